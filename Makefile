@@ -174,4 +174,4 @@ fixtures:
 
 ## corrupt: every byte of every blob of small repositories of each generation, and cuts, swaps, deletions
 corrupt:
-	@RFSD_CORRUPT=full testing/gotest.sh corrupt -count=1 -timeout 6h -run "NoDamage|EveryFlipped" ./testing/corrupt ./rfs/lucene
+	@RFSD_CORRUPT=full testing/gotest.sh corrupt -count=1 -timeout 6h -run "NoDamage|EveryFlipped" ./testing/corrupt ./rfs/source/lucene

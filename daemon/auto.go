@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/daemon/metrics"
-	"github.com/rfsd/rfsd/rfs/schedule"
+	"github.com/rfsd/rfsd/rfs/coordination/schedule"
 )
 
 // autoscale chooses the number of workers: up to the limit of processors and memory, fewer while the

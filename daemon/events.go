@@ -11,7 +11,7 @@ import (
 
 	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/daemon/status"
-	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
 // Sink delivers events to other systems: a webhook or a command.

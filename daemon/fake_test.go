@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/daemon/status"
-	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 )
 
 // fakeWorker does what a test tells it.

@@ -6,8 +6,8 @@ import (
 
 	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/daemon/status"
-	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/schedule"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/schedule"
 )
 
 // loadWindow is the time over which the load of a node is measured.

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
 // leaseOverSince returns the reason why a lease is over by the store's clock, or "".

@@ -6,7 +6,7 @@ import (
 
 	"github.com/rfsd/rfsd/daemon/scale"
 	"github.com/rfsd/rfsd/daemon/status"
-	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
 // Demand returns the work that is left for the scaler of the fleet, as of the last read of the store.

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/daemon/scale"
-	"github.com/rfsd/rfsd/rfs/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
 )
 
 // TestACompleteSessionWithoutItemsWantsNoMachines: the snapshot held no shard.

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/daemon/status"
-	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/fault"
-	"github.com/rfsd/rfsd/rfs/progress"
-	"github.com/rfsd/rfsd/rfs/schedule"
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/schedule"
 )
 
 // Status returns the node's current view without a request to the store. If the view is old, a reading of the leader is waited

@@ -9,7 +9,7 @@ import (
 
 	systemd "github.com/coreos/go-systemd/v22/daemon"
 
-	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
 // Notifier reports the state of the daemon to a service manager (systemd, Type=notify; see sd_notify(3)).

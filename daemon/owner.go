@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/files"
+	"github.com/rfsd/rfsd/rfs/base/files"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
 // Owner proves which former processes of a node are dead. The daemon and all of its workers keep a lock on one file, which the

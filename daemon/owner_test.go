@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
 // TestOwner_LeasesOfDeadWorkersAreFreed starts a node after a run of it whose processes are dead, beside one of which a worker lives, and

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/daemon/metrics"
-	"github.com/rfsd/rfsd/rfs/schedule"
+	"github.com/rfsd/rfsd/rfs/coordination/schedule"
 )
 
 // pacer determines the share of their connections that the workers of this node may use. It reacts to rejections of the target

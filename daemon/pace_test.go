@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/daemon/metrics"
-	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/schedule"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/schedule"
 )
 
 // TestConnectionsGiveWayWhereTheNumberOfWorkersDoesNot plays readings of the counters and words of others.

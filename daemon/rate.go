@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/cms/primitive"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/primitive"
 )
 
 // allowance is the part of --max-rate that this node may use. It is guarded by the daemon's mutex.

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/cms/primitive"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/primitive"
 )
 
 // rateNode starts a node of two workers whose permit the test sets.

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/daemon/metrics"
-	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
 // Record is one line of JSON that a worker writes to its status pipe: its holder at the start, its

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/daemon/metrics"
-	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
 )
 
 // slot runs one worker after the other. It is guarded by the daemon's mutex.

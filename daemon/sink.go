@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/daemon/status"
-	"github.com/rfsd/rfsd/rfs/secret"
+	"github.com/rfsd/rfsd/rfs/base/secret"
 )
 
 // Webhook posts each event as JSON to a URL.

@@ -83,8 +83,8 @@ func TestOperatorsAreNotTheServicesGroup(t *testing.T) {
 
 // calls maps each action of IAM to the words in the product that need it.
 var calls = map[string]struct{ dir, word string }{
-	"s3:ListBucket":                       {"../rfs/repo", "NewListObjectsV2Paginator("},
-	"s3:GetObject":                        {"../rfs/repo", ".GetObject("},
+	"s3:ListBucket":                       {"../rfs/source/repo", "NewListObjectsV2Paginator("},
+	"s3:GetObject":                        {"../rfs/source/repo", ".GetObject("},
 	"ec2:DescribeInstances":               {"../gossip", "DescribeInstances"},
 	"es:ESHttpGet":                        {"../rfs", "http.MethodGet"},
 	"es:ESHttpHead":                       {"../rfs", "http.MethodHead"},
@@ -149,7 +149,7 @@ func TestTheOperatorsPolicyCoversUndo(t *testing.T) {
 		if !ok {
 			continue
 		}
-		for _, dir := range []string{"../rfs/rollback", "../rfs/tuning", "../rfs/cms/oscms"} {
+		for _, dir := range []string{"../rfs/operation/rollback", "../rfs/destination/tuning", "../rfs/coordination/cms/oscms"} {
 			if contains(t, dir, use.word) && !operator.allows(action, everything) {
 				t.Errorf("%s sends %s, which the policy does not grant", dir, method)
 			}

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rfsd/rfsd/rfs/awsquery"
-	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/base/awsquery"
+	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
 // EC2 finds the running instances of an account and region that have a tag. Credentials come

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/cms/primitive"
-	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/primitive"
 )
 
 const (

@@ -17,7 +17,7 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
-	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
 // DefaultPort is the TCP and UDP port of gossip.

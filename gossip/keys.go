@@ -9,7 +9,7 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
-	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
 // Keys are AES keys of 16, 24 or 32 bytes. The first encrypts; all decrypt.

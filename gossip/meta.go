@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
 // maxMeta limits a Meta in JSON, in bytes: 1,000 of them and the notes fit into maxFrame.

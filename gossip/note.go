@@ -10,7 +10,7 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
-	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
 // Note is a message from one node to all others. Each node drops it when its time to live has passed

@@ -11,7 +11,7 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
-	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
 // Limits of the TCP port. memberlist reads the first frame of a stream completely before it decrypts it, so

@@ -16,7 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
 // labelled returns the bytes of a stream or packet of the fleet blue.

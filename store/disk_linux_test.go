@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/testing/disk"
 )
 

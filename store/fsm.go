@@ -16,8 +16,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"go.etcd.io/bbolt"
 
-	"github.com/rfsd/rfsd/rfs/fault"
-	"github.com/rfsd/rfsd/rfs/files"
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/files"
 )
 
 var (

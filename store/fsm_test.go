@@ -15,7 +15,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"go.etcd.io/bbolt"
 
-	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/testing/fuzzing"
 )
 

@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
 // Hint is one entry. The last committed hint of a kind and key replaces the previous one.

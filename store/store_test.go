@@ -15,7 +15,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
 // tcp is Streams without TLS, for nodes on loopback.

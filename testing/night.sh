@@ -18,7 +18,7 @@ part() {
     snapshots) RFSD_RANDOM_TURN=1 RFSD_RANDOM=${RFSD_RANDOM:-7.17.29 os2.19.4 9.5.3 os1.3.14 8.19.21 os3.8.0} testing/gotest.sh snapshots -count=1 -timeout 60m ./testing/snapgen -run RandomSnapshots ;;
     sources) RFSD_SOURCES=all e2e "-run EverySource|Source|VerifyAgrees" ;;
     former) testing/former.sh "$logs/former.bin" && RFSD_FORMER=$logs/former.bin TARGETS=2.19.4 e2e "-run FormerRelease|OldAndNewNodes" ;;
-    imports) RFSD_IMPORT=all e2e "-run Import" && RFSD_IMPORT=all testing/gotest.sh importer -count=1 -timeout 120m ./rfs/importer ;;
+    imports) RFSD_IMPORT=all e2e "-run Import" && RFSD_IMPORT=all testing/gotest.sh importer -count=1 -timeout 120m ./rfs/stream/importer ;;
     daemon) RFSD_DAEMON_LONG=1 e2e "-run Daemon|Nodes|Machine|FirstContact" ;;
     kills) RFSD_KILLS=${RFSD_KILLS:-200} TARGETS=2.19.4 e2e "-run RandomKills|PartsOfAShard" ;;
     memory) RFSD_CLUSTERS=1 TARGETS=2.19.4 e2e "-run DocumentOf120MB|KillsAtRandom|StateIsOfOneCluster" ;;
@@ -30,8 +30,8 @@ part() {
     scale) RFSD_SCALE=1 TARGETS=2.19.4 e2e "-run MachinesGrow" ;;
     scroll) RFSD_SCROLL=${RFSD_SCROLL:-120000} TARGETS=2.19.4 e2e "-run FasterThanByAScroll" ;;
     consume) RFSD_CONSUME=${RFSD_CONSUME:-1000000} TARGETS=2.19.4 e2e "-run Consume|TopicArrives" ;;
-    processes) RFSD_TEST_FLEET=1 E2EPACKAGES=./rfs/cms/... TARGETS=2.19.4 e2e "-run Processes|KilledAtEvery" && RFSD_TEST_FLEET=1 TARGETS=2.19.4 e2e "-run TwoHundredWorkers|TwoThousandIndices" ;;
-    stores) RFSD_SOURCES=all E2EPACKAGES=./rfs/cms/... e2e "-run Conformance" ;;
+    processes) RFSD_TEST_FLEET=1 E2EPACKAGES=./rfs/coordination/cms/... TARGETS=2.19.4 e2e "-run Processes|KilledAtEvery" && RFSD_TEST_FLEET=1 TARGETS=2.19.4 e2e "-run TwoHundredWorkers|TwoThousandIndices" ;;
+    stores) RFSD_SOURCES=all E2EPACKAGES=./rfs/coordination/cms/... e2e "-run Conformance" ;;
     clusters) E2EPACKAGES=./testing/cluster TARGETS=2.19.4 e2e "" ;;
     corrupt) make corrupt ;;
     large) RFSD_ENTRIES=300000 testing/gotest.sh large -count=1 -timeout 60m -run 'LargeCatalogs|Interruption|MetadataKeeps' ./cmd/rfsctl ./testing/abuse ;;

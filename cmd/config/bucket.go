@@ -3,8 +3,8 @@ package config
 import (
 	"strings"
 
-	"github.com/rfsd/rfsd/rfs/repo"
-	"github.com/rfsd/rfsd/rfs/secret"
+	"github.com/rfsd/rfsd/rfs/base/secret"
+	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
 // StateBucket is a bucket that keeps the state of the work. How the snapshot's bucket is reached does not count for it.

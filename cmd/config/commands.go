@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"strings"
 
-	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/worker"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/migration/worker"
 )
 
 // The structs below are the settings of commands: a command honours all of its groups, and knows nothing else.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/worker"
+	"github.com/rfsd/rfsd/rfs/migration/worker"
 )
 
 // Nodes are the nodes that are asked, and who asks.

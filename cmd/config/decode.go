@@ -14,8 +14,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/fault"
-	"github.com/rfsd/rfsd/rfs/secret"
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/secret"
 )
 
 // textValue is a type of a setting that reads one text.

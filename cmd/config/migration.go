@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/pattern"
-	"github.com/rfsd/rfsd/rfs/repo"
-	"github.com/rfsd/rfsd/rfs/secret"
-	"github.com/rfsd/rfsd/rfs/target"
+	"github.com/rfsd/rfsd/rfs/base/pattern"
+	"github.com/rfsd/rfsd/rfs/base/secret"
+	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
 // S3 is how a bucket is reached.

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rfsd/rfsd/rfs/secret"
+	"github.com/rfsd/rfsd/rfs/base/secret"
 )
 
 // Kind is what a setting takes.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/importer"
+	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
 
 // Stream is the topic that is consumed, and how its brokers are reached.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rfsd/rfsd/rfs/worker"
+	"github.com/rfsd/rfsd/rfs/migration/worker"
 )
 
 func TestWhatATrialRunRefuses(t *testing.T) {

@@ -9,10 +9,10 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"github.com/rfsd/rfsd/rfs/export"
-	"github.com/rfsd/rfsd/rfs/metadata"
-	"github.com/rfsd/rfsd/rfs/pattern"
-	"github.com/rfsd/rfsd/rfs/worker"
+	"github.com/rfsd/rfsd/rfs/base/pattern"
+	"github.com/rfsd/rfsd/rfs/destination/export"
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/migration/worker"
 )
 
 // Patterns are names, patterns such as logs-*, and regex:PATTERN.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/BurntSushi/toml"
 
-	"github.com/rfsd/rfsd/rfs/secret"
+	"github.com/rfsd/rfsd/rfs/base/secret"
 )
 
 // Write prints the values as a file, without what is secret: secrets, and whatever a URL may hold

@@ -19,10 +19,10 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
-	"github.com/rfsd/rfsd/rfs/fault"
-	"github.com/rfsd/rfsd/rfs/lucene"
-	"github.com/rfsd/rfsd/rfs/repo"
-	"github.com/rfsd/rfsd/rfs/snapshot"
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/source/lucene"
+	"github.com/rfsd/rfsd/rfs/source/repo"
+	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
 // generations are small repositories made by real clusters.

@@ -10,12 +10,12 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
-	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/cms/oscms"
-	"github.com/rfsd/rfsd/rfs/cms/s3cms"
-	"github.com/rfsd/rfsd/rfs/fault"
-	"github.com/rfsd/rfsd/rfs/target"
-	"github.com/rfsd/rfsd/rfs/worker"
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/oscms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/s3cms"
+	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/worker"
 )
 
 const cleanupHelp = `Removes what rfsd keeps about one migration: the indices .migrations_working_state, .rfs_items-*

@@ -13,15 +13,15 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
-	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/fault"
-	"github.com/rfsd/rfsd/rfs/importer"
-	"github.com/rfsd/rfsd/rfs/metadata"
-	"github.com/rfsd/rfsd/rfs/rollback"
-	"github.com/rfsd/rfsd/rfs/target"
-	"github.com/rfsd/rfsd/rfs/terminal"
-	"github.com/rfsd/rfsd/rfs/tuning"
-	"github.com/rfsd/rfsd/rfs/worker"
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/terminal"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/destination/tuning"
+	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/operation/rollback"
+	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
 
 const createdHelp = `Lists what a migration or an import created: on the target, indices with their UUIDs, data

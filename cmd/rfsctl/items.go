@@ -18,9 +18,9 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/daemon/status"
-	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/fault"
-	"github.com/rfsd/rfsd/rfs/terminal"
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/terminal"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
 const itemsHelp = `A shard of the snapshot is a chain of work items; each covers the ordinals from its cursor to

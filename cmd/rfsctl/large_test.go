@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/cmd/exit"
-	"github.com/rfsd/rfsd/rfs/repo"
-	"github.com/rfsd/rfsd/rfs/snapshot"
+	"github.com/rfsd/rfsd/rfs/source/repo"
+	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
 // entries is how many a large catalog of a test has; RFSD_ENTRIES sets another number (300000 at night).

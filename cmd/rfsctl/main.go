@@ -14,9 +14,9 @@ import (
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/cmd/manual"
-	"github.com/rfsd/rfsd/rfs/fault"
-	"github.com/rfsd/rfsd/rfs/secret"
-	"github.com/rfsd/rfsd/rfs/terminal"
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/secret"
+	"github.com/rfsd/rfsd/rfs/base/terminal"
 )
 
 // version is set by the build.

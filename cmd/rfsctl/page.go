@@ -22,7 +22,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
-	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
 const pageHelp = `Serves the status page of a node on the loopback interface of this machine, asking the node with

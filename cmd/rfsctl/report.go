@@ -11,8 +11,8 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/daemon/status"
-	"github.com/rfsd/rfsd/rfs/progress"
-	"github.com/rfsd/rfsd/rfs/terminal"
+	"github.com/rfsd/rfsd/rfs/base/terminal"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
 )
 
 const reportHelp = `Sums up what the work items recorded: documents and bytes per index; for ended items the duration

@@ -8,11 +8,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rfsd/rfsd/rfs/fault"
-	"github.com/rfsd/rfsd/rfs/metadata"
-	"github.com/rfsd/rfsd/rfs/snapshot"
-	"github.com/rfsd/rfsd/rfs/target"
-	"github.com/rfsd/rfsd/rfs/terminal"
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/terminal"
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
 // risk is one thing about an index that the target would not have as it was.

@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rfsd/rfsd/rfs/doctor"
-	"github.com/rfsd/rfsd/rfs/rebuild"
-	"github.com/rfsd/rfsd/rfs/worker"
+	"github.com/rfsd/rfsd/rfs/migration/doctor"
+	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/source/rebuild"
 )
 
 func TestSourcesAreShown(t *testing.T) {

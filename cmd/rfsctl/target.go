@@ -8,7 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
-	"github.com/rfsd/rfsd/rfs/tuning"
+	"github.com/rfsd/rfsd/rfs/destination/tuning"
 )
 
 const targetHelp = `On large indices that it creates rfsd sets refresh_interval to -1 while documents are sent, and

@@ -10,8 +10,8 @@ import (
 	"io"
 	"strconv"
 
-	"github.com/rfsd/rfsd/rfs/fault"
-	"github.com/rfsd/rfsd/rfs/lucene"
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/source/lucene"
 )
 
 // subset is the part n of t of all files, chosen by their names, so that t runs with

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/cmd/config"
-	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
 func TestVerifyOfFilesRefusesWhatFilesDoNotHave(t *testing.T) {

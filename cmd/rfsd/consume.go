@@ -17,12 +17,12 @@ import (
 	"github.com/rfsd/rfsd/daemon/foreground"
 	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/daemon/status"
-	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/consume"
-	"github.com/rfsd/rfsd/rfs/export"
-	"github.com/rfsd/rfsd/rfs/importer"
-	"github.com/rfsd/rfsd/rfs/kafka"
-	"github.com/rfsd/rfsd/rfs/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/destination/export"
+	"github.com/rfsd/rfsd/rfs/stream/consume"
+	"github.com/rfsd/rfsd/rfs/stream/importer"
+	"github.com/rfsd/rfsd/rfs/stream/kafka"
 )
 
 const consumeHelp = `Brings the messages of a Kafka topic into a cluster until it is interrupted. Start the same

@@ -11,13 +11,13 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
-	"github.com/rfsd/rfsd/rfs/fault"
-	"github.com/rfsd/rfsd/rfs/lucene"
-	"github.com/rfsd/rfsd/rfs/progress"
-	"github.com/rfsd/rfsd/rfs/repo"
-	"github.com/rfsd/rfsd/rfs/snapshot"
-	"github.com/rfsd/rfsd/rfs/terminal"
-	"github.com/rfsd/rfsd/rfs/worker"
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/terminal"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/source/lucene"
+	"github.com/rfsd/rfsd/rfs/source/repo"
+	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
 const estimateHelp = `Reads the manifests of the snapshot's shards (with --documents also the files that count their

@@ -13,10 +13,10 @@ import (
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/daemon/status"
-	"github.com/rfsd/rfsd/rfs/export"
-	"github.com/rfsd/rfsd/rfs/fault"
-	"github.com/rfsd/rfsd/rfs/importer"
-	"github.com/rfsd/rfsd/rfs/progress"
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/destination/export"
+	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
 
 const importHelp = `Imports NDJSON files (pairs of action and source line, as --export-dir writes them and the bulk

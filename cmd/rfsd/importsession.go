@@ -12,10 +12,10 @@ import (
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/metrics"
-	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/importer"
-	"github.com/rfsd/rfsd/rfs/repo"
-	"github.com/rfsd/rfsd/rfs/worker"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/source/repo"
+	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
 
 // importSession is the part of one process, or of one slot of a daemon, in an import.

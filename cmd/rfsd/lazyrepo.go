@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
 // openRepository opens the repository. When this session creates the snapshot, the repository

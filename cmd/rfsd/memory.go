@@ -5,9 +5,9 @@ import (
 	"log/slog"
 	"runtime/debug"
 
-	"github.com/rfsd/rfsd/rfs/budget"
-	"github.com/rfsd/rfsd/rfs/target"
-	"github.com/rfsd/rfsd/rfs/worker"
+	"github.com/rfsd/rfsd/rfs/base/budget"
+	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/worker"
 )
 
 // What a process holds besides bodies, in bytes.

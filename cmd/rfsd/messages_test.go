@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/fault"
-	"github.com/rfsd/rfsd/rfs/importer"
-	"github.com/rfsd/rfsd/rfs/preflight"
-	"github.com/rfsd/rfsd/rfs/progress"
-	"github.com/rfsd/rfsd/rfs/worker"
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/migration/preflight"
+	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
 
 // TestMessagesStateWhatIsWanted holds the errors of options that made operators guess.

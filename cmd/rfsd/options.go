@@ -12,17 +12,17 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/cmd/config"
-	"github.com/rfsd/rfsd/rfs/bulk"
-	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/failed"
-	"github.com/rfsd/rfsd/rfs/metadata"
-	"github.com/rfsd/rfsd/rfs/pattern"
-	"github.com/rfsd/rfsd/rfs/repo"
-	"github.com/rfsd/rfsd/rfs/rules"
-	"github.com/rfsd/rfsd/rfs/target"
-	"github.com/rfsd/rfsd/rfs/trial"
-	"github.com/rfsd/rfsd/rfs/tuning"
-	"github.com/rfsd/rfsd/rfs/worker"
+	"github.com/rfsd/rfsd/rfs/base/pattern"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/destination/failed"
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/destination/tuning"
+	"github.com/rfsd/rfsd/rfs/document/rules"
+	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/operation/trial"
+	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
 // options are what one run does, made of its settings.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/worker"
+	"github.com/rfsd/rfsd/rfs/migration/worker"
 )
 
 func TestSummaryCallsTheTargetSafeOnlyWhenEveryRequestHasEnded(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/daemon"
-	"github.com/rfsd/rfsd/rfs/files"
+	"github.com/rfsd/rfsd/rfs/base/files"
 )
 
 // owner proves that the process which ran this migration before on this machine is

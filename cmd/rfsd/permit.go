@@ -5,9 +5,9 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/cms/primitive"
-	"github.com/rfsd/rfsd/rfs/throttle"
+	"github.com/rfsd/rfsd/rfs/base/throttle"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/primitive"
 )
 
 // permitUse is for how long a process that sends nothing counts as one that has work.

@@ -3,7 +3,7 @@ package main
 import (
 	"log/slog"
 
-	"github.com/rfsd/rfsd/rfs/target"
+	"github.com/rfsd/rfsd/rfs/destination/target"
 )
 
 // warnOfRisks logs what the options leave open on the way to the clusters, once per run.

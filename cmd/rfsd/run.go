@@ -22,13 +22,13 @@ import (
 	"github.com/rfsd/rfsd/daemon/api"
 	"github.com/rfsd/rfsd/daemon/cert"
 	"github.com/rfsd/rfsd/gossip"
-	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/cms/primitive"
-	"github.com/rfsd/rfsd/rfs/fault"
-	"github.com/rfsd/rfsd/rfs/progress"
-	"github.com/rfsd/rfsd/rfs/repo"
-	"github.com/rfsd/rfsd/rfs/schedule"
-	"github.com/rfsd/rfsd/rfs/terminal"
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/terminal"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/primitive"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/schedule"
+	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
 const runHelp = `Keeps workers running on this machine until no work is left, and goes on reporting the progress

@@ -11,8 +11,8 @@ import (
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/daemon"
-	"github.com/rfsd/rfsd/rfs/fault"
-	"github.com/rfsd/rfsd/rfs/progress"
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
 )
 
 // A daemon knows its workers' ends by numbers of its own, since it does not import commands.

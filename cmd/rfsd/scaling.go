@@ -7,9 +7,9 @@ import (
 
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/scale"
-	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/fault"
-	"github.com/rfsd/rfsd/rfs/schedule"
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/schedule"
 )
 
 // scaler returns what starts and ends machines for this node; nil without --scale-driver.

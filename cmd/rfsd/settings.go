@@ -7,7 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
-	"github.com/rfsd/rfsd/rfs/target"
+	"github.com/rfsd/rfsd/rfs/destination/target"
 )
 
 // nodeSettings returns what is given to a node: by the file, over it by the environment, and over that by the command line. It

@@ -6,20 +6,20 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/rfsd/rfsd/rfs/pattern"
-	origincluster "github.com/rfsd/rfsd/rfs/source"
-	"github.com/rfsd/rfsd/rfs/target"
-	"github.com/rfsd/rfsd/rfs/worker"
+	"github.com/rfsd/rfsd/rfs/base/pattern"
+	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/source/live"
 )
 
 // snapshots creates snapshots on the source cluster, which it asks for the first time when a snapshot is due.
 type snapshots struct {
 	o       options
 	mu      sync.Mutex
-	cluster *origincluster.Cluster
+	cluster *live.Cluster
 }
 
-func (s *snapshots) open(ctx context.Context) (*origincluster.Cluster, error) {
+func (s *snapshots) open(ctx context.Context) (*live.Cluster, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cluster != nil {
@@ -29,7 +29,7 @@ func (s *snapshots) open(ctx context.Context) (*origincluster.Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("source: %w", err)
 	}
-	s.cluster, err = origincluster.Open(ctx, client)
+	s.cluster, err = live.Open(ctx, client)
 	return s.cluster, err
 }
 
@@ -39,7 +39,7 @@ func (s *snapshots) Register(ctx context.Context) (registered bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	return c.RegisterRepository(ctx, origincluster.Repository{Name: s.o.origin.name, Type: s.o.origin.kind, Settings: s.o.origin.settings})
+	return c.RegisterRepository(ctx, live.Repository{Name: s.o.origin.name, Type: s.o.origin.kind, Settings: s.o.origin.settings})
 }
 
 // Create starts the snapshot, of the allowed indices when all of them are named.
@@ -48,7 +48,7 @@ func (s *snapshots) Create(ctx context.Context, name string) (created bool, err 
 	if err != nil {
 		return false, err
 	}
-	r := origincluster.Request{Repository: s.o.origin.name, Name: name, Global: s.o.origin.global, Partial: s.o.allowPartial}
+	r := live.Request{Repository: s.o.origin.name, Name: name, Global: s.o.origin.global, Partial: s.o.allowPartial}
 	if s.o.indices.Exclude == nil && !slices.ContainsFunc(s.o.indices.Include, func(p pattern.Pattern) bool { return !p.Exact() }) {
 		r.Indices = s.o.indices.Include.Strings()
 	}

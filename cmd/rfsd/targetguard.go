@@ -4,10 +4,10 @@ import (
 	"context"
 	"log/slog"
 
-	"github.com/rfsd/rfsd/rfs/diskwatch"
-	"github.com/rfsd/rfsd/rfs/target"
-	"github.com/rfsd/rfsd/rfs/throttle"
-	"github.com/rfsd/rfsd/rfs/tuning"
+	"github.com/rfsd/rfsd/rfs/base/throttle"
+	"github.com/rfsd/rfsd/rfs/destination/diskwatch"
+	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/destination/tuning"
 )
 
 // targetGuard are how the target is treated while documents come.

@@ -8,10 +8,10 @@ import (
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/metrics"
-	"github.com/rfsd/rfsd/rfs/consume"
-	"github.com/rfsd/rfsd/rfs/fault"
-	"github.com/rfsd/rfsd/rfs/importer"
-	"github.com/rfsd/rfsd/rfs/throttle"
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/throttle"
+	"github.com/rfsd/rfsd/rfs/stream/consume"
+	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
 
 // task is what the workers of a node do when they do not migrate a snapshot.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rfsd/rfsd/rfs/trial"
+	"github.com/rfsd/rfsd/rfs/operation/trial"
 )
 
 // TestATrialReportStatesWhatIsKnownOfTheTime: a target that still got faster has no single time, in the text and in JSON.

@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/cmd/config"
-	"github.com/rfsd/rfsd/rfs/cms/boltcms"
-	"github.com/rfsd/rfsd/rfs/cms/oscms"
-	"github.com/rfsd/rfsd/rfs/cms/s3cms"
-	"github.com/rfsd/rfsd/rfs/fault"
-	"github.com/rfsd/rfsd/rfs/repo"
-	"github.com/rfsd/rfsd/rfs/target"
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/oscms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/s3cms"
+	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
 // ErrNone means that no process has begun the session.

@@ -17,7 +17,7 @@ import (
 
 	"github.com/rfsd/rfsd/daemon/cert"
 	"github.com/rfsd/rfsd/daemon/status"
-	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
 // Viewer reports the progress of the migration. All methods answer from memory.

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/fault"
-	"github.com/rfsd/rfsd/rfs/files"
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/files"
 )
 
 // ownDirs returns the directories in which processes of this user keep their sockets. A process takes the first, clients

@@ -20,8 +20,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/fault"
-	"github.com/rfsd/rfsd/rfs/files"
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/files"
 )
 
 // Role is what a certificate's owner may do.

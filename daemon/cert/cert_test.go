@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/daemon/cert"
-	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
 func must(t *testing.T, err error) {

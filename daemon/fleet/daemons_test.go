@@ -10,7 +10,7 @@ import (
 
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/status"
-	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
 // TestTheStatusOutlivesTheLeader has three daemons of a fleet with Raft. When the leader dies the others show what the store has, young.

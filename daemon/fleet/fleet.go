@@ -16,10 +16,10 @@ import (
 
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/gossip"
-	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/cms/primitive"
-	"github.com/rfsd/rfsd/rfs/fault"
-	"github.com/rfsd/rfsd/rfs/schedule"
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/primitive"
+	"github.com/rfsd/rfsd/rfs/coordination/schedule"
 	"github.com/rfsd/rfsd/store"
 )
 

@@ -15,9 +15,9 @@ import (
 
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/gossip"
-	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/cms/boltcms"
-	"github.com/rfsd/rfsd/rfs/schedule"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/schedule"
 	"github.com/rfsd/rfsd/store"
 )
 

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/schedule"
+	"github.com/rfsd/rfsd/rfs/coordination/schedule"
 )
 
 // electionLoop competes for the leader's lock whenever this node may lead, until ctx is done. The leader writes the hints for

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/cms/primitive"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/primitive"
 )
 
 // advertise updates this node's entry in the node list of the coordination store.

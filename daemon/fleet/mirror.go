@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/daemon/mirror"
-	"github.com/rfsd/rfsd/rfs/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/store"
 )
 

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/gossip"
-	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/schedule"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/schedule"
 )
 
 // TestTheLeaderProposesWorkers: every node hears the proposal, and the summary is in the coordination store.

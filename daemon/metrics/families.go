@@ -7,7 +7,7 @@ import (
 	"strconv"
 
 	"github.com/rfsd/rfsd/daemon/status"
-	"github.com/rfsd/rfsd/rfs/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
 )
 
 // histogram is a distribution of durations.

@@ -6,7 +6,7 @@ import (
 	"iter"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
 // Store measures the requests to a coordination store. Listings are not measured: their

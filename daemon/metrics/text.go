@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/daemon/status"
-	"github.com/rfsd/rfsd/rfs/files"
+	"github.com/rfsd/rfsd/rfs/base/files"
 )
 
 // The text format of Prometheus, version 0.0.4 (https://prometheus.io/docs/instrumenting/exposition_formats/), is written here:

@@ -7,8 +7,8 @@ import (
 	"net/url"
 	"strconv"
 
-	"github.com/rfsd/rfsd/rfs/awsquery"
-	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/base/awsquery"
+	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
 // AutoScaling sets the desired capacity of an AWS Auto Scaling group. It needs the permissions

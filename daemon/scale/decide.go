@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/schedule"
+	"github.com/rfsd/rfsd/rfs/coordination/schedule"
 )
 
 // Settings are the limits within which machines are started and ended. The configuration has checked them.

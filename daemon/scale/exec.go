@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/fault"
-	"github.com/rfsd/rfsd/rfs/secret"
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/secret"
 )
 
 // Exec runs a program with the wanted number of machines as its last argument. The program has that many machines run, whatever

@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/cms/boltcms"
-	"github.com/rfsd/rfsd/rfs/schedule"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/schedule"
 	"github.com/rfsd/rfsd/testing/cmstest"
 )
 

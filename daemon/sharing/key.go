@@ -10,8 +10,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
 // Keys sign and check the shared record. The first signs, all check, so that keys can be replaced one file at a time.

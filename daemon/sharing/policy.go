@@ -3,7 +3,7 @@ package sharing
 import (
 	"fmt"
 
-	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
 // Trust is how far a node believes a record.

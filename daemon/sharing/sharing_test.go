@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/daemon/sharing"
-	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
 func keys(t *testing.T, fill ...byte) sharing.Keys {

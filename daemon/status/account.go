@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
 )
 
 // Account sums up a session, to be archived.

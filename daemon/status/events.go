@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
 // ReadEvents reads the events of a session from its store, newest last.

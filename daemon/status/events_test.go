@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
 func TestEventsOfAFormerReleaseAreUnderstood(t *testing.T) {

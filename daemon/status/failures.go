@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/doc"
-	"github.com/rfsd/rfsd/rfs/failed/classes"
-	"github.com/rfsd/rfsd/rfs/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/destination/failed/classes"
+	"github.com/rfsd/rfsd/rfs/document/doc"
 )
 
 // MaxRefused is how many refused documents are listed; all are counted.

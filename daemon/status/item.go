@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
 )
 
 // States of an item.

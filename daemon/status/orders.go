@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
 // States of an order: what was read of it in the store, and, of an order that is being given, refused.

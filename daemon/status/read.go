@@ -3,10 +3,10 @@ package status
 import (
 	"context"
 
-	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/consume"
-	"github.com/rfsd/rfsd/rfs/importer"
-	"github.com/rfsd/rfsd/rfs/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/stream/consume"
+	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
 
 // Read reads a session from its store, with its items sorted by index, shard and cursor: those of the coordinator's kind.

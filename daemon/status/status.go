@@ -5,7 +5,7 @@ package status
 import (
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
 )
 
 // Report is the whole answer of a node.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/daemon/status"
-	"github.com/rfsd/rfsd/rfs/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
 )
 
 // ended makes a session of two indices with two shards each that has ended.

@@ -20,7 +20,7 @@ import (
 
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/daemon/web"
-	"github.com/rfsd/rfsd/rfs/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/testing/browser"
 )
 

@@ -258,19 +258,19 @@ func TestReadTree_LeavesOutWhatTheQuickStartWrote(t *testing.T) {
 
 func TestReferencesThatAreWrongAreFound(t *testing.T) {
 	all := tree{
-		files: map[string]bool{"docs": true, "docs/A.md": true, "rfs": true, "rfs/cms": true, "rfs/cms/item.go": true, "rfs/cms/DESIGN.md": true},
+		files: map[string]bool{"docs": true, "docs/A.md": true, "rfs": true, "rfs/coordination/cms": true, "rfs/coordination/cms/item.go": true, "rfs/coordination/cms/DESIGN.md": true},
 		tests: map[string]bool{"TestOne": true},
 	}
-	right := page{"docs/A.md", "# A page\n[a](A.md#a-page) [b](https://example.com/x) `rfs/cms/item.go`, rfs/cms, `s3://b/c`, /etc/a/b.go\n"}
+	right := page{"docs/A.md", "# A page\n[a](A.md#a-page) [b](https://example.com/x) `rfs/coordination/cms/item.go`, rfs/coordination/cms, `s3://b/c`, /etc/a/b.go\n"}
 	for _, c := range []struct{ name, page, text, want string }{
 		{"all right", "docs/A.md", right.text + "`TestOne` `TestO…`", ""},
-		{"a name in the page's own folder", "rfs/cms/DESIGN.md", "`item.go`, `*.go`", ""},
+		{"a name in the page's own folder", "rfs/coordination/cms/DESIGN.md", "`item.go`, `*.go`", ""},
 		{"a link", "docs/A.md", "[a](B.md)", "B.md"},
 		{"a heading", "docs/A.md", "# A\n[a](#b)", "heading"},
-		{"a file", "docs/A.md", "see `rfs/cms/none.go`.", "rfs/cms/none.go"},
-		{"a folder outside of backticks", "docs/A.md", "| rfs/target | x |", "rfs/target"},
-		{"a bare name", "rfs/cms/DESIGN.md", "`none.go`", "none.go"},
-		{"a pattern", "rfs/cms/DESIGN.md", "`rules_*.go`", "rules_*.go"},
+		{"a file", "docs/A.md", "see `rfs/coordination/cms/none.go`.", "rfs/coordination/cms/none.go"},
+		{"a folder outside of backticks", "docs/A.md", "| rfs/destination/target | x |", "rfs/destination/target"},
+		{"a bare name", "rfs/coordination/cms/DESIGN.md", "`none.go`", "none.go"},
+		{"a pattern", "rfs/coordination/cms/DESIGN.md", "`rules_*.go`", "rules_*.go"},
 		{"a test", "docs/A.md", "`TestTwo`", "TestTwo"},
 		{"what is no file", "docs/A.md", "`rfs/`, `other/x`, `rfs/NAME.go`, a `DESIGN.md` beside the code", ""},
 		{"the beginning of a test", "docs/A.md", "`TestTw…`", "TestTw…"},

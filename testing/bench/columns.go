@@ -15,7 +15,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/lucene/columns"
+	"github.com/rfsd/rfsd/rfs/source/lucene/columns"
 )
 
 //go:embed lucene/Columns.java

@@ -7,8 +7,8 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/rfsd/rfsd/rfs/bulk"
-	"github.com/rfsd/rfsd/rfs/lucene"
+	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/source/lucene"
 	"github.com/rfsd/rfsd/testing/cluster"
 )
 

@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"github.com/rfsd/rfsd/rfs/lucene"
-	"github.com/rfsd/rfsd/rfs/repo"
-	"github.com/rfsd/rfsd/rfs/snapshot"
+	"github.com/rfsd/rfsd/rfs/source/lucene"
+	"github.com/rfsd/rfsd/rfs/source/repo"
+	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
 // unpack restores the Lucene files of the benchmark's shards below dir, as Lucene wants them, and gives

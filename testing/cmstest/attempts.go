@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
 // dies lets the holder of the only free item die, after it has got to an ordinal. It reports whether the

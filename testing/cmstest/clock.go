@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
 // Clock reads the virtual time of a synctest bubble on all three clocks, those that only go on from its start.

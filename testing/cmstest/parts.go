@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
 // parts works on a shard in three parts: the first decision counts, each item carries the end of its part, nothing else is an

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
 func refused(t *testing.T, s cms.Store) {

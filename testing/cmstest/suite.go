@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
 // Factory opens an empty store for one test; the test's cleanup closes it.

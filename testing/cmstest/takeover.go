@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
 // Foreign is a worker of the Java tool, as it names itself.

@@ -23,13 +23,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/doc"
-	"github.com/rfsd/rfsd/rfs/fault"
-	"github.com/rfsd/rfsd/rfs/lucene"
-	"github.com/rfsd/rfsd/rfs/rebuild"
-	"github.com/rfsd/rfsd/rfs/repo"
-	"github.com/rfsd/rfsd/rfs/snapshot"
-	"github.com/rfsd/rfsd/rfs/worker"
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/document/doc"
+	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/source/lucene"
+	"github.com/rfsd/rfsd/rfs/source/rebuild"
+	"github.com/rfsd/rfsd/rfs/source/repo"
+	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
 // memory is a repository in memory, one blob of which may be replaced or missing.
@@ -307,7 +307,7 @@ func TestNoDamagePassesForAnotherSnapshot(t *testing.T) {
 // kept beside them. RFSD_CORRUPT=full flips up to 300 bytes of each blob of all of them.
 func TestNoDamageOfColumnsPassesForAnotherSource(t *testing.T) {
 	full := os.Getenv("RFSD_CORRUPT") == "full"
-	for _, dir := range repositories(t, "rfs/rebuild/testdata", 2<<20) {
+	for _, dir := range repositories(t, "rfs/source/rebuild/testdata", 2<<20) {
 		name := filepath.Base(dir)
 		if full {
 			t.Run(name, func(t *testing.T) { sweep(t, dir, 300) })

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/export"
-	"github.com/rfsd/rfsd/rfs/verify"
+	"github.com/rfsd/rfsd/rfs/destination/export"
+	"github.com/rfsd/rfsd/rfs/operation/verify"
 	"github.com/rfsd/rfsd/testing/cluster"
 	"github.com/rfsd/rfsd/testing/s3server"
 	"github.com/rfsd/rfsd/testing/truth"

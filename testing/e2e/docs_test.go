@@ -33,7 +33,7 @@ func examples(t *testing.T) []example {
 			for _, part := range strings.Split("\n"+block[1], "\n$ ")[1:] {
 				command, output, _ := strings.Cut(strings.ReplaceAll(part, "\\\n", " "), "\n")
 				needsServer := strings.Contains(command, "--target-host") || strings.Contains(command, "--source-host")
-				bundled := strings.Contains(command, " testing/fixtures/") || strings.Contains(command, " rfs/worker/testdata/")
+				bundled := strings.Contains(command, " testing/fixtures/") || strings.Contains(command, " rfs/migration/worker/testdata/")
 				if bundled && !needsServer && strings.TrimSpace(output) != "" {
 					all = append(all, example{filepath.Base(page), command, output})
 				}

@@ -14,7 +14,7 @@ import (
 // family is the repository of an old version that holds duplicate keys, parents and children.
 func family(t *testing.T, version string) string {
 	t.Helper()
-	path, err := filepath.Abs(filepath.Join("..", "..", "rfs", "worker", "testdata", version+"-family"))
+	path, err := filepath.Abs(filepath.Join("..", "..", "rfs", "migration", "worker", "testdata", version+"-family"))
 	must(t, err)
 	return path
 }

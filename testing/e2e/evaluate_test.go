@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rfsd/rfsd/rfs/preflight"
+	"github.com/rfsd/rfsd/rfs/migration/preflight"
 	"github.com/rfsd/rfsd/testing/cluster"
 )
 

@@ -6,11 +6,11 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/rfsd/rfsd/rfs/bulk"
-	"github.com/rfsd/rfsd/rfs/doc"
-	"github.com/rfsd/rfsd/rfs/failed"
-	"github.com/rfsd/rfsd/rfs/lucene"
-	"github.com/rfsd/rfsd/rfs/target"
+	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/destination/failed"
+	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/document/doc"
+	"github.com/rfsd/rfsd/rfs/source/lucene"
 	"github.com/rfsd/rfsd/testing/cluster"
 )
 

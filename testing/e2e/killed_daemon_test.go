@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
 // soon is how long the items of a killed daemon may wait for another worker, with leases of ten minutes.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/testing/cluster"
 	"github.com/rfsd/rfsd/testing/truth"
 )

@@ -14,7 +14,7 @@ import (
 
 	"github.com/klauspost/compress/flate"
 
-	"github.com/rfsd/rfsd/rfs/smile"
+	"github.com/rfsd/rfsd/rfs/source/smile"
 )
 
 // Indices that multiply makes: shards of the fixture 7.10.2-multi-index under the metadata of one of its indices.

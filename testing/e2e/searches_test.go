@@ -44,15 +44,15 @@ var rebuiltSnapshots = []rebuiltSnapshot{
 	// The cluster itself answers with fewer digits of these moments than it has indexed.
 	{path: "testing/fixtures/os3.8.0-derived", exit: 6, absent: []string{"lost/0"}, skipped: []string{`"date_custom"`, `"date_custom_both"`, `"date_print"`, `"date_print_both"`,
 		`"nanos"`, `"nanos_both"`, `"nanos_time"`, `"nanos_time_both"`}},
-	{path: "rfs/rebuild/testdata/8.19.21-rebuild", refused: fieldAndObject, other: flattenedOnce, skipped: sums},
+	{path: "rfs/source/rebuild/testdata/8.19.21-rebuild", refused: fieldAndObject, other: flattenedOnce, skipped: sums},
 	// The cluster itself finds documents of other moments where nested documents have none. Of fields that it does not index it finds
 	// true as less than true, and in time series no document that has one without doc values.
-	{path: "rfs/rebuild/testdata/9.5.3-rebuild", refused: fieldAndObject, other: flattenedOnce,
+	{path: "rfs/source/rebuild/testdata/9.5.3-rebuild", refused: fieldAndObject, other: flattenedOnce,
 		skipped: append([]string{`"@timestamp"`, `{"range":{"boolean":`, `_neither"`}, sums...)},
 	// Likewise; and it finds text that is not indexed.
-	{path: "rfs/rebuild/testdata/9.5.3-columnar", other: flattenedOnce, once: true,
+	{path: "rfs/source/rebuild/testdata/9.5.3-columnar", other: flattenedOnce, once: true,
 		skipped: append([]string{`{"range":{"boolean":`, `{"range":{"n.boolean":`, `{"range":{"a.b.e":`, `"unindexed"`, `nested-logs {"size":1000,"_source":false,"query":{"term":{"@timestamp"`, `nested-logs {"size":1000,"_source":false,"query":{"range":{"@timestamp"`}, sums...)},
-	{path: "rfs/rebuild/testdata/8.19.21-indexed-vectors", long: true, other: map[string]string{
+	{path: "rfs/source/rebuild/testdata/8.19.21-indexed-vectors", long: true, other: map[string]string{
 		// The cluster answers the first two with the length 1 in place of the last vector, the third with a sparse vector behind a dense one.
 		"nested/0": `{"@timestamp":"1970-01-01T00:00:00.001Z","n":[{"t":"a","v":[1.0,2.0]},{"t":"b"},{"v":[3.0,4.0]}],"top":"x","v":[9.0,9.0]}`,
 		"nested/5": `{"@timestamp":"1970-01-01T00:00:00.006Z","n":[{"inner":[{"q":"x","w":[1.0,2.0]},{"w":[2.0,3.0]}],"t":"p"},{"inner":{"w":[3.0,4.0]},"v":[4.0,5.0]}]}`,
@@ -60,15 +60,15 @@ var rebuiltSnapshots = []rebuiltSnapshot{
 	}},
 	// Which object of an array two vectors belong to is not in the snapshot. The cluster answers them in the first one, which was sent
 	// without.
-	{path: "rfs/rebuild/testdata/9.5.3-indexed-vectors", exit: 6, other: map[string]string{
+	{path: "rfs/source/rebuild/testdata/9.5.3-indexed-vectors", exit: 6, other: map[string]string{
 		"placeless-stored/0": `{"o":[{"k":"a"},{}],"@timestamp":4}`, "placeless-stored/1": `{"o":[{"k":"a"},{"k":"b"},{"k":"c"}],"@timestamp":12}`,
 		// It stores 1.5 where 1.50 was sent to a keyword, which it found by 1.50.
 	}, skipped: []string{`objects-stored {"size":1000,"_source":false,"query":{"exists":{"field":"k"}}`, `{"term":{"k":"1.50"}}`}},
 	{path: "testing/fixtures/9.5.3-vectors", long: true},
-	{path: "rfs/rebuild/testdata/8.19.21-inner", long: true},
+	{path: "rfs/source/rebuild/testdata/8.19.21-inner", long: true},
 	// 9.5.3 answers keys of flattened objects twice, or without what the snapshot holds of them. On the target they are strings. Of a text
 	// with two keywords it answers the normalized one; and it finds documents of other moments where nested documents have none.
-	{path: "rfs/rebuild/testdata/9.5.3-inner", long: true, other: map[string]string{
+	{path: "rfs/source/rebuild/testdata/9.5.3-inner", long: true, other: map[string]string{
 		"keys/14":          `{"@timestamp":"1970-01-01T00:00:00.015Z","f":{"k.sub":"v","k":"w"}}`,
 		"keys-arrays/14":   `{"@timestamp":"1970-01-01T00:00:00.015Z","f":{"k.sub":"v","k":"w"}}`,
 		"keys-columnar/14": `{"@timestamp":"1970-01-01T00:00:00.015Z","f":{"k.sub":"v","k":"w"}}`,
@@ -81,9 +81,9 @@ var rebuiltSnapshots = []rebuiltSnapshot{
 		"keys-logsdb/21":   `{"@timestamp":"1970-01-01T00:00:00.022Z","f":{"k":"k","own":["p","q"]}}`,
 	}, skipped: []string{`"f.`, `"o.f.`, `"text_both.b"`, `nested-included-logsdb {"size":1000,"_source":false,"query":{"term":{"@timestamp"`,
 		`nested-included-logsdb {"size":1000,"_source":false,"query":{"range":{"@timestamp"`}},
-	{path: "rfs/rebuild/testdata/8.19.21-types", long: true, exit: 6, unasked: true, absent: slices.Concat(histograms, []string{"modules-series/lLprrcIT1-mPFMl0AAABi8_laBY"}),
+	{path: "rfs/source/rebuild/testdata/8.19.21-types", long: true, exit: 6, unasked: true, absent: slices.Concat(histograms, []string{"modules-series/lLprrcIT1-mPFMl0AAABi8_laBY"}),
 		absent3: slices.Concat(shapes, []string{"modules-series/lLprrcIT1-mPFMl0AAABi8_laBk"})},
-	{path: "rfs/rebuild/testdata/9.5.3-types", long: true, exit: 6, unasked: true,
+	{path: "rfs/source/rebuild/testdata/9.5.3-types", long: true, exit: 6, unasked: true,
 		absent:  slices.Concat(histograms, []string{"modules-series/JFFUy14C9UcX3MnFnsFrpf26bz4kc9chNSlR8JNVVDM_Vu82xH___nQwGpfprWu6lA"}),
 		absent3: slices.Concat(shapes, []string{"modules-series/JFFUy14C9UcX3MnFnsFrpf26bz4kc9chNSlR8JNVVDM_Vu82xH___nQwGpfmrWu6lA"})},
 }

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/source"
-	"github.com/rfsd/rfsd/rfs/target"
+	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/source/live"
 	"github.com/rfsd/rfsd/testing/cluster"
 	"github.com/rfsd/rfsd/testing/truth"
 )
@@ -241,12 +241,12 @@ func oneCreates(t *testing.T, n *cluster.Node, version string) {
 	client, err := target.New(t.Context(), target.Config{URL: n.URL})
 	must(t, err)
 	defer client.Close()
-	c, err := source.Open(t.Context(), client)
+	c, err := live.Open(t.Context(), client)
 	must(t, err)
 	if got := c.Version().Number; got != version || c.Version().Distribution != n.Product {
 		t.Errorf("version %+v", c.Version())
 	}
-	repo := source.Repository{Name: "race", Type: "fs", Settings: map[string]string{"location": filepath.Join(n.Repos, "race")}}
+	repo := live.Repository{Name: "race", Type: "fs", Settings: map[string]string{"location": filepath.Join(n.Repos, "race")}}
 	for range 2 {
 		_, err := c.RegisterRepository(t.Context(), repo)
 		must(t, err)
@@ -259,7 +259,7 @@ func oneCreates(t *testing.T, n *cluster.Node, version string) {
 	var wg sync.WaitGroup
 	for range 5 {
 		wg.Go(func() {
-			switch ok, err := c.CreateSnapshot(t.Context(), source.Request{Repository: "race", Name: "once", Global: true}); {
+			switch ok, err := c.CreateSnapshot(t.Context(), live.Request{Repository: "race", Name: "once", Global: true}); {
 			case err != nil:
 				failed.Add(1)
 				t.Log(err)

@@ -12,7 +12,7 @@ import (
 // TestSwitchedOffSourcesAreFound migrates indices whose mappings switch sources off or filter them, and searches the target
 // for what was sent to the source (testing/snapgen, recipes_switched_off.go).
 func TestSwitchedOffSourcesAreFound(t *testing.T) {
-	repository, err := filepath.Abs(filepath.Join("..", "..", "rfs", "rebuild", "testdata", "7.10.2-switched-off"))
+	repository, err := filepath.Abs(filepath.Join("..", "..", "rfs", "source", "rebuild", "testdata", "7.10.2-switched-off"))
 	must(t, err)
 	n := cluster.OpenSearch(t, targets[0])
 	wipe(t, n)

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/verify"
+	"github.com/rfsd/rfsd/rfs/operation/verify"
 	"github.com/rfsd/rfsd/testing/bench/corpus"
 	"github.com/rfsd/rfsd/testing/cluster"
 	"github.com/rfsd/rfsd/testing/verifytest"

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/daemon/status"
-	"github.com/rfsd/rfsd/rfs/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/testing/cluster"
 	"github.com/rfsd/rfsd/testing/truth"
 )

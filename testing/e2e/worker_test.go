@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/cms/oscms"
-	"github.com/rfsd/rfsd/rfs/target"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/oscms"
+	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/testing/cluster"
 )
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/rfsd/rfsd/rfs/doc"
+	"github.com/rfsd/rfsd/rfs/document/doc"
 )
 
 // Recorder keeps failed documents in memory. The zero Recorder is empty and ready to use.

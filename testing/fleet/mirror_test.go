@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/daemon/mirror"
-	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/store"
 )
 

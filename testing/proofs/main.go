@@ -1,8 +1,8 @@
-// Command proofs asks real source clusters what the conversion rules of rfs/metadata must
+// Command proofs asks real source clusters what the conversion rules of rfs/destination/metadata must
 // preserve: for each case it creates an index, sends documents and runs a query, and writes what
 // the cluster says to a golden file.
 //
-//	go run ./testing/proofs [-out rfs/metadata/testdata/proofs] [version …]
+//	go run ./testing/proofs [-out rfs/destination/metadata/testdata/proofs] [version …]
 //
 // Cases that the source refuses are told and written nowhere.
 package main
@@ -47,7 +47,7 @@ type golden struct {
 }
 
 func main() {
-	out := flag.String("out", "rfs/metadata/testdata/proofs", "directory of the golden files")
+	out := flag.String("out", "rfs/destination/metadata/testdata/proofs", "directory of the golden files")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()

@@ -6,7 +6,7 @@ import (
 	"iter"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
 // Distant is a repository of which each request takes Delay before it is answered.

@@ -16,8 +16,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/rfsd/rfsd/rfs/fault"
-	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
 // Reader is what reading a repository needs.

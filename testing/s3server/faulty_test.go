@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/fault"
-	"github.com/rfsd/rfsd/rfs/lucene"
-	"github.com/rfsd/rfsd/rfs/repo"
-	"github.com/rfsd/rfsd/rfs/snapshot"
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/source/lucene"
+	"github.com/rfsd/rfsd/rfs/source/repo"
+	"github.com/rfsd/rfsd/rfs/source/snapshot"
 	"github.com/rfsd/rfsd/testing/s3server"
 )
 
@@ -24,7 +24,7 @@ import (
 // repositories through a real S3 server that fails in every way, and compares them with
 // what a directory gives.
 func TestNothingIsLostWhenThreeRequestsOfTenFail(t *testing.T) {
-	zips, err := filepath.Glob(filepath.Join("..", "..", "rfs", "snapshot", "testdata", "*.zip"))
+	zips, err := filepath.Glob(filepath.Join("..", "..", "rfs", "source", "snapshot", "testdata", "*.zip"))
 	if err != nil || len(zips) == 0 {
 		t.Fatalf("no repositories: %v", err)
 	}

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/doc"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/document/doc"
 )
 
 // The invariants of a world. Each fault is in the simulation for the sake of one of them; see DESIGN.md.

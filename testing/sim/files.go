@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/export"
-	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/destination/export"
 )
 
 // disk is a file system that forgets, when its machine crashes, which names and bytes were not synced.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
 // foreignQueue fills the store with what another engine left of the first n shards of a

@@ -11,10 +11,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/doc"
-	"github.com/rfsd/rfsd/rfs/rules"
-	"github.com/rfsd/rfsd/rfs/worker"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/document/doc"
+	"github.com/rfsd/rfsd/rfs/document/rules"
+	"github.com/rfsd/rfsd/rfs/migration/worker"
 )
 
 // Faults are chances per request to the store, but the last three, which are per bulk request or document.

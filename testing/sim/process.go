@@ -13,14 +13,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/bulk"
-	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/cms/boltcms"
-	"github.com/rfsd/rfsd/rfs/cms/s3cms"
-	"github.com/rfsd/rfsd/rfs/doc"
-	"github.com/rfsd/rfsd/rfs/export"
-	"github.com/rfsd/rfsd/rfs/fault"
-	"github.com/rfsd/rfsd/rfs/worker"
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/s3cms"
+	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/destination/export"
+	"github.com/rfsd/rfsd/rfs/document/doc"
+	"github.com/rfsd/rfsd/rfs/migration/worker"
 )
 
 // restartAfter is how long after the end of a process its supervisor starts another one.

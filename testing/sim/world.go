@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
 // errDead ends what a killed process still does: nothing of it has an effect any more.

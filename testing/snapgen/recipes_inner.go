@@ -14,7 +14,7 @@ func innerRecipes() []recipe {
 	for _, version := range []string{"8.19.21", "9.5.3"} {
 		all = append(all, recipe{
 			name: version + "-inner", holds: "synthetic sources: nested objects that outer documents include, keys of flattened objects, normalizers",
-			onDemand: true, // kept beside the package that reads it: -out rfs/rebuild/testdata
+			onDemand: true, // kept beside the package that reads it: -out rfs/source/rebuild/testdata
 			make:     func(ctx context.Context, l *lab) error { return makeInner(ctx, l, version) },
 		})
 	}

@@ -16,7 +16,7 @@ func oldRecipes() []recipe {
 		all = append(all, recipe{
 			name:     v + "-family",
 			holds:    "documents with duplicate keys; parents, children and grandchildren (_parent)",
-			onDemand: true, // kept beside the package that reads it: -out rfs/worker/testdata
+			onDemand: true, // kept beside the package that reads it: -out rfs/migration/worker/testdata
 			make: func(ctx context.Context, l *lab) error {
 				if err := l.boot(ctx, v); err != nil {
 					return err

@@ -18,13 +18,13 @@ func rebuildRecipes() []recipe {
 	for _, version := range []string{"8.19.21", "9.5.3"} {
 		all = append(all, recipe{
 			name: version + "-rebuild", holds: "synthetic sources: standard, logsdb and time series, every field type of the server",
-			onDemand: true, // kept beside the package that reads it: -out rfs/rebuild/testdata
+			onDemand: true, // kept beside the package that reads it: -out rfs/source/rebuild/testdata
 			make:     func(ctx context.Context, l *lab) error { return makeSynthetic(ctx, l, version) },
 		})
 	}
 	return append(all, recipe{
 		name: "9.5.3-columnar", holds: "columnar modes: every field type, arrays, nested objects, routings",
-		onDemand: true, // beside the others: -out rfs/rebuild/testdata
+		onDemand: true, // beside the others: -out rfs/source/rebuild/testdata
 		make:     makeColumnar,
 	}, recipe{
 		name: "os3.8.0-derived", holds: "derived sources: every field type that OpenSearch derives",

@@ -15,7 +15,7 @@ func switchedOffRecipes() []recipe {
 	for _, version := range []string{"2.4.6", "6.8.23", "7.10.2"} {
 		all = append(all, recipe{
 			name: version + "-switched-off", holds: "sources that are switched off or filtered: every field type of the server; the truth is what was sent",
-			onDemand: true, // kept beside the package that reads it: -out rfs/rebuild/testdata
+			onDemand: true, // kept beside the package that reads it: -out rfs/source/rebuild/testdata
 			make:     func(ctx context.Context, l *lab) error { return makeSwitchedOff(ctx, l, version) },
 		})
 	}

@@ -12,7 +12,7 @@ func typeRecipes() []recipe {
 	for _, version := range []string{"8.19.21", "9.5.3"} {
 		all = append(all, recipe{
 			name: version + "-types", holds: "synthetic sources: field types of modules that are not published",
-			onDemand: true, // beside the package that reads it: -out rfs/rebuild/testdata
+			onDemand: true, // beside the package that reads it: -out rfs/source/rebuild/testdata
 			make:     func(ctx context.Context, l *lab) error { return makeTypes(ctx, l, version) },
 		})
 	}

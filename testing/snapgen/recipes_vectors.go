@@ -21,7 +21,7 @@ func vectorRecipes() []recipe {
 	for _, version := range []string{"8.19.21", "9.5.3"} {
 		all = append(all, recipe{
 			name: version + "-indexed-vectors", holds: "indexed dense vectors in every format, sparse ones; sources synthetic, and stored without vectors",
-			onDemand: true, // kept beside the package that reads it: -out rfs/rebuild/testdata
+			onDemand: true, // kept beside the package that reads it: -out rfs/source/rebuild/testdata
 			make:     func(ctx context.Context, l *lab) error { return makeVectors(ctx, l, version) },
 		})
 	}

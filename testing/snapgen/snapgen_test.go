@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rfsd/rfsd/rfs/doc"
+	"github.com/rfsd/rfsd/rfs/document/doc"
 	"github.com/rfsd/rfsd/testing/truth"
 )
 

@@ -14,7 +14,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/api"
 	"github.com/rfsd/rfsd/daemon/cert"
 	"github.com/rfsd/rfsd/daemon/status"
-	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
 // idle is a node that has nothing to report.

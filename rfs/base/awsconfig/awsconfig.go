@@ -1,0 +1,87 @@
+// Package awsconfig reads the configuration and the credentials of AWS for every package that calls a service of AWS, so that
+// the same omission has the same message everywhere. Both come from the SDK's default chain: variables, shared files, container
+// and instance roles.
+package awsconfig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials/stscreds"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
+	"github.com/aws/smithy-go"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+)
+
+// Options are what a user set beside the chain. The names of settings are for messages.
+type Options struct {
+	Region        string // "" is the chain's
+	RegionSetting string // such as --s3-region
+	RoleARN       string // role to assume with the default credentials; "" for none
+	// Client changes how the SDK sends requests; nil: as it does by default.
+	Client []func(*config.LoadOptions) error
+}
+
+// Load reads the configuration. Credentials are not read yet, see Credentials. It returns fault.ErrConfig if a file of the chain
+// cannot be read, or if the region is not known.
+func Load(ctx context.Context, o Options) (aws.Config, error) {
+	load := o.Client
+	if o.Region != "" {
+		load = append(load, config.WithRegion(o.Region))
+	}
+	conf, err := config.LoadDefaultConfig(ctx, load...)
+	if err != nil {
+		return conf, fmt.Errorf("AWS configuration cannot be read, correct AWS_PROFILE or the files that AWS_CONFIG_FILE and AWS_SHARED_CREDENTIALS_FILE name: %w: %w", err, fault.ErrConfig)
+	}
+	if conf.Region == "" {
+		return conf, fmt.Errorf("the AWS region is not known, give %s or set AWS_REGION: %w", o.RegionSetting, fault.ErrConfig)
+	}
+	if o.RoleARN != "" {
+		conf.Credentials = aws.NewCredentialsCache(stscreds.NewAssumeRoleProvider(sts.NewFromConfig(conf), o.RoleARN))
+	}
+	return conf, nil
+}
+
+// NoCredentialsError is returned if the chain has no credentials, or the role cannot be assumed. No request was sent for the caller.
+type NoCredentialsError struct{ err error }
+
+// Error returns the reason and what to do.
+func (e *NoCredentialsError) Error() string {
+	remedy := "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or run on a machine that has a role"
+	var call *smithy.OperationError
+	if errors.As(e.err, &call) && call.Service() == sts.ServiceID {
+		remedy = "the credentials of the default chain must be allowed to assume the role"
+	}
+	return "no AWS credentials, " + remedy + ": " + e.err.Error()
+}
+
+// Unwrap returns the reason.
+func (e *NoCredentialsError) Unwrap() error { return e.err }
+
+// Credentials returns the credentials of a configuration. Errors are a *NoCredentialsError without a category: whether they may be
+// there later depends on the caller.
+func Credentials(ctx context.Context, from aws.CredentialsProvider) (aws.Credentials, error) {
+	c, err := from.Retrieve(ctx)
+	if err != nil {
+		return c, &NoCredentialsError{err}
+	}
+	return c, nil
+}
+
+// Renew drops credentials that can be had anew, such as those of a role, so that the next request asks for them. It reports false
+// for keys that the operator has to replace.
+func Renew(ctx context.Context, from aws.CredentialsProvider) bool {
+	cache, ok := from.(*aws.CredentialsCache)
+	if !ok {
+		return false
+	}
+	if c, err := cache.Retrieve(ctx); err == nil && !c.CanExpire {
+		return false
+	}
+	cache.Invalidate()
+	return true
+}

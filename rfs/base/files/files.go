@@ -1,0 +1,380 @@
+// Package files creates and replaces files. Links are not followed, neither at the last part of a path nor at a directory that
+// another user could have put there, and what replaces a file is written under a random name first.
+//
+// Root writes into directories of other users as well, such as the one of a service. There it follows no link, opens only files of
+// the directory's owner or its own that have one name, and gives what it creates to the directory's owner: nobody gains the rights
+// of root, or loses access. A directory that everyone can write, without the sticky bit, is refused, and so is one of root that a
+// group can write.
+package files
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+)
+
+// folder is an opened directory.
+type folder struct {
+	*os.Root
+
+	path  string
+	owner owner // of the directory
+}
+
+// open opens the directory of a path.
+func open(path string) (*folder, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	root, err := enter(path)
+	if err != nil {
+		return nil, err
+	}
+	f := &folder{Root: root, path: path}
+	info, err := root.Stat(".")
+	if err == nil {
+		f.owner, err = mayWrite(path, info)
+	}
+	if err != nil {
+		return nil, errors.Join(err, root.Close())
+	}
+	return f, nil
+}
+
+// maxLinks bounds the links of a path.
+const maxLinks = 40
+
+// enter opens a directory. A process that runs as root follows links only where nobody else could have made them.
+func enter(path string) (*os.Root, error) {
+	if !isRoot() {
+		return os.OpenRoot(path)
+	}
+	volume := filepath.VolumeName(path) + string(filepath.Separator)
+	at, err := os.OpenRoot(volume)
+	rest := parts(path[len(volume)-1:])
+	for links := 0; err == nil && len(rest) > 0; {
+		var link string
+		if at, link, err = step(at, rest[0]); err != nil {
+			break
+		}
+		if rest = rest[1:]; link == "" {
+			continue
+		}
+		if links++; links > maxLinks {
+			err = fmt.Errorf("%s: more than %d links: %w", path, maxLinks, fault.ErrConfig)
+			break
+		}
+		rest = append(parts(link), rest...)
+		err = at.Close()
+		if err == nil {
+			at, err = os.OpenRoot(volume)
+		}
+	}
+	if err != nil {
+		if at != nil {
+			err = errors.Join(err, at.Close())
+		}
+		return nil, err
+	}
+	return at, nil
+}
+
+// step opens a directory of at and closes at. For a link it returns at and the absolute path where the link leads.
+func step(at *os.Root, name string) (next *os.Root, link string, err error) {
+	info, err := at.Lstat(name)
+	if err != nil {
+		return at, "", whole(at, err)
+	}
+	path := filepath.Join(at.Name(), name)
+	if info.Mode()&fs.ModeSymlink == 0 {
+		if next, err = at.OpenRoot(name); err != nil {
+			return at, "", whole(at, err)
+		}
+		is, err := next.Stat(".")
+		if err == nil && !os.SameFile(info, is) {
+			err = fmt.Errorf("%s was replaced while it was opened: %w", path, fault.ErrConfig)
+		}
+		return next, "", errors.Join(err, at.Close())
+	}
+	dir, err := at.Stat(".")
+	if err != nil {
+		return at, "", err
+	}
+	if !trusted(dir) {
+		return at, "", fmt.Errorf("%s is a link that another user may have made: root does not follow it; give the path where it leads: %w", path, fault.ErrConfig)
+	}
+	if link, err = at.Readlink(name); err != nil {
+		return at, "", whole(at, err)
+	}
+	if !filepath.IsAbs(link) {
+		link = filepath.Join(at.Name(), link)
+	}
+	return at, link, nil
+}
+
+// whole returns an error of a Root with the whole path.
+func whole(at *os.Root, err error) error {
+	var of *fs.PathError
+	if errors.As(err, &of) {
+		return &fs.PathError{Op: of.Op, Path: filepath.Join(at.Name(), of.Path), Err: of.Err}
+	}
+	return err
+}
+
+func parts(path string) []string {
+	return strings.FieldsFunc(filepath.Clean(path), func(r rune) bool { return r == filepath.Separator })
+}
+
+// OpenFile opens a file as os.OpenFile does, but for links. A file that exists has to be a regular one.
+func OpenFile(path string, flag int, perm fs.FileMode) (*os.File, error) {
+	dir, err := open(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	f, err := dir.openFile(filepath.Base(path), flag, perm)
+	return f, errors.Join(err, dir.Close())
+}
+
+// tries bounds how often a file is opened that others create and remove meanwhile.
+const tries = 100
+
+func (d *folder) openFile(name string, flag int, perm fs.FileMode) (*os.File, error) {
+	for range tries {
+		f, err := d.existing(name, flag)
+		if flag&os.O_CREATE == 0 || !errors.Is(err, fs.ErrNotExist) {
+			return f, err
+		}
+		if f, err = d.create(name, flag, perm, d.owner); flag&os.O_EXCL != 0 || !errors.Is(err, fs.ErrExist) {
+			return f, err
+		}
+	}
+	return nil, fmt.Errorf("%s is created and removed all the time: %w", filepath.Join(d.path, name), fault.ErrUnavailable)
+}
+
+// create adds a file that belongs to an owner.
+func (d *folder) create(name string, flag int, perm fs.FileMode, to owner) (*os.File, error) {
+	f, err := d.Root.OpenFile(name, flag|os.O_CREATE|os.O_EXCL, perm)
+	if err != nil {
+		return nil, d.named(err)
+	}
+	if err := to.give(f); err != nil {
+		return nil, errors.Join(d.named(err), f.Close(), d.Remove(name))
+	}
+	return f, nil
+}
+
+// existing opens a file that is there.
+func (d *folder) existing(name string, flag int) (*os.File, error) {
+	was, err := d.Lstat(name)
+	if err != nil {
+		return nil, d.named(err)
+	}
+	path := filepath.Join(d.path, name)
+	if flag&os.O_EXCL != 0 && flag&os.O_CREATE != 0 {
+		return nil, &fs.PathError{Op: "create", Path: path, Err: fs.ErrExist}
+	}
+	if !was.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file, and links are not followed: %w", path, fault.ErrConfig)
+	}
+	if err := d.owner.mayOpen(path, was); err != nil {
+		return nil, err
+	}
+	f, err := d.Root.OpenFile(name, flag&^(os.O_CREATE|os.O_TRUNC), 0)
+	if err != nil {
+		return nil, d.named(err)
+	}
+	is, err := f.Stat()
+	if err == nil && !os.SameFile(was, is) {
+		err = fmt.Errorf("%s was replaced while it was opened: %w", path, fault.ErrConfig)
+	}
+	if err == nil && flag&os.O_TRUNC != 0 {
+		err = f.Truncate(0)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// named returns an error of a Root with the whole path.
+func (d *folder) named(err error) error {
+	if link, ok := errors.AsType[*os.LinkError](err); ok {
+		return &os.LinkError{Op: link.Op, Old: filepath.Join(d.path, link.Old), New: filepath.Join(d.path, link.New), Err: link.Err}
+	}
+	return whole(d.Root, err)
+}
+
+// MkdirAll makes a directory and those above it that are missing, durably.
+func MkdirAll(path string, perm fs.FileMode) error {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	if err == nil && !info.IsDir() {
+		return &fs.PathError{Op: "mkdir", Path: path, Err: errors.New("it is no directory")}
+	}
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	above := filepath.Dir(path)
+	if err := MkdirAll(above, perm); err != nil {
+		return err
+	}
+	dir, err := open(above)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.mkdir(filepath.Base(path), perm), dir.Close())
+}
+
+func (d *folder) mkdir(name string, perm fs.FileMode) error {
+	err := d.Mkdir(name, perm)
+	if errors.Is(err, fs.ErrExist) { // another process has made it, or something else is there, which is noticed later
+		return nil
+	}
+	if err != nil {
+		return d.named(err)
+	}
+	if err := d.owner.giveName(d.Root, name); err != nil {
+		return d.named(err)
+	}
+	return d.sync()
+}
+
+func (d *folder) sync() error {
+	f, err := d.Open(".")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// SyncDir makes the names in a directory durable.
+func SyncDir(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// Rename gives a file another name in its directory, in place of what has that name.
+func Rename(from, to string) error {
+	if filepath.Dir(from) != filepath.Dir(to) {
+		return fmt.Errorf("rename %s to %s: another directory: %w", from, to, fault.ErrConfig)
+	}
+	dir, err := open(filepath.Dir(from))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.named(dir.Root.Rename(filepath.Base(from), filepath.Base(to))), dir.Close())
+}
+
+// Remove removes a file, durably. A link is removed, not what it leads to.
+func Remove(path string) error {
+	dir, err := open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	if err = dir.named(dir.Root.Remove(filepath.Base(path))); err == nil {
+		err = dir.sync()
+	}
+	return errors.Join(err, dir.Close())
+}
+
+// RemoveDrafts removes the drafts of a file that killed processes left. The caller makes sure that no other process has one.
+func RemoveDrafts(path string) error {
+	dir, err := open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	entries, err := fs.ReadDir(dir.FS(), ".")
+	prefix := "." + filepath.Base(path) + "."
+	for _, e := range entries {
+		if rest, ok := strings.CutPrefix(e.Name(), prefix); ok && len(rest) == len(rand.Text()) && strings.Trim(rest, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == "" {
+			err = errors.Join(err, dir.named(dir.Root.Remove(e.Name())))
+		}
+	}
+	return errors.Join(err, dir.Close())
+}
+
+// Draft is what replaces a file when it is complete.
+type Draft struct {
+	*os.File
+
+	dir  *folder
+	name string // of the file
+	temp string
+}
+
+// NewDraft returns an empty draft of a file in the directory of it, under a random name that begins with a dot.
+func NewDraft(path string, perm fs.FileMode) (*Draft, error) {
+	dir, err := open(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	d := &Draft{dir: dir, name: filepath.Base(path)}
+	d.temp = "." + d.name + "." + rand.Text()
+	to := dir.owner
+	was, err := dir.Lstat(d.name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = nil
+	case err == nil && !was.Mode().IsRegular():
+		err = fmt.Errorf("%s is no regular file, and links are not replaced: %w", path, fault.ErrConfig)
+	case err == nil:
+		err, to = dir.owner.mayOpen(path, was), dir.owner.of(was)
+	}
+	if err == nil {
+		d.File, err = dir.create(d.temp, os.O_RDWR, perm, to)
+	}
+	if err != nil {
+		return nil, errors.Join(err, dir.Close())
+	}
+	return d, nil
+}
+
+// Commit replaces the file, durably. The draft is closed whatever it returns.
+func (d *Draft) Commit() error {
+	err := d.Sync()
+	if cerr := d.File.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = d.dir.named(d.dir.Root.Rename(d.temp, d.name))
+	}
+	if err != nil {
+		return errors.Join(err, d.dir.Remove(d.temp), d.dir.Close())
+	}
+	return errors.Join(d.dir.sync(), d.dir.Close())
+}
+
+// Drop removes the draft. After Commit it does nothing.
+func (d *Draft) Drop() error {
+	err := d.File.Close()
+	if errors.Is(err, fs.ErrClosed) {
+		return nil
+	}
+	return errors.Join(err, d.dir.Remove(d.temp), d.dir.Close())
+}
+
+// Replace writes a file in place of the one of that path, durably: after a crash the old or the new content is there.
+func Replace(path string, perm fs.FileMode, write func(w io.Writer) error) error {
+	d, err := NewDraft(path, perm)
+	if err != nil {
+		return err
+	}
+	if err := write(d); err != nil {
+		return errors.Join(err, d.Drop())
+	}
+	return d.Commit()
+}

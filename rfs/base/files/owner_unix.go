@@ -1,0 +1,86 @@
+//go:build unix
+
+package files
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+)
+
+// owner is the user to whom root gives what it creates in a directory.
+type owner struct {
+	root     bool // this process runs as root
+	shared   bool // others can create names in the directory
+	uid, gid int
+}
+
+func isRoot() bool { return os.Geteuid() == 0 }
+
+// trusted reports whether nobody but root can have made a link in a directory.
+func trusted(info fs.FileInfo) bool {
+	is, ok := info.Sys().(*syscall.Stat_t)
+	return ok && is.Uid == 0 && !othersWrite(info, is)
+}
+
+// othersWrite reports whether others than the owner can write a directory.
+func othersWrite(info fs.FileInfo, is *syscall.Stat_t) bool {
+	return info.Mode().Perm()&0o002 != 0 || info.Mode().Perm()&0o020 != 0 && is.Gid != 0
+}
+
+// mayWrite returns the owner of a directory, or an error when root does not create files in it.
+func mayWrite(path string, info fs.FileInfo) (owner, error) {
+	is, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || !isRoot() {
+		return owner{}, nil
+	}
+	o := owner{root: true, uid: int(is.Uid), gid: int(is.Gid)}
+	o.shared = o.uid != 0 || othersWrite(info, is)
+	sticky := info.Mode()&fs.ModeSticky != 0
+	if !sticky && (info.Mode().Perm()&0o002 != 0 || o.uid == 0 && othersWrite(info, is)) {
+		return o, fmt.Errorf("%s can be written by others than its owner: root creates no files in it; take that permission away (chmod go-w), or choose another directory: %w", path, fault.ErrConfig)
+	}
+	return o, nil
+}
+
+// mayOpen returns an error for a file that is neither the directory's owner's nor root's own, or that has further names.
+func (o owner) mayOpen(path string, info fs.FileInfo) error {
+	is, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || !o.root {
+		return nil
+	}
+	if uid := int(is.Uid); uid != 0 && uid != o.uid {
+		return fmt.Errorf("%s belongs to user %d, and its directory to user %d: root does not write to it; run as that user, or remove the file: %w", path, uid, o.uid, fault.ErrConfig)
+	}
+	if is.Nlink > 1 && o.shared {
+		return fmt.Errorf("%s has another name elsewhere (a hard link), and others than root can write its directory: root does not write to it; remove the file: %w", path, fault.ErrConfig)
+	}
+	return nil
+}
+
+// of returns the owner of a file that is replaced, which what replaces it belongs to.
+func (o owner) of(info fs.FileInfo) owner {
+	if is, ok := info.Sys().(*syscall.Stat_t); ok && o.root {
+		o.uid, o.gid = int(is.Uid), int(is.Gid)
+	}
+	return o
+}
+
+// give gives a file to the directory's owner.
+func (o owner) give(f *os.File) error {
+	if !o.root || o.uid == 0 {
+		return nil
+	}
+	return f.Chown(o.uid, o.gid)
+}
+
+// giveName gives a new directory to the owner of the one that holds it.
+func (o owner) giveName(in *os.Root, name string) error {
+	if !o.root || o.uid == 0 {
+		return nil
+	}
+	return in.Lchown(name, o.uid, o.gid)
+}

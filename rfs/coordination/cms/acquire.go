@@ -1,0 +1,290 @@
+package cms
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/overtime"
+)
+
+// Hints orders candidates in place, most wanted first; nil keeps their random
+// order. A hint can neither add nor remove work.
+type Hints func([]Item)
+
+const (
+	candidates = 32 // that one acquisition tries
+	// hinted is how many candidates are looked at when a hint orders them; the first are tried.
+	hinted        = 1024
+	acquireRounds = 8 // of candidates that all went to others, before NoneAvailable
+)
+
+// AcquireNext leases an item for the slot. holder must be unique to the slot over
+// all processes, such as host_uuid_slot; a number is added per acquisition.
+// Half-done hand-offs that it meets are finished on the way.
+//
+// A *NoneAvailable says that others work and until when; ErrAllDone that no item
+// is open; ErrClockSkew that the clocks differ too much. When only items are
+// free that another engine began in mid-shard, they are taken over; a *ForeignWorker when
+// one of its workers is active.
+func (c *Coordinator) AcquireNext(ctx context.Context, holder string, hints Hints) (lease *Lease, err error) {
+	err = c.untilLeased(ctx, func(ctx context.Context) (bool, error) {
+		var err error
+		lease, err = c.fromCandidates(ctx, holder, hints)
+		return lease != nil, err
+	})
+	return lease, err
+}
+
+// AcquireItem leases one item for the slot, as AcquireNext does. A *NoneAvailable means that another holder has it, ErrAllDone
+// that it is not open.
+func (c *Coordinator) AcquireItem(ctx context.Context, id ItemID, holder string) (*Lease, error) {
+	c.repay(ctx)
+	l, it, v, err := c.acquire(ctx, id.String(), holder, c.cfg.InitialLease, c.cfg.MaxAttempts)
+	switch {
+	case err != nil:
+		return nil, err
+	case v == Done:
+		return nil, ErrAllDone
+	case l == nil:
+		return nil, &NoneAvailable{Holder: it.Holder, NextExpiry: time.Unix(it.Expiration, 0).Add(c.grace), Open: 1}
+	}
+	return l, nil
+}
+
+// untilLeased calls acquire until it leases something or fails, or nothing is free.
+func (c *Coordinator) untilLeased(ctx context.Context, acquire func(context.Context) (leased bool, err error)) error {
+	rounds := acquireRounds
+	if c.cfg.Tries > 0 {
+		rounds = 1
+	}
+	c.repay(ctx)
+	for range rounds {
+		if leased, err := acquire(ctx); leased || err != nil {
+			return err
+		}
+		// Open sees every acknowledged write, and lets the next search see it too.
+		open, err := c.open(ctx)
+		if err != nil {
+			return err
+		}
+		c.ended.clear()
+		if open.Items == 0 {
+			return c.whenNothingOpen(ctx)
+		}
+		now, _, err := c.now(ctx)
+		if err != nil {
+			return err
+		}
+		if next := time.Unix(open.NextExpiry, 0).Add(c.grace); next.After(now) {
+			return &NoneAvailable{Holder: open.Holder, NextExpiry: next, Open: open.Items}
+		}
+		if err := c.clock.Sleep(ctx, c.retries.rand.between(0, 50*time.Millisecond)); err != nil {
+			return err
+		}
+	}
+	now, _, err := c.now(ctx)
+	if err != nil {
+		return err
+	}
+	return &NoneAvailable{Holder: "others", NextExpiry: now, Open: 1}
+}
+
+// whenNothingOpen tells a finished queue from one that is being seeded.
+func (c *Coordinator) whenNothingOpen(ctx context.Context) error {
+	if c.seeded.Load() {
+		return ErrAllDone
+	}
+	it, err := c.get(ctx, c.setup())
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return fmt.Errorf("read %s: %w", c.setup(), err)
+	}
+	if err == nil && !it.Open() {
+		c.seeded.Store(true)
+		return ErrAllDone
+	}
+	return &NoneAvailable{Holder: it.Holder, NextExpiry: time.Unix(it.Expiration, 0).Add(c.grace), Open: 1, Unseeded: true}
+}
+
+func (c *Coordinator) now(ctx context.Context) (now time.Time, maxErr time.Duration, err error) {
+	err = c.retries.do(ctx, readBudget, func(ctx context.Context) error {
+		now, maxErr, err = c.store.Now(ctx)
+		return err
+	})
+	if err != nil {
+		return now, maxErr, fmt.Errorf("clock of the coordination store: %w", err)
+	}
+	return now, maxErr, nil
+}
+
+func (c *Coordinator) fromCandidates(ctx context.Context, holder string, hints Hints) (*Lease, error) {
+	found, err := c.search(ctx, hints, candidates)
+	if err != nil {
+		return nil, err
+	}
+	foreign := false
+	for _, it := range found {
+		l, other, err := c.try(ctx, it, holder)
+		if l != nil || err != nil {
+			return l, err
+		}
+		foreign = foreign || other
+	}
+	if foreign { // nothing else was free
+		return nil, c.TakeOver(ctx, false)
+	}
+	return nil, nil
+}
+
+// search returns up to n candidates in the order in which they are to be tried, without those that this process has ended
+// itself.
+func (c *Coordinator) search(ctx context.Context, hints Hints, n int) ([]Item, error) {
+	var found []Item
+	looked := n
+	if hints != nil {
+		looked = hinted
+	}
+	err := c.retries.do(ctx, readBudget, func(ctx context.Context) (err error) {
+		found, err = c.store.Candidates(ctx, c.grace, looked)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("search work: %w", err)
+	}
+	found = c.ended.without(found, c.clock.Read().Mono)
+	c.retries.rand.shuffle(found)
+	if c.cfg.MaxAttempts > 0 { // those to work on alone come last
+		slices.SortStableFunc(found, func(a, b Item) int {
+			return cmp.Compare(min(a.Attempts/c.cfg.MaxAttempts, 1), min(b.Attempts/c.cfg.MaxAttempts, 1))
+		})
+	}
+	if hints != nil {
+		hints(found)
+		found = found[:min(len(found), n)]
+	}
+	if c.cfg.Tries > 0 {
+		found = found[:min(len(found), c.cfg.Tries)]
+	}
+	return found, nil
+}
+
+// try leases a candidate; nil when another worker was quicker. foreign reports one that another engine began.
+func (c *Coordinator) try(ctx context.Context, it Item, holder string) (lease *Lease, foreign bool, err error) {
+	if it.foreignCursor() || it.foreignSuccessors() {
+		return nil, true, nil
+	}
+	if _, err := it.Range(); err != nil { // no item of this protocol; no worker may lease it
+		_, err := c.Event(ctx, it.ID, "foreign_document", "in the index of work items")
+		return nil, false, err
+	}
+	l, got, v, err := c.acquire(ctx, it.ID, holder, c.cfg.InitialLease, c.cfg.MaxAttempts)
+	if err != nil || v != Applied && v != Already {
+		return nil, false, err
+	}
+	l.held = it.AcquiredAt != 0
+	return c.usable(ctx, l, got)
+}
+
+// usable returns the lease unless the item was handed off already: then the hand-off is finished.
+func (c *Coordinator) usable(ctx context.Context, l *Lease, got Item) (lease *Lease, foreign bool, err error) {
+	if got.Successors == "" {
+		return l, false, nil
+	}
+	err = l.finish(ctx, got)
+	if errors.Is(err, errForeignHandoff) { // the search was stale
+		return nil, true, nil
+	}
+	if errors.Is(err, fault.ErrLeaseLost) {
+		err = nil
+	}
+	return nil, false, err
+}
+
+// acquire tries to lease one item. The lease is nil unless the result is Applied
+// or Already. An answer that was lost is read back, never assumed.
+func (c *Coordinator) acquire(ctx context.Context, id, holder string, initial time.Duration, attempts int) (*Lease, Item, Result, error) {
+	asked := c.acquisition(holder, c.clock.Read(), initial, attempts)
+	mine := asked.Holder
+	for try := 0; ; try++ {
+		before, readBack := c.clock.Read(), false
+		asked.ClientMs = before.Wall.UnixMilli()
+		asking, answered := overtime.Context(ctx, acquireTimeout)
+		it, v, err := c.store.Apply(asking, id, asked)
+		answered()
+		c.store95.add(c.clock.Read().Mono - before.Mono)
+		switch {
+		case errors.Is(err, ErrConflict), errors.Is(err, ErrNotFound):
+			return nil, it, Held, nil // another worker was first
+		case err != nil && (errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil):
+			if ctx.Err() == nil {
+				it, err = c.get(ctx, id)
+			}
+			if err != nil || it.Holder != mine { // also a request that has yet to arrive
+				c.owe(id, Release{Holder: mine, Cause: string(CauseOutage)})
+			}
+			if err != nil {
+				return nil, it, 0, fmt.Errorf("acquire %s: outcome unknown: %w", ItemName(id), err)
+			}
+			if it.Holder != mine || !it.Open() {
+				return nil, it, Held, nil
+			}
+			v, readBack = Already, true
+		case err != nil:
+			return nil, it, 0, fmt.Errorf("acquire %s: %w", ItemName(id), err)
+		}
+		switch v {
+		case Foreign:
+			return nil, it, v, fmt.Errorf("%s: %w", ItemName(id), ErrSchemaMismatch)
+		case Skewed:
+			if err := c.skew(ctx); err != nil {
+				return nil, it, v, err
+			}
+			if try < 2 {
+				continue // the request itself was slow
+			}
+			return nil, it, Held, nil
+		case Applied, Already:
+			l, err := c.keep(ctx, c.newLease(it, before, initial), readBack)
+			if l == nil {
+				v = Held
+			}
+			return l, it, v, err
+		default:
+			return nil, it, v, nil
+		}
+	}
+}
+
+// keep returns the lease if there is time for work, else it is given back. An answer may come too late to start anything:
+// the next lease is longer. A lease that had to be read back is worth keeping while half of it is left.
+func (c *Coordinator) keep(ctx context.Context, l *Lease, readBack bool) (*Lease, error) {
+	if l.UntilTrigger() <= 0 || readBack && l.UntilEnd() < l.Length/2 {
+		return nil, errors.Join(l.GiveBack(ctx, Return{Cause: CauseOutage, Longer: !readBack}), ctx.Err())
+	}
+	return l, nil
+}
+
+// acquireTimeout is how long an acquisition under way is waited for when its caller is told to
+// stop: a lease that was granted and is not known of would keep the item from others.
+const acquireTimeout = 3 * time.Second
+
+// skew measures the distance of the clocks and gives an ErrClockSkew when it is
+// really beyond the tolerance.
+func (c *Coordinator) skew(ctx context.Context) error {
+	now, maxErr, err := c.now(ctx)
+	if err != nil {
+		return err
+	}
+	d := c.clock.Read().Wall.Sub(now)
+	if d.Abs() <= c.cfg.SkewTolerance+maxErr {
+		return nil
+	}
+	err = fmt.Errorf("this machine's clock is %s off the coordination store's (tolerance %s); set the clocks: %w",
+		d.Round(time.Millisecond), c.cfg.SkewTolerance, ErrClockSkew)
+	_, everr := c.Event(ctx, c.cfg.Creator, "clock_skew", err.Error())
+	return errors.Join(err, everr)
+}

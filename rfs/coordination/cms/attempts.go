@@ -1,0 +1,89 @@
+package cms
+
+import (
+	"fmt"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+)
+
+// An item that ends its workers must not do so for ever, and an item whose workers are ended by
+// something else must not be given up. A death has no witness, so the blame is settled in steps:
+//
+//  1. Attempts counts acquisitions in a row that ended without progress and without a cause. Progress
+//     and releases with a cause outside the item take them back.
+//  2. After MaxAttempts of them the item is leased to work on alone: nothing else runs in the process,
+//     and before each part of the work AloneAt records its first ordinal.
+//  3. A holder that dies alone leaves AloneAt behind, which becomes AloneDied. When deadlyTimes holders
+//     in a row have died alone at the same ordinal, the lease that follows is one to mark the item FAILED.
+//
+// A document that exhausts the memory kills each time at the same ordinal. What kills at random may do so
+// twice, where an ordinal takes a notable part of the time between two kills, but not five times. A
+// holder that dies before it reads documents leaves no AloneAt: it did no work that could be to blame.
+
+// deadlyTimes is how many holders in a row have to die alone at an ordinal before it is blamed.
+const deadlyTimes = 5
+
+// aloneAfter reports whether an item with so many attempts is leased to work on alone.
+func aloneAfter(attempts, limit int) bool { return limit > 0 && attempts > limit }
+
+// attempt counts an acquisition and draws the conclusion from the one before.
+func attempt(it Item, limit int) Item {
+	it.Attempts++
+	if limit > 0 {
+		it.Attempts = min(it.Attempts, limit+1)
+	}
+	switch it.AloneAt {
+	case 0:
+	case it.AloneDied:
+		it.AloneDeaths++
+	default:
+		it.AloneDied, it.AloneDeaths = it.AloneAt, 1
+	}
+	it.AloneAt = 0
+	return it
+}
+
+// acquitted is the item without anything that speaks against it.
+func acquitted(it Item) Item {
+	it.Attempts, it.Reached, it.AloneAt, it.AloneDied, it.AloneDeaths = 0, 0, 0, 0, 0
+	return it
+}
+
+// condemned reports the ordinal at which deadlyTimes holders in a row ended that worked on nothing else.
+func (it Item) condemned() (ordinal int64, ok bool) {
+	return it.AloneDied - 1, it.AloneDied != 0 && it.AloneDeaths >= deadlyTimes
+}
+
+// Alone reports whether nothing else may run in the process while this lease is worked on, and RecordPosition has
+// to be called before each part of the work.
+func (l *Lease) Alone() bool { return aloneAfter(l.Item.Attempts, l.c.cfg.MaxAttempts) }
+
+// Suspect returns the ordinal at which the last holder died that worked on nothing else; ok is false
+// when there was none.
+func (l *Lease) Suspect() (ordinal int64, ok bool) {
+	return l.Item.AloneDied - 1, l.Item.AloneDied != 0
+}
+
+// Condemned returns an error that names the ordinal at which the last deadlyTimes holders died, though they worked on
+// nothing else, and nil for any other item. What lies before the ordinal is not to blame.
+func (l *Lease) Condemned() *Deadly {
+	if at, ok := l.Item.condemned(); ok {
+		return &Deadly{Ordinal: at, Times: l.Item.Attempts - 1 + deadlyTimes}
+	}
+	return nil
+}
+
+// Deadly is why an item is FAILED whose workers died without a known cause.
+type Deadly struct {
+	Ordinal int64 // of the document, or of the first of the part, at which they died
+	Times   int   // at least so many died
+}
+
+// Error names the ordinal and what can be done.
+func (e *Deadly) Error() string {
+	return fmt.Sprintf("at least %d workers in a row ended without a known cause while they worked on it, the last %d on nothing else and all at ordinal %d: leave the document out, or give workers more memory, and run again",
+		e.Times, deadlyTimes, e.Ordinal)
+}
+
+// Is makes every Deadly a fault.ErrUnsupported: another worker would end the same way.
+func (e *Deadly) Is(target error) bool { return target == fault.ErrUnsupported }

@@ -1,0 +1,238 @@
+package cms
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+)
+
+// AuditReport is what an audit found.
+type AuditReport struct {
+	Items    int
+	Chains   int      // shards whose chain of items was walked
+	Open     int      // items that are not completed
+	Repaired []string // ids of missing items that were created again
+	Failed   []string // ids of items that were given up
+	Stray    []string // ids of items that no chain reaches
+}
+
+// Clean reports whether every chain is whole and ended: documents are complete but for
+// the items in Failed.
+func (r AuditReport) Clean() bool { return r.Open == 0 && len(r.Repaired) == 0 }
+
+type shard struct {
+	index  string
+	number int
+}
+
+// Audit walks every chain from its root. Missing roots of shards that an index
+// entry names, or of their parts, and missing successors of completed items, are created again: the
+// store may have lost acknowledged writes. Events of failed items are made up for. What
+// another engine left half done is taken over. fault.ErrCorrupt when the chains of a split shard do not cover it.
+func (c *Coordinator) Audit(ctx context.Context) (AuditReport, error) {
+	rep, chains, why, err := c.readChains(ctx)
+	if err != nil {
+		return rep, err
+	}
+	roots := map[shard][]Root{}
+	missing := map[string]bool{} // reasons why an index is not on the target
+	for r, err := range c.list(ctx, kindIndex) {
+		if err != nil {
+			return rep, fmt.Errorf("audit: %w", err)
+		}
+		e, err := decodeEntry(r)
+		if err != nil {
+			return rep, err
+		}
+		if e.State == PhaseFailed {
+			missing[e.Error] = true
+			if err := c.IndexEvent(ctx, e); err != nil {
+				return rep, err
+			}
+		}
+		for r := range e.Roots() {
+			k := shard{e.Name, r.ID.Shard}
+			roots[k] = append(roots[k], r)
+		}
+	}
+	for k := range chains { // also of an index without an entry
+		if roots[k] == nil {
+			roots[k] = []Root{{ID: ItemID{Index: k.index, Shard: k.number}}}
+		}
+	}
+	if plans := takeovers(chains); len(plans) > 0 { // another engine came between
+		rep.Chains = len(roots)
+		rep.Open += len(plans)
+		return rep, c.TakeOver(ctx, false)
+	}
+	return rep, c.checkChains(ctx, &rep, roots, chains, why, missing)
+}
+
+// AuditTasks is Audit for a kind whose chains begin with the given items. A chain that none of them begins is stray.
+func (c *Coordinator) AuditTasks(ctx context.Context, begins iter.Seq[Root]) (AuditReport, error) {
+	rep, chains, why, err := c.readChains(ctx)
+	if err != nil {
+		return rep, err
+	}
+	roots := map[shard][]Root{}
+	for r := range begins {
+		r.ID.Kind = c.cfg.Kind
+		roots[shard{r.ID.Index, r.ID.Shard}] = []Root{r}
+	}
+	for k, items := range chains {
+		if _, ok := roots[k]; !ok {
+			rep.Stray = slices.AppendSeq(rep.Stray, maps.Keys(items))
+		}
+	}
+	return rep, c.checkChains(ctx, &rep, roots, chains, why, nil)
+}
+
+// readChains reads every item, and why those that are FAILED are.
+func (c *Coordinator) readChains(ctx context.Context) (rep AuditReport, chains map[shard]map[string]Item, why map[string]string, err error) {
+	chains, why = map[shard]map[string]Item{}, map[string]string{}
+	for it, err := range c.Items(ctx) {
+		if err != nil {
+			return rep, nil, nil, fmt.Errorf("audit: %w", err)
+		}
+		id, err := it.Range()
+		if err != nil {
+			continue
+		}
+		k := shard{id.Index, id.Shard}
+		if chains[k] == nil {
+			chains[k] = map[string]Item{}
+		}
+		chains[k][it.ID] = it
+		rep.Items++
+		if it.Open() {
+			rep.Open++
+		}
+		if it.FailedItem() {
+			rep.Failed = append(rep.Failed, it.ID)
+			why[it.ID] = it.Failure
+		}
+	}
+	return rep, chains, why, nil
+}
+
+// checkChains walks the chains from their roots, makes up for events of failed items, and creates what is missing.
+func (c *Coordinator) checkChains(ctx context.Context, rep *AuditReport, roots map[shard][]Root, chains map[shard]map[string]Item, why map[string]string, missing map[string]bool) error {
+	rep.Chains = len(roots)
+	lost := map[string]Root{} // missing items, with the root of their chain
+	for k, begins := range roots {
+		reached := map[string]bool{}
+		for _, root := range begins {
+			missing, err := rep.walk(root, chains[k], reached)
+			if err != nil {
+				return fmt.Errorf("audit: %w", err)
+			}
+			for _, id := range missing {
+				lost[id] = root
+			}
+		}
+		rep.strays(chains[k], reached)
+	}
+	slices.Sort(rep.Repaired)
+	slices.Sort(rep.Failed)
+	slices.Sort(rep.Stray)
+	for _, id := range rep.Failed { // the worker that marked it may have died before it reported it
+		if missing[why[id]] {
+			continue // said once for the whole index
+		}
+		if _, err := c.Event(ctx, id, "failed", why[id]); err != nil {
+			return err
+		}
+	}
+	return c.repair(ctx, rep.Repaired, lost)
+}
+
+// walk follows a chain from its root, notes what is missing and what it reaches, and returns what is missing.
+func (r *AuditReport) walk(root Root, items map[string]Item, reached map[string]bool) (missing []string, err error) {
+	for next := []string{root.ID.String()}; len(next) > 0; next = next[1:] {
+		id := next[0]
+		if reached[id] {
+			continue
+		}
+		reached[id] = true
+		it, ok := items[id]
+		if !ok {
+			r.Repaired, missing = append(r.Repaired, id), append(missing, id)
+			continue
+		}
+		if err := it.covers(root.End); err != nil {
+			return nil, err
+		}
+		if !it.Open() { // an open item creates its successors when it is leased
+			next = append(next, it.SuccessorIDs()...)
+		} else {
+			for _, s := range it.SuccessorIDs() {
+				if _, ok := items[s]; ok {
+					next = append(next, s)
+				}
+			}
+		}
+	}
+	return missing, nil
+}
+
+// covers returns an error unless the item has the end of its chain. In a chain with an end, what is handed off begins where the
+// item ends to be done, and the last item is done up to the end.
+func (it Item) covers(end int64) error {
+	switch {
+	case it.End != end:
+		return fmt.Errorf("%s ends at ordinal %d, its chain at %d (0: the end of the shard): %w", ItemName(it.ID), it.End, end, fault.ErrCorrupt)
+	case end != 0 && it.foreignSuccessors():
+		return fmt.Errorf("%s was handed off at ordinal %d to %s: %w", ItemName(it.ID), it.Watermark, it.Successors, fault.ErrCorrupt)
+	case end != 0 && !it.Open() && it.Status == "" && it.Successors == "" && it.Watermark != end:
+		return fmt.Errorf("%s is done up to ordinal %d, its chain ends at %d: %w", ItemName(it.ID), it.Watermark, end, fault.ErrCorrupt)
+	}
+	return nil
+}
+
+// strays notes the items of a shard that no chain reaches.
+func (r *AuditReport) strays(items map[string]Item, reached map[string]bool) {
+	for id, it := range items {
+		if !reached[id] && it.Status != StatusReplaced {
+			r.Stray = append(r.Stray, id)
+		}
+	}
+}
+
+func (c *Coordinator) repair(ctx context.Context, missing []string, of map[string]Root) error {
+	for _, id := range missing {
+		if _, err := c.create(ctx, []Item{newOf(id, of[id], c.cfg.Creator, 0)}); err != nil {
+			return fmt.Errorf("audit: %w", err)
+		}
+		if _, err := c.Event(ctx, id, "audit_repair", "the item was missing from its chain"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Finish audits the items and, when every chain is whole and ended, records that
+// the documents are complete. The second result says whether they are. A store that no longer says that all items
+// are seeded, which it may have lost, makes those who look for work find them unseeded.
+func (c *Coordinator) Finish(ctx context.Context) (AuditReport, bool, error) {
+	rep, err := c.Audit(ctx)
+	if err != nil {
+		return rep, false, err
+	}
+	state := PhaseInProgress
+	setup, err := c.get(ctx, SetupID)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return rep, false, fmt.Errorf("read %s: %w", SetupID, err)
+	}
+	seeded := err == nil && !setup.Open()
+	c.seeded.Store(seeded) // the store may have lost what it acknowledged
+	if rep.Clean() && seeded {
+		state = PhaseCompleted
+	}
+	body := fmt.Appendf(nil, `{"items":%d,"failedItems":%d}`, rep.Items, len(rep.Failed))
+	return rep, state == PhaseCompleted, c.putRecord(ctx, Record{ID: phaseID(DocsPhase), Kind: kindPhase, State: state, Body: body})
+}

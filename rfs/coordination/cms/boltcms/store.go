@@ -1,0 +1,513 @@
+// Package boltcms keeps the coordination of a migration in one bbolt file, for a
+// single process without a cluster to ask.
+//
+// Opening the file proves that its former owner is dead: the file lock is held
+// for the life of a process. All leases of the former owner are freed then.
+package boltcms
+
+import (
+	"bytes"
+	"context"
+	crand "crypto/rand"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/files"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+)
+
+// Buckets. The index of expiries holds open items only: key is the expiration
+// (8 bytes, big-endian epoch seconds) and the id, the value is empty.
+var (
+	itemsBucket   = []byte("items")
+	expiryBucket  = []byte("expiry")
+	controlBucket = []byte("control")
+	metaBucket    = []byte("meta")
+	tasksBucket   = []byte("tasks")        // items of all kinds but shards
+	tasksExpiry   = []byte("tasks_expiry") // their index of expiries
+
+	formatKey = []byte("format") // "1"
+	markKey   = []byte("mark")   // random, from the creation of the file
+)
+
+const (
+	format      = "1"
+	lockTimeout = time.Second
+	pageSize    = 256 // items a scan holds in memory
+)
+
+// Store is a cms.Store in a file: the items of one kind, and the records. Each transition is one write transaction.
+type Store struct {
+	*file
+	queue
+}
+
+// queue is where the items of a kind are kept. The ids of all kinds but shards begin with prefix.
+type queue struct {
+	items, expiry []byte
+	prefix, setup string
+}
+
+var shards = queue{items: itemsBucket, expiry: expiryBucket, setup: cms.SetupID}
+
+func queueOf(kind string) queue {
+	if kind == "" {
+		return shards
+	}
+	return queue{items: tasksBucket, expiry: tasksExpiry, prefix: kind + ":", setup: cms.SetupOf(kind)}
+}
+
+// OfKind returns the store of the items of a kind; it is closed with this one.
+func (s *Store) OfKind(_ context.Context, kind string) (cms.Store, error) {
+	return &Store{s.file, queueOf(kind)}, nil
+}
+
+// file is an open file.
+type file struct {
+	db   *bolt.DB
+	path string
+	now  func() time.Time
+
+	unsynced atomic.Pointer[error] // why nothing more is written
+
+	mu   sync.Mutex
+	last time.Time // reading of now at the last look
+	at   int64     // the store's clock then, epoch ms
+}
+
+// clock is the wall clock, but never runs backwards: while it is behind what it was in this process, time
+// goes on from there. A former process's clock means nothing, since all its leases are freed by Open.
+func (s *file) clock() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	passed := max(now.Sub(s.last), 0) // by the monotonic clock where there is one
+	s.at = max(s.at+passed.Milliseconds(), now.UnixMilli())
+	s.last = now
+	return s.at
+}
+
+// Open opens or creates the file (mode 0600, its directory 0700) and frees the
+// leases of its former owner. now is the wall clock; while the file is open the store
+// never lets it run backwards. cms.ErrLocked when another process has the file.
+func Open(path string, now func() time.Time) (*Store, error) {
+	return open(path, now, bolt.Options{})
+}
+
+// OpenTemporary is Open for state that is removed when the process ends, as that of a dry run: nothing is synced
+// to the disk. After a crash of the machine the file may be damaged.
+func OpenTemporary(path string, now func() time.Time) (*Store, error) {
+	return open(path, now, bolt.Options{NoSync: true, NoGrowSync: true})
+}
+
+func open(path string, now func() time.Time, options bolt.Options) (*Store, error) {
+	options.Timeout, options.FreelistType, options.OpenFile = lockTimeout, bolt.FreelistMapType, files.OpenFile
+	if err := files.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("directory of the coordination file: %w: %w", err, fault.ErrConfig)
+	}
+	if err := check(path); err != nil {
+		return nil, err
+	}
+	var db *bolt.DB
+	err := safely(path, func() (err error) {
+		db, err = bolt.Open(path, 0o600, &options)
+		return err
+	})
+	switch {
+	case errors.Is(err, berrors.ErrTimeout):
+		return nil, fmt.Errorf("%s: %w%s", path, cms.ErrLocked, owner(path))
+	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrChecksum), errors.Is(err, berrors.ErrVersionMismatch):
+		return nil, fmt.Errorf("%s is no coordination file: %w: %w", path, err, fault.ErrCorrupt)
+	case errors.Is(err, fault.ErrCorrupt):
+		return nil, err
+	case err != nil:
+		return nil, fmt.Errorf("open coordination file %s: %w: %w", path, err, fault.ErrConfig)
+	}
+	s := &Store{&file{db: db, path: path, now: now, last: now()}, shards}
+	if err := s.begin(); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	// Only words for a message; the lock itself is the kernel's.
+	if err := writePID(path + ".pid"); err != nil {
+		return nil, errors.Join(fmt.Errorf("coordination file: %w: %w", err, fault.ErrConfig), db.Close())
+	}
+	return s, nil
+}
+
+// writePID writes the id of this process to a file.
+func writePID(path string) error {
+	f, err := files.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(f, os.Getpid())
+	return errors.Join(err, f.Close())
+}
+
+// owner names the process that wrote its id beside the file, for a message.
+func owner(path string) string {
+	if pid := Owner(path); pid != 0 {
+		return fmt.Sprintf(" by process %d", pid)
+	}
+	return ""
+}
+
+// Owner returns the id of the process that noted that it has the file open, 0 for none. It may have been killed since.
+func Owner(path string) int {
+	b, err := os.ReadFile(path + ".pid")
+	if err != nil || len(b) > 32 {
+		return 0
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	if err != nil || pid < 0 {
+		return 0
+	}
+	return pid
+}
+
+// Close gives the file free for the next process.
+func (s *Store) Close() error {
+	rerr := os.Remove(s.path + ".pid")
+	if errors.Is(rerr, os.ErrNotExist) {
+		rerr = nil
+	}
+	return errors.Join(rerr, s.db.Close())
+}
+
+func (s *file) begin() error {
+	return s.update(func(tx *bolt.Tx, now int64) error {
+		for _, b := range [][]byte{itemsBucket, expiryBucket, controlBucket, metaBucket, tasksBucket, tasksExpiry} {
+			if _, err := tx.CreateBucketIfNotExists(b); err != nil {
+				return err
+			}
+		}
+		meta := tx.Bucket(metaBucket)
+		switch f := meta.Get(formatKey); {
+		case f == nil:
+			if err := meta.Put(formatKey, []byte(format)); err != nil {
+				return err
+			}
+		case string(f) != format:
+			return fmt.Errorf("%s has format %q, this program knows %q: %w", s.path, f, format, fault.ErrConfig)
+		}
+		if meta.Get(markKey) == nil {
+			if err := meta.Put(markKey, []byte(crand.Text())); err != nil {
+				return err
+			}
+		}
+		for _, q := range []queue{shards, queueOf("any")} {
+			if err := q.reclaim(tx, now); err != nil {
+				return err
+			}
+		}
+		return freeRecords(tx)
+	})
+}
+
+// reclaim frees what the former owner held, of all kinds that are kept there.
+func (q queue) reclaim(tx *bolt.Tx, now int64) error {
+	var held []string
+	c := tx.Bucket(q.expiry).Cursor()
+	for k, _ := c.First(); k != nil; k, _ = c.Next() {
+		held = append(held, string(k[8:]))
+	}
+	for _, id := range held {
+		it, err := q.read(tx, id)
+		if err != nil {
+			return err
+		}
+		if got, v := (cms.Reclaim{}).Apply(it, now); v == cms.Applied {
+			if err := q.write(tx, &it, got); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// errUnchanged ends a write transaction that has nothing to write.
+var errUnchanged = errors.New("nothing to write")
+
+// update runs f in a write transaction with a clock that never runs backwards. A write that fails changed nothing and
+// may be tried again. After a sync that failed nothing more is written: the system may have dropped what it could not
+// write, and report the next sync as done.
+func (s *file) update(f func(tx *bolt.Tx, now int64) error) error {
+	if failed := s.unsynced.Load(); failed != nil {
+		return *failed
+	}
+	return storeError(safely(s.path, func() error {
+		decided := false
+		err := s.db.Update(func(tx *bolt.Tx) error {
+			err := f(tx, s.clock())
+			decided = err == nil
+			return err
+		})
+		var write *fs.PathError
+		if errors.Is(err, errUnchanged) {
+			return nil
+		}
+		if err == nil || !decided || errors.As(err, &write) && write.Op == "write" {
+			return err
+		}
+		err = fmt.Errorf("coordination file %s could not be synced, nothing more is written to it: check the disk and run again: %w: %w", s.path, err, fault.ErrConfig)
+		s.unsynced.Store(&err)
+		return err
+	}))
+}
+
+func (s *file) view(f func(tx *bolt.Tx) error) error {
+	return storeError(safely(s.path, func() error { return s.db.View(f) }))
+}
+
+// storeError gives errors of the file itself a category.
+func storeError(err error) error {
+	if err == nil || errors.Is(err, cms.ErrNotFound) || errors.Is(err, cms.ErrConflict) || errors.Is(err, cms.ErrTooLate) ||
+		errors.Is(err, fault.ErrCorrupt) || errors.Is(err, fault.ErrConfig) {
+		return err
+	}
+	if errors.Is(err, berrors.ErrDatabaseNotOpen) {
+		return fmt.Errorf("coordination file: %w: %w", err, cms.ErrStoreGone)
+	}
+	// A full disk or a failing one: the transaction was not committed.
+	return fmt.Errorf("coordination file: %w: %w", err, fault.ErrUnavailable)
+}
+
+// Now is the store's clock: the wall clock, unless that ran backwards.
+func (s *Store) Now(context.Context) (now time.Time, maxErr time.Duration, err error) {
+	return time.UnixMilli(s.clock()), 0, nil
+}
+
+// Create adds items that do not exist.
+func (s *Store) Create(ctx context.Context, items []cms.Item) (created int, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	err = s.update(func(tx *bolt.Tx, _ int64) error {
+		created = 0
+		for _, it := range items {
+			if tx.Bucket(s.items).Get([]byte(it.ID)) != nil {
+				continue
+			}
+			if err := s.write(tx, nil, it); err != nil {
+				return err
+			}
+			created++
+		}
+		return nil
+	})
+	return created, err
+}
+
+// Apply runs a transition in one write transaction.
+func (s *Store) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Result, error) {
+	all, err := s.ApplyAll(ctx, []cms.Change{{ID: id, Transition: t}})
+	if err != nil {
+		return cms.Item{}, 0, err
+	}
+	return all[0].Item, all[0].Result, all[0].Err
+}
+
+// ApplyAll runs the transitions in one write transaction, with one sync; without any when nothing changes.
+func (s *Store) ApplyAll(ctx context.Context, changes []cms.Change) ([]cms.Outcome, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	outcomes := make([]cms.Outcome, len(changes))
+	err := s.update(func(tx *bolt.Tx, now int64) error {
+		changed := false
+		for i, c := range changes {
+			o := &outcomes[i]
+			old, err := s.read(tx, c.ID)
+			if err != nil {
+				o.Err = err
+				continue
+			}
+			if o.Item, o.Result = c.Transition.Apply(old, now); o.Result != cms.Applied {
+				continue
+			}
+			if err := s.write(tx, &old, o.Item); err != nil {
+				return err
+			}
+			changed = true
+		}
+		if !changed {
+			return errUnchanged
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return outcomes, nil
+}
+
+// Get reads an item.
+func (s *Store) Get(ctx context.Context, id string) (it cms.Item, err error) {
+	if err := ctx.Err(); err != nil {
+		return it, err
+	}
+	err = s.view(func(tx *bolt.Tx) error {
+		it, err = s.read(tx, id)
+		return err
+	})
+	return it, err
+}
+
+// Candidates samples the open items whose lease ended more than grace ago, each
+// with the same chance (reservoir sampling over the index of expiries).
+func (s *Store) Candidates(ctx context.Context, grace time.Duration, n int) (items []cms.Item, err error) {
+	if err := ctx.Err(); err != nil || n <= 0 {
+		return nil, err
+	}
+	err = s.view(func(tx *bolt.Tx) error {
+		now := s.clock()
+		var ids []string
+		seen := 0
+		c := tx.Bucket(s.expiry).Cursor()
+		for k, _ := c.First(); k != nil; k, _ = c.Next() {
+			if len(k) < 8 {
+				return fmt.Errorf("index of expiries: %w", fault.ErrCorrupt)
+			}
+			if int64(binary.BigEndian.Uint64(k))*1000+grace.Milliseconds() >= now {
+				break
+			}
+			id := string(k[8:])
+			if id == s.setup || !strings.HasPrefix(id, s.prefix) {
+				continue
+			}
+			seen++
+			if len(ids) < n {
+				ids = append(ids, id)
+			} else if i := rand.IntN(seen); i < n {
+				ids[i] = id
+			}
+		}
+		for _, id := range ids {
+			it, err := s.read(tx, id)
+			if err != nil {
+				return err
+			}
+			items = append(items, it)
+		}
+		return nil
+	})
+	return items, err
+}
+
+// Open counts the open items.
+func (s *Store) Open(ctx context.Context) (o cms.Open, err error) {
+	if err := ctx.Err(); err != nil {
+		return o, err
+	}
+	err = s.view(func(tx *bolt.Tx) error {
+		c := tx.Bucket(s.expiry).Cursor()
+		for k, _ := c.First(); k != nil; k, _ = c.Next() {
+			id := string(k[8:])
+			if id == s.setup || !strings.HasPrefix(id, s.prefix) {
+				continue
+			}
+			if o.Items == 0 {
+				it, err := s.read(tx, id)
+				if err != nil {
+					return err
+				}
+				o.NextExpiry, o.Holder = it.Expiration, it.Holder
+			}
+			o.Items++
+		}
+		return nil
+	})
+	return o, err
+}
+
+// Scan yields all items in order of ids, page by page: no transaction stays open
+// while the caller works.
+func (s *Store) Scan(ctx context.Context) iter.Seq2[cms.Item, error] {
+	return func(yield func(cms.Item, error) bool) {
+		for from := s.prefix; ; {
+			var page []cms.Item
+			err := s.view(func(tx *bolt.Tx) error {
+				page = page[:0]
+				c := tx.Bucket(s.items).Cursor()
+				for k, v := c.Seek([]byte(from)); k != nil && len(page) < pageSize && bytes.HasPrefix(k, []byte(s.prefix)); k, v = c.Next() {
+					it, err := decodeItem(string(k), v)
+					if err != nil {
+						return err
+					}
+					page = append(page, it)
+				}
+				return ctx.Err()
+			})
+			if err != nil {
+				yield(cms.Item{}, err)
+				return
+			}
+			for _, it := range page {
+				if !yield(it, nil) {
+					return
+				}
+			}
+			if len(page) < pageSize {
+				return
+			}
+			from = page[len(page)-1].ID + "\x00"
+		}
+	}
+}
+
+func (q queue) read(tx *bolt.Tx, id string) (cms.Item, error) {
+	v := tx.Bucket(q.items).Get([]byte(id))
+	if v == nil {
+		return cms.Item{}, fmt.Errorf("%s (item %s): %w", cms.ItemName(id), id, cms.ErrNotFound)
+	}
+	return decodeItem(id, v)
+}
+
+func decodeItem(id string, v []byte) (cms.Item, error) {
+	var it cms.Item
+	if err := json.Unmarshal(v, &it); err != nil {
+		return it, fmt.Errorf("%s (item %s) in the coordination file: %w: %w", cms.ItemName(id), id, err, fault.ErrCorrupt)
+	}
+	it.ID = id
+	return it, nil
+}
+
+// write stores the item and keeps the index of expiries in step with it.
+func (q queue) write(tx *bolt.Tx, old *cms.Item, it cms.Item) error {
+	idx := tx.Bucket(q.expiry)
+	if old != nil && old.Open() {
+		if err := idx.Delete(expiryKey(*old)); err != nil {
+			return err
+		}
+	}
+	if it.Open() {
+		if err := idx.Put(expiryKey(it), []byte{}); err != nil {
+			return err
+		}
+	}
+	b, err := json.Marshal(it)
+	if err != nil {
+		return fmt.Errorf("%s: %w", cms.ItemName(it.ID), err)
+	}
+	return tx.Bucket(q.items).Put([]byte(it.ID), b)
+}
+
+func expiryKey(it cms.Item) []byte {
+	return append(binary.BigEndian.AppendUint64(nil, uint64(max(0, it.Expiration))), it.ID...)
+}

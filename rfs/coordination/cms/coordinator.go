@@ -1,0 +1,469 @@
+package cms
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+)
+
+// Config of a Coordinator. Zero values of durations and counts mean the defaults.
+type Config struct {
+	Store Store
+	Clock Clock
+	// Kind is that of the items; Store holds those of this kind. "" for shards.
+	Kind string
+	// Creator is written into the items this process creates.
+	Creator       string
+	InitialLease  time.Duration // default 10 min
+	MaxLease      time.Duration // default 6 h
+	MaxAttempts   int           // in a row without progress, after which an item is leased to work on alone; default 5
+	SkewTolerance time.Duration // 0 = off
+	// Shared means that workers of another engine use the queue: margin and grace
+	// are then fixed at 15 s and 5 s, and the initial lease is at least 2 min.
+	Shared bool
+	// MinExponent is the minimum lease exponent of the items this process creates: a hint for big
+	// fleets, whose hand-offs would keep the store busy otherwise. 0 = none.
+	MinExponent int
+	// Tries is how many candidates of one search AcquireNext tries before a *NoneAvailable; 0: all, of several searches.
+	Tries int
+	// Rand drives pauses; nil means a fresh seed.
+	Rand *rand.Rand
+}
+
+// Coordinator applies the protocol for one process. It is safe for concurrent use
+// by several slots; each acquisition gets a holder id of its own.
+type Coordinator struct {
+	store   Store
+	clock   Clock
+	cfg     Config
+	grace   time.Duration
+	seq     atomic.Int64
+	seeded  atomic.Bool
+	retries retrier
+	store95 latencies
+	debts   debts
+	ended   endedItems
+	leases  *Leases
+}
+
+// New makes a Coordinator. An initial lease that a shared queue cannot bear is an ErrConfig.
+func New(cfg Config) (*Coordinator, error) {
+	if cfg.InitialLease <= 0 {
+		cfg.InitialLease = DefaultInitialLease
+	}
+	if cfg.MaxLease <= 0 {
+		cfg.MaxLease = DefaultMaxLease
+	}
+	cfg.MaxLease = max(cfg.MaxLease, cfg.InitialLease)
+	if cfg.MaxAttempts <= 0 {
+		cfg.MaxAttempts = DefaultMaxAttempts
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = SystemClock()
+	}
+	if cfg.Shared && cfg.InitialLease < 2*time.Minute {
+		return nil, fmt.Errorf("initial lease %s in a queue shared with other engines: at least 2m: %w", cfg.InitialLease, fault.ErrConfig)
+	}
+	c := &Coordinator{store: cfg.Store, clock: cfg.Clock, cfg: cfg, grace: Grace(cfg.InitialLease)}
+	if cfg.Shared {
+		c.grace = maxGrace
+	}
+	c.retries = retrier{clock: cfg.Clock, rand: newJitter(cfg.Rand), contended: cfg.Tries > 0}
+	c.leases = &Leases{store: cfg.Store, clock: cfg.Clock, retries: c.retries, budget: readBudget}
+	return c, nil
+}
+
+// Store returns what the coordinator works on.
+func (c *Coordinator) Store() Store { return c.store }
+
+// Kind returns the kind of the items; "" for shards.
+func (c *Coordinator) Kind() string { return c.cfg.Kind }
+
+// OfKind returns a Coordinator of the items of another kind of the same session.
+func (c *Coordinator) OfKind(ctx context.Context, kind string) (*Coordinator, error) {
+	store, err := c.store.OfKind(ctx, kind)
+	if err != nil {
+		return nil, fmt.Errorf("items of kind %q: %w", kind, err)
+	}
+	cfg := c.cfg
+	cfg.Store, cfg.Kind = store, kind
+	return New(cfg)
+}
+
+func (c *Coordinator) setup() string { return SetupOf(c.cfg.Kind) }
+
+// SeedItems creates the items that do not exist yet and gives how many it created.
+func (c *Coordinator) SeedItems(ctx context.Context, ids iter.Seq[ItemID]) (created int, err error) {
+	return c.SeedRoots(ctx, func(yield func(Root) bool) {
+		for id := range ids {
+			if !yield(Root{ID: id}) {
+				return
+			}
+		}
+	})
+}
+
+// SeedRoots is SeedItems with the task and the end of each item.
+func (c *Coordinator) SeedRoots(ctx context.Context, roots iter.Seq[Root]) (created int, err error) {
+	const batch = 500
+	var items []Item
+	flush := func() error {
+		n, err := c.create(ctx, items)
+		created += n
+		items = items[:0]
+		return err
+	}
+	for r := range roots {
+		r.ID.Kind = c.cfg.Kind
+		id := r.ID.String()
+		if len(id) > MaxIDLength || len(r.Task) > MaxTask {
+			return created, fmt.Errorf("name %q is too long for a work item: %w", r.ID.Index, fault.ErrUnsupported)
+		}
+		it := NewItem(id, c.cfg.Creator, c.cfg.MinExponent)
+		if c.cfg.Kind != "" || r.End != 0 {
+			it = newOf(id, r, c.cfg.Creator, c.cfg.MinExponent)
+		}
+		it.IndexName = r.ID.Index
+		if items = append(items, it); len(items) == batch {
+			if err := flush(); err != nil {
+				return created, err
+			}
+		}
+	}
+	if len(items) == 0 {
+		return created, nil
+	}
+	return created, flush()
+}
+
+func (c *Coordinator) create(ctx context.Context, items []Item) (created int, err error) {
+	err = c.retries.do(ctx, createBudget, func(ctx context.Context) error {
+		n, err := c.timedCreate(ctx, items)
+		created += n
+		return err
+	})
+	if err != nil {
+		return created, fmt.Errorf("create %d work items: %w", len(items), err)
+	}
+	return created, nil
+}
+
+// AcquireSetup leases the right to seed. ErrSetupDone when that is over; a
+// *NoneAvailable says who seeds and until when.
+func (c *Coordinator) AcquireSetup(ctx context.Context, holder string) (*Lease, error) {
+	c.repay(ctx)
+	it, err := c.get(ctx, c.setup())
+	if errors.Is(err, ErrNotFound) {
+		it := NewItem(c.setup(), c.cfg.Creator, 0)
+		it.Kind = c.cfg.Kind
+		if _, err := c.create(ctx, []Item{it}); err != nil {
+			return nil, err
+		}
+	} else if err != nil {
+		return nil, fmt.Errorf("read %s: %w", c.setup(), err)
+	}
+	if !it.Open() {
+		return nil, ErrSetupDone
+	}
+	l, it, v, err := c.acquire(ctx, c.setup(), holder, SetupLease(c.cfg.InitialLease), 0)
+	switch {
+	case err != nil:
+		return nil, err
+	case v == Done:
+		return nil, ErrSetupDone
+	case v == Held && it.foreignHolder():
+		return nil, &ForeignWorker{Holder: it.Holder, Item: c.setup(), Until: time.Unix(it.Expiration, 0).Add(c.grace)}
+	case v == Held:
+		return nil, &NoneAvailable{Holder: it.Holder, NextExpiry: time.Unix(it.Expiration, 0).Add(c.grace), Open: 1}
+	}
+	return l, nil
+}
+
+// SeedOnce runs seed in exactly one process at a time until one has completed it,
+// and returns when it is completed. waiting, when not nil, is told whose lease is
+// waited for. An error of seed gives the lease back and is returned. A queue that another
+// engine seeded is taken over, and seed adds what it lacks; a *ForeignWorker when one of
+// its workers is active.
+func (c *Coordinator) SeedOnce(ctx context.Context, holder string, seed func(context.Context) error, waiting func(*NoneAvailable)) error {
+	for {
+		l, err := c.AcquireSetup(ctx, holder)
+		var busy *NoneAvailable
+		switch {
+		case errors.Is(err, ErrSetupDone):
+			if err := c.inherit(ctx, seed); err != nil {
+				return err
+			}
+			c.seeded.Store(true)
+			return nil
+		case errors.As(err, &busy):
+			if waiting != nil {
+				waiting(busy)
+			}
+			if err := c.clock.Sleep(ctx, c.retries.rand.between(500*time.Millisecond, 1500*time.Millisecond)); err != nil {
+				return err
+			}
+			continue
+		case err != nil:
+			return err
+		}
+		noted := c.cfg.Kind == "" // windows of an import have no phases
+		if noted {
+			err = c.noteSetup(ctx, l.Holder, l.Item.Expiration*1000)
+		}
+		if err == nil {
+			err = seed(ctx)
+		}
+		if err != nil {
+			rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+			defer cancel() //nolint:revive // the function returns here
+			if noted {
+				_ = c.noteSetup(rctx, l.Holder, 0) // the next holder, or the next state, replaces what stays
+			}
+			return errors.Join(err, l.Release(rctx, CauseDrain))
+		}
+		if err := l.Complete(ctx, Work{}); err != nil && !errors.Is(err, fault.ErrLeaseLost) {
+			return err
+		}
+	}
+}
+
+// ClaimTarget records the UUID of the target index when none is recorded yet, and
+// gives the recorded one. A worker that finds another index under the name stops.
+func (c *Coordinator) ClaimTarget(ctx context.Context, index, uuid string) (recorded string, err error) {
+	body, err := json.Marshal(map[string]string{"name": index, "uuid": uuid})
+	if err != nil {
+		return "", fmt.Errorf("target of %s: %w", index, err)
+	}
+	id := kindTarget + ":" + indexKey(index)
+	r, err := c.recordOrNew(ctx, Record{ID: id, Kind: kindTarget, Body: body})
+	if err != nil {
+		return "", err
+	}
+	return targetUUID(r)
+}
+
+// Target returns the recorded UUID of a target index, or ErrNotFound.
+func (c *Coordinator) Target(ctx context.Context, index string) (recorded string, err error) {
+	r, err := c.record(ctx, kindTarget+":"+indexKey(index))
+	if err != nil {
+		return "", err
+	}
+	return targetUUID(r)
+}
+
+func targetUUID(r Record) (string, error) {
+	var got struct {
+		UUID string `json:"uuid"`
+	}
+	if err := r.Decode(&got); err != nil {
+		return "", err
+	}
+	return got.UUID, nil
+}
+
+// Event stores an event once; emitted says whether this call did. A subject that is the id of a work item is shown as its
+// index and shard.
+func (c *Coordinator) Event(ctx context.Context, subject, code, detail string) (emitted bool, err error) {
+	shown := map[string]string{"subject": subject, "code": code, "detail": detail}
+	if id, err := ParseID(subject); err == nil {
+		shown["subject"], shown["item"] = id.Name(), subject
+	}
+	body, err := json.Marshal(shown)
+	if err != nil {
+		return false, fmt.Errorf("event %s: %w", code, err)
+	}
+	return c.createRecord(ctx, Record{ID: kindEvent + ":" + EventKey(subject) + ":" + code, Kind: kindEvent, State: code, Body: body})
+}
+
+// EventKey is the part of an event's id that stands for its subject: base64url, or
+// a hash when that would make the id too long.
+func EventKey(subject string) string {
+	if k := indexKey(subject); len(k) <= 320 {
+		return k
+	}
+	sum := sha256.Sum256([]byte(subject))
+	return hex.EncodeToString(sum[:])
+}
+
+// Pending counts the open items.
+func (c *Coordinator) Pending(ctx context.Context) (int64, error) {
+	o, err := c.open(ctx)
+	return o.Items, err
+}
+
+// Items yields every work item, without SetupID.
+func (c *Coordinator) Items(ctx context.Context) iter.Seq2[Item, error] {
+	return func(yield func(Item, error) bool) {
+		for it, err := range c.scan(ctx) {
+			if err == nil && IsSetup(it.ID) {
+				continue
+			}
+			if !yield(it, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Item reads one work item as it is now.
+func (c *Coordinator) Item(ctx context.Context, id ItemID) (Item, error) {
+	return c.get(ctx, id.String())
+}
+
+// Seeded reports whether every item has been created.
+func (c *Coordinator) Seeded(ctx context.Context) (bool, error) {
+	it, err := c.get(ctx, c.setup())
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read %s: %w", c.setup(), err)
+	}
+	return !it.Open(), nil
+}
+
+// Reopen opens a FAILED item again, of whatever kind, and records that it was done.
+func (c *Coordinator) Reopen(ctx context.Context, id ItemID, operator string) error {
+	if id.Kind != c.cfg.Kind {
+		of, err := c.OfKind(ctx, id.Kind)
+		if err != nil {
+			return err
+		}
+		return of.Reopen(ctx, id, operator)
+	}
+	it, v, err := c.apply(ctx, readBudget, id.String(), Reopen{})
+	switch {
+	case err != nil:
+		return fmt.Errorf("retry %s (item %s): %w", id.Name(), id, err)
+	case v == Foreign:
+		return ErrSchemaMismatch
+	case v != Applied:
+		return fmt.Errorf("%s (item %s) is not FAILED (%s): %w", id.Name(), id, v, fault.ErrConfig)
+	}
+	return c.audited(ctx, it.ID, "retried", operator)
+}
+
+// Cancel marks an open item of whatever kind FAILED on an operator's word, and records that it was done: the rest of the
+// migration ends without it. Reopen opens it again. It is refused, fault.ErrConfig, while a lease of it runs, after its end,
+// and in the middle of a hand-off.
+func (c *Coordinator) Cancel(ctx context.Context, id ItemID, operator string) error {
+	if id.Kind != c.cfg.Kind {
+		of, err := c.OfKind(ctx, id.Kind)
+		if err != nil {
+			return err
+		}
+		return of.Cancel(ctx, id, operator)
+	}
+	it, v, err := c.apply(ctx, readBudget, id.String(), Fail{Reason: "cancelled by " + operator, GraceMs: c.grace.Milliseconds()})
+	switch {
+	case err != nil:
+		return fmt.Errorf("cancel %s (item %s): %w", id.Name(), id, err)
+	case v == Foreign:
+		return ErrSchemaMismatch
+	case v == Held: // stores do not return what they left as it was
+		if it, err = c.Item(ctx, id); err != nil {
+			return fmt.Errorf("cancel %s: %w", id.Name(), err)
+		}
+		return fmt.Errorf("%s (item %s) is leased by %s: pause the migration, or end that worker, and cancel it then: %w", id.Name(), id, it.Holder, fault.ErrConfig)
+	case v == Mismatch:
+		return fmt.Errorf("%s (item %s) is in the middle of a hand-off: the next worker ends it, cancel its successor then: %w", id.Name(), id, fault.ErrConfig)
+	case v != Applied:
+		return fmt.Errorf("%s (item %s) is not open (%s): %w", id.Name(), id, v, fault.ErrConfig)
+	}
+	return c.audited(ctx, it.ID, "cancelled", operator)
+}
+
+// audited records what an operator did to an item.
+func (c *Coordinator) audited(ctx context.Context, id, did, operator string) error {
+	now, _, err := c.store.Now(ctx)
+	if err != nil {
+		return fmt.Errorf("record that %s was %s: %w", ItemName(id), did, err)
+	}
+	_, err = c.Event(ctx, id, did+"-"+strconv.FormatInt(now.UnixMilli(), 10), operator)
+	return err
+}
+
+// ReleaseHolder gives back the lease of a process that is proven dead, such as a
+// child that its parent has waited for.
+func (c *Coordinator) ReleaseHolder(ctx context.Context, id, holder string, cause Cause) error {
+	_, v, err := c.apply(ctx, readBudget, id, Release{Holder: holder, Cause: string(cause), Counted: cause.counted()})
+	if err != nil {
+		return fmt.Errorf("release %s: %w", ItemName(id), err)
+	}
+	if v == Foreign {
+		return ErrSchemaMismatch
+	}
+	return nil
+}
+
+// FailIndex gives up every open item of an index that no running lease holds, and
+// says how many; the holders of the others find out themselves.
+func (c *Coordinator) FailIndex(ctx context.Context, index, reason string) (failed int, err error) {
+	for it, err := range c.Items(ctx) {
+		if err != nil {
+			return failed, fmt.Errorf("fail items of %s: %w", index, err)
+		}
+		id, perr := it.Range()
+		if perr != nil || id.Index != index || !it.Open() {
+			continue
+		}
+		_, v, err := c.apply(ctx, readBudget, it.ID, Fail{Reason: reason, GraceMs: c.grace.Milliseconds()})
+		if err != nil {
+			return failed, fmt.Errorf("fail %s: %w", id.Name(), err)
+		}
+		if v == Applied {
+			failed++
+			if _, err := c.Event(ctx, it.ID, "failed", reason); err != nil {
+				return failed, err
+			}
+		}
+	}
+	return failed, nil
+}
+
+func (c *Coordinator) get(ctx context.Context, id string) (it Item, err error) {
+	err = c.retries.do(ctx, readBudget, func(ctx context.Context) error {
+		it, err = c.store.Get(ctx, id)
+		return err
+	})
+	return it, err
+}
+
+func (c *Coordinator) open(ctx context.Context) (o Open, err error) {
+	err = c.retries.do(ctx, readBudget, func(ctx context.Context) error {
+		o, err = c.store.Open(ctx)
+		return err
+	})
+	if err != nil {
+		return o, fmt.Errorf("count open work items: %w", err)
+	}
+	return o, nil
+}
+
+// apply retries a transition that is safe to repeat.
+func (c *Coordinator) apply(ctx context.Context, b budget, id string, t Transition) (it Item, v Result, err error) {
+	err = c.retries.do(ctx, b, func(ctx context.Context) error {
+		begin := c.clock.Read().Mono
+		it, v, err = c.store.Apply(ctx, id, t)
+		c.store95.add(c.clock.Read().Mono - begin)
+		return err
+	})
+	return it, v, err
+}
+
+func (c *Coordinator) timedCreate(ctx context.Context, items []Item) (created int, err error) {
+	begin := c.clock.Read().Mono
+	created, err = c.store.Create(ctx, items)
+	c.store95.add(c.clock.Read().Mono - begin)
+	return created, err
+}

@@ -1,0 +1,174 @@
+package cms
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+)
+
+const kindCreated = "created"
+
+// States of a creation.
+const (
+	CreationIntended = "INTENDED" // recorded before the request; the outcome is not recorded
+	CreationDone     = "CREATED"
+)
+
+// Creation is the record of one object that the session creates outside of the coordination store: it is written before
+// the object is created, and confirmed afterwards.
+type Creation struct {
+	Kind  string
+	Name  string
+	State string          // CreationIntended or CreationDone
+	Since time.Time       // of the first intent, by the store's clock; the caller may set it anew
+	Body  json.RawMessage // an object that the caller chooses
+}
+
+type storedCreation struct {
+	Kind  string          `json:"kind"`
+	Name  string          `json:"name"`
+	Since int64           `json:"since"` // epoch ms
+	Body  json.RawMessage `json:"object,omitempty"`
+}
+
+// createdID is bounded, whatever the length of the name.
+func createdID(kind, name string) string {
+	return fmt.Sprintf("%s:%x", kindCreated, sha256.Sum256([]byte(kind+"\x00"+name)))
+}
+
+func decodeCreation(r Record) (Creation, error) {
+	var s storedCreation
+	if err := r.Decode(&s); err != nil {
+		return Creation{}, err
+	}
+	return Creation{Kind: s.Kind, Name: s.Name, State: r.State, Since: time.UnixMilli(s.Since), Body: s.Body}, nil
+}
+
+// ChangeCreation replaces the record of an object by what f makes of it, and reports whether f changed it. f gets a
+// Creation without State where there is none, and the store's time; it returns false to leave the record as it is, and
+// may be called again.
+func (c *Coordinator) ChangeCreation(ctx context.Context, kind, name string, f func(Creation, time.Time) (Creation, bool)) (changed bool, err error) {
+	var failed error
+	ch, err := c.change(ctx, createdID(kind, name), kindCreated, func(r Record, now time.Time) (Record, Result) {
+		was := Creation{Kind: kind, Name: name, Since: now}
+		if r.State != "" {
+			if was, failed = decodeCreation(r); failed != nil {
+				return r, Lost
+			}
+		}
+		is, change := f(was, now)
+		if !change {
+			return r, Already
+		}
+		if r.Body, failed = json.Marshal(storedCreation{kind, name, is.Since.UnixMilli(), is.Body}); failed != nil {
+			return r, Lost
+		}
+		r.State = is.State
+		return r, Applied
+	})
+	if err = errors.Join(err, failed); err != nil {
+		return false, fmt.Errorf("record of created %s %s: %w", kind, name, err)
+	}
+	return ch.Result == Applied, nil
+}
+
+// Creation returns the record of an object, or ErrNotFound.
+func (c *Coordinator) Creation(ctx context.Context, kind, name string) (Creation, error) {
+	r, err := c.record(ctx, createdID(kind, name))
+	if err != nil {
+		return Creation{}, err
+	}
+	return decodeCreation(r)
+}
+
+// Creations yields the records of what the session created, in no order of use.
+func (c *Coordinator) Creations(ctx context.Context) iter.Seq2[Creation, error] {
+	return decoded(c.list(ctx, kindCreated), decodeCreation)
+}
+
+// ForgetCreation removes the record of an object that is not there, or is not the session's. It may be repeated.
+func (c *Coordinator) ForgetCreation(ctx context.Context, kind, name string) error {
+	if err := c.forget(ctx, createdID(kind, name)); err != nil {
+		return fmt.Errorf("record of created %s %s: %w", kind, name, err)
+	}
+	return nil
+}
+
+// stateUndo is the state of the session's own record from the moment when its undo begins.
+const stateUndo = "UNDO"
+
+// ErrUndone means that what the session created was removed, or is being removed.
+var ErrUndone = fmt.Errorf("what this session created was removed by `rfsctl undo`: remove its records with `rfsctl cleanup --force` and run the command again, "+
+	"or begin another one with a new --session-name (and another --coordinator-file, where one is used): %w", fault.ErrConfig)
+
+// BeginUndo ends the session for good: no process can join it from now on. ErrNotFound when there is no session.
+func (c *Coordinator) BeginUndo(ctx context.Context) error {
+	ch, err := c.change(ctx, kindMeta, kindMeta, func(r Record, _ time.Time) (Record, Result) {
+		switch {
+		case len(r.Body) == 0:
+			return r, Lost
+		case r.State == stateUndo:
+			return r, Already
+		}
+		r.State = stateUndo
+		return r, Applied
+	})
+	if err == nil && ch.Result == Lost {
+		err = fmt.Errorf("session: %w", ErrNotFound)
+	}
+	return err
+}
+
+// CheckUndone returns ErrUndone after BeginUndo.
+func (c *Coordinator) CheckUndone(ctx context.Context) error {
+	r, err := c.record(ctx, kindMeta)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return nil
+	case err != nil:
+		return err
+	case r.State == stateUndo:
+		return ErrUndone
+	}
+	return nil
+}
+
+// Busy returns a *NoneAvailable that names a process with an unexpired lease of an item or a phase, nil when there is none.
+func (c *Coordinator) Busy(ctx context.Context) error {
+	now, _, err := c.now(ctx)
+	if err != nil {
+		return err
+	}
+	var last *NoneAvailable
+	see := func(holder string, until time.Time) {
+		if holder != "" && !until.Before(now) && (last == nil || until.After(last.NextExpiry)) {
+			last = &NoneAvailable{Holder: holder, NextExpiry: until, Open: 1}
+		}
+	}
+	for it, err := range c.scan(ctx) {
+		if err != nil {
+			return fmt.Errorf("list items: %w", err)
+		}
+		if it.Open() {
+			see(it.Holder, time.Unix(it.Expiration, 0).Add(c.grace))
+		}
+	}
+	for r, err := range c.list(ctx, kindPhase) {
+		if err != nil {
+			return fmt.Errorf("list phases: %w", err)
+		}
+		if r.Expire != 0 {
+			see(r.Holder, time.UnixMilli(r.Expire))
+		}
+	}
+	if last == nil {
+		return nil
+	}
+	return last
+}

@@ -1,0 +1,49 @@
+package cms_test
+
+import (
+	"testing"
+
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+)
+
+func TestWhateverADeadProcessHeldIsFreeAtOnce(t *testing.T) {
+	c := intentCoordinator(t)
+	ctx := t.Context()
+	id := cms.ItemID{Index: "logs"}
+	if _, err := c.SeedItems(ctx, func(yield func(cms.ItemID) bool) { yield(id) }); err != nil {
+		t.Fatal(err)
+	}
+	hold := func(holder string) {
+		t.Helper()
+		if _, err := c.AcquireSetup(ctx, holder); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.AcquirePhase(ctx, cms.SnapshotPhase, holder); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.AcquireNext(ctx, holder, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hold("a")
+	for _, other := range []string{"b", "aa", ""} { // another process, or none
+		if err := c.ReleaseDead(ctx, other, cms.CauseKilled); err != nil {
+			t.Fatal(err)
+		}
+		if it, err := c.Item(ctx, id); err != nil || it.Holder == "" {
+			t.Fatalf("%+v, %v: the lease of a living process was taken by %q", it, err, other)
+		}
+	}
+	if err := c.ReleaseDead(ctx, "a", cms.CauseKilled); err != nil {
+		t.Fatal(err)
+	}
+	it, err := c.Item(ctx, id)
+	if err != nil || it.Holder != "" || it.Attempts != 0 {
+		t.Errorf("%+v, %v", it, err)
+	}
+	p, err := c.Phase(ctx, cms.SnapshotPhase)
+	if err != nil || p.Holder != "" || p.Attempts != 0 {
+		t.Errorf("%+v, %v", p, err)
+	}
+	hold("b")
+}

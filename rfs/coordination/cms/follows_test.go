@@ -1,0 +1,62 @@
+package cms_test
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+)
+
+// quickStore lets another worker acquire an item, and give it back, before an acquisition that has read it as never leased.
+type quickStore struct {
+	cms.Store
+	other *cms.Coordinator
+	done  bool
+}
+
+func (s *quickStore) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Result, error) {
+	if _, ok := t.(cms.Acquire); ok && !s.done {
+		s.done = true
+		l, err := s.other.AcquireNext(ctx, "other", nil)
+		if err == nil {
+			err = s.other.ReleaseHolder(ctx, id, l.Holder, cms.CauseKilled)
+		}
+		if err != nil {
+			return cms.Item{}, 0, err
+		}
+	}
+	return s.Store.Apply(ctx, id, t)
+}
+
+// TestALeaseFollowsOneThatItsWorkerHasNotSeen: what the target has of a document is a copy by the migration then, and not a
+// document from before it.
+func TestALeaseFollowsOneThatItsWorkerHasNotSeen(t *testing.T) {
+	for _, between := range []bool{false, true} {
+		bolt, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { bolt.Close() })
+		other, err := cms.New(cms.Config{Store: bolt, Creator: "other"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := cms.New(cms.Config{Store: &quickStore{Store: bolt, other: other, done: !between}, Creator: "test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.SeedItems(t.Context(), func(yield func(cms.ItemID) bool) { yield(cms.ItemID{Index: "logs"}) }); err != nil {
+			t.Fatal(err)
+		}
+		l, err := c.AcquireNext(t.Context(), "w", nil)
+		if err != nil || l == nil || l.Item.Attempts != 1 || l.Start() != 0 {
+			t.Fatalf("%+v, %v", l, err)
+		}
+		if l.Follows() != between {
+			t.Errorf("follows %v, another lease in between %v", l.Follows(), between)
+		}
+	}
+}

@@ -1,0 +1,389 @@
+package cms
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/overtime"
+)
+
+const (
+	// groupCandidates is how many items of one search are kept for groups, and candidatesTTL for how long.
+	groupCandidates = 128
+	candidatesTTL   = 5 * time.Second
+	// linger is how long a completion waits for others of its group.
+	linger = time.Second
+)
+
+// Small states which items may be leased together with others, and how many.
+type Small struct {
+	Items int                 // leases of a group, at most; up to 1: none are leased together
+	Bytes int64               // of all items of a group, at most
+	Size  func(it Item) int64 // bytes of what an item covers; 0: not known, so that it is leased by itself
+	More  func() bool         // whether the next group may be acquired when the completions of one are sent
+}
+
+// Group leases items for one slot of a process: one, or several small ones, each under a holder id of its own. Their
+// completions go to the store in one request, together with the acquisition of the next group. What a request for several
+// does not settle is settled by requests of the leases themselves, so that a Group saves requests and decides nothing.
+// Acquire and Close are called by one goroutine, Left and the methods of leases by any.
+type Group struct {
+	c      *Coordinator
+	holder string
+	small  Small
+
+	mu      sync.Mutex
+	known   []Item        // candidates of the last search that were not tried yet
+	foundAt time.Duration // monotonic clock
+	coming  []string      // ids that Upcoming returned last
+	working int           // leases that have not left
+	waiting []*completion
+	next    []*Lease // acquired together with completions
+}
+
+// completion is a lease whose work is done.
+type completion struct {
+	change  Change
+	wake    context.CancelFunc
+	settled chan struct{} // closed when outcome is set
+	outcome Outcome
+}
+
+// Group returns a Group for a slot. holder must be unique to the slot over all processes. In a queue shared with other
+// engines it leases items one by one.
+func (c *Coordinator) Group(holder string, small Small) *Group {
+	if c.cfg.Shared {
+		small.Items = 1
+	}
+	return &Group{c: c, holder: holder, small: small}
+}
+
+// Acquire leases the next items, at least one. All leases that it returned before must have left. Errors are those of
+// AcquireNext.
+func (g *Group) Acquire(ctx context.Context, hints Hints) ([]*Lease, error) {
+	g.mu.Lock()
+	leases := g.next
+	g.next = nil
+	g.mu.Unlock()
+	var err error
+	if len(leases) == 0 {
+		err = g.c.untilLeased(ctx, func(ctx context.Context) (bool, error) {
+			var err error
+			leases, err = g.acquire(ctx, hints)
+			return len(leases) > 0, err
+		})
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.working, g.waiting = len(leases), nil
+	for _, l := range leases {
+		l.group, l.beside = g, len(leases)-1
+	}
+	return leases, err
+}
+
+// acquire tries what is left of the last search, then what a new one finds.
+func (g *Group) acquire(ctx context.Context, hints Hints) ([]*Lease, error) {
+	if leases, _, err := g.tryKnown(ctx); len(leases) > 0 || err != nil {
+		return leases, err
+	}
+	found, err := g.search(ctx, hints)
+	if err != nil {
+		return nil, err
+	}
+	g.mu.Lock()
+	g.known, g.foundAt = found, g.c.clock.Read().Mono
+	g.mu.Unlock()
+	leases, foreign, err := g.tryKnown(ctx)
+	if len(leases) == 0 && err == nil && foreign {
+		err = g.c.TakeOver(ctx, false)
+	}
+	return leases, err
+}
+
+// search returns candidates for groups.
+func (g *Group) search(ctx context.Context, hints Hints) ([]Item, error) {
+	n := groupCandidates
+	if g.small.Items <= 1 {
+		n = candidates
+	}
+	return g.c.search(ctx, hints, n)
+}
+
+// tryKnown tries the known candidates until some are leased. foreign reports one that another engine began.
+func (g *Group) tryKnown(ctx context.Context) (leases []*Lease, foreign bool, err error) {
+	for {
+		batch := g.pick(false)
+		switch len(batch) {
+		case 0:
+			return nil, foreign, nil
+		case 1:
+			l, other, err := g.c.try(ctx, batch[0], g.holder)
+			if foreign = foreign || other; err != nil {
+				return nil, foreign, err
+			}
+			if l != nil {
+				return []*Lease{l}, foreign, nil
+			}
+		default:
+			_, leases, err := g.c.applyGroup(ctx, nil, batch, g.holder)
+			if len(leases) > 0 || err != nil {
+				return leases, foreign, err
+			}
+		}
+	}
+}
+
+// pick takes the first of the known candidates, and if it is small others with it; only small ones if so wished.
+func (g *Group) pick(smallOnly bool) []Item {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.isOld() {
+		g.keepComing()
+	}
+	if len(g.known) == 0 {
+		return nil
+	}
+	first := g.known[0]
+	bytes := g.groupable(first)
+	if bytes == 0 {
+		if smallOnly {
+			return nil
+		}
+		g.known = g.known[1:]
+		return []Item{first}
+	}
+	batch := []Item{first}
+	rest := g.known[:0]
+	for _, it := range g.known[1:] {
+		size := g.groupable(it)
+		if size == 0 || len(batch) == g.small.Items || bytes+size > g.small.Bytes {
+			rest = append(rest, it)
+			continue
+		}
+		batch, bytes = append(batch, it), bytes+size
+	}
+	g.known = rest
+	return batch
+}
+
+// Upcoming returns up to n items that the slot tries to lease next, in that order, and keeps to it. They are not leased, so others
+// may be quicker. When the last search is too old, or has nothing left, it searches, so that the next Acquire need not. Items that
+// were handed off, or whose last holder made no progress, are not among them; in a queue shared with other engines there are none.
+// It is called by one goroutine, and not beside Acquire.
+func (g *Group) Upcoming(ctx context.Context, hints Hints, n int) []Item {
+	if g.c.cfg.Shared {
+		return nil
+	}
+	g.mu.Lock()
+	searches := len(g.known) == 0 || g.isOld()
+	g.mu.Unlock()
+	var found []Item
+	if searches {
+		found, _ = g.search(ctx, hints) // what is wrong is found by the next Acquire
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(found) > 0 {
+		g.keepComing()
+		found = slices.DeleteFunc(found, func(it Item) bool { return slices.Contains(g.coming, it.ID) })
+		g.known, g.foundAt = append(g.known, found...), g.c.clock.Read().Mono
+	}
+	g.coming = g.coming[:0]
+	var next []Item
+	for _, it := range g.known {
+		if len(next) < n && !it.begun() {
+			next, g.coming = append(next, it), append(g.coming, it.ID)
+		}
+	}
+	return next
+}
+
+// isOld reports whether the last search is. g.mu is held.
+func (g *Group) isOld() bool { return g.c.clock.Read().Mono-g.foundAt > candidatesTTL }
+
+// keepComing forgets the candidates that Upcoming did not return. g.mu is held.
+func (g *Group) keepComing() {
+	g.known = slices.DeleteFunc(g.known, func(it Item) bool { return !slices.Contains(g.coming, it.ID) })
+}
+
+// begun reports whether an item was handed off, begins where another engine chose, or was leased and no progress followed.
+func (it Item) begun() bool { return it.Attempts > 0 || it.Successors != "" || it.foreignCursor() }
+
+// groupable returns the bytes of an item that may be leased together with others, 0 for any other. An item whose last holder
+// made no progress is not one of them: what it does to a process concerns no more items than it must.
+func (g *Group) groupable(it Item) int64 {
+	if g.small.Items <= 1 || it.begun() {
+		return 0
+	}
+	if _, err := it.Range(); err != nil {
+		return 0
+	}
+	if size := g.small.Size(it); size <= g.small.Bytes {
+		return size
+	}
+	return 0
+}
+
+// Left notes that the work under one of the group's leases has ended, with whatever outcome.
+func (g *Group) Left(ctx context.Context) {
+	g.mu.Lock()
+	g.working--
+	last := len(g.waiting) > 0 && len(g.waiting) == g.working
+	g.mu.Unlock()
+	if last {
+		g.send(ctx)
+	}
+}
+
+// complete sends the completion of a lease together with those of the others, and returns its outcome; false if it is not
+// settled by that.
+func (g *Group) complete(ctx context.Context, l *Lease, t Complete) (Outcome, bool) {
+	asleep, wake := context.WithCancel(ctx)
+	defer wake()
+	w := &completion{change: Change{l.Item.ID, t}, wake: wake, settled: make(chan struct{})}
+	g.mu.Lock()
+	g.waiting = append(g.waiting, w)
+	last := len(g.waiting) == g.working
+	g.mu.Unlock()
+	if !last {
+		_ = g.c.clock.Sleep(asleep, linger) // until others send it, or it is time
+	}
+	g.mu.Lock()
+	at := slices.Index(g.waiting, w)
+	if at >= 0 && ctx.Err() != nil {
+		g.waiting = slices.Delete(g.waiting, at, at+1)
+	}
+	g.mu.Unlock()
+	if at >= 0 && ctx.Err() == nil {
+		g.send(ctx)
+	}
+	select {
+	case <-w.settled:
+	case <-ctx.Done():
+		return Outcome{}, false
+	}
+	return w.outcome, w.outcome.Err == nil
+}
+
+// send sends the completions that wait. If the whole group is done, the next one is acquired by the same request.
+func (g *Group) send(ctx context.Context) {
+	g.mu.Lock()
+	done := g.waiting
+	g.waiting = nil
+	whole := len(done) == g.working && len(g.next) == 0
+	g.mu.Unlock()
+	if len(done) == 0 {
+		return
+	}
+	var want []Item
+	changes := make([]Change, 0, len(done))
+	for _, w := range done {
+		changes = append(changes, w.change)
+	}
+	if whole && g.small.More() {
+		want = g.pick(true)
+	}
+	outcomes, leases, err := g.c.applyGroup(ctx, changes, want, g.holder)
+	g.mu.Lock()
+	g.next = append(g.next, leases...)
+	g.mu.Unlock()
+	for i, w := range done {
+		if outcomes != nil {
+			w.outcome = outcomes[i]
+		} else {
+			w.outcome = Outcome{Err: err}
+		}
+		close(w.settled)
+		w.wake()
+	}
+}
+
+// Close releases the leases under which no work was begun. It counts no attempts.
+func (g *Group) Close(ctx context.Context) error {
+	g.mu.Lock()
+	next := g.next
+	g.next = nil
+	g.mu.Unlock()
+	var errs []error
+	for _, l := range next {
+		errs = append(errs, l.Release(ctx, CauseDrain))
+	}
+	return errors.Join(errs...)
+}
+
+// applyGroup sends completions and acquisitions in one request. It returns the outcomes of the completions, nil without an
+// answer, and the leases that were granted and are worth keeping.
+func (c *Coordinator) applyGroup(ctx context.Context, done []Change, want []Item, holder string) ([]Outcome, []*Lease, error) {
+	changes := slices.Clone(done)
+	before := c.clock.Read()
+	asked := make([]Acquire, len(want))
+	for i, it := range want {
+		asked[i] = c.acquisition(holder, before, c.cfg.InitialLease, c.cfg.MaxAttempts)
+		changes = append(changes, Change{it.ID, asked[i]})
+	}
+	asking, answered := overtime.Context(ctx, acquireTimeout)
+	outcomes, err := c.store.ApplyAll(asking, changes)
+	answered()
+	c.store95.add(c.clock.Read().Mono - before.Mono)
+	var leases []*Lease
+	var errs []error
+	for i, it := range want {
+		o := Outcome{Err: err}
+		if err == nil {
+			o = outcomes[len(done)+i]
+		}
+		l, err := c.acquired(ctx, it, asked[i], o, before)
+		if l != nil {
+			leases = append(leases, l)
+		}
+		errs = append(errs, err)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("acquire and complete %d work items: %w", len(changes), err)
+	}
+	if len(leases) > 0 { // what is wrong with the others is found again
+		return outcomes[:len(done)], leases, nil
+	}
+	return outcomes[:len(done)], nil, errors.Join(errs...)
+}
+
+// acquired judges one acquisition of several, of an item as a search found it. The lease is nil unless it was granted and is worth keeping.
+func (c *Coordinator) acquired(ctx context.Context, it Item, asked Acquire, o Outcome, before Reading) (*Lease, error) {
+	switch {
+	case errors.Is(o.Err, ErrConflict), errors.Is(o.Err, ErrNotFound):
+		return nil, nil // another worker was quicker
+	case o.Err != nil:
+		if errors.Is(o.Err, fault.ErrUnavailable) || ctx.Err() != nil { // it may have been granted
+			c.owe(it.ID, Release{Holder: asked.Holder, Cause: string(CauseOutage)})
+		}
+		return nil, fmt.Errorf("acquire %s: %w", ItemName(it.ID), o.Err)
+	case o.Result == Foreign:
+		return nil, fmt.Errorf("%s: %w", ItemName(it.ID), ErrSchemaMismatch)
+	case o.Result == Skewed:
+		return nil, c.skew(ctx)
+	case o.Result != Applied && o.Result != Already:
+		return nil, nil
+	}
+	l, err := c.keep(ctx, c.newLease(o.Item, before, c.cfg.InitialLease), false)
+	if l == nil || err != nil {
+		return nil, err
+	}
+	l.held = it.AcquiredAt != 0
+	l, _, err = c.usable(ctx, l, o.Item)
+	return l, err
+}
+
+// acquisition is the transition that leases an item under a holder id of its own.
+func (c *Coordinator) acquisition(holder string, before Reading, initial time.Duration, attempts int) Acquire {
+	return Acquire{
+		Holder: c.freshHolder(holder), InitialMs: initial.Milliseconds(), MaxMs: max(initial, c.cfg.MaxLease).Milliseconds(),
+		GraceMs: c.grace.Milliseconds(), MaxAttempts: attempts,
+		ClientMs: before.Wall.UnixMilli(), ToleranceMs: c.cfg.SkewTolerance.Milliseconds(),
+	}
+}

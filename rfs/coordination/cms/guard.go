@@ -1,0 +1,169 @@
+package cms
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+)
+
+const (
+	// guardInterval is how often a guard looks at the clocks.
+	guardInterval = 500 * time.Millisecond
+	// maxPause is the longest time between two looks in a process that runs. After a longer one the process or the
+	// machine was stopped, and another one may hold the lease.
+	maxPause = 2 * time.Second
+)
+
+// Guard decides about a deadline, for leases of items and of records. A deadline is over by whichever of the
+// three clocks is first. A guard sends no request by itself, so that nothing that hangs can hold it up.
+type Guard struct {
+	clock Clock
+	name  string
+	// confirm asks the store whether the lease is still this holder's.
+	confirm func(context.Context) error
+
+	mu        sync.Mutex
+	safe, end instant // when the holder has to stop, and when others may begin
+	third     time.Duration
+	lost      error
+	last      Reading // of the latest look; zero before the first
+	pauses    int     // of the process that were noticed
+	confirmed int     // pauses after which the store has confirmed the lease
+}
+
+// granted sets the deadline: the lease began after the reading.
+func (g *Guard) granted(before Reading, length, margin time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.safe, g.end, g.third = before.after(length-margin), before.after(length), length/3
+}
+
+// UntilDeadline returns the time in which requests may still be started; ≤ 0 when it is over.
+func (g *Guard) UntilDeadline() time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.safe.left(g.clock.Read())
+}
+
+// UntilEnd returns the time until others may take what is leased.
+func (g *Guard) UntilEnd() time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.end.left(g.clock.Read())
+}
+
+func (g *Guard) renewAfter() time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.third
+}
+
+// Check returns a fault.ErrLeaseLost when the deadline has passed or the lease was found to be another's.
+func (g *Guard) Check() error {
+	if lost := g.Lost(); lost != nil {
+		return lost
+	}
+	if left := g.UntilDeadline(); left <= 0 {
+		return fmt.Errorf("lease of %s: over since %s: %w", g.name, -left, fault.ErrLeaseLost)
+	}
+	return nil
+}
+
+// Lost returns why the lease is no longer this holder's by what the store said; nil also after the deadline.
+func (g *Guard) Lost() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.lost
+}
+
+// lose remembers that the lease is another's, so that Check refuses from now on.
+func (g *Guard) lose(err error) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.lost == nil {
+		g.lost = err
+	}
+	return err
+}
+
+// touch notes that the process runs and reports how many pauses there were, and whether the store has yet to confirm the
+// lease since the last one. Readings that go back are no pause.
+func (g *Guard) touch() (pauses int, unconfirmed bool) {
+	now := g.clock.Read()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.last != (Reading{}) && (now.Boot-g.last.Boot > maxPause || now.Wall.Round(0).Sub(g.last.Wall.Round(0)) > maxPause) {
+		g.pauses++
+	}
+	g.last = now
+	return g.pauses, g.confirmed < g.pauses
+}
+
+// MayStart returns nil when a request may be started now. After a pause of a process that is watched, the store is asked
+// first; its error is returned.
+func (g *Guard) MayStart(ctx context.Context) error {
+	if err := g.Check(); err != nil {
+		return err
+	}
+	g.mu.Lock()
+	watched := g.last != (Reading{})
+	g.mu.Unlock()
+	if !watched {
+		return nil
+	}
+	pauses, unconfirmed := g.touch()
+	if !unconfirmed {
+		return nil
+	}
+	if err := g.confirm(ctx); err != nil {
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.confirmed = max(g.confirmed, pauses)
+	return nil
+}
+
+// Wait blocks until the deadline is over, or returns the error of ctx.
+func (g *Guard) Wait(ctx context.Context) error {
+	for left := g.UntilDeadline(); left > 0; left = g.UntilDeadline() {
+		// In small steps: a clock may jump meanwhile.
+		if err := g.clock.Sleep(ctx, min(left, guardInterval)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Watch returns a context that ends with Check's error as its cause as soon as there is one, and with the error of each,
+// which is called at every look; nil: nothing else is looked at. stop ends the watch and waits for it.
+func (g *Guard) Watch(ctx context.Context, each func() error) (guarded context.Context, stop func()) {
+	guarded, end := context.WithCancelCause(ctx)
+	g.touch()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			step := min(guardInterval, max(g.UntilDeadline(), time.Millisecond))
+			if g.clock.Sleep(guarded, step) != nil {
+				return
+			}
+			g.touch()
+			err := g.Check()
+			if err == nil && each != nil {
+				err = each()
+			}
+			if err != nil {
+				end(err)
+				return
+			}
+		}
+	}()
+	return guarded, func() {
+		end(nil)
+		<-done
+	}
+}

@@ -1,0 +1,409 @@
+package cms
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+)
+
+// Cause is the reason why an item is given back before its end.
+type Cause string
+
+// Causes. Only CauseNone counts as an acquisition without progress.
+const (
+	CauseNone         Cause = "" // the work itself: an error, no progress
+	CauseBackpressure Cause = "backpressure"
+	CauseDrain        Cause = "drain"
+	CausePause        Cause = "pause"
+	CauseOutage       Cause = "outage"
+	CauseKilled       Cause = "killed" // by the parent or an operator
+)
+
+func (c Cause) counted() bool { return c == CauseNone }
+
+// Work is what one acquisition did, counted from Lease.Start.
+type Work struct {
+	Counts Counts
+	Checks json.RawMessage // opaque; nil when there is none
+	Setup  time.Duration   // from acquisition to the first document read; 0 when not known
+}
+
+// Lease is the right to work on an item until a deadline. Its methods may be called
+// by several goroutines; at most one of Handoff, Complete, Release and Fail.
+type Lease struct {
+	Item   Item   // as it was acquired
+	ID     ItemID // zero for a setup
+	Holder string
+	Length time.Duration // granted, by the store
+
+	Guard
+	c       *Coordinator
+	group   *Group // nil: the lease completes by itself
+	beside  int    // leases of the group besides this one
+	begin   int64
+	held    bool    // before this lease, as the search found the item
+	trigger instant // when a quick store answers
+	half    instant
+
+	ending sync.Mutex
+	ended  *Item
+}
+
+func (c *Coordinator) newLease(it Item, before Reading, initial time.Duration) *Lease {
+	length := LeaseLength(initial, int(it.LeaseExponent), max(initial, c.cfg.MaxLease))
+	margin := Margin(length)
+	if c.cfg.Shared {
+		margin = maxMargin
+	}
+	l := &Lease{
+		Item: it, Holder: it.Holder, Length: length, c: c, begin: it.Begin(),
+		trigger: before.after(min(TriggerAfter(length), length-margin)),
+		half:    before.after(length / 2),
+	}
+	l.clock, l.confirm = c.clock, l.Validate
+	l.granted(before, length, margin)
+	if id, err := it.Range(); err == nil {
+		l.ID = id
+	}
+	l.name = l.ID.Name()
+	return l
+}
+
+// Start is the first ordinal to work on: the item's cursor, or the watermark that
+// an earlier holder recorded.
+func (l *Lease) Start() int64 { return l.begin }
+
+// Follows reports whether another lease may have sent documents from Start on: of the item, or of the one whose successor it is.
+// What was read of the item before it was acquired does not decide it alone: another lease may have begun and ended since.
+func (l *Lease) Follows() bool {
+	successor := l.ID.Cursor > 0 && l.Item.IndexName == "" // the first item of a chain has the name
+	return l.held || successor || l.Item.Attempts > 1 || l.begin > l.ID.Cursor || l.Item.ReleasedFor != ""
+}
+
+// Grouped reports whether the slot works on other small items at the same time.
+func (l *Lease) Grouped() bool { return l.beside > 0 }
+
+// UntilTrigger is the time until the hand-off has to begin: earlier the slower the store answers, but not
+// before half of the lease is over.
+func (l *Lease) UntilTrigger() time.Duration {
+	now := l.c.clock.Read()
+	return min(l.trigger.left(now), max(l.half.left(now), l.safe.left(now)-l.reserve()))
+}
+
+// HandoffTime is the time that a hand-off takes at the store, by the latency of its latest requests.
+func (l *Lease) HandoffTime() time.Duration { return handoffRequests * l.c.store95.p95() }
+
+// reserve is kept before the deadline: for the hand-off, and for the requests under way to end.
+func (l *Lease) reserve() time.Duration { return l.HandoffTime() + l.Length/10 }
+
+// Short reports whether the lease is too short for a hand-off in time that begins at its half.
+func (l *Lease) Short() bool {
+	return l.Length-Margin(l.Length)-l.reserve() < l.Length/2
+}
+
+// Validate asks the store whether the item is still this lease's, as after a pause
+// in which the machine or the process was stopped. An item that this lease completed is.
+func (l *Lease) Validate(ctx context.Context) error {
+	if err := l.Check(); err != nil {
+		return err
+	}
+	it, err := l.c.get(ctx, l.Item.ID)
+	if err != nil {
+		return l.failed("validate lease of", err)
+	}
+	if it.Holder != l.Holder {
+		return l.lose(fmt.Errorf("%s belongs to %q now: %w", l.ID.Name(), it.Holder, fault.ErrLeaseLost))
+	}
+	return nil
+}
+
+// Progress records that every ordinal below watermark is durably done, with what
+// was done from Start to there. It never resends: a failure costs nothing but rework.
+// A record that comes after this very lease ended the item, or stored its successors, changes
+// nothing and is no error.
+func (l *Lease) Progress(ctx context.Context, watermark int64, w Work) error {
+	checks, err := l.checks(w)
+	if err != nil {
+		return err
+	}
+	return l.progress(ctx, onceBudget, Progress{
+		Watermark: watermark, Counts: l.Item.Counts.Add(w.Counts), Checks: checks, SetupMs: w.Setup.Milliseconds(),
+	})
+}
+
+// Reach records that every ordinal below was handled, though it is not durable before the end: the
+// next holder begins where this one did, but that this one got so far speaks for the item.
+func (l *Lease) Reach(ctx context.Context, ordinal int64) error {
+	return l.progress(ctx, onceBudget, Progress{Reached: ordinal})
+}
+
+// RecordPosition records, under a lease to work on alone, that everything below watermark is durably done, as
+// Progress does, and everything below reached is handled. Work goes on only when it returns nil.
+func (l *Lease) RecordPosition(ctx context.Context, watermark, reached int64, w Work) error {
+	checks, err := l.checks(w)
+	if err != nil {
+		return err
+	}
+	return l.progress(ctx, readBudget.before(l.safe), Progress{
+		Watermark: watermark, Counts: l.Item.Counts.Add(w.Counts), Checks: checks, SetupMs: w.Setup.Milliseconds(), Reached: reached, Alone: true,
+	})
+}
+
+func (l *Lease) progress(ctx context.Context, b budget, p Progress) error {
+	p.Holder, p.Begin = l.Holder, l.begin
+	_, v, err := l.c.apply(ctx, b, l.Item.ID, p)
+	if err != nil {
+		return l.failed("record progress of", err)
+	}
+	return l.expect(v, Applied, Already, Done, Mismatch) // the last two are results for the holder only
+}
+
+// Handoff ends the lease at watermark in four steps, each of which any worker can
+// repeat: name the successor, store its id on the item, create it, complete the
+// item. ErrNoProgress when watermark is not beyond Start.
+func (l *Lease) Handoff(ctx context.Context, watermark int64, w Work) error {
+	if watermark <= l.begin || watermark <= l.ID.Cursor {
+		return fmt.Errorf("%s at %d: %w", l.ID.Name(), watermark, ErrNoProgress)
+	}
+	checks, err := l.checks(w)
+	if err != nil {
+		return err
+	}
+	next := ItemID{Kind: l.ID.Kind, Index: l.ID.Index, Shard: l.ID.Shard, Cursor: watermark}.String()
+	exponent := max(RightSize(l.Length, l.c.cfg.InitialLease, w.Setup), min(l.c.cfg.MinExponent, MaxExponent))
+	if l.Short() {
+		exponent = max(exponent, min(int(l.Item.LeaseExponent)+1, MaxExponent))
+	}
+	it, v, err := l.c.apply(ctx, successorBudget.before(l.end), l.Item.ID, SetSuccessors{
+		Holder: l.Holder, Successors: next, HandExponent: exponent,
+		Watermark: watermark, Counts: l.Item.Counts.Add(w.Counts), Checks: checks, SetupMs: w.Setup.Milliseconds(),
+	})
+	if err != nil {
+		return l.failed("store successor of", err)
+	}
+	if v == Mismatch && it.Holder == l.Holder && it.Successors != "" {
+		return l.finish(ctx, it) // what is stored counts, not what was meant
+	}
+	if err := l.expect(v, Applied, Already); err != nil {
+		return err
+	}
+	return l.finish(ctx, it)
+}
+
+// errForeignHandoff means that another engine handed the item off: its cursors mean nothing here, so the
+// hand-off is not finished but taken over (TakeOver).
+var errForeignHandoff = fmt.Errorf("handed off by another engine: %w", fault.ErrLeaseLost)
+
+// finish does what is left of a hand-off whose successors are stored. A hand-off of another engine is
+// left as it is and the item given back, with errForeignHandoff.
+func (l *Lease) finish(ctx context.Context, it Item) error {
+	if it.foreignSuccessors() {
+		if err := l.Release(ctx, CauseDrain); err != nil {
+			return err
+		}
+		return fmt.Errorf("%s: %w", ItemName(it.ID), errForeignHandoff)
+	}
+	ids := it.SuccessorIDs()
+	items := make([]Item, 0, len(ids))
+	for _, id := range ids {
+		items = append(items, newOf(id, Root{ID: ItemID{Kind: it.Kind}, Task: it.Task, End: it.End}, l.c.cfg.Creator, int(it.HandExponent)))
+	}
+	created := 0
+	err := l.c.retries.do(ctx, createBudget.before(l.end), func(ctx context.Context) error {
+		n, err := l.c.timedCreate(ctx, items)
+		created += n
+		return err
+	})
+	if err != nil {
+		return l.failed("create successor of", err)
+	}
+	if created < len(items) { // whose are those that exist?
+		if err := l.c.claimForeign(ctx, createBudget.before(l.end), items); err != nil {
+			return l.failed("claim successor of", err)
+		}
+	}
+	last, v, err := l.c.apply(ctx, completeBudget.before(l.end), l.Item.ID, Complete{Holder: l.Holder, Successors: it.Successors})
+	if err != nil {
+		return l.failed("complete", err)
+	}
+	if v == NoSuccessors || v == Mismatch {
+		// The store forgot an acknowledged write. The item stays open: its
+		// next holder does its range again.
+		return fmt.Errorf("%s: stored successors are not those that were stored (%s): %w", l.ID.Name(), v, fault.ErrLeaseLost)
+	}
+	return l.endsAs(last, v)
+}
+
+// endsAs remembers the item as it was left.
+func (l *Lease) endsAs(it Item, v Result) error {
+	if err := l.expect(v, Applied, Already); err != nil {
+		return err
+	}
+	l.c.ended.add(it.ID, l.c.clock.Read().Mono)
+	l.ending.Lock()
+	defer l.ending.Unlock()
+	l.ended = &it
+	return nil
+}
+
+// Ended returns the item as Complete or Handoff left it; false before, and when the lease ended otherwise.
+func (l *Lease) Ended() (Item, bool) {
+	l.ending.Lock()
+	defer l.ending.Unlock()
+	if l.ended == nil {
+		return Item{}, false
+	}
+	return *l.ended, true
+}
+
+// Complete ends the item: its range was done to its end.
+func (l *Lease) Complete(ctx context.Context, w Work) error {
+	checks, err := l.checks(w)
+	if err != nil {
+		return err
+	}
+	total := l.Item.Counts.Add(w.Counts)
+	t := Complete{Holder: l.Holder, Counts: total, Checks: checks, SetupMs: w.Setup.Milliseconds()}
+	if !IsSetup(l.Item.ID) {
+		t.Watermark = l.ID.Cursor + total.Ordinals
+	}
+	it, v, err := l.complete(ctx, t)
+	if err != nil {
+		return l.failed("complete", err)
+	}
+	if v == Mismatch && it.Holder == l.Holder && it.Successors != "" {
+		return l.finish(ctx, it)
+	}
+	return l.endsAs(it, v)
+}
+
+// complete sends the completion: with those of the group, or if that does not settle it by itself.
+func (l *Lease) complete(ctx context.Context, t Complete) (Item, Result, error) {
+	if l.group != nil {
+		if o, settled := l.group.complete(ctx, l, t); settled {
+			return o.Item, o.Result, nil
+		}
+	}
+	return l.c.apply(ctx, completeBudget.before(l.end), l.Item.ID, t)
+}
+
+// Release gives the item back. A lease that is lost already is no error.
+func (l *Lease) Release(ctx context.Context, cause Cause) error {
+	return l.GiveBack(ctx, Return{Cause: cause})
+}
+
+// Return is how a lease is given back before its end.
+type Return struct {
+	Cause Cause
+	// Longer: the lease was too short, so the next one is longer. It does not count as an attempt.
+	Longer bool
+	// Watermark, if beyond Start, is where the next holder begins; Work is what was done below it.
+	Watermark int64
+	Work      Work
+}
+
+// GiveBack is a Release that records what was durably done, in the same request. When the store does not
+// answer, the coordinator gives the item back at its next acquisition.
+func (l *Lease) GiveBack(ctx context.Context, r Return) error {
+	t := Release{Holder: l.Holder, Cause: string(r.Cause), Counted: r.Cause.counted() && !r.Longer, Longer: r.Longer, Begin: l.begin}
+	if r.Watermark > l.begin {
+		checks, err := l.checks(r.Work)
+		if err != nil {
+			return err
+		}
+		t.Watermark, t.Counts, t.Checks, t.SetupMs = r.Watermark, l.Item.Counts.Add(r.Work.Counts), checks, r.Work.Setup.Milliseconds()
+	}
+	_, v, err := l.c.apply(ctx, successorBudget.before(l.end), l.Item.ID, t)
+	if err != nil {
+		l.c.owe(l.Item.ID, t)
+		return l.failed("release", err)
+	}
+	if v == Foreign {
+		return ErrSchemaMismatch
+	}
+	return nil
+}
+
+// Over reports whether the store says that this lease completed the item, whatever became of the answer.
+func (l *Lease) Over(ctx context.Context) bool {
+	it, err := l.c.store.Get(ctx, l.Item.ID)
+	if err != nil || it.Holder != l.Holder || it.Open() || it.FailedItem() {
+		return false
+	}
+	l.ending.Lock()
+	defer l.ending.Unlock()
+	l.ended = &it
+	return true
+}
+
+// Fail marks the item FAILED and emits one event.
+func (l *Lease) Fail(ctx context.Context, reason string, part json.RawMessage) error {
+	checks := ""
+	if len(part) > 0 {
+		var err error
+		if checks, err = l.checks(Work{Checks: part}); err != nil {
+			return err
+		}
+	}
+	_, v, err := l.c.apply(ctx, completeBudget.before(l.end), l.Item.ID,
+		Fail{Holder: l.Holder, Reason: reason, GraceMs: l.c.grace.Milliseconds(), Checks: checks})
+	if err != nil {
+		return l.failed("fail", err)
+	}
+	if err := l.expect(v, Applied, Already); err != nil {
+		return err
+	}
+	_, err = l.c.Event(ctx, l.Item.ID, "failed", reason)
+	return err
+}
+
+// checks appends the part of this acquisition to what earlier ones left.
+func (l *Lease) checks(w Work) (string, error) {
+	var all []json.RawMessage
+	if l.Item.Checks != "" {
+		if err := json.Unmarshal([]byte(l.Item.Checks), &all); err != nil {
+			return "", fmt.Errorf("checks of %s: %w: %w", l.ID.Name(), err, fault.ErrCorrupt)
+		}
+	}
+	if len(w.Checks) > 0 {
+		all = append(all, w.Checks)
+	}
+	if len(all) == 0 {
+		return "", nil
+	}
+	b, err := json.Marshal(all)
+	if err != nil {
+		return "", fmt.Errorf("checks of %s: %w", l.ID.Name(), err)
+	}
+	return string(b), nil
+}
+
+func (l *Lease) expect(v Result, good ...Result) error {
+	for _, g := range good {
+		if v == g {
+			return nil
+		}
+	}
+	switch v {
+	case Foreign:
+		return l.lose(fmt.Errorf("%s: %w", l.ID.Name(), ErrSchemaMismatch))
+	case Short:
+		return fmt.Errorf("%s: %w, ordinal %d", l.ID.Name(), ErrShort, l.Item.End)
+	}
+	return l.lose(fmt.Errorf("%s (%s): %w", l.ID.Name(), v, fault.ErrLeaseLost))
+}
+
+func (l *Lease) failed(what string, err error) error {
+	switch {
+	case errors.Is(err, ErrStoreGone):
+		return l.lose(fmt.Errorf("%s %s: %w", what, l.ID.Name(), err))
+	case errors.Is(err, ErrNotFound):
+		return l.lose(fmt.Errorf("%s %s: %w: %w", what, l.ID.Name(), err, ErrStoreGone))
+	}
+	return fmt.Errorf("%s %s: %w", what, l.ID.Name(), err)
+}

@@ -1,0 +1,26 @@
+package cms
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+)
+
+// maxToken bounds the token of a session, in bytes.
+const maxToken = 64
+
+// Mark returns the token that what the session creates carries: the incarnation of the store.
+func (c *Coordinator) Mark(ctx context.Context) (token string, err error) {
+	err = c.retries.do(ctx, readBudget, func(ctx context.Context) error {
+		token, err = c.store.Incarnation(ctx)
+		return err
+	})
+	if err == nil && (token == "" || len(token) > maxToken) {
+		err = fmt.Errorf("a token of %d bytes: %w", len(token), fault.ErrCorrupt)
+	}
+	if err != nil {
+		return "", fmt.Errorf("mark of the session: %w", err)
+	}
+	return token, nil
+}

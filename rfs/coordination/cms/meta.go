@@ -1,0 +1,214 @@
+package cms
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+)
+
+const schemaVersion = 1
+
+// Meta is what a migration is: two runs with the same session must agree on it.
+type Meta struct {
+	// Settings are what decides which documents go where: repository, snapshot,
+	// allow-list, transformation and naming rules. Never lease windows, rates,
+	// credentials or paths of this machine.
+	Settings map[string]string
+	// Identity is what the session is bound to: its snapshot, its destination, and settings that former releases did
+	// not record. A value that is empty or absent is unknown: it equals every other, and Bind records it later.
+	Identity map[string]string
+	// AcceptChange stores other settings than those that are recorded.
+	AcceptChange bool
+}
+
+// ConfigMismatch says in which settings a run differs from the one that began the
+// session. It is a fault.ErrConfig.
+type ConfigMismatch struct{ Differences []string }
+
+// Error lists the differences and states what to do.
+func (e *ConfigMismatch) Error() string {
+	return "this session belongs to another migration: " + strings.Join(e.Differences, "; ") +
+		"; give the former values to continue it, or begin another one with a new --session-name (and another --coordinator-file, where one is used)"
+}
+
+// Is makes every ConfigMismatch a fault.ErrConfig.
+func (e *ConfigMismatch) Is(target error) bool { return target == fault.ErrConfig }
+
+type metaBody struct {
+	SchemaVersion int               `json:"schemaVersion"`
+	ScriptVersion string            `json:"scriptVersion"`
+	Digest        string            `json:"digest"`
+	Settings      map[string]string `json:"settings"`
+	Identity      map[string]string `json:"identity,omitempty"` // absent in sessions that a former release began
+}
+
+// Init begins a session or joins it, and returns the identity that is recorded. A *ConfigMismatch when
+// the session was begun with other settings or for something else, ErrSchemaMismatch when by another version.
+func (c *Coordinator) Init(ctx context.Context, m Meta) (identity map[string]string, err error) {
+	body := metaBody{SchemaVersion: schemaVersion, ScriptVersion: ScriptVersion, Digest: digest(m.Settings), Settings: m.Settings, Identity: known(m.Identity)}
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return nil, fmt.Errorf("meta record: %w", err)
+	}
+	r, err := c.recordOrNew(ctx, Record{ID: kindMeta, Kind: kindMeta, Body: raw})
+	if err != nil {
+		return nil, err
+	}
+	if r.State == stateUndo {
+		return nil, ErrUndone
+	}
+	was, err := decodeMeta(r)
+	if err != nil {
+		return nil, err
+	}
+	if was.SchemaVersion != schemaVersion || was.ScriptVersion != ScriptVersion {
+		return nil, fmt.Errorf("session of schema %d, scripts %s: %w", was.SchemaVersion, was.ScriptVersion, ErrSchemaMismatch)
+	}
+	other := conflicts(was.Identity, m.Identity)
+	if was.Digest != body.Digest {
+		other = append(other, differences(was.Settings, m.Settings)...)
+	}
+	switch {
+	case len(other) == 0:
+		return was.Identity, c.checkSetupVersion(ctx)
+	case m.AcceptChange:
+		return body.Identity, c.putRecord(ctx, Record{ID: kindMeta, Kind: kindMeta, Body: raw})
+	}
+	return nil, &ConfigMismatch{Differences: other}
+}
+
+// Bind adds to the recorded identity of a session what it lacks. A *ConfigMismatch when it records something else.
+func (c *Coordinator) Bind(ctx context.Context, identity map[string]string) error {
+	var failed error
+	_, err := c.change(ctx, kindMeta, kindMeta, func(r Record, _ time.Time) (Record, Result) {
+		was, err := decodeMeta(r)
+		if failed = err; err != nil {
+			return r, Lost
+		}
+		if other := conflicts(was.Identity, identity); len(other) > 0 {
+			failed = &ConfigMismatch{Differences: other}
+			return r, Lost
+		}
+		is := known(identity)
+		maps.Copy(is, was.Identity)
+		if maps.Equal(is, was.Identity) {
+			return r, Already
+		}
+		was.Identity = is
+		if r.Body, failed = json.Marshal(was); failed != nil {
+			return r, Lost
+		}
+		return r, Applied
+	})
+	return errors.Join(err, failed)
+}
+
+// IdentityRecorded writes an event that a session of a former release is bound to an identity from now on. It returns the
+// text of the event, and whether it was the first.
+func (c *Coordinator) IdentityRecorded(ctx context.Context, identity map[string]string) (detail string, first bool, err error) {
+	text := make([]string, 0, len(identity))
+	for _, key := range slices.Sorted(maps.Keys(identity)) {
+		text = append(text, key+" "+identity[key])
+	}
+	detail = "a former release began this session without them; from now on other values are refused: " + strings.Join(text, ", ")
+	first, err = c.Event(ctx, "session", "identity_recorded", detail)
+	return detail, first, err
+}
+
+func decodeMeta(r Record) (metaBody, error) {
+	var m metaBody
+	if err := r.Decode(&m); err != nil {
+		return m, fmt.Errorf("meta record: %w", err)
+	}
+	return m, nil
+}
+
+// known returns the values that are not empty.
+func known(identity map[string]string) map[string]string {
+	all := make(map[string]string, len(identity))
+	for k, v := range identity {
+		if v != "" {
+			all[k] = v
+		}
+	}
+	return all
+}
+
+// conflicts returns the differences between values that both sides know.
+func conflicts(was, is map[string]string) []string {
+	var out []string
+	for _, k := range slices.Sorted(maps.Keys(is)) {
+		if was[k] != "" && is[k] != "" && was[k] != is[k] {
+			out = append(out, difference(k, was[k], is[k]))
+		}
+	}
+	return out
+}
+
+func difference(key, was, is string) string { return fmt.Sprintf("%s was %q, is %q", key, was, is) }
+
+// Settings returns the settings the session was begun with, or ErrNotFound.
+func (c *Coordinator) Settings(ctx context.Context) (map[string]string, error) {
+	r, err := c.record(ctx, kindMeta)
+	if err != nil {
+		return nil, err
+	}
+	m, err := decodeMeta(r)
+	return m.Settings, err
+}
+
+// Identity returns what the session is bound to, or ErrNotFound.
+func (c *Coordinator) Identity(ctx context.Context) (map[string]string, error) {
+	r, err := c.record(ctx, kindMeta)
+	if err != nil {
+		return nil, err
+	}
+	m, err := decodeMeta(r)
+	return m.Identity, err
+}
+
+// checkSetupVersion refuses a queue that another version of the protocol began.
+func (c *Coordinator) checkSetupVersion(ctx context.Context) error {
+	it, err := c.get(ctx, SetupID)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return nil
+	case err != nil:
+		return fmt.Errorf("read %s: %w", SetupID, err)
+	case it.ScriptVersion != ScriptVersion:
+		return fmt.Errorf("%s has version %q: %w", SetupID, it.ScriptVersion, ErrSchemaMismatch)
+	}
+	return nil
+}
+
+func digest(settings map[string]string) string {
+	h := sha256.New()
+	for _, k := range slices.Sorted(maps.Keys(settings)) {
+		fmt.Fprintf(h, "%d:%s=%d:%s\n", len(k), k, len(settings[k]), settings[k])
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+func differences(was, is map[string]string) []string {
+	keys := maps.Clone(was)
+	if keys == nil {
+		keys = map[string]string{}
+	}
+	maps.Copy(keys, is)
+	var out []string
+	for _, k := range slices.Sorted(maps.Keys(keys)) {
+		if was[k] != is[k] {
+			out = append(out, difference(k, was[k], is[k]))
+		}
+	}
+	return out
+}

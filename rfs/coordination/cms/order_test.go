@@ -1,0 +1,479 @@
+package cms_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+)
+
+// wire is the connection of one node to the store: requests and answers may be lost or late.
+type wire struct {
+	cms.Store
+	mu        sync.Mutex
+	silent    bool                                       // nothing is answered, and nothing arrives
+	lost      int                                        // so many answers to writes are lost
+	put       func(cms.Record) (arrives chan struct{})   // nil: at once
+	delivered sync.WaitGroup                             // late writes
+	clock     func(time.Time) (time.Time, time.Duration) // of this node's readings; nil: right
+}
+
+func (w *wire) waits(ctx context.Context) error {
+	w.mu.Lock()
+	silent := w.silent
+	w.mu.Unlock()
+	if !silent {
+		return nil
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (w *wire) set(f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f()
+}
+
+func (w *wire) Now(ctx context.Context) (time.Time, time.Duration, error) {
+	if err := w.waits(ctx); err != nil {
+		return time.Time{}, 0, err
+	}
+	now, maxErr, err := w.Store.Now(ctx)
+	if w.clock != nil {
+		now, maxErr = w.clock(now)
+	}
+	return now, maxErr, err
+}
+
+func (w *wire) Record(ctx context.Context, id string) (cms.Record, error) {
+	if err := w.waits(ctx); err != nil {
+		return cms.Record{}, err
+	}
+	return w.Store.Record(ctx, id)
+}
+
+// Put lets a write arrive when its channel is closed, also after its sender has given up.
+func (w *wire) Put(ctx context.Context, r cms.Record) (cms.Revision, error) {
+	if err := w.waits(ctx); err != nil {
+		return cms.Revision{}, err
+	}
+	w.mu.Lock()
+	put := w.put
+	lost := w.lost > 0
+	w.lost = max(w.lost-1, 0)
+	w.mu.Unlock()
+	if put != nil {
+		if arrives := put(r); arrives != nil {
+			type answer struct {
+				rev cms.Revision
+				err error
+			}
+			answers := make(chan answer, 1)
+			w.delivered.Go(func() {
+				<-arrives
+				rev, err := w.Store.Put(context.WithoutCancel(ctx), r)
+				answers <- answer{rev, err}
+			})
+			select {
+			case a := <-answers:
+				return a.rev, a.err
+			case <-ctx.Done():
+				return cms.Revision{}, ctx.Err()
+			}
+		}
+	}
+	rev, err := w.Store.Put(ctx, r)
+	if lost {
+		return cms.Revision{}, fault.ErrUnavailable
+	}
+	return rev, err
+}
+
+// once delays the first write only.
+func once(arrives chan struct{}) func(cms.Record) chan struct{} {
+	first := true
+	return func(cms.Record) chan struct{} {
+		if !first {
+			return nil
+		}
+		first = false
+		return arrives
+	}
+}
+
+// twoNodes runs a test with two nodes on one store, in virtual time.
+func twoNodes(t *testing.T, test func(t *testing.T, n1, n2 *cms.Coordinator, w1, w2 *wire)) {
+	synctest.Test(t, func(t *testing.T) {
+		bolt, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer bolt.Close()
+		w1, w2 := &wire{Store: bolt}, &wire{Store: bolt}
+		defer w1.delivered.Wait()
+		test(t, coordinatorOn(t, w1), coordinatorOn(t, w2), w1, w2)
+	})
+}
+
+func waitsFor(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// is checks what the fleet is to do and what became of an order.
+func is(t *testing.T, c *cms.Coordinator, state cms.FleetState, id string, want cms.OrderState) {
+	t.Helper()
+	i, now, err := c.Orders(t.Context())
+	if err != nil || i.State != state {
+		t.Fatalf("the fleet is to %s (%v), want %s", i.State, err, state)
+	}
+	if _, got, err := i.OrderState(id, now); err != nil || got != want {
+		t.Errorf("order %s is %s (%v), want %s", id, got, err, want)
+	}
+}
+
+func TestOrder(t *testing.T) {
+	pause, resume := cms.Order{Kind: cms.OrderPause, Who: "ann"}, cms.Order{Kind: cms.OrderResume, Who: "bob"}
+	unknown := func(t *testing.T, err error) string {
+		t.Helper()
+		var u *cms.UnknownOrderError
+		if !errors.As(err, &u) || !errors.Is(err, fault.ErrUnavailable) || !strings.Contains(err.Error(), "rfsctl orders "+u.Order.ID) {
+			t.Fatalf("%v, want an unknown outcome", err)
+		}
+		return u.Order.ID
+	}
+	for _, c := range []struct {
+		name string
+		test func(t *testing.T, n1, n2 *cms.Coordinator, w1, w2 *wire)
+	}{
+		{"a pause whose write arrives after a newer resume is refused by its name", func(t *testing.T, n1, n2 *cms.Coordinator, w1, _ *wire) {
+			arrives, done := make(chan struct{}), make(chan error)
+			w1.put = once(arrives)
+			go func() { _, _, err := n1.Order(t.Context(), pause); done <- err }()
+			time.Sleep(6 * time.Second)
+			newer := give(t, n2, resume)
+			close(arrives)
+			var by *cms.SupersededError
+			if err := <-done; !errors.As(err, &by) || by.By.ID != newer.ID || !strings.Contains(err.Error(), newer.ID) {
+				t.Errorf("the pause: %v", err)
+			}
+			is(t, n1, cms.Run, newer.ID, cms.OrderInForce)
+		}},
+		{"a pause that its sender gave up never beats a newer resume", func(t *testing.T, n1, n2 *cms.Coordinator, w1, _ *wire) {
+			arrives := make(chan struct{})
+			w1.put = once(arrives)
+			_, _, err := n1.Order(waitsFor(t, 5*time.Second), pause)
+			id := unknown(t, err)
+			is(t, n2, cms.Run, id, cms.OrderUnknown)
+			newer := give(t, n2, resume)
+			close(arrives)
+			w1.delivered.Wait()
+			is(t, n2, cms.Run, newer.ID, cms.OrderInForce)
+			time.Sleep(cms.OrderValidity)
+			is(t, n2, cms.Run, id, cms.OrderExpired)
+		}},
+		{"a resume beats an older pause that is stored while it is written", func(t *testing.T, n1, n2 *cms.Coordinator, w1, w2 *wire) {
+			late, later, done := make(chan struct{}), make(chan struct{}), make(chan error)
+			w1.put, w2.put = once(late), once(later)
+			_, _, err := n1.Order(waitsFor(t, 5*time.Second), pause)
+			id := unknown(t, err)
+			go func() { _, _, err := n2.Order(t.Context(), resume); done <- err }()
+			time.Sleep(time.Second)
+			close(late) // the older one is stored first
+			w1.delivered.Wait()
+			is(t, n1, cms.Pause, id, cms.OrderInForce)
+			close(later)
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+			w2.delivered.Wait()
+			is(t, n1, cms.Run, id, cms.OrderReplaced)
+		}},
+		{"a write that arrives after its end has no effect", func(t *testing.T, n1, n2 *cms.Coordinator, w1, _ *wire) {
+			arrives := make(chan struct{})
+			w1.put = once(arrives)
+			_, _, err := n1.Order(waitsFor(t, 5*time.Second), pause)
+			id := unknown(t, err)
+			time.Sleep(cms.OrderValidity)
+			close(arrives)
+			w1.delivered.Wait()
+			is(t, n2, cms.Run, id, cms.OrderExpired)
+		}},
+		{"a write that arrives before its end is in force, though its sender gave up", func(t *testing.T, n1, n2 *cms.Coordinator, w1, _ *wire) {
+			arrives := make(chan struct{})
+			w1.put = once(arrives)
+			_, _, err := n1.Order(waitsFor(t, 5*time.Second), pause)
+			id := unknown(t, err)
+			close(arrives)
+			w1.delivered.Wait()
+			is(t, n2, cms.Pause, id, cms.OrderInForce)
+			time.Sleep(time.Hour)
+			is(t, n2, cms.Pause, id, cms.OrderInForce)
+		}},
+		{"a store that is silent before the first write: refused, and nothing comes later", func(t *testing.T, n1, n2 *cms.Coordinator, w1, _ *wire) {
+			w1.silent = true
+			_, _, err := n1.Order(waitsFor(t, 5*time.Second), pause)
+			var u *cms.UnknownOrderError
+			if errors.As(err, &u) || !errors.Is(err, fault.ErrUnavailable) || !strings.Contains(err.Error(), "will not come into force") {
+				t.Errorf("%v", err)
+			}
+			w1.set(func() { w1.silent = false })
+			if i, err := n2.Intent(t.Context()); err != nil || i.State != cms.Run || len(i.Orders) != 0 {
+				t.Errorf("%+v, %v", i, err)
+			}
+		}},
+		{"a store that falls silent after the effect: unknown, later in force", func(t *testing.T, n1, n2 *cms.Coordinator, w1, _ *wire) {
+			w1.lost = 1
+			w1.put = func(cms.Record) chan struct{} { w1.set(func() { w1.silent = true }); return nil }
+			_, _, err := n1.Order(waitsFor(t, 5*time.Second), pause)
+			is(t, n2, cms.Pause, unknown(t, err), cms.OrderInForce)
+		}},
+		{"an answer that is lost is read back", func(t *testing.T, n1, n2 *cms.Coordinator, w1, _ *wire) {
+			w1.lost = 1
+			o := give(t, n1, pause)
+			is(t, n2, cms.Pause, o.ID, cms.OrderInForce)
+			if i, err := n2.Intent(t.Context()); err != nil || len(i.Orders) != 1 {
+				t.Errorf("%+v, %v", i.Orders, err)
+			}
+		}},
+		{"of two issuers at once whose clock readings do not order them the first that is stored stays", func(t *testing.T, n1, n2 *cms.Coordinator, w1, w2 *wire) {
+			arrives, done := make(chan struct{}), make(chan error)
+			w1.put = once(arrives)
+			w1.clock = func(now time.Time) (time.Time, time.Duration) {
+				return now.Add(-300 * time.Millisecond), 500 * time.Millisecond
+			}
+			go func() { _, _, err := n1.Order(t.Context(), resume); done <- err }()
+			synctest.Wait()
+			first := give(t, n2, pause)
+			close(arrives)
+			var by *cms.SupersededError
+			if err := <-done; !errors.As(err, &by) || by.By.ID != first.ID {
+				t.Errorf("%v", err)
+			}
+			is(t, n2, cms.Pause, first.ID, cms.OrderInForce)
+		}},
+		{"an order after one that is in force wins, whatever the clock readings are", func(t *testing.T, n1, n2 *cms.Coordinator, _, w2 *wire) {
+			first := give(t, n1, pause)
+			w2.clock = func(now time.Time) (time.Time, time.Duration) { return now.Add(-time.Second), time.Second }
+			second := give(t, n2, resume)
+			is(t, n1, cms.Run, second.ID, cms.OrderInForce)
+			is(t, n1, cms.Run, first.ID, cms.OrderReplaced)
+			before, _ := n1.Intent(t.Context())
+			if !before.Orders[0].Issued.After(second.Issued) || before.When.Before(first.Issued) || second.Sequence <= first.Sequence {
+				t.Errorf("first %+v, second %+v, record of %v", first, second, before.When)
+			}
+		}},
+		{"an order about something else that comes between is kept, and so is this one", func(t *testing.T, n1, n2 *cms.Coordinator, w1, _ *wire) {
+			arrives, done := make(chan struct{}), make(chan error)
+			w1.put = once(arrives)
+			go func() { _, _, err := n1.Order(t.Context(), pause); done <- err }()
+			time.Sleep(3 * time.Second)
+			other := give(t, n2, cms.Order{Kind: cms.OrderScale, Workers: workers(3)})
+			close(arrives)
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+			is(t, n2, cms.Pause, other.ID, cms.OrderInForce)
+			if i, err := n2.Intent(t.Context()); err != nil || *i.Workers != 3 {
+				t.Errorf("%+v, %v", i, err)
+			}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) { twoNodes(t, c.test) })
+	}
+}
+
+func TestOrderState(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	at := func(seq int64, kind cms.OrderKind, nodes ...string) cms.Order {
+		return cms.Order{ID: "x-" + strings.Repeat(string(rune('a'+seq)), 6), Sequence: seq, Kind: kind, Nodes: nodes}
+	}
+	i := cms.Intent{Forgotten: now.Add(-time.Hour), Orders: []cms.Order{
+		at(1, cms.OrderPause), at(2, cms.OrderDrain, "a", "b"), at(3, cms.OrderScale), at(4, cms.OrderResume, "a"), at(5, cms.OrderResume),
+	}}
+	ending := func(d time.Duration) string { return strings.ToLower(timeID(now.Add(d))) }
+	for _, c := range []struct {
+		name, id string
+		want     cms.OrderState
+	}{
+		{"a pause before a resume", i.Orders[0].ID, cms.OrderReplaced},
+		{"a drain of two nodes, one of which was resumed", i.Orders[1].ID, cms.OrderInForce},
+		{"a number", i.Orders[2].ID, cms.OrderInForce},
+		{"the last", i.Orders[4].ID, cms.OrderInForce},
+		{"not stored, with time left", ending(time.Second), cms.OrderUnknown},
+		{"not stored, its end a moment ago by clocks that differ", ending(-time.Second), cms.OrderUnknown},
+		{"not stored, its end over", ending(-5 * time.Second), cms.OrderExpired},
+		{"from before what is kept", ending(-2 * time.Hour), cms.OrderForgotten},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if _, got, err := i.OrderState(c.id, now); err != nil || got != c.want {
+				t.Errorf("%s, %v; want %s", got, err, c.want)
+			}
+		})
+	}
+	for _, id := range []string{"", "pause", "-abcdef", "zzzzzzzzzzzz-abcdef", "t5xw8k-", "t5xw8k-abcdefg", strings.Repeat("t", 10_000)} {
+		if _, _, err := i.OrderState(id, now); !errors.Is(err, fault.ErrConfig) || len(err.Error()) > 300 {
+			t.Errorf("id %.20q: %v", id, err)
+		}
+	}
+}
+
+// timeID is an id as orders have it, with the end that a test wants.
+func timeID(ends time.Time) string {
+	const digits = "0123456789abcdefghijklmnopqrstuvwxyz"
+	var s []byte
+	for n := ends.Unix(); n > 0; n /= 36 {
+		s = append(s, digits[n%36])
+	}
+	slices.Reverse(s)
+	return string(s) + "-abcdef"
+}
+
+func TestFewOrdersAreKeptAndThoseInForceForTheFleetAlways(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := intentCoordinator(t)
+		pause := give(t, c, cms.Order{Kind: cms.OrderPause, Who: strings.Repeat("ä", 1000)})
+		number := give(t, c, cms.Order{Kind: cms.OrderScale, Workers: workers(2)})
+		if len(pause.Who) > 256 {
+			t.Errorf("an issuer of %d bytes", len(pause.Who))
+		}
+		var ids []string
+		for range 40 {
+			ids = append(ids, give(t, c, cms.Order{Kind: cms.OrderDrain, Nodes: []string{strings.Repeat("n", 200)}}).ID)
+			time.Sleep(time.Second)
+		}
+		i, now, err := c.Orders(t.Context())
+		if err != nil || len(i.Orders) > 34 || i.Forgotten.IsZero() {
+			t.Fatalf("%d orders, forgotten %v, %v", len(i.Orders), i.Forgotten, err)
+		}
+		for id, want := range map[string]cms.OrderState{pause.ID: cms.OrderInForce, number.ID: cms.OrderInForce, ids[0]: cms.OrderForgotten, ids[39]: cms.OrderInForce} {
+			time.Sleep(time.Minute)
+			if _, got, err := i.OrderState(id, now.Add(time.Minute)); err != nil || got != want {
+				t.Errorf("%s: %s, %v; want %s", id, got, err, want)
+			}
+		}
+		for range 3 { // each as big as an order may be
+			give(t, c, cms.Order{Kind: cms.OrderDrain, Nodes: manyNodes(280, strings.Repeat("m", 180))})
+		}
+		r, err := c.Store().Record(t.Context(), "intent:fleet")
+		if err != nil || len(r.Body) > 256<<10 {
+			t.Errorf("the record has %d bytes, %v", len(r.Body), err)
+		}
+	})
+}
+
+// A node of the former release reads state, number, drained nodes, issuer and time, and writes these only.
+func TestRecordsOfTheFormerReleaseAreUnderstoodAndItUnderstandsOurs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := intentCoordinator(t)
+		ctx := t.Context()
+		old := func(state, body string) {
+			t.Helper()
+			r, err := c.Store().Record(ctx, "intent:fleet")
+			if errors.Is(err, cms.ErrNotFound) {
+				r = cms.Record{ID: "intent:fleet", Kind: "intent"}
+			}
+			r.State, r.Body = state, json.RawMessage(body)
+			if _, err := c.Store().Put(ctx, r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		old("PAUSE", `{"desiredWorkers":4,"drainedNodes":["a"],"who":"ann","when":946684800000}`)
+		i, err := c.Intent(ctx)
+		if err != nil || i.State != cms.Pause || *i.Workers != 4 || !i.Drains("a") || i.Who != "ann" || len(i.Orders) != 0 {
+			t.Fatalf("%+v, %v", i, err)
+		}
+		resume := give(t, c, cms.Order{Kind: cms.OrderResume, Who: "bob"})
+		r, err := c.Store().Record(ctx, "intent:fleet")
+		var was struct {
+			Workers *int     `json:"desiredWorkers"`
+			Drained []string `json:"drainedNodes"`
+			Who     string   `json:"who"`
+			When    int64    `json:"when"`
+		}
+		if err := errors.Join(err, json.Unmarshal(r.Body, &was)); err != nil || r.State != "RUN" || *was.Workers != 4 || !slices.Equal(was.Drained, []string{"a"}) || was.Who != "bob" || was.When < resume.Issued.UnixMilli() {
+			t.Errorf("%v: %s %+v", err, r.State, was)
+		}
+		old("DRAIN", `{"who":"old","when":`+string(must(json.Marshal(time.Now().UnixMilli())))+`}`)
+		time.Sleep(2 * time.Minute)
+		is(t, c, cms.Drain, resume.ID, cms.OrderForgotten)
+		if again := give(t, c, cms.Order{Kind: cms.OrderPause}); again.Sequence <= resume.Sequence {
+			t.Errorf("sequence %d after %d", again.Sequence, resume.Sequence)
+		}
+	})
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// Where the store does not look at the end itself, a node that read the record after it knows.
+func TestALateOrderIsTakenOutByANodeThatReadTheRecordAfterItsEnd(t *testing.T) {
+	end := time.Unix(1_800_000_000, 0)
+	order := func(seq int64, kind cms.OrderKind, ends time.Time, n *int) cms.Order {
+		return cms.Order{ID: "t-" + strings.Repeat(string(rune('a'+seq)), 6), Sequence: seq, Kind: kind, Ends: ends, Workers: n}
+	}
+	before := cms.Intent{State: cms.Run, Who: "ann", Revision: cms.Revision{Seq: 10}}
+	pause, number := order(11, cms.OrderPause, end, nil), order(13, cms.OrderScale, end.Add(time.Hour), workers(3))
+	read := cms.Intent{State: cms.Pause, Workers: workers(3), Who: "bob", Sequence: 13, Revision: cms.Revision{Seq: 13}, Orders: []cms.Order{pause, number}}
+	for _, c := range []struct {
+		name   string
+		before cms.Intent
+		seen   time.Time
+		ok     bool
+		state  cms.FleetState
+	}{
+		{"the record was not read since the end", before, end.Add(-time.Second), true, cms.Pause},
+		{"it was read within the difference of clocks", before, end.Add(time.Second), true, cms.Pause},
+		{"it was read after the end without the order", before, end.Add(time.Minute), false, cms.Run},
+		{"it was read after the end with the order", cms.Intent{State: cms.Pause, Revision: cms.Revision{Seq: 11}}, end.Add(time.Minute), true, cms.Pause},
+		{"no reading is known", before, time.Time{}, true, cms.Pause},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			i, ok := read.Punctual(c.before, c.seen)
+			if ok != c.ok || i.State != c.state || *i.Workers != 3 || i.Revision != read.Revision {
+				t.Errorf("%v %+v", ok, i)
+			}
+			if !ok && (len(i.Orders) != 1 || i.Orders[0].ID != number.ID) {
+				t.Errorf("orders %+v", i.Orders)
+			}
+		})
+	}
+}
+
+func TestOnlyTheFirstOfTwoNodesTakesALateOrderOut(t *testing.T) {
+	c := intentCoordinator(t)
+	o := give(t, c, cms.Order{Kind: cms.OrderPause})
+	i, err := c.Intent(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	fixed, ok := i.Punctual(cms.Intent{State: cms.Run}, o.Ends.Add(time.Minute))
+	if ok {
+		t.Fatal("a late order is taken for a punctual one")
+	}
+	if _, err := c.Withdraw(t.Context(), fixed); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Withdraw(t.Context(), fixed); !errors.Is(err, cms.ErrConflict) {
+		t.Errorf("twice: %v", err)
+	}
+	if i, err := c.Intent(t.Context()); err != nil || i.State != cms.Run || len(i.Orders) != 0 || !fixed.Revision.Precedes(i.Revision) {
+		t.Errorf("%+v, %v", i, err)
+	}
+}

@@ -1,0 +1,99 @@
+package oscms
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+)
+
+// errScripts: the cluster runs no inline scripts.
+var errScripts = errors.New("the cluster runs no inline scripts")
+
+// refused is a result that a script threw.
+type refused struct{ result cms.Result }
+
+func (r refused) Error() string { return "refused: " + r.result.String() }
+
+// cause is the error object of an answer.
+type cause struct {
+	Type     string `json:"type"`
+	Reason   string `json:"reason"`
+	CausedBy *cause `json:"caused_by"`
+}
+
+// chain yields the error and what caused it, outermost first, at most 16 deep.
+func (c *cause) chain() []*cause {
+	var out []*cause
+	for ; c != nil && len(out) < 16; c = c.CausedBy {
+		out = append(out, c)
+	}
+	return out
+}
+
+// request sends one request. Only statuses under 300 are no error.
+func (s *Store) request(ctx context.Context, method, path string, query url.Values, body []byte) ([]byte, error) {
+	rctx, cancel := context.WithTimeout(ctx, s.cfg.RequestTimeout)
+	defer cancel()
+	status, answer, err := s.cfg.Client.Do(rctx, method, path, query, body)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil && (errors.Is(err, fault.ErrConfig) || errors.Is(err, fault.ErrRejected) || errors.Is(err, fault.ErrUnavailable)):
+		return nil, fmt.Errorf("coordination store: %w", err)
+	case err != nil:
+		return nil, fmt.Errorf("coordination store: %s %s: %w: %w", method, path, err, fault.ErrUnavailable)
+	case status < 300:
+		return answer, nil
+	}
+	return answer, fmt.Errorf("coordination store: %s %s: %w", method, path, answerError(status, answer))
+}
+
+// answerError gives the answer of a failed request its category.
+func answerError(status int, answer []byte) error {
+	var a struct {
+		Error json.RawMessage `json:"error"`
+	}
+	top := &cause{}
+	if json.Unmarshal(answer, &a) == nil && json.Unmarshal(a.Error, top) != nil {
+		top.Reason = strings.Trim(string(a.Error), `"`)
+	}
+	chain := top.chain()
+	for _, c := range chain {
+		if name, ok := strings.CutPrefix(c.Reason, "rfsd:"); ok {
+			if v, ok := cms.ParseResult(name); ok {
+				return refused{v}
+			}
+			switch name {
+			case "exists":
+				return cms.ErrConflict
+			case "late":
+				return cms.ErrTooLate
+			}
+		}
+		if strings.Contains(c.Reason, "cannot execute [inline] scripts") || strings.Contains(c.Reason, "script_lang not supported") {
+			return fmt.Errorf("%w: %s", errScripts, c.Reason)
+		}
+	}
+	inner := chain[len(chain)-1]
+	said := fmt.Errorf("HTTP %d %s: %s", status, inner.Type, inner.Reason)
+	switch {
+	case status == http.StatusNotFound && top.Type == "index_not_found_exception":
+		return fmt.Errorf("%w: %w", said, cms.ErrStoreGone)
+	case status == http.StatusNotFound:
+		return fmt.Errorf("%w: %w", said, cms.ErrNotFound)
+	case status == http.StatusConflict:
+		return fmt.Errorf("%w: %w", said, cms.ErrConflict)
+	case top.Type == "cluster_block_exception", fault.Transient(status, top.Type, top.Reason):
+		return fmt.Errorf("%w: %w", said, fault.ErrUnavailable)
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		return fmt.Errorf("%w: %w", said, fault.ErrConfig)
+	}
+	return fmt.Errorf("%w: %w", said, fault.ErrRejected)
+}

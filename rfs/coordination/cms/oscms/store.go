@@ -1,0 +1,376 @@
+// Package oscms keeps the coordination of a migration in two indices of an
+// OpenSearch or Elasticsearch cluster.
+//
+// Work items are the wire documents of the existing tool's queue. Each transition
+// is one _update request whose script runs on the node of the primary shard, under
+// its clock; where scripts are disabled it is a read and a conditional write under
+// the cluster's clock. Every write goes through an alias with require_alias, so
+// that a deleted index is never made again by accident.
+package oscms
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+)
+
+// Client sends a request to the cluster. An error means that there is no answer;
+// then the request may or may not have been applied. It must not repeat requests.
+type Client interface {
+	Do(ctx context.Context, method, path string, query url.Values, body []byte) (status int, answer []byte, err error)
+}
+
+// Mode is how transitions are applied.
+type Mode string
+
+// Modes. Auto asks the cluster whether it runs scripts.
+const (
+	Auto    Mode = ""
+	Scripts Mode = "scripts"
+	CAS     Mode = "cas" // read, then write under the condition of an unchanged sequence number
+)
+
+// Config of a Store.
+type Config struct {
+	Client  Client
+	Session string // [a-z0-9-]{0,64}; "" is the common queue
+	Mode    Mode
+	// Shared means that workers of another engine use the queue: then every write
+	// of an item refreshes the index, because they search what they cannot get.
+	Shared bool
+	// Apart keeps the items of shards of a new session in an index that no other engine looks for: parts of shards must not be
+	// leased by workers that do not know where they end. A session that has begun is opened where its items are, but with Apart
+	// only if no other engine looks there: else fault.ErrConfig.
+	Apart          bool
+	RequestTimeout time.Duration    // default 30 s
+	Now            func() time.Time // default time.Now; for the distance to the cluster's clock
+}
+
+// Store is a cms.Store in a cluster.
+type Store struct {
+	cfg     Config
+	mode    Mode
+	kind    string // of the items; "" for shards
+	items   string // alias
+	shards  string // alias of the items of shards
+	control string // alias
+
+	clock cms.ServerClock
+}
+
+var (
+	session   = regexp.MustCompile(`^[a-z0-9-]{0,64}$`)
+	jsonTrue  = "true"
+	jsonFalse = "false"
+)
+
+const (
+	itemsMapping = `{"properties":{
+		"expiration":{"type":"long"},"completedAt":{"type":"long"},
+		"leaseHolderId":{"type":"keyword","norms":false},"status":{"type":"keyword","norms":false},
+		"successor_items":{"type":"keyword","norms":false},"checks":{"type":"keyword","index":false,"doc_values":false}}}`
+	// tasksMapping names every field: nothing but this program writes to that index.
+	tasksMapping = `{"dynamic":"strict","properties":{
+		"scriptVersion":{"type":"keyword"},"kind":{"type":"keyword"},"indexName":{"type":"keyword","index":false,"doc_values":false},
+		"task":{"type":"keyword","index":false,"doc_values":false},"creatorId":{"type":"keyword","index":false,"doc_values":false},
+		"leaseHolderId":{"type":"keyword","norms":false},"expiration":{"type":"long"},"completedAt":{"type":"long"},
+		"nextAcquisitionLeaseExponent":{"type":"integer"},"leaseExponent":{"type":"integer"},"successorExponent":{"type":"integer"},
+		"successor_items":{"type":"keyword","index":false,"doc_values":false},"status":{"type":"keyword","norms":false},
+		"failure":{"type":"keyword","index":false,"doc_values":false},"attempts":{"type":"integer"},"reached":{"type":"long"},
+		"aloneAt":{"type":"long"},"aloneDied":{"type":"long"},"aloneDeaths":{"type":"integer"},"acquiredAt":{"type":"long"},"reportedAt":{"type":"long"},
+		"watermark":{"type":"long"},"counts":{"type":"object","enabled":false},"checks":{"type":"keyword","index":false,"doc_values":false},
+		"setupMs":{"type":"long"},"end":{"type":"long"},"releasedFor":{"type":"keyword","index":false,"doc_values":false},"engine":{"type":"keyword"}}}`
+	controlMapping = `{"dynamic":false,"properties":{
+		"kind":{"type":"keyword"},"state":{"type":"keyword"},"holder":{"type":"keyword"},
+		"expire":{"type":"date","format":"epoch_millis"},"createdAt":{"type":"date","format":"epoch_millis"},
+		"updatedAt":{"type":"date","format":"epoch_millis"},"body":{"type":"object","enabled":false}}}`
+)
+
+// names of the indices behind the aliases.
+func names(sess string) (items, itemsAlias, control, controlAlias string) {
+	if sess != "" {
+		sess = "_" + sess
+	}
+	return ".migrations_working_state" + sess, ".rfs_items" + sess, ".rfs_control" + sess, ".rfs_records" + sess
+}
+
+// apartNames returns the index of the items of shards that no other engine looks for, and its alias. Roles that are given
+// `.rfs_items*` reach both, and no name of a session leads to either.
+func apartNames(sess string) (apart, apartAlias string) {
+	if sess != "" {
+		sess = "_" + sess
+	}
+	return ".rfs_items-shards" + sess, ".rfs_items-parts" + sess
+}
+
+// taskNames returns the index of the items of all kinds but shards, and its alias. Roles that are given `.rfs_items*` reach
+// both, and no name of a session leads to either.
+func taskNames(sess string) (tasks, tasksAlias string) {
+	if sess != "" {
+		sess = "_" + sess
+	}
+	return ".rfs_items-work" + sess, ".rfs_items-tasks" + sess
+}
+
+// OfKind finds or makes the index of all kinds but shards. cms.ErrStoreGone when it was deleted or replaced since it was made.
+func (s *Store) OfKind(ctx context.Context, kind string) (cms.Store, error) {
+	if kind == s.kind {
+		return s, nil
+	}
+	of := &Store{cfg: s.cfg, mode: s.mode, kind: kind, shards: s.shards, control: s.control}
+	if kind == "" {
+		of.items = s.shards
+		return of, nil
+	}
+	var index string
+	index, of.items = taskNames(s.cfg.Session)
+	r, err := s.Record(ctx, tasksID)
+	if err != nil && !errors.Is(err, cms.ErrNotFound) {
+		return nil, err
+	}
+	if err := of.incarnation(ctx, index, tasksID, r, err == nil); err != nil {
+		return nil, err
+	}
+	return of, nil
+}
+
+// ControlIndex returns the index that is there when a session has begun.
+func ControlIndex(session string) string {
+	_, _, control, _ := names(session)
+	return control
+}
+
+// Open finds or makes the indices of the session. cms.ErrStoreGone when one of
+// them was deleted or replaced since the session began.
+func Open(ctx context.Context, cfg Config) (*Store, error) {
+	if !session.MatchString(cfg.Session) {
+		return nil, fmt.Errorf("session name %q: only a-z, 0-9 and -, at most 64: %w", cfg.Session, fault.ErrConfig)
+	}
+	if cfg.RequestTimeout <= 0 {
+		cfg.RequestTimeout = 30 * time.Second
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	items, itemsAlias, control, controlAlias := names(cfg.Session)
+	s := &Store{cfg: cfg, items: itemsAlias, control: controlAlias, mode: cfg.Mode}
+	// An index that another worker has made this moment answers 503 until its shard has started.
+	var err error
+	for range openTries {
+		if err = s.begin(ctx, items, control); !errors.Is(err, fault.ErrUnavailable) {
+			break
+		}
+		if serr := cms.SystemClock().Sleep(ctx, openPause); serr != nil {
+			return nil, errors.Join(err, serr)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// How long Open waits for a cluster that does not answer, or not yet: 2 s.
+const (
+	openTries = 10
+	openPause = 200 * time.Millisecond
+)
+
+// begin makes the indices of the session or finds them, and looks how to write to them.
+func (s *Store) begin(ctx context.Context, items, control string) error {
+	// A session that is known costs no more than is asked here: thousands of workers open it again and again.
+	r, err := s.Record(ctx, incarnationID)
+	if err != nil {
+		if err := s.ensure(ctx, control, s.control, controlMapping); err != nil {
+			return err
+		}
+		r, err = s.Record(ctx, incarnationID)
+	}
+	if err != nil && !errors.Is(err, cms.ErrNotFound) {
+		return err
+	}
+	known := err == nil
+	if !known && s.cfg.Apart {
+		if err := s.unclaimed(ctx, items); err != nil {
+			return err
+		}
+		items, s.items = apartNames(s.cfg.Session)
+	}
+	if err := s.incarnation(ctx, items, incarnationID, r, known); err != nil {
+		return err
+	}
+	s.shards = s.items
+	if s.mode == Auto {
+		return s.probe(ctx)
+	}
+	return nil
+}
+
+// unclaimed returns fault.ErrConfig when the index that other engines look for exists.
+func (s *Store) unclaimed(ctx context.Context, index string) error {
+	switch _, err := s.request(ctx, http.MethodHead, "/"+index, nil, nil); {
+	case errors.Is(err, cms.ErrNotFound), errors.Is(err, cms.ErrStoreGone):
+		return nil
+	case err != nil:
+		return fmt.Errorf("coordination index %s: %w", index, err)
+	}
+	return notApart(index)
+}
+
+// notApart is the error of a session whose items other engines can lease.
+func notApart(index string) error {
+	return fmt.Errorf("other tools can take work of this session (index %s exists), so its shards cannot be split (--split-shards-over); use a new session (--session-name): %w",
+		index, fault.ErrConfig)
+}
+
+// Mode returns how this store applies transitions: Scripts or CAS.
+func (s *Store) Mode() Mode { return s.mode }
+
+// ensure makes the index unless it exists, and its alias.
+func (s *Store) ensure(ctx context.Context, index, alias, mapping string) error {
+	_, err := s.request(ctx, http.MethodHead, "/"+index, nil, nil)
+	if errors.Is(err, cms.ErrNotFound) || errors.Is(err, cms.ErrStoreGone) {
+		body := `{"settings":{"index":{"number_of_shards":1,"number_of_replicas":1,"refresh_interval":"30s"}},"mappings":` + mapping + `}`
+		_, err = s.request(ctx, http.MethodPut, "/"+index, nil, []byte(body))
+		if errors.Is(err, fault.ErrRejected) { // another process may have created it just now
+			_, herr := s.request(ctx, http.MethodHead, "/"+index, nil, nil)
+			if herr == nil {
+				err = nil
+			}
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("coordination index %s: %w", index, err)
+	}
+	body, err := json.Marshal(map[string]any{"actions": []any{map[string]any{"add": map[string]string{"index": index, "alias": alias}}}})
+	if err != nil {
+		return fmt.Errorf("alias %s: %w", alias, err)
+	}
+	if _, err := s.request(ctx, http.MethodPost, "/_aliases", nil, body); err != nil {
+		return fmt.Errorf("alias %s: %w", alias, err)
+	}
+	return nil
+}
+
+// incarnationID is the record of the items index's UUID, tasksID that of the index of the other kinds.
+const (
+	incarnationID = "incarnation"
+	tasksID       = "incarnation:tasks"
+)
+
+// incarnationBody is what a record of an incarnation holds. Index is "" for the index that other engines look for.
+type incarnationBody struct {
+	UUID  string `json:"uuid"`
+	Index string `json:"index,omitempty"`
+}
+
+// incarnation makes an index of items for a new session and remembers its UUID; in a
+// session that has one it must be the same index still. r is its record, named id, when it is known.
+func (s *Store) incarnation(ctx context.Context, items, id string, r cms.Record, known bool) error {
+	public, publicAlias, _, _ := names(s.cfg.Session)
+	apart, apartAlias := apartNames(s.cfg.Session)
+	if !known {
+		mapping := tasksMapping
+		if items == public {
+			mapping = itemsMapping
+		}
+		if err := s.ensure(ctx, items, s.items, mapping); err != nil {
+			return err
+		}
+		if err := s.checkMapping(ctx, items); err != nil {
+			return err
+		}
+		uuid, err := s.uuid(ctx, items)
+		if err != nil {
+			return err
+		}
+		body := incarnationBody{UUID: uuid}
+		if items == apart {
+			body.Index = items
+		}
+		raw, err := json.Marshal(body)
+		if err != nil {
+			return fmt.Errorf("record %s: %w", id, err)
+		}
+		_, err = s.Put(ctx, cms.Record{ID: id, Kind: incarnationID, Body: raw})
+		if err == nil || !errors.Is(err, cms.ErrConflict) {
+			return err
+		}
+		if r, err = s.Record(ctx, id); err != nil {
+			return err
+		}
+	}
+	var body incarnationBody
+	if err := r.Decode(&body); err != nil {
+		return err
+	}
+	switch {
+	case id != incarnationID:
+	case body.Index == apart:
+		items, s.items = apart, apartAlias
+	case body.Index != "":
+		return fmt.Errorf("record %s names the index %q: %w", id, body.Index, fault.ErrCorrupt)
+	case s.cfg.Apart:
+		return notApart(public)
+	default:
+		items, s.items = public, publicAlias
+	}
+	uuid, err := s.uuid(ctx, items)
+	if err != nil {
+		return err
+	}
+	if body.UUID != uuid {
+		return fmt.Errorf("index %s is not the one this session began with (uuid %s, was %s): %w", items, uuid, body.UUID, cms.ErrStoreGone)
+	}
+	return nil
+}
+
+func (s *Store) uuid(ctx context.Context, index string) (string, error) {
+	answer, err := s.request(ctx, http.MethodGet, "/"+index+"/_settings", url.Values{"filter_path": {"*.settings.index.uuid"}}, nil)
+	if err != nil {
+		return "", fmt.Errorf("settings of %s: %w", index, err)
+	}
+	var a map[string]struct {
+		Settings struct {
+			Index struct {
+				UUID string `json:"uuid"`
+			} `json:"index"`
+		} `json:"settings"`
+	}
+	if err := json.Unmarshal(answer, &a); err != nil {
+		return "", fmt.Errorf("settings of %s: %w: %w", index, err, fault.ErrUnavailable)
+	}
+	uuid := a[index].Settings.Index.UUID
+	if uuid == "" || len(a) != 1 { // such as an alias
+		return "", fmt.Errorf("settings of %s hold no uuid: %w", index, fault.ErrUnavailable)
+	}
+	return uuid, nil
+}
+
+// Incarnation returns the UUID of the control index.
+func (s *Store) Incarnation(ctx context.Context) (string, error) {
+	return s.uuid(ctx, ControlIndex(s.cfg.Session))
+}
+
+// probe runs a script that changes nothing on the record of the incarnation.
+func (s *Store) probe(ctx context.Context) error {
+	body := []byte(`{"script":{"lang":"painless","source":"ctx.op = 'none'"}}`)
+	_, err := s.request(ctx, http.MethodPost, "/"+s.control+"/_update/"+incarnationID, url.Values{"require_alias": {jsonTrue}}, body)
+	switch {
+	case err == nil, errors.Is(err, cms.ErrConflict):
+		s.mode = Scripts
+	case errors.Is(err, errScripts):
+		s.mode = CAS
+	default:
+		return fmt.Errorf("probe of scripts: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,84 @@
+package cms
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+)
+
+// MaxParts is the most parts of one shard.
+const MaxParts = 1024
+
+// Roots yields the first item of each chain of the index: one for each shard, or for each part of one that was split.
+func (e IndexEntry) Roots() iter.Seq[Root] {
+	return func(yield func(Root) bool) {
+		for n := range e.Shards {
+			if len(e.Ends[n]) == 0 && !yield(Root{ID: ItemID{Index: e.Name, Shard: n}}) {
+				return
+			}
+			begin := int64(0)
+			for _, end := range e.Ends[n] {
+				if !yield(Root{ID: ItemID{Index: e.Name, Shard: n, Cursor: begin}, End: end}) {
+					return
+				}
+				begin = end
+			}
+		}
+	}
+}
+
+// SplitIndex records into which parts shards of an index are split, unless that is decided for the shard already, and returns
+// the entry with what is decided. It comes before the items of these shards are created.
+func (c *Coordinator) SplitIndex(ctx context.Context, index string, ends map[int][]int64) (IndexEntry, error) {
+	if err := checkEnds(ends); err != nil {
+		return IndexEntry{}, fmt.Errorf("index entry %s: %w", index, err)
+	}
+	return c.changeEntry(ctx, index, func(r Record, _ time.Time) (Record, Result) { return withEnds(r, ends) })
+}
+
+// withEnds adds the ends of shards of which none are known.
+func withEnds(r Record, ends map[int][]int64) (Record, Result) {
+	var e storedEntry
+	if err := json.Unmarshal(r.Body, &e); err != nil {
+		return r, Lost // decodeEntry says so
+	}
+	if e.Ends == nil {
+		e.Ends = map[int][]int64{}
+	}
+	decided := len(e.Ends)
+	for n, of := range ends {
+		if _, known := e.Ends[n]; !known {
+			e.Ends[n] = of
+		}
+	}
+	if len(e.Ends) == decided {
+		return r, Already
+	}
+	raw, err := json.Marshal(e)
+	if err != nil {
+		return r, Lost
+	}
+	r.Body = raw
+	return r, Applied
+}
+
+// checkEnds returns an error unless the ends of each shard are positive and grow.
+func checkEnds(ends map[int][]int64) error {
+	for n, of := range ends {
+		if len(of) > MaxParts {
+			return fmt.Errorf("shard %d in %d parts, more than %d: %w", n, len(of), MaxParts, fault.ErrCorrupt)
+		}
+		begin := int64(0)
+		for _, end := range of {
+			if end <= begin {
+				return fmt.Errorf("shard %d has a part from %d to %d: %w", n, begin, end, fault.ErrCorrupt)
+			}
+			begin = end
+		}
+	}
+	return nil
+}

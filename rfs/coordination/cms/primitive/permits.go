@@ -1,0 +1,279 @@
+package primitive
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+)
+
+// Permits divides a limit, such as bytes per second, among the processes of a session. Each has a permit: a lease, by the store's
+// clock, on a part of the limit. All permits are in one record that is changed by versioned updates, so that the parts of permits
+// that may be in use never add up to more than the limit:
+//
+//   - A process takes at most what the permits of all others leave of the limit.
+//   - It uses more only after the record has it, and uses less before the record has it.
+//   - It ceases to use its part a margin before its permit expires; others wait a grace. So the part of a process that was killed
+//     stays unused until then.
+//
+// A process that joins adds its permit with what is left. The others see it at their next renewal and shrink to their fair part.
+type Permits struct {
+	Store Store
+	Clock cms.Clock
+	Limit func() int64 // the whole; it may change
+	Log   *slog.Logger
+}
+
+// Spender is what keeps to a part of the limit.
+type Spender interface {
+	// Weight returns how much it has to do, such as its leases; 0: nothing at present.
+	Weight() int
+	// Allow sets the part that may be used as long as left returns more than 0.
+	Allow(part int64, left func() time.Duration)
+	// InUse returns the most that may be in use. It follows Allow, at once or when others have followed.
+	InUse() int64
+}
+
+const (
+	permitsID   = "permits:rate"
+	permitsKind = "permits"
+	maxPermits  = maxNodes
+
+	permitInterval = 2 * time.Second
+	permitPerNode  = 140 * time.Millisecond // of the interval, for each process: with 500 it is 70 s
+	permitTTL      = 10 * time.Second
+	maxPermitTTL   = time.Hour
+	settlePoll     = 50 * time.Millisecond
+	settleTimeout  = 3 * time.Second
+	giveBackTime   = 5 * time.Second
+	maxRefused     = 10
+	// idlePart is the part of an equal one that a process without work keeps, so that it can start.
+	idlePart      = 0.1
+	maxWeight     = 1 << 14
+	maxPermitPart = 1 << 50
+)
+
+// PermitInterval returns the time between two renewals of a permit, of so many. It grows with them: all renewals together are at
+// most 8 per second. Each reads and writes the record; the store's clock is read at about every third.
+func PermitInterval(permits int) time.Duration {
+	return max(permitInterval, time.Duration(min(permits, maxPermits))*permitPerNode)
+}
+
+// leastTTL returns for how long a permit is taken, of so many, where the store answers at once.
+func leastTTL(permits int) time.Duration { return max(permitTTL, 3*PermitInterval(permits)) }
+
+// entry is a permit as the record has it.
+type entry struct {
+	Holder string `json:"holder"` // random token
+	Weight int    `json:"weight,omitempty"`
+	Part   int64  `json:"part"`
+	Expire int64  `json:"expire"` // epoch ms of the store's clock
+}
+
+type permitsBody struct {
+	Permits []entry `json:"permits"`
+}
+
+// permit is a process's permit.
+type permit struct {
+	*Permits
+	leases   *cms.Leases
+	spender  Spender
+	token    string
+	interval time.Duration // by the last reading
+	took     time.Duration // of the last renewal
+	wanting  bool          // others have to shrink first
+	left     func() time.Duration
+}
+
+// Hold keeps a permit for s until ctx is done, then gives it back and returns nil. Where no permit can come any more it returns the
+// reason, and s may use nothing: at once when the store is gone, and for what else the user has to change when the permit is over
+// and ten renewals have failed like that.
+func (p *Permits) Hold(ctx context.Context, s Spender) error {
+	k := &permit{Permits: p, leases: cms.NewLeases(RememberClock(p.Store, p.Clock), p.Clock, nil), spender: s, token: Token(), interval: permitInterval, left: func() time.Duration { return 0 }}
+	s.Allow(0, k.left)
+	failing, refused := false, 0
+	for {
+		begin := p.Clock.Read().Boot
+		err := k.renew(ctx)
+		every := k.interval
+		switch {
+		case err == nil:
+			k.took, failing, refused = p.Clock.Read().Boot-begin, false, 0
+			if k.wanting {
+				every /= 2
+			}
+		case ctx.Err() == nil:
+			if !failing {
+				p.Log.Warn("permit_not_renewed", "error", err)
+			}
+			every, failing = every/4, true
+			if refused++; !errors.Is(err, fault.ErrConfig) {
+				refused = 0
+			}
+			if errors.Is(err, cms.ErrStoreGone) || refused >= maxRefused && k.left() <= 0 {
+				s.Allow(0, func() time.Duration { return 0 })
+				return fmt.Errorf("no part of --max-rate can be used any more: %w", err)
+			}
+		}
+		if p.Clock.Sleep(ctx, every*3/4+pause(every/4)) != nil {
+			break
+		}
+	}
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
+	defer cancel()
+	if err := k.giveBack(end); err != nil {
+		p.Log.Debug("permit_not_returned", "error", err)
+	}
+	return nil
+}
+
+// renew extends the permit, with the fair part or as much of it as the others leave.
+func (k *permit) renew(ctx context.Context) error {
+	var part int64
+	var left func() time.Duration
+	err := k.change(ctx, func(ctx context.Context, all []entry, now time.Time, maxErr time.Duration) ([]entry, error) {
+		read := k.Clock.Read()
+		others, own := k.current(all, now, maxErr)
+		if own == nil {
+			if err := k.shrink(ctx, 0); err != nil { // the record does not have what this process may have used
+				return nil, err
+			}
+		}
+		weight, limit := min(max(k.spender.Weight(), 0), maxWeight), min(max(k.Limit(), 0), maxPermitPart)
+		fair := fairPart(others, weight, limit)
+		part = min(fair, max(limit-sum(others), 0))
+		if err := k.shrink(ctx, part); err != nil && ctx.Err() != nil {
+			return nil, err
+		}
+		part = max(part, k.spender.InUse())
+		k.interval, k.wanting = PermitInterval(len(others)+1), part < fair-fair/20
+		ttl := min(leastTTL(len(others)+1)+4*k.took, maxPermitTTL)
+		is := entry{Holder: k.token, Weight: weight, Part: part, Expire: now.Add(ttl).UnixMilli()}
+		if own != nil {
+			is.Expire = max(is.Expire, own.Expire) // if the answer is lost, this process goes on until the former end
+		}
+		left = k.until(read, ttl-cms.Margin(ttl)-maxErr)
+		return append(others, is), nil
+	})
+	if err != nil {
+		return err
+	}
+	k.left = left
+	k.spender.Allow(part, k.left)
+	return nil
+}
+
+// until returns how long usable lasts from a reading of the clocks on.
+func (k *permit) until(read cms.Reading, usable time.Duration) func() time.Duration {
+	end, wall := read.Boot+usable, read.Wall.Add(usable)
+	return func() time.Duration {
+		at := k.Clock.Read()
+		return min(end-at.Boot, wall.Round(0).Sub(at.Wall.Round(0)))
+	}
+}
+
+// shrink reduces what is in use to part and blocks until that is so. If it is not after settleTimeout it returns an error.
+func (k *permit) shrink(ctx context.Context, part int64) error {
+	if k.spender.InUse() <= part {
+		return nil
+	}
+	k.spender.Allow(part, k.left)
+	for waited := time.Duration(0); k.spender.InUse() > part; waited += settlePoll {
+		if waited >= settleTimeout {
+			return fmt.Errorf("permit: workers use more than %d bytes per second %v after they were to use less: %w", part, settleTimeout, fault.ErrUnavailable)
+		}
+		if err := k.Clock.Sleep(ctx, settlePoll); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// giveBack removes the permit. One that may be in use stays until it expires.
+func (k *permit) giveBack(ctx context.Context) error {
+	if err := k.shrink(ctx, 0); err != nil {
+		return err
+	}
+	return k.change(ctx, func(_ context.Context, all []entry, _ time.Time, _ time.Duration) ([]entry, error) {
+		return slices.DeleteFunc(slices.Clone(all), func(e entry) bool { return e.Holder == k.token }), nil
+	})
+}
+
+// change stores the permits that f makes of those in the record, if they differ.
+func (k *permit) change(ctx context.Context, f func(ctx context.Context, all []entry, now time.Time, maxErr time.Duration) ([]entry, error)) error {
+	err := k.leases.Change(ctx, permitsID, permitsKind, func(ctx context.Context, r cms.Record, now time.Time, maxErr time.Duration) (cms.Record, cms.Result, error) {
+		var body permitsBody
+		if len(r.Body) > 0 {
+			if err := r.Decode(&body); err != nil {
+				return r, cms.Already, err
+			}
+		}
+		all, err := f(ctx, body.Permits, now, maxErr)
+		switch {
+		case err != nil:
+			return r, cms.Already, err
+		case len(all) > maxPermits:
+			return r, cms.Already, fmt.Errorf("more than %d processes: %w", maxPermits, fault.ErrUnsupported)
+		}
+		slices.SortFunc(all, func(a, b entry) int { return cmp.Compare(a.Holder, b.Holder) })
+		if slices.Equal(all, body.Permits) {
+			return r, cms.Already, nil
+		}
+		r.Body, err = json.Marshal(permitsBody{all})
+		return r, cms.Applied, err
+	})
+	if err != nil {
+		return fmt.Errorf("permits: %w", err)
+	}
+	return nil
+}
+
+// current returns the permits of others that may be in use, and that of this process; nil: it has none. Values that cannot be are
+// clamped, so that a permit of any other writer ends.
+func (k *permit) current(all []entry, now time.Time, maxErr time.Duration) (others []entry, own *entry) {
+	latest, over := now.Add(maxPermitTTL+cms.Margin(maxPermitTTL)).UnixMilli(), now.Add(-maxErr-cms.Grace(leastTTL(len(all)))).UnixMilli()
+	for _, e := range all {
+		e.Weight, e.Part, e.Expire = min(max(e.Weight, 0), maxWeight), min(max(e.Part, 0), maxPermitPart), min(e.Expire, latest)
+		switch {
+		case e.Holder == k.token:
+			own = &e
+		case e.Expire >= over:
+			others = append(others, e)
+		}
+	}
+	return others, own
+}
+
+func sum(all []entry) (parts int64) {
+	for _, e := range all {
+		parts += e.Part
+	}
+	return parts
+}
+
+// fairPart returns what a process of that weight should have of the limit beside others: a tenth of an equal part, and of the rest
+// as much as its weight is of all weights.
+func fairPart(others []entry, weight int, limit int64) int64 {
+	n, weights := int64(len(others)+1), int64(weight)
+	for _, e := range others {
+		weights += int64(e.Weight)
+	}
+	least := int64(idlePart * float64(limit) / float64(n))
+	rest := limit - least*n
+	if weights == 0 {
+		return least + rest/n
+	}
+	return least + int64(float64(rest)*float64(weight)/float64(weights))
+}
+
+// pause is a random time up to d.
+func pause(d time.Duration) time.Duration { return time.Duration(rand.Int64N(int64(d) + 1)) }

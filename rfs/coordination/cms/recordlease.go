@@ -1,0 +1,325 @@
+package cms
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+)
+
+// RecordStore is the part of a store that leases of records need.
+type RecordStore interface {
+	Records
+	// Now is the store's clock and how far the answer may be off.
+	Now(ctx context.Context) (now time.Time, maxErr time.Duration, err error)
+}
+
+// HeldError reports who holds a record and until when.
+type HeldError struct {
+	ID     string
+	Holder string
+	Until  time.Time // by the store's clock; others may take it a grace later
+}
+
+// Error names record, holder and time.
+func (h *HeldError) Error() string {
+	return fmt.Sprintf("%s is held by %s until %s", h.ID, h.Holder, h.Until.UTC().Format(time.RFC3339Nano))
+}
+
+// ErrMoved means that a record is not, or no longer, in a state that is worked on under a lease.
+var ErrMoved = errors.New("the record has moved on")
+
+// Leases hands out leases of records: of phases, locks and leaderships. Time is the store's.
+type Leases struct {
+	store   RecordStore
+	clock   Clock
+	retries retrier
+	budget  budget // of a change of a lease
+}
+
+// leaseBudget is for callers that try again by themselves, sharedBudget for records that all processes of a fleet change.
+var (
+	leaseBudget  = budget{tries: 4, first: 50 * time.Millisecond, cap: 200 * time.Millisecond, full: true}
+	sharedBudget = budget{tries: 13, first: 20 * time.Millisecond, cap: 3 * time.Second, full: true}
+)
+
+// NewLeases returns the leases of a store's records; random drives pauses, nil: a fresh seed.
+func NewLeases(store RecordStore, clock Clock, random *rand.Rand) *Leases {
+	return &Leases{store: store, clock: clock, retries: retrier{clock: clock, rand: newJitter(random)}, budget: leaseBudget}
+}
+
+// changed is what became of a change to a record.
+type changed struct {
+	Record Record
+	Result Result
+	Now    time.Time // of the store, when the change was decided
+	Before Reading   // of our clocks, before Now was asked for
+}
+
+// RecordChange decides by a record and the store's time, which may be off by maxErr, what the record is to be. It is stored
+// when the result is Applied or Exhausted.
+type RecordChange func(ctx context.Context, r Record, now time.Time, maxErr time.Duration) (Record, Result, error)
+
+// pure is a RecordChange that needs nothing else and cannot fail.
+func pure(f func(r Record, now time.Time, maxErr time.Duration) (Record, Result)) RecordChange {
+	return func(_ context.Context, r Record, now time.Time, maxErr time.Duration) (Record, Result, error) {
+		is, v := f(r, now, maxErr)
+		return is, v, nil
+	}
+}
+
+// Change applies f to a record that all processes of a fleet change, again when another writer came between or the answer was
+// lost: f has to recognize what it stored before. A record that does not exist is passed with id and kind only. It returns
+// the error of f at once, unless that is a fault.ErrUnavailable.
+func (s *Leases) Change(ctx context.Context, id, kind string, f RecordChange) error {
+	_, err := s.change(ctx, sharedBudget, id, kind, f)
+	return err
+}
+
+// change is Change within a budget.
+func (s *Leases) change(ctx context.Context, b budget, id, kind string, f RecordChange) (ch changed, err error) {
+	err = s.retries.do(ctx, b, func(ctx context.Context) error {
+		old, err := s.store.Record(ctx, id)
+		if errors.Is(err, ErrNotFound) {
+			old, err = Record{ID: id, Kind: kind}, nil
+		}
+		if err != nil {
+			return err
+		}
+		return s.changeFrom(ctx, old, f, &ch)
+	})
+	if err != nil {
+		return ch, fmt.Errorf("change record %s: %w", id, err)
+	}
+	return ch, nil
+}
+
+// changeFrom applies f once to the record as it was read; ErrConflict when it changed since.
+func (s *Leases) changeFrom(ctx context.Context, old Record, f RecordChange, ch *changed) error {
+	ch.Before = s.clock.Read()
+	now, maxErr, err := s.store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	ch.Now = now
+	if ch.Record, ch.Result, err = f(ctx, old, now, maxErr); err != nil || ch.Result != Applied && ch.Result != Exhausted {
+		return err
+	}
+	if ch.Record.UpdatedAt = now.UnixMilli(); ch.Record.CreatedAt == 0 {
+		ch.Record.CreatedAt = ch.Record.UpdatedAt
+	}
+	ch.Record.Revision, err = s.store.Put(ctx, ch.Record)
+	return err
+}
+
+// Terms are the conditions on which a record is leased.
+type Terms struct {
+	Kind     string        // of a record that does not exist yet
+	Holder   string        // fresh for each acquisition
+	States   []string      // in which the record may be leased, the first is that of a new one; none: any
+	Window   time.Duration // of the lease
+	Grow     bool          // the n-th attempt in a row is leased for n windows
+	Grace    time.Duration // a lease is taken over only this long after its end
+	Attempts int           // in a row without progress, after which the record is FAILED; 0: any number
+}
+
+func (t Terms) length(attempts int) time.Duration {
+	if t.Grow {
+		return time.Duration(max(attempts, 1)) * t.Window
+	}
+	return t.Window
+}
+
+// acquire leases a record whose lease is free or over, or marks it FAILED when it was tried too often.
+func (t Terms) acquire(r Record, now time.Time, maxErr time.Duration) (Record, Result) {
+	switch {
+	case r.State != "" && len(t.States) > 0 && !slices.Contains(t.States, r.State):
+		return r, Done
+	case r.Holder == t.Holder && r.Expire > now.UnixMilli():
+		return r, Already
+	case r.Expire != 0 && r.Expire+(t.Grace+maxErr).Milliseconds() >= now.UnixMilli():
+		return r, Held
+	case t.Attempts > 0 && r.Attempts >= t.Attempts:
+		r.State, r.Holder, r.Expire = PhaseFailed, "", 0
+		why := r.Error
+		if why == "" {
+			why = "every worker that tried died or lost its lease"
+		}
+		r.Error = fmt.Sprintf("given up after %d attempts: %s", r.Attempts, why)
+		return r, Exhausted
+	}
+	if r.State == "" && len(t.States) > 0 {
+		r.State = t.States[0]
+	}
+	r.Attempts++
+	r.Holder, r.Expire = t.Holder, now.Add(t.length(r.Attempts)).UnixMilli()
+	return r, Applied
+}
+
+// HolderChange is a change to a record that only the holder of its unexpired lease may make. It renews the lease.
+type HolderChange struct {
+	State  string          // "" keeps it
+	Body   json.RawMessage // nil keeps it
+	Moved  bool            // there is progress: attempts count from one again
+	Free   bool            // gives the lease back, also after its end while no other holder came
+	Forget bool            // with Free: the attempt does not count
+	Error  string          // with Free: why
+}
+
+// apply makes the change for the holder of t.
+func (h HolderChange) apply(t Terms, r Record, now time.Time) (Record, Result) {
+	freed := r.Holder == "" && (h.State == "" && h.Free || h.State != "" && r.State == h.State)
+	switch {
+	case freed && r.Revision != (Revision{}):
+		return r, Already // our own answer was lost, or another holder ended it the same way
+	case r.Holder != t.Holder, r.Expire <= now.UnixMilli() && !h.Free:
+		return r, Lost
+	}
+	if h.State != "" {
+		r.State = h.State
+	}
+	if h.Body != nil {
+		r.Body = h.Body
+	}
+	if h.Moved {
+		r.Attempts = 1
+	}
+	if h.Free {
+		r.Holder, r.Expire, r.Error = "", 0, h.Error
+		if h.Forget {
+			r.Attempts = max(r.Attempts-1, 0)
+		}
+		return r, Applied
+	}
+	r.Expire = now.Add(t.length(r.Attempts)).UnixMilli()
+	return r, Applied
+}
+
+// RecordLease is the right to a record, for as long as it is renewed. What needs it stops when its Guard does.
+type RecordLease struct {
+	Guard
+	leases *Leases
+	id     string
+	terms  Terms
+	first  Record // as it was acquired
+
+	mu     sync.Mutex
+	record Record // as it was read or written last
+}
+
+// Acquire leases a record. A *HeldError reports who has it; ErrMoved that it is in another state, or was marked
+// FAILED: then the record is returned.
+func (s *Leases) Acquire(ctx context.Context, id string, t Terms) (*RecordLease, Record, error) {
+	ch, err := s.change(ctx, s.budget, id, t.Kind, pure(t.acquire))
+	if err != nil {
+		return nil, ch.Record, err
+	}
+	return s.leased(id, t, ch)
+}
+
+func (s *Leases) leased(id string, t Terms, ch changed) (*RecordLease, Record, error) {
+	switch ch.Result {
+	case Held:
+		return nil, ch.Record, &HeldError{ID: id, Holder: ch.Record.Holder, Until: time.UnixMilli(ch.Record.Expire)}
+	case Done, Exhausted:
+		return nil, ch.Record, fmt.Errorf("record %s is %s: %w", id, ch.Record.State, ErrMoved)
+	}
+	l := &RecordLease{leases: s, id: id, terms: t, first: ch.Record}
+	l.clock, l.name, l.confirm = s.clock, id, l.Renew
+	l.note(ch)
+	return l, ch.Record, nil
+}
+
+// note keeps what was stored and until when it may be relied on.
+func (l *RecordLease) note(ch changed) {
+	l.mu.Lock()
+	l.record = ch.Record
+	l.mu.Unlock()
+	length := time.UnixMilli(ch.Record.Expire).Sub(ch.Now)
+	l.granted(ch.Before, length, Margin(length))
+}
+
+// Acquired returns the record as it was leased.
+func (l *RecordLease) Acquired() Record { return l.first }
+
+// Holder returns the name under which the record is leased.
+func (l *RecordLease) Holder() string { return l.terms.Holder }
+
+// Renew holds the record for another period. A fault.ErrLeaseLost when it is over or another's: then everything that it
+// protects must stop.
+func (l *RecordLease) Renew(ctx context.Context) error { return l.Change(ctx, HolderChange{}) }
+
+// Change makes a change that only the holder may make, and renews the lease unless it gives it back.
+func (l *RecordLease) Change(ctx context.Context, h HolderChange) error {
+	if !h.Free {
+		if err := l.Check(); err != nil {
+			return err
+		}
+	}
+	l.mu.Lock()
+	old := l.record
+	l.mu.Unlock()
+	var ch changed
+	again := false
+	err := l.leases.retries.do(ctx, l.leases.budget, func(ctx context.Context) (err error) {
+		if again { // another writer came between, or the answer was lost
+			if old, err = l.leases.store.Record(ctx, l.id); errors.Is(err, ErrNotFound) {
+				old, err = Record{ID: l.id}, nil
+			}
+			if err != nil {
+				return err
+			}
+		}
+		again = true
+		err = l.leases.changeFrom(ctx, old, pure(func(r Record, now time.Time, _ time.Duration) (Record, Result) {
+			return h.apply(l.terms, r, now)
+		}), &ch)
+		if errors.Is(err, ErrNotFound) {
+			return fmt.Errorf("%w: %w", ErrConflict, err)
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("change record %s: %w", l.id, err)
+	case ch.Result == Lost:
+		return l.lose(fmt.Errorf("%s belongs to %q now: %w", l.id, ch.Record.Holder, fault.ErrLeaseLost))
+	case !h.Free:
+		l.note(ch)
+	}
+	return nil
+}
+
+// Run does work and renews the lease after each third of it. The context of work ends before the lease does; its cause
+// is then a fault.ErrLeaseLost, which Run returns when work fails by it. A store that does not answer holds up the renewal
+// only.
+func (l *RecordLease) Run(ctx context.Context, work func(context.Context) error) error {
+	guarded, stop := l.Watch(ctx, nil)
+	var beside sync.WaitGroup
+	beside.Go(func() {
+		for pause := l.renewAfter(); l.leases.clock.Sleep(guarded, pause) == nil; {
+			switch err := l.Renew(guarded); {
+			case err == nil:
+				pause = l.renewAfter()
+			case errors.Is(err, fault.ErrLeaseLost):
+				return // the watch sees it
+			default:
+				pause = l.renewAfter() / 4
+			}
+		}
+	})
+	err := work(guarded)
+	cause := context.Cause(guarded)
+	stop()
+	beside.Wait()
+	if err != nil && errors.Is(cause, fault.ErrLeaseLost) {
+		return cause
+	}
+	return err
+}

@@ -1,0 +1,89 @@
+package cms_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+)
+
+// hanging is a store whose requests wait for the end of their context while it hangs.
+type hanging struct {
+	cms.Store
+	on atomic.Bool
+}
+
+func (h *hanging) Now(ctx context.Context) (time.Time, time.Duration, error) {
+	if h.on.Load() {
+		<-ctx.Done()
+		return time.Time{}, 0, errors.Join(ctx.Err(), fault.ErrUnavailable)
+	}
+	return h.Store.Now(ctx)
+}
+
+func TestRecordLease(t *testing.T) {
+	begin := func(t *testing.T) (*hanging, *cms.Coordinator, *cms.PhaseLease) {
+		t.Helper()
+		s, err := boltcms.Open(filepath.Join(t.TempDir(), "cms.db"), time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		h := &hanging{Store: s}
+		c, err := cms.New(cms.Config{Store: h, Creator: "test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := c.AcquirePhase(t.Context(), cms.MetadataPhase, "w")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h, c, l
+	}
+	t.Run("the work ends before the lease does while the store hangs", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			h, _, l := begin(t)
+			start := time.Now()
+			err := l.Run(t.Context(), func(ctx context.Context) error {
+				h.on.Store(true)
+				<-ctx.Done()
+				return ctx.Err()
+			})
+			if took := time.Since(start); took >= time.Minute || !errors.Is(err, fault.ErrLeaseLost) {
+				t.Errorf("the work ended after %s of a minute: %v", took, err)
+			}
+		})
+	})
+	t.Run("it is renewed as long as the work lasts, and then given back", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			_, c, l := begin(t)
+			err := l.Run(t.Context(), func(ctx context.Context) error {
+				select {
+				case <-time.After(time.Hour):
+					return nil
+				case <-ctx.Done():
+					return context.Cause(ctx)
+				}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.AcquirePhase(t.Context(), cms.MetadataPhase, "other"); err == nil {
+				t.Fatal("leased twice")
+			}
+			if err := l.Release(t.Context(), cms.CauseDrain, ""); err != nil {
+				t.Fatal(err)
+			}
+			if next, err := c.AcquirePhase(t.Context(), cms.MetadataPhase, "other"); err != nil || next.Phase.Attempts != 1 {
+				t.Errorf("%+v %v", next, err)
+			}
+		})
+	})
+}

@@ -1,0 +1,68 @@
+package cms_test
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+)
+
+// conflicting refuses the first writes of records as if another worker had been quicker.
+type conflicting struct {
+	cms.Store
+	left int
+}
+
+func (s *conflicting) Put(ctx context.Context, r cms.Record) (cms.Revision, error) {
+	if s.left--; s.left >= 0 {
+		return cms.Revision{}, cms.ErrConflict
+	}
+	return s.Store.Put(ctx, r)
+}
+
+// TestCreateIndexEntry: an entry that is missing would leave its index out of the migration.
+func TestCreateIndexEntry(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		conflicts int
+		before    bool // the entry is there
+		created   bool
+	}{
+		{"created", 0, false, true},
+		{"a conflict is believed when the entry is there", 1, true, false},
+		{"a conflict is not believed when it is not there", 2, false, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				bolt, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer bolt.Close()
+				store := &conflicting{Store: bolt}
+				coordinator, err := cms.New(cms.Config{Store: store, Creator: "test"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				e := cms.IndexEntry{Name: "a", State: cms.PhaseNotStarted, Shards: 1, Body: []byte(`{}`)}
+				if c.before {
+					if _, err := coordinator.CreateIndexEntry(t.Context(), e); err != nil {
+						t.Fatal(err)
+					}
+				}
+				store.left = c.conflicts
+				created, err := coordinator.CreateIndexEntry(t.Context(), e)
+				if err != nil || created != c.created {
+					t.Errorf("created %v, %v", created, err)
+				}
+				if _, err := coordinator.IndexEntry(t.Context(), "a"); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,262 @@
+// Package s3cms keeps the coordination of a migration in objects of an S3 bucket, for any number of processes without a
+// cluster to ask.
+//
+// Each item and each record is one object. A transition reads the object and writes it again under the condition that its
+// version (ETag) is still the same (If-Match); what is new is written under the condition that nothing is there
+// (If-None-Match). Listings and reads of S3 see every write that was acknowledged before. Names of objects, below the
+// prefix and the name of the session:
+//
+//	conditions                      made first, with a random text; what Open tests the conditions of the server with
+//	items/<kind>/<position>-<name>  an item; kind "shards" for those of shards; position: see position
+//	records/<name>                  a record
+package s3cms
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+)
+
+// Bucket is the part of an S3 client that a Store needs. Each call is one request.
+type Bucket interface {
+	// Get returns an object and its version, or fs.ErrNotExist.
+	Get(ctx context.Context, name string) (body []byte, version string, err error)
+	// Put writes an object if its version is still the given one, or with "" if it does not exist, and returns the new one.
+	// fs.ErrExist: the condition did not hold. fault.ErrUnavailable: the outcome is not known.
+	Put(ctx context.Context, name string, body []byte, version string) (is string, err error)
+	// List returns a page of the names with a prefix that come after a name, in order, and their versions.
+	List(ctx context.Context, prefix, after string) (names, versions []string, more bool, err error)
+	// Date returns the server's clock, in whole seconds, from its answer about an object that exists.
+	Date(ctx context.Context, name string) (time.Time, error)
+}
+
+// Config of a Store.
+type Config struct {
+	Bucket  Bucket
+	Session string           // [a-z0-9-]{0,64}; "" is the common one
+	Now     func() time.Time // default time.Now; extrapolates the server's clock
+}
+
+// Store is a cms.Store in a bucket: the items of one kind, and the records.
+type Store struct {
+	*session
+	kind  string // of the items; "" for shards
+	setup string // id of its setup item
+}
+
+// session is what the stores of all kinds have in common.
+type session struct {
+	cfg  Config
+	name string // of the session's folder, ending in "/"
+	seen *cache
+
+	clock cms.ServerClock
+}
+
+var sessionName = regexp.MustCompile(`^[a-z0-9-]{0,64}$`)
+
+const (
+	conditions = "conditions"
+	noVersion  = `"00000000000000000000000000000000"` // of no object
+	openTries  = 10
+	openPause  = 200 * time.Millisecond
+	readAhead  = 16  // objects that are read or created at the same time
+	maxName    = 180 // bytes of an escaped id in the name of an object
+	keptPrefix = 120 // of an id that is longer
+)
+
+// begun is what the object of a session holds.
+type begun struct {
+	Coordination int    `json:"rfsd_coordination"`
+	Mark         string `json:"mark"` // random
+}
+
+// ErrNoSession means that no process has begun the session in this place.
+var ErrNoSession = fmt.Errorf("no migration or import of this session: %w", fault.ErrConfig)
+
+// Open makes the session or joins it. It refuses a server that does not observe conditions, as fault.ErrConfig.
+func Open(ctx context.Context, cfg Config) (*Store, error) {
+	s, err := prepare(cfg)
+	if err != nil {
+		return nil, err
+	}
+	for range openTries {
+		if err = s.probe(ctx); !errors.Is(err, fault.ErrUnavailable) {
+			break
+		}
+		if serr := cms.SystemClock().Sleep(ctx, openPause); serr != nil {
+			return nil, errors.Join(err, serr)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Join opens a session that has begun, without a write; ErrNoSession when there is none.
+func Join(ctx context.Context, cfg Config) (*Store, error) {
+	s, err := prepare(cfg)
+	if err != nil {
+		return nil, err
+	}
+	_, _, err = s.cfg.Bucket.Get(ctx, s.name+conditions)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, ErrNoSession
+	case err != nil:
+		return nil, fmt.Errorf("coordination store: %w", err)
+	}
+	return s, nil
+}
+
+func prepare(cfg Config) (*Store, error) {
+	if !sessionName.MatchString(cfg.Session) {
+		return nil, fmt.Errorf("session name %q: only a-z, 0-9 and -, at most 64: %w", cfg.Session, fault.ErrConfig)
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	return (&session{cfg: cfg, name: Folder(cfg.Session) + "/", seen: newCache()}).of(""), nil
+}
+
+// Folder returns the folder of a session below the prefix.
+func Folder(session string) string { return cmp.Or(session, "_common") }
+
+func (s *session) of(kind string) *Store { return &Store{s, kind, cms.SetupOf(kind)} }
+
+// OfKind returns the store of the items of a kind.
+func (s *Store) OfKind(_ context.Context, kind string) (cms.Store, error) { return s.of(kind), nil }
+
+// probe creates the object of the session, and demands that the server refuses to create it again and to change a version
+// that it does not have.
+func (s *session) probe(ctx context.Context) error {
+	name := s.name + conditions
+	body, err := json.Marshal(begun{1, rand.Text()})
+	if err != nil {
+		return fmt.Errorf("coordination store: %w", err)
+	}
+	created, err := s.try(ctx, name, body, "")
+	if err != nil {
+		return err
+	}
+	if created {
+		if created, err = s.try(ctx, name, body, ""); err != nil {
+			return err
+		}
+	}
+	changed, err := s.try(ctx, name, body, noVersion)
+	if err != nil {
+		return err
+	}
+	if created || changed {
+		return fmt.Errorf("the S3 server ignores the conditions of writes (If-None-Match, If-Match), so that two processes could take the same work: "+
+			"name a bucket of AWS S3 or of a server that has conditional writes, or keep the state of the work in a cluster (--coordinator-host): %w", fault.ErrConfig)
+	}
+	return nil
+}
+
+// try reports whether the server took a write under a condition.
+func (s *session) try(ctx context.Context, name string, body []byte, version string) (taken bool, err error) {
+	_, err = s.cfg.Bucket.Put(ctx, name, body, version)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("coordination store: %w", err)
+	}
+	return true, nil
+}
+
+// Incarnation returns the random text of the object with which the session began.
+func (s *session) Incarnation(ctx context.Context) (string, error) {
+	body, _, err := s.cfg.Bucket.Get(ctx, s.name+conditions)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", cms.ErrStoreGone
+	}
+	if err != nil {
+		return "", fmt.Errorf("coordination store: %w", err)
+	}
+	var b begun
+	if err := json.Unmarshal(body, &b); err != nil {
+		return "", fmt.Errorf("object %s: %w: %w", s.name+conditions, err, fault.ErrCorrupt)
+	}
+	return b.Mark, nil
+}
+
+// position returns where the item of an id stands in listings: eight hexadecimal digits that are spread evenly. Processes look
+// for work from random positions on, so that they do not meet at the first free item.
+func position(id string) string {
+	sum := sha256.Sum256([]byte(id))
+	return hex.EncodeToString(sum[:4])
+}
+
+// escaped returns an id as a part of the name of an object: letters, digits, ".", "_" and "-" as they are, other bytes as
+// "!" and two hexadecimal digits. A long one ends in its digest.
+func escaped(id string) string {
+	var b strings.Builder
+	for i := range len(id) {
+		switch c := id[i]; {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '_', c == '-', c == '.' && i > 0:
+			b.WriteByte(c)
+		default:
+			fmt.Fprintf(&b, "!%02x", c)
+		}
+	}
+	if b.Len() <= maxName {
+		return b.String()
+	}
+	sum := sha256.Sum256([]byte(id))
+	return b.String()[:keptPrefix] + "!" + hex.EncodeToString(sum[:16])
+}
+
+func (s *Store) items() string {
+	if s.kind == "" {
+		return s.name + "items/shards/"
+	}
+	return s.name + "items/" + escaped("kind."+s.kind) + "/"
+}
+
+func (s *Store) itemName(id string) string { return s.items() + position(id) + "-" + escaped(id) }
+
+func (s *session) recordName(id string) string { return s.name + "records/" + escaped(id) }
+
+// read returns an object of a session with its version. cms.ErrNotFound when there is none.
+func (s *session) read(ctx context.Context, name, what string) ([]byte, string, error) {
+	body, version, err := s.cfg.Bucket.Get(ctx, name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, "", fmt.Errorf("%s: %w", what, cms.ErrNotFound)
+	case err != nil:
+		return nil, "", fmt.Errorf("coordination store: %w", err)
+	}
+	return body, version, nil
+}
+
+// write stores v if the version is still the given one. cms.ErrConflict when it is not.
+func (s *session) write(ctx context.Context, name, what string, v any, version string) (is string, err error) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", what, err)
+	}
+	is, err = s.cfg.Bucket.Put(ctx, name, body, version)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return "", fmt.Errorf("%s: %w", what, cms.ErrConflict)
+	case err != nil:
+		return "", fmt.Errorf("coordination store: %w", err)
+	}
+	return is, nil
+}

@@ -1,0 +1,67 @@
+package cms
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+)
+
+const (
+	kindConfig = "config"
+	// mostShared bounds the settings of a fleet, in bytes of JSON.
+	mostShared = 256 << 10
+)
+
+// Shared are the settings that all nodes of a fleet have in common, by the names of options. Secrets and what
+// is one machine's own are not among them.
+type Shared map[string][]string
+
+// SharedRecord is what the store holds of them. The store is not believed: package sharing judges revision and signature.
+type SharedRecord struct {
+	Settings  Shared `json:"settings"`
+	Revision  int64  `json:"revision,omitempty"`
+	Signature string `json:"signature,omitempty"`
+}
+
+type sharedBody struct {
+	SchemaVersion int `json:"schemaVersion"`
+	SharedRecord
+}
+
+// Shared returns the record of the fleet's settings, or ErrNotFound when no node has stored any.
+func (c *Coordinator) Shared(ctx context.Context) (SharedRecord, error) {
+	r, err := c.record(ctx, kindConfig)
+	if err != nil {
+		return SharedRecord{}, err
+	}
+	if len(r.Body) > mostShared {
+		return SharedRecord{}, fmt.Errorf("configuration of the fleet has %d bytes, more than %d: %w", len(r.Body), mostShared, fault.ErrCorrupt)
+	}
+	var body sharedBody
+	if err := r.Decode(&body); err != nil {
+		return SharedRecord{}, fmt.Errorf("configuration of the fleet: %w", err)
+	}
+	if body.SchemaVersion != schemaVersion {
+		return SharedRecord{}, fmt.Errorf("configuration of the fleet has schema %d: %w", body.SchemaVersion, ErrSchemaMismatch)
+	}
+	return body.SharedRecord, nil
+}
+
+// Share stores the fleet's settings unless there are some; over replaces those. It reports whether it did. Errors:
+// fault.ErrConfig when they are too big.
+func (c *Coordinator) Share(ctx context.Context, s SharedRecord, over bool) (stored bool, err error) {
+	raw, err := json.Marshal(sharedBody{schemaVersion, s})
+	if err != nil {
+		return false, fmt.Errorf("configuration of the fleet: %w", err)
+	}
+	if len(raw) > mostShared {
+		return false, fmt.Errorf("configuration of the fleet has %d bytes, more than %d: %w", len(raw), mostShared, fault.ErrConfig)
+	}
+	r := Record{ID: kindConfig, Kind: kindConfig, Body: raw}
+	if over {
+		return true, c.putRecord(ctx, r)
+	}
+	return c.createRecord(ctx, r)
+}

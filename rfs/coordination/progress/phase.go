@@ -1,0 +1,97 @@
+package progress
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+)
+
+// The phases in their order. phaseName maps the names of the last two in the store.
+var phaseNames = [...]string{"snapshot", "metadata", "indices", "documents"}
+
+func phaseName(stored string) string {
+	switch stored {
+	case "index":
+		return "indices"
+	case "docs":
+		return "documents"
+	}
+	return stored
+}
+
+// phaseBody is the part of a phase record's body that is read; every field may be absent.
+type phaseBody struct {
+	Done  int64  `json:"done,omitempty"`
+	Total int64  `json:"total,omitempty"`
+	Unit  string `json:"unit,omitempty"`
+}
+
+func (r *reader) phase(rec cms.Record) {
+	name := phaseName(strings.TrimPrefix(rec.ID, "phase:"))
+	p := Phase{Name: name, State: rec.State, Attempts: rec.Attempts, Error: rec.Error}
+	if rec.Holder != "" && rec.Expire > r.now.UnixMilli() {
+		p.Holder = rec.Holder
+	}
+	var b phaseBody
+	if len(rec.Body) > 0 && json.Unmarshal(rec.Body, &b) == nil {
+		p.Done, p.Total, p.Unit = b.Done, b.Total, b.Unit
+	}
+	p.Started = instant(rec.CreatedAt)
+	if p.State == Completed || p.State == Failed || p.State == Skipped {
+		p.Finished = instant(rec.UpdatedAt)
+	}
+	if p.State == Failed {
+		r.failure(p.Error, "phase "+name)
+	}
+	r.m.Phases = append(r.m.Phases, p)
+}
+
+func instant(ms int64) *time.Time {
+	if ms == 0 {
+		return nil
+	}
+	t := time.UnixMilli(ms).UTC()
+	return &t
+}
+
+// phases sorts the phases, adds those without a record, and sets their progress from items and index entries.
+func (r *reader) phases() {
+	found := map[string]Phase{}
+	latest := -1 // of the phases that have a record
+	for _, p := range r.m.Phases {
+		found[p.Name] = p
+		latest = max(latest, slices.Index(phaseNames[:], p.Name))
+	}
+	t := r.m.Totals
+	if t.Items > 0 {
+		latest = len(phaseNames) - 1
+	}
+	r.m.Phases = make([]Phase, 0, len(phaseNames))
+	for i, name := range phaseNames {
+		p, ok := found[name]
+		if !ok {
+			p = Phase{Name: name, State: NotStarted}
+			if i < latest { // a later phase has begun, so this one was skipped
+				p.State = Skipped
+			}
+		}
+		switch name {
+		case "indices":
+			if r.entries > 0 {
+				p.Done, p.Total, p.Unit = r.created, r.entries, "indices"
+			}
+		case "documents":
+			if t.Items > 0 {
+				p.Done, p.Total, p.Unit = t.Items-t.ItemsOpen, t.Items, "items"
+				if !ok {
+					p.State = InProgress
+				}
+			}
+			r.m.Complete = (p.State == Completed || p.State == Failed) && t.ItemsOpen == 0
+		}
+		r.m.Phases = append(r.m.Phases, p)
+	}
+}

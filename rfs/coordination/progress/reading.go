@@ -1,0 +1,125 @@
+package progress
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+)
+
+// Reading is what the coordination store held of a session at one time. Its sum is a Migration.
+type Reading struct {
+	At                   time.Time // in whole milliseconds, by the store's clock
+	Kind                 string    // of the items; "" for shards, of which alone Sum and Compact know
+	Seeded               bool      // of another kind: every item has been made
+	Intent               Intent
+	Repository, Snapshot string       // "" before the migration has begun
+	Indices, Phases      []cms.Record // their records; of another kind: its records are Phases
+	Redriven             []cms.Record // of each place whose failed documents were re-driven
+	Items                []cms.Item   // all documents among the items, also those that are none
+}
+
+// ReadHead reads the store's clock, the intent of a session, and what was re-driven of its failed documents.
+func ReadHead(ctx context.Context, c *cms.Coordinator) (*Reading, error) {
+	now, _, err := c.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	i, err := c.Intent(ctx)
+	if err != nil {
+		return nil, err
+	}
+	again, err := records(ctx, c, "redriven")
+	if err != nil {
+		return nil, err
+	}
+	return &Reading{At: now.Truncate(time.Millisecond), Intent: Intent{State: strings.ToLower(string(i.State)), Workers: i.Workers}, Redriven: again}, nil
+}
+
+// ReadStore reads every item and every record of phases and indices once. Missing records are not an error.
+func ReadStore(ctx context.Context, c *cms.Coordinator) (*Reading, error) {
+	r, err := ReadHead(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.Settings(ctx)
+	if err != nil && !errors.Is(err, cms.ErrNotFound) { // without settings the migration has not begun
+		return nil, err
+	}
+	r.Repository, r.Snapshot = s["repository"], s["snapshot"]
+	if r.Indices, err = records(ctx, c, "index"); err != nil {
+		return nil, err
+	}
+	for it, err := range c.Store().Scan(ctx) {
+		if err != nil {
+			return nil, fmt.Errorf("progress: items: %w", err)
+		}
+		r.Items = append(r.Items, it)
+	}
+	if r.Phases, err = records(ctx, c, "phase"); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func records(ctx context.Context, c *cms.Coordinator, kind string) (all []cms.Record, err error) {
+	for rec, err := range c.Records(ctx, kind) {
+		if err != nil {
+			return nil, fmt.Errorf("progress: records of kind %s: %w", kind, err)
+		}
+		all = append(all, rec)
+	}
+	return all, nil
+}
+
+// Compact returns a reading with the same sum whose records have only what Sum reads of them.
+func (r *Reading) Compact() *Reading {
+	if r.Kind != "" {
+		return r
+	}
+	is := *r
+	is.Indices, is.Phases = nil, nil
+	for _, rec := range r.Indices {
+		var b entryBody
+		if json.Unmarshal(rec.Body, &b) != nil || b.Name == "" {
+			continue // Sum leaves it out
+		}
+		if body, err := json.Marshal(b); err == nil {
+			is.Indices = append(is.Indices, cms.Record{ID: rec.ID, State: rec.State, Error: rec.Error, Body: body})
+		}
+	}
+	for _, rec := range r.Phases {
+		var b phaseBody
+		_ = json.Unmarshal(rec.Body, &b)
+		rec.Kind, rec.Revision, rec.Body = "", cms.Revision{}, nil
+		if body, err := json.Marshal(b); err == nil && b != (phaseBody{}) {
+			rec.Body = body
+		}
+		is.Phases = append(is.Phases, rec)
+	}
+	return &is
+}
+
+// Shards returns how many shards the sum of r lists, which is the size of the sum.
+func (r *Reading) Shards() (n int64) {
+	most := map[string]int64{}
+	for _, rec := range r.Indices {
+		var b entryBody
+		if json.Unmarshal(rec.Body, &b) == nil {
+			most[b.Name] = max(most[b.Name], int64(b.Shards))
+		}
+	}
+	for _, it := range r.Items {
+		if id, err := it.Range(); err == nil {
+			most[id.Index] = max(most[id.Index], int64(id.Shard)+1)
+		}
+	}
+	for _, shards := range most {
+		n += shards
+	}
+	return n
+}

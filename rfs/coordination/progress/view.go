@@ -1,0 +1,287 @@
+package progress
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+)
+
+const (
+	// readInterval is the shortest time between two readings of the store by a Follower.
+	readInterval = 5 * time.Second
+	// sampleInterval is how often a Follower looks at what its own process does.
+	sampleInterval = time.Second
+	// readTimeout limits one reading.
+	readTimeout = time.Minute
+	// RecordLag is how much later than the work itself the store shows it: workers record every 10 s, and are read every few seconds.
+	RecordLag = 20 * time.Second
+)
+
+// States of a session, in View.State.
+const (
+	StateUnknown  = "unknown"              // not read yet
+	StateWorking  = "working"              // leases are held, or a phase before the documents is under way
+	StateWaiting  = "waiting"              // work is left, and no lease is held
+	StatePaused   = "paused"               // the operator wants no work
+	StateSilent   = "no report"            // leases are held, and no worker has reported for a while: their processes may have ended
+	StateComplete = "complete"             // every phase has ended, no item is open, and nothing was lost
+	StateLosses   = "complete with losses" // every phase has ended and no item is open, but documents, shards or indices failed
+)
+
+// silentAfter is how long workers that hold leases may report nothing before a View says so. They report every 10 s.
+const silentAfter = 30 * time.Second
+
+// View is what an observer sees of a session at one time: the line of rfsd migrate, rfsctl status, the API, the page
+// and the metrics show it.
+type View struct {
+	State string `json:"state"` // unknown, working, waiting, paused, no report, complete, complete with losses
+	// GivenUp are failed items, indices and phases, which do not become complete by themselves.
+	GivenUp   int64   `json:"given_up"`
+	DryRun    bool    `json:"dry_run,omitempty"` // nothing is sent
+	Phase     Phase   `json:"phase,omitzero"`    // the one under way; absent before the first reading, and at the end
+	Documents int64   `json:"documents"`         // of the session, by all present and former processes: indexed, kept or failed
+	Failed    int64   `json:"documents_failed"`  // of Documents
+	Rate      float64 `json:"documents_per_second"`
+	// Mean is the rate since the observer began to look, or since the begin of the phase when it looked once.
+	Mean       float64 `json:"documents_per_second_mean"`
+	SourceRate float64 `json:"source_bytes_per_second"`     // of the sources of documents
+	ByteRate   float64 `json:"repository_bytes_per_second"` // of the repository
+	// Share is the part of the repository's bytes that is done, 0 to 1; 0 while it is not known.
+	Share float64 `json:"share"`
+	// Left is the time to the end at the rate of the last minute, in seconds; nil while it is not known.
+	Left *float64 `json:"eta_seconds,omitempty"`
+	// Quiet is how long no document has arrived although items are in work, in seconds; 0 for a short time.
+	Quiet float64 `json:"quiet_seconds,omitempty"`
+	// Silent is how long no worker has reported, in seconds, while work is left and no worker is known to be at work; 0 otherwise.
+	Silent float64 `json:"silent_seconds,omitempty"`
+	// ShardsFailed, Undelivered and Uncounted are those of the Counts of the session.
+	ShardsFailed int64 `json:"shards_failed,omitempty"`
+	Undelivered  int64 `json:"documents_not_delivered,omitempty"`
+	Uncounted    int64 `json:"shards_uncounted,omitempty"`
+}
+
+// Ended reports whether every phase has ended and no item is open.
+func (v View) Ended() bool { return v.State == StateComplete || v.State == StateLosses }
+
+// View returns what is seen at a time of the monotonic clock. s is the session as it was read last, nil before; the samples
+// of the Measure are of the whole session.
+func (m *Measure) View(now time.Duration, s *Migration) View {
+	v := View{State: StateUnknown, Documents: m.last.sum.Documents, Failed: m.last.sum.Failed}
+	m.rates(&v, now)
+	if s == nil {
+		return v
+	}
+	t := s.Totals
+	v.Phase, v.State, v.GivenUp = s.phase(), s.state(m.last.sum.Running), s.givenUp()
+	v.ShardsFailed, v.Undelivered, v.Uncounted = t.ShardsFailed, t.Undelivered, t.Uncounted
+	if s.Complete {
+		v.Failed = t.Failed // documents may have been delivered since
+	}
+	m.silence(&v, s)
+	total := t.Bytes
+	switch {
+	case s.Complete && t.BytesLost == 0:
+		v.Share = 1
+	case total > 0:
+		v.Share = min(float64(m.last.sum.Bytes)/float64(total), 1)
+	}
+	if v.Share == 1 && (t.BytesLost > 0 || t.ShardsFailed > 0) {
+		v.Share = 0.999
+	}
+	switch {
+	case total == 0:
+	case v.ByteRate > 0:
+		v.left(total-t.BytesLost-m.last.sum.Bytes, v.ByteRate)
+	case m.Lag > 0 && len(m.points) < 2: // nothing has grown since the store was read for the first time
+		s.mean(&v)
+	}
+	if v.State != StateWorking {
+		v.Quiet = 0
+	}
+	switch v.State {
+	case StatePaused, StateSilent, StateComplete, StateLosses:
+		v.Left = nil
+	case StateWaiting: // until the next worker comes, which may be at once
+		if now-m.grown >= quietAfter+m.Lag || len(m.points) < 2 {
+			v.Left = nil
+		}
+	}
+	return v
+}
+
+// silence sets how long no worker has reported, where only the store shows whether workers are at work.
+func (m *Measure) silence(v *View, s *Migration) {
+	if m.Lag == 0 || s.LastReport == nil || v.State != StateWorking && v.State != StateWaiting {
+		return
+	}
+	silent := s.ReadAt.Sub(*s.LastReport)
+	if silent < silentAfter {
+		return
+	}
+	v.Silent = silent.Truncate(time.Second).Seconds()
+	if v.State == StateWorking && s.Totals.Leased > 0 {
+		v.State = StateSilent
+	}
+}
+
+// maxLeft is the longest time that is worth a number.
+const maxLeft = 10 * 365 * 24 * time.Hour
+
+func (v *View) left(bytes int64, perSecond float64) {
+	if seconds := float64(max(bytes, 0)) / perSecond; seconds <= maxLeft.Seconds() {
+		v.Left = &seconds
+	}
+}
+
+// mean estimates from a single reading: the mean since the begin of the documents.
+func (m *Migration) mean(v *View) {
+	for _, p := range m.Phases {
+		if p.Name != "documents" || p.Started == nil || p.Finished != nil {
+			continue
+		}
+		took, w := m.ReadAt.Sub(*p.Started).Seconds(), m.Totals.Work()
+		if took < 1 {
+			return
+		}
+		v.Mean = float64(w.Documents) / took
+		if w.Bytes > 0 {
+			v.left(m.Totals.BytesLeft(), float64(w.Bytes)/took)
+		}
+	}
+}
+
+// phase returns the phase that is under way; the zero Phase when all have ended.
+func (m *Migration) phase() Phase {
+	for _, p := range m.Phases {
+		if p.State != Completed && p.State != Failed && p.State != Skipped {
+			return p
+		}
+	}
+	return Phase{}
+}
+
+// state returns the state of the session, of which running items are in work.
+func (m *Migration) state(running int64) string {
+	p := m.phase()
+	switch {
+	case m.Complete && (len(m.Failures) > 0 || m.Totals.Failed > 0 || m.Totals.ShardsFailed > 0):
+		return StateLosses
+	case m.Complete:
+		return StateComplete
+	case m.Intent.State == "pause" || m.Intent.State == "drain":
+		return StatePaused
+	case running > 0, p.Holder != "":
+		return StateWorking
+	}
+	return StateWaiting
+}
+
+// givenUp returns the number of failed items, indices and phases.
+func (m *Migration) givenUp() (n int64) {
+	for _, f := range m.Failures {
+		n += f.Count
+	}
+	return n
+}
+
+// Follower reads a session again and again, so that a process can show the progress of all that take part.
+type Follower struct {
+	Read    func(ctx context.Context) (*Migration, error)
+	Clock   cms.Clock
+	Own     func() Work // what this process did since it began, of which the store shows less; nil: nothing
+	DryRun  bool
+	Changed func() // called after each sample; may be nil
+
+	mu      sync.Mutex
+	measure Measure
+	seen    *Migration
+	at      time.Duration // of the last reading
+	failed  error         // of the last reading
+	first   Work          // of the first reading, less what this process had done by then
+}
+
+// Run reads the store until ctx ends, at most every 5 s and for at most a twentieth of the time (until there are items every
+// second and for at most half of the time), and takes a sample every second.
+func (f *Follower) Run(ctx context.Context) {
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		for {
+			begin := f.Clock.Read().Mono
+			pause, share := readInterval, time.Duration(20)
+			if f.Look(ctx); !f.seeded() {
+				pause, share = sampleInterval, 1 // what is to be done is about to be known
+			}
+			if took := f.Clock.Read().Mono - begin; f.Clock.Sleep(ctx, max(pause, share*took)) != nil {
+				return
+			}
+		}
+	})
+	for f.Clock.Sleep(ctx, sampleInterval) == nil {
+		f.View()
+		if f.Changed != nil {
+			f.Changed()
+		}
+	}
+	reading.Wait()
+}
+
+// Look reads the store once. After an error the former reading counts on.
+func (f *Follower) Look(ctx context.Context) {
+	rctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	m, err := f.Read(rctx)
+	if ctx.Err() != nil {
+		return
+	}
+	own := f.own()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.failed = err; err != nil {
+		return
+	}
+	if f.seen == nil {
+		f.first = m.Totals.Work().minus(own)
+		if f.Own == nil {
+			f.measure.Lag = RecordLag
+		}
+	}
+	f.seen, f.at = m, f.Clock.Read().Mono
+}
+
+// seeded reports whether the items of the session were read.
+func (f *Follower) seeded() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.seen != nil && f.seen.Totals.Items > 0
+}
+
+func (f *Follower) own() Work {
+	if f.Own == nil {
+		return Work{}
+	}
+	return f.Own()
+}
+
+// Seen returns the session as it was read last, nil before, how long ago that was, and the error of a later reading.
+func (f *Follower) Seen() (m *Migration, age time.Duration, err error) {
+	now := f.Clock.Read().Mono
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.seen, now - f.at, f.failed
+}
+
+// View returns the state at this moment.
+func (f *Follower) View() View {
+	now, own := f.Clock.Read().Mono, f.own()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.seen == nil {
+		return View{State: StateUnknown, DryRun: f.DryRun, Documents: own.Documents, Failed: own.Failed}
+	}
+	f.measure.Add(now, own.plus(f.first).atLeast(f.seen.Totals.Work()))
+	v := f.measure.View(now, f.seen)
+	v.DryRun = f.DryRun
+	return v
+}

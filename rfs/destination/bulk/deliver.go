@@ -1,0 +1,311 @@
+package bulk
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/document/doc"
+)
+
+// Backoff between attempts: full jitter up to a ceiling that doubles, or until the target accepts a request; see Recovery.
+const (
+	minBackoff = 500 * time.Millisecond
+	maxBackoff = 30 * time.Second
+)
+
+// finish sends a batch, records and syncs its failures, and settles it. A batch for which that
+// fails stays in the queue and holds the watermark.
+func (l *Loader) finish(b *batch) {
+	err := l.deliver(b, b.items, 0)
+	if err == nil {
+		err = l.record(b)
+	}
+	switch {
+	case err == nil:
+	case errors.Is(err, errStopped):
+		return
+	default:
+		l.halt(err)
+		return
+	}
+	refusals := b.refusals()
+	b.counts.Failed = int64(len(b.failures))
+	b.counts.Indexed = b.counts.Live - b.counts.Kept - b.counts.Failed - b.counts.Filtered
+	sent := slices.Clone(b.indices)
+	l.settle(b)
+	if err := l.observe(sent, refusals); err != nil {
+		l.halt(err)
+	}
+}
+
+// deliver sends items until each is accepted, kept or rejected permanently. They may have arrived by as many earlier requests
+// as before says.
+func (l *Loader) deliver(b *batch, items []item, before int64) error {
+	var since time.Time // of the first attempt without any progress; zero while there is progress
+	for try := 0; len(items) > 0; try++ {
+		res, err := l.request(b, items, try > 0)
+		cause := err
+		switch {
+		case errors.Is(err, ErrTooLarge) && len(items) == 1:
+			return b.fail(items[0], l.opts.Shard, 413, doc.TooLarge, fmt.Sprintf("%d bytes: %v", items[0].size(), err))
+		case errors.Is(err, ErrTooLarge):
+			half := len(items) / 2
+			if err := l.deliver(b, items[:half], before); err != nil {
+				return err
+			}
+			return l.deliver(b, items[half:], before)
+		case errors.Is(err, fault.ErrUnavailable):
+		case err != nil:
+			return err
+		default:
+			rest, why, err := l.sortResult(b, items, res, before)
+			if err != nil || len(rest) == 0 {
+				return err
+			}
+			if len(rest) < len(items) {
+				try, since = 0, time.Time{}
+			}
+			items = rest
+			cause = fmt.Errorf("%d documents refused for now, such as %s: %w", len(rest), why, fault.ErrUnavailable)
+		}
+		if mayHaveArrived(res, err) {
+			before++
+		}
+		if err := l.backOff(&since, string(b.indexName(items[0])), try, res.RetryAfter, cause); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mayHaveArrived reports whether items that are sent again may have been taken all the same.
+func mayHaveArrived(res Result, err error) bool {
+	return err != nil && !res.NoneTaken || slices.ContainsFunc(res.Refused, func(r Refusal) bool { return r.Status >= 500 })
+}
+
+// request sends items as one body, when the limiter and MayStart permit it.
+func (l *Loader) request(b *batch, items []item, again bool) (Result, error) {
+	epoch, err := l.limiter.acquire(l.dispatchCtx)
+	if err != nil {
+		return Result{}, errStopped
+	}
+	load := neutral
+	defer func() { l.limiter.release(epoch, load) }()
+	if l.opts.MayStart != nil {
+		if err := l.opts.MayStart(); err != nil {
+			return Result{}, err
+		}
+	}
+	c := Counts{Requests: 1}
+	if again {
+		c.Retries, c.Resent = 1, int64(len(items))
+	}
+	b.resent += c.Resent
+	l.mu.Lock()
+	l.total.add(c)
+	l.mu.Unlock()
+	res, err := l.opts.Sender.Send(l.ctx, b.body[items[0].start:items[len(items)-1].end], len(items))
+	if load = loadOf(res, err); err == nil {
+		l.accepted(b, items, res)
+	}
+	if err != nil && l.ctx.Err() != nil {
+		return res, errStopped
+	}
+	return res, err
+}
+
+// accepted reports to the Recovery of which indices nothing was refused for the load of the target.
+func (l *Loader) accepted(b *batch, items []item, res Result) {
+	const unseen, taken, refused = 0, 1, 2
+	seen := make([]uint8, len(b.indices))
+	for _, r := range res.Refused {
+		if r.overload() && r.Pos >= 0 && r.Pos < len(items) {
+			seen[items[r.Pos].indexOf()] = refused
+		}
+	}
+	for _, it := range items {
+		if n := it.indexOf(); seen[n] == unseen {
+			seen[n] = taken
+			l.opts.Recovery.accepted(string(b.indices[n].name))
+		}
+	}
+}
+
+// Overloaded reports whether an answer means that the target has more load than it can bear: 429, 503 or none in time.
+func Overloaded(res Result, err error) bool { return loadOf(res, err) == overloaded }
+
+// loadOf returns what an answer implies about the load of the target.
+func loadOf(res Result, err error) outcome {
+	switch {
+	case errors.Is(err, fault.ErrUnavailable):
+		return overloaded
+	case err != nil:
+		return neutral
+	}
+	for _, r := range res.Refused {
+		if r.overload() {
+			return overloaded
+		}
+	}
+	return accepted
+}
+
+// sortResult counts what is kept, records permanent rejections as failures and returns the items to be sent again;
+// why is the target's message for the first of these. Items may have arrived by as many earlier requests as before says.
+func (l *Loader) sortResult(b *batch, items []item, res Result, before int64) (rest []item, why string, err error) {
+	for _, r := range res.Replaced {
+		if err := l.replaced(b, items, r, before); err != nil {
+			return nil, "", err
+		}
+	}
+	b.counts.Moved += int64(res.Moved)
+	var keep []int
+	var there []Refusal // documents that may be our own copies
+	last := -1
+	for _, r := range res.Refused {
+		if r.Pos <= last || r.Pos >= len(items) {
+			return nil, "", fmt.Errorf("answer for item %d after %d in a request of %d", r.Pos, last, len(items))
+		}
+		last = r.Pos
+		switch {
+		case r.Retryable():
+			if keep == nil {
+				why = fmt.Sprintf("%d %s: %s", r.Status, r.Type, r.Reason)
+			}
+			keep = append(keep, r.Pos)
+		case l.opts.Existing.keeps(r):
+			if l.opts.Finder != nil && (l.mayBeOwn(items[r.Pos], before) || l.ours(b, items[r.Pos])) {
+				there = append(there, r)
+			} else {
+				b.keep(items[r.Pos])
+			}
+		case concernsIndex(r):
+			return nil, "", fmt.Errorf("index %s: %d %s: %s: %w", b.indexName(items[r.Pos]), r.Status, r.Type, r.Reason, ErrIndexBlocked)
+		default:
+			if r.Written() {
+				b.counts.Rewrites++
+			}
+			reason := doc.Reason(cmp.Or(r.Type, fmt.Sprintf("status_%d", r.Status)))
+			if err := b.fail(items[r.Pos], l.opts.Shard, r.Status, reason, r.Reason); err != nil {
+				return nil, "", err
+			}
+		}
+	}
+	if len(there) > 0 {
+		unknown, err := l.findOwn(b, items, there, before)
+		if err != nil {
+			return nil, "", err
+		}
+		if len(unknown) > 0 {
+			keep, why = append(keep, unknown...), cmp.Or(why, "documents that exist cannot be compared")
+			slices.Sort(keep)
+		}
+	}
+	if len(keep) == 0 {
+		return nil, "", nil
+	}
+	if b.repeats {
+		keep = withLater(items, keep, res)
+	}
+	return b.compact(items, keep), why, nil
+}
+
+// replaced counts an item that replaced a document of the target, of which as many earlier requests as before says may have
+// brought copies. Where nothing but these can have, it is another document of the same id, which is lost.
+func (l *Loader) replaced(b *batch, items []item, r Replacement, before int64) error {
+	if r.Pos < 0 || r.Pos >= len(items) {
+		return fmt.Errorf("answer for item %d in a request of %d", r.Pos, len(items))
+	}
+	copies := max(r.Copies-before, 0)
+	switch it := items[r.Pos]; {
+	case l.opts.Ordered: // the ids themselves come again
+	case copies > 0 && l.opts.First && l.ours(b, it):
+		b.counts.Rewrites++
+		return b.collide(it, l.opts.Shard, "it is on the target, where it has replaced a document of this id on the same shard: one of another routing, of another index, or of another client")
+	default:
+		if !l.opts.Own {
+			copies = min(copies, 1)
+		}
+		b.counts.Copies += copies
+		b.counts.Rewrites += r.Copies
+	}
+	return nil
+}
+
+// concernsIndex reports whether a rejection concerns the whole index, so that every document would be rejected
+// until the index is repaired.
+func concernsIndex(r Refusal) bool {
+	switch r.Type {
+	case "cluster_block_exception", "index_closed_exception", "index_not_found_exception", "security_exception":
+		return true
+	}
+	return r.Status == 401 || r.Status == 403
+}
+
+// backOff waits before the next attempt with documents of an index, at most until StallTimeout. It returns cause if the target has
+// accepted nothing for so long.
+func (l *Loader) backOff(since *time.Time, index string, try int, atLeast time.Duration, cause error) error {
+	now := l.opts.Now()
+	if since.IsZero() {
+		*since = now
+	}
+	left := l.opts.StallTimeout - now.Sub(*since)
+	if left <= 0 {
+		return fmt.Errorf("gave up after %v: %w", now.Sub(*since).Round(time.Second), cause)
+	}
+	ceiling := time.Duration(math.Min(float64(minBackoff)*math.Pow(2, float64(try)), float64(maxBackoff)))
+	d := time.Duration(l.opts.Jitter() * float64(ceiling))
+	if l.opts.Recovery.wait(l.dispatchCtx, l, index, min(d, left), min(atLeast, left)) != nil {
+		return errStopped
+	}
+	return nil
+}
+
+// record writes and syncs the failures of a batch.
+func (l *Loader) record(b *batch) error {
+	if len(b.failures) == 0 {
+		return nil
+	}
+	slices.SortFunc(b.failures, func(x, y doc.Failure) int { return cmp.Compare(x.Ordinal, y.Ordinal) })
+	if err := l.opts.Recorder.Record(l.ctx, b.failures); err != nil {
+		return fmt.Errorf("record %d failed documents: %w", len(b.failures), err)
+	}
+	if err := l.opts.Recorder.Sync(l.ctx); err != nil {
+		return fmt.Errorf("sync failed documents: %w", err)
+	}
+	return nil
+}
+
+// refusals returns the failures that the target has rejected.
+func (b *batch) refusals() []doc.Failure {
+	var out []doc.Failure
+	for _, f := range b.failures {
+		if f.Status != 0 {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// observe passes the results of a batch to the breaker.
+func (l *Loader) observe(sent []indexCount, refused []doc.Failure) error {
+	if l.opts.Breaker == nil {
+		return nil
+	}
+	var first error
+	for _, x := range sent {
+		var of []doc.Failure
+		for _, f := range refused {
+			if f.Index == string(x.name) {
+				of = append(of, f)
+			}
+		}
+		first = cmp.Or(first, l.opts.Breaker.observe(string(x.name), x.sent, of))
+	}
+	return first
+}

@@ -1,0 +1,150 @@
+package bulk
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/document/doc"
+)
+
+// Existing decides what becomes of a document whose id the target has.
+type Existing string
+
+// The ways. The zero value is Overwrite.
+const (
+	Overwrite Existing = "overwrite" // op index: the document is replaced
+	Keep      Existing = "keep"      // op create, the only one that data streams accept: the target's document stays
+	// Newer replaces the document unless its version on the target is higher (external_gte). Numbers are compared, not times.
+	Newer Existing = "newer"
+)
+
+// op returns the operation in the action lines.
+func (e Existing) op() string {
+	if e == Keep {
+		return "create"
+	}
+	return "index"
+}
+
+// keeps reports whether a rejection means that the document of the target stays.
+func (e Existing) keeps(r Refusal) bool {
+	return (e == Keep || e == Newer) && r.Status == http.StatusConflict && r.Type == "version_conflict_engine_exception"
+}
+
+// Key names a document of the target.
+type Key struct {
+	Index   string `json:"_index"`
+	Type    string `json:"_type,omitempty"`
+	ID      string `json:"_id"`
+	Routing string `json:"routing,omitempty"`
+}
+
+// Found is a document of the target.
+type Found struct {
+	Source  []byte // nil when the document is not there, or the target does not show its source
+	Routing string // "" for none
+}
+
+// Finder reads documents of the target by their ids. *target.Client is one.
+type Finder interface {
+	// Find returns the documents in the order of the keys. Errors: fault.ErrUnavailable; fault.ErrConfig or
+	// fault.ErrRejected when it may not be read.
+	Find(ctx context.Context, keys []Key) ([]Found, error)
+}
+
+// findBytes bounds the sources that are compared by one request, in bytes as they were sent.
+const findBytes = 1 << 20
+
+// findOwn compares documents that exist with what was sent: an equal one is our own copy, which arrived by an earlier
+// request (of this batch as many as before says). One of another routing in an index of this session is a collision. Any
+// other is kept. It returns the positions of those to be sent again because
+// the target did not answer.
+func (l *Loader) findOwn(b *batch, items []item, there []Refusal, before int64) (unknown []int, err error) {
+	for len(there) > 0 {
+		n, size := 0, 0
+		var keys []Key
+		for ; n < len(there) && (n == 0 || size < findBytes); n++ {
+			it := items[there[n].Pos]
+			a, err := parseAction(b.body[it.start:it.source])
+			if err != nil {
+				return nil, err
+			}
+			k := Key{Index: a.Index, Type: a.Type, ID: a.ID, Routing: a.Routing}
+			if there[n].Index != "" {
+				k.Index = there[n].Index
+			}
+			keys, size = append(keys, k), size+int(it.end-it.source)
+		}
+		found, err := l.opts.Finder.Find(l.ctx, keys)
+		switch {
+		case err != nil && l.ctx.Err() != nil:
+			return nil, errStopped
+		case errors.Is(err, fault.ErrUnavailable):
+			for _, r := range there {
+				unknown = append(unknown, r.Pos)
+			}
+			return unknown, nil
+		case errors.Is(err, fault.ErrConfig), errors.Is(err, fault.ErrRejected):
+			found = make([]Found, n) // what may not be read cannot be told from others' documents
+		case err != nil:
+			return nil, err
+		}
+		for i, r := range there[:n] {
+			it, is := items[r.Pos], Found{}
+			if i < len(found) {
+				is = found[i]
+			}
+			switch {
+			case is.Source != nil && is.Routing != keys[i].Routing && l.ours(b, it):
+				if err := b.collide(it, l.opts.Shard, fmt.Sprintf("the target has a document of this id and %s on the same shard, which stays", routingText(is.Routing))); err != nil {
+					return nil, err
+				}
+			case l.mayBeOwn(it, before) && sameSource(it.sent(b.body), is.Source):
+				b.counts.Copies += max(1-before, 0)
+			default:
+				b.keep(it)
+			}
+		}
+		there = there[n:]
+	}
+	return unknown, nil
+}
+
+// mayBeOwn reports whether the document that keeps an item from being created may be a copy that an earlier request brought.
+func (l *Loader) mayBeOwn(it item, before int64) bool {
+	return l.opts.Existing == Keep && (before > 0 || it.ordinal < l.opts.SentBelow)
+}
+
+// ours reports whether this session created the index of an item, so that others wrote to it at most since then.
+func (l *Loader) ours(b *batch, it item) bool {
+	name := string(b.indices[it.indexOf()].name)
+	return !l.opts.Ordered && (l.opts.Own && slices.Contains(l.opts.Targets, name) || l.opts.Made != nil && l.opts.Made(name))
+}
+
+// collide records an item as failed that shares its id with another document on the same shard of the target. Status is 0:
+// sending it again changes nothing.
+func (b *batch) collide(it item, shard int, detail string) error {
+	return b.fail(it, shard, 0, doc.Collision, detail)
+}
+
+func routingText(routing string) string {
+	if routing == "" {
+		return "no routing"
+	}
+	return fmt.Sprintf("the routing %q", routing)
+}
+
+// sameSource reports whether the target's source is what was sent, but for blanks between its values.
+func sameSource(sent, found []byte) bool {
+	if bytes.Equal(sent, found) {
+		return true
+	}
+	var a, b bytes.Buffer
+	return len(found) > 0 && json.Compact(&a, sent) == nil && json.Compact(&b, found) == nil && bytes.Equal(a.Bytes(), b.Bytes())
+}

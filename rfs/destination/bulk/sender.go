@@ -1,0 +1,75 @@
+package bulk
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+)
+
+// Sender delivers a bulk body: NDJSON, n pairs of action line and source line.
+// rfs/destination/target sends it to a cluster, rfs/destination/export appends it to a file.
+type Sender interface {
+	// Send delivers the body. A nil error means that every item not in Result.Refused
+	// was accepted. A non-nil error concerns the whole request: fault.ErrUnavailable
+	// (send the same again after a pause; it may have been applied), ErrTooLarge
+	// (split it), fault.ErrRejected or fault.ErrConfig (stop).
+	// The body is borrowed until Send returns.
+	Send(ctx context.Context, body []byte, n int) (Result, error)
+}
+
+// Result lists the rejected items of a body, and those that replaced a document, each in ascending order of Pos.
+type Result struct {
+	Refused  []Refusal
+	Replaced []Replacement
+	// Moved is how many of the accepted items an ingest pipeline gave another index or id. They are not in Replaced.
+	Moved int
+	// NoneTaken states, with an error, that the target refused the request as a whole: nothing of it arrived.
+	NoneTaken bool
+	// RetryAfter is the pause that the target requested, at most a minute; 0 without one.
+	RetryAfter time.Duration
+}
+
+// Replacement is the answer for an item that the target had a document for.
+type Replacement struct {
+	Pos    int   // position in the body, from 0
+	Copies int64 // documents of this id that the target took before, one after the other, by its versions; at least 1
+}
+
+// Refusal is the answer for one item.
+type Refusal struct {
+	Pos    int    // position in the body, from 0
+	Status int    // HTTP status of the item
+	Type   string // error type of the target, such as mapper_parsing_exception
+	Reason string // the target's message
+	Index  string // the index that the error names: the one behind an alias or data stream; "" when it names none
+}
+
+// Retryable reports whether the same item may be accepted later.
+func (r Refusal) Retryable() bool { return fault.Transient(r.Status, r.Type, r.Reason) }
+
+// overload reports whether the target refuses the item for its load.
+func (r Refusal) overload() bool { return r.Status == 429 || r.Status == 503 }
+
+// Written reports whether the target used a sequence number for the refused document: its engine found out, while writing, that
+// a value is too long for a term.
+func (r Refusal) Written() bool {
+	return r.Type == "illegal_argument_exception" && strings.Contains(r.Reason, "immense term")
+}
+
+// ErrTooLarge means that the request is too large for the target (HTTP 413).
+var ErrTooLarge = errors.New("request too large for the target")
+
+// FirstIndex returns the target index of the first document of a body, as it stands in the action line; nil if none is named. It is
+// a part of body.
+func FirstIndex(body []byte) []byte {
+	line, _, _ := bytes.Cut(body, []byte{'\n'})
+	_, name, _ := bytes.Cut(line, []byte(`":{"_index":"`))
+	if end := bytes.IndexByte(name, '"'); end > 0 {
+		return name[:end]
+	}
+	return nil
+}

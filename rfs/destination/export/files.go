@@ -1,0 +1,51 @@
+package export
+
+import (
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/rfsd/rfsd/rfs/base/files"
+)
+
+// Files is the file system below an export directory. Open uses the one of the operating system; tests give others,
+// which fail or forget what was not synced.
+type Files interface {
+	MkdirAll(path string, perm fs.FileMode) error
+	// OpenFile opens a file to be written.
+	OpenFile(path string, flag int, perm fs.FileMode) (Handle, error)
+	ReadFile(path string) ([]byte, error)
+	Rename(from, to string) error
+	Remove(path string) error
+	// SyncDir makes the names in a directory durable.
+	SyncDir(path string) error
+	WalkDir(root string, visit fs.WalkDirFunc) error
+	// Lock locks the file at path against other processes. A file that is locked alone names its holder. Errors are
+	// fault.ErrConfig; that of a locked file names the holder.
+	Lock(path, holder string, how Locking) (io.Closer, error)
+}
+
+// Handle is a file that is being written.
+type Handle interface {
+	io.WriteCloser
+	// Sync makes the content durable.
+	Sync() error
+}
+
+// system is the file system of the operating system.
+type system struct{}
+
+func (system) MkdirAll(path string, perm fs.FileMode) error { return files.MkdirAll(path, perm) }
+func (system) OpenFile(path string, flag int, perm fs.FileMode) (Handle, error) {
+	return files.OpenFile(path, flag, perm)
+}
+func (system) ReadFile(path string) ([]byte, error)            { return os.ReadFile(path) }
+func (system) Rename(from, to string) error                    { return files.Rename(from, to) }
+func (system) Remove(path string) error                        { return os.Remove(path) }
+func (system) WalkDir(root string, visit fs.WalkDirFunc) error { return filepath.WalkDir(root, visit) }
+func (system) Lock(path, holder string, how Locking) (io.Closer, error) {
+	return acquire(path, holder, how)
+}
+
+func (system) SyncDir(path string) error { return files.SyncDir(path) }

@@ -1,0 +1,150 @@
+package export
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/files"
+)
+
+// Locking is how a file is locked. Locks are those of flock(2): the system ends them with the process.
+type Locking int
+
+// The ways to lock.
+const (
+	Alone    Locking = iota // at once, against all others
+	Together                // at once, against those who want it alone
+	Turn                    // alone; blocks until it is free
+)
+
+// Files of an export directory that several processes write to.
+const (
+	writersFolder = "writers" // DIR/.rfsd/writers/<writer> is locked as long as the writer lives
+	publishFile   = "publish" // DIR/.rfsd/publish is locked while names and manifest change
+)
+
+// OpenShared is Open for a directory that other processes, also on other machines, write to at the same time. What an item
+// has is published under a lock of the directory, by who may still start requests for the item.
+func OpenShared(dir, writer string, c Compression) (*Dir, error) {
+	return open(system{}, dir, writer, c, true)
+}
+
+// join takes the locks of one of several writers and removes what dead ones left unfinished.
+func (d *Dir) join() error {
+	return d.turn(func() error {
+		if err := d.files.MkdirAll(filepath.Join(d.path, private, writersFolder), 0o700); err != nil {
+			return err
+		}
+		if err := d.cleanDead(); err != nil {
+			return fmt.Errorf("remove unfinished files: %w", err)
+		}
+		own, err := d.files.Lock(filepath.Join(d.path, private, writersFolder, d.writer), d.writer, Alone)
+		if err != nil {
+			return err
+		}
+		d.own = own
+		return d.readManifest()
+	})
+}
+
+// turn runs f while no other writer publishes anything.
+func (d *Dir) turn(f func() error) error {
+	if !d.shared {
+		return f()
+	}
+	lock, err := d.files.Lock(filepath.Join(d.path, private, publishFile), d.writer, Turn)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(), lock.Close())
+}
+
+// again reads the manifest that other writers may have changed.
+func (d *Dir) again() error {
+	if !d.shared {
+		return nil
+	}
+	return d.readManifest()
+}
+
+// cleanDead removes the temporary files of writers that have ended without removing them.
+func (d *Dir) cleanDead() error {
+	dead := map[string]bool{}
+	folder := filepath.Join(d.path, private, writersFolder)
+	err := d.files.WalkDir(folder, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		lock, err := d.files.Lock(path, d.writer, Alone)
+		if errors.Is(err, fault.ErrConfig) {
+			return nil //nolint:nilerr // it lives
+		}
+		if err != nil {
+			return err
+		}
+		dead[e.Name()] = true
+		return lock.Close()
+	})
+	if err != nil || len(dead) == 0 {
+		return err
+	}
+	err = d.files.WalkDir(d.path, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if e.Type().IsRegular() && unfinished.MatchString(e.Name()) && dead[writerOf(e.Name())] {
+			return d.files.Remove(path)
+		}
+		return nil
+	})
+	for writer := range dead {
+		err = errors.Join(err, d.files.Remove(filepath.Join(folder, writer)))
+	}
+	return err
+}
+
+// writerOf returns the writer of a temporary file: <item>.tmp-<writer>-<attempt>.
+func writerOf(name string) string {
+	_, rest, _ := strings.Cut(name, ".tmp-")
+	return rest[:max(0, strings.LastIndexByte(rest, '-'))]
+}
+
+// leave ends the writer's locks.
+func (d *Dir) leave() error {
+	if d.own == nil {
+		return nil
+	}
+	err := d.files.Remove(filepath.Join(d.path, private, writersFolder, d.writer))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return errors.Join(err, d.own.Close())
+}
+
+// acquire opens the file at path and locks it. What is locked alone names its holder.
+func acquire(path, holder string, how Locking) (io.Closer, error) {
+	f, err := files.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", err, fault.ErrConfig)
+	}
+	if err := lockFile(f, how); err != nil {
+		by, _ := os.ReadFile(path)
+		if len(by) == 0 {
+			by = []byte("another process")
+		}
+		f.Close()
+		return nil, fmt.Errorf("%s is locked by %s (%w): %w", filepath.Dir(filepath.Dir(path)), strings.TrimSpace(string(by)), err, fault.ErrConfig)
+	}
+	if how == Alone {
+		if err := sign(f, holder); err != nil {
+			return nil, errors.Join(fmt.Errorf("%w: %w", err, fault.ErrConfig), f.Close())
+		}
+	}
+	return f, nil
+}

@@ -1,0 +1,178 @@
+// Package failed keeps the documents that did not arrive, and why, as lines of JSON
+// in a directory (one file per writer, appended) or as objects of a store, synced before any watermark passes them.
+package failed
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/document/doc"
+)
+
+const extension = ".ndjson"
+
+// Writer appends failures to DIR/<writer>.ndjson. It is safe for concurrent use.
+type Writer struct {
+	files   Files
+	path    string
+	content Content
+
+	mu   sync.Mutex
+	f    Handle // nil until the first failure: a run without any leaves no file
+	size int64  // bytes of whole lines
+	buf  []byte
+	err  error // a failed write or sync: what is on disk is not known any more
+	open bool
+	todo bool // written, not synced
+}
+
+// Open returns a writer to dir, whose id is unique among those that run. It returns a fault.ErrConfig for a directory that cannot be
+// written or made. Directory (0700) and file (0600) appear with the first failure; a line that an earlier process of the same id left
+// unfinished is cut off then.
+func Open(dir, writer string, content Content) (*Writer, error) {
+	if err := writable(dir); err != nil {
+		return nil, fmt.Errorf("%w: %w", err, fault.ErrConfig)
+	}
+	return OpenOn(system{}, dir, writer, content)
+}
+
+// writable returns an error unless dir, or the nearest directory above that exists, is a directory in which this process may
+// create files.
+func writable(dir string) error {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	for {
+		info, err := os.Stat(dir)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && dir != filepath.Dir(dir):
+			dir = filepath.Dir(dir)
+		case err != nil:
+			return err
+		case !info.IsDir():
+			return fmt.Errorf("%s is no directory", dir)
+		default:
+			return mayCreateIn(dir)
+		}
+	}
+}
+
+// OpenOn does what Open does, on another file system.
+func OpenOn(files Files, dir, writer string, content Content) (*Writer, error) {
+	if writer == "" || writer != filepath.Base(writer) || writer[0] == '.' {
+		return nil, fmt.Errorf("writer id %q is no file name: %w", writer, fault.ErrConfig)
+	}
+	return &Writer{files: files, path: filepath.Join(dir, writer+extension), content: content, open: true}, nil
+}
+
+// Record appends failures; they are durable after the next Sync. A write that fails
+// leaves whole lines only, and the Writer takes nothing any more.
+func (w *Writer) Record(_ context.Context, failures []doc.Failure) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.ready(); err != nil {
+		return err
+	}
+	for i := range failures {
+		var err error
+		if w.buf, err = AppendLine(w.buf[:0], &failures[i], w.content); err != nil {
+			return err
+		}
+		if _, err = w.f.Write(w.buf); err != nil {
+			w.err = errors.Join(err, w.f.Truncate(w.size))
+			return w.err
+		}
+		w.size += int64(len(w.buf))
+		w.todo = true
+		if cap(w.buf) > 1<<20 {
+			w.buf = nil
+		}
+	}
+	return nil
+}
+
+// ready opens the file when it is not open yet.
+func (w *Writer) ready() error {
+	switch {
+	case w.err != nil:
+		return w.err
+	case !w.open:
+		return fmt.Errorf("%s: %w", w.path, os.ErrClosed)
+	case w.f != nil:
+		return nil
+	}
+	if err := w.files.MkdirAll(filepath.Dir(w.path), 0o700); err != nil {
+		return fmt.Errorf("%w: %w", err, fault.ErrConfig)
+	}
+	f, err := w.files.OpenFile(w.path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	if w.size, err = wholeLines(f); err == nil {
+		if err = f.Truncate(w.size); err == nil {
+			err = w.files.SyncDir(filepath.Dir(w.path))
+		}
+	}
+	if err != nil {
+		w.err = errors.Join(err, f.Close())
+		return w.err
+	}
+	w.f = f
+	return nil
+}
+
+// wholeLines returns the length of f up to its last line feed.
+func wholeLines(f Handle) (int64, error) {
+	end, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return 0, err
+	}
+	buf := make([]byte, 64<<10)
+	for end > 0 {
+		n := min(int64(len(buf)), end)
+		if _, err := f.ReadAt(buf[:n], end-n); err != nil {
+			return 0, err
+		}
+		if i := bytes.LastIndexByte(buf[:n], '\n'); i >= 0 {
+			return end - n + int64(i) + 1, nil
+		}
+		end -= n
+	}
+	return 0, nil
+}
+
+// Sync makes everything recorded so far durable. After it failed once nothing is
+// trusted any more: a second fsync may succeed without having written.
+func (w *Writer) Sync(context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err != nil || !w.todo {
+		return w.err
+	}
+	if w.err = w.f.Sync(); w.err == nil {
+		w.todo = false
+	}
+	return w.err
+}
+
+// Close syncs and closes the file.
+func (w *Writer) Close() error {
+	err := w.Sync(context.Background())
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.open = false
+	if w.f != nil {
+		err = errors.Join(err, w.f.Close())
+		w.f = nil
+	}
+	return err
+}

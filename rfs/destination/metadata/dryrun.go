@@ -1,0 +1,173 @@
+package metadata
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+)
+
+// DryRunTarget is the cluster that a dry run asks. *target.Client is one.
+type DryRunTarget interface {
+	Requester
+	IndexExists(ctx context.Context, name string) (bool, error)
+	FinalPipelines(ctx context.Context, indices []string) (map[string]string, error)
+	UnfitAliases(ctx context.Context, names []string) (map[string]string, error)
+}
+
+// DryRunCluster stands before a target and lets nothing be written: what would create an object becomes
+// the target's own simulation of a template, which parses settings, analysis and mappings with the
+// target's version and plugins and keeps nothing. So it refuses what creating would refuse, in the same words.
+type DryRunCluster struct {
+	Target DryRunTarget
+	Blind  bool // the target permits no simulation: everything counts as accepted
+}
+
+// Permitted returns the error with which the target refuses simulations; nil when it permits them.
+func (r DryRunCluster) Permitted(ctx context.Context) error {
+	return r.simulate(ctx, "POST /_index_template/_simulate", nil)
+}
+
+// simulated matches no existing index.
+const (
+	simulated         = "rfsd-evaluates-and-nothing-is-called-so-*"
+	simulatedPriority = 2_147_000_000 // no template of the same priority may match too
+)
+
+// IndexExists asks the target.
+func (r DryRunCluster) IndexExists(ctx context.Context, name string) (bool, error) {
+	return r.Target.IndexExists(ctx, name)
+}
+
+// FinalPipelines asks the target.
+func (r DryRunCluster) FinalPipelines(ctx context.Context, indices []string) (map[string]string, error) {
+	return r.Target.FinalPipelines(ctx, indices)
+}
+
+// UnfitAliases asks the target.
+func (r DryRunCluster) UnfitAliases(ctx context.Context, names []string) (map[string]string, error) {
+	return r.Target.UnfitAliases(ctx, names)
+}
+
+// SetAliases does nothing.
+func (DryRunCluster) SetAliases(context.Context, string, json.RawMessage) error { return nil }
+
+// CreateTypedIndex does nothing: targets that know mapping types have no simulation.
+func (DryRunCluster) CreateTypedIndex(context.Context, string, string, []byte) error { return nil }
+
+// CreateIndex asks whether the target would create the index.
+func (r DryRunCluster) CreateIndex(ctx context.Context, name string, body []byte) error {
+	if why := RefusedName(name); why != "" {
+		return fmt.Errorf("index name %q: %s: %w", name, why, fault.ErrRejected)
+	}
+	_, size, shards := withoutPartition(body)
+	if err := checkPartition(name, size, shards); err != nil {
+		return err
+	}
+	return r.simulate(ctx, "PUT /"+url.PathEscape(name), body)
+}
+
+// simulate posts settings, mappings and aliases as a template that is kept nowhere.
+func (r DryRunCluster) simulate(ctx context.Context, call string, template json.RawMessage) error {
+	if r.Blind {
+		return nil
+	}
+	if len(template) == 0 {
+		template = json.RawMessage("{}")
+	}
+	template, _, _ = withoutPartition(template)
+	body, err := json.Marshal(map[string]any{"index_patterns": []string{simulated}, "priority": simulatedPriority, "template": template})
+	if err != nil {
+		return fmt.Errorf("simulate %s: %w: %w", call, err, fault.ErrCorrupt)
+	}
+	status, answer, err := r.Target.Do(ctx, http.MethodPost, "/_index_template/_simulate", nil, body)
+	if err != nil {
+		return err
+	}
+	if status == http.StatusNotFound || status == http.StatusMethodNotAllowed || strings.Contains(string(answer), "no handler found") {
+		return nil // an old target: it is asked when the index is created
+	}
+	return fault.CheckStatus(call, status, answer)
+}
+
+// Do lets questions pass and simulates what would write.
+func (r DryRunCluster) Do(ctx context.Context, method, path string, query url.Values, body []byte) (int, []byte, error) {
+	if method == http.MethodGet || method == http.MethodHead {
+		return r.Target.Do(ctx, method, path, query, body)
+	}
+	done := []byte(`{"acknowledged":true}`)
+	var err error
+	switch {
+	case strings.HasPrefix(path, "/_template/"):
+		err = r.simulate(ctx, method+" "+path, templateSections(body))
+	case strings.HasPrefix(path, "/_component_template/"), strings.HasPrefix(path, "/_index_template/"):
+		var o struct {
+			Template json.RawMessage `json:"template"`
+		}
+		if err = json.Unmarshal(body, &o); err == nil {
+			err = r.simulate(ctx, method+" "+path, o.Template)
+		}
+	case strings.HasPrefix(path, "/_ingest/pipeline/"):
+		return r.simulatePipeline(ctx, body)
+	}
+	var refused *fault.StatusError
+	switch {
+	case err == nil:
+		return http.StatusOK, done, nil
+	case errors.As(err, &refused): // as the target has said it
+		answer, merr := json.Marshal(map[string]any{"error": map[string]any{"type": refused.Type, "reason": refused.Reason}, "status": refused.Status})
+		return refused.Status, answer, merr
+	}
+	return 0, nil, err
+}
+
+// templateSections returns the parts of a legacy template that a composable one has too.
+func templateSections(body []byte) json.RawMessage {
+	var all map[string]json.RawMessage
+	if json.Unmarshal(body, &all) != nil {
+		return body
+	}
+	some := map[string]json.RawMessage{}
+	for _, key := range []string{"settings", "mappings", "aliases"} {
+		if v, ok := all[key]; ok {
+			some[key] = v
+		}
+	}
+	b, err := json.Marshal(some)
+	if err != nil {
+		return body
+	}
+	return b
+}
+
+// simulatePipeline lets the target build the pipeline's processors and run them over an empty document;
+// what comes of that does not matter.
+func (r DryRunCluster) simulatePipeline(ctx context.Context, pipeline []byte) (int, []byte, error) {
+	body, err := json.Marshal(map[string]any{"pipeline": json.RawMessage(pipeline), "docs": []any{map[string]any{"_source": map[string]any{}}}})
+	if err != nil {
+		return 0, nil, fmt.Errorf("simulate pipeline: %w: %w", err, fault.ErrCorrupt)
+	}
+	return r.Target.Do(ctx, http.MethodPost, "/_ingest/pipeline/_simulate", nil, body)
+}
+
+// RefusedName returns the reason why no OpenSearch takes the name for an index; "" when it does.
+func RefusedName(name string) string {
+	switch {
+	case name == "" || name == "." || name == "..":
+		return "it is no name"
+	case len(name) > 255:
+		return "it has more than 255 bytes"
+	case strings.ToLower(name) != name:
+		return "it must be lower case"
+	case strings.ContainsAny(name[:1], "_-+"):
+		return "it must not begin with _, - or +"
+	case strings.ContainsAny(name, "\\/*?\"<>| ,#:"):
+		return "it must not contain \\ / * ? \" < > | , # : or a blank"
+	}
+	return ""
+}

@@ -1,0 +1,236 @@
+package metadata
+
+import (
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/rfsd/rfsd/rfs/destination/target"
+)
+
+// planner turns globals into a plan.
+type planner struct {
+	v    target.Version
+	g    Globals
+	sel  Selection
+	plan GlobalPlan
+	// needed are component templates that a template which is taken is composed of.
+	needed map[string]string
+	// taken are the objects of the plan by kind.
+	taken map[Kind]map[string]bool
+}
+
+// ConvertGlobals returns the plan for the selected objects and a target of that version. It sends no
+// request; what depends on the target's state is decided by EnsureGlobals. Errors: fault.ErrCorrupt
+// when an object is not a JSON object.
+func ConvertGlobals(v target.Version, g Globals, sel Selection) (GlobalPlan, error) {
+	p := &planner{v: v, g: g, sel: sel, needed: map[string]string{}, taken: map[Kind]map[string]bool{}}
+	p.choose()
+	for _, kind := range creationOrder {
+		for _, name := range keys(g.Objects[kind]) {
+			if !p.taken[kind][name] {
+				continue
+			}
+			if err := p.add(kind, name, g.Objects[kind][name]); err != nil {
+				return p.plan, fmt.Errorf("%s: %w", label(kind, name), err)
+			}
+		}
+	}
+	for _, name := range keys(g.DataStreams) {
+		if slices.Contains(sel.Streams, name) {
+			p.leave(DataStream, name, "a data stream cannot be created with its past: the documents of its %d backing indices are created in the target's", len(g.DataStreams[name]))
+			continue
+		}
+		p.leave(DataStream, name, "a data stream cannot be created with its past: its %d backing indices are migrated as indices", len(g.DataStreams[name]))
+	}
+	p.plan.Left = append(p.plan.Left, g.Others...)
+	p.plan.Left = append(p.plan.Left, g.kept()...)
+	return p.plan, nil
+}
+
+func (p *planner) leave(kind Kind, name, format string, args ...any) {
+	p.plan.Left = append(p.plan.Left, LeftOut{kind, name, fmt.Sprintf(format, args...)})
+}
+
+// choose decides what is taken, index templates before the components that they need.
+func (p *planner) choose() {
+	for _, kind := range []Kind{IndexTemplate, ComponentTemplate, LegacyTemplate, Script, Pipeline, Policy} {
+		p.taken[kind] = map[string]bool{}
+		for _, name := range keys(p.g.Objects[kind]) {
+			if why := p.unwanted(kind, name, p.g.Objects[kind][name]); why != "" {
+				p.leave(kind, name, "%s", why)
+				continue
+			}
+			p.taken[kind][name] = true
+			if kind == IndexTemplate {
+				for _, component := range composedOf(p.g.Objects[kind][name]) {
+					p.needed[component] = name
+				}
+			}
+		}
+	}
+}
+
+// unwanted returns the reason why an object is not taken; "" when it is.
+func (p *planner) unwanted(kind Kind, name string, raw json.RawMessage) string {
+	choose := map[Kind]func(string) bool{LegacyTemplate: p.sel.Templates, ComponentTemplate: p.sel.ComponentTemplates, IndexTemplate: p.sel.IndexTemplates}[kind]
+	asked := map[Kind]struct {
+		yes  bool
+		flag string
+	}{Pipeline: {p.sel.Pipelines, "pipelines"}, Script: {p.sel.Scripts, "scripts"}, Policy: {p.sel.Policies, "policies"}}
+	switch {
+	case kind == ComponentTemplate && p.needed[name] != "" && (choose == nil || choose(name)):
+		return ""
+	case choose != nil && !choose(name):
+		return "not in the allow-list"
+	case !p.sel.Managed && isManaged(kind, name, raw):
+		return "the source made it for itself (--include managed takes it)"
+	case (kind == ComponentTemplate || kind == IndexTemplate) && !composable(p.v):
+		return fmt.Sprintf("%s %s has no such templates", p.v.Distribution, p.v.Number)
+	}
+	if a, optional := asked[kind]; optional && !a.yes {
+		return "not asked for (--include " + a.flag + ")"
+	}
+	if kind == IndexTemplate {
+		if index := p.refused(raw); index != "" {
+			return fmt.Sprintf("it makes data streams of every new name that matches, and would refuse the index %s of this migration; create it afterwards", index)
+		}
+	}
+	return ""
+}
+
+// composable: templates of components exist since Elasticsearch 7.8 and in every OpenSearch.
+func composable(v target.Version) bool {
+	return v.Distribution == "opensearch" || v.Major > 7 || v.Major == 7 && v.Minor >= 8
+}
+
+// refused names an ordinary index of this migration that a template for data streams would refuse.
+func (p *planner) refused(raw json.RawMessage) string {
+	var t struct {
+		Patterns   []string        `json:"index_patterns"`
+		DataStream json.RawMessage `json:"data_stream"`
+	}
+	if json.Unmarshal(raw, &t) != nil || len(t.DataStream) == 0 || string(t.DataStream) == "null" {
+		return ""
+	}
+	for _, index := range p.sel.Ordinary {
+		if slices.ContainsFunc(t.Patterns, func(pattern string) bool { return matches(pattern, index) }) {
+			return index
+		}
+	}
+	return ""
+}
+
+// matches reports whether a name matches a pattern in which only * is special.
+func matches(pattern, name string) bool {
+	quoted := strings.NewReplacer(`\`, `\\`, `?`, `\?`, `[`, `\[`).Replace(pattern)
+	// path.Match lets * stop at slashes, which no name of an index has.
+	ok, err := path.Match(quoted, name)
+	return ok && err == nil
+}
+
+func composedOf(raw json.RawMessage) []string {
+	var t struct {
+		ComposedOf []string `json:"composed_of"`
+	}
+	if json.Unmarshal(raw, &t) != nil {
+		return nil
+	}
+	return t.ComposedOf
+}
+
+// managedNames are what plugins of Elasticsearch and OpenSearch install. A star is any text.
+var managedNames = map[Kind][]string{
+	LegacyTemplate: {".*", "security-index-template", "security_audit_log", "kibana_index_template:*", "logstash-index-template", "ilm-history", "triggered_watches", "watches", "watch_history*", "tenant_template", "ss4o_*"},
+	ComponentTemplate: {
+		".*", "logs-settings", "logs-mappings", "metrics-settings", "metrics-mappings", "metrics-tsdb-settings", "synthetics-settings", "synthetics-mappings",
+		"data-streams-mappings", "traces-*@*", "*@settings", "*@mappings", "*@lifecycle", "*@tsdb-settings", "*@template", "behavioral_analytics-events-*", "elastic-connectors-*", "search-acl-filter",
+	},
+	IndexTemplate: {
+		".*", "ilm-history*", "*@template", "slm-history*", "behavioral_analytics-events-*", "elastic-connectors-*", "search-acl-filter", "profiling-*", "ss4o_*",
+	},
+	Pipeline: {
+		".*", "xpack_monitoring_*", "logs-default-pipeline", "*@default-pipeline", "*@json-pipeline", "*@json-message", "ent-search-generic-ingestion",
+		"search-default-ingestion", "behavioral_analytics-events-final_pipeline", "reindex-data-stream-pipeline",
+	},
+	Policy: {
+		".*", "ilm-history-ilm-policy", "slm-history-ilm-policy", "watch-history-ilm-policy*", "ml-size-based-ilm-policy", "logs", "metrics", "synthetics", "traces", "*@lifecycle",
+		"7-days-default", "30-days-default", "90-days-default", "180-days-default", "365-days-default", "kibana-event-log-policy", "behavioral_analytics-events-default_policy", "profiling-*",
+	},
+}
+
+// isManaged reports whether the source made an object for itself. Names that users choose as
+// well (logs, metrics, synthetics) count only together with the patterns of the original.
+func isManaged(kind Kind, name string, raw json.RawMessage) bool {
+	var body struct {
+		Meta struct {
+			Managed any `json:"managed"`
+		} `json:"_meta"`
+		Patterns []string `json:"index_patterns"`
+		Policy   struct {
+			Meta struct {
+				Managed any `json:"managed"`
+			} `json:"_meta"`
+		} `json:"policy"`
+	}
+	if err := json.Unmarshal(raw, &body); err == nil {
+		if body.Meta.Managed == true || body.Policy.Meta.Managed == true {
+			return true
+		}
+		if kind == IndexTemplate && slices.Contains([]string{"logs", "metrics", "synthetics", "traces"}, name) && slices.Equal(body.Patterns, []string{name + "-*-*"}) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(managedNames[kind], func(pattern string) bool { return matches(pattern, name) })
+}
+
+// add converts one object and puts it into the plan, or leaves it out with the reason.
+func (p *planner) add(kind Kind, name string, raw json.RawMessage) error {
+	o := Global{Kind: kind, Name: name}
+	switch kind {
+	case Script:
+		s, err := parseScript(name, raw)
+		if err != nil {
+			return err
+		}
+		if s.same(p.g.Objects[Script]) {
+			return nil
+		}
+		if why := s.refused(); why != "" {
+			p.leave(kind, name, "%s", why)
+			return nil
+		}
+		o.Name, o.convert = s.name, func(*unsupportedFeatures) (json.RawMessage, []Change, error) { return s.body() }
+	case Pipeline:
+		if why := pipelineRefused(p.v, raw); why != "" {
+			p.leave(kind, name, "%s", why)
+			delete(p.taken[kind], name)
+			return nil
+		}
+		o.convert = func(*unsupportedFeatures) (json.RawMessage, []Change, error) { return p.pipeline(name, raw) }
+	case Policy:
+		if p.v.Distribution != "opensearch" {
+			p.leave(kind, name, "%s has ILM, not ISM: put the policy there as it is", p.v.Distribution)
+			return nil
+		}
+		body, changes, why, err := p.policy(name, raw)
+		if err != nil {
+			return err
+		}
+		if why != "" {
+			p.leave(kind, name, "%s", why)
+			return nil
+		}
+		o.convert = func(*unsupportedFeatures) (json.RawMessage, []Change, error) { return body, changes, nil }
+	default:
+		o.convert = func(l *unsupportedFeatures) (json.RawMessage, []Change, error) { return p.template(kind, name, raw, l) }
+	}
+	var err error
+	if o.Body, o.Changes, err = o.convert(newUnsupportedFeatures()); err != nil {
+		return err
+	}
+	p.plan.Objects = append(p.plan.Objects, o)
+	return nil
+}

@@ -1,0 +1,176 @@
+package metadata
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+)
+
+// places says where objects of a kind are. Those with create have a parameter of that name
+// that keeps a request from replacing what is there.
+var places = map[Kind]struct {
+	path   string
+	create bool
+}{
+	LegacyTemplate:    {"/_template/", true},
+	ComponentTemplate: {"/_component_template/", true},
+	IndexTemplate:     {"/_index_template/", true},
+	Pipeline:          {"/_ingest/pipeline/", false},
+	Script:            {"/_scripts/", false},
+	Policy:            {"/_plugins/_ism/policies/", false}, // creates only: replacing needs a sequence number
+}
+
+// EnsureGlobals creates what the target does not have and never touches what exists. It may
+// be repeated, and run by several processes at once. A template is offered again without
+// what the target says it does not know. Pipelines, scripts and policies that the target has
+// no equal for are left out, and so is a template that an existing one of the same priority
+// stands in for; any other refusal of a template is an error (fault.ErrRejected), after
+// everything else was tried. Further errors: fault.ErrUnavailable, fault.ErrConfig. The
+// result states what was done, also beside an error. l records what is created; nil: nothing is recorded.
+func EnsureGlobals(ctx context.Context, c Requester, plan GlobalPlan, l Ledger) (GlobalResult, error) {
+	if l == nil {
+		l = unrecorded{}
+	}
+	r := GlobalResult{Left: plan.Left}
+	unsupported := newUnsupportedFeatures()
+	var refusals []error
+	for _, o := range plan.Objects {
+		there, err := hasObject(ctx, c, o)
+		if err == nil && there {
+			if err := l.Decide(ctx, string(o.Kind), o.Name); err != nil {
+				return r, fmt.Errorf("%s: %w", o.label(), err)
+			}
+			r.Existed = append(r.Existed, o.label())
+			continue
+		}
+		var changes []Change
+		if err == nil {
+			changes, err = createObject(ctx, c, o, unsupported, l)
+		}
+		left := leftOut(o, err)
+		if rerr := recordOutcome(ctx, l, o, err); rerr != nil {
+			return r, errors.Join(err, fmt.Errorf("%s: %w", o.label(), rerr))
+		}
+		switch {
+		case err == nil:
+			r.Created = append(r.Created, o.label())
+			r.Changes = append(r.Changes, changes...)
+		case isThere(err): // another worker was faster
+			r.Existed = append(r.Existed, o.label())
+		case left != "":
+			r.Left = append(r.Left, LeftOut{o.Kind, o.Name, left})
+			if o.Kind == Pipeline {
+				unsupported.pipelines[o.Name] = true
+			}
+		case errors.Is(err, fault.ErrRejected):
+			refusals = append(refusals, fmt.Errorf("%s (create it by hand, or leave it out with an allow-list): %w", o.label(), err))
+		default:
+			return r, fmt.Errorf("%s: %w", o.label(), err)
+		}
+	}
+	return r, errors.Join(refusals...)
+}
+
+// recordOutcome completes the record of an object, or withdraws it where the target refused the object. After a request
+// without an answer it stays an intent.
+func recordOutcome(ctx context.Context, l Ledger, o Global, err error) error {
+	switch {
+	case err == nil:
+		return l.Confirm(ctx, string(o.Kind), o.Name)
+	case isThere(err):
+		return l.Decide(ctx, string(o.Kind), o.Name)
+	case errors.Is(err, fault.ErrRejected):
+		return l.Withdraw(ctx, string(o.Kind), o.Name)
+	}
+	return nil
+}
+
+// hasObject asks whether the name is taken.
+func hasObject(ctx context.Context, c Requester, o Global) (bool, error) {
+	err := request(ctx, c, http.MethodGet, o, nil)
+	var status *fault.StatusError
+	if errors.As(err, &status) && status.Status == http.StatusNotFound {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// createObject offers an object, and again without what the target says it does not know.
+func createObject(ctx context.Context, c Requester, o Global, known *unsupportedFeatures, l Ledger) ([]Change, error) {
+	unsupported := newUnsupportedFeatures()
+	unsupported.pipelines = known.pipelines
+	mark, refused := l.Mark(ctx)
+	if refused != nil {
+		return nil, refused
+	}
+	for range maxTries {
+		body, changes, err := o.Body, o.Changes, error(nil)
+		if o.convert != nil {
+			body, changes, err = o.convert(unsupported)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if body, err = mark.Put(string(o.Kind), o.Name, body); err != nil {
+			return nil, err
+		}
+		if err := l.Intend(ctx, string(o.Kind), o.Name); err != nil {
+			return nil, err
+		}
+		if refused = request(ctx, c, http.MethodPut, o, body); refused == nil {
+			return changes, nil
+		}
+		if !isTemplate(o.Kind) || !unsupported.record(refused) {
+			break
+		}
+	}
+	return nil, refused
+}
+
+func isTemplate(k Kind) bool {
+	return k == LegacyTemplate || k == ComponentTemplate || k == IndexTemplate
+}
+
+func request(ctx context.Context, c Requester, method string, o Global, body json.RawMessage) error {
+	place := places[o.Kind]
+	path, query := place.path+url.PathEscape(o.Name), url.Values{}
+	if method == http.MethodPut && place.create {
+		query.Set("create", "true")
+	}
+	status, answer, err := c.Do(ctx, method, path, query, body)
+	if err != nil {
+		return err
+	}
+	return fault.CheckStatus(method+" "+path, status, answer)
+}
+
+// isThere reports whether the target refused to replace an object. All versions answer 400 with
+// these words for templates, and 409 for policies.
+func isThere(err error) bool {
+	var status *fault.StatusError
+	return errors.As(err, &status) && (status.Status == http.StatusConflict ||
+		status.Status == http.StatusBadRequest && strings.HasSuffix(status.Reason, "already exists"))
+}
+
+// leftOut returns the reason why an object that was refused is no loss that must stop the migration.
+func leftOut(o Global, err error) string {
+	var status *fault.StatusError
+	if !errors.As(err, &status) || !errors.Is(err, fault.ErrRejected) || isThere(err) {
+		return ""
+	}
+	switch {
+	case o.Kind == Policy && (strings.Contains(status.Reason, "no handler found") || status.Status == http.StatusMethodNotAllowed):
+		return "the target has no ISM"
+	case !isTemplate(o.Kind):
+		return "the target refuses it: " + status.Reason
+	case strings.Contains(status.Reason, "same priority"):
+		return "a template of the target has the same priority and patterns in common: " + status.Reason
+	}
+	return ""
+}

@@ -1,0 +1,166 @@
+package metadata
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+)
+
+// Mark is what objects carry that a session creates, from the request on that creates them. Nothing else is removed or changed
+// as the session's, whatever is recorded in the coordination store. The zero Mark is on no object.
+type Mark struct {
+	Session string // its name
+	Token   string // of this session only: cms.Store.Incarnation
+}
+
+// Kinds of marked objects beside those of objects that belong to no index.
+const (
+	IndexMark   = "index"
+	ScratchMark = "scratch" // an index that holds copies only
+)
+
+// markKey is the key of a mark in the _meta of an object.
+const markKey = "rfsd"
+
+// carried is a mark as an object has it. It names the object: what a template has in its mapping comes into the mappings of
+// indices that others create.
+type carried struct {
+	Session string `json:"session"`
+	Kind    string `json:"kind"`
+	Name    string `json:"name"`
+	Token   string `json:"mark"`
+}
+
+func (m Mark) carried(kind, name string) carried { return carried{m.Session, kind, name, m.Token} }
+
+// CanCarry reports whether objects of a kind can hold a mark. A stored script has no place for one.
+func CanCarry(kind string) bool { return kind != string(Script) }
+
+// Put returns the body of a request that creates an object with the mark in it. Other keys of _meta, and the description of the
+// user, stay.
+func (m Mark) Put(kind, name string, body json.RawMessage) (json.RawMessage, error) {
+	if m.Token == "" || !CanCarry(kind) {
+		return body, nil
+	}
+	object, err := decode(body)
+	if err != nil {
+		return nil, fmt.Errorf("mark of %s %s: %w", kind, name, err)
+	}
+	switch Kind(kind) {
+	case Pipeline:
+		err = m.describe(kind, name, object)
+	case Policy:
+		err = m.describe(kind, name, child(object, "policy"))
+	case ComponentTemplate, IndexTemplate:
+		m.meta(kind, name, object)
+	default:
+		m.meta(kind, name, child(object, "mappings"))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(object)
+}
+
+// child returns the object below a key, which is made where there is none.
+func child(in map[string]any, key string) map[string]any {
+	out, ok := in[key].(map[string]any)
+	if !ok {
+		out = map[string]any{}
+		in[key] = out
+	}
+	return out
+}
+
+func (m Mark) meta(kind, name string, in map[string]any) {
+	child(in, "_meta")[markKey] = m.carried(kind, name)
+}
+
+// described begins a mark in a description, of objects that have no _meta.
+const described = "rfsd:{"
+
+func (m Mark) describe(kind, name string, in map[string]any) error {
+	mark, err := json.Marshal(m.carried(kind, name))
+	if err != nil {
+		return fmt.Errorf("mark of %s %s: %w", kind, name, err)
+	}
+	text, _ := in["description"].(string)
+	if i := strings.LastIndex(text, described); i >= 0 { // of an earlier migration
+		text = text[:i]
+	}
+	in["description"] = strings.TrimLeft(strings.TrimRight(text, " ")+" rfsd:", " ") + string(mark)
+	return nil
+}
+
+// On reports whether an object carries the mark: an index (of a data stream: the oldest backing index) with its mappings, or
+// what Object returns.
+func (m Mark) On(kind, name string, object json.RawMessage) bool {
+	if m.Token == "" {
+		return false
+	}
+	type meta struct {
+		Mark *carried `json:"rfsd"`
+	}
+	var x struct {
+		Meta        meta `json:"_meta"`
+		Description string
+		Mappings    struct {
+			Meta meta `json:"_meta"`
+		}
+	}
+	if json.Unmarshal(object, &x) != nil {
+		return false
+	}
+	is := x.Mappings.Meta.Mark
+	switch Kind(kind) {
+	case ComponentTemplate, IndexTemplate:
+		is = x.Meta.Mark
+	case Pipeline, Policy:
+		is = nil
+		if i := strings.LastIndex(x.Description, described); i >= 0 {
+			is = new(carried)
+			if json.Unmarshal([]byte(x.Description[i+len(described)-1:]), is) != nil {
+				return false
+			}
+		}
+	}
+	return is != nil && *is == m.carried(kind, name)
+}
+
+// MarkStream puts the mark on the backing index of a data stream that was created a moment ago: the request that creates a stream
+// has no body. Other keys of its _meta stay. A stream that has several backing indices already gets none.
+func MarkStream(ctx context.Context, c Requester, name string, m Mark) error {
+	stream, err := FindStream(ctx, c, name)
+	if err != nil || stream == nil || len(stream.Indices) != 1 || m.Token == "" {
+		return err
+	}
+	var answer map[string]struct {
+		Mappings struct {
+			Meta map[string]any `json:"_meta"`
+		} `json:"mappings"`
+	}
+	index := stream.Indices[0]
+	path := "/" + url.PathEscape(index) + "/_mapping"
+	if err := ask(ctx, c, path, &answer); err != nil {
+		return err
+	}
+	mapping := map[string]any{}
+	if all := answer[index].Mappings.Meta; len(all) > 0 {
+		mapping["_meta"] = all
+	}
+	m.meta(string(DataStream), name, mapping)
+	body, err := json.Marshal(mapping)
+	if err != nil {
+		return fmt.Errorf("mark of data stream %s: %w", name, err)
+	}
+	status, b, err := c.Do(ctx, http.MethodPut, path, nil, body)
+	if err != nil {
+		return err
+	}
+	return fault.CheckStatus("PUT "+path, status, b)
+}

@@ -1,0 +1,283 @@
+// Package metadata creates the indices of a target from what a snapshot says about them:
+// settings, mappings and aliases of Elasticsearch 1.x–9.x and OpenSearch 1–3, converted by
+// small named rules to what the target takes. Whatever is changed or left out is reported.
+package metadata
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/document/rules"
+)
+
+// Cluster is what Ensure needs of the target.
+type Cluster interface {
+	IndexExists(ctx context.Context, name string) (bool, error)
+	// CreateIndex creates an index; an error for which target.IsExists holds says that it is there already.
+	CreateIndex(ctx context.Context, name string, body []byte) error
+}
+
+// Index is the description of one index as a snapshot holds it.
+type Index struct {
+	Name     string
+	Settings map[string]string // flat, every key begins with "index."; elements of lists end in ".0", ".1", …
+	Mappings []Mapping
+	Aliases  json.RawMessage // object by alias name; nil for none
+}
+
+// Mapping is the mapping of one type; Body is what stands below the type's name.
+type Mapping struct {
+	Type string
+	Body json.RawMessage
+}
+
+// Wanted is an index that the target has to have.
+type Wanted struct {
+	Name  string // on the target
+	Index Index
+	// Type takes the mapping of one type only; "" takes the union of all.
+	Type string
+	// Join is the field that relates documents of several types; nil: none.
+	Join *Join
+	// Overrides are the user's wishes about all indices. Renaming is the caller's (Overrides.Names): Name counts.
+	Overrides Overrides
+	// Rules are the user's own changes, which come last; nil: none.
+	Rules *rules.Set
+}
+
+// Change is one difference between the index in the snapshot and the one that is created.
+type Change struct {
+	Index  string // on the target
+	Rule   string // stable name of the rule, such as string-to-text
+	Path   string // where: a field (a.b), a setting (index.codec) or an alias
+	Detail string // what was done
+	// Lossy means that by this one change searches may find less, or something else.
+	Lossy bool
+}
+
+// Loses reports whether searches may find less, or something else, than at the source.
+func (c Change) Loses() bool { return c.Lossy || losing(c.Rule) }
+
+// Result is what Ensure did.
+type Result struct {
+	Created []string // in the order wanted
+	Existed []string // left as they are
+	Changes []Change // of created indices only
+	// Late are the aliases, by index, that wait for the documents, of existing indices
+	// as well: a worker that was killed after it created one has to find them again. Only indices
+	// that the migration itself created may get them.
+	Late map[string]json.RawMessage
+}
+
+// Ensure creates the indices that the target does not have; those that are there are never
+// touched. v is the version of the target. On an error the result tells what was done
+// before. Errors carry the target's own words (fault.ErrRejected and others, see
+// rfs/destination/target); fault.ErrConfig when a wanted type does not exist; fault.ErrCorrupt when
+// metadata of the snapshot is no JSON.
+func Ensure(ctx context.Context, c Cluster, v target.Version, wanted []Wanted) (Result, error) {
+	r := Result{Late: map[string]json.RawMessage{}}
+	for _, w := range wanted {
+		there, err := c.IndexExists(ctx, w.Name)
+		if err != nil {
+			return r, fmt.Errorf("index %s: %w", w.Name, err)
+		}
+		var done Converted
+		if there {
+			done, err = ConvertIndex(v, w)
+		} else {
+			done, err = create(ctx, c, v, w)
+		}
+		switch {
+		case there && err == nil || target.IsExists(err): // another worker was faster
+			r.Existed = append(r.Existed, w.Name)
+		case err == nil:
+			r.Created = append(r.Created, w.Name)
+			r.Changes = append(r.Changes, done.Changes...)
+		default:
+			return r, fmt.Errorf("create index %s (%s): %w", w.Name, remedy(err), err)
+		}
+		if len(done.Late) > 0 {
+			r.Late[w.Name] = done.Late
+		}
+	}
+	return r, nil
+}
+
+// maxTries bounds how often one index is offered; each refusal but the last teaches something.
+const maxTries = 100
+
+// create offers an index, and again without what the target says it does not know. What it
+// offered last is given beside an error as well.
+func create(ctx context.Context, c Cluster, v target.Version, w Wanted) (done Converted, refused error) {
+	unsupported := newUnsupportedFeatures()
+	for range maxTries {
+		var err error
+		if done, err = convert(v, w, unsupported); err != nil {
+			return done, err
+		}
+		if refused = c.CreateIndex(ctx, w.Name, done.Body); refused == nil {
+			return done, nil
+		}
+		if !unsupported.record(refused) {
+			break
+		}
+	}
+	return done, refused
+}
+
+// Converted is an index as the target is asked to have it.
+type Converted struct {
+	Body    []byte          // of the request that creates it, with the aliases that are set at once
+	Late    json.RawMessage // aliases by name that wait for the documents; nil: none
+	Changes []Change
+}
+
+// ConvertIndex returns how an index is created and what that changes. It sends no request: types of
+// plugins stay, which Ensure replaces when the target refuses them.
+func ConvertIndex(v target.Version, w Wanted) (Converted, error) {
+	return convert(v, w, newUnsupportedFeatures())
+}
+
+// Convert is ConvertIndex with all aliases in the body.
+func Convert(v target.Version, w Wanted) (body []byte, changes []Change, err error) {
+	w.Overrides.Aliases = AliasesEarly
+	done, err := ConvertIndex(v, w)
+	return done.Body, done.Changes, err
+}
+
+func convert(v target.Version, w Wanted, unsupported *unsupportedFeatures) (Converted, error) {
+	e := newEdit(v, w.Name, w.Index.Settings["index.version.created"], w.Overrides.Without, unsupported)
+	settings := e.settings(w.Index.Settings)
+	e.sourceOnly = w.Index.Settings[sourceOnly] == "true"
+	e.joined = w.Join != nil
+	mapping, err := e.mapping(w)
+	if err != nil {
+		return Converted{}, err
+	}
+	mapping = e.join(mapping, w.Join)
+	aliases, err := e.aliases(w.Index.Aliases)
+	if err != nil {
+		return Converted{}, err
+	}
+	out := e.body(settings, mapping, aliases)
+	out["settings"] = settings
+	e.override(w.Overrides, w.Index.Name, settings)
+	for _, done := range w.Rules.EditIndex(w.Index.Name, out) {
+		e.note("user-rule", done.Path, "%s", done.Detail)
+	}
+	var done Converted
+	if all, ok := out["aliases"].(map[string]any); ok {
+		early, late := splitAliases(all, w.Overrides.Aliases)
+		if delete(out, "aliases"); len(early) > 0 {
+			out["aliases"] = early
+		}
+		if len(late) > 0 {
+			if done.Late, err = json.Marshal(late); err != nil {
+				return done, fmt.Errorf("encode: %w", err)
+			}
+		}
+	}
+	if done.Body, err = json.Marshal(out); err != nil {
+		return done, fmt.Errorf("encode: %w", err)
+	}
+	done.Changes = e.changes
+	return done, nil
+}
+
+// body puts the converted parts of an index or of a template together; parts that are empty
+// are left out. What one part needs of another (vectors of a setting) is seen to here.
+func (e *edit) body(settings, mapping, aliases map[string]any) map[string]any {
+	if settings == nil {
+		settings = map[string]any{}
+	}
+	e.betweenParts(settings)
+	e.malformedBooleans(settings, mapping)
+	out := map[string]any{}
+	for name, part := range map[string]map[string]any{"settings": settings, "mappings": mapping, "aliases": aliases} {
+		if len(part) > 0 {
+			out[name] = part
+		}
+	}
+	return out
+}
+
+// edit collects the changes to one index or template.
+type edit struct {
+	version     target.Version
+	index       string
+	unsupported *unsupportedFeatures
+	joined      bool // a join field takes the place of _parent
+	sourceOnly  bool // the index comes from a source-only snapshot
+	created     int  // major version of Elasticsearch that made the index
+	exactly     int  // the number in index.version.created; 0 when not known
+	without     map[string]bool
+	changes     []Change
+
+	vectors bool           // there are vectors to be searched
+	moved   map[string]any // what settings leave to the mapping
+	gone    []string       // similarities whose definitions were dropped
+}
+
+// newEdit begins an edit; created is the setting index.version.created.
+func newEdit(v target.Version, name, created string, without []string, unsupported *unsupportedFeatures) *edit {
+	e := &edit{version: v, index: name, unsupported: unsupported, created: createdMajor(created), without: map[string]bool{}, moved: map[string]any{}}
+	e.exactly, _ = strconv.Atoi(created) //nolint:errcheck // 0 is for what cannot be read
+	for _, rule := range without {
+		e.without[rule] = true
+	}
+	return e
+}
+
+// on reports whether a rule is applied.
+func (e *edit) on(rule string) bool { return !e.without[rule] }
+
+// createdMajor reads index.version.created: 2040699 is 2.4.6. Since Elasticsearch 8.11 the number
+// counts the format, which is below the version's own (8500003). OpenSearch, which began as 7, sets bit 27.
+func createdMajor(s string) int {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1_000_000 || n&(1<<27) != 0 {
+		return 7
+	}
+	return n / 1_000_000
+}
+
+func (e *edit) note(rule, path, format string, args ...any) {
+	e.changes = append(e.changes, Change{Index: e.index, Rule: rule, Path: path, Detail: fmt.Sprintf(format, args...)})
+}
+
+// lose is note for what may let searches find less, or something else.
+func (e *edit) lose(rule, path, format string, args ...any) {
+	e.note(rule, path, format, args...)
+	e.changes[len(e.changes)-1].Lossy = true
+}
+
+// since reports whether the target is an OpenSearch of at least that version.
+func (e *edit) since(major, minor int) bool {
+	v := e.version
+	return v.Distribution == "opensearch" && (v.Major > major || v.Major == major && v.Minor >= minor)
+}
+
+// decode reads a JSON object and keeps numbers exact.
+func decode(raw json.RawMessage) (map[string]any, error) {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var m map[string]any
+	if err := dec.Decode(&m); err != nil {
+		return nil, fault.Corrupt("", "", -1, "not a JSON object: %w", err)
+	}
+	return m, nil
+}
+
+// remedy returns what to do about an index that the target does not create.
+func remedy(err error) string {
+	if strings.Contains(err.Error(), "maximum shards open") {
+		return "raise cluster.max_shards_per_node, add nodes, or reduce shards with --shards and --replicas"
+	}
+	return "create it by hand to go on without its mapping"
+}

@@ -1,0 +1,236 @@
+package metadata
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/pattern"
+)
+
+// AliasTime says when the aliases of an index are set.
+type AliasTime string
+
+// The times. AliasesAuto keeps back what would be written to or filtered while documents are still on
+// their way, and sets the others with the index.
+const (
+	AliasesAuto  AliasTime = ""
+	AliasesEarly AliasTime = "early" // all with the index
+	AliasesLate  AliasTime = "late"  // all when the documents of the index are complete
+	AliasesNone  AliasTime = "none"  // never: a trial run
+)
+
+// Overrides are the user's wishes about every index; the zero value changes nothing.
+type Overrides struct {
+	Replicas *int        // instead of the source's; nil keeps them
+	Shards   []ShardRule // the first that matches counts
+	Rename   []RenameRule
+	Aliases  AliasTime
+	// Zones is the number of values of the target's awareness attribute when it demands balanced
+	// copies (Zones, the function, asks); replicas are raised so that copies are a multiple of it. 0: no demand.
+	Zones int
+	// Without are rules that are not applied, by their names (RuleNames).
+	Without []string
+}
+
+// ShardRule gives indices whose source name matches another number of shards.
+type ShardRule struct {
+	Pattern pattern.Pattern
+	Shards  int
+}
+
+// RenameRule gives indices another name. The first rule that matches counts.
+type RenameRule struct {
+	Match pattern.Pattern
+	To    string // may refer to groups of Match: $1, ${name}; each * and ? is one
+}
+
+// Check says what is wrong with the wishes: fault.ErrConfig.
+func (o Overrides) Check() error {
+	if o.Replicas != nil && *o.Replicas < 0 {
+		return fmt.Errorf("%d replicas: %w", *o.Replicas, fault.ErrConfig)
+	}
+	for _, r := range o.Shards {
+		if r.Shards < 1 || r.Shards > 1024 {
+			return fmt.Errorf("shards %s=%d: want a number from 1 to 1024: %w", r.Pattern, r.Shards, fault.ErrConfig)
+		}
+	}
+	switch o.Aliases {
+	case AliasesAuto, AliasesEarly, AliasesLate, AliasesNone:
+	default:
+		return fmt.Errorf("aliases %q is neither early nor late: %w", o.Aliases, fault.ErrConfig)
+	}
+	return CheckRuleNames(o.Without)
+}
+
+// ParseShardRule reads PATTERN=NUMBER.
+func ParseShardRule(s string) (ShardRule, error) {
+	i := strings.LastIndexByte(s, '=')
+	n, err := strconv.Atoi(s[i+1:])
+	if i <= 0 || err != nil {
+		return ShardRule{}, fmt.Errorf("invalid %q: want PATTERN=NUMBER, such as logs-*=3: %w", s, fault.ErrConfig)
+	}
+	p, err := pattern.Parse(s[:i])
+	r := ShardRule{Pattern: p, Shards: n}
+	if err != nil {
+		return r, err
+	}
+	return r, Overrides{Shards: []ShardRule{r}}.Check()
+}
+
+// ParseRenameRule reads PATTERN=NAME, such as logs-*=old-$1 or regex:logs-(.*)=old-$1.
+func ParseRenameRule(s string) (RenameRule, error) {
+	i := strings.LastIndexByte(s, '=')
+	if i <= 0 || i == len(s)-1 {
+		return RenameRule{}, fmt.Errorf("invalid %q: want PATTERN=NAME, such as logs-*=old-$1 or regex:logs-(.*)=old-$1: %w", s, fault.ErrConfig)
+	}
+	p, err := pattern.Parse(s[:i])
+	return RenameRule{Match: p, To: s[i+1:]}, err
+}
+
+// NewName returns the name that an index of the source has on the target.
+func (o Overrides) NewName(name string) string {
+	for _, r := range o.Rename {
+		if r.Match.Match(name) {
+			return r.Match.Regexp().ReplaceAllString(name, r.To)
+		}
+	}
+	return name
+}
+
+// Names returns the new name of each index. It is an error (fault.ErrConfig) that names both when
+// two indices get the same, or when a new name is none that a target takes.
+func (o Overrides) Names(indices []string) (map[string]string, error) {
+	names, from := make(map[string]string, len(indices)), make(map[string]string, len(indices))
+	for _, old := range indices {
+		name := o.NewName(old)
+		if before, taken := from[name]; taken && before != old {
+			return nil, fmt.Errorf("indices %s and %s would both be named %s: %w", before, old, name, fault.ErrConfig)
+		}
+		if err := checkName(name); err != nil && name != old {
+			return nil, fmt.Errorf("index %s renamed to %q: %w", old, name, err)
+		}
+		names[old], from[name] = name, old
+	}
+	return names, nil
+}
+
+// checkName holds a name to the rules of every target.
+func checkName(name string) error {
+	switch {
+	case name == "" || name == "." || name == ".." || len(name) > 255:
+		return fmt.Errorf("a name has 1 to 255 bytes: %w", fault.ErrConfig)
+	case strings.ContainsAny(name, `\/*?"<>| ,#:`) || strings.ToLower(name) != name:
+		return fmt.Errorf(`a name has no upper case, no space and none of \/*?"<>|,#: %w`, fault.ErrConfig)
+	case strings.ContainsRune("-_+", rune(name[0])):
+		return fmt.Errorf("a name does not begin with -, _ or +: %w", fault.ErrConfig)
+	}
+	return nil
+}
+
+// override applies the wishes to the settings of one index.
+func (e *edit) override(o Overrides, source string, settings map[string]any) {
+	for _, r := range o.Shards {
+		if !r.Pattern.Match(source) {
+			continue
+		}
+		if was := settings["index.number_of_shards"]; was != strconv.Itoa(r.Shards) {
+			what := "%d instead of %v, by the rule for %s"
+			if n, err := strconv.Atoi(fmt.Sprint(was)); err == nil && r.Shards < n {
+				what += "; documents of one id with several routings may meet on one shard, which holds one of them (id_collision)"
+			}
+			e.note("override", "index.number_of_shards", what, r.Shards, was, r.Pattern)
+			settings["index.number_of_shards"] = strconv.Itoa(r.Shards)
+			// It has to be a multiple of the number of shards, and was for another one.
+			delete(settings, "index.number_of_routing_shards")
+		}
+		break
+	}
+	if o.Replicas != nil {
+		if was := settings["index.number_of_replicas"]; was != strconv.Itoa(*o.Replicas) {
+			e.note("override", "index.number_of_replicas", "%d instead of %v, as asked", *o.Replicas, was)
+		}
+		if auto, ok := settings["index.auto_expand_replicas"]; ok && auto != "false" {
+			e.note("override", "index.auto_expand_replicas", "dropped %v: it would override the number of replicas", auto)
+		}
+		delete(settings, "index.auto_expand_replicas")
+		settings["index.number_of_replicas"] = strconv.Itoa(*o.Replicas)
+	}
+	if o.Zones > 1 {
+		e.balance(o.Zones, settings)
+	}
+}
+
+// balance raises replicas so that every zone has as many copies as any other.
+func (e *edit) balance(zones int, settings map[string]any) {
+	up := func(replicas int) int { return (replicas+zones)/zones*zones - 1 }
+	if low, high, ok := strings.Cut(text(settings["index.auto_expand_replicas"]), "-"); ok {
+		n, err := strconv.Atoi(high)
+		if err != nil || up(n) == n { // "all", or as demanded
+			return
+		}
+		e.note("awareness", "index.auto_expand_replicas", "up to %d instead of %d: copies are a multiple of %d zones", up(n), n, zones)
+		settings["index.auto_expand_replicas"] = low + "-" + strconv.Itoa(up(n))
+		return
+	}
+	n, ok := number(settings["index.number_of_replicas"])
+	if !ok {
+		n = 1
+	}
+	if up(n) != n || !ok {
+		e.note("awareness", "index.number_of_replicas", "%d instead of %d: copies are a multiple of %d zones", up(n), n, zones)
+		settings["index.number_of_replicas"] = strconv.Itoa(up(n))
+	}
+}
+
+// Zones asks the target whether it demands balanced copies (cluster.routing.allocation.awareness.balance)
+// and gives the largest number of values that a forced awareness attribute has; 0 when it makes no demand.
+func Zones(ctx context.Context, c Requester) (int, error) {
+	status, answer, err := c.Do(ctx, http.MethodGet, "/_cluster/settings", url.Values{"include_defaults": {"true"}, "flat_settings": {"true"}}, nil)
+	var levels struct{ Defaults, Persistent, Transient map[string]any }
+	if err == nil {
+		err = fault.Decode("GET /_cluster/settings", status, answer, &levels)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("awareness of the target: %w", err)
+	}
+	get := func(key string) any {
+		for _, m := range []map[string]any{levels.Transient, levels.Persistent, levels.Defaults} {
+			if v, ok := m[key]; ok {
+				return v
+			}
+		}
+		return nil
+	}
+	const prefix = "cluster.routing.allocation.awareness."
+	if text(get(prefix+"balance")) != "true" {
+		return 0, nil
+	}
+	zones := 0
+	for _, attribute := range words(get(prefix + "attributes")) {
+		zones = max(zones, len(words(get(prefix+"force."+attribute+".values"))))
+	}
+	return zones, nil
+}
+
+// words reads a list that is either JSON or separated by commas.
+func words(v any) []string {
+	var all []string
+	switch v := v.(type) {
+	case string:
+		for _, w := range strings.Split(v, ",") {
+			if w = strings.TrimSpace(w); w != "" {
+				all = append(all, w)
+			}
+		}
+	case []any:
+		for _, w := range v {
+			all = append(all, text(w))
+		}
+	}
+	return all
+}

@@ -1,0 +1,98 @@
+package target
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+)
+
+// SetAliases adds aliases to an index: an object by alias name, as it stands below
+// "aliases" when an index is created. Either all are set or none.
+func (c *Client) SetAliases(ctx context.Context, index string, aliases json.RawMessage) error {
+	var all map[string]map[string]any
+	if err := json.Unmarshal(aliases, &all); err != nil {
+		return fmt.Errorf("aliases of %s: %w", index, err)
+	}
+	actions := make([]any, 0, len(all))
+	for name, a := range all {
+		add := map[string]any{"index": index, "alias": name}
+		for k, v := range a {
+			add[k] = v
+		}
+		actions = append(actions, map[string]any{"add": add})
+	}
+	body, err := json.Marshal(map[string]any{"actions": actions})
+	if err != nil {
+		return fmt.Errorf("aliases of %s: %w", index, err)
+	}
+	return c.call(ctx, http.MethodPost, "/_aliases", nil, body, nil)
+}
+
+// UnfitAliases returns those of the names that are aliases which documents cannot be sent to as they are, with the reason and what
+// to do: those of several indices, and those with a routing or a filter.
+func (c *Client) UnfitAliases(ctx context.Context, names []string) (map[string]string, error) {
+	behind := map[string]map[string]json.RawMessage{} // name, index
+	for _, name := range names {
+		behind[name] = map[string]json.RawMessage{}
+	}
+	query := url.Values{"ignore_unavailable": {"true"}, "allow_no_indices": {"true"}}
+	err := eachPath(names, func(path string) error {
+		var answer map[string]struct{ Aliases map[string]json.RawMessage }
+		err := c.get(ctx, path+"/_alias", query, &answer)
+		var refused *fault.StatusError
+		if errors.As(err, &refused) && refused.Status == http.StatusNotFound {
+			return nil // none of the names exists
+		}
+		if err != nil {
+			return err
+		}
+		for index, x := range answer {
+			for alias, options := range x.Aliases {
+				if behind[alias] != nil {
+					behind[alias][index] = options
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]string{}
+	for name, indices := range behind {
+		if why := unfit(name, indices); why != "" {
+			found[name] = why
+		}
+	}
+	return found, nil
+}
+
+// unfit returns why documents cannot be sent to an alias, which leads to indices with some options, "" when they can.
+func unfit(name string, behind map[string]json.RawMessage) string {
+	const remedy = "name an index, such as with --index-rename"
+	if len(behind) > 1 {
+		return fmt.Sprintf("%s is an alias of %d indices of the target: documents need one index: %s", name, len(behind), remedy)
+	}
+	for index, options := range behind {
+		var set map[string]json.RawMessage
+		if index == name || json.Unmarshal(options, &set) != nil {
+			return ""
+		}
+		maps.DeleteFunc(set, func(key string, _ json.RawMessage) bool {
+			return key != "filter" && !strings.HasSuffix(key, "routing")
+		})
+		if len(set) > 0 {
+			return fmt.Sprintf("%s is an alias of index %s with %s, which documents would get or be counted by: %s",
+				name, index, strings.Join(slices.Sorted(maps.Keys(set)), " and "), remedy)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,89 @@
+package target
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/destination/bulk"
+)
+
+// Client is what rfs/destination/bulk sends through.
+var _ bulk.Sender = (*Client)(nil)
+
+// keepAnswer is the largest answer buffer that is kept for the next request, in bytes.
+const keepAnswer = 4 << 20
+
+// longBody is the length of a document that is sent alone beyond which it is not compressed, in bytes: two forms of it would
+// be held while it is sent.
+const longBody = 32 << 20
+
+// Send posts one bulk body of n items; see bulk.Sender. The answer has to speak of every
+// item as it was sent: one that does not is fault.ErrUnavailable, because it is unknown what was indexed.
+// Default pipelines are switched off (pipeline=_none) unless Config.RunPipelines.
+func (c *Client) Send(ctx context.Context, body []byte, n int) (bulk.Result, error) {
+	query := url.Values{"filter_path": {"took,errors,items.*._index,items.*._id,items.*.status,items.*._version,items.*.result,items.*.error"}}
+	if !c.conf.RunPipelines {
+		query.Set("pipeline", "_none")
+	}
+	encoding, path, sent := "", "/_bulk", body
+	if len(body) >= unnamedBytes && len(body)/max(n, 1) <= unnamedLength {
+		s := c.squeezer()
+		defer c.gzips.Put(s)
+		var index []byte
+		var ok bool
+		if s.unnamed, index, ok = appendUnnamed(s.unnamed[:0], body); ok {
+			body, path = s.unnamed, "/"+url.PathEscape(string(index))+"/_bulk"
+		}
+	}
+	answered := func(int) {}
+	if c.conf.CompressRequests && (n > 1 || len(body) <= longBody) {
+		var compressed bool
+		if compressed, answered = c.encodings.begin(); compressed {
+			s := c.squeezer()
+			defer c.gzips.Put(s)
+			packed, err := s.pack(body)
+			if err != nil {
+				return bulk.Result{}, err
+			}
+			body, encoding = packed, "gzip"
+		}
+	}
+	buf := c.answerBuffer()
+	defer func() {
+		if buf.Cap() <= keepAnswer {
+			c.answers.Put(buf)
+		}
+	}()
+	const call = "POST /_bulk"
+	res, err := c.send(context.WithValue(ctx, spread{}, true), http.MethodPost, path, query, "application/x-ndjson", encoding, body, buf, bulkAnswer(n, len(sent)))
+	if err != nil {
+		return bulk.Result{}, err
+	}
+	if res.StatusCode == http.StatusRequestEntityTooLarge {
+		return bulk.Result{}, fmt.Errorf("%s of %d bytes: status 413: %w", call, len(body), bulk.ErrTooLarge)
+	}
+	if err := c.classifyError(call, res.StatusCode, buf.Bytes()); err != nil {
+		return bulk.Result{RetryAfter: retryAfter(res.Header, time.Now()), NoneTaken: res.StatusCode == http.StatusTooManyRequests}, err
+	}
+	told, err := c.readItems(ctx, sent, n, buf.Bytes())
+	if err != nil {
+		return bulk.Result{}, fmt.Errorf("%s: answer of %s: %w", call, c.name, err)
+	}
+	if len(told.Refused) == 0 {
+		answered(len(sent))
+	}
+	told.RetryAfter = retryAfter(res.Header, time.Now())
+	return told, nil
+}
+
+func (c *Client) answerBuffer() *bytes.Buffer {
+	if b, ok := c.answers.Get().(*bytes.Buffer); ok {
+		b.Reset()
+		return b
+	}
+	return new(bytes.Buffer)
+}

@@ -1,0 +1,315 @@
+package target
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/opensearch-project/opensearch-go/v4/opensearchtransport"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+)
+
+// Client is a connection to one cluster. It is safe for concurrent use.
+type Client struct {
+	conf      Config
+	name      string
+	plain     string      // host:port where TLS is not spoken; "" otherwise, and with several addresses
+	answered  atomic.Bool // a request was answered
+	transport *opensearchtransport.Client
+	signing   *signing  // nil when requests are not signed
+	balancer  *balancer // nil with one address
+	gzips     sync.Pool // *squeezer
+	encodings encodings
+	answers   sync.Pool // *bytes.Buffer
+	leads     leads
+}
+
+// who names the cluster in errors, by its part and address.
+func (c *Client) who() string { return c.conf.Role + " " + c.name }
+
+// New checks the configuration; it sends nothing. The client's connections end with ctx or
+// Close. Errors: fault.ErrConfig.
+func New(ctx context.Context, conf Config) (*Client, error) {
+	conf = conf.withDefaults()
+	if err := refuseEnvironment(os.Environ()); err != nil {
+		return nil, err
+	}
+	addresses, err := conf.addresses()
+	if err != nil {
+		return nil, err
+	}
+	u := addresses[0]
+	tlsConf, err := conf.tls()
+	if err != nil {
+		return nil, err
+	}
+	var tr http.RoundTripper = &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		TLSClientConfig:     tlsConf,
+		TLSHandshakeTimeout: 10 * time.Second,
+		MaxIdleConnsPerHost: conf.MaxConnections + spare,
+		IdleConnTimeout:     50 * time.Second, // servers and balancers close after 60 s
+		WriteBufferSize:     64 << 10,
+		DisableCompression:  conf.PlainAnswers,
+	}
+	if conf.Wrap != nil {
+		tr = conf.Wrap(tr)
+	}
+	var sign *signing
+	if conf.SigV4 != nil {
+		if sign, err = newSigning(ctx, conf, u); err != nil {
+			return nil, err
+		}
+		sign.next = tr
+		tr = sign
+	}
+	headers := http.Header{}
+	if conf.Username != "" {
+		headers.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(conf.Username+":"+conf.Password)))
+	}
+	c := &Client{conf: conf, name: names(addresses), signing: sign}
+	if u.Scheme == "http" && len(addresses) == 1 {
+		c.plain = net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "80"))
+	}
+	if len(addresses) > 1 || conf.Discover {
+		header := headers.Clone()
+		header.Set("User-Agent", conf.UserAgent)
+		c.balancer = newBalancer(ctx, conf, addresses, header, tr)
+		tr = c.balancer
+	}
+	c.transport, err = opensearchtransport.New(opensearchtransport.Config{
+		URLs: []*url.URL{u}, Header: headers, Transport: agent{tr, conf.UserAgent}, Context: ctx,
+		DisableRetry: true, // who sends decides what may be sent again
+		HealthCheck:  opensearchtransport.NoOpHealthCheck, HealthCheckMaxRetries: -1, MaxRetryClusterHealth: -1,
+		NodeStatsInterval: -1, ActiveListCap: -1, StandbyRotationInterval: -1,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w: %w", conf.Role, u, err, fault.ErrConfig)
+	}
+	return c, nil
+}
+
+// names returns the addresses as text.
+func names(addresses []*url.URL) string {
+	var all []string
+	for _, u := range addresses {
+		all = append(all, u.String())
+	}
+	return strings.Join(all, ",")
+}
+
+// Name is the URL of the target without user and password; several separated by commas.
+func (c *Client) Name() string { return c.name }
+
+// Close ends idle connections.
+func (c *Client) Close() error {
+	if c.balancer != nil {
+		c.balancer.close()
+	}
+	return c.transport.Close()
+}
+
+// agent states who asks.
+type agent struct {
+	next http.RoundTripper
+	name string
+}
+
+func (a agent) RoundTrip(req *http.Request) (*http.Response, error) {
+	req.Header.Set("User-Agent", a.name)
+	return a.next.RoundTrip(req)
+}
+
+// Do sends one request and gives status and whole answer, whatever the status is: the
+// caller looks at it. path begins with "/" and is escaped. Nothing is ever sent twice.
+// Errors: fault.ErrUnavailable (no answer; the request may have been applied),
+// fault.ErrConfig (certificates, redirects), the error of ctx.
+func (c *Client) Do(ctx context.Context, method, path string, query url.Values, body []byte) (status int, answer []byte, err error) {
+	var buf bytes.Buffer
+	res, err := c.send(ctx, method, path, query, "application/json", "", body, &buf, maxAnswer)
+	if err != nil {
+		return 0, nil, err
+	}
+	if tooMany(buf.Bytes()) {
+		return 0, nil, fmt.Errorf("%s %s: %s answers with more than %d values: %w", method, path, c.who(), maxValues, errLongAnswer)
+	}
+	return res.StatusCode, buf.Bytes(), nil
+}
+
+// send does one round trip; the answer, of at most limit bytes, is read into buf.
+func (c *Client) send(ctx context.Context, method, path string, query url.Values, contentType, encoding string, body []byte, buf *bytes.Buffer, limit int) (*http.Response, error) {
+	inner, cancel := context.WithTimeout(ctx, c.conf.Timeout)
+	defer cancel()
+	if len(query) > 0 {
+		path += "?" + query.Encode()
+	}
+	var in io.Reader
+	if body != nil {
+		in = bytes.NewReader(body)
+	}
+	req, err := http.NewRequestWithContext(inner, method, path, in)
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w: %w", method, path, err, fault.ErrConfig)
+	}
+	call := method + " " + req.URL.Path
+	if method != http.MethodGet && method != http.MethodHead {
+		req.GetBody = nil // keeps the HTTP transport from repeating what may have arrived
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", contentType)
+	}
+	if encoding != "" {
+		req.Header.Set("Content-Encoding", encoding)
+	}
+	if c.signing != nil {
+		req.Header.Set(hashHeader, bodyHash(body))
+	}
+	res, err := c.transport.Stream(req)
+	if res == nil {
+		return nil, c.noAnswer(ctx, call, err)
+	}
+	c.answered.Store(true)
+	defer res.Body.Close() //nolint:errcheck // everything that counts has been read
+	if res.StatusCode >= 300 && res.StatusCode < 400 {
+		return nil, fmt.Errorf("%s: %s redirects to %s; give the address it redirects to: %w",
+			call, c.who(), redacted(res.Header.Get("Location")), fault.ErrConfig)
+	}
+	if err := readAnswer(c.conf.Memory, buf, res.Body, limit); err != nil {
+		if errors.Is(err, fault.ErrUnavailable) {
+			return nil, fmt.Errorf("%s: %s: %w", call, c.who(), err)
+		}
+		return nil, c.noAnswer(ctx, call, err)
+	}
+	if c.signing != nil && c.signing.renew(ctx, res.StatusCode, buf.Bytes()) {
+		return nil, fmt.Errorf("%s: %s: the AWS session token had expired and is fetched again: %w", call, c.who(), fault.ErrUnavailable)
+	}
+	return res, nil
+}
+
+func redacted(location string) string {
+	u, err := url.Parse(location)
+	if err != nil || location == "" {
+		return "an address that it does not name"
+	}
+	return u.Redacted()
+}
+
+// noAnswer puts a failure below HTTP into its category.
+func (c *Client) noAnswer(ctx context.Context, call string, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("%s: %s: %w", call, c.who(), context.Cause(ctx))
+	}
+	if unsigned(err) {
+		return fmt.Errorf("%s: %s: %w: %w", call, c.who(), err, fault.ErrUnavailable)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%s: %s: no answer within %v: %w", call, c.who(), c.conf.Timeout, fault.ErrUnavailable)
+	}
+	// The transport quotes method and address, which are named already.
+	for inner := errors.Unwrap(err); inner != nil && strings.HasPrefix(err.Error(), `"`); inner = errors.Unwrap(err) {
+		err = inner
+	}
+	var record tls.RecordHeaderError
+	switch {
+	case errors.Is(err, fault.ErrConfig):
+		return fmt.Errorf("%s: %s: %w", call, c.who(), err)
+	case untrusted(err):
+		return fmt.Errorf("%s: %s: its certificate is not trusted, give --%s-cacert (or --%s-insecure): %w: %w", call, c.who(), c.conf.Role, c.conf.Role, err, fault.ErrConfig)
+	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
+		return fmt.Errorf("%s: %s speaks no TLS there, give http:// in its address: %w: %w", call, c.who(), err, fault.ErrConfig)
+	}
+	if c.plain != "" && !c.answered.Load() && hungUp(err) && speaksTLS(ctx, c.plain) {
+		return fmt.Errorf("%s: %s speaks TLS there, give https:// in its address: %w: %w", call, c.who(), err, fault.ErrConfig)
+	}
+	return fmt.Errorf("%s: %s: %w: %w", call, c.who(), err, fault.ErrUnavailable)
+}
+
+// untrusted reports whether a certificate was not accepted.
+func untrusted(err error) bool {
+	var (
+		unknown  x509.UnknownAuthorityError
+		hostname x509.HostnameError
+		invalid  x509.CertificateInvalidError
+	)
+	return errors.As(err, &unknown) || errors.As(err, &hostname) || errors.As(err, &invalid)
+}
+
+// classifyError makes an error of a status of 300 and more, with the target's words. Errors: those of fault.CheckStatus.
+func (c *Client) classifyError(call string, status int, answer []byte) error {
+	err := fault.CheckStatus(call, status, answer)
+	var e *fault.StatusError
+	if errors.As(err, &e) && errors.Is(err, fault.ErrConfig) && e.Type != "cluster_block_exception" {
+		e.User = cmp.Or(c.conf.Username, "anonymous")
+		if c.signing != nil {
+			e.Type, e.Reason = awsErrorMessage(answer)
+			e.User, e.Remedy = c.signing.identity(), advice(e.Reason)
+		}
+	}
+	return err
+}
+
+// awsErrorMessage reads the answer of AWS's own front door, {"message":"…"}, and else what fault.ErrorMessage reads.
+func awsErrorMessage(answer []byte) (kind, reason string) {
+	var a struct {
+		Message string `json:"message"` // in either case
+	}
+	if json.Unmarshal(answer, &a) == nil && a.Message != "" {
+		return "", a.Message
+	}
+	return fault.ErrorMessage(answer)
+}
+
+// maxRetryAfter is the longest pause that is granted to a target: balancers ask for an hour during an outage of seconds.
+const maxRetryAfter = time.Minute
+
+// retryAfter returns the pause of the header of that name, seconds or a date; at most maxRetryAfter.
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	v := h.Get("Retry-After")
+	if s, err := strconv.Atoi(v); err == nil && s > 0 {
+		return min(time.Duration(min(s, 3600))*time.Second, maxRetryAfter)
+	}
+	if at, err := http.ParseTime(v); err == nil && at.After(now) {
+		return min(at.Sub(now), maxRetryAfter)
+	}
+	return 0
+}
+
+// hungUp reports whether the other side ended the connection instead of answering, as a port that speaks TLS does to
+// plain HTTP. net/http has no value for a connection that ends before the request is written, only the words.
+func hungUp(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || strings.Contains(err.Error(), "server closed idle connection")
+}
+
+// speaksTLS reports whether the other side takes part in a TLS handshake: a port of plain HTTP whose server is just ending does not.
+// It asks for 5 s at most.
+func speaksTLS(ctx context.Context, address string) bool {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	d := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // nothing is sent over it
+	conn, err := d.DialContext(ctx, "tcp", address)
+	if err == nil {
+		conn.Close() //nolint:errcheck // nothing was sent over it
+		return true
+	}
+	var refused *net.OpError
+	return errors.As(err, &refused) && refused.Op == "remote error" // an alert, as for a client without a certificate
+}

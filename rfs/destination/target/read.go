@@ -1,0 +1,514 @@
+package target
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/budget"
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/overtime"
+)
+
+// Bounds of a page.
+const (
+	pageBytes = 4 << 20 // what a page is aimed at
+	// pageLimit is what a page may hold before it is asked for again with fewer documents.
+	pageLimit = 4 * pageBytes
+	firstPage = 100
+	maxPage   = 10_000 // the default of index.max_result_window
+	pageTries = 4
+)
+
+// readKeepAlive is how long the target keeps a reading that nothing asks for.
+const readKeepAlive = "5m"
+
+// lateAnswer is how long the id of a cursor is waited for, and how long closing it may take, after the reading has ended.
+const lateAnswer = 10 * time.Second
+
+// Hit is one document of a target. The slices are borrowed until the callback returns.
+type Hit struct {
+	ID, Routing []byte
+	Source      []byte // as it is stored; nil when the target keeps none
+	// Sequence is the number of the operation that wrote the document in its shard; -1 unless it was asked for.
+	Sequence int64
+}
+
+// Pace bounds the load of a reading by the time that its pages take: *throttle.Latency is one.
+type Pace interface {
+	// Begin is called before a page is asked for. It returns the part of a whole page that it should have, and end, which
+	// is called when the answer has come or has failed, and blocks as long as nothing should be asked for.
+	Begin() (part float64, end func(ctx context.Context) error)
+}
+
+// Reading is how documents are read.
+type Reading struct {
+	Index string // one index, no alias
+	Shard int
+	// PointInTime reads by a point in time, which only OpenSearch from 2.4 on has in this form; otherwise by a scroll.
+	PointInTime bool
+	// Window is index.max_result_window of the index; 0 means 10,000.
+	Window int
+	// Size is how many documents the first page asks for, and is lowered when a page is too long; nil: a default. A scroll
+	// cannot change it on its way: then the shard is read again with the lower one.
+	Size *int
+	// Longest is the longest source that is read, in bytes; 0: what other answers may have.
+	Longest int64
+	// Admit is called with the bytes of each page after it was read, and blocks until so many are allowed; nil: always.
+	Admit func(ctx context.Context, bytes int) error
+	Pace  Pace // nil: none
+	// Sequence asks for the sequence number of each document.
+	Sequence bool
+	// Pause waits before a page is asked for again.
+	Pause func(ctx context.Context, d time.Duration) error
+}
+
+// HasPointInTime reports whether the target can be read by a point in time.
+func (v Version) HasPointInTime() bool {
+	return v.Distribution == "opensearch" && (v.Major > 2 || v.Major == 2 && v.Minor >= 4)
+}
+
+// ReportsSequence reports whether a search returns sequence numbers.
+func (v Version) ReportsSequence() bool { return v.Distribution == "opensearch" || v.Major >= 7 }
+
+// ReadShard calls each with every visible root document of one shard, in one consistent state of it. Nothing stays open at
+// the target. A page of a point in time is asked for again when it does not come; what a scroll has lost is
+// fault.ErrUnavailable, and the shard has to be read from its beginning.
+func (c *Client) ReadShard(ctx context.Context, r Reading, each func(Hit) error) error {
+	if r.Size == nil {
+		r.Size = new(int)
+	}
+	if *r.Size == 0 {
+		*r.Size = firstPage
+	}
+	p := &pages{c: c, r: r, size: min(*r.Size, r.window()), part: 1}
+	err := ctx.Err()
+	if err == nil {
+		err = p.open(ctx)
+	}
+	if err == nil {
+		err = p.all(ctx, each)
+	}
+	p.shrink()
+	// The cursor is closed also when ctx has ended.
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), lateAnswer)
+	defer cancel()
+	if cerr := p.close(closing); cerr != nil && err == nil && !errors.Is(cerr, fault.ErrUnavailable) {
+		err = cerr
+	}
+	return err
+}
+
+func (r Reading) window() int {
+	if r.Window <= 0 {
+		return maxPage
+	}
+	return min(r.Window, maxPage)
+}
+
+// pages is a reading under way.
+type pages struct {
+	c      *Client
+	r      Reading
+	size   int    // documents to ask for
+	cursor string // id of the point in time or of the scroll; "" for none
+	after  []byte // sort values of the last hit, JSON
+	buf    bytes.Buffer
+	part   float64       // of a whole page that the next one should have
+	long   bool          // the next page is a document longer than pages are
+	held   *budget.Share // of buf, where it is one
+}
+
+func (p *pages) open(ctx context.Context) error {
+	if !p.r.PointInTime {
+		return nil // the first page opens a scroll
+	}
+	query := url.Values{"keep_alive": {readKeepAlive}, "allow_partial_pit_creation": {"false"}, "preference": {p.shard()}}
+	var answer struct {
+		ID string `json:"pit_id"`
+	}
+	ctx, release := overtime.Context(ctx, lateAnswer)
+	defer release()
+	if err := p.c.call(ctx, http.MethodPost, "/"+url.PathEscape(p.r.Index)+"/_search/point_in_time", query, nil, &answer); err != nil {
+		return err
+	}
+	if p.cursor = answer.ID; p.cursor == "" {
+		return fmt.Errorf("point in time of %s: the answer of %s holds no pit_id: %w", p.r.Index, p.c.name, fault.ErrUnavailable)
+	}
+	return nil
+}
+
+func (p *pages) shard() string { return "_shards:" + strconv.Itoa(p.r.Shard) }
+
+func (p *pages) close(ctx context.Context) error {
+	if p.cursor == "" {
+		return nil
+	}
+	path, body := "/_search/scroll", map[string][]string{"scroll_id": {p.cursor}}
+	if p.r.PointInTime {
+		path, body = "/_search/point_in_time", map[string][]string{"pit_id": {p.cursor}}
+	}
+	b, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	err = p.c.call(ctx, http.MethodDelete, path, nil, b, nil)
+	var status *fault.StatusError
+	if errors.As(err, &status) && status.Status == http.StatusNotFound { // it ended by itself
+		return nil
+	}
+	return err
+}
+
+// all reads page by page.
+func (p *pages) all(ctx context.Context, each func(Hit) error) error {
+	for {
+		hits, err := p.page(ctx, each)
+		if err != nil {
+			return err
+		}
+		if hits == 0 {
+			return nil
+		}
+		if p.r.Admit != nil {
+			if err := p.r.Admit(ctx, p.buf.Len()); err != nil {
+				return err
+			}
+		}
+		perHit := max(p.buf.Len()/hits, 1)
+		p.size = max(1, min(int(p.part*pageBytes)/perHit, 4*p.size, p.r.window()))
+		p.shrink()
+	}
+}
+
+// shrink releases the memory of a long page.
+func (p *pages) shrink() {
+	if p.buf.Cap() > pageLimit {
+		p.buf = bytes.Buffer{}
+	}
+	p.held.Release()
+	p.held, p.long = nil, false
+}
+
+// longest returns how long the answer with one document may be.
+func (r Reading) longest() int64 {
+	if r.Longest > 0 {
+		return r.Longest + answerHead
+	}
+	return maxAnswer
+}
+
+// lengthen makes room for an answer with one document that is longer than a page. It blocks until there is memory: nothing
+// that holds some waits for this answer.
+func (p *pages) lengthen(ctx context.Context) (err error) {
+	if p.held == nil {
+		if p.held, err = p.c.conf.Memory.Take(ctx, p.r.longest()); err != nil {
+			return err
+		}
+	}
+	if int64(p.buf.Cap()) <= p.r.longest() {
+		p.buf = *bytes.NewBuffer(make([]byte, 0, p.r.longest()+1))
+	}
+	return nil
+}
+
+// page fetches one page and passes its hits on.
+func (p *pages) page(ctx context.Context, each func(Hit) error) (hits int, err error) {
+	for try := 1; ; try++ {
+		if err = p.paced(ctx); err == nil {
+			break
+		}
+		repeatable := p.r.PointInTime || p.cursor == ""
+		if errors.Is(err, errLongAnswer) {
+			*p.r.Size = max(1, p.size/8)
+		}
+		switch {
+		case ctx.Err() != nil || !repeatable || !errors.Is(err, fault.ErrUnavailable):
+			return 0, err
+		case errors.Is(err, errLongAnswer) && p.size > 1:
+			p.size, try = *p.r.Size, 0
+			continue
+		case errors.Is(err, errLongAnswer) && !p.long && p.r.PointInTime:
+			p.long, try = true, 0
+			continue
+		case errors.Is(err, errLongAnswer):
+			return 0, fmt.Errorf("a document of %s: %w: %w; a larger --max-document-size reads longer ones", p.r.Index, err, fault.ErrUnsupported)
+		case try == pageTries:
+			return 0, err
+		}
+		if perr := p.r.Pause(ctx, time.Second<<try); perr != nil {
+			return 0, perr
+		}
+	}
+	return p.parse(each)
+}
+
+// paced fetches a page at the pace of the reading.
+func (p *pages) paced(ctx context.Context) error {
+	if p.r.Pace == nil {
+		return p.fetch(ctx)
+	}
+	part, end := p.r.Pace.Begin()
+	if part < p.part {
+		p.size = max(1, int(float64(p.size)*part/p.part))
+	}
+	p.part = part
+	err := p.fetch(ctx)
+	if perr := end(ctx); err == nil {
+		err = perr
+	}
+	return err
+}
+
+// fetch asks for the next page and reads the answer into p.buf.
+func (p *pages) fetch(ctx context.Context) error {
+	path, query := "/_search", url.Values{"allow_partial_search_results": {"false"}}
+	body := map[string]any{"size": p.size, "sort": []string{"_doc"}, "_source": true, "track_total_hits": false}
+	if p.r.Sequence {
+		body["seq_no_primary_term"] = true
+	}
+	switch {
+	case p.r.PointInTime:
+		body["pit"] = map[string]string{"id": p.cursor, "keep_alive": readKeepAlive}
+		if p.after != nil {
+			body["search_after"] = json.RawMessage(p.after)
+		}
+	case p.cursor == "":
+		path = "/" + url.PathEscape(p.r.Index) + "/_search"
+		query.Set("scroll", readKeepAlive)
+		query.Set("preference", p.shard())
+		delete(body, "track_total_hits")
+		longer, release := overtime.Context(ctx, lateAnswer)
+		defer release()
+		ctx = longer
+	default:
+		path, query, body = "/_search/scroll", nil, map[string]any{"scroll": readKeepAlive, "scroll_id": p.cursor}
+	}
+	b, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	limit := pageLimit
+	if p.long || !p.r.PointInTime {
+		limit = int(p.r.longest())
+	}
+	if p.long {
+		if err := p.lengthen(ctx); err != nil {
+			return err
+		}
+	}
+	p.buf.Reset()
+	res, err := p.c.send(ctx, http.MethodPost, path, query, "application/json", "", b, &p.buf, limit)
+	if err != nil {
+		return err
+	}
+	return p.c.classifyError("POST "+path, res.StatusCode, p.buf.Bytes())
+}
+
+// parse reads the answer to a search. It is not decoded as a whole, because sources are copied into it as they were
+// stored, with comments where they have some.
+func (p *pages) parse(each func(Hit) error) (hits int, err error) {
+	s := scanner{b: p.buf.Bytes()}
+	var failing error
+	err = s.object(func(key []byte) error {
+		switch string(key) {
+		case "pit_id", "_scroll_id":
+			text, err := s.textOrNull()
+			if id, ok := unquoted(text); ok && id != "" {
+				p.cursor = id
+			}
+			return err
+		case "timed_out":
+			raw, err := s.raw()
+			if string(raw) == "true" {
+				failing = errors.New("the search ran out of time")
+			}
+			return err
+		case "_shards":
+			return s.object(func(key []byte) error {
+				raw, err := s.raw()
+				if string(key) == "failed" && string(raw) != "0" {
+					failing = errors.New("a shard did not answer")
+				}
+				return err
+			})
+		case "hits":
+			return s.object(func(key []byte) error {
+				if string(key) != "hits" {
+					_, err := s.raw()
+					return err
+				}
+				if failing != nil {
+					return failing
+				}
+				return s.array(func() error {
+					hits++
+					return p.hit(&s, each)
+				})
+			})
+		}
+		_, err := s.raw()
+		return err
+	})
+	var stop *stopped
+	switch {
+	case errors.As(err, &stop):
+		return hits, stop.err
+	case err == nil && failing == nil:
+		return hits, nil
+	case failing != nil:
+		err = failing
+	}
+	return hits, fmt.Errorf("search in %s: answer of %s: %w: %w", p.r.Index, p.c.name, err, fault.ErrUnavailable)
+}
+
+// stopped carries an error of the callback, which says nothing of the answer.
+type stopped struct{ err error }
+
+func (e *stopped) Error() string { return e.err.Error() }
+
+// hit reads one hit.
+func (p *pages) hit(s *scanner, each func(Hit) error) error {
+	h := Hit{Sequence: -1}
+	err := s.object(func(key []byte) error {
+		var err error
+		switch string(key) {
+		case "_id":
+			h.ID, err = s.plainText()
+		case "_routing":
+			h.Routing, err = s.plainText()
+		case "_source":
+			h.Source, err = s.source()
+		case "_seq_no":
+			h.Sequence, err = s.number()
+		case "sort":
+			var raw []byte
+			raw, err = s.raw()
+			p.after = append(p.after[:0], raw...)
+		default:
+			_, err = s.raw()
+		}
+		return err
+	})
+	if err == nil && h.ID == nil {
+		err = s.wrong("a hit without _id")
+	}
+	if err != nil {
+		return err
+	}
+	if err := each(h); err != nil {
+		return &stopped{err}
+	}
+	return nil
+}
+
+// number reads a whole number that is not negative; -1 for another value.
+func (s *scanner) number() (int64, error) {
+	raw, err := s.raw()
+	n, perr := strconv.ParseInt(string(raw), 10, 64)
+	if perr != nil || n < 0 {
+		n = -1
+	}
+	return n, err
+}
+
+// plainText reads a string and resolves its escapes; nil for another value.
+func (s *scanner) plainText() ([]byte, error) {
+	raw, err := s.textOrNull()
+	if err != nil || bytes.IndexByte(raw, '\\') < 0 {
+		return raw, err
+	}
+	text, ok := unquoted(raw)
+	if !ok {
+		return nil, s.wrong("a string that cannot be read")
+	}
+	return []byte(text), nil
+}
+
+// source reads a source that was copied into the answer: all bytes from the colon to what follows it, because a byte order mark, white
+// space and comments around the object are part of it. The answer has no white space of its own.
+func (s *scanner) source() ([]byte, error) {
+	start := s.i
+	for start > 0 && isBlank(s.b[start-1]) {
+		start--
+	}
+	if s.i = start; bytes.HasPrefix(s.b[s.i:], byteOrderMark) {
+		s.i += len(byteOrderMark)
+	}
+	s.blank()
+	if _, err := s.raw(); err != nil {
+		return nil, err
+	}
+	s.blank()
+	return s.b[start:s.i], nil
+}
+
+// byteOrderMark may precede a source; the target answers with it.
+var byteOrderMark = []byte("\xEF\xBB\xBF")
+
+// blank skips white space and comments.
+func (s *scanner) blank() {
+	for s.space() == '/' && s.comment() {
+		continue
+	}
+}
+
+func isBlank(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }
+
+// raw moves behind the value at hand, whatever its depth, and returns its bytes. Comments in it are skipped as a whole.
+func (s *scanner) raw() ([]byte, error) {
+	if c := s.space(); c != '{' && c != '[' {
+		start := s.i
+		err := s.skip(0)
+		return s.b[start:s.i], err
+	}
+	start, depth := s.i, 0
+	for s.i < len(s.b) {
+		switch s.b[s.i] {
+		case '"':
+			if _, err := s.text(); err != nil {
+				return nil, err
+			}
+			continue
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth == 0 {
+				s.i++
+				return s.b[start:s.i], nil
+			}
+		case '/':
+			if !s.comment() {
+				return nil, s.wrong("expected a comment")
+			}
+			continue
+		}
+		s.i++
+	}
+	return nil, errShort
+}
+
+// comment moves behind the comment at hand.
+func (s *scanner) comment() bool {
+	rest := s.b[s.i:]
+	end := -1
+	switch {
+	case bytes.HasPrefix(rest, []byte("//")):
+		end = bytes.IndexAny(rest, "\r\n")
+	case bytes.HasPrefix(rest, []byte("/*")):
+		if end = bytes.Index(rest[2:], []byte("*/")); end >= 0 {
+			end += 4
+		}
+	}
+	if end < 0 {
+		return false
+	}
+	s.i += end
+	return true
+}

@@ -1,0 +1,148 @@
+package target
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+
+	"github.com/rfsd/rfsd/rfs/base/awsconfig"
+	"github.com/rfsd/rfsd/rfs/base/fault"
+)
+
+// SigV4 is how requests are signed with AWS Signature Version 4. Credentials come from the
+// default chain: variables, shared files, container and instance roles. What is "" comes from
+// the host name (<name>.<region>.es.amazonaws.com), the region else from the chain.
+type SigV4 struct {
+	Region  string
+	Service string // "es" (domains), the default; serverless collections ("aoss") are refused
+	RoleARN string // role to assume with the default credentials; "" for none
+}
+
+// The services that take signed requests. Collections lack what a target and a coordinator need, see ErrServerless.
+const (
+	domains     = "es"
+	collections = "aoss"
+)
+
+// hashHeader holds the SHA-256 of the body in hexadecimal digits.
+const hashHeader = "X-Amz-Content-Sha256"
+
+// signing is a transport that signs. Bodies are not read for it: who sends them states their
+// hash in hashHeader.
+type signing struct {
+	next            http.RoundTripper
+	signer          *v4.Signer
+	creds           aws.CredentialsProvider
+	region, service string
+	origin          string // where the credentials come from, in the SDK's words
+}
+
+// newSigning finds region, service and credentials. Errors: fault.ErrConfig.
+func newSigning(ctx context.Context, conf Config, u *url.URL) (*signing, error) {
+	if conf.Username != "" {
+		return nil, fmt.Errorf("%s %s: a user with password and AWS signatures exclude each other: %w", conf.Role, u, fault.ErrConfig)
+	}
+	region, service := fromHost(u.Hostname())
+	region, service = cmp.Or(conf.SigV4.Region, region), cmp.Or(conf.SigV4.Service, service, domains)
+	if service == collections {
+		return nil, fmt.Errorf("%s %s: %w", conf.Role, u, ErrServerless)
+	}
+	if service != domains {
+		return nil, fmt.Errorf("%s %s: AWS service %q is not %s (domains): %w", conf.Role, u, service, domains, fault.ErrConfig)
+	}
+	cfg, err := awsconfig.Load(ctx, awsconfig.Options{Region: region, RegionSetting: "--" + conf.Role + "-aws-region", RoleARN: conf.SigV4.RoleARN})
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", conf.Role, u, err)
+	}
+	s := &signing{signer: v4.NewSigner(), creds: cfg.Credentials, region: cfg.Region, service: service}
+	creds, err := awsconfig.Credentials(ctx, s.creds) // now rather than at the first request
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w: %w", conf.Role, u, err, fault.ErrConfig)
+	}
+	s.origin = creds.Source
+	return s, nil
+}
+
+// fromHost reads region and service out of the names that AWS gives to endpoints.
+func fromHost(host string) (region, service string) {
+	name, ok := strings.CutSuffix(host, ".amazonaws.com")
+	if !ok {
+		return "", ""
+	}
+	f := strings.Split(name, ".")
+	if n := len(f); n >= 3 && (f[n-1] == domains || f[n-1] == collections) {
+		return f[n-2], f[n-1]
+	}
+	return "", ""
+}
+
+// RoundTrip signs a copy of the request and sends it.
+func (s *signing) RoundTrip(req *http.Request) (*http.Response, error) {
+	creds, err := awsconfig.Credentials(req.Context(), s.creds)
+	if err != nil {
+		return nil, err
+	}
+	signed := req.Clone(req.Context())
+	err = s.signer.SignHTTP(req.Context(), creds, signed, req.Header.Get(hashHeader), s.service, s.region, time.Now())
+	if err != nil {
+		return nil, fmt.Errorf("sign: %w", err)
+	}
+	return s.next.RoundTrip(signed)
+}
+
+// identity says who signed for what, without any secret.
+func (s *signing) identity() string {
+	return fmt.Sprintf("the AWS credentials of %s (region %s, service %s)", cmp.Or(s.origin, "the default chain"), s.region, s.service)
+}
+
+// renew has temporary credentials fetched anew when the answer says that they are over, and
+// reports whether that can help.
+func (s *signing) renew(ctx context.Context, status int, answer []byte) bool {
+	if status != http.StatusForbidden {
+		return false
+	}
+	_, reason := awsErrorMessage(answer)
+	if !strings.Contains(reason, "token") || !strings.Contains(reason, "expired") {
+		return false
+	}
+	return awsconfig.Renew(ctx, s.creds)
+}
+
+// advice is what to look at when a signed request is refused.
+func advice(reason string) string {
+	switch low := strings.ToLower(reason); {
+	case strings.Contains(low, "signature expired"), strings.Contains(low, "not yet current"):
+		return "set this machine's clock"
+	case strings.Contains(low, "valid region"):
+		return "state the AWS region of the target"
+	case strings.Contains(low, "correct service"):
+		return "state the AWS service of the target: es, that of domains"
+	case strings.Contains(low, "security token"):
+		return "check the access key and its session token (AWS_SESSION_TOKEN)"
+	case strings.Contains(low, "signature we calculated"):
+		return "check the secret access key, and that no proxy changes requests"
+	}
+	return "check that the access policy of the target admits them, and its fine-grained access control"
+}
+
+// bodyHash is the SHA-256 of a body in hexadecimal digits.
+func bodyHash(body []byte) string {
+	sum := sha256.Sum256(body)
+	return hex.EncodeToString(sum[:])
+}
+
+// unsigned reports whether a request was not sent because there were no credentials.
+func unsigned(err error) bool {
+	var none *awsconfig.NoCredentialsError
+	return errors.As(err, &none)
+}

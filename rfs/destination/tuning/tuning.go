@@ -1,0 +1,323 @@
+// Package tuning changes settings of target indices for the duration of the load, and restores them.
+package tuning
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
+)
+
+// API sends requests to the target cluster; an error means that there was no response.
+type API interface {
+	Do(ctx context.Context, method, path string, query url.Values, body []byte) (status int, answer []byte, err error)
+}
+
+// Records stores the former settings: *cms.Coordinator.
+type Records interface {
+	NoteTuned(ctx context.Context, t cms.Tuned) (recorded cms.Tuned, created bool, err error)
+	ExtendTuned(ctx context.Context, t cms.Tuned) error
+	AllTuned(ctx context.Context) iter.Seq2[cms.Tuned, error]
+	ForgetTuned(ctx context.Context, target string) error
+}
+
+// tuned are the settings during the load: no refreshes, no replicas, and no acknowledgement before documents are on disk.
+var tuned = map[string]string{refreshInterval: "-1", replicas: "0", durability: hardened}
+
+// hardened is a durability of "request" in a spelling that nobody else uses. Clusters accept each spelling and keep it, so that any
+// process recognizes indices that were hardened, also those that carry no mark.
+const hardened = "ReQuest"
+
+const (
+	refreshInterval = "index.refresh_interval"
+	replicas        = "index.number_of_replicas"
+	durability      = "index.translog.durability"
+)
+
+// Tuner changes settings of indices for the duration of a migration.
+type Tuner struct {
+	API     API
+	Records Records
+	// Mark returns what indices of the session carry. Settings of others are neither changed nor restored, whatever is recorded,
+	// except by Harden.
+	Mark func(ctx context.Context) (metadata.Mark, error)
+	Log  *slog.Logger
+}
+
+// Wish is what is changed of an index.
+type Wish int
+
+// The wishes.
+const (
+	Nothing   Wish = iota
+	Refreshes      // none while documents come
+	All            // neither refreshes nor replicas
+)
+
+// settings returns what the wish sets.
+func (w Wish) settings() map[string]string {
+	set := map[string]string{}
+	for key, v := range tuned {
+		if w == All && key == replicas || w != Nothing && key == refreshInterval {
+			set[key] = v
+		}
+	}
+	return set
+}
+
+// Tune changes the settings of target indices that this migration has created. It first records the former
+// settings, so that any process can restore them; what was recorded by an earlier call is what is set. It is idempotent.
+// fault.ErrConfig when that is not permitted.
+func (t *Tuner) Tune(ctx context.Context, targets []string, wish Wish) error {
+	for _, target := range targets {
+		uuid, now, ours, err := t.settings(ctx, target)
+		if err != nil {
+			return err
+		}
+		if !ours {
+			t.Log.WarnContext(ctx, "settings stay as they are: the index does not carry the mark of this session", "index", target)
+			continue
+		}
+		is := cms.Tuned{Target: target, UUID: uuid, Was: map[string]*string{}, Set: wish.settings()}
+		for key := range is.Set {
+			is.Was[key] = nil
+			if v, set := now[key]; set {
+				is.Was[key] = &v
+			}
+		}
+		is, created, err := t.Records.NoteTuned(ctx, is)
+		if err != nil {
+			return fmt.Errorf("tune %s: %w", target, err)
+		}
+		set := map[string]*string{}
+		for key, v := range is.Set {
+			if tuned[key] == v { // a record is input: it sets nothing else
+				set[key] = &v
+			}
+		}
+		if err := t.put(ctx, target, set); err != nil {
+			return fmt.Errorf("tune %s: %w", target, err)
+		}
+		if created {
+			t.Log.InfoContext(ctx, "settings_tuned", "index", target, "settings", is.Set)
+		}
+	}
+	return nil
+}
+
+// Harden lets indices that acknowledge documents before these are on disk (index.translog.durability: async) write them first,
+// for the duration of the load. Their former setting is recorded before, for Restore. Names may be aliases and data streams.
+// Errors: fault.ErrConfig when it may not be changed.
+func (t *Tuner) Harden(ctx context.Context, targets []string) error {
+	var weak map[string]map[string]string
+	var err error
+	for len(targets) > 0 {
+		n, size := 0, 0
+		for n < len(targets) && (n == 0 || size+len(targets[n]) < maxNames) {
+			size += 3*len(targets[n]) + 1 // escaped at worst
+			n++
+		}
+		weak, err = t.async(ctx, targets[:n])
+		switch {
+		case errors.Is(err, fault.ErrConfig), errors.Is(err, fault.ErrRejected): // the check at the end finds what was lost
+			t.Log.WarnContext(ctx, "the target does not let see whether it acknowledges documents before they are on disk", "reason", fault.Text(err))
+			return nil
+		case err != nil:
+			return err
+		}
+		for _, index := range slices.Sorted(maps.Keys(weak)) {
+			if err := t.harden(ctx, index, weak[index]); err != nil {
+				return err
+			}
+		}
+		targets = targets[n:]
+	}
+	return nil
+}
+
+// maxNames bounds the names in one path, in bytes: servers take 4096 of a request line.
+const maxNames = 2000
+
+// harden hardens one index with these settings.
+func (t *Tuner) harden(ctx context.Context, index string, now map[string]string) error {
+	was, strong := now[durability], hardened
+	err := t.Records.ExtendTuned(ctx, cms.Tuned{Target: index, UUID: now["index.uuid"],
+		Was: map[string]*string{durability: &was}, Set: map[string]string{durability: strong}})
+	if err == nil {
+		err = t.put(ctx, index, map[string]*string{durability: &strong})
+	}
+	if err != nil {
+		return fmt.Errorf("index %s acknowledges documents before they are on disk (%s: async), so that it loses some when a node dies, and this cannot be changed for the duration of the documents: %w", index, durability, err)
+	}
+	t.Log.InfoContext(ctx, "settings_tuned", "index", index, "settings", map[string]string{durability: strong})
+	return nil
+}
+
+// async returns the settings of those indices behind the names that acknowledge documents before they are on disk.
+func (t *Tuner) async(ctx context.Context, names []string) (map[string]map[string]string, error) {
+	escaped := make([]string, len(names))
+	for i, n := range names {
+		escaped[i] = url.PathEscape(n)
+	}
+	path := "/" + strings.Join(escaped, ",") + "/_settings/index.uuid," + durability
+	status, b, err := t.API.Do(ctx, http.MethodGet, path, url.Values{"flat_settings": {"true"}, "ignore_unavailable": {"true"}, "allow_no_indices": {"true"}}, nil)
+	if err != nil {
+		return nil, err
+	}
+	var answer map[string]struct {
+		Settings map[string]string `json:"settings"`
+	}
+	if err := fault.Decode("GET "+path, status, b, &answer); err != nil {
+		return nil, err
+	}
+	weak := map[string]map[string]string{}
+	for index, x := range answer {
+		if strings.EqualFold(x.Settings[durability], "async") {
+			weak[index] = x.Settings
+		}
+	}
+	return weak, nil
+}
+
+// Restored is the result for one index.
+type Restored struct {
+	Target string   `json:"index"`
+	Keys   []string `json:"restored,omitempty"`
+	Left   []string `json:"left,omitempty"`   // changed by another client meanwhile
+	Reason string   `json:"reason,omitempty"` // why nothing was restored: the index was deleted, or replaced by another one
+}
+
+// Restore restores the settings of every tuned index, unless another client has changed them since. It is
+// idempotent and safe for concurrent use by several processes. It tries all indices and joins their errors.
+func (t *Tuner) Restore(ctx context.Context) ([]Restored, error) {
+	var all []Restored
+	var errs []error
+	for x, err := range t.Records.AllTuned(ctx) {
+		if err != nil {
+			return all, errors.Join(append(errs, fmt.Errorf("tuned indices: %w", err))...)
+		}
+		done, err := t.restore(ctx, x)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("restore settings of %s: %w", x.Target, err))
+			continue
+		}
+		all = append(all, done)
+		t.Log.InfoContext(ctx, "settings_restored", "index", x.Target, "settings", done.Keys, "left", done.Left, "reason", done.Reason)
+	}
+	return all, errors.Join(errs...)
+}
+
+func (t *Tuner) restore(ctx context.Context, x cms.Tuned) (Restored, error) {
+	done := Restored{Target: x.Target}
+	uuid, now, ours, err := t.settings(ctx, x.Target)
+	switch {
+	case errors.Is(err, errGone):
+		done.Reason = "the index is gone"
+		return done, t.Records.ForgetTuned(ctx, x.Target)
+	case err != nil:
+		return done, err
+	case uuid != x.UUID:
+		done.Reason = "another index of that name"
+		return done, t.Records.ForgetTuned(ctx, x.Target)
+	case !ours && now[durability] != hardened:
+		done.Left = slices.Sorted(maps.Keys(x.Set))
+		done.Reason = fmt.Sprintf("the index does not carry the mark of this session, so that the record proves nothing: compare %s with what they should be, and set them by hand", strings.Join(done.Left, ", "))
+		return done, nil
+	}
+	back := map[string]*string{}
+	for _, key := range slices.Sorted(maps.Keys(x.Set)) {
+		// A record is input: it restores no other setting, and to no other form of value.
+		value, known := tuned[key]
+		if is, set := now[key]; !ours && key != durability || !set || is != x.Set[key] || !known || is != value || !former(key, x.Was[key]) {
+			done.Left = append(done.Left, key)
+			continue
+		}
+		back[key] = x.Was[key]
+		done.Keys = append(done.Keys, key)
+	}
+	if len(back) > 0 {
+		if err := t.put(ctx, x.Target, back); err != nil {
+			return done, err
+		}
+	}
+	return done, t.Records.ForgetTuned(ctx, x.Target)
+}
+
+// formerValue is the form of durations and numbers of replicas as a target writes them.
+var formerValue = regexp.MustCompile(`^(-1|[0-9]{1,12}(nanos|micros|ms|s|m|h|d)?)$`)
+
+// former reports whether a recorded value can be that of a setting before it was tuned.
+func former(key string, v *string) bool {
+	if key == durability {
+		return v != nil && strings.EqualFold(*v, "async")
+	}
+	return v == nil || formerValue.MatchString(*v)
+}
+
+var errGone = fmt.Errorf("no such index: %w", fault.ErrRejected)
+
+// settings returns the explicit settings of an index, its UUID, and whether it carries the mark of the session.
+func (t *Tuner) settings(ctx context.Context, target string) (uuid string, set map[string]string, ours bool, err error) {
+	if metadata.CheckName("index", target) != nil {
+		return "", nil, false, fmt.Errorf("no index has the name %.100q: %w", target, errGone)
+	}
+	status, b, err := t.API.Do(ctx, http.MethodGet, "/"+url.PathEscape(target),
+		url.Values{"flat_settings": {"true"}, "filter_path": {"*.settings,*.mappings._meta,error,status"}}, nil)
+	if err != nil {
+		return "", nil, false, err
+	}
+	if status == http.StatusNotFound {
+		return "", nil, false, errGone
+	}
+	var answer map[string]json.RawMessage
+	if err := fault.Decode("settings of "+target, status, b, &answer); err != nil {
+		return "", nil, false, err
+	}
+	raw, is := answer[target]
+	if !is || len(answer) != 1 {
+		return "", nil, false, fmt.Errorf("%s is no index but an alias: %w", target, errGone)
+	}
+	var x struct {
+		Settings map[string]json.RawMessage `json:"settings"`
+	}
+	if err := json.Unmarshal(raw, &x); err != nil {
+		return "", nil, false, fmt.Errorf("settings of %s: %w: %w", target, err, fault.ErrRejected)
+	}
+	mark, err := t.Mark(ctx)
+	if err != nil {
+		return "", nil, false, err
+	}
+	ours = mark.On(metadata.IndexMark, target, raw) || mark.On(metadata.ScratchMark, target, raw)
+	set = map[string]string{}
+	for key, raw := range x.Settings {
+		var text string
+		if json.Unmarshal(raw, &text) == nil {
+			set[key] = text
+		}
+	}
+	return set["index.uuid"], set, ours, nil
+}
+
+func (t *Tuner) put(ctx context.Context, target string, settings map[string]*string) error {
+	body, err := json.Marshal(settings)
+	if err != nil {
+		return err
+	}
+	status, b, err := t.API.Do(ctx, http.MethodPut, "/"+url.PathEscape(target)+"/_settings", nil, body)
+	if err != nil {
+		return err
+	}
+	return fault.CheckStatus("settings of "+target, status, b)
+}

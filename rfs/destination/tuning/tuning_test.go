@@ -1,0 +1,268 @@
+package tuning
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
+)
+
+// fakeTarget has the settings of indices.
+type fakeTarget struct {
+	indices map[string]map[string]string
+	behind  map[string][]string // indices of aliases and data streams
+	denied  bool                // puts are refused
+	fail    int                 // the next so many puts break before they are applied
+	theirs  map[string]bool     // indices without the mark of the session
+}
+
+// ours is the mark of the session.
+var ours = metadata.Mark{Session: "s", Token: "T"}
+
+func (f *fakeTarget) Do(_ context.Context, method, path string, _ url.Values, body []byte) (int, []byte, error) {
+	if names, _, several := strings.Cut(strings.TrimPrefix(path, "/"), "/_settings/"); several {
+		found := map[string]any{}
+		for _, name := range strings.Split(names, ",") {
+			for _, index := range append(f.behind[name], name) {
+				if x := f.indices[index]; x != nil {
+					found[index] = map[string]any{"settings": x}
+				}
+			}
+		}
+		b, _ := json.Marshal(found)
+		return 200, b, nil
+	}
+	name := strings.TrimSuffix(strings.TrimPrefix(path, "/"), "/_settings")
+	x := f.indices[name]
+	if x == nil {
+		return 404, []byte(`{}`), nil
+	}
+	if method == http.MethodPut {
+		if f.fail > 0 {
+			f.fail--
+			return 0, nil, fault.ErrUnavailable
+		}
+		if f.denied {
+			return 403, []byte(`{"error":{"type":"security_exception","reason":"no permissions"}}`), nil
+		}
+		var set map[string]*string
+		if err := json.Unmarshal(body, &set); err != nil {
+			return 400, nil, nil
+		}
+		for k, v := range set {
+			if v == nil {
+				delete(x, k)
+			} else {
+				x[k] = *v
+			}
+		}
+		return 200, []byte(`{}`), nil
+	}
+	b, _ := json.Marshal(map[string]any{"settings": x})
+	if !f.theirs[name] {
+		b, _ = ours.Put(metadata.IndexMark, name, b)
+	}
+	b, _ = json.Marshal(map[string]json.RawMessage{name: b})
+	return 200, b, nil
+}
+
+func tuner(t *testing.T, f *fakeTarget) *Tuner {
+	t.Helper()
+	store, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	c, err := cms.New(cms.Config{Store: store, Creator: "t"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Tuner{API: f, Records: c, Mark: func(context.Context) (metadata.Mark, error) { return ours, nil }, Log: slog.New(slog.DiscardHandler)}
+}
+
+func TestTunedSettingsComeBackAsTheyWereAndOnlyThose(t *testing.T) {
+	f := &fakeTarget{indices: map[string]map[string]string{
+		"a": {"index.uuid": "ua", "index.number_of_replicas": "2"},
+		"b": {"index.uuid": "ub", "index.number_of_replicas": "1", "index.refresh_interval": "5s"},
+		"c": {"index.uuid": "uc", "index.number_of_replicas": "1"},
+		"d": {"index.uuid": "ud", "index.number_of_replicas": "1"},
+	}}
+	tn := tuner(t, f)
+	for range 2 { // a worker that comes back does it again: what was first recorded counts
+		if err := tn.Tune(t.Context(), []string{"a", "b", "c", "d"}, All); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if x := f.indices["a"]; x["index.number_of_replicas"] != "0" || x["index.refresh_interval"] != "-1" {
+		t.Errorf("a is not tuned: %v", x)
+	}
+	f.indices["b"]["index.number_of_replicas"] = "3" // an operator changed it meanwhile
+	delete(f.indices, "c")
+	f.indices["d"]["index.uuid"] = "another"
+	f.fail = 1
+	if _, err := tn.Restore(t.Context()); !errors.Is(err, fault.ErrUnavailable) {
+		t.Errorf("a broken request is no error: %v", err)
+	}
+	if _, err := tn.Restore(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if x := f.indices["a"]; x["index.number_of_replicas"] != "2" || x["index.refresh_interval"] != "" {
+		t.Errorf("a: %v", x)
+	}
+	if x := f.indices["b"]; x["index.number_of_replicas"] != "3" || x["index.refresh_interval"] != "5s" {
+		t.Errorf("b: %v", x)
+	}
+	if x := f.indices["d"]; x["index.number_of_replicas"] != "0" {
+		t.Errorf("an index that is not the one that was tuned was changed: %v", x)
+	}
+	if again, err := tn.Restore(t.Context()); err != nil || len(again) != 0 {
+		t.Errorf("restored twice: %+v, %v", again, err)
+	}
+}
+
+// TestRecordsOfOthersRestoreNothingElse: the records lie in the control index, which is input. Only the settings that a Tuner
+// changes are restored, and only where they are still as it sets them.
+func TestRecordsOfOthersRestoreNothingElse(t *testing.T) {
+	text := func(s string) *string { return &s }
+	f := &fakeTarget{indices: map[string]map[string]string{
+		"a": {"index.uuid": "ua", "index.number_of_replicas": "1", "index.refresh_interval": "-1"},
+	}}
+	tn := tuner(t, f)
+	_, _, err := tn.Records.NoteTuned(t.Context(), cms.Tuned{
+		Target: "a", UUID: "ua",
+		Set: map[string]string{"index.default_pipeline": "", "index.uuid": "ua", "index.number_of_replicas": "1", "index.refresh_interval": "-1"},
+		Was: map[string]*string{"index.default_pipeline": text("p"), "index.uuid": text("x"), "index.number_of_replicas": text("0"), "index.refresh_interval": text("5s")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, err := tn.Restore(t.Context())
+	if err != nil || len(done) != 1 || !slices.Equal(done[0].Keys, []string{"index.refresh_interval"}) {
+		t.Errorf("%+v, %v", done, err)
+	}
+	want := map[string]string{"index.uuid": "ua", "index.number_of_replicas": "1", "index.refresh_interval": "5s"}
+	if !maps.Equal(f.indices["a"], want) {
+		t.Errorf("the index has %v", f.indices["a"])
+	}
+}
+
+// TestTuner_IndicesWithoutTheMarkStayAsTheyAre: whatever is recorded of them.
+func TestTuner_IndicesWithoutTheMarkStayAsTheyAre(t *testing.T) {
+	one := "1s"
+	f := &fakeTarget{theirs: map[string]bool{"a": true}, indices: map[string]map[string]string{
+		"a": {"index.uuid": "ua", "index.refresh_interval": "-1"}, "b": {"index.uuid": "ub", "index.refresh_interval": "-1"},
+	}}
+	tn := tuner(t, f)
+	if err := tn.Tune(t.Context(), []string{"a"}, All); err != nil || f.indices["a"]["index.number_of_replicas"] != "" {
+		t.Errorf("tuned: %v, %v", f.indices["a"], err)
+	}
+	words := "1s; and more"
+	async := "async"
+	for name, value := range map[string]string{"c": "request", "d": "REQUEST"} {
+		f.indices[name], f.theirs[name] = map[string]string{"index.uuid": "u" + name, "index.translog.durability": value}, true
+		if err := tn.Records.ExtendTuned(t.Context(), cms.Tuned{Target: name, UUID: "u" + name, Set: map[string]string{"index.translog.durability": value},
+			Was: map[string]*string{"index.translog.durability": &async}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, was := range map[string]*string{"a": &one, "b": &words} {
+		_, _, err := tn.Records.NoteTuned(t.Context(), cms.Tuned{
+			Target: name, UUID: "u" + name, Set: map[string]string{"index.refresh_interval": "-1"}, Was: map[string]*string{"index.refresh_interval": was},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	done, err := tn.Restore(t.Context())
+	if err != nil || len(done) != 4 {
+		t.Errorf("%+v, %v", done, err)
+	}
+	for _, x := range done {
+		if len(x.Keys) > 0 {
+			t.Errorf("restored: %+v", x)
+		}
+	}
+	for name, want := range map[string]string{"a": "-1", "b": "-1"} {
+		if is := f.indices[name]["index.refresh_interval"]; is != want {
+			t.Errorf("%s has the refresh interval %s", name, is)
+		}
+	}
+	for name, want := range map[string]string{"c": "request", "d": "REQUEST"} {
+		if is := f.indices[name]["index.translog.durability"]; is != want {
+			t.Errorf("%s has the durability %s", name, is)
+		}
+	}
+}
+
+// TestRefreshesAreOffWithoutATouchOnReplicas: and a later wish changes nothing that was not recorded before.
+func TestRefreshesAreOffWithoutATouchOnReplicas(t *testing.T) {
+	f := &fakeTarget{indices: map[string]map[string]string{"a": {"index.uuid": "ua", "index.number_of_replicas": "2", "index.refresh_interval": "30s"}}}
+	tn := tuner(t, f)
+	for _, wish := range []Wish{Refreshes, All} {
+		if err := tn.Tune(t.Context(), []string{"a"}, wish); err != nil {
+			t.Fatal(err)
+		}
+		if x := f.indices["a"]; x["index.number_of_replicas"] != "2" || x["index.refresh_interval"] != "-1" {
+			t.Errorf("wish %d: %v", wish, x)
+		}
+	}
+	if _, err := tn.Restore(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if x := f.indices["a"]; x["index.number_of_replicas"] != "2" || x["index.refresh_interval"] != "30s" {
+		t.Errorf("restored as %v", x)
+	}
+}
+
+// TestAnAcknowledgementMeansThatDocumentsAreOnDisk hardens indices that were tuned, that an alias leads to, and that need nothing.
+func TestAnAcknowledgementMeansThatDocumentsAreOnDisk(t *testing.T) {
+	const key = "index.translog.durability"
+	f := &fakeTarget{behind: map[string][]string{"alias": {"c"}}, indices: map[string]map[string]string{
+		"a": {"index.uuid": "ua", key: "async", "index.refresh_interval": "5s"},
+		"b": {"index.uuid": "ub"},
+		"c": {"index.uuid": "uc", key: "ASYNC"},
+		"d": {"index.uuid": "ud", key: "request"},
+	}, theirs: map[string]bool{"c": true}}
+	tn := tuner(t, f)
+	if err := tn.Tune(t.Context(), []string{"a"}, Refreshes); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // each process does it
+		if err := tn.Harden(t.Context(), []string{"a", "b", "alias", "d", "absent"}); err != nil {
+			t.Fatal(err)
+		}
+		if a, c := f.indices["a"], f.indices["c"]; !strings.EqualFold(a[key], "request") || a["index.refresh_interval"] != "-1" || !strings.EqualFold(c[key], "request") {
+			t.Fatalf("a %v, c %v", a, c)
+		}
+	}
+	other := &Tuner{API: f, Records: tn.Records, Mark: tn.Mark, Log: tn.Log} // the process that hardened them has died
+	if _, err := other.Restore(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]map[string]string{
+		"a": {"index.uuid": "ua", key: "async", "index.refresh_interval": "5s"}, "b": {"index.uuid": "ub"},
+		"c": {"index.uuid": "uc", key: "ASYNC"}, "d": {"index.uuid": "ud", key: "request"},
+	}
+	for name, x := range want {
+		if !maps.Equal(f.indices[name], x) {
+			t.Errorf("%s has %v", name, f.indices[name])
+		}
+	}
+	f.denied = true
+	if err := tn.Harden(t.Context(), []string{"a"}); !errors.Is(err, fault.ErrConfig) || !strings.Contains(fault.Text(err), key) {
+		t.Errorf("%v", err)
+	}
+}

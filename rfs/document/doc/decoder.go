@@ -1,0 +1,184 @@
+package doc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"unicode/utf8"
+
+	"github.com/rfsd/rfsd/rfs/source/lucene"
+)
+
+// Decoder makes Documents of the stored fields of one shard. It keeps buffers between
+// documents and is used by one goroutine.
+type Decoder struct {
+	index       []byte
+	shard       int
+	mappingType []byte
+	originals   bool
+	lacking     Lacking
+	out         Document
+	id          []byte // buffer of the current document
+	conv        converter
+	long        bool // the last source was longer than conv.most
+}
+
+// NewDecoder returns a Decoder for a shard; index is the name in the snapshot.
+func NewDecoder(index string, shard int) *Decoder {
+	return &Decoder{index: []byte(index), shard: shard}
+}
+
+// SetType names the type of documents that do not store one (from 5.x with a single
+// type on, it is the mapping's only type). "_doc" and "" mean none.
+func (d *Decoder) SetType(mappingType string) { d.mappingType = meaningful([]byte(mappingType)) }
+
+// SendOriginals makes Decode return the original (_recovery_source) where it is stored beside a filtered source.
+func (d *Decoder) SendOriginals(on bool) { d.originals = on }
+
+// Lacking states which of the stored forms of a document lack parts of what was indexed.
+type Lacking struct {
+	Source   bool `json:"source,omitempty"`   // _source: it is filtered, or vectors are left out of it
+	Original bool `json:"original,omitempty"` // _recovery_source: it is filtered, too
+	Rebuilt  bool `json:"rebuilt,omitempty"`  // what is put together out of other fields: the cluster itself does not do it
+	Vectors  bool `json:"vectors,omitempty"`  // both stored forms, unless the vectors are put back (lucene.Record.Patched)
+}
+
+// SetLacking states what is stored incomplete in the index; Decode marks documents that are sent from it.
+func (d *Decoder) SetLacking(l Lacking) { d.lacking = l }
+
+// reduced reports whether the source that was chosen may lack parts.
+func (d *Decoder) reduced(rec *lucene.Record, original bool) bool {
+	vectors := d.lacking.Vectors && !rec.Patched
+	switch {
+	case rec.Rebuilt && !rec.Patched:
+		return d.lacking.Rebuilt || vectors
+	case original:
+		return d.lacking.Original || vectors
+	}
+	whole := rec.HasRecovery && !d.lacking.Original && bytes.Equal(rec.Source, rec.RecoverySource)
+	return d.lacking.Source && !whole || vectors
+}
+
+// SetMost bounds the next source that is not stored as JSON in one line: what becomes longer than n bytes is TooLarge, and
+// Outgrew. 0: 8 MiB.
+func (d *Decoder) SetMost(n int64) { d.conv.most = int(min(n, math.MaxInt)) }
+
+// Outgrew reports whether the last Decode failed by the bound of SetMost.
+func (d *Decoder) Outgrew() bool { return d.long }
+
+// Stored returns the source of a record that is sent, as it is stored; nil when there is none.
+func (d *Decoder) Stored(rec *lucene.Record) []byte {
+	stored, _, _, _ := sourceOf(rec, d.originals)
+	return stored
+}
+
+// Copied reports whether the source of the last Decode is in a buffer of the Decoder.
+func (d *Decoder) Copied() bool { return d.conv.copied }
+
+// Forget gives up the large buffers of the last document.
+func (d *Decoder) Forget() { d.conv.forget() }
+
+// Type returns the mapping type of a record, nil when it has none that means anything.
+func (d *Decoder) Type(rec *lucene.Record) []byte {
+	var out Document
+	if _, err := d.identify(rec, &out); err != nil {
+		return nil
+	}
+	return out.Type
+}
+
+// Decode returns the document of a record, or nil and why there is none that can be sent. The
+// document is borrowed until the next Decode or the reader's next step; a Failure is a copy.
+func (d *Decoder) Decode(rec *lucene.Record) (*Document, *Failure) {
+	d.long, d.conv.copied = false, false
+	out := &d.out
+	*out = Document{} // set in place: copies take as long as the rest for short documents
+	out.Ordinal, out.Index = rec.Ordinal, d.index
+	if rec.Routing != nil || rec.Parent != nil {
+		out.Routing = routingOf(rec)
+	}
+	stored, original, reason, err := sourceOf(rec, d.originals)
+	if reason, err := d.identify(rec, out); err != nil {
+		return nil, d.failure(stored, reason, err)
+	}
+	out.Version, out.Rebuilt = rec.Version, rec.Rebuilt
+	if n := d.beyond(rec); n > 0 {
+		return nil, d.failure(nil, TooLarge, fmt.Errorf("a source of %d bytes; it was not read", n))
+	}
+	if err != nil {
+		return nil, d.failure(stored, reason, err)
+	}
+	if out.Routing != nil && !utf8.Valid(out.Routing) {
+		return nil, d.failure(stored, BadID, errors.New("routing is not UTF-8"))
+	}
+	if d.lacking != (Lacking{}) {
+		out.Reduced = d.reduced(rec, original)
+	}
+	if plain(stored) {
+		out.Source = stored
+		return out, nil
+	}
+	if out.Source, err = d.conv.oneLine(stored); errors.Is(err, ErrTooLong) {
+		d.long = true
+		return nil, d.failure(nil, TooLarge, fmt.Errorf("a source of %d bytes; %w", len(stored), err))
+	}
+	if err != nil {
+		reason = BadSource
+		if errors.Is(err, ErrLineBreak) {
+			reason = LineBreak
+		}
+		return nil, d.failure(stored, reason, err)
+	}
+	return out, nil
+}
+
+// beyond returns the length of the form that would be sent if it was too long to be read, else 0.
+func (d *Decoder) beyond(rec *lucene.Record) int64 {
+	switch {
+	case rec.Beyond == 0 && rec.RecoveryBeyond == 0:
+		return 0
+	case d.originals && rec.RecoveryBeyond > 0:
+		return rec.RecoveryBeyond
+	case d.originals && rec.HasRecovery:
+		return 0
+	case rec.HasSource:
+		return 0
+	case rec.Beyond > 0:
+		return rec.Beyond
+	case rec.HasRecovery:
+		return 0
+	}
+	return rec.RecoveryBeyond
+}
+
+// sourceOf returns the stored source and whether it is the original. _source wins over _recovery_source, which stands in
+// when it is missing, unless originals are wanted.
+func sourceOf(rec *lucene.Record, originals bool) (stored []byte, original bool, reason Reason, err error) {
+	switch {
+	case originals && rec.HasRecovery && len(rec.RecoverySource) > 0:
+		return rec.RecoverySource, true, "", nil
+	case rec.HasSource && len(rec.Source) > 0:
+		return rec.Source, false, "", nil
+	case rec.HasRecovery && len(rec.RecoverySource) > 0:
+		return rec.RecoverySource, true, "", nil
+	case errors.Is(rec.Unbuilt, ErrTooLong):
+		return nil, false, TooLarge, rec.Unbuilt
+	case rec.Unbuilt != nil:
+		return nil, false, NoSource, rec.Unbuilt
+	case rec.HasSource:
+		return nil, false, BadSource, errors.New("_source is empty")
+	case rec.SyntheticParts:
+		return nil, false, NoSource, errors.New("no _source is stored: the source is synthetic")
+	}
+	return nil, false, NoSource, errors.New("neither _source nor _recovery_source is stored")
+}
+
+// failure returns why the current document cannot be sent.
+func (d *Decoder) failure(stored []byte, reason Reason, err error) *Failure {
+	out := &d.out
+	return &Failure{
+		Index: string(d.index), ID: string(out.ID), Type: string(out.Type), Routing: string(out.Routing),
+		Shard: d.shard, Ordinal: out.Ordinal, Reason: reason, Detail: err.Error(), Source: bytes.Clone(stored),
+	}
+}

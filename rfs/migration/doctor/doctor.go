@@ -1,0 +1,220 @@
+// Package doctor checks before the first byte whether a migration can run: that the repository can be
+// read, that the target permits every call that is going to be made, and that it has room. It writes
+// no document: a permission is proved by a request that is permitted or forbidden first and refused then,
+// where nothing else proves it in a throw-away index that is removed at once.
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/destination/target"
+)
+
+// Level is how bad a finding is.
+type Level string
+
+// The levels, from good to bad.
+const (
+	Good    Level = "ok"
+	Skipped Level = "not checked"
+	Warning Level = "warning"
+	Bad     Level = "problem"
+)
+
+// Finding is what one check found, and what to do about it.
+type Finding struct {
+	Check  string `json:"check"`
+	Level  Level  `json:"level"`
+	Detail string `json:"detail,omitempty"`
+	Remedy string `json:"remedy,omitempty"`
+}
+
+// Cluster is the target. *target.Client is one.
+type Cluster interface {
+	Do(ctx context.Context, method, path string, query url.Values, body []byte) (status int, answer []byte, err error)
+	Info(ctx context.Context) (target.Version, error)
+}
+
+// Needs is what the migration is going to ask of the target.
+type Needs struct {
+	Names     []string // of indices that will be created
+	Shards    int      // of those, with replicas
+	Bytes     int64    // of those, with replicas
+	BulkBytes int64    // largest request body
+	Fields    map[string]Fields
+	Tolerance time.Duration // between the clocks; 0: any
+	Session   string
+	// Now is this machine's clock.
+	Now func() time.Time
+}
+
+// Fields are the fields of one index and its limit.
+type Fields struct{ Count, Limit int }
+
+// Target checks the target. Every check is made, whatever the others find; only a target that does not
+// answer at all ends it early.
+func Target(ctx context.Context, c Cluster, n Needs) []Finding {
+	v, err := c.Info(ctx)
+	if err != nil {
+		return []Finding{{"target answers", Bad, fault.Text(err), remedyOf(err)}}
+	}
+	all := []Finding{{"target answers", Good, v.Distribution + " " + v.Number, ""}, version(v)}
+	for _, check := range []func(context.Context, Cluster, Needs) []Finding{
+		permissions, mayWrite, scripts, clock, health, room, heap, bodies, autoCreate,
+	} {
+		all = append(all, check(ctx, c, n)...)
+		if ctx.Err() != nil {
+			return all
+		}
+	}
+	return append(all, append(names(n), fields(n)...)...)
+}
+
+func version(v target.Version) Finding {
+	switch {
+	case v.Distribution != "opensearch":
+		return Finding{"target version", Warning, v.Untested(), "migrate to a version that is tested, or try with a copy of a few indices first"}
+	case v.Major < 1:
+		return Finding{"target version", Bad, v.Number, "use OpenSearch 1 or later"}
+	}
+	return Finding{"target version", Good, v.Number, ""}
+}
+
+func remedyOf(err error) string {
+	var s *fault.StatusError
+	switch {
+	case errors.As(err, &s) && s.Status == http.StatusUnauthorized:
+		return "check --target-username and the password's file"
+	case errors.As(err, &s) && s.Status == http.StatusForbidden:
+		return "give the user the permission that the words name"
+	case errors.Is(err, fault.ErrUnavailable):
+		return "check --target-host, the network, and that a node answers there"
+	}
+	return ""
+}
+
+// probe is a call that a migration makes, in a form that the target refuses without having done anything
+// when it is permitted.
+type probe struct {
+	what, method, path string
+	query              url.Values
+	body               string
+	remedy             string // the permission that is needed
+}
+
+// nothing is a name that no index, template or pipeline has.
+const nothing = "rfsd-doctor-and-nothing-is-called-so"
+
+// probes are the calls about indices that are not there. Their names begin as a real one, because permissions are often granted
+// by patterns of names.
+func probes(session string, names []string) []probe {
+	nothing := nothing
+	all := slices.Sorted(maps.Keys(distinct(names)))
+	if i := slices.IndexFunc(all, func(name string) bool { return !strings.HasPrefix(name, ".") }); i >= 0 {
+		nothing = all[i][:min(len(all[i]), 150)] + "-" + nothing
+	}
+	control := ".rfs_control_" + nothing
+	if session != "" {
+		control = ".rfs_control_" + session + "-doctor"
+	}
+	impossible := `{"settings":{"index.number_of_shards":-1}}`
+	return []probe{
+		{"create indices", "PUT", "/" + nothing, nil, impossible, "indices:admin/create on the target indices"},
+		{"read settings and mappings", "GET", "/" + nothing, nil, "", "indices:admin/get on the target indices"},
+		{"change settings", "PUT", "/" + nothing + "/_settings", nil, `{"index.refresh_interval":"1s"}`, "indices:admin/settings/update on the target indices"},
+		{"set aliases", "POST", "/_aliases", nil, `{"actions":[{"add":{"index":"` + nothing + `","alias":"` + nothing + `-alias"}}]}`, "indices:admin/aliases on the target indices"},
+		{"create legacy templates", "PUT", "/_template/" + nothing, url.Values{"create": {"true"}}, `{"index_patterns":["` + nothing + `-*"],"settings":{"index.number_of_shards":-1}}`, "indices:admin/template/put"},
+		{"create component templates", "PUT", "/_component_template/" + nothing, url.Values{"create": {"true"}}, `{"template":{"settings":{"index.number_of_shards":-1}}}`, "cluster:admin/component_template/put"},
+		{"create index templates", "PUT", "/_index_template/" + nothing, url.Values{"create": {"true"}}, `{"index_patterns":["` + nothing + `-*"],"template":{"settings":{"index.number_of_shards":-1}}}`, "indices:admin/index_template/put"},
+		{"keep the state of the work", "PUT", "/" + control, nil, impossible, "all of indices:* on .migrations_working_state* and .rfs_*"},
+		{"change the state of the work", "POST", "/.rfs_items_" + nothing + "/_update/1", url.Values{"require_alias": {"true"}}, `{"doc":{}}`, "indices:data/write/update on .rfs_*"},
+		{"read the nodes' clocks and disks", "GET", "/_nodes/_local/stats/process", url.Values{"filter_path": {"nodes.*.timestamp"}}, "", "cluster:monitor/nodes/stats"},
+	}
+}
+
+// permissions makes every probe. Nothing is left behind: each is impossible.
+func permissions(ctx context.Context, c Cluster, n Needs) []Finding {
+	var all []Finding
+	for _, p := range probes(n.Session, n.Names) {
+		f := Finding{Check: "may " + p.what, Level: Good}
+		status, answer, err := c.Do(ctx, p.method, p.path, p.query, []byte(p.body))
+		words := fmt.Sprintf("%s %s: status %d: %.300s", p.method, p.path, status, answer)
+		switch {
+		case err != nil:
+			f.Level, f.Detail, f.Remedy = Bad, fault.Text(err), remedyOf(err)
+		case status == http.StatusUnauthorized || status == http.StatusForbidden:
+			f.Level, f.Detail, f.Remedy = Bad, words, "give the user "+p.remedy
+		case transient(status, answer):
+			f.Level, f.Detail, f.Remedy = Warning, words, "look at the target's health, then run this again"
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+// transient reports whether an answer says nothing about permissions because the target is not well.
+func transient(status int, answer []byte) bool {
+	return errors.Is(fault.CheckStatus("", status, answer), fault.ErrUnavailable)
+}
+
+// scripts reports whether leases are kept by scripts or by conditional writes.
+func scripts(ctx context.Context, c Cluster, _ Needs) []Finding {
+	status, answer, err := c.Do(ctx, http.MethodPost, "/_scripts/painless/_execute", nil, []byte(`{"script":{"source":"1"}}`))
+	switch {
+	case err != nil:
+		return []Finding{{"scripts", Skipped, fault.Text(err), ""}}
+	case status == http.StatusForbidden:
+		return []Finding{{"scripts", Skipped, "the user may not run this probe; rfsd tries an update when it begins", ""}}
+	case status >= 300 && strings.Contains(string(answer), "cannot execute"):
+		return []Finding{{"scripts", Warning, "inline scripts are disabled: leases are kept by conditional writes, with one request more each", "nothing needs to be done; workers of the Java tool could not take part"}}
+	}
+	return []Finding{{"scripts", Good, "", ""}}
+}
+
+func clock(ctx context.Context, c Cluster, n Needs) []Finding {
+	before := n.Now()
+	var stats struct {
+		Nodes map[string]struct {
+			Timestamp int64 `json:"timestamp"`
+		} `json:"nodes"`
+	}
+	if f := ask(ctx, c, "clocks agree", "/_nodes/_local/stats/process", url.Values{"filter_path": {"nodes.*.timestamp"}}, &stats); f != nil {
+		return []Finding{*f}
+	}
+	after := n.Now()
+	for _, x := range stats.Nodes {
+		middle := before.Add(after.Sub(before) / 2)
+		off, unsure := middle.Sub(time.UnixMilli(x.Timestamp)), after.Sub(before)/2
+		direction := "ahead of"
+		if off < 0 {
+			direction = "behind"
+		}
+		f := Finding{"clocks agree", Good, fmt.Sprintf("this machine is %v %s the target (±%v)", off.Abs().Round(time.Millisecond), direction, unsure.Round(time.Millisecond)), ""}
+		if n.Tolerance > 0 && off.Abs() > n.Tolerance+unsure {
+			f.Level, f.Remedy = Bad, fmt.Sprintf("set the clocks (NTP): leases are refused beyond --clock-skew-tolerance %v", n.Tolerance)
+		}
+		return []Finding{f}
+	}
+	return []Finding{{"clocks agree", Skipped, "no node reported its time", ""}}
+}
+
+// ask reads an answer; a Finding says why there is none.
+func ask(ctx context.Context, c Cluster, check, path string, q url.Values, out any) *Finding {
+	status, answer, err := c.Do(ctx, http.MethodGet, path, q, nil)
+	if err == nil {
+		err = fault.Decode("GET "+path, status, answer, out)
+	}
+	if err != nil {
+		return &Finding{check, Skipped, fault.Text(err), remedyOf(err)}
+	}
+	return nil
+}

@@ -1,0 +1,195 @@
+package doctor
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/testing/cluster"
+)
+
+// fakeCluster answers by path.
+type fakeCluster struct {
+	answers map[string]string
+	status  map[string]int
+}
+
+func (f fakeCluster) Info(context.Context) (target.Version, error) {
+	return target.Version{Distribution: "opensearch", Number: "2.19.4", Major: 2, Minor: 19}, nil
+}
+
+func (f fakeCluster) Do(_ context.Context, method, path string, _ url.Values, _ []byte) (int, []byte, error) {
+	if s := f.status[method+" "+path]; s != 0 {
+		return s, []byte(`{"error":{"type":"x","reason":"no permissions for [y]"}}`), nil
+	}
+	if a, ok := f.answers[path]; ok {
+		return 200, []byte(a), nil
+	}
+	return 400, []byte(`{}`), nil
+}
+
+func find(t *testing.T, all []Finding, check string) Finding {
+	t.Helper()
+	for _, f := range all {
+		if f.Check == check {
+			return f
+		}
+	}
+	t.Fatalf("no finding about %q in %+v", check, all)
+	return Finding{}
+}
+
+func TestEachFindingNamesItsRemedy(t *testing.T) {
+	now := time.UnixMilli(1_000_000_000_000)
+	c := fakeCluster{
+		answers: map[string]string{
+			"/_nodes/_local/stats/process": `{"nodes":{"a":{"timestamp":1000000060000}}}`,
+			"/_cluster/health":             `{"status":"red","number_of_data_nodes":1,"active_shards":990,"unassigned_shards":5}`,
+			"/_cluster/settings":           `{"persistent":{"cluster.blocks.read_only":"true"},"defaults":{"cluster.max_shards_per_node":"1000","cluster.routing.allocation.disk.watermark.high":"90%"}}`,
+			"/_nodes/stats/fs":             `{"nodes":{"a":{"name":"n","roles":["data"],"fs":{"total":{"total_in_bytes":1000,"available_in_bytes":50}}}}}`,
+			"/_nodes/stats/jvm":            `{"nodes":{"a":{"name":"n","jvm":{"mem":{"heap_used_percent":93}}}}}`,
+			"/_nodes/http":                 `{"nodes":{"a":{"http":{"max_content_length_in_bytes":100}}}}`,
+		},
+		status: map[string]int{"PUT /good-" + nothing: 403, "POST /_aliases": 503},
+	}
+	all := Target(t.Context(), c, Needs{
+		Names: []string{"good", "Bad", ".ok", "_no", strings.Repeat("x", 256)}, Shards: 6, Bytes: 100, BulkBytes: 1000, Tolerance: 15 * time.Second,
+		Fields: map[string]Fields{"wide": {1200, 1000}, "slim": {5, 1000}}, Now: func() time.Time { return now },
+	})
+	for check, level := range map[string]Level{
+		"may create indices": Bad, "may set aliases": Warning, "may change settings": Good, "clocks agree": Bad, "target is healthy": Bad,
+		"target may be written": Bad, "shards per node": Bad, "disks": Bad, "room for the indices": Bad, "heap": Warning, "size of requests": Warning,
+		"name Bad": Bad, "name _no": Bad, "name " + strings.Repeat("x", 256): Bad, "fields of wide": Bad,
+	} {
+		f := find(t, all, check)
+		if f.Level != level || level != Good && f.Remedy == "" {
+			t.Errorf("%s: %+v", check, f)
+		}
+	}
+	for _, f := range all {
+		if f.Check == "name .ok" || f.Check == "name good" || f.Check == "fields of slim" {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
+// TestRoomIsStatedInTheUnitsOfTheEvaluation: the same bytes are the same text in both programs.
+func TestRoomIsStatedInTheUnitsOfTheEvaluation(t *testing.T) {
+	c := fakeCluster{answers: map[string]string{
+		"/_cluster/settings": `{"defaults":{"cluster.routing.allocation.disk.watermark.high":"90%"}}`,
+		"/_nodes/stats/fs":   `{"nodes":{"a":{"name":"n","roles":["data"],"fs":{"total":{"total_in_bytes":9000000000,"available_in_bytes":3221225472}}}}}`,
+	}}
+	f := find(t, Target(t.Context(), c, Needs{Bytes: 157_400_000, Now: time.Now}), "room for the indices")
+	if want := "about 157.4 MB needed with replicas, 3.2 GB free"; f.Detail != want {
+		t.Errorf("%q, want %q", f.Detail, want)
+	}
+}
+
+func TestTargetsThatAreNotTestedAreAWarning(t *testing.T) {
+	for _, c := range []struct {
+		is    target.Version
+		level Level
+		words []string
+	}{
+		{target.Version{Distribution: "opensearch", Number: "2.19.4", Major: 2}, Good, []string{"2.19.4"}},
+		{target.Version{Distribution: "elasticsearch", Number: "7.17.9", Major: 7}, Warning, []string{"elasticsearch 7.17.9", "not tested", "2.19.4 and 3.8.0"}},
+		{target.Version{Distribution: "opensearch", Number: "0.9.0"}, Bad, []string{"0.9.0"}},
+	} {
+		f := version(c.is)
+		if f.Level != c.level || (f.Remedy == "") != (c.level == Good) {
+			t.Errorf("%+v: %+v", c.is, f)
+		}
+		for _, w := range c.words {
+			if !strings.Contains(f.Detail, w) {
+				t.Errorf("%q is not in %+v", w, f)
+			}
+		}
+	}
+}
+
+// TestARealTargetIsExaminedAndLeftAsItWas runs every probe against a real target.
+func TestARealTargetIsExaminedAndLeftAsItWas(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: no real servers")
+	}
+	for _, version := range []string{"2.19.4", "3.8.0"} {
+		t.Run(version, func(t *testing.T) {
+			node := cluster.OpenSearch(t, version)
+			client, err := target.New(t.Context(), target.Config{URL: node.URL})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer client.Close()
+			before := everything(t, client)
+			for _, f := range Target(t.Context(), client, Needs{Names: []string{"a"}, Tolerance: 15 * time.Second, Now: time.Now, BulkBytes: 1 << 20}) {
+				if f.Level != Good {
+					t.Errorf("%+v", f)
+				}
+			}
+			if after := everything(t, client); after != before {
+				t.Errorf("before\n%s\nafter\n%s", before, after)
+			}
+		})
+	}
+}
+
+// everything lists names of what a probe could have left behind.
+func everything(t *testing.T, c *target.Client) string {
+	t.Helper()
+	var all strings.Builder
+	for _, what := range []string{"index", "alias"} {
+		path := map[string]string{"index": "/_cat/indices", "alias": "/_cat/aliases"}[what]
+		status, b, err := c.Do(t.Context(), http.MethodGet, path, url.Values{"h": {what}, "s": {what}, "expand_wildcards": {"all"}}, nil)
+		if err != nil || status != 200 {
+			t.Fatal(status, err)
+		}
+		for line := range strings.Lines(string(b)) { // the nodes may be other tests' as well
+			if strings.Contains(line, "rfsd-doctor") {
+				all.WriteString(path + " " + line)
+			}
+		}
+	}
+	for _, path := range []string{"/_template/" + nothing, "/_component_template/" + nothing, "/_index_template/" + nothing} {
+		if status, b, err := c.Do(t.Context(), http.MethodGet, path, nil, nil); err != nil || status != 404 {
+			t.Errorf("GET %s: %d %s %v", path, status, b, err)
+		}
+	}
+	return all.String()
+}
+
+// TestAUserWithoutPermissionsIsToldEachOfThem examines a secured target as a user who may only read.
+func TestAUserWithoutPermissionsIsToldEachOfThem(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: no real servers")
+	}
+	node := cluster.OpenSearch(t, "2.19.4", cluster.Secured())
+	admin, err := target.New(t.Context(), target.Config{URL: node.URL, Username: node.Username, Password: node.Password, Insecure: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close()
+	const secret = "Correct-Horse-7-battery"
+	status, b, err := admin.Do(t.Context(), http.MethodPut, "/_plugins/_security/api/internalusers/onlooker", nil, []byte(`{"password":"`+secret+`"}`))
+	if err != nil || status >= 300 {
+		t.Fatal(status, string(b), err)
+	}
+	client, err := target.New(t.Context(), target.Config{URL: node.URL, Username: "onlooker", Password: secret, Insecure: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	all := Target(t.Context(), client, Needs{Now: time.Now})
+	if all[0].Level != Good && len(all) == 1 {
+		t.Logf("the user may not even see the version: %+v", all[0])
+		return
+	}
+	for _, p := range probes("", nil) {
+		if f := find(t, all, "may "+p.what); f.Level != Bad || f.Remedy == "" || strings.Contains(f.Detail, secret) {
+			t.Errorf("%+v", f)
+		}
+	}
+}

@@ -1,0 +1,176 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/destination/diskwatch"
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
+)
+
+// settingsOf reads cluster settings as they count.
+func settingsOf(ctx context.Context, c Cluster, check string, prefixes ...string) (func(name, otherwise string) string, *Finding) {
+	value, err := diskwatch.Settings(ctx, c, prefixes...)
+	if err != nil {
+		return nil, &Finding{check, Skipped, fault.Text(err), remedyOf(err)}
+	}
+	return value, nil
+}
+
+func health(ctx context.Context, c Cluster, n Needs) []Finding {
+	var h struct {
+		Status     string `json:"status"`
+		Nodes      int    `json:"number_of_data_nodes"`
+		Active     int    `json:"active_shards"`
+		Unassigned int    `json:"unassigned_shards"`
+	}
+	if f := ask(ctx, c, "target is healthy", "/_cluster/health", nil, &h); f != nil {
+		return []Finding{*f}
+	}
+	state := Finding{"target is healthy", Good, fmt.Sprintf("%s, %d data nodes", h.Status, h.Nodes), ""}
+	if h.Status == "red" {
+		state.Level, state.Remedy = Bad, "some primaries are missing: GET _cluster/allocation/explain"
+	}
+	value, f := settingsOf(ctx, c, "shards per node", "cluster.max_shards_per_node", "cluster.blocks")
+	if f != nil {
+		return []Finding{state, *f}
+	}
+	all := []Finding{state}
+	for _, block := range []string{"cluster.blocks.read_only", "cluster.blocks.read_only_allow_delete"} {
+		if value(block, "false") == "true" {
+			all = append(all, Finding{"target may be written", Bad, block + " is set", "take the block away when its cause is gone"})
+		}
+	}
+	limit, err := strconv.Atoi(value("cluster.max_shards_per_node", "1000"))
+	shards := Finding{"shards per node", Good, fmt.Sprintf("%d there, %d to come, %d allowed", h.Active+h.Unassigned, n.Shards, limit*h.Nodes), ""}
+	if err == nil && h.Active+h.Unassigned+n.Shards > limit*h.Nodes {
+		shards.Level, shards.Remedy = Bad, "raise cluster.max_shards_per_node, add nodes, or reduce shards with --shards and --replicas"
+	}
+	return append(all, shards)
+}
+
+func room(ctx context.Context, c Cluster, n Needs) []Finding {
+	full, err := diskwatch.FullNodes(ctx, c)
+	if err != nil {
+		return []Finding{{"disks", Skipped, fault.Text(err), remedyOf(err)}}
+	}
+	all := []Finding{{"disks", Good, "every data node is below its high watermark", ""}}
+	if len(full) > 0 {
+		all[0] = Finding{"disks", Bad, fmt.Sprintf("node %s is %.0f %% full, above its high watermark %s", full[0].Node, 100*full[0].Used, full[0].Watermark), "indexing would pause: free disk space, or add nodes"}
+	}
+	var stats struct {
+		Nodes map[string]struct {
+			Roles []string `json:"roles"`
+			FS    struct {
+				Total struct {
+					Available int64 `json:"available_in_bytes"`
+				} `json:"total"`
+			} `json:"fs"`
+		} `json:"nodes"`
+	}
+	if f := ask(ctx, c, "room for the indices", "/_nodes/stats/fs", url.Values{"filter_path": {"nodes.*.roles,nodes.*.fs.total"}}, &stats); f != nil {
+		return append(all, *f)
+	}
+	free := int64(0)
+	for _, x := range stats.Nodes {
+		if slices.ContainsFunc(x.Roles, func(r string) bool { return strings.HasPrefix(r, "data") }) {
+			free += x.FS.Total.Available
+		}
+	}
+	f := Finding{"room for the indices", Good, fmt.Sprintf("about %s needed with replicas, %s free", progress.Bytes(n.Bytes), progress.Bytes(free)), ""}
+	switch {
+	case n.Bytes > free:
+		f.Level, f.Remedy = Bad, "add nodes or disks, or migrate fewer indices (--index-allowlist) or replicas (--replicas)"
+	case 2*n.Bytes > free:
+		f.Level, f.Remedy = Warning, "merges need as much again for a while: watch the disks, or begin with --replicas 0"
+	}
+	return append(all, f)
+}
+
+func heap(ctx context.Context, c Cluster, _ Needs) []Finding {
+	var stats struct {
+		Nodes map[string]struct {
+			Name string `json:"name"`
+			JVM  struct {
+				Mem struct {
+					Used int `json:"heap_used_percent"`
+				} `json:"mem"`
+			} `json:"jvm"`
+		} `json:"nodes"`
+	}
+	if f := ask(ctx, c, "heap", "/_nodes/stats/jvm", url.Values{"filter_path": {"nodes.*.name,nodes.*.jvm.mem.heap_used_percent"}}, &stats); f != nil {
+		return []Finding{*f}
+	}
+	for _, x := range stats.Nodes {
+		if x.JVM.Mem.Used > 85 {
+			return []Finding{{"heap", Warning, fmt.Sprintf("node %s uses %d %% of its heap before anything is sent", x.Name, x.JVM.Mem.Used), "give nodes more heap, or send less at once (--max-connections, --documents-size-per-bulk-request)"}}
+		}
+	}
+	return []Finding{{"heap", Good, "", ""}}
+}
+
+// bodies compares the largest request with what the target takes.
+func bodies(ctx context.Context, c Cluster, n Needs) []Finding {
+	var nodes struct {
+		Nodes map[string]struct {
+			HTTP struct {
+				Max int64 `json:"max_content_length_in_bytes"`
+			} `json:"http"`
+		} `json:"nodes"`
+	}
+	if f := ask(ctx, c, "size of requests", "/_nodes/http", url.Values{"filter_path": {"nodes.*.http.max_content_length_in_bytes"}}, &nodes); f != nil {
+		return []Finding{*f}
+	}
+	for _, x := range nodes.Nodes {
+		if x.HTTP.Max > 0 && n.BulkBytes > x.HTTP.Max {
+			return []Finding{{"size of requests", Warning, fmt.Sprintf("the target takes at most %s (%d bytes), --documents-size-per-bulk-request is %s (%d bytes)", progress.Bytes(x.HTTP.Max), x.HTTP.Max, progress.Bytes(n.BulkBytes), n.BulkBytes), "every request would be refused and split: make it smaller"}}
+		}
+	}
+	return []Finding{{"size of requests", Good, "", ""}}
+}
+
+// autoCreate tells of the setting that decides what happens to documents for an index that was deleted.
+func autoCreate(ctx context.Context, c Cluster, _ Needs) []Finding {
+	value, f := settingsOf(ctx, c, "automatic creation of indices", "action.auto_create_index")
+	if f != nil {
+		return []Finding{*f}
+	}
+	is := value("action.auto_create_index", "true")
+	if is == "false" {
+		return []Finding{{"automatic creation of indices", Good, "off", ""}}
+	}
+	return []Finding{{"automatic creation of indices", Good, is + ": an index that is deleted while documents come would be created again by the next request; rfsd compares its UUID and completes nothing of it", ""}}
+}
+
+func names(n Needs) []Finding {
+	var all []Finding
+	for _, name := range n.Names {
+		if why := metadata.RefusedName(name); why != "" {
+			all = append(all, Finding{"name " + name, Bad, why, "give it another with --index-rename"})
+		}
+	}
+	if len(all) == 0 {
+		all = append(all, Finding{"names of indices", Good, fmt.Sprintf("%d names", len(n.Names)), ""})
+	}
+	return all
+}
+
+func fields(n Needs) []Finding {
+	var all []Finding
+	for _, name := range slices.Sorted(maps.Keys(n.Fields)) {
+		if x := n.Fields[name]; x.Count > x.Limit {
+			all = append(all, Finding{"fields of " + name, Bad, fmt.Sprintf("%d fields, limit %d", x.Count, x.Limit), "raise index.mapping.total_fields.limit with --rules"})
+		}
+	}
+	if len(all) == 0 {
+		all = append(all, Finding{"limits of mappings", Good, "", ""})
+	}
+	return all
+}

@@ -1,0 +1,265 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
+)
+
+const (
+	writeCheck  = "may index documents"
+	writeRemedy = "give the user indices:data/write/bulk* and indices:data/write/index on these indices"
+	// No document has this sequence number, so that the target refuses the action with 409, which comes after the check of permissions.
+	impossibleSeqNo = 1 << 62
+	maxThrowaway    = 8    // throw-away indices of one examination
+	maxNamesInPath  = 3000 // bytes of names in one request's path
+	maxShownNames   = 5
+)
+
+// mayWrite proves the permission to index documents under the names of the target's indices, and writes none: in an index that
+// exists by an action with an impossible sequence number, and for the others in a throw-away index whose name begins alike.
+func mayWrite(ctx context.Context, c Cluster, n Needs) []Finding {
+	names := slices.Sorted(maps.Keys(distinct(n.Names)))
+	if len(names) == 0 {
+		return []Finding{{writeCheck, Skipped, "no index is going to be written", ""}}
+	}
+	there, unknown := existing(ctx, c, names)
+	w := writeProbe{results: map[string][]string{}}
+	w.try(ctx, c, slices.Sorted(maps.Keys(there)), nil)
+	var absent []string
+	for _, name := range names {
+		if !there[name] && unknown[name] == "" {
+			absent = append(absent, name)
+		}
+		if why := unknown[name]; why != "" {
+			w.add("unknown", name, why)
+		}
+	}
+	var all []Finding
+	alike := beginnings(absent)
+	keys := slices.Sorted(maps.Keys(alike))
+	for _, key := range keys[:min(len(keys), maxThrowaway)] {
+		all = append(all, w.throwaway(ctx, c, alike[key])...)
+	}
+	for _, key := range keys[min(len(keys), maxThrowaway):] {
+		w.add("unknown", shown(alike[key]), fmt.Sprintf("at most %d throw-away indices are made", maxThrowaway))
+	}
+	return append(w.findings(), all...)
+}
+
+// distinct returns the names that an index may have.
+func distinct(names []string) map[string]bool {
+	all := map[string]bool{}
+	for _, name := range names {
+		if metadata.RefusedName(name) == "" {
+			all[name] = true
+		}
+	}
+	return all
+}
+
+// beginnings groups names by what stands before the first separator or digit: users are rarely granted less.
+func beginnings(names []string) map[string][]string {
+	all := map[string][]string{}
+	for _, name := range names {
+		key := name
+		if i := strings.IndexAny(name[1:], "-_.0123456789"); i >= 0 {
+			key = name[:i+1]
+		}
+		all[key] = append(all[key], name)
+	}
+	return all
+}
+
+// existing returns which of the sorted names the target has, as indices or as aliases, and why it does not say so of others.
+func existing(ctx context.Context, c Cluster, names []string) (there map[string]bool, unknown map[string]string) {
+	there, unknown = map[string]bool{}, map[string]string{}
+	wanted := slices.Clone(names)
+	note := func(name string) {
+		if _, ok := slices.BinarySearch(wanted, name); ok {
+			there[name] = true
+		}
+	}
+	for len(names) > 0 {
+		var some []string
+		for size := 0; len(names) > 0 && (len(some) == 0 || size+len(names[0]) < maxNamesInPath); names = names[1:] {
+			some, size = append(some, names[0]), size+len(names[0])+1
+		}
+		escaped := make([]string, len(some))
+		for i, name := range some {
+			escaped[i] = url.PathEscape(name)
+		}
+		var found map[string]struct {
+			Aliases map[string]any `json:"aliases"`
+		}
+		q := url.Values{"ignore_unavailable": {"true"}, "allow_no_indices": {"true"}, "filter_path": {"*.aliases"}}
+		if f := ask(ctx, c, writeCheck, "/"+strings.Join(escaped, ","), q, &found); f != nil {
+			for _, name := range some {
+				unknown[name] = f.Detail
+			}
+			continue
+		}
+		for index, x := range found {
+			note(index)
+			for alias := range x.Aliases {
+				note(alias)
+			}
+		}
+	}
+	return there, unknown
+}
+
+// writeProbe collects what became of the probes.
+type writeProbe struct {
+	proved, thrown []string
+	results        map[string][]string // forbidden, blocked or unknown: names; under the name with ":" the target's words
+}
+
+func (w *writeProbe) add(kind, name, why string) {
+	w.results[kind] = append(w.results[kind], name)
+	if w.results[kind+":"] == nil {
+		w.results[kind+":"] = []string{why}
+	}
+}
+
+// try sends one action for each index; as names what they stand for, nil for the indices themselves.
+func (w *writeProbe) try(ctx context.Context, c Cluster, indices, as []string) {
+	for len(indices) > 0 {
+		some := indices[:min(len(indices), 500)]
+		indices = indices[len(some):]
+		w.tryBulk(ctx, c, some, as)
+	}
+}
+
+func (w *writeProbe) tryBulk(ctx context.Context, c Cluster, indices, as []string) {
+	names := as
+	if names == nil {
+		names = indices
+	}
+	var body strings.Builder
+	for _, index := range indices {
+		action, err := json.Marshal(map[string]any{"index": map[string]any{
+			"_index": index, "_id": nothing, "routing": nothing, "if_seq_no": int64(impossibleSeqNo), "if_primary_term": 1,
+		}})
+		if err != nil { // a map of strings and numbers
+			continue
+		}
+		body.Write(action)
+		body.WriteString("\n{}\n")
+	}
+	status, raw, err := c.Do(ctx, http.MethodPost, "/_bulk", url.Values{"pipeline": {"_none"}}, []byte(body.String()))
+	var answer struct {
+		Items []map[string]struct {
+			Status int `json:"status"`
+			Error  struct{ Type, Reason string }
+		} `json:"items"`
+	}
+	if err == nil && status < 300 {
+		err = json.Unmarshal(raw, &answer)
+	}
+	if err != nil || status >= 300 || len(answer.Items) != len(indices) {
+		kind, words := "unknown", fmt.Sprintf("POST /_bulk: status %d: %.300s", status, raw)
+		if err != nil {
+			words = fault.Text(err)
+		} else if status == http.StatusForbidden || status == http.StatusUnauthorized {
+			kind = "forbidden"
+		}
+		for _, name := range names {
+			w.add(kind, name, words)
+		}
+		return
+	}
+	for i, item := range answer.Items {
+		x, name := item["index"], names[min(i, len(names)-1)]
+		words := fmt.Sprintf("status %d: %s: %.300s", x.Status, x.Error.Type, x.Error.Reason)
+		switch {
+		case x.Status == http.StatusConflict && as == nil:
+			w.proved = append(w.proved, name)
+		case x.Status == http.StatusConflict:
+			w.thrown = append(w.thrown, names...)
+		case strings.Contains(x.Error.Type, "block"):
+			w.add("blocked", name, words)
+		case x.Status == http.StatusForbidden:
+			w.add("forbidden", name, words)
+		default:
+			w.add("unknown", name, words)
+		}
+	}
+}
+
+// throwaway makes an index whose name begins as those of names, tries it, and removes it. A user who may not remove it does not
+// get one.
+func (w *writeProbe) throwaway(ctx context.Context, c Cluster, names []string) []Finding {
+	index := names[0][:min(len(names[0]), 200)] + "-rfsd-doctor-" + strings.ToLower(rand.Text()[:10])
+	path := "/" + url.PathEscape(index)
+	words := func(status int, answer []byte, err error) string {
+		if err != nil {
+			return fault.Text(err)
+		}
+		return fmt.Sprintf("%s: status %d: %.300s", index, status, answer)
+	}
+	status, answer, err := c.Do(ctx, http.MethodDelete, path, nil, nil)
+	if err != nil || status != http.StatusNotFound {
+		w.add("unknown", shown(names), "a throw-away index could not be removed again: DELETE "+words(status, answer, err))
+		return nil
+	}
+	status, answer, err = c.Do(ctx, http.MethodPut, path, nil, []byte(`{"settings":{"index.number_of_shards":1,"index.number_of_replicas":0}}`))
+	if err == nil && status >= 300 {
+		w.add("unknown", shown(names), "no throw-away index: PUT "+words(status, answer, err))
+		return nil
+	}
+	if err == nil {
+		w.try(ctx, c, []string{index}, []string{shown(names)})
+	} else {
+		w.add("unknown", shown(names), "no throw-away index: PUT "+words(status, answer, err))
+	}
+	// Also without an answer it may have been made.
+	status, answer, derr := c.Do(context.WithoutCancel(ctx), http.MethodDelete, path, nil, nil)
+	if derr == nil && (status < 300 || status == http.StatusNotFound && err != nil) {
+		return nil
+	}
+	return []Finding{{"throw-away index", Warning, "it could not be removed: DELETE " + words(status, answer, derr), "remove the index " + index + " by hand"}}
+}
+
+// findings returns one finding for each outcome.
+func (w *writeProbe) findings() []Finding {
+	var all []Finding
+	if len(w.proved) > 0 {
+		all = append(all, Finding{writeCheck, Good, "proved in " + shown(w.proved), ""})
+	}
+	if len(w.thrown) > 0 {
+		all = append(all, Finding{writeCheck, Good, "proved by a throw-away index for " + shown(w.thrown), ""})
+	}
+	for _, kind := range []struct {
+		name   string
+		level  Level
+		remedy string
+	}{
+		{"forbidden", Bad, writeRemedy},
+		{"blocked", Bad, "take the block of the index away: index.blocks.* with false"},
+		{"unknown", Skipped, "make sure that the user has indices:data/write/bulk* and indices:data/write/index there: the migration would stop at its first documents"},
+	} {
+		if names := w.results[kind.name]; len(names) > 0 {
+			all = append(all, Finding{writeCheck, kind.level, shown(names) + ": " + cmp.Or(w.results[kind.name+":"][0], "no answer"), kind.remedy})
+		}
+	}
+	return all
+}
+
+// shown abbreviates a list of names.
+func shown(names []string) string {
+	if len(names) <= maxShownNames {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxShownNames], ", "), len(names)-maxShownNames)
+}

@@ -1,0 +1,275 @@
+package preflight
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/destination/diskwatch"
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/migration/worker"
+)
+
+// Rules of differences that Evaluate finds beside those of metadata.Differences.
+const (
+	aliasShared = "alias-shared" // an alias would lead to another index, too
+	aliasName   = "alias-name"   // the name of the index is an alias
+	aliasWrite  = "alias-write"  // the target refuses an alias, since another index is its write index
+)
+
+// blocks are settings of an index that refuse documents.
+var blocks = []string{"index.blocks.write", "index.blocks.read_only", "index.blocks.read_only_allow_delete"}
+
+// compareTargets adds to what exists on the target how it differs from what would be created, how many documents it has,
+// and what would refuse documents; and to every alias that would be set which other indices have it.
+func (e *Evaluator) compareTargets(ctx context.Context, plan *worker.Plan, r *Evaluation) error {
+	ours := map[string]bool{}
+	for _, x := range plan.Indices {
+		for _, name := range x.Entry.Naming.Targets() {
+			ours[name] = true
+		}
+	}
+	held := map[string]int64{}
+	var shards int64 // of what would be created
+	for i, x := range plan.Indices {
+		if x.Entry.Create || x.Entry.Naming.Emit && e.Version.MappingTypes() {
+			continue
+		}
+		all, err := e.Indices.Wanted(ctx, x)
+		if err != nil {
+			return err
+		}
+		for n, w := range all {
+			object := &r.Indices[i].Targets[n]
+			done, err := metadata.ConvertIndex(e.Version, w)
+			if err != nil {
+				continue // the object is refused for that reason
+			}
+			if object.Action == WouldKeep {
+				if err := e.compareTarget(ctx, w.Name, done.Body, object, r); err != nil {
+					return err
+				}
+				if object.Documents > 0 {
+					held[w.Name] = object.Documents
+				}
+			}
+			if object.Action == WouldCreate {
+				if shards += shardsOf(done.Body); done.Late != nil {
+					if err := e.writeIndices(ctx, w.Name, done.Late, object, r); err != nil {
+						return err
+					}
+				}
+			}
+			if err := e.compareAliases(ctx, w.Name, done, ours, object, r); err != nil {
+				return err
+			}
+		}
+	}
+	if len(held) > 0 && e.Existing == "" {
+		r.Stops = append(r.Stops, fault.Text(worker.HeldError(held, worker.SnapshotHas)))
+	}
+	return e.shardLimit(ctx, shards, r)
+}
+
+// ask reads what is asked for into found; false when the target has no such thing, or does not let it be seen, which is reported.
+func (e *Evaluator) ask(ctx context.Context, what, path string, query url.Values, found any, r *Evaluation) (bool, error) {
+	status, answer, err := e.Target.Do(ctx, http.MethodGet, path, query, nil)
+	switch {
+	case err != nil && (errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil):
+		return false, err
+	case err == nil && status == http.StatusNotFound:
+		return false, nil
+	case err == nil && status != http.StatusOK:
+		err = fmt.Errorf("status %d", status)
+	case err == nil:
+		err = json.Unmarshal(answer, found)
+	}
+	if err != nil {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("the target does not let %s be seen, so they are not compared: GET %s: %s", what, path, fault.Text(err)))
+	}
+	return err == nil, nil
+}
+
+// compareTarget compares one index that exists.
+func (e *Evaluator) compareTarget(ctx context.Context, name string, body []byte, object *EvaluatedObject, r *Evaluation) error {
+	path := "/" + url.PathEscape(name)
+	var found map[string]json.RawMessage
+	if seen, err := e.ask(ctx, "mappings and settings of index "+name, path, nil, &found, r); err != nil || !seen {
+		return err
+	}
+	if _, itself := found[name]; !itself {
+		behind := strings.Join(slices.Sorted(maps.Keys(found)), ", ")
+		object.Changes = append(object.Changes, Differs{Rule: aliasName, Path: name, Detail: "the name is an alias of " + behind + ": documents would go there", Loses: true})
+	}
+	if len(found) == 1 {
+		answer, err := json.Marshal(found)
+		if err != nil {
+			return fmt.Errorf("compare index %s: %w", name, err)
+		}
+		changes, err := metadata.Differences(body, answer)
+		if err != nil {
+			return fmt.Errorf("compare index %s: %w", name, err)
+		}
+		object.Changes = append(object.Changes, differs(changes)...)
+	}
+	var settings map[string]struct{ Settings map[string]any }
+	if _, err := e.ask(ctx, "blocks of index "+name, path+"/_settings", url.Values{"flat_settings": {"true"}}, &settings, r); err != nil {
+		return err
+	}
+	for _, index := range slices.Sorted(maps.Keys(settings)) {
+		for _, block := range blocks {
+			if settings[index].Settings[block] == "true" {
+				r.Stops = append(r.Stops, fmt.Sprintf("index %s has the block %s: it would refuse every document", index, block))
+			}
+		}
+	}
+	var count struct{ Count int64 }
+	if _, err := e.ask(ctx, "documents of index "+name, path+"/_count", nil, &count, r); err != nil {
+		return err
+	}
+	object.Documents = count.Count
+	return nil
+}
+
+// aliasesApart is how many aliases of an index are asked for one by one. Of an index with more all aliases of the target are asked for.
+const aliasesApart = 50
+
+// compareAliases finds aliases that other indices have: applications that read by them would find the documents of both.
+func (e *Evaluator) compareAliases(ctx context.Context, name string, done metadata.Converted, ours map[string]bool, object *EvaluatedObject, r *Evaluation) error {
+	var body struct{ Aliases map[string]json.RawMessage }
+	if err := json.Unmarshal(done.Body, &body); err != nil {
+		return fmt.Errorf("aliases of index %s: %w: %w", name, err, fault.ErrCorrupt)
+	}
+	aliases := slices.Sorted(maps.Keys(body.Aliases))
+	var late map[string]json.RawMessage
+	if done.Late != nil {
+		if err := json.Unmarshal(done.Late, &late); err != nil {
+			return fmt.Errorf("aliases of index %s: %w: %w", name, err, fault.ErrCorrupt)
+		}
+	}
+	aliases = slices.AppendSeq(aliases, maps.Keys(late))
+	slices.Sort(aliases)
+	aliases = slices.Compact(aliases)
+	owned := map[string][]string{}
+	if len(aliases) > aliasesApart {
+		var all map[string]struct{ Aliases map[string]struct{} }
+		if seen, err := e.ask(ctx, "aliases of all indices", "/_alias", nil, &all, r); err != nil || !seen {
+			return err
+		}
+		for owner, x := range all {
+			for alias := range x.Aliases {
+				owned[alias] = append(owned[alias], owner)
+			}
+		}
+	}
+	for _, alias := range aliases {
+		owners := owned[alias]
+		if len(aliases) <= aliasesApart {
+			var answer map[string]json.RawMessage
+			if seen, err := e.ask(ctx, "indices of alias "+alias, "/_alias/"+url.PathEscape(alias), nil, &answer, r); err != nil {
+				return err
+			} else if !seen {
+				continue
+			}
+			owners = slices.Collect(maps.Keys(answer))
+		}
+		slices.Sort(owners)
+		others := slices.DeleteFunc(owners, func(owner string) bool { return ours[owner] })
+		if len(others) > 0 {
+			object.Changes = append(object.Changes, Differs{Rule: aliasShared, Path: "aliases." + alias,
+				Detail: fmt.Sprintf("the alias leads to %s already: readers would get the documents of %s, too", strings.Join(others, ", "), name), Loses: true})
+		}
+	}
+	return nil
+}
+
+// writeIndices finds aliases that the target would refuse because another index is their write index.
+func (e *Evaluator) writeIndices(ctx context.Context, name string, late json.RawMessage, object *EvaluatedObject, r *Evaluation) error {
+	type alias struct {
+		Write bool `json:"is_write_index"`
+	}
+	var wanted map[string]alias
+	if err := json.Unmarshal(late, &wanted); err != nil {
+		return fmt.Errorf("aliases of index %s: %w: %w", name, err, fault.ErrCorrupt)
+	}
+	for _, a := range slices.Sorted(maps.Keys(wanted)) {
+		var owners map[string]struct{ Aliases map[string]alias }
+		if !wanted[a].Write {
+			continue
+		} else if seen, err := e.ask(ctx, "indices of alias "+a, "/_alias/"+url.PathEscape(a), nil, &owners, r); err != nil {
+			return err
+		} else if !seen {
+			continue
+		}
+		for _, owner := range slices.Sorted(maps.Keys(owners)) {
+			if owner == name || !owners[owner].Aliases[a].Write {
+				continue
+			}
+			r.Stops = append(r.Stops, fmt.Sprintf("the target would refuse the alias %s of index %s: %s is its write index there; let that be so no longer (POST /_aliases with is_write_index false), or remove the alias from it", a, name, owner))
+			object.Changes = append(object.Changes, Differs{Rule: aliasWrite, Path: "aliases." + a, Detail: "refused: " + owner + " is the write index of the alias", Loses: true})
+		}
+	}
+	return nil
+}
+
+// shardsOf returns how many shards an index with that body has, replicas included.
+func shardsOf(body []byte) int64 {
+	var b struct{ Settings map[string]any }
+	if json.Unmarshal(body, &b) != nil {
+		return 1
+	}
+	inner, _ := b.Settings["index"].(map[string]any)
+	number := func(name string, otherwise int64) int64 {
+		v, ok := b.Settings["index."+name]
+		if !ok {
+			v = inner[name]
+		}
+		var n int64
+		if _, err := fmt.Sscan(fmt.Sprint(v), &n); err != nil {
+			return otherwise
+		}
+		return max(n, 0)
+	}
+	return number("number_of_shards", 1) * (1 + number("number_of_replicas", 1))
+}
+
+// shardLimit adds what stops the migration when the target may not have so many more shards.
+func (e *Evaluator) shardLimit(ctx context.Context, more int64, r *Evaluation) error {
+	if more == 0 {
+		return nil
+	}
+	var health struct {
+		Nodes      int64 `json:"number_of_data_nodes"`
+		Active     int64 `json:"active_shards"`
+		Starting   int64 `json:"initializing_shards"`
+		Unassigned int64 `json:"unassigned_shards"`
+	}
+	if seen, err := e.ask(ctx, "the number of shards", "/_cluster/health", nil, &health, r); err != nil || !seen {
+		return err
+	}
+	value, err := diskwatch.Settings(ctx, e.Target, "cluster.max_shards_per_node")
+	if errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil {
+		return err
+	}
+	if err != nil {
+		r.Warnings = append(r.Warnings, "the target does not let its limit of shards be seen: "+fault.Text(err))
+		return nil
+	}
+	var each int64
+	if _, err := fmt.Sscan(value("cluster.max_shards_per_node", "1000"), &each); err != nil || each <= 0 || health.Nodes == 0 {
+		return nil //nolint:nilerr // the target has no such limit
+	}
+	there := health.Active + health.Starting + health.Unassigned
+	if limit := each * health.Nodes; there+more > limit {
+		r.Stops = append(r.Stops, fmt.Sprintf("the target would refuse indices: it has %d shards, %d would be created, replicas included, and it allows %d (cluster.max_shards_per_node %d on %d data nodes); raise the limit, add nodes, or reduce shards with --shards and --replicas",
+			there, more, limit, each, health.Nodes))
+	}
+	return nil
+}

@@ -1,0 +1,129 @@
+package preflight
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/migration/worker"
+)
+
+// Preview returns a function that logs the expected differences between snapshot and target, before the first write. It finds
+// them by a dry run of what creates indices and global objects. Errors: fault.ErrUnavailable, and those of a plan.
+func Preview(on metadata.DryRunTarget, indices *worker.TargetIndices, globals *worker.TargetGlobals) func(context.Context, *worker.Plan, worker.Phases) error {
+	said := metadata.NewReported()
+	indices.Reported, globals.Reported = said, said
+	return func(ctx context.Context, plan *worker.Plan, phases worker.Phases) error {
+		dry := metadata.DryRunCluster{Target: on}
+		var probe sync.WaitGroup
+		var refusal error
+		probe.Go(func() { refusal = dry.Permitted(ctx) })
+		e := &Evaluator{Target: on, Version: indices.Version}
+		var err error
+		if phases.Has(worker.PhaseIndices) {
+			e.Indices, err = indices.DryRun(ctx, dry)
+		}
+		if probe.Wait(); err == nil && (errors.Is(refusal, fault.ErrUnavailable) || ctx.Err() != nil) {
+			err = refusal
+		}
+		if err != nil {
+			return err
+		}
+		if refusal != nil {
+			indices.Log.WarnContext(ctx, "template simulation is not permitted on the target: unsupported field types will be reported while indices are created", "reason", fault.Text(refusal))
+			dry.Blind = true
+		}
+		if e.Indices != nil {
+			e.Indices.Cluster = dry
+		}
+		if phases.Has(worker.PhaseMetadata) {
+			e.Globals = &worker.TargetGlobals{Cluster: dry, Version: globals.Version, Wanted: globals.Wanted, Log: slog.New(slog.DiscardHandler)}
+		}
+		r := &Evaluation{}
+		if err := e.preview(ctx, plan, r); err != nil {
+			return err
+		}
+		logPreview(ctx, indices.Log, r, said)
+		return nil
+	}
+}
+
+// Bounds of what is logged: objects of a list, and examples of a rule. rfsd evaluate has all.
+const (
+	maxPreviewed = 20
+	maxExamples  = 5
+)
+
+// logPreview logs one line for each rule, and names what will not be there at all.
+func logPreview(ctx context.Context, log *slog.Logger, r *Evaluation, said *metadata.Reported) {
+	var rules []string
+	byRule := map[string]*ruleEffect{}
+	counts := map[string]int{}
+	objects := slices.Clone(r.Globals)
+	for _, x := range r.Indices {
+		objects = append(objects, x.Targets...)
+	}
+	var left, refused []EvaluatedObject
+	for _, o := range objects {
+		counts[o.Action]++
+		switch o.Action {
+		case WouldLeave:
+			left = append(left, o)
+			said.Add(o.Name, "", "", o.Reason)
+		case WouldRefuse:
+			refused = append(refused, o)
+		}
+		for _, c := range o.Changes {
+			f := byRule[c.Rule]
+			if f == nil {
+				f, rules = &ruleEffect{objects: map[string]bool{}}, append(rules, c.Rule)
+				byRule[c.Rule] = f
+			}
+			f.add(o.Name, c)
+			said.Add(o.Name, c.Rule, c.Path, c.Detail)
+		}
+	}
+	log.InfoContext(ctx, "nothing is written yet", "will_be_created", counts[WouldCreate], "exist_and_stay", counts[WouldKeep], "will_be_refused", counts[WouldRefuse],
+		"not_migrated", counts[WouldLeave], "details", "rfsd evaluate")
+	for _, rule := range rules {
+		f := byRule[rule]
+		level := slog.LevelInfo
+		if f.loses {
+			level = slog.LevelWarn
+		}
+		log.Log(ctx, level, "will differ from the snapshot", "rule", rule, "changes", f.changes, "objects", len(f.objects), "examples", strings.Join(f.some, "; "))
+	}
+	logSome(ctx, log, "will not be migrated", left)
+	logSome(ctx, log, "will be refused by the target", refused)
+}
+
+// ruleEffect is what one rule will do.
+type ruleEffect struct {
+	changes int
+	objects map[string]bool
+	some    []string
+	loses   bool
+}
+
+func (f *ruleEffect) add(object string, c Differs) {
+	f.changes++
+	f.objects[object] = true
+	f.loses = f.loses || c.Loses
+	if len(f.some) < maxExamples {
+		f.some = append(f.some, object+" "+c.Path+": "+c.Detail)
+	}
+}
+
+func logSome(ctx context.Context, log *slog.Logger, what string, all []EvaluatedObject) {
+	for _, o := range all[:min(len(all), maxPreviewed)] {
+		log.WarnContext(ctx, what, "object", o.Name, "reason", o.Reason)
+	}
+	if more := len(all) - maxPreviewed; more > 0 {
+		log.WarnContext(ctx, what, "more", more, "details", "rfsd evaluate")
+	}
+}

@@ -1,0 +1,131 @@
+package worker
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/rfsd/rfsd/rfs/base/budget"
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/document/doc"
+	"github.com/rfsd/rfsd/rfs/operation/redrive"
+	"github.com/rfsd/rfsd/rfs/source/snapshot"
+)
+
+// Again reads documents of a session from the snapshot again, as they were sent. It is a redrive.Source.
+type Again struct {
+	Repo    snapshot.Repository
+	Entries []Entry                           // of the session
+	Edit    func(index string) DocumentEditor // nil: documents stay as they are
+	// Redirects returns the target indices that rules send documents of an index of the snapshot to; nil: none.
+	Redirects   func(index string) []string
+	Memory      *budget.Budget // bounds what long documents hold; nil: nothing does
+	Versions    bool           // set the versions of documents
+	MaxDocument int64          // longest source that is read, in bytes; 0: DefaultMaxDocument
+}
+
+// SessionEntries returns what a session has planned of each index; fault.ErrConfig for one without any, as imports are.
+func SessionEntries(ctx context.Context, kept *cms.Coordinator) ([]Entry, error) {
+	var all []Entry
+	for e, err := range kept.IndexEntries(ctx) {
+		if err != nil {
+			return nil, fmt.Errorf("list indices: %w", err)
+		}
+		entry, err := decodeEntry(e.Name, e.Body)
+		if err != nil {
+			return nil, err
+		}
+		if !entry.Unread {
+			all = append(all, entry)
+		}
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("the session has planned no index of a snapshot, in which its documents could be read again: --from reads those of an import: %w", fault.ErrConfig)
+	}
+	return all, nil
+}
+
+// Read passes on those of the wanted documents that the snapshot holds, by their place and id, in any order. n is the place in
+// wanted. A document is borrowed until each returns.
+func (a *Again) Read(ctx context.Context, wanted []redrive.Document, each func(n int, d *doc.Document) error) error {
+	for _, e := range a.Entries {
+		names := e.Naming.Targets()
+		if a.Redirects != nil {
+			names = append(names, a.Redirects(e.Locator.IndexName)...)
+		}
+		shards := map[int][]int{} // places in wanted
+		for n, d := range wanted {
+			if d.Shard >= 0 && d.Shard < e.Shards && slices.Contains(names, d.Index) {
+				shards[d.Shard] = append(shards[d.Shard], n)
+			}
+		}
+		for shard := range e.Shards {
+			if len(shards[shard]) == 0 {
+				continue
+			}
+			if err := a.shard(ctx, e, shard, wanted, shards[shard], each); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// apart is how many ordinals lie between two documents that are read one after the other; beyond it the reader begins anew.
+const apart = 4096
+
+// shard passes on the wanted documents of one shard of an index of the snapshot.
+func (a *Again) shard(ctx context.Context, e Entry, shard int, wanted []redrive.Document, places []int, each func(n int, d *doc.Document) error) error {
+	slices.SortFunc(places, func(x, y int) int { return cmp.Compare(wanted[x].Ordinal, wanted[y].Ordinal) })
+	from := func(ordinal int64) int { // the first place of an ordinal
+		at, _ := slices.BinarySearchFunc(places, ordinal, func(n int, o int64) int { return cmp.Compare(wanted[n].Ordinal, o) })
+		return at
+	}
+	r, err := openReading(ctx, a.Repo, e, shard, a.Edit, Documents{
+		Memory: a.Memory, MaxDocument: a.MaxDocument, Versions: a.Versions,
+		Select: func(ordinal int64) bool {
+			at := from(ordinal)
+			return at < len(places) && wanted[places[at]].Ordinal == ordinal
+		},
+		Send: func(d *doc.Document) error {
+			for at := from(d.Ordinal); at < len(places) && wanted[places[at]].Ordinal == d.Ordinal; at++ {
+				if w := wanted[places[at]]; w.Index == string(d.Index) && bytes.Equal([]byte(w.ID), d.ID) {
+					return each(places[at], d)
+				}
+			}
+			return nil
+		},
+		Filter: func(*doc.Document) error { return nil },
+		Fail:   func(*doc.Failure) error { return nil },
+	})
+	if err != nil {
+		return err
+	}
+	for len(places) > 0 {
+		first := wanted[places[0]].Ordinal
+		n := 1
+		for n < len(places) && wanted[places[n]].Ordinal-wanted[places[n-1]].Ordinal <= apart {
+			n++
+		}
+		last := min(wanted[places[n-1]].Ordinal+1, r.commit.MaxOrdinal)
+		if first = max(first, 0); first < last {
+			if err := r.read(ctx, first, last); err != nil {
+				return err
+			}
+		}
+		places = places[n:]
+	}
+	return nil
+}
+
+// EntryTargets returns the target indices of an entry of a session; none of an index whose metadata is damaged.
+func EntryTargets(e cms.IndexEntry) ([]string, error) {
+	entry, err := decodeEntry(e.Name, e.Body)
+	if err != nil || entry.Unread {
+		return nil, err
+	}
+	return entry.Naming.Targets(), nil
+}

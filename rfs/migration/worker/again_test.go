@@ -1,0 +1,93 @@
+package worker
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/rfsd/rfsd/rfs/document/doc"
+	"github.com/rfsd/rfsd/rfs/operation/redrive"
+	"github.com/rfsd/rfsd/rfs/source/repo"
+)
+
+// TestDocumentsAreReadAgainAsTheyWereSent reads every third document of snapshots by its place.
+func TestDocumentsAreReadAgainAsTheyWereSent(t *testing.T) {
+	fixtures := filepath.Join("..", "..", "..", "testing", "fixtures")
+	for _, c := range []struct {
+		name, dir string
+		req       Request
+	}{
+		{"types that are split", filepath.Join(fixtures, "1.7.6-basic"), Request{MultiType: SplitTypes}},
+		{"types with parents", filepath.Join("testdata", "5.6.16-family"), Request{MultiType: SplitTypes, ParentJoin: "relation"}},
+		{"data streams", filepath.Join(fixtures, "os2.19.4-data-stream"), Request{MultiType: SplitTypes, DataStreams: StreamsCreate}},
+		{"sources that are rebuilt", filepath.Join(fixtures, "os3.8.0-derived"), Request{MultiType: SplitTypes}},
+		{"many indices", filepath.Join(fixtures, "7.10.2-demo"), Request{MultiType: SplitTypes}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			blobs, err := repo.NewDir(c.dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.req.SnapshotName, c.req.EmitType = "snap1", EmitAuto
+			plan, err := NewPlan(t.Context(), blobs, c.req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := func(d *doc.Document) string { return fmt.Sprintf("%s/%s %q %s", d.Index, d.ID, d.Routing, d.Source) }
+			var (
+				wanted []redrive.Document
+				want   []string
+				a      = &Again{Repo: blobs}
+				all    = 0
+			)
+			for _, x := range plan.Indices {
+				a.Entries = append(a.Entries, x.Entry)
+				for shard := range x.Entry.Shards {
+					err := ReadShard(t.Context(), blobs, x.Entry, shard, nil, Documents{
+						Send: func(d *doc.Document) error {
+							if all++; all%3 == 0 {
+								wanted = append(wanted, redrive.Document{Index: string(bytes.Clone(d.Index)), ID: string(d.ID), Shard: shard, Ordinal: d.Ordinal})
+								want = append(want, text(d))
+							}
+							return nil
+						},
+						Filter: func(*doc.Document) error { return nil }, Fail: func(*doc.Failure) error { return nil },
+					})
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if len(wanted) == 0 {
+				t.Fatalf("%d documents", all)
+			}
+			// What is not there: another id at the place, ordinals and shards beyond the last, another index.
+			real, first := len(wanted), wanted[0]
+			for _, change := range []func(d *redrive.Document){
+				func(d *redrive.Document) { d.ID += "x" }, func(d *redrive.Document) { d.Ordinal = 1 << 40 }, func(d *redrive.Document) { d.Ordinal = -1 },
+				func(d *redrive.Document) { d.Shard = 1 << 20 }, func(d *redrive.Document) { d.Shard = -1 }, func(d *redrive.Document) { d.Index = "elsewhere" },
+			} {
+				other := first
+				change(&other)
+				wanted = append(wanted, other)
+			}
+			seen := map[int]int{}
+			err = a.Read(t.Context(), wanted, func(n int, d *doc.Document) error {
+				if seen[n]++; n >= real || text(d) != want[n] {
+					t.Errorf("%d: %s, want %+v", n, text(d), wanted[n])
+				}
+				return nil
+			})
+			if err != nil || len(seen) != real {
+				t.Errorf("%d of %d documents were read again: %v", len(seen), real, err)
+			}
+			for n, times := range seen {
+				if times != 1 {
+					t.Errorf("%+v was passed on %d times", wanted[n], times)
+				}
+			}
+			t.Logf("%d of %d documents", real, all)
+		})
+	}
+}

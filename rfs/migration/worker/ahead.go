@@ -1,0 +1,131 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"sync"
+
+	"github.com/rfsd/rfsd/rfs/base/early"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+)
+
+// Bounds of what the slots of a process open ahead, all together.
+const (
+	aheadShards = 16
+	aheadBytes  = 64 << 20 // in the repository
+	// aheadFiles is how many files such a shard has at most, and aheadHeld what its commit holds, in bytes.
+	aheadFiles = 1024
+	aheadHeld  = 1 << 20
+)
+
+var errNotAhead = errors.New("the shard has too many files to be opened ahead")
+
+// shardsAhead are shards that the slots of a process will probably lease next, opened before they are, so that a repository with
+// latency is not waited for at every shard. They decide nothing: the lease of an item uses the shard only if its index is described
+// as it was when the shard was opened, and opens the shard itself where it could not be opened ahead. It is safe for concurrent
+// use. The nil shardsAhead open nothing.
+type shardsAhead struct {
+	runner *Runner
+
+	mu     sync.Mutex
+	opened map[string]*shardAhead // by id of the item
+}
+
+// shardAhead is the shard of one item. Its result is nil if it cannot be opened.
+type shardAhead struct {
+	slot  int // that opened it
+	bytes int64
+	entry Entry
+	*early.Result[*openShard]
+}
+
+// nextItem is an item whose shard is to be opened ahead.
+type nextItem struct {
+	item  cms.Item
+	id    cms.ItemID
+	entry Entry
+	bytes int64 // of its shard in the repository
+}
+
+// open begins to open the shards of the items for a slot, in order and as far as the bounds allow.
+func (a *shardsAhead) open(ctx context.Context, slot int, items []nextItem) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var bytes int64
+	for _, x := range a.opened {
+		bytes += x.bytes
+	}
+	for _, n := range items {
+		switch {
+		case a.opened[n.item.ID] != nil:
+			continue
+		case len(a.opened) == aheadShards || bytes+n.bytes > aheadBytes:
+			return
+		}
+		bytes += n.bytes
+		o := newOpenShard(a.runner, n.entry, n.id.Shard, n.item.Begin())
+		o.ahead = true
+		a.opened[n.item.ID] = &shardAhead{slot, n.bytes, n.entry, early.Start(ctx, func(ctx context.Context) *openShard {
+			if o.open(ctx, a.runner.Repo, a.runner.Edit) != nil { // the lease finds what is wrong again
+				return nil
+			}
+			return o
+		})}
+	}
+}
+
+// take returns the shard of an item as its lease reads it, from an ordinal on; nil if it was not opened, or not so.
+func (a *shardsAhead) take(ctx context.Context, id cms.ItemID, entry Entry, from int64) *openShard {
+	if a == nil {
+		return nil
+	}
+	a.mu.Lock()
+	x := a.opened[id.String()]
+	delete(a.opened, id.String())
+	a.mu.Unlock()
+	if x == nil {
+		return nil
+	}
+	select {
+	case <-x.Done():
+	case <-ctx.Done():
+	}
+	if ctx.Err() != nil || x.Wait() == nil || !reflect.DeepEqual(x.entry, entry) {
+		x.drop()
+		return nil
+	}
+	x.Cancel()
+	if o := x.Wait(); from == 0 || o.commit.Close() == nil { // the streams of the first documents
+		return o
+	}
+	return nil
+}
+
+// keep drops what a slot has opened, but for the shards of the items.
+func (a *shardsAhead) keep(slot int, items []string) {
+	var gone []*shardAhead
+	a.mu.Lock()
+	for id, x := range a.opened {
+		if x.slot == slot && !slices.Contains(items, id) {
+			gone = append(gone, x)
+			delete(a.opened, id)
+		}
+	}
+	a.mu.Unlock()
+	for _, x := range gone {
+		x.Cancel()
+	}
+	for _, x := range gone {
+		x.drop()
+	}
+}
+
+// drop ends the opening, and what was begun by it.
+func (x *shardAhead) drop() {
+	x.Stop()
+	if x.Wait() != nil {
+		_ = x.Wait().commit.Close() // nothing was read of it
+	}
+}

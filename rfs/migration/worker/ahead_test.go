@@ -1,0 +1,224 @@
+package worker
+
+import (
+	"context"
+	"io"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/source/repo"
+	"github.com/rfsd/rfsd/rfs/source/snapshot"
+	"github.com/rfsd/rfsd/testing/repotest"
+)
+
+// timed notes how long each item after the first has waited for its documents: from the last answer about the one before to its own
+// first request. A request takes as long as four round trips to the repository.
+type timed struct {
+	Destination
+	seen   map[string]bool
+	waited *[]time.Duration
+	last   *time.Time
+}
+
+func (d timed) Open(ctx context.Context, id cms.ItemID, mayStart func() error) (Output, error) {
+	out, err := d.Destination.Open(ctx, id, mayStart)
+	return timedOutput{out, d, id.String()}, err
+}
+
+type timedOutput struct {
+	Output
+	d  timed
+	id string
+}
+
+func (o timedOutput) Send(ctx context.Context, body []byte, n int) (bulk.Result, error) {
+	if !o.d.seen[o.id] && len(o.d.seen) > 0 {
+		*o.d.waited = append(*o.d.waited, time.Since(*o.d.last))
+	}
+	o.d.seen[o.id] = true
+	time.Sleep(4 * farAway)
+	*o.d.last = time.Now()
+	return o.Output.Send(ctx, body, n)
+}
+
+// TestTheNextShardIsOpenedAhead: only the first shard waits for a repository with latency; each of the others did for two round
+// trips, and where it had to read the list of its files for three.
+func TestTheNextShardIsOpenedAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.blobs = repotest.Distant{Reader: w.blobs, Delay: farAway}
+		to := timed{seen: map[string]bool{}, waited: &[]time.Duration{}, last: &time.Time{}}
+		w.wrap = func(d Destination) Destination {
+			to.Destination = d
+			return to
+		}
+		w.plan = func(p *Plan) {
+			multiply(p, 10)
+			for i := range p.Indices {
+				p.Indices[i].Entry.Bytes = []int64{1 << 20, 1 << 20} // too large for a group
+			}
+		}
+		sum, err := w.run(t, 1, &life{})
+		if err != nil || !sum.Complete {
+			t.Fatalf("%.300v, %v", sum, err)
+		}
+		if len(*to.waited) != 19 {
+			t.Fatalf("%d shards after the first", len(*to.waited))
+		}
+		for i, d := range *to.waited {
+			if n := d / farAway; n != 0 {
+				t.Errorf("%d round trips between shard %d and the next", n, i+1)
+			}
+		}
+	})
+}
+
+// leaky counts the streams that are open, and can hold up and refuse reads.
+type leaky struct {
+	snapshot.Repository
+	open   atomic.Int64
+	reads  atomic.Int64
+	broken atomic.Bool
+	held   chan struct{} // reads wait until it is closed; nil: none
+}
+
+func (l *leaky) Open(ctx context.Context, name string, off, n int64) (io.ReadCloser, error) {
+	l.reads.Add(1)
+	if l.held != nil {
+		select {
+		case <-l.held:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	if l.broken.Load() && strings.HasSuffix(name, ".dat") {
+		return io.NopCloser(strings.NewReader("damage")), nil
+	}
+	rc, err := l.Repository.Open(ctx, name, off, n)
+	if err != nil {
+		return nil, err
+	}
+	l.open.Add(1)
+	return &leakyStream{rc, &l.open, sync.Once{}}, nil
+}
+
+type leakyStream struct {
+	io.ReadCloser
+	open *atomic.Int64
+	once sync.Once
+}
+
+func (s *leakyStream) Close() error {
+	s.once.Do(func() { s.open.Add(-1) })
+	return s.ReadCloser.Close()
+}
+
+// TestShardsAhead: what was opened for an item is for the lease that reads it so, and nothing stays open of any other.
+func TestShardsAhead(t *testing.T) {
+	blobs, err := repo.NewDir(filepath.Join("..", "..", "..", "testing", "fixtures", "7.10.2-many-chunks"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := NewPlan(t.Context(), blobs, Request{SnapshotName: "snap1", MultiType: SplitTypes, EmitType: EmitAuto})
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry := plan.Indices[0].Entry
+	id := cms.ItemID{Index: entry.Locator.IndexName}
+	next := nextItem{cms.Item{ID: id.String()}, id, entry, 1 << 20}
+	for name, c := range map[string]struct {
+		prepare func(l *leaky)
+		do      func(t *testing.T, a *shardsAhead, l *leaky) *openShard
+		want    bool // to get it
+	}{
+		"taken": {nil, func(t *testing.T, a *shardsAhead, _ *leaky) *openShard { return a.take(t.Context(), id, entry, 0) }, true},
+		"taken from another ordinal on": {nil, func(t *testing.T, a *shardsAhead, l *leaky) *openShard {
+			o := a.take(t.Context(), id, entry, 7)
+			if l.open.Load() != 0 {
+				t.Error("the streams of the first documents are open")
+			}
+			return o
+		}, true},
+		"taken twice": {nil, func(t *testing.T, a *shardsAhead, _ *leaky) *openShard {
+			if o := a.take(t.Context(), id, entry, 0); o == nil || o.commit.Close() != nil {
+				t.Error("not opened")
+			}
+			return a.take(t.Context(), id, entry, 0)
+		}, false},
+		"of another entry": {nil, func(t *testing.T, a *shardsAhead, _ *leaky) *openShard {
+			other := entry
+			other.KeepLast = !entry.KeepLast
+			return a.take(t.Context(), id, other, 0)
+		}, false},
+		"of another slot": {nil, func(t *testing.T, a *shardsAhead, _ *leaky) *openShard {
+			a.keep(2, nil)
+			return a.take(t.Context(), id, entry, 0)
+		}, true},
+		"dropped": {nil, func(t *testing.T, a *shardsAhead, _ *leaky) *openShard {
+			a.keep(1, []string{"another"})
+			return a.take(t.Context(), id, entry, 0)
+		}, false},
+		"dropped while it is opened": {func(l *leaky) { l.held = make(chan struct{}) }, func(t *testing.T, a *shardsAhead, _ *leaky) *openShard {
+			a.keep(1, nil)
+			return a.take(t.Context(), id, entry, 0)
+		}, false},
+		"the lease ends meanwhile": {func(l *leaky) { l.held = make(chan struct{}) }, func(t *testing.T, a *shardsAhead, _ *leaky) *openShard {
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			return a.take(ctx, id, entry, 0)
+		}, false},
+		"damaged": {func(l *leaky) { l.broken.Store(true) }, func(t *testing.T, a *shardsAhead, _ *leaky) *openShard { return a.take(t.Context(), id, entry, 0) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := &leaky{Repository: blobs}
+			if c.prepare != nil {
+				c.prepare(l)
+			}
+			a := &shardsAhead{runner: &Runner{Repo: l}, opened: map[string]*shardAhead{}}
+			a.open(t.Context(), 1, []nextItem{next})
+			o := c.do(t, a, l)
+			if (o != nil) != c.want {
+				t.Errorf("got %v", o)
+			}
+			if o != nil {
+				if err := o.commit.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+			if n := l.open.Load(); n != 0 || len(a.opened) != 0 {
+				t.Errorf("%d streams and %d shards are open", n, len(a.opened))
+			}
+		})
+	}
+}
+
+// TestBoundsOfShardsAhead: all slots together open few shards, and little of them.
+func TestBoundsOfShardsAhead(t *testing.T) {
+	for _, c := range []struct {
+		bytes int64 // of each
+		want  int
+	}{{1, aheadShards}, {aheadBytes / 2, 2}, {aheadBytes, 1}, {aheadBytes + 1, 0}} {
+		held := make(chan struct{})
+		a := &shardsAhead{runner: &Runner{Repo: &leaky{held: held}}, opened: map[string]*shardAhead{}}
+		for slot := range 2 {
+			var next []nextItem
+			for i := range aheadShards {
+				id := cms.ItemID{Index: "logs", Shard: slot*aheadShards + i}
+				next = append(next, nextItem{cms.Item{ID: id.String()}, id, Entry{}, c.bytes})
+			}
+			a.open(t.Context(), slot, next)
+		}
+		if len(a.opened) != c.want {
+			t.Errorf("%d shards of %d bytes are opened ahead, want %d", len(a.opened), c.bytes, c.want)
+		}
+		a.keep(0, nil)
+		a.keep(1, nil)
+	}
+}

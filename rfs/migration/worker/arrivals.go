@@ -1,0 +1,424 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/operation/rollback"
+)
+
+// TargetCounts reads what the indices of a target hold. *target.Client is one.
+type TargetCounts interface {
+	Refresh(ctx context.Context, index string) error
+	// Count returns the number of root documents.
+	Count(ctx context.Context, index string) (int64, error)
+	// CountLucene returns the number of Lucene documents, nested ones included.
+	CountLucene(ctx context.Context, index string) (int64, error)
+	// Operations returns what the primary shards have executed.
+	Operations(ctx context.Context, index string) (target.Operations, error)
+	GetIndex(ctx context.Context, name string) ([]target.Index, error)
+}
+
+// arriving is what an index of the snapshot has sent.
+type arriving struct {
+	name  string
+	entry Entry
+	sent  cms.Counts
+	open  bool
+}
+
+// arrivalGroup are the indices of the snapshot that have target indices in common, directly or by way of others, and all of these.
+type arrivalGroup struct {
+	targets []string
+	all     []*arriving
+	own     bool // this session created the targets, or found them empty
+}
+
+// text names the targets.
+func (g *arrivalGroup) text() string { return strings.Join(g.targets, ", ") }
+
+// names lists the indices of the snapshot as options take them, some of them if there are many.
+func (g *arrivalGroup) names() string {
+	const most = 5
+	var names []string
+	for _, a := range g.all[:min(len(g.all), most)] {
+		names = append(names, a.name)
+	}
+	if len(g.all) > most {
+		names = append(names, "…")
+	}
+	return strings.Join(names, " --index-allowlist ")
+}
+
+// arrivalsAtOnce is how many target indices are counted at the same time: each takes several requests, one after the other.
+const arrivalsAtOnce = 8
+
+// checkArrivals compares every target index whose work has ended with what was sent to it, and records the result in the
+// index entries. What was found complete once is not counted again: others may write to it from then on. It returns how many
+// operations the documents of the session account for, where that is known.
+func (s *Session) checkArrivals(ctx context.Context) ([]rollback.Own, error) {
+	if s.Counts == nil {
+		return nil, nil
+	}
+	groups, err := s.arriving(ctx)
+	if err != nil {
+		return nil, err
+	}
+	groups = slices.DeleteFunc(groups, func(g *arrivalGroup) bool {
+		return slices.ContainsFunc(g.all, func(a *arriving) bool { return a.open })
+	})
+	arrivals := make([]progress.Arrival, len(groups))
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(arrivalsAtOnce)
+	for i, group := range groups {
+		g.Go(func() (err error) {
+			arrivals[i], err = s.checkArrival(gctx, group)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	var own []rollback.Own
+	for i, is := range arrivals {
+		if is.Accounted {
+			own = append(own, rollback.Own{Targets: groups[i].targets, Operations: is.Written})
+		}
+	}
+	return own, nil
+}
+
+// checkArrival compares the target indices of a group, whose work has ended, with what was sent to them.
+func (s *Session) checkArrival(ctx context.Context, group *arrivalGroup) (progress.Arrival, error) {
+	arrival, err := s.arrival(ctx, group)
+	if err != nil {
+		return arrival, err
+	}
+	for _, a := range group.all {
+		if err := s.recordArrival(ctx, a, arrival); err != nil {
+			return arrival, err
+		}
+	}
+	return arrival, nil
+}
+
+// arriving returns the indices that are on the target, grouped by their target indices, those of rules included.
+func (s *Session) arriving(ctx context.Context) ([]*arrivalGroup, error) {
+	entries, err := s.entries(ctx)
+	if err != nil {
+		return nil, err
+	}
+	byName := map[string]*arriving{}
+	for _, e := range entries {
+		if e.State != cms.PhaseCompleted {
+			continue
+		}
+		entry, err := s.readEntry(ctx, e)
+		if err != nil {
+			return nil, err
+		}
+		byName[e.Name] = &arriving{name: e.Name, entry: entry}
+	}
+	for item, err := range s.Coordinator.Items(ctx) {
+		if err != nil {
+			return nil, fmt.Errorf("list items: %w", err)
+		}
+		id, rerr := item.Range()
+		a := byName[id.Index]
+		if rerr != nil || a == nil {
+			continue
+		}
+		a.sent, a.open = a.sent.Add(item.Counts), a.open || item.Open()
+	}
+	again, err := progress.ReadRedrives(ctx, s.Coordinator)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		a := byName[name]
+		n := again.Take(a.entry.Naming.Targets(), a.sent.Failed)
+		a.sent.Failed, a.sent.Indexed = a.sent.Failed-n, a.sent.Indexed+n
+	}
+	return s.group(byName), nil
+}
+
+// group joins indices of the snapshot that have target indices in common.
+func (s *Session) group(byName map[string]*arriving) (groups []*arrivalGroup) {
+	of, ours := map[string]*arrivalGroup{}, map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		a := byName[name]
+		targets := a.entry.Naming.Targets()
+		if s.Redirects != nil {
+			targets = append(targets, s.Redirects(name)...)
+		}
+		group := &arrivalGroup{all: []*arriving{a}}
+		groups = append(groups, group)
+		for _, t := range targets {
+			other := of[t]
+			if other == nil {
+				group.targets = append(group.targets, t)
+				of[t] = group
+				continue
+			}
+			if other == group {
+				continue
+			}
+			group.all, group.targets = append(other.all, group.all...), append(other.targets, group.targets...)
+			groups = slices.DeleteFunc(groups, func(g *arrivalGroup) bool { return g == other })
+			for _, t := range other.targets {
+				of[t] = group
+			}
+		}
+		for _, t := range append(slices.Clone(a.entry.Ours), a.entry.Empty...) {
+			ours[t] = true
+		}
+	}
+	for _, g := range groups {
+		g.own = !slices.ContainsFunc(g.targets, func(t string) bool { return !ours[t] })
+		if g.own {
+			continue
+		}
+		g.targets = nil // what rules name may not be there
+		for _, a := range g.all {
+			g.targets = append(g.targets, a.entry.Naming.Targets()...)
+		}
+		slices.Sort(g.targets)
+		g.targets = slices.Compact(g.targets)
+	}
+	return groups
+}
+
+// arrival asks the target for the indices of a group.
+func (s *Session) arrival(ctx context.Context, group *arrivalGroup) (progress.Arrival, error) {
+	is := progress.Arrival{Shared: len(group.all) > 1}
+	before := true // everything was found complete before
+	for _, a := range group.all {
+		is.Expected += a.sent.Indexed - a.sent.Moved
+		before = before && a.entry.Arrival != nil && a.entry.Arrival.Problem == ""
+	}
+	var err error
+	checked := map[string]bool{}
+	for _, a := range group.all {
+		key := strings.Join(a.entry.Naming.Targets(), " ")
+		if checked[key] {
+			continue
+		}
+		checked[key] = true
+		if err = s.checkTargets(ctx, a.entry, 0); err != nil {
+			break
+		}
+	}
+	switch {
+	case errors.Is(err, ErrTargetReplaced):
+		is.Gone, is.Problem = true, fmt.Sprintf("%s; %d documents were sent to it", fault.Text(err), is.Expected)
+		return is, nil
+	case errors.Is(err, metadata.ErrRollover): // that was a danger while documents came
+		is.Uncounted, is.Note = true, "not counted: "+fault.Text(err)
+		return is, nil
+	case err != nil:
+		return is, err
+	}
+	if before && group.all[0].entry.Arrival.Expected == is.Expected {
+		return *group.all[0].entry.Arrival, nil
+	}
+	err = s.countArrival(ctx, group, &is)
+	var status *fault.StatusError
+	switch {
+	case errors.As(err, &status) && status.Status == http.StatusNotFound: // it went a moment ago
+		is.Gone, is.Problem = true, fmt.Sprintf("%s; %d documents were sent to it", fault.Text(err), is.Expected)
+		return is, nil
+	case errors.Is(err, fault.ErrConfig):
+		is.Uncounted, is.Note = true, "not counted: "+fault.Text(err)
+		return is, nil
+	}
+	return is, err
+}
+
+// countArrival refreshes the targets of a group and compares numbers where they are this session's own.
+func (s *Session) countArrival(ctx context.Context, group *arrivalGroup, is *progress.Arrival) error {
+	for _, name := range group.targets {
+		if err := s.Counts.Refresh(ctx, name); err != nil {
+			return fmt.Errorf("refresh %s: %w", name, err)
+		}
+		n, err := s.Counts.Count(ctx, name)
+		if err != nil {
+			return fmt.Errorf("count %s: %w", name, err)
+		}
+		is.Found += n
+	}
+	if err := s.countLucene(ctx, group.targets, is); err != nil {
+		return err
+	}
+	if err := s.countOperations(ctx, group, is); err != nil {
+		return err
+	}
+	if !group.own {
+		is.Note = "not compared: " + group.text() + " was there before this session"
+		return nil
+	}
+	inUse := false
+	if is.Found < is.Expected {
+		var err error
+		if inUse, err = s.inUse(ctx, group); err != nil {
+			return err
+		}
+	}
+	compareArrival(group, is, inUse)
+	return nil
+}
+
+// inUse reports whether applications can be expected to delete documents of a group: an alias or a data stream leads to a target.
+func (s *Session) inUse(ctx context.Context, group *arrivalGroup) (bool, error) {
+	for _, a := range group.all {
+		if a.entry.Stream != nil {
+			return true, nil
+		}
+	}
+	for _, name := range group.targets {
+		indices, err := s.Counts.GetIndex(ctx, name)
+		if err != nil {
+			return false, fmt.Errorf("aliases of %s: %w", name, err)
+		}
+		for _, x := range indices {
+			var aliases map[string]json.RawMessage
+			if len(x.Aliases) > 0 {
+				if err := json.Unmarshal(x.Aliases, &aliases); err != nil {
+					return false, fmt.Errorf("aliases of %s: %w: %w", x.Name, err, fault.ErrUnavailable)
+				}
+			}
+			if len(aliases) > 0 {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+// compareArrival decides what the numbers of a group prove. Documents that were dropped, and those that share an id, were
+// counted as failed when the target answered for them. So fewer than were indexed are missing, unless applications use the
+// targets, and these have executed deletions and operations that are not of this session.
+func compareArrival(group *arrivalGroup, is *progress.Arrival, inUse bool) {
+	targets := group.text()
+	fewer, deleted, excused := max(is.Expected-is.Found, 0), int64(0), int64(0)
+	if is.Accounted {
+		deleted = min(is.Foreign(), is.Deletes)
+	}
+	if inUse {
+		excused = deleted
+	}
+	var kept int64
+	for _, a := range group.all {
+		kept += a.sent.Kept
+	}
+	switch {
+	case fewer > excused:
+		is.Problem = fmt.Sprintf("the target has %d documents in %s, %d were indexed: %d are missing", is.Found, targets, is.Expected, fewer)
+		if deleted > 0 {
+			is.Problem += fmt.Sprintf(", of which other clients have deleted at most %d", deleted)
+		}
+	case is.Accounted && is.Operations < is.Written:
+		is.Problem = fmt.Sprintf("the target has lost writes of %s that it had acknowledged: its shards have executed %d operations, %d of this session were acknowledged", targets, is.Operations, is.Written)
+	case is.Accounted && kept > is.Foreign():
+		is.Problem = fmt.Sprintf("%d documents were not written to %s because it had their ids, but other clients have written at most %d there: the others share their ids with documents of the snapshot and are missing", kept, targets, is.Foreign())
+	case fewer > 0:
+		is.Note = fmt.Sprintf("%d documents fewer than were indexed: other clients have deleted documents meanwhile", fewer)
+	case is.Foreign() > 0:
+		is.Note = fmt.Sprintf("%d operations on it are not of this session: other clients wrote to it, or requests without an answer took effect late", is.Foreign())
+	}
+	if is.Problem != "" {
+		is.Problem += fmt.Sprintf("; rfsd verify names the documents; find out what became of them, such as a target node that was lost or ids that several documents have, then begin a new session (--session-name) with --index-allowlist %s --existing-documents overwrite, which sends everything again", group.names())
+	}
+}
+
+// countOperations adds how many operations the targets of a group have executed, and how many of them are this session's, where
+// both are known: it has created the targets, and the versions of documents are the target's own.
+func (s *Session) countOperations(ctx context.Context, group *arrivalGroup, is *progress.Arrival) error {
+	if s.Existing == bulk.Newer || !group.own {
+		return nil
+	}
+	var written int64
+	for _, a := range group.all {
+		written += a.sent.Written()
+	}
+	var sum target.Operations
+	for _, name := range group.targets {
+		did, err := s.Counts.Operations(ctx, name)
+		if errors.Is(err, fault.ErrConfig) || errors.Is(err, fault.ErrRejected) {
+			s.Log.InfoContext(ctx, "the target does not state how many operations it has executed", "index", name, "reason", fault.Text(err))
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("operations on %s: %w", name, err)
+		}
+		sum.Executed, sum.Deletes = sum.Executed+did.Executed, sum.Deletes+did.Deletes
+	}
+	is.Operations, is.Deletes, is.Written, is.Accounted = sum.Executed, sum.Deletes, written, true
+	return nil
+}
+
+// countLucene adds the Lucene documents of targets that were refreshed. The permission to read them is optional.
+func (s *Session) countLucene(ctx context.Context, targets []string, is *progress.Arrival) error {
+	var sum int64
+	for _, name := range targets {
+		n, err := s.Counts.CountLucene(ctx, name)
+		if errors.Is(err, fault.ErrConfig) {
+			s.Log.InfoContext(ctx, "the target does not state its Lucene documents", "index", name, "reason", fault.Text(err))
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("Lucene documents of %s: %w", name, err)
+		}
+		sum += n
+	}
+	is.Lucene = sum
+	return nil
+}
+
+// recordArrival stores what was found in the entry of an index, and reports a problem once.
+func (s *Session) recordArrival(ctx context.Context, a *arriving, is progress.Arrival) error {
+	if was := a.entry.Arrival; was == nil || *was != is {
+		err := s.Coordinator.UpdateIndexBody(ctx, a.name, func(body json.RawMessage) json.RawMessage {
+			e, err := decodeEntry(a.name, body)
+			if err != nil {
+				return nil
+			}
+			e.Arrival = &is
+			if body, err = e.encode(); err != nil {
+				return nil
+			}
+			return body
+		})
+		if err != nil {
+			return err
+		}
+		if is.Note != "" {
+			s.Log.WarnContext(ctx, "documents counted on the target", "index", a.name, "expected", is.Expected, "found", is.Found, "note", is.Note)
+		}
+	}
+	if is.Problem == "" {
+		return nil
+	}
+	code := "documents_missing"
+	if is.Gone {
+		code = "target_missing"
+	}
+	first, err := s.Coordinator.Event(ctx, "index "+a.name, code, is.Problem)
+	if first {
+		s.Log.ErrorContext(ctx, "documents are not on the target", "index", a.name, "expected", is.Expected, "found", is.Found, "problem", is.Problem)
+	}
+	return err
+}

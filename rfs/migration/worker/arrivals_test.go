@@ -1,0 +1,362 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/destination/target"
+)
+
+// countable is a target as it answers questions about its indices.
+type countable struct {
+	uuids   map[string]string
+	docs    map[string]int64 // visible after a refresh
+	aliases string
+	set     map[string]string
+	denied  error
+	lucene  int64             // Lucene documents of each index
+	hidden  error             // why these are not stated
+	did     target.Operations // on index a
+	untold  error             // why the operations are not stated
+
+	mu        sync.Mutex
+	refreshed map[string]bool
+	counted   int
+	takes     time.Duration // of each count
+}
+
+func (h *countable) IndexUUID(_ context.Context, name string) (string, error) {
+	if h.uuids[name] == "" {
+		return "", fs.ErrNotExist
+	}
+	return h.uuids[name], nil
+}
+func (h *countable) Refresh(_ context.Context, name string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.refreshed[name] = true
+	return h.denied
+}
+func (h *countable) Count(_ context.Context, name string) (int64, error) {
+	time.Sleep(h.takes)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.counted++
+	if !h.refreshed[name] {
+		return 0, nil
+	}
+	return h.docs[name], nil
+}
+func (h *countable) CountLucene(_ context.Context, name string) (int64, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.refreshed[name] {
+		return 0, nil
+	}
+	return h.lucene, h.hidden
+}
+func (h *countable) Operations(_ context.Context, name string) (target.Operations, error) {
+	if name != "a" {
+		return target.Operations{Executed: 5}, h.untold
+	}
+	return h.did, h.untold
+}
+func (h *countable) GetIndex(_ context.Context, name string) ([]target.Index, error) {
+	return []target.Index{{Name: name, Aliases: json.RawMessage(h.aliases), Settings: h.set}}, nil
+}
+
+// redirects are rules that send documents of an index to another.
+func redirects(from, to string) func(string) []string {
+	return func(name string) []string {
+		if name == from {
+			return []string{to}
+		}
+		return nil
+	}
+}
+
+// haveIndex records an index of the snapshot that was created on the target.
+func haveIndex(t *testing.T, c *cms.Coordinator, name, uuid string, e Entry) {
+	t.Helper()
+	if _, err := c.ClaimTarget(t.Context(), name, uuid); err != nil {
+		t.Fatal(err)
+	}
+	body, err := e.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.CreateIndexEntry(t.Context(), cms.IndexEntry{Name: name, State: cms.PhaseCompleted, Shards: 1, Body: body}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestArrivals(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		change  func(h *countable, s *Session, all map[string]*Entry, sent map[string]cms.Counts)
+		problem string // "": none
+		gone    bool
+		note    string
+		roots   string // as the summary shows them; "": 5
+		lucene  string // likewise; "": 9
+		foreign int64
+		// problems are how many indices have it; 0: one
+		problems int
+	}{
+		{name: "all are there"},
+		{name: "Lucene documents are not stated", lucene: "-", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+			h.hidden = fault.ErrConfig
+		}},
+		{name: "more are there", roots: "7", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) { h.docs["a"] = 7 }},
+		{name: "operations of this session only", change: func(h *countable, _ *Session, _ map[string]*Entry, sent map[string]cms.Counts) {
+			h.did.Executed, sent["a"] = 7, cms.Counts{Live: 5, Indexed: 5, Rewrites: 2}
+		}},
+		{name: "operations of others", note: "2 operations on it are not of this session", foreign: 2, change: func(h *countable, _ *Session, _ map[string]*Entry, sent map[string]cms.Counts) {
+			h.did.Executed, sent["a"] = 7, cms.Counts{Live: 5, Indexed: 5}
+		}},
+		{name: "operations that are not stated", change: func(h *countable, _ *Session, _ map[string]*Entry, sent map[string]cms.Counts) {
+			h.untold, sent["a"] = fault.ErrConfig, cms.Counts{Live: 5, Indexed: 5}
+		}},
+		{name: "operations on an index that was there before", note: "was there before", change: func(h *countable, _ *Session, all map[string]*Entry, sent map[string]cms.Counts) {
+			h.did.Executed, sent["a"], all["a"].Ours = 7, cms.Counts{Live: 5, Indexed: 5}, nil
+		}},
+		{name: "operations with versions of the source", change: func(h *countable, s *Session, _ map[string]*Entry, sent map[string]cms.Counts) {
+			h.did.Executed, sent["a"], s.Existing = 7, cms.Counts{Live: 5, Indexed: 5}, bulk.Newer
+		}},
+		{name: "an index that is gone", roots: "-", lucene: "-", problem: "a does not exist", gone: true, change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) { delete(h.uuids, "a") }},
+		{name: "an index of another UUID", roots: "-", lucene: "-", problem: "has the UUID other", gone: true, change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) { h.uuids["a"] = "other" }},
+		{name: "an index of another UUID that was there before", roots: "-", lucene: "-", problem: "has the UUID other", gone: true, change: func(h *countable, _ *Session, all map[string]*Entry, _ map[string]cms.Counts) {
+			h.uuids["a"], all["a"].Ours = "other", nil
+		}},
+		{name: "an index that goes a moment later", problems: 2, roots: "-", lucene: "-", problem: "5 documents were sent", gone: true, change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+			h.denied = &fault.StatusError{Status: 404}
+		}},
+		{name: "fewer", roots: "3", problem: "has 3 documents in a, 5 were indexed: 2 are missing", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) { h.docs["a"] = 3 }},
+		{name: "fewer, in one that was there before", roots: "3", note: "was there before", change: func(h *countable, _ *Session, all map[string]*Entry, _ map[string]cms.Counts) {
+			h.docs["a"], all["a"].Ours = 3, nil
+		}},
+		{name: "fewer in one that was there before and empty", roots: "3", problem: "2 are missing", change: func(h *countable, _ *Session, all map[string]*Entry, _ map[string]cms.Counts) {
+			h.docs["a"], all["a"].Ours, all["a"].Empty = 3, nil, []string{"a"}
+		}},
+		{name: "fewer of several sources", roots: "8", problem: "8 documents in a, 10 were indexed: 2 are missing", problems: 2, change: func(h *countable, _ *Session, all map[string]*Entry, _ map[string]cms.Counts) {
+			all["b"].Naming.Index, all["b"].Ours = "a", nil
+			h.docs["a"] = 8
+		}},
+		{name: "an alias, a routing and a pipeline excuse nothing", roots: "3", problem: "2 are missing", change: func(h *countable, s *Session, _ map[string]*Entry, sent map[string]cms.Counts) {
+			h.docs["a"], h.aliases, s.Identity = 3, `{"all":{}}`, map[string]string{PipelinesKey: "true"}
+			h.set["index.number_of_shards"], h.set["index.default_pipeline"], h.set["index.final_pipeline"] = "1", "p", "p"
+			h.did.Executed = 5
+		}},
+		{name: "deletions of other clients", roots: "3", note: "2 documents fewer than were indexed: other clients have deleted", foreign: 2, change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+			h.docs["a"], h.did, h.aliases = 3, target.Operations{Executed: 7, Deletes: 2}, `{"all":{}}`
+		}},
+		{name: "deletions in an index that no alias leads to", roots: "3", problem: "2 are missing, of which other clients have deleted at most 2", foreign: 2, change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+			h.docs["a"], h.did = 3, target.Operations{Executed: 7, Deletes: 2}
+		}},
+		{name: "fewer deletions than documents are missing", roots: "2", problem: "3 are missing, of which other clients have deleted at most 2", foreign: 2, change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+			h.docs["a"], h.did, h.aliases = 2, target.Operations{Executed: 7, Deletes: 2}, `{"all":{}}`
+		}},
+		{name: "deletions whose sequence numbers were lost", roots: "3", problem: "2 are missing", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+			h.docs["a"], h.did = 3, target.Operations{Executed: 5, Deletes: 2}
+		}},
+		{name: "operations of others that are no deletions", roots: "3", problem: "2 are missing", foreign: 2, change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+			h.docs["a"], h.did = 3, target.Operations{Executed: 7}
+		}},
+		{name: "lost writes behind those of others", problem: "has lost writes of a", change: func(h *countable, _ *Session, _ map[string]*Entry, sent map[string]cms.Counts) {
+			h.did.Executed, sent["a"] = 6, cms.Counts{Live: 5, Indexed: 5, Rewrites: 2}
+		}},
+		{name: "documents that a pipeline of the user moved", roots: "3", change: func(h *countable, _ *Session, _ map[string]*Entry, sent map[string]cms.Counts) {
+			h.docs["a"], h.did.Executed, sent["a"] = 3, 3, cms.Counts{Live: 5, Indexed: 5, Moved: 2}
+		}},
+		{name: "documents kept that others wrote", roots: "5", note: "2 operations on it", foreign: 2, change: func(h *countable, s *Session, _ map[string]*Entry, sent map[string]cms.Counts) {
+			h.did.Executed, sent["a"], s.Existing = 5, cms.Counts{Live: 5, Indexed: 3, Kept: 2}, bulk.Keep
+		}},
+		{name: "documents kept that nobody else wrote", roots: "3", problem: "2 documents were not written to a", change: func(h *countable, s *Session, _ map[string]*Entry, sent map[string]cms.Counts) {
+			h.docs["a"], h.did.Executed, sent["a"], s.Existing = 3, 3, cms.Counts{Live: 5, Indexed: 3, Kept: 2}, bulk.Keep
+		}},
+		{name: "ids that a data stream had before", roots: "3", change: func(h *countable, _ *Session, _ map[string]*Entry, sent map[string]cms.Counts) {
+			h.docs["a"], h.untold, sent["a"] = 3, fault.ErrConfig, cms.Counts{Live: 5, Indexed: 3, Kept: 2}
+		}},
+		{name: "rules that move documents", roots: "10", lucene: "18", change: func(h *countable, s *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+			h.docs["a"], h.docs["b"], s.Redirects = 1, 9, redirects("a", "b")
+		}},
+		{name: "rules that move documents, of which one is missing", roots: "9", lucene: "18", problem: "9 documents in a, b, 10 were indexed: 1 are missing", problems: 2, change: func(h *countable, s *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+			h.docs["a"], h.docs["b"], s.Redirects = 1, 8, redirects("b", "a")
+		}},
+		{name: "rules that move documents to an index that is not of this session", roots: "1", note: "a was there before", change: func(h *countable, s *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+			h.docs["a"], s.Redirects = 1, redirects("a", "c")
+		}},
+		{name: "no permission to count", roots: "-", lucene: "-", note: "not counted", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+			h.denied = fault.ErrConfig
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := newMemory()
+				h := &countable{
+					did:   target.Operations{Executed: 5},
+					uuids: map[string]string{"a": "uuid of a", "b": "uuid of b"}, docs: map[string]int64{"a": 5, "b": 5},
+					set: map[string]string{"index.number_of_shards": "2"}, refreshed: map[string]bool{}, lucene: 9,
+				}
+				s := process(t, m, newOutside(), 1, &life{})
+				s.Targets, s.Counts = h, h
+				entries, sent := map[string]*Entry{}, map[string]cms.Counts{}
+				for _, name := range []string{"a", "b"} {
+					entries[name] = &Entry{Naming: Naming{Index: name}, Shards: 2, Ours: []string{name}, Late: map[string]json.RawMessage{name: json.RawMessage(`{"late":{}}`)}}
+					sent[name] = cms.Counts{Live: 5, Indexed: 5}
+				}
+				if c.change != nil {
+					c.change(h, s, entries, sent)
+				}
+				for name, e := range entries {
+					haveIndex(t, s.Coordinator, name, "uuid of "+name, *e)
+					it := cms.NewItem(cms.ItemID{Index: name}.String(), "test", 0)
+					it.CompletedAt, it.Counts = 1, sent[name]
+					m.items[it.ID] = it
+				}
+				if _, _, err := s.auditItems(t.Context(), true); err != nil {
+					t.Fatal(err)
+				}
+				sum, err := summarize(t.Context(), s)
+				if err != nil {
+					t.Fatal(err)
+				}
+				x := sum.Indices[0]
+				if x.Arrival == nil || (c.problem == "") != (len(sum.Problems) == 0) || x.Arrival.Gone != c.gone || !strings.Contains(x.Arrival.Note, c.note) || c.note == "" && x.Arrival.Note != "" {
+					t.Fatalf("%+v, problems %+v", x.Arrival, sum.Problems)
+				}
+				if n := x.Arrival.Foreign(); n != c.foreign {
+					t.Errorf("%d foreign operations, want %d", n, c.foreign)
+				}
+				if roots, lucene := x.Arrival.Texts(); roots != cmp.Or(c.roots, "5") || lucene != cmp.Or(c.lucene, "9") {
+					t.Errorf("%s root and %s Lucene documents", roots, lucene)
+				}
+				r, err := progress.ReadStore(t.Context(), s.Coordinator)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if m, _ := r.Sum(); *m.Indices[0].OnTarget != *x.Arrival {
+					t.Errorf("recorded: %+v", m)
+				}
+				if c.gone == (x.Done == 1) {
+					t.Errorf("%d of %d shards done", x.Done, x.Shards)
+				}
+				if c.problem == "" {
+					if x.AliasesWait {
+						t.Error("aliases wait")
+					}
+					counted := h.counted
+					if _, _, err := s.auditItems(t.Context(), true); err != nil || h.counted != counted && h.denied == nil {
+						t.Errorf("a second run counted again: %v", err)
+					}
+					id := cms.ItemID{Index: "a"}.String() // more was sent since
+					it := m.items[id]
+					it.Counts.Indexed++
+					m.items[id] = it
+					if _, _, err := s.auditItems(t.Context(), true); err != nil || h.counted == counted && h.denied == nil {
+						t.Errorf("what was sent since is not counted: %v", err)
+					}
+					return
+				}
+				if p := sum.Problems[0]; p.Index != "a" || p.Shard != -1 || !strings.Contains(p.Reason, c.problem) || !x.AliasesWait {
+					t.Errorf("%+v, aliases wait: %v", p, x.AliasesWait)
+				}
+				if len(sum.Problems) != max(1, c.problems) || len(sum.Events) != len(sum.Problems) || sum.Events[0].Subject != "index a" || sum.Events[0].Detail != sum.Problems[0].Reason {
+					t.Errorf("events %+v", sum.Events)
+				}
+			})
+		})
+	}
+}
+
+// TestIndicesAreCountedAtTheSameTime counts 80 target indices that take 3 s each, in a tenth of the time that one after the other takes.
+func TestIndicesAreCountedAtTheSameTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &countable{uuids: map[string]string{}, docs: map[string]int64{}, refreshed: map[string]bool{}, takes: 3 * time.Second}
+		s := process(t, newMemory(), newOutside(), 0, &life{})
+		s.Targets, s.Counts = h, h
+		for n := range 80 {
+			name := fmt.Sprint("index-", n)
+			h.uuids[name] = "uuid"
+			haveIndex(t, s.Coordinator, name, "uuid", Entry{Naming: Naming{Index: name}, Shards: 1, Ours: []string{name}})
+		}
+		begin := time.Now()
+		if _, err := s.checkArrivals(t.Context()); err != nil || h.counted != 80 {
+			t.Fatalf("%d counted, %v", h.counted, err)
+		}
+		if took := time.Since(begin); took > 40*time.Second {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
+// TestOneOfManyProcessesAudits ends the documents of a session by 20 processes at the same time, of which one dies in the audit:
+// the target indices are counted by it and by one other, and every process learns that the documents are complete.
+func TestOneOfManyProcessesAudits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		h := &countable{uuids: map[string]string{"a": "uuid of a"}, docs: map[string]int64{"a": 5}, refreshed: map[string]bool{}, lucene: 9, takes: 3 * time.Second}
+		first := process(t, m, newOutside(), 0, &life{})
+		if _, err := first.Coordinator.Init(t.Context(), cms.Meta{Settings: first.Settings}); err != nil {
+			t.Fatal(err)
+		}
+		haveIndex(t, first.Coordinator, "a", "uuid of a", Entry{Naming: Naming{Index: "a"}, Shards: 1, Ours: []string{"a"}})
+		if err := first.Coordinator.SeedOnce(t.Context(), "test", func(ctx context.Context) error {
+			_, err := first.Coordinator.SeedRoots(ctx, slices.Values([]cms.Root{{ID: cms.ItemID{Index: "a"}}}))
+			return err
+		}, func(*cms.NoneAvailable) {}); err != nil {
+			t.Fatal(err)
+		}
+		it := m.items[cms.ItemID{Index: "a"}.String()]
+		it.CompletedAt, it.Counts = 1, cms.Counts{Live: 5, Indexed: 5}
+		m.items[it.ID] = it
+		if _, err := first.Coordinator.MovePhase(t.Context(), cms.DocsPhase, "", cms.PhaseInProgress, nil); err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		complete := make([]bool, 20)
+		for n := range complete {
+			s := process(t, m, newOutside(), n, &life{})
+			s.Targets, s.Counts = h, h
+			ctx, cancel := context.WithCancel(t.Context())
+			all.Go(func() {
+				defer cancel()
+				if n == 0 {
+					time.AfterFunc(time.Second, cancel)
+				} else {
+					time.Sleep(100 * time.Millisecond)
+				}
+				for !complete[n] && ctx.Err() == nil {
+					_, clean, err := s.endDocuments(ctx, false)
+					var busy *cms.NoneAvailable
+					switch {
+					case errors.As(err, &busy):
+						time.Sleep(time.Second)
+					case err != nil && ctx.Err() == nil:
+						t.Errorf("process %d: %v", n, err)
+						return
+					}
+					complete[n] = clean
+				}
+			})
+		}
+		all.Wait()
+		if h.counted > 2 || slices.Contains(complete[1:], false) {
+			t.Errorf("counted %d times, complete: %v", h.counted, complete)
+		}
+	})
+}

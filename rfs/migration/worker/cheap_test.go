@@ -1,0 +1,48 @@
+package worker
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/source/lucene"
+)
+
+// countedClock counts how often it is read.
+type countedClock struct {
+	cms.Clock
+	reads atomic.Int64
+}
+
+func (c *countedClock) Read() cms.Reading {
+	c.reads.Add(1)
+	return c.Clock.Read()
+}
+
+// TestTheClockIsNotReadForEachDocument: a reading of all clocks takes longer than reading a small document.
+func TestTheClockIsNotReadForEachDocument(t *testing.T) {
+	s := newShard(t, newMemory(), &slowSink{sink: sink{docs: map[string][32]byte{}}}, time.Minute, 1000)
+	clock := &countedClock{Clock: s.runner.Clock}
+	s.runner.Clock = clock
+	if outcome, err := s.run(t.Context(), s.lease(t)); outcome != Completed || err != nil {
+		t.Fatalf("%v: %v", outcome, err)
+	}
+	if n, all := clock.reads.Load(), s.live(t, 1<<20); n > all/10 {
+		t.Errorf("%d readings for %d documents", n, all)
+	}
+}
+
+// TestADocumentOfTheWorkerAllocatesNothing decodes and names documents whose sources are stored in one line.
+func TestADocumentOfTheWorkerAllocatesNothing(t *testing.T) {
+	s := newShard(t, newMemory(), &slowSink{}, time.Minute, 1000)
+	of := newDocuments(s.entry, 0, nil, nil)
+	rec := &lucene.Record{IDKind: lucene.IDString, ID: []byte("1"), HasSource: true, Source: []byte(`{"a":1}`)}
+	if n := testing.AllocsPerRun(100, func() {
+		if _, keep, failure, err := of.of(t.Context(), rec); !keep || failure != nil || err != nil {
+			t.Fatal(keep, failure, err)
+		}
+	}); n > 0 {
+		t.Errorf("%.0f allocations for a document", n)
+	}
+}

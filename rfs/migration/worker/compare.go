@@ -1,0 +1,250 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/budget"
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/document/doc"
+	"github.com/rfsd/rfsd/rfs/operation/verify"
+	"github.com/rfsd/rfsd/rfs/source/snapshot"
+)
+
+// Locate completes a plan with what a migration finds out at the target: the names of backing indices, and whether
+// originals of filtered sources are sent. Nothing is written.
+func (t *TargetIndices) Locate(ctx context.Context, plan *Plan) error {
+	asked, moved := map[string]bool{}, false
+	for i := range plan.Indices {
+		e := &plan.Indices[i].Entry
+		if e.Stream != nil && !e.Create && !asked[e.Stream.Stream] {
+			renamed, err := t.placeAlias(ctx, plan, e.Stream.Stream)
+			if err != nil {
+				return err
+			}
+			asked[e.Stream.Stream], moved = true, moved || renamed
+		}
+		absent, err := t.Absent(ctx, e.Naming.Targets())
+		if err != nil {
+			return err
+		}
+		if len(absent) == 0 && !e.Create {
+			if e.Originals, err = t.sendsOriginals(ctx, plan.Indices[i]); err != nil {
+				return err
+			}
+		}
+	}
+	if moved {
+		return plan.checkTargets()
+	}
+	return nil
+}
+
+// Comparison is the source's side of a verification: the shards of a plan, read as the migration reads them.
+type Comparison struct {
+	Repo snapshot.Repository
+	Edit func(index string) DocumentEditor // nil: documents stay as they are
+	// Redirects returns the target indices that rules send documents of an index of the snapshot to; nil: none.
+	Redirects func(index string) []string
+	// Memory bounds what long documents hold, over all shards that are read; nil: nothing does.
+	Memory      *budget.Budget
+	MaxDocument int64 // longest source that is read, in bytes; 0: DefaultMaxDocument
+	// Identity identifies the snapshot and the settings that decide what is sent of it; "": that is not known.
+	Identity string
+}
+
+// Groups returns the target indices of a plan with everything that sends documents to them. Indices of the snapshot that
+// share a target index are in one group.
+func (c Comparison) Groups(plan *Plan) []verify.Group {
+	var groups []verify.Group
+	for _, x := range plan.Indices {
+		g := verify.Group{Targets: x.Entry.Naming.Targets(), Sources: []string{x.Name}, Units: c.units(x)}
+		if c.Redirects != nil {
+			g.Targets = append(g.Targets, c.Redirects(x.Name)...)
+		}
+		if c.Edit != nil && c.Edit(x.Name) != nil {
+			g.Uncounted = "rules may leave out documents"
+		}
+		groups = verify.Join(groups, g, "several indices of the snapshot have this target; an id that two of them have arrives once")
+	}
+	return groups
+}
+
+// units are the shards of one index.
+func (c Comparison) units(x IndexPlan) []verify.Unit {
+	units := make([]verify.Unit, x.Entry.Shards)
+	for shard := range units {
+		count := func(ctx context.Context) (int64, error) {
+			n, err := CountShard(ctx, c.Repo, x.Entry, shard)
+			return n, unheld(err)
+		}
+		units[shard] = verify.Unit{Name: fmt.Sprintf("%s/%d", x.Name, shard), Key: c.key(x, shard), Count: count, Read: func(ctx context.Context, from int64, each func(*verify.Document) error) error {
+			to := x.Entry.Naming.Targets()[0] // a document that is not sent has no target of its own
+			v := verify.Document{Shard: shard}
+			return unheld(ReadShard(ctx, c.Repo, x.Entry, shard, c.Edit, Documents{
+				From: from, Memory: c.Memory, MaxDocument: c.MaxDocument,
+				Send: func(d *doc.Document) error {
+					v = verify.Document{Index: d.Index, ID: d.ID, Routing: d.Routing, Source: d.Source, Shard: shard, Ordinal: d.Ordinal}
+					return each(&v)
+				},
+				Filter: func(d *doc.Document) error {
+					v = verify.Document{Index: []byte(to), ID: d.ID, Shard: shard, Ordinal: d.Ordinal, Fate: verify.Filtered}
+					return each(&v)
+				},
+				Fail: func(f *doc.Failure) error {
+					v = verify.Document{Index: []byte(to), ID: []byte(f.ID), Shard: shard, Ordinal: f.Ordinal, Fate: verify.Unsent, Reason: string(f.Reason)}
+					return each(&v)
+				},
+			}))
+		}}
+	}
+	return units
+}
+
+// unheld lets a comparison report a shard that the snapshot does not hold as it reports damage.
+func unheld(err error) error {
+	if errors.Is(err, snapshot.ErrShardMissing) {
+		return missingShard{err}
+	}
+	return err
+}
+
+type missingShard struct{ error }
+
+// Is makes it a fault.ErrCorrupt.
+func (missingShard) Is(target error) bool { return target == fault.ErrCorrupt }
+
+func (m missingShard) Unwrap() error { return m.error }
+
+// key identifies the documents that are sent of a shard.
+func (c Comparison) key(x IndexPlan, shard int) string {
+	entry, err := x.Entry.encode()
+	if err != nil || c.Identity == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s %d %d %s", c.Identity, c.MaxDocument, shard, entry)
+}
+
+// ComparedTarget is the target's side of a verification.
+type ComparedTarget struct {
+	Client  *target.Client
+	Version target.Version
+	Longest int64 // source that is read, in bytes; 0: DefaultMaxDocument
+	// Admit bounds the bytes per second that are read; nil: no bound.
+	Admit func(ctx context.Context, bytes int) error
+	Pace  target.Pace // nil: none
+	// Marks are the sequence numbers that shards had at the end of the migration; nil: they are not known.
+	Marks Marks
+	// Sequence returns the highest sequence number of each shard ("index/shard") under a name; nil, or an error: they are not known.
+	Sequence func(ctx context.Context, name string) (map[string]int64, error)
+	Pause    func(ctx context.Context, d time.Duration) error // between attempts at a page
+	Log      *slog.Logger
+}
+
+// Marks are sequence numbers of shards.
+type Marks interface {
+	Of(index string, shard int) (mark int64, known bool)
+}
+
+// Look refreshes what is there under a name and returns it, a unit for every shard.
+func (t ComparedTarget) Look(ctx context.Context, name string) (verify.Held, error) {
+	found, err := t.Client.GetIndex(ctx, name)
+	var status *fault.StatusError
+	switch {
+	case errors.As(err, &status) && status.Status == http.StatusNotFound, err == nil && len(found) == 0:
+		return verify.Held{Absent: true}, nil
+	case err != nil:
+		return verify.Held{}, err
+	}
+	written := t.written(ctx, name) // before the refresh: all that these numbers count is read
+	switch err := t.Client.Refresh(ctx, name); {
+	case errors.Is(err, fault.ErrConfig):
+		written = nil
+		t.Log.WarnContext(ctx, "target index cannot be refreshed: documents of the last second may be missing", "index", name, "reason", err.Error())
+	case err != nil:
+		return verify.Held{}, err
+	}
+	var held verify.Held
+	if held.Documents, err = t.Client.Count(ctx, name); err != nil {
+		return held, err
+	}
+	slices.SortFunc(found, func(a, b target.Index) int { return cmp.Compare(a.Name, b.Name) })
+	var why []string
+	for _, x := range found {
+		if reduced := reducedSource(&snapshot.Index{Settings: x.Settings, Mappings: []snapshot.Mapping{{Body: x.Mappings}}}); reduced != "" {
+			why = append(why, reduced)
+		}
+		units, err := t.units(x, written)
+		if err != nil {
+			return held, err
+		}
+		held.Units = append(held.Units, units...)
+	}
+	held.NotComparable = strings.Join(slices.Compact(why), "; ")
+	return held, nil
+}
+
+// Count refreshes what is there under a name and returns its Lucene documents.
+func (t ComparedTarget) Count(ctx context.Context, name string) (n int64, there bool, err error) {
+	there, err = t.Client.IndexExists(ctx, name)
+	if err != nil || !there {
+		return 0, false, err
+	}
+	if err := t.Client.Refresh(ctx, name); err != nil && !errors.Is(err, fault.ErrConfig) {
+		return 0, true, err
+	}
+	n, err = t.Client.CountLucene(ctx, name)
+	return n, true, err
+}
+
+// written returns the sequence numbers under a name; nil when they are not known.
+func (t ComparedTarget) written(ctx context.Context, name string) map[string]int64 {
+	if t.Sequence == nil {
+		return nil
+	}
+	all, err := t.Sequence(ctx, name)
+	if err != nil {
+		return nil
+	}
+	return all
+}
+
+// units are the shards of an index of the target. What their sequence numbers count is their content.
+func (t ComparedTarget) units(x target.Index, written map[string]int64) ([]verify.Unit, error) {
+	shards, err := strconv.Atoi(x.Settings["index.number_of_shards"])
+	if err != nil || shards < 1 || shards > 1<<16 {
+		return nil, fmt.Errorf("index %s has %q shards: %w", x.Name, x.Settings["index.number_of_shards"], fault.ErrUnavailable)
+	}
+	window, err := strconv.Atoi(cmp.Or(x.Settings["index.max_result_window"], "0"))
+	if err != nil {
+		window = 0
+	}
+	units := make([]verify.Unit, shards)
+	for shard := range units {
+		size, mark, marked := 0, int64(0), false
+		if t.Marks != nil && t.Version.ReportsSequence() {
+			mark, marked = t.Marks.Of(x.Name, shard)
+		}
+		key := ""
+		if n, known := written[x.Name+"/"+strconv.Itoa(shard)]; known && x.UUID != "" {
+			key = fmt.Sprintf("%s %d %d", x.UUID, shard, n)
+		}
+		units[shard] = verify.Unit{Name: fmt.Sprintf("target index %s/%d", x.Name, shard), Key: key, Read: func(ctx context.Context, _ int64, each func(*verify.Document) error) error {
+			r := target.Reading{Index: x.Name, Shard: shard, PointInTime: t.Version.HasPointInTime(), Window: window, Size: &size,
+				Longest: cmp.Or(t.Longest, DefaultMaxDocument), Admit: t.Admit, Pace: t.Pace, Sequence: marked, Pause: t.Pause}
+			return t.Client.ReadShard(ctx, r, func(h target.Hit) error {
+				return each(&verify.Document{ID: h.ID, Routing: h.Routing, Source: h.Source, Since: marked && h.Sequence > mark})
+			})
+		}}
+	}
+	return units, nil
+}

@@ -1,0 +1,181 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/document/doc"
+	"github.com/rfsd/rfsd/rfs/operation/verify"
+)
+
+// absent is a target that has none of the indices that it is asked for.
+type absent struct{ TargetCluster }
+
+func (absent) IndexExists(context.Context, string) (bool, error) { return false, nil }
+
+// FieldComparison compares the mappings of target indices with those that the migration gives them: the mappings of the snapshot after
+// all conversions. Nothing is written.
+type FieldComparison struct {
+	Source  Comparison
+	Indices *TargetIndices // with a metadata.DryRunCluster as its Cluster
+	Target  interface {
+		GetIndex(ctx context.Context, name string) ([]target.Index, error)
+	}
+	// Failed reports documents that did not arrive, whose fields are not missed; nil: none.
+	Failed func(index string, id []byte) bool
+	// TypesOnly leaves out the fields that a target index lacks, which may take a reading of the snapshot.
+	TypesOnly bool
+}
+
+// Fields returns the fields of the target indices of a plan that have another type, or that are missing although documents which
+// arrived have values of them, by target index, and warnings about indices that cannot be compared. Errors are those of a target or
+// repository that does not answer.
+func (c *FieldComparison) Fields(ctx context.Context, plan *Plan) (all map[string][]verify.FieldDifference, warnings []string, err error) {
+	all = map[string][]verify.FieldDifference{}
+	for _, x := range plan.Indices {
+		if x.Source == nil || x.Entry.Create || x.Entry.Naming.Emit && c.Indices.Version.MappingTypes() {
+			continue // the mapping is that of templates of a stream, or has a type
+		}
+		found, err := c.index(ctx, x)
+		switch {
+		case err == nil:
+		case errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil:
+			return nil, nil, fmt.Errorf("mappings of index %s: %w", x.Name, err)
+		default:
+			warnings = append(warnings, fmt.Sprintf("the mappings of index %s were not compared: %s", x.Name, fault.Text(err)))
+			continue
+		}
+		for name, fields := range found {
+			all[name] = append(all[name], fields...)
+		}
+	}
+	return all, warnings, nil
+}
+
+// index compares the target indices of one index of the snapshot.
+func (c *FieldComparison) index(ctx context.Context, x IndexPlan) (map[string][]verify.FieldDifference, error) {
+	all, err := c.Indices.Wanted(ctx, x)
+	if err != nil {
+		return nil, err
+	}
+	found, missing := map[string][]verify.FieldDifference{}, map[string][]metadata.FieldDifference{}
+	for _, w := range all {
+		indices, err := c.Target.GetIndex(ctx, w.Name)
+		if status, ok := errors.AsType[*fault.StatusError](err); ok && status.Status == http.StatusNotFound {
+			continue // its documents are missing
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(indices) != 1 {
+			continue
+		}
+		body, err := c.asked(ctx, w)
+		if err != nil {
+			return nil, err
+		}
+		differ, err := metadata.FieldDifferences(body, indices[0].Mappings)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range differ {
+			if d.Has == "" {
+				missing[w.Name] = append(missing[w.Name], d)
+			} else {
+				found[w.Name] = append(found[w.Name], verify.FieldDifference{Field: d.Field, Want: d.Want, Has: d.Has})
+			}
+		}
+	}
+	if len(missing) > 0 && !c.TypesOnly {
+		err = c.missed(ctx, x, missing, found)
+	}
+	return found, err
+}
+
+// asked returns the body with which the migration would create an index: without what the target does not know, as far as it lets templates
+// be simulated.
+func (c *FieldComparison) asked(ctx context.Context, w metadata.Wanted) ([]byte, error) {
+	created := recorded{absent{c.Indices.Cluster}, map[string][]byte{}}
+	_, err := metadata.Ensure(ctx, created, c.Indices.Version, []metadata.Wanted{w})
+	switch {
+	case err == nil:
+		return created.bodies[w.Name], nil
+	case errors.Is(err, fault.ErrConfig) && !errors.Is(err, fault.ErrRejected): // it may not be simulated
+		done, err := metadata.ConvertIndex(c.Indices.Version, w)
+		return done.Body, err
+	}
+	return nil, err
+}
+
+// errAllFound ends a reading early.
+var errAllFound = errors.New("every missing field was found")
+
+// missed adds those missing fields of which a document that arrived has a value. It reads documents until all are found.
+func (c *FieldComparison) missed(ctx context.Context, x IndexPlan, missing map[string][]metadata.FieldDifference, found map[string][]verify.FieldDifference) error {
+	for shard := range x.Entry.Shards {
+		err := ReadShard(ctx, c.Source.Repo, x.Entry, shard, c.Source.Edit, Documents{
+			Memory: c.Source.Memory, MaxDocument: c.Source.MaxDocument,
+			Send: func(d *doc.Document) error {
+				name := string(d.Index)
+				left := missing[name]
+				if len(left) == 0 || c.Failed != nil && c.Failed(name, d.ID) {
+					return nil
+				}
+				var source any
+				if json.Unmarshal(d.Source, &source) != nil {
+					return nil // the documents are compared for themselves
+				}
+				left = slices.DeleteFunc(left, func(f metadata.FieldDifference) bool {
+					if !hasValue(source, f.Path) {
+						return false
+					}
+					found[name] = append(found[name], verify.FieldDifference{Field: f.Field, Want: f.Want})
+					return true
+				})
+				if missing[name] = left; len(left) > 0 {
+					return nil
+				}
+				if delete(missing, name); len(missing) == 0 {
+					return errAllFound
+				}
+				return nil
+			},
+			Filter: func(*doc.Document) error { return nil },
+			Fail:   func(*doc.Failure) error { return nil },
+		})
+		switch {
+		case errors.Is(err, errAllFound):
+			return nil
+		case err == nil, errors.Is(unheld(err), fault.ErrCorrupt), errors.Is(err, fault.ErrUnsupported): // the documents are reported
+		default:
+			return err
+		}
+	}
+	return nil
+}
+
+// hasValue reports whether a document has a value under a path, whose names may be joined by dots.
+func hasValue(v any, path []string) bool {
+	switch v := v.(type) {
+	case nil:
+		return false
+	case []any:
+		return slices.ContainsFunc(v, func(x any) bool { return hasValue(x, path) })
+	case map[string]any:
+		for n := 1; n <= len(path); n++ {
+			if x, there := v[strings.Join(path[:n], ".")]; there && hasValue(x, path[n:]) {
+				return true
+			}
+		}
+		return len(path) == 0 && len(v) > 0
+	}
+	return len(path) == 0
+}

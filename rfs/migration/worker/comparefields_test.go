@@ -1,0 +1,147 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/operation/verify"
+	"github.com/rfsd/rfsd/rfs/source/repo"
+)
+
+// mapped is a target with mappings by index; its simulation takes everything but what it refuses.
+type mapped struct {
+	metadata.DryRunTarget
+	mappings map[string]string
+	refuses  string // a part of what is simulated; "": nothing
+	status   int
+	err      error // of GetIndex
+}
+
+func (m *mapped) Do(_ context.Context, method, path string, _ url.Values, body []byte) (int, []byte, error) {
+	if method == http.MethodPost && path == "/_index_template/_simulate" {
+		if m.status != 0 && (m.refuses == "" || strings.Contains(string(body), m.refuses)) {
+			return m.status, []byte(`{"error":{"type":"mapper_parsing_exception","reason":"No handler for type [integer] declared on field [n]"},"status":400}`), nil
+		}
+		return http.StatusOK, []byte(`{}`), nil
+	}
+	return http.StatusOK, []byte(`{}`), nil
+}
+
+func (m *mapped) GetIndex(_ context.Context, name string) ([]target.Index, error) {
+	if m.err != nil {
+		return nil, m.err
+	}
+	mapping, there := m.mappings[name]
+	if !there {
+		return nil, &fault.StatusError{Status: http.StatusNotFound}
+	}
+	return []target.Index{{Name: name, Mappings: json.RawMessage(mapping)}}, nil
+}
+
+// TestFieldComparison compares the mapping of an index of a real snapshot with made-up ones of the target.
+func TestFieldComparison(t *testing.T) {
+	blobs, err := repo.NewDir(filepath.Join("..", "..", "..", "testing", "fixtures", "7.10.2-demo"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := NewPlan(t.Context(), blobs, Request{SnapshotName: "snap1", MultiType: SplitTypes, EmitType: EmitAuto})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan.Indices = slices.DeleteFunc(plan.Indices, func(x IndexPlan) bool { return x.Name != "catalogue" })
+	var source struct{ Properties map[string]any }
+	if err := json.Unmarshal(plan.Indices[0].Source.Mappings[0].Body, &source); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%v", source.Properties)
+	names := []string{}
+	for name := range source.Properties {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	whole := func(change func(p map[string]any)) string {
+		b, err := json.Marshal(source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var c map[string]map[string]any
+		if err := json.Unmarshal(b, &c); err != nil {
+			t.Fatal(err)
+		}
+		p := c["Properties"]
+		change(p)
+		b, err = json.Marshal(map[string]any{"properties": p, "_meta": map[string]any{"x": 1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	one := names[0]
+	for _, c := range []struct {
+		name    string
+		mapping string // "": the target has no such index
+		on      mapped
+		failed  func(string, []byte) bool
+		types   bool
+		want    int
+		warns   bool
+		err     bool
+	}{
+		{name: "as it was created", mapping: whole(func(map[string]any) {})},
+		{name: "with further fields", mapping: whole(func(p map[string]any) { p["dynamic"] = map[string]string{"type": "long"} })},
+		{name: "a field of another type", mapping: whole(func(p map[string]any) { p[one] = map[string]string{"type": "binary"} }), want: 1},
+		{name: "a field is missing", mapping: whole(func(p map[string]any) { delete(p, one) }), want: 1},
+		{name: "no mapping at all", mapping: `{}`, want: len(names)},
+		{name: "a field is missing, and only types are compared", mapping: whole(func(p map[string]any) { delete(p, one) }), types: true},
+		{name: "no document with the missing field arrived", mapping: `{"dynamic":"strict"}`, failed: func(string, []byte) bool { return true }},
+		{name: "the index is missing"},
+		{name: "templates may not be simulated", mapping: whole(func(p map[string]any) { p[one] = map[string]string{"type": "binary"} }), on: mapped{status: 403}, want: 1},
+		{name: "the target refuses the mapping", mapping: `{}`, on: mapped{status: 400}, warns: true},
+		{name: "mappings may not be read", on: mapped{err: fault.ErrConfig}, warns: true},
+		{name: "the target does not answer", on: mapped{err: fault.ErrUnavailable}, err: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.on.mappings = map[string]string{}; c.mapping != "" {
+				c.on.mappings["catalogue"] = c.mapping
+			}
+			x := FieldComparison{Source: Comparison{Repo: blobs}, Target: &c.on, Failed: c.failed, TypesOnly: c.types,
+				Indices: &TargetIndices{Cluster: metadata.DryRunCluster{Target: &c.on}, Version: opensearch2, Log: quiet()}}
+			all, warnings, err := x.Fields(t.Context(), plan)
+			if (err != nil) != c.err || (len(warnings) > 0) != c.warns || len(all["catalogue"]) != c.want {
+				t.Errorf("%v, warnings %v, %v", all, warnings, err)
+			}
+			r := &verify.Report{Indices: []*verify.Index{{Target: "catalogue", State: verify.Equal, Fields: all["catalogue"]}}}
+			if r.Conclude(); (r.State == verify.Different) != (c.want > 0) {
+				t.Errorf("the report is %s", r.State)
+			}
+		})
+	}
+}
+
+func TestHasValue(t *testing.T) {
+	for _, c := range []struct {
+		source, path string
+		want         bool
+	}{
+		{`{"a":1}`, "a", true}, {`{"a":null}`, "a", false}, {`{"a":[]}`, "a", false}, {`{"a":[null,0]}`, "a", true}, {`{"a":false}`, "a", true},
+		{`{"a":{"b":"x"}}`, "a.b", true}, {`{"a.b":"x"}`, "a.b", true}, {`{"a":[{"c":1},{"b":1}]}`, "a.b", true}, {`{"a":{"c":1}}`, "a.b", false},
+		{`{"a":{"b":{"c":1}}}`, "a.b", true}, {`{"a":{"b":{}}}`, "a.b", false}, {`{"a.b":{"c":1}}`, "a.b.c", true}, {`1`, "a", false},
+	} {
+		var v any
+		if err := json.Unmarshal([]byte(c.source), &v); err != nil {
+			t.Fatal(err)
+		}
+		if got := hasValue(v, strings.Split(c.path, ".")); got != c.want {
+			t.Errorf("%s in %s: %v", c.path, c.source, got)
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package worker
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/document/doc"
+	"github.com/rfsd/rfsd/rfs/source/snapshot"
+)
+
+// Entry is what a worker must know of an index to run any of its items. It is
+// stored when the work is seeded, so that a worker reads only its shard's manifest.
+type Entry struct {
+	Locator snapshot.Locator `json:"locator"`
+	Naming  Naming           `json:"naming"`
+	Shards  int              `json:"shards"`
+	// Bytes are the sizes of the shards in the repository, for the estimate of the
+	// remaining time; absent when they were not read.
+	Bytes []int64 `json:"bytes,omitempty"`
+	// Reduced is the reason why stored sources are not what was indexed ("" when they are), from the mapping.
+	Reduced string `json:"reduced,omitempty"`
+	// Rebuild is how sources that are not stored are rebuilt; "" when they are stored, or cannot be rebuilt.
+	Rebuild Rebuild `json:"rebuild,omitempty"`
+	// Unread means that the metadata of the index is damaged: neither shards nor target indices are known.
+	Unread bool `json:"unread,omitempty"`
+	// Originals means that the target leaves out of its sources what the index of the snapshot leaves out: the original
+	// (_recovery_source) is sent where it is stored.
+	Originals bool `json:"originals,omitempty"`
+	// Lacking states which of the stored forms of documents lack parts of what was indexed.
+	Lacking doc.Lacking `json:"lacking,omitzero"`
+	// KeepLast states that of members of one object with the same key only the last is sent.
+	KeepLast bool `json:"keep_last,omitempty"`
+	// Stream is set for the backing index of a data stream.
+	Stream *metadata.StreamPart `json:"data_stream,omitempty"`
+	// Create means that documents are created in a data stream of the target, which Naming.Index names.
+	Create bool `json:"create,omitempty"`
+	// Trial is set in a trial run.
+	Trial *Trial `json:"trial,omitempty"`
+	// Held are the target indices that had documents when this session planned the index for the first time, and how many.
+	Held map[string]int64 `json:"held,omitempty"`
+	// HeldChosen means that --existing-documents was given then, so that it need not be asked for.
+	HeldChosen bool `json:"held_chosen,omitempty"`
+	// Ours are the target indices that this session created; all others were there before.
+	Ours []string `json:"ours,omitempty"`
+	// Empty are target indices that were there before, but had neither documents nor operations when this session planned the
+	// index for the first time.
+	Empty []string `json:"empty,omitempty"`
+	// Differs is what the target made of the created indices that was not asked, as its templates do.
+	Differs []string `json:"differs,omitempty"`
+	// Arrival is what the target held when all documents were sent; absent before.
+	Arrival *progress.Arrival `json:"arrival,omitempty"`
+	// Late are aliases, by target index, that are set when the documents of the index are complete.
+	Late map[string]json.RawMessage `json:"late_aliases,omitempty"`
+	// RefusedAliases are those of Late that the target refused when they were set.
+	RefusedAliases []progress.RefusedAlias `json:"refused_aliases,omitempty"`
+
+	ends map[int][]int64 // of the parts of split shards, as cms.IndexEntry.Ends; set where leases need it
+}
+
+// needsValues reports whether more than the stored source of a document is read.
+func (e Entry) needsValues(b *builder) bool { return b != nil || e.Naming.Join != nil }
+
+// own reports whether this session created all target indices, or found them empty.
+func (e Entry) own() bool {
+	return !slices.ContainsFunc(e.Naming.Targets(), func(name string) bool {
+		return !slices.Contains(e.Ours, name) && !slices.Contains(e.Empty, name)
+	})
+}
+
+func (e Entry) encode() (json.RawMessage, error) {
+	b, err := json.Marshal(e)
+	if err != nil {
+		return nil, fmt.Errorf("index entry %s: %w", e.Locator.IndexName, err)
+	}
+	return b, nil
+}
+
+func decodeEntry(index string, b []byte) (Entry, error) {
+	var e Entry
+	if err := json.Unmarshal(b, &e); err != nil {
+		return e, fmt.Errorf("index entry %s in the coordination store: %w: %w", index, err, fault.ErrCorrupt)
+	}
+	return e, nil
+}

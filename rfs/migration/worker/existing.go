@@ -1,0 +1,207 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/destination/bulk"
+)
+
+// ExistingKey is the part of a session's identity that decides about documents whose ids the target has. It is absent until
+// something was chosen, or documents are about to be sent.
+const ExistingKey = "existing-documents"
+
+// existing is what becomes of documents of an entry whose ids the target has. Data streams take new documents only.
+func (e Entry) existing(chosen bulk.Existing) bulk.Existing {
+	if e.Create {
+		return bulk.Keep
+	}
+	return chosen
+}
+
+// checkHeld counts the documents of the target's indices before this session writes anything, once per process, and
+// refuses to go on where there are some and nothing says what becomes of them (fault.ErrConfig). Indices that were
+// planned before, and those of a queue that other workers have begun, are not asked about: the documents may be ours.
+func (s *Session) checkHeld(ctx context.Context, plan *Plan) error {
+	if s.Counts == nil || s.held != nil {
+		return nil
+	}
+	planned := map[string]bool{}
+	entries, err := s.entries(ctx)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		planned[e.Name] = true
+	}
+	for _, err := range s.Coordinator.Items(ctx) {
+		if err != nil {
+			return fmt.Errorf("list items: %w", err)
+		}
+		if len(planned) == 0 {
+			s.held = map[string]int64{} // another engine began the queue
+			return nil
+		}
+		break
+	}
+	held, counted, empty := map[string]int64{}, map[string]bool{}, map[string]bool{}
+	for _, x := range plan.Indices {
+		if planned[x.Name] || x.Entry.Create {
+			continue
+		}
+		for _, name := range x.Entry.Naming.Targets() {
+			if counted[name] {
+				continue
+			}
+			counted[name] = true
+			n, there, err := CountHeld(ctx, s.Counts, name, s.Log)
+			switch {
+			case err != nil:
+				return err
+			case n > 0:
+				held[name] = n
+			case there:
+				did, err := s.Counts.Operations(ctx, name)
+				if errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil {
+					return fmt.Errorf("operations on %s: %w", name, err)
+				}
+				empty[name] = err == nil && did.Executed == 0
+			}
+		}
+	}
+	if s.Phases.Has(PhaseDocuments) && s.Existing == "" && len(held) > 0 {
+		return HeldError(held, SnapshotHas)
+	}
+	for _, name := range slices.Sorted(maps.Keys(held)) {
+		s.Log.WarnContext(ctx, "the target has documents in an index already", "index", name, "documents", held[name], "existing_documents", s.Existing)
+	}
+	if s.Existing == bulk.Newer && len(held) > 0 {
+		s.Log.WarnContext(ctx, "version numbers are compared, not times: an index that was loaded without the numbers of the source counts its own, and so does a document that was deleted and made again")
+	}
+	s.held, s.empty = held, empty
+	return nil
+}
+
+// HeldCounts reads how many documents an index of the target holds.
+type HeldCounts interface {
+	Refresh(ctx context.Context, index string) error
+	Count(ctx context.Context, index string) (int64, error)
+}
+
+// CountHeld returns the number of documents that the target has under a name; 0 when it has no such index or does not let
+// them be counted, for which there is false.
+func CountHeld(ctx context.Context, counts HeldCounts, name string, log *slog.Logger) (n int64, there bool, err error) {
+	n, err = counts.Count(ctx, name)
+	if err == nil && n == 0 { // searches may not see what is there
+		if err = counts.Refresh(ctx, name); err == nil {
+			n, err = counts.Count(ctx, name)
+		}
+	}
+	var status *fault.StatusError
+	switch {
+	case err == nil:
+		return n, true, nil
+	case errors.Is(err, fs.ErrNotExist), errors.As(err, &status) && status.Status == http.StatusNotFound:
+		return 0, false, nil
+	case errors.Is(err, fault.ErrUnavailable), ctx.Err() != nil:
+		return 0, false, fmt.Errorf("count documents of %s: %w", name, err)
+	}
+	log.WarnContext(ctx, "the target does not let see whether an index has documents", "index", name, "reason", fault.Text(err))
+	return 0, false, nil
+}
+
+// mostHeld bounds the indices that a message names.
+const mostHeld = 20
+
+// Holder names what has the ids of the documents that are sent, for a message.
+type Holder string
+
+// The holders.
+const (
+	SnapshotHas Holder = "the snapshot has"
+	FilesHave   Holder = "the files have" // without versions
+)
+
+// HeldError returns a fault.ErrConfig with the indices that have documents, and the choices.
+func HeldError(held map[string]int64, of Holder) error {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(held)) {
+		if len(names) == mostHeld {
+			names = append(names, fmt.Sprintf("and %d more", len(held)-mostHeld))
+			break
+		}
+		names = append(names, fmt.Sprintf("%s (%d)", name, held[name]))
+	}
+	choices := "--existing-documents overwrite replaces them, keep leaves them as they are"
+	if of == SnapshotHas {
+		choices += ", newer replaces them unless their version is higher"
+	}
+	return fmt.Errorf("the target has documents already in the indices %s; choose what becomes of those whose ids %s, too: %s: %w", strings.Join(names, ", "), of, choices, fault.ErrConfig)
+}
+
+// noteHeld adds to a new entry what its target indices had.
+func (s *Session) noteHeld(e *Entry) {
+	for _, name := range e.Naming.Targets() {
+		if s.empty[name] {
+			e.Empty = append(e.Empty, name)
+		}
+		if n := s.held[name]; n > 0 {
+			if e.Held == nil {
+				e.Held = map[string]int64{}
+			}
+			e.Held[name], e.HeldChosen = n, s.Existing != ""
+		}
+	}
+}
+
+// takeExisting takes over what the session has recorded where this process has no choice of its own.
+func (s *Session) takeExisting(recorded string) {
+	if s.Existing != "" || recorded == "" {
+		return
+	}
+	s.Existing = bulk.Existing(recorded)
+	if s.Runner != nil {
+		s.Runner.Bulk.Existing = s.Existing
+	}
+}
+
+// bindExisting records, before documents are sent, what becomes of those that the target has. Afterwards another choice is
+// a *cms.ConfigMismatch.
+func (s *Session) bindExisting(ctx context.Context) error {
+	if s.Counts == nil {
+		return nil
+	}
+	return s.Coordinator.Bind(ctx, map[string]string{ExistingKey: string(cmp.Or(s.Existing, bulk.Overwrite))})
+}
+
+// checkChosen refuses documents for indices that had some when they were planned by a run that sent none, unless it is
+// chosen what becomes of them.
+func (s *Session) checkChosen(entries []cms.IndexEntry) error {
+	if s.Existing != "" {
+		return nil
+	}
+	held := map[string]int64{}
+	for _, e := range entries {
+		entry, err := decodeEntry(e.Name, e.Body)
+		if err != nil {
+			return err
+		}
+		if !entry.HeldChosen {
+			maps.Copy(held, entry.Held)
+		}
+	}
+	if len(held) > 0 {
+		return HeldError(held, SnapshotHas)
+	}
+	return nil
+}

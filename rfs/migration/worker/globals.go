@@ -1,0 +1,88 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/target"
+)
+
+// TargetGlobals creates on a target what a snapshot holds that belongs to no index.
+type TargetGlobals struct {
+	Cluster metadata.Requester
+	Version target.Version
+	Wanted  metadata.Selection
+	Log     *slog.Logger
+
+	// Reported are the changes that this process has logged before the first write; nil: none.
+	Reported *metadata.Reported
+}
+
+// Migrate creates what is missing and never touches what exists. A snapshot that was taken
+// without the state of its cluster is no error: there is nothing to do, and a warning says so.
+// l records what is created; nil: nothing is recorded.
+func (t *TargetGlobals) Migrate(ctx context.Context, plan *Plan, l metadata.Ledger) (GlobalsRecord, error) {
+	wanted, warning, err := t.Plan(ctx, plan)
+	if err != nil || warning != "" {
+		return GlobalsRecord{Warning: warning}, err
+	}
+	done, err := metadata.EnsureGlobals(ctx, t.Cluster, wanted, l)
+	t.tell(ctx, done)
+	r := GlobalsRecord{Created: done.Created, Existed: done.Existed}
+	for _, left := range done.Left {
+		r.LeftOut = append(r.LeftOut, GlobalLeftOut{Kind: string(left.Kind), Name: left.Name, Reason: left.Reason})
+	}
+	return r, err
+}
+
+// Plan converts what the snapshot holds for the target; warning says why there is nothing.
+func (t *TargetGlobals) Plan(ctx context.Context, plan *Plan) (wanted metadata.GlobalPlan, warning string, err error) {
+	if !plan.Source.IncludeGlobalState {
+		return wanted, fmt.Sprintf("the snapshot %s was taken without the cluster's state: it holds no templates, pipelines, scripts or policies", plan.Snapshot), nil
+	}
+	sections, err := plan.Source.Global(ctx)
+	if err != nil {
+		return metadata.GlobalPlan{}, "", err
+	}
+	all, err := metadata.ParseGlobals(sections)
+	if err != nil {
+		return metadata.GlobalPlan{}, "", err
+	}
+	for _, x := range plan.Source.Indices {
+		all.Indices = append(all.Indices, x.Name)
+	}
+	if t.Wanted.Scripts {
+		if err := addIndexedScripts(ctx, plan.Source, &all); err != nil {
+			return metadata.GlobalPlan{}, "", err
+		}
+	}
+	sel := t.Wanted
+	for _, x := range plan.Indices {
+		if x.Entry.Create {
+			sel.Streams = append(sel.Streams, x.Entry.Stream.Stream)
+			continue
+		}
+		sel.Ordinary = append(sel.Ordinary, x.Entry.Naming.Targets()...)
+	}
+	wanted, err = metadata.ConvertGlobals(t.Version, all, sel)
+	return wanted, "", err
+}
+
+// tell logs what was done, object by object.
+func (t *TargetGlobals) tell(ctx context.Context, done metadata.GlobalResult) {
+	for _, name := range done.Created {
+		t.Log.InfoContext(ctx, "created", "object", name)
+	}
+	for _, name := range done.Existed {
+		t.Log.InfoContext(ctx, "exists on the target and is left as it is", "object", name)
+	}
+	for _, left := range done.Left {
+		if t.Reported.Has(string(left.Kind)+" "+left.Name, "", "", left.Reason) {
+			continue
+		}
+		t.Log.WarnContext(ctx, "not migrated", "kind", string(left.Kind), "name", left.Name, "reason", left.Reason)
+	}
+	logChanges(ctx, t.Log, t.Reported.New(done.Changes))
+}

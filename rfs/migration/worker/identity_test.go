@@ -1,0 +1,172 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/source/snapshot"
+)
+
+// begun is a session that was begun with an identity and has done one item of index a: recorded reports whether the
+// target's UUID is recorded, as before documents go to a cluster.
+func begun(t *testing.T, identity map[string]string, recorded bool) (*memory, *outside) {
+	t.Helper()
+	m, x := newMemory(), newOutside()
+	s := process(t, m, x, 1, &life{})
+	s.Identity, s.Phases = identity, Phases{PhaseDocuments}
+	s.Indices, s.Targets, s.Snapshot = nil, nil, SnapshotOptions{Name: "nightly"}
+	if err := s.Join(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	plan := threeIndices()
+	if identity != nil {
+		plan.Identity = "uuid 1"
+		if err := s.bindSnapshot(t.Context(), plan.Identity); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range plan.Indices {
+		plan.Indices[i].Entry.Locator.SnapshotName, plan.Indices[i].Entry.Locator.SnapshotUUID = "nightly", "uuid 1"
+	}
+	if err := s.createEntries(t.Context(), plan); err != nil {
+		t.Fatal(err)
+	}
+	for id, it := range map[string]cms.Item{
+		"a": {CompletedAt: 1, Counts: cms.Counts{Live: 5, Indexed: 5}}, "b": {},
+	} {
+		it.ID = cms.ItemID{Index: id}.String()
+		m.items[it.ID] = it
+	}
+	if recorded {
+		if _, err := s.Coordinator.ClaimTarget(t.Context(), "a", "uuid of a"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return m, x
+}
+
+// inDir is an export directory that has files of some index.
+type inDir struct {
+	has   string
+	fails error
+}
+
+func (d inDir) Holds(index string, _ int, _ int64) (bool, error) { return index == d.has, d.fails }
+
+func TestIdentityOfASession(t *testing.T) {
+	dry := map[string]string{DestinationKey: KindDryRun, PipelinesKey: "false"}
+	toCluster := func(id string) map[string]string {
+		return map[string]string{DestinationKey: KindCluster, DestinationIDKey: id, PipelinesKey: "false"}
+	}
+	toFiles := func(id, compression string) map[string]string {
+		return map[string]string{DestinationKey: KindFiles, DestinationIDKey: id, CompressionKey: compression}
+	}
+	for _, c := range []struct {
+		name     string
+		was, is  map[string]string
+		recorded bool   // the session recorded the UUIDs of target indices
+		files    string // index of which the export directory has files
+		unlisted error  // why the export directory cannot be listed
+		uuid     string // of the snapshot in the repository now
+		refused  []string
+		told     bool
+	}{
+		{name: "the same cluster", was: toCluster("c1"), is: toCluster("c1"), recorded: true},
+		{name: "a cluster without UUID", was: toCluster("c1"), is: toCluster(""), recorded: true},
+		{name: "state of a dry run, now a cluster", was: dry, is: toCluster("c1"), refused: []string{`destination was "dry run`, `is "cluster"`, "--session-name"}},
+		{name: "another cluster", was: toCluster("c1"), is: toCluster("c2"), recorded: true, refused: []string{`destination-id was "c1", is "c2"`}},
+		{name: "another export directory", was: toFiles("d1", "none"), is: toFiles("d2", "none"), files: "a", refused: []string{`destination-id was "d1", is "d2"`}},
+		{name: "another compression", was: toFiles("d1", "zstd"), is: toFiles("d1", "gzip"), files: "a", refused: []string{`export-compression was "zstd", is "gzip"`}},
+		{name: "with pipelines", was: toCluster("c1"), is: map[string]string{DestinationKey: KindCluster, DestinationIDKey: "c1", PipelinesKey: "true"}, refused: []string{`run-pipelines was "false", is "true"`}},
+		{name: "another snapshot under the name", was: toCluster("c1"), is: toCluster("c1"), recorded: true, uuid: "uuid 2", refused: []string{`snapshot-uuid was "uuid 1", is "uuid 2"`}},
+		{name: "of a former release", is: toCluster("c1"), recorded: true, told: true},
+		{name: "of a former release, another snapshot", is: toCluster("c1"), recorded: true, uuid: "uuid 2", told: true, refused: []string{`snapshot-uuid was "uuid 1", is "uuid 2"`}},
+		{name: "of a former release, a dry run, now a cluster", is: toCluster("c1"), refused: []string{"index a", "did not go to a cluster", "--session-name"}},
+		{name: "of a former release, a cluster, now files", is: toFiles("d1", "none"), recorded: true, refused: []string{"index a shard 0", "--session-name"}},
+		{name: "of a former release, a cluster, now a dry run", is: dry, recorded: true, refused: []string{"went to a cluster", "--session-name"}},
+		{name: "of a former release, files, here", is: toFiles("d1", "none"), files: "a", told: true},
+		{name: "of a former release, files, another directory", is: toFiles("d2", "none"), refused: []string{"index a shard 0", "--session-name"}},
+		{name: "of a former release, files that cannot be listed", is: toFiles("d1", "none"), unlisted: fmt.Errorf("permission denied: %w", fault.ErrConfig), refused: []string{"permission denied"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m, x := begun(t, c.was, c.recorded)
+				x.uuids = map[string]string{"a": "uuid of a", "b": "uuid of b", "c": "uuid of c"}
+				s := process(t, m, x, 2, &life{})
+				s.Identity, s.Snapshot = c.is, SnapshotOptions{Name: "nightly"}
+				if c.is[DestinationKey] != KindCluster {
+					s.Targets, s.Indices = nil, nil
+				}
+				if c.is[DestinationKey] == KindFiles {
+					s.Exported = inDir{c.files, c.unlisted}
+				}
+				s.Plan = func(context.Context, string) (*Plan, error) {
+					p := threeIndices()
+					if p.Identity = "uuid 1"; c.uuid != "" {
+						p.Identity = c.uuid
+					}
+					return p, nil
+				}
+				err := s.Join(t.Context())
+				if err == nil {
+					_, err = s.plan(t.Context())
+				}
+				if len(c.refused) == 0 && err != nil || len(c.refused) > 0 && !errors.Is(err, fault.ErrConfig) {
+					t.Fatalf("%v", err)
+				}
+				for _, word := range c.refused {
+					if !strings.Contains(err.Error(), word) {
+						t.Errorf("%q is not in: %v", word, err)
+					}
+				}
+				told := false
+				for r, err := range s.Coordinator.Records(t.Context(), "event") {
+					told = told || err == nil && r.State == "identity_recorded"
+				}
+				if told != c.told {
+					t.Errorf("reported: %v", told)
+				}
+			})
+		})
+	}
+}
+
+func TestIdentityOfASnapshot(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		snap snapshot.Snapshot
+		want string
+	}{
+		{"its UUID", snapshot.Snapshot{Ref: snapshot.Ref{Name: "nightly", UUID: "u1"}, StartMillis: 5}, "u1"},
+		{"the time at which it began, where its name stands in for a UUID", snapshot.Snapshot{Ref: snapshot.Ref{Name: "nightly", UUID: "nightly"}, StartMillis: 5}, "begun at 5"},
+		{"the time at which it began, without a UUID", snapshot.Snapshot{Ref: snapshot.Ref{Name: "nightly"}, StartMillis: 5}, "begun at 5"},
+		{"none where nothing is known", snapshot.Snapshot{Ref: snapshot.Ref{Name: "nightly", UUID: "nightly"}}, ""},
+	} {
+		if got := identityOf(&c.snap); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// TestDoneWorkIsOfTheSnapshotInTheRepository: a process that finds everything done has not planned.
+func TestDoneWorkIsOfTheSnapshotInTheRepository(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, x := begun(t, map[string]string{DestinationKey: KindDryRun}, false)
+		m.items = map[string]cms.Item{}
+		m.records["phase:docs"] = cms.Record{ID: "phase:docs", Kind: "phase", State: cms.PhaseCompleted}
+		for id, want := range map[string]error{"uuid 1": cms.ErrAllDone, "uuid 2": fault.ErrConfig} {
+			s := process(t, m, x, 2, &life{})
+			s.Phases, s.Snapshot = Phases{PhaseDocuments}, SnapshotOptions{Name: "nightly"}
+			s.SnapshotUUID = func(context.Context, string) (string, error) { return id, nil }
+			if _, _, err := s.RunOne(t.Context(), nil); !errors.Is(err, want) {
+				t.Errorf("%s: %v", id, err)
+			}
+		}
+	})
+}

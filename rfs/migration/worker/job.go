@@ -1,0 +1,384 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/document/doc"
+)
+
+// errStop ends the copying of a shard early, in good order: the lease's trigger or a signal.
+var errStop = errors.New("stopped before the end of the shard")
+
+// job is one lease in work: a source from the item's cursor on.
+type job struct {
+	runner *Runner
+	lease  *cms.Lease
+	id     cms.ItemID
+	begin  int64 // first ordinal of this acquisition
+	from   Source
+	guard  func(ctx context.Context, maxAge time.Duration) error
+	log    *slog.Logger
+
+	source Reading // nil until it is open
+	out    Output
+	loader *bulk.Loader
+	loaded atomic.Pointer[bulk.Loader] // what progress reads while the job runs
+
+	end       atomic.Int64  // of the source, Unknown until it is known
+	sent      *sent         // what became of the requests; nil before the first
+	noted     *int64        // with bulk.Keep: the ordinal below which it is recorded that documents may have been sent; else nil
+	alone     *alone        // nil unless the lease is to be worked on alone
+	reads     atomic.Int64  // steps of which a record was read
+	seen      atomic.Int64  // of these, how many lastRead is of
+	lastRead  atomic.Int64  // monotonic clock in ns when the last record had been read, as of the last look; 0 before the first
+	acquired  time.Duration // monotonic clock
+	firstRead atomic.Int64  // monotonic clock in ns when setup ended: the first document was read; 0 before
+	copied    time.Duration // monotonic clock when the copying ended
+}
+
+// open opens the source and the output, as long as work lasts and the lease is ours.
+func (j *job) open(ctx, work context.Context) error {
+	if err := j.guard(ctx, knownTTL); err != nil {
+		return err
+	}
+	opts := j.runner.Bulk
+	mayStart := func() error { return j.lease.MayStart(work) }
+	opts.From, opts.MayStart, opts.First = j.begin, mayStart, !j.lease.Follows()
+	var err error
+	if j.source, err = j.from.Open(ctx, j.runner, j.id, &opts); err != nil {
+		return err
+	}
+	j.end.Store(j.source.End())
+	if end := j.source.End(); end != Unknown && j.begin > end {
+		return fmt.Errorf("ordinal %d lies beyond the %d of %s: %w", j.begin, end, j.id.Name(), fault.ErrCorrupt)
+	}
+	if j.out, err = j.runner.Destination.Open(ctx, j.id, mayStart); err != nil {
+		return err
+	}
+	j.sent = &sent{next: j.out}
+	opts.Sender, opts.Recorder = j.sent, j.runner.Failed
+	j.source.Wrap(&opts)
+	if opts.Existing == bulk.Keep {
+		if opts.SentBelow, err = j.lease.SentBelow(ctx); err != nil {
+			return err
+		}
+		j.noted = &opts.SentBelow
+	}
+	if j.alone != nil || j.lease.Grouped() || !j.runner.Destination.Durable() {
+		opts.MaxInFlight = 1 // a file is written in order, and ends at the watermark; small items need no more
+	}
+	j.loader = bulk.New(opts)
+	j.loaded.Store(j.loader)
+	return nil
+}
+
+// run opens the shard and copies it until it ends (nil), stopping says so (errStop), or something fails.
+func (j *job) run(work, stopping context.Context) error {
+	var stopped atomic.Bool
+	reading, cancel := context.WithCancel(work)
+	defer cancel()
+	defer context.AfterFunc(stopping, func() { stopped.Store(true); cancel() })()
+
+	err := j.settleBlame()
+	if err == nil {
+		err = j.open(reading, work)
+	}
+	if err == nil {
+		err = j.copy(reading)
+	}
+	if err != nil && stopped.Load() && !errors.Is(err, fault.ErrLeaseLost) {
+		return errStop // whatever else is wrong, the next holder finds it too
+	}
+	return err
+}
+
+// settleBlame comes before any work on an item whose former holders died: their ordinal is known by now, or it will be
+// when this holder dies too.
+func (j *job) settleBlame() error {
+	if d := j.lease.Condemned(); d != nil {
+		return d
+	}
+	if !j.lease.Alone() {
+		return nil
+	}
+	j.alone = &alone{records: part, from: j.begin, last: j.begin} // the first part begins with the first record
+	j.log.Warn("item is worked on alone", "attempts", j.lease.Item.Attempts)
+	return nil
+}
+
+// copy moves documents until the source ends, ctx ends, or something fails.
+func (j *job) copy(ctx context.Context) error {
+	to, most := &Sink{j}, recordsPerStep
+	if j.alone != nil {
+		most = 1
+	}
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := j.alone.stand(ctx, j); err != nil {
+			return err
+		}
+		if err := j.source.Next(ctx, to, most); err != nil {
+			if errors.Is(err, io.EOF) {
+				j.loader.Advance(j.source.End())
+				return j.loader.Flush(ctx)
+			}
+			return err
+		}
+	}
+}
+
+// recordsPerStep is after how many records a job looks at its end and notes that records were read, unless it works alone: for
+// each small document that would take as long as the document.
+const recordsPerStep = 16
+
+// Sink takes the documents of a source, in order.
+type Sink struct{ j *job }
+
+// Read notes that the record at an ordinal was read, the first of a step, which comes before anything that is done with it. The
+// clock is read for the first one of all only.
+func (s *Sink) Read(ordinal int64) {
+	if s.j.reads.Add(1) == 1 {
+		now := int64(s.j.runner.Clock.Read().Mono)
+		s.j.firstRead.Store(now)
+		s.j.lookAtReads(now)
+	}
+	if s.j.alone != nil {
+		s.j.alone.last = ordinal
+	}
+}
+
+// lookAtReads notes the time if records were read since the last look. There is one every reportInterval.
+func (j *job) lookAtReads(now int64) {
+	if n := j.reads.Load(); j.seen.Swap(n) != n {
+		j.lastRead.Store(now)
+	}
+}
+
+// Add sends a document, which is borrowed.
+func (s *Sink) Add(ctx context.Context, d *doc.Document) error {
+	if s.j.noted != nil {
+		if err := s.j.noteSent(ctx, d.Ordinal); err != nil {
+			return err
+		}
+	}
+	return s.j.loader.Add(ctx, d)
+}
+
+// Fail records a document that is not sent.
+func (s *Sink) Fail(ctx context.Context, f doc.Failure) error { return s.j.loader.Fail(ctx, f) }
+
+// Filter passes over a document that is left out on purpose.
+func (s *Sink) Filter(ctx context.Context, ordinal int64) error {
+	return s.j.loader.Filter(ctx, ordinal)
+}
+
+// Pass notes that there is nothing to send up to an ordinal, which is included.
+func (s *Sink) Pass(ordinal int64) { s.j.loader.Advance(ordinal + 1) }
+
+// Flush waits until everything before is delivered.
+func (s *Sink) Flush(ctx context.Context) error { return s.j.loader.Flush(ctx) }
+
+// SendNow sends what there is, without waiting; release is called when it is delivered.
+func (s *Sink) SendNow(ctx context.Context, release func()) error {
+	return s.j.loader.SendNow(ctx, release)
+}
+
+// sentAhead is how many ordinals ahead it is recorded that documents may have been sent: that many are compared with
+// the target at most after a holder has died.
+const sentAhead = 100_000
+
+// noteSent records, before a document can be sent, that it may have been.
+func (j *job) noteSent(ctx context.Context, ordinal int64) error {
+	if ordinal < *j.noted {
+		return nil
+	}
+	below := ordinal + sentAhead
+	if end := j.source.End(); end != Unknown {
+		below = min(below, end)
+	}
+	if err := j.lease.NoteSent(ctx, below); err != nil {
+		return err
+	}
+	j.noted = &below
+	return nil
+}
+
+// progress is what the job did so far.
+func (j *job) progress() Progress {
+	l := j.loaded.Load()
+	if l == nil {
+		return Progress{}
+	}
+	watermark, _ := l.Settled()
+	c := l.Counts()
+	p := Progress{Documents: c.Indexed + c.Kept + c.Failed, Bytes: c.Bytes, Failed: c.Failed, Resent: c.Resent, Retries: c.Retries}
+	if size := j.from.Bytes(j.id); size > 0 && j.end.Load() > 0 {
+		p.ShardBytes = int64(float64(size) * float64(watermark-j.begin) / float64(j.end.Load()))
+	}
+	return p
+}
+
+// ahead returns how far the item is, with what earlier leases of it did; false before the first document.
+func (j *job) ahead() (progress.Ahead, bool) {
+	l := j.loaded.Load()
+	if l == nil {
+		return progress.Ahead{}, false
+	}
+	watermark, _ := l.Settled()
+	c := l.Counts()
+	return progress.Ahead{Watermark: watermark, Counts: j.lease.Item.Counts.Add(cms.Counts{Indexed: c.Indexed, Failed: c.Failed, Filtered: c.Filtered, Kept: c.Kept, Bytes: c.Bytes})}, true
+}
+
+// kept returns how many documents the target had already and kept.
+func (j *job) kept() int64 {
+	if l := j.loaded.Load(); l != nil {
+		return l.Counts().Kept
+	}
+	return 0
+}
+
+// settled returns the watermark and the counts of everything from the begin up to it.
+func (j *job) settled() (int64, cms.Counts) {
+	w, c := j.loader.Settled()
+	sum := cms.Counts{
+		Ordinals: w - j.begin, Live: c.Live, Indexed: c.Indexed, Failed: c.Failed,
+		Filtered: c.Filtered, Bytes: c.Bytes, Reduced: c.Reduced, Rebuilt: c.Rebuilt, KeptLast: c.KeptLast, Kept: c.Kept,
+		Retried: c.Resent, Rewrites: c.Rewrites, Moved: c.Moved,
+	}
+	if j.lease.Follows() {
+		sum.Resent = c.Copies
+	} else {
+		sum.Replaced = c.Copies
+	}
+	return w, sum
+}
+
+// work is what is stored with the item: counts, and the checksums of the file ranges
+// that this acquisition owns up to the watermark.
+func (j *job) work(watermark int64, counts cms.Counts) (cms.Work, error) {
+	w := cms.Work{Counts: counts}
+	first := time.Duration(j.firstRead.Load())
+	if first != 0 {
+		w.Setup = first - j.acquired
+	}
+	var copying time.Duration
+	if first != 0 {
+		copying = j.runner.Clock.Read().Mono - first
+	}
+	var err error
+	if w.Checks, err = j.source.Checks(watermark, w.Setup, copying); err != nil {
+		return cms.Work{}, fmt.Errorf("checksums of %s: %w", j.id.Name(), err)
+	}
+	return w, nil
+}
+
+// reportInterval is how often it is looked at what of a running lease is to be recorded or asked.
+const reportInterval = 500 * time.Millisecond
+
+// guardInterval is how often a running lease asks whether the target is still the same, in a small fleet.
+const guardInterval = 30 * time.Second
+
+// shutdownTimeout bounds the time from a signal to the end of the work: a supervisor kills after 30 s.
+const shutdownTimeout = 20 * time.Second
+
+// errHandoffTimeout ends the work when a hand-off after a signal takes too long, as with a target that hangs.
+var errHandoffTimeout = errors.New("no time left to hand off after the signal")
+
+// looked returns what the guard of the lease looks at besides the deadline: the trigger, at which the work stops, and the
+// time since stopped was closed by a signal, which is bounded. It sends no request.
+func (j *job) looked(stopped <-chan struct{}, trigger context.CancelFunc) func() error {
+	var signalled time.Duration // since when stopped is closed; 0 before
+	return func() error {
+		if j.lease.UntilTrigger() <= 0 {
+			trigger()
+		}
+		select {
+		case <-stopped:
+		default:
+			return nil
+		}
+		now := j.runner.Clock.Read().Mono
+		if signalled == 0 {
+			signalled = now
+		}
+		if now-signalled < shutdownTimeout {
+			return nil
+		}
+		return errHandoffTimeout
+	}
+}
+
+// report records progress at intervals, and checks at intervals that lease and target are still ours
+// (after a pause of the process at once), until ctx ends.
+func (j *job) report(ctx context.Context, end context.CancelCauseFunc) {
+	begin := j.runner.Clock.Read().Mono
+	recorded, guarded := begin, begin
+	moved := false // whether the first progress is recorded: it tells a slow shard from a deadly one
+	for j.runner.Clock.Sleep(ctx, reportInterval) == nil {
+		now := j.runner.Clock.Read().Mono
+		j.lookAtReads(int64(now))
+		err := j.lease.MayStart(ctx)
+		// Often at first: whatever kills workers early must not undo all they did.
+		due := min(j.runner.recordEvery(), max((now-begin)/2, j.runner.recordEvery()/16))
+		if err == nil && (now-recorded >= j.runner.recordEvery() || moved && now-recorded >= due || !moved && j.moved()) {
+			recorded, moved = now, moved || j.moved()
+			err = j.record(ctx)
+		}
+		if err == nil && now-guarded >= j.runner.guardEvery() {
+			guarded = now
+			err = j.guard(ctx, knownTTL)
+		}
+		if errors.Is(err, fault.ErrLeaseLost) || errors.Is(err, cms.ErrStoreGone) || errors.Is(err, ErrTargetReplaced) || errors.Is(err, metadata.ErrRollover) {
+			end(err)
+			return
+		}
+	}
+}
+
+// moved reports whether there is progress that can be recorded.
+func (j *job) moved() bool {
+	l := j.loaded.Load()
+	return l != nil && l.Watermark() > j.begin
+}
+
+// record stores the watermark with the item, or how far the work is where it is not durable. It is a
+// convenience: an outage of the store is no reason to stop before the lease ends.
+func (j *job) record(ctx context.Context) error {
+	if j.loaded.Load() == nil || j.lease.Alone() { // alone, the work itself records where it stands
+		return j.lease.Validate(ctx)
+	}
+	watermark, counts := j.settled()
+	if watermark <= j.begin {
+		return j.lease.Validate(ctx)
+	}
+	if !j.runner.Destination.Durable() {
+		return j.lease.Reach(ctx, watermark)
+	}
+	w, err := j.work(watermark, counts)
+	if err != nil {
+		return err
+	}
+	return j.lease.Progress(ctx, watermark, w)
+}
+
+func (j *job) close() {
+	if j.source == nil {
+		return
+	}
+	if err := j.source.Close(); err != nil {
+		j.log.Debug("close source", "error", err)
+	}
+}

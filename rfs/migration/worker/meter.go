@@ -1,0 +1,117 @@
+package worker
+
+import (
+	"sync"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
+)
+
+// Meter tells how far a process is: what finished items did, and what running ones did so far.
+type Meter struct {
+	mu      sync.Mutex
+	done    Progress
+	running map[*job]struct{}
+	ended   map[string]endedItem // of the last moments, by id
+	since   time.Duration        // when the first of the running items was leased; monotonic clock
+}
+
+// Progress is a reading of a Meter.
+type Progress struct {
+	Time       time.Time `json:"time"`
+	Documents  int64     `json:"documents"`   // live documents that arrived or were recorded as failed
+	Bytes      int64     `json:"bytes"`       // bytes of their sources
+	Failed     int64     `json:"failed"`      // documents recorded as failed
+	Resent     int64     `json:"resent"`      // documents sent again because the target was busy
+	Retries    int64     `json:"retries"`     // requests repeated, whole or in part
+	Items      int64     `json:"items"`       // items finished by this process
+	ShardBytes int64     `json:"shard_bytes"` // repository bytes of what is done, for the remaining time
+	Running    int       `json:"running"`     // items in work
+	// Busy is how long at least one item was in work, Leases how long all were, summed; of items that have ended.
+	Busy   time.Duration `json:"-"`
+	Leases time.Duration `json:"-"`
+}
+
+type endedItem struct {
+	progress.Ahead
+	at time.Duration
+}
+
+const (
+	// endedFor is how long an item that has ended is listed: a reading of the store that was made before shows less of it.
+	endedFor = 30 * time.Second
+	maxEnded = 20_000
+)
+
+// NewMeter makes an empty Meter.
+func NewMeter() *Meter { return &Meter{running: map[*job]struct{}{}, ended: map[string]endedItem{}} }
+
+// Items returns how far this process is with the items that it works on, or has ended within the last 30 s, by id.
+func (m *Meter) Items() map[string]progress.Ahead {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := map[string]progress.Ahead{}
+	for id, e := range m.ended {
+		all[id] = e.Ahead
+	}
+	for j := range m.running {
+		if a, ok := j.ahead(); ok {
+			all[j.lease.Item.ID] = a
+		}
+	}
+	return all
+}
+
+func (m *Meter) start(j *job) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.running) == 0 {
+		m.since = j.acquired
+	}
+	m.running[j] = struct{}{}
+}
+
+func (m *Meter) finish(j *job) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.running, j)
+	now := j.runner.Clock.Read().Mono
+	end := now
+	if j.lease.Grouped() { // it waits for the others
+		end = j.copied
+	}
+	if m.done.Leases += end - j.acquired; len(m.running) == 0 {
+		m.done.Busy += now - m.since
+	}
+	m.done.add(j.progress())
+	m.done.Items++
+	if a, ok := j.ahead(); ok {
+		for id, e := range m.ended {
+			if now-e.at > endedFor || len(m.ended) >= maxEnded {
+				delete(m.ended, id)
+			}
+		}
+		m.ended[j.lease.Item.ID] = endedItem{a, now}
+	}
+}
+
+// Read sums up at this moment.
+func (m *Meter) Read(now time.Time) Progress {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := m.done
+	for j := range m.running {
+		p.add(j.progress())
+	}
+	p.Time, p.Running = now, len(m.running)
+	return p
+}
+
+func (p *Progress) add(q Progress) {
+	p.Documents += q.Documents
+	p.Bytes += q.Bytes
+	p.Failed += q.Failed
+	p.Resent += q.Resent
+	p.Retries += q.Retries
+	p.ShardBytes += q.ShardBytes
+}

@@ -1,0 +1,420 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+)
+
+// Migration runs all phases to their end in one process, and items in its slots.
+type Migration struct {
+	*Session
+	Slots int
+	// Dead are the holders of former processes that are proven dead; their leases are
+	// freed at once, and Freed, when not nil, is told when that is done.
+	Dead  []string
+	Freed func() error
+	// Unavailable is how long the target may be silent before the run gives up.
+	Unavailable time.Duration
+
+	mu        sync.Mutex
+	paused    map[string]string // index → why
+	lastGood  time.Duration     // monotonic clock when a lease last ended well or moved on
+	lastWords error             // the latest reason for waiting
+	freed     chan struct{}     // closed and replaced whenever a slot gives up a lease
+
+	sizes      map[string][]int64 // of the shards of an index in the repository, bytes; not changed while slots run
+	ahead      *shardsAhead
+	doneBefore bool // nothing was left to do when this process began
+}
+
+// Run does what the phases ask for until nothing is left. The summary is given whenever
+// the coordination store can be read, also beside an error.
+func (m *Migration) Run(ctx context.Context) (*Summary, error) {
+	m.paused, m.freed, m.sizes = map[string]string{}, make(chan struct{}), map[string][]int64{}
+	m.ahead = &shardsAhead{runner: m.Runner, opened: map[string]*shardAhead{}}
+	if m.Solo == nil {
+		m.Solo = &Solo{}
+	}
+	m.lastGood = m.Runner.Clock.Read().Mono
+	err := Interrupted(ctx, m.toTheEnd(ctx))
+	// The summary is wanted also when the run was interrupted.
+	sum, serr := summarize(context.WithoutCancel(ctx), m.Session)
+	if serr != nil {
+		return nil, errors.Join(err, serr)
+	}
+	for i := range sum.Indices {
+		sum.Indices[i].Paused = m.paused[sum.Indices[i].Index]
+	}
+	if sum.DoneBefore = m.doneBefore && sum.Complete; sum.DoneBefore && err == nil {
+		m.recount(ctx, sum)
+	}
+	return sum, err
+}
+
+// Interrupted replaces an error that only reports the end of ctx by one that states how to go on, or that the store is gone. The
+// first one names whatever was under way.
+func Interrupted(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
+		return err
+	}
+	if cause := context.Cause(ctx); errors.Is(cause, cms.ErrStoreGone) {
+		return cause
+	}
+	return fmt.Errorf("interrupted; run the same command again to continue: %w", ctx.Err())
+}
+
+func (m *Migration) toTheEnd(ctx context.Context) error {
+	if err := m.Join(ctx); err != nil {
+		return err
+	}
+	if err := m.reclaim(ctx); err != nil {
+		return err
+	}
+	var err error
+	if m.doneBefore, err = m.finished(ctx); err != nil {
+		return err
+	}
+	if err := m.reopenIndices(ctx); err != nil {
+		return err
+	}
+	if err := m.throughPhases(ctx); err != nil || !m.Phases.Has(PhaseDocuments) {
+		return err
+	}
+	if err := m.retryFailed(ctx); err != nil {
+		return err
+	}
+	entries, err := m.entries(ctx)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.State != cms.PhaseCompleted {
+			continue
+		}
+		entry, err := m.readEntry(ctx, e)
+		if err != nil {
+			return err
+		}
+		m.sizes[e.Name] = entry.Bytes
+		entry.ends = e.Ends
+		m.keepEntry(e.Name, entry)
+		if err := m.insist(ctx, func() error { return m.checkTargets(ctx, entry, 0) }); errors.Is(err, ErrTargetReplaced) {
+			if _, err = m.Coordinator.FailIndex(ctx, e.Name, fault.Text(err)); err != nil {
+				return err
+			} // the end of the documents reports it
+		} else if err != nil {
+			return err
+		}
+	}
+	g, gctx := errgroup.WithContext(ctx)
+	for n := range m.Slots {
+		g.Go(func() error { return m.slot(gctx, n) })
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return m.audit(ctx)
+}
+
+// throughPhases does the phases before the documents, and seeds the items.
+func (m *Migration) throughPhases(ctx context.Context) error {
+	for {
+		st, err := m.look(ctx)
+		if err == nil && !st.over && st.Phase != PhaseSnapshot {
+			if _, err = m.plan(ctx); err != nil && !errors.Is(err, fault.ErrUnavailable) {
+				return err
+			}
+		}
+		if err == nil {
+			st, _, err = m.next(ctx)
+		}
+		var busy *cms.NoneAvailable
+		var failed *PhaseFailed
+		switch {
+		case errors.Is(err, cms.ErrAllDone):
+			return m.checkSnapshot(ctx)
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.As(err, &busy):
+			err = m.waitForOthers(ctx, st, busy)
+		case errors.Is(err, fault.ErrUnavailable) && !errors.Is(err, ErrSnapshotRuns):
+			if err = m.silent(err); err == nil {
+				err = m.Runner.Clock.Sleep(ctx, time.Second)
+			}
+		case err == nil && st.Does == WorkOnItem:
+			return nil
+		case err == nil:
+			m.good()
+		case errors.As(err, &failed), errors.Is(err, ErrSnapshotRuns), errors.Is(err, fault.ErrConfig), errors.Is(err, ErrTargetReplaced):
+		default:
+			// It counts as an attempt; after too many the phase is FAILED and says so.
+			m.Log.WarnContext(ctx, "attempt at a phase failed", "phase", st.Phase, "error", err)
+			cause := err
+			if err = leasedAgain(st, err); err == nil {
+				err = m.Runner.Clock.Sleep(ctx, m.pauseAfter(st.record.Attempts, cause))
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// leasedAgain reports whether an error is counted by the record of a phase, so that trying
+// again comes to an end.
+func leasedAgain(st step, err error) error {
+	switch st.Does {
+	case MakeSnapshot, MoveGlobals, ListIndices, SeedItems:
+		return nil
+	}
+	return err
+}
+
+// retryFailed opens failed items again: who runs the command a second time has
+// repaired something, and what is still broken fails again with its reason.
+func (m *Migration) retryFailed(ctx context.Context) error {
+	entries, err := m.entries(ctx)
+	if err != nil {
+		return err
+	}
+	missing := map[string]bool{}
+	for _, e := range entries {
+		missing[e.Name] = e.State != cms.PhaseCompleted
+	}
+	var failed []cms.ItemID
+	for item, err := range m.Coordinator.Items(ctx) {
+		if err != nil {
+			return fmt.Errorf("list items: %w", err)
+		}
+		if id, err := item.Range(); err == nil && item.FailedItem() && !missing[id.Index] {
+			failed = append(failed, id)
+		}
+	}
+	if len(failed) > 0 {
+		if err := m.unseal(ctx); err != nil {
+			return err
+		}
+	}
+	for _, id := range failed {
+		m.Log.Info("failed item is tried again", "index", id.Index, "shard", id.Shard, "item", id.String())
+		if err := m.Coordinator.Reopen(ctx, id, "run again"); err != nil {
+			return fmt.Errorf("retry %s: %w", id.Name(), err)
+		}
+	}
+	if len(failed) > 0 {
+		_, err = m.Coordinator.MovePhase(ctx, cms.DocsPhase, cms.PhaseCompleted, cms.PhaseInProgress, nil)
+	}
+	return err
+}
+
+// reclaim frees what former processes held that are proven dead.
+func (m *Migration) reclaim(ctx context.Context) error {
+	for _, dead := range m.Dead {
+		m.Log.InfoContext(ctx, "leases of a dead process are freed", "holder", dead)
+		if err := m.Coordinator.ReleaseDead(ctx, dead, cms.CauseKilled); err != nil {
+			return err
+		}
+	}
+	if len(m.Dead) > 0 && m.Freed != nil {
+		return m.Freed()
+	}
+	return nil
+}
+
+func (m *Migration) isPaused(index string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, paused := m.paused[index]
+	return paused
+}
+
+// hints is the order of acquisitions, nil when nothing is wanted.
+func (m *Migration) hints() cms.Hints {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.Order == nil && len(m.paused) == 0 {
+		return nil
+	}
+	return m.pausedLast
+}
+
+// pausedLast is the session's order, with the items of paused indices last.
+func (m *Migration) pausedLast(items []cms.Item) {
+	if m.Order != nil {
+		m.Order(items)
+	}
+	slices.SortStableFunc(items, func(a, b cms.Item) int {
+		return m.rank(a) - m.rank(b)
+	})
+}
+
+func (m *Migration) rank(item cms.Item) int {
+	if id, err := item.Range(); err == nil && m.isPaused(id.Index) {
+		return 1
+	}
+	return 0
+}
+
+// otherWork reports whether an open item belongs to an index that is not paused.
+func (m *Migration) otherWork(ctx context.Context) (bool, error) {
+	for item, err := range m.Coordinator.Items(ctx) {
+		if err != nil {
+			return false, fmt.Errorf("list items: %w", err)
+		}
+		if id, err := item.Range(); err == nil && item.Open() && !m.isPaused(id.Index) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func (m *Migration) pauseIndex(index string, why error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, already := m.paused[index]; !already {
+		m.paused[index] = why.Error()
+		m.Log.Error("index paused", "index", index, "reason", why.Error())
+	}
+}
+
+// good notes that work moved on.
+func (m *Migration) good() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.lastGood, m.lastWords = m.Runner.Clock.Read().Mono, nil
+}
+
+// insist repeats a step, which may be done again, while the other side cannot answer: a busy target refuses requests for a
+// while (429).
+func (m *Migration) insist(ctx context.Context, step func() error) error {
+	for {
+		err := step()
+		if err == nil {
+			m.good()
+		}
+		if !errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil {
+			return err
+		}
+		if err := m.silent(err); err != nil {
+			return err
+		}
+		if err := m.Runner.Clock.Sleep(ctx, time.Second); err != nil {
+			return err
+		}
+	}
+}
+
+// silent decides whether the other side has been unavailable for too long.
+func (m *Migration) silent(why error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.lastWords == nil {
+		m.Log.Warn("unavailable; trying again", "error", why, "for_at_most", m.Unavailable)
+	}
+	m.lastWords = why
+	if m.Runner.Clock.Read().Mono-m.lastGood > m.Unavailable {
+		return fmt.Errorf("gave up after %v without an answer; run the same command again to continue: %w", m.Unavailable, why)
+	}
+	return nil
+}
+
+// wait lets time pass until a lease may be free, and says whose it is when it is not ours.
+func (m *Migration) wait(ctx context.Context, none *cms.NoneAvailable, freed <-chan struct{}) {
+	if !strings.HasPrefix(none.Holder, m.Holder) {
+		m.Log.Info("waiting for the lease of another worker", "holder", none.Holder, "until", none.NextExpiry)
+	}
+	m.pause(ctx, min(max(time.Until(none.NextExpiry), 200*time.Millisecond), 5*time.Second), freed)
+}
+
+func (m *Migration) pause(ctx context.Context, d time.Duration, freed <-chan struct{}) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	case <-freed:
+	}
+}
+
+func (m *Migration) freedSignal() <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.freed
+}
+
+func (m *Migration) signalFreed() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	close(m.freed)
+	m.freed = make(chan struct{})
+}
+
+// audit proves that every chain of items is free of gaps before the run is called complete.
+func (m *Migration) audit(ctx context.Context) error {
+	if len(m.paused) > 0 {
+		names := make([]string, 0, len(m.paused))
+		for n := range m.paused {
+			names = append(names, n)
+		}
+		slices.Sort(names)
+		return &PausedError{Indices: names, Why: m.paused[names[0]]}
+	}
+	for own := true; ; {
+		var report cms.AuditReport
+		clean := false
+		var busy *cms.NoneAvailable
+		err := m.insist(ctx, func() (err error) {
+			report, clean, err = m.endDocuments(ctx, own)
+			return err
+		})
+		if errors.As(err, &busy) {
+			if err := m.waitForOthers(ctx, step{Row: Row{Phase: PhaseDocuments, Does: AuditItems}}, busy); err != nil {
+				return err
+			}
+			own = false
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		own = true
+		switch {
+		case clean:
+			return nil
+		case len(report.Repaired) == 0 && report.Open > 0:
+			return fmt.Errorf("not complete: %d work items are open and none of them is free or can be found; run the same command again, `rfsctl items list` shows them: %w",
+				report.Open, fault.ErrUnavailable)
+		}
+		m.Log.Warn("the audit found missing items and created them again, or items that are not all seeded", "items", len(report.Repaired))
+		if err := m.slot(ctx, 0); err != nil {
+			return err
+		}
+	}
+}
+
+// PausedError means that indices were left because the target refused their documents.
+type PausedError struct {
+	Indices []string
+	Why     string
+}
+
+func (e *PausedError) Error() string {
+	what := "index " + e.Indices[0] + " is"
+	if n := len(e.Indices); n > 1 {
+		what = fmt.Sprintf("%d indices (%s) are", n, strings.Join(e.Indices, ", "))
+	}
+	return fmt.Sprintf("not complete: %s paused: %s; repair the target and run the same command again", what, e.Why)
+}

@@ -1,0 +1,147 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/destination/failed"
+	"github.com/rfsd/rfsd/rfs/source/repo"
+	"github.com/rfsd/rfsd/rfs/source/snapshot"
+)
+
+// sink remembers the last source of every id, as a cluster does, and may end the run.
+type sink struct {
+	mu    sync.Mutex
+	docs  map[string][32]byte
+	sends int
+	after int // bodies after which end is called; 0: never
+	end   context.CancelFunc
+	edit  func(index string) DocumentEditor // of the run; nil: none
+}
+
+func (s *sink) Open(context.Context, cms.ItemID, func() error) (Output, error) { return s, nil }
+func (s *sink) Durable() bool                                                  { return true }
+func (s *sink) Commit(context.Context) error                                   { return nil }
+func (s *sink) Abort() error                                                   { return nil }
+
+func (s *sink) Send(ctx context.Context, body []byte, _ int) (bulk.Result, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sends++
+	if s.after > 0 && s.sends >= s.after {
+		s.end()
+	}
+	for len(body) > 0 {
+		action, rest, _ := bytes.Cut(body, []byte("\n"))
+		source, next, _ := bytes.Cut(rest, []byte("\n"))
+		s.docs[string(action)] = sha256.Sum256(source)
+		body = next
+	}
+	return bulk.Result{}, ctx.Err()
+}
+
+// runOnce runs the migration of a snapshot, interrupted after some bodies when after > 0.
+func runOnce(t *testing.T, dir, repository, state string, s *sink, after int) (*Summary, error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	s.end, s.after, s.sends = cancel, after, 0
+	return runTo(ctx, t, dir, repository, state, s, s.edit)
+}
+
+// runTo runs the migration of a snapshot into a destination.
+func runTo(ctx context.Context, t *testing.T, dir, repository, state string, to Destination, edit func(string) DocumentEditor) (*Summary, error) {
+	t.Helper()
+	blobs, err := repo.NewDir(repository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return runFrom(ctx, t, blobs, nil, filepath.Join(dir, state), to, edit)
+}
+
+// runFrom is runTo from a repository, with the state in a file. It keeps manifests if they are not nil.
+func runFrom(ctx context.Context, t *testing.T, blobs snapshot.Repository, kept *Manifests, state string, to Destination, edit func(string) DocumentEditor) (*Summary, error) {
+	t.Helper()
+	req := Request{SnapshotName: "snap1", IncludeSystem: true, MultiType: SplitTypes, EmitType: EmitAuto, Sizes: kept != nil, Manifests: kept}
+	plan, err := NewPlan(ctx, blobs, req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := boltcms.Open(state, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	coordinator, err := cms.New(cms.Config{Store: store, Creator: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	recorder, err := failed.Open(filepath.Join(filepath.Dir(state), "failed"), "test", failed.Full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer recorder.Close()
+	m := &Migration{
+		Slots: 2, Unavailable: time.Minute,
+		Session: &Session{
+			Coordinator: coordinator, Holder: fmt.Sprintf("test_%d", rand.Int()), Settings: req.Settings(""), Log: slog.New(slog.DiscardHandler),
+			Phases: Phases{PhaseDocuments},
+			Plan:   func(context.Context, string) (*Plan, error) { return plan, nil },
+			Runner: &Runner{
+				Repo: blobs, Manifests: kept, Destination: to, Failed: recorder, Meter: NewMeter(), Clock: cms.SystemClock(), Edit: edit,
+				Log: slog.New(slog.DiscardHandler), Bulk: bulk.Options{MaxDocs: 7, MaxInFlight: 3},
+			},
+		},
+	}
+	return m.Run(ctx)
+}
+
+// TestInterruptedMigrationAddsUp interrupts a migration again and again in the middle
+// of its shards; the pieces hold every document, the counts of all items add up to one
+// uninterrupted run, and the checksums of pieces combine to those of whole files.
+func TestInterruptedMigrationAddsUp(t *testing.T) {
+	repository := filepath.Join("..", "..", "..", "testing", "fixtures", "7.10.2-demo")
+	dir := t.TempDir()
+	whole := &sink{docs: map[string][32]byte{}}
+	want, err := runOnce(t, dir, repository, "whole.db", whole, 0)
+	if err != nil || !want.Complete || want.Totals.Live == 0 {
+		t.Fatalf("%+v, %v", want, err)
+	}
+	pieces := &sink{docs: map[string][32]byte{}}
+	interrupted := 0
+	for range 40 {
+		if sum, err := runOnce(t, dir, repository, "pieces.db", pieces, 1+rand.IntN(5)); err == nil && sum.Complete {
+			break
+		}
+		interrupted++
+	}
+	got, err := runOnce(t, dir, repository, "pieces.db", pieces, 0)
+	if err != nil || !got.Complete {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if !maps.Equal(whole.docs, pieces.docs) {
+		t.Errorf("%d documents in one run, %d in pieces", len(whole.docs), len(pieces.docs))
+	}
+	if got.Totals != want.Totals {
+		t.Errorf("counts %+v, in one run %+v", got.Totals, want.Totals)
+	}
+	if len(got.Problems) > 0 || len(got.NotVerified) != len(want.NotVerified) {
+		t.Errorf("problems %v; not verified %q, in one run %q", got.Problems, got.NotVerified, want.NotVerified)
+	}
+	if interrupted == 0 {
+		t.Error("no run was interrupted")
+	}
+	t.Logf("%d interrupted runs, %d documents", interrupted, got.Totals.Live)
+}

@@ -1,0 +1,77 @@
+package worker
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/pattern"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+)
+
+// rule ranks the indices that it matches; a higher rank comes first.
+type rule struct {
+	indices pattern.List
+	rank    int
+}
+
+// maxPriority bounds a priority, so that first is beyond all of them.
+const maxPriority = 1_000_000
+
+// NewOrder puts items of wanted indices first: those of first in its order, then the others by
+// priority. An entry of first is a pattern; of priorities the same followed by =N,
+// where a higher N comes first and an index that none names has 0. Items that rank alike keep their
+// order, which is random, so that workers do not all reach for the same. Nil when nothing is wanted.
+func NewOrder(first, priorities []string) (cms.Hints, error) {
+	var rules []rule
+	for i, entry := range first {
+		indices, err := pattern.ParseList([]string{entry})
+		if err != nil {
+			return nil, err
+		}
+		rules = append(rules, rule{indices, maxPriority + len(first) - i})
+	}
+	for _, entry := range priorities {
+		cut := strings.LastIndex(entry, "=")
+		if cut <= 0 {
+			return nil, fmt.Errorf("priority %q: want a name or pattern, then =N: %w", entry, fault.ErrConfig)
+		}
+		n, err := strconv.Atoi(entry[cut+1:])
+		if err != nil || n < -maxPriority || n > maxPriority {
+			return nil, fmt.Errorf("priority %q: %q is no number between -%d and %d: %w", entry, entry[cut+1:], maxPriority, maxPriority, fault.ErrConfig)
+		}
+		indices, err := pattern.ParseList([]string{entry[:cut]})
+		if err != nil {
+			return nil, err
+		}
+		rules = append(rules, rule{indices, n})
+	}
+	if len(rules) == 0 {
+		return nil, nil
+	}
+	return func(items []cms.Item) {
+		ranks := map[string]int{}
+		slices.SortStableFunc(items, func(a, b cms.Item) int { return rankOf(b, rules, ranks) - rankOf(a, rules, ranks) })
+	}, nil
+}
+
+// rankOf is the rank of the first rule that names the item's index, else 0.
+func rankOf(it cms.Item, rules []rule, known map[string]int) int {
+	id, err := it.Range()
+	if err != nil {
+		return 0
+	}
+	rank, ok := known[id.Index]
+	if !ok {
+		for _, r := range rules {
+			if r.indices.Match(id.Index) {
+				rank = r.rank
+				break
+			}
+		}
+		known[id.Index] = rank
+	}
+	return rank
+}

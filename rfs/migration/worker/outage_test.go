@@ -1,0 +1,211 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/destination/bulk"
+)
+
+// unready is a destination that opens nothing as long as it has a reason.
+type unready struct {
+	Destination
+	why func(id cms.ItemID) error
+}
+
+func (u unready) Open(ctx context.Context, id cms.ItemID, mayStart func() error) (Output, error) {
+	if err := u.why(id); err != nil {
+		return nil, err
+	}
+	return u.Destination.Open(ctx, id, mayStart)
+}
+
+// TestARunEndsWithWhatTheTargetRefuses runs a migration of one index against a target that is not well, and again when it is.
+func TestARunEndsWithWhatTheTargetRefuses(t *testing.T) {
+	blocked := fmt.Errorf("index stored: 403 cluster_block_exception: %w", bulk.ErrIndexBlocked)
+	refused := fmt.Errorf("index stored: 100 of 100 documents: %w", bulk.ErrTooManyRefusals)
+	away := fmt.Errorf("no route to host: %w", fault.ErrUnavailable)
+	damaged := fmt.Errorf("blob __0: %w", fault.ErrCorrupt)
+	odd := errors.New("out of order")
+	once := func(err error) func(time.Duration, cms.ItemID) error {
+		var given atomic.Bool
+		return func(time.Duration, cms.ItemID) error {
+			if given.Swap(true) {
+				return nil
+			}
+			return err
+		}
+	}
+	for _, c := range []struct {
+		name     string
+		why      func(since time.Duration, id cms.ItemID) error
+		fails    error // of the run; nil: it ends well
+		words    string
+		paused   bool
+		problems int
+		least    time.Duration
+		most     time.Duration
+	}{
+		{name: "an index that is blocked is paused", why: func(time.Duration, cms.ItemID) error { return blocked }, words: "index stored is paused: ", paused: true, most: 5 * time.Second},
+		{name: "an index that refuses too much is paused", why: func(time.Duration, cms.ItemID) error { return refused }, words: "index stored is paused: ", paused: true, most: 5 * time.Second},
+		{name: "an outage is waited for", why: func(since time.Duration, _ cms.ItemID) error {
+			if since < 50*time.Second {
+				return away
+			}
+			return nil
+		}, least: 50 * time.Second, most: 58 * time.Second},
+		{name: "but not without end", why: func(time.Duration, cms.ItemID) error { return away }, fails: away, words: "gave up after 1m0s", least: time.Minute, most: 70 * time.Second},
+		{name: "a damaged shard fails alone", why: func(_ time.Duration, id cms.ItemID) error {
+			if id.Shard == 1 {
+				return damaged
+			}
+			return nil
+		}, problems: 1, most: 5 * time.Second},
+		{name: "a lease that is lost is another's", why: once(fmt.Errorf("taken over: %w", fault.ErrLeaseLost)), most: 5 * time.Second},
+		{name: "what is not known ends the run", why: once(odd), fails: odd, words: "out of order", most: 5 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				begin := time.Now()
+				w.wrap = func(d Destination) Destination {
+					return unready{d, func(id cms.ItemID) error { return c.why(time.Since(begin), id) }}
+				}
+				sum, err := w.run(t, 1, &life{})
+				took := time.Since(begin)
+				if took < c.least || took > c.most {
+					t.Errorf("it took %v, want %v to %v", took, c.least, c.most)
+				}
+				var paused *PausedError
+				if errors.As(err, &paused) != c.paused || !errors.Is(err, c.fails) && !c.paused || err == nil != (c.words == "") || err != nil && !strings.Contains(err.Error(), c.words) {
+					t.Fatalf("%v", err)
+				}
+				if (sum.Indices[0].Paused != "") != c.paused || len(sum.Problems) != c.problems || sum.Complete != (err == nil) {
+					t.Errorf("%+v", sum)
+				}
+				w.wrap = nil
+				sum, err = w.run(t, 2, &life{})
+				if err != nil || !sum.Complete || len(sum.Problems) != 0 || sum.Totals.Indexed != int64(len(w.docs["stored"])) || sum.Totals.Indexed == 0 {
+					t.Errorf("the next run: %+v, %v", sum, err)
+				}
+			})
+		})
+	}
+}
+
+func TestPausedIndicesAreNamed(t *testing.T) {
+	for _, c := range []struct {
+		names []string
+		want  string
+	}{
+		{[]string{"a"}, "not complete: index a is paused: full; repair"},
+		{[]string{"a", "b"}, "not complete: 2 indices (a, b) are paused: full; repair"},
+	} {
+		if err := (&PausedError{Indices: c.names, Why: "full"}); !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// TestItemsOfPausedIndicesComeLast: they are done when nothing else is free, and a slot stays while something else is open.
+func TestItemsOfPausedIndicesComeLast(t *testing.T) {
+	m := newMemory()
+	run := &Migration{Session: process(t, m, newOutside(), 1, &life{}), paused: map[string]string{"a": "full"}}
+	item := func(index string, shard int) cms.Item {
+		return cms.NewItem(cms.ItemID{Index: index, Shard: shard}.String(), "test", 0)
+	}
+	items := []cms.Item{item("a", 0), item("b", 0), item("a", 1), item("b", 1)}
+	run.hints()(items)
+	var order []string
+	for _, it := range items {
+		id, err := it.Range()
+		if err != nil {
+			t.Fatal(err)
+		}
+		order = append(order, fmt.Sprint(id.Index, id.Shard))
+	}
+	if !slices.Equal(order, []string{"b0", "b1", "a0", "a1"}) {
+		t.Errorf("in the order %v", order)
+	}
+	done := item("b", 0)
+	done.CompletedAt = 1
+	for _, c := range []struct {
+		name string
+		has  cms.Item
+		want bool
+	}{{"of a paused index", item("a", 0), false}, {"done", done, false}, {"open", item("b", 1), true}} {
+		m.items[c.has.ID] = c.has
+		if left, err := run.otherWork(t.Context()); left != c.want || err != nil {
+			t.Errorf("also one %s: other work is left: %v, %v", c.name, left, err)
+		}
+	}
+}
+
+// TestWhatTheDeadHeldIsFreedAtOnce lets a process die in its work on an item; the next one knows of its death.
+func TestWhatTheDeadHeldIsFreedAtOnce(t *testing.T) {
+	for _, known := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			first := &life{}
+			w.wrap = func(d Destination) Destination {
+				return unready{d, func(cms.ItemID) error {
+					first.mu.Lock()
+					defer first.mu.Unlock()
+					first.dead = true
+					return errDead
+				}}
+			}
+			if _, err := w.run(t, 1, first); !errors.Is(err, errDead) {
+				t.Fatalf("%v", err)
+			}
+			w.wrap = nil
+			begin, freed := time.Now(), 0
+			if known {
+				w.dead, w.freed = []string{"process1_0"}, func() error { freed++; return nil }
+			}
+			sum, err := w.run(t, 2, &life{})
+			if err != nil || !sum.Complete {
+				t.Fatalf("%+v, %v", sum, err)
+			}
+			if took := time.Since(begin); known != (took < 10*time.Second) || known != (freed == 1) {
+				t.Errorf("the death is known: %v; it took %v, freed was called %d times", known, took, freed)
+			}
+		})
+	}
+}
+
+// TestATargetThatWasReplacedFailsItsIndex makes the index of the target anew between two runs.
+func TestATargetThatWasReplacedFailsItsIndex(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.wrap = func(d Destination) Destination {
+			return unready{d, func(cms.ItemID) error { return fmt.Errorf("not yet: %w", bulk.ErrIndexBlocked) }}
+		}
+		if _, err := w.run(t, 1, &life{}); err == nil {
+			t.Fatal("it ended well")
+		}
+		w.wrap = nil
+		w.on.uuids["stored"] = "another"
+		sum, err := w.run(t, 2, &life{})
+		if err != nil || len(sum.Problems) != 3 || sum.Indices[0].Damaged != 2 || len(w.docs["stored"]) != 0 {
+			t.Fatalf("%+v, %v", sum, err)
+		}
+		for _, p := range sum.Problems { // of the index and of its two shards
+			if !strings.Contains(p.Reason, "has the UUID another, this session began with uuid of stored") {
+				t.Errorf("%+v", p)
+			}
+		}
+		if i := slices.IndexFunc(sum.Events, func(e Event) bool { return strings.HasPrefix(e.Code, "retried") }); i >= 0 {
+			t.Errorf("what cannot succeed was tried again: %+v", sum.Events[i])
+		}
+	})
+}

@@ -1,0 +1,165 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+)
+
+// Phases are those parts of a migration that a run takes part in, by the names of
+// --phases: snapshot, metadata, indices, documents.
+type Phases []string
+
+// Names of phases as users write them.
+const (
+	PhaseSnapshot  = "snapshot"
+	PhaseMetadata  = "metadata"
+	PhaseIndices   = "indices"
+	PhaseDocuments = "documents"
+)
+
+// ParsePhases reads a list of phases; the order in it means nothing.
+func ParsePhases(s string) (Phases, error) {
+	var wanted Phases
+	for name := range strings.SplitSeq(s, ",") {
+		switch name = strings.TrimSpace(name); name {
+		case PhaseSnapshot, PhaseMetadata, PhaseIndices, PhaseDocuments:
+			wanted = append(wanted, name)
+		case "":
+		default:
+			return nil, fmt.Errorf("phase %q is not one of snapshot, metadata, indices, documents: %w", name, fault.ErrConfig)
+		}
+	}
+	return wanted, nil
+}
+
+// Has reports whether a phase takes part.
+func (p Phases) Has(name string) bool { return slices.Contains(p, name) }
+
+// Action is what a worker does in a state of a phase's record.
+type Action int
+
+// The actions.
+const (
+	Proceed      Action = iota // to the next phase
+	MakeSnapshot               // under the lease of the record
+	MoveGlobals                // under the lease of the record
+	ListIndices                // under the lease of the record
+	MakeIndices                // without a lease
+	SeedItems                  // under the lease of the item shard_setup
+	WorkOnItem                 // under the item's lease
+	AuditItems                 // under a lease of its own
+	LookForItems               // without a lease
+	Stop                       // with the record's reason
+)
+
+// actions say for people what an Action is.
+var actions = map[Action]string{
+	Proceed:      "nothing; the phase is done",
+	MakeSnapshot: "lease the record; note the name if the source has no snapshot of it; create it unless its UUID is recorded; record its progress until it ends. If another worker holds the lease, wait",
+	MoveGlobals:  "lease the record; create the templates (legacy, component, index) and what else was asked for, never changing what exists. If another worker holds the lease, wait",
+	ListIndices:  "lease the record; create an entry for each index. If another worker holds the lease, wait",
+	MakeIndices:  "take entries at random, of more than 64 a batch under its own lease; create what the target lacks, mark each entry COMPLETED, or FAILED after too many attempts; when no entry is left, move on",
+	SeedItems:    "lease shard_setup; create an item for each shard, or each part of one that is split, FAILED at once for an index that is not there. If another worker holds the lease, wait",
+	WorkOnItem:   "lease an item and move its documents; when no item is open, move on",
+	AuditItems:   "lease the audit; compare the target indices with what was sent; verify that every chain of items is whole, repair what is not; set aliases that waited. If another worker holds the lease, wait",
+	LookForItems: "end, unless an operator has opened an item again",
+	Stop:         "report the failure once and end",
+}
+
+// String describes the action.
+func (a Action) String() string { return actions[a] }
+
+// Row is one line of the state machine: what a worker does when the record of a phase is
+// in a state, and which states or phases may follow.
+type Row struct {
+	Number string // of the phase in the documentation
+	Phase  string // as in --phases
+	Record string // of the coordination store: phase:<record>
+	State  string // of the record; "" when there is none
+	Does   Action
+	Next   []string // states of the same record, or numbers of phases
+	Again  []string // states that follow when the operator retries what failed
+}
+
+// Start and End are where the machine begins and stops.
+const (
+	Start = "0"
+	End   = "end"
+)
+
+// Machine is the whole state machine, phase by phase.
+func Machine() []Row {
+	return []Row{
+		{"1", PhaseSnapshot, cms.SnapshotPhase, "", MakeSnapshot, []string{cms.PhaseNotStarted}, nil},
+		{"1", PhaseSnapshot, cms.SnapshotPhase, cms.PhaseNotStarted, MakeSnapshot, []string{cms.PhaseInProgress, cms.PhaseFailed}, nil},
+		{"1", PhaseSnapshot, cms.SnapshotPhase, cms.PhaseInProgress, MakeSnapshot, []string{cms.PhaseCompleted, cms.PhaseFailed}, nil},
+		{"1", PhaseSnapshot, cms.SnapshotPhase, cms.PhaseCompleted, Proceed, []string{"2"}, nil},
+		{"1", PhaseSnapshot, cms.SnapshotPhase, cms.PhaseFailed, Stop, []string{End}, []string{cms.PhaseNotStarted}},
+
+		{"2", PhaseMetadata, cms.MetadataPhase, "", MoveGlobals, []string{cms.PhaseInProgress}, nil},
+		{"2", PhaseMetadata, cms.MetadataPhase, cms.PhaseInProgress, MoveGlobals, []string{cms.PhaseCompleted, cms.PhaseFailed}, nil},
+		{"2", PhaseMetadata, cms.MetadataPhase, cms.PhaseCompleted, Proceed, []string{"3.1"}, nil},
+		{"2", PhaseMetadata, cms.MetadataPhase, cms.PhaseFailed, Stop, []string{End}, []string{cms.PhaseInProgress}},
+
+		{"3.1", PhaseIndices, cms.IndexPhase, "", ListIndices, []string{cms.PhaseSetup}, nil},
+		{"3.1", PhaseIndices, cms.IndexPhase, cms.PhaseSetup, ListIndices, []string{cms.PhaseInProgress, cms.PhaseFailed}, nil},
+		{"3.1", PhaseIndices, cms.IndexPhase, cms.PhaseFailed, Stop, []string{End}, []string{cms.PhaseSetup}},
+		{"3.2", PhaseIndices, cms.IndexPhase, cms.PhaseInProgress, MakeIndices, []string{cms.PhaseCompleted}, nil},
+		{"3.2", PhaseIndices, cms.IndexPhase, cms.PhaseCompleted, Proceed, []string{"4.1"}, []string{cms.PhaseInProgress}},
+
+		{"4.1", PhaseDocuments, cms.DocsPhase, "", SeedItems, []string{cms.PhaseSetup}, nil},
+		{"4.1", PhaseDocuments, cms.DocsPhase, cms.PhaseSetup, SeedItems, []string{cms.PhaseInProgress, cms.PhaseFailed}, nil},
+		{"4.1", PhaseDocuments, cms.DocsPhase, cms.PhaseFailed, Stop, []string{End}, []string{cms.PhaseSetup}},
+		{"4.2", PhaseDocuments, cms.DocsPhase, cms.PhaseInProgress, WorkOnItem, []string{cms.PhaseAudit}, nil},
+		{"4.2", PhaseDocuments, cms.DocsPhase, cms.PhaseAudit, AuditItems, []string{cms.PhaseInProgress, cms.PhaseCompleted}, nil},
+		{"4.2", PhaseDocuments, cms.DocsPhase, cms.PhaseCompleted, LookForItems, []string{End}, []string{cms.PhaseInProgress}},
+	}
+}
+
+// rowFor finds the line for a record's state.
+func rowFor(record, state string) (Row, error) {
+	for _, r := range Machine() {
+		if r.Record == record && r.State == state {
+			return r, nil
+		}
+	}
+	return Row{}, fmt.Errorf("phase %s in the state %q, which this version does not know: %w", record, state, fault.ErrConfig)
+}
+
+// PhaseFailed means that a phase was given up, by this worker or by another.
+type PhaseFailed struct {
+	Phase  string // as in --phases
+	Reason string
+}
+
+// Error names the phase, the reason, and what can be done.
+func (e *PhaseFailed) Error() string {
+	remedy := "repair the cause and run the same command of rfsd migrate again"
+	if e.Phase == PhaseSnapshot {
+		remedy = "repair the cause and run again with --retry-snapshot"
+	}
+	return fmt.Sprintf("the phase %s failed: %s (%s)", e.Phase, e.Reason, remedy)
+}
+
+// preview logs what will differ, once per process, before the first phase that writes to the target.
+func (s *Session) preview(ctx context.Context, plan *Plan) error {
+	if err := s.checkForeign(ctx, plan); err != nil {
+		return err
+	}
+	if err := s.checkHeld(ctx, plan); err != nil {
+		return err
+	}
+	if s.Preview == nil || s.previewed {
+		return nil
+	}
+	if err := s.Preview(ctx, plan, s.Phases); err != nil {
+		return err
+	}
+	s.previewed = true
+	return nil
+}

@@ -1,0 +1,310 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+)
+
+// inPhases runs f in virtual time, with a fresh store and fresh clusters.
+func inPhases(t *testing.T, f func(t *testing.T, m *memory, x *outside)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		m, x := newMemory(), newOutside()
+		f(t, m, x)
+		for _, err := range m.strange {
+			t.Error(err)
+		}
+	})
+}
+
+// events counts the events of a code.
+func (m *memory) events(code string) (n int) {
+	for _, r := range m.records {
+		if r.Kind == "event" && r.State == code {
+			n++
+		}
+	}
+	return n
+}
+
+func TestAnIndexThatCannotBeCreatedFailsAloneWithTheTargetsWords(t *testing.T) {
+	inPhases(t, func(t *testing.T, m *memory, x *outside) {
+		x.refuse["b"] = "analyzer [snowy] not found"
+		s := process(t, m, x, 1, &life{})
+		if err := toItems(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"a", "b", "c"} {
+			e, err := s.Coordinator.IndexEntry(t.Context(), name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if failed := e.State == cms.PhaseFailed; failed != (name == "b") || failed != strings.Contains(e.Error, "analyzer [snowy] not found") {
+				t.Errorf("%+v", e)
+			}
+		}
+		if n := m.events("failed"); n != 1 {
+			t.Errorf("%d events", n)
+		}
+		open := 0
+		for _, it := range m.items {
+			id, err := it.Range()
+			switch {
+			case err != nil:
+			case it.Open():
+				open++
+			case id.Index != "b" || !it.FailedItem() || !strings.Contains(it.Failure, "snowy"):
+				t.Errorf("item %+v", it)
+			}
+		}
+		if open != 4 {
+			t.Errorf("%d open items of the other indices", open)
+		}
+		// The audit tells nothing twice.
+		if _, err := s.Coordinator.Audit(t.Context()); err != nil || m.events("failed") != 1 {
+			t.Errorf("%v, %d events", err, m.events("failed"))
+		}
+		// The target has been repaired, and the command runs again.
+		x.refuse = nil
+		again := process(t, m, x, 2, &life{})
+		if err := again.reopenIndices(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := toItems(t.Context(), again); err != nil {
+			t.Fatal(err)
+		}
+		if e, err := again.Coordinator.IndexEntry(t.Context(), "b"); err != nil || e.State != cms.PhaseCompleted {
+			t.Errorf("%+v, %v", e, err)
+		}
+		if err := (&Migration{Session: again}).retryFailed(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := again.Coordinator.Pending(t.Context()); err != nil || n != 6 {
+			t.Errorf("%d open items, %v", n, err)
+		}
+	})
+}
+
+func TestASnapshotOfTheNameThatIsNotOursIsNeverUsed(t *testing.T) {
+	inPhases(t, func(t *testing.T, m *memory, x *outside) {
+		x.snapshots["rfs-s"] = SnapshotState{UUID: "foreign", State: "SUCCESS"}
+		s := process(t, m, x, 1, &life{})
+		err := toItems(t.Context(), s)
+		var failed *PhaseFailed
+		if !errors.As(err, &failed) || failed.Phase != PhaseSnapshot || !strings.Contains(err.Error(), "--retry-snapshot") || m.events("failed") != 1 {
+			t.Fatalf("%v, %d events", err, m.events("failed"))
+		}
+		if err := toItems(t.Context(), process(t, m, x, 2, &life{})); !errors.As(err, &failed) || m.events("failed") != 1 {
+			t.Errorf("another process: %v, %d events", err, m.events("failed"))
+		}
+		retry := process(t, m, x, 3, &life{})
+		retry.Snapshot.Retry = true
+		if err := toItems(t.Context(), retry); err != nil {
+			t.Fatal(err)
+		}
+		if name, uuid, err := retry.snapshotName(t.Context()); err != nil || name != "rfs-s-2" || uuid != "uuid of rfs-s-2" {
+			t.Errorf("%s %s %v", name, uuid, err)
+		}
+	})
+}
+
+func TestTheRepositoryHoldsTheSnapshotThatWasCreated(t *testing.T) {
+	inPhases(t, func(t *testing.T, m *memory, x *outside) {
+		if err := toItems(t.Context(), process(t, m, x, 1, &life{})); err != nil {
+			t.Fatal(err)
+		}
+		s := process(t, m, x, 2, &life{})
+		s.Plan = func(context.Context, string) (*Plan, error) { return &Plan{Snapshot: "rfs-s", UUID: "another"}, nil }
+		_, err := s.plan(t.Context())
+		for _, word := range []string{"UUID another", "has uuid of rfs-s", "--repo-uri"} {
+			if !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), word) {
+				t.Errorf("%q is not in: %v", word, err)
+			}
+		}
+	})
+}
+
+// TestASnapshotReplacedWhileItRunsIsNeverUsed lets the creator die, and another client make
+// another snapshot of the same name in its place.
+func TestASnapshotReplacedWhileItRunsIsNeverUsed(t *testing.T) {
+	for name, replace := range map[string]func(x *outside){
+		"another": func(x *outside) { x.snapshots["rfs-s"] = SnapshotState{UUID: "foreign", State: "SUCCESS"} },
+		"is gone": func(x *outside) { delete(x.snapshots, "rfs-s") },
+	} {
+		inPhases(t, func(t *testing.T, m *memory, x *outside) {
+			x.ends = "IN_PROGRESS" // it never ends by itself
+			l := &life{}
+			s := process(t, m, x, 1, l)
+			seen := 0
+			s.Snapshots = watched{s.Snapshots, func() {
+				if seen++; seen > 3 {
+					l.mu.Lock()
+					l.dead = true
+					l.mu.Unlock()
+				}
+			}}
+			if err := toItems(t.Context(), s); !errors.Is(err, errDead) {
+				t.Fatal(err)
+			}
+			replace(x)
+			err := toItems(t.Context(), process(t, m, x, 2, &life{}))
+			var failed *PhaseFailed
+			if !errors.As(err, &failed) || !strings.Contains(err.Error(), name) || x.created["index a"] != 0 {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
+	}
+}
+
+func TestASourceThatMakesAnotherSnapshotIsWaitedFor(t *testing.T) {
+	inPhases(t, func(t *testing.T, m *memory, x *outside) {
+		x.busy = 3000 // 100 minutes: longer than any lease
+		s := process(t, m, x, 1, &life{})
+		if err := toItems(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		if n := m.events("failed"); n != 0 || x.busy != 0 {
+			t.Errorf("%d events, %d refusals left", n, x.busy)
+		}
+		p, err := s.Coordinator.Phase(t.Context(), cms.SnapshotPhase)
+		if err != nil || p.State != cms.PhaseCompleted || p.Attempts > 1 {
+			t.Errorf("%+v, %v", p, err)
+		}
+	})
+}
+
+func TestAFailedOrPartialSnapshotStopsWithTheCause(t *testing.T) {
+	for _, c := range []struct {
+		ends    string
+		partial bool
+		failed  bool
+	}{{"FAILED", false, true}, {"FAILED", true, true}, {"PARTIAL", false, true}, {"PARTIAL", true, false}} {
+		inPhases(t, func(t *testing.T, m *memory, x *outside) {
+			x.ends = c.ends
+			s := process(t, m, x, 1, &life{})
+			s.Snapshot.AllowPartial = c.partial
+			err := toItems(t.Context(), s)
+			var failed *PhaseFailed
+			if errors.As(err, &failed) != c.failed || c.failed != strings.Contains(fmt.Sprint(err), c.ends) || m.events("failed") > 1 {
+				t.Errorf("%+v: %v, %d events", c, err, m.events("failed"))
+			}
+		})
+	}
+}
+
+func TestAPhaseThatFailsTooOftenIsFailedWithOneEvent(t *testing.T) {
+	inPhases(t, func(t *testing.T, m *memory, x *outside) {
+		x.globals = fmt.Errorf("template t: unknown setting: %w", fault.ErrRejected)
+		var failed *PhaseFailed
+		attempts := 0
+		for ; attempts < 20; attempts++ {
+			if err := toItems(t.Context(), process(t, m, x, attempts, &life{})); errors.As(err, &failed) {
+				break
+			}
+		}
+		if attempts != cms.DefaultMaxAttempts || failed == nil || !strings.Contains(failed.Reason, "unknown setting") || m.events("failed") != 1 {
+			t.Errorf("%d attempts, %v, %d events", attempts, failed, m.events("failed"))
+		}
+		if words := failed.Error(); strings.Contains(words, "--retry-snapshot") || !strings.Contains(words, "run the same command") {
+			t.Errorf("the remedy of another phase: %s", words)
+		}
+		// What the user has to change, or an outage, is no attempt.
+		x.globals = fmt.Errorf("no permission: %w", fault.ErrConfig)
+		s := process(t, m, x, 50, &life{})
+		if err := s.reopenIndices(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for range 20 {
+			if err := toItems(t.Context(), s); !errors.Is(err, fault.ErrConfig) {
+				t.Fatal(err)
+			}
+		}
+		x.globals = nil
+		if err := toItems(t.Context(), s); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestWithoutThePhaseIndicesNothingIsCreatedAndTheMissingFail(t *testing.T) {
+	inPhases(t, func(t *testing.T, m *memory, x *outside) {
+		x.uuids["a"], x.uuids["c"] = "made by hand", "made by hand"
+		s := process(t, m, x, 1, &life{})
+		s.Phases = Phases{PhaseDocuments}
+		s.Snapshot = SnapshotOptions{Name: "rfs-s"}
+		if err := toItems(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		if len(x.created) > 0 {
+			t.Errorf("created %v", x.created)
+		}
+		failed := 0
+		for _, it := range m.items {
+			if it.FailedItem() {
+				failed++
+				if id, err := it.Range(); err != nil || id.Index != "b" || !strings.Contains(it.Failure, "does not exist on the target") {
+					t.Errorf("%+v", it)
+				}
+			}
+		}
+		if failed != 2 || m.events("failed") != 1 {
+			t.Errorf("%d failed items, %d events", failed, m.events("failed"))
+		}
+		// A second run does not try what cannot succeed.
+		if err := (&Migration{Session: s}).retryFailed(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := s.Coordinator.Pending(t.Context()); err != nil || n != 4 {
+			t.Errorf("%d open items in the second run, %v", n, err)
+		}
+	})
+}
+
+func TestLateAliasesWaitForEveryDocument(t *testing.T) {
+	inPhases(t, func(t *testing.T, m *memory, x *outside) {
+		s := process(t, m, x, 1, &life{})
+		if err := toItems(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		end := func(index, status string) {
+			for id, it := range m.items {
+				if r, err := it.Range(); err == nil && r.Index == index && it.Open() {
+					it.CompletedAt, it.Status = 1, status
+					m.items[id] = it
+				}
+			}
+		}
+		end("a", "")
+		end("b", cms.StatusFailed)
+		for range 2 {
+			if err := s.setLateAliases(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if len(x.aliases) != 1 || !strings.Contains(x.aliases["a"], "alias-of-a") {
+				t.Errorf("aliases %v", x.aliases)
+			}
+		}
+		x.aliases["a"] = ""
+		if err := s.setLateAliases(t.Context()); err != nil || x.aliases["a"] != "" {
+			t.Errorf("set twice: %v, %v", x.aliases, err)
+		}
+	})
+}
+
+// watched tells when the state of a snapshot is asked for.
+type watched struct {
+	Snapshots
+	asked func()
+}
+
+func (w watched) State(ctx context.Context, name string) (SnapshotState, error) {
+	w.asked()
+	return w.Snapshots.State(ctx, name)
+}

@@ -1,0 +1,389 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/pattern"
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/document/doc"
+	"github.com/rfsd/rfsd/rfs/document/rules"
+	"github.com/rfsd/rfsd/rfs/source/lucene"
+	"github.com/rfsd/rfsd/rfs/source/snapshot"
+)
+
+const (
+	// planReaders bounds the indices whose metadata are read at the same time.
+	planReaders = 8
+	// manifestReaders bounds the manifests of one index that are.
+	manifestReaders = 4
+)
+
+// Request holds what to migrate.
+type Request struct {
+	SnapshotName  string
+	Session       string
+	Indices       pattern.Selection
+	IncludeSystem bool
+	AllowPartial  bool
+	MultiType     MultiType
+	EmitType      EmitType
+	// Rename gives indices other names, before Rules do.
+	Rename metadata.Overrides
+	// Rules are the user's own changes; nil: none.
+	Rules *rules.Set
+	// DataStreams is what becomes of backing indices; "" is StreamsToIndices.
+	DataStreams DataStreams
+	// ParentJoin is the name of the join field that takes the place of _parent; "" leaves relations out.
+	ParentJoin string
+	// DuplicateKeys is what becomes of documents with duplicate keys; "" is SendDuplicates.
+	DuplicateKeys DuplicateKeys
+	// RebuildSources rebuilds sources that are switched off or filtered out of stored fields and doc values.
+	RebuildSources bool
+	// RebuildText puts text together out of its terms, where RebuildSources finds nothing else.
+	RebuildText bool
+	// Trial makes it a trial run; nil: it is none.
+	Trial *Trial
+	// SplitOver is that of the session.
+	SplitOver int64
+	// Sizes reads every shard's manifest for an estimate of the remaining time, and keeps them in Manifests for the leases.
+	Sizes     bool
+	Manifests *Manifests
+}
+
+// Settings decide which documents go where; two processes of a session must agree on
+// them. Repositories are named by repository, which is "" for a path of one machine.
+func (r Request) Settings(repository string) map[string]string {
+	settings := map[string]string{
+		"repository": repository, "snapshot": r.SnapshotName, "index-allowlist": strings.Join(r.Indices.Include.Strings(), " "),
+		"include-system": strconv.FormatBool(r.IncludeSystem), "multi-type": string(r.MultiType), "emit-doc-type": string(r.EmitType),
+	}
+	if len(r.Indices.Exclude) > 0 {
+		settings["index-exclude"] = strings.Join(r.Indices.Exclude.Strings(), " ")
+	}
+	if len(r.Rename.Rename) > 0 {
+		var names []string
+		for _, n := range r.Rename.Rename {
+			names = append(names, n.Match.Regexp().String()+"="+n.To)
+		}
+		settings["index-rename"] = strings.Join(names, " ")
+	}
+	if r.Rules != nil {
+		settings["rules"] = r.Rules.Digest()
+	}
+	if r.DataStreams == StreamsCreate {
+		settings["data-streams"] = string(r.DataStreams)
+	}
+	if r.ParentJoin != "" {
+		settings["parent-join"] = r.ParentJoin
+	}
+	if r.RebuildSources {
+		settings["rebuild-sources"] = "true"
+	}
+	if r.RebuildText {
+		settings["rebuild-text-from-terms"] = "true"
+	}
+	if r.DuplicateKeys == KeepLastDuplicate {
+		settings["duplicate-keys"] = string(r.DuplicateKeys)
+	}
+	if r.SplitOver > 0 {
+		settings["split-shards-over"] = strconv.FormatInt(r.SplitOver, 10)
+	}
+	if r.Trial != nil {
+		settings[TrialKey], settings["trial-prefix"] = strconv.FormatInt(r.Trial.Documents, 10), r.Trial.Prefix
+	}
+	return settings
+}
+
+// rebuild returns how sources are rebuilt to which the cluster has no answer; "" when they are not.
+func (r Request) rebuild() Rebuild {
+	switch {
+	case !r.RebuildSources:
+		return ""
+	case r.RebuildText:
+		return RebuildTerms
+	}
+	return RebuildFields
+}
+
+// targetName returns the name that an index has on the target.
+func (r Request) targetName(index string) string {
+	name := r.Rules.IndexName(r.Rename.NewName(index))
+	if r.Trial != nil {
+		name = r.Trial.Prefix + name
+	}
+	return name
+}
+
+// Plan is what a snapshot holds for a Request.
+type Plan struct {
+	Snapshot string
+	UUID     string
+	// Identity tells the snapshot from another of the same name; "" when nothing does.
+	Identity string
+	Session  string
+	State    string
+	Indices  []IndexPlan
+	LeftOut  []string // system indices that were not asked for
+	Missing  []string // shards that the snapshot itself says it lacks: index/shard: reason
+	Warnings []string
+	// Unread are indices whose metadata is damaged: each fails alone.
+	Unread []UnreadIndex
+	// Source is the snapshot that was read.
+	Source *snapshot.Snapshot
+}
+
+// IndexPlan is one index with all that creating and reading it needs.
+type IndexPlan struct {
+	Name   string
+	Source *snapshot.Index
+	Entry  Entry
+	// Mark is what its target indices carry that are created for it; zero: nothing. Scratch means that they hold copies only.
+	Mark    metadata.Mark
+	Scratch bool
+
+	warnings []string
+}
+
+// UnreadIndex is an index whose metadata cannot be read.
+type UnreadIndex struct {
+	Name   string
+	Entry  Entry  // what is known of it
+	Reason string // names blob and offset
+}
+
+// ErrIncomplete means that the snapshot is PARTIAL or FAILED and that was not allowed.
+var ErrIncomplete = errors.New("the snapshot is not complete")
+
+// NewPlan reads catalog, snapshot and index metadata. An index with damaged metadata is in Unread. Errors: fault.ErrConfig for names
+// that do not exist, ErrIncomplete, and what reading the repository gives.
+func NewPlan(ctx context.Context, repo snapshot.Repository, req Request) (*Plan, error) {
+	catalog, err := snapshot.OpenCatalog(ctx, repo)
+	if err != nil {
+		return nil, err
+	}
+	ahead := planEarly(ctx, repo, catalog, req)
+	defer ahead.Stop()
+	snap, err := catalog.Snapshot(ctx, req.SnapshotName)
+	if err != nil {
+		return nil, err
+	}
+	p := &Plan{Snapshot: snap.Name, UUID: snap.UUID, Identity: identityOf(snap), Session: req.Session, State: string(snap.State), Warnings: catalog.Warnings, Source: snap}
+	if err := p.checkState(snap, req.AllowPartial); err != nil {
+		return nil, err
+	}
+	names, err := p.selectIndices(snap, req)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := req.Rename.Names(names); err != nil {
+		return nil, err
+	}
+	indices := ahead.of(names)
+	if indices == nil {
+		indices = planIndices(ctx, repo, snap, names, req)
+	}
+	if indices.err != nil {
+		return nil, indices.err
+	}
+	p.Indices = indices.plans
+	p.leaveUnread(names, indices.damage, req)
+	for _, x := range p.Indices {
+		p.Warnings = append(p.Warnings, x.warnings...)
+	}
+	if req.Trial != nil { // its indices are in no stream, and have no alias
+		if err := p.checkTrial(snap, req); err != nil {
+			return nil, err
+		}
+	} else if err := p.planStreams(ctx, snap, req); err != nil {
+		return nil, err
+	}
+	return p, p.checkTargets()
+}
+
+// leaveUnread takes the indices with an error out of the plan.
+func (p *Plan) leaveUnread(names []string, damage []error, req Request) {
+	readable := p.Indices[:0]
+	for i, name := range names {
+		if damage[i] == nil {
+			readable = append(readable, p.Indices[i])
+			continue
+		}
+		e := Entry{Unread: true, Naming: Naming{Index: req.targetName(name)}}
+		e.Locator.SnapshotName, e.Locator.SnapshotUUID, e.Locator.IndexName = p.Snapshot, p.UUID, name
+		p.Unread = append(p.Unread, UnreadIndex{Name: name, Entry: e, Reason: fault.Text(damage[i])})
+	}
+	p.Indices = readable
+}
+
+func (p *Plan) checkState(snap *snapshot.Snapshot, allowPartial bool) error {
+	for _, f := range snap.Failures {
+		p.Missing = append(p.Missing, fmt.Sprintf("%s/%d: %s", f.Index, f.Shard, f.Reason))
+	}
+	if snap.State == snapshot.Success && len(p.Missing) == 0 {
+		return nil
+	}
+	if allowPartial && (snap.State == snapshot.Partial || snap.State == snapshot.Failed || snap.State == snapshot.Success) {
+		return nil
+	}
+	what := ""
+	if len(p.Missing) > 0 {
+		what = "; it lacks " + strings.Join(p.Missing[:min(len(p.Missing), 20)], ", ")
+	}
+	return fmt.Errorf("snapshot %s is %s%s; --allow-partial migrates what it holds: %w", snap.Name, snap.State, what, ErrIncomplete)
+}
+
+func (p *Plan) selectIndices(snap *snapshot.Snapshot, req Request) ([]string, error) {
+	var all, names []string
+	for _, x := range snap.Indices {
+		all = append(all, x.Name)
+		switch {
+		case !req.Indices.Match(x.Name):
+		case isSystem(x.Name) && !req.IncludeSystem && !req.Indices.Include.Exact(x.Name):
+			p.LeftOut = append(p.LeftOut, x.Name)
+		default:
+			names = append(names, x.Name)
+		}
+	}
+	if missing := req.Indices.Missing(all); len(missing) > 0 {
+		return nil, fmt.Errorf("snapshot %s has no index %s; it has: %s: %w", snap.Name,
+			strings.Join(missing, ", "), strings.Join(all, ", "), fault.ErrConfig)
+	}
+	if len(names) == 0 && len(req.Indices.Include)+len(req.Indices.Exclude) > 0 {
+		return nil, fmt.Errorf("--index-allowlist %q without --index-exclude %q selects none of the indices of snapshot %s: %s: %w",
+			req.Indices.Include.Strings(), req.Indices.Exclude.Strings(), snap.Name, strings.Join(all, ", "), fault.ErrConfig)
+	}
+	return names, nil
+}
+
+func planIndex(ctx context.Context, repo snapshot.Repository, snap *snapshot.Snapshot, name string, req Request) (IndexPlan, error) {
+	lists := listEarly(ctx, repo, snap, name, req)
+	defer lists.Stop()
+	x, err := snap.Index(ctx, name)
+	if err != nil {
+		return IndexPlan{}, fmt.Errorf("index %s: %w", name, err)
+	}
+	e := Entry{Locator: x.Locator, Shards: x.NumShards, Reduced: reducedSource(x), Rebuild: rebuilds(x, req.rebuild()), Lacking: lacking(x), KeepLast: req.DuplicateKeys == KeepLastDuplicate}
+	if e.Rebuild != "" {
+		e.Reduced = SourcesOf(x, req.rebuild()).String()
+	}
+	if e.Rebuild.fields() {
+		_, e.Originals = filteredSource(x)
+		e.Lacking.Rebuilt = true
+	}
+	join, err := joinOf(x, req)
+	if err != nil {
+		return IndexPlan{}, fmt.Errorf("index %s: %w", name, err)
+	}
+	types, ids := x.Types(), newCollisions(join)
+	if (len(types) > 1 || join != nil) && req.EmitType != EmitOn {
+		if types, err = typesWithDocuments(ctx, repo, x, ids); err != nil {
+			return IndexPlan{}, fmt.Errorf("index %s: which types have documents: %w", name, err)
+		}
+	}
+	e.Trial = req.Trial
+	e.Naming = newNaming(req.targetName(name), types, req.MultiType, req.EmitType, join)
+	if req.Sizes {
+		if m := lists.of(x); m != nil {
+			e.Bytes, e.Locator.ShardSums = m.sizes, m.sums
+		} else {
+			e.Bytes, e.Locator.ShardSums = measureShards(ctx, repo, x.Locator, x.NumShards, req.Manifests)
+		}
+	}
+	return IndexPlan{Name: name, Source: x, Entry: e, warnings: ids.warnings(name)}, nil
+}
+
+// typesWithDocuments reads ids until documents of two types are seen, and then all
+// that the index has: a split needs the name of every target index beforehand.
+// A shard that cannot be read adds nothing here; its item will fail and say why.
+func typesWithDocuments(ctx context.Context, repo snapshot.Repository, x *snapshot.Index, ids *collisions) ([]string, error) {
+	seen := map[string]bool{}
+	for shard := range x.NumShards {
+		err := readTypes(ctx, repo, x.Locator, shard, seen, ids)
+		if err != nil && (errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil) {
+			return nil, err
+		}
+	}
+	types := make([]string, 0, len(seen))
+	for t := range seen {
+		types = append(types, t)
+	}
+	slices.Sort(types)
+	return types, nil
+}
+
+func readTypes(ctx context.Context, repo snapshot.Repository, loc snapshot.Locator, shard int, seen map[string]bool, ids *collisions) error {
+	s, err := snapshot.OpenShard(ctx, repo, loc, shard)
+	if err != nil {
+		return err
+	}
+	commit, err := lucene.Open(ctx, s.Directory(), lucene.Options{})
+	if err != nil {
+		return err
+	}
+	r := commit.Reader(lucene.ReadOptions{To: commit.MaxOrdinal})
+	defer r.Close()
+	decoder := doc.NewDecoder(loc.IndexName, shard)
+	for {
+		rec, err := r.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		t := decoder.Type(rec)
+		if t != nil && !seen[string(t)] {
+			seen[string(t)] = true
+		}
+		ids.add(t, rec)
+	}
+}
+
+// measureShards returns the bytes of each shard in the repository and the hash of its manifest; a shard that cannot be
+// opened counts as nothing here, its item will say why.
+func measureShards(ctx context.Context, repo snapshot.Repository, loc snapshot.Locator, shards int, kept *Manifests) (sizes []int64, sums []string) {
+	sizes, sums = make([]int64, shards), make([]string, shards)
+	var g errgroup.Group
+	g.SetLimit(manifestReaders)
+	for i := range sizes {
+		g.Go(func() error {
+			if s, err := snapshot.OpenShard(ctx, repo, loc, i); err == nil {
+				sizes[i], sums[i] = s.TotalBytes, s.Sum
+				kept.keep(loc, s)
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // no shard's error stops the plan
+	return sizes, sums
+}
+
+// checkTargets refuses names that two indices would share. Backing indices of one data stream may share another.
+func (p *Plan) checkTargets() error {
+	from, streams := map[string]string{}, map[string]string{}
+	for _, x := range p.Indices {
+		for _, t := range x.Entry.Naming.Targets() {
+			if x.Entry.Create && streams[t] == x.Entry.Stream.Stream {
+				continue
+			}
+			if x.Entry.Create {
+				streams[t] = x.Entry.Stream.Stream
+			}
+			if other, taken := from[t]; taken {
+				return fmt.Errorf("indices %s and %s would both become %s; choose --multi-type union or migrate them in two sessions: %w",
+					other, x.Name, t, fault.ErrConfig)
+			}
+			from[t] = x.Name
+		}
+	}
+	return nil
+}

@@ -1,0 +1,360 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/document/rules"
+	"github.com/rfsd/rfsd/rfs/source/snapshot"
+)
+
+// TargetCluster is what TargetIndices needs of the target.
+type TargetCluster interface {
+	metadata.Cluster
+	// CreateTypedIndex creates an index whose documents have a mapping type, where the target knows types.
+	CreateTypedIndex(ctx context.Context, name, typ string, body []byte) error
+	// FinalPipelines returns the final ingest pipeline of those indices that have one.
+	FinalPipelines(ctx context.Context, indices []string) (map[string]string, error)
+	// UnfitAliases returns those of the names that are aliases which documents cannot be sent to, with the reasons.
+	UnfitAliases(ctx context.Context, names []string) (map[string]string, error)
+	// SetAliases adds aliases to an index.
+	SetAliases(ctx context.Context, index string, aliases json.RawMessage) error
+}
+
+// TargetIndices creates indices on a target from the metadata in the snapshot. It logs what
+// differs from the snapshot and warns of final pipelines, which would change documents.
+type TargetIndices struct {
+	Cluster TargetCluster
+	Version target.Version
+	Rules   *rules.Set // the user's own changes; nil: none
+	// Overrides are the user's wishes about every index; their renaming is the plan's.
+	Overrides metadata.Overrides
+	Requester metadata.Requester // asks what the target demands of replicas, and about data streams; nil: nothing
+	// UUIDs finds out whether the target is the source; nil: that is not checked. AllowSource permits it.
+	UUIDs       IndexUUIDs
+	AllowSource bool
+	// Globals is what else is migrated, such as templates of data streams; nil: nothing.
+	Globals *TargetGlobals
+
+	// Reported are the changes that this process has logged before the first write; nil: none.
+	Reported *metadata.Reported
+	Log      *slog.Logger
+
+	mu    sync.Mutex
+	asked bool
+}
+
+// Absent returns those of the names that neither an index nor an alias of the target has.
+func (t *TargetIndices) Absent(ctx context.Context, names []string) ([]string, error) {
+	var absent []string
+	for _, name := range names {
+		there, err := t.Cluster.IndexExists(ctx, name)
+		if err != nil {
+			return nil, fmt.Errorf("index %s: %w", name, err)
+		}
+		if !there {
+			absent = append(absent, name)
+		}
+	}
+	return absent, nil
+}
+
+// Make creates what the target lacks of an index and leaves what exists as it is. It may be
+// repeated and run by several processes at once. Errors name the index and carry the
+// target's own words: fault.ErrRejected, fault.ErrConfig, fault.ErrUnavailable.
+func (t *TargetIndices) Make(ctx context.Context, x IndexPlan) (Made, error) {
+	if x.Entry.Create {
+		return t.makeStream(ctx, x)
+	}
+	all, err := t.Wanted(ctx, x)
+	if err != nil {
+		return Made{}, err
+	}
+	asked := recorded{creator(t.Cluster, x), map[string][]byte{}}
+	done, err := metadata.Ensure(ctx, marked{asked, x.Mark, x.markKind()}, t.Version, all)
+	logPrepared(ctx, t.Log, done, t.Reported)
+	if err != nil {
+		return Made{}, refusedIndex(x, err)
+	}
+	late := maps.Clone(done.Late)
+	maps.DeleteFunc(late, func(name string, _ json.RawMessage) bool { return !slices.Contains(x.Entry.Ours, name) })
+	made := Made{Created: done.Created, Late: late}
+	for _, ch := range t.readBack(ctx, asked.bodies, late) {
+		made.Differs = append(made.Differs, ch.Index+" "+ch.Path+": "+ch.Detail)
+	}
+	if err := t.withhold(ctx, late); err != nil {
+		return made, err
+	}
+	if made.Originals, err = t.sendsOriginals(ctx, x); err != nil {
+		return made, err
+	}
+	return made, t.warnOfPipelines(ctx, x.Entry.Naming.Targets())
+}
+
+// Wanted returns the target indices of an index of the snapshot. Errors: fault.ErrUnavailable, and fault.ErrCorrupt of its metadata.
+func (t *TargetIndices) Wanted(ctx context.Context, x IndexPlan) ([]metadata.Wanted, error) {
+	o, err := t.overrides(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return wanted(x, o, t.Rules)
+}
+
+// Try creates one of the wanted indices as Make does, but without the mark of a session. On a metadata.DryRunCluster it returns what
+// Make would do, and its error.
+func (t *TargetIndices) Try(ctx context.Context, x IndexPlan, w metadata.Wanted) (metadata.Result, error) {
+	done, err := metadata.Ensure(ctx, creator(t.Cluster, x), t.Version, []metadata.Wanted{w})
+	return done, refusedIndex(x, err)
+}
+
+// DryRun returns the same indices on another cluster, without a log. The target is asked for what it demands of replicas, at most once.
+func (t *TargetIndices) DryRun(ctx context.Context, c metadata.DryRunCluster) (*TargetIndices, error) {
+	o, err := t.overrides(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &TargetIndices{Cluster: c, Version: t.Version, Rules: t.Rules, Overrides: o, asked: true, Requester: t.Requester, Log: slog.New(slog.DiscardHandler)}, nil
+}
+
+// overrides are the user's wishes, and what the target demands of replicas, which is asked once.
+func (t *TargetIndices) overrides(ctx context.Context) (metadata.Overrides, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.asked || t.Requester == nil {
+		return t.Overrides, nil
+	}
+	zones, err := metadata.Zones(ctx, t.Requester)
+	switch {
+	case errors.Is(err, fault.ErrConfig): // the permission for it is optional
+		t.Log.WarnContext(ctx, "the target does not let see whether it demands balanced replicas", "reason", err.Error())
+	case err != nil:
+		return t.Overrides, err
+	}
+	t.Overrides.Zones, t.asked = zones, true
+	return t.Overrides, nil
+}
+
+// Aliases returns all aliases that the target indices of an index of the snapshot may get, by target index.
+func (t *TargetIndices) Aliases(ctx context.Context, x IndexPlan) (map[string]json.RawMessage, error) {
+	o, err := t.overrides(ctx)
+	if err != nil || x.Entry.Create {
+		return nil, err
+	}
+	o.Aliases = metadata.AliasesLate
+	all, err := wanted(x, o, t.Rules)
+	if err != nil {
+		return nil, err
+	}
+	aliases := map[string]json.RawMessage{}
+	for _, w := range all {
+		done, err := metadata.ConvertIndex(t.Version, w)
+		if err != nil {
+			return nil, fmt.Errorf("index %s: %w", w.Name, err)
+		}
+		aliases[w.Name] = done.Late
+	}
+	return aliases, nil
+}
+
+// SetAliases adds aliases to an index.
+func (t *TargetIndices) SetAliases(ctx context.Context, index string, aliases json.RawMessage) error {
+	return t.Cluster.SetAliases(ctx, index, aliases)
+}
+
+// warnOfPipelines tells of what changes documents and cannot be switched off by a request.
+func (t *TargetIndices) warnOfPipelines(ctx context.Context, names []string) error {
+	final, err := t.Cluster.FinalPipelines(ctx, names)
+	switch {
+	case errors.Is(err, fault.ErrConfig): // it is only a warning, and the permission for it is optional
+		t.Log.WarnContext(ctx, "the target does not let see whether indices have a final pipeline, which would change documents", "reason", err.Error())
+		return nil
+	case err != nil:
+		return fmt.Errorf("final pipelines of the target's indices: %w", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(final)) {
+		t.Log.WarnContext(ctx, "the index has a final pipeline, which may change or drop documents and cannot be switched off by requests",
+			"index", name, "pipeline", final[name])
+	}
+	return nil
+}
+
+// Check refuses a plan that emits mapping types to a target that takes none, or documents where they may not be
+// created, or that is the source, or to aliases that would change them, and finds names for data streams.
+func (t *TargetIndices) Check(ctx context.Context, plan *Plan) error {
+	for _, x := range plan.Indices {
+		if x.Entry.Naming.Emit && !t.Version.MappingTypes() {
+			return fmt.Errorf("--emit-doc-type ON: %s %s takes no mapping types: %w", t.Version.Distribution, t.Version.Number, fault.ErrConfig)
+		}
+	}
+	if t.UUIDs != nil {
+		warning, err := CheckSource(ctx, plan, t.Version.ClusterUUID, t.UUIDs, t.AllowSource)
+		if err != nil {
+			return err
+		}
+		if warning != "" {
+			t.Log.WarnContext(ctx, warning)
+		}
+	}
+	if err := t.checkAliases(ctx, plan); err != nil {
+		return err
+	}
+	return t.placeStreams(ctx, plan)
+}
+
+// checkAliases refuses target names that are aliases of several indices, or with a routing or a filter.
+func (t *TargetIndices) checkAliases(ctx context.Context, plan *Plan) error {
+	var names []string
+	for _, x := range plan.Indices {
+		if !x.Entry.Create {
+			names = append(names, x.Entry.Naming.Targets()...)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	found, err := t.Cluster.UnfitAliases(ctx, names)
+	switch {
+	case errors.Is(err, fault.ErrConfig): // asked again before the documents of each index
+		t.Log.WarnContext(ctx, "the target does not let see whether names of indices are aliases", "reason", fault.Text(err))
+		return nil
+	case err != nil:
+		return fmt.Errorf("aliases of the target: %w", err)
+	case len(found) == 0:
+		return nil
+	}
+	return fmt.Errorf("%s: %w", strings.Join(slices.Sorted(maps.Values(found)), "; "), fault.ErrConfig)
+}
+
+// wanted lists the target indices of an index of the snapshot.
+func wanted(x IndexPlan, o metadata.Overrides, own *rules.Set) ([]metadata.Wanted, error) {
+	n, source := x.Entry.Naming, metadataOf(x.Source)
+	if x.Entry.Stream != nil {
+		var err error
+		if source, err = x.Entry.Stream.With(source); err != nil {
+			return nil, err
+		}
+	}
+	targets := n.Targets()
+	all := make([]metadata.Wanted, 0, len(targets))
+	for _, name := range targets {
+		w := metadata.Wanted{Name: name, Index: source, Type: n.TypeOf(name), Overrides: o, Rules: own, Join: n.Join}
+		if w.Type == "" && len(n.Types) == 1 {
+			w.Type = n.Types[0] // no document is of the other types
+		}
+		if w.Type != "" && !slices.ContainsFunc(source.Mappings, func(m metadata.Mapping) bool { return m.Type == w.Type }) {
+			w.Type, w.Index.Mappings = "", nil
+		}
+		if len(targets) > 1 {
+			w.Index.Aliases = nil // an alias of one index must not become one of several
+		}
+		all = append(all, w)
+	}
+	return all, nil
+}
+
+func metadataOf(x *snapshot.Index) metadata.Index {
+	mappings := make([]metadata.Mapping, 0, len(x.Mappings))
+	for _, m := range x.Mappings {
+		mappings = append(mappings, metadata.Mapping{Type: m.Type, Body: m.Body})
+	}
+	return metadata.Index{Name: x.Name, Settings: x.Settings, Mappings: mappings, Aliases: x.Aliases}
+}
+
+// marked creates indices that carry the mark of the session.
+type marked struct {
+	metadata.Cluster
+	mark metadata.Mark
+	kind string
+}
+
+// CreateIndex creates an index.
+func (m marked) CreateIndex(ctx context.Context, name string, body []byte) error {
+	body, err := m.mark.Put(m.kind, name, body)
+	if err != nil {
+		return err
+	}
+	return m.Cluster.CreateIndex(ctx, name, body)
+}
+
+func (x IndexPlan) markKind() string {
+	if x.Scratch {
+		return metadata.ScratchMark
+	}
+	return metadata.IndexMark
+}
+
+// creator creates indices that keep their mapping type when that is to be emitted.
+func creator(c TargetCluster, x IndexPlan) metadata.Cluster {
+	if n := x.Entry.Naming; n.Emit && len(n.Types) == 1 {
+		return typed{c, n.Types[0]}
+	}
+	return c
+}
+
+type typed struct {
+	TargetCluster
+	typ string
+}
+
+func (t typed) CreateIndex(ctx context.Context, name string, body []byte) error {
+	return t.CreateTypedIndex(ctx, name, t.typ, body)
+}
+
+// refusedIndex adds what can be done to a refusal.
+func refusedIndex(x IndexPlan, err error) error {
+	if errors.Is(err, fault.ErrRejected) && x.Entry.Naming.Multi == SplitTypes {
+		return fmt.Errorf("%w (index %s is split by type; --multi-type union keeps one index)", err, x.Name)
+	}
+	return err
+}
+
+// logPrepared tells what was created and, rule by rule, what was not told before of how it differs from the source.
+func logPrepared(ctx context.Context, log *slog.Logger, done metadata.Result, said *metadata.Reported) {
+	for _, name := range done.Created {
+		log.InfoContext(ctx, "index created", "index", name)
+	}
+	for _, name := range done.Existed {
+		log.InfoContext(ctx, "index exists on the target and is left as it is", "index", name)
+	}
+	logChanges(ctx, log, said.New(done.Changes))
+}
+
+// maxExamples bounds the examples of a rule in one line of the log. rfsd evaluate lists all.
+const maxExamples = 5
+
+// logChanges tells how things differ from the snapshot, one line for each rule.
+func logChanges(ctx context.Context, log *slog.Logger, changes []metadata.Change) {
+	type key struct{ index, rule string }
+	var order []key
+	byRule := map[key][]metadata.Change{}
+	for _, ch := range changes {
+		k := key{ch.Index, ch.Rule}
+		if byRule[k] == nil {
+			order = append(order, k)
+		}
+		byRule[k] = append(byRule[k], ch)
+		log.DebugContext(ctx, "index differs from the snapshot", "index", ch.Index, "rule", ch.Rule, "path", ch.Path, "detail", ch.Detail)
+	}
+	for _, k := range order {
+		changes := byRule[k]
+		var some []string
+		for _, ch := range changes[:min(len(changes), maxExamples)] {
+			some = append(some, ch.Path+": "+ch.Detail)
+		}
+		level := slog.LevelInfo
+		if changes[0].Loses() {
+			level = slog.LevelWarn
+		}
+		log.Log(ctx, level, "index differs from the snapshot", "index", k.index, "rule", k.rule, "changes", len(changes), "examples", strings.Join(some, "; "))
+	}
+}

@@ -1,0 +1,169 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/rfsd/rfsd/rfs/base/budget"
+	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/document/doc"
+	"github.com/rfsd/rfsd/rfs/source/lucene"
+	"github.com/rfsd/rfsd/rfs/source/snapshot"
+)
+
+// openShard is a shard of the snapshot whose documents can be read.
+type openShard struct {
+	entry    Entry
+	number   int
+	parts    bool // it is not read from end to end: as little as possible is read ahead
+	begin    bool // it is read from its first ordinal on: the repository is asked for its documents while it is opened
+	versions bool // of documents, too
+	ahead    bool // it is opened before its item is leased
+	kept     *Manifests
+
+	// Set by open.
+	shard     *snapshot.Shard
+	dir       lucene.Directory
+	commit    *lucene.Commit
+	documents *documents
+	values    bool // doc values are needed to build sources
+}
+
+// newOpenShard returns the shard of an item of an index, to be read by a job from an ordinal on.
+func newOpenShard(r *Runner, entry Entry, number int, from int64) *openShard {
+	return &openShard{
+		entry: entry, number: number, parts: entry.Trial != nil, versions: entry.existing(r.Bulk.Existing) == bulk.Newer, kept: r.Manifests,
+		begin: from == 0 && entry.Trial == nil && !r.VerifyFirst,
+	}
+}
+
+// open finds the shard and everything that is needed to read it; edit may be nil.
+func (s *openShard) open(ctx context.Context, repo snapshot.Repository, edit func(index string) DocumentEditor) (err error) {
+	if s.shard = s.kept.take(s.entry.Locator, s.number); s.shard == nil {
+		if s.shard, err = snapshot.OpenShard(ctx, repo, s.entry.Locator, s.number); err != nil {
+			return err
+		}
+	}
+	if s.dir = s.shard.Directory(); s.parts {
+		s.dir = nearby{s.dir}
+	}
+	b, err := newBuilder(ctx, repo, s.entry) // nil: sources are stored
+	if err != nil {
+		return err
+	}
+	s.values = s.entry.needsValues(b)
+	s.documents = newDocuments(s.entry, s.number, edit, b)
+	o := lucene.Options{Values: s.values || s.versions, Begin: s.begin}
+	if s.ahead {
+		if len(s.shard.Files) > aheadFiles {
+			return errNotAhead
+		}
+		o.Held = aheadHeld
+	}
+	if s.commit, err = lucene.Open(ctx, s.dir, o); err != nil {
+		return s.shard.Blame(err)
+	}
+	return nil
+}
+
+// options returns how the ordinals [from, to) are read. Long documents are bounded by memory.
+func (s *openShard) options(from, to int64, memory *allowance) lucene.ReadOptions {
+	s.documents.memory = memory
+	return lucene.ReadOptions{From: from, To: to, NestedTerms: s.entry.Locator.NestedTerms(), Values: s.values, Memory: memory, Versions: s.versions}
+}
+
+// Documents receives what a migration does with the documents of a shard. What it is given is borrowed until it returns.
+type Documents struct {
+	Send   func(d *doc.Document) error
+	Filter func(d *doc.Document) error // left out by rules
+	Fail   func(f *doc.Failure) error  // it cannot be sent
+	Select func(ordinal int64) bool    // nil: all; others are read and not passed on
+	From   int64                       // first ordinal
+
+	// Versions sets the versions of documents.
+	Versions bool
+
+	Memory      *budget.Budget  // bounds what long documents hold; nil: nothing does
+	MaxDocument int64           // longest source that is read, in bytes; 0: DefaultMaxDocument
+	Helpers     *lucene.Helpers // decompress beside the caller; nil: only that does
+}
+
+// ReadShard reads a shard of the snapshot as a migration does, from an ordinal (to.From) to its end, and passes on every live
+// root document as it would be sent. edit may be nil. Damage is fault.ErrCorrupt with its place.
+func ReadShard(ctx context.Context, repo snapshot.Repository, e Entry, shard int, edit func(index string) DocumentEditor, to Documents) error {
+	s, err := openReading(ctx, repo, e, shard, edit, to)
+	if err != nil {
+		return err
+	}
+	return s.read(ctx, to.From, s.commit.MaxOrdinal)
+}
+
+// reading is a shard that is read outside of a job.
+type reading struct {
+	*openShard
+	to Documents
+}
+
+func openReading(ctx context.Context, repo snapshot.Repository, e Entry, shard int, edit func(index string) DocumentEditor, to Documents) (*reading, error) {
+	s := &openShard{entry: e, number: shard, parts: to.Select != nil, versions: to.Versions}
+	if err := s.open(ctx, repo, edit); err != nil {
+		return nil, err
+	}
+	return &reading{s, to}, nil
+}
+
+// read passes on the documents of the ordinals [from, to).
+func (s *reading) read(ctx context.Context, from, to int64) error {
+	memory := &allowance{budget: s.to.Memory, longest: s.to.MaxDocument}
+	defer memory.close()
+	o := s.options(from, to, memory)
+	o.Helpers = s.to.Helpers
+	r := s.commit.Reader(o)
+	defer r.Close() //nolint:errcheck // nothing is written
+	for {
+		rec, err := r.Next(ctx)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil && ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			return s.shard.Blame(err)
+		}
+		if s.to.Select != nil && !s.to.Select(rec.Ordinal) {
+			continue
+		}
+		d, keep, failure, err := s.documents.of(ctx, rec)
+		switch {
+		case err != nil:
+			err = s.shard.Blame(err)
+		case failure != nil:
+			err = s.to.Fail(failure)
+		case !keep:
+			err = s.to.Filter(d)
+		default:
+			err = s.to.Send(d)
+		}
+		if err != nil {
+			return err
+		}
+		if rec.Giant {
+			s.documents.forget(rec)
+			memory.drop()
+		}
+	}
+}
+
+// CountShard returns the number of live Lucene documents of a shard of the snapshot, nested ones included.
+func CountShard(ctx context.Context, repo snapshot.Repository, e Entry, shard int) (int64, error) {
+	s, err := snapshot.OpenShard(ctx, repo, e.Locator, shard)
+	if err != nil {
+		return 0, err
+	}
+	commit, err := lucene.Open(ctx, s.Directory(), lucene.Options{})
+	if err != nil {
+		return 0, s.Blame(err)
+	}
+	return commit.LiveDocs, nil
+}

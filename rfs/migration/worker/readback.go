@@ -1,0 +1,117 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
+)
+
+// recorded remembers what each index was created with.
+type recorded struct {
+	metadata.Cluster
+	bodies map[string][]byte
+}
+
+func (r recorded) CreateIndex(ctx context.Context, name string, body []byte) error {
+	err := r.Cluster.CreateIndex(ctx, name, body)
+	if err == nil {
+		r.bodies[name] = body
+	}
+	return err
+}
+
+// readBack compares created indices with what was asked: the target's templates give new indices
+// settings, fields and aliases of their own. It is a report only: an index that cannot be read
+// now is none the worse for it.
+// Aliases that wait for the documents (late) are no difference: withhold takes them away.
+func (t *TargetIndices) readBack(ctx context.Context, asked map[string][]byte, late map[string]json.RawMessage) []metadata.Change {
+	var all []metadata.Change
+	for name, body := range asked {
+		found, err := t.differences(ctx, name, body)
+		if err != nil {
+			t.Log.WarnContext(ctx, "a created index could not be read back", "index", name, "reason", err.Error())
+		}
+		waiting := aliasNames(late[name])
+		all = append(all, slices.DeleteFunc(found, func(c metadata.Change) bool {
+			alias, ok := strings.CutPrefix(c.Path, "aliases.")
+			return ok && waiting[alias] != nil
+		})...)
+	}
+	logChanges(ctx, t.Log, all)
+	return all
+}
+
+func (t *TargetIndices) differences(ctx context.Context, name string, body []byte) ([]metadata.Change, error) {
+	if t.Requester == nil {
+		return nil, nil
+	}
+	path := "/" + url.PathEscape(name)
+	status, answer, err := t.Requester.Do(ctx, http.MethodGet, path, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	if status != http.StatusOK {
+		return nil, fmt.Errorf("GET %s: status %d", path, status)
+	}
+	return metadata.Differences(body, answer)
+}
+
+// withhold removes from the target indices the aliases that wait until all documents have arrived, where a template has
+// set them: applications would read half-filled indices. They are set when the documents are complete.
+func (t *TargetIndices) withhold(ctx context.Context, late map[string]json.RawMessage) error {
+	if t.Requester == nil {
+		return nil
+	}
+	for name, aliases := range late {
+		waiting := aliasNames(aliases)
+		if len(waiting) == 0 {
+			continue
+		}
+		path := "/" + url.PathEscape(name) + "/_alias"
+		status, answer, err := t.Requester.Do(ctx, http.MethodGet, path, nil, nil)
+		if err != nil {
+			return err
+		}
+		var indices map[string]struct {
+			Aliases map[string]json.RawMessage `json:"aliases"`
+		}
+		if err := fault.Decode("GET "+path, status, answer, &indices); err != nil {
+			return err
+		}
+		var actions []map[string]any
+		for alias := range indices[name].Aliases {
+			if waiting[alias] != nil {
+				actions = append(actions, map[string]any{"remove": map[string]string{"index": name, "alias": alias}})
+			}
+		}
+		if len(actions) == 0 {
+			continue
+		}
+		body, err := json.Marshal(map[string]any{"actions": actions})
+		if err != nil {
+			return fmt.Errorf("aliases of index %s: %w", name, err)
+		}
+		if status, answer, err = t.Requester.Do(ctx, http.MethodPost, "/_aliases", nil, body); err != nil {
+			return err
+		} else if err := fault.CheckStatus("remove early aliases of index "+name, status, answer); err != nil {
+			return err
+		}
+		t.Log.InfoContext(ctx, "aliases that a template set are withheld until all documents have arrived", "index", name, "aliases", len(actions))
+	}
+	return nil
+}
+
+// aliasNames returns the members of an aliases object by name; none when it cannot be read.
+func aliasNames(aliases json.RawMessage) (m map[string]json.RawMessage) {
+	if json.Unmarshal(aliases, &m) != nil {
+		return nil
+	}
+	return m
+}

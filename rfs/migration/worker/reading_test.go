@@ -1,0 +1,93 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"path/filepath"
+	"testing"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/document/doc"
+	"github.com/rfsd/rfsd/rfs/source/repo"
+	"github.com/rfsd/rfsd/rfs/source/snapshot"
+)
+
+// TestNoErrorOfReadingIsOverlooked lets each request to a repository fail once, while a snapshot is planned and read.
+func TestNoErrorOfReadingIsOverlooked(t *testing.T) {
+	fixtures := filepath.Join("..", "..", "..", "testing", "fixtures")
+	for _, c := range []struct {
+		name, dir string
+		req       Request
+	}{
+		{"types with parents", filepath.Join("testdata", "5.6.16-family"), Request{ParentJoin: "relation"}},
+		{"data streams", filepath.Join(fixtures, "os2.19.4-data-stream"), Request{DataStreams: StreamsCreate}},
+		{"sources that are rebuilt", filepath.Join(fixtures, "os3.8.0-derived"), Request{}},
+		{"sources that are completed", filepath.Join("..", "rebuild", "testdata", "7.10.2-switched-off"), Request{RebuildSources: true}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			blobs, err := repo.NewDir(c.dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.req.SnapshotName, c.req.MultiType, c.req.EmitType = "snap1", SplitTypes, EmitAuto
+			read := func(l *life) (documents int64, err error) {
+				on := failingRepo{blobs, l}
+				plan, err := NewPlan(t.Context(), on, c.req)
+				if err != nil {
+					return 0, err
+				}
+				for _, x := range plan.Indices {
+					for shard := range x.Entry.Shards {
+						if _, err := CountShard(t.Context(), on, x.Entry, shard); err != nil {
+							return 0, err
+						}
+						count := func(*doc.Document) error { documents++; return nil }
+						err := ReadShard(t.Context(), on, x.Entry, shard, nil, Documents{Send: count, Filter: count, Fail: func(*doc.Failure) error { documents++; return nil }})
+						if err != nil {
+							return 0, err
+						}
+					}
+				}
+				return documents, nil
+			}
+			calls := &life{}
+			want, err := read(calls)
+			if err != nil || want == 0 {
+				t.Fatalf("%d documents, %v", want, err)
+			}
+			away := fmt.Errorf("no route to host: %w", fault.ErrUnavailable)
+			overlooked := 0
+			for n := 1; n <= calls.calls; n += max(1, calls.calls/100) {
+				switch got, err := read(&life{dies: n, fails: away}); {
+				case err == nil && got == want:
+					overlooked++ // index.latest and the list of the root stand in for each other
+				case !errors.Is(err, away) || errors.Is(err, fault.ErrCorrupt):
+					t.Errorf("request %d of %d: %d of %d documents, %v", n, calls.calls, got, want, err)
+				}
+			}
+			if overlooked > 2 {
+				t.Errorf("%d of %d requests are not needed", overlooked, calls.calls)
+			}
+		})
+	}
+}
+
+// failingRepo is a repository that fails with its process.
+type failingRepo struct {
+	snapshot.Repository
+	life *life
+}
+
+func (r failingRepo) Open(ctx context.Context, name string, off, n int64) (rc io.ReadCloser, err error) {
+	if derr := r.life.call(func() { rc, err = r.Repository.Open(ctx, name, off, n) }); derr != nil {
+		return nil, derr
+	}
+	return rc, err
+}
+
+func (r failingRepo) List(ctx context.Context, prefix string) iter.Seq2[repo.Blob, error] {
+	return failsFirst(r.life, r.Repository.List(ctx, prefix))
+}

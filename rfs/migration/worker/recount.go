@@ -1,0 +1,91 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
+)
+
+// finished reports whether every phase of the run has ended and no item is open, so that this process has nothing to do.
+func (s *Session) finished(ctx context.Context) (bool, error) {
+	st, err := s.look(ctx)
+	switch {
+	case err != nil:
+		return false, err
+	case st.over:
+		return true, nil
+	case st.Does != LookForItems:
+		return false, nil
+	}
+	open, err := s.Coordinator.Pending(ctx)
+	return open == 0, err
+}
+
+// recount counts the target indices of a session that was complete before, because what its end has recorded may have changed since. A
+// target that does not answer leaves the former numbers, which the summary dates.
+func (s *Session) recount(ctx context.Context, sum *Summary) {
+	if s.Counts == nil {
+		return
+	}
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(arrivalsAtOnce)
+	for i := range sum.Indices {
+		x := &sum.Indices[i]
+		if x.State != cms.PhaseCompleted || x.Arrival == nil || x.Arrival.Gone {
+			continue
+		}
+		g.Go(func() error {
+			is, err := s.countAgain(gctx, x.Targets)
+			if err != nil {
+				s.Log.WarnContext(ctx, "documents of a target index were not counted again: the number is that of the end of the migration", "index", x.Index, "error", fault.Text(err))
+				return nil
+			}
+			is.Shared = x.Arrival.Shared
+			x.Now = is
+			if n := x.Lost(); n > 0 {
+				s.Log.WarnContext(ctx, "the target holds fewer documents than at the end of the migration", "index", x.Index, "target", strings.Join(x.Targets, ","), "then", x.Arrival.Found, "now", is.Found)
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // nothing returns an error
+}
+
+// countAgain counts target indices at this moment.
+func (s *Session) countAgain(ctx context.Context, targets []string) (*progress.Arrival, error) {
+	is := &progress.Arrival{}
+	for _, name := range slices.Sorted(slices.Values(targets)) {
+		if err := s.Counts.Refresh(ctx, name); err != nil {
+			return nil, fmt.Errorf("refresh %s: %w", name, err)
+		}
+		n, err := s.Counts.Count(ctx, name)
+		if err != nil {
+			return nil, fmt.Errorf("count %s: %w", name, err)
+		}
+		is.Found += n
+	}
+	return is, s.countLucene(ctx, targets, is)
+}
+
+// Lost returns how many documents the target holds fewer than at the end of the migration; 0 when it was not counted again.
+func (x *IndexSummary) Lost() int64 {
+	if x.Now == nil || x.Arrival == nil || x.Arrival.Uncounted {
+		return 0
+	}
+	return max(x.Arrival.Found-x.Now.Found, 0)
+}
+
+// Held returns what the target holds as of the last count.
+func (x *IndexSummary) Held() *progress.Arrival {
+	if x.Now != nil {
+		return x.Now
+	}
+	return x.Arrival
+}

@@ -1,0 +1,419 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/budget"
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/document/doc"
+	"github.com/rfsd/rfsd/rfs/source/lucene"
+	"github.com/rfsd/rfsd/rfs/source/snapshot"
+)
+
+// drainTimeout bounds how long requests under way are waited for when a lease is handed off.
+// What is not answered by then is sent again by the next holder.
+const drainTimeout = 12 * time.Second
+
+// Outcome is how a lease ended.
+type Outcome int
+
+// The ways in which a lease ends.
+const (
+	Completed Outcome = iota // everything from the cursor to the end of the shard arrived
+	HandedOff                // a successor item holds the rest
+	Released                 // nothing was done; the item is free again
+	Failed                   // the item cannot be migrated and says why
+	Lost                     // the lease was no longer ours, or could not be given back
+	Stepped                  // no lease of an item: a step of a phase before the documents
+)
+
+func (o Outcome) String() string {
+	return [...]string{"completed", "handed off", "released", "failed", "lost", "phase"}[o]
+}
+
+// Runner runs leases: one piece of code for slots of `rfsd migrate` and for worker processes.
+type Runner struct {
+	Repo        snapshot.Repository
+	Destination Destination
+	Failed      bulk.Recorder
+	Bulk        bulk.Options // limits; what belongs to one item is filled in
+	Meter       *Meter
+	Clock       cms.Clock
+	Log         *slog.Logger
+	VerifyFirst bool
+	// Edit returns what changes the documents of an index of the snapshot, nil when they stay
+	// as they are; Edit itself may be nil.
+	Edit func(index string) DocumentEditor
+	// Memory bounds what long documents hold, over all leases of the process; nil: nothing does.
+	Memory *budget.Budget
+	// MaxBody returns the longest body of a request that the destination takes, in bytes; 0 when it is not known.
+	// nil: any.
+	MaxBody func(ctx context.Context) int64
+	// MaxDocument is the longest source that is read, in bytes; 0: DefaultMaxDocument.
+	MaxDocument int64
+	// Manifests are those of the plan of this process; nil: each lease reads its own.
+	Manifests *Manifests
+	// Helpers decompress shards beside the goroutines of their leases; nil: only those do.
+	Helpers *lucene.Helpers
+	// RecordEvery is how often a running item's watermark is recorded; 0 means 10 s.
+	RecordEvery time.Duration
+	// Endless states that items have no end, as those of a stream: a lease that is over leaves no successor. The item is given
+	// back with its watermark, and leased again.
+	Endless bool
+}
+
+// DocumentEditor changes documents by rules of the user. It is used by one goroutine.
+type DocumentEditor interface {
+	// Edit changes index and source; keep is false when the document is left out. After an
+	// error, which means that the source cannot be read, the document is as it was. What it
+	// gives is borrowed until the next Edit. doc.ErrTooLong is a source that becomes longer than
+	// most bytes; 0: any.
+	Edit(d *doc.Document, most int64) (keep bool, err error)
+	// Forget gives up the large buffers of the last document.
+	Forget()
+}
+
+func (r *Runner) recordEvery() time.Duration {
+	if r.RecordEvery > 0 {
+		return r.RecordEvery
+	}
+	return 10 * time.Second
+}
+
+// guardEvery is how often a running item makes sure that its target is still the same: one of many workers finds out soon.
+func (r *Runner) guardEvery() time.Duration { return max(guardInterval, 3*r.recordEvery()) }
+
+// Run works on a lease until it ends. When ctx ends, what was acknowledged is handed
+// off and the rest is left to others. The error says why the lease did not end in
+// Completed or HandedOff; the item itself is already dealt with.
+// guard says whether the target is still the one the work is for, or was at most maxAge ago; it is asked before
+// the first document, now and then, and before the item is completed.
+func (r *Runner) Run(ctx context.Context, lease *cms.Lease, from Source, guard func(ctx context.Context, maxAge time.Duration) error) (Outcome, error) {
+	j := &job{
+		runner: r, lease: lease, id: lease.ID, begin: lease.Start(), from: from, guard: guard, acquired: r.Clock.Read().Mono,
+		log: r.Log.With("index", lease.ID.Index, "shard", lease.ID.Shard, "cursor", lease.ID.Cursor, "item", lease.Item.ID),
+	}
+	defer j.close()
+	r.Meter.start(j)
+	defer r.Meter.finish(j)
+	j.log.Info("lease acquired", "begin", j.begin, "length", lease.Length, "attempt", lease.Item.Attempts)
+
+	// Work goes on until the lease's deadline (or shutdownTimeout) even when ctx ends: handing off takes a moment. What ends
+	// the lease may take longer than that, see closing.
+	ending, abandon := context.WithCancel(context.WithoutCancel(ctx))
+	defer abandon()
+	stopping, stop := context.WithTimeout(ctx, lease.UntilTrigger())
+	defer stop()
+	ended, end := context.WithCancelCause(ending)
+	defer end(nil)
+	watched, unwatch := lease.Watch(ended, j.looked(ctx.Done(), stop))
+	defer unwatch()
+	defer context.AfterFunc(watched, func() {
+		why := context.Cause(watched)
+		j.log.Warn("work ends", "error", why)
+		if errors.Is(why, errHandoffTimeout) {
+			abandon()
+		}
+	})()
+	work := watched
+	var reports sync.WaitGroup
+	reported, unreport := context.WithCancel(work)
+	defer unreport()
+	reports.Go(func() { j.report(reported, end) })
+
+	err := j.run(work, stopping)
+	j.copied = r.Clock.Read().Mono
+	// A record of progress must not be under way beside the steps that end the lease: the store would
+	// refuse whichever came second.
+	unreport()
+	reports.Wait()
+	if watched.Err() != nil && err != nil {
+		err = context.Cause(watched) // the guard ended the work; what follows needs a moment more
+		var more context.CancelFunc
+		moment := 10 * time.Second
+		if errors.Is(err, errHandoffTimeout) {
+			moment = finalReadTimeout
+		}
+		work, more = context.WithTimeout(context.WithoutCancel(ctx), moment)
+		defer more()
+	} else if work.Err() == nil {
+		var end context.CancelFunc
+		work, end = j.closing(ending)
+		defer end()
+	}
+	outcome, err := j.finish(ctx, work, err)
+	if n := j.kept(); n > 0 {
+		j.log.Info("the target has documents of the same ids, which were kept", "documents", n)
+	}
+	level := slog.LevelInfo
+	if outcome == Failed {
+		level = slog.LevelError
+	}
+	j.log.Log(ctx, level, "lease ended", "outcome", outcome.String(), "error", errorText(err))
+	return outcome, err
+}
+
+// closing is the context of what ends a lease in good order. The deadline is for documents; these requests are decided by
+// the holder's id, so they may be sent until the lease itself ends, and answered a moment later.
+func (j *job) closing(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, j.lease.UntilEnd()+finalReadTimeout)
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// finish brings the item into the state that matches how the copying ended.
+func (j *job) finish(ctx, work context.Context, err error) (Outcome, error) {
+	switch {
+	case err == nil:
+		return j.complete(work)
+	case errors.Is(err, errStop) && work.Err() == nil:
+		return j.handOff(work, j.returned(ctx))
+	case errors.Is(err, fault.ErrLeaseLost), work.Err() != nil:
+		return j.tooLate(ctx, err)
+	case errors.Is(err, errHandoffTimeout):
+		return j.giveBack(work, cms.CauseDrain, err)
+	case errors.Is(err, fault.ErrCorrupt), errors.Is(err, fault.ErrUnsupported),
+		errors.Is(err, snapshot.ErrShardMissing), errors.Is(err, ErrTargetReplaced):
+		return j.fail(work, err)
+	case errors.Is(err, bulk.ErrTooManyRefusals), errors.Is(err, bulk.ErrIndexBlocked):
+		if gerr := j.guard(work, 0); errors.Is(gerr, ErrTargetReplaced) { // gone, not only blocked
+			return j.fail(work, gerr)
+		}
+		return j.giveBack(work, cms.CausePause, err)
+	case errors.Is(err, metadata.ErrRollover), errors.Is(err, fault.ErrConfig): // for the user to change
+		return j.giveBack(work, cms.CausePause, err)
+	case errors.Is(err, fault.ErrUnavailable):
+		return j.giveBack(work, cms.CauseOutage, err)
+	default:
+		return j.giveBack(work, cms.CauseNone, err)
+	}
+}
+
+// returned is how a lease is given back that was stopped without progress: by an operator or signal, or
+// by its trigger.
+func (j *job) returned(ctx context.Context) cms.Return {
+	if ctx.Err() != nil {
+		return cms.Return{Cause: cms.CauseDrain}
+	}
+	return j.unmoved()
+}
+
+// mayBeKnown returns how old the last look at the target may be when an item ends. Small items that are leased in groups
+// share one; the end of the documents asks anew for all of them.
+func (j *job) mayBeKnown() time.Duration {
+	if j.lease.Grouped() {
+		return knownTTL
+	}
+	return 0
+}
+
+// lastLooks is how often the target is asked before an item is given back with all its documents sent, lookAgain the time
+// between: a busy target refuses such requests, too (429).
+const (
+	lastLooks = 6
+	lookAgain = time.Second
+)
+
+// lookBeforeEnd asks whether the target is still the same, again while it cannot answer and the lease has time left.
+func (j *job) lookBeforeEnd(ctx context.Context) error {
+	for n := 1; ; n++ {
+		err := j.guard(ctx, j.mayBeKnown())
+		if !errors.Is(err, fault.ErrUnavailable) || n == lastLooks || j.lease.UntilDeadline() < j.lease.HandoffTime()+lookAgain {
+			return err
+		}
+		if serr := j.runner.Clock.Sleep(ctx, lookAgain); serr != nil {
+			return err
+		}
+	}
+}
+
+func (j *job) complete(ctx context.Context) (Outcome, error) {
+	watermark, counts := j.settled()
+	if end := j.source.End(); end == Unknown || watermark < end { // a document was taken for done that is not
+		return j.giveBack(ctx, cms.CauseNone, fmt.Errorf("watermark %d of %d after the last document", watermark, end))
+	}
+	if err := j.lookBeforeEnd(ctx); err != nil {
+		return j.finish(ctx, ctx, err)
+	}
+	if err := j.out.Commit(ctx); err != nil {
+		return j.giveBack(ctx, cms.CauseNone, err)
+	}
+	did, err := j.work(watermark, counts)
+	if err != nil {
+		return j.giveBack(ctx, cms.CauseNone, err)
+	}
+	if err := j.lease.Complete(ctx, did); err != nil {
+		return j.unanswered(ctx, Completed, fmt.Errorf("complete %s: %w", j.id.Name(), err))
+	}
+	return Completed, nil
+}
+
+// handOff leaves the rest of the shard to a successor item. Without progress the lease is given back as r says; without
+// the time for it, with what was done recorded.
+func (j *job) handOff(ctx context.Context, r cms.Return) (Outcome, error) {
+	if j.loader == nil { // stopped before the first document
+		return j.giveBackAs(ctx, r, nil)
+	}
+	// What does not answer in half of the time is given up; the other half is for the hand-off.
+	left := j.lease.UntilDeadline()
+	drain, cancel := context.WithTimeout(ctx, min(drainTimeout, left/2, left-j.lease.HandoffTime()))
+	j.loader.Drain(drain)
+	cancel()
+	watermark, counts := j.settled()
+	switch {
+	case j.runner.Endless:
+		return j.giveBackAs(ctx, cms.Return{Cause: cms.CauseDrain}, nil)
+	case j.source.End() != Unknown && watermark >= j.source.End():
+		return j.complete(ctx)
+	case watermark <= j.begin:
+		return j.giveBackAs(ctx, r, nil)
+	}
+	if j.lease.UntilDeadline() < j.lease.HandoffTime() {
+		return j.giveBackAs(ctx, cms.Return{Cause: cms.CauseOutage, Longer: true}, nil)
+	}
+	if err := j.guard(ctx, j.mayBeKnown()); errors.Is(err, ErrTargetReplaced) {
+		return j.fail(ctx, err)
+	} // no answer is no reason to give up what is done: the end of the chain asks again
+	if err := j.out.Commit(ctx); err != nil {
+		return j.giveBack(ctx, cms.CauseOutage, err)
+	}
+	did, err := j.work(watermark, counts)
+	if err != nil {
+		return j.giveBack(ctx, cms.CauseNone, err)
+	}
+	if err := j.lease.Handoff(ctx, watermark, did); err != nil {
+		return j.unanswered(ctx, HandedOff, fmt.Errorf("hand off %s: %w", j.id.Name(), err))
+	}
+	return HandedOff, nil
+}
+
+// giveBack frees the item with what is wrong.
+func (j *job) giveBack(ctx context.Context, cause cms.Cause, why error) (Outcome, error) {
+	return j.giveBackAs(ctx, cms.Return{Cause: cause}, why)
+}
+
+// giveBackAs frees the item. The next holder begins at the watermark; what was sent beyond is sent again.
+func (j *job) giveBackAs(ctx context.Context, r cms.Return, why error) (Outcome, error) {
+	j.abort()
+	if j.loader != nil && j.runner.Destination.Durable() && r.Cause != cms.CausePause { // what was refused may be wanted again
+		if watermark, counts := j.settled(); watermark > j.begin {
+			did, err := j.work(watermark, counts)
+			if err != nil {
+				return Lost, errors.Join(why, err)
+			}
+			r.Watermark, r.Work = watermark, did
+		}
+	}
+	if err := j.lease.GiveBack(ctx, r); err != nil {
+		return Lost, errors.Join(why, fmt.Errorf("release %s: %w", j.id.Name(), err))
+	}
+	return Released, why
+}
+
+// tooLate ends a lease whose deadline is over, or that is no longer ours. Nothing is sent any more; until the lease itself
+// ends the item may still be freed for the next holder.
+func (j *job) tooLate(ctx context.Context, why error) (Outcome, error) {
+	why = fmt.Errorf("%s: %w", j.id.Name(), why)
+	if j.lease.Lost() != nil {
+		j.abort()
+		return Lost, why
+	}
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(finalReadTimeout, j.lease.UntilEnd()))
+	defer cancel()
+	if _, err := j.giveBackAs(late, cms.Return{Cause: cms.CauseOutage, Longer: true}, nil); err != nil {
+		why = errors.Join(why, err)
+	}
+	return Lost, why
+}
+
+// unanswered decides what became of a lease when the last step had no good answer: the step may have
+// been done all the same. If it was not, the item is given back.
+func (j *job) unanswered(ctx context.Context, meant Outcome, why error) (Outcome, error) {
+	if j.lease.Lost() != nil {
+		return Lost, why
+	}
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalReadTimeout)
+	defer cancel()
+	if j.lease.Over(late) {
+		return meant, nil
+	}
+	return j.giveBackAs(late, cms.Return{Cause: cms.CauseOutage, Longer: true}, why)
+}
+
+// fail marks the item as one that cannot be migrated.
+func (j *job) fail(ctx context.Context, why error) (Outcome, error) {
+	if j.loader != nil {
+		drain, cancel := context.WithTimeout(ctx, drainTimeout)
+		if errors.Is(why, fault.ErrCorrupt) { // what was read before the damage arrives
+			if err := j.loader.Flush(drain); err != nil {
+				j.log.Warn("documents before the damage did not all arrive", "error", err)
+			}
+		}
+		j.loader.Drain(drain)
+		cancel()
+	}
+	j.abort()
+	if err := j.lease.Fail(ctx, why.Error(), j.recordLast(ctx)); err != nil {
+		return Lost, errors.Join(why, fmt.Errorf("fail %s: %w", j.id.Name(), err))
+	}
+	return Failed, why
+}
+
+// recordLast stores what arrived before an item is given up, so that it is counted. Without an answer the counts are those
+// of the last record. It returns the checks of the item, with the number of documents that the shard holds.
+func (j *job) recordLast(ctx context.Context) json.RawMessage {
+	var v verification
+	if j.loader != nil && j.runner.Destination.Durable() {
+		if watermark, counts := j.settled(); watermark > j.begin {
+			did, err := j.work(watermark, counts)
+			if err == nil {
+				err = j.lease.Progress(ctx, watermark, did)
+			}
+			if err == nil && len(did.Checks) > 0 {
+				err = json.Unmarshal(did.Checks, &v)
+			}
+			if err != nil {
+				j.log.Warn("progress of an item that is given up was not recorded", "error", err)
+			}
+		}
+	}
+	if s, ok := j.from.(interface {
+		live(context.Context, *Runner, cms.ItemID) (int64, error)
+	}); ok {
+		n, err := s.live(ctx, j.runner, j.id)
+		if err != nil {
+			j.log.Warn("the number of documents of the shard is not known", "error", err)
+		}
+		v.Live = n
+	}
+	b, err := json.Marshal(v)
+	if err != nil || v.Live == 0 && v.Ordinals == 0 {
+		return nil
+	}
+	return b
+}
+
+func (j *job) abort() {
+	if j.loader != nil {
+		j.loader.Abort()
+	}
+	if j.out != nil {
+		if err := j.out.Abort(); err != nil {
+			j.log.Warn("abort output", "error", err)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+)
+
+// TestALeaseTooShortForItsHandOffIsReleased: what was done is recorded, no attempt is counted, and leases grow until one
+// holds a hand-off.
+func TestALeaseTooShortForItsHandOffIsReleased(t *testing.T) {
+	const initial = 20 * time.Second
+	for _, c := range []struct {
+		name     string
+		each     time.Duration // request to the store
+		released int           // leases before the first hand-off
+	}{
+		{"the store answers at once", 0, 0},
+		{"the store takes 4 s", 4 * time.Second, 2},
+		{"the store takes nearly half of the lease", 8500 * time.Millisecond, 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := &slowStore{memory: newMemory(), decide: always(c.each / 2), answer: always(c.each / 2)}
+				defer store.under.Wait()
+				s := newShard(t, store, &slowSink{sink: sink{docs: map[string][32]byte{}}, each: time.Second}, initial, 8)
+				watermark := int64(0)
+				for n := range c.released {
+					lease := s.lease(t)
+					if lease.Length != initial<<n {
+						t.Fatalf("lease %d is of %v", n, lease.Length)
+					}
+					outcome, err := s.run(t.Context(), lease)
+					if outcome != Released || err != nil {
+						t.Fatalf("lease %d: %v: %v", n, outcome, err)
+					}
+					it := s.item(t)
+					if it.Holder != "" || it.Attempts != 0 || it.Watermark <= watermark || it.Counts.Ordinals != it.Watermark || it.ReleasedFor != string(cms.CauseOutage) {
+						t.Fatalf("lease %d left %+v", n, it)
+					}
+					watermark = it.Watermark
+				}
+				lease := s.lease(t)
+				if lease.Length != initial<<c.released || lease.Start() != watermark {
+					t.Fatalf("the last lease is of %v from %d on", lease.Length, lease.Start())
+				}
+				if outcome, err := s.run(t.Context(), lease); outcome != HandedOff || err != nil {
+					t.Errorf("%v: %v", outcome, err)
+				}
+			})
+		})
+	}
+}
+
+// punctual is a store to which no request is sent that is over already.
+type punctual struct{ *memory }
+
+func (p punctual) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Result, error) {
+	if err := ctx.Err(); err != nil {
+		return cms.Item{}, 0, fmt.Errorf("no answer: %w: %w", err, fault.ErrUnavailable)
+	}
+	return p.memory.Apply(ctx, id, t)
+}
+
+// TestALeaseThatIsStoppedAtItsEnds: a signal comes while the last request is under way, and setup goes on beyond the deadline.
+func TestALeaseThatIsStoppedAtItsEnds(t *testing.T) {
+	t.Run("every document has arrived after the signal", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newShard(t, newMemory(), &slowSink{sink: sink{docs: map[string][32]byte{}}, each: 3 * time.Second}, 10*time.Minute, 2000)
+			s.runner.Bulk.MaxBytes = 1 << 30 // one body
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if outcome, err := s.run(ctx, s.lease(t)); outcome != Completed || err != nil {
+				t.Errorf("%v: %v, left as %+v", outcome, err, s.item(t))
+			}
+		})
+	})
+	t.Run("the item is free before its lease ends", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			to := &slowSink{sink: sink{docs: map[string][32]byte{}}}
+			s := newShard(t, punctual{newMemory()}, to, time.Minute, 64)
+			lease := s.lease(t)
+			time.Sleep(reportInterval / 2) // it ends between two looks at it
+			s.runner.Destination = lateOpen{to, lease.UntilDeadline() + time.Millisecond}
+			outcome, err := s.run(t.Context(), lease)
+			if it := s.item(t); outcome != Lost || err == nil || it.Holder != "" || it.Attempts != 0 || len(to.docs) != 0 {
+				t.Errorf("%v: %v, left as %+v", outcome, err, it)
+			}
+		})
+	})
+}

@@ -1,0 +1,127 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+)
+
+// Scratch keeps the record of the indices that a Load fills, and deletes them. *rollback.Scratch is one.
+type Scratch interface {
+	// Intend records that an index is going to be created, Confirm that it was, Withdraw that it was not.
+	Intend(ctx context.Context, index string) error
+	Confirm(ctx context.Context, index string) error
+	Withdraw(ctx context.Context, index string) error
+	// Discard deletes the recorded indices that are on the target, and forgets them.
+	Discard(ctx context.Context) error
+}
+
+// scratchName follows the prefix of a trial run in the names of scratch indices.
+const scratchName = "measure-"
+
+// scratchPrefix returns what the names of scratch indices begin with, and no target index of the plan does.
+func (p *Plan) scratchPrefix() string {
+	prefix := ""
+	for _, x := range p.Indices {
+		prefix = x.Entry.Trial.Prefix
+	}
+	for scratch := prefix + scratchName; ; scratch += scratchName {
+		if !slices.ContainsFunc(p.Indices, func(x IndexPlan) bool { return strings.HasPrefix(x.Entry.Naming.Index, scratch) }) {
+			return scratch
+		}
+	}
+}
+
+// scratches are the scratch indices of one Load.
+type scratches struct {
+	*Session
+	records Scratch
+	uuids   map[string]string // by name
+}
+
+// create creates the scratch indices of an index of a trial run, as the trial run has created its own, and returns the entry by
+// which they are filled. fault.ErrConfig when the target has something of these names.
+func (s *scratches) create(ctx context.Context, e Entry, prefix string) (Entry, error) {
+	e.Naming.Index, e.Ours = prefix+strings.TrimPrefix(e.Naming.Index, e.Trial.Prefix), nil
+	names := e.Naming.Targets()
+	absent, err := s.Indices.Absent(ctx, names)
+	if err != nil {
+		return e, err
+	}
+	if err := e.foreign(absent); err != nil {
+		return e, err
+	}
+	source, err := s.sourceIndex(ctx, e.Locator)
+	if err != nil {
+		return e, err
+	}
+	for _, name := range names {
+		if err := s.records.Intend(ctx, name); err != nil {
+			return e, err
+		}
+	}
+	mark, err := s.mark(ctx)
+	if err != nil {
+		return e, err
+	}
+	e.Trial, e.Ours = &Trial{Documents: e.Trial.Documents, Prefix: prefix}, names
+	made, err := s.Indices.Make(ctx, IndexPlan{Name: e.Locator.IndexName, Source: source, Entry: e, Mark: mark, Scratch: true})
+	for _, name := range made.Created {
+		err = errors.Join(err, s.records.Confirm(ctx, name))
+	}
+	if err != nil {
+		return e, err
+	}
+	for _, name := range names {
+		if !slices.Contains(made.Created, name) {
+			return e, errors.Join(fmt.Errorf("another client created the index %s at the same time: %w", name, fault.ErrConfig), s.records.Withdraw(ctx, name))
+		}
+		if s.uuids[name], err = s.Targets.IndexUUID(ctx, name); err != nil {
+			return e, fmt.Errorf("target index %s: %w", name, err)
+		}
+	}
+	e.Originals = made.Originals
+	return e, s.tune(ctx, e)
+}
+
+// present returns ErrTargetReplaced when a scratch index is no longer the one that was created.
+func (s *scratches) present(ctx context.Context) error {
+	for name, uuid := range s.uuids {
+		is, err := s.Targets.IndexUUID(ctx, name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("target index %s does not exist: %w", name, ErrTargetReplaced)
+		case err != nil:
+			return fmt.Errorf("target index %s: %w", name, err)
+		case is != uuid:
+			return fmt.Errorf("target index %s has the UUID %s, it was created with %s: %w", name, is, uuid, ErrTargetReplaced)
+		}
+	}
+	return nil
+}
+
+// refresh makes everything that was sent searchable, as the end of a migration does.
+func (s *scratches) refresh(ctx context.Context) error {
+	for _, name := range slices.Sorted(maps.Keys(s.uuids)) {
+		if err := s.Counts.Refresh(ctx, name); err != nil {
+			return fmt.Errorf("refresh %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// discard deletes the scratch indices of the session, also those of an earlier process.
+func (s *scratches) discard(ctx context.Context) error {
+	if s.Tuner != nil {
+		if _, err := s.Tuner.Restore(ctx); err != nil {
+			return err
+		}
+	}
+	return s.records.Discard(ctx)
+}

@@ -1,0 +1,111 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"log/slog"
+	"math/rand/v2"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/operation/rollback"
+	"github.com/rfsd/rfsd/rfs/source/repo"
+)
+
+// written is a target with one index, of which it reports the highest sequence number.
+type written struct {
+	seq  int64
+	body []byte // that it was created with
+}
+
+func (w *written) Do(_ context.Context, _, path string, _ url.Values, _ []byte) (int, []byte, error) {
+	switch {
+	case strings.HasPrefix(path, "/orders/_stats"):
+		return 200, fmt.Appendf(nil, `{"_shards":{"failed":0},"indices":{"orders":{"shards":{"0":[{"routing":{"primary":true},"seq_no":{"max_seq_no":%d}}]}}}}`, w.seq), nil
+	case path == "/orders":
+		return 200, fmt.Appendf(nil, `{"orders":{"aliases":{},"settings":{"index.uuid":"u1"},%s}`, w.body[1:]), nil
+	}
+	return 404, []byte(`{}`), nil
+}
+
+// TestMigration_ARunWithNothingToDoKeepsTheSeal: documents that an application wrote after the migration are not taken for the
+// migration's own, however often the same command runs again.
+func TestMigration_ARunWithNothingToDoKeepsTheSeal(t *testing.T) {
+	blobs, err := repo.NewDir(filepath.Join("..", "..", "..", "testing", "fixtures", "7.10.2-demo"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := Request{SnapshotName: "snap1", IncludeSystem: true, MultiType: SplitTypes, EmitType: EmitAuto}
+	plan, err := NewPlan(t.Context(), blobs, req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := boltcms.Open(filepath.Join(t.TempDir(), "s.db"), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	c, err := cms.New(cms.Config{Store: store, Creator: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := &written{seq: 100}
+	ledger := &rollback.Ledger{API: target, Records: c, Log: slog.New(slog.DiscardHandler)}
+	mark, err := ledger.Mark(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if target.body, err = mark.Put(metadata.IndexMark, "orders", []byte(`{}`)); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []func(context.Context, string, string) error{ledger.Intend, ledger.Confirm} {
+		if err := step(t.Context(), rollback.Index, "orders"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := func() {
+		t.Helper()
+		m := &Migration{Slots: 1, Unavailable: time.Minute, Session: &Session{
+			Coordinator: c, Holder: fmt.Sprintf("test_%d", rand.Int()), Settings: req.Settings(""), Log: slog.New(slog.DiscardHandler), //nolint:gosec // a name
+			Phases: Phases{PhaseDocuments}, Ledger: ledger,
+			Plan: func(context.Context, string) (*Plan, error) { return plan, nil },
+			Runner: &Runner{Repo: blobs, Destination: ToNowhere(), Failed: noFailures{}, Meter: NewMeter(), Clock: cms.SystemClock(),
+				Log: slog.New(slog.DiscardHandler), Bulk: bulk.Options{MaxInFlight: 2}},
+		}}
+		if sum, err := m.Run(t.Context()); err != nil || !sum.Complete {
+			t.Fatalf("%+v, %v", sum, err)
+		}
+	}
+	listed := func() rollback.Entry {
+		t.Helper()
+		u := &rollback.Undo{API: target, Records: c, Mark: mark, Tuned: func(context.Context) iter.Seq2[cms.Tuned, error] { return func(func(cms.Tuned, error) bool) {} }}
+		all, err := u.List(t.Context())
+		if err != nil || len(all) != 1 {
+			t.Fatalf("%+v, %v", all, err)
+		}
+		return all[0]
+	}
+	run()
+	if e := listed(); e.State != rollback.Created {
+		t.Fatalf("after the migration: %+v", e)
+	}
+	target.seq = 150 // an application writes 50 documents
+	for n := range 3 {
+		if e := listed(); e.State != rollback.Refused || !strings.Contains(e.Reason, "50 operations") {
+			t.Errorf("after %d more runs: %+v", n, e)
+		}
+		marks, err := rollback.ReadMarks(t.Context(), target, c)
+		if mark, known := marks.Of("orders", 0); err != nil || !known || mark != 100 {
+			t.Errorf("mark after %d more runs: %d, %t, %v", n, mark, known, err)
+		}
+		run()
+	}
+}

@@ -1,0 +1,254 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/tuning"
+)
+
+// Targets knows the indices of a target cluster.
+type Targets interface {
+	// IndexUUID returns the UUID of an index; an error that is fs.ErrNotExist when there is none.
+	IndexUUID(ctx context.Context, name string) (string, error)
+}
+
+// ErrTargetReplaced means that a target index is not the one this migration began with. What was
+// sent to the former one is gone, so nothing may be called complete.
+var ErrTargetReplaced = fmt.Errorf("target_index_replaced: %w", fault.ErrRejected)
+
+// Tuner changes settings of target indices for the time of the migration.
+type Tuner interface {
+	Tune(ctx context.Context, targets []string, wish tuning.Wish) error
+	Harden(ctx context.Context, targets []string) error
+	Restore(ctx context.Context) ([]tuning.Restored, error)
+}
+
+// Session is what all processes of one migration share: the coordination, and the means
+// of each phase. A phase without means must not be among Phases.
+type Session struct {
+	Coordinator *cms.Coordinator
+	Runner      *Runner
+	Holder      string            // of this process; unique over all processes and runs
+	Settings    map[string]string // two processes of a session must agree on them
+	// Identity binds the session to its destination, by the keys Destination…, and holds what else two processes must
+	// agree on and former releases did not record. The snapshot's UUID is added when it is known.
+	Identity  map[string]string
+	Phases    Phases
+	Snapshot  SnapshotOptions
+	Snapshots Snapshots // the source; nil when no snapshot is created
+	// Plan reads the snapshot of that name; only a process that prepares work needs it.
+	Plan func(ctx context.Context, snapshot string) (*Plan, error)
+	// SnapshotUUID reads what tells the snapshot from another of the same name; nil: work that is done already is not
+	// compared with the repository.
+	SnapshotUUID func(ctx context.Context, snapshot string) (string, error)
+	// Ledger records what the session creates outside of the coordination store; nil when there is no cluster.
+	Ledger Ledger
+	// Globals migrates what belongs to no index.
+	Globals func(context.Context, *Plan, metadata.Ledger) (GlobalsRecord, error)
+	// Preview logs, before the first phase that writes to the target, how it will differ; nil: nothing.
+	Preview  func(context.Context, *Plan, Phases) error
+	Indices  Indices      // of the target; nil when there is no cluster
+	Targets  Targets      // nil when there is no cluster
+	Counts   TargetCounts // nil when there is no cluster
+	Exported Exported     // nil when documents do not go to files
+	// Redirects returns the target indices that rules send documents of an index of the snapshot to; nil: none.
+	Redirects func(index string) []string
+	// Request is what the settings ask for, with which the entries of indices are compared; nil: they are taken as they are.
+	Request *Request
+	// Streams tells data streams of the target apart as Targets does indices, and refuses one that a
+	// policy rolls over; nil when there is no cluster.
+	Streams func(ctx context.Context, name string) (uuid string, err error)
+	// Order puts the items that are wanted first to the front; nil: none.
+	Order cms.Hints
+	// Tuner changes settings of the indices this session creates while documents come, as Tune says,
+	// and restores what any run of the session has changed; nil when there is no cluster.
+	Tuner Tuner
+	Tune  tuning.Wish
+	// SplitOver splits shards of more bytes in the repository into parts when their items are created; 0: none. Not in a store
+	// whose items other engines lease.
+	SplitOver int64
+	// Existing is what was chosen for documents whose ids the target has; "": nothing was chosen.
+	Existing bulk.Existing
+	// Moved is called with phase and state whenever this worker goes on to another: what it acts on, as its other goroutines and
+	// its parent see it. State is that of the phase's record. nil: not reported.
+	Moved func(phase, state string)
+	// Prefer are ids of items that RunOne tries before it searches; hints, so they may be wrong.
+	Prefer []string
+	// Solo is shared by the sessions of a process; nil when it runs one lease at a time.
+	Solo *Solo
+	Log  *slog.Logger
+	// Jitter returns a random number in [0,1) for pauses; nil means rand.Float64.
+	Jitter func() float64
+
+	at      [2]string // phase and state, as Moved was called last; of the main goroutine
+	mu      sync.Mutex
+	planned *Plan
+	byName  map[string]IndexPlan // of planned, and its unread indices without a Source; nil before it is needed
+	// held are the documents that target indices had before this session; nil before they were counted.
+	held  map[string]int64
+	empty map[string]bool // likewise: those that were there without documents and operations
+	// previewed belongs to the main flow: phases are worked on one after the other.
+	previewed bool
+	known     known
+}
+
+// Join begins the session or joins it. A *cms.ConfigMismatch when it belongs to another migration.
+func (s *Session) Join(ctx context.Context) error {
+	recorded, err := s.Coordinator.Init(ctx, cms.Meta{Settings: s.Settings, Identity: s.Identity})
+	if err != nil {
+		return err
+	}
+	if err := s.complete(ctx, recorded); err != nil {
+		return err
+	}
+	s.takeExisting(recorded[ExistingKey])
+	return s.retrySnapshot(ctx)
+}
+
+// run works on one lease. near is called when little of it is left to be read; nil: nothing is.
+func (s *Session) run(ctx context.Context, lease *cms.Lease, ahead *shardsAhead, near func()) (Outcome, error) {
+	entry, err := s.entry(ctx, lease.ID.Index, knownTTL)
+	if err == nil && lease.Item.End != 0 && entry.ends == nil { // read before the items were created
+		entry, err = s.entry(ctx, lease.ID.Index, 0)
+	}
+	if errors.Is(err, errNoIndex) {
+		return Failed, errors.Join(err, lease.Fail(ctx, fault.Text(err), nil))
+	}
+	if err != nil {
+		// Also when ctx has ended: no other process releases it.
+		rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalReadTimeout)
+		defer cancel()
+		return Released, errors.Join(err, lease.Release(rctx, cms.CauseOutage))
+	}
+	outcome, err := s.Runner.Run(ctx, lease, shardSource{entry, lease.Item.End, ahead, near}, func(ctx context.Context, maxAge time.Duration) error {
+		if entry.Stream != nil { // what a policy rolls over meanwhile would be there twice if it is sent again
+			maxAge = 0
+		}
+		return s.checkTargets(ctx, entry, maxAge)
+	})
+	if errors.Is(err, ErrTargetReplaced) && ctx.Err() == nil {
+		if _, ferr := s.Coordinator.FailIndex(ctx, lease.ID.Index, fault.Text(err)); ferr != nil {
+			err = errors.Join(err, ferr)
+		}
+	}
+	return outcome, err
+}
+
+// acquire leases an item: one that hints prefer, else what a search finds. Preferences are given up
+// after one use, because they were right for one moment only.
+func (s *Session) acquire(ctx context.Context) (*cms.Lease, error) {
+	prefer := s.Prefer
+	s.Prefer = nil
+	lease, err := s.Coordinator.AcquireOneOf(ctx, s.Holder, prefer)
+	if lease != nil || err != nil {
+		return lease, err
+	}
+	return s.Coordinator.AcquireNext(ctx, s.Holder, s.Order)
+}
+
+// finalReadTimeout bounds the reading of the item after its lease has ended.
+const finalReadTimeout = 3 * time.Second
+
+// RunOne joins the session and does one step of it: what one phase before the documents
+// needs (Stepped), or one lease of an item to its end. started, when not nil, is given the
+// lease before the work begins. Errors beside those of the work: cms.ErrAllDone when
+// every phase of this run is complete, for documents after an audit that found every chain
+// whole; a *cms.NoneAvailable when others hold what is left; a *PhaseFailed.
+func (s *Session) RunOne(ctx context.Context, started func(*cms.Lease)) (Outcome, cms.Item, error) {
+	s.at = [2]string{} // a slot that runs again reports its phase again
+	if err := s.Join(ctx); err != nil {
+		return Released, cms.Item{}, err
+	}
+	for {
+		st, worked, err := s.next(ctx)
+		if errors.Is(err, cms.ErrAllDone) {
+			if cerr := s.checkSnapshot(ctx); cerr != nil {
+				err = cerr
+			}
+		}
+		if err != nil {
+			return Released, cms.Item{}, err
+		}
+		if worked {
+			return Stepped, cms.Item{}, nil
+		}
+		if st.Does == WorkOnItem {
+			break
+		}
+	}
+	lease, err := s.acquire(ctx)
+	if errors.Is(err, cms.ErrAllDone) {
+		s.moveTo(PhaseDocuments, cms.PhaseAudit)
+		report, clean, ferr := s.endDocuments(ctx, false)
+		switch {
+		case ferr != nil:
+			return Released, cms.Item{}, ferr
+		case !clean:
+			return Released, cms.Item{}, &cms.NoneAvailable{Holder: "none", Open: int64(report.Open + len(report.Repaired))}
+		}
+		return Released, cms.Item{}, err
+	}
+	var none *cms.NoneAvailable
+	if errors.As(err, &none) && none.Unseeded {
+		if err = s.seedOnce(ctx, s.Holder); err == nil {
+			return Stepped, cms.Item{}, nil
+		}
+	}
+	if err != nil {
+		return Released, cms.Item{}, err
+	}
+	if !s.Solo.Enter(lease.Alone()) {
+		if err := lease.Release(ctx, cms.CausePause); err != nil {
+			return Released, lease.Item, err
+		}
+		now, _, err := s.Coordinator.Now(ctx)
+		if err != nil {
+			return Released, lease.Item, err
+		}
+		return Released, lease.Item, &cms.NoneAvailable{Holder: s.Holder, NextExpiry: now.Add(time.Second), Open: 1}
+	}
+	defer s.Solo.Leave()
+	if started != nil {
+		started(lease)
+	}
+	outcome, err := s.run(ctx, lease, nil, nil)
+	item, ended := lease.Ended()
+	if ended {
+		return outcome, item, err
+	}
+	item = lease.Item
+	// Only for the record of this process, which must end even when the store hangs.
+	rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalReadTimeout)
+	defer cancel()
+	if now, gerr := s.Coordinator.Item(rctx, lease.ID); gerr == nil {
+		item = now
+	}
+	return outcome, item, err
+}
+
+// next performs the current step, unless that is work on an item. It waits for other workers'
+// short steps; it returns a *cms.NoneAvailable while another worker watches the snapshot or makes the audit.
+func (s *Session) next(ctx context.Context) (st step, worked bool, err error) {
+	if st, err = s.look(ctx); err != nil {
+		return st, false, err
+	}
+	if st.over {
+		return st, false, cms.ErrAllDone
+	}
+	worked, err = s.act(ctx, st)
+	var busy *cms.NoneAvailable
+	if errors.As(err, &busy) && st.Does != MakeSnapshot && st.Does != AuditItems {
+		return st, false, s.waitForOthers(ctx, st, busy)
+	}
+	// Listing the indices is half of the phase only.
+	return st, worked && st.Does != ListIndices, err
+}

@@ -1,0 +1,90 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/source/repo"
+)
+
+// TestSetupOfDocumentsFails: workers that cannot prepare the documents, one after the other, end the phase with one event.
+func TestSetupOfDocumentsFails(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		err    error
+		failed bool
+	}{
+		{"an error that stays is counted", errors.New("this cannot be read"), true},
+		{"an outage is not", fmt.Errorf("no answer: %w", fault.ErrUnavailable), false},
+		{"what another worker changed meanwhile is not", fmt.Errorf("take over the queue: %w", cms.ErrConflict), false},
+		{"what the user has to change is not", fmt.Errorf("no such index: %w", fault.ErrConfig), false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			blobs, err := repo.NewDir(filepath.Join("..", "..", "..", "testing", "fixtures", "7.10.2-demo"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			store, err := boltcms.Open(filepath.Join(t.TempDir(), "state.db"), time.Now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer store.Close()
+			coordinator, err := cms.New(cms.Config{Store: store, Creator: "test"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			req := Request{SnapshotName: "snap1", MultiType: SplitTypes, EmitType: EmitAuto}
+			log := slog.New(slog.DiscardHandler)
+			fails := true
+			s := &Session{
+				Coordinator: coordinator, Holder: "worker", Settings: req.Settings(""), Log: log, Phases: Phases{PhaseDocuments},
+				Plan: func(ctx context.Context, _ string) (*Plan, error) {
+					if fails {
+						return nil, c.err
+					}
+					return NewPlan(ctx, blobs, req)
+				},
+				Runner: &Runner{Repo: blobs, Destination: ToNowhere(), Failed: noFailures{}, Meter: NewMeter(), Clock: cms.SystemClock(), Log: log},
+			}
+			for range cms.DefaultMaxAttempts + 1 {
+				if _, _, err := s.RunOne(t.Context(), nil); !errors.Is(err, c.err) {
+					t.Fatalf("%v", err)
+				}
+			}
+			_, _, err = s.RunOne(t.Context(), nil)
+			var failed *PhaseFailed
+			if got := errors.As(err, &failed); got != c.failed || got && !strings.Contains(failed.Reason, c.err.Error()) {
+				t.Fatalf("%v", err)
+			}
+			events := 0
+			for r, err := range coordinator.Records(t.Context(), "event") {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if strings.HasSuffix(r.ID, ":failed") {
+					events++
+				}
+			}
+			if want := map[bool]int{true: 1}[c.failed]; events != want {
+				t.Errorf("%d events, want %d", events, want)
+			}
+			// The migration is run again when something has been repaired.
+			fails = false
+			if err := s.reopenIndices(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if outcome, _, err := s.RunOne(t.Context(), nil); err != nil || outcome != Completed {
+				t.Errorf("repaired: %v, %v", outcome, err)
+			}
+		})
+	}
+}

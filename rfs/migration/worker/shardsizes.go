@@ -1,0 +1,32 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/schedule"
+)
+
+// ShardSizes returns the shards of a migration with their sizes as they were recorded when the work items
+// were created; empty before. Shards whose size was not read have 0.
+func ShardSizes(ctx context.Context, c *cms.Coordinator) ([]schedule.Shard, error) {
+	var all []schedule.Shard
+	for e, err := range c.IndexEntries(ctx) {
+		if err != nil {
+			return nil, fmt.Errorf("sizes of shards: %w", err)
+		}
+		entry, err := decodeEntry(e.Name, e.Body)
+		if err != nil {
+			return nil, err
+		}
+		for n := range e.Shards {
+			s := schedule.Shard{Index: e.Name, Shard: n}
+			if n < len(entry.Bytes) {
+				s.Bytes = entry.Bytes[n]
+			}
+			all = append(all, s)
+		}
+	}
+	return all, nil
+}

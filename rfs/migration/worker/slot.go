@@ -1,0 +1,200 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/destination/bulk"
+)
+
+// Bounds of items that a slot works on at the same time.
+const (
+	groupItems = 8
+	groupBytes = 2 << 20 // in the repository
+)
+
+// small returns which items a slot leases together. ctx is that of the slot.
+func (m *Migration) small(ctx context.Context) cms.Small {
+	return cms.Small{Items: groupItems, Bytes: groupBytes, More: func() bool { return ctx.Err() == nil }, Size: func(it cms.Item) int64 {
+		if id, err := it.Range(); err == nil && m.size(id) <= groupBytes/groupItems {
+			return m.size(id)
+		}
+		return 0
+	}}
+}
+
+// size returns how many bytes the shard of an item takes in the repository; 0: not known.
+func (m *Migration) size(id cms.ItemID) int64 {
+	if sizes := m.sizes[id.Index]; id.Shard < len(sizes) {
+		return sizes[id.Shard]
+	}
+	return 0
+}
+
+// slot runs leases, one after the other or small ones beside each other, until no work is left.
+func (m *Migration) slot(ctx context.Context, n int) (err error) {
+	group := m.Coordinator.Group(fmt.Sprintf("%s_%d", m.Holder, n), m.small(ctx))
+	defer m.ahead.keep(n, nil)
+	defer func() {
+		back, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalReadTimeout)
+		defer cancel()
+		if cerr := group.Close(back); cerr != nil && !errors.Is(cerr, fault.ErrUnavailable) {
+			err = errors.Join(err, cerr)
+		}
+	}()
+	for ctx.Err() == nil {
+		freed := m.freedSignal()
+		leases, err := group.Acquire(ctx, m.hints())
+		var none *cms.NoneAvailable
+		if errors.As(err, &none) && none.Unseeded {
+			if err = m.seedOnce(ctx, fmt.Sprintf("%s_%d", m.Holder, n)); err == nil {
+				continue
+			}
+		}
+		switch {
+		case errors.Is(err, cms.ErrAllDone):
+			return nil
+		case errors.As(err, &none):
+			m.wait(ctx, none, freed)
+			continue
+		case errors.Is(err, fault.ErrUnavailable):
+			if err := m.silent(err); err != nil {
+				return err
+			}
+			m.pause(ctx, time.Second, nil)
+			continue
+		case err != nil && ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return fmt.Errorf("acquire work: %w", err)
+		}
+		// Paused indices come last: if nothing else was leased, nothing else is free now.
+		begun, paused, err := m.beginable(ctx, group, leases)
+		if err != nil {
+			return err
+		}
+		if len(begun) == 0 {
+			if paused {
+				left, err := m.otherWork(ctx)
+				if errors.Is(err, fault.ErrUnavailable) && ctx.Err() == nil {
+					left, err = true, m.silent(err)
+				}
+				if err != nil || !left {
+					return err
+				}
+			}
+			m.pause(ctx, time.Second, freed)
+			continue
+		}
+		if err := m.workAll(ctx, n, group, begun); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// beginable gives back the leases that nothing may be begun under now: those of paused indices, and what has to be worked on
+// alone, or beside that. What the store does not answer, the coordinator gives back at its next acquisition. Each of the others has
+// entered Solo; after an error all are given back.
+func (m *Migration) beginable(ctx context.Context, group *cms.Group, leases []*cms.Lease) (begun []*cms.Lease, paused bool, err error) {
+	giveBack := func(lease *cms.Lease) {
+		rerr := lease.Release(ctx, cms.CausePause)
+		group.Left(ctx)
+		if rerr != nil && !errors.Is(rerr, fault.ErrUnavailable) {
+			err = errors.Join(err, rerr)
+		}
+	}
+	for _, lease := range leases {
+		if m.isPaused(lease.ID.Index) {
+			paused = true
+		} else if err == nil && m.Solo.Enter(lease.Alone()) {
+			begun = append(begun, lease)
+			continue
+		}
+		giveBack(lease)
+	}
+	if err != nil {
+		for _, lease := range begun {
+			giveBack(lease)
+			m.Solo.Leave()
+		}
+		begun = nil
+	}
+	return begun, paused, err
+}
+
+// workAll runs leases at the same time, each to its end. When the first of them is near its end, what comes next is opened ahead.
+func (m *Migration) workAll(ctx context.Context, n int, group *cms.Group, leases []*cms.Lease) error {
+	held := make([]string, len(leases))
+	for i, lease := range leases {
+		if held[i] = lease.Item.ID; m.size(lease.ID) > aheadBytes {
+			m.ahead.keep(n, held) // the others would stay open for long
+		}
+	}
+	var all errgroup.Group
+	var once sync.Once
+	near := func() {
+		once.Do(func() { all.Go(func() error { m.openAhead(ctx, n, group, held); return nil }) })
+	}
+	for _, lease := range leases {
+		all.Go(func() error {
+			outcome, err := m.Session.run(ctx, lease, m.ahead, near)
+			group.Left(context.WithoutCancel(ctx))
+			m.Solo.Leave()
+			return m.afterLease(ctx, lease, outcome, err)
+		})
+	}
+	return all.Wait()
+}
+
+// openAhead opens the shards of the items that a slot will probably lease next, and drops what else it has opened, but for held,
+// the items that it works on.
+func (m *Migration) openAhead(ctx context.Context, n int, group *cms.Group, held []string) {
+	if m.Runner.VerifyFirst {
+		return
+	}
+	ids, next := slices.Clone(held), []nextItem{}
+	for _, it := range group.Upcoming(ctx, m.hints(), groupItems) {
+		id, err := it.Range()
+		entry, known := m.knownEntry(id.Index)
+		if size := m.size(id); err == nil && known && size > 0 && entry.Trial == nil && !m.isPaused(id.Index) {
+			next, ids = append(next, nextItem{it, id, entry, size}), append(ids, it.ID)
+		}
+	}
+	m.ahead.keep(n, ids)
+	m.ahead.open(ctx, n, next)
+}
+
+// afterLease decides whether the run goes on after a lease.
+func (m *Migration) afterLease(ctx context.Context, lease *cms.Lease, outcome Outcome, err error) error {
+	defer m.signalFreed()
+	switch {
+	case outcome == Completed || outcome == HandedOff || outcome == Failed:
+		m.good()
+		return nil
+	case errors.Is(err, bulk.ErrTooManyRefusals), errors.Is(err, bulk.ErrIndexBlocked):
+		m.pauseIndex(lease.ID.Index, err)
+		return nil
+	case errors.Is(err, fault.ErrUnavailable):
+		if err := m.silent(err); err != nil {
+			return err
+		}
+		m.pause(ctx, time.Second, nil)
+		return nil
+	case outcome == Lost && ctx.Err() == nil:
+		// The lease expires and the item is done again by the first worker that leases it.
+		m.Log.Warn("lease lost", "index", lease.ID.Index, "shard", lease.ID.Shard, "cursor", lease.ID.Cursor, "item", lease.Item.ID, "error", err)
+		return nil
+	case ctx.Err() != nil, err == nil:
+		return nil
+	}
+	return err
+}

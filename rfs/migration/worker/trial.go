@@ -1,0 +1,80 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/source/snapshot"
+)
+
+// TrialKey is the setting of a session that makes it a trial run: documents of each shard.
+const TrialKey = "trial"
+
+// checkTrial refuses a prefix that indices of the snapshot have, and rules that move documents to indices that the trial run
+// does not create.
+func (p *Plan) checkTrial(snap *snapshot.Snapshot, req Request) error {
+	for _, x := range snap.Indices {
+		if strings.HasPrefix(x.Name, req.Trial.Prefix) {
+			return fmt.Errorf("the snapshot has an index %s, whose name begins as those of the trial run do: choose another --trial-prefix than %s: %w", x.Name, req.Trial.Prefix, fault.ErrConfig)
+		}
+	}
+	var targets []string
+	for _, x := range p.Indices {
+		targets = append(targets, x.Entry.Naming.Targets()...)
+	}
+	for _, x := range p.Indices {
+		for _, to := range req.Rules.Targets(x.Name) {
+			if !slices.Contains(targets, req.Trial.Prefix+to) {
+				return fmt.Errorf("rules move documents of %s to %s, which a trial run does not create: leave that index out (--index-exclude) or that rule out of the file: %w", x.Name, to, fault.ErrConfig)
+			}
+		}
+	}
+	return nil
+}
+
+// checkForeign refuses a trial run where the target has indices with its names that are not its own.
+func (s *Session) checkForeign(ctx context.Context, plan *Plan) error {
+	if s.Indices == nil || !slices.ContainsFunc(plan.Indices, func(x IndexPlan) bool { return x.Entry.Trial != nil }) {
+		return nil
+	}
+	entries, err := s.entries(ctx)
+	if err != nil {
+		return err
+	}
+	ours := map[string][]string{}
+	for _, e := range entries {
+		entry, err := decodeEntry(e.Name, e.Body)
+		if err != nil {
+			return err
+		}
+		ours[e.Name] = entry.Ours
+	}
+	for _, x := range plan.Indices {
+		absent, err := s.Indices.Absent(ctx, x.Entry.Naming.Targets())
+		if err != nil {
+			return err
+		}
+		e := x.Entry
+		e.Ours = ours[x.Name]
+		if err := e.foreign(absent); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// foreign returns an error when an entry of a trial run has a target that exists and that its session did not create.
+func (e Entry) foreign(absent []string) error {
+	if e.Trial == nil {
+		return nil
+	}
+	for _, name := range e.Naming.Targets() {
+		if !slices.Contains(absent, name) && !slices.Contains(e.Ours, name) {
+			return fmt.Errorf("the target has an index or alias %s, which is not of this trial run and is not touched: choose another --trial-prefix than %s: %w", name, e.Trial.Prefix, fault.ErrConfig)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,35 @@
+package worker
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/destination/bulk"
+)
+
+// blind is a store that holds items and finds none, as an index with a wrong mapping.
+type blind struct{ *memory }
+
+func (blind) Open(context.Context) (cms.Open, error) { return cms.Open{}, nil }
+
+// TestARunThatFindsNoItemStatesWhyItIsNotComplete: open items that no search finds are no end of the documents.
+func TestARunThatFindsNoItemStatesWhyItIsNotComplete(t *testing.T) {
+	s := newShard(t, blind{newMemory()}, &sink{docs: map[string][32]byte{}}, 10*time.Minute, 64)
+	plan, err := NewPlan(t.Context(), s.runner.Repo, Request{SnapshotName: "snap1", MultiType: SplitTypes, EmitType: EmitAuto})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.runner.Bulk = bulk.Options{MaxDocs: 64, MaxInFlight: 1}
+	m := &Migration{Slots: 1, Unavailable: time.Minute, Session: &Session{
+		Coordinator: s.coordinator, Holder: "h", Log: slog.New(slog.DiscardHandler), Phases: Phases{PhaseDocuments},
+		Plan: func(context.Context, string) (*Plan, error) { return plan, nil }, Runner: s.runner,
+	}}
+	sum, err := m.Run(t.Context())
+	if err == nil || sum.Complete || !strings.Contains(err.Error(), "1 work items are open and none of them is free or can be found") || !strings.Contains(err.Error(), "rfsctl items list") {
+		t.Errorf("%+v: %v", sum, err)
+	}
+}

@@ -1,0 +1,101 @@
+package worker
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/destination/failed"
+	"github.com/rfsd/rfsd/rfs/source/repo"
+)
+
+// TestOneDamagedMetadataBlobFailsItsIndexAlone flips a bit in the metadata of one index, and mends it again.
+func TestOneDamagedMetadataBlobFailsItsIndexAlone(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "repository")
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join("..", "..", "..", "testing", "fixtures", "7.10.2-demo"))); err != nil {
+		t.Fatal(err)
+	}
+	blobs, err := repo.NewDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := Request{SnapshotName: "snap1", MultiType: SplitTypes, EmitType: EmitAuto}
+	whole, err := NewPlan(t.Context(), blobs, req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bad := whole.Indices[0]
+	blob := filepath.Join(dir, filepath.FromSlash(bad.Entry.Locator.MetaBlob))
+	was, err := os.ReadFile(blob)
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := append([]byte(nil), was...)
+	broken[len(broken)/2] ^= 1
+	if err := os.WriteFile(blob, broken, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	state := t.TempDir()
+	run := func() *Summary {
+		store, err := boltcms.Open(filepath.Join(state, "state.db"), time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer store.Close()
+		coordinator, err := cms.New(cms.Config{Store: store, Creator: "test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		recorder, err := failed.Open(filepath.Join(state, "failed"), "test", failed.Full)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer recorder.Close()
+		log := slog.New(slog.DiscardHandler)
+		m := &Migration{Slots: 1, Unavailable: time.Minute, Session: &Session{
+			Coordinator: coordinator, Holder: "test", Settings: req.Settings(""), Log: log, Phases: Phases{PhaseDocuments},
+			Plan:   func(ctx context.Context, _ string) (*Plan, error) { return NewPlan(ctx, blobs, req) },
+			Runner: &Runner{Repo: blobs, Destination: ToNowhere(), Failed: recorder, Meter: NewMeter(), Clock: cms.SystemClock(), Log: log},
+		}}
+		sum, err := m.Run(t.Context())
+		if err != nil || !sum.Complete {
+			t.Fatalf("%+v, %v", sum, err)
+		}
+		return sum
+	}
+	for range 2 { // again: it is still damaged
+		sum := run()
+		if len(sum.Problems) != 1 || sum.Problems[0].Index != bad.Name || !strings.Contains(sum.Problems[0].Reason, bad.Entry.Locator.MetaBlob) {
+			t.Errorf("problems %+v", sum.Problems)
+		}
+		if len(sum.Events) != 1 || sum.Events[0].Subject != "index "+bad.Name {
+			t.Errorf("events %+v", sum.Events)
+		}
+		if len(sum.Indices) != len(whole.Indices) {
+			t.Errorf("%d indices", len(sum.Indices))
+		}
+		for _, x := range sum.Indices {
+			if (x.State == cms.PhaseFailed) != (x.Index == bad.Name) || x.Index != bad.Name && (x.Done != x.Shards || x.Indexed == 0) {
+				t.Errorf("%+v", x)
+			}
+		}
+	}
+	if err := os.WriteFile(blob, was, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sum := run()
+	if len(sum.Problems) != 0 {
+		t.Errorf("after the repair: problems %+v", sum.Problems)
+	}
+	for _, x := range sum.Indices {
+		if x.State != cms.PhaseCompleted || x.Done != x.Shards || x.Indexed == 0 {
+			t.Errorf("after the repair: %+v", x)
+		}
+	}
+}

@@ -1,0 +1,399 @@
+package redrive
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/destination/failed"
+	"github.com/rfsd/rfsd/rfs/destination/failed/classes"
+	"github.com/rfsd/rfsd/rfs/document/doc"
+)
+
+const (
+	// drainTimeout is how long requests under way are waited for when the run ends early.
+	drainTimeout = 12 * time.Second
+	// alone is the longest source, in bytes, beside which others are read: a longer one is delivered first.
+	alone = 4 << 20
+	// lastWrite is how long replacing a file may take when the run ends early.
+	lastWrite = time.Minute
+)
+
+// file is one file in work.
+type file struct {
+	run  *Redrive
+	edit Edit
+	name string
+	// noter keeps what failed again; nil: the draft does.
+	noter noter
+
+	loader *bulk.Loader
+	exists bulk.Existing // of the loader
+	begin  int           // place in order of the first document of the loader
+	kept   int64         // documents that the target kept its own for
+
+	wanted []wanted // lines whose sources are read again
+
+	mu    sync.Mutex
+	lines []entry
+	order []int32 // the lines that were sent, as they were: its places are the ordinals of loaders
+	err   error   // of writing the draft
+	buf   []byte
+	// changed: a document failed again, and its line has the reason of now.
+	changed bool
+}
+
+// entry is one line of the file.
+type entry struct {
+	key     key
+	shard   int
+	ordinal int64
+	fate    fate
+	content uint8 // place in contents
+}
+
+// contents are what lines hold of their sources.
+var contents = [...]failed.Content{failed.Full, failed.Hash, failed.None}
+
+// wanted is a line whose source is read again.
+type wanted struct {
+	Document
+
+	n    int // of the line
+	line failed.Line
+}
+
+// maxWanted is how many documents are read again in one pass.
+const maxWanted = 10_000
+
+// send reads the file and sends its documents, until their fates are known or an error ends it.
+func (f *file) send(ctx context.Context) error {
+	most := cmp.Or(f.run.maxLines, maxLines)
+	err := f.each(ctx, func(n int, l failed.Line) error {
+		if n == most {
+			return fmt.Errorf("failed documents in %s: more than %d lines: split the file into shorter ones (split -l %d), and run the same command again: %w", f.name, most, most, fault.ErrConfig)
+		}
+		return f.take(ctx, l)
+	})
+	if err == nil {
+		err = f.fetch(ctx)
+	}
+	if err == nil {
+		err = f.flush(ctx)
+	}
+	if err != nil && f.loader != nil {
+		patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+		defer cancel()
+		f.loader.Drain(patience)
+		f.settle()
+	}
+	return err
+}
+
+// each calls do with every line and its number.
+func (f *file) each(ctx context.Context, do func(n int, l failed.Line) error) error {
+	in, err := f.edit.Open(ctx)
+	if err != nil {
+		return err
+	}
+	n := 0
+	for l, lerr := range failed.Lines(in, f.run.MaxDocument) {
+		if lerr != nil {
+			err = fmt.Errorf("failed documents in %s: %w", f.name, lerr)
+		} else {
+			err = do(n, l)
+		}
+		if err != nil {
+			break
+		}
+		n++
+	}
+	return errors.Join(err, in.Close())
+}
+
+// take decides what becomes of a line.
+func (f *file) take(ctx context.Context, l failed.Line) error {
+	x := l.Failure
+	d, rank := documentOf(l), rank(l)
+	e := entry{key: d.key(), shard: x.Shard, ordinal: x.Ordinal, content: uint8(max(0, slices.Index(contents[:], l.Content)))}
+	was, seen := f.run.fates[e.key]
+	switch {
+	case l.Err != nil:
+		e.fate = unreadable
+		f.run.Log.WarnContext(ctx, "line kept", "error", l.Err)
+	case seen && was.superseded(rank):
+		e.fate = duplicate
+	case f.run.Select != nil && !f.run.Select(x.Index):
+		e.fate = left
+	case f.run.mayNot(x.Index) != "":
+		e.fate = again
+		l.Err = errNotPermitted
+	case !sendable(l):
+		e.fate = again
+	case l.Omitted() && f.run.Source == nil:
+		return fmt.Errorf("%s holds no sources (--failed-documents-content): --repo-uri and --rules of the migration, or --from of the import, read them again: %w", f.name, fault.ErrConfig)
+	}
+	if e.fate != duplicate && e.fate != unreadable && (seen || len(f.run.fates) < maxKnown) {
+		f.run.fates[e.key] = known{fate: e.fate, best: rank, taken: true}
+	}
+	n := f.append(e)
+	switch e.fate {
+	case pending:
+	case duplicate:
+		return nil
+	default:
+		return f.stay(e.fate, l)
+	}
+	if !l.Omitted() {
+		return f.add(ctx, n, &doc.Document{Index: []byte(x.Index), ID: []byte(x.ID), Type: bytesOf(x.Type), Routing: bytesOf(x.Routing), Source: x.Source, Version: x.Version})
+	}
+	l.Text = bytes.Clone(l.Text)
+	if f.wanted = append(f.wanted, wanted{Document: d, n: n, line: l}); len(f.wanted) < maxWanted {
+		return nil
+	}
+	return f.fetch(ctx)
+}
+
+// errNotPermitted marks a line whose index is not permitted.
+var errNotPermitted = errors.New("the index is not permitted")
+
+// bytesOf returns nil for "".
+func bytesOf(s string) []byte {
+	if s == "" {
+		return nil
+	}
+	return []byte(s)
+}
+
+// stay writes a line to the draft that is not sent.
+func (f *file) stay(why fate, l failed.Line) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch why {
+	case unreadable:
+		f.run.report.count("", Unreadable, l.Err.Error(), classes.Of(Unreadable, ""))
+	case again:
+		if errors.Is(l.Err, errNotPermitted) {
+			f.run.report.count(l.Failure.Index, NotPermitted, f.run.mayNot(l.Failure.Index), classes.Of(NotPermitted, ""))
+			break
+		}
+		f.run.report.count(l.Failure.Index, l.Failure.Reason, l.Failure.Detail, l.Class())
+	}
+	return f.put(l.Text)
+}
+
+// fetch reads the wanted documents again and sends them. Those that it does not hold as they were stay.
+func (f *file) fetch(ctx context.Context) error {
+	if len(f.wanted) == 0 {
+		return nil
+	}
+	all, sent := f.wanted, make([]bool, len(f.wanted))
+	f.wanted = nil
+	documents, why := make([]Document, len(all)), make([]string, len(all))
+	for i, w := range all {
+		documents[i], why[i] = w.Document, "the snapshot, or the files of the import, do not hold it as it was sent, or rules leave it out now"
+	}
+	err := f.run.Source.Read(ctx, documents, func(i int, d *doc.Document) error {
+		w := all[i]
+		if w.line.Content == failed.Hash && failed.Digest(d.Source) != w.line.SHA256 {
+			why[i] = "its source is not the one that failed: the rules, the snapshot or the files are others"
+			return nil
+		}
+		if sent[i] {
+			return nil
+		}
+		sent[i] = true
+		x := *d
+		return f.add(ctx, w.n, &x)
+	})
+	if err != nil {
+		return fmt.Errorf("read failed documents again: %w", err)
+	}
+	for i, w := range all {
+		if sent[i] {
+			continue
+		}
+		f.mu.Lock()
+		f.lines[w.n].fate = again
+		f.run.report.count(w.Index, NotAgain, why[i], classes.Of(NotAgain, ""))
+		err := f.put(w.line.Text)
+		f.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add passes the document of a line on to the loader of its op. Its ordinal is set here.
+func (f *file) add(ctx context.Context, n int, d *doc.Document) error {
+	existing, err := f.run.existingIn(ctx, string(d.Index))
+	if err != nil {
+		return err
+	}
+	if f.loader == nil || existing != f.exists {
+		if err := f.flush(ctx); err != nil {
+			return err
+		}
+		opts := f.run.Bulk
+		opts.Recorder, opts.From, opts.Index, opts.EmitType = f, int64(len(f.order)), string(d.Index), true
+		opts.Existing, opts.SentBelow = existing, math.MaxInt64 // a redrive that was killed may have sent it
+		f.loader, f.exists, f.begin = bulk.New(opts), existing, len(f.order)
+	}
+	f.mu.Lock()
+	d.Ordinal = int64(len(f.order))
+	f.order = append(f.order, int32(n))
+	f.mu.Unlock()
+	if err := f.loader.Add(ctx, d); err != nil {
+		return err
+	}
+	f.run.Sent.Add(1)
+	if len(d.Source) > alone {
+		return f.flush(ctx)
+	}
+	return nil
+}
+
+func (f *file) append(e entry) (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lines = append(f.lines, e)
+	return len(f.lines) - 1
+}
+
+// flush blocks until the loader's documents are done.
+func (f *file) flush(ctx context.Context) error {
+	if f.loader == nil {
+		return nil
+	}
+	if err := f.loader.Flush(ctx); err != nil {
+		return err
+	}
+	f.settle()
+	f.loader = nil
+	return nil
+}
+
+// settle marks the documents that arrived: those below the watermark that did not fail.
+func (f *file) settle() {
+	watermark, counts := f.loader.Settled()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.kept += counts.Kept
+	for n := f.begin; n < len(f.order) && int64(n) < watermark; n++ {
+		if e := &f.lines[f.order[n]]; e.fate == pending {
+			e.fate = arrived
+		}
+	}
+}
+
+// Record keeps documents that failed again, with the reason of now.
+func (f *file) Record(ctx context.Context, failures []doc.Failure) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range failures {
+		x := &failures[i]
+		if x.Ordinal < 0 || x.Ordinal >= int64(len(f.order)) {
+			return fmt.Errorf("failure of document %d of %d", x.Ordinal, len(f.order))
+		}
+		e := &f.lines[f.order[x.Ordinal]]
+		x.Shard, x.Ordinal = e.shard, e.ordinal
+		e.fate, f.changed = again, true
+		f.run.report.count(x.Index, x.Reason, x.Detail, classes.Of(x.Reason, x.Detail))
+		if f.noter != nil {
+			continue
+		}
+		var err error
+		if f.buf, err = failed.AppendLine(f.buf[:0], x, contents[e.content]); err != nil {
+			return err
+		}
+		if err := f.put(f.buf); err != nil {
+			return err
+		}
+	}
+	f.run.Failed.Add(int64(len(failures)))
+	if f.noter != nil {
+		return f.noter.note(ctx, failures)
+	}
+	return nil
+}
+
+// Sync does nothing: the draft replaces the file when all of it is durable.
+func (f *file) Sync(context.Context) error { return nil }
+
+// write appends a line to the draft as it is.
+func (f *file) write(text []byte) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.put(text)
+}
+
+func (f *file) put(text []byte) error {
+	if f.err == nil {
+		_, f.err = f.edit.Write(text)
+	}
+	return f.err
+}
+
+// save replaces the file unless nothing in it changes, and counts what became of its documents. The draft is complete
+// but for the lines whose fate is not known, which follow as they are.
+func (f *file) save(ctx context.Context) error {
+	if f.err != nil {
+		return nil // the draft is not usable, which send has returned
+	}
+	changed, remaining := f.changed, int64(0)
+	for _, e := range f.lines {
+		changed = changed || e.fate == arrived || e.fate == duplicate
+		if was, seen := f.run.fates[e.key]; seen && (e.fate == arrived || e.fate == again) {
+			was.fate = e.fate
+			f.run.fates[e.key] = was
+		}
+	}
+	lines, documents := 0, map[string]int64{}
+	err := f.each(ctx, func(n int, l failed.Line) error {
+		lines++
+		if n < len(f.lines) && f.lines[n].fate != pending {
+			if f.lines[n].fate == arrived {
+				documents[l.Failure.Index]++
+			}
+			return nil
+		}
+		remaining++
+		if !changed {
+			return nil
+		}
+		return f.write(l.Text)
+	})
+	if err == nil && changed {
+		err = f.commit(ctx, lines, documents)
+	}
+	if err != nil {
+		return err
+	}
+	f.run.report.add(f.lines, f.kept, remaining)
+	return nil
+}
+
+// commit reports what arrived, then replaces the file: a process that dies between both does it again.
+func (f *file) commit(ctx context.Context, lines int, documents map[string]int64) error {
+	if f.run.Arrived != nil {
+		err := f.run.Arrived(ctx, func(d Document) bool { return f.run.fates[d.key()].fate == arrived })
+		if err != nil {
+			return err
+		}
+	}
+	if f.run.Account != nil && len(documents) > 0 {
+		if err := f.run.Account.Delivered(ctx, f.name, lines, documents); err != nil {
+			return err
+		}
+	}
+	return f.edit.Commit(ctx)
+}

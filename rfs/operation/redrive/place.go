@@ -1,0 +1,208 @@
+package redrive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/files"
+	"github.com/rfsd/rfsd/rfs/destination/failed"
+	"github.com/rfsd/rfsd/rfs/source/repo"
+)
+
+const extension = ".ndjson"
+
+// Place holds files of failed documents.
+type Place interface {
+	// Names returns the names of the files, sorted.
+	Names(ctx context.Context) ([]string, error)
+	// Edit opens a file. The error is failed.ErrInUse while a process writes it.
+	Edit(ctx context.Context, name string) (Edit, error)
+}
+
+// Edit is a file that is read and then replaced as a whole.
+type Edit interface {
+	// Open returns the content of the file from its beginning.
+	Open(ctx context.Context) (io.ReadCloser, error)
+	// Write appends to what replaces the file.
+	io.Writer
+	// Commit replaces the file by what was written, atomically and durably. A file without content is removed, an object
+	// is left empty.
+	Commit(ctx context.Context) error
+	// Close ends the edit. What was not committed is dropped.
+	Close() error
+}
+
+// Folder is a directory of failed documents, with the directories below it.
+type Folder string
+
+// Names returns the paths of the files below the folder; none if it does not exist.
+func (d Folder) Names(ctx context.Context) ([]string, error) {
+	var names []string
+	err := filepath.WalkDir(string(d), func(path string, e fs.DirEntry, err error) error {
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case path == string(d) && errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return err
+		case e.Type().IsRegular() && strings.HasSuffix(path, extension) && !strings.HasPrefix(e.Name(), "."):
+			names = append(names, path)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("failed documents: %w: %w", err, fault.ErrConfig)
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// Edit locks a file for as long as it is edited.
+func (d Folder) Edit(_ context.Context, name string) (Edit, error) {
+	f, err := files.OpenFile(name, os.O_RDONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err = failed.Reserve(f); err == nil {
+		err = files.RemoveDrafts(name)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &fileEdit{file: f, name: name}, nil
+}
+
+type fileEdit struct {
+	file *os.File
+	name string
+	out  *files.Draft // nil before the first write
+}
+
+func (e *fileEdit) Open(context.Context) (io.ReadCloser, error) {
+	info, err := e.file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	return io.NopCloser(io.NewSectionReader(e.file, 0, info.Size())), nil
+}
+
+func (e *fileEdit) Write(p []byte) (int, error) {
+	if e.out == nil {
+		var err error
+		if e.out, err = files.NewDraft(e.name, 0o600); err != nil {
+			return 0, err
+		}
+	}
+	return e.out.Write(p)
+}
+
+// Commit puts the draft in place of the file, or removes the file.
+func (e *fileEdit) Commit(context.Context) error {
+	if e.out == nil {
+		return files.Remove(e.name)
+	}
+	return e.out.Commit()
+}
+
+// Close drops the draft and frees the file.
+func (e *fileEdit) Close() error {
+	var err error
+	if e.out != nil {
+		err = e.out.Drop()
+	}
+	return errors.Join(err, e.file.Close())
+}
+
+// Bucket reads objects.
+type Bucket interface {
+	Open(ctx context.Context, name string, off, n int64) (io.ReadCloser, error)
+	List(ctx context.Context, prefix string) iter.Seq2[repo.Blob, error]
+	URI() string
+}
+
+// Objects are the failed documents of a session in a bucket.
+type Objects struct {
+	Read Bucket
+	// Put stores an object of size bytes in place of the one of that name.
+	Put     func(ctx context.Context, name string, body io.ReadSeeker, size int64) error
+	Session string
+	// Drafts is where what replaces an object is kept until it is stored; "": the directory for temporary files.
+	Drafts string
+}
+
+// maxObject bounds an object that is replaced, in bytes: rfsd writes 4 MiB and one document more.
+const maxObject = 1 << 30
+
+// Names returns the names of the session's objects that hold anything.
+func (o Objects) Names(ctx context.Context) ([]string, error) {
+	var names []string
+	for blob, err := range o.Read.List(ctx, o.Session+"/") {
+		if err != nil {
+			return nil, fmt.Errorf("failed documents in %s: %w", o.Read.URI(), err)
+		}
+		if strings.HasSuffix(blob.Name, extension) && blob.Size > 0 && !strings.HasPrefix(path.Base(blob.Name), ".") {
+			names = append(names, blob.Name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// Edit prepares to replace an object. A process that still runs only adds objects.
+func (o Objects) Edit(_ context.Context, name string) (Edit, error) {
+	return &objectEdit{objects: o, name: name}, nil
+}
+
+// objectEdit keeps what replaces an object in a file that has no name.
+type objectEdit struct {
+	objects Objects
+	name    string
+	draft   *os.File // nil before the first write
+	size    int64
+}
+
+func (e *objectEdit) Open(ctx context.Context) (io.ReadCloser, error) {
+	return e.objects.Read.Open(ctx, e.name, 0, -1)
+}
+
+func (e *objectEdit) Write(p []byte) (int, error) {
+	if e.draft == nil {
+		f, err := unnamed(e.objects.Drafts)
+		if err != nil {
+			return 0, fmt.Errorf("keep failed documents until %s is replaced: %w", e.name, err)
+		}
+		e.draft = f
+	}
+	if e.size += int64(len(p)); e.size > maxObject {
+		return 0, fmt.Errorf("%s: more than %d bytes of failed documents in one object: %w", e.name, maxObject, fault.ErrUnsupported)
+	}
+	return e.draft.Write(p)
+}
+
+func (e *objectEdit) Commit(ctx context.Context) error {
+	if e.draft == nil {
+		return e.objects.Put(ctx, e.name, strings.NewReader(""), 0)
+	}
+	if _, err := e.draft.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	return e.objects.Put(ctx, e.name, e.draft, e.size)
+}
+
+func (e *objectEdit) Close() error {
+	if e.draft == nil {
+		return nil
+	}
+	return e.draft.Close()
+}

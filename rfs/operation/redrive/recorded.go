@@ -1,0 +1,115 @@
+package redrive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/destination/failed"
+	"github.com/rfsd/rfsd/rfs/document/doc"
+)
+
+// Recorded is a place that holds the names of failed documents one by one, as a control index does. Those that arrived are
+// removed by Redrive.Arrived.
+type Recorded struct {
+	Name string
+	// List yields all of them, with the name of their class. Failures have no source.
+	List func(ctx context.Context) iter.Seq2[Record, error]
+	// Note keeps the reasons of documents that failed again. They are durable when Note returns.
+	Note func(ctx context.Context, failures []doc.Failure) error
+	// Drafts is where the list is kept meanwhile; "": the directory for temporary files.
+	Drafts string
+}
+
+// Record is a failed document without its source.
+type Record struct {
+	Failure doc.Failure
+	Class   string
+}
+
+// noter is an Edit that keeps documents that failed again one by one.
+type noter interface {
+	note(ctx context.Context, failures []doc.Failure) error
+}
+
+// Names returns the name of the place.
+func (r Recorded) Names(context.Context) ([]string, error) { return []string{r.Name}, nil }
+
+// Edit prepares to read the list.
+func (r Recorded) Edit(context.Context, string) (Edit, error) { return &recordedEdit{from: r}, nil }
+
+// recordedEdit keeps the list in a file that has no name, so that it stays the same.
+type recordedEdit struct {
+	from Recorded
+	list *os.File // nil before it was read
+	size int64
+}
+
+func (e *recordedEdit) Open(ctx context.Context) (io.ReadCloser, error) {
+	if e.list == nil {
+		if err := e.read(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return io.NopCloser(io.NewSectionReader(e.list, 0, e.size)), nil
+}
+
+// read takes over the list.
+func (e *recordedEdit) read(ctx context.Context) error {
+	f, err := unnamed(e.from.Drafts)
+	if err != nil {
+		return fmt.Errorf("keep the list of failed documents in %s: %w", e.from.Name, err)
+	}
+	var buf []byte
+	for r, lerr := range e.from.List(ctx) {
+		if err = lerr; err != nil {
+			break
+		}
+		if buf, err = failed.AppendRecord(buf[:0], &r.Failure, r.Class); err != nil {
+			break
+		}
+		var n int
+		n, err = f.Write(buf)
+		if e.size += int64(n); err != nil {
+			break
+		}
+	}
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	e.list = f
+	return nil
+}
+
+func (e *recordedEdit) note(ctx context.Context, failures []doc.Failure) error {
+	return e.from.Note(ctx, failures)
+}
+
+// Write drops what stays, which is recorded.
+func (e *recordedEdit) Write(p []byte) (int, error) { return len(p), nil }
+
+// Commit does nothing: what arrived is not recorded any more.
+func (e *recordedEdit) Commit(context.Context) error { return nil }
+
+func (e *recordedEdit) Close() error {
+	if e.list == nil {
+		return nil
+	}
+	return e.list.Close()
+}
+
+// unnamed makes a file in a directory, that for temporary files with "", that goes when it is closed.
+func unnamed(dir string) (*os.File, error) {
+	f, err := os.CreateTemp(dir, "rfsd-redrive-")
+	if err != nil {
+		return nil, fmt.Errorf("%w; TMPDIR names another directory: %w", err, fault.ErrConfig)
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}

@@ -1,0 +1,265 @@
+// Package redrive sends failed documents again, from the files that a migration or an import has kept or from what a
+// control index has recorded, and removes those that arrived there. Sources that are not in the files are read again
+// from the snapshot, or from the files of the import. A file is replaced when the fate of its documents is known, so that a process that
+// is killed before leaves it as it was.
+package redrive
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+
+	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/destination/failed"
+	"github.com/rfsd/rfsd/rfs/destination/failed/classes"
+	"github.com/rfsd/rfsd/rfs/document/doc"
+)
+
+// Reasons of documents that are not sent.
+const (
+	// Unreadable is a line that is no failed document.
+	Unreadable doc.Reason = "unreadable_line"
+	// NotAgain is a document that the snapshot, or the file of an import, does not hold as it failed.
+	NotAgain doc.Reason = "not_read_again"
+	// NotPermitted is a line that names an index to which it may not be sent.
+	NotPermitted doc.Reason = "index_not_permitted"
+)
+
+// Document identifies a document that arrived.
+type Document struct {
+	Index   string
+	ID      string
+	Shard   int
+	Ordinal int64
+}
+
+// Source reads documents of a migration or an import again.
+type Source interface {
+	// Read passes on those of the wanted documents that it finds, as they were sent. n is the place in wanted. A document is
+	// borrowed until each returns.
+	Read(ctx context.Context, wanted []Document, each func(n int, d *doc.Document) error) error
+}
+
+// Redrive is one run. Fields are required unless they have a default.
+type Redrive struct {
+	Place Place
+	Bulk  bulk.Options // Sender and the bounds of bodies; Recorder, From and Existing are set here
+	// Existing returns what becomes of documents that an index of the target has: data streams know only bulk.Keep. With
+	// bulk.Newer, one whose version is not known does not replace any. Its error ends the run.
+	Existing func(ctx context.Context, index string) (bulk.Existing, error)
+	// MaxDocument is the longest source that is read, in bytes; a file with a longer one ends the run and stays as it is.
+	MaxDocument int64
+	Select      func(index string) bool // nil: all; documents of other indices stay in the files
+	// Permit returns why documents may not be sent to an index, "" if they may. Their lines stay in the files and count as failed.
+	// nil: all indices.
+	Permit func(index string) string
+	Source Source // reads documents again whose sources are not in the files; nil: they end the run
+	// Arrived is called before a file is replaced, with a function that reports whether a document arrived. nil: not called.
+	Arrived func(ctx context.Context, arrived func(Document) bool) error
+	// Account is kept of what is delivered; nil: none.
+	Account Account
+	Log     *slog.Logger
+
+	existing map[string]bulk.Existing
+	refused  map[string]string // by index: why it is not permitted, "" if it is
+	fates    map[key]known     // of all documents seen so far
+	found    map[string]int64  // by target index
+	report   Report
+	maxLines int // 0: the constant
+	// Progress of the run, read by any goroutine.
+	Sent, Failed atomic.Int64
+}
+
+// Account keeps what re-drives of a place have delivered.
+type Account interface {
+	// Begin is called once with the names of the files, and how many failed documents they hold, by target index.
+	Begin(ctx context.Context, files []string, left map[string]int64) error
+	// Delivered is called before a file of some lines is replaced, with how many of its documents arrived, by target index. It is
+	// called again for the same file and lines when the file was not replaced then.
+	Delivered(ctx context.Context, file string, lines int, documents map[string]int64) error
+}
+
+// Report is the account of a run: Documents = Indexed + Kept + Failed + Filtered + Remaining.
+type Report struct {
+	Documents  int64    `json:"documents"`  // failed documents in the files, each once
+	Indexed    int64    `json:"indexed"`    // of them, arrived: removed from the files
+	Kept       int64    `json:"kept"`       // of them, not sent in place of the target's own, by Redrive.Existing: removed likewise
+	Failed     int64    `json:"failed"`     // of them, failed again, or cannot be sent: they stay, with the reason of now
+	Filtered   int64    `json:"filtered"`   // of them, left in the files by choice
+	Duplicates int64    `json:"duplicates"` // further lines of the same documents: removed
+	Remaining  int64    `json:"remaining"`  // documents whose fate is not known: the run ended early; they stay in the files
+	Files      int      `json:"files"`      // read
+	Classes    []Class  `json:"classes"`
+	InUse      []string `json:"in_use"` // files that a running process writes: not touched
+	Complete   bool     `json:"complete"`
+}
+
+// Class is a number of documents of one index that failed again and have one remedy.
+type Class struct {
+	Index   string     `json:"index"`
+	Class   string     `json:"class"`  // a name of package classes
+	Reason  doc.Reason `json:"reason"` // of the first
+	Count   int64      `json:"count"`
+	Example string     `json:"example"` // the first message
+	Remedy  string     `json:"remedy"`
+}
+
+type fate uint8
+
+const (
+	pending    fate = iota // sent, no answer yet
+	arrived                // accepted
+	again                  // failed, in the draft
+	left                   // not sent by choice, in the draft
+	unreadable             // no failed document, in the draft
+	duplicate              // another line of a document
+)
+
+// key identifies a document among all that failed.
+type key [16]byte
+
+func (d Document) key() key {
+	h := sha256.New()
+	fmt.Fprintf(h, "%q %q %d %d", d.Index, d.ID, d.Shard, d.Ordinal)
+	return key(h.Sum(nil)[:16])
+}
+
+// maxKnown bounds the documents that are remembered to find further lines of them, which are sent again beyond it.
+const maxKnown = 4 << 20
+
+// maxLines bounds the lines of a file, of which 44 bytes each are held while it is in work.
+const maxLines = 4 << 20
+
+// Run sends the documents of all files. It returns what is known also beside an error; ctx ends it in good order.
+func (r *Redrive) Run(ctx context.Context) (Report, error) {
+	r.existing, r.fates = map[string]bulk.Existing{}, map[key]known{}
+	r.found, r.refused = map[string]int64{}, map[string]string{}
+	r.report = Report{Classes: []Class{}, InUse: []string{}}
+	names, err := r.Place.Names(ctx)
+	if err == nil {
+		err = r.survey(ctx, names)
+	}
+	if err == nil && r.Account != nil {
+		err = r.Account.Begin(ctx, names, r.found)
+	}
+	for i := 0; err == nil && i < len(names); i++ {
+		err = r.edit(ctx, names[i])
+	}
+	r.report.Complete = err == nil && len(r.report.InUse) == 0
+	slices.SortFunc(r.report.Classes, func(a, b Class) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Index, b.Index), cmp.Compare(a.Class, b.Class))
+	})
+	return r.report, err
+}
+
+// edit sends the documents of one file and replaces it.
+func (r *Redrive) edit(ctx context.Context, name string) (err error) {
+	e, err := r.Place.Edit(ctx, name)
+	if errors.Is(err, failed.ErrInUse) {
+		r.Log.WarnContext(ctx, "file in use", "file", name, "remedy", "redrive it when the process that writes it has ended")
+		r.report.InUse = append(r.report.InUse, name)
+		return nil
+	}
+	if err != nil {
+		return inFile(name, err)
+	}
+	defer func() {
+		if cerr := e.Close(); err == nil && cerr != nil {
+			err = inFile(name, cerr)
+		}
+	}()
+	r.report.Files++
+	f := &file{run: r, edit: e, name: name}
+	f.noter, _ = e.(noter)
+	err = f.send(ctx)
+	// The outcome of what was sent is worth keeping also when the run ends early.
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrite)
+	defer cancel()
+	if serr := f.save(late); serr != nil {
+		return errors.Join(err, inFile(name, serr))
+	}
+	return err
+}
+
+// inFile returns an error with the name of the file.
+func inFile(name string, err error) error {
+	return fmt.Errorf("failed documents in %s: %w", name, err)
+}
+
+// existingIn asks once per index.
+func (r *Redrive) existingIn(ctx context.Context, index string) (bulk.Existing, error) {
+	if is, known := r.existing[index]; known {
+		return is, nil
+	}
+	is, err := r.Existing(ctx, index)
+	if err != nil {
+		return "", err
+	}
+	r.existing[index] = is
+	return is, nil
+}
+
+// mayNot returns why documents may not be sent to an index; "" if they may. It asks once per index.
+func (r *Redrive) mayNot(index string) string {
+	if r.Permit == nil {
+		return ""
+	}
+	why, known := r.refused[index]
+	if !known {
+		why = r.Permit(index)
+		if len(r.refused) < maxClasses {
+			r.refused[index] = why
+		}
+	}
+	return why
+}
+
+// count adds a document that stays in the files because it failed.
+func (r *Report) count(index string, reason doc.Reason, detail string, class classes.Class) {
+	at := slices.IndexFunc(r.Classes, func(c Class) bool { return c.Index == index && c.Class == class.Name })
+	if at < 0 {
+		if at = len(r.Classes); at == maxClasses {
+			return
+		}
+		r.Classes = append(r.Classes, Class{
+			Index: index, Class: class.Name, Reason: reason, Example: detail[:min(len(detail), maxExample)], Remedy: class.For(index, detail),
+		})
+	}
+	r.Classes[at].Count++
+}
+
+// add counts the documents of a file; of those that arrived, the target kept its own for kept. remaining are those whose fate is
+// not known.
+func (r *Report) add(lines []entry, kept, remaining int64) {
+	for _, e := range lines {
+		switch e.fate {
+		case arrived:
+			r.Indexed++
+		case again, unreadable:
+			r.Failed++
+		case left:
+			r.Filtered++
+		case duplicate:
+			r.Duplicates++
+		case pending:
+		}
+	}
+	r.Indexed, r.Kept = r.Indexed-kept, r.Kept+kept
+	r.Remaining += remaining
+	r.Documents = r.Indexed + r.Kept + r.Failed + r.Filtered + r.Remaining
+}
+
+const (
+	maxClasses = 10_000 // pairs of index and class that are counted
+	maxExample = 1000   // bytes of a message
+)
+
+// sendable reports whether a failed document can be sent: what rfsd itself could not send the first time cannot be sent now.
+func sendable(l failed.Line) bool {
+	return l.Failure.Status != 0 && l.Failure.ID != "" && (l.Failure.Source != nil || l.Omitted())
+}

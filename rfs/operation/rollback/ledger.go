@@ -1,0 +1,416 @@
+package rollback
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
+)
+
+// Ledger records what a session creates on its target. The name of an object that the target does not have is recorded
+// before the object is created, and its UUID or content afterwards. A process that dies in between leaves an intent,
+// which is decided by what the target has.
+type Ledger struct {
+	API     API
+	Records Records
+	Session string // its name
+	Log     *slog.Logger
+
+	mu   sync.Mutex
+	mark metadata.Mark
+}
+
+// Mark returns what objects of the session carry. Its token is read once.
+func (l *Ledger) Mark(ctx context.Context) (metadata.Mark, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mark.Token == "" {
+		token, err := l.Records.Mark(ctx)
+		if err != nil {
+			return metadata.Mark{}, err
+		}
+		l.mark = metadata.Mark{Session: l.Session, Token: token}
+	}
+	return l.mark, nil
+}
+
+// Intend records that the session is going to create an object that the target does not have. cms.ErrUndone when the
+// session is being undone.
+func (l *Ledger) Intend(ctx context.Context, kind, name string) error {
+	return l.intend(ctx, kind, name, object{})
+}
+
+// intend records what is known of an object that is going to be created.
+func (l *Ledger) intend(ctx context.Context, kind, name string, o object) error {
+	if err := l.Records.CheckUndone(ctx); err != nil {
+		return err
+	}
+	_, err := l.Records.ChangeCreation(ctx, kind, name, func(c cms.Creation, now time.Time) (cms.Creation, bool) {
+		c.Since = earlier(c, now)
+		c.State, c.Body = cms.CreationIntended, o.encode()
+		return c, true
+	})
+	return err
+}
+
+// earlier returns the time of an intent whose outcome is open, else now.
+func earlier(c cms.Creation, now time.Time) time.Time {
+	if c.State == cms.CreationIntended {
+		return c.Since
+	}
+	return now
+}
+
+// Withdraw removes an intent whose object was not created. A confirmed object stays.
+func (l *Ledger) Withdraw(ctx context.Context, kind, name string) error {
+	c, err := l.Records.Creation(ctx, kind, name)
+	switch {
+	case errors.Is(err, cms.ErrNotFound):
+		return nil
+	case err != nil:
+		return err
+	case c.State != cms.CreationIntended:
+		return nil
+	}
+	return l.Records.ForgetCreation(ctx, kind, name)
+}
+
+// Decide completes the intent of an object that the target has, where the object carries the mark of the session. Else it
+// removes the intent. Other records stay.
+func (l *Ledger) Decide(ctx context.Context, kind, name string) error {
+	c, err := l.Records.Creation(ctx, kind, name)
+	if errors.Is(err, cms.ErrNotFound) {
+		return nil
+	}
+	if err != nil || c.State != cms.CreationIntended {
+		return err
+	}
+	was, err := decodeObject(c)
+	if err != nil {
+		return err
+	}
+	is, err := l.read(ctx, kind, name, was.Scratch)
+	switch {
+	case errors.Is(err, errAbsent):
+		return nil
+	case errors.Is(err, errOther), err == nil && !is.marked && metadata.CanCarry(kind):
+		l.Log.InfoContext(ctx, "object is not this session's", "kind", kind, "name", name)
+		return l.Records.ForgetCreation(ctx, kind, name)
+	case err != nil:
+		return err
+	}
+	return l.confirm(ctx, kind, name, is.object)
+}
+
+// Confirm completes the record of an object whose creation the target has just acknowledged.
+func (l *Ledger) Confirm(ctx context.Context, kind, name string) error {
+	return l.confirmAs(ctx, kind, name, false)
+}
+
+func (l *Ledger) confirmAs(ctx context.Context, kind, name string, scratch bool) error {
+	is, err := l.read(ctx, kind, name, scratch)
+	switch {
+	case errors.Is(err, errAbsent), errors.Is(err, errOther):
+		return nil // it was removed at once
+	case err != nil:
+		return err
+	case !is.marked && metadata.CanCarry(kind):
+		l.Log.WarnContext(ctx, "a created object does not carry the mark of the session: `rfsctl undo` will not remove it", "kind", kind, "name", name)
+		return nil
+	}
+	return l.confirm(ctx, kind, name, is.object)
+}
+
+func (l *Ledger) read(ctx context.Context, kind, name string, scratch bool) (found, error) {
+	mark, err := l.Mark(ctx)
+	if err != nil {
+		return found{}, err
+	}
+	return read(ctx, l.API, mark, kind, name, scratch)
+}
+
+func (l *Ledger) confirm(ctx context.Context, kind, name string, is object) error {
+	_, err := l.Records.ChangeCreation(ctx, kind, name, func(c cms.Creation, _ time.Time) (cms.Creation, bool) {
+		was, err := decodeObject(c)
+		if c.State == cms.CreationDone && err == nil && was.UUID == is.UUID && is.UUID != "" {
+			return c, false // another process of the session was faster
+		}
+		is.Scratch = was.Scratch
+		c.State, c.Body = cms.CreationDone, is.encode()
+		return c, true
+	})
+	return err
+}
+
+// found is an object as the target has it.
+type found struct {
+	object
+	marked bool    // it carries the mark of the session
+	is     present // of an index or data stream
+}
+
+// read returns an object as the target has it.
+func read(ctx context.Context, api API, mark metadata.Mark, kind, name string, scratch bool) (found, error) {
+	if kind == Index || kind == DataStream {
+		p, err := look(ctx, api, kind, name)
+		as := kind
+		if scratch && kind == Index {
+			as = metadata.ScratchMark
+		}
+		return found{p.object(), mark.On(as, name, p.meta), p}, err
+	}
+	b, err := readObject(ctx, api, metadata.Kind(kind), name)
+	return found{object: object{Digest: digest(b)}, marked: mark.On(kind, name, b)}, err
+}
+
+// readObject returns an object that is no index as the target has it.
+func readObject(ctx context.Context, api API, kind metadata.Kind, name string) (json.RawMessage, error) {
+	if err := metadata.CheckName(string(kind), name); err != nil {
+		return nil, err
+	}
+	b, err := get(ctx, api, metadata.ObjectPath(kind, name), nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	return metadata.Object(kind, name, b)
+}
+
+// IntendAliases records the aliases that an index of the session is going to get.
+func (l *Ledger) IntendAliases(ctx context.Context, index string, aliases json.RawMessage) error {
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(aliases, &all); err != nil {
+		return nil //nolint:nilerr // the target refuses them
+	}
+	return l.change(ctx, index, func(o *object) {
+		next := map[string]string{}
+		for name := range all {
+			next[name] = ""
+		}
+		maps.Copy(next, o.Aliases)
+		o.Aliases = next
+	})
+}
+
+// ConfirmAliases records the aliases of an index of the session as the target has them.
+func (l *Ledger) ConfirmAliases(ctx context.Context, index string) error {
+	p, err := presentIndex(ctx, l.API, index)
+	if errors.Is(err, errAbsent) || errors.Is(err, errOther) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return l.change(ctx, index, func(o *object) {
+		if o.UUID != p.uuid {
+			return
+		}
+		for name, d := range o.Aliases {
+			if d == "" && p.aliases[name] != "" {
+				o.Aliases[name] = p.aliases[name]
+			}
+		}
+	})
+}
+
+// change edits the record of a confirmed index.
+func (l *Ledger) change(ctx context.Context, index string, f func(*object)) error {
+	_, err := l.Records.ChangeCreation(ctx, Index, index, func(c cms.Creation, _ time.Time) (cms.Creation, bool) {
+		o, err := decodeObject(c)
+		if c.State != cms.CreationDone || err != nil {
+			return c, false
+		}
+		f(&o)
+		c.Body = o.encode()
+		return c, true
+	})
+	return err
+}
+
+// IntendRepository records that a repository is going to be registered on the source. first is false when an earlier process
+// of the session has recorded that.
+func (l *Ledger) IntendRepository(ctx context.Context, name string) (first bool, err error) {
+	return l.Records.ChangeCreation(ctx, Repository, name, func(c cms.Creation, now time.Time) (cms.Creation, bool) {
+		if c.State != "" {
+			return c, false
+		}
+		c.State, c.Since = cms.CreationIntended, now
+		return c, true
+	})
+}
+
+// RegisteredRepository records that the source did not know a repository, or removes the intent when it knew it before.
+func (l *Ledger) RegisteredRepository(ctx context.Context, name string, first, registered bool) error {
+	switch {
+	case registered:
+		_, err := l.Records.ChangeCreation(ctx, Repository, name, func(c cms.Creation, _ time.Time) (cms.Creation, bool) {
+			c.State = cms.CreationDone
+			return c, true
+		})
+		return err
+	case first:
+		return l.Withdraw(ctx, Repository, name)
+	}
+	return nil
+}
+
+// Own is what documents of the session account for.
+type Own struct {
+	Targets    []string // indices that only these documents went to
+	Operations int64    // sequence numbers that they have used in all of these indices together
+}
+
+// Seal records the sequence numbers and policies of the created indices when the migration ends: what is above them was written
+// after it. What is recorded already is never replaced, so it may be repeated. Where own accounts for fewer operations than the
+// indices have used, the rest is recorded as that of other clients. What cannot be read stays unknown.
+func (l *Ledger) Seal(ctx context.Context, own ...Own) error {
+	used, beside := map[string]int64{}, map[string]int64{}
+	err := l.each(ctx, func(c cms.Creation, was object, is measured) (object, bool) {
+		if was.Touched || was.Sequence != nil {
+			return was, false
+		}
+		was.Sequence, was.Policies, was.Foreign = is.sequence, is.policies, 0
+		used[c.Name], beside[c.Name] = operations(is.sequence), was.Beside
+		return was, true
+	})
+	if err != nil {
+		return err
+	}
+	foreign := map[string]int64{}
+	for _, o := range own {
+		n := -o.Operations
+		known := true
+		for _, name := range o.Targets {
+			now, sealed := used[name]
+			n, known = n+now-beside[name], known && sealed
+		}
+		for _, name := range o.Targets {
+			if known && n > 0 {
+				foreign[name] = n
+			}
+		}
+	}
+	if len(foreign) == 0 {
+		return nil
+	}
+	return l.each(ctx, func(c cms.Creation, was object, _ measured) (object, bool) {
+		was.Foreign = foreign[c.Name]
+		return was, was.Foreign > 0
+	})
+}
+
+// Unseal is called before a migration that ended is continued. An index that was written to since it ended is marked: its
+// sequence numbers can no longer be told apart.
+func (l *Ledger) Unseal(ctx context.Context) error {
+	return l.each(ctx, func(_ cms.Creation, was object, is measured) (object, bool) {
+		switch {
+		case was.Sequence == nil:
+			return was, false
+		case since(was.Sequence, is.sequence) != "":
+			was.Touched = true // and the former sequence numbers stay
+			return was, true
+		}
+		was.Sequence = nil
+		return was, !was.Touched
+	})
+}
+
+// Around runs work that sends documents of the session beside its phases. Indices without other writes since the
+// migration ended are sealed again after it. Where the process is killed, the former seal stays: what it sent counts as
+// written after the migration.
+func (l *Ledger) Around(ctx context.Context, work func() error) error {
+	untouched := map[string]map[string]int64{}
+	err := l.each(ctx, func(c cms.Creation, was object, is measured) (object, bool) {
+		switch {
+		case was.Sequence == nil || was.Touched:
+			return was, false
+		case since(was.Sequence, is.sequence) != "":
+			was.Touched = true
+			return was, true
+		}
+		untouched[c.Name] = was.Sequence
+		return was, false
+	})
+	if err != nil {
+		return err
+	}
+	err = work()
+	return errors.Join(err, l.each(ctx, func(c cms.Creation, was object, is measured) (object, bool) {
+		before := untouched[c.Name]
+		if before == nil || was.Touched || !maps.Equal(before, was.Sequence) {
+			return was, false
+		}
+		was.Beside += operations(is.sequence) - operations(before)
+		was.Sequence = is.sequence
+		return was, true
+	}))
+}
+
+// operations returns how many sequence numbers shards have used whose highest ones are given.
+func operations(sequence map[string]int64) (n int64) {
+	for _, highest := range sequence {
+		n += highest + 1
+	}
+	return n
+}
+
+// measured is the state of an index on the target by which later changes are found.
+type measured struct {
+	sequence map[string]int64
+	policies map[string]string
+}
+
+// each changes the record of each confirmed index by its state of now.
+func (l *Ledger) each(ctx context.Context, f func(c cms.Creation, was object, is measured) (object, bool)) error {
+	var all []cms.Creation
+	for c, err := range l.Records.Creations(ctx) {
+		if err != nil {
+			return err
+		}
+		if (c.Kind == Index || c.Kind == DataStream) && c.State == cms.CreationDone {
+			all = append(all, c)
+		}
+	}
+	for _, c := range all {
+		was, err := decodeObject(c)
+		if err != nil {
+			return err
+		}
+		var is measured
+		is.sequence, err = Sequence(ctx, l.API, c.Name)
+		if err == nil {
+			is.policies, err = policies(ctx, l.API, c.Name)
+		}
+		switch {
+		case errors.Is(err, errAbsent):
+			continue
+		case errors.Is(err, fault.ErrConfig), errors.Is(err, fault.ErrRejected):
+			l.Log.WarnContext(ctx, "sequence numbers are not known; `rfsctl undo` will refuse the index", "index", c.Name, "reason", err.Error())
+			continue
+		case err != nil:
+			return err
+		}
+		if _, change := f(c, was, is); !change {
+			continue
+		}
+		_, err = l.Records.ChangeCreation(ctx, c.Kind, c.Name, func(c cms.Creation, _ time.Time) (cms.Creation, bool) {
+			o, err := decodeObject(c)
+			if err != nil || c.State != cms.CreationDone || o.UUID != was.UUID {
+				return c, false
+			}
+			o, change := f(c, o, is)
+			c.Body = o.encode()
+			return c, change
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

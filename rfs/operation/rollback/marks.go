@@ -1,0 +1,70 @@
+package rollback
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+)
+
+// Marks are the highest sequence numbers of the shards that a session filled, as recorded when its migration ended.
+type Marks struct {
+	shards map[string]int64 // by "index/shard"
+	later  map[string]bool  // backing indices that a data stream of the session has got since
+}
+
+// Of returns the mark of a shard: what has a higher sequence number was written after the migration. It is -1 in an index that is
+// younger than the end of the migration. known is false when nothing is recorded.
+func (m Marks) Of(index string, shard int) (mark int64, known bool) {
+	if m.later[index] {
+		return -1, true
+	}
+	mark, known = m.shards[index+"/"+strconv.Itoa(shard)]
+	return mark, known
+}
+
+// ReadMarks reads the marks of a session. Left out are indices that the session did not create, that were written to between two
+// of its runs, and that are no longer those which it created: nothing is known of them.
+func ReadMarks(ctx context.Context, api API, records Records) (Marks, error) {
+	m := Marks{shards: map[string]int64{}, later: map[string]bool{}}
+	for c, err := range records.Creations(ctx) {
+		if err != nil {
+			return m, err
+		}
+		if c.Kind != Index && c.Kind != DataStream || c.State != cms.CreationDone {
+			continue
+		}
+		was, err := decodeObject(c)
+		if err != nil {
+			return m, err
+		}
+		if was.Sequence == nil || was.Touched {
+			continue
+		}
+		is, err := look(ctx, api, c.Kind, c.Name)
+		switch {
+		case errors.Is(err, errAbsent), errors.Is(err, errOther), errors.Is(err, fault.ErrConfig), errors.Is(err, fault.ErrRejected):
+			continue
+		case err != nil:
+			return m, err
+		case is.uuid != was.UUID || is.uuid == "":
+			continue
+		}
+		m.add(was.Sequence, is.indices)
+	}
+	return m, nil
+}
+
+// add adds the sequence numbers of an index, or of a data stream that has these backing indices now.
+func (m Marks) add(was map[string]int64, backing []string) {
+	for shard, n := range was {
+		m.shards[shard] = n
+	}
+	for _, index := range backing {
+		if _, there := was[index+"/0"]; !there {
+			m.later[index] = true
+		}
+	}
+}

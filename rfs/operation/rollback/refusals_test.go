@@ -1,0 +1,187 @@
+package rollback
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+	"testing"
+
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
+)
+
+func TestUndoRefusesWhatOthersChanged(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		change  func(*cluster)
+		refused string // of the list; "" for none
+		reason  string
+	}{
+		{"nothing", func(*cluster) {}, "", ""},
+		{"a document was written", func(on *cluster) { reset(on, "", `"read":{}`, 8) }, "index a", "written to after the migration: 1 operations in shard a/0"},
+		{"another index of the name", func(on *cluster) { on.index("a", "other", "", `"read":{}`, 7) }, "index a", "another one of that name"},
+		{"a setting", func(on *cluster) { reset(on, `,"index.refresh_interval":"5s"`, `"read":{}`, 7) }, "index a", "index.refresh_interval"},
+		{"an alias was added", func(on *cluster) { reset(on, "", `"read":{},"theirs":{}`, 7) }, "index a", "theirs"},
+		{"an alias was changed", func(on *cluster) { reset(on, "", `"read":{"filter":{"term":{"x":1}}}`, 7) }, "index a", "read"},
+		{"an alias was moved", func(on *cluster) {
+			reset(on, "", "", 7)
+			on.answers["/_alias/read"] = `{"theirs":{"aliases":{"read":{}}}}`
+		}, "alias read of a", "moved to theirs"},
+		{"a policy was attached", func(on *cluster) {
+			on.answers["/_plugins/_ism/explain/a"] = `{"a":{"policy_id":"hot"},"total_managed_indices":1}`
+		}, "index a", "policies were attached since: hot of a"},
+		{"no policy is attached", func(on *cluster) {
+			on.answers["/_plugins/_ism/explain/a"] = `{"a":{"index.plugins.index_state_management.policy_id":null,"enabled":null},"total_managed_indices":0}`
+		}, "", ""},
+		{"an alias has the name of the index now", func(on *cluster) { on.answers["/a"] = `{"b":{"settings":{},"aliases":{"a":{}}}}` }, "index a", "an alias has its name now"},
+		{"a shard was lost", func(on *cluster) {
+			on.answers["/a/_stats/docs"] = `{"indices":{"a":{"shards":{"1":[{"routing":{"primary":true},"seq_no":{"max_seq_no":3}}]}}}}`
+		}, "index a", "it has a shard a/1 that it did not have"},
+		{"a removal is rejected", func(on *cluster) { on.rejects = "/_template/t" }, "template t", "the target refuses"},
+		{"the mark of an index was removed", func(on *cluster) { on.answers["/a"] = strings.ReplaceAll(on.answers["/a"], "@index/a", "none") }, "index a", "does not carry the mark of this session"},
+		{"the mark of a pipeline was removed", func(on *cluster) { on.answers["/_ingest/pipeline/p"] = `{"p":{"description":"theirs"}}` }, "pipeline p", "DELETE /_ingest/pipeline/p"},
+		{"a template", func(on *cluster) { on.answers["/_template/t"] = template(9) }, "template t", "changed since"},
+		{"a pipeline is used", func(on *cluster) {
+			on.answers["/_all/_settings/index.default_pipeline,index.final_pipeline"] = `{"theirs":{"settings":{"index.default_pipeline":"p"}}}`
+		}, "pipeline p", "index theirs uses it"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			on, r, l := migrated(t)
+			ended(t, on, l)
+			c.change(on)
+			before := len(on.answers)
+			all, err := undoing(on, r).Run(t.Context())
+			must(t, err)
+			for _, e := range all {
+				name := e.Kind + " " + e.Name
+				goesWith := c.refused == "index a" && name == "alias read of a"
+				switch {
+				case name == c.refused && (e.State != Refused || !strings.Contains(e.Reason, c.reason)):
+					t.Errorf("%s: %s %s", name, e.State, e.Reason)
+				case name != c.refused && !goesWith && e.State != Removed:
+					t.Errorf("%s: %s %s", name, e.State, e.Reason)
+				}
+			}
+			want := 4
+			if c.refused != "" && !strings.HasPrefix(c.refused, "alias") {
+				want = 3
+			}
+			if len(on.deleted) != want || len(on.answers) != before-want {
+				t.Errorf("removed %q", on.deleted)
+			}
+		})
+	}
+}
+
+// stream puts a data stream of a session that ended on a cluster.
+func stream(t *testing.T, on *cluster, l *Ledger) {
+	t.Helper()
+	must(t, l.Intend(t.Context(), DataStream, "s"))
+	backing(on, 3, ".ds-s-1")
+	must(t, l.Confirm(t.Context(), DataStream, "s"))
+	must(t, l.Seal(t.Context()))
+}
+
+// backing puts data stream s with backing indices of one shard there.
+func backing(on *cluster, seq int, names ...string) {
+	var all, numbers []string
+	for _, name := range names {
+		on.index(name, "u"+name, "", "", seq)
+		on.answers["/"+name] = strings.ReplaceAll(on.answers["/"+name], "@index/"+name, "@data-stream/s")
+		all, numbers = append(all, fmt.Sprintf(`{"index_name":%q}`, name)), append(numbers, fmt.Sprintf(`%q:{"shards":{"0":[{"routing":{"primary":true},"seq_no":{"max_seq_no":%d}}]}}`, name, seq))
+	}
+	on.answers["/_data_stream/s"] = `{"data_streams":[{"name":"s","indices":[` + strings.Join(all, ",") + `]}]}`
+	on.answers["/s/_stats/docs"] = `{"indices":{` + strings.Join(numbers, ",") + `}}`
+}
+
+func TestUndoOfADataStream(t *testing.T) {
+	const explain = "/_plugins/_ism/explain/s"
+	for _, c := range []struct {
+		name   string
+		change func(*cluster)
+		state  string
+		reason string
+	}{
+		{"as the migration left it", func(*cluster) {}, Removed, ""},
+		{"written to", func(on *cluster) { backing(on, 5, ".ds-s-1") }, Refused, "written to after the migration: 2 operations in shard .ds-s-1/0"},
+		{"rolled over", func(on *cluster) { backing(on, 3, ".ds-s-1", ".ds-s-2") }, Refused, "it has a shard .ds-s-2/0 that it did not have"},
+		{"its first index was deleted after a rollover", func(on *cluster) { backing(on, 3, ".ds-s-2") }, Refused, "another one of that name"},
+		{"a policy was attached", func(on *cluster) { on.answers[explain] = `{".ds-s-1":{"policy_id":"hot"},"total_managed_indices":1}` }, Refused, "policies were attached since: hot of .ds-s-1"},
+		{"it is gone", func(on *cluster) { delete(on.answers, "/_data_stream/s") }, Gone, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			on, r := &cluster{answers: map[string]string{}}, coordinator(t)
+			stream(t, on, ledger(on, r))
+			c.change(on)
+			all, err := undoing(on, r).Run(t.Context())
+			must(t, err)
+			if len(all) != 1 || all[0].State != c.state || !strings.Contains(all[0].Reason, c.reason) || c.state == Refused && !strings.Contains(all[0].Reason, "DELETE /_data_stream/s") && !strings.Contains(c.reason, "another one") {
+				t.Errorf("%+v", all)
+			}
+			if want := map[bool]int{true: 1}[c.state == Removed]; len(on.deleted) != want {
+				t.Errorf("removed %q", on.deleted)
+			}
+		})
+	}
+}
+
+func TestPoliciesOfTheSessionAndThoseOfItsEndAreNoReasonToKeepAnIndex(t *testing.T) {
+	const managed = `{"a":{"policy_id":"hot"},"total_managed_indices":1}`
+	for name, change := range map[string]func(on *cluster, l *Ledger){
+		"attached when the migration ended": func(on *cluster, l *Ledger) {
+			on.answers["/_plugins/_ism/explain/a"] = managed
+			ended(t, on, l)
+		},
+		"created by the session": func(on *cluster, l *Ledger) {
+			ended(t, on, l)
+			on.answers["/_plugins/_ism/policies/hot"] = `{"_id":"hot","policy":{"description":"@@ilm-policy/hot"}}`
+			must(t, l.Intend(t.Context(), string(metadata.Policy), "hot"))
+			must(t, l.Confirm(t.Context(), string(metadata.Policy), "hot"))
+			on.answers["/_plugins/_ism/explain/a"] = managed
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			on, r, l := migrated(t)
+			change(on, l)
+			all, err := undoing(on, r).Run(t.Context())
+			must(t, err)
+			for _, e := range all {
+				if e.State != Removed {
+					t.Errorf("%+v", e)
+				}
+			}
+		})
+	}
+}
+
+func TestASettingOfTheSessionThatOthersChangedIsRefusedByName(t *testing.T) {
+	on, r, l := migrated(t)
+	ended(t, on, l)
+	u := undoing(on, r)
+	was := "1s"
+	u.Tuned = func(context.Context) iter.Seq2[cms.Tuned, error] {
+		return func(yield func(cms.Tuned, error) bool) {
+			for _, name := range []string{"a", "b"} {
+				if !yield(cms.Tuned{Target: name, UUID: "u" + name, Was: map[string]*string{"index.refresh_interval": &was}, Set: map[string]string{"index.refresh_interval": "-1"}}, nil) {
+					return
+				}
+			}
+		}
+	}
+	u.Restore = func(context.Context) (map[string]string, error) {
+		return map[string]string{"a": "changed by others and left: [index.refresh_interval]"}, nil
+	}
+	all, err := u.Run(t.Context())
+	must(t, err)
+	got := map[string]Entry{}
+	for _, e := range all {
+		got[e.Kind+" "+e.Name] = e
+	}
+	if e := got["setting a index.refresh_interval"]; e.State != Refused || !strings.Contains(e.Reason, "changed by others") || *e.Was != "1s" || e.Set != "-1" {
+		t.Errorf("%+v", e)
+	}
+	if e := got["setting b index.refresh_interval"]; e.State != Restored {
+		t.Errorf("%+v", e)
+	}
+}

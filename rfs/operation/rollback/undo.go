@@ -1,0 +1,463 @@
+package rollback
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
+)
+
+// States of an entry of the list.
+const (
+	Created  = "created"   // it is on the target and can be removed
+	Unknown  = "unknown"   // the target was not asked, and the outcome of its creation is not recorded
+	Gone     = "gone"      // it was removed before
+	Refused  = "refused"   // it is on the target and is not removed
+	OnSource = "on source" // listed only
+	Removed  = "removed"   // by this run
+	Changed  = "changed"   // a setting that can get its former value back
+	Restored = "restored"  // by this run
+)
+
+// Entry is one line of the list.
+type Entry struct {
+	Kind   string     `json:"kind"`
+	Name   string     `json:"name"`
+	UUID   string     `json:"uuid,omitempty"`
+	Since  *time.Time `json:"since,omitempty"`
+	State  string     `json:"state"`
+	Reason string     `json:"reason,omitempty"` // why it is refused, and what can be done
+	// Was and Set are the values of a changed setting; a value that was not set is null.
+	Was *string `json:"was,omitempty"`
+	Set string  `json:"set,omitempty"`
+}
+
+// Undo lists and removes what a session created.
+type Undo struct {
+	API     API // the target; nil: it is not asked, and nothing can be removed
+	Records Records
+	Mark    metadata.Mark // of the session: what does not carry it is not removed
+	Tuned   func(ctx context.Context) iter.Seq2[cms.Tuned, error]
+	// Restore gives changed settings back; the reasons why some were left, by index.
+	Restore func(ctx context.Context) (left map[string]string, err error)
+	// Unended lets indices go by their UUIDs where the session did not end, so that sequence numbers are not known: those of
+	// a trial run, which receive no other writes.
+	Unended bool
+
+	tuned map[string]cms.Tuned
+}
+
+// order is that of removal: whatever names another goes first.
+var order = []string{
+	Alias, Index, DataStream, Setting, string(metadata.Policy), string(metadata.IndexTemplate), string(metadata.ComponentTemplate), string(metadata.LegacyTemplate),
+	string(metadata.Pipeline), string(metadata.Script), Snapshot, Repository,
+}
+
+// List returns what the session created and what would become of each. An object that existed before the session, or
+// whose creation turns out to be another's, is not in it.
+func (u *Undo) List(ctx context.Context) ([]Entry, error) {
+	var all []cms.Creation
+	for c, err := range u.Records.Creations(ctx) {
+		if err != nil {
+			return nil, fmt.Errorf("list of what was created: %w", err)
+		}
+		all = append(all, c)
+	}
+	entries := []Entry{}
+	u.tuned = map[string]cms.Tuned{}
+	for x, err := range u.Tuned(ctx) {
+		if err != nil {
+			return nil, fmt.Errorf("changed settings: %w", err)
+		}
+		u.tuned[x.Target] = x
+		for _, key := range slices.Sorted(maps.Keys(x.Set)) {
+			entries = append(entries, Entry{Kind: Setting, Name: x.Target + " " + key, UUID: x.UUID, State: Changed, Was: x.Was[key], Set: x.Set[key]})
+		}
+	}
+	for _, c := range all {
+		found, err := u.look(ctx, c)
+		if err != nil {
+			return nil, fmt.Errorf("%s %s: %w", c.Kind, c.Name, err)
+		}
+		entries = append(entries, found...)
+	}
+	if err := u.usedPipelines(ctx, entries); err != nil {
+		return nil, err
+	}
+	snapshot, err := u.snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	entries = append(entries, snapshot...)
+	slices.SortStableFunc(entries, func(a, b Entry) int {
+		if n := slices.Index(order, a.Kind) - slices.Index(order, b.Kind); n != 0 {
+			return n
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	return entries, nil
+}
+
+// snapshot returns the snapshot that the session made on the source, from the record of its phase.
+func (u *Undo) snapshot(ctx context.Context) ([]Entry, error) {
+	p, err := u.Records.Phase(ctx, cms.SnapshotPhase)
+	if err != nil || p.State == "" || p.State == cms.PhaseNotStarted {
+		return nil, err
+	}
+	var r struct{ Name, Repo, SnapshotUUID string }
+	if err := json.Unmarshal(p.Body, &r); err != nil {
+		return nil, fmt.Errorf("record of the snapshot: %w: %w", err, fault.ErrCorrupt)
+	}
+	if p.State == cms.PhaseFailed && r.SnapshotUUID == "" {
+		return nil, nil // what has the name is not the session's
+	}
+	return []Entry{{Kind: Snapshot, Name: r.Repo + "/" + r.Name, UUID: r.SnapshotUUID, Since: &p.Created, State: OnSource,
+		Reason: fmt.Sprintf("remove it on the source: DELETE /_snapshot/%s/%s", r.Repo, r.Name)}}, nil
+}
+
+// look compares one object with its record; an index brings its aliases along. None: it is not the session's.
+func (u *Undo) look(ctx context.Context, c cms.Creation) ([]Entry, error) {
+	was, err := decodeObject(c)
+	if err != nil {
+		return nil, err
+	}
+	at := c.Since
+	e := Entry{Kind: c.Kind, Name: c.Name, UUID: was.UUID, Since: &at, State: Created}
+	switch {
+	case c.Kind == Repository:
+		e.State, e.Reason = OnSource, fmt.Sprintf("remove it on the source: DELETE /_snapshot/%s (the files stay)", c.Name)
+		if c.State == cms.CreationIntended {
+			e.Reason = "the answer to its registration was lost; it may have been there before"
+		}
+		return []Entry{e}, nil
+	case metadata.CheckName(c.Kind, c.Name) != nil: // a record is input, and so is its kind
+		e.State, e.Reason = Refused, fault.Text(metadata.CheckName(c.Kind, c.Name))
+		return []Entry{e}, nil
+	case u.API == nil && c.State == cms.CreationIntended:
+		e.State, e.Reason = Unknown, "its creation was not confirmed: --target-host lets the target be asked"
+		return []Entry{e}, nil
+	case u.API == nil:
+		return append([]Entry{e}, recordedAliases(c.Name, was)...), nil
+	}
+	is, err := read(ctx, u.API, u.Mark, c.Kind, c.Name, was.Scratch)
+	intended := c.State == cms.CreationIntended
+	switch {
+	case intended && (errors.Is(err, errAbsent) || errors.Is(err, errOther)), intended && err == nil && !is.marked && metadata.CanCarry(c.Kind):
+		return nil, nil
+	case errors.Is(err, errAbsent):
+		e.State = Gone
+		return []Entry{e}, nil
+	case errors.Is(err, errOther):
+		e.State, e.Reason = Refused, "an alias has its name now: it is not touched"
+		return []Entry{e}, nil
+	case errors.Is(err, fault.ErrRejected), errors.Is(err, fault.ErrConfig):
+		e.State, e.Reason = Refused, fault.Text(err)
+		return []Entry{e}, nil
+	case err != nil:
+		return nil, err
+	}
+	if intended {
+		scratch := was.Scratch
+		was = is.object
+		e.UUID, was.Scratch = was.UUID, scratch
+	}
+	switch {
+	case is.UUID != was.UUID:
+		e.State, e.Reason = Refused, fmt.Sprintf("the target has another one of that name (UUID %s): it is not touched", is.UUID)
+	case !metadata.CanCarry(c.Kind):
+		e.State, e.Reason = Refused, "the target has no place for a mark that proves who created it"+byHand(c.Kind, c.Name)
+	case !is.marked:
+		e.State, e.Reason = Refused, fmt.Sprintf("it does not carry the mark of this session (--session-name %q): another client created it or removed the mark", u.Mark.Session)+byHand(c.Kind, c.Name)
+	case c.Kind == Index || c.Kind == DataStream:
+		return u.lookIndex(ctx, e, was, is.is)
+	case is.Digest != was.Digest:
+		e.State, e.Reason = Refused, "it was changed since: delete it by hand"
+	}
+	return []Entry{e}, nil
+}
+
+// byHand ends a reason with the request that removes an object all the same.
+func byHand(kind, name string) string {
+	path, _ := removal(kind, name)
+	return "; to remove it all the same: DELETE " + path
+}
+
+func recordedAliases(index string, was object) []Entry {
+	var all []Entry
+	for _, name := range slices.Sorted(maps.Keys(was.Aliases)) {
+		all = append(all, Entry{Kind: Alias, Name: name + " of " + index, State: Created})
+	}
+	return all
+}
+
+// lookIndex compares an index or data stream of the session with its record.
+func (u *Undo) lookIndex(ctx context.Context, e Entry, was object, is present) ([]Entry, error) {
+	aliases, err := u.lookAliases(ctx, e.Name, was, is)
+	if err != nil {
+		return nil, err
+	}
+	if e.Reason, err = u.whyKeep(ctx, e, was, is); err != nil {
+		return nil, err
+	}
+	if e.Reason != "" {
+		e.State = Refused
+		for i := range aliases {
+			if aliases[i].State == Created {
+				aliases[i].State, aliases[i].Reason = Refused, "its index is not removed"
+			}
+		}
+	}
+	return append([]Entry{e}, aliases...), nil
+}
+
+// whyKeep returns why an index is not removed, "" when it is as the session left it.
+func (u *Undo) whyKeep(ctx context.Context, e Entry, was object, is present) (string, error) {
+	byHand := byHand(e.Kind, e.Name)
+	if was.Touched {
+		return "it was written to between two runs of the migration" + byHand, nil
+	}
+	if was.Foreign > 0 {
+		return fmt.Sprintf("it was written to during the migration: %d operations that the migrated documents do not account for", was.Foreign) + byHand, nil
+	}
+	now, err := Sequence(ctx, u.API, e.Name)
+	switch {
+	case errors.Is(err, fault.ErrConfig), errors.Is(err, fault.ErrRejected):
+		return "its sequence numbers cannot be read: " + fault.Text(err) + byHand, nil
+	case err != nil:
+		return "", err
+	}
+	switch {
+	case was.Sequence != nil:
+		if why := since(was.Sequence, now); why != "" {
+			return why + byHand, nil
+		}
+	case !u.Unended && !was.Scratch:
+		for _, n := range now {
+			if n >= 0 {
+				return "the migration did not end, or its end could not read the sequence numbers, so documents of other clients cannot be distinguished from its own: run the migration to its end" + byHand, nil
+			}
+		}
+	}
+	settings := slices.DeleteFunc(changed(was.Settings, is.settings), func(key string) bool {
+		x, ours := u.tuned[e.Name]
+		return ours && x.UUID == is.uuid && x.Set[key] != "" && is.settings[key] == digest(quoted(x.Set[key]))
+	})
+	if len(settings) > 0 {
+		return "settings were changed since: " + list(settings) + byHand, nil
+	}
+	var others []string
+	for alias, d := range is.aliases {
+		if set, ours := was.Aliases[alias]; !ours || set != "" && set != d {
+			others = append(others, alias)
+		}
+	}
+	if slices.Sort(others); len(others) > 0 {
+		return "aliases were added or changed since: " + list(others) + byHand, nil
+	}
+	managed, err := u.otherPolicies(ctx, e.Name, was)
+	if err == nil && len(managed) > 0 {
+		return "state management policies were attached since: " + list(managed) + byHand, nil
+	}
+	return "", err
+}
+
+// otherPolicies lists the policies that manage an index now, and neither did at the end of the migration nor are the session's.
+func (u *Undo) otherPolicies(ctx context.Context, name string, was object) ([]string, error) {
+	now, err := policies(ctx, u.API, name)
+	if err != nil {
+		return nil, err
+	}
+	var others []string
+	for _, index := range slices.Sorted(maps.Keys(now)) {
+		if was.Policies[index] == now[index] {
+			continue
+		}
+		_, err := u.Records.Creation(ctx, string(metadata.Policy), now[index])
+		switch {
+		case errors.Is(err, cms.ErrNotFound):
+			others = append(others, now[index]+" of "+index)
+		case err != nil:
+			return nil, err
+		}
+	}
+	return others, nil
+}
+
+func quoted(s string) []byte {
+	b, err := json.Marshal(s)
+	if err != nil { // a string
+		return nil
+	}
+	return b
+}
+
+// lookAliases returns the aliases that the session gave to an index.
+func (u *Undo) lookAliases(ctx context.Context, index string, was object, is present) ([]Entry, error) {
+	var all []Entry
+	for _, name := range slices.Sorted(maps.Keys(was.Aliases)) {
+		e := Entry{Kind: Alias, Name: name + " of " + index, State: Created}
+		if is.aliases[name] == "" {
+			if was.Aliases[name] == "" {
+				continue // it was not set
+			}
+			var at map[string]json.RawMessage
+			_, err := get(ctx, u.API, "/_alias/"+url.PathEscape(name), nil, &at)
+			switch {
+			case errors.Is(err, errAbsent):
+				e.State = Gone
+			case err != nil:
+				return nil, err
+			default:
+				e.State, e.Reason = Refused, fmt.Sprintf("it was moved to %s: it is not touched", list(slices.Sorted(maps.Keys(at))))
+			}
+		}
+		all = append(all, e)
+	}
+	return all, nil
+}
+
+// usedPipelines refuses pipelines that indices name which stay.
+func (u *Undo) usedPipelines(ctx context.Context, entries []Entry) error {
+	goes := map[string]bool{}
+	asked := false
+	for _, e := range entries {
+		goes[e.Name] = goes[e.Name] || e.Kind == Index && e.State == Created
+		asked = asked || e.Kind == string(metadata.Pipeline) && e.State == Created
+	}
+	if !asked || u.API == nil {
+		return nil
+	}
+	var answer map[string]struct {
+		Settings map[string]json.RawMessage `json:"settings"`
+	}
+	query := url.Values{"flat_settings": {"true"}, "expand_wildcards": {"all"}}
+	_, err := get(ctx, u.API, "/_all/_settings/index.default_pipeline,index.final_pipeline", query, &answer)
+	if errors.Is(err, errAbsent) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("pipelines of indices: %w", err)
+	}
+	users := map[string]string{}
+	for index, x := range answer {
+		for _, raw := range x.Settings {
+			var pipeline string
+			if json.Unmarshal(raw, &pipeline) == nil && !goes[index] {
+				users[pipeline] = index
+			}
+		}
+	}
+	for i, e := range entries {
+		if by := users[e.Name]; e.Kind == string(metadata.Pipeline) && e.State == Created && by != "" {
+			entries[i].State, entries[i].Reason = Refused, fmt.Sprintf("index %s uses it: delete it by hand when no index does", by)
+		}
+	}
+	return nil
+}
+
+// Run removes what List reports as created, restores settings, and returns the list with the outcomes. Each object is
+// compared again right before. Its record goes when it is gone, so that a run after a kill continues. Errors:
+// fault.ErrUnavailable; the list states what was done before.
+func (u *Undo) Run(ctx context.Context) ([]Entry, error) {
+	entries, err := u.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	left, err := u.Restore(ctx)
+	if err != nil {
+		return entries, err
+	}
+	for i := range entries {
+		e := &entries[i]
+		switch {
+		case e.Kind == Setting && e.State == Changed:
+			index, _, _ := strings.Cut(e.Name, " ")
+			if e.State = Restored; left[index] != "" {
+				e.State, e.Reason = Refused, left[index]
+			}
+		case e.Kind == Alias, e.State == Refused, e.State == OnSource:
+		case e.State == Gone:
+			err = u.Records.ForgetCreation(ctx, e.Kind, e.Name)
+		default:
+			err = u.remove(ctx, e)
+		}
+		if err != nil {
+			return entries, fmt.Errorf("%s %s: %w", e.Kind, e.Name, err)
+		}
+	}
+	settleAliases(entries)
+	return entries, nil
+}
+
+// settleAliases gives aliases the outcome of their indices, with which they go.
+func settleAliases(entries []Entry) {
+	outcome := map[string]string{}
+	for _, e := range entries {
+		if e.Kind == Index {
+			outcome[e.Name] = e.State
+		}
+	}
+	for i := range entries {
+		e := &entries[i]
+		_, index, _ := strings.Cut(e.Name, " of ")
+		if e.Kind != Alias || e.State != Created {
+			continue
+		}
+		if e.State = outcome[index]; e.State == Refused {
+			e.Reason = "its index is not removed"
+		}
+	}
+}
+
+// removal returns the request that removes exactly one object, whose name was checked.
+func removal(kind, name string) (path string, query url.Values) {
+	switch kind {
+	case Index:
+		return "/" + url.PathEscape(name), url.Values{"expand_wildcards": {"none"}, "ignore_unavailable": {"false"}, "allow_no_indices": {"false"}}
+	case DataStream:
+		return "/_data_stream/" + url.PathEscape(name), nil
+	}
+	return metadata.ObjectPath(metadata.Kind(kind), name), nil
+}
+
+// remove removes one object, unless it is no longer as it was listed.
+func (u *Undo) remove(ctx context.Context, e *Entry) error {
+	c, err := u.Records.Creation(ctx, e.Kind, e.Name)
+	if err != nil {
+		return err
+	}
+	now, err := u.look(ctx, c)
+	if err != nil || len(now) == 0 {
+		return err
+	}
+	if is := now[0]; is.State == Refused {
+		e.State, e.Reason = is.State, is.Reason
+		return nil
+	}
+	path, query := removal(e.Kind, e.Name)
+	status, answer, err := u.API.Do(ctx, http.MethodDelete, path, query, nil)
+	if err != nil {
+		return err
+	}
+	err = fault.CheckStatus("DELETE "+path, status, answer)
+	switch {
+	case status == http.StatusNotFound || err == nil:
+		e.State = Removed
+		return u.Records.ForgetCreation(ctx, e.Kind, e.Name)
+	case errors.Is(err, fault.ErrUnavailable):
+		return err
+	}
+	e.State, e.Reason = Refused, "the target refuses: "+fault.Text(err)
+	return nil
+}

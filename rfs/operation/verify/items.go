@@ -1,0 +1,424 @@
+package verify
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+)
+
+const (
+	// A worker that found no item free looks again after a pause between these.
+	minBackoff = 100 * time.Millisecond
+	maxBackoff = 5 * time.Second
+	// lastTimeout bounds how long an item that is given back may take to be written.
+	lastTimeout = 5 * time.Second
+)
+
+// errHandOff ends a reading before its end: another item takes the rest.
+var errHandOff = errors.New("the rest is handed off")
+
+// turn admits one worker of a process at a time to a queue's search, and remembers that the queue has ended.
+type turn struct {
+	place chan struct{}
+	ended bool // guarded by place
+}
+
+// work does items until the comparison has ended: both sides first, side by side, then the results.
+func (s *session) work(ctx context.Context) error {
+	g, gctx := errgroup.WithContext(ctx)
+	for side := range s.byRoot {
+		roots := s.roots(side)
+		for slot := range s.Readers {
+			g.Go(func() error { return s.serve(gctx, side, slot, roots, s.part) })
+		}
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	for side := range s.parts {
+		s.parts[side] = map[string]cms.Item{}
+		for it, err := range s.queues[side].Items(ctx) {
+			if err != nil {
+				return err
+			}
+			s.parts[side][it.ID] = it
+		}
+	}
+	if err := s.seedResults(ctx); err != nil {
+		return err
+	}
+	g, gctx = errgroup.WithContext(ctx)
+	for slot := range s.Readers {
+		g.Go(func() error { return s.serve(gctx, results, slot, s.resultRoots(), s.settleBatch) })
+	}
+	return g.Wait()
+}
+
+func (s *session) roots(side int) []cms.Root {
+	all := make([]cms.Root, 0, len(s.byRoot[side]))
+	for _, name := range slices.Sorted(maps.Keys(s.byRoot[side])) {
+		all = append(all, cms.Root{ID: s.byRoot[side][name].root})
+	}
+	return all
+}
+
+func (s *session) resultRoots() []cms.Root {
+	all := make([]cms.Root, s.state.Batches)
+	for i := range all {
+		all[i].ID = cms.ItemID{Kind: s.kind(results), Index: "groups", Shard: i}
+	}
+	return all
+}
+
+// seedResults creates the items of the results. Naming reads both sides of a group once more.
+func (s *session) seedResults(ctx context.Context) error {
+	var most int64
+	for _, x := range s.groups {
+		for _, c := range x.all {
+			most = max(most, c.held.Documents)
+		}
+	}
+	c, err := s.queue(ctx, results, exponentFor(s.Work.lease(), 2*most/int64(s.Readers)))
+	if err != nil {
+		return err
+	}
+	return c.SeedOnce(ctx, s.Work.Holder, func(ctx context.Context) error {
+		_, err := c.SeedItems(ctx, func(yield func(cms.ItemID) bool) {
+			for _, r := range s.resultRoots() {
+				if !yield(r.ID) {
+					return
+				}
+			}
+		})
+		return err
+	}, nil)
+}
+
+// serve does items of one queue until it has ended.
+func (s *session) serve(ctx context.Context, queue, slot int, roots []cms.Root, do func(context.Context, int, *cms.Lease) error) error {
+	holder := fmt.Sprintf("%s_%s%d", s.Work.Holder, kinds[queue][len(recordKind):], slot)
+	for {
+		lease, err := s.next(ctx, queue, holder, roots)
+		if lease == nil || err != nil {
+			return err
+		}
+		err = do(ctx, queue, lease)
+		switch {
+		case errors.Is(err, fault.ErrLeaseLost), errors.Is(err, errTooShort):
+			s.Log.InfoContext(ctx, "part of the comparison is begun again", "unit", lease.ID.Index, "reason", fault.Text(err))
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// next waits for an item; nil when the queue has ended.
+func (s *session) next(ctx context.Context, queue int, holder string, roots []cms.Root) (*cms.Lease, error) {
+	t := &s.turns[queue]
+	select {
+	case t.place <- struct{}{}:
+		defer func() { <-t.place }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	for pause := minBackoff; !t.ended; pause = min(2*pause, maxBackoff) {
+		lease, err := s.queues[queue].AcquireNext(ctx, holder, nil)
+		var none *cms.NoneAvailable
+		switch {
+		case err == nil:
+			return lease, nil
+		case errors.Is(err, cms.ErrAllDone):
+			report, err := s.queues[queue].AuditTasks(ctx, slices.Values(roots))
+			if err != nil {
+				return nil, err
+			}
+			if t.ended = report.Clean(); t.ended {
+				return nil, nil
+			}
+		case !errors.As(err, &none):
+			return nil, err
+		}
+		if err := s.Pause(ctx, pause/2+rand.N(pause/2)); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// errTooShort means that a lease ended before the work: the next one is longer.
+var errTooShort = errors.New("the lease was too short")
+
+// under runs work as long as a lease lasts; due reports that it comes to its end. What fails gives the item back.
+func (s *session) under(ctx context.Context, lease *cms.Lease, work func(ctx context.Context, due *atomic.Bool) error) error {
+	var due atomic.Bool
+	guarded, stop := lease.Watch(ctx, func() error {
+		due.Store(lease.UntilTrigger() <= 0)
+		return nil
+	})
+	err := work(guarded, &due)
+	over := guarded.Err() != nil && ctx.Err() == nil
+	stop()
+	if err == nil {
+		return nil
+	}
+	r := cms.Return{Cause: cms.CauseOutage}
+	switch {
+	case lease.Lost() != nil:
+		return fmt.Errorf("%s: %w", lease.ID.Name(), lease.Lost())
+	case over:
+		r.Longer, err = true, errTooShort
+	case ctx.Err() != nil:
+		r.Cause = cms.CauseDrain
+	}
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTimeout)
+	defer cancel()
+	if rerr := lease.GiveBack(late, r); rerr != nil {
+		s.Log.DebugContext(ctx, "part of the comparison was not given back", "unit", lease.ID.Index, "error", rerr)
+	}
+	return err
+}
+
+// part reads what an item covers, keeps what it found, and ends the item. An item of the source that takes longer than its
+// lease hands off the rest; a shard of the target is read in one consistent state of it, so that its lease becomes longer.
+func (s *session) part(ctx context.Context, side int, lease *cms.Lease) error {
+	u := s.byRoot[side][lease.ID.Index]
+	if u == nil { // of a plan that was changed
+		return lease.Complete(ctx, cms.Work{})
+	}
+	return s.under(ctx, lease, func(ctx context.Context, due *atomic.Bool) error {
+		p := reading{session: s, side: side, unit: u, start: lease.Start(), due: due, hash: newHasher()}
+		err := s.readUnit(ctx, side, u.Unit, lease.Start(), p.begin)
+		problem := ""
+		switch {
+		case errors.Is(err, errHandOff):
+		case ctx.Err() == nil && unreadable(err):
+			s.Log.WarnContext(ctx, "a part cannot be read", "unit", u.Name, "error", err)
+			if problem = fault.Text(err); !errors.Is(err, fault.ErrCorrupt) {
+				p.found = nil
+			}
+		case err != nil:
+			return err
+		}
+		if err := s.saveBlob(ctx, s.partID(lease.Item.ID, p.end), encodeTallied(p.found, problem)); err != nil {
+			return err
+		}
+		if errors.Is(err, errHandOff) {
+			return lease.Handoff(ctx, p.end, cms.Work{Counts: p.counts()})
+		}
+		return lease.Complete(ctx, cms.Work{Counts: p.counts()})
+	})
+}
+
+// reading is one reading of what an item covers.
+type reading struct {
+	*session
+	side  int
+	unit  *unitOf
+	start int64
+	due   *atomic.Bool // the lease comes to its end
+	hash  *hasher
+	found tallies
+	read  cms.Counts
+	end   int64 // behind the last document
+}
+
+// begin forgets what was read and returns what counts the documents.
+func (p *reading) begin() func(*Document) error {
+	p.found, p.read, p.end = tallies{}, cms.Counts{}, p.start
+	target := ""
+	for name := range p.unit.of {
+		target = name
+	}
+	return func(d *Document) error {
+		if p.side == ofSource && p.read.Live > 0 && p.due.Load() {
+			return errHandOff
+		}
+		index := d.Index
+		if p.side == ofTarget {
+			index = []byte(target)
+		}
+		t := p.found.of(index, p.unit.of)
+		if t == nil {
+			return fmt.Errorf("%s, ordinal %d: the document goes to %q, which is none of its target indices: %w", p.unit.Name, d.Ordinal, d.Index, fault.ErrUnsupported)
+		}
+		p.tally(p.hash, t, d)
+		p.read.Live++
+		p.read.Bytes += int64(len(d.Source))
+		switch d.Fate {
+		case Filtered:
+			p.read.Filtered++
+		case Unsent:
+			p.read.Failed++
+		default:
+			p.read.Indexed++
+		}
+		if p.side == ofSource {
+			p.end = d.Ordinal + 1
+		} else {
+			p.end = p.read.Live
+		}
+		return nil
+	}
+}
+
+// counts is the account of the item.
+func (p *reading) counts() cms.Counts {
+	c := p.read
+	c.Ordinals = p.end - p.start
+	return c
+}
+
+// settleBatch decides the groups of an item, names what differs, and keeps the result.
+func (s *session) settleBatch(ctx context.Context, _ int, lease *cms.Lease) error {
+	return s.under(ctx, lease, func(ctx context.Context, _ *atomic.Bool) error {
+		groups := s.groups[min(lease.ID.Shard*batch, len(s.groups)):min((lease.ID.Shard+1)*batch, len(s.groups))]
+		if _, err := s.blob(ctx, s.resultID(lease.ID.Shard)); !errors.Is(err, cms.ErrNotFound) { // kept by a holder that died then
+			if err != nil {
+				return err
+			}
+			return lease.Complete(ctx, cms.Work{})
+		}
+		var all []*Index
+		for _, x := range groups {
+			found, err := s.group(ctx, x)
+			if err != nil {
+				return err
+			}
+			all = append(all, found...)
+		}
+		b, err := json.Marshal(all)
+		if err != nil {
+			return err
+		}
+		if err := s.saveBlob(ctx, s.resultID(lease.ID.Shard), b); err != nil {
+			return err
+		}
+		if err := lease.Complete(ctx, cms.Work{Counts: cms.Counts{Ordinals: int64(len(groups))}}); err != nil {
+			return err
+		}
+		for _, x := range groups {
+			for side, units := range x.units {
+				for _, u := range units {
+					for _, it := range s.chain(side, u) {
+						s.dropBlob(ctx, s.partID(it.ID, it.Watermark))
+					}
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// chain returns the items of a unit, in order. All have ended.
+func (s *session) chain(side int, u *unitOf) (all []cms.Item) {
+	for id := u.root.String(); id != ""; {
+		it, ok := s.parts[side][id]
+		if !ok {
+			return all
+		}
+		all, id = append(all, it), it.Successors
+	}
+	return all
+}
+
+// group puts together what the items of a group found, and names what differs.
+func (s *session) group(ctx context.Context, x *grouped) ([]*Index, error) {
+	for _, c := range x.all {
+		c.open(x.Group)
+	}
+	defer func() {
+		for _, c := range x.all {
+			c.sides = [2]*table{}
+		}
+	}()
+	var problems []string
+	for side, units := range x.units {
+		for _, u := range units {
+			for _, it := range s.chain(side, u) {
+				problem, err := s.merge(ctx, side, u, it)
+				if err != nil {
+					return nil, err
+				}
+				if problem != "" {
+					problems = append(problems, problem)
+				}
+			}
+		}
+	}
+	slices.Sort(problems)
+	var all []*Index
+	for _, name := range x.Targets {
+		c := x.all[name]
+		c.result.Problems = problems
+		if err := s.settle(ctx, x.Group, c); err != nil {
+			return nil, err
+		}
+		all = append(all, c.result)
+	}
+	return all, nil
+}
+
+// merge adds what an item found.
+func (s *session) merge(ctx context.Context, side int, u *unitOf, it cms.Item) (problem string, err error) {
+	b, err := s.blob(ctx, s.partID(it.ID, it.Watermark))
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", u.Name, err)
+	}
+	found, problem, err := decodeTallied(b, func(index string) int {
+		if c := u.of[index]; c != nil {
+			return c.buckets
+		}
+		return 0
+	})
+	if err != nil {
+		return "", fmt.Errorf("%s: what was compared is %w: %w", u.Name, err, fault.ErrCorrupt)
+	}
+	for name, t := range found {
+		u.of[name].take(side, t)
+	}
+	return problem, nil
+}
+
+// result returns what all items of the results found, and notes that the comparison has ended.
+func (s *session) result(ctx context.Context) ([]*Index, error) {
+	var all []*Index
+	for i := range s.state.Batches {
+		b, err := s.blob(ctx, s.resultID(i))
+		if err != nil {
+			return nil, err
+		}
+		var found []*Index
+		if err := json.Unmarshal(b, &found); err != nil {
+			return nil, fmt.Errorf("result of the comparison: %w: %w", err, fault.ErrCorrupt)
+		}
+		all = append(all, found...)
+	}
+	slices.SortFunc(all, func(a, b *Index) int { return strings.Compare(a.Target, b.Target) })
+	err := s.changeRecord(ctx, stateID, func(r *cms.Record) (bool, error) {
+		if r.Revision == (cms.Revision{}) {
+			return false, cms.ErrNotFound
+		}
+		var is state
+		if r.State == stateCompleted || json.Unmarshal(r.Body, &is) != nil || is.Run != s.state.Run {
+			return false, nil
+		}
+		r.State = stateCompleted
+		return true, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("end the comparison: %w", err)
+	}
+	return all, nil
+}

@@ -1,0 +1,214 @@
+package live
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+)
+
+// Repository is a repository as the source is told of it.
+type Repository struct {
+	Name     string
+	Type     string            // fs, s3
+	Settings map[string]string // location, bucket, base_path, …
+}
+
+// identifying are the settings that say where a repository is.
+var identifying = []string{"location", "bucket", "base_path"}
+
+// RegisterRepository makes the repository known. One of that name that is at the same place
+// with all settings of r is left as it is, whatever else it has; one at another place or with
+// another value is a fault.ErrConfig. The source checks that every node can write to it: its
+// words are in the error. registered is false when the source knew the repository.
+func (c *Cluster) RegisterRepository(ctx context.Context, r Repository) (registered bool, err error) {
+	path := "/_snapshot/" + url.PathEscape(r.Name)
+	var there map[string]struct {
+		Type     string
+		Settings map[string]any
+	}
+	err = c.get(ctx, path, &there)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = unusable(r, c.call(ctx, http.MethodPut, path, nil, map[string]any{"type": r.Type, "settings": r.Settings}, nil))
+		return err == nil, err
+	case err != nil:
+		return false, err
+	}
+	was := there[r.Name]
+	if was.Type != r.Type {
+		return false, fmt.Errorf("the source knows a repository %s of the type %s, not %s; choose another --snapshot-repo-name: %w", r.Name, was.Type, r.Type, fault.ErrConfig)
+	}
+	if key, is := differs(was.Settings, r.Settings); key != "" {
+		return false, fmt.Errorf("the source knows a repository %s whose %s is %q, not %q; choose another --snapshot-repo-name, or --source-repo-location or --source-repo-setting as it is: %w",
+			r.Name, key, is, r.Settings[key], fault.ErrConfig)
+	}
+	// A source may keep a repository that it found no node can write to.
+	return false, unusable(r, c.call(ctx, http.MethodPost, path+"/_verify", nil, nil, nil))
+}
+
+// differs names the first setting by which a registered repository is not the wanted one. Sources
+// do not tell secrets, and one that names no region has it from its own configuration.
+func differs(has map[string]any, wanted map[string]string) (key, is string) {
+	for _, key := range slices.Concat(identifying, slices.Sorted(maps.Keys(wanted))) {
+		value, there := has[key]
+		if strings.Contains(key, "secret") || strings.Contains(key, "token") || strings.HasSuffix(key, "_key") || key == "region" && !there {
+			continue
+		}
+		is := ""
+		if there {
+			is = fmt.Sprint(value)
+		}
+		if strings.Trim(is, "/") != strings.Trim(wanted[key], "/") {
+			return key, is
+		}
+	}
+	return "", ""
+}
+
+// unusable returns the error for a repository that has to be repaired before the source can use it.
+func unusable(r Repository, err error) error {
+	if errors.Is(err, fault.ErrRejected) {
+		return fmt.Errorf("the source cannot use the repository %s (%s): %w: %w", r.Name, r.Type, err, fault.ErrConfig)
+	}
+	return err
+}
+
+// Request holds what to include in a snapshot.
+type Request struct {
+	Repository string
+	Name       string
+	Indices    []string // names; none: all
+	Global     bool     // the cluster's state: templates and the like
+	Partial    bool     // also when shards are not there
+}
+
+// CreateSnapshot starts a snapshot and does not wait for its end. created is false when there is one of that name.
+// ErrBusy when it has to wait for another snapshot.
+func (c *Cluster) CreateSnapshot(ctx context.Context, r Request) (created bool, err error) {
+	body := map[string]any{"include_global_state": r.Global, "partial": r.Partial}
+	if len(r.Indices) > 0 {
+		body["indices"] = strings.Join(r.Indices, ",")
+	}
+	err = c.call(ctx, http.MethodPut, snapshotPath(r.Repository, r.Name), url.Values{"wait_for_completion": {"false"}}, body, nil)
+	if err == nil {
+		return true, nil
+	}
+	if _, serr := c.Snapshot(ctx, r.Repository, r.Name); serr == nil {
+		return false, nil // whatever the refusal calls it
+	}
+	return false, err
+}
+
+func snapshotPath(repository, name string) string {
+	return "/_snapshot/" + url.PathEscape(repository) + "/" + url.PathEscape(name)
+}
+
+// State is a snapshot as the source sees it.
+type State struct {
+	UUID         string // "" before Elasticsearch 5
+	State        string // IN_PROGRESS, SUCCESS, PARTIAL, FAILED, INCOMPATIBLE
+	Started      int64  // epoch ms
+	ShardsTotal  int64
+	ShardsDone   int64
+	ShardsFailed int64
+	BytesTotal   int64 // of the files to write; 0 when it has ended, or is not told
+	BytesDone    int64
+	Failures     []string // index[shard]: reason
+}
+
+type snapshotInfo struct {
+	Snapshot string
+	UUID     string
+	State    string
+	Started  int64 `json:"start_time_in_millis"`
+	Reason   string
+	Failures []struct {
+		Index  string
+		Shard  json.RawMessage `json:"shard_id"`
+		Reason string
+	}
+	Shards struct{ Total, Failed, Successful int64 }
+}
+
+// Snapshot reads the state of a snapshot; an error that is fs.ErrNotExist when there is none.
+func (c *Cluster) Snapshot(ctx context.Context, repository, name string) (State, error) {
+	var a struct {
+		Snapshots []snapshotInfo
+		Responses []struct { // Elasticsearch 7.6 and later minors list by repository
+			Snapshots []snapshotInfo
+			Error     json.RawMessage
+		}
+	}
+	path := snapshotPath(repository, name)
+	if err := c.get(ctx, path, &a); err != nil {
+		return State{}, err
+	}
+	found := a.Snapshots
+	for _, r := range a.Responses {
+		found = append(found, r.Snapshots...)
+		if len(r.Error) > 0 {
+			why := reasons(r.Error)
+			if strings.Contains(why, "snapshot_missing") {
+				return State{}, fmt.Errorf("%s: %s: %w", path, why, fs.ErrNotExist)
+			}
+			return State{}, fmt.Errorf("%s: %s: %w", path, why, fault.ErrRejected)
+		}
+	}
+	for _, s := range found {
+		if s.Snapshot != name {
+			continue
+		}
+		st := State{
+			UUID: s.UUID, State: s.State, Started: s.Started, ShardsTotal: s.Shards.Total, ShardsDone: s.Shards.Successful, ShardsFailed: s.Shards.Failed,
+		}
+		if s.Reason != "" {
+			st.Failures = append(st.Failures, s.Reason)
+		}
+		for _, f := range s.Failures {
+			st.Failures = append(st.Failures, fmt.Sprintf("%s[%s]: %s", f.Index, f.Shard, f.Reason))
+		}
+		if s.State == "IN_PROGRESS" {
+			return c.progress(ctx, path, st)
+		}
+		return st, nil
+	}
+	return State{}, fmt.Errorf("%s: %w", path, fs.ErrNotExist)
+}
+
+// progress adds shards and bytes of a running snapshot. A source that does not tell them
+// only leaves them out.
+func (c *Cluster) progress(ctx context.Context, path string, st State) (State, error) {
+	type size struct {
+		Bytes int64 `json:"size_in_bytes"`
+	}
+	var a struct {
+		Snapshots []struct {
+			Shards struct{ Done, Failed, Total int64 } `json:"shards_stats"`
+			Stats  struct {
+				Incremental, Total, Processed size
+				OldTotal                      int64 `json:"total_size_in_bytes"` // before Elasticsearch 6.4
+				OldDone                       int64 `json:"processed_size_in_bytes"`
+			}
+		}
+	}
+	err := c.get(ctx, path+"/_status", &a)
+	if errors.Is(err, fault.ErrUnavailable) {
+		return st, err
+	}
+	if err != nil || len(a.Snapshots) == 0 {
+		return st, nil
+	}
+	s := a.Snapshots[0]
+	st.ShardsTotal, st.ShardsDone, st.ShardsFailed = s.Shards.Total, s.Shards.Done, s.Shards.Failed
+	st.BytesTotal, st.BytesDone = max(s.Stats.Incremental.Bytes, s.Stats.OldTotal), max(s.Stats.Processed.Bytes, s.Stats.OldDone)
+	return st, nil
+}

@@ -1,0 +1,234 @@
+package codec
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/testing/fuzzing"
+)
+
+func TestByteOrderFollowsFromTheCodecName(t *testing.T) {
+	for name, le := range map[string]bool{
+		"Lucene40StoredFieldsData": false, "Lucene410DocValues": false, "Lucene50LiveDocs": false, "Lucene87StoredFieldsFastData": false,
+		"Lucene90SegmentInfo": true, "Lucene94FieldInfos": true, "Lucene104X": true, "ZstdStoredFields814": true,
+		"CustomStoredFieldsZstdNoDict": true, "ES87TSDBDocValuesMetadata": true, "QatStoredFieldsLz4": true, "segments": false, "BitVector": false, "": false, "Lucene": false,
+	} {
+		if got := LittleEndian(name); got != le {
+			t.Errorf("%q: %v", name, got)
+		}
+	}
+}
+
+func TestHeadersAndFootersAreChecked(t *testing.T) {
+	var b []byte
+	b = binary.BigEndian.AppendUint32(b, headerMagic)
+	b = append(b, 4)
+	b = append(b, "Some"...)
+	b = binary.BigEndian.AppendUint32(b, 3)
+	b = append(b, "0123456789abcdef"...)
+	b = append(b, 2, '1', 'z')
+	n := len(b)
+	b = append(b, "content"...)
+	b = binary.BigEndian.AppendUint32(b, footerMagic)
+	b = binary.BigEndian.AppendUint32(b, 0)
+	b = binary.BigEndian.AppendUint64(b, uint64(crc32.ChecksumIEEE(b)))
+	in := NewInput(b)
+	if h := in.IndexHeader(); in.Err() != nil || h != (Header{"Some", 3, "0123456789abcdef", "1z", n}) {
+		t.Errorf("header %+v, %v", h, in.Err())
+	}
+	if _, err := Footer(b); err != nil {
+		t.Error(err)
+	}
+	for i := range b {
+		for bit := range 8 {
+			b[i] ^= 1 << bit
+			if _, err := Footer(b); !errors.Is(err, fault.ErrCorrupt) {
+				t.Fatalf("bit %d of byte %d flipped gives %v", bit, i, err)
+			}
+			b[i] ^= 1 << bit
+		}
+	}
+	for i := range n {
+		in := NewInput(b[:i])
+		if in.IndexHeader(); !errors.Is(in.Err(), fault.ErrCorrupt) {
+			t.Errorf("a header of %d bytes gives %v", i, in.Err())
+		}
+	}
+}
+
+func TestVariableLengthIntegersAreReadAndBounded(t *testing.T) {
+	for _, v := range []int64{0, 1, 127, 128, 300, math.MaxInt32, math.MinInt32, -1} {
+		in := NewInput(binary.AppendUvarint(nil, uint64(uint32(v))))
+		if got := in.VInt(); int64(got) != v || in.Err() != nil || in.Left() != 0 {
+			t.Errorf("VInt %d: %d, %v", v, got, in.Err())
+		}
+		in = NewInput(binary.AppendUvarint(nil, uint64(v)))
+		if got := in.VLong(); got != v || in.Err() != nil {
+			t.Errorf("VLong %d: %d, %v", v, got, in.Err())
+		}
+		if ZigZag64(int64(uint64(v<<1)^uint64(v>>63))) != v {
+			t.Errorf("zig-zag %d", v)
+		}
+	}
+	long := slices.Repeat([]byte{0xFF}, 20)
+	in := NewInput(long)
+	if in.VInt(); !errors.Is(in.Err(), fault.ErrCorrupt) {
+		t.Error("a VInt without an end is accepted")
+	}
+	in = NewInput(long)
+	if in.VLong(); !errors.Is(in.Err(), fault.ErrCorrupt) {
+		t.Error("a VLong without an end is accepted")
+	}
+}
+
+func TestCountsThatCannotFitAreErrors(t *testing.T) {
+	huge := binary.AppendUvarint(nil, 1<<31-1)
+	for name, read := range map[string]func(*Input){
+		"string": func(in *Input) { _ = in.String() }, "set": func(in *Input) { in.Strings(false) },
+		"map": func(in *Input) { in.Map(false) }, "count": func(in *Input) { in.Count(4) },
+	} {
+		in := NewInput(huge)
+		if read(in); !errors.Is(in.Err(), fault.ErrCorrupt) {
+			t.Errorf("%s: %v", name, in.Err())
+		}
+	}
+}
+
+// pack writes values as a stream of bits.
+func pack(v []uint64, bits int, le bool) []byte {
+	out := make([]byte, (len(v)*bits+7)/8+3)
+	for k, x := range v {
+		for i := range bits {
+			at := k*bits + i
+			if le {
+				out[at/8] |= byte(x>>i&1) << (at % 8)
+			} else {
+				out[at/8] |= byte(x>>(bits-1-i)&1) << (7 - at%8)
+			}
+		}
+	}
+	return out
+}
+
+func TestPackedIntegersOfEveryWidthAreRead(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for bits := 1; bits <= 64; bits++ {
+		for _, n := range []int{1, 7, 130} {
+			v := make([]uint64, n)
+			for i := range v {
+				v[i] = r.Uint64() >> (64 - bits)
+			}
+			be := pack(v, bits, false)
+			for _, le := range []bool{false, true} {
+				d, err := NewDirect(pack(v, bits, le), int64(n), bits, le)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for k := range v {
+					if got := d.At(int64(k)); got != v[k] {
+						t.Fatalf("%d bits, le %v: value %d is %x, not %x", bits, le, k, got, v[k])
+					}
+				}
+			}
+			if bits > 31 {
+				continue
+			}
+			for version := range int32(3) {
+				size := PackedLen(n, bits, version)
+				src := append(be, make([]byte, 16)...)[:size]
+				dst := make([]int32, n)
+				Unpack32(dst, src, bits)
+				for k := range v {
+					if uint64(dst[k]) != v[k] {
+						t.Fatalf("%d bits, version %d: value %d is %x, not %x", bits, version, k, dst[k], v[k])
+					}
+				}
+			}
+		}
+	}
+	if _, err := NewDirect(make([]byte, 3), 4, 7, true); !errors.Is(err, fault.ErrCorrupt) {
+		t.Errorf("too few bytes give %v", err)
+	}
+}
+
+func TestMonotonicSequencesRoundTheirProductToFloat32(t *testing.T) {
+	// Large enough that float64 gives another product.
+	avg := float32(16777.217)
+	const n, shift = 3000, 10
+	for _, le := range []bool{false, true} {
+		var order binary.AppendByteOrder = binary.BigEndian
+		if le {
+			order = binary.LittleEndian
+		}
+		want := make([]int64, n)
+		var meta, data []byte
+		for first := 0; first < n; first += 1 << shift {
+			num := min(n-first, 1<<shift)
+			deltas := make([]uint64, num)
+			for k := range deltas {
+				deltas[k] = uint64((k * 7) % 16)
+				want[first+k] = int64(first)*1000 + int64(avg*float32(k)) + int64(deltas[k])
+			}
+			meta = order.AppendUint64(meta, uint64(first*1000))
+			meta = order.AppendUint32(meta, math.Float32bits(avg))
+			meta = order.AppendUint64(meta, uint64(len(data)))
+			meta = append(meta, 4)
+			data = append(data, pack(deltas, 4, le)...)
+		}
+		in := NewInput(meta)
+		in.SetLittleEndian(le)
+		m := in.Monotonic(n, shift)
+		if in.Err() != nil || in.Left() != 0 {
+			t.Fatal(in.Err(), in.Left())
+		}
+		data = append([]byte("before"), data...)
+		err := m.Each(data, 6, le, func(i, v int64) error {
+			if v != want[i] {
+				return fmt.Errorf("value %d is %d, not %d", i, v, want[i])
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		if err := m.Each(data[:20], 6, le, func(int64, int64) error { return nil }); !errors.Is(err, fault.ErrCorrupt) {
+			t.Errorf("data that end early give %v", err)
+		}
+	}
+}
+
+func FuzzInput(f *testing.F) {
+	f.Add([]byte{0x3F, 0xD7, 0x6C, 0x17, 1, 'x', 0, 0, 0, 0}, int64(3), int32(2))
+	f.Fuzz(func(t *testing.T, b []byte, n int64, shift int32) {
+		defer fuzzing.Bounded(t, len(b))()
+		in := NewInput(b)
+		in.IndexHeader()
+		in.Map(false)
+		in.Strings(true)
+		m := in.Monotonic(n, shift)
+		if in.Err() != nil && !errors.Is(in.Err(), fault.ErrCorrupt) {
+			t.Fatalf("error without a category: %v", in.Err())
+		}
+		if in.Err() != nil {
+			return
+		}
+		last := int64(-1)
+		_ = m.Each(b, int64(in.Pos()), true, func(i, _ int64) error {
+			if i != last+1 {
+				t.Fatalf("value %d after %d", i, last)
+			}
+			last = i
+			if i > 1<<16 {
+				return errors.New("enough")
+			}
+			return nil
+		})
+	})
+}

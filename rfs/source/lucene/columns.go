@@ -1,0 +1,291 @@
+package lucene
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/source/lucene/codec"
+	"github.com/rfsd/rfsd/rfs/source/lucene/columns"
+)
+
+// Names of the columns that decide whether a document is visible.
+const (
+	softDeletes = "__soft_deletes" // a document that has a value is soft-deleted
+	primaryTerm = "_primary_term"  // every root document has a value, no nested one (ReadOptions.NestedTerms: nested ones, too)
+)
+
+// rootTest states whether a document without a stored id is a root document.
+type rootTest struct {
+	known bool   // there is a column _primary_term
+	docs  bitset // its documents; nil: all, or unheld
+}
+
+const (
+	// wholeDocValues is the length up to which a .dvd file is read whole and kept; longer ones are read by parts.
+	wholeDocValues = 1 << 20
+	// wholeDocValuesPart is the part of .fdt up to which such a file is verified first, 1 in that many bytes.
+	wholeDocValuesPart = 50
+)
+
+// findColumns returns the column of the soft-deleted documents and that of the roots, verified; nil where there are none, and
+// for roots where all documents have a value. Live documents without a stored id are roots if they have one: without the
+// column they are nested children; one whose column cannot be read counts as root, so that it is reported and not lost.
+func (o *segmentOpener) findColumns(ctx context.Context, fi *fieldInfos) (soft, roots *column, err error) {
+	metas := columnMetas{seg: o.seg, fields: fi, only: []string{softDeletes, primaryTerm}, long: &o.long}
+	if f := fi.numeric(softDeletes); f != nil && o.entry.softDelCount != 0 {
+		if soft, err = metas.open(ctx, f); err != nil {
+			return nil, nil, err
+		}
+		if soft == nil {
+			return nil, nil, fmt.Errorf("%s: soft deletes in doc values of format %q are not known: %w",
+				o.seg.Name, f.attrs[attrFormat], fault.ErrUnsupported)
+		}
+		if _, none := soft.entry.Everywhere(int32(o.seg.MaxDoc)); none {
+			soft = nil
+		} else if err := o.verify(ctx, soft); err != nil {
+			return nil, nil, err
+		}
+	}
+	if f := fi.numeric(primaryTerm); f != nil {
+		o.seg.roots.known = true
+		c, err := metas.open(ctx, f)
+		if errors.Is(err, fault.ErrUnsupported) {
+			return soft, nil, nil // as with a format that is not known
+		}
+		if err != nil || c == nil {
+			return soft, nil, err
+		}
+		if all, _ := c.entry.Everywhere(int32(o.seg.MaxDoc)); all {
+			return soft, nil, nil
+		}
+		if err := o.verify(ctx, c); err != nil {
+			return nil, nil, err
+		}
+		roots = c
+	}
+	return soft, roots, nil
+}
+
+// verify checks the file of a column of which some documents have a value, when it is short, a small part of the segment,
+// later than it, or wanted so; of others only the set is read.
+func (o *segmentOpener) verify(ctx context.Context, c *column) error {
+	if all, none := c.entry.Everywhere(int32(o.seg.MaxDoc)); all || none {
+		return nil
+	}
+	if c.field.dvGen >= 0 || c.data.size <= max(wholeDocValues, o.seg.StoredSize/wholeDocValuesPart) {
+		return c.verify(ctx)
+	}
+	if !o.all {
+		o.unverified = append(o.unverified, c.data.name+": only the column "+c.field.name+" is read")
+	}
+	return nil
+}
+
+// column is one field of doc values: its entry in .dvm and its file .dvd.
+type column struct {
+	field *fieldInfo
+	entry *columns.Entry
+	*columnData
+}
+
+// columnData is a .dvd file, which the columns in it share.
+type columnData struct {
+	data  *source
+	id    string // of the segment
+	whole []byte // nil: read by parts
+	sound bool   // it was verified
+	// unsummed means that the file has no footer, and is not a part of a compound file, which was verified with its .dvm.
+	unsummed bool
+}
+
+// ReadAt returns n bytes from off on.
+func (d *columnData) ReadAt(ctx context.Context, off, n int64) ([]byte, error) {
+	if d.whole == nil {
+		return d.data.readAt(ctx, off, n)
+	}
+	if off < 0 || n < 0 || off > int64(len(d.whole)) || n > int64(len(d.whole))-off {
+		return nil, d.data.corrupt(off, "%d bytes wanted of a file of %d", n, len(d.whole))
+	}
+	return d.whole[off : off+n], nil
+}
+
+// Size is the length of the file.
+func (d *columnData) Size() int64 { return d.data.size }
+
+// readWhole reads the file and checks it.
+func (d *columnData) readWhole(ctx context.Context) error {
+	b, err := d.data.readAll(ctx)
+	if err != nil {
+		return err
+	}
+	d.whole = b
+	return d.checkHeader(b)
+}
+
+// verify checks the whole file, once: it is kept when it is small, else read and then by parts.
+func (d *columnData) verify(ctx context.Context) error {
+	if d.sound {
+		return nil
+	}
+	err := d.check(ctx)
+	d.sound = err == nil
+	return err
+}
+
+func (d *columnData) check(ctx context.Context) error {
+	if d.data.size <= wholeDocValues {
+		if err := d.readWhole(ctx); err != nil {
+			return err
+		}
+		return d.checkSum(ctx)
+	}
+	head, err := d.data.readAt(ctx, 0, codec.MaxHeaderLen)
+	if err != nil {
+		return err
+	}
+	if err := d.checkHeader(head); err != nil {
+		return err
+	}
+	if err := d.data.verify(ctx); err != nil {
+		return err
+	}
+	return d.checkSum(ctx)
+}
+
+func (d *columnData) checkSum(ctx context.Context) error {
+	if !d.unsummed {
+		return nil
+	}
+	return d.data.verifyWhole(ctx)
+}
+
+func (d *columnData) checkHeader(b []byte) error {
+	in := codec.NewInput(b)
+	if h := in.Header(); !columns.WithoutID(h.Codec) {
+		checkID(in, d.id)
+	}
+	return d.data.wrap(in.Err())
+}
+
+// uncached returns the column without what is held of its file.
+func (c *column) uncached() *column {
+	if c == nil {
+		return nil
+	}
+	d := *c.columnData
+	d.data, d.whole = d.data.uncached(), nil
+	return &column{field: c.field, entry: c.entry, columnData: &d}
+}
+
+// wrap names the file in an error of the column.
+func (c *column) wrap(err error) error {
+	if err == nil {
+		return nil
+	}
+	return c.data.wrap(fmt.Errorf("column %s: %w", c.field.name, err))
+}
+
+// columnMetas finds columns; files that serve several are parsed once.
+type columnMetas struct {
+	seg    *Segment
+	fields *fieldInfos
+	only   []string    // fields whose columns are wanted; nil: any
+	long   *sync.Mutex // held while a long file is read and parsed; nil: one is read at a time
+	parsed map[string]*columnFile
+}
+
+type columnFile struct {
+	name    string
+	entries map[int32]*columns.Entry
+	data    *columnData
+}
+
+// open finds the files of a field and its entry in .dvm; nil when its format is not one of
+// those that can be read. The generation is that of the field: a later file holds the
+// complete column.
+func (m *columnMetas) open(ctx context.Context, f *fieldInfo) (*column, error) {
+	format := f.attrs[attrFormat]
+	if !columns.Known(format) {
+		return nil, nil
+	}
+	suffix := f.columnFile()
+	key := suffix
+	if f.dvGen >= 0 {
+		key = codec.Base36(f.dvGen) + "_" + suffix
+	}
+	file := m.parsed[key]
+	if file == nil {
+		var err error
+		if file, err = m.parse(ctx, f, suffix, key); err != nil {
+			return nil, err
+		}
+		if m.parsed == nil {
+			m.parsed = make(map[string]*columnFile)
+		}
+		m.parsed[key] = file
+	}
+	e := file.entries[f.number]
+	if e == nil {
+		return nil, fault.Corrupt("", file.name, -1, "there is no column %s", f.name)
+	}
+	return &column{field: f, entry: e, columnData: file.data}, nil
+}
+
+func (m *columnMetas) parse(ctx context.Context, f *fieldInfo, suffix, full string) (*columnFile, error) {
+	metaExt, dataExt := columns.Files(f.attrs[attrFormat])
+	find := func(ext string) (*source, error) {
+		if f.dvGen >= 0 {
+			return m.seg.files.later(f.dvGen, "_"+suffix+ext)
+		}
+		return m.seg.files.core("_" + suffix + ext)
+	}
+	meta, err := find(metaExt)
+	if err != nil {
+		return nil, err
+	}
+	if m.long != nil && meta.size > longFile {
+		m.long.Lock()
+		defer m.long.Unlock()
+	}
+	b, err := meta.readAll(ctx)
+	if err != nil {
+		return nil, err
+	}
+	plain := !codec.WantsFooter(b)
+	if plain {
+		if err := meta.verifyWhole(ctx); err != nil {
+			return nil, err
+		}
+	}
+	entries, err := columns.ParseMeta(b, m.seg.id, full, m.describe(f))
+	if err != nil {
+		return nil, meta.wrap(err)
+	}
+	data, err := find(dataExt)
+	if err != nil {
+		return nil, err
+	}
+	return &columnFile{name: meta.name, entries: entries, data: &columnData{data: data, id: m.seg.id, unsummed: plain && data.own}}, nil
+}
+
+// describe returns what the parser of the .dvm of a column asks about a field by its number. The file of an updated column
+// has no other column.
+func (m *columnMetas) describe(of *fieldInfo) func(number int32) (columns.Field, bool) {
+	return func(number int32) (columns.Field, bool) {
+		f := of
+		if of.dvGen < 0 {
+			f = m.fields.fields[number]
+		}
+		if f == nil || f.number != number {
+			return columns.Field{}, false
+		}
+		return columns.Field{
+			SkipIndex: f.skipIndex, Compressed: f.attrs[attrMode] == "BEST_COMPRESSION", Sorts: f.name == m.seg.sortedBy,
+			Unwanted: m.only != nil && !slices.Contains(m.only, f.name),
+		}, true
+	}
+}

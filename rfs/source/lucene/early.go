@@ -1,0 +1,180 @@
+package lucene
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"sync"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+)
+
+const (
+	// earlyFile is the length up to which a file is read before it is needed, in bytes.
+	earlyFile = 64 << 10
+	// earlyBytes bounds what is read so of a segment.
+	earlyBytes = 256 << 10
+	// earlyRequests bounds the reads of a commit that are under way at the same time.
+	earlyRequests = 32
+)
+
+// earlyReads are the short files of a segment that are read at the same time while it is opened. One names the place of the
+// next, so otherwise a repository with latency would be waited for at each of them. They belong to one goroutine.
+type earlyReads struct {
+	ctx    context.Context // of the reads; end ends it
+	cancel context.CancelFunc
+	turns  chan struct{} // one for each read of the commit that is under way
+	left   int64         // bytes that may still be read
+	reads  map[string]*earlyRead
+	wg     sync.WaitGroup
+}
+
+// earlyRead is the beginning of a file; data and err are valid when done is closed.
+type earlyRead struct {
+	done chan struct{}
+	n    int64
+	data []byte
+	err  error
+}
+
+func newEarlyReads(ctx context.Context, turns chan struct{}) *earlyReads {
+	if turns == nil { // the segment is opened by itself
+		turns = make(chan struct{}, earlyRequests)
+	}
+	e := &earlyReads{turns: turns, left: earlyBytes, reads: map[string]*earlyRead{}}
+	e.ctx, e.cancel = context.WithCancel(ctx)
+	return e
+}
+
+// begin begins to read the first n bytes of a file, unless these are many.
+func (e *earlyReads) begin(s *source, n int64) {
+	if n = min(n, s.size); n <= 0 || n > earlyFile || n > e.left || e.reads[s.name] != nil || s.data != nil {
+		return
+	}
+	e.left -= n
+	e.start(s, n)
+}
+
+// start begins to read the first n bytes of a file, however many these are.
+func (e *earlyReads) start(s *source, n int64) {
+	r := &earlyRead{done: make(chan struct{}), n: n}
+	e.reads[s.name] = r
+	e.wg.Go(func() {
+		defer close(r.done)
+		select {
+		case e.turns <- struct{}{}:
+		case <-e.ctx.Done():
+			r.err = context.Cause(e.ctx)
+			return
+		}
+		defer func() { <-e.turns }()
+		r.data, r.err = s.readAt(e.ctx, 0, n)
+	})
+}
+
+// beginFile is begin for a whole file of the directory; one that is not there is passed over.
+func (e *earlyReads) beginFile(dir Directory, name string) {
+	if s, err := openSource(dir, name); err == nil {
+		e.begin(s, s.size)
+	}
+}
+
+// serve has a source take from memory what was read of it. The nil earlyReads serve nothing.
+func (e *earlyReads) serve(s *source) *source {
+	if e != nil {
+		s.early = e.reads[s.name]
+	}
+	return s
+}
+
+// end ends the reads that nothing has waited for.
+func (e *earlyReads) end() {
+	e.cancel()
+	e.wg.Wait()
+}
+
+// at returns n bytes from off on once they were read; nil if they are not part of the read. The nil earlyRead has none.
+func (r *earlyRead) at(ctx context.Context, off, n int64) ([]byte, error) {
+	if r == nil || n == 0 || off > r.n-n {
+		return nil, nil
+	}
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	return r.data[off : off+n], nil
+}
+
+// begin begins to read the short files beside the compound file, and that file if it is kept while the segment is opened.
+func (o *segmentOpener) begin() {
+	e := o.entry
+	names := append([]string{e.name + ".si", e.name + ".cfe"}, e.updates...)
+	if e.delGen >= 0 {
+		names = append(names, laterName(e.name, e.delGen, ".liv"))
+	}
+	for _, name := range names {
+		o.early.beginFile(o.dir, name)
+	}
+	if s, err := openSource(o.dir, e.name+".cfs"); err == nil && s.size <= cachedCompound {
+		o.early.start(s, s.size)
+	}
+}
+
+// beginParts begins to read the short files that lie in the compound file, or beside it where there is none.
+// The beginning of .fdt comes with its stream, if that is to be begun.
+func (o *segmentOpener) beginParts() {
+	suffixes := []string{".fdm", ".fdx", ".fnm"}
+	var metas []string
+	for name := range o.seg.files.sections {
+		if strings.HasSuffix(name, ".dvm") {
+			metas = append(metas, name)
+		}
+	}
+	if len(metas) == 1 { // with one file of columns it has those that are needed
+		suffixes = append(suffixes, metas[0])
+		if o.entry.softDelCount > 0 && o.entry.fieldInfosGen < 0 {
+			suffixes = append(suffixes, strings.TrimSuffix(metas[0], "m")+"d") // read whole, if it is short
+		}
+	}
+	for _, suffix := range suffixes {
+		if s, err := o.seg.files.core(suffix); err == nil {
+			o.early.begin(s, s.size)
+		}
+	}
+	s, err := o.seg.files.core(".fdt")
+	switch {
+	case err != nil:
+	case o.first != nil && o.seg.DelCount < o.seg.MaxDoc:
+		o.begun = beginStream(o.first, o.seg, s, nil)
+	default:
+		o.early.begin(s, fdtPreamble)
+	}
+}
+
+// keepIndex keeps the short files that a reader needs first, of those that were read. Damage is met again by the reader.
+func (o *segmentOpener) keepIndex(ctx context.Context) error {
+	kept := map[string][]byte{}
+	for _, suffix := range []string{".fdm", ".fdx"} {
+		s, err := o.seg.files.core(suffix)
+		if err != nil {
+			continue
+		}
+		b, err := s.early.at(ctx, 0, s.size)
+		if errors.Is(err, fault.ErrUnavailable) {
+			return err
+		}
+		if s.data != nil && s.size <= earlyFile {
+			b = bytes.Clone(s.data[s.base : s.base+s.size])
+		}
+		if b != nil && o.hold(int64(len(b))) {
+			kept[suffix] = b
+		}
+	}
+	o.seg.files.kept = kept
+	return nil
+}

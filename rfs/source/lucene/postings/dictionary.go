@@ -1,0 +1,230 @@
+package postings
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/source/lucene/codec"
+)
+
+/*
+What fields a dictionary has: VInt n, then for each
+
+	VInt field | VLong terms | not trie: VInt n, n bytes: root | VLong positions [not of documents alone: VLong postings]
+	VInt documents | dictionary 4 since version 2, dictionary 5 before 4: VInt
+	dictionary 4 since version 4, all later: VInt n, least term | VInt n, greatest term
+	.tmd: VLong where the index begins | trie: VLong root, VLong end
+	                                   | else header FST, u8 has 1: VInt n, n bytes; u8, VLong, VLong
+
+It lies in .tmd behind two headers (the second names the postings, VInt N follows it), or at the end of .tim, where an i64
+before the footer says. The root is a VLong, its bits from 2 on are where the root block is. In dictionary 9 since version
+1 the highest bits come first.
+*/
+
+// The versions of dictionary 4: since the first (Lucene 4.2 has it) an i64 at the end of .tim says where the fields are, since the
+// second (4.7) where documents and positions begin is kept apart of what else is known of terms.
+const (
+	appendOnly4 = 1
+	metaArray4  = 2
+)
+
+// Files are the files of the fields that share a format and a suffix. None is nil: reading one that a segment does not have is an
+// error of that file.
+type Files struct{ Terms, Docs, Positions, Meta, Index Data }
+
+// Dictionary is the terms of some fields of a segment.
+type Dictionary struct {
+	layout
+	files  Files
+	plain  bool // no .tmd
+	coded  bool // suffixes are compressed, lengths and statistics are apart
+	longs  bool // what is known of a term is not compressed
+	mixed  bool // where documents begin is not known of a term that is in one (before Lucene 4.7)
+	fields map[int32]*field
+}
+
+// field is what a dictionary states of a field.
+type field struct {
+	Options
+	terms     int64
+	positions int64
+	root      int64 // where the root block is
+}
+
+// Open reads what fields there are; options reports what is indexed of a field, false when it does not exist. id is that of the
+// segment, "" when it is not known.
+func Open(ctx context.Context, format, id string, files Files, options func(number int32) (Options, bool)) (*Dictionary, error) {
+	l, ok := layouts[format]
+	if !ok {
+		return nil, fmt.Errorf("postings of format %q are not known: %w", format, fault.ErrUnsupported)
+	}
+	d := &Dictionary{layout: l, files: files, fields: map[int32]*field{}}
+	c := newCursor(ctx, files.Terms)
+	want := "BlockTreeTermsDict"
+	if l.dictionary == dictionary4 {
+		want = "BLOCK_TREE_TERMS_DICT"
+	}
+	version := header(c, id, want, l.dictionary == dictionary4)
+	least, most := map[dictionaryKind]int32{dictionary4: appendOnly4}[l.dictionary], map[dictionaryKind]int32{dictionary4: 4, dictionary5: 6, dictionary9: 2}[l.dictionary]
+	if c.err == nil && (version < least || version > most) {
+		return nil, fmt.Errorf("terms of version %d of %s are not known: %w", version, format, fault.ErrUnsupported)
+	}
+	d.coded = l.dictionary >= dictionary9 || l.dictionary == dictionary5 && version >= 5
+	d.mixed = l.dictionary == dictionary4 && version < metaArray4
+	d.longs = l.dictionary == dictionary4 && !d.mixed || l.dictionary == dictionary5 && version < 4
+	if d.plain = l.dictionary == dictionary4 || l.dictionary == dictionary5 && version < 6; d.plain {
+		d.seekFields(c, version)
+	} else {
+		c = newCursor(ctx, files.Meta)
+		header(c, id, "BlockTreeTermsMeta", false)
+		header(c, id, "", false)
+		if n := c.vint(); c.err == nil && int(n) != l.block {
+			c.fail("blocks of %d", n)
+		}
+	}
+	for n := c.vint(); n > 0 && c.err == nil; n-- {
+		d.readField(ctx, c, version, options)
+	}
+	return d, c.err
+}
+
+// header reads the header of a file and returns its version.
+func header(c *cursor, id, want string, plain bool) int32 {
+	p := c.take(4)
+	if p != nil && binary.BigEndian.Uint32(p) != 0x3FD76C17 {
+		c.fail("not a Lucene header: it begins with %08x", p)
+	}
+	name := string(c.take(int64(c.vint())))
+	if c.err == nil && want != "" && name != want {
+		c.fail("codec %q where %q is expected", name, want)
+	}
+	version := int32(0)
+	if p := c.take(4); p != nil {
+		version = int32(binary.BigEndian.Uint32(p))
+	}
+	if plain {
+		return version
+	}
+	if p := c.take(16); p != nil && id != "" && string(p) != id {
+		c.fail("the file belongs to segment %x, not %x", p, id)
+	}
+	c.take(int64(c.u8()))
+	return version
+}
+
+// seekFields goes to what fields there are, at the end of .tim.
+func (d *Dictionary) seekFields(c *cursor, version int32) {
+	end := c.data.Size()
+	if d.dictionary != dictionary4 || version >= 3 {
+		end -= codec.FooterLen
+	}
+	c.seek(end - 8)
+	if p := c.take(8); p != nil {
+		c.seek(int64(binary.BigEndian.Uint64(p)))
+	}
+}
+
+func (d *Dictionary) readField(ctx context.Context, c *cursor, version int32, options func(int32) (Options, bool)) {
+	number, f := c.vint(), &field{terms: c.vlong()}
+	o, ok := options(number)
+	if c.err == nil && (!ok || f.terms <= 0 || d.fields[number] != nil) {
+		c.fail("field %d of %d terms", number, f.terms)
+	}
+	f.Options = o
+	if d.dictionary != dictionaryTrie {
+		root := c.take(int64(c.vint()))
+		f.root = rootOf(root, d.dictionary == dictionary9 && version >= 1)
+	}
+	if f.positions = c.vlong(); o.Frequencies {
+		c.vlong()
+	}
+	c.vint()
+	if d.longs {
+		c.vint()
+	}
+	if d.dictionary != dictionary4 || version >= 4 {
+		c.take(int64(c.vint()))
+		c.take(int64(c.vint()))
+	}
+	switch {
+	case d.dictionary == dictionaryTrie:
+		begin := c.vlong()
+		root := c.vlong()
+		c.vlong()
+		if c.err == nil {
+			f.root, c.err = trieRoot(ctx, d.files.Index, begin+root)
+		}
+	case !d.plain:
+		c.vlong()
+		d.passIndex(c)
+	}
+	if c.err == nil {
+		d.fields[number] = f
+	}
+}
+
+// passIndex passes over the metadata of an index of terms.
+func (d *Dictionary) passIndex(c *cursor) {
+	c.take(4)
+	c.take(int64(c.vint()))
+	c.take(4)
+	if c.u8() == 1 {
+		c.take(int64(c.vint()))
+	}
+	c.u8()
+	c.vlong()
+	c.vlong()
+}
+
+// rootOf returns where the root block is.
+func rootOf(p []byte, highFirst bool) int64 {
+	var v uint64
+	for i, b := range p {
+		if highFirst {
+			v = v<<7 | uint64(b&0x7f)
+		} else if i < 10 {
+			v |= uint64(b&0x7f) << (7 * i)
+		}
+		if b < 0x80 {
+			break
+		}
+	}
+	return int64(v >> 2)
+}
+
+/*
+The root of a trie begins with 8 bytes, little-endian. Bits 0 and 1: 0 no child, 1 one and output, 2 one without output, 3 several.
+
+	0  bits 2-4 length-1, then from byte 1 on the place of the block
+	1  bits 2-4 length-1 of the child's place, bits 5-7 length-1 of the output, which comes behind: 2 bits, the place
+	3  bit 5 output, bits 6-8 its length-1; it begins at byte 3
+*/
+func trieRoot(ctx context.Context, index Data, at int64) (int64, error) {
+	c := newCursor(ctx, index)
+	c.seek(at)
+	p := c.take(20) // a footer follows all nodes
+	if p == nil {
+		return 0, c.err
+	}
+	number := func(off, n int) (v int64) {
+		for i := n; i > 0; i-- {
+			v = v<<8 | int64(p[off+i-1])
+		}
+		return v
+	}
+	head := binary.LittleEndian.Uint32(p)
+	switch head & 3 {
+	case 0:
+		return number(1, int(head>>2&7)+1), nil
+	case 1:
+		return number(int(head>>2&7)+3, int(head>>5&7)+1) >> 2, nil
+	case 3:
+		if head>>5&1 != 0 {
+			return number(3, int(head>>6&7)+1) >> 2, nil
+		}
+	}
+	c.fail("the root of a trie without a block")
+	return 0, c.err
+}

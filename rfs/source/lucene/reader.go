@@ -1,0 +1,484 @@
+package lucene
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/rfsd/rfsd/rfs/source/lucene/codec"
+)
+
+// ReadOptions choose a part of a commit.
+type ReadOptions struct {
+	From, To int64 // ordinals [From, To); To 0 or beyond the last means all
+	// NestedTerms is set when nested documents carry _primary_term, too, as in indices created before Elasticsearch 6.1.
+	// A document without a stored id is then always a nested one.
+	NestedTerms bool
+	// Values gives each record its Values; the commit must have been opened for it.
+	Values bool
+	// Memory bounds what long documents take; nil: they are read whatever they take.
+	Memory Memory
+	// Versions gives each record its Version; the commit must have been opened with Options.Values. A segment without them
+	// is fault.ErrUnsupported.
+	Versions bool
+	// Helpers decompress beside the goroutine that calls Next; nil: only that one decompresses.
+	Helpers *Helpers
+}
+
+// Reader reads the live root documents of a range of ordinals in order. It belongs to one
+// goroutine.
+//
+// Of each .fdt file with a living document it reads every chunk of its range, also those
+// whose documents are all dead, so that the readers of a shard together read the file once
+// and can check its CRC (Checks). A chunk belongs to the reader in whose range its first
+// ordinal lies; a reader that begins inside of a chunk reads that chunk for its documents
+// but does not own its bytes.
+type Reader struct {
+	commit      *Commit
+	from, to    int64
+	nestedTerms bool
+	wantValues  bool
+	wantVersion bool
+	err         error
+	crcTracker  crcTracker
+	memory      Memory
+	helpers     *Helpers
+
+	// The segment in work.
+	seg    int // index of the next segment to open
+	cur    *Segment
+	stored *storedFields
+	fields fieldTable
+	marks  *marks
+	values *Values   // nil unless they are wanted
+	vers   *versions // likewise
+	unpack compression
+	codec  string // that unpack serves
+	win    window // behind the chunks that were read ahead
+	buf    []byte
+	ahead  openings
+	chunks readAhead
+	next   int   // index of the next chunk
+	start  int32 // the first document that is looked at: with values, the first nested one of the first root
+
+	// fieldsOnly states that the stored fields of a document with an id are all that its record consists of.
+	fieldsOnly bool
+
+	// The chunk in work.
+	at      place
+	chunk   *chunk // &direct, or one that was read ahead
+	direct  chunk
+	raw     []byte // its raw bytes, in own or in what was read ahead
+	own     []byte
+	off     int    // where document i begins in raw
+	giant   *giant // the last document of the chunk, if it was read slice by slice
+	isGiant bool   // the last document of the chunk is long
+	slice   []byte // buffer of one
+	release func() // of the memory of raw; nil: none was asked for
+	i       int    // next document of the chunk
+	rec     Record
+}
+
+// maxIdleRaw is how much memory for raw bytes is kept from one chunk to the next.
+const maxIdleRaw = 16 << 20
+
+// Reader begins to read; nothing is fetched before the first Next.
+func (c *Commit) Reader(opt ReadOptions) *Reader {
+	to := opt.To
+	if to <= 0 || to > c.MaxOrdinal {
+		to = c.MaxOrdinal
+	}
+	from := min(max(opt.From, 0), to)
+	r := &Reader{commit: c, from: from, to: to, nestedTerms: opt.NestedTerms, wantValues: opt.Values, memory: opt.Memory, wantVersion: opt.Versions, helpers: opt.Helpers}
+	r.chunk = &r.direct
+	if r.helpers != nil {
+		r.helpers.readers.Add(1)
+	}
+	if r.from == 0 {
+		r.ahead.take(r)
+	}
+	return r
+}
+
+// Close ends the reader; Checks may still be asked.
+func (r *Reader) Close() error {
+	r.dropGiant()
+	r.chunks.close()
+	if r.helpers != nil {
+		r.helpers.readers.Add(-1)
+		r.helpers = nil
+	}
+	return errors.Join(r.ahead.close(), r.win.close())
+}
+
+// Next returns the next live root document. The record and its slices are valid until the
+// following call. It returns io.EOF when the range ends; after any error it returns that
+// error again. Damage is a fault.Damage.
+func (r *Reader) Next(ctx context.Context) (*Record, error) {
+	for r.err == nil {
+		for r.i < len(r.chunk.lengths) {
+			rec, err := r.document(ctx)
+			if err != nil {
+				r.err = err
+				return nil, err
+			}
+			if rec != nil {
+				return rec, nil
+			}
+		}
+		r.err = r.advance(ctx)
+	}
+	return nil, r.err
+}
+
+// document looks at the next document of the chunk; nil when it is not a live root in range.
+func (r *Reader) document(ctx context.Context) (*Record, error) {
+	doc := r.chunk.first + int32(r.i)
+	begin := r.off
+	r.off += int(r.chunk.lengths[r.i])
+	fields := r.chunk.fields[r.i]
+	r.i++
+	ordinal := r.cur.Base + int64(doc)
+	if doc < r.start || ordinal >= r.to {
+		return nil, nil
+	}
+	if !r.marks.isLive(doc) {
+		return nil, nil
+	}
+	r.rec = Record{} // set in place: a copy takes as long as the rest for short documents
+	r.rec.Ordinal, r.rec.Segment, r.rec.DocID = ordinal, r.cur, doc
+	last := r.i == len(r.chunk.lengths)
+	if r.giant != nil && last {
+		r.giant.fill(&r.rec)
+	} else if fields != 2 || !parsePair(r.raw[begin:r.off], r.fields, &r.rec) {
+		if err := r.stored.format.layout.parse(r.raw[begin:r.off], fields, r.fields, &r.rec); err != nil {
+			return nil, r.stored.damaged(r.next-1, r.at, fmt.Errorf("document %d: %w", doc, err))
+		}
+	}
+	if r.fieldsOnly && r.rec.IDKind != IDNone && !r.isGiant {
+		return &r.rec, nil
+	}
+	if r.isGiant && last {
+		r.rec.Giant, r.rec.drop = true, r.dropGiant
+	}
+	if r.values != nil && (r.values.id >= 0 || doc == r.start) { // the last one was a root
+		r.values.children, r.values.block, r.values.id = r.values.children[:0], r.values.block[:0], -1
+	}
+	if r.rec.IDKind == IDNone && (r.nestedTerms || !r.isRoot(doc)) {
+		if r.values != nil && !(r.giant != nil && last) {
+			r.values.addChild(r.raw[begin:r.off], fields, doc)
+		}
+		return nil, nil
+	}
+	if r.rec.IDKind == IDNone && r.stored.series != nil {
+		if err := r.stored.series.fill(ctx, &r.rec); err != nil {
+			return nil, err
+		}
+	}
+	if r.vers != nil {
+		if err := r.vers.fill(ctx, &r.rec); err != nil {
+			return nil, err
+		}
+	}
+	if r.values != nil && !(r.giant != nil && last) {
+		r.values.storedDoc = storedDoc{r.cur, r.stored.infos, r.raw[begin:r.off], fields, doc, r.stored.le}
+		r.rec.Values = r.values
+	}
+	return &r.rec, nil
+}
+
+// advance brings the next chunk that has something to read, or io.EOF.
+func (r *Reader) advance(ctx context.Context) error {
+	r.direct.lengths, r.chunk, r.i = r.direct.lengths[:0], &r.direct, 0
+	r.dropGiant()
+	if r.stored == nil {
+		return r.openSegment(ctx)
+	}
+	if r.next == r.stored.index.chunks() {
+		return r.leaveSegment()
+	}
+	k := r.next
+	s, err := r.readAhead(ctx)
+	if err != nil {
+		return err
+	}
+	if s != nil {
+		r.at = s.places[r.chunks.pos]
+	} else if r.at, err = r.stored.index.place(ctx, k); err != nil {
+		return err
+	}
+	first, end := r.at.first, r.at.end
+	if r.cur.Base+int64(first) >= r.to {
+		if err := r.leaveSegment(); err != nil {
+			return err
+		}
+		return io.EOF
+	}
+	if r.cur.unheld != nil {
+		if end-first > maxChunkDocs {
+			return r.stored.damaged(k, r.at, codec.Errorf(r.at.start, "chunk of %d documents", end-first))
+		}
+		if _, err := r.marks.turn(ctx, first, end); err != nil {
+			return err
+		}
+	}
+	if r.anyLive(r.at) {
+		if s != nil {
+			err = r.take(ctx, s)
+		} else {
+			err = r.load(ctx, &r.win, k, r.at)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if s != nil {
+		err = r.chunks.passed()
+	} else {
+		err = r.pass(ctx, k, r.at)
+	}
+	if err != nil {
+		return err
+	}
+	r.next++
+	return ctx.Err()
+}
+
+// anyLive reports whether something of a chunk lives in the range. Marks that are not held must stand at the chunk.
+func (r *Reader) anyLive(at place) bool {
+	return r.marks.anyLive(max(at.first, r.start), min(at.end, r.clip(r.to)))
+}
+
+// pass moves the window behind chunk k, and behind the whole file after the last one.
+func (r *Reader) pass(ctx context.Context, k int, at place) error {
+	if err := r.win.skip(ctx, at.stop); err != nil {
+		return err
+	}
+	if k+1 == r.stored.index.chunks() {
+		return r.readTail(ctx)
+	}
+	r.beginStreams(r.stored.fdt.size - at.stop)
+	if at.stop > r.win.own {
+		r.crcTracker.boundary(r.cur.Base+int64(at.end), at.stop, r.win.crc)
+	}
+	return nil
+}
+
+// isRoot reports whether a live document without a stored id is a root.
+func (r *Reader) isRoot(doc int32) bool { return r.cur.roots.known && r.marks.isRoot(doc) }
+
+// clip turns an ordinal into a document of the current segment.
+func (r *Reader) clip(ordinal int64) int32 {
+	return int32(min(max(ordinal-r.cur.Base, 0), int64(r.cur.MaxDoc)))
+}
+
+// reaches reports whether something of a segment lives in the range.
+func (r *Reader) reaches(s *Segment) bool {
+	return s.Base < r.to && s.Base+int64(s.MaxDoc) > r.from && s.LiveCount > 0
+}
+
+// openSegment goes to the next segment of the range in which something lives.
+func (r *Reader) openSegment(ctx context.Context) error {
+	for ; r.seg < len(r.commit.Segments); r.seg++ {
+		if s := r.commit.Segments[r.seg]; r.reaches(s) {
+			r.seg++
+			return r.enter(ctx, s)
+		}
+	}
+	return io.EOF
+}
+
+// enter opens the stored fields of a segment at the first chunk of the range.
+func (r *Reader) enter(ctx context.Context, s *Segment) error {
+	stored, err := r.openAhead(ctx)
+	if err != nil {
+		return err
+	}
+	r.cur, r.stored, r.fields, r.values, r.vers = s, stored, stored.fields, nil, nil
+	if r.marks, err = s.marks(ctx); err != nil {
+		return err
+	}
+	if r.wantVersion {
+		if r.vers, err = openVersions(ctx, s, stored.infos); err != nil {
+			return err
+		}
+	}
+	if r.wantValues && stored.infos != nil && !stored.numbersFixed() {
+		r.values = &Values{storedDoc: storedDoc{seg: s, infos: stored.infos, id: -1, le: stored.le}, marks: r.marks,
+			metas: columnMetas{seg: s, fields: stored.infos}, opened: map[string]*Column{}}
+	}
+	r.fieldsOnly = r.values == nil && r.vers == nil
+	if f := stored.format.compression; f == nil {
+		r.unpack = nil
+	} else if r.unpack == nil || r.codec != stored.codec {
+		r.unpack = f()
+	}
+	r.codec = stored.codec
+	x := &stored.index
+	size, limit := stored.fdt.size, stored.fdt.size
+	if stored.hasFooter() {
+		limit -= 8
+	}
+	from := r.clip(r.from)
+	r.start = from
+	if r.values != nil && s.roots.known {
+		if r.start, err = s.firstAfterRoot(ctx, from); err != nil {
+			return err
+		}
+		r.marks.last = r.start - 1
+	}
+	if r.next, err = x.find(ctx, r.start); err != nil {
+		return err
+	}
+	begin, err := x.place(ctx, r.next)
+	if err != nil {
+		return err
+	}
+	ownDoc, own, err := r.firstOwn(ctx, x, from)
+	if err != nil {
+		return err
+	}
+	start := begin.start
+	switch {
+	case from == 0:
+		start, own = 0, 0
+	case ownDoc == int32(s.MaxDoc):
+		own = size
+	}
+	r.win.open(stored.fdt, start, own, limit, r.buf)
+	if start == 0 {
+		r.win.begun = r.ahead.streamOf(s)
+	}
+	r.beginStreams(size - start)
+	r.chunks.next = r.next
+	r.crcTracker.file(s, stored.fdt, own, stored.hasFooter())
+	r.crcTracker.boundary(s.Base+int64(ownDoc), own, 0)
+	return r.win.skip(ctx, begin.start)
+}
+
+// firstOwn returns where the first chunk begins that this reader owns.
+func (r *Reader) firstOwn(ctx context.Context, x *chunkIndex, from int32) (doc int32, pointer int64, err error) {
+	k, err := x.find(ctx, from)
+	if err != nil {
+		return 0, 0, err
+	}
+	doc, pointer, err = x.entry(ctx, k)
+	if err == nil && from > doc {
+		doc, pointer, err = x.entry(ctx, k+1)
+	}
+	return doc, pointer, err
+}
+
+func (r *Reader) leaveSegment() error {
+	err := r.win.close()
+	r.buf, r.stored = r.win.buf, nil // the buffer serves the next segment
+	return err
+}
+
+// readTail reads what follows the last chunk and, when this reader has read the whole
+// file, compares its CRC with the footer.
+func (r *Reader) readTail(ctx context.Context) error {
+	fdt := r.stored.fdt
+	tail, err := r.win.at(ctx, r.stored.maxPointer, fdt.size-r.stored.maxPointer)
+	if err != nil {
+		return err
+	}
+	if !r.stored.hasFooter() {
+		r.win.advance(fdt.size)
+		r.crcTracker.end(r.win.crc, 0)
+		return nil
+	}
+	at := fdt.size - codec.FooterLen
+	if len(tail) < codec.FooterLen {
+		return fdt.corrupt(at, "the chunks reach into the footer")
+	}
+	want, err := codec.ParseFooter(tail[len(tail)-codec.FooterLen:], at)
+	if err != nil {
+		return fdt.wrap(err)
+	}
+	r.win.advance(fdt.size)
+	r.crcTracker.end(r.win.crc, want)
+	if r.win.own == 0 && r.win.crc != want {
+		return fdt.corrupt(at, "checksum %08x, footer says %08x", r.win.crc, want)
+	}
+	return fdt.compareManifest(want)
+}
+
+// load brings the raw bytes of chunk k, whose bytes are read from w.
+func (r *Reader) load(ctx context.Context, w *window, k int, at place) error {
+	s := r.stored
+	n, err := s.head(ctx, w, at, &r.direct)
+	if err != nil {
+		return err
+	}
+	r.chunk = &r.direct
+	if cap(r.own) > maxIdleRaw && r.chunk.total < maxIdleRaw/4 {
+		r.own = nil
+	}
+	r.own, r.off = r.own[:0], 0
+	if r.chunk.total > giantChunk && r.memory != nil {
+		err = r.loadGiant(ctx, w, k, at.start+n, at.stop)
+	} else {
+		r.own, err = s.unpackChunk(ctx, w, r.unpack, k, r.chunk, r.own, at.start+n, at.stop)
+	}
+	if r.raw = r.own; err != nil {
+		r.chunk.lengths = r.chunk.lengths[:0]
+		return s.damaged(k, at, err)
+	}
+	return nil
+}
+
+// head parses the head of a chunk, whose bytes are read from w, and returns its length.
+func (s *storedFields) head(ctx context.Context, w *window, at place, c *chunk) (int64, error) {
+	p, err := w.at(ctx, at.start, s.headLen(at))
+	if err != nil {
+		return 0, err
+	}
+	n, err := s.format.layout.header(p, at, s, c)
+	if err != nil {
+		return 0, s.fdt.wrapAt(err, at.start)
+	}
+	return int64(n), nil
+}
+
+// unpackChunk appends the raw bytes of chunk k to raw. Its compressed bytes are [pos, end) of .fdt.
+func (s *storedFields) unpackChunk(ctx context.Context, w *window, unpack compression, k int, c *chunk, raw []byte, pos, end int64) ([]byte, error) {
+	total := c.total
+	if total == 0 {
+		return raw, nil // the few bytes that writers leave here mean nothing
+	}
+	if unpack == nil {
+		p, err := w.at(ctx, pos, end-pos)
+		return append(raw, p...), err
+	}
+	slice := total
+	if c.sliced {
+		if slice = min(s.chunkSize, total); slice < 1 {
+			return raw, codec.Errorf(pos, "sliced chunk with slices of %d bytes", slice)
+		}
+	}
+	for left := total; left > 0; left -= slice {
+		slice = min(slice, left)
+		size := end - pos
+		if c.sliced {
+			size = min(size, unitBound(slice))
+		}
+		p, err := w.at(ctx, pos, size)
+		if err != nil {
+			return raw, err
+		}
+		var took int
+		if raw, took, err = unpack.unit(raw, p, int(min(slice, maxPlainUnit+1)), !c.sliced); err != nil {
+			return raw, err
+		}
+		pos += int64(took)
+		if c.sliced {
+			w.advance(pos)
+		}
+	}
+	if pos != end {
+		return raw, codec.Errorf(pos, "chunk %d ends at %d, the index says %d", k, pos, end)
+	}
+	return raw, nil
+}

@@ -1,0 +1,274 @@
+package lucene
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sort"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/source/lucene/codec"
+)
+
+/*
+Stored fields: .fdt holds documents in compressed chunks, .fdx (and .fdm) say where each
+chunk begins. The codec name in the header of .fdt decides everything; the codec of the
+commit and the mode in .si are redundant.
+
+	codec of .fdt                        layout  compression   written by
+	Lucene40StoredFieldsData             g40     none          4.0
+	Lucene41StoredFieldsData v0..2       g41     LZ4           4.1–4.10
+	Lucene50StoredFieldsFastData v0..2   g50     LZ4           5.0–8.6
+	Lucene50StoredFieldsHighData v0..2   g50     DEFLATE       5.0–8.6
+	Lucene87StoredFieldsFastData v3,4    g50     LZ4-dict      8.7–8.11
+	Lucene87StoredFieldsHighData v3,4    g50     DEFLATE-dict  8.7–8.11
+	Lucene90StoredFieldsFastData v1      g90     LZ4-dict      9.0–10.5
+	Lucene90StoredFieldsHighData v1      g90     DEFLATE-dict  9.0–10.5
+	ZstdStoredFields814 v1               g90     ZSTD          Elasticsearch 8.14 and later
+	CustomStoredFieldsZstd v1            g90     ZSTD-dict     OpenSearch zstd
+	CustomStoredFieldsZstdNoDict v1      g90     ZSTD-blocks   OpenSearch zstd_no_dict
+	QatStoredFields{Lz4,Deflate,Zstd} v1 g90     by magic      OpenSearch qat_*
+*/
+type storedFormat struct {
+	plain       bool  // plain header
+	minV, maxV  int32 // versions of the .fdt header
+	layout      storedLayout
+	compression func() compression // nil: none
+}
+
+// storedLayout is one generation of the files around the chunks.
+type storedLayout interface {
+	// open reads what follows the .fdt header, where in stands, and the index.
+	open(ctx context.Context, s *storedFields, in *codec.Input) error
+	// header parses the head of a chunk from p, which holds all of it, and returns its length.
+	header(p []byte, at place, s *storedFields, c *chunk) (int, error)
+	// parse takes what a migration needs from one document.
+	parse(doc []byte, fields int32, t fieldTable, rec *Record) error
+}
+
+var storedFormats = map[string]storedFormat{
+	"Lucene40StoredFieldsData":     {true, 0, 0, g40{}, nil},
+	"Lucene41StoredFieldsData":     {true, 0, 2, g41{}, newLZ4},
+	"Lucene50StoredFieldsFastData": {false, 0, 2, g50{}, newLZ4},
+	"Lucene50StoredFieldsHighData": {false, 0, 2, g50{}, newDeflate},
+	"Lucene87StoredFieldsFastData": {false, 3, 4, g50{}, newLZ4Dict},
+	"Lucene87StoredFieldsHighData": {false, 3, 4, g50{}, newDeflateDict},
+	"Lucene90StoredFieldsFastData": {false, 1, 1, g90{}, newLZ4Dict},
+	"Lucene90StoredFieldsHighData": {false, 1, 1, g90{}, newDeflateDict},
+	"ZstdStoredFields814":          {false, 1, 1, g90{}, newZstd},
+	"CustomStoredFieldsZstd":       {false, 1, 1, g90{}, newZstdDict},
+	"CustomStoredFieldsZstdNoDict": {false, 1, 1, g90{}, newZstdBlocks},
+	"QatStoredFieldsLz4":           {false, 1, 1, g90{}, newQAT},
+	"QatStoredFieldsDeflate":       {false, 1, 1, g90{}, newQAT},
+	"QatStoredFieldsZstd":          {false, 1, 1, g90{}, newQAT},
+}
+
+// storedFields are the stored fields of one segment, open for reading.
+type storedFields struct {
+	segment *Segment
+	fdt     *source
+	codec   string
+	version int32
+	le      bool
+	format  storedFormat
+
+	chunkSize     int64 // raw length of a slice of a sliced chunk
+	packedVersion int32
+	maxPointer    int64 // where the chunks end
+	index         chunkIndex
+	series        *series // nil: ids are stored
+	fields        fieldTable
+	infos         *fieldInfos // nil unless they are wanted
+}
+
+// fdtPreamble is enough for the header of .fdt and the two VInts after it.
+const fdtPreamble = codec.MaxHeaderLen + 10
+
+// parseStoredHeader parses the preamble of .fdt and chooses the format.
+func parseStoredHeader(p []byte, fdt *source, id string) (*storedFields, *codec.Input, error) {
+	in := codec.NewInput(p)
+	h := in.Header()
+	if in.Err() != nil {
+		return nil, nil, fdt.wrap(in.Err())
+	}
+	f, ok := storedFormats[h.Codec]
+	if !ok {
+		return nil, nil, fmt.Errorf("%s: stored fields of codec %q are not known; reindex or merge the index with a standard codec and snapshot it again: %w", fdt.name, h.Codec, fault.ErrUnsupported)
+	}
+	if h.Version < f.minV || h.Version > f.maxV {
+		return nil, nil, fmt.Errorf("%s: stored fields of codec %s version %d are not known: %w", fdt.name, h.Codec, h.Version, fault.ErrUnsupported)
+	}
+	if !f.plain {
+		checkID(in, id)
+		in.Take(int(in.U8()))
+	}
+	s := &storedFields{fdt: fdt, codec: h.Codec, version: h.Version, le: codec.LittleEndian(h.Codec), format: f}
+	return s, in, fdt.wrap(in.Err())
+}
+
+// openStored reads the header and the chunk index of a segment's stored fields.
+func openStored(ctx context.Context, seg *Segment) (*storedFields, error) {
+	fdt, err := seg.files.core(".fdt")
+	if err != nil {
+		return nil, err
+	}
+	p := seg.preamble
+	if p == nil {
+		if p, err = fdt.readAt(ctx, 0, min(fdt.size, fdtPreamble)); err != nil {
+			return nil, err
+		}
+	}
+	s, in, err := parseStoredHeader(p, fdt, seg.id)
+	if err != nil {
+		return nil, err
+	}
+	s.segment = seg
+	if err := s.format.layout.open(ctx, s, in); err != nil {
+		return nil, err
+	}
+	if err := s.checkIndex(ctx); err != nil {
+		return nil, err
+	}
+	if s.fields, s.infos, err = seg.readerFields(ctx); err != nil {
+		return nil, err
+	}
+	if s.series, err = openSeries(ctx, seg, s.infos); err != nil {
+		return nil, err
+	}
+	_, first, err := s.index.entry(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	if in.Err() != nil || first != int64(in.Pos()) {
+		return nil, fdt.corrupt(int64(in.Pos()), "the first chunk begins at %d in the index", first)
+	}
+	return s, nil
+}
+
+// chunkIndex describes where the chunks of a segment begin: entry k is the first document of chunk k and its place in .fdt,
+// the last entry is behind the last chunk. It belongs to one goroutine.
+type chunkIndex struct {
+	entries int64
+	table   chunkTable
+
+	docs     []int32 // all entries, where these are few; else nil
+	pointers []int64
+
+	k    int64 // chunk of last
+	last place // with an end; the others were not asked for
+}
+
+// chunkTable is an index as its file has it.
+type chunkTable interface {
+	entry(ctx context.Context, k int64) (doc, pointer int64, err error)
+}
+
+// place is where a chunk is: documents [first, end), bytes [start, stop).
+type place struct {
+	first, end  int32
+	start, stop int64
+}
+
+// mostChunks is how many entries are held; more are read from the file as chunks follow each other.
+const mostChunks = 1 << 17
+
+func (x *chunkIndex) chunks() int { return int(x.entries - 1) }
+
+func (x *chunkIndex) entry(ctx context.Context, k int) (doc int32, pointer int64, err error) {
+	if x.docs != nil {
+		return x.docs[k], x.pointers[k], nil
+	}
+	d, pointer, err := x.table.entry(ctx, int64(k))
+	return int32(d), pointer, err
+}
+
+// place returns where chunk k is.
+func (x *chunkIndex) place(ctx context.Context, k int) (p place, err error) {
+	if x.last.end > 0 && x.k == int64(k) {
+		return x.last, nil
+	}
+	if x.last.end > 0 && x.k == int64(k)-1 {
+		p.first, p.start = x.last.end, x.last.stop
+	} else if p.first, p.start, err = x.entry(ctx, k); err != nil {
+		return place{}, err
+	}
+	if p.end, p.stop, err = x.entry(ctx, k+1); err != nil {
+		return place{}, err
+	}
+	x.k, x.last = int64(k), p
+	return p, nil
+}
+
+// find returns the chunk that holds a document.
+func (x *chunkIndex) find(ctx context.Context, doc int32) (k int, err error) {
+	k = sort.Search(x.chunks(), func(k int) bool {
+		end, _, failed := x.entry(ctx, k+1)
+		err = cmp.Or(err, failed)
+		return end > doc
+	})
+	return k, err
+}
+
+// checkIndex proves that documents and bytes are divided without gaps, so that readers
+// can rely on it, and holds a short index.
+func (s *storedFields) checkIndex(ctx context.Context) error {
+	x := &s.index
+	maxDoc := int64(s.segment.MaxDoc)
+	if x.entries < 2 {
+		return s.fdt.corrupt(-1, "%d chunks", x.entries-1)
+	}
+	var docs []int32
+	var pointers []int64
+	if x.entries <= s.segment.heldChunks {
+		docs, pointers = make([]int32, 0, x.entries), make([]int64, 0, x.entries)
+	}
+	doc, at := int64(-1), int64(-1)
+	for k := range x.entries {
+		d, p, err := x.table.entry(ctx, k)
+		if err == nil && k&0xFFFF == 0 {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		switch {
+		case k == 0 && (d != 0 || p < 0), k > 0 && (d <= doc || p <= at), d > maxDoc, p > s.fdt.size:
+			return s.fdt.corrupt(at, "chunk %d begins with document %d of %d at %d, the one before with %d", k, d, maxDoc, p, doc)
+		}
+		doc, at = d, p
+		if docs != nil {
+			docs, pointers = append(docs, int32(d)), append(pointers, p)
+		}
+	}
+	if doc != maxDoc {
+		return s.fdt.corrupt(-1, "the chunks hold %d documents of %d", doc, maxDoc)
+	}
+	if at != s.maxPointer {
+		return s.fdt.corrupt(-1, "the chunks end at %d, the index says %d of %d", at, s.maxPointer, s.fdt.size)
+	}
+	if x.docs, x.pointers = docs, pointers; docs != nil {
+		x.table = nil
+	}
+	return nil
+}
+
+// hasFooter reports whether the .fdt ends with a footer: all but those before Lucene 4.8.
+func (s *storedFields) hasFooter() bool { return !s.format.plain || s.version >= 2 }
+
+// numbersFixed reports whether numbers have the lengths that they had before Lucene 5.0.
+func (s *storedFields) numbersFixed() bool {
+	switch s.format.layout.(type) {
+	case g40, g41:
+		return true
+	}
+	return false
+}
+
+// damaged makes an error of the content of chunk k a Damage of its place.
+func (s *storedFields) damaged(k int, at place, err error) error {
+	if _, ok := errors.AsType[*fault.Damage](err); ok || !errors.Is(err, fault.ErrCorrupt) {
+		return err
+	}
+	return s.fdt.damage(at.start, fmt.Errorf("chunk %d: %w", k, err))
+}

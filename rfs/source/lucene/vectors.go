@@ -1,0 +1,116 @@
+package lucene
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/source/lucene/columns"
+	"github.com/rfsd/rfsd/rfs/source/lucene/postings"
+)
+
+// vectorFiles are the files of indexed vectors of a segment, by format and suffix, and the columns that were opened, by field.
+type vectorFiles struct {
+	parsed map[string]*columnFile
+	opened map[string]*Column
+}
+
+// Vector returns the indexed vectors of a field as a column of bytes, one after the other number; nil when no document of the
+// segment has one. The file is verified before its first vector is returned.
+func (v *Values) Vector(ctx context.Context, name string) (*Column, error) {
+	if c, ok := v.vectors.opened[name]; ok {
+		return c, nil
+	}
+	f := v.infos.byName[name]
+	if f == nil || f.vector.Dimension == 0 {
+		return nil, nil
+	}
+	format := f.attrs[attrVectors]
+	suffix := format + "_" + f.attrs[attrVectorsSuffix]
+	file := v.vectors.parsed[suffix]
+	if file == nil {
+		ext := ".vemf"
+		switch {
+		case v.has("_" + suffix + ext):
+		case earlyVectors[format]:
+			ext = ".vem"
+		default:
+			return nil, fmt.Errorf("field %s: vectors of format %q are not known: %w", name, format, fault.ErrUnsupported)
+		}
+		var err error
+		if file, err = v.parseVectors(ctx, suffix, ext); err != nil {
+			return nil, err
+		}
+		if v.vectors.parsed == nil {
+			v.vectors = vectorFiles{map[string]*columnFile{}, map[string]*Column{}}
+		}
+		v.vectors.parsed[suffix] = file
+	}
+	e := file.entries[f.number]
+	if e == nil {
+		return nil, fault.Corrupt("", file.name, -1, "there are no vectors of field %s", name)
+	}
+	c := &column{field: f, entry: e, columnData: file.data}
+	if err := c.verify(ctx); err != nil {
+		return nil, err
+	}
+	r, err := e.NewReader(valuesData{c.columnData, v}, int32(v.seg.MaxDoc))
+	if err != nil {
+		return nil, c.wrap(err)
+	}
+	v.vectors.opened[name] = &Column{c, r}
+	return v.vectors.opened[name], nil
+}
+
+// earlyVectors are the formats whose metadata has that of the graph in the same file, .vem.
+var earlyVectors = map[string]bool{"Lucene94HnswVectorsFormat": true, "Lucene95HnswVectorsFormat": true}
+
+// parseVectors opens the files that fields of a format and suffix share; ext is that of the metadata.
+func (v *Values) parseVectors(ctx context.Context, suffix, ext string) (*columnFile, error) {
+	meta, err := v.seg.files.core("_" + suffix + ext)
+	if err != nil {
+		return nil, err
+	}
+	b, err := meta.readAll(ctx)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := columns.ParseVectors(b, v.seg.id, suffix, func(number int32) (columns.Vector, bool) {
+		f := v.infos.fields[number]
+		if f == nil || f.vector.Dimension == 0 {
+			return columns.Vector{}, false
+		}
+		return f.vector, true
+	})
+	if err != nil {
+		return nil, meta.wrap(err)
+	}
+	data, err := v.seg.files.core("_" + suffix + ".vec")
+	if err != nil {
+		return nil, err
+	}
+	return &columnFile{name: meta.name, entries: entries, data: &columnData{data: data, id: v.seg.id}}, nil
+}
+
+// Features is a field of a segment whose terms have a number each, as their frequency.
+type Features struct{ text *Text }
+
+// Features returns the terms of a field with their frequencies, nil when no document of the segment has a term. Of several fields
+// each holds its share. Files are verified before the first is returned.
+func (v *Values) Features(ctx context.Context, name string, fields int) (*Features, error) {
+	f := v.infos.byName[name]
+	if f != nil && f.indexed && (f.index.Positions || !f.index.Frequencies) {
+		return nil, fmt.Errorf("field %s: its terms have no numbers: %w", name, fault.ErrUnsupported)
+	}
+	text, err := v.terms(ctx, name, heldText/int64(max(fields, 1)))
+	if text == nil || err != nil {
+		return nil, err
+	}
+	return &Features{text}, nil
+}
+
+// Of returns the terms of a document, Position of each its number, in no order; valid until the next call. A document with more
+// terms than what is held is columns.ErrLong.
+func (f *Features) Of(ctx context.Context, doc int32) ([]postings.Token, error) {
+	return f.text.Tokens(ctx, doc)
+}

@@ -1,0 +1,112 @@
+// Package repo reads the blobs of a snapshot repository: a directory or a bucket.
+//
+// Nothing here knows what the blobs mean, and nothing ever writes to a repository (a Bucket,
+// which writes, is none). Names are relative to the root of the repository, separated by slashes.
+package repo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"strings"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+)
+
+// Blob is one entry of a listing.
+type Blob struct {
+	Name string
+	Size int64 // bytes
+}
+
+// Repository is the interface of all kinds of repositories, as returned by Open.
+type Repository interface {
+	// Open streams n bytes of a blob from off on, to the end when n < 0. A blob that is
+	// not there is an error that is fs.ErrNotExist. The stream never ends before n
+	// bytes without an error: fault.ErrCorrupt when the blob is shorter,
+	// fault.ErrUnavailable when the store gave up in between. A stream that knows how long
+	// the whole blob is has a method Total() int64 (see Total).
+	Open(ctx context.Context, name string, off, n int64) (io.ReadCloser, error)
+	// Stat returns the size of a blob in bytes.
+	Stat(ctx context.Context, name string) (int64, error)
+	// List yields all blobs whose names begin with prefix, at any depth.
+	List(ctx context.Context, prefix string) iter.Seq2[Blob, error]
+	// URI names the repository for messages; it holds no secrets.
+	URI() string
+}
+
+// Open opens a repository: file:///path, a path, or s3://bucket/prefix.
+func Open(ctx context.Context, uri string, s3 S3Options) (Repository, error) {
+	scheme, rest, ok := strings.Cut(uri, "://")
+	switch {
+	case !ok:
+		return NewDir(uri)
+	case scheme == "file":
+		if !strings.HasPrefix(rest, "/") {
+			return nil, fmt.Errorf("%q: a file URI has three slashes, as in file:///path: %w", uri, fault.ErrConfig)
+		}
+		return NewDir(rest)
+	case scheme == "s3":
+		r, err := NewS3(ctx, uri, s3)
+		if err != nil {
+			return nil, err
+		}
+		return NewReadAhead(NewRetrying(r, RetryPolicy{}), ReadAheadOptions{Pace: s3.Pace}), nil
+	}
+	return nil, fmt.Errorf("%q: only file:///path, a path, and s3://bucket/prefix are known: %w", uri, fault.ErrConfig)
+}
+
+// checkName refuses names that are not plain relative paths, so that no manifest
+// can lead out of the repository.
+func checkName(name string) error {
+	if !fs.ValidPath(name) || name == "." || strings.ContainsAny(name, "\x00\\") {
+		return fault.Corrupt(name, "", -1, "no name of a blob in this repository")
+	}
+	return nil
+}
+
+// Opener is the part of a repository that ReadAll needs.
+type Opener interface {
+	Open(ctx context.Context, name string, off, n int64) (io.ReadCloser, error)
+}
+
+// ReadAll reads a whole blob of at most limit bytes.
+func ReadAll(ctx context.Context, r Opener, name string, limit int64) ([]byte, error) {
+	rc, err := r.Open(ctx, name, 0, -1)
+	if err != nil {
+		return nil, err
+	}
+	defer rc.Close()
+	b, err := readAll(io.LimitReader(rc, limit+1))
+	if err != nil {
+		return nil, fmt.Errorf("read blob %s: %w", name, err)
+	}
+	if int64(len(b)) > limit {
+		return nil, fault.Corrupt(name, "", limit, "longer than the %d bytes that such a blob may have", limit)
+	}
+	return b, nil
+}
+
+// usualBlob is a length that few of the blobs exceed that are read whole, in bytes.
+const usualBlob = 4 << 10
+
+// readAll is io.ReadAll for blobs: most of them are read at once.
+func readAll(r io.Reader) ([]byte, error) {
+	b := make([]byte, 0, usualBlob)
+	for {
+		n, err := r.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		if errors.Is(err, io.EOF) {
+			return b, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(b) == cap(b) {
+			b = append(b, 0)[:len(b)]
+		}
+	}
+}

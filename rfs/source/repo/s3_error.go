@@ -1,0 +1,157 @@
+package repo
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/smithy-go"
+
+	"github.com/rfsd/rfsd/rfs/base/awsconfig"
+	"github.com/rfsd/rfsd/rfs/base/fault"
+)
+
+// passing are error codes of S3 and stores like it that mean "later", whatever the status.
+var passing = []string{"SlowDown", "InternalError", "ServiceUnavailable", "RequestTimeout", "Throttling",
+	"ThrottlingException", "RequestLimitExceeded", "BandwidthLimitExceeded", "OperationAborted"}
+
+// expired are error codes for credentials that were good once.
+var expired = []string{"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "RequestExpired"}
+
+// verbPut names the only request that writes.
+const verbPut = "put"
+
+// failed wraps an error of the store with its category. ctx is the caller's: when it is done,
+// its error is returned instead.
+func (r *S3) failed(ctx context.Context, verb, name string, err error) error {
+	what := fmt.Sprintf("%s s3://%s/%s%s", verb, r.bucket, r.prefix, name)
+	if ctx.Err() != nil {
+		return fmt.Errorf("%s: %w", what, context.Cause(ctx))
+	}
+	var api smithy.APIError
+	code := ""
+	if errors.As(err, &api) {
+		code = api.ErrorCode()
+	}
+	var response *awshttp.ResponseError
+	status := 0
+	if errors.As(err, &response) {
+		status = response.HTTPStatusCode()
+	}
+	if status >= 300 && status < 400 && status != http.StatusNotModified {
+		if to, err := url.Parse(response.Response.Header.Get("Location")); err == nil && to.Host != "" {
+			return fmt.Errorf("%s: the store redirects to %s, to which nothing is sent; check --%[3]ss3-region and --%[3]ss3-endpoint: %[4]w", what, to.Host, r.flags, fault.ErrConfig)
+		}
+	}
+	switch {
+	case slices.Contains(passing, code) || slices.Contains(expired, code) && awsconfig.Renew(ctx, r.creds):
+		return fmt.Errorf("%s: the store answers %d %s: %w", what, status, code, fault.ErrUnavailable)
+	case code == "NoSuchBucket" || verb == verbPut && status == http.StatusNotFound:
+		return fmt.Errorf("%s: the bucket does not exist: %w", what, fault.ErrConfig)
+	case code == "NoSuchKey" || code == "NotFound" || status == http.StatusNotFound:
+		return fmt.Errorf("%s: %w", what, fs.ErrNotExist)
+	case status == http.StatusRequestedRangeNotSatisfiable:
+		return fault.Corrupt(name, "", -1, "the object ends before the range that is needed")
+	case status == http.StatusPreconditionFailed:
+		return fault.Corrupt(name, "", -1, "the object changed while it was read")
+	case code == "InvalidObjectState":
+		return fmt.Errorf("%s: the object is archived; restore it first: %w", what, fault.ErrConfig)
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		needed := "s3:GetObject and s3:ListBucket are"
+		if verb == verbPut {
+			needed = "s3:PutObject is"
+		}
+		return fmt.Errorf("%s: %s; the credentials may not do this (%s needed): %w", what, code, needed, fault.ErrConfig)
+	case status == http.StatusMovedPermanently || code == "PermanentRedirect" || code == "AuthorizationHeaderMalformed":
+		return fmt.Errorf("%s: %s; is --%ss3-region the bucket's region?: %w", what, code, r.flags, fault.ErrConfig)
+	case status >= 400 && status < 500 && status != http.StatusTooManyRequests && status != http.StatusRequestTimeout:
+		return fmt.Errorf("%s: %w: %w", what, err, fault.ErrConfig)
+	}
+	if status == 0 {
+		return fmt.Errorf("%s: %w", what, r.silent(err))
+	}
+	return fmt.Errorf("%s: the store answers %d %s: %w", what, status, code, fault.ErrUnavailable)
+}
+
+// errUnreachable means that nothing accepts connections where the store should be, or that its name is not known. It is a
+// fault.ErrUnavailable.
+var errUnreachable = fmt.Errorf("unreachable: %w", fault.ErrUnavailable)
+
+// silent returns the error of a request that nothing answered, without the words of the SDK: which endpoint, why, and which
+// option to check.
+func (r *S3) silent(err error) error {
+	flag := "--" + r.flags + "s3-"
+	where, remedy := "the endpoint "+r.endpoint, "check "+flag+"endpoint and the network"
+	if r.endpoint == "" {
+		where, remedy = "S3 in the region "+r.region, "check "+flag+"region and the network, or name another store with "+flag+"endpoint"
+	}
+	kind := fault.ErrUnavailable
+	var dns *net.DNSError
+	var op *net.OpError
+	var invalid *tls.CertificateVerificationError
+	why := err
+	switch {
+	case errors.As(err, &invalid):
+		why, remedy = invalid.Err, "name the authority's certificate in AWS_CA_BUNDLE, or check "+flag+"endpoint"
+	case strings.Contains(err.Error(), "HTTP response to HTTPS client"): // net/http has no error value for it
+		why, remedy = errors.New("no TLS there"), "is it http:// in "+flag+"endpoint?"
+	case errors.As(err, &dns):
+		why = dns
+		if dns.IsNotFound {
+			kind = errUnreachable
+		}
+		if r.endpoint != "" {
+			remedy += ", or give " + flag + "path-style (without it the bucket's name is part of the host name)"
+		}
+	case errors.As(err, &op):
+		why = op.Err
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			kind = errUnreachable
+		}
+	default:
+		for next := errors.Unwrap(why); next != nil; next = errors.Unwrap(why) {
+			why = next
+		}
+	}
+	return fmt.Errorf("%s does not answer: %s; %s: %w", where, why.Error(), remedy, kind)
+}
+
+// stallGuard ends a Read that returns no byte for too long. Time between two calls
+// of Read does not count.
+type stallGuard struct {
+	io.ReadCloser
+	ctx    context.Context // the caller's
+	cancel context.CancelFunc
+	timer  *time.Timer
+	stall  time.Duration
+}
+
+func (g *stallGuard) Read(p []byte) (int, error) {
+	g.timer.Reset(g.stall)
+	n, err := g.ReadCloser.Read(p)
+	g.timer.Stop()
+	switch {
+	case err == nil || errors.Is(err, io.EOF):
+		return n, err
+	case g.ctx.Err() != nil:
+		return n, fmt.Errorf("read body: %w", context.Cause(g.ctx))
+	}
+	return n, fmt.Errorf("read body: %w: %w", err, fault.ErrUnavailable)
+}
+
+func (g *stallGuard) Close() error {
+	g.timer.Stop()
+	g.cancel() // else closing would wait for the rest of the body
+	return g.ReadCloser.Close()
+}

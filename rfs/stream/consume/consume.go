@@ -1,0 +1,253 @@
+// Package consume brings the messages of a stream into a cluster, for as long as it runs. The stream has partitions; the item
+// of each is leased, worked on by the engine of a migration (rfs/migration/worker), and given back with its watermark, again and again. A
+// leader, elected in the coordination store, assigns partitions to the processes of the session that are alive.
+package consume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/primitive"
+	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/migration/worker"
+)
+
+// Kind is that of the items of a stream.
+const Kind = "consume"
+
+// DefaultLease is that of a partition.
+const DefaultLease = 30 * time.Second
+
+// MaxPartitions bounds the partitions of a stream.
+const MaxPartitions = 10_000
+
+var errConfig = fault.ErrConfig
+
+// Indices is asked before the first document goes to an index.
+type Indices interface {
+	Ensure(ctx context.Context, name []byte) error
+}
+
+// Session holds what a session is bound to. *cms.Coordinator is one.
+type Session interface {
+	Init(ctx context.Context, m cms.Meta) (identity map[string]string, err error)
+	Bind(ctx context.Context, identity map[string]string) error
+	Intent(ctx context.Context) (cms.Intent, error)
+}
+
+// Task is one process's part in consuming a stream. All fields but those with a default are needed.
+type Task struct {
+	Stream  Stream
+	Name    string // of the topic
+	Group   string // whose offsets are committed
+	Store   cms.Store
+	Session Session
+	Clock   cms.Clock
+	Log     *slog.Logger
+	Indices Indices
+	// Identity binds the session to its destination.
+	Identity    map[string]string
+	Destination worker.Destination
+	Failed      bulk.Recorder
+	Bulk        bulk.Options // bounds of the bodies of one partition
+
+	Format        Format // JSON
+	Index         string // of documents that name none
+	Latest        bool   // partitions without a committed offset begin at their end, not at their beginning
+	IncludeSystem bool   // documents for indices that begin with a dot are not left out
+	MaxSource     int64  // the longest value that is sent, in bytes; 0: any
+	UntilEnd      bool   // ends when all is consumed that was there when it began
+	Lease         time.Duration
+	Linger        time.Duration // how long a body waits for more messages; 1 s
+	Unavailable   time.Duration // how long store, brokers or target may not answer; bulk.DefaultStallTimeout
+	Token         string        // names this process; a random one when empty
+	Node          string        // the machine, for people
+
+	items   *cms.Coordinator
+	nodes   *primitive.Nodes
+	runner  *worker.Runner
+	pace    *pace
+	durable durable
+	topicID string
+	begins  atomic.Pointer[[]int64]
+	until   []int64 // ends when the process began, with UntilEnd
+	seen    seen
+}
+
+// seen is what this process did.
+type seen struct{ documents, failed, bytes, running atomic.Int64 }
+
+// Own is what this process did; messages that were read again count again.
+type Own struct {
+	Documents, Failed, Bytes int64
+	Running                  int64 // partitions that it has
+}
+
+// Own returns what this process did.
+func (t *Task) Own() Own {
+	return Own{Documents: t.seen.documents.Load(), Failed: t.seen.failed.Load(), Bytes: t.seen.bytes.Load(), Running: t.seen.running.Load()}
+}
+
+// Items returns the coordinator of the partitions, once Run has begun.
+func (t *Task) Items() *cms.Coordinator { return t.items }
+
+func (t *Task) prepare(ctx context.Context) error {
+	if t.Format == "" {
+		t.Format = JSON
+	}
+	if t.Lease <= 0 {
+		t.Lease = DefaultLease
+	}
+	if t.Unavailable <= 0 {
+		t.Unavailable = bulk.DefaultStallTimeout
+	}
+	if t.Token == "" {
+		t.Token = primitive.Token()
+	}
+	if t.Bulk.StallTimeout <= 0 {
+		t.Bulk.StallTimeout = t.Unavailable
+	}
+	store, err := t.Store.OfKind(ctx, Kind)
+	if err != nil {
+		return err
+	}
+	// A lease is a heartbeat, so it does not grow; and what kills the holders of a partition is not looked for, since the same
+	// message is due again whatever it did.
+	t.items, err = cms.New(cms.Config{Store: store, Kind: Kind, Clock: t.Clock, Creator: t.Token, InitialLease: t.Lease, MaxLease: t.Lease, MaxAttempts: math.MaxInt32})
+	t.nodes = &primitive.Nodes{Store: t.Store, Clock: t.Clock}
+	t.pace = newPace(t.Bulk, t.Lease, t.Clock, t.seen.running.Load)
+	t.Bulk.Bounds = t.pace
+	t.runner = &worker.Runner{
+		Destination: t.Destination, Failed: t.Failed, Bulk: t.Bulk, Meter: worker.NewMeter(), Clock: t.Clock, Log: t.Log, Endless: true,
+	}
+	return err
+}
+
+// recordTime is what a process lets pass between two records of progress, for each partition that it has: 10 are written a second.
+const recordTime = 100 * time.Millisecond
+
+// runnerOf returns the runner of a process with so many partitions. What a process has sent since the last record is sent again
+// when it is killed, so that few partitions record every half second.
+func (t *Task) runnerOf(partitions int) *worker.Runner {
+	r := *t.runner
+	r.RecordEvery = min(t.Lease/3, max(recordTime*time.Duration(partitions), 5*recordTime))
+	return &r
+}
+
+// beat is how often a process shows that it is alive.
+func (t *Task) beat() time.Duration { return max(t.Lease/6, time.Second) }
+
+// Run takes part until ctx ends, or with UntilEnd all is consumed (no error then), or this process cannot go on. It may be
+// called once.
+func (t *Task) Run(outer context.Context) (Account, error) {
+	err := t.prepare(outer)
+	if err == nil {
+		err = t.retry(outer, t.begin)
+	}
+	if err == nil {
+		err = t.takePart(outer)
+	}
+	if outer.Err() != nil && errors.Is(err, outer.Err()) {
+		err = nil
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(outer), lastTimeout)
+	defer cancel()
+	a, rerr := Read(last, t.items)
+	if rerr != nil {
+		t.Log.Warn("the state of the session cannot be read", "error", rerr)
+	}
+	return a, err
+}
+
+// lastTimeout bounds what a process that ends still asks and tells.
+const lastTimeout = 5 * time.Second
+
+// errEnd ends a process that has consumed all that was there.
+var errEnd = errors.New("everything is consumed")
+
+// takePart works until ctx ends or something fails, and leaves the list of nodes.
+func (t *Task) takePart(outer context.Context) error {
+	all, ctx := errgroup.WithContext(outer)
+	committing, stop := context.WithCancel(context.WithoutCancel(outer))
+	committed := make(chan struct{})
+	go func() { defer close(committed); t.commit(committing) }()
+	all.Go(func() error { return t.advertise(ctx) })
+	all.Go(func() error { return t.lead(ctx) })
+	all.Go(func() error { return t.follow(ctx) })
+	if t.UntilEnd {
+		all.Go(func() error { return t.awaitEnd(ctx) })
+	}
+	err := all.Wait()
+	stop()
+	<-committed // what the last leases did, too
+	last, cancel := context.WithTimeout(context.WithoutCancel(outer), lastTimeout)
+	defer cancel()
+	if werr := t.nodes.Withdraw(last, t.Token); werr != nil {
+		t.Log.Info("this process stays in the list of nodes until it is found missing", "error", werr)
+	}
+	if errors.Is(err, errEnd) {
+		return nil
+	}
+	return err
+}
+
+// advertise keeps this process in the list of nodes.
+func (t *Task) advertise(ctx context.Context) error {
+	for {
+		if err := t.nodes.Advertise(ctx, primitive.Node{Token: t.Token, Workers: 1, Task: Kind, API: t.Node}); err != nil && ctx.Err() == nil {
+			t.Log.Warn("this process cannot be listed as a node", "error", err)
+		}
+		if err := t.Clock.Sleep(ctx, t.beat()); err != nil {
+			return err
+		}
+	}
+}
+
+// mends reports whether waiting may mend an error: store, brokers or target did not answer, within the time of a lease for example,
+// or another process was faster.
+func mends(err error) bool {
+	return errors.Is(err, fault.ErrUnavailable) || errors.Is(err, cms.ErrConflict) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// retry calls f until it ends without an error, or with one that waiting does not mend.
+func (t *Task) retry(ctx context.Context, f func(context.Context) error) error {
+	begun := t.Clock.Read().Boot
+	for {
+		err := f(ctx)
+		if err == nil || ctx.Err() != nil || !mends(err) {
+			return err
+		}
+		if d := t.Clock.Read().Boot - begun; d > t.Unavailable {
+			return fmt.Errorf("no answer for %v: %w", d.Round(time.Second), err)
+		}
+		t.Log.Warn("the session cannot begin yet", "error", err)
+		if err := t.Clock.Sleep(ctx, time.Second); err != nil {
+			return err
+		}
+	}
+}
+
+// awaitEnd returns errEnd when every partition is consumed up to where it ended when the process began.
+func (t *Task) awaitEnd(ctx context.Context) error {
+	for {
+		if err := t.Clock.Sleep(ctx, time.Second); err != nil {
+			return err
+		}
+		a, err := Read(ctx, t.items)
+		if err != nil {
+			continue // the parts give up when the store does not answer
+		}
+		if a.reached(t.until) {
+			return errEnd
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package consume
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/destination/bulk"
+)
+
+// Bounds of a pace.
+const (
+	firstBody = 64 << 10 // bytes of a body before the first answer
+	leastBody = 16 << 10
+	// longestAnswer is how long an answer may take, longestPart the same as a part of a lease.
+	longestAnswer = time.Second
+	longestPart   = 20
+)
+
+// pace bounds the bodies of a process so that each is answered within a part of a lease: what is not answered when the lease
+// ends, or the process, is sent again. It is safe for concurrent use.
+type pace struct {
+	bounds  bulk.Bounds // those of the process; nil: none
+	most    int         // bytes of a body
+	under   int         // bodies of a partition under way at the same time, without bounds
+	running func() int64
+	clock   cms.Clock
+	within  time.Duration
+
+	mu    sync.Mutex
+	bytes int
+}
+
+func newPace(o bulk.Options, lease time.Duration, clock cms.Clock, running func() int64) *pace {
+	p := &pace{bounds: o.Bounds, most: o.MaxBytes, under: o.MaxInFlight, clock: clock, running: running, within: min(longestAnswer, lease/longestPart)}
+	if p.most <= 0 {
+		p.most = bulk.DefaultMaxBytes
+	}
+	if p.under <= 0 {
+		p.under = bulk.DefaultMaxInFlight
+	}
+	p.bytes = min(firstBody, p.most)
+	return p
+}
+
+// Bytes returns how long a body may be.
+func (p *pace) Bytes() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.bounds == nil {
+		return p.bytes
+	}
+	return min(p.bytes, p.bounds.Bytes())
+}
+
+// InFlight returns how many bodies of one partition may be under way: the partitions of the process share its requests.
+func (p *pace) InFlight() int {
+	n := p.under
+	if p.bounds != nil {
+		n = min(n, p.bounds.InFlight())
+	}
+	return max(1, n/max(1, int(p.running())))
+}
+
+// note notes how long a body of so many bytes took, from the moment when it was ready. A short one says nothing about longer ones.
+func (p *pace) note(bytes int, took time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case took > p.within:
+		p.bytes = max(min(leastBody, p.most), min(p.bytes, int(float64(bytes)*float64(p.within)/float64(2*took))))
+	case took < p.within/4 && 2*bytes >= p.bytes:
+		p.bytes = min(p.most, 2*p.bytes)
+	}
+}
+
+// paced measures the bodies of a partition.
+type paced struct {
+	bulk.Sender
+	pace *pace
+}
+
+// Send sends a body. One that was given up has taken at least the time until then.
+func (s paced) Send(ctx context.Context, body []byte, n int) (bulk.Result, error) {
+	begin := s.pace.clock.Read().Mono
+	res, err := s.Sender.Send(ctx, body, n)
+	if took := s.pace.clock.Read().Mono - begin; err == nil || took > s.pace.within {
+		s.pace.note(len(body), took)
+	}
+	return res, err
+}

@@ -1,0 +1,118 @@
+package importer
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/destination/export"
+)
+
+// Keys of what binds a session to its import, besides those of the destination.
+const (
+	filesKey   = "files"        // number, bytes, and a digest of the names and sizes
+	exportKey  = "export"       // ids of the export directories, by their manifests
+	contentKey = "export-files" // digest of what complete manifests list
+)
+
+// Keys of settings that change what is sent.
+const (
+	typesKey  = "emit-doc-type"
+	systemKey = "include-system"
+)
+
+// maxNamedExports is how many export directories an identity lists by name; of more it holds a digest.
+const maxNamedExports = 4
+
+// Session holds what an import is bound to. *cms.Coordinator is one.
+type Session interface {
+	Init(ctx context.Context, m cms.Meta) (identity map[string]string, err error)
+	Bind(ctx context.Context, identity map[string]string) error
+}
+
+// bind begins the session or joins it. A *cms.ConfigMismatch when it is about other files, another export or another
+// destination, or was begun with settings that change documents.
+func (m *Import) bind(ctx context.Context) error {
+	if m.bound {
+		return nil
+	}
+	if _, err := readState(ctx, m.items.Store()); err != nil { // begun by a former release
+		return err
+	}
+	is := m.meta()
+	if _, err := m.Session.Init(ctx, is); err != nil {
+		return err
+	}
+	if err := m.Session.Bind(ctx, is.Identity); err != nil {
+		return err
+	}
+	m.bound = true
+	return nil
+}
+
+// meta returns what the session is bound to.
+func (m *Import) meta() cms.Meta {
+	var size int64
+	for _, f := range m.files {
+		size += f.size
+	}
+	identity := map[string]string{exportKey: m.exports.ids(), contentKey: m.exports.content()}
+	for key, value := range m.Identity {
+		identity[key] = value
+	}
+	settings := map[string]string{
+		"task": Kind, typesKey: string(m.Types), systemKey: strconv.FormatBool(m.IncludeSystem),
+		filesKey: fmt.Sprintf("%d files, %d bytes, digest of names and sizes %.16s", len(m.files), size, m.digest),
+	}
+	return cms.Meta{Settings: settings, Identity: identity}
+}
+
+// exports are the manifests of a source by their folders.
+type exports map[string]export.Manifest
+
+// ids returns the ids of the export directories; "" when there is no manifest.
+func (x exports) ids() string {
+	all := make([]string, 0, len(x))
+	for folder, m := range x {
+		if folder == "" {
+			all = append(all, m.ID)
+		} else {
+			all = append(all, folder+": "+m.ID)
+		}
+	}
+	slices.Sort(all)
+	text := strings.Join(all, ", ")
+	if len(all) <= maxNamedExports {
+		return text
+	}
+	sum := sha256.Sum256([]byte(text))
+	return fmt.Sprintf("%d exports, digest of their ids %s", len(all), hex.EncodeToString(sum[:8]))
+}
+
+// content returns a digest of what the manifests list; "" while it may change, or when there is none.
+func (x exports) content() string {
+	folders := make([]string, 0, len(x))
+	for folder, m := range x {
+		if !m.Complete {
+			return ""
+		}
+		folders = append(folders, folder)
+	}
+	if len(folders) == 0 {
+		return ""
+	}
+	slices.Sort(folders)
+	h := sha256.New()
+	for _, folder := range folders {
+		for _, e := range x[folder].Files {
+			io.WriteString(h, strconv.Quote(folder+e.Name)+" "+strconv.FormatInt(e.Bytes, 10)+" "+e.SHA256+"\n") //nolint:errcheck // a hash does not fail
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}

@@ -1,0 +1,228 @@
+// Package importer brings NDJSON files, as exports and the bulk interface have them, into a cluster. Its items are parts of
+// files: the process that begins a session makes them, and workers of any number of processes lease, hand off and complete
+// them as they do the items of shards (rfs/coordination/cms, rfs/migration/worker).
+package importer
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rfsd/rfsd/rfs/base/budget"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/primitive"
+	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/operation/rollback"
+)
+
+// Defaults of an Import.
+const (
+	DefaultWindow      = 64 << 20
+	DefaultLease       = time.Minute
+	DefaultMaxAttempts = 10
+)
+
+// Types is what becomes of mapping types in action lines; _doc means none.
+type Types string
+
+// What is done with types.
+const (
+	RefuseTypes Types = "AUTO" // documents that have one fail
+	EmitTypes   Types = "ON"   // sent as they are, for targets that know types
+	DropTypes   Types = "OFF"  // left out: documents of two types with one id become one
+)
+
+// Indices is asked before the first document goes to an index.
+type Indices interface {
+	// Made reports whether this process has created an index.
+	Made(name string) bool
+	Ensure(ctx context.Context, name []byte) error
+}
+
+// Ledger records what the created indices hold when the import ends. *rollback.Ledger is one.
+type Ledger interface {
+	// Seal is called when every document has arrived, Unseal before an import that ended is continued.
+	Seal(ctx context.Context, own ...rollback.Own) error
+	Unseal(ctx context.Context) error
+}
+
+// Import is one process's part in an import. All fields but those with a default are needed.
+type Import struct {
+	Source  Source
+	Store   cms.Store // of the session
+	Session Session
+	Clock   cms.Clock
+	Log     *slog.Logger
+	Indices Indices
+	Ledger  Ledger // nil: nothing is recorded
+	// Identity binds the session to its destination and to what else two processes must agree on.
+	Identity    map[string]string
+	Destination worker.Destination
+	Failed      bulk.Recorder
+	Bulk        bulk.Options // bounds of one worker's bodies; Sender, Recorder and MayStart are set here
+
+	Workers     int           // windows at the same time; 1
+	Window      int64         // bytes of a part of an uncompressed file, at least; DefaultWindow
+	Lease       time.Duration // of an item, the first; DefaultLease
+	MaxAttempts int           // in a row without progress, after which an item is worked on alone; DefaultMaxAttempts
+	Unavailable time.Duration // how long the store may not answer; bulk.DefaultGiveUp
+	Types       Types         // RefuseTypes
+	MaxSource   int64         // the longest source that the target takes, in bytes; 0: not known
+	// Memory bounds what long lines hold, beside what else the process holds; nil: a budget of the import's own.
+	Memory *budget.Budget
+	// Frames bounds how far zstd frames of all slots look back, of MaxBack bytes; nil: a budget of the import's own.
+	Frames        *budget.Budget
+	IncludeSystem bool // import into indices whose names begin with a dot, too; .ds-… always are
+
+	// AllowPartial imports what there is of an export that is not complete, or of which files lack or differ.
+	AllowPartial bool
+
+	// Token names this process and begins the names of all holders of its windows; a random one when empty.
+	Token string
+	// Solo is that of all slots of the process; nil: the import's own.
+	Solo *worker.Solo
+	// Tell is called whenever a window is claimed, held on to or ended; nil: not reported.
+	Tell func(Hold)
+
+	items    *cms.Coordinator
+	runner   *worker.Runner
+	claiming chan struct{} // holds the worker that looks for an item
+	seen     seen
+	looked   time.Duration // when the account was read, on the boot-time clock; guarded by claiming
+	files    []file
+	digest   string
+	digests  []expected // of files that a manifest describes
+	exports  exports
+	bound    bool
+	unsealed bool // the import had ended and is continued
+}
+
+// Hold is an item that this process has. Left is 0 when it has it no more.
+type Hold struct {
+	Window string // its id
+	Holder string
+	File   string
+	Number int           // of the file in the sorted list
+	Left   time.Duration // for which the store has granted it, from now
+}
+
+// seen is what this process did and learned.
+type seen struct {
+	documents, failed, bytes, windows atomic.Int64
+	fleet                             atomic.Pointer[Status]
+}
+
+// Status is how far the import of all processes is, as this one saw it last.
+type Status struct {
+	Totals
+	Complete bool      `json:"complete"`
+	Problems []Problem `json:"problems"`
+}
+
+// Own is what this process did; documents of windows that were lost count, too.
+type Own struct {
+	Documents int64 // read
+	Failed    int64 // of them, those recorded as failed
+	Bytes     int64 // of their sources
+	Windows   int64
+}
+
+// Seen returns the state of the import as of the last look; the zero value before the first.
+func (m *Import) Seen() Status {
+	if s := m.seen.fleet.Load(); s != nil {
+		return *s
+	}
+	return Status{}
+}
+
+// Own returns what this process did.
+func (m *Import) Own() Own {
+	return Own{Documents: m.seen.documents.Load(), Failed: m.seen.failed.Load(), Bytes: m.seen.bytes.Load(), Windows: m.seen.windows.Load()}
+}
+
+// Run takes part until the import is complete, ctx ends (no error then), or this process cannot go on. It may
+// be called once.
+func (m *Import) Run(outer context.Context) (Status, error) {
+	m.prepare()
+	if err := m.survey(outer); err != nil {
+		return m.Seen(), unlessEnded(outer, err)
+	}
+	if err := m.begin(outer); err != nil || m.Seen().Complete {
+		return m.Seen(), unlessEnded(outer, err)
+	}
+	work, ctx := errgroup.WithContext(outer)
+	for slot := range m.Workers {
+		work.Go(func() error { return m.work(ctx, slot) })
+	}
+	err := work.Wait()
+	return m.Seen(), unlessEnded(outer, err)
+}
+
+// survey lists the files, and refuses what is no whole export.
+func (m *Import) survey(ctx context.Context) error {
+	s, err := list(ctx, m.Source)
+	if err != nil {
+		return err
+	}
+	m.files, m.digest = s.files, digest(s.files)
+	var partial []finding
+	if m.digests, partial, err = m.compareManifests(ctx, s); err != nil {
+		return err
+	}
+	m.exports = s.exports
+	return m.refuse(partial)
+}
+
+// unlessEnded drops the error of a process that was asked to stop.
+func unlessEnded(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return nil
+	}
+	return err
+}
+
+func (m *Import) prepare() {
+	m.Workers = max(m.Workers, 1)
+	if m.Window <= 0 {
+		m.Window = DefaultWindow
+	}
+	if m.Lease <= 0 {
+		m.Lease = DefaultLease
+	}
+	if m.MaxAttempts <= 0 {
+		m.MaxAttempts = DefaultMaxAttempts
+	}
+	if m.Unavailable <= 0 {
+		m.Unavailable = bulk.DefaultStallTimeout
+	}
+	if m.Types == "" {
+		m.Types = RefuseTypes
+	}
+	if m.Memory == nil {
+		m.Memory = budget.New(maxLine, 0)
+	}
+	if m.Frames == nil {
+		m.Frames = budget.New(MaxBack, 0)
+	}
+	if m.Token == "" {
+		m.Token = primitive.Token()
+	}
+	if m.Tell == nil {
+		m.Tell = func(Hold) {}
+	}
+	if m.Solo == nil {
+		m.Solo = new(worker.Solo)
+	}
+	m.claiming = make(chan struct{}, 1)
+	if m.Bulk.StallTimeout <= 0 {
+		m.Bulk.StallTimeout = bulk.DefaultStallTimeout
+	}
+	m.runner = &worker.Runner{
+		Destination: m.Destination, Failed: m.Failed, Bulk: m.Bulk, Meter: worker.NewMeter(), Clock: m.Clock, Log: m.Log, RecordEvery: m.Lease / 6,
+	}
+}

@@ -1,0 +1,125 @@
+package importer
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/operation/rollback"
+)
+
+// Cluster is the part of the target that knows names.
+type Cluster interface {
+	// IndexExists reports whether the name is taken by an index, alias or data stream.
+	IndexExists(ctx context.Context, name string) (bool, error)
+	CreateIndex(ctx context.Context, name string, body []byte) error
+}
+
+// TargetIndices makes sure that documents go only to indices that were created on purpose: the target would
+// create a missing index with guessed mappings.
+type TargetIndices struct {
+	Cluster Cluster
+	Create  bool // make missing ones with the target's defaults and templates
+	// Ledger records the indices that the session creates; nil: nothing is recorded.
+	Ledger metadata.Ledger
+	// Ask returns why no document may be sent to an index that is there, nil if they may. It is called once for each index. nil: not
+	// called.
+	Ask func(ctx context.Context, index string) error
+
+	mu    sync.Mutex
+	last  []byte // the name that was asked for last
+	known map[string]bool
+	made  map[string]bool // created by this process
+}
+
+// Made reports whether this process has created an index.
+func (x *TargetIndices) Made(name string) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.made[name]
+}
+
+// Ensure gives a fault.ErrConfig for a name that is not there and may not be created. Each name is
+// asked for once.
+func (x *TargetIndices) Ensure(ctx context.Context, name []byte) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if bytes.Equal(name, x.last) || x.known[string(name)] {
+		x.last = append(x.last[:0], name...)
+		return nil
+	}
+	index := string(name)
+	exists, err := x.Cluster.IndexExists(ctx, index)
+	if err != nil {
+		return fmt.Errorf("index %s: %w", index, err)
+	}
+	switch {
+	case exists && x.Ledger != nil: // an earlier process of the session may have created it, and died
+		err = x.Ledger.Decide(ctx, rollback.Index, index)
+	case exists:
+	case !x.Create:
+		return fmt.Errorf("index %s is not on the target: create it with its mappings first (rfsd migrate --phases metadata,indices does that from a snapshot), or give --create-indices: %w", index, fault.ErrConfig)
+	default:
+		var made bool
+		if made, err = x.create(ctx, index); made && err == nil {
+			if x.made == nil {
+				x.made = map[string]bool{}
+			}
+			x.made[index] = true
+		}
+	}
+	if err == nil && x.Ask != nil {
+		err = x.Ask(ctx, index)
+	}
+	if err != nil {
+		return err
+	}
+	if x.known == nil {
+		x.known = map[string]bool{}
+	}
+	x.known[index] = true
+	x.last = append(x.last[:0], name...)
+	return nil
+}
+
+// create creates an index and records that. After a request without an answer it stays recorded as intended. made states
+// whether this call has created it.
+func (x *TargetIndices) create(ctx context.Context, index string) (made bool, err error) {
+	body := json.RawMessage("{}")
+	if x.Ledger != nil {
+		mark, err := x.Ledger.Mark(ctx)
+		if err == nil {
+			body, err = mark.Put(metadata.IndexMark, index, body)
+		}
+		if err == nil {
+			err = x.Ledger.Intend(ctx, rollback.Index, index)
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	err = x.Cluster.CreateIndex(ctx, index, body)
+	there := target.IsExists(err)
+	if err != nil && !there {
+		err = fmt.Errorf("create index %s: %w", index, err)
+	}
+	switch {
+	case x.Ledger == nil && there:
+		return false, nil
+	case x.Ledger == nil:
+		return err == nil, err
+	case there: // another process was faster
+		return false, x.Ledger.Decide(ctx, rollback.Index, index)
+	case err == nil:
+		return true, x.Ledger.Confirm(ctx, rollback.Index, index)
+	case errors.Is(err, fault.ErrRejected):
+		return false, errors.Join(err, x.Ledger.Withdraw(ctx, rollback.Index, index))
+	}
+	return false, err
+}

@@ -1,0 +1,107 @@
+package importer_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/operation/rollback"
+	"github.com/rfsd/rfsd/rfs/stream/importer"
+)
+
+// ledger notes what is recorded, in order.
+type ledger struct {
+	calls  []string
+	refuse error // of Intend
+}
+
+func (l *ledger) note(call, name string) error {
+	l.calls = append(l.calls, call+" "+name)
+	return nil
+}
+
+func (l *ledger) Mark(context.Context) (metadata.Mark, error) { return metadata.Mark{}, nil }
+func (l *ledger) Intend(_ context.Context, kind, name string) error {
+	return errors.Join(l.note("intend", kind+" "+name), l.refuse)
+}
+func (l *ledger) Confirm(_ context.Context, _, name string) error  { return l.note("confirm", name) }
+func (l *ledger) Decide(_ context.Context, _, name string) error   { return l.note("decide", name) }
+func (l *ledger) Withdraw(_ context.Context, _, name string) error { return l.note("withdraw", name) }
+func (l *ledger) Seal(context.Context, ...rollback.Own) error      { return l.note("seal", "") }
+func (l *ledger) Unseal(context.Context) error                     { return l.note("unseal", "") }
+
+// oneIndex is a target where the creation of an index ends with err.
+type oneIndex struct {
+	there   bool
+	err     error
+	created int
+}
+
+func (c *oneIndex) IndexExists(context.Context, string) (bool, error) { return c.there, nil }
+func (c *oneIndex) CreateIndex(context.Context, string, []byte) error {
+	c.created++
+	return c.err
+}
+
+func TestCreatedIndicesAreRecorded(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		on      oneIndex
+		refuse  error
+		want    []string
+		fails   error
+		created int
+	}{
+		{name: "created", want: []string{"intend index a", "confirm a"}, created: 1},
+		{name: "it is there", on: oneIndex{there: true}, want: []string{"decide a"}},
+		{name: "another process was faster", on: oneIndex{err: &fault.StatusError{Status: 400, Type: "resource_already_exists_exception"}}, want: []string{"intend index a", "decide a"}, created: 1},
+		{name: "the target rejects it", on: oneIndex{err: fault.ErrRejected}, want: []string{"intend index a", "withdraw a"}, fails: fault.ErrRejected, created: 1},
+		{name: "the answer was lost", on: oneIndex{err: fault.ErrUnavailable}, want: []string{"intend index a"}, fails: fault.ErrUnavailable, created: 1},
+		{name: "the session is undone", refuse: cms.ErrUndone, want: []string{"intend index a"}, fails: cms.ErrUndone},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := &ledger{refuse: c.refuse}
+			x := &importer.TargetIndices{Cluster: &c.on, Create: true, Ledger: l}
+			err := x.Ensure(t.Context(), []byte("a"))
+			if !errors.Is(err, c.fails) || c.fails == nil && err != nil {
+				t.Errorf("%v", err)
+			}
+			if !slices.Equal(l.calls, c.want) || c.on.created != c.created {
+				t.Errorf("%q, %d requests", l.calls, c.on.created)
+			}
+		})
+	}
+}
+
+// TestAnImportSealsItsIndicesWhenItEnds: at its end, not when it is complete already, and again after an operator has opened an
+// item of it.
+func TestAnImportSealsItsIndicesWhenItEnds(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.small()
+		w.write("damaged.ndjson", "no gzip")
+		rename(t, w.dir, "damaged.ndjson", "damaged.ndjson.gz")
+		l := &ledger{}
+		recorded := func(m *importer.Import) { m.Ledger = l }
+		for range 2 {
+			if s := run(t, w.node(recorded)); !s.Complete || s.GivenUp != 1 {
+				t.Fatalf("%+v", s)
+			}
+		}
+		for _, x := range w.account().Windows {
+			if !x.FailedItem() {
+				continue
+			}
+			if err := w.session.(*cms.Coordinator).Reopen(t.Context(), x.ID, "operator"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		run(t, w.node(recorded))
+		if want := []string{"seal ", "unseal ", "seal "}; !slices.Equal(l.calls, want) {
+			t.Errorf("%q", l.calls)
+		}
+	})
+}

@@ -1,0 +1,136 @@
+package importer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/document/doc"
+	"github.com/rfsd/rfsd/rfs/migration/worker"
+)
+
+// part is the source of the items of a part of a file: the documents that begin there.
+type part struct {
+	*Import
+	window Task
+}
+
+// Bytes is not known: a file is not in the repository of a snapshot.
+func (*part) Bytes(cms.ItemID) int64 { return 0 }
+
+// run is a part of a file that is read.
+type run struct {
+	*part
+	ctx  context.Context // of the reading
+	open *window
+	at   int64 // behind the last document that was read
+	back int64 // how far frames may look back; 0: as far as the first one announces
+	end  int64
+	id   idMaker
+}
+
+// Open opens the part from opts.From on.
+func (s *part) Open(ctx context.Context, _ *worker.Runner, _ cms.ItemID, opts *bulk.Options) (worker.Reading, error) {
+	if s.Indices != nil {
+		opts.Made = s.Indices.Made
+	}
+	opts.Index, opts.Shard, opts.EmitType = s.window.File, s.window.Number, s.Types == EmitTypes
+	r := &run{part: s, ctx: ctx, at: opts.From, end: s.window.To}
+	if s.window.Compression != plain {
+		r.end = worker.Unknown
+	}
+	return r, r.reopen()
+}
+
+// reopen opens the file behind the last document that was read.
+func (r *run) reopen() (err error) {
+	r.open, err = openWindow(r.ctx, r.Source, r.window, r.at, lineLimit(r.MaxSource), room{r.Memory, r.Frames}, r.back)
+	return err
+}
+
+// Wrap makes the records of failed documents name their place.
+func (r *run) Wrap(opts *bulk.Options) {
+	opts.Recorder = &recorder{Recorder: opts.Recorder, window: r.window, failed: &r.seen.failed}
+}
+
+// Next passes the next document on. A file in which a later frame looks back further than the first is opened once more,
+// when this part holds no line of it.
+func (r *run) Next(ctx context.Context, to *worker.Sink, _ int) error {
+	p, err := r.open.next()
+	if errors.Is(err, errFurther) && r.back == 0 {
+		r.back = MaxBack
+		r.open.close()
+		r.open = nil
+		if err := r.reopen(); err != nil {
+			return err
+		}
+		p, err = r.open.next()
+	}
+	if errors.Is(err, io.EOF) && r.end == worker.Unknown {
+		r.end = max(r.open.lines.at, r.at)
+	}
+	if err != nil {
+		return err
+	}
+	to.Read(p.at)
+	r.seen.documents.Add(1)
+	r.seen.bytes.Add(int64(len(p.source)))
+	decided, err := r.decide(ctx, p)
+	switch {
+	case err != nil:
+	case decided == filtered:
+		err = to.Filter(ctx, p.at)
+	case decided == failing:
+		err = to.Fail(ctx, r.failure(p))
+	default:
+		if p.action.ID == nil {
+			p.action.ID = r.id.make(r.window.File, p.at)
+		}
+		err = to.Add(ctx, &doc.Document{Ordinal: p.at, Index: p.action.Index, Type: p.action.Type, ID: p.action.ID, Routing: p.action.Routing, Source: p.source})
+	}
+	if err == nil {
+		err = r.calm(ctx, to, len(p.source))
+	}
+	r.at = p.at + 1
+	return err
+}
+
+// End is the end of the part, of a compressed file that of what it holds, in bytes.
+func (r *run) End() int64 { return r.end }
+
+// Checks returns nothing: what the files hold was compared with the manifest before the import began.
+func (*run) Checks(int64, time.Duration, time.Duration) (json.RawMessage, error) { return nil, nil }
+
+// Close closes the file.
+func (r *run) Close() error {
+	if r.open != nil {
+		r.open.close()
+	}
+	return nil
+}
+
+// lineLimit returns the longest source that is worth reading, in bytes, where most is that which is taken; 0: not known.
+func lineLimit(most int64) int {
+	if 0 < most && most < maxLine {
+		return int(most)
+	}
+	return maxLine
+}
+
+// calm waits until a long document is delivered before the next one is read, and lets other parts read theirs.
+func (r *run) calm(ctx context.Context, to *worker.Sink, size int) error {
+	if !r.open.lines.turn.held() {
+		return nil
+	}
+	if size > keepBuffer {
+		if err := to.Flush(ctx); err != nil {
+			return err
+		}
+	}
+	r.open.lines.small()
+	return nil
+}

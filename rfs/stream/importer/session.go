@@ -1,0 +1,323 @@
+package importer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/primitive"
+	"github.com/rfsd/rfsd/rfs/migration/worker"
+)
+
+const (
+	setupLock = "import/setup"
+	// A worker that found nothing to do looks again after a pause between minBackoff and maxBackoff.
+	minBackoff = 500 * time.Millisecond
+	maxBackoff = 10 * time.Second
+	// lookInterval is how often the account of all processes is read at most, for progress to be shown.
+	lookInterval = 5 * time.Second
+	// releaseTimeout bounds how long an item that is given back may take to be written.
+	releaseTimeout = 10 * time.Second
+)
+
+// retry calls f until it ends without an error, or with one that waiting does not mend.
+func (m *Import) retry(ctx context.Context, f func(context.Context) error) error {
+	for outage := m.newOutageTimer(); ; {
+		err := f(ctx)
+		if err == nil {
+			return nil
+		}
+		if err := outage.waits(err); err != nil {
+			return err
+		}
+		if err := m.Clock.Sleep(ctx, minBackoff); err != nil {
+			return err
+		}
+	}
+}
+
+// begin binds the session to this import, makes its items unless they are there, and reads how far it is, as soon as the
+// store answers.
+func (m *Import) begin(ctx context.Context) error {
+	return m.retry(ctx, func(ctx context.Context) error {
+		if err := m.open(ctx); err != nil {
+			return err
+		}
+		if err := m.bind(ctx); err != nil {
+			return err
+		}
+		if err := m.setup(ctx); err != nil {
+			return err
+		}
+		return m.resume(ctx)
+	})
+}
+
+// resume reads how far the import is. One that ended and has open items again is continued.
+func (m *Import) resume(ctx context.Context) error {
+	a, err := readAccount(ctx, m.items)
+	if err != nil {
+		return err
+	}
+	if m.Ledger != nil && a.ended && !a.Complete {
+		if err := m.Ledger.Unseal(ctx); err != nil {
+			return err
+		}
+		m.unsealed = true
+	}
+	m.show(a)
+	return nil
+}
+
+func (m *Import) open(ctx context.Context) error {
+	if m.items != nil {
+		return nil
+	}
+	store, err := m.Store.OfKind(ctx, Kind)
+	if err != nil {
+		return err
+	}
+	m.items, err = cms.New(cms.Config{Store: store, Kind: Kind, Clock: m.Clock, Creator: m.Token, InitialLease: m.Lease, MaxAttempts: m.MaxAttempts})
+	return err
+}
+
+// setup makes the items of the session, in one process at a time: it compares the files with the manifests, records what
+// the session is about, cuts the files into parts, and makes the first item of each.
+func (m *Import) setup(ctx context.Context) error {
+	locks := &primitive.Locks{Store: m.items.Store(), Clock: m.Clock}
+	for {
+		s, err := readState(ctx, m.items.Store())
+		if err != nil {
+			return err
+		}
+		if s != nil {
+			if err := m.same(s); err != nil {
+				return err
+			}
+		}
+		if done, err := m.items.Seeded(ctx); err != nil || done {
+			return err
+		}
+		lock, err := locks.Try(ctx, setupLock, m.Lease)
+		var held *primitive.Held
+		if errors.As(err, &held) {
+			m.Log.Info("another process prepares the import", "until", held.Until)
+			if err := m.Clock.Sleep(ctx, minBackoff+rand.N(minBackoff)); err != nil {
+				return err
+			}
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		err = lock.Run(ctx, m.seed)
+		rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+		defer cancel() //nolint:revive // the function returns here
+		return errors.Join(err, lock.Unlock(rctx))
+	}
+}
+
+// seed does the setup under its lock. Each step may be repeated.
+func (m *Import) seed(ctx context.Context) error {
+	if err := m.checkDigests(ctx); err != nil {
+		return err
+	}
+	s, err := m.record(ctx)
+	if err != nil {
+		return err
+	}
+	return m.items.SeedOnce(ctx, m.Token, func(ctx context.Context) error {
+		_, err := m.items.SeedRoots(ctx, parts(m.files, s.Part))
+		return err
+	}, nil)
+}
+
+// record writes what the session is about, and returns what is recorded.
+func (m *Import) record(ctx context.Context) (*state, error) {
+	store := m.items.Store()
+	s := &state{Version: taskVersion, Digest: m.digest, Files: len(m.files), Part: partSize(m.files, m.Window)}
+	for _, f := range m.files {
+		s.Size += f.size
+	}
+	now, _, err := store.Now(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("state of the import: %w", err)
+	}
+	body, err := json.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("state of the import: %w", err)
+	}
+	_, err = store.Put(ctx, cms.Record{ID: stateID, Kind: stateKind, State: stateRunning, CreatedAt: now.UnixMilli(), UpdatedAt: now.UnixMilli(), Body: body})
+	if err != nil && !errors.Is(err, cms.ErrConflict) && !errors.Is(err, fault.ErrUnavailable) {
+		return nil, fmt.Errorf("state of the import: %w", err)
+	}
+	is, rerr := readState(ctx, store) // what is stored counts, not what was meant
+	switch {
+	case rerr != nil:
+		return nil, rerr
+	case is == nil:
+		return nil, fmt.Errorf("state of the import: it was not stored: %w", errors.Join(err, fault.ErrUnavailable))
+	}
+	return is, m.same(is)
+}
+
+// same demands that this process sees the files that the import is about.
+func (m *Import) same(s *state) error {
+	if s.Digest == m.digest {
+		return nil
+	}
+	return fmt.Errorf("this session imports other files than there are in %s (names or sizes differ): another --session-name begins another import: %w", m.Source.URI(), fault.ErrConfig)
+}
+
+// look reads how far the import is.
+func (m *Import) look(ctx context.Context) error {
+	a, err := readAccount(ctx, m.items)
+	if err != nil {
+		return err
+	}
+	m.show(a)
+	return nil
+}
+
+// show makes an account that was just read the state that Seen returns.
+func (m *Import) show(a Account) {
+	a.Problems = append([]Problem{}, a.Problems...)
+	m.seen.fleet.Store(&a.Status)
+	m.looked = m.Clock.Read().Boot
+}
+
+// work does items until the import is complete, ctx ends, or nothing can be done any more.
+func (m *Import) work(ctx context.Context, slot int) error {
+	holder := m.Token
+	if slot > 0 {
+		holder += "-" + strconv.Itoa(slot)
+	}
+	outage, target := m.newOutageTimer(), &outageTimer{limit: m.runner.Bulk.StallTimeout, clock: m.Clock}
+	for {
+		begun := m.Clock.Read().Boot
+		lease, err := m.next(ctx, holder, outage)
+		if lease == nil {
+			return err
+		}
+		outcome, err := m.serve(ctx, lease)
+		switch {
+		case ctx.Err() != nil:
+		case outcome == worker.Released && err != nil:
+			return err
+		case outcome == worker.Released || outcome == worker.Lost: // without progress, in a lease that may be shorter than its patience
+			if err := target.waitsSince(begun, errNoProgress); err != nil {
+				return err
+			}
+		default:
+			target.over()
+		}
+	}
+}
+
+// errNoProgress means that leases came to their ends without anything that arrived.
+var errNoProgress = fmt.Errorf("items were given back without progress: %w", fault.ErrUnavailable)
+
+// next waits for an item; nil when the import is complete or ctx has ended. One worker of a process
+// asks at a time, the others wait behind it.
+func (m *Import) next(ctx context.Context, holder string, outage *outageTimer) (*cms.Lease, error) {
+	select {
+	case m.claiming <- struct{}{}:
+		defer func() { <-m.claiming }()
+	case <-ctx.Done():
+	}
+	for pause := minBackoff; ctx.Err() == nil && !m.Seen().Complete; pause = min(2*pause, maxBackoff) {
+		lease, err := m.items.AcquireNext(ctx, holder, nil)
+		if err == nil && !m.Solo.Enter(lease.Alone()) {
+			err = errors.Join(lease.Release(ctx, cms.CausePause), &cms.NoneAvailable{Holder: holder, Open: 1})
+			pause = minBackoff
+		}
+		if err == nil {
+			return lease, nil
+		}
+		var none *cms.NoneAvailable
+		switch {
+		case errors.Is(err, cms.ErrAllDone):
+			err = m.conclude(ctx)
+		case errors.As(err, &none):
+			if err = nil; m.Clock.Read().Boot-m.looked > lookInterval {
+				err = m.look(ctx)
+			}
+		}
+		if ctx.Err() != nil || m.Seen().Complete {
+			break
+		}
+		if err := outage.waits(err); err != nil {
+			return nil, err
+		}
+		// Half of the pause is random, so that workers do not ask at the same time.
+		if m.Clock.Sleep(ctx, pause/2+rand.N(pause/2)) != nil {
+			break
+		}
+	}
+	return nil, nil
+}
+
+// serve does one item to the end of its lease.
+func (m *Import) serve(ctx context.Context, lease *cms.Lease) (worker.Outcome, error) {
+	defer m.Solo.Leave()
+	task, err := decodeTask(lease.Item.Task)
+	if err != nil { // a newer version may know what to do with it
+		rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+		defer cancel()
+		return worker.Released, errors.Join(err, lease.Release(rctx, cms.CausePause))
+	}
+	m.Tell(Hold{Window: lease.Item.ID, Holder: lease.Holder, File: task.File, Number: task.Number, Left: max(lease.UntilEnd(), time.Millisecond)})
+	defer m.Tell(Hold{})
+	outcome, err := m.runner.Run(ctx, lease, &part{m, task}, func(context.Context, time.Duration) error { return nil })
+	if outcome == worker.Completed || outcome == worker.HandedOff || outcome == worker.Failed {
+		m.seen.windows.Add(1)
+	}
+	return outcome, err
+}
+
+// conclude walks the chains of all items when none is open, and records that the import is complete when they cover every
+// file from its first byte to its last.
+func (m *Import) conclude(ctx context.Context) error {
+	s, err := readState(ctx, m.items.Store())
+	if err != nil {
+		return err
+	}
+	if s == nil {
+		return fmt.Errorf("the state of the import is gone: %w", cms.ErrStoreGone)
+	}
+	report, err := m.items.AuditTasks(ctx, parts(m.files, s.Part))
+	if err != nil || !report.Clean() {
+		return err
+	}
+	a, err := readAccount(ctx, m.items)
+	if err != nil {
+		return err
+	}
+	if err := a.checkEnds(); err != nil {
+		return err
+	}
+	r, err := m.items.Store().Record(ctx, stateID)
+	if err != nil {
+		return err
+	}
+	if m.Ledger != nil && (r.State != stateCompleted || m.unsealed) {
+		if err := m.Ledger.Seal(ctx); err != nil {
+			return err
+		}
+	}
+	if r.State != stateCompleted {
+		r.State = stateCompleted
+		if _, err := m.items.Store().Put(ctx, r); err != nil && !errors.Is(err, cms.ErrConflict) {
+			return err
+		}
+	}
+	a.Complete = true
+	m.show(a)
+	return nil
+}

@@ -1,0 +1,90 @@
+package importer
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/source/repo"
+)
+
+// Source is where files are read from: a directory or a bucket's prefix.
+type Source interface {
+	Open(ctx context.Context, name string, off, n int64) (io.ReadCloser, error)
+	List(ctx context.Context, prefix string) iter.Seq2[repo.Blob, error]
+	URI() string
+}
+
+// compression of a file, by its extension.
+type compression string
+
+const (
+	plain     compression = "none"
+	gzipped   compression = "gzip"
+	zstandard compression = "zstd"
+)
+
+// extensions of files that are imported.
+var extensions = []struct {
+	suffix string
+	packed compression
+}{{".ndjson", plain}, {".ndjson.gz", gzipped}, {".ndjson.zst", zstandard}}
+
+// maxFiles bounds a listing; it is kept in memory, some hundred bytes a file.
+const maxFiles = 1 << 20
+
+// file is one file of the source.
+type file struct {
+	name   string
+	size   int64
+	packed compression
+}
+
+// compressionOf returns how a file is compressed, and whether it is imported at all: its name has one of the
+// extensions and no part of its path begins with a dot (an export keeps its own notes in .rfsd).
+func compressionOf(name string) (compression, bool) {
+	for part := range strings.SplitSeq(name, "/") {
+		if strings.HasPrefix(part, ".") {
+			return "", false
+		}
+	}
+	for _, e := range extensions {
+		if strings.HasSuffix(name, e.suffix) {
+			return e.packed, true
+		}
+	}
+	return "", false
+}
+
+// list returns what the source holds; files in order of their names.
+func list(ctx context.Context, src Source) (*survey, error) {
+	s := &survey{sizes: map[string]int64{}, exports: exports{}}
+	for blob, err := range src.List(ctx, "") {
+		if err == nil {
+			err = s.take(blob)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", src.URI(), err)
+		}
+	}
+	if len(s.sizes) == 0 && len(s.manifests) == 0 {
+		return nil, fmt.Errorf("%s holds no file that ends in .ndjson, .ndjson.gz or .ndjson.zst: %w", src.URI(), fault.ErrConfig)
+	}
+	slices.SortFunc(s.files, func(a, b file) int { return strings.Compare(a.name, b.name) })
+	return s, nil
+}
+
+// digest is that of the names and sizes of files: SHA-256, hexadecimal.
+func digest(files []file) string {
+	h := sha256.New()
+	for _, f := range files {
+		fmt.Fprintf(h, "%s\x00%d\n", f.name, f.size)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}

@@ -1,0 +1,74 @@
+package importer
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/rfsd/rfsd/rfs/document/doc"
+)
+
+// lookBack is how far before a window its first document is looked for, bytes. Four action lines of
+// the greatest length fit.
+const lookBack = 4 * doc.MaxAction
+
+// Opener is the part of a repository that a window needs (rfs/source/repo).
+type Opener interface {
+	// Open streams n bytes from off on, to the end when n < 0.
+	Open(ctx context.Context, name string, off, n int64) (io.ReadCloser, error)
+}
+
+// syncPoint finds where to begin reading so that every document that begins at or after from is
+// seen as a reading of the whole file would see it: at at, after passing over the rest of the line there
+// when skip. A line break does not tell: what follows may be an action or a source, and a source may
+// look like an action. But after a line that is no action line, an action is due. In files of exports one
+// look at the 256 KiB before from finds such a line; where there is none, the file is read from its beginning.
+func syncPoint(ctx context.Context, src Opener, name string, from int64) (at int64, skip bool, err error) {
+	if from == 0 {
+		return 0, false, nil
+	}
+	start := max(from-lookBack, 0)
+	block, err := readBlock(ctx, src, name, start, from-start)
+	if err != nil {
+		return 0, false, err
+	}
+	at, skip = findSync(block, start)
+	return at, skip, nil
+}
+
+// findSync is syncPoint on the block that begins at start in the file and ends where the window begins.
+func findSync(block []byte, start int64) (at int64, skip bool) {
+	end := bytes.LastIndexByte(block, '\n') + 1 // of the last whole line
+	if len(block)-end > doc.MaxAction+1 {       // one carriage return is no part of it
+		return start + int64(len(block)), true // in the midst of a line that is too long for an action
+	}
+	for end > 0 {
+		begin := bytes.LastIndexByte(block[:end-1], '\n') + 1
+		if begin == 0 && start > 0 { // the line may begin before the block
+			if end-1 > doc.MaxAction+1 {
+				return start + int64(end), false
+			}
+			return 0, false
+		}
+		var a doc.Action
+		if !a.ParseIndexing(withoutReturn(block[begin : end-1])) {
+			return start + int64(end), false
+		}
+		end = begin
+	}
+	return 0, false
+}
+
+func readBlock(ctx context.Context, src Opener, name string, off, n int64) ([]byte, error) {
+	rc, err := src.Open(ctx, name, off, n)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	defer rc.Close()
+	b := make([]byte, n)
+	if _, err := io.ReadFull(rc, b); err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	return b, nil
+}

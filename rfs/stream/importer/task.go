@@ -1,0 +1,118 @@
+package importer
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"unicode/utf8"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+)
+
+// Kind is that of the items of an import.
+const Kind = "import"
+
+const (
+	// taskVersion is the version of the serialized form, of tasks and of the state.
+	taskVersion = 2
+	// mostParts is how many parts all files that can be cut are cut into, about.
+	mostParts = 20_000
+	// longName is the longest name of a file, in bytes as base64, that its items are named by.
+	longName = 400
+)
+
+// Task is one part of a file as it is serialized into its items: an item of the part covers the bytes from its cursor to
+// that of its successor, or to the end of the part.
+type Task struct {
+	Version     int         `json:"v"`
+	Kind        string      `json:"kind"` // import
+	File        string      `json:"file"` // relative to the source
+	Number      int         `json:"number"`
+	Size        int64       `json:"size"` // of the file, bytes
+	From        int64       `json:"from"` // bytes of the file; of a compressed one always all
+	To          int64       `json:"to"`
+	Compression compression `json:"compression"`
+}
+
+func decodeTask(s string) (Task, error) {
+	var t Task
+	if err := json.Unmarshal([]byte(s), &t); err != nil {
+		return t, fmt.Errorf("task: %w: %w", err, fault.ErrCorrupt)
+	}
+	if t.Version != taskVersion || t.Kind != Kind {
+		return t, fmt.Errorf("task of kind %q, version %d, made by another version of rfsd: %w", t.Kind, t.Version, fault.ErrConfig)
+	}
+	if t.From < 0 || t.From > t.To || t.To > t.Size {
+		return t, fmt.Errorf("task for bytes %d to %d of %d: %w", t.From, t.To, t.Size, fault.ErrCorrupt)
+	}
+	return t, nil
+}
+
+// partSize is how large the parts of files are that can be cut: window, or more when that would make too many.
+func partSize(files []file, window int64) int64 {
+	var total int64
+	for _, f := range files {
+		if f.packed == plain {
+			total += f.size
+		}
+	}
+	return max(window, total/mostParts)
+}
+
+// parts yields the first item of each part of the files. A compressed file is one part.
+func parts(files []file, size int64) iter.Seq[cms.Root] {
+	return func(yield func(cms.Root) bool) {
+		for number, f := range files {
+			part := 0
+			for from := int64(0); from < f.size; part++ {
+				to := f.size
+				if f.packed == plain && to-from > size+size/2 { // no tiny part at the end
+					to = from + size
+				}
+				task, _ := json.Marshal(Task{Version: taskVersion, Kind: Kind, File: f.name, Number: number, Size: f.size, From: from, To: to, Compression: f.packed}) // strings and numbers only
+				if !yield(cms.Root{ID: cms.ItemID{Kind: Kind, Index: itemName(f.name), Shard: part, Cursor: from}, Task: string(task)}) {
+					return
+				}
+				from = to
+			}
+		}
+	}
+}
+
+// itemName is the name of a file in the ids of its items: a digest, where the name does not fit an id.
+func itemName(file string) string {
+	if utf8.ValidString(file) && base64.RawURLEncoding.EncodedLen(len(file)) <= longName {
+		return file
+	}
+	sum := sha256.Sum256([]byte(file))
+	return "sha256-" + hex.EncodeToString(sum[:])
+}
+
+// Counts is what became of documents.
+type Counts struct {
+	Documents int64 `json:"documents"` // read: Indexed + Kept + Failed + Filtered
+	Indexed   int64 `json:"indexed"`
+	Kept      int64 `json:"kept,omitempty"` // the target had them already
+	Failed    int64 `json:"failed"`         // recorded with reason
+	Filtered  int64 `json:"filtered"`       // left out by choice
+	Bytes     int64 `json:"bytes"`          // of sources indexed or failed
+	Retried   int64 `json:"retried,omitempty"`
+	Resent    int64 `json:"resent,omitempty"`
+	Replaced  int64 `json:"replaced,omitempty"` // these three as cms.Counts has them
+}
+
+func (c *Counts) add(d cms.Counts) {
+	c.Documents += d.Live
+	c.Indexed += d.Indexed
+	c.Failed += d.Failed
+	c.Filtered += d.Filtered
+	c.Kept += d.Kept
+	c.Bytes += d.Bytes
+	c.Retried += d.Retried
+	c.Resent += d.Resent
+	c.Replaced += d.Replaced
+}
