@@ -37,8 +37,9 @@ It refuses, with the reason and what to do: what does not carry the mark that th
 everything it created (give the same --session-name); stored scripts, which can carry none;
 indices with another UUID; indices that were written to after the migration (by their sequence
 numbers; if these are unknown, because the migration did not end: all that have documents);
-indices with changed settings or aliases; aliases that were moved; templates and other objects
-that were changed, or that the target still needs. Nothing is removed on the source.
+indices with aliases that the session did not set; data streams whose creation was not confirmed;
+pipelines and other objects that the target still needs. Changed settings and changed templates
+that carry the mark go with the object. Nothing is removed on the source.
 
 Stop the daemons of the session and all writing applications first: a session in which a process
 holds a lease is refused. After the first removal no process can join the session any more. After

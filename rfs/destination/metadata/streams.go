@@ -219,9 +219,9 @@ func CreateStream(ctx context.Context, c Requester, name string) (created bool, 
 	return err == nil, err
 }
 
-// AttachedPolicies returns the ISM policies that manage an index, or the backing indices of a data stream, by index; none where
+// attachedPolicies returns the ISM policies that manage an index, or the backing indices of a data stream, by index; none where
 // the target has no ISM.
-func AttachedPolicies(ctx context.Context, c Requester, name string) (map[string]string, error) {
+func attachedPolicies(ctx context.Context, c Requester, name string) (map[string]string, error) {
 	var explained map[string]json.RawMessage
 	if _, err := askMaybe(ctx, c, "/_plugins/_ism/explain/"+url.PathEscape(name), &explained); err != nil {
 		return nil, err
@@ -253,7 +253,7 @@ func rollover(ctx context.Context, c Requester, stream string) (string, error) {
 	if there, err := askMaybe(ctx, c, "/_plugins/_ism/policies", &all); err != nil || !there {
 		return "", err
 	}
-	managed, err := AttachedPolicies(ctx, c, stream)
+	managed, err := attachedPolicies(ctx, c, stream)
 	if err != nil {
 		return "", err
 	}

@@ -73,11 +73,6 @@ func (s *Session) setAliases(ctx context.Context, index string, entry Entry) err
 			return fmt.Errorf("aliases of %s: %w", name, err)
 		}
 		refused = append(refused, some...)
-		if s.Ledger != nil {
-			if err := s.Ledger.ConfirmAliases(ctx, name); err != nil {
-				return err
-			}
-		}
 	}
 	for _, r := range refused {
 		s.Log.ErrorContext(ctx, "alias refused", "index", r.Index, "alias", r.Alias, "reason", r.Reason)

@@ -12,9 +12,8 @@ import (
 // Ledger records what a session creates. *rollback.Ledger is one.
 type Ledger interface {
 	metadata.Ledger
-	// IntendAliases and ConfirmAliases record the aliases that an index gets when its documents are complete.
+	// IntendAliases records the aliases that an index gets when its documents are complete.
 	IntendAliases(ctx context.Context, index string, aliases json.RawMessage) error
-	ConfirmAliases(ctx context.Context, index string) error
 	// IntendRepository records that the repository is going to be registered on the source, RegisteredRepository the outcome.
 	IntendRepository(ctx context.Context, name string) (first bool, err error)
 	RegisteredRepository(ctx context.Context, name string, first, registered bool) error

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 )
 
 // Ledger records what a session creates on its target. The name of an object that the target does not have is recorded
-// before the object is created, and its UUID or content afterwards. A process that dies in between leaves an intent,
+// before the object is created, and its UUID afterwards. A process that dies in between leaves an intent,
 // which is decided by what the target has.
 type Ledger struct {
 	API     API
@@ -98,7 +99,7 @@ func (l *Ledger) Decide(ctx context.Context, kind, name string) error {
 	}
 	is, err := l.read(ctx, kind, name, was.Scratch)
 	switch {
-	case errors.Is(err, errAbsent):
+	case errors.Is(err, errAbsent), err == nil && !is.marked && kind == DataStream: // which the list shows
 		return nil
 	case errors.Is(err, errOther), err == nil && !is.marked && metadata.CanCarry(kind):
 		l.Log.InfoContext(ctx, "object is not this session's", "kind", kind, "name", name)
@@ -151,9 +152,8 @@ func (l *Ledger) confirm(ctx context.Context, kind, name string, is object) erro
 
 // found is an object as the target has it.
 type found struct {
-	object
-	marked bool    // it carries the mark of the session
-	is     present // of an index or data stream
+	object      // UUID and aliases only
+	marked bool // it carries the mark of the session
 }
 
 // read returns an object as the target has it.
@@ -164,10 +164,10 @@ func read(ctx context.Context, api API, mark metadata.Mark, kind, name string, s
 		if scratch && kind == Index {
 			as = metadata.ScratchMark
 		}
-		return found{p.object(), mark.On(as, name, p.meta), p}, err
+		return found{object{UUID: p.uuid, Aliases: p.aliases}, mark.On(as, name, p.meta)}, err
 	}
 	b, err := readObject(ctx, api, metadata.Kind(kind), name)
-	return found{object: object{Digest: digest(b)}, marked: mark.On(kind, name, b)}, err
+	return found{marked: mark.On(kind, name, b)}, err
 }
 
 // readObject returns an object that is no index as the target has it.
@@ -189,33 +189,7 @@ func (l *Ledger) IntendAliases(ctx context.Context, index string, aliases json.R
 		return nil //nolint:nilerr // the target refuses them
 	}
 	return l.change(ctx, index, func(o *object) {
-		next := map[string]string{}
-		for name := range all {
-			next[name] = ""
-		}
-		maps.Copy(next, o.Aliases)
-		o.Aliases = next
-	})
-}
-
-// ConfirmAliases records the aliases of an index of the session as the target has them.
-func (l *Ledger) ConfirmAliases(ctx context.Context, index string) error {
-	p, err := presentIndex(ctx, l.API, index)
-	if errors.Is(err, errAbsent) || errors.Is(err, errOther) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return l.change(ctx, index, func(o *object) {
-		if o.UUID != p.uuid {
-			return
-		}
-		for name, d := range o.Aliases {
-			if d == "" && p.aliases[name] != "" {
-				o.Aliases[name] = p.aliases[name]
-			}
-		}
+		o.Aliases = slices.Compact(slices.Sorted(slices.Values(slices.AppendSeq(o.Aliases, maps.Keys(all)))))
 	})
 }
 
@@ -266,17 +240,16 @@ type Own struct {
 	Operations int64    // sequence numbers that they have used in all of these indices together
 }
 
-// Seal records the sequence numbers and policies of the created indices when the migration ends: what is above them was written
-// after it. What is recorded already is never replaced, so it may be repeated. Where own accounts for fewer operations than the
+// Seal records the sequence numbers of the created indices when the migration ends: what is above them was written after it. What is recorded already is never replaced, so it may be repeated. Where own accounts for fewer operations than the
 // indices have used, the rest is recorded as that of other clients. What cannot be read stays unknown.
 func (l *Ledger) Seal(ctx context.Context, own ...Own) error {
 	used, beside := map[string]int64{}, map[string]int64{}
-	err := l.each(ctx, func(c cms.Creation, was object, is measured) (object, bool) {
+	err := l.each(ctx, func(c cms.Creation, was object, is map[string]int64) (object, bool) {
 		if was.Touched || was.Sequence != nil {
 			return was, false
 		}
-		was.Sequence, was.Policies, was.Foreign = is.sequence, is.policies, 0
-		used[c.Name], beside[c.Name] = operations(is.sequence), was.Beside
+		was.Sequence, was.Foreign = is, 0
+		used[c.Name], beside[c.Name] = operations(is), was.Beside
 		return was, true
 	})
 	if err != nil {
@@ -299,7 +272,7 @@ func (l *Ledger) Seal(ctx context.Context, own ...Own) error {
 	if len(foreign) == 0 {
 		return nil
 	}
-	return l.each(ctx, func(c cms.Creation, was object, _ measured) (object, bool) {
+	return l.each(ctx, func(c cms.Creation, was object, _ map[string]int64) (object, bool) {
 		was.Foreign = foreign[c.Name]
 		return was, was.Foreign > 0
 	})
@@ -308,11 +281,11 @@ func (l *Ledger) Seal(ctx context.Context, own ...Own) error {
 // Unseal is called before a migration that ended is continued. An index that was written to since it ended is marked: its
 // sequence numbers can no longer be told apart.
 func (l *Ledger) Unseal(ctx context.Context) error {
-	return l.each(ctx, func(_ cms.Creation, was object, is measured) (object, bool) {
+	return l.each(ctx, func(_ cms.Creation, was object, is map[string]int64) (object, bool) {
 		switch {
 		case was.Sequence == nil:
 			return was, false
-		case since(was.Sequence, is.sequence) != "":
+		case since(was.Sequence, is) != "":
 			was.Touched = true // and the former sequence numbers stay
 			return was, true
 		}
@@ -326,11 +299,11 @@ func (l *Ledger) Unseal(ctx context.Context) error {
 // written after the migration.
 func (l *Ledger) Around(ctx context.Context, work func() error) error {
 	untouched := map[string]map[string]int64{}
-	err := l.each(ctx, func(c cms.Creation, was object, is measured) (object, bool) {
+	err := l.each(ctx, func(c cms.Creation, was object, is map[string]int64) (object, bool) {
 		switch {
 		case was.Sequence == nil || was.Touched:
 			return was, false
-		case since(was.Sequence, is.sequence) != "":
+		case since(was.Sequence, is) != "":
 			was.Touched = true
 			return was, true
 		}
@@ -341,13 +314,13 @@ func (l *Ledger) Around(ctx context.Context, work func() error) error {
 		return err
 	}
 	err = work()
-	return errors.Join(err, l.each(ctx, func(c cms.Creation, was object, is measured) (object, bool) {
+	return errors.Join(err, l.each(ctx, func(c cms.Creation, was object, is map[string]int64) (object, bool) {
 		before := untouched[c.Name]
 		if before == nil || was.Touched || !maps.Equal(before, was.Sequence) {
 			return was, false
 		}
-		was.Beside += operations(is.sequence) - operations(before)
-		was.Sequence = is.sequence
+		was.Beside += operations(is) - operations(before)
+		was.Sequence = is
 		return was, true
 	}))
 }
@@ -360,14 +333,8 @@ func operations(sequence map[string]int64) (n int64) {
 	return n
 }
 
-// measured is the state of an index on the target by which later changes are found.
-type measured struct {
-	sequence map[string]int64
-	policies map[string]string
-}
-
-// each changes the record of each confirmed index by its state of now.
-func (l *Ledger) each(ctx context.Context, f func(c cms.Creation, was object, is measured) (object, bool)) error {
+// each changes the record of each confirmed index by its sequence numbers of now.
+func (l *Ledger) each(ctx context.Context, f func(c cms.Creation, was object, is map[string]int64) (object, bool)) error {
 	var all []cms.Creation
 	for c, err := range l.Records.Creations(ctx) {
 		if err != nil {
@@ -382,11 +349,7 @@ func (l *Ledger) each(ctx context.Context, f func(c cms.Creation, was object, is
 		if err != nil {
 			return err
 		}
-		var is measured
-		is.sequence, err = Sequence(ctx, l.API, c.Name)
-		if err == nil {
-			is.policies, err = policies(ctx, l.API, c.Name)
-		}
+		is, err := Sequence(ctx, l.API, c.Name)
 		switch {
 		case errors.Is(err, errAbsent):
 			continue

@@ -22,7 +22,6 @@ func TestUndo_ANameThatIsAPatternRemovesNothing(t *testing.T) {
 			for _, kind := range kinds {
 				_, err := r.ChangeCreation(t.Context(), kind, name, func(c cms.Creation, now time.Time) (cms.Creation, bool) {
 					c.State, c.Since = state, now
-					c.Body = object{Digest: digest([]byte(all))}.encode()
 					return c, true
 				})
 				must(t, err)

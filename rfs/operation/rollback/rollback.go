@@ -3,7 +3,6 @@ package rollback
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -49,16 +48,10 @@ type Records interface {
 // object is what is recorded of an object.
 type object struct {
 	UUID string `json:"uuid,omitempty"` // of an index; of the oldest backing index of a data stream
-	// Digest is that of the object as the target answered with it after its creation.
-	Digest string `json:"digest,omitempty"`
-	// Settings and Aliases are those of an index after its creation: digests of values by key. An alias that is going to be
-	// set has the digest "".
-	Settings map[string]string `json:"settings,omitempty"`
-	Aliases  map[string]string `json:"aliases,omitempty"`
+	// Aliases are the names of those that an index had after its creation, and of those that the session sets later.
+	Aliases []string `json:"aliases,omitempty"`
 	// Sequence is the highest sequence number of each shard ("index/shard") at the end of the migration; absent before.
 	Sequence map[string]int64 `json:"sequence,omitempty"`
-	// Policies are the state management policies of an index, or of backing indices, at the end of the migration.
-	Policies map[string]string `json:"policies,omitempty"`
 	// Touched states that the index was written to after the migration ended and before it was continued. Its Sequence stays
 	// that of the first end.
 	Touched bool `json:"touched,omitempty"`
@@ -90,30 +83,12 @@ func (o object) encode() json.RawMessage {
 	return b
 }
 
-// digest returns a short digest of a JSON value or text.
-func digest(b []byte) string {
-	var v any
-	if json.Unmarshal(b, &v) == nil {
-		if sorted, err := json.Marshal(v); err == nil {
-			b = sorted
-		}
-	}
-	sum := sha256.Sum256(b)
-	return fmt.Sprintf("%x", sum[:8])
-}
-
 // present is an index or data stream as the target has it.
 type present struct {
-	uuid     string
-	meta     json.RawMessage // {"mappings":{"_meta":…}}
-	settings map[string]string
-	aliases  map[string]string
-	indices  []string // backing indices of a data stream
-}
-
-// object returns what is recorded of p.
-func (p present) object() object {
-	return object{UUID: p.uuid, Settings: p.settings, Aliases: p.aliases}
+	uuid    string
+	meta    json.RawMessage // {"mappings":{"_meta":…}}
+	aliases []string        // in order
+	indices []string        // backing indices of a data stream
 }
 
 var errAbsent = errors.New("not on the target")
@@ -138,7 +113,9 @@ var errOther = errors.New("something else has the name")
 
 func presentIndex(ctx context.Context, api API, name string) (present, error) {
 	var answer map[string]struct {
-		Settings map[string]json.RawMessage `json:"settings"`
+		Settings struct {
+			UUID string `json:"index.uuid"`
+		} `json:"settings"`
 		Aliases  map[string]json.RawMessage `json:"aliases"`
 		Mappings struct {
 			Meta json.RawMessage `json:"_meta"`
@@ -151,32 +128,12 @@ func presentIndex(ctx context.Context, api API, name string) (present, error) {
 	if !ok || len(answer) != 1 {
 		return present{}, errOther
 	}
-	p := present{settings: map[string]string{}, aliases: map[string]string{}}
-	for alias, raw := range x.Aliases {
-		p.aliases[alias] = digest(raw)
-	}
-	text := func(key string) string {
-		var s string
-		if json.Unmarshal(x.Settings[key], &s) != nil {
-			return ""
-		}
-		return s
-	}
-	p.uuid = text("index.uuid")
+	p := present{uuid: x.Settings.UUID, aliases: slices.Sorted(maps.Keys(x.Aliases))}
 	if len(x.Mappings.Meta) > 0 {
 		p.meta = slices.Concat(json.RawMessage(`{"mappings":{"_meta":`), x.Mappings.Meta, json.RawMessage(`}}`))
 	}
-	expands := text("index.auto_expand_replicas")
-	for key, raw := range x.Settings {
-		if !slices.Contains(targetsOwn, key) && (key != "index.number_of_replicas" || expands == "" || expands == "false") {
-			p.settings[key] = digest(raw)
-		}
-	}
 	return p, nil
 }
-
-// targetsOwn are settings that a target changes by itself.
-var targetsOwn = []string{"index.blocks.read_only_allow_delete"}
 
 func presentStream(ctx context.Context, api API, name string) (present, error) {
 	var answer struct {
@@ -250,16 +207,6 @@ func Sequence(ctx context.Context, api API, name string) (map[string]int64, erro
 	return all, nil
 }
 
-// policies returns the state management policies of an index or data stream, by index. They are none where the user may not read
-// them.
-func policies(ctx context.Context, api API, name string) (map[string]string, error) {
-	all, err := metadata.AttachedPolicies(ctx, api, name)
-	if errors.Is(err, fault.ErrConfig) || errors.Is(err, fault.ErrRejected) {
-		return nil, nil
-	}
-	return all, err
-}
-
 // since returns why sequence numbers are not those that were recorded, "" when they are.
 func since(was, is map[string]int64) string {
 	for _, shard := range slices.Sorted(maps.Keys(is)) {
@@ -276,20 +223,6 @@ func since(was, is map[string]int64) string {
 		}
 	}
 	return ""
-}
-
-// changed lists the keys by which two sets of values differ.
-func changed(was, is map[string]string) []string {
-	all := maps.Clone(was)
-	if all == nil {
-		all = map[string]string{}
-	}
-	maps.Copy(all, is)
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(all)), func(k string) bool {
-		a, had := was[k]
-		b, has := is[k]
-		return had == has && a == b
-	})
 }
 
 func list(names []string) string {

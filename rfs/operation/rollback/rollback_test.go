@@ -203,7 +203,6 @@ func ended(t *testing.T, on *cluster, l *Ledger) {
 	must(t, l.Seal(t.Context()))
 	must(t, l.IntendAliases(t.Context(), "a", json.RawMessage(`{"read":{}}`)))
 	reset(on, "", `"read":{}`, 7)
-	must(t, l.ConfirmAliases(t.Context(), "a"))
 }
 
 // reset changes index a.

@@ -54,8 +54,6 @@ type Undo struct {
 	// Unended lets indices go by their UUIDs where the session did not end, so that sequence numbers are not known: those of
 	// a trial run, which receive no other writes.
 	Unended bool
-
-	tuned map[string]cms.Tuned
 }
 
 // order is that of removal: whatever names another goes first.
@@ -75,12 +73,10 @@ func (u *Undo) List(ctx context.Context) ([]Entry, error) {
 		all = append(all, c)
 	}
 	entries := []Entry{}
-	u.tuned = map[string]cms.Tuned{}
 	for x, err := range u.Tuned(ctx) {
 		if err != nil {
 			return nil, fmt.Errorf("changed settings: %w", err)
 		}
-		u.tuned[x.Target] = x
 		for _, key := range slices.Sorted(maps.Keys(x.Set)) {
 			entries = append(entries, Entry{Kind: Setting, Name: x.Target + " " + key, UUID: x.UUID, State: Changed, Was: x.Was[key], Set: x.Set[key]})
 		}
@@ -153,7 +149,13 @@ func (u *Undo) look(ctx context.Context, c cms.Creation) ([]Entry, error) {
 	is, err := read(ctx, u.API, u.Mark, c.Kind, c.Name, was.Scratch)
 	intended := c.State == cms.CreationIntended
 	switch {
-	case intended && (errors.Is(err, errAbsent) || errors.Is(err, errOther)), intended && err == nil && !is.marked && metadata.CanCarry(c.Kind):
+	case intended && (errors.Is(err, errAbsent) || errors.Is(err, errOther)):
+		return nil, nil
+	case intended && err == nil && !is.marked && c.Kind == DataStream: // it gets the mark only after its creation
+		e.State, e.UUID = Refused, is.UUID
+		e.Reason = "its creation was not confirmed, and it does not carry the mark of this session: another client or a process that was killed created it" + byHand(c.Kind, c.Name)
+		return []Entry{e}, nil
+	case intended && err == nil && !is.marked && metadata.CanCarry(c.Kind):
 		return nil, nil
 	case errors.Is(err, errAbsent):
 		e.State = Gone
@@ -180,9 +182,7 @@ func (u *Undo) look(ctx context.Context, c cms.Creation) ([]Entry, error) {
 	case !is.marked:
 		e.State, e.Reason = Refused, fmt.Sprintf("it does not carry the mark of this session (--session-name %q): another client created it or removed the mark", u.Mark.Session)+byHand(c.Kind, c.Name)
 	case c.Kind == Index || c.Kind == DataStream:
-		return u.lookIndex(ctx, e, was, is.is)
-	case is.Digest != was.Digest:
-		e.State, e.Reason = Refused, "it was changed since: delete it by hand"
+		return u.lookIndex(ctx, e, was, is.object)
 	}
 	return []Entry{e}, nil
 }
@@ -195,34 +195,36 @@ func byHand(kind, name string) string {
 
 func recordedAliases(index string, was object) []Entry {
 	var all []Entry
-	for _, name := range slices.Sorted(maps.Keys(was.Aliases)) {
+	for _, name := range was.Aliases {
 		all = append(all, Entry{Kind: Alias, Name: name + " of " + index, State: Created})
 	}
 	return all
 }
 
-// lookIndex compares an index or data stream of the session with its record.
-func (u *Undo) lookIndex(ctx context.Context, e Entry, was object, is present) ([]Entry, error) {
-	aliases, err := u.lookAliases(ctx, e.Name, was, is)
-	if err != nil {
+// lookIndex compares an index or data stream of the session with its record. The aliases that the session gave it, and that it
+// still has, go with it.
+func (u *Undo) lookIndex(ctx context.Context, e Entry, was, is object) ([]Entry, error) {
+	ours := func(alias string) bool { return slices.Contains(was.Aliases, alias) }
+	others := slices.DeleteFunc(slices.Clone(is.Aliases), ours)
+	aliases := recordedAliases(e.Name, object{Aliases: slices.DeleteFunc(is.Aliases, func(alias string) bool { return !ours(alias) })})
+	var err error
+	if e.Reason, err = u.whyKeep(ctx, e, was); err != nil {
 		return nil, err
 	}
-	if e.Reason, err = u.whyKeep(ctx, e, was, is); err != nil {
-		return nil, err
+	if e.Reason == "" && len(others) > 0 {
+		e.Reason = "aliases were added since: " + list(others) + byHand(e.Kind, e.Name)
 	}
 	if e.Reason != "" {
 		e.State = Refused
 		for i := range aliases {
-			if aliases[i].State == Created {
-				aliases[i].State, aliases[i].Reason = Refused, "its index is not removed"
-			}
+			aliases[i].State, aliases[i].Reason = Refused, "its index is not removed"
 		}
 	}
 	return append([]Entry{e}, aliases...), nil
 }
 
-// whyKeep returns why an index is not removed, "" when it is as the session left it.
-func (u *Undo) whyKeep(ctx context.Context, e Entry, was object, is present) (string, error) {
+// whyKeep returns why an index is not removed, "" when it holds what the session left there.
+func (u *Undo) whyKeep(ctx context.Context, e Entry, was object) (string, error) {
 	byHand := byHand(e.Kind, e.Name)
 	if was.Touched {
 		return "it was written to between two runs of the migration" + byHand, nil
@@ -249,94 +251,30 @@ func (u *Undo) whyKeep(ctx context.Context, e Entry, was object, is present) (st
 			}
 		}
 	}
-	settings := slices.DeleteFunc(changed(was.Settings, is.settings), func(key string) bool {
-		x, ours := u.tuned[e.Name]
-		return ours && x.UUID == is.uuid && x.Set[key] != "" && is.settings[key] == digest(quoted(x.Set[key]))
-	})
-	if len(settings) > 0 {
-		return "settings were changed since: " + list(settings) + byHand, nil
-	}
-	var others []string
-	for alias, d := range is.aliases {
-		if set, ours := was.Aliases[alias]; !ours || set != "" && set != d {
-			others = append(others, alias)
-		}
-	}
-	if slices.Sort(others); len(others) > 0 {
-		return "aliases were added or changed since: " + list(others) + byHand, nil
-	}
-	managed, err := u.otherPolicies(ctx, e.Name, was)
-	if err == nil && len(managed) > 0 {
-		return "state management policies were attached since: " + list(managed) + byHand, nil
-	}
-	return "", err
-}
-
-// otherPolicies lists the policies that manage an index now, and neither did at the end of the migration nor are the session's.
-func (u *Undo) otherPolicies(ctx context.Context, name string, was object) ([]string, error) {
-	now, err := policies(ctx, u.API, name)
-	if err != nil {
-		return nil, err
-	}
-	var others []string
-	for _, index := range slices.Sorted(maps.Keys(now)) {
-		if was.Policies[index] == now[index] {
-			continue
-		}
-		_, err := u.Records.Creation(ctx, string(metadata.Policy), now[index])
-		switch {
-		case errors.Is(err, cms.ErrNotFound):
-			others = append(others, now[index]+" of "+index)
-		case err != nil:
-			return nil, err
-		}
-	}
-	return others, nil
-}
-
-func quoted(s string) []byte {
-	b, err := json.Marshal(s)
-	if err != nil { // a string
-		return nil
-	}
-	return b
-}
-
-// lookAliases returns the aliases that the session gave to an index.
-func (u *Undo) lookAliases(ctx context.Context, index string, was object, is present) ([]Entry, error) {
-	var all []Entry
-	for _, name := range slices.Sorted(maps.Keys(was.Aliases)) {
-		e := Entry{Kind: Alias, Name: name + " of " + index, State: Created}
-		if is.aliases[name] == "" {
-			if was.Aliases[name] == "" {
-				continue // it was not set
-			}
-			var at map[string]json.RawMessage
-			_, err := get(ctx, u.API, "/_alias/"+url.PathEscape(name), nil, &at)
-			switch {
-			case errors.Is(err, errAbsent):
-				e.State = Gone
-			case err != nil:
-				return nil, err
-			default:
-				e.State, e.Reason = Refused, fmt.Sprintf("it was moved to %s: it is not touched", list(slices.Sorted(maps.Keys(at))))
-			}
-		}
-		all = append(all, e)
-	}
-	return all, nil
+	return "", nil
 }
 
 // usedPipelines refuses pipelines that indices name which stay.
 func (u *Undo) usedPipelines(ctx context.Context, entries []Entry) error {
-	goes := map[string]bool{}
-	asked := false
-	for _, e := range entries {
-		goes[e.Name] = goes[e.Name] || e.Kind == Index && e.State == Created
-		asked = asked || e.Kind == string(metadata.Pipeline) && e.State == Created
-	}
+	asked := slices.ContainsFunc(entries, func(e Entry) bool { return e.Kind == string(metadata.Pipeline) && e.State == Created })
 	if !asked || u.API == nil {
 		return nil
+	}
+	goes := map[string]bool{} // indices, also those of data streams
+	for _, e := range entries {
+		switch {
+		case e.State != Created:
+		case e.Kind == Index:
+			goes[e.Name] = true
+		case e.Kind == DataStream:
+			p, err := look(ctx, u.API, e.Kind, e.Name)
+			if err != nil && !errors.Is(err, errAbsent) {
+				return fmt.Errorf("data stream %s: %w", e.Name, err)
+			}
+			for _, index := range p.indices {
+				goes[index] = true
+			}
+		}
 	}
 	var answer map[string]struct {
 		Settings map[string]json.RawMessage `json:"settings"`
