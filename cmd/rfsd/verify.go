@@ -193,9 +193,9 @@ func printIndex(w io.Writer, x *verify.Index) {
 		case i == shownDifferences:
 			fmt.Fprintf(w, "%s: %d more fields are in the report (--output json)\n", x.Target, len(x.Fields)-i)
 		case i < shownDifferences && f.Has == "":
-			fmt.Fprintf(w, "%s: field %s: the mapping lacks it, and documents have values of it; the migration creates it as %s\n", x.Target, f.Field, f.Want)
+			fmt.Fprintf(w, "%s: field %s: the mapping lacks it, and documents have values of it; the source maps it as %s\n", x.Target, f.Field, f.Want)
 		case i < shownDifferences:
-			fmt.Fprintf(w, "%s: field %s: the mapping has the type %s; the migration creates it as %s\n", x.Target, f.Field, f.Has, f.Want)
+			fmt.Fprintf(w, "%s: field %s: the mapping has the type %s; the source maps it as %s\n", x.Target, f.Field, f.Has, f.Want)
 		}
 	}
 	if n := x.NotNamed; n.Buckets > 0 {

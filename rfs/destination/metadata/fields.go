@@ -33,8 +33,42 @@ func FieldDifferences(asked, mapping []byte) ([]FieldDifference, error) {
 		}
 	}
 	var c fieldComparison
-	c.compare(nil, expanded(part(want, "mappings")), expanded(have), dynamics{})
+	c.compare(nil, expanded(part(want, "mappings")), expanded(untyped(have)), dynamics{})
 	return c.found, nil
+}
+
+// FieldTypes returns the types of all fields, by their full names, of the body of a request that creates an index (Converted.Body). An
+// error is fault.ErrCorrupt when it is no JSON object.
+func FieldTypes(asked []byte) (map[string]string, error) {
+	body, err := decode(asked)
+	if err != nil {
+		return nil, fmt.Errorf("what is asked: %w", err)
+	}
+	all := map[string]string{}
+	var collect func(prefix string, object map[string]any, key string)
+	collect = func(prefix string, object map[string]any, key string) {
+		for name, v := range part(object, key) {
+			if f, ok := v.(map[string]any); ok {
+				all[prefix+name] = fieldType(f)
+				collect(prefix+name+".", f, "properties")
+				collect(prefix+name+".", f, "fields")
+			}
+		}
+	}
+	collect("", expanded(part(body, "mappings")), "properties")
+	return all, nil
+}
+
+// untyped returns the mapping of the only type of an index where the target states mapping types, and others as they are.
+func untyped(mapping map[string]any) map[string]any {
+	if len(mapping) == 1 {
+		for name, v := range mapping {
+			if inner, ok := v.(map[string]any); ok && name != "properties" && name != "runtime" && part(inner, "properties") != nil {
+				return inner
+			}
+		}
+	}
+	return mapping
 }
 
 type fieldComparison struct{ found []FieldDifference }

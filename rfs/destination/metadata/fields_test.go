@@ -30,6 +30,7 @@ func TestFieldDifferences(t *testing.T) {
 		{"a target that maps no further fields", `{"dynamic":false,"properties":{"tag":{"type":"text"}}}`, "tag keyword/text at tag"},
 		{"an object that maps no further fields", `{"properties":{` + strings.Replace(same, `"type":"object","properties":{"geo":{"type":"geo_point"},`, `"dynamic":"false","properties":{`, 1) + `}}`, ""},
 		{"an object that maps further fields, in one that does not", `{"dynamic":false,"properties":{"at":{"dynamic":true}}}`, "at.geo geo_point/ at at.geo; at.name object/ at at.name"},
+		{"below a mapping type", `{"doc":{"dynamic":"false","properties":{` + strings.Replace(same, `"n":{"type":"integer"`, `"n":{"type":"long"`, 1) + `}}}`, "n integer/long at n"},
 		{"nested is no object", `{"properties":{` + strings.Replace(same, `"type":"nested",`, ``, 1) + `}}`, "many nested/object at many"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -51,6 +52,16 @@ func TestFieldDifferences(t *testing.T) {
 		t.Errorf("of a mapping that maps no further fields either: %+v, %v", both, err)
 	}
 	if _, err := metadata.FieldDifferences([]byte(`{}`), []byte(`[`)); err == nil {
+		t.Error("no JSON is no error")
+	}
+}
+
+func TestFieldTypes(t *testing.T) {
+	got, err := metadata.FieldTypes([]byte(`{"mappings":{"properties":{"a.b":{"type":"date"},"t":{"type":"text","fields":{"raw":{"type":"keyword"}}},"n":{"type":"nested","properties":{"k":{"type":"long"}}}}}}`))
+	if want := "map[a:object a.b:date n:nested n.k:long t:text t.raw:keyword]"; err != nil || fmt.Sprint(got) != want {
+		t.Errorf("%v, %v, want %s", got, err, want)
+	}
+	if _, err := metadata.FieldTypes([]byte(`[`)); err == nil {
 		t.Error("no JSON is no error")
 	}
 }

@@ -21,8 +21,9 @@ type absent struct{ TargetCluster }
 
 func (absent) IndexExists(context.Context, string) (bool, error) { return false, nil }
 
-// FieldComparison compares the mappings of target indices with those that the migration gives them: the mappings of the snapshot after
-// all conversions. Nothing is written.
+// FieldComparison compares the mappings of target indices with those of the snapshot after all conversions, which the migration gives
+// them. Data streams of the target have the mappings of their own templates: a field of a stream is compared with all of the stream's
+// backing indices on both sides. Nothing is written.
 type FieldComparison struct {
 	Source  Comparison
 	Indices *TargetIndices // with a metadata.DryRunCluster as its Cluster
@@ -40,11 +41,12 @@ type FieldComparison struct {
 // repository that does not answer.
 func (c *FieldComparison) Fields(ctx context.Context, plan *Plan) (all map[string][]verify.FieldDifference, warnings []string, err error) {
 	all = map[string][]verify.FieldDifference{}
+	inSnapshot := streamTypes{}
 	for _, x := range plan.Indices {
-		if x.Source == nil || x.Entry.Create || x.Entry.Naming.Emit && c.Indices.Version.MappingTypes() {
-			continue // the mapping is that of templates of a stream, or has a type
+		if x.Source == nil {
+			continue // its metadata cannot be read
 		}
-		found, err := c.index(ctx, x)
+		found, err := c.index(ctx, x, inSnapshot)
 		switch {
 		case err == nil:
 		case errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil:
@@ -57,11 +59,38 @@ func (c *FieldComparison) Fields(ctx context.Context, plan *Plan) (all map[strin
 			all[name] = append(all[name], fields...)
 		}
 	}
+	for name, types := range inSnapshot {
+		seen := map[[2]string]bool{}
+		all[name] = slices.DeleteFunc(all[name], func(d verify.FieldDifference) bool {
+			key := [2]string{d.Field, d.Has}
+			known := types[key] || seen[key]
+			seen[key] = true
+			return known
+		})
+	}
 	return all, warnings, nil
 }
 
-// index compares the target indices of one index of the snapshot.
-func (c *FieldComparison) index(ctx context.Context, x IndexPlan) (map[string][]verify.FieldDifference, error) {
+// streamTypes are the fields of the backing indices of data streams in the snapshot, with their types, by the stream of the target.
+type streamTypes map[string]map[[2]string]bool
+
+// add adds the fields of the body that would create a backing index.
+func (s streamTypes) add(stream string, body []byte) error {
+	types, err := metadata.FieldTypes(body)
+	if err != nil {
+		return err
+	}
+	if s[stream] == nil {
+		s[stream] = map[[2]string]bool{}
+	}
+	for field, is := range types {
+		s[stream][[2]string{field, is}] = true
+	}
+	return nil
+}
+
+// index compares the target indices of one index of the snapshot. It adds the fields of a backing index to streams.
+func (c *FieldComparison) index(ctx context.Context, x IndexPlan, streams streamTypes) (map[string][]verify.FieldDifference, error) {
 	all, err := c.Indices.Wanted(ctx, x)
 	if err != nil {
 		return nil, err
@@ -75,22 +104,30 @@ func (c *FieldComparison) index(ctx context.Context, x IndexPlan) (map[string][]
 		if err != nil {
 			return nil, err
 		}
-		if len(indices) != 1 {
+		if len(indices) != 1 && !x.Entry.Create {
 			continue
 		}
 		body, err := c.asked(ctx, w)
 		if err != nil {
 			return nil, err
 		}
-		differ, err := metadata.FieldDifferences(body, indices[0].Mappings)
-		if err != nil {
-			return nil, err
+		if x.Entry.Create {
+			if err := streams.add(w.Name, body); err != nil {
+				return nil, err
+			}
 		}
-		for _, d := range differ {
-			if d.Has == "" {
-				missing[w.Name] = append(missing[w.Name], d)
-			} else {
-				found[w.Name] = append(found[w.Name], verify.FieldDifference{Field: d.Field, Want: d.Want, Has: d.Has})
+		lacking := map[string]int{} // how many of the indices lack a field
+		for _, index := range indices {
+			differ, err := metadata.FieldDifferences(body, index.Mappings)
+			if err != nil {
+				return nil, err
+			}
+			for _, d := range differ {
+				if d.Has != "" {
+					found[w.Name] = append(found[w.Name], verify.FieldDifference{Field: d.Field, Want: d.Want, Has: d.Has})
+				} else if lacking[d.Field]++; lacking[d.Field] == len(indices) {
+					missing[w.Name] = append(missing[w.Name], d)
+				}
 			}
 		}
 	}

@@ -3,6 +3,8 @@ package worker
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -15,6 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/operation/verify"
 	"github.com/rfsd/rfsd/rfs/source/repo"
+	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
 // mapped is a target with mappings by index; its simulation takes everything but what it refuses.
@@ -40,11 +43,16 @@ func (m *mapped) GetIndex(_ context.Context, name string) ([]target.Index, error
 	if m.err != nil {
 		return nil, m.err
 	}
-	mapping, there := m.mappings[name]
-	if !there {
+	var all []target.Index
+	for _, index := range slices.Sorted(maps.Keys(m.mappings)) {
+		if index == name || strings.HasPrefix(index, ".ds-"+name+"-") {
+			all = append(all, target.Index{Name: index, Mappings: json.RawMessage(m.mappings[index])})
+		}
+	}
+	if len(all) == 0 {
 		return nil, &fault.StatusError{Status: http.StatusNotFound}
 	}
-	return []target.Index{{Name: name, Mappings: json.RawMessage(mapping)}}, nil
+	return all, nil
 }
 
 // TestFieldComparison compares the mapping of an index of a real snapshot with made-up ones of the target.
@@ -122,6 +130,59 @@ func TestFieldComparison(t *testing.T) {
 			r := &verify.Report{Indices: []*verify.Index{{Target: "catalogue", State: verify.Equal, Fields: all["catalogue"]}}}
 			if r.Conclude(); (r.State == verify.Different) != (c.want > 0) {
 				t.Errorf("the report is %s", r.State)
+			}
+		})
+	}
+}
+
+// TestFieldComparison_DataStream: the fields of a stream agree with the snapshot when one of its backing indices there has the type, and
+// are missing when no backing index of the target has them.
+func TestFieldComparison_DataStream(t *testing.T) {
+	mapping := func(fields string) string { return `{"properties":{` + fields + `}}` }
+	const a, b = `"n":{"type":"long"},"s":{"type":"text"}`, `"n":{"type":"long"},"s":{"type":"keyword"},"late":{"type":"date"}`
+	for _, c := range []struct {
+		name   string
+		target []string // mappings of the backing indices
+		want   string
+	}{
+		{"as the last backing index", []string{mapping(b)}, "[]"},
+		{"as one of them", []string{mapping(a + `,"late":{"type":"date"}`)}, "[]"},
+		{"as both", []string{mapping(a), mapping(b)}, "[]"},
+		{"another type in one of them", []string{mapping(b), mapping(`"n":{"type":"keyword"},"s":{"type":"keyword"}`)}, "[{n long keyword}]"},
+		{"another type in both", []string{mapping(`"n":{"type":"double"},"s":{"type":"text"}`), mapping(`"n":{"type":"double"}`)}, "[{n long double}]"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			on := mapped{mappings: map[string]string{}}
+			for n, m := range c.target {
+				on.mappings[fmt.Sprintf(".ds-events-%06d", n+7)] = m
+			}
+			plan := &Plan{}
+			for n, m := range []string{mapping(a), mapping(b)} {
+				name := fmt.Sprintf(".ds-events-%06d", n+1)
+				plan.Indices = append(plan.Indices, IndexPlan{Name: name, Source: &snapshot.Index{Name: name, Mappings: []snapshot.Mapping{{Type: "_doc", Body: json.RawMessage(m)}}},
+					Entry: Entry{Naming: Naming{Index: "events"}, Create: true, Stream: &metadata.StreamPart{Stream: "events"}}})
+			}
+			x := FieldComparison{Target: &on, TypesOnly: true, Indices: &TargetIndices{Cluster: metadata.DryRunCluster{Target: &on}, Version: opensearch2, Log: quiet()}}
+			all, warnings, err := x.Fields(t.Context(), plan)
+			if got := fmt.Sprint(all["events"]); err != nil || len(warnings) > 0 || got != c.want {
+				t.Errorf("%s, want %s; warnings %v, %v", got, c.want, warnings, err)
+			}
+		})
+	}
+}
+
+// TestFieldComparison_MappingTypes: an index that keeps its mapping type is compared on targets that state the type, and on those that do not.
+func TestFieldComparison_MappingTypes(t *testing.T) {
+	opensearch1 := target.Version{Distribution: "opensearch", Number: "1.3.14", Major: 1, Minor: 3}
+	for name, mapping := range map[string]string{"with the type": `{"doc":{"properties":{"n":{"type":"text"}}}}`, "without": `{"properties":{"n":{"type":"text"}}}`} {
+		t.Run(name, func(t *testing.T) {
+			on := mapped{mappings: map[string]string{"old": mapping}}
+			plan := &Plan{Indices: []IndexPlan{{Name: "old", Source: &snapshot.Index{Name: "old", Mappings: []snapshot.Mapping{{Type: "doc", Body: json.RawMessage(`{"properties":{"n":{"type":"long"}}}`)}}},
+				Entry: Entry{Naming: Naming{Index: "old", Types: []string{"doc"}, Emit: true}}}}}
+			x := FieldComparison{Target: &on, TypesOnly: true, Indices: &TargetIndices{Cluster: metadata.DryRunCluster{Target: &on}, Version: opensearch1, Log: quiet()}}
+			all, warnings, err := x.Fields(t.Context(), plan)
+			if got := fmt.Sprint(all["old"]); err != nil || len(warnings) > 0 || got != "[{n long text}]" {
+				t.Errorf("%s; warnings %v, %v", got, warnings, err)
 			}
 		})
 	}
