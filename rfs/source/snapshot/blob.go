@@ -106,14 +106,37 @@ func readBlob(ctx context.Context, r Repository, name, codec string, limit int) 
 			return nil, nil, func() {}, err
 		}
 	}
-	if b, err = repo.ReadAll(ctx, r, name, int64(limit)); err == nil {
+	if b, err = readDecoded(ctx, r, name, limit, func(b []byte) (err error) {
 		payload, err = decodeBlob(name, codec, b, limit)
-	}
-	if err != nil { // callers may look for the reason in other blobs
+		return err
+	}); err != nil { // callers may look for the reason in other blobs
 		done()
 		return nil, nil, func() {}, err
 	}
 	return payload, b, done, nil
+}
+
+// suspectTries is how often a blob is asked for again whose bytes make no sense and are not as many as the repository states.
+const suspectTries = 3
+
+// readDecoded reads a blob of at most limit bytes and decodes it. A bucket may answer with a part of the blob, or with something else, as
+// if that was all: the blob is corrupt only if its length is that of the answer, or if the answers stay so.
+func readDecoded(ctx context.Context, r Repository, name string, limit int, decode func(b []byte) error) ([]byte, error) {
+	for n := 0; ; n++ {
+		b, err := repo.ReadAll(ctx, r, name, int64(limit))
+		if err != nil {
+			return nil, err
+		}
+		if err = decode(b); err == nil {
+			return b, nil
+		}
+		if n == suspectTries || !errors.Is(err, fault.ErrCorrupt) {
+			return nil, err
+		}
+		if size, serr := r.Stat(ctx, name); serr != nil || size == int64(len(b)) {
+			return nil, err
+		}
+	}
 }
 
 // sumSize is how much of the SHA-256 of a blob is kept to know it again, bytes.

@@ -1,8 +1,11 @@
 package snapshot
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
@@ -182,5 +185,51 @@ func TestFilesInPartsAreReadAcrossTheirBorders(t *testing.T) {
 		if err := f.ReadAt(t.Context(), make([]byte, size), 0); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "p/__x.part1") {
 			t.Errorf("damage %d: %v", i, err)
 		}
+	}
+}
+
+// shortly answers the first requests for each whole blob with its first half, as if that was all of it.
+type shortly struct {
+	memory
+	odd  int
+	seen map[string]int
+}
+
+func (s *shortly) Open(ctx context.Context, name string, off, n int64) (io.ReadCloser, error) {
+	if b := s.memory[name]; off == 0 && n < 0 && name != "index.latest" {
+		if s.seen[name]++; s.seen[name] <= s.odd {
+			return io.NopCloser(bytes.NewReader(b[:len(b)/2])), nil
+		}
+	}
+	return s.memory.Open(ctx, name, off, n)
+}
+
+// TestMetadata_ShortAnswers: a part of a metadata blob that arrives as if it was all of it is asked for again before the blob is corrupt.
+func TestMetadata_ShortAnswers(t *testing.T) {
+	repositories := realRepositories(t)
+	for _, name := range []string{"7.10.2-compressed", "os2.19.4-hashed-path"} {
+		m := repositories[name]
+		c, err := OpenCatalog(t.Context(), m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, odd := range []int{0, 1, 3, 100} {
+			t.Run(fmt.Sprintf("%s, %d times", name, odd), func(t *testing.T) {
+				r := &shortly{m, odd, map[string]int{}}
+				err := readThrough(t, r, c.Snapshots[0].Name)
+				if odd < 100 && err != nil || odd == 100 && !errors.Is(err, fault.ErrCorrupt) {
+					t.Errorf("%v", err)
+				}
+				if odd == 100 && r.seen[c.blob] != suspectTries+1 {
+					t.Errorf("%s was asked for %d times", c.blob, r.seen[c.blob])
+				}
+			})
+		}
+		t.Run(name+", damaged", func(t *testing.T) {
+			r := &shortly{m.with(c.blob, bytes.Repeat([]byte("x"), len(m[c.blob]))), 0, map[string]int{}}
+			if _, err := OpenCatalog(t.Context(), r); !errors.Is(err, fault.ErrCorrupt) || r.seen[c.blob] != 1 {
+				t.Errorf("asked %d times: %v", r.seen[c.blob], err)
+			}
+		})
 	}
 }

@@ -193,13 +193,15 @@ func (p *place) commits(ctx context.Context, snapshotUUID string) ([]string, err
 
 // readSegmentMetadata reads where the files of the commit are.
 func readSegmentMetadata(ctx context.Context, r Repository, name string, doc *shallow) ([]fileEntry, error) {
-	b, err := repo.ReadAll(ctx, r, name, maxMetadata)
-	if err != nil {
+	var uploaded map[string]fileEntry
+	var image []byte
+	if _, err := readDecoded(ctx, r, name, maxMetadata, func(b []byte) (err error) {
+		if uploaded, image, err = parseSegmentMetadata(b); err != nil {
+			err = inBlob(name, err)
+		}
+		return err
+	}); err != nil {
 		return nil, referenced(name, "the lock of the snapshot", err)
-	}
-	uploaded, image, err := parseSegmentMetadata(b)
-	if err != nil {
-		return nil, inBlob(name, err)
 	}
 	commit := "segments_" + strconv.FormatInt(doc.Generation, 36)
 	entries := make([]fileEntry, 0, len(doc.Files)+1)
