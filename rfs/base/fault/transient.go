@@ -2,43 +2,55 @@ package fault
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 )
 
-// The rules for errors of OpenSearch and Elasticsearch that their status alone does not classify, from the sources of the servers.
-// An exception that is none of the server's own has the status 500 (ExceptionsHelper.status), whether it says that the request makes
-// no sense in the present state of the cluster or that a node is just ending. So 500 alone says nothing.
+// The rules for errors of OpenSearch and Elasticsearch that their status alone does not classify, from the sources of OpenSearch (the
+// classes and their status() in 2.19.4). ExceptionsHelper.status gives 400 to each IllegalArgumentException: limits of mappings, the
+// limit of shards (ValidationException), unknown settings, names. Exceptions that are none of the server's own, and classes of the
+// server that do not override status(), are 500, whether the request makes no sense in the present state of the cluster or a node is
+// just ending. So 500 alone decides nothing.
 var kinds = []kind{
-	// Checks of the cluster state: a second write index of an alias, aliases of which only some are hidden, and others. It is also
-	// what a node throws that begins or ends.
-	{http.StatusInternalServerError, "illegal_state_exception", []string{"stopped", "closed", "shutting down", "not started", "not set yet", "interrupted"}, true},
-	{http.StatusInternalServerError, "illegal_state_exception", nil, false},
-	// The document itself: the fail processor of a pipeline, and processors that cannot read a value.
-	{http.StatusInternalServerError, "fail_processor_exception", nil, false},
-	{http.StatusInternalServerError, "date_time_exception", nil, false},
-	{http.StatusInternalServerError, "date_time_parse_exception", nil, false},
-	// The request itself: JSON that releases before OpenSearch 2.4 answer with 500, and settings and calls that are not allowed.
-	{http.StatusInternalServerError, "json_parse_exception", nil, false},
-	{http.StatusInternalServerError, "json_e_o_f_exception", nil, false},
-	{http.StatusInternalServerError, "settings_exception", nil, false},
-	{http.StatusInternalServerError, "unsupported_operation_exception", nil, false},
-	{http.StatusInternalServerError, "access_control_exception", nil, false},
-	{http.StatusNotImplemented, "", nil, false},
-	{http.StatusHTTPVersionNotSupported, "", nil, false},
-	// Blocks, named by their ids. 1 (state not recovered) and 2 (no cluster manager) are 503. The cluster removes 12 (a disk beyond its
-	// flood stage) by itself, with the status 429 or, in older releases, 403. All others (4 closed, 5 and 6 read-only, 7 read,
-	// 8 write, 9 metadata, 10 no new indices, 13 read-only but for deletions) stay until somebody removes them; the closing of an
-	// index has 4 as well.
-	{http.StatusForbidden, "cluster_block_exception", []string{"/12/"}, true},
-	// A circuit breaker (429) is transient whatever its durability says: PERMANENT means that most of the memory is in caches and
-	// field data, which are evicted, too.
-	{http.StatusTooManyRequests, "circuit_breaking_exception", nil, true},
+	// IllegalStateException, of checks of the cluster state: a second write index of an alias (AliasValidator), aliases of which only
+	// some are hidden, and others. A node that begins or ends throws it, too.
+	{http.StatusInternalServerError, []string{"illegal_state_exception"}, []string{"stopped", "closed", "shutting down", "not started", "not set yet", "interrupted"}, true},
+	{http.StatusInternalServerError, []string{"illegal_state_exception"}, nil, false},
+	// The document itself: FailProcessorException of a pipeline, processors that cannot read a value, and GeneralScriptException.
+	{http.StatusInternalServerError, []string{"fail_processor_exception", "date_time_exception", "date_time_parse_exception", "general_script_exception"}, nil, false},
+	// The request itself: JSON that releases before OpenSearch 2.4 answer with 500 (ExceptionsHelper.status has JsonParseException and
+	// InputCoercionException since), SettingsException, MapperException, and calls that are not allowed.
+	{http.StatusInternalServerError, []string{"json_parse_exception", "json_e_o_f_exception", "input_coercion_exception", "settings_exception", "mapper_exception"}, nil, false},
+	{http.StatusInternalServerError, []string{"unsupported_operation_exception", "access_control_exception"}, nil, false},
+	{http.StatusNotImplemented, nil, nil, false},
+	{http.StatusHTTPVersionNotSupported, nil, nil, false},
+	// Blocks (ClusterBlockException), named by their ids; the status is the highest of all. 1 (state not recovered) and 2 (no cluster
+	// manager) are 503. DiskThresholdMonitor removes 12 (a disk beyond its flood stage: 429, in older releases 403) and 10 (no new
+	// indices: all nodes are above the high watermark) by itself. All others of IndexMetadata, Metadata and MetadataIndexStateService
+	// (4 closed, 5 and 6 read-only, 7 read, 8 write, 9 metadata, 13 read-only but for deletions) stay until somebody removes them; the
+	// closing of an index has 4 as well.
+	{http.StatusForbidden, blockTypes, []string{"/4/", "/5/", "/6/", "/7/", "/8/", "/9/", "/13/"}, false},
+	{http.StatusForbidden, blockTypes, []string{"/10/", "/12/"}, true},
+	// A copy of a shard that moves or begins: IllegalIndexShardStateException with its subclasses, and ShardNotFoundException. These are
+	// 404, and TransportActions.isShardNotAvailableException has them asked elsewhere.
+	{http.StatusNotFound, []string{"illegal_index_shard_state_exception", "index_shard_closed_exception", "index_shard_not_started_exception",
+		"index_shard_not_recovering_exception", "index_shard_recovering_exception", "index_shard_relocated_exception", "index_shard_started_exception",
+		"primary_shard_closed_exception", "shard_not_in_primary_mode_exception", "shard_not_found_exception"}, nil, true},
+	// IndexPrimaryShardNotAllocatedException is 500, and 409 in releases of Elasticsearch.
+	{http.StatusConflict, []string{"index_primary_shard_not_allocated_exception"}, nil, true},
+	// SnapshotInProgressException: an index that a snapshot is made of can neither be deleted nor closed.
+	{http.StatusBadRequest, []string{"snapshot_in_progress_exception"}, nil, true},
+	// CircuitBreakingException is transient whatever its durability says: PERMANENT means that most of the memory is in caches and
+	// field data, which are evicted, too. OpenSearchRejectedExecutionException has the same status.
+	{http.StatusTooManyRequests, []string{"circuit_breaking_exception"}, nil, true},
 }
 
-// kind is a rule for one type of errors.
+var blockTypes = []string{"cluster_block_exception", "index_create_block_exception"}
+
+// kind is a rule for types of errors.
 type kind struct {
 	status    int
-	name      string   // of the type; "": any
+	names     []string // of the types; nil: any
 	words     []string // of the reason, one of them; nil: any reason
 	transient bool
 }
@@ -47,7 +59,7 @@ type kind struct {
 // later although nobody changes anything. Where no rule is known for the type, 408, 429 and 5xx are transient.
 func Transient(status int, name, reason string) bool {
 	for _, k := range kinds {
-		if k.status == status && (k.name == "" || k.name == name) && (k.words == nil || containsAny(reason, k.words)) {
+		if k.status == status && (k.names == nil || slices.Contains(k.names, name)) && (k.words == nil || containsAny(reason, k.words)) {
 			return k.transient
 		}
 	}
