@@ -418,7 +418,7 @@ func forward(w http.ResponseWriter, r *http.Request, base string) {
 		http.Error(w, err.Error(), http.StatusBadGateway)
 		return
 	}
-	req.Header = r.Header.Clone()
+	req.Header, req.Host = r.Header.Clone(), r.Host // which may be signed
 	req.ContentLength = r.ContentLength
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {

@@ -2,19 +2,25 @@ package e2e
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/rfsd/rfsd/daemon/cert"
 	"github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/s3server"
 )
 
 // contact is one program and one fault. Each has indices, session and directories of its own.
@@ -23,11 +29,14 @@ type contact struct {
 	n                int
 	dir, repo, certs string
 	target, store    *gate
-	url              string // of the target
+	bucket           *gate         // of the source, and of the state of the work; nil: both are elsewhere
+	broker           *brokerGate   // of a topic
+	url              string        // of the target
+	rfsd             string        // the program
+	fast             func() string // returns one whose clock is ten minutes ahead
 	gossip, api      string
 	program          contactProgram
 	fault            contactFault
-	node             *cluster.Node
 	more             []string // of the fault, for the program
 	env              []string
 	undo             []func()
@@ -39,53 +48,113 @@ type contactProgram struct {
 	long    bool // it works until it is done, rather than asking once
 	node    bool // it never ends by itself while a fault lasts
 	watches bool // it shows a session until it is stopped
+	reads   string
 	args    func(c *contact) []string
 }
+
+// What a program reads documents from.
+const (
+	aRepository = "repository"
+	someFiles   = "files"
+	aTopic      = "topic"
+)
+
+// Where a fault puts what it concerns, beside the cluster.
+const (
+	sourceBucket = "source" // the repository or the files are in a bucket
+	workBucket   = "state"  // the state of the work is in a bucket
+	ofBroker     = "broker" // concerns topics only
+)
 
 // contactFault is a fault. begin brings it about and end ends it; nil: it does not end. A fault that ends says that the program does not wait for its end;
 // then its text has what the program says.
 type contactFault struct {
 	name       string
-	fleet      bool // concerns nodes of a fleet only
+	fleet      bool   // concerns nodes of a fleet only
+	place      string // "": the cluster and directories
 	ends       string
 	says       string // in the log of a program that goes on
 	begin, end func(c *contact)
 	again      bool // it may happen in the middle of the work, too
+	process    bool // it is one of the process, which has to be started again without it
 	night      bool // too slow for every change
 }
 
+// concerns reports whether a program meets the fault.
+func (f contactFault) concerns(p contactProgram) bool {
+	switch {
+	case f.fleet:
+		return p.fleet
+	case f.place == ofBroker:
+		return p.reads == aTopic
+	case f.process:
+		return p.reads != ""
+	case f.place == sourceBucket, strings.Contains(f.name, "repository"):
+		return p.reads != "" && p.reads != aTopic
+	}
+	return true
+}
+
+// at returns the options that name target and state of a session.
+func (c *contact) at(session string) []string {
+	args := []string{"--target-host", c.url, "--session-name", session}
+	if c.fault.place == workBucket {
+		return append(args, "--coordinator-bucket", "s3://bucket/state", "--coordinator-s3-endpoint", c.bucket.url(), "--coordinator-s3-region", "us-east-1", "--coordinator-s3-path-style")
+	}
+	return append(args, "--coordinator-host", c.store.url())
+}
+
+// sending returns the options of a program that sends documents one by one.
+func (c *contact) sending() []string {
+	args := append(c.at(c.session()), "--documents-per-bulk-request", "1", "--disable-compression", "--max-connections", "2", "--failed-documents", filepath.Join(c.dir, "failed"))
+	if c.fault.place == sourceBucket {
+		args = append(args, "--s3-endpoint", c.bucket.url(), "--s3-region", "us-east-1", "--s3-path-style")
+	}
+	return args
+}
+
 func migration(c *contact) []string {
-	return []string{"--repo-uri", c.repo, "--snapshot-name", "snap1", "--target-host", c.url, "--coordinator-host", c.store.url(), "--session-name", c.session(),
-		"--index-rename", "regex:(.*)=" + c.session() + "-$1", "--documents-per-bulk-request", "1", "--disable-compression", "--max-connections", "2", "--failed-documents", filepath.Join(c.dir, "failed")}
+	return append(c.sending(), "--repo-uri", c.repo, "--snapshot-name", "snap1", "--index-rename", "regex:(.*)="+c.session()+"-$1")
 }
 
 func (c *contact) session() string { return fmt.Sprint("contact", c.n) }
 
 var contactPrograms = []contactProgram{
-	{name: "rfsd run", long: true, node: true, args: func(c *contact) []string {
+	{name: "rfsd run", long: true, node: true, reads: aRepository, args: func(c *contact) []string {
 		return append([]string{"rfsd", "run", "--workers", "2", "--exit-when-done", "--socket", "off", "--status-socket", "off", "--max-rate", "5"}, migration(c)...)
 	}},
-	{name: "rfsd run of a fleet", fleet: true, long: true, node: true, args: func(c *contact) []string {
+	{name: "rfsd run of a fleet", fleet: true, long: true, node: true, reads: aRepository, args: func(c *contact) []string {
 		cert := func(name string) string { return filepath.Join(c.certs, name) }
 		return append([]string{"rfsd", "run", "--workers", "2", "--exit-when-done", "--socket", "off", "--status-socket", "off", "--one-machine", "--max-rate", "5",
 			"--gossip-listen", c.gossip, "--gossip-keys", cert("gossip"), "--listen", c.api, "--data-dir", filepath.Join(c.dir, "data"), "--fleet", "blue",
 			"--tls-cert", cert("n.crt"), "--tls-key", cert("n.key"), "--tls-ca", cert("ca.crt"), "--scale-driver", "exec", "--scale-command", "true", "--scale-max", "1"}, migration(c)...)
 	}},
-	{name: "rfsd migrate", long: true, args: func(c *contact) []string {
+	{name: "rfsd migrate", long: true, reads: aRepository, args: func(c *contact) []string {
 		return append([]string{"rfsd", "migrate"}, migration(c)...)
 	}},
-	{name: "rfsd worker", args: func(c *contact) []string {
+	{name: "rfsd worker", reads: aRepository, args: func(c *contact) []string {
 		return append([]string{"rfsd", "worker"}, migration(c)...)
 	}},
+	{name: "rfsd import", long: true, reads: someFiles, args: func(c *contact) []string {
+		return append([]string{"rfsd", "import", "--from", c.repo, "--create-indices"}, c.sending()...)
+	}},
+	{name: "rfsd consume", long: true, reads: aTopic, args: func(c *contact) []string {
+		return append([]string{"rfsd", "consume", "--brokers", c.broker.Addr().String(), "--topic", c.session() + "-topic", "--create-indices", "--partition-lease", "PT5S", "--until-end"}, c.sending()...)
+	}},
 	{name: "rfsctl status", args: func(c *contact) []string {
-		return []string{"rfsctl", "status", "--target-host", c.url, "--coordinator-host", c.store.url(), "--session-name", "contact-done"}
+		return append([]string{"rfsctl", "status"}, c.at("contact-done")...)
 	}},
 	{name: "rfsctl status --watch", watches: true, args: func(c *contact) []string {
-		return []string{"rfsctl", "status", "--watch", "--target-host", c.url, "--coordinator-host", c.store.url(), "--session-name", "contact-done"}
+		return append([]string{"rfsctl", "status", "--watch"}, c.at("contact-done")...)
 	}},
 }
 
-func gateFault(name, mode string, which func(c *contact) []*gate) contactFault {
+// gateway is a gate of any kind.
+type gateway interface {
+	set(t *testing.T, mode string)
+}
+
+func gateFault(name, mode string, which func(c *contact) []gateway) contactFault {
 	set := func(mode string) func(c *contact) {
 		return func(c *contact) {
 			for _, g := range which(c) {
@@ -101,9 +170,16 @@ func atNight(f contactFault) contactFault {
 	return f
 }
 
-func targetOf(c *contact) []*gate { return []*gate{c.target} }
-func storeOf(c *contact) []*gate  { return []*gate{c.store} }
-func bothOf(c *contact) []*gate   { return []*gate{c.target, c.store} }
+func in(place string, f contactFault) contactFault {
+	f.place = place
+	return f
+}
+
+func targetOf(c *contact) []gateway { return []gateway{c.target} }
+func storeOf(c *contact) []gateway  { return []gateway{c.store} }
+func bothOf(c *contact) []gateway   { return []gateway{c.target, c.store} }
+func bucketOf(c *contact) []gateway { return []gateway{c.bucket} }
+func brokerOf(c *contact) []gateway { return []gateway{c.broker} }
 
 var contactFaults = []contactFault{
 	gateFault("target and store refuse connections", refuses, bothOf),
@@ -112,6 +188,16 @@ var contactFaults = []contactFault{
 	atNight(gateFault("target refuses connections", refuses, targetOf)),
 	gateFault("store refuses connections", refuses, storeOf),
 	atNight(gateFault("store does not answer", hangs, storeOf)),
+	in(sourceBucket, gateFault("bucket of the source refuses connections", refuses, bucketOf)),
+	in(sourceBucket, gateFault("bucket of the source does not answer", hangs, bucketOf)),
+	in(sourceBucket, gateFault("bucket of the source answers 503", unavailable, bucketOf)),
+	in(sourceBucket, gateFault("bucket of the source has another time", ahead, bucketOf)),
+	in(workBucket, gateFault("bucket of the state refuses connections", refuses, bucketOf)),
+	in(workBucket, gateFault("bucket of the state does not answer", hangs, bucketOf)),
+	in(workBucket, gateFault("bucket of the state has another time", ahead, bucketOf)),
+	in(ofBroker, gateFault("broker ends connections", refuses, brokerOf)),
+	in(ofBroker, gateFault("broker does not answer", hangs, brokerOf)),
+	{name: "clock of the machine is ten minutes ahead", night: true, process: true, says: "clock", begin: func(c *contact) { c.rfsd = c.fast() }, end: func(c *contact) { c.rfsd = Binary(c.t, "rfsd") }},
 	{name: "name of the target is unknown", night: true, begin: func(c *contact) { c.url = "http://nowhere.invalid:9200" }},
 	{name: "repository is missing", begin: func(c *contact) { must(c.t, os.Rename(c.repo, c.repo+".away")) }, end: func(c *contact) { must(c.t, os.Rename(c.repo+".away", c.repo)) }},
 	{name: "gossip port is taken", fleet: true, ends: "--gossip-listen", begin: func(c *contact) { c.take(c.gossip) }, end: func(c *contact) { c.free() }},
@@ -159,7 +245,11 @@ type contactRun struct {
 func (c *contact) start() *contactRun {
 	c.t.Helper()
 	args := append(c.program.args(c), c.more...)
-	r := &contactRun{cmd: exec.Command(Binary(c.t, args[0]), args[1:]...), end: make(chan error, 1)}
+	program := Binary(c.t, args[0])
+	if args[0] == "rfsd" {
+		program = c.rfsd
+	}
+	r := &contactRun{cmd: exec.Command(program, args[1:]...), end: make(chan error, 1)}
 	r.cmd.Dir, r.cmd.Stderr, r.cmd.Stdout = c.dir, &r.said, &r.said
 	r.cmd.Env = append(append(os.Environ(), "XDG_STATE_HOME="+filepath.Join(c.dir, "state")), c.env...)
 	must(c.t, r.cmd.Start())
@@ -217,8 +307,8 @@ func (c *contact) run() string {
 	over := r.ended(most)
 	c.check(r, over)
 	result := "waits"
-	if over && c.program.node && c.fault.ends == "" {
-		c.t.Fatalf("a node ended by itself: %v\n%s", r.cmd.ProcessState, r.said.String())
+	if over && (c.program.node || c.program.watches && r.cmd.ProcessState.ExitCode() != 0) && c.fault.ends == "" {
+		c.t.Fatalf("it ended by itself: %v\n%s", r.cmd.ProcessState, r.said.String())
 	}
 	if over {
 		result = "ends: " + shortened(r.lastWord())
@@ -233,18 +323,20 @@ func (c *contact) run() string {
 		if over {
 			return result
 		}
-		must(c.t, r.cmd.Process.Signal(syscall.SIGTERM))
-		if !r.ended(40 * time.Second) {
-			c.t.Fatalf("it has not ended 40 s after SIGTERM:\n%s", r.said.String())
-		}
-		c.check(r, false)
+		c.terminate(r)
 		return result + " until SIGTERM"
 	}
 	if !strings.Contains(r.said.String(), c.fault.says) {
 		c.t.Errorf("it does not say %q:\n%s", c.fault.says, r.said.String())
 	}
 	c.fault.end(c)
-	if over {
+	if !over && c.fault.process {
+		if c.target.documents.Load() > 0 {
+			c.t.Errorf("%d documents were sent", c.target.documents.Load())
+		}
+		c.terminate(r)
+	}
+	if over || c.fault.process {
 		r = c.start()
 	}
 	if c.program.long && c.fault.again && c.fault.ends == "" {
@@ -287,6 +379,15 @@ func (c *contact) run() string {
 	return result + "; then goes on when it is started again"
 }
 
+func (c *contact) terminate(r *contactRun) {
+	c.t.Helper()
+	must(c.t, r.cmd.Process.Signal(syscall.SIGTERM))
+	if !r.ended(40 * time.Second) {
+		c.t.Fatalf("it has not ended 40 s after SIGTERM:\n%s", r.said.String())
+	}
+	c.check(r, false)
+}
+
 func shortened(s string) string {
 	if len(s) > 160 {
 		return s[:160] + "…"
@@ -294,53 +395,141 @@ func shortened(s string) string {
 	return s
 }
 
-// TestFirstContact_EveryFaultOfEveryProgram starts each program before a fault has ended, and brings the fault back in the middle of the
-// work. No program panics; each waits, or ends with its reason and does its work when it is started again after the fault. Wrong clocks
-// have tests of their own (clock_test.go). RFSD_DAEMON_LONG=1 plays all faults.
-func TestFirstContact_EveryFaultOfEveryProgram(t *testing.T) {
-	n := cluster.OpenSearch(t, targets[0])
-	wipe(t, n)
-	certs, now := filepath.Join(t.TempDir(), "certs"), time.Now()
-	_, err := cert.CreateAuthority(certs, "blue", now.Add(-48*time.Hour))
+// contactPairs is how many pairs each change plays.
+const contactPairs = 30
+
+// pairsOf returns all pairs by night, and else as many as each change plays: a draw of those that are not too slow.
+func pairsOf(t *testing.T) (all []*contact) {
+	for _, fault := range contactFaults {
+		for _, program := range contactPrograms {
+			if fault.concerns(program) && (long() || !fault.night) {
+				all = append(all, &contact{n: len(all) + 1, program: program, fault: fault})
+			}
+		}
+	}
+	if long() {
+		return all
+	}
+	seed := rand.Uint64()
+	if s, err := strconv.ParseUint(os.Getenv("RFSD_CONTACT_SEED"), 10, 64); err == nil {
+		seed = s
+	}
+	t.Logf("%d of %d pairs; RFSD_CONTACT_SEED=%d plays the same", contactPairs, len(all), seed)
+	rand.New(rand.NewPCG(seed, 0)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] }) //nolint:gosec // a draw
+	return all[:contactPairs]
+}
+
+// contactWorld is what all pairs share.
+type contactWorld struct {
+	node  *cluster.Node
+	certs string
+	root  string // holds the buckets
+	s3    string // URL of the server that serves them
+	fast  func() string
+}
+
+func newContactWorld(t *testing.T) *contactWorld {
+	w := &contactWorld{node: cluster.OpenSearch(t, targets[0]), certs: filepath.Join(t.TempDir(), "certs"), root: t.TempDir(), fast: sync.OnceValue(func() string { return wrongClock(t, 600, "./cmd/rfsd") })}
+	wipe(t, w.node)
+	now := time.Now()
+	_, err := cert.CreateAuthority(w.certs, "blue", now.Add(-48*time.Hour))
 	must(t, err)
-	must(t, cert.Create(certs, cert.Request{Fleet: "blue", Name: "n", Role: cert.Node, Life: time.Hour}, now))
-	must(t, cert.Create(certs, cert.Request{Fleet: "blue", Name: "old", Role: cert.Node, Life: time.Hour}, now.Add(-24*time.Hour)))
-	if res := Run(t, "rfsctl", "cert", "gossip-key", filepath.Join(certs, "gossip")); res.Code != 0 {
+	must(t, cert.Create(w.certs, cert.Request{Fleet: "blue", Name: "n", Role: cert.Node, Life: time.Hour}, now))
+	must(t, cert.Create(w.certs, cert.Request{Fleet: "blue", Name: "old", Role: cert.Node, Life: time.Hour}, now.Add(-24*time.Hour)))
+	if res := Run(t, "rfsctl", "cert", "gossip-key", filepath.Join(w.certs, "gossip")); res.Code != 0 {
 		t.Fatal(res.Stderr)
 	}
-	if res := Run(t, "rfsd", "migrate", "--repo-uri", fixture(t, "7.10.2-demo"), "--snapshot-name", "snap1", "--target-host", n.URL, "--session-name", "contact-done"); res.Code != 0 {
-		t.Fatal(res.Stderr)
+	must(t, os.CopyFS(filepath.Join(w.root, "bucket", "demo"), os.DirFS(fixture(t, "7.10.2-demo"))))
+	server := s3server.Start(t, w.root)
+	server.Setenv(t)
+	w.s3 = server.Endpoint
+	for _, at := range [][]string{
+		{"--coordinator-host", w.node.URL},
+		{"--coordinator-bucket", "s3://bucket/state", "--coordinator-s3-endpoint", w.s3, "--coordinator-s3-region", server.Region, "--coordinator-s3-path-style", "--index-rename", "regex:(.*)=contact-0-$1"},
+	} {
+		if res := Run(t, "rfsd", append([]string{"migrate", "--repo-uri", fixture(t, "7.10.2-demo"), "--snapshot-name", "snap1", "--target-host", w.node.URL, "--session-name", "contact-done"}, at...)...); res.Code != 0 {
+			t.Fatal(res.Stderr)
+		}
 	}
+	return w
+}
+
+// prepare gives a pair its directories, gates and documents.
+func (w *contactWorld) prepare(t *testing.T, c *contact) {
+	c.t, c.dir, c.certs, c.rfsd, c.fast = t, t.TempDir(), w.certs, Binary(t, "rfsd"), w.fast
+	c.target, c.store, c.bucket, c.gossip, c.api = newGate(t, w.node.URL), newGate(t, w.node.URL), newGate(t, w.s3), freeAddress(t), freeAddress(t)
+	c.url = c.target.url()
+	c.repo = filepath.Join(c.dir, "repo")
+	switch c.program.reads {
+	case aTopic:
+		c.topic()
+		return
+	case someFiles:
+		if c.fault.place == sourceBucket {
+			c.repo = filepath.Join(w.root, "bucket", c.session())
+		}
+		must(t, os.MkdirAll(c.repo, 0o755))
+		var lines strings.Builder
+		for i := range contactDocuments {
+			fmt.Fprintf(&lines, `{"index":{"_index":"%s-files","_id":"%d"}}`+"\n{}\n", c.session(), i)
+		}
+		must(t, os.WriteFile(filepath.Join(c.repo, "all.ndjson"), []byte(lines.String()), 0o600))
+		if c.fault.place == sourceBucket {
+			c.repo = "s3://bucket/" + c.session()
+		}
+	default:
+		if c.fault.place == sourceBucket {
+			c.repo = "s3://bucket/demo"
+			return
+		}
+		must(t, os.CopyFS(c.repo, os.DirFS(fixture(t, "7.10.2-demo"))))
+	}
+}
+
+// contactDocuments is how many documents files and topics of a pair hold.
+const contactDocuments = 100
+
+// topic starts a broker with messages.
+func (c *contact) topic() {
+	name := c.session() + "-topic"
+	brokers, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, name), kfake.ListenFn(func(network, address string) (net.Listener, error) {
+		l, err := net.Listen(network, address)
+		c.broker = &brokerGate{Listener: l, mode: passes}
+		return c.broker, err
+	}))
+	must(c.t, err)
+	c.t.Cleanup(brokers.Close)
+	client, err := kgo.NewClient(kgo.SeedBrokers(brokers.ListenAddrs()...))
+	must(c.t, err)
+	defer client.Close()
+	for i := range contactDocuments {
+		client.Produce(c.t.Context(), record(name, 0, strconv.Itoa(i), "{}"), nil)
+	}
+	must(c.t, client.Flush(c.t.Context()))
+}
+
+// TestFirstContact_EveryFaultOfEveryProgram starts each program before a fault has ended, and brings the fault back in the middle of the
+// work. No program panics; each waits, or ends with its reason and does its work when it is started again after the fault. Each change
+// plays some of the pairs, RFSD_DAEMON_LONG=1 all.
+func TestFirstContact_EveryFaultOfEveryProgram(t *testing.T) {
+	w := newContactWorld(t)
 	var mu sync.Mutex
 	var table []string
 	all := make(chan struct{}, 16) // at a time; they wait most of it, more than go test runs in parallel
 	var pairs sync.WaitGroup
-	number := 0
-	for _, fault := range contactFaults {
-		for _, program := range contactPrograms {
-			local := strings.Contains(fault.name, "repository") && !strings.HasPrefix(program.name, "rfsd ")
-			if fault.fleet && !program.fleet || local || fault.night && !long() {
-				continue
-			}
-			number++
-			c := &contact{n: number, program: program, fault: fault, certs: certs, node: n}
-			pairs.Go(func() {
-				all <- struct{}{}
-				defer func() { <-all }()
-				t.Run(program.name+", "+fault.name, func(t *testing.T) {
-					c.t, c.dir = t, t.TempDir()
-					c.repo = filepath.Join(c.dir, "repo")
-					must(t, os.CopyFS(c.repo, os.DirFS(fixture(t, "7.10.2-demo"))))
-					c.target, c.store, c.gossip, c.api = newGate(t, n.URL), newGate(t, n.URL), freeAddress(t), freeAddress(t)
-					c.url = c.target.url()
-					result := c.run()
-					mu.Lock()
-					defer mu.Unlock()
-					table = append(table, fmt.Sprintf("%-22s | %-42s | %s", program.name, fault.name, result))
-					_, _ = n.Send(t.Context(), "DELETE", "/"+c.session()+"-*", "", nil)
-				})
+	for _, c := range pairsOf(t) {
+		pairs.Go(func() {
+			all <- struct{}{}
+			defer func() { <-all }()
+			t.Run(c.program.name+", "+c.fault.name, func(t *testing.T) {
+				w.prepare(t, c)
+				result := c.run()
+				mu.Lock()
+				defer mu.Unlock()
+				table = append(table, fmt.Sprintf("%-22s | %-42s | %s", c.program.name, c.fault.name, result))
+				_, _ = w.node.Send(t.Context(), "DELETE", "/"+c.session()+"-*", "", nil)
 			})
-		}
+		})
 	}
 	pairs.Wait()
 	slices.Sort(table)

@@ -30,6 +30,7 @@ const (
 	refuses     = "refuses connections"
 	hangs       = "does not answer"
 	unavailable = "answers 503"
+	ahead       = "has a clock ten minutes ahead"
 )
 
 func newGate(t *testing.T, node string) *gate {
@@ -84,6 +85,14 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		_, _ = io.WriteString(w, `{"error":{"type":"cluster_manager_not_discovered_exception","reason":null},"status":503}`)
 		return
+	case ahead:
+		now := time.Now().Add(10 * time.Minute)
+		w.Header().Set("Date", now.UTC().Format(http.TimeFormat))
+		if at, err := time.Parse("20060102T150405Z", r.Header.Get("X-Amz-Date")); err == nil && now.Sub(at).Abs() > 5*time.Minute {
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = io.WriteString(w, `<Error><Code>RequestTimeTooSkewed</Code><Message>The difference between the request time and the current time is too large.</Message></Error>`)
+			return
+		}
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	answer := httptest.NewRecorder()
@@ -92,8 +101,48 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.documents.Add(int64(bytes.Count(body, []byte("\n")) / 2))
 	}
 	for k, v := range answer.Header() {
-		w.Header()[k] = v
+		if k != "Date" || mode != ahead {
+			w.Header()[k] = v
+		}
 	}
 	w.WriteHeader(answer.Code)
 	_, _ = io.Copy(w, answer.Body)
+}
+
+// brokerGate is a gate before a broker in this process: connections end at once, or are not answered.
+type brokerGate struct {
+	net.Listener
+	mu   sync.Mutex
+	mode string
+	open []net.Conn
+}
+
+func (g *brokerGate) set(_ *testing.T, mode string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.mode = mode
+	for _, c := range g.open {
+		c.Close()
+	}
+	g.open = nil
+}
+
+// Accept returns the next connection that passes.
+func (g *brokerGate) Accept() (net.Conn, error) {
+	for {
+		c, err := g.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		g.mu.Lock()
+		mode := g.mode
+		g.open = append(g.open, c)
+		g.mu.Unlock()
+		switch mode {
+		case passes:
+			return c, nil
+		case refuses:
+			c.Close()
+		}
+	}
 }
