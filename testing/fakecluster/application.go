@@ -1,6 +1,7 @@
 package fakecluster
 
 import (
+	"cmp"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -46,16 +47,34 @@ func (c *Cluster) Delete(k Key) {
 	c.indices[k.Index].remove(k.ID, k.Routing)
 }
 
-// Lose forgets documents without an operation: a node restarted that had not kept what it acknowledged.
+// Latest returns the documents of an index that were written last, at most n of each shard.
+func (c *Cluster) Latest(index string, n int) (all []Key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.indices[index].shards {
+		docs := slices.SortedFunc(maps.Values(s.docs), func(a, b *document) int { return cmp.Compare(b.seq, a.seq) })
+		for _, d := range docs[:min(n, len(docs))] {
+			all = append(all, Key{index, d.id, d.routing})
+		}
+	}
+	return all
+}
+
+// Lose forgets documents without an operation, and sequence numbers that no document behind them has: a node restarted that had
+// not kept what it acknowledged.
 func (c *Cluster) Lose(all ...Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, k := range all {
 		s := c.indices[k.Index].shardOf(k.ID, k.Routing)
-		if d := s.docs[k.ID]; d != nil && d.seq == s.max {
-			s.max--
+		last := s.docs[k.ID] != nil && s.docs[k.ID].seq == s.max
+		if delete(s.docs, k.ID); !last {
+			continue
 		}
-		delete(s.docs, k.ID)
+		s.max = -1
+		for _, d := range s.docs {
+			s.max = max(s.max, d.seq)
+		}
 	}
 }
 

@@ -197,7 +197,8 @@ func unsendable(name string) step {
 	}
 }
 
-// lossy is a migration while whose documents are counted the target loses some: it had acknowledged them and did not keep them.
+// lossy is a migration while whose documents are counted the target loses some: it had acknowledged them and did not keep them. The
+// migration sends them again.
 func lossy(name string, lost ...string) step {
 	return func(w *world) {
 		w.t.Helper()
@@ -212,11 +213,20 @@ func lossy(name string, lost ...string) step {
 		w.tell("%d documents are going to be lost", len(all))
 		m := &w.model
 		*m = m.loaded(name)
-		w.command(kill{}, name, codes(7), "rfsd", "migrate", w.source()...)
+		w.command(kill{}, name, codes(0), "rfsd", "migrate", w.source()...)
 		m.session(name).tried = true
-		for _, k := range all {
-			delete(m.docs, k)
-		}
+	}
+}
+
+// forgetful is a target that loses the latest documents of an index after the end of a migration, whose command is then repeated. It
+// sends them again.
+func forgetful(name, index string) step {
+	return func(w *world) {
+		w.t.Helper()
+		lost := w.cluster.Latest(index, 3)
+		w.tell("%d documents of %s are lost", len(lost), index)
+		w.cluster.Lose(lost...)
+		w.command(kill{}, name, codes(failedCode(w.model.session(name))), "rfsd", "migrate", w.source()...)
 	}
 }
 

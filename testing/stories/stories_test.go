@@ -38,8 +38,11 @@ func TestStory(t *testing.T) {
 		{"a document failed twice, once without its source", []step{
 			strict("catalogue"), migrate("a"), unsendable("a"), redrive("a"), loosen("catalogue"), redrive("a"), redrive("a"), migrate("a"), verify("a"),
 		}},
-		{"the target loses documents of an index with an alias", []step{lossy("a", "orders"), verify("a")}},
+		{"the target loses documents of an index with an alias", []step{lossy("a", "orders"), verify("a"), migrate("a"), undo("a")}},
 		{"the target loses documents of two indices", []step{lossy("a", "catalogue", "weblogs"), verify("a")}},
+		{"the target loses documents of an index that was complete", []step{
+			migrate("a"), forgetful("a", "orders"), forgetful("a", "weblogs"), verify("a", "--strict"), undo("a"),
+		}},
 		{"a second session asks, and overwrites when it is told to", []step{
 			migrate("a"), migrate("b"), write(app("orders")), migrate("b", "--existing-documents", "overwrite"), undo("a"), undo("b"),
 		}},

@@ -25,6 +25,8 @@ type Arrival struct {
 	Deletes    int64 `json:"deletes,omitempty"`
 	Written    int64 `json:"written,omitempty"`
 	Accounted  bool  `json:"accounted,omitempty"`
+	// SentAgain are documents that the target lacked when it was counted, and that were sent again.
+	SentAgain int64 `json:"sent_again,omitempty"`
 	// Note is why fewer documents are no problem, or why they were not compared.
 	Note string `json:"note,omitempty"`
 	// Problem is why the documents are not there, "" when they are.

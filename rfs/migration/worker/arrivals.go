@@ -35,17 +35,19 @@ type TargetCounts interface {
 
 // arriving is what an index of the snapshot has sent.
 type arriving struct {
-	name  string
-	entry Entry
-	sent  cms.Counts
-	open  bool
+	name   string
+	entry  Entry
+	sent   cms.Counts
+	open   bool
+	failed bool // an item
 }
 
 // arrivalGroup are the indices of the snapshot that have target indices in common, directly or by way of others, and all of these.
 type arrivalGroup struct {
 	targets []string
 	all     []*arriving
-	own     bool // this session created the targets, or found them empty
+	own     bool    // this session created the targets, or found them empty
+	again   *resent // nil: its documents were not read again
 }
 
 // text names the targets.
@@ -68,7 +70,8 @@ func (g *arrivalGroup) names() string {
 const arrivalsAtOnce = 8
 
 // checkArrivals compares every target index whose work has ended with what was sent to it, and records the result in the
-// index entries. What was found complete once is not counted again: others may write to it from then on. It returns how many
+// index entries. Documents that are missing are sent again once, where that cannot bring back what others deleted. What was found
+// complete once is counted again only where the target has lost writes since: others may write to it from then on. It returns how many
 // operations the documents of the session account for, where that is known.
 func (s *Session) checkArrivals(ctx context.Context) ([]rollback.Own, error) {
 	if s.Counts == nil {
@@ -81,17 +84,36 @@ func (s *Session) checkArrivals(ctx context.Context) ([]rollback.Own, error) {
 	groups = slices.DeleteFunc(groups, func(g *arrivalGroup) bool {
 		return slices.ContainsFunc(g.all, func(a *arriving) bool { return a.open })
 	})
-	arrivals := make([]progress.Arrival, len(groups))
+	arrivals, lacking := make([]progress.Arrival, len(groups)), make([]bool, len(groups))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(arrivalsAtOnce)
 	for i, group := range groups {
 		g.Go(func() (err error) {
-			arrivals[i], err = s.checkArrival(gctx, group)
-			return err
+			if arrivals[i], err = s.arrival(gctx, group); err != nil {
+				return err
+			}
+			if lacking[i], err = s.mayResend(gctx, group, &arrivals[i]); err != nil || lacking[i] {
+				return err
+			}
+			return s.recordArrivals(gctx, group, arrivals[i])
 		})
 	}
 	if err := g.Wait(); err != nil {
 		return nil, err
+	}
+	for i, group := range groups { // one after the other: each reads shards
+		if !lacking[i] {
+			continue
+		}
+		if group.again, err = s.resend(ctx, group); err != nil {
+			return nil, err
+		}
+		if arrivals[i], err = s.arrival(ctx, group); err != nil {
+			return nil, err
+		}
+		if err := s.recordArrivals(ctx, group, arrivals[i]); err != nil {
+			return nil, err
+		}
 	}
 	var own []rollback.Own
 	for i, is := range arrivals {
@@ -102,18 +124,14 @@ func (s *Session) checkArrivals(ctx context.Context) ([]rollback.Own, error) {
 	return own, nil
 }
 
-// checkArrival compares the target indices of a group, whose work has ended, with what was sent to them.
-func (s *Session) checkArrival(ctx context.Context, group *arrivalGroup) (progress.Arrival, error) {
-	arrival, err := s.arrival(ctx, group)
-	if err != nil {
-		return arrival, err
-	}
+// recordArrivals stores the result in the entries of a group.
+func (s *Session) recordArrivals(ctx context.Context, group *arrivalGroup, is progress.Arrival) error {
 	for _, a := range group.all {
-		if err := s.recordArrival(ctx, a, arrival); err != nil {
-			return arrival, err
+		if err := s.recordArrival(ctx, a, is); err != nil {
+			return err
 		}
 	}
-	return arrival, nil
+	return nil
 }
 
 // arriving returns the indices that are on the target, grouped by their target indices, those of rules included.
@@ -142,7 +160,7 @@ func (s *Session) arriving(ctx context.Context) ([]*arrivalGroup, error) {
 		if rerr != nil || a == nil {
 			continue
 		}
-		a.sent, a.open = a.sent.Add(item.Counts), a.open || item.Open()
+		a.sent, a.open, a.failed = a.sent.Add(item.Counts), a.open || item.Open(), a.failed || item.FailedItem()
 	}
 	again, err := progress.ReadRedrives(ctx, s.Coordinator)
 	if err != nil {
@@ -209,6 +227,12 @@ func (s *Session) arrival(ctx context.Context, group *arrivalGroup) (progress.Ar
 	for _, a := range group.all {
 		is.Expected += a.sent.Indexed - a.sent.Moved
 		before = before && a.entry.Arrival != nil && a.entry.Arrival.Problem == ""
+		if was := a.entry.Arrival; was != nil {
+			is.SentAgain = was.SentAgain
+		}
+	}
+	if group.again != nil {
+		is.SentAgain += group.again.sent
 	}
 	var err error
 	checked := map[string]bool{}
@@ -232,8 +256,11 @@ func (s *Session) arrival(ctx context.Context, group *arrivalGroup) (progress.Ar
 	case err != nil:
 		return is, err
 	}
-	if before && group.all[0].entry.Arrival.Expected == is.Expected {
-		return *group.all[0].entry.Arrival, nil
+	if before && group.again == nil && group.all[0].entry.Arrival.Expected == is.Expected {
+		was := *group.all[0].entry.Arrival
+		if kept, err := s.keptOperations(ctx, group, &was); err != nil || kept {
+			return was, err
+		}
 	}
 	err = s.countArrival(ctx, group, &is)
 	var status *fault.StatusError
@@ -330,18 +357,24 @@ func compareArrival(group *arrivalGroup, is *progress.Arrival, inUse bool) {
 		if deleted > 0 {
 			is.Problem += fmt.Sprintf(", of which other clients have deleted at most %d", deleted)
 		}
-	case is.Accounted && is.Operations < is.Written:
+	case is.Accounted && is.Operations < is.Written && (group.again == nil || group.again.failed != nil || group.again.present < is.Expected):
 		is.Problem = fmt.Sprintf("the target has lost writes of %s that it had acknowledged: its shards have executed %d operations, %d of this session were acknowledged", targets, is.Operations, is.Written)
 	case is.Accounted && kept > is.Foreign():
 		is.Problem = fmt.Sprintf("%d documents were not written to %s because it had their ids, but other clients have written at most %d there: the others share their ids with documents of the snapshot and are missing", kept, targets, is.Foreign())
+	case group.again != nil && group.again.sent > 0:
+		is.Note = "documents were missing; " + group.again.text()
 	case fewer > 0:
 		is.Note = fmt.Sprintf("%d documents fewer than were indexed: other clients have deleted documents meanwhile", fewer)
 	case is.Foreign() > 0:
 		is.Note = fmt.Sprintf("%d operations on it are not of this session: other clients wrote to it, or requests without an answer took effect late", is.Foreign())
 	}
-	if is.Problem != "" {
-		is.Problem += fmt.Sprintf("; rfsd verify names the documents; find out what became of them, such as a target node that was lost or ids that several documents have, then begin a new session (--session-name) with --index-allowlist %s --existing-documents overwrite, which sends everything again", group.names())
+	if is.Problem == "" {
+		return
 	}
+	if group.again != nil {
+		is.Problem += "; " + group.again.text()
+	}
+	is.Problem += fmt.Sprintf("; rfsd verify with --index-allowlist %s names the documents; find out what became of them, such as a target node that was lost or ids that several documents have, then begin a new session (--session-name) with --index-allowlist %s --existing-documents overwrite, which sends everything again", group.names(), group.names())
 }
 
 // countOperations adds how many operations the targets of a group have executed, and how many of them are this session's, where
@@ -350,24 +383,49 @@ func (s *Session) countOperations(ctx context.Context, group *arrivalGroup, is *
 	if s.Existing == bulk.Newer || !group.own {
 		return nil
 	}
+	sum, known, err := s.operations(ctx, group)
+	if err != nil || !known {
+		return err
+	}
 	var written int64
 	for _, a := range group.all {
 		written += a.sent.Written()
 	}
-	var sum target.Operations
+	// A document that was sent again has used a second sequence number only where its first write had kept its own.
+	written = max(written, min(sum.Executed, written+is.SentAgain))
+	is.Operations, is.Deletes, is.Written, is.Accounted = sum.Executed, sum.Deletes, written, true
+	return nil
+}
+
+// operations returns what the targets of a group have executed; known is false where the target does not state it.
+func (s *Session) operations(ctx context.Context, group *arrivalGroup) (sum target.Operations, known bool, err error) {
 	for _, name := range group.targets {
 		did, err := s.Counts.Operations(ctx, name)
 		if errors.Is(err, fault.ErrConfig) || errors.Is(err, fault.ErrRejected) {
 			s.Log.InfoContext(ctx, "the target does not state how many operations it has executed", "index", name, "reason", fault.Text(err))
-			return nil
+			return sum, false, nil
 		}
 		if err != nil {
-			return fmt.Errorf("operations on %s: %w", name, err)
+			return sum, false, fmt.Errorf("operations on %s: %w", name, err)
 		}
 		sum.Executed, sum.Deletes = sum.Executed+did.Executed, sum.Deletes+did.Deletes
 	}
-	is.Operations, is.Deletes, is.Written, is.Accounted = sum.Executed, sum.Deletes, written, true
-	return nil
+	return sum, true, nil
+}
+
+// keptOperations reports whether the targets of a group, which were complete before, have executed at least as many operations as
+// then, or whether that is not known. Sequence numbers are lost with the writes that they belong to, as when a node dies whose
+// translog is asynchronous.
+func (s *Session) keptOperations(ctx context.Context, group *arrivalGroup, was *progress.Arrival) (bool, error) {
+	if !was.Accounted {
+		return true, nil
+	}
+	sum, known, err := s.operations(ctx, group)
+	if err != nil || !known || sum.Executed >= was.Operations {
+		return true, err
+	}
+	s.Log.WarnContext(ctx, "the target has lost writes since its index was complete; its documents are counted again", "targets", group.text(), "operations", was.Operations, "now", sum.Executed)
+	return false, nil
 }
 
 // countLucene adds the Lucene documents of targets that were refreshed. The permission to read them is optional.

@@ -20,6 +20,8 @@ type Ledger interface {
 	// Seal records what the created indices hold when the migration ends; Unseal is called before it is continued.
 	Seal(ctx context.Context, own ...rollback.Own) error
 	Unseal(ctx context.Context) error
+	// Around runs work that sends documents after Seal, and records what the indices hold then.
+	Around(ctx context.Context, work func() error) error
 }
 
 // kindOf is the kind of the targets of an entry.

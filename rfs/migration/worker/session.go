@@ -96,6 +96,8 @@ type Session struct {
 	// held are the documents that target indices had before this session; nil before they were counted.
 	held  map[string]int64
 	empty map[string]bool // likewise: those that were there without documents and operations
+	// resent are the groups of target indices that this process has read again, by their text; of the audit.
+	resent map[string]bool
 	// previewed belongs to the main flow: phases are worked on one after the other.
 	previewed bool
 	known     known
