@@ -24,7 +24,7 @@ FUZZTIME   ?= 2s
 # OpenSearch versions that end-to-end tests boot.
 TARGETS    ?= 2.19.4 3.8.0
 
-.PHONY: all packages packages-test release build test unit race lint fuzz fuzz-short sim sim-worlds sim-faults e2e e2e-programs e2e-waiting e2e-packages e2e-clusters abuse vuln ci bench profile demo fixtures corrupt mutants tools clean fleet fresh night kills
+.PHONY: all packages packages-test release build test quick unit race lint fuzz fuzz-short sim sim-worlds sim-faults e2e e2e-programs e2e-waiting e2e-packages e2e-clusters abuse vuln ci bench profile demo fixtures corrupt mutants tools clean fleet fresh night kills
 
 all: build
 
@@ -45,6 +45,10 @@ tools:
 ## unit: fast tests without servers
 unit:
 	@testing/gotest.sh unit -short ./...
+
+## quick: what differs from main, in 90 seconds with warm caches; QUICKBASE=REVISION compares with another
+quick: tools
+	@LINT=$(LINT) testing/quick.sh $(QUICKBASE)
 
 # testing/e2e starts programs that are built without the race detector, and testing/corrupt reads with one goroutine what
 # rfs reads with many: e2e runs both. testing/sim lets one goroutine run at a time: sim runs it.
@@ -107,11 +111,10 @@ e2e-packages:
 e2e-clusters:
 	@E2EPACKAGES=./testing/cluster testing/e2e.sh e2e-clusters $(firstword $(TARGETS))
 
-## test: what the README promises; installs what it needs on Debian/Ubuntu or names the command
+## test: short tests, and what the README promises with one real OpenSearch; installs what it needs on Debian/Ubuntu or names
+## the command. At most 10 minutes on two cores, downloads apart; TESTS=PATTERN selects tests with the server
 test:
-	@testing/setup.sh
-	@logs=$$(mktemp -d); trap 'c=$$?; testing/skipped.sh "make test" $$logs/*.log; [ $$c != 0 ] || rm -rf $$logs' EXIT; \
-	export RFSD_LOGS=$$logs && $(MAKE) race && $(MAKE) e2e
+	@TESTS='$(TESTS)' testing/test.sh
 
 ## vuln: known weaknesses of the modules in use; prints when the database cannot be reached
 vuln:
@@ -123,15 +126,17 @@ abuse: build
 
 ## ci: everything a change has to pass; attacks wait for deadlines most of the time, and simulations run in virtual time
 ci:
-	$(MAKE) lint
 	$(MAKE) test
+	$(MAKE) lint
+	$(MAKE) race
+	$(MAKE) e2e
 	$(MAKE) vuln
 	$(MAKE) -j2 abuse sim
 	$(MAKE) fuzz-short
 	$(MAKE) packages
 
 ## fresh: README's commands in a fresh Debian root, as root and as a user (root, debootstrap; 1 to 2 hours). FRESH=cold
-## empties the caches of earlier runs, FRESHFLAGS goes to the user's tests as E2EFLAGS
+## empties the caches of earlier runs
 fresh:
 	@testing/fresh.sh
 

@@ -5,8 +5,7 @@
 # Maven Central; how this machine reaches them (apt, go env, proxies, certificates, Maven's settings) is copied.
 #
 # Packages, modules and jars are kept below RFSD_FRESH_CACHE (default: the user's cache directory) for the next run;
-# FRESH=cold begins without them. Nothing compiled is kept. FRESHFLAGS goes to the user's tests as E2EFLAGS, and
-# FRESHPARTS="root user" chooses the parts. The logs stay in RFSD_FRESH_LOGS, or in the temporary directory named at
+# FRESH=cold begins without them. Nothing compiled is kept. FRESHPARTS="root user" chooses the parts. The logs stay in RFSD_FRESH_LOGS, or in the temporary directory named at
 # the end.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -141,7 +140,7 @@ as_user() {
   step "user: make test names one command for root" refused b dev "make test" "setup: run once as root: " || true
   line=$(sed -n 's/^setup: run once as root: //p' "$logs"/*user--make-test-names-one-command* | tail -1)
   step "user: root runs: ${line:-nothing, for nothing was printed}" in_root b root "${line:-false}" || true
-  step "user: make test${FRESHFLAGS:+ (E2EFLAGS=$FRESHFLAGS)}" in_root b dev "make test ${FRESHFLAGS:+E2EFLAGS=\"$FRESHFLAGS\"}" || true
+  step "user: make test" in_root b dev "make test" || true
 }
 
 begin=$SECONDS

@@ -107,7 +107,7 @@ func TestTheNightAsksForWhatExists(t *testing.T) {
 	})
 }
 
-// TestTheWaitingTestsExist: the Makefile divides the tests of the programs by words of their names.
+// TestTheWaitingTestsExist: the Makefile and test.sh select tests of the programs by words of their names.
 func TestTheWaitingTestsExist(t *testing.T) {
 	makefile, err := os.ReadFile(filepath.Join("..", "..", "Makefile"))
 	if err != nil {
@@ -117,7 +117,17 @@ func TestTheWaitingTestsExist(t *testing.T) {
 	if waiting == nil {
 		t.Fatal("the Makefile has no WAITING")
 	}
-	for _, p := range lost(t, reader(t), "-run "+string(waiting[1]), string(makefile)) {
-		t.Error(p)
+	script, err := os.ReadFile(filepath.Join("..", "test.sh"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	promised := regexp.MustCompile(`(?m)^promised='(\S+)'$`).FindSubmatch(script)
+	if promised == nil {
+		t.Fatal("test.sh has no selection")
+	}
+	for _, selection := range []string{string(waiting[1]), string(promised[1])} {
+		for _, p := range lost(t, reader(t), "-run "+selection, string(makefile)) {
+			t.Error(p)
+		}
 	}
 }

@@ -129,7 +129,16 @@ panic: outside
 FAIL	github.com/x/y/rfs/five	1.1s
 FAIL
 `
-	_, shown, _ := strings.Cut(goTest(t, two), "v: every test ran\n")
+	early, shown, _ := strings.Cut(goTest(t, two), "v: every test ran\n")
+	if want := `FAIL	github.com/x/y/rfs/one	0.1s
+v: rfs/one TestBoth/a:
+      both_test.go:5: a is bad
+      both_test.go:7: it said
+          --- FAIL: TestGood (0.00s)
+# github.com/x/y/rfs/two [github.com/x/y/rfs/two.test]
+`; !strings.Contains(early, want) {
+		t.Errorf("a failed package does not show its reasons at once:\n%s", early)
+	}
 	if want := `v: rfs/one TestBoth/a:
       both_test.go:5: a is bad
       both_test.go:7: it said
@@ -143,6 +152,17 @@ v: rfs/five:
   panic: outside
 `; shown != want {
 		t.Errorf("%s\ninstead of\n%s", shown, want)
+	}
+}
+
+func TestSkippedTestsAreOneLine(t *testing.T) {
+	const log = "=== RUN   TestServer\n    server_test.go:38: -short: no real servers\n--- SKIP: TestServer (0.00s)\nFAIL\nFAIL\tgithub.com/x/y/rfs/one\t0.1s\n"
+	out := goTest(t, log)
+	_, list, ok := strings.Cut(out, "v: 1 tests did not run here; names and reasons are in ")
+	list, _, _ = strings.Cut(list, "\n")
+	names, err := os.ReadFile(list)
+	if !ok || err != nil || !strings.Contains(string(names), "rfs/one TestServer") {
+		t.Errorf("%v\n%s\n%s", err, out, names)
 	}
 }
 
