@@ -58,11 +58,14 @@ func sumImport(r *progress.Reading) (*progress.Migration, []Item, error) {
 	}
 	m.Totals.Redrive(r.Redrives().TakeAll(m.Totals.Failed))
 	items := make([]Item, 0, len(a.Windows))
+	var activity progress.Activity
 	for _, w := range a.Windows {
+		activity.Add(w.Item, m.ReadAt)
 		x := windowItem(w, m.ReadAt)
 		items = append(items, x)
 		countLease(&m.Totals, x.State)
 	}
+	activity.Set(m)
 	inOrder(items)
 	m.Phases = []progress.Phase{importPhase(a)}
 	return m, items, nil

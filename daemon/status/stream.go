@@ -60,7 +60,9 @@ func sumStream(r *progress.Reading) (*progress.Migration, []Item, error) {
 		m.Stream.Idle = append(m.Stream.Idle, n.Token)
 	}
 	items := make([]Item, 0, len(a.Partitions))
+	var activity progress.Activity
 	for _, p := range a.Partitions {
+		activity.Add(p.Item, m.ReadAt)
 		x := partitionItem(p, m.ReadAt)
 		items = append(items, x)
 		countLease(&m.Totals, x.State)
@@ -68,6 +70,7 @@ func sumStream(r *progress.Reading) (*progress.Migration, []Item, error) {
 			m.Failures = append(m.Failures, progress.Failure{Reason: p.Failure, Count: 1, Examples: []string{fmt.Sprintf("%s, partition %d, offset %d", a.Topic, p.Number, p.Watermark)}})
 		}
 	}
+	activity.Set(m)
 	inOrder(items)
 	return m, items, nil
 }

@@ -204,7 +204,7 @@ type Item struct {
 	AloneDied     int64    `json:"aloneDied,omitempty"`         // where the last such holder died: ordinal + 1
 	AloneDeaths   int      `json:"aloneDeaths,omitempty"`       // such holders in a row that died there
 	AcquiredAt    int64    `json:"acquiredAt,omitempty"`        // epoch ms of the last acquisition
-	ReportedAt    int64    `json:"reportedAt,omitempty"`        // epoch ms of the last progress; only of shards
+	ReportedAt    int64    `json:"reportedAt,omitempty"`        // epoch ms of the last progress
 	LeaseExponent Exponent `json:"leaseExponent,omitempty"`     // exponent of the last acquisition
 	HandExponent  Exponent `json:"successorExponent,omitempty"` // exponent for the successors
 	Watermark     int64    `json:"watermark,omitempty"`         // every ordinal below is durably done

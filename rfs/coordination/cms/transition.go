@@ -147,9 +147,7 @@ func (p Progress) Apply(it Item, now int64) (Item, Result) {
 	}
 	if durable || further {
 		it.Exponent = max(0, it.LeaseExponent-1)
-		if it.Kind == "" { // indices of other kinds, made by former versions, take no further field
-			it.ReportedAt = now
-		}
+		it.ReportedAt = now
 	}
 	if p.Alone {
 		it.AloneAt = max(it.AloneAt, stand) // a lease to work on alone follows until the item moves on

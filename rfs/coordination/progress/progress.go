@@ -18,8 +18,7 @@ type Migration struct {
 	Failures []Failure `json:"failures,omitempty"`
 	Complete bool      `json:"complete"` // every phase has ended and no item is open
 	Seeded   bool      `json:"seeded"`   // every item exists
-	// LastReport is when a worker last acquired, moved on or ended an item, by the store's clock; absent before, and of a session whose
-	// items are not shards.
+	// LastReport is when a worker last acquired, moved on or ended an item, by the store's clock; absent before.
 	LastReport *time.Time `json:"last_report,omitempty"`
 	// Holders are the holders of leases that have not ended, those of the longest leases first; at most ten.
 	Holders []Holder `json:"holders,omitempty"`

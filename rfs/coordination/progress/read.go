@@ -18,11 +18,8 @@ const (
 	Skipped    = "SKIPPED"
 )
 
-// maxExamples limits the examples of a failure, maxHolders the holders of leases.
-const (
-	maxExamples = 5
-	maxHolders  = 10
-)
+// maxExamples limits the examples of a failure.
+const maxExamples = 5
 
 // Sum derives the state of the session and returns it with the items that can be read, sorted by id. It is a pure function:
 // equal readings have equal sums, wherever they were read.
@@ -31,7 +28,7 @@ func (r *Reading) Sum() (*Migration, []cms.Item) {
 		m: &Migration{
 			Repository: r.Repository, Snapshot: r.Snapshot, ReadAt: r.At.UTC(), Intent: r.Intent,
 		},
-		now: r.At, indices: map[string]*index{}, reasons: map[string]*Failure{}, holders: map[string]Holder{},
+		now: r.At, indices: map[string]*index{}, reasons: map[string]*Failure{},
 	}
 	for _, rec := range sortedByID(r.Indices, recordID) {
 		x.entry(rec)
@@ -58,15 +55,15 @@ func sortedByID[T any](all []T, id func(T) string) []T {
 
 // reader collects what follows from one reading of the store.
 type reader struct {
-	m       *Migration
-	now     time.Time
-	items   []cms.Item
-	indices map[string]*index
-	reasons map[string]*Failure
-	holders map[string]Holder
-	barrier WriteBarrier
-	entries int64 // index entries
-	created int64 // of them, those whose creation has ended
+	m        *Migration
+	now      time.Time
+	items    []cms.Item
+	indices  map[string]*index
+	reasons  map[string]*Failure
+	activity Activity
+	barrier  WriteBarrier
+	entries  int64 // index entries
+	created  int64 // of them, those whose creation has ended
 }
 
 // index is the state of one index during a read.
@@ -196,13 +193,7 @@ func (r *reader) conclude(again *Redrives) {
 		r.m.Failures = append(r.m.Failures, *r.reasons[reason])
 	}
 	slices.SortStableFunc(r.m.Failures, func(a, b Failure) int { return int(b.Count - a.Count) })
-	for _, name := range sortedKeys(r.holders) {
-		h := r.holders[name]
-		h.Name = name
-		r.m.Holders = append(r.m.Holders, h)
-	}
-	slices.SortStableFunc(r.m.Holders, func(a, b Holder) int { return b.Expiry.Compare(a.Expiry) })
-	r.m.Holders = r.m.Holders[:min(len(r.m.Holders), maxHolders)]
+	r.activity.Set(r.m)
 	if r.m.Seeded && r.barrier.Open == 0 {
 		from := r.barrier.SafeFrom.UTC()
 		r.m.SafeFrom = &from

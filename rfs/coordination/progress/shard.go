@@ -33,7 +33,7 @@ func (r *reader) shard(x *index, n int, density float64) Shard {
 		s.Counts.SourceBytes += it.Counts.Bytes
 		passed += it.Counts.Ordinals
 		dealt += it.Counts.Live
-		r.reported(it)
+		r.activity.Add(it, r.now)
 		s.Attempts += it.Attempts
 		touched = touched || it.AcquiredAt != 0 || !it.Open()
 		switch {
@@ -72,13 +72,6 @@ func (r *reader) shard(x *index, n int, density float64) Shard {
 	return s
 }
 
-// reported notes when a worker did something with an item.
-func (r *reader) reported(it cms.Item) {
-	if ms := max(it.AcquiredAt, it.ReportedAt, 1000*it.CompletedAt); ms > 0 && (r.m.LastReport == nil || ms > r.m.LastReport.UnixMilli()) {
-		r.m.LastReport = instant(ms)
-	}
-}
-
 // lease sets the holder and expiry of an open item's current lease.
 func (r *reader) lease(s *Shard, it cms.Item) {
 	if it.Holder == "" || it.Expiration == 0 {
@@ -91,11 +84,6 @@ func (r *reader) lease(s *Shard, it cms.Item) {
 	}
 	s.Counts.Leased++
 	s.Holder, s.Expiry = it.Holder, &expiry
-	h := r.holders[it.Holder]
-	if h.Items++; expiry.After(h.Expiry) {
-		h.Expiry = expiry
-	}
-	r.holders[it.Holder] = h
 }
 
 // chainComplete reports whether every successor of the completed items exists, and an item up to each end of the parts.

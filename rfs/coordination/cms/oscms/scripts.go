@@ -82,7 +82,7 @@ if (durable) {
 if (further) { s.reached = params.reached; }
 if (durable || further) {
   s.nextAcquisitionLeaseExponent = high(0L, exponent(s.leaseExponent) - 1);
-  if (!some(s.kind)) { s.reportedAt = clock(); }
+  s.reportedAt = clock();
 }
 if (params.alone) { s.aloneAt = high(num(s.aloneAt), stand); } else { s.attempts = 0; }
 `
