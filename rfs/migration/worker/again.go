@@ -25,6 +25,28 @@ type Again struct {
 	Memory      *budget.Budget // bounds what long documents hold; nil: nothing does
 	Versions    bool           // set the versions of documents
 	MaxDocument int64          // longest source that is read, in bytes; 0: DefaultMaxDocument
+
+	proven map[string]bool // entries that were compared with the metadata of their indices, by index
+}
+
+// prove returns a fault.ErrConfig for an entry that does not lead to the files of its index.
+func (a *Again) prove(ctx context.Context, e Entry) error {
+	index := e.Locator.IndexName
+	if a.proven[index] {
+		return nil
+	}
+	x, err := e.Locator.Index(ctx, a.Repo)
+	if err != nil {
+		return err
+	}
+	if err := differsInPlace(x, e).of(index); err != nil {
+		return err
+	}
+	if a.proven == nil {
+		a.proven = map[string]bool{}
+	}
+	a.proven[index] = true
+	return nil
 }
 
 // SessionEntries returns what a session has planned of each index; fault.ErrConfig for one without any, as imports are.
@@ -38,9 +60,13 @@ func SessionEntries(ctx context.Context, kept *cms.Coordinator) ([]Entry, error)
 		if err != nil {
 			return nil, err
 		}
-		if !entry.Unread {
-			all = append(all, entry)
+		if entry.Unread {
+			continue
 		}
+		if entry.Locator.IndexName != e.Name {
+			return nil, difference{"index of the snapshot", entry.Locator.IndexName, e.Name}.of(e.Name)
+		}
+		all = append(all, entry)
 	}
 	if len(all) == 0 {
 		return nil, fmt.Errorf("the session has planned no index of a snapshot, in which its documents could be read again: --from reads those of an import: %w", fault.ErrConfig)
@@ -65,6 +91,9 @@ func (a *Again) Read(ctx context.Context, wanted []redrive.Document, each func(n
 		for shard := range e.Shards {
 			if len(shards[shard]) == 0 {
 				continue
+			}
+			if err := a.prove(ctx, e); err != nil {
+				return err
 			}
 			if err := a.shard(ctx, e, shard, wanted, shards[shard], each); err != nil {
 				return err

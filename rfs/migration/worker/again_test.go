@@ -91,3 +91,36 @@ func TestDocumentsAreReadAgainAsTheyWereSent(t *testing.T) {
 		})
 	}
 }
+
+// TestAgain_AForgedEntryReadsNothing: an entry is a record of the coordination store. Documents are read again only from the files of
+// the index that it names.
+func TestAgain_AForgedEntryReadsNothing(t *testing.T) {
+	blobs, err := repo.NewDir(filepath.Join("..", "..", "..", "testing", "fixtures", "7.10.2-demo"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := NewPlan(t.Context(), blobs, Request{SnapshotName: "snap1", MultiType: SplitTypes, EmitType: EmitAuto})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := plan.Indices[1].Entry.Locator
+	for name, forge := range map[string]func(e *Entry){
+		"files of another index":                  func(e *Entry) { e.Locator.IndexID = other.IndexID },
+		"files and metadata of another index":     func(e *Entry) { e.Locator.IndexID, e.Locator.MetaBlob = other.IndexID, other.MetaBlob },
+		"files of another index by a path":        func(e *Entry) { e.Locator.SnapshotUUID = "../../" + other.IndexID + "/0/snap-" + other.SnapshotUUID },
+		"a list of another index by a path":       func(e *Entry) { e.Locator.Generations = []string{"../../" + other.IndexID + "/0/index-x"} },
+		"more shards":                             func(e *Entry) { e.Shards++ },
+		"metadata that are not in the repository": func(e *Entry) { e.Locator.MetaBlob = "indices/" + e.Locator.IndexID + "/meta-none.dat" },
+	} {
+		e := plan.Indices[0].Entry
+		if forge(&e); name != "more shards" {
+			e.Locator.MetaSum, e.Locator.ShardSums = "", nil
+		}
+		a := &Again{Repo: blobs, Entries: []Entry{e}}
+		n := 0
+		err := a.Read(t.Context(), []redrive.Document{{Index: e.Naming.Index, ID: "1"}}, func(int, *doc.Document) error { n++; return nil })
+		if err == nil || n > 0 {
+			t.Errorf("%s: %d documents, %v", name, n, err)
+		}
+	}
+}

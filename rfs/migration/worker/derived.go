@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"reflect"
 	"slices"
@@ -35,9 +37,22 @@ func (s *Session) readEntry(ctx context.Context, e cms.IndexEntry) (Entry, error
 	return entry, s.checkEntry(ctx, e.Name, entry)
 }
 
+// settledEntry is readEntry for what the settings alone decide, without a request to the repository.
+func (s *Session) settledEntry(e cms.IndexEntry) (Entry, error) {
+	entry, err := decodeEntry(e.Name, e.Body)
+	if err != nil || s.Request == nil || entry.Unread {
+		return entry, err
+	}
+	d, err := s.Request.differs(e.Name, entry)
+	if err != nil {
+		return entry, err
+	}
+	return entry, d.of(e.Name)
+}
+
 // checkEntry returns a fault.ErrConfig that names the first decision of an entry that is not the derived one. A process that has planned
-// compares the entry with its plan. Another process compares what follows from the settings, in which data stream documents are
-// created, and the mapping types by which they are distributed; a worker process that leases one item reads nothing else for it.
+// compares the entry with its plan. Another process compares what follows from the settings, what the metadata of the index decide,
+// and its data stream, which it reads once.
 func (s *Session) checkEntry(ctx context.Context, index string, e Entry) error {
 	if s.Request == nil {
 		return nil
@@ -46,10 +61,8 @@ func (s *Session) checkEntry(ctx context.Context, index string, e Entry) error {
 	if err == nil && d.field == "" {
 		if plan := s.plannedIndices(); plan != nil {
 			d = differsFromPlan(plan[index], e)
-		} else if e.Create {
+		} else if d, err = s.differsFromIndex(ctx, index, e); err == nil && d.field == "" && e.Stream != nil {
 			d, err = s.differsFromStreams(ctx, index, e)
-		} else if e.Naming.Multi != "" {
-			d, err = s.differsInTypes(ctx, index, e)
 		}
 	}
 	if err != nil {
@@ -182,7 +195,7 @@ func differsFromPlan(x IndexPlan, e Entry) difference {
 		return d
 	}
 	switch {
-	case !reflect.DeepEqual(is, planned):
+	case !e.Locator.Finds(x.Source), !reflect.DeepEqual(is, planned):
 		return difference{"place in the repository", text(is), text(planned)}
 	case e.Naming.Multi != want.Naming.Multi:
 		return difference{"way of several mapping types", e.Naming.Multi, want.Naming.Multi}
@@ -201,50 +214,71 @@ func subset(all, of []string) bool {
 	return !slices.ContainsFunc(all, func(s string) bool { return !slices.Contains(of, s) })
 }
 
-// checkSource compares an entry with the metadata of its index, where a process that has not planned creates target indices or sets
-// aliases. Errors: those of checkEntry.
-func (s *Session) checkSource(ctx context.Context, index string, e Entry, x *snapshot.Index) error {
-	if s.Request == nil || s.plannedIndices() != nil {
-		return nil
-	}
-	d, err := s.Request.differsFromSource(x, e)
-	if err == nil && d.field == "" && e.Stream != nil {
-		d, err = s.differsFromStreams(ctx, index, e)
-	}
-	if err != nil {
-		return err
-	}
-	return d.of(index)
-}
+// errUnproven means that the metadata of an index cannot be read, so that nothing proves where its documents are.
+var errUnproven = errors.New("the entry of the index cannot be compared with the snapshot")
 
-// differsInTypes compares the mapping types of an entry with the metadata of its index, which are read once per process.
-func (s *Session) differsInTypes(ctx context.Context, index string, e Entry) (difference, error) {
+// differsFromIndex compares an entry with the snapshot of this session and the metadata of its index, which are read once per
+// process. Errors: errUnproven.
+func (s *Session) differsFromIndex(ctx context.Context, index string, e Entry) (difference, error) {
 	of := text(e.Locator) + text(e.Naming) + text(e.Rebuild) + text(e.Shards)
 	s.known.mu.Lock()
-	known := s.known.typed[index] == of
+	known := s.known.derived[index] == of
 	s.known.mu.Unlock()
 	if known {
 		return difference{}, nil
 	}
 	x, err := s.sourceIndex(ctx, e.Locator)
+	if errors.Is(err, fault.ErrCorrupt) || errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w: %w", errUnproven, err)
+	}
 	if err != nil {
 		return difference{}, err
 	}
 	d, err := s.Request.differsFromSource(x, e)
+	if err == nil && d.field == "" && !x.Mounted() {
+		d, err = s.differsInSnapshot(ctx, e)
+	}
 	if err != nil || d.field != "" {
 		return d, err
 	}
 	s.known.mu.Lock()
 	defer s.known.mu.Unlock()
-	if s.known.typed == nil {
-		s.known.typed = map[string]string{}
+	if s.known.derived == nil {
+		s.known.derived = map[string]string{}
 	}
-	s.known.typed[index] = of
+	s.known.derived[index] = of
 	return difference{}, nil
+}
+
+// differsInSnapshot compares the snapshot of an entry with the one that this session reads. Of its name and its UUID the lists of
+// shards prove that they belong together.
+func (s *Session) differsInSnapshot(ctx context.Context, e Entry) (difference, error) {
+	name, _, err := s.snapshotName(ctx)
+	if err != nil {
+		return difference{}, err
+	}
+	if e.Locator.SnapshotName != name {
+		return difference{"snapshot", e.Locator.SnapshotName, name}, nil
+	}
+	return difference{}, nil
+}
+
+// differsInPlace compares the place of the files of an entry, and their number of shards, with the metadata of its index.
+func differsInPlace(x *snapshot.Index, e Entry) difference {
+	switch {
+	case !e.Locator.Finds(x):
+		return difference{"place in the repository", text(e.Locator), "the files of " + x.Name}
+	case e.Shards != x.NumShards:
+		return difference{"number of shards", e.Shards, x.NumShards}
+	}
+	return difference{}
 }
 
 // differsFromSource compares an entry with what the metadata of its index decide.
 func (r Request) differsFromSource(x *snapshot.Index, e Entry) (difference, error) {
+	if d := differsInPlace(x, e); d.field != "" {
+		return d, nil
+	}
 	join, err := joinOf(x, r)
 	if err != nil {
 		return difference{}, err
@@ -334,9 +368,6 @@ func (s *Session) checkLate(ctx context.Context, index string, e Entry) error {
 	}
 	source, err := s.sourceIndex(ctx, e.Locator)
 	if err != nil {
-		return err
-	}
-	if err := s.checkSource(ctx, index, e, source); err != nil {
 		return err
 	}
 	may, err := s.Indices.Aliases(ctx, IndexPlan{Name: index, Source: source, Entry: e})

@@ -153,7 +153,7 @@ func (s *Session) checkFormer(ctx context.Context) (snapshot string, err error) 
 		return "", err
 	}
 	for _, e := range all {
-		entry, err := decodeEntry(e.Name, e.Body)
+		entry, err := s.settledEntry(e)
 		if err != nil {
 			return "", err
 		}

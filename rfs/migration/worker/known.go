@@ -21,7 +21,7 @@ type known struct {
 	entries map[string]knownEntry    // by index of the snapshot
 	claims  map[string]string        // by target index: the UUID that is recorded for it, which never changes
 	checked map[string]time.Duration // by target index: when it was last found to have that UUID; monotonic clock
-	typed   map[string]string        // by index: the decisions of its entry that were compared with its mapping types
+	derived map[string]string        // by index: the decisions of its entry that were compared with its metadata
 	streams map[string]string        // data streams of the snapshot by backing index; nil before they are read
 }
 

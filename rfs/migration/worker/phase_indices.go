@@ -166,9 +166,6 @@ func (s *Session) tryIndex(ctx context.Context, entry Entry) (Entry, error) {
 	if err != nil {
 		return entry, err
 	}
-	if err := s.checkSource(ctx, entry.Locator.IndexName, entry, source); err != nil {
-		return entry, err
-	}
 	if s.Indices != nil {
 		// Before anything is created it is written down what was not there: those are ours.
 		absent, err := s.Indices.Absent(ctx, entry.Naming.Targets())

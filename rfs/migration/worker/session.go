@@ -122,7 +122,7 @@ func (s *Session) run(ctx context.Context, lease *cms.Lease, ahead *shardsAhead,
 	if err == nil && lease.Item.End != 0 && entry.ends == nil { // read before the items were created
 		entry, err = s.entry(ctx, lease.ID.Index, 0)
 	}
-	if errors.Is(err, errNoIndex) {
+	if errors.Is(err, errNoIndex) || errors.Is(err, errUnproven) {
 		return Failed, errors.Join(err, lease.Fail(ctx, fault.Text(err), nil))
 	}
 	if err != nil {

@@ -18,8 +18,11 @@ const partsOfTarget = 8
 // split decides into which parts the large shards of an index are split, records it, and returns the entry with what counts:
 // the decision that was recorded first. It is made before the first item of the shard is created.
 func (s *Session) split(ctx context.Context, e cms.IndexEntry) (cms.IndexEntry, error) {
-	entry, err := decodeEntry(e.Name, e.Body)
-	if err != nil || s.SplitOver <= 0 || entry.Trial != nil {
+	if s.SplitOver <= 0 {
+		return e, nil
+	}
+	entry, err := s.readEntry(ctx, e)
+	if err != nil || entry.Trial != nil {
 		return e, err
 	}
 	ends := map[int][]int64{}

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -114,7 +115,7 @@ func (s *Snapshot) Index(ctx context.Context, name string) (*Index, error) {
 	if err := s.noFurtherShard(ctx, x, blob); err != nil {
 		return nil, err
 	}
-	if t := x.Settings["index.store.type"]; t == "snapshot" || t == "remote_snapshot" {
+	if x.Mounted() {
 		if err := s.follow(x, blob); err != nil {
 			return nil, err
 		}
@@ -153,6 +154,45 @@ func (l Locator) Index(ctx context.Context, r Repository) (*Index, error) {
 	return x, x.parse(l.MetaBlob, b)
 }
 
+// Finds reports whether the locator leads to the shards of an index by whose metadata it was read (see Index): their folder is that
+// of the metadata, or the one that a mount of a searchable snapshot names, and no part of a path is more than a name.
+func (l Locator) Finds(x *Index) bool {
+	for _, name := range append([]string{l.SnapshotName, l.SnapshotUUID, l.IndexID}, l.Generations...) {
+		if strings.ContainsAny(name, `/\`) {
+			return false
+		}
+	}
+	if x.Mounted() {
+		uuid, id := x.mountOf()
+		return l.SnapshotUUID == uuid && l.IndexID == id
+	}
+	folder, _ := path.Split(l.MetaBlob)
+	return folder == "indices/"+l.IndexID+"/"
+}
+
+// Mounted reports whether the index is a mount of a searchable snapshot.
+func (x *Index) Mounted() bool {
+	t := x.Settings["index.store.type"]
+	return t == "snapshot" || t == "remote_snapshot"
+}
+
+// mountOf returns the UUID of the snapshot, and the id of the index in it, that hold the documents of a mount. The settings are
+// those of Elasticsearch 7.10 and later and OpenSearch 2.4 and later.
+func (x *Index) mountOf() (snapshot, index string) {
+	return x.firstOf("index.store.snapshot.snapshot_uuid", "index.searchable_snapshot.snapshot_id.uuid"),
+		x.firstOf("index.store.snapshot.index_uuid", "index.searchable_snapshot.index.id")
+}
+
+// firstOf returns the first of some settings that has a value.
+func (x *Index) firstOf(keys ...string) string {
+	for _, k := range keys {
+		if v := x.Settings[k]; v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
 // noFurtherShard holds the number of shards against the folders, where the metadata has
 // no checksum (Elasticsearch 1.x): one changed digit must not drop a shard.
 func (s *Snapshot) noFurtherShard(ctx context.Context, x *Index, blob string) error {
@@ -173,18 +213,8 @@ func (s *Snapshot) noFurtherShard(ctx context.Context, x *Index, blob string) er
 
 // follow leads a mount of a searchable snapshot to the snapshot that holds its documents,
 // when that lies in the same repository. Otherwise fault.ErrUnsupported says where it is.
-// The settings are those of Elasticsearch 7.10 and later and OpenSearch 2.4 and later.
 func (s *Snapshot) follow(x *Index, blob string) error {
-	first := func(keys ...string) string {
-		for _, k := range keys {
-			if v := x.Settings[k]; v != "" {
-				return v
-			}
-		}
-		return ""
-	}
-	uuid := first("index.store.snapshot.snapshot_uuid", "index.searchable_snapshot.snapshot_id.uuid")
-	id := first("index.store.snapshot.index_uuid", "index.searchable_snapshot.index.id")
+	uuid, id := x.mountOf()
 	for _, ref := range s.catalog.Snapshots {
 		if ref.UUID != uuid || uuid == "" {
 			continue
@@ -200,9 +230,9 @@ func (s *Snapshot) follow(x *Index, blob string) error {
 		}
 	}
 	return fmt.Errorf("index %s is a mount of a searchable snapshot: its documents are in snapshot %q of repository %q, index %q; migrate that snapshot instead: %w",
-		x.Name, first("index.store.snapshot.snapshot_name", "index.searchable_snapshot.snapshot_id.name"),
-		first("index.store.snapshot.repository_name", "index.searchable_snapshot.repository"),
-		first("index.store.snapshot.index_name", "index.searchable_snapshot.index.id"), fault.ErrUnsupported)
+		x.Name, x.firstOf("index.store.snapshot.snapshot_name", "index.searchable_snapshot.snapshot_id.name"),
+		x.firstOf("index.store.snapshot.repository_name", "index.searchable_snapshot.repository"),
+		x.firstOf("index.store.snapshot.index_name", "index.searchable_snapshot.index.id"), fault.ErrUnsupported)
 }
 
 func (s *Snapshot) ref(name string) (IndexRef, bool) {
