@@ -171,8 +171,8 @@ func (c *comparison) with(ctx context.Context, r *verify.Report, source compared
 	}
 	session, end, why := stateOfSession(ctx, c.options, client)
 	defer func() { err = errors.Join(err, end()) }()
-	if why == nil && session == nil && c.options.session != "" {
-		r.Warnings = append(r.Warnings, fmt.Sprintf("no session %s was begun on this target (rfsctl sessions lists them): what was written after its end is a difference, and documents that failed in it are missing", c.options.session))
+	if errors.Is(why, state.ErrNone) {
+		return why
 	}
 	if why == nil {
 		held.Marks, why = readMarks(ctx, source, client, session)
@@ -297,11 +297,12 @@ var (
 	errNoImport = errors.New("no session of this name has imported files to this target, as far as its state shows")
 )
 
-// stateOfSession opens the state of the session where there is one; nil where there is none.
+// stateOfSession opens the state of the session; nil where none was named and there is none. A named one that does not exist is a
+// state.ErrNone.
 func stateOfSession(ctx context.Context, o options, client *target.Client) (*cms.Coordinator, func() error, error) {
 	nothing := func() error { return nil }
 	session, end, err := openSession(ctx, o, client)
-	if errors.Is(err, state.ErrNone) {
+	if errors.Is(err, state.ErrNone) && o.session == "" && o.coordinatorFile == "" {
 		return nil, nothing, nil
 	}
 	if err != nil {

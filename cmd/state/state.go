@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/rfsd/rfsd/cmd/config"
@@ -18,7 +20,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
-// ErrNone means that no process has begun the session.
+// ErrNone means that no process has begun the session. Errors that wrap it name the sessions that exist in that place.
 var ErrNone = fmt.Errorf("no session of this name was begun there: check --session-name, and where its state is (--target-host, --coordinator-host, --coordinator-bucket or --coordinator-file): %w", fault.ErrConfig)
 
 // OpenFile opens a file; ErrNone when it does not exist.
@@ -37,7 +39,8 @@ func OpenBucket(ctx context.Context, b config.StateBucket, session string) (*s3c
 	}
 	store, err := s3cms.Join(ctx, s3cms.Config{Bucket: objects, Session: session})
 	if errors.Is(err, s3cms.ErrNoSession) {
-		err = errors.Join(err, ErrNone)
+		names, _ := s3cms.Sessions(ctx, objects) // they only help
+		return nil, nil, fmt.Errorf("%s holds no session %s%s: %w", objects.URI(), shown(session), others(names), ErrNone)
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("session %q in %s: %w", session, objects.URI(), err)
@@ -53,11 +56,39 @@ func OpenCluster(ctx context.Context, client *target.Client, session string) (*o
 	case err != nil:
 		return nil, fmt.Errorf("coordination in %s: %w", client.Name(), err)
 	case !exists:
-		return nil, fmt.Errorf("%s holds no migration of the session %q (index %s does not exist): %w", client.Name(), session, index, ErrNone)
+		names, _ := oscms.Sessions(ctx, client) // they only help
+		return nil, fmt.Errorf("%s holds no session %s%s: %w", client.Name(), shown(session), others(names), ErrNone)
 	}
 	store, err := oscms.Open(ctx, oscms.Config{Client: client, Session: session})
 	if err != nil {
 		return nil, fmt.Errorf("coordination in %s: %w", client.Name(), err)
 	}
 	return store, nil
+}
+
+// maxNamed bounds the sessions that an error names.
+const maxNamed = 20
+
+// others returns the part of an error that names the sessions that exist.
+func others(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	quoted := make([]string, min(len(names), maxNamed))
+	for i := range quoted {
+		quoted[i] = shown(names[i])
+	}
+	more := ""
+	if n := len(names) - maxNamed; n > 0 {
+		more = fmt.Sprintf(" and %d more", n)
+	}
+	return ", but " + strings.Join(quoted, ", ") + more
+}
+
+// shown returns the name of a session in an error.
+func shown(session string) string {
+	if session == "" {
+		return "without a name"
+	}
+	return strconv.Quote(session)
 }

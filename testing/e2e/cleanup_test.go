@@ -44,7 +44,7 @@ func TestCleanupForgetsOneSessionAndNothingElse(t *testing.T) {
 	if f := truth.Compare(want, landed(t, n)).Faults(); f != "" {
 		t.Error(f)
 	}
-	if res := Run(t, "rfsctl", "cleanup", "--target-host", n.URL); res.Code != 1 || !strings.Contains(res.Stderr, "holds no migration") {
+	if res := Run(t, "rfsctl", "cleanup", "--target-host", n.URL); res.Code != 1 || !strings.Contains(res.Stderr, "holds no session") {
 		t.Errorf("again: exit %d: %s", res.Code, res.Stderr)
 	}
 	// Half of a session was removed by hand: it cannot be opened any more, and force removes the rest.
