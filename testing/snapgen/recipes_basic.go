@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 )
 
 // versions are those that can be started here.
@@ -95,8 +94,8 @@ func (l *lab) changes(ctx context.Context) error {
 // merged fills an index with the DEFLATE codec and merges it after deletes.
 func (l *lab) merged(ctx context.Context) error {
 	settings := `"number_of_shards":1,"codec":"best_compression"`
-	if l.node.Product == "elasticsearch" && strings.HasPrefix(l.node.Version, "9.") {
-		settings = `"number_of_shards":1` // this codec needs a native library that the jars lack
+	if lacksZstd(l.node.Version) {
+		settings = `"number_of_shards":1`
 	}
 	if err := l.create(ctx, "merged", settings, plain); err != nil {
 		return err

@@ -196,10 +196,15 @@ func makeSynthetic(ctx context.Context, l *lab, version string) error {
 	return l.synthetic(ctx)
 }
 
-// bootWithZstd starts a node that writes logsdb or columnar indices. That of 9.5.3 is assembled without libzstd: shards would
-// fail while documents are written, and answer 503 a minute later.
+// lacksZstd reports whether the node of a version cannot compress with zstd, its best_compression: that of 9.5.3 is assembled
+// without libzstd. Its shards would fail while documents are written, and answer 503 a minute later.
+func lacksZstd(version string) bool {
+	return version == "9.5.3" && !strings.Contains(os.Getenv("JAVA_TOOL_OPTIONS"), "es.nativelibs.path")
+}
+
+// bootWithZstd starts a node that writes logsdb or columnar indices.
 func (l *lab) bootWithZstd(ctx context.Context, version string) error {
-	if version == "9.5.3" && !strings.Contains(os.Getenv("JAVA_TOOL_OPTIONS"), "es.nativelibs.path") {
+	if lacksZstd(version) {
 		return errors.New("9.5.3 needs libzstd: set JAVA_TOOL_OPTIONS=-Des.nativelibs.path=DIR (testing/snapgen/DESIGN.md)")
 	}
 	return l.boot(ctx, version)
