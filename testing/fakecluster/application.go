@@ -33,6 +33,18 @@ func (c *Cluster) Indices() []string {
 	return slices.Sorted(maps.Keys(c.indices))
 }
 
+// Operations returns how many sequence numbers the shards of an index have used; 0 without the index.
+func (c *Cluster) Operations(name string) (n int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if x := c.indices[name]; x != nil {
+		for _, s := range x.shards {
+			n += s.max + 1
+		}
+	}
+	return n
+}
+
 // Put writes a document as an application does; the index exists.
 func (c *Cluster) Put(k Key, source string) {
 	c.mu.Lock()

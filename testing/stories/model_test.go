@@ -1,7 +1,9 @@
 package stories
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -18,24 +20,31 @@ type model struct {
 	sessions map[string]*session
 	open     bool   // a process was killed in the middle: the target has something between before and after
 	running  string // the session of that process
+
+	exported   bool             // the snapshot is in files, too
+	operations map[string]int64 // of the indices, before that process or its predecessors began
 }
 
 // index is an index of the target.
 type index struct {
 	strict bool   // takes no documents
 	drops  string // the final pipeline drops documents that have this field
+	bare   bool   // an import created it, without the fields of the snapshot
 }
 
 // session is a migration or an import.
 type session struct {
 	name     string
-	tried    bool // a command of it has run
-	begun    bool // a command of it has changed the target
-	loading  bool // it has sent documents
-	asked    bool // it was refused because nothing says what becomes of existing documents
-	decided  bool // its indices are there: it knows that they held no documents
+	verb     string // of rfsd: migrate or import
+	only     string // --index-allowlist
+	tried    bool   // a command of it has run
+	begun    bool   // a command of it has changed the target
+	loading  bool   // it has sent documents
+	asked    bool   // it was refused because nothing says what becomes of existing documents
+	decided  bool   // its indices are there: it knows that they held no documents
 	done     bool
 	undone   bool
+	collided bool              // it replaced documents of others in indices that it had created, which count as documents of its own
 	existing string            // --existing-documents
 	targets  map[string]*index // indices that it filled
 	created  map[string]*index // indices that it created and has not removed
@@ -52,7 +61,7 @@ func newModel(all docs) model {
 func (m *model) session(name string) *session {
 	s := m.sessions[name]
 	if s == nil {
-		s = &session{name: name, targets: map[string]*index{}, created: map[string]*index{}, ended: map[string]int{}, touched: map[string]bool{}, early: map[string]bool{}, failed: docs{}}
+		s = &session{name: name, verb: "migrate", targets: map[string]*index{}, created: map[string]*index{}, ended: map[string]int{}, touched: map[string]bool{}, early: map[string]bool{}, failed: docs{}}
 		m.sessions[name] = s
 	}
 	return s
@@ -73,6 +82,14 @@ func (m *model) clone() model {
 
 // names are the indices of the snapshot.
 var names = []string{"catalogue", "orders", "weblogs"}
+
+// names returns the indices that a session fills.
+func (s *session) names() []string {
+	if s.only != "" {
+		return []string{s.only}
+	}
+	return names
+}
 
 // of returns the documents of an index.
 func of(all docs, name string) docs {
@@ -96,17 +113,17 @@ func (x *index) takes(source string) bool {
 
 // asks reports whether a session has to be told what becomes of existing documents.
 func (m *model) asks(s *session) bool {
-	return s.existing == "" && !s.loading && !s.decided && slices.ContainsFunc(names, func(name string) bool {
+	return s.existing == "" && !s.loading && !s.decided && slices.ContainsFunc(s.names(), func(name string) bool {
 		return m.indices[name] != nil && m.indices[name] != s.created[name] && len(of(m.docs, name)) > 0
 	})
 }
 
 // create gives a session the indices that the target lacks.
 func (m *model) create(s *session) {
-	s.decided = true
-	for _, name := range names {
+	s.decided = s.decided || !m.asks(s)
+	for _, name := range s.names() {
 		if m.indices[name] == nil {
-			m.indices[name] = &index{}
+			m.indices[name] = &index{bare: s.verb == "import"}
 			s.created[name] = m.indices[name]
 		}
 	}
@@ -118,7 +135,7 @@ func (m *model) loaded(name string) model {
 	after := m.clone()
 	s := after.session(name)
 	after.create(s)
-	for _, index := range names {
+	for _, index := range s.names() {
 		x := after.indices[index]
 		for k, source := range of(after.snapshot, index) {
 			if _, there := after.docs[k]; there && s.existing == "keep" && x != s.created[index] {
@@ -127,6 +144,9 @@ func (m *model) loaded(name string) model {
 			if !x.takes(source) {
 				s.failed[k] = source
 				continue
+			}
+			if _, there := after.docs[k]; there && x == s.created[index] {
+				s.collided = true
 			}
 			after.put(k, source, s)
 		}
@@ -191,16 +211,70 @@ func (m *model) undo(s *session) (refused bool) {
 	return refused
 }
 
+// removed applies an undo of a session whose process was killed, and returns what it must not have done. It may leave what the session
+// created, because nothing tells which documents of it are the session's.
+func (m *model) removed(s *session, on *fakecluster.Cluster, all bool) (wrong []string) {
+	after, got, indices := m.loaded(s.name), on.Documents(), on.Indices()
+	for _, name := range names {
+		x := m.indices[name]
+		mine := x == nil || s.created[name] == x
+		if !slices.Contains(indices, name) {
+			if !mine || s.touched[name] {
+				wrong = append(wrong, "index "+name+" is gone, but others created it or wrote to it")
+			}
+			delete(s.created, name)
+			delete(m.indices, name)
+			maps.DeleteFunc(m.docs, func(k fakecluster.Key, _ string) bool { return k.Index == name })
+			continue
+		}
+		if mine {
+			if all {
+				wrong = append(wrong, "index "+name+" of the session is still there")
+			}
+			s.created[name], s.touched[name] = cmp.Or(x, &index{bare: s.verb == "import"}), true
+			m.indices[name] = s.created[name]
+		}
+		for k, source := range of(m.docs, name) {
+			if is, there := got[k]; !there || is != source && is != after.docs[k] {
+				wrong = append(wrong, fmt.Sprintf("%s/%s is %q, want %q or %q", name, k.ID, is, source, after.docs[k]))
+			}
+		}
+		for k, is := range of(got, name) {
+			if was, there := m.docs[k]; !there && is != after.docs[k] {
+				wrong = append(wrong, fmt.Sprintf("%s/%s is %q", name, k.ID, is))
+			} else if was != is {
+				m.docs[k], m.written[k] = is, m.now
+			}
+		}
+		if on.Operations(name) != m.operations[name] {
+			m.foreign(name, s)
+		}
+	}
+	s.undone, s.failed, m.open = true, docs{}, false
+	return wrong
+}
+
+// exists reports whether an index is there for an application, also one that a process created which was killed then.
+func (m *model) exists(on *fakecluster.Cluster, name string) bool {
+	if m.open && m.indices[name] == nil && slices.Contains(on.Indices(), name) {
+		s := m.session(m.running)
+		m.indices[name] = &index{bare: s.verb == "import"}
+		s.created[name] = m.indices[name]
+	}
+	return m.indices[name] != nil
+}
+
 // gone reports whether an index that a session filled was removed or replaced.
 func (m *model) gone(s *session) bool {
-	return slices.ContainsFunc(names, func(name string) bool { return s.targets[name] != m.indices[name] })
+	return slices.ContainsFunc(s.names(), func(name string) bool { return s.targets[name] != m.indices[name] })
 }
 
 // compared returns the exit codes that a comparison by a session may give.
 func (m *model) compared(s *session, strict bool) []int {
 	var different, later, unsure bool
-	for _, name := range names {
+	for _, name := range s.names() {
 		is, want := of(m.docs, name), of(m.snapshot, name)
+		unsure = unsure || m.indices[name] != nil && m.indices[name].bare
 		for k, source := range want {
 			if got, there := is[k]; there && got == source {
 				continue
@@ -218,17 +292,13 @@ func (m *model) compared(s *session, strict bool) []int {
 			}
 		}
 	}
-	code := 0
-	if len(s.failed) > 0 {
-		code = 6
-	}
 	switch {
 	case different || later && strict:
 		return []int{8}
 	case unsure:
-		return []int{8, code}
+		return append(failedCodes(s), 8)
 	}
-	return []int{code}
+	return failedCodes(s)
 }
 
 // judge decides by the time when a document was written whether a comparison can know that it was written after the end.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/rfsd/rfsd/testing/fakecluster"
 )
@@ -18,60 +19,128 @@ type step func(w *world)
 // codes are exit codes that a command may give.
 func codes(all ...int) []int { return all }
 
-// failedCode is the exit code of a session without other trouble.
-func failedCode(s *session) int {
-	if len(s.failed) > 0 {
-		return 6
+// failedCodes are the exit codes of a session without other trouble.
+func failedCodes(s *session) []int {
+	switch {
+	case len(s.failed) > 0:
+		return codes(6)
+	case s.collided:
+		return codes(0, 6)
 	}
-	return 0
+	return codes(0)
 }
 
 // load is a command that fills the target, a migration or an import, and may be killed.
-func load(name, verb string, k kill, more ...string) step {
+func load(name string, k kill, more ...string) step {
 	return func(w *world) {
 		w.t.Helper()
 		m, s := &w.model, w.model.session(name)
-		if i := slices.Index(more, "--existing-documents"); i >= 0 && !s.begun {
-			s.existing = more[i+1]
-		} else if i < 0 && s.existing != "" {
-			more = append(slices.Clone(more), "--existing-documents", s.existing)
-		}
-		args := append([]string{"--from", filepath.Join(w.dir, "export"), "--create-indices"}, more...)
-		if verb == "migrate" {
-			args = append(w.source(), append(more, "--initial-lease-duration", "2s")...)
-		}
+		verb, args := s.verb, w.load(s, more...)
 		s.tried = true
 		switch {
-		case s.undone, m.asks(s):
+		case s.undone, m.asks(s) && !m.open:
 			s.asked = true
 			w.command(kill{}, name, codes(1), "rfsd", verb, args...)
 		case s.done:
-			want := failedCode(s)
+			want := failedCodes(s)
 			if m.gone(s) {
-				want = 7
+				want = codes(7)
 			}
-			w.command(k, name, codes(want), "rfsd", verb, args...)
+			w.command(k, name, want, "rfsd", verb, args...)
 		default:
-			s.begun, s.loading, m.open, m.running = true, true, true, name
+			asks := m.asks(s)
+			w.begins(s)
 			after := m.loaded(name)
-			if w.command(k, name, codes(failedCode(after.session(name))), "rfsd", verb, args...) {
-				return
+			want := failedCodes(after.session(name))
+			if asks { // the process that was killed may have recorded that the indices held nothing
+				want = append(want, 1)
 			}
-			*m = after
+			switch w.command(k, name, want, "rfsd", verb, args...) {
+			case 1:
+				s.asked = true
+			case -1:
+				s.loading = true
+			default:
+				*m = after
+			}
 		}
 	}
 }
 
-func migrate(name string, more ...string) step { return load(name, "migrate", kill{}, more...) }
+// begins notes that a process of a session changes the target from now on.
+func (w *world) begins(s *session) {
+	m := &w.model
+	if !m.open {
+		m.operations = map[string]int64{}
+		for _, name := range names {
+			m.operations[name] = w.cluster.Operations(name)
+		}
+	}
+	s.begun, m.open, m.running = true, true, s.name
+}
 
-func importing(name string, more ...string) step { return load(name, "import", kill{}, more...) }
+// load returns the options of a command that fills the target. What existing documents become and which indices are filled are
+// options that a session keeps.
+func (w *world) load(s *session, more ...string) []string {
+	for option, kept := range map[string]*string{"--existing-documents": &s.existing, "--index-allowlist": &s.only} {
+		if i := slices.Index(more, option); i >= 0 {
+			*kept = more[i+1]
+		} else if *kept != "" {
+			more = append(slices.Clone(more), option, *kept)
+		}
+	}
+	if s.verb == "import" {
+		return append([]string{"--from", filepath.Join(w.dir, "export"), "--create-indices", "--window-lease", "2s"}, more...)
+	}
+	return append(w.source(), append(more, "--initial-lease-duration", "2s")...)
+}
+
+func migrate(name string, more ...string) step { return load(name, kill{}, more...) }
+
+func importing(name string, more ...string) step {
+	return func(w *world) {
+		w.t.Helper()
+		w.model.session(name).verb = "import"
+		load(name, kill{}, more...)(w)
+	}
+}
+
+// otherOptions runs a migration with a selection that it was not begun with, which is refused before it does anything.
+func otherOptions(name string) step {
+	return func(w *world) {
+		w.t.Helper()
+		s := w.model.session(name)
+		if !s.begun || s.verb != "migrate" || w.model.open {
+			return
+		}
+		other := *s
+		other.only = "weblogs"
+		if s.only == other.only {
+			other.only = "orders"
+		}
+		w.command(kill{}, name, codes(1), "rfsd", "migrate", w.load(&other)...)
+	}
+}
+
+// forget removes what is kept about a session, which ends its name.
+func forget(name string) step {
+	return func(w *world) {
+		w.t.Helper()
+		s := w.model.session(name)
+		if w.model.open || !s.done && !s.undone {
+			return
+		}
+		w.command(kill{}, name, codes(0), "rfsctl", "cleanup", "--force")
+		delete(w.model.sessions, name)
+	}
+}
 
 // export writes the snapshot to files.
 func export(w *world) {
 	w.t.Helper()
 	r := w.run(kill{}, "rfsd", append(append([]string{"migrate"}, w.source()...), "--export-dir", filepath.Join(w.dir, "export"))...)
 	w.tell("rfsd migrate --export-dir: exit %d", r.code)
-	if r.code != 0 {
+	if w.model.exported = true; r.code != 0 {
 		w.t.Errorf("export: exit %d:\n%s", r.code, r.output)
 	}
 }
@@ -81,11 +150,17 @@ func verify(name string, more ...string) step {
 	return func(w *world) {
 		w.t.Helper()
 		s := w.model.session(name)
-		want := w.model.compared(s, slices.Contains(more, "--strict"))
-		if w.model.open || s.undone || w.model.indices["catalogue"] == nil || w.model.indices["orders"] == nil || w.model.indices["weblogs"] == nil {
+		want, from := w.model.compared(s, slices.Contains(more, "--strict")), w.source()
+		if w.model.open || s.undone || slices.ContainsFunc(s.names(), func(name string) bool { return w.model.indices[name] == nil }) {
 			want = codes(0, 6, 7, 8)
 		}
-		w.command(kill{}, name, want, "rfsd", "verify", append(w.source(), more...)...)
+		if s.only != "" {
+			from = append(from, "--index-allowlist", s.only)
+		}
+		if s.verb == "import" {
+			from = []string{"--from", filepath.Join(w.dir, "export")}
+		}
+		w.command(kill{}, name, want, "rfsd", "verify", append(from, more...)...)
 	}
 }
 
@@ -98,27 +173,43 @@ func redrive(name string) step {
 			return
 		}
 		m.redrive(s)
-		w.command(kill{}, name, codes(failedCode(s)), "rfsd", "redrive")
+		w.command(kill{}, name, failedCodes(s), "rfsd", "redrive")
 	}
 }
 
-// undo removes what a session created.
-func undo(name string) step {
+// undo removes what a session created, and is perhaps killed before it is run to its end.
+func undo(name string, k kill) step {
 	return func(w *world) {
 		w.t.Helper()
 		m, s := &w.model, w.model.session(name)
-		switch {
-		case !s.tried:
+		if !s.tried {
 			w.command(kill{}, name, codes(1), "rfsctl", "undo", "--yes")
 			return
-		case !s.done:
-			return // what is removed of a killed session depends on how far it got
 		}
-		want := 0
-		if m.undo(s) {
-			want = 7
+		m.running = name
+		want := codes(0, 7)
+		if !m.open {
+			want = codes(0)
+			if m.undo(s) {
+				want = codes(7)
+			}
+		} else if _, err := os.Stat(filepath.Join(w.dir, name+".db")); err != nil { // killed before it recorded anything
+			w.command(kill{}, name, codes(1), "rfsctl", "undo", "--yes")
+			return
 		}
-		w.command(kill{}, name, codes(want), "rfsctl", "undo", "--yes")
+		code := 4
+		for began := time.Now(); code == 4 || code == -1; { // a killed process holds its leases for two seconds
+			if code = w.command(k, name, append(want, 4), "rfsctl", "undo", "--yes"); time.Since(began) > 30*time.Second {
+				w.t.Fatalf("undo of session %s: exit %d for 30 s", name, code)
+			}
+			k = kill{}
+		}
+		if !m.open {
+			return
+		}
+		for _, wrong := range m.removed(s, w.cluster, code == 0) {
+			w.t.Errorf("after the undo of a killed process: %s", wrong)
+		}
 	}
 }
 
@@ -127,7 +218,7 @@ func status(name string) step {
 	return func(w *world) {
 		w.t.Helper()
 		s := w.model.session(name)
-		want := codes(failedCode(s))
+		want := failedCodes(s)
 		switch {
 		case s.undone:
 			want = codes(0, 4, 6)
@@ -136,7 +227,7 @@ func status(name string) step {
 		case !s.done:
 			want = codes(0, 1, 4, 6) // it may have been killed at its end, too
 		case w.model.gone(s):
-			want = codes(failedCode(s), 7)
+			want = append(failedCodes(s), 7)
 		}
 		w.command(kill{}, name, want, "rfsctl", "status", "--exit-status")
 	}
@@ -150,7 +241,7 @@ func list(name string) step {
 		if !s.begun {
 			return
 		}
-		seen, failed := codes(0), codes(failedCode(s))
+		seen, failed := codes(0), failedCodes(s)
 		if w.model.open { // killed before it had a state, or with some documents failed
 			seen, failed = codes(0, 1), codes(0, 1, 6)
 		}
@@ -226,14 +317,14 @@ func forgetful(name, index string) step {
 		lost := w.cluster.Latest(index, 3)
 		w.tell("%d documents of %s are lost", len(lost), index)
 		w.cluster.Lose(lost...)
-		w.command(kill{}, name, codes(failedCode(w.model.session(name))), "rfsd", "migrate", w.source()...)
+		w.command(kill{}, name, failedCodes(w.model.session(name)), "rfsd", "migrate", w.source()...)
 	}
 }
 
 // write is an application that writes a document of its own, or over one of the snapshot.
 func write(k fakecluster.Key) step {
 	return func(w *world) {
-		if w.model.indices[k.Index] == nil || w.model.open {
+		if !w.model.exists(w.cluster, k.Index) {
 			return
 		}
 		source := fmt.Sprintf(`{"by":"an application","step":%d}`, len(w.tale))

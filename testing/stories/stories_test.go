@@ -16,17 +16,17 @@ func TestStory(t *testing.T) {
 	t.Parallel()
 	tell(t, []story{
 		{"a migration, twice, verify, undo, undo again", []step{
-			migrate("a"), status("a"), list("a"), verify("a"), verify("a", "--strict"), migrate("a"), verify("a"), redrive("a"), undo("a"), undo("a"), migrate("a"),
+			migrate("a"), status("a"), list("a"), verify("a"), verify("a", "--strict"), migrate("a"), verify("a"), redrive("a"), undo("a", kill{}), undo("a", kill{}), migrate("a"),
 		}},
 		{"an application writes, the same command again, undo keeps the documents", []step{
-			migrate("a"), write(app("orders")), verify("a"), migrate("a"), migrate("a"), verify("a"), undo("a"), undo("a"),
+			migrate("a"), write(app("orders")), verify("a"), migrate("a"), migrate("a"), verify("a"), undo("a", kill{}), undo("a", kill{}),
 		}},
 		{"an application writes between two phases, undo keeps the documents", []step{
-			phases("a", "metadata,indices"), write(app("weblogs")), migrate("a"), migrate("a"), undo("a"),
+			phases("a", kill{}), write(app("weblogs")), migrate("a"), migrate("a"), undo("a", kill{}),
 		}},
 		{"failed documents are delivered, and every command is content", []step{
 			strict("catalogue"), migrate("a"), status("a"), verify("a"), redrive("a"), redrive("a"), migrate("a"), verify("a"), status("a"),
-			loosen("catalogue"), redrive("a"), redrive("a"), status("a"), migrate("a"), verify("a"), undo("a"),
+			loosen("catalogue"), redrive("a"), redrive("a"), status("a"), migrate("a"), verify("a"), undo("a", kill{}),
 		}},
 		{"a pipeline drops documents", []step{
 			dropping("weblogs", "level"), migrate("a"), status("a"), verify("a"), repaired("weblogs"), redrive("a"), migrate("a"), status("a"), verify("a"),
@@ -34,17 +34,17 @@ func TestStory(t *testing.T) {
 		{"an import asks before it overwrites", []step{
 			export, migrate("a"), write(app("orders")), importing("b"), importing("b", "--existing-documents", "keep"), importing("b"),
 		}},
-		{"an import into an empty cluster, twice, undo", []step{export, importing("b"), importing("b"), list("b"), undo("b"), importing("b")}},
+		{"an import into an empty cluster, twice, undo", []step{export, importing("b"), importing("b"), list("b"), undo("b", kill{}), importing("b")}},
 		{"a document failed twice, once without its source", []step{
 			strict("catalogue"), migrate("a"), unsendable("a"), redrive("a"), loosen("catalogue"), redrive("a"), redrive("a"), migrate("a"), verify("a"),
 		}},
-		{"the target loses documents of an index with an alias", []step{lossy("a", "orders"), verify("a"), migrate("a"), undo("a")}},
+		{"the target loses documents of an index with an alias", []step{lossy("a", "orders"), verify("a"), migrate("a"), undo("a", kill{})}},
 		{"the target loses documents of two indices", []step{lossy("a", "catalogue", "weblogs"), verify("a")}},
 		{"the target loses documents of an index that was complete", []step{
-			migrate("a"), forgetful("a", "orders"), forgetful("a", "weblogs"), verify("a", "--strict"), undo("a"),
+			migrate("a"), forgetful("a", "orders"), forgetful("a", "weblogs"), verify("a", "--strict"), undo("a", kill{}),
 		}},
 		{"a second session asks, and overwrites when it is told to", []step{
-			migrate("a"), migrate("b"), write(app("orders")), migrate("b", "--existing-documents", "overwrite"), undo("a"), undo("b"),
+			migrate("a"), migrate("b"), write(app("orders")), migrate("b", "--existing-documents", "overwrite"), undo("a", kill{}), undo("b", kill{}),
 		}},
 	})
 }
@@ -70,14 +70,22 @@ func tell(t *testing.T, all []story) {
 	}
 }
 
-// phases runs some phases of a migration, not the last.
-func phases(name, list string) step {
+// phases runs the phases of a migration but for the last, and may be killed.
+func phases(name string, k kill) step {
 	return func(w *world) {
 		w.t.Helper()
 		m, s := &w.model, w.model.session(name)
-		w.command(kill{}, name, codes(0), "rfsd", "migrate", append(w.source(), "--phases", list)...)
+		args := append(w.load(s), "--phases", "metadata,indices")
 		s.tried = true
-		m.create(s)
+		if s.undone {
+			w.command(kill{}, name, codes(1), "rfsd", "migrate", args...)
+			return
+		}
+		w.begins(s)
+		if w.command(k, name, codes(0), "rfsd", "migrate", args...) != -1 {
+			m.open = false
+			m.create(s)
+		}
 	}
 }
 
@@ -114,25 +122,35 @@ func TestStory_AtRandom(t *testing.T) {
 // draw returns a step that can follow.
 func draw(dice *rand.Rand, w *world) step {
 	m := &w.model
-	name := []string{"a", "a", "b"}[dice.IntN(3)]
-	s := m.session(name)
-	var more []string
-	if s.existing == "" && !s.begun && (s.asked || name == "b" && dice.IntN(3) > 0) {
-		more = []string{"--existing-documents", []string{"overwrite", "keep"}[dice.IntN(2)]}
-	}
-	at := names[dice.IntN(len(names))]
+	name := []string{"a", "a", "b", "c"}[dice.IntN(4)]
 	if m.open { // the session whose process was killed goes on, and is perhaps killed again
 		name = m.running
-		s = m.session(name)
-		more = nil
 	}
-	run := load(name, "migrate", kill{}, more...)
-	deadly := load(name, "migrate", kill{1 + dice.IntN(70), dice.IntN(2) == 0}, more...)
+	s, at := m.session(name), names[dice.IntN(len(names))]
+	if name == "c" && !s.tried && dice.IntN(2) == 0 {
+		s.verb = "import"
+	}
+	if s.verb == "import" && !m.exported {
+		return export
+	}
+	var more []string
+	if s.existing == "" && (!s.begun || s.asked) && (s.asked || name != "a" && dice.IntN(3) > 0) {
+		more = []string{"--existing-documents", []string{"overwrite", "keep"}[dice.IntN(2)]}
+	}
+	if s.verb == "migrate" && !s.tried && dice.IntN(5) == 0 {
+		more = append(more, "--index-allowlist", at)
+	}
+	at = names[dice.IntN(len(names))]
+	dies := func(most int) kill { return kill{1 + dice.IntN(most), dice.IntN(2) == 0} }
+	run, deadly, removal := load(name, kill{}, more...), load(name, dies(70), more...), undo(name, []kill{{}, {}, dies(25)}[dice.IntN(3)])
 	if m.open {
-		return []step{run, run, deadly, status(name), list(name), verify(name)}[dice.IntN(6)]
+		return []step{run, run, deadly, status(name), list(name), verify(name), write(app(at)), removal}[dice.IntN(8)]
 	}
 	if !s.begun && dice.IntN(3) == 0 && !m.asks(s) {
 		return []step{strict(at), dropping(at, "level"), write(app(at))}[dice.IntN(3)]
+	}
+	if !s.begun && s.verb == "migrate" && dice.IntN(4) == 0 {
+		return phases(name, []kill{{}, dies(40)}[dice.IntN(2)])
 	}
 	if !s.begun {
 		return []step{run, deadly}[dice.IntN(2)]
@@ -143,7 +161,7 @@ func draw(dice *rand.Rand, w *world) step {
 		some = theirs[dice.IntN(len(theirs))]
 	}
 	return []step{
-		run, deadly, status(name), list(name), verify(name), verify(name, "--strict"), redrive(name), redrive(name), undo(name),
-		write(app(at)), write(some), remove(some), loosen(at), repaired(at),
-	}[dice.IntN(14)]
+		run, deadly, status(name), list(name), verify(name), verify(name, "--strict"), redrive(name), redrive(name), removal,
+		write(app(at)), write(some), remove(some), loosen(at), repaired(at), export, otherOptions(name), forget(name),
+	}[dice.IntN(17)]
 }

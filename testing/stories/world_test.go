@@ -187,14 +187,14 @@ type kill struct {
 	after bool
 }
 
-// command runs a command of a session and checks that its exit code is one of want. It reports whether the process was killed.
-func (w *world) command(k kill, session string, want []int, name, verb string, more ...string) (killed bool) {
+// command runs a command of a session, checks that its exit code is one of want and returns it; -1: the process was killed.
+func (w *world) command(k kill, session string, want []int, name, verb string, more ...string) int {
 	w.t.Helper()
 	args := append([]string{verb}, append(w.at(session), more...)...)
 	r := w.run(k, name, args...)
 	w.tell("%s %s of session %s %s: exit %d", name, verb, session, strings.Join(more, " "), r.code)
 	if r.code == -1 && k.at > 0 {
-		return true
+		return -1
 	}
 	if !slices.Contains(want, r.code) {
 		w.t.Errorf("%s %s of session %s: exit %d, want %v:\n%s", name, verb, session, r.code, want, r.output)
@@ -204,7 +204,7 @@ func (w *world) command(k kill, session string, want []int, name, verb string, m
 			w.t.Errorf("%s %s: %s in the output:\n%s", name, verb, bad, r.output)
 		}
 	}
-	return false
+	return r.code
 }
 
 // tell adds a line to the story.
