@@ -227,9 +227,10 @@ func (r *catalogReader) snapshot() error {
 		}
 		ref.lookup = links
 	}
-	if _, twice := r.c.places[ref.UUID]; !twice {
-		r.c.places[ref.UUID] = int32(len(r.c.Snapshots))
+	if _, twice := r.c.places[ref.UUID]; twice {
+		return nil // the same snapshot again
 	}
+	r.c.places[ref.UUID] = int32(len(r.c.Snapshots))
 	r.c.newest[ref.Name] = int32(len(r.c.Snapshots))
 	r.c.Snapshots = append(r.c.Snapshots, ref)
 	return nil

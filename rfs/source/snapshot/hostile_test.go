@@ -57,6 +57,16 @@ func TestHostileCatalogsAreRefusedByName(t *testing.T) {
 	}
 }
 
+// TestEqualEntriesOfACatalogAreOneSnapshot: a few bytes of a compressed catalog would be read as often as they are repeated.
+func TestEqualEntriesOfACatalogAreOneSnapshot(t *testing.T) {
+	const entry = `{"name":"s","uuid":"u","state":1}`
+	r := memory{"index-0": []byte(`{"snapshots":[` + strings.Repeat(entry+",", 1000) + `{"name":"s","uuid":"v","state":1},` + entry + `],"indices":{}}`)}
+	c, err := OpenCatalog(t.Context(), r)
+	if err != nil || len(c.Snapshots) != 2 {
+		t.Errorf("%d snapshots, %v", len(c.Snapshots), err)
+	}
+}
+
 func TestLargeCatalogsArrive(t *testing.T) {
 	// 1,000 indices in 200 snapshots, each with its metadata: 200,000 entries twice.
 	const snapshots, indices = 200, 1000
