@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 logs=${RFSD_NIGHT_LOGS:-$(mktemp -d "${TMPDIR:-/tmp}/rfsd-night.XXXXXX")}
 mkdir -p "$logs"
 export RFSD_LOGS=$logs
-all=(unused stories snapshots sources former imports daemon kills memory namespaces remedies hints progress rate scale scroll consume processes stores clusters corrupt large sim fleet mutants fuzz verify trial packages bench)
+all=(unused stories snapshots sources former imports daemon kills memory namespaces remedies hints progress rate scale scroll consume processes stores clusters corrupt large attacks sim fleet mutants fuzz verify trial packages bench)
 
 e2e() { E2EPACKAGES=${E2EPACKAGES:-./testing/e2e/...} E2EFLAGS="-timeout 300m $1" testing/e2e.sh e2e ${TARGETS:-2.19.4 3.8.0}; }
 
@@ -34,7 +34,8 @@ part() {
     stores) RFSD_SOURCES=all E2EPACKAGES=./rfs/coordination/cms/... e2e "-run Conformance" ;;
     clusters) E2EPACKAGES=./testing/cluster TARGETS=2.19.4 e2e "" ;;
     corrupt) make corrupt ;;
-    large) RFSD_ENTRIES=300000 testing/gotest.sh large -count=1 -timeout 60m -run 'LargeCatalogs|Interruption|MetadataKeeps' ./cmd/rfsctl ./testing/abuse ;;
+    large) RFSD_ENTRIES=300000 testing/gotest.sh large -count=1 -timeout 60m -run 'LargeCatalogs|Interruption' ./cmd/rfsctl ;;
+    attacks) RFSD_ATTACKS=all testing/gotest.sh attacks -count=1 -timeout 180m -run AttackSet ./testing/abuse ;;
     sim) make sim SEEDS=100 SIMTIME=2h SIMLIMIT=5h ;;
     fleet) make fleet ;;
     mutants) make mutants ;;

@@ -302,8 +302,9 @@ func (c *cycle) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestHostileCatalogs: a few hundred bytes that become gigabytes, layers of compression, entries without end.
-func TestHostileCatalogs(t *testing.T) {
+// hostileCatalogs are a few hundred bytes that become gigabytes, layers of compression, entries without end.
+func hostileCatalogs(t *testing.T) map[string][]byte {
+	t.Helper()
 	entries := deflated(t, strings.NewReader(`{"snapshots":[`), repeated(`{},`, 100_000_000), strings.NewReader(`{}]}`))
 	nested := entries
 	for range 3 {
@@ -313,7 +314,11 @@ func TestHostileCatalogs(t *testing.T) {
 	for range 300 {
 		layers = deflated(t, bytes.NewReader(layers))
 	}
-	for name, blob := range map[string][]byte{"entries": entries, "nested": nested, "layers": layers, "blanks": deflated(t, repeated(" ", 220<<20), strings.NewReader("{}"))} {
+	return map[string][]byte{"entries": entries, "nested": nested, "layers": layers, "blanks": deflated(t, repeated(" ", 220<<20), strings.NewReader("{}"))}
+}
+
+func TestHostileCatalogs(t *testing.T) {
+	for name, blob := range hostileCatalogs(t) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			must(t, os.WriteFile(filepath.Join(dir, "index-0"), blob, 0o600))
@@ -328,26 +333,27 @@ func TestHostileCatalogs(t *testing.T) {
 	}
 }
 
-// TestHostileIndices: the metadata of one index, or of all, claims shards without end, or becomes values without end.
-func TestHostileIndices(t *testing.T) {
+// hostileIndices are metadata that claims shards without end, or becomes values without end.
+func hostileIndices(t *testing.T) map[string][]byte {
+	t.Helper()
 	many := func(text string, n int) []byte {
 		return deflated(t, strings.NewReader(`{"order-check":{"state":"open","mappings":[],"aliases":{},"settings":{"index.number_of_shards":"1","index.x":[`), repeated(text, n), strings.NewReader(`0]}}}`))
 	}
 	mapping := deflated(t, strings.NewReader(`{"order-check":{"state":"open","settings":{"index.number_of_shards":"1"},"aliases":{},"mappings":{"_doc":{"properties":{"a":[`), repeated(`{},`, 9_000_000), strings.NewReader(`0]}}}}}`))
-	for name, payload := range map[string][]byte{
+	return map[string][]byte{
 		"shards":   []byte(`{"order-check":{"state":"open","mappings":[],"aliases":{},"settings":{"index.number_of_shards":"1048576","index.version.created":"137247827"}}}`),
 		"settings": many(`0,`, 8_000_000), "mappings": mapping,
-	} {
+	}
+}
+
+// TestHostileIndices: the metadata of one index, or of all.
+func TestHostileIndices(t *testing.T) {
+	for name, payload := range hostileIndices(t) {
 		t.Run(name, func(t *testing.T) {
 			dir := fixture(t)
 			metas, err := filepath.Glob(filepath.Join(dir, "indices", "*", "meta-*.dat"))
 			must(t, err)
-			for _, meta := range metas {
-				var b blob
-				b.begin("index-metadata", 1, false)
-				b.Write(payload)
-				must(t, os.WriteFile(meta, b.end(), 0o600))
-			}
+			writeMetadata(t, metas, payload)
 			for _, args := range [][]string{
 				{"rfsctl", "snapshot", "show", "--repo-uri", dir, "--snapshot-name", "snap1"},
 				{"rfsd", "estimate", "--repo-uri", dir, "--snapshot-name", "snap1"},

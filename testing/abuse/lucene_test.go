@@ -232,13 +232,19 @@ func snapshotOf(t *testing.T, codec string, s source) (dir string, ratio int64) 
 	dir = fixture(t)
 	shard := oneShard(t, dir)
 	files, ratio := shardOf(t, codec, s)
+	writeShard(t, shard, files)
+	return dir, ratio
+}
+
+// writeShard replaces the files of a shard.
+func writeShard(t *testing.T, shard string, files map[string][]byte) {
+	t.Helper()
 	list := ""
 	for name, b := range files {
 		must(t, os.WriteFile(filepath.Join(shard, "__"+name), b, 0o600))
 		list += fmt.Sprintf(`,{"name":"__%s","physical_name":"%s","length":%d}`, name, name, len(b))
 	}
 	writeManifest(t, shard, list[1:])
-	return dir, ratio
 }
 
 // oneShard returns the directory of the shard of the index order-check of a repository.

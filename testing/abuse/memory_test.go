@@ -1,7 +1,6 @@
 package abuse
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -87,12 +86,7 @@ func TestEightSlotsWithLongDocumentsAtOnce(t *testing.T) {
 	shards, err := filepath.Glob(filepath.Join(dir, "indices", "*", "[0-9]"))
 	must(t, err)
 	for _, shard := range shards[:8] {
-		list := ""
-		for name, b := range files {
-			must(t, os.WriteFile(filepath.Join(shard, "__"+name), b, 0o600))
-			list += fmt.Sprintf(`,{"name":"__%s","physical_name":"%s","length":%d}`, name, name, len(b))
-		}
-		writeManifest(t, shard, list[1:])
+		writeShard(t, shard, files)
 	}
 	for name, more := range map[string][]string{
 		"into a target": {"--target-host", serve(t, &cluster{}), "--target-username", "admin", "--phases", "documents"},
