@@ -1,0 +1,127 @@
+// Package words_test counts phrases that make comments hard to read, per package of the product. The counts may only fall.
+package words_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const root, ceilings = "../..", "counts.txt"
+
+// phrases are patterns and what to write instead. CONTRIBUTING says how a comment begins.
+var phrases = []struct{ pattern, instead string }{
+	{`\b(is|are) (what|where|when|how|who|which)\b`, "a noun: \"is the interval between …\""},
+	{`\bwhat (is|are|has|was|were|have)\b`, "name the thing"},
+	{`\b(those|that) of\b`, "repeat the noun"},
+	{`\bbegins?\b|\bbegan\b|\bbegun\b`, "start"},
+	{`\bg(ive|ives|iven|ave|iving) (it |them )?back\b`, "return, release"},
+	{`\bsays?\b`, "states, reports"},
+	{`\b(is|are) without an?\b`, "has no"},
+	{`\bone that\b|\bones that\b`, "repeat the noun"},
+	{`\bnot (known|there)\b`, "unknown, missing, does not exist"},
+	{`\bthere (is|are) (no|none)\b`, "the subject has no …"},
+	{`\b(is|are) (no|none) `, "is not a"},
+	{`\bbeside\b`, "next to, in addition to"},
+	{`\bstands?\b`, "is, appears"},
+	{`\b(whatever|whoever|whichever)\b`, "regardless of"},
+	{`\bat once\b`, "immediately, at the same time"},
+	{`\bunder way\b`, "in flight, running"},
+	{`\btells?\b|\btold\b`, "reports, passes"},
+	{`\bof which\b`, "whose"},
+	{`\btakes? part\b`, "participates"},
+	{`\bone after the other\b`, "in sequence"},
+	{`\bbut for\b`, "except for"},
+	{`\bin work\b`, "in progress"},
+	{`\bso many\b`, "the count"},
+	{`\bfor (ever|good)\b`, "permanently"},
+	{`\bnobody\b|\bgoes on\b|\bgo on\b|\bas a rule\b`, "no process; continues; usually"},
+}
+
+// all matches every phrase.
+var all = func() *regexp.Regexp {
+	var parts []string
+	for _, p := range phrases {
+		parts = append(parts, p.pattern)
+	}
+	return regexp.MustCompile(`(?i)` + strings.Join(parts, "|"))
+}()
+
+// product calls visit with each Go file of the product but tests, and its path relative to the root.
+func product(t *testing.T, visit func(path string, set *token.FileSet, file *ast.File)) {
+	t.Helper()
+	for _, top := range []string{"cmd", "daemon", "gossip", "rfs", "store"} {
+		err := filepath.WalkDir(filepath.Join(root, top), func(path string, e fs.DirEntry, err error) error {
+			if err != nil || e.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			set := token.NewFileSet()
+			file, err := parser.ParseFile(set, path, nil, parser.ParseComments)
+			if err != nil {
+				return err
+			}
+			rel, err := filepath.Rel(root, path)
+			visit(filepath.ToSlash(rel), set, file)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestComments_PhrasesOnlyBecomeFewer(t *testing.T) {
+	found, places := map[string]int{}, map[string][]string{}
+	product(t, func(path string, set *token.FileSet, file *ast.File) {
+		dir := path[:strings.LastIndex(path, "/")]
+		for _, group := range file.Comments {
+			for _, c := range group.List {
+				for i, line := range strings.Split(c.Text, "\n") {
+					for _, m := range all.FindAllString(line, -1) {
+						found[dir]++
+						places[dir] = append(places[dir], fmt.Sprintf("%s:%d: %s", path, set.Position(c.Pos()).Line+i, m))
+					}
+				}
+			}
+		}
+	})
+	if os.Getenv("RFSD_UPDATE") != "" {
+		var b strings.Builder
+		total := 0
+		for _, dir := range slices.Sorted(maps.Keys(found)) {
+			fmt.Fprintf(&b, "%d %s\n", found[dir], dir)
+			total += found[dir]
+		}
+		fmt.Fprintf(&b, "%d all\n", total)
+		if err := os.WriteFile(ceilings, []byte(b.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := os.ReadFile(ceilings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit := map[string]int{}
+	for line := range strings.Lines(string(b)) {
+		count, dir, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if limit[dir], err = strconv.Atoi(count); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for dir, n := range found {
+		if n > limit[dir] {
+			t.Errorf("%s has %d phrases of the list in its comments; %d are the limit (RFSD_UPDATE=1 writes lower ones). All of them:\n%s", dir, n, limit[dir],
+				strings.Join(places[dir], "\n"))
+		}
+	}
+}
