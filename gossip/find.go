@@ -30,7 +30,7 @@ func (l List) Find(context.Context) ([]string, error) { return l, nil }
 // String returns the list.
 func (l List) String() string { return "list " + strings.Join(l, ",") }
 
-// DNS looks a name up: SRV records when the name begins with "_", else addresses.
+// DNS looks a name up: SRV records when the name starts with "_", else addresses.
 type DNS struct {
 	Name     string
 	Port     int           // for addresses without one

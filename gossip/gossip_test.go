@@ -91,7 +91,7 @@ func TestNodesFindEachOtherAndSeeWhoIsGone(t *testing.T) {
 	if m := a.Members()[2].Meta; m != (Meta{API: "c:9443", Version: "1", Zone: "z-c"}) {
 		t.Errorf("c is known as %+v", m)
 	}
-	// On a busy machine the change may not be sent within the time that SetMeta waits; it stays under way.
+	// On a busy machine the change may not be sent within the time that SetMeta waits; it stays in progress.
 	if err := c.SetMeta(Meta{API: "c:9443", Voter: true, Workers: 7}); err != nil && !errors.Is(err, fault.ErrUnavailable) {
 		t.Fatal(err)
 	}

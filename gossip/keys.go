@@ -19,7 +19,7 @@ type Keys [][]byte
 const maxKeys = 8
 
 // LoadKeys reads a key file: one base64 key per line, the first encrypts; empty lines and
-// lines that begin with # are ignored. It returns fault.ErrConfig if the file is accessible to others.
+// lines that start with # are ignored. It returns fault.ErrConfig if the file is accessible to others.
 func LoadKeys(name string) (Keys, error) {
 	info, err := os.Stat(name)
 	if err != nil {

@@ -160,7 +160,7 @@ func (s *Store) TakeLeadership() error {
 	return err
 }
 
-// transfer begins to transfer the leadership of this node to another voter. It does not wait, since
+// transfer starts to transfer the leadership of this node to another voter. It does not wait, since
 // Raft does not answer when it is shut down meanwhile.
 func (s *Store) transfer(id string) error {
 	f := s.raft.GetConfiguration()

@@ -199,7 +199,7 @@ func evict(tx *bbolt.Tx, expiry []byte, total int64) (int64, error) {
 	return total - was.size(), hints.Delete(key)
 }
 
-// list returns the unexpired hints of a kind whose keys begin with prefix, sorted by key.
+// list returns the unexpired hints of a kind whose keys start with prefix, sorted by key.
 func (m *fsm) list(kind, prefix string, now time.Time) ([]Hint, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

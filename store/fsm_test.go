@@ -123,7 +123,7 @@ func TestEveryNodeHasTheSameHintsAlsoBySnapshot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.ApplyBatch(logs[300:]) // goes on while the snapshot is written
+	b.ApplyBatch(logs[300:]) // continues while the snapshot is written
 	sink := &memorySink{}
 	if err := snap.Persist(sink); err != nil {
 		t.Fatal(err)

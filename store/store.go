@@ -303,7 +303,7 @@ func (s *Store) probe(n Node, now time.Time) bool {
 }
 
 // newTransport returns the transport of a node. It sends one request after the other to each follower: when a follower refuses
-// one of several under way, the replication of hashicorp/raft 1.7 may block for good, with all that waits for its end
+// one of several in progress, the replication of hashicorp/raft 1.7 may block permanently, with all that waits for its end
 // (github.com/hashicorp/raft/issues/612).
 func newTransport(l *layer, log logger) *raft.NetworkTransport {
 	return raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{

@@ -146,7 +146,7 @@ func TestHintsSurviveNodesAndLosingThemAllDoesNoHarm(t *testing.T) {
 	f.put(hint("size", "a", later, "1"))
 	f.everywhere("size", "1")
 
-	// One is restarted and one is lost for a while: two of three go on.
+	// One is restarted and one is lost for a while: two of three continue.
 	lost := f.nodes[0]
 	lost.stop(t)
 	f.nodes = f.nodes[1:]
@@ -169,7 +169,7 @@ func TestHintsSurviveNodesAndLosingThemAllDoesNoHarm(t *testing.T) {
 		t.Errorf("hints %+v, %v", all, err)
 	}
 
-	// Another epoch begins empty, in the same directory.
+	// Another epoch starts empty, in the same directory.
 	alone.stop(t)
 	conf = alone.conf
 	conf.Cluster.Epoch, conf.Bootstrap, conf.Streams = 2, true, listen(t, conf.Address)
@@ -232,7 +232,7 @@ func TestAnyNodeMayPutAndOneWithoutACopyAsksAnother(t *testing.T) {
 	}
 }
 
-// TestAFollowerGetsOneRequestAfterTheOther: with several under way Raft may never end.
+// TestAFollowerGetsOneRequestAfterTheOther: with several in progress Raft may never end.
 func TestAFollowerGetsOneRequestAfterTheOther(t *testing.T) {
 	l, err := newLayer(listen(t, "127.0.0.1:0"), Cluster{ID: "blue"}, ignored)
 	if err != nil {
@@ -252,7 +252,7 @@ func TestAnotherEpochAndStrangersAreTurnedAwayWithoutDelayingOthers(t *testing.T
 	}
 	defer l.Close()
 	address := l.Addr().String()
-	for range 10 { // they say nothing and are waited for beside the others
+	for range 10 { // they say nothing and are waited for next to the others
 		silent, err := net.Dial("tcp", address)
 		if err != nil {
 			t.Fatal(err)

@@ -45,7 +45,7 @@ const (
 	purposeChanges = 'C'
 )
 
-// layer is a raft.StreamLayer whose connections begin with the cluster's id and epoch, so that nodes of
+// layer is a raft.StreamLayer whose connections start with the cluster's id and epoch, so that nodes of
 // another epoch, or of another fleet with the same certificates, are rejected.
 type layer struct {
 	Streams

@@ -17,7 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// Options are what a user set beside the chain. The names of settings are for messages.
+// Options are what a user set next to the chain. The names of settings are for messages.
 type Options struct {
 	Region        string // "" is the chain's
 	RegionSetting string // such as --s3-region
@@ -27,7 +27,7 @@ type Options struct {
 }
 
 // Load reads the configuration. Credentials are not read yet, see Credentials. It returns fault.ErrConfig if a file of the chain
-// cannot be read, or if the region is not known.
+// cannot be read, or if the region is unknown.
 func Load(ctx context.Context, o Options) (aws.Config, error) {
 	load := o.Client
 	if o.Region != "" {

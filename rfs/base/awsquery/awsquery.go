@@ -54,7 +54,7 @@ type Session struct {
 	conf aws.Config
 }
 
-// Open reads the configuration of AWS. It returns fault.ErrConfig if the region is not known.
+// Open reads the configuration of AWS. It returns fault.ErrConfig if the region is unknown.
 func (c Client) Open(ctx context.Context) (*Session, error) {
 	conf, err := awsconfig.Load(ctx, awsconfig.Options{Region: c.Region, RegionSetting: c.RegionSetting})
 	if err != nil {

@@ -23,7 +23,7 @@ type waiter struct {
 }
 
 // New returns a Budget of most bytes. The last reserve bytes of it are for Try: what ends work, such as an answer, never
-// waits for what begins some.
+// waits for what starts some.
 func New(most, reserve int64) *Budget { return &Budget{most: most, reserve: reserve} }
 
 // Take blocks until n bytes are free and returns them. What is larger than the Budget takes it whole: it is alone. It
@@ -62,7 +62,7 @@ func (b *Budget) Take(ctx context.Context, n int64) (*Share, error) {
 	return nil, context.Cause(ctx)
 }
 
-// Alone blocks until nothing else of the Budget is held, but for its reserve, and takes all of it until release is called.
+// Alone blocks until nothing else of the Budget is held, except for its reserve, and takes all of it until release is called.
 func (b *Budget) Alone(ctx context.Context) (release func(), err error) {
 	s, err := b.Take(ctx, math.MaxInt64)
 	return s.Release, err

@@ -2,7 +2,7 @@
 //
 // A category decides what the caller does: damage is named and never retried, a
 // lost lease stops the work, a refusal by the target concerns one document or
-// request for ever, an unavailable peer is asked again. Errors wrap a category
+// request forever, an unavailable peer is asked again. Errors wrap a category
 // with %w and are tested with errors.Is.
 package fault
 
@@ -19,7 +19,7 @@ import (
 var (
 	// ErrCorrupt means that bytes of the repository are not what they should be. Never retried.
 	ErrCorrupt = errors.New("corrupt")
-	// ErrUnsupported means a form that is intact but that rfsd refuses; the message says what to do.
+	// ErrUnsupported means a form that is intact but that rfsd refuses; the message states what to do.
 	ErrUnsupported = errors.New("unsupported")
 	// ErrLeaseLost means that another worker holds the work item, or that the lease has expired. Stop at once.
 	ErrLeaseLost = errors.New("lease lost")
@@ -33,7 +33,7 @@ var (
 
 // Damage states which bytes of the repository are wrong. It is an ErrCorrupt.
 type Damage struct {
-	Blob   string // blob in the repository, relative to its root; "" when not known yet
+	Blob   string // blob in the repository, relative to its root; "" when unknown yet
 	File   string // Lucene file or part of a metadata blob; "" when the blob itself is meant
 	Offset int64  // byte offset in File (in Blob when File is ""); -1 when it concerns the whole
 	Err    error  // what is wrong

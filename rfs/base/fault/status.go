@@ -26,7 +26,7 @@ func CheckStatus(call string, status int, answer []byte) error {
 	return e
 }
 
-// Decode decodes the JSON of a response into out. It returns the *StatusError of CheckStatus for one that is no success, and
+// Decode decodes the JSON of a response into out. It returns the *StatusError of CheckStatus for one that is not a success, and
 // ErrUnavailable for one that cannot be decoded.
 func Decode(call string, status int, answer []byte, out any) error {
 	if err := CheckStatus(call, status, answer); err != nil {
@@ -38,7 +38,7 @@ func Decode(call string, status int, answer []byte, out any) error {
 	return nil
 }
 
-// StatusError is a response of a cluster that is no success.
+// StatusError is a response of a cluster that is not a success.
 type StatusError struct {
 	Call         string // method and path
 	Status       int    // HTTP status
@@ -73,7 +73,7 @@ func (e *StatusError) Error() string {
 // Unwrap returns the category.
 func (e *StatusError) Unwrap() error { return e.category }
 
-// ErrorMessage returns type and reason of an error response; of any other body its beginning as the reason.
+// ErrorMessage returns type and reason of an error response; of any other body its start as the reason.
 func ErrorMessage(answer []byte) (kind, reason string) {
 	var a struct {
 		Error json.RawMessage `json:"error"`

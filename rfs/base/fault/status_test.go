@@ -28,7 +28,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// TestAResponseThatCannotBeDecodedIsUnavailable: a proxy's page, or half an answer, is no reason to give up.
+// TestAResponseThatCannotBeDecodedIsUnavailable: a proxy's page, or half an answer, is not a reason to give up.
 func TestAResponseThatCannotBeDecodedIsUnavailable(t *testing.T) {
 	var out struct{ Count int }
 	if err := Decode("GET /x", 200, []byte(`{"count":3}`), &out); err != nil || out.Count != 3 {

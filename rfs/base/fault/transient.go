@@ -13,7 +13,7 @@ import (
 // just ending. So 500 alone decides nothing.
 var kinds = []kind{
 	// IllegalStateException, of checks of the cluster state: a second write index of an alias (AliasValidator), aliases of which only
-	// some are hidden, and others. A node that begins or ends throws it, too.
+	// some are hidden, and others. A node that starts or ends throws it, too.
 	{http.StatusInternalServerError, []string{"illegal_state_exception"}, []string{"stopped", "closed", "shutting down", "not started", "not set yet", "interrupted"}, true},
 	{http.StatusInternalServerError, []string{"illegal_state_exception"}, nil, false},
 	// The document itself: FailProcessorException of a pipeline, processors that cannot read a value, and GeneralScriptException.
@@ -27,11 +27,11 @@ var kinds = []kind{
 	// Blocks (ClusterBlockException), named by their ids; the status is the highest of all. 1 (state not recovered) and 2 (no cluster
 	// manager) are 503. DiskThresholdMonitor removes 12 (a disk beyond its flood stage: 429, in older releases 403) and 10 (no new
 	// indices: all nodes are above the high watermark) by itself. All others of IndexMetadata, Metadata and MetadataIndexStateService
-	// (4 closed, 5 and 6 read-only, 7 read, 8 write, 9 metadata, 13 read-only but for deletions) stay until somebody removes them; the
+	// (4 closed, 5 and 6 read-only, 7 read, 8 write, 9 metadata, 13 read-only except for deletions) stay until somebody removes them; the
 	// closing of an index has 4 as well.
 	{http.StatusForbidden, blockTypes, []string{"/4/", "/5/", "/6/", "/7/", "/8/", "/9/", "/13/"}, false},
 	{http.StatusForbidden, blockTypes, []string{"/10/", "/12/"}, true},
-	// A copy of a shard that moves or begins: IllegalIndexShardStateException with its subclasses, and ShardNotFoundException. These are
+	// A copy of a shard that moves or starts: IllegalIndexShardStateException with its subclasses, and ShardNotFoundException. These are
 	// 404, and TransportActions.isShardNotAvailableException has them asked elsewhere.
 	{http.StatusNotFound, []string{"illegal_index_shard_state_exception", "index_shard_closed_exception", "index_shard_not_started_exception",
 		"index_shard_not_recovering_exception", "index_shard_recovering_exception", "index_shard_relocated_exception", "index_shard_started_exception",

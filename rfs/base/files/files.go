@@ -133,7 +133,7 @@ func parts(path string) []string {
 	return strings.FieldsFunc(filepath.Clean(path), func(r rune) bool { return r == filepath.Separator })
 }
 
-// OpenFile opens a file as os.OpenFile does, but for links. A file that exists has to be a regular one.
+// OpenFile opens a file as os.OpenFile does, except for links. A file that exists has to be a regular one.
 func OpenFile(path string, flag int, perm fs.FileMode) (*os.File, error) {
 	dir, err := open(filepath.Dir(path))
 	if err != nil {
@@ -316,7 +316,7 @@ type Draft struct {
 	temp string
 }
 
-// NewDraft returns an empty draft of a file in the directory of it, under a random name that begins with a dot.
+// NewDraft returns an empty draft of a file in the directory of it, under a random name that starts with a dot.
 func NewDraft(path string, perm fs.FileMode) (*Draft, error) {
 	dir, err := open(filepath.Dir(path))
 	if err != nil {

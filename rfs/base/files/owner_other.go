@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// owner is not known where files have no owner of this kind.
+// owner is unknown where files have no owner of this kind.
 type owner struct{}
 
 func isRoot() bool { return false }

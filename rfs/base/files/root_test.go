@@ -15,7 +15,7 @@ import (
 // service is the user of a service, other is a further one.
 const service, other = 65534, 65533
 
-// serviceDir returns a directory of the service, below one of root that everyone can enter, and a file of root beside it.
+// serviceDir returns a directory of the service, below one of root that everyone can enter, and a file of root next to it.
 func serviceDir(t *testing.T) (dir, precious string) {
 	t.Helper()
 	if os.Geteuid() != 0 {

@@ -113,10 +113,10 @@ func (l List) Strings() []string {
 	return all
 }
 
-// Selection is what takes part: names that Include matches and Exclude does not. An empty Include matches every name.
+// Selection is what participates: names that Include matches and Exclude does not. An empty Include matches every name.
 type Selection struct{ Include, Exclude List }
 
-// Match reports whether the name takes part.
+// Match reports whether the name participates.
 func (s Selection) Match(name string) bool {
 	return (len(s.Include) == 0 || s.Include.Match(name)) && !s.Exclude.Match(name)
 }

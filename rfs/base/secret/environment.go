@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// passed are the variables that programs of the operator get; a name that ends with _ stands for all that begin with it.
+// passed are the variables that programs of the operator get; a name that ends with _ stands for all that start with it.
 var passed = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_", "TZ", "TMPDIR"}
 
 // Environment returns the variables of an environment ("NAME=value") that a program of the operator gets: who and where it is, and its

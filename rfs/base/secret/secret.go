@@ -103,7 +103,7 @@ func userEnd(rest string) int {
 	if !ok || strings.HasPrefix(authority, "[") || strings.Trim(port, "0123456789") == "" {
 		return -1
 	}
-	return strings.LastIndexByte(rest, '@') // no port: the begin of a password
+	return strings.LastIndexByte(rest, '@') // no port: the start of a password
 }
 
 // Address returns an address of which everything but scheme and host may be secret, such as that of a webhook.

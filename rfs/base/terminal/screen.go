@@ -12,7 +12,7 @@ import (
 // Screen shows one line of progress below everything else that is written to it.
 type Screen struct {
 	out   io.Writer
-	width func() int // columns at this moment; 0: not known
+	width func() int // columns at this moment; 0: unknown
 
 	mu    sync.Mutex
 	shown string

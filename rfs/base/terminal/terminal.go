@@ -37,7 +37,7 @@ type Writer struct {
 	to io.Writer
 
 	mu   sync.Mutex
-	rest []byte // the begin of a rune that the next Write may complete
+	rest []byte // the start of a rune that the next Write may complete
 }
 
 // NewWriter returns a Writer to another one.

@@ -8,20 +8,20 @@ import (
 
 // Constants of a Flow.
 const (
-	firstRequests = 4         // under way at the same time, until more of them have proven to be of use
+	firstRequests = 4         // in progress at the same time, until more of them have proven to be of use
 	leastBytes    = 256 << 10 // of a request
 	sectionTime   = time.Second
 	gain          = 1.05 // by which the throughput has to rise for more to be kept
 	enough        = 0.98 // to which it may fall for less to be kept
-	busy          = 0.7  // part of the requests that were under way on average, where throughput says what the target can do
+	busy          = 0.7  // part of the requests that were in progress on average, where throughput states what the target can do
 	firstHold     = 8    // sections until the next try after one without a gain; doubled with each, up to maxHold
 	maxHold       = 64
 )
 
-// Flow decides how many requests are under way at the same time and how long they are, by the throughput that is measured.
+// Flow decides how many requests are in progress at the same time and how long they are, by the throughput that is measured.
 // It tries more or longer ones, keeps them while the throughput rises, and goes back otherwise; it also tries whether fewer do.
 // When the target reports
-// overload it halves both, once for all that were under way together; then good answers raise the number again up to the one
+// overload it halves both, once for all that were in progress together; then good answers raise the number again up to the one
 // that was kept before, and the length is tried. It is safe for concurrent use.
 type Flow struct {
 	maxRequests, maxBytes int
@@ -34,9 +34,9 @@ type Flow struct {
 	underWay int
 	epoch    int // counts the halvings
 
-	section *section // nil: not begun
+	section *section // nil: not started
 	rate    float64  // bytes per second with kept; 0: not measured
-	tries   int      // kind of the try under way, 0: none
+	tries   int      // kind of the try in progress, 0: none
 	next    int      // kind of the next
 	fast    bool     // steps double, until the first without a gain
 	hold    int      // sections until the next try
@@ -57,20 +57,20 @@ const (
 	fewerRequests
 )
 
-// section is a part of the time in which throughput is measured. It begins when as many requests are under way as may be: those
-// that are begun while the number still rises or falls are answered at the speed of another number, so that each step would
+// section is a part of the time in which throughput is measured. It starts when as many requests are in progress as may be: those
+// that are started while the number still rises or falls are answered at the speed of another number, so that each step would
 // seem to be a gain.
 type section struct {
-	begin, last time.Time // last: when the number of requests under way has changed
-	area        float64   // requests under way × seconds
-	// Of the requests that were begun and answered in it:
+	begin, last time.Time // last: when the number of requests in progress has changed
+	area        float64   // requests in progress × seconds
+	// Of the requests that were started and answered in it:
 	answers   int
 	bytes     int64 // that the target has taken
 	spent     time.Duration
 	disturbed bool // by an overload
 }
 
-// NewFlow returns a Flow that begins with at most firstRequests requests of the full length. The bounds are at least 1.
+// NewFlow returns a Flow that starts with at most firstRequests requests of the full length. The bounds are at least 1.
 func NewFlow(maxRequests, maxBytes int) *Flow {
 	maxRequests, maxBytes = max(maxRequests, 1), max(maxBytes, 1)
 	f := &Flow{maxRequests: maxRequests, maxBytes: maxBytes, requests: float64(min(maxRequests, firstRequests)), bytes: maxBytes, part: 1, fast: true, pause: firstHold}
@@ -78,7 +78,7 @@ func NewFlow(maxRequests, maxBytes int) *Flow {
 	return f
 }
 
-// Requests returns how many requests may be under way at the same time.
+// Requests returns how many requests may be in progress at the same time.
 func (f *Flow) Requests() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -110,7 +110,7 @@ func (f *Flow) Begin() (end func(taken int, overloaded bool)) {
 	return func(taken int, overloaded bool) { f.end(epoch, s, begin, taken, overloaded) }
 }
 
-// count changes how many requests are under way, and begins a section. The mutex is held.
+// count changes how many requests are in progress, and starts a section. The mutex is held.
 func (f *Flow) count(now time.Time, change int) {
 	before := f.underWay
 	f.underWay += change
@@ -123,7 +123,7 @@ func (f *Flow) count(now time.Time, change int) {
 	}
 }
 
-// end counts the answer to a request that was begun in s.
+// end counts the answer to a request that was started in s.
 func (f *Flow) end(epoch int, s *section, begin time.Time, taken int, overloaded bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -171,7 +171,7 @@ func (f *Flow) measure(now time.Time) {
 	took := now.Sub(s.begin)
 	f.section = nil
 	if s.disturbed || s.area < busy*math.Floor(f.requests)*took.Seconds() {
-		return // it says nothing about what the target can do
+		return // it states nothing about what the target can do
 	}
 	// Bytes per second of one request, by the number of requests: the end of a section between answers does not matter.
 	rate := float64(s.bytes) / max(s.spent.Seconds(), 1e-9) * s.area / took.Seconds()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// flowTarget takes requests side by side. At each moment those under way share a rate, up to a rate for each. It refuses
+// flowTarget takes requests side by side. At each moment those in progress share a rate, up to a rate for each. It refuses
 // those beyond a number.
 type flowTarget struct {
 	delay time.Duration // of each request, before its bytes
@@ -18,10 +18,10 @@ type flowTarget struct {
 
 	mu       sync.Mutex
 	underWay int
-	sharing  int           // of those under way, the ones whose delay is over
+	sharing  int           // of those in progress, the ones whose delay is over
 	changed  chan struct{} // closed when sharing changes
 	at       time.Time     // of progress
-	progress float64       // bytes of a request that has shared from the beginning
+	progress float64       // bytes of a request that has shared from the start
 	taken    int64
 	refused  int
 }
@@ -154,7 +154,7 @@ func TestFlowFollowsTheThroughput(t *testing.T) {
 	}
 }
 
-// TestFlowMeasuresWhatOneNumberBrings: requests that are begun while their number rises to twice as many, or falls, are answered
+// TestFlowMeasuresWhatOneNumberBrings: requests that are started while their number rises to twice as many, or falls, are answered
 // at another speed than those that follow, and prove nothing.
 func TestFlowMeasuresWhatOneNumberBrings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -168,7 +168,7 @@ func TestFlowMeasuresWhatOneNumberBrings(t *testing.T) {
 		most, begin := 0, time.Now()
 		for time.Since(begin) < time.Minute {
 			for len(requests) < f.Requests() {
-				// Four fill the target. It gives each request the part that was left when it was begun.
+				// Four fill the target. It gives each request the part that was left when it was started.
 				took := time.Duration(5 * mb * float64(max(len(requests)+1, 4)) / all * float64(time.Second))
 				requests = append(requests, request{time.Now().Add(took), f.Begin()})
 			}
@@ -184,7 +184,7 @@ func TestFlowMeasuresWhatOneNumberBrings(t *testing.T) {
 	})
 }
 
-// TestFlowHalvesOnOverload, number and length, once for all that were under way; afterwards both rise again.
+// TestFlowHalvesOnOverload, number and length, once for all that were in progress; afterwards both rise again.
 func TestFlowHalvesOnOverload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := NewFlow(4, 4*mb)

@@ -35,7 +35,7 @@ func TestLatency(t *testing.T) {
 	const limit = 100 * time.Millisecond
 	for _, c := range []struct {
 		name   string
-		took   []time.Duration // of answers one after the other
+		took   []time.Duration // of answers in sequence
 		share  float64         // behind them
 		part   float64         // of the next request
 		paused time.Duration   // behind the last

@@ -45,7 +45,7 @@ func (a *Action) Parse(line []byte) bool {
 	return a.parseJSON(line)
 }
 
-// mayBeAction looks at the beginning of a line only.
+// mayBeAction looks at the start of a line only.
 func mayBeAction(line []byte) bool {
 	line = TrimSpace(line)
 	if len(line) == 0 || line[0] != '{' {
@@ -55,7 +55,7 @@ func mayBeAction(line []byte) bool {
 	return bytes.HasPrefix(line, []byte(`"index"`)) || bytes.HasPrefix(line, []byte(`"create"`)) || bytes.HasPrefix(line, []byte(`"delete"`))
 }
 
-// TrimSpace removes the white space of JSON at the beginning.
+// TrimSpace removes the white space of JSON at the start.
 func TrimSpace(b []byte) []byte {
 	for len(b) > 0 && (b[0] == ' ' || b[0] == '\t' || b[0] == '\r' || b[0] == '\n') {
 		b = b[1:]
@@ -101,7 +101,7 @@ func (a *Action) parsePlain(line []byte) bool {
 	}
 }
 
-// cutString takes a JSON string without escapes off the beginning of b.
+// cutString takes a JSON string without escapes off the start of b.
 func cutString(b []byte) (s, rest []byte, ok bool) {
 	if len(b) == 0 || b[0] != '"' {
 		return nil, nil, false

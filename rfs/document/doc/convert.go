@@ -20,7 +20,7 @@ func plain(b []byte) bool {
 }
 
 // converter brings a source of any content type into the form of one line of JSON.
-// The content type is not stored beside a source; it shows in the first bytes.
+// The content type is not stored next to a source; it shows in the first bytes.
 type converter struct {
 	most   int    // bytes of a result, 0: shortText
 	copied bool   // the last result is in a buffer
@@ -142,7 +142,7 @@ func (c *converter) json(b []byte) (text []byte, err error) {
 	return c.text, nil
 }
 
-// WithoutMark returns a text in UTF-8 without its byte order mark. Clusters take a source that begins with one, and answer with it,
+// WithoutMark returns a text in UTF-8 without its byte order mark. Clusters take a source that starts with one, and answer with it,
 // so it is a part of the source like white space before the first brace.
 func WithoutMark(b []byte) []byte { return bytes.TrimPrefix(b, []byte("\xEF\xBB\xBF")) }
 

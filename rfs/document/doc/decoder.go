@@ -33,7 +33,7 @@ func NewDecoder(index string, shard int) *Decoder {
 // type on, it is the mapping's only type). "_doc" and "" mean none.
 func (d *Decoder) SetType(mappingType string) { d.mappingType = meaningful([]byte(mappingType)) }
 
-// SendOriginals makes Decode return the original (_recovery_source) where it is stored beside a filtered source.
+// SendOriginals makes Decode return the original (_recovery_source) where it is stored next to a filtered source.
 func (d *Decoder) SendOriginals(on bool) { d.originals = on }
 
 // Lacking states which of the stored forms of a document lack parts of what was indexed.

@@ -10,10 +10,10 @@ type Document struct {
 	ID      []byte // decoded id, UTF-8
 	Routing []byte // nil when none
 	// Source is the document as a single line of JSON, byte for byte as it was
-	// indexed but for line breaks (see AppendLine).
+	// indexed except for line breaks (see AppendLine).
 	Source []byte
 	// Reduced reports that Source may lack parts of what was indexed: a filter or the omission of vectors left them out,
-	// and no complete original is stored beside it.
+	// and no complete original is stored next to it.
 	Reduced bool
 	// Version is the number that the source cluster gave the document last; 0 when it was not read.
 	Version int64
@@ -46,7 +46,7 @@ const (
 // failed-document stream before the watermark passes it.
 type Failure struct {
 	Index   string
-	ID      string // "" when not known
+	ID      string // "" when unknown
 	Type    string
 	Routing string
 	Shard   int

@@ -53,7 +53,7 @@ func (k *KeepLast) Apply(source []byte) (kept []byte, found bool) {
 	if k.space(); k.i != len(source) {
 		return source, false
 	}
-	// An outer member begins before the members within it.
+	// An outer member starts before the members within it.
 	slices.SortFunc(k.cuts, func(a, b span) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(b.to, a.to)) })
 	k.Forget()
 	k.out = slices.Grow(k.out[:0], len(source))
@@ -101,7 +101,7 @@ func skipSpace(b []byte, i int) int {
 	return i
 }
 
-// EmptyObject reports whether a JSON object, of which b begins with the brace, has no members.
+// EmptyObject reports whether a JSON object, of which b starts with the brace, has no members.
 func EmptyObject(b []byte) bool {
 	i := skipSpace(b, 1)
 	return i < len(b) && b[i] == '}'
@@ -266,7 +266,7 @@ func appendUnescaped(dst, s []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// unicodeEscape returns the code unit of the escape \uXXXX at the beginning of s.
+// unicodeEscape returns the code unit of the escape \uXXXX at the start of s.
 func unicodeEscape(s []byte) (rune, bool) {
 	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
 		return 0, false

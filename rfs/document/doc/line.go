@@ -98,7 +98,7 @@ var (
 	inside  = [256]bool{'"': true, '\\': true, '\n': true, '\r': true}
 )
 
-// skipString returns the position after the string that begins at i; the end of b when it never ends.
+// skipString returns the position after the string that starts at i; the end of b when it never ends.
 func skipString(b []byte, i int) (int, error) {
 	for i++; ; i++ {
 		for i < len(b) && !inside[b[i]] {
@@ -120,7 +120,7 @@ func skipString(b []byte, i int) (int, error) {
 	}
 }
 
-// skipComment returns the position after the /* comment that begins at i.
+// skipComment returns the position after the /* comment that starts at i.
 func skipComment(b []byte, i int) int {
 	if n := bytes.Index(b[i+2:], []byte("*/")); n >= 0 {
 		return i + 2 + n + 2

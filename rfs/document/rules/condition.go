@@ -206,7 +206,7 @@ func (c *condition) element(f *finder, depth int) (bool, error) {
 	}
 }
 
-// value asks for one value that is no list; null is none.
+// value asks for one value that is not a list; null is none.
 func (c *condition) value(raw []byte) bool {
 	if len(raw) == 0 || string(raw) == "null" {
 		return false

@@ -111,7 +111,7 @@ func checkValue(v any) error {
 	return nil
 }
 
-// sections are what a path of metadata begins with.
+// sections are what a path of metadata starts with.
 var sections = []string{"settings", "mappings", "aliases"}
 
 // pointer reads a JSON pointer (RFC 6901): parts after slashes, ~1 for a slash and ~0 for ~ within

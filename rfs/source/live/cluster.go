@@ -17,7 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// API sends one request and gives status and whole answer, whatever the status is. path begins
+// API sends one request and gives status and whole answer, whatever the status is. path starts
 // with "/" and is escaped. An error means that there was no answer. *target.Client is one.
 type API interface {
 	Do(ctx context.Context, method, path string, query url.Values, body []byte) (status int, answer []byte, err error)
@@ -125,7 +125,7 @@ func (c *Cluster) call(ctx context.Context, method, path string, query url.Value
 	return nil
 }
 
-// Refusal is an answer that is no success.
+// Refusal is an answer that is not a success.
 type Refusal struct {
 	Request string
 	Status  int

@@ -88,7 +88,7 @@ type Request struct {
 	Name       string
 	Indices    []string // names; none: all
 	Global     bool     // the cluster's state: templates and the like
-	Partial    bool     // also when shards are not there
+	Partial    bool     // also when shards are missing
 }
 
 // CreateSnapshot starts a snapshot and does not wait for its end. created is false when there is one of that name.

@@ -13,19 +13,19 @@ import (
 const segmentsAhead = 6
 
 const (
-	// streamsAhead is how many bytes of .fdt before its documents are needed the stream of a segment is begun: what a repository
+	// streamsAhead is how many bytes of .fdt before its documents are needed the stream of a segment is started: what a repository
 	// with latency delivers in a few round trips.
 	streamsAhead = 64 << 20
-	// streamHead is how much of a stream is read when it is begun, in bytes: enough that the repository is asked.
+	// streamHead is how much of a stream is read when it is started, in bytes: enough that the repository is asked.
 	streamHead = 4 << 10
 )
 
 // openings are the stored fields of segments that a reader will come to, being opened.
 type openings struct {
 	queue  []*opening      // in the order of the segments
-	next   int             // index of the next segment to begin with
+	next   int             // index of the next segment to start with
 	begun  []*begun        // streams, in the order of the segments
-	stream int             // index of the next segment whose stream is begun
+	stream int             // index of the next segment whose stream is started
 	long   bool            // the last of queue takes much memory
 	ctx    context.Context // of the openings; close ends it
 	cancel context.CancelFunc
@@ -39,11 +39,11 @@ type opening struct {
 	err    error
 }
 
-// openAhead returns the stored fields of the segment before r.seg, after it began to open those that follow.
+// openAhead returns the stored fields of the segment before r.seg, after it started to open those that follow.
 func (r *Reader) openAhead(ctx context.Context) (*storedFields, error) {
 	a := &r.ahead
 	a.next = max(a.next, r.seg-1)
-	if a.ctx == nil { // the openings live longer than the call that begins them
+	if a.ctx == nil { // the openings live longer than the call that starts them
 		a.ctx, a.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	}
 	for ; len(a.queue) <= segmentsAhead && a.next < len(r.commit.Segments); a.next++ {
@@ -71,7 +71,7 @@ func (r *Reader) openAhead(ctx context.Context) (*storedFields, error) {
 	return first.stored, first.err
 }
 
-// begun is the stream of a whole .fdt of which the repository was asked before it is needed. What follows done is valid when that is
+// started is the stream of a whole .fdt of which the repository was asked before it is needed. What follows done is valid when that is
 // closed.
 type begun struct {
 	segment *Segment
@@ -83,7 +83,7 @@ type begun struct {
 	err     error  // there is no stream
 }
 
-// beginStreams begins the streams of the segments that follow, as far as they come soon. left is how many bytes of the segment in
+// beginStreams starts the streams of the segments that follow, as far as they come soon. left is how many bytes of the segment in
 // work are before them.
 func (r *Reader) beginStreams(left int64) {
 	a := &r.ahead
@@ -104,7 +104,7 @@ func (r *Reader) beginStreams(left int64) {
 	}
 }
 
-// beginStream begins the stream of the .fdt of a segment, unless err is why there is none. Close ends it.
+// beginStream starts the stream of the .fdt of a segment, unless err is why there is none. Close ends it.
 func beginStream(ctx context.Context, s *Segment, fdt *source, err error) *begun {
 	b := &begun{segment: s, done: make(chan struct{})}
 	ctx, b.cancel = context.WithCancel(ctx)
@@ -123,7 +123,7 @@ func beginStream(ctx context.Context, s *Segment, fdt *source, err error) *begun
 	return b
 }
 
-// markFirst chooses the segments whose streams are begun while the commit is opened: those within the first streamsAhead bytes.
+// markFirst chooses the segments whose streams are started while the commit is opened: those within the first streamsAhead bytes.
 func markFirst(ctx context.Context, dir Directory, openers []segmentOpener) {
 	left := int64(streamsAhead)
 	for i := range openers[:min(len(openers), segmentsAhead)] {
@@ -139,7 +139,7 @@ func markFirst(ctx context.Context, dir Directory, openers []segmentOpener) {
 	}
 }
 
-// takeBegun returns the streams that were begun while the commit was opened, once: the caller closes them.
+// takeBegun returns the streams that were started while the commit was opened, once: the caller closes them.
 func (c *Commit) takeBegun() []*begun {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -148,7 +148,7 @@ func (c *Commit) takeBegun() []*begun {
 	return all
 }
 
-// take makes the streams that were begun while the commit was opened those of r, and ends the ones that r does not come to.
+// take makes the streams that were started while the commit was opened those of r, and ends the ones that r does not come to.
 func (a *openings) take(r *Reader) {
 	for _, b := range r.commit.takeBegun() {
 		if r.reaches(b.segment) {
@@ -160,7 +160,7 @@ func (a *openings) take(r *Reader) {
 	}
 }
 
-// headOf returns the first n bytes of the file if they have come with what was read when the stream was begun, else nil.
+// headOf returns the first n bytes of the file if they have come with what was read when the stream was started, else nil.
 func (b *begun) headOf(ctx context.Context, n int64) []byte {
 	if b == nil {
 		return nil
@@ -176,7 +176,7 @@ func (b *begun) headOf(ctx context.Context, n int64) []byte {
 	return b.head[:n]
 }
 
-// Close ends the streams that were begun with Options.Begin, unless a Reader has taken them.
+// Close ends the streams that were started with Options.Begin, unless a Reader has taken them.
 func (c *Commit) Close() error { return closeBegun(c.takeBegun()) }
 
 func closeBegun(all []*begun) (err error) {
@@ -189,7 +189,7 @@ func closeBegun(all []*begun) (err error) {
 	return err
 }
 
-// streamOf returns the stream of a segment if it was begun, else nil.
+// streamOf returns the stream of a segment if it was started, else nil.
 func (a *openings) streamOf(s *Segment) *begun {
 	if len(a.begun) == 0 || a.begun[0].segment != s {
 		return nil
@@ -212,7 +212,7 @@ func (b *begun) stream(ctx context.Context) (io.ReadCloser, error) {
 	return b, nil
 }
 
-// Read returns what was read when the stream was begun, then the rest.
+// Read returns what was read when the stream was started, then the rest.
 func (b *begun) Read(p []byte) (int, error) {
 	if len(b.head) > 0 {
 		n := copy(p, b.head)
@@ -225,7 +225,7 @@ func (b *begun) Read(p []byte) (int, error) {
 	return b.from.Read(p)
 }
 
-// Close ends the stream, also one that is still being begun.
+// Close ends the stream, also one that is still being started.
 func (b *begun) Close() error {
 	b.cancel()
 	<-b.done

@@ -218,7 +218,7 @@ func TestAStreamThatFailsAheadTakesNothingFromTheSegmentsBefore(t *testing.T) {
 	}
 }
 
-// TestStreamsAreBegunOnlyForWhatComesSoon: what is begun takes memory from the segment in work.
+// TestStreamsAreBegunOnlyForWhatComesSoon: what is started takes memory from the segment in progress.
 func TestStreamsAreBegunOnlyForWhatComesSoon(t *testing.T) {
 	const mega = 1 << 20
 	for _, c := range []struct {
@@ -246,7 +246,7 @@ func TestStreamsAreBegunOnlyForWhatComesSoon(t *testing.T) {
 }
 
 // TestDocumentsAreAskedForWhileTheCommitIsOpened: a reader from the first ordinal on waits for no round trip of its own, and reads
-// what a reader of a commit reads whose streams were not begun.
+// what a reader of a commit reads whose streams were not started.
 func TestDocumentsAreAskedForWhileTheCommitIsOpened(t *testing.T) {
 	tested := 0
 	for name, dir := range testShards(t) {
@@ -302,7 +302,7 @@ func ordinalsAndChecks(t *testing.T, c *Commit) (ordinals []int64, checks []Chec
 	return ordinals, r.Checks(c.MaxOrdinal)
 }
 
-// TestStreamsOfACommitEnd: streams that were begun with the commit are closed with it, with the reader that does not come to them,
+// TestStreamsOfACommitEnd: streams that were started with the commit are closed with it, with the reader that does not come to them,
 // and where the commit cannot be opened.
 func TestStreamsOfACommitEnd(t *testing.T) {
 	for name, dir := range testShards(t) {

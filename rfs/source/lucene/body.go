@@ -63,7 +63,7 @@ func (r *Record) take(what role, text bool, value []byte) {
 	}
 	switch what {
 	case roleID:
-		// Elasticsearch 1.x–5.x stores _uid; _id beside it repeats a part.
+		// Elasticsearch 1.x–5.x stores _uid; _id next to it repeats a part.
 		if r.IDKind == IDNone {
 			r.ID, r.IDKind = value, IDBinary
 			if text {

@@ -51,7 +51,7 @@ func (c *Commit) Borders(ctx context.Context, parts int) ([]int64, error) {
 	return borders, nil
 }
 
-// chunkFrom returns the first document of the first chunk that begins at a byte or behind it; behind the last chunk, the
+// chunkFrom returns the first document of the first chunk that starts at a byte or behind it; behind the last chunk, the
 // number of documents.
 func (x *chunkIndex) chunkFrom(ctx context.Context, at int64) (doc int32, err error) {
 	k := sort.Search(x.chunks(), func(k int) bool {

@@ -44,7 +44,7 @@ func (c Check) crcLen() int64 {
 
 // CombineChecks puts the parts of each file together, in any order. A file with a gap, or
 // without a footer, is not verified. Parts may overlap, as when an item was done twice:
-// those count that lead from the beginning of the file to its end.
+// those count that lead from the start of the file to its end.
 func CombineChecks(checks []Check) []FileResult {
 	sorted := slices.Clone(checks)
 	slices.SortStableFunc(sorted, func(a, b Check) int {
@@ -88,7 +88,7 @@ func combineFile(parts []Check) FileResult {
 	return v
 }
 
-// combineCRC returns the CRC-32 (IEEE) of two byte sequences one after the other, from the CRC
+// combineCRC returns the CRC-32 (IEEE) of two byte sequences concatenated, from the CRC
 // of each and the length of the second: appending n zero bytes to the first is a linear
 // map over GF(2), which is applied by repeated squaring.
 func combineCRC(first, second uint32, n int64) uint32 {
@@ -161,7 +161,7 @@ type trackedFile struct {
 	footer  uint32
 }
 
-// boundary is the beginning of a chunk.
+// boundary is the start of a chunk.
 type boundary struct {
 	file    int
 	ordinal int64
@@ -172,7 +172,7 @@ type boundary struct {
 // maxBoundaries limits the memory of a crcTracker to some MiB.
 const maxBoundaries = 1 << 16
 
-// file begins a file of which the bytes from own on are owned.
+// file starts a file of which the bytes from own on are owned.
 func (t *crcTracker) file(s *Segment, src *source, own int64, footed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -212,7 +212,7 @@ func (t *crcTracker) find(file int, ordinal int64) (boundary, bool) {
 
 // Checks returns the parts of files that this reader owns when its range ends at the ordinal
 // upTo, which must not lie beyond the document that Next returned last, or beyond the range after
-// io.EOF. The range of an item that goes on elsewhere ends where that one begins, so both together
+// io.EOF. The range of an item that continues elsewhere ends where that one starts, so both together
 // cover each byte once. It may be called while another goroutine reads.
 func (r *Reader) Checks(upTo int64) []Check {
 	r.crcTracker.mu.Lock()

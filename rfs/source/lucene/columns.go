@@ -54,7 +54,7 @@ func (o *segmentOpener) findColumns(ctx context.Context, fi *fieldInfos) (soft, 
 		o.seg.roots.known = true
 		c, err := metas.open(ctx, f)
 		if errors.Is(err, fault.ErrUnsupported) {
-			return soft, nil, nil // as with a format that is not known
+			return soft, nil, nil // as with a format that is unknown
 		}
 		if err != nil || c == nil {
 			return soft, nil, err

@@ -27,7 +27,7 @@ type Options struct {
 	VerifyAll bool
 	// Values keeps what Record.Values and Record.Version need.
 	Values bool
-	// Begin begins the streams of the documents of the first segments while the commit is opened, for a Reader from the first
+	// Begin starts the streams of the documents of the first segments while the commit is opened, for a Reader from the first
 	// ordinal on. Close ends them unless that Reader was made.
 	Begin bool
 	// Concurrency is how many segments are opened at once; 0 means 16.
@@ -159,7 +159,7 @@ type segmentOpener struct {
 	seg        *Segment
 	unverified []string
 	early      *earlyReads
-	first      context.Context // of its stream, which is begun; nil: none is
+	first      context.Context // of its stream, which is started; nil: none is
 	begun      *begun          // that stream
 	*inAll
 }

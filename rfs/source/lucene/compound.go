@@ -56,7 +56,7 @@ func checkID(in *codec.Input, id string) {
 	}
 }
 
-// files finds the files of one segment, inside its compound file or beside it.
+// files finds the files of one segment, inside its compound file or next to it.
 type files struct {
 	dir      Directory
 	segment  string
@@ -135,7 +135,7 @@ func laterName(segment string, gen int64, suffix string) string {
 	return segment + "_" + codec.Base36(gen) + suffix
 }
 
-// forget drops what is held while the segment is opened, but for kept.
+// forget drops what is held while the segment is opened, except for kept.
 func (f *files) forget() {
 	f.early = nil
 	if f.compound != nil {

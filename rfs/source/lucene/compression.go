@@ -13,7 +13,7 @@ import (
 // compression undoes one way of compressing a unit: a chunk, or a slice of a sliced chunk.
 // Implementations keep buffers and belong to one reader.
 type compression interface {
-	// unit appends the n > 0 raw bytes of the unit at the beginning of src to dst and
+	// unit appends the n > 0 raw bytes of the unit at the start of src to dst and
 	// returns dst and how many bytes of src it took. With exact the unit is all of src.
 	unit(dst, src []byte, n int, exact bool) ([]byte, int, error)
 }

@@ -24,7 +24,7 @@ history. So the blocks of a frame are given to it behind raw blocks with the dic
 	magic | descriptor A0: single segment, four bytes of content size | u32 dictionary + content |
 	dictionary in raw blocks of at most 128 KiB | the blocks of the frame
 
-so that the output begins with the dictionary. What the header of the frame states (content size,
+so that the output starts with the dictionary. What the header of the frame states (content size,
 dictionary id, window, checksum) is checked here.
 */
 type zstdPrefix struct {

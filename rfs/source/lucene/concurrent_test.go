@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestChecksMayBeAskedWhileAnotherGoroutineReads: progress is recorded beside the reading.
+// TestChecksMayBeAskedWhileAnotherGoroutineReads: progress is recorded next to the reading.
 func TestChecksMayBeAskedWhileAnotherGoroutineReads(t *testing.T) {
 	for name, dir := range testShards(t) {
 		c, err := Open(t.Context(), dir, Options{})

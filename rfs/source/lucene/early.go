@@ -15,7 +15,7 @@ const (
 	earlyFile = 64 << 10
 	// earlyBytes bounds what is read so of a segment.
 	earlyBytes = 256 << 10
-	// earlyRequests bounds the reads of a commit that are under way at the same time.
+	// earlyRequests bounds the reads of a commit that are in progress at the same time.
 	earlyRequests = 32
 )
 
@@ -24,13 +24,13 @@ const (
 type earlyReads struct {
 	ctx    context.Context // of the reads; end ends it
 	cancel context.CancelFunc
-	turns  chan struct{} // one for each read of the commit that is under way
+	turns  chan struct{} // one for each read of the commit that is in progress
 	left   int64         // bytes that may still be read
 	reads  map[string]*earlyRead
 	wg     sync.WaitGroup
 }
 
-// earlyRead is the beginning of a file; data and err are valid when done is closed.
+// earlyRead is the start of a file; data and err are valid when done is closed.
 type earlyRead struct {
 	done chan struct{}
 	n    int64
@@ -47,7 +47,7 @@ func newEarlyReads(ctx context.Context, turns chan struct{}) *earlyReads {
 	return e
 }
 
-// begin begins to read the first n bytes of a file, unless these are many.
+// start starts to read the first n bytes of a file, unless these are many.
 func (e *earlyReads) begin(s *source, n int64) {
 	if n = min(n, s.size); n <= 0 || n > earlyFile || n > e.left || e.reads[s.name] != nil || s.data != nil {
 		return
@@ -56,7 +56,7 @@ func (e *earlyReads) begin(s *source, n int64) {
 	e.start(s, n)
 }
 
-// start begins to read the first n bytes of a file, however many these are.
+// start starts to read the first n bytes of a file, however many these are.
 func (e *earlyReads) start(s *source, n int64) {
 	r := &earlyRead{done: make(chan struct{}), n: n}
 	e.reads[s.name] = r
@@ -73,7 +73,7 @@ func (e *earlyReads) start(s *source, n int64) {
 	})
 }
 
-// beginFile is begin for a whole file of the directory; one that is not there is passed over.
+// beginFile is start for a whole file of the directory; one that is missing is passed over.
 func (e *earlyReads) beginFile(dir Directory, name string) {
 	if s, err := openSource(dir, name); err == nil {
 		e.begin(s, s.size)
@@ -110,7 +110,7 @@ func (r *earlyRead) at(ctx context.Context, off, n int64) ([]byte, error) {
 	return r.data[off : off+n], nil
 }
 
-// begin begins to read the short files beside the compound file, and that file if it is kept while the segment is opened.
+// start starts to read the short files next to the compound file, and that file if it is kept while the segment is opened.
 func (o *segmentOpener) begin() {
 	e := o.entry
 	names := append([]string{e.name + ".si", e.name + ".cfe"}, e.updates...)
@@ -125,8 +125,8 @@ func (o *segmentOpener) begin() {
 	}
 }
 
-// beginParts begins to read the short files that lie in the compound file, or beside it where there is none.
-// The beginning of .fdt comes with its stream, if that is to be begun.
+// beginParts starts to read the short files that lie in the compound file, or next to it where there is none.
+// The start of .fdt comes with its stream, if that is to be started.
 func (o *segmentOpener) beginParts() {
 	suffixes := []string{".fdm", ".fdx", ".fnm"}
 	var metas []string

@@ -22,7 +22,7 @@ import (
 	  90: VInt vector dimension, u8 similarity
 	  94: VInt vector dimension, u8 encoding, u8 similarity
 
-footer but for 40, 42 and 46 v0.
+footer except for 40, 42 and 46 v0.
 
 The file <seg>.fnm describes what was written with the segment: stored fields, terms, vectors and the columns that were
 never updated. With a fieldInfosGen a second file <seg>_<gen>.fnm, outside of the compound file, has the columns that were
@@ -223,5 +223,5 @@ func (fi *fieldInfos) numeric(name string) *fieldInfo {
 // named finds a field by name.
 func (fi *fieldInfos) named(name string) *fieldInfo { return fi.byName[name] }
 
-// columnFile returns what the names of the files of a field's column begin with, behind that of the segment.
+// columnFile returns what the names of the files of a field's column start with, behind that of the segment.
 func (f *fieldInfo) columnFile() string { return f.attrs[attrFormat] + "_" + f.attrs[attrSuffix] }

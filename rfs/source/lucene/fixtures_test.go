@@ -121,7 +121,7 @@ func readRepository(t *testing.T, dir string, expected truth.Expected) {
 }
 
 // compareSnapshot removes each document that it reads from want and expects nothing to be
-// left, nor anything to be read that was not there.
+// left, nor anything to be read that was missing.
 func compareSnapshot(t *testing.T, name string, r snapshot.Repository, s *snapshot.Snapshot, want, stored truth.Docs, expected map[string]truth.Counts) {
 	t.Helper()
 	left := map[[2]string][]truth.Key{} // by index and id
@@ -202,7 +202,7 @@ func classify(c *truth.Counts, rec *lucene.Record, want, stored []byte) bool {
 	return true
 }
 
-// take finds and removes the key of a document; a type that is not known matches any.
+// take finds and removes the key of a document; a type that is unknown matches any.
 func take(left map[[2]string][]truth.Key, k truth.Key) (truth.Key, bool) {
 	at := [2]string{k.Index, k.ID}
 	for i, c := range left[at] {

@@ -35,7 +35,7 @@ type giant struct {
 	table   fieldTable
 	fixed   bool  // numbers have the lengths that they had before Lucene 5.0
 	size    int64 // of the document
-	fields  int32 // that did not begin yet
+	fields  int32 // that did not start yet
 	max     int64 // length of a source that is kept; 0: any
 	whole   bool  // all of its fields would make a source, and are too long for one
 	parts   []giantPart
@@ -88,7 +88,7 @@ func (g *giant) feed(p []byte) error {
 	return nil
 }
 
-// begin parses the head of a field and returns its length, 0 when more bytes are needed.
+// start parses the head of a field and returns its length, 0 when more bytes are needed.
 func (g *giant) begin() (used int, err error) {
 	head, n := uvarint(g.head)
 	if n <= 0 {

@@ -51,7 +51,7 @@ func readAll(t *testing.T, dir mapDir, memory Memory) []Record {
 	}
 }
 
-// longDocs are short documents around one whose source has about size bytes, with numbers and a long field beside it.
+// longDocs are short documents around one whose source has about size bytes, with numbers and a long field next to it.
 func longDocs(s segmentSpec, size int) []testDoc {
 	docs := mixedDocs(s, 30)
 	text := someJSON(rand.New(rand.NewPCG(1, 2)), 4000)

@@ -47,7 +47,7 @@ live here.
 .del, the live documents of a segment of Lucene 4, <seg>_<gen>.del, big-endian:
 
 	i32 -2, plain header BitVector v0..v2; without them the form of before the header
-	i32 size; -1 says that the form of gaps follows: i32 size
+	i32 size; -1 states that the form of gaps follows: i32 size
 	i32 count
 	bits  ceil(size/8) bytes, bit d&7 of byte d>>3
 	gaps  repeat: VInt distance to the next byte, u8 that byte
@@ -204,7 +204,7 @@ func (l *liveDocs) tail(from int32, words bitset) error {
 
 // gapBytes are the bytes of a .del that are stated, and the bits that are to be seen in them.
 type gapBytes struct {
-	first int64 // where they begin
+	first int64 // where they start
 	n     int   // bytes of all documents
 	ones  bool  // ones are counted, and the other bytes are zero; else the other way round
 	bits  int

@@ -39,7 +39,7 @@ func (d deletions) uncached() *deletions {
 }
 
 // marks are the documents of a segment that live, and its roots: all of them where the segment holds them, else those of
-// the chunk in work, which are read as chunks follow each other. It belongs to one goroutine.
+// the chunk in progress, which are read as chunks follow each other. It belongs to one goroutine.
 type marks struct {
 	base  int32  // document of the first bit
 	live  bitset // nil: all documents live
@@ -56,7 +56,7 @@ type marks struct {
 // turnDocs is how many documents are looked at together while a commit is opened.
 const turnDocs = 1 << 16
 
-// openMarks begins to read the files of a segment.
+// openMarks starts to read the files of a segment.
 func openMarks(ctx context.Context, d deletions, maxDoc int32) (*marks, error) {
 	m := &marks{last: -1, maxDoc: maxDoc, soft: d.soft, rootsOf: d.roots}
 	var err error
@@ -78,7 +78,7 @@ func openMarks(ctx context.Context, d deletions, maxDoc int32) (*marks, error) {
 	return m, nil
 }
 
-// marks returns the marks of the segment for a reader that begins at a document.
+// marks returns the marks of the segment for a reader that starts at a document.
 func (s *Segment) marks(ctx context.Context) (*marks, error) {
 	if s.unheld == nil {
 		return &marks{last: -1, live: s.live, roots: s.roots.docs}, nil

@@ -31,7 +31,7 @@ func records(t *testing.T, c *Commit, opt ReadOptions) (out []string) {
 }
 
 // TestWhatIsNotHeldIsReadAgain: a commit of which nothing may be held has the same documents, counts, roots and checksums,
-// wherever a reader begins.
+// wherever a reader starts.
 func TestWhatIsNotHeldIsReadAgain(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	unheld := 0

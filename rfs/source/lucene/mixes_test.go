@@ -25,7 +25,7 @@ var mixedDirs = []string{
 	"vectors/8.6.2-hnsw", "vectors/9.5.3-hnsw", "text/4.10.4", "text/5.5.4", "text/8.5.0", "text/8.7.0", "text/9.0.0", "text/10.5.1",
 }
 
-// part is a file of a segment, in a compound file or beside it.
+// part is a file of a segment, in a compound file or next to it.
 type part struct {
 	file      string // of the directory
 	off, size int
@@ -163,7 +163,7 @@ func mixedDir(t testing.TB, name string) mapDir {
 }
 
 // TestVersionMixes_AreReadOrRefused reads real segments of which one file states another version, the segment info states one as
-// well, and one of the files with the same name is not there: no combination ends the process, and each error has a category.
+// well, and one of the files with the same name is missing: no combination ends the process, and each error has a category.
 func TestVersionMixes_AreReadOrRefused(t *testing.T) {
 	versions := []int32{-1, 0, 1, 2, 3, 4, 5, 6, 7, 8}
 	if testing.Short() {
@@ -238,7 +238,7 @@ func TestVersionMixes_NameTheFileThatIsMissing(t *testing.T) {
 	}
 }
 
-// FuzzVersionMixes is TestVersionMixes_AreReadOrRefused for any two versions and any two files that are not there.
+// FuzzVersionMixes is TestVersionMixes_AreReadOrRefused for any two versions and any two files that are missing.
 func FuzzVersionMixes(f *testing.F) {
 	dirs := make([]mapDir, len(mixedDirs))
 	all := make([][]part, len(mixedDirs))

@@ -15,7 +15,7 @@ const (
 	maxAheadChunk = 1 << 20
 	// maxStretches bounds the stretches that a reader reads ahead.
 	maxStretches = 16
-	// maxAhead bounds the bytes of .fdt that a reader has read ahead, but for one stretch.
+	// maxAhead bounds the bytes of .fdt that a reader has read ahead, except for one stretch.
 	maxAhead = 4 << 20
 	// maxAheadRaw bounds the raw bytes of chunks that a reader has decompressed ahead.
 	maxAheadRaw = 8 << 20
@@ -34,7 +34,7 @@ type Helpers struct {
 	idle map[string][]compression // by codec of .fdt
 }
 
-// NewHelpers returns Helpers of at most n goroutines at a time beside one Reader, one fewer beside each further Reader that is
+// NewHelpers returns Helpers of at most n goroutines at a time next to one Reader, one fewer next to each further Reader that is
 // open; nil if n is less than 1. A goroutine runs only while a Reader has something to decompress.
 func NewHelpers(n int) *Helpers {
 	if n < 1 {
@@ -72,13 +72,13 @@ func (h *Helpers) giveBack(s *storedFields, c compression) {
 	h.idle[s.codec] = append(h.idle[s.codec], c)
 }
 
-// readAhead are the stretches of a segment that follow the chunk in work.
+// readAhead are the stretches of a segment that follow the chunk in progress.
 type readAhead struct {
 	next int // the first chunk whose bytes were not read
-	pos  int // of the chunk in work, within the first stretch
+	pos  int // of the chunk in progress, within the first stretch
 
 	mu    sync.Mutex
-	queue []*stretch // in order; the first is in work
+	queue []*stretch // in order; the first is in progress
 	idle  []*stretch
 	size  int          // bytes of .fdt in queue; of the reader's goroutine
 	raw   atomic.Int64 // bytes of decompressed chunks in queue
@@ -105,7 +105,7 @@ type stretch struct {
 // aheadChunk is a chunk of a stretch.
 type aheadChunk struct {
 	chunk
-	at       int  // where its bytes begin in data
+	at       int  // where its bytes start in data
 	wanted   bool // it may hold a document that lives
 	from, to int  // its raw bytes
 	long     bool // the reader decompresses it when it comes to it
@@ -197,7 +197,7 @@ func (r *Reader) help(ctx context.Context) {
 	})
 }
 
-// take makes the next chunk of the first stretch the one in work. While another goroutine decompresses it, this one
+// take makes the next chunk of the first stretch the one in progress. While another goroutine decompresses it, this one
 // decompresses those behind.
 func (r *Reader) take(ctx context.Context, s *stretch) error {
 	for !s.ready() {
@@ -275,7 +275,7 @@ func (s *stretch) ready() bool {
 	}
 }
 
-// passed goes to the chunk behind the one in work, and returns the error that was met there.
+// passed goes to the chunk behind the one in progress, and returns the error that was met there.
 func (a *readAhead) passed() error {
 	s := a.queue[0]
 	a.pos++
@@ -309,7 +309,7 @@ func (a *readAhead) push(s *stretch) {
 	a.queue, a.size = append(a.queue, s), a.size+len(s.data)
 }
 
-// claim returns the first stretch of a segment that no goroutine has begun to decompress; nil: there is none.
+// claim returns the first stretch of a segment that no goroutine has started to decompress; nil: there is none.
 func (a *readAhead) claim(stored *storedFields) *stretch {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -342,7 +342,7 @@ func (a *readAhead) pop() {
 	}
 }
 
-// close waits for the goroutines after what they have begun.
+// close waits for the goroutines after what they have started.
 func (a *readAhead) close() {
 	a.mu.Lock()
 	a.queue = nil

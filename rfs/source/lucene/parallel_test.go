@@ -92,7 +92,7 @@ func TestHelpersChangeNothingOfWhatIsRead(t *testing.T) {
 		}
 	}
 	for name, dir := range testShards(t) {
-		for _, held := range []int64{0, 1} { // marks are read beside the documents
+		for _, held := range []int64{0, 1} { // marks are read next to the documents
 			c, err := Open(t.Context(), dir.without(documentsFile), Options{Values: true, Held: held})
 			if err != nil {
 				t.Fatal(err)

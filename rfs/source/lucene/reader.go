@@ -22,7 +22,7 @@ type ReadOptions struct {
 	// Versions gives each record its Version; the commit must have been opened with Options.Values. A segment without them
 	// is fault.ErrUnsupported.
 	Versions bool
-	// Helpers decompress beside the goroutine that calls Next; nil: only that one decompresses.
+	// Helpers decompress next to the goroutine that calls Next; nil: only that one decompresses.
 	Helpers *Helpers
 }
 
@@ -32,7 +32,7 @@ type ReadOptions struct {
 // Of each .fdt file with a living document it reads every chunk of its range, also those
 // whose documents are all dead, so that the readers of a shard together read the file once
 // and can check its CRC (Checks). A chunk belongs to the reader in whose range its first
-// ordinal lies; a reader that begins inside of a chunk reads that chunk for its documents
+// ordinal lies; a reader that starts inside of a chunk reads that chunk for its documents
 // but does not own its bytes.
 type Reader struct {
 	commit      *Commit
@@ -45,7 +45,7 @@ type Reader struct {
 	memory      Memory
 	helpers     *Helpers
 
-	// The segment in work.
+	// The segment in progress.
 	seg    int // index of the next segment to open
 	cur    *Segment
 	stored *storedFields
@@ -65,13 +65,13 @@ type Reader struct {
 	// fieldsOnly states that the stored fields of a document with an id are all that its record consists of.
 	fieldsOnly bool
 
-	// The chunk in work.
+	// The chunk in progress.
 	at      place
 	chunk   *chunk // &direct, or one that was read ahead
 	direct  chunk
 	raw     []byte // its raw bytes, in own or in what was read ahead
 	own     []byte
-	off     int    // where document i begins in raw
+	off     int    // where document i starts in raw
 	giant   *giant // the last document of the chunk, if it was read slice by slice
 	isGiant bool   // the last document of the chunk is long
 	slice   []byte // buffer of one
@@ -83,7 +83,7 @@ type Reader struct {
 // maxIdleRaw is how much memory for raw bytes is kept from one chunk to the next.
 const maxIdleRaw = 16 << 20
 
-// Reader begins to read; nothing is fetched before the first Next.
+// Reader starts to read; nothing is fetched before the first Next.
 func (c *Commit) Reader(opt ReadOptions) *Reader {
 	to := opt.To
 	if to <= 0 || to > c.MaxOrdinal {
@@ -357,7 +357,7 @@ func (r *Reader) enter(ctx context.Context, s *Segment) error {
 	return r.win.skip(ctx, begin.start)
 }
 
-// firstOwn returns where the first chunk begins that this reader owns.
+// firstOwn returns where the first chunk starts that this reader owns.
 func (r *Reader) firstOwn(ctx context.Context, x *chunkIndex, from int32) (doc int32, pointer int64, err error) {
 	k, err := x.find(ctx, from)
 	if err != nil {

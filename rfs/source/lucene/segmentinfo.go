@@ -102,7 +102,7 @@ func parseSegmentInfo(b []byte) (*segmentInfo, error) {
 	return s, in.Err()
 }
 
-// sortedBy reads the first sort field after the files. A form that is not known counts as
+// sortedBy reads the first sort field after the files. A form that is unknown counts as
 // none: few readers need it, and they notice.
 func sortedBy(in codec.Input) string {
 	in.Map(false)

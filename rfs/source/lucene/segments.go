@@ -14,7 +14,7 @@ import (
 
 /*
 segments_N, the list of the segments of a commit. Big-endian in every version; the version
-F of the header "segments" says which parts are there:
+F of the header "segments" states which parts are there:
 
 	F>=4 16 bytes id, u8 n, n bytes suffix (N in base 36)                 Lucene 5.0
 	F>=6 3 VInt Lucene version of the commit                              5.3

@@ -35,7 +35,7 @@ func (fi *fieldInfos) idColumns() []string {
 	return nil
 }
 
-// series reads ids that are not stored beside the stored fields: what those of a time series consist of, or those of the
+// series reads ids that are not stored next to the stored fields: what those of a time series consist of, or those of the
 // columnar modes.
 type series struct {
 	data           []*columnData // not verified yet

@@ -119,7 +119,7 @@ func TestRealShardsGiveTheDocumentsThatAnIndependentReaderFound(t *testing.T) {
 }
 
 // TestNoFlippedBitLosesADocument flips bits all over small real shards: what is
-// read must be the same, or there must be an error that says where.
+// read must be the same, or there must be an error that states where.
 func TestNoFlippedBitLosesADocument(t *testing.T) {
 	for name, dir := range testShards(t) {
 		size := 0

@@ -52,13 +52,13 @@ type summed interface {
 type source struct {
 	name string // Lucene name, also inside a compound file: _0.fdt
 	file File
-	base int64 // where it begins in file
+	base int64 // where it starts in file
 	size int64
 	data []byte // all bytes of file, when they are cached
 	held []byte // all bytes of the source, when these are
 	own  bool   // it is all of file
 
-	early *earlyRead // of its beginning; nil: there is none
+	early *earlyRead // of its start; nil: there is none
 }
 
 func openSource(dir Directory, name string) (*source, error) {
@@ -263,7 +263,7 @@ func (s *source) damage(off int64, err error) error {
 // name of the file.
 func (s *source) wrap(err error) error { return s.wrapAt(err, 0) }
 
-// wrapAt is wrap for a parser that began at offset base of the file.
+// wrapAt is wrap for a parser that started at offset base of the file.
 func (s *source) wrapAt(err error, base int64) error {
 	if err == nil {
 		return nil

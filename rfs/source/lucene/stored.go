@@ -13,7 +13,7 @@ import (
 
 /*
 Stored fields: .fdt holds documents in compressed chunks, .fdx (and .fdm) say where each
-chunk begins. The codec name in the header of .fdt decides everything; the codec of the
+chunk starts. The codec name in the header of .fdt decides everything; the codec of the
 commit and the mode in .si are redundant.
 
 	codec of .fdt                        layout  compression   written by
@@ -146,7 +146,7 @@ func openStored(ctx context.Context, seg *Segment) (*storedFields, error) {
 	return s, nil
 }
 
-// chunkIndex describes where the chunks of a segment begin: entry k is the first document of chunk k and its place in .fdt,
+// chunkIndex describes where the chunks of a segment start: entry k is the first document of chunk k and its place in .fdt,
 // the last entry is behind the last chunk. It belongs to one goroutine.
 type chunkIndex struct {
 	entries int64

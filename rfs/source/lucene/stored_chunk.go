@@ -21,13 +21,13 @@ The head of a chunk in .fdt:
 	  g50 v0..v3: documents = token>>1, sliced = token&1
 	  g50 v4, g90: documents = token>>2, sliced = token&1
 	one document: VInt number of fields, VInt length; else two arrays of integers
-	compressed bytes of the documents one after the other
+	compressed bytes of the documents in sequence
 
 A sliced chunk is cut every chunkSize raw bytes, and each slice is compressed on its own.
 */
 type chunk struct {
 	first   int32   // first document
-	fields  []int32 // 0 in Lucene 4.0, where documents begin with it
+	fields  []int32 // 0 in Lucene 4.0, where documents start with it
 	lengths []int32
 	total   int64 // sum of lengths
 	sliced  bool
@@ -160,7 +160,7 @@ func readStoredInts(in *codec.Input, dst []int32, _ *storedFields) {
 	}
 }
 
-// g41 is the layout of Lucene 4.1–4.10: big-endian, plain headers, .fdt goes on with VInt
+// g41 is the layout of Lucene 4.1–4.10: big-endian, plain headers, .fdt continues with VInt
 // chunkSize (v1, v2) and VInt packed version; the index is the old one; v2 has a footer.
 type g41 struct{}
 

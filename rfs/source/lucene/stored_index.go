@@ -81,7 +81,7 @@ type legacyIndex struct {
 	maxDoc, maxPointer int64 // the entry behind the last chunk
 }
 
-// legacyBlock is some chunks: as a rule 1,024.
+// legacyBlock is some chunks: usually 1,024.
 type legacyBlock struct {
 	first          int64 // chunk
 	docs, pointers packedLine
@@ -246,7 +246,7 @@ func (t *modernIndex) entry(ctx context.Context, k int64) (doc, pointer int64, e
 	return doc, pointer, err
 }
 
-// monotonic returns value k of a sequence whose data begin at base.
+// monotonic returns value k of a sequence whose data start at base.
 func monotonic(ctx context.Context, p *pages, m *codec.Monotonic, base, k int64, le bool) (int64, error) {
 	off, n := m.Span(k)
 	if off < 0 || base < 0 || base > p.src.size {

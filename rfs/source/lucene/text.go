@@ -145,7 +145,7 @@ func (f absentFile) ReadAt(context.Context, int64, int64) ([]byte, error) { retu
 // Size is 0.
 func (f absentFile) Size() int64 { return 0 }
 
-// Wrap returns that the file is not there, whatever would be wrong with it.
+// Wrap returns that the file is missing, whatever would be wrong with it.
 func (f absentFile) Wrap(error) error {
 	return fault.Corrupt("", f.name, -1, "the segment has no such file, but another one refers to it")
 }

@@ -77,7 +77,7 @@ func (v *Values) Nested() bool {
 	return v.id > 0 && !v.marks.isRoot(v.id-1)
 }
 
-// Children returns the nested documents of the current document, in their order; whole is false when it is not known
+// Children returns the nested documents of the current document, in their order; whole is false when it is unknown
 // whether these are all.
 func (v *Values) Children() (all []NestedDoc, whole bool) {
 	if !v.Nested() {

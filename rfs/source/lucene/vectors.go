@@ -15,7 +15,7 @@ type vectorFiles struct {
 	opened map[string]*Column
 }
 
-// Vector returns the indexed vectors of a field as a column of bytes, one after the other number; nil when no document of the
+// Vector returns the indexed vectors of a field as a column of bytes, in sequence number; nil when no document of the
 // segment has one. The file is verified before its first vector is returned.
 func (v *Values) Vector(ctx context.Context, name string) (*Column, error) {
 	if c, ok := v.vectors.opened[name]; ok {

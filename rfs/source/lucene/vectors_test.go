@@ -130,7 +130,7 @@ func TestEveryFlippedByteOfVectorsIsAnError(t *testing.T) {
 	}
 }
 
-// TestVectorsOfOtherFormatsAreRefused reads a field whose vectors lie in a file that is not known.
+// TestVectorsOfOtherFormatsAreRefused reads a field whose vectors lie in a file that is unknown.
 func TestVectorsOfOtherFormatsAreRefused(t *testing.T) {
 	commit, err := Open(t.Context(), vectorDir(t, "9.5.3-flat"), Options{Values: true})
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 // since Elasticsearch 1.0; before, the number was a payload of the id.
 const versionField = "_version"
 
-// versions reads the numbers of a segment beside its stored fields.
+// versions reads the numbers of a segment next to its stored fields.
 type versions struct{ column *columnReader }
 
 // openVersions finds the column of a segment. It reads only the metadata.

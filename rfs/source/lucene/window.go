@@ -15,18 +15,18 @@ const windowSize = 256 << 10
 // It keeps the CRC of the bytes from own on that were passed.
 type window struct {
 	src    *source
-	begun  *begun // the stream to come, if it was begun ahead
+	begun  *begun // the stream to come, if it was started ahead
 	stream io.ReadCloser
 	cancel context.CancelFunc
 	buf    []byte // bytes [start, start+len(buf)) of the file
 	start  int64
 	pos    int64 // everything before it has been passed
-	own    int64 // the CRC begins here
+	own    int64 // the CRC starts here
 	limit  int64 // and ends here: the CRC in a footer does not count itself
 	crc    uint32
 }
 
-// open begins at off. buf is a buffer to use again.
+// open starts at off. buf is a buffer to use again.
 func (w *window) open(src *source, off, own, limit int64, buf []byte) {
 	*w = window{src: src, buf: buf[:0], start: off, pos: off, own: own, limit: limit}
 }

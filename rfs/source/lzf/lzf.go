@@ -13,7 +13,7 @@ import (
 
 var errShort = errors.New("ends early")
 
-// Is reports whether b begins like an LZF stream.
+// Is reports whether b starts like an LZF stream.
 func Is(b []byte) bool { return len(b) >= 5 && b[0] == 'Z' && b[1] == 'V' && b[2] <= 1 }
 
 // Append decompresses the stream b and appends the result to dst. Every chunk gives at

@@ -17,7 +17,7 @@ const suffixCounts = ".counts"
 // (IndexVersions.DEPRECATE_INTEGRATED_COUNTS_BINARY_DOC_VALUES).
 const countsBeside = 9_095_000
 
-// blobs is a binary column that holds several values in one, each after its length, a VInt. <name>.counts says how many, and a
+// blobs is a binary column that holds several values in one, each after its length, a VInt. <name>.counts states how many, and a
 // single value stands alone then; without that column the number, a VInt, stands before them.
 type blobs struct {
 	column *lucene.Column

@@ -48,7 +48,7 @@ func (c columnar) claims(f *node) []string {
 // reserved reports whether a column belongs to the cluster.
 func (columnar) reserved(name string) bool { return columnarMeta[name] }
 
-// unknownColumnar are types whose columns in these modes are not known.
+// unknownColumnar are types whose columns in these modes are unknown.
 var unknownColumnar = map[string]bool{"match_only_text": true, "wildcard": true, "version": true, "aggregate_metric_double": true,
 	"histogram": true, "geo_shape": true, "rank_feature": true, "rank_features": true}
 

@@ -13,7 +13,7 @@ import (
 )
 
 /*
-Slots keep the values of a document in the order in which they were sent, nulls among them. <name>.counts says how many:
+Slots keep the values of a document in the order in which they were sent, nulls among them. <name>.counts states how many:
 
 	plain  one value alone; of several, for each VInt length + 1, the value, or VInt 0 for null
 	keyed  (flattened objects) for each VInt length + 1, path, zero byte, the value, or VInt 0, path, zero byte for null
@@ -163,7 +163,7 @@ type keyedSlots struct {
 	mapped  mappedKeys
 }
 
-// keyedSlotLayers are those of an object whose leaves have no mapping, but for some keys.
+// keyedSlotLayers are those of an object whose leaves have no mapping, except for some keys.
 func (s *segment) keyedSlotLayers(ctx context.Context, f *node) ([]layer, string, error) {
 	l, err := s.slotsOf(ctx, f.path+suffixKeyed)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 // dateFormat writes a moment as the first of the formats of a mapping does.
 type dateFormat func(dst []byte, t time.Time) []byte
 
-// parseDateFormat returns the writer of a format of a mapping ("" for the default of dates); nil when it is not known.
+// parseDateFormat returns the writer of a format of a mapping ("" for the default of dates); nil when it is unknown.
 func parseDateFormat(format string) dateFormat {
 	first, _, _ := strings.Cut(format, "||")
 	first = strings.TrimPrefix(first, "8")
@@ -98,7 +98,7 @@ func appendTrimmed(dst []byte, v, width int) []byte {
 }
 
 // pattern returns the writer of a pattern of letters as Java knows them; nil with letters whose meaning depends on a
-// locale or is not known.
+// locale or is unknown.
 func pattern(p string) dateFormat {
 	var parts []func(dst []byte, t time.Time) []byte
 	for len(p) > 0 {

@@ -13,7 +13,7 @@ import (
 )
 
 // derived is the derived source of OpenSearch 3: each field out of its doc values, or where it has none out of its stored
-// values. Nothing is kept beside them: the cluster itself answers arrays sorted, and leaves out what a field ignored.
+// values. Nothing is kept next to them: the cluster itself answers arrays sorted, and leaves out what a field ignored.
 type derived struct{}
 
 // NewDerived returns the Rebuilder for an index of OpenSearch with derived source.

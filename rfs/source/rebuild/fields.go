@@ -17,7 +17,7 @@ import (
 type fields struct{}
 
 // NewFields returns the Rebuilder for an index without stored sources, or with filtered ones, that was created by a
-// version. Of filtered sources it knows the fields that the filter leaves out (Complete). text says that analyzed text which
+// version. Of filtered sources it knows the fields that the filter leaves out (Complete). text states that analyzed text which
 // nothing else holds is put together out of its terms.
 func NewFields(mapping json.RawMessage, created int64, text bool) (*Rebuilder, error) {
 	root, places, err := parseFields(mapping, created, text)
@@ -137,7 +137,7 @@ func ownLayers(ctx context.Context, s *segment, f *node) ([]layer, string, error
 }
 
 // bigHistograms is the first version whose histograms can be in synthetic sources; in what order earlier ones have the bytes of their
-// values is not known.
+// values is unknown.
 const bigHistograms = 8_05_00_00
 
 // version5 is the first version with values of addresses and points as they are today, hashedPoints the first with points as

@@ -11,7 +11,7 @@ import (
 )
 
 // Complete appends a filtered source with the fields that the filter left out. What belongs into arrays of objects stays
-// left out: into which object is not known. done is false when nothing was added. Its error is an *Unknown when the document
+// left out: into which object is unknown. done is false when nothing was added. Its error is an *Unknown when the document
 // alone cannot be completed.
 func (r *Rebuilder) Complete(ctx context.Context, dst, source []byte, v *lucene.Values) (out []byte, done bool, err error) {
 	r.boundValues(v)

@@ -109,7 +109,7 @@ func (n *node) columns(created int64) bool {
 	case n.params.DocValues != nil:
 		return bool(*n.params.DocValues)
 	case n.kind == "wildcard":
-		return created&openSearch == 0 // that of OpenSearch 3.4 and later says so itself
+		return created&openSearch == 0 // that of OpenSearch 3.4 and later states so itself
 	case n.kind == "text" || n.kind == "binary":
 		return false
 	case created > 0 && created < version2:
@@ -155,7 +155,7 @@ func join(note, more string) string {
 	return note + "; " + more
 }
 
-// walkFields calls yield for the fields below a node; nested says that they lie in nested objects.
+// walkFields calls yield for the fields below a node; nested states that they lie in nested objects.
 func (n *node) walkFields(nested bool, yield func(f *node, nested bool)) {
 	for _, c := range n.children {
 		if !c.object {
@@ -178,7 +178,7 @@ func (n *node) walkAll(yield func(*node)) {
 type SourceFilter struct {
 	Includes names `json:"includes"`
 	Excludes names `json:"excludes"`
-	// OpenSearch 3 can filter the original, too, which is kept beside the source for recoveries.
+	// OpenSearch 3 can filter the original, too, which is kept next to the source for recoveries.
 	RecoveryIncludes names `json:"recovery_source_includes"`
 	RecoveryExcludes names `json:"recovery_source_excludes"`
 }

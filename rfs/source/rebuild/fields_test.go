@@ -17,7 +17,7 @@ func TestStatesOfFields(t *testing.T) {
 		name    string
 		created int64
 		mapping string
-		want    string // field state (note), one after the other
+		want    string // field state (note), in sequence
 		text    bool   // out of terms, too
 	}{
 		{"doc values are sorted", v7, `{"properties":{"a":{"type":"long"},"b":{"type":"keyword"}}}`, "a normal form; b normal form", false},

@@ -11,7 +11,7 @@ import (
 // blank between two terms. What it dropped (case, punctuation, stop words, endings) is lost.
 type analyzed struct {
 	text *lucene.Text
-	gap  int32 // positions from which on the next value of an array begins; 0: that is not known
+	gap  int32 // positions from which on the next value of an array starts; 0: that is unknown
 }
 
 func (l analyzed) load(ctx context.Context, s *segment, out *values) error {

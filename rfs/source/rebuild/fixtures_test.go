@@ -27,7 +27,7 @@ import (
 const fixtures = "../../../testing/fixtures"
 
 // TestFixtures rebuilds every document of snapshots of real clusters and compares it with what the cluster answered,
-// byte for byte, but for the order of vectors that are put back into stored sources, which each start of a cluster has anew. What is refused is refused by the name of a field that is not understood, and counted.
+// byte for byte, except for the order of vectors that are put back into stored sources, which each start of a cluster has anew. What is refused is refused by the name of a field that is not understood, and counted.
 func TestFixtures(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -193,7 +193,7 @@ func TestNestedPaths(t *testing.T) {
 	}
 }
 
-// TestRanges reads shards in parts of few documents, which begin and end between nested documents and their root.
+// TestRanges reads shards in parts of few documents, which start and end between nested documents and their root.
 func TestRanges(t *testing.T) {
 	for _, name := range []string{"9.5.3-rebuild", "9.5.3-columnar", "9.5.3-indexed-vectors", "9.5.3-inner"} {
 		dir := filepath.Join("testdata", name)

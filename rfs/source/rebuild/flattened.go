@@ -38,7 +38,7 @@ type pair struct {
 	path, value string
 }
 
-// flattenedLayers are those of an object whose leaves have no mapping, but for some keys.
+// flattenedLayers are those of an object whose leaves have no mapping, except for some keys.
 func (s *segment) flattenedLayers(ctx context.Context, f *node) ([]layer, string, error) {
 	if !f.params.columns() {
 		return nil, "", nil // in _ignored_source
@@ -62,7 +62,7 @@ func (l *flattened) load(ctx context.Context, s *segment, out *values) error {
 	if err := l.read(ctx, s, out.most); err != nil {
 		return err
 	}
-	// Values are sorted as bytes, those that were ignored among them: a path ends before a longer one begins.
+	// Values are sorted as bytes, those that were ignored among them: a path ends before a longer one starts.
 	slices.SortFunc(l.pairs, func(a, b pair) int { return strings.Compare(a.path+"\x00"+a.value, b.path+"\x00"+b.value) })
 	orders, err := l.readOrders(ctx, s, out.most)
 	if err != nil {
@@ -309,7 +309,7 @@ func (w *flatWriter) has(name string) bool {
 	return len(w.keys) > len(w.open) && w.keys[len(w.open)][name] || len(w.open) == 0 && w.taken[name]
 }
 
-// key begins a member.
+// key starts a member.
 func (w *flatWriter) key(name string) error {
 	for len(w.keys) <= len(w.open) {
 		w.keys = append(w.keys, nil)

@@ -20,7 +20,7 @@ is kept. One entry is
 	coalesced  (9.2 and later)   VInt n, VInt length, name, n of (VInt parent length, VInt length, value)
 
 as stored bytes, or in indices of 9.5 and later coalesced as a term of a sorted set. parent length is that of the name of
-the object the field lies in, with its dot; 0 in the root. A value begins with its type:
+the object the field lies in, with its dot; 0 in the root. A value starts with its type:
 
 	S text | I i32 | L i64 | D double | F float, all little-endian | i two's complement, big-endian
 	d i32 scale, two's complement | t | f | n null | b bytes | v nothing: the field is not written

@@ -8,7 +8,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/lucene/codec"
 )
 
-// render appends one value as JSON; nil says that it cannot be one of the type.
+// render appends one value as JSON; nil states that it cannot be one of the type.
 type (
 	renderNumber func(dst []byte, v int64) []byte
 	renderBytes  func(dst, v []byte) []byte

@@ -76,7 +76,7 @@ func (f *flexible) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// columnsParam is a boolean, or in Elasticsearch 9.5 an object that says how the doc values lie, which are there then.
+// columnsParam is a boolean, or in Elasticsearch 9.5 an object that states how the doc values lie, which are there then.
 type columnsParam bool
 
 func (p *columnsParam) UnmarshalJSON(b []byte) error {

@@ -11,7 +11,7 @@ import (
 )
 
 // appendVersion appends a version (VersionEncoder of Elasticsearch 7.10 and later). So that versions sort, bytes 1 and 128 + length stand
-// before each number, and byte 2 or 3 behind the main part. What is no version has none of them, but the empty string, which is byte 3.
+// before each number, and byte 2 or 3 behind the main part. What is not a version has none of them, but the empty string, which is byte 3.
 func appendVersion(dst, v []byte) []byte {
 	plain := make([]byte, 0, len(v))
 	for i := 0; i < len(v); i++ {
@@ -44,7 +44,7 @@ func (s *segment) wildcardLayers(ctx context.Context, f *node) ([]layer, string,
 	return []layer{blobText{b, appendUTF8}, original}, "", nil
 }
 
-// docCount is the field that says how many documents one stands for, as those of a downsampled index do; in no mapping.
+// docCount is the field that states how many documents one stands for, as those of a downsampled index do; in no mapping.
 const docCount = "_doc_count"
 
 // addCount adds it to the fields of a root.

@@ -117,7 +117,7 @@ func same(got, want any) bool {
 	return err == nil && math.Abs(v-f) <= math.Abs(f)*0x1p-52
 }
 
-// TestBytesWithoutTheNumberOfTheirValues: since 9.5 these are no values with their number inside. They are refused, not read as such.
+// TestBytesWithoutTheNumberOfTheirValues: since 9.5 these are not values with their number inside. They are refused, not read as such.
 func TestBytesWithoutTheNumberOfTheirValues(t *testing.T) {
 	dir := filepath.Join("testdata", "8.19.21-types")
 	r, err := repo.NewDir(dir)

@@ -87,7 +87,7 @@ func (r *Rebuilder) Patches() bool {
 
 // Patch appends a stored source with the vectors that were left out of it, as the cluster answers it: each behind the last member
 // of the innermost object of its path that the source has. done is false when nothing was put back; nothing was appended then.
-// original says that no filter was applied to it: else what the filter of the mapping leaves out stays out. Its error is an
+// original states that no filter was applied to it: else what the filter of the mapping leaves out stays out. Its error is an
 // *Unknown when vectors of this document cannot be put back; the others are (done).
 func (r *Rebuilder) Patch(ctx context.Context, dst, source []byte, original bool, v *lucene.Values) (out []byte, done bool, err error) {
 	r.boundValues(v)
@@ -181,7 +181,7 @@ func (s *segment) patchedNode(ctx context.Context) (*node, error) {
 	return s.indexedPath(ctx)
 }
 
-// valuesBelow appends the values of the fields below a node, but for those of nested objects.
+// valuesBelow appends the values of the fields below a node, except for those of nested objects.
 func (s *segment) valuesBelow(ctx context.Context, all []patch, n *node) ([]patch, error) {
 	for _, c := range n.children {
 		switch {
@@ -217,7 +217,7 @@ type placing struct {
 	unknown error // the *Unknown of the first patch without a place; nil when all have one
 }
 
-// insertions adds where patches go in an object of a source, which begins at a place of it; prefix is the path of the object
+// insertions adds where patches go in an object of a source, which starts at a place of it; prefix is the path of the object
 // with its dot.
 func (l *placing) insertions(object []byte, at int, prefix string, patches []patch) {
 	for _, p := range patches {
@@ -308,7 +308,7 @@ func placesIn(all []insertion, value []byte, at int, path string) ([]insertion, 
 	return all, nil
 }
 
-// part is an object of a source, and where it begins.
+// part is an object of a source, and where it starts.
 type part struct {
 	body []byte
 	at   int

@@ -20,7 +20,7 @@ type ranges struct {
 // renderBound reads one end of a range and writes it.
 type renderBound func(in *codec.Input, dst []byte) []byte
 
-// boundOf returns how the ends of a range are read and written, moments in a format; nil for a type or format that is not known.
+// boundOf returns how the ends of a range are read and written, moments in a format; nil for a type or format that is unknown.
 func boundOf(f *node, format dateFormat) renderBound {
 	switch f.kind {
 	case "long_range":

@@ -1,5 +1,5 @@
 // Package rebuild writes sources that are not stored as the cluster itself would answer them: out of doc values, stored
-// fields and what Elasticsearch keeps beside them (_ignored_source). It knows the synthetic source of Elasticsearch and
+// fields and what Elasticsearch keeps next to them (_ignored_source). It knows the synthetic source of Elasticsearch and
 // the derived source of OpenSearch.
 package rebuild
 
@@ -54,7 +54,7 @@ type dialect interface {
 	layers(ctx context.Context, s *segment, f *node) (layers []layer, unknown string, err error)
 	// claims are names of fields of Lucene that belong to a field of the mapping.
 	claims(f *node) []string
-	// reserved reports whether a column of a name that begins with _ belongs to the cluster, not to a source.
+	// reserved reports whether a column of a name that starts with _ belongs to the cluster, not to a source.
 	reserved(name string) bool
 	// source appends the source of the current document.
 	source(ctx context.Context, s *segment, dst []byte) ([]byte, error)
@@ -152,7 +152,7 @@ type leaf struct {
 	*node
 	layers  []layer
 	unknown string         // why its values cannot be read
-	present *lucene.Column // of an unknown field: which documents have a value; nil when that is not known
+	present *lucene.Column // of an unknown field: which documents have a value; nil when that is unknown
 }
 
 // stranger is a column that belongs to no field that is understood.
@@ -176,7 +176,7 @@ type values struct {
 
 func (v *values) reset(most int) { v.b, v.n, v.array, v.most = v.b[:0], 0, false, most }
 
-// next begins a value.
+// next starts a value.
 func (v *values) next() error {
 	if v.n > 0 {
 		v.b = append(v.b, ',')
@@ -324,7 +324,7 @@ func (s *segment) load(ctx context.Context, d document) error {
 		return err
 	}
 	if s.lenient {
-		return nil // nothing is kept beside the fields
+		return nil // nothing is kept next to the fields
 	}
 	if err := s.readIgnored(ctx); err != nil {
 		return err

@@ -127,7 +127,7 @@ func appendFloat(dst []byte, v float64, bits int) []byte {
 	return append(dst, digits...)
 }
 
-// withFraction makes 12 of the number that begins at from 12.0.
+// withFraction makes 12 of the number that starts at from 12.0.
 func withFraction(dst []byte, from int) []byte {
 	for _, c := range dst[from:] {
 		if c == '.' {

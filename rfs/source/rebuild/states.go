@@ -20,7 +20,7 @@ type FieldState struct {
 	Type  string `json:"type"`
 	State State  `json:"state"`
 	Note  string `json:"note,omitempty"`
-	// Unconfirmed says that no answer of a released node has been compared: the field is rebuilt by the source code of its module.
+	// Unconfirmed states that no answer of a released node has been compared: the field is rebuilt by the source code of its module.
 	Unconfirmed bool `json:"unconfirmed,omitempty"`
 }
 

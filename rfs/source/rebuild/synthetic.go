@@ -204,14 +204,14 @@ func (synthetic) source(ctx context.Context, s *segment, dst []byte) ([]byte, er
 	return body, err
 }
 
-// Nodes before 9.3 keep the original of every keyword with a normalizer beside its column; later ones do not where the normalizer is the
+// Nodes before 9.3 keep the original of every keyword with a normalizer next to its column; later ones do not where the normalizer is the
 // plain one for lower case. An index that was created between keepsOriginals and skipsOriginals can have both: what was kept wins.
 const (
 	keepsOriginals = 9_000_000
 	skipsOriginals = 9_040_000
 )
 
-// keepsOriginal reports whether a keyword keeps what its normalizer changes beside its column, in _ignored_source. Of keys of flattened
+// keepsOriginal reports whether a keyword keeps what its normalizer changes next to its column, in _ignored_source. Of keys of flattened
 // objects nothing is kept.
 func keepsOriginal(f *node, created int64) bool {
 	return f.params.Normalizer != "" && !bool(f.params.SkipOriginal) && !f.key && (f.params.Normalizer != "lowercase" || created < keepsOriginals)
@@ -271,7 +271,7 @@ func (s *segment) numberLayers(ctx context.Context, f *node, render renderNumber
 }
 
 // constantLayers are those of a constant_keyword, whose column says since 8.18 which documents were sent with the value. Before, it
-// is in _ignored_source, or nothing says it.
+// is in _ignored_source, or nothing states it.
 func (s *segment) constantLayers(ctx context.Context, f *node) ([]layer, string, error) {
 	value, ok := f.params.constant()
 	c, err := s.column(ctx, f.path)
@@ -285,7 +285,7 @@ func (s *segment) constantLayers(ctx context.Context, f *node) ([]layer, string,
 	return []layer{&numbers{column: c, render: render}}, expect(c, columns.Numeric, columns.SortedNumeric), nil
 }
 
-// constant returns the value of a constant_keyword, "" while it has none; ok is false when it is no string.
+// constant returns the value of a constant_keyword, "" while it has none; ok is false when it is not a string.
 func (p *params) constant() (value string, ok bool) {
 	if len(p.Value) == 0 {
 		return "", true

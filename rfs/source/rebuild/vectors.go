@@ -35,7 +35,7 @@ type vector struct {
 	rows      bool // several vectors, each of dims numbers
 }
 
-// elements returns how many numbers of how many bytes a vector has; 0 bytes when the type of its elements is not known.
+// elements returns how many numbers of how many bytes a vector has; 0 bytes when the type of its elements is unknown.
 func (p *params) elements() (dims, width int) {
 	switch p.ElementType {
 	case "", "float":
@@ -160,7 +160,7 @@ const fieldNames = "_field_names"
 // which the cluster reads it, hold the same.)
 type features struct {
 	terms *lucene.Features // nil when no document of the segment has a term
-	names *lucene.Text     // of documents with an empty vector; nil when these are not known
+	names *lucene.Text     // of documents with an empty vector; nil when these are unknown
 	path  []byte
 }
 

@@ -37,7 +37,7 @@ func openVersion(ctx context.Context, r Repository, name string, off, n int64, v
 type exact struct {
 	io.ReadCloser
 	left  int64
-	total int64 // of the blob; -1 when not known
+	total int64 // of the blob; -1 when unknown
 	short func(left int64) error
 }
 

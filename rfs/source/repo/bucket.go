@@ -11,7 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 )
 
-// Bucket is a place below which objects are written. It is no repository, and no repository is one: what reads
+// Bucket is a place below which objects are written. It is not a repository, and no repository is one: what reads
 // snapshots has no method that writes.
 type Bucket struct {
 	s3     *S3
@@ -32,12 +32,12 @@ func (b *Bucket) URI() string { return b.s3.URI() }
 
 // Put writes an object whole, in place of one of that name; it is durable when Put returns. While the store is not
 // there (fault.ErrUnavailable) it tries again with growing pauses, as the policy says; fault.ErrConfig when the
-// store refuses for good.
+// store refuses permanently.
 func (b *Bucket) Put(ctx context.Context, name string, body []byte) error {
 	return b.PutFrom(ctx, name, bytes.NewReader(body), int64(len(body)))
 }
 
-// PutFrom is Put of size bytes from the beginning of body, which is read again with each attempt and never held whole.
+// PutFrom is Put of size bytes from the start of body, which is read again with each attempt and never held whole.
 func (b *Bucket) PutFrom(ctx context.Context, name string, body io.ReadSeeker, size int64) error {
 	if err := checkName(name); err != nil {
 		return err

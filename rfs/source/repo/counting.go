@@ -42,7 +42,7 @@ func NewCounting(r Repository) *Counting { return &Counting{Repository: r, tally
 // Totals returns the requests made and the bytes read so far.
 func (c *Counting) Totals() (requests, bytes int64) { return c.requests.Load(), c.bytes.Load() }
 
-// Errors returns how many requests failed, after what retries there were; a blob that is not there is no failure.
+// Errors returns how many requests failed, after what retries there were; a blob that is missing is not a failure.
 func (c *Counting) Errors() int64 { return c.errors.Load() }
 
 func (t *tally) failed(err error) error {

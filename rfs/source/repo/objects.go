@@ -78,7 +78,7 @@ func (o *Objects) Get(ctx context.Context, name string) (body []byte, version st
 
 // Put writes an object if its version is still the given one, or with "" if it does not exist, and returns the new version.
 // fs.ErrExist means that the condition did not hold and nothing was changed. fault.ErrUnavailable means that the outcome is
-// not known.
+// unknown.
 func (o *Objects) Put(ctx context.Context, name string, body []byte, version string) (is string, err error) {
 	key, err := o.key(name)
 	if err != nil {
@@ -155,7 +155,7 @@ func (o *Objects) List(ctx context.Context, prefix, after string) (names, versio
 	return names, versions, more, nil
 }
 
-// Delete removes an object; one that does not exist is no error.
+// Delete removes an object; one that does not exist is not an error.
 func (o *Objects) Delete(ctx context.Context, name string) error {
 	key, err := o.key(name)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 )
 
 // TestAnswersToConditionalWritesHaveTheirCategory: a condition that did not hold changed nothing; of anything else that passes
-// the outcome is not known; the rest has to be changed by the user.
+// the outcome is unknown; the rest has to be changed by the user.
 func TestAnswersToConditionalWritesHaveTheirCategory(t *testing.T) {
 	for _, c := range []struct {
 		status int

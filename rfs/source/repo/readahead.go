@@ -25,7 +25,7 @@ type ReadAheadOptions struct {
 	Pace   Pacer // of the depth; nil: all
 }
 
-// Pacer describes how many of n requests may be under way, at least one, while the store is throttling.
+// Pacer describes how many of n requests may be in progress, at least one, while the store is throttling.
 type Pacer interface{ Of(n int) int }
 
 // eager asks for all.
@@ -55,18 +55,18 @@ const firstRate = 1 << 30
 
 // load is what the streams that share a budget know of each other.
 type load struct {
-	delay  atomic.Int64 // least time that the repository took to begin to answer a short request, in ns; 0: not known
+	delay  atomic.Int64 // least time that the repository took to start to answer a short request, in ns; 0: unknown
 	first  sync.Once    // the first stream sets deeper by delay
 	chunks int64        // that the budget holds
 	deeper atomic.Int64 // requests ahead beyond the depth of the options
 
 	mu      sync.Mutex
 	streams []*ahead  // that are open, in the order in which they were opened
-	free    []*[]byte // chunks of memory that their streams gave back; those of the last one go to pool
+	free    []*[]byte // chunks of memory that their streams returned; those of the last one go to pool
 	pool    sync.Pool // of *[]byte of chunk bytes
 }
 
-// begin adds a stream, and asks for its first ranges.
+// start adds a stream, and asks for its first ranges.
 func (l *load) begin(s *ahead) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -96,7 +96,7 @@ func (l *load) forget() {
 	l.free = nil
 }
 
-// take returns memory for a chunk. The garbage collector empties a pool, so that what streams exchange is kept beside it. The mutex
+// take returns memory for a chunk. The garbage collector empties a pool, so that what streams exchange is kept next to it. The mutex
 // is held.
 func (l *load) take() *[]byte {
 	if n := len(l.free); n > 0 {
@@ -119,7 +119,7 @@ func (l *load) giveBack(a *ReadAhead, f *fetch) {
 }
 
 // fill asks for ranges as far as depth and memory allow. Streams that are read divide the budget; what they leave, because they have
-// asked for all of their range or need no more, is for those that were opened ahead, in order, so that the next segment goes on
+// asked for all of their range or need no more, is for those that were opened ahead, in order, so that the next segment continues
 // where the last has ended. The mutex is held.
 func (l *load) fill() {
 	readers := 0
@@ -150,7 +150,7 @@ func (l *load) fill() {
 	}
 }
 
-// answered notes how long the repository took to begin to answer.
+// answered notes how long the repository took to start to answer.
 func (l *load) answered(took time.Duration) {
 	for d := l.delay.Load(); (d == 0 || int64(took) < d) && !l.delay.CompareAndSwap(d, int64(took)); d = l.delay.Load() {
 	}
@@ -368,7 +368,7 @@ func (s *ahead) advance() error {
 	return nil
 }
 
-// Close ends the requests that are under way and waits for them.
+// Close ends the requests that are in progress and waits for them.
 func (s *ahead) Close() error {
 	s.cancel()
 	for _, f := range s.a.load.end(s) {

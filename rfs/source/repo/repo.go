@@ -25,14 +25,14 @@ type Blob struct {
 // Repository is the interface of all kinds of repositories, as returned by Open.
 type Repository interface {
 	// Open streams n bytes of a blob from off on, to the end when n < 0. A blob that is
-	// not there is an error that is fs.ErrNotExist. The stream never ends before n
+	// missing is an error that is fs.ErrNotExist. The stream never ends before n
 	// bytes without an error: fault.ErrCorrupt when the blob is shorter,
 	// fault.ErrUnavailable when the store gave up in between. A stream that knows how long
 	// the whole blob is has a method Total() int64 (see Total).
 	Open(ctx context.Context, name string, off, n int64) (io.ReadCloser, error)
 	// Stat returns the size of a blob in bytes.
 	Stat(ctx context.Context, name string) (int64, error)
-	// List yields all blobs whose names begin with prefix, at any depth.
+	// List yields all blobs whose names start with prefix, at any depth.
 	List(ctx context.Context, prefix string) iter.Seq2[Blob, error]
 	// URI names the repository for messages; it holds no secrets.
 	URI() string

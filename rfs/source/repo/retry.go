@@ -101,7 +101,7 @@ func (p RetryPolicy) pause(ctx context.Context, n int, err error) error {
 // is empty.
 const suspectTries = 3
 
-// Open opens, and later goes on with, a part of a blob.
+// Open opens, and later continues with, a part of a blob.
 func (r *Retrying) Open(ctx context.Context, name string, off, n int64) (io.ReadCloser, error) {
 	rc, _, err := r.openVersion(ctx, name, off, n, "")
 	return rc, err
@@ -129,7 +129,7 @@ func (r *Retrying) Stat(ctx context.Context, name string) (int64, error) {
 	}
 }
 
-// List begins again when a page fails, and leaves out what was given already.
+// List starts again when a page fails, and leaves out what was given already.
 func (r *Retrying) List(ctx context.Context, prefix string) iter.Seq2[Blob, error] {
 	return func(yield func(Blob, error) bool) {
 		given := map[string]bool{}
@@ -168,12 +168,12 @@ type resuming struct {
 	name    string
 	off     int64
 	left    int64  // -1: to the end
-	total   int64  // of the blob; -1 when not known
+	total   int64  // of the blob; -1 when unknown
 	version string // of the blob, from the first answer on
 	tries   int    // since the last byte
 	doubts  int    // answers that were not what was asked for
 	cur     io.ReadCloser
-	err     error // for good
+	err     error // permanently
 }
 
 // Total returns the length of the blob.

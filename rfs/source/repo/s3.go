@@ -31,7 +31,7 @@ type S3Options struct {
 	PathStyle     bool   // bucket in the path instead of in the host name
 	RoleARN       string // role to assume with the default credentials; "" for none
 	RequesterPays bool
-	Flags         string // what the names of these settings begin with, for messages: "" or "coordinator-"
+	Flags         string // what the names of these settings start with, for messages: "" or "coordinator-"
 	// Stall is how long a response may deliver no byte; 0 means 30 s.
 	Stall time.Duration
 	// Pace is which part of the requests ahead of readers is made; nil: all.
@@ -198,7 +198,7 @@ func checkAnswer(name string, off, n int64, version string, out *s3.GetObjectOut
 	return nil
 }
 
-// contentRange reads the first byte and the length of the object out of "bytes 0-9/1000"; -1 for what is not there.
+// contentRange reads the first byte and the length of the object out of "bytes 0-9/1000"; -1 for what is missing.
 func contentRange(s string) (from, total int64) {
 	number := func(s string) int64 {
 		n, err := strconv.ParseInt(s, 10, 64)

@@ -84,7 +84,7 @@ func (r *S3) failed(ctx context.Context, verb, name string, err error) error {
 	return fmt.Errorf("%s: the store answers %d %s: %w", what, status, code, fault.ErrUnavailable)
 }
 
-// errUnreachable means that nothing accepts connections where the store should be, or that its name is not known. It is a
+// errUnreachable means that nothing accepts connections where the store should be, or that its name is unknown. It is a
 // fault.ErrUnavailable.
 var errUnreachable = fmt.Errorf("unreachable: %w", fault.ErrUnavailable)
 

@@ -29,7 +29,7 @@ const (
 	sureLimit = 128 << 20
 )
 
-// Is reports whether b begins like a SMILE document.
+// Is reports whether b starts like a SMILE document.
 func Is(b []byte) bool { return len(b) >= 4 && b[0] == ':' && b[1] == ')' && b[2] == '\n' }
 
 // ErrLimit is a document that is longer as JSON than what is wanted. It is a fault.ErrCorrupt.

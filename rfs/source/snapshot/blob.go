@@ -314,7 +314,7 @@ func unmarshal(name string, b []byte, v any) error {
 	return nil
 }
 
-// missing reports whether a blob is not there.
+// missing reports whether a blob is missing.
 func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
 // referenced turns a missing blob that something refers to into damage.

@@ -105,7 +105,7 @@ func address(r Repository) string {
 	return "this place"
 }
 
-// errCatalogGone means that the catalog which was found could not be read, because it is not there any more.
+// errCatalogGone means that the catalog which was found could not be read, because it is missing any more.
 var errCatalogGone = errors.New("the catalog is gone")
 
 // openCatalog finds and reads the catalog once. With errCatalogGone the Catalog is the one that was found.

@@ -126,7 +126,7 @@ func TestACatalogThatIsReplacedWhileItIsReadIsReadAgain(t *testing.T) {
 	if len(c.Warnings) > 0 {
 		t.Errorf("warnings of a catalog that is gone: %q", c.Warnings)
 	}
-	// One that is missing for good is damage all the same.
+	// One that is missing permanently is damage all the same.
 	lost := memory{"index.latest": {0, 0, 0, 0, 0, 0, 0, 7}}
 	if _, err := OpenCatalog(t.Context(), lost); !errors.Is(err, fault.ErrCorrupt) {
 		t.Errorf("%v", err)

@@ -182,7 +182,7 @@ func (f *file) check(ctx context.Context, rc io.ReadCloser, number, length int64
 	return nil
 }
 
-// blameMissing returns what refers to a blob that is not there, and that the snapshot is deleted when it is.
+// blameMissing returns what refers to a blob that is missing, and that the snapshot is deleted when it is.
 func (f *file) blameMissing(ctx context.Context, number int64, err error) error {
 	if missing(err) {
 		gone := fault.Corrupt(f.partName(number), f.Name, -1, "the blob is missing, but %s refers to it", f.shard.Manifest)

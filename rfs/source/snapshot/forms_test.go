@@ -106,7 +106,7 @@ func TestRepositoriesOf1xMayBeCompressedByLZF(t *testing.T) {
 	}
 }
 
-// A repository that 1.x began and 5.x went on with: the catalog of 5.x names both.
+// A repository that 1.x started and 5.x went on with: the catalog of 5.x names both.
 func TestOldSnapshotsAreReadThroughTheCatalogOfALaterVersion(t *testing.T) {
 	repositories := realRepositories(t)
 	old, middle, later := repositories["1.7.6-templates"], repositories["2.4.6-templates"], repositories["5.6.16-multi-type"]

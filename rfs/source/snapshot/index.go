@@ -26,7 +26,7 @@ type Index struct {
 	ID        string // folder below indices/
 	NumShards int
 	State     string            // open or close
-	Settings  map[string]string // flat, every key begins with "index."
+	Settings  map[string]string // flat, every key starts with "index."
 	Mappings  []Mapping         // of an index of a source-only snapshot, the original ones
 	Aliases   json.RawMessage   // object by alias name
 	Locator   Locator
@@ -57,7 +57,7 @@ type Locator struct {
 	ShardSums []string `json:"shard_sums,omitempty"`
 	// Type is the only mapping type that means something, "" otherwise.
 	Type string `json:"type,omitempty"`
-	// Created is the version that created the index (the setting index.version.created), 0 when it is not known.
+	// Created is the version that created the index (the setting index.version.created), 0 when it is unknown.
 	Created int64 `json:"created,omitempty"`
 }
 
@@ -126,7 +126,7 @@ func (s *Snapshot) Index(ctx context.Context, name string) (*Index, error) {
 		x.Locator.Type = types[0]
 	}
 	x.Locator.MetaSum = sum
-	// A setting that is no number leaves the version unknown: the index can still be read.
+	// A setting that is not a number leaves the version unknown: the index can still be read.
 	x.Locator.Created, _ = strconv.ParseInt(x.Settings["index.version.created"], 10, 64)
 	return x, nil
 }
@@ -212,7 +212,7 @@ func (s *Snapshot) noFurtherShard(ctx context.Context, x *Index, blob string) er
 }
 
 // follow leads a mount of a searchable snapshot to the snapshot that holds its documents,
-// when that lies in the same repository. Otherwise fault.ErrUnsupported says where it is.
+// when that lies in the same repository. Otherwise fault.ErrUnsupported states where it is.
 func (s *Snapshot) follow(x *Index, blob string) error {
 	uuid, id := x.mountOf()
 	for _, ref := range s.catalog.Snapshots {

@@ -16,7 +16,7 @@ const (
 	maxNamed  = 5                // repositories that an error names
 )
 
-// whereInstead returns what to give instead of r, which is no repository: the repositories one level above and one below.
+// whereInstead returns what to give instead of r, which is not a repository: the repositories one level above and one below.
 func whereInstead(ctx context.Context, r Repository) string {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -14,7 +14,7 @@ import (
 func TestARepositoryOneLevelUpOrDownIsNamed(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		files []string // beside the folder a/b, which is given
+		files []string // next to the folder a/b, which is given
 		want  string
 	}{
 		{"nothing near", []string{"a/b/c/d/index.latest", "a/c/index.latest", "index.latest"}, "give the folder or prefix that holds index.latest"},

@@ -44,7 +44,7 @@ func pathHash(text string) string {
 	return fmt.Sprintf("%c%014b", pathAlphabet[v>>58], v>>44&(1<<14-1))
 }
 
-// recordedPath looks up where OpenSearch says that a shard is: blobs
+// recordedPath looks up where OpenSearch states that a shard is: blobs
 // snapshot_shard_paths/snapshot_path_<index id>.<index>.<shards>.<type>.<algorithm> hold JSON
 // with the paths of all shards as seen from the root of the store, base path included. It
 // gives "" when no such blob names the shard. Errors: fault.ErrCorrupt, and what listing gives.

@@ -168,7 +168,7 @@ func TestTheListOfAShardStatesTheChecksums(t *testing.T) {
 	}
 }
 
-// fixtures returns the directories that hold whole repositories with the clusters' own account beside them.
+// fixtures returns the directories that hold whole repositories with the clusters' own account next to them.
 func fixtures(t *testing.T) []string {
 	t.Helper()
 	var found []string

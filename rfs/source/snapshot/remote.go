@@ -28,7 +28,7 @@ shallow-snap-<uuid>.dat names a commit in the remote store of the cluster, anoth
 	<base>/<index uuid>/<shard>/segments/lock_files/<metadata name>...<snapshot uuid>.v2_lock
 
 Term and generation are stated as 2^63-1 minus their value, with 19 digits, so that the newest
-comes first. Several metadata blobs may speak of one commit; the lock says which one the
+comes first. Several metadata blobs may speak of one commit; the lock states which one the
 snapshot holds on to. With hashed paths each of the three folders has a hash of its own before
 it: of <index uuid><shard>segments<folder>.
 */
@@ -103,7 +103,7 @@ type place struct {
 	whole bool // Repository is the whole store, base path included
 }
 
-// folder is the path of "data", "metadata" or "lock_files"; "" when its hash is not known.
+// folder is the path of "data", "metadata" or "lock_files"; "" when its hash is unknown.
 func (p *place) folder(kind string) string {
 	path := fmt.Sprintf("%s/%d/segments/%s", p.doc.IndexUUID, p.shard, kind)
 	base := ""
@@ -278,7 +278,7 @@ func uploadedFile(name, value string) (fileEntry, bool) {
 }
 
 // commitImage finds the image at the end: its length is the eight bytes before it. What comes
-// before differs between versions, so it is found by that length and the header it begins with.
+// before differs between versions, so it is found by that length and the header it starts with.
 func commitImage(body []byte, from int) ([]byte, error) {
 	for at := from; at+12 <= len(body); at++ {
 		n := binary.LittleEndian.Uint64(body[at:])

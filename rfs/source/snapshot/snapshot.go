@@ -34,7 +34,7 @@ type IndexRef struct {
 	ID   string
 }
 
-// ShardFailure is a shard that the snapshot says it lacks.
+// ShardFailure is a shard that the snapshot states it lacks.
 type ShardFailure struct {
 	Index  string
 	Shard  int

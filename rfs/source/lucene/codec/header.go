@@ -25,7 +25,7 @@ const (
 	MaxHeaderLen = 4 + 1 + 127 + 4 + 16 + 1 + 255
 )
 
-// Header is the beginning of a Lucene file.
+// Header is the start of a Lucene file.
 type Header struct {
 	Codec   string
 	Version int32
@@ -89,7 +89,7 @@ var footedSince = map[string]int32{
 	"Lucene410DocValuesData":    0,
 }
 
-// WantsFooter reports whether a file that begins with these bytes must have a footer, as far
+// WantsFooter reports whether a file that starts with these bytes must have a footer, as far
 // as its header determines that: all of Lucene 5 and later, and some of Lucene 4.8 and later.
 func WantsFooter(file []byte) bool {
 	if len(file) > 4 && binary.BigEndian.Uint32(file) == 0xFFFFFFFE {
@@ -167,7 +167,7 @@ func ParseFooter(p []byte, off int64) (uint32, error) {
 	return uint32(crc), nil
 }
 
-// HasFooter reports whether a file ends with something that begins like a footer.
+// HasFooter reports whether a file ends with something that starts like a footer.
 func HasFooter(file []byte) bool {
 	return len(file) >= FooterLen && binary.BigEndian.Uint32(file[len(file)-FooterLen:]) == footerMagic
 }

@@ -42,7 +42,7 @@ type Input struct {
 	err error
 }
 
-// NewInput reads b from its beginning, big-endian.
+// NewInput reads b from its start, big-endian.
 func NewInput(b []byte) *Input { return &Input{b: b} }
 
 // SetLittleEndian chooses the order of fixed-width integers: little for codecs of

@@ -80,7 +80,7 @@ func (b monotonicBlock) at(k int64, delta uint64) int64 {
 }
 
 // Each calls yield with all values in order; data holds the deltas of the sequence, and
-// base is the place where they begin. It stops when yield returns an error.
+// base is the place where they start. It stops when yield returns an error.
 func (m Monotonic) Each(data []byte, base int64, le bool, yield func(i, v int64) error) error {
 	if base < 0 || base > int64(len(data)) {
 		return Errorf(base, "monotonic data beyond the end")

@@ -50,7 +50,7 @@ func Unpack32(dst []int32, src []byte, bits int) {
 // PackedAt is value k of 0–64 bits in a bit stream with the most significant bit first.
 func PackedAt(src []byte, bits int, k int64) uint64 { return bitsAt(src, k*int64(bits), bits, false) }
 
-// bitsAt returns a value of 0–64 bits that begins at a bit of src, which the caller has checked
+// bitsAt returns a value of 0–64 bits that starts at a bit of src, which the caller has checked
 // to hold it.
 func bitsAt(src []byte, first int64, bits int, le bool) uint64 {
 	if at, used := first>>3, int(first&7); used+bits <= 64 && at+8 <= int64(len(src)) {

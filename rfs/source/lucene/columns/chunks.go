@@ -24,7 +24,7 @@ Compressed binary values, in chunks of several values:
 	          ES8193TSDB, ES95TSDB: u8 bits; bits > 0: packed, the most significant bit first
 */
 type chunks struct {
-	addresses *sequence // where they begin, in the file
+	addresses *sequence // where they start, in the file
 	first     *sequence // the first value of each, and how many there are; nil: 2^shift each
 	shift     int32
 	longest   int32 // raw bytes of a chunk
@@ -48,7 +48,7 @@ type chunkReader struct {
 	data      *view
 	zstd      *zstd.Decoder
 
-	chunk    int64 // that is in work; -1 none
+	chunk    int64 // that is in progress; -1 none
 	from, to int64 // its values
 	starts   []int32
 	raw      []byte
@@ -133,7 +133,7 @@ func (r *chunkReader) open(ctx context.Context, i int64) error {
 	return at(start, r.block(in))
 }
 
-// find looks for the chunk of value i, from the one in work on, and notes what values it has.
+// find looks for the chunk of value i, from the one in progress on, and notes what values it has.
 func (r *chunkReader) find(ctx context.Context, i int64) (int64, error) {
 	if r.first == nil {
 		chunk := i >> r.c.shift
@@ -141,7 +141,7 @@ func (r *chunkReader) find(ctx context.Context, i int64) (int64, error) {
 		r.to = r.from + 1<<r.c.shift
 		return chunk, nil
 	}
-	low, high := max(r.chunk, 0), r.first.meta.Len()-1 // the last one that begins at i or before
+	low, high := max(r.chunk, 0), r.first.meta.Len()-1 // the last one that starts at i or before
 	if r.chunk < 0 || i < r.from {
 		low = 0
 	}
@@ -177,7 +177,7 @@ func (r *chunkReader) find(ctx context.Context, i int64) (int64, error) {
 	return low, nil
 }
 
-// offsets puts a value's place into starts; sum is where it begins.
+// offsets puts a value's place into starts; sum is where it starts.
 func (r *chunkReader) offset(in *codec.Input, sum int64) {
 	if in.Err() == nil && (sum < 0 || sum > int64(r.c.longest)) {
 		in.Fail("value at %d of a chunk of at most %d bytes", sum, r.c.longest)

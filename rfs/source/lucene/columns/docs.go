@@ -16,7 +16,7 @@ type Docs struct {
 	old    *Reader // of Lucene 4 and 5, where the values tell it
 }
 
-// NewDocs begins to read the set of a column; nothing is fetched before the first Fill.
+// NewDocs starts to read the set of a column; nothing is fetched before the first Fill.
 func (e *Entry) NewDocs(data Data, maxDoc int32) (*Docs, error) {
 	d := &Docs{maxDoc: maxDoc}
 	if d.all, d.none = e.Everywhere(maxDoc); d.all || d.none {

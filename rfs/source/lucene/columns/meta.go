@@ -63,7 +63,7 @@ const (
 // Field is what must be known of a field before its column can be read.
 type Field struct {
 	SkipIndex  bool // it has a skip index
-	Compressed bool // it has the attribute that says that Lucene80 compresses its binary values
+	Compressed bool // it has the attribute that states that Lucene80 compresses its binary values
 	Sorts      bool // the segment is sorted by it first, in rising order
 	Unwanted   bool // its column is passed over
 }
@@ -77,12 +77,12 @@ type Entry struct {
 
 	set       docSet
 	numbers   numbers
-	addresses *sequence // where the values of each document begin; nil: one value each
+	addresses *sequence // where the values of each document start; nil: one value each
 	terms     *terms    // of sorted columns
 	blobs     *blobs
 
 	old *oldColumn // of Lucene 4 and 5
-	err error      // the column has a form that is not known
+	err error      // the column has a form that is unknown
 }
 
 // docSet is the place of the set of documents in .dvd.
@@ -128,7 +128,7 @@ var generations = map[string]int{
 }
 
 // ParseMeta returns the columns of a .dvm file by field number. id is that of the segment, ""
-// when it is not known; field reports what is known of a field, false when it does not exist.
+// when it is unknown; field reports what is known of a field, false when it does not exist.
 func ParseMeta(b []byte, id, suffix string, field func(number int32) (Field, bool)) (map[int32]*Entry, error) {
 	in := codec.NewInput(b)
 	h := in.Header()
@@ -342,7 +342,7 @@ func (w *walker) sortedSet(e *Entry) {
 		w.ordinals(e)
 		e.Docs = int64(w.in.I32())
 		e.addresses = w.sequence(e.Docs + 1)
-		e.Values = -1 // only the last address says it
+		e.Values = -1 // only the last address states it
 		e.numbers.values = -1
 	}
 	w.terms(e)

@@ -31,7 +31,7 @@ type numbers struct {
 	table       []int64
 
 	blocks   *packedSequence // formOldBlocks: how many and how large
-	index    *sequence       // formTSDB: where blocks begin
+	index    *sequence       // formTSDB: where blocks start
 	ranges   *sequence
 	stages   []byte
 	ordinals bool
@@ -55,11 +55,11 @@ type numberReader struct {
 	index, ranges *sequenceReader
 	decoder       *tsdbDecoder
 	old           *oldBlockReader
-	block         int64 // that is in work; -1 none
-	start, end    int64 // of the block in the file, formBlocks: end is where the next begins
+	block         int64 // that is in progress; -1 none
+	start, end    int64 // of the block in the file, formBlocks: end is where the next starts
 	bits          int
 	min           int64
-	body          int64 // where its packed values begin
+	body          int64 // where its packed values start
 	ordinal       int64 // formRanges: the ordinal of the last answer
 	next          int64 // formRanges: the first document of the following one
 }
@@ -198,7 +198,7 @@ func (r *numberReader) ranged(ctx context.Context, doc int64) (int64, error) {
 		}
 		r.ordinal = 0
 	}
-	low, high := r.ordinal, n // the last one that begins at doc or before
+	low, high := r.ordinal, n // the last one that starts at doc or before
 	for low+1 < high {
 		mid := low + (high-low)/2
 		begin, err := r.ranges.at(ctx, mid)

@@ -258,7 +258,7 @@ func pack128(values []uint64, width int) []uint64 {
 	words := make([]uint64, 2*width)
 	perLane := 2 * lane
 	for l := range 64 / lane {
-		up := 64 - lane*(l+1) // where the lane begins in a word
+		up := 64 - lane*(l+1) // where the lane starts in a word
 		mine := values[l*perLane : (l+1)*perLane]
 		whole := lane / width
 		for i, v := range mine[:whole*len(words)] {

@@ -33,7 +33,7 @@ type packedBlock struct {
 // maxPackedHead bounds the head of a block.
 const maxPackedHead = 10 + 4 + 5
 
-// nextHead returns where the block behind those that were read begins, the first at off, and at most so many bytes of it.
+// nextHead returns where the block behind those that were read starts, the first at off, and at most so many bytes of it.
 func (p *packedSequence) nextHead(ctx context.Context, data *view, off int64, read []packedBlock, most int64) (at int64, in *codec.Input, err error) {
 	at = off
 	if n := len(read); n > 0 {
@@ -104,7 +104,7 @@ func (s *sequenceReader) nextPacked(ctx context.Context) error {
 }
 
 /*
-oldTerms are the terms of a sorted column: one after the other, or in blocks of 16 with shared prefixes:
+oldTerms are the terms of a sorted column: in sequence, or in blocks of 16 with shared prefixes:
 
 	VInt length, first term | 15 bytes d, or when the first is 0xFF 0xFF and 15 i16 d | the others
 	each other: u8 prefix, which it shares with the first term, d+1 bytes
@@ -128,7 +128,7 @@ type oldTermReader struct {
 	t         *oldTerms
 	data      *view
 	addresses *sequenceReader
-	block     int64 // that is in work; -1 none
+	block     int64 // that is in progress; -1 none
 	terms     [][]byte
 	ends      []int
 	bytes     []byte
@@ -257,7 +257,7 @@ func (r *oldTermReader) lengths(in *codec.Input) (out [oldBlock - 1]int) {
 	return out
 }
 
-// at is value i, of values that lie one after the other.
+// at is value i, of values that lie in sequence.
 func (b *blobs) at(ctx context.Context, data *view, places *sequenceReader, i int64) ([]byte, error) {
 	if places == nil {
 		if b.shortest < 0 || b.shortest > maxBinary || b.shortest != b.longest {

@@ -36,7 +36,7 @@ plain header), 5.0 (Lucene50) and 5.4 to 6 (Lucene54), big-endian. Fields follow
 	BIN   VInt form | i64 missing | VInt shortest | VInt longest | VLong values | i64 off
 	      0 equally long | 1: i64 addresses; 54: VInt shift, MONO(values+1), i64 end; else VInt packed version, VInt block size
 	      2 shared prefixes, in blocks of 16: i64 addresses, VInt packed version, VInt block size, i64 reverse index
-	      45: form 1 is PACKED(values), where each value ends; 45, 49: form 2 begins with VInt terms of a block, has no reverse index
+	      45: form 1 is PACKED(values), where each value ends; 45, 49: form 2 starts with VInt terms of a block, has no reverse index
 
 Numbers, sets and lists are kept for each document, also of those that have none (form 5 of NUM apart).
 */
@@ -215,7 +215,7 @@ func (w *oldWalker) sortedNumeric(e *Entry) {
 	}
 }
 
-// numeric reads a NUM that is no list.
+// numeric reads a NUM that is not a list.
 func (w *oldWalker) numeric(e *Entry) {
 	in := w.in
 	form := in.VInt()
@@ -276,7 +276,7 @@ func (w *oldWalker) numbers(e *Entry, form int32) {
 	n.bits = uint8(width)
 }
 
-// lists reads a NUM of where the values of each document begin.
+// lists reads a NUM of where the values of each document start.
 func (w *oldWalker) lists(e *Entry) {
 	if w.gen == gen45 {
 		w.ends(e)
@@ -301,13 +301,13 @@ func (w *oldWalker) lists(e *Entry) {
 	s.size = in.I64() - s.off
 }
 
-// bounds reads the metadata of a PACKED of where n parts begin and the last ends. Before Lucene 4.9 the first, 0, is left out.
+// bounds reads the metadata of a PACKED of where n parts start and the last ends. Before Lucene 4.9 the first, 0, is left out.
 func (w *oldWalker) bounds(n int64) *packedSequence {
 	version, size := w.in.VInt(), w.in.VInt()
 	return w.packed(n+1, version, size, w.gen == gen45)
 }
 
-// packed makes a PACKED of n values; ends says that the first, 0, is left out.
+// packed makes a PACKED of n values; ends states that the first, 0, is left out.
 func (w *oldWalker) packed(n int64, version, size int32, ends bool) *packedSequence {
 	if w.in.Err() != nil || version < 0 || version > 2 || n < 0 || size < 64 || size > maxOldBlock || bits.OnesCount32(uint32(size)) != 1 {
 		w.in.Fail("%d values in packed blocks of %d, version %d", n, size, version)

@@ -6,7 +6,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/lucene/codec"
 )
 
-// blobs is where the values of a binary column are: one after the other, or in chunks.
+// blobs is where the values of a binary column are: in sequence, or in chunks.
 type blobs struct {
 	off, size         int64
 	shortest, longest int32
@@ -40,8 +40,8 @@ type Reader struct {
 	set       []int64 // the values of the document, where a table has them
 }
 
-// NewReader begins to read a column of a segment of maxDoc documents out of its .dvd file;
-// nothing is fetched before the first Advance. Its error says that the column has a form that is not known.
+// NewReader starts to read a column of a segment of maxDoc documents out of its .dvd file;
+// nothing is fetched before the first Advance. Its error states that the column has a form that is unknown.
 func (e *Entry) NewReader(data Data, maxDoc int32) (*Reader, error) {
 	if e.err != nil {
 		return nil, e.err

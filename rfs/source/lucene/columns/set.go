@@ -38,9 +38,9 @@ type blockSet struct {
 	le     bool
 	rank   int8
 	maxDoc int32
-	docs   int64 // that the set states to have; -1: not known
+	docs   int64 // that the set states to have; -1: unknown
 
-	next   int64 // where the block after the one at hand begins
+	next   int64 // where the block after the one at hand starts
 	block  int32 // at hand; -1: none yet
 	before int64 // documents in the blocks before it
 	count  int64 // in it

@@ -41,7 +41,7 @@ func FuzzDocSet(f *testing.F) {
 	})
 }
 
-// eachDoc reads a set whole and calls yield for each of its documents. docs is how many it states to have, -1: not known.
+// eachDoc reads a set whole and calls yield for each of its documents. docs is how many it states to have, -1: unknown.
 func eachDoc(t *testing.T, b []byte, le bool, rank int8, maxDoc int32, docs int64, yield func(int32)) error {
 	t.Helper()
 	e := &Entry{le: le, Docs: docs, set: docSet{size: int64(len(b)), rankPower: rank}}

@@ -24,7 +24,7 @@ func literals(p []byte) []byte {
 	return append(append(b, byte(n)), p...)
 }
 
-// writeTerms writes a dictionary and where its blocks begin.
+// writeTerms writes a dictionary and where its blocks start.
 func writeTerms(list []string, shift int32, compressed bool) (data []byte, starts []int64) {
 	for at := 0; at < len(list); at += 1 << shift {
 		part := list[at:min(at+1<<shift, len(list))]

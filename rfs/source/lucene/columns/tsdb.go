@@ -20,9 +20,9 @@ A block of 2^shift values of Elasticsearch's formats; the last block is filled u
 	           delta         zig-zag VLong first
 	           offset        zig-zag VLong offset
 	           factor        VLong factor-2
-	           split delta   VInt k, k VInt places, k+1 zig-zag VLong: deltas begin anew there
+	           split delta   VInt k, k VInt places, k+1 zig-zag VLong: deltas start anew there
 	           decimal       u8 e, u8 f, VInt n, n of (VInt place, i64 value): values are v * (10^f * 10^-e)
-	                         as doubles, but for those places; doubles in the form that sorts as integers
+	                         as doubles, except for those places; doubles in the form that sorts as integers
 
 	PACKED     bits <= 32: parts of 128 values (packed128); 40, 48, 56: that many bits each,
 	           little-endian; 64: i64 each

@@ -14,8 +14,8 @@ block shift (else 7): values lie in blocks of 2^shift.
 
 	NUM      i64 values, i32 docs, [values > 0: i32 index shift s:
 	           -1: the only ordinal is 0
-	           -2: VInt n, i8 shift, MONO(n+1): ordinal k begins at document k of the sequence
-	           else [95, not ordinals: PIPE], MONO(ceil(values/block size)): where blocks begin
+	           -2: VInt n, i8 shift, MONO(n+1): ordinal k starts at document k of the sequence
+	           else [95, not ordinals: PIPE], MONO(ceil(values/block size)): where blocks start
 	         i64 index off, i64 len, i64 values off, i64 len], SET with jumps and rank power
 	PIPE     VInt 1, VInt n, u8 block shift, u8 type (0 long 1 double), n of u8 stage
 
@@ -101,7 +101,7 @@ func (w *tsdbWalker) body(f Field, e *Entry) {
 	}
 }
 
-// several reads where the values of each document begin, when one has several.
+// several reads where the values of each document start, when one has several.
 func (w *tsdbWalker) several(e *Entry) {
 	if w.old {
 		e.Docs = int64(w.in.I32())

@@ -16,7 +16,7 @@ import (
 	footer
 
 Codecs Lucene99FlatVectorsFormatMeta and ES93BFloat16FlatVectorsFormatMeta, version 0, little-endian. The vectors of a field lie
-one after the other in .vec, in the order of their documents: numbers of 1 or 4 bytes, of ES93BFloat16 of 2. The formats that
+in sequence in .vec, in the order of their documents: numbers of 1 or 4 bytes, of ES93BFloat16 of 2. The formats that
 quantize vectors or build graphs keep these files beside their own.
 
 .vem of Lucene 9.4 to 9.8 (codecs lucene94HnswVectorsFormatMeta, version 1, and Lucene95HnswVectorsFormatMeta, version 0) has the same, with the
@@ -51,7 +51,7 @@ type Vector struct {
 const maxDimension = 1 << 16
 
 // ParseVectors returns the vectors of a .vemf or .vem file by field number, each as a column of bytes in .vec. id is that of the segment, ""
-// when it is not known; field reports what is known of a field, false when it has no vectors.
+// when it is unknown; field reports what is known of a field, false when it has no vectors.
 func ParseVectors(b []byte, id, suffix string, field func(number int32) (Vector, bool)) (map[int32]*Entry, error) {
 	in := codec.NewInput(b)
 	h := in.IndexHeader()

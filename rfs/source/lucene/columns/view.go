@@ -104,7 +104,7 @@ func (v *view) at(ctx context.Context, off, n int64) ([]byte, error) {
 	return v.page[off-v.start : off-v.start+n], nil
 }
 
-// direct is value k of a DirectReader array that begins at off.
+// direct is value k of a DirectReader array that starts at off.
 func (v *view) direct(ctx context.Context, off int64, bits int, k int64, le bool) (uint64, error) {
 	if bits == 0 {
 		return 0, nil

@@ -24,7 +24,7 @@ var (
 	errStored   = fmt.Errorf("deflate: length of a stored block and its complement differ: %w", fault.ErrCorrupt)
 )
 
-// Decoder decodes streams one after the other. The zero value is ready for use.
+// Decoder decodes streams in sequence. The zero value is ready for use.
 type Decoder struct {
 	lit   [litSize]uint32
 	dist  [distSize]uint32
@@ -39,7 +39,7 @@ type Decoder struct {
 	n    uint
 }
 
-// Decode fills buf[start:] from the stream at the beginning of src, which must have exactly that
+// Decode fills buf[start:] from the stream at the start of src, which must have exactly that
 // many bytes. Matches may reach back to buf[0]: buf[:start] is the dictionary. Bytes of src after
 // the stream are not looked at. All errors are fault.ErrCorrupt.
 func (d *Decoder) Decode(buf []byte, start int, src []byte) error {
@@ -162,7 +162,7 @@ func (d *Decoder) fixedCodes() {
 // preOrder is the order in which the lengths of the code of lengths come.
 var preOrder = [19]uint8{16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15}
 
-// dynamicCodes reads the codes at the beginning of a block of type 2 and builds their tables.
+// dynamicCodes reads the codes at the start of a block of type 2 and builds their tables.
 func (d *Decoder) dynamicCodes() error {
 	head, ok := d.take(14)
 	if !ok {

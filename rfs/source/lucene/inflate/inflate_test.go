@@ -159,7 +159,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// BenchmarkDecode measures beside the library that was used before.
+// BenchmarkDecode measures next to the library that was used before.
 func BenchmarkDecode(b *testing.B) {
 	for _, name := range []string{"text", "skewed", "near", "runs"} {
 		p := contents()[name][:56<<10]

@@ -8,7 +8,7 @@ A decoding table of two levels is indexed by the next bits of the stream. The fi
 
 	bits 0–5    bits of the stream that the entry stands for, extra bits included
 	bits 8–11   bits of the code alone; of an entry that leads on: bits that index the second level
-	bits 16–30  literal, least length, least distance (up to 24577), or where the second level begins
+	bits 16–30  literal, least length, least distance (up to 24577), or where the second level starts
 	bit 31      literal
 	bit 14      not a literal and not a length or distance: one of the next two, or no code at all
 	bit 13      leads on

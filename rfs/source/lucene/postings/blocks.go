@@ -24,7 +24,7 @@ A block of .tim, of terms that share a prefix:
 // term is what a dictionary states of a term.
 type term struct {
 	documents, positions int64
-	docs, pos            int64 // where they begin
+	docs, pos            int64 // where they start
 	single               int32 // its only document; -1: there are several
 }
 
@@ -284,7 +284,7 @@ func (w *blockWalker) statistics(in *codec.Input, run int32, t *term) int32 {
 	return 0
 }
 
-// decode reads where the documents and positions of a term begin; the first of a block has no term before it.
+// decode reads where the documents and positions of a term start; the first of a block has no term before it.
 func (w *blockWalker) decode(in *codec.Input, t *term, first bool) {
 	if first {
 		t.docs, t.pos, t.single = 0, 0, -1

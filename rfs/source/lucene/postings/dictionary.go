@@ -15,7 +15,7 @@ What fields a dictionary has: VInt n, then for each
 	VInt field | VLong terms | not trie: VInt n, n bytes: root | VLong positions [not of documents alone: VLong postings]
 	VInt documents | dictionary 4 since version 2, dictionary 5 before 4: VInt
 	dictionary 4 since version 4, all later: VInt n, least term | VInt n, greatest term
-	.tmd: VLong where the index begins | trie: VLong root, VLong end
+	.tmd: VLong where the index starts | trie: VLong root, VLong end
 	                                   | else header FST, u8 has 1: VInt n, n bytes; u8, VLong, VLong
 
 It lies in .tmd behind two headers (the second names the postings, VInt N follows it), or at the end of .tim, where an i64
@@ -23,8 +23,8 @@ before the footer says. The root is a VLong, its bits from 2 on are where the ro
 1 the highest bits come first.
 */
 
-// The versions of dictionary 4: since the first (Lucene 4.2 has it) an i64 at the end of .tim says where the fields are, since the
-// second (4.7) where documents and positions begin is kept apart of what else is known of terms.
+// The versions of dictionary 4: since the first (Lucene 4.2 has it) an i64 at the end of .tim states where the fields are, since the
+// second (4.7) where documents and positions start is kept apart of what else is known of terms.
 const (
 	appendOnly4 = 1
 	metaArray4  = 2
@@ -41,7 +41,7 @@ type Dictionary struct {
 	plain  bool // no .tmd
 	coded  bool // suffixes are compressed, lengths and statistics are apart
 	longs  bool // what is known of a term is not compressed
-	mixed  bool // where documents begin is not known of a term that is in one (before Lucene 4.7)
+	mixed  bool // where documents start is unknown of a term that is in one (before Lucene 4.7)
 	fields map[int32]*field
 }
 
@@ -54,7 +54,7 @@ type field struct {
 }
 
 // Open reads what fields there are; options reports what is indexed of a field, false when it does not exist. id is that of the
-// segment, "" when it is not known.
+// segment, "" when it is unknown.
 func Open(ctx context.Context, format, id string, files Files, options func(number int32) (Options, bool)) (*Dictionary, error) {
 	l, ok := layouts[format]
 	if !ok {
@@ -195,11 +195,11 @@ func rootOf(p []byte, highFirst bool) int64 {
 }
 
 /*
-The root of a trie begins with 8 bytes, little-endian. Bits 0 and 1: 0 no child, 1 one and output, 2 one without output, 3 several.
+The root of a trie starts with 8 bytes, little-endian. Bits 0 and 1: 0 no child, 1 one and output, 2 one without output, 3 several.
 
 	0  bits 2-4 length-1, then from byte 1 on the place of the block
 	1  bits 2-4 length-1 of the child's place, bits 5-7 length-1 of the output, which comes behind: 2 bits, the place
-	3  bit 5 output, bits 6-8 its length-1; it begins at byte 3
+	3  bit 5 output, bits 6-8 its length-1; it starts at byte 3
 */
 func trieRoot(ctx context.Context, index Data, at int64) (int64, error) {
 	c := newCursor(ctx, index)

@@ -37,11 +37,11 @@ type lists struct {
 	payload  int64 // length of the last payload
 	room     int64 // how many documents of all terms .doc can hold
 	roomPos  int64 // how many positions .pos can hold
-	begun    mark  // where the deltas begin: pos and positions
+	begun    mark  // where the deltas start: pos and positions
 }
 
-// mark is where the list of a term goes on: at a block of documents, and at a position within a block of positions. The zero value
-// is its begin.
+// mark is where the list of a term continues: at a block of documents, and at a position within a block of positions. The zero value
+// is its start.
 type mark struct {
 	docs, doc, left int64 // place in .doc, the document before, documents from there on
 	pos, positions  int64 // place in .pos, positions from there on
@@ -122,7 +122,7 @@ func (l *lists) each(t *term, m mark, from int32, to *int32, yield func(doc, pos
 	return next, l.err()
 }
 
-// begin goes to a mark.
+// start goes to a mark.
 func (l *lists) begin(m mark) {
 	l.doc.seek(m.docs)
 	l.pos.seek(m.pos)
@@ -133,7 +133,7 @@ func (l *lists) begin(m mark) {
 	}
 }
 
-// mark returns where the list goes on, behind a document with so many to come.
+// mark returns where the list continues, behind a document with so many to come.
 func (l *lists) mark(doc, left int64) mark {
 	m := mark{docs: l.doc.pos, doc: doc, left: left, pos: l.pos.pos, positions: l.left}
 	if l.at < l.n {

@@ -29,7 +29,7 @@ type Text struct {
 	found    []occurrence
 	terms    []byte
 	tokens   []Token
-	mark     int // where the term begins that is read
+	mark     int // where the term starts that is read
 
 	marks [][2]mark // of the terms with several blocks, in their order: before the last documents and before those before them
 }
@@ -43,7 +43,7 @@ type occurrence struct {
 // occurrenceSize is that of an occurrence, in bytes.
 const occurrenceSize = 16
 
-// NewText begins to read a field of a segment of maxDoc documents; nothing is read before the first document is asked for. nil:
+// NewText starts to read a field of a segment of maxDoc documents; nothing is read before the first document is asked for. nil:
 // no document has a term of it. It holds some most bytes; one document that has more is ErrLong.
 func (d *Dictionary) NewText(number, maxDoc int32, most int64) *Text {
 	f := d.fields[number]
@@ -125,7 +125,7 @@ func (t *Text) read(ctx context.Context, from int32) error {
 	return nil
 }
 
-// marksOf returns the marks of a term with several blocks; nil for terms beyond the bound, whose lists are read from their begin.
+// marksOf returns the marks of a term with several blocks; nil for terms beyond the bound, whose lists are read from their start.
 func (t *Text) marksOf(i int) *[2]mark {
 	if i == len(t.marks) && int64(i) < t.most/3/(2*markSize) { // a quarter of what may be held
 		t.marks = append(t.marks, [2]mark{})
