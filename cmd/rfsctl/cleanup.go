@@ -30,7 +30,7 @@ and --coordinator-file): first the indices that it created, as rfsctl undo does,
 kept about it. Without --yes it lists the indices and removes nothing. An index with another
 UUID, or that others wrote to, is refused by name and stays, together with what is kept.
 Sequence numbers are recorded when the trial run ends; after a kill, and of the indices that it
-fills only to measure, the UUID alone is compared. Run it when the trial run has ended.
+fills only to measure, mark and UUID alone are compared. Run it when the trial run has ended.
 
 Only a complete migration is removed, unless --force is given. Stop the daemons of the session
 first.`

@@ -70,7 +70,7 @@ func (l *Load) Measure(ctx context.Context) (m Loaded, err error) {
 	if len(visits) == 0 {
 		return m, errNoDocuments
 	}
-	on := &scratches{Session: l.Session, records: l.Scratch, uuids: map[string]string{}}
+	on := &scratches{Session: l.Session, records: l.Scratch, prefix: l.Plan.scratchPrefix(), uuids: map[string]string{}}
 	shards, slots := append(slices.Clone(visits), largest), max(1, min(l.Slots, l.shards()))
 	for flow := (*trial.Flow)(nil); err == nil && (flow == nil || flow.WarmUp()); {
 		if flow != nil {
@@ -107,13 +107,12 @@ func (l *Load) renew(ctx context.Context, on *scratches, shards []*loadShard) er
 
 // create creates the scratch indices of some shards.
 func (l *Load) create(ctx context.Context, on *scratches, shards []*loadShard) error {
-	prefix := l.Plan.scratchPrefix()
 	for _, x := range l.Plan.Indices {
 		ours := slices.DeleteFunc(slices.Clone(shards), func(s *loadShard) bool { return s.id.Index != x.Name })
 		if len(ours) == 0 {
 			continue
 		}
-		e, err := on.create(ctx, x.Entry, prefix)
+		e, err := on.create(ctx, x.Entry)
 		if err != nil {
 			return err
 		}
@@ -414,6 +413,7 @@ type metered struct {
 
 // Send passes a request on.
 func (s metered) Send(ctx context.Context, body []byte, n int) (bulk.Result, error) {
+	s.m.on.sent.Add(int64(n))
 	request := s.m.flow.Begin(s.m.now())
 	res, err := s.next.Send(ctx, body, n)
 	taken := int64(len(body))

@@ -18,6 +18,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/operation/rollback"
 	"github.com/rfsd/rfsd/rfs/operation/trial"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
@@ -155,7 +156,17 @@ func (k *keptScratch) Withdraw(_ context.Context, index string) error {
 	return nil
 }
 
-func (k *keptScratch) Discard(context.Context) error {
+func (k *keptScratch) Discard(_ context.Context, prefix string, by rollback.Filled) error {
+	docs := 0
+	for _, name := range by.Indices {
+		if !strings.HasPrefix(name, prefix) {
+			return fmt.Errorf("%s has not the prefix %q", name, prefix)
+		}
+		docs += len(k.on.docs[name])
+	}
+	if int64(docs) > by.Sent {
+		return fmt.Errorf("%d documents, %d sent", docs, by.Sent)
+	}
 	for _, name := range k.names {
 		delete(k.on.uuids, name)
 		delete(k.on.docs, name)

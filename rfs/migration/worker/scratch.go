@@ -8,8 +8,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/operation/rollback"
 )
 
 // Scratch keeps the record of the indices that a Load fills, and deletes them. *rollback.Scratch is one.
@@ -18,8 +20,9 @@ type Scratch interface {
 	Intend(ctx context.Context, index string) error
 	Confirm(ctx context.Context, index string) error
 	Withdraw(ctx context.Context, index string) error
-	// Discard deletes the recorded indices that are on the target, and forgets them.
-	Discard(ctx context.Context) error
+	// Discard deletes the recorded indices that are on the target, and forgets them. Their names have a prefix; by are those of
+	// this process.
+	Discard(ctx context.Context, prefix string, by rollback.Filled) error
 }
 
 // scratchName follows the prefix of a trial run in the names of scratch indices.
@@ -42,12 +45,15 @@ func (p *Plan) scratchPrefix() string {
 type scratches struct {
 	*Session
 	records Scratch
+	prefix  string            // of their names
 	uuids   map[string]string // by name
+	sent    atomic.Int64      // documents of all requests to those that are there
 }
 
 // create creates the scratch indices of an index of a trial run, as the trial run has created its own, and returns the entry by
 // which they are filled. fault.ErrConfig when the target has something of these names.
-func (s *scratches) create(ctx context.Context, e Entry, prefix string) (Entry, error) {
+func (s *scratches) create(ctx context.Context, e Entry) (Entry, error) {
+	prefix := s.prefix
 	e.Naming.Index, e.Ours = prefix+strings.TrimPrefix(e.Naming.Index, e.Trial.Prefix), nil
 	names := e.Naming.Targets()
 	absent, err := s.Indices.Absent(ctx, names)
@@ -123,5 +129,10 @@ func (s *scratches) discard(ctx context.Context) error {
 			return err
 		}
 	}
-	return s.records.Discard(ctx)
+	err := s.records.Discard(ctx, s.prefix, rollback.Filled{Indices: slices.Sorted(maps.Keys(s.uuids)), Sent: s.sent.Load()})
+	if err == nil {
+		clear(s.uuids)
+		s.sent.Store(0)
+	}
+	return err
 }

@@ -62,6 +62,8 @@ type object struct {
 	Beside int64 `json:"beside,omitempty"`
 	// Scratch states that the index holds copies only, which were written to measure.
 	Scratch bool `json:"scratch,omitempty"`
+
+	unfilled bool // a scratch index that is not confirmed: its process sends documents afterwards
 }
 
 func decodeObject(c cms.Creation) (object, error) {

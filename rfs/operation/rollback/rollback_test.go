@@ -258,13 +258,15 @@ func TestWhatATrialRunLeftUnendedGoesByItsUUID(t *testing.T) {
 func TestScratchIndicesGo(t *testing.T) {
 	for _, c := range []struct {
 		name, uuid string
+		seq        int
 		confirmed  bool
 		goes       bool
 	}{
-		{"created and filled", "us", true, true},
-		{"created, and its process died before it recorded that", "us", false, true},
-		{"removed by hand", "", true, true},
-		{"another index of the name", "another", true, false},
+		{"created and filled", "us", 99, true, true},
+		{"created, and its process died before it recorded that", "us", -1, false, true},
+		{"created, not recorded, and others wrote to it", "us", 0, false, false},
+		{"removed by hand", "", 99, true, true},
+		{"another index of the name", "another", 99, true, false},
 	} {
 		for _, by := range []string{"discard", "undo"} {
 			on, r, l := migrated(t)
@@ -275,14 +277,14 @@ func TestScratchIndicesGo(t *testing.T) {
 			if c.confirmed {
 				must(t, s.Confirm(t.Context(), "scratch"))
 			}
-			if on.scratch(c.uuid, 99); c.uuid == "" {
+			if on.scratch(c.uuid, c.seq); c.uuid == "" {
 				delete(on.answers, "/scratch")
 			}
 			var err error
 			if by == "undo" {
 				_, err = undoing(on, r).Run(t.Context())
 				must(t, err)
-			} else if err = s.Discard(t.Context()); (err == nil) != c.goes {
+			} else if err = s.Discard(t.Context(), "scr", Filled{}); (err == nil) != c.goes {
 				t.Errorf("%s: %v", c.name, err)
 			}
 			_, left := on.answers["/scratch"]
@@ -293,6 +295,31 @@ func TestScratchIndicesGo(t *testing.T) {
 			if by == "discard" && len(on.deleted) > 1 {
 				t.Errorf("%s: deleted %v", c.name, on.deleted)
 			}
+		}
+	}
+}
+
+// TestScratch_WhatOthersWroteStays: with the index that holds it, and its record. Nor does an index of another name go.
+func TestScratch_WhatOthersWroteStays(t *testing.T) {
+	for _, c := range []struct {
+		name, prefix string
+		sent         int64
+		goes         bool
+	}{
+		{"all accounted for", "scr", 10, true},
+		{"sent twice", "scr", 12, true},
+		{"an operation too many", "scr", 9, false},
+		{"another name", "measure-", 10, false},
+	} {
+		on, r := &cluster{answers: map[string]string{}}, coordinator(t)
+		s := &Scratch{ledger(on, r)}
+		must(t, s.Intend(t.Context(), "scratch"))
+		on.scratch("us", -1)
+		must(t, s.Confirm(t.Context(), "scratch"))
+		on.scratch("us", 9)
+		err := s.Discard(t.Context(), c.prefix, Filled{[]string{"scratch", "gone"}, c.sent})
+		if (len(on.deleted) > 0) != c.goes || (err == nil) != c.goes || !c.goes && !errors.Is(err, fault.ErrConfig) {
+			t.Errorf("%s: removed %q, %v", c.name, on.deleted, err)
 		}
 	}
 }
@@ -315,7 +342,7 @@ func TestScratch_ARecordOfAnotherIndexRemovesNothing(t *testing.T) {
 				return c, true
 			})
 			must(t, err)
-			_ = (&Scratch{ledger(on, r)}).Discard(t.Context())
+			_ = (&Scratch{ledger(on, r)}).Discard(t.Context(), "", Filled{})
 			u := undoing(on, r)
 			u.Unended = true // as cleanup --trial
 			_, err = u.Run(t.Context())

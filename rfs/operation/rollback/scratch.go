@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
+	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
@@ -27,9 +29,19 @@ func (s *Scratch) Withdraw(ctx context.Context, index string) error {
 	return s.Ledger.Withdraw(ctx, Index, index)
 }
 
-// Discard deletes all recorded scratch indices that the target has and forgets them, also those of an earlier process. An index with
-// another UUID, or without the mark of a scratch index of this session, stays, and so does its record.
-func (s *Scratch) Discard(ctx context.Context) error {
+// Filled are scratch indices of this process, and how many documents it has sent to all of them together at most.
+type Filled struct {
+	Indices []string
+	Sent    int64
+}
+
+// Discard deletes all recorded scratch indices that the target has and forgets them, also those of an earlier process. An index without
+// the prefix or the mark of a scratch index of this session, or with another UUID, stays, and so does its record. All stay when those
+// that this process has filled have more operations than it has sent documents.
+func (s *Scratch) Discard(ctx context.Context, prefix string, by Filled) error {
+	if err := s.account(ctx, by); err != nil {
+		return err
+	}
 	var all []cms.Creation
 	for c, err := range s.Ledger.Records.Creations(ctx) {
 		if err != nil {
@@ -50,9 +62,33 @@ func (s *Scratch) Discard(ctx context.Context) error {
 		if !o.Scratch {
 			continue
 		}
+		if !strings.HasPrefix(c.Name, prefix) {
+			return fmt.Errorf("%s %s: its name is not one of a scratch index: %w", c.Kind, c.Name, fault.ErrConfig)
+		}
 		if err := u.discard(ctx, c); err != nil {
 			return fmt.Errorf("%s %s: %w", c.Kind, c.Name, err)
 		}
+	}
+	return nil
+}
+
+// account returns a fault.ErrConfig when other clients wrote to scratch indices.
+func (s *Scratch) account(ctx context.Context, by Filled) error {
+	more := -by.Sent
+	for _, index := range by.Indices {
+		now, err := Sequence(ctx, s.Ledger.API, index)
+		switch {
+		case errors.Is(err, errAbsent):
+		case errors.Is(err, fault.ErrRejected), errors.Is(err, fault.ErrConfig):
+			return nil // the target reports none, or not to this user
+		case err != nil:
+			return fmt.Errorf("scratch index %s: %w", index, err)
+		}
+		more += operations(now)
+	}
+	if more > 0 {
+		return fmt.Errorf("scratch indices %s: other clients wrote to them (%d operations more than documents were sent): save what was written, then delete them by hand: %w",
+			list(by.Indices), more, fault.ErrConfig)
 	}
 	return nil
 }

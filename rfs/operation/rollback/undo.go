@@ -172,7 +172,7 @@ func (u *Undo) look(ctx context.Context, c cms.Creation) ([]Entry, error) {
 	if intended {
 		scratch := was.Scratch
 		was = is.object
-		e.UUID, was.Scratch = was.UUID, scratch
+		e.UUID, was.Scratch, was.unfilled = was.UUID, scratch, scratch
 	}
 	switch {
 	case is.UUID != was.UUID:
@@ -244,7 +244,7 @@ func (u *Undo) whyKeep(ctx context.Context, e Entry, was object) (string, error)
 		if why := since(was.Sequence, now); why != "" {
 			return why + byHand, nil
 		}
-	case !u.Unended && !was.Scratch:
+	case !u.Unended && !was.Scratch, was.unfilled:
 		for _, n := range now {
 			if n >= 0 {
 				return "the migration did not end, or its end could not read the sequence numbers, so documents of other clients cannot be distinguished from its own: run the migration to its end" + byHand, nil
