@@ -1,13 +1,20 @@
 package lucene
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 
+	"github.com/klauspost/compress/gzip"
+	plz4 "github.com/pierrec/lz4/v4"
+
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/source/lucene/codec"
+	"github.com/rfsd/rfsd/rfs/source/lucene/inflate"
+	"github.com/rfsd/rfsd/rfs/source/lucene/lz4"
 )
 
 // compression undoes one way of compressing a unit: a chunk, or a slice of a sliced chunk.
@@ -85,4 +92,242 @@ func broken(err error) error {
 		return err
 	}
 	return fmt.Errorf("%w: %w", fault.ErrCorrupt, err)
+}
+
+// plainDeflate is the high compression of Lucene 5.0–8.6: VInt compressed length, stream.
+type plainDeflate struct{ inflate.Decoder }
+
+func newDeflate() compression { return &plainDeflate{} }
+
+func (z *plainDeflate) unit(dst, src []byte, n int, _ bool) ([]byte, int, error) {
+	return onePiece(dst, src, n, func(buf, src []byte) error { return z.Decode(buf, 0, src) })
+}
+
+// dictDeflate is the high compression of Lucene 8.7 and later: pieces that are streams; the
+// dictionary primes the window of the blocks. An empty dictionary has length 0 and no bytes.
+type dictDeflate struct {
+	inflate.Decoder
+	dictPieces
+}
+
+func newDeflateDict() compression { return &dictDeflate{} }
+
+func (z *dictDeflate) unit(dst, src []byte, n int, _ bool) ([]byte, int, error) {
+	return z.pieces(dst, src, n, func(buf []byte, start int, src []byte, _ bool) error { return z.Decode(buf, start, src) })
+}
+
+// qat is the compression of OpenSearch's qat_lz4, qat_deflate and qat_zstd: blocks as in
+// blocksZstd, each in the frame that the library chose: gzip (1F 8B), an LZ4 frame
+// (04 22 4D 18) or zstd (28 B5 2F FD).
+type qat struct {
+	zstdDecoder
+	src  bytes.Reader
+	gzip *gzip.Reader
+	lz4  *plz4.Reader
+}
+
+func newQAT() compression { return &qat{} }
+
+func (z *qat) unit(dst, src []byte, n int, _ bool) ([]byte, int, error) {
+	return blockPieces(dst, src, n, z.block)
+}
+
+func (z *qat) block(dst, src []byte) error {
+	var magic uint32
+	if len(src) >= 4 {
+		magic = binary.BigEndian.Uint32(src)
+	}
+	switch {
+	case magic == 0x28B52FFD:
+		return z.decode(dst, src)
+	case magic == 0x04224D18:
+		return z.lz4Frame(dst, src)
+	case magic>>16 == 0x1F8B:
+		return z.gunzip(dst, src)
+	}
+	return fmt.Errorf("QAT block begins with %08x, which is neither gzip nor LZ4 nor zstd: %w", magic, fault.ErrCorrupt)
+}
+
+func (z *qat) gunzip(dst, src []byte) error {
+	z.src.Reset(src)
+	var err error
+	if z.gzip == nil {
+		z.gzip, err = gzip.NewReader(&z.src)
+	} else {
+		err = z.gzip.Reset(&z.src)
+	}
+	if err != nil {
+		return broken(err)
+	}
+	return readFull(z.gzip, dst)
+}
+
+func (z *qat) lz4Frame(dst, src []byte) error {
+	z.src.Reset(src)
+	if z.lz4 == nil {
+		z.lz4 = plz4.NewReader(&z.src)
+	} else {
+		z.lz4.Reset(&z.src)
+	}
+	return readFull(z.lz4, dst)
+}
+
+// maxDictBlocks bounds the length of a dictionary in blocks. Each block costs the time of a
+// dictionary, so a small file could otherwise take minutes. In what Lucene writes a block is
+// six times as long as the dictionary.
+const maxDictBlocks = 64
+
+// dictHead returns the head of the modes with a dictionary: the first dictLen raw bytes are
+// stored first, the rest follows in blocks of blockLen that may refer to them.
+func dictHead(in *codec.Input, n int) (dictLen, blockLen int) {
+	dictLen, blockLen = int(in.VInt()), int(in.VInt())
+	if dictLen < 0 || dictLen > n || blockLen < 0 || blockLen == 0 && dictLen < n {
+		in.Fail("dictionary of %d and blocks of %d bytes for %d", dictLen, blockLen, n)
+	}
+	return dictLen, blockLen
+}
+
+// dictDecode fills buf[start:] from src; buf[:start] is the dictionary. With fresh it is another
+// dictionary than that of the call before.
+type dictDecode func(buf []byte, start int, src []byte, fresh bool) error
+
+// dictPieces decodes units of a dictionary and blocks: VInt dictLen, VInt blockLen, then the
+// dictionary and each block as VInt compressed length and bytes.
+//
+// Decoders want the dictionary right before their output. Where another block ends, its last
+// bytes make room for the dictionary while the next one is decoded.
+type dictPieces struct{ aside []byte }
+
+func (z *dictPieces) pieces(dst, src []byte, n int, decode dictDecode) ([]byte, int, error) {
+	if err := checkUnit(n); err != nil {
+		return dst, 0, err
+	}
+	in := codec.NewInput(src)
+	dictLen, blockLen := dictHead(in, n)
+	if dictLen < n && dictLen/maxDictBlocks > blockLen {
+		in.Fail("dictionary of %d bytes for blocks of %d", dictLen, blockLen)
+	}
+	p := piece(in)
+	if in.Err() != nil {
+		return dst, 0, in.Err()
+	}
+	at := len(dst)
+	dst = extend(dst, n)
+	out := dst[at:]
+	if dictLen > 0 {
+		if err := decode(out[:dictLen], 0, p, true); err != nil {
+			return dst, 0, err
+		}
+	}
+	for done := dictLen; done < n; {
+		p := piece(in)
+		if in.Err() != nil {
+			return dst, 0, in.Err()
+		}
+		to := min(done+blockLen, n)
+		buf := out[done-dictLen : to]
+		first := done == dictLen
+		if !first {
+			z.aside = append(z.aside[:0], buf[:dictLen]...)
+			copy(buf, out[:dictLen])
+		}
+		if err := decode(buf, dictLen, p, first); err != nil {
+			return dst, 0, err
+		}
+		if !first {
+			copy(buf, z.aside)
+		}
+		done = to
+	}
+	return dst, in.Pos(), nil
+}
+
+// plainLZ4 is the compression of Lucene 4.1–8.6: one bare LZ4 block without lengths.
+type plainLZ4 struct{}
+
+func newLZ4() compression { return plainLZ4{} }
+
+func (plainLZ4) unit(dst, src []byte, n int, exact bool) ([]byte, int, error) {
+	if n > maxUnit {
+		// A length of that size must be proven before memory is taken for it.
+		if n > maxPlainUnit {
+			return dst, 0, codec.Errorf(0, "unit of %d raw bytes", n)
+		}
+		if _, err := lz4.Measure(src, 0, n); err != nil {
+			return dst, 0, err
+		}
+	}
+	at := len(dst)
+	dst = extend(dst, n)
+	if exact {
+		if err := uncompress(src, dst[at:], nil); err != nil {
+			return dst, 0, err
+		}
+		return dst, len(src), nil
+	}
+	took, err := lz4.Decode(dst[at:], 0, src)
+	return dst, took, err
+}
+
+// uncompress decodes a block of known compressed length; dict lies before its output.
+func uncompress(src, dst, dict []byte) error {
+	n, err := plz4.UncompressBlockWithDict(src, dst, dict)
+	if err != nil {
+		return broken(err)
+	}
+	if n != len(dst) {
+		return codec.Errorf(0, "LZ4 block of %d raw bytes where %d are expected", n, len(dst))
+	}
+	return nil
+}
+
+/*
+dictLZ4 is the fast compression of Lucene 8.7 and later:
+
+	VInt dictLen | VInt blockLen | VInt compressed length of the dictionary |
+	VInt compressed length of each block | data
+
+Matches of a block reach into the dictionary, never into other blocks.
+*/
+type dictLZ4 struct{ lengths []int }
+
+func newLZ4Dict() compression { return &dictLZ4{} }
+
+func (z *dictLZ4) unit(dst, src []byte, n int, _ bool) ([]byte, int, error) {
+	if err := checkUnit(n); err != nil {
+		return dst, 0, err
+	}
+	in := codec.NewInput(src)
+	dictLen, blockLen := dictHead(in, n)
+	dictSize := int(in.VInt())
+	z.lengths = z.lengths[:0]
+	for t := dictLen; t < n && in.Err() == nil; t += blockLen {
+		z.lengths = append(z.lengths, int(in.VInt()))
+	}
+	p := in.Take(dictSize)
+	if in.Err() != nil {
+		return dst, 0, in.Err()
+	}
+	at := len(dst)
+	dst = extend(dst, n)
+	out := dst[at:]
+	dict := out[:dictLen]
+	if dictLen > 0 {
+		if err := uncompress(p, dict, nil); err != nil {
+			return dst, 0, err
+		}
+	}
+	done := dictLen
+	for _, size := range z.lengths {
+		p := in.Take(size)
+		if in.Err() != nil {
+			return dst, 0, in.Err()
+		}
+		to := min(done+blockLen, n)
+		if err := uncompress(p, out[done:to], dict); err != nil {
+			return dst, 0, err
+		}
+		done = to
+	}
+	return dst, in.Pos(), nil
 }

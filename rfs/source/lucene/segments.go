@@ -1,10 +1,13 @@
 package lucene
 
 import (
+	"cmp"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -218,4 +221,132 @@ func commitFile(names []string) (string, error) {
 		return "", fault.Corrupt("", "segments_N", -1, "the file list has no commit")
 	}
 	return best, nil
+}
+
+// Borders returns ordinals that divide the commit into at most so many parts, of about equal length of stored fields: each is
+// the first one of a chunk, none is 0, and they grow. It reads the index of the segments in which borders lie, no documents.
+func (c *Commit) Borders(ctx context.Context, parts int) ([]int64, error) {
+	var all int64
+	sizes := make([]int64, len(c.Segments))
+	for i, s := range c.Segments {
+		if s.LiveCount == 0 {
+			continue
+		}
+		fdt, err := s.files.core(".fdt")
+		if err != nil {
+			return nil, err
+		}
+		sizes[i] = fdt.size
+		all += fdt.size
+	}
+	var borders []int64
+	var before int64 // length of earlier segments
+	part := 1
+	for i, s := range c.Segments {
+		var stored *storedFields
+		for ; part < parts; part++ {
+			at := all/int64(parts)*int64(part) - before
+			if at >= sizes[i] {
+				break
+			}
+			if stored == nil {
+				var err error
+				if stored, err = openStored(ctx, s); err != nil {
+					return nil, err
+				}
+			}
+			doc, err := stored.index.chunkFrom(ctx, at)
+			if err != nil {
+				return nil, err
+			}
+			if border := s.Base + int64(doc); border < c.MaxOrdinal && border > 0 && (len(borders) == 0 || border > borders[len(borders)-1]) {
+				borders = append(borders, border)
+			}
+		}
+		before += sizes[i]
+	}
+	return borders, nil
+}
+
+// chunkFrom returns the first document of the first chunk that starts at a byte or behind it; behind the last chunk, the
+// number of documents.
+func (x *chunkIndex) chunkFrom(ctx context.Context, at int64) (doc int32, err error) {
+	k := sort.Search(x.chunks(), func(k int) bool {
+		_, pointer, failed := x.entry(ctx, k)
+		err = cmp.Or(err, failed)
+		return pointer >= at
+	})
+	if err != nil {
+		return 0, err
+	}
+	doc, _, err = x.entry(ctx, k)
+	return doc, err
+}
+
+// CountLive returns the number of live documents of a commit, nested ones included, as segments_N and the .si files state it.
+// No other file is read, so that it is known of a shard whose documents are damaged. Errors are those of Open.
+func CountLive(ctx context.Context, dir Directory) (int64, error) {
+	src, info, err := readCommit(ctx, dir)
+	if err != nil {
+		return 0, err
+	}
+	var live int64
+	for _, e := range info.segments {
+		si, err := readSegmentInfo(ctx, dir, e)
+		if err != nil {
+			return 0, err
+		}
+		n := int64(si.maxDoc) - int64(e.delCount) - int64(max(e.softDelCount, 0))
+		if n < 0 {
+			return 0, src.corrupt(-1, "segment %s has %d documents, of which more are deleted", e.name, si.maxDoc)
+		}
+		if live += n; live > maxDocs {
+			return 0, src.corrupt(-1, "%d documents in the segments, an index has at most %d", live, maxDocs)
+		}
+	}
+	return live, nil
+}
+
+// readCommit reads segments_N.
+func readCommit(ctx context.Context, dir Directory) (*source, *commitInfo, error) {
+	name, err := commitFile(dir.List())
+	if err != nil {
+		return nil, nil, err
+	}
+	src, err := openSource(dir, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := src.bound(maxCommit); err != nil {
+		return nil, nil, err
+	}
+	b, err := src.readAt(ctx, 0, src.size)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := parseSegments(name, b)
+	if err != nil {
+		return nil, nil, src.wrap(err)
+	}
+	if n := len(info.segments); n > maxSegments {
+		return nil, nil, fmt.Errorf("%s: %d segments, at most %d are read; merge the index and snapshot it again: %w", name, n, maxSegments, fault.ErrUnsupported)
+	}
+	return src, info, nil
+}
+
+// readSegmentInfo reads the .si file of a segment.
+func readSegmentInfo(ctx context.Context, dir Directory, e segmentEntry) (*segmentInfo, error) {
+	src, err := openSource(dir, e.name+".si")
+	if err != nil {
+		return nil, err
+	}
+	b, err := src.readAll(ctx)
+	if err != nil {
+		return nil, err
+	}
+	si, err := parseSegmentInfo(b)
+	if err != nil {
+		return nil, src.wrap(err)
+	}
+	return si, nil
 }
