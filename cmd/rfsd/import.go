@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,8 +35,8 @@ and beyond that up to 128 MiB for all slots together. Nothing is unpacked to dis
 rfsd run --from … does the same as a service, with workers that are kept running.
 
 The failed documents (--failed-documents) list what was rejected or cannot be read, with file and
-offset (exit code 6). Abandoned windows of a damaged file exit with 7, which takes precedence
-over 6.`
+offset (exit code 6). Abandoned windows of a damaged file, and documents that the target
+does not hold at the end, exit with 7, which takes precedence over 6.`
 
 func importCommand() *cli.Command {
 	return config.Raw[config.ImportCommand](cli.Command{
@@ -113,7 +114,7 @@ func (r *importReport) conclude(o importOptions, err error) error {
 	switch {
 	case err != nil || !r.Complete:
 		r.ExitCode = exit.Failed
-	case r.GivenUp > 0:
+	case r.GivenUp > 0 || r.Arrival != nil && r.Arrival.Problem != "":
 		r.ExitCode = exit.Parts
 	case r.Failed > 0:
 		r.ExitCode = exit.Documents
@@ -139,6 +140,9 @@ func (r *importReport) writeText(w io.Writer) {
 	if r.Failed > 0 {
 		fmt.Fprintf(w, "%d documents did not arrive; each process keeps its own with their reasons (this one in %s)\n", r.Failed, r.FailedDir)
 		writeClasses(w, r.Failures)
+	}
+	if a := r.Arrival; a != nil && cmp.Or(a.Problem, a.Note) != "" {
+		fmt.Fprintln(w, cmp.Or(a.Problem, a.Note))
 	}
 	switch {
 	case !r.Complete && errors.Is(r.cause, fault.ErrConfig):

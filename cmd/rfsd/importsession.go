@@ -13,7 +13,9 @@ import (
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/operation/rollback"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
@@ -41,7 +43,7 @@ func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *reso
 	}
 	h.kept = r.kept
 	limitMemory(memoryBudget(o.options, config.InBucket(h.blobs.URI())), os.Getenv)
-	existing := &importer.Existing{Counts: r.client, Records: r.kept, Chosen: o.existing != "", Log: log, Sent: func(ctx context.Context) (bool, error) {
+	existing := &importer.Existing{Counts: r.client, Records: r.kept, Way: o.existing, Chosen: o.existing != "", Log: log, Sent: func(ctx context.Context) (bool, error) {
 		s, err := importer.Read(ctx, r.kept)
 		if err != nil {
 			return false, err
@@ -54,6 +56,15 @@ func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *reso
 	h.Import = &importer.Import{
 		Source: h.blobs, Store: r.store, Session: r.kept, Identity: identity, Clock: cms.SystemClock(), Log: log, Failed: r.failed,
 		Indices: &importer.TargetIndices{Cluster: r.client, Create: o.windows.NewIndices.Create, Ledger: r.ledger, Ask: existing.Ask}, Ledger: r.ledger,
+		Arrived: func(ctx context.Context, sent cms.Counts) (progress.Arrival, []rollback.Own, error) {
+			again, err := progress.ReadRedrives(ctx, r.kept)
+			if err != nil {
+				return progress.Arrival{}, nil, err
+			}
+			n := again.TakeAll(sent.Failed)
+			sent.Failed, sent.Indexed = sent.Failed-n, sent.Indexed+n
+			return existing.Arrived(ctx, sent)
+		},
 		Destination: r.sender,
 		Bulk:        bulkOptions(o.options, in, r.client), Workers: o.slots, Window: o.windows.Size, Lease: o.windows.Lease, MaxAttempts: o.windows.MaxAttempts,
 		Unavailable: o.unavailable, Types: o.types, IncludeSystem: o.includeSystem, MaxSource: r.longest, Memory: in.memory, Frames: in.frames, AllowPartial: o.allowPartial, Token: r.writer, Solo: in.solo,

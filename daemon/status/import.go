@@ -51,6 +51,9 @@ func sumImport(r *progress.Reading) (*progress.Migration, []Item, error) {
 	}
 	m := headOf(r)
 	m.Complete, m.Seeded, m.Failures = a.Complete, a.Listed, givenUp(a.Problems)
+	if is := a.Arrival; is != nil && is.Problem != "" {
+		m.Failures = append(m.Failures, progress.Failure{Reason: is.Problem, Count: 1})
+	}
 	m.Totals = progress.Counts{
 		Items: int64(len(a.Windows)), ItemsOpen: int64(len(a.Windows)) - a.Totals.Windows, ItemsBad: a.GivenUp, Indexed: a.Indexed, Failed: a.Failed, Filtered: a.Filtered, Kept: a.Kept,
 		Retried: a.Retried, Resent: a.Resent, Replaced: a.Replaced,
@@ -89,6 +92,8 @@ func countLease(t *progress.Counts, state string) {
 func importPhase(a importer.Account) progress.Phase {
 	p := progress.Phase{Name: ImportPhase, State: progress.NotStarted, Done: a.FileBytes, Total: a.Size, Unit: "bytes"}
 	switch {
+	case a.Complete && a.Arrival != nil && a.Arrival.Problem != "":
+		p.State, p.Error = progress.Failed, a.Arrival.Problem
 	case a.Complete && a.GivenUp > 0:
 		p.State, p.Error = progress.Failed, fmt.Sprintf("%d windows were given up", a.GivenUp)
 	case a.Complete:

@@ -299,13 +299,64 @@ func lossy(name string, lost ...string) step {
 				all = append(all, k)
 			}
 		}
-		lose := func() { w.cluster.Lose(all...) }
+		lose := func() bool { w.cluster.Lose(all...); return true }
 		w.loss.Store(&lose)
 		w.tell("%d documents are going to be lost", len(all))
 		m := &w.model
 		*m = m.loaded(name)
 		w.command(kill{}, name, codes(0), "rfsd", "migrate", w.source()...)
 		m.session(name).tried = true
+	}
+}
+
+// lossyImport is an import while whose documents are counted the target loses the latest of an index. They stay missing until another
+// session sends them.
+func lossyImport(name, index string) step {
+	return func(w *world) {
+		w.t.Helper()
+		var lost []fakecluster.Key
+		lose := func() bool {
+			if !slices.Contains(w.cluster.Indices(), index) {
+				return false
+			}
+			lost = w.cluster.Latest(index, 3)
+			w.cluster.Lose(lost...)
+			return len(lost) > 0
+		}
+		w.loss.Store(&lose)
+		m := &w.model
+		*m = m.loaded(name)
+		args := []string{"--from", filepath.Join(w.dir, "export"), "--create-indices"}
+		w.command(kill{}, name, codes(7), "rfsd", "import", args...)
+		w.command(kill{}, name, codes(7), "rfsd", "import", args...)
+		w.command(kill{}, name, codes(7), "rfsctl", "status", "--exit-status")
+		for _, k := range lost {
+			delete(m.docs, k)
+		}
+		w.tell("%d documents of %s were lost", len(lost), index)
+	}
+}
+
+// meanwhile is an import during which an application writes a document.
+func meanwhile(name string, k fakecluster.Key) step {
+	return func(w *world) {
+		w.t.Helper()
+		const source = `{"by":"an application, meanwhile"}`
+		wrote := func() bool {
+			if !slices.Contains(w.cluster.Indices(), k.Index) || len(w.cluster.Latest(k.Index, 1)) == 0 {
+				return false
+			}
+			w.cluster.Put(k, source)
+			return true
+		}
+		w.loss.Store(&wrote)
+		m := &w.model
+		*m = m.loaded(name)
+		w.command(kill{}, name, codes(0), "rfsd", "import", "--from", filepath.Join(w.dir, "export"), "--create-indices")
+		m.put(k, source, nil)
+		for _, index := range names { // the documents of a file are not counted by index
+			m.foreign(index, nil)
+		}
 	}
 }
 

@@ -35,6 +35,8 @@ func TestStory(t *testing.T) {
 			export, migrate("a"), write(app("orders")), importing("b"), importing("b", "--existing-documents", "keep"), importing("b"),
 		}},
 		{"an import into an empty cluster, twice, undo", []step{export, importing("b"), importing("b"), list("b"), undo("b", kill{}), importing("b")}},
+		{"the target loses documents of an import", []step{export, lossyImport("b", "orders"), importing("c", "--existing-documents", "overwrite")}},
+		{"an application writes while an import runs, undo keeps its document", []step{export, meanwhile("b", app("orders")), importing("b"), undo("b", kill{}), undo("b", kill{})}},
 		{"a document failed twice, once without its source", []step{
 			strict("catalogue"), migrate("a"), unsendable("a"), redrive("a"), loosen("catalogue"), redrive("a"), redrive("a"), migrate("a"), verify("a"),
 		}},

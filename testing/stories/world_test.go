@@ -79,8 +79,8 @@ type world struct {
 	model      model
 
 	victim atomic.Pointer[victim]
-	loss   atomic.Pointer[func()] // called before the next refresh of a target index
-	tale   []string               // the steps so far
+	loss   atomic.Pointer[func() bool] // called before each refresh of a target index, until it returns true
+	tale   []string                    // the steps so far
 }
 
 // victim is a process that dies at a request.
@@ -106,9 +106,8 @@ func newWorld(t testing.TB) *world {
 	}
 	dies := func(after bool) func(*http.Request) error {
 		return func(r *http.Request) error {
-			if lose := w.loss.Load(); lose != nil && !after && strings.HasSuffix(r.URL.Path, "/_refresh") {
+			if lose := w.loss.Load(); lose != nil && !after && strings.HasSuffix(r.URL.Path, "/_refresh") && (*lose)() {
 				w.loss.Store(nil)
-				(*lose)()
 			}
 			v := w.victim.Load()
 			if v == nil {

@@ -12,9 +12,12 @@ const kindPrior = "prior"
 
 // Prior is what a target index had before the session sent its first document there.
 type Prior struct {
-	Documents int64 `json:"documents"`
+	Index     string `json:"index,omitempty"` // its name; "" in records of former releases
+	Documents int64  `json:"documents"`
 	// Chosen means that it was chosen what becomes of these documents.
 	Chosen bool `json:"chosen,omitempty"`
+	// Untouched means that it had neither documents nor operations.
+	Untouched bool `json:"untouched,omitempty"`
 }
 
 func priorID(index string) string {
@@ -39,8 +42,24 @@ func (c *Coordinator) AnyPrior(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
+// Priors returns what is recorded of all target indices.
+func (c *Coordinator) Priors(ctx context.Context) (all []Prior, err error) {
+	for r, err := range c.list(ctx, kindPrior) {
+		var h Prior
+		if err == nil {
+			err = r.Decode(&h)
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, h)
+	}
+	return all, nil
+}
+
 // NotePrior records what a target index had, unless another process did before. It returns what is recorded.
 func (c *Coordinator) NotePrior(ctx context.Context, index string, h Prior) (Prior, error) {
+	h.Index = index
 	body, err := json.Marshal(h)
 	if err != nil {
 		return h, err

@@ -59,7 +59,7 @@ type Options struct {
 	// Own states that documents of the target indices come from this session only, so that their versions count what it sent
 	// before. Without it a document that was there counts once.
 	Own bool
-	// Made reports whether this process has created an index, which it does when the first document for it comes; nil: none.
+	// Made reports likewise of an index that is created or found empty when the first document for it comes; nil: none.
 	Made func(index string) bool
 	// First states, with Own or Made, that nothing but this Loader has sent documents from the range. One that replaces a document of
 	// these indices is then a collision: recorded as failed, since one of the two is not on the target.

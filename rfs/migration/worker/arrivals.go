@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/http"
 	"slices"
@@ -47,11 +48,30 @@ type arrivalGroup struct {
 	targets []string
 	all     []*arriving
 	own     bool    // this session created the targets, or found them empty
+	files   bool    // its documents come out of files
 	again   *resent // nil: its documents were not read again
 }
 
 // text names the targets.
-func (g *arrivalGroup) text() string { return strings.Join(g.targets, ", ") }
+func (g *arrivalGroup) text() string {
+	const most = 20
+	if n := len(g.targets) - most; n > 0 {
+		return fmt.Sprintf("%s and %d others", strings.Join(g.targets[:most], ", "), n)
+	}
+	return strings.Join(g.targets, ", ")
+}
+
+// key tells groups apart.
+func (g *arrivalGroup) key() string { return strings.Join(g.targets, " ") }
+
+// remedy describes what to do about documents that are missing.
+func (g *arrivalGroup) remedy() string {
+	const cause = "names the documents; find out what became of them, such as a target node that was lost or ids that several documents have, then begin a new session (--session-name) with "
+	if g.files {
+		return "rfsd verify --from " + cause + "--existing-documents overwrite, which sends everything again"
+	}
+	return fmt.Sprintf("rfsd verify with --index-allowlist %s %s--index-allowlist %s --existing-documents overwrite, which sends everything again", g.names(), cause, g.names())
+}
 
 // names lists the indices of the snapshot as options take them, some of them if there are many.
 func (g *arrivalGroup) names() string {
@@ -262,7 +282,27 @@ func (s *Session) arrival(ctx context.Context, group *arrivalGroup) (progress.Ar
 			return was, err
 		}
 	}
-	err = s.countArrival(ctx, group, &is)
+	return s.counted(ctx, group, is)
+}
+
+// CountArrived compares what target indices hold with what was sent to them from files. others are those that had documents or
+// operations before. own is what the documents account for, where that is known.
+func CountArrived(ctx context.Context, counts TargetCounts, targets, others []string, sent cms.Counts, existing bulk.Existing, log *slog.Logger) (is progress.Arrival, own []rollback.Own, err error) {
+	s := &Session{Counts: counts, Existing: existing, Log: log}
+	group := &arrivalGroup{targets: targets, all: []*arriving{{sent: sent}}, own: len(others) == 0, files: true}
+	is, err = s.counted(ctx, group, progress.Arrival{Expected: sent.Indexed - sent.Moved})
+	if len(others) > 0 && err == nil && !is.Uncounted && !is.Gone {
+		is.Note = "not compared: " + (&arrivalGroup{targets: others}).text() + " was there before this session"
+	}
+	if is.Accounted {
+		own = append(own, rollback.Own{Targets: targets, Operations: is.Written})
+	}
+	return is, own, err
+}
+
+// counted counts what the targets of a group hold and compares it.
+func (s *Session) counted(ctx context.Context, group *arrivalGroup, is progress.Arrival) (progress.Arrival, error) {
+	err := s.countArrival(ctx, group, &is)
 	var status *fault.StatusError
 	switch {
 	case errors.As(err, &status) && status.Status == http.StatusNotFound: // it went a moment ago
@@ -374,7 +414,7 @@ func compareArrival(group *arrivalGroup, is *progress.Arrival, inUse bool) {
 	if group.again != nil {
 		is.Problem += "; " + group.again.text()
 	}
-	is.Problem += fmt.Sprintf("; rfsd verify with --index-allowlist %s names the documents; find out what became of them, such as a target node that was lost or ids that several documents have, then begin a new session (--session-name) with --index-allowlist %s --existing-documents overwrite, which sends everything again", group.names(), group.names())
+	is.Problem += "; " + group.remedy()
 }
 
 // countOperations adds how many operations the targets of a group have executed, and how many of them are this session's, where

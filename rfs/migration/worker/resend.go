@@ -62,7 +62,7 @@ func list(names []string, n int64) string {
 // the target has executed no operations but those of this session, as far as it counts them. Each process does so once.
 func (s *Session) mayResend(ctx context.Context, group *arrivalGroup, is *progress.Arrival) (bool, error) {
 	switch {
-	case is.Problem == "" || is.Gone || s.Runner == nil || s.Runner.Repo == nil || s.resent[group.text()]:
+	case is.Problem == "" || is.Gone || s.Runner == nil || s.Runner.Repo == nil || s.resent[group.key()]:
 		return false, nil
 	case slices.ContainsFunc(group.all, func(a *arriving) bool { return a.failed || a.sent.Moved > 0 || a.entry.Trial != nil }):
 		return false, nil
@@ -105,7 +105,7 @@ func (s *Session) resend(ctx context.Context, group *arrivalGroup) (*resent, err
 	if r.failed = err; s.resent == nil {
 		s.resent = map[string]bool{}
 	}
-	s.resent[group.text()] = true
+	s.resent[group.key()] = true
 	return r, nil
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
 )
 
 // stateID and stateKind name the record of what an import is about. Former releases kept their account there: each refuses
@@ -49,6 +50,8 @@ type state struct {
 	Files   int    `json:"files"`
 	Size    int64  `json:"size"`
 	Part    int64  `json:"part"` // bytes of a part of a file that can be cut
+	// Arrival is what the target held when the import was complete.
+	Arrival *progress.Arrival `json:"arrival,omitempty"`
 	done    bool
 }
 
@@ -174,7 +177,7 @@ func (s Stored) Account() (Account, error) {
 	if err != nil {
 		return Account{}, err
 	}
-	a := Account{Began: true, Listed: s.Seeded, ended: began.done, Status: Status{Totals: Totals{Files: began.Files, Size: began.Size}, Complete: began.done}}
+	a := Account{Began: true, Listed: s.Seeded, ended: began.done, Status: Status{Totals: Totals{Files: began.Files, Size: began.Size}, Complete: began.done, Arrival: began.Arrival}}
 	for _, it := range s.Items {
 		w := Window{Item: it}
 		if w.ID, err = it.Range(); err != nil {
@@ -218,6 +221,17 @@ func (a *Account) take(w Window) {
 	if len(a.Problems) < maxProblems {
 		a.Problems = append(a.Problems, Problem{File: w.Task.File, From: w.ID.Cursor, To: w.Task.To, Reason: w.Failure})
 	}
+}
+
+// lacks reports whether the target did not hold what was sent when the import was complete.
+func (a *Account) lacks() bool { return a.Arrival != nil && a.Arrival.Problem != "" }
+
+// sent returns the sum of what became of the documents.
+func (a *Account) sent() (sum cms.Counts) {
+	for _, w := range a.Windows {
+		sum = sum.Add(w.Counts)
+	}
+	return sum
 }
 
 // checkEnds returns an error when an item that ends a part was completed before the end of the part.

@@ -5,10 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 
+	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/operation/rollback"
 )
 
 // PriorRecords keeps what target indices held before the session. *cms.Coordinator is one.
@@ -17,12 +22,15 @@ type PriorRecords interface {
 	AnyPrior(ctx context.Context) (bool, error)
 	NotePrior(ctx context.Context, index string, h cms.Prior) (cms.Prior, error)
 	ChoosePrior(ctx context.Context, index string) error
+	Priors(ctx context.Context) ([]cms.Prior, error)
 }
 
 // Existing asks what becomes of documents that target indices held before the first document of the session was sent there.
 type Existing struct {
-	Counts  worker.HeldCounts
+	Counts  worker.TargetCounts
 	Records PriorRecords
+	// Way is that of the documents that are sent.
+	Way bulk.Existing
 	// Chosen means that --existing-documents was given.
 	Chosen bool
 	// Sent reports whether the session has sent documents before. Without any record it was begun by a former release, whose documents
@@ -35,22 +43,22 @@ type Existing struct {
 	former bool
 }
 
-// Ask returns a fault.ErrConfig for an index that had documents, unless it was chosen what becomes of them. It is called before the
-// first document of a process is sent there.
-func (x *Existing) Ask(ctx context.Context, index string) error {
+// Ask returns a fault.ErrConfig for an index that had documents, unless it was chosen what becomes of them, and reports whether the
+// index was untouched. It is called before the first document of a process is sent there.
+func (x *Existing) Ask(ctx context.Context, index string) (untouched bool, err error) {
 	h, err := x.Records.Prior(ctx, index)
 	if errors.Is(err, cms.ErrNotFound) {
 		h, err = x.look(ctx, index)
 	}
 	switch {
 	case err != nil:
-		return fmt.Errorf("documents of index %s: %w", index, err)
+		return false, fmt.Errorf("documents of index %s: %w", index, err)
 	case h.Documents == 0 || h.Chosen:
-		return nil
+		return h.Untouched, nil
 	case x.Chosen:
-		return x.Records.ChoosePrior(ctx, index)
+		return false, x.Records.ChoosePrior(ctx, index)
 	}
-	return worker.HeldError(map[string]int64{index: h.Documents}, worker.FilesHave)
+	return false, worker.HeldError(map[string]int64{index: h.Documents}, worker.FilesHave)
 }
 
 // look counts the documents of an index of which nothing is recorded, and records it.
@@ -61,8 +69,16 @@ func (x *Existing) look(ctx context.Context, index string) (cms.Prior, error) {
 	}
 	h := cms.Prior{Chosen: x.Chosen}
 	if !former {
-		if h.Documents, _, err = worker.CountHeld(ctx, x.Counts, index, x.Log); err != nil {
+		there := false
+		if h.Documents, there, err = worker.CountHeld(ctx, x.Counts, index, x.Log); err != nil {
 			return h, err
+		}
+		if there && h.Documents == 0 {
+			did, err := x.Counts.Operations(ctx, index)
+			if errors.Is(err, fault.ErrUnavailable) {
+				return h, err
+			}
+			h.Untouched = err == nil && did.Executed == 0
 		}
 	}
 	if h.Documents > 0 {
@@ -88,4 +104,26 @@ func (x *Existing) begunBefore(ctx context.Context) (bool, error) {
 	}
 	x.known, x.former = true, sent
 	return sent, nil
+}
+
+// Arrived compares what the target holds with what a session has sent, whose documents have all been answered. Only indices that
+// this session created or found untouched can be compared, and only all of them together: a file may have documents of several.
+// own is what these documents account for there, where that is known.
+func (x *Existing) Arrived(ctx context.Context, sent cms.Counts) (is progress.Arrival, own []rollback.Own, err error) {
+	all, err := x.Records.Priors(ctx)
+	if err != nil {
+		return progress.Arrival{}, nil, err
+	}
+	var names, others []string
+	for _, h := range all {
+		names = append(names, h.Index)
+		if !h.Untouched {
+			others = append(others, h.Index)
+		}
+	}
+	slices.Sort(names)
+	if slices.Contains(names, "") || len(names) == 0 {
+		return progress.Arrival{Expected: sent.Indexed, Uncounted: true, Note: "not compared: the import was begun by a former release"}, nil, nil
+	}
+	return worker.CountArrived(ctx, x.Counts, names, others, sent, x.Way, x.Log)
 }

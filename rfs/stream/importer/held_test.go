@@ -12,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
 
@@ -20,6 +21,16 @@ type countedIndex struct {
 	n         int64
 	refreshed bool
 	err       error
+	executed  int64
+	untold    error // why its operations are not stated
+}
+
+func (c *countedIndex) CountLucene(context.Context, string) (int64, error) { return c.n, c.err }
+func (c *countedIndex) GetIndex(_ context.Context, name string) ([]target.Index, error) {
+	return []target.Index{{Name: name}}, c.err
+}
+func (c *countedIndex) Operations(context.Context, string) (target.Operations, error) {
+	return target.Operations{Executed: c.executed}, c.untold
 }
 
 func (c *countedIndex) Refresh(context.Context, string) error { c.refreshed = true; return c.err }
@@ -90,11 +101,58 @@ func TestExisting_WaitsForATargetThatDoesNotAnswer(t *testing.T) {
 	}
 	counted := &countedIndex{n: 7, err: fault.ErrUnavailable}
 	x := &importer.Existing{Counts: counted, Records: kept, Log: slog.New(slog.DiscardHandler), Sent: func(context.Context) (bool, error) { return false, nil }}
-	if err := x.Ask(t.Context(), "payroll"); !errors.Is(err, fault.ErrUnavailable) {
+	if _, err := x.Ask(t.Context(), "payroll"); !errors.Is(err, fault.ErrUnavailable) {
 		t.Error(err)
 	}
 	counted.err = nil
-	if err := x.Ask(t.Context(), "payroll"); !errors.Is(err, fault.ErrConfig) {
+	if _, err := x.Ask(t.Context(), "payroll"); !errors.Is(err, fault.ErrConfig) {
 		t.Errorf("when it answers: %v", err)
+	}
+}
+
+// TestExisting_WhatArrivedIsCompared sends five documents to an index and compares what is there at the end.
+func TestExisting_WhatArrivedIsCompared(t *testing.T) {
+	five := cms.Counts{Live: 5, Indexed: 5}
+	for _, c := range []struct {
+		name      string
+		before    countedIndex // as the first document finds it
+		after     countedIndex
+		sent      cms.Counts
+		problem   string
+		note      string
+		accounted bool
+	}{
+		{name: "all are there", after: countedIndex{n: 5, executed: 5}, sent: five, accounted: true},
+		{name: "some are missing", after: countedIndex{n: 3, executed: 3}, sent: five, accounted: true, problem: "payroll, 5 were indexed: 2 are missing; rfsd verify --from names"},
+		{name: "documents of one id", after: countedIndex{n: 4, executed: 5}, sent: five, accounted: true, problem: "1 are missing"},
+		{name: "another client wrote", after: countedIndex{n: 7, executed: 7}, sent: five, accounted: true, note: "2 operations on it are not of this session"},
+		{name: "sent again after a hand-over", after: countedIndex{n: 5, executed: 7}, sent: cms.Counts{Live: 5, Indexed: 5, Rewrites: 2}, accounted: true},
+		{name: "operations are not stated", before: countedIndex{untold: fault.ErrRejected}, after: countedIndex{n: 3, untold: fault.ErrRejected}, sent: five, note: "payroll was there before"},
+		{name: "documents before", before: countedIndex{n: 2, executed: 2}, after: countedIndex{n: 3, executed: 7}, sent: five, note: "payroll was there before"},
+		{name: "operations before", before: countedIndex{executed: 2}, after: countedIndex{n: 3, executed: 7}, sent: five, note: "payroll was there before"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			store, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer store.Close() //nolint:errcheck // of a test
+			kept, err := cms.New(cms.Config{Store: store, Creator: "test"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			x := &importer.Existing{Counts: &c.before, Records: kept, Chosen: true, Log: slog.New(slog.DiscardHandler), Sent: func(context.Context) (bool, error) { return false, nil }}
+			if untouched, err := x.Ask(t.Context(), "payroll"); err != nil || untouched != c.accounted {
+				t.Fatal(err)
+			}
+			x.Counts = &c.after
+			is, own, err := x.Arrived(t.Context(), c.sent)
+			if err != nil || is.Found != c.after.n || !strings.Contains(is.Problem, c.problem) || (is.Problem == "") != (c.problem == "") || !strings.Contains(is.Note, c.note) || (is.Note == "") != (c.note == "") {
+				t.Errorf("%+v, %v", is, err)
+			}
+			if is.Accounted != c.accounted || c.accounted != (len(own) == 1) || c.accounted && own[0].Operations != c.sent.Written() {
+				t.Errorf("%+v, own %+v", is, own)
+			}
+		})
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/primitive"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
@@ -39,7 +40,7 @@ const (
 
 // Indices is asked before the first document goes to an index.
 type Indices interface {
-	// Made reports whether this process has created an index.
+	// Made reports whether an index has documents of this session only, as far as this process knows.
 	Made(name string) bool
 	Ensure(ctx context.Context, name []byte) error
 }
@@ -60,6 +61,8 @@ type Import struct {
 	Log     *slog.Logger
 	Indices Indices
 	Ledger  Ledger // nil: nothing is recorded
+	// Arrived compares what the target holds with the sum of what was sent, when no document is left; nil: nothing is compared.
+	Arrived func(ctx context.Context, sent cms.Counts) (progress.Arrival, []rollback.Own, error)
 	// Identity binds the session to its destination and to what else two processes must agree on.
 	Identity    map[string]string
 	Destination worker.Destination
@@ -122,6 +125,8 @@ type Status struct {
 	Totals
 	Complete bool      `json:"complete"`
 	Problems []Problem `json:"problems"`
+	// Arrival is what the target held when the import was complete; nil before, and where nothing was compared.
+	Arrival *progress.Arrival `json:"arrival,omitempty"`
 }
 
 // Own is what this process did; documents of windows that were lost count, too.

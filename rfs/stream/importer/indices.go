@@ -28,17 +28,18 @@ type TargetIndices struct {
 	Create  bool // make missing ones with the target's defaults and templates
 	// Ledger records the indices that the session creates; nil: nothing is recorded.
 	Ledger metadata.Ledger
-	// Ask returns why no document may be sent to an index that is there, nil if they may. It is called once for each index. nil: not
-	// called.
-	Ask func(ctx context.Context, index string) error
+	// Ask returns why no document may be sent to an index that is there, nil if they may, and reports whether the session found it
+	// without documents and operations. It is called once for each index. nil: not called.
+	Ask func(ctx context.Context, index string) (untouched bool, err error)
 
 	mu    sync.Mutex
 	last  []byte // the name that was asked for last
 	known map[string]bool
-	made  map[string]bool // created by this process
+	made  map[string]bool // created by this process, or untouched before the session
 }
 
-// Made reports whether this process has created an index.
+// Made reports whether an index has documents of this session only, as far as this process knows: it has created the index, or the
+// session found it untouched.
 func (x *TargetIndices) Made(name string) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -59,6 +60,7 @@ func (x *TargetIndices) Ensure(ctx context.Context, name []byte) error {
 	if err != nil {
 		return fmt.Errorf("index %s: %w", index, err)
 	}
+	var made, untouched bool
 	switch {
 	case exists && x.Ledger != nil: // an earlier process of the session may have created it, and died
 		err = x.Ledger.Decide(ctx, rollback.Index, index)
@@ -66,19 +68,19 @@ func (x *TargetIndices) Ensure(ctx context.Context, name []byte) error {
 	case !x.Create:
 		return fmt.Errorf("index %s is not on the target: create it with its mappings first (rfsd migrate --phases metadata,indices does that from a snapshot), or give --create-indices: %w", index, fault.ErrConfig)
 	default:
-		var made bool
-		if made, err = x.create(ctx, index); made && err == nil {
-			if x.made == nil {
-				x.made = map[string]bool{}
-			}
-			x.made[index] = true
-		}
+		made, err = x.create(ctx, index)
 	}
 	if err == nil && x.Ask != nil {
-		err = x.Ask(ctx, index)
+		untouched, err = x.Ask(ctx, index)
 	}
 	if err != nil {
 		return err
+	}
+	if made || untouched {
+		if x.made == nil {
+			x.made = map[string]bool{}
+		}
+		x.made[index] = true
 	}
 	if x.known == nil {
 		x.known = map[string]bool{}

@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/primitive"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/operation/rollback"
 )
 
 const (
@@ -71,7 +73,9 @@ func (m *Import) resume(ctx context.Context) error {
 		}
 		m.unsealed = true
 	}
-	m.show(a)
+	if m.show(a); a.Complete && a.lacks() { // it may have been repaired
+		return m.conclude(ctx)
+	}
 	return nil
 }
 
@@ -306,13 +310,24 @@ func (m *Import) conclude(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if m.Ledger != nil && (r.State != stateCompleted || m.unsealed) {
-		if err := m.Ledger.Seal(ctx); err != nil {
+	first := r.State != stateCompleted || m.unsealed
+	var own []rollback.Own
+	if first || a.lacks() {
+		if own, err = m.count(ctx, &a, s); err != nil {
 			return err
 		}
 	}
-	if r.State != stateCompleted {
-		r.State = stateCompleted
+	if m.Ledger != nil && first {
+		if err := m.Ledger.Seal(ctx, own...); err != nil {
+			return err
+		}
+	}
+	body, err := json.Marshal(s)
+	if err != nil {
+		return fmt.Errorf("state of the import: %w", err)
+	}
+	if r.State != stateCompleted || !bytes.Equal(body, r.Body) {
+		r.State, r.Body = stateCompleted, body
 		if _, err := m.items.Store().Put(ctx, r); err != nil && !errors.Is(err, cms.ErrConflict) {
 			return err
 		}
@@ -320,4 +335,20 @@ func (m *Import) conclude(ctx context.Context) error {
 	a.Complete = true
 	m.show(a)
 	return nil
+}
+
+// count compares what the target holds with the account, and notes it in both. It returns what the documents account for.
+func (m *Import) count(ctx context.Context, a *Account, s *state) ([]rollback.Own, error) {
+	if m.Arrived == nil {
+		return nil, nil
+	}
+	is, own, err := m.Arrived(ctx, a.sent())
+	if err != nil {
+		return nil, fmt.Errorf("documents on the target: %w", err)
+	}
+	if is.Problem != "" {
+		m.Log.ErrorContext(ctx, "documents are not on the target", "expected", is.Expected, "found", is.Found, "problem", is.Problem)
+	}
+	a.Arrival, s.Arrival = &is, &is
+	return own, nil
 }
