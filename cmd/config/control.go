@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 )
 
@@ -61,7 +62,7 @@ func (t Trial) Of(m Migrate) (Migrate, error) {
 	}
 	m.Transfer.Failed.Limit.Max = math.MaxInt64
 	m.Conversion.Phases = Phases{worker.PhaseIndices, worker.PhaseDocuments}
-	m.Conversion.DataStreams = string(worker.StreamsToIndices)
+	m.Conversion.DataStreams = string(plan.StreamsToIndices)
 	return m, nil
 }
 

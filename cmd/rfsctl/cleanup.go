@@ -15,7 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/oscms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/s3cms"
 	"github.com/rfsd/rfsd/rfs/destination/target"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
 const cleanupHelp = `Removes what rfsd keeps about one migration: the indices .migrations_working_state, .rfs_items-*
@@ -74,7 +74,7 @@ func removeTrial(ctx context.Context, call *config.Call, o config.Cleanup, s *co
 	if err != nil {
 		return err
 	}
-	if settings[worker.TrialKey] == "" {
+	if settings[plan.TrialKey] == "" {
 		return fmt.Errorf("the session %s in %s is no trial run, but a migration of that name: nothing was removed: %w", o.Stored.State.Session.Name, s.place, fault.ErrConfig)
 	}
 	documents, err := s.Phase(ctx, cms.DocsPhase)

@@ -17,6 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/migration/doctor"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
@@ -39,9 +40,9 @@ func examine(ctx context.Context, call *config.Call, o config.Doctor) error {
 	if err != nil {
 		return err
 	}
-	plan, err := worker.NewPlan(ctx, blobs, worker.Request{
+	plan, err := plan.New(ctx, blobs, plan.Request{
 		SnapshotName: o.Snapshot.Name, Indices: o.Indices.Selection(), IncludeSystem: o.System.Include, AllowPartial: true, Sizes: true,
-		MultiType: worker.SplitTypes, EmitType: worker.EmitAuto,
+		MultiType: plan.SplitTypes, EmitType: plan.EmitAuto,
 	})
 	if err != nil {
 		return unreadable(err)
@@ -60,7 +61,7 @@ func examine(ctx context.Context, call *config.Call, o config.Doctor) error {
 }
 
 // sourceFindings compares the target with the cluster that the snapshot was taken of.
-func sourceFindings(ctx context.Context, plan *worker.Plan, client *target.Client, allowed bool) []doctor.Finding {
+func sourceFindings(ctx context.Context, plan *plan.Plan, client *target.Client, allowed bool) []doctor.Finding {
 	v, err := client.Info(ctx)
 	if err != nil {
 		return nil // the checks of the target report it
@@ -77,23 +78,23 @@ func sourceFindings(ctx context.Context, plan *worker.Plan, client *target.Clien
 	return []doctor.Finding{{Check: "target is not the source", Level: doctor.Good}}
 }
 
-func repositoryFindings(plan *worker.Plan) []doctor.Finding {
-	all := []doctor.Finding{{Check: "repository and snapshot", Level: doctor.Good, Detail: fmt.Sprintf("%s is %s, %d indices", plan.Snapshot, plan.State, len(plan.Indices))}}
-	for _, w := range plan.Warnings {
+func repositoryFindings(p *plan.Plan) []doctor.Finding {
+	all := []doctor.Finding{{Check: "repository and snapshot", Level: doctor.Good, Detail: fmt.Sprintf("%s is %s, %d indices", p.Snapshot, p.State, len(p.Indices))}}
+	for _, w := range p.Warnings {
 		all = append(all, doctor.Finding{Check: "repository", Level: doctor.Warning, Detail: w})
 	}
-	for _, m := range plan.Missing {
+	for _, m := range p.Missing {
 		all = append(all, doctor.Finding{Check: "snapshot", Level: doctor.Bad, Detail: "it lacks " + m, Remedy: "take another snapshot, or migrate the rest with --allow-partial"})
 	}
-	for _, x := range plan.Unread {
+	for _, x := range p.Unread {
 		all = append(all, doctor.Finding{Check: "index " + x.Name, Level: doctor.Bad, Detail: "its metadata is damaged: " + x.Reason, Remedy: "the index fails alone; take another snapshot, or leave it out with --index-exclude"})
 	}
-	for _, x := range plan.Indices {
-		if s := worker.SourcesOf(x.Source, x.Entry.Rebuild); s.State != worker.SourcesStored {
+	for _, x := range p.Indices {
+		if s := plan.SourcesOf(x.Source, x.Entry.Rebuild); s.State != plan.SourcesStored {
 			all = append(all, sourcesFinding(x.Name, s))
 		}
 		for n, b := range x.Entry.Bytes {
-			if b == 0 && x.Entry.Shards > 0 && plan.State != string(snapshot.Success) {
+			if b == 0 && x.Entry.Shards > 0 && p.State != string(snapshot.Success) {
 				all = append(all, doctor.Finding{Check: "index " + x.Name, Level: doctor.Warning, Detail: fmt.Sprintf("shard %d has no files in this snapshot", n)})
 			}
 		}
@@ -103,7 +104,7 @@ func repositoryFindings(plan *worker.Plan) []doctor.Finding {
 
 // sourcesFinding returns in what form the snapshot holds the documents of an index whose sources are not stored whole. That
 // all of its fields are rebuilt is no reason for a warning.
-func sourcesFinding(index string, s worker.Sources) doctor.Finding {
+func sourcesFinding(index string, s plan.Sources) doctor.Finding {
 	f := doctor.Finding{Check: "sources of " + index, Level: doctor.Warning, Detail: fmt.Sprintf("%s: %s", s.State, s), Remedy: s.Remedy}
 	if s.Remedy == "" {
 		f.Level = doctor.Good
@@ -111,7 +112,7 @@ func sourcesFinding(index string, s worker.Sources) doctor.Finding {
 	return f
 }
 
-func needsOf(plan *worker.Plan) doctor.Needs {
+func needsOf(plan *plan.Plan) doctor.Needs {
 	n := doctor.Needs{Fields: map[string]doctor.Fields{}}
 	for _, x := range plan.Indices {
 		replicas, err := strconv.Atoi(x.Source.Settings["index.number_of_replicas"])

@@ -18,7 +18,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/destination/target"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/lucene"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
@@ -148,16 +148,16 @@ func describe(ctx context.Context, catalog *snapshot.Catalog, ref snapshot.Ref) 
 }
 
 type shownIndex struct {
-	Index     string         `json:"index"`
-	State     string         `json:"state"`
-	Types     []string       `json:"mapping_types,omitempty"`
-	Documents int64          `json:"lucene_documents"`
-	Deleted   int64          `json:"deleted"`
-	Bytes     int64          `json:"bytes"`
-	Shards    []shownShard   `json:"shards"`
-	Sources   worker.Sources `json:"sources,omitzero"`
-	Risks     []risk         `json:"risks,omitempty"` // with --target-version
-	Error     string         `json:"error,omitempty"`
+	Index     string       `json:"index"`
+	State     string       `json:"state"`
+	Types     []string     `json:"mapping_types,omitempty"`
+	Documents int64        `json:"lucene_documents"`
+	Deleted   int64        `json:"deleted"`
+	Bytes     int64        `json:"bytes"`
+	Shards    []shownShard `json:"shards"`
+	Sources   plan.Sources `json:"sources,omitzero"`
+	Risks     []risk       `json:"risks,omitempty"` // with --target-version
+	Error     string       `json:"error,omitempty"`
 }
 
 type shownShard struct {
@@ -213,7 +213,7 @@ func showIndex(ctx context.Context, r repo.Repository, s *snapshot.Snapshot, nam
 		out.Error = err.Error()
 		return out
 	}
-	out.State, out.Sources = x.State, worker.SourcesOf(x, "")
+	out.State, out.Sources = x.State, plan.SourcesOf(x, "")
 	for _, m := range x.Mappings {
 		out.Types = append(out.Types, m.Type)
 	}
@@ -301,7 +301,7 @@ func tableOf(w io.Writer, indices []shownIndex) error {
 func writeSources(w io.Writer, indices []shownIndex) {
 	var same terminal.Grouped
 	for _, x := range indices {
-		if s := x.Sources; x.Error == "" && s.State != worker.SourcesStored {
+		if s := x.Sources; x.Error == "" && s.State != plan.SourcesStored {
 			same.Add(x.Index, "%s: sources "+terminal.Escaped(fmt.Sprintf("%s: %s", s.State, s)))
 		}
 	}

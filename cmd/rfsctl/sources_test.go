@@ -5,16 +5,16 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/migration/doctor"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/rebuild"
 )
 
 func TestSourcesAreShown(t *testing.T) {
-	whole := worker.Sources{State: worker.SourcesRebuilt, Reason: "synthetic source (logsdb)", Fields: []rebuild.FieldState{{Field: "a", Type: "long", State: rebuild.Exact}}}
-	missing := worker.Sources{State: worker.SourcesMissing, Reason: "_source is disabled", Remedy: "do that"}
+	whole := plan.Sources{State: plan.SourcesRebuilt, Reason: "synthetic source (logsdb)", Fields: []rebuild.FieldState{{Field: "a", Type: "long", State: rebuild.Exact}}}
+	missing := plan.Sources{State: plan.SourcesMissing, Reason: "_source is disabled", Remedy: "do that"}
 	var b strings.Builder
 	writeSources(&b, []shownIndex{
-		{Index: "plain", Sources: worker.Sources{State: worker.SourcesStored}}, {Index: "damaged", Error: "x"}, {Index: "logs", Sources: whole}, {Index: "off", Sources: missing},
+		{Index: "plain", Sources: plan.Sources{State: plan.SourcesStored}}, {Index: "damaged", Error: "x"}, {Index: "logs", Sources: whole}, {Index: "off", Sources: missing},
 	})
 	const want = "logs: sources rebuilt: synthetic source (logsdb); rebuilt as the cluster answers it: 1 fields exact\noff: sources missing: _source is disabled\n"
 	if b.String() != want {

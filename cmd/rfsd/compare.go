@@ -25,6 +25,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/failed"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 	"github.com/rfsd/rfsd/rfs/operation/verify"
@@ -59,7 +60,7 @@ type compared struct {
 
 // snapshot compares the snapshot of a repository.
 func (c *comparison) snapshot(ctx context.Context, blobs repo.Repository) (*verify.Report, error) {
-	plan, err := worker.NewPlan(ctx, blobs, c.request())
+	plan, err := plan.New(ctx, blobs, c.request())
 	if err != nil {
 		return nil, planError(err)
 	}
@@ -280,7 +281,7 @@ func ownStore(name string) (store cms.Store, end func(over bool) error, err erro
 }
 
 // comparedIdentity identifies the snapshot and all settings that decide what is sent of it; "" when the snapshot has no identity.
-func comparedIdentity(o options, uri string, plan *worker.Plan) string {
+func comparedIdentity(o options, uri string, plan *plan.Plan) string {
 	if plan.Identity == "" {
 		return ""
 	}
@@ -338,7 +339,7 @@ func readMarks(ctx context.Context, source compared, client *target.Client, stat
 }
 
 // sessionMarks reads the sequence numbers that the target had at the end of the migration of this snapshot.
-func sessionMarks(ctx context.Context, client *target.Client, state *cms.Coordinator, plan *worker.Plan) (m rollback.Marks, err error) {
+func sessionMarks(ctx context.Context, client *target.Client, state *cms.Coordinator, plan *plan.Plan) (m rollback.Marks, err error) {
 	if state == nil {
 		return m, errNoMarks
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/source/lucene"
 	"github.com/rfsd/rfsd/rfs/source/repo"
@@ -37,9 +38,9 @@ func estimateCommand() *cli.Command {
 		}
 		blobs := repo.NewCounting(r)
 		blobs.LargeAlone(call.Memory.Alone)
-		plan, err := worker.NewPlan(ctx, blobs, worker.Request{
+		plan, err := plan.New(ctx, blobs, plan.Request{
 			SnapshotName: o.Snapshot.Name, Indices: o.Indices.Selection(), IncludeSystem: o.System.Include, AllowPartial: o.Partial.Allow,
-			MultiType: worker.UnionTypes, EmitType: worker.EmitAuto, // names of targets mean nothing here
+			MultiType: plan.UnionTypes, EmitType: plan.EmitAuto, // names of targets mean nothing here
 		})
 		if err != nil {
 			return planError(err)
@@ -73,7 +74,7 @@ type estimation struct {
 }
 
 // estimate looks at every shard of the plan.
-func estimate(ctx context.Context, blobs repo.Repository, plan *worker.Plan, documents bool) (*estimation, error) {
+func estimate(ctx context.Context, blobs repo.Repository, plan *plan.Plan, documents bool) (*estimation, error) {
 	e := &estimation{Indices: make([]sizes, len(plan.Indices))}
 	for i, x := range plan.Indices {
 		shards := make([]sizes, x.Entry.Shards)

@@ -4,7 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
@@ -13,7 +13,7 @@ func TestTheEstimateIsNearWhatIsReadInTheEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := worker.NewPlan(t.Context(), blobs, worker.Request{SnapshotName: "snap1", MultiType: worker.UnionTypes, EmitType: worker.EmitAuto, Sizes: true})
+	plan, err := plan.New(t.Context(), blobs, plan.Request{SnapshotName: "snap1", MultiType: plan.UnionTypes, EmitType: plan.EmitAuto, Sizes: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/preflight"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/source/repo"
@@ -55,7 +56,7 @@ func evaluate(ctx context.Context, o options, out io.Writer) error {
 	memory := newBudget(o)
 	counted.LargeAlone(memory.Alone)
 	o.target.Memory = memory
-	plan, err := worker.NewPlan(ctx, counted, o.request())
+	plan, err := plan.New(ctx, counted, o.request())
 	if err != nil {
 		return planError(err)
 	}
@@ -120,7 +121,7 @@ func printEvaluation(w io.Writer, r *preflight.Evaluation) {
 	printDifferences(w, r)
 	var same terminal.Grouped
 	for _, x := range r.Indices {
-		if x.Sources.State != worker.SourcesStored {
+		if x.Sources.State != plan.SourcesStored {
 			same.Add(x.Index, "%s: sources "+terminal.Escaped(fmt.Sprintf("%s: %s", x.Sources.State, x.Sources)))
 		}
 		if x.Stream != "" {

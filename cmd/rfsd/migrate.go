@@ -20,6 +20,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/operation/trial"
 	"github.com/rfsd/rfsd/rfs/operation/verify"
@@ -78,7 +79,7 @@ func migrateOptions(m config.MigrateCommand) (options, error) {
 	if err != nil {
 		return o, err
 	}
-	o.trial, o.overrides.Aliases = &worker.Trial{Documents: int64(m.Trial.Documents), Prefix: m.Trial.Prefix}, metadata.AliasesNone
+	o.trial, o.overrides.Aliases = &plan.Trial{Documents: int64(m.Trial.Documents), Prefix: m.Trial.Prefix}, metadata.AliasesNone
 	o.measure = m.Trial.Measure
 	o.refusals = &target.Refusals{}
 	o.target.Wrap, o.coordinator.Wrap = o.refusals.Wrap, o.refusals.Wrap
@@ -101,20 +102,20 @@ func migrate(ctx context.Context, o options) error {
 	limitMemory(memoryBudget(o, config.InBucket(blobs.URI())), os.Getenv) // before it is planned: a snapshot has any number of indices
 	counted, in := repo.NewCounting(blobs), newResources(o)
 	counted.LargeAlone(in.memory.Alone)
-	var plan *worker.Plan
-	read := func(ctx context.Context, name string) (*worker.Plan, error) {
-		if plan != nil {
-			return plan, nil
+	var planned *plan.Plan
+	read := func(ctx context.Context, name string) (*plan.Plan, error) {
+		if planned != nil {
+			return planned, nil
 		}
 		request := o.request()
 		request.SnapshotName, request.Sizes, request.Manifests = name, true, &in.manifests
-		p, err := worker.NewPlan(ctx, counted, request)
+		p, err := plan.New(ctx, counted, request)
 		if err != nil {
 			return nil, planError(err)
 		}
-		plan = p
-		announce(log, plan)
-		return plan, nil
+		planned = p
+		announce(log, planned)
+		return planned, nil
 	}
 	if o.snapshot != "" { // it is there already: what cannot be read is told before anything is asked
 		if _, err := read(ctx, o.snapshot); err != nil {
@@ -148,7 +149,7 @@ func migrate(ctx context.Context, o options) error {
 	}
 	load := &trialLoad{}
 	if o.measure > 0 && err == nil && sum.Complete {
-		load, err = measureLoad(ctx, o, s, plan, log)
+		load, err = measureLoad(ctx, o, s, planned, log)
 	}
 	err = errors.Join(err, done(), owner.release())
 	r.Seconds = time.Since(begin).Seconds()
@@ -160,9 +161,9 @@ func migrate(ctx context.Context, o options) error {
 		r.Verification, err = (&comparison{options: o, ask: wholeTarget, reuse: true, memory: in.memory, log: log, screen: screen}).snapshot(ctx, counted)
 	}
 	if o.trial != nil && err == nil && sum.Complete {
-		r.Trial, err = estimateTrial(ctx, o, r, plan, counted, in.memory, trial.Measured{Wall: wall, Refused: refused, Busy: p.Busy, Leases: p.Leases, Load: load.All, Alone: load.Alone, WarmUps: load.WarmUps, Gain: load.Gain, Warmed: load.Warmed, Refresh: load.Refresh}, load.problem)
+		r.Trial, err = estimateTrial(ctx, o, r, planned, counted, in.memory, trial.Measured{Wall: wall, Refused: refused, Busy: p.Busy, Leases: p.Leases, Load: load.All, Alone: load.Alone, WarmUps: load.WarmUps, Gain: load.Gain, Warmed: load.Warmed, Refresh: load.Refresh}, load.problem)
 	}
-	return conclude(o, r, plan, err)
+	return conclude(o, r, planned, err)
 }
 
 // runShown runs m to its end. Meanwhile it shows the progress here, and to rfsctl status.
@@ -174,8 +175,8 @@ func runShown(ctx context.Context, m *worker.Migration, shown *foreground.Comman
 }
 
 // request returns what is read of the snapshot.
-func (o options) request() worker.Request {
-	return worker.Request{
+func (o options) request() plan.Request {
+	return plan.Request{
 		SnapshotName: o.snapshot, Session: o.session, Indices: o.indices, IncludeSystem: o.includeSystem,
 		AllowPartial: o.allowPartial, MultiType: o.multiType, EmitType: o.emitType, Rename: o.overrides, Rules: o.rules, DataStreams: o.dataStreams,
 		RebuildSources: o.rebuildSources, RebuildText: o.rebuildText, ParentJoin: o.parentJoin, DuplicateKeys: o.duplicateKeys, Trial: o.trial, SplitOver: o.splitOver,
@@ -191,7 +192,7 @@ func repositoryIdentity(uri string) string {
 	return uri
 }
 
-// planError gives what NewPlan refuses its exit code: wrong names are the user's, the rest is the snapshot's.
+// planError gives what plan.New refuses its exit code: wrong names are the user's, the rest is the snapshot's.
 func planError(err error) error {
 	if err == nil || errors.Is(err, fault.ErrConfig) || errors.Is(err, context.Canceled) {
 		return err
@@ -200,7 +201,7 @@ func planError(err error) error {
 }
 
 // announce says before the run what will not arrive as it was, or not at all.
-func announce(log *slog.Logger, plan *worker.Plan) {
+func announce(log *slog.Logger, plan *plan.Plan) {
 	for _, w := range plan.Warnings {
 		log.Warn(w)
 	}
@@ -290,7 +291,7 @@ func showProgress(text func(elapsed float64) string, log *slog.Logger, screen *t
 }
 
 // conclude prints the summary and decides the exit code.
-func conclude(o options, r *report, plan *worker.Plan, err error) error {
+func conclude(o options, r *report, plan *plan.Plan, err error) error {
 	if r.Summary == nil {
 		return err
 	}

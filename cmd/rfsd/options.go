@@ -20,6 +20,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/destination/tuning"
 	"github.com/rfsd/rfsd/rfs/document/rules"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/operation/trial"
 	"github.com/rfsd/rfsd/rfs/source/repo"
@@ -52,16 +53,16 @@ type options struct {
 	globals        metadata.Selection // what of the cluster's state is migrated
 	rules          *rules.Set         // nil: none
 	overrides      metadata.Overrides // wishes about every created index
-	multiType      worker.MultiType
-	emitType       worker.EmitType
-	dataStreams    worker.DataStreams
+	multiType      plan.MultiType
+	emitType       plan.EmitType
+	dataStreams    plan.DataStreams
 	parentJoin     string
 	rebuildSources bool
 	rebuildText    bool
-	duplicateKeys  worker.DuplicateKeys
+	duplicateKeys  plan.DuplicateKeys
 	existing       bulk.Existing // "": not chosen
 
-	trial   *worker.Trial // nil: none
+	trial   *plan.Trial   // nil: none
 	measure time.Duration // the rate of a trial run, for at most so long; 0: not at all
 	price   *trial.Price  // nil: none
 	// refusals are those of the clusters during a trial run; nil: not measured.
@@ -104,9 +105,9 @@ func newOptions(m config.Migrate) (options, error) {
 		verifyFirst: m.Reading.VerifyFirst,
 		exportDir:   m.Export.Dir, compression: string(m.Export.Compression), discard: m.Export.Discard, allowSource: m.Confirm.AllowSource, acceptReduced: m.Accept.Reduced,
 		indices:   m.Indices.Selection(),
-		multiType: worker.MultiType(m.Conversion.MultiType), emitType: worker.EmitType(m.Transfer.Types.Emit), dataStreams: worker.DataStreams(m.Conversion.DataStreams),
+		multiType: plan.MultiType(m.Conversion.MultiType), emitType: plan.EmitType(m.Transfer.Types.Emit), dataStreams: plan.DataStreams(m.Conversion.DataStreams),
 		rebuildSources: m.Conversion.RebuildSources, rebuildText: m.Conversion.RebuildText,
-		parentJoin: m.Conversion.ParentJoin, duplicateKeys: worker.DuplicateKeys(m.Conversion.DuplicateKeys),
+		parentJoin: m.Conversion.ParentJoin, duplicateKeys: plan.DuplicateKeys(m.Conversion.DuplicateKeys),
 		leases: m.Leases, splitOver: int64(m.Splitting.Over),
 	}
 	switch {

@@ -14,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/export"
 	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
@@ -34,7 +35,7 @@ type resources struct {
 	store cms.Store
 	files *export.Dir
 	// That the plan of this process has read.
-	manifests worker.Manifests
+	manifests plan.Manifests
 	solo      *worker.Solo // of the slots inside a daemon; nil: the worker has the process to itself
 	// run is the name that the daemon of a worker gave itself; "": the process has no daemon.
 	run string

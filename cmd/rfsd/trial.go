@@ -19,6 +19,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/failed"
 	"github.com/rfsd/rfsd/rfs/destination/failed/classes"
 	"github.com/rfsd/rfsd/rfs/document/doc"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 	"github.com/rfsd/rfsd/rfs/operation/trial"
@@ -57,7 +58,7 @@ type trialLoad struct {
 }
 
 // measureLoad sends new documents to scratch indices, as fast as a migration does. Errors are those of ctx.
-func measureLoad(ctx context.Context, o options, s *worker.Session, plan *worker.Plan, log *slog.Logger) (*trialLoad, error) {
+func measureLoad(ctx context.Context, o options, s *worker.Session, plan *plan.Plan, log *slog.Logger) (*trialLoad, error) {
 	log.InfoContext(ctx, "the sample has arrived; more documents are sent to scratch indices until the rate has settled", "for_at_most", o.measure)
 	found := &trialLoad{}
 	ledger, ok := s.Ledger.(*rollback.Ledger)
@@ -77,7 +78,7 @@ func measureLoad(ctx context.Context, o options, s *worker.Session, plan *worker
 }
 
 // estimateTrial reads the manifests and a part of the largest shard, and estimates the whole. m is what was measured so far.
-func estimateTrial(ctx context.Context, o options, r *report, plan *worker.Plan, blobs *repo.Counting, memory *budget.Budget, m trial.Measured, problem string) (*trialReport, error) {
+func estimateTrial(ctx context.Context, o options, r *report, plan *plan.Plan, blobs *repo.Counting, memory *budget.Budget, m trial.Measured, problem string) (*trialReport, error) {
 	t := &trialReport{Documents: o.trial.Documents, Prefix: o.trial.Prefix, Rejected: []trialClass{}}
 	if problem != "" {
 		t.Problems = append(t.Problems, problem)
@@ -121,10 +122,10 @@ func estimateTrial(ctx context.Context, o options, r *report, plan *worker.Plan,
 var errEnough = errors.New("enough was read")
 
 // readingRate reads the largest shard as a migration does, without sending, until there is enough for a rate.
-func readingRate(ctx context.Context, o options, plan *worker.Plan, blobs repo.Repository, memory *budget.Budget) (bytes int64, took time.Duration, err error) {
-	var entry worker.Entry
+func readingRate(ctx context.Context, o options, p *plan.Plan, blobs repo.Repository, memory *budget.Budget) (bytes int64, took time.Duration, err error) {
+	var entry plan.Entry
 	shard, largest := -1, int64(-1)
-	for _, x := range plan.Indices {
+	for _, x := range p.Indices {
 		for n, size := range x.Entry.Bytes {
 			if size > largest {
 				entry, shard, largest = x.Entry, n, size

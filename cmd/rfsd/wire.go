@@ -20,6 +20,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/export"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/destination/tuning"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/preflight"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
@@ -42,7 +43,7 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 	}
 	s.Snapshot = o.snapshotOptions(s.Settings)
 	s.SnapshotUUID = func(ctx context.Context, name string) (string, error) {
-		id, err := worker.SnapshotIdentity(ctx, blobs, name)
+		id, err := plan.SnapshotIdentity(ctx, blobs, name)
 		return id, planError(err)
 	}
 	if o.origin.derived {

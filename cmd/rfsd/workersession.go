@@ -12,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
@@ -40,10 +41,10 @@ func openWorkerSession(ctx context.Context, o options, log *slog.Logger, in *res
 		h.done = func() error { return nil }
 		return h, err
 	}
-	h.Plan = func(ctx context.Context, name string) (*worker.Plan, error) {
+	h.Plan = func(ctx context.Context, name string) (*plan.Plan, error) {
 		request := o.request()
 		request.SnapshotName, request.Sizes, request.Manifests = name, true, &in.manifests
-		plan, err := worker.NewPlan(ctx, h.blobs, request)
+		plan, err := plan.New(ctx, h.blobs, request)
 		h.unreadable = err != nil && !errors.Is(err, fault.ErrConfig) && !errors.Is(err, fault.ErrUnavailable)
 		return plan, err
 	}

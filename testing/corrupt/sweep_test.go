@@ -25,7 +25,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/document/doc"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/lucene"
 	"github.com/rfsd/rfsd/rfs/source/rebuild"
 	"github.com/rfsd/rfsd/rfs/source/repo"
@@ -85,7 +85,7 @@ type digest struct{ documents, metadata uint64 }
 // read goes the way of a migration, from the catalog to the documents, and returns a
 // digest of documents and one of settings, mappings, aliases and templates, or the first error.
 func read(ctx context.Context, r snapshot.Repository, name string) (digest, error) {
-	plan, err := worker.NewPlan(ctx, r, worker.Request{SnapshotName: name, IncludeSystem: true, EmitType: worker.EmitOn})
+	plan, err := plan.New(ctx, r, plan.Request{SnapshotName: name, IncludeSystem: true, EmitType: plan.EmitOn})
 	if err != nil {
 		return digest{}, err
 	}
@@ -137,25 +137,25 @@ func readMetadata(ctx context.Context, r snapshot.Repository, name string) (uint
 }
 
 // rebuilder returns what rebuilds the sources of an index, nil when they are stored.
-func rebuilder(x worker.IndexPlan) (*rebuild.Rebuilder, error) {
+func rebuilder(x plan.Index) (*rebuild.Rebuilder, error) {
 	if x.Entry.Reduced == "" || len(x.Source.Mappings) == 0 {
 		return nil, nil
 	}
 	mapping, created := x.Source.Mappings[0].Body, x.Entry.Locator.Created
 	switch x.Entry.Rebuild {
-	case worker.RebuildSynthetic:
+	case plan.RebuildSynthetic:
 		return rebuild.New(mapping, created, doc.AppendFormat)
-	case worker.RebuildColumnar:
+	case plan.RebuildColumnar:
 		return rebuild.NewColumnar(mapping, created, doc.AppendFormat)
-	case worker.RebuildColumnarStored:
+	case plan.RebuildColumnarStored:
 		return rebuild.NewColumnarStored(doc.AppendFormat), nil
-	case worker.RebuildDerived:
+	case plan.RebuildDerived:
 		return rebuild.NewDerived(mapping)
 	}
 	return nil, nil
 }
 
-func readShard(ctx context.Context, r snapshot.Repository, x worker.IndexPlan, number int) (uint64, error) {
+func readShard(ctx context.Context, r snapshot.Repository, x plan.Index, number int) (uint64, error) {
 	loc := x.Entry.Locator
 	builder, err := rebuilder(x)
 	if err != nil {

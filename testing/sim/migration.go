@@ -14,7 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/document/doc"
 	"github.com/rfsd/rfsd/rfs/document/rules"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
 // Faults are chances per request to the store, but the last three, which are per bulk request or document.
@@ -102,7 +102,7 @@ type world struct {
 	start   time.Time
 	sources map[string]*source
 	rules   *rules.Set
-	plan    *worker.Plan
+	plan    *plan.Plan
 	server  *server
 	target  *cluster
 	disk    *disk

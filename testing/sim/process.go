@@ -20,6 +20,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/export"
 	"github.com/rfsd/rfsd/rfs/document/doc"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 )
 
@@ -178,7 +179,7 @@ func (s *seat) session(m *machine) (*worker.Session, func(), error) {
 	session := &worker.Session{
 		Coordinator: c, Holder: m.name, Log: log, Phases: worker.Phases{worker.PhaseDocuments},
 		Settings: map[string]string{"snapshot": "snap1"}, Jitter: m.jitter, SplitOver: w.cfg.Split,
-		Plan:  func(context.Context, string) (*worker.Plan, error) { return w.plan, nil },
+		Plan:  func(context.Context, string) (*plan.Plan, error) { return w.plan, nil },
 		Order: func(items []cms.Item) { w.order(m, items) },
 		Runner: &worker.Runner{
 			Repo: memory{w.blobs(), m}, Destination: destination, Failed: recorder{w, m}, Meter: worker.NewMeter(), Clock: m, Log: log,

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/document/doc"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/lucene"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
@@ -31,7 +31,7 @@ const (
 // source is a real snapshot, read once and shared by all worlds.
 type source struct {
 	blobs  map[string][]byte
-	plan   *worker.Plan
+	plan   *plan.Plan
 	shards map[string][]shardTruth // of an index
 }
 
@@ -76,7 +76,7 @@ func readSource(dir string) (*source, error) {
 		return nil, err
 	}
 	ctx := context.Background()
-	if s.plan, err = worker.NewPlan(ctx, memory{blobs: s.blobs}, worker.Request{SnapshotName: "snap1", MultiType: worker.SplitTypes, EmitType: worker.EmitAuto, Sizes: true}); err != nil {
+	if s.plan, err = plan.New(ctx, memory{blobs: s.blobs}, plan.Request{SnapshotName: "snap1", MultiType: plan.SplitTypes, EmitType: plan.EmitAuto, Sizes: true}); err != nil {
 		return nil, err
 	}
 	for _, x := range s.plan.Indices {
@@ -203,7 +203,7 @@ func (w *world) blobs() map[string][]byte {
 // arrive of each.
 func (w *world) makePlan() {
 	small, long := w.sources[smallFixture], w.sources[longFixture]
-	w.plan = &worker.Plan{Snapshot: "snap1", UUID: small.plan.UUID, Session: "sim", State: "SUCCESS", Source: small.plan.Source}
+	w.plan = &plan.Plan{Snapshot: "snap1", UUID: small.plan.UUID, Session: "sim", State: "SUCCESS", Source: small.plan.Source}
 	for i := range w.cfg.Indices {
 		from, x := long, long.plan.Indices[0]
 		if i >= w.cfg.Long {
@@ -211,7 +211,7 @@ func (w *world) makePlan() {
 		}
 		base := x.Name
 		x.Name = fmt.Sprintf("i%03d", i)
-		x.Entry.Naming = worker.Naming{Index: fmt.Sprintf("t%03d", i)}
+		x.Entry.Naming = plan.Naming{Index: fmt.Sprintf("t%03d", i)}
 		x.Entry.Ours = x.Entry.Naming.Targets()
 		w.plan.Indices = append(w.plan.Indices, x)
 		w.target.create(x.Entry.Naming.Index)

@@ -15,6 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
@@ -42,7 +43,7 @@ type EvaluatedIndex struct {
 	Shards  int               `json:"shards"`
 	Bytes   int64             `json:"bytes"` // of its primaries in the repository
 	Reduced string            `json:"reduced_source,omitempty"`
-	Sources worker.Sources    `json:"sources"`
+	Sources plan.Sources      `json:"sources"`
 	Targets []EvaluatedObject `json:"targets"`
 	// Stream is what is done with the backing index of a data stream.
 	Stream string `json:"data_stream,omitempty"`
@@ -96,7 +97,7 @@ type Evaluator struct {
 }
 
 // Evaluate previews a plan.
-func (e *Evaluator) Evaluate(ctx context.Context, plan *worker.Plan) (*Evaluation, error) {
+func (e *Evaluator) Evaluate(ctx context.Context, plan *plan.Plan) (*Evaluation, error) {
 	r := &Evaluation{
 		Snapshot: plan.Snapshot, State: plan.State, Target: e.Version.Distribution + " " + e.Version.Number, LeftOut: plan.LeftOut, Missing: plan.Missing, Warnings: plan.Warnings,
 		Indices: []EvaluatedIndex{}, Globals: []EvaluatedObject{},
@@ -121,7 +122,7 @@ func (e *Evaluator) Evaluate(ctx context.Context, plan *worker.Plan) (*Evaluatio
 }
 
 // preview finds out what would become of the objects of the cluster and of the indices.
-func (e *Evaluator) preview(ctx context.Context, plan *worker.Plan, r *Evaluation) error {
+func (e *Evaluator) preview(ctx context.Context, plan *plan.Plan, r *Evaluation) error {
 	if e.Globals != nil {
 		if err := e.globals(ctx, plan, r); err != nil {
 			return err
@@ -151,8 +152,8 @@ func (e *Evaluator) preview(ctx context.Context, plan *worker.Plan, r *Evaluatio
 const targetReaders, shardReaders = 8, 8
 
 // index finds out what would become of an index, and what would stop the migration.
-func (e *Evaluator) index(ctx context.Context, x worker.IndexPlan) (done EvaluatedIndex, stops []string, err error) {
-	done = EvaluatedIndex{Index: x.Name, Shards: x.Entry.Shards, Reduced: x.Entry.Reduced, Sources: worker.SourcesOf(x.Source, x.Entry.Rebuild), Stream: x.Entry.Note()}
+func (e *Evaluator) index(ctx context.Context, x plan.Index) (done EvaluatedIndex, stops []string, err error) {
+	done = EvaluatedIndex{Index: x.Name, Shards: x.Entry.Shards, Reduced: x.Entry.Reduced, Sources: plan.SourcesOf(x.Source, x.Entry.Rebuild), Stream: x.Entry.Note()}
 	if x.Entry.Create {
 		object := EvaluatedObject{Name: x.Entry.Naming.Index, Action: WouldCreate, Reason: "data stream"}
 		there, err := e.Target.IndexExists(ctx, object.Name)
@@ -186,7 +187,7 @@ func (e *Evaluator) index(ctx context.Context, x worker.IndexPlan) (done Evaluat
 	return done, stops, err
 }
 
-func (e *Evaluator) pipelines(ctx context.Context, x worker.IndexPlan, done *EvaluatedIndex) error {
+func (e *Evaluator) pipelines(ctx context.Context, x plan.Index, done *EvaluatedIndex) error {
 	final, err := e.Target.FinalPipelines(ctx, x.Entry.Naming.Targets())
 	if errors.Is(err, fault.ErrConfig) {
 		return nil // the permission for it is optional
@@ -205,7 +206,7 @@ func differs(changes []metadata.Change) []Differs {
 	return all
 }
 
-func (e *Evaluator) globals(ctx context.Context, plan *worker.Plan, r *Evaluation) error {
+func (e *Evaluator) globals(ctx context.Context, plan *plan.Plan, r *Evaluation) error {
 	wanted, warning, err := e.Globals.Plan(ctx, plan)
 	if err != nil {
 		return err
@@ -237,7 +238,7 @@ func (e *Evaluator) globals(ctx context.Context, plan *worker.Plan, r *Evaluatio
 }
 
 // measure adds up sizes from the shards' manifests.
-func (e *Evaluator) measure(ctx context.Context, plan *worker.Plan, r *Evaluation) error {
+func (e *Evaluator) measure(ctx context.Context, plan *plan.Plan, r *Evaluation) error {
 	type cost struct{ total, read, requests int64 }
 	costs := make([]cost, len(plan.Indices))
 	g, gctx := errgroup.WithContext(ctx)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/preflight"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/source/repo"
@@ -39,7 +40,7 @@ func templateRepositories(t *testing.T) []string {
 	return all
 }
 
-func planOf(t *testing.T, path string) (*worker.Plan, repo.Repository) {
+func planOf(t *testing.T, path string) (*plan.Plan, repo.Repository) {
 	t.Helper()
 	blobs, err := repo.Open(t.Context(), path, repo.S3Options{})
 	if err != nil {
@@ -49,7 +50,7 @@ func planOf(t *testing.T, path string) (*worker.Plan, repo.Repository) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := worker.NewPlan(t.Context(), blobs, worker.Request{SnapshotName: catalog.Snapshots[len(catalog.Snapshots)-1].Name, MultiType: worker.SplitTypes, EmitType: worker.EmitAuto})
+	plan, err := plan.New(t.Context(), blobs, plan.Request{SnapshotName: catalog.Snapshots[len(catalog.Snapshots)-1].Name, MultiType: plan.SplitTypes, EmitType: plan.EmitAuto})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +138,7 @@ func compare(t *testing.T, what string, said []preflight.EvaluatedObject, action
 }
 
 // removeAll makes the target empty for the next repository.
-func removeAll(t *testing.T, client *target.Client, plan *worker.Plan, created []string) {
+func removeAll(t *testing.T, client *target.Client, plan *plan.Plan, created []string) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
 	paths := map[string]string{"template": "/_template/", "component-template": "/_component_template/", "index-template": "/_index_template/", "pipeline": "/_ingest/pipeline/"}

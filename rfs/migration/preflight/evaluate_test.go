@@ -20,6 +20,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
@@ -98,7 +99,7 @@ func (r failingRepo) List(ctx context.Context, prefix string) iter.Seq2[repo.Blo
 const simulates = "POST /_index_template/_simulate"
 
 // evaluation previews the migration of a snapshot with templates against a target.
-func evaluation(t *testing.T, says map[string]string, l *life, change func(*Evaluator, *worker.Plan)) (*Evaluation, []string, error) {
+func evaluation(t *testing.T, says map[string]string, l *life, change func(*Evaluator, *plan.Plan)) (*Evaluation, []string, error) {
 	t.Helper()
 	blobs, err := repo.NewDir(filepath.Join("..", "..", "..", "testing", "fixtures", "7.17.29-templates"))
 	if err != nil {
@@ -109,7 +110,7 @@ func evaluation(t *testing.T, says map[string]string, l *life, change func(*Eval
 		t.Fatal(err)
 	}
 	on := failingRepo{blobs, &life{}}
-	plan, err := worker.NewPlan(t.Context(), on, worker.Request{SnapshotName: catalog.Snapshots[len(catalog.Snapshots)-1].Name, MultiType: worker.SplitTypes, EmitType: worker.EmitAuto})
+	plan, err := plan.New(t.Context(), on, plan.Request{SnapshotName: catalog.Snapshots[len(catalog.Snapshots)-1].Name, MultiType: plan.SplitTypes, EmitType: plan.EmitAuto})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +175,7 @@ func TestAnEvaluationNamesWhatWillBe(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		says   map[string]string
-		change func(*Evaluator, *worker.Plan)
+		change func(*Evaluator, *plan.Plan)
 		check  func(r *Evaluation) bool
 	}{
 		{"an index that is there stays", map[string]string{"HEAD /" + index: "1", "final " + index: "p"}, nil, func(r *Evaluation) bool {
@@ -186,23 +187,23 @@ func TestAnEvaluationNamesWhatWillBe(t *testing.T) {
 		{"an old target is asked when it happens", map[string]string{simulates: "405", "POST /_ingest/pipeline/_simulate": `{}`}, nil, func(r *Evaluation) bool {
 			return len(r.Stops) == 0 && len(names(r, WouldCreate)) == len(names(whole, WouldCreate))
 		}},
-		{"without the phase of cluster metadata", nil, func(e *Evaluator, _ *worker.Plan) { e.Globals = nil }, func(r *Evaluation) bool {
+		{"without the phase of cluster metadata", nil, func(e *Evaluator, _ *plan.Plan) { e.Globals = nil }, func(r *Evaluation) bool {
 			return len(r.Globals) == 0 && len(r.Indices) == len(whole.Indices) && r.Size == whole.Size
 		}},
-		{"a snapshot without the state of its cluster", nil, func(_ *Evaluator, p *worker.Plan) { p.Source.IncludeGlobalState = false }, func(r *Evaluation) bool {
+		{"a snapshot without the state of its cluster", nil, func(_ *Evaluator, p *plan.Plan) { p.Source.IncludeGlobalState = false }, func(r *Evaluation) bool {
 			return len(r.Globals) == 0 && strings.Contains(r.GlobalsWarning, "without the cluster's state")
 		}},
-		{"an index whose metadata is damaged", nil, func(_ *Evaluator, p *worker.Plan) { p.Unread = []worker.UnreadIndex{{Name: "x", Reason: "torn"}} }, func(r *Evaluation) bool {
+		{"an index whose metadata is damaged", nil, func(_ *Evaluator, p *plan.Plan) { p.Unread = []plan.UnreadIndex{{Name: "x", Reason: "torn"}} }, func(r *Evaluation) bool {
 			return slices.Equal(r.Stops, []string{"index x fails: its metadata is damaged: torn"})
 		}},
-		{"a plan that cannot be carried out", nil, func(_ *Evaluator, p *worker.Plan) { p.Indices[0].Entry.Naming.Emit = true }, func(r *Evaluation) bool {
+		{"a plan that cannot be carried out", nil, func(_ *Evaluator, p *plan.Plan) { p.Indices[0].Entry.Naming.Emit = true }, func(r *Evaluation) bool {
 			return len(r.Stops) > 0 && strings.Contains(r.Stops[0], "takes no mapping types")
 		}},
-		{"an index with replicas", nil, func(_ *Evaluator, p *worker.Plan) { p.Indices[0].Source.Settings["index.number_of_replicas"] = "2" }, func(r *Evaluation) bool {
+		{"an index with replicas", nil, func(_ *Evaluator, p *plan.Plan) { p.Indices[0].Source.Settings["index.number_of_replicas"] = "2" }, func(r *Evaluation) bool {
 			return r.Size.Target == whole.Size.Target+2*whole.Indices[0].Bytes && r.Size.Repository == whole.Size.Repository
 		}},
-		{"replicas that are no number", nil, func(_ *Evaluator, p *worker.Plan) { p.Indices[0].Source.Settings["index.number_of_replicas"] = "x" }, func(r *Evaluation) bool { return r.Size == whole.Size }},
-		{"shards that the snapshot lacks", nil, func(_ *Evaluator, p *worker.Plan) { p.Indices[0].Entry.Locator.IndexID = "gone" }, func(r *Evaluation) bool {
+		{"replicas that are no number", nil, func(_ *Evaluator, p *plan.Plan) { p.Indices[0].Source.Settings["index.number_of_replicas"] = "x" }, func(r *Evaluation) bool { return r.Size == whole.Size }},
+		{"shards that the snapshot lacks", nil, func(_ *Evaluator, p *plan.Plan) { p.Indices[0].Entry.Locator.IndexID = "gone" }, func(r *Evaluation) bool {
 			return r.Indices[0].Bytes == 0 && r.Size.Repository == whole.Size.Repository-whole.Indices[0].Bytes && r.Size.Requests > 0
 		}},
 	} {
@@ -305,7 +306,7 @@ func TestPreviewAsksOnceAndForThePhasesOfTheRun(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			plan, err := worker.NewPlan(t.Context(), blobs, worker.Request{SnapshotName: catalog.Snapshots[0].Name, MultiType: worker.SplitTypes, EmitType: worker.EmitAuto})
+			plan, err := plan.New(t.Context(), blobs, plan.Request{SnapshotName: catalog.Snapshots[0].Name, MultiType: plan.SplitTypes, EmitType: plan.EmitAuto})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -379,7 +380,7 @@ func TestAnEvaluationAsksAboutSeveralIndicesAtTheSameTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const copies = 20
 		indices, began := 0, time.Now()
-		r, _, err := evaluation(t, took(nil), &life{}, func(e *Evaluator, p *worker.Plan) {
+		r, _, err := evaluation(t, took(nil), &life{}, func(e *Evaluator, p *plan.Plan) {
 			p.Indices = slices.Repeat(p.Indices, copies)
 			e.Target, e.Globals, indices = slow{e.Target}, nil, len(p.Indices)
 			e.Indices.Cluster = metadata.DryRunCluster{Target: e.Target}

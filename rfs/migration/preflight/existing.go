@@ -14,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/destination/diskwatch"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 )
 
@@ -29,7 +30,7 @@ var blocks = []string{"index.blocks.write", "index.blocks.read_only", "index.blo
 
 // compareTargets adds to what exists on the target how it differs from what would be created, how many documents it has,
 // and what would refuse documents; and to every alias that would be set which other indices have it.
-func (e *Evaluator) compareTargets(ctx context.Context, plan *worker.Plan, r *Evaluation) error {
+func (e *Evaluator) compareTargets(ctx context.Context, plan *plan.Plan, r *Evaluation) error {
 	ours := map[string]bool{}
 	for _, x := range plan.Indices {
 		for _, name := range x.Entry.Naming.Targets() {

@@ -15,6 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
@@ -110,7 +111,7 @@ func TestEvaluateComparesWithWhatExists(t *testing.T) {
 			on := asker{says: c.says}
 			x := &snapshot.Index{Name: "a", NumShards: 2, Settings: map[string]string{"index.number_of_shards": "2", "index.number_of_replicas": "0"},
 				Mappings: []snapshot.Mapping{{Type: "_doc", Body: json.RawMessage(same)}}, Aliases: json.RawMessage(`{"all":{}}`)}
-			plan := &worker.Plan{Indices: []worker.IndexPlan{{Name: "a", Source: x, Entry: worker.Entry{Naming: worker.Naming{Index: "a"}, Shards: 2}}}}
+			plan := &plan.Plan{Indices: []plan.Index{{Name: "a", Source: x, Entry: plan.Entry{Naming: plan.Naming{Index: "a"}, Shards: 2}}}}
 			e := &Evaluator{Target: on, Version: opensearch2, Existing: c.existing, Indices: &worker.TargetIndices{Cluster: metadata.DryRunCluster{Target: on, Blind: true}, Version: opensearch2, Log: quiet()}}
 			r := &Evaluation{}
 			if err := e.preview(t.Context(), plan, r); err != nil {
@@ -178,7 +179,7 @@ func TestEvaluator_RefusedAliasesAndShards(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			on := asker{c.says}
 			x := &snapshot.Index{Name: "a", NumShards: 3, Settings: map[string]string{"index.number_of_shards": "3", "index.number_of_replicas": "1"}, Aliases: json.RawMessage(c.aliases)}
-			plan := &worker.Plan{Indices: []worker.IndexPlan{{Name: "a", Source: x, Entry: worker.Entry{Naming: worker.Naming{Index: "a"}, Shards: 3}}}}
+			plan := &plan.Plan{Indices: []plan.Index{{Name: "a", Source: x, Entry: plan.Entry{Naming: plan.Naming{Index: "a"}, Shards: 3}}}}
 			e := &Evaluator{Target: on, Version: opensearch2, Indices: &worker.TargetIndices{Cluster: metadata.DryRunCluster{Target: on, Blind: true}, Version: opensearch2, Log: quiet()}}
 			r := &Evaluation{}
 			if err := errors.Join(e.preview(t.Context(), plan, r), e.compareTargets(t.Context(), plan, r)); err != nil {
@@ -206,8 +207,8 @@ func TestEvaluateOfADataStream(t *testing.T) {
 		{"there", says{"/events": `{".ds-events-000007":{}}`, "/events/_count": `{"count":12}`}, WouldKeep},
 		{"missing", says{}, WouldCreate},
 	} {
-		plan := &worker.Plan{Indices: []worker.IndexPlan{{Name: ".ds-events-000001", Source: &snapshot.Index{Name: ".ds-events-000001"}, Entry: worker.Entry{
-			Naming: worker.Naming{Index: "events"}, Create: true, Stream: &metadata.StreamPart{Stream: "events"},
+		plan := &plan.Plan{Indices: []plan.Index{{Name: ".ds-events-000001", Source: &snapshot.Index{Name: ".ds-events-000001"}, Entry: plan.Entry{
+			Naming: plan.Naming{Index: "events"}, Create: true, Stream: &metadata.StreamPart{Stream: "events"},
 		}}}}
 		e := &Evaluator{Target: asker{c.on}, Version: opensearch2, Indices: &worker.TargetIndices{Cluster: metadata.DryRunCluster{Target: asker{c.on}, Blind: true}, Version: opensearch2, Log: quiet()}}
 		r := &Evaluation{}

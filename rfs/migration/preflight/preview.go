@@ -10,15 +10,16 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 )
 
 // Preview returns a function that logs the expected differences between snapshot and target, before the first write. It finds
 // them by a dry run of what creates indices and global objects. Errors: fault.ErrUnavailable, and those of a plan.
-func Preview(on metadata.DryRunTarget, indices *worker.TargetIndices, globals *worker.TargetGlobals) func(context.Context, *worker.Plan, worker.Phases) error {
+func Preview(on metadata.DryRunTarget, indices *worker.TargetIndices, globals *worker.TargetGlobals) func(context.Context, *plan.Plan, worker.Phases) error {
 	said := metadata.NewReported()
 	indices.Reported, globals.Reported = said, said
-	return func(ctx context.Context, plan *worker.Plan, phases worker.Phases) error {
+	return func(ctx context.Context, plan *plan.Plan, phases worker.Phases) error {
 		dry := metadata.DryRunCluster{Target: on}
 		var probe sync.WaitGroup
 		var refusal error

@@ -11,6 +11,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/document/doc"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/operation/redrive"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
@@ -18,7 +19,7 @@ import (
 // Again reads documents of a session from the snapshot again, as they were sent. It is a redrive.Source.
 type Again struct {
 	Repo    snapshot.Repository
-	Entries []Entry                           // of the session
+	Entries []plan.Entry                      // of the session
 	Edit    func(index string) DocumentEditor // nil: documents stay as they are
 	// Redirects returns the target indices that rules send documents of an index of the snapshot to; nil: none.
 	Redirects   func(index string) []string
@@ -30,7 +31,7 @@ type Again struct {
 }
 
 // prove returns a fault.ErrConfig for an entry that does not lead to the files of its index.
-func (a *Again) prove(ctx context.Context, e Entry) error {
+func (a *Again) prove(ctx context.Context, e plan.Entry) error {
 	index := e.Locator.IndexName
 	if a.proven[index] {
 		return nil
@@ -39,7 +40,7 @@ func (a *Again) prove(ctx context.Context, e Entry) error {
 	if err != nil {
 		return err
 	}
-	if err := differsInPlace(x, e).of(index); err != nil {
+	if err := plan.DiffersInPlace(x, e).Err(index); err != nil {
 		return err
 	}
 	if a.proven == nil {
@@ -50,13 +51,13 @@ func (a *Again) prove(ctx context.Context, e Entry) error {
 }
 
 // SessionEntries returns what a session has planned of each index; fault.ErrConfig for one without any, as imports are.
-func SessionEntries(ctx context.Context, kept *cms.Coordinator) ([]Entry, error) {
-	var all []Entry
+func SessionEntries(ctx context.Context, kept *cms.Coordinator) ([]plan.Entry, error) {
+	var all []plan.Entry
 	for e, err := range kept.IndexEntries(ctx) {
 		if err != nil {
 			return nil, fmt.Errorf("list indices: %w", err)
 		}
-		entry, err := decodeEntry(e.Name, e.Body)
+		entry, err := plan.DecodeEntry(e.Name, e.Body)
 		if err != nil {
 			return nil, err
 		}
@@ -64,7 +65,7 @@ func SessionEntries(ctx context.Context, kept *cms.Coordinator) ([]Entry, error)
 			continue
 		}
 		if entry.Locator.IndexName != e.Name {
-			return nil, difference{"index of the snapshot", entry.Locator.IndexName, e.Name}.of(e.Name)
+			return nil, plan.Difference{Field: "index of the snapshot", Is: entry.Locator.IndexName, Want: e.Name}.Err(e.Name)
 		}
 		all = append(all, entry)
 	}
@@ -107,7 +108,7 @@ func (a *Again) Read(ctx context.Context, wanted []redrive.Document, each func(n
 const apart = 4096
 
 // shard passes on the wanted documents of one shard of an index of the snapshot.
-func (a *Again) shard(ctx context.Context, e Entry, shard int, wanted []redrive.Document, places []int, each func(n int, d *doc.Document) error) error {
+func (a *Again) shard(ctx context.Context, e plan.Entry, shard int, wanted []redrive.Document, places []int, each func(n int, d *doc.Document) error) error {
 	slices.SortFunc(places, func(x, y int) int { return cmp.Compare(wanted[x].Ordinal, wanted[y].Ordinal) })
 	from := func(ordinal int64) int { // the first place of an ordinal
 		at, _ := slices.BinarySearchFunc(places, ordinal, func(n int, o int64) int { return cmp.Compare(wanted[n].Ordinal, o) })
@@ -152,7 +153,7 @@ func (a *Again) shard(ctx context.Context, e Entry, shard int, wanted []redrive.
 
 // EntryTargets returns the target indices of an entry of a session; none of an index whose metadata is damaged.
 func EntryTargets(e cms.IndexEntry) ([]string, error) {
-	entry, err := decodeEntry(e.Name, e.Body)
+	entry, err := plan.DecodeEntry(e.Name, e.Body)
 	if err != nil || entry.Unread {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/document/doc"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/operation/redrive"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
@@ -16,21 +17,21 @@ func TestDocumentsAreReadAgainAsTheyWereSent(t *testing.T) {
 	fixtures := filepath.Join("..", "..", "..", "testing", "fixtures")
 	for _, c := range []struct {
 		name, dir string
-		req       Request
+		req       plan.Request
 	}{
-		{"types that are split", filepath.Join(fixtures, "1.7.6-basic"), Request{MultiType: SplitTypes}},
-		{"types with parents", filepath.Join("testdata", "5.6.16-family"), Request{MultiType: SplitTypes, ParentJoin: "relation"}},
-		{"data streams", filepath.Join(fixtures, "os2.19.4-data-stream"), Request{MultiType: SplitTypes, DataStreams: StreamsCreate}},
-		{"sources that are rebuilt", filepath.Join(fixtures, "os3.8.0-derived"), Request{MultiType: SplitTypes}},
-		{"many indices", filepath.Join(fixtures, "7.10.2-demo"), Request{MultiType: SplitTypes}},
+		{"types that are split", filepath.Join(fixtures, "1.7.6-basic"), plan.Request{MultiType: plan.SplitTypes}},
+		{"types with parents", filepath.Join("testdata", "5.6.16-family"), plan.Request{MultiType: plan.SplitTypes, ParentJoin: "relation"}},
+		{"data streams", filepath.Join(fixtures, "os2.19.4-data-stream"), plan.Request{MultiType: plan.SplitTypes, DataStreams: plan.StreamsCreate}},
+		{"sources that are rebuilt", filepath.Join(fixtures, "os3.8.0-derived"), plan.Request{MultiType: plan.SplitTypes}},
+		{"many indices", filepath.Join(fixtures, "7.10.2-demo"), plan.Request{MultiType: plan.SplitTypes}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			blobs, err := repo.NewDir(c.dir)
 			if err != nil {
 				t.Fatal(err)
 			}
-			c.req.SnapshotName, c.req.EmitType = "snap1", EmitAuto
-			plan, err := NewPlan(t.Context(), blobs, c.req)
+			c.req.SnapshotName, c.req.EmitType = "snap1", plan.EmitAuto
+			plan, err := plan.New(t.Context(), blobs, c.req)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -99,24 +100,26 @@ func TestAgain_AForgedEntryReadsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := NewPlan(t.Context(), blobs, Request{SnapshotName: "snap1", MultiType: SplitTypes, EmitType: EmitAuto})
+	p, err := plan.New(t.Context(), blobs, plan.Request{SnapshotName: "snap1", MultiType: plan.SplitTypes, EmitType: plan.EmitAuto})
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := plan.Indices[1].Entry.Locator
-	for name, forge := range map[string]func(e *Entry){
-		"files of another index":                  func(e *Entry) { e.Locator.IndexID = other.IndexID },
-		"files and metadata of another index":     func(e *Entry) { e.Locator.IndexID, e.Locator.MetaBlob = other.IndexID, other.MetaBlob },
-		"files of another index by a path":        func(e *Entry) { e.Locator.SnapshotUUID = "../../" + other.IndexID + "/0/snap-" + other.SnapshotUUID },
-		"a list of another index by a path":       func(e *Entry) { e.Locator.Generations = []string{"../../" + other.IndexID + "/0/index-x"} },
-		"more shards":                             func(e *Entry) { e.Shards++ },
-		"metadata that are not in the repository": func(e *Entry) { e.Locator.MetaBlob = "indices/" + e.Locator.IndexID + "/meta-none.dat" },
+	other := p.Indices[1].Entry.Locator
+	for name, forge := range map[string]func(e *plan.Entry){
+		"files of another index":              func(e *plan.Entry) { e.Locator.IndexID = other.IndexID },
+		"files and metadata of another index": func(e *plan.Entry) { e.Locator.IndexID, e.Locator.MetaBlob = other.IndexID, other.MetaBlob },
+		"files of another index by a path": func(e *plan.Entry) {
+			e.Locator.SnapshotUUID = "../../" + other.IndexID + "/0/snap-" + other.SnapshotUUID
+		},
+		"a list of another index by a path":       func(e *plan.Entry) { e.Locator.Generations = []string{"../../" + other.IndexID + "/0/index-x"} },
+		"more shards":                             func(e *plan.Entry) { e.Shards++ },
+		"metadata that are not in the repository": func(e *plan.Entry) { e.Locator.MetaBlob = "indices/" + e.Locator.IndexID + "/meta-none.dat" },
 	} {
-		e := plan.Indices[0].Entry
+		e := p.Indices[0].Entry
 		if forge(&e); name != "more shards" {
 			e.Locator.MetaSum, e.Locator.ShardSums = "", nil
 		}
-		a := &Again{Repo: blobs, Entries: []Entry{e}}
+		a := &Again{Repo: blobs, Entries: []plan.Entry{e}}
 		n := 0
 		err := a.Read(t.Context(), []redrive.Document{{Index: e.Naming.Index, ID: "1"}}, func(int, *doc.Document) error { n++; return nil })
 		if err == nil || n > 0 {

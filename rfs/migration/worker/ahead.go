@@ -9,6 +9,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/early"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
 // Bounds of what the slots of a process open ahead, all together.
@@ -37,7 +38,7 @@ type shardsAhead struct {
 type shardAhead struct {
 	slot  int // that opened it
 	bytes int64
-	entry Entry
+	entry plan.Entry
 	*early.Result[*openShard]
 }
 
@@ -45,7 +46,7 @@ type shardAhead struct {
 type nextItem struct {
 	item  cms.Item
 	id    cms.ItemID
-	entry Entry
+	entry plan.Entry
 	bytes int64 // of its shard in the repository
 }
 
@@ -77,7 +78,7 @@ func (a *shardsAhead) open(ctx context.Context, slot int, items []nextItem) {
 }
 
 // take returns the shard of an item as its lease reads it, from an ordinal on; nil if it was not opened, or not so.
-func (a *shardsAhead) take(ctx context.Context, id cms.ItemID, entry Entry, from int64) *openShard {
+func (a *shardsAhead) take(ctx context.Context, id cms.ItemID, entry plan.Entry, from int64) *openShard {
 	if a == nil {
 		return nil
 	}

@@ -13,10 +13,13 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 	"github.com/rfsd/rfsd/testing/repotest"
 )
+
+const farAway = 50 * time.Millisecond
 
 // timed notes how long each item after the first has waited for its documents: from the last answer about the one before to its own
 // first request. A request takes as long as four round trips to the repository.
@@ -59,7 +62,7 @@ func TestTheNextShardIsOpenedAhead(t *testing.T) {
 			to.Destination = d
 			return to
 		}
-		w.plan = func(p *Plan) {
+		w.plan = func(p *plan.Plan) {
 			multiply(p, 10)
 			for i := range p.Indices {
 				p.Indices[i].Entry.Bytes = []int64{1 << 20, 1 << 20} // too large for a group
@@ -126,7 +129,7 @@ func TestShardsAhead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := NewPlan(t.Context(), blobs, Request{SnapshotName: "snap1", MultiType: SplitTypes, EmitType: EmitAuto})
+	plan, err := plan.New(t.Context(), blobs, plan.Request{SnapshotName: "snap1", MultiType: plan.SplitTypes, EmitType: plan.EmitAuto})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +214,7 @@ func TestBoundsOfShardsAhead(t *testing.T) {
 			var next []nextItem
 			for i := range aheadShards {
 				id := cms.ItemID{Index: "logs", Shard: slot*aheadShards + i}
-				next = append(next, nextItem{cms.Item{ID: id.String()}, id, Entry{}, c.bytes})
+				next = append(next, nextItem{cms.Item{ID: id.String()}, id, plan.Entry{}, c.bytes})
 			}
 			a.open(t.Context(), slot, next)
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
 func TestAliasesWaitOnlyOnIndicesThatThisSessionCreated(t *testing.T) {
@@ -24,7 +25,7 @@ func TestAliasesWaitOnlyOnIndicesThatThisSessionCreated(t *testing.T) {
 		{"none", metadata.AliasesLate, ``, false, false},
 	} {
 		on := newIndices()
-		x := twoTypes(Naming{Types: []string{"post"}}).Indices[0]
+		x := twoTypes(plan.Naming{Types: []string{"post"}}).Indices[0]
 		x.Source.Aliases = json.RawMessage(c.aliases)
 		x.Entry.Ours = []string{"blog"}
 		tries := &TargetIndices{Cluster: on, Version: opensearch2, Overrides: metadata.Overrides{Aliases: c.when}, Log: quiet()}

@@ -19,6 +19,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 )
 
@@ -37,7 +38,7 @@ type TargetCounts interface {
 // arriving is what an index of the snapshot has sent.
 type arriving struct {
 	name   string
-	entry  Entry
+	entry  plan.Entry
 	sent   cms.Counts
 	open   bool
 	failed bool // an item
@@ -490,12 +491,12 @@ func (s *Session) countLucene(ctx context.Context, targets []string, is *progres
 func (s *Session) recordArrival(ctx context.Context, a *arriving, is progress.Arrival) error {
 	if was := a.entry.Arrival; was == nil || *was != is {
 		err := s.Coordinator.UpdateIndexBody(ctx, a.name, func(body json.RawMessage) json.RawMessage {
-			e, err := decodeEntry(a.name, body)
+			e, err := plan.DecodeEntry(a.name, body)
 			if err != nil {
 				return nil
 			}
 			e.Arrival = &is
-			if body, err = e.encode(); err != nil {
+			if body, err = e.Encode(); err != nil {
 				return nil
 			}
 			return body

@@ -19,6 +19,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
 // countable is a target as it answers questions about its indices.
@@ -90,12 +91,12 @@ func redirects(from, to string) func(string) []string {
 }
 
 // haveIndex records an index of the snapshot that was created on the target.
-func haveIndex(t *testing.T, c *cms.Coordinator, name, uuid string, e Entry) {
+func haveIndex(t *testing.T, c *cms.Coordinator, name, uuid string, e plan.Entry) {
 	t.Helper()
 	if _, err := c.ClaimTarget(t.Context(), name, uuid); err != nil {
 		t.Fatal(err)
 	}
-	body, err := e.encode()
+	body, err := e.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +108,7 @@ func haveIndex(t *testing.T, c *cms.Coordinator, name, uuid string, e Entry) {
 func TestArrivals(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		change  func(h *countable, s *Session, all map[string]*Entry, sent map[string]cms.Counts)
+		change  func(h *countable, s *Session, all map[string]*plan.Entry, sent map[string]cms.Counts)
 		problem string // "": none
 		gone    bool
 		note    string
@@ -118,89 +119,93 @@ func TestArrivals(t *testing.T) {
 		problems int
 	}{
 		{name: "all are there"},
-		{name: "Lucene documents are not stated", lucene: "-", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+		{name: "Lucene documents are not stated", lucene: "-", change: func(h *countable, _ *Session, _ map[string]*plan.Entry, _ map[string]cms.Counts) {
 			h.hidden = fault.ErrConfig
 		}},
-		{name: "more are there", roots: "7", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) { h.docs["a"] = 7 }},
-		{name: "operations of this session only", change: func(h *countable, _ *Session, _ map[string]*Entry, sent map[string]cms.Counts) {
+		{name: "more are there", roots: "7", change: func(h *countable, _ *Session, _ map[string]*plan.Entry, _ map[string]cms.Counts) { h.docs["a"] = 7 }},
+		{name: "operations of this session only", change: func(h *countable, _ *Session, _ map[string]*plan.Entry, sent map[string]cms.Counts) {
 			h.did.Executed, sent["a"] = 7, cms.Counts{Live: 5, Indexed: 5, Rewrites: 2}
 		}},
-		{name: "operations of others", note: "2 operations on it are not of this session", foreign: 2, change: func(h *countable, _ *Session, _ map[string]*Entry, sent map[string]cms.Counts) {
+		{name: "operations of others", note: "2 operations on it are not of this session", foreign: 2, change: func(h *countable, _ *Session, _ map[string]*plan.Entry, sent map[string]cms.Counts) {
 			h.did.Executed, sent["a"] = 7, cms.Counts{Live: 5, Indexed: 5}
 		}},
-		{name: "operations that are not stated", change: func(h *countable, _ *Session, _ map[string]*Entry, sent map[string]cms.Counts) {
+		{name: "operations that are not stated", change: func(h *countable, _ *Session, _ map[string]*plan.Entry, sent map[string]cms.Counts) {
 			h.untold, sent["a"] = fault.ErrConfig, cms.Counts{Live: 5, Indexed: 5}
 		}},
-		{name: "operations on an index that was there before", note: "was there before", change: func(h *countable, _ *Session, all map[string]*Entry, sent map[string]cms.Counts) {
+		{name: "operations on an index that was there before", note: "was there before", change: func(h *countable, _ *Session, all map[string]*plan.Entry, sent map[string]cms.Counts) {
 			h.did.Executed, sent["a"], all["a"].Ours = 7, cms.Counts{Live: 5, Indexed: 5}, nil
 		}},
-		{name: "operations with versions of the source", change: func(h *countable, s *Session, _ map[string]*Entry, sent map[string]cms.Counts) {
+		{name: "operations with versions of the source", change: func(h *countable, s *Session, _ map[string]*plan.Entry, sent map[string]cms.Counts) {
 			h.did.Executed, sent["a"], s.Existing = 7, cms.Counts{Live: 5, Indexed: 5}, bulk.Newer
 		}},
-		{name: "an index that is gone", roots: "-", lucene: "-", problem: "a does not exist", gone: true, change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) { delete(h.uuids, "a") }},
-		{name: "an index of another UUID", roots: "-", lucene: "-", problem: "has the UUID other", gone: true, change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) { h.uuids["a"] = "other" }},
-		{name: "an index of another UUID that was there before", roots: "-", lucene: "-", problem: "has the UUID other", gone: true, change: func(h *countable, _ *Session, all map[string]*Entry, _ map[string]cms.Counts) {
+		{name: "an index that is gone", roots: "-", lucene: "-", problem: "a does not exist", gone: true, change: func(h *countable, _ *Session, _ map[string]*plan.Entry, _ map[string]cms.Counts) {
+			delete(h.uuids, "a")
+		}},
+		{name: "an index of another UUID", roots: "-", lucene: "-", problem: "has the UUID other", gone: true, change: func(h *countable, _ *Session, _ map[string]*plan.Entry, _ map[string]cms.Counts) {
+			h.uuids["a"] = "other"
+		}},
+		{name: "an index of another UUID that was there before", roots: "-", lucene: "-", problem: "has the UUID other", gone: true, change: func(h *countable, _ *Session, all map[string]*plan.Entry, _ map[string]cms.Counts) {
 			h.uuids["a"], all["a"].Ours = "other", nil
 		}},
-		{name: "an index that goes a moment later", problems: 2, roots: "-", lucene: "-", problem: "5 documents were sent", gone: true, change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+		{name: "an index that goes a moment later", problems: 2, roots: "-", lucene: "-", problem: "5 documents were sent", gone: true, change: func(h *countable, _ *Session, _ map[string]*plan.Entry, _ map[string]cms.Counts) {
 			h.denied = &fault.StatusError{Status: 404}
 		}},
-		{name: "fewer", roots: "3", problem: "has 3 documents in a, 5 were indexed: 2 are missing", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) { h.docs["a"] = 3 }},
-		{name: "fewer, in one that was there before", roots: "3", note: "was there before", change: func(h *countable, _ *Session, all map[string]*Entry, _ map[string]cms.Counts) {
+		{name: "fewer", roots: "3", problem: "has 3 documents in a, 5 were indexed: 2 are missing", change: func(h *countable, _ *Session, _ map[string]*plan.Entry, _ map[string]cms.Counts) { h.docs["a"] = 3 }},
+		{name: "fewer, in one that was there before", roots: "3", note: "was there before", change: func(h *countable, _ *Session, all map[string]*plan.Entry, _ map[string]cms.Counts) {
 			h.docs["a"], all["a"].Ours = 3, nil
 		}},
-		{name: "fewer in one that was there before and empty", roots: "3", problem: "2 are missing", change: func(h *countable, _ *Session, all map[string]*Entry, _ map[string]cms.Counts) {
+		{name: "fewer in one that was there before and empty", roots: "3", problem: "2 are missing", change: func(h *countable, _ *Session, all map[string]*plan.Entry, _ map[string]cms.Counts) {
 			h.docs["a"], all["a"].Ours, all["a"].Empty = 3, nil, []string{"a"}
 		}},
-		{name: "fewer of several sources", roots: "8", problem: "8 documents in a, 10 were indexed: 2 are missing", problems: 2, change: func(h *countable, _ *Session, all map[string]*Entry, _ map[string]cms.Counts) {
+		{name: "fewer of several sources", roots: "8", problem: "8 documents in a, 10 were indexed: 2 are missing", problems: 2, change: func(h *countable, _ *Session, all map[string]*plan.Entry, _ map[string]cms.Counts) {
 			all["b"].Naming.Index, all["b"].Ours = "a", nil
 			h.docs["a"] = 8
 		}},
-		{name: "an alias, a routing and a pipeline excuse nothing", roots: "3", problem: "2 are missing", change: func(h *countable, s *Session, _ map[string]*Entry, sent map[string]cms.Counts) {
+		{name: "an alias, a routing and a pipeline excuse nothing", roots: "3", problem: "2 are missing", change: func(h *countable, s *Session, _ map[string]*plan.Entry, sent map[string]cms.Counts) {
 			h.docs["a"], h.aliases, s.Identity = 3, `{"all":{}}`, map[string]string{PipelinesKey: "true"}
 			h.set["index.number_of_shards"], h.set["index.default_pipeline"], h.set["index.final_pipeline"] = "1", "p", "p"
 			h.did.Executed = 5
 		}},
-		{name: "deletions of other clients", roots: "3", note: "2 documents fewer than were indexed: other clients have deleted", foreign: 2, change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+		{name: "deletions of other clients", roots: "3", note: "2 documents fewer than were indexed: other clients have deleted", foreign: 2, change: func(h *countable, _ *Session, _ map[string]*plan.Entry, _ map[string]cms.Counts) {
 			h.docs["a"], h.did, h.aliases = 3, target.Operations{Executed: 7, Deletes: 2}, `{"all":{}}`
 		}},
-		{name: "deletions in an index that no alias leads to", roots: "3", problem: "2 are missing, of which other clients have deleted at most 2", foreign: 2, change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+		{name: "deletions in an index that no alias leads to", roots: "3", problem: "2 are missing, of which other clients have deleted at most 2", foreign: 2, change: func(h *countable, _ *Session, _ map[string]*plan.Entry, _ map[string]cms.Counts) {
 			h.docs["a"], h.did = 3, target.Operations{Executed: 7, Deletes: 2}
 		}},
-		{name: "fewer deletions than documents are missing", roots: "2", problem: "3 are missing, of which other clients have deleted at most 2", foreign: 2, change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+		{name: "fewer deletions than documents are missing", roots: "2", problem: "3 are missing, of which other clients have deleted at most 2", foreign: 2, change: func(h *countable, _ *Session, _ map[string]*plan.Entry, _ map[string]cms.Counts) {
 			h.docs["a"], h.did, h.aliases = 2, target.Operations{Executed: 7, Deletes: 2}, `{"all":{}}`
 		}},
-		{name: "deletions whose sequence numbers were lost", roots: "3", problem: "2 are missing", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+		{name: "deletions whose sequence numbers were lost", roots: "3", problem: "2 are missing", change: func(h *countable, _ *Session, _ map[string]*plan.Entry, _ map[string]cms.Counts) {
 			h.docs["a"], h.did = 3, target.Operations{Executed: 5, Deletes: 2}
 		}},
-		{name: "operations of others that are no deletions", roots: "3", problem: "2 are missing", foreign: 2, change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+		{name: "operations of others that are no deletions", roots: "3", problem: "2 are missing", foreign: 2, change: func(h *countable, _ *Session, _ map[string]*plan.Entry, _ map[string]cms.Counts) {
 			h.docs["a"], h.did = 3, target.Operations{Executed: 7}
 		}},
-		{name: "lost writes behind those of others", problem: "has lost writes of a", change: func(h *countable, _ *Session, _ map[string]*Entry, sent map[string]cms.Counts) {
+		{name: "lost writes behind those of others", problem: "has lost writes of a", change: func(h *countable, _ *Session, _ map[string]*plan.Entry, sent map[string]cms.Counts) {
 			h.did.Executed, sent["a"] = 6, cms.Counts{Live: 5, Indexed: 5, Rewrites: 2}
 		}},
-		{name: "documents that a pipeline of the user moved", roots: "3", change: func(h *countable, _ *Session, _ map[string]*Entry, sent map[string]cms.Counts) {
+		{name: "documents that a pipeline of the user moved", roots: "3", change: func(h *countable, _ *Session, _ map[string]*plan.Entry, sent map[string]cms.Counts) {
 			h.docs["a"], h.did.Executed, sent["a"] = 3, 3, cms.Counts{Live: 5, Indexed: 5, Moved: 2}
 		}},
-		{name: "documents kept that others wrote", roots: "5", note: "2 operations on it", foreign: 2, change: func(h *countable, s *Session, _ map[string]*Entry, sent map[string]cms.Counts) {
+		{name: "documents kept that others wrote", roots: "5", note: "2 operations on it", foreign: 2, change: func(h *countable, s *Session, _ map[string]*plan.Entry, sent map[string]cms.Counts) {
 			h.did.Executed, sent["a"], s.Existing = 5, cms.Counts{Live: 5, Indexed: 3, Kept: 2}, bulk.Keep
 		}},
-		{name: "documents kept that nobody else wrote", roots: "3", problem: "2 documents were not written to a", change: func(h *countable, s *Session, _ map[string]*Entry, sent map[string]cms.Counts) {
+		{name: "documents kept that nobody else wrote", roots: "3", problem: "2 documents were not written to a", change: func(h *countable, s *Session, _ map[string]*plan.Entry, sent map[string]cms.Counts) {
 			h.docs["a"], h.did.Executed, sent["a"], s.Existing = 3, 3, cms.Counts{Live: 5, Indexed: 3, Kept: 2}, bulk.Keep
 		}},
-		{name: "ids that a data stream had before", roots: "3", change: func(h *countable, _ *Session, _ map[string]*Entry, sent map[string]cms.Counts) {
+		{name: "ids that a data stream had before", roots: "3", change: func(h *countable, _ *Session, _ map[string]*plan.Entry, sent map[string]cms.Counts) {
 			h.docs["a"], h.untold, sent["a"] = 3, fault.ErrConfig, cms.Counts{Live: 5, Indexed: 3, Kept: 2}
 		}},
-		{name: "rules that move documents", roots: "10", lucene: "18", change: func(h *countable, s *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+		{name: "rules that move documents", roots: "10", lucene: "18", change: func(h *countable, s *Session, _ map[string]*plan.Entry, _ map[string]cms.Counts) {
 			h.docs["a"], h.docs["b"], s.Redirects = 1, 9, redirects("a", "b")
 		}},
-		{name: "rules that move documents, of which one is missing", roots: "9", lucene: "18", problem: "9 documents in a, b, 10 were indexed: 1 are missing", problems: 2, change: func(h *countable, s *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+		{name: "rules that move documents, of which one is missing", roots: "9", lucene: "18", problem: "9 documents in a, b, 10 were indexed: 1 are missing", problems: 2, change: func(h *countable, s *Session, _ map[string]*plan.Entry, _ map[string]cms.Counts) {
 			h.docs["a"], h.docs["b"], s.Redirects = 1, 8, redirects("b", "a")
 		}},
-		{name: "rules that move documents to an index that is not of this session", roots: "1", note: "a was there before", change: func(h *countable, s *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+		{name: "rules that move documents to an index that is not of this session", roots: "1", note: "a was there before", change: func(h *countable, s *Session, _ map[string]*plan.Entry, _ map[string]cms.Counts) {
 			h.docs["a"], s.Redirects = 1, redirects("a", "c")
 		}},
-		{name: "no permission to count", roots: "-", lucene: "-", note: "not counted", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+		{name: "no permission to count", roots: "-", lucene: "-", note: "not counted", change: func(h *countable, _ *Session, _ map[string]*plan.Entry, _ map[string]cms.Counts) {
 			h.denied = fault.ErrConfig
 		}},
 	} {
@@ -214,9 +219,9 @@ func TestArrivals(t *testing.T) {
 				}
 				s := process(t, m, newOutside(), 1, &life{})
 				s.Targets, s.Counts = h, h
-				entries, sent := map[string]*Entry{}, map[string]cms.Counts{}
+				entries, sent := map[string]*plan.Entry{}, map[string]cms.Counts{}
 				for _, name := range []string{"a", "b"} {
-					entries[name] = &Entry{Naming: Naming{Index: name}, Shards: 2, Ours: []string{name}, Late: map[string]json.RawMessage{name: json.RawMessage(`{"late":{}}`)}}
+					entries[name] = &plan.Entry{Naming: plan.Naming{Index: name}, Shards: 2, Ours: []string{name}, Late: map[string]json.RawMessage{name: json.RawMessage(`{"late":{}}`)}}
 					sent[name] = cms.Counts{Live: 5, Indexed: 5}
 				}
 				if c.change != nil {
@@ -292,7 +297,7 @@ func TestIndicesAreCountedAtTheSameTime(t *testing.T) {
 		for n := range 80 {
 			name := fmt.Sprint("index-", n)
 			h.uuids[name] = "uuid"
-			haveIndex(t, s.Coordinator, name, "uuid", Entry{Naming: Naming{Index: name}, Shards: 1, Ours: []string{name}})
+			haveIndex(t, s.Coordinator, name, "uuid", plan.Entry{Naming: plan.Naming{Index: name}, Shards: 1, Ours: []string{name}})
 		}
 		begin := time.Now()
 		if _, err := s.checkArrivals(t.Context()); err != nil || h.counted != 80 {
@@ -314,7 +319,7 @@ func TestOneOfManyProcessesAudits(t *testing.T) {
 		if _, err := first.Coordinator.Init(t.Context(), cms.Meta{Settings: first.Settings}); err != nil {
 			t.Fatal(err)
 		}
-		haveIndex(t, first.Coordinator, "a", "uuid of a", Entry{Naming: Naming{Index: "a"}, Shards: 1, Ours: []string{"a"}})
+		haveIndex(t, first.Coordinator, "a", "uuid of a", plan.Entry{Naming: plan.Naming{Index: "a"}, Shards: 1, Ours: []string{"a"}})
 		if err := first.Coordinator.SeedOnce(t.Context(), "test", func(ctx context.Context) error {
 			_, err := first.Coordinator.SeedRoots(ctx, slices.Values([]cms.Root{{ID: cms.ItemID{Index: "a"}}}))
 			return err

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
@@ -48,12 +49,12 @@ func (c counted) List(ctx context.Context, kind string) iter.Seq2[cms.Record, er
 }
 
 // manyIndices is a snapshot with so many indices of one shard.
-func manyIndices(n int) *Plan {
-	p := &Plan{Snapshot: "rfs-s", UUID: "uuid of rfs-s"}
+func manyIndices(n int) *plan.Plan {
+	p := &plan.Plan{Snapshot: "rfs-s", UUID: "uuid of rfs-s"}
 	for i := range n {
 		name := fmt.Sprintf("i%04d", i)
-		p.Indices = append(p.Indices, IndexPlan{Name: name, Source: &snapshot.Index{Name: name}, Entry: Entry{
-			Locator: snapshot.Locator{IndexName: name}, Naming: Naming{Index: name}, Shards: 1,
+		p.Indices = append(p.Indices, plan.Index{Name: name, Source: &snapshot.Index{Name: name}, Entry: plan.Entry{
+			Locator: snapshot.Locator{IndexName: name}, Naming: plan.Naming{Index: name}, Shards: 1,
 		}})
 	}
 	return p

@@ -16,13 +16,14 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/document/doc"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/operation/verify"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
 // Locate completes a plan with what a migration finds out at the target: the names of backing indices, and whether
 // originals of filtered sources are sent. Nothing is written.
-func (t *TargetIndices) Locate(ctx context.Context, plan *Plan) error {
+func (t *TargetIndices) Locate(ctx context.Context, plan *plan.Plan) error {
 	asked, moved := map[string]bool{}, false
 	for i := range plan.Indices {
 		e := &plan.Indices[i].Entry
@@ -44,7 +45,7 @@ func (t *TargetIndices) Locate(ctx context.Context, plan *Plan) error {
 		}
 	}
 	if moved {
-		return plan.checkTargets()
+		return plan.CheckTargets()
 	}
 	return nil
 }
@@ -64,7 +65,7 @@ type Comparison struct {
 
 // Groups returns the target indices of a plan with everything that sends documents to them. Indices of the snapshot that
 // share a target index are in one group.
-func (c Comparison) Groups(plan *Plan) []verify.Group {
+func (c Comparison) Groups(plan *plan.Plan) []verify.Group {
 	var groups []verify.Group
 	for _, x := range plan.Indices {
 		g := verify.Group{Targets: x.Entry.Naming.Targets(), Sources: []string{x.Name}, Units: c.units(x)}
@@ -80,7 +81,7 @@ func (c Comparison) Groups(plan *Plan) []verify.Group {
 }
 
 // units are the shards of one index.
-func (c Comparison) units(x IndexPlan) []verify.Unit {
+func (c Comparison) units(x plan.Index) []verify.Unit {
 	units := make([]verify.Unit, x.Entry.Shards)
 	for shard := range units {
 		count := func(ctx context.Context) (int64, error) {
@@ -126,8 +127,8 @@ func (missingShard) Is(target error) bool { return target == fault.ErrCorrupt }
 func (m missingShard) Unwrap() error { return m.error }
 
 // key identifies the documents that are sent of a shard.
-func (c Comparison) key(x IndexPlan, shard int) string {
-	entry, err := x.Entry.encode()
+func (c Comparison) key(x plan.Index, shard int) string {
+	entry, err := x.Entry.Encode()
 	if err != nil || c.Identity == "" {
 		return ""
 	}
@@ -180,7 +181,7 @@ func (t ComparedTarget) Look(ctx context.Context, name string) (verify.Held, err
 	slices.SortFunc(found, func(a, b target.Index) int { return cmp.Compare(a.Name, b.Name) })
 	var why []string
 	for _, x := range found {
-		if reduced := reducedSource(&snapshot.Index{Settings: x.Settings, Mappings: []snapshot.Mapping{{Body: x.Mappings}}}); reduced != "" {
+		if reduced := plan.ReducedSource(&snapshot.Index{Settings: x.Settings, Mappings: []snapshot.Mapping{{Body: x.Mappings}}}); reduced != "" {
 			why = append(why, reduced)
 		}
 		units, err := t.units(x, written)

@@ -19,16 +19,17 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/document/doc"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/operation/verify"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
 func TestWhatSharesATargetIsComparedTogether(t *testing.T) {
-	index := func(name, to string) IndexPlan {
-		return IndexPlan{Name: name, Entry: Entry{Naming: Naming{Index: to}, Shards: 2}}
+	index := func(name, to string) plan.Index {
+		return plan.Index{Name: name, Entry: plan.Entry{Naming: plan.Naming{Index: to}, Shards: 2}}
 	}
-	all := []IndexPlan{index("a", "x"), index("b", "y"), index("c", "x"), index("d", "z")}
+	all := []plan.Index{index("a", "x"), index("b", "y"), index("c", "x"), index("d", "z")}
 	redirects := func(name string) []string {
 		if name == "d" {
 			return []string{"y", "x"}
@@ -44,18 +45,18 @@ func TestWhatSharesATargetIsComparedTogether(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		side Comparison
-		plan []IndexPlan
+		plan []plan.Index
 		want []string // targets < sources: units; why they are not counted
 	}{
 		{"indices of their own", Comparison{}, all[:2], []string{"x < a: a/0 a/1;", "y < b: b/0 b/1;"}},
 		{"one index of two", Comparison{}, all[:3], []string{"y < b: b/0 b/1;", "x < a,c: a/0 a/1 c/0 c/1;several"}},
 		{"rules that redirect into all", Comparison{Redirects: redirects}, all, []string{"x,y,z < a,c,b,d: a/0 a/1 c/0 c/1 b/0 b/1 d/0 d/1;several"}},
-		{"what reaches others by way of a third", Comparison{Redirects: func(name string) []string { return map[string][]string{"a": {"y"}}[name] }}, []IndexPlan{all[0], all[2], all[1]}, []string{"x,y < a,c,b: a/0 a/1 c/0 c/1 b/0 b/1;several"}},
+		{"what reaches others by way of a third", Comparison{Redirects: func(name string) []string { return map[string][]string{"a": {"y"}}[name] }}, []plan.Index{all[0], all[2], all[1]}, []string{"x,y < a,c,b: a/0 a/1 c/0 c/1 b/0 b/1;several"}},
 		{"rules that leave out", Comparison{Edit: edit}, all[:2], []string{"x < a: a/0 a/1;", "y < b: b/0 b/1;rules"}},
-		{"rules that leave out where others arrive", Comparison{Edit: edit, Redirects: redirects}, []IndexPlan{all[1], all[3]}, []string{"x,y,z < b,d: b/0 b/1 d/0 d/1;rules"}},
+		{"rules that leave out where others arrive", Comparison{Edit: edit, Redirects: redirects}, []plan.Index{all[1], all[3]}, []string{"x,y,z < b,d: b/0 b/1 d/0 d/1;rules"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			groups := c.side.Groups(&Plan{Indices: c.plan})
+			groups := c.side.Groups(&plan.Plan{Indices: c.plan})
 			if len(groups) != len(c.want) {
 				t.Fatalf("%d groups, want %q", len(groups), c.want)
 			}
@@ -92,7 +93,7 @@ func TestAVerificationReadsWhatAMigrationSends(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := NewPlan(t.Context(), blobs, Request{SnapshotName: "snap1", IncludeSystem: true, MultiType: SplitTypes, EmitType: EmitAuto})
+	plan, err := plan.New(t.Context(), blobs, plan.Request{SnapshotName: "snap1", IncludeSystem: true, MultiType: plan.SplitTypes, EmitType: plan.EmitAuto})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -314,13 +315,13 @@ func TestATargetsDocumentsAreReadAndCounted(t *testing.T) {
 
 func TestAPlanIsLocatedAsTheMigrationFindsIt(t *testing.T) {
 	const excludes = `{"_source":{"excludes":["secret"]}}`
-	index := func(name, mappings string) IndexPlan {
-		return IndexPlan{Name: name, Entry: Entry{Naming: Naming{Index: name}}, Source: &snapshot.Index{Name: name, Mappings: []snapshot.Mapping{{Type: "_doc", Body: json.RawMessage(mappings)}}}}
+	index := func(name, mappings string) plan.Index {
+		return plan.Index{Name: name, Entry: plan.Entry{Naming: plan.Naming{Index: name}}, Source: &snapshot.Index{Name: name, Mappings: []snapshot.Mapping{{Type: "_doc", Body: json.RawMessage(mappings)}}}}
 	}
 	for _, c := range []struct {
 		name      string
 		on        says
-		x         IndexPlan
+		x         plan.Index
 		originals bool
 		fails     error
 	}{
@@ -331,7 +332,7 @@ func TestAPlanIsLocatedAsTheMigrationFindsIt(t *testing.T) {
 		{"a mapping that cannot be read is an error", says{"/a": ""}, index("a", excludes), false, fault.ErrRejected},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			plan := &Plan{Indices: []IndexPlan{c.x}}
+			plan := &plan.Plan{Indices: []plan.Index{c.x}}
 			on := &TargetIndices{Cluster: metadata.DryRunCluster{Target: asker{c.on}}, Requester: c.on, Version: opensearch2, Log: quiet()}
 			if err := on.Locate(t.Context(), plan); !errors.Is(err, c.fails) || (err != nil) != (c.fails != nil) {
 				t.Fatalf("%v", err)
@@ -350,7 +351,7 @@ func TestAPlanIsLocatedAsTheMigrationFindsIt(t *testing.T) {
 		{"and get others where a stream has the name", says{"/events": "", "/_data_stream/events": streamThere}, "ds-events-000001 ds-events-000002"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			plan, err := streamPlan(t, Request{})
+			plan, err := streamPlan(t, plan.Request{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -367,7 +368,7 @@ func TestAPlanIsLocatedAsTheMigrationFindsIt(t *testing.T) {
 			}
 		})
 	}
-	taken, err := streamPlan(t, Request{})
+	taken, err := streamPlan(t, plan.Request{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -377,7 +378,7 @@ func TestAPlanIsLocatedAsTheMigrationFindsIt(t *testing.T) {
 	if err := on.Locate(t.Context(), taken); err == nil {
 		t.Error("two indices of the snapshot have one target")
 	}
-	if taken, err = streamPlan(t, Request{}); err != nil {
+	if taken, err = streamPlan(t, plan.Request{}); err != nil {
 		t.Fatal(err)
 	}
 	on.Requester = unavailable{}
@@ -385,7 +386,7 @@ func TestAPlanIsLocatedAsTheMigrationFindsIt(t *testing.T) {
 		t.Errorf("a target that does not tell its data streams: %v", err)
 	}
 	absent := &TargetIndices{Cluster: unasked{newIndices()}, Log: quiet()}
-	if err := absent.Locate(t.Context(), &Plan{Indices: []IndexPlan{index("a", "{}")}}); !errors.Is(err, fault.ErrUnavailable) {
+	if err := absent.Locate(t.Context(), &plan.Plan{Indices: []plan.Index{index("a", "{}")}}); !errors.Is(err, fault.ErrUnavailable) {
 		t.Errorf("a target that does not answer: %v", err)
 	}
 }
@@ -396,7 +397,7 @@ func TestAShardThatTheSnapshotLacksIsReported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := NewPlan(t.Context(), blobs, Request{SnapshotName: "partial", MultiType: SplitTypes, EmitType: EmitAuto, AllowPartial: true})
+	plan, err := plan.New(t.Context(), blobs, plan.Request{SnapshotName: "partial", MultiType: plan.SplitTypes, EmitType: plan.EmitAuto, AllowPartial: true})
 	if err != nil {
 		t.Fatal(err)
 	}

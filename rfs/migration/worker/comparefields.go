@@ -13,6 +13,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/document/doc"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/operation/verify"
 )
 
@@ -39,7 +40,7 @@ type FieldComparison struct {
 // Fields returns the fields of the target indices of a plan that have another type, or that are missing although documents which
 // arrived have values of them, by target index, and warnings about indices that cannot be compared. Errors are those of a target or
 // repository that does not answer.
-func (c *FieldComparison) Fields(ctx context.Context, plan *Plan) (all map[string][]verify.FieldDifference, warnings []string, err error) {
+func (c *FieldComparison) Fields(ctx context.Context, plan *plan.Plan) (all map[string][]verify.FieldDifference, warnings []string, err error) {
 	all = map[string][]verify.FieldDifference{}
 	inSnapshot := streamTypes{}
 	for _, x := range plan.Indices {
@@ -90,7 +91,7 @@ func (s streamTypes) add(stream string, body []byte) error {
 }
 
 // index compares the target indices of one index of the snapshot. It adds the fields of a backing index to streams.
-func (c *FieldComparison) index(ctx context.Context, x IndexPlan, streams streamTypes) (map[string][]verify.FieldDifference, error) {
+func (c *FieldComparison) index(ctx context.Context, x plan.Index, streams streamTypes) (map[string][]verify.FieldDifference, error) {
 	all, err := c.Indices.Wanted(ctx, x)
 	if err != nil {
 		return nil, err
@@ -156,7 +157,7 @@ func (c *FieldComparison) asked(ctx context.Context, w metadata.Wanted) ([]byte,
 var errAllFound = errors.New("every missing field was found")
 
 // missed adds those missing fields of which a document that arrived has a value. It reads documents until all are found.
-func (c *FieldComparison) missed(ctx context.Context, x IndexPlan, missing map[string][]metadata.FieldDifference, found map[string][]verify.FieldDifference) error {
+func (c *FieldComparison) missed(ctx context.Context, x plan.Index, missing map[string][]metadata.FieldDifference, found map[string][]verify.FieldDifference) error {
 	for shard := range x.Entry.Shards {
 		err := ReadShard(ctx, c.Source.Repo, x.Entry, shard, c.Source.Edit, Documents{
 			Memory: c.Source.Memory, MaxDocument: c.Source.MaxDocument,

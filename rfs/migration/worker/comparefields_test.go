@@ -15,6 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/operation/verify"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
@@ -61,13 +62,13 @@ func TestFieldComparison(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := NewPlan(t.Context(), blobs, Request{SnapshotName: "snap1", MultiType: SplitTypes, EmitType: EmitAuto})
+	planned, err := plan.New(t.Context(), blobs, plan.Request{SnapshotName: "snap1", MultiType: plan.SplitTypes, EmitType: plan.EmitAuto})
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan.Indices = slices.DeleteFunc(plan.Indices, func(x IndexPlan) bool { return x.Name != "catalogue" })
+	planned.Indices = slices.DeleteFunc(planned.Indices, func(x plan.Index) bool { return x.Name != "catalogue" })
 	var source struct{ Properties map[string]any }
-	if err := json.Unmarshal(plan.Indices[0].Source.Mappings[0].Body, &source); err != nil {
+	if err := json.Unmarshal(planned.Indices[0].Source.Mappings[0].Body, &source); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("%v", source.Properties)
@@ -123,7 +124,7 @@ func TestFieldComparison(t *testing.T) {
 			}
 			x := FieldComparison{Source: Comparison{Repo: blobs}, Target: &c.on, Failed: c.failed, TypesOnly: c.types,
 				Indices: &TargetIndices{Cluster: metadata.DryRunCluster{Target: &c.on}, Version: opensearch2, Log: quiet()}}
-			all, warnings, err := x.Fields(t.Context(), plan)
+			all, warnings, err := x.Fields(t.Context(), planned)
 			if (err != nil) != c.err || (len(warnings) > 0) != c.warns || len(all["catalogue"]) != c.want {
 				t.Errorf("%v, warnings %v, %v", all, warnings, err)
 			}
@@ -156,14 +157,14 @@ func TestFieldComparison_DataStream(t *testing.T) {
 			for n, m := range c.target {
 				on.mappings[fmt.Sprintf(".ds-events-%06d", n+7)] = m
 			}
-			plan := &Plan{}
+			p := &plan.Plan{}
 			for n, m := range []string{mapping(a), mapping(b)} {
 				name := fmt.Sprintf(".ds-events-%06d", n+1)
-				plan.Indices = append(plan.Indices, IndexPlan{Name: name, Source: &snapshot.Index{Name: name, Mappings: []snapshot.Mapping{{Type: "_doc", Body: json.RawMessage(m)}}},
-					Entry: Entry{Naming: Naming{Index: "events"}, Create: true, Stream: &metadata.StreamPart{Stream: "events"}}})
+				p.Indices = append(p.Indices, plan.Index{Name: name, Source: &snapshot.Index{Name: name, Mappings: []snapshot.Mapping{{Type: "_doc", Body: json.RawMessage(m)}}},
+					Entry: plan.Entry{Naming: plan.Naming{Index: "events"}, Create: true, Stream: &metadata.StreamPart{Stream: "events"}}})
 			}
 			x := FieldComparison{Target: &on, TypesOnly: true, Indices: &TargetIndices{Cluster: metadata.DryRunCluster{Target: &on}, Version: opensearch2, Log: quiet()}}
-			all, warnings, err := x.Fields(t.Context(), plan)
+			all, warnings, err := x.Fields(t.Context(), p)
 			if got := fmt.Sprint(all["events"]); err != nil || len(warnings) > 0 || got != c.want {
 				t.Errorf("%s, want %s; warnings %v, %v", got, c.want, warnings, err)
 			}
@@ -177,8 +178,8 @@ func TestFieldComparison_MappingTypes(t *testing.T) {
 	for name, mapping := range map[string]string{"with the type": `{"doc":{"properties":{"n":{"type":"text"}}}}`, "without": `{"properties":{"n":{"type":"text"}}}`} {
 		t.Run(name, func(t *testing.T) {
 			on := mapped{mappings: map[string]string{"old": mapping}}
-			plan := &Plan{Indices: []IndexPlan{{Name: "old", Source: &snapshot.Index{Name: "old", Mappings: []snapshot.Mapping{{Type: "doc", Body: json.RawMessage(`{"properties":{"n":{"type":"long"}}}`)}}},
-				Entry: Entry{Naming: Naming{Index: "old", Types: []string{"doc"}, Emit: true}}}}}
+			plan := &plan.Plan{Indices: []plan.Index{{Name: "old", Source: &snapshot.Index{Name: "old", Mappings: []snapshot.Mapping{{Type: "doc", Body: json.RawMessage(`{"properties":{"n":{"type":"long"}}}`)}}},
+				Entry: plan.Entry{Naming: plan.Naming{Index: "old", Types: []string{"doc"}, Emit: true}}}}}
 			x := FieldComparison{Target: &on, TypesOnly: true, Indices: &TargetIndices{Cluster: metadata.DryRunCluster{Target: &on}, Version: opensearch1, Log: quiet()}}
 			all, warnings, err := x.Fields(t.Context(), plan)
 			if got := fmt.Sprint(all["old"]); err != nil || len(warnings) > 0 || got != "[{n long text}]" {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 
 	"github.com/rfsd/rfsd/rfs/document/doc"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/lucene"
 	"github.com/rfsd/rfsd/rfs/source/rebuild"
 )
@@ -32,7 +33,7 @@ type documents struct {
 }
 
 // newDocuments prepares the documents of a shard of an index; edit may be nil.
-func newDocuments(e Entry, shard int, edit func(index string) DocumentEditor, b *builder) *documents {
+func newDocuments(e plan.Entry, shard int, edit func(index string) DocumentEditor, b *builder) *documents {
 	d := &documents{shard: shard, names: newNamer(e.Naming), decoder: doc.NewDecoder(e.Locator.IndexName, shard), builder: b, joiner: newJoiner(e.Naming.Join)}
 	if edit != nil {
 		d.editor = edit(e.Locator.IndexName)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/document/doc"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
@@ -16,14 +17,14 @@ type line struct {
 }
 
 // sentOf returns what a migration of a snapshot sends for an index, by id.
-func sentOf(t *testing.T, repository, index string, req Request) map[string]line {
+func sentOf(t *testing.T, repository, index string, req plan.Request) map[string]line {
 	t.Helper()
 	blobs, err := repo.NewDir(repository)
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.SnapshotName, req.EmitType = "snap1", EmitAuto
-	plan, err := NewPlan(t.Context(), blobs, req)
+	req.SnapshotName, req.EmitType = "snap1", plan.EmitAuto
+	plan, err := plan.New(t.Context(), blobs, req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,9 +72,9 @@ func TestDuplicateKeysOfOldVersions(t *testing.T) {
 		"nested":  {"", `{"n":7,"raw":{"c":1e3}}`, true},
 	}
 	for _, version := range []string{"2.4.6", "5.6.16"} {
-		for keys, want := range map[DuplicateKeys]map[string]line{"": asTheyAre, SendDuplicates: asTheyAre, KeepLastDuplicate: last} {
+		for keys, want := range map[plan.DuplicateKeys]map[string]line{"": asTheyAre, plan.SendDuplicates: asTheyAre, plan.KeepLastDuplicate: last} {
 			t.Run(version+"/"+string(keys), func(t *testing.T) {
-				got := sentOf(t, filepath.Join("testdata", version+"-family"), "duplicates", Request{MultiType: SplitTypes, DuplicateKeys: keys})
+				got := sentOf(t, filepath.Join("testdata", version+"-family"), "duplicates", plan.Request{MultiType: plan.SplitTypes, DuplicateKeys: keys})
 				if !maps.Equal(got, want) {
 					t.Errorf("sent %+v, want %+v", got, want)
 				}

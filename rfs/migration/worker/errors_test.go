@@ -23,6 +23,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/destination/tuning"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
@@ -154,26 +155,26 @@ func (w wholeOutput) Send(_ context.Context, body []byte, _ int) (bulk.Result, e
 // world is a migration of a real snapshot with two shards, whose clusters and store may fail.
 type world struct {
 	blobs snapshot.Repository
-	req   Request
+	req   plan.Request
 	store cms.Store
 	on    *outside
 	docs  map[string]map[string]string
 	wrap  func(Destination) Destination // nil: the destination as it is
 	dead  []string                      // holders that the next process knows to be dead
 	freed func() error
-	plan  func(*Plan)        // changes what was planned; nil: nothing does
+	plan  func(*plan.Plan)   // changes what was planned; nil: nothing does
 	asked func(index string) // is called when a target index is asked for; nil: nothing
 	with  func(m *Migration) // changes the process before it runs; nil: nothing does
 }
 
 // multiply makes n of each index of a plan, under names of their own.
-func multiply(p *Plan, n int) {
+func multiply(p *plan.Plan, n int) {
 	of := p.Indices
 	p.Indices = nil
 	for i := range n {
 		for _, x := range of {
 			x.Name = fmt.Sprintf("%s%d", x.Name, i)
-			x.Entry.Locator.IndexName, x.Entry.Naming = x.Name, Naming{Index: x.Name}
+			x.Entry.Locator.IndexName, x.Entry.Naming = x.Name, plan.Naming{Index: x.Name}
 			p.Indices = append(p.Indices, x)
 		}
 	}
@@ -190,7 +191,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() })
-	req := Request{SnapshotName: "snap1", MultiType: SplitTypes, EmitType: EmitAuto, Sizes: true} // both shards are small
+	req := plan.Request{SnapshotName: "snap1", MultiType: plan.SplitTypes, EmitType: plan.EmitAuto, Sizes: true} // both shards are small
 	return &world{blobs: blobs, req: req, store: store, on: newOutside(), docs: map[string]map[string]string{}}
 }
 
@@ -211,14 +212,14 @@ func (w *world) run(t *testing.T, n int, l *life) (*Summary, error) {
 		Coordinator: c, Holder: fmt.Sprint("process", n), Settings: w.req.Settings(""), Request: &w.req, Log: log,
 		Phases:  Phases{PhaseMetadata, PhaseIndices, PhaseDocuments},
 		Globals: on.migrateGlobals, Indices: on, Targets: looked{on, w.asked}, Counts: on, Tuner: on, Tune: tuning.All,
-		Plan: func(ctx context.Context, _ string) (*Plan, error) {
-			var plan *Plan
+		Plan: func(ctx context.Context, _ string) (*plan.Plan, error) {
+			var p *plan.Plan
 			var err error
-			derr := l.call(func() { plan, err = NewPlan(ctx, w.blobs, w.req) })
-			if plan != nil && w.plan != nil {
-				w.plan(plan)
+			derr := l.call(func() { p, err = plan.New(ctx, w.blobs, w.req) })
+			if p != nil && w.plan != nil {
+				w.plan(p)
 			}
-			return plan, errors.Join(derr, err)
+			return p, errors.Join(derr, err)
 		},
 		Runner: &Runner{Repo: w.blobs, Destination: to, Failed: noFailures{}, Meter: NewMeter(), Clock: cms.SystemClock(), Log: log, Bulk: bulk.Options{MaxDocs: 40, MaxInFlight: 1}},
 	}}

@@ -15,24 +15,17 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
 // ExistingKey is the part of a session's identity that decides about documents whose ids the target has. It is absent until
 // something was chosen, or documents are about to be sent.
 const ExistingKey = "existing-documents"
 
-// existing is what becomes of documents of an entry whose ids the target has. Data streams take new documents only.
-func (e Entry) existing(chosen bulk.Existing) bulk.Existing {
-	if e.Create {
-		return bulk.Keep
-	}
-	return chosen
-}
-
 // checkHeld counts the documents of the target's indices before this session writes anything, once per process, and
 // refuses to go on where there are some and nothing says what becomes of them (fault.ErrConfig). Indices that were
 // planned before, and those of a queue that other workers have begun, are not asked about: the documents may be ours.
-func (s *Session) checkHeld(ctx context.Context, plan *Plan) error {
+func (s *Session) checkHeld(ctx context.Context, plan *plan.Plan) error {
 	if s.Counts == nil || s.held != nil {
 		return nil
 	}
@@ -150,7 +143,7 @@ func HeldError(held map[string]int64, of Holder) error {
 }
 
 // noteHeld adds to a new entry what its target indices had.
-func (s *Session) noteHeld(e *Entry) {
+func (s *Session) noteHeld(e *plan.Entry) {
 	for _, name := range e.Naming.Targets() {
 		if s.empty[name] {
 			e.Empty = append(e.Empty, name)
@@ -192,7 +185,7 @@ func (s *Session) checkChosen(entries []cms.IndexEntry) error {
 	}
 	held := map[string]int64{}
 	for _, e := range entries {
-		entry, err := decodeEntry(e.Name, e.Body)
+		entry, err := plan.DecodeEntry(e.Name, e.Body)
 		if err != nil {
 			return err
 		}

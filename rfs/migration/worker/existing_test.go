@@ -17,6 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
 // TestDocumentsThatTargetsHeld plans the indices a and b, of which the target has a with 5 documents unless a case says otherwise.
@@ -25,7 +26,7 @@ func TestDocumentsThatTargetsHeld(t *testing.T) {
 	for name, c := range map[string]struct {
 		phases   Phases
 		existing bulk.Existing
-		change   func(t *testing.T, s *Session, h *countable, p *Plan)
+		change   func(t *testing.T, s *Session, h *countable, p *plan.Plan)
 		refused  bool
 		fails    error            // of the counting
 		held     map[string]int64 // as the entries record it
@@ -35,22 +36,22 @@ func TestDocumentsThatTargetsHeld(t *testing.T) {
 		"keep was chosen":          {existing: bulk.Keep, held: map[string]int64{"a": 5}},
 		"newer was chosen":         {existing: bulk.Newer, held: map[string]int64{"a": 5}},
 		"no documents are sent":    {phases: Phases{PhaseMetadata, PhaseIndices}, held: map[string]int64{"a": 5}},
-		"the indices are empty":    {change: func(_ *testing.T, _ *Session, h *countable, _ *Plan) { h.docs["a"] = 0 }},
-		"searches do not see them": {refused: true, change: func(_ *testing.T, _ *Session, h *countable, _ *Plan) { delete(h.refreshed, "a") }},
-		"there is no cluster":      {change: func(_ *testing.T, s *Session, _ *countable, _ *Plan) { s.Counts = nil }},
-		"there is no such index": {change: func(_ *testing.T, _ *Session, h *countable, _ *Plan) {
+		"the indices are empty":    {change: func(_ *testing.T, _ *Session, h *countable, _ *plan.Plan) { h.docs["a"] = 0 }},
+		"searches do not see them": {refused: true, change: func(_ *testing.T, _ *Session, h *countable, _ *plan.Plan) { delete(h.refreshed, "a") }},
+		"there is no cluster":      {change: func(_ *testing.T, s *Session, _ *countable, _ *plan.Plan) { s.Counts = nil }},
+		"there is no such index": {change: func(_ *testing.T, _ *Session, h *countable, _ *plan.Plan) {
 			h.denied, h.refreshed = &fault.StatusError{Status: 404}, map[string]bool{}
 		}},
-		"documents may not be counted": {change: func(_ *testing.T, _ *Session, h *countable, _ *Plan) {
+		"documents may not be counted": {change: func(_ *testing.T, _ *Session, h *countable, _ *plan.Plan) {
 			h.denied, h.refreshed = fault.ErrConfig, map[string]bool{}
 		}},
-		"the target does not answer": {fails: fault.ErrUnavailable, change: func(_ *testing.T, _ *Session, h *countable, _ *Plan) {
+		"the target does not answer": {fails: fault.ErrUnavailable, change: func(_ *testing.T, _ *Session, h *countable, _ *plan.Plan) {
 			h.denied, h.refreshed = fault.CheckStatus("POST /a/_refresh", 503, nil), map[string]bool{}
 		}},
-		"documents go to a data stream": {change: func(_ *testing.T, _ *Session, _ *countable, p *Plan) {
+		"documents go to a data stream": {change: func(_ *testing.T, _ *Session, _ *countable, p *plan.Plan) {
 			p.Indices[0].Entry.Create, p.Indices[0].Entry.Stream = true, &metadata.StreamPart{Stream: "a"}
 		}},
-		"the index was planned before": {change: func(t *testing.T, s *Session, _ *countable, p *Plan) {
+		"the index was planned before": {change: func(t *testing.T, s *Session, _ *countable, p *plan.Plan) {
 			held := s.Counts
 			s.Counts = nil
 			if err := s.createEntries(t.Context(), p); err != nil {
@@ -58,7 +59,7 @@ func TestDocumentsThatTargetsHeld(t *testing.T) {
 			}
 			s.Counts = held
 		}},
-		"another engine began the queue": {change: func(t *testing.T, s *Session, _ *countable, _ *Plan) {
+		"another engine began the queue": {change: func(t *testing.T, s *Session, _ *countable, _ *plan.Plan) {
 			if _, err := s.Coordinator.SeedItems(t.Context(), slices.Values([]cms.ItemID{{Index: "a"}})); err != nil {
 				t.Fatal(err)
 			}
@@ -72,7 +73,7 @@ func TestDocumentsThatTargetsHeld(t *testing.T) {
 				if c.phases != nil {
 					s.Phases = c.phases
 				}
-				p := &Plan{Indices: []IndexPlan{{Name: "a", Entry: Entry{Naming: Naming{Index: "a"}}}, {Name: "b", Entry: Entry{Naming: Naming{Index: "b"}}}}}
+				p := &plan.Plan{Indices: []plan.Index{{Name: "a", Entry: plan.Entry{Naming: plan.Naming{Index: "a"}}}, {Name: "b", Entry: plan.Entry{Naming: plan.Naming{Index: "b"}}}}}
 				if c.change != nil {
 					c.change(t, s, h, p)
 				}
@@ -105,7 +106,7 @@ func TestDocumentsThatTargetsHeld(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, e := range entries {
-					entry, err := decodeEntry(e.Name, e.Body)
+					entry, err := plan.DecodeEntry(e.Name, e.Body)
 					if err != nil {
 						t.Fatal(err)
 					}

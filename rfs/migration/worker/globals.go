@@ -7,6 +7,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
 // TargetGlobals creates on a target what a snapshot holds that belongs to no index.
@@ -23,7 +24,7 @@ type TargetGlobals struct {
 // Migrate creates what is missing and never touches what exists. A snapshot that was taken
 // without the state of its cluster is no error: there is nothing to do, and a warning says so.
 // l records what is created; nil: nothing is recorded.
-func (t *TargetGlobals) Migrate(ctx context.Context, plan *Plan, l metadata.Ledger) (GlobalsRecord, error) {
+func (t *TargetGlobals) Migrate(ctx context.Context, plan *plan.Plan, l metadata.Ledger) (GlobalsRecord, error) {
 	wanted, warning, err := t.Plan(ctx, plan)
 	if err != nil || warning != "" {
 		return GlobalsRecord{Warning: warning}, err
@@ -38,7 +39,7 @@ func (t *TargetGlobals) Migrate(ctx context.Context, plan *Plan, l metadata.Ledg
 }
 
 // Plan converts what the snapshot holds for the target; warning says why there is nothing.
-func (t *TargetGlobals) Plan(ctx context.Context, plan *Plan) (wanted metadata.GlobalPlan, warning string, err error) {
+func (t *TargetGlobals) Plan(ctx context.Context, plan *plan.Plan) (wanted metadata.GlobalPlan, warning string, err error) {
 	if !plan.Source.IncludeGlobalState {
 		return wanted, fmt.Sprintf("the snapshot %s was taken without the cluster's state: it holds no templates, pipelines, scripts or policies", plan.Snapshot), nil
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/source/snapshot"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
 // Keys of a session's identity.
@@ -39,33 +39,8 @@ func ClusterIdentity(uuid string, pipelines bool) map[string]string {
 var ErrFormer = fmt.Errorf("a former release of rfsd began this session and did not record its destination, and what it did is not here; "+
 	"continue it with the destination it was begun with, or begin another one with a new --session-name (and another --coordinator-file, where one is used): %w", fault.ErrConfig)
 
-// identityOf returns what tells a snapshot from another of the same name. Before Elasticsearch 5 snapshots have no
-// UUID; the catalog repeats their name, and the time at which they began stands in.
-func identityOf(snap *snapshot.Snapshot) string {
-	if snap.UUID != "" && snap.UUID != snap.Name {
-		return snap.UUID
-	}
-	if snap.StartMillis == 0 {
-		return ""
-	}
-	return fmt.Sprintf("begun at %d", snap.StartMillis)
-}
-
-// SnapshotIdentity reads what tells the snapshot from another of the same name.
-func SnapshotIdentity(ctx context.Context, repo snapshot.Repository, name string) (string, error) {
-	catalog, err := snapshot.OpenCatalog(ctx, repo)
-	if err != nil {
-		return "", err
-	}
-	snap, err := catalog.Snapshot(ctx, name)
-	if err != nil {
-		return "", err
-	}
-	return identityOf(snap), nil
-}
-
 // IsOf reports whether a session with this recorded identity migrates the snapshot of a plan.
-func IsOf(recorded map[string]string, plan *Plan) bool {
+func IsOf(recorded map[string]string, plan *plan.Plan) bool {
 	return plan.Identity != "" && recorded[snapshotKey] == plan.Identity
 }
 
@@ -147,7 +122,7 @@ func (s *Session) exported(id cms.ItemID, targets []string) (bool, error) {
 // checkFormer looks at the destination for what a session without identity has done. It returns the UUID of the snapshot
 // that the session reads, "" when it is not known.
 func (s *Session) checkFormer(ctx context.Context) (snapshot string, err error) {
-	entries := map[string]Entry{}
+	entries := map[string]plan.Entry{}
 	all, err := s.entries(ctx)
 	if err != nil {
 		return "", err
@@ -193,7 +168,7 @@ func (s *Session) checkFormer(ctx context.Context) (snapshot string, err error) 
 
 // compareFormer compares the recorded UUIDs of the targets of an entry that has documents with those of the destination. A
 // cluster's are recorded before the first document is sent; exports and dry runs have none.
-func (s *Session) compareFormer(ctx context.Context, entry Entry) error {
+func (s *Session) compareFormer(ctx context.Context, entry plan.Entry) error {
 	for _, name := range entry.Naming.Targets() {
 		was, err := s.Coordinator.Target(ctx, name)
 		switch {

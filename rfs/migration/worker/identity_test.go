@@ -10,7 +10,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/source/snapshot"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
 // begun is a session that was begun with an identity and has done one item of index a: recorded reports whether the
@@ -106,7 +106,7 @@ func TestIdentityOfASession(t *testing.T) {
 				if c.is[DestinationKey] == KindFiles {
 					s.Exported = inDir{c.files, c.unlisted}
 				}
-				s.Plan = func(context.Context, string) (*Plan, error) {
+				s.Plan = func(context.Context, string) (*plan.Plan, error) {
 					p := threeIndices()
 					if p.Identity = "uuid 1"; c.uuid != "" {
 						p.Identity = c.uuid
@@ -134,23 +134,6 @@ func TestIdentityOfASession(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-func TestIdentityOfASnapshot(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		snap snapshot.Snapshot
-		want string
-	}{
-		{"its UUID", snapshot.Snapshot{Ref: snapshot.Ref{Name: "nightly", UUID: "u1"}, StartMillis: 5}, "u1"},
-		{"the time at which it began, where its name stands in for a UUID", snapshot.Snapshot{Ref: snapshot.Ref{Name: "nightly", UUID: "nightly"}, StartMillis: 5}, "begun at 5"},
-		{"the time at which it began, without a UUID", snapshot.Snapshot{Ref: snapshot.Ref{Name: "nightly"}, StartMillis: 5}, "begun at 5"},
-		{"none where nothing is known", snapshot.Snapshot{Ref: snapshot.Ref{Name: "nightly", UUID: "nightly"}}, ""},
-	} {
-		if got := identityOf(&c.snap); got != c.want {
-			t.Errorf("%s: %q, want %q", c.name, got, c.want)
-		}
 	}
 }
 

@@ -1,20 +1,16 @@
 package worker
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
-	"strings"
 	"testing"
 
-	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/document/doc"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/lucene"
-	"github.com/rfsd/rfsd/rfs/source/repo"
-	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
 // TestParentsAndChildrenGetAJoinField: Elasticsearch 2 stores _parent, 5 keeps it in doc values.
@@ -30,9 +26,9 @@ func TestParentsAndChildrenGetAJoinField(t *testing.T) {
 		want[fmt.Sprintf("pet#%d", i)] = line{fmt.Sprint(3 * i / 2), fmt.Sprintf(`{"relation":{"name":"pet","parent":"person#%d"},"n":%d}`, 3*i, 200+i), false}
 	}
 	for _, version := range []string{"2.4.6", "5.6.16"} {
-		for _, multi := range []MultiType{SplitTypes, UnionTypes} {
+		for _, multi := range []plan.MultiType{plan.SplitTypes, plan.UnionTypes} {
 			t.Run(version+"/"+string(multi), func(t *testing.T) {
-				got := sentOf(t, filepath.Join("testdata", version+"-family"), "family", Request{MultiType: multi, ParentJoin: "relation"})
+				got := sentOf(t, filepath.Join("testdata", version+"-family"), "family", plan.Request{MultiType: multi, ParentJoin: "relation"})
 				if !maps.Equal(got, want) {
 					t.Errorf("sent %+v, want %+v", got, want)
 				}
@@ -79,50 +75,6 @@ func TestRelate(t *testing.T) {
 			}
 			if err != nil || string(d.Source) != c.want || string(d.Routing) != c.wantRouting {
 				t.Errorf("%s routed by %q, %v; want %s by %q", d.Source, d.Routing, err, c.want, c.wantRouting)
-			}
-		})
-	}
-}
-
-func TestIDsUnderSeveralParentsAreNamed(t *testing.T) {
-	c := newCollisions(&metadata.Join{Parents: map[string]string{"c": "p"}})
-	for _, uid := range []string{"p#1", "c#1", "c#2", "c#1", "n#1", "n#1", "c#1"} {
-		typ, _, _ := strings.Cut(uid, "#")
-		c.add([]byte(typ), &lucene.Record{IDKind: lucene.IDUID, ID: []byte(uid)})
-	}
-	all := c.warnings("x")
-	if len(all) != 1 || !strings.Contains(all[0], "several parents: c#1. ") {
-		t.Errorf("%q", all)
-	}
-	if got := newCollisions(nil).warnings("x"); got != nil {
-		t.Errorf("without a join field: %q", got)
-	}
-}
-
-func TestAnIndexWithoutParentsKeepsItsTypesBesideAParentJoin(t *testing.T) {
-	x := &snapshot.Index{Name: "a", Mappings: []snapshot.Mapping{{Type: "note", Body: json.RawMessage(`{"properties":{"n":{"type":"long"}}}`)}}}
-	if join, err := joinOf(x, Request{ParentJoin: "relation", EmitType: EmitOn}); join != nil || err != nil {
-		t.Errorf("%+v, %v", join, err)
-	}
-}
-
-func TestParentJoinIsRefusedBeforeTheRun(t *testing.T) {
-	blobs, err := repo.NewDir(filepath.Join("testdata", "5.6.16-family"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		name string
-		req  Request
-		says string
-	}{
-		{"a field of that name", Request{ParentJoin: "n"}, "has a field n already"},
-		{"types that stay", Request{ParentJoin: "relation", EmitType: EmitOn}, "--emit-doc-type ON"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			c.req.SnapshotName, c.req.MultiType = "snap1", SplitTypes
-			if _, err := NewPlan(t.Context(), blobs, c.req); !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("%v", err)
 			}
 		})
 	}

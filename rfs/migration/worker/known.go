@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
 // knownTTL is how long the leases of a process share what one of them found out about an index. The end of the documents
@@ -26,7 +27,7 @@ type known struct {
 }
 
 type knownEntry struct {
-	entry Entry
+	entry plan.Entry
 	at    time.Duration // monotonic clock
 }
 
@@ -34,7 +35,7 @@ type knownEntry struct {
 var errNoIndex = errors.New("the index is not on the target")
 
 // entry returns how an index is found and named, as it was read at most maxAge ago.
-func (s *Session) entry(ctx context.Context, index string, maxAge time.Duration) (Entry, error) {
+func (s *Session) entry(ctx context.Context, index string, maxAge time.Duration) (plan.Entry, error) {
 	now := s.Runner.Clock.Read().Mono
 	s.known.mu.Lock()
 	was, found := s.known.entries[index]
@@ -44,22 +45,22 @@ func (s *Session) entry(ctx context.Context, index string, maxAge time.Duration)
 	}
 	e, err := s.Coordinator.IndexEntry(ctx, index)
 	if err != nil {
-		return Entry{}, err
+		return plan.Entry{}, err
 	}
 	if e.State == cms.PhaseFailed {
-		return Entry{}, fmt.Errorf("%s: %w", e.Error, errNoIndex)
+		return plan.Entry{}, fmt.Errorf("%s: %w", e.Error, errNoIndex)
 	}
 	entry, err := s.readEntry(ctx, e)
 	if err != nil {
-		return Entry{}, err
+		return plan.Entry{}, err
 	}
-	entry.ends = e.Ends
+	entry.Ends = e.Ends
 	s.keepEntry(index, entry)
 	return entry, nil
 }
 
 // knownEntry returns the entry of an index as it was read last, whenever that was; false if it was not.
-func (s *Session) knownEntry(index string) (Entry, bool) {
+func (s *Session) knownEntry(index string) (plan.Entry, bool) {
 	s.known.mu.Lock()
 	defer s.known.mu.Unlock()
 	e, found := s.known.entries[index]
@@ -67,7 +68,7 @@ func (s *Session) knownEntry(index string) (Entry, bool) {
 }
 
 // keepEntry keeps the entry of an index that was read just now.
-func (s *Session) keepEntry(index string, entry Entry) {
+func (s *Session) keepEntry(index string, entry plan.Entry) {
 	s.known.mu.Lock()
 	defer s.known.mu.Unlock()
 	if s.known.entries == nil {
@@ -78,7 +79,7 @@ func (s *Session) keepEntry(index string, entry Entry) {
 
 // checkTargets compares the target indices of an entry with those that were recorded first, and records them when none are.
 // A target index that was found to be the same at most maxAge ago is not asked for again.
-func (s *Session) checkTargets(ctx context.Context, e Entry, maxAge time.Duration) error {
+func (s *Session) checkTargets(ctx context.Context, e plan.Entry, maxAge time.Duration) error {
 	if s.Targets == nil {
 		return nil
 	}
@@ -104,7 +105,7 @@ func (s *Session) checkTargets(ctx context.Context, e Entry, maxAge time.Duratio
 }
 
 // Present returns an error when a target index of a plan is no longer the one that this session began with.
-func (s *Session) Present(ctx context.Context, plan *Plan) error {
+func (s *Session) Present(ctx context.Context, plan *plan.Plan) error {
 	for _, x := range plan.Indices {
 		if err := s.checkTargets(ctx, x.Entry, 0); err != nil {
 			return err
@@ -114,7 +115,7 @@ func (s *Session) Present(ctx context.Context, plan *Plan) error {
 }
 
 // checkTarget is checkTargets for one target index, which it asks for.
-func (s *Session) checkTarget(ctx context.Context, e Entry, name string) error {
+func (s *Session) checkTarget(ctx context.Context, e plan.Entry, name string) error {
 	is, err := s.targetUUID(ctx, e, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("target index %s does not exist: %w", name, ErrTargetReplaced)
@@ -141,4 +142,12 @@ func (s *Session) checkTarget(ctx context.Context, e Entry, name string) error {
 			name, is, was, ErrTargetReplaced)
 	}
 	return nil
+}
+
+// targetUUID returns what distinguishes a target of an entry from another of the same name.
+func (s *Session) targetUUID(ctx context.Context, e plan.Entry, name string) (string, error) {
+	if e.Create && s.Streams != nil {
+		return s.Streams(ctx, name)
+	}
+	return s.Targets.IndexUUID(ctx, name)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
 // setLateAliases gives target indices the aliases that were kept back, where every item of
@@ -23,9 +24,9 @@ func (s *Session) setLateAliases(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	waiting := map[string]Entry{}
+	waiting := map[string]plan.Entry{}
 	for _, e := range entries {
-		entry, err := decodeEntry(e.Name, e.Body)
+		entry, err := plan.DecodeEntry(e.Name, e.Body)
 		if err != nil {
 			return err
 		}
@@ -53,7 +54,7 @@ func (s *Session) setLateAliases(ctx context.Context) error {
 }
 
 // setAliases sets the aliases of an entry that waited, and records which of them the target refuses: the next run tries these again.
-func (s *Session) setAliases(ctx context.Context, index string, entry Entry) error {
+func (s *Session) setAliases(ctx context.Context, index string, entry plan.Entry) error {
 	if err := s.checkEntry(ctx, index, entry); err != nil {
 		return err
 	}
@@ -81,12 +82,12 @@ func (s *Session) setAliases(ctx context.Context, index string, entry Entry) err
 		}
 	}
 	return s.Coordinator.UpdateIndexBody(ctx, index, func(was json.RawMessage) json.RawMessage {
-		e, err := decodeEntry(index, was)
+		e, err := plan.DecodeEntry(index, was)
 		if err != nil {
 			return nil
 		}
 		e.Late, e.RefusedAliases = left(entry.Late, refused), refused
-		body, err := e.encode()
+		body, err := e.Encode()
 		if err != nil {
 			return nil
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 )
 
@@ -25,7 +26,7 @@ type Ledger interface {
 }
 
 // kindOf is the kind of the targets of an entry.
-func kindOf(e Entry) string {
+func kindOf(e plan.Entry) string {
 	if e.Create {
 		return string(metadata.DataStream)
 	}
@@ -41,7 +42,7 @@ func (s *Session) mark(ctx context.Context) (metadata.Mark, error) {
 }
 
 // intend records target indices that are going to be created.
-func (s *Session) intend(ctx context.Context, e Entry, absent []string) error {
+func (s *Session) intend(ctx context.Context, e plan.Entry, absent []string) error {
 	if s.Ledger == nil {
 		return nil
 	}
@@ -54,7 +55,7 @@ func (s *Session) intend(ctx context.Context, e Entry, absent []string) error {
 }
 
 // confirm records the target indices of an entry that this session created; created are those of this process.
-func (s *Session) confirm(ctx context.Context, e Entry, created []string) error {
+func (s *Session) confirm(ctx context.Context, e plan.Entry, created []string) error {
 	if s.Ledger == nil {
 		return nil
 	}
@@ -71,7 +72,7 @@ func (s *Session) confirm(ctx context.Context, e Entry, created []string) error 
 }
 
 // withdraw takes back what intend recorded of target indices that were not created.
-func (s *Session) withdraw(ctx context.Context, e Entry, absent []string) error {
+func (s *Session) withdraw(ctx context.Context, e plan.Entry, absent []string) error {
 	if s.Ledger == nil {
 		return nil
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/document/doc"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/operation/trial"
 )
 
@@ -26,7 +27,7 @@ type Load struct {
 	Session *Session
 	Scratch Scratch
 	Failed  bulk.Recorder // of what is sent: the trial run has recorded the failures of its sample
-	Plan    *Plan         // of a trial run
+	Plan    *plan.Plan    // of a trial run
 	Slots   int
 	Most    time.Duration // of a measurement
 }
@@ -70,7 +71,7 @@ func (l *Load) Measure(ctx context.Context) (m Loaded, err error) {
 	if len(visits) == 0 {
 		return m, errNoDocuments
 	}
-	on := &scratches{Session: l.Session, records: l.Scratch, prefix: l.Plan.scratchPrefix(), uuids: map[string]string{}}
+	on := &scratches{Session: l.Session, records: l.Scratch, prefix: scratchPrefix(l.Plan), uuids: map[string]string{}}
 	shards, slots := append(slices.Clone(visits), largest), max(1, min(l.Slots, l.shards()))
 	for flow := (*trial.Flow)(nil); err == nil && (flow == nil || flow.WarmUp()); {
 		if flow != nil {
@@ -148,7 +149,7 @@ func (l *Load) shards() (n int) {
 
 // loadShard is a shard that is read in parts.
 type loadShard struct {
-	entry Entry // of the scratch indices
+	entry plan.Entry // of the scratch indices
 	id    cms.ItemID
 	small bool  // it is leased together with others
 	parts int64 // of its ordinals, at least one
@@ -322,7 +323,7 @@ func (m *loading) visit(ctx, late context.Context, s *loadShard) error {
 		return err
 	}
 	opts := runner.Bulk
-	opts.Sender, opts.Recorder, opts.Existing, opts.Own, opts.Breaker = metered{out, m}, m.Failed, s.entry.existing(opts.Existing), true, nil
+	opts.Sender, opts.Recorder, opts.Existing, opts.Own, opts.Breaker = metered{out, m}, m.Failed, s.entry.Existing(opts.Existing), true, nil
 	if s.small {
 		opts.MaxInFlight = 1
 	}

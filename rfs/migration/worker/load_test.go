@@ -18,6 +18,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 	"github.com/rfsd/rfsd/rfs/operation/trial"
 	"github.com/rfsd/rfsd/rfs/source/repo"
@@ -94,13 +95,13 @@ type slowIndices struct {
 	making time.Duration
 }
 
-func (s slowIndices) Make(ctx context.Context, x IndexPlan) (Made, error) {
+func (s slowIndices) Make(ctx context.Context, x plan.Index) (Made, error) {
 	time.Sleep(s.making)
 	return s.Indices.Make(ctx, x)
 }
 
 // paced is one migration to a paced target, or its trial run.
-func paced(t *testing.T, fixture string, sample int64, slots int, making time.Duration, to *pacedTarget, o bulk.Options) (*Migration, *Plan, map[string]map[string]string) {
+func paced(t *testing.T, fixture string, sample int64, slots int, making time.Duration, to *pacedTarget, o bulk.Options) (*Migration, *plan.Plan, map[string]map[string]string) {
 	t.Helper()
 	blobs, err := repo.NewDir(filepath.Join("..", "..", "..", "testing", "fixtures", fixture))
 	if err != nil {
@@ -115,11 +116,11 @@ func paced(t *testing.T, fixture string, sample int64, slots int, making time.Du
 	if err != nil {
 		t.Fatal(err)
 	}
-	req := Request{SnapshotName: "snap1", MultiType: SplitTypes, EmitType: EmitAuto, Sizes: true}
+	req := plan.Request{SnapshotName: "snap1", MultiType: plan.SplitTypes, EmitType: plan.EmitAuto, Sizes: true}
 	if sample > 0 {
-		req.Trial = &Trial{Documents: sample, Prefix: "rfsd-trial-"}
+		req.Trial = &plan.Trial{Documents: sample, Prefix: "rfsd-trial-"}
 	}
-	plan, err := NewPlan(t.Context(), blobs, req)
+	p, err := plan.New(t.Context(), blobs, req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,9 +130,9 @@ func paced(t *testing.T, fixture string, sample int64, slots int, making time.Du
 	return &Migration{Slots: slots, Unavailable: time.Hour, Session: &Session{
 		Coordinator: c, Holder: "process", Settings: req.Settings(""), Log: log, Phases: Phases{PhaseIndices, PhaseDocuments},
 		Indices: slowIndices{on, making}, Targets: on, Counts: on,
-		Plan:   func(context.Context, string) (*Plan, error) { return plan, nil },
+		Plan:   func(context.Context, string) (*plan.Plan, error) { return p, nil },
 		Runner: &Runner{Repo: blobs, Destination: to, Failed: noted{map[string]int64{}}, Meter: NewMeter(), Clock: cms.SystemClock(), Log: log, Bulk: o},
-	}}, plan, on.docs
+	}}, p, on.docs
 }
 
 // keptScratch is the record of scratch indices.
@@ -176,7 +177,7 @@ func (k *keptScratch) Discard(_ context.Context, prefix string, by rollback.Fill
 }
 
 // loadOf measures after a trial run.
-func loadOf(m *Migration, plan *Plan, slots int) (*Load, *keptScratch) {
+func loadOf(m *Migration, plan *plan.Plan, slots int) (*Load, *keptScratch) {
 	kept := &keptScratch{on: m.Counts.(whole)}
 	return &Load{Session: m.Session, Scratch: kept, Failed: noted{map[string]int64{}}, Plan: plan, Slots: slots, Most: 45 * time.Second}, kept
 }
@@ -355,7 +356,7 @@ type racedIndices struct {
 	before func()
 }
 
-func (r racedIndices) Make(ctx context.Context, x IndexPlan) (Made, error) {
+func (r racedIndices) Make(ctx context.Context, x plan.Index) (Made, error) {
 	r.before()
 	return r.Indices.Make(ctx, x)
 }
@@ -370,7 +371,7 @@ func TestALoadTouchesNothingOfOthers(t *testing.T) {
 		}
 		before := fmt.Sprint(docs)
 		l, kept := loadOf(m, plan, 2)
-		name := plan.scratchPrefix() + plan.Indices[0].Name
+		name := scratchPrefix(plan) + plan.Indices[0].Name
 		for _, since := range []string{"before", "a moment before it is created"} {
 			delete(kept.on.uuids, name)
 			appear := func() { kept.on.uuids[name] = "of another" }
@@ -387,8 +388,8 @@ func TestALoadTouchesNothingOfOthers(t *testing.T) {
 			}
 		}
 	})
-	p := &Plan{Indices: []IndexPlan{{Entry: Entry{Trial: &Trial{Prefix: "p-"}, Naming: Naming{Index: "p-measure-a"}}}}}
-	if prefix := p.scratchPrefix(); prefix != "p-measure-measure-" {
+	p := &plan.Plan{Indices: []plan.Index{{Entry: plan.Entry{Trial: &plan.Trial{Prefix: "p-"}, Naming: plan.Naming{Index: "p-measure-a"}}}}}
+	if prefix := scratchPrefix(p); prefix != "p-measure-measure-" {
 		t.Errorf("an index of the snapshot is named measure-a: scratch indices are named %s…", prefix)
 	}
 }

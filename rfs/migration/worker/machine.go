@@ -10,6 +10,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
 // step is what the machine says to do now.
@@ -138,7 +139,7 @@ func phaseCause(ctx context.Context, err error) cms.Cause {
 }
 
 // plan reads the snapshot, once per process.
-func (s *Session) plan(ctx context.Context) (*Plan, error) {
+func (s *Session) plan(ctx context.Context) (*plan.Plan, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.planned != nil {

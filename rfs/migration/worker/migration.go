@@ -106,7 +106,7 @@ func (m *Migration) toTheEnd(ctx context.Context) error {
 			return err
 		}
 		m.sizes[e.Name] = entry.Bytes
-		entry.ends = e.Ends
+		entry.Ends = e.Ends
 		m.keepEntry(e.Name, entry)
 		if err := m.insist(ctx, func() error { return m.checkTargets(ctx, entry, 0) }); errors.Is(err, ErrTargetReplaced) {
 			if _, err = m.Coordinator.FailIndex(ctx, e.Name, fault.Text(err)); err != nil {

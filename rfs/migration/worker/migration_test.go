@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/failed"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
@@ -72,10 +74,10 @@ func runTo(ctx context.Context, t *testing.T, dir, repository, state string, to 
 }
 
 // runFrom is runTo from a repository, with the state in a file. It keeps manifests if they are not nil.
-func runFrom(ctx context.Context, t *testing.T, blobs snapshot.Repository, kept *Manifests, state string, to Destination, edit func(string) DocumentEditor) (*Summary, error) {
+func runFrom(ctx context.Context, t *testing.T, blobs snapshot.Repository, kept *plan.Manifests, state string, to Destination, edit func(string) DocumentEditor) (*Summary, error) {
 	t.Helper()
-	req := Request{SnapshotName: "snap1", IncludeSystem: true, MultiType: SplitTypes, EmitType: EmitAuto, Sizes: kept != nil, Manifests: kept}
-	plan, err := NewPlan(ctx, blobs, req)
+	req := plan.Request{SnapshotName: "snap1", IncludeSystem: true, MultiType: plan.SplitTypes, EmitType: plan.EmitAuto, Sizes: kept != nil, Manifests: kept}
+	p, err := plan.New(ctx, blobs, req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +100,7 @@ func runFrom(ctx context.Context, t *testing.T, blobs snapshot.Repository, kept 
 		Session: &Session{
 			Coordinator: coordinator, Holder: fmt.Sprintf("test_%d", rand.Int()), Settings: req.Settings(""), Log: slog.New(slog.DiscardHandler),
 			Phases: Phases{PhaseDocuments},
-			Plan:   func(context.Context, string) (*Plan, error) { return plan, nil },
+			Plan:   func(context.Context, string) (*plan.Plan, error) { return p, nil },
 			Runner: &Runner{
 				Repo: blobs, Manifests: kept, Destination: to, Failed: recorder, Meter: NewMeter(), Clock: cms.SystemClock(), Edit: edit,
 				Log: slog.New(slog.DiscardHandler), Bulk: bulk.Options{MaxDocs: 7, MaxInFlight: 3},
@@ -144,4 +146,33 @@ func TestInterruptedMigrationAddsUp(t *testing.T) {
 		t.Error("no run was interrupted")
 	}
 	t.Logf("%d interrupted runs, %d documents", interrupted, got.Totals.Live)
+}
+
+// TestARunReadsTheListOfAShardOnce: what the plan has read is not read again by the lease.
+func TestARunReadsTheListOfAShardOnce(t *testing.T) {
+	dir, err := repo.NewDir(filepath.Join("..", "..", "..", "testing", "fixtures", "7.10.2-demo"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log []repo.Request
+	blobs := repo.NewCounting(dir)
+	blobs.Log(&log)
+	sum, err := runFrom(t.Context(), t, blobs, &plan.Manifests{}, filepath.Join(t.TempDir(), "state.db"), ToNowhere(), nil)
+	if err != nil || !sum.Complete {
+		t.Fatalf("%+v, %v", sum, err)
+	}
+	reads := map[string]int{}
+	for _, r := range log {
+		if name := filepath.Base(r.Name); r.Verb == "open" && strings.HasPrefix(r.Name, "indices/") && strings.HasPrefix(name, "snap-") {
+			reads[r.Name]++
+		}
+	}
+	if len(reads) < 2 {
+		t.Fatalf("the lists of %d shards were read", len(reads))
+	}
+	for name, n := range reads {
+		if n != 1 {
+			t.Errorf("%s was read %d times", name, n)
+		}
+	}
 }

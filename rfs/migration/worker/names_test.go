@@ -12,18 +12,19 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/pattern"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
 // derives returns a session of a snapshot with its plan; a worker process that leases items has none.
-func derives(t *testing.T, fixture string, req Request, planned bool) (*Session, *Plan) {
+func derives(t *testing.T, fixture string, req plan.Request, planned bool) (*Session, *plan.Plan) {
 	t.Helper()
 	blobs, err := repo.NewDir(filepath.Join("..", "..", "..", "testing", "fixtures", fixture))
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.SnapshotName, req.MultiType, req.EmitType = "snap1", SplitTypes, EmitAuto
-	plan, err := NewPlan(t.Context(), blobs, req)
+	req.SnapshotName, req.MultiType, req.EmitType = "snap1", plan.SplitTypes, plan.EmitAuto
+	plan, err := plan.New(t.Context(), blobs, req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,67 +44,67 @@ func TestSession_AnEntryIsWhatSnapshotAndSettingsDecide(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	renamed := Request{Rename: metadata.Overrides{Rename: []metadata.RenameRule{rename}}}
-	create := Request{DataStreams: StreamsCreate}
+	renamed := plan.Request{Rename: metadata.Overrides{Rename: []metadata.RenameRule{rename}}}
+	create := plan.Request{DataStreams: plan.StreamsCreate}
 	for _, c := range []struct {
 		name, fixture string
-		req           Request
-		forge         func(e *Entry)
+		req           plan.Request
+		forge         func(e *plan.Entry)
 		field         string // in the error; "": the entry is taken
 		planned       bool   // only a process that has planned finds it
 	}{
-		{"as planned", demo, Request{}, func(*Entry) {}, "", false},
-		{"as renamed", demo, renamed, func(*Entry) {}, "", false},
-		{"what a session adds", demo, Request{}, func(e *Entry) { e.Ours, e.Originals, e.Locator.Generations = []string{e.Naming.Index}, true, nil }, "", false},
-		{"another index", demo, renamed, func(e *Entry) { e.Naming.Index = "payroll" }, "target name", false},
-		{"the name at the source", demo, renamed, func(e *Entry) { e.Naming.Index = e.Locator.IndexName }, "target name", false},
-		{"another index as that of a stream", demo, renamed, func(e *Entry) { e.Naming.Index, e.Stream = "payroll", &metadata.StreamPart{Stream: "logs"} }, "target name", false},
-		{"creation in a stream", demo, Request{}, func(e *Entry) { e.Create, e.Naming.Index = true, "payroll" }, "creation of documents", false},
-		{"creation in a stream with a part", demo, Request{}, func(e *Entry) {
+		{"as planned", demo, plan.Request{}, func(*plan.Entry) {}, "", false},
+		{"as renamed", demo, renamed, func(*plan.Entry) {}, "", false},
+		{"what a session adds", demo, plan.Request{}, func(e *plan.Entry) { e.Ours, e.Originals, e.Locator.Generations = []string{e.Naming.Index}, true, nil }, "", false},
+		{"another index", demo, renamed, func(e *plan.Entry) { e.Naming.Index = "payroll" }, "target name", false},
+		{"the name at the source", demo, renamed, func(e *plan.Entry) { e.Naming.Index = e.Locator.IndexName }, "target name", false},
+		{"another index as that of a stream", demo, renamed, func(e *plan.Entry) { e.Naming.Index, e.Stream = "payroll", &metadata.StreamPart{Stream: "logs"} }, "target name", false},
+		{"creation in a stream", demo, plan.Request{}, func(e *plan.Entry) { e.Create, e.Naming.Index = true, "payroll" }, "creation of documents", false},
+		{"creation in a stream with a part", demo, plan.Request{}, func(e *plan.Entry) {
 			e.Create, e.Naming.Index, e.Stream = true, "payroll", &metadata.StreamPart{Stream: "payroll"}
 		}, "creation of documents", false},
-		{"a stream that the snapshot does not have", demo, Request{}, func(e *Entry) { e.Stream = &metadata.StreamPart{Stream: "payroll", Alias: "payroll"} }, "data stream", false},
-		{"the alias of another stream", demo, Request{}, func(e *Entry) { e.Stream = &metadata.StreamPart{Stream: "logs", Alias: "payroll"} }, "alias of its data stream", false},
-		{"split where there is one type", demo, Request{}, func(e *Entry) { e.Naming.Multi, e.Naming.Types = SplitTypes, []string{"payroll"} }, "several mapping types", false},
-		{"split by other types", demo, Request{}, func(e *Entry) {
-			e.Naming.Multi, e.Naming.Types, e.Locator.Type = SplitTypes, []string{"a", "payroll"}, ""
+		{"a stream that the snapshot does not have", demo, plan.Request{}, func(e *plan.Entry) { e.Stream = &metadata.StreamPart{Stream: "payroll", Alias: "payroll"} }, "data stream", false},
+		{"the alias of another stream", demo, plan.Request{}, func(e *plan.Entry) { e.Stream = &metadata.StreamPart{Stream: "logs", Alias: "payroll"} }, "alias of its data stream", false},
+		{"split where there is one type", demo, plan.Request{}, func(e *plan.Entry) { e.Naming.Multi, e.Naming.Types = plan.SplitTypes, []string{"payroll"} }, "several mapping types", false},
+		{"split by other types", demo, plan.Request{}, func(e *plan.Entry) {
+			e.Naming.Multi, e.Naming.Types, e.Locator.Type = plan.SplitTypes, []string{"a", "payroll"}, ""
 		}, "list of mapping types", false},
-		{"types in requests", demo, Request{}, func(e *Entry) { e.Naming.Emit = true }, "mapping type in requests", false},
-		{"a join field", demo, Request{}, func(e *Entry) { e.Naming.Join, e.Naming.Multi = &metadata.Join{Field: "f"}, UnionTypes }, "join field", false},
-		{"a trial run", demo, Request{}, func(e *Entry) { e.Trial = &Trial{Documents: 1} }, "trial run", false},
-		{"no trial run", demo, Request{Trial: &Trial{Documents: 5, Prefix: "trial-"}}, func(e *Entry) { e.Trial = nil }, "trial run", false},
-		{"duplicate keys", demo, Request{}, func(e *Entry) { e.KeepLast = true }, "duplicate keys", false},
-		{"sources rebuilt", demo, Request{}, func(e *Entry) { e.Rebuild = RebuildTerms }, "rebuilding", false},
-		{"sources rebuilt otherwise", demo, Request{}, func(e *Entry) { e.Rebuild = RebuildSynthetic }, "rebuilding", false},
-		{"lacking sources", demo, Request{}, func(e *Entry) { e.Lacking.Source = true }, "stored forms", true},
-		{"another index as created", demo, Request{}, func(e *Entry) { e.Ours = []string{"payroll"} }, "created or empty", false},
-		{"another index as empty", demo, Request{}, func(e *Entry) { e.Empty = []string{"payroll"} }, "created or empty", false},
-		{"damaged metadata", demo, Request{}, func(e *Entry) { e.Unread = true }, "metadata", false},
-		{"the name of another index of the snapshot", demo, Request{}, func(e *Entry) { e.Locator.IndexName = "payroll" }, "index of the snapshot", false},
-		{"the files of another index", demo, Request{}, func(e *Entry) { e.Locator.IndexID = "payroll" }, "place in the repository", false},
-		{"files by a path", demo, Request{}, func(e *Entry) { e.Locator.SnapshotUUID = "../../payroll/0/snap-x" }, "place in the repository", false},
-		{"a list by a path", demo, Request{}, func(e *Entry) { e.Locator.Generations = []string{"../../payroll/0/index-x"} }, "place in the repository", false},
-		{"another snapshot", demo, Request{}, func(e *Entry) { e.Locator.SnapshotUUID = "payroll" }, "place in the repository", true},
-		{"another snapshot by its name", demo, Request{}, func(e *Entry) { e.Locator.SnapshotName = "payroll" }, "snapshot", false},
-		{"fewer shards", demo, Request{}, func(e *Entry) { e.Shards = 0 }, "number of shards", false},
+		{"types in requests", demo, plan.Request{}, func(e *plan.Entry) { e.Naming.Emit = true }, "mapping type in requests", false},
+		{"a join field", demo, plan.Request{}, func(e *plan.Entry) { e.Naming.Join, e.Naming.Multi = &metadata.Join{Field: "f"}, plan.UnionTypes }, "join field", false},
+		{"a trial run", demo, plan.Request{}, func(e *plan.Entry) { e.Trial = &plan.Trial{Documents: 1} }, "trial run", false},
+		{"no trial run", demo, plan.Request{Trial: &plan.Trial{Documents: 5, Prefix: "trial-"}}, func(e *plan.Entry) { e.Trial = nil }, "trial run", false},
+		{"duplicate keys", demo, plan.Request{}, func(e *plan.Entry) { e.KeepLast = true }, "duplicate keys", false},
+		{"sources rebuilt", demo, plan.Request{}, func(e *plan.Entry) { e.Rebuild = plan.RebuildTerms }, "rebuilding", false},
+		{"sources rebuilt otherwise", demo, plan.Request{}, func(e *plan.Entry) { e.Rebuild = plan.RebuildSynthetic }, "rebuilding", false},
+		{"lacking sources", demo, plan.Request{}, func(e *plan.Entry) { e.Lacking.Source = true }, "stored forms", true},
+		{"another index as created", demo, plan.Request{}, func(e *plan.Entry) { e.Ours = []string{"payroll"} }, "created or empty", false},
+		{"another index as empty", demo, plan.Request{}, func(e *plan.Entry) { e.Empty = []string{"payroll"} }, "created or empty", false},
+		{"damaged metadata", demo, plan.Request{}, func(e *plan.Entry) { e.Unread = true }, "metadata", false},
+		{"the name of another index of the snapshot", demo, plan.Request{}, func(e *plan.Entry) { e.Locator.IndexName = "payroll" }, "index of the snapshot", false},
+		{"the files of another index", demo, plan.Request{}, func(e *plan.Entry) { e.Locator.IndexID = "payroll" }, "place in the repository", false},
+		{"files by a path", demo, plan.Request{}, func(e *plan.Entry) { e.Locator.SnapshotUUID = "../../payroll/0/snap-x" }, "place in the repository", false},
+		{"a list by a path", demo, plan.Request{}, func(e *plan.Entry) { e.Locator.Generations = []string{"../../payroll/0/index-x"} }, "place in the repository", false},
+		{"another snapshot", demo, plan.Request{}, func(e *plan.Entry) { e.Locator.SnapshotUUID = "payroll" }, "place in the repository", true},
+		{"another snapshot by its name", demo, plan.Request{}, func(e *plan.Entry) { e.Locator.SnapshotName = "payroll" }, "snapshot", false},
+		{"fewer shards", demo, plan.Request{}, func(e *plan.Entry) { e.Shards = 0 }, "number of shards", false},
 
-		{"types that have documents", basic, Request{}, func(*Entry) {}, "", false},
-		{"another type", basic, Request{}, func(e *Entry) {
-			e.Naming.Multi, e.Naming.Types, e.Locator.Type = SplitTypes, append([]string{"payroll"}, e.Naming.Types...), ""
+		{"types that have documents", basic, plan.Request{}, func(*plan.Entry) {}, "", false},
+		{"another type", basic, plan.Request{}, func(e *plan.Entry) {
+			e.Naming.Multi, e.Naming.Types, e.Locator.Type = plan.SplitTypes, append([]string{"payroll"}, e.Naming.Types...), ""
 		}, "list of mapping types", false},
 
-		{"a backing index", stream, Request{}, func(*Entry) {}, "", false},
-		{"a backing index without dot and alias", stream, Request{}, func(e *Entry) {
+		{"a backing index", stream, plan.Request{}, func(*plan.Entry) {}, "", false},
+		{"a backing index without dot and alias", stream, plan.Request{}, func(e *plan.Entry) {
 			e.Naming.Index, e.Stream.Alias, e.Stream.Writes = metadata.BackingName(e.Naming.Index, true), "", false
 		}, "", false},
-		{"another alias", stream, Request{}, func(e *Entry) { e.Stream.Alias = "payroll" }, "alias of its data stream", false},
-		{"an alias to write by", stream, Request{}, func(e *Entry) { e.Stream.Writes = !e.Stream.Writes }, "alias for writing", true},
-		{"an ordinary index created in its stream", stream, Request{}, func(e *Entry) { e.Create, e.Naming.Index = true, "events" }, "creation of documents", false},
-		{"created in its stream", stream, create, func(*Entry) {}, "", false},
-		{"created in another stream", stream, create, func(e *Entry) { e.Naming.Index = "payroll" }, "target name", false},
-		{"created in another stream of another name", stream, create, func(e *Entry) { e.Naming.Index, e.Stream.Stream = "payroll", "payroll" }, "data stream", false},
-		{"not created", stream, create, func(e *Entry) { e.Create, e.Naming.Index = false, e.Locator.IndexName }, "creation of documents", false},
-		{"created with an alias", stream, create, func(e *Entry) { e.Stream.Alias = "payroll" }, "alias of its data stream", false},
+		{"another alias", stream, plan.Request{}, func(e *plan.Entry) { e.Stream.Alias = "payroll" }, "alias of its data stream", false},
+		{"an alias to write by", stream, plan.Request{}, func(e *plan.Entry) { e.Stream.Writes = !e.Stream.Writes }, "alias for writing", true},
+		{"an ordinary index created in its stream", stream, plan.Request{}, func(e *plan.Entry) { e.Create, e.Naming.Index = true, "events" }, "creation of documents", false},
+		{"created in its stream", stream, create, func(*plan.Entry) {}, "", false},
+		{"created in another stream", stream, create, func(e *plan.Entry) { e.Naming.Index = "payroll" }, "target name", false},
+		{"created in another stream of another name", stream, create, func(e *plan.Entry) { e.Naming.Index, e.Stream.Stream = "payroll", "payroll" }, "data stream", false},
+		{"not created", stream, create, func(e *plan.Entry) { e.Create, e.Naming.Index = false, e.Locator.IndexName }, "creation of documents", false},
+		{"created with an alias", stream, create, func(e *plan.Entry) { e.Stream.Alias = "payroll" }, "alias of its data stream", false},
 	} {
 		for _, planned := range []bool{true, false} {
 			t.Run(c.name+map[bool]string{true: "", false: ", without a plan"}[planned], func(t *testing.T) {
@@ -133,23 +134,23 @@ func TestSession_AnEntryIsWhatSnapshotAndSettingsDecide(t *testing.T) {
 func TestSession_AForgedEntryCreatesNoIndex(t *testing.T) {
 	for _, c := range []struct {
 		name, fixture string
-		forge         func(e *Entry)
+		forge         func(e *plan.Entry)
 		field         string // in the error; "": the index is created
 	}{
-		{"as planned", "1.7.6-basic", func(*Entry) {}, ""},
-		{"another type", "1.7.6-basic", func(e *Entry) { e.Naming.Types = []string{"payroll"} }, "mapping types"},
-		{"fewer shards", "1.7.6-basic", func(e *Entry) { e.Shards = 0 }, "number of shards"},
-		{"sources rebuilt", "1.7.6-basic", func(e *Entry) { e.Rebuild = RebuildSynthetic }, "rebuilding"},
-		{"a backing index", "os2.19.4-data-stream", func(*Entry) {}, ""},
-		{"that of another stream", "os2.19.4-data-stream", func(e *Entry) { e.Stream.Stream, e.Stream.Alias = "payroll", "payroll" }, "data stream"},
+		{"as planned", "1.7.6-basic", func(*plan.Entry) {}, ""},
+		{"another type", "1.7.6-basic", func(e *plan.Entry) { e.Naming.Types = []string{"payroll"} }, "mapping types"},
+		{"fewer shards", "1.7.6-basic", func(e *plan.Entry) { e.Shards = 0 }, "number of shards"},
+		{"sources rebuilt", "1.7.6-basic", func(e *plan.Entry) { e.Rebuild = plan.RebuildSynthetic }, "rebuilding"},
+		{"a backing index", "os2.19.4-data-stream", func(*plan.Entry) {}, ""},
+		{"that of another stream", "os2.19.4-data-stream", func(e *plan.Entry) { e.Stream.Stream, e.Stream.Alias = "payroll", "payroll" }, "data stream"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s, plan := derives(t, c.fixture, Request{}, false)
+			s, plan := derives(t, c.fixture, plan.Request{}, false)
 			on := newIndices()
 			s.Indices, s.Targets, s.Tuner = &TargetIndices{Cluster: on, Version: opensearch2, Log: quiet()}, nil, nil
 			x := plan.Indices[0]
 			c.forge(&x.Entry)
-			body, err := x.Entry.encode()
+			body, err := x.Entry.Encode()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -170,7 +171,7 @@ func TestSession_AForgedEntryCreatesNoIndex(t *testing.T) {
 // TestSession_AnEntryOfAnIndexThatIsNotSelected: the coordination store cannot add indices of the snapshot.
 func TestSession_AnEntryOfAnIndexThatIsNotSelected(t *testing.T) {
 	for _, planned := range []bool{true, false} {
-		s, all := derives(t, "7.10.2-demo", Request{}, false)
+		s, all := derives(t, "7.10.2-demo", plan.Request{}, false)
 		x := all.Indices[1]
 		only, err := pattern.ParseList([]string{all.Indices[0].Name})
 		if err != nil {
@@ -178,7 +179,7 @@ func TestSession_AnEntryOfAnIndexThatIsNotSelected(t *testing.T) {
 		}
 		s.Request.Indices = pattern.Selection{Include: only}
 		if planned {
-			s.planned = &Plan{Indices: all.Indices[:1]}
+			s.planned = &plan.Plan{Indices: all.Indices[:1]}
 		}
 		haveIndex(t, s.Coordinator, x.Name, "uuid", x.Entry)
 		if _, err := s.entry(t.Context(), x.Name, 0); !errors.Is(err, fault.ErrConfig) {
@@ -200,7 +201,7 @@ func TestSession_AForgedEntryChangesNoIndex(t *testing.T) {
 		"aliases": func(ctx context.Context, s *Session, _ cms.IndexEntry) error { return s.setLateAliases(ctx) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, plan := derives(t, "7.10.2-demo", Request{}, true)
+			s, plan := derives(t, "7.10.2-demo", plan.Request{}, true)
 			on := newOutside()
 			if err := s.Join(t.Context()); err != nil {
 				t.Fatal(err)
@@ -238,7 +239,7 @@ func TestSession_AliasesThatWaitAreThoseOfTheIndex(t *testing.T) {
 		{"without its filter", `{"some":{}}`, true},
 		{"no object", `["all"]`, true},
 	} {
-		s, plan := derives(t, "7.10.2-demo", Request{}, true)
+		s, plan := derives(t, "7.10.2-demo", plan.Request{}, true)
 		on := newIndices()
 		s.Indices = &TargetIndices{Cluster: on, Version: opensearch2, Log: quiet()}
 		x := plan.Indices[0]

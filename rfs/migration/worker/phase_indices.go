@@ -13,6 +13,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/tuning"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
@@ -56,13 +57,13 @@ func (s *Session) listIndices(ctx context.Context, lease *cms.PhaseLease) error 
 	return lease.Advance(ctx, cms.PhaseInProgress, body)
 }
 
-func (s *Session) createEntries(ctx context.Context, plan *Plan) error {
+func (s *Session) createEntries(ctx context.Context, plan *plan.Plan) error {
 	if err := s.noteStreams(ctx, plan); err != nil {
 		return err
 	}
 	for _, x := range plan.Indices {
 		s.noteHeld(&x.Entry)
-		body, err := x.Entry.encode()
+		body, err := x.Entry.Encode()
 		if err != nil {
 			return err
 		}
@@ -72,7 +73,7 @@ func (s *Session) createEntries(ctx context.Context, plan *Plan) error {
 		}
 	}
 	for _, x := range plan.Unread {
-		body, err := x.Entry.encode()
+		body, err := x.Entry.Encode()
 		if err != nil {
 			return err
 		}
@@ -102,7 +103,7 @@ func (s *Session) renewUnread(ctx context.Context, name string) (bool, error) {
 		if x.Name != name {
 			continue
 		}
-		body, err := x.Entry.encode()
+		body, err := x.Entry.Encode()
 		if err != nil {
 			return false, err
 		}
@@ -134,7 +135,7 @@ func (s *Session) makeIndex(ctx context.Context, name string) (worked bool, agai
 		return false, 0, err
 	}
 	if entry, err = s.tryIndex(ctx, entry); err == nil {
-		body, err := entry.encode()
+		body, err := entry.Encode()
 		if err != nil {
 			return true, 0, err
 		}
@@ -161,7 +162,7 @@ func (s *Session) makeIndex(ctx context.Context, name string) (worked bool, agai
 }
 
 // tryIndex creates what is missing of an entry and claims its target indices.
-func (s *Session) tryIndex(ctx context.Context, entry Entry) (Entry, error) {
+func (s *Session) tryIndex(ctx context.Context, entry plan.Entry) (plan.Entry, error) {
 	source, err := s.sourceIndex(ctx, entry.Locator)
 	if err != nil {
 		return entry, err
@@ -172,7 +173,7 @@ func (s *Session) tryIndex(ctx context.Context, entry Entry) (Entry, error) {
 		if err != nil {
 			return entry, err
 		}
-		if err := entry.foreign(absent); err != nil {
+		if err := entry.Foreign(absent); err != nil {
 			return entry, err
 		}
 		if len(absent) > 0 {
@@ -187,7 +188,7 @@ func (s *Session) tryIndex(ctx context.Context, entry Entry) (Entry, error) {
 		if err != nil {
 			return entry, err
 		}
-		made, err := s.Indices.Make(ctx, IndexPlan{Name: entry.Locator.IndexName, Source: source, Entry: entry, Mark: mark})
+		made, err := s.Indices.Make(ctx, plan.Index{Name: entry.Locator.IndexName, Source: source, Entry: entry, Mark: mark})
 		if err != nil {
 			return entry, err
 		}
@@ -208,7 +209,7 @@ const refreshedBytes = 64 << 20
 
 // tune changes settings of the target indices that this session creates. Refreshes are a matter of large indices, and of
 // those whose size was not read; without the permission for it they stay.
-func (s *Session) tune(ctx context.Context, entry Entry) error {
+func (s *Session) tune(ctx context.Context, entry plan.Entry) error {
 	wish := s.Tune
 	var size int64
 	for _, n := range entry.Bytes {
@@ -230,7 +231,7 @@ func (s *Session) tune(ctx context.Context, entry Entry) error {
 
 // forgetOurs removes what noteOurs recorded of indices that were not created after all:
 // an operator may create them by hand.
-func (s *Session) forgetOurs(ctx context.Context, entry Entry) error {
+func (s *Session) forgetOurs(ctx context.Context, entry plan.Entry) error {
 	if s.Indices == nil || len(entry.Ours) == 0 {
 		return nil
 	}
@@ -242,7 +243,7 @@ func (s *Session) forgetOurs(ctx context.Context, entry Entry) error {
 		return err
 	}
 	entry.Ours = slices.DeleteFunc(entry.Ours, func(name string) bool { return slices.Contains(absent, name) })
-	body, err := entry.encode()
+	body, err := entry.Encode()
 	if err != nil {
 		return err
 	}
@@ -253,13 +254,13 @@ func (s *Session) forgetOurs(ctx context.Context, entry Entry) error {
 const mostDiffers = 50
 
 // noteOurs records that this session creates target indices.
-func (s *Session) noteOurs(ctx context.Context, entry Entry, absent []string) (Entry, error) {
+func (s *Session) noteOurs(ctx context.Context, entry plan.Entry, absent []string) (plan.Entry, error) {
 	for _, name := range absent {
 		if !slices.Contains(entry.Ours, name) {
 			entry.Ours = append(entry.Ours, name)
 		}
 	}
-	body, err := entry.encode()
+	body, err := entry.Encode()
 	if err != nil {
 		return entry, err
 	}
@@ -285,15 +286,15 @@ func (s *Session) sourceIndex(ctx context.Context, loc snapshot.Locator) (*snaps
 type Indices interface {
 	// Check refuses a plan that the target cannot take, before anything is written, and names the
 	// indices of data streams as the target can take them.
-	Check(ctx context.Context, plan *Plan) error
+	Check(ctx context.Context, plan *plan.Plan) error
 	// Absent returns those of the names that nothing on the target has.
 	Absent(ctx context.Context, names []string) ([]string, error)
 	// Make creates what is missing of an index and leaves alone what exists.
-	Make(ctx context.Context, x IndexPlan) (Made, error)
+	Make(ctx context.Context, x plan.Index) (Made, error)
 	// SetAliases adds aliases to an index of the target.
 	SetAliases(ctx context.Context, index string, aliases json.RawMessage) error
 	// Aliases returns the aliases that the target indices of an index may get, by target index. It sends no request that changes anything.
-	Aliases(ctx context.Context, x IndexPlan) (map[string]json.RawMessage, error)
+	Aliases(ctx context.Context, x plan.Index) (map[string]json.RawMessage, error)
 }
 
 // Made is what is left to do after an index was created.
@@ -332,7 +333,7 @@ func (s *Session) reopenIndices(ctx context.Context) error {
 		if e.State != cms.PhaseFailed {
 			continue
 		}
-		if entry, err := decodeEntry(e.Name, e.Body); err != nil {
+		if entry, err := plan.DecodeEntry(e.Name, e.Body); err != nil {
 			return err
 		} else if entry.Unread {
 			readable, err := s.renewUnread(ctx, e.Name)
@@ -389,7 +390,7 @@ func (s *Session) adoptLate(ctx context.Context, e cms.IndexEntry) error {
 var ErrTargetMissing = fmt.Errorf("does not exist on the target, and the phase indices is off: create it, or let --phases contain indices: %w", fault.ErrRejected)
 
 // haveTargets reports whether every target index of an entry is there.
-func (s *Session) haveTargets(ctx context.Context, entry Entry) error {
+func (s *Session) haveTargets(ctx context.Context, entry plan.Entry) error {
 	if s.Targets == nil {
 		return nil
 	}
@@ -400,6 +401,32 @@ func (s *Session) haveTargets(ctx context.Context, entry Entry) error {
 			return fmt.Errorf("index %s %w", name, ErrTargetMissing)
 		case err != nil:
 			return fmt.Errorf("target index %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// noteStreams tells once of each data stream that is not what an operator may expect.
+func (s *Session) noteStreams(ctx context.Context, plan *plan.Plan) error {
+	for _, x := range plan.Indices {
+		if x.Entry.Stream == nil {
+			continue
+		}
+		var code string
+		switch {
+		case x.Entry.Create:
+			code = "duplicates-possible"
+		case x.Entry.Stream.Alias == "":
+			code = "no-alias"
+		default:
+			continue
+		}
+		first, err := s.Coordinator.Event(ctx, "data stream "+x.Entry.Stream.Stream, code, x.Entry.Note())
+		if err != nil {
+			return err
+		}
+		if first {
+			s.Log.WarnContext(ctx, "data stream", "name", x.Entry.Stream.Stream, "says", x.Entry.Note())
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
 // Phases are those parts of a migration that a run takes part in, by the names of
@@ -147,7 +148,7 @@ func (e *PhaseFailed) Error() string {
 }
 
 // preview logs what will differ, once per process, before the first phase that writes to the target.
-func (s *Session) preview(ctx context.Context, plan *Plan) error {
+func (s *Session) preview(ctx context.Context, plan *plan.Plan) error {
 	if err := s.checkForeign(ctx, plan); err != nil {
 		return err
 	}

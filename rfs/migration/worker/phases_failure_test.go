@@ -10,6 +10,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
 // inPhases runs f in virtual time, with a fresh store and fresh clusters.
@@ -121,7 +122,9 @@ func TestTheRepositoryHoldsTheSnapshotThatWasCreated(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := process(t, m, x, 2, &life{})
-		s.Plan = func(context.Context, string) (*Plan, error) { return &Plan{Snapshot: "rfs-s", UUID: "another"}, nil }
+		s.Plan = func(context.Context, string) (*plan.Plan, error) {
+			return &plan.Plan{Snapshot: "rfs-s", UUID: "another"}, nil
+		}
 		_, err := s.plan(t.Context())
 		for _, word := range []string{"UUID another", "has uuid of rfs-s", "--repo-uri"} {
 			if !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), word) {

@@ -20,6 +20,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/live"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
@@ -334,7 +335,7 @@ func (x seen) State(_ context.Context, name string) (st SnapshotState, err error
 	return st, err
 }
 
-func (x seen) migrateGlobals(context.Context, *Plan, metadata.Ledger) (r GlobalsRecord, err error) {
+func (x seen) migrateGlobals(context.Context, *plan.Plan, metadata.Ledger) (r GlobalsRecord, err error) {
 	err = x.do(func() error {
 		x.sent++
 		if x.globals != nil {
@@ -347,7 +348,7 @@ func (x seen) migrateGlobals(context.Context, *Plan, metadata.Ledger) (r Globals
 	return r, err
 }
 
-func (x seen) Check(context.Context, *Plan) error { return nil }
+func (x seen) Check(context.Context, *plan.Plan) error { return nil }
 
 func (x seen) Absent(_ context.Context, names []string) (absent []string, err error) {
 	err = x.do(func() error {
@@ -361,7 +362,7 @@ func (x seen) Absent(_ context.Context, names []string) (absent []string, err er
 	return absent, err
 }
 
-func (x seen) Make(_ context.Context, p IndexPlan) (made Made, err error) {
+func (x seen) Make(_ context.Context, p plan.Index) (made Made, err error) {
 	err = x.do(func() error {
 		if err := x.wrong[p.Name]; err != nil {
 			x.created["tried "+p.Name]++
@@ -374,7 +375,7 @@ func (x seen) Make(_ context.Context, p IndexPlan) (made Made, err error) {
 			if x.uuids[n] == "" {
 				x.created["index "+n]++
 				x.uuids[n] = "uuid of " + n
-				if x.bodies[n], err = p.Mark.Put(p.markKind(), n, json.RawMessage(`{}`)); err != nil {
+				if x.bodies[n], err = p.Mark.Put(p.MarkKind(), n, json.RawMessage(`{}`)); err != nil {
 					return err
 				}
 				made.Created = append(made.Created, n)
@@ -387,7 +388,7 @@ func (x seen) Make(_ context.Context, p IndexPlan) (made Made, err error) {
 	return made, err
 }
 
-func (x seen) Aliases(_ context.Context, p IndexPlan) (map[string]json.RawMessage, error) {
+func (x seen) Aliases(_ context.Context, p plan.Index) (map[string]json.RawMessage, error) {
 	return map[string]json.RawMessage{p.Name: json.RawMessage(cmp.Or(x.late, `{"alias-of-`+p.Name+`":{}}`))}, nil
 }
 
@@ -422,11 +423,11 @@ func (x seen) IndexUUID(_ context.Context, name string) (uuid string, err error)
 }
 
 // threeIndices is a snapshot with two shards in each of three indices.
-func threeIndices() *Plan {
-	p := &Plan{Snapshot: "rfs-s", UUID: "uuid of rfs-s"}
+func threeIndices() *plan.Plan {
+	p := &plan.Plan{Snapshot: "rfs-s", UUID: "uuid of rfs-s"}
 	for _, name := range []string{"a", "b", "c"} {
-		p.Indices = append(p.Indices, IndexPlan{Name: name, Source: &snapshot.Index{Name: name}, Entry: Entry{
-			Locator: snapshot.Locator{IndexName: name}, Naming: Naming{Index: name}, Shards: 2,
+		p.Indices = append(p.Indices, plan.Index{Name: name, Source: &snapshot.Index{Name: name}, Entry: plan.Entry{
+			Locator: snapshot.Locator{IndexName: name}, Naming: plan.Naming{Index: name}, Shards: 2,
 		}})
 	}
 	return p
@@ -445,7 +446,7 @@ func process(t *testing.T, store cms.Store, x *outside, n int, l *life) *Session
 		Phases:    Phases{PhaseSnapshot, PhaseMetadata, PhaseIndices, PhaseDocuments},
 		Snapshot:  SnapshotOptions{Name: "rfs-s", Derived: true, Repository: "r"},
 		Snapshots: on, Globals: on.migrateGlobals, Indices: on, Targets: on,
-		Plan:   func(context.Context, string) (*Plan, error) { return threeIndices(), nil },
+		Plan:   func(context.Context, string) (*plan.Plan, error) { return threeIndices(), nil },
 		Runner: &Runner{Clock: cms.SystemClock(), Log: log},
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/document/rules"
-	"github.com/rfsd/rfsd/rfs/source/snapshot"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
 // TargetCluster is what TargetIndices needs of the target.
@@ -72,7 +72,7 @@ func (t *TargetIndices) Absent(ctx context.Context, names []string) ([]string, e
 // Make creates what the target lacks of an index and leaves what exists as it is. It may be
 // repeated and run by several processes at once. Errors name the index and carry the
 // target's own words: fault.ErrRejected, fault.ErrConfig, fault.ErrUnavailable.
-func (t *TargetIndices) Make(ctx context.Context, x IndexPlan) (Made, error) {
+func (t *TargetIndices) Make(ctx context.Context, x plan.Index) (Made, error) {
 	if x.Entry.Create {
 		return t.makeStream(ctx, x)
 	}
@@ -81,7 +81,7 @@ func (t *TargetIndices) Make(ctx context.Context, x IndexPlan) (Made, error) {
 		return Made{}, err
 	}
 	asked := recorded{creator(t.Cluster, x), map[string][]byte{}}
-	done, err := metadata.Ensure(ctx, marked{asked, x.Mark, x.markKind()}, t.Version, all)
+	done, err := metadata.Ensure(ctx, marked{asked, x.Mark, x.MarkKind()}, t.Version, all)
 	logPrepared(ctx, t.Log, done, t.Reported)
 	if err != nil {
 		return Made{}, refusedIndex(x, err)
@@ -102,7 +102,7 @@ func (t *TargetIndices) Make(ctx context.Context, x IndexPlan) (Made, error) {
 }
 
 // Wanted returns the target indices of an index of the snapshot. Errors: fault.ErrUnavailable, and fault.ErrCorrupt of its metadata.
-func (t *TargetIndices) Wanted(ctx context.Context, x IndexPlan) ([]metadata.Wanted, error) {
+func (t *TargetIndices) Wanted(ctx context.Context, x plan.Index) ([]metadata.Wanted, error) {
 	o, err := t.overrides(ctx)
 	if err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func (t *TargetIndices) Wanted(ctx context.Context, x IndexPlan) ([]metadata.Wan
 
 // Try creates one of the wanted indices as Make does, but without the mark of a session. On a metadata.DryRunCluster it returns what
 // Make would do, and its error.
-func (t *TargetIndices) Try(ctx context.Context, x IndexPlan, w metadata.Wanted) (metadata.Result, error) {
+func (t *TargetIndices) Try(ctx context.Context, x plan.Index, w metadata.Wanted) (metadata.Result, error) {
 	done, err := metadata.Ensure(ctx, creator(t.Cluster, x), t.Version, []metadata.Wanted{w})
 	return done, refusedIndex(x, err)
 }
@@ -145,7 +145,7 @@ func (t *TargetIndices) overrides(ctx context.Context) (metadata.Overrides, erro
 }
 
 // Aliases returns all aliases that the target indices of an index of the snapshot may get, by target index.
-func (t *TargetIndices) Aliases(ctx context.Context, x IndexPlan) (map[string]json.RawMessage, error) {
+func (t *TargetIndices) Aliases(ctx context.Context, x plan.Index) (map[string]json.RawMessage, error) {
 	o, err := t.overrides(ctx)
 	if err != nil || x.Entry.Create {
 		return nil, err
@@ -190,7 +190,7 @@ func (t *TargetIndices) warnOfPipelines(ctx context.Context, names []string) err
 
 // Check refuses a plan that emits mapping types to a target that takes none, or documents where they may not be
 // created, or that is the source, or to aliases that would change them, and finds names for data streams.
-func (t *TargetIndices) Check(ctx context.Context, plan *Plan) error {
+func (t *TargetIndices) Check(ctx context.Context, plan *plan.Plan) error {
 	for _, x := range plan.Indices {
 		if x.Entry.Naming.Emit && !t.Version.MappingTypes() {
 			return fmt.Errorf("--emit-doc-type ON: %s %s takes no mapping types: %w", t.Version.Distribution, t.Version.Number, fault.ErrConfig)
@@ -212,7 +212,7 @@ func (t *TargetIndices) Check(ctx context.Context, plan *Plan) error {
 }
 
 // checkAliases refuses target names that are aliases of several indices, or with a routing or a filter.
-func (t *TargetIndices) checkAliases(ctx context.Context, plan *Plan) error {
+func (t *TargetIndices) checkAliases(ctx context.Context, plan *plan.Plan) error {
 	var names []string
 	for _, x := range plan.Indices {
 		if !x.Entry.Create {
@@ -236,8 +236,8 @@ func (t *TargetIndices) checkAliases(ctx context.Context, plan *Plan) error {
 }
 
 // wanted lists the target indices of an index of the snapshot.
-func wanted(x IndexPlan, o metadata.Overrides, own *rules.Set) ([]metadata.Wanted, error) {
-	n, source := x.Entry.Naming, metadataOf(x.Source)
+func wanted(x plan.Index, o metadata.Overrides, own *rules.Set) ([]metadata.Wanted, error) {
+	n, source := x.Entry.Naming, plan.MetadataOf(x.Source)
 	if x.Entry.Stream != nil {
 		var err error
 		if source, err = x.Entry.Stream.With(source); err != nil {
@@ -262,14 +262,6 @@ func wanted(x IndexPlan, o metadata.Overrides, own *rules.Set) ([]metadata.Wante
 	return all, nil
 }
 
-func metadataOf(x *snapshot.Index) metadata.Index {
-	mappings := make([]metadata.Mapping, 0, len(x.Mappings))
-	for _, m := range x.Mappings {
-		mappings = append(mappings, metadata.Mapping{Type: m.Type, Body: m.Body})
-	}
-	return metadata.Index{Name: x.Name, Settings: x.Settings, Mappings: mappings, Aliases: x.Aliases}
-}
-
 // marked creates indices that carry the mark of the session.
 type marked struct {
 	metadata.Cluster
@@ -286,15 +278,8 @@ func (m marked) CreateIndex(ctx context.Context, name string, body []byte) error
 	return m.Cluster.CreateIndex(ctx, name, body)
 }
 
-func (x IndexPlan) markKind() string {
-	if x.Scratch {
-		return metadata.ScratchMark
-	}
-	return metadata.IndexMark
-}
-
 // creator creates indices that keep their mapping type when that is to be emitted.
-func creator(c TargetCluster, x IndexPlan) metadata.Cluster {
+func creator(c TargetCluster, x plan.Index) metadata.Cluster {
 	if n := x.Entry.Naming; n.Emit && len(n.Types) == 1 {
 		return typed{c, n.Types[0]}
 	}
@@ -311,8 +296,8 @@ func (t typed) CreateIndex(ctx context.Context, name string, body []byte) error 
 }
 
 // refusedIndex adds what can be done to a refusal.
-func refusedIndex(x IndexPlan, err error) error {
-	if errors.Is(err, fault.ErrRejected) && x.Entry.Naming.Multi == SplitTypes {
+func refusedIndex(x plan.Index, err error) error {
+	if errors.Is(err, fault.ErrRejected) && x.Entry.Naming.Multi == plan.SplitTypes {
 		return fmt.Errorf("%w (index %s is split by type; --multi-type union keeps one index)", err, x.Name)
 	}
 	return err

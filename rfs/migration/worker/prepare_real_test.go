@@ -12,6 +12,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 	"github.com/rfsd/rfsd/testing/cluster"
@@ -40,9 +41,9 @@ func TestRealTargetsTakeNamesOfEveryKind(t *testing.T) {
 				t.Fatal(err)
 			}
 			names := []string{".ds-logs-app-default-2024.05.06-000001", ".kibana_7.17.0_001", ".tasks", "プ-日本", "a_b-c+d.e"}
-			plan := &worker.Plan{}
+			p := &plan.Plan{}
 			for i, name := range names {
-				plan.Indices = append(plan.Indices, worker.IndexPlan{Name: name, Entry: worker.Entry{Naming: worker.Naming{Index: name, Types: []string{"_doc"}}}, Source: &snapshot.Index{
+				p.Indices = append(p.Indices, plan.Index{Name: name, Entry: plan.Entry{Naming: plan.Naming{Index: name, Types: []string{"_doc"}}}, Source: &snapshot.Index{
 					Name:     name,
 					Settings: map[string]string{"index.number_of_shards": "1", "index.number_of_replicas": "0", "index.hidden": "true", "index.default_pipeline": "absent", "index.lifecycle.name": "absent"},
 					Mappings: []snapshot.Mapping{{Type: "_doc", Body: json.RawMessage(`{"_data_stream_timestamp":{"enabled":true},"dynamic":"strict","properties":{"@timestamp":{"type":"date"},"owner":{"type":"keyword"}}}`)}},
@@ -58,7 +59,7 @@ func TestRealTargetsTakeNamesOfEveryKind(t *testing.T) {
 			log := slog.New(slog.NewTextHandler(&out, nil))
 			for range 2 {
 				on := &worker.TargetIndices{Cluster: client, Version: v, Overrides: metadata.Overrides{Aliases: metadata.AliasesEarly}, Log: log}
-				for _, x := range plan.Indices {
+				for _, x := range p.Indices {
 					if _, err := on.Make(t.Context(), x); err != nil {
 						t.Fatal(err)
 					}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
@@ -73,7 +74,7 @@ func (x *indices) SetAliases(_ context.Context, index string, aliases json.RawMe
 }
 
 // prepare checks a plan and creates all its indices.
-func prepare(ctx context.Context, on *indices, v target.Version, plan *Plan, log *slog.Logger) error {
+func prepare(ctx context.Context, on *indices, v target.Version, plan *plan.Plan, log *slog.Logger) error {
 	c := &TargetIndices{Cluster: on, Version: v, Log: log}
 	if err := c.Check(ctx, plan); err != nil {
 		return err
@@ -91,9 +92,9 @@ func newIndices() *indices {
 }
 
 // twoTypes is an index in which documents of the given types exist.
-func twoTypes(n Naming) *Plan {
+func twoTypes(n plan.Naming) *plan.Plan {
 	n.Index = "blog"
-	return &Plan{Indices: []IndexPlan{{Name: "blog", Entry: Entry{Naming: n}, Source: &snapshot.Index{
+	return &plan.Plan{Indices: []plan.Index{{Name: "blog", Entry: plan.Entry{Naming: n}, Source: &snapshot.Index{
 		Name: "blog", Settings: map[string]string{"index.number_of_shards": "2", "index.uuid": "u"},
 		Mappings: []snapshot.Mapping{
 			{Type: "post", Body: json.RawMessage(`{"properties":{"title":{"type":"text"}}}`)},
@@ -110,18 +111,18 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 func TestEveryTargetIndexGetsTheMappingOfTheDocumentsThatLandInIt(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		naming Naming
+		naming plan.Naming
 		want   map[string][]string // index → words in its body; those after "!" are not in it
 	}{
-		{"split", Naming{Types: []string{"post", "user"}, Multi: SplitTypes},
+		{"split", plan.Naming{Types: []string{"post", "user"}, Multi: plan.SplitTypes},
 			map[string][]string{"blog_post": {"title", "!name\"", "!all"}, "blog_user": {"name\"", "!title", "!all"}}},
-		{"union", Naming{Types: []string{"post", "user"}, Multi: UnionTypes},
+		{"union", plan.Naming{Types: []string{"post", "user"}, Multi: plan.UnionTypes},
 			map[string][]string{"blog": {"title", "name\"", `"all":{}`, `"index.number_of_shards":"2"`, "!uuid"}}},
-		{"one type has documents", Naming{Types: []string{"user"}},
+		{"one type has documents", plan.Naming{Types: []string{"user"}},
 			map[string][]string{"blog": {"name\"", "!title", `"all":{}`}}},
-		{"a type that is not mapped", Naming{Types: []string{"ghost"}},
+		{"a type that is not mapped", plan.Naming{Types: []string{"ghost"}},
 			map[string][]string{"blog": {"!mappings", `"all":{}`}}},
-		{"no documents", Naming{}, map[string][]string{"blog": {"title", "name\""}}},
+		{"no documents", plan.Naming{}, map[string][]string{"blog": {"title", "name\""}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			on := newIndices()
@@ -147,7 +148,7 @@ func TestWhatExistsIsLeftAsItIsAndARepetitionChangesNothing(t *testing.T) {
 	on := newIndices()
 	on.bodies["blog"] = "made by hand"
 	for range 2 {
-		if err := prepare(t.Context(), on, opensearch2, twoTypes(Naming{}), quiet()); err != nil {
+		if err := prepare(t.Context(), on, opensearch2, twoTypes(plan.Naming{}), quiet()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -157,7 +158,7 @@ func TestWhatExistsIsLeftAsItIsAndARepetitionChangesNothing(t *testing.T) {
 }
 
 func TestMappingTypesAreEmittedOnlyWhereTheTargetTakesThem(t *testing.T) {
-	emit := Naming{Types: []string{"post"}, Emit: true}
+	emit := plan.Naming{Types: []string{"post"}, Emit: true}
 	err := prepare(t.Context(), newIndices(), opensearch2, twoTypes(emit), quiet())
 	if !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "opensearch 2.19.4") {
 		t.Errorf("%v", err)
@@ -174,7 +175,7 @@ func TestMappingTypesAreEmittedOnlyWhereTheTargetTakesThem(t *testing.T) {
 func TestARefusalNamesTheIndexAndKeepsTheTargetsWords(t *testing.T) {
 	on := newIndices()
 	on.refuse = fmt.Errorf("must be lowercase: %w", fault.ErrRejected)
-	err := prepare(t.Context(), on, opensearch2, twoTypes(Naming{Types: []string{"post", "user"}, Multi: SplitTypes}), quiet())
+	err := prepare(t.Context(), on, opensearch2, twoTypes(plan.Naming{Types: []string{"post", "user"}, Multi: plan.SplitTypes}), quiet())
 	for _, word := range []string{"blog_post", "must be lowercase", "--multi-type union"} {
 		if !errors.Is(err, fault.ErrRejected) || !strings.Contains(err.Error(), word) {
 			t.Errorf("%v; want %s", err, word)
@@ -185,7 +186,7 @@ func TestARefusalNamesTheIndexAndKeepsTheTargetsWords(t *testing.T) {
 func TestFinalPipelinesAndDifferencesAreTold(t *testing.T) {
 	on := newIndices()
 	on.final["blog"] = "spoil"
-	plan := twoTypes(Naming{Types: []string{"post"}})
+	plan := twoTypes(plan.Naming{Types: []string{"post"}})
 	plan.Indices[0].Source.Mappings[0].Body = json.RawMessage(`{"properties":{"a":{"type":"string"},"b":{"type":"string"},"v":{"type":"dense_vector"}}}`)
 	var out bytes.Buffer
 	if err := prepare(t.Context(), on, opensearch2, plan, slog.New(slog.NewJSONHandler(&out, nil))); err != nil {
@@ -201,7 +202,7 @@ func TestFinalPipelinesAndDifferencesAreTold(t *testing.T) {
 func TestNamesThatAreUnfitAliasesAreRefusedAtOnce(t *testing.T) {
 	on := newIndices()
 	on.unfit = map[string]string{"blog": "blog is an alias of 2 indices"}
-	err := prepare(t.Context(), on, opensearch2, twoTypes(Naming{}), quiet())
+	err := prepare(t.Context(), on, opensearch2, twoTypes(plan.Naming{}), quiet())
 	if !errors.Is(err, fault.ErrConfig) || !strings.Contains(fault.Text(err), "blog is an alias of 2 indices") || len(on.bodies) > 0 {
 		t.Errorf("%v, created %v", err, on.bodies)
 	}
@@ -211,14 +212,14 @@ func TestAMissingPermissionForAWarningStopsNothing(t *testing.T) {
 	on := newIndices()
 	on.hide = fmt.Errorf("no permissions for [indices:monitor/settings/get]: %w", fault.ErrConfig)
 	var out bytes.Buffer
-	if err := prepare(t.Context(), on, opensearch2, twoTypes(Naming{}), slog.New(slog.NewTextHandler(&out, nil))); err != nil {
+	if err := prepare(t.Context(), on, opensearch2, twoTypes(plan.Naming{}), slog.New(slog.NewTextHandler(&out, nil))); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out.String(), "level=WARN") || !strings.Contains(out.String(), "settings/get") {
 		t.Errorf("log %s", out.String())
 	}
 	on.hide = fault.ErrUnavailable
-	if err := prepare(t.Context(), on, opensearch2, twoTypes(Naming{}), quiet()); !errors.Is(err, fault.ErrUnavailable) {
+	if err := prepare(t.Context(), on, opensearch2, twoTypes(plan.Naming{}), quiet()); !errors.Is(err, fault.ErrUnavailable) {
 		t.Errorf("%v", err)
 	}
 }

@@ -8,19 +8,20 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/document/doc"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/lucene"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
 // openShard is a shard of the snapshot whose documents can be read.
 type openShard struct {
-	entry    Entry
+	entry    plan.Entry
 	number   int
 	parts    bool // it is not read from end to end: as little as possible is read ahead
 	begin    bool // it is read from its first ordinal on: the repository is asked for its documents while it is opened
 	versions bool // of documents, too
 	ahead    bool // it is opened before its item is leased
-	kept     *Manifests
+	kept     *plan.Manifests
 
 	// Set by open.
 	shard     *snapshot.Shard
@@ -31,16 +32,16 @@ type openShard struct {
 }
 
 // newOpenShard returns the shard of an item of an index, to be read by a job from an ordinal on.
-func newOpenShard(r *Runner, entry Entry, number int, from int64) *openShard {
+func newOpenShard(r *Runner, entry plan.Entry, number int, from int64) *openShard {
 	return &openShard{
-		entry: entry, number: number, parts: entry.Trial != nil, versions: entry.existing(r.Bulk.Existing) == bulk.Newer, kept: r.Manifests,
+		entry: entry, number: number, parts: entry.Trial != nil, versions: entry.Existing(r.Bulk.Existing) == bulk.Newer, kept: r.Manifests,
 		begin: from == 0 && entry.Trial == nil && !r.VerifyFirst,
 	}
 }
 
 // open finds the shard and everything that is needed to read it; edit may be nil.
 func (s *openShard) open(ctx context.Context, repo snapshot.Repository, edit func(index string) DocumentEditor) (err error) {
-	if s.shard = s.kept.take(s.entry.Locator, s.number); s.shard == nil {
+	if s.shard = s.kept.Take(s.entry.Locator, s.number); s.shard == nil {
 		if s.shard, err = snapshot.OpenShard(ctx, repo, s.entry.Locator, s.number); err != nil {
 			return err
 		}
@@ -52,7 +53,7 @@ func (s *openShard) open(ctx context.Context, repo snapshot.Repository, edit fun
 	if err != nil {
 		return err
 	}
-	s.values = s.entry.needsValues(b)
+	s.values = needsValues(s.entry, b)
 	s.documents = newDocuments(s.entry, s.number, edit, b)
 	o := lucene.Options{Values: s.values || s.versions, Begin: s.begin}
 	if s.ahead {
@@ -91,7 +92,7 @@ type Documents struct {
 
 // ReadShard reads a shard of the snapshot as a migration does, from an ordinal (to.From) to its end, and passes on every live
 // root document as it would be sent. edit may be nil. Damage is fault.ErrCorrupt with its place.
-func ReadShard(ctx context.Context, repo snapshot.Repository, e Entry, shard int, edit func(index string) DocumentEditor, to Documents) error {
+func ReadShard(ctx context.Context, repo snapshot.Repository, e plan.Entry, shard int, edit func(index string) DocumentEditor, to Documents) error {
 	s, err := openReading(ctx, repo, e, shard, edit, to)
 	if err != nil {
 		return err
@@ -105,7 +106,7 @@ type reading struct {
 	to Documents
 }
 
-func openReading(ctx context.Context, repo snapshot.Repository, e Entry, shard int, edit func(index string) DocumentEditor, to Documents) (*reading, error) {
+func openReading(ctx context.Context, repo snapshot.Repository, e plan.Entry, shard int, edit func(index string) DocumentEditor, to Documents) (*reading, error) {
 	s := &openShard{entry: e, number: shard, parts: to.Select != nil, versions: to.Versions}
 	if err := s.open(ctx, repo, edit); err != nil {
 		return nil, err
@@ -156,7 +157,7 @@ func (s *reading) read(ctx context.Context, from, to int64) error {
 }
 
 // CountShard returns the number of live Lucene documents of a shard of the snapshot, nested ones included.
-func CountShard(ctx context.Context, repo snapshot.Repository, e Entry, shard int) (int64, error) {
+func CountShard(ctx context.Context, repo snapshot.Repository, e plan.Entry, shard int) (int64, error) {
 	s, err := snapshot.OpenShard(ctx, repo, e.Locator, shard)
 	if err != nil {
 		return 0, err
@@ -167,3 +168,6 @@ func CountShard(ctx context.Context, repo snapshot.Repository, e Entry, shard in
 	}
 	return commit.LiveDocs, nil
 }
+
+// needsValues reports whether more than the stored source of a document is read.
+func needsValues(e plan.Entry, b *builder) bool { return b != nil || e.Naming.Join != nil }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/document/doc"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
@@ -20,22 +21,22 @@ func TestNoErrorOfReadingIsOverlooked(t *testing.T) {
 	fixtures := filepath.Join("..", "..", "..", "testing", "fixtures")
 	for _, c := range []struct {
 		name, dir string
-		req       Request
+		req       plan.Request
 	}{
-		{"types with parents", filepath.Join("testdata", "5.6.16-family"), Request{ParentJoin: "relation"}},
-		{"data streams", filepath.Join(fixtures, "os2.19.4-data-stream"), Request{DataStreams: StreamsCreate}},
-		{"sources that are rebuilt", filepath.Join(fixtures, "os3.8.0-derived"), Request{}},
-		{"sources that are completed", filepath.Join("..", "rebuild", "testdata", "7.10.2-switched-off"), Request{RebuildSources: true}},
+		{"types with parents", filepath.Join("testdata", "5.6.16-family"), plan.Request{ParentJoin: "relation"}},
+		{"data streams", filepath.Join(fixtures, "os2.19.4-data-stream"), plan.Request{DataStreams: plan.StreamsCreate}},
+		{"sources that are rebuilt", filepath.Join(fixtures, "os3.8.0-derived"), plan.Request{}},
+		{"sources that are completed", filepath.Join("..", "rebuild", "testdata", "7.10.2-switched-off"), plan.Request{RebuildSources: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			blobs, err := repo.NewDir(c.dir)
 			if err != nil {
 				t.Fatal(err)
 			}
-			c.req.SnapshotName, c.req.MultiType, c.req.EmitType = "snap1", SplitTypes, EmitAuto
+			c.req.SnapshotName, c.req.MultiType, c.req.EmitType = "snap1", plan.SplitTypes, plan.EmitAuto
 			read := func(l *life) (documents int64, err error) {
 				on := failingRepo{blobs, l}
-				plan, err := NewPlan(t.Context(), on, c.req)
+				plan, err := plan.New(t.Context(), on, c.req)
 				if err != nil {
 					return 0, err
 				}

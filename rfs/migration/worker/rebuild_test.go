@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -12,63 +11,23 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/document/doc"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/lucene"
 	"github.com/rfsd/rfsd/rfs/source/rebuild"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
-// TestRebuildsBySettings: settings and mapping decide how the sources of an index are rebuilt.
-func TestRebuildsBySettings(t *testing.T) {
-	for _, c := range []struct {
-		name     string
-		settings map[string]string
-		mapping  string
-		want     Rebuild
-		asked    Rebuild // with --rebuild-sources, where that makes a difference
-	}{
-		{"stored", nil, `{}`, "", ""},
-		{"disabled", nil, `{"_source":{"enabled":false}}`, "", RebuildFields},
-		{"disabled by the mode of the mapping", nil, `{"_source":{"mode":"disabled"}}`, "", RebuildFields},
-		{"disabled by setting", map[string]string{"index.mapping.source.mode": "disabled"}, `{}`, "", RebuildFields},
-		{"filtered", nil, `{"_source":{"includes":["a"]}}`, "", RebuildFields},
-		{"synthetic, filtered", map[string]string{"index.mode": "logsdb"}, `{"_source":{"excludes":["a"]}}`, "", RebuildSynthetic},
-		{"a mode that is not known, disabled", map[string]string{"index.mode": "holographic"}, `{"_source":{"enabled":false}}`, "", ""},
-		{"synthetic by setting", map[string]string{"index.mapping.source.mode": "synthetic"}, `{}`, RebuildSynthetic, RebuildSynthetic},
-		{"synthetic by mapping", nil, `{"_source":{"mode":"synthetic"}}`, RebuildSynthetic, RebuildSynthetic},
-		{"logsdb that stores sources", map[string]string{"index.mode": "logsdb", "index.mapping.source.mode": "stored"}, `{}`, "", ""},
-		{"a mode that is not known", map[string]string{"index.mode": "holographic", "index.mapping.source.mode": "synthetic"}, `{}`, "", ""},
-		{"columnar", map[string]string{"index.mode": "columnar"}, `{}`, RebuildColumnar, RebuildColumnar},
-		{"columnar logs", map[string]string{"index.mode": "logsdb_columnar", "index.mapping.source.mode": "synthetic"}, `{}`, RebuildColumnar, RebuildColumnar},
-		{"columnar, made when indexed", map[string]string{"index.mode": "columnar", "index.mapping.source.mode": "columnar_stored"}, `{}`, RebuildColumnarStored, RebuildColumnarStored},
-		{"columnar with a source mode of later versions", map[string]string{"index.mode": "columnar", "index.mapping.source.mode": "holographic"}, `{}`, "", ""},
-		{"derived", map[string]string{"index.derived_source.enabled": "true"}, `{}`, RebuildDerived, RebuildDerived},
-		{"derived, switched off", map[string]string{"index.derived_source.enabled": "false"}, `{}`, "", ""},
-		{"derived, a part of it", map[string]string{"index.derived_source.enabled": "true"}, `{"_source":{"excludes":["a"]}}`, "", ""},
-		{"derived without an answer", map[string]string{"index.derived_source.enabled": "true"}, `{"_source":{"enabled":false}}`, "", ""},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			x := &snapshot.Index{Settings: c.settings, Mappings: []snapshot.Mapping{{Type: "_doc", Body: json.RawMessage(c.mapping)}}}
-			if got := rebuilds(x, ""); got != c.want {
-				t.Errorf("rebuilt as %q, want %q", got, c.want)
-			}
-			if got := rebuilds(x, RebuildFields); got != c.asked {
-				t.Errorf("asked: rebuilt as %q, want %q", got, c.asked)
-			}
-		})
-	}
-}
-
 // TestRebuiltSourcesAreBounded: a source that is made of other fields has the same bound as one that is stored.
 func TestRebuiltSourcesAreBounded(t *testing.T) {
 	for _, c := range []struct {
 		name, dir string
-		req       Request
+		req       plan.Request
 	}{
-		{"synthetic", "../../../testing/fixtures/8.19.21-synthetic", Request{}},
-		{"synthetic, of every type", "../../source/rebuild/testdata/9.5.3-rebuild", Request{}},
-		{"derived", "../../../testing/fixtures/os3.8.0-derived", Request{}},
-		{"switched off", "../../source/rebuild/testdata/7.10.2-switched-off", Request{RebuildSources: true}},
+		{"synthetic", "../../../testing/fixtures/8.19.21-synthetic", plan.Request{}},
+		{"synthetic, of every type", "../../source/rebuild/testdata/9.5.3-rebuild", plan.Request{}},
+		{"derived", "../../../testing/fixtures/os3.8.0-derived", plan.Request{}},
+		{"switched off", "../../source/rebuild/testdata/7.10.2-switched-off", plan.Request{RebuildSources: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			read := func(most int64) (sent map[string]int, stored int, details []string) {
@@ -77,8 +36,8 @@ func TestRebuiltSourcesAreBounded(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				c.req.SnapshotName, c.req.EmitType, c.req.MultiType = "snap1", EmitAuto, SplitTypes
-				plan, err := NewPlan(t.Context(), r, c.req)
+				c.req.SnapshotName, c.req.EmitType, c.req.MultiType = "snap1", plan.EmitAuto, plan.SplitTypes
+				plan, err := plan.New(t.Context(), r, c.req)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -138,15 +97,18 @@ func TestWhatCannotBeRebuiltKeepsTheReason(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := NewPlan(t.Context(), r, Request{SnapshotName: "snap1", EmitType: EmitAuto, MultiType: SplitTypes})
+	p, err := plan.New(t.Context(), r, plan.Request{SnapshotName: "snap1", EmitType: plan.EmitAuto, MultiType: plan.SplitTypes})
 	if err != nil {
 		t.Fatal(err)
 	}
 	unbuilt := 0
-	for _, x := range plan.Indices {
-		mapping := strings.ReplaceAll(string(onlyMapping(x.Source)), `"type":"keyword"`, `"type":"ip"`)
+	for _, x := range p.Indices {
+		if len(x.Source.Mappings) != 1 {
+			continue
+		}
+		mapping := strings.ReplaceAll(string(x.Source.Mappings[0].Body), `"type":"keyword"`, `"type":"ip"`)
 		sources, err := rebuild.New([]byte(mapping), x.Entry.Locator.Created, doc.AppendFormat)
-		if err != nil || x.Entry.Rebuild != RebuildSynthetic {
+		if err != nil || x.Entry.Rebuild != plan.RebuildSynthetic {
 			continue
 		}
 		b := &builder{sources: map[string]*rebuild.Rebuilder{"": sources}}
@@ -190,7 +152,7 @@ func TestVectorsWithoutAPlaceAreNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := NewPlan(t.Context(), r, Request{SnapshotName: "snap1", EmitType: EmitAuto, MultiType: SplitTypes})
+	plan, err := plan.New(t.Context(), r, plan.Request{SnapshotName: "snap1", EmitType: plan.EmitAuto, MultiType: plan.SplitTypes})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,25 +7,15 @@ import (
 	"net/url"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/rebuild"
-	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
-
-// filteredSource returns the filter of an index of the snapshot that leaves out parts of its sources while the
-// originals may still be there.
-func filteredSource(x *snapshot.Index) (rebuild.SourceFilter, bool) {
-	if len(x.Mappings) != 1 {
-		return rebuild.SourceFilter{}, false
-	}
-	f := rebuild.SourceFilterOf(x.Mappings[0].Body)
-	return f, !f.Empty() && f.Whole()
-}
 
 // sendsOriginals reports whether the originals of filtered sources (_recovery_source) are sent: when every target index
 // leaves out the same parts. The target then indexes what the source had indexed, and stores what the source stored.
-func (t *TargetIndices) sendsOriginals(ctx context.Context, x IndexPlan) (bool, error) {
-	want, ok := filteredSource(x.Source)
-	if ok && x.Entry.Rebuild.fields() {
+func (t *TargetIndices) sendsOriginals(ctx context.Context, x plan.Index) (bool, error) {
+	want, ok := plan.FilteredSource(x.Source)
+	if ok && x.Entry.Rebuild.UsesFields() {
 		return true, nil // asked for, whatever the target leaves out
 	}
 	if !ok || t.Requester == nil {

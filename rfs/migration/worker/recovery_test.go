@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
@@ -40,9 +41,9 @@ func TestSendsOriginals(t *testing.T) {
 		{"the target does not permit it", filter, "", false, fault.ErrConfig},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			x := IndexPlan{
+			x := plan.Index{
 				Source: &snapshot.Index{Name: "articles", Mappings: []snapshot.Mapping{{Body: json.RawMessage(c.source)}}},
-				Entry:  Entry{Naming: Naming{Index: "articles"}},
+				Entry:  plan.Entry{Naming: plan.Naming{Index: "articles"}},
 			}
 			got, err := (&TargetIndices{Requester: c.target}).sendsOriginals(t.Context(), x)
 			if got != c.want || !errors.Is(err, c.err) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
 // tally counts the requests of a migration from the first search for items until none is open.
@@ -103,7 +104,7 @@ func TestRequestsPerSmallShard(t *testing.T) {
 		w.store = c
 		w.wrap = func(d Destination) Destination { return distant{d, c} }
 		w.asked = func(string) { c.count("look at an index") }
-		w.plan = func(p *Plan) { multiply(p, 100) }
+		w.plan = func(p *plan.Plan) { multiply(p, 100) }
 		sum, err := w.run(t, 1, &life{})
 		if err != nil || !sum.Complete {
 			t.Fatalf("%.300v, %v", sum, err)

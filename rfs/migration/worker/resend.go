@@ -119,7 +119,7 @@ func (s *Session) resendShard(ctx context.Context, a *arriving, shard int, r *re
 		return err
 	}
 	opts := run.Bulk
-	if opts.Existing = a.entry.existing(opts.Existing); opts.Existing != bulk.Newer {
+	if opts.Existing = a.entry.Existing(opts.Existing); opts.Existing != bulk.Newer {
 		opts.Existing = bulk.Keep
 	}
 	opts.Sender, opts.Recorder, opts.MayStart = missing{out, r}, refusedAgain{r}, mayStart

@@ -17,6 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
@@ -165,11 +166,11 @@ func ordersTo(t *testing.T, k *keeping) *Session {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := NewPlan(t.Context(), blobs, Request{SnapshotName: "snap1", MultiType: SplitTypes, EmitType: EmitAuto})
+	p, err := plan.New(t.Context(), blobs, plan.Request{SnapshotName: "snap1", MultiType: plan.SplitTypes, EmitType: plan.EmitAuto})
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan.Indices = slices.DeleteFunc(plan.Indices, func(x IndexPlan) bool { return x.Entry.Locator.IndexName != "orders" })
+	p.Indices = slices.DeleteFunc(p.Indices, func(x plan.Index) bool { return x.Entry.Locator.IndexName != "orders" })
 	store, err := boltcms.Open(filepath.Join(t.TempDir(), "s.db"), time.Now)
 	if err != nil {
 		t.Fatal(err)
@@ -181,15 +182,15 @@ func ordersTo(t *testing.T, k *keeping) *Session {
 	}
 	s := &Session{
 		Coordinator: c, Holder: "test", Log: slog.New(slog.DiscardHandler), Targets: k, Counts: k, Phases: Phases{PhaseDocuments},
-		Plan:   func(context.Context, string) (*Plan, error) { return plan, nil },
+		Plan:   func(context.Context, string) (*plan.Plan, error) { return p, nil },
 		Runner: &Runner{Repo: blobs, Destination: k, Failed: noFailures{}, Meter: NewMeter(), Clock: cms.SystemClock(), Log: slog.New(slog.DiscardHandler)},
 	}
 	if err := s.Join(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	e := plan.Indices[0].Entry
+	e := p.Indices[0].Entry
 	e.Ours = e.Naming.Targets()
-	body, err := e.encode()
+	body, err := e.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}

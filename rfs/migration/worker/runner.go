@@ -15,6 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/document/doc"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/lucene"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
@@ -61,7 +62,7 @@ type Runner struct {
 	// MaxDocument is the longest source that is read, in bytes; 0: DefaultMaxDocument.
 	MaxDocument int64
 	// Manifests are those of the plan of this process; nil: each lease reads its own.
-	Manifests *Manifests
+	Manifests *plan.Manifests
 	// Helpers decompress shards beside the goroutines of their leases; nil: only those do.
 	Helpers *lucene.Helpers
 	// RecordEvery is how often a running item's watermark is recorded; 0 means 10 s.

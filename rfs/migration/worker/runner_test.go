@@ -16,6 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/lucene"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
@@ -107,7 +108,7 @@ type oneShard struct {
 	store       cms.Store
 	coordinator *cms.Coordinator
 	runner      *Runner
-	entry       Entry
+	entry       plan.Entry
 	id          cms.ItemID
 }
 
@@ -119,7 +120,7 @@ func newShard(t *testing.T, store cms.Store, d Destination, lease time.Duration,
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := NewPlan(t.Context(), blobs, Request{SnapshotName: "snap1", MultiType: SplitTypes, EmitType: EmitAuto})
+	plan, err := plan.New(t.Context(), blobs, plan.Request{SnapshotName: "snap1", MultiType: plan.SplitTypes, EmitType: plan.EmitAuto})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
@@ -29,7 +30,7 @@ type IndexUUIDs interface {
 // taken of: the cluster's UUID is that of the snapshot and a target has the name of an index of the source, or an index of
 // the target has the UUID of one of the source. With equal cluster UUIDs and other names only it returns a warning.
 // What either side does not report is unknown and equals nothing. allowed makes a warning of the error.
-func CheckSource(ctx context.Context, plan *Plan, clusterUUID string, on IndexUUIDs, allowed bool) (warning string, err error) {
+func CheckSource(ctx context.Context, plan *plan.Plan, clusterUUID string, on IndexUUIDs, allowed bool) (warning string, err error) {
 	found, err := sameIndices(ctx, plan, on)
 	if err != nil {
 		return "", err
@@ -67,7 +68,7 @@ func some(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-func planTargets(plan *Plan) []string {
+func planTargets(plan *plan.Plan) []string {
 	names := map[string]bool{}
 	for _, x := range plan.Indices {
 		for _, name := range x.Entry.Naming.Targets() {
@@ -78,7 +79,7 @@ func planTargets(plan *Plan) []string {
 }
 
 // sameIndices returns the target indices that have the UUID of an index of the source.
-func sameIndices(ctx context.Context, plan *Plan, on IndexUUIDs) ([]string, error) {
+func sameIndices(ctx context.Context, plan *plan.Plan, on IndexUUIDs) ([]string, error) {
 	source := map[string]bool{}
 	for _, x := range plan.Indices {
 		if x.Source == nil {
@@ -106,7 +107,7 @@ func sameIndices(ctx context.Context, plan *Plan, on IndexUUIDs) ([]string, erro
 
 // sameCluster reports whether the snapshot was taken of the cluster with a UUID. A snapshot whose global metadata cannot be
 // read, or holds no UUID, may be of any cluster.
-func sameCluster(ctx context.Context, plan *Plan, clusterUUID string) (bool, error) {
+func sameCluster(ctx context.Context, plan *plan.Plan, clusterUUID string) (bool, error) {
 	if plan.Source == nil || clusterUUID == "" || clusterUUID == unknownUUID {
 		return false, nil
 	}

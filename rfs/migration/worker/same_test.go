@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
@@ -36,11 +37,11 @@ func TestTheTargetIsNotTheSource(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			plan, err := NewPlan(t.Context(), blobs, Request{SnapshotName: "snap1", MultiType: SplitTypes, EmitType: EmitAuto})
+			planned, err := plan.New(t.Context(), blobs, plan.Request{SnapshotName: "snap1", MultiType: plan.SplitTypes, EmitType: plan.EmitAuto})
 			if err != nil {
 				t.Fatal(err)
 			}
-			cluster, own := clusterOf(t, plan), plan.Indices[0]
+			cluster, own := clusterOf(t, planned), planned.Indices[0]
 			uuid := own.Source.Settings["index.uuid"]
 			if uuid == "" {
 				t.Fatalf("index %s has no UUID", own.Name)
@@ -65,8 +66,8 @@ func TestTheTargetIsNotTheSource(t *testing.T) {
 				{name: "indices that may not be read, the cluster", cluster: cluster, indices: nil, refused: true},
 			} {
 				t.Run(c.name, func(t *testing.T) {
-					p := *plan
-					p.Indices = append([]IndexPlan(nil), plan.Indices...)
+					p := *planned
+					p.Indices = append([]plan.Index(nil), planned.Indices...)
 					for i := range p.Indices {
 						if c.renamed {
 							p.Indices[i].Entry.Naming.Index = "new-" + p.Indices[i].Entry.Naming.Index
@@ -89,7 +90,7 @@ func TestTheTargetIsNotTheSource(t *testing.T) {
 }
 
 // clusterOf is the UUID of the cluster that a snapshot was taken of.
-func clusterOf(t *testing.T, plan *Plan) (uuid string) {
+func clusterOf(t *testing.T, plan *plan.Plan) (uuid string) {
 	t.Helper()
 	sections, err := plan.Source.Global(t.Context())
 	if err != nil {
@@ -111,7 +112,7 @@ func TestTheSourceIsNotKnownWhileItsMetadataCannotBeRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := &life{}
-	plan, err := NewPlan(t.Context(), failingRepo{blobs, l}, Request{SnapshotName: "snap1", MultiType: SplitTypes, EmitType: EmitAuto})
+	plan, err := plan.New(t.Context(), failingRepo{blobs, l}, plan.Request{SnapshotName: "snap1", MultiType: plan.SplitTypes, EmitType: plan.EmitAuto})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,12 +9,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/lucene"
 )
 
-// Trial makes a session a trial run: a sample of each shard goes to indices of its own. DESIGN.md states how.
-type Trial struct {
-	Documents int64  `json:"documents"` // most documents of a shard
-	Prefix    string `json:"prefix"`    // of the names of all target indices
-}
-
 // recordReader is what a job reads: *lucene.Reader reads all documents of a range, *sample some of a shard.
 type recordReader interface {
 	Next(ctx context.Context) (*lucene.Record, error)

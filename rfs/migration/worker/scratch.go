@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 )
 
@@ -29,13 +30,13 @@ type Scratch interface {
 const scratchName = "measure-"
 
 // scratchPrefix returns what the names of scratch indices begin with, and no target index of the plan does.
-func (p *Plan) scratchPrefix() string {
+func scratchPrefix(p *plan.Plan) string {
 	prefix := ""
 	for _, x := range p.Indices {
 		prefix = x.Entry.Trial.Prefix
 	}
 	for scratch := prefix + scratchName; ; scratch += scratchName {
-		if !slices.ContainsFunc(p.Indices, func(x IndexPlan) bool { return strings.HasPrefix(x.Entry.Naming.Index, scratch) }) {
+		if !slices.ContainsFunc(p.Indices, func(x plan.Index) bool { return strings.HasPrefix(x.Entry.Naming.Index, scratch) }) {
 			return scratch
 		}
 	}
@@ -52,7 +53,7 @@ type scratches struct {
 
 // create creates the scratch indices of an index of a trial run, as the trial run has created its own, and returns the entry by
 // which they are filled. fault.ErrConfig when the target has something of these names.
-func (s *scratches) create(ctx context.Context, e Entry) (Entry, error) {
+func (s *scratches) create(ctx context.Context, e plan.Entry) (plan.Entry, error) {
 	prefix := s.prefix
 	e.Naming.Index, e.Ours = prefix+strings.TrimPrefix(e.Naming.Index, e.Trial.Prefix), nil
 	names := e.Naming.Targets()
@@ -60,7 +61,7 @@ func (s *scratches) create(ctx context.Context, e Entry) (Entry, error) {
 	if err != nil {
 		return e, err
 	}
-	if err := e.foreign(absent); err != nil {
+	if err := e.Foreign(absent); err != nil {
 		return e, err
 	}
 	source, err := s.sourceIndex(ctx, e.Locator)
@@ -76,8 +77,8 @@ func (s *scratches) create(ctx context.Context, e Entry) (Entry, error) {
 	if err != nil {
 		return e, err
 	}
-	e.Trial, e.Ours = &Trial{Documents: e.Trial.Documents, Prefix: prefix}, names
-	made, err := s.Indices.Make(ctx, IndexPlan{Name: e.Locator.IndexName, Source: source, Entry: e, Mark: mark, Scratch: true})
+	e.Trial, e.Ours = &plan.Trial{Documents: e.Trial.Documents, Prefix: prefix}, names
+	made, err := s.Indices.Make(ctx, plan.Index{Name: e.Locator.IndexName, Source: source, Entry: e, Mark: mark, Scratch: true})
 	for _, name := range made.Created {
 		err = errors.Join(err, s.records.Confirm(ctx, name))
 	}

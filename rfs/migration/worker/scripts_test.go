@@ -10,6 +10,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
@@ -31,7 +32,7 @@ func TestScriptsThatAnOldClusterKeptInAnIndexAreMigrated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := NewPlan(t.Context(), blobs, Request{SnapshotName: "snap1", MultiType: SplitTypes, EmitType: EmitAuto})
+	plan, err := plan.New(t.Context(), blobs, plan.Request{SnapshotName: "snap1", MultiType: plan.SplitTypes, EmitType: plan.EmitAuto})
 	if err != nil {
 		t.Fatal(err)
 	}

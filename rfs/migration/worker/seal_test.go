@@ -16,6 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
@@ -43,8 +44,8 @@ func TestMigration_ARunWithNothingToDoKeepsTheSeal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	req := Request{SnapshotName: "snap1", IncludeSystem: true, MultiType: SplitTypes, EmitType: EmitAuto}
-	plan, err := NewPlan(t.Context(), blobs, req)
+	req := plan.Request{SnapshotName: "snap1", IncludeSystem: true, MultiType: plan.SplitTypes, EmitType: plan.EmitAuto}
+	p, err := plan.New(t.Context(), blobs, req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +77,7 @@ func TestMigration_ARunWithNothingToDoKeepsTheSeal(t *testing.T) {
 		m := &Migration{Slots: 1, Unavailable: time.Minute, Session: &Session{
 			Coordinator: c, Holder: fmt.Sprintf("test_%d", rand.Int()), Settings: req.Settings(""), Log: slog.New(slog.DiscardHandler), //nolint:gosec // a name
 			Phases: Phases{PhaseDocuments}, Ledger: ledger,
-			Plan: func(context.Context, string) (*Plan, error) { return plan, nil },
+			Plan: func(context.Context, string) (*plan.Plan, error) { return p, nil },
 			Runner: &Runner{Repo: blobs, Destination: ToNowhere(), Failed: noFailures{}, Meter: NewMeter(), Clock: cms.SystemClock(),
 				Log: slog.New(slog.DiscardHandler), Bulk: bulk.Options{MaxInFlight: 2}},
 		}}

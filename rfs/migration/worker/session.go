@@ -13,6 +13,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/tuning"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
 // Targets knows the indices of a target cluster.
@@ -46,16 +47,16 @@ type Session struct {
 	Snapshot  SnapshotOptions
 	Snapshots Snapshots // the source; nil when no snapshot is created
 	// Plan reads the snapshot of that name; only a process that prepares work needs it.
-	Plan func(ctx context.Context, snapshot string) (*Plan, error)
+	Plan func(ctx context.Context, snapshot string) (*plan.Plan, error)
 	// SnapshotUUID reads what tells the snapshot from another of the same name; nil: work that is done already is not
 	// compared with the repository.
 	SnapshotUUID func(ctx context.Context, snapshot string) (string, error)
 	// Ledger records what the session creates outside of the coordination store; nil when there is no cluster.
 	Ledger Ledger
 	// Globals migrates what belongs to no index.
-	Globals func(context.Context, *Plan, metadata.Ledger) (GlobalsRecord, error)
+	Globals func(context.Context, *plan.Plan, metadata.Ledger) (GlobalsRecord, error)
 	// Preview logs, before the first phase that writes to the target, how it will differ; nil: nothing.
-	Preview  func(context.Context, *Plan, Phases) error
+	Preview  func(context.Context, *plan.Plan, Phases) error
 	Indices  Indices      // of the target; nil when there is no cluster
 	Targets  Targets      // nil when there is no cluster
 	Counts   TargetCounts // nil when there is no cluster
@@ -63,7 +64,7 @@ type Session struct {
 	// Redirects returns the target indices that rules send documents of an index of the snapshot to; nil: none.
 	Redirects func(index string) []string
 	// Request is what the settings ask for, with which the entries of indices are compared; nil: they are taken as they are.
-	Request *Request
+	Request *plan.Request
 	// Streams tells data streams of the target apart as Targets does indices, and refuses one that a
 	// policy rolls over; nil when there is no cluster.
 	Streams func(ctx context.Context, name string) (uuid string, err error)
@@ -91,8 +92,8 @@ type Session struct {
 
 	at      [2]string // phase and state, as Moved was called last; of the main goroutine
 	mu      sync.Mutex
-	planned *Plan
-	byName  map[string]IndexPlan // of planned, and its unread indices without a Source; nil before it is needed
+	planned *plan.Plan
+	byName  map[string]plan.Index // of planned, and its unread indices without a Source; nil before it is needed
 	// held are the documents that target indices had before this session; nil before they were counted.
 	held  map[string]int64
 	empty map[string]bool // likewise: those that were there without documents and operations
@@ -119,7 +120,7 @@ func (s *Session) Join(ctx context.Context) error {
 // run works on one lease. near is called when little of it is left to be read; nil: nothing is.
 func (s *Session) run(ctx context.Context, lease *cms.Lease, ahead *shardsAhead, near func()) (Outcome, error) {
 	entry, err := s.entry(ctx, lease.ID.Index, knownTTL)
-	if err == nil && lease.Item.End != 0 && entry.ends == nil { // read before the items were created
+	if err == nil && lease.Item.End != 0 && entry.Ends == nil { // read before the items were created
 		entry, err = s.entry(ctx, lease.ID.Index, 0)
 	}
 	if errors.Is(err, errNoIndex) || errors.Is(err, errUnproven) {

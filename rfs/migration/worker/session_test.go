@@ -15,6 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/destination/failed"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
@@ -36,8 +37,8 @@ func TestWorkerReadsNothingButItsShard(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer recorder.Close()
-	req := Request{SnapshotName: "snap1", MultiType: SplitTypes, EmitType: EmitAuto}
-	session := func(holder string, r *repo.Counting, plan func(context.Context, string) (*Plan, error)) *Session {
+	req := plan.Request{SnapshotName: "snap1", MultiType: plan.SplitTypes, EmitType: plan.EmitAuto}
+	session := func(holder string, r *repo.Counting, plan func(context.Context, string) (*plan.Plan, error)) *Session {
 		coordinator, err := cms.New(cms.Config{Store: store, Creator: holder})
 		if err != nil {
 			t.Fatal(err)
@@ -48,7 +49,7 @@ func TestWorkerReadsNothingButItsShard(t *testing.T) {
 			Runner: &Runner{Repo: r, Destination: ToNowhere(), Failed: recorder, Meter: NewMeter(), Clock: cms.SystemClock(), Log: log},
 		}
 	}
-	seeder := session("seeder", repo.NewCounting(blobs), func(ctx context.Context, _ string) (*Plan, error) { return NewPlan(ctx, blobs, req) })
+	seeder := session("seeder", repo.NewCounting(blobs), func(ctx context.Context, _ string) (*plan.Plan, error) { return plan.New(ctx, blobs, req) })
 	if err := seeder.Join(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +64,7 @@ func TestWorkerReadsNothingButItsShard(t *testing.T) {
 		counted := repo.NewCounting(blobs)
 		var log []repo.Request
 		counted.Log(&log)
-		w := session(fmt.Sprint("worker", workers), counted, func(context.Context, string) (*Plan, error) {
+		w := session(fmt.Sprint("worker", workers), counted, func(context.Context, string) (*plan.Plan, error) {
 			return nil, errors.New("the work is seeded already")
 		})
 		var id cms.ItemID
@@ -99,7 +100,7 @@ func TestWhoDidNotPlanReadsTheMetadataOfAnIndexAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := NewPlan(t.Context(), blobs, Request{SnapshotName: "snap1", MultiType: SplitTypes, EmitType: EmitAuto, Sizes: true})
+	plan, err := plan.New(t.Context(), blobs, plan.Request{SnapshotName: "snap1", MultiType: plan.SplitTypes, EmitType: plan.EmitAuto, Sizes: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
@@ -42,16 +43,16 @@ func TestSetupOfDocumentsFails(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			req := Request{SnapshotName: "snap1", MultiType: SplitTypes, EmitType: EmitAuto}
+			req := plan.Request{SnapshotName: "snap1", MultiType: plan.SplitTypes, EmitType: plan.EmitAuto}
 			log := slog.New(slog.DiscardHandler)
 			fails := true
 			s := &Session{
 				Coordinator: coordinator, Holder: "worker", Settings: req.Settings(""), Log: log, Phases: Phases{PhaseDocuments},
-				Plan: func(ctx context.Context, _ string) (*Plan, error) {
+				Plan: func(ctx context.Context, _ string) (*plan.Plan, error) {
 					if fails {
 						return nil, c.err
 					}
-					return NewPlan(ctx, blobs, req)
+					return plan.New(ctx, blobs, req)
 				},
 				Runner: &Runner{Repo: blobs, Destination: ToNowhere(), Failed: noFailures{}, Meter: NewMeter(), Clock: cms.SystemClock(), Log: log},
 			}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
 // ShardSizes returns the shards of a migration with their sizes as they were recorded when the work items
@@ -16,7 +17,7 @@ func ShardSizes(ctx context.Context, c *cms.Coordinator) ([]schedule.Shard, erro
 		if err != nil {
 			return nil, fmt.Errorf("sizes of shards: %w", err)
 		}
-		entry, err := decodeEntry(e.Name, e.Body)
+		entry, err := plan.DecodeEntry(e.Name, e.Body)
 		if err != nil {
 			return nil, err
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/lucene"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
@@ -43,10 +44,10 @@ type Reading interface {
 }
 
 // ShardSource reads the live documents of the shards of an index, up to the end of an item; 0: that of the shard.
-func ShardSource(entry Entry, end int64) Source { return shardSource{entry: entry, end: end} }
+func ShardSource(entry plan.Entry, end int64) Source { return shardSource{entry: entry, end: end} }
 
 type shardSource struct {
-	entry Entry
+	entry plan.Entry
 	end   int64
 	ahead *shardsAhead // where the shard may be open already
 	near  func()       // called when little of the item is left to be read, perhaps again; nil: nothing is
@@ -58,7 +59,7 @@ func (s shardSource) Bytes(id cms.ItemID) int64 {
 		return 0
 	}
 	bytes := s.entry.Bytes[id.Shard]
-	if ends := s.entry.ends[id.Shard]; len(ends) > 0 {
+	if ends := s.entry.Ends[id.Shard]; len(ends) > 0 {
 		return int64(float64(bytes) * float64(s.end) / float64(ends[len(ends)-1]))
 	}
 	return bytes
@@ -79,7 +80,7 @@ func (s shardSource) live(ctx context.Context, r *Runner, id cms.ItemID) (int64,
 
 // endIn returns the end in a commit. fault.ErrCorrupt when the shard was split otherwise, or is another one.
 func (s shardSource) endIn(id cms.ItemID, commit *lucene.Commit) (int64, error) {
-	ends := s.entry.ends[id.Shard]
+	ends := s.entry.Ends[id.Shard]
 	switch {
 	case s.end == 0 && len(ends) == 0:
 		return commit.MaxOrdinal, nil
@@ -112,7 +113,7 @@ type shardReading struct {
 
 // Open finds the shard and everything that is needed to read it.
 func (s shardSource) Open(ctx context.Context, r *Runner, id cms.ItemID, opts *bulk.Options) (Reading, error) {
-	opts.Existing = s.entry.existing(opts.Existing)
+	opts.Existing = s.entry.Existing(opts.Existing)
 	o := s.ahead.take(ctx, id, s.entry, opts.From)
 	if o == nil {
 		o = newOpenShard(r, s.entry, id.Shard, opts.From)
@@ -140,7 +141,7 @@ func (s shardSource) Open(ctx context.Context, r *Runner, id cms.ItemID, opts *b
 		read.Helpers = r.Helpers
 		x.reader = o.commit.Reader(read)
 	}
-	opts.Own, opts.Targets = s.entry.own(), s.entry.Naming.Targets()
+	opts.Own, opts.Targets = s.entry.Own(), s.entry.Naming.Targets()
 	opts.Index, opts.Shard, opts.EmitType = s.entry.Naming.Index, id.Shard, s.entry.Naming.Emit
 	return x, nil
 }

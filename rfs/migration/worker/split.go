@@ -8,6 +8,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
@@ -48,7 +49,7 @@ func (s *Session) split(ctx context.Context, e cms.IndexEntry) (cms.IndexEntry, 
 
 // splitShard returns the ends of the parts of a shard; none when it stays whole: it has an item already, or cannot be read, of
 // which the item will tell.
-func (s *Session) splitShard(ctx context.Context, entry Entry, root cms.ItemID, parts int) ([]int64, error) {
+func (s *Session) splitShard(ctx context.Context, entry plan.Entry, root cms.ItemID, parts int) ([]int64, error) {
 	_, err := s.Coordinator.Item(ctx, root)
 	switch {
 	case err == nil:
@@ -70,7 +71,7 @@ func (s *Session) splitShard(ctx context.Context, entry Entry, root cms.ItemID, 
 }
 
 // mostParts returns into how many parts a shard of an index may be split, by the shards of its target indices.
-func (s *Session) mostParts(ctx context.Context, entry Entry) (int, error) {
+func (s *Session) mostParts(ctx context.Context, entry plan.Entry) (int, error) {
 	targets := 0
 	if s.Counts != nil {
 		for _, name := range entry.Naming.Targets() {

@@ -13,6 +13,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
 // TestAPartIsReadUpToItsEnd holds that the item of a part ends where it says, and is not begun when shard and parts do not agree.
@@ -29,7 +30,7 @@ func TestAPartIsReadUpToItsEnd(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newShard(t, newMemory(), &slowSink{sink: sink{docs: map[string][32]byte{}}}, time.Minute, 50)
-				s.id.Cursor, s.entry.ends = 500, map[int][]int64{0: c.ends}
+				s.id.Cursor, s.entry.Ends = 500, map[int][]int64{0: c.ends}
 				if _, err := s.coordinator.SeedRoots(t.Context(), slices.Values([]cms.Root{{ID: s.id, End: 800}})); err != nil {
 					t.Fatal(err)
 				}
@@ -65,19 +66,19 @@ func TestAShardIsSplitByItsSizeAndItsTarget(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		over  int64
-		shape func(*Session, *Entry, *oneShard)
+		shape func(*Session, *plan.Entry, *oneShard)
 		parts int
 	}{
 		{"by its size", 200_000, nil, 3},
 		{"not over the limit", 528_492, nil, 0},
 		{"off", 0, nil, 0},
 		{"as many as one shard of the target takes", small, nil, 8},
-		{"the target has two shards", small, func(s *Session, _ *Entry, _ *oneShard) { s.Counts = shardsOfTarget{n: 2} }, 9},
-		{"four shards of the source go to one of the target", small, func(_ *Session, e *Entry, _ *oneShard) { e.Shards = 4 }, 2},
-		{"its size is not known", small, func(_ *Session, e *Entry, _ *oneShard) { e.Bytes = nil }, 0},
-		{"a trial run", small, func(_ *Session, e *Entry, _ *oneShard) { e.Trial = &Trial{Documents: 1} }, 0},
-		{"it cannot be read", small, func(_ *Session, e *Entry, _ *oneShard) { e.Locator.IndexID = "none" }, 0},
-		{"it has an item", small, func(_ *Session, _ *Entry, s *oneShard) { s.id.Index = "" }, 0},
+		{"the target has two shards", small, func(s *Session, _ *plan.Entry, _ *oneShard) { s.Counts = shardsOfTarget{n: 2} }, 9},
+		{"four shards of the source go to one of the target", small, func(_ *Session, e *plan.Entry, _ *oneShard) { e.Shards = 4 }, 2},
+		{"its size is not known", small, func(_ *Session, e *plan.Entry, _ *oneShard) { e.Bytes = nil }, 0},
+		{"a trial run", small, func(_ *Session, e *plan.Entry, _ *oneShard) { e.Trial = &plan.Trial{Documents: 1} }, 0},
+		{"it cannot be read", small, func(_ *Session, e *plan.Entry, _ *oneShard) { e.Locator.IndexID = "none" }, 0},
+		{"it has an item", small, func(_ *Session, _ *plan.Entry, s *oneShard) { s.id.Index = "" }, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx := t.Context()
@@ -92,7 +93,7 @@ func TestAShardIsSplitByItsSizeAndItsTarget(t *testing.T) {
 			if one.id.Index == "" { // seeded by newShard
 				name = entry.Locator.IndexName
 			}
-			body, err := entry.encode()
+			body, err := entry.Encode()
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -13,18 +13,19 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
 // streamPlan is the plan of a real snapshot with the data stream events of two backing indices.
-func streamPlan(t *testing.T, req Request) (*Plan, error) {
+func streamPlan(t *testing.T, req plan.Request) (*plan.Plan, error) {
 	t.Helper()
 	blobs, err := repo.Open(t.Context(), filepath.Join("..", "..", "..", "testing", "fixtures", "os2.19.4-data-stream"), repo.S3Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.SnapshotName, req.MultiType, req.EmitType = "snap1", SplitTypes, EmitAuto
-	return NewPlan(t.Context(), blobs, req)
+	req.SnapshotName, req.MultiType, req.EmitType = "snap1", plan.SplitTypes, plan.EmitAuto
+	return plan.New(t.Context(), blobs, req)
 }
 
 // says is a target that gives recorded answers by path, whatever the method is; 404 to all else.
@@ -67,22 +68,22 @@ func TestBackingIndicesAreNamedAsTheTargetCanTakeThem(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		req    Request
+		req    plan.Request
 		target says
 		want   string // of the indices, oldest first: target alias writes create
 		fails  error
 	}{
-		{"free", Request{}, says{}, "{.ds-events-000001 events false false} {.ds-events-000002 events true false}", nil},
-		{"renamed", Request{Rename: metadata.Overrides{Rename: []metadata.RenameRule{rename}}}, says{}, "{.ds-events-000001 happenings false false} {.ds-events-000002 happenings true false}", nil},
-		{"an index has it", Request{}, says{"/events": ""}, "{.ds-events-000001  false false} {.ds-events-000002  false false}", nil},
-		{"its own alias", Request{}, says{"/events": "", "/_alias/events": `{".ds-events-000002":{}}`}, "{.ds-events-000001 events false false} {.ds-events-000002 events true false}", nil},
-		{"a stream has it", Request{}, says{"/events": "", "/_data_stream/events": streamThere}, "{ds-events-000001  false false} {ds-events-000002  false false}", nil},
-		{"created", Request{DataStreams: StreamsCreate}, says{"/_index_template": streamTemplate}, "{events  false true} {events  false true}", nil},
-		{"created in one that is there", Request{DataStreams: StreamsCreate}, says{"/_index_template": streamTemplate, "/events": "", "/_data_stream/events": streamThere}, "{events  false true} {events  false true}", nil},
-		{"created under another name", Request{DataStreams: StreamsCreate, Rename: metadata.Overrides{Rename: []metadata.RenameRule{{Match: rename.Match, To: "old-events"}}}}, says{"/_index_template": streamTemplate}, "{old-events  false true} {old-events  false true}", nil},
-		{"created without a template", Request{DataStreams: StreamsCreate}, says{"/_index_template": noTemplates}, "", fault.ErrConfig},
-		{"created where an index has the name", Request{DataStreams: StreamsCreate}, says{"/_index_template": streamTemplate, "/events": ""}, "", fault.ErrConfig},
-		{"created under a policy", Request{DataStreams: StreamsCreate}, says{"/_index_template": streamTemplate, "/_plugins/_ism/policies": rollsOver, "/_plugins/_ism/explain/events": `{"total_managed_indices":0}`}, "", metadata.ErrRollover},
+		{"free", plan.Request{}, says{}, "{.ds-events-000001 events false false} {.ds-events-000002 events true false}", nil},
+		{"renamed", plan.Request{Rename: metadata.Overrides{Rename: []metadata.RenameRule{rename}}}, says{}, "{.ds-events-000001 happenings false false} {.ds-events-000002 happenings true false}", nil},
+		{"an index has it", plan.Request{}, says{"/events": ""}, "{.ds-events-000001  false false} {.ds-events-000002  false false}", nil},
+		{"its own alias", plan.Request{}, says{"/events": "", "/_alias/events": `{".ds-events-000002":{}}`}, "{.ds-events-000001 events false false} {.ds-events-000002 events true false}", nil},
+		{"a stream has it", plan.Request{}, says{"/events": "", "/_data_stream/events": streamThere}, "{ds-events-000001  false false} {ds-events-000002  false false}", nil},
+		{"created", plan.Request{DataStreams: plan.StreamsCreate}, says{"/_index_template": streamTemplate}, "{events  false true} {events  false true}", nil},
+		{"created in one that is there", plan.Request{DataStreams: plan.StreamsCreate}, says{"/_index_template": streamTemplate, "/events": "", "/_data_stream/events": streamThere}, "{events  false true} {events  false true}", nil},
+		{"created under another name", plan.Request{DataStreams: plan.StreamsCreate, Rename: metadata.Overrides{Rename: []metadata.RenameRule{{Match: rename.Match, To: "old-events"}}}}, says{"/_index_template": streamTemplate}, "{old-events  false true} {old-events  false true}", nil},
+		{"created without a template", plan.Request{DataStreams: plan.StreamsCreate}, says{"/_index_template": noTemplates}, "", fault.ErrConfig},
+		{"created where an index has the name", plan.Request{DataStreams: plan.StreamsCreate}, says{"/_index_template": streamTemplate, "/events": ""}, "", fault.ErrConfig},
+		{"created under a policy", plan.Request{DataStreams: plan.StreamsCreate}, says{"/_index_template": streamTemplate, "/_plugins/_ism/policies": rollsOver, "/_plugins/_ism/explain/events": `{"total_managed_indices":0}`}, "", metadata.ErrRollover},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			plan, err := streamPlan(t, c.req)
@@ -107,20 +108,20 @@ func TestBackingIndicesAreNamedAsTheTargetCanTakeThem(t *testing.T) {
 }
 
 func TestBackingIndicesOfOneStreamShareAnotherAndNothingElseDoes(t *testing.T) {
-	backing := func(name, stream, target string) IndexPlan {
-		return IndexPlan{Name: name, Entry: Entry{Naming: Naming{Index: target}, Create: true, Stream: &metadata.StreamPart{Stream: stream}}}
+	backing := func(name, stream, target string) plan.Index {
+		return plan.Index{Name: name, Entry: plan.Entry{Naming: plan.Naming{Index: target}, Create: true, Stream: &metadata.StreamPart{Stream: stream}}}
 	}
 	for _, c := range []struct {
 		name    string
-		indices []IndexPlan
+		indices []plan.Index
 		fails   bool
 	}{
-		{"one stream", []IndexPlan{backing(".ds-a-1", "a", "a"), backing(".ds-a-2", "a", "a")}, false},
-		{"two streams", []IndexPlan{backing(".ds-a-1", "a", "x"), backing(".ds-b-1", "b", "x")}, true},
-		{"an index before", []IndexPlan{{Name: "a", Entry: Entry{Naming: Naming{Index: "a"}}}, backing(".ds-a-1", "a", "a")}, true},
-		{"an index after", []IndexPlan{backing(".ds-a-1", "a", "a"), {Name: "a", Entry: Entry{Naming: Naming{Index: "a"}}}}, true},
+		{"one stream", []plan.Index{backing(".ds-a-1", "a", "a"), backing(".ds-a-2", "a", "a")}, false},
+		{"two streams", []plan.Index{backing(".ds-a-1", "a", "x"), backing(".ds-b-1", "b", "x")}, true},
+		{"an index before", []plan.Index{{Name: "a", Entry: plan.Entry{Naming: plan.Naming{Index: "a"}}}, backing(".ds-a-1", "a", "a")}, true},
+		{"an index after", []plan.Index{backing(".ds-a-1", "a", "a"), {Name: "a", Entry: plan.Entry{Naming: plan.Naming{Index: "a"}}}}, true},
 	} {
-		if err := (&Plan{Indices: c.indices}).checkTargets(); (err != nil) != c.fails {
+		if err := (&plan.Plan{Indices: c.indices}).CheckTargets(); (err != nil) != c.fails {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
@@ -148,9 +149,9 @@ func TestAStreamIsKnownByItsOldestIndexAndRefusedUnderAPolicy(t *testing.T) {
 
 // TestAPolicyStopsWorkOnAStreamAtEveryLook attaches the policy when everything is planned.
 func TestAPolicyStopsWorkOnAStreamAtEveryLook(t *testing.T) {
-	e := Entry{Naming: Naming{Index: "events"}, Create: true, Stream: &metadata.StreamPart{Stream: "events"}}
+	e := plan.Entry{Naming: plan.Naming{Index: "events"}, Create: true, Stream: &metadata.StreamPart{Stream: "events"}}
 	on := &TargetIndices{Cluster: newIndices(), Version: opensearch2, Log: quiet(), Requester: says{"/_plugins/_ism/policies": rollsOver, "/_plugins/_ism/explain/events": `{"total_managed_indices":0}`}}
-	if _, err := on.Make(t.Context(), IndexPlan{Name: ".ds-events-000001", Entry: e}); !errors.Is(err, metadata.ErrRollover) {
+	if _, err := on.Make(t.Context(), plan.Index{Name: ".ds-events-000001", Entry: e}); !errors.Is(err, metadata.ErrRollover) {
 		t.Errorf("made: %v", err)
 	}
 	s := &Session{Targets: noTargets{t}, Streams: on.StreamUUID, Runner: &Runner{Clock: cms.SystemClock()}}
@@ -165,7 +166,7 @@ func TestATargetIsKnownByTheUUIDOfItsIndexOrStream(t *testing.T) {
 		Streams: func(context.Context, string) (string, error) { return "of the stream", nil },
 	}
 	for create, want := range map[bool]string{true: "of the stream", false: "of the index"} {
-		if uuid, err := s.targetUUID(t.Context(), Entry{Create: create}, "events"); uuid != want || err != nil {
+		if uuid, err := s.targetUUID(t.Context(), plan.Entry{Create: create}, "events"); uuid != want || err != nil {
 			t.Errorf("documents are created in a stream: %v; %s, %v", create, uuid, err)
 		}
 	}
@@ -195,13 +196,13 @@ func TestDocumentsOfAStreamAreReadWhereItsMetadataCannotBe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	req := Request{SnapshotName: "snap1", MultiType: SplitTypes, EmitType: EmitAuto}
-	plan, err := NewPlan(t.Context(), blobs, req)
-	if err != nil || len(plan.Indices) != 2 || len(plan.Warnings) != 1 || plan.Indices[0].Entry.Note() != "" {
-		t.Errorf("%+v, %v", plan, err)
+	req := plan.Request{SnapshotName: "snap1", MultiType: plan.SplitTypes, EmitType: plan.EmitAuto}
+	p, err := plan.New(t.Context(), blobs, req)
+	if err != nil || len(p.Indices) != 2 || len(p.Warnings) != 1 || p.Indices[0].Entry.Note() != "" {
+		t.Errorf("%+v, %v", p, err)
 	}
-	req.DataStreams = StreamsCreate
-	if _, err := NewPlan(t.Context(), blobs, req); !errors.Is(err, fault.ErrCorrupt) {
+	req.DataStreams = plan.StreamsCreate
+	if _, err := plan.New(t.Context(), blobs, req); !errors.Is(err, fault.ErrCorrupt) {
 		t.Errorf("to be created: %v", err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/lucene"
 )
 
@@ -243,7 +244,7 @@ func (s *Session) indexSummaries(ctx context.Context) (map[string]*IndexSummary,
 	}
 	by := make(map[string]*IndexSummary, len(entries))
 	for _, e := range entries {
-		entry, err := decodeEntry(e.Name, e.Body)
+		entry, err := plan.DecodeEntry(e.Name, e.Body)
 		if err != nil {
 			return nil, err
 		}

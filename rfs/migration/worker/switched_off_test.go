@@ -11,6 +11,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/document/doc"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
@@ -21,7 +22,7 @@ type arrival struct {
 }
 
 // arrivals returns what a migration sends for the indices of a snapshot, by index and id; failures by their detail.
-func arrivals(t *testing.T, dir string, req Request) (sent map[string]arrival, failed []string) {
+func arrivals(t *testing.T, dir string, req plan.Request) (sent map[string]arrival, failed []string) {
 	t.Helper()
 	sent, failed, err := tryArrivals(t, dir, req)
 	if err != nil {
@@ -30,14 +31,14 @@ func arrivals(t *testing.T, dir string, req Request) (sent map[string]arrival, f
 	return sent, failed
 }
 
-func tryArrivals(t *testing.T, dir string, req Request) (sent map[string]arrival, failed []string, err error) {
+func tryArrivals(t *testing.T, dir string, req plan.Request) (sent map[string]arrival, failed []string, err error) {
 	t.Helper()
 	r, err := repo.NewDir(dir)
 	if err != nil {
 		return nil, nil, err
 	}
-	req.SnapshotName, req.EmitType, req.MultiType = "snap1", EmitAuto, SplitTypes
-	plan, err := NewPlan(t.Context(), r, req)
+	req.SnapshotName, req.EmitType, req.MultiType = "snap1", plan.EmitAuto, plan.SplitTypes
+	plan, err := plan.New(t.Context(), r, req)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -69,7 +70,7 @@ func TestDamagedColumnsAreNeverOtherValues(t *testing.T) {
 	if err := os.CopyFS(dir, os.DirFS(filepath.Join("..", "rebuild", "testdata", "7.10.2-switched-off"))); err != nil {
 		t.Fatal(err)
 	}
-	req := Request{RebuildSources: true, RebuildText: true}
+	req := plan.Request{RebuildSources: true, RebuildText: true}
 	want, _ := arrivals(t, dir, req)
 	blobs, err := filepath.Glob(filepath.Join(dir, "indices", "*", "0", "__*"))
 	if err != nil || len(blobs) == 0 {
@@ -121,7 +122,7 @@ func TestSwitchedOffSourcesAreRebuiltOnRequest(t *testing.T) {
 	} {
 		t.Run(c.version, func(t *testing.T) {
 			dir := filepath.Join("..", "..", "..", "testing", "fixtures", c.version+"-basic")
-			sent, failed := arrivals(t, dir, Request{RebuildSources: true})
+			sent, failed := arrivals(t, dir, plan.Request{RebuildSources: true})
 			if got := sent["nosource/s0"]; got != c.off {
 				t.Errorf("switched off: %+v, want %+v", got, c.off)
 			}
@@ -131,7 +132,7 @@ func TestSwitchedOffSourcesAreRebuiltOnRequest(t *testing.T) {
 			if len(failed) > 0 {
 				t.Errorf("failed: %v", failed)
 			}
-			sent, failed = arrivals(t, dir, Request{})
+			sent, failed = arrivals(t, dir, plan.Request{})
 			if got, ok := sent["nosource/s0"]; c.off.rebuilt && (ok || len(failed) != 4) || !c.off.rebuilt && got != c.off {
 				t.Errorf("not asked: sent %+v, failed %v", got, failed)
 			}

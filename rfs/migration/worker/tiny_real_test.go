@@ -21,6 +21,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/oscms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	servers "github.com/rfsd/rfsd/testing/cluster"
 )
@@ -98,11 +99,11 @@ func tinyShards(b *testing.B, processes, slots, indices, shards int) {
 		b.Fatal(err)
 	}
 	blobs := twofold{dir}
-	plan, err := NewPlan(b.Context(), blobs, Request{SnapshotName: "snap1", MultiType: SplitTypes, EmitType: EmitAuto, Sizes: true})
+	p, err := plan.New(b.Context(), blobs, plan.Request{SnapshotName: "snap1", MultiType: plan.SplitTypes, EmitType: plan.EmitAuto, Sizes: true})
 	if err != nil {
 		b.Fatal(err)
 	}
-	of := plan.Indices[0]
+	of := p.Indices[0]
 	of.Entry.Shards = shards
 	of.Entry.Bytes = slices.Repeat(of.Entry.Bytes, shards/2)
 	of.Entry.Locator.ShardSums = slices.Repeat(of.Entry.Locator.ShardSums, shards/2)
@@ -111,7 +112,7 @@ func tinyShards(b *testing.B, processes, slots, indices, shards int) {
 		b.StopTimer()
 		session := fmt.Sprintf("tiny-%d-%d", time.Now().UnixNano(), n)
 		w := &wire{kinds: map[string]int{}, spent: map[string]time.Duration{}}
-		plan.Indices = nil
+		p.Indices = nil
 		var all []*Migration
 		for i := range processes {
 			client, err := target.New(b.Context(), target.Config{URL: node.URL, MaxConnections: 10})
@@ -119,13 +120,13 @@ func tinyShards(b *testing.B, processes, slots, indices, shards int) {
 				b.Fatal(err)
 			}
 			b.Cleanup(func() { _ = client.Close() })
-			all = append(all, tinyMigration(b, w, client, session, fmt.Sprintf("bench%d", i), slots, blobs, plan))
+			all = append(all, tinyMigration(b, w, client, session, fmt.Sprintf("bench%d", i), slots, blobs, p))
 		}
 		for i := range indices {
 			x := of
 			x.Name = fmt.Sprintf("%s-%d", session, i)
-			x.Entry.Locator.IndexName, x.Entry.Naming = x.Name, Naming{Index: x.Name}
-			plan.Indices = append(plan.Indices, x)
+			x.Entry.Locator.IndexName, x.Entry.Naming = x.Name, plan.Naming{Index: x.Name}
+			p.Indices = append(p.Indices, x)
 			body := []byte(`{"settings":{"number_of_shards":1,"number_of_replicas":0}}`)
 			if status, answer, err := all[0].Targets.(*target.Client).Do(b.Context(), "PUT", "/"+x.Name, nil, body); err != nil || status != 200 {
 				b.Fatalf("%d %s %v", status, answer, err)
@@ -163,7 +164,7 @@ func tinyShards(b *testing.B, processes, slots, indices, shards int) {
 }
 
 // tinyMigration is the migration of one process.
-func tinyMigration(b *testing.B, w *wire, client *target.Client, session, holder string, slots int, blobs repo.Repository, plan *Plan) *Migration {
+func tinyMigration(b *testing.B, w *wire, client *target.Client, session, holder string, slots int, blobs repo.Repository, p *plan.Plan) *Migration {
 	b.Helper()
 	store, err := oscms.Open(b.Context(), oscms.Config{Client: counting{client, w}, Session: session})
 	if err != nil {
@@ -176,7 +177,7 @@ func tinyMigration(b *testing.B, w *wire, client *target.Client, session, holder
 	log := slog.New(slog.DiscardHandler)
 	return &Migration{Slots: slots, Unavailable: time.Minute, Session: &Session{
 		Coordinator: c, Holder: holder, Log: log, Phases: Phases{PhaseDocuments}, Targets: client, Counts: client, Indices: there{},
-		Plan: func(context.Context, string) (*Plan, error) { return plan, nil },
+		Plan: func(context.Context, string) (*plan.Plan, error) { return p, nil },
 		Runner: &Runner{
 			Repo: blobs, Destination: ToCluster(client, Limits{Connections: 10}), Failed: noFailures{}, Meter: NewMeter(), Clock: cms.SystemClock(), Log: log,
 			Bulk: bulk.Options{Pool: &bulk.Pool{}},
@@ -189,4 +190,4 @@ type there struct{ Indices }
 
 func (there) Absent(context.Context, []string) ([]string, error) { return nil, nil }
 
-func (there) Check(context.Context, *Plan) error { return nil }
+func (there) Check(context.Context, *plan.Plan) error { return nil }

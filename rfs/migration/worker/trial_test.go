@@ -20,6 +20,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/document/doc"
 	"github.com/rfsd/rfsd/rfs/document/rules"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/lucene"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
@@ -48,7 +49,7 @@ func TestASampleIsEvenAndTheSameForEveryHolder(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		plan, err := NewPlan(t.Context(), blobs, Request{SnapshotName: "snap1", MultiType: UnionTypes, EmitType: EmitAuto})
+		plan, err := plan.New(t.Context(), blobs, plan.Request{SnapshotName: "snap1", MultiType: plan.UnionTypes, EmitType: plan.EmitAuto})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +149,7 @@ func (w *world) trial(t *testing.T, n int, l *life) (*Summary, error) {
 	m := &Migration{Slots: 1, Unavailable: time.Minute, Session: &Session{
 		Coordinator: c, Holder: fmt.Sprint("process", n), Settings: w.req.Settings(""), Log: log, Phases: Phases{PhaseIndices, PhaseDocuments},
 		Indices: on, Targets: on, Counts: on,
-		Plan: func(ctx context.Context, _ string) (*Plan, error) { return NewPlan(ctx, w.blobs, w.req) },
+		Plan: func(ctx context.Context, _ string) (*plan.Plan, error) { return plan.New(ctx, w.blobs, w.req) },
 		Runner: &Runner{Repo: w.blobs, Destination: to, Failed: noted{map[string]int64{}}, Meter: NewMeter(), Clock: cms.SystemClock(), Log: log,
 			Bulk: bulk.Options{MaxDocs: 4, MaxInFlight: 1, MaxAge: time.Hour}},
 	}}
@@ -159,7 +160,7 @@ const tried = 9
 
 func newTrialWorld(t *testing.T) *world {
 	w := newWorld(t)
-	w.req.Trial = &Trial{Documents: tried, Prefix: "rfsd-trial-"}
+	w.req.Trial = &plan.Trial{Documents: tried, Prefix: "rfsd-trial-"}
 	return w
 }
 
@@ -182,7 +183,7 @@ func TestATrialRunSendsAPartOfEachShardToIndicesOfItsOwn(t *testing.T) {
 		shards, live := 0, int64(0)
 		for _, x := range sum.Indices {
 			shards += x.Shards
-			plan, err := NewPlan(t.Context(), w.blobs, Request{SnapshotName: "snap1", MultiType: SplitTypes, EmitType: EmitAuto})
+			plan, err := plan.New(t.Context(), w.blobs, plan.Request{SnapshotName: "snap1", MultiType: plan.SplitTypes, EmitType: plan.EmitAuto})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -268,7 +269,7 @@ func TestATrialRunReportsClassesOfFailures(t *testing.T) {
 func TestATrialRunDoesNotTouchWhatIsNotItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTrialWorld(t)
-		plan, err := NewPlan(t.Context(), w.blobs, w.req)
+		plan, err := plan.New(t.Context(), w.blobs, w.req)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -283,7 +284,7 @@ func TestATrialRunDoesNotTouchWhatIsNotItsOwn(t *testing.T) {
 		}
 	})
 	t.Run("an index that appears after the plan", func(t *testing.T) {
-		e := Entry{Trial: &Trial{Prefix: "p-"}, Naming: Naming{Index: "p-a"}}
+		e := plan.Entry{Trial: &plan.Trial{Prefix: "p-"}, Naming: plan.Naming{Index: "p-a"}}
 		for _, c := range []struct {
 			name         string
 			absent, ours []string
@@ -292,7 +293,7 @@ func TestATrialRunDoesNotTouchWhatIsNotItsOwn(t *testing.T) {
 			{"absent", []string{"p-a"}, nil, false}, {"made by the trial run", nil, []string{"p-a"}, false}, {"made by another", nil, nil, true},
 		} {
 			e.Ours = c.ours
-			if err := e.foreign(c.absent); errors.Is(err, fault.ErrConfig) != c.refused {
+			if err := e.Foreign(c.absent); errors.Is(err, fault.ErrConfig) != c.refused {
 				t.Errorf("%s: %v", c.name, err)
 			}
 		}
@@ -311,7 +312,7 @@ func TestATrialRunIsRefusedByThePlan(t *testing.T) {
 		{"nothing", "rfsd-trial-", "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			req := Request{SnapshotName: "snap1", MultiType: SplitTypes, EmitType: EmitAuto, Trial: &Trial{Documents: 5, Prefix: c.prefix}}
+			req := plan.Request{SnapshotName: "snap1", MultiType: plan.SplitTypes, EmitType: plan.EmitAuto, Trial: &plan.Trial{Documents: 5, Prefix: c.prefix}}
 			if c.rules != "" {
 				set, err := rules.Parse("test", []byte(c.rules))
 				if err != nil {
@@ -319,7 +320,7 @@ func TestATrialRunIsRefusedByThePlan(t *testing.T) {
 				}
 				req.Rules = set
 			}
-			plan, err := NewPlan(t.Context(), blobs, req)
+			plan, err := plan.New(t.Context(), blobs, req)
 			if c.says != "" {
 				if !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), c.says) {
 					t.Errorf("%v", err)
@@ -362,8 +363,8 @@ func TestATrialRunHasNoDataStreamAndNoAlias(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := NewPlan(t.Context(), blobs, Request{SnapshotName: "snap1", MultiType: SplitTypes, EmitType: EmitAuto, IncludeSystem: true,
-		Indices: pattern.Selection{Include: []pattern.Pattern{include}}, Trial: &Trial{Documents: 5, Prefix: "rfsd-trial-"}})
+	plan, err := plan.New(t.Context(), blobs, plan.Request{SnapshotName: "snap1", MultiType: plan.SplitTypes, EmitType: plan.EmitAuto, IncludeSystem: true,
+		Indices: pattern.Selection{Include: []pattern.Pattern{include}}, Trial: &plan.Trial{Documents: 5, Prefix: "rfsd-trial-"}})
 	if err != nil || len(plan.Indices) == 0 {
 		t.Fatalf("%+v, %v", plan, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/tuning"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
 // wishes are what was asked of a Tuner.
@@ -31,20 +32,20 @@ func TestRefreshesAreAMatterOfLargeIndicesOfOurs(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		wish  tuning.Wish
-		entry Entry
+		entry plan.Entry
 		err   error
 		got   []tuning.Wish
 		fails bool
 	}{
-		{"large", tuning.Refreshes, Entry{Ours: []string{"a"}, Bytes: []int64{refreshedBytes / 2, refreshedBytes / 2}}, nil, []tuning.Wish{tuning.Refreshes}, false},
-		{"small", tuning.Refreshes, Entry{Ours: []string{"a"}, Bytes: []int64{refreshedBytes/2 - 1, refreshedBytes / 2}}, nil, nil, false},
-		{"small, as asked", tuning.All, Entry{Ours: []string{"a"}, Bytes: []int64{1}}, nil, []tuning.Wish{tuning.All}, false},
-		{"of unknown size", tuning.Refreshes, Entry{Ours: []string{"a"}}, nil, []tuning.Wish{tuning.Refreshes}, false},
-		{"another's", tuning.All, Entry{Bytes: []int64{refreshedBytes}}, nil, nil, false},
-		{"a data stream", tuning.All, Entry{Ours: []string{"a"}, Create: true}, nil, nil, false},
-		{"not wished", tuning.Nothing, Entry{Ours: []string{"a"}, Bytes: []int64{refreshedBytes}}, nil, nil, false},
-		{"not permitted", tuning.Refreshes, Entry{Ours: []string{"a"}}, forbidden, []tuning.Wish{tuning.Refreshes}, false},
-		{"not permitted though asked for", tuning.All, Entry{Ours: []string{"a"}}, forbidden, []tuning.Wish{tuning.All}, true},
+		{"large", tuning.Refreshes, plan.Entry{Ours: []string{"a"}, Bytes: []int64{refreshedBytes / 2, refreshedBytes / 2}}, nil, []tuning.Wish{tuning.Refreshes}, false},
+		{"small", tuning.Refreshes, plan.Entry{Ours: []string{"a"}, Bytes: []int64{refreshedBytes/2 - 1, refreshedBytes / 2}}, nil, nil, false},
+		{"small, as asked", tuning.All, plan.Entry{Ours: []string{"a"}, Bytes: []int64{1}}, nil, []tuning.Wish{tuning.All}, false},
+		{"of unknown size", tuning.Refreshes, plan.Entry{Ours: []string{"a"}}, nil, []tuning.Wish{tuning.Refreshes}, false},
+		{"another's", tuning.All, plan.Entry{Bytes: []int64{refreshedBytes}}, nil, nil, false},
+		{"a data stream", tuning.All, plan.Entry{Ours: []string{"a"}, Create: true}, nil, nil, false},
+		{"not wished", tuning.Nothing, plan.Entry{Ours: []string{"a"}, Bytes: []int64{refreshedBytes}}, nil, nil, false},
+		{"not permitted", tuning.Refreshes, plan.Entry{Ours: []string{"a"}}, forbidden, []tuning.Wish{tuning.Refreshes}, false},
+		{"not permitted though asked for", tuning.All, plan.Entry{Ours: []string{"a"}}, forbidden, []tuning.Wish{tuning.All}, true},
 	} {
 		w := &wishes{err: c.err}
 		s := &Session{Tuner: w, Tune: c.wish, Log: quiet()}

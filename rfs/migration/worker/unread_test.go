@@ -12,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/destination/failed"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
@@ -25,8 +26,8 @@ func TestOneDamagedMetadataBlobFailsItsIndexAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	req := Request{SnapshotName: "snap1", MultiType: SplitTypes, EmitType: EmitAuto}
-	whole, err := NewPlan(t.Context(), blobs, req)
+	req := plan.Request{SnapshotName: "snap1", MultiType: plan.SplitTypes, EmitType: plan.EmitAuto}
+	whole, err := plan.New(t.Context(), blobs, req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +61,7 @@ func TestOneDamagedMetadataBlobFailsItsIndexAlone(t *testing.T) {
 		log := slog.New(slog.DiscardHandler)
 		m := &Migration{Slots: 1, Unavailable: time.Minute, Session: &Session{
 			Coordinator: coordinator, Holder: "test", Settings: req.Settings(""), Log: log, Phases: Phases{PhaseDocuments},
-			Plan:   func(ctx context.Context, _ string) (*Plan, error) { return NewPlan(ctx, blobs, req) },
+			Plan:   func(ctx context.Context, _ string) (*plan.Plan, error) { return plan.New(ctx, blobs, req) },
 			Runner: &Runner{Repo: blobs, Destination: ToNowhere(), Failed: recorder, Meter: NewMeter(), Clock: cms.SystemClock(), Log: log},
 		}}
 		sum, err := m.Run(t.Context())

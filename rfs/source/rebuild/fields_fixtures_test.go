@@ -20,7 +20,7 @@ import (
 	"unicode"
 
 	"github.com/rfsd/rfsd/rfs/document/doc"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/lucene"
 	"github.com/rfsd/rfsd/rfs/source/rebuild"
 	"github.com/rfsd/rfsd/rfs/source/repo"
@@ -104,13 +104,13 @@ var (
 	malformed   = []string{"modules/15 metric", "modules/16 metric", "modules/18 metric", "modules/22 histogram", "modules/23 histogram"}
 )
 
-func indicesOf(t *testing.T, dir string, names []string) (all []worker.IndexPlan) {
+func indicesOf(t *testing.T, dir string, names []string) (all []plan.Index) {
 	t.Helper()
 	r, err := repo.NewDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := worker.NewPlan(t.Context(), r, worker.Request{SnapshotName: "snap1", MultiType: worker.SplitTypes, EmitType: worker.EmitAuto})
+	plan, err := plan.New(t.Context(), r, plan.Request{SnapshotName: "snap1", MultiType: plan.SplitTypes, EmitType: plan.EmitAuto})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func indicesOf(t *testing.T, dir string, names []string) (all []worker.IndexPlan
 }
 
 // fromFields rebuilds or completes every document of an index, by id, whatever is kept for recoveries.
-func fromFields(t *testing.T, dir string, x worker.IndexPlan, text bool) map[string]json.RawMessage {
+func fromFields(t *testing.T, dir string, x plan.Index, text bool) map[string]json.RawMessage {
 	t.Helper()
 	r, err := repo.NewDir(dir)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/document/doc"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/lucene"
 	"github.com/rfsd/rfsd/rfs/source/rebuild"
 	"github.com/rfsd/rfsd/rfs/source/repo"
@@ -220,7 +220,7 @@ func rebuilt(t *testing.T, dir string, step int64) truth.Docs {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := worker.NewPlan(ctx, r, worker.Request{SnapshotName: "snap1", MultiType: worker.SplitTypes, EmitType: worker.EmitAuto})
+	plan, err := plan.New(ctx, r, plan.Request{SnapshotName: "snap1", MultiType: plan.SplitTypes, EmitType: plan.EmitAuto})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +236,7 @@ func rebuilt(t *testing.T, dir string, step int64) truth.Docs {
 	return docs
 }
 
-func readShard(ctx context.Context, t *testing.T, r *repo.Dir, x worker.IndexPlan, n int, step int64, docs truth.Docs) {
+func readShard(ctx context.Context, t *testing.T, r *repo.Dir, x plan.Index, n int, step int64, docs truth.Docs) {
 	t.Helper()
 	shard, err := snapshotShard(ctx, r, x, n)
 	if err != nil {
@@ -254,18 +254,18 @@ func readShard(ctx context.Context, t *testing.T, r *repo.Dir, x worker.IndexPla
 	}
 }
 
-func readRange(ctx context.Context, t *testing.T, reader *lucene.Reader, x worker.IndexPlan, n int, docs truth.Docs) {
+func readRange(ctx context.Context, t *testing.T, reader *lucene.Reader, x plan.Index, n int, docs truth.Docs) {
 	t.Helper()
 	defer reader.Close()
 	b, err := rebuild.New(x.Source.Mappings[0].Body, x.Entry.Locator.Created, doc.AppendFormat)
 	switch x.Entry.Rebuild {
-	case worker.RebuildColumnar:
+	case plan.RebuildColumnar:
 		b, err = rebuild.NewColumnar(x.Source.Mappings[0].Body, x.Entry.Locator.Created, doc.AppendFormat)
-	case worker.RebuildColumnarStored:
+	case plan.RebuildColumnarStored:
 		b, err = rebuild.NewColumnarStored(doc.AppendFormat), nil
-	case worker.RebuildVectors:
+	case plan.RebuildVectors:
 		b, err = rebuild.NewPatched(x.Source.Mappings[0].Body, x.Entry.Locator.Created, doc.AppendJSON)
-	case worker.RebuildDerived:
+	case plan.RebuildDerived:
 		b, err = rebuild.NewDerived(x.Source.Mappings[0].Body)
 	}
 	if err != nil {
@@ -308,7 +308,7 @@ func built(ctx context.Context, b *rebuild.Rebuilder, rec *lucene.Record) ([]byt
 	return source, err
 }
 
-func snapshotShard(ctx context.Context, r *repo.Dir, x worker.IndexPlan, n int) (lucene.Directory, error) {
+func snapshotShard(ctx context.Context, r *repo.Dir, x plan.Index, n int) (lucene.Directory, error) {
 	shard, err := snapshot.OpenShard(ctx, r, x.Entry.Locator, n)
 	if err != nil {
 		return nil, err

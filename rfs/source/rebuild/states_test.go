@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/rebuild"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
@@ -29,13 +29,13 @@ var rebuiltVersions = []struct {
 var syntheticKinds = []string{"synthetic", "logsdb", "time series", "nested"}
 
 // kindOf returns the kind of an index of these snapshots.
-func kindOf(x worker.IndexPlan) string {
+func kindOf(x plan.Index) string {
 	switch {
 	case strings.HasSuffix(x.Source.Settings["index.mode"], "columnar"):
 		return "columnar"
 	case strings.HasPrefix(x.Name, "nested"):
 		return "nested"
-	case x.Entry.Rebuild == worker.RebuildDerived:
+	case x.Entry.Rebuild == plan.RebuildDerived:
 		return "derived"
 	}
 	switch mode := x.Source.Settings["index.mode"]; mode {
@@ -55,13 +55,13 @@ func fieldTypes(t *testing.T, dir, name string, types map[string]map[string][]re
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := worker.NewPlan(t.Context(), r, worker.Request{SnapshotName: "snap1", MultiType: worker.SplitTypes, EmitType: worker.EmitAuto})
+	p, err := plan.New(t.Context(), r, plan.Request{SnapshotName: "snap1", MultiType: plan.SplitTypes, EmitType: plan.EmitAuto})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, x := range plan.Indices {
+	for _, x := range p.Indices {
 		kind := kindOf(x)
-		for _, f := range worker.SourcesOf(x.Source, "").Fields {
+		for _, f := range plan.SourcesOf(x.Source, "").Fields {
 			if types[f.Type] == nil {
 				types[f.Type] = map[string][]rebuild.State{}
 			}

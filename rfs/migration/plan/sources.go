@@ -1,4 +1,4 @@
-package worker
+package plan
 
 import (
 	"encoding/json"
@@ -52,7 +52,7 @@ const (
 // or filtered are rebuilt (--rebuild-sources: RebuildFields; with --rebuild-text-from-terms: RebuildTerms); if "", Fields say
 // how well they would be.
 func SourcesOf(x *snapshot.Index, asked Rebuild) Sources {
-	s := Sources{State: SourcesReduced, Reason: reducedSource(x), Remedy: remedyReduced}
+	s := Sources{State: SourcesReduced, Reason: ReducedSource(x), Remedy: remedyReduced}
 	how := rebuilds(x, asked)
 	switch {
 	case s.Reason == "":
@@ -75,7 +75,7 @@ func SourcesOf(x *snapshot.Index, asked Rebuild) Sources {
 
 // rebuilt adds how well the sources are rebuilt.
 func (s Sources) rebuilt(x *snapshot.Index, how Rebuild) Sources {
-	mappings := rebuiltMappings(x, how)
+	mappings := RebuiltMappings(x, how)
 	for _, name := range slices.Sorted(maps.Keys(mappings)) {
 		fields, err := how.states(mappings[name], x.Locator.Created)
 		if err != nil {
@@ -91,7 +91,7 @@ func (s Sources) rebuilt(x *snapshot.Index, how Rebuild) Sources {
 	}
 	s.State, s.Remedy = SourcesRebuilt, ""
 	switch {
-	case how.fields():
+	case how.UsesFields():
 		s.Remedy = remedyFields
 	case how == RebuildVectors:
 		s.Remedy = remedyVectors

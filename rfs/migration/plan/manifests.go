@@ -1,4 +1,4 @@
-package worker
+package plan
 
 import (
 	"fmt"
@@ -53,8 +53,8 @@ func (m *Manifests) keep(loc snapshot.Locator, s *snapshot.Shard) {
 	m.shards[manifestKey(loc, s.Number)] = s
 }
 
-// take returns the list of a shard and forgets it; nil when there is none, or not that which the session was planned with.
-func (m *Manifests) take(loc snapshot.Locator, shard int) *snapshot.Shard {
+// Take returns the list of a shard and forgets it; nil when there is none, or not that which the session was planned with.
+func (m *Manifests) Take(loc snapshot.Locator, shard int) *snapshot.Shard {
 	if m == nil {
 		return nil
 	}

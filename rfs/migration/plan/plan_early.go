@@ -1,4 +1,4 @@
-package worker
+package plan
 
 import (
 	"context"
@@ -18,14 +18,14 @@ import (
 
 // indexPlans are the plans of indices by their place in a list of names.
 type indexPlans struct {
-	plans  []IndexPlan
+	plans  []Index
 	damage []error // of one index each: its metadata cannot be read
 	err    error   // that ends the plan
 }
 
 // planIndices plans indices at the same time.
 func planIndices(ctx context.Context, repo snapshot.Repository, snap *snapshot.Snapshot, names []string, req Request) *indexPlans {
-	all := &indexPlans{plans: make([]IndexPlan, len(names)), damage: make([]error, len(names))}
+	all := &indexPlans{plans: make([]Index, len(names)), damage: make([]error, len(names))}
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(planReaders)
 	for i, name := range names {

@@ -1,4 +1,4 @@
-package worker
+package plan
 
 import (
 	"bytes"
@@ -12,10 +12,10 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
-// reducedSource returns the reason why the stored sources of an index are not what was indexed, ""
+// ReducedSource returns the reason why the stored sources of an index are not what was indexed, ""
 // when they are. It is decided from mapping and settings before the run, so that an
 // operator knows which indices cannot arrive whole.
-func reducedSource(x *snapshot.Index) string {
+func ReducedSource(x *snapshot.Index) string {
 	var why []string
 	for key, text := range map[string]string{
 		"index.mapping.source.mode":    "source mode %s",
@@ -138,4 +138,14 @@ func reducedMapping(body json.RawMessage) string {
 		return "_source is filtered (includes or excludes)"
 	}
 	return ""
+}
+
+// FilteredSource returns the filter of an index of the snapshot that leaves out parts of its sources while the
+// originals may still be there.
+func FilteredSource(x *snapshot.Index) (rebuild.SourceFilter, bool) {
+	if len(x.Mappings) != 1 {
+		return rebuild.SourceFilter{}, false
+	}
+	f := rebuild.SourceFilterOf(x.Mappings[0].Body)
+	return f, !f.Empty() && f.Whole()
 }

@@ -1,4 +1,4 @@
-package worker
+package plan
 
 import (
 	"encoding/json"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/document/doc"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
@@ -58,20 +59,17 @@ type Entry struct {
 	// RefusedAliases are those of Late that the target refused when they were set.
 	RefusedAliases []progress.RefusedAlias `json:"refused_aliases,omitempty"`
 
-	ends map[int][]int64 // of the parts of split shards, as cms.IndexEntry.Ends; set where leases need it
+	Ends map[int][]int64 `json:"-"` // of the parts of split shards, as cms.IndexEntry.Ends; set where leases need it
 }
 
-// needsValues reports whether more than the stored source of a document is read.
-func (e Entry) needsValues(b *builder) bool { return b != nil || e.Naming.Join != nil }
-
-// own reports whether this session created all target indices, or found them empty.
-func (e Entry) own() bool {
+// Own reports whether this session created all target indices, or found them empty.
+func (e Entry) Own() bool {
 	return !slices.ContainsFunc(e.Naming.Targets(), func(name string) bool {
 		return !slices.Contains(e.Ours, name) && !slices.Contains(e.Empty, name)
 	})
 }
 
-func (e Entry) encode() (json.RawMessage, error) {
+func (e Entry) Encode() (json.RawMessage, error) {
 	b, err := json.Marshal(e)
 	if err != nil {
 		return nil, fmt.Errorf("index entry %s: %w", e.Locator.IndexName, err)
@@ -79,10 +77,18 @@ func (e Entry) encode() (json.RawMessage, error) {
 	return b, nil
 }
 
-func decodeEntry(index string, b []byte) (Entry, error) {
+func DecodeEntry(index string, b []byte) (Entry, error) {
 	var e Entry
 	if err := json.Unmarshal(b, &e); err != nil {
 		return e, fmt.Errorf("index entry %s in the coordination store: %w: %w", index, err, fault.ErrCorrupt)
 	}
 	return e, nil
+}
+
+// Existing is what becomes of documents of an entry whose ids the target has. Data streams take new documents only.
+func (e Entry) Existing(chosen bulk.Existing) bulk.Existing {
+	if e.Create {
+		return bulk.Keep
+	}
+	return chosen
 }

@@ -1,12 +1,9 @@
-package worker
+package plan
 
 import (
-	"fmt"
 	"slices"
 
-	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
-	"github.com/rfsd/rfsd/rfs/document/doc"
 )
 
 // MultiType is what happens to an index in which several mapping types have documents.
@@ -88,41 +85,4 @@ func (n Naming) TypeOf(target string) string {
 		}
 	}
 	return ""
-}
-
-// namer applies a Naming to documents without allocation per document.
-type namer struct {
-	naming Naming
-	index  []byte
-	byType map[string][]byte
-	id     []byte
-}
-
-func newNamer(n Naming) *namer {
-	m := &namer{naming: n, index: []byte(n.Index), byType: map[string][]byte{}}
-	for _, t := range n.Types {
-		m.byType[t] = []byte(n.Index + "_" + t)
-	}
-	return m
-}
-
-// name sets index, id and type of a document. A type that was not there when the
-// work was planned means that the snapshot is not the one that was planned.
-func (m *namer) name(d *doc.Document) error {
-	d.Index = m.index
-	switch {
-	case m.naming.Emit:
-		return nil
-	case m.naming.Multi == SplitTypes:
-		index, ok := m.byType[string(d.Type)]
-		if !ok {
-			return fmt.Errorf("document type %q was not seen when the work was planned: %w", d.Type, fault.ErrCorrupt)
-		}
-		d.Index = index
-	case m.naming.Multi == UnionTypes:
-		m.id = append(append(append(m.id[:0], d.Type...), '#'), d.ID...)
-		d.ID = m.id
-	}
-	d.Type = nil
-	return nil
 }

@@ -1,7 +1,6 @@
-package worker
+package plan
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,39 +34,8 @@ func (p *Plan) checkTrial(snap *snapshot.Snapshot, req Request) error {
 	return nil
 }
 
-// checkForeign refuses a trial run where the target has indices with its names that are not its own.
-func (s *Session) checkForeign(ctx context.Context, plan *Plan) error {
-	if s.Indices == nil || !slices.ContainsFunc(plan.Indices, func(x IndexPlan) bool { return x.Entry.Trial != nil }) {
-		return nil
-	}
-	entries, err := s.entries(ctx)
-	if err != nil {
-		return err
-	}
-	ours := map[string][]string{}
-	for _, e := range entries {
-		entry, err := decodeEntry(e.Name, e.Body)
-		if err != nil {
-			return err
-		}
-		ours[e.Name] = entry.Ours
-	}
-	for _, x := range plan.Indices {
-		absent, err := s.Indices.Absent(ctx, x.Entry.Naming.Targets())
-		if err != nil {
-			return err
-		}
-		e := x.Entry
-		e.Ours = ours[x.Name]
-		if err := e.foreign(absent); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// foreign returns an error when an entry of a trial run has a target that exists and that its session did not create.
-func (e Entry) foreign(absent []string) error {
+// Foreign returns an error when an entry of a trial run has a target that exists and that its session did not create.
+func (e Entry) Foreign(absent []string) error {
 	if e.Trial == nil {
 		return nil
 	}
@@ -77,4 +45,18 @@ func (e Entry) foreign(absent []string) error {
 		}
 	}
 	return nil
+}
+
+// Trial makes a session a trial run: a sample of each shard goes to indices of its own. DESIGN.md states how.
+type Trial struct {
+	Documents int64  `json:"documents"` // most documents of a shard
+	Prefix    string `json:"prefix"`    // of the names of all target indices
+}
+
+// describe returns the trial run for a message.
+func (t *Trial) describe() string {
+	if t == nil {
+		return "none"
+	}
+	return fmt.Sprintf("%d documents, prefix %s", t.Documents, t.Prefix)
 }

@@ -1,4 +1,4 @@
-package worker
+package plan
 
 import (
 	"errors"
@@ -38,7 +38,7 @@ func TestPlanSelectsIndices(t *testing.T) {
 			if req.Indices.Exclude, err = pattern.ParseList(c.exclude); err != nil {
 				t.Fatal(err)
 			}
-			plan, err := NewPlan(t.Context(), blobs, req)
+			plan, err := New(t.Context(), blobs, req)
 			if c.refused != "" {
 				if !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), c.refused) {
 					t.Errorf("%v does not contain %q", err, c.refused)
@@ -86,7 +86,7 @@ func TestWhatChangesDocumentsIsTheSessions(t *testing.T) {
 
 // TestTypesOfAnIndex: the types that have documents are looked for where documents of several types need names of their own, and nowhere else.
 func TestTypesOfAnIndex(t *testing.T) {
-	family := filepath.Join("testdata", "5.6.16-family")
+	family := filepath.Join("..", "worker", "testdata", "5.6.16-family")
 	for _, c := range []struct {
 		name, dir, index string
 		emit             EmitType
@@ -105,13 +105,15 @@ func TestTypesOfAnIndex(t *testing.T) {
 			counted := repo.NewCounting(blobs)
 			var log []repo.Request
 			counted.Log(&log)
-			plan, err := NewPlan(t.Context(), counted, Request{SnapshotName: "snap1", MultiType: SplitTypes, EmitType: c.emit})
+			plan, err := New(t.Context(), counted, Request{SnapshotName: "snap1", MultiType: SplitTypes, EmitType: c.emit})
 			if err != nil {
 				t.Fatal(err)
 			}
-			i := slices.IndexFunc(plan.Indices, func(x IndexPlan) bool { return x.Name == c.index })
+			i := slices.IndexFunc(plan.Indices, func(x Index) bool { return x.Name == c.index })
 			types := slices.Sorted(slices.Values(plan.Indices[i].Entry.Naming.Types))
-			reads := slices.ContainsFunc(log, func(r repo.Request) bool { return shardOf(r.Name) != "" })
+			reads := slices.ContainsFunc(log, func(r repo.Request) bool {
+				return strings.HasPrefix(r.Name, "indices/") && strings.Count(r.Name, "/") > 2
+			})
 			if !slices.Equal(types, c.types) || reads != c.reads {
 				t.Errorf("types %q, want %q; shards are read: %v", types, c.types, reads)
 			}

@@ -1,4 +1,4 @@
-package worker
+package plan
 
 import (
 	"encoding/json"
@@ -71,7 +71,7 @@ func TestReducedSourcesAreFoundInMappingAndSettings(t *testing.T) {
 	} {
 		created, _ := strconv.ParseInt(c.settings["index.version.created"], 10, 64) // 0: not set
 		x := &snapshot.Index{Locator: snapshot.Locator{Created: created}, Settings: c.settings, Mappings: []snapshot.Mapping{{Type: "_doc", Body: json.RawMessage(c.mapping)}}}
-		got := reducedSource(x)
+		got := ReducedSource(x)
 		if (c.says == "") != (got == "") || !strings.Contains(got, c.says) {
 			t.Errorf("%s: %q, want %q", c.name, got, c.says)
 		}

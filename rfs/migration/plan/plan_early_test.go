@@ -1,4 +1,4 @@
-package worker
+package plan
 
 import (
 	"context"
@@ -38,7 +38,7 @@ func TestAPlanTakesThreeRoundTrips(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				req := Request{SnapshotName: catalog.Snapshots[0].Name, MultiType: SplitTypes, EmitType: EmitAuto, Sizes: true, IncludeSystem: true}
 				began := time.Now()
-				plan, err := NewPlan(t.Context(), repotest.Distant{Reader: dir, Delay: farAway}, req)
+				plan, err := New(t.Context(), repotest.Distant{Reader: dir, Delay: farAway}, req)
 				if err != nil {
 					t.Fatal(err)
 				}

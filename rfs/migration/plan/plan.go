@@ -1,4 +1,4 @@
-package worker
+package plan
 
 import (
 	"context"
@@ -131,7 +131,7 @@ type Plan struct {
 	Identity string
 	Session  string
 	State    string
-	Indices  []IndexPlan
+	Indices  []Index
 	LeftOut  []string // system indices that were not asked for
 	Missing  []string // shards that the snapshot itself says it lacks: index/shard: reason
 	Warnings []string
@@ -141,8 +141,8 @@ type Plan struct {
 	Source *snapshot.Snapshot
 }
 
-// IndexPlan is one index with all that creating and reading it needs.
-type IndexPlan struct {
+// Index is one index with all that creating and reading it needs.
+type Index struct {
 	Name   string
 	Source *snapshot.Index
 	Entry  Entry
@@ -163,9 +163,9 @@ type UnreadIndex struct {
 // ErrIncomplete means that the snapshot is PARTIAL or FAILED and that was not allowed.
 var ErrIncomplete = errors.New("the snapshot is not complete")
 
-// NewPlan reads catalog, snapshot and index metadata. An index with damaged metadata is in Unread. Errors: fault.ErrConfig for names
+// New reads catalog, snapshot and index metadata. An index with damaged metadata is in Unread. Errors: fault.ErrConfig for names
 // that do not exist, ErrIncomplete, and what reading the repository gives.
-func NewPlan(ctx context.Context, repo snapshot.Repository, req Request) (*Plan, error) {
+func New(ctx context.Context, repo snapshot.Repository, req Request) (*Plan, error) {
 	catalog, err := snapshot.OpenCatalog(ctx, repo)
 	if err != nil {
 		return nil, err
@@ -206,7 +206,7 @@ func NewPlan(ctx context.Context, repo snapshot.Repository, req Request) (*Plan,
 	} else if err := p.planStreams(ctx, snap, req); err != nil {
 		return nil, err
 	}
-	return p, p.checkTargets()
+	return p, p.CheckTargets()
 }
 
 // leaveUnread takes the indices with an error out of the plan.
@@ -264,29 +264,29 @@ func (p *Plan) selectIndices(snap *snapshot.Snapshot, req Request) ([]string, er
 	return names, nil
 }
 
-func planIndex(ctx context.Context, repo snapshot.Repository, snap *snapshot.Snapshot, name string, req Request) (IndexPlan, error) {
+func planIndex(ctx context.Context, repo snapshot.Repository, snap *snapshot.Snapshot, name string, req Request) (Index, error) {
 	lists := listEarly(ctx, repo, snap, name, req)
 	defer lists.Stop()
 	x, err := snap.Index(ctx, name)
 	if err != nil {
-		return IndexPlan{}, fmt.Errorf("index %s: %w", name, err)
+		return Index{}, fmt.Errorf("index %s: %w", name, err)
 	}
-	e := Entry{Locator: x.Locator, Shards: x.NumShards, Reduced: reducedSource(x), Rebuild: rebuilds(x, req.rebuild()), Lacking: lacking(x), KeepLast: req.DuplicateKeys == KeepLastDuplicate}
+	e := Entry{Locator: x.Locator, Shards: x.NumShards, Reduced: ReducedSource(x), Rebuild: rebuilds(x, req.rebuild()), Lacking: lacking(x), KeepLast: req.DuplicateKeys == KeepLastDuplicate}
 	if e.Rebuild != "" {
 		e.Reduced = SourcesOf(x, req.rebuild()).String()
 	}
-	if e.Rebuild.fields() {
-		_, e.Originals = filteredSource(x)
+	if e.Rebuild.UsesFields() {
+		_, e.Originals = FilteredSource(x)
 		e.Lacking.Rebuilt = true
 	}
 	join, err := joinOf(x, req)
 	if err != nil {
-		return IndexPlan{}, fmt.Errorf("index %s: %w", name, err)
+		return Index{}, fmt.Errorf("index %s: %w", name, err)
 	}
 	types, ids := x.Types(), newCollisions(join)
 	if (len(types) > 1 || join != nil) && req.EmitType != EmitOn {
 		if types, err = typesWithDocuments(ctx, repo, x, ids); err != nil {
-			return IndexPlan{}, fmt.Errorf("index %s: which types have documents: %w", name, err)
+			return Index{}, fmt.Errorf("index %s: which types have documents: %w", name, err)
 		}
 	}
 	e.Trial = req.Trial
@@ -298,7 +298,7 @@ func planIndex(ctx context.Context, repo snapshot.Repository, snap *snapshot.Sna
 			e.Bytes, e.Locator.ShardSums = measureShards(ctx, repo, x.Locator, x.NumShards, req.Manifests)
 		}
 	}
-	return IndexPlan{Name: name, Source: x, Entry: e, warnings: ids.warnings(name)}, nil
+	return Index{Name: name, Source: x, Entry: e, warnings: ids.warnings(name)}, nil
 }
 
 // typesWithDocuments reads ids until documents of two types are seen, and then all
@@ -367,8 +367,8 @@ func measureShards(ctx context.Context, repo snapshot.Repository, loc snapshot.L
 	return sizes, sums
 }
 
-// checkTargets refuses names that two indices would share. Backing indices of one data stream may share another.
-func (p *Plan) checkTargets() error {
+// CheckTargets refuses names that two indices would share. Backing indices of one data stream may share another.
+func (p *Plan) CheckTargets() error {
 	from, streams := map[string]string{}, map[string]string{}
 	for _, x := range p.Indices {
 		for _, t := range x.Entry.Naming.Targets() {
@@ -386,4 +386,19 @@ func (p *Plan) checkTargets() error {
 		}
 	}
 	return nil
+}
+
+func MetadataOf(x *snapshot.Index) metadata.Index {
+	mappings := make([]metadata.Mapping, 0, len(x.Mappings))
+	for _, m := range x.Mappings {
+		mappings = append(mappings, metadata.Mapping{Type: m.Type, Body: m.Body})
+	}
+	return metadata.Index{Name: x.Name, Settings: x.Settings, Mappings: mappings, Aliases: x.Aliases}
+}
+
+func (x Index) MarkKind() string {
+	if x.Scratch {
+		return metadata.ScratchMark
+	}
+	return metadata.IndexMark
 }

@@ -1,0 +1,33 @@
+package plan
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rfsd/rfsd/rfs/source/snapshot"
+)
+
+// identityOf returns what tells a snapshot from another of the same name. Before Elasticsearch 5 snapshots have no
+// UUID; the catalog repeats their name, and the time at which they began stands in.
+func identityOf(snap *snapshot.Snapshot) string {
+	if snap.UUID != "" && snap.UUID != snap.Name {
+		return snap.UUID
+	}
+	if snap.StartMillis == 0 {
+		return ""
+	}
+	return fmt.Sprintf("begun at %d", snap.StartMillis)
+}
+
+// SnapshotIdentity reads what tells the snapshot from another of the same name.
+func SnapshotIdentity(ctx context.Context, repo snapshot.Repository, name string) (string, error) {
+	catalog, err := snapshot.OpenCatalog(ctx, repo)
+	if err != nil {
+		return "", err
+	}
+	snap, err := catalog.Snapshot(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	return identityOf(snap), nil
+}

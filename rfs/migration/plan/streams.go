@@ -1,0 +1,99 @@
+package plan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/source/snapshot"
+)
+
+// DataStreams is what becomes of the backing indices of data streams.
+type DataStreams string
+
+// The ways.
+const (
+	StreamsToIndices DataStreams = "index"  // each an ordinary index, behind an alias of the stream's name
+	StreamsCreate    DataStreams = "create" // their documents are created in a data stream of the target
+)
+
+// streamName is the name that a data stream, or the alias that stands in for it, has on the target.
+func (r Request) streamName(stream string) (string, error) {
+	names, err := r.Rename.Names([]string{stream})
+	return r.Rules.IndexName(names[stream]), err
+}
+
+// planStreams says what becomes of each backing index of the plan, as far as the snapshot tells.
+func (p *Plan) planStreams(ctx context.Context, snap *snapshot.Snapshot, req Request) error {
+	if len(snap.DataStreams) == 0 {
+		return nil
+	}
+	g, err := ReadStreams(ctx, snap)
+	switch {
+	case err == nil:
+	case req.DataStreams == StreamsCreate, errors.Is(err, fault.ErrUnavailable), ctx.Err() != nil:
+		return fmt.Errorf("data streams of the snapshot: %w", err)
+	default: // the documents can be read all the same
+		p.Warnings = append(p.Warnings, fmt.Sprintf("backing indices get no alias, because the data streams of the snapshot cannot be read: %v", err))
+		return nil
+	}
+	names := map[string]string{}
+	for stream := range g.DataStreams {
+		if names[stream], err = req.streamName(stream); err != nil {
+			return err
+		}
+	}
+	parts := metadata.StreamParts(g, func(stream string) bool {
+		return slices.ContainsFunc(p.Indices, func(x Index) bool { return slices.Contains(x.Entry.Naming.Targets(), names[stream]) })
+	})
+	for i := range p.Indices {
+		part, ok := parts[p.Indices[i].Name]
+		if !ok {
+			continue
+		}
+		e := &p.Indices[i].Entry
+		e.Stream = &part
+		switch {
+		case req.DataStreams == StreamsCreate:
+			e.Create, e.Naming.Index, part.Alias, part.Writes = true, names[part.Stream], "", false
+		case part.Alias != "":
+			part.Alias = names[part.Stream]
+		}
+	}
+	return nil
+}
+
+// ReadStreams reads which backing indices the data streams of a snapshot have.
+func ReadStreams(ctx context.Context, snap *snapshot.Snapshot) (metadata.Globals, error) {
+	sections, err := snap.Global(ctx)
+	if err != nil {
+		return metadata.Globals{}, err
+	}
+	g, err := metadata.ParseGlobals(sections)
+	if err != nil {
+		return g, err
+	}
+	for _, name := range snap.DataStreams {
+		if len(g.DataStreams[name]) == 0 {
+			return g, fmt.Errorf("the metadata does not contain the data stream %s: %w", name, fault.ErrCorrupt)
+		}
+	}
+	return g, nil
+}
+
+// Note returns what is done with a backing index; "" for what is none.
+func (e Entry) Note() string {
+	switch {
+	case e.Stream == nil:
+		return ""
+	case e.Create:
+		return fmt.Sprintf("documents are created in the data stream %s of the target. Duplicates are possible: a stream knows the ids of its newest backing index only, "+
+			"so a document that is sent again after a rollover is there twice. Documents whose ids the stream has are kept, whatever --existing-documents says; an id that two backing indices of the source have arrives once", e.Naming.Index)
+	case e.Stream.Alias == "":
+		return fmt.Sprintf("an ordinary index; no alias stands in for the data stream %s: something else has its name", e.Stream.Stream)
+	}
+	return fmt.Sprintf("an ordinary index; the alias %s, set when its documents have arrived, stands in for the data stream", e.Stream.Alias)
+}

@@ -1,0 +1,148 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
+)
+
+// placeStreams asks the target about the names of data streams: whether documents may be created in
+// a stream, or whether an alias may stand in for it. It changes the plan.
+func (t *TargetIndices) placeStreams(ctx context.Context, plan *plan.Plan) error {
+	asked := map[string]bool{}
+	moved := false
+	for i := range plan.Indices {
+		e := &plan.Indices[i].Entry
+		switch {
+		case e.Stream == nil || t.Requester == nil || asked[e.Stream.Stream]:
+			continue
+		case e.Create:
+			if err := t.mayCreateIn(ctx, plan, e.Naming.Index); err != nil {
+				return err
+			}
+		default:
+			renamed, err := t.placeAlias(ctx, plan, e.Stream.Stream)
+			if err != nil {
+				return err
+			}
+			moved = moved || renamed
+		}
+		asked[e.Stream.Stream] = true
+	}
+	if moved {
+		return plan.CheckTargets()
+	}
+	return nil
+}
+
+// placeAlias takes the alias back where its name is not free. While the target has a data stream of the
+// name it refuses what might be the name of the stream's next backing index: then the dot goes.
+func (t *TargetIndices) placeAlias(ctx context.Context, p *plan.Plan, stream string) (renamed bool, err error) {
+	var parts []*plan.Entry
+	var ours []string
+	alias := ""
+	for i := range p.Indices {
+		if e := &p.Indices[i].Entry; e.Stream != nil && e.Stream.Stream == stream {
+			parts, ours, alias = append(parts, e), append(ours, e.Naming.Targets()...), e.Stream.Alias
+		}
+	}
+	if alias == "" {
+		return false, nil
+	}
+	there, err := metadata.FindStream(ctx, t.Requester, alias)
+	taken := there != nil
+	if err == nil && !taken {
+		taken, err = metadata.NameTaken(ctx, t.Requester, alias, ours)
+	}
+	switch {
+	case errors.Is(err, fault.ErrConfig): // an alias is no reason to stop: it is told when it is refused
+		t.Log.WarnContext(ctx, "the target does not let see whether the name of a data stream is free", "name", alias, "reason", err.Error())
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	for _, e := range parts {
+		if taken {
+			e.Stream.Alias, e.Stream.Writes = "", false
+		}
+		e.Naming.Index = metadata.BackingName(e.Naming.Index, there != nil)
+	}
+	return there != nil, nil
+}
+
+// mayCreateIn refuses to create documents where no data stream is or will be, and where a policy rolls it over.
+func (t *TargetIndices) mayCreateIn(ctx context.Context, plan *plan.Plan, stream string) error {
+	makes, err := metadata.MakesStream(ctx, t.Requester, stream)
+	if err != nil {
+		return err
+	}
+	if !makes && t.Globals != nil {
+		comes, _, err := t.Globals.Plan(ctx, plan)
+		if err != nil {
+			return err
+		}
+		makes = comes.MakesStream(stream)
+	}
+	if !makes {
+		return metadata.NoStreamTemplate(stream)
+	}
+	if _, err := t.StreamUUID(ctx, stream); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// makeStream creates the data stream of an entry, unless it is there.
+func (t *TargetIndices) makeStream(ctx context.Context, x plan.Index) (Made, error) {
+	name := x.Entry.Naming.Index
+	made := Made{}
+	switch _, err := t.StreamUUID(ctx, name); {
+	case errors.Is(err, fs.ErrNotExist):
+		if err := metadata.CheckStream(ctx, t.Requester, name); err != nil {
+			return Made{}, err
+		}
+		created, err := metadata.CreateStream(ctx, t.Requester, name)
+		if err == nil && created {
+			err = metadata.MarkStream(ctx, t.Requester, name, x.Mark)
+		}
+		if err != nil {
+			return Made{}, fmt.Errorf("create data stream %s: %w", name, err)
+		}
+		if created {
+			t.Log.InfoContext(ctx, "data stream created", "name", name)
+			made.Created = []string{name}
+		}
+	case err != nil:
+		return Made{}, err
+	}
+	return made, t.warnOfPipelines(ctx, []string{name})
+}
+
+// StreamUUID returns what distinguishes a data stream of the target from another of the same name, and refuses one that
+// a policy rolls over (metadata.ErrRollover). An error that is fs.ErrNotExist when there is none; fault.ErrConfig
+// when an index or an alias has the name.
+func (t *TargetIndices) StreamUUID(ctx context.Context, name string) (string, error) {
+	if err := metadata.CheckRollover(ctx, t.Requester, name); err != nil {
+		return "", err
+	}
+	found, err := metadata.FindStream(ctx, t.Requester, name)
+	switch {
+	case err != nil:
+		return "", err
+	case found != nil:
+		return found.UUID, nil
+	}
+	taken, err := metadata.NameTaken(ctx, t.Requester, name, nil)
+	switch {
+	case err != nil:
+		return "", err
+	case taken:
+		return "", fmt.Errorf("data stream %s: an index or an alias of the target has the name: --index-rename gives the stream another one: %w", name, fault.ErrConfig)
+	}
+	return "", fmt.Errorf("data stream %s: %w", name, fs.ErrNotExist)
+}
