@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -75,6 +76,9 @@ func foreigners(t *testing.T, n *cluster.Node) map[string]string {
 	return all
 }
 
+// formerMark is on what an earlier session of the name created: what the mark of a session is, and random text.
+const formerMark = "GbXTAFGcQ9qGAuhGMWwm9A"
+
 // bystanders puts objects of every kind on the target that no session has created, and returns the UUID of the index victim.
 func bystanders(t *testing.T, n *cluster.Node) (uuid string) {
 	t.Helper()
@@ -84,6 +88,8 @@ func bystanders(t *testing.T, n *cluster.Node) (uuid string) {
 			call(t, n, "PUT", "/"+index+"/_doc/"+id, map[string]any{"of": "others"})
 		}
 	}
+	call(t, n, "PUT", "/former", map[string]any{"mappings": map[string]any{"_meta": map[string]any{"rfsd": map[string]any{"session": "sec", "kind": "index", "name": "former", "mark": formerMark}}}})
+	call(t, n, "PUT", "/former/_doc/1", map[string]any{"of": "an earlier session"})
 	for _, name := range []string{"victim", "payroll"} {
 		call(t, n, "PUT", "/_template/"+name, map[string]any{"index_patterns": []string{name + "-t-*"}})
 		call(t, n, "PUT", "/_component_template/"+name, map[string]any{"template": map[string]any{}})
@@ -146,12 +152,10 @@ func TestHostileControlIndex(t *testing.T) {
 		"UUID and a sequence number": func() forgery {
 			return forgery{"CREATED", map[string]any{"uuid": uuid, "sequence": map[string]any{"victim/0": 1000}}}
 		},
-		"what a request would create": func() forgery {
-			return forgery{"INTENDED", map[string]any{"sent": map[string]any{"index_patterns": []string{"victim-t-*"}, "processors": []any{}}}}
-		},
 	} {
 		cases = append(cases, hostile{"forged/" + name, func(t *testing.T) { forge(t, n, forged()) }})
 	}
+	cases = append(cases, hostile{"entries, items and what follows them, orders, permits", func(t *testing.T) { steer(t, n) }})
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			for _, index := range slices.Concat(own, []string{"rfsd-trial-catalogue", "rfsd-trial-orders", "rfsd-trial-weblogs", ".rfs*", ".migrations*"}) {
@@ -168,8 +172,8 @@ func TestHostileControlIndex(t *testing.T) {
 			c.do(t)
 			for _, command := range [][]string{
 				{"rfsctl", "created"}, {"rfsctl", "items", "list"}, {"rfsctl", "failures"}, {"rfsctl", "target", "restore"}, append([]string{"rfsd"}, trial...),
-				{"rfsctl", "cleanup", "--trial"}, append([]string{"rfsd", "migrate", "--unavailable-timeout", "2s"}, repo...), {"rfsd", "redrive"},
-				append([]string{"rfsd", "verify"}, repo...), {"rfsctl", "status"}, {"rfsctl", "undo", "--yes"}, {"rfsctl", "cleanup", "--force"},
+				{"rfsctl", "cleanup", "--trial"}, append([]string{"rfsd", "migrate", "--max-rate", "1000", "--unavailable-timeout", "2s"}, repo...), {"rfsd", "redrive"},
+				append([]string{"rfsd", "verify"}, repo...), {"rfsctl", "status"}, {"rfsctl", "orders"}, {"rfsctl", "undo", "--yes"}, {"rfsctl", "cleanup", "--force"},
 			} {
 				r := RunIn(t, dir, nil, command[0], append(slices.Clone(command[1:]), at...)...)
 				t.Logf("%s: exit %d", strings.Join(command[:min(3, len(command))], " "), r.Code)
@@ -212,8 +216,9 @@ func forge(t *testing.T, n *cluster.Node, f forgery) {
 	t.Helper()
 	var bulk bytes.Buffer
 	for _, index := range []string{".rfs_control_sec", ".rfs_control_sec-trial"} {
+		addRecord(t, &bulk, index, "mark", map[string]any{"kind": "mark", "body": map[string]any{"token": formerMark}})
 		for _, kind := range []string{"index", "data-stream", "template", "index-template", "component-template", "pipeline", "script", "policy", "alias", "setting"} {
-			for _, name := range []string{"victim", "payroll", "rfsd-trial-victim", "*", "victim,payroll", "_all", "vic*", "%2A", "-victim", "../victim", ""} {
+			for _, name := range []string{"victim", "payroll", "former", "rfsd-trial-victim", "*", "victim,payroll", "_all", "vic*", "%2A", "-victim", "../victim", ""} {
 				now := time.Now().UnixMilli()
 				addRecord(t, &bulk, index, fmt.Sprintf("created:%x", sha256.Sum256([]byte(kind+"\x00"+name))), map[string]any{
 					"kind": "created", "state": f.state, "createdAt": now, "updatedAt": now,
@@ -221,6 +226,65 @@ func forge(t *testing.T, n *cluster.Node, f forgery) {
 				})
 			}
 		}
+	}
+	_, err := n.Send(t.Context(), "POST", "/_bulk?refresh=true", "application/x-ndjson", bulk.Bytes())
+	must(t, err)
+}
+
+// steer adds records that lead to indices that the session has not selected: entries of these, open items of them, items that such
+// items follow, orders and permits.
+func steer(t *testing.T, n *cluster.Node) {
+	t.Helper()
+	var bulk bytes.Buffer
+	now := time.Now().UnixMilli()
+	key := func(index string) string { return base64.RawURLEncoding.EncodeToString([]byte(index)) }
+	item := func(index string) string { return key(index) + "__0__0" }
+	var victims []string
+	for _, index := range []string{"victim", "payroll", "rfsd-trial-victim"} {
+		victims = append(victims, item(index))
+	}
+	found := map[string]int{}
+	for _, r := range stored(t, n) {
+		kind, _ := r.Source["kind"].(string)
+		switch isItem := strings.HasPrefix(r.Index, ".migrations"); {
+		case isItem && strings.Contains(r.ID, "__"):
+			found["items"]++
+			source := maps.Clone(r.Source)
+			delete(source, "successor_items")
+			delete(source, "completedAt")
+			delete(source, "status")
+			source["expiration"] = 0
+			for _, id := range victims {
+				addRecord(t, &bulk, r.Index, id, source)
+				addRecord(t, &bulk, strings.TrimSuffix(r.Index, "-trial"), id, source)
+			}
+			source = maps.Clone(r.Source)
+			source["successor_items"], source["completedAt"] = strings.Join(victims, ","), now/1000
+			addRecord(t, &bulk, r.Index, r.ID, source)
+			addRecord(t, &bulk, strings.TrimSuffix(r.Index, "-trial"), r.ID, source)
+		case kind == "index":
+			found["entries"]++
+			for _, index := range []string{"victim", "payroll", "rfsd-trial-victim"} {
+				b, err := json.Marshal(r.Source)
+				must(t, err)
+				var source map[string]any
+				must(t, json.Unmarshal(b, &source))
+				rename := strings.NewReplacer("orders", index, "catalogue", index, "weblogs", index).Replace
+				addRecord(t, &bulk, r.Index, "index:"+key(index), rewrite(source, rename))
+			}
+		}
+	}
+	if found["items"] == 0 || found["entries"] == 0 {
+		t.Fatalf("the sessions have no entries or no items: %v", found)
+	}
+	for _, control := range []string{".rfs_control_sec", ".rfs_control_sec-trial"} {
+		addRecord(t, &bulk, control, "intent:fleet", map[string]any{"kind": "intent", "state": "RUN", "createdAt": now, "updatedAt": now, "body": map[string]any{
+			"desiredWorkers": 100_000, "drainedNodes": []string{"victim", "*"}, "who": "victim", "when": now, "sequence": 9,
+			"orders": []any{map[string]any{"id": "victim", "sequence": 9, "kind": "scale", "workers": 100_000, "who": "*", "issued": time.Now(), "ends": time.Now().Add(time.Minute)}},
+		}})
+		addRecord(t, &bulk, control, "permits:rate", map[string]any{"kind": "permits", "createdAt": now, "updatedAt": now, "body": map[string]any{
+			"permits": []any{map[string]any{"holder": "victim", "part": 999_000_000, "expire": now + 3000}},
+		}})
 	}
 	_, err := n.Send(t.Context(), "POST", "/_bulk?refresh=true", "application/x-ndjson", bulk.Bytes())
 	must(t, err)
