@@ -1,6 +1,7 @@
 package arch_test
 
 import (
+	"bytes"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -231,6 +232,51 @@ func TestEachAssetNamesItsTest(t *testing.T) {
 	}
 	if rows < 25 {
 		t.Errorf("%d assets only", rows)
+	}
+}
+
+var recordKind = regexp.MustCompile(`(?m)^\s*(?:const )?(?:kind[A-Z]\w*|\w*[rR]ecordKind|summaryKind|permitsKind|stateKind|incarnationID|nodesID) += "([a-z]+)"`)
+
+// TestEachKindOfRecordIsInTheTable: docs/SECURITY.md states of each kind of record that the program keeps what a writer of the control
+// index reaches by it, and names a test.
+func TestEachKindOfRecordIsInTheTable(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "docs", "SECURITY.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "| records of the kind |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	first := ""
+	for line := range strings.Lines(table) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), " | ")
+		if !strings.HasPrefix(line, "| ") {
+			continue
+		}
+		if first += cells[0]; len(cells) != 4 || slices.Contains(cells, "") || !nameTest.MatchString(cells[3]) {
+			t.Errorf("%d cells, and the last names no test: %.80s", len(cells), line)
+		}
+	}
+	found := 0
+	for _, folder := range []string{"rfs/coordination/cms", "rfs/stream", "rfs/operation/verify", "daemon"} {
+		err := filepath.WalkDir(filepath.Join(root, folder), func(name string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+				return err
+			}
+			b, err := os.ReadFile(name)
+			for _, m := range recordKind.FindAllSubmatch(b, -1) {
+				hint := strings.Contains(name, "/daemon/") && bytes.Contains(m[0], []byte("kind")) // of gossip
+				if found++; !hint && !strings.Contains(first, "`"+string(m[1])+"`") {
+					t.Errorf("%s keeps records of the kind %q, which the table does not name", name, m[1])
+				}
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found < 20 {
+		t.Errorf("%d kinds of records only", found)
 	}
 }
 
