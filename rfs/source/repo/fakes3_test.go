@@ -76,7 +76,7 @@ func TestAnswersOfAStoreHaveTheirCategory(t *testing.T) {
 		code   string
 		want   error
 	}{
-		{404, "NoSuchKey", fs.ErrNotExist}, {404, "NoSuchBucket", fault.ErrConfig}, {403, "AccessDenied", fault.ErrConfig},
+		{404, "NoSuchKey", fs.ErrNotExist}, {404, "NoSuchBucket", fault.ErrConfig}, {403, "AccessDenied", fault.ErrConfig}, {403, "RequestTimeTooSkewed", fault.ErrUnavailable},
 		{400, "ExpiredToken", fault.ErrConfig}, {301, "PermanentRedirect", fault.ErrConfig}, {403, "InvalidObjectState", fault.ErrConfig},
 		{500, "InternalError", fault.ErrUnavailable}, {503, "SlowDown", fault.ErrUnavailable}, {503, "", fault.ErrUnavailable},
 		{400, "RequestTimeout", fault.ErrUnavailable}, {429, "TooManyRequests", fault.ErrUnavailable},

@@ -34,6 +34,7 @@ func TestAnswersToConditionalWritesHaveTheirCategory(t *testing.T) {
 		{500, "InternalError", fault.ErrUnavailable, "500"},
 		{429, "TooManyRequests", fault.ErrUnavailable, "429"},
 		{403, "AccessDenied", fault.ErrConfig, "s3:PutObject"},
+		{403, "RequestTimeTooSkewed", fault.ErrUnavailable, "the clock of this machine"},
 		{404, "NoSuchBucket", fault.ErrConfig, "the bucket does not exist"},
 		{501, "NotImplemented", fault.ErrConfig, "no conditional writes"},
 	} {
