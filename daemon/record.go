@@ -20,6 +20,7 @@ type Record struct {
 	Item    string     `json:"item,omitempty"`
 	Counts  cms.Counts `json:"counts,omitzero"`
 	Error   string     `json:"error,omitempty"`
+	Gone    bool       `json:"gone,omitempty"` // the coordination store was deleted: another worker would begin anew
 	// Next are the successors of the item, which can be continued without a search.
 	Next []string `json:"next,omitempty"`
 	// Rate is the number of the last order of a rate that the worker follows.

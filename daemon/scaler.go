@@ -314,6 +314,9 @@ func (d *Daemon) handleExit(s *slot, e End, now time.Time) {
 		d.handleCrash(s, e, now)
 		return
 	}
+	if e.Last.Gone && d.failed == nil {
+		d.failed = fmt.Errorf("%s: %w", e.Last.Error, cms.ErrStoreGone)
+	}
 	if s.endReason != "" { // it handed off before it was killed
 		d.handleFailure(s, now, s.endReason, "memory")
 		return

@@ -200,6 +200,9 @@ func (d *Daemon) intentLoop(ctx context.Context) {
 			switch {
 			case err == nil:
 				warned = false
+			case errors.Is(err, cms.ErrStoreGone):
+				d.fail(err)
+				return
 			case !warned && !errors.Is(err, context.Canceled):
 				warned = true
 				d.log.Warn("intent_read_failed", "error", err)

@@ -16,7 +16,6 @@ import (
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/metrics"
-	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
@@ -220,9 +219,7 @@ func (l *controlPipe) sendFinal(r daemon.Record) {
 func (l *controlPipe) finish(r daemon.Record, err error) error {
 	close(l.stop)
 	l.sampler.Wait()
-	if err != nil && r.Error == "" {
-		r.Error = fault.Text(err)
-	}
+	noteError(&r, err)
 	if r.Sample != nil {
 		err = errors.Join(err, l.writeMetrics(*r.Sample, r.Outcome))
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/rfs/base/budget"
-	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/base/throttle"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
@@ -106,9 +105,7 @@ func (h *slotHost) run(ctx context.Context, slot int, report func(daemon.Record)
 		sample := r.Sample.Minus(before)
 		report(daemon.Record{Sample: &sample})
 	}
-	if err != nil && r.Error == "" {
-		r.Error = fault.Text(err)
-	}
+	noteError(&r, err)
 	return r
 }
 

@@ -8,7 +8,6 @@ import (
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/metrics"
-	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/throttle"
 	"github.com/rfsd/rfsd/rfs/stream/consume"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
@@ -99,8 +98,6 @@ func (h *slotHost) runTask(ctx context.Context, slot int, report func(daemon.Rec
 	end := sampling(report, x.sample)
 	r, err := x.work(ctx, report)
 	end()
-	if err = errors.Join(err, x.close()); err != nil && r.Error == "" {
-		r.Error = fault.Text(err)
-	}
+	noteError(&r, errors.Join(err, x.close()))
 	return r
 }

@@ -56,9 +56,17 @@ func (h *workerSession) close() error { return h.done() }
 // sample is what the session did so far.
 func (h *workerSession) sample() metrics.Sample { return h.in.sample(h.Session, h.blobs) }
 
+// noteError notes why a worker ends.
+func noteError(r *daemon.Record, err error) {
+	if err != nil && r.Error == "" {
+		r.Error = fault.Text(err)
+	}
+	r.Gone = r.Gone || errors.Is(err, cms.ErrStoreGone)
+}
+
 // failedRecord is that of a worker that never began.
 func failedRecord(err error) daemon.Record {
-	return daemon.Record{Exit: codeOf(exit.Failed), Outcome: worker.Released.String(), Error: fault.Text(err)}
+	return daemon.Record{Exit: codeOf(exit.Failed), Outcome: worker.Released.String(), Error: fault.Text(err), Gone: errors.Is(err, cms.ErrStoreGone)}
 }
 
 func (h *workerSession) failed(err error) daemon.Record {

@@ -1,0 +1,91 @@
+package stories
+
+import (
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/testing/s3server"
+)
+
+// TestStoreIsGone_ANodeEnds deletes the state of the work while the workers of a node work: the node ends with the reason, whatever they
+// wait for.
+func TestStoreIsGone_ANodeEnds(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		args []string
+	}{
+		{"workers that send", nil},
+		{"workers that wait for their part of the rate", []string{"--max-rate", "0.001"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			root := t.TempDir()
+			state := filepath.Join(root, "bucket", "state")
+			if err := os.MkdirAll(filepath.Join(root, "bucket"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			server := s3server.Start(t, root)
+			server.Setenv(t)
+			var sent atomic.Int64
+			w.cluster.Before = func(r *http.Request) error {
+				if strings.HasSuffix(r.URL.Path, "/_bulk") {
+					sent.Add(1)
+					select {
+					case <-time.After(300 * time.Millisecond):
+					case <-r.Context().Done():
+					}
+				}
+				return nil
+			}
+			args := append(append([]string{"run", "--workers", "2", "--socket", "off", "--status-socket", "off"}, c.args...), w.source()...)
+			args = append(args, "--target-host", w.url, "--session-name", "gone", "--documents-per-bulk-request", "1", "--max-connections", "1", "--failed-documents", filepath.Join(w.dir, "failed"),
+				"--coordinator-bucket", "s3://bucket/state", "--coordinator-s3-endpoint", server.Endpoint, "--coordinator-s3-region", server.Region, "--coordinator-s3-path-style")
+			cmd := exec.CommandContext(t.Context(), filepath.Join(programs, "rfsd"), args...)
+			log, err := os.Create(filepath.Join(root, "log"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer log.Close()
+			said := func() string {
+				b, err := os.ReadFile(log.Name())
+				if err != nil {
+					t.Fatal(err)
+				}
+				return string(b)
+			}
+			cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = w.dir, append(os.Environ(), "XDG_STATE_HOME="+w.dir), log, log
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			ended := make(chan struct{})
+			go func() { defer close(ended); _ = cmd.Wait() }()
+			t.Cleanup(func() { _ = cmd.Process.Kill(); <-ended })
+			for sent.Load() < 2 {
+				select {
+				case <-ended:
+					t.Fatalf("it has ended: %s", said())
+				case <-time.After(20 * time.Millisecond):
+				}
+			}
+			if err := os.Rename(state, filepath.Join(root, "deleted")); err != nil { // all objects at once
+				t.Fatal(err)
+			}
+			select {
+			case <-ended:
+			case <-time.After(time.Minute):
+				_ = cmd.Process.Kill()
+				<-ended
+				t.Fatalf("it goes on for a minute:\n%s", said())
+			}
+			if code := cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(said(), "the coordination store is gone") {
+				t.Errorf("exit %d:\n%s", code, said())
+			}
+		})
+	}
+}
