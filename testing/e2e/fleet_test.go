@@ -135,9 +135,7 @@ func (m *machines) drainOne() {
 	first, last := m.all[0], m.all[len(m.all)-1]
 	order := func(args ...string) {
 		m.t.Helper()
-		flags := []string{args[0], "--node", first.api, "--tls-cert", filepath.Join(m.certs, "op.crt"), "--tls-key", filepath.Join(m.certs, "op.key"),
-			"--tls-ca", filepath.Join(m.certs, "ca.crt"), "--fleet", "blue"}
-		if res := Run(m.t, "rfsctl", append(flags, args[1:]...)...); res.Code != 0 {
+		if res := m.ctl(first, args...); res.Code != 0 {
 			m.t.Fatalf("rfsctl %v: %s", args, res.Stderr)
 		}
 	}
@@ -157,11 +155,18 @@ func (m *machines) drainOne() {
 	})
 }
 
+// ctl runs a command of rfsctl through a node, as the operator.
+func (m *machines) ctl(x *machine, args ...string) Result {
+	m.t.Helper()
+	flags := []string{args[0], "--node", x.api, "--tls-cert", filepath.Join(m.certs, "op.crt"), "--tls-key", filepath.Join(m.certs, "op.key"),
+		"--tls-ca", filepath.Join(m.certs, "ca.crt"), "--fleet", "blue"}
+	return Run(m.t, "rfsctl", append(flags, args[1:]...)...)
+}
+
 // ask gives a node's status; false while it does not answer or has not read the store.
 func (m *machines) ask(x *machine) (r status.Report, ok bool) {
 	m.t.Helper()
-	res := Run(m.t, "rfsctl", "status", "--node", x.api, "--tls-cert", filepath.Join(m.certs, "op.crt"), "--tls-key", filepath.Join(m.certs, "op.key"),
-		"--tls-ca", filepath.Join(m.certs, "ca.crt"), "--fleet", "blue", "--output", "json")
+	res := m.ctl(x, "status", "--output", "json")
 	if res.Code != 0 || json.Unmarshal([]byte(res.Stdout), &r) != nil || r.Migration == nil {
 		return r, false
 	}

@@ -1,14 +1,18 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
 )
 
 // soon is how long the items of a killed daemon may wait for another worker, with leases of ten minutes.
@@ -79,11 +83,21 @@ func TestKilledDaemon_ItemsGoOn(t *testing.T) {
 	begin := time.Now()
 	must(t, first.cmd.Process.Kill())
 	_ = first.cmd.Wait()
+	m.proxy.delay.Store(int64(5 * time.Second)) // until the fleet has noticed it
 	goesOn("the workers of a killed daemon have handed off", pids, begin)
 	until(t, "they have ended", func() bool {
 		return !slices.ContainsFunc(pids, func(pid int) bool { return syscall.Kill(pid, 0) == nil })
 	})
+	listed := func(state string) func() bool {
+		return func() bool {
+			other := m.all[(slices.Index(m.all, first)+1)%len(m.all)]
+			return regexp.MustCompile(`(?m)^` + first.name + ` +` + state + ` `).MatchString(m.ctl(other, "nodes", "--all").Stdout)
+		}
+	}
+	until(t, "the killed daemon is listed as lost", listed("lost"))
 	m.start(first)
+	until(t, "it is listed as one that runs", listed("running"))
+	m.proxy.delay.Store(int64(time.Second))
 
 	second := busy()
 	pids = working(second)
@@ -96,7 +110,73 @@ func TestKilledDaemon_ItemsGoOn(t *testing.T) {
 	m.start(second)
 	goesOn("the leases of dead workers were freed", pids, begin)
 
+	m.accountOfTheDead()
+	for _, x := range m.all {
+		m.start(x)
+	}
 	m.proxy.delay.Store(0)
 	m.complete(func() {})
 	compareLanded(t, m.node, m.repo)
+}
+
+// accountOfTheDead kills all daemons and workers in the middle of the work. The state of the session is then read from the store: when a
+// process reported last, what is held until when, and how to go on; no time that is left.
+func (m *machines) accountOfTheDead() {
+	t := m.t
+	t.Helper()
+	at := []string{"status", "--target-host", m.node.URL, "--session-name", "fleet"}
+	read := func() (r status.Report) {
+		t.Helper()
+		res := Run(t, "rfsctl", append(at, "--output", "json")...)
+		if err := json.Unmarshal([]byte(res.Stdout), &r); err != nil || r.Migration == nil {
+			t.Fatalf("exit %d, %v: %s%s", res.Code, err, res.Stdout, res.Stderr)
+		}
+		return r
+	}
+	inWork := func(r status.Report) *progress.Index {
+		i := slices.IndexFunc(r.Migration.Indices, func(x progress.Index) bool {
+			return x.State == progress.InProgress && x.Counts.BytesDone > 0 && x.Counts.ShardsDone == 0
+		})
+		if i < 0 {
+			return nil
+		}
+		return &r.Migration.Indices[i]
+	}
+	until(t, "a part of an item in work is done", func() bool {
+		r := read()
+		return r.Migration.Complete || inWork(r) != nil && r.Migration.Totals.Leased > 0
+	})
+	var pids []int
+	for _, x := range m.all {
+		pids = append(pids, childrenOf(x.cmd.Process.Pid)...)
+		must(t, x.cmd.Process.Kill())
+	}
+	for _, pid := range pids {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+	}
+	for _, x := range m.all {
+		_ = x.cmd.Wait()
+	}
+	var r status.Report
+	until(t, "nothing has reported for a while", func() bool { r = read(); return r.Progress.Silent > 0 })
+	x := inWork(r)
+	if r.Progress.State != progress.StateSilent || r.Progress.Left != nil || r.Migration.Totals.Leased == 0 || x == nil {
+		t.Fatalf("%+v, %+v", r.Progress, r.Migration.Totals)
+	}
+	for _, h := range r.Migration.Holders {
+		if left := time.Until(h.Expiry); left < 5*time.Minute || left > 10*time.Minute || !slices.ContainsFunc(pids, func(pid int) bool { return strings.Contains(h.Name, fmt.Sprintf("_pid%d_", pid)) }) {
+			t.Errorf("%+v for %v", h, left)
+		}
+	}
+	res := Run(t, "rfsctl", at...)
+	for _, want := range []string{`no process has reported for \d+s`, `(?m)^last report of a process: \d{4}-\d\d-\d\d \d\d:\d\d:\d\d, `, `(?m)^held: \d+ items? by \S+_pid\d+_\S*, until \d{4}-`,
+		`the command that began the session, run again with the same options, continues it`, `(?m)^` + x.Name + ` .*\[[#.]+\] +[1-9]\d? %`} {
+		if !regexp.MustCompile(want).MatchString(res.Stdout) {
+			t.Errorf("no %q in\n%s%s", want, res.Stdout, res.Stderr)
+		}
+	}
+	if strings.Contains(res.Stdout, " left") {
+		t.Errorf("it estimates:\n%s", res.Stdout)
+	}
+	t.Logf("all are dead:\n%s", res.Stdout)
 }

@@ -3,7 +3,6 @@ package e2e
 import (
 	"bytes"
 	"encoding/json"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -52,8 +51,7 @@ func TestOrdersOverASlowTarget(t *testing.T) {
 		m.start(x)
 	}
 	ctl := func(node int, args ...string) Result {
-		return Run(t, "rfsctl", append(args, "--node", m.all[node].api, "--tls-cert", filepath.Join(m.certs, "op.crt"), "--tls-key", filepath.Join(m.certs, "op.key"),
-			"--tls-ca", filepath.Join(m.certs, "ca.crt"), "--fleet", "blue")...)
+		return m.ctl(m.all[node], args...)
 	}
 	// A fleet that works leaves none of its nodes paused; which of them hold the few items is theirs to share out.
 	is := func(state string) {
