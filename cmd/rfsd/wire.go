@@ -74,13 +74,16 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 		s.Ledger = ledger
 		s.Tuner, s.Tune = &tuning.Tuner{API: client, Records: s.Coordinator, Mark: ledger.Mark, Log: log}, o.guard.tune
 	}
-	s.Runner = &worker.Runner{
-		Repo: blobs, Manifests: &in.manifests, Destination: destination, Failed: recorder, Meter: worker.NewMeter(),
-		Clock: cms.SystemClock(), Log: log, VerifyFirst: o.verifyFirst, RecordEvery: o.recordEvery, Bulk: bulkOptions(o, in, client), Edit: o.editor, Memory: in.memory, MaxDocument: o.maxDocument,
+	s.Shards = worker.ShardReader{
+		Repo: blobs, Manifests: &in.manifests, Log: log, VerifyFirst: o.verifyFirst, Edit: o.editor, Memory: in.memory, MaxDocument: o.maxDocument,
 		Helpers: lucene.NewHelpers(runtime.GOMAXPROCS(0) - 1), // the slot that reads a shard uses one core itself
 	}
+	s.Runner = &worker.Runner{
+		Destination: destination, Failed: recorder, Meter: worker.NewMeter(),
+		Clock: cms.SystemClock(), Log: log, RecordEvery: o.recordEvery, Bulk: bulkOptions(o, in, client),
+	}
 	if client != nil {
-		s.Runner.MaxBody = maxBody(client, log)
+		s.Shards.MaxBody = maxBody(client, log)
 	}
 	return s, all.close, nil
 }

@@ -181,9 +181,12 @@ func (s *seat) session(m *machine) (*worker.Session, func(), error) {
 		Settings: map[string]string{"snapshot": "snap1"}, Jitter: m.jitter, SplitOver: w.cfg.Split,
 		Plan:  func(context.Context, string) (*plan.Plan, error) { return w.plan, nil },
 		Order: func(items []cms.Item) { w.order(m, items) },
-		Runner: &worker.Runner{
-			Repo: memory{w.blobs(), m}, Destination: destination, Failed: recorder{w, m}, Meter: worker.NewMeter(), Clock: m, Log: log,
+		Shards: worker.ShardReader{
+			Repo: memory{w.blobs(), m}, Log: log,
 			Edit: func(index string) worker.DocumentEditor { return w.editor(m, index) },
+		},
+		Runner: &worker.Runner{
+			Destination: destination, Failed: recorder{w, m}, Meter: worker.NewMeter(), Clock: m, Log: log,
 			Bulk: bulk.Options{
 				MaxDocs: w.cfg.Documents, MaxInFlight: flying, Breaker: bulk.NewBreaker(math.MaxInt64), StallTimeout: 2 * time.Minute,
 				Pause: m.Sleep, Jitter: m.jitter, Recovery: &bulk.Recovery{},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/early"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
@@ -28,7 +29,7 @@ var errNotAhead = errors.New("the shard has too many files to be opened ahead")
 // as it was when the shard was opened, and opens the shard itself where it could not be opened ahead. It is safe for concurrent
 // use. The nil shardsAhead open nothing.
 type shardsAhead struct {
-	runner *Runner
+	reader *ShardReader
 
 	mu     sync.Mutex
 	opened map[string]*shardAhead // by id of the item
@@ -50,8 +51,9 @@ type nextItem struct {
 	bytes int64 // of its shard in the repository
 }
 
-// open begins to open the shards of the items for a slot, in order and as far as the bounds allow.
-func (a *shardsAhead) open(ctx context.Context, slot int, items []nextItem) {
+// open begins to open the shards of the items for a slot, in order and as far as the bounds allow. existing is the choice for documents
+// whose ids the target has.
+func (a *shardsAhead) open(ctx context.Context, slot int, existing bulk.Existing, items []nextItem) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var bytes int64
@@ -66,10 +68,10 @@ func (a *shardsAhead) open(ctx context.Context, slot int, items []nextItem) {
 			return
 		}
 		bytes += n.bytes
-		o := newOpenShard(a.runner, n.entry, n.id.Shard, n.item.Begin())
+		o := newOpenShard(a.reader, n.entry, n.id.Shard, n.item.Begin(), existing)
 		o.ahead = true
 		a.opened[n.item.ID] = &shardAhead{slot, n.bytes, n.entry, early.Start(ctx, func(ctx context.Context) *openShard {
-			if o.open(ctx, a.runner.Repo, a.runner.Edit) != nil { // the lease finds what is wrong again
+			if o.open(ctx, a.reader.Repo, a.reader.Edit) != nil { // the lease finds what is wrong again
 				return nil
 			}
 			return o

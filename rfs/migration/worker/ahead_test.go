@@ -184,8 +184,8 @@ func TestShardsAhead(t *testing.T) {
 			if c.prepare != nil {
 				c.prepare(l)
 			}
-			a := &shardsAhead{runner: &Runner{Repo: l}, opened: map[string]*shardAhead{}}
-			a.open(t.Context(), 1, []nextItem{next})
+			a := &shardsAhead{reader: &ShardReader{Repo: l}, opened: map[string]*shardAhead{}}
+			a.open(t.Context(), 1, "", []nextItem{next})
 			o := c.do(t, a, l)
 			if (o != nil) != c.want {
 				t.Errorf("got %v", o)
@@ -209,14 +209,14 @@ func TestBoundsOfShardsAhead(t *testing.T) {
 		want  int
 	}{{1, aheadShards}, {aheadBytes / 2, 2}, {aheadBytes, 1}, {aheadBytes + 1, 0}} {
 		held := make(chan struct{})
-		a := &shardsAhead{runner: &Runner{Repo: &leaky{held: held}}, opened: map[string]*shardAhead{}}
+		a := &shardsAhead{reader: &ShardReader{Repo: &leaky{held: held}}, opened: map[string]*shardAhead{}}
 		for slot := range 2 {
 			var next []nextItem
 			for i := range aheadShards {
 				id := cms.ItemID{Index: "logs", Shard: slot*aheadShards + i}
 				next = append(next, nextItem{cms.Item{ID: id.String()}, id, plan.Entry{}, c.bytes})
 			}
-			a.open(t.Context(), slot, next)
+			a.open(t.Context(), slot, "", next)
 		}
 		if len(a.opened) != c.want {
 			t.Errorf("%d shards of %d bytes are opened ahead, want %d", len(a.opened), c.bytes, c.want)

@@ -82,7 +82,7 @@ func TestDeathsBlameOnlyTheDocumentThatCausesThem(t *testing.T) {
 				}
 				s := newShard(t, newMemory(), d, 10*time.Minute, 32)
 				var ordinal int64
-				s.runner.Edit = func(string) DocumentEditor { return deadlyAt{&ordinal} }
+				s.reader.Edit = func(string) DocumentEditor { return deadlyAt{&ordinal} }
 				deaths := 0
 				for life := range 200 {
 					ordinal = c.at(life)
@@ -229,7 +229,7 @@ func TestWorkDoneAloneKnowsItsLastRecord(t *testing.T) {
 	s := newShard(t, newMemory(), &sink{docs: map[string][32]byte{}}, time.Minute, 64)
 	l := s.lease(t)
 	j := &job{
-		runner: s.runner, lease: l, id: l.ID, from: ShardSource(s.entry, 0), log: quiet(), alone: &alone{records: part},
+		runner: s.runner, lease: l, id: l.ID, from: s.reader.Source(s.entry, 0, nil, nil), log: quiet(), alone: &alone{records: part},
 		guard: func(context.Context, time.Duration) error { return nil },
 	}
 	defer j.close()

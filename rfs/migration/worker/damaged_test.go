@@ -63,7 +63,7 @@ func TestRunner_DamagedShard(t *testing.T) {
 			to := &sink{docs: map[string][32]byte{}}
 			x := newShard(t, store, to, time.Hour, 50)
 			all := x.live(t, 1<<30)
-			shard, err := snapshot.OpenShard(t.Context(), x.runner.Repo, x.entry.Locator, 0)
+			shard, err := snapshot.OpenShard(t.Context(), x.reader.Repo, x.entry.Locator, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -77,9 +77,9 @@ func TestRunner_DamagedShard(t *testing.T) {
 					stored, _ = f.Locate(0)
 				}
 			}
-			broken := &torn{Repository: x.runner.Repo, blob: stored, from: c.from}
+			broken := &torn{Repository: x.reader.Repo, blob: stored, from: c.from}
 			var log bytes.Buffer
-			x.runner.Repo, x.runner.Log = broken, slog.New(slog.NewJSONHandler(&log, nil))
+			x.reader.Repo, x.runner.Log = broken, slog.New(slog.NewJSONHandler(&log, nil))
 			outcome, err := x.run(t.Context(), x.lease(t))
 			if outcome != Failed || !errors.Is(err, fault.ErrCorrupt) || broken.hits.Load() == 0 {
 				t.Fatalf("%s, %v, %d bytes of %s damaged", outcome, err, broken.hits.Load(), stored)

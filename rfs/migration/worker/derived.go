@@ -155,7 +155,7 @@ func (s *Session) snapshotStreams(ctx context.Context) (map[string]string, error
 	if err != nil {
 		return nil, err
 	}
-	catalog, err := snapshot.OpenCatalog(ctx, s.Runner.Repo)
+	catalog, err := snapshot.OpenCatalog(ctx, s.Shards.Repo)
 	if err != nil {
 		return nil, err
 	}

@@ -221,7 +221,7 @@ func (w *world) run(t *testing.T, n int, l *life) (*Summary, error) {
 			}
 			return p, errors.Join(derr, err)
 		},
-		Runner: &Runner{Repo: w.blobs, Destination: to, Failed: noFailures{}, Meter: NewMeter(), Clock: cms.SystemClock(), Log: log, Bulk: bulk.Options{MaxDocs: 40, MaxInFlight: 1}},
+		Shards: ShardReader{Repo: w.blobs}, Runner: &Runner{Destination: to, Failed: noFailures{}, Meter: NewMeter(), Clock: cms.SystemClock(), Log: log, Bulk: bulk.Options{MaxDocs: 40, MaxInFlight: 1}},
 	}}
 	if w.with != nil {
 		w.with(m)

@@ -56,7 +56,7 @@ func (j *job) open(ctx, work context.Context) error {
 	mayStart := func() error { return j.lease.MayStart(work) }
 	opts.From, opts.MayStart, opts.First = j.begin, mayStart, !j.lease.Follows()
 	var err error
-	if j.source, err = j.from.Open(ctx, j.runner, j.id, &opts); err != nil {
+	if j.source, err = j.from.Open(ctx, j.id, &opts); err != nil {
 		return err
 	}
 	j.end.Store(j.source.End())

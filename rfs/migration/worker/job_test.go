@@ -66,7 +66,7 @@ func TestWhatIsRefusedStatesWhereItComesFrom(t *testing.T) {
 	var failures []doc.Failure
 	s := newShard(t, newMemory(), to, time.Minute, 40)
 	s.entry, s.id = plan.Indices[0].Entry, cms.ItemID{Index: plan.Indices[0].Name, Shard: 1}
-	s.runner.Repo, s.runner.Failed = blobs, kept{failures: &failures}
+	s.reader.Repo, s.runner.Failed = blobs, kept{failures: &failures}
 	if _, err := s.coordinator.SeedItems(t.Context(), slices.Values([]cms.ItemID{s.id})); err != nil {
 		t.Fatal(err)
 	}

@@ -317,7 +317,8 @@ func (m *loading) slot(ctx, late context.Context) error {
 
 // visit sends a part of a shard. When all parts have been sent before, the documents get other ids, so that they are new.
 func (m *loading) visit(ctx, late context.Context, s *loadShard) error {
-	runner, began, opened, sent := m.Session.Runner, m.now(), false, false
+	runner, shards := m.Session.Runner, &m.Session.Shards
+	began, opened, sent := m.now(), false, false
 	out, err := runner.Destination.Open(ctx, s.id, func() error { return nil })
 	if err != nil {
 		return err
@@ -331,8 +332,8 @@ func (m *loading) visit(ctx, late context.Context, s *loadShard) error {
 	loader := bulk.New(opts)
 	part, round := s.next()
 	var id []byte
-	reading, err := openReading(ctx, runner.Repo, s.entry, s.id.Shard, runner.Edit, Documents{
-		Memory: runner.Memory, MaxDocument: runner.MaxDocument, Helpers: runner.Helpers, Versions: opts.Existing == bulk.Newer,
+	reading, err := openReading(ctx, shards.Repo, s.entry, s.id.Shard, shards.Edit, Documents{
+		Memory: shards.Memory, MaxDocument: shards.MaxDocument, Helpers: shards.Helpers, Versions: opts.Existing == bulk.Newer,
 		Filter: func(*doc.Document) error { return nil }, Fail: func(f *doc.Failure) error { return m.Failed.Record(ctx, []doc.Failure{*f}) },
 		Send: func(d *doc.Document) error {
 			if !opened {

@@ -131,7 +131,7 @@ func paced(t *testing.T, fixture string, sample int64, slots int, making time.Du
 		Coordinator: c, Holder: "process", Settings: req.Settings(""), Log: log, Phases: Phases{PhaseIndices, PhaseDocuments},
 		Indices: slowIndices{on, making}, Targets: on, Counts: on,
 		Plan:   func(context.Context, string) (*plan.Plan, error) { return p, nil },
-		Runner: &Runner{Repo: blobs, Destination: to, Failed: noted{map[string]int64{}}, Meter: NewMeter(), Clock: cms.SystemClock(), Log: log, Bulk: o},
+		Shards: ShardReader{Repo: blobs}, Runner: &Runner{Destination: to, Failed: noted{map[string]int64{}}, Meter: NewMeter(), Clock: cms.SystemClock(), Log: log, Bulk: o},
 	}}, p, on.docs
 }
 

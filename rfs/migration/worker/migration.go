@@ -41,7 +41,7 @@ type Migration struct {
 // the coordination store can be read, also beside an error.
 func (m *Migration) Run(ctx context.Context) (*Summary, error) {
 	m.paused, m.freed, m.sizes = map[string]string{}, make(chan struct{}), map[string][]int64{}
-	m.ahead = &shardsAhead{runner: m.Runner, opened: map[string]*shardAhead{}}
+	m.ahead = &shardsAhead{reader: &m.Shards, opened: map[string]*shardAhead{}}
 	if m.Solo == nil {
 		m.Solo = &Solo{}
 	}

@@ -101,8 +101,9 @@ func runFrom(ctx context.Context, t *testing.T, blobs snapshot.Repository, kept 
 			Coordinator: coordinator, Holder: fmt.Sprintf("test_%d", rand.Int()), Settings: req.Settings(""), Log: slog.New(slog.DiscardHandler),
 			Phases: Phases{PhaseDocuments},
 			Plan:   func(context.Context, string) (*plan.Plan, error) { return p, nil },
+			Shards: ShardReader{Repo: blobs, Manifests: kept, Edit: edit, Log: slog.New(slog.DiscardHandler)},
 			Runner: &Runner{
-				Repo: blobs, Manifests: kept, Destination: to, Failed: recorder, Meter: NewMeter(), Clock: cms.SystemClock(), Edit: edit,
+				Destination: to, Failed: recorder, Meter: NewMeter(), Clock: cms.SystemClock(),
 				Log: slog.New(slog.DiscardHandler), Bulk: bulk.Options{MaxDocs: 7, MaxInFlight: 3},
 			},
 		},

@@ -29,7 +29,7 @@ func derives(t *testing.T, fixture string, req plan.Request, planned bool) (*Ses
 		t.Fatal(err)
 	}
 	s := process(t, newMemory(), newOutside(), 1, &life{})
-	s.Snapshot, s.Request, s.Runner.Repo = SnapshotOptions{Name: "snap1"}, &req, blobs
+	s.Snapshot, s.Request, s.Shards.Repo = SnapshotOptions{Name: "snap1"}, &req, blobs
 	if planned {
 		s.planned = plan
 	}

@@ -279,7 +279,7 @@ func (s *Session) sourceIndex(ctx context.Context, loc snapshot.Locator) (*snaps
 			}
 		}
 	}
-	return loc.Index(ctx, s.Runner.Repo)
+	return loc.Index(ctx, s.Shards.Repo)
 }
 
 // Indices are the indices of a target cluster, as the phase indices needs them.

@@ -32,9 +32,9 @@ type openShard struct {
 }
 
 // newOpenShard returns the shard of an item of an index, to be read by a job from an ordinal on.
-func newOpenShard(r *Runner, entry plan.Entry, number int, from int64) *openShard {
+func newOpenShard(r *ShardReader, entry plan.Entry, number int, from int64, existing bulk.Existing) *openShard {
 	return &openShard{
-		entry: entry, number: number, parts: entry.Trial != nil, versions: entry.Existing(r.Bulk.Existing) == bulk.Newer, kept: r.Manifests,
+		entry: entry, number: number, parts: entry.Trial != nil, versions: entry.Existing(existing) == bulk.Newer, kept: r.Manifests,
 		begin: from == 0 && entry.Trial == nil && !r.VerifyFirst,
 	}
 }

@@ -62,7 +62,7 @@ func list(names []string, n int64) string {
 // the target has executed no operations but those of this session, as far as it counts them. Each process does so once.
 func (s *Session) mayResend(ctx context.Context, group *arrivalGroup, is *progress.Arrival) (bool, error) {
 	switch {
-	case is.Problem == "" || is.Gone || s.Runner == nil || s.Runner.Repo == nil || s.resent[group.key()]:
+	case is.Problem == "" || is.Gone || s.Runner == nil || s.Shards.Repo == nil || s.resent[group.key()]:
 		return false, nil
 	case slices.ContainsFunc(group.all, func(a *arriving) bool { return a.failed || a.sent.Moved > 0 || a.entry.Trial != nil }):
 		return false, nil
@@ -127,8 +127,8 @@ func (s *Session) resendShard(ctx context.Context, a *arriving, shard int, r *re
 	opts.Index, opts.Shard, opts.EmitType, opts.Targets = a.entry.Naming.Index, shard, a.entry.Naming.Emit, a.entry.Naming.Targets()
 	l := bulk.New(opts)
 	defer l.Abort()
-	err = ReadShard(ctx, run.Repo, a.entry, shard, run.Edit, Documents{
-		Versions: opts.Existing == bulk.Newer, Memory: run.Memory, MaxDocument: run.MaxDocument, Helpers: run.Helpers,
+	err = ReadShard(ctx, s.Shards.Repo, a.entry, shard, s.Shards.Edit, Documents{
+		Versions: opts.Existing == bulk.Newer, Memory: s.Shards.Memory, MaxDocument: s.Shards.MaxDocument, Helpers: s.Shards.Helpers,
 		Send: func(d *doc.Document) error {
 			if err := l.Add(ctx, d); err != nil || len(d.Source) < bulk.DefaultMaxBytes {
 				return err

@@ -183,7 +183,7 @@ func ordersTo(t *testing.T, k *keeping) *Session {
 	s := &Session{
 		Coordinator: c, Holder: "test", Log: slog.New(slog.DiscardHandler), Targets: k, Counts: k, Phases: Phases{PhaseDocuments},
 		Plan:   func(context.Context, string) (*plan.Plan, error) { return p, nil },
-		Runner: &Runner{Repo: blobs, Destination: k, Failed: noFailures{}, Meter: NewMeter(), Clock: cms.SystemClock(), Log: slog.New(slog.DiscardHandler)},
+		Shards: ShardReader{Repo: blobs}, Runner: &Runner{Destination: k, Failed: noFailures{}, Meter: NewMeter(), Clock: cms.SystemClock(), Log: slog.New(slog.DiscardHandler)},
 	}
 	if err := s.Join(t.Context()); err != nil {
 		t.Fatal(err)

@@ -9,14 +9,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
-	"github.com/rfsd/rfsd/rfs/document/doc"
-	"github.com/rfsd/rfsd/rfs/migration/plan"
-	"github.com/rfsd/rfsd/rfs/source/lucene"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
@@ -43,44 +39,17 @@ func (o Outcome) String() string {
 
 // Runner runs leases: one piece of code for slots of `rfsd migrate` and for worker processes.
 type Runner struct {
-	Repo        snapshot.Repository
 	Destination Destination
 	Failed      bulk.Recorder
 	Bulk        bulk.Options // limits; what belongs to one item is filled in
 	Meter       *Meter
 	Clock       cms.Clock
 	Log         *slog.Logger
-	VerifyFirst bool
-	// Edit returns what changes the documents of an index of the snapshot, nil when they stay
-	// as they are; Edit itself may be nil.
-	Edit func(index string) DocumentEditor
-	// Memory bounds what long documents hold, over all leases of the process; nil: nothing does.
-	Memory *budget.Budget
-	// MaxBody returns the longest body of a request that the destination takes, in bytes; 0 when it is not known.
-	// nil: any.
-	MaxBody func(ctx context.Context) int64
-	// MaxDocument is the longest source that is read, in bytes; 0: DefaultMaxDocument.
-	MaxDocument int64
-	// Manifests are those of the plan of this process; nil: each lease reads its own.
-	Manifests *plan.Manifests
-	// Helpers decompress shards beside the goroutines of their leases; nil: only those do.
-	Helpers *lucene.Helpers
 	// RecordEvery is how often a running item's watermark is recorded; 0 means 10 s.
 	RecordEvery time.Duration
 	// Endless states that items have no end, as those of a stream: a lease that is over leaves no successor. The item is given
 	// back with its watermark, and leased again.
 	Endless bool
-}
-
-// DocumentEditor changes documents by rules of the user. It is used by one goroutine.
-type DocumentEditor interface {
-	// Edit changes index and source; keep is false when the document is left out. After an
-	// error, which means that the source cannot be read, the document is as it was. What it
-	// gives is borrowed until the next Edit. doc.ErrTooLong is a source that becomes longer than
-	// most bytes; 0: any.
-	Edit(d *doc.Document, most int64) (keep bool, err error)
-	// Forget gives up the large buffers of the last document.
-	Forget()
 }
 
 func (r *Runner) recordEvery() time.Duration {
@@ -377,35 +346,29 @@ func (j *job) fail(ctx context.Context, why error) (Outcome, error) {
 // recordLast stores what arrived before an item is given up, so that it is counted. Without an answer the counts are those
 // of the last record. It returns the checks of the item, with the number of documents that the shard holds.
 func (j *job) recordLast(ctx context.Context) json.RawMessage {
-	var v verification
+	var checks json.RawMessage
 	if j.loader != nil && j.runner.Destination.Durable() {
 		if watermark, counts := j.settled(); watermark > j.begin {
 			did, err := j.work(watermark, counts)
 			if err == nil {
 				err = j.lease.Progress(ctx, watermark, did)
 			}
-			if err == nil && len(did.Checks) > 0 {
-				err = json.Unmarshal(did.Checks, &v)
-			}
-			if err != nil {
+			if err == nil {
+				checks = did.Checks
+			} else {
 				j.log.Warn("progress of an item that is given up was not recorded", "error", err)
 			}
 		}
 	}
-	if s, ok := j.from.(interface {
-		live(context.Context, *Runner, cms.ItemID) (int64, error)
-	}); ok {
-		n, err := s.live(ctx, j.runner, j.id)
-		if err != nil {
-			j.log.Warn("the number of documents of the shard is not known", "error", err)
-		}
-		v.Live = n
-	}
-	b, err := json.Marshal(v)
-	if err != nil || v.Live == 0 && v.Ordinals == 0 {
+	failing, ok := j.from.(FailingSource)
+	if !ok {
 		return nil
 	}
-	return b
+	checks, err := failing.FailedChecks(ctx, j.id, checks)
+	if err != nil {
+		j.log.Warn("the number of documents of the shard is not known", "error", err)
+	}
+	return checks
 }
 
 func (j *job) abort() {

@@ -181,7 +181,7 @@ func TestTheTargetIsLookedAtBeforeAnItemEnds(t *testing.T) {
 			}
 			return nil
 		}
-		outcome, err := s.runner.Run(t.Context(), s.lease(t), ShardSource(s.entry, 0), guard)
+		outcome, err := s.runner.Run(t.Context(), s.lease(t), s.reader.Source(s.entry, 0, nil, nil), guard)
 		if outcome != Failed || !errors.Is(err, ErrTargetReplaced) || len(to.docs) != 1280 {
 			t.Errorf("%v with %d documents: %v", outcome, len(to.docs), err)
 		}
@@ -212,7 +212,7 @@ func TestABusyTargetIsAskedAgainBeforeAnItemEnds(t *testing.T) {
 					}
 					return nil
 				}
-				outcome, err := s.runner.Run(t.Context(), s.lease(t), ShardSource(s.entry, 0), guard)
+				outcome, err := s.runner.Run(t.Context(), s.lease(t), s.reader.Source(s.entry, 0, nil, nil), guard)
 				if outcome != c.want || refused != min(c.refuses, lastLooks) {
 					t.Errorf("%v after %d refusals: %v", outcome, refused, err)
 				}
@@ -229,7 +229,7 @@ func TestAnItemIsCompleteOnlyAtTheEndOfItsShard(t *testing.T) {
 		lease := s.lease(t)
 		commit := &lucene.Commit{MaxOrdinal: 1280}
 		j := &job{
-			runner: s.runner, lease: lease, id: lease.ID, from: ShardSource(s.entry, 0), guard: func(context.Context, time.Duration) error { return nil }, log: slog.New(slog.DiscardHandler),
+			runner: s.runner, lease: lease, id: lease.ID, from: s.reader.Source(s.entry, 0, nil, nil), guard: func(context.Context, time.Duration) error { return nil }, log: slog.New(slog.DiscardHandler),
 			out: &sink{}, source: &shardReading{openShard: &openShard{commit: commit}, end: commit.MaxOrdinal, reader: commit.Reader(lucene.ReadOptions{})}, loader: bulk.New(bulk.Options{From: 1279}),
 		}
 		outcome, err := j.complete(t.Context())
@@ -259,7 +259,7 @@ func TestDocumentsLeftOutAreProgress(t *testing.T) {
 		defer store.under.Wait()
 		s := newShard(t, store, &sink{docs: map[string][32]byte{}}, 10*time.Minute, 64)
 		s.runner.RecordEvery = time.Second
-		s.runner.Edit = func(string) DocumentEditor { return leavesOut{100 * time.Millisecond} }
+		s.reader.Edit = func(string) DocumentEditor { return leavesOut{100 * time.Millisecond} }
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 		outcome, err := s.run(ctx, s.lease(t))

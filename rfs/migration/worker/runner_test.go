@@ -105,6 +105,7 @@ func (s *slowSink) Send(ctx context.Context, body []byte, n int) (bulk.Result, e
 
 // oneShard runs leases of the only item of a store: the shard of the fixture many-chunks.
 type oneShard struct {
+	reader      *ShardReader
 	store       cms.Store
 	coordinator *cms.Coordinator
 	runner      *Runner
@@ -132,8 +133,8 @@ func newShard(t *testing.T, store cms.Store, d Destination, lease time.Duration,
 	if _, err := c.SeedItems(t.Context(), slices.Values([]cms.ItemID{id})); err != nil {
 		t.Fatal(err)
 	}
-	return &oneShard{store: store, coordinator: c, entry: plan.Indices[0].Entry, id: id, runner: &Runner{
-		Repo: blobs, Destination: d, Failed: noFailures{}, Meter: NewMeter(), Clock: clock,
+	return &oneShard{store: store, coordinator: c, entry: plan.Indices[0].Entry, id: id, reader: &ShardReader{Repo: blobs, Log: slog.New(slog.DiscardHandler)}, runner: &Runner{
+		Destination: d, Failed: noFailures{}, Meter: NewMeter(), Clock: clock,
 		Log: slog.New(slog.DiscardHandler), Bulk: bulk.Options{MaxDocs: maxDocs, MaxInFlight: 1},
 	}}
 }
@@ -148,13 +149,13 @@ func (s *oneShard) lease(t *testing.T) *cms.Lease {
 }
 
 func (s *oneShard) run(ctx context.Context, l *cms.Lease) (Outcome, error) {
-	return s.runner.Run(ctx, l, ShardSource(s.entry, 0), func(context.Context, time.Duration) error { return nil })
+	return s.runner.Run(ctx, l, s.reader.Source(s.entry, 0, nil, nil), func(context.Context, time.Duration) error { return nil })
 }
 
 // live returns the number of live documents below an ordinal of the shard.
 func (s *oneShard) live(t *testing.T, to int64) (n int64) {
 	t.Helper()
-	shard, err := snapshot.OpenShard(t.Context(), s.runner.Repo, s.entry.Locator, s.id.Shard)
+	shard, err := snapshot.OpenShard(t.Context(), s.reader.Repo, s.entry.Locator, s.id.Shard)
 	if err != nil {
 		t.Fatal(err)
 	}

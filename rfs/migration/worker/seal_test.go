@@ -77,8 +77,8 @@ func TestMigration_ARunWithNothingToDoKeepsTheSeal(t *testing.T) {
 		m := &Migration{Slots: 1, Unavailable: time.Minute, Session: &Session{
 			Coordinator: c, Holder: fmt.Sprintf("test_%d", rand.Int()), Settings: req.Settings(""), Log: slog.New(slog.DiscardHandler), //nolint:gosec // a name
 			Phases: Phases{PhaseDocuments}, Ledger: ledger,
-			Plan: func(context.Context, string) (*plan.Plan, error) { return p, nil },
-			Runner: &Runner{Repo: blobs, Destination: ToNowhere(), Failed: noFailures{}, Meter: NewMeter(), Clock: cms.SystemClock(),
+			Plan:   func(context.Context, string) (*plan.Plan, error) { return p, nil },
+			Shards: ShardReader{Repo: blobs}, Runner: &Runner{Destination: ToNowhere(), Failed: noFailures{}, Meter: NewMeter(), Clock: cms.SystemClock(),
 				Log: slog.New(slog.DiscardHandler), Bulk: bulk.Options{MaxInFlight: 2}},
 		}}
 		if sum, err := m.Run(t.Context()); err != nil || !sum.Complete {

@@ -38,6 +38,7 @@ type Tuner interface {
 type Session struct {
 	Coordinator *cms.Coordinator
 	Runner      *Runner
+	Shards      ShardReader       // of the snapshot
 	Holder      string            // of this process; unique over all processes and runs
 	Settings    map[string]string // two processes of a session must agree on them
 	// Identity binds the session to its destination, by the keys Destination…, and holds what else two processes must
@@ -132,7 +133,7 @@ func (s *Session) run(ctx context.Context, lease *cms.Lease, ahead *shardsAhead,
 		defer cancel()
 		return Released, errors.Join(err, lease.Release(rctx, cms.CauseOutage))
 	}
-	outcome, err := s.Runner.Run(ctx, lease, shardSource{entry, lease.Item.End, ahead, near}, func(ctx context.Context, maxAge time.Duration) error {
+	outcome, err := s.Runner.Run(ctx, lease, s.Shards.Source(entry, lease.Item.End, ahead, near), func(ctx context.Context, maxAge time.Duration) error {
 		if entry.Stream != nil { // what a policy rolls over meanwhile would be there twice if it is sent again
 			maxAge = 0
 		}

@@ -46,7 +46,7 @@ func TestWorkerReadsNothingButItsShard(t *testing.T) {
 		log := slog.New(slog.DiscardHandler)
 		return &Session{
 			Coordinator: coordinator, Holder: holder, Settings: req.Settings(""), Log: log, Plan: plan, Phases: Phases{PhaseDocuments},
-			Runner: &Runner{Repo: r, Destination: ToNowhere(), Failed: recorder, Meter: NewMeter(), Clock: cms.SystemClock(), Log: log},
+			Shards: ShardReader{Repo: r}, Runner: &Runner{Destination: ToNowhere(), Failed: recorder, Meter: NewMeter(), Clock: cms.SystemClock(), Log: log},
 		}
 	}
 	seeder := session("seeder", repo.NewCounting(blobs), func(ctx context.Context, _ string) (*plan.Plan, error) { return plan.New(ctx, blobs, req) })
@@ -108,7 +108,7 @@ func TestWhoDidNotPlanReadsTheMetadataOfAnIndexAlone(t *testing.T) {
 		counted := repo.NewCounting(blobs)
 		var log []repo.Request
 		counted.Log(&log)
-		s := &Session{Runner: &Runner{Repo: counted}}
+		s := &Session{Shards: ShardReader{Repo: counted}}
 		source, err := s.sourceIndex(t.Context(), x.Entry.Locator)
 		if err != nil || !reflect.DeepEqual(source.Settings, x.Source.Settings) || !reflect.DeepEqual(source.Mappings, x.Source.Mappings) || source.NumShards != x.Source.NumShards {
 			t.Errorf("%s: %v", x.Name, err)

@@ -54,7 +54,7 @@ func TestSetupOfDocumentsFails(t *testing.T) {
 					}
 					return plan.New(ctx, blobs, req)
 				},
-				Runner: &Runner{Repo: blobs, Destination: ToNowhere(), Failed: noFailures{}, Meter: NewMeter(), Clock: cms.SystemClock(), Log: log},
+				Shards: ShardReader{Repo: blobs}, Runner: &Runner{Destination: ToNowhere(), Failed: noFailures{}, Meter: NewMeter(), Clock: cms.SystemClock(), Log: log},
 			}
 			for range cms.DefaultMaxAttempts + 1 {
 				if _, _, err := s.RunOne(t.Context(), nil); !errors.Is(err, c.err) {

@@ -158,7 +158,7 @@ func (m *Migration) workAll(ctx context.Context, n int, group *cms.Group, leases
 // openAhead opens the shards of the items that a slot will probably lease next, and drops what else it has opened, but for held,
 // the items that it works on.
 func (m *Migration) openAhead(ctx context.Context, n int, group *cms.Group, held []string) {
-	if m.Runner.VerifyFirst {
+	if m.Shards.VerifyFirst {
 		return
 	}
 	ids, next := slices.Clone(held), []nextItem{}
@@ -170,7 +170,7 @@ func (m *Migration) openAhead(ctx context.Context, n int, group *cms.Group, held
 		}
 	}
 	m.ahead.keep(n, ids)
-	m.ahead.open(ctx, n, next)
+	m.ahead.open(ctx, n, m.Runner.Bulk.Existing, next)
 }
 
 // afterLease decides whether the run goes on after a lease.

@@ -59,7 +59,7 @@ func (s *Session) splitShard(ctx context.Context, entry plan.Entry, root cms.Ite
 	}
 	shard := &openShard{entry: entry, number: root.Shard, parts: true}
 	var ends []int64
-	if err = shard.open(ctx, s.Runner.Repo, nil); err == nil {
+	if err = shard.open(ctx, s.Shards.Repo, nil); err == nil {
 		if ends, err = shard.commit.Borders(ctx, parts); err == nil && len(ends) > 0 {
 			return append(ends, shard.commit.MaxOrdinal), nil
 		}

@@ -35,7 +35,7 @@ func TestAPartIsReadUpToItsEnd(t *testing.T) {
 					t.Fatal(err)
 				}
 				lease := s.lease(t)
-				outcome, err := s.runner.Run(t.Context(), lease, ShardSource(s.entry, lease.Item.End), func(context.Context, time.Duration) error { return nil })
+				outcome, err := s.runner.Run(t.Context(), lease, s.reader.Source(s.entry, lease.Item.End, nil, nil), func(context.Context, time.Duration) error { return nil })
 				it := s.item(t)
 				switch {
 				case outcome != c.want:
@@ -83,7 +83,7 @@ func TestAShardIsSplitByItsSizeAndItsTarget(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			ctx := t.Context()
 			one := newShard(t, newMemory(), &slowSink{}, time.Minute, 50)
-			s := &Session{Coordinator: one.coordinator, Runner: one.runner, Counts: shardsOfTarget{n: 1}, SplitOver: c.over, Log: slog.New(slog.DiscardHandler)}
+			s := &Session{Coordinator: one.coordinator, Runner: one.runner, Shards: *one.reader, Counts: shardsOfTarget{n: 1}, SplitOver: c.over, Log: slog.New(slog.DiscardHandler)}
 			entry := one.entry
 			entry.Bytes = []int64{528_492}
 			if c.shape != nil {

@@ -177,9 +177,10 @@ func tinyMigration(b *testing.B, w *wire, client *target.Client, session, holder
 	log := slog.New(slog.DiscardHandler)
 	return &Migration{Slots: slots, Unavailable: time.Minute, Session: &Session{
 		Coordinator: c, Holder: holder, Log: log, Phases: Phases{PhaseDocuments}, Targets: client, Counts: client, Indices: there{},
-		Plan: func(context.Context, string) (*plan.Plan, error) { return p, nil },
+		Plan:   func(context.Context, string) (*plan.Plan, error) { return p, nil },
+		Shards: ShardReader{Repo: blobs, Log: log},
 		Runner: &Runner{
-			Repo: blobs, Destination: ToCluster(client, Limits{Connections: 10}), Failed: noFailures{}, Meter: NewMeter(), Clock: cms.SystemClock(), Log: log,
+			Destination: ToCluster(client, Limits{Connections: 10}), Failed: noFailures{}, Meter: NewMeter(), Clock: cms.SystemClock(), Log: log,
 			Bulk: bulk.Options{Pool: &bulk.Pool{}},
 		},
 	}}

@@ -149,8 +149,8 @@ func (w *world) trial(t *testing.T, n int, l *life) (*Summary, error) {
 	m := &Migration{Slots: 1, Unavailable: time.Minute, Session: &Session{
 		Coordinator: c, Holder: fmt.Sprint("process", n), Settings: w.req.Settings(""), Log: log, Phases: Phases{PhaseIndices, PhaseDocuments},
 		Indices: on, Targets: on, Counts: on,
-		Plan: func(ctx context.Context, _ string) (*plan.Plan, error) { return plan.New(ctx, w.blobs, w.req) },
-		Runner: &Runner{Repo: w.blobs, Destination: to, Failed: noted{map[string]int64{}}, Meter: NewMeter(), Clock: cms.SystemClock(), Log: log,
+		Plan:   func(ctx context.Context, _ string) (*plan.Plan, error) { return plan.New(ctx, w.blobs, w.req) },
+		Shards: ShardReader{Repo: w.blobs}, Runner: &Runner{Destination: to, Failed: noted{map[string]int64{}}, Meter: NewMeter(), Clock: cms.SystemClock(), Log: log,
 			Bulk: bulk.Options{MaxDocs: 4, MaxInFlight: 1, MaxAge: time.Hour}},
 	}}
 	return m.Run(t.Context())

@@ -62,7 +62,7 @@ func TestOneDamagedMetadataBlobFailsItsIndexAlone(t *testing.T) {
 		m := &Migration{Slots: 1, Unavailable: time.Minute, Session: &Session{
 			Coordinator: coordinator, Holder: "test", Settings: req.Settings(""), Log: log, Phases: Phases{PhaseDocuments},
 			Plan:   func(ctx context.Context, _ string) (*plan.Plan, error) { return plan.New(ctx, blobs, req) },
-			Runner: &Runner{Repo: blobs, Destination: ToNowhere(), Failed: recorder, Meter: NewMeter(), Clock: cms.SystemClock(), Log: log},
+			Shards: ShardReader{Repo: blobs}, Runner: &Runner{Destination: ToNowhere(), Failed: recorder, Meter: NewMeter(), Clock: cms.SystemClock(), Log: log},
 		}}
 		sum, err := m.Run(t.Context())
 		if err != nil || !sum.Complete {

@@ -27,7 +27,7 @@ type reading struct {
 }
 
 // Open opens the partition from opts.From on.
-func (p part) Open(ctx context.Context, _ *worker.Runner, id cms.ItemID, opts *bulk.Options) (worker.Reading, error) {
+func (p part) Open(ctx context.Context, id cms.ItemID, opts *bulk.Options) (worker.Reading, error) {
 	opts.Index, opts.Shard, opts.Ordered, opts.Existing = p.Name, id.Shard, true, bulk.Overwrite
 	if opts.MaxAge = p.Linger; opts.MaxAge <= 0 {
 		opts.MaxAge = time.Second

@@ -34,7 +34,7 @@ type run struct {
 }
 
 // Open opens the part from opts.From on.
-func (s *part) Open(ctx context.Context, _ *worker.Runner, _ cms.ItemID, opts *bulk.Options) (worker.Reading, error) {
+func (s *part) Open(ctx context.Context, _ cms.ItemID, opts *bulk.Options) (worker.Reading, error) {
 	if s.Indices != nil {
 		opts.Made = s.Indices.Made
 	}

@@ -1,0 +1,283 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/budget"
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/document/doc"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/source/lucene"
+	"github.com/rfsd/rfsd/rfs/source/snapshot"
+)
+
+// ShardReader is the source of a snapshot's shards: where they are and how they are read, the same for all leases of a process.
+type ShardReader struct {
+	Repo        snapshot.Repository
+	Log         *slog.Logger
+	VerifyFirst bool
+	// Edit returns the editor of the documents of an index of the snapshot, nil when they stay
+	// as they are; Edit itself may be nil.
+	Edit func(index string) DocumentEditor
+	// Memory bounds what long documents hold, over all leases of the process; nil: nothing does.
+	Memory *budget.Budget
+	// MaxBody returns the longest body of a request that the destination takes, in bytes; 0 when it is not known.
+	// nil: any.
+	MaxBody func(ctx context.Context) int64
+	// MaxDocument is the longest source that is read, in bytes; 0: DefaultMaxDocument.
+	MaxDocument int64
+	// Manifests are those of the plan of this process; nil: each lease reads its own.
+	Manifests *plan.Manifests
+	// Helpers decompress shards beside the goroutines of their leases; nil: only those do.
+	Helpers *lucene.Helpers
+}
+
+// DocumentEditor changes documents by rules of the user. It is used by one goroutine.
+type DocumentEditor interface {
+	// Edit changes index and source; keep is false when the document is left out. After an
+	// error, which means that the source cannot be read, the document is as it was. What it
+	// gives is borrowed until the next Edit. doc.ErrTooLong is a source that becomes longer than
+	// most bytes; 0: any.
+	Edit(d *doc.Document, most int64) (keep bool, err error)
+	// Forget gives up the large buffers of the last document.
+	Forget()
+}
+
+// Source returns the source of the items of an index up to the end of an item; 0: to the end of the shard. ahead are shards that may be
+// open already, near is called when little of the item is left to be read, perhaps more than once; both may be nil.
+func (r *ShardReader) Source(entry plan.Entry, end int64, ahead *shardsAhead, near func()) Source {
+	return shardSource{reader: r, entry: entry, end: end, ahead: ahead, near: near}
+}
+
+// shardSource reads the live documents of the shards of an index.
+type shardSource struct {
+	reader *ShardReader
+	entry  plan.Entry
+	end    int64
+	ahead  *shardsAhead // where the shard may be open already
+	near   func()       // called when little of the item is left to be read, perhaps again; nil: nothing is
+}
+
+// Bytes is the size of the shard in the repository, as far as the end.
+func (s shardSource) Bytes(id cms.ItemID) int64 {
+	if id.Shard >= len(s.entry.Bytes) {
+		return 0
+	}
+	bytes := s.entry.Bytes[id.Shard]
+	if ends := s.entry.Ends[id.Shard]; len(ends) > 0 {
+		return int64(float64(bytes) * float64(s.end) / float64(ends[len(ends)-1]))
+	}
+	return bytes
+}
+
+// live returns the number of live documents of the whole shard, nested ones included, by the counts of its commit.
+func (s shardSource) live(ctx context.Context, id cms.ItemID) (int64, error) {
+	shard, err := snapshot.OpenShard(ctx, s.reader.Repo, s.entry.Locator, id.Shard)
+	if err != nil {
+		return 0, err
+	}
+	n, err := lucene.CountLive(ctx, shard.Directory())
+	if err != nil {
+		return 0, shard.Blame(err)
+	}
+	return n, nil
+}
+
+// FailedChecks adds the number of documents that the shard holds to the checks of an item that failed.
+func (s shardSource) FailedChecks(ctx context.Context, id cms.ItemID, checks json.RawMessage) (json.RawMessage, error) {
+	var v verification
+	if len(checks) > 0 {
+		if err := json.Unmarshal(checks, &v); err != nil {
+			return nil, fmt.Errorf("checksums of %s: %w", id.Name(), err)
+		}
+	}
+	var err error
+	v.Live, err = s.live(ctx, id)
+	b, merr := json.Marshal(v)
+	if merr != nil || v.Live == 0 && v.Ordinals == 0 {
+		b = nil
+	}
+	return b, errors.Join(err, merr)
+}
+
+// endIn returns the end in a commit. fault.ErrCorrupt when the shard was split otherwise, or is another one.
+func (s shardSource) endIn(id cms.ItemID, commit *lucene.Commit) (int64, error) {
+	ends := s.entry.Ends[id.Shard]
+	switch {
+	case s.end == 0 && len(ends) == 0:
+		return commit.MaxOrdinal, nil
+	case !slices.Contains(ends, s.end) || ends[len(ends)-1] != commit.MaxOrdinal:
+		return 0, fmt.Errorf("%s ends at %d, the parts of its shard at %v, the shard at %d: %w", id.Name(), s.end, ends, commit.MaxOrdinal, fault.ErrCorrupt)
+	}
+	return s.end, nil
+}
+
+// nearFrom returns the ordinal from which on no more than aheadBytes are left to be read before the end, of a shard of so many
+// ordinals.
+func (s shardSource) nearFrom(id cms.ItemID, ordinals, end int64) int64 {
+	if id.Shard >= len(s.entry.Bytes) || s.entry.Bytes[id.Shard] <= aheadBytes {
+		return 0
+	}
+	return end - int64(float64(ordinals)*aheadBytes/float64(s.entry.Bytes[id.Shard]))
+}
+
+// shardReading is a shard that is read for an item.
+type shardReading struct {
+	*openShard
+	end     int64 // ordinal behind the last one
+	reader  recordReader
+	sampled *sample // reader, in a trial run
+	trying  *trying // likewise
+	memory  *allowance
+	near    func() // shardSource.near; nil: it was called
+	last    int64  // ordinal from which on it is near
+}
+
+// Open finds the shard and everything that is needed to read it.
+func (s shardSource) Open(ctx context.Context, id cms.ItemID, opts *bulk.Options) (Reading, error) {
+	r := s.reader
+	opts.Existing = s.entry.Existing(opts.Existing)
+	o := s.ahead.take(ctx, id, s.entry, opts.From)
+	if o == nil {
+		o = newOpenShard(r, s.entry, id.Shard, opts.From, opts.Existing)
+		if err := o.open(ctx, r.Repo, r.Edit); err != nil {
+			return nil, err
+		}
+	}
+	end, err := s.endIn(id, o.commit)
+	if err != nil {
+		return nil, errors.Join(err, o.commit.Close())
+	}
+	if r.VerifyFirst {
+		if err := checkShard(ctx, o.dir); err != nil {
+			return nil, o.shard.Blame(err)
+		}
+	}
+	x := &shardReading{openShard: o, end: end, near: s.near, last: s.nearFrom(id, o.commit.MaxOrdinal, end), memory: &allowance{budget: r.Memory, most: r.MaxBody, longest: r.MaxDocument}}
+	o.documents.log = r.Log
+	x.memory.edits = o.documents.editor != nil || o.documents.single != nil
+	read := o.options(opts.From, end, x.memory)
+	if s.entry.Trial != nil {
+		x.sampled = newSample(o.commit, read, s.entry.Trial.Documents)
+		x.reader = x.sampled
+	} else {
+		read.Helpers = r.Helpers
+		x.reader = o.commit.Reader(read)
+	}
+	opts.Own, opts.Targets = s.entry.Own(), s.entry.Naming.Targets()
+	opts.Index, opts.Shard, opts.EmitType = s.entry.Naming.Index, id.Shard, s.entry.Naming.Emit
+	return x, nil
+}
+
+// Wrap measures what becomes of the documents of a trial run.
+func (x *shardReading) Wrap(opts *bulk.Options) {
+	if x.entry.Trial == nil {
+		return
+	}
+	x.trying = &trying{Recorder: opts.Recorder, classes: map[int64]string{}}
+	opts.Recorder = x.trying
+}
+
+// Next passes records on: to the bulk body, or to the failed documents. A long one is sent at once.
+func (x *shardReading) Next(ctx context.Context, to *Sink, most int) error {
+	for n := range most {
+		rec, err := x.reader.Next(ctx)
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				return io.EOF
+			}
+			return x.shard.Blame(err)
+		}
+		if n == 0 {
+			to.Read(rec.Ordinal)
+			if x.near != nil && rec.Ordinal >= x.last {
+				x.near()
+				x.near = nil
+			}
+		}
+		if err := x.pass(ctx, rec, to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pass passes one record on.
+func (x *shardReading) pass(ctx context.Context, rec *lucene.Record, to *Sink) error {
+	d, keep, failure, err := x.documents.of(ctx, rec)
+	if keep && rec.Giant {
+		if limit := x.memory.request(ctx); limit > 0 && int64(len(d.Source)) > limit {
+			failure = x.documents.tooLarge(d, fmt.Sprintf("the target takes requests of %d", limit))
+		}
+	}
+	switch {
+	case err != nil:
+		return x.shard.Blame(err)
+	case failure != nil:
+		err = to.Fail(ctx, *failure)
+	case !keep:
+		err = to.Filter(ctx, d.Ordinal)
+	default:
+		err = to.Add(ctx, d)
+	}
+	if err == nil && rec.Giant {
+		x.documents.forget(rec)
+		err = to.SendNow(ctx, x.memory.handOver())
+	}
+	return err
+}
+
+// End is the end of the item; without one the number of ordinals of the shard.
+func (x *shardReading) End() int64 { return x.end }
+
+// Checks returns the checksums of the file ranges that this acquisition owns up to the watermark.
+func (x *shardReading) Checks(watermark int64, setup, copying time.Duration) (json.RawMessage, error) {
+	v := verification{Files: x.reader.Checks(watermark), NotVerified: x.commit.Unverified, Ordinals: x.commit.MaxOrdinal}
+	if x.trying != nil { // no file is read whole
+		v.NotVerified = nil
+		v.Tried = &Tried{Scanned: x.sampled.looked(watermark), Setup: setup.Seconds(), Copying: copying.Seconds(), Classes: x.trying.classesBelow(watermark)}
+	}
+	return json.Marshal(v)
+}
+
+// Close gives the memory back.
+func (x *shardReading) Close() error {
+	defer x.memory.close()
+	return x.reader.Close()
+}
+
+// checkShard reads a whole shard and checks it, before anything of it is sent.
+func checkShard(ctx context.Context, dir lucene.Directory) error {
+	commit, err := lucene.Open(ctx, dir, lucene.Options{VerifyAll: true})
+	if err != nil {
+		return err
+	}
+	r := commit.Reader(lucene.ReadOptions{To: commit.MaxOrdinal})
+	defer r.Close()
+	for {
+		if _, err := r.Next(ctx); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("verify first: %w", err)
+		}
+	}
+}
+
+// verification is what one acquisition knows of the checksums of its shard's files. It is
+// stored with the item and put together with those of the other items at the end.
+type verification struct {
+	Files       []lucene.Check `json:"files"`
+	NotVerified []string       `json:"not_verified,omitempty"`
+	Ordinals    int64          `json:"ordinals,omitempty"` // of the whole shard, for the progress of its items
+	Live        int64          `json:"live,omitempty"`     // Lucene documents of the whole shard, of an item that failed; 0: not known
+	Tried       *Tried         `json:"tried,omitempty"`    // in a trial run
+}
