@@ -326,6 +326,7 @@ func (c *contact) run() string {
 		c.terminate(r)
 		return result + " until SIGTERM"
 	}
+	until(c.t, "it says "+c.fault.says, func() bool { return strings.Contains(r.said.String(), c.fault.says) || len(r.end) > 0 })
 	if !strings.Contains(r.said.String(), c.fault.says) {
 		c.t.Errorf("it does not say %q:\n%s", c.fault.says, r.said.String())
 	}
@@ -524,6 +525,7 @@ func TestFirstContact_EveryFaultOfEveryProgram(t *testing.T) {
 			t.Run(c.program.name+", "+c.fault.name, func(t *testing.T) {
 				w.prepare(t, c)
 				result := c.run()
+				t.Log(result)
 				mu.Lock()
 				defer mu.Unlock()
 				table = append(table, fmt.Sprintf("%-22s | %-42s | %s", c.program.name, c.fault.name, result))
