@@ -126,6 +126,7 @@ func (m *model) create(s *session) {
 			m.indices[name] = &index{bare: s.verb == "import"}
 			s.created[name] = m.indices[name]
 		}
+		s.targets[name] = m.indices[name]
 	}
 	s.begun = true
 }
@@ -269,6 +270,11 @@ func (m *model) gone(s *session) bool {
 	return slices.ContainsFunc(s.names(), func(name string) bool { return s.targets[name] != m.indices[name] })
 }
 
+// orphaned reports whether an index is gone that a session chose in an earlier phase and has sent no documents to.
+func (m *model) orphaned(s *session) bool {
+	return !m.open && s.begun && !s.done && !s.undone && m.gone(s)
+}
+
 // compared returns the exit codes that a comparison by a session may give.
 func (m *model) compared(s *session, strict bool) []int {
 	var different, later, unsure bool
@@ -292,13 +298,19 @@ func (m *model) compared(s *session, strict bool) []int {
 			}
 		}
 	}
+	code := 0 // also where others have brought what failed
+	for k := range s.failed {
+		if _, there := m.docs[k]; !there {
+			code = 6
+		}
+	}
 	switch {
 	case different || later && strict:
-		return []int{8}
+		return codes(8)
 	case unsure:
-		return append(failedCodes(s), 8)
+		return codes(8, code)
 	}
-	return failedCodes(s)
+	return codes(code)
 }
 
 // judge decides by the time when a document was written whether a comparison can know that it was written after the end.

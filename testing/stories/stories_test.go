@@ -78,6 +78,9 @@ func phases(name string, k kill) step {
 		w.t.Helper()
 		m, s := &w.model, w.model.session(name)
 		args := append(w.load(s), "--phases", "metadata,indices")
+		if m.orphaned(s) {
+			return
+		}
 		s.tried = true
 		if s.undone {
 			w.command(kill{}, name, codes(1), "rfsd", "migrate", args...)
@@ -136,7 +139,7 @@ func draw(dice *rand.Rand, w *world) step {
 		return export
 	}
 	var more []string
-	if s.existing == "" && (!s.begun || s.asked) && (s.asked || name != "a" && dice.IntN(3) > 0) {
+	if s.existing == "" && (!s.begun || s.asked) && (s.asked || !m.open && name != "a" && dice.IntN(3) > 0) {
 		more = []string{"--existing-documents", []string{"overwrite", "keep"}[dice.IntN(2)]}
 	}
 	if s.verb == "migrate" && !s.tried && dice.IntN(5) == 0 {
