@@ -44,7 +44,7 @@ type session struct {
 	decided  bool   // its indices are there: it knows that they held no documents
 	done     bool
 	undone   bool
-	collided bool              // it replaced documents of others in indices that it had created, which count as documents of its own
+	collided bool              // it replaced documents of others in indices that it knew as empty, which count as documents of its own
 	existing string            // --existing-documents
 	targets  map[string]*index // indices that it filled
 	created  map[string]*index // indices that it created and has not removed
@@ -146,7 +146,7 @@ func (m *model) loaded(name string) model {
 				s.failed[k] = source
 				continue
 			}
-			if _, there := after.docs[k]; there && x == s.created[index] {
+			if _, there := after.docs[k]; there && (x == s.created[index] || s.existing == "") {
 				s.collided = true
 			}
 			after.put(k, source, s)

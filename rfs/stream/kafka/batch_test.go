@@ -1,12 +1,9 @@
 package kafka
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -14,70 +11,21 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
-	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/testing/rawbatch"
 )
-
-// rawRecords returns n records with empty keys and a number of empty headers each.
-func rawRecords(n, headers int, value string) []byte {
-	var all, one []byte
-	for i := range n {
-		one = append(one[:0], 0)                          // attributes
-		one = binary.AppendVarint(one, 0)                 // time
-		one = binary.AppendVarint(one, int64(i))          // offset
-		one = binary.AppendVarint(one, 0)                 // key
-		one = binary.AppendVarint(one, int64(len(value))) // value
-		one = append(one, value...)
-		one = binary.AppendVarint(one, int64(headers))
-		one = append(one, make([]byte, 2*headers)...)
-		all = binary.AppendVarint(all, int64(len(one)))
-		all = append(all, one...)
-	}
-	return all
-}
 
 // produce sends a batch as it is.
 func produce(t *testing.T, c *kfake.Cluster, partition int32, records []byte, stated int32, codec kgo.CompressionCodec) (wire int) {
 	t.Helper()
-	packed, kind := records, kgo.CodecNone
-	if codec != kgo.NoCompression() {
-		z, err := kgo.DefaultCompressor(codec)
-		if err != nil {
-			t.Fatal(err)
-		}
-		packed, kind = z.Compress(new(bytes.Buffer), records)
-	}
-	b := kmsg.RecordBatch{PartitionLeaderEpoch: -1, Magic: 2, Attributes: int16(kind), LastOffsetDelta: stated - 1, ProducerID: -1, ProducerEpoch: -1, FirstSequence: -1,
-		NumRecords: stated, Records: packed}
-	raw := b.AppendTo(nil)
-	binary.BigEndian.PutUint32(raw[8:], uint32(len(raw)-12))
-	binary.BigEndian.PutUint32(raw[17:], crc32.Checksum(raw[21:], crc32.MakeTable(crc32.Castagnoli)))
-	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.MaxVersions(kversion.V3_9_0()), kgo.BrokerMaxWriteBytes(256<<20))
+	wire, err := rawbatch.Produce(t.Context(), c.ListenAddrs(), name, partition, rawbatch.Batch{Records: records, Stated: stated, Codec: codec})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer client.Close()
-	ask := kmsg.NewPtrProduceRequest()
-	ask.Acks, ask.TimeoutMillis = -1, 10_000
-	topic := kmsg.NewProduceRequestTopic()
-	topic.Topic = name
-	p := kmsg.NewProduceRequestTopicPartition()
-	p.Partition, p.Records = partition, raw
-	topic.Partitions = append(topic.Partitions, p)
-	ask.Topics = append(ask.Topics, topic)
-	told, err := ask.RequestWith(t.Context(), client)
-	if err == nil {
-		err = kerr.ErrorForCode(told.Topics[0].Partitions[0].ErrorCode)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return len(raw)
+	return wire
 }
 
 // peak samples the memory of this process until the returned function is called, which returns the most that was in use.
@@ -120,20 +68,20 @@ func TestMessages_AreBoundedBeforeTheyUnfold(t *testing.T) {
 		codec   kgo.CompressionCodec
 		refused bool
 	}{
-		{"600 messages with 100,000 empty headers each", func() []byte { return rawRecords(600, 100_000, "") }, 600, zstd, true},
-		{"5 million empty messages", func() []byte { return rawRecords(5_000_000, 0, "") }, 5_000_000, zstd, true},
-		{"2 million empty messages as they are", func() []byte { return rawRecords(2_000_000, 0, "") }, 2_000_000, plain, true},
-		{"60 messages with 100,000 empty headers each as they are", func() []byte { return rawRecords(60, 100_000, "") }, 60, plain, true},
+		{"600 messages with 100,000 empty headers each", func() []byte { return rawbatch.Records(600, 100_000, "") }, 600, zstd, true},
+		{"5 million empty messages", func() []byte { return rawbatch.Records(5_000_000, 0, "") }, 5_000_000, zstd, true},
+		{"2 million empty messages as they are", func() []byte { return rawbatch.Records(2_000_000, 0, "") }, 2_000_000, plain, true},
+		{"60 messages with 100,000 empty headers each as they are", func() []byte { return rawbatch.Records(60, 100_000, "") }, 60, plain, true},
 		{"a million messages that are not there", func() []byte { return []byte(strings.Repeat("x", 1<<20)) }, 1 << 20, zstd, true},
-		{"a message that is not there", func() []byte { return rawRecords(2, 0, "a") }, 3, zstd, true},
-		{"a message that is not there as they are", func() []byte { return rawRecords(2, 0, "a") }, 3, plain, true},
-		{"200,000 empty messages", func() []byte { return rawRecords(200_000, 0, "") }, 200_000, zstd, false},
-		{"200,000 empty messages as they are", func() []byte { return rawRecords(200_000, 0, "") }, 200_000, plain, false},
-		{"messages with some headers", func() []byte { return rawRecords(2000, 20, "value") }, 2000, zstd, false},
+		{"a message that is not there", func() []byte { return rawbatch.Records(2, 0, "a") }, 3, zstd, true},
+		{"a message that is not there as they are", func() []byte { return rawbatch.Records(2, 0, "a") }, 3, plain, true},
+		{"200,000 empty messages", func() []byte { return rawbatch.Records(200_000, 0, "") }, 200_000, zstd, false},
+		{"200,000 empty messages as they are", func() []byte { return rawbatch.Records(200_000, 0, "") }, 200_000, plain, false},
+		{"messages with some headers", func() []byte { return rawbatch.Records(2000, 20, "value") }, 2000, zstd, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := brokers(t)
-			produce(t, b, 0, rawRecords(3, 0, "a"), 3, zstd)
+			produce(t, b, 0, rawbatch.Records(3, 0, "a"), 3, zstd)
 			wire := produce(t, b, 0, c.records(), c.stated, c.codec)
 			before, most := live(), peak()
 			m, err := open(t, b, func(conf *Config) { conf.Fetch, conf.Batch = 4<<20, 128<<20 }).Open(t.Context(), 0, 0)
@@ -175,7 +123,7 @@ func TestMessages_AreBoundedBeforeTheyUnfold(t *testing.T) {
 func TestMessages_OfAllPartitionsShareOneBound(t *testing.T) {
 	const each = 150_000
 	b := brokers(t)
-	records := rawRecords(each, 0, "")
+	records := rawbatch.Records(each, 0, "")
 	for range 4 {
 		produce(t, b, 0, records, each, kgo.ZstdCompression())
 		produce(t, b, 1, records, each, kgo.NoCompression())
@@ -224,11 +172,11 @@ func TestCost_IsThatOfTheClient(t *testing.T) {
 		want    int64
 	}{
 		{"none", nil, 0, 0},
-		{"records", rawRecords(3, 0, "abc"), 3, 3 * recordCost},
-		{"headers", rawRecords(3, 5, "abc"), 3, 3*recordCost + 15*headerCost},
-		{"more are stated than there are bytes", rawRecords(1, 0, ""), 1 << 30, int64(len(rawRecords(1, 0, ""))) * recordCost},
-		{"fewer are stated", rawRecords(3, 5, ""), 1, recordCost + 5*headerCost},
-		{"a record that is cut off", rawRecords(2, 5, "abc")[:30], 2, 2*recordCost + 5*headerCost},
+		{"records", rawbatch.Records(3, 0, "abc"), 3, 3 * recordCost},
+		{"headers", rawbatch.Records(3, 5, "abc"), 3, 3*recordCost + 15*headerCost},
+		{"more are stated than there are bytes", rawbatch.Records(1, 0, ""), 1 << 30, int64(len(rawbatch.Records(1, 0, ""))) * recordCost},
+		{"fewer are stated", rawbatch.Records(3, 5, ""), 1, recordCost + 5*headerCost},
+		{"a record that is cut off", rawbatch.Records(2, 5, "abc")[:30], 2, 2*recordCost + 5*headerCost},
 		{"a former format", make([]byte, 260), -1, 11 * recordCost},
 		{"no numbers", []byte(strings.Repeat("\xff", 99)), 1, recordCost},
 		{"records without content", []byte{0, 0, 0}, 3, 3 * recordCost},
@@ -245,7 +193,7 @@ func TestCost_IsThatOfTheClient(t *testing.T) {
 
 // FuzzBatches checks that no answer and no batch makes the reckoning fail, or makes it larger than what it may become.
 func FuzzBatches(f *testing.F) {
-	f.Add(rawRecords(3, 2, "value"), int64(3))
+	f.Add(rawbatch.Records(3, 2, "value"), int64(3))
 	f.Add([]byte(strings.Repeat("\x80", 100)), int64(1<<40))
 	f.Fuzz(func(t *testing.T, in []byte, stated int64) {
 		batches(in, func(b batch) {
