@@ -155,6 +155,9 @@ func changesText(o preflight.EvaluatedObject) string {
 	}
 	if o.FinalPipeline != "" {
 		text += "; final pipeline " + o.FinalPipeline + " would change documents"
+		if len(o.PipelineEffects) > 0 {
+			text += " (" + strings.Join(o.PipelineEffects, ", ") + ")"
+		}
 	}
 	return text
 }

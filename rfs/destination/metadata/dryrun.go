@@ -17,6 +17,7 @@ type DryRunTarget interface {
 	Requester
 	IndexExists(ctx context.Context, name string) (bool, error)
 	FinalPipelines(ctx context.Context, indices []string) (map[string]string, error)
+	PipelineEffects(ctx context.Context, name string) ([]string, error)
 	UnfitAliases(ctx context.Context, names []string) (map[string]string, error)
 }
 
@@ -42,6 +43,11 @@ const (
 // IndexExists asks the target.
 func (r DryRunCluster) IndexExists(ctx context.Context, name string) (bool, error) {
 	return r.Target.IndexExists(ctx, name)
+}
+
+// PipelineEffects asks the target.
+func (r DryRunCluster) PipelineEffects(ctx context.Context, name string) ([]string, error) {
+	return r.Target.PipelineEffects(ctx, name)
 }
 
 // FinalPipelines asks the target.

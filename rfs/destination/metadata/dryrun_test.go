@@ -36,6 +36,7 @@ func (q questioned) IndexExists(_ context.Context, name string) (bool, error) {
 	return there, nil
 }
 func (questioned) UnfitAliases(context.Context, []string) (map[string]string, error) { return nil, nil }
+func (questioned) PipelineEffects(context.Context, string) ([]string, error)         { return nil, nil }
 func (questioned) FinalPipelines(context.Context, []string) (map[string]string, error) {
 	return nil, nil
 }

@@ -67,6 +67,8 @@ type EvaluatedObject struct {
 	Documents int64 `json:"documents,omitempty"`
 	// FinalPipeline of an index that is there would change documents.
 	FinalPipeline string `json:"final_pipeline,omitempty"`
+	// PipelineEffects are what it does with documents besides changing their fields, as far as that is recognized.
+	PipelineEffects []string `json:"final_pipeline_effects,omitempty"`
 }
 
 // Differs is one difference from the source.
@@ -193,7 +195,15 @@ func (e *Evaluator) pipelines(ctx context.Context, x plan.Index, done *Evaluated
 		return nil // the permission for it is optional
 	}
 	for i := range done.Targets {
-		done.Targets[i].FinalPipeline = final[done.Targets[i].Name]
+		o := &done.Targets[i]
+		if o.FinalPipeline = final[o.Name]; o.FinalPipeline == "" {
+			continue
+		}
+		effects, eerr := e.Target.PipelineEffects(ctx, o.FinalPipeline)
+		if errors.Is(eerr, fault.ErrUnavailable) || ctx.Err() != nil {
+			return eerr
+		}
+		o.PipelineEffects = effects // the permission for it is optional, too
 	}
 	return err
 }

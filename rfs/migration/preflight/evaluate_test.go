@@ -61,6 +61,9 @@ func (q questioned) IndexExists(_ context.Context, name string) (there bool, err
 
 func (questioned) UnfitAliases(context.Context, []string) (map[string]string, error) { return nil, nil }
 
+func (questioned) PipelineEffects(context.Context, string) ([]string, error) {
+	return []string{"drop drops documents"}, nil
+}
 func (q questioned) FinalPipelines(_ context.Context, names []string) (map[string]string, error) {
 	found := map[string]string{}
 	err := q.life.call(func() {
@@ -179,7 +182,7 @@ func TestAnEvaluationNamesWhatWillBe(t *testing.T) {
 		check  func(r *Evaluation) bool
 	}{
 		{"an index that is there stays", map[string]string{"HEAD /" + index: "1", "final " + index: "p"}, nil, func(r *Evaluation) bool {
-			return slices.Equal(names(r, WouldKeep), []string{"index " + index}) && r.Indices[0].Targets[0].FinalPipeline == "p"
+			return slices.Equal(names(r, WouldKeep), []string{"index " + index}) && r.Indices[0].Targets[0].FinalPipeline == "p" && len(r.Indices[0].Targets[0].PipelineEffects) == 1
 		}},
 		{"what the target refuses stops the run", map[string]string{"refuse": "number_of_shards"}, nil, func(r *Evaluation) bool {
 			return len(names(r, WouldRefuse)) > 0 && len(r.Stops) >= len(names(r, WouldRefuse)) && strings.Contains(strings.Join(r.Stops, "\n"), "no number_of_shards")

@@ -68,7 +68,10 @@ func (a asker) IndexExists(_ context.Context, name string) (bool, error) {
 	_, there := a.says["/"+name]
 	return there, nil
 }
-func (asker) UnfitAliases(context.Context, []string) (map[string]string, error)   { return nil, nil }
+func (asker) UnfitAliases(context.Context, []string) (map[string]string, error) { return nil, nil }
+func (asker) PipelineEffects(context.Context, string) ([]string, error) {
+	return []string{"drop drops documents"}, nil
+}
 func (asker) FinalPipelines(context.Context, []string) (map[string]string, error) { return nil, nil }
 
 // TestEvaluateComparesWithWhatExists plans the index a with a field of type keyword, 2 shards and the alias all.

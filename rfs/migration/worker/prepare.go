@@ -25,6 +25,8 @@ type TargetCluster interface {
 	CreateTypedIndex(ctx context.Context, name, typ string, body []byte) error
 	// FinalPipelines returns the final ingest pipeline of those indices that have one.
 	FinalPipelines(ctx context.Context, indices []string) (map[string]string, error)
+	// PipelineEffects describes what an ingest pipeline does with documents besides changing their fields.
+	PipelineEffects(ctx context.Context, name string) ([]string, error)
 	// UnfitAliases returns those of the names that are aliases which documents cannot be sent to, with the reasons.
 	UnfitAliases(ctx context.Context, names []string) (map[string]string, error)
 	// SetAliases adds aliases to an index.
@@ -182,8 +184,15 @@ func (t *TargetIndices) warnOfPipelines(ctx context.Context, names []string) err
 		return fmt.Errorf("final pipelines of the target's indices: %w", err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(final)) {
+		effects, err := t.Cluster.PipelineEffects(ctx, final[name])
+		if errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil {
+			return err
+		}
+		if err != nil { // the permission for it is optional
+			effects = []string{fault.Text(err)}
+		}
 		t.Log.WarnContext(ctx, "the index has a final pipeline, which may change or drop documents and cannot be switched off by requests",
-			"index", name, "pipeline", final[name])
+			"index", name, "pipeline", final[name], "effects", strings.Join(effects, "; "))
 	}
 	return nil
 }

@@ -55,6 +55,9 @@ func (x *indices) UnfitAliases(_ context.Context, names []string) (map[string]st
 	return found, x.hide
 }
 
+func (*indices) PipelineEffects(context.Context, string) ([]string, error) {
+	return []string{"drop drops documents"}, nil
+}
 func (x *indices) FinalPipelines(_ context.Context, names []string) (map[string]string, error) {
 	if x.hide != nil {
 		return nil, x.hide
@@ -192,7 +195,7 @@ func TestFinalPipelinesAndDifferencesAreTold(t *testing.T) {
 	if err := prepare(t.Context(), on, opensearch2, plan, slog.New(slog.NewJSONHandler(&out, nil))); err != nil {
 		t.Fatal(err)
 	}
-	for _, word := range []string{`"pipeline":"spoil"`, `"changes":2`, `"level":"INFO","msg":"index differs from the snapshot","index":"blog","rule":"string-to-text"`, `"level":"WARN","msg":"index differs from the snapshot","index":"blog","rule":"dense-vector"`, `"msg":"index created","index":"blog"`} {
+	for _, word := range []string{`"pipeline":"spoil","effects":"drop drops documents"`, `"changes":2`, `"level":"INFO","msg":"index differs from the snapshot","index":"blog","rule":"string-to-text"`, `"level":"WARN","msg":"index differs from the snapshot","index":"blog","rule":"dense-vector"`, `"msg":"index created","index":"blog"`} {
 		if !strings.Contains(out.String(), word) {
 			t.Errorf("log lacks %s: %s", word, out.String())
 		}

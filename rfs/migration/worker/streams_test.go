@@ -45,7 +45,10 @@ func (a asker) IndexExists(_ context.Context, name string) (bool, error) {
 	_, there := a.says["/"+name]
 	return there, nil
 }
-func (asker) UnfitAliases(context.Context, []string) (map[string]string, error)   { return nil, nil }
+func (asker) UnfitAliases(context.Context, []string) (map[string]string, error) { return nil, nil }
+func (asker) PipelineEffects(context.Context, string) ([]string, error) {
+	return []string{"drop drops documents"}, nil
+}
 func (asker) FinalPipelines(context.Context, []string) (map[string]string, error) { return nil, nil }
 
 type unavailable struct{ asker }
