@@ -95,7 +95,7 @@ type OneIndex struct {
 // States restricts a list to items in some states.
 type States struct {
 	_     struct{}   `group:"Selection"`
-	Names ItemStates `flag:"state" want:"open, leased, expired, done, handed-off, replaced or failed" help:"only items in this state; may be repeated: open, leased, expired, done, handed-off, replaced, failed"`
+	Names ItemStates `flag:"state" want:"open, leased, expired, done, handed-off or failed" help:"only items in this state; may be repeated: open, leased, expired, done, handed-off, failed"`
 }
 
 // Last bounds a list.

@@ -136,7 +136,7 @@ func (p *Pairs) parseAll(texts []string) error {
 // ItemStates are states of work items as they are listed.
 type ItemStates []string
 
-var itemStates = []string{"open", "leased", "expired", "done", "handed off", "replaced", "failed"}
+var itemStates = []string{"open", "leased", "expired", "done", "handed off", "failed"}
 
 func (s *ItemStates) parseAll(texts []string) error {
 	*s = nil

@@ -30,10 +30,10 @@ ask a node with --node, or if no store is named and a node, or an rfsd of this u
 foreground, runs on this machine.
 
 States: open; leased; expired (its lease has ended: the next worker takes it); done; handed off
-(a successor has the rest); replaced (another tool began it, its range is done by other items);
-failed (given up for the reason shown; retry opens it again). cancel gives up an item that no
-lease holds: its documents do not arrive, the migration ends without them (exit code 7), and the
-reason names the operator. Running the same migration again opens it as any failed item.
+(a successor has the rest); failed (given up for the reason shown; retry opens it again). cancel
+gives up an item that no lease holds: its documents do not arrive, the migration ends without
+them (exit code 7), and the reason names the operator. Running the same migration again opens it
+as any failed item.
 
 "safe to write" is reported only when nothing is open and every lease, margin and request timeout
 has passed: until then the last request of a worker that was stopped may still arrive and

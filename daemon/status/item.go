@@ -17,20 +17,17 @@ const (
 	Expired   = "expired" // its lease is over: the next worker takes it
 	Done      = "done"
 	HandedOff = "handed off" // its successors have the rest
-	Replaced  = "replaced"   // another tool began it; other items have its range
 	Failed    = "failed"
 )
 
 // ItemStates are all states, in the order in which they are counted.
-var ItemStates = []string{Open, Leased, Expired, Done, HandedOff, Replaced, Failed}
+var ItemStates = []string{Open, Leased, Expired, Done, HandedOff, Failed}
 
 // stateOf returns the state of an item by the clock of the store.
 func stateOf(it cms.Item, now time.Time) string {
 	switch {
 	case it.FailedItem():
 		return Failed
-	case it.Status == cms.StatusReplaced:
-		return Replaced
 	case !it.Open() && it.Successors != "":
 		return HandedOff
 	case !it.Open():

@@ -74,27 +74,3 @@ func neverBegan(t *testing.T, s cms.Store) {
 		}
 	}
 }
-
-// preferForeign prefers an item that another engine left in the middle of a hand-off.
-func preferForeign(t *testing.T, s cms.Store) {
-	ctx := t.Context()
-	c := Coordinator(t, s, 10*time.Minute)
-	Seed(t, c, "other", 0)
-	it := cms.NewItem(ID("a", 0, 0), "c", 0)
-	it.Holder, it.Expiration = "java_6f2f0a51-7d3c-4f5e-9b1a-0c8f5d1e2a3b", storeNow(t, s).Unix()-3600
-	it.Successors = ID("a", 0, 40)
-	create(t, s, it)
-	l, err := c.AcquireOneOf(ctx, "h", []string{it.ID})
-	if l != nil || err != nil {
-		t.Fatalf("%+v, %v", l, err)
-	}
-	if is := get(t, s, it.ID); !is.Open() || is.Holder != "" {
-		t.Errorf("the foreign hand-off was believed: %+v", is)
-	}
-	if l, err = c.AcquireNext(ctx, "h", nil); err != nil {
-		t.Fatal(err)
-	}
-	if l.Item.ID != it.ID || l.Start() != 0 {
-		t.Errorf("work begins at %d of %s", l.Start(), l.Item.ID)
-	}
-}

@@ -132,7 +132,7 @@ func randomTransition(r *rand.Rand, now int64) cms.Transition {
 	holder := pick(r, "h1", "h1", "h1", "h2", "h3")
 	counts := cms.Counts{Ordinals: 100, Live: 90, Indexed: 80, Failed: 5, Filtered: 5, Bytes: 1 << 41}
 	succ := pick(r, "", fmt.Sprintf("s%d", r.IntN(3)))
-	switch r.IntN(11) {
+	switch r.IntN(9) {
 	case 0, 1:
 		return cms.Acquire{
 			Holder: holder, InitialMs: pick[int64](r, 20_000, 600_000), MaxMs: 6 * 3600_000, GraceMs: pick[int64](r, 0, 5000, 120_000),
@@ -151,6 +151,5 @@ func randomTransition(r *rand.Rand, now int64) cms.Transition {
 	case 6:
 		return cms.Fail{Holder: pick(r, "", "h1", "h2"), Reason: "r", GraceMs: 5000, Checks: pick(r, "", `["f"]`)}
 	}
-	return pick[cms.Transition](r, cms.Reopen{}, cms.Reopen{}, cms.Reclaim{}, cms.Restart{GraceMs: 5000}, cms.Restart{GraceMs: 5000},
-		cms.Replace{GraceMs: 5000}, cms.Replace{GraceMs: 5000}, cms.ClaimForeign{Creator: "x", Exponent: 2, End: pick[int64](r, 0, 90)})
+	return pick[cms.Transition](r, cms.Reopen{}, cms.Reclaim{})
 }

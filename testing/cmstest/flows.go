@@ -238,7 +238,7 @@ func resume(t *testing.T, s cms.Store) {
 	c := Coordinator(t, s, 10*time.Minute)
 	Seed(t, c, "other", 0)
 	parent := cms.NewItem(ID("a", 0, 0), "c", 2)
-	parent.Holder, parent.Expiration = "dead", storeNow(t, s).Unix()-3600
+	parent.Engine, parent.Holder, parent.Expiration = "go", "dead", storeNow(t, s).Unix()-3600
 	succ := []string{ID("a", 0, 10), ID("a", 0, 20), ID("a", 0, 30)}
 	parent.Successors, parent.HandExponent, parent.Watermark = strings.Join(succ, ","), 1, 10
 	parent.Counts = cms.Counts{Ordinals: 10}
@@ -286,9 +286,9 @@ func audit(t *testing.T, s cms.Store) {
 	}
 	now := storeNow(t, s).Unix()
 	root := cms.NewItem(ID("a", 0, 0), "c", 0)
-	root.CompletedAt, root.Successors, root.Watermark = now-10, ID("a", 0, 50), 50
+	root.Engine, root.CompletedAt, root.Successors, root.Watermark = "go", now-10, ID("a", 0, 50), 50
 	stray := cms.NewItem(ID("a", 0, 70), "c", 0)
-	stray.CompletedAt = now - 5
+	stray.Engine, stray.CompletedAt = "go", now-5
 	create(t, s, root, stray)
 	rep, done, err := c.Finish(ctx)
 	if err != nil || done {

@@ -65,8 +65,7 @@ func (w *world) checkItems(deadly map[shardKey]bool) (failed map[shardKey]bool) 
 			w.bad("%v", err)
 			continue
 		}
-		stray := at.Cursor > 0 && it.Engine == "" // created by another engine when everything was done
-		if it.Open() && !stray {
+		if it.Open() {
 			w.bad("%s is open", id)
 		}
 		if it.FailedItem() && w.cfg.Lose == 0 && w.server.records["event:"+cms.EventKey(id)+":failed"].Revision.Seq == 0 {
@@ -87,7 +86,7 @@ func (w *world) checkItems(deadly map[shardKey]bool) (failed map[shardKey]bool) 
 	w.checkCopies(again)
 	for id := range w.roots() {
 		s := shardOf(id)
-		if !failed[s] && !w.kept[s] && counted[s] != w.ends[s] {
+		if !failed[s] && counted[s] != w.ends[s] {
 			w.bad("%v has %d ordinals, the items count %d", s, w.ends[s], counted[s])
 		}
 	}
@@ -124,7 +123,7 @@ func (w *world) checkDocuments(failed map[shardKey]bool) {
 		source, ok := there[k]
 		_, recorded := w.recorded[k]
 		switch {
-		case failed[t.shard] || w.kept[t.shard]:
+		case failed[t.shard]:
 		case t.refused != nil && recorded, ok && source == t.source && !recorded:
 		case ok && source != t.source:
 			w.bad("%v arrived changed", k)

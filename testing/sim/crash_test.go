@@ -13,13 +13,6 @@ func small() Config {
 	}
 }
 
-// inherited is a world of two processes whose queue another engine began: each shape it leaves a shard in, once.
-func inherited(seed uint64) Config {
-	cfg := small()
-	cfg.Seed, cfg.Processes, cfg.Indices, cfg.Foreign = seed, 2, 7, 6
-	return cfg
-}
-
 // check runs the world with the fates given by request number.
 func check(t *testing.T, cfg Config, fates map[int]Fate) Report {
 	t.Helper()
@@ -73,30 +66,6 @@ func TestEveryPairOfFailuresInARow(t *testing.T) {
 		}
 	}
 	t.Logf("%d requests, %d runs", requests, runs)
-}
-
-// TestATakeoverMayBeStoppedAnywhere puts each fate on each request of migrations whose queue another engine began.
-func TestATakeoverMayBeStoppedAnywhere(t *testing.T) {
-	seeds, step, runs := uint64(4), 3, 0
-	if testing.Short() {
-		seeds, step = 1, 53
-	}
-	for seed := uint64(1); seed <= seeds && !t.Failed(); seed++ {
-		cfg := inherited(seed)
-		fair := check(t, cfg, nil)
-		if fair.Results["restart applied"]+fair.Results["replace applied"] < 3 {
-			t.Fatalf("the takeover does nothing: %v", fair.Results)
-		}
-		for n := 1; n <= fair.Requests && !t.Failed(); n++ {
-			for f := LostBefore; f < fates; f++ {
-				if (n+int(f))%step == 0 {
-					check(t, cfg, map[int]Fate{n: f})
-					runs++
-				}
-			}
-		}
-	}
-	t.Logf("%d runs", runs)
 }
 
 // TestSplittingAShardMayBeStoppedAnywhere puts each fate on each of the first requests of two processes that split a shard.

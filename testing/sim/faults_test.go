@@ -219,12 +219,6 @@ leave-out = true
 			}
 			return nil
 		}},
-		// Nothing is done twice by two engines, no range is skipped.
-		{"another engine began, and items are proposed", 4, func(seed uint64) Config {
-			cfg := calmWorld(seed)
-			cfg.Foreign, cfg.Hints, cfg.Indices, cfg.Return, cfg.Processes = 6, true, 14, 5*time.Second, 1
-			return cfg
-		}, nil},
 		// A deadly document fails its own shard, with its ordinal, and no other.
 		{"a document kills each reader", 2, func(seed uint64) Config {
 			cfg := calmWorld(seed)

@@ -153,7 +153,7 @@ func unknown(s lease, t cms.Transition) []any {
 		s.done, s.failed = true, true
 		return []any{s}
 	}
-	return nil // cms.ClaimForeign leaves the items of our own workers as they are
+	return nil
 }
 
 // known gives the state after an answered request; ok is false when the answer is wrong.
@@ -173,8 +173,6 @@ func known(s lease, t cms.Transition, o output, grace int64) (lease, bool) {
 			return s, s.done
 		}
 		return s, o.v == cms.Skewed
-	case cms.ClaimForeign:
-		return s, o.v == cms.Already
 	case cms.Progress:
 		return s, held(s, t.Holder, o.v, s.succ == "", "")
 	case cms.SetSuccessors:

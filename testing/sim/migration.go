@@ -61,8 +61,6 @@ type Config struct {
 	Refuses float64       // part of the documents that the target refuses for good, in one way or another
 	Drops   float64       // part of the documents that a pipeline of the target drops
 	Deadly  int           // shards with a document that kills its process
-	Return  time.Duration // mean time between comebacks of a worker of another engine, which hands off and dies
-	Foreign int           // shards that another engine began; it seeded all when there are any
 	Hints   bool          // workers try proposed items before they search
 
 	// AtCall decides the fate of the n-th request to the store, from 1, instead of chance; nil means by chance.
@@ -117,7 +115,6 @@ type world struct {
 	problems []string
 	failed   map[string]string // items that were marked FAILED, and why
 	recorded map[key]doc.Failure
-	kept     map[shardKey]bool // done by another engine
 	report   Report
 	calm     bool
 }
@@ -148,7 +145,7 @@ func newWorld(cfg Config, all map[string]*source) (*world, error) {
 	w := &world{
 		cfg: cfg, dice: dice{cfg.Seed, time.Now()}, start: time.Now(), sources: all, disk: newDisk(), history: &History{},
 		truth: map[key]truth{}, ends: map[shardKey]int64{}, deadly: map[key]bool{}, over: make(chan struct{}),
-		failed: map[string]string{}, recorded: map[key]doc.Failure{}, kept: map[shardKey]bool{},
+		failed: map[string]string{}, recorded: map[key]doc.Failure{},
 	}
 	if cfg.Rules != "" {
 		set, err := rules.Parse("sim.toml", []byte(cfg.Rules))
@@ -160,9 +157,6 @@ func newWorld(cfg Config, all map[string]*source) (*world, error) {
 	w.server, w.target = newServer(w), newCluster(w)
 	w.makePlan()
 	w.makeDeadly()
-	if cfg.Foreign > 0 {
-		w.foreignQueue(cfg.Foreign)
-	}
 	return w, nil
 }
 
@@ -352,7 +346,6 @@ func (w *world) trouble(beside *sync.WaitGroup) {
 			w.target.trouble("", "")
 		})
 	}
-	every("return", w.cfg.Return, func(int) { w.foreignReturns() })
 	beside.Go(func() { // nothing fails any more
 		w.pause(w.cfg.Quiet)
 		w.mu.Lock()

@@ -142,7 +142,7 @@ func (s *seat) process(ctx context.Context, m *machine) (done bool, err error) {
 }
 
 // storeWrong reports whether clock or memory of the store are wrong in this world.
-func (w *world) storeWrong() bool { return w.cfg.Jump > 0 || w.cfg.Lose > 0 || w.cfg.Foreign > 0 }
+func (w *world) storeWrong() bool { return w.cfg.Jump > 0 || w.cfg.Lose > 0 }
 
 // hints proposes items as a fleet does: some are taken, done, or not there.
 func (s *seat) hints(m *machine) []string {

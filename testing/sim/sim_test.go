@@ -60,14 +60,11 @@ func config(seed uint64) Config {
 	case 4:
 		cfg.Lose = 5 * time.Second
 	}
-	if seed%7 == 6 && cfg.Deadly == 0 {
-		cfg.Foreign = 6
-	}
-	if seed%3 == 0 && cfg.Foreign == 0 { // parts are where no other engine looks
+	if seed%3 == 0 {
 		cfg.Split = splitOver
 	}
-	cfg.Bucket = seed%6 == 0 && cfg.Lose == 0 && cfg.Foreign == 0 // neither happens there
-	if seed%8 == 5 {                                              // a file for one process, and an export
+	cfg.Bucket = seed%6 == 0 && cfg.Lose == 0 // a bucket loses nothing
+	if seed%8 == 5 {                          // a file for one process, and an export
 		cfg = Config{
 			Seed: seed, Processes: 1, Migrate: true, File: true, Crash: seed%16 == 5, Indices: 4, Long: 2, Documents: cfg.Documents,
 			Lease: cfg.Lease, Trip: cfg.Trip, Quiet: 2 * time.Hour, Limit: 20 * time.Hour, Kill: time.Minute, Drain: 3 * time.Minute,
@@ -155,7 +152,7 @@ func TestLeaseHistoriesAreThoseOfARegister(t *testing.T) {
 	}
 	for seed := uint64(1); seed <= seeds; seed++ {
 		cfg := config(seed)
-		cfg.Lose, cfg.Foreign = 0, 0
+		cfg.Lose = 0
 		r := Run(t, cfg)
 		ops := r.History.operations()
 		grace := cms.Grace(cfg.Lease)

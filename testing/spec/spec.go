@@ -36,9 +36,6 @@ type Variant struct {
 	// Beside: records of progress are requests of their own, applied at any later moment.
 	Beside       bool
 	RecordBeside bool // hand off and complete while a record is under way
-	// Foreign: another engine named a successor in the middle of the shard and died; it moved nothing.
-	Foreign      bool
-	TrustForeign bool // an item that was proposed (AcquireOneOf) is handed off where the other engine said
 	// Export: documents are in files that appear when they are committed; a file of an item replaces the one before.
 	Export         bool
 	NoCommit       bool // hand off without a commit
@@ -55,7 +52,6 @@ type Variant struct {
 
 type item struct {
 	exists, done, expired bool
-	foreign               bool // another engine named the successor
 	holder                int8 // agent + 1
 	succ                  int8 // cursor of the successor, 0 = none
 	mark                  int8 // recorded watermark
@@ -112,9 +108,6 @@ func (v Variant) initial() state {
 	var s state
 	if s.seeded = !v.Split; s.seeded {
 		s.items[0] = item{exists: true, expired: true}
-	}
-	if v.Foreign {
-		s.items[0].succ, s.items[0].foreign = Docs/2, true
 	}
 	s.past = [2]items{s.items, s.items}
 	return s
@@ -217,17 +210,13 @@ func (v Variant) acquire(s state, i int, add adder) {
 		if v.RestartAtCursor {
 			a.start = int8(c)
 		}
-		restart := it.foreign && !v.TrustForeign // its successor is not ours: the range is done again
-		if it.succ != 0 && !restart {            // half a hand-off: finish it
+		if it.succ != 0 { // half a hand-off: finish it
 			a.phase, a.succ = named, it.succ
 		}
 		next.agents[i] = a
 		if !v.Timely || it.expired || it.holder == 0 {
 			next.write(func(all *items) {
 				all[c].holder, all[c].expired = int8(i)+1, false
-				if restart {
-					all[c].succ, all[c].foreign = 0, false
-				}
 			})
 			add(next, "", "agent %d acquires %d", i, c)
 		} else if v.BlindAfterLost {
@@ -387,8 +376,6 @@ func (v Variant) lost(s state) int {
 			case !it.exists && v.Forget > 0 && (c == 0 && (s.border == 0 || d < s.border) || c != 0 && int8(c) == s.border && d >= s.border && !v.FirstRoot):
 				covered = true
 			case !it.exists || int8(c) > d || d >= it.last():
-			case !it.done && it.foreign:
-				covered = true
 			case !it.done && (it.succ == 0 && d >= it.mark || it.succ != 0 && d >= it.succ && !s.items[it.succ].exists):
 				covered = true
 			case it.done && it.succ != 0 && d >= it.succ && !s.items[it.succ].exists && v.Forget > 0:
@@ -463,7 +450,7 @@ func broken(s, next state) string {
 		switch {
 		case was.done && !is.done:
 			return fmt.Sprintf("item %d is open again", c)
-		case was.succ != 0 && is.succ != was.succ && was.exists && !was.foreign:
+		case was.succ != 0 && is.succ != was.succ && was.exists:
 			return fmt.Sprintf("item %d changed its successor", c)
 		case is.succ != 0 && int(is.succ) <= c:
 			return fmt.Sprintf("item %d names itself or an earlier one", c)

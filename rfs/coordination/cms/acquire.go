@@ -28,9 +28,8 @@ const (
 // Half-done hand-offs that it meets are finished on the way.
 //
 // A *NoneAvailable says that others work and until when; ErrAllDone that no item
-// is open; ErrClockSkew that the clocks differ too much. When only items are
-// free that another engine began in mid-shard, they are taken over; a *ForeignWorker when
-// one of its workers is active.
+// is open; ErrClockSkew that the clocks differ too much; ErrForeign that another tool
+// works on the queue.
 func (c *Coordinator) AcquireNext(ctx context.Context, holder string, hints Hints) (lease *Lease, err error) {
 	err = c.untilLeased(ctx, func(ctx context.Context) (bool, error) {
 		var err error
@@ -126,16 +125,10 @@ func (c *Coordinator) fromCandidates(ctx context.Context, holder string, hints H
 	if err != nil {
 		return nil, err
 	}
-	foreign := false
 	for _, it := range found {
-		l, other, err := c.try(ctx, it, holder)
-		if l != nil || err != nil {
+		if l, err := c.try(ctx, it, holder); l != nil || err != nil {
 			return l, err
 		}
-		foreign = foreign || other
-	}
-	if foreign { // nothing else was free
-		return nil, c.TakeOver(ctx, false)
 	}
 	return nil, nil
 }
@@ -172,36 +165,32 @@ func (c *Coordinator) search(ctx context.Context, hints Hints, n int) ([]Item, e
 	return found, nil
 }
 
-// try leases a candidate; nil when another worker was quicker. foreign reports one that another engine began.
-func (c *Coordinator) try(ctx context.Context, it Item, holder string) (lease *Lease, foreign bool, err error) {
-	if it.foreignCursor() || it.foreignSuccessors() {
-		return nil, true, nil
+// try leases a candidate; nil when another worker was quicker.
+func (c *Coordinator) try(ctx context.Context, it Item, holder string) (*Lease, error) {
+	if err := it.foreign(); err != nil {
+		return nil, err
 	}
 	if _, err := it.Range(); err != nil { // no item of this protocol; no worker may lease it
 		_, err := c.Event(ctx, it.ID, "foreign_document", "in the index of work items")
-		return nil, false, err
+		return nil, err
 	}
 	l, got, v, err := c.acquire(ctx, it.ID, holder, c.cfg.InitialLease, c.cfg.MaxAttempts)
 	if err != nil || v != Applied && v != Already {
-		return nil, false, err
+		return nil, err
 	}
 	l.held = it.AcquiredAt != 0
 	return c.usable(ctx, l, got)
 }
 
 // usable returns the lease unless the item was handed off already: then the hand-off is finished.
-func (c *Coordinator) usable(ctx context.Context, l *Lease, got Item) (lease *Lease, foreign bool, err error) {
+func (c *Coordinator) usable(ctx context.Context, l *Lease, got Item) (*Lease, error) {
 	if got.Successors == "" {
-		return l, false, nil
+		return l, nil
 	}
-	err = l.finish(ctx, got)
-	if errors.Is(err, errForeignHandoff) { // the search was stale
-		return nil, true, nil
+	if err := l.finish(ctx, got); err != nil && !errors.Is(err, fault.ErrLeaseLost) {
+		return nil, err
 	}
-	if errors.Is(err, fault.ErrLeaseLost) {
-		err = nil
-	}
-	return nil, false, err
+	return nil, nil
 }
 
 // acquire tries to lease one item. The lease is nil unless the result is Applied

@@ -32,8 +32,8 @@ type shard struct {
 
 // Audit walks every chain from its root. Missing roots of shards that an index
 // entry names, or of their parts, and missing successors of completed items, are created again: the
-// store may have lost acknowledged writes. Events of failed items are made up for. What
-// another engine left half done is taken over. fault.ErrCorrupt when the chains of a split shard do not cover it.
+// store may have lost acknowledged writes. Events of failed items are made up for. Errors are fault.ErrCorrupt when the
+// chains of a split shard do not cover it, and ErrForeign when another tool has worked on an item.
 func (c *Coordinator) Audit(ctx context.Context) (AuditReport, error) {
 	rep, chains, why, err := c.readChains(ctx)
 	if err != nil {
@@ -65,10 +65,12 @@ func (c *Coordinator) Audit(ctx context.Context) (AuditReport, error) {
 			roots[k] = []Root{{ID: ItemID{Index: k.index, Shard: k.number}}}
 		}
 	}
-	if plans := takeovers(chains); len(plans) > 0 { // another engine came between
-		rep.Chains = len(roots)
-		rep.Open += len(plans)
-		return rep, c.TakeOver(ctx, false)
+	for _, items := range chains {
+		for _, it := range items {
+			if err := it.foreign(); err != nil {
+				return rep, err
+			}
+		}
 	}
 	return rep, c.checkChains(ctx, &rep, roots, chains, why, missing)
 }
@@ -196,8 +198,8 @@ func (it Item) covers(end int64) error {
 
 // strays notes the items of a shard that no chain reaches.
 func (r *AuditReport) strays(items map[string]Item, reached map[string]bool) {
-	for id, it := range items {
-		if !reached[id] && it.Status != StatusReplaced {
+	for id := range items {
+		if !reached[id] {
 			r.Stray = append(r.Stray, id)
 		}
 	}

@@ -28,9 +28,6 @@ type Config struct {
 	MaxLease      time.Duration // default 6 h
 	MaxAttempts   int           // in a row without progress, after which an item is leased to work on alone; default 5
 	SkewTolerance time.Duration // 0 = off
-	// Shared means that workers of another engine use the queue: margin and grace
-	// are then fixed at 15 s and 5 s, and the initial lease is at least 2 min.
-	Shared bool
 	// MinExponent is the minimum lease exponent of the items this process creates: a hint for big
 	// fleets, whose hand-offs would keep the store busy otherwise. 0 = none.
 	MinExponent int
@@ -56,7 +53,7 @@ type Coordinator struct {
 	leases  *Leases
 }
 
-// New makes a Coordinator. An initial lease that a shared queue cannot bear is an ErrConfig.
+// New returns a Coordinator.
 func New(cfg Config) (*Coordinator, error) {
 	if cfg.InitialLease <= 0 {
 		cfg.InitialLease = DefaultInitialLease
@@ -71,13 +68,7 @@ func New(cfg Config) (*Coordinator, error) {
 	if cfg.Clock == nil {
 		cfg.Clock = SystemClock()
 	}
-	if cfg.Shared && cfg.InitialLease < 2*time.Minute {
-		return nil, fmt.Errorf("initial lease %s in a queue shared with other engines: at least 2m: %w", cfg.InitialLease, fault.ErrConfig)
-	}
 	c := &Coordinator{store: cfg.Store, clock: cfg.Clock, cfg: cfg, grace: Grace(cfg.InitialLease)}
-	if cfg.Shared {
-		c.grace = maxGrace
-	}
 	c.retries = retrier{clock: cfg.Clock, rand: newJitter(cfg.Rand), contended: cfg.Tries > 0}
 	c.leases = &Leases{store: cfg.Store, clock: cfg.Clock, retries: c.retries, budget: readBudget}
 	return c, nil
@@ -158,7 +149,7 @@ func (c *Coordinator) create(ctx context.Context, items []Item) (created int, er
 	return created, nil
 }
 
-// AcquireSetup leases the right to seed. ErrSetupDone when that is over; a
+// AcquireSetup leases the right to seed. ErrSetupDone when that is over, ErrForeign when another tool did it; a
 // *NoneAvailable says who seeds and until when.
 func (c *Coordinator) AcquireSetup(ctx context.Context, holder string) (*Lease, error) {
 	c.repay(ctx)
@@ -172,6 +163,9 @@ func (c *Coordinator) AcquireSetup(ctx context.Context, holder string) (*Lease, 
 	} else if err != nil {
 		return nil, fmt.Errorf("read %s: %w", c.setup(), err)
 	}
+	if err := it.foreign(); err != nil {
+		return nil, err
+	}
 	if !it.Open() {
 		return nil, ErrSetupDone
 	}
@@ -181,8 +175,6 @@ func (c *Coordinator) AcquireSetup(ctx context.Context, holder string) (*Lease, 
 		return nil, err
 	case v == Done:
 		return nil, ErrSetupDone
-	case v == Held && it.foreignHolder():
-		return nil, &ForeignWorker{Holder: it.Holder, Item: c.setup(), Until: time.Unix(it.Expiration, 0).Add(c.grace)}
 	case v == Held:
 		return nil, &NoneAvailable{Holder: it.Holder, NextExpiry: time.Unix(it.Expiration, 0).Add(c.grace), Open: 1}
 	}
@@ -192,17 +184,13 @@ func (c *Coordinator) AcquireSetup(ctx context.Context, holder string) (*Lease, 
 // SeedOnce runs seed in exactly one process at a time until one has completed it,
 // and returns when it is completed. waiting, when not nil, is told whose lease is
 // waited for. An error of seed gives the lease back and is returned. A queue that another
-// engine seeded is taken over, and seed adds what it lacks; a *ForeignWorker when one of
-// its workers is active.
+// tool seeded is refused with ErrForeign.
 func (c *Coordinator) SeedOnce(ctx context.Context, holder string, seed func(context.Context) error, waiting func(*NoneAvailable)) error {
 	for {
 		l, err := c.AcquireSetup(ctx, holder)
 		var busy *NoneAvailable
 		switch {
 		case errors.Is(err, ErrSetupDone):
-			if err := c.inherit(ctx, seed); err != nil {
-				return err
-			}
 			c.seeded.Store(true)
 			return nil
 		case errors.As(err, &busy):

@@ -54,12 +54,8 @@ type completion struct {
 	outcome Outcome
 }
 
-// Group returns a Group for a slot. holder must be unique to the slot over all processes. In a queue shared with other
-// engines it leases items one by one.
+// Group returns a Group for a slot. holder must be unique to the slot over all processes.
 func (c *Coordinator) Group(holder string, small Small) *Group {
-	if c.cfg.Shared {
-		small.Items = 1
-	}
 	return &Group{c: c, holder: holder, small: small}
 }
 
@@ -89,7 +85,7 @@ func (g *Group) Acquire(ctx context.Context, hints Hints) ([]*Lease, error) {
 
 // acquire tries what is left of the last search, then what a new one finds.
 func (g *Group) acquire(ctx context.Context, hints Hints) ([]*Lease, error) {
-	if leases, _, err := g.tryKnown(ctx); len(leases) > 0 || err != nil {
+	if leases, err := g.tryKnown(ctx); len(leases) > 0 || err != nil {
 		return leases, err
 	}
 	found, err := g.search(ctx, hints)
@@ -99,11 +95,7 @@ func (g *Group) acquire(ctx context.Context, hints Hints) ([]*Lease, error) {
 	g.mu.Lock()
 	g.known, g.foundAt = found, g.c.clock.Read().Mono
 	g.mu.Unlock()
-	leases, foreign, err := g.tryKnown(ctx)
-	if len(leases) == 0 && err == nil && foreign {
-		err = g.c.TakeOver(ctx, false)
-	}
-	return leases, err
+	return g.tryKnown(ctx)
 }
 
 // search returns candidates for groups.
@@ -115,25 +107,25 @@ func (g *Group) search(ctx context.Context, hints Hints) ([]Item, error) {
 	return g.c.search(ctx, hints, n)
 }
 
-// tryKnown tries the known candidates until some are leased. foreign reports one that another engine began.
-func (g *Group) tryKnown(ctx context.Context) (leases []*Lease, foreign bool, err error) {
+// tryKnown tries the known candidates until some are leased.
+func (g *Group) tryKnown(ctx context.Context) ([]*Lease, error) {
 	for {
 		batch := g.pick(false)
 		switch len(batch) {
 		case 0:
-			return nil, foreign, nil
+			return nil, nil
 		case 1:
-			l, other, err := g.c.try(ctx, batch[0], g.holder)
-			if foreign = foreign || other; err != nil {
-				return nil, foreign, err
+			l, err := g.c.try(ctx, batch[0], g.holder)
+			if err != nil {
+				return nil, err
 			}
 			if l != nil {
-				return []*Lease{l}, foreign, nil
+				return []*Lease{l}, nil
 			}
 		default:
 			_, leases, err := g.c.applyGroup(ctx, nil, batch, g.holder)
 			if len(leases) > 0 || err != nil {
-				return leases, foreign, err
+				return leases, err
 			}
 		}
 	}
@@ -174,12 +166,9 @@ func (g *Group) pick(smallOnly bool) []Item {
 
 // Upcoming returns up to n items that the slot tries to lease next, in that order, and keeps to it. They are not leased, so others
 // may be quicker. When the last search is too old, or has nothing left, it searches, so that the next Acquire need not. Items that
-// were handed off, or whose last holder made no progress, are not among them; in a queue shared with other engines there are none.
-// It is called by one goroutine, and not beside Acquire.
+// were handed off, or whose last holder made no progress, are not among them. It is called by one goroutine, and not beside
+// Acquire.
 func (g *Group) Upcoming(ctx context.Context, hints Hints, n int) []Item {
-	if g.c.cfg.Shared {
-		return nil
-	}
 	g.mu.Lock()
 	searches := len(g.known) == 0 || g.isOld()
 	g.mu.Unlock()
@@ -375,8 +364,7 @@ func (c *Coordinator) acquired(ctx context.Context, it Item, asked Acquire, o Ou
 		return nil, err
 	}
 	l.held = it.AcquiredAt != 0
-	l, _, err = c.usable(ctx, l, o.Item)
-	return l, err
+	return c.usable(ctx, l, o.Item)
 }
 
 // acquisition is the transition that leases an item under a holder id of its own.

@@ -184,11 +184,10 @@ func TestWhatARequestForSeveralDoesNotSettleIsSettledOneByOne(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotLeasedTogether: anything beside another engine, items of unknown size, and those whose last holder made no
-// progress.
+// TestWhatIsNotLeasedTogether: items of unknown size, and those whose last holder made no progress.
 func TestWhatIsNotLeasedTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, own := seeded(t, 10)
+		_, own := seeded(t, 10)
 		died := cms.ItemID{Index: "logs", Shard: 3}
 		if l, err := own.AcquireOneOf(t.Context(), "dead", []string{died.String()}); l == nil || err != nil {
 			t.Fatalf("%v, %v", l, err)
@@ -198,15 +197,6 @@ func TestWhatIsNotLeasedTogether(t *testing.T) {
 			id, _ := it.Range()
 			return int64(id.Shard % 2 * 1000)
 		}}
-		shared, err := cms.New(cms.Config{Store: s, Creator: "test", Shared: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if leases, err := shared.Group("slot", small).Acquire(t.Context(), nil); err != nil || len(leases) != 1 {
-			t.Errorf("beside another engine: %d leases, %v", len(leases), err)
-		} else if err := leases[0].Release(t.Context(), cms.CauseDrain); err != nil {
-			t.Error(err)
-		}
 		sizes := map[int]int{}
 		for g := own.Group("slot", small); ; {
 			leases, err := g.Acquire(t.Context(), nil)
@@ -287,20 +277,4 @@ func TestWhatComesNextIsTriedFirst(t *testing.T) {
 			}
 		}
 	})
-}
-
-// TestNothingComesNextBesideOtherEngines: their items are looked at when they are leased only.
-func TestNothingComesNextBesideOtherEngines(t *testing.T) {
-	s, _ := seeded(t, 3)
-	c, err := cms.New(cms.Config{Store: s, Creator: "test", Shared: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := c.Group("slot", cms.Small{Items: 8, More: func() bool { return true }})
-	if _, err := g.Acquire(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
-	if next := g.Upcoming(t.Context(), nil, 8); len(next) != 0 {
-		t.Errorf("%d items", len(next))
-	}
 }

@@ -195,7 +195,7 @@ type Item struct {
 	Exponent      Exponent `json:"nextAcquisitionLeaseExponent"` // the next lease lasts 2^this × the initial lease
 	CompletedAt   int64    `json:"completedAt,omitempty"`        // epoch seconds; 0 = open
 	Successors    string   `json:"successor_items,omitempty"`    // ids joined by ","; written once
-	Status        string   `json:"status,omitempty"`             // "", StatusFailed or StatusReplaced
+	Status        string   `json:"status,omitempty"`             // "" or StatusFailed
 
 	Failure       string   `json:"failure,omitempty"`           // why it is FAILED
 	Attempts      int      `json:"attempts,omitempty"`          // acquisitions in a row without progress and without a cause

@@ -57,9 +57,6 @@ type Lease struct {
 func (c *Coordinator) newLease(it Item, before Reading, initial time.Duration) *Lease {
 	length := LeaseLength(initial, int(it.LeaseExponent), max(initial, c.cfg.MaxLease))
 	margin := Margin(length)
-	if c.cfg.Shared {
-		margin = maxMargin
-	}
 	l := &Lease{
 		Item: it, Holder: it.Holder, Length: length, c: c, begin: it.Begin(),
 		trigger: before.after(min(TriggerAfter(length), length-margin)),
@@ -195,18 +192,11 @@ func (l *Lease) Handoff(ctx context.Context, watermark int64, w Work) error {
 	return l.finish(ctx, it)
 }
 
-// errForeignHandoff means that another engine handed the item off: its cursors mean nothing here, so the
-// hand-off is not finished but taken over (TakeOver).
-var errForeignHandoff = fmt.Errorf("handed off by another engine: %w", fault.ErrLeaseLost)
-
 // finish does what is left of a hand-off whose successors are stored. A hand-off of another engine is
-// left as it is and the item given back, with errForeignHandoff.
+// left as it is and the item given back, with an ErrForeign.
 func (l *Lease) finish(ctx context.Context, it Item) error {
-	if it.foreignSuccessors() {
-		if err := l.Release(ctx, CauseDrain); err != nil {
-			return err
-		}
-		return fmt.Errorf("%s: %w", ItemName(it.ID), errForeignHandoff)
+	if err := it.foreign(); err != nil {
+		return errors.Join(err, l.Release(ctx, CauseDrain))
 	}
 	ids := it.SuccessorIDs()
 	items := make([]Item, 0, len(ids))
@@ -223,8 +213,8 @@ func (l *Lease) finish(ctx context.Context, it Item) error {
 		return l.failed("create successor of", err)
 	}
 	if created < len(items) { // whose are those that exist?
-		if err := l.c.claimForeign(ctx, createBudget.before(l.end), items); err != nil {
-			return l.failed("claim successor of", err)
+		if err := l.c.ownSuccessors(ctx, items); err != nil {
+			return l.failed("read successor of", err)
 		}
 	}
 	last, v, err := l.c.apply(ctx, completeBudget.before(l.end), l.Item.ID, Complete{Holder: l.Holder, Successors: it.Successors})

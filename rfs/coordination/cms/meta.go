@@ -52,7 +52,8 @@ type metaBody struct {
 }
 
 // Init begins a session or joins it, and returns the identity that is recorded. A *ConfigMismatch when
-// the session was begun with other settings or for something else, ErrSchemaMismatch when by another version.
+// the session was begun with other settings or for something else, ErrSchemaMismatch when by another version, ErrForeign when by
+// another tool.
 func (c *Coordinator) Init(ctx context.Context, m Meta) (identity map[string]string, err error) {
 	body := metaBody{SchemaVersion: schemaVersion, ScriptVersion: ScriptVersion, Digest: digest(m.Settings), Settings: m.Settings, Identity: known(m.Identity)}
 	raw, err := json.Marshal(body)
@@ -79,7 +80,7 @@ func (c *Coordinator) Init(ctx context.Context, m Meta) (identity map[string]str
 	}
 	switch {
 	case len(other) == 0:
-		return was.Identity, c.checkSetupVersion(ctx)
+		return was.Identity, c.checkSetup(ctx)
 	case m.AcceptChange:
 		return body.Identity, c.putRecord(ctx, Record{ID: kindMeta, Kind: kindMeta, Body: raw})
 	}
@@ -176,8 +177,8 @@ func (c *Coordinator) Identity(ctx context.Context) (map[string]string, error) {
 	return m.Identity, err
 }
 
-// checkSetupVersion refuses a queue that another version of the protocol began.
-func (c *Coordinator) checkSetupVersion(ctx context.Context) error {
+// checkSetup refuses a queue that another tool, or another version of the protocol, began.
+func (c *Coordinator) checkSetup(ctx context.Context) error {
 	it, err := c.get(ctx, SetupID)
 	switch {
 	case errors.Is(err, ErrNotFound):
@@ -187,7 +188,7 @@ func (c *Coordinator) checkSetupVersion(ctx context.Context) error {
 	case it.ScriptVersion != ScriptVersion:
 		return fmt.Errorf("%s has version %q: %w", SetupID, it.ScriptVersion, ErrSchemaMismatch)
 	}
-	return nil
+	return it.foreign()
 }
 
 func digest(settings map[string]string) string {

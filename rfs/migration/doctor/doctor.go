@@ -175,7 +175,7 @@ func scripts(ctx context.Context, c Cluster, _ Needs) []Finding {
 	case status == http.StatusForbidden:
 		return []Finding{{"scripts", Skipped, "the user may not run this probe; rfsd tries an update when it begins", ""}}
 	case status >= 300 && strings.Contains(string(answer), "cannot execute"):
-		return []Finding{{"scripts", Warning, "inline scripts are disabled: leases are kept by conditional writes, with one request more each", "nothing needs to be done; workers of the Java tool could not take part"}}
+		return []Finding{{"scripts", Warning, "inline scripts are disabled: leases are kept by conditional writes, with one request more each", "nothing needs to be done"}}
 	}
 	return []Finding{{"scripts", Good, "", ""}}
 }

@@ -24,7 +24,7 @@ const ExistingKey = "existing-documents"
 
 // checkHeld counts the documents of the target's indices before this session writes anything, once per process, and
 // refuses to go on where there are some and nothing says what becomes of them (fault.ErrConfig). Indices that were
-// planned before, and those of a queue that other workers have begun, are not asked about: the documents may be ours.
+// planned before are not asked about: the documents may be ours.
 func (s *Session) checkHeld(ctx context.Context, plan *plan.Plan) error {
 	if s.Counts == nil || s.held != nil {
 		return nil
@@ -36,16 +36,6 @@ func (s *Session) checkHeld(ctx context.Context, plan *plan.Plan) error {
 	}
 	for _, e := range entries {
 		planned[e.Name] = true
-	}
-	for _, err := range s.Coordinator.Items(ctx) {
-		if err != nil {
-			return fmt.Errorf("list items: %w", err)
-		}
-		if len(planned) == 0 {
-			s.held = map[string]int64{} // another engine began the queue
-			return nil
-		}
-		break
 	}
 	held, counted, empty := map[string]int64{}, map[string]bool{}, map[string]bool{}
 	for _, x := range plan.Indices {

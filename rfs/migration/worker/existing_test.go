@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -58,11 +57,6 @@ func TestDocumentsThatTargetsHeld(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.Counts = held
-		}},
-		"another engine began the queue": {change: func(t *testing.T, s *Session, _ *countable, _ *plan.Plan) {
-			if _, err := s.Coordinator.SeedItems(t.Context(), slices.Values([]cms.ItemID{{Index: "a"}})); err != nil {
-				t.Fatal(err)
-			}
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

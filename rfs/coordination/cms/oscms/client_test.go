@@ -17,9 +17,6 @@ import (
 
 var versions = []string{"1.3.14", "2.19.4", "3.8.0"}
 
-// sharedVersion is the one on which a shared queue is tested in each run; RFSD_SOURCES=all: on all of them.
-const sharedVersion = "2.19.4"
-
 // connect returns the program's own client of a real node, or skips.
 func connect(t testing.TB, version string) *target.Client {
 	t.Helper()

@@ -1,7 +1,6 @@
 package oscms_test
 
 import (
-	"os"
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
@@ -9,7 +8,7 @@ import (
 	"github.com/rfsd/rfsd/testing/cmstest"
 )
 
-// TestConformance runs the suite in each mode. A shared queue differs by the refresh of each write only: one version shows it.
+// TestConformance runs the suite in each mode.
 func TestConformance(t *testing.T) {
 	for _, v := range versions {
 		for _, tc := range []struct {
@@ -18,12 +17,8 @@ func TestConformance(t *testing.T) {
 			want oscms.Mode
 		}{
 			{"scripts", oscms.Config{}, oscms.Scripts},
-			{"scripts in a shared queue", oscms.Config{Shared: true}, oscms.Scripts},
 			{"cas", oscms.Config{Mode: oscms.CAS}, oscms.CAS},
 		} {
-			if tc.cfg.Shared && v != sharedVersion && os.Getenv("RFSD_SOURCES") != "all" {
-				continue
-			}
 			t.Run(v+"/"+tc.name, func(t *testing.T) {
 				c := connect(t, v)
 				cmstest.Run(t, func(t *testing.T) cms.Store {

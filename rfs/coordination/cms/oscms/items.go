@@ -17,11 +17,7 @@ import (
 
 // writeQuery is the query of every write of an item.
 func (s *Store) writeQuery() url.Values {
-	q := url.Values{"require_alias": {jsonTrue}}
-	if s.cfg.Shared {
-		q.Set("refresh", jsonTrue)
-	}
-	return q
+	return url.Values{"require_alias": {jsonTrue}}
 }
 
 // What the answer for one created item takes at most, bytes: a status, or an error with its causes.
@@ -211,9 +207,6 @@ func updateBody(t cms.Transition) ([]byte, error) {
 	switch t.(type) {
 	case cms.Acquire, cms.Release:
 		params["maxExponent"] = cms.MaxExponent
-	}
-	if _, ok := t.(cms.ClaimForeign); ok {
-		params["fields"] = itemFields
 	}
 	return json.Marshal(map[string]any{
 		"_source": true,

@@ -160,59 +160,6 @@ s.nextAcquisitionLeaseExponent = 0;
 acquit(s);
 `
 
-	// foreign functions repeat foreignSuccessors and foreignCursor.
-	takeoverPrelude = `
-boolean foreignSuccessors(def s, long mark) {
-  String all = s.successor_items;
-  int comma = all.indexOf(',');
-  String first = comma < 0 ? all : all.substring(0, comma);
-  int at = first.lastIndexOf('__');
-  return at < 0 || mark <= 0 || first.substring(at + 2) != String.valueOf(mark);
-}
-boolean foreignCursor(def s, String id) {
-  int at = id.lastIndexOf('__');
-  return at > 0 && id.substring(at + 2) != '0' && s.engine != 'go';
-}
-boolean held(def s, long graceMs, long now) {
-  return s.leaseHolderId != null && s.leaseHolderId != '' && s.expiration instanceof Number && ((Number) s.expiration).longValue() * 1000 + graceMs >= now;
-}
-` + prelude
-
-	restartScript = takeoverPrelude + `
-if (!some(s.successor_items) || !foreignSuccessors(s, num(s.watermark))) { ctx.op = 'none'; return; }
-if (num(s.completedAt) == 0 && held(s, num(params.graceMs), clock())) { refuse('held'); }
-s.remove('completedAt');
-s.remove('status');
-s.remove('failure');
-s.remove('successor_items');
-s.leaseHolderId = null;
-s.expiration = 0;
-s.nextAcquisitionLeaseExponent = 0;
-acquit(s);
-s.engine = 'go';
-`
-
-	replaceScript = takeoverPrelude + openOnly + `
-if (!foreignCursor(s, ctx._id)) { ctx.op = 'none'; return; }
-long now = clock();
-if (held(s, num(params.graceMs), now)) { refuse('held'); }
-s.leaseHolderId = null;
-s.expiration = 0;
-s.completedAt = high(1L, now / 1000);
-s.status = 'REPLACED';
-`
-
-	claimForeignScript = takeoverPrelude + `
-if (!foreignCursor(s, ctx._id)) { ctx.op = 'none'; return; }
-for (String field : params.fields) { s.remove(field); }
-s.leaseHolderId = null;
-s.expiration = 0;
-s.creatorId = params.creator;
-s.nextAcquisitionLeaseExponent = high(0L, num(params.exponent));
-s.engine = 'go';
-if (num(params.end) != 0) { s.end = params.end; }
-`
-
 	// beforeScript writes a record until an end. Its refusals are errors of stores, not results.
 	beforeScript = `
 if (params.create && ctx.op != 'create') { throw new IllegalArgumentException('rfsd:exists'); }
@@ -229,10 +176,6 @@ s.releasedFor = 'owner died';
 s.nextAcquisitionLeaseExponent = exponent(s.leaseExponent);
 `
 )
-
-// itemFields are what an item that begins anew does not keep.
-var itemFields = []string{"indexName", "completedAt", "successor_items", "status", "failure", "attempts", "reached", "aloneAt", "aloneDied", "aloneDeaths", "acquiredAt",
-	"reportedAt", "leaseExponent", "successorExponent", "watermark", "counts", "checks", "setupMs", "releasedFor", "end"}
 
 // script returns the text for a transition; "" for one this store does not know.
 func script(t cms.Transition) string {
@@ -253,12 +196,6 @@ func script(t cms.Transition) string {
 		return reopenScript
 	case cms.Reclaim:
 		return reclaimScript
-	case cms.Restart:
-		return restartScript
-	case cms.Replace:
-		return replaceScript
-	case cms.ClaimForeign:
-		return claimForeignScript
 	}
 	return ""
 }

@@ -43,9 +43,6 @@ type Config struct {
 	Client  Client
 	Session string // [a-z0-9-]{0,64}; "" is the common queue
 	Mode    Mode
-	// Shared means that workers of another engine use the queue: then every write
-	// of an item refreshes the index, because they search what they cannot get.
-	Shared bool
 	// Apart keeps the items of shards of a new session in an index that no other engine looks for: parts of shards must not be
 	// leased by workers that do not know where they end. A session that has begun is opened where its items are, but with Apart
 	// only if no other engine looks there: else fault.ErrConfig.

@@ -34,12 +34,6 @@ func careful(t cms.Transition, maxErr time.Duration) cms.Transition {
 	case cms.Fail:
 		t.GraceMs += more
 		return t
-	case cms.Restart:
-		t.GraceMs += more
-		return t
-	case cms.Replace:
-		t.GraceMs += more
-		return t
 	}
 	return t
 }
