@@ -26,7 +26,7 @@ func TestNoErrorOfReadingIsOverlooked(t *testing.T) {
 		{"types with parents", filepath.Join("testdata", "5.6.16-family"), plan.Request{ParentJoin: "relation"}},
 		{"data streams", filepath.Join(fixtures, "os2.19.4-data-stream"), plan.Request{DataStreams: plan.StreamsCreate}},
 		{"sources that are rebuilt", filepath.Join(fixtures, "os3.8.0-derived"), plan.Request{}},
-		{"sources that are completed", filepath.Join("..", "rebuild", "testdata", "7.10.2-switched-off"), plan.Request{RebuildSources: true}},
+		{"sources that are completed", filepath.Join("..", "..", "source", "rebuild", "testdata", "7.10.2-switched-off"), plan.Request{RebuildSources: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			blobs, err := repo.NewDir(c.dir)

@@ -67,7 +67,7 @@ func tryArrivals(t *testing.T, dir string, req plan.Request) (sent map[string]ar
 // names blob, file and offset.
 func TestDamagedColumnsAreNeverOtherValues(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join("..", "rebuild", "testdata", "7.10.2-switched-off"))); err != nil {
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join("..", "..", "source", "rebuild", "testdata", "7.10.2-switched-off"))); err != nil {
 		t.Fatal(err)
 	}
 	req := plan.Request{RebuildSources: true, RebuildText: true}
