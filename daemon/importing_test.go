@@ -16,7 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/document/doc"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
@@ -102,7 +102,7 @@ func TestAnImportIsShownAsAMigrationIs(t *testing.T) {
 	held := make(chan importer.Hold, 100)
 	m := &importer.Import{
 		Source: files, Store: store, Session: coordinator, Clock: cms.SystemClock(), Log: slog.New(slog.DiscardHandler), Indices: anywhere{}, Failed: anywhere{}, Token: "host_pid1_x",
-		Destination: worker.ToCluster(go1, worker.Limits{Connections: 64}), Bulk: bulk.Options{MaxBytes: 1 << 20, MaxInFlight: 1},
+		Destination: engine.ToCluster(go1, engine.Limits{Connections: 64}), Bulk: bulk.Options{MaxBytes: 1 << 20, MaxInFlight: 1},
 		Tell: func(h importer.Hold) { held <- h },
 	}
 	coordinator, err = coordinator.OfKind(t.Context(), importer.Kind)

@@ -8,6 +8,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 )
@@ -63,7 +64,7 @@ type receiver struct {
 	failed   bulk.Recorder
 	longest  int64 // source that is sent, in bytes
 	ledger   *rollback.Ledger
-	sender   worker.Destination
+	sender   engine.Destination
 }
 
 // openReceiver connects to the target and opens what belongs to it. What was opened is added to all, beside an error too.
@@ -96,7 +97,7 @@ func openReceiver(ctx context.Context, o options, log *slog.Logger, in *resource
 	r.ledger = &rollback.Ledger{API: r.client, Records: r.kept, Session: o.session, Log: log}
 	limits, stop := in.limits(ctx, o, r.client, log)
 	*all = append(*all, stop)
-	r.sender = worker.ToCluster(in.counters.Sender(r.client), limits)
+	r.sender = engine.ToCluster(in.counters.Sender(r.client), limits)
 	return r, nil
 }
 

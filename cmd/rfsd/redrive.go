@@ -22,6 +22,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/document/rules"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/operation/redrive"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
@@ -119,7 +120,7 @@ func runRedrive(ctx context.Context, o options, out io.Writer) error {
 	}
 	limits, stopLimits := in.limits(ctx, o, client, log)
 	defer stopLimits() //nolint:errcheck // it only ends what it started
-	sender, err := worker.ToCluster(in.counters.Sender(client), limits).Open(ctx, cms.ItemID{}, func() error { return nil })
+	sender, err := engine.ToCluster(in.counters.Sender(client), limits).Open(ctx, cms.ItemID{}, func() error { return nil })
 	if err != nil {
 		return errors.Join(err, closeKept())
 	}

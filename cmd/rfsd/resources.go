@@ -14,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/export"
 	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/source/repo"
@@ -36,7 +37,7 @@ type resources struct {
 	files *export.Dir
 	// That the plan of this process has read.
 	manifests plan.Manifests
-	solo      *worker.Solo // of the slots inside a daemon; nil: the worker has the process to itself
+	solo      *engine.Solo // of the slots inside a daemon; nil: the worker has the process to itself
 	// run is the name that the daemon of a worker gave itself; "": the process has no daemon.
 	run string
 }
@@ -54,9 +55,9 @@ func newResources(o options) *resources {
 }
 
 // limits are those of all that is sent. They hold until stop is called.
-func (in *resources) limits(ctx context.Context, o options, client *target.Client, log *slog.Logger) (limits worker.Limits, stop func() error) {
+func (in *resources) limits(ctx context.Context, o options, client *target.Client, log *slog.Logger) (limits engine.Limits, stop func() error) {
 	admit, end := o.guard.gate(ctx, client, in.bucket, log)
-	return worker.Limits{Connections: o.connections, Pace: &in.pace, Flow: in.flow, Admit: admit, MaxLatency: o.maxLatency}, func() error {
+	return engine.Limits{Connections: o.connections, Pace: &in.pace, Flow: in.flow, Admit: admit, MaxLatency: o.maxLatency}, func() error {
 		end()
 		return nil
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/throttle"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/export"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
 
@@ -28,7 +28,7 @@ type slotHost struct {
 	bucket *throttle.Bucket
 	memory *budget.Budget
 	frames *budget.Budget // of the zstd files of an import, beside memory
-	solo   worker.Solo
+	solo   engine.Solo
 
 	mu       sync.Mutex
 	store    cms.Store

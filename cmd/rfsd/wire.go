@@ -20,6 +20,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/export"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/destination/tuning"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/preflight"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
@@ -78,8 +79,8 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 		Repo: blobs, Manifests: &in.manifests, Log: log, VerifyFirst: o.verifyFirst, Edit: o.editor, Memory: in.memory, MaxDocument: o.maxDocument,
 		Helpers: lucene.NewHelpers(runtime.GOMAXPROCS(0) - 1), // the slot that reads a shard uses one core itself
 	}
-	s.Runner = &worker.Runner{
-		Destination: destination, Failed: recorder, Meter: worker.NewMeter(),
+	s.Runner = &engine.Runner{
+		Destination: destination, Failed: recorder, Meter: engine.NewMeter(),
 		Clock: cms.SystemClock(), Log: log, RecordEvery: o.recordEvery, Bulk: bulkOptions(o, in, client),
 	}
 	if client != nil {
@@ -194,22 +195,22 @@ func openFile(o options) (cms.Store, func() error, error) {
 }
 
 // openDestination connects to the cluster, opens the export directory, or none for a dry run.
-func openDestination(ctx context.Context, o options, s *worker.Session, in *resources) (worker.Destination, *target.Client, func() error, error) {
+func openDestination(ctx context.Context, o options, s *worker.Session, in *resources) (engine.Destination, *target.Client, func() error, error) {
 	nothing := func() error { return nil }
 	switch {
 	case o.discard:
 		s.Identity = map[string]string{worker.DestinationKey: worker.KindDryRun}
-		return worker.Limited(worker.ToNowhere(), in.bucket.Take), nil, nothing, nil
+		return engine.Limited(engine.ToNowhere(), in.bucket.Take), nil, nothing, nil
 	case in.files != nil:
 		identifyFiles(o, s, in.files)
-		return worker.Limited(worker.ToFiles(in.files), in.bucket.Take), nil, nothing, nil
+		return engine.Limited(engine.ToFiles(in.files), in.bucket.Take), nil, nothing, nil
 	case o.exportDir != "":
 		dir, err := openExport(o, s.Holder)
 		if err != nil {
 			return nil, nil, nil, err
 		}
 		identifyFiles(o, s, dir)
-		return worker.Limited(worker.ToFiles(dir), in.bucket.Take), nil, dir.Close, nil
+		return engine.Limited(engine.ToFiles(dir), in.bucket.Take), nil, dir.Close, nil
 	}
 	o.target.Log = s.Log
 	client, err := target.New(ctx, o.target)
@@ -231,7 +232,7 @@ func openDestination(ctx context.Context, o options, s *worker.Session, in *reso
 	s.Indices, s.Globals, s.Preview = indices, globals.Migrate, preflight.Preview(client, indices, globals)
 	s.Streams = indices.StreamUUID
 	limits, stop := in.limits(ctx, o, client, s.Log)
-	return worker.ToCluster(in.counters.Sender(client), limits), client, stop, nil
+	return engine.ToCluster(in.counters.Sender(client), limits), client, stop, nil
 }
 
 // openExport opens the export directory, for this process alone or beside those with which it shares the work.

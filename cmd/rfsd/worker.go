@@ -13,6 +13,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 )
 
@@ -109,7 +110,7 @@ func codeOf(c exit.Code) *int {
 }
 
 // workerExit maps the end of a lease to an exit code.
-func workerExit(ctx context.Context, outcome worker.Outcome, unreadable bool, err error) exit.Code {
+func workerExit(ctx context.Context, outcome engine.Outcome, unreadable bool, err error) exit.Code {
 	var none *cms.NoneAvailable
 	var failed *worker.PhaseFailed
 	switch {
@@ -119,13 +120,13 @@ func workerExit(ctx context.Context, outcome worker.Outcome, unreadable bool, er
 		return exit.NotYet
 	case unreadable, errors.As(err, &failed) && failed.Phase == worker.PhaseSnapshot:
 		return exit.Snapshot
-	case outcome == worker.Completed, outcome == worker.Failed, outcome == worker.Stepped:
+	case outcome == engine.Completed, outcome == engine.Failed, outcome == engine.Stepped:
 		return exit.OK
-	case outcome == worker.HandedOff && ctx.Err() == nil:
+	case outcome == engine.HandedOff && ctx.Err() == nil:
 		return exit.LeaseEnded
-	case ctx.Err() != nil && (outcome == worker.HandedOff || outcome == worker.Released):
+	case ctx.Err() != nil && (outcome == engine.HandedOff || outcome == engine.Released):
 		return exit.OK
-	case outcome == worker.Released && err == nil:
+	case outcome == engine.Released && err == nil:
 		return exit.LeaseEnded
 	}
 	return exit.Failed

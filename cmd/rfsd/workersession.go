@@ -12,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/source/repo"
@@ -66,7 +67,7 @@ func noteError(r *daemon.Record, err error) {
 
 // failedRecord is that of a worker that never began.
 func failedRecord(err error) daemon.Record {
-	return daemon.Record{Exit: codeOf(exit.Failed), Outcome: worker.Released.String(), Error: fault.Text(err), Gone: errors.Is(err, cms.ErrStoreGone)}
+	return daemon.Record{Exit: codeOf(exit.Failed), Outcome: engine.Released.String(), Error: fault.Text(err), Gone: errors.Is(err, cms.ErrStoreGone)}
 }
 
 func (h *workerSession) failed(err error) daemon.Record {
@@ -86,7 +87,7 @@ func (h *workerSession) work(ctx context.Context, poll time.Duration, started fu
 		watched, stop, err := watchIntent(ctx, h.Coordinator, poll, h.Log)
 		defer stop()
 		if err != nil {
-			return daemon.Record{Exit: codeOf(exit.NotYet), Outcome: worker.Released.String(), Error: fault.Text(err), NextMs: poll.Milliseconds()}, err
+			return daemon.Record{Exit: codeOf(exit.NotYet), Outcome: engine.Released.String(), Error: fault.Text(err), NextMs: poll.Milliseconds()}, err
 		}
 		ctx = watched
 	}
@@ -95,7 +96,7 @@ func (h *workerSession) work(ctx context.Context, poll time.Duration, started fu
 		started(l)
 	})
 	code := workerExit(ctx, outcome, h.unreadable, err)
-	if outcome == worker.Lost && lease != nil && lease.UntilDeadline() <= 0 {
+	if outcome == engine.Lost && lease != nil && lease.UntilDeadline() <= 0 {
 		code = exit.LeaseEnded // it was too late to hand off; what was recorded counts
 	}
 	sample := h.sample()

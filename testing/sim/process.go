@@ -20,6 +20,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/export"
 	"github.com/rfsd/rfsd/rfs/document/doc"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 )
@@ -120,7 +121,7 @@ func (s *seat) process(ctx context.Context, m *machine) (done bool, err error) {
 			lease, begin = l, time.Now()
 			s.w.count(&s.w.report.Leases)
 		})
-		if lease != nil && outcome == worker.Lost {
+		if lease != nil && outcome == engine.Lost {
 			s.w.count(&s.w.report.Lost)
 			if !m.hurtSince(begin) && !s.w.storeWrong() && s.w.target.now() == fair {
 				s.w.bad("%s lost the lease of %s after %v without a cause: %v", m.name, lease.Item.ID, time.Since(begin), err)
@@ -185,8 +186,8 @@ func (s *seat) session(m *machine) (*worker.Session, func(), error) {
 			Repo: memory{w.blobs(), m}, Log: log,
 			Edit: func(index string) worker.DocumentEditor { return w.editor(m, index) },
 		},
-		Runner: &worker.Runner{
-			Destination: destination, Failed: recorder{w, m}, Meter: worker.NewMeter(), Clock: m, Log: log,
+		Runner: &engine.Runner{
+			Destination: destination, Failed: recorder{w, m}, Meter: engine.NewMeter(), Clock: m, Log: log,
 			Bulk: bulk.Options{
 				MaxDocs: w.cfg.Documents, MaxInFlight: flying, Breaker: bulk.NewBreaker(math.MaxInt64), StallTimeout: 2 * time.Minute,
 				Pause: m.Sleep, Jitter: m.jitter, Recovery: &bulk.Recovery{},
@@ -206,7 +207,7 @@ func (w *world) order(m *machine, items []cms.Item) {
 }
 
 // stores opens the coordination store and the destination of a process.
-func (s *seat) stores(m *machine) (cms.Store, worker.Destination, func(), error) {
+func (s *seat) stores(m *machine) (cms.Store, engine.Destination, func(), error) {
 	w := s.w
 	if !w.cfg.File {
 		var store cms.Store = &network{m, w.server}
@@ -216,7 +217,7 @@ func (s *seat) stores(m *machine) (cms.Store, worker.Destination, func(), error)
 				return nil, nil, nil, err
 			}
 		}
-		return store, worker.ToCluster(connection{w.target, m}, worker.Limits{Connections: 8}), func() {}, nil
+		return store, engine.ToCluster(connection{w.target, m}, engine.Limits{Connections: 8}), func() {}, nil
 	}
 	dir, err := export.OpenOn(mount{w.disk, m}, "/out", m.name, export.None)
 	if err != nil {
@@ -231,7 +232,7 @@ func (s *seat) stores(m *machine) (cms.Store, worker.Destination, func(), error)
 			w.bad("close the files of %s: %v", m.name, err)
 		}
 	}
-	return &file{store, w, m}, slowFiles{worker.ToFiles(dir), w, m}, close, nil
+	return &file{store, w, m}, slowFiles{engine.ToFiles(dir), w, m}, close, nil
 }
 
 // editor applies the rules of the world; a deadly document ends the process.
@@ -300,19 +301,19 @@ func (r recorder) Sync(context.Context) error {
 
 // slowFiles takes time for what is written.
 type slowFiles struct {
-	worker.Destination
+	engine.Destination
 	w *world
 	m *machine
 }
 
 // Open starts the output of an item.
-func (f slowFiles) Open(ctx context.Context, id cms.ItemID, mayStart func() error) (worker.Output, error) {
+func (f slowFiles) Open(ctx context.Context, id cms.ItemID, mayStart func() error) (engine.Output, error) {
 	out, err := f.Destination.Open(ctx, id, mayStart)
 	return slowOutput{out, f.w, f.m}, err
 }
 
 type slowOutput struct {
-	worker.Output
+	engine.Output
 	w *world
 	m *machine
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/destination/diskwatch"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
 )
 
 // Rules of differences that Evaluate finds beside those of metadata.Differences.
@@ -74,7 +74,7 @@ func (e *Evaluator) compareTargets(ctx context.Context, plan *plan.Plan, r *Eval
 		}
 	}
 	if len(held) > 0 && e.Existing == "" {
-		r.Stops = append(r.Stops, fault.Text(worker.HeldError(held, worker.SnapshotHas)))
+		r.Stops = append(r.Stops, fault.Text(engine.HeldError(held, engine.SnapshotHas)))
 	}
 	return e.shardLimit(ctx, shards, r)
 }

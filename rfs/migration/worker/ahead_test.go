@@ -13,6 +13,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
@@ -24,19 +25,19 @@ const farAway = 50 * time.Millisecond
 // timed notes how long each item after the first has waited for its documents: from the last answer about the one before to its own
 // first request. A request takes as long as four round trips to the repository.
 type timed struct {
-	Destination
+	engine.Destination
 	seen   map[string]bool
 	waited *[]time.Duration
 	last   *time.Time
 }
 
-func (d timed) Open(ctx context.Context, id cms.ItemID, mayStart func() error) (Output, error) {
+func (d timed) Open(ctx context.Context, id cms.ItemID, mayStart func() error) (engine.Output, error) {
 	out, err := d.Destination.Open(ctx, id, mayStart)
 	return timedOutput{out, d, id.String()}, err
 }
 
 type timedOutput struct {
-	Output
+	engine.Output
 	d  timed
 	id string
 }
@@ -58,7 +59,7 @@ func TestTheNextShardIsOpenedAhead(t *testing.T) {
 		w := newWorld(t)
 		w.blobs = repotest.Distant{Reader: w.blobs, Delay: farAway}
 		to := timed{seen: map[string]bool{}, waited: &[]time.Duration{}, last: &time.Time{}}
-		w.wrap = func(d Destination) Destination {
+		w.wrap = func(d engine.Destination) engine.Destination {
 			to.Destination = d
 			return to
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 )
@@ -268,7 +269,7 @@ func (s *Session) arrival(ctx context.Context, group *arrivalGroup) (progress.Ar
 		}
 	}
 	switch {
-	case errors.Is(err, ErrTargetReplaced):
+	case errors.Is(err, engine.ErrTargetReplaced):
 		is.Gone, is.Problem = true, fmt.Sprintf("%s; %d documents were sent to it", fault.Text(err), is.Expected)
 		return is, nil
 	case errors.Is(err, metadata.ErrRollover): // that was a danger while documents came

@@ -11,10 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/document/doc"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 )
 
 // deadlyAt ends its worker without any farewell when it comes to the document of an ordinal; 0: any.
@@ -35,7 +34,7 @@ type uncommitted struct{ *slowSink }
 func (uncommitted) Durable() bool { return false }
 
 // lives runs the item's lease once, in a worker that may die.
-func (s *oneShard) lives(t *testing.T) (outcome Outcome, died bool) {
+func (s *oneShard) lives(t *testing.T) (outcome engine.Outcome, died bool) {
 	t.Helper()
 	l := s.lease(t)
 	died = true
@@ -76,7 +75,7 @@ func TestDeathsBlameOnlyTheDocumentThatCausesThem(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				to := &slowSink{sink: sink{docs: map[string][32]byte{}}, each: 100 * time.Millisecond}
-				var d Destination = to
+				var d engine.Destination = to
 				if !c.durable {
 					d = uncommitted{to}
 				}
@@ -92,7 +91,7 @@ func TestDeathsBlameOnlyTheDocumentThatCausesThem(t *testing.T) {
 						continue
 					}
 					it := s.item(t)
-					if failed := outcome == Failed && it.FailedItem(); failed != c.failed || !failed && outcome != Completed {
+					if failed := outcome == engine.Failed && it.FailedItem(); failed != c.failed || !failed && outcome != engine.Completed {
 						t.Fatalf("after %d deaths: %v, left as %+v", deaths, outcome, it)
 					}
 					if want := fmt.Sprintf("at ordinal %d:", ordinal); c.failed && !strings.Contains(it.Failure, want) {
@@ -117,7 +116,7 @@ type deadlyOpen struct {
 	deaths *int
 }
 
-func (d deadlyOpen) Open(ctx context.Context, id cms.ItemID, mayStart func() error) (Output, error) {
+func (d deadlyOpen) Open(ctx context.Context, id cms.ItemID, mayStart func() error) (engine.Output, error) {
 	if *d.deaths--; *d.deaths >= 0 {
 		runtime.Goexit()
 	}
@@ -134,57 +133,10 @@ func TestDeathsBeforeTheFirstDocumentBlameNothing(t *testing.T) {
 				t.Fatalf("life %d ended: %v", life, outcome)
 			}
 		}
-		if outcome, died := s.lives(t); died || outcome != Completed {
+		if outcome, died := s.lives(t); died || outcome != engine.Completed {
 			t.Errorf("died %v, %v, left as %+v", died, outcome, s.item(t))
 		}
 	})
-}
-
-func TestALeaseWithoutProgressBlamesTheItemOnlyForADocumentItStandsStillOn(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		u    unmoved
-		want cms.Return
-	}{
-		{"the target refused everything", unmoved{requests: 9, refused: 9, read: true, since: 400, age: 450}, cms.Return{Cause: cms.CauseBackpressure, Longer: true}},
-		{"the target did not answer", unmoved{requests: 4, read: true, since: 400, age: 450}, cms.Return{Cause: cms.CauseOutage, Longer: true}},
-		{"the shard took too long to open", unmoved{since: 450, age: 450}, cms.Return{Cause: cms.CauseOutage, Longer: true}},
-		{"documents are read, slowly", unmoved{read: true, since: 20, age: 450}, cms.Return{Cause: cms.CauseOutage, Longer: true}},
-		{"stands still on a document", unmoved{read: true, since: 300, age: 450}, cms.Return{Cause: cms.CauseNone}},
-	} {
-		if got := c.u.returned(); got.Cause != c.want.Cause || got.Longer != c.want.Longer {
-			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
-		}
-	}
-}
-
-// alike is a sender that answers each request alike.
-type alike struct {
-	result bulk.Result
-	err    error
-}
-
-func (a alike) Send(context.Context, []byte, int) (bulk.Result, error) { return a.result, a.err }
-
-func TestRequestsOfWhichNothingWasTakenAreCounted(t *testing.T) {
-	refusals := func(n int) bulk.Result { return bulk.Result{Refused: make([]bulk.Refusal, n)} }
-	for _, c := range []struct {
-		name    string
-		to      alike
-		n       int
-		refused int64
-	}{
-		{"all was taken", alike{}, 3, 0},
-		{"a part was refused", alike{result: refusals(2)}, 3, 0},
-		{"all was refused", alike{result: refusals(3)}, 3, 1},
-		{"no answer", alike{err: fault.ErrUnavailable}, 3, 1},
-		{"nothing was sent", alike{}, 0, 0},
-	} {
-		s := &sent{next: c.to}
-		if _, err := s.Send(t.Context(), nil, c.n); !errors.Is(err, c.to.err) || s.requests.Load() != 1 || s.refused.Load() != c.refused {
-			t.Errorf("%s: %d requests, %d refused, %v", c.name, s.requests.Load(), s.refused.Load(), err)
-		}
-	}
 }
 
 // TestLeasesMoveOnWhenTheStoreIsSlow: each request to the store takes a tenth of the initial lease.
@@ -204,7 +156,7 @@ func TestLeasesMoveOnWhenTheStoreIsSlow(t *testing.T) {
 				t.Fatalf("not free: %+v", s.item(t))
 			}
 			outcome, err := s.run(t.Context(), l)
-			if outcome == Lost || err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			if outcome == engine.Lost || err != nil && !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("%v: %v", outcome, err)
 			}
 			if it := s.item(t); it.Attempts != 0 {
@@ -222,18 +174,4 @@ func TestLeasesMoveOnWhenTheStoreIsSlow(t *testing.T) {
 			t.Errorf("took %v", took)
 		}
 	})
-}
-
-// TestWorkDoneAloneKnowsItsLastRecord: it counts the ordinals since the store knows where the worker stands.
-func TestWorkDoneAloneKnowsItsLastRecord(t *testing.T) {
-	s := newShard(t, newMemory(), &sink{docs: map[string][32]byte{}}, time.Minute, 64)
-	l := s.lease(t)
-	j := &job{
-		runner: s.runner, lease: l, id: l.ID, from: s.reader.Source(s.entry, 0, nil, nil), log: quiet(), alone: &alone{records: part},
-		guard: func(context.Context, time.Duration) error { return nil },
-	}
-	defer j.close()
-	if err := j.run(t.Context(), t.Context()); err != nil || j.alone.last < j.source.End()-part {
-		t.Errorf("it ends at %d of %d: %v", j.alone.last, j.source.End(), err)
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/source/lucene"
 )
 
@@ -25,7 +26,7 @@ func TestTheClockIsNotReadForEachDocument(t *testing.T) {
 	s := newShard(t, newMemory(), &slowSink{sink: sink{docs: map[string][32]byte{}}}, time.Minute, 1000)
 	clock := &countedClock{Clock: s.runner.Clock}
 	s.runner.Clock = clock
-	if outcome, err := s.run(t.Context(), s.lease(t)); outcome != Completed || err != nil {
+	if outcome, err := s.run(t.Context(), s.lease(t)); outcome != engine.Completed || err != nil {
 		t.Fatalf("%v: %v", outcome, err)
 	}
 	if n, all := clock.reads.Load(), s.live(t, 1<<20); n > all/10 {

@@ -12,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 )
 
 // versioned answers as a cluster does: with the versions of documents. It takes nothing while it is away, and does not answer
@@ -27,10 +28,12 @@ type versioned struct {
 	hang     [2]int
 }
 
-func (v *versioned) Open(context.Context, cms.ItemID, func() error) (Output, error) { return v, nil }
-func (v *versioned) Durable() bool                                                  { return true }
-func (v *versioned) Commit(context.Context) error                                   { return nil }
-func (v *versioned) Abort() error                                                   { return nil }
+func (v *versioned) Open(context.Context, cms.ItemID, func() error) (engine.Output, error) {
+	return v, nil
+}
+func (v *versioned) Durable() bool                { return true }
+func (v *versioned) Commit(context.Context) error { return nil }
+func (v *versioned) Abort() error                 { return nil }
 
 func (v *versioned) set(away bool, hang ...int) {
 	v.mu.Lock()
@@ -122,8 +125,8 @@ func TestWhatIsSentAgainAfterAHandOverIsCounted(t *testing.T) {
 		sent := to.copies()
 		for _, c := range []struct {
 			first, last int // requests without an answer: all that begin together, then a later one
-			want        Outcome
-		}{{1, 3, Released}, {4, 4, HandedOff}} {
+			want        engine.Outcome
+		}{{1, 3, engine.Released}, {4, 4, engine.HandedOff}} {
 			to.set(false, c.first, c.last)
 			signalled, cancel := context.WithTimeout(t.Context(), 6200*time.Millisecond)
 			defer cancel()
@@ -133,7 +136,7 @@ func TestWhatIsSentAgainAfterAHandOverIsCounted(t *testing.T) {
 		}
 		first := s.item(t)
 		s.id = cms.ItemID{Index: s.id.Index, Cursor: first.Watermark}
-		if outcome, err := s.run(t.Context(), s.lease(t)); outcome != Completed || err != nil {
+		if outcome, err := s.run(t.Context(), s.lease(t)); outcome != engine.Completed || err != nil {
 			t.Fatalf("%v: %v", outcome, err)
 		}
 		is := first.Counts.Add(s.item(t).Counts)
@@ -154,7 +157,7 @@ func TestARepeatedRunIsCountedApart(t *testing.T) {
 		for run := range int64(2) {
 			store := quick(nil)
 			s := newShard(t, store, to, time.Minute, 64)
-			if outcome, err := s.run(t.Context(), s.lease(t)); outcome != Completed || err != nil {
+			if outcome, err := s.run(t.Context(), s.lease(t)); outcome != engine.Completed || err != nil {
 				t.Fatalf("%v: %v", outcome, err)
 			}
 			if c := s.item(t).Counts; c.Replaced != run*c.Indexed || c.Replaced != to.copies()-before || c.Resent != 0 {

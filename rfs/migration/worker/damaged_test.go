@@ -16,6 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
@@ -81,7 +82,7 @@ func TestRunner_DamagedShard(t *testing.T) {
 			var log bytes.Buffer
 			x.reader.Repo, x.runner.Log = broken, slog.New(slog.NewJSONHandler(&log, nil))
 			outcome, err := x.run(t.Context(), x.lease(t))
-			if outcome != Failed || !errors.Is(err, fault.ErrCorrupt) || broken.hits.Load() == 0 {
+			if outcome != engine.Failed || !errors.Is(err, fault.ErrCorrupt) || broken.hits.Load() == 0 {
 				t.Fatalf("%s, %v, %d bytes of %s damaged", outcome, err, broken.hits.Load(), stored)
 			}
 			var last struct{ Level, Msg string }

@@ -23,6 +23,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/destination/tuning"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
@@ -129,7 +130,7 @@ func (w wholeOutput) Durable() bool                { return true }
 func (w wholeOutput) Commit(context.Context) error { return w.do(func() error { return nil }) }
 func (w wholeOutput) Abort() error                 { return nil }
 
-func (w wholeOutput) Open(context.Context, cms.ItemID, func() error) (Output, error) {
+func (w wholeOutput) Open(context.Context, cms.ItemID, func() error) (engine.Output, error) {
 	return w, w.do(func() error { return nil })
 }
 
@@ -159,8 +160,8 @@ type world struct {
 	store cms.Store
 	on    *outside
 	docs  map[string]map[string]string
-	wrap  func(Destination) Destination // nil: the destination as it is
-	dead  []string                      // holders that the next process knows to be dead
+	wrap  func(engine.Destination) engine.Destination // nil: the destination as it is
+	dead  []string                                    // holders that the next process knows to be dead
 	freed func() error
 	plan  func(*plan.Plan)   // changes what was planned; nil: nothing does
 	asked func(index string) // is called when a target index is asked for; nil: nothing
@@ -204,7 +205,7 @@ func (w *world) run(t *testing.T, n int, l *life) (*Summary, error) {
 	}
 	on := whole{seen{w.on, l}, w.docs}
 	log := slog.New(slog.DiscardHandler)
-	var to Destination = wholeOutput{on}
+	var to engine.Destination = wholeOutput{on}
 	if w.wrap != nil {
 		to = w.wrap(to)
 	}
@@ -221,7 +222,7 @@ func (w *world) run(t *testing.T, n int, l *life) (*Summary, error) {
 			}
 			return p, errors.Join(derr, err)
 		},
-		Shards: ShardReader{Repo: w.blobs}, Runner: &Runner{Destination: to, Failed: noFailures{}, Meter: NewMeter(), Clock: cms.SystemClock(), Log: log, Bulk: bulk.Options{MaxDocs: 40, MaxInFlight: 1}},
+		Shards: ShardReader{Repo: w.blobs}, Runner: &engine.Runner{Destination: to, Failed: noFailures{}, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: log, Bulk: bulk.Options{MaxDocs: 40, MaxInFlight: 1}},
 	}}
 	if w.with != nil {
 		w.with(m)

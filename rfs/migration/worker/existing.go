@@ -5,16 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"log/slog"
 	"maps"
-	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
@@ -47,7 +44,7 @@ func (s *Session) checkHeld(ctx context.Context, plan *plan.Plan) error {
 				continue
 			}
 			counted[name] = true
-			n, there, err := CountHeld(ctx, s.Counts, name, s.Log)
+			n, there, err := engine.CountHeld(ctx, s.Counts, name, s.Log)
 			switch {
 			case err != nil:
 				return err
@@ -63,7 +60,7 @@ func (s *Session) checkHeld(ctx context.Context, plan *plan.Plan) error {
 		}
 	}
 	if s.Phases.Has(PhaseDocuments) && s.Existing == "" && len(held) > 0 {
-		return HeldError(held, SnapshotHas)
+		return engine.HeldError(held, engine.SnapshotHas)
 	}
 	for _, name := range slices.Sorted(maps.Keys(held)) {
 		s.Log.WarnContext(ctx, "the target has documents in an index already", "index", name, "documents", held[name], "existing_documents", s.Existing)
@@ -75,62 +72,10 @@ func (s *Session) checkHeld(ctx context.Context, plan *plan.Plan) error {
 	return nil
 }
 
-// HeldCounts reads how many documents an index of the target holds.
-type HeldCounts interface {
-	Refresh(ctx context.Context, index string) error
-	Count(ctx context.Context, index string) (int64, error)
-}
-
-// CountHeld returns the number of documents that the target has under a name; 0 when it has no such index or does not let
-// them be counted, for which there is false.
-func CountHeld(ctx context.Context, counts HeldCounts, name string, log *slog.Logger) (n int64, there bool, err error) {
-	n, err = counts.Count(ctx, name)
-	if err == nil && n == 0 { // searches may not see what is there
-		if err = counts.Refresh(ctx, name); err == nil {
-			n, err = counts.Count(ctx, name)
-		}
-	}
-	var status *fault.StatusError
-	switch {
-	case err == nil:
-		return n, true, nil
-	case errors.Is(err, fs.ErrNotExist), errors.As(err, &status) && status.Status == http.StatusNotFound:
-		return 0, false, nil
-	case errors.Is(err, fault.ErrUnavailable), ctx.Err() != nil:
-		return 0, false, fmt.Errorf("count documents of %s: %w", name, err)
-	}
-	log.WarnContext(ctx, "the target does not let see whether an index has documents", "index", name, "reason", fault.Text(err))
-	return 0, false, nil
-}
-
-// mostHeld bounds the indices that a message names.
-const mostHeld = 20
-
-// Holder names what has the ids of the documents that are sent, for a message.
-type Holder string
-
 // The holders.
 const (
-	SnapshotHas Holder = "the snapshot has"
-	FilesHave   Holder = "the files have" // without versions
+	FilesHave engine.Holder = "the files have" // without versions
 )
-
-// HeldError returns a fault.ErrConfig with the indices that have documents, and the choices.
-func HeldError(held map[string]int64, of Holder) error {
-	var names []string
-	for _, name := range slices.Sorted(maps.Keys(held)) {
-		if len(names) == mostHeld {
-			names = append(names, fmt.Sprintf("and %d more", len(held)-mostHeld))
-			break
-		}
-		names = append(names, fmt.Sprintf("%s (%d)", name, held[name]))
-	}
-	choices := "--existing-documents overwrite replaces them, keep leaves them as they are"
-	if of == SnapshotHas {
-		choices += ", newer replaces them unless their version is higher"
-	}
-	return fmt.Errorf("the target has documents already in the indices %s; choose what becomes of those whose ids %s, too: %s: %w", strings.Join(names, ", "), of, choices, fault.ErrConfig)
-}
 
 // noteHeld adds to a new entry what its target indices had.
 func (s *Session) noteHeld(e *plan.Entry) {
@@ -184,7 +129,7 @@ func (s *Session) checkChosen(entries []cms.IndexEntry) error {
 		}
 	}
 	if len(held) > 0 {
-		return HeldError(held, SnapshotHas)
+		return engine.HeldError(held, engine.SnapshotHas)
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
@@ -175,10 +176,12 @@ type keeper struct {
 	finds int
 }
 
-func (k *keeper) Open(context.Context, cms.ItemID, func() error) (Output, error) { return k, nil }
-func (k *keeper) Durable() bool                                                  { return true }
-func (k *keeper) Commit(context.Context) error                                   { return nil }
-func (k *keeper) Abort() error                                                   { return nil }
+func (k *keeper) Open(context.Context, cms.ItemID, func() error) (engine.Output, error) {
+	return k, nil
+}
+func (k *keeper) Durable() bool                { return true }
+func (k *keeper) Commit(context.Context) error { return nil }
+func (k *keeper) Abort() error                 { return nil }
 
 func (k *keeper) Send(_ context.Context, body []byte, _ int) (bulk.Result, error) {
 	k.mu.Lock()
@@ -230,7 +233,7 @@ func TestKeptDocumentsAddUpAfterADeath(t *testing.T) {
 		if died != nil && died(ctx, s) {
 			return cms.Counts{}
 		}
-		if err != nil || outcome != Completed {
+		if err != nil || outcome != engine.Completed {
 			t.Fatalf("%v, %v", outcome, err)
 		}
 		return s.item(t).Counts

@@ -3,24 +3,9 @@ package worker
 import (
 	"context"
 	"fmt"
+
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 )
-
-// finisher is a Destination that is told when no item is open any more, such as an export directory.
-type finisher interface {
-	// Finish ends the destination. missing is why it is not complete; empty when it is.
-	Finish(missing string) error
-}
-
-// Finish writes the manifest of the export.
-func (f files) Finish(missing string) error { return f.dir.Finish(missing) }
-
-// Finish ends the destination behind the limit.
-func (l limited) Finish(missing string) error {
-	if f, ok := l.Destination.(finisher); ok {
-		return f.Finish(missing)
-	}
-	return nil
-}
 
 // finishDestination ends a destination that has an end, after the last item. It may be repeated: a process may die
 // between the end of the documents and the end of the destination.
@@ -28,7 +13,7 @@ func (s *Session) finishDestination(ctx context.Context) error {
 	if s.Runner == nil {
 		return nil
 	}
-	f, ok := s.Runner.Destination.(finisher)
+	f, ok := s.Runner.Destination.(engine.Finisher)
 	if !ok {
 		return nil
 	}

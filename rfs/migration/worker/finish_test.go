@@ -15,6 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/export"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 )
 
 var demo = filepath.Join("..", "..", "..", "testing", "fixtures", "7.10.2-demo")
@@ -36,25 +37,30 @@ func exportOnce(t *testing.T, dir string, after int64) (*Summary, error) {
 	defer cancel()
 	d := openExport(t, filepath.Join(dir, "out"))
 	defer d.Close()
-	to := interrupting{ToFiles(d).(files), after, cancel, new(atomic.Int64)}
-	return runTo(ctx, t, dir, demo, "state.db", Limited(to, func(context.Context, int) error { return nil }), nil)
+	to := interrupting{engine.ToFiles(d), after, cancel, new(atomic.Int64)}
+	return runTo(ctx, t, dir, demo, "state.db", engine.Limited(to, func(context.Context, int) error { return nil }), nil)
 }
 
 // interrupting is an export directory that ends the run after some bodies.
 type interrupting struct {
-	files
+	engine.Destination
 	after int64
 	end   context.CancelFunc
 	sent  *atomic.Int64
 }
 
-func (d interrupting) Open(ctx context.Context, id cms.ItemID, mayStart func() error) (Output, error) {
-	out, err := d.files.Open(ctx, id, mayStart)
+func (d interrupting) Open(ctx context.Context, id cms.ItemID, mayStart func() error) (engine.Output, error) {
+	out, err := d.Destination.Open(ctx, id, mayStart)
 	return interruptingOutput{out, d}, err
 }
 
+// Finish writes the manifest of the export.
+func (d interrupting) Finish(missing string) error {
+	return d.Destination.(engine.Finisher).Finish(missing)
+}
+
 type interruptingOutput struct {
-	Output
+	engine.Output
 	d interrupting
 }
 

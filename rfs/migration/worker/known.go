@@ -9,12 +9,9 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
-
-// knownTTL is how long the leases of a process share what one of them found out about an index. The end of the documents
-// always asks anew.
-const knownTTL = 30 * time.Second
 
 // known is what the leases of a process have found out about indices. The zero value knows nothing.
 type known struct {
@@ -118,7 +115,7 @@ func (s *Session) Present(ctx context.Context, plan *plan.Plan) error {
 func (s *Session) checkTarget(ctx context.Context, e plan.Entry, name string) error {
 	is, err := s.targetUUID(ctx, e, name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("target index %s does not exist: %w", name, ErrTargetReplaced)
+		return fmt.Errorf("target index %s does not exist: %w", name, engine.ErrTargetReplaced)
 	}
 	if err != nil {
 		return fmt.Errorf("target index %s: %w", name, err)
@@ -139,7 +136,7 @@ func (s *Session) checkTarget(ctx context.Context, e plan.Entry, name string) er
 	}
 	if was != is {
 		return fmt.Errorf("target index %s has the UUID %s, this session began with %s: it was deleted and created again; begin a new session (--session-name) to send everything to it: %w",
-			name, is, was, ErrTargetReplaced)
+			name, is, was, engine.ErrTargetReplaced)
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 	"github.com/rfsd/rfsd/rfs/operation/trial"
@@ -26,7 +27,7 @@ import (
 
 // pacedTarget takes requests with so many processors, each of which needs a time for a request and for each byte of it.
 type pacedTarget struct {
-	Destination
+	engine.Destination
 	opening  time.Duration // of the output of a lease
 	request  time.Duration
 	byteTime time.Duration // of a byte
@@ -40,14 +41,14 @@ type pacedTarget struct {
 	taken int64
 }
 
-func (p *pacedTarget) Open(ctx context.Context, id cms.ItemID, mayStart func() error) (Output, error) {
+func (p *pacedTarget) Open(ctx context.Context, id cms.ItemID, mayStart func() error) (engine.Output, error) {
 	time.Sleep(p.opening)
 	o, err := p.Destination.Open(ctx, id, mayStart)
 	return pacedOutput{o, p}, err
 }
 
 type pacedOutput struct {
-	Output
+	engine.Output
 	p *pacedTarget
 }
 
@@ -131,7 +132,7 @@ func paced(t *testing.T, fixture string, sample int64, slots int, making time.Du
 		Coordinator: c, Holder: "process", Settings: req.Settings(""), Log: log, Phases: Phases{PhaseIndices, PhaseDocuments},
 		Indices: slowIndices{on, making}, Targets: on, Counts: on,
 		Plan:   func(context.Context, string) (*plan.Plan, error) { return p, nil },
-		Shards: ShardReader{Repo: blobs}, Runner: &Runner{Destination: to, Failed: noted{map[string]int64{}}, Meter: NewMeter(), Clock: cms.SystemClock(), Log: log, Bulk: o},
+		Shards: ShardReader{Repo: blobs}, Runner: &engine.Runner{Destination: to, Failed: noted{map[string]int64{}}, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: log, Bulk: o},
 	}}, p, on.docs
 }
 
@@ -329,7 +330,7 @@ func TestALoadEndsWithTheTarget(t *testing.T) {
 			}
 			return nil
 		}}
-		if _, err := l.Measure(t.Context()); !errors.Is(err, ErrTargetReplaced) || !strings.Contains(fmt.Sprint(err), "rfsctl cleanup --trial") || len(kept.names) == 0 {
+		if _, err := l.Measure(t.Context()); !errors.Is(err, engine.ErrTargetReplaced) || !strings.Contains(fmt.Sprint(err), "rfsctl cleanup --trial") || len(kept.names) == 0 {
 			t.Errorf("another index: %v, recorded %v", err, kept.names)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -413,17 +414,17 @@ func TestPartsAreSpreadAndAllRead(t *testing.T) {
 
 // goneTarget is a destination that answers with an error.
 type goneTarget struct {
-	Destination
+	engine.Destination
 	err error
 }
 
-func (f goneTarget) Open(ctx context.Context, id cms.ItemID, mayStart func() error) (Output, error) {
+func (f goneTarget) Open(ctx context.Context, id cms.ItemID, mayStart func() error) (engine.Output, error) {
 	o, err := f.Destination.Open(ctx, id, mayStart)
 	return goneOutput{o, f.err}, err
 }
 
 type goneOutput struct {
-	Output
+	engine.Output
 	err error
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 )
 
 // Migration runs all phases to their end in one process, and items in its slots.
@@ -43,7 +44,7 @@ func (m *Migration) Run(ctx context.Context) (*Summary, error) {
 	m.paused, m.freed, m.sizes = map[string]string{}, make(chan struct{}), map[string][]int64{}
 	m.ahead = &shardsAhead{reader: &m.Shards, opened: map[string]*shardAhead{}}
 	if m.Solo == nil {
-		m.Solo = &Solo{}
+		m.Solo = &engine.Solo{}
 	}
 	m.lastGood = m.Runner.Clock.Read().Mono
 	err := Interrupted(ctx, m.toTheEnd(ctx))
@@ -108,7 +109,7 @@ func (m *Migration) toTheEnd(ctx context.Context) error {
 		m.sizes[e.Name] = entry.Bytes
 		entry.Ends = e.Ends
 		m.keepEntry(e.Name, entry)
-		if err := m.insist(ctx, func() error { return m.checkTargets(ctx, entry, 0) }); errors.Is(err, ErrTargetReplaced) {
+		if err := m.insist(ctx, func() error { return m.checkTargets(ctx, entry, 0) }); errors.Is(err, engine.ErrTargetReplaced) {
 			if _, err = m.Coordinator.FailIndex(ctx, e.Name, fault.Text(err)); err != nil {
 				return err
 			} // the end of the documents reports it
@@ -158,7 +159,7 @@ func (m *Migration) throughPhases(ctx context.Context) error {
 			return nil
 		case err == nil:
 			m.good()
-		case errors.As(err, &failed), errors.Is(err, ErrSnapshotRuns), errors.Is(err, fault.ErrConfig), errors.Is(err, ErrTargetReplaced):
+		case errors.As(err, &failed), errors.Is(err, ErrSnapshotRuns), errors.Is(err, fault.ErrConfig), errors.Is(err, engine.ErrTargetReplaced):
 		default:
 			// It counts as an attempt; after too many the phase is FAILED and says so.
 			m.Log.WarnContext(ctx, "attempt at a phase failed", "phase", st.Phase, "error", err)

@@ -18,6 +18,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/failed"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
@@ -33,10 +34,10 @@ type sink struct {
 	edit  func(index string) DocumentEditor // of the run; nil: none
 }
 
-func (s *sink) Open(context.Context, cms.ItemID, func() error) (Output, error) { return s, nil }
-func (s *sink) Durable() bool                                                  { return true }
-func (s *sink) Commit(context.Context) error                                   { return nil }
-func (s *sink) Abort() error                                                   { return nil }
+func (s *sink) Open(context.Context, cms.ItemID, func() error) (engine.Output, error) { return s, nil }
+func (s *sink) Durable() bool                                                         { return true }
+func (s *sink) Commit(context.Context) error                                          { return nil }
+func (s *sink) Abort() error                                                          { return nil }
 
 func (s *sink) Send(ctx context.Context, body []byte, _ int) (bulk.Result, error) {
 	s.mu.Lock()
@@ -64,7 +65,7 @@ func runOnce(t *testing.T, dir, repository, state string, s *sink, after int) (*
 }
 
 // runTo runs the migration of a snapshot into a destination.
-func runTo(ctx context.Context, t *testing.T, dir, repository, state string, to Destination, edit func(string) DocumentEditor) (*Summary, error) {
+func runTo(ctx context.Context, t *testing.T, dir, repository, state string, to engine.Destination, edit func(string) DocumentEditor) (*Summary, error) {
 	t.Helper()
 	blobs, err := repo.NewDir(repository)
 	if err != nil {
@@ -74,7 +75,7 @@ func runTo(ctx context.Context, t *testing.T, dir, repository, state string, to 
 }
 
 // runFrom is runTo from a repository, with the state in a file. It keeps manifests if they are not nil.
-func runFrom(ctx context.Context, t *testing.T, blobs snapshot.Repository, kept *plan.Manifests, state string, to Destination, edit func(string) DocumentEditor) (*Summary, error) {
+func runFrom(ctx context.Context, t *testing.T, blobs snapshot.Repository, kept *plan.Manifests, state string, to engine.Destination, edit func(string) DocumentEditor) (*Summary, error) {
 	t.Helper()
 	req := plan.Request{SnapshotName: "snap1", IncludeSystem: true, MultiType: plan.SplitTypes, EmitType: plan.EmitAuto, Sizes: kept != nil, Manifests: kept}
 	p, err := plan.New(ctx, blobs, req)
@@ -102,8 +103,8 @@ func runFrom(ctx context.Context, t *testing.T, blobs snapshot.Repository, kept 
 			Phases: Phases{PhaseDocuments},
 			Plan:   func(context.Context, string) (*plan.Plan, error) { return p, nil },
 			Shards: ShardReader{Repo: blobs, Manifests: kept, Edit: edit, Log: slog.New(slog.DiscardHandler)},
-			Runner: &Runner{
-				Destination: to, Failed: recorder, Meter: NewMeter(), Clock: cms.SystemClock(),
+			Runner: &engine.Runner{
+				Destination: to, Failed: recorder, Meter: engine.NewMeter(), Clock: cms.SystemClock(),
 				Log: slog.New(slog.DiscardHandler), Bulk: bulk.Options{MaxDocs: 7, MaxInFlight: 3},
 			},
 		},
@@ -158,7 +159,7 @@ func TestARunReadsTheListOfAShardOnce(t *testing.T) {
 	var log []repo.Request
 	blobs := repo.NewCounting(dir)
 	blobs.Log(&log)
-	sum, err := runFrom(t.Context(), t, blobs, &plan.Manifests{}, filepath.Join(t.TempDir(), "state.db"), ToNowhere(), nil)
+	sum, err := runFrom(t.Context(), t, blobs, &plan.Manifests{}, filepath.Join(t.TempDir(), "state.db"), engine.ToNowhere(), nil)
 	if err != nil || !sum.Complete {
 		t.Fatalf("%+v, %v", sum, err)
 	}

@@ -14,15 +14,16 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 )
 
 // unready is a destination that opens nothing as long as it has a reason.
 type unready struct {
-	Destination
+	engine.Destination
 	why func(id cms.ItemID) error
 }
 
-func (u unready) Open(ctx context.Context, id cms.ItemID, mayStart func() error) (Output, error) {
+func (u unready) Open(ctx context.Context, id cms.ItemID, mayStart func() error) (engine.Output, error) {
 	if err := u.why(id); err != nil {
 		return nil, err
 	}
@@ -77,7 +78,7 @@ func TestARunEndsWithWhatTheTargetRefuses(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
 				begin := time.Now()
-				w.wrap = func(d Destination) Destination {
+				w.wrap = func(d engine.Destination) engine.Destination {
 					return unready{d, func(id cms.ItemID) error { return c.why(time.Since(begin), id) }}
 				}
 				sum, err := w.run(t, 1, &life{})
@@ -156,7 +157,7 @@ func TestWhatTheDeadHeldIsFreedAtOnce(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
 			first := &life{}
-			w.wrap = func(d Destination) Destination {
+			w.wrap = func(d engine.Destination) engine.Destination {
 				return unready{d, func(cms.ItemID) error {
 					first.mu.Lock()
 					defer first.mu.Unlock()
@@ -187,7 +188,7 @@ func TestWhatTheDeadHeldIsFreedAtOnce(t *testing.T) {
 func TestATargetThatWasReplacedFailsItsIndex(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.wrap = func(d Destination) Destination {
+		w.wrap = func(d engine.Destination) engine.Destination {
 			return unready{d, func(cms.ItemID) error { return fmt.Errorf("not yet: %w", bulk.ErrIndexBlocked) }}
 		}
 		if _, err := w.run(t, 1, &life{}); err == nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 )
 
 // makeIndices creates target indices until no entry is left to do. The entries of many indices are divided into batches, so that
@@ -92,7 +93,7 @@ func (s *Session) makeBatch(ctx context.Context, lease *cms.RecordLease, names [
 		s.Log.WarnContext(ctx, "lease of a batch of the indices lost", "error", err)
 		return nil // its new holder goes on
 	}
-	back, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+	back, cancel := context.WithTimeout(context.WithoutCancel(ctx), engine.ShutdownTimeout)
 	defer cancel()
 	return errors.Join(err, s.Coordinator.EndBatch(back, lease, err == nil))
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/early"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 )
 
 // seedItems creates the items, in one process at a time, and returns when they are there.
@@ -20,7 +21,7 @@ func (s *Session) seedItems(ctx context.Context, st step) error {
 		}
 	}
 	if err := s.seedOnce(ctx, s.Holder); err != nil {
-		if phaseCause(ctx, err) != cms.CauseNone || errors.Is(err, ErrTargetReplaced) {
+		if phaseCause(ctx, err) != cms.CauseNone || errors.Is(err, engine.ErrTargetReplaced) {
 			return err
 		}
 		return errors.Join(err, s.Coordinator.SetupFailed(ctx, st.record.Attempts, fault.Text(err)))

@@ -20,6 +20,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/live"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
@@ -447,7 +448,7 @@ func process(t *testing.T, store cms.Store, x *outside, n int, l *life) *Session
 		Snapshot:  SnapshotOptions{Name: "rfs-s", Derived: true, Repository: "r"},
 		Snapshots: on, Globals: on.migrateGlobals, Indices: on, Targets: on,
 		Plan:   func(context.Context, string) (*plan.Plan, error) { return threeIndices(), nil },
-		Runner: &Runner{Clock: cms.SystemClock(), Log: log},
+		Runner: &engine.Runner{Clock: cms.SystemClock(), Log: log},
 	}
 }
 

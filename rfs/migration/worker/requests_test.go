@@ -9,6 +9,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
@@ -75,17 +76,17 @@ func (c *tally) Open(ctx context.Context) (cms.Open, error) {
 
 // distant is a target whose requests take their time.
 type distant struct {
-	Destination
+	engine.Destination
 	c *tally
 }
 
-func (d distant) Open(ctx context.Context, id cms.ItemID, mayStart func() error) (Output, error) {
+func (d distant) Open(ctx context.Context, id cms.ItemID, mayStart func() error) (engine.Output, error) {
 	out, err := d.Destination.Open(ctx, id, mayStart)
 	return tallied{out, d.c}, err
 }
 
 type tallied struct {
-	Output
+	engine.Output
 	c *tally
 }
 
@@ -102,7 +103,7 @@ func TestRequestsPerSmallShard(t *testing.T) {
 		w := newWorld(t)
 		c := &tally{Store: w.store, n: map[string]int{}}
 		w.store = c
-		w.wrap = func(d Destination) Destination { return distant{d, c} }
+		w.wrap = func(d engine.Destination) engine.Destination { return distant{d, c} }
 		w.asked = func(string) { c.count("look at an index") }
 		w.plan = func(p *plan.Plan) { multiply(p, 100) }
 		sum, err := w.run(t, 1, &life{})

@@ -17,6 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
@@ -33,9 +34,16 @@ type keeping struct {
 	sent    int    // documents in requests
 }
 
-func (k *keeping) Open(context.Context, cms.ItemID, func() error) (Output, error) {
-	return discarded{k}, nil
+func (k *keeping) Open(context.Context, cms.ItemID, func() error) (engine.Output, error) {
+	return keptOutput{k}, nil
 }
+
+// keptOutput sends to the target.
+type keptOutput struct{ *keeping }
+
+func (keptOutput) Commit(context.Context) error { return nil }
+func (keptOutput) Abort() error                 { return nil }
+
 func (k *keeping) Durable() bool                                      { return true }
 func (k *keeping) IndexUUID(context.Context, string) (string, error)  { return "u", nil }
 func (k *keeping) Refresh(context.Context, string) error              { return nil }
@@ -183,7 +191,7 @@ func ordersTo(t *testing.T, k *keeping) *Session {
 	s := &Session{
 		Coordinator: c, Holder: "test", Log: slog.New(slog.DiscardHandler), Targets: k, Counts: k, Phases: Phases{PhaseDocuments},
 		Plan:   func(context.Context, string) (*plan.Plan, error) { return p, nil },
-		Shards: ShardReader{Repo: blobs}, Runner: &Runner{Destination: k, Failed: noFailures{}, Meter: NewMeter(), Clock: cms.SystemClock(), Log: slog.New(slog.DiscardHandler)},
+		Shards: ShardReader{Repo: blobs}, Runner: &engine.Runner{Destination: k, Failed: noFailures{}, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: slog.New(slog.DiscardHandler)},
 	}
 	if err := s.Join(t.Context()); err != nil {
 		t.Fatal(err)
@@ -208,7 +216,7 @@ func ordersTo(t *testing.T, k *keeping) *Session {
 		if err != nil {
 			break
 		}
-		if outcome, err := s.run(t.Context(), lease, nil, nil); outcome != Completed {
+		if outcome, err := s.run(t.Context(), lease, nil, nil); outcome != engine.Completed {
 			t.Fatalf("%v, %v", outcome, err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 )
 
 // TestALeaseTooShortForItsHandOffIsReleased: what was done is recorded, no attempt is counted, and leases grow until one
@@ -36,7 +37,7 @@ func TestALeaseTooShortForItsHandOffIsReleased(t *testing.T) {
 						t.Fatalf("lease %d is of %v", n, lease.Length)
 					}
 					outcome, err := s.run(t.Context(), lease)
-					if outcome != Released || err != nil {
+					if outcome != engine.Released || err != nil {
 						t.Fatalf("lease %d: %v: %v", n, outcome, err)
 					}
 					it := s.item(t)
@@ -49,7 +50,7 @@ func TestALeaseTooShortForItsHandOffIsReleased(t *testing.T) {
 				if lease.Length != initial<<c.released || lease.Start() != watermark {
 					t.Fatalf("the last lease is of %v from %d on", lease.Length, lease.Start())
 				}
-				if outcome, err := s.run(t.Context(), lease); outcome != HandedOff || err != nil {
+				if outcome, err := s.run(t.Context(), lease); outcome != engine.HandedOff || err != nil {
 					t.Errorf("%v: %v", outcome, err)
 				}
 			})
@@ -75,7 +76,7 @@ func TestALeaseThatIsStoppedAtItsEnds(t *testing.T) {
 			s.runner.Bulk.MaxBytes = 1 << 30 // one body
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			if outcome, err := s.run(ctx, s.lease(t)); outcome != Completed || err != nil {
+			if outcome, err := s.run(ctx, s.lease(t)); outcome != engine.Completed || err != nil {
 				t.Errorf("%v: %v, left as %+v", outcome, err, s.item(t))
 			}
 		})
@@ -85,10 +86,10 @@ func TestALeaseThatIsStoppedAtItsEnds(t *testing.T) {
 			to := &slowSink{sink: sink{docs: map[string][32]byte{}}}
 			s := newShard(t, punctual{newMemory()}, to, time.Minute, 64)
 			lease := s.lease(t)
-			time.Sleep(reportInterval / 2) // it ends between two looks at it
+			time.Sleep(250 * time.Millisecond) // it ends between two looks at it
 			s.runner.Destination = lateOpen{to, lease.UntilDeadline() + time.Millisecond}
 			outcome, err := s.run(t.Context(), lease)
-			if it := s.item(t); outcome != Lost || err == nil || it.Holder != "" || it.Attempts != 0 || len(to.docs) != 0 {
+			if it := s.item(t); outcome != engine.Lost || err == nil || it.Holder != "" || it.Attempts != 0 || len(to.docs) != 0 {
 				t.Errorf("%v: %v, left as %+v", outcome, err, it)
 			}
 		})

@@ -16,6 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/lucene"
 	"github.com/rfsd/rfsd/rfs/source/repo"
@@ -91,7 +92,9 @@ type slowSink struct {
 	times []time.Time
 }
 
-func (s *slowSink) Open(context.Context, cms.ItemID, func() error) (Output, error) { return s, nil }
+func (s *slowSink) Open(context.Context, cms.ItemID, func() error) (engine.Output, error) {
+	return s, nil
+}
 
 func (s *slowSink) Send(ctx context.Context, body []byte, n int) (bulk.Result, error) {
 	if err := cms.SystemClock().Sleep(ctx, s.each); err != nil {
@@ -103,18 +106,21 @@ func (s *slowSink) Send(ctx context.Context, body []byte, n int) (bulk.Result, e
 	return s.sink.Send(ctx, body, n)
 }
 
+// noFailures is a record of failed documents for data without any.
+type noFailures struct{ bulk.Recorder }
+
 // oneShard runs leases of the only item of a store: the shard of the fixture many-chunks.
 type oneShard struct {
 	reader      *ShardReader
 	store       cms.Store
 	coordinator *cms.Coordinator
-	runner      *Runner
+	runner      *engine.Runner
 	entry       plan.Entry
 	id          cms.ItemID
 }
 
 // newShard makes a runner over a store with the given initial lease, which sends bodies of maxDocs documents to d.
-func newShard(t *testing.T, store cms.Store, d Destination, lease time.Duration, maxDocs int) *oneShard {
+func newShard(t *testing.T, store cms.Store, d engine.Destination, lease time.Duration, maxDocs int) *oneShard {
 	t.Helper()
 	clock := cmstest.Clock{Start: time.Now()}
 	blobs, err := repo.NewDir(filepath.Join("..", "..", "..", "testing", "fixtures", "7.10.2-many-chunks"))
@@ -133,8 +139,8 @@ func newShard(t *testing.T, store cms.Store, d Destination, lease time.Duration,
 	if _, err := c.SeedItems(t.Context(), slices.Values([]cms.ItemID{id})); err != nil {
 		t.Fatal(err)
 	}
-	return &oneShard{store: store, coordinator: c, entry: plan.Indices[0].Entry, id: id, reader: &ShardReader{Repo: blobs, Log: slog.New(slog.DiscardHandler)}, runner: &Runner{
-		Destination: d, Failed: noFailures{}, Meter: NewMeter(), Clock: clock,
+	return &oneShard{store: store, coordinator: c, entry: plan.Indices[0].Entry, id: id, reader: &ShardReader{Repo: blobs, Log: slog.New(slog.DiscardHandler)}, runner: &engine.Runner{
+		Destination: d, Failed: noFailures{}, Meter: engine.NewMeter(), Clock: clock,
 		Log: slog.New(slog.DiscardHandler), Bulk: bulk.Options{MaxDocs: maxDocs, MaxInFlight: 1},
 	}}
 }
@@ -148,7 +154,7 @@ func (s *oneShard) lease(t *testing.T) *cms.Lease {
 	return l
 }
 
-func (s *oneShard) run(ctx context.Context, l *cms.Lease) (Outcome, error) {
+func (s *oneShard) run(ctx context.Context, l *cms.Lease) (engine.Outcome, error) {
 	return s.runner.Run(ctx, l, s.reader.Source(s.entry, 0, nil, nil), func(context.Context, time.Duration) error { return nil })
 }
 
@@ -185,9 +191,6 @@ func (s *oneShard) item(t *testing.T) cms.Item {
 	return it
 }
 
-// noFailures is a record of failed documents for data without any.
-type noFailures struct{ bulk.Recorder }
-
 func always(d time.Duration) func(cms.Transition) time.Duration {
 	return func(cms.Transition) time.Duration { return d }
 }
@@ -198,11 +201,11 @@ func TestProgressNeverDisturbsTheEndOfItsOwnLease(t *testing.T) {
 		name    string
 		each    time.Duration // per body of 64 of 1,280 documents
 		signal  time.Duration // 0: none
-		outcome Outcome
+		outcome engine.Outcome
 	}{
-		{"handed off at the trigger", 12 * time.Second, 0, HandedOff},
-		{"handed off after a signal", 3 * time.Second, 28 * time.Second, HandedOff},
-		{"completed", 500 * time.Millisecond, 0, Completed},
+		{"handed off at the trigger", 12 * time.Second, 0, engine.HandedOff},
+		{"handed off after a signal", 3 * time.Second, 28 * time.Second, engine.HandedOff},
+		{"completed", 500 * time.Millisecond, 0, engine.Completed},
 	} {
 		for late := time.Duration(0); late <= 6*time.Second; late += 500 * time.Millisecond {
 			t.Run(fmt.Sprintf("%s/%v late", c.name, late), func(t *testing.T) {
@@ -227,7 +230,7 @@ func TestProgressNeverDisturbsTheEndOfItsOwnLease(t *testing.T) {
 						t.Errorf("%v: %v", outcome, err)
 					}
 					it := s.item(t)
-					if it.Open() || it.FailedItem() || (it.Successors != "") != (c.outcome == HandedOff) {
+					if it.Open() || it.FailedItem() || (it.Successors != "") != (c.outcome == engine.HandedOff) {
 						t.Errorf("left as %+v", it)
 					}
 				})
@@ -247,7 +250,7 @@ func TestASilentStoreDoesNotStopDocuments(t *testing.T) {
 		store.from = time.Now().Add(20 * time.Second)
 		store.to = store.from.Add(45 * time.Second)
 		outcome, err := s.run(t.Context(), l)
-		if outcome != Completed || err != nil {
+		if outcome != engine.Completed || err != nil {
 			t.Fatalf("%v: %v", outcome, err)
 		}
 		for i := 1; i < len(to.times); i++ {

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 )
@@ -103,11 +104,11 @@ func (s *scratches) present(ctx context.Context) error {
 		is, err := s.Targets.IndexUUID(ctx, name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return fmt.Errorf("target index %s does not exist: %w", name, ErrTargetReplaced)
+			return fmt.Errorf("target index %s does not exist: %w", name, engine.ErrTargetReplaced)
 		case err != nil:
 			return fmt.Errorf("target index %s: %w", name, err)
 		case is != uuid:
-			return fmt.Errorf("target index %s has the UUID %s, it was created with %s: %w", name, is, uuid, ErrTargetReplaced)
+			return fmt.Errorf("target index %s has the UUID %s, it was created with %s: %w", name, is, uuid, engine.ErrTargetReplaced)
 		}
 	}
 	return nil

@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/tuning"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
@@ -21,10 +21,6 @@ type Targets interface {
 	// IndexUUID returns the UUID of an index; an error that is fs.ErrNotExist when there is none.
 	IndexUUID(ctx context.Context, name string) (string, error)
 }
-
-// ErrTargetReplaced means that a target index is not the one this migration began with. What was
-// sent to the former one is gone, so nothing may be called complete.
-var ErrTargetReplaced = fmt.Errorf("target_index_replaced: %w", fault.ErrRejected)
 
 // Tuner changes settings of target indices for the time of the migration.
 type Tuner interface {
@@ -37,7 +33,7 @@ type Tuner interface {
 // of each phase. A phase without means must not be among Phases.
 type Session struct {
 	Coordinator *cms.Coordinator
-	Runner      *Runner
+	Runner      *engine.Runner
 	Shards      ShardReader       // of the snapshot
 	Holder      string            // of this process; unique over all processes and runs
 	Settings    map[string]string // two processes of a session must agree on them
@@ -86,7 +82,7 @@ type Session struct {
 	// Prefer are ids of items that RunOne tries before it searches; hints, so they may be wrong.
 	Prefer []string
 	// Solo is shared by the sessions of a process; nil when it runs one lease at a time.
-	Solo *Solo
+	Solo *engine.Solo
 	Log  *slog.Logger
 	// Jitter returns a random number in [0,1) for pauses; nil means rand.Float64.
 	Jitter func() float64
@@ -119,19 +115,19 @@ func (s *Session) Join(ctx context.Context) error {
 }
 
 // run works on one lease. near is called when little of it is left to be read; nil: nothing is.
-func (s *Session) run(ctx context.Context, lease *cms.Lease, ahead *shardsAhead, near func()) (Outcome, error) {
-	entry, err := s.entry(ctx, lease.ID.Index, knownTTL)
+func (s *Session) run(ctx context.Context, lease *cms.Lease, ahead *shardsAhead, near func()) (engine.Outcome, error) {
+	entry, err := s.entry(ctx, lease.ID.Index, engine.KnownFor)
 	if err == nil && lease.Item.End != 0 && entry.Ends == nil { // read before the items were created
 		entry, err = s.entry(ctx, lease.ID.Index, 0)
 	}
 	if errors.Is(err, errNoIndex) || errors.Is(err, errUnproven) {
-		return Failed, errors.Join(err, lease.Fail(ctx, fault.Text(err), nil))
+		return engine.Failed, errors.Join(err, lease.Fail(ctx, fault.Text(err), nil))
 	}
 	if err != nil {
 		// Also when ctx has ended: no other process releases it.
-		rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalReadTimeout)
+		rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), engine.FinalReadTimeout)
 		defer cancel()
-		return Released, errors.Join(err, lease.Release(rctx, cms.CauseOutage))
+		return engine.Released, errors.Join(err, lease.Release(rctx, cms.CauseOutage))
 	}
 	outcome, err := s.Runner.Run(ctx, lease, s.Shards.Source(entry, lease.Item.End, ahead, near), func(ctx context.Context, maxAge time.Duration) error {
 		if entry.Stream != nil { // what a policy rolls over meanwhile would be there twice if it is sent again
@@ -139,7 +135,7 @@ func (s *Session) run(ctx context.Context, lease *cms.Lease, ahead *shardsAhead,
 		}
 		return s.checkTargets(ctx, entry, maxAge)
 	})
-	if errors.Is(err, ErrTargetReplaced) && ctx.Err() == nil {
+	if errors.Is(err, engine.ErrTargetReplaced) && ctx.Err() == nil {
 		if _, ferr := s.Coordinator.FailIndex(ctx, lease.ID.Index, fault.Text(err)); ferr != nil {
 			err = errors.Join(err, ferr)
 		}
@@ -159,18 +155,15 @@ func (s *Session) acquire(ctx context.Context) (*cms.Lease, error) {
 	return s.Coordinator.AcquireNext(ctx, s.Holder, s.Order)
 }
 
-// finalReadTimeout bounds the reading of the item after its lease has ended.
-const finalReadTimeout = 3 * time.Second
-
 // RunOne joins the session and does one step of it: what one phase before the documents
 // needs (Stepped), or one lease of an item to its end. started, when not nil, is given the
 // lease before the work begins. Errors beside those of the work: cms.ErrAllDone when
 // every phase of this run is complete, for documents after an audit that found every chain
 // whole; a *cms.NoneAvailable when others hold what is left; a *PhaseFailed.
-func (s *Session) RunOne(ctx context.Context, started func(*cms.Lease)) (Outcome, cms.Item, error) {
+func (s *Session) RunOne(ctx context.Context, started func(*cms.Lease)) (engine.Outcome, cms.Item, error) {
 	s.at = [2]string{} // a slot that runs again reports its phase again
 	if err := s.Join(ctx); err != nil {
-		return Released, cms.Item{}, err
+		return engine.Released, cms.Item{}, err
 	}
 	for {
 		st, worked, err := s.next(ctx)
@@ -180,10 +173,10 @@ func (s *Session) RunOne(ctx context.Context, started func(*cms.Lease)) (Outcome
 			}
 		}
 		if err != nil {
-			return Released, cms.Item{}, err
+			return engine.Released, cms.Item{}, err
 		}
 		if worked {
-			return Stepped, cms.Item{}, nil
+			return engine.Stepped, cms.Item{}, nil
 		}
 		if st.Does == WorkOnItem {
 			break
@@ -195,30 +188,30 @@ func (s *Session) RunOne(ctx context.Context, started func(*cms.Lease)) (Outcome
 		report, clean, ferr := s.endDocuments(ctx, false)
 		switch {
 		case ferr != nil:
-			return Released, cms.Item{}, ferr
+			return engine.Released, cms.Item{}, ferr
 		case !clean:
-			return Released, cms.Item{}, &cms.NoneAvailable{Holder: "none", Open: int64(report.Open + len(report.Repaired))}
+			return engine.Released, cms.Item{}, &cms.NoneAvailable{Holder: "none", Open: int64(report.Open + len(report.Repaired))}
 		}
-		return Released, cms.Item{}, err
+		return engine.Released, cms.Item{}, err
 	}
 	var none *cms.NoneAvailable
 	if errors.As(err, &none) && none.Unseeded {
 		if err = s.seedOnce(ctx, s.Holder); err == nil {
-			return Stepped, cms.Item{}, nil
+			return engine.Stepped, cms.Item{}, nil
 		}
 	}
 	if err != nil {
-		return Released, cms.Item{}, err
+		return engine.Released, cms.Item{}, err
 	}
 	if !s.Solo.Enter(lease.Alone()) {
 		if err := lease.Release(ctx, cms.CausePause); err != nil {
-			return Released, lease.Item, err
+			return engine.Released, lease.Item, err
 		}
 		now, _, err := s.Coordinator.Now(ctx)
 		if err != nil {
-			return Released, lease.Item, err
+			return engine.Released, lease.Item, err
 		}
-		return Released, lease.Item, &cms.NoneAvailable{Holder: s.Holder, NextExpiry: now.Add(time.Second), Open: 1}
+		return engine.Released, lease.Item, &cms.NoneAvailable{Holder: s.Holder, NextExpiry: now.Add(time.Second), Open: 1}
 	}
 	defer s.Solo.Leave()
 	if started != nil {
@@ -231,7 +224,7 @@ func (s *Session) RunOne(ctx context.Context, started func(*cms.Lease)) (Outcome
 	}
 	item = lease.Item
 	// Only for the record of this process, which must end even when the store hangs.
-	rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalReadTimeout)
+	rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), engine.FinalReadTimeout)
 	defer cancel()
 	if now, gerr := s.Coordinator.Item(rctx, lease.ID); gerr == nil {
 		item = now

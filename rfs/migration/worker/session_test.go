@@ -15,6 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/destination/failed"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
@@ -46,7 +47,7 @@ func TestWorkerReadsNothingButItsShard(t *testing.T) {
 		log := slog.New(slog.DiscardHandler)
 		return &Session{
 			Coordinator: coordinator, Holder: holder, Settings: req.Settings(""), Log: log, Plan: plan, Phases: Phases{PhaseDocuments},
-			Shards: ShardReader{Repo: r}, Runner: &Runner{Destination: ToNowhere(), Failed: recorder, Meter: NewMeter(), Clock: cms.SystemClock(), Log: log},
+			Shards: ShardReader{Repo: r}, Runner: &engine.Runner{Destination: engine.ToNowhere(), Failed: recorder, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: log},
 		}
 	}
 	seeder := session("seeder", repo.NewCounting(blobs), func(ctx context.Context, _ string) (*plan.Plan, error) { return plan.New(ctx, blobs, req) })
@@ -75,7 +76,7 @@ func TestWorkerReadsNothingButItsShard(t *testing.T) {
 			}
 			break
 		}
-		if err != nil || outcome != Completed {
+		if err != nil || outcome != engine.Completed {
 			t.Fatalf("%v, %v", outcome, err)
 		}
 		if len(log) == 0 {

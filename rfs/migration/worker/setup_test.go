@@ -13,6 +13,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
@@ -54,7 +55,7 @@ func TestSetupOfDocumentsFails(t *testing.T) {
 					}
 					return plan.New(ctx, blobs, req)
 				},
-				Shards: ShardReader{Repo: blobs}, Runner: &Runner{Destination: ToNowhere(), Failed: noFailures{}, Meter: NewMeter(), Clock: cms.SystemClock(), Log: log},
+				Shards: ShardReader{Repo: blobs}, Runner: &engine.Runner{Destination: engine.ToNowhere(), Failed: noFailures{}, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: log},
 			}
 			for range cms.DefaultMaxAttempts + 1 {
 				if _, _, err := s.RunOne(t.Context(), nil); !errors.Is(err, c.err) {
@@ -83,7 +84,7 @@ func TestSetupOfDocumentsFails(t *testing.T) {
 			if err := s.reopenIndices(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if outcome, _, err := s.RunOne(t.Context(), nil); err != nil || outcome != Completed {
+			if outcome, _, err := s.RunOne(t.Context(), nil); err != nil || outcome != engine.Completed {
 				t.Errorf("repaired: %v, %v", outcome, err)
 			}
 		})

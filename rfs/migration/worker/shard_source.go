@@ -15,6 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/document/doc"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/lucene"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
@@ -54,7 +55,7 @@ type DocumentEditor interface {
 
 // Source returns the source of the items of an index up to the end of an item; 0: to the end of the shard. ahead are shards that may be
 // open already, near is called when little of the item is left to be read, perhaps more than once; both may be nil.
-func (r *ShardReader) Source(entry plan.Entry, end int64, ahead *shardsAhead, near func()) Source {
+func (r *ShardReader) Source(entry plan.Entry, end int64, ahead *shardsAhead, near func()) engine.Source {
 	return shardSource{reader: r, entry: entry, end: end, ahead: ahead, near: near}
 }
 
@@ -143,7 +144,7 @@ type shardReading struct {
 }
 
 // Open finds the shard and everything that is needed to read it.
-func (s shardSource) Open(ctx context.Context, id cms.ItemID, opts *bulk.Options) (Reading, error) {
+func (s shardSource) Open(ctx context.Context, id cms.ItemID, opts *bulk.Options) (engine.Reading, error) {
 	r := s.reader
 	opts.Existing = s.entry.Existing(opts.Existing)
 	o := s.ahead.take(ctx, id, s.entry, opts.From)
@@ -188,7 +189,7 @@ func (x *shardReading) Wrap(opts *bulk.Options) {
 }
 
 // Next passes records on: to the bulk body, or to the failed documents. A long one is sent at once.
-func (x *shardReading) Next(ctx context.Context, to *Sink, most int) error {
+func (x *shardReading) Next(ctx context.Context, to *engine.Sink, most int) error {
 	for n := range most {
 		rec, err := x.reader.Next(ctx)
 		if err != nil {
@@ -212,7 +213,7 @@ func (x *shardReading) Next(ctx context.Context, to *Sink, most int) error {
 }
 
 // pass passes one record on.
-func (x *shardReading) pass(ctx context.Context, rec *lucene.Record, to *Sink) error {
+func (x *shardReading) pass(ctx context.Context, rec *lucene.Record, to *engine.Sink) error {
 	d, keep, failure, err := x.documents.of(ctx, rec)
 	if keep && rec.Giant {
 		if limit := x.memory.request(ctx); limit > 0 && int64(len(d.Source)) > limit {

@@ -13,6 +13,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 )
 
 // Bounds of items that a slot works on at the same time.
@@ -44,7 +45,7 @@ func (m *Migration) slot(ctx context.Context, n int) (err error) {
 	group := m.Coordinator.Group(fmt.Sprintf("%s_%d", m.Holder, n), m.small(ctx))
 	defer m.ahead.keep(n, nil)
 	defer func() {
-		back, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalReadTimeout)
+		back, cancel := context.WithTimeout(context.WithoutCancel(ctx), engine.FinalReadTimeout)
 		defer cancel()
 		if cerr := group.Close(back); cerr != nil && !errors.Is(cerr, fault.ErrUnavailable) {
 			err = errors.Join(err, cerr)
@@ -174,10 +175,10 @@ func (m *Migration) openAhead(ctx context.Context, n int, group *cms.Group, held
 }
 
 // afterLease decides whether the run goes on after a lease.
-func (m *Migration) afterLease(ctx context.Context, lease *cms.Lease, outcome Outcome, err error) error {
+func (m *Migration) afterLease(ctx context.Context, lease *cms.Lease, outcome engine.Outcome, err error) error {
 	defer m.signalFreed()
 	switch {
-	case outcome == Completed || outcome == HandedOff || outcome == Failed:
+	case outcome == engine.Completed || outcome == engine.HandedOff || outcome == engine.Failed:
 		m.good()
 		return nil
 	case errors.Is(err, bulk.ErrTooManyRefusals), errors.Is(err, bulk.ErrIndexBlocked):
@@ -189,7 +190,7 @@ func (m *Migration) afterLease(ctx context.Context, lease *cms.Lease, outcome Ou
 		}
 		m.pause(ctx, time.Second, nil)
 		return nil
-	case outcome == Lost && ctx.Err() == nil:
+	case outcome == engine.Lost && ctx.Err() == nil:
 		// The lease expires and the item is done again by the first worker that leases it.
 		m.Log.Warn("lease lost", "index", lease.ID.Index, "shard", lease.ID.Shard, "cursor", lease.ID.Cursor, "item", lease.Item.ID, "error", err)
 		return nil

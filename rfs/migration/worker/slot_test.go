@@ -15,6 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 )
 
 // unpaid is a store that does not take back leases of the index a.
@@ -61,7 +62,7 @@ func TestMigration_PausedIndexBesideStoreThatIsAway(t *testing.T) {
 				if _, err := coordinator.SeedItems(t.Context(), slices.Values([]cms.ItemID{{Index: "a"}, {Index: "b"}, {Index: "c"}})); err != nil {
 					t.Fatal(err)
 				}
-				m := &Migration{Session: &Session{Coordinator: coordinator, Log: slog.New(slog.DiscardHandler), Solo: &Solo{}}, paused: map[string]string{"a": "blocked"}}
+				m := &Migration{Session: &Session{Coordinator: coordinator, Log: slog.New(slog.DiscardHandler), Solo: &engine.Solo{}}, paused: map[string]string{"a": "blocked"}}
 				acquire := func(holder string) (*cms.Group, []*cms.Lease) {
 					group := coordinator.Group(holder, cms.Small{Items: 8, Bytes: 1 << 20, More: func() bool { return true }, Size: func(cms.Item) int64 { return 1 }})
 					leases, err := group.Acquire(t.Context(), nil)
@@ -77,8 +78,8 @@ func TestMigration_PausedIndexBesideStoreThatIsAway(t *testing.T) {
 				if !paused || len(begun) != c.begun || errors.Is(err, c.fails) == (c.begun > 0) {
 					t.Fatalf("%d leases begun, paused %v, %v", len(begun), paused, err)
 				}
-				if m.Solo.running != c.begun || int(store.released.Load()) != 2-c.begun {
-					t.Errorf("%d leases are worked on, %d were given back", m.Solo.running, store.released.Load())
+				if alone := m.Solo.Enter(true); alone == (c.begun > 0) || int(store.released.Load()) != 2-c.begun {
+					t.Errorf("no lease is worked on: %v, %d were given back", alone, store.released.Load())
 				}
 				store.mends.Store(true)
 				for _, lease := range begun {

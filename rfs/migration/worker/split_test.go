@@ -13,6 +13,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
@@ -21,11 +22,11 @@ func TestAPartIsReadUpToItsEnd(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		ends []int64
-		want Outcome
+		want engine.Outcome
 	}{
-		{"the parts are those of the shard", []int64{500, 800, 1320}, Completed},
-		{"the shard is longer than its parts", []int64{500, 800, 1319}, Failed},
-		{"the part is none of them", []int64{500, 801, 1320}, Failed},
+		{"the parts are those of the shard", []int64{500, 800, 1320}, engine.Completed},
+		{"the shard is longer than its parts", []int64{500, 800, 1319}, engine.Failed},
+		{"the part is none of them", []int64{500, 801, 1320}, engine.Failed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -40,9 +41,9 @@ func TestAPartIsReadUpToItsEnd(t *testing.T) {
 				switch {
 				case outcome != c.want:
 					t.Errorf("%v: %v", outcome, err)
-				case c.want == Failed && !errors.Is(err, fault.ErrCorrupt):
+				case c.want == engine.Failed && !errors.Is(err, fault.ErrCorrupt):
 					t.Error(err)
-				case c.want == Completed && (it.Watermark != 800 || it.Counts.Ordinals != 300 || it.Counts.Indexed != s.live(t, 800)-s.live(t, 500)):
+				case c.want == engine.Completed && (it.Watermark != 800 || it.Counts.Ordinals != 300 || it.Counts.Indexed != s.live(t, 800)-s.live(t, 500)):
 					t.Errorf("%+v", it)
 				}
 			})

@@ -13,6 +13,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
@@ -157,7 +158,7 @@ func TestAPolicyStopsWorkOnAStreamAtEveryLook(t *testing.T) {
 	if _, err := on.Make(t.Context(), plan.Index{Name: ".ds-events-000001", Entry: e}); !errors.Is(err, metadata.ErrRollover) {
 		t.Errorf("made: %v", err)
 	}
-	s := &Session{Targets: noTargets{t}, Streams: on.StreamUUID, Runner: &Runner{Clock: cms.SystemClock()}}
+	s := &Session{Targets: noTargets{t}, Streams: on.StreamUUID, Runner: &engine.Runner{Clock: cms.SystemClock()}}
 	if err := s.checkTargets(t.Context(), e, 0); !errors.Is(err, metadata.ErrRollover) {
 		t.Errorf("guarded: %v", err)
 	}

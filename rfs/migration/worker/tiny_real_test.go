@@ -21,6 +21,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/oscms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	servers "github.com/rfsd/rfsd/testing/cluster"
@@ -179,8 +180,8 @@ func tinyMigration(b *testing.B, w *wire, client *target.Client, session, holder
 		Coordinator: c, Holder: holder, Log: log, Phases: Phases{PhaseDocuments}, Targets: client, Counts: client, Indices: there{},
 		Plan:   func(context.Context, string) (*plan.Plan, error) { return p, nil },
 		Shards: ShardReader{Repo: blobs, Log: log},
-		Runner: &Runner{
-			Destination: ToCluster(client, Limits{Connections: 10}), Failed: noFailures{}, Meter: NewMeter(), Clock: cms.SystemClock(), Log: log,
+		Runner: &engine.Runner{
+			Destination: engine.ToCluster(client, engine.Limits{Connections: 10}), Failed: noFailures{}, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: log,
 			Bulk: bulk.Options{Pool: &bulk.Pool{}},
 		},
 	}}

@@ -20,6 +20,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/document/doc"
 	"github.com/rfsd/rfsd/rfs/document/rules"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/lucene"
 	"github.com/rfsd/rfsd/rfs/source/repo"
@@ -117,10 +118,10 @@ func (n noted) Record(_ context.Context, failures []doc.Failure) error {
 func (noted) Sync(context.Context) error { return nil }
 
 // refusing rejects every document whose position in its body is even.
-type refusing struct{ Destination }
-type refusingOutput struct{ Output }
+type refusing struct{ engine.Destination }
+type refusingOutput struct{ engine.Output }
 
-func (r refusing) Open(ctx context.Context, id cms.ItemID, mayStart func() error) (Output, error) {
+func (r refusing) Open(ctx context.Context, id cms.ItemID, mayStart func() error) (engine.Output, error) {
 	o, err := r.Destination.Open(ctx, id, mayStart)
 	return refusingOutput{o}, err
 }
@@ -142,7 +143,7 @@ func (w *world) trial(t *testing.T, n int, l *life) (*Summary, error) {
 	}
 	on := whole{seen{w.on, l}, w.docs}
 	log := slog.New(slog.DiscardHandler)
-	var to Destination = wholeOutput{on}
+	var to engine.Destination = wholeOutput{on}
 	if w.wrap != nil {
 		to = w.wrap(to)
 	}
@@ -150,7 +151,7 @@ func (w *world) trial(t *testing.T, n int, l *life) (*Summary, error) {
 		Coordinator: c, Holder: fmt.Sprint("process", n), Settings: w.req.Settings(""), Log: log, Phases: Phases{PhaseIndices, PhaseDocuments},
 		Indices: on, Targets: on, Counts: on,
 		Plan:   func(ctx context.Context, _ string) (*plan.Plan, error) { return plan.New(ctx, w.blobs, w.req) },
-		Shards: ShardReader{Repo: w.blobs}, Runner: &Runner{Destination: to, Failed: noted{map[string]int64{}}, Meter: NewMeter(), Clock: cms.SystemClock(), Log: log,
+		Shards: ShardReader{Repo: w.blobs}, Runner: &engine.Runner{Destination: to, Failed: noted{map[string]int64{}}, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: log,
 			Bulk: bulk.Options{MaxDocs: 4, MaxInFlight: 1, MaxAge: time.Hour}},
 	}}
 	return m.Run(t.Context())
@@ -247,7 +248,7 @@ func TestATrialRunGoesOnAfterEveryDeath(t *testing.T) {
 func TestATrialRunReportsClassesOfFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTrialWorld(t)
-		w.wrap = func(d Destination) Destination { return refusing{d} }
+		w.wrap = func(d engine.Destination) engine.Destination { return refusing{d} }
 		sum, err := w.trial(t, 1, &life{})
 		if err != nil || !sum.Complete {
 			t.Fatalf("%+v, %v", sum, err)

@@ -12,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/destination/failed"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
@@ -62,7 +63,7 @@ func TestOneDamagedMetadataBlobFailsItsIndexAlone(t *testing.T) {
 		m := &Migration{Slots: 1, Unavailable: time.Minute, Session: &Session{
 			Coordinator: coordinator, Holder: "test", Settings: req.Settings(""), Log: log, Phases: Phases{PhaseDocuments},
 			Plan:   func(ctx context.Context, _ string) (*plan.Plan, error) { return plan.New(ctx, blobs, req) },
-			Shards: ShardReader{Repo: blobs}, Runner: &Runner{Destination: ToNowhere(), Failed: recorder, Meter: NewMeter(), Clock: cms.SystemClock(), Log: log},
+			Shards: ShardReader{Repo: blobs}, Runner: &engine.Runner{Destination: engine.ToNowhere(), Failed: recorder, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: log},
 		}}
 		sum, err := m.Run(t.Context())
 		if err != nil || !sum.Complete {

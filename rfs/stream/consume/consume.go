@@ -18,7 +18,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/primitive"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 )
 
 // Kind is that of the items of a stream.
@@ -56,7 +56,7 @@ type Task struct {
 	Indices Indices
 	// Identity binds the session to its destination.
 	Identity    map[string]string
-	Destination worker.Destination
+	Destination engine.Destination
 	Failed      bulk.Recorder
 	Bulk        bulk.Options // bounds of the bodies of one partition
 
@@ -74,7 +74,7 @@ type Task struct {
 
 	items   *cms.Coordinator
 	nodes   *primitive.Nodes
-	runner  *worker.Runner
+	runner  *engine.Runner
 	pace    *pace
 	durable durable
 	topicID string
@@ -126,8 +126,8 @@ func (t *Task) prepare(ctx context.Context) error {
 	t.nodes = &primitive.Nodes{Store: t.Store, Clock: t.Clock}
 	t.pace = newPace(t.Bulk, t.Lease, t.Clock, t.seen.running.Load)
 	t.Bulk.Bounds = t.pace
-	t.runner = &worker.Runner{
-		Destination: t.Destination, Failed: t.Failed, Bulk: t.Bulk, Meter: worker.NewMeter(), Clock: t.Clock, Log: t.Log, Endless: true,
+	t.runner = &engine.Runner{
+		Destination: t.Destination, Failed: t.Failed, Bulk: t.Bulk, Meter: engine.NewMeter(), Clock: t.Clock, Log: t.Log, Endless: true,
 	}
 	return err
 }
@@ -137,7 +137,7 @@ const recordTime = 100 * time.Millisecond
 
 // runnerOf returns the runner of a process with so many partitions. What a process has sent since the last record is sent again
 // when it is killed, so that few partitions record every half second.
-func (t *Task) runnerOf(partitions int) *worker.Runner {
+func (t *Task) runnerOf(partitions int) *engine.Runner {
 	r := *t.runner
 	r.RecordEvery = min(t.Lease/3, max(recordTime*time.Duration(partitions), 5*recordTime))
 	return &r

@@ -9,7 +9,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 )
 
 // planInterval is how often a process reads the plan.
@@ -109,7 +109,7 @@ func (t *Task) change(ctx context.Context, parts map[int]running, wanted []int, 
 }
 
 // work leases a partition again and again, until ctx ends or nothing can be done any more.
-func (t *Task) work(ctx context.Context, partition int, runner *worker.Runner) error {
+func (t *Task) work(ctx context.Context, partition int, runner *engine.Runner) error {
 	id := cms.ItemID{Kind: Kind, Index: t.Name, Shard: partition, Cursor: (*t.begins.Load())[partition]}
 	silent := time.Duration(-1) // since when nothing answers, on the boot-time clock
 	for ctx.Err() == nil {
@@ -147,13 +147,13 @@ func (t *Task) work(ctx context.Context, partition int, runner *worker.Runner) e
 }
 
 // once leases a partition and works on it until the lease is over.
-func (t *Task) once(ctx context.Context, id cms.ItemID, runner *worker.Runner) error {
+func (t *Task) once(ctx context.Context, id cms.ItemID, runner *engine.Runner) error {
 	lease, err := t.items.AcquireItem(ctx, id, t.Token)
 	if err != nil {
 		return err
 	}
 	outcome, err := runner.Run(ctx, lease, part{t}, func(context.Context, time.Duration) error { return nil })
-	if outcome == worker.Failed {
+	if outcome == engine.Failed {
 		t.Log.Error("a partition is given up until an operator opens it again (rfsctl items retry)", "partition", id.Shard, "error", err)
 		return nil
 	}

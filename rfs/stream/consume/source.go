@@ -9,7 +9,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/document/doc"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 )
 
 // part is the source of the item of a partition: its messages from an offset on.
@@ -27,7 +27,7 @@ type reading struct {
 }
 
 // Open opens the partition from opts.From on.
-func (p part) Open(ctx context.Context, id cms.ItemID, opts *bulk.Options) (worker.Reading, error) {
+func (p part) Open(ctx context.Context, id cms.ItemID, opts *bulk.Options) (engine.Reading, error) {
 	opts.Index, opts.Shard, opts.Ordered, opts.Existing = p.Name, id.Shard, true, bulk.Overwrite
 	if opts.MaxAge = p.Linger; opts.MaxAge <= 0 {
 		opts.MaxAge = time.Second
@@ -60,7 +60,7 @@ func (r *reading) Wrap(opts *bulk.Options) {
 }
 
 // Next passes the next message on. When there are none for a moment, what is buffered is sent.
-func (r *reading) Next(ctx context.Context, to *worker.Sink, _ int) (err error) {
+func (r *reading) Next(ctx context.Context, to *engine.Sink, _ int) (err error) {
 	if len(r.next) == 0 {
 		if r.next, err = r.messages.Next(ctx); err != nil {
 			return err
@@ -92,7 +92,7 @@ func (r *reading) Next(ctx context.Context, to *worker.Sink, _ int) (err error) 
 }
 
 // End is not known: a stream goes on.
-func (*reading) End() int64 { return worker.Unknown }
+func (*reading) End() int64 { return engine.Unknown }
 
 // Checks notes the watermark, which is durable, for the group.
 func (r *reading) Checks(watermark int64, _, _ time.Duration) (json.RawMessage, error) {

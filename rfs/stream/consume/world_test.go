@@ -17,7 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/stream/consume"
 	"github.com/rfsd/rfsd/testing/cmstest"
 	"github.com/rfsd/rfsd/testing/failedtest"
@@ -285,7 +285,7 @@ func (w *world) start(change ...func(*consume.Task)) *process {
 	}
 	p.Task = &consume.Task{
 		Stream: view{w.topic, &p.killed}, Name: "topic", Group: "group", Store: store, Session: session, Clock: cmstest.Clock{Start: time.Now()}, Log: slog.New(slog.DiscardHandler),
-		Indices: anyIndex{}, Destination: worker.ToCluster(w.target, worker.Limits{Connections: 4}), Failed: w.failed, Bulk: bulk.Options{MaxDocs: 10, MaxInFlight: 3},
+		Indices: anyIndex{}, Destination: engine.ToCluster(w.target, engine.Limits{Connections: 4}), Failed: w.failed, Bulk: bulk.Options{MaxDocs: 10, MaxInFlight: 3},
 		Index: "topic", Lease: 10 * time.Second, Unavailable: 2 * time.Minute, Token: token,
 	}
 	for _, f := range change {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
 
@@ -34,7 +34,7 @@ func TestTheItemsOfADeadProcessAreFreeAtOnce(t *testing.T) {
 		go func() {
 			_, err := w.node(slow, func(i *importer.Import) {
 				i.Store, i.Token, i.Tell = m, "host_1.example_pid7", func(h importer.Hold) { holds = append(holds, h) }
-				i.Destination = worker.ToCluster(m, worker.Limits{Connections: 64})
+				i.Destination = engine.ToCluster(m, engine.Limits{Connections: 64})
 			}).Run(ctx)
 			ended <- err
 		}()

@@ -14,7 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
 
@@ -155,7 +155,7 @@ func crash(t *testing.T, step int, after, together bool) (died bool) {
 		m := &mortal{Store: w.store, target: w.target, kill: kill, left: step, after: after}
 		victim := w.node(func(i *importer.Import) {
 			i.Store = m
-			i.Destination = worker.ToCluster(m, worker.Limits{Connections: 64})
+			i.Destination = engine.ToCluster(m, engine.Limits{Connections: 64})
 		}, slow)
 		ended := make(chan error)
 		go func() {
@@ -275,7 +275,7 @@ func TestAWindowThatIsTakenOverGoesOnWhereItsHolderReported(t *testing.T) {
 			go func() {
 				_, err := w.node(slow, func(i *importer.Import) {
 					i.Store = m
-					i.Destination = worker.ToCluster(m, worker.Limits{Connections: 64})
+					i.Destination = engine.ToCluster(m, engine.Limits{Connections: 64})
 				}).Run(ctx)
 				ended <- err
 			}()
@@ -328,7 +328,7 @@ func (w *world) dies(change func(*importer.Import)) bool {
 	m := &mortal{Store: w.store, target: w.target, kill: kill, left: 1 << 30}
 	_, err := w.node(change, func(i *importer.Import) {
 		i.Store = m
-		i.Destination = worker.ToCluster(&deadly{m}, worker.Limits{Connections: 64})
+		i.Destination = engine.ToCluster(&deadly{m}, engine.Limits{Connections: 64})
 	}).Run(ctx)
 	return err != nil || m.died()
 }

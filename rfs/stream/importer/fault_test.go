@@ -13,7 +13,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
 
@@ -128,7 +128,7 @@ func TestABadNetworkChangesNothingButTime(t *testing.T) {
 			for range 3 {
 				m := w.node(func(i *importer.Import) {
 					i.Store, i.Workers, i.Lease, i.Bulk.MaxBytes = f, 1, 12*time.Second, 500
-					i.Destination = worker.ToCluster(f, worker.Limits{Connections: 64})
+					i.Destination = engine.ToCluster(f, engine.Limits{Connections: 64})
 				})
 				go func() {
 					s, err := m.Run(t.Context())
@@ -176,7 +176,7 @@ func TestATargetThatIsDownIsWaitedForAndThenReported(t *testing.T) {
 		to := &down{w.target, time.Now().Add(3 * time.Minute)}
 		through := func(i *importer.Import) {
 			i.Bulk.StallTimeout = 5 * time.Minute
-			i.Destination = worker.ToCluster(to, worker.Limits{Connections: 64})
+			i.Destination = engine.ToCluster(to, engine.Limits{Connections: 64})
 		}
 		if s := run(t, w.node(through)); !s.Complete || once(s.Counts) != counts {
 			t.Errorf("%+v, want %+v", s, counts)
@@ -188,7 +188,7 @@ func TestATargetThatIsDownIsWaitedForAndThenReported(t *testing.T) {
 		to := &down{w.target, time.Now().Add(time.Hour)}
 		through := func(i *importer.Import) {
 			i.Bulk.StallTimeout = 5 * time.Minute
-			i.Destination = worker.ToCluster(to, worker.Limits{Connections: 64})
+			i.Destination = engine.ToCluster(to, engine.Limits{Connections: 64})
 		}
 		began := time.Now()
 		if _, err := w.node(through).Run(t.Context()); !errors.Is(err, fault.ErrUnavailable) {
@@ -293,7 +293,7 @@ func TestWhoCannotRenewStartsNothingAfterItsClaim(t *testing.T) {
 		time.AfterFunc(time.Minute, stop)
 		_, err := w.node(slow, func(i *importer.Import) {
 			i.Store = store
-			i.Destination = worker.ToCluster(sender, worker.Limits{Connections: 64})
+			i.Destination = engine.ToCluster(sender, engine.Limits{Connections: 64})
 		}).Run(ctx)
 		if err != nil {
 			t.Error(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 )
@@ -58,7 +59,7 @@ func (x *Existing) Ask(ctx context.Context, index string) (untouched bool, err e
 	case x.Chosen:
 		return false, x.Records.ChoosePrior(ctx, index)
 	}
-	return false, worker.HeldError(map[string]int64{index: h.Documents}, worker.FilesHave)
+	return false, engine.HeldError(map[string]int64{index: h.Documents}, worker.FilesHave)
 }
 
 // look counts the documents of an index of which nothing is recorded, and records it.
@@ -70,7 +71,7 @@ func (x *Existing) look(ctx context.Context, index string) (cms.Prior, error) {
 	h := cms.Prior{Chosen: x.Chosen}
 	if !former {
 		there := false
-		if h.Documents, there, err = worker.CountHeld(ctx, x.Counts, index, x.Log); err != nil {
+		if h.Documents, there, err = engine.CountHeld(ctx, x.Counts, index, x.Log); err != nil {
 			return h, err
 		}
 		if there && h.Documents == 0 {

@@ -17,7 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/primitive"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 )
 
@@ -65,7 +65,7 @@ type Import struct {
 	Arrived func(ctx context.Context, sent cms.Counts) (progress.Arrival, []rollback.Own, error)
 	// Identity binds the session to its destination and to what else two processes must agree on.
 	Identity    map[string]string
-	Destination worker.Destination
+	Destination engine.Destination
 	Failed      bulk.Recorder
 	Bulk        bulk.Options // bounds of one worker's bodies; Sender, Recorder and MayStart are set here
 
@@ -88,12 +88,12 @@ type Import struct {
 	// Token names this process and begins the names of all holders of its windows; a random one when empty.
 	Token string
 	// Solo is that of all slots of the process; nil: the import's own.
-	Solo *worker.Solo
+	Solo *engine.Solo
 	// Tell is called whenever a window is claimed, held on to or ended; nil: not reported.
 	Tell func(Hold)
 
 	items    *cms.Coordinator
-	runner   *worker.Runner
+	runner   *engine.Runner
 	claiming chan struct{} // holds the worker that looks for an item
 	seen     seen
 	looked   time.Duration // when the account was read, on the boot-time clock; guarded by claiming
@@ -221,13 +221,13 @@ func (m *Import) prepare() {
 		m.Tell = func(Hold) {}
 	}
 	if m.Solo == nil {
-		m.Solo = new(worker.Solo)
+		m.Solo = new(engine.Solo)
 	}
 	m.claiming = make(chan struct{}, 1)
 	if m.Bulk.StallTimeout <= 0 {
 		m.Bulk.StallTimeout = bulk.DefaultStallTimeout
 	}
-	m.runner = &worker.Runner{
-		Destination: m.Destination, Failed: m.Failed, Bulk: m.Bulk, Meter: worker.NewMeter(), Clock: m.Clock, Log: m.Log, RecordEvery: m.Lease / 6,
+	m.runner = &engine.Runner{
+		Destination: m.Destination, Failed: m.Failed, Bulk: m.Bulk, Meter: engine.NewMeter(), Clock: m.Clock, Log: m.Log, RecordEvery: m.Lease / 6,
 	}
 }

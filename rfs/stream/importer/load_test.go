@@ -16,7 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/export"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
 	"github.com/rfsd/rfsd/testing/failedtest"
@@ -61,7 +61,7 @@ func BenchmarkImport(b *testing.B) {
 				}
 				m := &importer.Import{
 					Source: src, Store: store, Session: session, Clock: cms.SystemClock(), Log: slog.New(slog.DiscardHandler), Indices: anyIndex{}, Failed: &failedtest.Recorder{},
-					Destination: worker.ToCluster(&export.Discard{}, worker.Limits{Connections: 64}), Bulk: bulk.Options{MaxBytes: 5 << 20},
+					Destination: engine.ToCluster(&export.Discard{}, engine.Limits{Connections: 64}), Bulk: bulk.Options{MaxBytes: 5 << 20},
 				}
 				if s, err := m.Run(b.Context()); err != nil || s.Indexed != 20000 {
 					b.Fatalf("%+v %v", s, err)

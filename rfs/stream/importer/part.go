@@ -10,7 +10,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/document/doc"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 )
 
 // part is the source of the items of a part of a file: the documents that begin there.
@@ -34,14 +34,14 @@ type run struct {
 }
 
 // Open opens the part from opts.From on.
-func (s *part) Open(ctx context.Context, _ cms.ItemID, opts *bulk.Options) (worker.Reading, error) {
+func (s *part) Open(ctx context.Context, _ cms.ItemID, opts *bulk.Options) (engine.Reading, error) {
 	if s.Indices != nil {
 		opts.Made = s.Indices.Made
 	}
 	opts.Index, opts.Shard, opts.EmitType = s.window.File, s.window.Number, s.Types == EmitTypes
 	r := &run{part: s, ctx: ctx, at: opts.From, end: s.window.To}
 	if s.window.Compression != plain {
-		r.end = worker.Unknown
+		r.end = engine.Unknown
 	}
 	return r, r.reopen()
 }
@@ -59,7 +59,7 @@ func (r *run) Wrap(opts *bulk.Options) {
 
 // Next passes the next document on. A file in which a later frame looks back further than the first is opened once more,
 // when this part holds no line of it.
-func (r *run) Next(ctx context.Context, to *worker.Sink, _ int) error {
+func (r *run) Next(ctx context.Context, to *engine.Sink, _ int) error {
 	p, err := r.open.next()
 	if errors.Is(err, errFurther) && r.back == 0 {
 		r.back = MaxBack
@@ -70,7 +70,7 @@ func (r *run) Next(ctx context.Context, to *worker.Sink, _ int) error {
 		}
 		p, err = r.open.next()
 	}
-	if errors.Is(err, io.EOF) && r.end == worker.Unknown {
+	if errors.Is(err, io.EOF) && r.end == engine.Unknown {
 		r.end = max(r.open.lines.at, r.at)
 	}
 	if err != nil {
@@ -122,7 +122,7 @@ func lineLimit(most int64) int {
 }
 
 // calm waits until a long document is delivered before the next one is read, and lets other parts read theirs.
-func (r *run) calm(ctx context.Context, to *worker.Sink, size int) error {
+func (r *run) calm(ctx context.Context, to *engine.Sink, size int) error {
 	if !r.open.lines.turn.held() {
 		return nil
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/primitive"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 )
 
@@ -212,9 +212,9 @@ func (m *Import) work(ctx context.Context, slot int) error {
 		outcome, err := m.serve(ctx, lease)
 		switch {
 		case ctx.Err() != nil:
-		case outcome == worker.Released && err != nil:
+		case outcome == engine.Released && err != nil:
 			return err
-		case outcome == worker.Released || outcome == worker.Lost: // without progress, in a lease that may be shorter than its patience
+		case outcome == engine.Released || outcome == engine.Lost: // without progress, in a lease that may be shorter than its patience
 			if err := target.waitsSince(begun, errNoProgress); err != nil {
 				return err
 			}
@@ -268,18 +268,18 @@ func (m *Import) next(ctx context.Context, holder string, outage *outageTimer) (
 }
 
 // serve does one item to the end of its lease.
-func (m *Import) serve(ctx context.Context, lease *cms.Lease) (worker.Outcome, error) {
+func (m *Import) serve(ctx context.Context, lease *cms.Lease) (engine.Outcome, error) {
 	defer m.Solo.Leave()
 	task, err := decodeTask(lease.Item.Task)
 	if err != nil { // a newer version may know what to do with it
 		rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 		defer cancel()
-		return worker.Released, errors.Join(err, lease.Release(rctx, cms.CausePause))
+		return engine.Released, errors.Join(err, lease.Release(rctx, cms.CausePause))
 	}
 	m.Tell(Hold{Window: lease.Item.ID, Holder: lease.Holder, File: task.File, Number: task.Number, Left: max(lease.UntilEnd(), time.Millisecond)})
 	defer m.Tell(Hold{})
 	outcome, err := m.runner.Run(ctx, lease, &part{m, task}, func(context.Context, time.Duration) error { return nil })
-	if outcome == worker.Completed || outcome == worker.HandedOff || outcome == worker.Failed {
+	if outcome == engine.Completed || outcome == engine.HandedOff || outcome == engine.Failed {
 		m.seen.windows.Add(1)
 	}
 	return outcome, err

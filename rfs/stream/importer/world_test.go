@@ -21,7 +21,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
 	"github.com/rfsd/rfsd/testing/cmstest"
@@ -193,7 +193,7 @@ func (w *world) node(change ...func(*importer.Import)) *importer.Import {
 	}
 	m := &importer.Import{
 		Source: src, Store: w.store, Session: w.session, Identity: map[string]string{"destination": "cluster", "destination-id": "A"}, Clock: w.clock, Log: slog.New(slog.DiscardHandler), Indices: anyIndex{}, Failed: w.failed,
-		Destination: worker.ToCluster(w.target, worker.Limits{Connections: 64}),
+		Destination: engine.ToCluster(w.target, engine.Limits{Connections: 64}),
 		Bulk:        bulk.Options{MaxBytes: 2000, MaxInFlight: 2}, Workers: 2, Window: 1000,
 	}
 	for _, f := range change {

@@ -1,7 +1,4 @@
-// Package worker wires the stages of a migration: it plans what a snapshot holds, seeds
-// the work, runs leases (from the claim of an item to its completion or hand-off), and
-// sums up what became of every document.
-package worker
+package engine
 
 import (
 	"context"
@@ -246,3 +243,20 @@ type discarded struct{ bulk.Sender }
 
 func (discarded) Commit(context.Context) error { return nil }
 func (discarded) Abort() error                 { return nil }
+
+// Finisher is a Destination that is told when no item is open any more, such as an export directory.
+type Finisher interface {
+	// Finish ends the destination. missing is why it is not complete; empty when it is.
+	Finish(missing string) error
+}
+
+// Finish writes the manifest of the export.
+func (f files) Finish(missing string) error { return f.dir.Finish(missing) }
+
+// Finish ends the destination behind the limit.
+func (l limited) Finish(missing string) error {
+	if f, ok := l.Destination.(Finisher); ok {
+		return f.Finish(missing)
+	}
+	return nil
+}

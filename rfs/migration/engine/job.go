@@ -1,4 +1,4 @@
-package worker
+package engine
 
 import (
 	"context"
@@ -49,7 +49,7 @@ type job struct {
 
 // open opens the source and the output, as long as work lasts and the lease is ours.
 func (j *job) open(ctx, work context.Context) error {
-	if err := j.guard(ctx, knownTTL); err != nil {
+	if err := j.guard(ctx, KnownFor); err != nil {
 		return err
 	}
 	opts := j.runner.Bulk
@@ -291,8 +291,8 @@ const reportInterval = 500 * time.Millisecond
 // guardInterval is how often a running lease asks whether the target is still the same, in a small fleet.
 const guardInterval = 30 * time.Second
 
-// shutdownTimeout bounds the time from a signal to the end of the work: a supervisor kills after 30 s.
-const shutdownTimeout = 20 * time.Second
+// ShutdownTimeout bounds the time from a signal to the end of the work: a supervisor kills after 30 s.
+const ShutdownTimeout = 20 * time.Second
 
 // errHandoffTimeout ends the work when a hand-off after a signal takes too long, as with a target that hangs.
 var errHandoffTimeout = errors.New("no time left to hand off after the signal")
@@ -314,7 +314,7 @@ func (j *job) looked(stopped <-chan struct{}, trigger context.CancelFunc) func()
 		if signalled == 0 {
 			signalled = now
 		}
-		if now-signalled < shutdownTimeout {
+		if now-signalled < ShutdownTimeout {
 			return nil
 		}
 		return errHandoffTimeout
@@ -339,7 +339,7 @@ func (j *job) report(ctx context.Context, end context.CancelCauseFunc) {
 		}
 		if err == nil && now-guarded >= j.runner.guardEvery() {
 			guarded = now
-			err = j.guard(ctx, knownTTL)
+			err = j.guard(ctx, KnownFor)
 		}
 		if errors.Is(err, fault.ErrLeaseLost) || errors.Is(err, cms.ErrStoreGone) || errors.Is(err, ErrTargetReplaced) || errors.Is(err, metadata.ErrRollover) {
 			end(err)

@@ -1,4 +1,4 @@
-package worker
+package engine
 
 import (
 	"context"
@@ -111,7 +111,7 @@ func (r *Runner) Run(ctx context.Context, lease *cms.Lease, from Source, guard f
 		var more context.CancelFunc
 		moment := 10 * time.Second
 		if errors.Is(err, errHandoffTimeout) {
-			moment = finalReadTimeout
+			moment = FinalReadTimeout
 		}
 		work, more = context.WithTimeout(context.WithoutCancel(ctx), moment)
 		defer more()
@@ -135,7 +135,7 @@ func (r *Runner) Run(ctx context.Context, lease *cms.Lease, from Source, guard f
 // closing is the context of what ends a lease in good order. The deadline is for documents; these requests are decided by
 // the holder's id, so they may be sent until the lease itself ends, and answered a moment later.
 func (j *job) closing(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, j.lease.UntilEnd()+finalReadTimeout)
+	return context.WithTimeout(ctx, j.lease.UntilEnd()+FinalReadTimeout)
 }
 
 func errorText(err error) string {
@@ -186,7 +186,7 @@ func (j *job) returned(ctx context.Context) cms.Return {
 // share one; the end of the documents asks anew for all of them.
 func (j *job) mayBeKnown() time.Duration {
 	if j.lease.Grouped() {
-		return knownTTL
+		return KnownFor
 	}
 	return 0
 }
@@ -302,7 +302,7 @@ func (j *job) tooLate(ctx context.Context, why error) (Outcome, error) {
 		j.abort()
 		return Lost, why
 	}
-	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(finalReadTimeout, j.lease.UntilEnd()))
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(FinalReadTimeout, j.lease.UntilEnd()))
 	defer cancel()
 	if _, err := j.giveBackAs(late, cms.Return{Cause: cms.CauseOutage, Longer: true}, nil); err != nil {
 		why = errors.Join(why, err)
@@ -316,7 +316,7 @@ func (j *job) unanswered(ctx context.Context, meant Outcome, why error) (Outcome
 	if j.lease.Lost() != nil {
 		return Lost, why
 	}
-	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalReadTimeout)
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), FinalReadTimeout)
 	defer cancel()
 	if j.lease.Over(late) {
 		return meant, nil
@@ -381,3 +381,14 @@ func (j *job) abort() {
 		}
 	}
 }
+
+// ErrTargetReplaced means that a target index is not the one this migration began with. What was
+// sent to the former one is gone, so nothing may be called complete.
+var ErrTargetReplaced = fmt.Errorf("target_index_replaced: %w", fault.ErrRejected)
+
+// FinalReadTimeout bounds the reading of the item after its lease has ended.
+const FinalReadTimeout = 3 * time.Second
+
+// KnownFor is how long the leases of a process share what one of them found out about an index. The end of the documents
+// always asks anew.
+const KnownFor = 30 * time.Second
