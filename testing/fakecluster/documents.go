@@ -280,7 +280,11 @@ func (c *Cluster) mget(body []byte) answer {
 			fmt.Fprintf(&out, `{"_id":%s,"found":false}`, quoted(want.ID))
 			continue
 		}
-		fmt.Fprintf(&out, `{"_index":%s,"_id":%s,"found":true,"_seq_no":%d,"_version":%d,"_source":%s}`, quoted(want.Index), quoted(d.id), d.seq, d.version, d.source)
+		routing := ""
+		if d.routing != "" {
+			routing = `"_routing":` + quoted(d.routing) + ","
+		}
+		fmt.Fprintf(&out, `{"_index":%s,"_id":%s,%s"found":true,"_seq_no":%d,"_version":%d,"_source":%s}`, quoted(want.Index), quoted(d.id), routing, d.seq, d.version, d.source)
 	}
 	out.WriteString("]}")
 	return ok(json.RawMessage(out.Bytes()))
