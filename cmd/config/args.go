@@ -8,6 +8,13 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
+// replaced are former commands, with the commands that replace them. They are named for one release.
+var replaced = map[string]string{
+	"rfsd evaluate": "rfsd plan",
+	"rfsd estimate": "rfsd plan --only sizes",
+	"rfsctl doctor": "rfsd plan --only access,versions,disks,limits",
+}
+
 // Arrange moves options that stand behind names before them, as in `rfsctl snapshot show NAME --repo-uri X`: the library
 // takes everything behind the first name for a name. A command that does not exist, and an option that the command does not have, is an error (fault.ErrConfig)
 // that names the nearest one.
@@ -30,6 +37,9 @@ func Arrange(commands []*cli.Command, args []string) ([]string, error) {
 	if command == nil || len(commands) > 0 {
 		if at == len(args) || strings.HasPrefix(args[at], "-") || slices.Contains([]string{"help", "h"}, args[at]) {
 			return args, nil
+		}
+		if now := replaced[called+" "+args[at]]; now != "" {
+			return nil, Usage("%s %s is now part of `%s`", called, args[at], now)
 		}
 		var names []string
 		for _, c := range commands {

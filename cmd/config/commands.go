@@ -29,7 +29,7 @@ type Transfer struct {
 	Log      Log
 }
 
-// Migrate are the settings of a migration: rfsd migrate, rfsd worker and rfsd evaluate.
+// Migrate are the settings of a migration: rfsd migrate, rfsd worker and rfsd plan.
 type Migrate struct {
 	Repository Repository
 	Snapshot   Snapshot
@@ -253,23 +253,10 @@ func (r *Redrive) Transfer() Transfer {
 	}
 }
 
-// Estimate are the settings of rfsd estimate.
-type Estimate struct {
-	Repository Repository
-	Snapshot   Snapshot
-	Partial    Partial
-	Indices    Indices
-	System     System
-	Counting   Counting
-	Output     Output
-}
-
-// Check refuses an estimate without a snapshot.
-func (e *Estimate) Check() error {
-	if e.Repository.URI == "" || e.Snapshot.Name == "" {
-		return Usage("--repo-uri and --snapshot-name name the snapshot")
-	}
-	return nil
+// Plan are the settings of rfsd plan.
+type Plan struct {
+	Migrate  Migrate
+	Planning Planning
 }
 
 // Own are the settings of a node besides those of its task.
@@ -434,7 +421,6 @@ func (s *Snapshots) Check() error {
 type ShowSnapshot struct {
 	Snapshots Snapshots
 	Snapshot  Snapshot
-	Version   TargetVersion
 }
 
 // Check refuses no snapshot.
@@ -450,30 +436,6 @@ type CheckSnapshots struct {
 	Snapshots Snapshots
 	Snapshot  Snapshot
 	Subset    Subset
-}
-
-// Doctor are the settings of rfsctl doctor.
-type Doctor struct {
-	Snapshots Snapshots
-	Snapshot  Snapshot
-	Target    Target
-	Confirm   Confirmation
-	Indices   Indices
-	System    System
-	Session   Session
-	Skew      Skew
-	Size      RequestSize
-}
-
-// Check refuses no snapshot, and no target.
-func (d *Doctor) Check() error {
-	if err := (&ShowSnapshot{Snapshots: d.Snapshots, Snapshot: d.Snapshot}).Check(); err != nil {
-		return err
-	}
-	if d.Target.Cluster.Host == "" {
-		return Usage("--target-host is missing: which cluster is the target?")
-	}
-	return nil
 }
 
 // CreateCertificate are the settings of rfsctl cert create.

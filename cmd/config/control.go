@@ -117,12 +117,6 @@ type Subset struct {
 	Concurrency int      `flag:"concurrency" default:"4" min:"1" max:"256" help:"shards that are read at once"`
 }
 
-// TargetVersion is a version of OpenSearch.
-type TargetVersion struct {
-	_       struct{} `group:"Selection"`
-	Version string   `flag:"target-version" check:"version" help:"version of OpenSearch: tell what would differ there"`
-}
-
 // Certificate is what a certificate is made of.
 type Certificate struct {
 	_     struct{} `group:"Certificate" variable:"none"`

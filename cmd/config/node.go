@@ -163,10 +163,12 @@ type ConfigFile struct {
 	Name string   `flag:"config" check:"file" help:"configuration file"`
 }
 
-// Counting is what an estimate counts.
-type Counting struct {
+// Planning is what rfsd plan examines.
+type Planning struct {
 	_         struct{} `group:"Processing"`
+	Only      Sections `flag:"only" help:"examine only these of changes,sizes,versions,access,disks,limits (default: all that the options make possible)"`
 	Documents bool     `flag:"documents" help:"count documents, too: some more requests per shard"`
+	Version   string   `flag:"target-version" check:"version" help:"instead of a target: changes on an empty OpenSearch of that version"`
 }
 
 // FleetKey is the key by which shared settings are believed.

@@ -12,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/pattern"
 	"github.com/rfsd/rfsd/rfs/destination/export"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/migration/preflight"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 )
 
@@ -157,6 +158,21 @@ func (p *Phases) parse(text string) error {
 	all, err := worker.ParsePhases(text)
 	*p = Phases(all)
 	return err
+}
+
+// Sections are sections of a plan, separated by commas.
+type Sections preflight.Sections
+
+func (s *Sections) parse(text string) error {
+	*s = nil
+	for name := range strings.SplitSeq(text, ",") {
+		x := preflight.Section(strings.TrimSpace(name))
+		if !preflight.AllSections().Has(x) {
+			return errSyntax
+		}
+		*s = append(*s, x)
+	}
+	return nil
 }
 
 // Compression is that of exported files.

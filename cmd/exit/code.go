@@ -56,16 +56,14 @@ var usual = []Code{OK, Failed}
 // further are the codes that single commands have beside the usual ones.
 var further = map[string][]Code{
 	"rfsd consume":          {Documents, Parts},
-	"rfsd estimate":         {Snapshot},
-	"rfsd evaluate":         {Snapshot, Parts},
 	"rfsd import":           {Documents, Parts},
 	"rfsd migrate":          {NotYet, Snapshot, Documents, Parts, Different},
+	"rfsd plan":             {Snapshot, Parts},
 	"rfsd redrive":          {Documents},
 	"rfsd run":              {Snapshot, Documents, Parts, Different},
 	"rfsd verify":           {Snapshot, Documents, Parts, Different},
 	"rfsd worker":           {LeaseEnded, NoneLeft, NotYet, Snapshot},
 	"rfsctl cleanup":        {NotYet, Parts},
-	"rfsctl doctor":         {Snapshot, Parts},
 	"rfsctl failures":       {Documents, Parts},
 	"rfsctl drain":          {Unknown},
 	"rfsctl orders":         {Unknown},

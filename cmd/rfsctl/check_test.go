@@ -417,7 +417,6 @@ func TestCommandsGiveTheirExitCodesAndForms(t *testing.T) {
 		t.Errorf("show: %s", table)
 	}
 	try(1, "show", "--repo-uri", dir, "--snapshot-name", "none")
-	try(1, "show", "--repo-uri", dir, "--snapshot-name", "snap-1", "--target-version", "new")
 	try(1, "check", "--repo-uri", dir, "--snapshot-name", "none")
 	try(1, "check", "--repo-uri", dir, "--read-data-subset", "all")
 	try(1, "check", "--repo-uri", filepath.Join(dir, "indices"))
@@ -439,26 +438,6 @@ func TestCommandsGiveTheirExitCodesAndForms(t *testing.T) {
 	try(exit.Snapshot, "check", "--repo-uri", dir)
 	put(t, dir, "index-9", []byte("{"))
 	try(exit.Snapshot, "check", "--repo-uri", dir)
-}
-
-func TestRisksFollowTheTargetVersion(t *testing.T) {
-	dir, _ := unpack(t, "elasticsearch-1.7")
-	var stdout, stderr bytes.Buffer
-	args := []string{"rfsctl", "snapshot", "show", "--repo-uri", dir, "--snapshot-name", "snap1", "--output", "json", "--target-version", "3.8"}
-	if code := run(t.Context(), args, &stdout, &stderr); code != 0 {
-		t.Fatal(code, stderr.String())
-	}
-	var out struct{ Indices []shownIndex }
-	if err := json.Unmarshal(stdout.Bytes(), &out); err != nil {
-		t.Fatal(err)
-	}
-	i := slices.IndexFunc(out.Indices, func(x shownIndex) bool { return x.Index == "legacy-1" })
-	if i < 0 || !slices.ContainsFunc(out.Indices[i].Risks, func(r risk) bool { return r.Path == "a" && r.Rule == "string-to-text" }) {
-		t.Errorf("the type string is not named: %+v", out.Indices)
-	}
-	if out.Indices[i].Documents != 10 {
-		t.Errorf("%d documents", out.Indices[i].Documents)
-	}
 }
 
 func TestBundledSnapshotsAreWholeButForWhatTheySayTheyLack(t *testing.T) {

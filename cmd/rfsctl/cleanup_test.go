@@ -99,5 +99,5 @@ func TestCleanupOfABucketRemovesOneSession(t *testing.T) {
 	if got := there(); !slices.Equal(got, want) || len(want) < 5 || len(want) == len(before) {
 		t.Errorf("left: %v, want %v", got, want)
 	}
-	run(1, "no migration or import of this session", "cleanup", "--force")
+	run(1, `holds no session "one", but "one-more"`, "cleanup", "--force")
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
-	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/lucene"
 	"github.com/rfsd/rfsd/rfs/source/repo"
@@ -25,9 +24,7 @@ import (
 )
 
 const showHelp = `Opens every shard of a snapshot and counts segments, live Lucene documents (including nested
-ones), deletions and bytes, and reports which Lucene version wrote them. With --target-version it
-reports, by the rules of the migration, which settings, mappings and aliases an OpenSearch of
-that version would not accept unchanged.`
+ones), deletions and bytes, and reports which Lucene version wrote them.`
 
 func snapshotCommand() *cli.Command {
 	return &cli.Command{
@@ -156,7 +153,6 @@ type shownIndex struct {
 	Bytes     int64        `json:"bytes"`
 	Shards    []shownShard `json:"shards"`
 	Sources   plan.Sources `json:"sources,omitzero"`
-	Risks     []risk       `json:"risks,omitempty"` // with --target-version
 	Error     string       `json:"error,omitempty"`
 }
 
@@ -173,10 +169,6 @@ type shownShard struct {
 }
 
 func showSnapshot(ctx context.Context, call *config.Call, o config.ShowSnapshot) error {
-	version, err := parseVersion(o.Version.Version)
-	if err != nil {
-		return err
-	}
 	r, catalog, err := open(ctx, call, o.Snapshots.Repository)
 	if err != nil {
 		return unreadable(err)
@@ -191,7 +183,7 @@ func showSnapshot(ctx context.Context, call *config.Call, o config.ShowSnapshot)
 	}{listed: describe(ctx, catalog, s.Ref)}
 	broken := false
 	for _, x := range s.Indices {
-		shown := showIndex(ctx, r, s, x.Name, version)
+		shown := showIndex(ctx, r, s, x.Name)
 		broken = broken || shown.Error != "" || slices.ContainsFunc(shown.Shards, func(s shownShard) bool { return s.Error != "" })
 		out.Indices = append(out.Indices, shown)
 	}
@@ -206,7 +198,7 @@ func showSnapshot(ctx context.Context, call *config.Call, o config.ShowSnapshot)
 	return err
 }
 
-func showIndex(ctx context.Context, r repo.Repository, s *snapshot.Snapshot, name string, v *target.Version) shownIndex {
+func showIndex(ctx context.Context, r repo.Repository, s *snapshot.Snapshot, name string) shownIndex {
 	out := shownIndex{Index: name}
 	x, err := s.Index(ctx, name)
 	if err != nil {
@@ -216,11 +208,6 @@ func showIndex(ctx context.Context, r repo.Repository, s *snapshot.Snapshot, nam
 	out.State, out.Sources = x.State, plan.SourcesOf(x, "")
 	for _, m := range x.Mappings {
 		out.Types = append(out.Types, m.Type)
-	}
-	if v != nil {
-		if out.Risks, err = risksOf(*v, x); err != nil {
-			out.Error = err.Error()
-		}
 	}
 	out.Shards = make([]shownShard, x.NumShards)
 	var g errgroup.Group
@@ -293,7 +280,6 @@ func tableOf(w io.Writer, indices []shownIndex) error {
 		return err
 	}
 	writeSources(w, indices)
-	writeRisks(w, indices)
 	return nil
 }
 

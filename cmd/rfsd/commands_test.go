@@ -22,7 +22,7 @@ func TestCommands(t *testing.T) {
 	source := []string{"--repo-uri", "/repo", "--snapshot-name", "s"}
 	migration := append(source[:len(source):len(source)], "--discard")
 	p := configtest.Program{App: newApp, Args: map[string][]string{
-		"rfsd migrate": migration, "rfsd evaluate": migration, "rfsd verify": migration, "rfsd worker": migration, "rfsd run": migration, "rfsd estimate": source,
+		"rfsd migrate": migration, "rfsd plan": migration, "rfsd verify": migration, "rfsd worker": migration, "rfsd run": migration,
 		"rfsd config check": append([]string{file}, migration...),
 		"rfsd import":       {"--from", "files", "--target-host", "http://127.0.0.1:1"},
 		"rfsd redrive":      {"--target-host", "http://127.0.0.1:1"},
@@ -33,13 +33,13 @@ func TestCommands(t *testing.T) {
 	t.Run("have manual pages", func(t *testing.T) { p.TestEveryCommandHasAManualPage(t, manual.Pages(newApp())) })
 }
 
-// TestAnEstimateHasNoOptionsThatItIgnores: it took 48 and honoured 12.
-func TestAnEstimateHasNoOptionsThatItIgnores(t *testing.T) {
+// TestArrange_FormerCommands: a former command names the one that replaces it.
+func TestArrange_FormerCommands(t *testing.T) {
 	app := newApp()
-	for _, name := range []string{"source-host", "index-rename", "verify-first", "phases", "multi-type"} {
-		_, err := config.Arrange(app.Commands, []string{"rfsd", "estimate", "--" + name, "x"})
-		if !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "rfsd estimate has no option --"+name+", which is one of migrate") {
-			t.Errorf("--%s: %v", name, err)
+	for former, now := range map[string]string{"evaluate": "rfsd plan", "estimate": "rfsd plan --only sizes"} {
+		_, err := config.Arrange(app.Commands, []string{"/usr/bin/rfsd", former, "--repo-uri", "x"})
+		if !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "rfsd "+former+" is now part of `"+now+"`") {
+			t.Errorf("%s: %v", former, err)
 		}
 	}
 }

@@ -96,7 +96,7 @@ func newApp() *cli.App {
 		Usage:                "migrate Elasticsearch and OpenSearch clusters to OpenSearch by reading their snapshots",
 		Version:              version,
 		EnableBashCompletion: true,
-		Commands: []*cli.Command{migrateCommand(), runCommand(), workerCommand(), evaluateCommand(), verifyCommand(), estimateCommand(), importCommand(), consumeCommand(), redriveCommand(), configCommand(),
+		Commands: []*cli.Command{migrateCommand(), runCommand(), workerCommand(), planCommand(), verifyCommand(), importCommand(), consumeCommand(), redriveCommand(), configCommand(),
 			manual.Completion("rfsd", newApp), manual.Command(newApp)},
 		Action: func(c *cli.Context) error {
 			if !c.Args().Present() {

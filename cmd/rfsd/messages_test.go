@@ -65,9 +65,9 @@ func TestLogsHaveReadableDurationsAndNoEmptyErrors(t *testing.T) {
 }
 
 func TestRepeatedDifferencesAreOneLine(t *testing.T) {
-	var e preflight.Evaluation
+	var e preflight.Report
 	for n := range 12 {
-		e.Indices = append(e.Indices, preflight.EvaluatedIndex{Index: fmt.Sprintf("logs-%02d", n), Targets: []preflight.EvaluatedObject{{
+		e.Indices = append(e.Indices, preflight.Index{Index: fmt.Sprintf("logs-%02d", n), Targets: []preflight.Object{{
 			Name: fmt.Sprintf("logs-%02d", n), Changes: []preflight.Differs{{Path: "index.codec", Detail: "dropped", Rule: "r"}, {Path: "a", Detail: "gone", Rule: "s", Loses: true}},
 		}}})
 	}

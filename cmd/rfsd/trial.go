@@ -20,6 +20,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/failed/classes"
 	"github.com/rfsd/rfsd/rfs/document/doc"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/migration/preflight"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 	"github.com/rfsd/rfsd/rfs/operation/trial"
@@ -102,12 +103,13 @@ func estimateTrial(ctx context.Context, o options, r *report, plan *plan.Plan, b
 	if r.ItemsRun < int64(shards) { // an earlier run did the rest
 		m.Wall = 0
 	}
-	e, err := estimate(ctx, blobs, plan, false)
+	sizes := preflight.Evaluator{Repo: blobs, Only: preflight.Sections{preflight.Sizes}}
+	e, err := sizes.Evaluate(ctx, plan)
 	if err != nil {
 		return t, exit.With(exit.Snapshot, err)
 	}
-	w.RepositoryBytes, w.RepositoryRequests = e.Total.Read, e.Total.Requests
-	t.Problems = append(t.Problems, e.Total.Problems...)
+	w.RepositoryBytes, w.RepositoryRequests = e.Size.Read, e.Size.Requests
+	t.Problems = append(t.Problems, e.Stops...)
 	if m.ReadBytes, m.Reading, err = readingRate(ctx, o, plan, blobs, memory); err != nil {
 		if ctx.Err() != nil {
 			return t, err

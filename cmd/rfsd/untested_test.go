@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 )
 
@@ -70,13 +72,13 @@ func TestTargetsThatAreNotTestedAreNamed(t *testing.T) {
 			}
 			return ""
 		}},
-		{"evaluate", func(t *testing.T, url string, log *slog.Logger) string {
+		{"plan", func(t *testing.T, url string, log *slog.Logger) string {
 			o, err := parse(t, "--repo-uri", demo, "--snapshot-name", "snap1", "--target-host", url)
 			if err != nil {
 				t.Fatal(err)
 			}
 			var out bytes.Buffer
-			if err := evaluate(t.Context(), o.options, &out); err != nil {
+			if err := planMigration(t.Context(), o.options, config.Planning{}, &out); err != nil && err.Error() != exit.Parts.String() {
 				t.Fatal(err)
 			}
 			return out.String()

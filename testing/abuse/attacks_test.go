@@ -356,11 +356,11 @@ func TestHostileIndices(t *testing.T) {
 			writeMetadata(t, metas, payload)
 			for _, args := range [][]string{
 				{"rfsctl", "snapshot", "show", "--repo-uri", dir, "--snapshot-name", "snap1"},
-				{"rfsd", "estimate", "--repo-uri", dir, "--snapshot-name", "snap1"},
+				{"rfsd", "plan", "--repo-uri", dir, "--snapshot-name", "snap1"},
 				{"rfsd", "migrate", "--repo-uri", dir, "--snapshot-name", "snap1", "--export-dir", filepath.Join(t.TempDir(), "x"), "--coordinator-file", filepath.Join(t.TempDir(), "state.db")},
 			} {
 				e := run(t, patience, nil, args[0], args[1:]...)
-				named := strings.Contains(e.stdout+e.stderr, "meta-") && e.code != 0 || args[1] == "estimate"
+				named := strings.Contains(e.stdout+e.stderr, "meta-") && e.code != 0
 				if e.late || !named {
 					t.Errorf("%q: exit %d, ran on %t: %.300s %.300s", args[:2], e.code, e.late, e.stdout, e.stderr)
 				}
@@ -441,7 +441,7 @@ func TestTerminalEscapes(t *testing.T) {
 		{"rfsctl", "status" + escape},
 		{"rfsd", "migrate", "--repo-uri", dir, "--snapshot-name", "absent", "--discard"},
 		{"rfsd", "migrate", "--repo-uri", "x" + escape, "--snapshot-name", "absent", "--discard"},
-		{"rfsd", "estimate", "--repo-uri", dir, "--snapshot-name", "absent"},
+		{"rfsd", "plan", "--repo-uri", dir, "--snapshot-name", "absent"},
 		{"rfsd", "migrate", "--repo-uri", dir, "--snapshot-name", "s", "--target-host", "http://" + words, "--coordinator-file", filepath.Join(dir, "db")},
 		{"rfsd", "no" + escape},
 	} {
@@ -486,7 +486,7 @@ func TestEscapesInNamesOfIndices(t *testing.T) {
 	for _, args := range [][]string{
 		append([]string{"rfsctl", "snapshot", "show"}, from...),
 		append([]string{"rfsctl", "snapshot", "check"}, from...),
-		append([]string{"rfsd", "estimate"}, from...),
+		append([]string{"rfsd", "plan"}, from...),
 		append([]string{"rfsd", "migrate", "--discard"}, from...),
 		append([]string{"rfsd", "migrate", "--discard", "--index-allowlist", "absent"}, from...),
 		append([]string{"rfsd", "migrate", "--log-level", "debug", "--export-dir", filepath.Join(t.TempDir(), "x"), "--coordinator-file", filepath.Join(t.TempDir(), "db")}, from...),

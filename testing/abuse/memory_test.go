@@ -113,8 +113,7 @@ func TestOtherCommandsKeepWithinTheBudget(t *testing.T) {
 	from := []string{"--repo-uri", dir, "--snapshot-name", "snap1"}
 	target := []string{"--target-host", serve(t, &cluster{}), "--target-username", "admin"}
 	for name, args := range map[string][]string{
-		"evaluate":       append(append([]string{"rfsd", "evaluate"}, from...), target...),
-		"estimate":       append([]string{"rfsd", "estimate", "--documents"}, from...),
+		"plan":           append(append([]string{"rfsd", "plan", "--documents"}, from...), target...),
 		"snapshot check": append([]string{"rfsctl", "snapshot", "check"}, from...),
 		"snapshot show":  append([]string{"rfsctl", "snapshot", "show"}, from...),
 	} {

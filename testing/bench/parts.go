@@ -278,7 +278,7 @@ func latencyFigures(ctx context.Context, o options) ([]figure, error) {
 		Value: runs[0].Seconds / runs[1].Seconds, Goal: 0.6}}, nil
 }
 
-// planFigures measures `rfsd estimate` of very many shards.
+// planFigures measures `rfsd plan` of very many shards.
 func planFigures(ctx context.Context, o options) ([]figure, error) {
 	s, err := cached(o.cache, shards)
 	if err != nil {
@@ -294,7 +294,7 @@ func planFigures(ctx context.Context, o options) ([]figure, error) {
 		return nil, err
 	}
 	runs, err := alternate(min(o.rounds, 3), byCPU, func() (run, error) {
-		_, u, err := measured(ctx, o.rfsd, "estimate", "--repo-uri", "file://"+dir, "--snapshot-name", snapshotName, "--output", "json")
+		_, u, err := measured(ctx, o.rfsd, "plan", "--repo-uri", "file://"+dir, "--snapshot-name", snapshotName, "--output", "json")
 		return run{usage: u}, err
 	})
 	if err != nil {

@@ -18,16 +18,16 @@ func TestEvaluateReportsWhatAnExistingTargetWouldSpoil(t *testing.T) {
 			n := cluster.OpenSearch(t, version)
 			wipe(t, n)
 			args := targetArgs(n.URL, demo(t), "--index-allowlist", "orders")
-			evaluated := func(code int, more ...string) (preflight.EvaluatedObject, []string) {
+			evaluated := func(code int, more ...string) (preflight.Object, []string) {
 				t.Helper()
-				res := Run(t, "rfsd", slices.Concat([]string{"evaluate"}, args[1:], more)...)
-				var r preflight.Evaluation
+				res := Run(t, "rfsd", slices.Concat([]string{"plan", "--only", "changes"}, args[1:], more)...)
+				var r preflight.Report
 				if err := json.Unmarshal([]byte(res.Stdout), &r); err != nil || res.Code != code || len(r.Indices) != 1 || len(r.Indices[0].Targets) != 1 {
 					t.Fatalf("exit %d, want %d: %v\n%s%s", res.Code, code, err, res.Stdout, res.Stderr)
 				}
 				return r.Indices[0].Targets[0], r.Stops
 			}
-			changes := func(o preflight.EvaluatedObject) (all []string) {
+			changes := func(o preflight.Object) (all []string) {
 				for _, d := range o.Changes {
 					all = append(all, d.Path+": "+d.Detail)
 				}

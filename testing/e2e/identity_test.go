@@ -191,11 +191,8 @@ func TestTheSourceIsNotTheTarget(t *testing.T) {
 		return source["text"]
 	}
 	refusedWith(t, Run(t, "rfsd", targetArgs(n.URL, repo, "--session-name", "itself")...), "live", "the target is the source", "--allow-source-as-target")
-	if r := Run(t, "rfsd", "evaluate", "--repo-uri", repo, "--snapshot-name", "snap1", "--target-host", n.URL); r.Code != 7 || !strings.Contains(r.Stdout, "the target is the source") {
-		t.Errorf("evaluate: exit %d: %s", r.Code, r.Stdout)
-	}
-	if r := Run(t, "rfsctl", "doctor", "--repo-uri", repo, "--snapshot-name", "snap1", "--target-host", n.URL); r.Code != 7 || !strings.Contains(r.Stdout, "the target is the source") {
-		t.Errorf("doctor: exit %d: %s", r.Code, r.Stdout)
+	if r := Run(t, "rfsd", "plan", "--repo-uri", repo, "--snapshot-name", "snap1", "--target-host", n.URL); r.Code != 7 || !strings.Contains(r.Stdout, "the target is the source") {
+		t.Errorf("plan: exit %d: %s", r.Code, r.Stdout)
 	}
 	refusedWith(t, Run(t, "rfsd", "worker", "--repo-uri", repo, "--snapshot-name", "snap1", "--target-host", n.URL, "--session-name", "itself"), "the target is the source")
 	if got := text("live"); got != "after it" {
@@ -224,13 +221,11 @@ func TestOneDamagedMetadataBlobFailsItsIndexAlone(t *testing.T) {
 	must(t, os.WriteFile(blobs[0], b, 0o600))
 	blob := filepath.Base(blobs[0])
 	at := []string{"--repo-uri", repo, "--snapshot-name", "snap1", "--target-host", n.URL}
-	for _, c := range []struct{ program, command string }{{"rfsctl", "doctor"}, {"rfsd", "evaluate"}} {
-		r := Run(t, c.program, append([]string{c.command}, at...)...)
-		if r.Code != 7 || !strings.Contains(r.Stdout, blob) || c.command == "doctor" && !strings.Contains(r.Stdout, "may create indices") {
-			t.Errorf("%s: exit %d: %s%s", c.command, r.Code, r.Stdout, r.Stderr)
-		}
+	r := Run(t, "rfsd", append([]string{"plan"}, at...)...)
+	if r.Code != 7 || !strings.Contains(r.Stdout, blob) || !strings.Contains(r.Stdout, "may create indices") {
+		t.Errorf("plan: exit %d: %s%s", r.Code, r.Stdout, r.Stderr)
 	}
-	r := Run(t, "rfsd", targetArgs(n.URL, repo, "--session-name", "damaged")...)
+	r = Run(t, "rfsd", targetArgs(n.URL, repo, "--session-name", "damaged")...)
 	p := phasesOf(t, r)
 	if r.Code != 7 || !p.Complete || len(p.Problems) != 1 || !strings.Contains(p.Problems[0].Reason, blob) || len(p.Events) != 1 {
 		t.Fatalf("exit %d: %+v: %s", r.Code, p, r.Stderr)

@@ -123,7 +123,7 @@ func (s *rebuiltSnapshot) arrives(t *testing.T, version string) {
 	n, dir := cluster.OpenSearch(t, version), t.TempDir()
 	wipe(t, n)
 	for index, message := range s.refused {
-		if res := RunIn(t, dir, nil, "rfsd", "evaluate", "--repo-uri", repository, "--snapshot-name", "snap1", "--target-host", n.URL, "--index-allowlist", index); res.Code != 7 || !strings.Contains(res.Stdout, message) {
+		if res := RunIn(t, dir, nil, "rfsd", "plan", "--repo-uri", repository, "--snapshot-name", "snap1", "--target-host", n.URL, "--index-allowlist", index); res.Code != 7 || !strings.Contains(res.Stdout, message) {
 			t.Errorf("index %s would be refused: exit %d, want %q in\n%s", index, res.Code, message, res.Stdout)
 		}
 	}

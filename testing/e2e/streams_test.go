@@ -165,9 +165,9 @@ func TestWhereTheStreamsNameIsTakenTheDocumentsArriveWithoutAnAlias(t *testing.T
 			call(t, n, "PUT", c.path, nil)
 			want := renamed(streamTruth(t, repo), c.becomes)
 			args := targetArgs(n.URL, repo)
-			told := Run(t, "rfsd", append([]string{"evaluate"}, args[1:len(args)-2]...)...)
+			told := Run(t, "rfsd", append([]string{"plan"}, args[1:len(args)-2]...)...)
 			if !strings.Contains(told.Stdout, "no alias stands in") {
-				t.Errorf("evaluate does not tell: %s%s", told.Stdout, told.Stderr)
+				t.Errorf("plan does not tell: %s%s", told.Stdout, told.Stderr)
 			}
 			res := Run(t, "rfsd", args...)
 			if p := phasesOf(t, res); res.Code != 0 || streamEvents(p, "no-alias") != 1 {
@@ -312,8 +312,8 @@ func TestNothingIsWrittenToAStreamThatAPolicyRollsOverOrThatNoTemplateMakes(t *t
 		if res.Code != 1 || !strings.Contains(res.Stderr+res.Stdout, says) {
 			t.Errorf("exit %d, without %q: %s%s", res.Code, says, res.Stdout, res.Stderr)
 		}
-		if told := Run(t, "rfsd", append([]string{"evaluate"}, args[1:]...)...); told.Code != 7 || !strings.Contains(told.Stdout, says) {
-			t.Errorf("evaluate: exit %d, without %q: %s%s", told.Code, says, told.Stdout, told.Stderr)
+		if told := Run(t, "rfsd", append([]string{"plan"}, args[1:]...)...); told.Code != 7 || !strings.Contains(told.Stdout, says) {
+			t.Errorf("plan: exit %d, without %q: %s%s", told.Code, says, told.Stdout, told.Stderr)
 		}
 		for index := range call(t, n, "GET", "/_settings?expand_wildcards=all", nil) {
 			if strings.Contains(index, streamOfFixture) {

@@ -85,17 +85,17 @@ func rulesPage() string {
 	b.WriteString(`# Conversion rules
 
 How settings, mappings, aliases and templates of the source are converted for the target. Each change is reported under
-the rule's name before anything is written (` + "`rfsd evaluate`" + `) and when it is made. Changes after which searches may find
+the rule's name before anything is written (` + "`rfsd plan`" + `) and when it is made. Changes after which searches may find
 less, or something else, are warnings ("may lose"). Internals of the old index (uuid, versions, dates, blocks,
 allocation) are dropped without a report.
 
 ` + "```console" + `
-$ rfsctl snapshot show --repo-uri testing/fixtures/1.7.6-basic --snapshot-name snap1 --target-version 3.8
+$ rfsd plan --repo-uri testing/fixtures/1.7.6-basic --snapshot-name snap1 --target-version 3.8 --only changes
 …
-docs: string-to-text: string (index: analyzed) is text (arr, body, esc and 4 more)
-docs: string-to-text: string (index: not_analyzed) is keyword (tag)
-docs: date-format: dateOptionalTime is date_optional_time (ts)
-docs: date-format: epoch_millis is added: Elasticsearch 1 took milliseconds besides any format (ts)
+  docs: tag: string (index: not_analyzed) is keyword (string-to-text)
+  docs: title: string (index: analyzed) is text (string-to-text)
+  docs: ts: dateOptionalTime is date_optional_time (date-format)
+  docs: ts: epoch_millis is added: Elasticsearch 1 took milliseconds besides any format (date-format)
 ` + "```" + `
 
 ` + "`--without-rule NAME`" + ` disables a rule: the original is offered to the target, and an index that the target rejects for

@@ -4,9 +4,11 @@ package preflight
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -17,77 +19,11 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/source/lucene"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
-// Evaluation is what a migration would do, without doing any of it.
-type Evaluation struct {
-	Snapshot string            `json:"snapshot"`
-	State    string            `json:"state"`
-	Target   string            `json:"target"` // distribution and version
-	Indices  []EvaluatedIndex  `json:"indices"`
-	Globals  []EvaluatedObject `json:"cluster_objects"` // templates, pipelines, …
-	// GlobalsWarning is the reason why there are none.
-	GlobalsWarning string        `json:"cluster_objects_warning,omitempty"`
-	LeftOut        []string      `json:"left_out,omitempty"`       // system indices that were not asked for
-	Missing        []string      `json:"missing_shards,omitempty"` // by the snapshot's own word
-	Warnings       []string      `json:"warnings,omitempty"`
-	Size           EvaluatedSize `json:"size"`
-	// Stops are what would end the migration, or an index of it, with an error.
-	Stops []string `json:"stops,omitempty"`
-}
-
-// EvaluatedIndex is one index of the snapshot.
-type EvaluatedIndex struct {
-	Index   string            `json:"index"`
-	Shards  int               `json:"shards"`
-	Bytes   int64             `json:"bytes"` // of its primaries in the repository
-	Reduced string            `json:"reduced_source,omitempty"`
-	Sources plan.Sources      `json:"sources"`
-	Targets []EvaluatedObject `json:"targets"`
-	// Stream is what is done with the backing index of a data stream.
-	Stream string `json:"data_stream,omitempty"`
-}
-
-// What would become of an object.
-const (
-	WouldCreate = "create"
-	WouldKeep   = "exists" // it is there and left as it is
-	WouldRefuse = "refused"
-	WouldLeave  = "left out"
-)
-
-// EvaluatedObject is an index, a template or another object of the target.
-type EvaluatedObject struct {
-	Name    string    `json:"name"`
-	Action  string    `json:"action"`
-	Reason  string    `json:"reason,omitempty"`
-	Changes []Differs `json:"changes,omitempty"` // of one that exists: how it differs from what would be created
-	// Documents are there already.
-	Documents int64 `json:"documents,omitempty"`
-	// FinalPipeline of an index that is there would change documents.
-	FinalPipeline string `json:"final_pipeline,omitempty"`
-	// PipelineEffects are what it does with documents besides changing their fields, as far as that is recognized.
-	PipelineEffects []string `json:"final_pipeline_effects,omitempty"`
-}
-
-// Differs is one difference from the source.
-type Differs struct {
-	Rule   string `json:"rule"`
-	Path   string `json:"path"`
-	Detail string `json:"detail"`
-	Loses  bool   `json:"loses"` // searches may find less, or something else
-}
-
-// EvaluatedSize is what the migration moves, at most.
-type EvaluatedSize struct {
-	Repository int64 `json:"repository_bytes"` // of the wanted shards
-	Target     int64 `json:"target_bytes"`     // with the replicas of the source; merges need as much again for a while
-	Read       int64 `json:"read_bytes"`       // from the repository: egress
-	Requests   int64 `json:"read_requests"`
-}
-
-// Evaluator finds out what a migration would do. Nothing it sends to the target writes.
+// Evaluator finds out what a migration would do. It writes no document, and no object but the throw-away indices of Access.
 type Evaluator struct {
 	Target  metadata.DryRunTarget
 	Version target.Version
@@ -96,37 +32,79 @@ type Evaluator struct {
 	Repo    snapshot.Repository
 	// Existing is what was chosen for documents whose ids the target has; "": nothing was chosen.
 	Existing bulk.Existing
+	Only     Sections
+	// Documents has documents counted, with some more requests for each shard.
+	Documents bool
+	// Needs are those that no plan states: BulkBytes, Tolerance, Session and Now.
+	Needs Needs
 }
 
-// Evaluate previews a plan.
-func (e *Evaluator) Evaluate(ctx context.Context, plan *plan.Plan) (*Evaluation, error) {
-	r := &Evaluation{
-		Snapshot: plan.Snapshot, State: plan.State, Target: e.Version.Distribution + " " + e.Version.Number, LeftOut: plan.LeftOut, Missing: plan.Missing, Warnings: plan.Warnings,
-		Indices: []EvaluatedIndex{}, Globals: []EvaluatedObject{},
+// Evaluate returns what a migration of the plan would do.
+func (e *Evaluator) Evaluate(ctx context.Context, p *plan.Plan) (*Report, error) {
+	r := &Report{Snapshot: p.Snapshot, State: p.State, Sections: e.Only, LeftOut: p.LeftOut, Missing: p.Missing, Warnings: p.Warnings, Indices: []Index{}}
+	for _, x := range p.Unread {
+		r.refuse("index %s fails: its metadata is damaged: %s", x.Name, x.Reason)
 	}
-	for _, x := range plan.Unread {
-		r.Stops = append(r.Stops, fmt.Sprintf("index %s fails: its metadata is damaged: %s", x.Name, x.Reason))
+	if e.Version.Number != "" {
+		r.Target = e.Version.Distribution + " " + e.Version.Number
 	}
-	if err := e.Indices.Check(ctx, plan); errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil {
-		return nil, err
-	} else if err != nil {
-		r.Stops = append(r.Stops, fault.Text(err))
-	}
-	if err := e.preview(ctx, plan, r); err != nil {
-		return nil, err
-	}
-	if e.Indices != nil {
-		if err := e.compareTargets(ctx, plan, r); err != nil {
+	if e.Only.Has(Changes) {
+		if err := e.changes(ctx, p, r); err != nil {
 			return nil, err
 		}
 	}
-	return r, e.measure(ctx, plan, r)
+	if len(r.Indices) == 0 {
+		for _, x := range p.Indices {
+			r.Indices = append(r.Indices, newIndex(x))
+		}
+	}
+	if e.Only.Has(Sizes) || e.Only.Has(Disks) {
+		if err := e.measure(ctx, p, r); err != nil {
+			return nil, err
+		}
+	}
+	r.Checks = Check(ctx, e.Target, e.Version, e.needs(p, r), e.Only)
+	return r, ctx.Err()
+}
+
+// changes finds out what would be created, changed, left out and refused.
+func (e *Evaluator) changes(ctx context.Context, p *plan.Plan, r *Report) error {
+	if e.Indices != nil {
+		if err := e.Indices.Check(ctx, p); errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil {
+			return err
+		} else if err != nil {
+			r.refuse("%s", fault.Text(err))
+		}
+	}
+	if err := e.preview(ctx, p, r); err != nil || e.Indices == nil {
+		return err
+	}
+	return e.compareTargets(ctx, p, r)
+}
+
+// needs adds to the needs what the plan and the report state.
+func (e *Evaluator) needs(p *plan.Plan, r *Report) Needs {
+	n := e.Needs
+	n.Fields = map[string]Fields{}
+	for _, x := range p.Indices {
+		targets := x.Entry.Naming.Targets()
+		n.Names = append(n.Names, targets...)
+		n.Shards += int64(len(targets) * x.Entry.Shards * (1 + replicas(x.Source.Settings)))
+		n.Fields[x.Name] = fieldsOf(x.Source)
+	}
+	if e.Only.Has(Changes) {
+		n.Shards = r.toCreate
+	}
+	if r.Size != nil {
+		n.Bytes = r.Size.Target
+	}
+	return n
 }
 
 // preview finds out what would become of the objects of the cluster and of the indices.
-func (e *Evaluator) preview(ctx context.Context, plan *plan.Plan, r *Evaluation) error {
+func (e *Evaluator) preview(ctx context.Context, p *plan.Plan, r *Report) error {
 	if e.Globals != nil {
-		if err := e.globals(ctx, plan, r); err != nil {
+		if err := e.globals(ctx, p, r); err != nil {
 			return err
 		}
 	}
@@ -134,10 +112,10 @@ func (e *Evaluator) preview(ctx context.Context, plan *plan.Plan, r *Evaluation)
 		return nil
 	}
 	// One after the other they would wait for the target three times each.
-	indices, stops := make([]EvaluatedIndex, len(plan.Indices)), make([][]string, len(plan.Indices))
+	indices, stops := make([]Index, len(p.Indices)), make([][]string, len(p.Indices))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(targetReaders)
-	for i, x := range plan.Indices {
+	for i, x := range p.Indices {
 		g.Go(func() (err error) {
 			indices[i], stops[i], err = e.index(gctx, x)
 			return err
@@ -154,10 +132,10 @@ func (e *Evaluator) preview(ctx context.Context, plan *plan.Plan, r *Evaluation)
 const targetReaders, shardReaders = 8, 8
 
 // index finds out what would become of an index, and what would stop the migration.
-func (e *Evaluator) index(ctx context.Context, x plan.Index) (done EvaluatedIndex, stops []string, err error) {
-	done = EvaluatedIndex{Index: x.Name, Shards: x.Entry.Shards, Reduced: x.Entry.Reduced, Sources: plan.SourcesOf(x.Source, x.Entry.Rebuild), Stream: x.Entry.Note()}
+func (e *Evaluator) index(ctx context.Context, x plan.Index) (done Index, stops []string, err error) {
+	done = newIndex(x)
 	if x.Entry.Create {
-		object := EvaluatedObject{Name: x.Entry.Naming.Index, Action: WouldCreate, Reason: "data stream"}
+		object := Object{Name: x.Entry.Naming.Index, Action: WouldCreate, Reason: "data stream"}
 		there, err := e.Target.IndexExists(ctx, object.Name)
 		if there {
 			object.Action = WouldKeep
@@ -170,7 +148,7 @@ func (e *Evaluator) index(ctx context.Context, x plan.Index) (done EvaluatedInde
 		return done, nil, err
 	}
 	for _, w := range all {
-		object := EvaluatedObject{Name: w.Name}
+		object := Object{Name: w.Name}
 		result, err := e.Indices.Try(ctx, x, w)
 		switch {
 		case errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil:
@@ -189,7 +167,7 @@ func (e *Evaluator) index(ctx context.Context, x plan.Index) (done EvaluatedInde
 	return done, stops, err
 }
 
-func (e *Evaluator) pipelines(ctx context.Context, x plan.Index, done *EvaluatedIndex) error {
+func (e *Evaluator) pipelines(ctx context.Context, x plan.Index, done *Index) error {
 	final, err := e.Target.FinalPipelines(ctx, x.Entry.Naming.Targets())
 	if errors.Is(err, fault.ErrConfig) {
 		return nil // the permission for it is optional
@@ -208,16 +186,8 @@ func (e *Evaluator) pipelines(ctx context.Context, x plan.Index, done *Evaluated
 	return err
 }
 
-func differs(changes []metadata.Change) []Differs {
-	all := make([]Differs, 0, len(changes))
-	for _, c := range changes {
-		all = append(all, Differs{Rule: c.Rule, Path: c.Path, Detail: c.Detail, Loses: c.Loses()})
-	}
-	return all
-}
-
-func (e *Evaluator) globals(ctx context.Context, plan *plan.Plan, r *Evaluation) error {
-	wanted, warning, err := e.Globals.Plan(ctx, plan)
+func (e *Evaluator) globals(ctx context.Context, p *plan.Plan, r *Report) error {
+	wanted, warning, err := e.Globals.Plan(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -234,56 +204,81 @@ func (e *Evaluator) globals(ctx context.Context, plan *plan.Plan, r *Evaluation)
 		}
 	}
 	for _, name := range done.Created {
-		object := EvaluatedObject{Name: name, Action: WouldCreate}
+		object := Object{Name: name, Action: WouldCreate}
 		object.Changes = differs(slices.DeleteFunc(slices.Clone(done.Changes), func(c metadata.Change) bool { return c.Index != name }))
 		r.Globals = append(r.Globals, object)
 	}
 	for _, name := range done.Existed {
-		r.Globals = append(r.Globals, EvaluatedObject{Name: name, Action: WouldKeep})
+		r.Globals = append(r.Globals, Object{Name: name, Action: WouldKeep})
 	}
 	for _, left := range done.Left {
-		r.Globals = append(r.Globals, EvaluatedObject{Name: string(left.Kind) + " " + left.Name, Action: WouldLeave, Reason: left.Reason})
+		r.Globals = append(r.Globals, Object{Name: string(left.Kind) + " " + left.Name, Action: WouldLeave, Reason: left.Reason})
 	}
 	return nil
 }
 
-// measure adds up sizes from the shards' manifests.
-func (e *Evaluator) measure(ctx context.Context, plan *plan.Plan, r *Evaluation) error {
-	type cost struct{ total, read, requests int64 }
-	costs := make([]cost, len(plan.Indices))
+// measure adds up sizes from the shards' manifests and, when documents are counted, from their commits.
+func (e *Evaluator) measure(ctx context.Context, p *plan.Plan, r *Report) error {
+	sizes, problems := make([][]Size, len(p.Indices)), make([][]error, len(p.Indices))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(shardReaders)
-	for i, x := range plan.Indices {
-		g.Go(func() error {
-			for n := range x.Entry.Shards {
-				shard, err := snapshot.OpenShard(gctx, e.Repo, x.Entry.Locator, n)
-				if errors.Is(err, fault.ErrUnavailable) || gctx.Err() != nil {
+	for i, x := range p.Indices {
+		sizes[i], problems[i] = make([]Size, x.Entry.Shards), make([]error, x.Entry.Shards)
+		for n := range x.Entry.Shards {
+			g.Go(func() error {
+				sizes[i][n], problems[i][n] = e.shardSize(gctx, x, n)
+				if err := problems[i][n]; errors.Is(err, fault.ErrUnavailable) || gctx.Err() != nil {
 					return err
 				}
-				if err != nil {
-					costs[i].requests++
-					continue // the migration names it; the plan says what the snapshot lacks
-				}
-				costs[i].total += shard.TotalBytes
-				read, requests := worker.ReadCost(shard)
-				costs[i].read += read
-				costs[i].requests += requests
-			}
-			return nil
-		})
+				return nil
+			})
+		}
 	}
 	if err := g.Wait(); err != nil {
 		return fmt.Errorf("sizes: %w", err)
 	}
-	for i, x := range plan.Indices {
-		r.Indices[i].Bytes = costs[i].total
-		copies := int64(1 + replicas(x.Source.Settings))
-		r.Size.Repository += costs[i].total
-		r.Size.Target += costs[i].total * copies
-		r.Size.Read += costs[i].read
-		r.Size.Requests += costs[i].requests
+	r.Size = e.noSize()
+	for i, x := range p.Indices {
+		of := e.noSize()
+		for n, s := range sizes[i] {
+			of.add(s)
+			name := fmt.Sprintf("%s/%d", x.Name, n)
+			if problems[i][n] != nil && !slices.ContainsFunc(r.Missing, func(m string) bool { return strings.HasPrefix(m, name+":") }) {
+				r.refuse("shard %s cannot be read: %s", name, fault.Text(problems[i][n]))
+			}
+		}
+		r.Indices[i].Size = of
+		r.Size.add(*of)
 	}
 	return nil
+}
+
+func (e *Evaluator) noSize() *Size {
+	if e.Documents {
+		return &Size{Documents: new(int64)}
+	}
+	return &Size{}
+}
+
+// shardSize reads the manifest of a shard and, when documents are counted, its commit.
+func (e *Evaluator) shardSize(ctx context.Context, x plan.Index, n int) (Size, error) {
+	s := Size{Shards: 1, Requests: 1}
+	shard, err := snapshot.OpenShard(ctx, e.Repo, x.Entry.Locator, n)
+	if err != nil {
+		return s, err
+	}
+	s.Repository = shard.TotalBytes
+	s.Target = shard.TotalBytes * int64(1+replicas(x.Source.Settings))
+	s.Read, s.Requests = worker.ReadCost(shard)
+	if !e.Documents {
+		return s, nil
+	}
+	commit, err := lucene.Open(ctx, shard.Directory(), lucene.Options{})
+	if err != nil {
+		return s, err
+	}
+	s.Documents = &commit.LiveDocs
+	return s, commit.Close()
 }
 
 func replicas(settings map[string]string) int {
@@ -292,4 +287,37 @@ func replicas(settings map[string]string) int {
 		return 0
 	}
 	return max(0, n)
+}
+
+// fieldsOf counts the fields of an index of the snapshot as OpenSearch does: objects, fields and fields of fields.
+func fieldsOf(x *snapshot.Index) Fields {
+	f := Fields{Limit: 1000}
+	if n, err := strconv.Atoi(x.Settings["index.mapping.total_fields.limit"]); err == nil {
+		f.Limit = n
+	}
+	for _, m := range x.Mappings {
+		var body any
+		if json.Unmarshal(m.Body, &body) == nil {
+			f.Count += countFields(body)
+		}
+	}
+	return f
+}
+
+func countFields(v any) int {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return 0
+	}
+	n := 0
+	for _, key := range []string{"properties", "fields"} {
+		inner, ok := m[key].(map[string]any)
+		if !ok {
+			continue
+		}
+		for _, field := range inner {
+			n += 1 + countFields(field)
+		}
+	}
+	return n
 }

@@ -87,7 +87,7 @@ func evaluateAndMigrate(t *testing.T, url, path string) {
 	log := slog.New(slog.DiscardHandler)
 	dry := metadata.DryRunCluster{Target: client}
 	e := &preflight.Evaluator{
-		Target: client, Version: v, Repo: blobs,
+		Target: client, Version: v, Repo: blobs, Only: preflight.Sections{preflight.Changes, preflight.Sizes},
 		Indices: &worker.TargetIndices{Cluster: dry, Version: v, Requester: client, Log: log},
 		Globals: &worker.TargetGlobals{Cluster: dry, Version: v, Wanted: metadata.Selection{Pipelines: true}, Log: log},
 	}
@@ -122,7 +122,7 @@ func evaluateAndMigrate(t *testing.T, url, path string) {
 	}
 }
 
-func compare(t *testing.T, what string, said []preflight.EvaluatedObject, action string, did []string) {
+func compare(t *testing.T, what string, said []preflight.Object, action string, did []string) {
 	t.Helper()
 	var names []string
 	for _, o := range said {
@@ -138,11 +138,11 @@ func compare(t *testing.T, what string, said []preflight.EvaluatedObject, action
 }
 
 // removeAll makes the target empty for the next repository.
-func removeAll(t *testing.T, client *target.Client, plan *plan.Plan, created []string) {
+func removeAll(t *testing.T, client *target.Client, p *plan.Plan, created []string) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
 	paths := map[string]string{"template": "/_template/", "component-template": "/_component_template/", "index-template": "/_index_template/", "pipeline": "/_ingest/pipeline/"}
-	for _, x := range plan.Indices {
+	for _, x := range p.Indices {
 		for _, name := range x.Entry.Naming.Targets() {
 			if _, _, err := client.Do(ctx, "DELETE", "/"+name, nil, nil); err != nil {
 				t.Error(err)

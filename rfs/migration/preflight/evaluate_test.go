@@ -102,7 +102,7 @@ func (r failingRepo) List(ctx context.Context, prefix string) iter.Seq2[repo.Blo
 const simulates = "POST /_index_template/_simulate"
 
 // evaluation previews the migration of a snapshot with templates against a target.
-func evaluation(t *testing.T, says map[string]string, l *life, change func(*Evaluator, *plan.Plan)) (*Evaluation, []string, error) {
+func evaluation(t *testing.T, says map[string]string, l *life, change func(*Evaluator, *plan.Plan)) (*Report, []string, error) {
 	t.Helper()
 	blobs, err := repo.NewDir(filepath.Join("..", "..", "..", "testing", "fixtures", "7.17.29-templates"))
 	if err != nil {
@@ -121,7 +121,7 @@ func evaluation(t *testing.T, says map[string]string, l *life, change func(*Eval
 	var asked []string
 	target := questioned{on.life, says, &asked}
 	dry := metadata.DryRunCluster{Target: target}
-	e := &Evaluator{Target: target, Version: opensearch2, Repo: on,
+	e := &Evaluator{Target: target, Version: opensearch2, Repo: on, Only: Sections{Changes, Sizes},
 		Indices: &worker.TargetIndices{Cluster: dry, Version: opensearch2, Requester: target, Log: quiet()},
 		Globals: &worker.TargetGlobals{Cluster: dry, Version: opensearch2, Log: quiet(), Wanted: metadata.Selection{Pipelines: true, Scripts: true}},
 	}
@@ -143,7 +143,7 @@ func took(more map[string]string) map[string]string {
 }
 
 func TestAnEvaluationNamesWhatWillBe(t *testing.T) {
-	names := func(r *Evaluation, action string) (all []string) {
+	names := func(r *Report, action string) (all []string) {
 		for _, o := range r.Globals {
 			if o.Action == action {
 				all = append(all, o.Name)
@@ -169,9 +169,9 @@ func TestAnEvaluationNamesWhatWillBe(t *testing.T) {
 	}
 	var bytes int64
 	for _, x := range whole.Indices {
-		bytes += x.Bytes
+		bytes += x.Size.Repository
 	}
-	if s := whole.Size; bytes == 0 || s.Repository != bytes || s.Target != bytes || s.Read == 0 || s.Read > s.Repository || s.Requests < int64(2*len(whole.Indices)) {
+	if s := whole.Size; s == nil || bytes == 0 || s.Repository != bytes || s.Target != bytes || s.Read == 0 || s.Read > s.Repository || s.Requests < int64(2*len(whole.Indices)) {
 		t.Errorf("%+v, indices have %d bytes", whole.Size, bytes)
 	}
 	index := whole.Indices[0].Targets[0].Name
@@ -179,35 +179,35 @@ func TestAnEvaluationNamesWhatWillBe(t *testing.T) {
 		name   string
 		says   map[string]string
 		change func(*Evaluator, *plan.Plan)
-		check  func(r *Evaluation) bool
+		check  func(r *Report) bool
 	}{
-		{"an index that is there stays", map[string]string{"HEAD /" + index: "1", "final " + index: "p"}, nil, func(r *Evaluation) bool {
+		{"an index that is there stays", map[string]string{"HEAD /" + index: "1", "final " + index: "p"}, nil, func(r *Report) bool {
 			return slices.Equal(names(r, WouldKeep), []string{"index " + index}) && r.Indices[0].Targets[0].FinalPipeline == "p" && len(r.Indices[0].Targets[0].PipelineEffects) == 1
 		}},
-		{"what the target refuses stops the run", map[string]string{"refuse": "number_of_shards"}, nil, func(r *Evaluation) bool {
+		{"what the target refuses stops the run", map[string]string{"refuse": "number_of_shards"}, nil, func(r *Report) bool {
 			return len(names(r, WouldRefuse)) > 0 && len(r.Stops) >= len(names(r, WouldRefuse)) && strings.Contains(strings.Join(r.Stops, "\n"), "no number_of_shards")
 		}},
-		{"an old target is asked when it happens", map[string]string{simulates: "405", "POST /_ingest/pipeline/_simulate": `{}`}, nil, func(r *Evaluation) bool {
+		{"an old target is asked when it happens", map[string]string{simulates: "405", "POST /_ingest/pipeline/_simulate": `{}`}, nil, func(r *Report) bool {
 			return len(r.Stops) == 0 && len(names(r, WouldCreate)) == len(names(whole, WouldCreate))
 		}},
-		{"without the phase of cluster metadata", nil, func(e *Evaluator, _ *plan.Plan) { e.Globals = nil }, func(r *Evaluation) bool {
-			return len(r.Globals) == 0 && len(r.Indices) == len(whole.Indices) && r.Size == whole.Size
+		{"without the phase of cluster metadata", nil, func(e *Evaluator, _ *plan.Plan) { e.Globals = nil }, func(r *Report) bool {
+			return len(r.Globals) == 0 && len(r.Indices) == len(whole.Indices) && *r.Size == *whole.Size
 		}},
-		{"a snapshot without the state of its cluster", nil, func(_ *Evaluator, p *plan.Plan) { p.Source.IncludeGlobalState = false }, func(r *Evaluation) bool {
+		{"a snapshot without the state of its cluster", nil, func(_ *Evaluator, p *plan.Plan) { p.Source.IncludeGlobalState = false }, func(r *Report) bool {
 			return len(r.Globals) == 0 && strings.Contains(r.GlobalsWarning, "without the cluster's state")
 		}},
-		{"an index whose metadata is damaged", nil, func(_ *Evaluator, p *plan.Plan) { p.Unread = []plan.UnreadIndex{{Name: "x", Reason: "torn"}} }, func(r *Evaluation) bool {
+		{"an index whose metadata is damaged", nil, func(_ *Evaluator, p *plan.Plan) { p.Unread = []plan.UnreadIndex{{Name: "x", Reason: "torn"}} }, func(r *Report) bool {
 			return slices.Equal(r.Stops, []string{"index x fails: its metadata is damaged: torn"})
 		}},
-		{"a plan that cannot be carried out", nil, func(_ *Evaluator, p *plan.Plan) { p.Indices[0].Entry.Naming.Emit = true }, func(r *Evaluation) bool {
+		{"a plan that cannot be carried out", nil, func(_ *Evaluator, p *plan.Plan) { p.Indices[0].Entry.Naming.Emit = true }, func(r *Report) bool {
 			return len(r.Stops) > 0 && strings.Contains(r.Stops[0], "takes no mapping types")
 		}},
-		{"an index with replicas", nil, func(_ *Evaluator, p *plan.Plan) { p.Indices[0].Source.Settings["index.number_of_replicas"] = "2" }, func(r *Evaluation) bool {
-			return r.Size.Target == whole.Size.Target+2*whole.Indices[0].Bytes && r.Size.Repository == whole.Size.Repository
+		{"an index with replicas", nil, func(_ *Evaluator, p *plan.Plan) { p.Indices[0].Source.Settings["index.number_of_replicas"] = "2" }, func(r *Report) bool {
+			return r.Size.Target == whole.Size.Target+2*whole.Indices[0].Size.Repository && r.Size.Repository == whole.Size.Repository
 		}},
-		{"replicas that are no number", nil, func(_ *Evaluator, p *plan.Plan) { p.Indices[0].Source.Settings["index.number_of_replicas"] = "x" }, func(r *Evaluation) bool { return r.Size == whole.Size }},
-		{"shards that the snapshot lacks", nil, func(_ *Evaluator, p *plan.Plan) { p.Indices[0].Entry.Locator.IndexID = "gone" }, func(r *Evaluation) bool {
-			return r.Indices[0].Bytes == 0 && r.Size.Repository == whole.Size.Repository-whole.Indices[0].Bytes && r.Size.Requests > 0
+		{"replicas that are no number", nil, func(_ *Evaluator, p *plan.Plan) { p.Indices[0].Source.Settings["index.number_of_replicas"] = "x" }, func(r *Report) bool { return *r.Size == *whole.Size }},
+		{"shards that the snapshot lacks", nil, func(_ *Evaluator, p *plan.Plan) { p.Indices[0].Entry.Locator.IndexID = "gone" }, func(r *Report) bool {
+			return strings.Contains(strings.Join(r.Stops, "\n"), "shard "+r.Indices[0].Index+"/0 cannot be read") && r.Indices[0].Size.Repository == 0 && r.Size.Repository == whole.Size.Repository-whole.Indices[0].Size.Repository && r.Size.Requests > 0
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -249,15 +249,15 @@ func TestNoErrorOfAnEvaluationIsOverlooked(t *testing.T) {
 func TestWhatWillDifferIsToldOnceAndBriefly(t *testing.T) {
 	var out bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&out, nil))
-	r := &Evaluation{Globals: []EvaluatedObject{{Name: "template t", Action: WouldCreate, Changes: []Differs{{Rule: "r1", Path: "a", Detail: "gone"}, {Rule: "r2", Path: "b", Detail: "other", Loses: true}}}}}
+	r := &Report{Globals: []Object{{Name: "template t", Action: WouldCreate, Changes: []Differs{{Rule: "r1", Path: "a", Detail: "gone"}, {Rule: "r2", Path: "b", Detail: "other", Loses: true}}}}}
 	for n := range maxPreviewed + 3 {
-		r.Globals = append(r.Globals, EvaluatedObject{Name: fmt.Sprint("policy ", n), Action: WouldLeave, Reason: "unknown"})
+		r.Globals = append(r.Globals, Object{Name: fmt.Sprint("policy ", n), Action: WouldLeave, Reason: "unknown"})
 	}
 	var changes []Differs
 	for n := range maxExamples + 2 {
 		changes = append(changes, Differs{Rule: "r1", Path: fmt.Sprint("p", n), Detail: "gone"})
 	}
-	r.Indices = []EvaluatedIndex{{Targets: []EvaluatedObject{{Name: "i", Action: WouldCreate, Changes: changes}, {Name: "j", Action: WouldRefuse, Reason: "no"}, {Name: "k", Action: WouldKeep}}}}
+	r.Indices = []Index{{Targets: []Object{{Name: "i", Action: WouldCreate, Changes: changes}, {Name: "j", Action: WouldRefuse, Reason: "no"}, {Name: "k", Action: WouldKeep}}}}
 	said := metadata.NewReported()
 	logPreview(t.Context(), log, r, said)
 	for text, times := range map[string]int{
@@ -265,8 +265,8 @@ func TestWhatWillDifferIsToldOnceAndBriefly(t *testing.T) {
 		"level=INFO msg=\"will differ from the snapshot\" rule=r1 changes=8 objects=2 examples=\"template t a: gone; i p0: gone; i p1: gone; i p2: gone; i p3: gone\"": 1,
 		"level=WARN msg=\"will differ from the snapshot\" rule=r2 changes=1 objects=1":                                                                                 1,
 		"level=WARN msg=\"will not be migrated\" object=\"policy ":                                                                                                     maxPreviewed,
-		"more=3 details=\"rfsd evaluate\"":                                                                                                                             1,
-		"level=WARN msg=\"will be refused by the target\" object=j reason=no":                                                                                          1,
+		"more=3 details=\"rfsd plan\"":                                        1,
+		"level=WARN msg=\"will be refused by the target\" object=j reason=no": 1,
 	} {
 		if got := strings.Count(out.String(), text); got != times {
 			t.Errorf("%q stands there %d times, want %d, in:\n%s", text, got, times, out.String())

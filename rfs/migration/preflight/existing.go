@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/destination/diskwatch"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
@@ -30,16 +29,16 @@ var blocks = []string{"index.blocks.write", "index.blocks.read_only", "index.blo
 
 // compareTargets adds to what exists on the target how it differs from what would be created, how many documents it has,
 // and what would refuse documents; and to every alias that would be set which other indices have it.
-func (e *Evaluator) compareTargets(ctx context.Context, plan *plan.Plan, r *Evaluation) error {
+func (e *Evaluator) compareTargets(ctx context.Context, p *plan.Plan, r *Report) error {
 	ours := map[string]bool{}
-	for _, x := range plan.Indices {
+	for _, x := range p.Indices {
 		for _, name := range x.Entry.Naming.Targets() {
 			ours[name] = true
 		}
 	}
 	held := map[string]int64{}
 	var shards int64 // of what would be created
-	for i, x := range plan.Indices {
+	for i, x := range p.Indices {
 		if x.Entry.Create || x.Entry.Naming.Emit && e.Version.MappingTypes() {
 			continue
 		}
@@ -76,11 +75,12 @@ func (e *Evaluator) compareTargets(ctx context.Context, plan *plan.Plan, r *Eval
 	if len(held) > 0 && e.Existing == "" {
 		r.Stops = append(r.Stops, fault.Text(engine.HeldError(held, engine.SnapshotHas)))
 	}
-	return e.shardLimit(ctx, shards, r)
+	r.toCreate = shards
+	return nil
 }
 
 // ask reads what is asked for into found; false when the target has no such thing, or does not let it be seen, which is reported.
-func (e *Evaluator) ask(ctx context.Context, what, path string, query url.Values, found any, r *Evaluation) (bool, error) {
+func (e *Evaluator) ask(ctx context.Context, what, path string, query url.Values, found any, r *Report) (bool, error) {
 	status, answer, err := e.Target.Do(ctx, http.MethodGet, path, query, nil)
 	switch {
 	case err != nil && (errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil):
@@ -99,7 +99,7 @@ func (e *Evaluator) ask(ctx context.Context, what, path string, query url.Values
 }
 
 // compareTarget compares one index that exists.
-func (e *Evaluator) compareTarget(ctx context.Context, name string, body []byte, object *EvaluatedObject, r *Evaluation) error {
+func (e *Evaluator) compareTarget(ctx context.Context, name string, body []byte, object *Object, r *Report) error {
 	path := "/" + url.PathEscape(name)
 	var found map[string]json.RawMessage
 	if seen, err := e.ask(ctx, "mappings and settings of index "+name, path, nil, &found, r); err != nil || !seen {
@@ -143,7 +143,7 @@ func (e *Evaluator) compareTarget(ctx context.Context, name string, body []byte,
 const aliasesApart = 50
 
 // compareAliases finds aliases that other indices have: applications that read by them would find the documents of both.
-func (e *Evaluator) compareAliases(ctx context.Context, name string, done metadata.Converted, ours map[string]bool, object *EvaluatedObject, r *Evaluation) error {
+func (e *Evaluator) compareAliases(ctx context.Context, name string, done metadata.Converted, ours map[string]bool, object *Object, r *Report) error {
 	var body struct{ Aliases map[string]json.RawMessage }
 	if err := json.Unmarshal(done.Body, &body); err != nil {
 		return fmt.Errorf("aliases of index %s: %w: %w", name, err, fault.ErrCorrupt)
@@ -192,7 +192,7 @@ func (e *Evaluator) compareAliases(ctx context.Context, name string, done metada
 }
 
 // writeIndices finds aliases that the target would refuse because another index is their write index.
-func (e *Evaluator) writeIndices(ctx context.Context, name string, late json.RawMessage, object *EvaluatedObject, r *Evaluation) error {
+func (e *Evaluator) writeIndices(ctx context.Context, name string, late json.RawMessage, object *Object, r *Report) error {
 	type alias struct {
 		Write bool `json:"is_write_index"`
 	}
@@ -239,38 +239,4 @@ func shardsOf(body []byte) int64 {
 		return max(n, 0)
 	}
 	return number("number_of_shards", 1) * (1 + number("number_of_replicas", 1))
-}
-
-// shardLimit adds what stops the migration when the target may not have so many more shards.
-func (e *Evaluator) shardLimit(ctx context.Context, more int64, r *Evaluation) error {
-	if more == 0 {
-		return nil
-	}
-	var health struct {
-		Nodes      int64 `json:"number_of_data_nodes"`
-		Active     int64 `json:"active_shards"`
-		Starting   int64 `json:"initializing_shards"`
-		Unassigned int64 `json:"unassigned_shards"`
-	}
-	if seen, err := e.ask(ctx, "the number of shards", "/_cluster/health", nil, &health, r); err != nil || !seen {
-		return err
-	}
-	value, err := diskwatch.Settings(ctx, e.Target, "cluster.max_shards_per_node")
-	if errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil {
-		return err
-	}
-	if err != nil {
-		r.Warnings = append(r.Warnings, "the target does not let its limit of shards be seen: "+fault.Text(err))
-		return nil
-	}
-	var each int64
-	if _, err := fmt.Sscan(value("cluster.max_shards_per_node", "1000"), &each); err != nil || each <= 0 || health.Nodes == 0 {
-		return nil //nolint:nilerr // the target has no such limit
-	}
-	there := health.Active + health.Starting + health.Unassigned
-	if limit := each * health.Nodes; there+more > limit {
-		r.Stops = append(r.Stops, fmt.Sprintf("the target would refuse indices: it has %d shards, %d would be created, replicas included, and it allows %d (cluster.max_shards_per_node %d on %d data nodes); raise the limit, add nodes, or reduce shards with --shards and --replicas",
-			there, more, limit, each, health.Nodes))
-	}
-	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
@@ -116,7 +117,7 @@ func TestEvaluateComparesWithWhatExists(t *testing.T) {
 				Mappings: []snapshot.Mapping{{Type: "_doc", Body: json.RawMessage(same)}}, Aliases: json.RawMessage(`{"all":{}}`)}
 			plan := &plan.Plan{Indices: []plan.Index{{Name: "a", Source: x, Entry: plan.Entry{Naming: plan.Naming{Index: "a"}, Shards: 2}}}}
 			e := &Evaluator{Target: on, Version: opensearch2, Existing: c.existing, Indices: &worker.TargetIndices{Cluster: metadata.DryRunCluster{Target: on, Blind: true}, Version: opensearch2, Log: quiet()}}
-			r := &Evaluation{}
+			r := &Report{}
 			if err := e.preview(t.Context(), plan, r); err != nil {
 				t.Fatal(err)
 			}
@@ -143,8 +144,8 @@ func TestEvaluateComparesWithWhatExists(t *testing.T) {
 			aliases = append(aliases, fmt.Sprintf(`"b%d":{}`, n))
 		}
 		done := metadata.Converted{Body: []byte(`{"aliases":{` + strings.Join(aliases, ",") + `}}`), Late: json.RawMessage(`{"late":{}}`)}
-		e, object := &Evaluator{Target: asker{says: says{"/_alias": `{"a":{"aliases":{"b1":{}}},"old":{"aliases":{"late":{},"b7":{},"other":{}}}}`}}}, &EvaluatedObject{}
-		if err := e.compareAliases(t.Context(), "a", done, map[string]bool{"a": true}, object, &Evaluation{}); err != nil {
+		e, object := &Evaluator{Target: asker{says: says{"/_alias": `{"a":{"aliases":{"b1":{}}},"old":{"aliases":{"late":{},"b7":{},"other":{}}}}`}}}, &Object{}
+		if err := e.compareAliases(t.Context(), "a", done, map[string]bool{"a": true}, object, &Report{}); err != nil {
 			t.Fatal(err)
 		}
 		var got []string
@@ -153,7 +154,7 @@ func TestEvaluateComparesWithWhatExists(t *testing.T) {
 		}
 		expect(t, "differences", got, []string{"aliases.b7 leads to old already", "aliases.late leads to old already"})
 	})
-	if _, err := (&Evaluator{Target: unavailable{}}).ask(t.Context(), "a", "/a", nil, nil, &Evaluation{}); !errors.Is(err, fault.ErrUnavailable) {
+	if _, err := (&Evaluator{Target: unavailable{}}).ask(t.Context(), "a", "/a", nil, nil, &Report{}); !errors.Is(err, fault.ErrUnavailable) {
 		t.Errorf("%v", err)
 	}
 }
@@ -176,17 +177,22 @@ func TestEvaluator_RefusedAliasesAndShards(t *testing.T) {
 		{"the index is there already", says{"/a": `{"a":{"aliases":{},"mappings":{},"settings":{"index":{"number_of_shards":"3","number_of_replicas":"1"}}}}`, "/_alias/w": `{"old":{"aliases":{"w":{"is_write_index":true}}}}`},
 			`{"w":{"is_write_index":true}}`, nil, []string{"aliases.w leads to old"}},
 		{"room for its shards", says{"/_cluster/health": health, "/_cluster/settings": limit(10)}, `{}`, nil, nil},
-		{"one shard too many", says{"/_cluster/health": health, "/_cluster/settings": limit(9)}, `{}`, []string{"it has 14 shards, 6 would be created, replicas included, and it allows 18 (cluster.max_shards_per_node 9 on 2 data nodes)"}, nil},
+		{"one shard too many", says{"/_cluster/health": health, "/_cluster/settings": limit(9)}, `{}`, []string{"14 there, 6 to come with replicas, 18 allowed (cluster.max_shards_per_node 9, data nodes 2)"}, nil},
 		{"too many, but it is there", says{"/a": `{"a":{"aliases":{},"mappings":{},"settings":{"index":{"number_of_shards":"3","number_of_replicas":"1"}}}}`, "/_cluster/health": health, "/_cluster/settings": limit(1)}, `{}`, nil, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			on := asker{c.says}
 			x := &snapshot.Index{Name: "a", NumShards: 3, Settings: map[string]string{"index.number_of_shards": "3", "index.number_of_replicas": "1"}, Aliases: json.RawMessage(c.aliases)}
 			plan := &plan.Plan{Indices: []plan.Index{{Name: "a", Source: x, Entry: plan.Entry{Naming: plan.Naming{Index: "a"}, Shards: 3}}}}
-			e := &Evaluator{Target: on, Version: opensearch2, Indices: &worker.TargetIndices{Cluster: metadata.DryRunCluster{Target: on, Blind: true}, Version: opensearch2, Log: quiet()}}
-			r := &Evaluation{}
+			e := &Evaluator{Target: on, Version: opensearch2, Only: Sections{Changes, Limits}, Needs: Needs{Now: time.Now}, Indices: &worker.TargetIndices{Cluster: metadata.DryRunCluster{Target: on, Blind: true}, Version: opensearch2, Log: quiet()}}
+			r := &Report{}
 			if err := errors.Join(e.preview(t.Context(), plan, r), e.compareTargets(t.Context(), plan, r)); err != nil {
 				t.Fatal(err)
+			}
+			for _, f := range Check(t.Context(), on, e.Version, e.needs(plan, r), Sections{Limits}) {
+				if f.Check == "shards per node" && f.Level == Bad {
+					r.refuse("%s", f.Detail)
+				}
 			}
 			expect(t, "stops", r.Stops, c.stops)
 			var aliases []string
@@ -214,7 +220,7 @@ func TestEvaluateOfADataStream(t *testing.T) {
 			Naming: plan.Naming{Index: "events"}, Create: true, Stream: &metadata.StreamPart{Stream: "events"},
 		}}}}
 		e := &Evaluator{Target: asker{c.on}, Version: opensearch2, Indices: &worker.TargetIndices{Cluster: metadata.DryRunCluster{Target: asker{c.on}, Blind: true}, Version: opensearch2, Log: quiet()}}
-		r := &Evaluation{}
+		r := &Report{}
 		err := e.preview(t.Context(), plan, r)
 		if err == nil {
 			err = e.compareTargets(t.Context(), plan, r)

@@ -19,7 +19,7 @@ import (
 func Preview(on metadata.DryRunTarget, indices *worker.TargetIndices, globals *worker.TargetGlobals) func(context.Context, *plan.Plan, worker.Phases) error {
 	said := metadata.NewReported()
 	indices.Reported, globals.Reported = said, said
-	return func(ctx context.Context, plan *plan.Plan, phases worker.Phases) error {
+	return func(ctx context.Context, p *plan.Plan, phases worker.Phases) error {
 		dry := metadata.DryRunCluster{Target: on}
 		var probe sync.WaitGroup
 		var refusal error
@@ -45,8 +45,8 @@ func Preview(on metadata.DryRunTarget, indices *worker.TargetIndices, globals *w
 		if phases.Has(worker.PhaseMetadata) {
 			e.Globals = &worker.TargetGlobals{Cluster: dry, Version: globals.Version, Wanted: globals.Wanted, Log: slog.New(slog.DiscardHandler)}
 		}
-		r := &Evaluation{}
-		if err := e.preview(ctx, plan, r); err != nil {
+		r := &Report{}
+		if err := e.preview(ctx, p, r); err != nil {
 			return err
 		}
 		logPreview(ctx, indices.Log, r, said)
@@ -54,14 +54,14 @@ func Preview(on metadata.DryRunTarget, indices *worker.TargetIndices, globals *w
 	}
 }
 
-// Bounds of what is logged: objects of a list, and examples of a rule. rfsd evaluate has all.
+// Bounds of what is logged: objects of a list, and examples of a rule. rfsd plan has all.
 const (
 	maxPreviewed = 20
 	maxExamples  = 5
 )
 
 // logPreview logs one line for each rule, and names what will not be there at all.
-func logPreview(ctx context.Context, log *slog.Logger, r *Evaluation, said *metadata.Reported) {
+func logPreview(ctx context.Context, log *slog.Logger, r *Report, said *metadata.Reported) {
 	var rules []string
 	byRule := map[string]*ruleEffect{}
 	counts := map[string]int{}
@@ -69,7 +69,7 @@ func logPreview(ctx context.Context, log *slog.Logger, r *Evaluation, said *meta
 	for _, x := range r.Indices {
 		objects = append(objects, x.Targets...)
 	}
-	var left, refused []EvaluatedObject
+	var left, refused []Object
 	for _, o := range objects {
 		counts[o.Action]++
 		switch o.Action {
@@ -90,7 +90,7 @@ func logPreview(ctx context.Context, log *slog.Logger, r *Evaluation, said *meta
 		}
 	}
 	log.InfoContext(ctx, "nothing is written yet", "will_be_created", counts[WouldCreate], "exist_and_stay", counts[WouldKeep], "will_be_refused", counts[WouldRefuse],
-		"not_migrated", counts[WouldLeave], "details", "rfsd evaluate")
+		"not_migrated", counts[WouldLeave], "details", "rfsd plan")
 	for _, rule := range rules {
 		f := byRule[rule]
 		level := slog.LevelInfo
@@ -120,11 +120,11 @@ func (f *ruleEffect) add(object string, c Differs) {
 	}
 }
 
-func logSome(ctx context.Context, log *slog.Logger, what string, all []EvaluatedObject) {
+func logSome(ctx context.Context, log *slog.Logger, what string, all []Object) {
 	for _, o := range all[:min(len(all), maxPreviewed)] {
 		log.WarnContext(ctx, what, "object", o.Name, "reason", o.Reason)
 	}
 	if more := len(all) - maxPreviewed; more > 0 {
-		log.WarnContext(ctx, what, "more", more, "details", "rfsd evaluate")
+		log.WarnContext(ctx, what, "more", more, "details", "rfsd plan")
 	}
 }

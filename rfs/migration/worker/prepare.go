@@ -323,7 +323,7 @@ func logPrepared(ctx context.Context, log *slog.Logger, done metadata.Result, sa
 	logChanges(ctx, log, said.New(done.Changes))
 }
 
-// maxExamples bounds the examples of a rule in one line of the log. rfsd evaluate lists all.
+// maxExamples bounds the examples of a rule in one line of the log. rfsd plan lists all.
 const maxExamples = 5
 
 // logChanges tells how things differ from the snapshot, one line for each rule.

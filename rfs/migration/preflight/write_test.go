@@ -1,4 +1,4 @@
-package doctor
+package preflight
 
 import (
 	"context"
@@ -27,15 +27,11 @@ type guarded struct {
 	made                 []string
 }
 
-func (g *guarded) Info(context.Context) (target.Version, error) {
-	return target.Version{Distribution: "opensearch", Number: "2.19.4", Major: 2, Minor: 19}, nil
-}
-
 func (g *guarded) may(all []string, name string) bool {
 	return slices.ContainsFunc(all, func(p string) bool { return strings.HasPrefix(name, p) })
 }
 
-const forbidden = `{"error":{"type":"security_exception","reason":"no permissions"},"status":403}`
+const noPermissions = `{"error":{"type":"security_exception","reason":"no permissions"},"status":403}`
 
 func (g *guarded) Do(_ context.Context, method, path string, _ url.Values, body []byte) (int, []byte, error) {
 	name := strings.TrimPrefix(path, "/")
@@ -58,7 +54,7 @@ func (g *guarded) Do(_ context.Context, method, path string, _ url.Values, body 
 	case method == http.MethodPut && strings.Contains(string(body), "-1"):
 		return 400, nil, nil
 	case method == http.MethodPut && !g.may(g.makes, name), method == http.MethodDelete && !g.may(g.drops, name):
-		return 403, []byte(forbidden), nil
+		return 403, []byte(noPermissions), nil
 	case method == http.MethodPut:
 		g.indices[name] = true
 		g.made = append(g.made, name)
@@ -66,7 +62,7 @@ func (g *guarded) Do(_ context.Context, method, path string, _ url.Values, body 
 	case method == http.MethodDelete && !g.indices[name]:
 		return 404, nil, nil
 	case method == http.MethodDelete && g.keeps:
-		return 403, []byte(forbidden), nil
+		return 403, []byte(noPermissions), nil
 	case method == http.MethodDelete:
 		delete(g.indices, name)
 		return 200, nil, nil
@@ -142,7 +138,7 @@ func TestThePermissionToWriteIsProvedUnderTheRealNames(t *testing.T) {
 				g.indices = map[string]bool{}
 			}
 			before := maps.Clone(g.indices)
-			found := Target(t.Context(), &g, Needs{Names: c.names, Now: time.Now})
+			found := examine(t, &g, Needs{Names: c.names, Now: time.Now})
 			var all []Finding
 			for _, f := range found {
 				if f.Check == writeCheck || f.Check == "throw-away index" {
@@ -205,7 +201,7 @@ func TestAUserWhoMayCreateAndReadOnly(t *testing.T) {
 	for user, want := range map[string]Level{"reader": Bad, "writer": Good} {
 		t.Run(user, func(t *testing.T) {
 			n := 0
-			for _, f := range Target(t.Context(), as(user), needs) {
+			for _, f := range examine(t, as(user), needs) {
 				if f.Check != writeCheck {
 					continue
 				}

@@ -1,4 +1,4 @@
-package doctor
+package preflight
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 )
 
 // settingsOf reads cluster settings as they count.
-func settingsOf(ctx context.Context, c Cluster, check string, prefixes ...string) (func(name, otherwise string) string, *Finding) {
+func settingsOf(ctx context.Context, c metadata.Requester, check string, prefixes ...string) (func(name, otherwise string) string, *Finding) {
 	value, err := diskwatch.Settings(ctx, c, prefixes...)
 	if err != nil {
 		return nil, &Finding{check, Skipped, fault.Text(err), remedyOf(err)}
@@ -24,12 +24,13 @@ func settingsOf(ctx context.Context, c Cluster, check string, prefixes ...string
 	return value, nil
 }
 
-func health(ctx context.Context, c Cluster, n Needs) []Finding {
+func health(ctx context.Context, c metadata.Requester, n Needs) []Finding {
 	var h struct {
 		Status     string `json:"status"`
-		Nodes      int    `json:"number_of_data_nodes"`
-		Active     int    `json:"active_shards"`
-		Unassigned int    `json:"unassigned_shards"`
+		Nodes      int64  `json:"number_of_data_nodes"`
+		Active     int64  `json:"active_shards"`
+		Starting   int64  `json:"initializing_shards"`
+		Unassigned int64  `json:"unassigned_shards"`
 	}
 	if f := ask(ctx, c, "target is healthy", "/_cluster/health", nil, &h); f != nil {
 		return []Finding{*f}
@@ -48,15 +49,19 @@ func health(ctx context.Context, c Cluster, n Needs) []Finding {
 			all = append(all, Finding{"target may be written", Bad, block + " is set", "take the block away when its cause is gone"})
 		}
 	}
-	limit, err := strconv.Atoi(value("cluster.max_shards_per_node", "1000"))
-	shards := Finding{"shards per node", Good, fmt.Sprintf("%d there, %d to come, %d allowed", h.Active+h.Unassigned, n.Shards, limit*h.Nodes), ""}
-	if err == nil && h.Active+h.Unassigned+n.Shards > limit*h.Nodes {
-		shards.Level, shards.Remedy = Bad, "raise cluster.max_shards_per_node, add nodes, or reduce shards with --shards and --replicas"
+	each, err := strconv.ParseInt(value("cluster.max_shards_per_node", "1000"), 10, 64)
+	if err != nil || each <= 0 || h.Nodes == 0 {
+		return all // the target has no such limit
+	}
+	there, limit := h.Active+h.Starting+h.Unassigned, each*h.Nodes
+	shards := Finding{"shards per node", Good, fmt.Sprintf("%d there, %d to come with replicas, %d allowed (cluster.max_shards_per_node %d, data nodes %d)", there, n.Shards, limit, each, h.Nodes), ""}
+	if n.Shards > 0 && there+n.Shards > limit {
+		shards.Level, shards.Remedy = Bad, "the target would refuse indices: raise cluster.max_shards_per_node, add nodes, or reduce shards with --shards and --replicas"
 	}
 	return append(all, shards)
 }
 
-func room(ctx context.Context, c Cluster, n Needs) []Finding {
+func room(ctx context.Context, c metadata.Requester, n Needs) []Finding {
 	full, err := diskwatch.FullNodes(ctx, c)
 	if err != nil {
 		return []Finding{{"disks", Skipped, fault.Text(err), remedyOf(err)}}
@@ -94,7 +99,7 @@ func room(ctx context.Context, c Cluster, n Needs) []Finding {
 	return append(all, f)
 }
 
-func heap(ctx context.Context, c Cluster, _ Needs) []Finding {
+func heap(ctx context.Context, c metadata.Requester, _ Needs) []Finding {
 	var stats struct {
 		Nodes map[string]struct {
 			Name string `json:"name"`
@@ -117,7 +122,7 @@ func heap(ctx context.Context, c Cluster, _ Needs) []Finding {
 }
 
 // bodies compares the largest request with what the target takes.
-func bodies(ctx context.Context, c Cluster, n Needs) []Finding {
+func bodies(ctx context.Context, c metadata.Requester, n Needs) []Finding {
 	var nodes struct {
 		Nodes map[string]struct {
 			HTTP struct {
@@ -137,7 +142,7 @@ func bodies(ctx context.Context, c Cluster, n Needs) []Finding {
 }
 
 // autoCreate tells of the setting that decides what happens to documents for an index that was deleted.
-func autoCreate(ctx context.Context, c Cluster, _ Needs) []Finding {
+func autoCreate(ctx context.Context, c metadata.Requester, _ Needs) []Finding {
 	value, f := settingsOf(ctx, c, "automatic creation of indices", "action.auto_create_index")
 	if f != nil {
 		return []Finding{*f}
@@ -149,20 +154,7 @@ func autoCreate(ctx context.Context, c Cluster, _ Needs) []Finding {
 	return []Finding{{"automatic creation of indices", Good, is + ": an index that is deleted while documents come would be created again by the next request; rfsd compares its UUID and completes nothing of it", ""}}
 }
 
-func names(n Needs) []Finding {
-	var all []Finding
-	for _, name := range n.Names {
-		if why := metadata.RefusedName(name); why != "" {
-			all = append(all, Finding{"name " + name, Bad, why, "give it another with --index-rename"})
-		}
-	}
-	if len(all) == 0 {
-		all = append(all, Finding{"names of indices", Good, fmt.Sprintf("%d names", len(n.Names)), ""})
-	}
-	return all
-}
-
-func fields(n Needs) []Finding {
+func fields(_ context.Context, _ metadata.Requester, n Needs) []Finding {
 	var all []Finding
 	for _, name := range slices.Sorted(maps.Keys(n.Fields)) {
 		if x := n.Fields[name]; x.Count > x.Limit {

@@ -1,8 +1,4 @@
-// Package doctor checks before the first byte whether a migration can run: that the repository can be
-// read, that the target permits every call that is going to be made, and that it has room. It writes
-// no document: a permission is proved by a request that is permitted or forbidden first and refused then,
-// where nothing else proves it in a throw-away index that is removed at once.
-package doctor
+package preflight
 
 import (
 	"context"
@@ -16,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 )
 
@@ -30,7 +27,7 @@ const (
 	Bad     Level = "problem"
 )
 
-// Finding is what one check found, and what to do about it.
+// Finding is the result of one check, and what to do about it.
 type Finding struct {
 	Check  string `json:"check"`
 	Level  Level  `json:"level"`
@@ -38,17 +35,17 @@ type Finding struct {
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// Cluster is the target. *target.Client is one.
-type Cluster interface {
-	Do(ctx context.Context, method, path string, query url.Values, body []byte) (status int, answer []byte, err error)
-	Info(ctx context.Context) (target.Version, error)
+// Checked is a finding of a section of a plan.
+type Checked struct {
+	Section Section `json:"section"`
+	Finding
 }
 
 // Needs is what the migration is going to ask of the target.
 type Needs struct {
-	Names     []string // of indices that will be created
-	Shards    int      // of those, with replicas
-	Bytes     int64    // of those, with replicas
+	Names     []string // of target indices
+	Shards    int64    // of those that will be created, with replicas
+	Bytes     int64    // of all, with replicas
 	BulkBytes int64    // largest request body
 	Fields    map[string]Fields
 	Tolerance time.Duration // between the clocks; 0: any
@@ -60,23 +57,33 @@ type Needs struct {
 // Fields are the fields of one index and its limit.
 type Fields struct{ Count, Limit int }
 
-// Target checks the target. Every check is made, whatever the others find; only a target that does not
-// answer at all ends it early.
-func Target(ctx context.Context, c Cluster, n Needs) []Finding {
-	v, err := c.Info(ctx)
-	if err != nil {
-		return []Finding{{"target answers", Bad, fault.Text(err), remedyOf(err)}}
-	}
-	all := []Finding{{"target answers", Good, v.Distribution + " " + v.Number, ""}, version(v)}
-	for _, check := range []func(context.Context, Cluster, Needs) []Finding{
-		permissions, mayWrite, scripts, clock, health, room, heap, bodies, autoCreate,
-	} {
-		all = append(all, check(ctx, c, n)...)
-		if ctx.Err() != nil {
-			return all
+// checks are the checks of each section, in their order.
+var checks = []struct {
+	section Section
+	check   func(context.Context, metadata.Requester, Needs) []Finding
+}{
+	{Access, permissions}, {Access, mayWrite}, {Access, scripts},
+	{Disks, room},
+	{Limits, clock}, {Limits, health}, {Limits, heap}, {Limits, bodies}, {Limits, autoCreate}, {Limits, fields},
+}
+
+// Check makes the checks of some sections. Every check is made, whatever the others find.
+func Check(ctx context.Context, c metadata.Requester, v target.Version, n Needs, only Sections) []Checked {
+	var all []Checked
+	add := func(section Section, found ...Finding) {
+		for _, f := range found {
+			all = append(all, Checked{section, f})
 		}
 	}
-	return append(all, append(names(n), fields(n)...)...)
+	if only.Has(Versions) {
+		add(Versions, version(v))
+	}
+	for _, x := range checks {
+		if only.Has(x.section) && ctx.Err() == nil {
+			add(x.section, x.check(ctx, c, n)...)
+		}
+	}
+	return all
 }
 
 func version(v target.Version) Finding {
@@ -142,7 +149,7 @@ func probes(session string, names []string) []probe {
 }
 
 // permissions makes every probe. Nothing is left behind: each is impossible.
-func permissions(ctx context.Context, c Cluster, n Needs) []Finding {
+func permissions(ctx context.Context, c metadata.Requester, n Needs) []Finding {
 	var all []Finding
 	for _, p := range probes(n.Session, n.Names) {
 		f := Finding{Check: "may " + p.what, Level: Good}
@@ -167,7 +174,7 @@ func transient(status int, answer []byte) bool {
 }
 
 // scripts reports whether leases are kept by scripts or by conditional writes.
-func scripts(ctx context.Context, c Cluster, _ Needs) []Finding {
+func scripts(ctx context.Context, c metadata.Requester, _ Needs) []Finding {
 	status, answer, err := c.Do(ctx, http.MethodPost, "/_scripts/painless/_execute", nil, []byte(`{"script":{"source":"1"}}`))
 	switch {
 	case err != nil:
@@ -180,7 +187,7 @@ func scripts(ctx context.Context, c Cluster, _ Needs) []Finding {
 	return []Finding{{"scripts", Good, "", ""}}
 }
 
-func clock(ctx context.Context, c Cluster, n Needs) []Finding {
+func clock(ctx context.Context, c metadata.Requester, n Needs) []Finding {
 	before := n.Now()
 	var stats struct {
 		Nodes map[string]struct {
@@ -208,7 +215,7 @@ func clock(ctx context.Context, c Cluster, n Needs) []Finding {
 }
 
 // ask reads an answer; a Finding says why there is none.
-func ask(ctx context.Context, c Cluster, check, path string, q url.Values, out any) *Finding {
+func ask(ctx context.Context, c metadata.Requester, check, path string, q url.Values, out any) *Finding {
 	status, answer, err := c.Do(ctx, http.MethodGet, path, q, nil)
 	if err == nil {
 		err = fault.Decode("GET "+path, status, answer, out)

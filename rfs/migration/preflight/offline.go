@@ -1,0 +1,30 @@
+package preflight
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+)
+
+// Offline stands for an empty target of which only the version is known. It accepts everything.
+type Offline struct{}
+
+// Do answers as a cluster that has nothing, with the settings of its defaults, and permits simulations.
+func (Offline) Do(_ context.Context, method, path string, _ url.Values, _ []byte) (int, []byte, error) {
+	if method == http.MethodPost || path == "/_cluster/settings" {
+		return http.StatusOK, []byte("{}"), nil
+	}
+	return http.StatusNotFound, []byte(`{"error":"no such thing"}`), nil
+}
+
+// IndexExists returns false.
+func (Offline) IndexExists(context.Context, string) (bool, error) { return false, nil }
+
+// FinalPipelines returns none.
+func (Offline) FinalPipelines(context.Context, []string) (map[string]string, error) { return nil, nil }
+
+// PipelineEffects returns none.
+func (Offline) PipelineEffects(context.Context, string) ([]string, error) { return nil, nil }
+
+// UnfitAliases returns none.
+func (Offline) UnfitAliases(context.Context, []string) (map[string]string, error) { return nil, nil }

@@ -1,0 +1,152 @@
+package preflight
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
+)
+
+// Section is a part of a plan, which can be asked for alone.
+type Section string
+
+// The sections.
+const (
+	Changes  Section = "changes"  // what is created, changed, left out and refused
+	Sizes    Section = "sizes"    // bytes, requests and documents, by the repository alone
+	Access   Section = "access"   // permissions of the target's user
+	Versions Section = "versions" // of the target
+	Disks    Section = "disks"    // of the target
+	Limits   Section = "limits"   // of the target: health, clocks, shards, fields, heap, requests
+)
+
+// Sections are sections of a plan.
+type Sections []Section
+
+// AllSections returns every section, in the order in which they are shown.
+func AllSections() Sections { return Sections{Changes, Sizes, Versions, Access, Disks, Limits} }
+
+// Has reports whether a section is one of them.
+func (s Sections) Has(x Section) bool { return slices.Contains(s, x) }
+
+// NeedTarget reports whether one of the sections asks the target.
+func (s Sections) NeedTarget() bool {
+	return slices.ContainsFunc(s, func(x Section) bool { return x != Sizes })
+}
+
+// Report states what a migration would do.
+type Report struct {
+	Snapshot string   `json:"snapshot"`
+	State    string   `json:"state"`
+	Target   string   `json:"target,omitempty"` // distribution and version
+	Sections Sections `json:"sections"`
+	Indices  []Index  `json:"indices"`
+	Globals  []Object `json:"cluster_objects,omitempty"` // templates, pipelines, …
+	// GlobalsWarning is the reason why there are none.
+	GlobalsWarning string   `json:"cluster_objects_warning,omitempty"`
+	LeftOut        []string `json:"left_out,omitempty"`       // system indices that were not asked for
+	Missing        []string `json:"missing_shards,omitempty"` // according to the snapshot
+	Warnings       []string `json:"warnings,omitempty"`
+	Size           *Size    `json:"size,omitempty"` // of all indices
+	// Checks are the findings of the sections about the target.
+	Checks []Checked `json:"checks,omitempty"`
+	// Stops are what would end the migration, or an index of it, with an error.
+	Stops []string `json:"stops,omitempty"`
+
+	toCreate int64 // shards with replicas; valid with Changes
+}
+
+// Index is one index of the snapshot.
+type Index struct {
+	Index   string       `json:"index"`
+	Shards  int          `json:"shards"`
+	Size    *Size        `json:"size,omitempty"`
+	Reduced string       `json:"reduced_source,omitempty"`
+	Sources plan.Sources `json:"sources"`
+	Targets []Object     `json:"targets,omitempty"`
+	// Stream is what is done with the backing index of a data stream.
+	Stream string `json:"data_stream,omitempty"`
+}
+
+func newIndex(x plan.Index) Index {
+	return Index{Index: x.Name, Shards: x.Entry.Shards, Reduced: x.Entry.Reduced, Sources: plan.SourcesOf(x.Source, x.Entry.Rebuild), Stream: x.Entry.Note()}
+}
+
+// What would become of an object.
+const (
+	WouldCreate = "create"
+	WouldKeep   = "exists" // it is there and left as it is
+	WouldRefuse = "refused"
+	WouldLeave  = "left out"
+)
+
+// Object is an index, a template or another object of the target.
+type Object struct {
+	Name    string    `json:"name"`
+	Action  string    `json:"action"`
+	Reason  string    `json:"reason,omitempty"`
+	Changes []Differs `json:"changes,omitempty"` // of one that exists: how it differs from what would be created
+	// Documents are there already.
+	Documents int64 `json:"documents,omitempty"`
+	// FinalPipeline of an index that is there would change documents.
+	FinalPipeline string `json:"final_pipeline,omitempty"`
+	// PipelineEffects are what it does with documents besides changing their fields, as far as that is recognized.
+	PipelineEffects []string `json:"final_pipeline_effects,omitempty"`
+}
+
+// Differs is one difference from the source.
+type Differs struct {
+	Rule   string `json:"rule"`
+	Path   string `json:"path"`
+	Detail string `json:"detail"`
+	Loses  bool   `json:"loses"` // searches may find less, or something else
+}
+
+func differs(changes []metadata.Change) []Differs {
+	all := make([]Differs, 0, len(changes))
+	for _, c := range changes {
+		all = append(all, Differs{Rule: c.Rule, Path: c.Path, Detail: c.Detail, Loses: c.Loses()})
+	}
+	return all
+}
+
+// Size is what a migration moves, at most.
+type Size struct {
+	Shards     int64 `json:"shards"`
+	Repository int64 `json:"repository_bytes"` // of all files of the shards
+	Target     int64 `json:"target_bytes"`     // with the replicas of the source; merges need as much again for a while
+	Read       int64 `json:"read_bytes"`       // from the repository: files of stored documents, or the compound files that hold them
+	Requests   int64 `json:"read_requests"`
+	// Documents are live Lucene documents, nested ones included; nil when they were not counted.
+	Documents *int64 `json:"documents,omitempty"`
+}
+
+func (s *Size) add(o Size) {
+	s.Shards += o.Shards
+	s.Repository += o.Repository
+	s.Target += o.Target
+	s.Read += o.Read
+	s.Requests += o.Requests
+	if s.Documents != nil && o.Documents != nil {
+		*s.Documents += *o.Documents
+	} else {
+		s.Documents = nil
+	}
+}
+
+// Problems returns the number of reasons for which the migration, or a part of it, would fail.
+func (r *Report) Problems() int {
+	n := len(r.Stops) + len(r.Missing)
+	for _, c := range r.Checks {
+		if c.Level == Bad {
+			n++
+		}
+	}
+	return n
+}
+
+// refuse adds a reason for which a part of the migration would fail.
+func (r *Report) refuse(format string, args ...any) {
+	r.Stops = append(r.Stops, fmt.Sprintf(format, args...))
+}
