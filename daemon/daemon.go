@@ -17,6 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/primitive"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // Config of a Daemon. Zero values of durations mean the defaults.
@@ -106,7 +107,7 @@ type Daemon struct {
 	mu            sync.Mutex
 	slots         []*slot
 	wanted        int
-	intent        cms.Intent
+	intent        session.Intent
 	known         bool      // the intent was read
 	intentSeen    time.Time // when it was read last, by the store's clock; zero until that is known
 	done          bool      // no work is left
@@ -175,7 +176,7 @@ func New(conf Config) *Daemon {
 	}
 	d := &Daemon{
 		conf: conf, log: conf.Log, started: time.Now(), measure: progress.Measure{Lag: progress.RecordLag}, wake: make(chan struct{}, 1), alive: make(chan struct{}),
-		intent: cms.Intent{State: cms.Run}, reloads: make(chan struct{}, 1), readNow: make(chan struct{}, 1), readIntentNow: make(chan struct{}, 1),
+		intent: session.Intent{State: session.Run}, reloads: make(chan struct{}, 1), readNow: make(chan struct{}, 1), readIntentNow: make(chan struct{}, 1),
 		beat: time.Now(), expired: map[string]bool{},
 	}
 	d.metrics = metrics.NewRegistry(d.snapshot)

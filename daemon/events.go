@@ -12,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // Sink delivers events to other systems: a webhook or a command.
@@ -189,7 +190,7 @@ func (b *eventBus) begin(ctx context.Context, store *cms.Coordinator) error {
 	if known || len(b.sinks) == 0 {
 		return nil
 	}
-	was, err := store.Delivered(ctx, b.node)
+	was, err := session.Of(store).Delivered(ctx, b.node)
 	isNew := errors.Is(err, cms.ErrNotFound)
 	if err != nil && !isNew {
 		return err
@@ -242,7 +243,7 @@ func (b *eventBus) save(ctx context.Context) {
 	d := b.delivered()
 	b.saved = true
 	b.mu.Unlock()
-	if err := store.NoteDelivered(ctx, b.node, d); err != nil {
+	if err := session.Of(store).NoteDelivered(ctx, b.node, d); err != nil {
 		b.log.Debug("delivered_events_not_recorded", "error", err)
 		b.mu.Lock()
 		b.saved = false
@@ -251,7 +252,7 @@ func (b *eventBus) save(ctx context.Context) {
 }
 
 // delivered returns the record, of which what every sink has taken is cut off. The mutex is held.
-func (b *eventBus) delivered() cms.Delivered {
+func (b *eventBus) delivered() session.Delivered {
 	for _, x := range b.stored {
 		if slices.ContainsFunc(b.sinks, func(s *sinkWorker) bool { return !s.taken[x.id] }) {
 			break
@@ -267,7 +268,7 @@ func (b *eventBus) delivered() cms.Delivered {
 		}
 		return old
 	})
-	d := cms.Delivered{From: b.from, Sinks: map[string][]string{}}
+	d := session.Delivered{From: b.from, Sinks: map[string][]string{}}
 	for _, s := range b.sinks {
 		for id := range s.taken {
 			d.Sinks[s.sink.Name()] = append(d.Sinks[s.sink.Name()], id)

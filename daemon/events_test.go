@@ -19,6 +19,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 type fakeSink struct {
@@ -191,7 +192,7 @@ func TestDeliveredEventsStaySmall(t *testing.T) {
 			readEvents(t, b, store)
 		}
 		end()
-		d, err := store.Delivered(t.Context(), "n1")
+		d, err := session.Of(store).Delivered(t.Context(), "n1")
 		if err != nil || len(sink.events()) != 300 || len(d.Sinks["fake"]) > 10 {
 			t.Errorf("%d delivered, %d of them recorded, %v", len(sink.events()), len(d.Sinks["fake"]), err)
 		}

@@ -6,8 +6,8 @@ import (
 
 	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/daemon/status"
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // loadWindow is the time over which the load of a node is measured.
@@ -98,7 +98,7 @@ func (d *Daemon) nodes() []status.Node {
 		}
 		switch {
 		case n.Order != 0 && n.Order < d.intent.Sequence: // it does not follow yet
-		case d.intent.State == cms.Pause:
+		case d.intent.State == session.Pause:
 			all[i].State = "paused"
 		case d.intent.Drains(n.Name) && n.Running == 0:
 			all[i].State = "drained"

@@ -16,6 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // neighbours are a fleet that says what a test wants.
@@ -132,7 +133,7 @@ func TestAProposedNumberOnlyShrinksAndTheOperatorsCounts(t *testing.T) {
 			d := New(Config{Workers: c.workers, Fleet: &neighbours{count: 2, plan: schedule.Plan{Workers: c.plan}}, Log: discard()})
 			d.auto = autoscale{max: 4, n: 4}
 			d.store.set(&cms.Coordinator{})
-			d.known, d.intent = true, cms.Intent{State: cms.Run, Workers: c.operator}
+			d.known, d.intent = true, session.Intent{State: session.Run, Workers: c.operator}
 			if got := d.wantedWorkers(time.Now()); got != c.want {
 				t.Errorf("%d workers, want %d", got, c.want)
 			}
@@ -215,7 +216,7 @@ func TestANodeIsDrainedByItsNameAndResumed(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.untilRunning(t, 2)
-	if i, err := n.store.Intent(t.Context()); err != nil || !slices.Equal(i.Drained, []string{"other"}) {
+	if i, err := session.Of(n.store).Intent(t.Context()); err != nil || !slices.Equal(i.Drained, []string{"other"}) {
 		t.Errorf("%+v, %v", i, err)
 	}
 	if wishes, _ := f.read(); wishes != 3 {
@@ -228,7 +229,7 @@ func isConfig(err error) bool { return errors.Is(err, fault.ErrConfig) }
 func TestAWordOfAWishHasTheStoreReadAtOnce(t *testing.T) {
 	n := runNode(t, Config{Workers: 1, IntentInterval: time.Hour}, &fakeStarter{stopped: handsOff})
 	n.untilRunning(t, 1)
-	if _, _, err := n.store.Order(t.Context(), cms.Order{Kind: cms.OrderPause, Who: "elsewhere"}); err != nil {
+	if _, _, err := session.Of(n.store).Order(t.Context(), session.Order{Kind: session.OrderPause, Who: "elsewhere"}); err != nil {
 		t.Fatal(err)
 	}
 	n.ReadIntent()

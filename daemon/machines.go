@@ -7,6 +7,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/scale"
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // Demand returns the work that is left for the scaler of the fleet, as of the last read of the store.
@@ -17,7 +18,7 @@ func (d *Daemon) Demand() scale.Demand {
 	m := d.lastRead.migration
 	read := d.known && d.lastRead.err == "" && m != nil
 	return scale.Demand{
-		Known: known && read, Complete: read && m.Complete, Held: d.intent.State != cms.Run, Workers: d.intent.Workers,
+		Known: known && read, Complete: read && m.Complete, Held: d.intent.State != session.Run, Workers: d.intent.Workers,
 		Items: left.ItemsOpen, Bytes: left.BytesLeft(),
 	}
 }

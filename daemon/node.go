@@ -11,9 +11,9 @@ import (
 
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // Status returns the node's current view without a request to the store. If the view is old, a reading of the leader is waited
@@ -106,7 +106,7 @@ func (d *Daemon) state() (state, reason string) {
 		return "stopping", ""
 	case !d.store.reached() || !d.known:
 		return "starting", d.lastRead.err
-	case d.intent.State == cms.Pause:
+	case d.intent.State == session.Pause:
 		return "paused", "by " + d.intent.Who
 	case d.intent.Drains(d.conf.Name) && d.running() == 0:
 		return "drained", "by " + d.intent.Who
@@ -263,4 +263,4 @@ func (d *Daemon) Ready() error {
 // closed when ctx is done.
 func (d *Daemon) Subscribe(ctx context.Context) <-chan struct{} { return d.watchers.Subscribe(ctx) }
 
-func lower(s cms.FleetState) string { return strings.ToLower(string(s)) }
+func lower(s session.FleetState) string { return strings.ToLower(string(s)) }

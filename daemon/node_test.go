@@ -20,6 +20,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // silentStore does not answer while it is silent.
@@ -213,8 +214,8 @@ func TestTheNumberOfWorkersFollowsTheTarget(t *testing.T) {
 func TestTheNodeTellsWhichDocumentsItsFleetWasRefused(t *testing.T) {
 	n := runNode(t, Config{Workers: 1}, &fakeStarter{stopped: handsOff})
 	n.untilRunning(t, 1)
-	docs := []cms.Refused{{Index: "logs", ID: "a", Ordinal: 3, Reason: "mapper"}, {Index: "logs", ID: "b", Ordinal: 4, Reason: "mapper"}, {Index: "logs", Ordinal: 5, Reason: "other"}}
-	if err := n.store.KeepRefused(t.Context(), docs); err != nil {
+	docs := []session.Refused{{Index: "logs", ID: "a", Ordinal: 3, Reason: "mapper"}, {Index: "logs", ID: "b", Ordinal: 4, Reason: "mapper"}, {Index: "logs", Ordinal: 5, Reason: "other"}}
+	if err := session.Of(n.store).KeepRefused(t.Context(), docs); err != nil {
 		t.Fatal(err)
 	}
 	l, err := n.store.AcquireNext(t.Context(), "w", nil)

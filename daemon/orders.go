@@ -11,6 +11,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 const (
@@ -37,8 +38,8 @@ func (d *Daemon) Order(ctx context.Context, o status.Order) (status.Order, error
 	}
 	write, cancel := context.WithTimeout(ctx, intentTimeout)
 	defer cancel()
-	stored, i, err := store.Order(write, cms.Order{Kind: cms.OrderKind(o.Kind), Nodes: o.Nodes, Workers: o.Workers, Who: o.By})
-	var unknown *cms.UnknownOrderError
+	stored, i, err := session.Of(store).Order(write, session.Order{Kind: session.OrderKind(o.Kind), Nodes: o.Nodes, Workers: o.Workers, Who: o.By})
+	var unknown *session.UnknownOrderError
 	switch {
 	case errors.As(err, &unknown):
 		return status.OrderOf(unknown.Order, status.OrderUnknown), err
@@ -56,7 +57,7 @@ func (d *Daemon) Order(ctx context.Context, o status.Order) (status.Order, error
 
 // checkNodes returns fault.ErrConfig if a node to drain does not live. Without gossip every name is accepted.
 func (d *Daemon) checkNodes(o status.Order) error {
-	if o.Kind != string(cms.OrderDrain) || d.conf.Fleet == nil {
+	if o.Kind != string(session.OrderDrain) || d.conf.Fleet == nil {
 		return nil
 	}
 	live := []string{d.conf.Name}
@@ -145,7 +146,7 @@ func (d *Daemon) Orders(ctx context.Context, id string) ([]status.Order, error) 
 
 // followIntent applies an intent that was read from begin on. Orders in it that were stored after their end are withdrawn
 // instead: a store that runs no scripts does not refuse them.
-func (d *Daemon) followIntent(ctx context.Context, store *cms.Coordinator, i cms.Intent, begin time.Time) error {
+func (d *Daemon) followIntent(ctx context.Context, store *cms.Coordinator, i session.Intent, begin time.Time) error {
 	d.mu.Lock()
 	before, seen, known := d.intent, d.intentSeen, d.known
 	d.mu.Unlock()
@@ -154,7 +155,7 @@ func (d *Daemon) followIntent(ctx context.Context, store *cms.Coordinator, i cms
 		if !ok {
 			d.log.Warn("late_order_withdrawn", "state", i.State, "workers", i.Workers, "by", i.Who, "kept_state", punctual.State)
 			var err error
-			i, err = store.Withdraw(ctx, punctual)
+			i, err = session.Of(store).Withdraw(ctx, punctual)
 			switch {
 			case errors.Is(err, cms.ErrConflict): // another node has done it, or there is a newer order: it is read next
 				return nil

@@ -14,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // heldStore keeps writes on their way, and does not look at their ends: a store that runs no scripts.
@@ -180,7 +181,7 @@ func TestOrderOfADaemon(t *testing.T) {
 			n, other := nodeOn(t, store, Config{Workers: 1}), nodeOn(t, bolt, Config{Workers: 1})
 			store.hold.Store(true)
 			o, _ := n.Order(t.Context(), pause)
-			time.Sleep(cms.OrderValidity)
+			time.Sleep(session.OrderValidity)
 			close(store.arrives)
 			if err := <-store.arrived; err != nil {
 				t.Fatal(err)
@@ -188,8 +189,8 @@ func TestOrderOfADaemon(t *testing.T) {
 			store.hold.Store(false)
 			store.silent.Store(false)
 			until(t, "it is withdrawn", func() bool {
-				i, err := other.store.Intent(t.Context())
-				return err == nil && i.State == cms.Run
+				i, err := session.Of(other.store).Intent(t.Context())
+				return err == nil && i.State == session.Run
 			})
 			time.Sleep(time.Minute)
 			if s := other.Status(t.Context()).Node.State; s != "running" || orderState(t, other, o.ID) != "expired" {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/files"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // Owner proves which former processes of a node are dead. The daemon and all of its workers keep a lock on one file, which the
@@ -144,7 +145,7 @@ func (d *Daemon) reclaimOnce(ctx context.Context) (left bool, err error) {
 			d.log.Info("leases of dead workers of this node are freed", "holder", holder)
 			rctx, cancel := context.WithTimeout(ctx, reclaimTimeout)
 			defer cancel()
-			return store.ReleaseDead(rctx, holder, cms.CauseKilled)
+			return session.Of(store).ReleaseDead(rctx, holder, cms.CauseKilled)
 		})
 		if err != nil {
 			return true, fmt.Errorf("%s: %w", name, err)

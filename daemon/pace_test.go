@@ -7,6 +7,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // TestConnectionsGiveWayWhereTheNumberOfWorkersDoesNot plays readings of the counters and words of others.
@@ -73,7 +74,7 @@ func TestAFixedNumberOfWorkersSlowsDownWhenOthersAreRefused(t *testing.T) {
 	f, starter := &neighbours{count: 1}, &fakeStarter{stopped: handsOff}
 	d := New(Config{Workers: 1, Fleet: f, Starter: starter, Log: discard()})
 	d.store.set(&cms.Coordinator{})
-	d.known, d.intent = true, cms.Intent{State: cms.Run}
+	d.known, d.intent = true, session.Intent{State: session.Run}
 	now := time.Now()
 	d.reconcile(now)
 	w := starter.living()[0]

@@ -18,6 +18,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // shelf is a coordination store with an item in each state that a hint might want to change.
@@ -269,7 +270,7 @@ func TestAHintMayReorderDelayOrShrinkWorkAndNothingElse(t *testing.T) {
 			if !bytes.Equal(before, s.bytes(t)) {
 				t.Error("the store is another, only because of a hint")
 			}
-			if i, err := s.Intent(t.Context()); err != nil || i.State != cms.Run || i.Workers != nil || wanted == 0 {
+			if i, err := session.Of(s.Coordinator).Intent(t.Context()); err != nil || i.State != session.Run || i.Workers != nil || wanted == 0 {
 				t.Errorf("the operator wants %+v (%v), the node %d workers", i, err, wanted)
 			}
 			s.workOff(t, prefer, records)
@@ -283,7 +284,7 @@ func ruledNode(s *shelf, f *neighbours) *Daemon {
 	d := New(Config{Name: "n1", MaxRate: ruleRate, MaxWorkers: ruleWorkers, Fleet: f, Peers: f, Scheduler: sched, Position: sched.Position, Log: discard()})
 	d.auto = autoscale{max: ruleWorkers, n: ruleWorkers}
 	d.store.set(s.Coordinator)
-	d.known, d.intent = true, cms.Intent{State: cms.Run}
+	d.known, d.intent = true, session.Intent{State: session.Run}
 	d.lastRead.migration = &progress.Migration{Totals: progress.Counts{Items: 6, ItemsOpen: 3, Bytes: 1 << 40, BytesDone: 1 << 30}}
 	return d
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // slot runs one worker after the other. It is guarded by the daemon's mutex.
@@ -92,7 +93,7 @@ func (d *Daemon) reconcile(now time.Time) {
 
 // wantedWorkers returns how many workers should run now.
 func (d *Daemon) wantedWorkers(now time.Time) int {
-	if d.conf.Workers < 0 || d.stopping || d.failed != nil || !d.store.reached() || !d.known || d.done || d.intent.State != cms.Run || d.intent.Drains(d.conf.Name) {
+	if d.conf.Workers < 0 || d.stopping || d.failed != nil || !d.store.reached() || !d.known || d.done || d.intent.State != session.Run || d.intent.Drains(d.conf.Name) {
 		return 0
 	}
 	n := d.conf.Workers

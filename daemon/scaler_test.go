@@ -11,6 +11,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 func TestTheFleetScalesAsTheOperatorSays(t *testing.T) {
@@ -66,7 +67,7 @@ func TestPauseHandsOffAndResumeStartsAgainWithinTwoSeconds(t *testing.T) {
 func TestAnIntentThatAnotherNodeWroteIsFollowed(t *testing.T) {
 	n := runNode(t, Config{Workers: 2}, &fakeStarter{stopped: handsOff})
 	n.untilRunning(t, 2)
-	if _, _, err := n.store.Order(t.Context(), cms.Order{Kind: cms.OrderDrain, Who: "elsewhere"}); err != nil {
+	if _, _, err := session.Of(n.store).Order(t.Context(), session.Order{Kind: session.OrderDrain, Who: "elsewhere"}); err != nil {
 		t.Fatal(err)
 	}
 	n.untilRunning(t, 0)

@@ -10,6 +10,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 const (
@@ -46,7 +47,7 @@ func (d *Daemon) readPause(took time.Duration) time.Duration {
 	pause := d.position().ReadInterval(least, took)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.running() == 0 && (d.done || d.intent.State != cms.Run) && !d.conf.EndWhenDone && d.lastRead.err == "" {
+	if d.running() == 0 && (d.done || d.intent.State != session.Run) && !d.conf.EndWhenDone && d.lastRead.err == "" {
 		pause *= idleFactor
 	}
 	return pause
@@ -189,7 +190,7 @@ func (d *Daemon) intentLoop(ctx context.Context) {
 		if err == nil {
 			begin := time.Now()
 			rctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-			i, err := store.Intent(rctx)
+			i, err := session.Of(store).Intent(rctx)
 			if err == nil {
 				err = d.followIntent(rctx, store, i, begin)
 			}
@@ -227,7 +228,7 @@ func (d *Daemon) position() schedule.NodePosition {
 }
 
 // newOrders describes the orders that turned one intent into a later one, oldest first; if the orders are not kept, the state.
-func newOrders(before, after cms.Intent) []string {
+func newOrders(before, after session.Intent) []string {
 	var all []string
 	for _, o := range after.Orders {
 		if o.Sequence > before.Sequence {
@@ -241,7 +242,7 @@ func newOrders(before, after cms.Intent) []string {
 }
 
 // apply applies an intent unless a newer version of it is known.
-func (d *Daemon) apply(i cms.Intent) {
+func (d *Daemon) apply(i session.Intent) {
 	d.mu.Lock()
 	if d.known && i.Revision.Precedes(d.intent.Revision) {
 		d.mu.Unlock()

@@ -14,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/oscms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/s3cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
@@ -67,7 +68,7 @@ func cleanup(ctx context.Context, call *config.Call, o config.Cleanup) error {
 
 // removeTrial removes what a trial run created; without --yes it lists that and returns an error.
 func removeTrial(ctx context.Context, call *config.Call, o config.Cleanup, s *coordination) error {
-	settings, err := s.Settings(ctx)
+	settings, err := session.Of(s.Coordinator).Settings(ctx)
 	if errors.Is(err, cms.ErrNotFound) {
 		return nil // it was killed before anything was recorded
 	}
@@ -77,11 +78,11 @@ func removeTrial(ctx context.Context, call *config.Call, o config.Cleanup, s *co
 	if settings[plan.TrialKey] == "" {
 		return fmt.Errorf("the session %s in %s is no trial run, but a migration of that name: nothing was removed: %w", o.Stored.State.Session.Name, s.place, fault.ErrConfig)
 	}
-	documents, err := s.Phase(ctx, cms.DocsPhase)
+	documents, err := session.Of(s.Coordinator).Phase(ctx, session.DocsPhase)
 	if err != nil {
 		return err
 	}
-	return undoWith(ctx, call, config.Undo{Stored: o.Stored, Removal: o.Removal}, s, documents.State != cms.PhaseCompleted)
+	return undoWith(ctx, call, config.Undo{Stored: o.Stored, Removal: o.Removal}, s, documents.State != session.PhaseCompleted)
 }
 
 // forget removes what is kept about a session, and closes it.

@@ -15,8 +15,8 @@ import (
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/failed"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
@@ -55,7 +55,7 @@ func refusedIn(ctx context.Context, o config.Failures) (*status.Failures, error)
 	if err != nil {
 		return nil, fmt.Errorf("failed documents: %w", err)
 	}
-	seen := map[cms.Refused]bool{}
+	seen := map[session.Refused]bool{}
 	for blob, err := range files.List(ctx, prefix) {
 		if err != nil {
 			return nil, fmt.Errorf("failed documents in %s: %w", o.Failed.Dir, err)
@@ -72,7 +72,7 @@ func refusedIn(ctx context.Context, o config.Failures) (*status.Failures, error)
 				break
 			}
 			f := l.Failure
-			key := cms.Refused{Index: f.Index, ID: f.ID, Shard: f.Shard, Ordinal: f.Ordinal}
+			key := session.Refused{Index: f.Index, ID: f.ID, Shard: f.Shard, Ordinal: f.Ordinal}
 			if index := o.Index.Name; seen[key] || index != "" && index != f.Index {
 				continue
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/failed"
 	"github.com/rfsd/rfsd/rfs/document/doc"
 )
@@ -22,12 +23,12 @@ func TestRefusedDocumentsAreListedAndSummedUp(t *testing.T) {
 	must(t, err)
 	c, err := cms.New(cms.Config{Store: store, Creator: "test"})
 	must(t, err)
-	logs := []cms.Refused{
+	logs := []session.Refused{
 		{Index: "logs", ID: "a", Shard: 1, Ordinal: 7, Reason: "illegal_argument_exception", Class: "total_fields_limit", Status: 400},
 		{Index: "logs", ID: "b\x1b[2J", Shard: 1, Ordinal: 9, Reason: "illegal_argument_exception", Class: "total_fields_limit", Status: 400},
 	}
-	other := cms.Refused{Index: "other", Ordinal: 1, Reason: "no_source"}
-	must(t, c.KeepRefused(t.Context(), append([]cms.Refused{other}, logs...)))
+	other := session.Refused{Index: "other", Ordinal: 1, Reason: "no_source"}
+	must(t, session.Of(c).KeepRefused(t.Context(), append([]session.Refused{other}, logs...)))
 	must(t, store.Close())
 
 	var got status.Failures

@@ -14,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 func TestOrdersHaveAResult(t *testing.T) {
@@ -107,7 +108,7 @@ func TestOrdersAreReadFromTheStore(t *testing.T) {
 	must(t, err)
 	c, err := cms.New(cms.Config{Store: store, Creator: "test"})
 	must(t, err)
-	o, _, err := c.Order(t.Context(), cms.Order{Kind: cms.OrderPause, Who: "ann\x1b[31m"})
+	o, _, err := session.Of(c).Order(t.Context(), session.Order{Kind: session.OrderPause, Who: "ann\x1b[31m"})
 	must(t, err)
 	must(t, store.Close())
 	code, out, errs := rfsctl(t, "orders", "--coordinator-file", file)

@@ -22,6 +22,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/throttle"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/failed"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/target"
@@ -119,7 +120,7 @@ func (c *comparison) files(ctx context.Context, files repo.Repository, types imp
 			if _, err := importer.NewAgain(ctx, source, state); err != nil {
 				return m, err
 			}
-			return rollback.ReadMarks(ctx, client, state)
+			return rollback.ReadMarks(ctx, client, session.Of(state))
 		},
 		groups: func(ctx context.Context, _ *target.Client, _ target.Version) ([]verify.Group, error) {
 			return source.Groups(ctx)
@@ -314,7 +315,7 @@ func stateOfSession(ctx context.Context, o options, client *target.Client) (*cms
 
 // addRecorded adds the failed documents that a fleet has recorded in the control index of the session.
 func addRecorded(ctx context.Context, all *verify.Failed, state *cms.Coordinator) error {
-	for d, err := range state.Refused(ctx) {
+	for d, err := range session.Of(state).Refused(ctx) {
 		if err != nil {
 			return fmt.Errorf("failed documents in the %s: %w", controlIndex, err)
 		}
@@ -343,14 +344,14 @@ func sessionMarks(ctx context.Context, client *target.Client, state *cms.Coordin
 	if state == nil {
 		return m, errNoMarks
 	}
-	identity, err := state.Identity(ctx)
+	identity, err := session.Of(state).Identity(ctx)
 	switch {
 	case errors.Is(err, cms.ErrNotFound), err == nil && !worker.IsOf(identity, plan):
 		return m, errNoMarks
 	case err != nil:
 		return m, err
 	}
-	return rollback.ReadMarks(ctx, client, state)
+	return rollback.ReadMarks(ctx, client, session.Of(state))
 }
 
 // accountOfFailures reads which documents the migration has recorded as failed: from its directory or bucket.

@@ -19,6 +19,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/export"
 	"github.com/rfsd/rfsd/rfs/stream/consume"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
@@ -107,7 +108,7 @@ func openConsume(ctx context.Context, o consumeOptions, log *slog.Logger, in *re
 		host = ""
 	}
 	h.Task = &consume.Task{
-		Stream: topic, Name: string(s.Topic), Group: s.Group, Store: r.store, Session: r.kept, Clock: cms.SystemClock(), Log: log,
+		Stream: topic, Name: string(s.Topic), Group: s.Group, Store: r.store, Session: session.Of(r.kept), Clock: cms.SystemClock(), Log: log,
 		Indices:  &importer.TargetIndices{Cluster: r.client, Create: o.create, Ledger: r.ledger},
 		Identity: r.identity, Destination: r.sender,
 		Failed: r.failed, Bulk: bulkOptions(o.options, in, r.client), Format: consume.Format(s.Format), Index: s.IndexOrTopic(), Latest: s.Start == "latest", IncludeSystem: o.includeSystem,
@@ -120,7 +121,7 @@ func (h *streamSession) name() string { return h.Token }
 
 // work takes part until ctx ends, and returns the last record of a worker.
 func (h *streamSession) work(ctx context.Context, tell func(daemon.Record)) (daemon.Record, error) {
-	tell(daemon.Record{Phase: &daemon.WorkerPhase{Name: status.StreamPhase, State: cms.PhaseInProgress}})
+	tell(daemon.Record{Phase: &daemon.WorkerPhase{Name: status.StreamPhase, State: session.PhaseInProgress}})
 	_, err := h.Run(ctx)
 	code, sample := exit.OK, h.sample()
 	if err != nil {

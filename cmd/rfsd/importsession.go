@@ -14,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 	"github.com/rfsd/rfsd/rfs/source/repo"
@@ -43,7 +44,7 @@ func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *reso
 	}
 	h.kept = r.kept
 	limitMemory(memoryBudget(o.options, config.InBucket(h.blobs.URI())), os.Getenv)
-	existing := &importer.Existing{Counts: r.client, Records: r.kept, Way: o.existing, Chosen: o.existing != "", Log: log, Sent: func(ctx context.Context) (bool, error) {
+	existing := &importer.Existing{Counts: r.client, Records: session.Of(r.kept), Way: o.existing, Chosen: o.existing != "", Log: log, Sent: func(ctx context.Context) (bool, error) {
 		s, err := importer.Read(ctx, r.kept)
 		if err != nil {
 			return false, err
@@ -54,7 +55,7 @@ func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *reso
 	identity := maps.Clone(r.identity)
 	identity[worker.ExistingKey] = string(o.existing) // empty until it is chosen
 	h.Import = &importer.Import{
-		Source: h.blobs, Store: r.store, Session: r.kept, Identity: identity, Clock: cms.SystemClock(), Log: log, Failed: r.failed,
+		Source: h.blobs, Store: r.store, Session: session.Of(r.kept), Identity: identity, Clock: cms.SystemClock(), Log: log, Failed: r.failed,
 		Indices: &importer.TargetIndices{Cluster: r.client, Create: o.windows.NewIndices.Create, Ledger: r.ledger, Ask: existing.Ask}, Ledger: r.ledger,
 		Arrived: func(ctx context.Context, sent cms.Counts) (progress.Arrival, []rollback.Own, error) {
 			again, err := progress.ReadRedrives(ctx, r.kept)
@@ -89,7 +90,7 @@ func (h *importSession) work(ctx context.Context, tell func(daemon.Record)) (dae
 	h.Tell = func(x importer.Hold) {
 		tell(daemon.Record{Lease: &daemon.Lease{Item: x.Window, Holder: x.Holder, Index: x.File, Shard: x.Number, LeftMs: x.Left.Milliseconds()}})
 	}
-	tell(daemon.Record{Phase: &daemon.WorkerPhase{Name: "import", State: cms.PhaseInProgress}})
+	tell(daemon.Record{Phase: &daemon.WorkerPhase{Name: "import", State: session.PhaseInProgress}})
 	status, err := h.Run(ctx)
 	code, sample := exit.Failed, h.sample()
 	switch {

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/rfsd/rfsd/cmd/config"
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 )
@@ -91,7 +91,7 @@ func (o options) snapshotOptions(settings map[string]string) worker.SnapshotOpti
 		Name: o.snapshot, Derived: o.origin.derived, Repository: o.origin.name, Retry: o.origin.retry, AllowPartial: o.allowPartial, NoWait: o.origin.noWait,
 	}
 	if s.Derived {
-		s.Name = cms.SnapshotName(o.session, settings)
+		s.Name = session.SnapshotName(o.session, settings)
 	}
 	return s
 }

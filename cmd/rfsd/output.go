@@ -17,6 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/operation/verify"
 )
@@ -102,7 +103,7 @@ func (r *report) writeText(w io.Writer) {
 // before is the last line of a run that found nothing to do.
 func (r *report) before() string {
 	sent := slices.ContainsFunc(r.Phases, func(p worker.PhaseSummary) bool {
-		return p.Phase == worker.PhaseDocuments && p.State == cms.PhaseCompleted
+		return p.Phase == worker.PhaseDocuments && p.State == session.PhaseCompleted
 	})
 	if !sent {
 		return "the phases of this run were done before it; documents are not sent yet (--phases)"
@@ -147,7 +148,7 @@ func (r *report) writeTable(w io.Writer) {
 func (r *report) writeIndices(w io.Writer) {
 	var same terminal.Grouped
 	for _, x := range r.Indices {
-		if x.State == cms.PhaseFailed {
+		if x.State == session.PhaseFailed {
 			same.Add(x.Index, "%s: not created: "+terminal.Escaped(x.Error))
 		}
 		for _, d := range x.Differs {
@@ -239,7 +240,7 @@ func (r *report) writeDocuments(w io.Writer) {
 func (r *report) failedIndex(name string) bool {
 	for _, x := range r.Indices {
 		if x.Index == name {
-			return x.State == cms.PhaseFailed
+			return x.State == session.PhaseFailed
 		}
 	}
 	return false
@@ -279,10 +280,10 @@ func (r *report) writePhases(w io.Writer) {
 func (r *report) indexCounts() (created, existed, failed int) {
 	for _, x := range r.Indices {
 		switch x.State {
-		case cms.PhaseCompleted:
+		case session.PhaseCompleted:
 			created += len(x.Created)
 			existed += len(x.Targets) - len(x.Created)
-		case cms.PhaseFailed:
+		case session.PhaseFailed:
 			failed += len(x.Targets)
 		}
 	}

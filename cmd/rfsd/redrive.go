@@ -18,6 +18,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/target"
@@ -142,7 +143,7 @@ func runRedrive(ctx context.Context, o options, out io.Writer) error {
 			return errors.Join(err, closeKept())
 		}
 		r.Arrived = func(ctx context.Context, arrived func(redrive.Document) bool) error {
-			return kept.ForgetRefused(ctx, func(d cms.Refused) bool {
+			return session.Of(kept).ForgetRefused(ctx, func(d session.Refused) bool {
 				return arrived(redrive.Document{Index: d.Index, ID: d.ID, Shard: d.Shard, Ordinal: d.Ordinal})
 			})
 		}
@@ -156,7 +157,7 @@ func runRedrive(ctx context.Context, o options, out io.Writer) error {
 		return err
 	}
 	if kept != nil {
-		err = (&rollback.Ledger{API: client, Records: kept, Session: o.session, Log: log}).Around(ctx, work)
+		err = (&rollback.Ledger{API: client, Records: session.Of(kept), Session: o.session, Log: log}).Around(ctx, work)
 	} else {
 		err = work()
 	}
@@ -208,7 +209,7 @@ func existingOf(ctx context.Context, kept *cms.Coordinator) (bulk.Existing, erro
 	if kept == nil {
 		return bulk.Overwrite, nil
 	}
-	identity, err := kept.Identity(ctx)
+	identity, err := session.Of(kept).Identity(ctx)
 	if err != nil && !errors.Is(err, cms.ErrNotFound) {
 		return "", fmt.Errorf("state of the session: %w", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/document/doc"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
@@ -57,7 +58,7 @@ func recordedPlace(kept *cms.Coordinator) redrive.Recorded {
 		Name: controlIndex,
 		List: func(ctx context.Context) iter.Seq2[redrive.Record, error] {
 			return func(yield func(redrive.Record, error) bool) {
-				for d, err := range kept.Refused(ctx) {
+				for d, err := range session.Of(kept).Refused(ctx) {
 					f := doc.Failure{Index: d.Index, ID: d.ID, Shard: d.Shard, Ordinal: d.Ordinal, Reason: doc.Reason(d.Reason), Status: d.Status}
 					if !yield(redrive.Record{Failure: f, Class: d.Class}, err) {
 						return
@@ -66,7 +67,7 @@ func recordedPlace(kept *cms.Coordinator) redrive.Recorded {
 			}
 		},
 		Note: func(ctx context.Context, failures []doc.Failure) error {
-			return kept.KeepRefused(ctx, refused(failures))
+			return session.Of(kept).KeepRefused(ctx, refused(failures))
 		},
 	}
 }
@@ -79,7 +80,7 @@ func sourceOf(ctx context.Context, o options, kept *cms.Coordinator, in *resourc
 	if kept == nil {
 		return nil, config.Usage("%s", noPlaces(o))
 	}
-	recorded, err := kept.Settings(ctx)
+	recorded, err := session.Of(kept).Settings(ctx)
 	if errors.Is(err, cms.ErrNotFound) {
 		return nil, config.Usage("%s", noPlaces(o))
 	}
@@ -175,16 +176,16 @@ func (a redriveAccount) Begin(ctx context.Context, files []string, left map[stri
 		for i, name := range files {
 			names[i] = a.name(name)
 		}
-		if err := a.kept.NoteMoved(ctx, a.place, names); err != nil {
+		if err := session.Of(a.kept).NoteMoved(ctx, a.place, names); err != nil {
 			return err
 		}
 	}
-	return a.kept.NoteLeft(ctx, a.place, a.all, left)
+	return session.Of(a.kept).NoteLeft(ctx, a.place, a.all, left)
 }
 
 // Delivered records what arrived of a file.
 func (a redriveAccount) Delivered(ctx context.Context, file string, lines int, documents map[string]int64) error {
-	return a.kept.NoteRedriven(ctx, a.place, a.all, cms.RedrivenFile{Name: a.name(file), Lines: lines, Documents: documents})
+	return session.Of(a.kept).NoteRedriven(ctx, a.place, a.all, session.RedrivenFile{Name: a.name(file), Lines: lines, Documents: documents})
 }
 
 func (a redriveAccount) name(file string) string {

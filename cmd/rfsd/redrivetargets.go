@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
@@ -41,12 +42,12 @@ func sessionTargets(ctx context.Context, kept *cms.Coordinator) (map[string]bool
 	if kept == nil {
 		return all, nil
 	}
-	settings, err := kept.Settings(ctx)
+	settings, err := session.Of(kept).Settings(ctx)
 	if err != nil && !errors.Is(err, cms.ErrNotFound) {
 		return nil, fmt.Errorf("state of the session: %w", err)
 	}
 	planned := false
-	for e, err := range kept.IndexEntries(ctx) {
+	for e, err := range session.Of(kept).IndexEntries(ctx) {
 		if err != nil {
 			return nil, fmt.Errorf("state of the session: %w", err)
 		}
@@ -62,7 +63,7 @@ func sessionTargets(ctx context.Context, kept *cms.Coordinator) (map[string]bool
 	if planned && settings["rules"] == "" {
 		return all, nil
 	}
-	places, err := kept.FailedAt(ctx)
+	places, err := session.Of(kept).FailedAt(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -15,22 +15,23 @@ import (
 	"github.com/rfsd/rfsd/cmd/state"
 	"github.com/rfsd/rfsd/rfs/base/pattern"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // TestPermitted_IndicesOfARedrive checks to which indices lines of a session's files may be sent.
 func TestPermitted_IndicesOfARedrive(t *testing.T) {
 	migration := func(rules string) *cms.Coordinator {
 		c := control(t)
-		if _, err := c.CreateIndexEntry(t.Context(), cms.IndexEntry{Name: "old", Shards: 1, Body: json.RawMessage(`{"naming":{"index":"logs"}}`)}); err != nil {
+		if _, err := session.Of(c).CreateIndexEntry(t.Context(), session.IndexEntry{Name: "old", Shards: 1, Body: json.RawMessage(`{"naming":{"index":"logs"}}`)}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.Init(t.Context(), cms.Meta{Settings: map[string]string{"repository": "s3://r", "rules": rules}}); err != nil {
+		if _, err := session.Of(c).Init(t.Context(), session.Meta{Settings: map[string]string{"repository": "s3://r", "rules": rules}}); err != nil {
 			t.Fatal(err)
 		}
 		return c
 	}
 	failedIn := func(c *cms.Coordinator, index string) *cms.Coordinator {
-		if err := c.KeepFailedAt(t.Context(), "p", cms.FailedAt{Place: "x", Sums: []cms.FailedSum{{Index: index, Class: "other", Count: 1}}}); err != nil {
+		if err := session.Of(c).KeepFailedAt(t.Context(), "p", session.FailedAt{Place: "x", Sums: []session.FailedSum{{Index: index, Class: "other", Count: 1}}}); err != nil {
 			t.Fatal(err)
 		}
 		return c

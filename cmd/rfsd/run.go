@@ -28,6 +28,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/primitive"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
@@ -78,9 +79,9 @@ type runOptions struct {
 	options
 	own        config.Own
 	gossip     gossip.Config
-	task       *task         // nil: a migration
-	settings   config.Values // for workers
-	shared     cms.Shared    // for other nodes
+	task       *task          // nil: a migration
+	settings   config.Values  // for workers
+	shared     session.Shared // for other nodes
 	trust      trust
 	config     string // file; "": none
 	levelGiven bool   // the log level is not that of the file

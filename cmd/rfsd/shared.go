@@ -17,12 +17,13 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/secret"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // sharedSettings returns those of the given settings that the fleet may know. A value that holds a secret is kept out,
 // and so is its setting. The rules travel as text: other machines do not have the file.
-func sharedSettings(given config.Values, settings []config.Setting, log *slog.Logger) (cms.Shared, error) {
-	all := cms.Shared{}
+func sharedSettings(given config.Values, settings []config.Setting, log *slog.Logger) (session.Shared, error) {
+	all := session.Shared{}
 	for _, s := range settings {
 		name := s.Name
 		values, ok := given[name]
@@ -96,7 +97,7 @@ func joinFleet(ctx context.Context, values config.Values, settings []config.Sett
 }
 
 // askFleet reads the fleet's settings from the store that the options name.
-func askFleet(ctx context.Context, values config.Values) (sharing.Scope, cms.SharedRecord, error) {
+func askFleet(ctx context.Context, values config.Values) (sharing.Scope, session.SharedRecord, error) {
 	ctx, cancel := context.WithTimeout(ctx, joinPatience)
 	defer cancel()
 	var at struct {
@@ -104,7 +105,7 @@ func askFleet(ctx context.Context, values config.Values) (sharing.Scope, cms.Sha
 		State  config.State
 	}
 	if err := config.Decode(values, &at); err != nil {
-		return sharing.Scope{}, cms.SharedRecord{}, err
+		return sharing.Scope{}, session.SharedRecord{}, err
 	}
 	o := options{connections: 1, session: at.State.Session.Name}
 	if at.Target.Cluster.Host != "" {
@@ -116,9 +117,9 @@ func askFleet(ctx context.Context, values config.Values) (sharing.Scope, cms.Sha
 	}
 	coordinator, err := openCoordinator(ctx, o) // its connections end with ctx
 	if err != nil {
-		return sharing.Scope{}, cms.SharedRecord{}, err
+		return sharing.Scope{}, session.SharedRecord{}, err
 	}
-	record, err := coordinator.Shared(ctx)
+	record, err := session.Of(coordinator).Shared(ctx)
 	if err != nil {
 		return sharing.Scope{}, record, err
 	}
@@ -128,7 +129,7 @@ func askFleet(ctx context.Context, values config.Values) (sharing.Scope, cms.Sha
 
 // takeShared returns the settings of the fleet below those of this node, as far as the record is believed; left are the settings
 // that are not. A value given to this node itself comes first; workers refuse it when it would make another migration.
-func takeShared(values config.Values, settings []config.Setting, shared cms.Shared, believed sharing.Trust, log *slog.Logger) (all config.Values, left []string, err error) {
+func takeShared(values config.Values, settings []config.Setting, shared session.Shared, believed sharing.Trust, log *slog.Logger) (all config.Values, left []string, err error) {
 	own, err := sharedSettings(values, settings, log)
 	if err != nil {
 		return nil, nil, err

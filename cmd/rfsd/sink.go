@@ -13,6 +13,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/failed"
 	"github.com/rfsd/rfsd/rfs/destination/failed/classes"
@@ -26,18 +27,18 @@ func openRecorder(ctx context.Context, o options, kept *cms.Coordinator, writer 
 	if err != nil {
 		return nil, nil, err
 	}
-	at := cms.FailedAt{}
+	at := session.FailedAt{}
 	if o.failedDir != "" {
 		if at.Host, at.Place, err = placeOf(o.failedDir); err != nil {
 			return nil, nil, errors.Join(err, done())
 		}
 	}
 	w := &failed.Watched{Recorder: r, Log: log, Note: func(ctx context.Context, sums []failed.Sum) error {
-		at.Sums = make([]cms.FailedSum, len(sums))
+		at.Sums = make([]session.FailedSum, len(sums))
 		for i, s := range sums {
-			at.Sums[i] = cms.FailedSum{Index: s.Index, Class: s.Class, Reason: string(s.Reason), Remedy: s.Remedy, Count: s.Count}
+			at.Sums[i] = session.FailedSum{Index: s.Index, Class: s.Class, Reason: string(s.Reason), Remedy: s.Remedy, Count: s.Count}
 		}
-		return kept.KeepFailedAt(ctx, writer, at)
+		return session.Of(kept).KeepFailedAt(ctx, writer, at)
 	}}
 	return w, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
@@ -110,7 +111,7 @@ func openSink(ctx context.Context, o options, kept *cms.Coordinator, writer stri
 	if o.failedShared || !o.fleet || o.coordinatorFile != "" || o.target.URL == "" {
 		return w, w.Close, nil
 	}
-	return &noting{Recorder: w, kept: kept}, w.Close, nil
+	return &noting{Recorder: w, kept: session.Of(kept)}, w.Close, nil
 }
 
 // dropping is the recorder of a dry run without --failed-documents: the loader counts failed documents, nothing is written.
@@ -123,7 +124,7 @@ func (dropping) Sync(context.Context) error                  { return nil }
 type noting struct {
 	bulk.Recorder
 	kept interface {
-		KeepRefused(ctx context.Context, docs []cms.Refused) error
+		KeepRefused(ctx context.Context, docs []session.Refused) error
 	}
 }
 
@@ -136,10 +137,10 @@ func (n *noting) Record(ctx context.Context, failures []doc.Failure) error {
 }
 
 // refused returns what a control index keeps of failures.
-func refused(failures []doc.Failure) []cms.Refused {
-	all := make([]cms.Refused, len(failures))
+func refused(failures []doc.Failure) []session.Refused {
+	all := make([]session.Refused, len(failures))
 	for i, f := range failures {
-		all[i] = cms.Refused{
+		all[i] = session.Refused{
 			Index: f.Index, ID: f.ID, Shard: f.Shard, Ordinal: f.Ordinal, Reason: string(f.Reason), Status: f.Status, Class: classes.Of(f.Reason, f.Detail).Name,
 		}
 	}

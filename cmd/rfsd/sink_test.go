@@ -19,6 +19,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/failed"
 	"github.com/rfsd/rfsd/rfs/destination/failed/classes"
@@ -58,8 +59,8 @@ func control(t *testing.T) *cms.Coordinator {
 // TestAComparisonKnowsWhatAFleetRecorded reads the documents that are recorded as failed, each once.
 func TestAComparisonKnowsWhatAFleetRecorded(t *testing.T) {
 	c := control(t)
-	noted := []cms.Refused{{Index: "logs", ID: "a", Shard: 1}, {Index: "logs", ID: "b", Ordinal: 7}, {Index: "other", ID: "a"}, {Index: "logs", Ordinal: 9}} // the last without its id
-	if err := c.KeepRefused(t.Context(), noted); err != nil {
+	noted := []session.Refused{{Index: "logs", ID: "a", Shard: 1}, {Index: "logs", ID: "b", Ordinal: 7}, {Index: "other", ID: "a"}, {Index: "logs", Ordinal: 9}} // the last without its id
+	if err := session.Of(c).KeepRefused(t.Context(), noted); err != nil {
 		t.Fatal(err)
 	}
 	all := &verify.Failed{}
@@ -71,7 +72,7 @@ func TestAComparisonKnowsWhatAFleetRecorded(t *testing.T) {
 
 func stored(t *testing.T, c *cms.Coordinator) (n int) {
 	t.Helper()
-	for d, err := range c.Refused(t.Context()) {
+	for d, err := range session.Of(c).Refused(t.Context()) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,9 +113,9 @@ func TestOnlyAFleetWithoutASharedSinkNotesRefusedDocuments(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := []cms.FailedAt{{Host: host, Place: c.o.failedDir, Sums: []cms.FailedSum{{Index: "logs", Class: "mapping", Reason: "mapper_parsing_exception", Count: 6,
+		want := []session.FailedAt{{Host: host, Place: c.o.failedDir, Sums: []session.FailedSum{{Index: "logs", Class: "mapping", Reason: "mapper_parsing_exception", Count: 6,
 			Remedy: classes.Of("mapper_parsing_exception", "").For("logs", "")}}}}
-		if at, err := kept.FailedAt(t.Context()); err != nil || !reflect.DeepEqual(at, want) {
+		if at, err := session.Of(kept).FailedAt(t.Context()); err != nil || !reflect.DeepEqual(at, want) {
 			t.Errorf("%s: the store names %+v, %v; want %+v", name, at, err, want)
 		}
 		n := 0
@@ -132,7 +133,7 @@ func TestOnlyAFleetWithoutASharedSinkNotesRefusedDocuments(t *testing.T) {
 // silent is a control index that cannot be reached.
 type silent struct{}
 
-func (silent) KeepRefused(context.Context, []cms.Refused) error { return fault.ErrUnavailable }
+func (silent) KeepRefused(context.Context, []session.Refused) error { return fault.ErrUnavailable }
 
 // TestNothingIsDoneWhileTheControlIndexDoesNotAnswer is what keeps the watermark where it is.
 func TestNothingIsDoneWhileTheControlIndexDoesNotAnswer(t *testing.T) {

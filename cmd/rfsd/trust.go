@@ -10,6 +10,7 @@ import (
 	"github.com/rfsd/rfsd/gossip"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 )
 
@@ -48,7 +49,7 @@ func newTrust(values config.Values) (trust, error) {
 }
 
 // of returns how far this node believes the record, whose revision it keeps when it does.
-func (t trust) of(scope sharing.Scope, record cms.SharedRecord) (sharing.Trust, error) {
+func (t trust) of(scope sharing.Scope, record session.SharedRecord) (sharing.Trust, error) {
 	seen, err := t.seen.Revision(scope)
 	if err != nil {
 		return sharing.Trust{}, err
@@ -92,9 +93,9 @@ func (r runOptions) share(ctx context.Context, coordinator *cms.Coordinator, log
 }
 
 func (r runOptions) shareSigned(ctx context.Context, coordinator *cms.Coordinator) (stored bool, err error) {
-	record := cms.SharedRecord{Settings: r.shared}
+	record := session.SharedRecord{Settings: r.shared}
 	if len(r.trust.keys) == 0 {
-		return coordinator.Share(ctx, record, r.own.Fleet.Share)
+		return session.Of(coordinator).Share(ctx, record, r.own.Fleet.Share)
 	}
 	scope, err := sharedScope(ctx, r.options)
 	if err != nil {
@@ -105,11 +106,11 @@ func (r runOptions) shareSigned(ctx context.Context, coordinator *cms.Coordinato
 		return false, err
 	}
 	var before int64
-	if was, err := coordinator.Shared(ctx); err == nil && r.trust.keys.Signed(scope, was) {
+	if was, err := session.Of(coordinator).Shared(ctx); err == nil && r.trust.keys.Signed(scope, was) {
 		before = was.Revision
 	}
 	record.Revision = sharing.Next(seen, before, time.Now().UnixMilli())
-	stored, err = coordinator.Share(ctx, r.trust.keys.Sign(scope, record), r.own.Fleet.Share)
+	stored, err = session.Of(coordinator).Share(ctx, r.trust.keys.Sign(scope, record), r.own.Fleet.Share)
 	if err != nil || !stored {
 		return stored, err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/oscms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/s3cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/export"
 	"github.com/rfsd/rfsd/rfs/destination/target"
@@ -71,9 +72,9 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 	}
 	all = append(all, closeRecorder)
 	if client != nil {
-		ledger := &rollback.Ledger{API: client, Records: s.Coordinator, Session: o.session, Log: log}
+		ledger := &rollback.Ledger{API: client, Records: session.Of(s.Coordinator), Session: o.session, Log: log}
 		s.Ledger = ledger
-		s.Tuner, s.Tune = &tuning.Tuner{API: client, Records: s.Coordinator, Mark: ledger.Mark, Log: log}, o.guard.tune
+		s.Tuner, s.Tune = &tuning.Tuner{API: client, Records: session.Of(s.Coordinator), Mark: ledger.Mark, Log: log}, o.guard.tune
 	}
 	s.Shards = worker.ShardReader{
 		Repo: blobs, Manifests: &in.manifests, Log: log, VerifyFirst: o.verifyFirst, Edit: o.editor, Memory: in.memory, MaxDocument: o.maxDocument,

@@ -12,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
@@ -129,7 +130,7 @@ func (h *workerSession) untilFree(ctx context.Context, none *cms.NoneAvailable) 
 }
 
 // pausedError reports that the operator does not want the fleet to run.
-type pausedError struct{ intent cms.Intent }
+type pausedError struct{ intent session.Intent }
 
 func (e *pausedError) Error() string {
 	return fmt.Sprintf("the operator (%s) wants no work: %s", e.intent.Who, e.intent.State)
@@ -139,7 +140,7 @@ func (e *pausedError) Error() string {
 // its cause is a *pausedError then. It ends with cms.ErrStoreGone as well when the store is deleted: leases may be elsewhere, and go
 // on although no order is heard any more and nothing can be completed. The same error is returned when it is so already. stop has to be called in any case.
 func watchIntent(ctx context.Context, c *cms.Coordinator, every time.Duration, log *slog.Logger) (watched context.Context, stop func(), err error) {
-	if i, err := c.Intent(ctx); err == nil && i.State != cms.Run {
+	if i, err := session.Of(c).Intent(ctx); err == nil && i.State != session.Run {
 		return ctx, func() {}, &pausedError{i}
 	}
 	watched, cancel := context.WithCancelCause(ctx)
@@ -154,12 +155,12 @@ func watchIntent(ctx context.Context, c *cms.Coordinator, every time.Duration, l
 				return
 			case <-t.C:
 			}
-			i, err := c.Intent(watched)
+			i, err := session.Of(c).Intent(watched)
 			switch {
 			case errors.Is(err, cms.ErrStoreGone):
 				log.Error("coordination store is gone: handing off", "error", err)
 				cancel(err)
-			case err == nil && i.State != cms.Run:
+			case err == nil && i.State != session.Run:
 				log.Info("the operator wants no work: handing off", "intent", i.State, "who", i.Who)
 				cancel(&pausedError{i})
 			}

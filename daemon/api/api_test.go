@@ -23,8 +23,8 @@ import (
 	"github.com/rfsd/rfsd/daemon/cert"
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // fakeNode records what is wanted of it.
@@ -186,8 +186,8 @@ func TestTheOperatorsSocketSteersAndTheOtherReads(t *testing.T) {
 func TestIDsOfDocumentsAreForOperators(t *testing.T) {
 	dir := t.TempDir()
 	n := &fakeNode{failed: status.NewFailures()}
-	n.failed.Add(cms.Refused{Index: "logs", ID: "John-Doe", Reason: "mapper_parsing_exception"}, "")
-	n.failed.Add(cms.Refused{Index: "people", ID: "Jane", Reason: "mapper_parsing_exception"}, "")
+	n.failed.Add(session.Refused{Index: "logs", ID: "John-Doe", Reason: "mapper_parsing_exception"}, "")
+	n.failed.Add(session.Refused{Index: "people", ID: "Jane", Reason: "mapper_parsing_exception"}, "")
 	serve(t, Config{Socket: filepath.Join(dir, "op"), StatusSocket: filepath.Join(dir, "ro")}, n)
 	for socket, want := range map[string]bool{"op": true, "ro": false} {
 		code, answer := ask(t, over(filepath.Join(dir, socket)), "GET", "http://rfsd/v1/failures?index=logs", "")

@@ -11,7 +11,7 @@ import (
 	"slices"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // Keys sign and check the shared record. The first signs, all check, so that keys can be replaced one file at a time.
@@ -40,7 +40,7 @@ type Scope struct {
 }
 
 // Sign returns the record with its signature.
-func (k Keys) Sign(s Scope, r cms.SharedRecord) cms.SharedRecord {
+func (k Keys) Sign(s Scope, r session.SharedRecord) session.SharedRecord {
 	if len(k) > 0 {
 		r.Signature = base64.StdEncoding.EncodeToString(sum(k[0], s, r))
 	}
@@ -48,7 +48,7 @@ func (k Keys) Sign(s Scope, r cms.SharedRecord) cms.SharedRecord {
 }
 
 // Signed reports whether one of the keys signed the record for this scope.
-func (k Keys) Signed(s Scope, r cms.SharedRecord) bool {
+func (k Keys) Signed(s Scope, r session.SharedRecord) bool {
 	given, err := base64.StdEncoding.DecodeString(r.Signature)
 	if err != nil || len(given) != sha256.Size {
 		return false
@@ -58,7 +58,7 @@ func (k Keys) Signed(s Scope, r cms.SharedRecord) bool {
 
 // sum is the HMAC over the scope, the revision and the settings. Every text goes in behind its length, every list behind its
 // count, so that no two records have the same form.
-func sum(key []byte, s Scope, r cms.SharedRecord) []byte {
+func sum(key []byte, s Scope, r session.SharedRecord) []byte {
 	var form []byte
 	number := func(n int64) { form = binary.BigEndian.AppendUint64(form, uint64(n)) }
 	text := func(t string) { number(int64(len(t))); form = append(form, t...) }

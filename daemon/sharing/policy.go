@@ -3,7 +3,7 @@ package sharing
 import (
 	"fmt"
 
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // Trust is how far a node believes a record.
@@ -14,7 +14,7 @@ type Trust struct {
 
 // TrustOf returns how far a node with these keys believes the record. seen is the highest revision of a signed record that this
 // node has taken.
-func TrustOf(keys Keys, s Scope, r cms.SharedRecord, seen int64) Trust {
+func TrustOf(keys Keys, s Scope, r session.SharedRecord, seen int64) Trust {
 	switch {
 	case len(keys) == 0:
 		return Trust{"this node has no key to check them with: give it --fleet-key (the same file on all nodes, made by `rfsctl cert gossip-key FILE`), or these settings themselves"}

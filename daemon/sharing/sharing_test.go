@@ -10,7 +10,7 @@ import (
 
 	"github.com/rfsd/rfsd/daemon/sharing"
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 func keys(t *testing.T, fill ...byte) sharing.Keys {
@@ -28,8 +28,8 @@ func keys(t *testing.T, fill ...byte) sharing.Keys {
 
 var scope = sharing.Scope{Session: "move", Cluster: "uuid-1"}
 
-func record(revision int64) cms.SharedRecord {
-	return cms.SharedRecord{Revision: revision, Settings: cms.Shared{
+func record(revision int64) session.SharedRecord {
+	return session.SharedRecord{Revision: revision, Settings: session.Shared{
 		"source-host": {"https://old:9200"}, "first": {"a", "b"}, "max-rate": {"12"}, "source-insecure": {"true"}, "target-host": {"https://x"},
 		"export-dir": {"/x"}, "failed-documents": {"s3://bucket/refused"}, "s3-endpoint": {"https://s3"}, "repo-uri": {"s3://b"}, "rules-text": {"x"},
 	}}
@@ -37,7 +37,7 @@ func record(revision int64) cms.SharedRecord {
 
 func TestJudge(t *testing.T) {
 	mine := keys(t, 1)
-	changed := func(change func(*cms.SharedRecord)) cms.SharedRecord {
+	changed := func(change func(*session.SharedRecord)) session.SharedRecord {
 		r := mine.Sign(scope, record(7))
 		change(&r)
 		return r
@@ -45,7 +45,7 @@ func TestJudge(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		keys   sharing.Keys
-		record cms.SharedRecord
+		record session.SharedRecord
 		seen   int64
 		doubt  string // part of it; "": believed
 	}{
@@ -54,11 +54,11 @@ func TestJudge(t *testing.T) {
 		{"no key on the node", nil, mine.Sign(scope, record(7)), 0, "--fleet-key"},
 		{"not signed", mine, record(7), 0, "not signed"},
 		{"another key", keys(t, 2), mine.Sign(scope, record(7)), 0, "--share-settings"},
-		{"no signature at all", mine, changed(func(r *cms.SharedRecord) { r.Signature = "AAAA" }), 0, "changed"},
-		{"an address changed", mine, changed(func(r *cms.SharedRecord) { r.Settings["source-host"] = []string{"https://attacker"} }), 0, "changed"},
-		{"a setting added", mine, changed(func(r *cms.SharedRecord) { r.Settings["source-username"] = []string{"x"} }), 0, "changed"},
-		{"a list divided otherwise", mine, changed(func(r *cms.SharedRecord) { r.Settings["first"] = []string{"ab"} }), 0, "changed"},
-		{"a revision raised", mine, changed(func(r *cms.SharedRecord) { r.Revision = 9 }), 0, "changed"},
+		{"no signature at all", mine, changed(func(r *session.SharedRecord) { r.Signature = "AAAA" }), 0, "changed"},
+		{"an address changed", mine, changed(func(r *session.SharedRecord) { r.Settings["source-host"] = []string{"https://attacker"} }), 0, "changed"},
+		{"a setting added", mine, changed(func(r *session.SharedRecord) { r.Settings["source-username"] = []string{"x"} }), 0, "changed"},
+		{"a list divided otherwise", mine, changed(func(r *session.SharedRecord) { r.Settings["first"] = []string{"ab"} }), 0, "changed"},
+		{"a revision raised", mine, changed(func(r *session.SharedRecord) { r.Revision = 9 }), 0, "changed"},
 		{"of another session", mine, mine.Sign(sharing.Scope{Session: "other", Cluster: "uuid-1"}, record(7)), 0, "changed"},
 		{"of another cluster", mine, mine.Sign(sharing.Scope{Session: "move", Cluster: "uuid-2"}, record(7)), 0, "changed"},
 		{"an old one put back", mine, mine.Sign(scope, record(7)), 8, "old one was put back"},

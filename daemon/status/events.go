@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // ReadEvents reads the events of a session from its store, newest last.
 func ReadEvents(ctx context.Context, store *cms.Coordinator) ([]Event, error) {
 	var all []Event
-	for r, err := range store.Records(ctx, "event") {
+	for r, err := range session.Of(store).List(ctx, "event") {
 		if err != nil {
 			return nil, err
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/failed/classes"
 	"github.com/rfsd/rfsd/rfs/document/doc"
 )
@@ -31,7 +32,7 @@ type Failures struct {
 	// Groups are the refused documents by index and class, the largest first.
 	Groups []RefusedGroup `json:"groups"`
 	// Documents are the refused documents, which may name people: at most MaxRefused, and none for readers.
-	Documents []cms.Refused `json:"documents"`
+	Documents []session.Refused `json:"documents"`
 	// Omitted is how many refused documents are not listed.
 	Omitted int64 `json:"documents_omitted,omitempty"`
 	// Failed is how many documents of the session, or of the files, failed and were not delivered since.
@@ -61,7 +62,7 @@ func (p FailedPlace) String() string {
 
 // NewFailures returns that nothing failed.
 func NewFailures() *Failures {
-	return &Failures{GivenUp: []progress.Failure{}, Groups: []RefusedGroup{}, Documents: []cms.Refused{}}
+	return &Failures{GivenUp: []progress.Failure{}, Groups: []RefusedGroup{}, Documents: []session.Refused{}}
 }
 
 // With returns f with what was given up and how many documents failed. A nil f has no refused documents.
@@ -82,7 +83,7 @@ func (f *Failures) With(m *progress.Migration) *Failures {
 // or a shared directory has the failed documents, or a single process, the classes are known and none is listed.
 func ReadRefused(ctx context.Context, store *cms.Coordinator) (*Failures, error) {
 	f := NewFailures()
-	for d, err := range store.Refused(ctx) {
+	for d, err := range session.Of(store).Refused(ctx) {
 		if err != nil {
 			return nil, fmt.Errorf("refused documents: %w", err)
 		}
@@ -102,7 +103,7 @@ func ReadRefused(ctx context.Context, store *cms.Coordinator) (*Failures, error)
 // ReadPlaces returns where the processes of a session keep their failed documents, and the classes of these as they failed first,
 // the largest first.
 func ReadPlaces(ctx context.Context, store *cms.Coordinator) ([]FailedPlace, []RefusedGroup, error) {
-	all, err := store.FailedAt(ctx)
+	all, err := session.Of(store).FailedAt(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -126,7 +127,7 @@ func ReadPlaces(ctx context.Context, store *cms.Coordinator) ([]FailedPlace, []R
 }
 
 // Add adds a document; detail is the target's message, if it is known.
-func (f *Failures) Add(d cms.Refused, detail string) {
+func (f *Failures) Add(d session.Refused, detail string) {
 	class, ok := classes.Named(d.Class)
 	if !ok {
 		class = classes.Of(doc.Reason(d.Reason), detail)
@@ -149,7 +150,7 @@ func (f *Failures) Sort() {
 	slices.SortFunc(f.Groups, func(a, b RefusedGroup) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Index, b.Index), cmp.Compare(a.Class, b.Class))
 	})
-	slices.SortFunc(f.Documents, func(a, b cms.Refused) int {
+	slices.SortFunc(f.Documents, func(a, b session.Refused) int {
 		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.Ordinal, b.Ordinal), cmp.Compare(a.ID, b.ID))
 	})
 }
@@ -158,7 +159,7 @@ func (f *Failures) Sort() {
 func (f *Failures) WithoutDocuments() *Failures {
 	is := *f
 	is.Omitted += int64(len(f.Documents))
-	is.Documents = []cms.Refused{}
+	is.Documents = []session.Refused{}
 	return &is
 }
 
@@ -169,7 +170,7 @@ func (f *Failures) Of(index string) *Failures {
 	}
 	is := *f
 	is.Groups = slices.DeleteFunc(slices.Clone(f.Groups), func(g RefusedGroup) bool { return g.Index != index })
-	is.Documents = slices.DeleteFunc(slices.Clone(f.Documents), func(d cms.Refused) bool { return d.Index != index })
+	is.Documents = slices.DeleteFunc(slices.Clone(f.Documents), func(d session.Refused) bool { return d.Index != index })
 	is.Omitted = -int64(len(is.Documents))
 	for _, g := range is.Groups {
 		is.Omitted += g.Count

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 func TestStatesTellLeasedFromExpired(t *testing.T) {
@@ -52,9 +53,9 @@ func TestSuggestedLeaseFitsSetupAndDuration(t *testing.T) {
 func TestRefusedDocumentsAreCountedBeyondThoseThatAreListed(t *testing.T) {
 	f := NewFailures()
 	for i := range MaxRefused + 7 {
-		f.Add(cms.Refused{Index: "logs", ID: fmt.Sprint(i), Reason: "mapper_parsing_exception"}, "")
+		f.Add(session.Refused{Index: "logs", ID: fmt.Sprint(i), Reason: "mapper_parsing_exception"}, "")
 	}
-	f.Add(cms.Refused{Index: "other", ID: "x", Reason: "mapper_parsing_exception"}, "")
+	f.Add(session.Refused{Index: "other", ID: "x", Reason: "mapper_parsing_exception"}, "")
 	f.Sort()
 	if len(f.Documents) != MaxRefused || f.Omitted != 8 || f.Groups[0].Count != MaxRefused+7 {
 		t.Errorf("%d documents, %d omitted, %+v", len(f.Documents), f.Omitted, f.Groups)

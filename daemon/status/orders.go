@@ -5,13 +5,14 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // States of an order: what was read of it in the store, and, of an order that is being given, refused.
 const (
-	OrderInForce  = string(cms.OrderInForce)
-	OrderReplaced = string(cms.OrderReplaced)
-	OrderUnknown  = string(cms.OrderUnknown)
+	OrderInForce  = string(session.OrderInForce)
+	OrderReplaced = string(session.OrderReplaced)
+	OrderUnknown  = string(session.OrderUnknown)
 	OrderRefused  = "refused" // it never comes into force
 )
 
@@ -31,7 +32,7 @@ type Order struct {
 }
 
 // OrderOf returns an order in its form of the API.
-func OrderOf(o cms.Order, state string) Order {
+func OrderOf(o session.Order, state string) Order {
 	r := Order{ID: o.ID, State: state, Kind: string(o.Kind), Nodes: o.Nodes, Workers: o.Workers, By: o.Who, Sequence: o.Sequence}
 	if !o.Issued.IsZero() {
 		r.Issued = &o.Issued
@@ -46,11 +47,11 @@ func OrderOf(o cms.Order, state string) Order {
 // invalid id.
 func ReadOrders(ctx context.Context, c *cms.Coordinator, id string) ([]Order, error) {
 	if id != "" {
-		if _, err := cms.OrderEnd(id); err != nil {
+		if _, err := session.OrderEnd(id); err != nil {
 			return nil, err
 		}
 	}
-	i, now, err := c.Orders(ctx)
+	i, now, err := session.Of(c).Orders(ctx)
 	if err != nil {
 		return nil, err
 	}

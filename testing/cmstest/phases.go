@@ -11,22 +11,23 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // phases lets many reach for the same phase, and moves it through its states.
 func phases(t *testing.T, s cms.Store) {
 	ctx := t.Context()
 	c := Coordinator(t, s, 10*time.Minute)
-	if p, err := c.Phase(ctx, cms.MetadataPhase); err != nil || p.State != "" {
+	if p, err := session.Of(c).Phase(ctx, session.MetadataPhase); err != nil || p.State != "" {
 		t.Fatalf("%+v, %v", p, err)
 	}
 	var holders atomic.Int64
-	var lease atomic.Pointer[cms.PhaseLease]
+	var lease atomic.Pointer[session.PhaseLease]
 	var all sync.WaitGroup
 	for n := range 8 {
 		own := Coordinator(t, s, 10*time.Minute)
 		all.Go(func() {
-			l, err := own.AcquirePhase(ctx, cms.MetadataPhase, fmt.Sprint("h", n))
+			l, err := session.Of(own).AcquirePhase(ctx, session.MetadataPhase, fmt.Sprint("h", n))
 			var busy *cms.NoneAvailable
 			switch {
 			case err == nil:
@@ -48,26 +49,28 @@ func phases(t *testing.T, s cms.Store) {
 	if err := l.Release(ctx, cms.CauseDrain, ""); err != nil {
 		t.Fatal(err)
 	}
-	next, err := c.AcquirePhase(ctx, cms.MetadataPhase, "next")
+	next, err := session.Of(c).AcquirePhase(ctx, session.MetadataPhase, "next")
 	if err != nil || next.Phase.Attempts != 1 || string(next.Phase.Body) != `{"done":1}` {
 		t.Fatalf("%+v, %v", next, err)
 	}
 	var busy *cms.NoneAvailable
-	if _, err := c.AcquirePhase(ctx, cms.MetadataPhase, "late"); !errors.As(err, &busy) || busy.Holder == "" {
+	if _, err := session.Of(c).AcquirePhase(ctx, session.MetadataPhase, "late"); !errors.As(err, &busy) || busy.Holder == "" {
 		t.Errorf("%v", err)
 	}
 	if err := l.Save(ctx, "", nil, false); !errors.Is(err, fault.ErrLeaseLost) {
 		t.Errorf("the former holder still writes: %v", err)
 	}
-	err = next.Run(ctx, func(ctx context.Context) error { return next.Advance(ctx, cms.PhaseCompleted, []byte(`{"done":2}`)) })
+	err = next.Run(ctx, func(ctx context.Context) error {
+		return next.Advance(ctx, session.PhaseCompleted, []byte(`{"done":2}`))
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.AcquirePhase(ctx, cms.MetadataPhase, "late"); !errors.Is(err, cms.ErrPhaseMoved) {
+	if _, err := session.Of(c).AcquirePhase(ctx, session.MetadataPhase, "late"); !errors.Is(err, cms.ErrMoved) {
 		t.Errorf("%v", err)
 	}
-	p, err := c.Phase(ctx, cms.MetadataPhase)
-	if err != nil || p.State != cms.PhaseCompleted || string(p.Body) != `{"done":2}` || p.Holder != "" {
+	p, err := session.Of(c).Phase(ctx, session.MetadataPhase)
+	if err != nil || p.State != session.PhaseCompleted || string(p.Body) != `{"done":2}` || p.Holder != "" {
 		t.Errorf("%+v, %v", p, err)
 	}
 }
@@ -78,7 +81,7 @@ func entries(t *testing.T, s cms.Store) {
 	c := Coordinator(t, s, 10*time.Minute)
 	for _, name := range []string{"good", "bad"} {
 		for n := range 2 {
-			created, err := c.CreateIndexEntry(ctx, cms.IndexEntry{Name: name, State: cms.PhaseNotStarted, Shards: 3, Body: []byte(`{"n":1}`)})
+			created, err := session.Of(c).CreateIndexEntry(ctx, session.IndexEntry{Name: name, State: session.PhaseNotStarted, Shards: 3, Body: []byte(`{"n":1}`)})
 			if err != nil || created != (n == 0) {
 				t.Fatalf("created %v, %v", created, err)
 			}
@@ -88,25 +91,25 @@ func entries(t *testing.T, s cms.Store) {
 	for range 8 {
 		own := Coordinator(t, s, 10*time.Minute)
 		all.Go(func() {
-			if _, err := own.AttemptFailed(ctx, "bad", 0, "no"); err != nil {
+			if _, err := session.Of(own).AttemptFailed(ctx, "bad", 0, "no"); err != nil {
 				t.Error(err)
 			}
-			if _, err := own.CompleteIndex(ctx, "good", []byte(`{"n":2}`)); err != nil {
+			if _, err := session.Of(own).CompleteIndex(ctx, "good", []byte(`{"n":2}`)); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	all.Wait()
-	e, err := c.IndexEntry(ctx, "bad")
-	if err != nil || e.Attempts != 1 || e.State != cms.PhaseNotStarted {
+	e, err := session.Of(c).IndexEntry(ctx, "bad")
+	if err != nil || e.Attempts != 1 || e.State != session.PhaseNotStarted {
 		t.Fatalf("eight that saw the same attempt count as one: %+v, %v", e, err)
 	}
-	for e.State == cms.PhaseNotStarted && e.Attempts < 20 {
-		if e, err = c.AttemptFailed(ctx, "bad", e.Attempts, "no"); err != nil {
+	for e.State == session.PhaseNotStarted && e.Attempts < 20 {
+		if e, err = session.Of(c).AttemptFailed(ctx, "bad", e.Attempts, "no"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if e.Attempts != cms.DefaultMaxAttempts+1 || e.State != cms.PhaseFailed || e.Error != "no" || string(e.Body) != `{"n":1}` {
+	if e.Attempts != cms.DefaultMaxAttempts+1 || e.State != session.PhaseFailed || e.Error != "no" || string(e.Body) != `{"n":1}` {
 		t.Errorf("%+v", e)
 	}
 	if again, err := c.Event(ctx, "index bad", "failed", ""); err != nil || again {
@@ -119,7 +122,7 @@ func entries(t *testing.T, s cms.Store) {
 		t.Errorf("%d open items, %v", n, err)
 	}
 	var names []string
-	for e, err := range c.IndexEntries(ctx) {
+	for e, err := range session.Of(c).IndexEntries(ctx) {
 		if err != nil {
 			t.Fatal(err)
 		}

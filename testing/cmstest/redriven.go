@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 func redriven(t *testing.T, s cms.Store) {
@@ -16,9 +17,9 @@ func redriven(t *testing.T, s cms.Store) {
 			t.Fatal(err)
 		}
 	}
-	is := func(place string, want ...cms.RedrivenIndex) {
+	is := func(place string, want ...session.RedrivenIndex) {
 		t.Helper()
-		all, err := c.Redriven(ctx)
+		all, err := session.Of(c).Redriven(ctx)
 		must(err)
 		for _, x := range all {
 			if x.Place == place && !reflect.DeepEqual(x.Indices, want) {
@@ -26,32 +27,32 @@ func redriven(t *testing.T, s cms.Store) {
 			}
 		}
 	}
-	if all, err := c.Redriven(ctx); err != nil || len(all) != 0 {
+	if all, err := session.Of(c).Redriven(ctx); err != nil || len(all) != 0 {
 		t.Fatalf("before the first: %+v, %v", all, err)
 	}
-	must(c.NoteLeft(ctx, "a:/failed", false, map[string]int64{"logs": 10, "other": 2}))
-	is("a:/failed", cms.RedrivenIndex{Index: "logs", Left: 10}, cms.RedrivenIndex{Index: "other", Left: 2})
-	first := cms.RedrivenFile{Name: "w", Lines: 12, Documents: map[string]int64{"logs": 5, "other": 2}}
-	must(c.NoteRedriven(ctx, "a:/failed", false, first))
-	is("a:/failed", cms.RedrivenIndex{Index: "logs", Delivered: 5, Left: 5}, cms.RedrivenIndex{Index: "other", Delivered: 2})
+	must(session.Of(c).NoteLeft(ctx, "a:/failed", false, map[string]int64{"logs": 10, "other": 2}))
+	is("a:/failed", session.RedrivenIndex{Index: "logs", Left: 10}, session.RedrivenIndex{Index: "other", Left: 2})
+	first := session.RedrivenFile{Name: "w", Lines: 12, Documents: map[string]int64{"logs": 5, "other": 2}}
+	must(session.Of(c).NoteRedriven(ctx, "a:/failed", false, first))
+	is("a:/failed", session.RedrivenIndex{Index: "logs", Delivered: 5, Left: 5}, session.RedrivenIndex{Index: "other", Delivered: 2})
 
 	// The file was not replaced: the same documents are delivered again.
-	must(c.NoteLeft(ctx, "a:/failed", false, map[string]int64{"logs": 10, "other": 2}))
+	must(session.Of(c).NoteLeft(ctx, "a:/failed", false, map[string]int64{"logs": 10, "other": 2}))
 	first.Documents["logs"] = 4
-	must(c.NoteRedriven(ctx, "a:/failed", false, first))
-	is("a:/failed", cms.RedrivenIndex{Index: "logs", Delivered: 4, Left: 6}, cms.RedrivenIndex{Index: "other", Delivered: 2})
+	must(session.Of(c).NoteRedriven(ctx, "a:/failed", false, first))
+	is("a:/failed", session.RedrivenIndex{Index: "logs", Delivered: 4, Left: 6}, session.RedrivenIndex{Index: "other", Delivered: 2})
 
 	// It was replaced, and has fewer lines now.
-	must(c.NoteRedriven(ctx, "a:/failed", false, cms.RedrivenFile{Name: "w", Lines: 6, Documents: map[string]int64{"logs": 6}}))
-	is("a:/failed", cms.RedrivenIndex{Index: "logs", Delivered: 10}, cms.RedrivenIndex{Index: "other", Delivered: 2})
+	must(session.Of(c).NoteRedriven(ctx, "a:/failed", false, session.RedrivenFile{Name: "w", Lines: 6, Documents: map[string]int64{"logs": 6}}))
+	is("a:/failed", session.RedrivenIndex{Index: "logs", Delivered: 10}, session.RedrivenIndex{Index: "other", Delivered: 2})
 
 	// Another machine sees the same files.
-	must(c.NoteMoved(ctx, "a:/failed", []string{"w", "x"}))
-	must(c.NoteLeft(ctx, "a:/failed", false, map[string]int64{"logs": 3}))
-	must(c.NoteMoved(ctx, "c:/apart", []string{"y"}))
-	is("a:/failed", cms.RedrivenIndex{Index: "logs", Delivered: 10, Left: 3}, cms.RedrivenIndex{Index: "other", Delivered: 2})
-	must(c.NoteMoved(ctx, "b:/failed", []string{"x", "z"}))
-	must(c.NoteLeft(ctx, "b:/failed", false, map[string]int64{"logs": 3}))
-	is("a:/failed", cms.RedrivenIndex{Index: "logs", Delivered: 10}, cms.RedrivenIndex{Index: "other", Delivered: 2})
-	is("b:/failed", cms.RedrivenIndex{Index: "logs", Left: 3})
+	must(session.Of(c).NoteMoved(ctx, "a:/failed", []string{"w", "x"}))
+	must(session.Of(c).NoteLeft(ctx, "a:/failed", false, map[string]int64{"logs": 3}))
+	must(session.Of(c).NoteMoved(ctx, "c:/apart", []string{"y"}))
+	is("a:/failed", session.RedrivenIndex{Index: "logs", Delivered: 10, Left: 3}, session.RedrivenIndex{Index: "other", Delivered: 2})
+	must(session.Of(c).NoteMoved(ctx, "b:/failed", []string{"x", "z"}))
+	must(session.Of(c).NoteLeft(ctx, "b:/failed", false, map[string]int64{"logs": 3}))
+	is("a:/failed", session.RedrivenIndex{Index: "logs", Delivered: 10}, session.RedrivenIndex{Index: "other", Delivered: 2})
+	is("b:/failed", session.RedrivenIndex{Index: "logs", Left: 3})
 }

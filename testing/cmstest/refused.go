@@ -8,16 +8,17 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 func refused(t *testing.T, s cms.Store) {
 	c, ctx := Coordinator(t, s, time.Minute), t.Context()
-	var all []cms.Refused
+	var all []session.Refused
 	for n := range 450 { // more than one record holds
-		all = append(all, cms.Refused{Index: "logs", ID: fmt.Sprint("id ", n), Shard: n % 3, Ordinal: int64(n), Reason: "mapper_parsing_exception", Status: 400})
+		all = append(all, session.Refused{Index: "logs", ID: fmt.Sprint("id ", n), Shard: n % 3, Ordinal: int64(n), Reason: "mapper_parsing_exception", Status: 400})
 	}
 	records := func() (n int) {
-		for _, err := range c.Records(ctx, "refused") {
+		for _, err := range session.Of(c).List(ctx, "refused") {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -27,8 +28,8 @@ func refused(t *testing.T, s cms.Store) {
 	}
 	is := func(want int) {
 		t.Helper()
-		got := map[cms.Refused]int{}
-		for d, err := range c.Refused(ctx) {
+		got := map[session.Refused]int{}
+		for d, err := range session.Of(c).Refused(ctx) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -43,9 +44,9 @@ func refused(t *testing.T, s cms.Store) {
 			}
 		}
 	}
-	keep := func(d []cms.Refused) {
+	keep := func(d []session.Refused) {
 		t.Helper()
-		if err := c.KeepRefused(ctx, d); err != nil {
+		if err := session.Of(c).KeepRefused(ctx, d); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -61,9 +62,9 @@ func refused(t *testing.T, s cms.Store) {
 	keep(nil)
 	is(450)
 
-	keep([]cms.Refused{{Index: "long", ID: strings.Repeat("ä", 600), Reason: strings.Repeat("r", 1000)}})
+	keep([]session.Refused{{Index: "long", ID: strings.Repeat("ä", 600), Reason: strings.Repeat("r", 1000)}})
 	long := 0
-	for d, err := range c.Refused(ctx) {
+	for d, err := range session.Of(c).Refused(ctx) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,21 +79,21 @@ func refused(t *testing.T, s cms.Store) {
 		t.Errorf("%d long ones", long)
 	}
 
-	forget := func(arrived func(cms.Refused) bool) {
+	forget := func(arrived func(session.Refused) bool) {
 		t.Helper()
 		for range 2 { // a process that died does it again
-			if err := c.ForgetRefused(ctx, arrived); err != nil {
+			if err := session.Of(c).ForgetRefused(ctx, arrived); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	forget(func(d cms.Refused) bool { return d.Index == "long" || d.Ordinal%2 == 1 })
-	all = slices.DeleteFunc(all, func(d cms.Refused) bool { return d.Ordinal%2 == 1 })
+	forget(func(d session.Refused) bool { return d.Index == "long" || d.Ordinal%2 == 1 })
+	all = slices.DeleteFunc(all, func(d session.Refused) bool { return d.Ordinal%2 == 1 })
 	is(225)
-	forget(func(cms.Refused) bool { return true })
+	forget(func(session.Refused) bool { return true })
 	if all = nil; records() != 0 {
 		t.Errorf("%d records are left", records())
 	}
 	is(0)
-	forget(func(cms.Refused) bool { return true })
+	forget(func(session.Refused) bool { return true })
 }

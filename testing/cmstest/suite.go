@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // Factory opens an empty store for one test; the test's cleanup closes it.
@@ -85,7 +86,7 @@ func Coordinator(t *testing.T, s cms.Store, lease time.Duration) *cms.Coordinato
 func Seed(t *testing.T, c *cms.Coordinator, index string, n int) {
 	t.Helper()
 	err := c.SeedOnce(t.Context(), "seeder", func(ctx context.Context) error {
-		if _, err := c.CreateIndexEntry(ctx, cms.IndexEntry{Name: index, State: cms.PhaseCompleted, Shards: n, Body: json.RawMessage(`{"path":"x"}`)}); err != nil {
+		if _, err := session.Of(c).CreateIndexEntry(ctx, session.IndexEntry{Name: index, State: session.PhaseCompleted, Shards: n, Body: json.RawMessage(`{"path":"x"}`)}); err != nil {
 			return err
 		}
 		_, err := c.SeedItems(ctx, func(yield func(cms.ItemID) bool) {

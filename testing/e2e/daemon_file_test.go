@@ -9,6 +9,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/testing/truth"
 )
 
@@ -39,20 +40,20 @@ func TestADaemonWithAFileRunsItsWorkersInside(t *testing.T) {
 func TestALoneWorkerObeysThePauseAndWritesItsMetrics(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "state.db")
-	want := func(kind cms.OrderKind) {
+	want := func(kind session.OrderKind) {
 		t.Helper()
 		store, err := boltcms.Open(file, time.Now)
 		must(t, err)
 		c, err := cms.New(cms.Config{Store: store, Creator: "test"})
 		must(t, err)
-		_, _, err = c.Order(t.Context(), cms.Order{Kind: kind, Who: "ann"})
+		_, _, err = session.Of(c).Order(t.Context(), session.Order{Kind: kind, Who: "ann"})
 		must(t, err)
 		must(t, store.Close())
 	}
 	prom := filepath.Join(dir, "rfsd.prom")
 	args := []string{"worker", "--repo-uri", filepath.Join(Root(), "testing", "fixtures", "7.10.2-demo"), "--snapshot-name", "snap1",
 		"--export-dir", filepath.Join(dir, "out"), "--coordinator-file", file, "--metrics-file", prom}
-	want(cms.OrderPause)
+	want(session.OrderPause)
 	if r := RunIn(t, dir, nil, "rfsd", args...); r.Code != 4 || !strings.Contains(r.Stderr, "PAUSE") || !strings.Contains(r.Stderr, "ann") {
 		t.Errorf("paused: exit %d: %s", r.Code, r.Stderr)
 	}
@@ -60,7 +61,7 @@ func TestALoneWorkerObeysThePauseAndWritesItsMetrics(t *testing.T) {
 	if r := RunIn(t, dir, nil, "rfsd", foreground...); r.Code != 1 || !strings.Contains(r.Stderr, "PAUSE") {
 		t.Errorf("paused, in the foreground: exit %d: %s", r.Code, r.Stderr)
 	}
-	want(cms.OrderResume)
+	want(session.OrderResume)
 	for range 10 {
 		r := RunIn(t, dir, nil, "rfsd", args...)
 		if r.Code != 0 && r.Code != 3 {

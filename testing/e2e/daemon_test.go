@@ -24,6 +24,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/testing/cluster"
 )
 
@@ -408,7 +409,7 @@ workers = 2
 		everything += fmt.Sprintf("%+v", it)
 	}
 	for _, kind := range []string{"event", "index", "phase", "target", "meta", "intent", "config"} {
-		for r, err := range f.coord.Records(t.Context(), kind) {
+		for r, err := range session.Of(f.coord).List(t.Context(), kind) {
 			must(t, err)
 			everything += fmt.Sprintf("%+v%s", r, r.Body)
 		}

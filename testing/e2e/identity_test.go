@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/testing/cluster"
 )
 
@@ -231,7 +232,7 @@ func TestOneDamagedMetadataBlobFailsItsIndexAlone(t *testing.T) {
 		t.Fatalf("exit %d: %+v: %s", r.Code, p, r.Stderr)
 	}
 	for _, x := range p.Indices {
-		if bad := x.Index == p.Problems[0].Index; (x.State == cms.PhaseFailed) != bad || !bad && x.Indexed == 0 {
+		if bad := x.Index == p.Problems[0].Index; (x.State == session.PhaseFailed) != bad || !bad && x.Indexed == 0 {
 			t.Errorf("%+v", x)
 		}
 	}

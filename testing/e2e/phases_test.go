@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/testing/cluster"
 )
 
@@ -82,9 +82,9 @@ func TestAnIndexThatTheTargetRefusesFailsAloneAndIsMendedByTheNextRun(t *testing
 	}
 	for _, x := range p.Indices {
 		switch {
-		case x.Index == bad && (x.State != cms.PhaseFailed || !strings.Contains(x.Error, "Invalid alias name [taken]") || x.Live != 0 || len(x.Created) != 0):
+		case x.Index == bad && (x.State != session.PhaseFailed || !strings.Contains(x.Error, "Invalid alias name [taken]") || x.Live != 0 || len(x.Created) != 0):
 			t.Errorf("%+v", x)
-		case x.Index != bad && (x.State != cms.PhaseCompleted || x.Indexed != x.Live):
+		case x.Index != bad && (x.State != session.PhaseCompleted || x.Indexed != x.Live):
 			t.Errorf("%+v", x)
 		}
 	}
@@ -104,7 +104,7 @@ func TestAnIndexThatTheTargetRefusesFailsAloneAndIsMendedByTheNextRun(t *testing
 		t.Fatalf("after the repair: exit %d: %s", res.Code, res.Stderr)
 	}
 	for _, x := range phasesOf(t, res).Indices {
-		if x.State != cms.PhaseCompleted || x.Indexed != x.Live || x.Live == 0 && x.Index == bad {
+		if x.State != session.PhaseCompleted || x.Indexed != x.Live || x.Live == 0 && x.Index == bad {
 			t.Errorf("%+v", x)
 		}
 	}
@@ -225,10 +225,10 @@ func TestFiveWorkersCreateEverythingOnce(t *testing.T) {
 		t.Run(fmt.Sprintf("%d killed", wanted), func(t *testing.T) {
 			wipe(t, n)
 			p := newProxy(t, n.URL, 0)
-			session := fmt.Sprint("five-", wanted)
+			name := fmt.Sprint("five-", wanted)
 			dir := t.TempDir()
-			args := workerArgs(p.URL, demoRepo(), session, "--initial-lease-duration", "4s")
-			coord := coordinator(t, n, session, 4*time.Second)
+			args := workerArgs(p.URL, demoRepo(), name, "--initial-lease-duration", "4s")
+			coord := coordinator(t, n, name, 4*time.Second)
 			killed := fiveWorkers(t, dir, args, wanted, 250*time.Millisecond)
 			compareLanded(t, n, demoRepo())
 			created := map[string]int{}
@@ -243,12 +243,12 @@ func TestFiveWorkersCreateEverythingOnce(t *testing.T) {
 					t.Errorf("index %s was created %d times: %v", name, created[name], created)
 				}
 			}
-			for _, phase := range []string{cms.MetadataPhase, cms.IndexPhase, cms.DocsPhase} {
-				if r, err := coord.Phase(t.Context(), phase); err != nil || r.State != cms.PhaseCompleted {
+			for _, phase := range []string{session.MetadataPhase, session.IndexPhase, session.DocsPhase} {
+				if r, err := session.Of(coord).Phase(t.Context(), phase); err != nil || r.State != session.PhaseCompleted {
 					t.Errorf("phase %s: %+v, %v", phase, r, err)
 				}
 			}
-			for e, err := range coord.Records(t.Context(), "event") {
+			for e, err := range session.Of(coord).List(t.Context(), "event") {
 				must(t, err)
 				t.Errorf("event %s: %s", e.ID, e.Body)
 			}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/daemon/status"
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/testing/cluster"
 	"github.com/rfsd/rfsd/testing/failedtest"
 	"github.com/rfsd/rfsd/testing/s3server"
@@ -90,7 +90,7 @@ func TestRefusedDocumentsOfAFleetAreInItsSinksOrTheControlIndex(t *testing.T) {
 		var watch sync.WaitGroup
 		watch.Go(func() {
 			for ctx.Err() == nil {
-				for _, err := range noting.Refused(ctx) {
+				for _, err := range session.Of(noting).Refused(ctx) {
 					if err == nil {
 						kill()
 					}
@@ -137,7 +137,7 @@ func TestRefusedDocumentsOfAFleetAreInItsSinksOrTheControlIndex(t *testing.T) {
 	res := Run(t, "rfsctl", append([]string{"items", "list"}, store...)...)
 	must(t, json.Unmarshal([]byte(res.Stdout), &sums))
 	var told struct {
-		Documents []cms.Refused `json:"documents"`
+		Documents []session.Refused `json:"documents"`
 	}
 	res = Run(t, "rfsctl", append([]string{"failures"}, store...)...)
 	must(t, json.Unmarshal([]byte(res.Stdout), &told))

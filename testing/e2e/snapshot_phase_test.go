@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/testing/cluster"
 	"github.com/rfsd/rfsd/testing/truth"
 )
@@ -77,7 +77,7 @@ func TestOneCommandTakesTheSnapshotAndMigratesIt(t *testing.T) {
 	dir := t.TempDir()
 	// The phases in steps of their own, by the same session.
 	res := RunIn(t, dir, nil, "rfsd", sourceArgs("migrate", n.URL, n.URL, repo, "whole", "--phases", "snapshot", "--output", "json")...)
-	if p := phasesOf(t, res); res.Code != 0 || len(p.Phases) != 1 || p.Phases[0].State != cms.PhaseCompleted || len(p.Indices) != 0 {
+	if p := phasesOf(t, res); res.Code != 0 || len(p.Phases) != 1 || p.Phases[0].State != session.PhaseCompleted || len(p.Indices) != 0 {
 		t.Fatalf("exit %d: %+v: %s", res.Code, p, res.Stderr)
 	}
 	for _, index := range demoIndices(t) {

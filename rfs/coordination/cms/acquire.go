@@ -75,7 +75,7 @@ func (c *Coordinator) untilLeased(ctx context.Context, acquire func(context.Cont
 		if open.Items == 0 {
 			return c.whenNothingOpen(ctx)
 		}
-		now, _, err := c.now(ctx)
+		now, _, err := c.leases.Now(ctx)
 		if err != nil {
 			return err
 		}
@@ -86,7 +86,7 @@ func (c *Coordinator) untilLeased(ctx context.Context, acquire func(context.Cont
 			return err
 		}
 	}
-	now, _, err := c.now(ctx)
+	now, _, err := c.leases.Now(ctx)
 	if err != nil {
 		return err
 	}
@@ -107,17 +107,6 @@ func (c *Coordinator) whenNothingOpen(ctx context.Context) error {
 		return ErrAllDone
 	}
 	return &NoneAvailable{Holder: it.Holder, NextExpiry: time.Unix(it.Expiration, 0).Add(c.grace), Open: 1, Unseeded: true}
-}
-
-func (c *Coordinator) now(ctx context.Context) (now time.Time, maxErr time.Duration, err error) {
-	err = c.retries.do(ctx, readBudget, func(ctx context.Context) error {
-		now, maxErr, err = c.store.Now(ctx)
-		return err
-	})
-	if err != nil {
-		return now, maxErr, fmt.Errorf("clock of the coordination store: %w", err)
-	}
-	return now, maxErr, nil
 }
 
 func (c *Coordinator) fromCandidates(ctx context.Context, holder string, hints Hints) (*Lease, error) {
@@ -264,7 +253,7 @@ const acquireTimeout = 3 * time.Second
 // skew measures the distance of the clocks and gives an ErrClockSkew when it is
 // really beyond the tolerance.
 func (c *Coordinator) skew(ctx context.Context) error {
-	now, maxErr, err := c.now(ctx)
+	now, maxErr, err := c.leases.Now(ctx)
 	if err != nil {
 		return err
 	}

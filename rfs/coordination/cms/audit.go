@@ -2,7 +2,6 @@ package cms
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -30,35 +29,22 @@ type shard struct {
 	number int
 }
 
-// Audit walks every chain from its root. Missing roots of shards that an index
-// entry names, or of their parts, and missing successors of completed items, are created again: the
-// store may have lost acknowledged writes. Events of failed items are made up for. Errors are fault.ErrCorrupt when the
-// chains of a split shard do not cover it, and ErrForeign when another tool has worked on an item.
-func (c *Coordinator) Audit(ctx context.Context) (AuditReport, error) {
+// AuditShards walks every chain of shards from its root. Missing roots of those that entries yields, and missing successors of
+// completed items, are created again: the store may have lost acknowledged writes. Events of failed items are made up for, but
+// not for those with a reason in told, which may grow while entries is read: they have one event together. Errors
+// are fault.ErrCorrupt when the chains of a split shard do not cover it, and ErrForeign when another tool has worked on an item.
+func (c *Coordinator) AuditShards(ctx context.Context, entries iter.Seq2[Root, error], told map[string]bool) (AuditReport, error) {
 	rep, chains, why, err := c.readChains(ctx)
 	if err != nil {
 		return rep, err
 	}
 	roots := map[shard][]Root{}
-	missing := map[string]bool{} // reasons why an index is not on the target
-	for r, err := range c.list(ctx, kindIndex) {
+	for r, err := range entries { // read after the items: an index gets its entry before its items
 		if err != nil {
 			return rep, fmt.Errorf("audit: %w", err)
 		}
-		e, err := decodeEntry(r)
-		if err != nil {
-			return rep, err
-		}
-		if e.State == PhaseFailed {
-			missing[e.Error] = true
-			if err := c.IndexEvent(ctx, e); err != nil {
-				return rep, err
-			}
-		}
-		for r := range e.Roots() {
-			k := shard{e.Name, r.ID.Shard}
-			roots[k] = append(roots[k], r)
-		}
+		k := shard{r.ID.Index, r.ID.Shard}
+		roots[k] = append(roots[k], r)
 	}
 	for k := range chains { // also of an index without an entry
 		if roots[k] == nil {
@@ -72,10 +58,10 @@ func (c *Coordinator) Audit(ctx context.Context) (AuditReport, error) {
 			}
 		}
 	}
-	return rep, c.checkChains(ctx, &rep, roots, chains, why, missing)
+	return rep, c.checkChains(ctx, &rep, roots, chains, why, told)
 }
 
-// AuditTasks is Audit for a kind whose chains begin with the given items. A chain that none of them begins is stray.
+// AuditTasks is AuditShards for a kind whose chains begin with the given items. A chain that none of them begins is stray.
 func (c *Coordinator) AuditTasks(ctx context.Context, begins iter.Seq[Root]) (AuditReport, error) {
 	rep, chains, why, err := c.readChains(ctx)
 	if err != nil {
@@ -215,26 +201,4 @@ func (c *Coordinator) repair(ctx context.Context, missing []string, of map[strin
 		}
 	}
 	return nil
-}
-
-// Finish audits the items and, when every chain is whole and ended, records that
-// the documents are complete. The second result says whether they are. A store that no longer says that all items
-// are seeded, which it may have lost, makes those who look for work find them unseeded.
-func (c *Coordinator) Finish(ctx context.Context) (AuditReport, bool, error) {
-	rep, err := c.Audit(ctx)
-	if err != nil {
-		return rep, false, err
-	}
-	state := PhaseInProgress
-	setup, err := c.get(ctx, SetupID)
-	if err != nil && !errors.Is(err, ErrNotFound) {
-		return rep, false, fmt.Errorf("read %s: %w", SetupID, err)
-	}
-	seeded := err == nil && !setup.Open()
-	c.seeded.Store(seeded) // the store may have lost what it acknowledged
-	if rep.Clean() && seeded {
-		state = PhaseCompleted
-	}
-	body := fmt.Appendf(nil, `{"items":%d,"failedItems":%d}`, rep.Items, len(rep.Failed))
-	return rep, state == PhaseCompleted, c.putRecord(ctx, Record{ID: phaseID(DocsPhase), Kind: kindPhase, State: state, Body: body})
 }

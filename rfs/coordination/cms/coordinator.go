@@ -77,6 +77,17 @@ func New(cfg Config) (*Coordinator, error) {
 // Store returns what the coordinator works on.
 func (c *Coordinator) Store() Store { return c.store }
 
+// Leases returns the records of the store and their leases.
+func (c *Coordinator) Leases() *Leases { return c.leases }
+
+// Now returns the store's clock and how far the answer may be off.
+func (c *Coordinator) Now(ctx context.Context) (now time.Time, maxErr time.Duration, err error) {
+	return c.leases.Now(ctx)
+}
+
+// Config returns the configuration with the defaults that apply.
+func (c *Coordinator) Config() Config { return c.cfg }
+
 // Kind returns the kind of the items; "" for shards.
 func (c *Coordinator) Kind() string { return c.cfg.Kind }
 
@@ -149,6 +160,30 @@ func (c *Coordinator) create(ctx context.Context, items []Item) (created int, er
 	return created, nil
 }
 
+// CreateFailedItems creates the items of an index that does not exist on the target, ended
+// with its reason from the beginning: they are never leased.
+func (c *Coordinator) CreateFailedItems(ctx context.Context, index string, shards int, reason string) error {
+	now, _, err := c.leases.Now(ctx)
+	if err != nil {
+		return err
+	}
+	items := make([]Item, 0, shards)
+	for n := range shards {
+		id := ItemID{Index: index, Shard: n}.String()
+		if len(id) > MaxIDLength {
+			return fmt.Errorf("index name %q is too long for a work item: %w", index, fault.ErrUnsupported)
+		}
+		it := NewItem(id, c.cfg.Creator, 0)
+		it.IndexName, it.Status, it.Failure, it.CompletedAt = index, StatusFailed, reason, now.Unix()
+		items = append(items, it)
+	}
+	if len(items) == 0 {
+		return nil
+	}
+	_, err = c.create(ctx, items)
+	return err
+}
+
 // AcquireSetup leases the right to seed. ErrSetupDone when that is over, ErrForeign when another tool did it; a
 // *NoneAvailable says who seeds and until when.
 func (c *Coordinator) AcquireSetup(ctx context.Context, holder string) (*Lease, error) {
@@ -181,11 +216,30 @@ func (c *Coordinator) AcquireSetup(ctx context.Context, holder string) (*Lease, 
 	return l, nil
 }
 
+// CheckSetup refuses a queue that another tool, or another version of the protocol, began.
+func (c *Coordinator) CheckSetup(ctx context.Context) error {
+	it, err := c.get(ctx, SetupID)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return nil
+	case err != nil:
+		return fmt.Errorf("read %s: %w", SetupID, err)
+	case it.ScriptVersion != ScriptVersion:
+		return fmt.Errorf("%s has version %q: %w", SetupID, it.ScriptVersion, ErrSchemaMismatch)
+	}
+	return it.foreign()
+}
+
 // SeedOnce runs seed in exactly one process at a time until one has completed it,
 // and returns when it is completed. waiting, when not nil, is told whose lease is
 // waited for. An error of seed gives the lease back and is returned. A queue that another
 // tool seeded is refused with ErrForeign.
 func (c *Coordinator) SeedOnce(ctx context.Context, holder string, seed func(context.Context) error, waiting func(*NoneAvailable)) error {
+	return c.SeedLeased(ctx, holder, func(ctx context.Context, _ *Lease) error { return seed(ctx) }, waiting)
+}
+
+// SeedLeased is SeedOnce with a seed that gets the lease it works under.
+func (c *Coordinator) SeedLeased(ctx context.Context, holder string, seed func(context.Context, *Lease) error, waiting func(*NoneAvailable)) error {
 	for {
 		l, err := c.AcquireSetup(ctx, holder)
 		var busy *NoneAvailable
@@ -204,59 +258,15 @@ func (c *Coordinator) SeedOnce(ctx context.Context, holder string, seed func(con
 		case err != nil:
 			return err
 		}
-		noted := c.cfg.Kind == "" // windows of an import have no phases
-		if noted {
-			err = c.noteSetup(ctx, l.Holder, l.Item.Expiration*1000)
-		}
-		if err == nil {
-			err = seed(ctx)
-		}
-		if err != nil {
+		if err := seed(ctx, l); err != nil {
 			rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 			defer cancel() //nolint:revive // the function returns here
-			if noted {
-				_ = c.noteSetup(rctx, l.Holder, 0) // the next holder, or the next state, replaces what stays
-			}
 			return errors.Join(err, l.Release(rctx, CauseDrain))
 		}
 		if err := l.Complete(ctx, Work{}); err != nil && !errors.Is(err, fault.ErrLeaseLost) {
 			return err
 		}
 	}
-}
-
-// ClaimTarget records the UUID of the target index when none is recorded yet, and
-// gives the recorded one. A worker that finds another index under the name stops.
-func (c *Coordinator) ClaimTarget(ctx context.Context, index, uuid string) (recorded string, err error) {
-	body, err := json.Marshal(map[string]string{"name": index, "uuid": uuid})
-	if err != nil {
-		return "", fmt.Errorf("target of %s: %w", index, err)
-	}
-	id := kindTarget + ":" + indexKey(index)
-	r, err := c.recordOrNew(ctx, Record{ID: id, Kind: kindTarget, Body: body})
-	if err != nil {
-		return "", err
-	}
-	return targetUUID(r)
-}
-
-// Target returns the recorded UUID of a target index, or ErrNotFound.
-func (c *Coordinator) Target(ctx context.Context, index string) (recorded string, err error) {
-	r, err := c.record(ctx, kindTarget+":"+indexKey(index))
-	if err != nil {
-		return "", err
-	}
-	return targetUUID(r)
-}
-
-func targetUUID(r Record) (string, error) {
-	var got struct {
-		UUID string `json:"uuid"`
-	}
-	if err := r.Decode(&got); err != nil {
-		return "", err
-	}
-	return got.UUID, nil
 }
 
 // Event stores an event once; emitted says whether this call did. A subject that is the id of a work item is shown as its
@@ -270,13 +280,13 @@ func (c *Coordinator) Event(ctx context.Context, subject, code, detail string) (
 	if err != nil {
 		return false, fmt.Errorf("event %s: %w", code, err)
 	}
-	return c.createRecord(ctx, Record{ID: kindEvent + ":" + EventKey(subject) + ":" + code, Kind: kindEvent, State: code, Body: body})
+	return c.leases.Create(ctx, Record{ID: KindEvent + ":" + EventKey(subject) + ":" + code, Kind: KindEvent, State: code, Body: body})
 }
 
 // EventKey is the part of an event's id that stands for its subject: base64url, or
 // a hash when that would make the id too long.
 func EventKey(subject string) string {
-	if k := indexKey(subject); len(k) <= 320 {
+	if k := NameKey(subject); len(k) <= 320 {
 		return k
 	}
 	sum := sha256.Sum256([]byte(subject))
@@ -308,16 +318,16 @@ func (c *Coordinator) Item(ctx context.Context, id ItemID) (Item, error) {
 	return c.get(ctx, id.String())
 }
 
-// Seeded reports whether every item has been created.
+// Seeded reports whether every item has been created. A store that no longer says so, which it may have lost, makes those who look
+// for work find the items unseeded.
 func (c *Coordinator) Seeded(ctx context.Context) (bool, error) {
 	it, err := c.get(ctx, c.setup())
-	if errors.Is(err, ErrNotFound) {
-		return false, nil
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, ErrNotFound) {
 		return false, fmt.Errorf("read %s: %w", c.setup(), err)
 	}
-	return !it.Open(), nil
+	seeded := err == nil && !it.Open()
+	c.seeded.Store(seeded) // the store may have lost what it acknowledged
+	return seeded, nil
 }
 
 // Reopen opens a FAILED item again, of whatever kind, and records that it was done.

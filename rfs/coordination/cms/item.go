@@ -60,7 +60,7 @@ func (id ItemID) String() string {
 	if id.Kind != "" {
 		kind = id.Kind + ":"
 	}
-	return kind + indexKey(id.Index) + "__" + strconv.Itoa(id.Shard) + "__" + strconv.FormatInt(id.Cursor, 10)
+	return kind + NameKey(id.Index) + "__" + strconv.Itoa(id.Shard) + "__" + strconv.FormatInt(id.Cursor, 10)
 }
 
 // Name names the range to people: index and shard, and where it does not begin with the shard its first ordinal.
@@ -82,7 +82,8 @@ func ItemName(id string) string {
 	return "item " + id
 }
 
-func indexKey(index string) string { return base64.RawURLEncoding.EncodeToString([]byte(index)) }
+// NameKey returns the base64url of a name, as the ids of items and records have it.
+func NameKey(index string) string { return base64.RawURLEncoding.EncodeToString([]byte(index)) }
 
 // ParseID reads a wire id. It splits from the right: the encoded name may itself
 // end in "_", shard and cursor never contain one. Any other id is an fault.ErrCorrupt.

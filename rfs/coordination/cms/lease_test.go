@@ -11,6 +11,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/testing/cmstest"
 )
 
@@ -466,10 +467,10 @@ func TestAnotherVersionOfTheQueueIsRefused(t *testing.T) {
 
 func TestAReplacedTargetFailsTheFreeItemsOfItsIndex(t *testing.T) {
 	b := newBench(t, 0)
-	if got, err := b.ClaimTarget(t.Context(), "a", "uuid-1"); err != nil || got != "uuid-1" {
+	if got, err := session.Of(b.Coordinator).ClaimTarget(t.Context(), "a", "uuid-1"); err != nil || got != "uuid-1" {
 		t.Fatalf("%s %v", got, err)
 	}
-	if got, err := b.ClaimTarget(t.Context(), "a", "uuid-2"); err != nil || got != "uuid-1" {
+	if got, err := session.Of(b.Coordinator).ClaimTarget(t.Context(), "a", "uuid-2"); err != nil || got != "uuid-1" {
 		t.Fatalf("%s %v", got, err)
 	}
 	l := b.lease(t)

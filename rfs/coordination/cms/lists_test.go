@@ -14,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // breaks ends lists with err after their first entry, until it has done so often enough.
@@ -86,7 +87,7 @@ func TestAListSurvivesAnOutage(t *testing.T) {
 				store.left = c.breaks
 				items := ids(t, coordinator.Items(t.Context()), c.want, func(it cms.Item) string { return it.ID })
 				store.left = c.breaks
-				events := ids(t, coordinator.Records(t.Context(), "event"), c.want, func(r cms.Record) string { return r.ID })
+				events := ids(t, session.Of(coordinator).List(t.Context(), "event"), c.want, func(r cms.Record) string { return r.ID })
 				if c.want == nil && (len(items) != len(want) || len(events) != len(want)) {
 					t.Errorf("items %q, events %q", items, events)
 				}

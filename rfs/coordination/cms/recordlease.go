@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -35,7 +36,7 @@ func (h *HeldError) Error() string {
 // ErrMoved means that a record is not, or no longer, in a state that is worked on under a lease.
 var ErrMoved = errors.New("the record has moved on")
 
-// Leases hands out leases of records: of phases, locks and leaderships. Time is the store's.
+// Leases reads, changes and leases the records of a store: of phases, locks and leaderships. Time is the store's.
 type Leases struct {
 	store   RecordStore
 	clock   Clock
@@ -54,8 +55,8 @@ func NewLeases(store RecordStore, clock Clock, random *rand.Rand) *Leases {
 	return &Leases{store: store, clock: clock, retries: retrier{clock: clock, rand: newJitter(random)}, budget: leaseBudget}
 }
 
-// changed is what became of a change to a record.
-type changed struct {
+// Changed is what became of a change to a record.
+type Changed struct {
 	Record Record
 	Result Result
 	Now    time.Time // of the store, when the change was decided
@@ -83,7 +84,7 @@ func (s *Leases) Change(ctx context.Context, id, kind string, f RecordChange) er
 }
 
 // change is Change within a budget.
-func (s *Leases) change(ctx context.Context, b budget, id, kind string, f RecordChange) (ch changed, err error) {
+func (s *Leases) change(ctx context.Context, b budget, id, kind string, f RecordChange) (ch Changed, err error) {
 	err = s.retries.do(ctx, b, func(ctx context.Context) error {
 		old, err := s.store.Record(ctx, id)
 		if errors.Is(err, ErrNotFound) {
@@ -101,7 +102,7 @@ func (s *Leases) change(ctx context.Context, b budget, id, kind string, f Record
 }
 
 // changeFrom applies f once to the record as it was read; ErrConflict when it changed since.
-func (s *Leases) changeFrom(ctx context.Context, old Record, f RecordChange, ch *changed) error {
+func (s *Leases) changeFrom(ctx context.Context, old Record, f RecordChange, ch *Changed) error {
 	ch.Before = s.clock.Read()
 	now, maxErr, err := s.store.Now(ctx)
 	if err != nil {
@@ -146,7 +147,7 @@ func (t Terms) acquire(r Record, now time.Time, maxErr time.Duration) (Record, R
 	case r.Expire != 0 && r.Expire+(t.Grace+maxErr).Milliseconds() >= now.UnixMilli():
 		return r, Held
 	case t.Attempts > 0 && r.Attempts >= t.Attempts:
-		r.State, r.Holder, r.Expire = PhaseFailed, "", 0
+		r.State, r.Holder, r.Expire = StatusFailed, "", 0
 		why := r.Error
 		if why == "" {
 			why = "every worker that tried died or lost its lease"
@@ -223,7 +224,7 @@ func (s *Leases) Acquire(ctx context.Context, id string, t Terms) (*RecordLease,
 	return s.leased(id, t, ch)
 }
 
-func (s *Leases) leased(id string, t Terms, ch changed) (*RecordLease, Record, error) {
+func (s *Leases) leased(id string, t Terms, ch Changed) (*RecordLease, Record, error) {
 	switch ch.Result {
 	case Held:
 		return nil, ch.Record, &HeldError{ID: id, Holder: ch.Record.Holder, Until: time.UnixMilli(ch.Record.Expire)}
@@ -237,7 +238,7 @@ func (s *Leases) leased(id string, t Terms, ch changed) (*RecordLease, Record, e
 }
 
 // note keeps what was stored and until when it may be relied on.
-func (l *RecordLease) note(ch changed) {
+func (l *RecordLease) note(ch Changed) {
 	l.mu.Lock()
 	l.record = ch.Record
 	l.mu.Unlock()
@@ -265,7 +266,7 @@ func (l *RecordLease) Change(ctx context.Context, h HolderChange) error {
 	l.mu.Lock()
 	old := l.record
 	l.mu.Unlock()
-	var ch changed
+	var ch Changed
 	again := false
 	err := l.leases.retries.do(ctx, l.leases.budget, func(ctx context.Context) (err error) {
 		if again { // another writer came between, or the answer was lost
@@ -296,6 +297,15 @@ func (l *RecordLease) Change(ctx context.Context, h HolderChange) error {
 	return nil
 }
 
+// End makes a change that releases the lease. A lease that is lost is no error: another process does the work again.
+func (l *RecordLease) End(ctx context.Context, h HolderChange) error {
+	err := l.Change(ctx, h)
+	if errors.Is(err, fault.ErrLeaseLost) {
+		return nil
+	}
+	return err
+}
+
 // Run does work and renews the lease after each third of it. The context of work ends before the lease does; its cause
 // is then a fault.ErrLeaseLost, which Run returns when work fails by it. A store that does not answer holds up the renewal
 // only.
@@ -322,4 +332,21 @@ func (l *RecordLease) Run(ctx context.Context, work func(context.Context) error)
 		return cause
 	}
 	return err
+}
+
+// LeaseRecord leases a record under a holder id of this acquisition, with the coordinator's grace. A *NoneAvailable reports who
+// holds it and until when; ErrMoved that it is in another state, with the record.
+func (c *Coordinator) LeaseRecord(ctx context.Context, id, holder string, t Terms) (*RecordLease, Record, error) {
+	t.Holder, t.Grace = c.freshHolder(holder), c.grace
+	l, r, err := c.leases.Acquire(ctx, id, t)
+	var held *HeldError
+	if errors.As(err, &held) {
+		return nil, r, &NoneAvailable{Holder: held.Holder, NextExpiry: held.Until.Add(c.grace), Open: 1}
+	}
+	return l, r, err
+}
+
+// freshHolder returns a holder id that no other acquisition of this process has.
+func (c *Coordinator) freshHolder(holder string) string {
+	return holder + "_" + strconv.FormatInt(c.seq.Add(1), 10)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // hanging is a store whose requests wait for the end of their context while it hangs.
@@ -29,7 +30,7 @@ func (h *hanging) Now(ctx context.Context) (time.Time, time.Duration, error) {
 }
 
 func TestRecordLease(t *testing.T) {
-	begin := func(t *testing.T) (*hanging, *cms.Coordinator, *cms.PhaseLease) {
+	begin := func(t *testing.T) (*hanging, *cms.Coordinator, *session.PhaseLease) {
 		t.Helper()
 		s, err := boltcms.Open(filepath.Join(t.TempDir(), "cms.db"), time.Now)
 		if err != nil {
@@ -41,7 +42,7 @@ func TestRecordLease(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l, err := c.AcquirePhase(t.Context(), cms.MetadataPhase, "w")
+		l, err := session.Of(c).AcquirePhase(t.Context(), session.MetadataPhase, "w")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -75,13 +76,13 @@ func TestRecordLease(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := c.AcquirePhase(t.Context(), cms.MetadataPhase, "other"); err == nil {
+			if _, err := session.Of(c).AcquirePhase(t.Context(), session.MetadataPhase, "other"); err == nil {
 				t.Fatal("leased twice")
 			}
 			if err := l.Release(t.Context(), cms.CauseDrain, ""); err != nil {
 				t.Fatal(err)
 			}
-			if next, err := c.AcquirePhase(t.Context(), cms.MetadataPhase, "other"); err != nil || next.Phase.Attempts != 1 {
+			if next, err := session.Of(c).AcquirePhase(t.Context(), session.MetadataPhase, "other"); err != nil || next.Phase.Attempts != 1 {
 				t.Errorf("%+v %v", next, err)
 			}
 		})

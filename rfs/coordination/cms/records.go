@@ -4,22 +4,41 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// Kinds of control records; an id is "kind:key".
-const (
-	kindIndex  = "index"
-	kindTarget = "target"
-	kindEvent  = "event"
-	kindPhase  = "phase"
-	kindMeta   = "meta"
-)
+// KindEvent is the kind of the records of events.
+const KindEvent = "event"
 
-func (c *Coordinator) record(ctx context.Context, id string) (r Record, err error) {
-	err = c.retries.do(ctx, readBudget, func(ctx context.Context) error {
-		r, err = c.store.Record(ctx, id)
+// Now returns the store's clock and how far the answer may be off.
+func (s *Leases) Now(ctx context.Context) (now time.Time, maxErr time.Duration, err error) {
+	err = s.Retry(ctx, func(ctx context.Context) error {
+		now, maxErr, err = s.store.Now(ctx)
+		return err
+	})
+	if err != nil {
+		return now, maxErr, fmt.Errorf("clock of the coordination store: %w", err)
+	}
+	return now, maxErr, nil
+}
+
+// Retry calls f again, after a pause, while it returns fault.ErrUnavailable or ErrConflict and its budget lasts.
+func (s *Leases) Retry(ctx context.Context, f func(context.Context) error) error {
+	return s.retries.do(ctx, s.budget, f)
+}
+
+// Pause blocks for a random time between lo and hi, or until ctx ends, and then returns its error.
+func (s *Leases) Pause(ctx context.Context, lo, hi time.Duration) error {
+	return s.clock.Sleep(ctx, s.retries.rand.between(lo, hi))
+}
+
+// Record returns the record with an id, or ErrNotFound.
+func (s *Leases) Record(ctx context.Context, id string) (r Record, err error) {
+	err = s.Retry(ctx, func(ctx context.Context) error {
+		r, err = s.store.Record(ctx, id)
 		return err
 	})
 	if err != nil {
@@ -28,12 +47,18 @@ func (c *Coordinator) record(ctx context.Context, id string) (r Record, err erro
 	return r, nil
 }
 
-// forget removes a record. One that is not there is no error.
-func (c *Coordinator) forget(ctx context.Context, id string) error {
-	return c.retries.do(ctx, readBudget, func(ctx context.Context) error {
-		r, err := c.store.Record(ctx, id)
+// List yields the records of a kind in order of ids. While the store does not answer it is asked again.
+func (s *Leases) List(ctx context.Context, kind string) iter.Seq2[Record, error] {
+	all := func(ctx context.Context) iter.Seq2[Record, error] { return s.store.List(ctx, kind) }
+	return eachOnce(ctx, s, all, func(r Record) string { return r.ID })
+}
+
+// Forget removes a record. One that is not there is no error.
+func (s *Leases) Forget(ctx context.Context, id string) error {
+	return s.Retry(ctx, func(ctx context.Context) error {
+		r, err := s.store.Record(ctx, id)
 		if err == nil {
-			err = c.store.Delete(ctx, r)
+			err = s.store.Delete(ctx, r)
 		}
 		if errors.Is(err, ErrNotFound) {
 			return nil
@@ -42,19 +67,19 @@ func (c *Coordinator) forget(ctx context.Context, id string) error {
 	})
 }
 
-// createRecord adds a record unless one of that id exists. A conflict is believed only when the record is there: an
-// index whose entry is missing would be left out without a word.
-func (c *Coordinator) createRecord(ctx context.Context, r Record) (created bool, err error) {
+// Create adds a record unless one of that id exists, and reports whether it did. A conflict is believed only when the record is
+// there: an index whose entry is missing would be left out without a word.
+func (s *Leases) Create(ctx context.Context, r Record) (created bool, err error) {
 	r.Revision = Revision{}
-	if err := c.stamp(ctx, &r); err != nil {
+	if err := s.stamp(ctx, &r); err != nil {
 		return false, err
 	}
-	err = c.retries.do(ctx, readBudget, func(ctx context.Context) error {
-		_, err := c.store.Put(ctx, r)
+	err = s.Retry(ctx, func(ctx context.Context) error {
+		_, err := s.store.Put(ctx, r)
 		if created = err == nil; !errors.Is(err, ErrConflict) {
 			return err
 		}
-		if _, err := c.store.Record(ctx, r.ID); errors.Is(err, ErrNotFound) {
+		if _, err := s.store.Record(ctx, r.ID); errors.Is(err, ErrNotFound) {
 			return fmt.Errorf("%s was refused as existing and is not there: %w", r.ID, fault.ErrUnavailable)
 		} else if err != nil {
 			return err
@@ -67,25 +92,25 @@ func (c *Coordinator) createRecord(ctx context.Context, r Record) (created bool,
 	return created, nil
 }
 
-// recordOrNew returns the record of that id, which it adds when there is none. Reading comes first: nearly always it is there.
-func (c *Coordinator) recordOrNew(ctx context.Context, r Record) (Record, error) {
-	is, err := c.record(ctx, r.ID)
+// ReadOrCreate returns the record with the id of r, and adds r first if there is none. Reading comes first: nearly always it is there.
+func (s *Leases) ReadOrCreate(ctx context.Context, r Record) (Record, error) {
+	is, err := s.Record(ctx, r.ID)
 	if !errors.Is(err, ErrNotFound) {
 		return is, err
 	}
-	if _, err := c.createRecord(ctx, r); err != nil {
+	if _, err := s.Create(ctx, r); err != nil {
 		return r, err
 	}
-	return c.record(ctx, r.ID)
+	return s.Record(ctx, r.ID)
 }
 
-// putRecord writes the record over whatever is there.
-func (c *Coordinator) putRecord(ctx context.Context, r Record) error {
-	if err := c.stamp(ctx, &r); err != nil {
+// Put writes the record over whatever is there.
+func (s *Leases) Put(ctx context.Context, r Record) error {
+	if err := s.stamp(ctx, &r); err != nil {
 		return err
 	}
-	err := c.retries.do(ctx, readBudget, func(ctx context.Context) error {
-		old, err := c.store.Record(ctx, r.ID)
+	err := s.Retry(ctx, func(ctx context.Context) error {
+		old, err := s.store.Record(ctx, r.ID)
 		if err != nil && !errors.Is(err, ErrNotFound) {
 			return err
 		}
@@ -93,7 +118,7 @@ func (c *Coordinator) putRecord(ctx context.Context, r Record) error {
 		if old.CreatedAt != 0 {
 			r.CreatedAt = old.CreatedAt
 		}
-		_, err = c.store.Put(ctx, r)
+		_, err = s.store.Put(ctx, r)
 		return err
 	})
 	if err != nil {
@@ -102,11 +127,32 @@ func (c *Coordinator) putRecord(ctx context.Context, r Record) error {
 	return nil
 }
 
-func (c *Coordinator) stamp(ctx context.Context, r *Record) error {
-	now, _, err := c.now(ctx)
+// Update applies a pure change to a record, again when another writer came between. A record that does not exist is
+// passed with id and kind only.
+func (s *Leases) Update(ctx context.Context, id, kind string, f func(Record, time.Time) (Record, Result)) (Changed, error) {
+	return s.change(ctx, s.budget, id, kind, pure(func(r Record, now time.Time, _ time.Duration) (Record, Result) { return f(r, now) }))
+}
+
+func (s *Leases) stamp(ctx context.Context, r *Record) error {
+	now, _, err := s.Now(ctx)
 	if err != nil {
 		return err
 	}
 	r.CreatedAt, r.UpdatedAt = now.UnixMilli(), now.UnixMilli()
 	return nil
+}
+
+// Decoded yields what decode makes of records, until the first error.
+func Decoded[T any](records iter.Seq2[Record, error], decode func(Record) (T, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for r, err := range records {
+			var x T
+			if err == nil {
+				x, err = decode(r)
+			}
+			if !yield(x, err) || err != nil {
+				return
+			}
+		}
+	}
 }

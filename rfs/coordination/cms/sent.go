@@ -15,7 +15,7 @@ type sentBody struct {
 }
 
 func (l *Lease) sentID() string {
-	return fmt.Sprintf("%s:%s__%d", kindSent, indexKey(l.ID.Index), l.ID.Shard)
+	return fmt.Sprintf("%s:%s__%d", kindSent, NameKey(l.ID.Index), l.ID.Shard)
 }
 
 func decodeSent(r Record) (sentBody, error) {
@@ -32,7 +32,7 @@ func decodeSent(r Record) (sentBody, error) {
 // SentBelow returns the ordinal below which holders of the shard's items may have sent documents, as NoteSent recorded it;
 // 0 when nothing was.
 func (l *Lease) SentBelow(ctx context.Context) (int64, error) {
-	r, err := l.c.record(ctx, l.sentID())
+	r, err := l.c.leases.Record(ctx, l.sentID())
 	if errors.Is(err, ErrNotFound) {
 		return 0, nil
 	}
@@ -46,7 +46,7 @@ func (l *Lease) SentBelow(ctx context.Context) (int64, error) {
 // NoteSent records that documents below an ordinal of the shard may be sent from now on. A higher record stays.
 func (l *Lease) NoteSent(ctx context.Context, below int64) error {
 	var failed error
-	_, err := l.c.change(ctx, l.sentID(), kindSent, func(r Record, _ time.Time) (Record, Result) {
+	_, err := l.c.leases.Update(ctx, l.sentID(), kindSent, func(r Record, _ time.Time) (Record, Result) {
 		was, err := decodeSent(r)
 		if failed = err; err != nil {
 			return r, Lost

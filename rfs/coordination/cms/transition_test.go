@@ -3,8 +3,9 @@ package cms_test
 import (
 	"testing"
 
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"pgregory.net/rapid"
+
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
 const now = int64(1_700_000_000_000)

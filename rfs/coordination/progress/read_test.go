@@ -12,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // world is a coordination store that a test fills.
@@ -117,7 +118,7 @@ func TestAStoreThatWasNeverUsedIsNotStarted(t *testing.T) {
 
 func TestChainsOfItemsBecomeShards(t *testing.T) {
 	w := newWorld(t)
-	_, err := w.Init(t.Context(), cms.Meta{Settings: map[string]string{"repository": "s3://b", "snapshot": "snap"}})
+	_, err := session.Of(w.Coordinator).Init(t.Context(), session.Meta{Settings: map[string]string{"repository": "s3://b", "snapshot": "snap"}})
 	must(t, err)
 	w.entry(t, "logs", progress.Completed, 1000, 1000, 3000)
 	w.entry(t, "users", progress.Completed, 10)

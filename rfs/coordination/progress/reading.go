@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // Reading is what the coordination store held of a session at one time. Its sum is a Migration.
@@ -29,7 +30,7 @@ func ReadHead(ctx context.Context, c *cms.Coordinator) (*Reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	i, err := c.Intent(ctx)
+	i, err := session.Of(c).Intent(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +47,7 @@ func ReadStore(ctx context.Context, c *cms.Coordinator) (*Reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.Settings(ctx)
+	s, err := session.Of(c).Settings(ctx)
 	if err != nil && !errors.Is(err, cms.ErrNotFound) { // without settings the migration has not begun
 		return nil, err
 	}
@@ -67,7 +68,7 @@ func ReadStore(ctx context.Context, c *cms.Coordinator) (*Reading, error) {
 }
 
 func records(ctx context.Context, c *cms.Coordinator, kind string) (all []cms.Record, err error) {
-	for rec, err := range c.Records(ctx, kind) {
+	for rec, err := range session.Of(c).List(ctx, kind) {
 		if err != nil {
 			return nil, fmt.Errorf("progress: records of kind %s: %w", kind, err)
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // Redrives are what rfsd redrive has delivered of the failed documents of a session.
@@ -20,14 +21,14 @@ type redrive struct {
 
 // ReadRedrives reads them from the store of a session.
 func ReadRedrives(ctx context.Context, c *cms.Coordinator) (*Redrives, error) {
-	all, err := c.Redriven(ctx)
+	all, err := session.Of(c).Redriven(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return redrivesOf(all), nil
 }
 
-func redrivesOf(all []cms.Redriven) *Redrives {
+func redrivesOf(all []session.Redriven) *Redrives {
 	r := &Redrives{by: map[string]*redrive{}}
 	for _, place := range all {
 		for _, x := range place.Indices {
@@ -83,9 +84,9 @@ func (r *Redrives) TakeAll(failed int64) int64 {
 
 // Redrives returns what was delivered of the failed documents. A record that cannot be read counts as nothing.
 func (r *Reading) Redrives() *Redrives {
-	var all []cms.Redriven
+	var all []session.Redriven
 	for _, rec := range r.Redriven {
-		var x cms.Redriven
+		var x session.Redriven
 		if rec.Decode(&x) == nil {
 			all = append(all, x)
 		}

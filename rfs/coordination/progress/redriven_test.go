@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/testing/cmstest"
 )
 
@@ -50,10 +50,10 @@ func TestRedrives_Take(t *testing.T) {
 			defer store.Close() //nolint:errcheck // of a test
 			coordinator := cmstest.Coordinator(t, store, time.Minute)
 			for _, p := range c.places {
-				if err := coordinator.NoteRedriven(t.Context(), p.name, p.all, cms.RedrivenFile{Documents: p.delivered}); err != nil {
+				if err := session.Of(coordinator).NoteRedriven(t.Context(), p.name, p.all, session.RedrivenFile{Documents: p.delivered}); err != nil {
 					t.Fatal(err)
 				}
-				if err := coordinator.NoteLeft(t.Context(), p.name, p.all, p.left); err != nil {
+				if err := session.Of(coordinator).NoteLeft(t.Context(), p.name, p.all, p.left); err != nil {
 					t.Fatal(err)
 				}
 			}

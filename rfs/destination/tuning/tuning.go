@@ -16,7 +16,7 @@ import (
 	"strings"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 )
 
@@ -27,9 +27,9 @@ type API interface {
 
 // Records stores the former settings: *cms.Coordinator.
 type Records interface {
-	NoteTuned(ctx context.Context, t cms.Tuned) (recorded cms.Tuned, created bool, err error)
-	ExtendTuned(ctx context.Context, t cms.Tuned) error
-	AllTuned(ctx context.Context) iter.Seq2[cms.Tuned, error]
+	NoteTuned(ctx context.Context, t session.Tuned) (recorded session.Tuned, created bool, err error)
+	ExtendTuned(ctx context.Context, t session.Tuned) error
+	AllTuned(ctx context.Context) iter.Seq2[session.Tuned, error]
 	ForgetTuned(ctx context.Context, target string) error
 }
 
@@ -90,7 +90,7 @@ func (t *Tuner) Tune(ctx context.Context, targets []string, wish Wish) error {
 			t.Log.WarnContext(ctx, "settings stay as they are: the index does not carry the mark of this session", "index", target)
 			continue
 		}
-		is := cms.Tuned{Target: target, UUID: uuid, Was: map[string]*string{}, Set: wish.settings()}
+		is := session.Tuned{Target: target, UUID: uuid, Was: map[string]*string{}, Set: wish.settings()}
 		for key := range is.Set {
 			is.Was[key] = nil
 			if v, set := now[key]; set {
@@ -153,7 +153,7 @@ const maxNames = 2000
 // harden hardens one index with these settings.
 func (t *Tuner) harden(ctx context.Context, index string, now map[string]string) error {
 	was, strong := now[durability], hardened
-	err := t.Records.ExtendTuned(ctx, cms.Tuned{Target: index, UUID: now["index.uuid"],
+	err := t.Records.ExtendTuned(ctx, session.Tuned{Target: index, UUID: now["index.uuid"],
 		Was: map[string]*string{durability: &was}, Set: map[string]string{durability: strong}})
 	if err == nil {
 		err = t.put(ctx, index, map[string]*string{durability: &strong})
@@ -219,7 +219,7 @@ func (t *Tuner) Restore(ctx context.Context) ([]Restored, error) {
 	return all, errors.Join(errs...)
 }
 
-func (t *Tuner) restore(ctx context.Context, x cms.Tuned) (Restored, error) {
+func (t *Tuner) restore(ctx context.Context, x session.Tuned) (Restored, error) {
 	done := Restored{Target: x.Target}
 	uuid, now, ours, err := t.settings(ctx, x.Target)
 	switch {

@@ -10,6 +10,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/document/doc"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/operation/redrive"
@@ -53,7 +54,7 @@ func (a *Again) prove(ctx context.Context, e plan.Entry) error {
 // SessionEntries returns what a session has planned of each index; fault.ErrConfig for one without any, as imports are.
 func SessionEntries(ctx context.Context, kept *cms.Coordinator) ([]plan.Entry, error) {
 	var all []plan.Entry
-	for e, err := range kept.IndexEntries(ctx) {
+	for e, err := range session.Of(kept).IndexEntries(ctx) {
 		if err != nil {
 			return nil, fmt.Errorf("list indices: %w", err)
 		}
@@ -152,7 +153,7 @@ func (a *Again) shard(ctx context.Context, e plan.Entry, shard int, wanted []red
 }
 
 // EntryTargets returns the target indices of an entry of a session; none of an index whose metadata is damaged.
-func EntryTargets(e cms.IndexEntry) ([]string, error) {
+func EntryTargets(e session.IndexEntry) ([]string, error) {
 	entry, err := plan.DecodeEntry(e.Name, e.Body)
 	if err != nil || entry.Unread {
 		return nil, err

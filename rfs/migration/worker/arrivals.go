@@ -16,6 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/target"
@@ -164,7 +165,7 @@ func (s *Session) arriving(ctx context.Context) ([]*arrivalGroup, error) {
 	}
 	byName := map[string]*arriving{}
 	for _, e := range entries {
-		if e.State != cms.PhaseCompleted {
+		if e.State != session.PhaseCompleted {
 			continue
 		}
 		entry, err := s.readEntry(ctx, e)
@@ -491,7 +492,7 @@ func (s *Session) countLucene(ctx context.Context, targets []string, is *progres
 // recordArrival stores what was found in the entry of an index, and reports a problem once.
 func (s *Session) recordArrival(ctx context.Context, a *arriving, is progress.Arrival) error {
 	if was := a.entry.Arrival; was == nil || *was != is {
-		err := s.Coordinator.UpdateIndexBody(ctx, a.name, func(body json.RawMessage) json.RawMessage {
+		err := session.Of(s.Coordinator).UpdateIndexBody(ctx, a.name, func(body json.RawMessage) json.RawMessage {
 			e, err := plan.DecodeEntry(a.name, body)
 			if err != nil {
 				return nil

@@ -17,6 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
@@ -93,14 +94,14 @@ func redirects(from, to string) func(string) []string {
 // haveIndex records an index of the snapshot that was created on the target.
 func haveIndex(t *testing.T, c *cms.Coordinator, name, uuid string, e plan.Entry) {
 	t.Helper()
-	if _, err := c.ClaimTarget(t.Context(), name, uuid); err != nil {
+	if _, err := session.Of(c).ClaimTarget(t.Context(), name, uuid); err != nil {
 		t.Fatal(err)
 	}
 	body, err := e.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.CreateIndexEntry(t.Context(), cms.IndexEntry{Name: name, State: cms.PhaseCompleted, Shards: 1, Body: body}); err != nil {
+	if _, err := session.Of(c).CreateIndexEntry(t.Context(), session.IndexEntry{Name: name, State: session.PhaseCompleted, Shards: 1, Body: body}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -316,7 +317,7 @@ func TestOneOfManyProcessesAudits(t *testing.T) {
 		m := newMemory()
 		h := &countable{uuids: map[string]string{"a": "uuid of a"}, docs: map[string]int64{"a": 5}, refreshed: map[string]bool{}, lucene: 9, takes: 3 * time.Second}
 		first := process(t, m, newOutside(), 0, &life{})
-		if _, err := first.Coordinator.Init(t.Context(), cms.Meta{Settings: first.Settings}); err != nil {
+		if _, err := session.Of(first.Coordinator).Init(t.Context(), session.Meta{Settings: first.Settings}); err != nil {
 			t.Fatal(err)
 		}
 		haveIndex(t, first.Coordinator, "a", "uuid of a", plan.Entry{Naming: plan.Naming{Index: "a"}, Shards: 1, Ours: []string{"a"}})
@@ -329,7 +330,7 @@ func TestOneOfManyProcessesAudits(t *testing.T) {
 		it := m.items[cms.ItemID{Index: "a"}.String()]
 		it.CompletedAt, it.Counts = 1, cms.Counts{Live: 5, Indexed: 5}
 		m.items[it.ID] = it
-		if _, err := first.Coordinator.MovePhase(t.Context(), cms.DocsPhase, "", cms.PhaseInProgress, nil); err != nil {
+		if _, err := session.Of(first.Coordinator).MovePhase(t.Context(), session.DocsPhase, "", session.PhaseInProgress, nil); err != nil {
 			t.Fatal(err)
 		}
 		var all sync.WaitGroup

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
@@ -138,7 +139,7 @@ func TestASessionOfAFormerReleaseIsDivided(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var m *memory
 		var x *outside
-		for dies := 200; m == nil || m.records["phase:index"].State != cms.PhaseInProgress; dies += 100 {
+		for dies := 200; m == nil || m.records["phase:index"].State != session.PhaseInProgress; dies += 100 {
 			m, x = newMemory(), newOutside()
 			s := process(t, m, x, 1, &life{dies: dies})
 			s.planned = manyIndices(150)

@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
@@ -20,7 +20,7 @@ import (
 
 // readEntry decodes the entry of an index and returns an error when it decides otherwise than the snapshot and the settings of this
 // process do (fault.ErrConfig).
-func (s *Session) readEntry(ctx context.Context, e cms.IndexEntry) (plan.Entry, error) {
+func (s *Session) readEntry(ctx context.Context, e session.IndexEntry) (plan.Entry, error) {
 	entry, err := plan.DecodeEntry(e.Name, e.Body)
 	if err != nil {
 		return plan.Entry{}, err
@@ -29,7 +29,7 @@ func (s *Session) readEntry(ctx context.Context, e cms.IndexEntry) (plan.Entry, 
 }
 
 // settledEntry is readEntry for what the settings alone decide, without a request to the repository.
-func (s *Session) settledEntry(e cms.IndexEntry) (plan.Entry, error) {
+func (s *Session) settledEntry(e session.IndexEntry) (plan.Entry, error) {
 	entry, err := plan.DecodeEntry(e.Name, e.Body)
 	if err != nil || s.Request == nil || entry.Unread {
 		return entry, err

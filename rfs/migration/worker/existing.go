@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
@@ -109,12 +109,12 @@ func (s *Session) bindExisting(ctx context.Context) error {
 	if s.Counts == nil {
 		return nil
 	}
-	return s.Coordinator.Bind(ctx, map[string]string{ExistingKey: string(cmp.Or(s.Existing, bulk.Overwrite))})
+	return session.Of(s.Coordinator).Bind(ctx, map[string]string{ExistingKey: string(cmp.Or(s.Existing, bulk.Overwrite))})
 }
 
 // checkChosen refuses documents for indices that had some when they were planned by a run that sent none, unless it is
 // chosen what becomes of them.
-func (s *Session) checkChosen(entries []cms.IndexEntry) error {
+func (s *Session) checkChosen(entries []session.IndexEntry) error {
 	if s.Existing != "" {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
@@ -49,7 +50,7 @@ func (s *Session) bindSnapshot(ctx context.Context, id string) error {
 	if id == "" {
 		return nil
 	}
-	return s.Coordinator.Bind(ctx, map[string]string{snapshotKey: id})
+	return session.Of(s.Coordinator).Bind(ctx, map[string]string{snapshotKey: id})
 }
 
 // checkSnapshot compares the snapshot in the repository with the one that the session was begun with, once per process.
@@ -90,13 +91,13 @@ func (s *Session) complete(ctx context.Context, recorded map[string]string) erro
 			missing[snapshotKey] = id
 		}
 	}
-	if err := s.Coordinator.Bind(ctx, missing); err != nil {
+	if err := session.Of(s.Coordinator).Bind(ctx, missing); err != nil {
 		return err
 	}
 	if !former {
 		return nil
 	}
-	detail, first, err := s.Coordinator.IdentityRecorded(ctx, missing)
+	detail, first, err := session.Of(s.Coordinator).IdentityRecorded(ctx, missing)
 	if first {
 		s.Log.WarnContext(ctx, "identity of the session recorded", "detail", detail)
 	}
@@ -170,7 +171,7 @@ func (s *Session) checkFormer(ctx context.Context) (snapshot string, err error) 
 // cluster's are recorded before the first document is sent; exports and dry runs have none.
 func (s *Session) compareFormer(ctx context.Context, entry plan.Entry) error {
 	for _, name := range entry.Naming.Targets() {
-		was, err := s.Coordinator.Target(ctx, name)
+		was, err := session.Of(s.Coordinator).Target(ctx, name)
 		switch {
 		case errors.Is(err, cms.ErrNotFound) && s.Targets == nil:
 			continue

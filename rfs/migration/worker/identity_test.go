@@ -10,6 +10,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
@@ -44,7 +45,7 @@ func begun(t *testing.T, identity map[string]string, recorded bool) (*memory, *o
 		m.items[it.ID] = it
 	}
 	if recorded {
-		if _, err := s.Coordinator.ClaimTarget(t.Context(), "a", "uuid of a"); err != nil {
+		if _, err := session.Of(s.Coordinator).ClaimTarget(t.Context(), "a", "uuid of a"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -126,7 +127,7 @@ func TestIdentityOfASession(t *testing.T) {
 					}
 				}
 				told := false
-				for r, err := range s.Coordinator.Records(t.Context(), "event") {
+				for r, err := range session.Of(s.Coordinator).List(t.Context(), "event") {
 					told = told || err == nil && r.State == "identity_recorded"
 				}
 				if told != c.told {
@@ -142,7 +143,7 @@ func TestDoneWorkIsOfTheSnapshotInTheRepository(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, x := begun(t, map[string]string{DestinationKey: KindDryRun}, false)
 		m.items = map[string]cms.Item{}
-		m.records["phase:docs"] = cms.Record{ID: "phase:docs", Kind: "phase", State: cms.PhaseCompleted}
+		m.records["phase:docs"] = cms.Record{ID: "phase:docs", Kind: "phase", State: session.PhaseCompleted}
 		for id, want := range map[string]error{"uuid 1": cms.ErrAllDone, "uuid 2": fault.ErrConfig} {
 			s := process(t, m, x, 2, &life{})
 			s.Phases, s.Snapshot = Phases{PhaseDocuments}, SnapshotOptions{Name: "nightly"}

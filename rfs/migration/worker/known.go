@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
@@ -40,11 +40,11 @@ func (s *Session) entry(ctx context.Context, index string, maxAge time.Duration)
 	if found && now-was.at < maxAge {
 		return was.entry, nil
 	}
-	e, err := s.Coordinator.IndexEntry(ctx, index)
+	e, err := session.Of(s.Coordinator).IndexEntry(ctx, index)
 	if err != nil {
 		return plan.Entry{}, err
 	}
-	if e.State == cms.PhaseFailed {
+	if e.State == session.PhaseFailed {
 		return plan.Entry{}, fmt.Errorf("%s: %w", e.Error, errNoIndex)
 	}
 	entry, err := s.readEntry(ctx, e)
@@ -124,7 +124,7 @@ func (s *Session) checkTarget(ctx context.Context, e plan.Entry, name string) er
 	was, claimed := s.known.claims[name]
 	s.known.mu.Unlock()
 	if !claimed {
-		if was, err = s.Coordinator.ClaimTarget(ctx, name, is); err != nil {
+		if was, err = session.Of(s.Coordinator).ClaimTarget(ctx, name, is); err != nil {
 			return err
 		}
 		s.known.mu.Lock()

@@ -9,8 +9,8 @@ import (
 	"slices"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
@@ -30,7 +30,7 @@ func (s *Session) setLateAliases(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if len(entry.Late) > 0 && e.State == cms.PhaseCompleted && (entry.Arrival == nil || entry.Arrival.Problem == "") {
+		if len(entry.Late) > 0 && e.State == session.PhaseCompleted && (entry.Arrival == nil || entry.Arrival.Problem == "") {
 			waiting[e.Name] = entry
 		}
 	}
@@ -81,7 +81,7 @@ func (s *Session) setAliases(ctx context.Context, index string, entry plan.Entry
 			return err
 		}
 	}
-	return s.Coordinator.UpdateIndexBody(ctx, index, func(was json.RawMessage) json.RawMessage {
+	return session.Of(s.Coordinator).UpdateIndexBody(ctx, index, func(was json.RawMessage) json.RawMessage {
 		e, err := plan.DecodeEntry(index, was)
 		if err != nil {
 			return nil

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 )
 
@@ -38,7 +39,7 @@ func (m *memory) creations(t *testing.T) map[string]string {
 		t.Fatal(err)
 	}
 	all := map[string]string{}
-	for x, err := range c.Creations(t.Context()) {
+	for x, err := range session.Of(c).Creations(t.Context()) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +54,7 @@ func TestWhatIsCreatedIsRecordedAfterEveryDeath(t *testing.T) {
 	keeping := func(m *memory, x *outside, n int, l *life) *Session {
 		s := process(t, m, x, n, l)
 		s.Phases = Phases{PhaseIndices}
-		s.Ledger = &rollback.Ledger{API: seen{x, l}, Records: s.Coordinator, Log: s.Log}
+		s.Ledger = &rollback.Ledger{API: seen{x, l}, Records: session.Of(s.Coordinator), Log: s.Log}
 		x.uuids["b"] = "uuid of before"
 		return s
 	}
@@ -97,7 +98,7 @@ func TestWhatIsCreatedIsRecordedAfterEveryDeath(t *testing.T) {
 				}
 				recorded = m.creations(t)
 				for _, name := range []string{"a", "c"} {
-					if !strings.HasPrefix(recorded[name], cms.CreationDone) || !strings.Contains(recorded[name], x.uuids[name]) {
+					if !strings.HasPrefix(recorded[name], session.CreationDone) || !strings.Contains(recorded[name], x.uuids[name]) {
 						t.Errorf("death at call %d (after: %v): in the end %v", call, after, recorded)
 					}
 				}

@@ -10,20 +10,21 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
 // step is what the machine says to do now.
 type step struct {
 	Row
-	record cms.Phase
+	record session.Phase
 	over   bool // nothing is left to do in the phases of this run
 }
 
 // look asks the store what this worker has to do now: the first phase of the run whose
 // record is not completed.
 func (s *Session) look(ctx context.Context) (step, error) {
-	for _, name := range cms.Phases() {
+	for _, name := range session.Phases() {
 		row, err := rowFor(name, "")
 		if err != nil {
 			return step{}, err
@@ -31,7 +32,7 @@ func (s *Session) look(ctx context.Context) (step, error) {
 		if !s.Phases.Has(row.Phase) {
 			continue
 		}
-		p, err := s.Coordinator.Phase(ctx, name)
+		p, err := session.Of(s.Coordinator).Phase(ctx, name)
 		if err != nil {
 			return step{}, err
 		}
@@ -49,7 +50,7 @@ func (s *Session) look(ctx context.Context) (step, error) {
 // moveTo reports the phase and the state of its record that this worker acts on.
 func (s *Session) moveTo(phase, state string) {
 	if state == "" {
-		state = cms.PhaseNotStarted
+		state = session.PhaseNotStarted
 	}
 	if at := [2]string{phase, state}; s.Moved != nil && s.at != at {
 		s.at = at
@@ -78,7 +79,7 @@ func (s *Session) act(ctx context.Context, st step) (worked bool, err error) {
 	case LookForItems:
 		return false, s.lookForItems(ctx)
 	case Stop:
-		return false, errors.Join(&PhaseFailed{Phase: st.Phase, Reason: st.record.Error}, s.Coordinator.PhaseEvent(ctx, st.record))
+		return false, errors.Join(&PhaseFailed{Phase: st.Phase, Reason: st.record.Error}, session.Of(s.Coordinator).PhaseEvent(ctx, st.record))
 	}
 	return false, nil
 }
@@ -89,9 +90,9 @@ var errEnded = errors.New("the phase has ended")
 // leased works on a phase under the lease of its record. Work that ends without an error
 // has moved the record on. An attempt that failed by itself counts; after too many the
 // next one marks the phase FAILED.
-func (s *Session) leased(ctx context.Context, st step, work func(context.Context, *cms.PhaseLease) error) (worked bool, err error) {
-	lease, err := s.Coordinator.AcquirePhase(ctx, st.Record, s.Holder)
-	if errors.Is(err, cms.ErrPhaseMoved) {
+func (s *Session) leased(ctx context.Context, st step, work func(context.Context, *session.PhaseLease) error) (worked bool, err error) {
+	lease, err := session.Of(s.Coordinator).AcquirePhase(ctx, st.Record, s.Holder)
+	if errors.Is(err, cms.ErrMoved) {
 		return false, nil // look again
 	}
 	if err != nil {
@@ -171,7 +172,7 @@ func (s *Session) plan(ctx context.Context) (*plan.Plan, error) {
 
 // snapshotName is the snapshot's name, and its UUID when this session created it.
 func (s *Session) snapshotName(ctx context.Context) (name, uuid string, err error) {
-	p, err := s.Coordinator.Phase(ctx, cms.SnapshotPhase)
+	p, err := session.Of(s.Coordinator).Phase(ctx, session.SnapshotPhase)
 	if err != nil {
 		return "", "", err
 	}
@@ -185,7 +186,7 @@ func (s *Session) snapshotName(ctx context.Context) (name, uuid string, err erro
 	if err != nil {
 		return "", "", err
 	}
-	if p.State != cms.PhaseCompleted {
+	if p.State != session.PhaseCompleted {
 		return "", "", fmt.Errorf("snapshot %s is not complete (%s): %w", r.Name, p.State, fault.ErrConfig)
 	}
 	if r.Anonymous {

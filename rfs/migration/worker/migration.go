@@ -13,6 +13,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 )
 
@@ -99,7 +100,7 @@ func (m *Migration) toTheEnd(ctx context.Context) error {
 		return err
 	}
 	for _, e := range entries {
-		if e.State != cms.PhaseCompleted {
+		if e.State != session.PhaseCompleted {
 			continue
 		}
 		entry, err := m.readEntry(ctx, e)
@@ -193,7 +194,7 @@ func (m *Migration) retryFailed(ctx context.Context) error {
 	}
 	missing := map[string]bool{}
 	for _, e := range entries {
-		missing[e.Name] = e.State != cms.PhaseCompleted
+		missing[e.Name] = e.State != session.PhaseCompleted
 	}
 	var failed []cms.ItemID
 	for item, err := range m.Coordinator.Items(ctx) {
@@ -216,7 +217,7 @@ func (m *Migration) retryFailed(ctx context.Context) error {
 		}
 	}
 	if len(failed) > 0 {
-		_, err = m.Coordinator.MovePhase(ctx, cms.DocsPhase, cms.PhaseCompleted, cms.PhaseInProgress, nil)
+		_, err = session.Of(m.Coordinator).MovePhase(ctx, session.DocsPhase, session.PhaseCompleted, session.PhaseInProgress, nil)
 	}
 	return err
 }
@@ -225,7 +226,7 @@ func (m *Migration) retryFailed(ctx context.Context) error {
 func (m *Migration) reclaim(ctx context.Context) error {
 	for _, dead := range m.Dead {
 		m.Log.InfoContext(ctx, "leases of a dead process are freed", "holder", dead)
-		if err := m.Coordinator.ReleaseDead(ctx, dead, cms.CauseKilled); err != nil {
+		if err := session.Of(m.Coordinator).ReleaseDead(ctx, dead, cms.CauseKilled); err != nil {
 			return err
 		}
 	}

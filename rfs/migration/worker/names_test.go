@@ -10,7 +10,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/pattern"
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/repo"
@@ -154,7 +154,7 @@ func TestSession_AForgedEntryCreatesNoIndex(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.Coordinator.CreateIndexEntry(t.Context(), cms.IndexEntry{Name: x.Name, State: cms.PhaseNotStarted, Shards: x.Entry.Shards, Body: body}); err != nil {
+			if _, err := session.Of(s.Coordinator).CreateIndexEntry(t.Context(), session.IndexEntry{Name: x.Name, State: session.PhaseNotStarted, Shards: x.Entry.Shards, Body: body}); err != nil {
 				t.Fatal(err)
 			}
 			_, _, err = s.makeIndex(t.Context(), x.Name)
@@ -190,15 +190,15 @@ func TestSession_AnEntryOfAnIndexThatIsNotSelected(t *testing.T) {
 
 // TestSession_AForgedEntryChangesNoIndex: nothing is set, hardened or sought on the target by an entry that is refused.
 func TestSession_AForgedEntryChangesNoIndex(t *testing.T) {
-	for name, does := range map[string]func(ctx context.Context, s *Session, e cms.IndexEntry) error{
-		"seed":   func(ctx context.Context, s *Session, _ cms.IndexEntry) error { return s.seed(ctx) },
-		"unseal": func(ctx context.Context, s *Session, _ cms.IndexEntry) error { return s.unseal(ctx) },
-		"adopt":  func(ctx context.Context, s *Session, e cms.IndexEntry) error { return s.adoptLate(ctx, e) },
-		"arrival": func(ctx context.Context, s *Session, _ cms.IndexEntry) error {
+	for name, does := range map[string]func(ctx context.Context, s *Session, e session.IndexEntry) error{
+		"seed":   func(ctx context.Context, s *Session, _ session.IndexEntry) error { return s.seed(ctx) },
+		"unseal": func(ctx context.Context, s *Session, _ session.IndexEntry) error { return s.unseal(ctx) },
+		"adopt":  func(ctx context.Context, s *Session, e session.IndexEntry) error { return s.adoptLate(ctx, e) },
+		"arrival": func(ctx context.Context, s *Session, _ session.IndexEntry) error {
 			_, err := s.checkArrivals(ctx)
 			return err
 		},
-		"aliases": func(ctx context.Context, s *Session, _ cms.IndexEntry) error { return s.setLateAliases(ctx) },
+		"aliases": func(ctx context.Context, s *Session, _ session.IndexEntry) error { return s.setLateAliases(ctx) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, plan := derives(t, "7.10.2-demo", plan.Request{}, true)
@@ -212,7 +212,7 @@ func TestSession_AForgedEntryChangesNoIndex(t *testing.T) {
 			e := x.Entry
 			e.Naming.Index, e.Late = "payroll", map[string]json.RawMessage{"payroll": json.RawMessage(`{"evil":{}}`)}
 			haveIndex(t, s.Coordinator, x.Name, "uuid", e)
-			stored, err := s.Coordinator.IndexEntry(t.Context(), x.Name)
+			stored, err := session.Of(s.Coordinator).IndexEntry(t.Context(), x.Name)
 			if err != nil {
 				t.Fatal(err)
 			}

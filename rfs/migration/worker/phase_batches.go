@@ -10,27 +10,28 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 )
 
 // makeIndices creates target indices until no entry is left to do. The entries of many indices are divided into batches, so that
 // not every worker reads all of them.
-func (s *Session) makeIndices(ctx context.Context, phase cms.Phase) (worked bool, err error) {
+func (s *Session) makeIndices(ctx context.Context, phase session.Phase) (worked bool, err error) {
 	var r IndicesRecord
 	if len(phase.Body) > 0 {
 		if err := json.Unmarshal(phase.Body, &r); err != nil {
 			return false, fmt.Errorf("record of the indices: %w: %w", err, fault.ErrCorrupt)
 		}
 	}
-	if r.Indices > cms.BatchSize {
+	if r.Indices > session.BatchSize {
 		worked, err = s.makeBatches(ctx)
 	} else {
 		worked, err = s.makeFew(ctx)
 	}
-	if err != nil || worked && r.Indices > cms.BatchSize {
+	if err != nil || worked && r.Indices > session.BatchSize {
 		return worked, err
 	}
-	_, err = s.Coordinator.MovePhase(ctx, cms.IndexPhase, cms.PhaseInProgress, cms.PhaseCompleted, nil)
+	_, err = session.Of(s.Coordinator).MovePhase(ctx, session.IndexPhase, session.PhaseInProgress, session.PhaseCompleted, nil)
 	return worked, err
 }
 
@@ -43,7 +44,7 @@ func (s *Session) makeFew(ctx context.Context) (worked bool, err error) {
 	}
 	var names []string
 	for _, e := range entries {
-		if e.State == cms.PhaseNotStarted {
+		if e.State == session.PhaseNotStarted {
 			names = append(names, e.Name)
 		}
 	}
@@ -56,16 +57,16 @@ const heldBatches = 2
 // makeBatches creates the target indices of one batch, if one is free. Without work and without an error every batch is done; a
 // *cms.NoneAvailable reports that others work on what is left.
 func (s *Session) makeBatches(ctx context.Context) (worked bool, err error) {
-	batches, err := s.Coordinator.IndexBatches(ctx)
+	batches, err := session.Of(s.Coordinator).IndexBatches(ctx)
 	if err != nil {
 		return false, err
 	}
 	var busy *cms.NoneAvailable
 	held := 0
 	for _, n := range rand.Perm(len(batches)) {
-		lease, err := s.Coordinator.LeaseBatch(ctx, n, s.Holder)
+		lease, err := session.Of(s.Coordinator).LeaseBatch(ctx, n, s.Holder)
 		switch {
-		case errors.Is(err, cms.ErrPhaseMoved):
+		case errors.Is(err, cms.ErrMoved):
 			continue
 		case errors.As(err, &busy):
 			if held++; held == heldBatches {
@@ -95,7 +96,7 @@ func (s *Session) makeBatch(ctx context.Context, lease *cms.RecordLease, names [
 	}
 	back, cancel := context.WithTimeout(context.WithoutCancel(ctx), engine.ShutdownTimeout)
 	defer cancel()
-	return errors.Join(err, s.Coordinator.EndBatch(back, lease, err == nil))
+	return errors.Join(err, session.Of(s.Coordinator).EndBatch(back, lease, err == nil))
 }
 
 // makeNamed creates the target indices of entries until all have ended, in random order.

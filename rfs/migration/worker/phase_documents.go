@@ -10,13 +10,14 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/early"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 )
 
 // seedItems creates the items, in one process at a time, and returns when they are there.
 func (s *Session) seedItems(ctx context.Context, st step) error {
 	if st.State == "" {
-		if _, err := s.Coordinator.MovePhase(ctx, cms.DocsPhase, "", cms.PhaseSetup, nil); err != nil {
+		if _, err := session.Of(s.Coordinator).MovePhase(ctx, session.DocsPhase, "", session.PhaseSetup, nil); err != nil {
 			return err
 		}
 	}
@@ -24,15 +25,15 @@ func (s *Session) seedItems(ctx context.Context, st step) error {
 		if phaseCause(ctx, err) != cms.CauseNone || errors.Is(err, engine.ErrTargetReplaced) {
 			return err
 		}
-		return errors.Join(err, s.Coordinator.SetupFailed(ctx, st.record.Attempts, fault.Text(err)))
+		return errors.Join(err, session.Of(s.Coordinator).SetupFailed(ctx, st.record.Attempts, fault.Text(err)))
 	}
-	_, err := s.Coordinator.MovePhase(ctx, cms.DocsPhase, cms.PhaseSetup, cms.PhaseInProgress, nil)
+	_, err := session.Of(s.Coordinator).MovePhase(ctx, session.DocsPhase, session.PhaseSetup, session.PhaseInProgress, nil)
 	return err
 }
 
 // seedOnce creates the items, in one process at a time. It does so again where a store lost the completion of that.
 func (s *Session) seedOnce(ctx context.Context, holder string) error {
-	return s.Coordinator.SeedOnce(ctx, holder, s.seed, func(busy *cms.NoneAvailable) {
+	return session.Of(s.Coordinator).SeedOnce(ctx, holder, s.seed, func(busy *cms.NoneAvailable) {
 		s.Log.InfoContext(ctx, "another worker prepares the work items", "holder", busy.Holder, "until", busy.NextExpiry)
 	})
 }
@@ -61,11 +62,11 @@ func (s *Session) seed(ctx context.Context) error {
 	var roots []iter.Seq[cms.Root]
 	for _, e := range entries {
 		switch e.State {
-		case cms.PhaseFailed:
+		case session.PhaseFailed:
 			if err := s.Coordinator.CreateFailedItems(ctx, e.Name, e.Shards, e.Error); err != nil {
 				return err
 			}
-		case cms.PhaseCompleted:
+		case session.PhaseCompleted:
 			if e, err = s.split(ctx, e); err != nil {
 				return err
 			}
@@ -104,7 +105,7 @@ func (s *Session) takeIndices(ctx context.Context) error {
 		return err
 	}
 	for _, e := range entries {
-		if e.State != cms.PhaseNotStarted {
+		if e.State != session.PhaseNotStarted {
 			continue
 		}
 		entry, err := s.readEntry(ctx, e)
@@ -117,10 +118,10 @@ func (s *Session) takeIndices(ctx context.Context) error {
 		}
 		switch {
 		case err == nil:
-			_, err = s.Coordinator.CompleteIndex(ctx, e.Name, nil)
+			_, err = session.Of(s.Coordinator).CompleteIndex(ctx, e.Name, nil)
 		case errors.Is(err, ErrTargetMissing):
 			s.Log.WarnContext(ctx, "index fails", "index", e.Name, "error", err)
-			_, err = s.Coordinator.FailIndexEntry(ctx, e.Name, fault.Text(err))
+			_, err = session.Of(s.Coordinator).FailIndexEntry(ctx, e.Name, fault.Text(err))
 		}
 		if err != nil {
 			return err
@@ -133,20 +134,20 @@ func (s *Session) takeIndices(ctx context.Context) error {
 // ended its audit since this worker saw open documents, clean is what it found, unless this worker wants one of its own.
 func (s *Session) auditOnce(ctx context.Context, own bool) (report cms.AuditReport, clean bool, err error) {
 	for {
-		lease, err := s.Coordinator.LeaseAudit(ctx, s.Holder)
+		lease, err := session.Of(s.Coordinator).LeaseAudit(ctx, s.Holder)
 		if err != nil {
 			return report, false, err
 		}
 		err = lease.Run(ctx, func(ctx context.Context) error {
-			p, err := s.Coordinator.Phase(ctx, cms.DocsPhase)
+			p, err := session.Of(s.Coordinator).Phase(ctx, session.DocsPhase)
 			if err != nil {
 				return err
 			}
-			if p.State != cms.PhaseAudit && !own {
-				clean = p.State == cms.PhaseCompleted
+			if p.State != session.PhaseAudit && !own {
+				clean = p.State == session.PhaseCompleted
 				return nil
 			}
-			report, clean, err = s.auditItems(ctx, p.State != cms.PhaseCompleted)
+			report, clean, err = s.auditItems(ctx, p.State != session.PhaseCompleted)
 			return err
 		})
 		if errors.Is(err, fault.ErrLeaseLost) && ctx.Err() == nil {
@@ -154,7 +155,7 @@ func (s *Session) auditOnce(ctx context.Context, own bool) (report cms.AuditRepo
 			continue
 		}
 		back, cancel := toGiveBack(ctx)
-		if eerr := s.Coordinator.EndAudit(back, lease); eerr != nil {
+		if eerr := session.Of(s.Coordinator).EndAudit(back, lease); eerr != nil {
 			s.Log.WarnContext(ctx, "the lease of the audit is not given back; others wait for its end", "error", eerr)
 		}
 		cancel()
@@ -188,7 +189,7 @@ func (s *Session) auditItems(ctx context.Context, seal bool) (cms.AuditReport, b
 		return cms.AuditReport{}, false, err
 	}
 	rerr := restored.Wait() // before documents are complete: no worker audits these again
-	report, clean, err := s.Coordinator.Finish(ctx)
+	report, clean, err := session.Of(s.Coordinator).Finish(ctx)
 	if err != nil {
 		return report, false, fmt.Errorf("final audit: %w", err)
 	}
@@ -207,20 +208,20 @@ func (s *Session) auditItems(ctx context.Context, seal bool) (cms.AuditReport, b
 
 // endDocuments is what follows when no item is open; own is that of auditOnce.
 func (s *Session) endDocuments(ctx context.Context, own bool) (cms.AuditReport, bool, error) {
-	if _, err := s.Coordinator.MovePhase(ctx, cms.DocsPhase, cms.PhaseInProgress, cms.PhaseAudit, nil); err != nil {
+	if _, err := session.Of(s.Coordinator).MovePhase(ctx, session.DocsPhase, session.PhaseInProgress, session.PhaseAudit, nil); err != nil {
 		return cms.AuditReport{}, false, err
 	}
 	return s.auditOnce(ctx, own)
 }
 
 // harden lets target indices write documents to disk before they acknowledge them, for the duration of the documents.
-func (s *Session) harden(ctx context.Context, entries []cms.IndexEntry) error {
+func (s *Session) harden(ctx context.Context, entries []session.IndexEntry) error {
 	if s.Tuner == nil {
 		return nil
 	}
 	var names []string
 	for _, e := range entries {
-		if e.State != cms.PhaseCompleted {
+		if e.State != session.PhaseCompleted {
 			continue
 		}
 		entry, err := s.readEntry(ctx, e)
@@ -248,7 +249,7 @@ func (s *Session) lookForItems(ctx context.Context) error {
 	if err := s.unseal(ctx); err != nil {
 		return err
 	}
-	_, err = s.Coordinator.MovePhase(ctx, cms.DocsPhase, cms.PhaseCompleted, cms.PhaseInProgress, nil)
+	_, err = session.Of(s.Coordinator).MovePhase(ctx, session.DocsPhase, session.PhaseCompleted, session.PhaseInProgress, nil)
 	return err
 }
 

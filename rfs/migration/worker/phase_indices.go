@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/tuning"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
@@ -27,7 +27,7 @@ type IndicesRecord struct {
 }
 
 // listIndices creates an entry for each index.
-func (s *Session) listIndices(ctx context.Context, lease *cms.PhaseLease) error {
+func (s *Session) listIndices(ctx context.Context, lease *session.PhaseLease) error {
 	plan, err := s.plan(ctx)
 	if err != nil {
 		return err
@@ -38,7 +38,7 @@ func (s *Session) listIndices(ctx context.Context, lease *cms.PhaseLease) error 
 	if err := s.createEntries(ctx, plan); err != nil {
 		return err
 	}
-	if len(plan.Indices) > cms.BatchSize {
+	if len(plan.Indices) > session.BatchSize {
 		var names []string
 		for _, x := range plan.Indices {
 			names = append(names, x.Name)
@@ -46,7 +46,7 @@ func (s *Session) listIndices(ctx context.Context, lease *cms.PhaseLease) error 
 		for _, x := range plan.Unread {
 			names = append(names, x.Name)
 		}
-		if err := s.Coordinator.DivideIndices(ctx, names); err != nil {
+		if err := session.Of(s.Coordinator).DivideIndices(ctx, names); err != nil {
 			return err
 		}
 	}
@@ -54,7 +54,7 @@ func (s *Session) listIndices(ctx context.Context, lease *cms.PhaseLease) error 
 	if err != nil {
 		return fmt.Errorf("record of the indices: %w", err)
 	}
-	return lease.Advance(ctx, cms.PhaseInProgress, body)
+	return lease.Advance(ctx, session.PhaseInProgress, body)
 }
 
 func (s *Session) createEntries(ctx context.Context, plan *plan.Plan) error {
@@ -67,8 +67,8 @@ func (s *Session) createEntries(ctx context.Context, plan *plan.Plan) error {
 		if err != nil {
 			return err
 		}
-		e := cms.IndexEntry{Name: x.Name, State: cms.PhaseNotStarted, Shards: x.Entry.Shards, Body: body}
-		if _, err := s.Coordinator.CreateIndexEntry(ctx, e); err != nil {
+		e := session.IndexEntry{Name: x.Name, State: session.PhaseNotStarted, Shards: x.Entry.Shards, Body: body}
+		if _, err := session.Of(s.Coordinator).CreateIndexEntry(ctx, e); err != nil {
 			return err
 		}
 	}
@@ -77,15 +77,15 @@ func (s *Session) createEntries(ctx context.Context, plan *plan.Plan) error {
 		if err != nil {
 			return err
 		}
-		e := cms.IndexEntry{Name: x.Name, State: cms.PhaseFailed, Error: x.Reason, Body: body}
-		created, err := s.Coordinator.CreateIndexEntry(ctx, e)
+		e := session.IndexEntry{Name: x.Name, State: session.PhaseFailed, Error: x.Reason, Body: body}
+		created, err := session.Of(s.Coordinator).CreateIndexEntry(ctx, e)
 		if err != nil {
 			return err
 		}
 		if created {
 			s.Log.ErrorContext(ctx, "index fails: its metadata is damaged", "index", x.Name, "error", x.Reason)
 		}
-		if err := s.Coordinator.IndexEvent(ctx, e); err != nil {
+		if err := session.Of(s.Coordinator).IndexEvent(ctx, e); err != nil {
 			return err
 		}
 	}
@@ -107,14 +107,14 @@ func (s *Session) renewUnread(ctx context.Context, name string) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		return true, s.Coordinator.RenewIndexEntry(ctx, cms.IndexEntry{Name: name, State: cms.PhaseFailed, Shards: x.Entry.Shards, Body: body})
+		return true, session.Of(s.Coordinator).RenewIndexEntry(ctx, session.IndexEntry{Name: name, State: session.PhaseFailed, Shards: x.Entry.Shards, Body: body})
 	}
 	return false, nil
 }
 
-func (s *Session) entries(ctx context.Context) ([]cms.IndexEntry, error) {
-	var all []cms.IndexEntry
-	for e, err := range s.Coordinator.IndexEntries(ctx) {
+func (s *Session) entries(ctx context.Context) ([]session.IndexEntry, error) {
+	var all []session.IndexEntry
+	for e, err := range session.Of(s.Coordinator).IndexEntries(ctx) {
 		if err != nil {
 			return nil, fmt.Errorf("list indices: %w", err)
 		}
@@ -126,8 +126,8 @@ func (s *Session) entries(ctx context.Context) ([]cms.IndexEntry, error) {
 // makeIndex creates the target indices of one entry, unless another worker has done so. again is how long to wait before
 // the next attempt, 0 when the entry has ended.
 func (s *Session) makeIndex(ctx context.Context, name string) (worked bool, again time.Duration, err error) {
-	e, err := s.Coordinator.IndexEntry(ctx, name)
-	if err != nil || e.State != cms.PhaseNotStarted {
+	e, err := session.Of(s.Coordinator).IndexEntry(ctx, name)
+	if err != nil || e.State != session.PhaseNotStarted {
 		return false, 0, err
 	}
 	entry, err := s.readEntry(ctx, e)
@@ -139,7 +139,7 @@ func (s *Session) makeIndex(ctx context.Context, name string) (worked bool, agai
 		if err != nil {
 			return true, 0, err
 		}
-		_, err = s.Coordinator.CompleteIndex(ctx, name, body)
+		_, err = session.Of(s.Coordinator).CompleteIndex(ctx, name, body)
 		return true, 0, err
 	}
 	if errors.Is(err, fault.ErrUnavailable) || errors.Is(err, metadata.ErrRollover) || ctx.Err() != nil {
@@ -150,12 +150,12 @@ func (s *Session) makeIndex(ctx context.Context, name string) (worked bool, agai
 		return true, 0, errors.Join(err, ferr)
 	}
 	if errors.Is(err, fault.ErrConfig) { // for the user to change: another attempt ends like this one
-		_, err = s.Coordinator.FailIndexEntry(ctx, name, fault.Text(err))
+		_, err = session.Of(s.Coordinator).FailIndexEntry(ctx, name, fault.Text(err))
 		return true, 0, err
 	}
 	again = s.pauseAfter(e.Attempts, err)
-	failed, err := s.Coordinator.AttemptFailed(ctx, name, e.Attempts, fault.Text(err))
-	if failed.State == cms.PhaseFailed {
+	failed, err := session.Of(s.Coordinator).AttemptFailed(ctx, name, e.Attempts, fault.Text(err))
+	if failed.State == session.PhaseFailed {
 		again = 0
 	}
 	return true, again, err
@@ -247,7 +247,7 @@ func (s *Session) forgetOurs(ctx context.Context, entry plan.Entry) error {
 	if err != nil {
 		return err
 	}
-	return s.Coordinator.UpdateIndexBody(ctx, entry.Locator.IndexName, func(json.RawMessage) json.RawMessage { return body })
+	return session.Of(s.Coordinator).UpdateIndexBody(ctx, entry.Locator.IndexName, func(json.RawMessage) json.RawMessage { return body })
 }
 
 // mostDiffers bounds what is kept of the differences of one index; the log has all.
@@ -264,7 +264,7 @@ func (s *Session) noteOurs(ctx context.Context, entry plan.Entry, absent []strin
 	if err != nil {
 		return entry, err
 	}
-	return entry, s.Coordinator.UpdateIndexBody(ctx, entry.Locator.IndexName, func(json.RawMessage) json.RawMessage { return body })
+	return entry, session.Of(s.Coordinator).UpdateIndexBody(ctx, entry.Locator.IndexName, func(json.RawMessage) json.RawMessage { return body })
 }
 
 // sourceIndex reads what the snapshot says about an index: who planned has seen it, others read its metadata alone.
@@ -309,7 +309,7 @@ type Made struct {
 // reopenIndices lets indices that failed be created again, and phases that failed begin again:
 // who runs the command a second time has repaired something.
 func (s *Session) reopenIndices(ctx context.Context) error {
-	for _, name := range []string{cms.MetadataPhase, cms.IndexPhase, cms.DocsPhase} {
+	for _, name := range []string{session.MetadataPhase, session.IndexPhase, session.DocsPhase} {
 		row, err := rowFor(name, "")
 		if err != nil {
 			return err
@@ -317,7 +317,7 @@ func (s *Session) reopenIndices(ctx context.Context) error {
 		if !s.Phases.Has(row.Phase) {
 			continue
 		}
-		if _, err := s.Coordinator.ReopenPhase(ctx, name, "run again", nil); err != nil {
+		if _, err := session.Of(s.Coordinator).ReopenPhase(ctx, name, "run again", nil); err != nil {
 			return err
 		}
 	}
@@ -330,7 +330,7 @@ func (s *Session) reopenIndices(ctx context.Context) error {
 	}
 	again := false
 	for _, e := range entries {
-		if e.State != cms.PhaseFailed {
+		if e.State != session.PhaseFailed {
 			continue
 		}
 		if entry, err := plan.DecodeEntry(e.Name, e.Body); err != nil {
@@ -343,16 +343,16 @@ func (s *Session) reopenIndices(ctx context.Context) error {
 			if !readable {
 				continue
 			}
-			if e, err = s.Coordinator.IndexEntry(ctx, e.Name); err != nil {
+			if e, err = session.Of(s.Coordinator).IndexEntry(ctx, e.Name); err != nil {
 				return err
 			}
 		}
 		if s.Phases.Has(PhaseIndices) {
 			s.Log.InfoContext(ctx, "failed index is tried again", "index", e.Name)
-			if err := s.Coordinator.ReopenBatch(ctx, e.Name); err != nil {
+			if err := session.Of(s.Coordinator).ReopenBatch(ctx, e.Name); err != nil {
 				return err
 			}
-			_, err = s.Coordinator.ReopenIndex(ctx, e.Name, "run again")
+			_, err = session.Of(s.Coordinator).ReopenIndex(ctx, e.Name, "run again")
 			again = true
 		} else {
 			err = s.adoptLate(ctx, e)
@@ -362,14 +362,14 @@ func (s *Session) reopenIndices(ctx context.Context) error {
 		}
 	}
 	if again {
-		_, err = s.Coordinator.MovePhase(ctx, cms.IndexPhase, cms.PhaseCompleted, cms.PhaseInProgress, nil)
+		_, err = session.Of(s.Coordinator).MovePhase(ctx, session.IndexPhase, session.PhaseCompleted, session.PhaseInProgress, nil)
 	}
 	return err
 }
 
 // adoptLate adds an index to the migration that was missing before and has been created
 // on the target since.
-func (s *Session) adoptLate(ctx context.Context, e cms.IndexEntry) error {
+func (s *Session) adoptLate(ctx context.Context, e session.IndexEntry) error {
 	entry, err := s.readEntry(ctx, e)
 	if err != nil {
 		return err
@@ -379,10 +379,10 @@ func (s *Session) adoptLate(ctx context.Context, e cms.IndexEntry) error {
 	} else if err != nil {
 		return err
 	}
-	if _, err := s.Coordinator.ReopenIndex(ctx, e.Name, "run again"); err != nil {
+	if _, err := session.Of(s.Coordinator).ReopenIndex(ctx, e.Name, "run again"); err != nil {
 		return err
 	}
-	_, err = s.Coordinator.CompleteIndex(ctx, e.Name, nil)
+	_, err = session.Of(s.Coordinator).CompleteIndex(ctx, e.Name, nil)
 	return err
 }
 

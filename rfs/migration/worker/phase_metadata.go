@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // GlobalsRecord is the body of phase:metadata: what became of everything that belongs to
@@ -27,7 +27,7 @@ type GlobalLeftOut struct {
 
 // moveGlobals creates what the snapshot's global metadata holds. The plan comes first: what
 // it refuses, such as two indices under one name, is refused before anything is written.
-func (s *Session) moveGlobals(ctx context.Context, lease *cms.PhaseLease) error {
+func (s *Session) moveGlobals(ctx context.Context, lease *session.PhaseLease) error {
 	plan, err := s.plan(ctx)
 	if err != nil {
 		return err
@@ -43,7 +43,7 @@ func (s *Session) moveGlobals(ctx context.Context, lease *cms.PhaseLease) error 
 	}
 	if done.Warning != "" {
 		s.Log.WarnContext(ctx, done.Warning)
-		if _, err := s.Coordinator.Event(ctx, "phase "+cms.MetadataPhase, "warning", done.Warning); err != nil {
+		if _, err := s.Coordinator.Event(ctx, "phase "+session.MetadataPhase, "warning", done.Warning); err != nil {
 			return err
 		}
 	}
@@ -54,5 +54,5 @@ func (s *Session) moveGlobals(ctx context.Context, lease *cms.PhaseLease) error 
 		return fmt.Errorf("record of the metadata: %w", err)
 	}
 	s.Log.InfoContext(ctx, "cluster metadata migrated", "created", len(done.Created), "existed", len(done.Existed), "left_out", len(done.LeftOut))
-	return lease.Advance(ctx, cms.PhaseCompleted, body)
+	return lease.Advance(ctx, session.PhaseCompleted, body)
 }

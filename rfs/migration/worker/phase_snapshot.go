@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/source/live"
 )
 
@@ -121,7 +121,7 @@ func (st SnapshotState) identity() (id string, anonymous bool) {
 // makeSnapshot creates the snapshot and blocks until it ends. Every name is derived, so that the
 // worker that takes over after a crash knows it; the record tells whether a snapshot of that name
 // is the session's: before the record is IN_PROGRESS the source had none.
-func (s *Session) makeSnapshot(ctx context.Context, lease *cms.PhaseLease) error {
+func (s *Session) makeSnapshot(ctx context.Context, lease *session.PhaseLease) error {
 	r, err := decodeSnapshot(lease.Phase.Body)
 	if err != nil {
 		return err
@@ -131,7 +131,7 @@ func (s *Session) makeSnapshot(ctx context.Context, lease *cms.PhaseLease) error
 			return fmt.Errorf("register the repository on the source: %w", err)
 		}
 	}
-	if lease.Phase.State == cms.PhaseNotStarted {
+	if lease.Phase.State == session.PhaseNotStarted {
 		r = SnapshotRecord{Name: s.Snapshot.wanted(), Repository: s.Snapshot.Repository}
 		if err := lease.Save(ctx, "", r.encode(), false); err != nil {
 			return err
@@ -143,7 +143,7 @@ func (s *Session) makeSnapshot(ctx context.Context, lease *cms.PhaseLease) error
 		case !errors.Is(err, fs.ErrNotExist):
 			return fmt.Errorf("snapshot %s on the source: %w", r.Name, err)
 		}
-		if err := lease.Save(ctx, cms.PhaseInProgress, r.encode(), false); err != nil {
+		if err := lease.Save(ctx, session.PhaseInProgress, r.encode(), false); err != nil {
 			return err
 		}
 	}
@@ -178,7 +178,7 @@ func (s *Session) beginSnapshot(ctx context.Context, name string) (created bool,
 const mostAbsent = 10
 
 // watchSnapshot records the progress of the snapshot until it ends.
-func (s *Session) watchSnapshot(ctx context.Context, lease *cms.PhaseLease, r SnapshotRecord) error {
+func (s *Session) watchSnapshot(ctx context.Context, lease *session.PhaseLease, r SnapshotRecord) error {
 	for absent := 0; ; {
 		st, err := s.Snapshots.State(ctx, r.Name)
 		switch {
@@ -218,11 +218,11 @@ func (s *Session) watchSnapshot(ctx context.Context, lease *cms.PhaseLease, r Sn
 }
 
 // snapshotEnded decides what the end of the snapshot means for the phase.
-func (s *Session) snapshotEnded(ctx context.Context, lease *cms.PhaseLease, r SnapshotRecord) (ended bool, err error) {
+func (s *Session) snapshotEnded(ctx context.Context, lease *session.PhaseLease, r SnapshotRecord) (ended bool, err error) {
 	s.Log.InfoContext(ctx, "snapshot", "snapshot", r.Name, "state", r.State, "shards", r.ShardsDone, "of", r.ShardsTotal, "bytes", r.BytesDone, "of_bytes", r.BytesTotal)
 	switch {
 	case r.State == "SUCCESS", r.State == "PARTIAL" && s.Snapshot.AllowPartial:
-		return true, lease.Advance(ctx, cms.PhaseCompleted, nil)
+		return true, lease.Advance(ctx, session.PhaseCompleted, nil)
 	case r.State == "PARTIAL":
 		return true, s.endSnapshot(ctx, lease, fmt.Errorf("snapshot %s is PARTIAL: %s; --allow-partial migrates what it holds", r.Name, failuresText(r)))
 	case r.State == "FAILED", r.State == "INCOMPATIBLE":
@@ -239,7 +239,7 @@ func failuresText(r SnapshotRecord) string {
 }
 
 // endSnapshot marks the phase FAILED with one event.
-func (s *Session) endSnapshot(ctx context.Context, lease *cms.PhaseLease, why error) error {
+func (s *Session) endSnapshot(ctx context.Context, lease *session.PhaseLease, why error) error {
 	if err := lease.Fail(ctx, why.Error()); err != nil {
 		return err
 	}
@@ -251,14 +251,14 @@ func (s *Session) retrySnapshot(ctx context.Context) error {
 	if !s.Snapshot.Retry || !s.Phases.Has(PhaseSnapshot) {
 		return nil
 	}
-	p, err := s.Coordinator.Phase(ctx, cms.SnapshotPhase)
-	if err != nil || p.State != cms.PhaseFailed {
+	p, err := session.Of(s.Coordinator).Phase(ctx, session.SnapshotPhase)
+	if err != nil || p.State != session.PhaseFailed {
 		return err
 	}
 	r, err := decodeSnapshot(p.Body)
 	if err != nil || r.Name == s.Snapshot.wanted() {
 		return err
 	}
-	_, err = s.Coordinator.ReopenPhase(ctx, cms.SnapshotPhase, "--retry-snapshot", SnapshotRecord{Name: s.Snapshot.wanted(), Repository: s.Snapshot.Repository}.encode())
+	_, err = session.Of(s.Coordinator).ReopenPhase(ctx, session.SnapshotPhase, "--retry-snapshot", SnapshotRecord{Name: s.Snapshot.wanted(), Repository: s.Snapshot.Repository}.encode())
 	return err
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
@@ -96,29 +96,29 @@ const (
 // Machine is the whole state machine, phase by phase.
 func Machine() []Row {
 	return []Row{
-		{"1", PhaseSnapshot, cms.SnapshotPhase, "", MakeSnapshot, []string{cms.PhaseNotStarted}, nil},
-		{"1", PhaseSnapshot, cms.SnapshotPhase, cms.PhaseNotStarted, MakeSnapshot, []string{cms.PhaseInProgress, cms.PhaseFailed}, nil},
-		{"1", PhaseSnapshot, cms.SnapshotPhase, cms.PhaseInProgress, MakeSnapshot, []string{cms.PhaseCompleted, cms.PhaseFailed}, nil},
-		{"1", PhaseSnapshot, cms.SnapshotPhase, cms.PhaseCompleted, Proceed, []string{"2"}, nil},
-		{"1", PhaseSnapshot, cms.SnapshotPhase, cms.PhaseFailed, Stop, []string{End}, []string{cms.PhaseNotStarted}},
+		{"1", PhaseSnapshot, session.SnapshotPhase, "", MakeSnapshot, []string{session.PhaseNotStarted}, nil},
+		{"1", PhaseSnapshot, session.SnapshotPhase, session.PhaseNotStarted, MakeSnapshot, []string{session.PhaseInProgress, session.PhaseFailed}, nil},
+		{"1", PhaseSnapshot, session.SnapshotPhase, session.PhaseInProgress, MakeSnapshot, []string{session.PhaseCompleted, session.PhaseFailed}, nil},
+		{"1", PhaseSnapshot, session.SnapshotPhase, session.PhaseCompleted, Proceed, []string{"2"}, nil},
+		{"1", PhaseSnapshot, session.SnapshotPhase, session.PhaseFailed, Stop, []string{End}, []string{session.PhaseNotStarted}},
 
-		{"2", PhaseMetadata, cms.MetadataPhase, "", MoveGlobals, []string{cms.PhaseInProgress}, nil},
-		{"2", PhaseMetadata, cms.MetadataPhase, cms.PhaseInProgress, MoveGlobals, []string{cms.PhaseCompleted, cms.PhaseFailed}, nil},
-		{"2", PhaseMetadata, cms.MetadataPhase, cms.PhaseCompleted, Proceed, []string{"3.1"}, nil},
-		{"2", PhaseMetadata, cms.MetadataPhase, cms.PhaseFailed, Stop, []string{End}, []string{cms.PhaseInProgress}},
+		{"2", PhaseMetadata, session.MetadataPhase, "", MoveGlobals, []string{session.PhaseInProgress}, nil},
+		{"2", PhaseMetadata, session.MetadataPhase, session.PhaseInProgress, MoveGlobals, []string{session.PhaseCompleted, session.PhaseFailed}, nil},
+		{"2", PhaseMetadata, session.MetadataPhase, session.PhaseCompleted, Proceed, []string{"3.1"}, nil},
+		{"2", PhaseMetadata, session.MetadataPhase, session.PhaseFailed, Stop, []string{End}, []string{session.PhaseInProgress}},
 
-		{"3.1", PhaseIndices, cms.IndexPhase, "", ListIndices, []string{cms.PhaseSetup}, nil},
-		{"3.1", PhaseIndices, cms.IndexPhase, cms.PhaseSetup, ListIndices, []string{cms.PhaseInProgress, cms.PhaseFailed}, nil},
-		{"3.1", PhaseIndices, cms.IndexPhase, cms.PhaseFailed, Stop, []string{End}, []string{cms.PhaseSetup}},
-		{"3.2", PhaseIndices, cms.IndexPhase, cms.PhaseInProgress, MakeIndices, []string{cms.PhaseCompleted}, nil},
-		{"3.2", PhaseIndices, cms.IndexPhase, cms.PhaseCompleted, Proceed, []string{"4.1"}, []string{cms.PhaseInProgress}},
+		{"3.1", PhaseIndices, session.IndexPhase, "", ListIndices, []string{session.PhaseSetup}, nil},
+		{"3.1", PhaseIndices, session.IndexPhase, session.PhaseSetup, ListIndices, []string{session.PhaseInProgress, session.PhaseFailed}, nil},
+		{"3.1", PhaseIndices, session.IndexPhase, session.PhaseFailed, Stop, []string{End}, []string{session.PhaseSetup}},
+		{"3.2", PhaseIndices, session.IndexPhase, session.PhaseInProgress, MakeIndices, []string{session.PhaseCompleted}, nil},
+		{"3.2", PhaseIndices, session.IndexPhase, session.PhaseCompleted, Proceed, []string{"4.1"}, []string{session.PhaseInProgress}},
 
-		{"4.1", PhaseDocuments, cms.DocsPhase, "", SeedItems, []string{cms.PhaseSetup}, nil},
-		{"4.1", PhaseDocuments, cms.DocsPhase, cms.PhaseSetup, SeedItems, []string{cms.PhaseInProgress, cms.PhaseFailed}, nil},
-		{"4.1", PhaseDocuments, cms.DocsPhase, cms.PhaseFailed, Stop, []string{End}, []string{cms.PhaseSetup}},
-		{"4.2", PhaseDocuments, cms.DocsPhase, cms.PhaseInProgress, WorkOnItem, []string{cms.PhaseAudit}, nil},
-		{"4.2", PhaseDocuments, cms.DocsPhase, cms.PhaseAudit, AuditItems, []string{cms.PhaseInProgress, cms.PhaseCompleted}, nil},
-		{"4.2", PhaseDocuments, cms.DocsPhase, cms.PhaseCompleted, LookForItems, []string{End}, []string{cms.PhaseInProgress}},
+		{"4.1", PhaseDocuments, session.DocsPhase, "", SeedItems, []string{session.PhaseSetup}, nil},
+		{"4.1", PhaseDocuments, session.DocsPhase, session.PhaseSetup, SeedItems, []string{session.PhaseInProgress, session.PhaseFailed}, nil},
+		{"4.1", PhaseDocuments, session.DocsPhase, session.PhaseFailed, Stop, []string{End}, []string{session.PhaseSetup}},
+		{"4.2", PhaseDocuments, session.DocsPhase, session.PhaseInProgress, WorkOnItem, []string{session.PhaseAudit}, nil},
+		{"4.2", PhaseDocuments, session.DocsPhase, session.PhaseAudit, AuditItems, []string{session.PhaseInProgress, session.PhaseCompleted}, nil},
+		{"4.2", PhaseDocuments, session.DocsPhase, session.PhaseCompleted, LookForItems, []string{End}, []string{session.PhaseInProgress}},
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 const (
@@ -28,10 +28,10 @@ func stateOf(state string) string {
 
 // recordContents is what the bodies of the records hold.
 var recordContents = map[string]string{
-	cms.SnapshotPhase: "name, repository, UUID, shards and bytes",
-	cms.MetadataPhase: "what was created, what existed, what was left out and why",
-	cms.IndexPhase:    "snapshot, number of indices, what was left out, missing shards",
-	cms.DocsPhase:     "the items are records of their own; the lease in SETUP is that of `shard_setup`, attempts are those that failed",
+	session.SnapshotPhase: "name, repository, UUID, shards and bytes",
+	session.MetadataPhase: "what was created, what existed, what was left out and why",
+	session.IndexPhase:    "snapshot, number of indices, what was left out, missing shards",
+	session.DocsPhase:     "the items are records of their own; the lease in SETUP is that of `shard_setup`, attempts are those that failed",
 }
 
 // phaseTable is the state machine as a table and as a diagram.
@@ -66,7 +66,7 @@ func phaseTable() string {
 		}
 	}
 	b.WriteString("```\n\n| record | `state` | `expire`, `attempts` | content |\n|---|---|---|---|\n")
-	for _, name := range cms.Phases() {
+	for _, name := range session.Phases() {
 		var states []string
 		for _, r := range Machine() {
 			if r.Record == name && r.State != "" {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
@@ -43,11 +44,11 @@ func TestAnIndexThatCannotBeCreatedFailsAloneWithTheTargetsWords(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, name := range []string{"a", "b", "c"} {
-			e, err := s.Coordinator.IndexEntry(t.Context(), name)
+			e, err := session.Of(s.Coordinator).IndexEntry(t.Context(), name)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if failed := e.State == cms.PhaseFailed; failed != (name == "b") || failed != strings.Contains(e.Error, "analyzer [snowy] not found") {
+			if failed := e.State == session.PhaseFailed; failed != (name == "b") || failed != strings.Contains(e.Error, "analyzer [snowy] not found") {
 				t.Errorf("%+v", e)
 			}
 		}
@@ -69,7 +70,7 @@ func TestAnIndexThatCannotBeCreatedFailsAloneWithTheTargetsWords(t *testing.T) {
 			t.Errorf("%d open items of the other indices", open)
 		}
 		// The audit tells nothing twice.
-		if _, err := s.Coordinator.Audit(t.Context()); err != nil || m.events("failed") != 1 {
+		if _, err := session.Of(s.Coordinator).Audit(t.Context()); err != nil || m.events("failed") != 1 {
 			t.Errorf("%v, %d events", err, m.events("failed"))
 		}
 		// The target has been repaired, and the command runs again.
@@ -81,7 +82,7 @@ func TestAnIndexThatCannotBeCreatedFailsAloneWithTheTargetsWords(t *testing.T) {
 		if err := toItems(t.Context(), again); err != nil {
 			t.Fatal(err)
 		}
-		if e, err := again.Coordinator.IndexEntry(t.Context(), "b"); err != nil || e.State != cms.PhaseCompleted {
+		if e, err := session.Of(again.Coordinator).IndexEntry(t.Context(), "b"); err != nil || e.State != session.PhaseCompleted {
 			t.Errorf("%+v, %v", e, err)
 		}
 		if err := (&Migration{Session: again}).retryFailed(t.Context()); err != nil {
@@ -176,8 +177,8 @@ func TestASourceThatMakesAnotherSnapshotIsWaitedFor(t *testing.T) {
 		if n := m.events("failed"); n != 0 || x.busy != 0 {
 			t.Errorf("%d events, %d refusals left", n, x.busy)
 		}
-		p, err := s.Coordinator.Phase(t.Context(), cms.SnapshotPhase)
-		if err != nil || p.State != cms.PhaseCompleted || p.Attempts > 1 {
+		p, err := session.Of(s.Coordinator).Phase(t.Context(), session.SnapshotPhase)
+		if err != nil || p.State != session.PhaseCompleted || p.Attempts > 1 {
 			t.Errorf("%+v, %v", p, err)
 		}
 	})

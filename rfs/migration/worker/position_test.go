@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // TestAWorkerReportsItsPhase: what a worker acts on in every phase, in the order of the state machine, each once.
@@ -38,11 +39,11 @@ func TestTheRecordOfTheDocumentsNamesWhoPreparesThem(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx := t.Context()
-		if _, err := c.MovePhase(ctx, cms.DocsPhase, "", cms.PhaseSetup, nil); err != nil {
+		if _, err := session.Of(c).MovePhase(ctx, session.DocsPhase, "", session.PhaseSetup, nil); err != nil {
 			t.Fatal(err)
 		}
-		phase := func() cms.Phase {
-			p, err := c.Phase(ctx, cms.DocsPhase)
+		phase := func() session.Phase {
+			p, err := session.Of(c).Phase(ctx, session.DocsPhase)
 			if err != nil {
 				t.Error(err)
 			}
@@ -51,7 +52,7 @@ func TestTheRecordOfTheDocumentsNamesWhoPreparesThem(t *testing.T) {
 		broken := errors.New("broken")
 		for n := range 3 {
 			err := c.SeedOnce(ctx, "w", func(context.Context) error {
-				if p := phase(); p.Holder == "" || !p.Expire.After(time.Now()) || p.Attempts != n || p.State != cms.PhaseSetup {
+				if p := phase(); p.Holder == "" || !p.Expire.After(time.Now()) || p.Attempts != n || p.State != session.PhaseSetup {
 					t.Errorf("while the items are made: %+v", p)
 				}
 				return broken
@@ -62,17 +63,17 @@ func TestTheRecordOfTheDocumentsNamesWhoPreparesThem(t *testing.T) {
 			if p := phase(); p.Holder != "" || !p.Expire.IsZero() {
 				t.Errorf("after an attempt that failed: %+v", p)
 			}
-			if err := c.SetupFailed(ctx, n, "broken"); err != nil {
+			if err := session.Of(c).SetupFailed(ctx, n, "broken"); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if p := phase(); p.State != cms.PhaseFailed || p.Attempts != 3 || p.Error != "broken" || p.Holder != "" {
+		if p := phase(); p.State != session.PhaseFailed || p.Attempts != 3 || p.Error != "broken" || p.Holder != "" {
 			t.Errorf("after the last attempt: %+v", p)
 		}
-		if _, err := c.ReopenPhase(ctx, cms.DocsPhase, "ann", nil); err != nil {
+		if _, err := session.Of(c).ReopenPhase(ctx, session.DocsPhase, "ann", nil); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.SetupFailed(ctx, 0, "broken"); err != nil {
+		if err := session.Of(c).SetupFailed(ctx, 0, "broken"); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := c.AcquireSetup(ctx, "dead"); err != nil {
@@ -81,7 +82,7 @@ func TestTheRecordOfTheDocumentsNamesWhoPreparesThem(t *testing.T) {
 		r := m.records["phase:docs"]
 		r.Holder, r.Expire = "dead_1", time.Now().Add(time.Minute).UnixMilli()
 		m.records["phase:docs"] = r
-		if err := c.ReleaseDead(ctx, "dead", cms.CauseKilled); err != nil {
+		if err := session.Of(c).ReleaseDead(ctx, "dead", cms.CauseKilled); err != nil {
 			t.Fatal(err)
 		}
 		if p := phase(); p.Holder != "" {
@@ -90,7 +91,7 @@ func TestTheRecordOfTheDocumentsNamesWhoPreparesThem(t *testing.T) {
 		if p := phase(); p.Attempts != 1 {
 			t.Errorf("a worker that was killed takes an attempt back that had failed: %+v", p)
 		}
-		if moved, err := c.MovePhase(ctx, cms.DocsPhase, cms.PhaseSetup, cms.PhaseInProgress, nil); err != nil || !moved {
+		if moved, err := session.Of(c).MovePhase(ctx, session.DocsPhase, session.PhaseSetup, session.PhaseInProgress, nil); err != nil || !moved {
 			t.Fatal(moved, err)
 		}
 		if p := phase(); p.Holder != "" || !p.Expire.IsZero() {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // finished reports whether every phase of the run has ended and no item is open, so that this process has nothing to do.
@@ -38,7 +38,7 @@ func (s *Session) recount(ctx context.Context, sum *Summary) {
 	g.SetLimit(arrivalsAtOnce)
 	for i := range sum.Indices {
 		x := &sum.Indices[i]
-		if x.State != cms.PhaseCompleted || x.Arrival == nil || x.Arrival.Gone {
+		if x.State != session.PhaseCompleted || x.Arrival == nil || x.Arrival.Gone {
 			continue
 		}
 		g.Go(func() error {

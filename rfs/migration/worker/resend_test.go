@@ -15,6 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
@@ -202,10 +203,10 @@ func ordersTo(t *testing.T, k *keeping) *Session {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.ClaimTarget(t.Context(), "orders", "u"); err != nil {
+	if _, err := session.Of(c).ClaimTarget(t.Context(), "orders", "u"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.CreateIndexEntry(t.Context(), cms.IndexEntry{Name: "orders", State: cms.PhaseCompleted, Shards: e.Shards, Body: body}); err != nil {
+	if _, err := session.Of(c).CreateIndexEntry(t.Context(), session.IndexEntry{Name: "orders", State: session.PhaseCompleted, Shards: e.Shards, Body: body}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.seedOnce(t.Context(), "test"); err != nil {

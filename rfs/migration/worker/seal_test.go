@@ -14,6 +14,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
@@ -60,7 +61,7 @@ func TestMigration_ARunWithNothingToDoKeepsTheSeal(t *testing.T) {
 		t.Fatal(err)
 	}
 	target := &written{seq: 100}
-	ledger := &rollback.Ledger{API: target, Records: c, Log: slog.New(slog.DiscardHandler)}
+	ledger := &rollback.Ledger{API: target, Records: session.Of(c), Log: slog.New(slog.DiscardHandler)}
 	mark, err := ledger.Mark(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +89,7 @@ func TestMigration_ARunWithNothingToDoKeepsTheSeal(t *testing.T) {
 	}
 	listed := func() rollback.Entry {
 		t.Helper()
-		u := &rollback.Undo{API: target, Records: c, Mark: mark, Tuned: func(context.Context) iter.Seq2[cms.Tuned, error] { return func(func(cms.Tuned, error) bool) {} }}
+		u := &rollback.Undo{API: target, Records: session.Of(c), Mark: mark, Tuned: func(context.Context) iter.Seq2[session.Tuned, error] { return func(func(session.Tuned, error) bool) {} }}
 		all, err := u.List(t.Context())
 		if err != nil || len(all) != 1 {
 			t.Fatalf("%+v, %v", all, err)
@@ -104,7 +105,7 @@ func TestMigration_ARunWithNothingToDoKeepsTheSeal(t *testing.T) {
 		if e := listed(); e.State != rollback.Refused || !strings.Contains(e.Reason, "50 operations") {
 			t.Errorf("after %d more runs: %+v", n, e)
 		}
-		marks, err := rollback.ReadMarks(t.Context(), target, c)
+		marks, err := rollback.ReadMarks(t.Context(), target, session.Of(c))
 		if mark, known := marks.Of("orders", 0); err != nil || !known || mark != 100 {
 			t.Errorf("mark after %d more runs: %d, %t, %v", n, mark, known, err)
 		}

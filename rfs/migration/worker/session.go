@@ -9,6 +9,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/tuning"
@@ -103,7 +104,7 @@ type Session struct {
 
 // Join begins the session or joins it. A *cms.ConfigMismatch when it belongs to another migration.
 func (s *Session) Join(ctx context.Context) error {
-	recorded, err := s.Coordinator.Init(ctx, cms.Meta{Settings: s.Settings, Identity: s.Identity})
+	recorded, err := session.Of(s.Coordinator).Init(ctx, session.Meta{Settings: s.Settings, Identity: s.Identity})
 	if err != nil {
 		return err
 	}
@@ -184,7 +185,7 @@ func (s *Session) RunOne(ctx context.Context, started func(*cms.Lease)) (engine.
 	}
 	lease, err := s.acquire(ctx)
 	if errors.Is(err, cms.ErrAllDone) {
-		s.moveTo(PhaseDocuments, cms.PhaseAudit)
+		s.moveTo(PhaseDocuments, session.PhaseAudit)
 		report, clean, ferr := s.endDocuments(ctx, false)
 		switch {
 		case ferr != nil:

@@ -13,6 +13,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/repo"
@@ -68,7 +69,7 @@ func TestSetupOfDocumentsFails(t *testing.T) {
 				t.Fatalf("%v", err)
 			}
 			events := 0
-			for r, err := range coordinator.Records(t.Context(), "event") {
+			for r, err := range session.Of(coordinator).List(t.Context(), "event") {
 				if err != nil {
 					t.Fatal(err)
 				}

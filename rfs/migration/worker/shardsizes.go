@@ -6,6 +6,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
@@ -13,7 +14,7 @@ import (
 // were created; empty before. Shards whose size was not read have 0.
 func ShardSizes(ctx context.Context, c *cms.Coordinator) ([]schedule.Shard, error) {
 	var all []schedule.Shard
-	for e, err := range c.IndexEntries(ctx) {
+	for e, err := range session.Of(c).IndexEntries(ctx) {
 		if err != nil {
 			return nil, fmt.Errorf("sizes of shards: %w", err)
 		}

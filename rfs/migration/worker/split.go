@@ -8,6 +8,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
@@ -18,7 +19,7 @@ const partsOfTarget = 8
 
 // split decides into which parts the large shards of an index are split, records it, and returns the entry with what counts:
 // the decision that was recorded first. It is made before the first item of the shard is created.
-func (s *Session) split(ctx context.Context, e cms.IndexEntry) (cms.IndexEntry, error) {
+func (s *Session) split(ctx context.Context, e session.IndexEntry) (session.IndexEntry, error) {
 	if s.SplitOver <= 0 {
 		return e, nil
 	}
@@ -44,7 +45,7 @@ func (s *Session) split(ctx context.Context, e cms.IndexEntry) (cms.IndexEntry, 
 	if len(ends) == 0 {
 		return e, nil
 	}
-	return s.Coordinator.SplitIndex(ctx, e.Name, ends)
+	return session.Of(s.Coordinator).SplitIndex(ctx, e.Name, ends)
 }
 
 // splitShard returns the ends of the parts of a shard; none when it stays whole: it has an item already, or cannot be read, of
@@ -93,5 +94,5 @@ func (s *Session) mostParts(ctx context.Context, entry plan.Entry) (int, error) 
 	if targets == 0 { // files, or nowhere
 		targets = entry.Shards
 	}
-	return min(max(1, partsOfTarget*targets/max(1, entry.Shards)), cms.MaxParts), nil
+	return min(max(1, partsOfTarget*targets/max(1, entry.Shards)), session.MaxParts), nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
@@ -98,10 +99,10 @@ func TestAShardIsSplitByItsSizeAndItsTarget(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := one.coordinator.CreateIndexEntry(ctx, cms.IndexEntry{Name: name, State: cms.PhaseCompleted, Shards: entry.Shards, Body: body}); err != nil {
+			if _, err := session.Of(one.coordinator).CreateIndexEntry(ctx, session.IndexEntry{Name: name, State: session.PhaseCompleted, Shards: entry.Shards, Body: body}); err != nil {
 				t.Fatal(err)
 			}
-			e, err := one.coordinator.IndexEntry(ctx, name)
+			e, err := session.Of(one.coordinator).IndexEntry(ctx, name)
 			if err != nil {
 				t.Fatal(err)
 			}

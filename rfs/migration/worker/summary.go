@@ -12,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/lucene"
 )
@@ -120,16 +121,16 @@ type shardChain struct {
 }
 
 // summarize sums up the phases, indices and items of a session.
-func summarize(ctx context.Context, session *Session) (*Summary, error) {
-	coordinator := session.Coordinator
+func summarize(ctx context.Context, of *Session) (*Summary, error) {
+	coordinator := of.Coordinator
 	s := &Summary{Complete: true}
-	if p := session.planned; p != nil {
+	if p := of.planned; p != nil {
 		s.Snapshot, s.Session, s.LeftOut = p.Snapshot, p.Session, p.LeftOut
 	}
-	if err := s.addPhases(ctx, session); err != nil {
+	if err := s.addPhases(ctx, of); err != nil {
 		return nil, err
 	}
-	byIndex, err := session.indexSummaries(ctx)
+	byIndex, err := of.indexSummaries(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +176,7 @@ func summarize(ctx context.Context, session *Session) (*Summary, error) {
 		for _, r := range x.RefusedAliases {
 			s.Problems = append(s.Problems, Problem{Index: x.Index, Shard: -1, Reason: r.Problem()})
 		}
-		if x.State == cms.PhaseFailed && chains[x.Index] == nil { // it has no items
+		if x.State == session.PhaseFailed && chains[x.Index] == nil { // it has no items
 			s.Problems = append(s.Problems, Problem{Index: x.Index, Shard: -1, Reason: x.Error})
 		}
 		s.Totals = s.Totals.Add(x.Counts)
@@ -191,17 +192,17 @@ func summarize(ctx context.Context, session *Session) (*Summary, error) {
 }
 
 // addPhases adds what the records of the phases say, and the events.
-func (s *Summary) addPhases(ctx context.Context, session *Session) error {
-	for _, name := range cms.Phases() {
+func (s *Summary) addPhases(ctx context.Context, of *Session) error {
+	for _, name := range session.Phases() {
 		row, err := rowFor(name, "")
 		if err != nil {
 			return err
 		}
-		p, err := session.Coordinator.Phase(ctx, name)
+		p, err := session.Of(of.Coordinator).Phase(ctx, name)
 		if err != nil {
 			return fmt.Errorf("summary: %w", err)
 		}
-		if session.Phases.Has(row.Phase) && p.State != cms.PhaseCompleted {
+		if of.Phases.Has(row.Phase) && p.State != session.PhaseCompleted {
 			s.Complete = false
 		}
 		if p.State == "" {
@@ -209,20 +210,20 @@ func (s *Summary) addPhases(ctx context.Context, session *Session) error {
 		}
 		s.Phases = append(s.Phases, PhaseSummary{Phase: row.Phase, State: p.State, Attempts: p.Attempts, Error: p.Error})
 		switch {
-		case name == cms.SnapshotPhase:
+		case name == session.SnapshotPhase:
 			r, err := decodeSnapshot(p.Body)
 			if err != nil {
 				return err
 			}
 			s.Snapshot = r.Name
-		case name == cms.MetadataPhase && len(p.Body) > 0:
+		case name == session.MetadataPhase && len(p.Body) > 0:
 			s.Globals = &GlobalsRecord{}
 			if err := json.Unmarshal(p.Body, s.Globals); err != nil {
 				return fmt.Errorf("record of the metadata: %w: %w", err, fault.ErrCorrupt)
 			}
 		}
 	}
-	for r, err := range session.Coordinator.Records(ctx, "event") {
+	for r, err := range session.Of(of.Coordinator).List(ctx, "event") {
 		if err != nil {
 			return fmt.Errorf("summary: %w", err)
 		}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/tuning"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
@@ -85,7 +85,7 @@ func TestSettingsComeBackWhileDocumentsAreCounted(t *testing.T) {
 		w.with = func(m *Migration) {
 			m.Counts = slowCounts{m.Counts}
 			m.Tuner = slowRestore{m.Tuner, func() {
-				if p, err := m.Coordinator.Phase(t.Context(), cms.DocsPhase); err != nil || p.State != cms.PhaseAudit {
+				if p, err := session.Of(m.Coordinator).Phase(t.Context(), session.DocsPhase); err != nil || p.State != session.PhaseAudit {
 					t.Errorf("restored when the documents are %s, %v", p.State, err)
 				}
 				restored++

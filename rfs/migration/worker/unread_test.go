@@ -11,6 +11,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/failed"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
@@ -83,7 +84,7 @@ func TestOneDamagedMetadataBlobFailsItsIndexAlone(t *testing.T) {
 			t.Errorf("%d indices", len(sum.Indices))
 		}
 		for _, x := range sum.Indices {
-			if (x.State == cms.PhaseFailed) != (x.Index == bad.Name) || x.Index != bad.Name && (x.Done != x.Shards || x.Indexed == 0) {
+			if (x.State == session.PhaseFailed) != (x.Index == bad.Name) || x.Index != bad.Name && (x.Done != x.Shards || x.Indexed == 0) {
 				t.Errorf("%+v", x)
 			}
 		}
@@ -96,7 +97,7 @@ func TestOneDamagedMetadataBlobFailsItsIndexAlone(t *testing.T) {
 		t.Errorf("after the repair: problems %+v", sum.Problems)
 	}
 	for _, x := range sum.Indices {
-		if x.State != cms.PhaseCompleted || x.Done != x.Shards || x.Indexed == 0 {
+		if x.State != session.PhaseCompleted || x.Done != x.Shards || x.Indexed == 0 {
 			t.Errorf("after the repair: %+v", x)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 )
 
@@ -53,17 +54,17 @@ func (l *Ledger) intend(ctx context.Context, kind, name string, o object) error 
 	if err := l.Records.CheckUndone(ctx); err != nil {
 		return err
 	}
-	_, err := l.Records.ChangeCreation(ctx, kind, name, func(c cms.Creation, now time.Time) (cms.Creation, bool) {
+	_, err := l.Records.ChangeCreation(ctx, kind, name, func(c session.Creation, now time.Time) (session.Creation, bool) {
 		c.Since = earlier(c, now)
-		c.State, c.Body = cms.CreationIntended, o.encode()
+		c.State, c.Body = session.CreationIntended, o.encode()
 		return c, true
 	})
 	return err
 }
 
 // earlier returns the time of an intent whose outcome is open, else now.
-func earlier(c cms.Creation, now time.Time) time.Time {
-	if c.State == cms.CreationIntended {
+func earlier(c session.Creation, now time.Time) time.Time {
+	if c.State == session.CreationIntended {
 		return c.Since
 	}
 	return now
@@ -77,7 +78,7 @@ func (l *Ledger) Withdraw(ctx context.Context, kind, name string) error {
 		return nil
 	case err != nil:
 		return err
-	case c.State != cms.CreationIntended:
+	case c.State != session.CreationIntended:
 		return nil
 	}
 	return l.Records.ForgetCreation(ctx, kind, name)
@@ -90,7 +91,7 @@ func (l *Ledger) Decide(ctx context.Context, kind, name string) error {
 	if errors.Is(err, cms.ErrNotFound) {
 		return nil
 	}
-	if err != nil || c.State != cms.CreationIntended {
+	if err != nil || c.State != session.CreationIntended {
 		return err
 	}
 	was, err := decodeObject(c)
@@ -138,13 +139,13 @@ func (l *Ledger) read(ctx context.Context, kind, name string, scratch bool) (fou
 }
 
 func (l *Ledger) confirm(ctx context.Context, kind, name string, is object) error {
-	_, err := l.Records.ChangeCreation(ctx, kind, name, func(c cms.Creation, _ time.Time) (cms.Creation, bool) {
+	_, err := l.Records.ChangeCreation(ctx, kind, name, func(c session.Creation, _ time.Time) (session.Creation, bool) {
 		was, err := decodeObject(c)
-		if c.State == cms.CreationDone && err == nil && was.UUID == is.UUID && is.UUID != "" {
+		if c.State == session.CreationDone && err == nil && was.UUID == is.UUID && is.UUID != "" {
 			return c, false // another process of the session was faster
 		}
 		is.Scratch = was.Scratch
-		c.State, c.Body = cms.CreationDone, is.encode()
+		c.State, c.Body = session.CreationDone, is.encode()
 		return c, true
 	})
 	return err
@@ -195,9 +196,9 @@ func (l *Ledger) IntendAliases(ctx context.Context, index string, aliases json.R
 
 // change edits the record of a confirmed index.
 func (l *Ledger) change(ctx context.Context, index string, f func(*object)) error {
-	_, err := l.Records.ChangeCreation(ctx, Index, index, func(c cms.Creation, _ time.Time) (cms.Creation, bool) {
+	_, err := l.Records.ChangeCreation(ctx, Index, index, func(c session.Creation, _ time.Time) (session.Creation, bool) {
 		o, err := decodeObject(c)
-		if c.State != cms.CreationDone || err != nil {
+		if c.State != session.CreationDone || err != nil {
 			return c, false
 		}
 		f(&o)
@@ -210,11 +211,11 @@ func (l *Ledger) change(ctx context.Context, index string, f func(*object)) erro
 // IntendRepository records that a repository is going to be registered on the source. first is false when an earlier process
 // of the session has recorded that.
 func (l *Ledger) IntendRepository(ctx context.Context, name string) (first bool, err error) {
-	return l.Records.ChangeCreation(ctx, Repository, name, func(c cms.Creation, now time.Time) (cms.Creation, bool) {
+	return l.Records.ChangeCreation(ctx, Repository, name, func(c session.Creation, now time.Time) (session.Creation, bool) {
 		if c.State != "" {
 			return c, false
 		}
-		c.State, c.Since = cms.CreationIntended, now
+		c.State, c.Since = session.CreationIntended, now
 		return c, true
 	})
 }
@@ -223,8 +224,8 @@ func (l *Ledger) IntendRepository(ctx context.Context, name string) (first bool,
 func (l *Ledger) RegisteredRepository(ctx context.Context, name string, first, registered bool) error {
 	switch {
 	case registered:
-		_, err := l.Records.ChangeCreation(ctx, Repository, name, func(c cms.Creation, _ time.Time) (cms.Creation, bool) {
-			c.State = cms.CreationDone
+		_, err := l.Records.ChangeCreation(ctx, Repository, name, func(c session.Creation, _ time.Time) (session.Creation, bool) {
+			c.State = session.CreationDone
 			return c, true
 		})
 		return err
@@ -244,7 +245,7 @@ type Own struct {
 // indices have used, the rest is recorded as that of other clients. What cannot be read stays unknown.
 func (l *Ledger) Seal(ctx context.Context, own ...Own) error {
 	used, beside := map[string]int64{}, map[string]int64{}
-	err := l.each(ctx, func(c cms.Creation, was object, is map[string]int64) (object, bool) {
+	err := l.each(ctx, func(c session.Creation, was object, is map[string]int64) (object, bool) {
 		if was.Touched || was.Sequence != nil {
 			return was, false
 		}
@@ -272,7 +273,7 @@ func (l *Ledger) Seal(ctx context.Context, own ...Own) error {
 	if len(foreign) == 0 {
 		return nil
 	}
-	return l.each(ctx, func(c cms.Creation, was object, _ map[string]int64) (object, bool) {
+	return l.each(ctx, func(c session.Creation, was object, _ map[string]int64) (object, bool) {
 		was.Foreign = foreign[c.Name]
 		return was, was.Foreign > 0
 	})
@@ -281,7 +282,7 @@ func (l *Ledger) Seal(ctx context.Context, own ...Own) error {
 // Unseal is called before a migration that ended is continued. An index that was written to since it ended is marked: its
 // sequence numbers can no longer be told apart.
 func (l *Ledger) Unseal(ctx context.Context) error {
-	return l.each(ctx, func(_ cms.Creation, was object, is map[string]int64) (object, bool) {
+	return l.each(ctx, func(_ session.Creation, was object, is map[string]int64) (object, bool) {
 		switch {
 		case was.Sequence == nil:
 			return was, false
@@ -299,7 +300,7 @@ func (l *Ledger) Unseal(ctx context.Context) error {
 // written after the migration.
 func (l *Ledger) Around(ctx context.Context, work func() error) error {
 	untouched := map[string]map[string]int64{}
-	err := l.each(ctx, func(c cms.Creation, was object, is map[string]int64) (object, bool) {
+	err := l.each(ctx, func(c session.Creation, was object, is map[string]int64) (object, bool) {
 		switch {
 		case was.Sequence == nil || was.Touched:
 			return was, false
@@ -314,7 +315,7 @@ func (l *Ledger) Around(ctx context.Context, work func() error) error {
 		return err
 	}
 	err = work()
-	return errors.Join(err, l.each(ctx, func(c cms.Creation, was object, is map[string]int64) (object, bool) {
+	return errors.Join(err, l.each(ctx, func(c session.Creation, was object, is map[string]int64) (object, bool) {
 		before := untouched[c.Name]
 		if before == nil || was.Touched || !maps.Equal(before, was.Sequence) {
 			return was, false
@@ -334,13 +335,13 @@ func operations(sequence map[string]int64) (n int64) {
 }
 
 // each changes the record of each confirmed index by its sequence numbers of now.
-func (l *Ledger) each(ctx context.Context, f func(c cms.Creation, was object, is map[string]int64) (object, bool)) error {
-	var all []cms.Creation
+func (l *Ledger) each(ctx context.Context, f func(c session.Creation, was object, is map[string]int64) (object, bool)) error {
+	var all []session.Creation
 	for c, err := range l.Records.Creations(ctx) {
 		if err != nil {
 			return err
 		}
-		if (c.Kind == Index || c.Kind == DataStream) && c.State == cms.CreationDone {
+		if (c.Kind == Index || c.Kind == DataStream) && c.State == session.CreationDone {
 			all = append(all, c)
 		}
 	}
@@ -362,9 +363,9 @@ func (l *Ledger) each(ctx context.Context, f func(c cms.Creation, was object, is
 		if _, change := f(c, was, is); !change {
 			continue
 		}
-		_, err = l.Records.ChangeCreation(ctx, c.Kind, c.Name, func(c cms.Creation, _ time.Time) (cms.Creation, bool) {
+		_, err = l.Records.ChangeCreation(ctx, c.Kind, c.Name, func(c session.Creation, _ time.Time) (session.Creation, bool) {
 			o, err := decodeObject(c)
-			if err != nil || c.State != cms.CreationDone || o.UUID != was.UUID {
+			if err != nil || c.State != session.CreationDone || o.UUID != was.UUID {
 				return c, false
 			}
 			o, change := f(c, o, is)

@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // Marks are the highest sequence numbers of the shards that a session filled, as recorded when its migration ended.
@@ -33,7 +33,7 @@ func ReadMarks(ctx context.Context, api API, records Records) (Marks, error) {
 		if err != nil {
 			return m, err
 		}
-		if c.Kind != Index && c.Kind != DataStream || c.State != cms.CreationDone {
+		if c.Kind != Index && c.Kind != DataStream || c.State != session.CreationDone {
 			continue
 		}
 		was, err := decodeObject(c)

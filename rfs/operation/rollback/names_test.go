@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 )
 
@@ -15,12 +15,12 @@ func TestUndo_ANameThatIsAPatternRemovesNothing(t *testing.T) {
 	kinds := []string{Index, DataStream, string(metadata.LegacyTemplate), string(metadata.ComponentTemplate), string(metadata.IndexTemplate),
 		string(metadata.Pipeline), string(metadata.Script), string(metadata.Policy), Setting, Alias, "unknown"}
 	for _, name := range []string{"*", "_all", "a,b", "-a", "%2A", "", "?", "<a>", "..", "a"} {
-		for _, state := range []string{cms.CreationIntended, cms.CreationDone} {
+		for _, state := range []string{session.CreationIntended, session.CreationDone} {
 			on, r := &cluster{answers: map[string]string{}}, coordinator(t)
 			all := `{"a":{"order":1},"b":{"order":1}}` // the objects that the name stands for
 			on.any = all
 			for _, kind := range kinds {
-				_, err := r.ChangeCreation(t.Context(), kind, name, func(c cms.Creation, now time.Time) (cms.Creation, bool) {
+				_, err := session.Of(r).ChangeCreation(t.Context(), kind, name, func(c session.Creation, now time.Time) (session.Creation, bool) {
 					c.State, c.Since = state, now
 					return c, true
 				})

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 func TestUndoRefusesWhatOthersChanged(t *testing.T) {
@@ -102,7 +102,7 @@ func TestUndoOfADataStream(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			on, r := &cluster{answers: map[string]string{}}, coordinator(t)
-			stream(t, on, ledger(on, r))
+			stream(t, on, ledger(on, session.Of(r)))
 			c.change(on)
 			all, err := undoing(on, r).Run(t.Context())
 			must(t, err)
@@ -120,7 +120,7 @@ func TestUndoOfADataStream(t *testing.T) {
 // names it, also after another run of the migration.
 func TestUndo_AStreamWithoutItsMarkIsListed(t *testing.T) {
 	on, r := &cluster{answers: map[string]string{}}, coordinator(t)
-	l := ledger(on, r)
+	l := ledger(on, session.Of(r))
 	must(t, l.Intend(t.Context(), DataStream, "s"))
 	backing(on, -1, ".ds-s-1")
 	on.answers["/.ds-s-1"] = strings.ReplaceAll(on.answers["/.ds-s-1"], "@data-stream/s", "none")
@@ -137,7 +137,7 @@ func TestUndo_AStreamWithoutItsMarkIsListed(t *testing.T) {
 // TestUndo_APipelineOfItsStreamGoesWithIt: in the run that removes the data stream.
 func TestUndo_APipelineOfItsStreamGoesWithIt(t *testing.T) {
 	on, r := &cluster{answers: map[string]string{"/_ingest/pipeline/p": `{"p":{"description":"@@pipeline/p"}}`}}, coordinator(t)
-	l := ledger(on, r)
+	l := ledger(on, session.Of(r))
 	must(t, l.Intend(t.Context(), "pipeline", "p"))
 	must(t, l.Confirm(t.Context(), "pipeline", "p"))
 	stream(t, on, l)
@@ -154,10 +154,10 @@ func TestASettingOfTheSessionThatOthersChangedIsRefusedByName(t *testing.T) {
 	ended(t, on, l)
 	u := undoing(on, r)
 	was := "1s"
-	u.Tuned = func(context.Context) iter.Seq2[cms.Tuned, error] {
-		return func(yield func(cms.Tuned, error) bool) {
+	u.Tuned = func(context.Context) iter.Seq2[session.Tuned, error] {
+		return func(yield func(session.Tuned, error) bool) {
 			for _, name := range []string{"a", "b"} {
-				if !yield(cms.Tuned{Target: name, UUID: "u" + name, Was: map[string]*string{"index.refresh_interval": &was}, Set: map[string]string{"index.refresh_interval": "-1"}}, nil) {
+				if !yield(session.Tuned{Target: name, UUID: "u" + name, Was: map[string]*string{"index.refresh_interval": &was}, Set: map[string]string{"index.refresh_interval": "-1"}}, nil) {
 					return
 				}
 			}

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 )
 
@@ -36,13 +36,13 @@ type API interface {
 
 // Records stores the list: *cms.Coordinator.
 type Records interface {
-	Creation(ctx context.Context, kind, name string) (cms.Creation, error)
-	ChangeCreation(ctx context.Context, kind, name string, f func(cms.Creation, time.Time) (cms.Creation, bool)) (changed bool, err error)
-	Creations(ctx context.Context) iter.Seq2[cms.Creation, error]
+	Creation(ctx context.Context, kind, name string) (session.Creation, error)
+	ChangeCreation(ctx context.Context, kind, name string, f func(session.Creation, time.Time) (session.Creation, bool)) (changed bool, err error)
+	Creations(ctx context.Context) iter.Seq2[session.Creation, error]
 	ForgetCreation(ctx context.Context, kind, name string) error
 	CheckUndone(ctx context.Context) error
 	Mark(ctx context.Context) (token string, err error)
-	Phase(ctx context.Context, name string) (cms.Phase, error)
+	Phase(ctx context.Context, name string) (session.Phase, error)
 }
 
 // object is what is recorded of an object.
@@ -66,7 +66,7 @@ type object struct {
 	unfilled bool // a scratch index that is not confirmed: its process sends documents afterwards
 }
 
-func decodeObject(c cms.Creation) (object, error) {
+func decodeObject(c session.Creation) (object, error) {
 	var o object
 	if len(c.Body) == 0 {
 		return o, nil

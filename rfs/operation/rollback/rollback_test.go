@@ -19,6 +19,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 )
 
@@ -86,10 +87,10 @@ func coordinator(t *testing.T) *cms.Coordinator {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Init(t.Context(), cms.Meta{}); err != nil {
+	if _, err := session.Of(c).Init(t.Context(), session.Meta{}); err != nil {
 		t.Fatal(err)
 	}
-	token, err := c.Mark(t.Context())
+	token, err := session.Of(c).Mark(t.Context())
 	must(t, err)
 	sessionMark = metadata.Mark{Session: "s", Token: token}
 	return c
@@ -100,7 +101,7 @@ func ledger(c *cluster, r Records) *Ledger {
 }
 
 func undoing(c *cluster, r *cms.Coordinator) *Undo {
-	return &Undo{API: c, Records: r, Mark: sessionMark, Tuned: func(context.Context) iter.Seq2[cms.Tuned, error] { return func(func(cms.Tuned, error) bool) {} },
+	return &Undo{API: c, Records: session.Of(r), Mark: sessionMark, Tuned: func(context.Context) iter.Seq2[session.Tuned, error] { return func(func(session.Tuned, error) bool) {} },
 		Restore: func(context.Context) (map[string]string, error) { return nil, nil }}
 }
 
@@ -149,7 +150,7 @@ func TestAnIntentIsDecidedByWhatTheTargetHas(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			on, r := &cluster{answers: map[string]string{}}, coordinator(t)
-			l := ledger(on, r)
+			l := ledger(on, session.Of(r))
 			must(t, l.Intend(t.Context(), c.kind, "t"))
 			c.on(on)
 			all, err := undoing(on, r).List(t.Context())
@@ -167,7 +168,7 @@ func TestAnIntentIsDecidedByWhatTheTargetHas(t *testing.T) {
 func TestWhatExistedBeforeIsNeverListed(t *testing.T) {
 	on, r := &cluster{answers: map[string]string{"/_template/t": template(2)}}, coordinator(t)
 	on.index("old", "u", "", "", 5)
-	l := ledger(on, r)
+	l := ledger(on, session.Of(r))
 	must(t, l.Decide(t.Context(), Index, "old"))
 	must(t, l.Decide(t.Context(), "template", "t"))
 	must(t, l.Intend(t.Context(), "pipeline", "p"))
@@ -183,7 +184,7 @@ func TestWhatExistedBeforeIsNeverListed(t *testing.T) {
 func migrated(t *testing.T) (*cluster, *cms.Coordinator, *Ledger) {
 	t.Helper()
 	on, r := &cluster{answers: map[string]string{"/_template/t": template(2), "/_ingest/pipeline/p": `{"p":{"description":"@@pipeline/p"}}`, "/_all/_settings/index.default_pipeline,index.final_pipeline": `{}`}}, coordinator(t)
-	l := ledger(on, r)
+	l := ledger(on, session.Of(r))
 	for _, name := range []string{"a", "b"} {
 		must(t, l.Intend(t.Context(), Index, name))
 		on.index(name, "u"+name, "", "", -1)
@@ -288,7 +289,7 @@ func TestScratchIndicesGo(t *testing.T) {
 				t.Errorf("%s: %v", c.name, err)
 			}
 			_, left := on.answers["/scratch"]
-			_, err = r.Creation(t.Context(), Index, "scratch")
+			_, err = session.Of(r).Creation(t.Context(), Index, "scratch")
 			if recorded := !errors.Is(err, cms.ErrNotFound); left == c.goes || recorded == c.goes {
 				t.Errorf("%s, %s: on the target: %v, recorded: %v", c.name, by, left, recorded)
 			}
@@ -312,7 +313,7 @@ func TestScratch_WhatOthersWroteStays(t *testing.T) {
 		{"another name", "measure-", 10, false},
 	} {
 		on, r := &cluster{answers: map[string]string{}}, coordinator(t)
-		s := &Scratch{ledger(on, r)}
+		s := &Scratch{ledger(on, session.Of(r))}
 		must(t, s.Intend(t.Context(), "scratch"))
 		on.scratch("us", -1)
 		must(t, s.Confirm(t.Context(), "scratch"))
@@ -333,16 +334,16 @@ func (c *cluster) scratch(uuid string, seq int) {
 // TestScratch_ARecordOfAnotherIndexRemovesNothing: whoever writes the records cannot make a trial run delete what it did not create.
 func TestScratch_ARecordOfAnotherIndexRemovesNothing(t *testing.T) {
 	for _, mark := range []string{"@index/victim", "@template/victim", "@scratch/other", "none"} {
-		for _, state := range []string{cms.CreationIntended, cms.CreationDone} {
+		for _, state := range []string{session.CreationIntended, session.CreationDone} {
 			on, r := &cluster{answers: map[string]string{}}, coordinator(t)
 			on.index("victim", "uv", "", "", 2)
 			on.answers["/victim"] = strings.ReplaceAll(on.answers["/victim"], "@index/victim", mark)
-			_, err := r.ChangeCreation(t.Context(), Index, "victim", func(c cms.Creation, now time.Time) (cms.Creation, bool) {
+			_, err := session.Of(r).ChangeCreation(t.Context(), Index, "victim", func(c session.Creation, now time.Time) (session.Creation, bool) {
 				c.State, c.Since, c.Body = state, now, object{UUID: "uv", Scratch: true}.encode()
 				return c, true
 			})
 			must(t, err)
-			_ = (&Scratch{ledger(on, r)}).Discard(t.Context(), "", Filled{})
+			_ = (&Scratch{ledger(on, session.Of(r))}).Discard(t.Context(), "", Filled{})
 			u := undoing(on, r)
 			u.Unended = true // as cleanup --trial
 			_, err = u.Run(t.Context())
@@ -511,17 +512,17 @@ func TestUndoContinuesAfterEveryDeath(t *testing.T) {
 
 func TestASessionThatIsUndoneCreatesNothing(t *testing.T) {
 	_, r, l := migrated(t)
-	must(t, r.BeginUndo(t.Context()))
-	if err := l.Intend(t.Context(), Index, "c"); !errors.Is(err, cms.ErrUndone) {
+	must(t, session.Of(r).BeginUndo(t.Context()))
+	if err := l.Intend(t.Context(), Index, "c"); !errors.Is(err, session.ErrUndone) {
 		t.Errorf("intent: %v", err)
 	}
-	if _, err := r.Init(t.Context(), cms.Meta{}); !errors.Is(err, cms.ErrUndone) {
+	if _, err := session.Of(r).Init(t.Context(), session.Meta{}); !errors.Is(err, session.ErrUndone) {
 		t.Errorf("joined: %v", err)
 	}
-	if _, err := r.Init(t.Context(), cms.Meta{AcceptChange: true}); !errors.Is(err, cms.ErrUndone) {
+	if _, err := session.Of(r).Init(t.Context(), session.Meta{AcceptChange: true}); !errors.Is(err, session.ErrUndone) {
 		t.Errorf("joined with another purpose: %v", err)
 	}
-	must(t, r.BeginUndo(t.Context()))
+	must(t, session.Of(r).BeginUndo(t.Context()))
 }
 
 func TestARepositoryThatTheSourceKnewIsNotListed(t *testing.T) {
@@ -533,7 +534,7 @@ func TestARepositoryThatTheSourceKnewIsNotListed(t *testing.T) {
 	}{{"registered", false, true, 1}, {"known before", false, false, 0}, {"the answer was lost", true, false, 1}} {
 		t.Run(c.name, func(t *testing.T) {
 			r := coordinator(t)
-			l := ledger(&cluster{}, r)
+			l := ledger(&cluster{}, session.Of(r))
 			first, err := l.IntendRepository(t.Context(), "backup")
 			must(t, err)
 			if c.dies {

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // Scratch keeps the record of indices that a session fills only to measure, and deletes them. They stand in the list of what the
@@ -42,7 +42,7 @@ func (s *Scratch) Discard(ctx context.Context, prefix string, by Filled) error {
 	if err := s.account(ctx, by); err != nil {
 		return err
 	}
-	var all []cms.Creation
+	var all []session.Creation
 	for c, err := range s.Ledger.Records.Creations(ctx) {
 		if err != nil {
 			return err
@@ -94,7 +94,7 @@ func (s *Scratch) account(ctx context.Context, by Filled) error {
 }
 
 // discard removes the index of a record, and the record.
-func (u *Undo) discard(ctx context.Context, c cms.Creation) error {
+func (u *Undo) discard(ctx context.Context, c session.Creation) error {
 	found, err := u.look(ctx, c)
 	if err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 )
 
@@ -48,7 +48,7 @@ type Undo struct {
 	API     API // the target; nil: it is not asked, and nothing can be removed
 	Records Records
 	Mark    metadata.Mark // of the session: what does not carry it is not removed
-	Tuned   func(ctx context.Context) iter.Seq2[cms.Tuned, error]
+	Tuned   func(ctx context.Context) iter.Seq2[session.Tuned, error]
 	// Restore gives changed settings back; the reasons why some were left, by index.
 	Restore func(ctx context.Context) (left map[string]string, err error)
 	// Unended lets indices go by their UUIDs where the session did not end, so that sequence numbers are not known: those of
@@ -65,7 +65,7 @@ var order = []string{
 // List returns what the session created and what would become of each. An object that existed before the session, or
 // whose creation turns out to be another's, is not in it.
 func (u *Undo) List(ctx context.Context) ([]Entry, error) {
-	var all []cms.Creation
+	var all []session.Creation
 	for c, err := range u.Records.Creations(ctx) {
 		if err != nil {
 			return nil, fmt.Errorf("list of what was created: %w", err)
@@ -107,15 +107,15 @@ func (u *Undo) List(ctx context.Context) ([]Entry, error) {
 
 // snapshot returns the snapshot that the session made on the source, from the record of its phase.
 func (u *Undo) snapshot(ctx context.Context) ([]Entry, error) {
-	p, err := u.Records.Phase(ctx, cms.SnapshotPhase)
-	if err != nil || p.State == "" || p.State == cms.PhaseNotStarted {
+	p, err := u.Records.Phase(ctx, session.SnapshotPhase)
+	if err != nil || p.State == "" || p.State == session.PhaseNotStarted {
 		return nil, err
 	}
 	var r struct{ Name, Repo, SnapshotUUID string }
 	if err := json.Unmarshal(p.Body, &r); err != nil {
 		return nil, fmt.Errorf("record of the snapshot: %w: %w", err, fault.ErrCorrupt)
 	}
-	if p.State == cms.PhaseFailed && r.SnapshotUUID == "" {
+	if p.State == session.PhaseFailed && r.SnapshotUUID == "" {
 		return nil, nil // what has the name is not the session's
 	}
 	return []Entry{{Kind: Snapshot, Name: r.Repo + "/" + r.Name, UUID: r.SnapshotUUID, Since: &p.Created, State: OnSource,
@@ -123,7 +123,7 @@ func (u *Undo) snapshot(ctx context.Context) ([]Entry, error) {
 }
 
 // look compares one object with its record; an index brings its aliases along. None: it is not the session's.
-func (u *Undo) look(ctx context.Context, c cms.Creation) ([]Entry, error) {
+func (u *Undo) look(ctx context.Context, c session.Creation) ([]Entry, error) {
 	was, err := decodeObject(c)
 	if err != nil {
 		return nil, err
@@ -133,21 +133,21 @@ func (u *Undo) look(ctx context.Context, c cms.Creation) ([]Entry, error) {
 	switch {
 	case c.Kind == Repository:
 		e.State, e.Reason = OnSource, fmt.Sprintf("remove it on the source: DELETE /_snapshot/%s (the files stay)", c.Name)
-		if c.State == cms.CreationIntended {
+		if c.State == session.CreationIntended {
 			e.Reason = "the answer to its registration was lost; it may have been there before"
 		}
 		return []Entry{e}, nil
 	case metadata.CheckName(c.Kind, c.Name) != nil: // a record is input, and so is its kind
 		e.State, e.Reason = Refused, fault.Text(metadata.CheckName(c.Kind, c.Name))
 		return []Entry{e}, nil
-	case u.API == nil && c.State == cms.CreationIntended:
+	case u.API == nil && c.State == session.CreationIntended:
 		e.State, e.Reason = Unknown, "its creation was not confirmed: --target-host lets the target be asked"
 		return []Entry{e}, nil
 	case u.API == nil:
 		return append([]Entry{e}, recordedAliases(c.Name, was)...), nil
 	}
 	is, err := read(ctx, u.API, u.Mark, c.Kind, c.Name, was.Scratch)
-	intended := c.State == cms.CreationIntended
+	intended := c.State == session.CreationIntended
 	switch {
 	case intended && (errors.Is(err, errAbsent) || errors.Is(err, errOther)):
 		return nil, nil

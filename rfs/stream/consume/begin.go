@@ -9,6 +9,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // stateID and planID name the records of a session: what it consumes, and who consumes it.
@@ -65,7 +66,7 @@ func (t *Task) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	meta := cms.Meta{
+	meta := session.Meta{
 		Settings: map[string]string{"task": Kind, "topic": t.Name, "group": t.Group, "format": string(t.Format), "index": t.Index},
 		Identity: t.Identity,
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/primitive"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 )
@@ -39,9 +40,9 @@ type Indices interface {
 
 // Session holds what a session is bound to. *cms.Coordinator is one.
 type Session interface {
-	Init(ctx context.Context, m cms.Meta) (identity map[string]string, err error)
+	Init(ctx context.Context, m session.Meta) (identity map[string]string, err error)
 	Bind(ctx context.Context, identity map[string]string) error
-	Intent(ctx context.Context) (cms.Intent, error)
+	Intent(ctx context.Context) (session.Intent, error)
 }
 
 // Task is one process's part in consuming a stream. All fields but those with a default are needed.

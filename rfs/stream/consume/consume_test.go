@@ -10,6 +10,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/stream/consume"
 	"github.com/rfsd/rfsd/testing/cmstest"
@@ -356,14 +357,14 @@ func TestAPausedSessionTakesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, order := range []cms.OrderKind{cms.OrderPause, cms.OrderResume} {
-			if _, _, err := c.Order(w.t.Context(), cms.Order{Kind: order, Who: "operator"}); err != nil {
+		for _, order := range []session.OrderKind{session.OrderPause, session.OrderResume} {
+			if _, _, err := session.Of(c).Order(w.t.Context(), session.Order{Kind: order, Who: "operator"}); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(20 * time.Second)
 			w.topic.add(0, "1", "{}")
 			time.Sleep(20 * time.Second)
-			if got := w.target.has("1"); got != (order == cms.OrderResume) {
+			if got := w.target.has("1"); got != (order == session.OrderResume) {
 				t.Errorf("%s: %v", order, got)
 			}
 		}

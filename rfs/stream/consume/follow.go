@@ -9,6 +9,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 )
 
@@ -55,7 +56,7 @@ func (t *Task) wanted(ctx context.Context) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	if intent.State != cms.Run {
+	if intent.State != session.Run {
 		return nil, nil
 	}
 	plan, err := readPlan(ctx, t.Store)

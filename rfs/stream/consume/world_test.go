@@ -16,6 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/stream/consume"
@@ -279,12 +280,12 @@ func (w *world) start(change ...func(*consume.Task)) *process {
 	store := cutStore{w.store, &p.killed, &w.hangs}
 	w.started++
 	token := fmt.Sprintf("p%d", w.started)
-	session, err := cms.New(cms.Config{Store: store, Creator: token, Clock: cmstest.Clock{Start: time.Now()}})
+	c, err := cms.New(cms.Config{Store: store, Creator: token, Clock: cmstest.Clock{Start: time.Now()}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	p.Task = &consume.Task{
-		Stream: view{w.topic, &p.killed}, Name: "topic", Group: "group", Store: store, Session: session, Clock: cmstest.Clock{Start: time.Now()}, Log: slog.New(slog.DiscardHandler),
+		Stream: view{w.topic, &p.killed}, Name: "topic", Group: "group", Store: store, Session: session.Of(c), Clock: cmstest.Clock{Start: time.Now()}, Log: slog.New(slog.DiscardHandler),
 		Indices: anyIndex{}, Destination: engine.ToCluster(w.target, engine.Limits{Connections: 4}), Failed: w.failed, Bulk: bulk.Options{MaxDocs: 10, MaxInFlight: 3},
 		Index: "topic", Lease: 10 * time.Second, Unavailable: 2 * time.Minute, Token: token,
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // stateID and stateKind name the record of what an import is about. Former releases kept their account there: each refuses
@@ -143,7 +144,7 @@ func Busy(ctx context.Context, c *cms.Coordinator) error {
 	if c, err = windowsOf(ctx, c); err != nil {
 		return err
 	}
-	return c.Busy(ctx)
+	return session.Of(c).Busy(ctx)
 }
 
 // Read reads the import of a session.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/document/doc"
 	"github.com/rfsd/rfsd/rfs/operation/redrive"
 )
@@ -32,7 +33,7 @@ func NewAgain(ctx context.Context, c Comparison, kept *cms.Coordinator) (*Again,
 	if err != nil {
 		return nil, err
 	}
-	settings, err := kept.Settings(ctx)
+	settings, err := session.Of(kept).Settings(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("state of the session: %w", err)
 	}
@@ -40,7 +41,7 @@ func NewAgain(ctx context.Context, c Comparison, kept *cms.Coordinator) (*Again,
 	if c.IncludeSystem, err = strconv.ParseBool(settings[systemKey]); err != nil {
 		return nil, fmt.Errorf("state of the session: %s: %w: %w", systemKey, err, fault.ErrCorrupt)
 	}
-	identity, err := kept.Identity(ctx)
+	identity, err := session.Of(kept).Identity(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("state of the session: %w", err)
 	}

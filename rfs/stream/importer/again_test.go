@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/document/doc"
 	"github.com/rfsd/rfsd/rfs/operation/redrive"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
@@ -27,7 +26,7 @@ func wantedOf(w *world) (wanted []redrive.Document) {
 
 func (w *world) again(t *testing.T) (*importer.Again, error) {
 	t.Helper()
-	return importer.NewAgain(t.Context(), w.comparison(), w.session.(*cms.Coordinator))
+	return importer.NewAgain(t.Context(), w.comparison(), w.session)
 }
 
 // TestFailedDocumentsAreReadFromTheFilesAgain: those of plain and of compressed files, in which most documents arrived, with ids

@@ -11,6 +11,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
@@ -19,11 +20,11 @@ import (
 
 // PriorRecords keeps what target indices held before the session. *cms.Coordinator is one.
 type PriorRecords interface {
-	Prior(ctx context.Context, index string) (cms.Prior, error)
+	Prior(ctx context.Context, index string) (session.Prior, error)
 	AnyPrior(ctx context.Context) (bool, error)
-	NotePrior(ctx context.Context, index string, h cms.Prior) (cms.Prior, error)
+	NotePrior(ctx context.Context, index string, h session.Prior) (session.Prior, error)
 	ChoosePrior(ctx context.Context, index string) error
-	Priors(ctx context.Context) ([]cms.Prior, error)
+	Priors(ctx context.Context) ([]session.Prior, error)
 }
 
 // Existing asks what becomes of documents that target indices held before the first document of the session was sent there.
@@ -63,12 +64,12 @@ func (x *Existing) Ask(ctx context.Context, index string) (untouched bool, err e
 }
 
 // look counts the documents of an index of which nothing is recorded, and records it.
-func (x *Existing) look(ctx context.Context, index string) (cms.Prior, error) {
+func (x *Existing) look(ctx context.Context, index string) (session.Prior, error) {
 	former, err := x.begunBefore(ctx)
 	if err != nil {
-		return cms.Prior{}, err
+		return session.Prior{}, err
 	}
-	h := cms.Prior{Chosen: x.Chosen}
+	h := session.Prior{Chosen: x.Chosen}
 	if !former {
 		there := false
 		if h.Documents, there, err = engine.CountHeld(ctx, x.Counts, index, x.Log); err != nil {

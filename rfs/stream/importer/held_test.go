@@ -12,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
@@ -70,7 +71,7 @@ func TestExisting_IsAskedBeforeTheFirstDocument(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i, p := range c.processes {
-				x := &importer.Existing{Counts: &countedIndex{n: p.there}, Records: kept, Chosen: p.chosen, Log: slog.New(slog.DiscardHandler),
+				x := &importer.Existing{Counts: &countedIndex{n: p.there}, Records: session.Of(kept), Chosen: p.chosen, Log: slog.New(slog.DiscardHandler),
 					Sent: func(context.Context) (bool, error) { return c.sent, nil }}
 				indices := &importer.TargetIndices{Cluster: &oneIndex{there: true}, Ask: x.Ask}
 				err := indices.Ensure(t.Context(), []byte("payroll"))
@@ -100,7 +101,7 @@ func TestExisting_WaitsForATargetThatDoesNotAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	counted := &countedIndex{n: 7, err: fault.ErrUnavailable}
-	x := &importer.Existing{Counts: counted, Records: kept, Log: slog.New(slog.DiscardHandler), Sent: func(context.Context) (bool, error) { return false, nil }}
+	x := &importer.Existing{Counts: counted, Records: session.Of(kept), Log: slog.New(slog.DiscardHandler), Sent: func(context.Context) (bool, error) { return false, nil }}
 	if _, err := x.Ask(t.Context(), "payroll"); !errors.Is(err, fault.ErrUnavailable) {
 		t.Error(err)
 	}
@@ -141,7 +142,7 @@ func TestExisting_WhatArrivedIsCompared(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			x := &importer.Existing{Counts: &c.before, Records: kept, Chosen: true, Log: slog.New(slog.DiscardHandler), Sent: func(context.Context) (bool, error) { return false, nil }}
+			x := &importer.Existing{Counts: &c.before, Records: session.Of(kept), Chosen: true, Log: slog.New(slog.DiscardHandler), Sent: func(context.Context) (bool, error) { return false, nil }}
 			if untouched, err := x.Ask(t.Context(), "payroll"); err != nil || untouched != c.accounted {
 				t.Fatal(err)
 			}

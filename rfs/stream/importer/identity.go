@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/export"
 )
 
@@ -32,7 +32,7 @@ const maxNamedExports = 4
 
 // Session holds what an import is bound to. *cms.Coordinator is one.
 type Session interface {
-	Init(ctx context.Context, m cms.Meta) (identity map[string]string, err error)
+	Init(ctx context.Context, m session.Meta) (identity map[string]string, err error)
 	Bind(ctx context.Context, identity map[string]string) error
 }
 
@@ -57,7 +57,7 @@ func (m *Import) bind(ctx context.Context) error {
 }
 
 // meta returns what the session is bound to.
-func (m *Import) meta() cms.Meta {
+func (m *Import) meta() session.Meta {
 	var size int64
 	for _, f := range m.files {
 		size += f.size
@@ -70,7 +70,7 @@ func (m *Import) meta() cms.Meta {
 		"task": Kind, typesKey: string(m.Types), systemKey: strconv.FormatBool(m.IncludeSystem),
 		filesKey: fmt.Sprintf("%d files, %d bytes, digest of names and sizes %.16s", len(m.files), size, m.digest),
 	}
-	return cms.Meta{Settings: settings, Identity: identity}
+	return session.Meta{Settings: settings, Identity: identity}
 }
 
 // exports are the manifests of a source by their folders.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/export"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
@@ -78,7 +79,7 @@ func TestASessionIsOfOneImport(t *testing.T) {
 					}
 					return
 				}
-				var mismatch *cms.ConfigMismatch
+				var mismatch *session.ConfigMismatch
 				if !errors.Is(err, fault.ErrConfig) || !errors.As(err, &mismatch) {
 					t.Fatalf("%+v, %v", s, err)
 				}

@@ -16,7 +16,6 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
 
@@ -271,7 +270,7 @@ func TestAnItemThatWasGivenUpIsRetried(t *testing.T) {
 		}
 		for _, x := range w.account().Windows {
 			if x.FailedItem() {
-				if err := w.session.(*cms.Coordinator).Reopen(t.Context(), x.ID, "operator"); err != nil {
+				if err := w.session.Reopen(t.Context(), x.ID, "operator"); err != nil {
 					t.Fatal(err)
 				}
 			}

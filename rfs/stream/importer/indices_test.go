@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
@@ -61,7 +61,7 @@ func TestCreatedIndicesAreRecorded(t *testing.T) {
 		{name: "another process was faster", on: oneIndex{err: &fault.StatusError{Status: 400, Type: "resource_already_exists_exception"}}, want: []string{"intend index a", "decide a"}, created: 1},
 		{name: "the target rejects it", on: oneIndex{err: fault.ErrRejected}, want: []string{"intend index a", "withdraw a"}, fails: fault.ErrRejected, created: 1},
 		{name: "the answer was lost", on: oneIndex{err: fault.ErrUnavailable}, want: []string{"intend index a"}, fails: fault.ErrUnavailable, created: 1},
-		{name: "the session is undone", refuse: cms.ErrUndone, want: []string{"intend index a"}, fails: cms.ErrUndone},
+		{name: "the session is undone", refuse: session.ErrUndone, want: []string{"intend index a"}, fails: session.ErrUndone},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := &ledger{refuse: c.refuse}
@@ -95,7 +95,7 @@ func TestAnImportSealsItsIndicesWhenItEnds(t *testing.T) {
 			if !x.FailedItem() {
 				continue
 			}
-			if err := w.session.(*cms.Coordinator).Reopen(t.Context(), x.ID, "operator"); err != nil {
+			if err := w.session.Reopen(t.Context(), x.ID, "operator"); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/export"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
@@ -61,12 +62,12 @@ func (w *world) oldState(complete bool) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	states := []string{"", cms.PhaseSetup, cms.PhaseInProgress, cms.PhaseAudit, cms.PhaseCompleted}
+	states := []string{"", session.PhaseSetup, session.PhaseInProgress, session.PhaseAudit, session.PhaseCompleted}
 	if !complete {
 		states = states[:3]
 	}
 	for i := range states[1:] {
-		if _, err := c.MovePhase(w.t.Context(), cms.DocsPhase, states[i], states[i+1], nil); err != nil {
+		if _, err := session.Of(c).MovePhase(w.t.Context(), session.DocsPhase, states[i], states[i+1], nil); err != nil {
 			w.t.Fatal(err)
 		}
 	}

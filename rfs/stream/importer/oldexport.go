@@ -12,6 +12,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // maxState bounds the state of an export that is looked at.
@@ -41,7 +42,7 @@ func (m *Import) openState(ctx context.Context, name string) (why string, err er
 	if err != nil {
 		return "", err
 	}
-	p, err := c.Phase(ctx, cms.DocsPhase)
+	p, err := session.Of(c).Phase(ctx, session.DocsPhase)
 	if err != nil {
 		return "whether the export is complete cannot be read: " + err.Error(), nil
 	}
@@ -49,7 +50,7 @@ func (m *Import) openState(ctx context.Context, name string) (why string, err er
 		Failed int `json:"failedItems"`
 	}
 	switch {
-	case p.State != cms.PhaseCompleted:
+	case p.State != session.PhaseCompleted:
 		return "the export is not complete", nil
 	case json.Unmarshal(p.Body, &end) == nil && end.Failed > 0:
 		return fmt.Sprintf("%d items of the export failed", end.Failed), nil

@@ -20,6 +20,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/source/repo"
@@ -118,7 +119,7 @@ type world struct {
 	t       *testing.T
 	dir     string
 	store   cms.Store
-	session importer.Session
+	session *cms.Coordinator
 	target  *landing
 	failed  *failedtest.Recorder
 	clock   cms.Clock
@@ -132,11 +133,11 @@ func inBubble(t *testing.T, f func(t *testing.T, w *world)) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		session, err := cms.New(cms.Config{Store: s, Creator: "test"})
+		c, err := cms.New(cms.Config{Store: s, Creator: "test"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		f(t, &world{t: t, dir: t.TempDir(), store: s, session: session, target: &landing{docs: map[string]string{}}, failed: &failedtest.Recorder{}, clock: cmstest.Clock{Start: time.Now()}})
+		f(t, &world{t: t, dir: t.TempDir(), store: s, session: c, target: &landing{docs: map[string]string{}}, failed: &failedtest.Recorder{}, clock: cmstest.Clock{Start: time.Now()}})
 	})
 }
 
@@ -192,7 +193,7 @@ func (w *world) node(change ...func(*importer.Import)) *importer.Import {
 		w.t.Fatal(err)
 	}
 	m := &importer.Import{
-		Source: src, Store: w.store, Session: w.session, Identity: map[string]string{"destination": "cluster", "destination-id": "A"}, Clock: w.clock, Log: slog.New(slog.DiscardHandler), Indices: anyIndex{}, Failed: w.failed,
+		Source: src, Store: w.store, Session: session.Of(w.session), Identity: map[string]string{"destination": "cluster", "destination-id": "A"}, Clock: w.clock, Log: slog.New(slog.DiscardHandler), Indices: anyIndex{}, Failed: w.failed,
 		Destination: engine.ToCluster(w.target, engine.Limits{Connections: 64}),
 		Bulk:        bulk.Options{MaxBytes: 2000, MaxInFlight: 2}, Workers: 2, Window: 1000,
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/testing/cmstest"
 )
 
@@ -111,7 +112,7 @@ func TestOpeningTheFileFreesTheLeasesOfADeadOwner(t *testing.T) {
 	if err != nil || it.Checks != `[{"crc":1},{"crc":2}]` || it.Watermark != 15 {
 		t.Errorf("item %+v, %v", it, err)
 	}
-	if _, done, err := c.Finish(ctx); err != nil || !done {
+	if _, done, err := session.Of(c).Finish(ctx); err != nil || !done {
 		t.Errorf("done %v, %v", done, err)
 	}
 	if _, err := c.AcquireNext(ctx, "h3", nil); !errors.Is(err, cms.ErrAllDone) {
@@ -143,7 +144,7 @@ func TestHandoffLeavesAWholeChain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	rep, done, err := c.Finish(ctx)
+	rep, done, err := session.Of(c).Finish(ctx)
 	if err != nil || !done || rep.Items != 3 || rep.Chains != 1 || len(rep.Stray) != 0 {
 		t.Errorf("%+v done=%v %v", rep, done, err)
 	}

@@ -15,7 +15,7 @@ import (
 // TestPartsOfShardsAreWhereNoOtherEngineLooks holds that a session of Apart never has the index whose items other engines lease.
 func TestPartsOfShardsAreWhereNoOtherEngineLooks(t *testing.T) {
 	c := connect(t, real)
-	sess := session(t, c)
+	sess := freshSession(t, c)
 	apart := ".rfs_items-shards_" + sess
 	there := func(index string) bool {
 		status, _, err := c.Do(t.Context(), http.MethodHead, "/"+index, nil, nil)
@@ -51,7 +51,7 @@ func TestPartsOfShardsAreWhereNoOtherEngineLooks(t *testing.T) {
 		"a session that has begun": func(sess string) { openStore(t, oscms.Config{Client: c, Session: sess}) },
 		"a queue of another tool":  func(sess string) { send(t, c, http.MethodPut, "/"+itemsIndex(sess), `{}`) },
 	} {
-		sess := session(t, c)
+		sess := freshSession(t, c)
 		begin(sess)
 		if err := reopenErr(t, oscms.Config{Client: c, Session: sess, Apart: true}); !errors.Is(err, fault.ErrConfig) || there(".rfs_items-shards_"+sess) {
 			t.Errorf("%s: %v", name, err)

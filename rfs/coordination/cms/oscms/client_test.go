@@ -51,8 +51,8 @@ func openStore(t testing.TB, cfg oscms.Config) *oscms.Store {
 
 var sessions atomic.Int64
 
-// session returns a fresh session name and deletes its indices afterwards.
-func session(t testing.TB, c oscms.Client) string {
+// freshSession returns a fresh session name and deletes its indices afterwards.
+func freshSession(t testing.TB, c oscms.Client) string {
 	t.Helper()
 	s := fmt.Sprintf("t%x-%d", time.Now().UnixNano(), sessions.Add(1))
 	t.Cleanup(func() {

@@ -23,7 +23,7 @@ func TestConformance(t *testing.T) {
 				c := connect(t, v)
 				cmstest.Run(t, func(t *testing.T) cms.Store {
 					cfg := tc.cfg
-					cfg.Client, cfg.Session = c, session(t, c)
+					cfg.Client, cfg.Session = c, freshSession(t, c)
 					s := openStore(t, cfg)
 					if s.Mode() != tc.want {
 						t.Fatalf("mode %s", s.Mode())

@@ -170,7 +170,7 @@ func leaseByQuery(ctx context.Context, c oscms.Client, o leaseOrder) (string, er
 func crowd(t *testing.T, url string, order leaseOrder, processes int) (lost int64) {
 	t.Helper()
 	c := connectURL(t, url)
-	order.URL, order.Session = url, session(t, c)
+	order.URL, order.Session = url, freshSession(t, c)
 	cmstest.Seed(t, cmstest.Coordinator(t, openStore(t, oscms.Config{Client: c, Session: order.Session}), 10*time.Minute), "a", order.Items)
 	send(t, c, http.MethodPost, "/"+itemsIndex(order.Session)+"/_refresh", "")
 	leasers := make([]*leaserProcess, processes)

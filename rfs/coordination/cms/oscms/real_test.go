@@ -12,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/oscms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/testing/cluster"
 	"github.com/rfsd/rfsd/testing/cmstest"
 )
@@ -23,7 +24,7 @@ func TestADeletedQueueIsGoneAndNeverMadeAgain(t *testing.T) {
 	c := connect(t, real)
 	for _, mode := range []oscms.Mode{oscms.Scripts, oscms.CAS} {
 		t.Run(string(mode), func(t *testing.T) {
-			sess := session(t, c)
+			sess := freshSession(t, c)
 			s := openStore(t, oscms.Config{Client: c, Session: sess, Mode: mode})
 			co := cmstest.Coordinator(t, s, 10*time.Minute)
 			cmstest.Seed(t, co, "a", 1)
@@ -69,7 +70,7 @@ func reopenErr(t *testing.T, cfg oscms.Config) error {
 
 func TestAReplacedQueueIsNoticed(t *testing.T) {
 	c := connect(t, real)
-	sess := session(t, c)
+	sess := freshSession(t, c)
 	openStore(t, oscms.Config{Client: c, Session: sess})
 	openStore(t, oscms.Config{Client: c, Session: sess}) // the same again is fine
 	send(t, c, http.MethodDelete, "/"+itemsIndex(sess), "")
@@ -81,8 +82,8 @@ func TestAReplacedQueueIsNoticed(t *testing.T) {
 
 func TestSessionsAreIndependentAndWellNamed(t *testing.T) {
 	c := connect(t, real)
-	a := openStore(t, oscms.Config{Client: c, Session: session(t, c)})
-	b := openStore(t, oscms.Config{Client: c, Session: session(t, c)})
+	a := openStore(t, oscms.Config{Client: c, Session: freshSession(t, c)})
+	b := openStore(t, oscms.Config{Client: c, Session: freshSession(t, c)})
 	if _, err := a.Create(t.Context(), []cms.Item{cms.NewItem(cmstest.ID("a", 0, 0), "c", 0)}); err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +98,7 @@ func TestScriptsDisabledMeansConditionalWrites(t *testing.T) {
 	}
 	node := cluster.OpenSearch(t, real, cluster.Setting("script.allowed_types", "none"))
 	c := connectURL(t, node.URL)
-	s := openStore(t, oscms.Config{Client: c, Session: session(t, c)})
+	s := openStore(t, oscms.Config{Client: c, Session: freshSession(t, c)})
 	if s.Mode() != oscms.CAS {
 		t.Fatalf("mode %s", s.Mode())
 	}
@@ -112,7 +113,7 @@ func TestScriptsDisabledMeansConditionalWrites(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, done, err := co.Finish(t.Context()); err != nil || !done {
+	if _, done, err := session.Of(co).Finish(t.Context()); err != nil || !done {
 		t.Errorf("done=%v %v", done, err)
 	}
 }
@@ -121,7 +122,7 @@ func TestJunkInDocumentsIsReadAsTheContractSays(t *testing.T) {
 	c := connect(t, real)
 	for _, mode := range []oscms.Mode{oscms.Scripts, oscms.CAS} {
 		t.Run(string(mode), func(t *testing.T) {
-			sess := session(t, c)
+			sess := freshSession(t, c)
 			s := openStore(t, oscms.Config{Client: c, Session: sess, Mode: mode})
 			for i, doc := range []string{
 				`{"scriptVersion":"3.0","expiration":0}`,
@@ -156,7 +157,7 @@ func TestJunkInDocumentsIsReadAsTheContractSays(t *testing.T) {
 
 func TestADocumentThatIsNoItemIsReportedAndLeftAlone(t *testing.T) {
 	c := connect(t, real)
-	sess := session(t, c)
+	sess := freshSession(t, c)
 	s := openStore(t, oscms.Config{Client: c, Session: sess})
 	co := cmstest.Coordinator(t, s, 10*time.Minute)
 	cmstest.Seed(t, co, "a", 1)
@@ -196,7 +197,7 @@ func TestALostAnswerIsReadBack(t *testing.T) {
 				lost[kind]++
 				return 0, "", lost[kind]%2 == 1 // every other
 			}}
-			sess := session(t, c)
+			sess := freshSession(t, c)
 			openStore(t, oscms.Config{Client: c, Session: sess, Mode: mode})
 			broken := openStore(t, oscms.Config{Client: h, Session: sess, Mode: mode})
 			co := cmstest.Coordinator(t, broken, 10*time.Minute)
@@ -223,7 +224,7 @@ func TestALostAnswerIsReadBack(t *testing.T) {
 			if err != nil || sum.Total.Items != 6 || sum.Total.Counts.Ordinals != 60 {
 				t.Errorf("%+v %v", sum.Total, err)
 			}
-			if _, done, err := co.Finish(t.Context()); err != nil || !done {
+			if _, done, err := session.Of(co).Finish(t.Context()); err != nil || !done {
 				t.Errorf("done=%v %v", done, err)
 			}
 			if len(lost) < 3 {
@@ -252,7 +253,7 @@ func TestErrorsOfTheClusterAreNeverReadAsNoWork(t *testing.T) {
 				}
 				return 0, "", false
 			}}
-			s := openStore(t, oscms.Config{Client: h, Session: session(t, c)})
+			s := openStore(t, oscms.Config{Client: h, Session: freshSession(t, c)})
 			co := cmstest.Coordinator(t, s, 10*time.Minute)
 			if _, err := co.AcquireNext(t.Context(), "h", nil); !errors.Is(err, tc.want) {
 				t.Errorf("got %v", err)
@@ -273,7 +274,7 @@ func TestErrorsOfTheClusterAreNeverReadAsNoWork(t *testing.T) {
 			}
 			return 0, "", false
 		}}
-		s := openStore(t, oscms.Config{Client: h, Session: session(t, c), Mode: oscms.Scripts})
+		s := openStore(t, oscms.Config{Client: h, Session: freshSession(t, c), Mode: oscms.Scripts})
 		co := cmstest.Coordinator(t, s, 10*time.Minute)
 		create, err := s.Create(t.Context(), []cms.Item{cms.NewItem(cmstest.ID("a", 0, 0), "c", 0)})
 		if err != nil || create != 1 {
@@ -291,7 +292,7 @@ func TestErrorsOfTheClusterAreNeverReadAsNoWork(t *testing.T) {
 
 func TestRecordsAreReadableByPeople(t *testing.T) {
 	c := connect(t, real)
-	sess := session(t, c)
+	sess := freshSession(t, c)
 	s := openStore(t, oscms.Config{Client: c, Session: sess})
 	if _, err := s.Put(t.Context(), cms.Record{ID: "lock:x", Kind: "lock", Holder: "h", Expire: 1515527529288}); err != nil {
 		t.Fatal(err)
@@ -310,10 +311,10 @@ func TestRecordsAreReadableByPeople(t *testing.T) {
 // TestStore_FormerRecordsDoNotBringTheMarkBack: of a session that begins anew under the name of a former one.
 func TestStore_FormerRecordsDoNotBringTheMarkBack(t *testing.T) {
 	c := connect(t, real)
-	sess := session(t, c)
+	sess := freshSession(t, c)
 	begin := func() (*oscms.Store, string) {
 		s := openStore(t, oscms.Config{Client: c, Session: sess})
-		mark, err := cmstest.Coordinator(t, s, time.Minute).Mark(t.Context())
+		mark, err := session.Of(cmstest.Coordinator(t, s, time.Minute)).Mark(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -343,7 +344,7 @@ func TestStore_FormerRecordsDoNotBringTheMarkBack(t *testing.T) {
 		send(t, c, http.MethodPut, "/"+controlIndex(sess)+"/_doc/"+r.ID, string(r.Source))
 	}
 	send(t, c, http.MethodPut, "/"+controlIndex(sess)+"/_doc/mark", fmt.Sprintf(`{"kind":"mark","body":{"token":%q}}`, former))
-	if is, err := cmstest.Coordinator(t, s, time.Minute).Mark(t.Context()); err != nil || is != mark {
+	if is, err := session.Of(cmstest.Coordinator(t, s, time.Minute)).Mark(t.Context()); err != nil || is != mark {
 		t.Errorf("with the former records the mark is %q, %v, not %q", is, err, mark)
 	}
 }

@@ -11,7 +11,7 @@ func TestTheQueueIsARegisterForManyClients(t *testing.T) {
 	c := connect(t, real)
 	for _, mode := range []oscms.Mode{oscms.Scripts, oscms.CAS} {
 		t.Run(string(mode), func(t *testing.T) {
-			s := openStore(t, oscms.Config{Client: c, Session: session(t, c), Mode: mode})
+			s := openStore(t, oscms.Config{Client: c, Session: freshSession(t, c), Mode: mode})
 			n, fits, err := sim.Hammer(t.Context(), s, 32, 20, 12, 2)
 			t.Logf("%d operations", n)
 			if err != nil || !fits {

@@ -1,4 +1,4 @@
-package cms
+package session
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
 const schemaVersion = 1
@@ -52,15 +53,15 @@ type metaBody struct {
 }
 
 // Init begins a session or joins it, and returns the identity that is recorded. A *ConfigMismatch when
-// the session was begun with other settings or for something else, ErrSchemaMismatch when by another version, ErrForeign when by
+// the session was begun with other settings or for something else, ErrSchemaMismatch when by another version, cms.ErrForeign when by
 // another tool.
-func (c *Coordinator) Init(ctx context.Context, m Meta) (identity map[string]string, err error) {
-	body := metaBody{SchemaVersion: schemaVersion, ScriptVersion: ScriptVersion, Digest: digest(m.Settings), Settings: m.Settings, Identity: known(m.Identity)}
+func (s Records) Init(ctx context.Context, m Meta) (identity map[string]string, err error) {
+	body := metaBody{SchemaVersion: schemaVersion, ScriptVersion: cms.ScriptVersion, Digest: digest(m.Settings), Settings: m.Settings, Identity: known(m.Identity)}
 	raw, err := json.Marshal(body)
 	if err != nil {
 		return nil, fmt.Errorf("meta record: %w", err)
 	}
-	r, err := c.recordOrNew(ctx, Record{ID: kindMeta, Kind: kindMeta, Body: raw})
+	r, err := s.leases.ReadOrCreate(ctx, cms.Record{ID: kindMeta, Kind: kindMeta, Body: raw})
 	if err != nil {
 		return nil, err
 	}
@@ -71,8 +72,8 @@ func (c *Coordinator) Init(ctx context.Context, m Meta) (identity map[string]str
 	if err != nil {
 		return nil, err
 	}
-	if was.SchemaVersion != schemaVersion || was.ScriptVersion != ScriptVersion {
-		return nil, fmt.Errorf("session of schema %d, scripts %s: %w", was.SchemaVersion, was.ScriptVersion, ErrSchemaMismatch)
+	if was.SchemaVersion != schemaVersion || was.ScriptVersion != cms.ScriptVersion {
+		return nil, fmt.Errorf("session of schema %d, scripts %s: %w", was.SchemaVersion, was.ScriptVersion, cms.ErrSchemaMismatch)
 	}
 	other := conflicts(was.Identity, m.Identity)
 	if was.Digest != body.Digest {
@@ -80,52 +81,52 @@ func (c *Coordinator) Init(ctx context.Context, m Meta) (identity map[string]str
 	}
 	switch {
 	case len(other) == 0:
-		return was.Identity, c.checkSetup(ctx)
+		return was.Identity, s.items.CheckSetup(ctx)
 	case m.AcceptChange:
-		return body.Identity, c.putRecord(ctx, Record{ID: kindMeta, Kind: kindMeta, Body: raw})
+		return body.Identity, s.leases.Put(ctx, cms.Record{ID: kindMeta, Kind: kindMeta, Body: raw})
 	}
 	return nil, &ConfigMismatch{Differences: other}
 }
 
 // Bind adds to the recorded identity of a session what it lacks. A *ConfigMismatch when it records something else.
-func (c *Coordinator) Bind(ctx context.Context, identity map[string]string) error {
+func (s Records) Bind(ctx context.Context, identity map[string]string) error {
 	var failed error
-	_, err := c.change(ctx, kindMeta, kindMeta, func(r Record, _ time.Time) (Record, Result) {
+	_, err := s.leases.Update(ctx, kindMeta, kindMeta, func(r cms.Record, _ time.Time) (cms.Record, cms.Result) {
 		was, err := decodeMeta(r)
 		if failed = err; err != nil {
-			return r, Lost
+			return r, cms.Lost
 		}
 		if other := conflicts(was.Identity, identity); len(other) > 0 {
 			failed = &ConfigMismatch{Differences: other}
-			return r, Lost
+			return r, cms.Lost
 		}
 		is := known(identity)
 		maps.Copy(is, was.Identity)
 		if maps.Equal(is, was.Identity) {
-			return r, Already
+			return r, cms.Already
 		}
 		was.Identity = is
 		if r.Body, failed = json.Marshal(was); failed != nil {
-			return r, Lost
+			return r, cms.Lost
 		}
-		return r, Applied
+		return r, cms.Applied
 	})
 	return errors.Join(err, failed)
 }
 
 // IdentityRecorded writes an event that a session of a former release is bound to an identity from now on. It returns the
 // text of the event, and whether it was the first.
-func (c *Coordinator) IdentityRecorded(ctx context.Context, identity map[string]string) (detail string, first bool, err error) {
+func (s Records) IdentityRecorded(ctx context.Context, identity map[string]string) (detail string, first bool, err error) {
 	text := make([]string, 0, len(identity))
 	for _, key := range slices.Sorted(maps.Keys(identity)) {
 		text = append(text, key+" "+identity[key])
 	}
 	detail = "a former release began this session without them; from now on other values are refused: " + strings.Join(text, ", ")
-	first, err = c.Event(ctx, "session", "identity_recorded", detail)
+	first, err = s.items.Event(ctx, "session", "identity_recorded", detail)
 	return detail, first, err
 }
 
-func decodeMeta(r Record) (metaBody, error) {
+func decodeMeta(r cms.Record) (metaBody, error) {
 	var m metaBody
 	if err := r.Decode(&m); err != nil {
 		return m, fmt.Errorf("meta record: %w", err)
@@ -158,8 +159,8 @@ func conflicts(was, is map[string]string) []string {
 func difference(key, was, is string) string { return fmt.Sprintf("%s was %q, is %q", key, was, is) }
 
 // Settings returns the settings the session was begun with, or ErrNotFound.
-func (c *Coordinator) Settings(ctx context.Context) (map[string]string, error) {
-	r, err := c.record(ctx, kindMeta)
+func (s Records) Settings(ctx context.Context) (map[string]string, error) {
+	r, err := s.leases.Record(ctx, kindMeta)
 	if err != nil {
 		return nil, err
 	}
@@ -168,27 +169,13 @@ func (c *Coordinator) Settings(ctx context.Context) (map[string]string, error) {
 }
 
 // Identity returns what the session is bound to, or ErrNotFound.
-func (c *Coordinator) Identity(ctx context.Context) (map[string]string, error) {
-	r, err := c.record(ctx, kindMeta)
+func (s Records) Identity(ctx context.Context) (map[string]string, error) {
+	r, err := s.leases.Record(ctx, kindMeta)
 	if err != nil {
 		return nil, err
 	}
 	m, err := decodeMeta(r)
 	return m.Identity, err
-}
-
-// checkSetup refuses a queue that another tool, or another version of the protocol, began.
-func (c *Coordinator) checkSetup(ctx context.Context) error {
-	it, err := c.get(ctx, SetupID)
-	switch {
-	case errors.Is(err, ErrNotFound):
-		return nil
-	case err != nil:
-		return fmt.Errorf("read %s: %w", SetupID, err)
-	case it.ScriptVersion != ScriptVersion:
-		return fmt.Errorf("%s has version %q: %w", SetupID, it.ScriptVersion, ErrSchemaMismatch)
-	}
-	return it.foreign()
 }
 
 func digest(settings map[string]string) string {

@@ -1,4 +1,4 @@
-package cms_test
+package session_test
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // wire is the connection of one node to the store: requests and answers may be lost or late.
@@ -133,9 +134,9 @@ func waitsFor(t *testing.T, d time.Duration) context.Context {
 }
 
 // is checks what the fleet is to do and what became of an order.
-func is(t *testing.T, c *cms.Coordinator, state cms.FleetState, id string, want cms.OrderState) {
+func is(t *testing.T, c *cms.Coordinator, state session.FleetState, id string, want session.OrderState) {
 	t.Helper()
-	i, now, err := c.Orders(t.Context())
+	i, now, err := session.Of(c).Orders(t.Context())
 	if err != nil || i.State != state {
 		t.Fatalf("the fleet is to %s (%v), want %s", i.State, err, state)
 	}
@@ -145,10 +146,10 @@ func is(t *testing.T, c *cms.Coordinator, state cms.FleetState, id string, want 
 }
 
 func TestOrder(t *testing.T) {
-	pause, resume := cms.Order{Kind: cms.OrderPause, Who: "ann"}, cms.Order{Kind: cms.OrderResume, Who: "bob"}
+	pause, resume := session.Order{Kind: session.OrderPause, Who: "ann"}, session.Order{Kind: session.OrderResume, Who: "bob"}
 	unknown := func(t *testing.T, err error) string {
 		t.Helper()
-		var u *cms.UnknownOrderError
+		var u *session.UnknownOrderError
 		if !errors.As(err, &u) || !errors.Is(err, fault.ErrUnavailable) || !strings.Contains(err.Error(), "rfsctl orders "+u.Order.ID) {
 			t.Fatalf("%v, want an unknown outcome", err)
 		}
@@ -161,90 +162,90 @@ func TestOrder(t *testing.T) {
 		{"a pause whose write arrives after a newer resume is refused by its name", func(t *testing.T, n1, n2 *cms.Coordinator, w1, _ *wire) {
 			arrives, done := make(chan struct{}), make(chan error)
 			w1.put = once(arrives)
-			go func() { _, _, err := n1.Order(t.Context(), pause); done <- err }()
+			go func() { _, _, err := session.Of(n1).Order(t.Context(), pause); done <- err }()
 			time.Sleep(6 * time.Second)
 			newer := give(t, n2, resume)
 			close(arrives)
-			var by *cms.SupersededError
+			var by *session.SupersededError
 			if err := <-done; !errors.As(err, &by) || by.By.ID != newer.ID || !strings.Contains(err.Error(), newer.ID) {
 				t.Errorf("the pause: %v", err)
 			}
-			is(t, n1, cms.Run, newer.ID, cms.OrderInForce)
+			is(t, n1, session.Run, newer.ID, session.OrderInForce)
 		}},
 		{"a pause that its sender gave up never beats a newer resume", func(t *testing.T, n1, n2 *cms.Coordinator, w1, _ *wire) {
 			arrives := make(chan struct{})
 			w1.put = once(arrives)
-			_, _, err := n1.Order(waitsFor(t, 5*time.Second), pause)
+			_, _, err := session.Of(n1).Order(waitsFor(t, 5*time.Second), pause)
 			id := unknown(t, err)
-			is(t, n2, cms.Run, id, cms.OrderUnknown)
+			is(t, n2, session.Run, id, session.OrderUnknown)
 			newer := give(t, n2, resume)
 			close(arrives)
 			w1.delivered.Wait()
-			is(t, n2, cms.Run, newer.ID, cms.OrderInForce)
-			time.Sleep(cms.OrderValidity)
-			is(t, n2, cms.Run, id, cms.OrderExpired)
+			is(t, n2, session.Run, newer.ID, session.OrderInForce)
+			time.Sleep(session.OrderValidity)
+			is(t, n2, session.Run, id, session.OrderExpired)
 		}},
 		{"a resume beats an older pause that is stored while it is written", func(t *testing.T, n1, n2 *cms.Coordinator, w1, w2 *wire) {
 			late, later, done := make(chan struct{}), make(chan struct{}), make(chan error)
 			w1.put, w2.put = once(late), once(later)
-			_, _, err := n1.Order(waitsFor(t, 5*time.Second), pause)
+			_, _, err := session.Of(n1).Order(waitsFor(t, 5*time.Second), pause)
 			id := unknown(t, err)
-			go func() { _, _, err := n2.Order(t.Context(), resume); done <- err }()
+			go func() { _, _, err := session.Of(n2).Order(t.Context(), resume); done <- err }()
 			time.Sleep(time.Second)
 			close(late) // the older one is stored first
 			w1.delivered.Wait()
-			is(t, n1, cms.Pause, id, cms.OrderInForce)
+			is(t, n1, session.Pause, id, session.OrderInForce)
 			close(later)
 			if err := <-done; err != nil {
 				t.Fatal(err)
 			}
 			w2.delivered.Wait()
-			is(t, n1, cms.Run, id, cms.OrderReplaced)
+			is(t, n1, session.Run, id, session.OrderReplaced)
 		}},
 		{"a write that arrives after its end has no effect", func(t *testing.T, n1, n2 *cms.Coordinator, w1, _ *wire) {
 			arrives := make(chan struct{})
 			w1.put = once(arrives)
-			_, _, err := n1.Order(waitsFor(t, 5*time.Second), pause)
+			_, _, err := session.Of(n1).Order(waitsFor(t, 5*time.Second), pause)
 			id := unknown(t, err)
-			time.Sleep(cms.OrderValidity)
+			time.Sleep(session.OrderValidity)
 			close(arrives)
 			w1.delivered.Wait()
-			is(t, n2, cms.Run, id, cms.OrderExpired)
+			is(t, n2, session.Run, id, session.OrderExpired)
 		}},
 		{"a write that arrives before its end is in force, though its sender gave up", func(t *testing.T, n1, n2 *cms.Coordinator, w1, _ *wire) {
 			arrives := make(chan struct{})
 			w1.put = once(arrives)
-			_, _, err := n1.Order(waitsFor(t, 5*time.Second), pause)
+			_, _, err := session.Of(n1).Order(waitsFor(t, 5*time.Second), pause)
 			id := unknown(t, err)
 			close(arrives)
 			w1.delivered.Wait()
-			is(t, n2, cms.Pause, id, cms.OrderInForce)
+			is(t, n2, session.Pause, id, session.OrderInForce)
 			time.Sleep(time.Hour)
-			is(t, n2, cms.Pause, id, cms.OrderInForce)
+			is(t, n2, session.Pause, id, session.OrderInForce)
 		}},
 		{"a store that is silent before the first write: refused, and nothing comes later", func(t *testing.T, n1, n2 *cms.Coordinator, w1, _ *wire) {
 			w1.silent = true
-			_, _, err := n1.Order(waitsFor(t, 5*time.Second), pause)
-			var u *cms.UnknownOrderError
+			_, _, err := session.Of(n1).Order(waitsFor(t, 5*time.Second), pause)
+			var u *session.UnknownOrderError
 			if errors.As(err, &u) || !errors.Is(err, fault.ErrUnavailable) || !strings.Contains(err.Error(), "will not come into force") {
 				t.Errorf("%v", err)
 			}
 			w1.set(func() { w1.silent = false })
-			if i, err := n2.Intent(t.Context()); err != nil || i.State != cms.Run || len(i.Orders) != 0 {
+			if i, err := session.Of(n2).Intent(t.Context()); err != nil || i.State != session.Run || len(i.Orders) != 0 {
 				t.Errorf("%+v, %v", i, err)
 			}
 		}},
 		{"a store that falls silent after the effect: unknown, later in force", func(t *testing.T, n1, n2 *cms.Coordinator, w1, _ *wire) {
 			w1.lost = 1
 			w1.put = func(cms.Record) chan struct{} { w1.set(func() { w1.silent = true }); return nil }
-			_, _, err := n1.Order(waitsFor(t, 5*time.Second), pause)
-			is(t, n2, cms.Pause, unknown(t, err), cms.OrderInForce)
+			_, _, err := session.Of(n1).Order(waitsFor(t, 5*time.Second), pause)
+			is(t, n2, session.Pause, unknown(t, err), session.OrderInForce)
 		}},
 		{"an answer that is lost is read back", func(t *testing.T, n1, n2 *cms.Coordinator, w1, _ *wire) {
 			w1.lost = 1
 			o := give(t, n1, pause)
-			is(t, n2, cms.Pause, o.ID, cms.OrderInForce)
-			if i, err := n2.Intent(t.Context()); err != nil || len(i.Orders) != 1 {
+			is(t, n2, session.Pause, o.ID, session.OrderInForce)
+			if i, err := session.Of(n2).Intent(t.Context()); err != nil || len(i.Orders) != 1 {
 				t.Errorf("%+v, %v", i.Orders, err)
 			}
 		}},
@@ -254,23 +255,23 @@ func TestOrder(t *testing.T) {
 			w1.clock = func(now time.Time) (time.Time, time.Duration) {
 				return now.Add(-300 * time.Millisecond), 500 * time.Millisecond
 			}
-			go func() { _, _, err := n1.Order(t.Context(), resume); done <- err }()
+			go func() { _, _, err := session.Of(n1).Order(t.Context(), resume); done <- err }()
 			synctest.Wait()
 			first := give(t, n2, pause)
 			close(arrives)
-			var by *cms.SupersededError
+			var by *session.SupersededError
 			if err := <-done; !errors.As(err, &by) || by.By.ID != first.ID {
 				t.Errorf("%v", err)
 			}
-			is(t, n2, cms.Pause, first.ID, cms.OrderInForce)
+			is(t, n2, session.Pause, first.ID, session.OrderInForce)
 		}},
 		{"an order after one that is in force wins, whatever the clock readings are", func(t *testing.T, n1, n2 *cms.Coordinator, _, w2 *wire) {
 			first := give(t, n1, pause)
 			w2.clock = func(now time.Time) (time.Time, time.Duration) { return now.Add(-time.Second), time.Second }
 			second := give(t, n2, resume)
-			is(t, n1, cms.Run, second.ID, cms.OrderInForce)
-			is(t, n1, cms.Run, first.ID, cms.OrderReplaced)
-			before, _ := n1.Intent(t.Context())
+			is(t, n1, session.Run, second.ID, session.OrderInForce)
+			is(t, n1, session.Run, first.ID, session.OrderReplaced)
+			before, _ := session.Of(n1).Intent(t.Context())
 			if !before.Orders[0].Issued.After(second.Issued) || before.When.Before(first.Issued) || second.Sequence <= first.Sequence {
 				t.Errorf("first %+v, second %+v, record of %v", first, second, before.When)
 			}
@@ -278,15 +279,15 @@ func TestOrder(t *testing.T) {
 		{"an order about something else that comes between is kept, and so is this one", func(t *testing.T, n1, n2 *cms.Coordinator, w1, _ *wire) {
 			arrives, done := make(chan struct{}), make(chan error)
 			w1.put = once(arrives)
-			go func() { _, _, err := n1.Order(t.Context(), pause); done <- err }()
+			go func() { _, _, err := session.Of(n1).Order(t.Context(), pause); done <- err }()
 			time.Sleep(3 * time.Second)
-			other := give(t, n2, cms.Order{Kind: cms.OrderScale, Workers: workers(3)})
+			other := give(t, n2, session.Order{Kind: session.OrderScale, Workers: workers(3)})
 			close(arrives)
 			if err := <-done; err != nil {
 				t.Fatal(err)
 			}
-			is(t, n2, cms.Pause, other.ID, cms.OrderInForce)
-			if i, err := n2.Intent(t.Context()); err != nil || *i.Workers != 3 {
+			is(t, n2, session.Pause, other.ID, session.OrderInForce)
+			if i, err := session.Of(n2).Intent(t.Context()); err != nil || *i.Workers != 3 {
 				t.Errorf("%+v, %v", i, err)
 			}
 		}},
@@ -297,25 +298,25 @@ func TestOrder(t *testing.T) {
 
 func TestOrderState(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	at := func(seq int64, kind cms.OrderKind, nodes ...string) cms.Order {
-		return cms.Order{ID: "x-" + strings.Repeat(string(rune('a'+seq)), 6), Sequence: seq, Kind: kind, Nodes: nodes}
+	at := func(seq int64, kind session.OrderKind, nodes ...string) session.Order {
+		return session.Order{ID: "x-" + strings.Repeat(string(rune('a'+seq)), 6), Sequence: seq, Kind: kind, Nodes: nodes}
 	}
-	i := cms.Intent{Forgotten: now.Add(-time.Hour), Orders: []cms.Order{
-		at(1, cms.OrderPause), at(2, cms.OrderDrain, "a", "b"), at(3, cms.OrderScale), at(4, cms.OrderResume, "a"), at(5, cms.OrderResume),
+	i := session.Intent{Forgotten: now.Add(-time.Hour), Orders: []session.Order{
+		at(1, session.OrderPause), at(2, session.OrderDrain, "a", "b"), at(3, session.OrderScale), at(4, session.OrderResume, "a"), at(5, session.OrderResume),
 	}}
 	ending := func(d time.Duration) string { return strings.ToLower(timeID(now.Add(d))) }
 	for _, c := range []struct {
 		name, id string
-		want     cms.OrderState
+		want     session.OrderState
 	}{
-		{"a pause before a resume", i.Orders[0].ID, cms.OrderReplaced},
-		{"a drain of two nodes, one of which was resumed", i.Orders[1].ID, cms.OrderInForce},
-		{"a number", i.Orders[2].ID, cms.OrderInForce},
-		{"the last", i.Orders[4].ID, cms.OrderInForce},
-		{"not stored, with time left", ending(time.Second), cms.OrderUnknown},
-		{"not stored, its end a moment ago by clocks that differ", ending(-time.Second), cms.OrderUnknown},
-		{"not stored, its end over", ending(-5 * time.Second), cms.OrderExpired},
-		{"from before what is kept", ending(-2 * time.Hour), cms.OrderForgotten},
+		{"a pause before a resume", i.Orders[0].ID, session.OrderReplaced},
+		{"a drain of two nodes, one of which was resumed", i.Orders[1].ID, session.OrderInForce},
+		{"a number", i.Orders[2].ID, session.OrderInForce},
+		{"the last", i.Orders[4].ID, session.OrderInForce},
+		{"not stored, with time left", ending(time.Second), session.OrderUnknown},
+		{"not stored, its end a moment ago by clocks that differ", ending(-time.Second), session.OrderUnknown},
+		{"not stored, its end over", ending(-5 * time.Second), session.OrderExpired},
+		{"from before what is kept", ending(-2 * time.Hour), session.OrderForgotten},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if _, got, err := i.OrderState(c.id, now); err != nil || got != c.want {
@@ -344,28 +345,28 @@ func timeID(ends time.Time) string {
 func TestFewOrdersAreKeptAndThoseInForceForTheFleetAlways(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := intentCoordinator(t)
-		pause := give(t, c, cms.Order{Kind: cms.OrderPause, Who: strings.Repeat("ä", 1000)})
-		number := give(t, c, cms.Order{Kind: cms.OrderScale, Workers: workers(2)})
+		pause := give(t, c, session.Order{Kind: session.OrderPause, Who: strings.Repeat("ä", 1000)})
+		number := give(t, c, session.Order{Kind: session.OrderScale, Workers: workers(2)})
 		if len(pause.Who) > 256 {
 			t.Errorf("an issuer of %d bytes", len(pause.Who))
 		}
 		var ids []string
 		for range 40 {
-			ids = append(ids, give(t, c, cms.Order{Kind: cms.OrderDrain, Nodes: []string{strings.Repeat("n", 200)}}).ID)
+			ids = append(ids, give(t, c, session.Order{Kind: session.OrderDrain, Nodes: []string{strings.Repeat("n", 200)}}).ID)
 			time.Sleep(time.Second)
 		}
-		i, now, err := c.Orders(t.Context())
+		i, now, err := session.Of(c).Orders(t.Context())
 		if err != nil || len(i.Orders) > 34 || i.Forgotten.IsZero() {
 			t.Fatalf("%d orders, forgotten %v, %v", len(i.Orders), i.Forgotten, err)
 		}
-		for id, want := range map[string]cms.OrderState{pause.ID: cms.OrderInForce, number.ID: cms.OrderInForce, ids[0]: cms.OrderForgotten, ids[39]: cms.OrderInForce} {
+		for id, want := range map[string]session.OrderState{pause.ID: session.OrderInForce, number.ID: session.OrderInForce, ids[0]: session.OrderForgotten, ids[39]: session.OrderInForce} {
 			time.Sleep(time.Minute)
 			if _, got, err := i.OrderState(id, now.Add(time.Minute)); err != nil || got != want {
 				t.Errorf("%s: %s, %v; want %s", id, got, err, want)
 			}
 		}
 		for range 3 { // each as big as an order may be
-			give(t, c, cms.Order{Kind: cms.OrderDrain, Nodes: manyNodes(280, strings.Repeat("m", 180))})
+			give(t, c, session.Order{Kind: session.OrderDrain, Nodes: manyNodes(280, strings.Repeat("m", 180))})
 		}
 		r, err := c.Store().Record(t.Context(), "intent:fleet")
 		if err != nil || len(r.Body) > 256<<10 {
@@ -391,11 +392,11 @@ func TestRecordsOfTheFormerReleaseAreUnderstoodAndItUnderstandsOurs(t *testing.T
 			}
 		}
 		old("PAUSE", `{"desiredWorkers":4,"drainedNodes":["a"],"who":"ann","when":946684800000}`)
-		i, err := c.Intent(ctx)
-		if err != nil || i.State != cms.Pause || *i.Workers != 4 || !i.Drains("a") || i.Who != "ann" || len(i.Orders) != 0 {
+		i, err := session.Of(c).Intent(ctx)
+		if err != nil || i.State != session.Pause || *i.Workers != 4 || !i.Drains("a") || i.Who != "ann" || len(i.Orders) != 0 {
 			t.Fatalf("%+v, %v", i, err)
 		}
-		resume := give(t, c, cms.Order{Kind: cms.OrderResume, Who: "bob"})
+		resume := give(t, c, session.Order{Kind: session.OrderResume, Who: "bob"})
 		r, err := c.Store().Record(ctx, "intent:fleet")
 		var was struct {
 			Workers *int     `json:"desiredWorkers"`
@@ -408,8 +409,8 @@ func TestRecordsOfTheFormerReleaseAreUnderstoodAndItUnderstandsOurs(t *testing.T
 		}
 		old("DRAIN", `{"who":"old","when":`+string(must(json.Marshal(time.Now().UnixMilli())))+`}`)
 		time.Sleep(2 * time.Minute)
-		is(t, c, cms.Drain, resume.ID, cms.OrderForgotten)
-		if again := give(t, c, cms.Order{Kind: cms.OrderPause}); again.Sequence <= resume.Sequence {
+		is(t, c, session.Drain, resume.ID, session.OrderForgotten)
+		if again := give(t, c, session.Order{Kind: session.OrderPause}); again.Sequence <= resume.Sequence {
 			t.Errorf("sequence %d after %d", again.Sequence, resume.Sequence)
 		}
 	})
@@ -425,24 +426,24 @@ func must[T any](v T, err error) T {
 // Where the store does not look at the end itself, a node that read the record after it knows.
 func TestALateOrderIsTakenOutByANodeThatReadTheRecordAfterItsEnd(t *testing.T) {
 	end := time.Unix(1_800_000_000, 0)
-	order := func(seq int64, kind cms.OrderKind, ends time.Time, n *int) cms.Order {
-		return cms.Order{ID: "t-" + strings.Repeat(string(rune('a'+seq)), 6), Sequence: seq, Kind: kind, Ends: ends, Workers: n}
+	order := func(seq int64, kind session.OrderKind, ends time.Time, n *int) session.Order {
+		return session.Order{ID: "t-" + strings.Repeat(string(rune('a'+seq)), 6), Sequence: seq, Kind: kind, Ends: ends, Workers: n}
 	}
-	before := cms.Intent{State: cms.Run, Who: "ann", Revision: cms.Revision{Seq: 10}}
-	pause, number := order(11, cms.OrderPause, end, nil), order(13, cms.OrderScale, end.Add(time.Hour), workers(3))
-	read := cms.Intent{State: cms.Pause, Workers: workers(3), Who: "bob", Sequence: 13, Revision: cms.Revision{Seq: 13}, Orders: []cms.Order{pause, number}}
+	before := session.Intent{State: session.Run, Who: "ann", Revision: cms.Revision{Seq: 10}}
+	pause, number := order(11, session.OrderPause, end, nil), order(13, session.OrderScale, end.Add(time.Hour), workers(3))
+	read := session.Intent{State: session.Pause, Workers: workers(3), Who: "bob", Sequence: 13, Revision: cms.Revision{Seq: 13}, Orders: []session.Order{pause, number}}
 	for _, c := range []struct {
 		name   string
-		before cms.Intent
+		before session.Intent
 		seen   time.Time
 		ok     bool
-		state  cms.FleetState
+		state  session.FleetState
 	}{
-		{"the record was not read since the end", before, end.Add(-time.Second), true, cms.Pause},
-		{"it was read within the difference of clocks", before, end.Add(time.Second), true, cms.Pause},
-		{"it was read after the end without the order", before, end.Add(time.Minute), false, cms.Run},
-		{"it was read after the end with the order", cms.Intent{State: cms.Pause, Revision: cms.Revision{Seq: 11}}, end.Add(time.Minute), true, cms.Pause},
-		{"no reading is known", before, time.Time{}, true, cms.Pause},
+		{"the record was not read since the end", before, end.Add(-time.Second), true, session.Pause},
+		{"it was read within the difference of clocks", before, end.Add(time.Second), true, session.Pause},
+		{"it was read after the end without the order", before, end.Add(time.Minute), false, session.Run},
+		{"it was read after the end with the order", session.Intent{State: session.Pause, Revision: cms.Revision{Seq: 11}}, end.Add(time.Minute), true, session.Pause},
+		{"no reading is known", before, time.Time{}, true, session.Pause},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			i, ok := read.Punctual(c.before, c.seen)
@@ -458,22 +459,22 @@ func TestALateOrderIsTakenOutByANodeThatReadTheRecordAfterItsEnd(t *testing.T) {
 
 func TestOnlyTheFirstOfTwoNodesTakesALateOrderOut(t *testing.T) {
 	c := intentCoordinator(t)
-	o := give(t, c, cms.Order{Kind: cms.OrderPause})
-	i, err := c.Intent(t.Context())
+	o := give(t, c, session.Order{Kind: session.OrderPause})
+	i, err := session.Of(c).Intent(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	fixed, ok := i.Punctual(cms.Intent{State: cms.Run}, o.Ends.Add(time.Minute))
+	fixed, ok := i.Punctual(session.Intent{State: session.Run}, o.Ends.Add(time.Minute))
 	if ok {
 		t.Fatal("a late order is taken for a punctual one")
 	}
-	if _, err := c.Withdraw(t.Context(), fixed); err != nil {
+	if _, err := session.Of(c).Withdraw(t.Context(), fixed); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Withdraw(t.Context(), fixed); !errors.Is(err, cms.ErrConflict) {
+	if _, err := session.Of(c).Withdraw(t.Context(), fixed); !errors.Is(err, cms.ErrConflict) {
 		t.Errorf("twice: %v", err)
 	}
-	if i, err := c.Intent(t.Context()); err != nil || i.State != cms.Run || len(i.Orders) != 0 || !fixed.Revision.Precedes(i.Revision) {
+	if i, err := session.Of(c).Intent(t.Context()); err != nil || i.State != session.Run || len(i.Orders) != 0 || !fixed.Revision.Precedes(i.Revision) {
 		t.Errorf("%+v, %v", i, err)
 	}
 }

@@ -1,9 +1,10 @@
-package cms_test
+package session_test
 
 import (
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 func TestWhateverADeadProcessHeldIsFreeAtOnce(t *testing.T) {
@@ -18,7 +19,7 @@ func TestWhateverADeadProcessHeldIsFreeAtOnce(t *testing.T) {
 		if _, err := c.AcquireSetup(ctx, holder); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.AcquirePhase(ctx, cms.SnapshotPhase, holder); err != nil {
+		if _, err := session.Of(c).AcquirePhase(ctx, session.SnapshotPhase, holder); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := c.AcquireNext(ctx, holder, nil); err != nil {
@@ -27,21 +28,21 @@ func TestWhateverADeadProcessHeldIsFreeAtOnce(t *testing.T) {
 	}
 	hold("a")
 	for _, other := range []string{"b", "aa", ""} { // another process, or none
-		if err := c.ReleaseDead(ctx, other, cms.CauseKilled); err != nil {
+		if err := session.Of(c).ReleaseDead(ctx, other, cms.CauseKilled); err != nil {
 			t.Fatal(err)
 		}
 		if it, err := c.Item(ctx, id); err != nil || it.Holder == "" {
 			t.Fatalf("%+v, %v: the lease of a living process was taken by %q", it, err, other)
 		}
 	}
-	if err := c.ReleaseDead(ctx, "a", cms.CauseKilled); err != nil {
+	if err := session.Of(c).ReleaseDead(ctx, "a", cms.CauseKilled); err != nil {
 		t.Fatal(err)
 	}
 	it, err := c.Item(ctx, id)
 	if err != nil || it.Holder != "" || it.Attempts != 0 {
 		t.Errorf("%+v, %v", it, err)
 	}
-	p, err := c.Phase(ctx, cms.SnapshotPhase)
+	p, err := session.Of(c).Phase(ctx, session.SnapshotPhase)
 	if err != nil || p.Holder != "" || p.Attempts != 0 {
 		t.Errorf("%+v, %v", p, err)
 	}

@@ -1,4 +1,4 @@
-package cms
+package session
 
 import (
 	"cmp"
@@ -10,6 +10,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
 const (
@@ -48,8 +51,8 @@ type RedrivenFile struct {
 }
 
 // Redriven returns the record of each place whose failed documents were re-driven.
-func (c *Coordinator) Redriven(ctx context.Context) (all []Redriven, err error) {
-	for r, err := range c.list(ctx, kindRedriven) {
+func (s Records) Redriven(ctx context.Context) (all []Redriven, err error) {
+	for r, err := range s.leases.List(ctx, kindRedriven) {
 		var x Redriven
 		if err == nil {
 			err = r.Decode(&x)
@@ -64,8 +67,8 @@ func (c *Coordinator) Redriven(ctx context.Context) (all []Redriven, err error) 
 }
 
 // NoteLeft records how many failed documents a place holds, by target index.
-func (c *Coordinator) NoteLeft(ctx context.Context, place string, all bool, left map[string]int64) error {
-	return c.changeRedriven(ctx, place, all, func(by map[string]RedrivenIndex, _ *Redriven) {
+func (s Records) NoteLeft(ctx context.Context, place string, all bool, left map[string]int64) error {
+	return s.changeRedriven(ctx, place, all, func(by map[string]RedrivenIndex, _ *Redriven) {
 		for name, x := range by {
 			x.Left = 0
 			by[name] = x
@@ -80,7 +83,7 @@ func (c *Coordinator) NoteLeft(ctx context.Context, place string, all bool, left
 
 // NoteMoved records the files of a place. What other places held of them is not there any more: they are the same directory seen
 // from another machine, or it was moved.
-func (c *Coordinator) NoteMoved(ctx context.Context, place string, files []string) error {
+func (s Records) NoteMoved(ctx context.Context, place string, files []string) error {
 	names := make([]string, len(files))
 	for i, name := range files {
 		sum := sha256.Sum256([]byte(name))
@@ -88,7 +91,7 @@ func (c *Coordinator) NoteMoved(ctx context.Context, place string, files []strin
 	}
 	slices.Sort(names)
 	names = names[:min(len(names), mostRedrivenFiles)]
-	all, err := c.Redriven(ctx)
+	all, err := s.Redriven(ctx)
 	if err != nil {
 		return err
 	}
@@ -96,16 +99,16 @@ func (c *Coordinator) NoteMoved(ctx context.Context, place string, files []strin
 		if x.Place == place || !slices.ContainsFunc(x.Files, func(name string) bool { return slices.Contains(names, name) }) {
 			continue
 		}
-		if err := c.NoteLeft(ctx, x.Place, x.All, nil); err != nil {
+		if err := s.NoteLeft(ctx, x.Place, x.All, nil); err != nil {
 			return err
 		}
 	}
-	return c.changeRedriven(ctx, place, false, func(_ map[string]RedrivenIndex, r *Redriven) { r.Files = names })
+	return s.changeRedriven(ctx, place, false, func(_ map[string]RedrivenIndex, r *Redriven) { r.Files = names })
 }
 
 // NoteRedriven records the documents of a file that arrived, before the file is replaced. It may be repeated.
-func (c *Coordinator) NoteRedriven(ctx context.Context, place string, all bool, file RedrivenFile) error {
-	return c.changeRedriven(ctx, place, all, func(by map[string]RedrivenIndex, r *Redriven) {
+func (s Records) NoteRedriven(ctx context.Context, place string, all bool, file RedrivenFile) error {
+	return s.changeRedriven(ctx, place, all, func(by map[string]RedrivenIndex, r *Redriven) {
 		add := func(documents map[string]int64, sign int64) {
 			for name, n := range documents {
 				x := by[name]
@@ -142,19 +145,14 @@ func boundedSums(of map[string]int64) map[string]int64 {
 }
 
 // changeRedriven changes the record of a place.
-func (c *Coordinator) changeRedriven(ctx context.Context, place string, all bool, change func(by map[string]RedrivenIndex, r *Redriven)) error {
-	id := kindRedriven + ":" + EventKey(place)
-	err := c.retries.do(ctx, readBudget, func(ctx context.Context) error {
-		old, err := c.store.Record(ctx, id)
+func (s Records) changeRedriven(ctx context.Context, place string, all bool, change func(by map[string]RedrivenIndex, r *Redriven)) error {
+	var failed error
+	_, err := s.leases.Update(ctx, kindRedriven+":"+cms.EventKey(place), kindRedriven, func(r cms.Record, _ time.Time) (cms.Record, cms.Result) {
 		is := Redriven{Place: place, All: all}
-		switch {
-		case errors.Is(err, ErrNotFound):
-			old = Record{}
-		case err == nil:
-			err = old.Decode(&is)
-		}
-		if err != nil && !errors.Is(err, ErrNotFound) {
-			return err
+		if len(r.Body) > 0 {
+			if failed = r.Decode(&is); failed != nil {
+				return r, cms.Lost
+			}
 		}
 		by := map[string]RedrivenIndex{}
 		for _, x := range is.Indices {
@@ -162,18 +160,12 @@ func (c *Coordinator) changeRedriven(ctx context.Context, place string, all bool
 		}
 		change(by, &is)
 		is.Indices = redrivenIndices(by)
-		r := Record{ID: id, Kind: kindRedriven, Revision: old.Revision}
-		if r.Body, err = json.Marshal(is); err != nil {
-			return err
+		if r.Body, failed = json.Marshal(is); failed != nil {
+			return r, cms.Lost
 		}
-		if err := c.stamp(ctx, &r); err != nil {
-			return err
-		}
-		r.CreatedAt = cmp.Or(old.CreatedAt, r.CreatedAt)
-		_, err = c.store.Put(ctx, r)
-		return err
+		return r, cms.Applied
 	})
-	if err != nil {
+	if err = errors.Join(err, failed); err != nil {
 		return fmt.Errorf("record what was re-driven: %w", err)
 	}
 	return nil

@@ -1,4 +1,4 @@
-package cms
+package session
 
 import (
 	"context"
@@ -8,21 +8,22 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
 // MaxParts is the most parts of one shard.
 const MaxParts = 1024
 
 // Roots yields the first item of each chain of the index: one for each shard, or for each part of one that was split.
-func (e IndexEntry) Roots() iter.Seq[Root] {
-	return func(yield func(Root) bool) {
+func (e IndexEntry) Roots() iter.Seq[cms.Root] {
+	return func(yield func(cms.Root) bool) {
 		for n := range e.Shards {
-			if len(e.Ends[n]) == 0 && !yield(Root{ID: ItemID{Index: e.Name, Shard: n}}) {
+			if len(e.Ends[n]) == 0 && !yield(cms.Root{ID: cms.ItemID{Index: e.Name, Shard: n}}) {
 				return
 			}
 			begin := int64(0)
 			for _, end := range e.Ends[n] {
-				if !yield(Root{ID: ItemID{Index: e.Name, Shard: n, Cursor: begin}, End: end}) {
+				if !yield(cms.Root{ID: cms.ItemID{Index: e.Name, Shard: n, Cursor: begin}, End: end}) {
 					return
 				}
 				begin = end
@@ -33,18 +34,18 @@ func (e IndexEntry) Roots() iter.Seq[Root] {
 
 // SplitIndex records into which parts shards of an index are split, unless that is decided for the shard already, and returns
 // the entry with what is decided. It comes before the items of these shards are created.
-func (c *Coordinator) SplitIndex(ctx context.Context, index string, ends map[int][]int64) (IndexEntry, error) {
+func (s Records) SplitIndex(ctx context.Context, index string, ends map[int][]int64) (IndexEntry, error) {
 	if err := checkEnds(ends); err != nil {
 		return IndexEntry{}, fmt.Errorf("index entry %s: %w", index, err)
 	}
-	return c.changeEntry(ctx, index, func(r Record, _ time.Time) (Record, Result) { return withEnds(r, ends) })
+	return s.changeEntry(ctx, index, func(r cms.Record, _ time.Time) (cms.Record, cms.Result) { return withEnds(r, ends) })
 }
 
 // withEnds adds the ends of shards of which none are known.
-func withEnds(r Record, ends map[int][]int64) (Record, Result) {
+func withEnds(r cms.Record, ends map[int][]int64) (cms.Record, cms.Result) {
 	var e storedEntry
 	if err := json.Unmarshal(r.Body, &e); err != nil {
-		return r, Lost // decodeEntry says so
+		return r, cms.Lost // decodeEntry says so
 	}
 	if e.Ends == nil {
 		e.Ends = map[int][]int64{}
@@ -56,14 +57,14 @@ func withEnds(r Record, ends map[int][]int64) (Record, Result) {
 		}
 	}
 	if len(e.Ends) == decided {
-		return r, Already
+		return r, cms.Already
 	}
 	raw, err := json.Marshal(e)
 	if err != nil {
-		return r, Lost
+		return r, cms.Lost
 	}
 	r.Body = raw
-	return r, Applied
+	return r, cms.Applied
 }
 
 // checkEnds returns an error unless the ends of each shard are positive and grow.

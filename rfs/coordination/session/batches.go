@@ -1,4 +1,4 @@
-package cms
+package session
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
 // BatchSize is how many index entries make a batch: the target indices of a batch are created by one process at a time, which is
@@ -29,10 +29,10 @@ type batchesBody struct {
 }
 
 // DivideIndices divides the names of the indices that have entries into batches of BatchSize, once.
-func (c *Coordinator) DivideIndices(ctx context.Context, names []string) error {
+func (s Records) DivideIndices(ctx context.Context, names []string) error {
 	body, err := json.Marshal(batchesBody{slices.Collect(slices.Chunk(names, BatchSize))})
 	if err == nil {
-		_, err = c.createRecord(ctx, Record{ID: batchesID, Kind: kindBatches, Body: body})
+		_, err = s.leases.Create(ctx, cms.Record{ID: batchesID, Kind: kindBatches, Body: body})
 	}
 	if err != nil {
 		return fmt.Errorf("divide the indices: %w", err)
@@ -42,26 +42,26 @@ func (c *Coordinator) DivideIndices(ctx context.Context, names []string) error {
 
 // IndexBatches returns the names of all indices that have entries, in batches. In a session that a former release began they are
 // divided now.
-func (c *Coordinator) IndexBatches(ctx context.Context) ([][]string, error) {
-	batches, err := c.indexBatches(ctx)
-	if !errors.Is(err, ErrNotFound) {
+func (s Records) IndexBatches(ctx context.Context) ([][]string, error) {
+	batches, err := s.indexBatches(ctx)
+	if !errors.Is(err, cms.ErrNotFound) {
 		return batches, err
 	}
 	var names []string
-	for e, err := range c.IndexEntries(ctx) {
+	for e, err := range s.IndexEntries(ctx) {
 		if err != nil {
 			return nil, fmt.Errorf("divide the indices: %w", err)
 		}
 		names = append(names, e.Name)
 	}
-	if err := c.DivideIndices(ctx, names); err != nil {
+	if err := s.DivideIndices(ctx, names); err != nil {
 		return nil, err
 	}
-	return c.indexBatches(ctx)
+	return s.indexBatches(ctx)
 }
 
-func (c *Coordinator) indexBatches(ctx context.Context) ([][]string, error) {
-	r, err := c.record(ctx, batchesID)
+func (s Records) indexBatches(ctx context.Context) ([][]string, error) {
+	r, err := s.leases.Record(ctx, batchesID)
 	if err != nil {
 		return nil, fmt.Errorf("batches of the indices: %w", err)
 	}
@@ -72,36 +72,27 @@ func (c *Coordinator) indexBatches(ctx context.Context) ([][]string, error) {
 	return b.Batches, nil
 }
 
-// LeaseBatch leases a batch. A *NoneAvailable reports who has it; ErrPhaseMoved that all of its entries have ended.
-func (c *Coordinator) LeaseBatch(ctx context.Context, n int, holder string) (*RecordLease, error) {
-	l, _, err := c.leaseRecord(ctx, batchID(n), holder, Terms{
-		Kind: kindBatch, States: []string{PhaseNotStarted}, Window: PhaseWindow(c.cfg.InitialLease, 1),
+// LeaseBatch leases a batch. A *NoneAvailable reports who has it; ErrMoved that all of its entries have ended.
+func (s Records) LeaseBatch(ctx context.Context, n int, holder string) (*cms.RecordLease, error) {
+	l, _, err := s.items.LeaseRecord(ctx, batchID(n), holder, cms.Terms{
+		Kind: kindBatch, States: []string{PhaseNotStarted}, Window: PhaseWindow(s.items.Config().InitialLease, 1),
 	})
 	return l, err
 }
 
 // EndBatch ends the lease of a batch. done states that all of its entries have ended.
-func (c *Coordinator) EndBatch(ctx context.Context, l *RecordLease, done bool) error {
-	h := HolderChange{Free: true, Moved: true}
+func (s Records) EndBatch(ctx context.Context, l *cms.RecordLease, done bool) error {
+	h := cms.HolderChange{Free: true, Moved: true}
 	if done {
 		h.State = PhaseCompleted
 	}
-	return endLease(ctx, l, h)
-}
-
-// endLease releases a lease. One that is lost needs no end: another process does the work again.
-func endLease(ctx context.Context, l *RecordLease, h HolderChange) error {
-	err := l.Change(ctx, h)
-	if errors.Is(err, fault.ErrLeaseLost) {
-		return nil
-	}
-	return err
+	return l.End(ctx, h)
 }
 
 // ReopenBatch makes the batch of an index one to be worked on, before its entry is.
-func (c *Coordinator) ReopenBatch(ctx context.Context, index string) error {
-	batches, err := c.indexBatches(ctx)
-	if errors.Is(err, ErrNotFound) {
+func (s Records) ReopenBatch(ctx context.Context, index string) error {
+	batches, err := s.indexBatches(ctx)
+	if errors.Is(err, cms.ErrNotFound) {
 		return nil
 	}
 	if err != nil {
@@ -111,14 +102,14 @@ func (c *Coordinator) ReopenBatch(ctx context.Context, index string) error {
 	if n < 0 {
 		return nil
 	}
-	return c.leases.Change(ctx, batchID(n), kindBatch, reopenBatch)
+	return s.leases.Change(ctx, batchID(n), kindBatch, reopenBatch)
 }
 
 // reopenBatch is the change of a batch that is done.
-func reopenBatch(_ context.Context, r Record, _ time.Time, _ time.Duration) (Record, Result, error) {
+func reopenBatch(_ context.Context, r cms.Record, _ time.Time, _ time.Duration) (cms.Record, cms.Result, error) {
 	if r.State != PhaseCompleted {
-		return r, Already, nil
+		return r, cms.Already, nil
 	}
 	r.State = PhaseNotStarted
-	return r, Applied, nil
+	return r, cms.Applied, nil
 }

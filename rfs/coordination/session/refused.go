@@ -1,4 +1,4 @@
-package cms
+package session
 
 import (
 	"cmp"
@@ -10,7 +10,10 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
+
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
 const (
@@ -77,49 +80,40 @@ func sortedOnce(docs []Refused) []Refused {
 // KeepRefused stores documents that did not arrive; they are durable when it returns. It may be repeated, in whatever
 // portions and by whomever: a record is named by its first document and grows until
 // ForgetRefused, so that neither work done again nor a late writer loses one. Errors are those of the store.
-func (c *Coordinator) KeepRefused(ctx context.Context, docs []Refused) error {
+func (s Records) KeepRefused(ctx context.Context, docs []Refused) error {
 	all := make([]Refused, len(docs))
 	for i, d := range docs {
 		all[i] = d.bounded()
 	}
 	for part := range slices.Chunk(sortedOnce(all), mostRefused) {
-		if err := c.keepRefused(ctx, part); err != nil {
+		if err := s.keepRefused(ctx, part); err != nil {
 			return fmt.Errorf("keep %d refused documents: %w", len(docs), err)
 		}
 	}
 	return nil
 }
 
-func (c *Coordinator) keepRefused(ctx context.Context, docs []Refused) error {
+func (s Records) keepRefused(ctx context.Context, docs []Refused) error {
 	first := docs[0]
 	// Ids of a store are short, names of indices need not be.
 	id := fmt.Sprintf("%s:%x:%d:%d", kindRefused, sha256.Sum256([]byte(first.Index)), first.Shard, first.Ordinal)
-	return c.retries.do(ctx, readBudget, func(ctx context.Context) error {
-		old, err := c.store.Record(ctx, id)
+	var failed error
+	_, err := s.leases.Update(ctx, id, kindRefused, func(r cms.Record, _ time.Time) (cms.Record, cms.Result) {
 		var had []Refused
-		switch {
-		case errors.Is(err, ErrNotFound):
-			old = Record{}
-		case err == nil:
-			had, err = old.refused()
+		if len(r.Body) > 0 {
+			if had, failed = refusedOf(r); failed != nil {
+				return r, cms.Lost
+			}
 		}
-		if err != nil && !errors.Is(err, ErrNotFound) {
-			return err
+		if r.Body, failed = json.Marshal(refusedBody{sortedOnce(slices.Concat(docs, had))}); failed != nil {
+			return r, cms.Lost
 		}
-		r := Record{ID: id, Kind: kindRefused, Revision: old.Revision}
-		if r.Body, err = json.Marshal(refusedBody{sortedOnce(slices.Concat(docs, had))}); err != nil {
-			return err
-		}
-		if err := c.stamp(ctx, &r); err != nil {
-			return err
-		}
-		r.CreatedAt = cmp.Or(old.CreatedAt, r.CreatedAt)
-		_, err = c.store.Put(ctx, r)
-		return err
+		return r, cms.Applied
 	})
+	return errors.Join(err, failed)
 }
 
-func (r Record) refused() ([]Refused, error) {
+func refusedOf(r cms.Record) ([]Refused, error) {
 	var body refusedBody
 	if err := r.Decode(&body); err != nil {
 		return nil, err
@@ -128,13 +122,13 @@ func (r Record) refused() ([]Refused, error) {
 }
 
 // Refused yields the documents that are stored as refused, each once. An error ends it.
-func (c *Coordinator) Refused(ctx context.Context) iter.Seq2[Refused, error] {
+func (s Records) Refused(ctx context.Context) iter.Seq2[Refused, error] {
 	return func(yield func(Refused, error) bool) {
 		seen := map[refusedKey]bool{}
-		for r, err := range c.list(ctx, kindRefused) {
+		for r, err := range s.leases.List(ctx, kindRefused) {
 			var docs []Refused
 			if err == nil {
-				docs, err = r.refused()
+				docs, err = refusedOf(r)
 			}
 			if err != nil {
 				yield(Refused{}, err)
@@ -154,12 +148,12 @@ func (c *Coordinator) Refused(ctx context.Context) iter.Seq2[Refused, error] {
 }
 
 // ForgetRefused removes the stored documents for which arrived returns true. It may be repeated.
-func (c *Coordinator) ForgetRefused(ctx context.Context, arrived func(Refused) bool) error {
+func (s Records) ForgetRefused(ctx context.Context, arrived func(Refused) bool) error {
 	var touched []string
-	for r, err := range c.list(ctx, kindRefused) {
+	for r, err := range s.leases.List(ctx, kindRefused) {
 		var docs []Refused
 		if err == nil {
-			docs, err = r.refused()
+			docs, err = refusedOf(r)
 		}
 		if err != nil {
 			return fmt.Errorf("forget refused documents: %w", err)
@@ -169,29 +163,29 @@ func (c *Coordinator) ForgetRefused(ctx context.Context, arrived func(Refused) b
 		}
 	}
 	for _, id := range touched {
-		if err := c.forgetRefused(ctx, id, arrived); err != nil {
+		if err := s.forgetRefused(ctx, id, arrived); err != nil {
 			return fmt.Errorf("forget refused documents: %w", err)
 		}
 	}
 	return nil
 }
 
-func (c *Coordinator) forgetRefused(ctx context.Context, id string, arrived func(Refused) bool) error {
-	return c.retries.do(ctx, readBudget, func(ctx context.Context) error {
-		r, err := c.store.Record(ctx, id)
-		if errors.Is(err, ErrNotFound) {
+func (s Records) forgetRefused(ctx context.Context, id string, arrived func(Refused) bool) error {
+	return s.leases.Retry(ctx, func(ctx context.Context) error {
+		r, err := s.items.Store().Record(ctx, id)
+		if errors.Is(err, cms.ErrNotFound) {
 			return nil
 		}
 		var docs []Refused
 		if err == nil {
-			docs, err = r.refused()
+			docs, err = refusedOf(r)
 		}
 		if err != nil {
 			return err
 		}
 		if docs = slices.DeleteFunc(docs, arrived); len(docs) == 0 {
-			err := c.store.Delete(ctx, r)
-			if errors.Is(err, ErrNotFound) {
+			err := s.items.Store().Delete(ctx, r)
+			if errors.Is(err, cms.ErrNotFound) {
 				return nil
 			}
 			return err
@@ -199,12 +193,12 @@ func (c *Coordinator) forgetRefused(ctx context.Context, id string, arrived func
 		if r.Body, err = json.Marshal(refusedBody{docs}); err != nil {
 			return err
 		}
-		created := r.CreatedAt
-		if err := c.stamp(ctx, &r); err != nil {
+		now, _, err := s.leases.Now(ctx)
+		if err != nil {
 			return err
 		}
-		r.CreatedAt = cmp.Or(created, r.CreatedAt)
-		_, err = c.store.Put(ctx, r)
+		r.UpdatedAt = now.UnixMilli()
+		_, err = s.items.Store().Put(ctx, r)
 		return err
 	})
 }

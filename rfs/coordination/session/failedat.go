@@ -1,4 +1,4 @@
-package cms
+package session
 
 import (
 	"cmp"
@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
 const kindFailedAt = "failed"
@@ -27,7 +29,7 @@ type FailedSum struct {
 }
 
 // KeepFailedAt replaces the record of a process.
-func (c *Coordinator) KeepFailedAt(ctx context.Context, process string, at FailedAt) error {
+func (s Records) KeepFailedAt(ctx context.Context, process string, at FailedAt) error {
 	for i := range at.Sums {
 		s := &at.Sums[i]
 		s.Index, s.Reason, s.Remedy = cutText(s.Index, maxRefusedString), cutText(s.Reason, maxRefusedReason), cutText(s.Remedy, maxRefusedString)
@@ -36,13 +38,13 @@ func (c *Coordinator) KeepFailedAt(ctx context.Context, process string, at Faile
 	if err != nil {
 		return fmt.Errorf("record of failed documents: %w", err)
 	}
-	return c.putRecord(ctx, Record{ID: kindFailedAt + ":" + EventKey(process), Kind: kindFailedAt, Body: body})
+	return s.leases.Put(ctx, cms.Record{ID: kindFailedAt + ":" + cms.EventKey(process), Kind: kindFailedAt, Body: body})
 }
 
 // FailedAt returns where the failed documents of the session are kept, each place once with the sums of its processes.
-func (c *Coordinator) FailedAt(ctx context.Context) ([]FailedAt, error) {
+func (s Records) FailedAt(ctx context.Context) ([]FailedAt, error) {
 	var all []FailedAt
-	for r, err := range c.list(ctx, kindFailedAt) {
+	for r, err := range s.leases.List(ctx, kindFailedAt) {
 		var x FailedAt
 		if err == nil {
 			err = r.Decode(&x)

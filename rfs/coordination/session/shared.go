@@ -1,4 +1,4 @@
-package cms
+package session
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
 const (
@@ -31,8 +32,8 @@ type sharedBody struct {
 }
 
 // Shared returns the record of the fleet's settings, or ErrNotFound when no node has stored any.
-func (c *Coordinator) Shared(ctx context.Context) (SharedRecord, error) {
-	r, err := c.record(ctx, kindConfig)
+func (s Records) Shared(ctx context.Context) (SharedRecord, error) {
+	r, err := s.leases.Record(ctx, kindConfig)
 	if err != nil {
 		return SharedRecord{}, err
 	}
@@ -44,24 +45,24 @@ func (c *Coordinator) Shared(ctx context.Context) (SharedRecord, error) {
 		return SharedRecord{}, fmt.Errorf("configuration of the fleet: %w", err)
 	}
 	if body.SchemaVersion != schemaVersion {
-		return SharedRecord{}, fmt.Errorf("configuration of the fleet has schema %d: %w", body.SchemaVersion, ErrSchemaMismatch)
+		return SharedRecord{}, fmt.Errorf("configuration of the fleet has schema %d: %w", body.SchemaVersion, cms.ErrSchemaMismatch)
 	}
 	return body.SharedRecord, nil
 }
 
 // Share stores the fleet's settings unless there are some; over replaces those. It reports whether it did. Errors:
 // fault.ErrConfig when they are too big.
-func (c *Coordinator) Share(ctx context.Context, s SharedRecord, over bool) (stored bool, err error) {
-	raw, err := json.Marshal(sharedBody{schemaVersion, s})
+func (s Records) Share(ctx context.Context, r SharedRecord, over bool) (stored bool, err error) {
+	raw, err := json.Marshal(sharedBody{schemaVersion, r})
 	if err != nil {
 		return false, fmt.Errorf("configuration of the fleet: %w", err)
 	}
 	if len(raw) > mostShared {
 		return false, fmt.Errorf("configuration of the fleet has %d bytes, more than %d: %w", len(raw), mostShared, fault.ErrConfig)
 	}
-	r := Record{ID: kindConfig, Kind: kindConfig, Body: raw}
+	record := cms.Record{ID: kindConfig, Kind: kindConfig, Body: raw}
 	if over {
-		return true, c.putRecord(ctx, r)
+		return true, s.leases.Put(ctx, record)
 	}
-	return c.createRecord(ctx, r)
+	return s.leases.Create(ctx, record)
 }

@@ -1,14 +1,14 @@
-package cms
+package session
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
 // FleetState is what the operator wants of all workers.
@@ -31,10 +31,10 @@ type Intent struct {
 	Who     string    // wrote it
 	When    time.Time // by the store's clock; zero when there is none
 
-	Orders    []Order   // that are kept, oldest first
-	Sequence  int64     // of the last order; 0 when a node of the former release wrote the record
-	Forgotten time.Time // end of the latest order that is not kept any more
-	Revision  Revision  // at which it was read
+	Orders    []Order      // that are kept, oldest first
+	Sequence  int64        // of the last order; 0 when a node of the former release wrote the record
+	Forgotten time.Time    // end of the latest order that is not kept any more
+	Revision  cms.Revision // at which it was read
 
 	created int64
 }
@@ -77,9 +77,9 @@ type intentBody struct {
 }
 
 // Intent reads the operator's desired state; without a record it is to run.
-func (c *Coordinator) Intent(ctx context.Context) (Intent, error) {
-	r, err := c.record(ctx, fleetIntent)
-	if errors.Is(err, ErrNotFound) {
+func (s Records) Intent(ctx context.Context) (Intent, error) {
+	r, err := s.leases.Record(ctx, fleetIntent)
+	if errors.Is(err, cms.ErrNotFound) {
 		return Intent{State: Run}, nil
 	}
 	if err != nil {
@@ -88,7 +88,7 @@ func (c *Coordinator) Intent(ctx context.Context) (Intent, error) {
 	return decodeIntent(r)
 }
 
-func decodeIntent(r Record) (Intent, error) {
+func decodeIntent(r cms.Record) (Intent, error) {
 	if len(r.Body) > maxIntent {
 		return Intent{}, fmt.Errorf("record %s has %d bytes, more than %d: %w", r.ID, len(r.Body), maxIntent, fault.ErrCorrupt)
 	}
@@ -127,14 +127,4 @@ func (i Intent) check() error {
 		}
 	}
 	return nil
-}
-
-// Now is the store's clock and how far the answer may be off.
-func (c *Coordinator) Now(ctx context.Context) (now time.Time, maxErr time.Duration, err error) {
-	return c.now(ctx)
-}
-
-// Records yields the control records of a kind (index, phase, event, target), in order of ids.
-func (c *Coordinator) Records(ctx context.Context, kind string) iter.Seq2[Record, error] {
-	return c.list(ctx, kind)
 }

@@ -1,4 +1,4 @@
-package cms_test
+package session_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // conflicting refuses the first writes of records as if another worker had been quicker.
@@ -48,18 +49,18 @@ func TestCreateIndexEntry(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				e := cms.IndexEntry{Name: "a", State: cms.PhaseNotStarted, Shards: 1, Body: []byte(`{}`)}
+				e := session.IndexEntry{Name: "a", State: session.PhaseNotStarted, Shards: 1, Body: []byte(`{}`)}
 				if c.before {
-					if _, err := coordinator.CreateIndexEntry(t.Context(), e); err != nil {
+					if _, err := session.Of(coordinator).CreateIndexEntry(t.Context(), e); err != nil {
 						t.Fatal(err)
 					}
 				}
 				store.left = c.conflicts
-				created, err := coordinator.CreateIndexEntry(t.Context(), e)
+				created, err := session.Of(coordinator).CreateIndexEntry(t.Context(), e)
 				if err != nil || created != c.created {
 					t.Errorf("created %v, %v", created, err)
 				}
-				if _, err := coordinator.IndexEntry(t.Context(), "a"); err != nil {
+				if _, err := session.Of(coordinator).IndexEntry(t.Context(), "a"); err != nil {
 					t.Error(err)
 				}
 			})

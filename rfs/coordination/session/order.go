@@ -1,4 +1,4 @@
-package cms
+package session
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
 // OrderKind is what an order changes.
@@ -291,19 +292,19 @@ func (i Intent) Punctual(before Intent, seen time.Time) (Intent, bool) {
 }
 
 // Orders reads the orders and the store's clock, from before they were read.
-func (c *Coordinator) Orders(ctx context.Context) (i Intent, now time.Time, err error) {
-	now, maxErr, err := c.now(ctx)
+func (s Records) Orders(ctx context.Context) (i Intent, now time.Time, err error) {
+	now, maxErr, err := s.leases.Now(ctx)
 	if err != nil {
 		return i, now, err
 	}
-	i, err = c.Intent(ctx)
+	i, err = s.Intent(ctx)
 	return i, now.Add(-maxErr), err
 }
 
 // Order stores an order and returns it as it was stored, with what is wanted from then on. Errors: fault.ErrConfig for an
 // invalid order, *SupersededError when a newer one is in force, *UnknownOrderError when the store did not answer after the
 // order was sent, fault.ErrUnavailable when it did not answer before. Except for *UnknownOrderError the order never comes into force.
-func (c *Coordinator) Order(ctx context.Context, o Order) (Order, Intent, error) {
+func (s Records) Order(ctx context.Context, o Order) (Order, Intent, error) {
 	ctx, cancel := context.WithTimeout(ctx, OrderValidity)
 	defer cancel()
 	if len(o.Who) > maxIssuer {
@@ -312,17 +313,17 @@ func (c *Coordinator) Order(ctx context.Context, o Order) (Order, Intent, error)
 	if err := o.check(); err != nil {
 		return o, Intent{}, err
 	}
-	i, err := c.replaceable(ctx)
+	i, err := s.replaceable(ctx)
 	if err != nil {
 		return o, i, notStored(ctx, err)
 	}
-	now, maxErr, err := c.now(ctx)
+	now, maxErr, err := s.leases.Now(ctx)
 	if err != nil {
 		return o, i, notStored(ctx, err)
 	}
 	o.Issued, o.Ends = now.UTC(), now.UTC().Add(OrderValidity).Truncate(time.Second)
 	o.ID, o.ErrorMs = newOrderID(o.Ends), maxErr.Milliseconds()
-	return c.storeOrder(ctx, i, o)
+	return s.storeOrder(ctx, i, o)
 }
 
 // notStored is the error of an order that was given up while no write of it was under way.
@@ -334,9 +335,9 @@ func notStored(ctx context.Context, err error) error {
 }
 
 // replaceable reads the intent; one that cannot be understood is replaced.
-func (c *Coordinator) replaceable(ctx context.Context) (Intent, error) {
-	r, err := c.record(ctx, fleetIntent)
-	if errors.Is(err, ErrNotFound) {
+func (s Records) replaceable(ctx context.Context) (Intent, error) {
+	r, err := s.leases.Record(ctx, fleetIntent)
+	if errors.Is(err, cms.ErrNotFound) {
 		return Intent{State: Run}, nil
 	}
 	if err != nil {
@@ -350,7 +351,7 @@ func (c *Coordinator) replaceable(ctx context.Context) (Intent, error) {
 }
 
 // storeOrder writes the order on the intent i, and after a lost answer or race on what is there then.
-func (c *Coordinator) storeOrder(ctx context.Context, i Intent, o Order) (Order, Intent, error) {
+func (s Records) storeOrder(ctx context.Context, i Intent, o Order) (Order, Intent, error) {
 	var lost error // of a write of which the outcome is not known
 	failed := func(i Intent, err error) (Order, Intent, error) {
 		if lost == nil {
@@ -368,22 +369,22 @@ func (c *Coordinator) storeOrder(ctx context.Context, i Intent, o Order) (Order,
 			return o, i, err
 		}
 		var err error
-		if next.Revision, err = c.putIntent(ctx, next, o.Ends); err == nil {
+		if next.Revision, err = s.putIntent(ctx, next, o.Ends); err == nil {
 			return o, next, nil
 		}
 		switch {
-		case errors.Is(err, ErrConflict):
-		case errors.Is(err, ErrTooLate): // an earlier write of it would have been a conflict
+		case errors.Is(err, cms.ErrConflict):
+		case errors.Is(err, cms.ErrTooLate): // an earlier write of it would have been a conflict
 			return o, i, notStored(ctx, fmt.Errorf("%w: %w", err, fault.ErrUnavailable))
 		case errors.Is(err, fault.ErrUnavailable), ctx.Err() != nil:
 			lost = err
 		default:
 			return failed(i, err)
 		}
-		if serr := c.clock.Sleep(ctx, c.retries.rand.between(10*time.Millisecond, 200*time.Millisecond)); serr != nil {
+		if serr := s.leases.Pause(ctx, 10*time.Millisecond, 200*time.Millisecond); serr != nil {
 			return failed(i, serr)
 		}
-		if i, err = c.replaceable(ctx); err != nil {
+		if i, err = s.replaceable(ctx); err != nil {
 			return failed(i, err)
 		}
 		if x, stored := i.order(o.ID); stored {
@@ -393,22 +394,22 @@ func (c *Coordinator) storeOrder(ctx context.Context, i Intent, o Order) (Order,
 }
 
 // putIntent writes the record under the revision at which it was read, until the end; the zero time: whenever.
-func (c *Coordinator) putIntent(ctx context.Context, i Intent, end time.Time) (Revision, error) {
+func (s Records) putIntent(ctx context.Context, i Intent, end time.Time) (cms.Revision, error) {
 	if err := i.check(); err != nil {
-		return Revision{}, err
+		return cms.Revision{}, err
 	}
 	body, err := json.Marshal(intentBody{Workers: i.Workers, Drained: i.Drained, Who: i.Who, When: i.When.UnixMilli(), Sequence: i.Sequence, Orders: i.Orders, Forgotten: epochMs(i.Forgotten)})
 	if err != nil {
-		return Revision{}, fmt.Errorf("record %s: %w", fleetIntent, err)
+		return cms.Revision{}, fmt.Errorf("record %s: %w", fleetIntent, err)
 	}
 	if len(body) > maxIntent {
-		return Revision{}, fmt.Errorf("record %s has %d bytes, more than %d: resume drained nodes first: %w", fleetIntent, len(body), maxIntent, fault.ErrConfig)
+		return cms.Revision{}, fmt.Errorf("record %s has %d bytes, more than %d: resume drained nodes first: %w", fleetIntent, len(body), maxIntent, fault.ErrConfig)
 	}
-	r := Record{ID: fleetIntent, Kind: kindIntent, Revision: i.Revision, Before: epochMs(end), State: string(i.State), CreatedAt: i.created, UpdatedAt: i.When.UnixMilli(), Body: body}
+	r := cms.Record{ID: fleetIntent, Kind: kindIntent, Revision: i.Revision, Before: epochMs(end), State: string(i.State), CreatedAt: i.created, UpdatedAt: i.When.UnixMilli(), Body: body}
 	if r.CreatedAt == 0 {
 		r.CreatedAt = r.UpdatedAt
 	}
-	rev, err := c.store.Put(ctx, r)
+	rev, err := s.items.Store().Put(ctx, r)
 	if err != nil {
 		return rev, fmt.Errorf("write record %s: %w", fleetIntent, err)
 	}
@@ -416,8 +417,8 @@ func (c *Coordinator) putIntent(ctx context.Context, i Intent, end time.Time) (R
 }
 
 // Withdraw writes the intent that Punctual returned, so that nodes that start later do not follow a late order.
-func (c *Coordinator) Withdraw(ctx context.Context, punctual Intent) (Intent, error) {
-	rev, err := c.putIntent(ctx, punctual, time.Time{})
+func (s Records) Withdraw(ctx context.Context, punctual Intent) (Intent, error) {
+	rev, err := s.putIntent(ctx, punctual, time.Time{})
 	if err != nil {
 		return Intent{}, err
 	}

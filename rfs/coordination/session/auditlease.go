@@ -1,8 +1,10 @@
-package cms
+package session
 
 import (
 	"context"
 	"time"
+
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
 const (
@@ -16,12 +18,12 @@ const auditWindow = 20 * time.Second
 // LeaseAudit leases the audit of the documents, which reads every item and every target index: one process at a time does it,
 // so that a fleet does not do it as often as it has processes. Nothing depends on the lease but that: an audit may be repeated.
 // A *NoneAvailable reports who has it.
-func (c *Coordinator) LeaseAudit(ctx context.Context, holder string) (*RecordLease, error) {
-	l, _, err := c.leaseRecord(ctx, auditID, holder, Terms{Kind: kindAudit, Window: min(auditWindow, c.cfg.InitialLease)})
+func (s Records) LeaseAudit(ctx context.Context, holder string) (*cms.RecordLease, error) {
+	l, _, err := s.items.LeaseRecord(ctx, auditID, holder, cms.Terms{Kind: kindAudit, Window: min(auditWindow, s.items.Config().InitialLease)})
 	return l, err
 }
 
 // EndAudit releases the lease of an audit.
-func (c *Coordinator) EndAudit(ctx context.Context, l *RecordLease) error {
-	return endLease(ctx, l, HolderChange{Free: true})
+func (s Records) EndAudit(ctx context.Context, l *cms.RecordLease) error {
+	return l.End(ctx, cms.HolderChange{Free: true})
 }

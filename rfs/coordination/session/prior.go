@@ -1,4 +1,4 @@
-package cms
+package session
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
 const kindPrior = "prior"
@@ -25,9 +27,9 @@ func priorID(index string) string {
 }
 
 // Prior returns what is recorded of a target index, or ErrNotFound.
-func (c *Coordinator) Prior(ctx context.Context, index string) (Prior, error) {
+func (s Records) Prior(ctx context.Context, index string) (Prior, error) {
 	var h Prior
-	r, err := c.record(ctx, priorID(index))
+	r, err := s.leases.Record(ctx, priorID(index))
 	if err != nil {
 		return h, err
 	}
@@ -35,16 +37,16 @@ func (c *Coordinator) Prior(ctx context.Context, index string) (Prior, error) {
 }
 
 // AnyPrior reports whether anything is recorded of any index.
-func (c *Coordinator) AnyPrior(ctx context.Context) (bool, error) {
-	for _, err := range c.list(ctx, kindPrior) {
+func (s Records) AnyPrior(ctx context.Context) (bool, error) {
+	for _, err := range s.leases.List(ctx, kindPrior) {
 		return err == nil, err
 	}
 	return false, nil
 }
 
 // Priors returns what is recorded of all target indices.
-func (c *Coordinator) Priors(ctx context.Context) (all []Prior, err error) {
-	for r, err := range c.list(ctx, kindPrior) {
+func (s Records) Priors(ctx context.Context) (all []Prior, err error) {
+	for r, err := range s.leases.List(ctx, kindPrior) {
 		var h Prior
 		if err == nil {
 			err = r.Decode(&h)
@@ -58,22 +60,22 @@ func (c *Coordinator) Priors(ctx context.Context) (all []Prior, err error) {
 }
 
 // NotePrior records what a target index had, unless another process did before. It returns what is recorded.
-func (c *Coordinator) NotePrior(ctx context.Context, index string, h Prior) (Prior, error) {
+func (s Records) NotePrior(ctx context.Context, index string, h Prior) (Prior, error) {
 	h.Index = index
 	body, err := json.Marshal(h)
 	if err != nil {
 		return h, err
 	}
-	if _, err := c.createRecord(ctx, Record{ID: priorID(index), Kind: kindPrior, Body: body}); err != nil {
+	if _, err := s.leases.Create(ctx, cms.Record{ID: priorID(index), Kind: kindPrior, Body: body}); err != nil {
 		return h, err
 	}
-	return c.Prior(ctx, index)
+	return s.Prior(ctx, index)
 }
 
 // ChoosePrior records that it was chosen what becomes of the documents that an index had.
-func (c *Coordinator) ChoosePrior(ctx context.Context, index string) error {
-	h, err := c.Prior(ctx, index)
-	if errors.Is(err, ErrNotFound) || err == nil && h.Chosen {
+func (s Records) ChoosePrior(ctx context.Context, index string) error {
+	h, err := s.Prior(ctx, index)
+	if errors.Is(err, cms.ErrNotFound) || err == nil && h.Chosen {
 		return nil
 	}
 	if err != nil {
@@ -84,5 +86,5 @@ func (c *Coordinator) ChoosePrior(ctx context.Context, index string) error {
 	if err != nil {
 		return err
 	}
-	return c.putRecord(ctx, Record{ID: priorID(index), Kind: kindPrior, Body: body})
+	return s.leases.Put(ctx, cms.Record{ID: priorID(index), Kind: kindPrior, Body: body})
 }

@@ -1,10 +1,12 @@
-package cms
+package session
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
 const (
@@ -19,12 +21,12 @@ type Delivered struct {
 	Sinks map[string][]string `json:"sinks"` // by the name of a sink: ids of events since From that it has taken
 }
 
-func deliveredID(node string) string { return kindDelivered + ":" + EventKey(node) }
+func deliveredID(node string) string { return kindDelivered + ":" + cms.EventKey(node) }
 
 // Delivered returns the record of a node, or ErrNotFound before its first start.
-func (c *Coordinator) Delivered(ctx context.Context, node string) (Delivered, error) {
+func (s Records) Delivered(ctx context.Context, node string) (Delivered, error) {
 	var d Delivered
-	r, err := c.record(ctx, deliveredID(node))
+	r, err := s.leases.Record(ctx, deliveredID(node))
 	if err != nil {
 		return d, err
 	}
@@ -38,7 +40,7 @@ func (c *Coordinator) Delivered(ctx context.Context, node string) (Delivered, er
 var ErrTooManyDelivered = errors.New("too many delivered events to record")
 
 // NoteDelivered replaces the record of a node.
-func (c *Coordinator) NoteDelivered(ctx context.Context, node string, d Delivered) error {
+func (s Records) NoteDelivered(ctx context.Context, node string, d Delivered) error {
 	raw, err := json.Marshal(d)
 	if err != nil {
 		return fmt.Errorf("record of delivered events: %w", err)
@@ -46,5 +48,5 @@ func (c *Coordinator) NoteDelivered(ctx context.Context, node string, d Delivere
 	if len(raw) > maxDelivered {
 		return ErrTooManyDelivered
 	}
-	return c.putRecord(ctx, Record{ID: deliveredID(node), Kind: kindDelivered, Body: raw})
+	return s.leases.Put(ctx, cms.Record{ID: deliveredID(node), Kind: kindDelivered, Body: raw})
 }

@@ -1,10 +1,12 @@
-package cms
+package session
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"time"
+
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
 // Names of the phases; the record of a phase has the id "phase:<name>".
@@ -36,9 +38,6 @@ var leasedStates = map[string][]string{
 	IndexPhase:    {PhaseSetup},
 	DocsPhase:     {PhaseSetup},
 }
-
-// ErrPhaseMoved means that the phase is no longer in a state that is worked on under a lease.
-var ErrPhaseMoved = errors.New("the phase has moved on")
 
 // phaseLease is the window of the first attempt at a phase.
 const phaseLease = time.Minute
@@ -78,7 +77,7 @@ func phaseSubject(name string) string { return "phase " + name }
 
 func phaseID(name string) string { return kindPhase + ":" + name }
 
-func phaseOf(r Record) Phase {
+func phaseOf(r cms.Record) Phase {
 	p := Phase{
 		Name: r.ID[len(kindPhase)+1:], State: r.State, Holder: r.Holder, Attempts: r.Attempts, Error: r.Error, Body: r.Body,
 		Created: time.UnixMilli(r.CreatedAt), Updated: time.UnixMilli(r.UpdatedAt),
@@ -90,9 +89,9 @@ func phaseOf(r Record) Phase {
 }
 
 // Phase reads the record of a phase; its State is "" when there is none.
-func (c *Coordinator) Phase(ctx context.Context, name string) (Phase, error) {
-	r, err := c.record(ctx, phaseID(name))
-	if errors.Is(err, ErrNotFound) {
+func (s Records) Phase(ctx context.Context, name string) (Phase, error) {
+	r, err := s.leases.Record(ctx, phaseID(name))
+	if errors.Is(err, cms.ErrNotFound) {
 		return Phase{Name: name}, nil
 	}
 	if err != nil {

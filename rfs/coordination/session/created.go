@@ -1,4 +1,4 @@
-package cms
+package session
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
 const kindCreated = "created"
@@ -42,7 +43,7 @@ func createdID(kind, name string) string {
 	return fmt.Sprintf("%s:%x", kindCreated, sha256.Sum256([]byte(kind+"\x00"+name)))
 }
 
-func decodeCreation(r Record) (Creation, error) {
+func decodeCreation(r cms.Record) (Creation, error) {
 	var s storedCreation
 	if err := r.Decode(&s); err != nil {
 		return Creation{}, err
@@ -53,34 +54,34 @@ func decodeCreation(r Record) (Creation, error) {
 // ChangeCreation replaces the record of an object by what f makes of it, and reports whether f changed it. f gets a
 // Creation without State where there is none, and the store's time; it returns false to leave the record as it is, and
 // may be called again.
-func (c *Coordinator) ChangeCreation(ctx context.Context, kind, name string, f func(Creation, time.Time) (Creation, bool)) (changed bool, err error) {
+func (s Records) ChangeCreation(ctx context.Context, kind, name string, f func(Creation, time.Time) (Creation, bool)) (changed bool, err error) {
 	var failed error
-	ch, err := c.change(ctx, createdID(kind, name), kindCreated, func(r Record, now time.Time) (Record, Result) {
+	ch, err := s.leases.Update(ctx, createdID(kind, name), kindCreated, func(r cms.Record, now time.Time) (cms.Record, cms.Result) {
 		was := Creation{Kind: kind, Name: name, Since: now}
 		if r.State != "" {
 			if was, failed = decodeCreation(r); failed != nil {
-				return r, Lost
+				return r, cms.Lost
 			}
 		}
 		is, change := f(was, now)
 		if !change {
-			return r, Already
+			return r, cms.Already
 		}
 		if r.Body, failed = json.Marshal(storedCreation{kind, name, is.Since.UnixMilli(), is.Body}); failed != nil {
-			return r, Lost
+			return r, cms.Lost
 		}
 		r.State = is.State
-		return r, Applied
+		return r, cms.Applied
 	})
 	if err = errors.Join(err, failed); err != nil {
 		return false, fmt.Errorf("record of created %s %s: %w", kind, name, err)
 	}
-	return ch.Result == Applied, nil
+	return ch.Result == cms.Applied, nil
 }
 
 // Creation returns the record of an object, or ErrNotFound.
-func (c *Coordinator) Creation(ctx context.Context, kind, name string) (Creation, error) {
-	r, err := c.record(ctx, createdID(kind, name))
+func (s Records) Creation(ctx context.Context, kind, name string) (Creation, error) {
+	r, err := s.leases.Record(ctx, createdID(kind, name))
 	if err != nil {
 		return Creation{}, err
 	}
@@ -88,13 +89,13 @@ func (c *Coordinator) Creation(ctx context.Context, kind, name string) (Creation
 }
 
 // Creations yields the records of what the session created, in no order of use.
-func (c *Coordinator) Creations(ctx context.Context) iter.Seq2[Creation, error] {
-	return decoded(c.list(ctx, kindCreated), decodeCreation)
+func (s Records) Creations(ctx context.Context) iter.Seq2[Creation, error] {
+	return cms.Decoded(s.leases.List(ctx, kindCreated), decodeCreation)
 }
 
 // ForgetCreation removes the record of an object that is not there, or is not the session's. It may be repeated.
-func (c *Coordinator) ForgetCreation(ctx context.Context, kind, name string) error {
-	if err := c.forget(ctx, createdID(kind, name)); err != nil {
+func (s Records) ForgetCreation(ctx context.Context, kind, name string) error {
+	if err := s.leases.Forget(ctx, createdID(kind, name)); err != nil {
 		return fmt.Errorf("record of created %s %s: %w", kind, name, err)
 	}
 	return nil
@@ -108,28 +109,28 @@ var ErrUndone = fmt.Errorf("what this session created was removed by `rfsctl und
 	"or begin another one with a new --session-name (and another --coordinator-file, where one is used): %w", fault.ErrConfig)
 
 // BeginUndo ends the session for good: no process can join it from now on. ErrNotFound when there is no session.
-func (c *Coordinator) BeginUndo(ctx context.Context) error {
-	ch, err := c.change(ctx, kindMeta, kindMeta, func(r Record, _ time.Time) (Record, Result) {
+func (s Records) BeginUndo(ctx context.Context) error {
+	ch, err := s.leases.Update(ctx, kindMeta, kindMeta, func(r cms.Record, _ time.Time) (cms.Record, cms.Result) {
 		switch {
 		case len(r.Body) == 0:
-			return r, Lost
+			return r, cms.Lost
 		case r.State == stateUndo:
-			return r, Already
+			return r, cms.Already
 		}
 		r.State = stateUndo
-		return r, Applied
+		return r, cms.Applied
 	})
-	if err == nil && ch.Result == Lost {
-		err = fmt.Errorf("session: %w", ErrNotFound)
+	if err == nil && ch.Result == cms.Lost {
+		err = fmt.Errorf("session: %w", cms.ErrNotFound)
 	}
 	return err
 }
 
 // CheckUndone returns ErrUndone after BeginUndo.
-func (c *Coordinator) CheckUndone(ctx context.Context) error {
-	r, err := c.record(ctx, kindMeta)
+func (s Records) CheckUndone(ctx context.Context) error {
+	r, err := s.leases.Record(ctx, kindMeta)
 	switch {
-	case errors.Is(err, ErrNotFound):
+	case errors.Is(err, cms.ErrNotFound):
 		return nil
 	case err != nil:
 		return err
@@ -137,38 +138,4 @@ func (c *Coordinator) CheckUndone(ctx context.Context) error {
 		return ErrUndone
 	}
 	return nil
-}
-
-// Busy returns a *NoneAvailable that names a process with an unexpired lease of an item or a phase, nil when there is none.
-func (c *Coordinator) Busy(ctx context.Context) error {
-	now, _, err := c.now(ctx)
-	if err != nil {
-		return err
-	}
-	var last *NoneAvailable
-	see := func(holder string, until time.Time) {
-		if holder != "" && !until.Before(now) && (last == nil || until.After(last.NextExpiry)) {
-			last = &NoneAvailable{Holder: holder, NextExpiry: until, Open: 1}
-		}
-	}
-	for it, err := range c.scan(ctx) {
-		if err != nil {
-			return fmt.Errorf("list items: %w", err)
-		}
-		if it.Open() {
-			see(it.Holder, time.Unix(it.Expiration, 0).Add(c.grace))
-		}
-	}
-	for r, err := range c.list(ctx, kindPhase) {
-		if err != nil {
-			return fmt.Errorf("list phases: %w", err)
-		}
-		if r.Expire != 0 {
-			see(r.Holder, time.UnixMilli(r.Expire))
-		}
-	}
-	if last == nil {
-		return nil
-	}
-	return last
 }

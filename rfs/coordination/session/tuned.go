@@ -1,4 +1,4 @@
-package cms
+package session
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"iter"
 	"time"
+
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
 const kindTuned = "tuned"
@@ -20,20 +22,20 @@ type Tuned struct {
 	Set    map[string]string  `json:"set"`
 }
 
-func tunedID(target string) string { return kindTuned + ":" + indexKey(target) }
+func tunedID(target string) string { return kindTuned + ":" + cms.NameKey(target) }
 
 // NoteTuned records what is going to be changed, before it is, and returns the record that counts, which is the first one of
 // an index: created is false when there was one already.
-func (c *Coordinator) NoteTuned(ctx context.Context, t Tuned) (recorded Tuned, created bool, err error) {
+func (s Records) NoteTuned(ctx context.Context, t Tuned) (recorded Tuned, created bool, err error) {
 	raw, err := json.Marshal(t)
 	if err != nil {
 		return t, false, fmt.Errorf("record of tuned index %s: %w", t.Target, err)
 	}
-	created, err = c.createRecord(ctx, Record{ID: tunedID(t.Target), Kind: kindTuned, Body: raw})
+	created, err = s.leases.Create(ctx, cms.Record{ID: tunedID(t.Target), Kind: kindTuned, Body: raw})
 	if created || err != nil {
 		return t, created, err
 	}
-	r, err := c.record(ctx, tunedID(t.Target))
+	r, err := s.leases.Record(ctx, tunedID(t.Target))
 	if err != nil {
 		return t, false, err
 	}
@@ -43,16 +45,16 @@ func (c *Coordinator) NoteTuned(ctx context.Context, t Tuned) (recorded Tuned, c
 
 // ExtendTuned records settings of an index that are going to be changed beside those that its record has, before they are.
 // What the record has stays as it is.
-func (c *Coordinator) ExtendTuned(ctx context.Context, t Tuned) error {
-	if _, created, err := c.NoteTuned(ctx, t); created || err != nil {
+func (s Records) ExtendTuned(ctx context.Context, t Tuned) error {
+	if _, created, err := s.NoteTuned(ctx, t); created || err != nil {
 		return err
 	}
 	var failed error
-	_, err := c.change(ctx, tunedID(t.Target), kindTuned, func(r Record, _ time.Time) (Record, Result) {
+	_, err := s.leases.Update(ctx, tunedID(t.Target), kindTuned, func(r cms.Record, _ time.Time) (cms.Record, cms.Result) {
 		is := t
 		if len(r.Body) > 0 {
 			if is, failed = decodeTuned(r); failed != nil {
-				return r, Lost
+				return r, cms.Lost
 			}
 		}
 		if is.UUID != t.UUID { // of an index that is gone
@@ -65,12 +67,12 @@ func (c *Coordinator) ExtendTuned(ctx context.Context, t Tuned) error {
 			}
 		}
 		if !changed {
-			return r, Already
+			return r, cms.Already
 		}
 		if r.Body, failed = json.Marshal(is); failed != nil {
-			return r, Lost
+			return r, cms.Lost
 		}
-		return r, Applied
+		return r, cms.Applied
 	})
 	if err = errors.Join(err, failed); err != nil {
 		return fmt.Errorf("record of tuned index %s: %w", t.Target, err)
@@ -78,7 +80,7 @@ func (c *Coordinator) ExtendTuned(ctx context.Context, t Tuned) error {
 	return nil
 }
 
-func decodeTuned(r Record) (t Tuned, err error) {
+func decodeTuned(r cms.Record) (t Tuned, err error) {
 	if err := r.Decode(&t); err != nil {
 		return t, err
 	}
@@ -86,14 +88,14 @@ func decodeTuned(r Record) (t Tuned, err error) {
 }
 
 // AllTuned yields what was changed and not restored yet.
-func (c *Coordinator) AllTuned(ctx context.Context) iter.Seq2[Tuned, error] {
-	return decoded(c.list(ctx, kindTuned), decodeTuned)
+func (s Records) AllTuned(ctx context.Context) iter.Seq2[Tuned, error] {
+	return cms.Decoded(s.leases.List(ctx, kindTuned), decodeTuned)
 }
 
 // ForgetTuned removes the record of an index that was restored, or is none of ours any more.
-func (c *Coordinator) ForgetTuned(ctx context.Context, target string) error {
-	err := c.forget(ctx, tunedID(target))
-	if errors.Is(err, ErrConflict) {
+func (s Records) ForgetTuned(ctx context.Context, target string) error {
+	err := s.leases.Forget(ctx, tunedID(target))
+	if errors.Is(err, cms.ErrConflict) {
 		return nil // another process has removed it, and noted it anew
 	}
 	return err

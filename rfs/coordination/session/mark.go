@@ -1,4 +1,4 @@
-package cms
+package session
 
 import (
 	"context"
@@ -11,9 +11,9 @@ import (
 const maxToken = 64
 
 // Mark returns the token that what the session creates carries: the incarnation of the store.
-func (c *Coordinator) Mark(ctx context.Context) (token string, err error) {
-	err = c.retries.do(ctx, readBudget, func(ctx context.Context) error {
-		token, err = c.store.Incarnation(ctx)
+func (s Records) Mark(ctx context.Context) (token string, err error) {
+	err = s.leases.Retry(ctx, func(ctx context.Context) error {
+		token, err = s.items.Store().Incarnation(ctx)
 		return err
 	})
 	if err == nil && (token == "" || len(token) > maxToken) {

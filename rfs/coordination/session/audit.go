@@ -1,0 +1,55 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+)
+
+// Audit is AuditShards of the indices that have entries. Each index that failed has one event.
+func (s Records) Audit(ctx context.Context) (cms.AuditReport, error) {
+	missing := map[string]bool{} // reasons why an index is not on the target
+	return s.items.AuditShards(ctx, s.roots(ctx, missing), missing)
+}
+
+// roots yields the first item of each chain that an entry names, and notes why indices failed.
+func (s Records) roots(ctx context.Context, missing map[string]bool) iter.Seq2[cms.Root, error] {
+	return func(yield func(cms.Root, error) bool) {
+		for e, err := range s.IndexEntries(ctx) {
+			if err == nil && e.State == PhaseFailed {
+				missing[e.Error] = true
+				err = s.IndexEvent(ctx, e)
+			}
+			if err != nil {
+				yield(cms.Root{}, err)
+				return
+			}
+			for r := range e.Roots() {
+				if !yield(r, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Finish audits the items and, when every chain is whole and ended, records that
+// the documents are complete. The second result says whether they are.
+func (s Records) Finish(ctx context.Context) (cms.AuditReport, bool, error) {
+	rep, err := s.Audit(ctx)
+	if err != nil {
+		return rep, false, err
+	}
+	seeded, err := s.items.Seeded(ctx)
+	if err != nil {
+		return rep, false, err
+	}
+	state := PhaseInProgress
+	if rep.Clean() && seeded {
+		state = PhaseCompleted
+	}
+	body := fmt.Appendf(nil, `{"items":%d,"failedItems":%d}`, rep.Items, len(rep.Failed))
+	return rep, state == PhaseCompleted, s.leases.Put(ctx, cms.Record{ID: phaseID(DocsPhase), Kind: kindPhase, State: state, Body: body})
+}

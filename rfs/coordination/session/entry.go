@@ -1,0 +1,241 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"strconv"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+)
+
+// IndexEntry is the record of one index of the snapshot, "index:<base64url of the name>".
+type IndexEntry struct {
+	Name     string
+	State    string // PhaseNotStarted, PhaseCompleted or PhaseFailed: of its creation on the target
+	Shards   int
+	Attempts int    // at creating it
+	Error    string // why it failed, or why the last attempt did
+	// Ends are, of each shard that is worked on in parts, the first ordinals behind each part; the last one is the number of
+	// the shard's ordinals. A shard that stays whole although it was to be split has none.
+	Ends map[int][]int64
+	// Body is what a worker needs to find and name the index; an opaque JSON object.
+	Body json.RawMessage
+}
+
+// storedEntry is the body of the record.
+type storedEntry struct {
+	Name    string          `json:"name"`
+	Shards  int             `json:"shards"`
+	Ends    map[int][]int64 `json:"ends,omitempty"`
+	Locator json.RawMessage `json:"locator"`
+}
+
+// indexSubject is what events of an index are about.
+func indexSubject(index string) string { return "index " + index }
+
+func entryID(index string) string { return kindIndex + ":" + cms.NameKey(index) }
+
+func decodeEntry(r cms.Record) (IndexEntry, error) {
+	var e storedEntry
+	if err := r.Decode(&e); err != nil {
+		return IndexEntry{}, err
+	}
+	if err := checkEnds(e.Ends); err != nil {
+		return IndexEntry{}, fmt.Errorf("index entry %s: %w", e.Name, err)
+	}
+	return IndexEntry{Name: e.Name, State: r.State, Shards: e.Shards, Attempts: r.Attempts, Error: r.Error, Ends: e.Ends, Body: e.Locator}, nil
+}
+
+// CreateIndexEntry stores the entry of an index unless there is one.
+func (s Records) CreateIndexEntry(ctx context.Context, e IndexEntry) (created bool, err error) {
+	raw, err := json.Marshal(storedEntry{Name: e.Name, Shards: e.Shards, Locator: e.Body})
+	if err != nil {
+		return false, fmt.Errorf("index entry %s: %w", e.Name, err)
+	}
+	return s.leases.Create(ctx, cms.Record{ID: entryID(e.Name), Kind: kindIndex, State: e.State, Error: e.Error, Body: raw})
+}
+
+// RenewIndexEntry replaces shards and body of an entry that is FAILED; another one stays as it is.
+func (s Records) RenewIndexEntry(ctx context.Context, e IndexEntry) error {
+	raw, err := json.Marshal(storedEntry{Name: e.Name, Shards: e.Shards, Locator: e.Body})
+	if err != nil {
+		return fmt.Errorf("index entry %s: %w", e.Name, err)
+	}
+	_, err = s.changeEntry(ctx, e.Name, func(r cms.Record, _ time.Time) (cms.Record, cms.Result) {
+		if r.State != PhaseFailed {
+			return r, cms.Already
+		}
+		r.Body = raw
+		return r, cms.Applied
+	})
+	return err
+}
+
+// IndexEntry returns the entry of an index, or ErrNotFound.
+func (s Records) IndexEntry(ctx context.Context, index string) (IndexEntry, error) {
+	r, err := s.leases.Record(ctx, entryID(index))
+	if err != nil {
+		return IndexEntry{}, fmt.Errorf("index entry %s: %w", index, err)
+	}
+	return decodeEntry(r)
+}
+
+// IndexEntries yields every index entry in order of ids.
+func (s Records) IndexEntries(ctx context.Context) iter.Seq2[IndexEntry, error] {
+	return cms.Decoded(s.leases.List(ctx, kindIndex), decodeEntry)
+}
+
+// CompleteIndex records that the index is there; body nil keeps the body. An entry that
+// has ended already stays as it is, and is returned as it is.
+func (s Records) CompleteIndex(ctx context.Context, index string, body json.RawMessage) (IndexEntry, error) {
+	return s.changeEntry(ctx, index, func(r cms.Record, _ time.Time) (cms.Record, cms.Result) { return completeEntry(r, body) })
+}
+
+// AttemptFailed counts an attempt at creating the index. With the last of the attempts that
+// are allowed the entry is FAILED, with one event. seen are the attempts that the caller
+// read before it tried: of several that tried at the same time only one counts.
+func (s Records) AttemptFailed(ctx context.Context, index string, seen int, reason string) (IndexEntry, error) {
+	return s.fail(ctx, index, func(r cms.Record, _ time.Time) (cms.Record, cms.Result) {
+		return failAttempt(r, PhaseNotStarted, seen, s.items.Config().MaxAttempts, reason)
+	})
+}
+
+// FailIndexEntry gives the index up at once, with one event.
+func (s Records) FailIndexEntry(ctx context.Context, index, reason string) (IndexEntry, error) {
+	return s.fail(ctx, index, func(r cms.Record, _ time.Time) (cms.Record, cms.Result) {
+		return failAttempt(r, PhaseNotStarted, r.Attempts, 0, reason)
+	})
+}
+
+func (s Records) fail(ctx context.Context, index string, f func(cms.Record, time.Time) (cms.Record, cms.Result)) (IndexEntry, error) {
+	e, err := s.changeEntry(ctx, index, f)
+	if err != nil {
+		return e, err
+	}
+	return e, s.IndexEvent(ctx, e)
+}
+
+// IndexEvent records the failure of an index as an event, once.
+func (s Records) IndexEvent(ctx context.Context, e IndexEntry) error {
+	if e.State != PhaseFailed {
+		return nil
+	}
+	_, err := s.items.Event(ctx, indexSubject(e.Name), "failed", e.Error)
+	return err
+}
+
+// UpdateIndexBody replaces the body of an entry by what f makes of it; f returns nil to leave
+// it, and may be called again when another process changed the entry meanwhile.
+func (s Records) UpdateIndexBody(ctx context.Context, index string, f func(json.RawMessage) json.RawMessage) error {
+	_, err := s.changeEntry(ctx, index, func(r cms.Record, _ time.Time) (cms.Record, cms.Result) { return withBody(r, f) })
+	return err
+}
+
+// ReopenIndex lets a FAILED index be created again and records who asked for it.
+func (s Records) ReopenIndex(ctx context.Context, index, operator string) (reopened bool, err error) {
+	ch, err := s.leases.Update(ctx, entryID(index), kindIndex, func(r cms.Record, _ time.Time) (cms.Record, cms.Result) {
+		if r.State != PhaseFailed {
+			return r, cms.Already
+		}
+		r.State, r.Attempts, r.Error = PhaseNotStarted, 0, ""
+		return r, cms.Applied
+	})
+	if err != nil || ch.Result != cms.Applied {
+		return false, err
+	}
+	_, err = s.items.Event(ctx, indexSubject(index), "retried-"+strconv.FormatInt(ch.Now.UnixMilli(), 10), operator)
+	return true, err
+}
+
+func (s Records) changeEntry(ctx context.Context, index string, f func(cms.Record, time.Time) (cms.Record, cms.Result)) (IndexEntry, error) {
+	ch, err := s.leases.Update(ctx, entryID(index), kindIndex, func(r cms.Record, now time.Time) (cms.Record, cms.Result) {
+		if r.State == "" {
+			return r, cms.Lost
+		}
+		return f(r, now)
+	})
+	if err != nil {
+		return IndexEntry{}, err
+	}
+	if ch.Record.State == "" {
+		return IndexEntry{}, fmt.Errorf("index entry %s: %w", index, cms.ErrNotFound)
+	}
+	return decodeEntry(ch.Record)
+}
+
+// completeEntry, failAttempt and withBody are the changes of an entry, as pure functions.
+func completeEntry(r cms.Record, body json.RawMessage) (cms.Record, cms.Result) {
+	if r.State != PhaseNotStarted {
+		return r, cms.Already
+	}
+	r.State, r.Error = PhaseCompleted, ""
+	if body != nil {
+		return withBody(r, func(json.RawMessage) json.RawMessage { return body })
+	}
+	return r, cms.Applied
+}
+
+func failAttempt(r cms.Record, open string, seen, most int, reason string) (cms.Record, cms.Result) {
+	if r.State != open || r.Attempts != seen {
+		return r, cms.Already
+	}
+	r.Attempts++
+	r.Error = reason
+	if r.Attempts > most {
+		r.State = PhaseFailed
+	}
+	return r, cms.Applied
+}
+
+func withBody(r cms.Record, f func(json.RawMessage) json.RawMessage) (cms.Record, cms.Result) {
+	var e storedEntry
+	if err := json.Unmarshal(r.Body, &e); err != nil {
+		return r, cms.Lost // decodeEntry says so
+	}
+	if e.Locator = f(e.Locator); e.Locator == nil {
+		return r, cms.Already
+	}
+	raw, err := json.Marshal(e)
+	if err != nil {
+		return r, cms.Lost
+	}
+	r.Body = raw
+	return r, cms.Applied
+}
+
+// ClaimTarget records the UUID of the target index when none is recorded yet, and
+// gives the recorded one. A worker that finds another index under the name stops.
+func (s Records) ClaimTarget(ctx context.Context, index, uuid string) (recorded string, err error) {
+	body, err := json.Marshal(map[string]string{"name": index, "uuid": uuid})
+	if err != nil {
+		return "", fmt.Errorf("target of %s: %w", index, err)
+	}
+	id := kindTarget + ":" + cms.NameKey(index)
+	r, err := s.leases.ReadOrCreate(ctx, cms.Record{ID: id, Kind: kindTarget, Body: body})
+	if err != nil {
+		return "", err
+	}
+	return targetUUID(r)
+}
+
+// Target returns the recorded UUID of a target index, or ErrNotFound.
+func (s Records) Target(ctx context.Context, index string) (recorded string, err error) {
+	r, err := s.leases.Record(ctx, kindTarget+":"+cms.NameKey(index))
+	if err != nil {
+		return "", err
+	}
+	return targetUUID(r)
+}
+
+func targetUUID(r cms.Record) (string, error) {
+	var got struct {
+		UUID string `json:"uuid"`
+	}
+	if err := r.Decode(&got); err != nil {
+		return "", err
+	}
+	return got.UUID, nil
+}

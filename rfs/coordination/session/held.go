@@ -1,0 +1,64 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+)
+
+// ReleaseDead releases whatever a process held that is proven dead: phases and the audit, without counting an attempt, and what
+// ReleaseDead of a cms.Coordinator does.
+func (s Records) ReleaseDead(ctx context.Context, holder string, cause cms.Cause) error {
+	if holder == "" {
+		return nil
+	}
+	prefix := holder + "_"
+	held := map[string]string{auditID: kindAudit}
+	for _, name := range Phases() {
+		held[phaseID(name)] = kindPhase
+	}
+	for id, kind := range held {
+		_, err := s.leases.Update(ctx, id, kind, func(r cms.Record, _ time.Time) (cms.Record, cms.Result) {
+			if !strings.HasPrefix(r.Holder, prefix) {
+				return r, cms.Already
+			}
+			r.Holder, r.Expire = "", 0
+			if id != phaseID(DocsPhase) { // whose attempts are counted when they have failed
+				r.Attempts = max(r.Attempts-1, 0)
+			}
+			return r, cms.Applied
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return s.items.ReleaseDead(ctx, holder, cause)
+}
+
+// Busy returns a *NoneAvailable that names a process with an unexpired lease of an item or a phase, nil when there is none.
+func (s Records) Busy(ctx context.Context) error {
+	last, err := s.items.Busy(ctx)
+	if err != nil {
+		return err
+	}
+	now, _, err := s.leases.Now(ctx)
+	if err != nil {
+		return err
+	}
+	for r, err := range s.leases.List(ctx, kindPhase) {
+		if err != nil {
+			return fmt.Errorf("list phases: %w", err)
+		}
+		until := time.UnixMilli(r.Expire)
+		if r.Holder != "" && r.Expire != 0 && !until.Before(now) && (last == nil || until.After(last.NextExpiry)) {
+			last = &cms.NoneAvailable{Holder: r.Holder, NextExpiry: until, Open: 1}
+		}
+	}
+	if last == nil {
+		return nil
+	}
+	return last
+}

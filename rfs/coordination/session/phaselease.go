@@ -1,0 +1,165 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+)
+
+// PhaseLease is the right to work on a phase, for as long as Run renews it.
+type PhaseLease struct {
+	*cms.RecordLease
+	Phase Phase // as it was acquired
+
+	records Records
+}
+
+// AcquirePhase leases a phase. A *NoneAvailable says who holds it and until when;
+// ErrMoved that it has ended or goes on without a lease. A phase that was tried too
+// often is marked FAILED, with one event, which is an ErrMoved too.
+func (s Records) AcquirePhase(ctx context.Context, name, holder string) (*PhaseLease, error) {
+	l, r, err := s.items.LeaseRecord(ctx, phaseID(name), holder, cms.Terms{
+		Kind: kindPhase, States: leasedStates[name], Window: PhaseWindow(s.items.Config().InitialLease, 1), Grow: true, Attempts: s.items.Config().MaxAttempts,
+	})
+	switch {
+	case errors.Is(err, cms.ErrMoved):
+		return nil, errors.Join(err, s.PhaseEvent(ctx, phaseOf(r)))
+	case err != nil:
+		return nil, err
+	}
+	return &PhaseLease{RecordLease: l, Phase: phaseOf(r), records: s}, nil
+}
+
+// PhaseEvent records the event of a phase's failure, once: the worker that marked the phase may
+// have died before it did.
+func (s Records) PhaseEvent(ctx context.Context, p Phase) error {
+	if p.State != PhaseFailed {
+		return nil
+	}
+	_, err := s.items.Event(ctx, phaseSubject(p.Name), "failed", p.Error)
+	return err
+}
+
+// Save writes the body of the record and renews the lease. moved says that it is progress:
+// attempts count from one again. state "" keeps the state.
+func (l *PhaseLease) Save(ctx context.Context, state string, body json.RawMessage, moved bool) error {
+	return l.Change(ctx, cms.HolderChange{State: state, Body: body, Moved: moved})
+}
+
+// Advance moves the phase to a state and gives the lease up; body nil keeps the body.
+func (l *PhaseLease) Advance(ctx context.Context, state string, body json.RawMessage) error {
+	return l.Change(ctx, cms.HolderChange{State: state, Body: body, Free: true, Moved: true})
+}
+
+// Fail ends the phase for good, with one event.
+func (l *PhaseLease) Fail(ctx context.Context, reason string) error {
+	if err := l.Change(ctx, cms.HolderChange{State: PhaseFailed, Free: true, Error: reason}); err != nil {
+		return err
+	}
+	p, err := l.records.Phase(ctx, l.Phase.Name)
+	if err != nil {
+		return err
+	}
+	return l.records.PhaseEvent(ctx, p)
+}
+
+// Release gives the lease back. Only an attempt that failed by itself counts.
+func (l *PhaseLease) Release(ctx context.Context, cause cms.Cause, reason string) error {
+	return l.Change(ctx, cms.HolderChange{Free: true, Forget: cause != cms.CauseNone, Error: reason})
+}
+
+// MovePhase changes the state of a phase that needs no lease, if it is still from
+// ("" for a phase without a record); moved says whether this call did. body nil keeps the body.
+func (s Records) MovePhase(ctx context.Context, name, from, to string, body json.RawMessage) (moved bool, err error) {
+	ch, err := s.leases.Update(ctx, phaseID(name), kindPhase, func(r cms.Record, now time.Time) (cms.Record, cms.Result) {
+		return movePhase(r, from, to, body)
+	})
+	return ch.Result == cms.Applied, err
+}
+
+func movePhase(r cms.Record, from, to string, body json.RawMessage) (cms.Record, cms.Result) {
+	if r.State == to && from != to {
+		return r, cms.Already
+	}
+	if r.State != from {
+		return r, cms.Lost
+	}
+	r.State, r.Holder, r.Expire = to, "", 0
+	if body != nil {
+		r.Body = body
+	}
+	return r, cms.Applied
+}
+
+// SeedOnce is SeedOnce of a cms.Coordinator for the items of shards, and notes in the documents' phase who prepares them and until when.
+func (s Records) SeedOnce(ctx context.Context, holder string, seed func(context.Context) error, waiting func(*cms.NoneAvailable)) error {
+	return s.items.SeedLeased(ctx, holder, func(ctx context.Context, l *cms.Lease) error {
+		err := s.noteSetup(ctx, l.Holder, l.Item.Expiration*1000)
+		if err == nil {
+			err = seed(ctx)
+		}
+		if err != nil {
+			rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+			defer cancel()
+			_ = s.noteSetup(rctx, l.Holder, 0) // the next holder, or the next state, replaces what stays
+		}
+		return err
+	}, waiting)
+}
+
+// noteSetup writes into the documents' phase who prepares its items and until when, in epoch ms; until 0 removes this holder.
+// The lease itself is that of SetupID. Without the record, or in another state, it does nothing.
+func (s Records) noteSetup(ctx context.Context, holder string, until int64) error {
+	_, err := s.leases.Update(ctx, phaseID(DocsPhase), kindPhase, func(r cms.Record, _ time.Time) (cms.Record, cms.Result) {
+		switch {
+		case r.State != PhaseSetup, until == 0 && r.Holder != holder:
+			return r, cms.Already
+		case until == 0:
+			holder = ""
+		}
+		r.Holder, r.Expire = holder, until
+		return r, cms.Applied
+	})
+	return err
+}
+
+// SetupFailed counts an attempt at preparing the documents that failed by itself. With the last of the attempts that are
+// allowed the phase is FAILED, with one event. seen are the attempts that the caller read before it tried: of several workers
+// that tried at the same time one counts.
+func (s Records) SetupFailed(ctx context.Context, seen int, reason string) error {
+	_, err := s.leases.Update(ctx, phaseID(DocsPhase), kindPhase, func(r cms.Record, _ time.Time) (cms.Record, cms.Result) {
+		return failAttempt(r, PhaseSetup, seen, s.items.Config().MaxAttempts, reason)
+	})
+	if err != nil {
+		return err
+	}
+	p, err := s.Phase(ctx, DocsPhase)
+	if err != nil {
+		return err
+	}
+	return s.PhaseEvent(ctx, p)
+}
+
+// ReopenPhase opens a FAILED phase again in its first state and records who did; body nil
+// keeps the body. A phase that is not FAILED stays as it is.
+func (s Records) ReopenPhase(ctx context.Context, name, operator string, body json.RawMessage) (reopened bool, err error) {
+	ch, err := s.leases.Update(ctx, phaseID(name), kindPhase, func(r cms.Record, now time.Time) (cms.Record, cms.Result) {
+		if r.State != PhaseFailed {
+			return r, cms.Already
+		}
+		r.State, r.Holder, r.Expire, r.Attempts, r.Error = leasedStates[name][0], "", 0, 0, ""
+		if body != nil {
+			r.Body = body
+		}
+		return r, cms.Applied
+	})
+	if err != nil || ch.Result != cms.Applied {
+		return false, err
+	}
+	_, err = s.items.Event(ctx, phaseSubject(name), "retried-"+strconv.FormatInt(ch.Now.UnixMilli(), 10), operator)
+	return true, err
+}
