@@ -7,7 +7,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/destination/target"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/migration/shards"
 )
 
 // What a process holds besides bodies, in bytes.
@@ -54,7 +54,7 @@ const (
 // newBudget returns the budget of the process for what others wrote. Where longer documents are read than by default, it
 // grows with them, so that it bounds them still.
 func newBudget(o options) *budget.Budget {
-	return budget.New(max(memoryOfInput-memoryBudget(o, false), leastOfInput)+max(0, 2*(o.maxDocument-worker.DefaultMaxDocument)), answersOfInput)
+	return budget.New(max(memoryOfInput-memoryBudget(o, false), leastOfInput)+max(0, 2*(o.maxDocument-shards.DefaultMaxDocument)), answersOfInput)
 }
 
 // maxBody returns what asks the target, once it is needed, for the longest body of a request that it takes; 0 when that is

@@ -21,6 +21,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/tuning"
 	"github.com/rfsd/rfsd/rfs/document/rules"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/operation/trial"
 	"github.com/rfsd/rfsd/rfs/source/repo"
@@ -223,7 +224,7 @@ func (o *options) convert(c config.Conversion) (err error) {
 }
 
 // editor returns the rules about the documents of an index, nil when there are none.
-func (o options) editor(index string) worker.DocumentEditor {
+func (o options) editor(index string) shards.DocumentEditor {
 	if e := o.rules.Documents(index); e != nil {
 		return e
 	}

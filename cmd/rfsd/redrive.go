@@ -24,6 +24,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/document/rules"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
+	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/operation/redrive"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
@@ -128,7 +129,7 @@ func runRedrive(ctx context.Context, o options, out io.Writer) error {
 	opts := bulkOptions(o, in, client)
 	opts.Sender = sender
 	r := &redrive.Redrive{
-		Place: place, Bulk: opts, Log: log, Select: o.indices.Match, Permit: permit, MaxDocument: cmp.Or(o.maxDocument, worker.DefaultMaxDocument),
+		Place: place, Bulk: opts, Log: log, Select: o.indices.Match, Permit: permit, MaxDocument: cmp.Or(o.maxDocument, shards.DefaultMaxDocument),
 		Existing: func(ctx context.Context, index string) (bulk.Existing, error) {
 			stream, err := isStream(ctx, client, index)
 			if stream {

@@ -21,6 +21,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/document/doc"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/preflight"
+	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 	"github.com/rfsd/rfsd/rfs/operation/trial"
@@ -84,10 +85,10 @@ func estimateTrial(ctx context.Context, o options, r *report, plan *plan.Plan, b
 	if problem != "" {
 		t.Problems = append(t.Problems, problem)
 	}
-	w, shards := trial.Whole{}, 0
-	var all worker.Tried
+	w, parts := trial.Whole{}, 0
+	var all shards.Tried
 	for _, x := range r.Indices {
-		shards += x.Done
+		parts += x.Done
 		if x.Tried == nil {
 			continue
 		}
@@ -99,8 +100,8 @@ func estimateTrial(ctx context.Context, o options, r *report, plan *plan.Plan, b
 		}
 	}
 	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
-	m.Slots, m.Shards, m.Setup, m.Copying = o.slots, shards, seconds(all.Setup), seconds(all.Copying)
-	if r.ItemsRun < int64(shards) { // an earlier run did the rest
+	m.Slots, m.Shards, m.Setup, m.Copying = o.slots, parts, seconds(all.Setup), seconds(all.Copying)
+	if r.ItemsRun < int64(parts) { // an earlier run did the rest
 		m.Wall = 0
 	}
 	sizes := preflight.Evaluator{Repo: blobs, Only: preflight.Sections{preflight.Sizes}}
@@ -150,7 +151,7 @@ func readingRate(ctx context.Context, o options, p *plan.Plan, blobs repo.Reposi
 		return nil
 	}
 	skip := func(*doc.Document) error { return nil }
-	err = worker.ReadShard(ctx, blobs, entry, shard, o.editor, worker.Documents{
+	err = shards.Read(ctx, blobs, entry, shard, o.editor, shards.Documents{
 		Memory: memory, MaxDocument: o.maxDocument, Send: each, Filter: skip, Fail: func(*doc.Failure) error { return nil },
 	})
 	if errors.Is(err, errEnough) {

@@ -24,6 +24,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/preflight"
+	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 	"github.com/rfsd/rfsd/rfs/source/lucene"
@@ -76,7 +77,7 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 		s.Ledger = ledger
 		s.Tuner, s.Tune = &tuning.Tuner{API: client, Records: session.Of(s.Coordinator), Mark: ledger.Mark, Log: log}, o.guard.tune
 	}
-	s.Shards = worker.ShardReader{
+	s.Shards = shards.Reader{
 		Repo: blobs, Manifests: &in.manifests, Log: log, VerifyFirst: o.verifyFirst, Edit: o.editor, Memory: in.memory, MaxDocument: o.maxDocument,
 		Helpers: lucene.NewHelpers(runtime.GOMAXPROCS(0) - 1), // the slot that reads a shard uses one core itself
 	}

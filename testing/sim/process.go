@@ -22,6 +22,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/document/doc"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 )
 
@@ -182,9 +183,9 @@ func (s *seat) session(m *machine) (*worker.Session, func(), error) {
 		Settings: map[string]string{"snapshot": "snap1"}, Jitter: m.jitter, SplitOver: w.cfg.Split,
 		Plan:  func(context.Context, string) (*plan.Plan, error) { return w.plan, nil },
 		Order: func(items []cms.Item) { w.order(m, items) },
-		Shards: worker.ShardReader{
+		Shards: shards.Reader{
 			Repo: memory{w.blobs(), m}, Log: log,
-			Edit: func(index string) worker.DocumentEditor { return w.editor(m, index) },
+			Edit: func(index string) shards.DocumentEditor { return w.editor(m, index) },
 		},
 		Runner: &engine.Runner{
 			Destination: destination, Failed: recorder{w, m}, Meter: engine.NewMeter(), Clock: m, Log: log,
@@ -236,7 +237,7 @@ func (s *seat) stores(m *machine) (cms.Store, engine.Destination, func(), error)
 }
 
 // editor applies the rules of the world; a deadly document ends the process.
-func (w *world) editor(m *machine, index string) worker.DocumentEditor {
+func (w *world) editor(m *machine, index string) shards.DocumentEditor {
 	e := editor{w: w, m: m}
 	if w.rules != nil {
 		if d := w.rules.Documents(index); d != nil {
@@ -249,7 +250,7 @@ func (w *world) editor(m *machine, index string) worker.DocumentEditor {
 type editor struct {
 	w     *world
 	m     *machine
-	rules worker.DocumentEditor
+	rules shards.DocumentEditor
 }
 
 func (e editor) Edit(d *doc.Document, _ int64) (bool, error) {

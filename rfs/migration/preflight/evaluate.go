@@ -18,6 +18,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/source/lucene"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
@@ -269,7 +270,7 @@ func (e *Evaluator) shardSize(ctx context.Context, x plan.Index, n int) (Size, e
 	}
 	s.Repository = shard.TotalBytes
 	s.Target = shard.TotalBytes * int64(1+replicas(x.Source.Settings))
-	s.Read, s.Requests = worker.ReadCost(shard)
+	s.Read, s.Requests = shards.Cost(shard)
 	if !e.Documents {
 		return s, nil
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/document/doc"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/operation/redrive"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
@@ -20,8 +21,8 @@ import (
 // Again reads documents of a session from the snapshot again, as they were sent. It is a redrive.Source.
 type Again struct {
 	Repo    snapshot.Repository
-	Entries []plan.Entry                      // of the session
-	Edit    func(index string) DocumentEditor // nil: documents stay as they are
+	Entries []plan.Entry                             // of the session
+	Edit    func(index string) shards.DocumentEditor // nil: documents stay as they are
 	// Redirects returns the target indices that rules send documents of an index of the snapshot to; nil: none.
 	Redirects   func(index string) []string
 	Memory      *budget.Budget // bounds what long documents hold; nil: nothing does
@@ -115,7 +116,7 @@ func (a *Again) shard(ctx context.Context, e plan.Entry, shard int, wanted []red
 		at, _ := slices.BinarySearchFunc(places, ordinal, func(n int, o int64) int { return cmp.Compare(wanted[n].Ordinal, o) })
 		return at
 	}
-	r, err := openReading(ctx, a.Repo, e, shard, a.Edit, Documents{
+	r, err := shards.Open(ctx, a.Repo, e, shard, a.Edit, shards.Documents{
 		Memory: a.Memory, MaxDocument: a.MaxDocument, Versions: a.Versions,
 		Select: func(ordinal int64) bool {
 			at := from(ordinal)
@@ -141,9 +142,9 @@ func (a *Again) shard(ctx context.Context, e plan.Entry, shard int, wanted []red
 		for n < len(places) && wanted[places[n]].Ordinal-wanted[places[n-1]].Ordinal <= apart {
 			n++
 		}
-		last := min(wanted[places[n-1]].Ordinal+1, r.commit.MaxOrdinal)
+		last := min(wanted[places[n-1]].Ordinal+1, r.MaxOrdinal())
 		if first = max(first, 0); first < last {
-			if err := r.read(ctx, first, last); err != nil {
+			if err := r.Read(ctx, first, last); err != nil {
 				return err
 			}
 		}

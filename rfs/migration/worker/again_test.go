@@ -8,6 +8,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/document/doc"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/operation/redrive"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
@@ -45,7 +46,7 @@ func TestDocumentsAreReadAgainAsTheyWereSent(t *testing.T) {
 			for _, x := range plan.Indices {
 				a.Entries = append(a.Entries, x.Entry)
 				for shard := range x.Entry.Shards {
-					err := ReadShard(t.Context(), blobs, x.Entry, shard, nil, Documents{
+					err := shards.Read(t.Context(), blobs, x.Entry, shard, nil, shards.Documents{
 						Send: func(d *doc.Document) error {
 							if all++; all%3 == 0 {
 								wanted = append(wanted, redrive.Document{Index: string(bytes.Clone(d.Index)), ID: string(d.ID), Shard: shard, Ordinal: d.Ordinal})

@@ -14,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/document/doc"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
+	"github.com/rfsd/rfsd/rfs/migration/shards"
 )
 
 // deadlyAt ends its worker without any farewell when it comes to the document of an ordinal; 0: any.
@@ -81,7 +82,7 @@ func TestDeathsBlameOnlyTheDocumentThatCausesThem(t *testing.T) {
 				}
 				s := newShard(t, newMemory(), d, 10*time.Minute, 32)
 				var ordinal int64
-				s.reader.Edit = func(string) DocumentEditor { return deadlyAt{&ordinal} }
+				s.reader.Edit = func(string) shards.DocumentEditor { return deadlyAt{&ordinal} }
 				deaths := 0
 				for life := range 200 {
 					ordinal = c.at(life)

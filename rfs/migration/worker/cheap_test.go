@@ -7,7 +7,6 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
-	"github.com/rfsd/rfsd/rfs/source/lucene"
 )
 
 // countedClock counts how often it is read.
@@ -31,19 +30,5 @@ func TestTheClockIsNotReadForEachDocument(t *testing.T) {
 	}
 	if n, all := clock.reads.Load(), s.live(t, 1<<20); n > all/10 {
 		t.Errorf("%d readings for %d documents", n, all)
-	}
-}
-
-// TestADocumentOfTheWorkerAllocatesNothing decodes and names documents whose sources are stored in one line.
-func TestADocumentOfTheWorkerAllocatesNothing(t *testing.T) {
-	s := newShard(t, newMemory(), &slowSink{}, time.Minute, 1000)
-	of := newDocuments(s.entry, 0, nil, nil)
-	rec := &lucene.Record{IDKind: lucene.IDString, ID: []byte("1"), HasSource: true, Source: []byte(`{"a":1}`)}
-	if n := testing.AllocsPerRun(100, func() {
-		if _, keep, failure, err := of.of(t.Context(), rec); !keep || failure != nil || err != nil {
-			t.Fatal(keep, failure, err)
-		}
-	}); n > 0 {
-		t.Errorf("%.0f allocations for a document", n)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/document/doc"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/operation/verify"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
@@ -53,7 +54,7 @@ func (t *TargetIndices) Locate(ctx context.Context, plan *plan.Plan) error {
 // Comparison is the source's side of a verification: the shards of a plan, read as the migration reads them.
 type Comparison struct {
 	Repo snapshot.Repository
-	Edit func(index string) DocumentEditor // nil: documents stay as they are
+	Edit func(index string) shards.DocumentEditor // nil: documents stay as they are
 	// Redirects returns the target indices that rules send documents of an index of the snapshot to; nil: none.
 	Redirects func(index string) []string
 	// Memory bounds what long documents hold, over all shards that are read; nil: nothing does.
@@ -85,13 +86,13 @@ func (c Comparison) units(x plan.Index) []verify.Unit {
 	units := make([]verify.Unit, x.Entry.Shards)
 	for shard := range units {
 		count := func(ctx context.Context) (int64, error) {
-			n, err := CountShard(ctx, c.Repo, x.Entry, shard)
+			n, err := shards.Count(ctx, c.Repo, x.Entry, shard)
 			return n, unheld(err)
 		}
 		units[shard] = verify.Unit{Name: fmt.Sprintf("%s/%d", x.Name, shard), Key: c.key(x, shard), Count: count, Read: func(ctx context.Context, from int64, each func(*verify.Document) error) error {
 			to := x.Entry.Naming.Targets()[0] // a document that is not sent has no target of its own
 			v := verify.Document{Shard: shard}
-			return unheld(ReadShard(ctx, c.Repo, x.Entry, shard, c.Edit, Documents{
+			return unheld(shards.Read(ctx, c.Repo, x.Entry, shard, c.Edit, shards.Documents{
 				From: from, Memory: c.Memory, MaxDocument: c.MaxDocument,
 				Send: func(d *doc.Document) error {
 					v = verify.Document{Index: d.Index, ID: d.ID, Routing: d.Routing, Source: d.Source, Shard: shard, Ordinal: d.Ordinal}
@@ -221,15 +222,15 @@ func (t ComparedTarget) written(ctx context.Context, name string) map[string]int
 
 // units are the shards of an index of the target. What their sequence numbers count is their content.
 func (t ComparedTarget) units(x target.Index, written map[string]int64) ([]verify.Unit, error) {
-	shards, err := strconv.Atoi(x.Settings["index.number_of_shards"])
-	if err != nil || shards < 1 || shards > 1<<16 {
+	all, err := strconv.Atoi(x.Settings["index.number_of_shards"])
+	if err != nil || all < 1 || all > 1<<16 {
 		return nil, fmt.Errorf("index %s has %q shards: %w", x.Name, x.Settings["index.number_of_shards"], fault.ErrUnavailable)
 	}
 	window, err := strconv.Atoi(cmp.Or(x.Settings["index.max_result_window"], "0"))
 	if err != nil {
 		window = 0
 	}
-	units := make([]verify.Unit, shards)
+	units := make([]verify.Unit, all)
 	for shard := range units {
 		size, mark, marked := 0, int64(0), false
 		if t.Marks != nil && t.Version.ReportsSequence() {
@@ -241,7 +242,7 @@ func (t ComparedTarget) units(x target.Index, written map[string]int64) ([]verif
 		}
 		units[shard] = verify.Unit{Name: fmt.Sprintf("target index %s/%d", x.Name, shard), Key: key, Read: func(ctx context.Context, _ int64, each func(*verify.Document) error) error {
 			r := target.Reading{Index: x.Name, Shard: shard, PointInTime: t.Version.HasPointInTime(), Window: window, Size: &size,
-				Longest: cmp.Or(t.Longest, DefaultMaxDocument), Admit: t.Admit, Pace: t.Pace, Sequence: marked, Pause: t.Pause}
+				Longest: cmp.Or(t.Longest, shards.DefaultMaxDocument), Admit: t.Admit, Pace: t.Pace, Sequence: marked, Pause: t.Pause}
 			return t.Client.ReadShard(ctx, r, func(h target.Hit) error {
 				return each(&verify.Document{ID: h.ID, Routing: h.Routing, Source: h.Source, Since: marked && h.Sequence > mark})
 			})

@@ -20,6 +20,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/document/doc"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/operation/verify"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
@@ -36,7 +37,7 @@ func TestWhatSharesATargetIsComparedTogether(t *testing.T) {
 		}
 		return nil
 	}
-	edit := func(name string) DocumentEditor {
+	edit := func(name string) shards.DocumentEditor {
 		if name == "b" {
 			return deadlyAt{}
 		}
@@ -97,7 +98,7 @@ func TestAVerificationReadsWhatAMigrationSends(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	edit := func(string) DocumentEditor { return picky{} }
+	edit := func(string) shards.DocumentEditor { return picky{} }
 	sent := &sink{docs: map[string][32]byte{}}
 	sum, err := runTo(t.Context(), t, t.TempDir(), repository, "run.db", sent, edit)
 	if err != nil {
@@ -167,10 +168,10 @@ func TestAVerificationReadsWhatAMigrationSends(t *testing.T) {
 	gone := plan.Indices[0].Entry
 	gone.Locator.IndexID = "gone"
 	none := func(*doc.Document) error { return nil }
-	if err := ReadShard(t.Context(), blobs, gone, 0, nil, Documents{Send: none}); err == nil {
+	if err := shards.Read(t.Context(), blobs, gone, 0, nil, shards.Documents{Send: none}); err == nil {
 		t.Error("a shard that is not there was read")
 	}
-	if n, err := CountShard(t.Context(), blobs, gone, 0); err == nil {
+	if n, err := shards.Count(t.Context(), blobs, gone, 0); err == nil {
 		t.Errorf("a shard that is not there has %d documents", n)
 	}
 }

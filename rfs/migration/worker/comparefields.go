@@ -14,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/document/doc"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/operation/verify"
 )
 
@@ -159,7 +160,7 @@ var errAllFound = errors.New("every missing field was found")
 // missed adds those missing fields of which a document that arrived has a value. It reads documents until all are found.
 func (c *FieldComparison) missed(ctx context.Context, x plan.Index, missing map[string][]metadata.FieldDifference, found map[string][]verify.FieldDifference) error {
 	for shard := range x.Entry.Shards {
-		err := ReadShard(ctx, c.Source.Repo, x.Entry, shard, c.Source.Edit, Documents{
+		err := shards.Read(ctx, c.Source.Repo, x.Entry, shard, c.Source.Edit, shards.Documents{
 			Memory: c.Source.Memory, MaxDocument: c.Source.MaxDocument,
 			Send: func(d *doc.Document) error {
 				name := string(d.Index)

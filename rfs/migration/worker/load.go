@@ -17,6 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/document/doc"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/operation/trial"
 )
 
@@ -317,7 +318,7 @@ func (m *loading) slot(ctx, late context.Context) error {
 
 // visit sends a part of a shard. When all parts have been sent before, the documents get other ids, so that they are new.
 func (m *loading) visit(ctx, late context.Context, s *loadShard) error {
-	runner, shards := m.Session.Runner, &m.Session.Shards
+	runner, all := m.Session.Runner, &m.Session.Shards
 	began, opened, sent := m.now(), false, false
 	out, err := runner.Destination.Open(ctx, s.id, func() error { return nil })
 	if err != nil {
@@ -332,8 +333,8 @@ func (m *loading) visit(ctx, late context.Context, s *loadShard) error {
 	loader := bulk.New(opts)
 	part, round := s.next()
 	var id []byte
-	reading, err := openReading(ctx, shards.Repo, s.entry, s.id.Shard, shards.Edit, Documents{
-		Memory: shards.Memory, MaxDocument: shards.MaxDocument, Helpers: shards.Helpers, Versions: opts.Existing == bulk.Newer,
+	reading, err := shards.Open(ctx, all.Repo, s.entry, s.id.Shard, all.Edit, shards.Documents{
+		Memory: all.Memory, MaxDocument: all.MaxDocument, Helpers: all.Helpers, Versions: opts.Existing == bulk.Newer,
 		Filter: func(*doc.Document) error { return nil }, Fail: func(f *doc.Failure) error { return m.Failed.Record(ctx, []doc.Failure{*f}) },
 		Send: func(d *doc.Document) error {
 			if !opened {
@@ -359,9 +360,9 @@ func (m *loading) visit(ctx, late context.Context, s *loadShard) error {
 		},
 	})
 	if err == nil {
-		n := reading.commit.MaxOrdinal
+		n := reading.MaxOrdinal()
 		place := func(part int64) int64 { return n/s.parts*part + n%s.parts*part/s.parts }
-		err = reading.read(ctx, place(part), place(part+1))
+		err = reading.Read(ctx, place(part), place(part+1))
 	}
 	if err != nil && !errors.Is(err, errLoadEnough) {
 		loader.Abort()

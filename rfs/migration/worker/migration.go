@@ -15,6 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
+	"github.com/rfsd/rfsd/rfs/migration/shards"
 )
 
 // Migration runs all phases to their end in one process, and items in its slots.
@@ -35,7 +36,7 @@ type Migration struct {
 	freed     chan struct{}     // closed and replaced whenever a slot gives up a lease
 
 	sizes      map[string][]int64 // of the shards of an index in the repository, bytes; not changed while slots run
-	ahead      *shardsAhead
+	ahead      *shards.Ahead
 	doneBefore bool // nothing was left to do when this process began
 }
 
@@ -43,7 +44,7 @@ type Migration struct {
 // the coordination store can be read, also beside an error.
 func (m *Migration) Run(ctx context.Context) (*Summary, error) {
 	m.paused, m.freed, m.sizes = map[string]string{}, make(chan struct{}), map[string][]int64{}
-	m.ahead = &shardsAhead{reader: &m.Shards, opened: map[string]*shardAhead{}}
+	m.ahead = shards.NewAhead(&m.Shards)
 	if m.Solo == nil {
 		m.Solo = &engine.Solo{}
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/failed"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
@@ -31,7 +32,7 @@ type sink struct {
 	sends int
 	after int // bodies after which end is called; 0: never
 	end   context.CancelFunc
-	edit  func(index string) DocumentEditor // of the run; nil: none
+	edit  func(index string) shards.DocumentEditor // of the run; nil: none
 }
 
 func (s *sink) Open(context.Context, cms.ItemID, func() error) (engine.Output, error) { return s, nil }
@@ -65,7 +66,7 @@ func runOnce(t *testing.T, dir, repository, state string, s *sink, after int) (*
 }
 
 // runTo runs the migration of a snapshot into a destination.
-func runTo(ctx context.Context, t *testing.T, dir, repository, state string, to engine.Destination, edit func(string) DocumentEditor) (*Summary, error) {
+func runTo(ctx context.Context, t *testing.T, dir, repository, state string, to engine.Destination, edit func(string) shards.DocumentEditor) (*Summary, error) {
 	t.Helper()
 	blobs, err := repo.NewDir(repository)
 	if err != nil {
@@ -75,7 +76,7 @@ func runTo(ctx context.Context, t *testing.T, dir, repository, state string, to 
 }
 
 // runFrom is runTo from a repository, with the state in a file. It keeps manifests if they are not nil.
-func runFrom(ctx context.Context, t *testing.T, blobs snapshot.Repository, kept *plan.Manifests, state string, to engine.Destination, edit func(string) DocumentEditor) (*Summary, error) {
+func runFrom(ctx context.Context, t *testing.T, blobs snapshot.Repository, kept *plan.Manifests, state string, to engine.Destination, edit func(string) shards.DocumentEditor) (*Summary, error) {
 	t.Helper()
 	req := plan.Request{SnapshotName: "snap1", IncludeSystem: true, MultiType: plan.SplitTypes, EmitType: plan.EmitAuto, Sizes: kept != nil, Manifests: kept}
 	p, err := plan.New(ctx, blobs, req)
@@ -102,7 +103,7 @@ func runFrom(ctx context.Context, t *testing.T, blobs snapshot.Repository, kept 
 			Coordinator: coordinator, Holder: fmt.Sprintf("test_%d", rand.Int()), Settings: req.Settings(""), Log: slog.New(slog.DiscardHandler),
 			Phases: Phases{PhaseDocuments},
 			Plan:   func(context.Context, string) (*plan.Plan, error) { return p, nil },
-			Shards: ShardReader{Repo: blobs, Manifests: kept, Edit: edit, Log: slog.New(slog.DiscardHandler)},
+			Shards: shards.Reader{Repo: blobs, Manifests: kept, Edit: edit, Log: slog.New(slog.DiscardHandler)},
 			Runner: &engine.Runner{
 				Destination: to, Failed: recorder, Meter: engine.NewMeter(), Clock: cms.SystemClock(),
 				Log: slog.New(slog.DiscardHandler), Bulk: bulk.Options{MaxDocs: 7, MaxInFlight: 3},

@@ -12,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/document/doc"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
@@ -42,11 +43,11 @@ func TestNoErrorOfReadingIsOverlooked(t *testing.T) {
 				}
 				for _, x := range plan.Indices {
 					for shard := range x.Entry.Shards {
-						if _, err := CountShard(t.Context(), on, x.Entry, shard); err != nil {
+						if _, err := shards.Count(t.Context(), on, x.Entry, shard); err != nil {
 							return 0, err
 						}
 						count := func(*doc.Document) error { documents++; return nil }
-						err := ReadShard(t.Context(), on, x.Entry, shard, nil, Documents{Send: count, Filter: count, Fail: func(*doc.Failure) error { documents++; return nil }})
+						err := shards.Read(t.Context(), on, x.Entry, shard, nil, shards.Documents{Send: count, Filter: count, Fail: func(*doc.Failure) error { documents++; return nil }})
 						if err != nil {
 							return 0, err
 						}

@@ -17,6 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/document/doc"
+	"github.com/rfsd/rfsd/rfs/migration/shards"
 )
 
 const (
@@ -127,7 +128,7 @@ func (s *Session) resendShard(ctx context.Context, a *arriving, shard int, r *re
 	opts.Index, opts.Shard, opts.EmitType, opts.Targets = a.entry.Naming.Index, shard, a.entry.Naming.Emit, a.entry.Naming.Targets()
 	l := bulk.New(opts)
 	defer l.Abort()
-	err = ReadShard(ctx, s.Shards.Repo, a.entry, shard, s.Shards.Edit, Documents{
+	err = shards.Read(ctx, s.Shards.Repo, a.entry, shard, s.Shards.Edit, shards.Documents{
 		Versions: opts.Existing == bulk.Newer, Memory: s.Shards.Memory, MaxDocument: s.Shards.MaxDocument, Helpers: s.Shards.Helpers,
 		Send: func(d *doc.Document) error {
 			if err := l.Add(ctx, d); err != nil || len(d.Source) < bulk.DefaultMaxBytes {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/document/doc"
 	"github.com/rfsd/rfsd/rfs/document/rules"
+	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/testing/failedtest"
 )
 
@@ -20,7 +21,7 @@ func TestWhatRulesLeaveOutIsCountedOverAllPieces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	edit := func(index string) DocumentEditor {
+	edit := func(index string) shards.DocumentEditor {
 		if e := set.Documents(index); e != nil {
 			return e
 		}
@@ -65,7 +66,7 @@ func (s stubborn) Edit(d *doc.Document, _ int64) (bool, error) {
 
 func TestDocumentsThatRulesCannotReadAreRecordedAsFailed(t *testing.T) {
 	dir := t.TempDir()
-	s := &sink{docs: map[string][32]byte{}, edit: func(index string) DocumentEditor {
+	s := &sink{docs: map[string][32]byte{}, edit: func(index string) shards.DocumentEditor {
 		if index == "catalogue" {
 			return stubborn("sugar bowl")
 		}

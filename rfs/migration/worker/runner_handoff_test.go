@@ -21,6 +21,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/export"
 	"github.com/rfsd/rfsd/rfs/document/doc"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
+	"github.com/rfsd/rfsd/rfs/migration/shards"
 )
 
 // hanging takes all bodies but the second, whose request never ends by itself.
@@ -239,7 +240,7 @@ func TestDocumentsLeftOutAreProgress(t *testing.T) {
 		defer store.under.Wait()
 		s := newShard(t, store, &sink{docs: map[string][32]byte{}}, 10*time.Minute, 64)
 		s.runner.RecordEvery = time.Second
-		s.reader.Edit = func(string) DocumentEditor { return leavesOut{100 * time.Millisecond} }
+		s.reader.Edit = func(string) shards.DocumentEditor { return leavesOut{100 * time.Millisecond} }
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 		outcome, err := s.run(ctx, s.lease(t))

@@ -18,6 +18,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/source/lucene"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
@@ -111,7 +112,7 @@ type noFailures struct{ bulk.Recorder }
 
 // oneShard runs leases of the only item of a store: the shard of the fixture many-chunks.
 type oneShard struct {
-	reader      *ShardReader
+	reader      *shards.Reader
 	store       cms.Store
 	coordinator *cms.Coordinator
 	runner      *engine.Runner
@@ -139,7 +140,7 @@ func newShard(t *testing.T, store cms.Store, d engine.Destination, lease time.Du
 	if _, err := c.SeedItems(t.Context(), slices.Values([]cms.ItemID{id})); err != nil {
 		t.Fatal(err)
 	}
-	return &oneShard{store: store, coordinator: c, entry: plan.Indices[0].Entry, id: id, reader: &ShardReader{Repo: blobs, Log: slog.New(slog.DiscardHandler)}, runner: &engine.Runner{
+	return &oneShard{store: store, coordinator: c, entry: plan.Indices[0].Entry, id: id, reader: &shards.Reader{Repo: blobs, Log: slog.New(slog.DiscardHandler)}, runner: &engine.Runner{
 		Destination: d, Failed: noFailures{}, Meter: engine.NewMeter(), Clock: clock,
 		Log: slog.New(slog.DiscardHandler), Bulk: bulk.Options{MaxDocs: maxDocs, MaxInFlight: 1},
 	}}

@@ -15,6 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/tuning"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/migration/shards"
 )
 
 // Targets knows the indices of a target cluster.
@@ -35,7 +36,7 @@ type Tuner interface {
 type Session struct {
 	Coordinator *cms.Coordinator
 	Runner      *engine.Runner
-	Shards      ShardReader       // of the snapshot
+	Shards      shards.Reader     // of the snapshot
 	Holder      string            // of this process; unique over all processes and runs
 	Settings    map[string]string // two processes of a session must agree on them
 	// Identity binds the session to its destination, by the keys Destination…, and holds what else two processes must
@@ -116,7 +117,7 @@ func (s *Session) Join(ctx context.Context) error {
 }
 
 // run works on one lease. near is called when little of it is left to be read; nil: nothing is.
-func (s *Session) run(ctx context.Context, lease *cms.Lease, ahead *shardsAhead, near func()) (engine.Outcome, error) {
+func (s *Session) run(ctx context.Context, lease *cms.Lease, ahead *shards.Ahead, near func()) (engine.Outcome, error) {
 	entry, err := s.entry(ctx, lease.ID.Index, engine.KnownFor)
 	if err == nil && lease.Item.End != 0 && entry.Ends == nil { // read before the items were created
 		entry, err = s.entry(ctx, lease.ID.Index, 0)

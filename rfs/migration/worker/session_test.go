@@ -17,6 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/failed"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
@@ -47,7 +48,7 @@ func TestWorkerReadsNothingButItsShard(t *testing.T) {
 		log := slog.New(slog.DiscardHandler)
 		return &Session{
 			Coordinator: coordinator, Holder: holder, Settings: req.Settings(""), Log: log, Plan: plan, Phases: Phases{PhaseDocuments},
-			Shards: ShardReader{Repo: r}, Runner: &engine.Runner{Destination: engine.ToNowhere(), Failed: recorder, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: log},
+			Shards: shards.Reader{Repo: r}, Runner: &engine.Runner{Destination: engine.ToNowhere(), Failed: recorder, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: log},
 		}
 	}
 	seeder := session("seeder", repo.NewCounting(blobs), func(ctx context.Context, _ string) (*plan.Plan, error) { return plan.New(ctx, blobs, req) })
@@ -109,7 +110,7 @@ func TestWhoDidNotPlanReadsTheMetadataOfAnIndexAlone(t *testing.T) {
 		counted := repo.NewCounting(blobs)
 		var log []repo.Request
 		counted.Log(&log)
-		s := &Session{Shards: ShardReader{Repo: counted}}
+		s := &Session{Shards: shards.Reader{Repo: counted}}
 		source, err := s.sourceIndex(t.Context(), x.Entry.Locator)
 		if err != nil || !reflect.DeepEqual(source.Settings, x.Source.Settings) || !reflect.DeepEqual(source.Mappings, x.Source.Mappings) || source.NumShards != x.Source.NumShards {
 			t.Errorf("%s: %v", x.Name, err)

@@ -16,6 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
@@ -56,7 +57,7 @@ func TestSetupOfDocumentsFails(t *testing.T) {
 					}
 					return plan.New(ctx, blobs, req)
 				},
-				Shards: ShardReader{Repo: blobs}, Runner: &engine.Runner{Destination: engine.ToNowhere(), Failed: noFailures{}, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: log},
+				Shards: shards.Reader{Repo: blobs}, Runner: &engine.Runner{Destination: engine.ToNowhere(), Failed: noFailures{}, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: log},
 			}
 			for range cms.DefaultMaxAttempts + 1 {
 				if _, _, err := s.RunOne(t.Context(), nil); !errors.Is(err, c.err) {

@@ -14,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
+	"github.com/rfsd/rfsd/rfs/migration/shards"
 )
 
 // Bounds of items that a slot works on at the same time.
@@ -43,7 +44,7 @@ func (m *Migration) size(id cms.ItemID) int64 {
 // slot runs leases, one after the other or small ones beside each other, until no work is left.
 func (m *Migration) slot(ctx context.Context, n int) (err error) {
 	group := m.Coordinator.Group(fmt.Sprintf("%s_%d", m.Holder, n), m.small(ctx))
-	defer m.ahead.keep(n, nil)
+	defer m.ahead.Keep(n, nil)
 	defer func() {
 		back, cancel := context.WithTimeout(context.WithoutCancel(ctx), engine.FinalReadTimeout)
 		defer cancel()
@@ -136,8 +137,8 @@ func (m *Migration) beginable(ctx context.Context, group *cms.Group, leases []*c
 func (m *Migration) workAll(ctx context.Context, n int, group *cms.Group, leases []*cms.Lease) error {
 	held := make([]string, len(leases))
 	for i, lease := range leases {
-		if held[i] = lease.Item.ID; m.size(lease.ID) > aheadBytes {
-			m.ahead.keep(n, held) // the others would stay open for long
+		if held[i] = lease.Item.ID; m.size(lease.ID) > shards.AheadBytes {
+			m.ahead.Keep(n, held) // the others would stay open for long
 		}
 	}
 	var all errgroup.Group
@@ -162,16 +163,16 @@ func (m *Migration) openAhead(ctx context.Context, n int, group *cms.Group, held
 	if m.Shards.VerifyFirst {
 		return
 	}
-	ids, next := slices.Clone(held), []nextItem{}
+	ids, next := slices.Clone(held), []shards.NextItem{}
 	for _, it := range group.Upcoming(ctx, m.hints(), groupItems) {
 		id, err := it.Range()
 		entry, known := m.knownEntry(id.Index)
 		if size := m.size(id); err == nil && known && size > 0 && entry.Trial == nil && !m.isPaused(id.Index) {
-			next, ids = append(next, nextItem{it, id, entry, size}), append(ids, it.ID)
+			next, ids = append(next, shards.NextItem{Item: it, ID: id, Entry: entry, Bytes: size}), append(ids, it.ID)
 		}
 	}
-	m.ahead.keep(n, ids)
-	m.ahead.open(ctx, n, m.Runner.Bulk.Existing, next)
+	m.ahead.Keep(n, ids)
+	m.ahead.Open(ctx, n, m.Runner.Bulk.Existing, next)
 }
 
 // afterLease decides whether the run goes on after a lease.

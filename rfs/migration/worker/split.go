@@ -10,6 +10,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
@@ -51,24 +52,17 @@ func (s *Session) split(ctx context.Context, e session.IndexEntry) (session.Inde
 // splitShard returns the ends of the parts of a shard; none when it stays whole: it has an item already, or cannot be read, of
 // which the item will tell.
 func (s *Session) splitShard(ctx context.Context, entry plan.Entry, root cms.ItemID, parts int) ([]int64, error) {
-	_, err := s.Coordinator.Item(ctx, root)
-	switch {
+	switch _, err := s.Coordinator.Item(ctx, root); {
 	case err == nil:
 		return nil, nil
 	case !errors.Is(err, cms.ErrNotFound):
 		return nil, err
 	}
-	shard := &openShard{entry: entry, number: root.Shard, parts: true}
-	var ends []int64
-	if err = shard.open(ctx, s.Shards.Repo, nil); err == nil {
-		if ends, err = shard.commit.Borders(ctx, parts); err == nil && len(ends) > 0 {
-			return append(ends, shard.commit.MaxOrdinal), nil
-		}
-	}
+	ends, err := shards.Borders(ctx, s.Shards.Repo, entry, root.Shard, parts)
 	if errors.Is(err, fault.ErrCorrupt) || errors.Is(err, fault.ErrUnsupported) || errors.Is(err, snapshot.ErrShardMissing) {
 		return nil, nil
 	}
-	return nil, err
+	return ends, err
 }
 
 // mostParts returns into how many parts a shard of an index may be split, by the shards of its target indices.

@@ -14,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/source/lucene"
 )
 
@@ -78,7 +79,7 @@ type IndexSummary struct {
 	// Now is what it holds now, of a session that was complete before this run; nil: it was not counted again.
 	Now *progress.Arrival `json:"now,omitempty"`
 	// Tried is what a trial run measured; nil but in one.
-	Tried *IndexTried `json:"trial,omitempty"`
+	Tried *shards.IndexTried `json:"trial,omitempty"`
 	// Redriven are those of Indexed that failed first, and that rfsd redrive has delivered.
 	Redriven int64 `json:"redriven,omitempty"`
 	cms.Counts
@@ -115,9 +116,9 @@ type shardChain struct {
 	open, failed bool
 	checks       []lucene.Check
 	counts       cms.Counts
-	tried        *Tried // nil but in a trial run
-	ordinals     int64  // of the shard, likewise
-	live         int64  // documents of the shard, of one that failed; 0: not known
+	tried        *shards.Tried // nil but in a trial run
+	ordinals     int64         // of the shard, likewise
+	live         int64         // documents of the shard, of one that failed; 0: not known
 }
 
 // summarize sums up the phases, indices and items of a session.
@@ -271,14 +272,14 @@ func (s *Summary) addItem(x *IndexSummary, chain *shardChain, id cms.ItemID, ite
 	if item.Checks == "" {
 		return nil
 	}
-	var parts []verification
+	var parts []shards.Checks
 	if err := json.Unmarshal([]byte(item.Checks), &parts); err != nil {
 		return fmt.Errorf("checksums of %s: %w: %w", id.Name(), err, fault.ErrCorrupt)
 	}
 	for _, p := range parts {
 		if p.Tried != nil {
 			if chain.tried == nil {
-				chain.tried = &Tried{}
+				chain.tried = &shards.Tried{}
 			}
 			chain.tried.Add(*p.Tried)
 			chain.ordinals = p.Ordinals
@@ -318,7 +319,7 @@ func (x *IndexSummary) addTried(chain *shardChain) {
 		return
 	}
 	if x.Tried == nil {
-		x.Tried = &IndexTried{}
+		x.Tried = &shards.IndexTried{}
 	}
 	x.Tried.Add(*chain.tried)
 	if chain.tried.Scanned == 0 {

@@ -23,6 +23,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	servers "github.com/rfsd/rfsd/testing/cluster"
 )
@@ -179,7 +180,7 @@ func tinyMigration(b *testing.B, w *wire, client *target.Client, session, holder
 	return &Migration{Slots: slots, Unavailable: time.Minute, Session: &Session{
 		Coordinator: c, Holder: holder, Log: log, Phases: Phases{PhaseDocuments}, Targets: client, Counts: client, Indices: there{},
 		Plan:   func(context.Context, string) (*plan.Plan, error) { return p, nil },
-		Shards: ShardReader{Repo: blobs, Log: log},
+		Shards: shards.Reader{Repo: blobs, Log: log},
 		Runner: &engine.Runner{
 			Destination: engine.ToCluster(client, engine.Limits{Connections: 10}), Failed: noFailures{}, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: log,
 			Bulk: bulk.Options{Pool: &bulk.Pool{}},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"path/filepath"
@@ -22,89 +21,9 @@ import (
 	"github.com/rfsd/rfsd/rfs/document/rules"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
-	"github.com/rfsd/rfsd/rfs/source/lucene"
+	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/source/repo"
-	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
-
-// ordinalsOf reads all that r returns.
-func ordinalsOf(t *testing.T, r recordReader) (all []int64) {
-	t.Helper()
-	defer r.Close()
-	for {
-		rec, err := r.Next(t.Context())
-		if errors.Is(err, io.EOF) {
-			return all
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, rec.Ordinal)
-	}
-}
-
-// TestASampleIsEvenAndTheSameForEveryHolder reads samples of real shards, whole and from every place on.
-func TestASampleIsEvenAndTheSameForEveryHolder(t *testing.T) {
-	for _, fixture := range []string{"7.10.2-many-chunks", "1.7.6-updates-deletes", "6.0.1-nested"} {
-		blobs, err := repo.NewDir(filepath.Join("..", "..", "..", "testing", "fixtures", fixture))
-		if err != nil {
-			t.Fatal(err)
-		}
-		plan, err := plan.New(t.Context(), blobs, plan.Request{SnapshotName: "snap1", MultiType: plan.UnionTypes, EmitType: plan.EmitAuto})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, x := range plan.Indices {
-			shard, err := snapshot.OpenShard(t.Context(), blobs, x.Entry.Locator, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			commit, err := lucene.Open(t.Context(), nearby{shard.Directory()}, lucene.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			read := lucene.ReadOptions{To: commit.MaxOrdinal, NestedTerms: x.Entry.Locator.NestedTerms()}
-			live := ordinalsOf(t, commit.Reader(read))
-			for _, documents := range []int64{1, 7, samplePlaces, samplePlaces + 1, 300, commit.MaxOrdinal, 1 << 20} {
-				name := fmt.Sprintf("%s %s, %d of %d", fixture, x.Name, documents, len(live))
-				whole := newSample(commit, read, documents)
-				got := ordinalsOf(t, whole)
-				if int64(len(got)) > documents || !slices.IsSorted(got) || slices.ContainsFunc(got, func(n int64) bool { return !slices.Contains(live, n) }) {
-					t.Fatalf("%s: %v", name, got)
-				}
-				if documents >= commit.MaxOrdinal && len(got) != len(live) {
-					t.Errorf("%s: %d documents", name, len(got))
-				}
-				for place := range whole.places {
-					from, to, wanted := whole.bounds(place)
-					within := func(all []int64) (n int64) {
-						for _, ordinal := range all {
-							if ordinal >= from && ordinal < to {
-								n++
-							}
-						}
-						return n
-					}
-					if want := min(wanted, within(live)); within(got) != want {
-						t.Errorf("%s: %d documents of [%d, %d), want %d", name, within(got), from, to, want)
-					}
-				}
-				for _, begin := range []int64{1, commit.MaxOrdinal / 3, commit.MaxOrdinal - 1, commit.MaxOrdinal} {
-					o := read
-					o.From = begin
-					rest := newSample(commit, o, documents)
-					want := slices.DeleteFunc(slices.Clone(got), func(n int64) bool { return n < begin })
-					if is := ordinalsOf(t, rest); !slices.Equal(is, want) {
-						t.Errorf("%s, from %d: %v, want %v", name, begin, is, want)
-					}
-					if a, b := whole.looked(begin)+rest.looked(commit.MaxOrdinal), whole.looked(commit.MaxOrdinal); a != b {
-						t.Errorf("%s: %d ordinals were looked at in two parts, %d in one", name, a, b)
-					}
-				}
-			}
-		}
-	}
-}
 
 // noted records how often failures were kept.
 type noted struct{ failures map[string]int64 }
@@ -151,7 +70,7 @@ func (w *world) trial(t *testing.T, n int, l *life) (*Summary, error) {
 		Coordinator: c, Holder: fmt.Sprint("process", n), Settings: w.req.Settings(""), Log: log, Phases: Phases{PhaseIndices, PhaseDocuments},
 		Indices: on, Targets: on, Counts: on,
 		Plan:   func(ctx context.Context, _ string) (*plan.Plan, error) { return plan.New(ctx, w.blobs, w.req) },
-		Shards: ShardReader{Repo: w.blobs}, Runner: &engine.Runner{Destination: to, Failed: noted{map[string]int64{}}, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: log,
+		Shards: shards.Reader{Repo: w.blobs}, Runner: &engine.Runner{Destination: to, Failed: noted{map[string]int64{}}, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: log,
 			Bulk: bulk.Options{MaxDocs: 4, MaxInFlight: 1, MaxAge: time.Hour}},
 	}}
 	return m.Run(t.Context())
@@ -181,16 +100,16 @@ func TestATrialRunSendsAPartOfEachShardToIndicesOfItsOwn(t *testing.T) {
 		if err != nil || !sum.Complete {
 			t.Fatalf("%+v, %v", sum, err)
 		}
-		shards, live := 0, int64(0)
+		all, live := 0, int64(0)
 		for _, x := range sum.Indices {
-			shards += x.Shards
+			all += x.Shards
 			plan, err := plan.New(t.Context(), w.blobs, plan.Request{SnapshotName: "snap1", MultiType: plan.SplitTypes, EmitType: plan.EmitAuto})
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, p := range plan.Indices {
 				for shard := range p.Entry.Shards {
-					n, err := CountShard(t.Context(), w.blobs, p.Entry, shard)
+					n, err := shards.Count(t.Context(), w.blobs, p.Entry, shard)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -206,8 +125,8 @@ func TestATrialRunSendsAPartOfEachShardToIndicesOfItsOwn(t *testing.T) {
 				t.Errorf("the whole has %d documents by the sample, in truth %d", x.Tried.Documents, live)
 			}
 		}
-		if sum.Totals.Live != int64(tried*shards) || sum.Totals.Indexed != sum.Totals.Live {
-			t.Errorf("%+v of %d shards", sum.Totals, shards)
+		if sum.Totals.Live != int64(tried*all) || sum.Totals.Indexed != sum.Totals.Live {
+			t.Errorf("%+v of %d shards", sum.Totals, all)
 		}
 		for name := range w.docs {
 			if !strings.HasPrefix(name, "rfsd-trial-") {
@@ -332,12 +251,12 @@ func TestATrialRunIsRefusedByThePlan(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, x := range plan.Indices {
-				err := ReadShard(t.Context(), blobs, x.Entry, 0, func(index string) DocumentEditor {
+				err := shards.Read(t.Context(), blobs, x.Entry, 0, func(index string) shards.DocumentEditor {
 					if e := req.Rules.Documents(index); e != nil {
 						return e
 					}
 					return nil
-				}, Documents{
+				}, shards.Documents{
 					Send: func(d *doc.Document) error {
 						if !strings.HasPrefix(string(d.Index), c.prefix) {
 							return fmt.Errorf("a document of %s goes to %s", x.Name, d.Index)

@@ -1,4 +1,4 @@
-package worker
+package shards
 
 import (
 	"context"
@@ -21,8 +21,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
-// ShardReader is the source of a snapshot's shards: where they are and how they are read, the same for all leases of a process.
-type ShardReader struct {
+// Reader is the source of a snapshot's shards: where they are and how they are read, the same for all leases of a process.
+type Reader struct {
 	Repo        snapshot.Repository
 	Log         *slog.Logger
 	VerifyFirst bool
@@ -55,17 +55,17 @@ type DocumentEditor interface {
 
 // Source returns the source of the items of an index up to the end of an item; 0: to the end of the shard. ahead are shards that may be
 // open already, near is called when little of the item is left to be read, perhaps more than once; both may be nil.
-func (r *ShardReader) Source(entry plan.Entry, end int64, ahead *shardsAhead, near func()) engine.Source {
+func (r *Reader) Source(entry plan.Entry, end int64, ahead *Ahead, near func()) engine.Source {
 	return shardSource{reader: r, entry: entry, end: end, ahead: ahead, near: near}
 }
 
 // shardSource reads the live documents of the shards of an index.
 type shardSource struct {
-	reader *ShardReader
+	reader *Reader
 	entry  plan.Entry
 	end    int64
-	ahead  *shardsAhead // where the shard may be open already
-	near   func()       // called when little of the item is left to be read, perhaps again; nil: nothing is
+	ahead  *Ahead // where the shard may be open already
+	near   func() // called when little of the item is left to be read, perhaps again; nil: nothing is
 }
 
 // Bytes is the size of the shard in the repository, as far as the end.
@@ -95,7 +95,7 @@ func (s shardSource) live(ctx context.Context, id cms.ItemID) (int64, error) {
 
 // FailedChecks adds the number of documents that the shard holds to the checks of an item that failed.
 func (s shardSource) FailedChecks(ctx context.Context, id cms.ItemID, checks json.RawMessage) (json.RawMessage, error) {
-	var v verification
+	var v Checks
 	if len(checks) > 0 {
 		if err := json.Unmarshal(checks, &v); err != nil {
 			return nil, fmt.Errorf("checksums of %s: %w", id.Name(), err)
@@ -125,10 +125,10 @@ func (s shardSource) endIn(id cms.ItemID, commit *lucene.Commit) (int64, error) 
 // nearFrom returns the ordinal from which on no more than aheadBytes are left to be read before the end, of a shard of so many
 // ordinals.
 func (s shardSource) nearFrom(id cms.ItemID, ordinals, end int64) int64 {
-	if id.Shard >= len(s.entry.Bytes) || s.entry.Bytes[id.Shard] <= aheadBytes {
+	if id.Shard >= len(s.entry.Bytes) || s.entry.Bytes[id.Shard] <= AheadBytes {
 		return 0
 	}
-	return end - int64(float64(ordinals)*aheadBytes/float64(s.entry.Bytes[id.Shard]))
+	return end - int64(float64(ordinals)*AheadBytes/float64(s.entry.Bytes[id.Shard]))
 }
 
 // shardReading is a shard that is read for an item.
@@ -242,7 +242,7 @@ func (x *shardReading) End() int64 { return x.end }
 
 // Checks returns the checksums of the file ranges that this acquisition owns up to the watermark.
 func (x *shardReading) Checks(watermark int64, setup, copying time.Duration) (json.RawMessage, error) {
-	v := verification{Files: x.reader.Checks(watermark), NotVerified: x.commit.Unverified, Ordinals: x.commit.MaxOrdinal}
+	v := Checks{Files: x.reader.Checks(watermark), NotVerified: x.commit.Unverified, Ordinals: x.commit.MaxOrdinal}
 	if x.trying != nil { // no file is read whole
 		v.NotVerified = nil
 		v.Tried = &Tried{Scanned: x.sampled.looked(watermark), Setup: setup.Seconds(), Copying: copying.Seconds(), Classes: x.trying.classesBelow(watermark)}
@@ -273,9 +273,9 @@ func checkShard(ctx context.Context, dir lucene.Directory) error {
 	}
 }
 
-// verification is what one acquisition knows of the checksums of its shard's files. It is
+// Checks is what one acquisition knows of the checksums of its shard's files. It is
 // stored with the item and put together with those of the other items at the end.
-type verification struct {
+type Checks struct {
 	Files       []lucene.Check `json:"files"`
 	NotVerified []string       `json:"not_verified,omitempty"`
 	Ordinals    int64          `json:"ordinals,omitempty"` // of the whole shard, for the progress of its items

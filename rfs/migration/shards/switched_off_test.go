@@ -1,4 +1,4 @@
-package worker
+package shards
 
 import (
 	"errors"
@@ -45,7 +45,7 @@ func tryArrivals(t *testing.T, dir string, req plan.Request) (sent map[string]ar
 	sent = map[string]arrival{}
 	for _, x := range plan.Indices {
 		for shard := range x.Entry.Shards {
-			err := ReadShard(t.Context(), r, x.Entry, shard, nil, Documents{
+			err := Read(t.Context(), r, x.Entry, shard, nil, Documents{
 				Send: func(d *doc.Document) error {
 					sent[x.Name+"/"+string(d.ID)] = arrival{string(d.Source), d.Rebuilt, d.Reduced}
 					return nil

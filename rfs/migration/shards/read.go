@@ -1,4 +1,4 @@
-package worker
+package shards
 
 import (
 	"context"
@@ -32,7 +32,7 @@ type openShard struct {
 }
 
 // newOpenShard returns the shard of an item of an index, to be read by a job from an ordinal on.
-func newOpenShard(r *ShardReader, entry plan.Entry, number int, from int64, existing bulk.Existing) *openShard {
+func newOpenShard(r *Reader, entry plan.Entry, number int, from int64, existing bulk.Existing) *openShard {
 	return &openShard{
 		entry: entry, number: number, parts: entry.Trial != nil, versions: entry.Existing(existing) == bulk.Newer, kept: r.Manifests,
 		begin: from == 0 && entry.Trial == nil && !r.VerifyFirst,
@@ -90,32 +90,36 @@ type Documents struct {
 	Helpers     *lucene.Helpers // decompress beside the caller; nil: only that does
 }
 
-// ReadShard reads a shard of the snapshot as a migration does, from an ordinal (to.From) to its end, and passes on every live
+// Read reads a shard of the snapshot as a migration does, from an ordinal (to.From) to its end, and passes on every live
 // root document as it would be sent. edit may be nil. Damage is fault.ErrCorrupt with its place.
-func ReadShard(ctx context.Context, repo snapshot.Repository, e plan.Entry, shard int, edit func(index string) DocumentEditor, to Documents) error {
-	s, err := openReading(ctx, repo, e, shard, edit, to)
+func Read(ctx context.Context, repo snapshot.Repository, e plan.Entry, shard int, edit func(index string) DocumentEditor, to Documents) error {
+	s, err := Open(ctx, repo, e, shard, edit, to)
 	if err != nil {
 		return err
 	}
-	return s.read(ctx, to.From, s.commit.MaxOrdinal)
+	return s.Read(ctx, to.From, s.commit.MaxOrdinal)
 }
 
-// reading is a shard that is read outside of a job.
-type reading struct {
+// Reading is a shard that is read outside of a job.
+type Reading struct {
 	*openShard
 	to Documents
 }
 
-func openReading(ctx context.Context, repo snapshot.Repository, e plan.Entry, shard int, edit func(index string) DocumentEditor, to Documents) (*reading, error) {
+// Open opens a shard; Reading.Read reads parts of it.
+func Open(ctx context.Context, repo snapshot.Repository, e plan.Entry, shard int, edit func(index string) DocumentEditor, to Documents) (*Reading, error) {
 	s := &openShard{entry: e, number: shard, parts: to.Select != nil, versions: to.Versions}
 	if err := s.open(ctx, repo, edit); err != nil {
 		return nil, err
 	}
-	return &reading{s, to}, nil
+	return &Reading{s, to}, nil
 }
 
-// read passes on the documents of the ordinals [from, to).
-func (s *reading) read(ctx context.Context, from, to int64) error {
+// MaxOrdinal returns the ordinal behind the last document of the shard.
+func (s *Reading) MaxOrdinal() int64 { return s.commit.MaxOrdinal }
+
+// Read passes on the documents of the ordinals [from, to).
+func (s *Reading) Read(ctx context.Context, from, to int64) error {
 	memory := &allowance{budget: s.to.Memory, longest: s.to.MaxDocument}
 	defer memory.close()
 	o := s.options(from, to, memory)
@@ -156,8 +160,21 @@ func (s *reading) read(ctx context.Context, from, to int64) error {
 	}
 }
 
-// CountShard returns the number of live Lucene documents of a shard of the snapshot, nested ones included.
-func CountShard(ctx context.Context, repo snapshot.Repository, e plan.Entry, shard int) (int64, error) {
+// Borders returns the ends of the parts into which a shard can be split, the last of them the end of the shard; nil: it stays whole.
+func Borders(ctx context.Context, repo snapshot.Repository, e plan.Entry, shard, parts int) ([]int64, error) {
+	s := &openShard{entry: e, number: shard, parts: true}
+	if err := s.open(ctx, repo, nil); err != nil {
+		return nil, err
+	}
+	ends, err := s.commit.Borders(ctx, parts)
+	if err != nil || len(ends) == 0 {
+		return nil, err
+	}
+	return append(ends, s.commit.MaxOrdinal), nil
+}
+
+// Count returns the number of live Lucene documents of a shard of the snapshot, nested ones included.
+func Count(ctx context.Context, repo snapshot.Repository, e plan.Entry, shard int) (int64, error) {
 	s, err := snapshot.OpenShard(ctx, repo, e.Locator, shard)
 	if err != nil {
 		return 0, err

@@ -1,4 +1,4 @@
-package worker
+package shards
 
 import (
 	"maps"
@@ -34,7 +34,7 @@ func sentOf(t *testing.T, repository, index string, req plan.Request) map[string
 			continue
 		}
 		for shard := range x.Entry.Shards {
-			err := ReadShard(t.Context(), blobs, x.Entry, shard, nil, Documents{
+			err := Read(t.Context(), blobs, x.Entry, shard, nil, Documents{
 				Send: func(d *doc.Document) error {
 					sent[string(d.ID)] = line{string(d.Routing), string(d.Source), d.KeptLast}
 					return nil
@@ -74,7 +74,7 @@ func TestDuplicateKeysOfOldVersions(t *testing.T) {
 	for _, version := range []string{"2.4.6", "5.6.16"} {
 		for keys, want := range map[plan.DuplicateKeys]map[string]line{"": asTheyAre, plan.SendDuplicates: asTheyAre, plan.KeepLastDuplicate: last} {
 			t.Run(version+"/"+string(keys), func(t *testing.T) {
-				got := sentOf(t, filepath.Join("testdata", version+"-family"), "duplicates", plan.Request{MultiType: plan.SplitTypes, DuplicateKeys: keys})
+				got := sentOf(t, filepath.Join("..", "worker", "testdata", version+"-family"), "duplicates", plan.Request{MultiType: plan.SplitTypes, DuplicateKeys: keys})
 				if !maps.Equal(got, want) {
 					t.Errorf("sent %+v, want %+v", got, want)
 				}

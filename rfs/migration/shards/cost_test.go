@@ -1,4 +1,4 @@
-package worker
+package shards
 
 import (
 	"testing"
@@ -14,7 +14,7 @@ func TestReadCostCountsRequestsAsTheRepositoryMakesThem(t *testing.T) {
 		{Name: "_0.dvd", Blob: "__c", Length: 1 << 30}, // not read
 		{Name: "_1.cfs", Blob: "__d", Length: 1},
 	}}
-	bytes, requests := ReadCost(shard)
+	bytes, requests := Cost(shard)
 	if bytes != 10*repo.DefaultChunk+1 || requests != openRequests+perSegmentRequests+10+1 {
 		t.Errorf("%d bytes, %d requests", bytes, requests)
 	}

@@ -1,4 +1,4 @@
-package worker
+package shards
 
 import (
 	"errors"
@@ -43,7 +43,7 @@ func TestRebuiltSourcesAreBounded(t *testing.T) {
 				}
 				for _, x := range plan.Indices {
 					for shard := range x.Entry.Shards {
-						err := ReadShard(t.Context(), r, x.Entry, shard, nil, Documents{
+						err := Read(t.Context(), r, x.Entry, shard, nil, Documents{
 							Memory: budget.New(1<<30, 0), MaxDocument: most,
 							Send: func(d *doc.Document) error {
 								if d.Rebuilt {
@@ -161,7 +161,7 @@ func TestVectorsWithoutAPlaceAreNamed(t *testing.T) {
 		if x.Name == "placeless-stored" {
 			want = 2
 		}
-		s, err := openReading(t.Context(), r, x.Entry, 0, nil, Documents{
+		s, err := Open(t.Context(), r, x.Entry, 0, nil, Documents{
 			Fail: func(f *doc.Failure) error { return errors.New(f.Detail) },
 			Send: func(d *doc.Document) error {
 				if d.Reduced {
@@ -174,7 +174,7 @@ func TestVectorsWithoutAPlaceAreNamed(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.documents.log = slog.New(slog.NewTextHandler(log, nil))
-		if err := s.read(t.Context(), 0, s.commit.MaxOrdinal); err != nil {
+		if err := s.Read(t.Context(), 0, s.commit.MaxOrdinal); err != nil {
 			t.Fatal(err)
 		}
 		if lines := strings.Count(log.String(), "\n"); reduced != want || lines != min(want, 1) || want > 0 && !strings.Contains(log.String(), `field=o.v reason="which of `) {

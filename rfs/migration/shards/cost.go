@@ -1,4 +1,4 @@
-package worker
+package shards
 
 import (
 	"strings"
@@ -14,8 +14,8 @@ const (
 	perSegmentRequests = 5
 )
 
-// ReadCost returns how many bytes of a shard a migration reads at most, and with how many requests to the repository.
-func ReadCost(shard *snapshot.Shard) (bytes, requests int64) {
+// Cost returns how many bytes of a shard a migration reads at most, and with how many requests to the repository.
+func Cost(shard *snapshot.Shard) (bytes, requests int64) {
 	requests = openRequests
 	for _, f := range shard.Files {
 		if strings.HasSuffix(f.Name, ".si") { // in the manifest, but not what belongs to it

@@ -1,4 +1,4 @@
-package worker
+package shards
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 // Bounds of what the slots of a process open ahead, all together.
 const (
 	aheadShards = 16
-	aheadBytes  = 64 << 20 // in the repository
+	AheadBytes  = 64 << 20 // in the repository
 	// aheadFiles is how many files such a shard has at most, and aheadHeld what its commit holds, in bytes.
 	aheadFiles = 1024
 	aheadHeld  = 1 << 20
@@ -24,12 +24,12 @@ const (
 
 var errNotAhead = errors.New("the shard has too many files to be opened ahead")
 
-// shardsAhead are shards that the slots of a process will probably lease next, opened before they are, so that a repository with
+// Ahead are shards that the slots of a process will probably lease next, opened before they are, so that a repository with
 // latency is not waited for at every shard. They decide nothing: the lease of an item uses the shard only if its index is described
 // as it was when the shard was opened, and opens the shard itself where it could not be opened ahead. It is safe for concurrent
-// use. The nil shardsAhead open nothing.
-type shardsAhead struct {
-	reader *ShardReader
+// use. The nil Ahead opens nothing.
+type Ahead struct {
+	reader *Reader
 
 	mu     sync.Mutex
 	opened map[string]*shardAhead // by id of the item
@@ -43,17 +43,22 @@ type shardAhead struct {
 	*early.Result[*openShard]
 }
 
-// nextItem is an item whose shard is to be opened ahead.
-type nextItem struct {
-	item  cms.Item
-	id    cms.ItemID
-	entry plan.Entry
-	bytes int64 // of its shard in the repository
+// NextItem is an item whose shard is to be opened ahead.
+type NextItem struct {
+	Item  cms.Item
+	ID    cms.ItemID
+	Entry plan.Entry
+	Bytes int64 // of its shard in the repository
 }
 
-// open begins to open the shards of the items for a slot, in order and as far as the bounds allow. existing is the choice for documents
+// NewAhead returns an empty Ahead that opens shards as a reader does.
+func NewAhead(r *Reader) *Ahead {
+	return &Ahead{reader: r, opened: map[string]*shardAhead{}}
+}
+
+// Open begins to open the shards of the items for a slot, in order and as far as the bounds allow. existing is the choice for documents
 // whose ids the target has.
-func (a *shardsAhead) open(ctx context.Context, slot int, existing bulk.Existing, items []nextItem) {
+func (a *Ahead) Open(ctx context.Context, slot int, existing bulk.Existing, items []NextItem) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var bytes int64
@@ -62,15 +67,15 @@ func (a *shardsAhead) open(ctx context.Context, slot int, existing bulk.Existing
 	}
 	for _, n := range items {
 		switch {
-		case a.opened[n.item.ID] != nil:
+		case a.opened[n.Item.ID] != nil:
 			continue
-		case len(a.opened) == aheadShards || bytes+n.bytes > aheadBytes:
+		case len(a.opened) == aheadShards || bytes+n.Bytes > AheadBytes:
 			return
 		}
-		bytes += n.bytes
-		o := newOpenShard(a.reader, n.entry, n.id.Shard, n.item.Begin(), existing)
+		bytes += n.Bytes
+		o := newOpenShard(a.reader, n.Entry, n.ID.Shard, n.Item.Begin(), existing)
 		o.ahead = true
-		a.opened[n.item.ID] = &shardAhead{slot, n.bytes, n.entry, early.Start(ctx, func(ctx context.Context) *openShard {
+		a.opened[n.Item.ID] = &shardAhead{slot, n.Bytes, n.Entry, early.Start(ctx, func(ctx context.Context) *openShard {
 			if o.open(ctx, a.reader.Repo, a.reader.Edit) != nil { // the lease finds what is wrong again
 				return nil
 			}
@@ -80,7 +85,7 @@ func (a *shardsAhead) open(ctx context.Context, slot int, existing bulk.Existing
 }
 
 // take returns the shard of an item as its lease reads it, from an ordinal on; nil if it was not opened, or not so.
-func (a *shardsAhead) take(ctx context.Context, id cms.ItemID, entry plan.Entry, from int64) *openShard {
+func (a *Ahead) take(ctx context.Context, id cms.ItemID, entry plan.Entry, from int64) *openShard {
 	if a == nil {
 		return nil
 	}
@@ -106,8 +111,8 @@ func (a *shardsAhead) take(ctx context.Context, id cms.ItemID, entry plan.Entry,
 	return nil
 }
 
-// keep drops what a slot has opened, but for the shards of the items.
-func (a *shardsAhead) keep(slot int, items []string) {
+// Keep drops what a slot has opened, but for the shards of the items.
+func (a *Ahead) Keep(slot int, items []string) {
 	var gone []*shardAhead
 	a.mu.Lock()
 	for id, x := range a.opened {

@@ -1,4 +1,4 @@
-package worker
+package shards
 
 import (
 	"errors"
@@ -28,7 +28,7 @@ func TestParentsAndChildrenGetAJoinField(t *testing.T) {
 	for _, version := range []string{"2.4.6", "5.6.16"} {
 		for _, multi := range []plan.MultiType{plan.SplitTypes, plan.UnionTypes} {
 			t.Run(version+"/"+string(multi), func(t *testing.T) {
-				got := sentOf(t, filepath.Join("testdata", version+"-family"), "family", plan.Request{MultiType: multi, ParentJoin: "relation"})
+				got := sentOf(t, filepath.Join("..", "worker", "testdata", version+"-family"), "family", plan.Request{MultiType: multi, ParentJoin: "relation"})
 				if !maps.Equal(got, want) {
 					t.Errorf("sent %+v, want %+v", got, want)
 				}
