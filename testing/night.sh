@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 logs=${RFSD_NIGHT_LOGS:-$(mktemp -d "${TMPDIR:-/tmp}/rfsd-night.XXXXXX")}
 mkdir -p "$logs"
 export RFSD_LOGS=$logs
-all=(unused stories snapshots sources former imports daemon kills memory namespaces remedies hints progress rate scale scroll consume processes stores clusters corrupt large attacks sim fleet mutants fuzz verify trial packages bench)
+all=(unused stories snapshots sources imports daemon kills memory namespaces remedies hints progress rate scale scroll consume processes stores clusters corrupt large attacks sim fleet mutants fuzz verify trial packages bench)
 
 e2e() { E2EPACKAGES=${E2EPACKAGES:-./testing/e2e/...} E2EFLAGS="-timeout 300m $1" testing/e2e.sh e2e ${TARGETS:-2.19.4 3.8.0}; }
 
@@ -17,7 +17,6 @@ part() {
     stories) testing/gotest.sh stories -count=1 -timeout 300m ./testing/stories -stories=${STORIES:-2000} ;;
     snapshots) RFSD_RANDOM_TURN=1 RFSD_RANDOM=${RFSD_RANDOM:-7.17.29 os2.19.4 9.5.3 os1.3.14 8.19.21 os3.8.0} testing/gotest.sh snapshots -count=1 -timeout 60m ./testing/snapgen -run RandomSnapshots ;;
     sources) RFSD_SOURCES=all e2e "-run EverySource|Source|VerifyAgrees" ;;
-    former) testing/former.sh "$logs/former.bin" && RFSD_FORMER=$logs/former.bin TARGETS=2.19.4 e2e "-run FormerRelease|OldAndNewNodes" ;;
     imports) RFSD_IMPORT=all e2e "-run Import" && RFSD_IMPORT=all testing/gotest.sh importer -count=1 -timeout 120m ./rfs/stream/importer ;;
     daemon) RFSD_DAEMON_LONG=1 e2e "-run Daemon|Nodes|Machine|FirstContact" ;;
     kills) RFSD_KILLS=${RFSD_KILLS:-200} TARGETS=2.19.4 e2e "-run RandomKills|PartsOfAShard" ;;

@@ -252,6 +252,5 @@ func openExport(o options, writer string) (*export.Dir, error) {
 
 // identifyFiles binds a session to its export directory and to how files are compressed.
 func identifyFiles(o options, s *worker.Session, dir *export.Dir) {
-	s.Exported = dir
 	s.Identity = map[string]string{worker.DestinationKey: worker.KindFiles, worker.DestinationIDKey: dir.ID(), worker.CompressionKey: string(export.Compression(o.compression).Method())}
 }

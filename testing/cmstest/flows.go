@@ -345,7 +345,7 @@ func identity(t *testing.T, s cms.Store) {
 	ctx := t.Context()
 	c := Coordinator(t, s, 10*time.Minute)
 	settings := map[string]string{"snapshot": "nightly"}
-	if got, err := session.Of(c).Init(ctx, session.Meta{Settings: settings}); err != nil || len(got) != 0 { // as a former release began it
+	if got, err := session.Of(c).Init(ctx, session.Meta{Settings: settings}); err != nil || len(got) != 0 {
 		t.Fatalf("%v %v", got, err)
 	}
 	if err := session.Of(c).Bind(ctx, map[string]string{"destination": "dry run", "destination-id": ""}); err != nil {

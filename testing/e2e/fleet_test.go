@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -24,9 +23,8 @@ type machine struct {
 	dir               string // data; it may be wiped
 	cmd               *exec.Cmd
 	said              *lockedBuffer
-	lonely            bool   // no gossip, no votes
-	late              bool   // knows target and session only
-	program           string // of a former release; "": this one
+	lonely            bool // no gossip, no votes
+	late              bool // knows target and session only
 }
 
 // machines are three nodes with certificates, gossip and Raft, before a real target that is slowed down.
@@ -106,7 +104,7 @@ func (m *machines) start(x *machine) {
 	if x.late {
 		task = nil
 	}
-	x.cmd = exec.Command(cmp.Or(x.program, Binary(m.t, "rfsd")), slices.Concat([]string{"run", "--target-host", m.proxy.URL,
+	x.cmd = exec.Command(Binary(m.t, "rfsd"), slices.Concat([]string{"run", "--target-host", m.proxy.URL,
 		"--session-name", "fleet", "--node-name", x.name, "--workers", "2", "--disable-compression", "--failed-documents", filepath.Join(m.certs, "failed-"+x.name),
 		"--listen", x.api, "--tls-cert", cert(x.name + ".crt"), "--tls-key", cert(x.name + ".key"), "--tls-ca", cert("ca.crt"), "--fleet", "blue",
 		"--socket", "off", "--status-socket", "off"}, task, gossip)...)

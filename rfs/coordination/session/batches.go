@@ -40,8 +40,8 @@ func (s Records) DivideIndices(ctx context.Context, names []string) error {
 	return nil
 }
 
-// IndexBatches returns the names of all indices that have entries, in batches. In a session that a former release began they are
-// divided now.
+// IndexBatches returns the names of all indices that have entries, in batches. If the store has lost the batches, the indices are
+// divided again.
 func (s Records) IndexBatches(ctx context.Context) ([][]string, error) {
 	batches, err := s.indexBatches(ctx)
 	if !errors.Is(err, cms.ErrNotFound) {

@@ -24,8 +24,8 @@ type Meta struct {
 	// allow-list, transformation and naming rules. Never lease windows, rates,
 	// credentials or paths of this machine.
 	Settings map[string]string
-	// Identity is what the session is bound to: its snapshot, its destination, and settings that former releases did
-	// not record. A value that is empty or absent is unknown: it equals every other, and Bind records it later.
+	// Identity is what the session is bound to: its snapshot, its destination, and settings that change what is sent.
+	// A value that is empty or absent is unknown: it equals every other, and Bind records it later.
 	Identity map[string]string
 	// AcceptChange stores other settings than those that are recorded.
 	AcceptChange bool
@@ -49,7 +49,7 @@ type metaBody struct {
 	ScriptVersion string            `json:"scriptVersion"`
 	Digest        string            `json:"digest"`
 	Settings      map[string]string `json:"settings"`
-	Identity      map[string]string `json:"identity,omitempty"` // absent in sessions that a former release began
+	Identity      map[string]string `json:"identity,omitempty"`
 }
 
 // Init begins a session or joins it, and returns the identity that is recorded. A *ConfigMismatch when
@@ -112,18 +112,6 @@ func (s Records) Bind(ctx context.Context, identity map[string]string) error {
 		return r, cms.Applied
 	})
 	return errors.Join(err, failed)
-}
-
-// IdentityRecorded writes an event that a session of a former release is bound to an identity from now on. It returns the
-// text of the event, and whether it was the first.
-func (s Records) IdentityRecorded(ctx context.Context, identity map[string]string) (detail string, first bool, err error) {
-	text := make([]string, 0, len(identity))
-	for _, key := range slices.Sorted(maps.Keys(identity)) {
-		text = append(text, key+" "+identity[key])
-	}
-	detail = "a former release began this session without them; from now on other values are refused: " + strings.Join(text, ", ")
-	first, err = s.items.Event(ctx, "session", "identity_recorded", detail)
-	return detail, first, err
 }
 
 func decodeMeta(r cms.Record) (metaBody, error) {

@@ -134,8 +134,8 @@ func TestAFailedIndexOfManyIsCreatedWhenItIsRunAgain(t *testing.T) {
 	})
 }
 
-// TestASessionOfAFormerReleaseIsDivided: its entries are there, and some of them are done; the batches are not there.
-func TestASessionOfAFormerReleaseIsDivided(t *testing.T) {
+// TestSession_BatchesThatTheStoreLost: the entries are there, and some of them are done; the batches are not there.
+func TestSession_BatchesThatTheStoreLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var m *memory
 		var x *outside

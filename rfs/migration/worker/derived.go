@@ -28,19 +28,6 @@ func (s *Session) readEntry(ctx context.Context, e session.IndexEntry) (plan.Ent
 	return entry, s.checkEntry(ctx, e.Name, entry)
 }
 
-// settledEntry is readEntry for what the settings alone decide, without a request to the repository.
-func (s *Session) settledEntry(e session.IndexEntry) (plan.Entry, error) {
-	entry, err := plan.DecodeEntry(e.Name, e.Body)
-	if err != nil || s.Request == nil || entry.Unread {
-		return entry, err
-	}
-	d, err := s.Request.Differs(e.Name, entry)
-	if err != nil {
-		return entry, err
-	}
-	return entry, d.Err(e.Name)
-}
-
 // checkEntry returns a fault.ErrConfig that names the first decision of an entry that is not the derived one. A process that has planned
 // compares the entry with its plan. Another process compares what follows from the settings, what the metadata of the index decide,
 // and its data stream, which it reads once.

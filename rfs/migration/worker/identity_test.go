@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -52,14 +51,6 @@ func begun(t *testing.T, identity map[string]string, recorded bool) (*memory, *o
 	return m, x
 }
 
-// inDir is an export directory that has files of some index.
-type inDir struct {
-	has   string
-	fails error
-}
-
-func (d inDir) Holds(index string, _ int, _ int64) (bool, error) { return index == d.has, d.fails }
-
 func TestIdentityOfASession(t *testing.T) {
 	dry := map[string]string{DestinationKey: KindDryRun, PipelinesKey: "false"}
 	toCluster := func(id string) map[string]string {
@@ -72,28 +63,17 @@ func TestIdentityOfASession(t *testing.T) {
 		name     string
 		was, is  map[string]string
 		recorded bool   // the session recorded the UUIDs of target indices
-		files    string // index of which the export directory has files
-		unlisted error  // why the export directory cannot be listed
 		uuid     string // of the snapshot in the repository now
 		refused  []string
-		told     bool
 	}{
 		{name: "the same cluster", was: toCluster("c1"), is: toCluster("c1"), recorded: true},
 		{name: "a cluster without UUID", was: toCluster("c1"), is: toCluster(""), recorded: true},
 		{name: "state of a dry run, now a cluster", was: dry, is: toCluster("c1"), refused: []string{`destination was "dry run`, `is "cluster"`, "--session-name"}},
 		{name: "another cluster", was: toCluster("c1"), is: toCluster("c2"), recorded: true, refused: []string{`destination-id was "c1", is "c2"`}},
-		{name: "another export directory", was: toFiles("d1", "none"), is: toFiles("d2", "none"), files: "a", refused: []string{`destination-id was "d1", is "d2"`}},
-		{name: "another compression", was: toFiles("d1", "zstd"), is: toFiles("d1", "gzip"), files: "a", refused: []string{`export-compression was "zstd", is "gzip"`}},
+		{name: "another export directory", was: toFiles("d1", "none"), is: toFiles("d2", "none"), refused: []string{`destination-id was "d1", is "d2"`}},
+		{name: "another compression", was: toFiles("d1", "zstd"), is: toFiles("d1", "gzip"), refused: []string{`export-compression was "zstd", is "gzip"`}},
 		{name: "with pipelines", was: toCluster("c1"), is: map[string]string{DestinationKey: KindCluster, DestinationIDKey: "c1", PipelinesKey: "true"}, refused: []string{`run-pipelines was "false", is "true"`}},
 		{name: "another snapshot under the name", was: toCluster("c1"), is: toCluster("c1"), recorded: true, uuid: "uuid 2", refused: []string{`snapshot-uuid was "uuid 1", is "uuid 2"`}},
-		{name: "of a former release", is: toCluster("c1"), recorded: true, told: true},
-		{name: "of a former release, another snapshot", is: toCluster("c1"), recorded: true, uuid: "uuid 2", told: true, refused: []string{`snapshot-uuid was "uuid 1", is "uuid 2"`}},
-		{name: "of a former release, a dry run, now a cluster", is: toCluster("c1"), refused: []string{"index a", "did not go to a cluster", "--session-name"}},
-		{name: "of a former release, a cluster, now files", is: toFiles("d1", "none"), recorded: true, refused: []string{"index a shard 0", "--session-name"}},
-		{name: "of a former release, a cluster, now a dry run", is: dry, recorded: true, refused: []string{"went to a cluster", "--session-name"}},
-		{name: "of a former release, files, here", is: toFiles("d1", "none"), files: "a", told: true},
-		{name: "of a former release, files, another directory", is: toFiles("d2", "none"), refused: []string{"index a shard 0", "--session-name"}},
-		{name: "of a former release, files that cannot be listed", is: toFiles("d1", "none"), unlisted: fmt.Errorf("permission denied: %w", fault.ErrConfig), refused: []string{"permission denied"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -103,9 +83,6 @@ func TestIdentityOfASession(t *testing.T) {
 				s.Identity, s.Snapshot = c.is, SnapshotOptions{Name: "nightly"}
 				if c.is[DestinationKey] != KindCluster {
 					s.Targets, s.Indices = nil, nil
-				}
-				if c.is[DestinationKey] == KindFiles {
-					s.Exported = inDir{c.files, c.unlisted}
 				}
 				s.Plan = func(context.Context, string) (*plan.Plan, error) {
 					p := threeIndices()
@@ -125,13 +102,6 @@ func TestIdentityOfASession(t *testing.T) {
 					if !strings.Contains(err.Error(), word) {
 						t.Errorf("%q is not in: %v", word, err)
 					}
-				}
-				told := false
-				for r, err := range session.Of(s.Coordinator).List(t.Context(), "event") {
-					told = told || err == nil && r.State == "identity_recorded"
-				}
-				if told != c.told {
-					t.Errorf("reported: %v", told)
 				}
 			})
 		})

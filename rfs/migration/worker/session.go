@@ -40,7 +40,7 @@ type Session struct {
 	Holder      string            // of this process; unique over all processes and runs
 	Settings    map[string]string // two processes of a session must agree on them
 	// Identity binds the session to its destination, by the keys Destination…, and holds what else two processes must
-	// agree on and former releases did not record. The snapshot's UUID is added when it is known.
+	// agree on. The snapshot's UUID is added when it is known.
 	Identity  map[string]string
 	Phases    Phases
 	Snapshot  SnapshotOptions
@@ -55,11 +55,10 @@ type Session struct {
 	// Globals migrates what belongs to no index.
 	Globals func(context.Context, *plan.Plan, metadata.Ledger) (GlobalsRecord, error)
 	// Preview logs, before the first phase that writes to the target, how it will differ; nil: nothing.
-	Preview  func(context.Context, *plan.Plan, Phases) error
-	Indices  Indices      // of the target; nil when there is no cluster
-	Targets  Targets      // nil when there is no cluster
-	Counts   TargetCounts // nil when there is no cluster
-	Exported Exported     // nil when documents do not go to files
+	Preview func(context.Context, *plan.Plan, Phases) error
+	Indices Indices      // of the target; nil when there is no cluster
+	Targets Targets      // nil when there is no cluster
+	Counts  TargetCounts // nil when there is no cluster
 	// Redirects returns the target indices that rules send documents of an index of the snapshot to; nil: none.
 	Redirects func(index string) []string
 	// Request is what the settings ask for, with which the entries of indices are compared; nil: they are taken as they are.
