@@ -139,7 +139,7 @@ func (m *model) loaded(name string) model {
 	for _, index := range s.names() {
 		x := after.indices[index]
 		for k, source := range of(after.snapshot, index) {
-			if _, there := after.docs[k]; there && s.existing == "keep" && x != s.created[index] {
+			if _, there := after.docs[k]; there && s.existing == "keep" {
 				continue
 			}
 			if !x.takes(source) {

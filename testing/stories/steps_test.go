@@ -54,11 +54,11 @@ func load(name string, k kill, more ...string) step {
 			}
 			w.command(k, name, want, "rfsd", verb, args...)
 		default:
-			asks := m.asks(s)
+			asks := m.asks(s) || m.open && s.existing == ""
 			w.begins(s)
 			after := m.loaded(name)
 			want := failedCodes(after.session(name))
-			if asks { // the process that was killed may have recorded that the indices held nothing
+			if asks { // a process that was killed may have recorded that the indices held nothing, or not
 				want = append(want, 1)
 			}
 			switch w.command(k, name, want, "rfsd", verb, args...) {
