@@ -231,7 +231,7 @@ func TestArrivals(t *testing.T) {
 				for name, e := range entries {
 					haveIndex(t, s.Coordinator, name, "uuid of "+name, *e)
 					it := cms.NewItem(cms.ItemID{Index: name}.String(), "test", 0)
-					it.CompletedAt, it.Counts = 1, sent[name]
+					it.Engine, it.CompletedAt, it.Counts = "go", 1, sent[name]
 					m.items[it.ID] = it
 				}
 				if _, _, err := s.auditItems(t.Context(), true); err != nil {
@@ -328,7 +328,7 @@ func TestOneOfManyProcessesAudits(t *testing.T) {
 			t.Fatal(err)
 		}
 		it := m.items[cms.ItemID{Index: "a"}.String()]
-		it.CompletedAt, it.Counts = 1, cms.Counts{Live: 5, Indexed: 5}
+		it.Engine, it.CompletedAt, it.Counts = "go", 1, cms.Counts{Live: 5, Indexed: 5}
 		m.items[it.ID] = it
 		if _, err := session.Of(first.Coordinator).MovePhase(t.Context(), session.DocsPhase, "", session.PhaseInProgress, nil); err != nil {
 			t.Fatal(err)

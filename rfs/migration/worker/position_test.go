@@ -51,7 +51,7 @@ func TestTheRecordOfTheDocumentsNamesWhoPreparesThem(t *testing.T) {
 		}
 		broken := errors.New("broken")
 		for n := range 3 {
-			err := c.SeedOnce(ctx, "w", func(context.Context) error {
+			err := session.Of(c).SeedOnce(ctx, "w", func(context.Context) error {
 				if p := phase(); p.Holder == "" || !p.Expire.After(time.Now()) || p.Attempts != n || p.State != session.PhaseSetup {
 					t.Errorf("while the items are made: %+v", p)
 				}
