@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
@@ -77,49 +76,12 @@ func (r *Runner) Run(ctx context.Context, lease *cms.Lease, from Source, guard f
 	defer r.Meter.finish(j)
 	j.log.Info("lease acquired", "begin", j.begin, "length", lease.Length, "attempt", lease.Item.Attempts)
 
-	// Work goes on until the lease's deadline (or shutdownTimeout) even when ctx ends: handing off takes a moment. What ends
-	// the lease may take longer than that, see closing.
-	ending, abandon := context.WithCancel(context.WithoutCancel(ctx))
-	defer abandon()
-	stopping, stop := context.WithTimeout(ctx, lease.UntilTrigger())
-	defer stop()
-	ended, end := context.WithCancelCause(ending)
-	defer end(nil)
-	watched, unwatch := lease.Watch(ended, j.looked(ctx.Done(), stop))
-	defer unwatch()
-	defer context.AfterFunc(watched, func() {
-		why := context.Cause(watched)
-		j.log.Warn("work ends", "error", why)
-		if errors.Is(why, errHandoffTimeout) {
-			abandon()
-		}
-	})()
-	work := watched
-	var reports sync.WaitGroup
-	reported, unreport := context.WithCancel(work)
-	defer unreport()
-	reports.Go(func() { j.report(reported, end) })
-
-	err := j.run(work, stopping)
+	life := j.live(ctx)
+	defer life.close()
+	life.report(j)
+	err := j.run(life.work, life.stopping)
 	j.copied = r.Clock.Read().Mono
-	// A record of progress must not be under way beside the steps that end the lease: the store would
-	// refuse whichever came second.
-	unreport()
-	reports.Wait()
-	if watched.Err() != nil && err != nil {
-		err = context.Cause(watched) // the guard ended the work; what follows needs a moment more
-		var more context.CancelFunc
-		moment := 10 * time.Second
-		if errors.Is(err, errHandoffTimeout) {
-			moment = FinalReadTimeout
-		}
-		work, more = context.WithTimeout(context.WithoutCancel(ctx), moment)
-		defer more()
-	} else if work.Err() == nil {
-		var end context.CancelFunc
-		work, end = j.closing(ending)
-		defer end()
-	}
+	work, err := life.after(err)
 	outcome, err := j.finish(ctx, work, err)
 	if n := j.kept(); n > 0 {
 		j.log.Info("the target has documents of the same ids, which were kept", "documents", n)
@@ -130,12 +92,6 @@ func (r *Runner) Run(ctx context.Context, lease *cms.Lease, from Source, guard f
 	}
 	j.log.Log(ctx, level, "lease ended", "outcome", outcome.String(), "error", errorText(err))
 	return outcome, err
-}
-
-// closing is the context of what ends a lease in good order. The deadline is for documents; these requests are decided by
-// the holder's id, so they may be sent until the lease itself ends, and answered a moment later.
-func (j *job) closing(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, j.lease.UntilEnd()+FinalReadTimeout)
 }
 
 func errorText(err error) string {
