@@ -44,14 +44,7 @@ func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *reso
 	}
 	h.kept = r.kept
 	limitMemory(memoryBudget(o.options, config.InBucket(h.blobs.URI())), os.Getenv)
-	existing := &importer.Existing{Counts: r.client, Records: session.Of(r.kept), Way: o.existing, Chosen: o.existing != "", Log: log, Sent: func(ctx context.Context) (bool, error) {
-		s, err := importer.Read(ctx, r.kept)
-		if err != nil {
-			return false, err
-		}
-		a, err := s.Account()
-		return a.Indexed > 0, err
-	}}
+	existing := &importer.Existing{Counts: r.client, Records: session.Of(r.kept), Way: o.existing, Chosen: o.existing != "", Log: log}
 	identity := maps.Clone(r.identity)
 	identity[worker.ExistingKey] = string(o.existing) // empty until it is chosen
 	h.Import = &importer.Import{

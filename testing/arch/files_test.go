@@ -16,13 +16,12 @@ var writers = regexp.MustCompile(`\bos\.(OpenFile|Create|WriteFile|Rename|Mkdir|
 
 // exempt are files that may use them, and why.
 var exempt = map[string]string{
-	"daemon/api/api.go":                "sets who may use a socket that it has just made",
-	"rfs/destination/failed/files.go":  "opens the null device",
-	"rfs/stream/importer/oldexport.go": "writes into a directory that it has just made under a random name",
-	"cmd/rfsctl/page.go":               "likewise",
-	"cmd/rfsctl/find.go":               "opens a socket to find out whether it may",
-	"cmd/manual/manual.go":             "writes the manual pages when packages are built",
-	"deploy/package/sbom/main.go":      "writes the list of dependencies when packages are built",
+	"daemon/api/api.go":               "sets who may use a socket that it has just made",
+	"rfs/destination/failed/files.go": "opens the null device",
+	"cmd/rfsctl/page.go":              "likewise",
+	"cmd/rfsctl/find.go":              "opens a socket to find out whether it may",
+	"cmd/manual/manual.go":            "writes the manual pages when packages are built",
+	"deploy/package/sbom/main.go":     "writes the list of dependencies when packages are built",
 }
 
 // TestFilesAreWrittenByOnePackage checks that product code creates and replaces files with package files only.

@@ -14,7 +14,7 @@ const kindPrior = "prior"
 
 // Prior is what a target index had before the session sent its first document there.
 type Prior struct {
-	Index     string `json:"index,omitempty"` // its name; "" in records of former releases
+	Index     string `json:"index,omitempty"` // its name
 	Documents int64  `json:"documents"`
 	// Chosen means that it was chosen what becomes of these documents.
 	Chosen bool `json:"chosen,omitempty"`
@@ -34,14 +34,6 @@ func (s Records) Prior(ctx context.Context, index string) (Prior, error) {
 		return h, err
 	}
 	return h, r.Decode(&h)
-}
-
-// AnyPrior reports whether anything is recorded of any index.
-func (s Records) AnyPrior(ctx context.Context) (bool, error) {
-	for _, err := range s.leases.List(ctx, kindPrior) {
-		return err == nil, err
-	}
-	return false, nil
 }
 
 // Priors returns what is recorded of all target indices.

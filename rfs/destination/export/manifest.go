@@ -1,7 +1,6 @@
 package export
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/rand"
 	"encoding/hex"
@@ -240,7 +239,7 @@ type noted struct {
 	Index string `json:"index"`
 }
 
-// readNote reads a note; the zero value when there is none. An rfsd without manifests kept a list of indices.
+// readNote reads a note; the zero value when there is none.
 func (d *Dir) readNote(path string) (note, error) {
 	var n note
 	b, err := d.files.ReadFile(path)
@@ -250,12 +249,7 @@ func (d *Dir) readNote(path string) (note, error) {
 	if err != nil {
 		return n, err
 	}
-	if bytes.HasPrefix(b, []byte("[")) {
-		err = json.Unmarshal(b, &n.Former)
-	} else {
-		err = json.Unmarshal(b, &n)
-	}
-	if err != nil {
+	if err := json.Unmarshal(b, &n); err != nil {
 		return n, fmt.Errorf("%s: %w: %w", path, err, fault.ErrCorrupt)
 	}
 	return n, nil

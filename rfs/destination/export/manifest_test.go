@@ -266,23 +266,6 @@ func TestManifest(t *testing.T) {
 			}
 			finish(t, d, "1 shard failed") // its item may have failed between note and file
 		}},
-		{"an export that an older rfsd began is continued", func(t *testing.T, dir string) {
-			d := openDir(t, dir, "w", None)
-			for name, text := range map[string]string{"i/0-0.ndjson": pair("i", "1"), "i_a/0-5.ndjson": pair("i_a", "9"), ".rfsd/items/i/0-5.json": `["i","i_a"]`} {
-				path := filepath.Join(dir, filepath.FromSlash(name))
-				if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
-					t.Fatal(err)
-				}
-			}
-			f := create(t, d, "i", 0, 5)
-			send(t, f, pair("i", "2"))
-			commit(t, f)
-			finish(t, d, "")
-			m := manifest(t, dir)
-			if len(m.Files) != 2 || m.Files[0] != (Entry{Name: "i/0-0.ndjson", Bytes: int64(len(pair("i", "1")))}) || m.Files[1].SHA256 == "" || !m.Complete {
-				t.Errorf("%+v", m)
-			}
-		}},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, t.TempDir()) })
 	}

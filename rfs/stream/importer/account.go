@@ -13,8 +13,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
-// stateID and stateKind name the record of what an import is about. Former releases kept their account there: each refuses
-// what the other began, by the version.
+// stateID and stateKind name the record of what an import is about.
 const (
 	stateKind = "import"
 	stateID   = "import:state"

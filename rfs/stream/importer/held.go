@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"sync"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
@@ -21,7 +20,6 @@ import (
 // PriorRecords keeps what target indices held before the session. *cms.Coordinator is one.
 type PriorRecords interface {
 	Prior(ctx context.Context, index string) (session.Prior, error)
-	AnyPrior(ctx context.Context) (bool, error)
 	NotePrior(ctx context.Context, index string, h session.Prior) (session.Prior, error)
 	ChoosePrior(ctx context.Context, index string) error
 	Priors(ctx context.Context) ([]session.Prior, error)
@@ -35,14 +33,7 @@ type Existing struct {
 	Way bulk.Existing
 	// Chosen means that --existing-documents was given.
 	Chosen bool
-	// Sent reports whether the session has sent documents before. Without any record it was begun by a former release, whose documents
-	// are not taken for those of others.
-	Sent func(ctx context.Context) (bool, error)
-	Log  *slog.Logger
-
-	mu     sync.Mutex
-	known  bool // whether former is
-	former bool
+	Log    *slog.Logger
 }
 
 // Ask returns a fault.ErrConfig for an index that had documents, unless it was chosen what becomes of them, and reports whether the
@@ -65,47 +56,22 @@ func (x *Existing) Ask(ctx context.Context, index string) (untouched bool, err e
 
 // look counts the documents of an index of which nothing is recorded, and records it.
 func (x *Existing) look(ctx context.Context, index string) (session.Prior, error) {
-	former, err := x.begunBefore(ctx)
-	if err != nil {
-		return session.Prior{}, err
-	}
 	h := session.Prior{Chosen: x.Chosen}
-	if !former {
-		there := false
-		if h.Documents, there, err = engine.CountHeld(ctx, x.Counts, index, x.Log); err != nil {
+	held, there, err := engine.CountHeld(ctx, x.Counts, index, x.Log)
+	if h.Documents = held; err != nil {
+		return h, err
+	}
+	if there && h.Documents == 0 {
+		did, err := x.Counts.Operations(ctx, index)
+		if errors.Is(err, fault.ErrUnavailable) {
 			return h, err
 		}
-		if there && h.Documents == 0 {
-			did, err := x.Counts.Operations(ctx, index)
-			if errors.Is(err, fault.ErrUnavailable) {
-				return h, err
-			}
-			h.Untouched = err == nil && did.Executed == 0
-		}
+		h.Untouched = err == nil && did.Executed == 0
 	}
 	if h.Documents > 0 {
 		x.Log.WarnContext(ctx, "the target has documents in an index already", "index", index, "documents", h.Documents, "chosen", x.Chosen)
 	}
 	return x.Records.NotePrior(ctx, index, h)
-}
-
-// begunBefore reports whether a former release has sent documents in this session.
-func (x *Existing) begunBefore(ctx context.Context) (bool, error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.known {
-		return x.former, nil
-	}
-	sent, err := x.Sent(ctx)
-	if err == nil && sent {
-		sent, err = x.Records.AnyPrior(ctx)
-		sent = !sent
-	}
-	if err != nil {
-		return false, err
-	}
-	x.known, x.former = true, sent
-	return sent, nil
 }
 
 // Arrived compares what the target holds with what a session has sent, whose documents have all been answered. Only indices that
@@ -124,8 +90,8 @@ func (x *Existing) Arrived(ctx context.Context, sent cms.Counts) (is progress.Ar
 		}
 	}
 	slices.Sort(names)
-	if slices.Contains(names, "") || len(names) == 0 {
-		return progress.Arrival{Expected: sent.Indexed, Uncounted: true, Note: "not compared: the import was begun by a former release"}, nil, nil
+	if len(names) == 0 {
+		return progress.Arrival{Expected: sent.Indexed, Uncounted: true, Note: "not compared: no index is recorded to which documents were sent"}, nil, nil
 	}
 	return worker.CountArrived(ctx, x.Counts, names, others, sent, x.Way, x.Log)
 }

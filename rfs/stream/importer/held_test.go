@@ -51,14 +51,12 @@ func TestExisting_IsAskedBeforeTheFirstDocument(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name      string
-		sent      bool // the session has sent documents before the first process
 		processes []process
 	}{
-		{"an empty index, then documents of the import", false, []process{{}, {there: 7}, {chosen: true, there: 7}}},
-		{"documents of others", false, []process{{there: 7, refuse: true}, {there: 7, refuse: true}, {chosen: true, there: 7}, {there: 9}}},
-		{"a choice at once", false, []process{{chosen: true, there: 7}, {there: 9}}},
-		{"documents that a former release has sent", true, []process{{there: 7}, {there: 9}}},
-		{"they went in between", false, []process{{there: 7, refuse: true}, {refuse: true}}},
+		{"an empty index, then documents of the import", []process{{}, {there: 7}, {chosen: true, there: 7}}},
+		{"documents of others", []process{{there: 7, refuse: true}, {there: 7, refuse: true}, {chosen: true, there: 7}, {there: 9}}},
+		{"a choice at once", []process{{chosen: true, there: 7}, {there: 9}}},
+		{"they went in between", []process{{there: 7, refuse: true}, {refuse: true}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			store, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)
@@ -71,8 +69,7 @@ func TestExisting_IsAskedBeforeTheFirstDocument(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i, p := range c.processes {
-				x := &importer.Existing{Counts: &countedIndex{n: p.there}, Records: session.Of(kept), Chosen: p.chosen, Log: slog.New(slog.DiscardHandler),
-					Sent: func(context.Context) (bool, error) { return c.sent, nil }}
+				x := &importer.Existing{Counts: &countedIndex{n: p.there}, Records: session.Of(kept), Chosen: p.chosen, Log: slog.New(slog.DiscardHandler)}
 				indices := &importer.TargetIndices{Cluster: &oneIndex{there: true}, Ask: x.Ask}
 				err := indices.Ensure(t.Context(), []byte("payroll"))
 				if p.refuse != errors.Is(err, fault.ErrConfig) || !p.refuse && err != nil {
@@ -101,7 +98,7 @@ func TestExisting_WaitsForATargetThatDoesNotAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	counted := &countedIndex{n: 7, err: fault.ErrUnavailable}
-	x := &importer.Existing{Counts: counted, Records: session.Of(kept), Log: slog.New(slog.DiscardHandler), Sent: func(context.Context) (bool, error) { return false, nil }}
+	x := &importer.Existing{Counts: counted, Records: session.Of(kept), Log: slog.New(slog.DiscardHandler)}
 	if _, err := x.Ask(t.Context(), "payroll"); !errors.Is(err, fault.ErrUnavailable) {
 		t.Error(err)
 	}
@@ -142,7 +139,7 @@ func TestExisting_WhatArrivedIsCompared(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			x := &importer.Existing{Counts: &c.before, Records: session.Of(kept), Chosen: true, Log: slog.New(slog.DiscardHandler), Sent: func(context.Context) (bool, error) { return false, nil }}
+			x := &importer.Existing{Counts: &c.before, Records: session.Of(kept), Chosen: true, Log: slog.New(slog.DiscardHandler)}
 			if untouched, err := x.Ask(t.Context(), "payroll"); err != nil || untouched != c.accounted {
 				t.Fatal(err)
 			}

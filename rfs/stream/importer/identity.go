@@ -42,9 +42,6 @@ func (m *Import) bind(ctx context.Context) error {
 	if m.bound {
 		return nil
 	}
-	if _, err := readState(ctx, m.items.Store()); err != nil { // begun by a former release
-		return err
-	}
 	is := m.meta()
 	if _, err := m.Session.Init(ctx, is); err != nil {
 		return err

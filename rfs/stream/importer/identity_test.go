@@ -96,8 +96,8 @@ func TestASessionIsOfOneImport(t *testing.T) {
 	}
 }
 
-// TestAnImportOfAFormerReleaseIsRefusedByName: its account cannot be continued, and nothing is sent beside it.
-func TestAnImportOfAFormerReleaseIsRefusedByName(t *testing.T) {
+// TestImport_StateOfAnotherVersion checks that it is refused and stays, and that nothing is sent.
+func TestImport_StateOfAnotherVersion(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		w.export("", true, "a", "b")
 		body := json.RawMessage(`{"v":1,"digest":"x","next":3,"low":1,"totals":{"files":2}}`)

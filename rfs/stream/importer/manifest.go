@@ -130,7 +130,7 @@ func nested(name, folder string, manifests []string) bool {
 	})
 }
 
-// checkBare looks at files without a manifest: those of other tools and of an older rfsd.
+// checkBare looks at files without a manifest, such as those of other tools.
 func (m *Import) checkBare(ctx context.Context, s *survey, covered map[string]bool) (partial []finding, err error) {
 	bare := func(name string) bool {
 		for folder := range covered {
@@ -150,13 +150,7 @@ func (m *Import) checkBare(ctx context.Context, s *survey, covered map[string]bo
 		if covered[folder] {
 			continue
 		}
-		why, err := m.openState(ctx, name)
-		if err != nil {
-			return nil, err
-		}
-		if why != "" {
-			partial = append(partial, finding{name, why})
-		}
+		partial = append(partial, finding{name, "the export is not complete: it has no manifest"})
 	}
 	if err := m.refuseFailed(ctx, s.files, bare); err != nil {
 		return nil, err
