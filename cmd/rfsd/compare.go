@@ -125,6 +125,9 @@ func (c *comparison) files(ctx context.Context, files repo.Repository, types imp
 		groups: func(ctx context.Context, _ *target.Client, _ target.Version) ([]verify.Group, error) {
 			return source.Groups(ctx)
 		},
+		fields: func(ctx context.Context, client *target.Client, v target.Version, _ *verify.Failed, r *verify.Report) error {
+			return c.compareExportedMappings(ctx, files, client, v, r)
+		},
 	})
 }
 

@@ -142,6 +142,9 @@ func migrate(ctx context.Context, o options) error {
 	if sum != nil && o.trial == nil {
 		r.Failures = whatFailed(ctx, s.Coordinator, s.Runner.Failed, sum.Totals.Failed, log)
 	}
+	if o.exportDir != "" && planned != nil && err == nil && sum.Complete {
+		err = exportMappings(ctx, o, planned)
+	}
 	wall := time.Since(begin)
 	refused := time.Duration(0)
 	if o.refusals != nil {

@@ -59,7 +59,7 @@ func TestTargetsThatAreNotTestedAreNamed(t *testing.T) {
 			return ""
 		}},
 		{"import", func(t *testing.T, url string, log *slog.Logger) string {
-			o, err := parsedImport(t, "--from", t.TempDir(), "--target-host", url, "--coordinator-file", filepath.Join(t.TempDir(), "c.db"))
+			o, err := parsedImport(t, "--from", t.TempDir(), "--target-host", url, "--coordinator-file", filepath.Join(t.TempDir(), "c.db"), "--failed-documents", t.TempDir())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/files"
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/operation/verify"
+	"github.com/rfsd/rfsd/rfs/source/repo"
+	"github.com/rfsd/rfsd/rfs/source/snapshot"
+)
+
+const (
+	// mappingsName is the file of an export directory that has the mappings of its indices.
+	mappingsName = "rfsd-mappings.json"
+	// maxMappings bounds its bytes.
+	maxMappings = 256 << 20
+)
+
+// exportedMappings are the converted mappings of an export by target index: one, or those of all backing indices of a data stream.
+type exportedMappings struct {
+	Format  int                          `json:"rfsd_mappings"`
+	Indices map[string][]json.RawMessage `json:"indices"`
+}
+
+// exportMappings writes the mappings of an export beside its manifest. An index whose mapping cannot be converted is left out.
+func exportMappings(ctx context.Context, o options, p *plan.Plan) error {
+	all := exportedMappings{Format: 1, Indices: map[string][]json.RawMessage{}}
+	indices := &worker.TargetIndices{Rules: o.rules, Overrides: o.overrides}
+	for _, x := range p.Indices {
+		if x.Source == nil {
+			continue
+		}
+		wanted, err := indices.Wanted(ctx, x)
+		if err != nil {
+			return err
+		}
+		for _, w := range wanted {
+			done, err := metadata.ConvertIndex(target.Version{Distribution: "opensearch", Number: "3.0.0", Major: 3}, w)
+			var body struct{ Mappings json.RawMessage }
+			if err == nil && json.Unmarshal(done.Body, &body) == nil && len(body.Mappings) > 0 {
+				all.Indices[w.Name] = append(all.Indices[w.Name], body.Mappings)
+			}
+		}
+	}
+	return files.Replace(filepath.Join(o.exportDir, mappingsName), 0o644, func(w io.Writer) error {
+		return json.NewEncoder(w).Encode(all)
+	})
+}
+
+// readExportedMappings returns the mappings of an export as a plan of its indices; nil when the files have none.
+func readExportedMappings(ctx context.Context, blobs repo.Repository) (*plan.Plan, error) {
+	r, err := blobs.Open(ctx, mappingsName, 0, -1)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	b, err := io.ReadAll(io.LimitReader(r, maxMappings+1))
+	if err = errors.Join(err, r.Close()); err != nil {
+		return nil, fmt.Errorf("read %s: %w", mappingsName, err)
+	}
+	var all exportedMappings
+	switch err := json.Unmarshal(b, &all); {
+	case len(b) > maxMappings:
+		return nil, fmt.Errorf("%s is longer than %d bytes: %w", mappingsName, maxMappings, fault.ErrUnsupported)
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w: %w", mappingsName, err, fault.ErrCorrupt)
+	case all.Format != 1:
+		return nil, fmt.Errorf("%s has the format %d, this rfsd knows 1: %w", mappingsName, all.Format, fault.ErrUnsupported)
+	}
+	p := &plan.Plan{}
+	for _, name := range slices.Sorted(maps.Keys(all.Indices)) {
+		for _, body := range all.Indices[name] {
+			p.Indices = append(p.Indices, plan.Index{Name: name, Entry: plan.Entry{Naming: plan.Naming{Index: name}, Create: true},
+				Source: &snapshot.Index{Name: name, Mappings: []snapshot.Mapping{{Type: "_doc", Body: body}}}})
+		}
+	}
+	return p, nil
+}
+
+// compareExportedMappings adds the fields whose types differ from the mappings of an export to a report.
+func (c *comparison) compareExportedMappings(ctx context.Context, blobs repo.Repository, client *target.Client, v target.Version, r *verify.Report) error {
+	p, err := readExportedMappings(ctx, blobs)
+	if errors.Is(err, fault.ErrCorrupt) || errors.Is(err, fault.ErrUnsupported) {
+		r.Warnings = append(r.Warnings, "the types of fields were not compared: "+fault.Text(err))
+		return nil
+	}
+	if err != nil || p == nil {
+		return err
+	}
+	mappings := worker.FieldComparison{Target: client, TypesOnly: true,
+		Indices: &worker.TargetIndices{Cluster: metadata.DryRunCluster{Target: client}, Version: v, Requester: client, Log: c.log}}
+	all, warnings, err := mappings.Fields(ctx, p)
+	for _, x := range r.Indices {
+		x.Fields = all[x.Target]
+	}
+	r.Warnings = append(r.Warnings, warnings...)
+	return err
+}
