@@ -1,4 +1,5 @@
-package cms
+// Package serverclock reads the clock of a server from its answers.
+package serverclock
 
 import (
 	"context"
@@ -10,28 +11,28 @@ import (
 )
 
 const (
-	serverClockAge = 30 * time.Second // a reading of a server's clock is used this long
-	maxClockTrip   = 2 * time.Second  // slower answers are too inexact
+	maxAge  = 30 * time.Second // a reading of a server's clock is used this long
+	maxTrip = 2 * time.Second  // slower answers are too inexact
 )
 
-// ServerClock is the clock of a coordination store's server, read from its answers (Cristian's method). It is safe for
+// Clock is the clock of the server of a coordination store, read from its answers (Cristian's method). It is safe for
 // concurrent use. The zero value has read nothing.
-type ServerClock struct {
+type Clock struct {
 	mu   sync.Mutex
-	last serverReading
+	last reading
 }
 
-// serverReading is the clock of a server at a moment of ours.
-type serverReading struct {
+// reading is the clock of a server at a moment of ours.
+type reading struct {
 	local  time.Time // middle of the request; wall and monotonic
 	server time.Time
 	maxErr time.Duration
 }
 
 // at extrapolates; ok is false when the reading is old or this machine's clocks disagree about that.
-func (r serverReading) at(now time.Time) (time.Time, bool) {
+func (r reading) at(now time.Time) (time.Time, bool) {
 	mono, wall := now.Sub(r.local), now.Round(0).Sub(r.local.Round(0))
-	if r.server.IsZero() || mono > serverClockAge || (wall-mono).Abs() > time.Second {
+	if r.server.IsZero() || mono > maxAge || (wall-mono).Abs() > time.Second {
 		return time.Time{}, false
 	}
 	return r.server.Add(mono), true
@@ -40,7 +41,7 @@ func (r serverReading) at(now time.Time) (time.Time, bool) {
 // Now returns the clock of the server, extrapolated by local for up to 30 s from an answer of ask. ask sends one request and
 // returns the clock of its answer. The error is half the round trip and the resolution of that clock. A slow answer, and a
 // clock of this machine that jumps, are fault.ErrUnavailable.
-func (c *ServerClock) Now(ctx context.Context, local func() time.Time, resolution time.Duration, ask func(context.Context) (time.Time, error)) (time.Time, time.Duration, error) {
+func (c *Clock) Now(ctx context.Context, local func() time.Time, resolution time.Duration, ask func(context.Context) (time.Time, error)) (time.Time, time.Duration, error) {
 	c.mu.Lock()
 	r := c.last
 	c.mu.Unlock()
@@ -53,10 +54,10 @@ func (c *ServerClock) Now(ctx context.Context, local func() time.Time, resolutio
 	if err != nil {
 		return time.Time{}, 0, err
 	}
-	if trip > maxClockTrip {
+	if trip > maxTrip {
 		return time.Time{}, 0, fmt.Errorf("the coordination store took %s to answer with its clock: %w", trip.Round(time.Millisecond), fault.ErrUnavailable)
 	}
-	r = serverReading{local: before.Add(trip / 2), server: server.Add(resolution / 2), maxErr: trip/2 + resolution}
+	r = reading{local: before.Add(trip / 2), server: server.Add(resolution / 2), maxErr: trip/2 + resolution}
 	c.mu.Lock()
 	c.last = r
 	c.mu.Unlock()
