@@ -196,7 +196,7 @@ func (b *eventBus) begin(ctx context.Context, store *cms.Coordinator) error {
 		return err
 	}
 	if isNew {
-		now, maxErr, err := store.Now(ctx)
+		now, maxErr, err := store.Leases().Now(ctx)
 		if err != nil {
 			return err
 		}

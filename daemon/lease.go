@@ -19,7 +19,7 @@ func leaseOverSince(ctx context.Context, store *cms.Coordinator, l Lease) (strin
 	if err != nil {
 		return "", err
 	}
-	now, _, err := store.Now(ctx)
+	now, _, err := store.Leases().Now(ctx)
 	switch {
 	case err != nil:
 		return "", err

@@ -279,7 +279,7 @@ func TestAHungWorkerIsReapedWhenItsLeaseIsOverByTheStoresClock(t *testing.T) {
 		_, kills, _ := w.read()
 		return kills == 1
 	})
-	if now, _, err := n.store.Now(t.Context()); err != nil || now.Unix() <= l.Item.Expiration {
+	if now, _, err := n.store.Leases().Now(t.Context()); err != nil || now.Unix() <= l.Item.Expiration {
 		t.Errorf("killed at %v, before its lease was over at %v", now.Unix(), l.Item.Expiration)
 	}
 	if stops, _, _ := w.read(); stops != 1 {

@@ -122,7 +122,7 @@ func (h *workerSession) work(ctx context.Context, poll time.Duration, started fu
 
 // untilFree is when work may be free, in ms from now, by the store's clock.
 func (h *workerSession) untilFree(ctx context.Context, none *cms.NoneAvailable) int64 {
-	now, _, err := h.Coordinator.Now(ctx)
+	now, _, err := h.Coordinator.Leases().Now(ctx)
 	if err != nil || none.NextExpiry.IsZero() {
 		return 0
 	}

@@ -59,7 +59,7 @@ func migration(t *testing.T, s cms.Store) {
 			t.Fatal(err)
 		}
 	}
-	sum, err := c.Summary(ctx)
+	sum, err := Sum(ctx, c)
 	want := cms.Counts{Ordinals: 600, Live: 600, Indexed: 582, Failed: 18, Bytes: 6000}
 	if err != nil || sum.Total.Counts != want || !sum.SetupDone || len(sum.Indices) != 1 || sum.Indices[0].Items != 18 {
 		t.Errorf("%+v, %v", sum, err)

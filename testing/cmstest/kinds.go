@@ -83,7 +83,7 @@ func tasks(t *testing.T, s cms.Store) {
 	if _, err := c.AcquireNext(ctx, "h", nil); !errors.Is(err, cms.ErrAllDone) {
 		t.Fatalf("after the last item: %v", err)
 	}
-	sum, err := c.Summary(ctx)
+	sum, err := Sum(ctx, c)
 	if err != nil || sum.Total.Counts.Indexed != 80 || sum.Total.Items != 4 || !sum.SetupDone {
 		t.Errorf("%+v %v", sum, err)
 	}

@@ -84,7 +84,7 @@ func parts(t *testing.T, s cms.Store) {
 	if rep, done, err = session.Of(c).Finish(ctx); err != nil || !done || rep.Items != 7 || len(rep.Stray) != 0 {
 		t.Errorf("%+v %v %v", rep, done, err)
 	}
-	sum, err := c.Summary(ctx)
+	sum, err := Sum(ctx, c)
 	if err != nil || sum.Total.Counts.Ordinals != 200 {
 		t.Errorf("%+v %v", sum, err)
 	}

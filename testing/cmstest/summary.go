@@ -1,10 +1,12 @@
-package cms
+package cmstest
 
 import (
 	"context"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
 // IndexSummary is the sum over the items of one index of the snapshot.
@@ -14,30 +16,29 @@ type IndexSummary struct {
 	Open   int64
 	Leased int64 // open with a holder; its lease may be over
 	Failed int64 // given up
-	Counts Counts
+	Counts cms.Counts
 }
 
 // Summary is the sum over all items.
 type Summary struct {
-	Indices    []IndexSummary // by name
-	Total      IndexSummary   // Index is ""
-	LeasesUpTo int64          // latest expiration of an open item, epoch seconds; 0 when none is leased
-	FirstLease int64          // earliest acquisition that is recorded, epoch ms
-	SetupDone  bool
+	Indices   []IndexSummary // by name
+	Total     IndexSummary   // Index is ""
+	SetupDone bool
 }
 
-// Summary adds up what the items record. It is right after any crash, because
+// Sum adds up what the items record. It is right after any crash, because
 // every item keeps the counts of its own range only.
-func (c *Coordinator) Summary(ctx context.Context) (Summary, error) {
+func Sum(ctx context.Context, c *cms.Coordinator) (Summary, error) {
 	var s Summary
+	seeded, err := c.Seeded(ctx)
+	if err != nil {
+		return s, err
+	}
+	s.SetupDone = seeded
 	by := map[string]*IndexSummary{}
-	for it, err := range c.scan(ctx) {
+	for it, err := range c.Items(ctx) {
 		if err != nil {
 			return s, fmt.Errorf("summary of work items: %w", err)
-		}
-		if IsSetup(it.ID) {
-			s.SetupDone = !it.Open()
-			continue
 		}
 		id, err := it.Range()
 		if err != nil {
@@ -51,12 +52,6 @@ func (c *Coordinator) Summary(ctx context.Context) (Summary, error) {
 		for _, sum := range []*IndexSummary{x, &s.Total} {
 			sum.add(it)
 		}
-		if it.Open() && it.Holder != "" {
-			s.LeasesUpTo = max(s.LeasesUpTo, it.Expiration)
-		}
-		if it.AcquiredAt != 0 && (s.FirstLease == 0 || it.AcquiredAt < s.FirstLease) {
-			s.FirstLease = it.AcquiredAt
-		}
 	}
 	for _, x := range by {
 		s.Indices = append(s.Indices, *x)
@@ -65,7 +60,7 @@ func (c *Coordinator) Summary(ctx context.Context) (Summary, error) {
 	return s, nil
 }
 
-func (s *IndexSummary) add(it Item) {
+func (s *IndexSummary) add(it cms.Item) {
 	s.Items++
 	s.Counts = s.Counts.Add(it.Counts)
 	switch {

@@ -80,11 +80,6 @@ func (c *Coordinator) Store() Store { return c.store }
 // Leases returns the records of the store and their leases.
 func (c *Coordinator) Leases() *Leases { return c.leases }
 
-// Now returns the store's clock and how far the answer may be off.
-func (c *Coordinator) Now(ctx context.Context) (now time.Time, maxErr time.Duration, err error) {
-	return c.leases.Now(ctx)
-}
-
 // Config returns the configuration with the defaults that apply.
 func (c *Coordinator) Config() Config { return c.cfg }
 

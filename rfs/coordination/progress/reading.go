@@ -26,7 +26,7 @@ type Reading struct {
 
 // ReadHead reads the store's clock, the intent of a session, and what was re-driven of its failed documents.
 func ReadHead(ctx context.Context, c *cms.Coordinator) (*Reading, error) {
-	now, _, err := c.Now(ctx)
+	now, _, err := c.Leases().Now(ctx)
 	if err != nil {
 		return nil, err
 	}

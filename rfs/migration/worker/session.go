@@ -208,7 +208,7 @@ func (s *Session) RunOne(ctx context.Context, started func(*cms.Lease)) (engine.
 		if err := lease.Release(ctx, cms.CausePause); err != nil {
 			return engine.Released, lease.Item, err
 		}
-		now, _, err := s.Coordinator.Now(ctx)
+		now, _, err := s.Coordinator.Leases().Now(ctx)
 		if err != nil {
 			return engine.Released, lease.Item, err
 		}

@@ -101,7 +101,7 @@ func TestOpeningTheFileFreesTheLeasesOfADeadOwner(t *testing.T) {
 	if err := l.Complete(ctx, cms.Work{Counts: more, Checks: []byte(`{"crc":2}`)}); err != nil {
 		t.Fatal(err)
 	}
-	sum, err := c.Summary(ctx)
+	sum, err := cmstest.Sum(ctx, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func TestHandoffLeavesAWholeChain(t *testing.T) {
 	if err != nil || !done || rep.Items != 3 || rep.Chains != 1 || len(rep.Stray) != 0 {
 		t.Errorf("%+v done=%v %v", rep, done, err)
 	}
-	sum, err := c.Summary(ctx)
+	sum, err := cmstest.Sum(ctx, c)
 	if err != nil || sum.Total.Counts.Ordinals != 20 {
 		t.Errorf("%+v, %v", sum.Total, err)
 	}

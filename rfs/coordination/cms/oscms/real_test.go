@@ -220,7 +220,7 @@ func TestALostAnswerIsReadBack(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			sum, err := co.Summary(t.Context())
+			sum, err := cmstest.Sum(t.Context(), co)
 			if err != nil || sum.Total.Items != 6 || sum.Total.Counts.Ordinals != 60 {
 				t.Errorf("%+v %v", sum.Total, err)
 			}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/serverclock"
 )
 
 // Client sends a request to the cluster. An error means that there is no answer;
@@ -60,7 +61,7 @@ type Store struct {
 	shards  string // alias of the items of shards
 	control string // alias
 
-	clock cms.ServerClock
+	clock serverclock.Clock
 }
 
 var (

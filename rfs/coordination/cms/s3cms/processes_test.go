@@ -303,7 +303,7 @@ func finishAfter(t *testing.T, s cms.Store) {
 	if err := work(t.Context(), c, "heir"); err != nil {
 		t.Fatal(err)
 	}
-	sum, err := c.Summary(t.Context())
+	sum, err := cmstest.Sum(t.Context(), c)
 	if err != nil || sum.Total.Counts.Ordinals != workShards*workOrdinals {
 		t.Errorf("%d ordinals of %d: %v", sum.Total.Counts.Ordinals, workShards*workOrdinals, err)
 	}

@@ -27,6 +27,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/serverclock"
 )
 
 // Bucket is the part of an S3 client that a Store needs. Each call is one request.
@@ -62,7 +63,7 @@ type session struct {
 	name string // of the session's folder, ending in "/"
 	seen *cache
 
-	clock cms.ServerClock
+	clock serverclock.Clock
 }
 
 var sessionName = regexp.MustCompile(`^[a-z0-9-]{0,64}$`)
