@@ -21,7 +21,8 @@ func (f flood) Do(_ context.Context, _, path string, _ url.Values, _ []byte) (in
 	case strings.HasSuffix(path, "_bulk"):
 		return http.StatusOK, []byte(`{"errors":false,"items":[` + f.items + `]}`), nil
 	case strings.HasSuffix(path, "_settings"):
-		return http.StatusOK, []byte(`{"i":{"settings":{"index":{"uuid":"u"}}}}`), nil
+		index, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+		return http.StatusOK, []byte(`{"` + index + `":{"settings":{"index":{"uuid":"u"}}}}`), nil
 	case strings.Contains(path, "/_doc/"):
 		return http.StatusOK, []byte(`{"found":true,"_source":{"id":"incarnation","kind":"incarnation","body":{"uuid":"u"}}}`), nil
 	}
