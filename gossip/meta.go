@@ -22,7 +22,6 @@ type Meta struct {
 	Spot    bool   `json:"p,omitempty"` // a spot instance, which may be terminated any time
 	Workers int    `json:"w,omitempty"`
 	Idle    bool   `json:"n,omitempty"` // runs no workers, by choice
-	Permits bool   `json:"l,omitempty"` // divides --max-rate by permits in the store, as every node does since they exist
 }
 
 func (m Meta) encode(limit int) ([]byte, error) {

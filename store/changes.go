@@ -57,7 +57,7 @@ func (m *fsm) changes(kind string, since uint64, now time.Time) (c Changes, err 
 			last = index
 			var h stored
 			if b := hints.Get(k[8:]); b == nil || json.Unmarshal(b, &h) != nil || h.Index != index {
-				continue // left by a former release, which does not keep this list
+				continue
 			}
 			if h.Kind == kind && h.alive(now) {
 				c.Hints, size = append(c.Hints, h.Hint), size+h.size()
@@ -71,7 +71,7 @@ func (m *fsm) changes(kind string, since uint64, now time.Time) (c Changes, err 
 	return c, nil
 }
 
-// ChangesFrom is Changes of another node's copy, for nodes without one. A node of a former release gives fault.ErrUnavailable.
+// ChangesFrom is Changes of another node's copy, for nodes without one.
 func (s *Store) ChangesFrom(address, kind string, since uint64) (Changes, error) {
 	r, err := s.request(address, purposeChanges, changesQuestion{Kind: kind, Since: since})
 	if err != nil {

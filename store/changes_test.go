@@ -109,25 +109,3 @@ func TestManyChangesComeInPages(t *testing.T) {
 		t.Errorf("%d hints in %d pages", len(f.hints), pages)
 	}
 }
-
-func TestHintsOfAFormerReleaseAreListedAndChange(t *testing.T) {
-	m := testMachine(t, maxBytes)
-	l := entry(t, command{Put: []Hint{hint("k", "a", 1000, "1")}})
-	l.Index = 7
-	m.Apply(l)
-	// A former release replaces the hint in its copy of the file and leaves the list of changes as it is.
-	former := []byte(`{"k":"k","i":"a","e":900,"p":2}`)
-	putRaw(t, m, "k", "a", former)
-	if c, err := m.changes("k", 0, time.UnixMilli(1)); err != nil || len(c.Hints) != 0 {
-		t.Errorf("a stale entry: %+v, %v", c, err)
-	}
-	if got := listed(t, m, "k", 1); len(got) != 1 || string(got[0].Payload) != "2" {
-		t.Errorf("%+v", got)
-	}
-	l = entry(t, command{Put: []Hint{hint("k", "a", 1000, "3")}})
-	l.Index = 9
-	m.Apply(l)
-	if c, err := m.changes("k", 0, time.UnixMilli(1)); err != nil || len(c.Hints) != 1 || string(c.Hints[0].Payload) != "3" {
-		t.Errorf("%+v, %v", c, err)
-	}
-}

@@ -23,7 +23,7 @@ import (
 var (
 	bucketHints  = []byte("hints")  // kind 0x00 key → hint
 	bucketExpiry = []byte("expiry") // expiry (8 bytes, big-endian) kind 0x00 key → nothing
-	// Raft's index of the last change (8 bytes, big-endian) kind 0x00 key → nothing. Hints of a former release have no entry.
+	// Raft's index of the last change (8 bytes, big-endian) kind 0x00 key → nothing.
 	bucketChanges = []byte("changes")
 	bucketMeta    = []byte("meta")
 	keyBytes      = []byte("bytes") // of all hints

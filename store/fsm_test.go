@@ -13,7 +13,6 @@ import (
 
 	"github.com/hashicorp/raft"
 	"github.com/klauspost/compress/zstd"
-	"go.etcd.io/bbolt"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/testing/fuzzing"
@@ -40,14 +39,6 @@ func entry(t testing.TB, c command) *raft.Log {
 
 func hint(kind, key string, expires int64, payload string) Hint {
 	return Hint{Kind: kind, Key: key, Expires: expires, Payload: json.RawMessage(payload)}
-}
-
-// putRaw replaces a hint in the file by what a former release writes there.
-func putRaw(t testing.TB, m *fsm, kind, key string, b []byte) {
-	t.Helper()
-	if err := m.db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketHints).Put(hintKey(kind, key), b) }); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func listed(t testing.TB, m *fsm, kind string, now int64) []Hint {

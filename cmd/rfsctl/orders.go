@@ -55,9 +55,6 @@ func give(ctx context.Context, call *config.Call, o config.Asked, path string, b
 		return err
 	case o.Output.JSON():
 		return printJSON(call.Out, order)
-	case order.ID == "": // a node of the former release
-		fmt.Fprintf(call.Out, "%s (sent to %s)\n", done, who)
-		return nil
 	}
 	fmt.Fprintf(call.Out, "%s (sent to %s): order %s is in force\n", done, who, order.ID)
 	if len(order.NotFollowing) > 0 {

@@ -151,14 +151,6 @@ func (m *member) Loads() []schedule.Load {
 	return []schedule.Load{m.daemon().Load()}
 }
 
-// rateLimit is the part of --max-rate for the nodes that hold permits.
-func (m *member) rateLimit() int64 {
-	if f := m.current(); f != nil {
-		return f.RateLimit(m.r.maxRate)
-	}
-	return m.r.maxRate
-}
-
 // IntentChanged announces to the other nodes that the intent in the store has changed.
 func (m *member) IntentChanged() {
 	if f := m.current(); f != nil {

@@ -289,10 +289,9 @@ func runParts(ctx context.Context, r runOptions, conf daemon.Config, id *cert.Id
 		streams = api.NewStreams(id, r.own.API.Advertise)
 	}
 	conf.Serve = func(d *daemon.Daemon) (func() error, error) { return openAPI(r.own.API, d, id, streams, log) }
-	limit := func() int64 { return r.maxRate }
 	if !r.inside() {
 		conf.HoldPermit = func(ctx context.Context, s primitive.Spender) error {
-			return r.holdPermit(ctx, s, func() int64 { return limit() }, log)
+			return r.holdPermit(ctx, s, func() int64 { return r.maxRate }, log)
 		}
 	}
 	if r.gossip.Bind == "" {
@@ -309,7 +308,6 @@ func runParts(ctx context.Context, r runOptions, conf daemon.Config, id *cert.Id
 	conf.Scheduler = &schedule.Scheduler{}
 	self := &member{r: r, streams: streams, sched: conf.Scheduler, log: log, daemon: func() *daemon.Daemon { return d }}
 	conf.Fleet, conf.Peers, conf.Mirror, conf.Position = self, self, self, conf.Scheduler.Position
-	limit = self.rateLimit
 	inner := conf.Reload
 	conf.Reload = func() (string, error) {
 		if err := self.rotate(); err != nil {

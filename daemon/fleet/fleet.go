@@ -107,7 +107,7 @@ func Start(ctx context.Context, conf Config) (*Fleet, error) {
 	}
 	gc := conf.Gossip
 	gc.Quick = conf.Quick
-	gc.Meta.Raft, gc.Meta.Permits = conf.RaftAddress, true
+	gc.Meta.Raft = conf.RaftAddress
 	gc.Finders = append(slices.Clone(gc.Finders), gossip.NodeList{Nodes: f.nodes})
 	var err error
 	if f.gossip, err = gossip.Start(ctx, gc); err != nil {
@@ -183,7 +183,7 @@ func (f *Fleet) updatePosition() {
 	}
 	f.conf.Scheduler.SetPosition(place)
 	meta := f.conf.Gossip.Meta
-	meta.Raft, meta.Workers, meta.Voter, meta.Permits = f.conf.RaftAddress, f.conf.Workers(), f.isVoter(), true
+	meta.Raft, meta.Workers, meta.Voter = f.conf.RaftAddress, f.conf.Workers(), f.isVoter()
 	_, meta.Quorum = f.quorum()
 	if err := f.gossip.SetMeta(meta); err != nil {
 		f.log.Debug("gossip_metadata_not_updated", "error", err)

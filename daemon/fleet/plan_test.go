@@ -80,23 +80,6 @@ func TestTheNextLeaderGoesOnWithTheHistoryAndWhoComesKnowsIt(t *testing.T) {
 	})
 }
 
-// TestRateLimit: nodes of the former release divide the rate by themselves, and leave an equal part to each other one.
-func TestRateLimit(t *testing.T) {
-	f := newTestFleet(t)
-	a := f.startWith("a", false)
-	f.startWith("b", false)
-	eventually(t, "two nodes with permits have the whole rate", func() bool { _, count := a.Share(); return count == 2 && a.RateLimit(900) == 900 })
-	former, err := gossip.Start(t.Context(), gossip.Config{
-		Fleet: "blue", Name: "former", Bind: "127.0.0.1:0", Keys: gossip.Keys{make([]byte, 32)}, RejoinInterval: 500 * time.Millisecond, Quick: true,
-		Finders: []gossip.Finder{gossip.NodeList{Nodes: a.nodes}}, Log: slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = former.Leave(time.Second) }()
-	eventually(t, "they have two thirds of it beside one of the former release", func() bool { return a.RateLimit(900) == 600 })
-}
-
 func TestAWishAndAPoisonedItemAreHeardByAllOthers(t *testing.T) {
 	f := newTestFleet(t)
 	for _, name := range []string{"a", "b", "c"} {

@@ -38,8 +38,5 @@ func eventOf(r cms.Record) Event {
 			e.Subject = string(raw)
 		}
 	}
-	if id, err := cms.ParseID(e.Subject); err == nil { // written by a former release
-		e.Subject, e.Item = id.Name(), e.Subject
-	}
 	return e
 }

@@ -32,7 +32,7 @@ type Intent struct {
 	When    time.Time // by the store's clock; zero when there is none
 
 	Orders    []Order      // that are kept, oldest first
-	Sequence  int64        // of the last order; 0 when a node of the former release wrote the record
+	Sequence  int64        // of the last order
 	Forgotten time.Time    // end of the latest order that is not kept any more
 	Revision  cms.Revision // at which it was read
 
@@ -70,7 +70,6 @@ type intentBody struct {
 	Who     string   `json:"who"`
 	When    int64    `json:"when"` // epoch ms
 
-	// Nodes of the former release know the fields above only.
 	Sequence  int64   `json:"sequence,omitempty"`
 	Orders    []Order `json:"orders,omitempty"`
 	Forgotten int64   `json:"forgotten,omitempty"` // epoch ms
@@ -100,10 +99,7 @@ func decodeIntent(r cms.Record) (Intent, error) {
 		State: FleetState(r.State), Workers: b.Workers, Drained: b.Drained, Who: b.Who, When: time.UnixMilli(b.When),
 		Orders: b.Orders, Sequence: b.Sequence, Revision: r.Revision, created: r.CreatedAt,
 	}
-	switch {
-	case b.Sequence == 0: // whatever was kept before is lost
-		i.Forgotten = i.When.Add(OrderValidity)
-	case b.Forgotten != 0:
+	if b.Forgotten != 0 {
 		i.Forgotten = time.UnixMilli(b.Forgotten)
 	}
 	return i, i.check()

@@ -146,7 +146,7 @@ func (o Order) applied(i Intent) Intent {
 		i.Drained = slices.Compact(i.Drained)
 	}
 	i.Who = o.Who
-	if o.Issued.After(i.When) { // nodes of the former release do not follow a record that is older than what they know
+	if o.Issued.After(i.When) { // clocks of nodes differ
 		i.When = o.Issued
 	}
 	return i

@@ -2,7 +2,6 @@ package session_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"path/filepath"
 	"slices"
@@ -373,54 +372,6 @@ func TestFewOrdersAreKeptAndThoseInForceForTheFleetAlways(t *testing.T) {
 			t.Errorf("the record has %d bytes, %v", len(r.Body), err)
 		}
 	})
-}
-
-// A node of the former release reads state, number, drained nodes, issuer and time, and writes these only.
-func TestRecordsOfTheFormerReleaseAreUnderstoodAndItUnderstandsOurs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := intentCoordinator(t)
-		ctx := t.Context()
-		old := func(state, body string) {
-			t.Helper()
-			r, err := c.Store().Record(ctx, "intent:fleet")
-			if errors.Is(err, cms.ErrNotFound) {
-				r = cms.Record{ID: "intent:fleet", Kind: "intent"}
-			}
-			r.State, r.Body = state, json.RawMessage(body)
-			if _, err := c.Store().Put(ctx, r); err != nil {
-				t.Fatal(err)
-			}
-		}
-		old("PAUSE", `{"desiredWorkers":4,"drainedNodes":["a"],"who":"ann","when":946684800000}`)
-		i, err := session.Of(c).Intent(ctx)
-		if err != nil || i.State != session.Pause || *i.Workers != 4 || !i.Drains("a") || i.Who != "ann" || len(i.Orders) != 0 {
-			t.Fatalf("%+v, %v", i, err)
-		}
-		resume := give(t, c, session.Order{Kind: session.OrderResume, Who: "bob"})
-		r, err := c.Store().Record(ctx, "intent:fleet")
-		var was struct {
-			Workers *int     `json:"desiredWorkers"`
-			Drained []string `json:"drainedNodes"`
-			Who     string   `json:"who"`
-			When    int64    `json:"when"`
-		}
-		if err := errors.Join(err, json.Unmarshal(r.Body, &was)); err != nil || r.State != "RUN" || *was.Workers != 4 || !slices.Equal(was.Drained, []string{"a"}) || was.Who != "bob" || was.When < resume.Issued.UnixMilli() {
-			t.Errorf("%v: %s %+v", err, r.State, was)
-		}
-		old("DRAIN", `{"who":"old","when":`+string(must(json.Marshal(time.Now().UnixMilli())))+`}`)
-		time.Sleep(2 * time.Minute)
-		is(t, c, session.Drain, resume.ID, session.OrderForgotten)
-		if again := give(t, c, session.Order{Kind: session.OrderPause}); again.Sequence <= resume.Sequence {
-			t.Errorf("sequence %d after %d", again.Sequence, resume.Sequence)
-		}
-	})
-}
-
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
 }
 
 // Where the store does not look at the end itself, a node that read the record after it knows.

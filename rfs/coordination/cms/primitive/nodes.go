@@ -22,7 +22,7 @@ type Node struct {
 	// nodes all went down finds itself again.
 	Gossip string `json:"gossip,omitempty"`
 	API    string `json:"api,omitempty"`
-	// Task is "" for a daemon; processes of an import of a former release are in the list, too.
+	// Task is the kind of work of a process that is no daemon, such as one that consumes a topic.
 	Task string `json:"task,omitempty"`
 }
 
