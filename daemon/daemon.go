@@ -313,14 +313,14 @@ func (d *Daemon) reload() {
 	defer d.mu.Unlock()
 	for _, s := range d.slots {
 		if s.worker != nil {
-			d.sendOrder(s.worker, Order{LogLevel: level})
+			d.sendCommand(s.worker, WorkerCommand{LogLevel: level})
 		}
 	}
 }
 
-// sendOrder sends an order in the background, so that a worker that does not read blocks nothing.
-func (d *Daemon) sendOrder(w Worker, o Order) {
-	d.background.Go(func() { w.Order(o) })
+// sendCommand sends a command in the background, so that a worker that does not read blocks nothing.
+func (d *Daemon) sendCommand(w Worker, o WorkerCommand) {
+	d.background.Go(func() { w.Send(o) })
 }
 
 // finished reports whether Run may return.

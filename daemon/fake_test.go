@@ -27,7 +27,7 @@ type fakeWorker struct {
 	kills   int
 	gone    bool
 	deaf    bool // it reads no orders
-	orders  []Order
+	orders  []WorkerCommand
 	stopped func(*fakeWorker) // when it is asked to end
 }
 
@@ -50,7 +50,7 @@ func (w *fakeWorker) Kill() {
 	go w.end(End{Code: -1, Signal: "SIGKILL"})
 }
 
-func (w *fakeWorker) Order(o Order) {
+func (w *fakeWorker) Send(o WorkerCommand) {
 	w.mu.Lock()
 	w.orders = append(w.orders, o)
 	deaf := w.deaf
@@ -77,7 +77,7 @@ func (w *fakeWorker) exit(code int, r Record) {
 	w.end(End{Code: code, Last: &r})
 }
 
-func (w *fakeWorker) read() (stops, kills int, orders []Order) {
+func (w *fakeWorker) read() (stops, kills int, orders []WorkerCommand) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.stops, w.kills, slices.Clone(w.orders)
@@ -95,13 +95,13 @@ type fakeStarter struct {
 	refuse  error
 }
 
-func (s *fakeStarter) Start(slot int, first Order, report func(Record), ended func(End)) (Worker, error) {
+func (s *fakeStarter) Start(slot int, first WorkerCommand, report func(Record), ended func(End)) (Worker, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.refuse != nil {
 		return nil, s.refuse
 	}
-	w := &fakeWorker{slot: slot, report: report, ended: ended, stopped: s.stopped, orders: []Order{first}}
+	w := &fakeWorker{slot: slot, report: report, ended: ended, stopped: s.stopped, orders: []WorkerCommand{first}}
 	s.began = append(s.began, w)
 	if first.Rate != nil {
 		go report(Record{Rate: first.Rate.Number})

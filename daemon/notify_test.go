@@ -102,7 +102,7 @@ func TestTheServiceManagerIsToldOfBeginReloadAndEnd(t *testing.T) {
 // stuckStarter hangs in Start, as a loop that hangs would.
 type stuckStarter struct{ release chan struct{} }
 
-func (s stuckStarter) Start(int, Order, func(Record), func(End)) (Worker, error) {
+func (s stuckStarter) Start(int, WorkerCommand, func(Record), func(End)) (Worker, error) {
 	<-s.release
 	return nil, net.ErrClosed
 }

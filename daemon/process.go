@@ -34,22 +34,22 @@ type Processes struct {
 const (
 	maxLine     = 1 << 20 // bytes of a record or a line of stderr
 	stderrLines = 20      // kept for the reason of a crash
-	// orderTimeout limits the write of an order: a stopped process does not read.
-	orderTimeout = time.Second
+	// commandTimeout limits the write of a command: a stopped process does not read.
+	commandTimeout = time.Second
 )
 
 type process struct {
-	cmd    *exec.Cmd
-	orders *os.File
+	cmd      *exec.Cmd
+	commands *os.File
 
-	mu sync.Mutex // of orders
+	mu sync.Mutex // of commands
 }
 
 // Start starts a worker process.
-func (p *Processes) Start(slot int, first Order, report func(Record), ended func(End)) (Worker, error) {
+func (p *Processes) Start(slot int, first WorkerCommand, report func(Record), ended func(End)) (Worker, error) {
 	var pipes pipes
 	statusR, statusW := pipes.open()
-	ordersR, ordersW := pipes.open()
+	commandsR, commandsW := pipes.open()
 	errR, errW := pipes.open()
 	if pipes.err != nil {
 		pipes.close()
@@ -58,7 +58,7 @@ func (p *Processes) Start(slot int, first Order, report func(Record), ended func
 	cmd := exec.Command(p.Program, append(slices.Clone(p.Args), "--status-fd", "3", "--parent-fd", "4")...)
 	cmd.Env = p.environment()
 	cmd.Stderr = errW
-	cmd.ExtraFiles = []*os.File{statusW, ordersR}
+	cmd.ExtraFiles = []*os.File{statusW, commandsR}
 	if p.Owner != nil {
 		cmd.ExtraFiles = append(cmd.ExtraFiles, p.Owner.file)
 		first.Holder = p.Owner.holder
@@ -70,11 +70,11 @@ func (p *Processes) Start(slot int, first Order, report func(Record), ended func
 		return nil, fmt.Errorf("start a worker: %w", err)
 	}
 	statusW.Close()
-	ordersR.Close()
+	commandsR.Close()
 	errW.Close()
-	w := &process{cmd: cmd, orders: ordersW}
+	w := &process{cmd: cmd, commands: commandsW}
 	first.Options, first.Slot = p.Options, slot
-	w.mu.Lock() // later orders follow the options
+	w.mu.Lock() // later commands follow the options
 	go func() { // a worker that does not read must not block the others
 		defer w.mu.Unlock()
 		w.write(first)
@@ -100,7 +100,7 @@ func (w *process) wait(p *Processes, slot int, status, stderr *os.File, oom int6
 	readers.Wait()
 	status.Close()
 	stderr.Close()
-	w.orders.Close()
+	w.commands.Close()
 	e := End{Code: w.cmd.ProcessState.ExitCode(), Last: last, Stderr: words}
 	if ws, ok := w.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 		e.Signal = unix.SignalName(ws.Signal())
@@ -124,24 +124,24 @@ func (w *process) signal(s syscall.Signal) {
 	}
 }
 
-// Order sends o as one JSON line. If the worker does not read within orderTimeout the order is dropped;
+// Send sends o as one JSON line. If the worker does not read within commandTimeout the command is dropped;
 // the check of its lease will deal with the worker.
-func (w *process) Order(o Order) {
+func (w *process) Send(o WorkerCommand) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.write(o)
 }
 
-// write sends one order. The mutex is held.
-func (w *process) write(o Order) {
+// write sends one command. The mutex is held.
+func (w *process) write(o WorkerCommand) {
 	line, err := json.Marshal(o)
 	if err != nil {
 		return // an Order is plain data
 	}
-	if err := w.orders.SetWriteDeadline(time.Now().Add(orderTimeout)); err != nil && !errors.Is(err, os.ErrNoDeadline) {
+	if err := w.commands.SetWriteDeadline(time.Now().Add(commandTimeout)); err != nil && !errors.Is(err, os.ErrNoDeadline) {
 		return // closed: the worker has ended
 	}
-	if _, err := w.orders.Write(append(line, '\n')); err != nil {
+	if _, err := w.commands.Write(append(line, '\n')); err != nil {
 		return
 	}
 }

@@ -104,7 +104,7 @@ func startProcess(t *testing.T, p Processes, does string) *running {
 		defer r.mu.Unlock()
 		r.lines = append(r.lines, string(line))
 	}
-	w, err := p.Start(3, Order{Every: time.Second}, func(rec Record) {
+	w, err := p.Start(3, WorkerCommand{Every: time.Second}, func(rec Record) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.records = append(r.records, rec)
@@ -168,7 +168,7 @@ func TestAWorkerHandsOffWhenItsParentsPipeCloses(t *testing.T) {
 	if !ok {
 		t.Fatal("no process")
 	}
-	p.orders.Close()
+	p.commands.Close()
 	if e := r.await(t); e.Code != 0 || !strings.Contains(strings.Join(e.Stderr, "\n"), "parent gone") {
 		t.Errorf("%+v", e)
 	}
@@ -176,7 +176,7 @@ func TestAWorkerHandsOffWhenItsParentsPipeCloses(t *testing.T) {
 
 func TestOrdersReachAWorkerAndTermEndsIt(t *testing.T) {
 	r := startProcess(t, Processes{}, "waits")
-	r.Order(Order{Rate: &RateOrder{Number: 2, BytesPerSecond: 5}})
+	r.Send(WorkerCommand{Rate: &RateCommand{Number: 2, BytesPerSecond: 5}})
 	until(t, "the order has come", func() bool {
 		rs, _ := r.read()
 		return len(rs) == 2 && rs[1].Sample.Documents > 0
@@ -195,11 +195,11 @@ func TestTheOptionsAreTheFirstOrderWhateverElseIsOrdered(t *testing.T) {
 		var lines lockedLines
 		p := Processes{Program: os.Args[0], Args: []string{"worker-that-echoes"}, Options: map[string][]string{"x": {"the options"}}, Line: lines.add}
 		ended := make(chan End, 1)
-		w, err := p.Start(0, Order{}, func(Record) {}, func(e End) { ended <- e })
+		w, err := p.Start(0, WorkerCommand{}, func(Record) {}, func(e End) { ended <- e })
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.Order(Order{Rate: &RateOrder{Number: 2, BytesPerSecond: 1}})
+		w.Send(WorkerCommand{Rate: &RateCommand{Number: 2, BytesPerSecond: 1}})
 		if e := <-ended; e.Code != 0 || !strings.Contains(lines.text(), `order={"options":{"x":["the options"]}`) {
 			t.Fatalf("%+v: %s", e, lines.text())
 		}
@@ -229,8 +229,8 @@ func TestAStoppedProcessIsKilledAndAnOrderToItDoesNotHang(t *testing.T) {
 	if err := syscall.Kill(r.PID(), syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	big := Order{Options: map[string][]string{"x": {strings.Repeat("x", 1<<20)}}} // more than a pipe holds
-	r.Order(big)                                                                  // returns, though it is never read
+	big := WorkerCommand{Options: map[string][]string{"x": {strings.Repeat("x", 1<<20)}}} // more than a pipe holds
+	r.Send(big)                                                                           // returns, though it is never read
 	r.Stop()
 	r.Kill()
 	if e := r.await(t); e.Signal != "SIGKILL" || e.isClean() {

@@ -11,42 +11,42 @@ import (
 type allowance struct {
 	part   int64
 	left   func() time.Duration // nil: without end
-	number int64                // of the last order
+	number int64                // of the last command
 }
 
-// rateOrders are the orders of a rate that a worker may follow: the one that it has reported last, and later ones.
-type rateOrders []RateOrder
+// rateCommands are the commands of a rate that a worker may follow: the one that it has reported last, and later ones.
+type rateCommands []RateCommand
 
-// maxRateOrders limits the orders that a worker has not read.
-const maxRateOrders = 32
+// maxRateCommands limits the commands that a worker has not read.
+const maxRateCommands = 32
 
 // inUse returns the most that the worker may be using, in bytes per second.
-func (r rateOrders) inUse() (most int64) {
+func (r rateCommands) inUse() (most int64) {
 	for _, o := range r {
 		most = max(most, o.BytesPerSecond)
 	}
 	return most
 }
 
-// last returns the rate of the last order.
-func (r rateOrders) last() int64 {
+// last returns the rate of the last command.
+func (r rateCommands) last() int64 {
 	if len(r) == 0 {
 		return 0
 	}
 	return r[len(r)-1].BytesPerSecond
 }
 
-// add returns r with another order. Of too many, the first ones become one with their highest rate.
-func (r rateOrders) add(o RateOrder) rateOrders {
-	if len(r) >= maxRateOrders {
+// add returns r with another command. Of too many, the first ones become one with their highest rate.
+func (r rateCommands) add(o RateCommand) rateCommands {
+	if len(r) >= maxRateCommands {
 		r[1].BytesPerSecond = max(r[0].BytesPerSecond, r[1].BytesPerSecond)
 		r = r[1:]
 	}
 	return append(r, o)
 }
 
-// follows returns r after the worker has reported a number: it follows no earlier order any more.
-func (r rateOrders) follows(number int64) rateOrders {
+// follows returns r after the worker has reported a number: it follows no earlier command any more.
+func (r rateCommands) follows(number int64) rateCommands {
 	for len(r) > 1 && r[0].Number < number {
 		r = r[1:]
 	}
@@ -94,7 +94,7 @@ func (s spender) Allow(part int64, left func() time.Duration) {
 	d := s.d
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.rateLeft() <= 0 { // nothing that was ordered before is followed any more
+	if d.rateLeft() <= 0 { // nothing that was allowed before is followed any more
 		for _, x := range d.slots {
 			x.rates = nil
 		}
@@ -139,9 +139,9 @@ func (d *Daemon) rateInUse() (sum int64) {
 	return sum
 }
 
-// rateOrder returns the next order for the worker of a slot, and notes it: an equal part of n, or as much of it as others are
+// rateCommand returns the next command for the worker of a slot, and notes it: an equal part of n, or as much of it as others are
 // known not to use any more. It is nil without a limit.
-func (d *Daemon) rateOrder(s *slot, n int) *RateOrder {
+func (d *Daemon) rateCommand(s *slot, n int) *RateCommand {
 	if d.conf.MaxRate == 0 {
 		return nil
 	}
@@ -151,7 +151,7 @@ func (d *Daemon) rateOrder(s *slot, n int) *RateOrder {
 		rate = own + min(rate-own, max(part-d.rateInUse(), 0))
 	}
 	d.allowed.number++
-	o := RateOrder{Number: d.allowed.number, BytesPerSecond: rate}
+	o := RateCommand{Number: d.allowed.number, BytesPerSecond: rate}
 	if d.allowed.left != nil {
 		left := d.rateLeft()
 		o.LeftMs, o.Until = left.Milliseconds(), time.Now().Add(left).UnixMilli()
@@ -166,7 +166,7 @@ func (d *Daemon) pushLimits() {
 	pace, n := d.pacer.current(), d.running()
 	for _, s := range d.slots {
 		if s.worker != nil {
-			d.sendOrder(s.worker, Order{Rate: d.rateOrder(s, n), Pace: &pace})
+			d.sendCommand(s.worker, WorkerCommand{Rate: d.rateCommand(s, n), Pace: &pace})
 		}
 	}
 }
@@ -179,7 +179,7 @@ func (d *Daemon) rateMetric() int64 {
 	return max(d.rateLimit(), 1)
 }
 
-// followsRate notes that a worker follows an order. What it uses less others may have.
+// followsRate notes that a worker follows a command. What it uses less others may have.
 func (d *Daemon) followsRate(s *slot, number int64) {
 	before := s.rates.inUse()
 	s.rates = s.rates.follows(number)

@@ -79,7 +79,7 @@ func TestTheWorkersOfANodeKeepToItsPermit(t *testing.T) {
 }
 
 // lastRate returns the last order of a rate that a worker was sent.
-func lastRate(w *fakeWorker) (last RateOrder) {
+func lastRate(w *fakeWorker) (last RateCommand) {
 	_, _, orders := w.read()
 	for _, o := range orders {
 		if o.Rate != nil && o.Rate.Number > last.Number {
@@ -89,9 +89,9 @@ func lastRate(w *fakeWorker) (last RateOrder) {
 	return last
 }
 
-func TestRateOrders(t *testing.T) {
-	order := func(number, rate int64) RateOrder { return RateOrder{Number: number, BytesPerSecond: rate} }
-	var r rateOrders
+func TestRateCommands(t *testing.T) {
+	order := func(number, rate int64) RateCommand { return RateCommand{Number: number, BytesPerSecond: rate} }
+	var r rateCommands
 	for i, c := range []struct {
 		change      func()
 		inUse, last int64
@@ -104,12 +104,12 @@ func TestRateOrders(t *testing.T) {
 		{func() { r = r.follows(3) }, 30, 30},
 		{func() { r = r.follows(2) }, 30, 30},
 		{func() {
-			for number := range int64(3 * maxRateOrders) {
+			for number := range int64(3 * maxRateCommands) {
 				r = r.add(order(4+number, 1))
 			}
 		}, 30, 1},
 	} {
-		if c.change(); r.inUse() != c.inUse || r.last() != c.last || len(r) > maxRateOrders {
+		if c.change(); r.inUse() != c.inUse || r.last() != c.last || len(r) > maxRateCommands {
 			t.Errorf("%s: %d in use, the last one is of %d, want %d and %d", fmt.Sprint("step ", i), r.inUse(), r.last(), c.inUse, c.last)
 		}
 	}

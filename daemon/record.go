@@ -23,7 +23,7 @@ type Record struct {
 	Gone    bool       `json:"gone,omitempty"` // the coordination store was deleted: another worker would begin anew
 	// Next are the successors of the item, which can be continued without a search.
 	Next []string `json:"next,omitempty"`
-	// Rate is the number of the last order of a rate that the worker follows.
+	// Rate is the number of the last command of a rate that the worker follows.
 	Rate int64 `json:"rate,omitempty"`
 	// NextMs is set with code 4: the time in ms, by the store's clock, until an item may become free.
 	NextMs int64 `json:"next_ms,omitempty"`
@@ -60,14 +60,14 @@ func (l *Lease) subject() (name, item string) {
 	return l.Item, l.Item
 }
 
-// Order is one line of JSON that the daemon writes to a worker: first the options, later
+// WorkerCommand is one line of JSON that the daemon writes to a worker: first the options, later
 // changes. When the pipe is closed the daemon has ended: the worker hands off and ends.
-type Order struct {
+type WorkerCommand struct {
 	Options  map[string][]string `json:"options,omitempty"`  // name of a flag → its values
 	Holder   string              `json:"holder,omitempty"`   // with the options: the holders of all leases begin with it; "": with a name that the worker chooses
 	Prefer   []string            `json:"prefer,omitempty"`   // with the options: items to try before a search
 	Exponent int                 `json:"exponent,omitempty"` // with the options: least lease exponent of new items
-	Rate     *RateOrder          `json:"rate,omitempty"`     // absent at first: no limit
+	Rate     *RateCommand        `json:"rate,omitempty"`     // absent at first: no limit
 	Pace     *Pace               `json:"pace,omitempty"`
 	LogLevel string              `json:"log_level,omitempty"` // debug, info, warn, error
 	Slot     int                 `json:"slot,omitempty"`      // with the options: which of the node's workers it is
@@ -76,11 +76,11 @@ type Order struct {
 	Record   time.Duration       `json:"record_ns,omitempty"` // with the options: interval in which progress is recorded; 0: the default
 }
 
-// RateOrder is what a worker may send. It follows the one with the highest number, and reports that number.
-type RateOrder struct {
+// RateCommand is what a worker may send. It follows the one with the highest number, and reports that number.
+type RateCommand struct {
 	Number         int64 `json:"number"`
 	BytesPerSecond int64 `json:"bytes_per_second"` // 0: nothing
-	// LeftMs and Until are the end, whichever is first: ms from when the order is read, and epoch ms by the machine's clock.
+	// LeftMs and Until are the end, whichever is first: ms from when the command is read, and epoch ms by the machine's clock.
 	// Without Until there is none.
 	LeftMs int64 `json:"left_ms,omitempty"`
 	Until  int64 `json:"until,omitempty"`

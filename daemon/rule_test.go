@@ -327,7 +327,7 @@ func holdNode(t *testing.T, d *Daemon) (wanted int) {
 // holdOrder holds the order of a new worker against the rule, and gives what it prefers.
 func holdOrder(t *testing.T, d *Daemon) []string {
 	t.Helper()
-	var o Order
+	var o WorkerCommand
 	now := time.Now()
 	d.addHints(&o, now)
 	if o.Exponent < 0 || o.Exponent > cms.MaxExponent {

@@ -28,8 +28,8 @@ type slot struct {
 	memoryChecked  time.Time
 	overLimitCount int // consecutive measurements above the limit
 
-	rates  rateOrders // what the worker may send
-	leased time.Time  // when the slot had a lease last
+	rates  rateCommands // what the worker may send
+	leased time.Time    // when the slot had a lease last
 
 	stopped   time.Time // when it was asked to stop; zero: not yet
 	killed    bool
@@ -135,9 +135,9 @@ func (d *Daemon) running() int {
 func (d *Daemon) start(s *slot, now time.Time) {
 	pace := d.pacer.current()
 	s.rates = nil
-	order := Order{Rate: d.rateOrder(s, d.running()+1), Pace: &pace, Every: time.Second}
-	d.addHints(&order, now)
-	w, err := d.conf.Starter.Start(s.n, order,
+	command := WorkerCommand{Rate: d.rateCommand(s, d.running()+1), Pace: &pace, Every: time.Second}
+	d.addHints(&command, now)
+	w, err := d.conf.Starter.Start(s.n, command,
 		func(r Record) { d.handleRecord(s, r) }, func(e End) { d.handleEnd(s, e) })
 	if err != nil {
 		d.delayRestart(s, now, err.Error())
@@ -155,8 +155,8 @@ func (d *Daemon) start(s *slot, now time.Time) {
 // preferredItems is how many proposed items a worker tries before it searches.
 const preferredItems = 4
 
-// addHints adds the hints to an order, and delays the next start. Without hints it does nothing.
-func (d *Daemon) addHints(o *Order, now time.Time) {
+// addHints adds the hints to a command, and delays the next start. Without hints it does nothing.
+func (d *Daemon) addHints(o *WorkerCommand, now time.Time) {
 	if d.conf.Position != nil {
 		place := d.position()
 		d.startAfter = now.Add(place.StartInterval())

@@ -8,15 +8,15 @@ import (
 // Starter starts workers. Both functions are called from other goroutines: report for every
 // record, ended once, after the last record, when the worker is known to be dead.
 type Starter interface {
-	Start(slot int, first Order, report func(Record), ended func(End)) (Worker, error)
+	Start(slot int, first WorkerCommand, report func(Record), ended func(End)) (Worker, error)
 }
 
 // Worker is a running worker.
 type Worker interface {
-	PID() int    // 0 for a slot inside the daemon
-	Stop()       // makes it hand off and end
-	Kill()       // kills it
-	Order(Order) // sends a change
+	PID() int           // 0 for a slot inside the daemon
+	Stop()              // makes it hand off and end
+	Kill()              // kills it
+	Send(WorkerCommand) // sends a change
 }
 
 // InProcess runs workers as goroutines, for a store that only one process can open.
@@ -35,7 +35,7 @@ type inProcessWorker struct {
 }
 
 // Start runs a lease in a goroutine.
-func (s *InProcess) Start(slot int, _ Order, report func(Record), ended func(End)) (Worker, error) {
+func (s *InProcess) Start(slot int, _ WorkerCommand, report func(Record), ended func(End)) (Worker, error) {
 	ctx, cancel := context.WithCancel(context.Background()) // ended by Stop
 	w := &inProcessWorker{stop: cancel, done: make(chan struct{}), in: s}
 	go func() {
@@ -51,9 +51,9 @@ func (s *InProcess) Start(slot int, _ Order, report func(Record), ended func(End
 	return w, nil
 }
 
-func (w *inProcessWorker) PID() int    { return 0 }
-func (w *inProcessWorker) Stop()       { w.stop() }
-func (w *inProcessWorker) Order(Order) {}
+func (w *inProcessWorker) PID() int           { return 0 }
+func (w *inProcessWorker) Stop()              { w.stop() }
+func (w *inProcessWorker) Send(WorkerCommand) {}
 
 // Kill cancels the slot, and ends the process if the slot does not return.
 func (w *inProcessWorker) Kill() {

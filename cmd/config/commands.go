@@ -43,12 +43,14 @@ type Migrate struct {
 	Indices    Indices
 	Conversion Conversion
 	Splitting  Splitting
-	Order      Order
+	Priority   IndexPriority
 	Leases     Leases
 }
 
 // Hints returns the order in which indices are worked on; nil for any.
-func (o Order) Hints() (cms.Hints, error) { return worker.NewOrder(o.First.Texts, o.Priorities) }
+func (o IndexPriority) Hints() (cms.Hints, error) {
+	return worker.IndexPriority(o.First.Texts, o.Priorities)
+}
 
 // Check refuses a migration without a source, or with none or several places for its documents.
 func (m *Migrate) Check() error {

@@ -294,8 +294,8 @@ type Bulk struct {
 	Discover    bool          `flag:"target-discover" group:"Target" section:"target" help:"send documents, and credentials, also to the nodes that the target names, over TLS and only to those whose certificate is signed by the authority of --target-cacert"`
 }
 
-// Order is which indices come first.
-type Order struct {
+// IndexPriority is which indices come first.
+type IndexPriority struct {
 	_          struct{}   `group:"Processing" section:"work"`
 	First      Patterns   `flag:"first" help:"index whose shards are processed first: a name, a pattern such as logs-*, or regex:PATTERN; may be repeated, in order"`
 	Priorities Priorities `flag:"index-priority" help:"PATTERN=N such as users=5 or logs-*=-1: a higher N is processed earlier (default 0); may be repeated"`

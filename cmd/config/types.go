@@ -54,7 +54,7 @@ type Priorities []string
 
 func (p *Priorities) parseAll(texts []string) error {
 	*p = texts
-	_, err := worker.NewOrder(nil, texts)
+	_, err := worker.IndexPriority(nil, texts)
 	return err
 }
 

@@ -23,17 +23,17 @@ import (
 // pollIntent is how often a worker without a daemon asks what the operator wants.
 const pollIntent = 15 * time.Second
 
-// maxOrder bounds a line on the parent's pipe: all options of a run.
-const maxOrder = 4 << 20
+// maxCommand bounds a line on the parent's pipe: all options of a run.
+const maxCommand = 4 << 20
 
-// controlPipe carries the records of a worker to the process that started it, and its orders to the worker.
+// controlPipe carries the records of a worker to the process that started it, and its commands to the worker.
 type controlPipe struct {
 	metricsFile string
-	every       time.Duration // between samples; 0: none
-	first       daemon.Order  // options, hints and bounds of the begin
+	every       time.Duration        // between samples; 0: none
+	first       daemon.WorkerCommand // options, hints and bounds of the begin
 	level       slog.LevelVar
 	parent      *os.File // nil: the process has no parent that listens
-	orders      *bufio.Scanner
+	commands    *bufio.Scanner
 
 	stop    chan struct{} // ends the sampling
 	sampler sync.WaitGroup
@@ -60,12 +60,12 @@ func openControlPipe(call *config.Call) (*controlPipe, config.Values, error) {
 		return l, values, nil
 	}
 	l.parent = os.NewFile(uintptr(c.ParentFD), "parent")
-	l.orders = bufio.NewScanner(l.parent)
-	l.orders.Buffer(nil, maxOrder)
-	if !l.orders.Scan() {
-		return nil, nil, config.Usage("--parent-fd: no options came (%w)", errors.Join(io.ErrUnexpectedEOF, l.orders.Err()))
+	l.commands = bufio.NewScanner(l.parent)
+	l.commands.Buffer(nil, maxCommand)
+	if !l.commands.Scan() {
+		return nil, nil, config.Usage("--parent-fd: no options came (%w)", errors.Join(io.ErrUnexpectedEOF, l.commands.Err()))
 	}
-	if err := json.Unmarshal(l.orders.Bytes(), &l.first); err != nil {
+	if err := json.Unmarshal(l.commands.Bytes(), &l.first); err != nil {
 		return nil, nil, config.Usage("--parent-fd: %w", err)
 	}
 	l.every = l.first.Every
@@ -87,7 +87,7 @@ func (l *controlPipe) logger(o options) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(terminal.NewWriter(os.Stderr), logOptions(&l.level))).With("slot", l.first.Slot, "pid", os.Getpid())
 }
 
-// handle follows the parent's orders; the context ends when the parent is gone.
+// handle follows the parent's commands; the context ends when the parent is gone.
 func (l *controlPipe) handle(ctx context.Context, in *resources) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	if l.parent == nil {
@@ -97,15 +97,15 @@ func (l *controlPipe) handle(ctx context.Context, in *resources) (context.Contex
 	l.follow(in, l.first)
 	go func() { // it ends with the process, or with the parent
 		defer cancel()
-		for l.orders.Scan() {
-			var order daemon.Order
-			if json.Unmarshal(l.orders.Bytes(), &order) != nil {
+		for l.commands.Scan() {
+			var command daemon.WorkerCommand
+			if json.Unmarshal(l.commands.Bytes(), &command) != nil {
 				continue
 			}
-			l.follow(in, order)
-			if order.LogLevel != "" {
+			l.follow(in, command)
+			if command.LogLevel != "" {
 				var level slog.Level
-				if level.UnmarshalText([]byte(order.LogLevel)) == nil {
+				if level.UnmarshalText([]byte(command.LogLevel)) == nil {
 					l.level.Set(level)
 				}
 			}
@@ -115,7 +115,7 @@ func (l *controlPipe) handle(ctx context.Context, in *resources) (context.Contex
 }
 
 // follow takes over what bounds the work, and reports the rate that it follows.
-func (l *controlPipe) follow(in *resources, o daemon.Order) {
+func (l *controlPipe) follow(in *resources, o daemon.WorkerCommand) {
 	in.apply(o)
 	if o.Rate != nil {
 		l.send(daemon.Record{Rate: in.rateOrder})
@@ -123,7 +123,7 @@ func (l *controlPipe) follow(in *resources, o daemon.Order) {
 }
 
 // apply takes over what bounds the work.
-func (in *resources) apply(o daemon.Order) {
+func (in *resources) apply(o daemon.WorkerCommand) {
 	if r := o.Rate; r != nil && r.Number > in.rateOrder {
 		in.rateOrder = r.Number
 		in.bucket.Allow(r.BytesPerSecond, endOf(*r))
@@ -134,8 +134,8 @@ func (in *resources) apply(o daemon.Order) {
 	}
 }
 
-// endOf returns the time that is left of an order of a rate; nil: it has no end.
-func endOf(r daemon.RateOrder) func() time.Duration {
+// endOf returns the time that is left of a command of a rate; nil: it has no end.
+func endOf(r daemon.RateCommand) func() time.Duration {
 	if r.Until == 0 {
 		return nil
 	}

@@ -121,7 +121,7 @@ func newOptions(m config.Migrate) (options, error) {
 		return o, err
 	}
 	var err error
-	if o.order, err = m.Order.Hints(); err != nil {
+	if o.order, err = m.Priority.Hints(); err != nil {
 		return o, err
 	}
 	if err := o.derive(m.Origin); err != nil {

@@ -20,11 +20,11 @@ type rule struct {
 // maxPriority bounds a priority, so that first is beyond all of them.
 const maxPriority = 1_000_000
 
-// NewOrder puts items of wanted indices first: those of first in its order, then the others by
+// IndexPriority puts items of wanted indices first: those of first in its order, then the others by
 // priority. An entry of first is a pattern; of priorities the same followed by =N,
 // where a higher N comes first and an index that none names has 0. Items that rank alike keep their
 // order, which is random, so that workers do not all reach for the same. Nil when nothing is wanted.
-func NewOrder(first, priorities []string) (cms.Hints, error) {
+func IndexPriority(first, priorities []string) (cms.Hints, error) {
 	var rules []rule
 	for i, entry := range first {
 		indices, err := pattern.ParseList([]string{entry})

@@ -22,7 +22,7 @@ func TestWantedIndicesComeFirst(t *testing.T) {
 		{"a pattern may hold an equals sign", nil, []string{"regex:a=b|users=3"}, []string{"users", "logs-1", "orders", "old", "logs-2"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			order, err := NewOrder(c.first, c.priorities)
+			order, err := IndexPriority(c.first, c.priorities)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -48,14 +48,14 @@ func TestWantedIndicesComeFirst(t *testing.T) {
 
 func TestAnOrderThatMeansNothingIsRefused(t *testing.T) {
 	for _, p := range []string{"users", "=1", "users=high", "users=1000001", "regex:(=1"} {
-		if _, err := NewOrder(nil, []string{p}); !errors.Is(err, fault.ErrConfig) {
+		if _, err := IndexPriority(nil, []string{p}); !errors.Is(err, fault.ErrConfig) {
 			t.Errorf("%q: %v", p, err)
 		}
 	}
-	if _, err := NewOrder([]string{"regex:("}, nil); !errors.Is(err, fault.ErrConfig) {
+	if _, err := IndexPriority([]string{"regex:("}, nil); !errors.Is(err, fault.ErrConfig) {
 		t.Error(err)
 	}
-	if order, err := NewOrder(nil, nil); order != nil || err != nil {
+	if order, err := IndexPriority(nil, nil); order != nil || err != nil {
 		t.Errorf("%v", err)
 	}
 }
