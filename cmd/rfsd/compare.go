@@ -26,6 +26,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/failed"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
@@ -72,7 +73,7 @@ func (c *comparison) snapshot(ctx context.Context, blobs repo.Repository) (*veri
 			return sessionMarks(ctx, client, state, plan)
 		},
 		groups: func(ctx context.Context, client *target.Client, v target.Version) ([]verify.Group, error) {
-			indices := &worker.TargetIndices{Cluster: client, Version: v, Rules: c.rules, Requester: client, Log: c.log}
+			indices := &creation.Indices{Cluster: client, Version: v, Rules: c.rules, Requester: client, Log: c.log}
 			if err := indices.Locate(ctx, plan); err != nil {
 				return nil, err
 			}
@@ -81,7 +82,7 @@ func (c *comparison) snapshot(ctx context.Context, blobs repo.Repository) (*veri
 		fields: func(ctx context.Context, client *target.Client, v target.Version, failed *verify.Failed, r *verify.Report) error {
 			mappings := worker.FieldComparison{
 				Source: c.source(blobs, identity), Target: client, Failed: failed.Has, TypesOnly: c.ask.Quick,
-				Indices: &worker.TargetIndices{Cluster: metadata.DryRunCluster{Target: client}, Version: v, Rules: c.rules, Overrides: c.overrides, Requester: client, Log: c.log},
+				Indices: &creation.Indices{Cluster: metadata.DryRunCluster{Target: client}, Version: v, Rules: c.rules, Overrides: c.overrides, Requester: client, Log: c.log},
 			}
 			all, warnings, err := mappings.Fields(ctx, plan)
 			for _, x := range r.Indices {

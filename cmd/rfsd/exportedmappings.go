@@ -15,6 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/files"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/operation/verify"
@@ -38,7 +39,7 @@ type exportedMappings struct {
 // exportMappings writes the mappings of an export beside its manifest. An index whose mapping cannot be converted is left out.
 func exportMappings(ctx context.Context, o options, p *plan.Plan) error {
 	all := exportedMappings{Format: 1, Indices: map[string][]json.RawMessage{}}
-	indices := &worker.TargetIndices{Rules: o.rules, Overrides: o.overrides}
+	indices := &creation.Indices{Rules: o.rules, Overrides: o.overrides}
 	for _, x := range p.Indices {
 		if x.Source == nil {
 			continue
@@ -103,7 +104,7 @@ func (c *comparison) compareExportedMappings(ctx context.Context, blobs repo.Rep
 		return err
 	}
 	mappings := worker.FieldComparison{Target: client, TypesOnly: true,
-		Indices: &worker.TargetIndices{Cluster: metadata.DryRunCluster{Target: client}, Version: v, Requester: client, Log: c.log}}
+		Indices: &creation.Indices{Cluster: metadata.DryRunCluster{Target: client}, Version: v, Requester: client, Log: c.log}}
 	all, warnings, err := mappings.Fields(ctx, p)
 	for _, x := range r.Indices {
 		x.Fields = all[x.Target]

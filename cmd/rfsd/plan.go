@@ -17,9 +17,9 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/preflight"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
@@ -108,7 +108,7 @@ func planMigration(ctx context.Context, o options, ask config.Planning, out io.W
 		Target: preflight.Offline{}, Version: versionOf(ask.Version), Repo: counted, Existing: o.existing, Only: only, Documents: ask.Documents,
 		Needs: preflight.Needs{BulkBytes: int64(o.bulkBytes), Tolerance: o.skewTolerance(), Session: o.session, Now: time.Now},
 	}
-	indices := &worker.TargetIndices{Rules: o.rules, Overrides: o.overrides, Log: log, AllowSource: o.allowSource}
+	indices := &creation.Indices{Rules: o.rules, Overrides: o.overrides, Log: log, AllowSource: o.allowSource}
 	if o.target.URL != "" && only.NeedTarget() {
 		client, err := target.New(ctx, o.target)
 		if err != nil {
@@ -121,7 +121,7 @@ func planMigration(ctx context.Context, o options, ask config.Planning, out io.W
 		e.Target, indices.UUIDs = client, client
 	}
 	dry := metadata.DryRunCluster{Target: e.Target}
-	e.Globals = &worker.TargetGlobals{Cluster: dry, Version: e.Version, Wanted: o.globals, Log: log}
+	e.Globals = &creation.Globals{Cluster: dry, Version: e.Version, Wanted: o.globals, Log: log}
 	indices.Cluster, indices.Version, indices.Requester, indices.Globals = dry, e.Version, e.Target, e.Globals
 	e.Indices = indices
 	r, err := e.Evaluate(ctx, p)

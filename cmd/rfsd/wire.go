@@ -21,6 +21,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/export"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/destination/tuning"
+	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/preflight"
@@ -226,8 +227,8 @@ func openDestination(ctx context.Context, o options, s *worker.Session, in *reso
 	s.Identity = worker.ClusterIdentity(v.ClusterUUID, o.target.RunPipelines)
 	s.Identity[worker.ExistingKey] = string(o.existing)
 	s.Targets, s.Counts, s.Redirects = client, client, o.rules.Targets
-	indices := &worker.TargetIndices{Cluster: client, Version: v, Rules: o.rules, Overrides: o.overrides, Requester: client, Log: s.Log, UUIDs: client, AllowSource: o.allowSource}
-	globals := &worker.TargetGlobals{Cluster: client, Version: v, Wanted: o.globals, Log: s.Log}
+	indices := &creation.Indices{Cluster: client, Version: v, Rules: o.rules, Overrides: o.overrides, Requester: client, Log: s.Log, UUIDs: client, AllowSource: o.allowSource}
+	globals := &creation.Globals{Cluster: client, Version: v, Wanted: o.globals, Log: s.Log}
 	if o.phases.Has(worker.PhaseMetadata) {
 		indices.Globals = globals
 	}

@@ -17,9 +17,9 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/source/lucene"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
@@ -28,8 +28,8 @@ import (
 type Evaluator struct {
 	Target  metadata.DryRunTarget
 	Version target.Version
-	Indices *worker.TargetIndices // as the migration would have it, with DryRunCluster as its Cluster; nil when the phase is off
-	Globals *worker.TargetGlobals // likewise; nil when the phase is off
+	Indices *creation.Indices // as the migration would have it, with DryRunCluster as its Cluster; nil when the phase is off
+	Globals *creation.Globals // likewise; nil when the phase is off
 	Repo    snapshot.Repository
 	// Existing is what was chosen for documents whose ids the target has; "": nothing was chosen.
 	Existing bulk.Existing

@@ -11,9 +11,9 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/preflight"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 	"github.com/rfsd/rfsd/testing/cluster"
@@ -88,8 +88,8 @@ func evaluateAndMigrate(t *testing.T, url, path string) {
 	dry := metadata.DryRunCluster{Target: client}
 	e := &preflight.Evaluator{
 		Target: client, Version: v, Repo: blobs, Only: preflight.Sections{preflight.Changes, preflight.Sizes},
-		Indices: &worker.TargetIndices{Cluster: dry, Version: v, Requester: client, Log: log},
-		Globals: &worker.TargetGlobals{Cluster: dry, Version: v, Wanted: metadata.Selection{Pipelines: true}, Log: log},
+		Indices: &creation.Indices{Cluster: dry, Version: v, Requester: client, Log: log},
+		Globals: &creation.Globals{Cluster: dry, Version: v, Wanted: metadata.Selection{Pipelines: true}, Log: log},
 	}
 	said, err := e.Evaluate(t.Context(), plan)
 	if err != nil {
@@ -104,7 +104,7 @@ func evaluateAndMigrate(t *testing.T, url, path string) {
 	if said.Size.Repository == 0 || said.Size.Requests == 0 {
 		t.Errorf("size %+v", said.Size)
 	}
-	globals := &worker.TargetGlobals{Cluster: client, Version: v, Wanted: metadata.Selection{Pipelines: true}, Log: log}
+	globals := &creation.Globals{Cluster: client, Version: v, Wanted: metadata.Selection{Pipelines: true}, Log: log}
 	done, err := globals.Migrate(t.Context(), plan, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +113,7 @@ func evaluateAndMigrate(t *testing.T, url, path string) {
 	compare(t, "created", said.Globals, preflight.WouldCreate, done.Created)
 	compare(t, "existing", said.Globals, preflight.WouldKeep, done.Existed)
 	for i, x := range plan.Indices {
-		made := &worker.TargetIndices{Cluster: client, Version: v, Requester: client, Log: log}
+		made := &creation.Indices{Cluster: client, Version: v, Requester: client, Log: log}
 		_, err := made.Make(t.Context(), x)
 		foretold := said.Indices[i].Targets[0]
 		if (err != nil) != (foretold.Action == preflight.WouldRefuse) {

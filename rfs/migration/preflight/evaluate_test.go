@@ -20,6 +20,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/source/repo"
@@ -122,8 +123,8 @@ func evaluation(t *testing.T, says map[string]string, l *life, change func(*Eval
 	target := questioned{on.life, says, &asked}
 	dry := metadata.DryRunCluster{Target: target}
 	e := &Evaluator{Target: target, Version: opensearch2, Repo: on, Only: Sections{Changes, Sizes},
-		Indices: &worker.TargetIndices{Cluster: dry, Version: opensearch2, Requester: target, Log: quiet()},
-		Globals: &worker.TargetGlobals{Cluster: dry, Version: opensearch2, Log: quiet(), Wanted: metadata.Selection{Pipelines: true, Scripts: true}},
+		Indices: &creation.Indices{Cluster: dry, Version: opensearch2, Requester: target, Log: quiet()},
+		Globals: &creation.Globals{Cluster: dry, Version: opensearch2, Log: quiet(), Wanted: metadata.Selection{Pipelines: true, Scripts: true}},
 	}
 	if change != nil {
 		change(e, plan)
@@ -321,8 +322,8 @@ func TestPreviewAsksOnceAndForThePhasesOfTheRun(t *testing.T) {
 				l.dies, l.fails = 1, c.fails
 			}
 			on := questioned{l, c.says, &asked}
-			x := &worker.TargetIndices{Cluster: metadata.DryRunCluster{Target: on}, Version: opensearch2, Requester: on, Log: log}
-			g := &worker.TargetGlobals{Cluster: metadata.DryRunCluster{Target: on}, Version: opensearch2, Log: log, Wanted: metadata.Selection{Pipelines: true}}
+			x := &creation.Indices{Cluster: metadata.DryRunCluster{Target: on}, Version: opensearch2, Requester: on, Log: log}
+			g := &creation.Globals{Cluster: metadata.DryRunCluster{Target: on}, Version: opensearch2, Log: log, Wanted: metadata.Selection{Pipelines: true}}
 			preview := Preview(on, x, g)
 			if err := preview(t.Context(), plan, c.phases); !errors.Is(err, c.ends) || (err != nil) != (c.ends != nil) {
 				t.Fatalf("%v", err)

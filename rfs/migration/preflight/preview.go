@@ -10,13 +10,14 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 )
 
 // Preview returns a function that logs the expected differences between snapshot and target, before the first write. It finds
 // them by a dry run of what creates indices and global objects. Errors: fault.ErrUnavailable, and those of a plan.
-func Preview(on metadata.DryRunTarget, indices *worker.TargetIndices, globals *worker.TargetGlobals) func(context.Context, *plan.Plan, worker.Phases) error {
+func Preview(on metadata.DryRunTarget, indices *creation.Indices, globals *creation.Globals) func(context.Context, *plan.Plan, worker.Phases) error {
 	said := metadata.NewReported()
 	indices.Reported, globals.Reported = said, said
 	return func(ctx context.Context, p *plan.Plan, phases worker.Phases) error {
@@ -43,7 +44,7 @@ func Preview(on metadata.DryRunTarget, indices *worker.TargetIndices, globals *w
 			e.Indices.Cluster = dry
 		}
 		if phases.Has(worker.PhaseMetadata) {
-			e.Globals = &worker.TargetGlobals{Cluster: dry, Version: globals.Version, Wanted: globals.Wanted, Log: slog.New(slog.DiscardHandler)}
+			e.Globals = &creation.Globals{Cluster: dry, Version: globals.Version, Wanted: globals.Wanted, Log: slog.New(slog.DiscardHandler)}
 		}
 		r := &Report{}
 		if err := e.preview(ctx, p, r); err != nil {

@@ -22,35 +22,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
-// Locate completes a plan with what a migration finds out at the target: the names of backing indices, and whether
-// originals of filtered sources are sent. Nothing is written.
-func (t *TargetIndices) Locate(ctx context.Context, plan *plan.Plan) error {
-	asked, moved := map[string]bool{}, false
-	for i := range plan.Indices {
-		e := &plan.Indices[i].Entry
-		if e.Stream != nil && !e.Create && !asked[e.Stream.Stream] {
-			renamed, err := t.placeAlias(ctx, plan, e.Stream.Stream)
-			if err != nil {
-				return err
-			}
-			asked[e.Stream.Stream], moved = true, moved || renamed
-		}
-		absent, err := t.Absent(ctx, e.Naming.Targets())
-		if err != nil {
-			return err
-		}
-		if len(absent) == 0 && !e.Create {
-			if e.Originals, err = t.sendsOriginals(ctx, plan.Indices[i]); err != nil {
-				return err
-			}
-		}
-	}
-	if moved {
-		return plan.CheckTargets()
-	}
-	return nil
-}
-
 // Comparison is the source's side of a verification: the shards of a plan, read as the migration reads them.
 type Comparison struct {
 	Repo snapshot.Repository

@@ -19,11 +19,13 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/document/doc"
+	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/operation/verify"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
+	"github.com/rfsd/rfsd/testing/creationtest"
 )
 
 func TestWhatSharesATargetIsComparedTogether(t *testing.T) {
@@ -334,7 +336,7 @@ func TestAPlanIsLocatedAsTheMigrationFindsIt(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			plan := &plan.Plan{Indices: []plan.Index{c.x}}
-			on := &TargetIndices{Cluster: metadata.DryRunCluster{Target: asker{c.on}}, Requester: c.on, Version: opensearch2, Log: quiet()}
+			on := &creation.Indices{Cluster: metadata.DryRunCluster{Target: asker{c.on}}, Requester: c.on, Version: creationtest.OpenSearch2, Log: quiet()}
 			if err := on.Locate(t.Context(), plan); !errors.Is(err, c.fails) || (err != nil) != (c.fails != nil) {
 				t.Fatalf("%v", err)
 			}
@@ -356,7 +358,7 @@ func TestAPlanIsLocatedAsTheMigrationFindsIt(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			on := &TargetIndices{Cluster: metadata.DryRunCluster{Target: asker{c.on}}, Requester: c.on, Version: opensearch2, Log: quiet()}
+			on := &creation.Indices{Cluster: metadata.DryRunCluster{Target: asker{c.on}}, Requester: c.on, Version: creationtest.OpenSearch2, Log: quiet()}
 			if err := on.Locate(t.Context(), plan); err != nil {
 				t.Fatal(err)
 			}
@@ -375,7 +377,7 @@ func TestAPlanIsLocatedAsTheMigrationFindsIt(t *testing.T) {
 	}
 	taken.Indices = append(taken.Indices, index("ds-events-000001", "{}"))
 	says := says{"/events": "", "/_data_stream/events": streamThere}
-	on := &TargetIndices{Cluster: metadata.DryRunCluster{Target: asker{says}}, Requester: says, Version: opensearch2, Log: quiet()}
+	on := &creation.Indices{Cluster: metadata.DryRunCluster{Target: asker{says}}, Requester: says, Version: creationtest.OpenSearch2, Log: quiet()}
 	if err := on.Locate(t.Context(), taken); err == nil {
 		t.Error("two indices of the snapshot have one target")
 	}
@@ -386,7 +388,7 @@ func TestAPlanIsLocatedAsTheMigrationFindsIt(t *testing.T) {
 	if err := on.Locate(t.Context(), taken); !errors.Is(err, fault.ErrUnavailable) {
 		t.Errorf("a target that does not tell its data streams: %v", err)
 	}
-	absent := &TargetIndices{Cluster: unasked{newIndices()}, Log: quiet()}
+	absent := &creation.Indices{Cluster: silent{creationtest.NewIndices()}, Log: quiet()}
 	if err := absent.Locate(t.Context(), &plan.Plan{Indices: []plan.Index{index("a", "{}")}}); !errors.Is(err, fault.ErrUnavailable) {
 		t.Errorf("a target that does not answer: %v", err)
 	}
@@ -421,4 +423,11 @@ func TestAShardThatTheSnapshotLacksIsReported(t *testing.T) {
 	if lacking != len(plan.Missing) || lacking == 0 {
 		t.Errorf("%d shards are lacking, the plan names %q", lacking, plan.Missing)
 	}
+}
+
+// silent does not report which indices it has.
+type silent struct{ *creationtest.Indices }
+
+func (silent) IndexExists(context.Context, string) (bool, error) {
+	return false, fault.ErrUnavailable
 }

@@ -13,13 +13,14 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/document/doc"
+	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/operation/verify"
 )
 
 // absent is a target that has none of the indices that it is asked for.
-type absent struct{ TargetCluster }
+type absent struct{ creation.Cluster }
 
 func (absent) IndexExists(context.Context, string) (bool, error) { return false, nil }
 
@@ -28,7 +29,7 @@ func (absent) IndexExists(context.Context, string) (bool, error) { return false,
 // backing indices on both sides. Nothing is written.
 type FieldComparison struct {
 	Source  Comparison
-	Indices *TargetIndices // with a metadata.DryRunCluster as its Cluster
+	Indices *creation.Indices // with a metadata.DryRunCluster as its Cluster
 	Target  interface {
 		GetIndex(ctx context.Context, name string) ([]target.Index, error)
 	}
@@ -142,11 +143,11 @@ func (c *FieldComparison) index(ctx context.Context, x plan.Index, streams strea
 // asked returns the body with which the migration would create an index: without what the target does not know, as far as it lets templates
 // be simulated.
 func (c *FieldComparison) asked(ctx context.Context, w metadata.Wanted) ([]byte, error) {
-	created := recorded{absent{c.Indices.Cluster}, map[string][]byte{}}
+	created := creation.Recorded{Cluster: absent{c.Indices.Cluster}, Bodies: map[string][]byte{}}
 	_, err := metadata.Ensure(ctx, created, c.Indices.Version, []metadata.Wanted{w})
 	switch {
 	case err == nil:
-		return created.bodies[w.Name], nil
+		return created.Bodies[w.Name], nil
 	case errors.Is(err, fault.ErrConfig) && !errors.Is(err, fault.ErrRejected): // it may not be simulated
 		done, err := metadata.ConvertIndex(c.Indices.Version, w)
 		return done.Body, err

@@ -15,10 +15,12 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/operation/verify"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
+	"github.com/rfsd/rfsd/testing/creationtest"
 )
 
 // mapped is a target with mappings by index; its simulation takes everything but what it refuses.
@@ -123,7 +125,7 @@ func TestFieldComparison(t *testing.T) {
 				c.on.mappings["catalogue"] = c.mapping
 			}
 			x := FieldComparison{Source: Comparison{Repo: blobs}, Target: &c.on, Failed: c.failed, TypesOnly: c.types,
-				Indices: &TargetIndices{Cluster: metadata.DryRunCluster{Target: &c.on}, Version: opensearch2, Log: quiet()}}
+				Indices: &creation.Indices{Cluster: metadata.DryRunCluster{Target: &c.on}, Version: creationtest.OpenSearch2, Log: quiet()}}
 			all, warnings, err := x.Fields(t.Context(), planned)
 			if (err != nil) != c.err || (len(warnings) > 0) != c.warns || len(all["catalogue"]) != c.want {
 				t.Errorf("%v, warnings %v, %v", all, warnings, err)
@@ -163,7 +165,7 @@ func TestFieldComparison_DataStream(t *testing.T) {
 				p.Indices = append(p.Indices, plan.Index{Name: name, Source: &snapshot.Index{Name: name, Mappings: []snapshot.Mapping{{Type: "_doc", Body: json.RawMessage(m)}}},
 					Entry: plan.Entry{Naming: plan.Naming{Index: "events"}, Create: true, Stream: &metadata.StreamPart{Stream: "events"}}})
 			}
-			x := FieldComparison{Target: &on, TypesOnly: true, Indices: &TargetIndices{Cluster: metadata.DryRunCluster{Target: &on}, Version: opensearch2, Log: quiet()}}
+			x := FieldComparison{Target: &on, TypesOnly: true, Indices: &creation.Indices{Cluster: metadata.DryRunCluster{Target: &on}, Version: creationtest.OpenSearch2, Log: quiet()}}
 			all, warnings, err := x.Fields(t.Context(), p)
 			if got := fmt.Sprint(all["events"]); err != nil || len(warnings) > 0 || got != c.want {
 				t.Errorf("%s, want %s; warnings %v, %v", got, c.want, warnings, err)
@@ -180,7 +182,7 @@ func TestFieldComparison_MappingTypes(t *testing.T) {
 			on := mapped{mappings: map[string]string{"old": mapping}}
 			plan := &plan.Plan{Indices: []plan.Index{{Name: "old", Source: &snapshot.Index{Name: "old", Mappings: []snapshot.Mapping{{Type: "doc", Body: json.RawMessage(`{"properties":{"n":{"type":"long"}}}`)}}},
 				Entry: plan.Entry{Naming: plan.Naming{Index: "old", Types: []string{"doc"}, Emit: true}}}}}
-			x := FieldComparison{Target: &on, TypesOnly: true, Indices: &TargetIndices{Cluster: metadata.DryRunCluster{Target: &on}, Version: opensearch1, Log: quiet()}}
+			x := FieldComparison{Target: &on, TypesOnly: true, Indices: &creation.Indices{Cluster: metadata.DryRunCluster{Target: &on}, Version: opensearch1, Log: quiet()}}
 			all, warnings, err := x.Fields(t.Context(), plan)
 			if got := fmt.Sprint(all["old"]); err != nil || len(warnings) > 0 || got != "[{n long text}]" {
 				t.Errorf("%s; warnings %v, %v", got, warnings, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
@@ -179,8 +180,8 @@ func (s *Session) checkLate(ctx context.Context, index string, e plan.Entry) err
 		return err
 	}
 	for _, target := range slices.Sorted(maps.Keys(e.Late)) {
-		want := aliasNames(may[target])
-		is := aliasNames(e.Late[target])
+		want := creation.AliasNames(may[target])
+		is := creation.AliasNames(e.Late[target])
 		if is == nil {
 			return plan.Difference{Field: "list of aliases of " + target, Is: string(e.Late[target]), Want: string(may[target])}.Err(index)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
@@ -97,7 +98,7 @@ type slowIndices struct {
 	making time.Duration
 }
 
-func (s slowIndices) Make(ctx context.Context, x plan.Index) (Made, error) {
+func (s slowIndices) Make(ctx context.Context, x plan.Index) (creation.Made, error) {
 	time.Sleep(s.making)
 	return s.Indices.Make(ctx, x)
 }
@@ -358,7 +359,7 @@ type racedIndices struct {
 	before func()
 }
 
-func (r racedIndices) Make(ctx context.Context, x plan.Index) (Made, error) {
+func (r racedIndices) Make(ctx context.Context, x plan.Index) (creation.Made, error) {
 	r.before()
 	return r.Indices.Make(ctx, x)
 }

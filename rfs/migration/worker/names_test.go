@@ -12,8 +12,10 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/pattern"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/repo"
+	"github.com/rfsd/rfsd/testing/creationtest"
 )
 
 // derives returns a session of a snapshot with its plan; a worker process that leases items has none.
@@ -146,8 +148,8 @@ func TestSession_AForgedEntryCreatesNoIndex(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, plan := derives(t, c.fixture, plan.Request{}, false)
-			on := newIndices()
-			s.Indices, s.Targets, s.Tuner = &TargetIndices{Cluster: on, Version: opensearch2, Log: quiet()}, nil, nil
+			on := creationtest.NewIndices()
+			s.Indices, s.Targets, s.Tuner = &creation.Indices{Cluster: on, Version: creationtest.OpenSearch2, Log: quiet()}, nil, nil
 			x := plan.Indices[0]
 			c.forge(&x.Entry)
 			body, err := x.Entry.Encode()
@@ -161,8 +163,8 @@ func TestSession_AForgedEntryCreatesNoIndex(t *testing.T) {
 			if c.field == "" && err != nil || c.field != "" && (!errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), c.field)) {
 				t.Errorf("%v", err)
 			}
-			if (len(on.bodies) > 0) != (c.field == "") {
-				t.Errorf("created: %v", on.bodies)
+			if (len(on.Bodies) > 0) != (c.field == "") {
+				t.Errorf("created: %v", on.Bodies)
 			}
 		})
 	}
@@ -240,8 +242,8 @@ func TestSession_AliasesThatWaitAreThoseOfTheIndex(t *testing.T) {
 		{"no object", `["all"]`, true},
 	} {
 		s, plan := derives(t, "7.10.2-demo", plan.Request{}, true)
-		on := newIndices()
-		s.Indices = &TargetIndices{Cluster: on, Version: opensearch2, Log: quiet()}
+		on := creationtest.NewIndices()
+		s.Indices = &creation.Indices{Cluster: on, Version: creationtest.OpenSearch2, Log: quiet()}
 		x := plan.Indices[0]
 		x.Source.Aliases = json.RawMessage(`{"some":{"filter":{"term":{"a":1}}},"all":{"is_write_index":true}}`)
 		e := x.Entry
@@ -251,7 +253,7 @@ func TestSession_AliasesThatWaitAreThoseOfTheIndex(t *testing.T) {
 		if errors.Is(err, fault.ErrConfig) != c.refused || !c.refused && err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
-		if set := on.aliases[e.Naming.Index]; (set == "") != c.refused {
+		if set := on.Aliases[e.Naming.Index]; (set == "") != c.refused {
 			t.Errorf("%s: set %s", c.name, set)
 		}
 	}

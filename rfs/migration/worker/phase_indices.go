@@ -13,6 +13,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/tuning"
+	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
@@ -290,20 +291,11 @@ type Indices interface {
 	// Absent returns those of the names that nothing on the target has.
 	Absent(ctx context.Context, names []string) ([]string, error)
 	// Make creates what is missing of an index and leaves alone what exists.
-	Make(ctx context.Context, x plan.Index) (Made, error)
+	Make(ctx context.Context, x plan.Index) (creation.Made, error)
 	// SetAliases adds aliases to an index of the target.
 	SetAliases(ctx context.Context, index string, aliases json.RawMessage) error
 	// Aliases returns the aliases that the target indices of an index may get, by target index. It sends no request that changes anything.
 	Aliases(ctx context.Context, x plan.Index) (map[string]json.RawMessage, error)
-}
-
-// Made is what is left to do after an index was created.
-type Made struct {
-	Created []string                   // by this call, as the target acknowledged
-	Late    map[string]json.RawMessage // target index → aliases that wait for its documents
-	Differs []string                   // what the target made of it that was not asked
-	// Originals means that the target filters sources as the source did, so that originals can be sent.
-	Originals bool
 }
 
 // reopenIndices lets indices that failed be created again, and phases that failed begin again:

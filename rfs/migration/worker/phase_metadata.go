@@ -6,23 +6,13 @@ import (
 	"fmt"
 
 	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/migration/creation"
 )
 
-// GlobalsRecord is the body of phase:metadata: what became of everything that belongs to
-// no index (templates, pipelines, scripts, policies). Names are "<kind> <name>".
+// GlobalsRecord is the body of phase:metadata.
 type GlobalsRecord struct {
-	Created []string        `json:"created,omitempty"`
-	Existed []string        `json:"existed,omitempty"` // left as they are
-	LeftOut []GlobalLeftOut `json:"left_out,omitempty"`
-	Warning string          `json:"warning,omitempty"`
+	creation.GlobalsResult
 	Measure
-}
-
-// GlobalLeftOut is an object that was not migrated.
-type GlobalLeftOut struct {
-	Kind   string `json:"kind"`
-	Name   string `json:"name"`
-	Reason string `json:"reason"`
 }
 
 // moveGlobals creates what the snapshot's global metadata holds. The plan comes first: what
@@ -37,7 +27,7 @@ func (s *Session) moveGlobals(ctx context.Context, lease *session.PhaseLease) er
 	}
 	var done GlobalsRecord
 	if s.Globals != nil {
-		if done, err = s.Globals(ctx, plan, s.Ledger); err != nil {
+		if done.GlobalsResult, err = s.Globals(ctx, plan, s.Ledger); err != nil {
 			return err
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/live"
@@ -336,7 +337,7 @@ func (x seen) State(_ context.Context, name string) (st SnapshotState, err error
 	return st, err
 }
 
-func (x seen) migrateGlobals(context.Context, *plan.Plan, metadata.Ledger) (r GlobalsRecord, err error) {
+func (x seen) migrateGlobals(context.Context, *plan.Plan, metadata.Ledger) (r creation.GlobalsResult, err error) {
 	err = x.do(func() error {
 		x.sent++
 		if x.globals != nil {
@@ -363,7 +364,7 @@ func (x seen) Absent(_ context.Context, names []string) (absent []string, err er
 	return absent, err
 }
 
-func (x seen) Make(_ context.Context, p plan.Index) (made Made, err error) {
+func (x seen) Make(_ context.Context, p plan.Index) (made creation.Made, err error) {
 	err = x.do(func() error {
 		if err := x.wrong[p.Name]; err != nil {
 			x.created["tried "+p.Name]++

@@ -12,8 +12,8 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 	"github.com/rfsd/rfsd/testing/cluster"
 )
@@ -58,7 +58,7 @@ func TestRealTargetsTakeNamesOfEveryKind(t *testing.T) {
 			var out bytes.Buffer
 			log := slog.New(slog.NewTextHandler(&out, nil))
 			for range 2 {
-				on := &worker.TargetIndices{Cluster: client, Version: v, Overrides: metadata.Overrides{Aliases: metadata.AliasesEarly}, Log: log}
+				on := &creation.Indices{Cluster: client, Version: v, Overrides: metadata.Overrides{Aliases: metadata.AliasesEarly}, Log: log}
 				for _, x := range p.Indices {
 					if _, err := on.Make(t.Context(), x); err != nil {
 						t.Fatal(err)

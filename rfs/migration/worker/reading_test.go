@@ -11,6 +11,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/document/doc"
+	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/source/repo"
@@ -93,3 +94,28 @@ func (r failingRepo) Open(ctx context.Context, name string, off, n int64) (rc io
 func (r failingRepo) List(ctx context.Context, prefix string) iter.Seq2[repo.Blob, error] {
 	return failsFirst(r.life, r.Repository.List(ctx, prefix))
 }
+
+// TestTheSourceIsNotKnownWhileItsMetadataCannotBeRead: an outage is no proof that the target is another cluster.
+func TestTheSourceIsNotKnownWhileItsMetadataCannotBeRead(t *testing.T) {
+	blobs, err := repo.NewDir(filepath.Join("..", "..", "..", "testing", "fixtures", "7.10.2-demo"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &life{}
+	plan, err := plan.New(t.Context(), failingRepo{blobs, l}, plan.Request{SnapshotName: "snap1", MultiType: plan.SplitTypes, EmitType: plan.EmitAuto})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.dies, l.fails = l.calls+1, fmt.Errorf("no route to host: %w", fault.ErrUnavailable)
+	if _, err := creation.CheckSource(t.Context(), plan, "a cluster", noUUIDs{}, false); !errors.Is(err, fault.ErrUnavailable) {
+		t.Errorf("the metadata cannot be read: %v", err)
+	}
+	if _, err := creation.CheckSource(t.Context(), plan, "a cluster", noUUIDs{}, false); err != nil {
+		t.Errorf("it can be read again: %v", err)
+	}
+}
+
+// noUUIDs is a target without indices.
+type noUUIDs struct{}
+
+func (noUUIDs) IndexUUIDs(context.Context, []string) (map[string]string, error) { return nil, nil }

@@ -13,9 +13,11 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/repo"
+	"github.com/rfsd/rfsd/testing/creationtest"
 )
 
 // streamPlan is the plan of a real snapshot with the data stream events of two backing indices.
@@ -94,7 +96,7 @@ func TestBackingIndicesAreNamedAsTheTargetCanTakeThem(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			on := &TargetIndices{Cluster: newIndices(), Version: opensearch2, Requester: c.target, Log: quiet()}
+			on := &creation.Indices{Cluster: creationtest.NewIndices(), Version: creationtest.OpenSearch2, Requester: c.target, Log: quiet()}
 			if err := on.Check(t.Context(), plan); !errors.Is(err, c.fails) || (err != nil) != (c.fails != nil) {
 				t.Fatalf("%v", err)
 			}
@@ -144,7 +146,7 @@ func TestAStreamIsKnownByItsOldestIndexAndRefusedUnderAPolicy(t *testing.T) {
 		{"an index", says{"/events": ""}, "", fault.ErrConfig},
 		{"under a policy", policy, "", metadata.ErrRollover},
 	} {
-		on := &TargetIndices{Cluster: newIndices(), Version: opensearch2, Requester: c.target, Log: quiet()}
+		on := &creation.Indices{Cluster: creationtest.NewIndices(), Version: creationtest.OpenSearch2, Requester: c.target, Log: quiet()}
 		if uuid, err := on.StreamUUID(t.Context(), "events"); uuid != c.uuid || !errors.Is(err, c.fails) {
 			t.Errorf("%s: %s, %v", c.name, uuid, err)
 		}
@@ -154,7 +156,7 @@ func TestAStreamIsKnownByItsOldestIndexAndRefusedUnderAPolicy(t *testing.T) {
 // TestAPolicyStopsWorkOnAStreamAtEveryLook attaches the policy when everything is planned.
 func TestAPolicyStopsWorkOnAStreamAtEveryLook(t *testing.T) {
 	e := plan.Entry{Naming: plan.Naming{Index: "events"}, Create: true, Stream: &metadata.StreamPart{Stream: "events"}}
-	on := &TargetIndices{Cluster: newIndices(), Version: opensearch2, Log: quiet(), Requester: says{"/_plugins/_ism/policies": rollsOver, "/_plugins/_ism/explain/events": `{"total_managed_indices":0}`}}
+	on := &creation.Indices{Cluster: creationtest.NewIndices(), Version: creationtest.OpenSearch2, Log: quiet(), Requester: says{"/_plugins/_ism/policies": rollsOver, "/_plugins/_ism/explain/events": `{"total_managed_indices":0}`}}
 	if _, err := on.Make(t.Context(), plan.Index{Name: ".ds-events-000001", Entry: e}); !errors.Is(err, metadata.ErrRollover) {
 		t.Errorf("made: %v", err)
 	}

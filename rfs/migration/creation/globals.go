@@ -1,4 +1,4 @@
-package worker
+package creation
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
-// TargetGlobals creates on a target what a snapshot holds that belongs to no index.
-type TargetGlobals struct {
+// Globals creates on a target what a snapshot holds that belongs to no index.
+type Globals struct {
 	Cluster metadata.Requester
 	Version target.Version
 	Wanted  metadata.Selection
@@ -24,14 +24,14 @@ type TargetGlobals struct {
 // Migrate creates what is missing and never touches what exists. A snapshot that was taken
 // without the state of its cluster is no error: there is nothing to do, and a warning says so.
 // l records what is created; nil: nothing is recorded.
-func (t *TargetGlobals) Migrate(ctx context.Context, plan *plan.Plan, l metadata.Ledger) (GlobalsRecord, error) {
+func (t *Globals) Migrate(ctx context.Context, plan *plan.Plan, l metadata.Ledger) (GlobalsResult, error) {
 	wanted, warning, err := t.Plan(ctx, plan)
 	if err != nil || warning != "" {
-		return GlobalsRecord{Warning: warning}, err
+		return GlobalsResult{Warning: warning}, err
 	}
 	done, err := metadata.EnsureGlobals(ctx, t.Cluster, wanted, l)
 	t.tell(ctx, done)
-	r := GlobalsRecord{Created: done.Created, Existed: done.Existed}
+	r := GlobalsResult{Created: done.Created, Existed: done.Existed}
 	for _, left := range done.Left {
 		r.LeftOut = append(r.LeftOut, GlobalLeftOut{Kind: string(left.Kind), Name: left.Name, Reason: left.Reason})
 	}
@@ -39,7 +39,7 @@ func (t *TargetGlobals) Migrate(ctx context.Context, plan *plan.Plan, l metadata
 }
 
 // Plan converts what the snapshot holds for the target; warning says why there is nothing.
-func (t *TargetGlobals) Plan(ctx context.Context, plan *plan.Plan) (wanted metadata.GlobalPlan, warning string, err error) {
+func (t *Globals) Plan(ctx context.Context, plan *plan.Plan) (wanted metadata.GlobalPlan, warning string, err error) {
 	if !plan.Source.IncludeGlobalState {
 		return wanted, fmt.Sprintf("the snapshot %s was taken without the cluster's state: it holds no templates, pipelines, scripts or policies", plan.Snapshot), nil
 	}
@@ -72,7 +72,7 @@ func (t *TargetGlobals) Plan(ctx context.Context, plan *plan.Plan) (wanted metad
 }
 
 // tell logs what was done, object by object.
-func (t *TargetGlobals) tell(ctx context.Context, done metadata.GlobalResult) {
+func (t *Globals) tell(ctx context.Context, done metadata.GlobalResult) {
 	for _, name := range done.Created {
 		t.Log.InfoContext(ctx, "created", "object", name)
 	}

@@ -1,4 +1,4 @@
-package worker
+package creation
 
 import (
 	"context"
@@ -18,8 +18,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
-// TargetCluster is what TargetIndices needs of the target.
-type TargetCluster interface {
+// Cluster is what Indices needs of the target.
+type Cluster interface {
 	metadata.Cluster
 	// CreateTypedIndex creates an index whose documents have a mapping type, where the target knows types.
 	CreateTypedIndex(ctx context.Context, name, typ string, body []byte) error
@@ -33,10 +33,10 @@ type TargetCluster interface {
 	SetAliases(ctx context.Context, index string, aliases json.RawMessage) error
 }
 
-// TargetIndices creates indices on a target from the metadata in the snapshot. It logs what
+// Indices creates indices on a target from the metadata in the snapshot. It logs what
 // differs from the snapshot and warns of final pipelines, which would change documents.
-type TargetIndices struct {
-	Cluster TargetCluster
+type Indices struct {
+	Cluster Cluster
 	Version target.Version
 	Rules   *rules.Set // the user's own changes; nil: none
 	// Overrides are the user's wishes about every index; their renaming is the plan's.
@@ -46,7 +46,7 @@ type TargetIndices struct {
 	UUIDs       IndexUUIDs
 	AllowSource bool
 	// Globals is what else is migrated, such as templates of data streams; nil: nothing.
-	Globals *TargetGlobals
+	Globals *Globals
 
 	// Reported are the changes that this process has logged before the first write; nil: none.
 	Reported *metadata.Reported
@@ -57,7 +57,7 @@ type TargetIndices struct {
 }
 
 // Absent returns those of the names that neither an index nor an alias of the target has.
-func (t *TargetIndices) Absent(ctx context.Context, names []string) ([]string, error) {
+func (t *Indices) Absent(ctx context.Context, names []string) ([]string, error) {
 	var absent []string
 	for _, name := range names {
 		there, err := t.Cluster.IndexExists(ctx, name)
@@ -74,7 +74,7 @@ func (t *TargetIndices) Absent(ctx context.Context, names []string) ([]string, e
 // Make creates what the target lacks of an index and leaves what exists as it is. It may be
 // repeated and run by several processes at once. Errors name the index and carry the
 // target's own words: fault.ErrRejected, fault.ErrConfig, fault.ErrUnavailable.
-func (t *TargetIndices) Make(ctx context.Context, x plan.Index) (Made, error) {
+func (t *Indices) Make(ctx context.Context, x plan.Index) (Made, error) {
 	if x.Entry.Create {
 		return t.makeStream(ctx, x)
 	}
@@ -82,7 +82,7 @@ func (t *TargetIndices) Make(ctx context.Context, x plan.Index) (Made, error) {
 	if err != nil {
 		return Made{}, err
 	}
-	asked := recorded{creator(t.Cluster, x), map[string][]byte{}}
+	asked := Recorded{creator(t.Cluster, x), map[string][]byte{}}
 	done, err := metadata.Ensure(ctx, marked{asked, x.Mark, x.MarkKind()}, t.Version, all)
 	logPrepared(ctx, t.Log, done, t.Reported)
 	if err != nil {
@@ -91,7 +91,7 @@ func (t *TargetIndices) Make(ctx context.Context, x plan.Index) (Made, error) {
 	late := maps.Clone(done.Late)
 	maps.DeleteFunc(late, func(name string, _ json.RawMessage) bool { return !slices.Contains(x.Entry.Ours, name) })
 	made := Made{Created: done.Created, Late: late}
-	for _, ch := range t.readBack(ctx, asked.bodies, late) {
+	for _, ch := range t.readBack(ctx, asked.Bodies, late) {
 		made.Differs = append(made.Differs, ch.Index+" "+ch.Path+": "+ch.Detail)
 	}
 	if err := t.withhold(ctx, late); err != nil {
@@ -104,7 +104,7 @@ func (t *TargetIndices) Make(ctx context.Context, x plan.Index) (Made, error) {
 }
 
 // Wanted returns the target indices of an index of the snapshot. Errors: fault.ErrUnavailable, and fault.ErrCorrupt of its metadata.
-func (t *TargetIndices) Wanted(ctx context.Context, x plan.Index) ([]metadata.Wanted, error) {
+func (t *Indices) Wanted(ctx context.Context, x plan.Index) ([]metadata.Wanted, error) {
 	o, err := t.overrides(ctx)
 	if err != nil {
 		return nil, err
@@ -114,22 +114,22 @@ func (t *TargetIndices) Wanted(ctx context.Context, x plan.Index) ([]metadata.Wa
 
 // Try creates one of the wanted indices as Make does, but without the mark of a session. On a metadata.DryRunCluster it returns what
 // Make would do, and its error.
-func (t *TargetIndices) Try(ctx context.Context, x plan.Index, w metadata.Wanted) (metadata.Result, error) {
+func (t *Indices) Try(ctx context.Context, x plan.Index, w metadata.Wanted) (metadata.Result, error) {
 	done, err := metadata.Ensure(ctx, creator(t.Cluster, x), t.Version, []metadata.Wanted{w})
 	return done, refusedIndex(x, err)
 }
 
 // DryRun returns the same indices on another cluster, without a log. The target is asked for what it demands of replicas, at most once.
-func (t *TargetIndices) DryRun(ctx context.Context, c metadata.DryRunCluster) (*TargetIndices, error) {
+func (t *Indices) DryRun(ctx context.Context, c metadata.DryRunCluster) (*Indices, error) {
 	o, err := t.overrides(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &TargetIndices{Cluster: c, Version: t.Version, Rules: t.Rules, Overrides: o, asked: true, Requester: t.Requester, Log: slog.New(slog.DiscardHandler)}, nil
+	return &Indices{Cluster: c, Version: t.Version, Rules: t.Rules, Overrides: o, asked: true, Requester: t.Requester, Log: slog.New(slog.DiscardHandler)}, nil
 }
 
 // overrides are the user's wishes, and what the target demands of replicas, which is asked once.
-func (t *TargetIndices) overrides(ctx context.Context) (metadata.Overrides, error) {
+func (t *Indices) overrides(ctx context.Context) (metadata.Overrides, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.asked || t.Requester == nil {
@@ -147,7 +147,7 @@ func (t *TargetIndices) overrides(ctx context.Context) (metadata.Overrides, erro
 }
 
 // Aliases returns all aliases that the target indices of an index of the snapshot may get, by target index.
-func (t *TargetIndices) Aliases(ctx context.Context, x plan.Index) (map[string]json.RawMessage, error) {
+func (t *Indices) Aliases(ctx context.Context, x plan.Index) (map[string]json.RawMessage, error) {
 	o, err := t.overrides(ctx)
 	if err != nil || x.Entry.Create {
 		return nil, err
@@ -169,12 +169,12 @@ func (t *TargetIndices) Aliases(ctx context.Context, x plan.Index) (map[string]j
 }
 
 // SetAliases adds aliases to an index.
-func (t *TargetIndices) SetAliases(ctx context.Context, index string, aliases json.RawMessage) error {
+func (t *Indices) SetAliases(ctx context.Context, index string, aliases json.RawMessage) error {
 	return t.Cluster.SetAliases(ctx, index, aliases)
 }
 
 // warnOfPipelines tells of what changes documents and cannot be switched off by a request.
-func (t *TargetIndices) warnOfPipelines(ctx context.Context, names []string) error {
+func (t *Indices) warnOfPipelines(ctx context.Context, names []string) error {
 	final, err := t.Cluster.FinalPipelines(ctx, names)
 	switch {
 	case errors.Is(err, fault.ErrConfig): // it is only a warning, and the permission for it is optional
@@ -199,7 +199,7 @@ func (t *TargetIndices) warnOfPipelines(ctx context.Context, names []string) err
 
 // Check refuses a plan that emits mapping types to a target that takes none, or documents where they may not be
 // created, or that is the source, or to aliases that would change them, and finds names for data streams.
-func (t *TargetIndices) Check(ctx context.Context, plan *plan.Plan) error {
+func (t *Indices) Check(ctx context.Context, plan *plan.Plan) error {
 	for _, x := range plan.Indices {
 		if x.Entry.Naming.Emit && !t.Version.MappingTypes() {
 			return fmt.Errorf("--emit-doc-type ON: %s %s takes no mapping types: %w", t.Version.Distribution, t.Version.Number, fault.ErrConfig)
@@ -221,7 +221,7 @@ func (t *TargetIndices) Check(ctx context.Context, plan *plan.Plan) error {
 }
 
 // checkAliases refuses target names that are aliases of several indices, or with a routing or a filter.
-func (t *TargetIndices) checkAliases(ctx context.Context, plan *plan.Plan) error {
+func (t *Indices) checkAliases(ctx context.Context, plan *plan.Plan) error {
 	var names []string
 	for _, x := range plan.Indices {
 		if !x.Entry.Create {
@@ -288,7 +288,7 @@ func (m marked) CreateIndex(ctx context.Context, name string, body []byte) error
 }
 
 // creator creates indices that keep their mapping type when that is to be emitted.
-func creator(c TargetCluster, x plan.Index) metadata.Cluster {
+func creator(c Cluster, x plan.Index) metadata.Cluster {
 	if n := x.Entry.Naming; n.Emit && len(n.Types) == 1 {
 		return typed{c, n.Types[0]}
 	}
@@ -296,7 +296,7 @@ func creator(c TargetCluster, x plan.Index) metadata.Cluster {
 }
 
 type typed struct {
-	TargetCluster
+	Cluster
 	typ string
 }
 

@@ -1,4 +1,4 @@
-package worker
+package creation
 
 import (
 	"context"
@@ -28,7 +28,7 @@ func (e emptyTarget) Do(_ context.Context, method, path string, _ url.Values, bo
 // TestScriptsThatAnOldClusterKeptInAnIndexAreMigrated reads a snapshot of Elasticsearch 2.4.6 that
 // has scripts of three languages and a search template.
 func TestScriptsThatAnOldClusterKeptInAnIndexAreMigrated(t *testing.T) {
-	blobs, err := repo.NewDir("testdata/scripts-2.4.6")
+	blobs, err := repo.NewDir("../worker/testdata/scripts-2.4.6")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func TestScriptsThatAnOldClusterKeptInAnIndexAreMigrated(t *testing.T) {
 		t.Fatal(err)
 	}
 	on := emptyTarget{}
-	globals := &TargetGlobals{
+	globals := &Globals{
 		Cluster: on, Version: target.Version{Distribution: "opensearch", Number: "2.19.4", Major: 2, Minor: 19},
 		Wanted: metadata.Selection{Scripts: true}, Log: slog.New(slog.DiscardHandler),
 	}

@@ -1,4 +1,4 @@
-package worker
+package creation
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/testing/creationtest"
 )
 
 // answering is a target that answers every request for an index in one way.
@@ -38,7 +39,7 @@ func TestACreatedIndexIsReadBack(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var out bytes.Buffer
-			x := &TargetIndices{Requester: c.to, Log: slog.New(slog.NewTextHandler(&out, nil))}
+			x := &Indices{Requester: c.to, Log: slog.New(slog.NewTextHandler(&out, nil))}
 			found := x.readBack(t.Context(), map[string][]byte{"logs": []byte(asked)}, nil)
 			words, inLog := strings.CutPrefix(c.want, "log: ")
 			switch {
@@ -60,19 +61,19 @@ func TestACreatedIndexIsReadBack(t *testing.T) {
 }
 
 func TestAbsentNamesWhatTheTargetLacks(t *testing.T) {
-	on := newIndices()
-	on.bodies["b"] = "{}"
-	got, err := (&TargetIndices{Cluster: on}).Absent(t.Context(), []string{"a", "b", "c"})
+	on := creationtest.NewIndices()
+	on.Bodies["b"] = "{}"
+	got, err := (&Indices{Cluster: on}).Absent(t.Context(), []string{"a", "b", "c"})
 	if err != nil || !slices.Equal(got, []string{"a", "c"}) {
 		t.Errorf("%v, %v", got, err)
 	}
-	if got, err := (&TargetIndices{Cluster: unasked{on}}).Absent(t.Context(), []string{"a"}); !errors.Is(err, fault.ErrUnavailable) || got != nil {
+	if got, err := (&Indices{Cluster: unasked{on}}).Absent(t.Context(), []string{"a"}); !errors.Is(err, fault.ErrUnavailable) || got != nil {
 		t.Errorf("%v, %v", got, err)
 	}
 }
 
 // unasked does not say which indices it has.
-type unasked struct{ *indices }
+type unasked struct{ *creationtest.Indices }
 
 func (unasked) IndexExists(context.Context, string) (bool, error) {
 	return false, fault.ErrUnavailable

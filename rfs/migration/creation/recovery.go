@@ -1,4 +1,4 @@
-package worker
+package creation
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 
 // sendsOriginals reports whether the originals of filtered sources (_recovery_source) are sent: when every target index
 // leaves out the same parts. The target then indexes what the source had indexed, and stores what the source stored.
-func (t *TargetIndices) sendsOriginals(ctx context.Context, x plan.Index) (bool, error) {
+func (t *Indices) sendsOriginals(ctx context.Context, x plan.Index) (bool, error) {
 	want, ok := plan.FilteredSource(x.Source)
 	if ok && x.Entry.Rebuild.UsesFields() {
 		return true, nil // asked for, whatever the target leaves out

@@ -1,4 +1,4 @@
-package worker
+package creation
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 
 // placeStreams asks the target about the names of data streams: whether documents may be created in
 // a stream, or whether an alias may stand in for it. It changes the plan.
-func (t *TargetIndices) placeStreams(ctx context.Context, plan *plan.Plan) error {
+func (t *Indices) placeStreams(ctx context.Context, plan *plan.Plan) error {
 	asked := map[string]bool{}
 	moved := false
 	for i := range plan.Indices {
@@ -42,7 +42,7 @@ func (t *TargetIndices) placeStreams(ctx context.Context, plan *plan.Plan) error
 
 // placeAlias takes the alias back where its name is not free. While the target has a data stream of the
 // name it refuses what might be the name of the stream's next backing index: then the dot goes.
-func (t *TargetIndices) placeAlias(ctx context.Context, p *plan.Plan, stream string) (renamed bool, err error) {
+func (t *Indices) placeAlias(ctx context.Context, p *plan.Plan, stream string) (renamed bool, err error) {
 	var parts []*plan.Entry
 	var ours []string
 	alias := ""
@@ -76,7 +76,7 @@ func (t *TargetIndices) placeAlias(ctx context.Context, p *plan.Plan, stream str
 }
 
 // mayCreateIn refuses to create documents where no data stream is or will be, and where a policy rolls it over.
-func (t *TargetIndices) mayCreateIn(ctx context.Context, plan *plan.Plan, stream string) error {
+func (t *Indices) mayCreateIn(ctx context.Context, plan *plan.Plan, stream string) error {
 	makes, err := metadata.MakesStream(ctx, t.Requester, stream)
 	if err != nil {
 		return err
@@ -98,7 +98,7 @@ func (t *TargetIndices) mayCreateIn(ctx context.Context, plan *plan.Plan, stream
 }
 
 // makeStream creates the data stream of an entry, unless it is there.
-func (t *TargetIndices) makeStream(ctx context.Context, x plan.Index) (Made, error) {
+func (t *Indices) makeStream(ctx context.Context, x plan.Index) (Made, error) {
 	name := x.Entry.Naming.Index
 	made := Made{}
 	switch _, err := t.StreamUUID(ctx, name); {
@@ -126,7 +126,7 @@ func (t *TargetIndices) makeStream(ctx context.Context, x plan.Index) (Made, err
 // StreamUUID returns what distinguishes a data stream of the target from another of the same name, and refuses one that
 // a policy rolls over (metadata.ErrRollover). An error that is fs.ErrNotExist when there is none; fault.ErrConfig
 // when an index or an alias has the name.
-func (t *TargetIndices) StreamUUID(ctx context.Context, name string) (string, error) {
+func (t *Indices) StreamUUID(ctx context.Context, name string) (string, error) {
 	if err := metadata.CheckRollover(ctx, t.Requester, name); err != nil {
 		return "", err
 	}
@@ -145,4 +145,33 @@ func (t *TargetIndices) StreamUUID(ctx context.Context, name string) (string, er
 		return "", fmt.Errorf("data stream %s: an index or an alias of the target has the name: --index-rename gives the stream another one: %w", name, fault.ErrConfig)
 	}
 	return "", fmt.Errorf("data stream %s: %w", name, fs.ErrNotExist)
+}
+
+// Locate completes a plan with what a migration finds out at the target: the names of backing indices, and whether
+// originals of filtered sources are sent. Nothing is written.
+func (t *Indices) Locate(ctx context.Context, plan *plan.Plan) error {
+	asked, moved := map[string]bool{}, false
+	for i := range plan.Indices {
+		e := &plan.Indices[i].Entry
+		if e.Stream != nil && !e.Create && !asked[e.Stream.Stream] {
+			renamed, err := t.placeAlias(ctx, plan, e.Stream.Stream)
+			if err != nil {
+				return err
+			}
+			asked[e.Stream.Stream], moved = true, moved || renamed
+		}
+		absent, err := t.Absent(ctx, e.Naming.Targets())
+		if err != nil {
+			return err
+		}
+		if len(absent) == 0 && !e.Create {
+			if e.Originals, err = t.sendsOriginals(ctx, plan.Indices[i]); err != nil {
+				return err
+			}
+		}
+	}
+	if moved {
+		return plan.CheckTargets()
+	}
+	return nil
 }

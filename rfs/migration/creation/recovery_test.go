@@ -1,4 +1,4 @@
-package worker
+package creation
 
 import (
 	"context"
@@ -45,7 +45,7 @@ func TestSendsOriginals(t *testing.T) {
 				Source: &snapshot.Index{Name: "articles", Mappings: []snapshot.Mapping{{Body: json.RawMessage(c.source)}}},
 				Entry:  plan.Entry{Naming: plan.Naming{Index: "articles"}},
 			}
-			got, err := (&TargetIndices{Requester: c.target}).sendsOriginals(t.Context(), x)
+			got, err := (&Indices{Requester: c.target}).sendsOriginals(t.Context(), x)
 			if got != c.want || !errors.Is(err, c.err) {
 				t.Errorf("%v, %v; want %v, %v", got, err, c.want, c.err)
 			}

@@ -1,10 +1,9 @@
-package worker
+package creation
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -103,24 +102,4 @@ func clusterOf(t *testing.T, plan *plan.Plan) (uuid string) {
 	}
 	t.Fatal("the snapshot has no UUID of its cluster")
 	return ""
-}
-
-// TestTheSourceIsNotKnownWhileItsMetadataCannotBeRead: an outage is no proof that the target is another cluster.
-func TestTheSourceIsNotKnownWhileItsMetadataCannotBeRead(t *testing.T) {
-	blobs, err := repo.NewDir(filepath.Join("..", "..", "..", "testing", "fixtures", "7.10.2-demo"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := &life{}
-	plan, err := plan.New(t.Context(), failingRepo{blobs, l}, plan.Request{SnapshotName: "snap1", MultiType: plan.SplitTypes, EmitType: plan.EmitAuto})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.dies, l.fails = l.calls+1, fmt.Errorf("no route to host: %w", fault.ErrUnavailable)
-	if _, err := CheckSource(t.Context(), plan, "a cluster", uuids{}, false); !errors.Is(err, fault.ErrUnavailable) {
-		t.Errorf("the metadata cannot be read: %v", err)
-	}
-	if _, err := CheckSource(t.Context(), plan, "a cluster", uuids{}, false); err != nil {
-		t.Errorf("it can be read again: %v", err)
-	}
 }

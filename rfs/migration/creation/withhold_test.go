@@ -1,4 +1,4 @@
-package worker
+package creation
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"testing"
-	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
@@ -43,30 +42,9 @@ func TestWithhold(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := &aliasesOf{aliases: c.there, status: c.status}
-			err := (&TargetIndices{Requester: a, Log: slog.New(slog.DiscardHandler)}).withhold(t.Context(), map[string]json.RawMessage{"logs-1": json.RawMessage(c.late)})
+			err := (&Indices{Requester: a, Log: slog.New(slog.DiscardHandler)}).withhold(t.Context(), map[string]json.RawMessage{"logs-1": json.RawMessage(c.late)})
 			if a.changed != c.want || !errors.Is(err, c.err) {
 				t.Errorf("changed %s, %v; want %s, %v", a.changed, err, c.want, c.err)
-			}
-		})
-	}
-}
-
-func TestPauseAfter(t *testing.T) {
-	s := &Session{Jitter: func() float64 { return 1 }}
-	for _, c := range []struct {
-		name    string
-		earlier int
-		cause   error
-		want    time.Duration
-	}{
-		{"doubles", 0, errors.New("x"), 2 * time.Second},
-		{"with each attempt", 3, errors.New("x"), 16 * time.Second},
-		{"up to a bound", 50, errors.New("x"), maxPhasePause},
-		{"what is rejected is rejected again", 4, fault.ErrRejected, time.Second},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			if got := s.pauseAfter(c.earlier, c.cause); got != c.want {
-				t.Errorf("%v, want %v", got, c.want)
 			}
 		})
 	}

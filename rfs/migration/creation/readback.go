@@ -1,4 +1,4 @@
-package worker
+package creation
 
 import (
 	"context"
@@ -13,16 +13,16 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 )
 
-// recorded remembers what each index was created with.
-type recorded struct {
+// Recorded remembers what each index was created with.
+type Recorded struct {
 	metadata.Cluster
-	bodies map[string][]byte
+	Bodies map[string][]byte
 }
 
-func (r recorded) CreateIndex(ctx context.Context, name string, body []byte) error {
+func (r Recorded) CreateIndex(ctx context.Context, name string, body []byte) error {
 	err := r.Cluster.CreateIndex(ctx, name, body)
 	if err == nil {
-		r.bodies[name] = body
+		r.Bodies[name] = body
 	}
 	return err
 }
@@ -31,14 +31,14 @@ func (r recorded) CreateIndex(ctx context.Context, name string, body []byte) err
 // settings, fields and aliases of their own. It is a report only: an index that cannot be read
 // now is none the worse for it.
 // Aliases that wait for the documents (late) are no difference: withhold takes them away.
-func (t *TargetIndices) readBack(ctx context.Context, asked map[string][]byte, late map[string]json.RawMessage) []metadata.Change {
+func (t *Indices) readBack(ctx context.Context, asked map[string][]byte, late map[string]json.RawMessage) []metadata.Change {
 	var all []metadata.Change
 	for name, body := range asked {
 		found, err := t.differences(ctx, name, body)
 		if err != nil {
 			t.Log.WarnContext(ctx, "a created index could not be read back", "index", name, "reason", err.Error())
 		}
-		waiting := aliasNames(late[name])
+		waiting := AliasNames(late[name])
 		all = append(all, slices.DeleteFunc(found, func(c metadata.Change) bool {
 			alias, ok := strings.CutPrefix(c.Path, "aliases.")
 			return ok && waiting[alias] != nil
@@ -48,7 +48,7 @@ func (t *TargetIndices) readBack(ctx context.Context, asked map[string][]byte, l
 	return all
 }
 
-func (t *TargetIndices) differences(ctx context.Context, name string, body []byte) ([]metadata.Change, error) {
+func (t *Indices) differences(ctx context.Context, name string, body []byte) ([]metadata.Change, error) {
 	if t.Requester == nil {
 		return nil, nil
 	}
@@ -65,12 +65,12 @@ func (t *TargetIndices) differences(ctx context.Context, name string, body []byt
 
 // withhold removes from the target indices the aliases that wait until all documents have arrived, where a template has
 // set them: applications would read half-filled indices. They are set when the documents are complete.
-func (t *TargetIndices) withhold(ctx context.Context, late map[string]json.RawMessage) error {
+func (t *Indices) withhold(ctx context.Context, late map[string]json.RawMessage) error {
 	if t.Requester == nil {
 		return nil
 	}
 	for name, aliases := range late {
-		waiting := aliasNames(aliases)
+		waiting := AliasNames(aliases)
 		if len(waiting) == 0 {
 			continue
 		}
@@ -108,8 +108,8 @@ func (t *TargetIndices) withhold(ctx context.Context, late map[string]json.RawMe
 	return nil
 }
 
-// aliasNames returns the members of an aliases object by name; none when it cannot be read.
-func aliasNames(aliases json.RawMessage) (m map[string]json.RawMessage) {
+// AliasNames returns the members of an aliases object by name; none when it cannot be read.
+func AliasNames(aliases json.RawMessage) (m map[string]json.RawMessage) {
 	if json.Unmarshal(aliases, &m) != nil {
 		return nil
 	}

@@ -1,0 +1,7 @@
+package worker
+
+import (
+	"log/slog"
+)
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
