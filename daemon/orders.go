@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// intentTimeout limits the write of an order, for which the operator's request waits. It is shorter than cms.OrderValidity.
+	// intentTimeout limits the write of an order, for which the operator's request waits. It is shorter than session.OrderValidity.
 	intentTimeout = 10 * time.Second
 	// followTimeout is how long the answer to an order waits for the nodes to follow it.
 	followTimeout  = 2 * time.Second

@@ -59,7 +59,7 @@ type Entry struct {
 	// RefusedAliases are those of Late that the target refused when they were set.
 	RefusedAliases []progress.RefusedAlias `json:"refused_aliases,omitempty"`
 
-	Ends map[int][]int64 `json:"-"` // of the parts of split shards, as cms.IndexEntry.Ends; set where leases need it
+	Ends map[int][]int64 `json:"-"` // of the parts of split shards, as session.IndexEntry.Ends; set where leases need it
 }
 
 // Own reports whether this session created all target indices, or found them empty.

@@ -492,7 +492,7 @@ func (s *Session) countLucene(ctx context.Context, targets []string, is *progres
 // recordArrival stores what was found in the entry of an index, and reports a problem once.
 func (s *Session) recordArrival(ctx context.Context, a *arriving, is progress.Arrival) error {
 	if was := a.entry.Arrival; was == nil || *was != is {
-		err := session.Of(s.Coordinator).UpdateIndexBody(ctx, a.name, func(body json.RawMessage) json.RawMessage {
+		err := s.records().UpdateIndexBody(ctx, a.name, func(body json.RawMessage) json.RawMessage {
 			e, err := plan.DecodeEntry(a.name, body)
 			if err != nil {
 				return nil

@@ -104,12 +104,12 @@ func (s *Session) takeExisting(recorded string) {
 }
 
 // bindExisting records, before documents are sent, what becomes of those that the target has. Afterwards another choice is
-// a *cms.ConfigMismatch.
+// a *session.ConfigMismatch.
 func (s *Session) bindExisting(ctx context.Context) error {
 	if s.Counts == nil {
 		return nil
 	}
-	return session.Of(s.Coordinator).Bind(ctx, map[string]string{ExistingKey: string(cmp.Or(s.Existing, bulk.Overwrite))})
+	return s.records().Bind(ctx, map[string]string{ExistingKey: string(cmp.Or(s.Existing, bulk.Overwrite))})
 }
 
 // checkChosen refuses documents for indices that had some when they were planned by a run that sent none, unless it is

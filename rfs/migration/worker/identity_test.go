@@ -44,7 +44,7 @@ func begun(t *testing.T, identity map[string]string, recorded bool) (*memory, *o
 		m.items[it.ID] = it
 	}
 	if recorded {
-		if _, err := session.Of(s.Coordinator).ClaimTarget(t.Context(), "a", "uuid of a"); err != nil {
+		if _, err := s.records().ClaimTarget(t.Context(), "a", "uuid of a"); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -81,7 +81,7 @@ func (s *Session) setAliases(ctx context.Context, index string, entry plan.Entry
 			return err
 		}
 	}
-	return session.Of(s.Coordinator).UpdateIndexBody(ctx, index, func(was json.RawMessage) json.RawMessage {
+	return s.records().UpdateIndexBody(ctx, index, func(was json.RawMessage) json.RawMessage {
 		e, err := plan.DecodeEntry(index, was)
 		if err != nil {
 			return nil

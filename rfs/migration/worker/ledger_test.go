@@ -54,7 +54,7 @@ func TestWhatIsCreatedIsRecordedAfterEveryDeath(t *testing.T) {
 	keeping := func(m *memory, x *outside, n int, l *life) *Session {
 		s := process(t, m, x, n, l)
 		s.Phases = Phases{PhaseIndices}
-		s.Ledger = &rollback.Ledger{API: seen{x, l}, Records: session.Of(s.Coordinator), Log: s.Log}
+		s.Ledger = &rollback.Ledger{API: seen{x, l}, Records: s.records(), Log: s.Log}
 		x.uuids["b"] = "uuid of before"
 		return s
 	}

@@ -32,7 +32,7 @@ func (s *Session) look(ctx context.Context) (step, error) {
 		if !s.Phases.Has(row.Phase) {
 			continue
 		}
-		p, err := session.Of(s.Coordinator).Phase(ctx, name)
+		p, err := s.records().Phase(ctx, name)
 		if err != nil {
 			return step{}, err
 		}
@@ -79,7 +79,7 @@ func (s *Session) act(ctx context.Context, st step) (worked bool, err error) {
 	case LookForItems:
 		return false, s.lookForItems(ctx)
 	case Stop:
-		return false, errors.Join(&PhaseFailed{Phase: st.Phase, Reason: st.record.Error}, session.Of(s.Coordinator).PhaseEvent(ctx, st.record))
+		return false, errors.Join(&PhaseFailed{Phase: st.Phase, Reason: st.record.Error}, s.records().PhaseEvent(ctx, st.record))
 	}
 	return false, nil
 }
@@ -91,7 +91,7 @@ var errEnded = errors.New("the phase has ended")
 // has moved the record on. An attempt that failed by itself counts; after too many the
 // next one marks the phase FAILED.
 func (s *Session) leased(ctx context.Context, st step, work func(context.Context, *session.PhaseLease) error) (worked bool, err error) {
-	lease, err := session.Of(s.Coordinator).AcquirePhase(ctx, st.Record, s.Holder)
+	lease, err := s.records().AcquirePhase(ctx, st.Record, s.Holder)
 	if errors.Is(err, cms.ErrMoved) {
 		return false, nil // look again
 	}
@@ -172,7 +172,7 @@ func (s *Session) plan(ctx context.Context) (*plan.Plan, error) {
 
 // snapshotName is the snapshot's name, and its UUID when this session created it.
 func (s *Session) snapshotName(ctx context.Context) (name, uuid string, err error) {
-	p, err := session.Of(s.Coordinator).Phase(ctx, session.SnapshotPhase)
+	p, err := s.records().Phase(ctx, session.SnapshotPhase)
 	if err != nil {
 		return "", "", err
 	}

@@ -156,7 +156,7 @@ func TestSession_AForgedEntryCreatesNoIndex(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := session.Of(s.Coordinator).CreateIndexEntry(t.Context(), session.IndexEntry{Name: x.Name, State: session.PhaseNotStarted, Shards: x.Entry.Shards, Body: body}); err != nil {
+			if _, err := s.records().CreateIndexEntry(t.Context(), session.IndexEntry{Name: x.Name, State: session.PhaseNotStarted, Shards: x.Entry.Shards, Body: body}); err != nil {
 				t.Fatal(err)
 			}
 			_, _, err = s.makeIndex(t.Context(), x.Name)
@@ -214,7 +214,7 @@ func TestSession_AForgedEntryChangesNoIndex(t *testing.T) {
 			e := x.Entry
 			e.Naming.Index, e.Late = "payroll", map[string]json.RawMessage{"payroll": json.RawMessage(`{"evil":{}}`)}
 			haveIndex(t, s.Coordinator, x.Name, "uuid", e)
-			stored, err := session.Of(s.Coordinator).IndexEntry(t.Context(), x.Name)
+			stored, err := s.records().IndexEntry(t.Context(), x.Name)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -47,7 +47,7 @@ func (s *Session) listIndices(ctx context.Context, lease *session.PhaseLease) er
 		for _, x := range plan.Unread {
 			names = append(names, x.Name)
 		}
-		if err := session.Of(s.Coordinator).DivideIndices(ctx, names); err != nil {
+		if err := s.records().DivideIndices(ctx, names); err != nil {
 			return err
 		}
 	}
@@ -69,7 +69,7 @@ func (s *Session) createEntries(ctx context.Context, plan *plan.Plan) error {
 			return err
 		}
 		e := session.IndexEntry{Name: x.Name, State: session.PhaseNotStarted, Shards: x.Entry.Shards, Body: body}
-		if _, err := session.Of(s.Coordinator).CreateIndexEntry(ctx, e); err != nil {
+		if _, err := s.records().CreateIndexEntry(ctx, e); err != nil {
 			return err
 		}
 	}
@@ -79,14 +79,14 @@ func (s *Session) createEntries(ctx context.Context, plan *plan.Plan) error {
 			return err
 		}
 		e := session.IndexEntry{Name: x.Name, State: session.PhaseFailed, Error: x.Reason, Body: body}
-		created, err := session.Of(s.Coordinator).CreateIndexEntry(ctx, e)
+		created, err := s.records().CreateIndexEntry(ctx, e)
 		if err != nil {
 			return err
 		}
 		if created {
 			s.Log.ErrorContext(ctx, "index fails: its metadata is damaged", "index", x.Name, "error", x.Reason)
 		}
-		if err := session.Of(s.Coordinator).IndexEvent(ctx, e); err != nil {
+		if err := s.records().IndexEvent(ctx, e); err != nil {
 			return err
 		}
 	}
@@ -108,14 +108,14 @@ func (s *Session) renewUnread(ctx context.Context, name string) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		return true, session.Of(s.Coordinator).RenewIndexEntry(ctx, session.IndexEntry{Name: name, State: session.PhaseFailed, Shards: x.Entry.Shards, Body: body})
+		return true, s.records().RenewIndexEntry(ctx, session.IndexEntry{Name: name, State: session.PhaseFailed, Shards: x.Entry.Shards, Body: body})
 	}
 	return false, nil
 }
 
 func (s *Session) entries(ctx context.Context) ([]session.IndexEntry, error) {
 	var all []session.IndexEntry
-	for e, err := range session.Of(s.Coordinator).IndexEntries(ctx) {
+	for e, err := range s.records().IndexEntries(ctx) {
 		if err != nil {
 			return nil, fmt.Errorf("list indices: %w", err)
 		}
@@ -127,7 +127,7 @@ func (s *Session) entries(ctx context.Context) ([]session.IndexEntry, error) {
 // makeIndex creates the target indices of one entry, unless another worker has done so. again is how long to wait before
 // the next attempt, 0 when the entry has ended.
 func (s *Session) makeIndex(ctx context.Context, name string) (worked bool, again time.Duration, err error) {
-	e, err := session.Of(s.Coordinator).IndexEntry(ctx, name)
+	e, err := s.records().IndexEntry(ctx, name)
 	if err != nil || e.State != session.PhaseNotStarted {
 		return false, 0, err
 	}
@@ -140,7 +140,7 @@ func (s *Session) makeIndex(ctx context.Context, name string) (worked bool, agai
 		if err != nil {
 			return true, 0, err
 		}
-		_, err = session.Of(s.Coordinator).CompleteIndex(ctx, name, body)
+		_, err = s.records().CompleteIndex(ctx, name, body)
 		return true, 0, err
 	}
 	if errors.Is(err, fault.ErrUnavailable) || errors.Is(err, metadata.ErrRollover) || ctx.Err() != nil {
@@ -151,11 +151,11 @@ func (s *Session) makeIndex(ctx context.Context, name string) (worked bool, agai
 		return true, 0, errors.Join(err, ferr)
 	}
 	if errors.Is(err, fault.ErrConfig) { // for the user to change: another attempt ends like this one
-		_, err = session.Of(s.Coordinator).FailIndexEntry(ctx, name, fault.Text(err))
+		_, err = s.records().FailIndexEntry(ctx, name, fault.Text(err))
 		return true, 0, err
 	}
 	again = s.pauseAfter(e.Attempts, err)
-	failed, err := session.Of(s.Coordinator).AttemptFailed(ctx, name, e.Attempts, fault.Text(err))
+	failed, err := s.records().AttemptFailed(ctx, name, e.Attempts, fault.Text(err))
 	if failed.State == session.PhaseFailed {
 		again = 0
 	}
@@ -248,7 +248,7 @@ func (s *Session) forgetOurs(ctx context.Context, entry plan.Entry) error {
 	if err != nil {
 		return err
 	}
-	return session.Of(s.Coordinator).UpdateIndexBody(ctx, entry.Locator.IndexName, func(json.RawMessage) json.RawMessage { return body })
+	return s.records().UpdateIndexBody(ctx, entry.Locator.IndexName, func(json.RawMessage) json.RawMessage { return body })
 }
 
 // mostDiffers bounds what is kept of the differences of one index; the log has all.
@@ -265,7 +265,7 @@ func (s *Session) noteOurs(ctx context.Context, entry plan.Entry, absent []strin
 	if err != nil {
 		return entry, err
 	}
-	return entry, session.Of(s.Coordinator).UpdateIndexBody(ctx, entry.Locator.IndexName, func(json.RawMessage) json.RawMessage { return body })
+	return entry, s.records().UpdateIndexBody(ctx, entry.Locator.IndexName, func(json.RawMessage) json.RawMessage { return body })
 }
 
 // sourceIndex reads what the snapshot says about an index: who planned has seen it, others read its metadata alone.
@@ -309,7 +309,7 @@ func (s *Session) reopenIndices(ctx context.Context) error {
 		if !s.Phases.Has(row.Phase) {
 			continue
 		}
-		if _, err := session.Of(s.Coordinator).ReopenPhase(ctx, name, "run again", nil); err != nil {
+		if _, err := s.records().ReopenPhase(ctx, name, "run again", nil); err != nil {
 			return err
 		}
 	}
@@ -335,16 +335,16 @@ func (s *Session) reopenIndices(ctx context.Context) error {
 			if !readable {
 				continue
 			}
-			if e, err = session.Of(s.Coordinator).IndexEntry(ctx, e.Name); err != nil {
+			if e, err = s.records().IndexEntry(ctx, e.Name); err != nil {
 				return err
 			}
 		}
 		if s.Phases.Has(PhaseIndices) {
 			s.Log.InfoContext(ctx, "failed index is tried again", "index", e.Name)
-			if err := session.Of(s.Coordinator).ReopenBatch(ctx, e.Name); err != nil {
+			if err := s.records().ReopenBatch(ctx, e.Name); err != nil {
 				return err
 			}
-			_, err = session.Of(s.Coordinator).ReopenIndex(ctx, e.Name, "run again")
+			_, err = s.records().ReopenIndex(ctx, e.Name, "run again")
 			again = true
 		} else {
 			err = s.adoptLate(ctx, e)
@@ -354,7 +354,7 @@ func (s *Session) reopenIndices(ctx context.Context) error {
 		}
 	}
 	if again {
-		_, err = session.Of(s.Coordinator).MovePhase(ctx, session.IndexPhase, session.PhaseCompleted, session.PhaseInProgress, nil)
+		_, err = s.records().MovePhase(ctx, session.IndexPhase, session.PhaseCompleted, session.PhaseInProgress, nil)
 	}
 	return err
 }
@@ -371,10 +371,10 @@ func (s *Session) adoptLate(ctx context.Context, e session.IndexEntry) error {
 	} else if err != nil {
 		return err
 	}
-	if _, err := session.Of(s.Coordinator).ReopenIndex(ctx, e.Name, "run again"); err != nil {
+	if _, err := s.records().ReopenIndex(ctx, e.Name, "run again"); err != nil {
 		return err
 	}
-	_, err = session.Of(s.Coordinator).CompleteIndex(ctx, e.Name, nil)
+	_, err = s.records().CompleteIndex(ctx, e.Name, nil)
 	return err
 }
 

@@ -251,7 +251,7 @@ func (s *Session) retrySnapshot(ctx context.Context) error {
 	if !s.Snapshot.Retry || !s.Phases.Has(PhaseSnapshot) {
 		return nil
 	}
-	p, err := session.Of(s.Coordinator).Phase(ctx, session.SnapshotPhase)
+	p, err := s.records().Phase(ctx, session.SnapshotPhase)
 	if err != nil || p.State != session.PhaseFailed {
 		return err
 	}
@@ -259,6 +259,6 @@ func (s *Session) retrySnapshot(ctx context.Context) error {
 	if err != nil || r.Name == s.Snapshot.wanted() {
 		return err
 	}
-	_, err = session.Of(s.Coordinator).ReopenPhase(ctx, session.SnapshotPhase, "--retry-snapshot", SnapshotRecord{Name: s.Snapshot.wanted(), Repository: s.Snapshot.Repository}.encode())
+	_, err = s.records().ReopenPhase(ctx, session.SnapshotPhase, "--retry-snapshot", SnapshotRecord{Name: s.Snapshot.wanted(), Repository: s.Snapshot.Repository}.encode())
 	return err
 }

@@ -44,7 +44,7 @@ func TestAnIndexThatCannotBeCreatedFailsAloneWithTheTargetsWords(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, name := range []string{"a", "b", "c"} {
-			e, err := session.Of(s.Coordinator).IndexEntry(t.Context(), name)
+			e, err := s.records().IndexEntry(t.Context(), name)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -70,7 +70,7 @@ func TestAnIndexThatCannotBeCreatedFailsAloneWithTheTargetsWords(t *testing.T) {
 			t.Errorf("%d open items of the other indices", open)
 		}
 		// The audit tells nothing twice.
-		if _, err := session.Of(s.Coordinator).Audit(t.Context()); err != nil || m.events("failed") != 1 {
+		if _, err := s.records().Audit(t.Context()); err != nil || m.events("failed") != 1 {
 			t.Errorf("%v, %d events", err, m.events("failed"))
 		}
 		// The target has been repaired, and the command runs again.
@@ -177,7 +177,7 @@ func TestASourceThatMakesAnotherSnapshotIsWaitedFor(t *testing.T) {
 		if n := m.events("failed"); n != 0 || x.busy != 0 {
 			t.Errorf("%d events, %d refusals left", n, x.busy)
 		}
-		p, err := session.Of(s.Coordinator).Phase(t.Context(), session.SnapshotPhase)
+		p, err := s.records().Phase(t.Context(), session.SnapshotPhase)
 		if err != nil || p.State != session.PhaseCompleted || p.Attempts > 1 {
 			t.Errorf("%+v, %v", p, err)
 		}

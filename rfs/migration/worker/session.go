@@ -103,9 +103,12 @@ type Session struct {
 	known     known
 }
 
-// Join begins the session or joins it. A *cms.ConfigMismatch when it belongs to another migration.
+// records returns the records of the session in the coordination store.
+func (s *Session) records() session.Records { return session.Of(s.Coordinator) }
+
+// Join begins the session or joins it. A *session.ConfigMismatch when it belongs to another migration.
 func (s *Session) Join(ctx context.Context) error {
-	recorded, err := session.Of(s.Coordinator).Init(ctx, session.Meta{Settings: s.Settings, Identity: s.Identity})
+	recorded, err := s.records().Init(ctx, session.Meta{Settings: s.Settings, Identity: s.Identity})
 	if err != nil {
 		return err
 	}

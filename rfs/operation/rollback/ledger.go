@@ -43,7 +43,7 @@ func (l *Ledger) Mark(ctx context.Context) (metadata.Mark, error) {
 	return l.mark, nil
 }
 
-// Intend records that the session is going to create an object that the target does not have. cms.ErrUndone when the
+// Intend records that the session is going to create an object that the target does not have. session.ErrUndone when the
 // session is being undone.
 func (l *Ledger) Intend(ctx context.Context, kind, name string) error {
 	return l.intend(ctx, kind, name, object{})

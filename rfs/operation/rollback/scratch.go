@@ -14,7 +14,7 @@ import (
 // session created, so that an undo removes what a killed process left; it goes by their UUIDs, since their documents are copies.
 type Scratch struct{ Ledger *Ledger }
 
-// Intend records that an index is going to be created which the target does not have. cms.ErrUndone when the session is being undone.
+// Intend records that an index is going to be created which the target does not have. session.ErrUndone when the session is being undone.
 func (s *Scratch) Intend(ctx context.Context, index string) error {
 	return s.Ledger.intend(ctx, Index, index, object{Scratch: true})
 }

@@ -36,7 +36,7 @@ type Session interface {
 	Bind(ctx context.Context, identity map[string]string) error
 }
 
-// bind begins the session or joins it. A *cms.ConfigMismatch when it is about other files, another export or another
+// bind begins the session or joins it. A *session.ConfigMismatch when it is about other files, another export or another
 // destination, or was begun with settings that change documents.
 func (m *Import) bind(ctx context.Context) error {
 	if m.bound {
