@@ -21,10 +21,10 @@ func TestVerify_SessionThatDoesNotExist(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		switch {
-		case r.URL.Path == "/":
+		switch r.URL.Path {
+		case "/":
 			fmt.Fprint(w, `{"cluster_uuid":"u","version":{"distribution":"opensearch","number":"2.19.4"}}`)
-		case r.URL.Path == "/.rfs_control*/_settings":
+		case "/.rfs_control*/_settings":
 			fmt.Fprint(w, `{".rfs_control_night":{"settings":{"index":{"uuid":"x"}}},".rfs_control":{"settings":{"index":{"uuid":"y"}}}}`)
 		default:
 			w.WriteHeader(http.StatusNotFound)

@@ -48,6 +48,7 @@ const mostHeld = 20
 // Holder names what has the ids of the documents that are sent, for a message.
 type Holder string
 
+// SnapshotHas names the snapshot as the holder of a document.
 const SnapshotHas Holder = "the snapshot has"
 
 // HeldError returns a fault.ErrConfig with the indices that have documents, and the choices.

@@ -69,6 +69,7 @@ func (e Entry) Own() bool {
 	})
 }
 
+// Encode returns e as the coordination store keeps it.
 func (e Entry) Encode() (json.RawMessage, error) {
 	b, err := json.Marshal(e)
 	if err != nil {
@@ -77,6 +78,8 @@ func (e Entry) Encode() (json.RawMessage, error) {
 	return b, nil
 }
 
+// DecodeEntry returns the entry of an index out of the coordination store. It is unchecked input: the caller compares it with the
+// snapshot and the settings. Errors are fault.ErrCorrupt.
 func DecodeEntry(index string, b []byte) (Entry, error) {
 	var e Entry
 	if err := json.Unmarshal(b, &e); err != nil {

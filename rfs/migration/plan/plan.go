@@ -388,6 +388,7 @@ func (p *Plan) CheckTargets() error {
 	return nil
 }
 
+// MetadataOf returns name, settings, mappings and aliases of an index of the snapshot.
 func MetadataOf(x *snapshot.Index) metadata.Index {
 	mappings := make([]metadata.Mapping, 0, len(x.Mappings))
 	for _, m := range x.Mappings {
@@ -396,6 +397,7 @@ func MetadataOf(x *snapshot.Index) metadata.Index {
 	return metadata.Index{Name: x.Name, Settings: x.Settings, Mappings: mappings, Aliases: x.Aliases}
 }
 
+// MarkKind returns the kind of object that carries the session's mark for x.
 func (x Index) MarkKind() string {
 	if x.Scratch {
 		return metadata.ScratchMark
