@@ -115,7 +115,7 @@ func TestThreeNodesExportWithTheirStateInABucket(t *testing.T) {
 			t.Errorf("rfsctl %v: exit %d: %s%s", args, res.Code, res.Stdout, res.Stderr)
 		}
 	}
-	if res := Run(t, "rfsctl", append([]string{"status"}, append(at[:len(at)-1:len(at)-1], "other")...)...); res.Code == 0 || !strings.Contains(res.Stderr, "no migration or import of this session") {
+	if res := Run(t, "rfsctl", append([]string{"status"}, append(at[:len(at)-1:len(at)-1], "other")...)...); res.Code == 0 || !strings.Contains(res.Stderr, "no session of this name") {
 		t.Errorf("status of a session that was never begun: exit %d: %s", res.Code, res.Stderr)
 	}
 	t.Logf("%d documents in %d files", len(got), len(m.Files))
@@ -189,7 +189,7 @@ func TestWhatFollowsAMigrationWithItsStateInABucket(t *testing.T) {
 	if res := Run(t, "rfsctl", append([]string{"cleanup"}, at...)...); res.Code != 0 || !strings.Contains(res.Stdout, "s3://bucket/state/shared/") {
 		t.Errorf("cleanup: exit %d: %s%s", res.Code, res.Stdout, res.Stderr)
 	}
-	if res := Run(t, "rfsctl", append([]string{"status"}, at...)...); res.Code != 1 || !strings.Contains(res.Stderr, "no migration or import of this session") {
+	if res := Run(t, "rfsctl", append([]string{"status"}, at...)...); res.Code != 1 || !strings.Contains(res.Stderr, "no session of this name") {
 		t.Errorf("status after the cleanup: exit %d: %s", res.Code, res.Stderr)
 	}
 	var indices []struct{ Index string }
