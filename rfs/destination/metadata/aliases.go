@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// aliasKeys is what an alias keeps.
+// aliasKeys lists the properties of an alias that are kept.
 var aliasKeys = map[string]bool{
 	"filter": true, "routing": true, "index_routing": true, "search_routing": true, "is_write_index": true, "is_hidden": true,
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// Differences compares the body of a request that created an index with what GET /<index>
-// answers, in which it is the only one, and tells what the target added, changed or left out: its
-// templates give new indices settings, fields and aliases of their own. asked is Converted.Body.
-// Other ways to write the same (numbers as text, with and without "index.", dotted or nested), what the target
-// notes about every index (uuid, dates, versions), and defaults are no differences.
-// Errors: fault.ErrCorrupt when one of them is no JSON object, or the answer has not one index.
+// Differences compares the body of a request that created an index with the answer of GET /<index>, which must
+// hold only that index. It returns what the target added, changed or left out: its templates give new indices
+// settings, fields and aliases of their own. asked is Converted.Body. Different spellings of the same value
+// (numbers as text, with and without "index.", dotted or nested), internal settings of every index (uuid,
+// dates, versions), and defaults are not reported. Errors: fault.ErrCorrupt if either argument is not a JSON
+// object, or the answer does not hold exactly one index.
 func Differences(asked, answer []byte) ([]Change, error) {
 	want, err := decode(asked)
 	if err != nil {
@@ -36,8 +36,8 @@ func Differences(asked, answer []byte) ([]Change, error) {
 	return d.found, nil
 }
 
-// expanded returns a mapping with its dotted names as objects, as targets make them: those of subobjects: false, and of the columnar
-// modes of Elasticsearch. A name below a field that is no object stays, for no target takes it.
+// expanded returns a mapping with its dotted names as objects, as targets create them. Exceptions are fields with subobjects: false
+// and the columnar modes of Elasticsearch. A name below a field that is not an object stays, for no target accepts it.
 func expanded(mapping map[string]any) map[string]any {
 	properties := part(mapping, "properties")
 	if properties == nil {
@@ -145,7 +145,7 @@ func (d *differences) object(path string, want, have map[string]any) {
 	}
 }
 
-// fieldDefaults are what a target does not write out, though it was asked, or the other way round.
+// fieldDefaults lists values that a target may omit from its answer although they were requested, or add although they were not.
 var fieldDefaults = map[string][]string{
 	"index": {"true"}, "store": {"false"}, "doc_values": {"true"}, "enabled": {"true"}, "norms": {"true", "false"}, "dynamic": {"true"},
 	"coerce": {"true"}, "ignore_malformed": {"false"}, "eager_global_ordinals": {"false"}, "fielddata": {"false"},

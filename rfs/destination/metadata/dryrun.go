@@ -21,9 +21,9 @@ type DryRunTarget interface {
 	UnfitAliases(ctx context.Context, names []string) (map[string]string, error)
 }
 
-// DryRunCluster stands before a target and lets nothing be written: what would create an object becomes
-// the target's own simulation of a template, which parses settings, analysis and mappings with the
-// target's version and plugins and keeps nothing. So it refuses what creating would refuse, in the same words.
+// DryRunCluster wraps a target and prevents writes: a request to create an object becomes the target's own
+// simulation of a template. The simulation parses settings, analysis and mappings with the target's version
+// and plugins and keeps nothing. So it rejects the same objects with the same messages.
 type DryRunCluster struct {
 	Target DryRunTarget
 	Blind  bool // the target permits no simulation: everything counts as accepted

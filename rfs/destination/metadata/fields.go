@@ -11,16 +11,17 @@ type FieldDifference struct {
 	Field string // its full name
 	Want  string // its type in the mapping that was asked for
 	Has   string // its type in the index; "" when that lacks the field
-	// Path leads to the values of the field in a document: those of its parent for a field of "fields", those of its path for an alias.
+	// Path leads to the values of the field in a document. A field of "fields" has the path of its parent, and an alias has the path of its target.
 	Path []string
 }
 
 // maxFieldDifferences bounds the fields that FieldDifferences lists.
 const maxFieldDifferences = 1000
 
-// FieldDifferences compares the types of the fields of the body of a request that creates an index (Converted.Body) with the mapping of
-// an index, and returns at most 1000 differences in the order of their names. Fields that only the index has, and all that is no field,
-// such as _meta and dynamic, are none. Nor are fields that the index lacks because it alone maps no further fields (dynamic: false). An error is fault.ErrCorrupt when one of them is no JSON object.
+// FieldDifferences compares the types of the fields in the body of a request that creates an index (Converted.Body) with the mapping of an index. It
+// returns at most 1000 differences in the order of their names. It ignores fields that only the index has, and properties that are not fields, such
+// as _meta and dynamic. It also ignores fields that the index lacks only because it maps no further fields (dynamic: false). The error is
+// fault.ErrCorrupt if either argument is not a JSON object.
 func FieldDifferences(asked, mapping []byte) ([]FieldDifference, error) {
 	want, err := decode(asked)
 	if err != nil {
@@ -38,7 +39,7 @@ func FieldDifferences(asked, mapping []byte) ([]FieldDifference, error) {
 }
 
 // FieldTypes returns the types of all fields, by their full names, of the body of a request that creates an index (Converted.Body). An
-// error is fault.ErrCorrupt when it is no JSON object.
+// error is fault.ErrCorrupt when it is not a JSON object.
 func FieldTypes(asked []byte) (map[string]string, error) {
 	body, err := decode(asked)
 	if err != nil {

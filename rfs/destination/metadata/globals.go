@@ -32,10 +32,10 @@ const (
 	Other      Kind = "other"
 )
 
-// creationOrder lists the kinds so that whatever another names comes first.
+// creationOrder lists the kinds so that an object is created after the objects it refers to.
 var creationOrder = []Kind{Script, Pipeline, LegacyTemplate, ComponentTemplate, IndexTemplate, Policy}
 
-// Globals is what a snapshot says about the cluster: raw JSON by kind and name.
+// Globals holds the cluster metadata of a snapshot: raw JSON by kind and name.
 type Globals struct {
 	Objects map[Kind]map[string]json.RawMessage
 	// DataStreams are the backing indices of each data stream, oldest first.
@@ -89,13 +89,13 @@ type LeftOut struct {
 	Reason string
 }
 
-// GlobalPlan is what is to be created, in that order, and everything that is not.
+// GlobalPlan lists the objects to create, in that order, and the objects that are left out.
 type GlobalPlan struct {
 	Objects []Global
 	Left    []LeftOut
 }
 
-// GlobalResult is what EnsureGlobals did. Names are "<kind> <name>".
+// GlobalResult is the result of EnsureGlobals. Names are "<kind> <name>".
 type GlobalResult struct {
 	Created []string  // in the order of the plan
 	Existed []string  // left as they are
@@ -103,15 +103,15 @@ type GlobalResult struct {
 	Changes []Change  // of created objects only
 }
 
-// Requester sends one request and gives status and answer, whatever the status is; an error
-// means that there was no answer (fault.ErrUnavailable). *target.Client is one.
+// Requester sends one request and returns the status and the body of the response, for any status. An error
+// means that no response arrived (fault.ErrUnavailable). *target.Client implements it.
 type Requester interface {
 	Do(ctx context.Context, method, path string, query url.Values, body []byte) (status int, answer []byte, err error)
 }
 
-// ParseGlobals reads the global metadata of a snapshot (snapshot.Snapshot.Global): what
-// stands below "meta-data", by section. Sections that cannot be migrated are listed in
-// Globals.Others. Errors: fault.ErrCorrupt.
+// ParseGlobals reads the global metadata of a snapshot (snapshot.Snapshot.Global): the members of
+// "meta-data", by section. Sections that cannot be migrated are listed in Globals.Others. Errors:
+// fault.ErrCorrupt.
 func ParseGlobals(sections map[string]json.RawMessage) (Globals, error) {
 	g := Globals{Objects: map[Kind]map[string]json.RawMessage{}, DataStreams: map[string][]string{}, created: writtenBy(sections)}
 	for _, section := range keys(sections) {
@@ -130,8 +130,8 @@ func ParseGlobals(sections map[string]json.RawMessage) (Globals, error) {
 	return g, nil
 }
 
-// writtenBy tells generations apart by their sections: before Elasticsearch 2 the cluster's
-// UUID is "uuid"; from 7 on, and in OpenSearch, there is "cluster_coordination".
+// writtenBy distinguishes generations by their sections: before Elasticsearch 2 the cluster's UUID is "uuid";
+// from 7 on, and in OpenSearch, "cluster_coordination" exists.
 func writtenBy(sections map[string]json.RawMessage) int {
 	if _, ok := sections["cluster_coordination"]; ok {
 		return 7
@@ -165,7 +165,7 @@ var readers = map[string]func(*Globals, string, json.RawMessage) error{
 	"data_stream_aliases": otherSection,
 }
 
-// take reads objects by name, which stand below a member of the section's own name since composable templates exist.
+// take reads objects by name. Since composable templates exist, they are nested in a member of the section's own name.
 func (g *Globals) take(kind Kind, raw json.RawMessage, below string) error {
 	all, err := byName(raw, below)
 	if err == nil && len(all) > 0 {
@@ -270,7 +270,7 @@ func lifecycleSection(g *Globals, _ string, raw json.RawMessage) error {
 	return nil
 }
 
-// taskSection lists the tasks that users started; those of the cluster itself begin anew everywhere.
+// taskSection lists the tasks that users started; every cluster starts its internal tasks itself.
 func taskSection(g *Globals, _ string, raw json.RawMessage) error {
 	var section struct {
 		Tasks []struct {
@@ -291,7 +291,7 @@ func taskSection(g *Globals, _ string, raw json.RawMessage) error {
 	return nil
 }
 
-// otherReasons say why a section is not migrated.
+// otherReasons holds the reasons why sections are not migrated.
 var otherReasons = map[string]string{
 	"repositories":    "repositories are not migrated: register those that the target needs",
 	"ml":              "machine-learning jobs have no equal; see Anomaly Detection of OpenSearch",
@@ -309,7 +309,7 @@ var otherReasons = map[string]string{
 	"logstash":        "pipelines of Logstash are not migrated",
 }
 
-// otherSection lists a section that is not migrated; one that is not known is said to be so.
+// otherSection lists a section that is not migrated. An unknown section is reported as unknown.
 func otherSection(g *Globals, section string, raw json.RawMessage) error {
 	reason, ok := otherReasons[section]
 	if !ok {
@@ -340,7 +340,7 @@ var systemIndices = []struct{ prefix, what string }{
 	{".scripts", "scripts of Elasticsearch before 5 are documents of this index (--include scripts reads them)"},
 }
 
-// kept lists what the indices of the snapshot say about the cluster.
+// kept lists the cluster metadata that the indices of the snapshot refer to.
 func (g Globals) kept() []LeftOut {
 	var left []LeftOut
 	for _, name := range g.Indices {

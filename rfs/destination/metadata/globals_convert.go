@@ -54,7 +54,7 @@ func (p *planner) leave(kind Kind, name, format string, args ...any) {
 	p.plan.Left = append(p.plan.Left, LeftOut{kind, name, fmt.Sprintf(format, args...)})
 }
 
-// choose decides what is taken, index templates before the components that they need.
+// choose selects the objects to create, index templates before the components that they need.
 func (p *planner) choose() {
 	for _, kind := range []Kind{IndexTemplate, ComponentTemplate, LegacyTemplate, Script, Pipeline, Policy} {
 		p.taken[kind] = map[string]bool{}
@@ -141,7 +141,7 @@ func composedOf(raw json.RawMessage) []string {
 	return t.ComposedOf
 }
 
-// managedNames are what plugins of Elasticsearch and OpenSearch install. A star is any text.
+// managedNames lists the objects that plugins of Elasticsearch and OpenSearch install. A star matches any text.
 var managedNames = map[Kind][]string{
 	LegacyTemplate: {".*", "security-index-template", "security_audit_log", "kibana_index_template:*", "logstash-index-template", "ilm-history", "triggered_watches", "watches", "watch_history*", "tenant_template", "ss4o_*"},
 	ComponentTemplate: {

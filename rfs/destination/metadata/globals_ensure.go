@@ -12,8 +12,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// places says where objects of a kind are. Those with create have a parameter of that name
-// that keeps a request from replacing what is there.
+// places holds the path of each kind. Kinds with create have a parameter of that name that prevents a request
+// from replacing an existing object.
 var places = map[Kind]struct {
 	path   string
 	create bool
@@ -26,13 +26,13 @@ var places = map[Kind]struct {
 	Policy:            {"/_plugins/_ism/policies/", false}, // creates only: replacing needs a sequence number
 }
 
-// EnsureGlobals creates what the target does not have and never touches what exists. It may
-// be repeated, and run by several processes at once. A template is offered again without
-// what the target says it does not know. Pipelines, scripts and policies that the target has
-// no equal for are left out, and so is a template that an existing one of the same priority
-// stands in for; any other refusal of a template is an error (fault.ErrRejected), after
-// everything else was tried. Further errors: fault.ErrUnavailable, fault.ErrConfig. The
-// result states what was done, also beside an error. l records what is created; nil: nothing is recorded.
+// EnsureGlobals creates the objects that the target lacks and never changes existing ones. It may be
+// repeated, and several processes may run it concurrently. A template is offered again without the features
+// that the target reports as unsupported. Pipelines, scripts and policies without an equivalent on the target
+// are left out, and so is a template if an existing one of the same priority covers the same names. Any other
+// rejection of a template is an error (fault.ErrRejected), returned after everything else was tried. Further
+// errors: fault.ErrUnavailable, fault.ErrConfig. The result is valid even if an error is returned. l records
+// what is created; if it is nil, nothing is recorded.
 func EnsureGlobals(ctx context.Context, c Requester, plan GlobalPlan, l Ledger) (GlobalResult, error) {
 	if l == nil {
 		l = unrecorded{}
@@ -101,7 +101,7 @@ func hasObject(ctx context.Context, c Requester, o Global) (bool, error) {
 	return err == nil, err
 }
 
-// createObject offers an object, and again without what the target says it does not know.
+// createObject offers an object, and again without the features that the target reports as unsupported.
 func createObject(ctx context.Context, c Requester, o Global, known *unsupportedFeatures, l Ledger) ([]Change, error) {
 	unsupported := newUnsupportedFeatures()
 	unsupported.pipelines = known.pipelines
@@ -158,7 +158,7 @@ func isThere(err error) bool {
 		status.Status == http.StatusBadRequest && strings.HasSuffix(status.Reason, "already exists"))
 }
 
-// leftOut returns the reason why an object that was refused is no loss that must stop the migration.
+// leftOut returns the reason why a rejected object need not stop the migration, or "".
 func leftOut(o Global, err error) string {
 	var status *fault.StatusError
 	if !errors.As(err, &status) || !errors.Is(err, fault.ErrRejected) || isThere(err) {

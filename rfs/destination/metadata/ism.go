@@ -23,7 +23,7 @@ type lifecycle struct {
 	} `json:"policy"`
 }
 
-// policy converts an ILM policy into one of ISM. why says what keeps it from being taken.
+// policy converts an ILM policy into one of ISM. why is the reason if it cannot be converted.
 //
 // A phase becomes a state, its min_age the condition of the transition into it. ILM counts
 // ages from the rollover when there is one, which ISM calls min_rollover_age. The policy is
@@ -45,7 +45,7 @@ func (p *planner) policy(name string, raw json.RawMessage) (body json.RawMessage
 	states := []map[string]any{}
 	for _, phase := range ilmPhases {
 		in, ok := phases[phase]
-		if !ok && phase != "hot" { // an index always begins somewhere
+		if !ok && phase != "hot" { // every index starts in some phase
 			continue
 		}
 		actions := e.actions(phase, in.Actions)
@@ -89,7 +89,7 @@ func rollsAtOnce(action map[string]any) bool {
 	return ok && len(conditions) == 0
 }
 
-// isZeroAge reports whether an age such as "0ms" is none: no condition means at once.
+// isZeroAge reports whether an age such as "0ms" is zero, which means that the transition has no condition.
 func isZeroAge(age string) bool {
 	return strings.Trim(strings.TrimRight(age, "dhmsicrona"), "0") == ""
 }

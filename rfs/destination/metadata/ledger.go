@@ -5,11 +5,11 @@ import (
 	"net/url"
 )
 
-// Ledger records what is created: before the request that creates an object, and after its answer.
+// Ledger records created objects: once before the request that creates an object, and once after its response.
 type Ledger interface {
 	// Mark returns what objects of the session carry; zero: nothing.
 	Mark(ctx context.Context) (Mark, error)
-	// Intend records an object that is not there and is going to be created.
+	// Intend records an object that does not exist yet and is about to be created.
 	Intend(ctx context.Context, kind, name string) error
 	// Confirm records an object whose creation the target has just acknowledged.
 	Confirm(ctx context.Context, kind, name string) error

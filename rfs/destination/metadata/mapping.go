@@ -99,8 +99,8 @@ func (e *edit) fieldAliases(props map[string]any, path string, opaque map[string
 	}
 }
 
-// looseRouting: where documents of one type need no routing, those of all need none. (Children of
-// Elasticsearch 2–5 demanded one, their parents did not.)
+// looseRouting makes routing optional for all types if it is optional for one of them. (Children of
+// Elasticsearch 2–5 required it, their parents did not.)
 func (e *edit) looseRouting(a, b map[string]any, typ string) {
 	demands := func(m map[string]any) bool {
 		r, ok := m["_routing"].(map[string]any)
@@ -162,7 +162,7 @@ func encoded(v any) string {
 	return string(b)
 }
 
-// rootKeys is what the top of a mapping keeps.
+// rootKeys lists the keys that are kept at the top of a mapping.
 var rootKeys = map[string]bool{
 	"properties": true, "dynamic": true, "dynamic_templates": true, "date_detection": true, "dynamic_date_formats": true,
 	"numeric_detection": true, "_source": true, "_routing": true, "_meta": true,

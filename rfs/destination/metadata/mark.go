@@ -11,14 +11,14 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// Mark is what objects carry that a session creates, from the request on that creates them. Nothing else is removed or changed
-// as the session's, whatever is recorded in the coordination store. The zero Mark is on no object.
+// Mark is the mark on objects that a session creates, set by the creating request itself. Only marked objects are removed or
+// changed as the session's, regardless of the records in the coordination store. The zero Mark matches no object.
 type Mark struct {
 	Session string // its name
 	Token   string // of this session only: cms.Store.Incarnation
 }
 
-// Kinds of marked objects beside those of objects that belong to no index.
+// Kinds of marked objects, in addition to the kinds of objects that belong to no index.
 const (
 	IndexMark   = "index"
 	ScratchMark = "scratch" // an index that holds copies only
@@ -67,7 +67,7 @@ func (m Mark) Put(kind, name string, body json.RawMessage) (json.RawMessage, err
 	return json.Marshal(object)
 }
 
-// child returns the object below a key, which is made where there is none.
+// child returns the object below a key, and creates it if it is missing.
 func child(in map[string]any, key string) map[string]any {
 	out, ok := in[key].(map[string]any)
 	if !ok {
@@ -81,7 +81,7 @@ func (m Mark) meta(kind, name string, in map[string]any) {
 	child(in, "_meta")[markKey] = m.carried(kind, name)
 }
 
-// described begins a mark in a description, of objects that have no _meta.
+// described starts a mark in a description, used for objects that have no _meta.
 const described = "rfsd:{"
 
 func (m Mark) describe(kind, name string, in map[string]any) error {

@@ -1,6 +1,6 @@
-// Package metadata creates the indices of a target from what a snapshot says about them:
-// settings, mappings and aliases of Elasticsearch 1.x–9.x and OpenSearch 1–3, converted by
-// small named rules to what the target takes. Whatever is changed or left out is reported.
+// Package metadata creates the indices of a target from their metadata in a snapshot: settings, mappings and
+// aliases of Elasticsearch 1.x–9.x and OpenSearch 1–3, converted by small named rules to a form that the
+// target accepts. Every change and omission is reported.
 package metadata
 
 import (
@@ -16,22 +16,22 @@ import (
 	"github.com/rfsd/rfsd/rfs/document/rules"
 )
 
-// Cluster is what Ensure needs of the target.
+// Cluster is the part of the target that Ensure needs.
 type Cluster interface {
 	IndexExists(ctx context.Context, name string) (bool, error)
-	// CreateIndex creates an index; an error for which target.IsExists holds says that it is there already.
+	// CreateIndex creates an index. target.IsExists reports whether an error means that the index exists already.
 	CreateIndex(ctx context.Context, name string, body []byte) error
 }
 
 // Index is the description of one index as a snapshot holds it.
 type Index struct {
 	Name     string
-	Settings map[string]string // flat, every key begins with "index."; elements of lists end in ".0", ".1", …
+	Settings map[string]string // flat, every key starts with "index."; elements of lists end in ".0", ".1", …
 	Mappings []Mapping
 	Aliases  json.RawMessage // object by alias name; nil for none
 }
 
-// Mapping is the mapping of one type; Body is what stands below the type's name.
+// Mapping is the mapping of one type; Body is the value of the type's name.
 type Mapping struct {
 	Type string
 	Body json.RawMessage
@@ -51,12 +51,12 @@ type Wanted struct {
 	Rules *rules.Set
 }
 
-// Change is one difference between the index in the snapshot and the one that is created.
+// Change is one difference between the index in the snapshot and the created index.
 type Change struct {
 	Index  string // on the target
 	Rule   string // stable name of the rule, such as string-to-text
 	Path   string // where: a field (a.b), a setting (index.codec) or an alias
-	Detail string // what was done
+	Detail string // the change that was made
 	// Lossy means that by this one change searches may find less, or something else.
 	Lossy bool
 }
@@ -64,7 +64,7 @@ type Change struct {
 // Loses reports whether searches may find less, or something else, than at the source.
 func (c Change) Loses() bool { return c.Lossy || losing(c.Rule) }
 
-// Result is what Ensure did.
+// Result is the result of Ensure.
 type Result struct {
 	Created []string // in the order wanted
 	Existed []string // left as they are
@@ -75,11 +75,10 @@ type Result struct {
 	Late map[string]json.RawMessage
 }
 
-// Ensure creates the indices that the target does not have; those that are there are never
-// touched. v is the version of the target. On an error the result tells what was done
-// before. Errors carry the target's own words (fault.ErrRejected and others, see
-// rfs/destination/target); fault.ErrConfig when a wanted type does not exist; fault.ErrCorrupt when
-// metadata of the snapshot is no JSON.
+// Ensure creates the indices that the target lacks and never changes existing ones. v is the version of the
+// target. If an error is returned, the result lists the actions before it. Errors carry the target's own
+// message (fault.ErrRejected and others, see rfs/destination/target). The error is fault.ErrConfig if a
+// wanted type does not exist, and fault.ErrCorrupt if metadata of the snapshot is not JSON.
 func Ensure(ctx context.Context, c Cluster, v target.Version, wanted []Wanted) (Result, error) {
 	r := Result{Late: map[string]json.RawMessage{}}
 	for _, w := range wanted {
@@ -112,8 +111,8 @@ func Ensure(ctx context.Context, c Cluster, v target.Version, wanted []Wanted) (
 // maxTries bounds how often one index is offered; each refusal but the last teaches something.
 const maxTries = 100
 
-// create offers an index, and again without what the target says it does not know. What it
-// offered last is given beside an error as well.
+// create offers an index, and again without the features that the target reports as unsupported. It returns
+// the last offer, also with an error.
 func create(ctx context.Context, c Cluster, v target.Version, w Wanted) (done Converted, refused error) {
 	unsupported := newUnsupportedFeatures()
 	for range maxTries {
@@ -133,7 +132,7 @@ func create(ctx context.Context, c Cluster, v target.Version, w Wanted) (done Co
 
 // Converted is an index as the target is asked to have it.
 type Converted struct {
-	Body    []byte          // of the request that creates it, with the aliases that are set at once
+	Body    []byte          // of the request that creates it, with the aliases that are set immediately
 	Late    json.RawMessage // aliases by name that wait for the documents; nil: none
 	Changes []Change
 }
@@ -215,7 +214,7 @@ type edit struct {
 	joined      bool // a join field takes the place of _parent
 	sourceOnly  bool // the index comes from a source-only snapshot
 	created     int  // major version of Elasticsearch that made the index
-	exactly     int  // the number in index.version.created; 0 when not known
+	exactly     int  // the number in index.version.created; 0 if unknown
 	without     map[string]bool
 	changes     []Change
 
@@ -224,7 +223,7 @@ type edit struct {
 	gone    []string       // similarities whose definitions were dropped
 }
 
-// newEdit begins an edit; created is the setting index.version.created.
+// newEdit starts an edit; created is the setting index.version.created.
 func newEdit(v target.Version, name, created string, without []string, unsupported *unsupportedFeatures) *edit {
 	e := &edit{version: v, index: name, unsupported: unsupported, created: createdMajor(created), without: map[string]bool{}, moved: map[string]any{}}
 	e.exactly, _ = strconv.Atoi(created) //nolint:errcheck // 0 is for what cannot be read
@@ -237,8 +236,8 @@ func newEdit(v target.Version, name, created string, without []string, unsupport
 // on reports whether a rule is applied.
 func (e *edit) on(rule string) bool { return !e.without[rule] }
 
-// createdMajor reads index.version.created: 2040699 is 2.4.6. Since Elasticsearch 8.11 the number
-// counts the format, which is below the version's own (8500003). OpenSearch, which began as 7, sets bit 27.
+// createdMajor reads index.version.created: 2040699 is 2.4.6. Since Elasticsearch 8.11 the number counts the
+// format, which is below the version's own (8500003). OpenSearch, forked from version 7, sets bit 27.
 func createdMajor(s string) int {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 1_000_000 || n&(1<<27) != 0 {

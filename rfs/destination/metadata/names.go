@@ -14,9 +14,9 @@ import (
 // maxName is the length of the longest name of an index or a template, in bytes.
 const maxName = 255
 
-// CheckName returns an error when a name, sent in the path of a request, could stand for anything but the one object of that
-// name: patterns, lists, exclusions, names that a target gives a meaning of their own, and what its kind does not allow. Kinds are
-// those of this package and "index". The error is a fault.ErrConfig.
+// CheckName returns an error if a name, sent in the path of a request, could mean anything but the single object of that name. It
+// rejects patterns, lists, exclusions, names with a special meaning to a target, and names that the kind does not allow. Kinds are
+// the Kind constants of this package and "index". The error is a fault.ErrConfig.
 func CheckName(kind, name string) error {
 	named := kind == "index" || kind == string(DataStream)
 	why := ""

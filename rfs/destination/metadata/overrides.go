@@ -12,7 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/pattern"
 )
 
-// AliasTime says when the aliases of an index are set.
+// AliasTime selects when the aliases of an index are set.
 type AliasTime string
 
 // The times. AliasesAuto keeps back what would be written to or filtered while documents are still on
@@ -49,7 +49,7 @@ type RenameRule struct {
 	To    string // may refer to groups of Match: $1, ${name}; each * and ? is one
 }
 
-// Check says what is wrong with the wishes: fault.ErrConfig.
+// Check returns a fault.ErrConfig error if an override is invalid.
 func (o Overrides) Check() error {
 	if o.Replicas != nil && *o.Replicas < 0 {
 		return fmt.Errorf("%d replicas: %w", *o.Replicas, fault.ErrConfig)
@@ -102,8 +102,8 @@ func (o Overrides) NewName(name string) string {
 	return name
 }
 
-// Names returns the new name of each index. It is an error (fault.ErrConfig) that names both when
-// two indices get the same, or when a new name is none that a target takes.
+// Names returns the new name of each index. It returns an error (fault.ErrConfig) that names both indices if
+// two get the same name, and an error if a target would not accept a new name.
 func (o Overrides) Names(indices []string) (map[string]string, error) {
 	names, from := make(map[string]string, len(indices)), make(map[string]string, len(indices))
 	for _, old := range indices {

@@ -9,7 +9,7 @@ import (
 )
 
 // withoutPartition returns a template, or the body of an index, without its routing partition size, with that size and the number of shards;
-// 0: not stated. A simulation is of an index with one shard, whatever the template states, and would refuse every partition.
+// 0: not stated. A simulation always uses one shard, regardless of the template, and would reject every partition size.
 func withoutPartition(template json.RawMessage) (rest json.RawMessage, size, shards int) {
 	var all map[string]json.RawMessage
 	var settings map[string]any

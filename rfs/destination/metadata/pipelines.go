@@ -18,11 +18,11 @@ var elasticProcessors = map[string]string{
 	"fingerprint": "OpenSearch's processor of this name gives other fingerprints",
 }
 
-// pipelineKeys is what a pipeline keeps.
+// pipelineKeys lists the properties of a pipeline that are kept.
 var pipelineKeys = []string{"description", "processors", "on_failure", "version"}
 
-// pipelineRefused returns the reason why a pipeline is not migrated at all: half of one would change
-// documents in untested ways. It returns "" for one that can be migrated.
+// pipelineRefused returns the reason why a pipeline is not migrated at all: part of a pipeline would change
+// documents in untested ways. It returns "" if the pipeline can be migrated.
 func pipelineRefused(v target.Version, raw json.RawMessage) string {
 	body, err := decode(raw)
 	if err != nil {
@@ -108,7 +108,7 @@ type script struct {
 	key        string // the name as the snapshot has it
 }
 
-// scriptLanguages are those of OpenSearch and Elasticsearch since 6.
+// scriptLanguages lists the script languages of OpenSearch, and of Elasticsearch since 6.
 var scriptLanguages = []string{"painless", "expression", "mustache"}
 
 // parseScript reads a stored script: {"lang","source"} since 5.6, {"lang","code"} from 5.3 on,

@@ -9,8 +9,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// unsupportedFeatures are what a target reported not to know. Which field types, options and settings
-// exist depends on its version and plugins: only the target itself can tell.
+// unsupportedFeatures records the features that a target reported as unsupported. Which field types, options
+// and settings exist depends on its version and plugins, so only the target itself can report it.
 type unsupportedFeatures struct {
 	types    map[string]bool // field type
 	options  map[string]bool // "<field type> <option>"

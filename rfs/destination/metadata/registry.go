@@ -15,7 +15,7 @@ type Rule struct {
 	// Loses: after it searches may find less, or something else, than at the source. Of rules that
 	// depend on the target or on the field, Change.Loses knows for each change.
 	Loses bool
-	// Report: it cannot be switched off, for it only tells what happens anyway.
+	// Report marks a rule that cannot be switched off, because it only reports what happens anyway.
 	Report bool
 }
 
@@ -105,7 +105,7 @@ func RuleNames() []string {
 	return names
 }
 
-// CheckRuleNames says which name is none of a rule that can be switched off: fault.ErrConfig.
+// CheckRuleNames returns a fault.ErrConfig error that names a rule which does not exist or cannot be switched off.
 func CheckRuleNames(names []string) error {
 	for _, name := range names {
 		if !slices.Contains(RuleNames(), name) {

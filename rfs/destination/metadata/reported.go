@@ -35,7 +35,7 @@ func (r *Reported) Has(object, rule, path, detail string) bool {
 	return r.seen[maphash.Comparable(r.seed, [4]string{object, rule, path, detail})]
 }
 
-// New returns those of the changes that were not added.
+// New returns the changes that were not added before.
 func (r *Reported) New(changes []Change) []Change {
 	return slices.DeleteFunc(slices.Clone(changes), func(c Change) bool { return r.Has(c.Index, c.Rule, c.Path, c.Detail) })
 }

@@ -19,9 +19,9 @@ func dateFormats(e *edit, path string, f map[string]any) {
 	f["format"] = s
 }
 
-// dateFormat writes built-in names in the only spelling that every target takes
-// (dateOptionalTime is date_optional_time) and patterns in the letters of java.time:
-// Elasticsearch 7 does; before it, patterns were Joda's unless they began with the mark "8".
+// dateFormat writes built-in names in the only spelling that every target takes (dateOptionalTime is
+// date_optional_time) and patterns in the letters of java.time: Elasticsearch 7 does; before it, patterns
+// were Joda's unless they had the prefix "8".
 func (e *edit) dateFormat(path, format string) string {
 	if !e.on("date-format") {
 		return format
@@ -49,7 +49,7 @@ func (e *edit) dateFormat(path, format string) string {
 	return out
 }
 
-// isName tells the names of built-in formats from patterns.
+// isName distinguishes the names of built-in formats from patterns.
 func isName(s string) bool {
 	switch s {
 	case "date", "hour", "year", "weekyear":
@@ -58,9 +58,8 @@ func isName(s string) bool {
 	return strings.Contains(s, "_") && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz_") == ""
 }
 
-// jodaPattern writes a Joda pattern in the letters of java.time: year of era Y is y, week
-// year x is Y, offsets Z (+0100) and ZZ (+01:00) are XX and XXX, zone ids ZZZ are VV.
-// What is quoted stays.
+// jodaPattern writes a Joda pattern in the letters of java.time: year of era Y is y, week year x is Y,
+// offsets Z (+0100) and ZZ (+01:00) are XX and XXX, zone ids ZZZ are VV. Quoted text stays.
 func jodaPattern(p string) string {
 	var b strings.Builder
 	quoted := false

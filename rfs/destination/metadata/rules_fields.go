@@ -61,7 +61,7 @@ func geoShape(e *edit, path string, f map[string]any) {
 	}
 }
 
-// fieldBoost: 1.0 says nothing.
+// fieldBoost drops a boost of 1.0, which is the default.
 func fieldBoost(e *edit, path string, f map[string]any) {
 	if b, ok := f["boost"]; ok && text(b) != "1" && text(b) != "1.0" {
 		e.lose("field-boost", path, "dropped boost: %s", brief(b))
@@ -96,7 +96,7 @@ func norms(e *edit, path string, f map[string]any) {
 	}
 }
 
-// indexOptions: before Elasticsearch 0.20 omit_term_freq_and_positions said what index_options say.
+// indexOptions converts omit_term_freq_and_positions, which Elasticsearch before 0.20 used instead of index_options.
 func indexOptions(e *edit, path string, f map[string]any) {
 	if v, ok := f["omit_term_freq_and_positions"]; ok {
 		delete(f, "omit_term_freq_and_positions")
@@ -123,8 +123,8 @@ func indexOptions(e *edit, path string, f map[string]any) {
 	}
 }
 
-// multiField: Elasticsearch 1.x had a type for what is now "fields"; the subfield that bears
-// the field's own name is the field itself.
+// multiField converts the multi_field type of Elasticsearch 1.x to "fields". The subfield with the field's
+// own name becomes the field itself.
 func multiField(e *edit, path string, f map[string]any) {
 	if f["type"] != "multi_field" {
 		return
@@ -177,7 +177,7 @@ func stringType(e *edit, path string, f map[string]any) {
 	e.note("string-to-text", path, "string (index: %s) is %v", orDefault(index, "analyzed"), f["type"])
 }
 
-// oldOptions are dropped wherever they stand: they steered how an index was built and no target knows them.
+// oldOptions are dropped everywhere: they controlled how an index was built and no target supports them.
 var oldOptions = []string{
 	"index_name", "postings_format", "doc_values_format", "precision_step", "fuzzy_factor", "numeric_resolution",
 	"geohash", "geohash_prefix", "geohash_precision", "lat_lon", "validate", "validate_lat",

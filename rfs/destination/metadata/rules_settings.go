@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// keptSettings is what an index keeps; a name that ends in a dot keeps all below it.
+// keptSettings lists the settings that an index keeps; a name that ends in a dot includes all settings below it.
 var keptSettings = []string{
 	"index.number_of_shards", "index.number_of_replicas", "index.auto_expand_replicas", "index.number_of_routing_shards",
 	"index.routing_partition_size", "index.refresh_interval", "index.hidden",
@@ -20,7 +20,7 @@ var keptSettings = []string{
 	"index.codec", "index.codec.", "index.mapper.dynamic",
 }
 
-// silentSettings belong to the old index itself; that they are left out is no news.
+// silentSettings are internal to the old index; dropping them is not reported.
 var silentSettings = []string{
 	"index.uuid", "index.creation_date", "index.creation_date_string", "index.version.", "index.provided_name", "index.history.",
 	"index.soft_deletes.", "index.resize.", "index.shrink.", "index.routing.", "index.allocation.", "index.verified_before_close",
@@ -63,12 +63,12 @@ func (e *edit) settings(in map[string]string) map[string]any {
 	return out
 }
 
-// ignoreMalformed says of all fields without a parameter of their own that values which they cannot take are ignored.
+// ignoreMalformed sets whether fields without a parameter of their own ignore values of the wrong type.
 const ignoreMalformed = "index.mapping.ignore_malformed"
 
-// logsdb sets what the mode of an index says about values that a field cannot take: they are ignored, unless
-// the index has a setting of its own. Source: FieldMapper.IGNORE_MALFORMED_SETTING of Elasticsearch 8.16 and later; before,
-// such documents were refused, so that none has to be.
+// logsdb applies the treatment of malformed values that the mode of an index implies: they are ignored, unless the index
+// has a setting of its own. Source: FieldMapper.IGNORE_MALFORMED_SETTING of Elasticsearch 8.16 and later. Earlier versions
+// rejected such documents, so the snapshot holds none.
 func logsdb(e *edit, in map[string]string, out map[string]any) {
 	const setting = ignoreMalformed
 	if _, set := in[setting]; !set && strings.HasPrefix(in["index.mode"], "logsdb") {
@@ -182,7 +182,7 @@ var settingRules = []struct {
 // foreignCodecs are of Elasticsearch only.
 var foreignCodecs = []string{"legacy_default", "legacy_best_compression", "lucene_default"}
 
-// codecs drops what no OpenSearch has. Those of plugins (zstd) are offered: a target without says so.
+// codecs drops codecs that no OpenSearch has. Codecs of plugins (zstd) are offered; a target without the plugin reports them as unsupported.
 func codecs(e *edit, s map[string]any) {
 	if c := text(s["index.codec"]); slices.Contains(foreignCodecs, c) {
 		e.note("codec", "index.codec", "dropped: %v", c)

@@ -2,7 +2,7 @@ package metadata
 
 import "slices"
 
-// replacement is what becomes of a type that not every target has.
+// replacement describes the conversion of a type that not every target has.
 type replacement struct {
 	rule         string
 	major, minor int // first OpenSearch that has the native type; 0 for none
@@ -12,7 +12,7 @@ type replacement struct {
 	lossy        bool // otherwise finds less, or something else
 }
 
-// opaque keeps the value in the document and indexes nothing of it, whatever it is.
+// opaque keeps any value in the document and indexes nothing of it.
 var opaque = map[string]any{"type": "object", "enabled": false}
 
 func typed(name string) map[string]any { return map[string]any{"type": name} }
@@ -130,8 +130,8 @@ func survives(typ any, option string) bool {
 	return false
 }
 
-// aggregateMetric: an aggregate_metric_double is written as an object of its metrics, each of
-// which can be searched and aggregated by its own name.
+// aggregateMetric converts an aggregate_metric_double to an object of its metrics. Each metric can be
+// searched and aggregated by its own name.
 func aggregateMetric(e *edit, path string, f map[string]any) {
 	metrics, ok := f["metrics"].([]any)
 	if f["type"] != "aggregate_metric_double" || !ok || text(f["ignore_malformed"]) == "true" {

@@ -10,12 +10,11 @@ import (
 var spaces = map[string]string{"l2_norm": "l2", "cosine": "cosinesimil", "dot_product": "innerproduct", "max_inner_product": "innerproduct"}
 
 // indexedByDefault is the first index.version.created (of Elasticsearch 8.11) in which vectors are indexed
-// unless the mapping says otherwise.
+// unless the mapping disables it.
 const indexedByDefault = 8_500_000
 
-// denseVector: Elasticsearch's vectors are those of the k-NN plugin, if the target has it: when it
-// refuses the type, elasticType makes them objects. Vectors that were only compared by scripts
-// need no graph.
+// denseVector converts Elasticsearch's vectors to the type of the k-NN plugin. If the target rejects that
+// type, elasticType converts them to objects. Vectors that were only compared by scripts need no graph.
 func denseVector(e *edit, path string, f map[string]any) {
 	dims := text(f["dims"])
 	if f["type"] != "dense_vector" || e.version.Distribution == "elasticsearch" || e.unsupported.types["knn_vector"] || dims == "" {
@@ -74,7 +73,7 @@ func denseVector(e *edit, path string, f map[string]any) {
 	}
 }
 
-// graphParameters are those of the graph that mean the same.
+// graphParameters returns the parameters of the graph that have the same meaning in both systems.
 func graphParameters(options map[string]any) map[string]any {
 	out := map[string]any{}
 	for _, k := range []string{"m", "ef_construction"} {
@@ -135,7 +134,7 @@ func knnSettings(e *edit, s map[string]any) {
 	}
 }
 
-// betweenParts moves what one part of a body has to say to another.
+// betweenParts applies settings in one part of a body that affect another part.
 func (e *edit) betweenParts(settings map[string]any) {
 	if e.vectors && settings["index.knn"] == nil && !e.unsupported.settings["index.knn"] {
 		e.note("vector-setting", "index.knn", "true: the index has vectors to be searched")

@@ -14,15 +14,15 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/target"
 )
 
-// StreamPart is what becomes of one backing index of a data stream: an ordinary index.
+// StreamPart describes the ordinary index that a backing index of a data stream becomes.
 type StreamPart struct {
 	Stream string `json:"name"`             // at the source
 	Alias  string `json:"alias,omitempty"`  // the stream's name; "" when something else on the target has it
 	Writes bool   `json:"writes,omitempty"` // the newest: the alias writes to it
 }
 
-// StreamParts gives each backing index its place, by the name of the backing index. taken says which
-// names the target, or another index of the migration, has already.
+// StreamParts returns the part of each backing index, by the name of the backing index. taken reports whether
+// the target, or another index of the migration, already has a name.
 func StreamParts(g Globals, taken func(name string) bool) map[string]StreamPart {
 	parts := map[string]StreamPart{}
 	for _, stream := range keys(g.DataStreams) {
@@ -38,9 +38,9 @@ func StreamParts(g Globals, taken func(name string) bool) map[string]StreamPart 
 	return parts
 }
 
-// BackingName is the name of a backing index on a target. It stays, unless the target refuses names
-// that begin with a dot: then it is without (.ds-logs-2024.01.01-000001 is ds-logs-2024.01.01-000001). OpenSearch
-// refuses .ds-logs-000001 while it has a data stream logs, whose next backing index might get that name.
+// BackingName is the name of a backing index on a target. It is unchanged, unless the target rejects names that
+// start with a dot; then the dot is removed (.ds-logs-2024.01.01-000001 is ds-logs-2024.01.01-000001). OpenSearch
+// rejects .ds-logs-000001 while it has a data stream logs, whose next backing index might get that name.
 func BackingName(name string, dotsRefused bool) string {
 	if dotsRefused {
 		return strings.TrimLeft(name, ".")
@@ -48,8 +48,8 @@ func BackingName(name string, dotsRefused bool) string {
 	return name
 }
 
-// With gives a backing index the alias that stands in for its stream. Documents may be added by it to
-// the newest, as they were to the stream.
+// With adds the alias that replaces its stream to a backing index. The newest index is the write index of the
+// alias, as it was for the stream.
 func (p StreamPart) With(x Index) (Index, error) {
 	if p.Alias == "" {
 		return x, nil
@@ -90,7 +90,7 @@ func NoStreamTemplate(stream string) error {
 	return fmt.Errorf("data stream %s: the target has no index template that makes a stream of this name: create one first, or leave out --data-streams create: %w", stream, fault.ErrConfig)
 }
 
-// streamTemplate is what of an index template decides about streams.
+// streamTemplate holds the parts of an index template that affect streams.
 type streamTemplate struct {
 	Patterns []string        `json:"index_patterns"`
 	Priority int             `json:"priority"`
@@ -166,7 +166,7 @@ func FindStream(ctx context.Context, c Requester, name string) (*TargetStream, e
 	path := "/_data_stream/" + url.PathEscape(name)
 	status, body, err := c.Do(ctx, http.MethodGet, path, nil, nil)
 	if err != nil || status == http.StatusNotFound || status == http.StatusBadRequest || status == http.StatusMethodNotAllowed {
-		return nil, err // 400: an alias has the name, or there are no data streams at all
+		return nil, err // 400: an alias has the name, or the target does not support data streams
 	}
 	if err := fault.Decode("GET "+path, status, body, &answer); err != nil || len(answer.Streams) == 0 || len(answer.Streams[0].Indices) == 0 {
 		return nil, err
@@ -205,7 +205,7 @@ func NameTaken(ctx context.Context, c Requester, name string, ours []string) (bo
 	return false, nil
 }
 
-// CreateStream creates a data stream by the template that makes it; one that is there stays as it is, and created is false.
+// CreateStream creates a data stream from its template. If the stream exists, it is not changed, and created is false.
 func CreateStream(ctx context.Context, c Requester, name string) (created bool, err error) {
 	path := "/_data_stream/" + url.PathEscape(name)
 	status, answer, err := c.Do(ctx, http.MethodPut, path, nil, nil)

@@ -72,7 +72,7 @@ func (p *planner) legacy(e *edit, in map[string]any) (map[string]any, error) {
 	return out, p.content(e, in, out)
 }
 
-// silentTemplateKeys say when a template was made.
+// silentTemplateKeys hold the creation and modification times of a template.
 var silentTemplateKeys = []string{"created_date", "created_date_millis", "modified_date", "modified_date_millis", "deprecated"}
 
 // composed converts component and index templates.
@@ -176,8 +176,8 @@ func (p *planner) content(e *edit, in, out map[string]any) error {
 	return nil
 }
 
-// settings converts the settings of a template. Unlike those of an index, all of them are
-// the user's own words: nothing is left out silently.
+// settings converts the settings of a template. Unlike an index's settings, all of them were set by the user,
+// so every omission is reported.
 func (p *planner) settings(e *edit, in map[string]any) map[string]any {
 	flat, kept := indexSettings(in), map[string]any{}
 	for _, k := range keys(flat) {
@@ -340,7 +340,7 @@ func mappingTypes(v any) ([]typedMapping, error) {
 	return types, nil
 }
 
-// ownMapping reads what stands below a type: an object, or its text, in which the type is named again.
+// ownMapping reads the value of a type: an object, or its text, in which the type is named again.
 func ownMapping(name string, v any) (any, error) {
 	s, ok := v.(string)
 	if !ok {
@@ -356,7 +356,7 @@ func ownMapping(name string, v any) (any, error) {
 	return m, nil
 }
 
-// isMapping tells a mapping from an object of mappings by type: all its keys are a mapping's own.
+// isMapping distinguishes a mapping from an object of mappings by type: all its keys are keys of a mapping.
 func isMapping(m map[string]any) bool {
 	if len(m) == 0 {
 		return true
