@@ -8,15 +8,15 @@ import (
 	"sync"
 )
 
-// segmentsAhead is how many segments are opened before they are needed: the requests for the small files
-// of one segment follow each other, so without it a repository with latency is waited for at every segment.
+// segmentsAhead is the number of segments that are opened before they are needed. The requests for the small
+// files of one segment follow each other, so a repository with latency would otherwise delay every segment.
 const segmentsAhead = 6
 
 const (
-	// streamsAhead is how many bytes of .fdt before its documents are needed the stream of a segment is started: what a repository
-	// with latency delivers in a few round trips.
+	// streamsAhead is the distance in .fdt, in bytes, at which the stream of the next segment is started before its documents are
+	// needed: about what a repository with latency delivers in a few round trips.
 	streamsAhead = 64 << 20
-	// streamHead is how much of a stream is read when it is started, in bytes: enough that the repository is asked.
+	// streamHead is the number of bytes that are read of a stream when it is started: enough to send the request to the repository.
 	streamHead = 4 << 10
 )
 
@@ -71,8 +71,7 @@ func (r *Reader) openAhead(ctx context.Context) (*storedFields, error) {
 	return first.stored, first.err
 }
 
-// started is the stream of a whole .fdt of which the repository was asked before it is needed. What follows done is valid when that is
-// closed.
+// begun is the stream of a whole .fdt that was requested before it is needed. The fields after done are valid once done is closed.
 type begun struct {
 	segment *Segment
 	cancel  context.CancelFunc
@@ -80,11 +79,11 @@ type begun struct {
 	from    io.ReadCloser
 	head    []byte // the first bytes of from
 	readErr error  // that was met behind them
-	err     error  // there is no stream
+	err     error  // the reason why the stream could not be started
 }
 
-// beginStreams starts the streams of the segments that follow, as far as they come soon. left is how many bytes of the segment in
-// work are before them.
+// beginStreams starts the streams of the following segments that are needed soon. left is the number of bytes of the current
+// segment that precede them.
 func (r *Reader) beginStreams(left int64) {
 	a := &r.ahead
 	for _, b := range a.begun {
@@ -104,7 +103,7 @@ func (r *Reader) beginStreams(left int64) {
 	}
 }
 
-// beginStream starts the stream of the .fdt of a segment, unless err is why there is none. Close ends it.
+// beginStream starts the stream of the .fdt of a segment; if err is not nil, it is recorded as the reason why the stream is missing. Close ends the stream.
 func beginStream(ctx context.Context, s *Segment, fdt *source, err error) *begun {
 	b := &begun{segment: s, done: make(chan struct{})}
 	ctx, b.cancel = context.WithCancel(ctx)
@@ -148,7 +147,7 @@ func (c *Commit) takeBegun() []*begun {
 	return all
 }
 
-// take makes the streams that were started while the commit was opened those of r, and ends the ones that r does not come to.
+// take hands the streams that were started while the commit was opened to r, and ends the streams that r does not reach.
 func (a *openings) take(r *Reader) {
 	for _, b := range r.commit.takeBegun() {
 		if r.reaches(b.segment) {
@@ -160,7 +159,7 @@ func (a *openings) take(r *Reader) {
 	}
 }
 
-// headOf returns the first n bytes of the file if they have come with what was read when the stream was started, else nil.
+// headOf returns the first n bytes of the file if they were read when the stream was started, else nil.
 func (b *begun) headOf(ctx context.Context, n int64) []byte {
 	if b == nil {
 		return nil
@@ -212,7 +211,7 @@ func (b *begun) stream(ctx context.Context) (io.ReadCloser, error) {
 	return b, nil
 }
 
-// Read returns what was read when the stream was started, then the rest.
+// Read returns the bytes that were read when the stream was started, then the rest.
 func (b *begun) Read(p []byte) (int, error) {
 	if len(b.head) > 0 {
 		n := copy(p, b.head)
@@ -225,7 +224,7 @@ func (b *begun) Read(p []byte) (int, error) {
 	return b.from.Read(p)
 }
 
-// Close ends the stream, also one that is still being started.
+// Close ends the stream, even if it is still being started.
 func (b *begun) Close() error {
 	b.cancel()
 	<-b.done
@@ -253,7 +252,7 @@ func (s *Segment) long() bool {
 	return s.fields == nil || s.wantInfos && s.infos == nil
 }
 
-// close ends what is being opened and waits for it.
+// close stops the openings in progress and waits for them.
 func (a *openings) close() error {
 	if a.cancel != nil {
 		a.cancel()

@@ -6,7 +6,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/lucene/codec"
 )
 
-// role is what a stored field means to a migration.
+// role is the meaning of a stored field for a migration.
 type role uint8
 
 const (
@@ -149,8 +149,8 @@ func parseBody(doc []byte, fields int32, t fieldTable, rec *Record, fixed bool) 
 	return nil
 }
 
-// parsePair parses a document of a binary _id and a binary _source into an empty record, which is what clusters write since
-// Elasticsearch 6 unless there is more to store. It reports whether the document is one, of numbers below 16, an id below 128
+// parsePair parses a document of a binary _id and a binary _source into an empty record, the form that clusters write since
+// Elasticsearch 6 unless more has to be stored. It reports whether the document is one, of numbers below 16, an id below 128
 // bytes and a source below 16 KiB; if it is not, rec stays as it is.
 func parsePair(doc []byte, t fieldTable, rec *Record) bool {
 	if len(doc) < 4 || doc[0]&0x87 != 1 || doc[1] >= 0x80 {
@@ -177,7 +177,7 @@ func parsePair(doc []byte, t fieldTable, rec *Record) bool {
 	return true
 }
 
-// uvarint reads a variable-length integer of at most 9 bytes; n is 0 when there is none.
+// uvarint reads a variable-length integer of at most 9 bytes; n is 0 if p does not start with one.
 func uvarint(p []byte) (v uint64, n int) {
 	for shift := 0; n < len(p) && n < 9; shift += 7 {
 		c := p[n]
@@ -224,7 +224,7 @@ func skipNumber(doc []byte, p int, kind uint64, fixed bool) int {
 	return p + size
 }
 
-// varintLen returns the length of a variable-length integer of at most 10 bytes; 0 when there is none.
+// varintLen returns the length of a variable-length integer of at most 10 bytes, or 0 if p does not start with one.
 func varintLen(p []byte) int {
 	for n := 0; n < len(p) && n < 10; n++ {
 		if p[n] < 0x80 {

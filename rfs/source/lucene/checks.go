@@ -17,8 +17,8 @@ type Check struct {
 	Off     int64  `json:"off"`            // first byte of the part
 	End     int64  `json:"end"`            // byte after it
 	Size    int64  `json:"size"`           // length of the file
-	// CRC is that of the bytes [Off, End), without the last 8 bytes of the file when it
-	// has a footer: there the footer keeps the CRC of all before.
+	// CRC is the checksum of the bytes [Off, End), without the last 8 bytes of the file if it has a footer,
+	// which holds the CRC of everything before it.
 	CRC      uint32 `json:"crc"`
 	Footed   bool   `json:"footed"`             // the format has a footer
 	Footer   uint32 `json:"footer,omitempty"`   // what it states, when End is Size
@@ -29,7 +29,7 @@ type Check struct {
 type FileResult struct {
 	Segment  string
 	File     string
-	Verified bool  // every byte was read once and the CRC is that of the footer
+	Verified bool  // every byte was read once and the CRC equals the footer's
 	Err      error // a fault.Damage when the CRC is not
 }
 
@@ -172,7 +172,7 @@ type boundary struct {
 // maxBoundaries limits the memory of a crcTracker to some MiB.
 const maxBoundaries = 1 << 16
 
-// file starts a file of which the bytes from own on are owned.
+// file starts a file whose bytes from own on are owned.
 func (t *crcTracker) file(s *Segment, src *source, own int64, footed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -31,9 +31,10 @@ const (
 	wholeDocValuesPart = 50
 )
 
-// findColumns returns the column of the soft-deleted documents and that of the roots, verified; nil where there are none, and
-// for roots where all documents have a value. Live documents without a stored id are roots if they have one: without the
-// column they are nested children; one whose column cannot be read counts as root, so that it is reported and not lost.
+// findColumns returns the columns of the soft-deleted documents and of the roots, verified. A column is nil if the segment
+// has none; the column of the roots is also nil if all documents have a value. Live documents without a stored id are roots
+// if they have one: without the column they are nested children; a document whose column cannot be read counts as a root, so
+// that it is reported and not lost.
 func (o *segmentOpener) findColumns(ctx context.Context, fi *fieldInfos) (soft, roots *column, err error) {
 	metas := columnMetas{seg: o.seg, fields: fi, only: []string{softDeletes, primaryTerm}, long: &o.long}
 	if f := fi.numeric(softDeletes); f != nil && o.entry.softDelCount != 0 {
@@ -70,8 +71,8 @@ func (o *segmentOpener) findColumns(ctx context.Context, fi *fieldInfos) (soft, 
 	return soft, roots, nil
 }
 
-// verify checks the file of a column of which some documents have a value, when it is short, a small part of the segment,
-// later than it, or wanted so; of others only the set is read.
+// verify checks the file of a column in which only some documents have a value, if it is short, a small part of the
+// segment, later than it, or if requested. Of other files only the set is read.
 func (o *segmentOpener) verify(ctx context.Context, c *column) error {
 	if all, none := c.entry.Everywhere(int32(o.seg.MaxDoc)); all || none {
 		return nil
@@ -171,7 +172,7 @@ func (d *columnData) checkHeader(b []byte) error {
 	return d.data.wrap(in.Err())
 }
 
-// uncached returns the column without what is held of its file.
+// uncached returns the column without the cached parts of its file.
 func (c *column) uncached() *column {
 	if c == nil {
 		return nil
@@ -204,9 +205,8 @@ type columnFile struct {
 	data    *columnData
 }
 
-// open finds the files of a field and its entry in .dvm; nil when its format is not one of
-// those that can be read. The generation is that of the field: a later file holds the
-// complete column.
+// open finds the files of a field and its entry in .dvm; nil if its format is not supported. The field
+// determines the generation: a later file holds the complete column.
 func (m *columnMetas) open(ctx context.Context, f *fieldInfo) (*column, error) {
 	format := f.attrs[attrFormat]
 	if !columns.Known(format) {

@@ -28,9 +28,9 @@ type Options struct {
 	// Values keeps what Record.Values and Record.Version need.
 	Values bool
 	// Begin starts the streams of the documents of the first segments while the commit is opened, for a Reader from the first
-	// ordinal on. Close ends them unless that Reader was made.
+	// ordinal on. Close ends them unless that Reader was created.
 	Begin bool
-	// Concurrency is how many segments are opened at once; 0 means 16.
+	// Concurrency is the number of segments that are opened concurrently; 0 means 16.
 	Concurrency int
 	// Held bounds what the commit holds of all its segments together, in bytes; 0: 8 MiB.
 	Held int64
@@ -164,23 +164,23 @@ type segmentOpener struct {
 	*inAll
 }
 
-// inAll is what the openers of a commit share.
+// inAll is the state that the openers of a commit share.
 type inAll struct {
 	docs     atomic.Int64
 	sections atomic.Int64  // of compound files
-	held     atomic.Int64  // what is held of all segments, in bytes
+	held     atomic.Int64  // memory held by all segments, in bytes
 	most     int64         // of held; 0: mostHeld
 	early    chan struct{} // one for each early read
 	long     sync.Mutex    // held while a long file is read and parsed
 }
 
 const (
-	// mostHeld bounds what a commit holds of all its segments together, in bytes: who lives, and the fields. What goes
-	// beyond it is read again, in pages, as documents are read. It is enough for 64 million documents of which some are
-	// deleted.
+	// mostHeld bounds the memory that a commit holds for all its segments together, in bytes: the marks of live
+	// documents, and the fields. The rest is read again, in pages, as documents are read. It is enough for 64 million
+	// documents in segments with deletions.
 	mostHeld = 8 << 20
-	// maxSegments and maxSections bound what is held of each segment whatever it is; shards have some hundred at most, of
-	// a dozen files.
+	// maxSegments and maxSections bound the fixed cost of each segment; shards have some hundred at most, of a dozen
+	// files.
 	maxSegments = 1 << 14
 	maxSections = 1 << 18
 )
@@ -194,7 +194,7 @@ func (a *inAll) hold(n int64) bool {
 	return false
 }
 
-// maxDocs is how many documents an index of Lucene can have, deleted ones included.
+// maxDocs is the maximum number of documents in a Lucene index, deleted ones included.
 const maxDocs = math.MaxInt32
 
 // maxDocsPerByte bounds the documents of a segment by the length of its .fdt: a chunk of
@@ -255,7 +255,7 @@ func (o *segmentOpener) open(ctx context.Context) error {
 	if err := o.readDeletions(ctx, fi); err != nil {
 		return err
 	}
-	if fdt, err = f.core(".fdt"); err != nil { // with what was read of it meanwhile
+	if fdt, err = f.core(".fdt"); err != nil { // with the bytes that were read of it meanwhile
 		return err
 	}
 	if err = o.readStoredFormat(ctx, fdt); err == nil && o.seg.LiveCount > 0 {
@@ -390,8 +390,8 @@ func (o *segmentOpener) readDeletions(ctx context.Context, fi *fieldInfos) error
 	return nil
 }
 
-// readMarks reads which documents live and which are roots, and holds it where there is room. hard is how many documents
-// are not hard-deleted, live how many of them live.
+// readMarks reads which documents live and which are roots, and holds the marks if they fit. It returns the number of
+// documents that are not hard-deleted, and the number of live ones among them.
 func (o *segmentOpener) readMarks(ctx context.Context, d deletions) (hard, live int, err error) {
 	s, maxDoc := o.seg, int32(o.seg.MaxDoc)
 	if d.none() {

@@ -96,8 +96,8 @@ func openFiles(ctx context.Context, dir Directory, segment, id string, compound 
 	return f, nil
 }
 
-// core finds a file of the segment as it was first written; suffix is what follows the
-// name of the segment, as ".fdt" or "_Lucene80_0.dvd".
+// core finds a file of the segment as it was first written; suffix is the part of its name after the
+// segment's name, such as ".fdt" or "_Lucene80_0.dvd".
 func (f *files) core(suffix string) (*source, error) {
 	if f.compound == nil {
 		src, err := openSource(f.dir, f.segment+suffix)
@@ -113,7 +113,7 @@ func (f *files) core(suffix string) (*source, error) {
 	return f.hold(f.compound.section(f.segment+suffix, s.off, s.size), suffix), nil
 }
 
-// hold has a source take from memory what was read of it.
+// hold makes s serve the bytes that were already read from memory.
 func (f *files) hold(s *source, suffix string) *source {
 	if b := f.kept[suffix]; b != nil {
 		s.held = b
@@ -135,7 +135,7 @@ func laterName(segment string, gen int64, suffix string) string {
 	return segment + "_" + codec.Base36(gen) + suffix
 }
 
-// forget drops what is held while the segment is opened, except for kept.
+// forget drops the data that is held while the segment is opened, except for kept.
 func (f *files) forget() {
 	f.early = nil
 	if f.compound != nil {

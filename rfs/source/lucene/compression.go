@@ -37,8 +37,8 @@ const (
 // incompressible data by more than a small part.
 func unitBound(n int64) int64 { return 2*n + 1024 }
 
-// slack is how many bytes behind its output a decoder may overwrite, so that it can copy
-// 16 bytes at a time up to the end.
+// slack is the number of bytes behind its output that a decoder may overwrite, so that it can copy 16 bytes
+// at a time up to the end.
 const slack = 16
 
 // extend makes dst longer by n bytes of any content, with slack behind them.
@@ -187,8 +187,8 @@ func dictHead(in *codec.Input, n int) (dictLen, blockLen int) {
 	return dictLen, blockLen
 }
 
-// dictDecode fills buf[start:] from src; buf[:start] is the dictionary. With fresh it is another
-// dictionary than that of the call before.
+// dictDecode fills buf[start:] from src; buf[:start] is the dictionary. fresh states that the dictionary
+// differs from the previous call's.
 type dictDecode func(buf []byte, start int, src []byte, fresh bool) error
 
 // dictPieces decodes units of a dictionary and blocks: VInt dictLen, VInt blockLen, then the

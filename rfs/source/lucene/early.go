@@ -13,7 +13,7 @@ import (
 const (
 	// earlyFile is the length up to which a file is read before it is needed, in bytes.
 	earlyFile = 64 << 10
-	// earlyBytes bounds what is read so of a segment.
+	// earlyBytes bounds the bytes that are read early of a segment.
 	earlyBytes = 256 << 10
 	// earlyRequests bounds the reads of a commit that are in progress at the same time.
 	earlyRequests = 32
@@ -73,14 +73,14 @@ func (e *earlyReads) start(s *source, n int64) {
 	})
 }
 
-// beginFile is start for a whole file of the directory; one that is missing is passed over.
+// beginFile is start for a whole file of the directory; a missing file is ignored.
 func (e *earlyReads) beginFile(dir Directory, name string) {
 	if s, err := openSource(dir, name); err == nil {
 		e.begin(s, s.size)
 	}
 }
 
-// serve has a source take from memory what was read of it. The nil earlyReads serve nothing.
+// serve makes s serve the bytes that were read early from memory. The nil earlyReads has no effect.
 func (e *earlyReads) serve(s *source) *source {
 	if e != nil {
 		s.early = e.reads[s.name]
@@ -125,8 +125,8 @@ func (o *segmentOpener) begin() {
 	}
 }
 
-// beginParts starts to read the short files that lie in the compound file, or next to it where there is none.
-// The start of .fdt comes with its stream, if that is to be started.
+// beginParts starts to read the short files that lie in the compound file, or next to it if the segment has
+// none. The start of .fdt comes with its stream, if that is to be started.
 func (o *segmentOpener) beginParts() {
 	suffixes := []string{".fdm", ".fdx", ".fnm"}
 	var metas []string

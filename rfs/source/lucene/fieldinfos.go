@@ -46,7 +46,7 @@ const (
 	dvBinary  = 2
 )
 
-// attributes are those of a field that matter here.
+// attributes are the attributes of a field that matter here.
 type attributes [8]string
 
 const (
@@ -187,7 +187,7 @@ func readFieldInfo(in *codec.Input, l fnmLayout, version int32) *fieldInfo {
 	return f
 }
 
-// update has the columns that later fields describe as updated replace those of the segment.
+// update replaces the segment's columns that later fields describe as updated.
 func (fi *fieldInfos) update(later *fieldInfos) {
 	for name, f := range later.byName {
 		if f.dvGen < 0 {
@@ -223,5 +223,5 @@ func (fi *fieldInfos) numeric(name string) *fieldInfo {
 // named finds a field by name.
 func (fi *fieldInfos) named(name string) *fieldInfo { return fi.byName[name] }
 
-// columnFile returns what the names of the files of a field's column start with, behind that of the segment.
+// columnFile returns the prefix of the names of a column's files, after the segment's name.
 func (f *fieldInfo) columnFile() string { return f.attrs[attrFormat] + "_" + f.attrs[attrSuffix] }

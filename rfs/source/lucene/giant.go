@@ -22,8 +22,8 @@ const (
 
 // Memory bounds what long documents take. A Reader asks it before it reads a chunk of more than 4 MiB.
 type Memory interface {
-	// MaxSource returns the length of the longest source that is worth reading, in bytes; 0: any. What is longer has
-	// Record.Beyond.
+	// MaxSource returns the length of the longest source that is worth reading, in bytes; 0 means any length. For
+	// longer sources Record.Beyond is set.
 	MaxSource(ctx context.Context) (int64, error)
 	// Hold blocks until the process may hold raw bytes of a chunk and one document of at most source bytes, which has
 	// Record.Giant. The Reader calls release when it has dropped the raw bytes.

@@ -153,8 +153,8 @@ func openDel(ctx context.Context, src *source, maxDoc int32) (*liveDocs, error) 
 	return l, src.wrap(in.Err())
 }
 
-// fill sets the bits of the living documents of those from on, and clears the others: bit d%64 of word (d-from)/64. from is
-// a multiple of 64, as are the documents that the words stand for.
+// fill sets the bits of the live documents, starting at from, and clears the others: document d is bit d%64 of word
+// (d-from)/64. from and the number of documents that the words represent are multiples of 64.
 func (l *liveDocs) fill(ctx context.Context, from int32, words bitset) error {
 	clear(words)
 	first := int64(from) / 8
@@ -243,7 +243,7 @@ func (g *gapBytes) fill(ctx context.Context, p *pages, first int64, words bitset
 	}
 }
 
-// next reads the next byte that is stated; done reports that there is none.
+// next reads the next byte; done reports that none is left.
 func (g *gapBytes) next(ctx context.Context, p *pages, footed bool) (done bool, err error) {
 	if g.left <= 0 {
 		if left := p.src.size - g.off; footed && left != codec.FooterLen {

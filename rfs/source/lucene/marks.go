@@ -7,7 +7,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/lucene/columns"
 )
 
-// deletions is where it stands which documents of a segment live, and which are roots.
+// deletions locates the files that state which documents of a segment are live, and which are roots.
 type deletions struct {
 	live  *liveFile // nil: none was deleted
 	soft  *column   // has a value in soft-deleted documents; nil: none
@@ -27,7 +27,7 @@ func (d deletions) sets() (n int64) {
 	return n
 }
 
-// uncached returns the same without what is held of the files.
+// uncached returns the same without the cached parts of the files.
 func (d deletions) uncached() *deletions {
 	if d.live != nil {
 		f := *d.live
@@ -38,8 +38,8 @@ func (d deletions) uncached() *deletions {
 	return &d
 }
 
-// marks are the documents of a segment that live, and its roots: all of them where the segment holds them, else those of
-// the chunk in progress, which are read as chunks follow each other. It belongs to one goroutine.
+// marks are the live documents of a segment, and its roots: all of them if the segment holds them, else those in the
+// current chunk, which are read as chunks follow each other. It is not safe for concurrent use.
 type marks struct {
 	base  int32  // document of the first bit
 	live  bitset // nil: all documents live
@@ -53,7 +53,7 @@ type marks struct {
 	words            bitset
 }
 
-// turnDocs is how many documents are looked at together while a commit is opened.
+// turnDocs is the number of documents that are examined together while a commit is opened.
 const turnDocs = 1 << 16
 
 // openMarks starts to read the files of a segment.
@@ -86,7 +86,7 @@ func (s *Segment) marks(ctx context.Context) (*marks, error) {
 	return openMarks(ctx, *s.unheld, int32(s.MaxDoc))
 }
 
-// turn goes to the documents [from, to) where they are not held; hard is how many of them are not hard-deleted.
+// turn advances to the documents [from, to) if they are not held; hard is the number of documents among them that are not hard-deleted.
 func (m *marks) turn(ctx context.Context, from, to int32) (hard int, err error) {
 	if m.file == nil && m.softDocs == nil && m.others == nil {
 		return 0, nil
@@ -150,8 +150,8 @@ func (m *marks) anyLive(from, to int32) bool {
 	return m.live.any(from-m.base, to-m.base)
 }
 
-// isRoot reports whether a document is a root. Of those before base it knows the last root only: it is asked for one of them
-// where there is none between it and base.
+// isRoot reports whether a document is a root. Before base it knows only the last root; callers ask for a document before
+// base only if no root lies between it and base.
 func (m *marks) isRoot(doc int32) bool {
 	switch {
 	case m.roots == nil:
@@ -162,7 +162,7 @@ func (m *marks) isRoot(doc int32) bool {
 	return m.roots.get(doc - m.base)
 }
 
-// rootBefore returns the last root before a document; -1: there is none.
+// rootBefore returns the last root before a document, or -1.
 func (m *marks) rootBefore(doc int32) int32 {
 	k := doc - m.base
 	for i := (k - 1) >> 6; k > 0 && i >= 0; i-- {
@@ -177,7 +177,7 @@ func (m *marks) rootBefore(doc int32) int32 {
 	return m.last
 }
 
-// firstAfterRoot returns the first document behind the last root before doc; 0: there is none.
+// firstAfterRoot returns the first document after the last root before doc, or 0 if no root precedes it.
 func (s *Segment) firstAfterRoot(ctx context.Context, doc int32) (int32, error) {
 	m, err := s.marks(ctx)
 	if err != nil || s.unheld == nil {

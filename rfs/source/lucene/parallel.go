@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// stretchBytes is how much of .fdt is decompressed together: chunks of 16 KiB take less time than to wake a goroutine.
+	// stretchBytes is the number of bytes of .fdt that are decompressed together: chunks of 16 KiB take less time than waking a goroutine.
 	stretchBytes = 64 << 10
 	// maxAheadChunk is the length in .fdt beyond which a chunk is not read ahead.
 	maxAheadChunk = 1 << 20
@@ -19,15 +19,15 @@ const (
 	maxAhead = 4 << 20
 	// maxAheadRaw bounds the raw bytes of chunks that a reader has decompressed ahead.
 	maxAheadRaw = 8 << 20
-	// maxIdleStretch is how much memory for raw bytes is kept from one stretch to the next.
+	// maxIdleStretch is the memory for raw bytes that is kept from one stretch to the next.
 	maxIdleStretch = 2 << 20
 )
 
-// Helpers are the goroutines that decompress chunks ahead for the Readers of a process, beside those that call Next. They
-// are safe for concurrent use. The nil Helpers are none.
+// Helpers are the goroutines that decompress chunks ahead for the Readers of a process, in addition to the goroutines
+// that call Next. They are safe for concurrent use. The nil Helpers start no goroutines.
 type Helpers struct {
 	tokens  chan struct{} // one for each goroutine that runs
-	readers atomic.Int64  // that are open, each of which uses a core
+	readers atomic.Int64  // open readers, each of which uses a core
 	stretch int64         // stretchBytes
 
 	mu   sync.Mutex
@@ -43,11 +43,11 @@ func NewHelpers(n int) *Helpers {
 	return &Helpers{tokens: make(chan struct{}, n), stretch: stretchBytes, idle: map[string][]compression{}}
 }
 
-// most returns how many goroutines may run at present. Where each core has a Reader, a chunk that another goroutine
-// decompresses is only carried from the cache of one core to that of another.
+// most returns the maximum number of goroutines at present. If each core has a Reader, a chunk that another
+// goroutine decompresses only moves from one core's cache to another's.
 func (h *Helpers) most() int { return cap(h.tokens) + 1 - int(h.readers.Load()) }
 
-// borrow returns what undoes the compression of stored fields; nil: there is none.
+// borrow returns a decompressor of stored fields, or nil if they are not compressed.
 func (h *Helpers) borrow(s *storedFields) compression {
 	if s.format.compression == nil {
 		return nil
@@ -237,7 +237,7 @@ func (s *stretch) add(at place, p []byte, wanted bool) {
 	s.places, s.data = append(s.places, at), append(s.data, p...)
 }
 
-// unpack decompresses the wanted chunks. One that exceeds what may be decompressed ahead is left to the reader.
+// unpack decompresses the wanted chunks. A chunk that exceeds the read-ahead limit is left to the reader.
 func (s *stretch) unpack(ctx context.Context, unpack compression, held *atomic.Int64) {
 	for i, at := range s.places {
 		c := &s.chunks[i]
@@ -285,7 +285,7 @@ func (a *readAhead) passed() error {
 	return nil
 }
 
-// head returns the first stretch; nil: there is none.
+// head returns the first stretch, or nil.
 func (a *readAhead) head() *stretch {
 	if len(a.queue) == 0 {
 		return nil
@@ -309,7 +309,7 @@ func (a *readAhead) push(s *stretch) {
 	a.queue, a.size = append(a.queue, s), a.size+len(s.data)
 }
 
-// claim returns the first stretch of a segment that no goroutine has started to decompress; nil: there is none.
+// claim returns the first stretch of a segment that no goroutine has started to decompress, or nil.
 func (a *readAhead) claim(stored *storedFields) *stretch {
 	a.mu.Lock()
 	defer a.mu.Unlock()

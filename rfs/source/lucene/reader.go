@@ -17,7 +17,7 @@ type ReadOptions struct {
 	NestedTerms bool
 	// Values gives each record its Values; the commit must have been opened for it.
 	Values bool
-	// Memory bounds what long documents take; nil: they are read whatever they take.
+	// Memory bounds the memory of long documents; if it is nil, they are always read.
 	Memory Memory
 	// Versions gives each record its Version; the commit must have been opened with Options.Values. A segment without them
 	// is fault.ErrUnsupported.
@@ -67,9 +67,9 @@ type Reader struct {
 
 	// The chunk in progress.
 	at      place
-	chunk   *chunk // &direct, or one that was read ahead
+	chunk   *chunk // &direct, or a chunk that was read ahead
 	direct  chunk
-	raw     []byte // its raw bytes, in own or in what was read ahead
+	raw     []byte // its raw bytes, in own or in the bytes read ahead
 	own     []byte
 	off     int    // where document i starts in raw
 	giant   *giant // the last document of the chunk, if it was read slice by slice
@@ -80,7 +80,7 @@ type Reader struct {
 	rec     Record
 }
 
-// maxIdleRaw is how much memory for raw bytes is kept from one chunk to the next.
+// maxIdleRaw is the memory for raw bytes that is kept from one chunk to the next.
 const maxIdleRaw = 16 << 20
 
 // Reader starts to read; nothing is fetched before the first Next.
@@ -245,7 +245,7 @@ func (r *Reader) advance(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// anyLive reports whether something of a chunk lives in the range. Marks that are not held must stand at the chunk.
+// anyLive reports whether a document of a chunk in the range is live. Marks that are not held must be positioned at the chunk.
 func (r *Reader) anyLive(at place) bool {
 	return r.marks.anyLive(max(at.first, r.start), min(at.end, r.clip(r.to)))
 }

@@ -223,8 +223,9 @@ func commitFile(names []string) (string, error) {
 	return best, nil
 }
 
-// Borders returns ordinals that divide the commit into at most so many parts, of about equal length of stored fields: each is
-// the first one of a chunk, none is 0, and they grow. It reads the index of the segments in which borders lie, no documents.
+// Borders returns ordinals that divide the commit into at most the given number of parts, with about equal length of stored
+// fields. Each is the first ordinal of a chunk, none is 0, and they are in ascending order. It reads the index of the
+// segments in which borders lie, and no documents.
 func (c *Commit) Borders(ctx context.Context, parts int) ([]int64, error) {
 	var all int64
 	sizes := make([]int64, len(c.Segments))
@@ -284,7 +285,7 @@ func (x *chunkIndex) chunkFrom(ctx context.Context, at int64) (doc int32, err er
 }
 
 // CountLive returns the number of live documents of a commit, nested ones included, as segments_N and the .si files state it.
-// No other file is read, so that it is known of a shard whose documents are damaged. Errors are those of Open.
+// It reads no other file, so it works for a shard whose documents are damaged. It returns the same errors as Open.
 func CountLive(ctx context.Context, dir Directory) (int64, error) {
 	src, info, err := readCommit(ctx, dir)
 	if err != nil {

@@ -10,8 +10,9 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/lucene/columns"
 )
 
-// Names of the columns that the id of a document lies in, or in a time series consists of, in
-// segments that do not store it (Elasticsearch 9.5), and that of the routing in the columnar modes.
+// Names of the columns that hold the id of a document, or from which the id is built in a time series, in
+// segments that do not store it (Elasticsearch 9.5), and of the column with the routing in the columnar
+// modes.
 const (
 	storedID      = "_id"
 	seriesID      = "_tsid"
@@ -35,7 +36,7 @@ func (fi *fieldInfos) idColumns() []string {
 	return nil
 }
 
-// series reads ids that are not stored next to the stored fields: what those of a time series consist of, or those of the
+// series reads ids that are not stored next to the stored fields: the components of a time series id, or the ids of the
 // columnar modes.
 type series struct {
 	data           []*columnData // not verified yet

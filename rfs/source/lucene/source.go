@@ -24,13 +24,13 @@ const (
 	// cachedCompound is the length up to which a compound file is read once and kept
 	// while a commit is opened: one request instead of five.
 	cachedCompound = 256 << 10
-	// firstRead is how much memory a length may take before any byte was read.
+	// firstRead is the memory that may be allocated for a stated length before any byte was read.
 	firstRead = 16 << 20
 )
 
-// maxWhole bounds files that stay short whatever an index holds, in bytes, by the end of their names. A segment has some
-// dozens of files, and a field with a long name and all its attributes takes 240 bytes of .fnm: 32 MiB are 140,000 of them. A column takes about
-// 100 bytes of .dvm and 21 for each 65,536 values, 1,024 chunks of documents take 42 of .fdm: 8 MiB are those of 3 TB.
+// maxWhole bounds files that stay short for any size of an index, in bytes, by the end of their names. A segment has some dozens of files, and a
+// field with a long name and all its attributes takes 240 bytes of .fnm: 32 MiB suffice for 140,000 fields. A column takes about 100 bytes of
+// .dvm and 21 for each 65,536 values, 1,024 chunks of documents take 42 of .fdm: 8 MiB suffice for 3 TB.
 var maxWhole = map[string]int64{".si": 1 << 20, ".cfe": 1 << 20, ".fnm": 32 << 20, ".dvm": 32 << 20, ".dvdm": 32 << 20, ".fdm": 8 << 20, ".vemf": 8 << 20, ".vem": 64 << 20}
 
 // maxCommit bounds segments_N, in bytes: 100,000 segments.
@@ -58,7 +58,7 @@ type source struct {
 	held []byte // all bytes of the source, when these are
 	own  bool   // it is all of file
 
-	early *earlyRead // of its start; nil: there is none
+	early *earlyRead // an early read of its start, or nil
 }
 
 func openSource(dir Directory, name string) (*source, error) {

@@ -39,7 +39,7 @@ type storedFormat struct {
 
 // storedLayout is one generation of the files around the chunks.
 type storedLayout interface {
-	// open reads what follows the .fdt header, where in stands, and the index.
+	// open reads the data after the .fdt header, where in is positioned, and the index.
 	open(ctx context.Context, s *storedFields, in *codec.Input) error
 	// header parses the head of a chunk from p, which holds all of it, and returns its length.
 	header(p []byte, at place, s *storedFields, c *chunk) (int, error)
@@ -164,13 +164,13 @@ type chunkTable interface {
 	entry(ctx context.Context, k int64) (doc, pointer int64, err error)
 }
 
-// place is where a chunk is: documents [first, end), bytes [start, stop).
+// place is the position of a chunk: documents [first, end), bytes [start, stop).
 type place struct {
 	first, end  int32
 	start, stop int64
 }
 
-// mostChunks is how many entries are held; more are read from the file as chunks follow each other.
+// mostChunks is the number of entries that are held; more are read from the file as chunks follow each other.
 const mostChunks = 1 << 17
 
 func (x *chunkIndex) chunks() int { return int(x.entries - 1) }

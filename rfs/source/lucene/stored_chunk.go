@@ -54,7 +54,7 @@ func (s *storedFields) headLen(at place) int64 {
 // intsReader reads n integers of 0..2^31-1 from a chunk head.
 type intsReader func(in *codec.Input, dst []int32, s *storedFields)
 
-// readHead parses a chunk head; shift is what the token carries besides the documents.
+// readHead parses a chunk head; shift is the number of bits of the token below the number of documents.
 func readHead(p []byte, at place, s *storedFields, c *chunk, shift int, ints intsReader) (int, error) {
 	in := codec.NewInput(p)
 	in.SetLittleEndian(s.le)

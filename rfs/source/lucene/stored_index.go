@@ -87,21 +87,21 @@ type legacyBlock struct {
 	docs, pointers packedLine
 }
 
-// packedLine are numbers near a line: base + avg*k, and what is to be added.
+// packedLine holds numbers near a line: base + avg*k, plus a packed difference.
 type packedLine struct {
 	base, avg, off int64
 	bits           int
 }
 
 const (
-	// maxLegacyBlocks bounds what is held of an index: of 1,024 chunks each they are those of 4 TB of documents.
+	// maxLegacyBlocks bounds the blocks that are held of an index. With 1,024 chunks each they cover 4 TB of documents.
 	maxLegacyBlocks = 1 << 18
 	maxBlockChunks  = 1 << 16
 	// legacyHead is the most that is stated ahead of packed numbers, in bytes.
 	legacyHead = 5 + 2*10 + 5
 )
 
-// input returns what is at off, at most the head of a block.
+// input returns the bytes at off, at most the head of a block.
 func (t *legacyIndex) input(ctx context.Context, off int64) (*codec.Input, error) {
 	p, err := t.at(ctx, off, max(0, min(legacyHead, t.src.size-off)))
 	return codec.NewInput(p), err

@@ -11,10 +11,10 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/lucene/postings"
 )
 
-// heldText is what the terms of all fields of a segment may take that are read as text, in bytes.
+// heldText bounds the memory of the terms of all fields of a segment that are read as text, in bytes.
 const heldText = 32 << 20
 
-// leastText is what one of them may take, however many there are.
+// leastText is the memory that each of them may use, regardless of their number.
 const leastText = 256 << 10
 
 // Text is a field of a segment as its terms, document by document.
@@ -23,8 +23,8 @@ type Text struct {
 	terms *postings.Text
 }
 
-// Tokens returns the terms of a document by their positions; valid until the next call. A document with more terms than what
-// is held is columns.ErrLong.
+// Tokens returns the terms of a document by their positions; valid until the next call. It returns columns.ErrLong if a
+// document has more terms than fit in memory.
 func (t *Text) Tokens(ctx context.Context, doc int32) ([]postings.Token, error) {
 	all, err := t.terms.Tokens(ctx, doc)
 	if errors.Is(err, postings.ErrLong) {
@@ -135,8 +135,8 @@ func (v *Values) has(suffix string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// absentFile stands for a file of an inverted index that the segment does not have. What another file states decides whether it
-// is read.
+// absentFile represents a file of an inverted index that the segment does not have. The contents of another file decide whether
+// it is read.
 type absentFile struct{ name string }
 
 // ReadAt returns no bytes.
@@ -145,7 +145,7 @@ func (f absentFile) ReadAt(context.Context, int64, int64) ([]byte, error) { retu
 // Size is 0.
 func (f absentFile) Size() int64 { return 0 }
 
-// Wrap returns that the file is missing, whatever would be wrong with it.
+// Wrap returns an error that reports the file as missing; it ignores its argument.
 func (f absentFile) Wrap(error) error {
 	return fault.Corrupt("", f.name, -1, "the segment has no such file, but another one refers to it")
 }

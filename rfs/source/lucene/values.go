@@ -36,7 +36,7 @@ type storedDoc struct {
 	le     bool // numbers of stored fields are little-endian
 }
 
-// NestedDoc is a nested document: it stands before the root that it belongs to. It is valid as long as that root.
+// NestedDoc is a nested document, which precedes its root. It is valid as long as that root.
 type NestedDoc struct{ storedDoc }
 
 // StoredKind is the type of a stored value.
@@ -68,7 +68,7 @@ func (v *Values) Segment() *Segment { return v.seg }
 // DocID returns the document within its segment.
 func (d *storedDoc) DocID() int32 { return d.id }
 
-// Nested reports whether the current document has nested ones, or may have some: they stand right before it.
+// Nested reports whether the current document has nested documents, or may have some. They precede it directly.
 func (v *Values) Nested() bool {
 	if !v.seg.roots.known {
 		_, nested := v.infos.byName["_nested_path"]
@@ -156,7 +156,7 @@ func unknownColumns(field, format string) error {
 	return fmt.Errorf("column %s: doc values of format %q are not read: %w%s", field, format, fault.ErrUnsupported, remedy)
 }
 
-// leastHeld is what the columns of a segment may hold of long values whatever the bound is, in bytes.
+// leastHeld is the memory that the columns of a segment may always hold of long values, in bytes, regardless of the bound.
 const leastHeld = 16 << 20
 
 // Bound bounds the long values that the columns hold together, in bytes: more is columns.ErrLong.

@@ -62,10 +62,10 @@ func (v *Values) Vector(ctx context.Context, name string) (*Column, error) {
 	return v.vectors.opened[name], nil
 }
 
-// earlyVectors are the formats whose metadata has that of the graph in the same file, .vem.
+// earlyVectors are the formats whose graph metadata is in the same file, .vem.
 var earlyVectors = map[string]bool{"Lucene94HnswVectorsFormat": true, "Lucene95HnswVectorsFormat": true}
 
-// parseVectors opens the files that fields of a format and suffix share; ext is that of the metadata.
+// parseVectors opens the files that fields of a format and suffix share; ext is the extension of the metadata.
 func (v *Values) parseVectors(ctx context.Context, suffix, ext string) (*columnFile, error) {
 	meta, err := v.seg.files.core("_" + suffix + ext)
 	if err != nil {
@@ -109,8 +109,8 @@ func (v *Values) Features(ctx context.Context, name string, fields int) (*Featur
 	return &Features{text}, nil
 }
 
-// Of returns the terms of a document, Position of each its number, in no order; valid until the next call. A document with more
-// terms than what is held is columns.ErrLong.
+// Of returns the terms of a document in no particular order, with their numbers as Position. The result is valid until the next
+// call. It returns columns.ErrLong if a document has more terms than fit in memory.
 func (f *Features) Of(ctx context.Context, doc int32) ([]postings.Token, error) {
 	return f.text.Tokens(ctx, doc)
 }

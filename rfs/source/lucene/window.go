@@ -8,7 +8,7 @@ import (
 	"io"
 )
 
-// windowSize is how many bytes of .fdt are asked for at once. A longer window is not read faster, and takes memory.
+// windowSize is the number of bytes of .fdt to request per read. A longer window is not read faster, and takes memory.
 const windowSize = 256 << 10
 
 // window reads a file once from some place to its end and shows a part of it at a time.
@@ -31,7 +31,7 @@ func (w *window) open(src *source, off, own, limit int64, buf []byte) {
 	*w = window{src: src, buf: buf[:0], start: off, pos: off, own: own, limit: limit}
 }
 
-// at shows n bytes from off on, which must not lie before what was passed.
+// at returns n bytes from off on, which must not precede the current position.
 func (w *window) at(ctx context.Context, off, n int64) ([]byte, error) {
 	if off < w.pos || n < 0 || off+n > w.src.size {
 		return nil, w.src.corrupt(off, "%d bytes wanted of a file of %d", n, w.src.size)
@@ -132,7 +132,7 @@ func (w *window) close() error {
 	return nil
 }
 
-// pageSize is how many bytes of a file that is not held are asked for at once.
+// pageSize is the number of bytes to request per read of a file that is not held.
 const pageSize = 256 << 10
 
 // pages shows a file in pieces, which it reads as places in it are asked for. It belongs to one goroutine.

@@ -17,8 +17,8 @@ const suffixCounts = ".counts"
 // (IndexVersions.DEPRECATE_INTEGRATED_COUNTS_BINARY_DOC_VALUES).
 const countsBeside = 9_095_000
 
-// blobs is a binary column that holds several values in one, each after its length, a VInt. <name>.counts states how many, and a
-// single value stands alone then; without that column the number, a VInt, stands before them.
+// blobs is a binary column that joins several values, each preceded by its length, a VInt. <name>.counts states their number,
+// and a single value then has no length. Without that column the number, a VInt, precedes the values.
 type blobs struct {
 	column *lucene.Column
 	counts *lucene.Column // nil: the number of values is in the column itself

@@ -77,7 +77,7 @@ type slotValues struct {
 	render renderBytes
 }
 
-// slotLayers are those of a field whose values lie in slots, or in a column of terms where its mapping asks for that.
+// slotLayers returns the layers of a field whose values are in slots, or in a column of terms if its mapping asks for that.
 func (s *segment) slotLayers(ctx context.Context, f *node) ([]layer, string, error) {
 	render := renderBytes(appendUTF8)
 	more, err := s.originalLayer(ctx, f)
@@ -163,7 +163,7 @@ type keyedSlots struct {
 	mapped  mappedKeys
 }
 
-// keyedSlotLayers are those of an object whose leaves have no mapping, except for some keys.
+// keyedSlotLayers returns the layers of an object whose leaves have no mapping, except for some keys.
 func (s *segment) keyedSlotLayers(ctx context.Context, f *node) ([]layer, string, error) {
 	l, err := s.slotsOf(ctx, f.path+suffixKeyed)
 	if err != nil {

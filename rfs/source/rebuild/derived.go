@@ -45,7 +45,7 @@ func derivedRenders(f *node) (number renderNumber, text renderBytes, stored rend
 	return typeRenders(f, derivedDate)
 }
 
-// typeRenders are those of a type; date returns the writer of its moments.
+// typeRenders returns the writers of a type's values; date returns the writer of its timestamps.
 func typeRenders(f *node, date func(*node) renderNumber) (number renderNumber, text renderBytes, stored renderStored) {
 	switch f.kind {
 	case "long", "integer", "short", "byte":

@@ -12,8 +12,8 @@ import (
 )
 
 // fields is the source of an index whose mapping switches sources off or filters them: each field out of its stored values,
-// else its doc values, else those of one of its multi-fields. The cluster has no answer to compare it with: what arrives
-// has the values that the fields had. Fields that are nowhere (Lost) are left out.
+// else its doc values, else a multi-field's doc values. The cluster returns no source to compare it with; the rebuilt
+// documents have the values that the fields had. Fields that are stored nowhere (Lost) are left out.
 type fields struct{}
 
 // NewFields returns the Rebuilder for an index without stored sources, or with filtered ones, that was created by a
@@ -41,7 +41,7 @@ func parseFields(mapping json.RawMessage, created int64, text bool) (*node, map[
 	return root, places, nil
 }
 
-// StatesFields returns how well the fields are rebuilt that the sources of an index lack; text is that of NewFields.
+// StatesFields returns the states of the fields that the sources of an index lack; text has the same meaning as for NewFields.
 func StatesFields(mapping json.RawMessage, created int64, text bool) ([]FieldState, error) {
 	root, places, err := parseFields(mapping, created, text)
 	if err != nil {
@@ -116,14 +116,14 @@ func (fields) source(ctx context.Context, s *segment, dst []byte) ([]byte, error
 	return body, err
 }
 
-// renders are how the values of a type are written, by where they lie.
+// renders holds the writers of a type's values, by where they are stored.
 type renders struct {
 	number   renderNumber
 	text     renderBytes
 	stored   renderStored
 	bound    renderBound
 	unsigned bool
-	own      func(ctx context.Context, s *segment, f *node) ([]layer, string, error) // of types whose columns are those of synthetic sources
+	own      func(ctx context.Context, s *segment, f *node) ([]layer, string, error) // of types whose columns are the same as in synthetic sources
 }
 
 // columns reports whether the type can be read out of doc values.
@@ -131,7 +131,7 @@ func (r renders) columns() bool {
 	return r.number != nil || r.text != nil || r.bound != nil || r.own != nil
 }
 
-// ownLayers are those of a synthetic source.
+// ownLayers returns the layers of a synthetic source.
 func ownLayers(ctx context.Context, s *segment, f *node) ([]layer, string, error) {
 	return synthetic{}.layers(ctx, s, f)
 }
@@ -203,8 +203,8 @@ func appendIPv4(dst []byte, v int64) []byte {
 	return append(dst, '"')
 }
 
-// appendGeoHash appends a point as versions from 2.2 to 4 hold it: 31 bits of each coordinate's range, those of the longitude
-// at the even places, those of the latitude at the odd ones.
+// appendGeoHash appends a point as versions from 2.2 to 4 hold it: 31 bits of each coordinate's range, the longitude's at the
+// even places, the latitude's at the odd ones.
 func appendGeoHash(dst []byte, v int64) []byte {
 	var lat, lon uint32
 	for i := range 31 {

@@ -90,7 +90,7 @@ func (n *node) child(name string) *node {
 	return n.children[i]
 }
 
-// span is where the value of a member lies in an object.
+// span is the position of a member's value in an object.
 type span struct {
 	name     string
 	from, to int

@@ -8,22 +8,22 @@ import (
 	"strings"
 )
 
-// place is where the values of a field lie that its source lacks.
+// place describes where the values of a field are stored that its source lacks.
 type place struct {
 	from   *node // the field or one of its multi-fields; nil when they are not written
 	stored bool  // as stored values, else as doc values
 	terms  bool  // as terms of the inverted index
 	state  State
 	note   string
-	// unconfirmed is that of FieldState
+	// see FieldState
 	unconfirmed bool
 }
 
-// nestedRoots is the first version whose nested documents can be told from roots without their stored ids.
+// nestedRoots is the first version whose nested documents can be distinguished from roots without their stored ids.
 const nestedRoots = 6_01_00_00
 
 // placesOf returns the places of all fields of a mapping by path. Fields that the filter does not leave out are in the
-// sources. text is that of NewFields.
+// sources. text has the same meaning as for NewFields.
 func placesOf(root *node, created int64, filter SourceFilter, text bool) map[string]place {
 	all, copies, brought := map[string]place{}, map[string][]string{}, map[string][]string{}
 	sent := func(f *node) bool { return !filter.Empty() && !filter.leavesOut(f.path) || all[f.path].from != nil }
@@ -109,7 +109,7 @@ func (n *node) columns(created int64) bool {
 	case n.params.DocValues != nil:
 		return bool(*n.params.DocValues)
 	case n.kind == "wildcard":
-		return created&openSearch == 0 // that of OpenSearch 3.4 and later states so itself
+		return created&openSearch == 0 // OpenSearch 3.4 and later record it themselves
 	case n.kind == "text" || n.kind == "binary":
 		return false
 	case created > 0 && created < version2:
@@ -174,7 +174,7 @@ func (n *node) walkAll(yield func(*node)) {
 	}
 }
 
-// SourceFilter is what a mapping leaves out of stored sources.
+// SourceFilter lists the fields that a mapping leaves out of stored sources.
 type SourceFilter struct {
 	Includes names `json:"includes"`
 	Excludes names `json:"excludes"`
@@ -208,7 +208,7 @@ func (f SourceFilter) Same(other SourceFilter) bool {
 	return equal(f.Includes, other.Includes) && equal(f.Excludes, other.Excludes)
 }
 
-// leavesOut reports whether the filter leaves out a field. A pattern stands for all that is below what it matches.
+// leavesOut reports whether the filter leaves out a field. A pattern includes everything below its matches.
 func (f SourceFilter) leavesOut(path string) bool {
 	covers := func(patterns names) bool {
 		for prefix := path; ; {
@@ -225,7 +225,7 @@ func (f SourceFilter) leavesOut(path string) bool {
 	return covers(f.Excludes) || len(f.Includes) > 0 && !covers(f.Includes)
 }
 
-// matches reports whether a name matches a pattern, in which * stands for any characters.
+// matches reports whether a name matches a pattern, in which * matches any characters.
 func matches(pattern, name string) bool {
 	first, rest, star := strings.Cut(pattern, "*")
 	if !star {
@@ -248,7 +248,7 @@ func matches(pattern, name string) bool {
 	}
 }
 
-// withoutVectors is the version from which on sources may be stored without their vectors, whatever the filter.
+// withoutVectors is the first version whose sources may be stored without their vectors, regardless of the filter.
 const withoutVectors = 9_035_000
 
 // prune keeps the fields that a filter leaves out, or may.

@@ -23,14 +23,14 @@ type flattened struct {
 	keyed   *lucene.Column // terms; nil when blobs holds them, or none
 	blobs   *blobs
 	ignored *blobs // nil when they are stored
-	stored  string // name of the stored field of what was ignored
+	stored  string // name of the stored field of ignored values
 	orders  *blobs
 	mapped  mappedKeys
 	pairs   []pair
-	size    int // what pairs and what is made of them take, in bytes
+	size    int // memory of the pairs and of the objects built from them, in bytes
 }
 
-// pairSize is what a pair and its leaf take beside their bytes, partSize each part of a path.
+// pairSize is the overhead of a pair and its leaf in addition to their bytes, partSize the overhead of each part of a path.
 const pairSize, partSize = 128, 16
 
 // pair is one leaf: its path and one value.
@@ -38,7 +38,7 @@ type pair struct {
 	path, value string
 }
 
-// flattenedLayers are those of an object whose leaves have no mapping, except for some keys.
+// flattenedLayers returns the layers of an object whose leaves have no mapping, except for some keys.
 func (s *segment) flattenedLayers(ctx context.Context, f *node) ([]layer, string, error) {
 	if !f.params.columns() {
 		return nil, "", nil // in _ignored_source

@@ -92,7 +92,7 @@ func (p *params) columns() bool { return p.DocValues == nil || bool(*p.DocValues
 // enabled reports whether an object is indexed.
 func (p *params) enabled() bool { return p.Enabled == nil || bool(*p.Enabled) }
 
-// indexedByDefault is the version from which on vectors are indexed unless the mapping says otherwise.
+// indexedByDefault is the first version in which vectors are indexed unless the mapping disables it.
 const indexedByDefault = 8_500_000
 
 // indexed reports whether a vector is indexed, in an index that was created by a version.
@@ -103,7 +103,7 @@ func (p *params) indexed(created int64) bool {
 	return string(bytes.Trim(p.Index, `"`)) == "true"
 }
 
-// termVectors reports whether a sparse vector lies in term vectors; since 9.2 it does unless the mapping says otherwise.
+// termVectors reports whether a sparse vector lies in term vectors; since 9.2 it does unless the mapping disables it.
 func (p *params) termVectors(created int64) bool { return bool(p.Store) || created >= keepsOriginals }
 
 // maxDepth bounds the objects in objects of a mapping; clusters allow 20.

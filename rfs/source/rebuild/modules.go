@@ -10,8 +10,9 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/lucene/columns"
 )
 
-// appendVersion appends a version (VersionEncoder of Elasticsearch 7.10 and later). So that versions sort, bytes 1 and 128 + length stand
-// before each number, and byte 2 or 3 behind the main part. What is not a version has none of them, but the empty string, which is byte 3.
+// appendVersion appends a version (VersionEncoder of Elasticsearch 7.10 and later). So that versions sort, bytes 1 and 128 + length
+// precede each number, and byte 2 or 3 follows the main part. Text that is not a version has none of them, except for the empty string,
+// which is byte 3.
 func appendVersion(dst, v []byte) []byte {
 	plain := make([]byte, 0, len(v))
 	for i := 0; i < len(v); i++ {
@@ -26,8 +27,8 @@ func appendVersion(dst, v []byte) []byte {
 	return appendUTF8(dst, plain)
 }
 
-// wildcardLayers are those of a wildcard: its column of bytes, and what ignore_above left out (WildcardFieldMapper of Elasticsearch 8.5
-// and later).
+// wildcardLayers returns the layers of a wildcard: its column of bytes, and the values that ignore_above left out (WildcardFieldMapper
+// of Elasticsearch 8.5 and later).
 func (s *segment) wildcardLayers(ctx context.Context, f *node) ([]layer, string, error) {
 	original, err := s.originalLayer(ctx, f)
 	if err != nil {
@@ -44,7 +45,7 @@ func (s *segment) wildcardLayers(ctx context.Context, f *node) ([]layer, string,
 	return []layer{blobText{b, appendUTF8}, original}, "", nil
 }
 
-// docCount is the field that states how many documents one stands for, as those of a downsampled index do; in no mapping.
+// docCount is the field that states the number of documents that one document represents, as in a downsampled index. It is in no mapping.
 const docCount = "_doc_count"
 
 // addCount adds it to the fields of a root.
@@ -56,7 +57,7 @@ func (n *node) addCount() {
 // count is the frequency of the one term of a field.
 type count struct{ terms *lucene.Features }
 
-// countLayers are those of _doc_count: a column since Elasticsearch 9.5, before the frequency of its one term.
+// countLayers returns the layers of _doc_count: a column since Elasticsearch 9.5, before that the frequency of its one term.
 func (s *segment) countLayers(ctx context.Context) ([]layer, string, error) {
 	c, err := s.column(ctx, docCount)
 	if err != nil {

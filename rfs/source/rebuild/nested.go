@@ -27,9 +27,9 @@ func (n *node) findNested(all []*node) []*node {
 	return all
 }
 
-// readChildren rebuilds the nested documents of the current one. They stand before it in the order of the source, those of
-// an inner object before the one that they belong to. Where a mapping has several paths, the values of a nested document tell
-// which one it has, else the inverted index.
+// readChildren rebuilds the nested documents of the current one. They precede it in the order of the source; the documents of
+// an inner object precede the document that they belong to. If a mapping has several paths, the values of a nested document
+// identify its path, else the inverted index does.
 func (s *segment) readChildren(ctx context.Context, v *lucene.Values) error {
 	clear(s.pending)
 	children, whole := v.Children()
@@ -71,8 +71,8 @@ func (s *segment) readChildren(ctx context.Context, v *lucene.Values) error {
 	return nil
 }
 
-// nestedNode returns the object that the current nested document is one of. Where outer documents include the values of inner ones,
-// values tell nothing.
+// nestedNode returns the object of the current nested document. If outer documents include the values of inner ones, the values do
+// not identify it.
 func (s *segment) nestedNode(ctx context.Context) (*node, error) {
 	if len(s.nested) == 1 {
 		return s.nested[0], nil
@@ -102,7 +102,7 @@ func (s *segment) nestedNode(ctx context.Context) (*node, error) {
 const fieldNestedPath = "_nested_path"
 
 // indexedPath returns the object that the inverted index states for the current nested document. The files of that index are read
-// only for documents whose values do not tell.
+// only for documents whose values do not identify the object.
 func (s *segment) indexedPath(ctx context.Context) (*node, error) {
 	if s.paths == nil {
 		paths, err := s.values.Terms(ctx, fieldNestedPath)
@@ -142,7 +142,7 @@ func (s *segment) hasEntries(n *node) bool {
 	return false
 }
 
-// within reports whether a path is that of an object or lies below it.
+// within reports whether path is equal to object or lies below it.
 func within(path, object string) bool {
 	return path == object || strings.HasPrefix(path, object+".")
 }

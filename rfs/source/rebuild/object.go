@@ -61,8 +61,8 @@ func (s *segment) object(ctx context.Context, dst []byte, n *node) (out []byte, 
 	return append(out, '}'), true, nil
 }
 
-// members lists the keys of an object in the order in which they are written: by their whole path. What was kept takes
-// the place of what could be rebuilt.
+// members lists the keys of an object in the order in which they are written: by their whole path. Kept values replace
+// rebuilt ones.
 func (s *segment) members(n *node) []member {
 	entries := s.entries[n.path]
 	members := make([]member, 0, len(n.children)+len(entries))
@@ -129,7 +129,7 @@ func (s *segment) merge(dst []byte, entries [][]byte) ([]byte, error) {
 	return append(dst, ']'), nil
 }
 
-// unwrap returns what is between the brackets of an array.
+// unwrap returns the text between the brackets of an array.
 func unwrap(b []byte) ([]byte, error) {
 	b = bytes.TrimSpace(b)
 	if !json.Valid(b) || b[len(b)-1] != ']' {

@@ -131,7 +131,7 @@ func appendPatched(dst, source []byte, patches []patch, most int) (out []byte, d
 	return append(out, source[from:]...), true, p.unknown
 }
 
-// patchesOf returns the vectors of a document and those of its nested ones.
+// patchesOf returns the vectors of a document and of its nested documents.
 func (s *segment) patchesOf(ctx context.Context, v *lucene.Values) ([]patch, error) {
 	children, whole := v.Children()
 	if len(s.nested) > 0 && !whole {
@@ -181,7 +181,7 @@ func (s *segment) patchedNode(ctx context.Context) (*node, error) {
 	return s.indexedPath(ctx)
 }
 
-// valuesBelow appends the values of the fields below a node, except for those of nested objects.
+// valuesBelow appends the values of the fields below a node, without nested objects.
 func (s *segment) valuesBelow(ctx context.Context, all []patch, n *node) ([]patch, error) {
 	for _, c := range n.children {
 		switch {
@@ -270,7 +270,7 @@ func (l *placing) nested(object []byte, at int, path string, p patch) error {
 	return nil
 }
 
-// errNoSource is a source that is no JSON.
+// errNoSource returns the error for a source that is not JSON.
 func errNoSource() error { return &Unknown{Field: "_source", Reason: "it is no JSON"} }
 
 // placesIn appends the innermost objects into which a path leads, each with the rest of it. A name may hold several parts of a path.

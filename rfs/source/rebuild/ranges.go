@@ -52,7 +52,7 @@ func boundOf(f *node, format dateFormat) renderBound {
 	return nil
 }
 
-// wholeBound writes null for the ends that stand for none.
+// wholeBound writes null for the values that represent an open end.
 func wholeBound(least, most int64) renderBound {
 	return func(in *codec.Input, dst []byte) []byte {
 		v := rangeLong(in)

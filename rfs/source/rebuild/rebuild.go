@@ -48,9 +48,9 @@ type Rebuilder struct {
 	bound   *segment
 }
 
-// dialect is how one product rebuilds a source.
+// dialect rebuilds sources in the way of one product.
 type dialect interface {
-	// layers returns where the values of a field lie in a segment; unknown says why they cannot be read.
+	// layers returns where the values of a field lie in a segment; unknown is the reason if they cannot be read.
 	layers(ctx context.Context, s *segment, f *node) (layers []layer, unknown string, err error)
 	// claims are names of fields of Lucene that belong to a field of the mapping.
 	claims(f *node) []string
@@ -70,7 +70,7 @@ func New(mapping json.RawMessage, created int64, convert func(dst []byte, format
 	return &Rebuilder{root: root, created: created, convert: convert, dialect: synthetic{}}, nil
 }
 
-// longValues is how often the longest source may be held as values that it is made of: compressed, and not.
+// longValues is the number of copies of the longest source that may be held as values: compressed and decompressed.
 const longValues = 2
 
 // Bound bounds the sources that follow: one of more than most bytes, or whose making takes several times that, is
@@ -170,7 +170,7 @@ type layer interface {
 type values struct {
 	b     []byte
 	n     int
-	array bool // written as an array whatever their number
+	array bool // written as an array regardless of their number
 	most  int  // bytes; 0: any
 }
 
@@ -296,7 +296,7 @@ func (s *segment) bindStrangers(ctx context.Context) error {
 	return nil
 }
 
-// column returns the column of a field, nil when there is none.
+// column returns the column of a field, or nil if it has none.
 func (s *segment) column(ctx context.Context, name string) (*lucene.Column, error) {
 	return s.values.Column(ctx, name)
 }

@@ -121,7 +121,7 @@ func appendFloat(dst []byte, v float64, bits int) []byte {
 		}
 		from := len(dst)
 		dst = withFraction(append(dst, digits[:i]...), from)
-		exponent, _ := strconv.Atoi(string(digits[i+1:])) //nolint:errcheck // the digits are those of AppendFloat
+		exponent, _ := strconv.Atoi(string(digits[i+1:])) //nolint:errcheck // AppendFloat wrote the digits
 		return strconv.AppendInt(append(dst, 'E'), int64(exponent), 10)
 	}
 	return append(dst, digits...)
@@ -169,7 +169,7 @@ func sortableHalf(v int64) float64 {
 	return f
 }
 
-// appendIP appends an address of 16 bytes; those of IPv4 lie in ::ffff:0:0/96.
+// appendIP appends an address of 16 bytes; IPv4 addresses lie in ::ffff:0:0/96.
 func appendIP(dst, b []byte) ([]byte, bool) {
 	if len(b) != 16 {
 		return dst, false
@@ -192,8 +192,8 @@ func appendGeo(dst []byte, v int64) []byte {
 	return append(dst, '}')
 }
 
-// unscaled returns the number that Elasticsearch answers for a value of a scaled_float (decodeForSyntheticSource of its mapper): one
-// that scaled again gives the value.
+// unscaled returns the number that Elasticsearch returns for a value of a scaled_float (decodeForSyntheticSource of its mapper).
+// Scaling it again gives the value.
 func unscaled(value int64, factor float64) float64 {
 	v := float64(value) / factor
 	if math.IsInf(v, 0) {
@@ -208,7 +208,7 @@ func unscaled(value int64, factor float64) float64 {
 	return v
 }
 
-// roundHalfUp is Math.round of Java: what lies between two integers goes up, what is beyond them becomes the last one.
+// roundHalfUp is Math.round of Java: halves are rounded up, and values out of range become the nearest representable integer.
 func roundHalfUp(v float64) int64 {
 	switch {
 	case v >= math.MaxInt64:
@@ -223,7 +223,7 @@ func roundHalfUp(v float64) int64 {
 	return int64(down)
 }
 
-// ulp is Math.ulp of Java: the distance of a number to the next one that is farther from zero.
+// ulp is Math.ulp of Java: the distance from a number to the next number farther from zero.
 func ulp(v float64) float64 {
 	v = math.Abs(v)
 	if v == math.MaxFloat64 {

@@ -2,7 +2,7 @@ package rebuild
 
 import "encoding/json"
 
-// State is how well the values of a field are rebuilt.
+// State describes how well the values of a field are rebuilt.
 type State string
 
 // The states. A document with a value of a lost field has no source; all others arrive. Only of sources that are switched
@@ -14,7 +14,7 @@ const (
 	Lost        State = "lost"        // the type, or one of its parameters, is not understood, or nothing holds the values
 )
 
-// FieldState is how well one field of a mapping is rebuilt.
+// FieldState describes how well one field of a mapping is rebuilt.
 type FieldState struct {
 	Field string `json:"field"`
 	Type  string `json:"type"`
@@ -24,8 +24,9 @@ type FieldState struct {
 	Unconfirmed bool `json:"unconfirmed,omitempty"`
 }
 
-// unconfirmed are the types of modules of Elasticsearch that no released node has answered for: they are rebuilt as the source code of the
-// module says, and compared with nodes that were given its mappers in a reduced form, or with columns of other types.
+// unconfirmed are the types of Elasticsearch modules that were not compared with the answers of a released node. They are rebuilt
+// according to the module's source code. They were compared with nodes that had a reduced form of its mappers, or with columns of other
+// types.
 var unconfirmed = map[string]bool{"match_only_text": true, "wildcard": true, "version": true, "aggregate_metric_double": true, "histogram": true,
 	"geo_shape": true, "rank_feature": true, "rank_features": true, "unsigned_long": true, "scaled_float": true, kindConstant: true}
 

@@ -11,8 +11,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/lucene/columns"
 )
 
-// synthetic is the synthetic source of Elasticsearch. Where the values of a type lie depends on the version that created
-// the index; of the places that a field can have, a segment has only those of its version.
+// synthetic is the synthetic source of Elasticsearch. The version that created the index determines where the values of
+// a type lie. A segment uses only the places of its version.
 type synthetic struct{}
 
 const (
@@ -73,7 +73,7 @@ func numberOf(f *node) renderNumber {
 		return func(dst []byte, v int64) []byte { return appendFloat(dst, sortableFloat(v), 32) }
 	case "half_float":
 		return func(dst []byte, v int64) []byte { return appendFloat(dst, sortableHalf(v), 32) }
-	case "unsigned_long": // 2^63 is taken off, so that the order is that of signed numbers
+	case "unsigned_long": // 2^63 is taken off, so that it sorts as a signed number
 		return func(dst []byte, v int64) []byte { return appendUnsigned(dst, v^math.MinInt64) }
 	case "scaled_float":
 		if f.params.Scaling <= 0 {
@@ -204,8 +204,8 @@ func (synthetic) source(ctx context.Context, s *segment, dst []byte) ([]byte, er
 	return body, err
 }
 
-// Nodes before 9.3 keep the original of every keyword with a normalizer next to its column; later ones do not where the normalizer is the
-// plain one for lower case. An index that was created between keepsOriginals and skipsOriginals can have both: what was kept wins.
+// Nodes before 9.3 keep the original of every keyword with a normalizer next to its column; later ones do not if the normalizer only
+// converts to lower case. An index that was created between keepsOriginals and skipsOriginals can have both; the kept original wins.
 const (
 	keepsOriginals = 9_000_000
 	skipsOriginals = 9_040_000
@@ -217,7 +217,7 @@ func keepsOriginal(f *node, created int64) bool {
 	return f.params.Normalizer != "" && !bool(f.params.SkipOriginal) && !f.key && (f.params.Normalizer != "lowercase" || created < keepsOriginals)
 }
 
-// binaryLayers are those of types whose values lie in bytes.
+// binaryLayers returns the layers of types whose values are bytes.
 func (s *segment) binaryLayers(ctx context.Context, f *node) ([]layer, string, error) {
 	c, err := s.column(ctx, f.path)
 	if c == nil || err != nil {
@@ -244,7 +244,7 @@ func (s *segment) orderOf(ctx context.Context, f *node) (*order, error) {
 	return &order{column: c}, nil
 }
 
-// expect refuses a column of another type than that of the field.
+// expect rejects a column of another type than the field's.
 func expect(c *lucene.Column, kinds ...columns.Kind) string {
 	if c == nil {
 		return ""
@@ -270,8 +270,8 @@ func (s *segment) numberLayers(ctx context.Context, f *node, render renderNumber
 	return []layer{&numbers{column: c, order: o, render: render}, bad}, expect(c, columns.Numeric, columns.SortedNumeric), err
 }
 
-// constantLayers are those of a constant_keyword, whose column says since 8.18 which documents were sent with the value. Before, it
-// is in _ignored_source, or nothing states it.
+// constantLayers returns the layers of a constant_keyword. Since 8.18 its column states which documents were sent with the value.
+// Before, it is in _ignored_source, or nothing states it.
 func (s *segment) constantLayers(ctx context.Context, f *node) ([]layer, string, error) {
 	value, ok := f.params.constant()
 	c, err := s.column(ctx, f.path)
@@ -294,7 +294,7 @@ func (p *params) constant() (value string, ok bool) {
 	return value, err == nil
 }
 
-// malformedLayer is where a field keeps what its type could not take.
+// malformedLayer returns the layer that keeps the values that a field's type could not accept.
 func (s *segment) malformedLayer(ctx context.Context, f *node) (layer, error) {
 	b, err := s.blobsOf(ctx, f.path+suffixMalformed)
 	if b == nil || err != nil {
@@ -303,7 +303,7 @@ func (s *segment) malformedLayer(ctx context.Context, f *node) (layer, error) {
 	return blobMalformed{b}, nil
 }
 
-// originalLayer is where a field keeps the text that it did not index.
+// originalLayer returns the layer that keeps the text that a field did not index.
 func (s *segment) originalLayer(ctx context.Context, f *node) (layer, error) {
 	b, err := s.blobsOf(ctx, f.path+suffixOriginal)
 	if b == nil || err != nil {
@@ -359,7 +359,7 @@ func (l firstOf) load(ctx context.Context, s *segment, out *values) error {
 	return nil
 }
 
-// textLayers: text that is stored or has doc values, or what is kept for the purpose and a keyword below it.
+// textLayers returns the layers of text that is stored or has doc values, or else of the text kept for synthetic sources and of a keyword below it.
 func (s *segment) textLayers(ctx context.Context, f *node) ([]layer, string, error) {
 	original, err := s.originalLayer(ctx, f)
 	if err != nil {

@@ -50,7 +50,7 @@ func (p *params) elements() (dims, width int) {
 	return p.Dims, 0
 }
 
-// vectorLayers are those of a vector: in a file of vectors when it is indexed, else in doc values.
+// vectorLayers returns the layers of a vector: in a file of vectors if it is indexed, else in doc values.
 func (s *segment) vectorLayers(ctx context.Context, f *node) ([]layer, string, error) {
 	l := &vector{order: binary.LittleEndian, indexed: f.kind == "dense_vector" && f.params.indexed(s.created), rows: f.kind == "rank_vectors"}
 	if s.created < littleEndian && !l.indexed && !l.rows {
@@ -156,15 +156,15 @@ func (l *vector) write(b []byte, magnitude float32, out *values) error {
 // fieldNames has the names of fields of a document that can be found by no other means as its terms.
 const fieldNames = "_field_names"
 
-// features is a sparse vector: the terms of the field, the frequency of each the highest 17 bits of its number. (Term vectors, out of
-// which the cluster reads it, hold the same.)
+// features is a sparse vector: the terms of the field. The frequency of each holds the highest 17 bits of its number. (The cluster
+// reads it from term vectors, which hold the same.)
 type features struct {
 	terms *lucene.Features // nil when no document of the segment has a term
 	names *lucene.Text     // of documents with an empty vector; nil when these are unknown
 	path  []byte
 }
 
-// sparseLayers are those of a sparse vector that is stored.
+// sparseLayers returns the layers of a sparse vector that is stored.
 func (s *segment) sparseLayers(ctx context.Context, f *node) ([]layer, string, error) {
 	l := &features{path: []byte(f.path)}
 	var err error

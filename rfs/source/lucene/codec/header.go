@@ -34,9 +34,9 @@ type Header struct {
 	Len     int    // bytes from the start of the file
 }
 
-// LittleEndian reports whether the fixed-width integers of a file with this codec name, but
-// for header and footer, are little-endian: codecs of Lucene 9 and later and those of
-// plug-ins made for it. The product version does not determine it: one commit can have both.
+// LittleEndian reports whether the fixed-width integers of a file with this codec name are little-endian,
+// except in header and footer. This holds for codecs of Lucene 9 and later and of plug-ins made for it. The
+// product version does not determine it: one commit can have both.
 func LittleEndian(codec string) bool {
 	for _, p := range []string{"ZstdStoredFields", "CustomStoredFields", "QatStoredFields", "ES87TSDB", "ES819TSDB", "ES95TSDB", "ES93BFloat16FlatVectors", "lucene94Hnsw"} {
 		if strings.HasPrefix(codec, p) {

@@ -1,6 +1,6 @@
-// Package codec reads the primitives of Lucene files: headers and footers, integers in
-// both byte orders, packed integers and monotonic sequences. Everything works on bytes
-// in memory; every length found in them is compared with what is left before it is used.
+// Package codec reads the primitives of Lucene files: headers and footers, integers in both byte orders,
+// packed integers and monotonic sequences. Everything works on bytes in memory; every length found in them is
+// compared with the remaining bytes before it is used.
 package codec
 
 import (
@@ -14,7 +14,7 @@ import (
 // Error is a violation of a format, with its place. It is a fault.ErrCorrupt.
 type Error struct {
 	Off int64 // byte offset in the file or section that was parsed
-	Err error // what is wrong
+	Err error // the first error
 }
 
 // Error names the offset, then the cause.
@@ -199,8 +199,8 @@ func (in *Input) Map(old bool) map[string]string {
 	return m
 }
 
-// maxEntries bounds sets and maps: those of a segment have dozens of entries, and one takes many times the bytes that it is
-// stated in.
+// maxEntries bounds sets and maps. Those in a segment have dozens of entries, and an entry takes many times its encoded
+// size in memory.
 const maxEntries = 1 << 14
 
 func (in *Input) few(n int) int {

@@ -141,7 +141,7 @@ func (r *chunkReader) find(ctx context.Context, i int64) (int64, error) {
 		r.to = r.from + 1<<r.c.shift
 		return chunk, nil
 	}
-	low, high := max(r.chunk, 0), r.first.meta.Len()-1 // the last one that starts at i or before
+	low, high := max(r.chunk, 0), r.first.meta.Len()-1 // the last chunk that starts at or before i
 	if r.chunk < 0 || i < r.from {
 		low = 0
 	}
@@ -177,7 +177,7 @@ func (r *chunkReader) find(ctx context.Context, i int64) (int64, error) {
 	return low, nil
 }
 
-// offsets puts a value's place into starts; sum is where it starts.
+// offset stores the offset of a value in starts; sum is that offset.
 func (r *chunkReader) offset(in *codec.Input, sum int64) {
 	if in.Err() == nil && (sum < 0 || sum > int64(r.c.longest)) {
 		in.Fail("value at %d of a chunk of at most %d bytes", sum, r.c.longest)

@@ -13,7 +13,7 @@ type Docs struct {
 	all    bool
 	none   bool
 	blocks *blockSet
-	old    *Reader // of Lucene 4 and 5, where the values tell it
+	old    *Reader // of Lucene 4 and 5, if the values determine it
 }
 
 // NewDocs starts to read the set of a column; nothing is fetched before the first Fill.

@@ -60,7 +60,7 @@ const (
 	SortedNumeric             // several numbers
 )
 
-// Field is what must be known of a field before its column can be read.
+// Field holds the properties of a field that are needed to read its column.
 type Field struct {
 	SkipIndex  bool // it has a skip index
 	Compressed bool // it has the attribute that states that Lucene80 compresses its binary values
@@ -127,8 +127,8 @@ var generations = map[string]int{
 	"Lucene90DocValuesMetadata": 90,
 }
 
-// ParseMeta returns the columns of a .dvm file by field number. id is that of the segment, ""
-// when it is unknown; field reports what is known of a field, false when it does not exist.
+// ParseMeta returns the columns of a .dvm file by field number. id is the segment's id, "" if it is unknown;
+// field returns the properties of a field, false if it does not exist.
 func ParseMeta(b []byte, id, suffix string, field func(number int32) (Field, bool)) (map[int32]*Entry, error) {
 	in := codec.NewInput(b)
 	h := in.Header()

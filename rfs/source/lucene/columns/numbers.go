@@ -7,7 +7,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/lucene/codec"
 )
 
-// form is how the numbers of a column are laid out.
+// form is the layout of a column's numbers.
 type form uint8
 
 const (
@@ -19,7 +19,7 @@ const (
 	formOldBlocks             // blocks of Lucene 4.5
 )
 
-// numbers is where the numbers of a column are.
+// numbers describes where the numbers of a column are.
 type numbers struct {
 	form      form
 	values    int64 // how many; -1 when it is not said
@@ -56,7 +56,7 @@ type numberReader struct {
 	decoder       *tsdbDecoder
 	old           *oldBlockReader
 	block         int64 // that is in progress; -1 none
-	start, end    int64 // of the block in the file, formBlocks: end is where the next starts
+	start, end    int64 // of the block in the file, formBlocks: end is the start of the next
 	bits          int
 	min           int64
 	body          int64 // where its packed values start
@@ -198,7 +198,7 @@ func (r *numberReader) ranged(ctx context.Context, doc int64) (int64, error) {
 		}
 		r.ordinal = 0
 	}
-	low, high := r.ordinal, n // the last one that starts at doc or before
+	low, high := r.ordinal, n // the last set that starts at or before doc
 	for low+1 < high {
 		mid := low + (high-low)/2
 		begin, err := r.ranges.at(ctx, mid)

@@ -33,7 +33,7 @@ type packedBlock struct {
 // maxPackedHead bounds the head of a block.
 const maxPackedHead = 10 + 4 + 5
 
-// nextHead returns where the block behind those that were read starts, the first at off, and at most so many bytes of it.
+// nextHead returns the start of the block that follows the blocks in read (the first is at off), and at most the given number of its bytes.
 func (p *packedSequence) nextHead(ctx context.Context, data *view, off int64, read []packedBlock, most int64) (at int64, in *codec.Input, err error) {
 	at = off
 	if n := len(read); n > 0 {
@@ -236,7 +236,7 @@ func (r *oldTermReader) unfold(in *codec.Input, n int, longest int64) {
 	}
 }
 
-// lengths are those of the parts of all terms but the first that are their own.
+// lengths returns, for all terms except the first, the lengths of the suffixes that they do not share.
 func (r *oldTermReader) lengths(in *codec.Input) (out [oldBlock - 1]int) {
 	small := in.Take(oldBlock - 1)
 	if small == nil {

@@ -45,13 +45,13 @@ type oldWalker struct {
 	field int32
 }
 
-// oldColumn is what columns of Lucene 4 and 5 have and later ones have not.
+// oldColumn holds the properties that only columns of Lucene 4 and 5 have.
 type oldColumn struct {
 	missing  int64     // where the bitmap of documents is; setAll, setNone
 	docs     *sequence // the documents that have a value, when there are few
 	count    int64     // of docs
 	ordinals bool      // a negative number is none
-	sets     [][]int64 // the number of a document is that of a set
+	sets     [][]int64 // a document's number selects a set
 	terms    *oldTerms
 }
 
@@ -64,7 +64,7 @@ var oldGenerations = map[string]int{
 	"Lucene54DocValuesMetadata": 54,
 }
 
-// The generations of Lucene 4. They precede those of Lucene 5, whose numbers are those in the names of their formats.
+// The generations of Lucene 4. They precede the generations of Lucene 5, whose numbers appear in the names of their formats.
 const (
 	gen45 = iota + 1
 	gen49
@@ -78,7 +78,7 @@ const (
 	singles45 = 1 // the version of Lucene45 since which sorted sets may have one value each
 	footed45  = 2 // that since which its files have a footer
 
-	leastBlock45 = 1 << 12 // values of a block, of which the reader keeps a head; writers use 16,384
+	leastBlock45 = 1 << 12 // values of a block, whose head the reader keeps; writers use 16,384
 
 	maxTable    = 256
 	maxOldBlock = 1 << 27
@@ -378,7 +378,7 @@ func (w *oldWalker) bytes(t *oldTerms) (missing int64) {
 	return missing
 }
 
-// WithoutID reports whether files of a codec have no id of their segment: those of Lucene 4.
+// WithoutID reports whether the files of a codec lack the id of their segment, as in Lucene 4.
 func WithoutID(name string) bool {
 	return strings.HasPrefix(name, "Lucene4") || strings.HasPrefix(name, "Disk")
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/lucene/codec"
 )
 
-// blobs is where the values of a binary column are: in sequence, or in chunks.
+// blobs describes where the values of a binary column are: in sequence, or in chunks.
 type blobs struct {
 	off, size         int64
 	shortest, longest int32

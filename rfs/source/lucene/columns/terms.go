@@ -26,7 +26,7 @@ type terms struct {
 	off, size    int64
 }
 
-// maxTerm bounds a term; writers refuse those of more than 32,766 bytes.
+// maxTerm bounds a term; writers reject terms of more than 32,766 bytes.
 const maxTerm = 1 << 16
 
 // maxTermShift bounds the blocks of terms; writers use 4 and 6.

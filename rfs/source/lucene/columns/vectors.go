@@ -33,15 +33,15 @@ var vectorFormats = map[string]vectorFormat{
 	"lucene94HnswVectorsFormatMeta":     {version: 1, floats: 4, graph: (*codec.Input).I32, early: true},
 }
 
-// vectorFormat is how the metadata of a codec lies.
+// vectorFormat describes the layout of a codec's metadata.
 type vectorFormat struct {
 	version int32
-	floats  int64                    // bytes of a number that is none of one byte
-	graph   func(*codec.Input) int32 // reads a number of the graph; nil where there is none
+	floats  int64                    // bytes of a number that is wider than one byte
+	graph   func(*codec.Input) int32 // reads a number of the graph; nil if the format has none
 	early   bool                     // Lucene 9.4
 }
 
-// Vector is what the field infos state of a field with vectors.
+// Vector holds the properties that the field infos state of a field with vectors.
 type Vector struct {
 	Dimension int32
 	Floats    bool
@@ -50,8 +50,8 @@ type Vector struct {
 // maxDimension bounds the numbers of one vector; Elasticsearch allows 4,096, of bits 32,768.
 const maxDimension = 1 << 16
 
-// ParseVectors returns the vectors of a .vemf or .vem file by field number, each as a column of bytes in .vec. id is that of the segment, ""
-// when it is unknown; field reports what is known of a field, false when it has no vectors.
+// ParseVectors returns the vectors of a .vemf or .vem file by field number, each as a column of bytes in .vec. id is the segment's id, "" if
+// it is unknown; field returns the properties of a field, false if it has no vectors.
 func ParseVectors(b []byte, id, suffix string, field func(number int32) (Vector, bool)) (map[int32]*Entry, error) {
 	in := codec.NewInput(b)
 	h := in.IndexHeader()

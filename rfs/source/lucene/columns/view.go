@@ -20,7 +20,7 @@ type Data interface {
 type Holder interface {
 	// Hold counts n more bytes of long values, or -n fewer. Its error is ErrLong, or wraps it.
 	Hold(n int64) error
-	// Page returns how many bytes of a part of the file are asked for at once.
+	// Page returns the number of bytes to request per read of a part of the file.
 	Page() int64
 }
 
@@ -28,13 +28,13 @@ type Holder interface {
 var ErrLong = errors.New("values of columns are longer than what is read")
 
 const (
-	// pageSize is how many bytes of a part of the file are asked for at once, if Data does not state it. More is counted.
+	// pageSize is the number of bytes to request per read of a part of the file, if Data does not state it. Larger reads are counted.
 	pageSize = 256 << 10
-	// maxLong bounds what a reader holds of a file whose Data is no Holder, in bytes, of each of its parts.
+	// maxLong bounds the memory that a reader uses for each part of a file whose Data is not a Holder, in bytes.
 	maxLong = 16 << 20
 )
 
-// hold counts n bytes; was is what was counted of the same part before. It returns what is counted now.
+// hold counts n bytes; was is the number counted before for the same part. It returns the number counted now.
 func hold(data Data, was, n int64) (int64, error) {
 	if n <= pageSize {
 		n = 0

@@ -4,9 +4,9 @@ import "encoding/binary"
 
 const (
 	maxMatch = 258
-	// room is what one round of the fast loop may write: four literals, and a match in steps of 16 bytes.
+	// room is the maximum output of one round of the fast loop: four literals, and a match in steps of 16 bytes.
 	room = 4 + maxMatch + 16
-	// ahead is what it may read: two fills.
+	// ahead is the maximum number of bytes that it reads ahead: two fills.
 	ahead = 16
 )
 

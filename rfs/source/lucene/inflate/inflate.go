@@ -28,7 +28,7 @@ var (
 type Decoder struct {
 	lit   [litSize]uint32
 	dist  [distSize]uint32
-	fixed bool // the tables are those of fixed codes
+	fixed bool // uses the tables of fixed codes
 
 	pre     [1 << preBits]uint32
 	lengths [maxLits + maxDist]uint8

@@ -21,7 +21,7 @@ A block of .tim, of terms that share a prefix:
 	known       VInt length; VLong and VInt as decode reads them (before Lucene 4.7 decodeMixed), each as a difference from the term before
 */
 
-// term is what a dictionary states of a term.
+// term holds the properties of a term in a dictionary.
 type term struct {
 	documents, positions int64
 	docs, pos            int64 // where they start
@@ -260,7 +260,7 @@ func (w *blockWalker) sixBits(n int) []byte {
 	return out
 }
 
-// statistics reads in how many documents the next term is, and how often; run is how many more terms are in one document.
+// statistics reads the document frequency and the total frequency of the next term; run is the number of further terms that occur in one document.
 func (w *blockWalker) statistics(in *codec.Input, run int32, t *term) int32 {
 	if run > 0 {
 		t.documents, t.positions = 1, 1

@@ -16,7 +16,7 @@ type Data interface {
 	Wrap(err error) error
 }
 
-// pageSize is how many bytes are asked for at once after a jump, maxPage at most where one page follows the other.
+// pageSize is the number of bytes to request after a jump, maxPage the maximum if pages are read in sequence.
 const (
 	pageSize = 64 << 10
 	maxPage  = 1 << 20

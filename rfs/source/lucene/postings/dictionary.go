@@ -30,8 +30,8 @@ const (
 	metaArray4  = 2
 )
 
-// Files are the files of the fields that share a format and a suffix. None is nil: reading one that a segment does not have is an
-// error of that file.
+// Files are the files of the fields that share a format and a suffix. Every file must be non-nil; for a file that the segment
+// lacks, reads return an error of that file.
 type Files struct{ Terms, Docs, Positions, Meta, Index Data }
 
 // Dictionary is the terms of some fields of a segment.
@@ -40,12 +40,12 @@ type Dictionary struct {
 	files  Files
 	plain  bool // no .tmd
 	coded  bool // suffixes are compressed, lengths and statistics are apart
-	longs  bool // what is known of a term is not compressed
+	longs  bool // the properties of a term are not compressed
 	mixed  bool // where documents start is unknown of a term that is in one (before Lucene 4.7)
 	fields map[int32]*field
 }
 
-// field is what a dictionary states of a field.
+// field holds the properties of a field in a dictionary.
 type field struct {
 	Options
 	terms     int64
@@ -53,8 +53,8 @@ type field struct {
 	root      int64 // where the root block is
 }
 
-// Open reads what fields there are; options reports what is indexed of a field, false when it does not exist. id is that of the
-// segment, "" when it is unknown.
+// Open reads the list of fields; options returns the index options of a field, false if it does not exist. id is the segment's
+// id, "" if it is unknown.
 func Open(ctx context.Context, format, id string, files Files, options func(number int32) (Options, bool)) (*Dictionary, error) {
 	l, ok := layouts[format]
 	if !ok {

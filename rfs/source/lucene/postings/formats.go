@@ -12,14 +12,14 @@ are read):
 	.pos        for each term: blocks of N positions, then the rest
 */
 
-// layout is how a generation lays out the files.
+// layout describes how a generation lays out the files.
 type layout struct {
 	dictionary dictionaryKind
 	block      int  // N
 	word       int  // bits of the words that blocks are packed in; 0: Lucene 4 and 5
-	patched    bool // blocks of documents have exceptions as those of frequencies
+	patched    bool // blocks of documents have exceptions, as blocks of frequencies do
 	groups     bool // the rest of the documents is in groups of four
-	inline     bool // what is skipped lies between the blocks
+	inline     bool // skip data lies between the blocks
 	bitsets    bool // blocks of documents may be bitmaps
 	widths     [2]int
 }
@@ -65,7 +65,7 @@ func HasMeta(format string) bool { return layouts[format].dictionary >= dictiona
 // HasIndex reports whether a .tip file is needed.
 func HasIndex(format string) bool { return layouts[format].dictionary == dictionaryTrie }
 
-// Options are what is indexed of a field.
+// Options are the index options of a field.
 type Options struct {
 	Positions, Offsets, Payloads bool
 	Frequencies                  bool

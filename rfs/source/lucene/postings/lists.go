@@ -40,18 +40,18 @@ type lists struct {
 	begun    mark  // where the deltas start: pos and positions
 }
 
-// mark is where the list of a term continues: at a block of documents, and at a position within a block of positions. The zero value
-// is its start.
+// mark is a position where the list of a term continues: at a block of documents, and at a position within a block of positions. The
+// zero value is its start.
 type mark struct {
 	docs, doc, left int64 // place in .doc, the document before, documents from there on
 	pos, positions  int64 // place in .pos, positions from there on
 	at              int   // positions of these that belong to documents before
 }
 
-// markSize is that of a mark, in bytes.
+// markSize is the size of a mark, in bytes.
 const markSize = 48
 
-// groupBlocks is how many blocks have a common head.
+// groupBlocks is the number of blocks with a common head.
 const groupBlocks = 32
 
 func (d *Dictionary) lists(ctx context.Context, f *field) (*lists, error) {
@@ -133,7 +133,7 @@ func (l *lists) begin(m mark) {
 	}
 }
 
-// mark returns where the list continues, behind a document with so many to come.
+// mark returns where the list continues after doc, with left documents to come.
 func (l *lists) mark(doc, left int64) mark {
 	m := mark{docs: l.doc.pos, doc: doc, left: left, pos: l.pos.pos, positions: l.left}
 	if l.at < l.n {
@@ -251,7 +251,7 @@ func (l *lists) grouped(n int) {
 	}
 }
 
-// occurrences calls yield for what is indexed of a term in a document that has it n times.
+// occurrences calls yield for the indexed occurrences of a term in a document that has it n times.
 func (l *lists) occurrences(doc int32, n int64, yield func(doc, position int32) error) error {
 	if l.f.Positions {
 		return l.positions(doc, n, yield)

@@ -104,7 +104,7 @@ func fill(out []uint32, v uint32) {
 	}
 }
 
-// oldBlocks is how blocks of each width are packed in Lucene 4 and 5, as the head of .doc states it.
+// oldBlocks states how blocks of each width are packed in Lucene 4 and 5; it comes from the head of .doc.
 type oldBlocks [33]struct {
 	single bool // words of 64 bits, no number in two of them, low bits first; else one string of bits
 	bits   int

@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// ErrLong is a document with more terms than what is held.
+// ErrLong reports a document with more terms than the memory limit allows.
 var ErrLong = errors.New("a document has more terms than what is held")
 
-// Token is a term of a document at a position; of a field without positions Position is how often the document has the term.
+// Token is a term of a document at a position. If a field has no positions, Position is the term's frequency in the document.
 type Token struct {
 	Term     []byte
 	Position int32
@@ -40,7 +40,7 @@ type occurrence struct {
 	term          int64 // place in terms, of 32 bits; length in the others
 }
 
-// occurrenceSize is that of an occurrence, in bytes.
+// occurrenceSize is the size of an occurrence, in bytes.
 const occurrenceSize = 16
 
 // NewText starts to read a field of a segment of maxDoc documents; nothing is read before the first document is asked for. nil:
@@ -53,7 +53,7 @@ func (d *Dictionary) NewText(number, maxDoc int32, most int64) *Text {
 	return &Text{d: d, f: f, maxDoc: maxDoc, most: most - most/4}
 }
 
-// Tokens returns the terms of a document by their positions, those of one position by their bytes; valid until the next call.
+// Tokens returns the terms of a document ordered by position, and by bytes within one position. The result is valid until the next call.
 func (t *Text) Tokens(ctx context.Context, doc int32) ([]Token, error) {
 	if doc < t.from || doc >= t.to {
 		if err := t.read(ctx, doc); err != nil {
@@ -151,8 +151,8 @@ func before(marks *[2]mark, from int32) mark {
 
 func (t *Text) size() int64 { return int64(len(t.found))*occurrenceSize + int64(len(t.terms)) }
 
-// narrow gives up the later half of the documents, until what is left fits with room for as much again. text is the term
-// that is read.
+// narrow drops the later half of the documents until the rest fits with room for as much again. text is the term being
+// read.
 func (t *Text) narrow(text []byte) error {
 	for t.size() > t.most/2 {
 		if t.to-t.from <= 1 {
