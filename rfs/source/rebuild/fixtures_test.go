@@ -27,7 +27,8 @@ import (
 const fixtures = "../../../testing/fixtures"
 
 // TestFixtures rebuilds every document of snapshots of real clusters and compares it with what the cluster answered,
-// byte for byte, except for the order of vectors that are put back into stored sources, which each start of a cluster has anew. What is refused is refused by the name of a field that is not understood, and counted.
+// byte for byte, except for the order of vectors that are put back into stored sources, which change with each start of a cluster. A rejected
+// source is reported with the name of the field that is not understood, and counted.
 func TestFixtures(t *testing.T) {
 	for _, c := range []struct {
 		name    string
