@@ -6,7 +6,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
-// Ahead is what a process knows of an item that it works on before the store does.
+// Ahead is the progress of an item that the process working on it knows before the store does.
 type Ahead struct {
 	Watermark int64      // every ordinal below it is done
 	Counts    cms.Counts // of all that arrived, from the cursor of the item

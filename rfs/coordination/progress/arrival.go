@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// Arrival is what the target reported of an index of the snapshot when all of its documents were sent.
+// Arrival is the state that the target reported for an index of the snapshot after all of its documents were sent.
 type Arrival struct {
 	// Expected are the documents that the target acknowledged; those it kept do not count.
 	Expected int64 `json:"expected"`
 	// Found are the root documents that the target indices hold; nested ones do not count.
 	Found int64 `json:"found"`
-	// Lucene are the Lucene documents that the target indices hold, nested ones included; 0 beside a Found that is not: not
-	// known.
+	// Lucene is the number of Lucene documents that the target indices hold, nested ones included. It is 0 if Found is
+	// unknown, and also if Found is positive but this number is unknown.
 	Lucene int64 `json:"lucene,omitempty"`
-	// Uncounted means that the target was not asked, or did not let its documents be counted: Found is not known.
+	// Uncounted means that the target was not asked, or did not allow counting its documents: Found is unknown.
 	Uncounted bool `json:"uncounted,omitempty"`
-	// Shared means that the numbers are those of all indices of the snapshot with the same target.
+	// Shared means that the numbers include all indices of the snapshot with the same target.
 	Shared bool `json:"shared,omitempty"`
 	// Operations are the sequence numbers that the target indices have used, Deletes the deletions among them since their
 	// shards were started or moved, Written those that the documents of this session account for; all are 0 unless Accounted,
@@ -27,16 +27,16 @@ type Arrival struct {
 	Accounted  bool  `json:"accounted,omitempty"`
 	// SentAgain are documents that the target lacked when it was counted, and that were sent again.
 	SentAgain int64 `json:"sent_again,omitempty"`
-	// Note is why fewer documents are no problem, or why they were not compared.
+	// Note is the reason why fewer documents are not a problem, or why they were not compared.
 	Note string `json:"note,omitempty"`
-	// Problem is why the documents are not there, "" when they are.
+	// Problem is the reason why documents are missing, "" if none are.
 	Problem string `json:"problem,omitempty"`
 	// Gone means that a target index does not exist, or is another one.
 	Gone bool `json:"gone,omitempty"`
 }
 
-// Foreign returns how many operations on the target indices this session has no answer for: those of other clients, and its own
-// requests whose answers were lost and that nothing repeated. It is 0 when that is not known.
+// Foreign returns the number of operations on the target indices for which this session has no response: operations of other
+// clients, and its own requests whose responses were lost and that were not repeated. It is 0 if the number is unknown.
 func (a *Arrival) Foreign() int64 {
 	if a == nil || !a.Accounted {
 		return 0
@@ -44,7 +44,7 @@ func (a *Arrival) Foreign() int64 {
 	return max(a.Operations-a.Written, 0)
 }
 
-// Texts returns the root and the Lucene documents on the target as a table shows them: "-" where they are not known.
+// Texts returns the root and the Lucene documents on the target as a table shows them: "-" if they are unknown.
 func (a *Arrival) Texts() (roots, lucene string) {
 	if a == nil || a.Uncounted || a.Gone {
 		return "-", "-"
@@ -55,8 +55,8 @@ func (a *Arrival) Texts() (roots, lucene string) {
 	return strconv.FormatInt(a.Found, 10), strconv.FormatInt(a.Lucene, 10)
 }
 
-// ArrivalTotal adds up what targets hold: indices of the snapshot with the same targets count once. What is not known of
-// one of them is not known of the total.
+// ArrivalTotal adds up the documents of targets. Indices of the snapshot with the same targets count once. A number that
+// is unknown for one of them is unknown in the total.
 type ArrivalTotal struct {
 	sum               Arrival
 	unknown, noLucene bool
@@ -80,7 +80,7 @@ func (t *ArrivalTotal) Add(targets []string, a *Arrival) {
 	}
 }
 
-// Texts is that of Arrival.
+// Texts is like Arrival.Texts, for the total.
 func (t *ArrivalTotal) Texts() (roots, lucene string) {
 	sum := t.sum
 	if sum.Uncounted = t.unknown; t.noLucene {

@@ -5,17 +5,17 @@ import "time"
 const (
 	// window is the time over which the rates of a View are measured.
 	window = time.Minute
-	// quietAfter is how long no document may arrive before a View reports it.
+	// quietAfter is the time without an arriving document after which a View reports it.
 	quietAfter = 10 * time.Second
 )
 
-// Work is what was done: by a process, or by all that take part in a session. The numbers grow.
+// Work is the work done by one process, or by all participants of a session. The numbers only grow.
 type Work struct {
 	Documents   int64 // that are settled: indexed, kept or failed
 	Failed      int64 // of them, those that failed
 	SourceBytes int64 // bytes of their sources
 	Bytes       int64 // of the repository
-	Running     int64 // items in work
+	Running     int64 // items in progress
 }
 
 // Work returns what the counts of a session amount to.
@@ -26,13 +26,13 @@ func (c Counts) Work() Work {
 // more reports whether w is further than o.
 func (w Work) more(o Work) bool { return w.Documents > o.Documents || w.Bytes > o.Bytes }
 
-// plus returns the sum; what is in work is that of w.
+// plus returns the sum; the items in progress are taken from w.
 func (w Work) plus(o Work) Work {
 	w.Documents, w.Failed, w.SourceBytes, w.Bytes = w.Documents+o.Documents, w.Failed+o.Failed, w.SourceBytes+o.SourceBytes, w.Bytes+o.Bytes
 	return w
 }
 
-// minus returns the difference, of which no number is below 0.
+// minus returns the difference; negative numbers become 0.
 func (w Work) minus(o Work) Work {
 	return Work{
 		Documents: max(w.Documents-o.Documents, 0), Failed: max(w.Failed-o.Failed, 0), SourceBytes: max(w.SourceBytes-o.SourceBytes, 0), Bytes: max(w.Bytes-o.Bytes, 0),
@@ -50,13 +50,13 @@ func (w Work) atLeast(o Work) Work {
 // Measure derives the rates of a session, and its end, from samples of the work that was done. Every program measures
 // with it. The zero value is ready.
 type Measure struct {
-	// Lag is how much later than the work itself its samples may show it, as those of a store in which workers record now and then.
+	// Lag is the maximum delay between the work and its samples, such as the samples of a store in which workers record periodically.
 	Lag time.Duration
 
 	begin  sample   // the last before anything grew
-	points []sample // at which the work grew, of the last minute; the first is where the minute begins
+	points []sample // of the last minute, at which the work grew; the first is the start of the minute
 	last   sample
-	grown  time.Duration // when the work last grew, or none was under way
+	grown  time.Duration // when the work last grew, or none was in progress
 	any    bool
 }
 
@@ -86,8 +86,8 @@ func (m *Measure) Add(at time.Duration, sum Work) {
 	}
 }
 
-// span returns the first and the last point of the last minute at which the work grew, and the time between them, which
-// goes on once the work has not grown for longer than it did between two points.
+// span returns the first and the last point of the last minute at which the work grew, and the time between them. The
+// time is extended once the work has not grown for longer than it did between two points.
 func (m *Measure) span(now time.Duration) (first, last sample, took time.Duration) {
 	if len(m.points) == 0 {
 		return sample{}, sample{}, 0

@@ -74,7 +74,7 @@ func (r *reader) phases() {
 		p, ok := found[name]
 		if !ok {
 			p = Phase{Name: name, State: NotStarted}
-			if i < latest { // a later phase has begun, so this one was skipped
+			if i < latest { // a later phase has started, so this one was skipped
 				p.State = Skipped
 			}
 		}

@@ -18,24 +18,24 @@ type Migration struct {
 	Failures []Failure `json:"failures,omitempty"`
 	Complete bool      `json:"complete"` // every phase has ended and no item is open
 	Seeded   bool      `json:"seeded"`   // every item exists
-	// LastReport is when a worker last acquired, moved on or ended an item, by the store's clock; absent before.
+	// LastReport is the time, by the store's clock, when a worker last acquired, advanced or ended an item; absent before.
 	LastReport *time.Time `json:"last_report,omitempty"`
-	// Holders are the holders of leases that have not ended, those of the longest leases first; at most ten.
+	// Holders are the holders of unexpired leases, longest leases first; at most ten.
 	Holders []Holder `json:"holders,omitempty"`
-	// SafeFrom is when others may write to the migrated indices; absent before every item exists and while one is open.
+	// SafeFrom is the time from which others may write to the migrated indices; absent until every item exists, and while one is open.
 	SafeFrom *time.Time `json:"safe_to_write_from,omitempty"`
 	// Foreign are the ids of documents among the items that are none.
 	Foreign []string `json:"foreign_documents,omitempty"`
-	// Stream is how far a session is that consumes a stream; absent from any other.
+	// Stream is the progress of a session that consumes a stream; absent from any other.
 	Stream *Stream `json:"stream,omitempty"`
 }
 
-// Stream is how far a stream is consumed.
+// Stream is the progress of consuming a stream.
 type Stream struct {
 	Topic       string   `json:"topic"`
 	Group       string   `json:"group"`
-	Lag         int64    `json:"lag"`         // offsets between what is consumed and the ends of the partitions
-	Nodes       int64    `json:"nodes"`       // processes that take part
+	Lag         int64    `json:"lag"`         // offsets between the consumed position and the ends of the partitions
+	Nodes       int64    `json:"nodes"`       // participating processes
 	Assignments int64    `json:"assignments"` // how often partitions were assigned
 	Idle        []string `json:"idle"`        // processes without a partition
 }
@@ -54,7 +54,7 @@ type Phase struct {
 	Holder   string     `json:"holder,omitempty"`
 	Error    string     `json:"error,omitempty"`
 	Done     int64      `json:"done,omitempty"`  // in Unit
-	Total    int64      `json:"total,omitempty"` // in Unit; 0 when not known
+	Total    int64      `json:"total,omitempty"` // in Unit; 0 if unknown
 	Unit     string     `json:"unit,omitempty"`  // bytes, templates, indices, items
 	Started  *time.Time `json:"started,omitempty"`
 	Finished *time.Time `json:"finished,omitempty"`
@@ -68,23 +68,23 @@ type Counts struct {
 	Expired    int64 `json:"items_expired,omitempty"` // whose lease is over: the worker is dead, or cut off
 	ItemsBad   int64 `json:"items_failed"`
 	Shards     int64 `json:"shards"`
-	ShardsDone int64 `json:"shards_done"` // of which every document was dealt with
+	ShardsDone int64 `json:"shards_done"` // every document was handled
 	// ShardsFailed are those that have ended without all of their documents.
 	ShardsFailed int64 `json:"shards_failed,omitempty"`
-	// Undelivered are documents of ShardsFailed, and of indices that lost documents on the target, that did not arrive: at most so many, for
-	// nested ones count. Uncounted are those of ShardsFailed whose number of documents is not known.
+	// Undelivered is an upper bound of the documents that did not arrive, of ShardsFailed and of indices that lost documents on the target;
+	// it includes nested documents. Uncounted is the number of failed shards whose number of documents is unknown.
 	Undelivered int64 `json:"documents_not_delivered,omitempty"`
 	Uncounted   int64 `json:"shards_uncounted,omitempty"`
 	Indexed     int64 `json:"documents_indexed"`
 	Failed      int64 `json:"documents_failed"` // and were not delivered since
 	Filtered    int64 `json:"documents_filtered"`
 	Kept        int64 `json:"documents_kept,omitempty"` // the target had them already
-	// Redriven are those of Indexed that failed first, and that rfsd redrive has delivered.
+	// Redriven is the part of Indexed that failed first and that rfsd redrive has delivered.
 	Redriven int64 `json:"documents_redriven,omitempty"`
-	// Reduced are those of Indexed whose source may lack parts of what was indexed.
+	// Reduced is the part of Indexed whose source may lack parts of the indexed document.
 	Reduced int64 `json:"documents_reduced,omitempty"`
-	// Retried is how many documents requests repeated, Resent how many were sent again after a hand-over, Replaced how many of
-	// Indexed replaced a document from before the session.
+	// Retried is the number of documents in repeated requests, Resent the number sent again after a hand-over, and Replaced
+	// the part of Indexed that replaced a document from before the session.
 	Retried  int64 `json:"documents_retried,omitempty"`
 	Resent   int64 `json:"documents_resent,omitempty"`
 	Replaced int64 `json:"documents_replaced,omitempty"`
@@ -92,7 +92,7 @@ type Counts struct {
 	Bytes     int64 `json:"bytes"`
 	BytesDone int64 `json:"bytes_done"`
 	BytesLost int64 `json:"bytes_lost,omitempty"` // of ShardsFailed, not done
-	// SourceBytes are those of the sources of the documents that were indexed.
+	// SourceBytes is the size of the sources of the indexed documents.
 	SourceBytes int64 `json:"source_bytes"`
 }
 
@@ -114,7 +114,7 @@ type Index struct {
 	Error   string   `json:"error,omitempty"`
 	Reduced string   `json:"reduced_source,omitempty"`
 	Counts  Counts   `json:"counts"`
-	// OnTarget is what the target held when all documents were sent; absent before.
+	// OnTarget is the state of the target after all documents were sent; absent before.
 	OnTarget *Arrival `json:"on_target,omitempty"`
 	Shards   []Shard  `json:"shards"`
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
-// States of shards and indices, and of skipped phases; the other states of phases are those of records.
+// States of shards and indices, and of skipped phases; other phases have the states of their records.
 const (
 	NotStarted = "NOT_STARTED"
 	InProgress = "IN_PROGRESS"

@@ -12,19 +12,19 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
-// Reading is what the coordination store held of a session at one time. Its sum is a Migration.
+// Reading is the state of a session in the coordination store at one time. Its sum is a Migration.
 type Reading struct {
 	At                   time.Time // in whole milliseconds, by the store's clock
-	Kind                 string    // of the items; "" for shards, of which alone Sum and Compact know
+	Kind                 string    // of the items; "" for shards, which only Sum and Compact support
 	Seeded               bool      // of another kind: every item has been made
 	Intent               Intent
-	Repository, Snapshot string       // "" before the migration has begun
+	Repository, Snapshot string       // "" before the migration has started
 	Indices, Phases      []cms.Record // their records; of another kind: its records are Phases
 	Redriven             []cms.Record // of each place whose failed documents were re-driven
 	Items                []cms.Item   // all documents among the items, also those that are none
 }
 
-// ReadHead reads the store's clock, the intent of a session, and what was re-driven of its failed documents.
+// ReadHead reads the store's clock, the intent of a session, and the re-driven failed documents.
 func ReadHead(ctx context.Context, c *cms.Coordinator) (*Reading, error) {
 	now, _, err := c.Leases().Now(ctx)
 	if err != nil {
@@ -48,7 +48,7 @@ func ReadStore(ctx context.Context, c *cms.Coordinator) (*Reading, error) {
 		return nil, err
 	}
 	s, err := session.Of(c).Settings(ctx)
-	if err != nil && !errors.Is(err, cms.ErrNotFound) { // without settings the migration has not begun
+	if err != nil && !errors.Is(err, cms.ErrNotFound) { // without settings the migration has not started
 		return nil, err
 	}
 	r.Repository, r.Snapshot = s["repository"], s["snapshot"]

@@ -9,7 +9,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
-// Redrives are what rfsd redrive has delivered of the failed documents of a session.
+// Redrives are the failed documents of a session that rfsd redrive has delivered.
 type Redrives struct{ by map[string]*redrive }
 
 // redrive is the account of a target index.
@@ -51,9 +51,9 @@ func redrivesOf(all []session.Redriven) *Redrives {
 	return r
 }
 
-// Take returns how many of the failed documents of an index of the snapshot were delivered, and removes them. Indices with the
-// same targets share what was delivered there: each document is taken once. What a place still holds was not delivered,
-// however often a killed re-drive has sent it.
+// Take returns the number of failed documents of an index of the snapshot that were delivered, and removes them. Indices with
+// the same targets share the documents delivered there: each document is taken once. Documents that remain in a file were not
+// delivered, regardless of how often a killed re-drive has sent them.
 func (r *Redrives) Take(targets []string, failed int64) int64 {
 	if failed <= 0 || len(r.by) == 0 {
 		return 0
@@ -82,7 +82,7 @@ func (r *Redrives) TakeAll(failed int64) int64 {
 	return r.Take(names, failed)
 }
 
-// Redrives returns what was delivered of the failed documents. A record that cannot be read counts as nothing.
+// Redrives returns the delivered ones of the failed documents. A record that cannot be read is ignored.
 func (r *Reading) Redrives() *Redrives {
 	var all []session.Redriven
 	for _, rec := range r.Redriven {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// String returns the view in one line: the phase, and from the documents on what arrived, the rate of the last minute beside
-// the mean, the part that is done and the time that is left.
+// String returns the view in one line: the phase and, from the documents phase on, the documents that arrived, the rate of
+// the last minute and the mean, the completed share and the remaining time.
 func (v View) String() string {
 	s := v.beforeDocuments()
 	if s == "" {
@@ -65,7 +65,7 @@ func Plural(n int64, noun string) string {
 	return Count(n) + " " + noun
 }
 
-// beforeDocuments returns the text of a phase before the documents; "" when documents are under way.
+// beforeDocuments returns the text of a phase before the documents; "" in the documents phase.
 func (v View) beforeDocuments() string {
 	if v.Phase.Name == "" || v.Phase.Name == "documents" || v.Documents > 0 {
 		return ""
@@ -103,7 +103,7 @@ func Count(n int64) string {
 	return b.String()
 }
 
-// Again returns what was sent more than once in one line, by the counts of a session, an index or an item; "" when nothing was.
+// Again returns the documents that were sent more than once, in one line, from the counts of a session, an index or an item; "" if there were none.
 func Again(retried, resent, replaced int64) string {
 	var parts []string
 	if retried > 0 {

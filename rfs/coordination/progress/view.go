@@ -11,18 +11,18 @@ import (
 const (
 	// readInterval is the shortest time between two readings of the store by a Follower.
 	readInterval = 5 * time.Second
-	// sampleInterval is how often a Follower looks at what its own process does.
+	// sampleInterval is the interval at which a Follower samples its own process.
 	sampleInterval = time.Second
 	// readTimeout limits one reading.
 	readTimeout = time.Minute
-	// RecordLag is how much later than the work itself the store shows it: workers record every 10 s, and are read every few seconds.
+	// RecordLag is the maximum delay until the store shows the work: workers record every 10 s, and are read every few seconds.
 	RecordLag = 20 * time.Second
 )
 
 // States of a session, in View.State.
 const (
 	StateUnknown  = "unknown"              // not read yet
-	StateWorking  = "working"              // leases are held, or a phase before the documents is under way
+	StateWorking  = "working"              // leases are held, or a phase before the documents is in progress
 	StateWaiting  = "waiting"              // work is left, and no lease is held
 	StatePaused   = "paused"               // the operator wants no work
 	StateSilent   = "no report"            // leases are held, and no worker has reported for a while: their processes may have ended
@@ -30,33 +30,33 @@ const (
 	StateLosses   = "complete with losses" // every phase has ended and no item is open, but documents, shards or indices failed
 )
 
-// silentAfter is how long workers that hold leases may report nothing before a View says so. They report every 10 s.
+// silentAfter is the time that workers holding leases may go without a report before a View shows it. They report every 10 s.
 const silentAfter = 30 * time.Second
 
-// View is what an observer sees of a session at one time: the line of rfsd migrate, rfsctl status, the API, the page
-// and the metrics show it.
+// View is an observer's view of a session at one time. It is shown by rfsd migrate, rfsctl status, the API, the page
+// and the metrics.
 type View struct {
 	State string `json:"state"` // unknown, working, waiting, paused, no report, complete, complete with losses
 	// GivenUp are failed items, indices and phases, which do not become complete by themselves.
 	GivenUp   int64   `json:"given_up"`
 	DryRun    bool    `json:"dry_run,omitempty"` // nothing is sent
-	Phase     Phase   `json:"phase,omitzero"`    // the one under way; absent before the first reading, and at the end
+	Phase     Phase   `json:"phase,omitzero"`    // the current one; absent before the first reading, and at the end
 	Documents int64   `json:"documents"`         // of the session, by all present and former processes: indexed, kept or failed
 	Failed    int64   `json:"documents_failed"`  // of Documents
 	Rate      float64 `json:"documents_per_second"`
-	// Mean is the rate since the observer began to look, or since the begin of the phase when it looked once.
+	// Mean is the rate since the observer started, or since the start of the phase if it looked only once.
 	Mean       float64 `json:"documents_per_second_mean"`
 	SourceRate float64 `json:"source_bytes_per_second"`     // of the sources of documents
 	ByteRate   float64 `json:"repository_bytes_per_second"` // of the repository
-	// Share is the part of the repository's bytes that is done, 0 to 1; 0 while it is not known.
+	// Share is the completed part of the repository's bytes, 0 to 1; 0 while it is unknown.
 	Share float64 `json:"share"`
-	// Left is the time to the end at the rate of the last minute, in seconds; nil while it is not known.
+	// Left is the time to the end at the rate of the last minute, in seconds; nil while it is unknown.
 	Left *float64 `json:"eta_seconds,omitempty"`
-	// Quiet is how long no document has arrived although items are in work, in seconds; 0 for a short time.
+	// Quiet is the time since a document last arrived although items are in progress, in seconds; 0 for a short time.
 	Quiet float64 `json:"quiet_seconds,omitempty"`
-	// Silent is how long no worker has reported, in seconds, while work is left and no worker is known to be at work; 0 otherwise.
+	// Silent is the time since a worker last reported, in seconds, while work is left and no worker is known to be active; 0 otherwise.
 	Silent float64 `json:"silent_seconds,omitempty"`
-	// ShardsFailed, Undelivered and Uncounted are those of the Counts of the session.
+	// ShardsFailed, Undelivered and Uncounted are copied from the Counts of the session.
 	ShardsFailed int64 `json:"shards_failed,omitempty"`
 	Undelivered  int64 `json:"documents_not_delivered,omitempty"`
 	Uncounted    int64 `json:"shards_uncounted,omitempty"`
@@ -65,8 +65,8 @@ type View struct {
 // Ended reports whether every phase has ended and no item is open.
 func (v View) Ended() bool { return v.State == StateComplete || v.State == StateLosses }
 
-// View returns what is seen at a time of the monotonic clock. s is the session as it was read last, nil before; the samples
-// of the Measure are of the whole session.
+// View returns the view at a time of the monotonic clock. s is the session as it was last read, nil before; the samples of
+// the Measure cover the whole session.
 func (m *Measure) View(now time.Duration, s *Migration) View {
 	v := View{State: StateUnknown, Documents: m.last.sum.Documents, Failed: m.last.sum.Failed}
 	m.rates(&v, now)
@@ -103,7 +103,7 @@ func (m *Measure) View(now time.Duration, s *Migration) View {
 	switch v.State {
 	case StatePaused, StateSilent, StateComplete, StateLosses:
 		v.Left = nil
-	case StateWaiting: // until the next worker comes, which may be at once
+	case StateWaiting: // until the next worker comes, which may be immediately
 		if now-m.grown >= quietAfter+m.Lag || len(m.points) < 2 {
 			v.Left = nil
 		}
@@ -135,7 +135,7 @@ func (v *View) left(bytes int64, perSecond float64) {
 	}
 }
 
-// mean estimates from a single reading: the mean since the begin of the documents.
+// mean estimates from a single reading: the mean since the start of the documents phase.
 func (m *Migration) mean(v *View) {
 	for _, p := range m.Phases {
 		if p.Name != "documents" || p.Started == nil || p.Finished != nil {
@@ -152,7 +152,7 @@ func (m *Migration) mean(v *View) {
 	}
 }
 
-// phase returns the phase that is under way; the zero Phase when all have ended.
+// phase returns the current phase; the zero Phase when all have ended.
 func (m *Migration) phase() Phase {
 	for _, p := range m.Phases {
 		if p.State != Completed && p.State != Failed && p.State != Skipped {
@@ -162,7 +162,7 @@ func (m *Migration) phase() Phase {
 	return Phase{}
 }
 
-// state returns the state of the session, of which running items are in work.
+// state returns the state of the session; running is the number of items in progress.
 func (m *Migration) state(running int64) string {
 	p := m.phase()
 	switch {
@@ -186,11 +186,11 @@ func (m *Migration) givenUp() (n int64) {
 	return n
 }
 
-// Follower reads a session again and again, so that a process can show the progress of all that take part.
+// Follower reads a session repeatedly, so that a process can show the progress of all participants.
 type Follower struct {
 	Read    func(ctx context.Context) (*Migration, error)
 	Clock   cms.Clock
-	Own     func() Work // what this process did since it began, of which the store shows less; nil: nothing
+	Own     func() Work // the work of this process since its start, some of which the store does not show yet; nil if it does no work
 	DryRun  bool
 	Changed func() // called after each sample; may be nil
 
@@ -211,7 +211,7 @@ func (f *Follower) Run(ctx context.Context) {
 			begin := f.Clock.Read().Mono
 			pause, share := readInterval, time.Duration(20)
 			if f.Look(ctx); !f.seeded() {
-				pause, share = sampleInterval, 1 // what is to be done is about to be known
+				pause, share = sampleInterval, 1 // the total is about to be known
 			}
 			if took := f.Clock.Read().Mono - begin; f.Clock.Sleep(ctx, max(pause, share*took)) != nil {
 				return

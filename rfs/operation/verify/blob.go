@@ -13,7 +13,7 @@ import (
 
 const (
 	recordKind = "verify"
-	// chunkBytes is how much of a blob one record holds.
+	// chunkBytes is the maximum part of a blob in one record.
 	chunkBytes = 4 << 20
 	// maxChunks bounds a blob.
 	maxChunks = 64
@@ -40,7 +40,7 @@ func (v *Verifier) retry(ctx context.Context, f func() error) error {
 	}
 }
 
-// saveBlob writes bytes under an id, over what is there. The first chunk comes last: where it is, all are.
+// saveBlob writes bytes under an id and replaces existing ones. The first chunk is written last: if it exists, all do.
 func (v *Verifier) saveBlob(ctx context.Context, id string, b []byte) error {
 	n := max(1, (len(b)+chunkBytes-1)/chunkBytes)
 	if n > maxChunks {
@@ -62,7 +62,7 @@ func (v *Verifier) saveBlob(ctx context.Context, id string, b []byte) error {
 	return nil
 }
 
-// changeRecord changes a record, or makes it, as f says; nothing is written when f returns false.
+// changeRecord updates a record with f, and creates it if it is missing. Nothing is written if f returns false.
 func (v *Verifier) changeRecord(ctx context.Context, id string, f func(r *cms.Record) (write bool, err error)) error {
 	return cms.NewLeases(v.Work.Store, v.Work.Clock, nil).Change(ctx, id, recordKind, func(_ context.Context, r cms.Record, _ time.Time, _ time.Duration) (cms.Record, cms.Result, error) {
 		write, err := f(&r)
@@ -73,7 +73,7 @@ func (v *Verifier) changeRecord(ctx context.Context, id string, f func(r *cms.Re
 	})
 }
 
-// blob returns what was saved under an id, or cms.ErrNotFound.
+// blob returns the bytes saved under an id, or cms.ErrNotFound.
 func (v *Verifier) blob(ctx context.Context, id string) (b []byte, err error) {
 	for i, n := 0, 1; i < n; i++ {
 		var r cms.Record
@@ -93,7 +93,7 @@ func (v *Verifier) blob(ctx context.Context, id string) (b []byte, err error) {
 	return b, nil
 }
 
-// dropBlob removes what was saved under an id. What cannot be removed stays until the session is cleaned up.
+// dropBlob removes the bytes saved under an id. If that fails, they stay until the session is cleaned up.
 func (v *Verifier) dropBlob(ctx context.Context, id string) {
 	for i, n := 0, 1; i < n; i++ {
 		r, err := v.Work.Store.Record(ctx, chunkID(id, i))

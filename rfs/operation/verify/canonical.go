@@ -14,7 +14,7 @@ import (
 // size; the sign of a zero counts, as it does for a floating-point field. Equal keys of one object stay apart, in their
 // order. A Canonical keeps buffers and is used by one goroutine.
 //
-// Memory is a small multiple of the text: what is nested and long is replaced by its digest as soon as it ends.
+// Memory is a small multiple of the text: long nested values are replaced by their digest as soon as they end.
 type Canonical struct {
 	t       tokens
 	out     []byte   // encoded parts of the containers that are open
@@ -39,24 +39,24 @@ const (
 	kindTrue   = 't'
 	kindFalse  = 'f'
 	kindNull   = '0'
-	// kindOpaque begins what is hashed of a text without a canonical form.
+	// kindOpaque is the prefix of the hashed bytes of a text without a canonical form.
 	kindOpaque = '?'
 )
 
-// maxParts is the longest encoding of a nested container, in bytes, that is not replaced by its digest. It bounds what is
-// copied once per level.
+// maxParts is the longest encoding of a nested container, in bytes, that is not replaced by its digest. It bounds the
+// bytes that are copied once per level.
 const maxParts = 512
 
 var opaque = []byte{kindOpaque}
 
-// byteOrderMark may precede a source; it is no part of its value.
+// byteOrderMark may precede a source; it is not part of its value.
 var byteOrderMark = []byte("\xEF\xBB\xBF")
 
 // NewCanonical returns a Canonical without anything in its buffers.
 func NewCanonical() *Canonical { return &Canonical{h: sha256.New()} }
 
-// Digest returns the digest of a JSON text. exact reports that the text has a canonical form; the digest of any other
-// text is that of its bytes.
+// Digest returns the digest of a JSON text. exact reports that the text has a canonical form; for any other text,
+// digest is the digest of its bytes.
 func (c *Canonical) Digest(text []byte) (digest [sha256.Size]byte, exact bool) {
 	encoded, exact := c.encode(text)
 	if exact {
@@ -200,7 +200,7 @@ func (c *Canonical) compare(a, b member) int {
 	return bytes.Compare(c.out[a.start:a.value], c.out[b.start:b.value])
 }
 
-// end ends the container that begins at start. A long one that is nested is replaced by its digest.
+// end ends the container that starts at start. A long nested container is replaced by its digest.
 func (c *Canonical) end(start, depth int) {
 	if depth == 0 || len(c.out)-start <= maxParts {
 		c.out = append(c.out, kindEnd)
@@ -265,7 +265,7 @@ func (c *Canonical) number(s []byte) error {
 	return nil
 }
 
-// digitsFrom returns the position behind the digits that begin at i.
+// digitsFrom returns the position after the digits that start at i.
 func digitsFrom(s []byte, i int) int {
 	for i < len(s) && '0' <= s[i] && s[i] <= '9' {
 		i++

@@ -22,7 +22,7 @@ const (
 	// A worker that found no item free looks again after a pause between these.
 	minBackoff = 100 * time.Millisecond
 	maxBackoff = 5 * time.Second
-	// lastTimeout bounds how long an item that is given back may take to be written.
+	// lastTimeout bounds the write that releases an item.
 	lastTimeout = 5 * time.Second
 )
 
@@ -234,7 +234,7 @@ type reading struct {
 	end   int64 // behind the last document
 }
 
-// begin forgets what was read and returns what counts the documents.
+// begin discards the documents read so far and returns a function that counts documents.
 func (p *reading) begin() func(*Document) error {
 	p.found, p.read, p.end = tallies{}, cms.Counts{}, p.start
 	target := ""

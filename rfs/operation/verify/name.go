@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Bounds of what is held of both sides while documents are named.
+// Bounds of the memory held for both sides while documents are named.
 const (
 	namedBytes   = 32 << 20 // of sources; of a document beyond it no path is found
 	namedEntries = 150_000  // documents of one side
@@ -38,7 +38,7 @@ func (v *Verifier) settle(ctx context.Context, group Group, c *comparison) error
 	r.SourceSide, r.TargetSide = c.sides[ofSource].all, c.sides[ofTarget].all
 	different := c.sides[ofSource].different(c.sides[ofTarget], r.NotComparable != "")
 	r.Buckets, r.BucketsDifferent = len(c.sides[ofSource].buckets), len(different)
-	if len(r.Problems) > 0 { // what is not read of the source would all be extra
+	if len(r.Problems) > 0 { // documents of the source that were not read would all be extra
 		r.decide()
 		return nil
 	}
@@ -103,7 +103,7 @@ func (v *Verifier) name(ctx context.Context, group Group, c *comparison, buckets
 	return nil
 }
 
-// holding is what is held of both sides.
+// holding is the set of documents held for both sides.
 type holding struct {
 	wanted []bool // by bucket
 	mu     sync.Mutex
@@ -166,12 +166,13 @@ func (v *Verifier) hold(ctx context.Context, side int, u Unit, c *comparison, he
 	return nil
 }
 
-// key tells documents of one side apart. No id and no routing holds a zero byte that the other's end could be taken for:
-// ids come first and are compared whole.
+// key distinguishes documents of one side. Neither id nor routing holds a zero byte that could be confused with the end
+// of the other: ids come first and are compared whole.
 type key struct{ id, routing string }
 
-// match pairs the documents of both sides and calls emit with each difference: equal ones first, then those of equal id
-// and routing, then those of equal id. What the target's documents became after the migration is ChangedSince.
+// match pairs the documents of both sides and calls emit with each difference: equal ones first, then documents with
+// equal id and routing, then documents with equal id. Documents that changed on the target after the migration are
+// ChangedSince.
 func match(source, target []*entry, keysOnly bool, emit func(Difference)) {
 	byKey, byID := map[key][]*entry{}, map[string][]*entry{}
 	for _, s := range source {

@@ -9,13 +9,13 @@ import (
 const (
 	// maxPath bounds a path in bytes.
 	maxPath = 300
-	// maxPathDepth is how deep a path leads at most.
+	// maxPathDepth is the maximum depth of a path.
 	maxPathDepth = 32
 )
 
 // FirstDifference returns the path of the first place where two JSON texts differ, such as a.tags[2], in the order of the
-// first text. Places whose values differ come first; when there is none it is the first place that is written in another
-// way. It is "" for the document as a whole: a text that is no JSON, or the order of its keys.
+// first text. Places whose values differ have precedence; without any it is the first place whose spelling differs. It is
+// "" if only the document as a whole differs: a text is not JSON, or the order of keys differs.
 func FirstDifference(a, b []byte) string {
 	f := finder{digests: NewCanonical()}
 	va, aerr := (&tokens{b: bytes.TrimPrefix(a, byteOrderMark)}).skip(0)
@@ -94,7 +94,7 @@ func (f *finder) descend(x, y []byte, depth int) {
 	}
 }
 
-// parts returns what a container holds, none when it is no JSON.
+// parts returns the members of a container, none if it is not JSON.
 func parts(v []byte) (all []part) {
 	t := tokens{b: v}
 	var err error

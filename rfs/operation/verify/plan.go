@@ -18,11 +18,11 @@ import (
 const (
 	// longName is the longest name of a unit, in bytes as base64, that its items are named by.
 	longName = 400
-	// documentsPerSecond is how fast a target is read at least, for the first lease of a shard to be long enough.
+	// documentsPerSecond is the assumed minimum rate of reading a target. It determines the length of the first lease of a shard.
 	documentsPerSecond = 2000
 )
 
-// plan is what all processes have to agree on beside the identity.
+// plan is the part of the work that all processes have to agree on, in addition to the identity.
 type plan struct {
 	Buckets map[string]int      `json:"buckets"` // by target index
 	Units   map[string]planUnit `json:"units"`   // by side and name
@@ -34,7 +34,7 @@ type planUnit struct {
 	Exponent   int    `json:"exponent,omitempty"`   // of the first lease
 }
 
-// exponentFor returns the exponent of a lease that suffices to read documents at once.
+// exponentFor returns the exponent of a lease that suffices to read the documents in one go.
 func exponentFor(initial time.Duration, documents int64) (k int) {
 	for k < cms.MaxExponent && (initial<<k).Seconds()/2 < float64(documents)/documentsPerSecond {
 		k++
@@ -66,8 +66,8 @@ func (p plan) settled(o plan) bool {
 	return maps.EqualFunc(p.Units, o.Units, func(a, b planUnit) bool { return a.Key == b.Key && a.Key != "" })
 }
 
-// renew makes units whose content is no longer what was read, or may not be, ones to be read again, and reports whether
-// there are some.
+// renew marks units to be read again if their content has changed since they were read, or may have, and reports
+// whether it marked any.
 func (p plan) renew(o plan) (changed bool) {
 	for name, u := range p.Units {
 		if is := o.Units[name]; is.Key != u.Key || is.Key == "" {
@@ -78,7 +78,7 @@ func (p plan) renew(o plan) (changed bool) {
 	return changed
 }
 
-// adopt makes a plan that of this process.
+// adopt makes p the plan of this process.
 func (s *session) adopt(p plan) {
 	for side := range s.byRoot {
 		s.byRoot[side] = map[string]*unitOf{}

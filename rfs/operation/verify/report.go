@@ -22,7 +22,7 @@ const (
 	ChangedSince Kind = "changed_since" // one of the last four, written to the target after the migration
 )
 
-// Difference names one document. Shard and Ordinal are those of the source, and nothing for an Extra.
+// Difference names one document. Shard and Ordinal refer to the source and are zero for an Extra.
 type Difference struct {
 	Kind          Kind    `json:"kind"`
 	Change        Kind    `json:"change,omitempty"` // of ChangedSince: what it would be otherwise
@@ -49,7 +49,7 @@ const (
 	Equal State = "equal"
 	// Since: all that differs was written to the target after the migration.
 	Since         State = "changed_since"
-	NotComparable State = "not_comparable" // ids and routings are equal; sources of the target are not what was sent
+	NotComparable State = "not_comparable" // ids and routings are equal; sources of the target differ from the sent ones
 	// FailedDocuments: everything else is equal, but documents of the source did not arrive, as the migration has reported.
 	FailedDocuments State = "failed_documents"
 	Unreadable      State = "unreadable" // a part of a side cannot be read, so the rest proves nothing
@@ -61,7 +61,7 @@ type Index struct {
 	Target  string   `json:"target"`
 	Sources []string `json:"sources"`
 	State   State    `json:"state"`
-	// NotComparable is why the sources of the target are not what was sent.
+	// NotComparable is the reason why the sources of the target differ from the sent ones.
 	NotComparable string   `json:"not_comparable,omitempty"`
 	Note          string   `json:"note,omitempty"`
 	Problems      []string `json:"problems,omitempty"` // what cannot be read, and why
@@ -72,7 +72,7 @@ type Index struct {
 	SourceSide      Tally `json:"source"`       // of the documents that are compared
 	TargetSide      Tally `json:"target_holds"` // likewise
 	// Filtered, Unsent and Failed are documents of the source that are not expected on the target: left out by rules, not
-	// sendable (by reason), and named as failed by the account. FailedThere are those of Failed that the target has.
+	// sendable (by reason), and named as failed by the account. FailedThere is the part of Failed that the target has.
 	Filtered    int64            `json:"filtered"`
 	Unsent      map[string]int64 `json:"unsent,omitempty"`
 	Failed      int64            `json:"failed"`
@@ -82,7 +82,7 @@ type Index struct {
 	Fields []FieldDifference `json:"fields,omitempty"`
 
 	Counts           map[Kind]int64 `json:"differences,omitempty"` // of the buckets that were read again
-	Overwritten      int64          `json:"overwritten_since"`     // those of ChangedSince that the source has
+	Overwritten      int64          `json:"overwritten_since"`     // the part of ChangedSince that the source has
 	Differences      []Difference   `json:"documents,omitempty"`   // at most Options.Names
 	Buckets          int            `json:"buckets"`
 	BucketsDifferent int            `json:"buckets_different"`
@@ -163,7 +163,7 @@ type Report struct {
 	Target   string    `json:"target"`
 	Quick    bool      `json:"quick,omitempty"`  // only numbers of documents are compared
 	Sample   float64   `json:"sample"`           // the part of all ids that is compared; 1 for all
-	Strict   bool      `json:"strict,omitempty"` // what was written to the target after the migration is a difference, too
+	Strict   bool      `json:"strict,omitempty"` // writes to the target after the migration are differences, too
 	State    State     `json:"state"`            // the worst of all
 	Indices  []*Index  `json:"indices"`
 	Warnings []string  `json:"warnings,omitempty"`
@@ -172,8 +172,8 @@ type Report struct {
 // ranks orders the states, the worst last.
 var ranks = map[State]int{Equal: 0, Since: 1, NotComparable: 2, FailedDocuments: 3, Unreadable: 4, Different: 5}
 
-// Conclude sets the state of the report to the worst of its indices, makes fields that differ, and later writes if Strict is set, differences, and adds a
-// warning for every index of which at least half of the documents were overwritten since the migration.
+// Conclude sets the state of the report to the worst state of its indices. It turns differing fields into differences, and with Strict also later
+// writes. It adds a warning for every index with at least half of its documents overwritten since the migration.
 func (r *Report) Conclude() {
 	r.State = Equal
 	for _, x := range r.Indices {
@@ -190,7 +190,7 @@ func (r *Report) Conclude() {
 	}
 }
 
-// Seal returns the report as JSON in one line with its digest beside it: SHA-256 of the bytes of "report".
+// Seal returns the report as JSON in one line together with its digest: SHA-256 of the bytes of "report".
 func (r *Report) Seal() ([]byte, error) {
 	var body bytes.Buffer
 	enc := json.NewEncoder(&body)

@@ -21,15 +21,15 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/primitive"
 )
 
-// Work is where the items of a comparison are, and what they found. Any number of processes share it.
+// Work locates the items of a comparison and their results. Any number of processes share it.
 type Work struct {
 	Store  cms.Store
 	Clock  cms.Clock
-	Holder string        // of this process, unique; begins the names of the holders of its items
+	Holder string        // of this process, unique; the prefix of the names of the holders of its items
 	Dead   []string      // holders of processes that are known to have ended: their leases are not waited for
 	Lease  time.Duration // of an item of the source, the first; DefaultLease
-	// Identity is what processes must agree on to share the work, beside the names of all units and the options of the
-	// Verifier that decide the result.
+	// Identity is the data that processes must agree on to share the work, in addition to the names of all units and
+	// the options of the Verifier that determine the result.
 	Identity string
 	// Reuse takes the result of a comparison that has ended, unless the target was written to since.
 	Reuse bool
@@ -38,20 +38,20 @@ type Work struct {
 // DefaultLease is the first lease of an item of the source.
 const DefaultLease = time.Minute
 
-// ErrNotShared means that the store cannot be used for this comparison: it refuses to be written to, or another comparison
-// is under way there. Nothing was done.
+// ErrNotShared means that the store cannot be used for this comparison: it rejects writes, or another comparison is in
+// progress there. Nothing was done.
 var ErrNotShared = errors.New("the comparison cannot be shared")
 
 const (
 	stateID        = recordKind + ":state"
 	stateVersion   = 1
-	partVersion    = 2 // of encodeTallied; a comparison of another version is begun again
+	partVersion    = 2 // of encodeTallied; a comparison of another version is restarted
 	stateRunning   = "running"
 	stateCompleted = "completed"
 
 	setupLock  = "verify/setup"
 	setupLease = 30 * time.Second
-	// batch is how many groups one item of the results has.
+	// batch is the number of groups in one item of the results.
 	batch = 16
 )
 
@@ -60,7 +60,7 @@ type state struct {
 	Version  int    `json:"v"`
 	Run      string `json:"run"` // letters; ends the kinds of its items
 	Identity string `json:"identity"`
-	Plan     int    `json:"plan"` // the number of its plan, which changes when it goes on after an interruption
+	Plan     int    `json:"plan"` // the number of its plan, which changes when it continues after an interruption
 	Batches  int    `json:"batches"`
 }
 
@@ -93,15 +93,15 @@ type session struct {
 	turns  [3]turn
 }
 
-// results is the third queue, after those of both sides.
+// results is the third queue, after the queues of both sides.
 const results = 2
 
 // kinds of the items, without the run.
 var kinds = [3]string{"verifysource", "verifytarget", "verifyresult"}
 
 // Compare compares all groups, together with every other process that compares them in the same session, and returns their
-// target indices, sorted by name. Errors are those that leave the result unknown: a target, repository or store that does
-// not answer; ErrNotShared. What cannot be read for ever is part of the result.
+// target indices, sorted by name. It returns only errors that leave the result unknown: a target, repository or store that
+// does not answer; ErrNotShared. Permanently unreadable data is part of the result.
 func (v *Verifier) Compare(ctx context.Context, groups []Group) ([]*Index, error) {
 	s := &session{Verifier: v}
 	for i := range s.turns {
@@ -173,7 +173,7 @@ func (w Work) lease() time.Duration {
 	return w.Lease
 }
 
-// identity identifies what is compared and how.
+// identity identifies the compared data and the options of the comparison.
 func (s *session) identity() string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%d %q %g %s %d\n", partVersion, s.Work.Identity, float64(s.Sample), s.Failed.sum, s.Names)
@@ -186,7 +186,7 @@ func (s *session) identity() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// join begins a comparison, or takes part in the one that is under way.
+// join starts a comparison, or participates in the running one.
 func (s *session) join(ctx context.Context) error {
 	locks := &primitive.Locks{Store: s.Work.Store, Clock: s.Work.Clock}
 	lock, err := locks.Acquire(ctx, setupLock, setupLease)
@@ -246,7 +246,7 @@ func (s *session) prepare(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if named { // some results may be of what was read before
+		if named { // some results may come from data that was read before
 			return s.again(ctx)
 		}
 		s.state.Plan++
@@ -259,7 +259,7 @@ func (s *session) prepare(ctx context.Context) error {
 	return s.seed(ctx, true)
 }
 
-// again ends what is there and begins anew.
+// again ends the existing comparison and starts a new one.
 func (s *session) again(ctx context.Context) error {
 	if err := s.forget(ctx); err != nil {
 		return err
@@ -267,7 +267,7 @@ func (s *session) again(ctx context.Context) error {
 	return s.begin(ctx)
 }
 
-// begin begins a comparison with this process's plan.
+// begin starts a comparison with this process's plan.
 func (s *session) begin(ctx context.Context) error {
 	letters := strings.Map(func(c rune) rune {
 		if '2' <= c && c <= '7' {
@@ -326,12 +326,12 @@ func (s *session) queue(ctx context.Context, i, exponent int) (*cms.Coordinator,
 		}
 		return nil, err
 	}
-	// An item that ends processes is tried for ever: nothing is lost by it, and its unit is named in the log.
+	// An item that ends processes is retried without limit: no data is lost by it, and its unit is named in the log.
 	return cms.New(cms.Config{Store: store, Kind: s.kind(i), Clock: s.Work.Clock, Creator: s.Work.Holder, InitialLease: s.Work.lease(), MaxAttempts: 1 << 20, MinExponent: exponent})
 }
 
-// active reports whether a process is at work, and how many items are done. Leases of processes that are known to have ended
-// are given back.
+// active reports whether a process is at work, and how many items are done. It releases leases of processes that are known
+// to have ended.
 func (s *session) active(ctx context.Context) (active bool, done int, err error) {
 	now, _, err := s.Work.Store.Now(ctx)
 	if err != nil {
@@ -407,7 +407,7 @@ func (s *session) forget(ctx context.Context) error {
 
 func (s *session) resultID(i int) string { return fmt.Sprintf("%s:result:%d", s.state.Run, i) }
 
-// partID is where it is kept what an item found that ended at an ordinal.
+// partID returns the id of the result of an item that ended at an ordinal.
 func (s *session) partID(item string, end int64) string {
 	h := sha256.New()
 	_, _ = io.WriteString(h, fmt.Sprintf("%s %d", item, end))

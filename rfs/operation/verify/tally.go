@@ -75,7 +75,7 @@ func (t *Tally) add(d *digests, size int) {
 	t.Values.add(&d.values)
 }
 
-// digests are those of one document.
+// digests are the digests of one document.
 type digests struct{ key, exact, values [sha256.Size]byte }
 
 // hasher computes digests of documents. It is used by one goroutine.

@@ -16,7 +16,7 @@ const (
 	maxDepth = 1000
 	// maxExponent bounds the digits of a number's exponent, so that it can be shifted as an int64.
 	maxExponent = 15
-	// shortText is how far a string is read byte by byte, which is faster than a search for short ones.
+	// shortText is the number of bytes of a string that are read one by one, which is faster than a search for short ones.
 	shortText = 24
 )
 
@@ -91,7 +91,7 @@ func (t *tokens) list(open, end byte, element func() error) error {
 	return nil
 }
 
-// begin moves behind the opening bracket at hand, and behind the closing one where that follows: then it returns false.
+// begin moves past the opening bracket at hand. If the closing one follows, it moves past that too and returns false.
 func (t *tokens) begin(end byte) bool {
 	t.i++
 	if t.next() != end {
@@ -114,7 +114,7 @@ func (t *tokens) more(end byte) (bool, error) {
 	return false, errForm
 }
 
-// str reads a string and returns what stands between its quotes; plain reports that it has no escapes.
+// str reads a string and returns the text between its quotes; plain reports that it has no escapes.
 func (t *tokens) str() (inner []byte, plain bool, err error) {
 	if t.next() != '"' {
 		return nil, false, errForm
@@ -141,7 +141,7 @@ func (t *tokens) str() (inner []byte, plain bool, err error) {
 	return t.escaped(start, start+escape)
 }
 
-// escaped reads the rest of a string whose text begins at start and has its first escape at j.
+// escaped reads the rest of a string whose text starts at start and has its first escape at j.
 func (t *tokens) escaped(start, j int) (inner []byte, plain bool, err error) {
 	for ; j < len(t.b); j++ {
 		switch t.b[j] {

@@ -28,7 +28,7 @@ type Document struct {
 	Since bool
 }
 
-// Fate is what a migration does with a document.
+// Fate is the result of the migration for a document.
 type Fate uint8
 
 // The fates.
@@ -38,10 +38,10 @@ const (
 	Unsent        // it cannot be sent, for Reason
 )
 
-// Unit is a part of one side that is read at once, such as a shard. Units of one side have no document in common.
+// Unit is a part of one side that is read in one go, such as a shard. Units of one side have no document in common.
 type Unit struct {
 	Name string
-	// Key identifies the content of the unit: units of one key are equal for ever. "": its content may change.
+	// Key identifies the content of the unit: units with the same key always have the same content. "" means that the content may change.
 	Key  string
 	Size int64 // in bytes, where it is known without reading; part of what the source is recognised by
 	// Read calls each with every document from an ordinal on, in their order; from is 0 for units of the target. It may be
@@ -83,14 +83,14 @@ func Join(groups []Group, g Group, shared string) []Group {
 type Held struct {
 	Absent    bool  // there is nothing of that name
 	Documents int64 // about how many
-	// NotComparable is why sources of the target are not what was sent, "" when they are. Ids are compared then.
+	// NotComparable is the reason why sources of the target differ from the sent ones, "" if they do not. If it is set, only ids are compared.
 	NotComparable string
 	Units         []Unit
 }
 
 // Target is the cluster that documents were sent to.
 type Target interface {
-	// Look returns what is held under a name.
+	// Look returns the object held under a name.
 	Look(ctx context.Context, name string) (Held, error)
 	// Count returns the number of Lucene documents that live under a name, nested ones included, without their replicas.
 	Count(ctx context.Context, name string) (n int64, there bool, err error)
@@ -145,10 +145,10 @@ func New(o Options) *Verifier {
 	return &Verifier{Options: o, sources: make(chan struct{}, o.Readers), targets: make(chan struct{}, o.Readers), naming: make(chan struct{}, 1)}
 }
 
-// Progress counts what was read so far.
+// Progress holds the documents and bytes read so far.
 type Progress struct{ SourceDocuments, SourceBytes, TargetDocuments, TargetBytes int64 }
 
-// Progress returns what was read so far, also a second time.
+// Progress returns the documents and bytes read so far, including repeated reads.
 func (v *Verifier) Progress() Progress {
 	return Progress{v.read[ofSource].Load(), v.size[ofSource].Load(), v.read[ofTarget].Load(), v.size[ofTarget].Load()}
 }
@@ -159,7 +159,7 @@ const (
 	ofTarget
 )
 
-// comparison is one target index in work.
+// comparison is the comparison of one target index.
 type comparison struct {
 	result  *Index
 	held    Held
@@ -176,7 +176,7 @@ func (c *comparison) open(group Group) {
 	c.sides = [2]*table{newTable(c.buckets), newTable(c.buckets)}
 }
 
-// tallied is what a part of a unit adds to one target index.
+// tallied is the contribution of a part of a unit to one target index.
 type tallied struct {
 	index     string
 	table     *table
@@ -186,10 +186,10 @@ type tallied struct {
 	unsent    map[string]int64
 }
 
-// tallies are what a part of a unit adds, by target index.
+// tallies are the contributions of a part of a unit, by target index.
 type tallies map[string]*tallied
 
-// of returns what is added to an index, nil when it is none of those that are compared.
+// of returns the contribution to an index, nil if the index is not compared.
 func (ts tallies) of(index []byte, among map[string]*comparison) *tallied {
 	t := ts[string(index)]
 	if t == nil {
@@ -244,8 +244,8 @@ func unreadable(err error) bool {
 	return errors.Is(err, fault.ErrCorrupt) || errors.Is(err, fault.ErrUnsupported) || errors.Is(err, fault.ErrRejected)
 }
 
-// readUnit reads a unit when its side has a place free. A unit of the target that is unavailable is read again from its
-// beginning; begin is called before each attempt.
+// readUnit reads a unit when its side has a free place. A unit of the target that is unavailable is read again from its
+// start; begin is called before each attempt.
 func (v *Verifier) readUnit(ctx context.Context, side int, u Unit, from int64, begin func() func(*Document) error) error {
 	places := v.sources
 	if side == ofTarget {
