@@ -26,6 +26,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/failed"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/compare"
 	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
@@ -80,7 +81,7 @@ func (c *comparison) snapshot(ctx context.Context, blobs repo.Repository) (*veri
 			return c.source(blobs, identity).Groups(plan), nil
 		},
 		fields: func(ctx context.Context, client *target.Client, v target.Version, failed *verify.Failed, r *verify.Report) error {
-			mappings := worker.FieldComparison{
+			mappings := compare.Fields{
 				Source: c.source(blobs, identity), Target: client, Failed: failed.Has, TypesOnly: c.ask.Quick,
 				Indices: &creation.Indices{Cluster: metadata.DryRunCluster{Target: client}, Version: v, Rules: c.rules, Overrides: c.overrides, Requester: client, Log: c.log},
 			}
@@ -104,8 +105,8 @@ func (c *comparison) snapshot(ctx context.Context, blobs repo.Repository) (*veri
 }
 
 // source returns the source's side of the comparison of a snapshot.
-func (c *comparison) source(blobs repo.Repository, identity string) worker.Comparison {
-	return worker.Comparison{Repo: blobs, Edit: c.editor, Redirects: c.rules.Targets, Memory: c.memory, MaxDocument: c.maxDocument, Identity: identity}
+func (c *comparison) source(blobs repo.Repository, identity string) compare.Comparison {
+	return compare.Comparison{Repo: blobs, Edit: c.editor, Redirects: c.rules.Targets, Memory: c.memory, MaxDocument: c.maxDocument, Identity: identity}
 }
 
 // files compares files, such as those of an export.
@@ -168,7 +169,7 @@ func (c *comparison) with(ctx context.Context, r *verify.Report, source compared
 		return err
 	}
 	bucket, pause := throttle.New(c.maxRate), cms.SystemClock().Sleep
-	held := worker.ComparedTarget{Client: client, Version: v, Longest: c.maxDocument, Admit: bucket.Take, Pause: pause, Log: c.log,
+	held := compare.Target{Client: client, Version: v, Longest: c.maxDocument, Admit: bucket.Take, Pause: pause, Log: c.log,
 		Sequence: func(ctx context.Context, name string) (map[string]int64, error) {
 			return rollback.Sequence(ctx, client, name)
 		}}
@@ -335,7 +336,7 @@ func tooManyFailures(where string, all *verify.Failed) error {
 }
 
 // readMarks reads the sequence numbers that the target had when the source had arrived.
-func readMarks(ctx context.Context, source compared, client *target.Client, state *cms.Coordinator) (worker.Marks, error) {
+func readMarks(ctx context.Context, source compared, client *target.Client, state *cms.Coordinator) (compare.Marks, error) {
 	m, err := source.marks(ctx, client, state)
 	if err != nil {
 		return nil, err

@@ -15,9 +15,9 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/files"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/compare"
 	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/operation/verify"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
@@ -103,7 +103,7 @@ func (c *comparison) compareExportedMappings(ctx context.Context, blobs repo.Rep
 	if err != nil || p == nil {
 		return err
 	}
-	mappings := worker.FieldComparison{Target: client, TypesOnly: true,
+	mappings := compare.Fields{Target: client, TypesOnly: true,
 		Indices: &creation.Indices{Cluster: metadata.DryRunCluster{Target: client}, Version: v, Requester: client, Log: c.log}}
 	all, warnings, err := mappings.Fields(ctx, p)
 	for _, x := range r.Indices {

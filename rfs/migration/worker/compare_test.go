@@ -19,6 +19,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/document/doc"
+	"github.com/rfsd/rfsd/rfs/migration/compare"
 	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
@@ -47,16 +48,16 @@ func TestWhatSharesATargetIsComparedTogether(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name string
-		side Comparison
+		side compare.Comparison
 		plan []plan.Index
 		want []string // targets < sources: units; why they are not counted
 	}{
-		{"indices of their own", Comparison{}, all[:2], []string{"x < a: a/0 a/1;", "y < b: b/0 b/1;"}},
-		{"one index of two", Comparison{}, all[:3], []string{"y < b: b/0 b/1;", "x < a,c: a/0 a/1 c/0 c/1;several"}},
-		{"rules that redirect into all", Comparison{Redirects: redirects}, all, []string{"x,y,z < a,c,b,d: a/0 a/1 c/0 c/1 b/0 b/1 d/0 d/1;several"}},
-		{"what reaches others by way of a third", Comparison{Redirects: func(name string) []string { return map[string][]string{"a": {"y"}}[name] }}, []plan.Index{all[0], all[2], all[1]}, []string{"x,y < a,c,b: a/0 a/1 c/0 c/1 b/0 b/1;several"}},
-		{"rules that leave out", Comparison{Edit: edit}, all[:2], []string{"x < a: a/0 a/1;", "y < b: b/0 b/1;rules"}},
-		{"rules that leave out where others arrive", Comparison{Edit: edit, Redirects: redirects}, []plan.Index{all[1], all[3]}, []string{"x,y,z < b,d: b/0 b/1 d/0 d/1;rules"}},
+		{"indices of their own", compare.Comparison{}, all[:2], []string{"x < a: a/0 a/1;", "y < b: b/0 b/1;"}},
+		{"one index of two", compare.Comparison{}, all[:3], []string{"y < b: b/0 b/1;", "x < a,c: a/0 a/1 c/0 c/1;several"}},
+		{"rules that redirect into all", compare.Comparison{Redirects: redirects}, all, []string{"x,y,z < a,c,b,d: a/0 a/1 c/0 c/1 b/0 b/1 d/0 d/1;several"}},
+		{"what reaches others by way of a third", compare.Comparison{Redirects: func(name string) []string { return map[string][]string{"a": {"y"}}[name] }}, []plan.Index{all[0], all[2], all[1]}, []string{"x,y < a,c,b: a/0 a/1 c/0 c/1 b/0 b/1;several"}},
+		{"rules that leave out", compare.Comparison{Edit: edit}, all[:2], []string{"x < a: a/0 a/1;", "y < b: b/0 b/1;rules"}},
+		{"rules that leave out where others arrive", compare.Comparison{Edit: edit, Redirects: redirects}, []plan.Index{all[1], all[3]}, []string{"x,y,z < b,d: b/0 b/1 d/0 d/1;rules"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			groups := c.side.Groups(&plan.Plan{Indices: c.plan})
@@ -121,7 +122,7 @@ func TestAVerificationReadsWhatAMigrationSends(t *testing.T) {
 		arrived[action.Index.Index+"/"+action.Index.ID+"/"+action.Index.Routing] = digest
 	}
 	var live, filtered, unsent int64
-	for _, g := range (Comparison{Repo: blobs, Edit: edit}).Groups(plan) {
+	for _, g := range (compare.Comparison{Repo: blobs, Edit: edit}).Groups(plan) {
 		for _, u := range g.Units {
 			n, err := u.Count(t.Context())
 			if err != nil {
@@ -163,7 +164,7 @@ func TestAVerificationReadsWhatAMigrationSends(t *testing.T) {
 		t.Errorf("live %d, filtered %d, unsent %d; the run: %+v", live, filtered, unsent, sum.Totals)
 	}
 	enough := errors.New("enough")
-	u := Comparison{Repo: blobs}.Groups(plan)[0].Units[0]
+	u := compare.Comparison{Repo: blobs}.Groups(plan)[0].Units[0]
 	if err := u.Read(t.Context(), 0, func(*verify.Document) error { return enough }); !errors.Is(err, enough) {
 		t.Errorf("a reader that ends it: %v", err)
 	}
@@ -254,7 +255,7 @@ func TestWhatATargetHoldsIsLookedAt(t *testing.T) {
 	}
 }
 
-func comparedTarget(t *testing.T, on http.Handler, log *bytes.Buffer) ComparedTarget {
+func comparedTarget(t *testing.T, on http.Handler, log *bytes.Buffer) compare.Target {
 	t.Helper()
 	srv := httptest.NewServer(on)
 	t.Cleanup(srv.Close)
@@ -262,7 +263,7 @@ func comparedTarget(t *testing.T, on http.Handler, log *bytes.Buffer) ComparedTa
 	if err != nil {
 		t.Fatal(err)
 	}
-	return ComparedTarget{Client: client, Log: slog.New(slog.NewTextHandler(log, nil))}
+	return compare.Target{Client: client, Log: slog.New(slog.NewTextHandler(log, nil))}
 }
 
 func TestATargetsDocumentsAreReadAndCounted(t *testing.T) {
@@ -405,7 +406,7 @@ func TestAShardThatTheSnapshotLacksIsReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	lacking := 0
-	for _, g := range (Comparison{Repo: blobs}).Groups(plan) {
+	for _, g := range (compare.Comparison{Repo: blobs}).Groups(plan) {
 		for _, u := range g.Units {
 			_, counted := u.Count(t.Context())
 			read := u.Read(t.Context(), 0, func(*verify.Document) error { return nil })

@@ -1,4 +1,4 @@
-package worker
+package compare
 
 import (
 	"context"
@@ -24,10 +24,10 @@ type absent struct{ creation.Cluster }
 
 func (absent) IndexExists(context.Context, string) (bool, error) { return false, nil }
 
-// FieldComparison compares the mappings of target indices with those of the snapshot after all conversions, which the migration gives
+// Fields compares the mappings of target indices with those of the snapshot after all conversions, which the migration gives
 // them. Data streams of the target have the mappings of their own templates: a field of a stream is compared with all of the stream's
 // backing indices on both sides. Nothing is written.
-type FieldComparison struct {
+type Fields struct {
 	Source  Comparison
 	Indices *creation.Indices // with a metadata.DryRunCluster as its Cluster
 	Target  interface {
@@ -42,7 +42,7 @@ type FieldComparison struct {
 // Fields returns the fields of the target indices of a plan that have another type, or that are missing although documents which
 // arrived have values of them, by target index, and warnings about indices that cannot be compared. Errors are those of a target or
 // repository that does not answer.
-func (c *FieldComparison) Fields(ctx context.Context, plan *plan.Plan) (all map[string][]verify.FieldDifference, warnings []string, err error) {
+func (c *Fields) Fields(ctx context.Context, plan *plan.Plan) (all map[string][]verify.FieldDifference, warnings []string, err error) {
 	all = map[string][]verify.FieldDifference{}
 	inSnapshot := streamTypes{}
 	for _, x := range plan.Indices {
@@ -93,7 +93,7 @@ func (s streamTypes) add(stream string, body []byte) error {
 }
 
 // index compares the target indices of one index of the snapshot. It adds the fields of a backing index to streams.
-func (c *FieldComparison) index(ctx context.Context, x plan.Index, streams streamTypes) (map[string][]verify.FieldDifference, error) {
+func (c *Fields) index(ctx context.Context, x plan.Index, streams streamTypes) (map[string][]verify.FieldDifference, error) {
 	all, err := c.Indices.Wanted(ctx, x)
 	if err != nil {
 		return nil, err
@@ -142,7 +142,7 @@ func (c *FieldComparison) index(ctx context.Context, x plan.Index, streams strea
 
 // asked returns the body with which the migration would create an index: without what the target does not know, as far as it lets templates
 // be simulated.
-func (c *FieldComparison) asked(ctx context.Context, w metadata.Wanted) ([]byte, error) {
+func (c *Fields) asked(ctx context.Context, w metadata.Wanted) ([]byte, error) {
 	created := creation.Recorded{Cluster: absent{c.Indices.Cluster}, Bodies: map[string][]byte{}}
 	_, err := metadata.Ensure(ctx, created, c.Indices.Version, []metadata.Wanted{w})
 	switch {
@@ -159,7 +159,7 @@ func (c *FieldComparison) asked(ctx context.Context, w metadata.Wanted) ([]byte,
 var errAllFound = errors.New("every missing field was found")
 
 // missed adds those missing fields of which a document that arrived has a value. It reads documents until all are found.
-func (c *FieldComparison) missed(ctx context.Context, x plan.Index, missing map[string][]metadata.FieldDifference, found map[string][]verify.FieldDifference) error {
+func (c *Fields) missed(ctx context.Context, x plan.Index, missing map[string][]metadata.FieldDifference, found map[string][]verify.FieldDifference) error {
 	for shard := range x.Entry.Shards {
 		err := shards.Read(ctx, c.Source.Repo, x.Entry, shard, c.Source.Edit, shards.Documents{
 			Memory: c.Source.Memory, MaxDocument: c.Source.MaxDocument,

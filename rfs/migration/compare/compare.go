@@ -1,4 +1,4 @@
-package worker
+package compare
 
 import (
 	"cmp"
@@ -107,8 +107,8 @@ func (c Comparison) key(x plan.Index, shard int) string {
 	return fmt.Sprintf("%s %d %d %s", c.Identity, c.MaxDocument, shard, entry)
 }
 
-// ComparedTarget is the target's side of a verification.
-type ComparedTarget struct {
+// Target is the target's side of a verification.
+type Target struct {
 	Client  *target.Client
 	Version target.Version
 	Longest int64 // source that is read, in bytes; 0: DefaultMaxDocument
@@ -129,7 +129,7 @@ type Marks interface {
 }
 
 // Look refreshes what is there under a name and returns it, a unit for every shard.
-func (t ComparedTarget) Look(ctx context.Context, name string) (verify.Held, error) {
+func (t Target) Look(ctx context.Context, name string) (verify.Held, error) {
 	found, err := t.Client.GetIndex(ctx, name)
 	var status *fault.StatusError
 	switch {
@@ -167,7 +167,7 @@ func (t ComparedTarget) Look(ctx context.Context, name string) (verify.Held, err
 }
 
 // Count refreshes what is there under a name and returns its Lucene documents.
-func (t ComparedTarget) Count(ctx context.Context, name string) (n int64, there bool, err error) {
+func (t Target) Count(ctx context.Context, name string) (n int64, there bool, err error) {
 	there, err = t.Client.IndexExists(ctx, name)
 	if err != nil || !there {
 		return 0, false, err
@@ -180,7 +180,7 @@ func (t ComparedTarget) Count(ctx context.Context, name string) (n int64, there 
 }
 
 // written returns the sequence numbers under a name; nil when they are not known.
-func (t ComparedTarget) written(ctx context.Context, name string) map[string]int64 {
+func (t Target) written(ctx context.Context, name string) map[string]int64 {
 	if t.Sequence == nil {
 		return nil
 	}
@@ -192,7 +192,7 @@ func (t ComparedTarget) written(ctx context.Context, name string) map[string]int
 }
 
 // units are the shards of an index of the target. What their sequence numbers count is their content.
-func (t ComparedTarget) units(x target.Index, written map[string]int64) ([]verify.Unit, error) {
+func (t Target) units(x target.Index, written map[string]int64) ([]verify.Unit, error) {
 	all, err := strconv.Atoi(x.Settings["index.number_of_shards"])
 	if err != nil || all < 1 || all > 1<<16 {
 		return nil, fmt.Errorf("index %s has %q shards: %w", x.Name, x.Settings["index.number_of_shards"], fault.ErrUnavailable)
