@@ -19,7 +19,7 @@ type lines struct {
 	changes  uint32 // how often index or op were others than before
 }
 
-// use sets the index and the op of the lines to those of a document.
+// use sets the index and the op of the lines to the document's.
 func (l *lines) use(d *doc.Document) {
 	l.index, l.deletion = append(l.index[:0], d.Index...), d.Delete
 	l.changes++

@@ -54,7 +54,7 @@ type batch struct {
 	release  func() // of the memory of a long document; nil: none
 	counts   Counts
 	resent   int64 // documents sent again
-	// keys are those of the items, with Options.Ordered. They are written by the producer before the batch is sent.
+	// keys are the Options.Ordered keys of the items. The producer writes them before the batch is sent.
 	keys    map[uint64]struct{}
 	repeats bool // two items have the same key
 }
@@ -69,8 +69,8 @@ func (b *batch) reset() {
 	*b = batch{body: b.body[:0], items: b.items[:0], indices: b.indices[:0]}
 }
 
-// append adds a document. body is that of the batch with the action line of the document behind it, of the index that changes
-// numbers. key is that of Options.Ordered, 0 without.
+// append adds a document. body is the batch's body followed by the action line of the document, for the index with the number
+// changes. key is the Options.Ordered key, 0 without it.
 func (b *batch) append(d *doc.Document, body []byte, changes uint32, key uint64) {
 	start, source := len(b.body), len(body)
 	if !d.Delete {
@@ -104,9 +104,8 @@ func (b *batch) append(d *doc.Document, body []byte, changes uint32, key uint64)
 	b.extend(d.Ordinal)
 }
 
-// reserve makes a body larger that is too short for size more bytes. One that becomes more than a small one gets all the
-// memory of a full one, most bytes, at once, and the items likewise: growing by a quarter each time copies and throws away
-// four times as much.
+// reserve ensures capacity for size more bytes in the body. Beyond a small body it allocates a full one, most bytes,
+// immediately, and the items likewise: growing by a quarter each time would copy and discard four times as much.
 func (b *batch) reserve(size, most int) {
 	n, small := len(b.body), most/smallBody
 	if n+size <= small {
@@ -119,7 +118,7 @@ func (b *batch) reserve(size, most int) {
 	b.body = slices.Grow(b.body, max(size, most-n))
 }
 
-// usualLine is how much memory is asked for to write an action line, in bytes. A longer one grows the body by itself.
+// usualLine is the memory reserved for an action line, in bytes. A longer line grows the body.
 const usualLine = 1 << 10
 
 // smallBody is the part of a full body, one smallBody-th, up to which a body is small.

@@ -2,13 +2,13 @@ package bulk
 
 import "context"
 
-// Bounds are how much a Loader sends at present, at most Options.MaxBytes and Options.MaxInFlight.
+// Bounds limit what a Loader sends at present, within Options.MaxBytes and Options.MaxInFlight.
 type Bounds interface {
 	Bytes() int    // of a body
-	InFlight() int // bodies under way at the same time; one is always allowed
+	InFlight() int // maximum number of concurrent bodies, at least one
 }
 
-// Requests are how long the requests of a process are at present, and how many are under way at the same time.
+// Requests are the present limits of the length and the number of concurrent requests of a process.
 type Requests interface {
 	Bytes() int
 	Requests() int
@@ -22,7 +22,7 @@ type Share struct {
 	Recovery *Recovery // of the Loaders of all slots
 }
 
-// InFlight returns how many bodies a slot may have under way.
+// InFlight returns the number of bodies that a slot may have in flight.
 func (s Share) InFlight() int {
 	slots := max(1, s.Slots-s.Recovery.Waiting())
 	return (s.Requests.Requests() + slots - 1) / slots
@@ -36,7 +36,7 @@ func (l *Loader) maxBytes() int {
 	return min(l.opts.MaxBytes, l.opts.Bounds.Bytes())
 }
 
-// room blocks until one more body may be under way, and takes a slot for it.
+// room blocks until one more body may be in flight, and takes a slot for it.
 func (l *Loader) room(ctx context.Context) error {
 	for l.opts.Bounds != nil && len(l.slots) >= max(1, l.opts.Bounds.InFlight()) {
 		select {

@@ -43,8 +43,8 @@ func (l *Loader) finish(b *batch) {
 	}
 }
 
-// deliver sends items until each is accepted, kept or rejected permanently. They may have arrived by as many earlier requests
-// as before says.
+// deliver sends items until each is accepted, kept or rejected permanently. before is the number of earlier requests by which
+// they may have arrived.
 func (l *Loader) deliver(b *batch, items []item, before int64) error {
 	var since time.Time // of the first attempt without any progress; zero while there is progress
 	for try := 0; len(items) > 0; try++ {
@@ -119,7 +119,7 @@ func (l *Loader) request(b *batch, items []item, again bool) (Result, error) {
 	return res, err
 }
 
-// accepted reports to the Recovery of which indices nothing was refused for the load of the target.
+// accepted reports to the Recovery the indices without a rejection caused by the load of the target.
 func (l *Loader) accepted(b *batch, items []item, res Result) {
 	const unseen, taken, refused = 0, 1, 2
 	seen := make([]uint8, len(b.indices))
@@ -155,8 +155,9 @@ func loadOf(res Result, err error) outcome {
 	return accepted
 }
 
-// sortResult counts what is kept, records permanent rejections as failures and returns the items to be sent again;
-// why is the target's message for the first of these. Items may have arrived by as many earlier requests as before says.
+// sortResult counts kept documents, records permanent rejections as failures and returns the items to be sent again; why
+// is the target's message for the first of these. before is the number of earlier requests by which items may have
+// arrived.
 func (l *Loader) sortResult(b *batch, items []item, res Result, before int64) (rest []item, why string, err error) {
 	for _, r := range res.Replaced {
 		if err := l.replaced(b, items, r, before); err != nil {
@@ -215,8 +216,9 @@ func (l *Loader) sortResult(b *batch, items []item, res Result, before int64) (r
 	return b.compact(items, keep), why, nil
 }
 
-// replaced counts an item that replaced a document of the target, of which as many earlier requests as before says may have
-// brought copies. Where nothing but these can have, it is another document of the same id, which is lost.
+// replaced counts an item that replaced a document of the target. before is the number of earlier requests that may have
+// sent copies of it. If only they can have written the index, and the versions show more documents than copies, the
+// replaced document was another one with the same id, and is lost.
 func (l *Loader) replaced(b *batch, items []item, r Replacement, before int64) error {
 	if r.Pos < 0 || r.Pos >= len(items) {
 		return fmt.Errorf("answer for item %d in a request of %d", r.Pos, len(items))

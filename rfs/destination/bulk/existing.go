@@ -19,7 +19,7 @@ type Existing string
 // The ways. The zero value is Overwrite.
 const (
 	Overwrite Existing = "overwrite" // op index: the document is replaced
-	Keep      Existing = "keep"      // op create, the only one that data streams accept: the target's document stays
+	Keep      Existing = "keep"      // op create, the only op that data streams accept: the target's document stays
 	// Newer replaces the document unless its version on the target is higher (external_gte). Numbers are compared, not times.
 	Newer Existing = "newer"
 )
@@ -47,7 +47,7 @@ type Key struct {
 
 // Found is a document of the target.
 type Found struct {
-	Source  []byte // nil when the document is not there, or the target does not show its source
+	Source  []byte // nil if the document does not exist, or the target does not return its source
 	Routing string // "" for none
 }
 
@@ -61,10 +61,10 @@ type Finder interface {
 // findBytes bounds the sources that are compared by one request, in bytes as they were sent.
 const findBytes = 1 << 20
 
-// findOwn compares documents that exist with what was sent: an equal one is our own copy, which arrived by an earlier
-// request (of this batch as many as before says). One of another routing in an index of this session is a collision. Any
-// other is kept. It returns the positions of those to be sent again because
-// the target did not answer.
+// findOwn compares existing documents with the sent ones. An equal document is our own copy, which arrived by an earlier
+// request (before is the number of those of this batch). A document with another routing in an index of this session is
+// a collision. Any other document is kept. It returns the positions of documents to be sent again because the target did
+// not answer.
 func (l *Loader) findOwn(b *batch, items []item, there []Refusal, before int64) (unknown []int, err error) {
 	for len(there) > 0 {
 		n, size := 0, 0
@@ -91,7 +91,7 @@ func (l *Loader) findOwn(b *batch, items []item, there []Refusal, before int64) 
 			}
 			return unknown, nil
 		case errors.Is(err, fault.ErrConfig), errors.Is(err, fault.ErrRejected):
-			found = make([]Found, n) // what may not be read cannot be told from others' documents
+			found = make([]Found, n) // without read permission they cannot be distinguished from others' documents
 		case err != nil:
 			return nil, err
 		}
@@ -140,7 +140,7 @@ func routingText(routing string) string {
 	return fmt.Sprintf("the routing %q", routing)
 }
 
-// sameSource reports whether the target's source is what was sent, but for blanks between its values.
+// sameSource reports whether the target's source equals the sent one, ignoring white space between its values.
 func sameSource(sent, found []byte) bool {
 	if bytes.Equal(sent, found) {
 		return true

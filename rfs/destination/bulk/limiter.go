@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// aimdLimiter limits the requests under way: halved when the target is overloaded, and
-// raised again by one for every limit's worth of requests that went well.
+// aimdLimiter limits the requests in flight. The limit is halved when the target is overloaded, and raised by
+// one after a limit's worth of successful requests.
 type aimdLimiter struct {
 	mu       sync.Mutex
 	max      float64
@@ -43,7 +43,7 @@ func (g *aimdLimiter) acquire(ctx context.Context) (int, error) {
 	}
 }
 
-// outcome is what the result of a request implies about the target's load.
+// outcome is the effect of a request's result on the estimate of the target's load.
 type outcome int
 
 const (

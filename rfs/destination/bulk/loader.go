@@ -40,29 +40,30 @@ type Recorder interface {
 type Options struct {
 	Sender   Sender
 	Recorder Recorder
-	From     int64  // where the watermark begins
+	From     int64  // start of the watermark
 	Index    string // target index of most documents; used in errors only
 	Shard    int    // shard of the documents, for the record of failures
 	EmitType bool   // write the mapping type into action lines
 	// Existing decides about documents whose id the target has.
 	Existing Existing
-	// SentBelow is the ordinal below which documents may have been sent before. With Keep, one that is there is
-	// compared with what is sent, also after a request whose answer was lost: our own copy counts as indexed.
+	// SentBelow is the ordinal below which documents may have been sent before. With Keep, an existing document
+	// is compared with the sent one, also after a request whose response was lost; our own copy counts as
+	// indexed.
 	SentBelow int64
-	// Finder is for that comparison; nil: what is there counts as kept. With Own it also finds out about documents of one id and
-	// several routings.
+	// Finder makes that comparison; if it is nil, existing documents count as kept. With Own it also detects documents that
+	// share an id but not the routing.
 	Finder Finder
-	// Ordered makes documents of the same index and id take effect in the order of their ordinals: no two requests under way
-	// have one in common. Without it an id occurs once, or any order is right.
+	// Ordered makes documents of the same index and id take effect in the order of their ordinals: no two concurrent
+	// requests share a document. Without it an id occurs once, or any order is right.
 	Ordered bool
-	Targets []string // all target indices of the documents, but for those that rules name
+	Targets []string // all target indices of the documents, without those named by rules
 	// Own states that documents of the target indices come from this session only, so that their versions count what it sent
 	// before. Without it a document that was there counts once.
 	Own bool
 	// Made reports likewise of an index that is created or found empty when the first document for it comes; nil: none.
 	Made func(index string) bool
-	// First states, with Own or Made, that nothing but this Loader has sent documents from the range. One that replaces a document of
-	// these indices is then a collision: recorded as failed, since one of the two is not on the target.
+	// First states, with Own or Made, that only this Loader has sent documents from the range. A document that replaces another in
+	// these indices is then a collision. It is recorded as failed, since one of the two is missing on the target.
 	First bool
 	MaxID int // longest id that is sent, in bytes: a document with a longer one fails by itself; 0: any
 
@@ -70,9 +71,9 @@ type Options struct {
 	MaxDocs     int    // documents of a body; no limit
 	MaxInFlight int    // concurrent requests, DefaultMaxInFlight
 	Bounds      Bounds // lower bounds that change while documents are sent; nil: none
-	// MaxAge is how long a body waits for more documents: the first Add, Fail or Filter after it
-	// sends the body, or one of the next 63 if documents come fast. It limits the work that is
-	// repeated after a stop. DefaultMaxAge.
+	// MaxAge is the time that a body waits for more documents. The first Add, Fail or Filter after it sends the
+	// body, or one of the next 63 if documents come fast. It limits the work that is repeated after a stop.
+	// DefaultMaxAge.
 	MaxAge time.Duration
 
 	// MayStart is called before each request; after an error no request is started
@@ -81,8 +82,8 @@ type Options struct {
 	Breaker  *Breaker  // nil: none
 	Pool     *Pool     // buffers that the Loaders of a process share; nil: of its own
 	Recovery *Recovery // ends pauses of the Loaders of a process; nil: of its own
-	// StallTimeout is how long a target may accept nothing of a body before the Loader stops
-	// with fault.ErrUnavailable; DefaultStallTimeout.
+	// StallTimeout is the time without an accepted document of a body after which the Loader stops with
+	// fault.ErrUnavailable; DefaultStallTimeout.
 	StallTimeout time.Duration
 
 	Now    func() time.Time                                 // time.Now
@@ -102,10 +103,10 @@ type Counts struct {
 	Requests int64 // requests started
 	Retries  int64 // of these: repetitions, whole or in part
 	Resent   int64 // documents sent again by these repetitions, each time counted
-	Copies   int64 // of Indexed: what the target took of them before, but for what repetitions may have brought; see DESIGN.md
-	Rebuilt  int64 // of Live, but for those that were never sent: the source was put together out of other fields
+	Copies   int64 // of Indexed: documents that the target took before, except for possible repetitions; see DESIGN.md
+	Rebuilt  int64 // of Live, without documents that were never sent: the source was rebuilt from other fields
 	KeptLast int64 // likewise: of duplicate keys the last was kept
-	// Rewrites is how often the target has written the documents beyond once for each of Indexed, by the versions in its answers.
+	// Rewrites is the number of writes beyond the first for each of Indexed, by the versions in the target's responses.
 	Rewrites int64
 	Moved    int64 // of Indexed: an ingest pipeline gave them another index or id
 }
@@ -161,7 +162,7 @@ type Loader struct {
 	total     Counts
 }
 
-// New returns a Loader. It has goroutines only while requests are under way.
+// New returns a Loader. It has goroutines only while requests are in flight.
 func New(opts Options) *Loader {
 	if opts.MaxBytes <= 0 {
 		opts.MaxBytes = DefaultMaxBytes
@@ -208,10 +209,9 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Add queues a document, borrowed until it returns. Its ordinal is greater than all earlier
-// ones, and those in between are done (deleted, nested). It blocks while the window is
-// full. On error the document was not queued; it returns the first fatal error, or that
-// of ctx.
+// Add queues a document, borrowed until it returns. Its ordinal is greater than all earlier ones, and the
+// ordinals in between are done (deleted, nested). It blocks while the window is full. On error the document
+// was not queued; it returns the first fatal error, or ctx's error.
 func (l *Loader) Add(ctx context.Context, d *doc.Document) error {
 	if most := l.opts.MaxID; most > 0 && len(d.ID) > most { // a target rejects the whole request for it
 		return l.Fail(ctx, doc.Failure{
@@ -242,7 +242,7 @@ func (l *Loader) Add(ctx context.Context, d *doc.Document) error {
 			b.append(d, body, l.lines.changes, key)
 			return nil
 		}
-		if err := l.flushBatch(ctx); err != nil { // the next one begins with this document
+		if err := l.flushBatch(ctx); err != nil { // the next batch starts with this document
 			return err
 		}
 	}
@@ -262,8 +262,8 @@ func (l *Loader) Fail(ctx context.Context, f doc.Failure) error {
 	return nil
 }
 
-// Filter counts a live document that is left out by choice. Unless a document before it is buffered or under
-// way, it is settled when Filter returns.
+// Filter counts a live document that is left out by choice. Unless an earlier document is buffered or in
+// flight, it is settled when Filter returns.
 func (l *Loader) Filter(ctx context.Context, ordinal int64) error {
 	if l.halted.Load() {
 		return l.reason()
@@ -283,7 +283,7 @@ func (l *Loader) Filter(ctx context.Context, ordinal int64) error {
 	return nil
 }
 
-// skip settles a filtered document that no buffered batch holds, behind the batches under way.
+// skip settles a filtered document that no buffered batch holds, after the batches in flight.
 func (l *Loader) skip(ordinal int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -378,12 +378,12 @@ func (l *Loader) flushBatch(ctx context.Context) error {
 		return err
 	}
 	l.launch()
-	runtime.Gosched() // while all cores fill bodies, the request would begin only after several more of them
+	runtime.Gosched() // while all cores fill bodies, the request would otherwise start only after several more of them
 	return nil
 }
 
-// SendNow sends what is buffered without waiting for more documents. release is called when it is settled, and its memory
-// given up: at once if nothing is buffered, never after a stop.
+// SendNow sends the buffered documents without waiting for more. release is called when the body is settled and its
+// memory released: immediately if nothing is buffered, never after a stop.
 func (l *Loader) SendNow(ctx context.Context, release func()) error {
 	if l.cur == nil {
 		release()
@@ -406,7 +406,7 @@ func (l *Loader) launch() {
 	})
 }
 
-// Flush sends what is buffered and blocks until everything is done. It returns the first fatal error.
+// Flush sends the buffered documents and blocks until everything is done. It returns the first fatal error.
 func (l *Loader) Flush(ctx context.Context) error {
 	if l.cur != nil {
 		if err := l.flushBatch(ctx); err != nil {
@@ -419,9 +419,9 @@ func (l *Loader) Flush(ctx context.Context) error {
 	return l.reason()
 }
 
-// Drain stops starting requests, even for what is buffered, and waits for those under
-// way; when ctx is done they are cancelled. A batch of failures alone needs no request and is recorded.
-// Afterwards the Loader has no goroutines.
+// Drain stops starting requests, even for buffered documents, and waits for the requests in flight; when ctx
+// is done they are cancelled. A batch that consists of failures needs no request and is recorded. Afterwards
+// the Loader has no goroutines.
 func (l *Loader) Drain(ctx context.Context) {
 	l.halt(nil)
 	if l.cur != nil {
@@ -436,7 +436,7 @@ func (l *Loader) Drain(ctx context.Context) {
 	}
 }
 
-// Abort cancels what is under way and waits for its end.
+// Abort cancels the requests in flight and waits for their end.
 func (l *Loader) Abort() {
 	l.halt(nil)
 	l.cancel()

@@ -3,7 +3,7 @@ package bulk
 import "sync"
 
 // maxIdle limits the bytes of bodies that a Pool keeps: enough for two slots that each fill a body while
-// another one is under way.
+// another one is in flight.
 const maxIdle = 48 << 20
 
 // Pool reuses the buffers of bodies across Loaders, so that a process does not allocate
@@ -28,8 +28,8 @@ func (p *Pool) get() *batch {
 	return b
 }
 
-// put adds a batch that is no longer referenced. A body larger than most, of a giant document, is
-// not kept.
+// put adds a batch that is no longer referenced. A body larger than most, made by a giant document, is not
+// kept.
 func (p *Pool) put(b *batch, most int) {
 	b.reset()
 	p.mu.Lock()

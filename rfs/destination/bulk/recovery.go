@@ -10,10 +10,10 @@ import (
 // maxProbeBackoff is the longest pause of one of those that wait at the same time, so that the end of an outage is noticed.
 const maxProbeBackoff = 3 * time.Second
 
-// Recovery ends the pauses of the Loaders of a process when the target accepts requests again. Pauses belong to the index that was
-// refused: an accepted request ends all pauses of its own index. For each other index that is refused it lets one request try
-// early, once: if that is refused as well, the index is overloaded by itself, and what the target accepts elsewhere is no news for
-// it. While all indices are refused, one request of the process tries more often than the others. It is safe for concurrent use;
+// Recovery ends the pauses of the Loaders of a process when the target accepts requests again. A pause belongs to the index that
+// was rejected, and an accepted request ends all pauses of its own index. For each other rejected index it allows one early
+// attempt. If that is rejected as well, the index itself is overloaded, and requests accepted elsewhere no longer matter to it.
+// While all indices are rejected, one request of the process is retried more often than the others. It is safe for concurrent use;
 // the zero value is ready.
 type Recovery struct {
 	mu      sync.Mutex
@@ -21,9 +21,9 @@ type Recovery struct {
 	probing bool                     // one of the indices that are not refused by themselves makes short pauses
 }
 
-// refusedIndex is an index of which no request was accepted since one was refused.
+// refusedIndex is an index without an accepted request since its last rejection.
 type refusedIndex struct {
-	waiting []*waiter // the one that waits longest first
+	waiting []*waiter // longest wait first
 	tried   bool      // one waiter was woken because another index was accepted
 	alone   bool      // it was refused after that, too
 	probing bool      // with alone: one of its waiters makes short pauses
@@ -31,7 +31,7 @@ type refusedIndex struct {
 
 type waiter struct {
 	loader   *Loader
-	wake     context.CancelFunc // ends the pause, but for what the target asked for
+	wake     context.CancelFunc // ends the pause, but not the target's Retry-After
 	accepted context.CancelFunc // ends the whole pause
 }
 

@@ -25,7 +25,7 @@ type Sender interface {
 type Result struct {
 	Refused  []Refusal
 	Replaced []Replacement
-	// Moved is how many of the accepted items an ingest pipeline gave another index or id. They are not in Replaced.
+	// Moved is the number of accepted items to which an ingest pipeline gave another index or id. They are not in Replaced.
 	Moved int
 	// NoneTaken states, with an error, that the target refused the request as a whole: nothing of it arrived.
 	NoneTaken bool
@@ -36,7 +36,7 @@ type Result struct {
 // Replacement is the answer for an item that the target had a document for.
 type Replacement struct {
 	Pos    int   // position in the body, from 0
-	Copies int64 // documents of this id that the target took before, one after the other, by its versions; at least 1
+	Copies int64 // earlier documents of this id that the target took, by its versions; at least 1
 }
 
 // Refusal is the answer for one item.
@@ -63,8 +63,8 @@ func (r Refusal) Written() bool {
 // ErrTooLarge means that the request is too large for the target (HTTP 413).
 var ErrTooLarge = errors.New("request too large for the target")
 
-// FirstIndex returns the target index of the first document of a body, as it stands in the action line; nil if none is named. It is
-// a part of body.
+// FirstIndex returns the target index of the first document of a body, as written in the action line; nil if the line names none.
+// The result aliases body.
 func FirstIndex(body []byte) []byte {
 	line, _, _ := bytes.Cut(body, []byte{'\n'})
 	_, name, _ := bytes.Cut(line, []byte(`":{"_index":"`))

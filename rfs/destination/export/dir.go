@@ -53,13 +53,13 @@ func (c Compression) level(highest int) (int, error) {
 	return n, nil
 }
 
-// Levels go to those of gzip and of zstd itself.
+// Levels are limited by gzip and zstd.
 const (
 	maxGzip = 9
 	maxZstd = 22
 )
 
-// parse returns what the names of files end with and the level that is asked for, or an error for what is not a compression.
+// parse returns the file extension and the requested level, or an error for an unknown compression.
 func (c Compression) parse() (extension string, level int, err error) {
 	switch c.Method() {
 	case None:
@@ -75,7 +75,7 @@ func (c Compression) parse() (extension string, level int, err error) {
 	return "", 0, fmt.Errorf("compression %q: want none, gzip or zstd, or gzip:LEVEL or zstd:LEVEL: %w", string(c), fault.ErrConfig)
 }
 
-// Check reports what is wrong with c as fault.ErrConfig.
+// Check returns a fault.ErrConfig error if c is invalid.
 func (c Compression) Check() error {
 	_, _, err := c.parse()
 	return err
@@ -87,8 +87,8 @@ const private = ".rfsd"
 // unfinished matches the temporary files of items.
 var unfinished = regexp.MustCompile(`^[0-9]+-[0-9]+\.ndjson(\.gz|\.zst)?\.tmp-`)
 
-// Dir is an export directory that this process writes to, alone or, if it is shared, beside others. Create may be called
-// concurrently.
+// Dir is an export directory that this process writes to, alone or, if it is shared, together with others. Create may be
+// called concurrently.
 type Dir struct {
 	path, writer string
 	method       Compression // without its level
@@ -101,7 +101,7 @@ type Dir struct {
 
 	mu        sync.Mutex       // also held while the files of an attempt get their names
 	attempts  int64            // how often Create was called
-	current   map[string]*File // the latest attempt of each item in work, by item
+	current   map[string]*File // the latest attempt of each item in progress, by item
 	manifest  Manifest         // as it is on disk; its ID never changes
 	accounted bool             // the manifest describes the files as they are
 }
@@ -151,9 +151,8 @@ func open(files Files, dir, writer string, c Compression, shared bool) (*Dir, er
 	return d, nil
 }
 
-// makeDurable makes the folder of rfsd in an export directory, and makes the names of the directory and of those above
-// it durable: after a crash of the machine what is in it is found again. Folders far above that cannot be synced were
-// there before.
+// makeDurable creates the folder of rfsd in an export directory, and syncs the directory and its parents, so that the
+// contents survive a crash of the machine. Distant parents that cannot be synced existed before.
 func makeDurable(files Files, dir string) error {
 	if err := files.MkdirAll(filepath.Join(dir, private), 0o700); err != nil {
 		return err

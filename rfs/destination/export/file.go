@@ -16,10 +16,9 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 )
 
-// File takes the documents of one work item. Those of the item's own index go to
-// DIR/<index>/<shard>-<cursor>.ndjson; a document of another index (mapping types that
-// were split into indices of their own) goes to the file of the same name in that
-// index's folder. All are finished together.
+// File takes the documents of one work item. Documents of the item's own index go to
+// DIR/<index>/<shard>-<cursor>.ndjson; a document of another index (mapping types that were split into
+// indices of their own) goes to the file of the same name in that index's folder. All are finished together.
 type File struct {
 	dir     *Dir
 	index   string
@@ -28,13 +27,13 @@ type File struct {
 	may     func() error // asked before the files of a shared directory get their names
 
 	mu    sync.Mutex
-	own   []byte // how an action line of the own index begins
+	own   []byte // the start of an action line of the own index
 	parts map[string]*part
-	err   error // of a write: what is in the files is not known any more
+	err   error // of a write: the content of the files is no longer known
 	done  bool
 }
 
-// ErrSuperseded reports that a later attempt at the same item has begun: its files are the ones to publish.
+// ErrSuperseded reports that a later attempt at the same item has started: its files are the ones to publish.
 var ErrSuperseded = errors.New("a later attempt at the item has begun")
 
 // Create starts an attempt at the output of an item. No file exists before the first document. From then on
@@ -58,7 +57,7 @@ func (d *Dir) Create(index string, shard int, cursor int64, may func() error) (*
 // item identifies the work item of f within the directory.
 func (f *File) item() string { return f.name + " " + f.index }
 
-// forget removes an attempt that has ended from those in work.
+// forget removes an attempt that has ended from the attempts in progress.
 func (d *Dir) forget(f *File) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -93,7 +92,7 @@ func (f *File) split(body []byte) error {
 	for at := 0; at < len(body); {
 		action := bytes.IndexByte(body[at:], '\n') + 1
 		source := bytes.IndexByte(body[at+action:], '\n') + 1
-		if source == 0 { // as it is without an action line
+		if source == 0 { // happens without an action line
 			return errors.New("body is not pairs of lines")
 		}
 		index, err := f.indexOf(body[at : at+action])
@@ -263,7 +262,7 @@ func replace(files Files, path string, b []byte) error {
 	return files.SyncDir(filepath.Dir(path))
 }
 
-// Abort gives up what is not committed.
+// Abort discards an uncommitted File.
 func (f *File) Abort() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/files"
 )
 
-// Files is the file system below an export directory. Open uses the one of the operating system; tests give others,
-// which fail or forget what was not synced.
+// Files is the file system below an export directory. Open uses the operating system's; tests use others, which
+// fail or lose unsynced data.
 type Files interface {
 	MkdirAll(path string, perm fs.FileMode) error
 	// OpenFile opens a file to be written.
@@ -21,8 +21,8 @@ type Files interface {
 	// SyncDir makes the names in a directory durable.
 	SyncDir(path string) error
 	WalkDir(root string, visit fs.WalkDirFunc) error
-	// Lock locks the file at path against other processes. A file that is locked alone names its holder. Errors are
-	// fault.ErrConfig; that of a locked file names the holder.
+	// Lock locks the file at path against other processes. An exclusively locked file contains the name of its
+	// holder. Errors are fault.ErrConfig; for a locked file they name the holder.
 	Lock(path, holder string, how Locking) (io.Closer, error)
 }
 

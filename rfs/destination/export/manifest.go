@@ -119,10 +119,10 @@ func (d *Dir) resume() error {
 	return nil
 }
 
-// Finish writes the manifest of all finished files. missing is why the export is not complete although no
-// work is left; it is complete when missing is empty: then a committed file that is not there as it was
-// written is an error, fault.ErrCorrupt. Finish may be repeated; it looks
-// at the files again when something was created since.
+// Finish writes the manifest of all finished files. missing is the reason why the export is incomplete
+// although no work is left. If it is empty, the export is complete, and a committed file that is missing or
+// changed is an error, fault.ErrCorrupt. Finish may be repeated; it checks the files again if something was
+// created since.
 func (d *Dir) Finish(missing string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -158,8 +158,8 @@ func (d *Dir) finish(missing string) error {
 	return nil
 }
 
-// account lists the finished files on disk, with what their items noted of them. strict demands that notes and
-// files agree; those of an item that failed between the two need not.
+// account lists the finished files on disk, with the notes of their items. strict requires that notes and
+// files agree; they may differ for an item that failed between the two.
 func (d *Dir) account(strict bool) ([]Entry, error) {
 	there := map[string]int64{}
 	noted := map[string]Entry{}
@@ -220,7 +220,7 @@ func (d *Dir) account(strict bool) ([]Entry, error) {
 	return files, nil
 }
 
-// finished reports whether a name below the directory is that of a finished file.
+// finished reports whether a name below the directory is the name of a finished file.
 func finished(name string) bool {
 	if strings.HasPrefix(name, private+"/") {
 		return false
@@ -228,7 +228,7 @@ func finished(name string) bool {
 	return slices.ContainsFunc(extensions[:], func(ext string) bool { return strings.HasSuffix(name, ext) })
 }
 
-// note is what DIR/.rfsd/items keeps of an item: its finished files, and the indices in whose folders earlier attempts may have left some.
+// note is the record of an item in DIR/.rfsd/items: its finished files, and the indices in whose folders earlier attempts may have left some.
 type note struct {
 	Files  []noted  `json:"files"`
 	Former []string `json:"former,omitempty"`
@@ -239,7 +239,7 @@ type noted struct {
 	Index string `json:"index"`
 }
 
-// readNote reads a note; the zero value when there is none.
+// readNote reads a note, and returns the zero value if the file does not exist.
 func (d *Dir) readNote(path string) (note, error) {
 	var n note
 	b, err := d.files.ReadFile(path)

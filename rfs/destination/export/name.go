@@ -5,15 +5,14 @@ import (
 	"strings"
 )
 
-// maxComponent bounds one component of a folder's path; file systems take 255 bytes,
-// what is left is for escapes at its ends.
+// maxComponent bounds one component of a folder's path; file systems allow 255 bytes, and the rest is
+// reserved for escapes at its ends.
 const maxComponent = 240
 
-// EncodeName returns the folder of an index below the export directory, slash-separated.
-// Lower-case letters, digits, '-', '_' and inner dots stay; every other byte becomes
-// %XX, so that no two names meet on a file system that ignores case and none is special.
-// The names that Windows reserves get an escape for their first letter. A name too
-// long for one component goes on in a folder below: a component that ends with '%' is
+// EncodeName returns the folder of an index below the export directory, slash-separated. Lower-case letters,
+// digits, '-', '_' and inner dots stay; every other byte becomes %XX, so that no two names meet on a file
+// system that ignores case and none is special. The names that Windows reserves get an escape for their first
+// letter. A name too long for one component continues in a folder below: a component that ends with '%' is
 // not the last. The empty name is "%".
 func EncodeName(index string) string {
 	if index == "" {
@@ -45,7 +44,7 @@ func isPlain(c byte) bool {
 	return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_'
 }
 
-// isReserved: devices of Windows, whatever extension follows.
+// isReserved reports whether Windows reserves a name for a device, with any extension.
 func isReserved(name string) bool {
 	base, _, _ := strings.Cut(name, ".")
 	switch base {

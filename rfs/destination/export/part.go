@@ -24,7 +24,7 @@ type part struct {
 	out        io.Writer
 	sum        *summed
 	documents  int64
-	closers    []func() error // compressor, buffer, sync, file: what is left of finishing
+	closers    []func() error // compressor, buffer, sync, file: the remaining steps of finishing
 	stop       func()         // waits until the compressor writes nothing any more; nil: it has no goroutine
 	published  bool
 }
@@ -90,7 +90,7 @@ func (p *part) compress(method Compression, level int) error {
 	return nil
 }
 
-// summed counts and hashes what is written to a file.
+// summed counts and hashes the bytes written to a file.
 type summed struct {
 	to   io.Writer
 	hash hash.Hash
@@ -113,7 +113,7 @@ func (p *part) write(b []byte, documents int64) error {
 	return nil
 }
 
-// finish makes the content durable under its temporary name. It goes on where it failed.
+// finish makes the content durable under its temporary name. A repeated call continues after the last completed step.
 func (p *part) finish() error {
 	for len(p.closers) > 0 {
 		if err := p.closers[0](); err != nil {
@@ -144,7 +144,7 @@ func (p *part) remove() error {
 		p.stop()
 	}
 	if n := len(p.closers); n > 0 {
-		// Only the file itself is of interest; what is buffered is dropped with it.
+		// Only the file itself matters; buffered data is dropped with it.
 		p.closers[n-1]() //nolint:errcheck // the file goes anyway
 	}
 	if err := p.files.Remove(p.tmp); !errors.Is(err, fs.ErrNotExist) {

@@ -13,13 +13,13 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/files"
 )
 
-// Locking is how a file is locked. Locks are those of flock(2): the system ends them with the process.
+// Locking selects how a file is locked. Locks are flock(2) locks: the system releases them with the process.
 type Locking int
 
 // The ways to lock.
 const (
-	Alone    Locking = iota // at once, against all others
-	Together                // at once, against those who want it alone
+	Alone    Locking = iota // exclusive, without waiting
+	Together                // shared, without waiting
 	Turn                    // alone; blocks until it is free
 )
 
@@ -127,7 +127,7 @@ func (d *Dir) leave() error {
 	return errors.Join(err, d.own.Close())
 }
 
-// acquire opens the file at path and locks it. What is locked alone names its holder.
+// acquire opens the file at path and locks it. An exclusive lock writes the name of its holder into the file.
 func acquire(path, holder string, how Locking) (io.Closer, error) {
 	f, err := files.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

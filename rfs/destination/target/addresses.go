@@ -37,7 +37,7 @@ func Addresses(text string) ([]*url.URL, error) {
 	return all, nil
 }
 
-// addresses checks the addresses and takes the user out of them. Those of one cluster differ in host and port only.
+// addresses checks the addresses and removes the user from them. Addresses of one cluster differ in host and port only.
 func (c *Config) addresses() ([]*url.URL, error) {
 	all, err := Addresses(c.URL)
 	if err != nil {
@@ -67,8 +67,8 @@ func (c *Config) addresses() ([]*url.URL, error) {
 	return all, c.mayDiscover(all[0])
 }
 
-// mayDiscover refuses addresses that the cluster names unless an authority of the user's own decides which of them are its
-// nodes: those of the system sign the certificate of any host.
+// mayDiscover rejects addresses that the cluster names unless a CA configured by the user decides which of them are its
+// nodes: the system's CAs sign the certificate of any host.
 func (c *Config) mayDiscover(first *url.URL) error {
 	if !c.Discover {
 		return nil

@@ -14,8 +14,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// SetAliases adds aliases to an index: an object by alias name, as it stands below
-// "aliases" when an index is created. Either all are set or none.
+// SetAliases adds aliases to an index: an object by alias name, in the form of "aliases" in a request that
+// creates an index. It sets all or none.
 func (c *Client) SetAliases(ctx context.Context, index string, aliases json.RawMessage) error {
 	var all map[string]map[string]any
 	if err := json.Unmarshal(aliases, &all); err != nil {
@@ -36,8 +36,8 @@ func (c *Client) SetAliases(ctx context.Context, index string, aliases json.RawM
 	return c.call(ctx, http.MethodPost, "/_aliases", nil, body, nil)
 }
 
-// UnfitAliases returns those of the names that are aliases which documents cannot be sent to as they are, with the reason and what
-// to do: those of several indices, and those with a routing or a filter.
+// UnfitAliases returns the names of aliases that documents cannot be sent to directly, with the reason and the remedy: aliases of
+// several indices, and aliases with a routing or a filter.
 func (c *Client) UnfitAliases(ctx context.Context, names []string) (map[string]string, error) {
 	behind := map[string]map[string]json.RawMessage{} // name, index
 	for _, name := range names {

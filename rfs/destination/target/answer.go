@@ -79,8 +79,8 @@ func (it *item) replaced() bool {
 	return string(it.op) == "index" && it.failure == nil && it.status == http.StatusOK
 }
 
-// copies returns how many documents of its id the target took before an item that has replaced one, by the action line and the
-// answer. A version that the action gives says nothing about that.
+// copies returns the number of earlier documents of its id that the target took before an item that has replaced one, from the
+// action line and the response. A version set by the action gives no such count.
 func copies(want, got *item) int64 {
 	if want.external {
 		return 1
@@ -236,7 +236,7 @@ func (s *scanner) list(open, end byte, element func() error) error {
 	}
 }
 
-// text reads a string and gives what stands between the quotes, escapes as they are.
+// text reads a string and returns the text between the quotes, without decoding escapes.
 func (s *scanner) text() ([]byte, error) {
 	if s.i >= len(s.b) || s.b[s.i] != '"' {
 		return nil, s.wrong("expected a string")
@@ -272,7 +272,7 @@ func (s *scanner) integer() (int, error) {
 	return n, nil
 }
 
-// version reads the version of a document, 0 for what is no such number.
+// version reads the version of a document, 0 for a value that is not a version.
 func (s *scanner) version() (int64, error) {
 	s.space()
 	start := s.i

@@ -18,8 +18,8 @@ const (
 	// maxValues bounds the values of an answer that is decoded: a short text can be many of them.
 	maxValues = 3_000_000
 
-	// What the answer for one item takes, bytes: names, and an error with its causes. The target may quote the
-	// document in it, which is allowed for beside.
+	// Limits of the response for one item, in bytes: names, and an error with its causes. The target may quote
+	// the document in it, for which there is a separate allowance.
 	answerHead    = 64 << 10
 	answerPerItem = 4 << 10
 	answerQuotes  = 4
@@ -36,7 +36,7 @@ func bulkAnswer(n, size int) int {
 // readAnswer reads an answer of at most limit bytes into buf. Errors: fault.ErrUnavailable when it is longer, or when
 // the process holds too much for it: an answer never waits for memory, since what it ends holds some.
 func readAnswer(memory *budget.Budget, buf *bytes.Buffer, r io.Reader, limit int) error {
-	const free = 1 << 20 // what every answer may hold beside the others
+	const free = 1 << 20 // bytes that each response may hold regardless of the others
 	var taken []*budget.Share
 	defer func() {
 		for _, s := range taken {

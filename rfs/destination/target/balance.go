@@ -30,9 +30,9 @@ const (
 )
 
 // balancer is a transport that sends each request to one of the addresses of a cluster. Documents go to the address with the
-// fewest requests under way, all else to the first that answers: its clock and its view of the cluster stay the same. An
-// address is used after it has shown the UUID of the cluster, and again so after a request to it has failed. It is safe for
-// concurrent use.
+// fewest requests in flight, all other requests to the first that answers, so that they see one clock and one view of the
+// cluster. An address is used once it has shown the UUID of the cluster, and after a failed request only once it has shown
+// it again. It is safe for concurrent use.
 type balancer struct {
 	next     http.RoundTripper
 	header   http.Header // of requests that identify a node
@@ -133,7 +133,7 @@ func (b *balancer) leaveOut(a *address, err error) {
 	}
 }
 
-// choose returns an address, which the caller gives back in underWay.
+// choose returns an address, which the caller releases by lowering underWay.
 func (b *balancer) choose(ctx context.Context) (*address, error) {
 	if a, err := b.pick(ctx); a != nil || err != nil {
 		return a, err
@@ -151,7 +151,7 @@ func (b *balancer) choose(ctx context.Context) (*address, error) {
 	if a, err := b.pick(ctx); a != nil || err != nil {
 		return a, err
 	}
-	// An address that may come back is waited for; one that must be corrected is not.
+	// Addresses that may recover are waited for; addresses that must be corrected are not.
 	if passing := slices.DeleteFunc(slices.Clone(errs), lasting); len(passing) > 0 {
 		errs = passing
 	}
@@ -161,7 +161,7 @@ func (b *balancer) choose(ctx context.Context) (*address, error) {
 // lasting reports whether an address stays out of use until something is corrected.
 func lasting(err error) bool { return errors.Is(err, fault.ErrConfig) || untrusted(err) }
 
-// pick returns an address that answers, nil without one, and asks in the background what is due.
+// pick returns an address that answers, or nil, and starts the due probes in the background.
 func (b *balancer) pick(ctx context.Context) (*address, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -336,7 +336,7 @@ type published struct {
 	at   string // IP:port
 }
 
-// nodes returns the addresses of the nodes that take documents. What is no such address is reported and left out.
+// nodes returns the addresses of the nodes that take documents. Invalid addresses are reported and left out.
 func (b *balancer) nodes(from *address) ([]published, error) {
 	var answer struct {
 		Nodes map[string]struct {

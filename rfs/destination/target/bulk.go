@@ -11,7 +11,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 )
 
-// Client is what rfs/destination/bulk sends through.
+// Client sends the requests of rfs/destination/bulk.
 var _ bulk.Sender = (*Client)(nil)
 
 // keepAnswer is the largest answer buffer that is kept for the next request, in bytes.
@@ -21,9 +21,9 @@ const keepAnswer = 4 << 20
 // be held while it is sent.
 const longBody = 32 << 20
 
-// Send posts one bulk body of n items; see bulk.Sender. The answer has to speak of every
-// item as it was sent: one that does not is fault.ErrUnavailable, because it is unknown what was indexed.
-// Default pipelines are switched off (pipeline=_none) unless Config.RunPipelines.
+// Send posts one bulk body of n items; see bulk.Sender. The response has to cover every item as it was sent.
+// Otherwise the error is fault.ErrUnavailable, because it is unknown which documents were indexed. Default
+// pipelines are switched off (pipeline=_none) unless Config.RunPipelines.
 func (c *Client) Send(ctx context.Context, body []byte, n int) (bulk.Result, error) {
 	query := url.Values{"filter_path": {"took,errors,items.*._index,items.*._id,items.*.status,items.*._version,items.*.result,items.*.error"}}
 	if !c.conf.RunPipelines {

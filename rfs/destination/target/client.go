@@ -139,10 +139,9 @@ func (a agent) RoundTrip(req *http.Request) (*http.Response, error) {
 	return a.next.RoundTrip(req)
 }
 
-// Do sends one request and gives status and whole answer, whatever the status is: the
-// caller looks at it. path begins with "/" and is escaped. Nothing is ever sent twice.
-// Errors: fault.ErrUnavailable (no answer; the request may have been applied),
-// fault.ErrConfig (certificates, redirects), the error of ctx.
+// Do sends one request and returns the status and the whole response, for any status; the caller checks it.
+// path starts with "/" and is escaped. Requests are never repeated. Errors: fault.ErrUnavailable (no
+// response; the request may have been applied), fault.ErrConfig (certificates, redirects), ctx's error.
 func (c *Client) Do(ctx context.Context, method, path string, query url.Values, body []byte) (status int, answer []byte, err error) {
 	var buf bytes.Buffer
 	res, err := c.send(ctx, method, path, query, "application/json", "", body, &buf, maxAnswer)
@@ -253,7 +252,7 @@ func untrusted(err error) bool {
 	return errors.As(err, &unknown) || errors.As(err, &hostname) || errors.As(err, &invalid)
 }
 
-// classifyError makes an error of a status of 300 and more, with the target's words. Errors: those of fault.CheckStatus.
+// classifyError returns an error with the target's message for a status of 300 and more. Categories are assigned by fault.CheckStatus.
 func (c *Client) classifyError(call string, status int, answer []byte) error {
 	err := fault.CheckStatus(call, status, answer)
 	var e *fault.StatusError
@@ -299,8 +298,8 @@ func hungUp(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || strings.Contains(err.Error(), "server closed idle connection")
 }
 
-// speaksTLS reports whether the other side takes part in a TLS handshake: a port of plain HTTP whose server is just ending does not.
-// It asks for 5 s at most.
+// speaksTLS reports whether the other side participates in a TLS handshake: a port of plain HTTP whose server is just ending does
+// not. It asks for 5 s at most.
 func speaksTLS(ctx context.Context, address string) bool {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

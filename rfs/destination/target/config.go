@@ -25,7 +25,7 @@ type Config struct {
 	URL                string // http(s)://host:port[/prefix], several separated by commas; a user in it counts when Username is ""
 	Username, Password string
 
-	CACert                string // PEM file of the only authorities that count; "" for those of the system
+	CACert                string // PEM file of the only trusted CAs; "" for the system's CAs
 	ClientCert, ClientKey string // PEM files, both or none
 	Insecure              bool   // accept any certificate
 
@@ -46,7 +46,7 @@ type Config struct {
 	Timeout        time.Duration // of one request with its answer; 0 means two minutes
 	UserAgent      string
 
-	// Memory bounds what answers hold, beside what else the process holds; nil: a budget of the client's own.
+	// Memory bounds the memory of responses, shared with other users of the budget; nil: a budget of the client's own.
 	Memory *budget.Budget
 
 	// Log receives which addresses are left out and why; nil: they are not logged.
@@ -134,8 +134,8 @@ func (c Config) tls() (*tls.Config, error) {
 	return conf, nil
 }
 
-// refuseEnvironment: variables of the client library override what is set in code, such as
-// timeouts and routing, behind the user's back.
+// refuseEnvironment rejects variables of the client library that would silently override settings such as
+// timeouts and routing.
 func refuseEnvironment(environ []string) error {
 	for _, kv := range environ {
 		if name, value, _ := strings.Cut(kv, "="); strings.HasPrefix(name, "OPENSEARCH_GO_") && value != "" {

@@ -18,9 +18,9 @@ const (
 	worthwhile    = 1.1 // by which compressed bodies have to arrive faster for them to be sent
 )
 
-// encodings decides by the measured throughput whether bodies are compressed: where the network is the limit, they arrive faster;
-// elsewhere that costs this process and the target CPU time for nothing. It begins with compressed bodies, and tries the other
-// form from time to time. It is safe for concurrent use; the zero value is ready.
+// encodings decides by the measured throughput whether bodies are compressed. Compressed bodies arrive faster if the network is
+// the limit; otherwise compression wastes CPU time of this process and the target. It starts with compressed bodies, and tries
+// the other form from time to time. It is safe for concurrent use; the zero value is ready.
 type encodings struct {
 	mu       sync.Mutex
 	plain    bool // the form that is sent, unless the other one is tried
@@ -30,7 +30,7 @@ type encodings struct {
 	measured [2]encodingRates // compressed, plain: the last trialBodies of each
 }
 
-// encodingRates is what was sent in one form.
+// encodingRates holds the measurements of bodies sent in one form.
 type encodingRates struct {
 	bytes int64 // before compression
 	spent time.Duration
@@ -38,8 +38,8 @@ type encodingRates struct {
 
 func (r encodingRates) rate() float64 { return float64(r.bytes) / max(r.spent.Seconds(), 1e-9) }
 
-// begin returns whether the next body is compressed, and end, which is called when it was answered, with its length; it is not
-// called for a body that was not taken whole.
+// begin returns whether to compress the next body, and end. The caller calls end with the body's length once the response has
+// arrived, unless the body was not accepted completely.
 func (e *encodings) begin() (compressed bool, end func(length int)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -62,7 +62,7 @@ func (e *encodings) end(plain bool, length int, took time.Duration) {
 		form = 1
 	}
 	e.begun++
-	if e.trying || e.begun > e.period-trialBodies { // what is older may be of another load
+	if e.trying || e.begun > e.period-trialBodies { // older measurements may come from another load
 		m := &e.measured[form]
 		m.bytes, m.spent = m.bytes+int64(length), m.spent+took
 	}

@@ -50,8 +50,8 @@ func (c *Client) Find(ctx context.Context, keys []bulk.Key) ([]bulk.Found, error
 	return found, nil
 }
 
-// foundDocuments returns each document of an answer, an empty one for one that was not found. The answer is no plain JSON where
-// a source has comments or a byte order mark.
+// foundDocuments returns each document of a response, an empty one for each that was not found. The response is not plain JSON
+// if a source has comments or a byte order mark.
 func foundDocuments(answer []byte) (all []bulk.Found, err error) {
 	s := scanner{b: answer}
 	err = s.object(func(key []byte) error {

@@ -15,7 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// Version is what the target is.
+// Version is the product and version of the target.
 type Version struct {
 	Distribution string // opensearch or elasticsearch
 	Number       string // 2.19.4
@@ -43,7 +43,7 @@ func (v Version) Untested() string {
 		v.Distribution, v.Number, tested)
 }
 
-// noUUID is what a cluster without a state of its own reports for its UUID.
+// noUUID is the UUID that a cluster without a state reports.
 const noUUID = "_na_"
 
 // Info asks the target what it is. A node of OpenSearch that calls itself 7.10.2
@@ -138,8 +138,8 @@ func (c *Client) CreateIndex(ctx context.Context, name string, body []byte) erro
 	return c.call(ctx, http.MethodPut, "/"+url.PathEscape(name), nil, body, nil)
 }
 
-// CreateTypedIndex creates an index with a mapping type, which OpenSearch 1 and Elasticsearch 7
-// still take; body is as for CreateIndex, its mapping becomes that of typ.
+// CreateTypedIndex creates an index with a mapping type, which OpenSearch 1 and Elasticsearch 7 still take;
+// body is as for CreateIndex, its mapping becomes the mapping of typ.
 func (c *Client) CreateTypedIndex(ctx context.Context, name, typ string, body []byte) error {
 	var parts map[string]json.RawMessage
 	err := json.Unmarshal(body, &parts)
@@ -167,7 +167,7 @@ const MaxID = 512
 type Index struct {
 	Name     string
 	UUID     string
-	Settings map[string]string // flat, every key begins with "index."; lists are JSON
+	Settings map[string]string // flat, every key starts with "index."; lists are JSON
 	Mappings json.RawMessage
 	Aliases  json.RawMessage
 }
@@ -292,12 +292,12 @@ func (c *Client) CountLucene(ctx context.Context, index string) (int64, error) {
 	return *answer.All.Primaries.Docs.Count, nil
 }
 
-// Operations is what the primary shards of an index have executed.
+// Operations counts the operations of the primary shards of an index.
 type Operations struct {
-	// Executed is how many sequence numbers were used: one for each document that was written or deleted, one for each that the
-	// engine refused while writing it, and those that a shard filled after it was lost or moved.
+	// Executed is the number of used sequence numbers: one for each document that was written or deleted, one for each that the
+	// engine rejected while writing it, and the numbers that a shard filled after it was lost or moved.
 	Executed int64
-	// Deletes is how many deletions they have executed since each was started or moved the last time.
+	// Deletes is the number of deletions that they have executed since each was last started or moved.
 	Deletes int64
 }
 
@@ -365,8 +365,8 @@ func (c *Client) call(ctx context.Context, method, path string, query url.Values
 	return fault.Decode(name, status, answer, out)
 }
 
-// IndexUUID returns the UUID of the index behind a name. An error that is fs.ErrNotExist
-// when there is none; fault.ErrConfig when the name is an alias that documents cannot be sent to, see UnfitAliases.
+// IndexUUID returns the UUID of the index behind a name. The error is fs.ErrNotExist if the index does not exist,
+// and fault.ErrConfig if the name is an alias that documents cannot be sent to, see UnfitAliases.
 func (c *Client) IndexUUID(ctx context.Context, name string) (string, error) {
 	found, err := c.GetIndex(ctx, name)
 	var status *fault.StatusError

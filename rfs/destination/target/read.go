@@ -19,17 +19,17 @@ import (
 // Bounds of a page.
 const (
 	pageBytes = 4 << 20 // what a page is aimed at
-	// pageLimit is what a page may hold before it is asked for again with fewer documents.
+	// pageLimit is the size of a page beyond which it is requested again with fewer documents.
 	pageLimit = 4 * pageBytes
 	firstPage = 100
 	maxPage   = 10_000 // the default of index.max_result_window
 	pageTries = 4
 )
 
-// readKeepAlive is how long the target keeps a reading that nothing asks for.
+// readKeepAlive is the time for which the target keeps an idle reading.
 const readKeepAlive = "5m"
 
-// lateAnswer is how long the id of a cursor is waited for, and how long closing it may take, after the reading has ended.
+// lateAnswer bounds the wait for the id of a cursor, and closing it, after the reading has ended.
 const lateAnswer = 10 * time.Second
 
 // Hit is one document of a target. The slices are borrowed until the callback returns.
@@ -42,12 +42,12 @@ type Hit struct {
 
 // Pace bounds the load of a reading by the time that its pages take: *throttle.Latency is one.
 type Pace interface {
-	// Begin is called before a page is asked for. It returns the part of a whole page that it should have, and end, which
-	// is called when the answer has come or has failed, and blocks as long as nothing should be asked for.
+	// Begin is called before a page is requested, and blocks while no page should be requested. It returns the fraction
+	// of a full page to request, and end, which is called when the response has arrived or failed.
 	Begin() (part float64, end func(ctx context.Context) error)
 }
 
-// Reading is how documents are read.
+// Reading describes how to read documents.
 type Reading struct {
 	Index string // one index, no alias
 	Shard int
@@ -55,12 +55,12 @@ type Reading struct {
 	PointInTime bool
 	// Window is index.max_result_window of the index; 0 means 10,000.
 	Window int
-	// Size is how many documents the first page asks for, and is lowered when a page is too long; nil: a default. A scroll
-	// cannot change it on its way: then the shard is read again with the lower one.
+	// Size is the number of documents that the first page requests, and is lowered when a page is too long; nil: a
+	// default. A scroll cannot change it midway: then the shard is read again with the lower number.
 	Size *int
 	// Longest is the longest source that is read, in bytes; 0: what other answers may have.
 	Longest int64
-	// Admit is called with the bytes of each page after it was read, and blocks until so many are allowed; nil: always.
+	// Admit is called with the size of each page in bytes after it was read, and blocks until that size is allowed; nil: always allowed.
 	Admit func(ctx context.Context, bytes int) error
 	Pace  Pace // nil: none
 	// Sequence asks for the sequence number of each document.
@@ -112,7 +112,7 @@ func (r Reading) window() int {
 	return min(r.Window, maxPage)
 }
 
-// pages is a reading under way.
+// pages is a reading in progress.
 type pages struct {
 	c      *Client
 	r      Reading
@@ -368,7 +368,7 @@ func (p *pages) parse(each func(Hit) error) (hits int, err error) {
 	return hits, fmt.Errorf("search in %s: answer of %s: %w: %w", p.r.Index, p.c.name, err, fault.ErrUnavailable)
 }
 
-// stopped carries an error of the callback, which says nothing of the answer.
+// stopped carries an error of the callback, which is unrelated to the response.
 type stopped struct{ err error }
 
 func (e *stopped) Error() string { return e.err.Error() }
@@ -461,7 +461,7 @@ func (s *scanner) blank() {
 
 func isBlank(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }
 
-// raw moves behind the value at hand, whatever its depth, and returns its bytes. Comments in it are skipped as a whole.
+// raw moves past the value at hand, at any depth, and returns its bytes. Comments in it are skipped as a whole.
 func (s *scanner) raw() ([]byte, error) {
 	if c := s.space(); c != '{' && c != '[' {
 		start := s.i

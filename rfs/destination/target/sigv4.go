@@ -19,9 +19,9 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// SigV4 is how requests are signed with AWS Signature Version 4. Credentials come from the
-// default chain: variables, shared files, container and instance roles. What is "" comes from
-// the host name (<name>.<region>.es.amazonaws.com), the region else from the chain.
+// SigV4 configures signing requests with AWS Signature Version 4. Credentials come from the default chain:
+// variables, shared files, container and instance roles. Empty fields are taken from the host name
+// (<name>.<region>.es.amazonaws.com), the region else from the chain.
 type SigV4 struct {
 	Region  string
 	Service string // "es" (domains), the default; serverless collections ("aoss") are refused
@@ -100,12 +100,12 @@ func (s *signing) RoundTrip(req *http.Request) (*http.Response, error) {
 	return s.next.RoundTrip(signed)
 }
 
-// identity says who signed for what, without any secret.
+// identity returns the signer and the scope of the signature, without secrets.
 func (s *signing) identity() string {
 	return fmt.Sprintf("the AWS credentials of %s (region %s, service %s)", cmp.Or(s.origin, "the default chain"), s.region, s.service)
 }
 
-// renew has temporary credentials fetched anew when the answer says that they are over, and
+// renew triggers a refresh of temporary credentials if the response reports that they have expired, and
 // reports whether that can help.
 func (s *signing) renew(ctx context.Context, status int, answer []byte) bool {
 	if status != http.StatusForbidden {
@@ -118,7 +118,7 @@ func (s *signing) renew(ctx context.Context, status int, answer []byte) bool {
 	return awsconfig.Renew(ctx, s.creds)
 }
 
-// advice is what to look at when a signed request is refused.
+// advice returns the remedy for a rejected signed request.
 func advice(reason string) string {
 	switch low := strings.ToLower(reason); {
 	case strings.Contains(low, "signature expired"), strings.Contains(low, "not yet current"):

@@ -15,7 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 )
 
-// actions reads the action lines of a bulk body of index and create operations, one after the other.
+// actions reads the action lines of a bulk body of index and create operations, in sequence.
 type actions struct{ rest []byte }
 
 // next returns the next action; ok is false behind the last. It skips the action's source line, which a deletion has not.
@@ -32,7 +32,7 @@ func (a *actions) next() (it item, ok bool, err error) {
 	return it, err == nil, err
 }
 
-// errSum returns the error for an answer that does not fit what was sent: it is unknown what arrived.
+// errSum returns the error for a response that does not match the request: it is unknown which documents arrived.
 func errSum(format string, args ...any) error {
 	return fmt.Errorf("it does not add up: "+format+": %w", append(args, fault.ErrUnavailable)...)
 }

@@ -5,7 +5,7 @@ import "bytes"
 // Bodies that are sent to the index itself, so that their action lines need not name it.
 const (
 	unnamedBytes  = 64 << 10 // of a body, at least
-	unnamedLength = 512      // of an item with its action line, on average at most: what is left out does not count in a longer one
+	unnamedLength = 512      // of an item with its action line, at most on average: omitted parts do not count in a longer one
 )
 
 var indexField = []byte(`":{"_index":`)

@@ -10,7 +10,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
-// Account is how far a session is, from nothing but its store.
+// Account is the progress of a session, derived from its store only.
 type Account struct {
 	Began      bool        `json:"began"`
 	Topic      string      `json:"topic"`
@@ -27,15 +27,15 @@ type Partition struct {
 	cms.Item  `json:"-"`
 	Number    int    `json:"partition"`
 	Node      string `json:"node,omitempty"` // to which it is assigned
-	Begin     int64  `json:"begin"`          // where the session began
+	Begin     int64  `json:"begin"`          // where the session started
 	Watermark int64  `json:"watermark"`      // every message below is in the target, or recorded as failed
 	End       int64  `json:"end"`            // of the partition, when the leader looked last
 	Lag       int64  `json:"lag"`
 }
 
-// Stored is what a store holds of the stream of a session.
+// Stored is the data that a store holds about the stream of a session.
 type Stored struct {
-	Records []cms.Record // what is consumed, then by whom; none before the session has begun
+	Records []cms.Record // the state, then the plan; empty before the session has started
 	Items   []cms.Item
 }
 
@@ -77,7 +77,7 @@ func Read(ctx context.Context, c *cms.Coordinator) (Account, error) {
 	return s.Account()
 }
 
-// Account returns what a store says; an empty one when the session consumes no stream. It is a pure function.
+// Account returns the account of a store, or an empty one if the session consumes no stream. It is a pure function.
 func (s Stored) Account() (a Account, err error) {
 	var is *state
 	for _, r := range s.Records {

@@ -20,13 +20,13 @@ const (
 	stateVersion = 1
 )
 
-// state is what a session consumes.
+// state describes the stream that a session consumes.
 type state struct {
 	Version int     `json:"v"`
 	Topic   string  `json:"topic"`
 	ID      string  `json:"topic_id"`
 	Group   string  `json:"group"`
-	Begins  []int64 `json:"begins"` // the offset at which the session began each partition
+	Begins  []int64 `json:"begins"` // the offset at which the session started each partition
 }
 
 // item returns the item of a partition.
@@ -34,7 +34,7 @@ func (s *state) item(partition int) cms.ItemID {
 	return cms.ItemID{Kind: Kind, Index: s.Topic, Shard: partition, Cursor: s.Begins[partition]}
 }
 
-// readState returns what a session consumes; nil when it has not begun.
+// readState returns the state of a session, or nil if it has not started.
 func readState(ctx context.Context, store cms.Records) (*state, error) {
 	r, err := store.Record(ctx, stateID)
 	if errors.Is(err, cms.ErrNotFound) {
@@ -60,7 +60,7 @@ func decodeState(r cms.Record) (*state, error) {
 	return s, nil
 }
 
-// begin binds the session to the stream, and makes the item of each partition unless it is there.
+// begin binds the session to the stream, and creates the missing items of its partitions.
 func (t *Task) begin(ctx context.Context) error {
 	d, err := t.Stream.Describe(ctx)
 	if err != nil {
@@ -92,8 +92,8 @@ func (t *Task) begin(ctx context.Context) error {
 	return t.items.SeedOnce(ctx, t.Token, func(ctx context.Context) error { return t.seed(ctx, s) }, nil)
 }
 
-// cover records the partitions of the stream that are not recorded yet, with the offset at which each begins: the one that the
-// group has committed, else its beginning or end. It returns what is recorded.
+// cover records the partitions of the stream that are not recorded yet, with the start offset of each: the offset that the
+// group has committed, else the partition's start or end. It returns the recorded state.
 func (t *Task) cover(ctx context.Context, d Description) (*state, error) {
 	s, err := readState(ctx, t.Store)
 	if err != nil || s != nil && len(s.Begins) >= len(d.Partitions) {

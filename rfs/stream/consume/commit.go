@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// commitInterval is how often offsets are committed.
+// commitInterval is the interval between commits of offsets.
 const commitInterval = 2 * time.Second
 
 // durable are the offsets below which every message of a partition is in the target, or recorded as failed.

@@ -1,6 +1,6 @@
-// Package consume brings the messages of a stream into a cluster, for as long as it runs. The stream has partitions; the item
-// of each is leased, worked on by the engine of a migration (rfs/migration/worker), and given back with its watermark, again and again. A
-// leader, elected in the coordination store, assigns partitions to the processes of the session that are alive.
+// Package consume brings the messages of a stream into a cluster, for as long as it runs. The stream has partitions; the item of each is
+// leased, processed by the engine of a migration (rfs/migration/worker), and released with its watermark, repeatedly. A leader, elected
+// in the coordination store, assigns partitions to the processes of the session that are alive.
 package consume
 
 import (
@@ -22,10 +22,10 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 )
 
-// Kind is that of the items of a stream.
+// Kind is the kind of the items of a stream.
 const Kind = "consume"
 
-// DefaultLease is that of a partition.
+// DefaultLease is the lease duration of a partition.
 const DefaultLease = 30 * time.Second
 
 // MaxPartitions bounds the partitions of a stream.
@@ -63,10 +63,10 @@ type Task struct {
 
 	Format        Format // JSON
 	Index         string // of documents that name none
-	Latest        bool   // partitions without a committed offset begin at their end, not at their beginning
-	IncludeSystem bool   // documents for indices that begin with a dot are not left out
+	Latest        bool   // partitions without a committed offset start at their end, not at their beginning
+	IncludeSystem bool   // documents for indices that start with a dot are not left out
 	MaxSource     int64  // the longest value that is sent, in bytes; 0: any
-	UntilEnd      bool   // ends when all is consumed that was there when it began
+	UntilEnd      bool   // ends once all messages are consumed that existed when it started
 	Lease         time.Duration
 	Linger        time.Duration // how long a body waits for more messages; 1 s
 	Unavailable   time.Duration // how long store, brokers or target may not answer; bulk.DefaultStallTimeout
@@ -80,14 +80,14 @@ type Task struct {
 	durable durable
 	topicID string
 	begins  atomic.Pointer[[]int64]
-	until   []int64 // ends when the process began, with UntilEnd
+	until   []int64 // ends when the process started, with UntilEnd
 	seen    seen
 }
 
-// seen is what this process did.
+// seen counts the work of this process.
 type seen struct{ documents, failed, bytes, running atomic.Int64 }
 
-// Own is what this process did; messages that were read again count again.
+// Own is the work of this process; messages that were read repeatedly count repeatedly.
 type Own struct {
 	Documents, Failed, Bytes int64
 	Running                  int64 // partitions that it has
@@ -98,7 +98,7 @@ func (t *Task) Own() Own {
 	return Own{Documents: t.seen.documents.Load(), Failed: t.seen.failed.Load(), Bytes: t.seen.bytes.Load(), Running: t.seen.running.Load()}
 }
 
-// Items returns the coordinator of the partitions, once Run has begun.
+// Items returns the coordinator of the partitions, once Run has started.
 func (t *Task) Items() *cms.Coordinator { return t.items }
 
 func (t *Task) prepare(ctx context.Context) error {
@@ -121,8 +121,8 @@ func (t *Task) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// A lease is a heartbeat, so it does not grow; and what kills the holders of a partition is not looked for, since the same
-	// message is due again whatever it did.
+	// A lease is a heartbeat, so it does not grow. Items that end their holders are not detected, since the same message is
+	// due again in any case.
 	t.items, err = cms.New(cms.Config{Store: store, Kind: Kind, Clock: t.Clock, Creator: t.Token, InitialLease: t.Lease, MaxLease: t.Lease, MaxAttempts: math.MaxInt32})
 	t.nodes = &primitive.Nodes{Store: t.Store, Clock: t.Clock}
 	t.pace = newPace(t.Bulk, t.Lease, t.Clock, t.seen.running.Load)
@@ -133,22 +133,22 @@ func (t *Task) prepare(ctx context.Context) error {
 	return err
 }
 
-// recordTime is what a process lets pass between two records of progress, for each partition that it has: 10 are written a second.
+// recordTime is the minimum time between two records of progress of a process, for each of its partitions: it writes 10 a second.
 const recordTime = 100 * time.Millisecond
 
-// runnerOf returns the runner of a process with so many partitions. What a process has sent since the last record is sent again
-// when it is killed, so that few partitions record every half second.
+// runnerOf returns the runner of a process with the given number of partitions. After a kill, everything sent since the last
+// record is sent again, so with few partitions each is recorded every half second.
 func (t *Task) runnerOf(partitions int) *engine.Runner {
 	r := *t.runner
 	r.RecordEvery = min(t.Lease/3, max(recordTime*time.Duration(partitions), 5*recordTime))
 	return &r
 }
 
-// beat is how often a process shows that it is alive.
+// beat is the heartbeat interval of a process.
 func (t *Task) beat() time.Duration { return max(t.Lease/6, time.Second) }
 
-// Run takes part until ctx ends, or with UntilEnd all is consumed (no error then), or this process cannot go on. It may be
-// called once.
+// Run participates until ctx ends, all messages are consumed with UntilEnd (no error then), or this process cannot
+// continue. It may be called once.
 func (t *Task) Run(outer context.Context) (Account, error) {
 	err := t.prepare(outer)
 	if err == nil {
@@ -169,7 +169,7 @@ func (t *Task) Run(outer context.Context) (Account, error) {
 	return a, err
 }
 
-// lastTimeout bounds what a process that ends still asks and tells.
+// lastTimeout bounds the last requests of a process that ends.
 const lastTimeout = 5 * time.Second
 
 // errEnd ends a process that has consumed all that was there.
@@ -219,7 +219,7 @@ func mends(err error) bool {
 	return errors.Is(err, fault.ErrUnavailable) || errors.Is(err, cms.ErrConflict) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// retry calls f until it ends without an error, or with one that waiting does not mend.
+// retry calls f until it succeeds, or fails with an error that waiting does not fix.
 func (t *Task) retry(ctx context.Context, f func(context.Context) error) error {
 	begun := t.Clock.Read().Boot
 	for {
@@ -237,7 +237,7 @@ func (t *Task) retry(ctx context.Context, f func(context.Context) error) error {
 	}
 }
 
-// awaitEnd returns errEnd when every partition is consumed up to where it ended when the process began.
+// awaitEnd returns errEnd once every partition is consumed up to its end at the start of the process.
 func (t *Task) awaitEnd(ctx context.Context) error {
 	for {
 		if err := t.Clock.Sleep(ctx, time.Second); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 )
 
-// planInterval is how often a process reads the plan.
+// planInterval is the interval at which a process reads the plan.
 const planInterval = time.Second
 
 // running is a partition that this process works on.
@@ -22,8 +22,8 @@ type running struct {
 	done chan struct{}
 }
 
-// follow works on the partitions that the plan assigns to this process, until ctx ends or one of them cannot go on. A plan that
-// cannot be read changes nothing: the leases decide.
+// follow processes the partitions that the plan assigns to this process, until ctx ends or one of them cannot continue. A plan
+// that cannot be read changes nothing: the leases decide.
 func (t *Task) follow(ctx context.Context) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)

@@ -12,7 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
 
-// Format is that of the values of messages.
+// Format is the format of the values of messages.
 type Format string
 
 // The formats.
@@ -33,7 +33,7 @@ type reader struct {
 	partition int
 	format    Format
 	index     []byte // of documents that name none
-	system    bool   // documents for indices that begin with a dot are not left out
+	system    bool   // documents for indices that start with a dot are not left out
 	longest   int64  // source, in bytes; 0: any
 
 	action doc.Action
@@ -42,7 +42,7 @@ type reader struct {
 	doc    doc.Document
 }
 
-// outcome is what becomes of a message.
+// outcome is the result of a message.
 type outcome int
 
 const (

@@ -13,17 +13,17 @@ import (
 const (
 	firstBody = 64 << 10 // bytes of a body before the first answer
 	leastBody = 16 << 10
-	// longestAnswer is how long an answer may take, longestPart the same as a part of a lease.
+	// longestAnswer is the longest time for a response, longestPart the same as a part of a lease.
 	longestAnswer = time.Second
 	longestPart   = 20
 )
 
-// pace bounds the bodies of a process so that each is answered within a part of a lease: what is not answered when the lease
-// ends, or the process, is sent again. It is safe for concurrent use.
+// pace bounds the bodies of a process so that each is answered within a part of a lease: bodies without a response when the
+// lease or the process ends are sent again. It is safe for concurrent use.
 type pace struct {
-	bounds  bulk.Bounds // those of the process; nil: none
+	bounds  bulk.Bounds // of the process; nil: no bounds
 	most    int         // bytes of a body
-	under   int         // bodies of a partition under way at the same time, without bounds
+	under   int         // concurrent bodies of a partition, without bounds
 	running func() int64
 	clock   cms.Clock
 	within  time.Duration
@@ -54,7 +54,7 @@ func (p *pace) Bytes() int {
 	return min(p.bytes, p.bounds.Bytes())
 }
 
-// InFlight returns how many bodies of one partition may be under way: the partitions of the process share its requests.
+// InFlight returns the number of bodies of one partition that may be in flight: the partitions of the process share its requests.
 func (p *pace) InFlight() int {
 	n := p.under
 	if p.bounds != nil {
@@ -63,7 +63,8 @@ func (p *pace) InFlight() int {
 	return max(1, n/max(1, int(p.running())))
 }
 
-// note notes how long a body of so many bytes took, from the moment when it was ready. A short one says nothing about longer ones.
+// note records the time that a body of the given size took, from the moment when it was ready. Short bodies are ignored, since they do not predict
+// longer ones.
 func (p *pace) note(bytes int, took time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -81,7 +82,7 @@ type paced struct {
 	pace *pace
 }
 
-// Send sends a body. One that was given up has taken at least the time until then.
+// Send sends a body. If the body is abandoned, the time until then is recorded, as a lower bound.
 func (s paced) Send(ctx context.Context, body []byte, n int) (bulk.Result, error) {
 	begin := s.pace.clock.Read().Mono
 	res, err := s.Sender.Send(ctx, body, n)

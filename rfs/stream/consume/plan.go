@@ -14,7 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/primitive"
 )
 
-// Plan is who consumes what, as the leader wrote it last.
+// Plan assigns partitions to processes, as last written by the leader.
 type Plan struct {
 	Version int     `json:"v"`
 	Changes int64   `json:"changes"` // how often partitions were assigned

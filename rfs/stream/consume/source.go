@@ -15,7 +15,7 @@ import (
 // part is the source of the item of a partition: its messages from an offset on.
 type part struct{ *Task }
 
-// Bytes is not known.
+// Bytes returns 0, since the size of a partition is unknown.
 func (part) Bytes(cms.ItemID) int64 { return 0 }
 
 // reading is a partition that is read.
@@ -59,7 +59,7 @@ func (r *reading) Wrap(opts *bulk.Options) {
 	opts.Recorder = &recorder{Recorder: opts.Recorder, r: &reader{topic: r.topic, partition: r.partition}, task: r.Task}
 }
 
-// Next passes the next message on. When there are none for a moment, what is buffered is sent.
+// Next passes the next message on. If none arrives for a moment, buffered documents are sent.
 func (r *reading) Next(ctx context.Context, to *engine.Sink, _ int) (err error) {
 	if len(r.next) == 0 {
 		if r.next, err = r.messages.Next(ctx); err != nil {
@@ -91,7 +91,7 @@ func (r *reading) Next(ctx context.Context, to *engine.Sink, _ int) (err error) 
 	}
 }
 
-// End is not known: a stream goes on.
+// End returns engine.Unknown, since a stream has no end.
 func (*reading) End() int64 { return engine.Unknown }
 
 // Checks notes the watermark, which is durable, for the group.

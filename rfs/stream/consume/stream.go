@@ -2,8 +2,9 @@ package consume
 
 import "context"
 
-// Stream is what a session consumes: a topic, whose partitions are read by offsets. *kafka.Topic is one. Errors:
-// fault.ErrUnavailable while the brokers do not answer; fault.ErrConfig for what the user has to change.
+// Stream is the source of a session: a topic, whose partitions are read by offsets. *kafka.Topic implements it.
+// Errors: fault.ErrUnavailable while the brokers do not answer; fault.ErrConfig for errors that the user has to
+// correct.
 type Stream interface {
 	// Describe returns the stream as it is now.
 	Describe(ctx context.Context) (Description, error)
@@ -11,7 +12,7 @@ type Stream interface {
 	Open(ctx context.Context, partition int, from int64) (Messages, error)
 	// Committed returns the offsets that the group has committed, by partition.
 	Committed(ctx context.Context) (map[int]int64, error)
-	// Commit commits offsets for the group, by partition. They are for other tools: a session goes on from its own records.
+	// Commit commits offsets for the group, by partition. They are for other tools: a session continues from its own records.
 	Commit(ctx context.Context, offsets map[int]int64) error
 }
 
@@ -21,7 +22,7 @@ type Description struct {
 	Partitions []Range
 }
 
-// Range are the offsets of a partition: [Begin, End).
+// Range holds the offsets of a partition: [Begin, End).
 type Range struct {
 	Begin int64 `json:"begin"`
 	End   int64 `json:"end"`
