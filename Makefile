@@ -1,17 +1,9 @@
 # rfsd: build, test, prove. Every verb prints what it could not run and why.
 SHELL      := /bin/bash
 GO         ?= go
-# The same for every verb, so that all of them share what is compiled; the race detector needs cgo.
-# Neither the documentation generator of the command line library nor HTTP/2 is used: 0.7 MB less.
-TAGS       := urfave_cli_no_docs,nethttpomithttp2
-# Packages whose code does not run for each document are compiled without inlining: 3.5 MB less of rfsd. Those that decompress,
-# hash and encrypt stay as they are, and so does this module.
-COLD       := github.com/BurntSushi github.com/aws github.com/hashicorp github.com/miekg github.com/opensearch-project \
-              github.com/twmb github.com/urfave go.etcd.io go.yaml.in \
-              crypto/tls crypto/x509 encoding/asn1 encoding/gob encoding/xml html math/big mime net/http text/template
-# Programs are compiled by a profile (make profile). Tests are not: all packages would be compiled once more for them.
-PROFILE    := -pgo=cmd/rfsd/default.pgo
-GOFLAGS    ?= -mod=readonly -trimpath -pgo=off -tags=$(TAGS) $(COLD:%=-gcflags=%/...=-l)
+# Programs are built as `go build ./cmd/...` builds them, by the profile cmd/rfsd/default.pgo. Tests are not: all packages
+# would be compiled once more for those of cmd/rfsd. The race detector needs cgo.
+GOFLAGS    ?= -pgo=off
 CGO_ENABLED ?= 0
 export GOFLAGS CGO_ENABLED
 VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
@@ -30,7 +22,7 @@ all: build
 
 build:
 	@mkdir -p $(BIN)
-	$(GO) build $(PROFILE) -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/rfsd ./cmd/rfsctl
+	$(GO) build -pgo=auto -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/rfsd ./cmd/rfsctl
 	@deploy/package/size.sh $(BIN)/rfsd $(BIN)/rfsctl
 
 ## lint: gofmt, vet, golangci-lint with the dependency rules between packages
@@ -161,7 +153,7 @@ clean:
 
 ## bench: the table of docs/PERFORMANCE.md, each figure beside its limit; BENCHFLAGS='-part reading' for a part
 bench: build
-	$(GO) build $(PROFILE) -o $(BIN)/bench ./testing/bench
+	$(GO) build -o $(BIN)/bench ./testing/bench
 	$(BIN)/bench $(or $(BENCHFLAGS),-part all -write docs/PERFORMANCE.md)
 
 ## profile: cmd/rfsd/default.pgo, by which rfsd is compiled, out of dry runs of the snapshots that bench has made

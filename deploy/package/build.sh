@@ -2,7 +2,7 @@
 # build.sh VERSION [ARCH...]: makes the deb and the rpm of each ARCH (amd64, arm64; default: that of this machine) in dist/,
 # with SHA256SUMS, and what each is made of in dist/ARCH. The programs are static-pie, so that the kernel places them at
 # random addresses; gcc links them, for another architecture its cross compiler. The same commit, Go and gcc make the same
-# bytes wherever they are built. make runs it, with the GOFLAGS of the Makefile.
+# bytes wherever they are built. make runs it.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 # v2.44.2 is the newest whose modules are all to be had.
@@ -51,7 +51,7 @@ for ARCH in "$@"; do
   command -v "$CC" >/dev/null || { echo "packages: $CC is not installed; on Debian: apt-get install gcc-${CC%-gcc} libc6-dev-$ARCH-cross" >&2; exit 1; }
   out=dist/$ARCH
   mkdir -p "$out/bin"
-  CC=$CC GOARCH=$ARCH CGO_ENABLED=1 go build -pgo=cmd/rfsd/default.pgo -trimpath -buildmode=pie -tags netgo,osusergo,urfave_cli_no_docs,nethttpomithttp2 \
+  CC=$CC GOARCH=$ARCH CGO_ENABLED=1 go build -pgo=auto -trimpath -buildmode=pie -tags netgo,osusergo \
     -ldflags "-s -w -X main.version=$version -linkmode=external -extldflags=-static-pie" -o "$out/bin/" ./cmd/rfsd ./cmd/rfsctl
   for program in rfsd rfsctl; do
     case $(readelf -hlW "$out/bin/$program") in

@@ -67,6 +67,7 @@ func NewS3(ctx context.Context, uri string, o S3Options) (*S3, error) {
 		config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
 			t.MaxIdleConnsPerHost = maxIdleConns
 			t.ResponseHeaderTimeout = stall
+			t.ForceAttemptHTTP2 = false // reads share no connection: a slow one would hold up the others
 		}).WithDialerOptions(func(d *net.Dialer) { d.Timeout = 10 * time.Second })),
 	}
 	cfg, err := awsconfig.Load(ctx, awsconfig.Options{Region: o.Region, RegionSetting: "--" + o.Flags + "s3-region", RoleARN: o.RoleARN, Client: client})
