@@ -29,7 +29,7 @@ type Config struct {
 	Open       func(context.Context) (*cms.Coordinator, error)
 	Starter    Starter
 	Workers    int   // wanted number; 0: automatic, by cores, memory and rejections of the target; -1: none
-	MaxWorkers int   // limit on this node, whatever is wanted; default 64
+	MaxWorkers int   // limit on this node, overrides any wanted number; default 64
 	Memory     int64 // bytes a worker may use before it is stopped; 0: no limit
 	MaxRate    int64 // bytes per second of the whole fleet; 0: no limit
 	// HoldPermit keeps this node's permit on a part of MaxRate until the context is done; nil: the node has all of it. With an error,
@@ -68,8 +68,8 @@ type Fleet interface {
 	// Share returns this node's position among the nodes and their number, to divide numbers for the whole fleet.
 	Share() (position, count int)
 	Nodes() []status.Node // live nodes
-	// Gone returns the nodes that have gone since this node takes part, by State node_lost or node_left; one that has started again is
-	// in Nodes, too, with a later start.
+	// Gone returns the nodes that have gone since this node participates, by State node_lost or node_left; one that has started again
+	// is in Nodes, too, with a later start.
 	Gone() []status.Node
 	Plan() schedule.Plan // the leader's proposal
 }
@@ -85,7 +85,7 @@ type Mirror interface {
 	Published() time.Time
 }
 
-// PeerNotifier notifies other nodes at once of changes that they would detect later.
+// PeerNotifier notifies other nodes immediately of changes that they would detect later.
 type PeerNotifier interface {
 	IntentChanged()           // the intent in the store has changed
 	IntentFollowed()          // this node follows another version of it
@@ -112,7 +112,7 @@ type Daemon struct {
 	intentSeen    time.Time // when it was read last, by the store's clock; zero until that is known
 	done          bool      // no work is left
 	idleUntil     time.Time // until then no worker is started: all open items are leased
-	startAfter    time.Time // nor until then, so that a big fleet does not start at once
+	startAfter    time.Time // nor until then, so that the nodes of a large fleet do not all start at the same time
 	positioned    bool      // the node knows its position in the fleet
 	stopping      bool
 	killNow       bool

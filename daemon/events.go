@@ -26,7 +26,7 @@ const (
 	eventsTimeout = 5 * time.Second // of the last reading and of the last record
 	// visibleWithin bounds the time from the stamp of an event to the moment when all nodes can read it.
 	visibleWithin = time.Minute
-	// startSlack is how much older than the node an event may be to count as new at its first start: clocks of the store's nodes differ.
+	// startSlack is the maximum age of an event, relative to the node's start, to count as new at its first start: clocks of the store's nodes differ.
 	startSlack = time.Second
 )
 
@@ -67,7 +67,7 @@ func newEventBus(node string, sinks []Sink, m *metrics.Registry, log *slog.Logge
 	return b
 }
 
-// run delivers events until close is called, and then what is queued within its limit.
+// run delivers events until close is called, and then the queued ones within its limit.
 func (b *eventBus) run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -181,8 +181,8 @@ func (b *eventBus) readNow(ctx context.Context, store *cms.Coordinator) {
 	slices.SortStableFunc(b.stored, func(x, y storedEvent) int { return cmp.Compare(x.at, y.at) })
 }
 
-// begin reads at the first contact what this node has delivered before. A node without a record begins with the events since
-// its own start, by the store's clock.
+// begin reads at the first contact the record of events that this node has delivered before. A node without a record
+// delivers the events since its own start, by the store's clock.
 func (b *eventBus) begin(ctx context.Context, store *cms.Coordinator) error {
 	b.mu.Lock()
 	known := b.store != nil
@@ -230,7 +230,7 @@ func (b *eventBus) settle(ctx context.Context, s *sinkWorker, e status.Event, ok
 	}
 }
 
-// save records what was delivered. A failure costs at most that a restarted node repeats an event.
+// save records the delivered events. A failure costs at most that a restarted node repeats an event.
 func (b *eventBus) save(ctx context.Context) {
 	b.saving.Lock()
 	defer b.saving.Unlock()
@@ -251,7 +251,7 @@ func (b *eventBus) save(ctx context.Context) {
 	}
 }
 
-// delivered returns the record, of which what every sink has taken is cut off. The mutex is held.
+// delivered returns the record, without the events that every sink has accepted. The caller holds the mutex.
 func (b *eventBus) delivered() session.Delivered {
 	for _, x := range b.stored {
 		if slices.ContainsFunc(b.sinks, func(s *sinkWorker) bool { return !s.taken[x.id] }) {

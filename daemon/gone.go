@@ -8,10 +8,10 @@ import (
 	"github.com/rfsd/rfsd/daemon/status"
 )
 
-// nodeReporters is how many nodes of a fleet store events about other nodes. Each event is stored once, by the first node that reports it.
+// nodeReporters is the number of nodes of a fleet that store events about other nodes. Each event is stored once, by the first node that reports it.
 const nodeReporters = 3
 
-// goneNodes is what this node has stored about nodes that are gone; of the reading loop.
+// goneNodes holds the events that this node has stored about nodes that are gone. It belongs to the reading loop.
 type goneNodes struct {
 	reported map[string]bool      // subjects and codes
 	gone     map[string]time.Time // by name: when the run that is gone had started

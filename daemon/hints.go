@@ -69,7 +69,7 @@ func (d *Daemon) Remaining() (left schedule.Remaining, known bool) {
 	}, true
 }
 
-// ReadIntent makes the daemon read the intent in the store at once.
+// ReadIntent makes the daemon read the intent in the store immediately.
 func (d *Daemon) ReadIntent() { trySend(d.readIntentNow) }
 
 // plan returns the fleet's proposal; the zero value on a single node.

@@ -12,11 +12,11 @@ import (
 const (
 	// mirrorTimeout is the longest age up to which a reading of the leader saves this node its own.
 	mirrorTimeout = time.Minute
-	// askTimeout is how long a status waits for a reading of the leader when this node's is old.
+	// askTimeout is the time that a status waits for a reading of the leader when this node's is old.
 	askTimeout = 2 * time.Second
 	// askedFor is for how long after an operator has asked this node follows the leader's readings closely.
 	askedFor = 20 * time.Second
-	// maxAhead is how far a reading may be ahead of the store's clock as this node remembers it.
+	// maxAhead is the maximum time by which a reading may be ahead of the store's clock as this node remembers it.
 	maxAhead = 10 * time.Second
 )
 
@@ -34,7 +34,7 @@ func (d *Daemon) fresh() time.Duration {
 	return min(max(5*d.conf.ReadInterval, 3*d.mirroredEach), mirrorTimeout)
 }
 
-// sample adds a reading to the measure of progress, if it is the one that is shown.
+// sample adds a reading to the measure of progress, if it is the current one.
 func (d *Daemon) sample(read *storeState) {
 	if d.shown() != read {
 		return
@@ -53,7 +53,7 @@ func (d *Daemon) publish(ctx context.Context, r *progress.Reading) {
 	}
 }
 
-// rest blocks until this node is to read the store itself, after a read that took so long. It reports whether ctx goes on.
+// rest blocks until this node is to read the store itself; took is the duration of the last read. It reports false if ctx has ended.
 func (d *Daemon) rest(ctx context.Context, took time.Duration) bool {
 	if d.conf.Mirror == nil {
 		return wait(ctx, d.readPause(took), d.readNow)
@@ -93,8 +93,8 @@ func (d *Daemon) rest(ctx context.Context, took time.Duration) bool {
 	}
 }
 
-// follow takes the leader's reading and reports whether it saves this node its own: it is young, or published and not asked for, and
-// shows nothing that this node would act on. Whatever it shows, this node acts on the store alone.
+// follow takes the leader's reading and reports whether it saves this node its own: it is recent, or published and not asked for,
+// and shows nothing that this node would act on. In any case, this node acts only on its own reading of the store.
 func (d *Daemon) follow(now bool) bool {
 	d.mu.Lock()
 	asked := now || time.Since(d.asked) < askedFor || d.watchers.Any()
@@ -137,8 +137,8 @@ func (d *Daemon) follow(now bool) bool {
 	return !d.mustRead(d.shown().migration.Totals, local) && (!asked || local.Sub(d.shown().at) < d.fresh())
 }
 
-// mustRead reports whether this node reads the store as often as without a leader: it acts on what is there, or the leader's
-// reading shows something that it would act on.
+// mustRead reports whether this node reads the store as often as without a leader: it acts on the store's contents, or the
+// leader's reading shows something that it would act on.
 func (d *Daemon) mustRead(t progress.Counts, now time.Time) bool {
 	idle := now.Before(d.idleUntil)
 	return d.conf.Scales || d.cutOff || d.lastRead.err != "" || d.done && (d.conf.EndWhenDone || t.ItemsOpen > 0) || idle && t.ItemsOpen > t.Leased

@@ -22,7 +22,7 @@ type Notifier struct {
 }
 
 // NewNotifier returns the Notifier for the socket in NOTIFY_SOCKET, with a watchdog if WATCHDOG_USEC and WATCHDOG_PID
-// enable it; nil if there is no socket. It returns fault.ErrConfig if the socket cannot be used.
+// enable it. It returns nil if no socket is set, and fault.ErrConfig if the socket cannot be used.
 func NewNotifier() (*Notifier, error) {
 	if os.Getenv("NOTIFY_SOCKET") == "" {
 		return nil, nil

@@ -17,7 +17,7 @@ import (
 const (
 	// intentTimeout limits the write of an order, for which the operator's request waits. It is shorter than session.OrderValidity.
 	intentTimeout = 10 * time.Second
-	// followTimeout is how long the answer to an order waits for the nodes to follow it.
+	// followTimeout is the time that the response to an order waits for the nodes to follow it.
 	followTimeout  = 2 * time.Second
 	followInterval = 50 * time.Millisecond
 	// ordersTimeout limits a read of the orders; clients wait longer.
@@ -144,8 +144,8 @@ func (d *Daemon) Orders(ctx context.Context, id string) ([]status.Order, error) 
 	return all, err
 }
 
-// followIntent applies an intent that was read from begin on. Orders in it that were stored after their end are withdrawn
-// instead: a store that runs no scripts does not refuse them.
+// followIntent applies an intent; begin is the time when reading it started. Orders in it that were stored after their
+// end are withdrawn instead, since a store that runs no scripts does not reject them.
 func (d *Daemon) followIntent(ctx context.Context, store *cms.Coordinator, i session.Intent, begin time.Time) error {
 	d.mu.Lock()
 	before, seen, known := d.intent, d.intentSeen, d.known

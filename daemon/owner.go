@@ -19,7 +19,7 @@ import (
 )
 
 // Owner proves which former processes of a node are dead. The daemon and all of its workers keep a lock on one file, which the
-// workers inherit, for as long as any of them lives; the file has the name with which the holders of their leases begin. A node that
+// workers inherit, for as long as any of them lives; the file contains the common prefix of the holders of their leases. A node that
 // starts again frees the leases of each former run whose lock is free.
 type Owner struct {
 	dir    *os.Root
@@ -40,7 +40,8 @@ const (
 )
 
 // Own creates the file of this run of a node in a directory, which is created if it does not exist. node identifies the node and its
-// session among all files there; all holders of its workers begin with holder. The error says why the file cannot be created.
+// session among all files there; holder is the prefix of all holders of its workers. The error states why the file cannot be
+// created.
 func Own(dir, node, holder string) (*Owner, error) {
 	if err := files.MkdirAll(dir, 0o700); err != nil {
 		return nil, err

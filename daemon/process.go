@@ -28,7 +28,7 @@ type Processes struct {
 	Options map[string][]string
 	Memory  int64                            // GOMEMLIMIT of each, bytes; 0: none
 	Line    func(slot, pid int, line []byte) // called with every line that a worker writes to stderr
-	Owner   *Owner                           // names the holders of the workers, each of which keeps its lock; nil: none
+	Owner   *Owner                           // names the holders of the workers, each of which keeps its lock; nil: no lock
 }
 
 const (

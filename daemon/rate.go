@@ -14,7 +14,7 @@ type allowance struct {
 	number int64                // of the last command
 }
 
-// rateCommands are the commands of a rate that a worker may follow: the one that it has reported last, and later ones.
+// rateCommands are the rate commands that a worker may follow: the last one that it has reported, and later ones.
 type rateCommands []RateCommand
 
 // maxRateCommands limits the commands that a worker has not read.
@@ -53,7 +53,7 @@ func (r rateCommands) follows(number int64) rateCommands {
 	return r
 }
 
-// holdPermit keeps this node's permit until ctx is done. Without one the workers would wait for ever, so the node ends.
+// holdPermit keeps this node's permit until ctx is done. Without one the workers would wait indefinitely, so the node ends.
 func (d *Daemon) holdPermit(ctx context.Context) {
 	if d.conf.MaxRate <= 0 || d.conf.HoldPermit == nil {
 		return
@@ -71,7 +71,7 @@ var _ primitive.Spender = spender{}
 // recentLease is for how long a slot counts as busy after the end of its lease: the next one may take a while to come.
 const recentLease = 15 * time.Second
 
-// Weight returns the number of slots that have, or recently had, a lease; those of the configuration at first. A worker that
+// Weight returns the number of slots that have, or recently had, a lease; at first the configured number. A worker that
 // looks for a lease sends nothing.
 func (s spender) Weight() int {
 	d := s.d
@@ -171,7 +171,7 @@ func (d *Daemon) pushLimits() {
 	}
 }
 
-// rateMetric returns the limit as the metric has it, where 0 is no limit.
+// rateMetric returns the limit in the form of the metric, where 0 means no limit.
 func (d *Daemon) rateMetric() int64 {
 	if d.conf.MaxRate == 0 {
 		return 0

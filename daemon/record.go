@@ -12,7 +12,7 @@ import (
 type Record struct {
 	Holder string          `json:"holder,omitempty"` // prefix of the holders of all its leases
 	Lease  *Lease          `json:"lease,omitempty"`
-	Phase  *WorkerPhase    `json:"phase,omitempty"` // whenever the worker goes on to another phase or state
+	Phase  *WorkerPhase    `json:"phase,omitempty"` // on each change of the worker's phase or state
 	Sample *metrics.Sample `json:"sample,omitempty"`
 
 	Exit    *int       `json:"exit,omitempty"` // exit code of the process
@@ -20,7 +20,7 @@ type Record struct {
 	Item    string     `json:"item,omitempty"`
 	Counts  cms.Counts `json:"counts,omitzero"`
 	Error   string     `json:"error,omitempty"`
-	Gone    bool       `json:"gone,omitempty"` // the coordination store was deleted: another worker would begin anew
+	Gone    bool       `json:"gone,omitempty"` // the coordination store was deleted: another worker would start over
 	// Next are the successors of the item, which can be continued without a search.
 	Next []string `json:"next,omitempty"`
 	// Rate is the number of the last command of a rate that the worker follows.
@@ -29,7 +29,7 @@ type Record struct {
 	NextMs int64 `json:"next_ms,omitempty"`
 }
 
-// WorkerPhase is what a worker acts on: a phase, and the state of the phase's record.
+// WorkerPhase is the phase that a worker acts on, and the state of the phase's record.
 type WorkerPhase struct {
 	Name  string `json:"name"`
 	State string `json:"state"`
@@ -64,7 +64,7 @@ func (l *Lease) subject() (name, item string) {
 // changes. When the pipe is closed the daemon has ended: the worker hands off and ends.
 type WorkerCommand struct {
 	Options  map[string][]string `json:"options,omitempty"`  // name of a flag → its values
-	Holder   string              `json:"holder,omitempty"`   // with the options: the holders of all leases begin with it; "": with a name that the worker chooses
+	Holder   string              `json:"holder,omitempty"`   // with the options: the prefix of the holders of all leases; "": the worker chooses one
 	Prefer   []string            `json:"prefer,omitempty"`   // with the options: items to try before a search
 	Exponent int                 `json:"exponent,omitempty"` // with the options: least lease exponent of new items
 	Rate     *RateCommand        `json:"rate,omitempty"`     // absent at first: no limit
@@ -76,12 +76,12 @@ type WorkerCommand struct {
 	Record   time.Duration       `json:"record_ns,omitempty"` // with the options: interval in which progress is recorded; 0: the default
 }
 
-// RateCommand is what a worker may send. It follows the one with the highest number, and reports that number.
+// RateCommand is the rate that a worker may send with. The worker follows the command with the highest number, and reports that number.
 type RateCommand struct {
 	Number         int64 `json:"number"`
 	BytesPerSecond int64 `json:"bytes_per_second"` // 0: nothing
-	// LeftMs and Until are the end, whichever is first: ms from when the command is read, and epoch ms by the machine's clock.
-	// Without Until there is none.
+	// LeftMs and Until limit the command, whichever comes first: ms from when the command is read, and epoch ms by the
+	// machine's clock. Without Until, the command has no end.
 	LeftMs int64 `json:"left_ms,omitempty"`
 	Until  int64 `json:"until,omitempty"`
 }
@@ -108,7 +108,7 @@ type End struct {
 	Code   int      // exit code; -1 when a signal ended it
 	Signal string   // name of the signal; "" when it exited
 	Last   *Record  // its final record; nil without one
-	Stderr []string // last lines, without what is JSON of level INFO
+	Stderr []string // last lines, without JSON of level INFO
 	OOM    bool     // the kernel killed a process for lack of memory meanwhile
 }
 

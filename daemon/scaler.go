@@ -152,7 +152,7 @@ func (d *Daemon) start(s *slot, now time.Time) {
 	d.log.Debug("worker_started", "slot", s.n, "pid", w.PID())
 }
 
-// preferredItems is how many proposed items a worker tries before it searches.
+// preferredItems is the number of proposed items that a worker tries before it searches.
 const preferredItems = 4
 
 // addHints adds the hints to a command, and delays the next start. Without hints it does nothing.
@@ -193,7 +193,7 @@ func (d *Daemon) updateScheduler(lease *Lease, e *End) {
 // clockSkew is part of the error of a worker that gets no lease because of its machine's clock.
 const clockSkew = "clock skew"
 
-// doneTTL is how long an item that has ended is not proposed: an operator may reopen it.
+// doneTTL is the time for which an ended item is not proposed; an operator may reopen it.
 const doneTTL = time.Hour
 
 // stopWorker makes a worker hand off and end; why is "" if the operator wants it.

@@ -16,7 +16,7 @@ const (
 	stopFlushTimeout = 5 * time.Second
 )
 
-// sinkWorker delivers the events of one sink, one after the other. Its maps are guarded by the bus's mutex.
+// sinkWorker delivers the events of one sink in sequence. Its maps are guarded by the bus's mutex.
 type sinkWorker struct {
 	sink   Sink
 	bus    *eventBus

@@ -106,7 +106,7 @@ func (d *Daemon) readStore(ctx context.Context) {
 	}
 }
 
-// busyTTL is how long items seen as leased or done are not proposed.
+// busyTTL is the time for which items seen as leased or done are not proposed.
 const busyTTL = 2 * time.Minute
 
 // busyItems returns the ids of the items that are not open.
@@ -151,7 +151,7 @@ func (d *Daemon) reportExpired(ctx context.Context) {
 }
 
 const (
-	// expiredAfter is how long after its end a lease that no worker has taken over is reported.
+	// expiredAfter is the time after its end when a lease that no worker has taken over is reported.
 	expiredAfter = 15 * time.Second
 	expiredCode  = "lease_expired"
 	// maxExpired bounds what this node remembers to have reported.

@@ -15,9 +15,8 @@ var replaced = map[string]string{
 	"rfsctl doctor": "rfsd plan --only access,versions,disks,limits",
 }
 
-// Arrange moves options that stand behind names before them, as in `rfsctl snapshot show NAME --repo-uri X`: the library
-// takes everything behind the first name for a name. A command that does not exist, and an option that the command does not have, is an error (fault.ErrConfig)
-// that names the nearest one.
+// Arrange moves options that follow names before them, as in `rfsctl snapshot show NAME --repo-uri X`: the library treats everything after the first
+// name as a name. An unknown command or option is an error (fault.ErrConfig) that names the nearest match.
 func Arrange(commands []*cli.Command, args []string) ([]string, error) {
 	all := commands
 	at := min(1, len(args))

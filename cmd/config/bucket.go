@@ -17,7 +17,7 @@ type StateBucket struct {
 	RoleARN   string   `flag:"coordinator-s3-role-arn" help:"role to assume for that bucket"`
 }
 
-// Check refuses what is no bucket, and credentials in addresses.
+// Check rejects an invalid bucket, and credentials in addresses.
 func (b *StateBucket) Check() error {
 	switch {
 	case secret.In("coordinator-bucket", b.URI) || secret.In("coordinator-s3-endpoint", b.Endpoint):

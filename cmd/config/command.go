@@ -17,7 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/secret"
 )
 
-// Call is one use of a command: what was given, before anything is read from it.
+// Call is one use of a command: its arguments, before any value is decoded.
 type Call struct {
 	Settings    []Setting // of the command
 	Line        Values    // options of the command line
@@ -133,7 +133,7 @@ func (s Setting) split(text string) []string {
 	return all
 }
 
-// option is a setting as a flag of the library. Its values go to those of the command line.
+// option is a setting as a flag of the library. It stores its values with the values of the command line.
 type option struct {
 	Setting
 	given Values

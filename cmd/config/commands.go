@@ -91,7 +91,7 @@ type MigrateCommand struct {
 	Trial   Trial
 }
 
-// Check refuses a comparison with a target that is no cluster.
+// Check rejects a comparison with a target that is not a cluster.
 func (m *MigrateCommand) Check() error {
 	if err := m.End.check(m.Migrate.Transfer); err != nil {
 		return err
@@ -120,7 +120,7 @@ func (m *MigrateCommand) checkTrial() error {
 	return nil
 }
 
-// Verify are the settings of rfsd verify: those of a comparison with a snapshot and of one with files, one of which is decoded.
+// Verify holds the settings of rfsd verify for a comparison with a snapshot and with files; only one of them is decoded.
 type Verify struct {
 	Migrate      Migrate
 	Files        Files
@@ -261,7 +261,7 @@ type Plan struct {
 	Planning Planning
 }
 
-// Own are the settings of a node besides those of its task.
+// Own holds the settings of a node in addition to the settings of its task.
 type Own struct {
 	Node    Node
 	Events  Events
@@ -283,7 +283,7 @@ func (o *Own) Check() error {
 	return nil
 }
 
-// Run are the settings of rfsd run: those of a migration, an import and a stream, one of which is decoded, and the node's own.
+// Run holds the settings of rfsd run for a migration, an import and a stream, only one of which is decoded, and the node's own settings.
 type Run struct {
 	Migrate Migrate
 	Files   Files
@@ -293,7 +293,7 @@ type Run struct {
 	File    ConfigFile
 }
 
-// Checked are the settings of rfsd config check: those of a file.
+// Checked holds the settings of rfsd config check, which come from a file.
 type Checked struct {
 	Migrate Migrate
 	Files   Files

@@ -16,7 +16,7 @@ type Nodes struct {
 	TLS   TLS
 }
 
-// Verification is how a target is compared with its snapshot.
+// Verification holds the options of comparing a target with its snapshot.
 type Verification struct {
 	_           struct{} `group:"Verification"`
 	Quick       bool     `flag:"quick" help:"compare numbers of documents only"`
@@ -25,7 +25,7 @@ type Verification struct {
 	Differences int      `flag:"differences" default:"1000" min:"1" max:"100000" help:"most documents that are named for each target index; the others are counted"`
 }
 
-// AtTheEnd is what is done when every document is settled.
+// AtTheEnd holds the steps to run when every document is settled.
 type AtTheEnd struct {
 	_      struct{} `group:"Verification" section:"daemon"`
 	Verify bool     `flag:"verify" help:"compare the target with the snapshot at the end, as rfsd verify does (exit code 8: different)"`
@@ -51,8 +51,8 @@ type Trial struct {
 	Price     string        `flag:"price" check:"file" help:"TOML file with s3-get-per-1000, egress-per-gb and instance-per-hour; without it the trial run states no cost"`
 }
 
-// Of makes the settings of a migration those of its trial run, which shares nothing with it: session, state, failed documents
-// and indices. Templates and all else that belongs to no index take no part; data streams are ordinary indices.
+// Of changes the settings of a migration for its trial run, which shares neither session nor state, failed documents or
+// indices with it. Templates and other objects that belong to no index are left out; data streams become ordinary indices.
 func (t Trial) Of(m Migrate) (Migrate, error) {
 	if err := m.Transfer.State.trial(); err != nil {
 		return m, err
@@ -117,7 +117,7 @@ type Subset struct {
 	Concurrency int      `flag:"concurrency" default:"4" min:"1" max:"256" help:"shards that are read at once"`
 }
 
-// Certificate is what a certificate is made of.
+// Certificate holds the contents of a certificate.
 type Certificate struct {
 	_     struct{} `group:"Certificate" variable:"none"`
 	Dir   string   `flag:"dir" default:"rfsd-certs" help:"directory of the certificates"`
@@ -126,14 +126,14 @@ type Certificate struct {
 	Days  int    `flag:"days" default:"365" min:"1" max:"3650" help:"days for which it is valid"`
 }
 
-// Page is how the status page is shown.
+// Page holds the options of the status page.
 type Page struct {
 	_         struct{} `group:"Page" variable:"none"`
 	Port      int      `flag:"port" default:"0" min:"0" max:"65535" help:"port on 127.0.0.1 (0: any that is free)"`
 	NoBrowser bool     `flag:"no-browser" help:"only print the address"`
 }
 
-// Watching is how a status is shown.
+// Watching holds the output options of a status.
 type Watching struct {
 	_          struct{} `group:"Selection" variable:"none"`
 	Watch      bool     `flag:"watch" alias:"w" help:"go on showing it whenever it changes"`
@@ -141,19 +141,19 @@ type Watching struct {
 	ExitStatus bool     `flag:"exit-status" help:"exit with 4 while the migration is not complete"`
 }
 
-// Following is whether a list goes on.
+// Following selects whether a list keeps running and prints updates.
 type Following struct {
 	_      struct{} `group:"Selection" variable:"none"`
 	Follow bool     `flag:"follow" alias:"f" help:"go on showing new ones"`
 }
 
-// Removal confirms the removal of what is listed.
+// Removal confirms the removal of the listed objects.
 type Removal struct {
 	_   struct{} `group:"Confirmation" variable:"none"`
 	Yes bool     `flag:"yes" help:"remove it; without it everything is named and nothing removed"`
 }
 
-// Force confirms what is refused otherwise.
+// Force confirms actions that are rejected otherwise.
 type Force struct {
 	_   struct{} `group:"Confirmation" variable:"none"`
 	Yes bool     `flag:"force" help:"also if it is not complete: running it again starts from the beginning"`

@@ -101,7 +101,7 @@ func check(v reflect.Value, prefix string) error {
 	return nil
 }
 
-// Valid reports what is wrong with texts given to the setting.
+// Valid returns an error if texts are not valid values of the setting.
 func (s Setting) Valid(texts []string) error { return s.set(reflect.New(s.field).Elem(), texts) }
 
 // set reads texts into a field.
@@ -123,7 +123,7 @@ func (s Setting) set(field reflect.Value, texts []string) error {
 	return nil
 }
 
-// invalid returns the error about a value. A secret is not shown, nor what the library says of it.
+// invalid returns the error about a value. A secret is not shown, nor the library's message about it.
 func (s Setting) invalid(text string, err error) error {
 	shown := fmt.Sprintf(" %q", secret.Shown(s.Name, text))
 	if s.Secret {
@@ -141,7 +141,7 @@ func (s Setting) invalid(text string, err error) error {
 	}
 }
 
-// errSyntax is a value of another form than the setting wants; what it wants says enough.
+// errSyntax means that a value does not have the form of the setting. The message describes the expected form.
 var errSyntax = errors.New("another form")
 
 func (s Setting) parse(field reflect.Value, texts []string) error {
@@ -187,7 +187,7 @@ func (s Setting) parse(field reflect.Value, texts []string) error {
 	return nil
 }
 
-// canonical returns the alternative that text is, in whatever case, or text.
+// canonical returns the alternative that equals text, ignoring case, or text.
 func (s Setting) canonical(text string) string {
 	for _, one := range s.alternatives() {
 		if strings.EqualFold(one, text) {
@@ -269,7 +269,7 @@ func (s Setting) look(text string) error {
 	return nil
 }
 
-// forms are what the checks of a text want.
+// forms describe the values that the checks of a text accept.
 var forms = map[string]string{
 	"field": "a letter, then a–z, A–Z, 0–9, _ and -", "name": "a–z, 0–9 and -, at most 64 characters", "version": "a version of OpenSearch such as 2.19 or 3.8.0", "byterate": "a size such as 40mb",
 	"url": "a URL such as https://localhost:9200", "address": "HOST:PORT", "place": "a path, file:///path, or s3://bucket/prefix", "remote": "a path, file:///path, or s3://bucket/prefix, also NAME=URI", "file": "a file that can be read",

@@ -176,8 +176,8 @@ func textsOf(k Kind, value any) ([]string, bool) {
 	return nil, false
 }
 
-// lines finds where sections and keys stand, for messages. A line inside a string of several
-// lines may look like a key; the text was parsed before, so that only a number may be wrong.
+// lines returns the line numbers of sections and keys, for messages. A line inside a string of several lines
+// may look like a key. The text was parsed before, so this can only make a line number wrong.
 func lines(text string) map[string]int {
 	at := map[string]int{}
 	section, n := "", 0

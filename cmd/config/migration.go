@@ -14,7 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
-// S3 is how a bucket is reached.
+// S3 holds the connection settings of a bucket.
 type S3 struct {
 	_             struct{} `group:"Source" section:"source"`
 	Region        string   `flag:"s3-region" help:"region of the bucket"`
@@ -29,7 +29,7 @@ func (s S3) Options() repo.S3Options {
 	return repo.S3Options{Region: s.Region, Endpoint: s.Endpoint, PathStyle: s.PathStyle, RoleARN: s.RoleARN, RequesterPays: s.RequesterPays}
 }
 
-// Repository is where the snapshot is.
+// Repository locates the snapshot.
 type Repository struct {
 	_       struct{} `group:"Source" section:"source"`
 	URI     string   `flag:"repo-uri" check:"place" help:"snapshot repository: file:///path, a path, or s3://bucket/prefix"`
@@ -53,13 +53,13 @@ type Snapshot struct {
 	Name string   `flag:"snapshot-name" help:"name of the snapshot; a migration without it creates one on --source-host"`
 }
 
-// Partial is what is done about a source that is not complete.
+// Partial controls how incomplete sources are handled.
 type Partial struct {
 	_     struct{} `group:"Source" section:"source"`
 	Allow bool     `flag:"allow-partial" help:"migrate what a PARTIAL or FAILED snapshot holds (exit code 7 names what is missing); with --from, import an export that is not complete or of which files lack or differ"`
 }
 
-// Reading is how shards are read.
+// Reading holds the options of reading shards.
 type Reading struct {
 	_           struct{} `group:"Source" section:"source"`
 	VerifyFirst bool     `flag:"verify-first" help:"read and check each shard completely before sending anything of it (reads it twice)"`
@@ -81,7 +81,7 @@ type Cluster struct {
 	RoleARN      string `flag:"aws-role-arn" help:"role to assume for the requests"`
 }
 
-// checkAs reads the password and checks what belongs together; prefix is that of the flags.
+// checkAs reads the password and checks settings that belong together; prefix is the prefix of the flags.
 func (c *Cluster) checkAs(prefix string) error {
 	if c.PasswordFile != "" {
 		b, err := os.ReadFile(c.PasswordFile)
@@ -138,26 +138,26 @@ type Target struct {
 	Cluster Cluster `prefix:"target-" group:"Target" section:"target" help:"URL of the target cluster; may be repeated, for several addresses of it: they share the documents, and one that does not answer is left out until it does. The target also keeps the state of the migration unless --coordinator-host or --coordinator-file is given"`
 }
 
-// Confirmation allows what is refused otherwise.
+// Confirmation allows actions that are rejected otherwise.
 type Confirmation struct {
 	_           struct{} `group:"Target" section:"target"`
 	AllowSource bool     `flag:"allow-source-as-target" help:"write into the cluster that the snapshot was taken of, also into its own indices"`
 }
 
-// Acceptance is what an end without losses may lack.
+// Acceptance lists the deficiencies that still count as an end without losses.
 type Acceptance struct {
 	_       struct{} `group:"Target" section:"target"`
 	Reduced bool     `flag:"accept-reduced-sources" help:"end with exit code 0 although the snapshot lacks parts of some sources (documents counted as reduced)"`
 }
 
-// Sending is how documents are sent to the target.
+// Sending holds the options of sending documents to the target.
 type Sending struct {
 	_                  struct{} `group:"Target" section:"target"`
 	RunPipelines       bool     `flag:"run-pipelines" help:"let the target's default pipelines change documents (otherwise pipeline=_none)"`
 	DisableCompression bool     `flag:"disable-compression" help:"send requests and accept responses uncompressed (on loopback they always are; elsewhere documents are compressed while that makes them arrive faster)"`
 }
 
-// Existing is what becomes of documents that the target has.
+// Existing selects the handling of documents that the target already has.
 type Existing struct {
 	_         struct{} `group:"Target" section:"target"`
 	Documents string   `flag:"existing-documents" oneof:"overwrite,keep,newer," want:"overwrite, keep or newer" help:"documents whose ids the target has: overwrite replaces them, keep leaves them, newer replaces them unless their version is higher; has to be given when target indices hold documents already (else overwrite)"`
@@ -170,13 +170,13 @@ type Tuning struct {
 	Keep bool     `flag:"no-tune-target" help:"do not change index settings while documents are sent"`
 }
 
-// Disks is what is done while the target's disks are full.
+// Disks selects the handling of full disks on the target.
 type Disks struct {
 	_      struct{} `group:"Protection of the target" section:"care"`
 	Ignore bool     `flag:"ignore-disks" help:"send documents even while a node of the target is above its high disk watermark (otherwise indexing pauses until it is below)"`
 }
 
-// Export is where documents go instead of a cluster.
+// Export holds the destination of documents that do not go to a cluster.
 type Export struct {
 	_           struct{}    `group:"Export instead of a target" section:"export"`
 	Dir         string      `flag:"export-dir" help:"write bulk NDJSON files to this directory instead of a cluster"`
@@ -194,13 +194,13 @@ type Indices struct {
 // Selection returns the indices that are selected.
 func (i Indices) Selection() pattern.Selection { return i.Include.Selection(i.Exclude) }
 
-// System is whether system indices take part.
+// System selects whether system indices are included.
 type System struct {
 	_       struct{} `group:"Selection and conversion" section:"selection"`
 	Include bool     `flag:"include-system" help:"migrate indices whose names begin with a dot, too"`
 }
 
-// Types is what becomes of mapping types in bulk actions.
+// Types selects the handling of mapping types in bulk actions.
 type Types struct {
 	_    struct{} `group:"Selection and conversion" section:"selection"`
 	Emit string   `flag:"emit-doc-type" default:"AUTO" oneof:"AUTO,ON,OFF" help:"write mapping types into the bulk actions: AUTO, ON or OFF; ON keeps index and type as they were"`
@@ -212,7 +212,7 @@ type RulesFile struct {
 	Path string   `flag:"rules" check:"file" help:"file with your own rules for names, metadata and documents (see docs/RULES-FILE.md)"`
 }
 
-// Conversion selects what else takes part, and under which names.
+// Conversion selects the other objects to include, and new names.
 type Conversion struct {
 	_                  struct{} `group:"Selection and conversion" section:"selection"`
 	Phases             Phases   `flag:"phases" help:"which of snapshot,metadata,indices,documents to run (default: all that the options make possible)"`
@@ -235,7 +235,7 @@ type Conversion struct {
 	DuplicateKeys      string      `flag:"duplicate-keys" default:"send" oneof:"send,keep-last" help:"documents with a key more than once in an object, which Elasticsearch before 6 accepted: send them as they are (OpenSearch refuses them), or keep-last, the last value as the old versions read it"`
 }
 
-// Splitting is how the work on large shards is divided.
+// Splitting controls how the work on large shards is divided.
 type Splitting struct {
 	_    struct{} `group:"Processing" section:"work"`
 	Over Size     `flag:"split-shards-over" default:"0" max:"1024GiB" want:"0, or a size such as 10GiB, from 64KiB to 1024GiB" help:"shards of more bytes in the repository are worked on in parts of about that size, as 10GiB, by several slots or nodes at a time, at most 8 for each shard of the target index; decided when the work items of a new session are created. Not in a session that workers of another tool take part in (0: shards stay whole)"`
@@ -249,7 +249,7 @@ func (s *Splitting) Check() error {
 	return nil
 }
 
-// Slots is how many shards one process reads at a time. A node has workers instead.
+// Slots is the number of shards that one process reads concurrently. A node has workers instead.
 type Slots struct {
 	_      struct{} `group:"Processing"`
 	Number int      `flag:"slots" default:"0" min:"0" max:"64" help:"shards read at the same time (0: one per processor, at most 8)"`
@@ -294,26 +294,26 @@ type Bulk struct {
 	Discover    bool          `flag:"target-discover" group:"Target" section:"target" help:"send documents, and credentials, also to the nodes that the target names, over TLS and only to those whose certificate is signed by the authority of --target-cacert"`
 }
 
-// IndexPriority is which indices come first.
+// IndexPriority selects the indices to migrate first.
 type IndexPriority struct {
 	_          struct{}   `group:"Processing" section:"work"`
 	First      Patterns   `flag:"first" help:"index whose shards are processed first: a name, a pattern such as logs-*, or regex:PATTERN; may be repeated, in order"`
 	Priorities Priorities `flag:"index-priority" help:"PATTERN=N such as users=5 or logs-*=-1: a higher N is processed earlier (default 0); may be repeated"`
 }
 
-// FailedPlace is where failed documents are kept.
+// FailedPlace is the place where failed documents are kept.
 type FailedPlace struct {
 	_   struct{} `group:"Processing" section:"work"`
 	Dir string   `flag:"failed-documents" check:"place" help:"directory, or s3://bucket/prefix (with the --s3 options of the source), for failed documents (default: ./rfsd-failed/<session>; with --discard they are only counted)"`
 }
 
-// RefusalLimit is how many documents may be refused.
+// RefusalLimit is the number of documents that may be rejected.
 type RefusalLimit struct {
 	_   struct{} `group:"Processing" section:"work"`
 	Max Limit    `flag:"max-failed-documents" default:"1000" want:"a number, or unlimited" help:"pause an index after so many refusals that exceed 10 % of what was sent to it; or unlimited"`
 }
 
-// Failed is what becomes of documents that do not arrive.
+// Failed selects the handling of documents that do not arrive.
 type Failed struct {
 	_       struct{} `group:"Processing" section:"work"`
 	Place   FailedPlace
@@ -322,7 +322,7 @@ type Failed struct {
 	Limit   RefusalLimit
 }
 
-// Patience is how long a target that does not answer is waited for.
+// Patience is the time to wait for a target that does not answer.
 type Patience struct {
 	_           struct{}      `group:"Processing" section:"work"`
 	Unavailable time.Duration `flag:"unavailable-timeout" default:"PT2M" help:"give up if the target has not answered for this long"`
@@ -337,13 +337,13 @@ type Output struct {
 // JSON reports whether output is for programs.
 func (o Output) JSON() bool { return o.Format == "json" }
 
-// Log is what is logged.
+// Log selects the messages to log and their format.
 type Log struct {
 	_     struct{}   `group:"Processing" section:"work"`
 	Level slog.Level `flag:"log-level" default:"info" oneof:"debug,info,warn,error" help:"debug, info, warn or error"`
 }
 
-// State is where the state of the work is kept: in the target unless another place is named.
+// State is the place of the state of the work: the target unless another place is named.
 type State struct {
 	_           struct{} `group:"Coordination" section:"coordination"`
 	Coordinator Cluster  `prefix:"coordinator-" help:"URL of an OpenSearch that keeps the state of the work; may be repeated, for several addresses of it (default: the target)"`
@@ -375,7 +375,7 @@ type Session struct {
 // OrDefault returns the name under which files of the session are kept.
 func (s Session) OrDefault() string { return cmp.Or(s.Name, "default") }
 
-// Skew is how far clocks may differ.
+// Skew is the maximum difference between clocks.
 type Skew struct {
 	_         struct{}      `group:"Coordination" section:"coordination"`
 	Tolerance time.Duration `flag:"clock-skew-tolerance" default:"PT15S" help:"refuse leases when this machine's clock is further off the coordinator's; 0s: off"`
@@ -398,7 +398,7 @@ func (l *Leases) Check() error {
 	return nil
 }
 
-// Link is what connects a worker process with the daemon that started it.
+// Link connects a worker process with the daemon that started it.
 type Link struct {
 	_           struct{} `group:"Processing"`
 	StatusFD    int      `flag:"status-fd" default:"0" min:"0" max:"65535" help:"inherited file descriptor that gets JSON records; the last one when the process ends"`

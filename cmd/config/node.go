@@ -14,7 +14,7 @@ type Files struct {
 	From string   `flag:"from" check:"place" help:"NDJSON files to import, compare or read again instead of a snapshot, where they are: file:///path, a path, or s3://bucket/prefix"`
 }
 
-// NewIndices is what is done about indices that the target has not.
+// NewIndices selects the handling of indices that the target lacks.
 type NewIndices struct {
 	_      struct{} `group:"Windows" section:"import"`
 	Create bool     `flag:"create-indices" help:"create missing indices with the target's defaults and templates (otherwise a missing index ends the import)"`
@@ -39,7 +39,7 @@ type Node struct {
 	EndWhenDone bool     `flag:"exit-when-done" help:"end when no work is left"`
 }
 
-// leastMemory is what a worker needs, in bytes.
+// leastMemory is the memory that a worker needs, in bytes.
 const leastMemory = 64 << 20
 
 // Check refuses less memory than a worker needs, and names a node without a name.
@@ -56,7 +56,7 @@ func (n *Node) Check() error {
 	return nil
 }
 
-// Events is who hears of events.
+// Events selects the recipients of events.
 type Events struct {
 	_           struct{} `group:"Events" section:"events"`
 	Webhook     string   `flag:"webhook" check:"url" help:"URL to which each event is posted as JSON"`
@@ -80,7 +80,7 @@ func (e *Events) Check() error {
 	return nil
 }
 
-// TLS is who this program is for nodes of a fleet.
+// TLS is the identity of this program for nodes of a fleet.
 type TLS struct {
 	_     struct{} `group:"API" section:"api"`
 	Cert  string   `flag:"tls-cert" check:"file" help:"PEM file of the certificate of this node, operator or reader (rfsctl cert create)"`
@@ -121,7 +121,7 @@ func (t TLS) Identity() (*cert.Identity, error) {
 	return cert.Load(t.Files(), t.Fleet.Name)
 }
 
-// API is how a node is asked and steered.
+// API holds the settings of a node's API.
 type API struct {
 	_            struct{} `group:"API" section:"api"`
 	Socket       string   `flag:"socket" default:"auto" help:"Unix socket of operators (mode 0660, group rfsd-operators where there is one); off: none; auto: operator.sock in the service's RUNTIME_DIRECTORY, else none"`
@@ -143,7 +143,7 @@ func (a *API) Check() error {
 	return nil
 }
 
-// Fleet is how nodes find each other.
+// Fleet configures how nodes find each other.
 type Fleet struct {
 	_          struct{} `group:"Fleet: gossip between nodes" section:"fleet"`
 	Listen     string   `flag:"gossip-listen" check:"address" help:"host:port (TCP and UDP) on which nodes find each other, such as 0.0.0.0:7946; none: this node uses the coordination store only"`
@@ -163,7 +163,7 @@ type ConfigFile struct {
 	Name string   `flag:"config" check:"file" help:"configuration file"`
 }
 
-// Planning is what rfsd plan examines.
+// Planning selects the checks of rfsd plan.
 type Planning struct {
 	_         struct{} `group:"Processing"`
 	Only      Sections `flag:"only" help:"examine only these of changes,sizes,versions,access,disks,limits (default: all that the options make possible)"`

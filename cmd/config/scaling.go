@@ -2,7 +2,7 @@ package config
 
 import "time"
 
-// Scaling is how the leader of a fleet starts and ends machines.
+// Scaling configures how the leader of a fleet starts and terminates machines.
 type Scaling struct {
 	_              struct{}      `group:"Fleet: number of machines" section:"scaling"`
 	Driver         string        `flag:"scale-driver" oneof:"exec,aws," want:"exec or aws" help:"what starts and ends machines: exec runs --scale-command, aws sets the desired capacity of --scale-group; one of the nodes that have it drives (default: nothing)"`
@@ -19,7 +19,7 @@ type Scaling struct {
 	KeepMin        bool          `flag:"scale-keep-min" help:"keep --scale-min machines when the work is complete, rather than none"`
 }
 
-// Check refuses a driver without what it needs, and what is of another driver.
+// Check rejects a driver without its required settings, and settings of another driver.
 func (s *Scaling) Check() error {
 	switch {
 	case s.Driver != "aws" && (s.Region != "" || s.Endpoint != ""):

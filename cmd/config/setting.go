@@ -1,7 +1,7 @@
 // Package config declares the settings of rfsd and rfsctl. A group of settings is a struct (Repository, Cluster, Bulk …); a
-// struct tag of each field declares its flag, default, bounds and help. A command is a struct of groups (Migrate,
-// Estimate …). From these structs reflection derives the flags of a command, their RFS_ variables, the keys of the
-// configuration file, what a fleet shares, what is masked, and docs/SETTINGS.md.
+// struct tag of each field declares its flag, default, bounds and help. A command is a struct of groups (Migrate, Estimate
+// …). From these structs reflection derives the flags of a command, their RFS_ variables, the keys of the configuration
+// file, the settings that a fleet shares, the masked values, and docs/SETTINGS.md.
 package config
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/secret"
 )
 
-// Kind is what a setting takes.
+// Kind is the type of a setting's value.
 type Kind int
 
 // The kinds. A Text takes numbers, too.
@@ -28,7 +28,7 @@ func (k Kind) String() string {
 	return [...]string{"a string", "a whole number", "true or false", "an array of strings"}[k]
 }
 
-// Setting is what a field of a group declares.
+// Setting is the declaration of a setting by a field of a group.
 type Setting struct {
 	Name    string // of the flag, and the key in the file
 	Alias   string // one letter, or ""

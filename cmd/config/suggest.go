@@ -14,7 +14,7 @@ func suggest(name string, names []string, otherwise string) string {
 	return "; did you mean " + best + "?"
 }
 
-// distance is how many letters have to be changed, added or taken away.
+// distance returns the number of letters to change, add or remove between a and b.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

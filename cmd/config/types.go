@@ -96,7 +96,7 @@ func (r *RuleNames) parseAll(texts []string) error {
 	return metadata.Overrides{Without: texts}.Check()
 }
 
-// Objects are what is migrated of the cluster's state besides templates.
+// Objects selects the parts of the cluster's state to migrate in addition to templates.
 type Objects struct{ Pipelines, Scripts, Policies, Managed bool }
 
 func (o *Objects) parseAll(texts []string) error {
@@ -175,7 +175,7 @@ func (s *Sections) parse(text string) error {
 	return nil
 }
 
-// Compression is that of exported files.
+// Compression is the compression of exported files.
 type Compression export.Compression
 
 func (c *Compression) parse(text string) error {
@@ -183,7 +183,7 @@ func (c *Compression) parse(text string) error {
 	return export.Compression(text).Check()
 }
 
-// Replicas is a number of replicas; nil keeps that of the source.
+// Replicas is a number of replicas; nil keeps the source's.
 type Replicas struct{ Number *int }
 
 func (r *Replicas) parse(text string) error {

@@ -10,8 +10,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/secret"
 )
 
-// Write prints the values as a file, without what is secret: secrets, and whatever a URL may hold
-// of them.
+// Write prints the values as a file, without secrets, including secrets in URLs.
 func Write(w io.Writer, settings []Setting, values Values) error {
 	for _, section := range sections(settings) {
 		begun := false

@@ -29,8 +29,8 @@ type Config struct {
 	Store  primitive.Store
 	Clock  cms.Clock
 	Gossip gossip.Config
-	// Dir has the files of the hints. Streams opens the connections for Raft, once per epoch; RaftAddress is
-	// the address for other nodes. Without Streams there is no Raft and no hints.
+	// Dir has the files of the hints. Streams opens the connections for Raft, once per epoch; RaftAddress is the
+	// address for other nodes. Without Streams, Raft and hints are off.
 	Dir         string
 	Streams     func() (store.Streams, error)
 	RaftAddress string
@@ -79,7 +79,7 @@ type Fleet struct {
 	stop context.CancelFunc
 	done sync.WaitGroup
 
-	reportNow chan struct{} // has the load reported at once
+	reportNow chan struct{} // triggers a report of the load immediately
 
 	mu      sync.Mutex
 	hints   *store.Store // nil until the Raft cluster is known, and between two epochs
@@ -217,7 +217,7 @@ func (f *Fleet) Nodes() []status.Node {
 			Name: m.Name, Version: m.Meta.Version, Started: time.UnixMilli(m.Meta.Started), State: "running",
 			Running: m.Meta.Workers, Address: m.Meta.API, Zone: m.Meta.Zone,
 		}
-		if l, ok := loads[m.Name]; ok { // reported more often than what members tell of themselves
+		if l, ok := loads[m.Name]; ok { // reported more often than the members' own notes
 			n.Running, n.Order = l.Workers, l.Intent
 		}
 		all = append(all, n)
@@ -225,7 +225,7 @@ func (f *Fleet) Nodes() []status.Node {
 	return all
 }
 
-// Gone returns the nodes that have gone since this node takes part.
+// Gone returns the nodes that have gone since this node participates.
 func (f *Fleet) Gone() []status.Node {
 	members := f.gossip.Members()
 	var all []status.Node

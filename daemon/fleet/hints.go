@@ -60,7 +60,7 @@ func (f *Fleet) syncHints(ctx context.Context) error {
 	return f.open(is, mine)
 }
 
-// quorumLost reports whether there is no Raft leader and at most half of the voters are alive.
+// quorumLost reports whether Raft has no leader and at most half of the voters are alive.
 func (f *Fleet) quorumLost(is clusterRecord) bool {
 	s := f.hintStore()
 	if s == nil || s.Cluster() != is.Cluster || s.SinceLeaderContact() < f.intervals.leaderlessTimeout {
@@ -88,7 +88,7 @@ func (f *Fleet) quorumLost(is clusterRecord) bool {
 	return 2*here <= len(servers)
 }
 
-// neverJoinedFactor is how many times longer a node waits for a leader if it was never added to the cluster.
+// neverJoinedFactor multiplies the time that a node waits for a leader if it was never added to the cluster.
 const neverJoinedFactor = 4
 
 func (f *Fleet) isMember(node string) bool {
@@ -123,7 +123,7 @@ func (f *Fleet) bootstrap(ctx context.Context, was clusterRecord) (clusterRecord
 	return is, lock.Unlock(ctx)
 }
 
-// open opens the hints of this epoch and closes those of another one.
+// open opens the hints of this epoch and closes the hints of another one.
 func (f *Fleet) open(is clusterRecord, found bool) error {
 	s := f.hintStore()
 	if s != nil && s.Cluster() == is.Cluster {
@@ -267,7 +267,7 @@ func (f *Fleet) voters() (all []string) {
 	return all
 }
 
-// shardsRead is when the sizes of the shards are read again: they do not change, and are the most that hints have.
+// shardsRead schedules the next read of the sizes of the shards: they do not change, and are the largest part of the hints.
 type shardsRead struct {
 	of    store.Cluster
 	pause time.Duration // between the last two readings

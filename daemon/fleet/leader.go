@@ -60,7 +60,7 @@ func (f *Fleet) quorum() (voters int, own bool) {
 	return voters, own
 }
 
-// electionPause is how much longer than the lock lasts a node waits for it, so that of all that compete few do at a time.
+// electionPause returns the time that a node waits in addition to the lock's duration, so that few of all competing nodes try at the same time.
 func (f *Fleet) electionPause() time.Duration {
 	candidates, _ := f.quorum()
 	if candidates == 0 {

@@ -17,12 +17,12 @@ import (
 const kindMirror = "mirror"
 
 const (
-	// mirrorBudget is how many bytes per second the nodes that have no copy of the hints may ask for, all together, while no
-	// operator asks them.
+	// mirrorBudget is the number of bytes per second that the nodes without a copy of the hints may request, all together,
+	// while no operator asks them.
 	mirrorBudget = 200 << 10
 	// smallFleet is the number of nodes up to which each holds the leader's reading, asked or not.
 	smallFleet = 20
-	// maxTorn is how many times in a row a copy may be incomplete before it is read anew: a leader may be writing it.
+	// maxTorn is the number of consecutive incomplete copies before a copy is read anew: a leader may be writing it.
 	maxTorn = 4
 )
 
@@ -49,7 +49,7 @@ func (f *Fleet) Mirrors() bool {
 	return f.IsLeader() && s != nil && s.Member() && s.Leader() != ""
 }
 
-// PublishReading replicates what has changed in a reading of the coordination store. It is called by the leader only.
+// PublishReading replicates the changes of a reading of the coordination store. It is called by the leader only.
 func (f *Fleet) PublishReading(ctx context.Context, is *progress.Reading) error {
 	s, r := f.hintStore(), &f.reading
 	if s == nil || !s.Member() {
@@ -84,8 +84,8 @@ func (f *Fleet) Published() time.Time {
 	return f.heard.published
 }
 
-// Reading returns the leader's reading of the coordination store, nil if there is none that is newer than the one returned last.
-// A node without a copy of the hints asks for changes; in a large fleet only if an operator asked it.
+// Reading returns the leader's reading of the coordination store, nil if none is newer than the last returned one. A node
+// without a copy of the hints asks for changes; in a large fleet only if an operator asked it.
 func (f *Fleet) Reading(asked bool) (*progress.Reading, error) {
 	s, r := f.hintStore(), &f.reading
 	if s == nil {
@@ -136,7 +136,7 @@ func (f *Fleet) pull(s *store.Store) (bytes int, err error) {
 	return bytes, err
 }
 
-// maxPages limits the requests of one pull; a voter that goes on and on is one that lies.
+// maxPages limits the requests of one pull, so that a faulty voter cannot prolong it indefinitely.
 const maxPages = 64
 
 func (r *reading) take(changes func(since uint64) (store.Changes, error)) (bytes int, err error) {

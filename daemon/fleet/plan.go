@@ -19,7 +19,7 @@ const (
 )
 
 // TTLs of notes and hints. They are much longer than the interval between two of them, and short enough that
-// those of dead nodes expire soon.
+// the notes and hints of dead nodes expire soon.
 const (
 	loadTTLFactor = 3 // times the interval
 	intentTTL     = 30 * time.Second
@@ -30,7 +30,7 @@ const (
 	loadIntervalPerNode = 200 * time.Millisecond
 )
 
-// heard is what follows from the leader's summary, and until when it is used.
+// heard holds the conclusions from the leader's summary, and their expiry.
 type heard struct {
 	workers        int
 	shard          time.Duration // of an average shard, with one worker
@@ -126,7 +126,7 @@ func (f *Fleet) noteLoop(ctx context.Context) {
 // IntentChanged announces to the other nodes that the intent in the store has changed.
 func (f *Fleet) IntentChanged() { f.broadcastEvent(noteIntent, "", intentTTL) }
 
-// IntentFollowed has the load reported at once, with the version of the intent that this node follows.
+// IntentFollowed reports the load immediately, with the version of the intent that this node follows.
 func (f *Fleet) IntentFollowed() {
 	select {
 	case f.reportNow <- struct{}{}:
@@ -182,7 +182,7 @@ func (f *Fleet) applySummary(hints []store.Hint, now time.Time) {
 	}
 }
 
-// follow derives from a summary what this node does. A summary of the future is left out: its age is not known.
+// follow derives this node's actions from a summary. A summary from the future is ignored: its age is unknown.
 func (f *Fleet) follow(s Summary, now time.Time) {
 	age := now.Sub(time.UnixMilli(s.At))
 	if age < -f.intervals.planTTL || age > summaryTTL {

@@ -36,7 +36,7 @@ type Summary struct {
 	Kept        int64 `json:"documentsKept,omitempty"`
 	Bytes       int64 `json:"bytes"`     // of the repository
 	LeftBytes   int64 `json:"leftBytes"` // likewise
-	// Published is when the leader made the reading that it published last, in epoch ms by the store's clock; 0: it publishes none.
+	// Published is when the leader made the reading that it published last, in epoch ms by the store's clock; 0: it does not publish.
 	Published int64 `json:"published,omitempty"`
 	// Seconds is the estimated remaining time, by the throughput of the last quarter of an hour; absent if unknown.
 	Seconds *float64 `json:"secondsLeft,omitempty"`
@@ -58,7 +58,7 @@ func (s *Summary) addRemaining(left schedule.Remaining, known bool, recent sched
 	}
 }
 
-// readSummary returns the record and its summary; new ones if there is none. An invalid body counts as an empty summary.
+// readSummary returns the record and its summary, or new ones if they do not exist. An invalid body counts as an empty summary.
 func (f *Fleet) readSummary(ctx context.Context) (r cms.Record, s Summary, err error) {
 	r, err = f.conf.Store.Record(ctx, summaryID)
 	if errors.Is(err, cms.ErrNotFound) {
