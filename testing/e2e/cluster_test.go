@@ -129,7 +129,7 @@ func TestDocumentsLandedEqualTheTruth(t *testing.T) {
 // TestMigration_FixtureOfEachMajorVersion migrates a snapshot of each major version of both products.
 func TestMigration_FixtureOfEachMajorVersion(t *testing.T) {
 	n := cluster.OpenSearch(t, targets[0])
-	for _, name := range []string{"1.7.6-basic", "2.4.6-basic", "5.6.16-basic", "6.8.23-basic", "7.17.29-basic", "8.19.21-basic", "9.5.3-basic",
+	for _, name := range []string{"1.7.6-basic", "2.4.6-templates", "5.6.16-many-chunks", "6.8.23-plain", "7.17.29-basic", "8.19.21-basic", "9.5.3-basic",
 		"os1.3.14-basic", "os2.19.4-basic", "os3.8.0-basic"} {
 		t.Run(name, func(t *testing.T) {
 			wipe(t, n)

@@ -77,13 +77,13 @@ func failsFirst[T any](l *life, all iter.Seq2[T, error]) iter.Seq2[T, error] {
 // whole is a target with everything that a migration asks of it.
 type whole struct {
 	seen
-	docs map[string]map[string]string // index → id → source
+	docs map[string]map[string]string // index → id → source; "": another client has deleted it
 }
 
 func (w whole) Refresh(context.Context, string) error { return w.do(func() error { return nil }) }
 
 func (w whole) Count(_ context.Context, index string) (n int64, err error) {
-	err = w.do(func() error { n = int64(len(w.docs[index])); return nil })
+	err = w.do(func() error { n = int64(len(w.docs[index])) - w.deleted(index); return nil })
 	return n, err
 }
 
@@ -92,7 +92,17 @@ func (w whole) CountLucene(ctx context.Context, index string) (int64, error) {
 }
 
 func (w whole) Operations(_ context.Context, index string) (target.Operations, error) {
-	return target.Operations{Executed: int64(len(w.docs[index]))}, w.do(func() error { return nil })
+	deleted := w.deleted(index)
+	return target.Operations{Executed: int64(len(w.docs[index])) + deleted, Deletes: deleted}, w.do(func() error { return nil })
+}
+
+func (w whole) deleted(index string) (n int64) {
+	for _, source := range w.docs[index] {
+		if source == "" {
+			n++
+		}
+	}
+	return n
 }
 
 func (w whole) GetIndex(_ context.Context, name string) ([]target.Index, error) {
