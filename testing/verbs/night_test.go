@@ -49,7 +49,7 @@ func sources(t *testing.T, dirs ...string) string {
 func lost(t *testing.T, sources func(dirs ...string) string, line, makefile string) (problems []string) {
 	t.Helper()
 	for _, m := range regexp.MustCompile(`RFSD_[A-Z_]+`).FindAllString(line, -1) {
-		if !strings.Contains(sources("testing", "rfs", "deploy"), `env("`+m+`")`) {
+		if !strings.Contains(sources("testing", "rfs", "deploy", "cmd"), `env("`+m+`")`) {
 			problems = append(problems, "no test reads "+m)
 		}
 	}
