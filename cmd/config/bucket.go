@@ -11,7 +11,7 @@ import (
 type StateBucket struct {
 	_         struct{} `group:"Coordination" section:"coordination"`
 	URI       string   `flag:"coordinator-bucket" help:"s3://bucket/prefix that keeps the state of the work for any number of processes, without a cluster; the store must have conditional writes (If-None-Match, If-Match), as AWS S3 has. Processes read its clock to the second: what depends on the end of a lease waits 2 s longer"`
-	Region    string   `flag:"coordinator-s3-region" help:"region of that bucket (default: that of the environment)"`
+	Region    string   `flag:"coordinator-s3-region" help:"region of that bucket (default: the environment's)"`
 	Endpoint  string   `flag:"coordinator-s3-endpoint" check:"url" help:"endpoint of the S3-compatible store that has that bucket"`
 	PathStyle bool     `flag:"coordinator-s3-path-style" help:"address that bucket by path instead of by host name"`
 	RoleARN   string   `flag:"coordinator-s3-role-arn" help:"role to assume for that bucket"`

@@ -46,7 +46,7 @@ func (e AtTheEnd) check(t Transfer) error {
 type Trial struct {
 	_         struct{}      `group:"Trial run"`
 	Documents int           `flag:"trial" default:"0" min:"0" max:"1000000" help:"trial run: at most this many documents of each shard, spread evenly over its ordinals, into indices of their own, in a session of its own; then estimates time, requests and cost of the whole migration (0: no trial run)"`
-	Prefix    string        `flag:"trial-prefix" default:"rfsd-trial-" check:"name" help:"what the names of the indices of the trial run begin with"`
+	Prefix    string        `flag:"trial-prefix" default:"rfsd-trial-" check:"name" help:"prefix of the names of the indices of the trial run"`
 	Measure   time.Duration `flag:"trial-measure" default:"45s" min:"0s" max:"10m" help:"how long a trial run sends further documents, at most, to measure the rate of the whole migration: at most 1 GiB of sources, into indices of their own that it deletes at its end; it ends earlier when the rate has settled, follows warm-ups of 20 s each (one; up to three while the target gets faster, as after its start), and takes as long again when one shard decides (0s: no measurement, and no estimate of the time)"`
 	Price     string        `flag:"price" check:"file" help:"TOML file with s3-get-per-1000, egress-per-gb and instance-per-hour; without it the trial run states no cost"`
 }
@@ -83,7 +83,7 @@ func (s *State) trial() error {
 // TrialOnly restricts a command to the trial run of a session.
 type TrialOnly struct {
 	_    struct{} `group:"Trial run" variable:"none"`
-	Only bool     `flag:"trial" help:"remove the trial run of the session (rfsd migrate --trial): what it created on the target, then what is kept about it"`
+	Only bool     `flag:"trial" help:"remove the trial run of the session (rfsd migrate --trial): the objects that it created on the target, then its state"`
 }
 
 // OneIndex restricts a list to one index.
@@ -101,7 +101,7 @@ type States struct {
 // Last bounds a list.
 type Last struct {
 	_     struct{} `group:"Selection" variable:"none"`
-	Limit int      `flag:"limit" alias:"n" default:"100" min:"0" max:"1000000" help:"at most so many, the last ones"`
+	Limit int      `flag:"limit" alias:"n" default:"100" min:"0" max:"1000000" help:"maximum number of entries, the latest ones"`
 }
 
 // AllNodes is whether nodes that are gone are listed.
@@ -114,7 +114,7 @@ type AllNodes struct {
 type Subset struct {
 	_           struct{} `group:"Checks"`
 	Data        Part     `flag:"read-data-subset" default:"1/1" want:"n/t with n from 0 to t, as in 1/10" help:"read the data of part n of t of all files"`
-	Concurrency int      `flag:"concurrency" default:"4" min:"1" max:"256" help:"shards that are read at once"`
+	Concurrency int      `flag:"concurrency" default:"4" min:"1" max:"256" help:"shards that are read concurrently"`
 }
 
 // Certificate holds the contents of a certificate.
@@ -136,7 +136,7 @@ type Page struct {
 // Watching holds the output options of a status.
 type Watching struct {
 	_          struct{} `group:"Selection" variable:"none"`
-	Watch      bool     `flag:"watch" alias:"w" help:"go on showing it whenever it changes"`
+	Watch      bool     `flag:"watch" alias:"w" help:"keep running and print updates"`
 	Shards     bool     `flag:"shards" help:"show every shard"`
 	ExitStatus bool     `flag:"exit-status" help:"exit with 4 while the migration is not complete"`
 }
@@ -144,7 +144,7 @@ type Watching struct {
 // Following selects whether a list keeps running and prints updates.
 type Following struct {
 	_      struct{} `group:"Selection" variable:"none"`
-	Follow bool     `flag:"follow" alias:"f" help:"go on showing new ones"`
+	Follow bool     `flag:"follow" alias:"f" help:"keep running and print new ones"`
 }
 
 // Removal confirms the removal of the listed objects.
@@ -156,5 +156,5 @@ type Removal struct {
 // Force confirms actions that are rejected otherwise.
 type Force struct {
 	_   struct{} `group:"Confirmation" variable:"none"`
-	Yes bool     `flag:"force" help:"also if it is not complete: running it again starts from the beginning"`
+	Yes bool     `flag:"force" help:"remove the state even if it is incomplete; a rerun starts over"`
 }

@@ -56,7 +56,7 @@ type Snapshot struct {
 // Partial controls how incomplete sources are handled.
 type Partial struct {
 	_     struct{} `group:"Source" section:"source"`
-	Allow bool     `flag:"allow-partial" help:"migrate what a PARTIAL or FAILED snapshot holds (exit code 7 names what is missing); with --from, import an export that is not complete or of which files lack or differ"`
+	Allow bool     `flag:"allow-partial" help:"migrate the contents of a PARTIAL or FAILED snapshot (exit code 7; the missing parts are listed); with --from, import an incomplete export, or one with missing or changed files"`
 }
 
 // Reading holds the options of reading shards.
@@ -72,12 +72,12 @@ type Cluster struct {
 	PasswordFile string `flag:"password-file" check:"file" help:"file holding the password (or set {variable})"`
 	Password     string `flag:"password" help:"password; visible to other users of this machine, prefer the file or the variable"`
 	Insecure     bool   `flag:"insecure" help:"do not verify the certificate"`
-	CACert       string `flag:"cacert" check:"file" help:"PEM file of the authority that signed the certificate; those of the system do not count then"`
+	CACert       string `flag:"cacert" check:"file" help:"PEM file of trusted CAs, instead of the system's"`
 	ClientCert   string `flag:"client-cert" check:"file" help:"PEM file of a client certificate"`
 	ClientKey    string `flag:"client-cert-key" check:"file" help:"PEM file of the client certificate's key"`
 	SigV4        bool   `flag:"aws-sigv4" help:"sign requests with AWS Signature Version 4, with the credentials of the default chain"`
 	Region       string `flag:"aws-region" help:"region of the domain (default: from its host name, else AWS_REGION)"`
-	Service      string `flag:"aws-service" help:"AWS service of the signature: es, that of domains (the default); serverless collections are not supported"`
+	Service      string `flag:"aws-service" help:"AWS service of the signature: es, for domains (the default); serverless collections are not supported"`
 	RoleARN      string `flag:"aws-role-arn" help:"role to assume for the requests"`
 }
 
@@ -115,7 +115,7 @@ func (c Cluster) Config(role, program string, connections int) target.Config {
 type Origin struct {
 	_                  struct{} `group:"Source cluster" section:"source-cluster"`
 	Cluster            Cluster  `prefix:"source-" help:"URL of the source cluster: the snapshot is created there; may be repeated, for several addresses of that cluster"`
-	Repository         string   `flag:"snapshot-repo-name" default:"rfsd" help:"name under which the source knows the repository; it is registered when it is not there"`
+	Repository         string   `flag:"snapshot-repo-name" default:"rfsd" help:"name under which the source knows the repository; it is registered if it does not exist"`
 	Type               string   `flag:"source-repo-type" oneof:"fs,s3," want:"fs or s3" help:"type of the repository on the source, fs or s3 (default: by --repo-uri)"`
 	Location           string   `flag:"source-repo-location" help:"where the repository is as the source sees it: a path, or bucket/prefix (default: as in --repo-uri)"`
 	Settings           Pairs    `flag:"source-repo-setting" want:"KEY=VALUE" help:"further setting of the repository on the source, KEY=VALUE, such as role_arn=…; may be repeated"`
@@ -197,7 +197,7 @@ func (i Indices) Selection() pattern.Selection { return i.Include.Selection(i.Ex
 // System selects whether system indices are included.
 type System struct {
 	_       struct{} `group:"Selection and conversion" section:"selection"`
-	Include bool     `flag:"include-system" help:"migrate indices whose names begin with a dot, too"`
+	Include bool     `flag:"include-system" help:"also migrate indices whose names start with a dot"`
 }
 
 // Types selects the handling of mapping types in bulk actions.
@@ -224,8 +224,8 @@ type Conversion struct {
 	Rules              RulesFile
 	Aliases            string      `flag:"aliases" oneof:"early,late," want:"early or late" help:"when aliases of created indices are set: early, or late: when all documents have arrived (default: late where one is for writing or has a filter)"`
 	Replicas           Replicas    `flag:"replicas" want:"a number, 0 or more" help:"replicas of created indices (default: as at the source)"`
-	Shards             ShardRules  `flag:"shards" help:"shards of created indices, PATTERN=NUMBER such as logs-*=3; may be repeated, the first that matches counts"`
-	Rename             RenameRules `flag:"index-rename" help:"names of indices on the target, PATTERN=NAME such as logs-*=old-$1 or regex:logs-(.*)=old-$1; may be repeated, the first that matches counts"`
+	Shards             ShardRules  `flag:"shards" help:"shards of created indices, PATTERN=NUMBER such as logs-*=3; may be repeated; the first match applies"`
+	Rename             RenameRules `flag:"index-rename" help:"names of indices on the target, PATTERN=NAME such as logs-*=old-$1 or regex:logs-(.*)=old-$1; may be repeated; the first match applies"`
 	WithoutRules       RuleNames   `flag:"without-rule" help:"conversion rule that is not applied, by its name; may be repeated"`
 	DataStreams        string      `flag:"data-streams" default:"index" oneof:"index,create" help:"backing indices of data streams: index makes them ordinary indices behind an alias of the stream's name; create writes their documents into a data stream of the target"`
 	MultiType          string      `flag:"multi-type" default:"split" oneof:"split,union" help:"several mapping types in one index: split into <index>_<type>, or union with ids <type>#<id>"`
@@ -238,7 +238,7 @@ type Conversion struct {
 // Splitting controls how the work on large shards is divided.
 type Splitting struct {
 	_    struct{} `group:"Processing" section:"work"`
-	Over Size     `flag:"split-shards-over" default:"0" max:"1024GiB" want:"0, or a size such as 10GiB, from 64KiB to 1024GiB" help:"shards of more bytes in the repository are worked on in parts of about that size, as 10GiB, by several slots or nodes at a time, at most 8 for each shard of the target index; decided when the work items of a new session are created. Not in a session that workers of another tool take part in (0: shards stay whole)"`
+	Over Size     `flag:"split-shards-over" default:"0" max:"1024GiB" want:"0, or a size such as 10GiB, from 64KiB to 1024GiB" help:"shards of more bytes in the repository are worked on in parts of about that size, as 10GiB, by several slots or nodes at a time, at most 8 for each shard of the target index; decided when the work items of a new session are created. Not in a session in which workers of another tool participate (0: shards stay whole)"`
 }
 
 // Check refuses parts that are too small to be worth a lease.
@@ -288,7 +288,7 @@ type Bulk struct {
 	_           struct{} `group:"Processing" section:"work"`
 	Documents   int      `flag:"documents-per-bulk-request" default:"0" min:"0" max:"2147483647" help:"most documents in one request (0: no limit)"`
 	Size        RequestSize
-	Connections int           `flag:"max-connections" default:"8" min:"1" max:"256" help:"most requests under way at the same time, over all slots; begins with at most 4, and follows the measured throughput"`
+	Connections int           `flag:"max-connections" default:"8" min:"1" max:"256" help:"maximum number of concurrent requests, over all slots; starts with at most 4, and follows the measured throughput"`
 	MaxRate     Rate          `flag:"max-rate" default:"0" want:"a number of megabytes per second from 0 to 1000000" help:"most megabytes (10^6 bytes) of bulk bodies per second to send or to export, over all slots; of a fleet, over all its nodes (0: no limit)"`
 	MaxLatency  time.Duration `flag:"target-max-latency" default:"0s" max:"1h" help:"lower the load on the target while a request (of documents, or for a page of a comparison) takes longer to be answered, as 500ms or 2s, and raise it again (0s: never)"`
 	Discover    bool          `flag:"target-discover" group:"Target" section:"target" help:"send documents, and credentials, also to the nodes that the target names, over TLS and only to those whose certificate is signed by the authority of --target-cacert"`
@@ -310,14 +310,14 @@ type FailedPlace struct {
 // RefusalLimit is the number of documents that may be rejected.
 type RefusalLimit struct {
 	_   struct{} `group:"Processing" section:"work"`
-	Max Limit    `flag:"max-failed-documents" default:"1000" want:"a number, or unlimited" help:"pause an index after so many refusals that exceed 10 % of what was sent to it; or unlimited"`
+	Max Limit    `flag:"max-failed-documents" default:"1000" want:"a number, or unlimited" help:"pause an index once more documents than this were rejected, if they are also more than 10 % of the documents sent to it; or unlimited"`
 }
 
 // Failed selects the handling of documents that do not arrive.
 type Failed struct {
 	_       struct{} `group:"Processing" section:"work"`
 	Place   FailedPlace
-	Content string `flag:"failed-documents-content" default:"full" oneof:"full,hash,none" help:"what is written of a failed document: full: its source and the target's message; hash: SHA-256 and length of the source, and the class of the failure; none: the class only (rfsd redrive --repo-uri reads the snapshot again)"`
+	Content string `flag:"failed-documents-content" default:"full" oneof:"full,hash,none" help:"content recorded for a failed document: full: its source and the target's message; hash: SHA-256 and length of the source, and the class of the failure; none: only the class (rfsd redrive --repo-uri reads the snapshot again)"`
 	Shared  bool   `flag:"failed-documents-shared" help:"all processes see the same directory of --failed-documents, so that the control index need not list rejected documents"`
 	Limit   RefusalLimit
 }

@@ -34,8 +34,8 @@ type Node struct {
 	_           struct{} `group:"Node" section:"daemon"`
 	Name        string   `flag:"node-name" help:"name of this node (default: the host's)"`
 	Workers     Workers  `flag:"workers" default:"auto" want:"auto, none, or a whole number from 1 to 256" help:"workers of this node: a number, auto (processors, memory, and how busy the target is), or none (the node reports, serves the API and drives --scale-driver)"`
-	MaxWorkers  int      `flag:"max-workers" default:"64" min:"1" max:"256" help:"most workers of this node, whatever is wanted of the fleet"`
-	Memory      Size     `flag:"worker-memory" default:"1GiB" max:"1024GiB" want:"a size such as 512MB or 1GiB, at least 64MiB, or 0" help:"memory of each worker process, as 1GiB or 512MB; one that grows beyond 1.5 times of it is ended (0: no limit)"`
+	MaxWorkers  int      `flag:"max-workers" default:"64" min:"1" max:"256" help:"maximum number of workers of this node, regardless of the fleet's wanted number"`
+	Memory      Size     `flag:"worker-memory" default:"1GiB" max:"1024GiB" want:"a size such as 512MB or 1GiB, at least 64MiB, or 0" help:"memory of each worker process, as 1GiB or 512MB; a worker that exceeds 1.5 times this size is ended (0: no limit)"`
 	EndWhenDone bool     `flag:"exit-when-done" help:"end when no work is left"`
 }
 
@@ -167,7 +167,7 @@ type ConfigFile struct {
 type Planning struct {
 	_         struct{} `group:"Processing"`
 	Only      Sections `flag:"only" help:"examine only these of changes,sizes,versions,access,disks,limits (default: all that the options make possible)"`
-	Documents bool     `flag:"documents" help:"count documents, too: some more requests per shard"`
+	Documents bool     `flag:"documents" help:"also count documents, which takes a few more requests per shard"`
 	Version   string   `flag:"target-version" check:"version" help:"instead of a target: changes on an empty OpenSearch of that version"`
 }
 

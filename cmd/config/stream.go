@@ -16,16 +16,16 @@ type Stream struct {
 	_             struct{}      `group:"Stream" section:"stream"`
 	Brokers       []string      `flag:"brokers" check:"address" help:"HOST:PORT of a Kafka broker; may be repeated. With --broker-sasl every broker has to be named as it advertises itself: credentials are sent to no other"`
 	Topic         TopicName     `flag:"topic" want:"letters, digits and . _ - (at most 249)" help:"topic that is consumed"`
-	Group         string        `flag:"group" help:"consumer group whose offsets are committed, for Kafka's tools; the session itself goes on from its own records (default: rfsd-SESSION)"`
+	Group         string        `flag:"group" help:"consumer group whose offsets are committed, for Kafka's tools; the session itself continues from its own records (default: rfsd-SESSION)"`
 	Format        string        `flag:"format" default:"json" oneof:"json,bulk" want:"json or bulk" help:"what a message holds: json, a document whose id is the message's key; bulk, an action line and a source line"`
 	Index         IndexName     `flag:"index-name" want:"a name that an index may have" help:"index of documents that name none (default: the name of the topic)"`
-	Start         string        `flag:"start" default:"earliest" oneof:"earliest,latest" want:"earliest or latest" help:"where a partition begins for which the group has committed no offset"`
+	Start         string        `flag:"start" default:"earliest" oneof:"earliest,latest" want:"earliest or latest" help:"start of a partition for which the group has committed no offset"`
 	UntilEnd      bool          `flag:"until-end" help:"end when all messages are consumed that there were at the start"`
-	Lease         time.Duration `flag:"partition-lease" default:"PT30S" min:"5s" max:"1h" help:"how long a partition is leased; that of a process that died is taken over after it"`
+	Lease         time.Duration `flag:"partition-lease" default:"PT30S" min:"5s" max:"1h" help:"lease duration of a partition; a dead process's partition is taken over after it"`
 	Fetch         Size          `flag:"fetch-size" default:"4MiB" want:"a size from 64KiB to 256MiB" help:"bytes that are asked for at a time for each partition; they are held twice as they arrive"`
 	Batch         Size          `flag:"max-batch-size" default:"128MiB" want:"a size from 1MiB to 1GiB" help:"longest batch of messages that is taken, as it arrives and unpacked; the messages of all partitions of the process, unpacked and with their headers, take at most 64 MiB more than that"`
 	TLS           bool          `flag:"broker-tls" help:"connect to the brokers over TLS"`
-	CACert        string        `flag:"broker-cacert" check:"file" help:"PEM file of the authority that signed the brokers' certificates; those of the system do not count then"`
+	CACert        string        `flag:"broker-cacert" check:"file" help:"PEM file of the CAs trusted for the brokers' certificates, instead of the system's"`
 	ClientCert    string        `flag:"broker-client-cert" check:"file" help:"PEM file of a client certificate"`
 	ClientKey     string        `flag:"broker-client-cert-key" check:"file" help:"PEM file of the client certificate's key"`
 	SASL          string        `flag:"broker-sasl" oneof:"PLAIN,SCRAM-SHA-256,SCRAM-SHA-512," want:"PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512" help:"authentication: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512 (default: none)"`
