@@ -47,7 +47,7 @@ func newEarlyReads(ctx context.Context, turns chan struct{}) *earlyReads {
 	return e
 }
 
-// start starts to read the first n bytes of a file, unless these are many.
+// begin starts to read the first n bytes of a file, unless these are many.
 func (e *earlyReads) begin(s *source, n int64) {
 	if n = min(n, s.size); n <= 0 || n > earlyFile || n > e.left || e.reads[s.name] != nil || s.data != nil {
 		return
@@ -110,7 +110,7 @@ func (r *earlyRead) at(ctx context.Context, off, n int64) ([]byte, error) {
 	return r.data[off : off+n], nil
 }
 
-// start starts to read the short files next to the compound file, and that file if it is kept while the segment is opened.
+// begin starts to read the short files next to the compound file, and that file if it is kept while the segment is opened.
 func (o *segmentOpener) begin() {
 	e := o.entry
 	names := append([]string{e.name + ".si", e.name + ".cfe"}, e.updates...)

@@ -88,7 +88,7 @@ func (g *giant) feed(p []byte) error {
 	return nil
 }
 
-// start parses the head of a field and returns its length, 0 when more bytes are needed.
+// begin parses the head of a field and returns its length, 0 when more bytes are needed.
 func (g *giant) begin() (used int, err error) {
 	head, n := uvarint(g.head)
 	if n <= 0 {

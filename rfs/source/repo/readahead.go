@@ -66,7 +66,7 @@ type load struct {
 	pool    sync.Pool // of *[]byte of chunk bytes
 }
 
-// start adds a stream, and asks for its first ranges.
+// begin adds a stream, and asks for its first ranges.
 func (l *load) begin(s *ahead) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

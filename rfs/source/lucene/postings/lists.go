@@ -122,7 +122,7 @@ func (l *lists) each(t *term, m mark, from int32, to *int32, yield func(doc, pos
 	return next, l.err()
 }
 
-// start goes to a mark.
+// begin goes to a mark.
 func (l *lists) begin(m mark) {
 	l.doc.seek(m.docs)
 	l.pos.seek(m.pos)
