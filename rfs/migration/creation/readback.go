@@ -19,6 +19,7 @@ type Recorded struct {
 	Bodies map[string][]byte
 }
 
+// CreateIndex creates an index and remembers the body.
 func (r Recorded) CreateIndex(ctx context.Context, name string, body []byte) error {
 	err := r.Cluster.CreateIndex(ctx, name, body)
 	if err == nil {
