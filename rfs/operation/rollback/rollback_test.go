@@ -224,6 +224,13 @@ func TestUndoRefusesDocumentsOfAMigrationThatDidNotEnd(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	}
+	all, err = undoing(on, r).Run(t.Context()) // the session is closed: its migration cannot be run any more
+	must(t, err)
+	for _, e := range all {
+		if e.Name == "a" && (e.State != Refused || strings.Contains(e.Reason, "run the migration")) {
+			t.Errorf("%+v", e)
+		}
+	}
 }
 
 func TestWhatATrialRunLeftUnendedGoesByItsUUID(t *testing.T) {

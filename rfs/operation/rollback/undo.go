@@ -54,6 +54,8 @@ type Undo struct {
 	// Unended lets indices go by their UUIDs where the session did not end, so that sequence numbers are not known: those of
 	// a trial run, which receive no other writes.
 	Unended bool
+
+	closed bool // Run was called: the migration cannot continue
 }
 
 // order is that of removal: whatever names another goes first.
@@ -247,7 +249,11 @@ func (u *Undo) whyKeep(ctx context.Context, e Entry, was object) (string, error)
 	case !u.Unended && !was.Scratch, was.unfilled:
 		for _, n := range now {
 			if n >= 0 {
-				return "the migration did not end, or its end could not read the sequence numbers, so documents of other clients cannot be distinguished from its own: run the migration to its end" + byHand, nil
+				why := "the migration did not end, or its end could not read the sequence numbers, so documents of other clients cannot be distinguished from its own"
+				if !u.closed {
+					why += ": run the migration to its end before undo"
+				}
+				return why + byHand, nil
 			}
 		}
 	}
@@ -308,6 +314,7 @@ func (u *Undo) usedPipelines(ctx context.Context, entries []Entry) error {
 // compared again right before. Its record goes when it is gone, so that a run after a kill continues. Errors:
 // fault.ErrUnavailable; the list states what was done before.
 func (u *Undo) Run(ctx context.Context) ([]Entry, error) {
+	u.closed = true
 	entries, err := u.List(ctx)
 	if err != nil {
 		return nil, err
