@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 )
 
@@ -31,10 +32,18 @@ func FreeAddress() (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
+// tried counts the ports that this process has tried, from a random one on: a port that was found free comes again only after all
+// others, however late it is used.
+var tried = func() *atomic.Uint32 {
+	var n atomic.Uint32
+	n.Store(rand.Uint32N(highPort - lowPort))
+	return &n
+}()
+
 // listenBelow listens on a free port of those.
 func listenBelow() (l net.Listener, err error) {
 	for range 1000 {
-		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", lowPort+rand.IntN(highPort-lowPort))); err == nil {
+		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", lowPort+tried.Add(1)%(highPort-lowPort))); err == nil {
 			return l, nil
 		}
 	}
