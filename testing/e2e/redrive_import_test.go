@@ -72,7 +72,7 @@ func TestRedriveReadsTheFilesOfAnImportAgain(t *testing.T) {
 			if got := countOf(t, n, "docs"); got != 2*refused {
 				t.Errorf("%d documents of %d arrived", got, 2*refused)
 			}
-			if res := Run(t, "rfsd", "verify", "--from", files, "--target-host", n.URL, "--session-name", "compared"); res.Code != 0 {
+			if res := Run(t, "rfsd", "verify", "--from", files, "--target-host", n.URL, "--session-name", "again"); res.Code != 0 {
 				t.Errorf("verify: exit %d: %s%s", res.Code, res.Stdout, res.Stderr)
 			}
 			if r := redrives(t, 0, redrive...); r.Documents != 0 {

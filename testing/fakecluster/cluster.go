@@ -22,21 +22,26 @@ const version = "2.19.4"
 
 // Cluster is a cluster of one node. The zero value is not ready: use New.
 type Cluster struct {
-	// Before is called before a request has any effect, After when it has had its effect and before the response. An error breaks the
-	// connection instead. Both are set before the first request.
-	Before, After func(r *http.Request) error
-
-	mu       sync.Mutex
-	uuids    int
-	indices  map[string]*index
-	objects  map[string]json.RawMessage // templates, pipelines and scripts by path
-	readings map[string]*reading
-	unknown  []string
+	mu            sync.Mutex
+	before, after func(r *http.Request) error
+	uuids         int
+	indices       map[string]*index
+	objects       map[string]json.RawMessage // templates, pipelines and scripts by path
+	readings      map[string]*reading
+	unknown       []string
 }
 
 // New returns a cluster without indices.
 func New() *Cluster {
 	return &Cluster{indices: map[string]*index{}, objects: map[string]json.RawMessage{}, readings: map[string]*reading{}}
+}
+
+// Watch calls before ahead of each later request's effect, and after between its effect and its response. An error breaks the
+// connection instead. Both may be nil.
+func (c *Cluster) Watch(before, after func(r *http.Request) error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.before, c.after = before, after
 }
 
 // Unknown returns the requests that the cluster refused because it does not know them.
@@ -88,16 +93,19 @@ func (c *Cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
-	if c.Before != nil {
-		if err := c.Before(r); err != nil {
+	c.mu.Lock()
+	before, after := c.before, c.after
+	c.mu.Unlock()
+	if before != nil {
+		if err := before(r); err != nil {
 			panic(http.ErrAbortHandler)
 		}
 	}
 	c.mu.Lock()
 	a := c.serve(r, body)
 	c.mu.Unlock()
-	if c.After != nil {
-		if err := c.After(r); err != nil {
+	if after != nil {
+		if err := after(r); err != nil {
 			panic(http.ErrAbortHandler)
 		}
 	}

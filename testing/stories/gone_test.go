@@ -33,7 +33,7 @@ func TestStoreIsGone_ANodeEnds(t *testing.T) {
 			server := s3server.Start(t, root)
 			server.Setenv(t)
 			var sent atomic.Int64
-			w.cluster.Before = func(r *http.Request) error {
+			w.cluster.Watch(func(r *http.Request) error {
 				if strings.HasSuffix(r.URL.Path, "/_bulk") {
 					sent.Add(1)
 					select {
@@ -42,7 +42,7 @@ func TestStoreIsGone_ANodeEnds(t *testing.T) {
 					}
 				}
 				return nil
-			}
+			}, nil)
 			args := append(append([]string{"run", "--workers", "2", "--socket", "off", "--status-socket", "off"}, c.args...), w.source()...)
 			args = append(args, "--target-host", w.url, "--session-name", "gone", "--documents-per-bulk-request", "1", "--max-connections", "1", "--failed-documents", filepath.Join(w.dir, "failed"),
 				"--coordinator-bucket", "s3://bucket/state", "--coordinator-s3-endpoint", server.Endpoint, "--coordinator-s3-region", server.Region, "--coordinator-s3-path-style")

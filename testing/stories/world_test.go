@@ -125,7 +125,7 @@ func newWorld(t testing.TB) *world {
 			return errors.New("the process is dead")
 		}
 	}
-	w.cluster.Before, w.cluster.After = dies(false), dies(true)
+	w.cluster.Watch(dies(false), dies(true))
 	server := httptest.NewServer(w.cluster)
 	t.Cleanup(server.Close)
 	w.url = server.URL
