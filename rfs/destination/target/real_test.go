@@ -126,7 +126,7 @@ func TestSecuredTarget(t *testing.T) {
 		{"unknown authority", target.Config{Username: node.Username, Password: node.Password}, fault.ErrConfig, "not trusted"},
 		{"wrong password", target.Config{Username: node.Username, Password: "wr0ng-word", CACert: node.CACert}, fault.ErrConfig, "401 for user admin"},
 		{"no user", target.Config{CACert: node.CACert}, fault.ErrConfig, "401 for user anonymous"},
-		{"no TLS", target.Config{URL: strings.Replace(node.URL, "https", "http", 1)}, fault.ErrUnavailable, ""},
+		{"no TLS", target.Config{URL: strings.Replace(node.URL, "https", "http", 1)}, fault.ErrConfig, "give https://"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.conf.URL == "" {
