@@ -98,7 +98,7 @@ func TestMessages_AreBoundedBeforeTheyUnfold(t *testing.T) {
 			}
 			used := int64(most()) - before
 			t.Logf("%d bytes on the wire, %d messages, %d MB at most", wire, n, used>>20)
-			if used > 320<<20 {
+			if used > 400<<20 { // twice what a batch unfolds to, of which one may be garbage, and what is read; without a bound it is 2.5 GB
 				t.Errorf("%d MB", used>>20)
 			}
 			if !c.refused {
