@@ -146,8 +146,13 @@ func TestComparisonsKeepWithinTheBudget(t *testing.T) {
 			dir, _ := snapshotOf(t, zstd814, blanks(c.snapshot))
 			held := blanks(c.target)
 			cluster := &cluster{held: &held}
+			state := filepath.Join(t.TempDir(), "state") // where the comparison keeps its items: of an export, which is a session
+			small, _ := snapshotOf(t, zstd814, blanks(100))
+			if e := run(t, time.Minute, nil, "rfsd", "migrate", "--export-dir", filepath.Join(t.TempDir(), "out"), "--repo-uri", small, "--snapshot-name", "snap1", "--coordinator-file", state); e.code != 0 {
+				t.Fatalf("exit %d: %s", e.code, e.stderr)
+			}
 			e := run(t, 2*time.Minute, []string{"RFS_TARGET_PASSWORD=x"}, "rfsd", "verify", "--index-allowlist", "order-check", "--repo-uri", dir, "--snapshot-name", "snap1",
-				"--target-host", serve(t, cluster), "--target-username", "admin", "--coordinator-file", filepath.Join(t.TempDir(), "none"))
+				"--target-host", serve(t, cluster), "--target-username", "admin", "--coordinator-file", state)
 			t.Logf("exit %d, %d MB, %d pages: %.600s %.600s", e.code, e.memory>>20, cluster.pages, e.stdout, e.stderr)
 			if e.late || e.memory > mostMemory {
 				t.Errorf("ran on %t, %d MB", e.late, e.memory>>20)
