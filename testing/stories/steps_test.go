@@ -260,7 +260,7 @@ func list(name string) step {
 			return
 		}
 		seen, failed := codes(0), failedCodes(s)
-		if w.model.open { // killed before it had a state, or with some documents failed
+		if w.model.open || !s.done { // killed before it had a state, or with some documents failed
 			seen, failed = codes(0, 1), codes(0, 1, 6)
 		}
 		w.command(kill{}, name, seen, "rfsctl", "created")
