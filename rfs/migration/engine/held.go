@@ -48,8 +48,11 @@ const mostHeld = 20
 // Holder names what has the ids of the documents that are sent, for a message.
 type Holder string
 
-// SnapshotHas names the snapshot as the holder of a document.
-const SnapshotHas Holder = "the snapshot has"
+// The holders.
+const (
+	SnapshotHas Holder = "the snapshot has"
+	FilesHave   Holder = "the files have" // without versions
+)
 
 // HeldError returns a fault.ErrConfig with the indices that have documents, and the choices.
 func HeldError(held map[string]int64, of Holder) error {

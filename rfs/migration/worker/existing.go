@@ -72,11 +72,6 @@ func (s *Session) checkHeld(ctx context.Context, plan *plan.Plan) error {
 	return nil
 }
 
-// The holders.
-const (
-	FilesHave engine.Holder = "the files have" // without versions
-)
-
 // noteHeld adds to a new entry what its target indices had.
 func (s *Session) noteHeld(e *plan.Entry) {
 	for _, name := range e.Naming.Targets() {

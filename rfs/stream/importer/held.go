@@ -51,7 +51,7 @@ func (x *Existing) Ask(ctx context.Context, index string) (untouched bool, err e
 	case x.Chosen:
 		return false, x.Records.ChoosePrior(ctx, index)
 	}
-	return false, engine.HeldError(map[string]int64{index: h.Documents}, worker.FilesHave)
+	return false, engine.HeldError(map[string]int64{index: h.Documents}, engine.FilesHave)
 }
 
 // look counts the documents of an index of which nothing is recorded, and records it.
