@@ -195,7 +195,7 @@ func repositoryIdentity(uri string) string {
 	return uri
 }
 
-// planError gives what plan.New refuses its exit code: wrong names are the user's, the rest is the snapshot's.
+// planError returns an error of plan.New with its exit code: wrong names are the user's, the rest is the snapshot's.
 func planError(err error) error {
 	if err == nil || errors.Is(err, fault.ErrConfig) || errors.Is(err, context.Canceled) {
 		return err

@@ -96,7 +96,7 @@ func planMigration(ctx context.Context, o options, ask config.Planning, out io.W
 		return exit.With(exit.Snapshot, fmt.Errorf("repository %s: %w", o.repoURI, err))
 	}
 	counted := repo.NewCounting(blobs)
-	limitMemory(memoryOfInput, os.Getenv) // no documents are read beside
+	limitMemory(memoryOfInput, os.Getenv) // no documents are read at the same time
 	memory := newBudget(o)
 	counted.LargeAlone(memory.Alone)
 	o.target.Memory = memory

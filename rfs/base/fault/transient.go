@@ -7,7 +7,7 @@ import (
 )
 
 // The rules for errors of OpenSearch and Elasticsearch that their status alone does not classify, from the sources of OpenSearch (the
-// classes and their status() in 2.19.4). ExceptionsHelper.status gives 400 to each IllegalArgumentException: limits of mappings, the
+// classes and their status() in 2.19.4). ExceptionsHelper.status returns 400 for each IllegalArgumentException: limits of mappings, the
 // limit of shards (ValidationException), unknown settings, names. Exceptions that are none of the server's own, and classes of the
 // server that do not override status(), are 500, whether the request makes no sense in the present state of the cluster or a node is
 // just ending. So 500 alone decides nothing.
@@ -27,7 +27,7 @@ var kinds = []kind{
 	// Blocks (ClusterBlockException), named by their ids; the status is the highest of all. 1 (state not recovered) and 2 (no cluster
 	// manager) are 503. DiskThresholdMonitor removes 12 (a disk beyond its flood stage: 429, in older releases 403) and 10 (no new
 	// indices: all nodes are above the high watermark) by itself. All others of IndexMetadata, Metadata and MetadataIndexStateService
-	// (4 closed, 5 and 6 read-only, 7 read, 8 write, 9 metadata, 13 read-only except for deletions) stay until somebody removes them; the
+	// (4 closed, 5 and 6 read-only, 7 read, 8 write, 9 metadata, 13 read-only except for deletions) stay until an operator removes them; the
 	// closing of an index has 4 as well.
 	{http.StatusForbidden, blockTypes, []string{"/4/", "/5/", "/6/", "/7/", "/8/", "/9/", "/13/"}, false},
 	{http.StatusForbidden, blockTypes, []string{"/10/", "/12/"}, true},
@@ -56,7 +56,7 @@ type kind struct {
 }
 
 // Transient reports whether a cluster that answers with a status, and with type and reason of an error, may take the same request
-// later although nobody changes anything. Where no rule is known for the type, 408, 429 and 5xx are transient.
+// later without any change by an operator. Where no rule is known for the type, 408, 429 and 5xx are transient.
 func Transient(status int, name, reason string) bool {
 	for _, k := range kinds {
 		if k.status == status && (k.names == nil || slices.Contains(k.names, name)) && (k.words == nil || containsAny(reason, k.words)) {
