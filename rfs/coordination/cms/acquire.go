@@ -18,7 +18,7 @@ type Hints func([]Item)
 
 const (
 	candidates = 32 // that one acquisition tries
-	// hinted is how many candidates are looked at when a hint orders them; the first are tried.
+	// hinted is the number of candidates that a hint orders; the first ones are tried.
 	hinted        = 1024
 	acquireRounds = 8 // of candidates that all went to others, before NoneAvailable
 )
@@ -27,7 +27,7 @@ const (
 // all processes, such as host_uuid_slot; a number is added per acquisition.
 // Half-done hand-offs that it meets are finished on the way.
 //
-// A *NoneAvailable says that others work and until when; ErrAllDone that no item
+// A *NoneAvailable reports until when others work; ErrAllDone that no item
 // is open; ErrClockSkew that the clocks differ too much; ErrForeign that another tool
 // works on the queue.
 func (c *Coordinator) AcquireNext(ctx context.Context, holder string, hints Hints) (lease *Lease, err error) {
@@ -93,7 +93,7 @@ func (c *Coordinator) untilLeased(ctx context.Context, acquire func(context.Cont
 	return &NoneAvailable{Holder: "others", NextExpiry: now, Open: 1}
 }
 
-// whenNothingOpen tells a finished queue from one that is being seeded.
+// whenNothingOpen distinguishes a finished queue from one that is being seeded.
 func (c *Coordinator) whenNothingOpen(ctx context.Context) error {
 	if c.seeded.Load() {
 		return ErrAllDone
@@ -237,7 +237,7 @@ func (c *Coordinator) acquire(ctx context.Context, id, holder string, initial ti
 	}
 }
 
-// keep returns the lease if there is time for work, else it is given back. An answer may come too late to start anything:
+// keep returns the lease if it leaves time for work, and releases it otherwise. An answer may come too late to start anything:
 // the next lease is longer. A lease that had to be read back is worth keeping while half of it is left.
 func (c *Coordinator) keep(ctx context.Context, l *Lease, readBack bool) (*Lease, error) {
 	if l.UntilTrigger() <= 0 || readBack && l.UntilEnd() < l.Length/2 {
@@ -246,8 +246,8 @@ func (c *Coordinator) keep(ctx context.Context, l *Lease, readBack bool) (*Lease
 	return l, nil
 }
 
-// acquireTimeout is how long an acquisition under way is waited for when its caller is told to
-// stop: a lease that was granted and is not known of would keep the item from others.
+// acquireTimeout limits the wait for an acquisition in flight when its caller is asked to
+// stop: a granted lease that this process does not know would keep the item from others.
 const acquireTimeout = 3 * time.Second
 
 // skew measures the distance of the clocks and gives an ErrClockSkew when it is

@@ -6,7 +6,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// An item that ends its workers must not do so for ever, and an item whose workers are ended by
+// An item that ends its workers must not do so forever, and an item whose workers are ended by
 // something else must not be given up. A death has no witness, so the blame is settled in steps:
 //
 //  1. Attempts counts acquisitions in a row that ended without progress and without a cause. Progress
@@ -20,10 +20,10 @@ import (
 // twice, where an ordinal takes a notable part of the time between two kills, but not five times. A
 // holder that dies before it reads documents leaves no AloneAt: it did no work that could be to blame.
 
-// deadlyTimes is how many holders in a row have to die alone at an ordinal before it is blamed.
+// deadlyTimes is the number of successive holders that have to die alone at an ordinal before it is blamed.
 const deadlyTimes = 5
 
-// aloneAfter reports whether an item with so many attempts is leased to work on alone.
+// aloneAfter reports whether an item with this number of attempts is leased to a worker that holds nothing else.
 func aloneAfter(attempts, limit int) bool { return limit > 0 && attempts > limit }
 
 // attempt counts an acquisition and draws the conclusion from the one before.
@@ -76,7 +76,7 @@ func (l *Lease) Condemned() *Deadly {
 // Deadly is why an item is FAILED whose workers died without a known cause.
 type Deadly struct {
 	Ordinal int64 // of the document, or of the first of the part, at which they died
-	Times   int   // at least so many died
+	Times   int   // a lower limit of the deaths
 }
 
 // Error names the ordinal and what can be done.

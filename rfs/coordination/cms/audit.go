@@ -10,7 +10,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// AuditReport is what an audit found.
+// AuditReport holds the findings of an audit.
 type AuditReport struct {
 	Items    int
 	Chains   int      // shards whose chain of items was walked
@@ -20,7 +20,7 @@ type AuditReport struct {
 	Stray    []string // ids of items that no chain reaches
 }
 
-// Clean reports whether every chain is whole and ended: documents are complete but for
+// Clean reports whether every chain is whole and ended: documents are complete except for
 // the items in Failed.
 func (r AuditReport) Clean() bool { return r.Open == 0 && len(r.Repaired) == 0 }
 
@@ -61,7 +61,7 @@ func (c *Coordinator) AuditShards(ctx context.Context, entries iter.Seq2[Root, e
 	return rep, c.checkChains(ctx, &rep, roots, chains, why, told)
 }
 
-// AuditTasks is AuditShards for a kind whose chains begin with the given items. A chain that none of them begins is stray.
+// AuditTasks is AuditShards for a kind whose chains begin with the given items. A chain that starts at none of them is stray.
 func (c *Coordinator) AuditTasks(ctx context.Context, begins iter.Seq[Root]) (AuditReport, error) {
 	rep, chains, why, err := c.readChains(ctx)
 	if err != nil {
@@ -108,7 +108,7 @@ func (c *Coordinator) readChains(ctx context.Context) (rep AuditReport, chains m
 	return rep, chains, why, nil
 }
 
-// checkChains walks the chains from their roots, makes up for events of failed items, and creates what is missing.
+// checkChains walks the chains from their roots, emits the missing events of failed items, and creates the missing items.
 func (c *Coordinator) checkChains(ctx context.Context, rep *AuditReport, roots map[shard][]Root, chains map[shard]map[string]Item, why map[string]string, missing map[string]bool) error {
 	rep.Chains = len(roots)
 	lost := map[string]Root{} // missing items, with the root of their chain
@@ -139,7 +139,7 @@ func (c *Coordinator) checkChains(ctx context.Context, rep *AuditReport, roots m
 	return c.repair(ctx, rep.Repaired, lost)
 }
 
-// walk follows a chain from its root, notes what is missing and what it reaches, and returns what is missing.
+// walk follows a chain from its root, records the items that it reaches and those that are missing, and returns the missing ones.
 func (r *AuditReport) walk(root Root, items map[string]Item, reached map[string]bool) (missing []string, err error) {
 	for next := []string{root.ID.String()}; len(next) > 0; next = next[1:] {
 		id := next[0]
@@ -168,7 +168,7 @@ func (r *AuditReport) walk(root Root, items map[string]Item, reached map[string]
 	return missing, nil
 }
 
-// covers returns an error unless the item has the end of its chain. In a chain with an end, what is handed off begins where the
+// covers returns an error unless the item has the end of its chain. In a chain with an end, the handed-off part starts where the
 // item ends to be done, and the last item is done up to the end.
 func (it Item) covers(end int64) error {
 	switch {

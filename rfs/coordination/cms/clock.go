@@ -8,7 +8,7 @@ import (
 // Reading is one look at the clocks of this machine.
 type Reading struct {
 	Wall time.Time     // may jump
-	Mono time.Duration // since some start; stands still while the machine sleeps
+	Mono time.Duration // since an arbitrary start; stopped while the machine sleeps
 	Boot time.Duration // since some start; runs on while the machine sleeps
 }
 

@@ -20,7 +20,7 @@ import (
 type Config struct {
 	Store Store
 	Clock Clock
-	// Kind is that of the items; Store holds those of this kind. "" for shards.
+	// Kind is the kind of the items in Store; "" for shards.
 	Kind string
 	// Creator is written into the items this process creates.
 	Creator       string
@@ -31,7 +31,7 @@ type Config struct {
 	// MinExponent is the minimum lease exponent of the items this process creates: a hint for big
 	// fleets, whose hand-offs would keep the store busy otherwise. 0 = none.
 	MinExponent int
-	// Tries is how many candidates of one search AcquireNext tries before a *NoneAvailable; 0: all, of several searches.
+	// Tries limits the candidates of one search that AcquireNext tries before a *NoneAvailable; 0: all, of several searches.
 	Tries int
 	// Rand drives pauses; nil means a fresh seed.
 	Rand *rand.Rand
@@ -180,7 +180,7 @@ func (c *Coordinator) CreateFailedItems(ctx context.Context, index string, shard
 }
 
 // AcquireSetup leases the right to seed. ErrSetupDone when that is over, ErrForeign when another tool did it; a
-// *NoneAvailable says who seeds and until when.
+// *NoneAvailable reports the process that seeds and the end of its lease.
 func (c *Coordinator) AcquireSetup(ctx context.Context, holder string) (*Lease, error) {
 	c.repay(ctx)
 	it, err := c.get(ctx, c.setup())
@@ -211,7 +211,7 @@ func (c *Coordinator) AcquireSetup(ctx context.Context, holder string) (*Lease, 
 	return l, nil
 }
 
-// CheckSetup refuses a queue that another tool, or another version of the protocol, began.
+// CheckSetup refuses a queue that another tool, or another version of the protocol, created.
 func (c *Coordinator) CheckSetup(ctx context.Context) error {
 	it, err := c.get(ctx, SetupID)
 	switch {
@@ -226,7 +226,7 @@ func (c *Coordinator) CheckSetup(ctx context.Context) error {
 }
 
 // SeedOnce runs seed in exactly one process at a time until one has completed it,
-// and returns when it is completed. waiting, when not nil, is told whose lease is
+// and returns when it is completed. waiting, when not nil, is called with the holder whose lease is
 // waited for. An error of seed gives the lease back and is returned. A queue that another
 // tool seeded is refused with ErrForeign.
 func (c *Coordinator) SeedOnce(ctx context.Context, holder string, seed func(context.Context) error, waiting func(*NoneAvailable)) error {
@@ -264,7 +264,7 @@ func (c *Coordinator) SeedLeased(ctx context.Context, holder string, seed func(c
 	}
 }
 
-// Event stores an event once; emitted says whether this call did. A subject that is the id of a work item is shown as its
+// Event stores an event once; emitted reports whether this call did. A subject that is the id of a work item is shown as its
 // index and shard.
 func (c *Coordinator) Event(ctx context.Context, subject, code, detail string) (emitted bool, err error) {
 	shown := map[string]string{"subject": subject, "code": code, "detail": detail}
@@ -278,7 +278,7 @@ func (c *Coordinator) Event(ctx context.Context, subject, code, detail string) (
 	return c.leases.Create(ctx, Record{ID: KindEvent + ":" + EventKey(subject) + ":" + code, Kind: KindEvent, State: code, Body: body})
 }
 
-// EventKey is the part of an event's id that stands for its subject: base64url, or
+// EventKey returns the part of an event's id that identifies its subject: base64url, or
 // a hash when that would make the id too long.
 func EventKey(subject string) string {
 	if k := NameKey(subject); len(k) <= 320 {
@@ -325,7 +325,7 @@ func (c *Coordinator) Seeded(ctx context.Context) (bool, error) {
 	return seeded, nil
 }
 
-// Reopen opens a FAILED item again, of whatever kind, and records that it was done.
+// Reopen opens a FAILED item of any kind again and records it as an event.
 func (c *Coordinator) Reopen(ctx context.Context, id ItemID, operator string) error {
 	if id.Kind != c.cfg.Kind {
 		of, err := c.OfKind(ctx, id.Kind)
@@ -346,7 +346,7 @@ func (c *Coordinator) Reopen(ctx context.Context, id ItemID, operator string) er
 	return c.audited(ctx, it.ID, "retried", operator)
 }
 
-// Cancel marks an open item of whatever kind FAILED on an operator's word, and records that it was done: the rest of the
+// Cancel marks an open item of any kind FAILED on an operator's command and records it as an event: the rest of the
 // migration ends without it. Reopen opens it again. It is refused, fault.ErrConfig, while a lease of it runs, after its end,
 // and in the middle of a hand-off.
 func (c *Coordinator) Cancel(ctx context.Context, id ItemID, operator string) error {
@@ -386,7 +386,7 @@ func (c *Coordinator) audited(ctx context.Context, id, did, operator string) err
 	return err
 }
 
-// ReleaseHolder gives back the lease of a process that is proven dead, such as a
+// ReleaseHolder releases the lease of a process that is proven dead, such as a
 // child that its parent has waited for.
 func (c *Coordinator) ReleaseHolder(ctx context.Context, id, holder string, cause Cause) error {
 	_, v, err := c.apply(ctx, readBudget, id, Release{Holder: holder, Cause: string(cause), Counted: cause.counted()})

@@ -17,7 +17,7 @@ const (
 )
 
 // debts are leases that this process may hold at the store without knowing, because the answer to the
-// acquisition was lost, or that it could not give back. Nothing works under them.
+// acquisition was lost, or that it could not release. No work is done under them.
 type debts struct {
 	mu   sync.Mutex
 	open map[string]debt // by holder, which is unique to an acquisition
@@ -30,7 +30,7 @@ type debt struct {
 	since time.Duration // monotonic clock
 }
 
-// owe records that a lease has to be given back when the store answers.
+// owe records that a lease has to be released when the store answers.
 func (c *Coordinator) owe(id string, give Release) {
 	c.debts.mu.Lock()
 	defer c.debts.mu.Unlock()
@@ -41,7 +41,7 @@ func (c *Coordinator) owe(id string, give Release) {
 	c.debts.next = 0
 }
 
-// repay gives back what is owed, once each. A request that was lost may be applied later than this, so
+// repay releases each recorded lease once. A request that was lost may be applied later than this, so
 // that a lease that the store does not know of is looked for until debtTTL is over.
 func (c *Coordinator) repay(ctx context.Context) {
 	now := c.clock.Read().Mono
@@ -59,7 +59,7 @@ func (c *Coordinator) repay(ctx context.Context) {
 		_, v, err := c.store.Apply(ctx, d.item, d.give)
 		paid := err == nil && v != Lost || err == nil && now-d.since > debtTTL
 		if err != nil && !errors.Is(err, fault.ErrUnavailable) && !errors.Is(err, ErrConflict) && ctx.Err() == nil {
-			paid = true // gone, or refused for good
+			paid = true // gone, or refused permanently
 		}
 		if paid {
 			c.debts.mu.Lock()

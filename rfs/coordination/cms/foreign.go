@@ -14,8 +14,8 @@ import (
 // chose means nothing here. It is a fault.ErrConfig.
 var ErrForeign = fmt.Errorf("another tool has worked on this queue, which cannot be continued: use a new session (--session-name): %w", fault.ErrConfig)
 
-// foreign returns an ErrForeign with the name of the item when another engine has worked on it. Whatever this program leases it
-// marks as its own.
+// foreign returns an ErrForeign with the name of the item when another engine has worked on it. This program marks every item that
+// it leases.
 func (it Item) foreign() error {
 	leased := it.Holder != "" || !it.Open() && it.Status == ""
 	if leased && it.Engine != engine || it.foreignCursor() || it.foreignSuccessors() {
@@ -24,7 +24,7 @@ func (it Item) foreign() error {
 	return nil
 }
 
-// foreignCursor reports whether another engine chose the item's cursor. Every shard begins at 0.
+// foreignCursor reports whether another engine chose the item's cursor. Every shard starts at 0.
 func (it Item) foreignCursor() bool {
 	id, err := it.Range()
 	return err == nil && id.Cursor > 0 && it.Engine != engine

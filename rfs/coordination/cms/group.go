@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// groupCandidates is how many items of one search are kept for groups, and candidatesTTL for how long.
+	// groupCandidates limits the items of one search that are kept for groups; candidatesTTL is the time for which they are kept.
 	groupCandidates = 128
 	candidatesTTL   = 5 * time.Second
-	// linger is how long a completion waits for others of its group.
+	// linger is the time for which a completion waits for others of its group.
 	linger = time.Second
 )
 
@@ -24,7 +24,7 @@ const (
 type Small struct {
 	Items int                 // leases of a group, at most; up to 1: none are leased together
 	Bytes int64               // of all items of a group, at most
-	Size  func(it Item) int64 // bytes of what an item covers; 0: not known, so that it is leased by itself
+	Size  func(it Item) int64 // bytes that an item covers; 0: unknown, so that it is leased by itself
 	More  func() bool         // whether the next group may be acquired when the completions of one are sent
 }
 
@@ -83,7 +83,7 @@ func (g *Group) Acquire(ctx context.Context, hints Hints) ([]*Lease, error) {
 	return leases, err
 }
 
-// acquire tries what is left of the last search, then what a new one finds.
+// acquire tries the remaining items of the last search, then those of a new one.
 func (g *Group) acquire(ctx context.Context, hints Hints) ([]*Lease, error) {
 	if leases, err := g.tryKnown(ctx); len(leases) > 0 || err != nil {
 		return leases, err
@@ -166,7 +166,7 @@ func (g *Group) pick(smallOnly bool) []Item {
 
 // Upcoming returns up to n items that the slot tries to lease next, in that order, and keeps to it. They are not leased, so others
 // may be quicker. When the last search is too old, or has nothing left, it searches, so that the next Acquire need not. Items that
-// were handed off, or whose last holder made no progress, are not among them. It is called by one goroutine, and not beside
+// were handed off, or whose last holder made no progress, are not among them. It is called by one goroutine, and not concurrently with
 // Acquire.
 func (g *Group) Upcoming(ctx context.Context, hints Hints, n int) []Item {
 	g.mu.Lock()
@@ -174,7 +174,7 @@ func (g *Group) Upcoming(ctx context.Context, hints Hints, n int) []Item {
 	g.mu.Unlock()
 	var found []Item
 	if searches {
-		found, _ = g.search(ctx, hints) // what is wrong is found by the next Acquire
+		found, _ = g.search(ctx, hints) // the next Acquire reports the error
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -201,7 +201,7 @@ func (g *Group) keepComing() {
 	g.known = slices.DeleteFunc(g.known, func(it Item) bool { return !slices.Contains(g.coming, it.ID) })
 }
 
-// begun reports whether an item was handed off, begins where another engine chose, or was leased and no progress followed.
+// begun reports whether an item was handed off, starts where another engine chose, or was leased and no progress followed.
 func (it Item) begun() bool { return it.Attempts > 0 || it.Successors != "" || it.foreignCursor() }
 
 // groupable returns the bytes of an item that may be leased together with others, 0 for any other. An item whose last holder
@@ -219,7 +219,7 @@ func (g *Group) groupable(it Item) int64 {
 	return 0
 }
 
-// Left notes that the work under one of the group's leases has ended, with whatever outcome.
+// Left notes that the work under one of the group's leases has ended, with any outcome.
 func (g *Group) Left(ctx context.Context) {
 	g.mu.Lock()
 	g.working--
@@ -293,7 +293,7 @@ func (g *Group) send(ctx context.Context) {
 	}
 }
 
-// Close releases the leases under which no work was begun. It counts no attempts.
+// Close releases the leases under which no work was started. It counts no attempts.
 func (g *Group) Close(ctx context.Context) error {
 	g.mu.Lock()
 	next := g.next
@@ -336,7 +336,7 @@ func (c *Coordinator) applyGroup(ctx context.Context, done []Change, want []Item
 	if err != nil {
 		return nil, nil, fmt.Errorf("acquire and complete %d work items: %w", len(changes), err)
 	}
-	if len(leases) > 0 { // what is wrong with the others is found again
+	if len(leases) > 0 { // errors of the others occur again
 		return outcomes[:len(done)], leases, nil
 	}
 	return outcomes[:len(done)], nil, errors.Join(errs...)

@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// guardInterval is how often a guard looks at the clocks.
+	// guardInterval is the interval at which a guard reads the clocks.
 	guardInterval = 500 * time.Millisecond
 	// maxPause is the longest time between two looks in a process that runs. After a longer one the process or the
 	// machine was stopped, and another one may hold the lease.
 	maxPause = 2 * time.Second
 )
 
-// Guard decides about a deadline, for leases of items and of records. A deadline is over by whichever of the
-// three clocks is first. A guard sends no request by itself, so that nothing that hangs can hold it up.
+// Guard decides about a deadline, for leases of items and of records. A deadline has passed when the first of the
+// three clocks passes it. A guard sends no request by itself, so that no hanging call can delay it.
 type Guard struct {
 	clock Clock
 	name  string
@@ -26,7 +26,7 @@ type Guard struct {
 	confirm func(context.Context) error
 
 	mu        sync.Mutex
-	safe, end instant // when the holder has to stop, and when others may begin
+	safe, end instant // when the holder has to stop, and when others may start
 	third     time.Duration
 	lost      error
 	last      Reading // of the latest look; zero before the first
@@ -34,7 +34,7 @@ type Guard struct {
 	confirmed int     // pauses after which the store has confirmed the lease
 }
 
-// granted sets the deadline: the lease began after the reading.
+// granted sets the deadline: the lease started after the reading.
 func (g *Guard) granted(before Reading, length, margin time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -48,7 +48,7 @@ func (g *Guard) UntilDeadline() time.Duration {
 	return g.safe.left(g.clock.Read())
 }
 
-// UntilEnd returns the time until others may take what is leased.
+// UntilEnd returns the time until others may acquire the lease.
 func (g *Guard) UntilEnd() time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()

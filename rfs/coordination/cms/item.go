@@ -2,10 +2,10 @@
 //
 // A shard of the snapshot is a chain of items. An item covers the ordinals of
 // its shard from its cursor to the cursor of its successor (or to the end). One
-// worker at a time leases an item; one that loses it in the middle leaves a
+// worker at a time leases an item; a worker that loses it in the middle leaves a
 // successor or a recorded watermark behind. The rules are pure functions
 // (transition.go); stores apply them atomically under their own clock
-// (boltcms, oscms); the Coordinator is what a worker talks to.
+// (boltcms, oscms); workers use the Coordinator.
 package cms
 
 import (
@@ -20,10 +20,10 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// SetupID is the item whose completion says that all items of shards are seeded; SetupOf names that of other kinds.
+// SetupID is the item whose completion records that all items of shards are seeded; SetupOf returns the id for other kinds.
 const SetupID = "shard_setup"
 
-// SetupOf returns the id of the item whose completion says that all items of a kind are seeded.
+// SetupOf returns the id of the item whose completion records that all items of a kind are seeded.
 func SetupOf(kind string) string {
 	if kind == "" {
 		return SetupID
@@ -33,7 +33,7 @@ func SetupOf(kind string) string {
 
 const setupSuffix = ":setup"
 
-// IsSetup reports whether an id is that of a setup, of whatever kind.
+// IsSetup reports whether an id belongs to a setup of any kind.
 func IsSetup(id string) bool { return id == SetupID || strings.HasSuffix(id, setupSuffix) }
 
 // ScriptVersion is the version of the wire documents this package reads and writes.
@@ -54,7 +54,7 @@ type ItemID struct {
 }
 
 // String returns the wire id: base64url of the name without padding, shard and
-// cursor in decimal, joined by "__". Items of other kinds begin with their kind and a colon.
+// cursor in decimal, joined by "__". Ids of other kinds start with the kind and a colon.
 func (id ItemID) String() string {
 	kind := ""
 	if id.Kind != "" {
@@ -63,7 +63,7 @@ func (id ItemID) String() string {
 	return kind + NameKey(id.Index) + "__" + strconv.Itoa(id.Shard) + "__" + strconv.FormatInt(id.Cursor, 10)
 }
 
-// Name names the range to people: index and shard, and where it does not begin with the shard its first ordinal.
+// Name returns the range for people: index and shard, and its first ordinal unless it starts with the shard.
 func (id ItemID) Name() string {
 	if id.Kind != "" {
 		return fmt.Sprintf("%s of %s from %d", id.Kind, id.Index, id.Cursor)
@@ -74,7 +74,7 @@ func (id ItemID) Name() string {
 	return fmt.Sprintf("index %s shard %d from document number %d", id.Index, id.Shard, id.Cursor)
 }
 
-// ItemName returns the Name of the item with a wire id, and "item ID" for what is none, such as SetupID.
+// ItemName returns the Name of the item with a wire id, and "item ID" for an id that names no range, such as SetupID.
 func ItemName(id string) string {
 	if x, err := ParseID(id); err == nil {
 		return x.Name()
@@ -141,8 +141,8 @@ func badID(s string) error {
 	return fmt.Errorf("%q is no work item id: %w", s, fault.ErrCorrupt)
 }
 
-// Counts is what became of the ordinals of a range. Indexed, Kept, Failed and
-// Filtered add up to Live; a range is done when Ordinals says so.
+// Counts holds the outcomes of the ordinals of a range. Indexed, Kept, Failed and
+// Filtered add up to Live; Ordinals decides when a range is done.
 type Counts struct {
 	Ordinals int64 `json:"ordinals"` // ordinals passed: documents, deleted ones, children
 	Live     int64 `json:"live"`     // live root documents among them
@@ -152,20 +152,20 @@ type Counts struct {
 	Bytes    int64 `json:"bytes"`    // bytes of the sources that were indexed, kept or failed
 	// Kept are documents that the target had already and that stayed as they were there.
 	Kept int64 `json:"kept,omitempty"`
-	// Reduced are those of Indexed whose source may lack parts of what was indexed, which were not stored.
+	// Reduced counts the documents of Indexed whose source may lack indexed parts that were not stored.
 	Reduced int64 `json:"reduced,omitempty"`
-	// Rebuilt are those of Indexed and Failed whose source is not stored and was put together out of other fields.
+	// Rebuilt counts the documents of Indexed and Failed whose source was not stored and was put together from other fields.
 	Rebuilt int64 `json:"rebuilt,omitempty"`
-	// KeptLast are those of Indexed and Failed that had duplicate keys, of which the last was kept.
+	// KeptLast counts the documents of Indexed and Failed that had duplicate keys; the last value was kept.
 	KeptLast int64 `json:"duplicate_keys,omitempty"`
-	// Retried is how many documents requests repeated, Resent how many a later holder sent that had arrived from an earlier one,
-	// each time counted. Replaced are those of Indexed that replaced a document from before the first holder.
+	// Retried counts documents that requests repeated, Resent those that a later holder sent after an earlier one had delivered them,
+	// each time counted. Replaced counts the documents of Indexed that replaced a document from before the first holder.
 	Retried  int64 `json:"retried,omitempty"`
 	Resent   int64 `json:"resent,omitempty"`
 	Replaced int64 `json:"replaced,omitempty"`
-	// Rewrites is how often the target has written the documents beyond once for each of Indexed, by the versions in its answers.
+	// Rewrites counts the writes of the target beyond one for each document of Indexed, by the versions in its answers.
 	Rewrites int64 `json:"rewrites,omitempty"`
-	// Moved are those of Indexed to which an ingest pipeline gave another index or id.
+	// Moved counts the documents of Indexed to which an ingest pipeline gave another index or id.
 	Moved int64 `json:"moved,omitempty"`
 }
 
@@ -201,7 +201,7 @@ type Item struct {
 	Failure       string   `json:"failure,omitempty"`           // why it is FAILED
 	Attempts      int      `json:"attempts,omitempty"`          // acquisitions in a row without progress and without a cause
 	Reached       int64    `json:"reached,omitempty"`           // every ordinal below was handled once, by a holder whose output is durable only at its end
-	AloneAt       int64    `json:"aloneAt,omitempty"`           // where the holder stands that works on nothing else: ordinal + 1; 0 = nowhere
+	AloneAt       int64    `json:"aloneAt,omitempty"`           // position of the holder that works on nothing else: ordinal + 1; 0: none
 	AloneDied     int64    `json:"aloneDied,omitempty"`         // where the last such holder died: ordinal + 1
 	AloneDeaths   int      `json:"aloneDeaths,omitempty"`       // such holders in a row that died there
 	AcquiredAt    int64    `json:"acquiredAt,omitempty"`        // epoch ms of the last acquisition
@@ -215,11 +215,11 @@ type Item struct {
 	ReleasedFor   string   `json:"releasedFor,omitempty"`       // cause of the last release, also while it is leased again
 	Engine        string   `json:"engine,omitempty"`            // "go" when one of ours acquired it, or created it in mid-shard
 	Kind          string   `json:"kind,omitempty"`              // "" for shards
-	Task          string   `json:"task,omitempty"`              // of another kind: what is to be done, as JSON that only this kind reads
+	Task          string   `json:"task,omitempty"`              // of another kind: its task, as JSON that only this kind reads
 	End           int64    `json:"end,omitempty"`               // of a part of a split shard: the first ordinal behind it; 0 = the end of the shard
 }
 
-// Exponent is a small non-negative integer. Whatever else a document holds there reads as 0.
+// Exponent is a small non-negative integer. Any other stored value reads as 0.
 type Exponent int
 
 // UnmarshalJSON reads a number; missing, negative, fractional or foreign values are 0.
@@ -274,7 +274,7 @@ func (it Item) Open() bool { return it.CompletedAt == 0 }
 // FailedItem reports whether the item was given up.
 func (it Item) FailedItem() bool { return it.CompletedAt != 0 && it.Status == StatusFailed }
 
-// SuccessorIDs splits the stored successors; nil when there are none.
+// SuccessorIDs returns the stored successors, or nil.
 func (it Item) SuccessorIDs() []string {
 	if it.Successors == "" {
 		return nil
@@ -282,7 +282,7 @@ func (it Item) SuccessorIDs() []string {
 	return strings.Split(it.Successors, ",")
 }
 
-// Begin is the ordinal at which the next holder starts: the recorded watermark or the cursor.
+// Begin returns the ordinal at which the next holder starts: the recorded watermark or the cursor.
 func (it Item) Begin() int64 {
 	id, err := it.Range()
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 
 const (
 	latencySamples = 64
-	// handoffRequests is how many requests one after the other a hand-off needs: two to make sure that the
+	// handoffRequests is the number of successive requests of a hand-off: two to make sure that the
 	// target is the same, and those that store the successor's id, create it and complete the item.
 	handoffRequests = 5
 )

@@ -11,7 +11,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// Cause is the reason why an item is given back before its end.
+// Cause is the reason why an item is released before its end.
 type Cause string
 
 // Causes. Only CauseNone counts as an acquisition without progress.
@@ -26,11 +26,11 @@ const (
 
 func (c Cause) counted() bool { return c == CauseNone }
 
-// Work is what one acquisition did, counted from Lease.Start.
+// Work holds the results of one acquisition, counted from Lease.Start.
 type Work struct {
 	Counts Counts
-	Checks json.RawMessage // opaque; nil when there is none
-	Setup  time.Duration   // from acquisition to the first document read; 0 when not known
+	Checks json.RawMessage // opaque; may be nil
+	Setup  time.Duration   // from acquisition to the first document read; 0 when unknown
 }
 
 // Lease is the right to work on an item until a deadline. Its methods may be called
@@ -76,7 +76,7 @@ func (c *Coordinator) newLease(it Item, before Reading, initial time.Duration) *
 func (l *Lease) Start() int64 { return l.begin }
 
 // Follows reports whether another lease may have sent documents from Start on: of the item, or of the one whose successor it is.
-// What was read of the item before it was acquired does not decide it alone: another lease may have begun and ended since.
+// What was read of the item before it was acquired does not decide it alone: another lease may have started and ended since.
 func (l *Lease) Follows() bool {
 	successor := l.ID.Cursor > 0 && l.Item.IndexName == "" // the first item of a chain has the name
 	return l.held || successor || l.Item.Attempts > 1 || l.begin > l.ID.Cursor || l.Item.ReleasedFor != ""
@@ -85,7 +85,7 @@ func (l *Lease) Follows() bool {
 // Grouped reports whether the slot works on other small items at the same time.
 func (l *Lease) Grouped() bool { return l.beside > 0 }
 
-// UntilTrigger is the time until the hand-off has to begin: earlier the slower the store answers, but not
+// UntilTrigger returns the time until the hand-off has to start: earlier the slower the store answers, but not
 // before half of the lease is over.
 func (l *Lease) UntilTrigger() time.Duration {
 	now := l.c.clock.Read()
@@ -95,10 +95,10 @@ func (l *Lease) UntilTrigger() time.Duration {
 // HandoffTime is the time that a hand-off takes at the store, by the latency of its latest requests.
 func (l *Lease) HandoffTime() time.Duration { return handoffRequests * l.c.store95.p95() }
 
-// reserve is kept before the deadline: for the hand-off, and for the requests under way to end.
+// reserve is kept before the deadline: for the hand-off, and for the requests in flight to end.
 func (l *Lease) reserve() time.Duration { return l.HandoffTime() + l.Length/10 }
 
-// Short reports whether the lease is too short for a hand-off in time that begins at its half.
+// Short reports whether the lease is too short for a timely hand-off that starts at its half.
 func (l *Lease) Short() bool {
 	return l.Length-Margin(l.Length)-l.reserve() < l.Length/2
 }
@@ -122,7 +122,7 @@ func (l *Lease) Validate(ctx context.Context) error {
 // Progress records that every ordinal below watermark is durably done, with what
 // was done from Start to there. It never resends: a failure costs nothing but rework.
 // A record that comes after this very lease ended the item, or stored its successors, changes
-// nothing and is no error.
+// nothing and returns no error.
 func (l *Lease) Progress(ctx context.Context, watermark int64, w Work) error {
 	checks, err := l.checks(w)
 	if err != nil {
@@ -134,13 +134,13 @@ func (l *Lease) Progress(ctx context.Context, watermark int64, w Work) error {
 }
 
 // Reach records that every ordinal below was handled, though it is not durable before the end: the
-// next holder begins where this one did, but that this one got so far speaks for the item.
+// next holder starts where this one did, but the progress counts in favor of the item.
 func (l *Lease) Reach(ctx context.Context, ordinal int64) error {
 	return l.progress(ctx, onceBudget, Progress{Reached: ordinal})
 }
 
 // RecordPosition records, under a lease to work on alone, that everything below watermark is durably done, as
-// Progress does, and everything below reached is handled. Work goes on only when it returns nil.
+// Progress does, and everything below reached is handled. Work continues only when it returns nil.
 func (l *Lease) RecordPosition(ctx context.Context, watermark, reached int64, w Work) error {
 	checks, err := l.checks(w)
 	if err != nil {
@@ -184,7 +184,7 @@ func (l *Lease) Handoff(ctx context.Context, watermark int64, w Work) error {
 		return l.failed("store successor of", err)
 	}
 	if v == Mismatch && it.Holder == l.Holder && it.Successors != "" {
-		return l.finish(ctx, it) // what is stored counts, not what was meant
+		return l.finish(ctx, it) // the stored record counts, not the intended one
 	}
 	if err := l.expect(v, Applied, Already); err != nil {
 		return err
@@ -192,8 +192,8 @@ func (l *Lease) Handoff(ctx context.Context, watermark int64, w Work) error {
 	return l.finish(ctx, it)
 }
 
-// finish does what is left of a hand-off whose successors are stored. A hand-off of another engine is
-// left as it is and the item given back, with an ErrForeign.
+// finish does the remaining steps of a hand-off whose successors are stored. A hand-off of another engine is
+// left unchanged and the item released, with an ErrForeign.
 func (l *Lease) finish(ctx context.Context, it Item) error {
 	if err := it.foreign(); err != nil {
 		return errors.Join(err, l.Release(ctx, CauseDrain))
@@ -272,7 +272,7 @@ func (l *Lease) Complete(ctx context.Context, w Work) error {
 	return l.endsAs(it, v)
 }
 
-// complete sends the completion: with those of the group, or if that does not settle it by itself.
+// complete sends the completion: with the completions of the group, or alone if that does not settle it.
 func (l *Lease) complete(ctx context.Context, t Complete) (Item, Result, error) {
 	if l.group != nil {
 		if o, settled := l.group.complete(ctx, l, t); settled {
@@ -282,22 +282,22 @@ func (l *Lease) complete(ctx context.Context, t Complete) (Item, Result, error) 
 	return l.c.apply(ctx, completeBudget.before(l.end), l.Item.ID, t)
 }
 
-// Release gives the item back. A lease that is lost already is no error.
+// Release releases the item. It returns no error when the lease is already lost.
 func (l *Lease) Release(ctx context.Context, cause Cause) error {
 	return l.GiveBack(ctx, Return{Cause: cause})
 }
 
-// Return is how a lease is given back before its end.
+// Return describes the release of a lease before its end.
 type Return struct {
 	Cause Cause
 	// Longer: the lease was too short, so the next one is longer. It does not count as an attempt.
 	Longer bool
-	// Watermark, if beyond Start, is where the next holder begins; Work is what was done below it.
+	// Watermark, if beyond Start, is where the next holder starts; Work holds the results below it.
 	Watermark int64
 	Work      Work
 }
 
-// GiveBack is a Release that records what was durably done, in the same request. When the store does not
+// GiveBack is a Release that records the durable progress in the same request. When the store does not
 // answer, the coordinator gives the item back at its next acquisition.
 func (l *Lease) GiveBack(ctx context.Context, r Return) error {
 	t := Release{Holder: l.Holder, Cause: string(r.Cause), Counted: r.Cause.counted() && !r.Longer, Longer: r.Longer, Begin: l.begin}
@@ -319,7 +319,7 @@ func (l *Lease) GiveBack(ctx context.Context, r Return) error {
 	return nil
 }
 
-// Over reports whether the store says that this lease completed the item, whatever became of the answer.
+// Over reports whether the store records that this lease completed the item, even if the answer was lost.
 func (l *Lease) Over(ctx context.Context) bool {
 	it, err := l.c.store.Get(ctx, l.Item.ID)
 	if err != nil || it.Holder != l.Holder || it.Open() || it.FailedItem() {

@@ -12,7 +12,7 @@ func (c *Coordinator) scan(ctx context.Context) iter.Seq2[Item, error] {
 	return eachOnce(ctx, c.leases, c.store.Scan, func(it Item) string { return it.ID })
 }
 
-// eachOnce yields what all does. After an error that may pass it begins again, and leaves out the ids that were yielded.
+// eachOnce yields what all does. After a transient error it starts again, without the ids that were yielded.
 func eachOnce[T any](ctx context.Context, s *Leases, all func(context.Context) iter.Seq2[T, error], id func(T) string) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		seen := map[string]bool{}
@@ -39,7 +39,7 @@ func eachOnce[T any](ctx context.Context, s *Leases, all func(context.Context) i
 	}
 }
 
-// Busy returns the unexpired lease of an item that ends last, nil when there is none.
+// Busy returns the unexpired lease of an item that ends last, or nil.
 func (c *Coordinator) Busy(ctx context.Context) (last *NoneAvailable, err error) {
 	now, _, err := c.leases.Now(ctx)
 	if err != nil {

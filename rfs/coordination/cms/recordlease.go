@@ -55,7 +55,7 @@ func NewLeases(store RecordStore, clock Clock, random *rand.Rand) *Leases {
 	return &Leases{store: store, clock: clock, retries: retrier{clock: clock, rand: newJitter(random)}, budget: leaseBudget}
 }
 
-// Changed is what became of a change to a record.
+// Changed is the outcome of a change to a record.
 type Changed struct {
 	Record Record
 	Result Result
@@ -77,7 +77,7 @@ func pure(f func(r Record, now time.Time, maxErr time.Duration) (Record, Result)
 
 // Change applies f to a record that all processes of a fleet change, again when another writer came between or the answer was
 // lost: f has to recognize what it stored before. A record that does not exist is passed with id and kind only. It returns
-// the error of f at once, unless that is a fault.ErrUnavailable.
+// the error of f immediately, unless it is a fault.ErrUnavailable.
 func (s *Leases) Change(ctx context.Context, id, kind string, f RecordChange) error {
 	_, err := s.change(ctx, sharedBudget, id, kind, f)
 	return err
@@ -123,7 +123,7 @@ func (s *Leases) changeFrom(ctx context.Context, old Record, f RecordChange, ch 
 type Terms struct {
 	Kind     string        // of a record that does not exist yet
 	Holder   string        // fresh for each acquisition
-	States   []string      // in which the record may be leased, the first is that of a new one; none: any
+	States   []string      // states in which the record may be leased; a new record gets the first; empty: any
 	Window   time.Duration // of the lease
 	Grow     bool          // the n-th attempt in a row is leased for n windows
 	Grace    time.Duration // a lease is taken over only this long after its end
@@ -237,7 +237,7 @@ func (s *Leases) leased(id string, t Terms, ch Changed) (*RecordLease, Record, e
 	return l, ch.Record, nil
 }
 
-// note keeps what was stored and until when it may be relied on.
+// note keeps the stored record and the time until which it may be relied on.
 func (l *RecordLease) note(ch Changed) {
 	l.mu.Lock()
 	l.record = ch.Record
@@ -256,7 +256,7 @@ func (l *RecordLease) Holder() string { return l.terms.Holder }
 // protects must stop.
 func (l *RecordLease) Renew(ctx context.Context) error { return l.Change(ctx, HolderChange{}) }
 
-// Change makes a change that only the holder may make, and renews the lease unless it gives it back.
+// Change makes a change that only the holder may make, and renews the lease unless it releases it.
 func (l *RecordLease) Change(ctx context.Context, h HolderChange) error {
 	if !h.Free {
 		if err := l.Check(); err != nil {
@@ -297,7 +297,7 @@ func (l *RecordLease) Change(ctx context.Context, h HolderChange) error {
 	return nil
 }
 
-// End makes a change that releases the lease. A lease that is lost is no error: another process does the work again.
+// End makes a change that releases the lease. It returns no error when the lease is lost: another process does the work again.
 func (l *RecordLease) End(ctx context.Context, h HolderChange) error {
 	err := l.Change(ctx, h)
 	if errors.Is(err, fault.ErrLeaseLost) {

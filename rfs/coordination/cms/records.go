@@ -53,7 +53,7 @@ func (s *Leases) List(ctx context.Context, kind string) iter.Seq2[Record, error]
 	return eachOnce(ctx, s, all, func(r Record) string { return r.ID })
 }
 
-// Forget removes a record. One that is not there is no error.
+// Forget removes a record. It returns no error when the record does not exist.
 func (s *Leases) Forget(ctx context.Context, id string) error {
 	return s.Retry(ctx, func(ctx context.Context) error {
 		r, err := s.store.Record(ctx, id)
@@ -92,7 +92,7 @@ func (s *Leases) Create(ctx context.Context, r Record) (created bool, err error)
 	return created, nil
 }
 
-// ReadOrCreate returns the record with the id of r, and adds r first if there is none. Reading comes first: nearly always it is there.
+// ReadOrCreate returns the record with the id of r, and adds r if it does not exist. It reads first, because the record nearly always exists.
 func (s *Leases) ReadOrCreate(ctx context.Context, r Record) (Record, error) {
 	is, err := s.Record(ctx, r.ID)
 	if !errors.Is(err, ErrNotFound) {
@@ -104,7 +104,7 @@ func (s *Leases) ReadOrCreate(ctx context.Context, r Record) (Record, error) {
 	return s.Record(ctx, r.ID)
 }
 
-// Put writes the record over whatever is there.
+// Put writes the record over the stored one.
 func (s *Leases) Put(ctx context.Context, r Record) error {
 	if err := s.stamp(ctx, &r); err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// budget is how often and how long a request is repeated.
+// budget limits the number and duration of repetitions of a request.
 type budget struct {
 	tries      int // and one pause less; a long pause has further tries in it
 	first, cap time.Duration
@@ -47,7 +47,7 @@ type retrier struct {
 }
 
 func (r retrier) do(ctx context.Context, b budget, f func(context.Context) error) error {
-	pause, pauses, rest := b.first, b.tries-1, time.Duration(0) // the next pause, how many are left, and what is left of this one
+	pause, pauses, rest := b.first, b.tries-1, time.Duration(0) // the next pause, the number left, and the rest of this one
 	begin := r.clock.Read().Mono
 	for try := 1; ; try++ {
 		err := f(ctx)

@@ -11,7 +11,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// Errors of stores and of the Coordinator, beside the categories of fault.
+// Errors of stores and of the Coordinator, in addition to the categories of fault.
 // fault.ErrUnavailable from a write means that its outcome is unknown.
 var (
 	// ErrNotFound: no document of that id.
@@ -32,9 +32,9 @@ var (
 	ErrAllDone = errors.New("no work left")
 	// ErrSetupDone: the items are seeded.
 	ErrSetupDone = errors.New("work is already seeded")
-	// ErrNoProgress: a hand-off would create the item itself, or lies where the acquisition began.
+	// ErrNoProgress: a hand-off would create the item itself, or lies where the acquisition started.
 	ErrNoProgress = errors.New("no progress to hand off")
-	// ErrShort: a completion elsewhere than at the end of the item, or a hand-off that is not before it. The lease goes on.
+	// ErrShort: a completion elsewhere than at the end of the item, or a hand-off that is not before it. The lease continues.
 	ErrShort = errors.New("not where the item ends")
 )
 
@@ -43,7 +43,7 @@ type NoneAvailable struct {
 	Holder     string    // who holds the lease that ends first
 	NextExpiry time.Time // when, by the store's clock; others may take it a grace later
 	Open       int64     // open items
-	Unseeded   bool      // no item is open, and the store does not say that all are seeded
+	Unseeded   bool      // no item is open, and the store does not record that all are seeded
 }
 
 // Error names holder and time.
@@ -57,7 +57,7 @@ type Transitions interface {
 	// Create adds items; those whose id exists are left untouched and not counted.
 	Create(ctx context.Context, items []Item) (created int, err error)
 	// Apply runs the transition on the stored item under the store's clock and
-	// gives the item as it is afterwards. ErrNotFound when there is none.
+	// returns the item as it is afterwards. ErrNotFound when it does not exist.
 	Apply(ctx context.Context, id string, t Transition) (Item, Result, error)
 	// Get reads an item as it is now.
 	Get(ctx context.Context, id string) (Item, error)
@@ -71,7 +71,7 @@ type Change struct {
 	Transition Transition
 }
 
-// Outcome is what became of a Change: the results of Transitions.Apply.
+// Outcome is the outcome of a Change: the results of Transitions.Apply.
 type Outcome struct {
 	Item   Item
 	Result Result
@@ -95,7 +95,7 @@ type Queue interface {
 	Open(ctx context.Context) (Open, error)
 }
 
-// Open is what is left to do.
+// Open counts the remaining work.
 type Open struct {
 	Items      int64
 	NextExpiry int64  // smallest expiration of an open item, epoch seconds; 0 = one is free
@@ -117,7 +117,7 @@ func (r Revision) Precedes(o Revision) bool {
 	return r.Term < o.Term || r.Term == o.Term && r.Seq < o.Seq
 }
 
-// Record is a control document: everything that is no work item.
+// Record is a control document: every document except work items.
 type Record struct {
 	ID       string   `json:"-"`
 	Revision Revision `json:"-"`
@@ -166,7 +166,7 @@ type Store interface {
 	// Incarnation returns what distinguishes this store from all others, such as a former one of the same session's name. What
 	// the session creates is marked with it. A cluster assigns it to the control index, so that no writer of records can choose it.
 	Incarnation(ctx context.Context) (string, error)
-	// OfKind returns the store of the items of a kind, which are kept apart from those of shards (kind ""). Its records
+	// OfKind returns the store of the items of a kind, which are kept apart from the items of shards (kind ""). Its records
 	// and its clock are the same.
 	OfKind(ctx context.Context, kind string) (Store, error)
 }

@@ -32,13 +32,13 @@ func leaseMs(initial int64, k int, limit int64) int64 {
 	return initial << k
 }
 
-// Margin is how long before the end of a lease its holder stops: min(15 s, lease/10).
+// Margin returns the time before the end of a lease at which its holder stops: min(15 s, lease/10).
 func Margin(lease time.Duration) time.Duration { return min(maxMargin, lease/10) }
 
-// Grace is how long after the end of a lease others wait: min(5 s, initial lease/20).
+// Grace returns the time after the end of a lease for which others wait: min(5 s, initial lease/20).
 func Grace(initial time.Duration) time.Duration { return min(maxGrace, initial/20) }
 
-// TriggerAfter is when a holder starts to hand off: max(¾ lease, lease − 4 min 30 s).
+// TriggerAfter returns the time after which a holder starts to hand off: max(¾ lease, lease − 4 min 30 s).
 func TriggerAfter(lease time.Duration) time.Duration { return max(lease*3/4, lease-lastPart) }
 
 // SetupLease is the lease of the one who seeds: min(5 min, initial lease).

@@ -1,6 +1,6 @@
 package cms
 
-// Result is what became of a transition.
+// Result is the outcome of a transition.
 type Result uint8
 
 // Results. Only Applied and Exhausted mean that the document changed.
@@ -17,7 +17,7 @@ const (
 	Exhausted
 	// Lost: the caller does not hold the item (any more).
 	Lost
-	// Mismatch: successors are stored, and not those of the caller.
+	// Mismatch: other successors than the caller's are stored.
 	Mismatch
 	// NoSuccessors: a hand-off cannot be completed before its successors are stored.
 	NoSuccessors
@@ -93,7 +93,7 @@ func (a Acquire) Apply(it Item, now int64) (Item, Result) {
 	it = attempt(it, a.MaxAttempts)
 	k, next := min(it.Exponent, MaxExponent), Exponent(1)
 	if aloneAfter(it.Attempts, a.MaxAttempts) {
-		// No work is done while a dead holder's lease runs: these leases begin anew and do not grow with each death.
+		// No work is done while a dead holder's lease runs: these leases start anew and do not grow with each death.
 		next = 0
 		if before <= a.MaxAttempts {
 			k = 0
@@ -110,20 +110,20 @@ func (a Acquire) Apply(it Item, now int64) (Item, Result) {
 // Progress records how far the holder is. It is also the poll that notices a lost lease.
 type Progress struct {
 	Holder    string `json:"holder"`
-	Begin     int64  `json:"begin"` // where this acquisition began
+	Begin     int64  `json:"begin"` // start of this acquisition
 	Watermark int64  `json:"watermark"`
 	Counts    Counts `json:"counts"` // from the cursor to Watermark
 	Checks    string `json:"checks"`
 	SetupMs   int64  `json:"setupMs"`
-	Reached   int64  `json:"reached"` // every ordinal below it was handled, durably or not; 0: Watermark says it
-	Alone     bool   `json:"alone"`   // by the holder of a lease to work on alone, before it goes on
+	Reached   int64  `json:"reached"` // every ordinal below it was handled, durably or not; 0: use Watermark
+	Alone     bool   `json:"alone"`   // by the holder of a lease to work on alone, before it continues
 }
 
 // Name is "progress".
 func (Progress) Name() string { return "progress" }
 
 // Apply stores watermark and counts. A late request that lies behind what is
-// stored changes nothing. The first ordinal beyond the begin of the acquisition, or
+// stored changes nothing. The first ordinal beyond the start of the acquisition, or
 // beyond what any reached where nothing is durable yet, clears the count of attempts
 // and makes the next lease shorter: this one was long enough, and deaths must not add up to leases of hours.
 func (p Progress) Apply(it Item, now int64) (Item, Result) {
@@ -171,7 +171,7 @@ type SetSuccessors struct {
 // Name is "successors".
 func (SetSuccessors) Name() string { return "successors" }
 
-// Apply stores the successors once; the same again is Already, others a Mismatch. They begin before the item's end.
+// Apply stores the successors once; the same again is Already, others a Mismatch. They start before the item's end.
 func (s SetSuccessors) Apply(it Item, _ int64) (Item, Result) {
 	if v := holds(it, s.Holder); v != Applied {
 		if v == Done && it.Successors == s.Successors {
@@ -240,7 +240,7 @@ type Release struct {
 	Counted bool   `json:"counted"` // the acquisition counts as one without progress
 	Longer  bool   `json:"longer"`  // the lease was too short: the next one is longer, also when the acquisition does not count
 
-	// What was durably done, as in Progress; a Watermark not beyond Begin records nothing.
+	// The durable progress, as in Progress; a Watermark not beyond Begin records nothing.
 	Begin     int64  `json:"begin"`
 	Watermark int64  `json:"watermark"`
 	Counts    Counts `json:"counts"`
@@ -300,7 +300,7 @@ type Fail struct {
 	Holder  string `json:"holder"`
 	Reason  string `json:"reason"`
 	GraceMs int64  `json:"graceMs"`
-	Checks  string `json:"checks"` // "": those of the item stay
+	Checks  string `json:"checks"` // "": the checks of the item stay
 }
 
 // Name is "fail".
