@@ -11,6 +11,7 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/cmd/report"
 )
 
 const checkHelp = `Follows every reference from the repository's catalog to the Lucene files: checks that each blob
@@ -48,7 +49,7 @@ func checkSnapshots(ctx context.Context, call *config.Call, o config.CheckSnapsh
 		return err
 	}
 	if o.Snapshots.Output.JSON() {
-		err = printJSON(call.Out, out)
+		err = report.JSON(call.Out, out)
 	} else {
 		err = out.table(call.Out)
 	}

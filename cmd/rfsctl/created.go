@@ -13,6 +13,7 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
@@ -69,7 +70,7 @@ func showCreated(ctx context.Context, call *config.Call, o config.Stored) error 
 		return err
 	}
 	if o.Output.JSON() {
-		return printJSON(call.Out, all)
+		return report.JSON(call.Out, all)
 	}
 	return printCreated(call.Out, all)
 }
@@ -227,7 +228,7 @@ func undoWith(ctx context.Context, call *config.Call, o config.Undo, s *coordina
 
 func printUndo(out io.Writer, o config.Undo, all []rollback.Entry) error {
 	if o.Stored.Output.JSON() {
-		return printJSON(out, all)
+		return report.JSON(out, all)
 	}
 	return printCreated(out, all)
 }

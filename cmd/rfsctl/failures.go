@@ -13,6 +13,7 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
@@ -98,7 +99,7 @@ func showFailures(ctx context.Context, call *config.Call, o config.Failures) err
 		return err
 	}
 	if o.Either.Output.JSON() {
-		err = printJSON(call.Out, f)
+		err = report.JSON(call.Out, f)
 	} else {
 		err = printFailures(terminal.NewWriter(call.Out), f)
 	}

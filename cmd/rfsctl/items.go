@@ -17,6 +17,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
@@ -65,7 +66,7 @@ func listItems(ctx context.Context, call *config.Call, o config.Items) error {
 		return err
 	}
 	if o.Either.Output.JSON() {
-		return printJSON(call.Out, l)
+		return report.JSON(call.Out, l)
 	}
 	return printItems(terminal.NewWriter(call.Out), l)
 }
@@ -157,7 +158,7 @@ func showItem(ctx context.Context, call *config.Call, o config.Either) error {
 		return fmt.Errorf("there is no item %s among %d: %w", id, l.Total, fault.ErrConfig)
 	}
 	if o.Output.JSON() {
-		return printJSON(call.Out, l.Items[0])
+		return report.JSON(call.Out, l.Items[0])
 	}
 	return printItem(terminal.NewWriter(call.Out), l.Items[0])
 }
@@ -206,7 +207,7 @@ func changeItems(ctx context.Context, call *config.Call, o config.Stored, did, t
 		changed = append(changed, id.String())
 	}
 	if o.Output.JSON() {
-		return errors.Join(append(errs, printJSON(call.Out, map[string]any{did: changed}))...)
+		return errors.Join(append(errs, report.JSON(call.Out, map[string]any{did: changed}))...)
 	}
 	for _, id := range changed {
 		fmt.Fprintf(call.Out, "%s %s\n", id, told)

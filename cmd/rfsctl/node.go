@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/url"
@@ -13,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 )
@@ -73,18 +73,9 @@ func get[T any](ctx context.Context, call *config.Call, o config.Asked, path str
 		return err
 	}
 	if o.Output.JSON() {
-		return printJSON(call.Out, v)
+		return report.JSON(call.Out, v)
 	}
 	table(terminal.NewWriter(call.Out), v)
-	return nil
-}
-
-func printJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(terminal.Raw(w))
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(v); err != nil {
-		return fmt.Errorf("write output: %w", err)
-	}
 	return nil
 }
 
@@ -126,7 +117,7 @@ func showNodes(ctx context.Context, call *config.Call, o config.ShowNodes) error
 	k := knownNodes{Live: liveNodes(r)}
 	k.Gone = status.Gone(events, k.Live)
 	if o.Asked.Output.JSON() {
-		return printJSON(call.Out, k)
+		return report.JSON(call.Out, k)
 	}
 	printNodes(terminal.NewWriter(call.Out), k.Live, k.Gone)
 	return nil

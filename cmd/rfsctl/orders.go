@@ -12,6 +12,7 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/daemon/api"
 	"github.com/rfsd/rfsd/daemon/api/client"
 	"github.com/rfsd/rfsd/daemon/status"
@@ -46,7 +47,7 @@ func give(ctx context.Context, call *config.Call, o config.Asked, path string, b
 	switch {
 	case errors.As(err, &refused) && refused.Order != nil:
 		if o.Output.JSON() {
-			err = errors.Join(err, printJSON(call.Out, refused.Order))
+			err = errors.Join(err, report.JSON(call.Out, refused.Order))
 		}
 		return exit.With(exit.Unknown, err)
 	case errors.Is(err, client.ErrNotKnown):
@@ -54,7 +55,7 @@ func give(ctx context.Context, call *config.Call, o config.Asked, path string, b
 	case err != nil:
 		return err
 	case o.Output.JSON():
-		return printJSON(call.Out, order)
+		return report.JSON(call.Out, order)
 	}
 	fmt.Fprintf(call.Out, "%s (sent to %s): order %s is in force\n", done, who, order.ID)
 	if len(order.NotFollowing) > 0 {
@@ -110,14 +111,14 @@ func showOrders(ctx context.Context, call *config.Call, o config.Either) error {
 	case err != nil:
 		return err
 	case id == "" && o.Output.JSON():
-		return printJSON(call.Out, all)
+		return report.JSON(call.Out, all)
 	case id == "":
 		return listOrders(terminal.NewWriter(call.Out), all)
 	case len(all) != 1:
 		return fmt.Errorf("%d answers for one order: %w", len(all), fault.ErrUnavailable)
 	}
 	if o.Output.JSON() {
-		err = printJSON(call.Out, all[0])
+		err = report.JSON(call.Out, all[0])
 	} else {
 		err = listOrders(terminal.NewWriter(call.Out), all)
 	}

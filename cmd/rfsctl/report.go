@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
@@ -49,7 +50,7 @@ func showReport(ctx context.Context, call *config.Call, o config.Either) error {
 		return err
 	}
 	if o.Output.JSON() {
-		return printJSON(call.Out, a)
+		return report.JSON(call.Out, a)
 	}
 	return printAccount(terminal.NewWriter(call.Out), a)
 }

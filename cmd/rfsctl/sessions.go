@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
@@ -62,7 +63,7 @@ func showSessions(ctx context.Context, call *config.Call, o config.Stored) error
 		}
 	}
 	if o.Output.JSON() {
-		return printJSON(call.Out, all)
+		return report.JSON(call.Out, all)
 	}
 	return printSessions(terminal.NewWriter(call.Out), all)
 }

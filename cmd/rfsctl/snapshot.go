@@ -15,6 +15,7 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
@@ -93,7 +94,7 @@ func listSnapshots(ctx context.Context, call *config.Call, o config.Snapshots) e
 		}
 	}
 	if o.Output.JSON() {
-		return printJSON(call.Out, out)
+		return report.JSON(call.Out, out)
 	}
 	t := tabwriter.NewWriter(call.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "name\tstate\tversion\tindices\tshards\tstarted")
@@ -188,7 +189,7 @@ func showSnapshot(ctx context.Context, call *config.Call, o config.ShowSnapshot)
 		out.Indices = append(out.Indices, shown)
 	}
 	if o.Snapshots.Output.JSON() {
-		err = printJSON(call.Out, out)
+		err = report.JSON(call.Out, out)
 	} else {
 		err = tableOf(call.Out, out.Indices)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/daemon/api/client"
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/base/fault"
@@ -50,7 +51,7 @@ func showStatus(ctx context.Context, call *config.Call, o config.ShowStatus) err
 
 func shownStatus(call *config.Call, o config.ShowStatus, r status.Report) error {
 	if o.Either.Output.JSON() {
-		return printJSON(call.Out, r)
+		return report.JSON(call.Out, r)
 	}
 	printStatus(call.Out, r, o.Watching.Shards)
 	return nil

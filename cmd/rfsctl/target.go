@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/rfs/destination/tuning"
 )
 
@@ -49,7 +50,7 @@ func restoreWith(ctx context.Context, call *config.Call, o config.Stored, s *coo
 	}
 	done, err := s.tuner(client, o).Restore(ctx)
 	if o.Output.JSON() {
-		return done, errors.Join(err, printJSON(call.Out, done))
+		return done, errors.Join(err, report.JSON(call.Out, done))
 	}
 	for _, x := range done {
 		switch {

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"time"
@@ -13,6 +11,7 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/foreground"
 	"github.com/rfsd/rfsd/daemon/metrics"
@@ -163,57 +162,11 @@ func runConsume(ctx context.Context, o consumeOptions) error {
 	stopShowing := show(ctx, h.shown(o, log, lines), log, screen)
 	account, err := h.Run(ctx)
 	stopShowing()
-	r := &consumeReport{Account: account, Idle: len(account.Plan.Idle()), Session: o.session, Seconds: time.Since(begin).Seconds(), OwnMessages: h.Own().Documents, failedDir: o.failedDir}
+	r := &report.Stream{Account: account, Idle: len(account.Plan.Idle()), Session: o.session, Seconds: time.Since(begin).Seconds(), OwnMessages: h.Own().Documents, FailedDir: o.failedDir, UntilEnd: o.stream.UntilEnd}
 	if err == nil {
 		r.Redriven, err = deliveredLater(context.WithoutCancel(ctx), h.kept, r.Counts.Failed) // an end that was asked for has its account, too
 		r.Counts.Failed, r.Counts.Indexed = r.Counts.Failed-r.Redriven, r.Counts.Indexed+r.Redriven
 	}
 	r.Failures = whatFailed(ctx, h.kept, h.Failed, r.Counts.Failed, log)
-	return r.conclude(o, errors.Join(err, h.close()))
-}
-
-// consumeReport is the end of a run as a script reads it. The numbers are those of all processes together, but for the own ones.
-type consumeReport struct {
-	consume.Account
-	Idle        int                   `json:"idle_nodes"`
-	Session     string                `json:"session"`
-	OwnMessages int64                 `json:"own_messages"`       // read by this process, also those that were sent again
-	Redriven    int64                 `json:"redriven,omitempty"` // of the indexed messages: they failed first, and rfsd redrive has delivered them
-	Seconds     float64               `json:"seconds"`
-	ExitCode    exit.Code             `json:"exit_code"`
-	Error       string                `json:"error,omitempty"`
-	Failures    []status.RefusedGroup `json:"failures,omitempty"` // classes of the messages that failed, as they failed first
-	failedDir   string
-}
-
-// conclude prints the report and decides the exit code: one that was interrupted did what it was asked to.
-func (r *consumeReport) conclude(o consumeOptions, err error) error {
-	switch {
-	case err != nil:
-		r.ExitCode, r.Error = exit.Failed, err.Error()
-	case r.GivenUp > 0:
-		r.ExitCode = exit.Parts
-	case r.Counts.Failed > 0 && o.stream.UntilEnd:
-		r.ExitCode = exit.Documents
-	}
-	return printed(os.Stdout, r, o.json, r.ExitCode, err)
-}
-
-func (r *consumeReport) writeText(w io.Writer) {
-	fmt.Fprintf(w, "topic %s, group %s: %d partitions, lag %d\n", r.Topic, r.Group, len(r.Partitions), r.Lag)
-	c := r.Counts
-	fmt.Fprintf(w, "messages %d: indexed or deleted %d, failed %d, filtered %d; %s\n", c.Live, c.Indexed, c.Failed, c.Filtered, progress.Bytes(c.Bytes))
-	for _, p := range r.Partitions {
-		if p.FailedItem() {
-			fmt.Fprintf(w, "given up: partition %d at offset %d: %s\n", p.Number, p.Watermark, p.Failure)
-		}
-	}
-	if r.Redriven > 0 {
-		fmt.Fprintf(w, "%d messages did not arrive when they were sent; rfsd redrive has delivered %d of them\n", c.Failed+r.Redriven, r.Redriven)
-	}
-	if c.Failed > 0 {
-		fmt.Fprintf(w, "%d messages did not arrive; each process keeps its own with their reasons (this one in %s)\n", c.Failed, r.failedDir)
-		writeClasses(w, r.Failures)
-	}
-	fmt.Fprintf(w, "%.1f s, %d messages read by this process; the same command continues\n", r.Seconds, r.OwnMessages)
+	return r.Conclude(os.Stdout, o.json, errors.Join(err, h.close()))
 }

@@ -1,21 +1,15 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"os"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
-	"github.com/rfsd/rfsd/cmd/exit"
-	"github.com/rfsd/rfsd/daemon/status"
-	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/rfs/destination/export"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
@@ -81,7 +75,7 @@ func runImport(ctx context.Context, o importOptions) error {
 	stopShowing := show(ctx, shownImport(o, h, lines, log), log, screen)
 	done, err := h.Run(ctx)
 	stopShowing()
-	r := &importReport{Status: done, Source: h.Source.URI(), Session: o.session, Seconds: time.Since(begin).Seconds(), FailedDir: o.failedDir}
+	r := &report.Import{Status: done, Source: h.Source.URI(), Session: o.session, Seconds: time.Since(begin).Seconds(), FailedDir: o.failedDir}
 	if err == nil {
 		r.Redriven, err = deliveredLater(ctx, h.kept, r.Failed)
 		r.Failed, r.Indexed = r.Failed-r.Redriven, r.Indexed+r.Redriven
@@ -89,71 +83,5 @@ func runImport(ctx context.Context, o importOptions) error {
 	r.Failures = whatFailed(ctx, h.kept, h.Failed, r.Failed, log)
 	own := h.Own()
 	r.OwnDocuments, r.OwnWindows = own.Documents, own.Windows
-	return r.conclude(o, errors.Join(err, h.close()))
-}
-
-// importReport is the end of a run as a script reads it. The numbers are those of all processes
-// together, but for the own ones.
-type importReport struct {
-	Source  string `json:"source"`
-	Session string `json:"session"`
-	importer.Status
-	OwnDocuments int64                 `json:"own_documents"` // read by this process, also in windows that it lost
-	OwnWindows   int64                 `json:"own_windows"`
-	Redriven     int64                 `json:"redriven,omitempty"` // of the indexed documents: they failed first, and rfsd redrive has delivered them
-	Seconds      float64               `json:"seconds"`
-	ExitCode     exit.Code             `json:"exit_code"`
-	Error        string                `json:"error,omitempty"`
-	FailedDir    string                `json:"-"`
-	Failures     []status.RefusedGroup `json:"failures,omitempty"` // classes of the documents that failed, as they failed first
-	cause        error                 // of an end before completion
-}
-
-// conclude prints the report and decides the exit code.
-func (r *importReport) conclude(o importOptions, err error) error {
-	switch {
-	case err != nil || !r.Complete:
-		r.ExitCode = exit.Failed
-	case r.GivenUp > 0 || r.Arrival != nil && r.Arrival.Problem != "":
-		r.ExitCode = exit.Parts
-	case r.Failed > 0:
-		r.ExitCode = exit.Documents
-	}
-	if r.cause = err; err != nil {
-		r.Error = err.Error()
-	}
-	if r.Problems == nil {
-		r.Problems = []importer.Problem{}
-	}
-	return printed(os.Stdout, r, o.json, r.ExitCode, err)
-}
-
-func (r *importReport) writeText(w io.Writer) {
-	fmt.Fprintf(w, "%s: %d files, %d of %d bytes in %d windows\n", r.Source, r.Files, r.FileBytes, r.Size, r.Windows)
-	fmt.Fprintf(w, "documents %d: indexed %d, kept %d, failed %d, filtered %d; %s\n", r.Documents, r.Indexed, r.Kept, r.Failed, r.Filtered, progress.Bytes(r.Bytes))
-	for _, p := range r.Problems {
-		fmt.Fprintf(w, "given up: %s, bytes %d to %d: %s\n", p.File, p.From, p.To, p.Reason)
-	}
-	if r.Redriven > 0 {
-		fmt.Fprintf(w, "%d documents did not arrive when they were sent; rfsd redrive has delivered %d of them\n", r.Failed+r.Redriven, r.Redriven)
-	}
-	if r.Failed > 0 {
-		fmt.Fprintf(w, "%d documents did not arrive; each process keeps its own with their reasons (this one in %s)\n", r.Failed, r.FailedDir)
-		writeClasses(w, r.Failures)
-	}
-	if a := r.Arrival; a != nil && cmp.Or(a.Problem, a.Note) != "" {
-		fmt.Fprintln(w, cmp.Or(a.Problem, a.Note))
-	}
-	switch {
-	case !r.Complete && errors.Is(r.cause, fault.ErrConfig):
-		fmt.Fprintln(w, "not complete: see the error; the same command ends with it again until its cause is removed")
-	case !r.Complete:
-		fmt.Fprintln(w, "not complete: the same command continues")
-		if r.OwnDocuments > r.Documents {
-			fmt.Fprintf(w, "the numbers above are recorded progress; %d documents were read by this process, and those that are not recorded are sent again\n", r.OwnDocuments)
-		}
-	case r.OwnWindows == 0:
-		fmt.Fprintln(w, "nothing was left to do for this process; a new --session-name starts a new migration")
-	}
-	fmt.Fprintf(w, "%.1f s, %d windows by this process\n", r.Seconds, r.OwnWindows)
+	return r.Conclude(os.Stdout, o.json, errors.Join(err, h.close()))
 }

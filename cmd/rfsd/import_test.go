@@ -11,7 +11,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
-	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
@@ -53,26 +52,5 @@ func TestOptionsOfAnImportAreChecked(t *testing.T) {
 	o, err := parsedImport(t, append(good, "--emit-doc-type", "off", "--window-lease", "PT30S", "--session-name", "x")...)
 	if err != nil || o.types != importer.DropTypes || o.windows.Lease != 30*time.Second || o.windows.Size != importer.DefaultWindow || o.windows.MaxAttempts != importer.DefaultMaxAttempts || !strings.HasSuffix(o.failedDir, "x") {
 		t.Errorf("%+v %v", o, err)
-	}
-}
-
-func TestTheExitCodeOfAnImportSaysHowItEnded(t *testing.T) {
-	complete := importer.Status{Complete: true}
-	refused, damaged := complete, complete
-	refused.Failed = 3
-	damaged.Failed, damaged.GivenUp = 3, 1
-	for _, c := range []struct {
-		status importer.Status
-		err    error
-		want   exit.Code
-	}{
-		{complete, nil, exit.OK}, {refused, nil, exit.Documents}, {damaged, nil, exit.Parts}, {importer.Status{}, nil, exit.Failed}, {complete, errors.New("close"), exit.Failed},
-	} {
-		r := &importReport{Status: c.status}
-		err := r.conclude(importOptions{}, c.err)
-		var coded *exit.Error
-		if errors.As(err, &coded); r.ExitCode != c.want || c.want != exit.OK && (coded == nil || coded.Code != c.want) {
-			t.Errorf("%+v, %v: exit %d, %v", c.status, c.err, r.ExitCode, err)
-		}
 	}
 }

@@ -2,20 +2,14 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/coordination/progress"
-	"github.com/rfsd/rfsd/rfs/migration/preflight"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
-	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
 
 // TestMessagesStateWhatIsWanted holds the errors of options that made operators guess.
@@ -61,117 +55,5 @@ func TestLogsHaveReadableDurationsAndNoEmptyErrors(t *testing.T) {
 	}
 	if _, has := line["error"]; line["length"] != "10m0s" || has || line["documents"] != float64(0) {
 		t.Errorf("%s", out.String())
-	}
-}
-
-func TestRepeatedDifferencesAreOneLine(t *testing.T) {
-	var e preflight.Report
-	for n := range 12 {
-		e.Indices = append(e.Indices, preflight.Index{Index: fmt.Sprintf("logs-%02d", n), Targets: []preflight.Object{{
-			Name: fmt.Sprintf("logs-%02d", n), Changes: []preflight.Differs{{Path: "index.codec", Detail: "dropped", Rule: "r"}, {Path: "a", Detail: "gone", Rule: "s", Loses: true}},
-		}}})
-	}
-	e.Indices[3].Targets[0].Changes[0].Detail = "another"
-	var out bytes.Buffer
-	printDifferences(&out, &e)
-	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if len(lines) != 3 || !strings.Contains(out.String(), "! 12 indices (logs-00, logs-01, logs-02 and 9 more): a: gone (s)") || !strings.Contains(out.String(), "logs-03: index.codec: another (r)") {
-		t.Errorf("%s", out.String())
-	}
-}
-
-func TestTheSummaryGroupsWhatIsTheSameForManyIndices(t *testing.T) {
-	r := report{Summary: &worker.Summary{}}
-	for n := range 12 {
-		name := fmt.Sprintf("logs-%02d", n)
-		r.Indices = append(r.Indices, worker.IndexSummary{Index: name, Targets: []string{name}, AliasesWait: true, Differs: []string{"index " + name + ": x is y"}})
-	}
-	var out bytes.Buffer
-	r.writeText(&out)
-	if n := strings.Count(out.String(), "aliases wait"); n != 1 {
-		t.Errorf("%d lines about aliases:\n%s", n, out.String())
-	}
-	if n := strings.Count(out.String(), "x is y"); n != 1 {
-		t.Errorf("%d lines about differences:\n%s", n, out.String())
-	}
-}
-
-func TestTheSummaryShowsWhatIsOnTheTarget(t *testing.T) {
-	index := func(name, target string, arrival *progress.Arrival) worker.IndexSummary {
-		return worker.IndexSummary{Index: name, Targets: []string{target}, Shards: 1, Done: 1, Arrival: arrival}
-	}
-	for _, c := range []struct {
-		name    string
-		indices []worker.IndexSummary
-		rows    map[string]string // the last two columns of a line
-		text    string
-	}{
-		{"counted", []worker.IndexSummary{index("a", "a", &progress.Arrival{Found: 5, Lucene: 9}), index("b", "b", &progress.Arrival{Found: 2, Lucene: 2})},
-			map[string]string{"index": "on target Lucene", "a": "5 9", "b": "2 2", "total": "7 11"}, ""},
-		{"two that share a target count once", []worker.IndexSummary{index("a", "c", &progress.Arrival{Found: 5, Lucene: 9, Shared: true}), index("b", "c", &progress.Arrival{Found: 5, Lucene: 9, Shared: true})},
-			map[string]string{"a": "5 9", "b": "5 9", "total": "5 9"}, "2 indices (a, b): what is on the target counts all indices with the target c"},
-		{"what was not counted is not zero", []worker.IndexSummary{index("a", "a", &progress.Arrival{Uncounted: true, Note: "not counted: why"}), index("b", "b", &progress.Arrival{Found: 2, Lucene: 2})},
-			map[string]string{"a": "- -", "b": "2 2", "total": "- -"}, "index a: the target has - documents, 0 were indexed: not counted: why"},
-		{"of a former release", []worker.IndexSummary{index("a", "a", &progress.Arrival{Found: 5})}, map[string]string{"a": "5 -", "total": "5 -"}, ""},
-		{"of files nothing is known", []worker.IndexSummary{index("a", "a", nil)}, map[string]string{"index": "filtered bytes", "a": "0 0 B"}, ""},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			var out bytes.Buffer
-			r := report{Summary: &worker.Summary{Indices: c.indices}}
-			r.writeText(&out)
-			rows := map[string]string{}
-			for line := range strings.Lines(out.String()) {
-				if f := strings.Fields(line); len(f) > 2 {
-					rows[f[0]] = strings.Join(f[1:], " ")
-				}
-			}
-			for name, want := range c.rows {
-				if !strings.HasSuffix(rows[name], " "+want) {
-					t.Errorf("%s ends with %q, want %q", name, rows[name], want)
-				}
-			}
-			if !strings.Contains(out.String(), c.text) {
-				t.Errorf("no %q in\n%s", c.text, out.String())
-			}
-		})
-	}
-}
-
-func TestTheSummaryOfADryRunSaysThatNothingWasSent(t *testing.T) {
-	for _, dry := range []bool{true, false} {
-		r := report{Summary: &worker.Summary{}, DryRun: dry}
-		var out bytes.Buffer
-		r.writeText(&out)
-		if strings.Contains(out.String(), "nothing was sent") != dry {
-			t.Errorf("dry run %v:\n%s", dry, out.String())
-		}
-	}
-}
-
-func TestTheSummaryOfAnInterruptedImportIsTrue(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		err    error
-		has    []string
-		hasNot string
-	}{
-		{"interrupted", context.Canceled, []string{"not complete: the same command continues", "36000 documents were read by this process", "9000"}, ""},
-		{"the same command cannot continue", fmt.Errorf("other files: %w", fault.ErrConfig), []string{"not complete: see the error"}, "the same command continues"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			r := &importReport{OwnDocuments: 36000, Status: importer.Status{}}
-			r.Documents = 9000
-			r.cause = c.err
-			var out bytes.Buffer
-			r.writeText(&out)
-			for _, want := range c.has {
-				if !strings.Contains(out.String(), want) {
-					t.Errorf("%q is missing in\n%s", want, out.String())
-				}
-			}
-			if c.hasNot != "" && strings.Contains(out.String(), c.hasNot) {
-				t.Errorf("%q is in\n%s", c.hasNot, out.String())
-			}
-		})
 	}
 }

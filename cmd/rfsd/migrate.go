@@ -14,6 +14,7 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/daemon/foreground"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/secret"
@@ -23,7 +24,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/operation/trial"
-	"github.com/rfsd/rfsd/rfs/operation/verify"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
@@ -138,7 +138,7 @@ func migrate(ctx context.Context, o options) error {
 	}
 	m := &worker.Migration{Session: s, Dead: owner.dead, Freed: owner.freed, Slots: o.slots, Unavailable: o.unavailable}
 	sum, err := runShown(ctx, m, shownMigration(o, s, counted, in, lines, log), log, screen)
-	r := &report{Summary: sum}
+	r := &report.Migration{Summary: sum}
 	if sum != nil && o.trial == nil {
 		r.Failures = whatFailed(ctx, s.Coordinator, s.Runner.Failed, sum.Totals.Failed, log)
 	}
@@ -166,7 +166,12 @@ func migrate(ctx context.Context, o options) error {
 	if o.trial != nil && err == nil && sum.Complete {
 		r.Trial, err = estimateTrial(ctx, o, r, planned, counted, in.memory, trial.Measured{Wall: wall, Refused: refused, Busy: p.Busy, Leases: p.Leases, Load: load.All, Alone: load.Alone, WarmUps: load.WarmUps, Gain: load.Gain, Warmed: load.Warmed, Refresh: load.Refresh}, load.problem)
 	}
-	return conclude(o, r, planned, err)
+	if sum != nil {
+		r.FailedDir = o.failedDir
+	}
+	r.Cluster, r.DryRun, r.AcceptReduced = o.target.URL != "", o.discard, o.acceptReduced
+	r.ShardsLacking = planned != nil && len(planned.Missing) > 0
+	return r.Conclude(os.Stdout, o.json, err)
 }
 
 // runShown runs m to its end. Meanwhile it shows the progress here, and to rfsctl status.
@@ -291,44 +296,4 @@ func showProgress(text func(elapsed float64) string, log *slog.Logger, screen *t
 			screen.Show("")
 		}
 	}
-}
-
-// conclude prints the summary and decides the exit code.
-func conclude(o options, r *report, plan *plan.Plan, err error) error {
-	if r.Summary == nil {
-		return err
-	}
-	r.FailedDir, r.Cluster, r.DryRun = o.failedDir, o.target.URL != "", o.discard
-	code := exit.OK
-	var failed *worker.PhaseFailed
-	var coded *exit.Error
-	switch {
-	case errors.As(err, &coded):
-		code = coded.Code
-	case errors.As(err, &failed) && failed.Phase == worker.PhaseSnapshot:
-		code = exit.Snapshot
-	case errors.Is(err, worker.ErrSnapshotRuns):
-		code = exit.NotYet
-	case err != nil || !r.Complete:
-		code = exit.Failed
-	case r.Verification != nil && r.Verification.State == verify.Different:
-		code = exit.Different
-	case len(r.Problems) > 0 || plan != nil && len(plan.Missing) > 0 || r.Verification != nil && r.Verification.State == verify.Unreadable:
-		code = exit.Parts
-	case r.Totals.Failed > 0, r.Totals.Reduced > 0 && !o.acceptReduced, r.Verification != nil && r.Verification.State == verify.FailedDocuments:
-		code = exit.Documents
-	}
-	r.ExitCode = code
-	if err != nil {
-		r.Error = fault.Text(err)
-	}
-	if o.json {
-		err = errors.Join(err, writeJSON(os.Stdout, r))
-	} else {
-		r.writeText(terminal.NewWriter(os.Stdout))
-	}
-	if code == exit.OK {
-		return err
-	}
-	return exit.With(code, err)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/cmd/state"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
@@ -150,7 +151,7 @@ func runRedrive(ctx context.Context, o options, out io.Writer) error {
 		}
 	}
 	stopProgress := showProgress(func(elapsed float64) string {
-		return fmt.Sprintf("%s documents, %s documents/s", progress.Count(r.Sent.Load()), progress.Count(int64(float64(r.Sent.Load())/elapsed))) + failures(r.Failed.Load())
+		return fmt.Sprintf("%s documents, %s documents/s", progress.Count(r.Sent.Load()), progress.Count(int64(float64(r.Sent.Load())/elapsed))) + report.Failures(r.Failed.Load())
 	}, log, screen)
 	var report redrive.Report
 	work := func() (err error) {
@@ -245,10 +246,11 @@ func (r *redriveReport) conclude(o options, err error, out io.Writer) error {
 	if err != nil {
 		r.Error = fault.Text(err)
 	}
-	return printed(out, r, o.json, r.ExitCode, err)
+	return report.Print(out, r, o.json, r.ExitCode, err)
 }
 
-func (r *redriveReport) writeText(w io.Writer) {
+// WriteText prints what was sent, and what is left.
+func (r *redriveReport) WriteText(w io.Writer) {
 	fmt.Fprintf(w, "%s: %d files\n", r.Place, r.Files)
 	fmt.Fprintf(w, "documents %d: indexed %d, failed again %d, filtered %d\n", r.Documents, r.Indexed, r.Failed, r.Filtered)
 	if r.Kept > 0 {

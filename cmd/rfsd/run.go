@@ -18,6 +18,7 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/api"
 	"github.com/rfsd/rfsd/daemon/cert"
@@ -261,9 +262,9 @@ func (r runOptions) compare(ctx context.Context, m *progress.Migration, ended er
 	}
 	counted, memory := repo.NewCounting(blobs), newBudget(o)
 	counted.LargeAlone(memory.Alone)
-	report, err := (&comparison{options: o, ask: wholeTarget, reuse: true, memory: memory, log: log}).snapshot(ctx, counted)
+	compared, err := (&comparison{options: o, ask: wholeTarget, reuse: true, memory: memory, log: log}).snapshot(ctx, counted)
 	if err == nil {
-		err = reportVerification(o.json, report, os.Stdout)
+		err = report.Verification(os.Stdout, compared, o.json)
 		if code, _ := exit.Of(err); code == exit.Documents && ended != nil { // which it has reported, or something worse
 			err = nil
 		}

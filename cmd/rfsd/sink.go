@@ -1,17 +1,14 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"time"
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/daemon/status"
-	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
@@ -70,21 +67,6 @@ func whatFailed(ctx context.Context, kept *cms.Coordinator, recorder bulk.Record
 		log.WarnContext(ctx, "the classes of failed documents are not known", "error", err)
 	}
 	return groups
-}
-
-// writeClasses prints the largest classes of failed documents with their remedies.
-func writeClasses(w io.Writer, groups []status.RefusedGroup) {
-	const most = 20
-	for _, g := range groups[:min(len(groups), most)] {
-		if g.Class == "" {
-			fmt.Fprintf(w, "  %d × of further indices and classes\n", g.Count)
-			continue
-		}
-		fmt.Fprintf(w, "  %d × %s: %s (%s)\n    remedy: %s\n", g.Count, cmp.Or(terminal.Clean(g.Index), "-"), g.Class, terminal.Clean(g.Reason), terminal.Clean(g.Remedy))
-	}
-	if n := len(groups) - most; n > 0 {
-		fmt.Fprintf(w, "  %d further indices and classes: rfsctl failures lists them\n", n)
-	}
 }
 
 // openSink opens a directory or a bucket for documents that do not arrive. Other members of a fleet may never see a directory of

@@ -3,19 +3,15 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/base/terminal"
-	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/destination/failed"
 	"github.com/rfsd/rfsd/rfs/destination/failed/classes"
 	"github.com/rfsd/rfsd/rfs/document/doc"
@@ -27,25 +23,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/operation/trial"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
-
-// trialReport is what a trial run has found.
-type trialReport struct {
-	Documents int64        `json:"documents_per_shard"`
-	Prefix    string       `json:"prefix"`
-	Rejected  []trialClass `json:"rejected"`
-	// Estimate is that of the whole migration; nil when nothing was sent.
-	Estimate *trial.Estimate `json:"estimate,omitempty"`
-	// Problems are shards whose size or speed is not part of the estimate.
-	Problems []string `json:"problems,omitempty"`
-}
-
-// trialClass are documents of an index that fail for the same reason.
-type trialClass struct {
-	Index     string `json:"index"` // of the snapshot
-	Class     string `json:"class"`
-	Documents int64  `json:"documents"`
-	Remedy    string `json:"remedy"`
-}
 
 // What is read of the largest shard for the rate of reading.
 const (
@@ -80,8 +57,8 @@ func measureLoad(ctx context.Context, o options, s *worker.Session, plan *plan.P
 }
 
 // estimateTrial reads the manifests and a part of the largest shard, and estimates the whole. m is what was measured so far.
-func estimateTrial(ctx context.Context, o options, r *report, plan *plan.Plan, blobs *repo.Counting, memory *budget.Budget, m trial.Measured, problem string) (*trialReport, error) {
-	t := &trialReport{Documents: o.trial.Documents, Prefix: o.trial.Prefix, Rejected: []trialClass{}}
+func estimateTrial(ctx context.Context, o options, r *report.Migration, plan *plan.Plan, blobs *repo.Counting, memory *budget.Budget, m trial.Measured, problem string) (*report.Trial, error) {
+	t := &report.Trial{Documents: o.trial.Documents, Prefix: o.trial.Prefix, Rejected: []report.Class{}}
 	if problem != "" {
 		t.Problems = append(t.Problems, problem)
 	}
@@ -96,7 +73,7 @@ func estimateTrial(ctx context.Context, o options, r *report, plan *plan.Plan, b
 		w.Documents, w.Bytes, w.Largest = w.Documents+x.Tried.Documents, w.Bytes+x.Tried.Bytes, max(w.Largest, x.Tried.Largest)
 		for _, name := range slices.Sorted(maps.Keys(x.Tried.Classes)) {
 			class, _ := classes.Named(name)
-			t.Rejected = append(t.Rejected, trialClass{x.Index, name, x.Tried.Classes[name], class.For(x.Index, "")})
+			t.Rejected = append(t.Rejected, report.Class{Index: x.Index, Class: name, Documents: x.Tried.Classes[name], Remedy: class.For(x.Index, "")})
 		}
 	}
 	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
@@ -158,56 +135,4 @@ func readingRate(ctx context.Context, o options, p *plan.Plan, blobs repo.Reposi
 		err = nil
 	}
 	return bytes, took, err
-}
-
-// write prints the report below the table of the documents.
-func (t *trialReport) write(w io.Writer) {
-	fmt.Fprintf(w, "\ntrial run: at most %s documents of each shard, in indices %s…; rfsctl cleanup --trial --yes removes them\n", progress.Count(t.Documents), t.Prefix)
-	if len(t.Rejected) == 0 {
-		fmt.Fprintln(w, "rejected: none")
-	}
-	for _, c := range t.Rejected {
-		fmt.Fprintf(w, "rejected: %s × %s: %s\n    remedy: %s\n", progress.Count(c.Documents), terminal.Clean(c.Index), c.Class, terminal.Clean(c.Remedy))
-	}
-	for _, p := range t.Problems {
-		fmt.Fprintln(w, "not in the estimate:", p)
-	}
-	e := t.Estimate
-	if e == nil {
-		fmt.Fprintln(w, "no estimate: the rate of sending is not known")
-		return
-	}
-	rate := func(v float64) string {
-		if v == 0 {
-			return "?"
-		}
-		return progress.Bytes(int64(v)) + "/s"
-	}
-	duration := func(s float64) string {
-		return max(time.Second, time.Duration(s*float64(time.Second)).Round(time.Second)).String()
-	}
-	fmt.Fprintln(w, "the whole migration, estimated:")
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(tw, "  documents\tabout %s, %s of sources\n", progress.Count(e.Documents), progress.Bytes(e.Bytes))
-	fmt.Fprintf(tw, "  repository\tat most %s in %s requests\n", progress.Bytes(e.RepositoryBytes), progress.Count(e.RepositoryRequests))
-	fmt.Fprintf(tw, "  fixed\t%.1f s, of it set-up %.2f s for each shard\n", e.Fixed, e.Setup)
-	fmt.Fprintf(tw, "  reading\t%s of decompressed sources by each of %d slots\n", rate(e.ReadRate), e.Slots)
-	fmt.Fprintf(tw, "  sending\t%s by all slots, %.1f requests/s of %s\n", rate(e.SendRate), e.RequestRate, progress.Bytes(int64(e.RequestBytes)))
-	switch {
-	case e.Least == 0:
-		fmt.Fprintf(tw, "  time\tless than %s\n", duration(e.Most))
-	case e.Warming:
-		fmt.Fprintf(tw, "  time\t%s to %s, bound by %s: the target still got faster\n", duration(e.Least), duration(e.Most), e.Bound)
-	default:
-		fmt.Fprintf(tw, "  time\t%s (%s to %s), bound by %s\n", duration(e.Seconds), duration(e.Least), duration(e.Most), e.Bound)
-	}
-	if c := e.Cost; c != nil {
-		fmt.Fprintf(tw, "  cost\t%.2f: %.2f for requests to the bucket, %.2f for egress, %.2f for the instance\n", c.Total, c.Requests, c.Egress, c.Instance)
-	}
-	if err := tw.Flush(); err != nil {
-		return // nothing can be printed any more
-	}
-	for _, b := range e.Basis {
-		fmt.Fprintln(w, "basis:", b)
-	}
 }

@@ -1,4 +1,4 @@
-package main
+package report
 
 import (
 	"bytes"
@@ -9,7 +9,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 )
 
-func TestSummaryCallsTheTargetSafeOnlyWhenEveryRequestHasEnded(t *testing.T) {
+func TestMigration_SafeToWrite(t *testing.T) {
 	now := time.Now()
 	later, before := now.Add(time.Minute), now.Add(-time.Minute)
 	for _, c := range []struct {
@@ -25,8 +25,8 @@ func TestSummaryCallsTheTargetSafeOnlyWhenEveryRequestHasEnded(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var out bytes.Buffer
-			r := &report{Summary: &worker.Summary{SafeFrom: c.from}, Cluster: c.cluster}
-			r.writeText(&out)
+			r := &Migration{Summary: &worker.Summary{SafeFrom: c.from}, Cluster: c.cluster}
+			r.WriteText(&out)
 			if says := strings.Contains(out.String(), "safe to write"); says != (c.says != "") || !strings.Contains(out.String(), c.says) {
 				t.Errorf("want %q in:\n%s", c.says, out.String())
 			}

@@ -1,7 +1,6 @@
-package main
+package report
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/daemon/status"
+	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
@@ -22,20 +22,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/operation/verify"
 )
 
-func rates(documents, bytes int64, elapsed float64) string {
-	return fmt.Sprintf("%s documents, %s, %s documents/s, %s/s", progress.Count(documents), progress.Bytes(bytes),
-		progress.Count(int64(float64(documents)/elapsed)), progress.Bytes(int64(float64(bytes)/elapsed)))
-}
-
-func failures(n int64) string {
-	if n == 0 {
-		return ""
-	}
-	return fmt.Sprintf(", %s failed", progress.Count(n))
-}
-
-// report is the end of a run as a script reads it.
-type report struct {
+// Migration is the report of rfsd migrate.
+type Migration struct {
 	*worker.Summary
 	Seconds         float64   `json:"seconds"`
 	RepositoryBytes int64     `json:"repository_bytes"`
@@ -46,38 +34,20 @@ type report struct {
 	ExitCode        exit.Code `json:"exit_code"`
 	Cluster         bool      `json:"-"` // documents went to a cluster
 	DryRun          bool      `json:"-"` // documents went nowhere
+	ShardsLacking   bool      `json:"-"` // the snapshot lacks shards
+	AcceptReduced   bool      `json:"-"` // reduced sources do not change the exit code
 	Error           string    `json:"error,omitempty"`
 	// Failures are the classes of the documents that failed, as they failed first.
 	Failures []status.RefusedGroup `json:"failures,omitempty"`
 	// Verification is the comparison of --verify; nil without it.
 	Verification *verify.Report `json:"verification,omitempty"`
-	// Trial is what a trial run has found; nil in any other.
-	Trial *trialReport `json:"trial,omitempty"`
+	// Trial is the result of a trial run; nil in any other.
+	Trial *Trial `json:"trial,omitempty"`
 }
 
-// writeJSON writes a report as indented JSON.
-func writeJSON(w io.Writer, report any) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	return enc.Encode(report)
-}
-
-// printed writes a report of documents and returns what the command ends with.
-func printed(w io.Writer, r interface{ writeText(w io.Writer) }, asJSON bool, code exit.Code, err error) error {
-	if asJSON {
-		err = errors.Join(err, writeJSON(w, r))
-	} else {
-		r.writeText(terminal.NewWriter(w))
-	}
-	if code == exit.OK {
-		return err
-	}
-	return exit.With(code, err)
-}
-
-// writeText prints what became of the phases, one line per index, the totals, and what an
+// WriteText prints what became of the phases, one line per index, the totals, and what an
 // operator has to look at.
-func (r *report) writeText(w io.Writer) {
+func (r *Migration) WriteText(w io.Writer) {
 	r.writePhases(w)
 	r.writeTable(w)
 	r.writeIndices(w)
@@ -95,13 +65,13 @@ func (r *report) writeText(w io.Writer) {
 		fmt.Fprintln(w, r.before())
 	}
 	if r.Verification != nil {
-		printVerification(w, r.Verification)
+		writeVerification(w, r.Verification)
 	}
 	fmt.Fprintf(w, "%.1f s, %s read from the repository\n", r.Seconds, progress.Bytes(r.RepositoryBytes))
 }
 
 // before is the last line of a run that found nothing to do.
-func (r *report) before() string {
+func (r *Migration) before() string {
 	sent := slices.ContainsFunc(r.Phases, func(p worker.PhaseSummary) bool {
 		return p.Phase == worker.PhaseDocuments && p.State == session.PhaseCompleted
 	})
@@ -112,7 +82,7 @@ func (r *report) before() string {
 }
 
 // writeTable prints one line per index and the totals.
-func (r *report) writeTable(w io.Writer) {
+func (r *Migration) writeTable(w io.Writer) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	kept := func(text string) string {
 		if r.Totals.Kept == 0 {
@@ -144,8 +114,8 @@ func (r *report) writeTable(w io.Writer) {
 	}
 }
 
-// writeIndices prints what is to be known of single indices.
-func (r *report) writeIndices(w io.Writer) {
+// writeIndices prints remarks on single indices.
+func (r *Migration) writeIndices(w io.Writer) {
 	var same terminal.Grouped
 	for _, x := range r.Indices {
 		if x.State == session.PhaseFailed {
@@ -192,8 +162,8 @@ func (r *report) writeIndices(w io.Writer) {
 	}
 }
 
-// writeProblems prints what was given up or left out.
-func (r *report) writeProblems(w io.Writer) {
+// writeProblems prints the items and indices that failed, and the objects that were left out.
+func (r *Migration) writeProblems(w io.Writer) {
 	for _, p := range r.Problems {
 		if r.failedIndex(p.Index) {
 			continue // said once above
@@ -216,8 +186,8 @@ func (r *report) writeProblems(w io.Writer) {
 	}
 }
 
-// writeDocuments prints what became of documents that did not arrive as they were, at once.
-func (r *report) writeDocuments(w io.Writer) {
+// writeDocuments prints the numbers of failed, repeated and reduced documents.
+func (r *Migration) writeDocuments(w io.Writer) {
 	if r.Redriven > 0 {
 		fmt.Fprintf(w, "%d documents did not arrive when they were sent; rfsd redrive has delivered %d of them\n", r.Totals.Failed+r.Redriven, r.Redriven)
 	}
@@ -227,7 +197,7 @@ func (r *report) writeDocuments(w io.Writer) {
 		} else {
 			fmt.Fprintf(w, "%d documents did not arrive; %s holds them with the reason of each, until rfsd redrive delivers them\n", r.Totals.Failed, r.FailedDir)
 		}
-		writeClasses(w, r.Failures)
+		Classes(w, r.Failures)
 	}
 	if again := progress.Again(r.Totals.Retried, r.Totals.Resent, r.Totals.Replaced); again != "" {
 		fmt.Fprintln(w, again)
@@ -237,7 +207,7 @@ func (r *report) writeDocuments(w io.Writer) {
 	}
 }
 
-func (r *report) failedIndex(name string) bool {
+func (r *Migration) failedIndex(name string) bool {
 	for _, x := range r.Indices {
 		if x.Index == name {
 			return x.State == session.PhaseFailed
@@ -246,8 +216,8 @@ func (r *report) failedIndex(name string) bool {
 	return false
 }
 
-// writePhases prints the state of each phase, and what was done for the cluster and its indices.
-func (r *report) writePhases(w io.Writer) {
+// writePhases prints the state of each phase, and what the phases did.
+func (r *Migration) writePhases(w io.Writer) {
 	for _, p := range r.Phases {
 		fmt.Fprintf(w, "phase %s: %s", p.Phase, strings.ToLower(p.State))
 		switch {
@@ -277,7 +247,7 @@ func (r *report) writePhases(w io.Writer) {
 }
 
 // indexCounts counts target indices.
-func (r *report) indexCounts() (created, existed, failed int) {
+func (r *Migration) indexCounts() (created, existed, failed int) {
 	for _, x := range r.Indices {
 		switch x.State {
 		case session.PhaseCompleted:
@@ -298,7 +268,7 @@ func safety(from, now time.Time) string {
 	return fmt.Sprintf("safe to write: not before %s: until then a request that was sent before may still arrive", from.UTC().Format(time.RFC3339))
 }
 
-// withoutName cuts off the name of the index that a text begins with.
+// withoutName cuts the name of the index off the start of a text.
 func withoutName(text string, targets []string) string {
 	for _, name := range targets {
 		for _, prefix := range []string{"index " + name + ": ", name + ": "} {
@@ -308,4 +278,35 @@ func withoutName(text string, targets []string) string {
 		}
 	}
 	return text
+}
+
+// Conclude decides the exit code, prints the report to w, and returns the error that ends the command.
+func (r *Migration) Conclude(w io.Writer, asJSON bool, err error) error {
+	if r.Summary == nil {
+		return err
+	}
+	code := exit.OK
+	var failed *worker.PhaseFailed
+	var coded *exit.Error
+	switch {
+	case errors.As(err, &coded):
+		code = coded.Code
+	case errors.As(err, &failed) && failed.Phase == worker.PhaseSnapshot:
+		code = exit.Snapshot
+	case errors.Is(err, worker.ErrSnapshotRuns):
+		code = exit.NotYet
+	case err != nil || !r.Complete:
+		code = exit.Failed
+	case r.Verification != nil && r.Verification.State == verify.Different:
+		code = exit.Different
+	case len(r.Problems) > 0 || r.ShardsLacking || r.Verification != nil && r.Verification.State == verify.Unreadable:
+		code = exit.Parts
+	case r.Totals.Failed > 0, r.Totals.Reduced > 0 && !r.AcceptReduced, r.Verification != nil && r.Verification.State == verify.FailedDocuments:
+		code = exit.Documents
+	}
+	r.ExitCode = code
+	if err != nil {
+		r.Error = fault.Text(err)
+	}
+	return Print(w, r, asJSON, code, err)
 }

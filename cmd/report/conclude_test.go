@@ -1,7 +1,8 @@
-package main
+package report
 
 import (
 	"errors"
+	"io"
 	"testing"
 
 	"github.com/rfsd/rfsd/cmd/exit"
@@ -10,7 +11,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/operation/verify"
 )
 
-func TestTheExitCodeOfAVerifiedMigration(t *testing.T) {
+func TestMigration_ExitCodeWithVerification(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		failed   int64
@@ -31,11 +32,11 @@ func TestTheExitCodeOfAVerifiedMigration(t *testing.T) {
 		{name: "its snapshot cannot be read", err: exit.With(exit.Snapshot, errors.New("damaged")), want: exit.Snapshot},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := &report{Summary: &worker.Summary{Complete: true, Totals: cms.Counts{Failed: c.failed}, Problems: make([]worker.Problem, c.problems)}}
+			r := &Migration{Summary: &worker.Summary{Complete: true, Totals: cms.Counts{Failed: c.failed}, Problems: make([]worker.Problem, c.problems)}}
 			if c.state != "" {
 				r.Verification = &verify.Report{State: c.state}
 			}
-			code, _ := exit.Of(conclude(options{}, r, nil, c.err))
+			code, _ := exit.Of(r.Conclude(io.Discard, false, c.err))
 			if code != c.want || r.ExitCode != c.want {
 				t.Errorf("exit %d, in the report %d, want %d", code, r.ExitCode, c.want)
 			}

@@ -1,4 +1,4 @@
-package main
+package report
 
 import (
 	"bytes"
@@ -9,8 +9,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/operation/trial"
 )
 
-// TestATrialReportStatesWhatIsKnownOfTheTime: a target that still got faster has no single time, in the text and in JSON.
-func TestATrialReportStatesWhatIsKnownOfTheTime(t *testing.T) {
+// TestTrial_Time: a target that still got faster has no single time, in the text and in JSON.
+func TestTrial_Time(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		estimate trial.Estimate
@@ -23,7 +23,7 @@ func TestATrialReportStatesWhatIsKnownOfTheTime(t *testing.T) {
 		{"short, still warming up", trial.Estimate{Most: 10, Warming: true, Bound: trial.Sending}, "less than 10s", false},
 	} {
 		var out bytes.Buffer
-		(&trialReport{Estimate: &c.estimate}).write(&out)
+		(&Trial{Estimate: &c.estimate}).write(&out)
 		if !strings.Contains(out.String(), "time        "+c.line+"\n") {
 			t.Errorf("%s:\n%s", c.name, out.String())
 		}

@@ -1,0 +1,23 @@
+package report_test
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/cmd/report"
+)
+
+// The report of an import with a failed document ends the command with exit code 6.
+func Example() {
+	r := &report.Import{Source: "file:///exports", OwnWindows: 1, FailedDir: "rfsd-failed"}
+	r.Complete, r.Files, r.Windows, r.Failed = true, 1, 1, 1
+	code, _ := exit.Of(r.Conclude(os.Stdout, false, nil))
+	fmt.Println("exit code", int(code))
+	// Output:
+	// file:///exports: 1 files, 0 of 0 bytes in 1 windows
+	// documents 0: indexed 0, kept 0, failed 1, filtered 0; 0 B
+	// 1 documents did not arrive; each process keeps its own with their reasons (this one in rfsd-failed)
+	// 0.0 s, 1 windows by this process
+	// exit code 6
+}

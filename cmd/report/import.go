@@ -1,0 +1,80 @@
+package report
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/daemon/status"
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/stream/importer"
+)
+
+// Import is the report of rfsd import. The numbers are sums over all processes, except OwnDocuments and OwnWindows.
+type Import struct {
+	Source  string `json:"source"`
+	Session string `json:"session"`
+	importer.Status
+	OwnDocuments int64                 `json:"own_documents"` // read by this process, also in windows that it lost
+	OwnWindows   int64                 `json:"own_windows"`
+	Redriven     int64                 `json:"redriven,omitempty"` // of the indexed documents: they failed first, and rfsd redrive has delivered them
+	Seconds      float64               `json:"seconds"`
+	ExitCode     exit.Code             `json:"exit_code"`
+	Error        string                `json:"error,omitempty"`
+	FailedDir    string                `json:"-"`
+	Failures     []status.RefusedGroup `json:"failures,omitempty"` // classes of the documents that failed, as they failed first
+	cause        error                 // of an end before completion
+}
+
+// Conclude decides the exit code, prints the report to w, and returns the error that ends the command.
+func (r *Import) Conclude(w io.Writer, asJSON bool, err error) error {
+	switch {
+	case err != nil || !r.Complete:
+		r.ExitCode = exit.Failed
+	case r.GivenUp > 0 || r.Arrival != nil && r.Arrival.Problem != "":
+		r.ExitCode = exit.Parts
+	case r.Failed > 0:
+		r.ExitCode = exit.Documents
+	}
+	if r.cause = err; err != nil {
+		r.Error = err.Error()
+	}
+	if r.Problems == nil {
+		r.Problems = []importer.Problem{}
+	}
+	return Print(w, r, asJSON, r.ExitCode, err)
+}
+
+// WriteText prints the documents of the import, and what an operator has to look at.
+func (r *Import) WriteText(w io.Writer) {
+	fmt.Fprintf(w, "%s: %d files, %d of %d bytes in %d windows\n", r.Source, r.Files, r.FileBytes, r.Size, r.Windows)
+	fmt.Fprintf(w, "documents %d: indexed %d, kept %d, failed %d, filtered %d; %s\n", r.Documents, r.Indexed, r.Kept, r.Failed, r.Filtered, progress.Bytes(r.Bytes))
+	for _, p := range r.Problems {
+		fmt.Fprintf(w, "given up: %s, bytes %d to %d: %s\n", p.File, p.From, p.To, p.Reason)
+	}
+	if r.Redriven > 0 {
+		fmt.Fprintf(w, "%d documents did not arrive when they were sent; rfsd redrive has delivered %d of them\n", r.Failed+r.Redriven, r.Redriven)
+	}
+	if r.Failed > 0 {
+		fmt.Fprintf(w, "%d documents did not arrive; each process keeps its own with their reasons (this one in %s)\n", r.Failed, r.FailedDir)
+		Classes(w, r.Failures)
+	}
+	if a := r.Arrival; a != nil && cmp.Or(a.Problem, a.Note) != "" {
+		fmt.Fprintln(w, cmp.Or(a.Problem, a.Note))
+	}
+	switch {
+	case !r.Complete && errors.Is(r.cause, fault.ErrConfig):
+		fmt.Fprintln(w, "not complete: see the error; the same command ends with it again until its cause is removed")
+	case !r.Complete:
+		fmt.Fprintln(w, "not complete: the same command continues")
+		if r.OwnDocuments > r.Documents {
+			fmt.Fprintf(w, "the numbers above are recorded progress; %d documents were read by this process, and those that are not recorded are sent again\n", r.OwnDocuments)
+		}
+	case r.OwnWindows == 0:
+		fmt.Fprintln(w, "nothing was left to do for this process; a new --session-name starts a new migration")
+	}
+	fmt.Fprintf(w, "%.1f s, %d windows by this process\n", r.Seconds, r.OwnWindows)
+}

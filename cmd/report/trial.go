@@ -1,0 +1,83 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/terminal"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/operation/trial"
+)
+
+// Trial is the result of a trial run.
+type Trial struct {
+	Documents int64   `json:"documents_per_shard"`
+	Prefix    string  `json:"prefix"`
+	Rejected  []Class `json:"rejected"`
+	// Estimate is the estimate for the whole migration; nil when nothing was sent.
+	Estimate *trial.Estimate `json:"estimate,omitempty"`
+	// Problems are shards whose size or speed is not part of the estimate.
+	Problems []string `json:"problems,omitempty"`
+}
+
+// Class are documents of an index that fail for the same reason.
+type Class struct {
+	Index     string `json:"index"` // of the snapshot
+	Class     string `json:"class"`
+	Documents int64  `json:"documents"`
+	Remedy    string `json:"remedy"`
+}
+
+// write prints the report below the table of the documents.
+func (t *Trial) write(w io.Writer) {
+	fmt.Fprintf(w, "\ntrial run: at most %s documents of each shard, in indices %s…; rfsctl cleanup --trial --yes removes them\n", progress.Count(t.Documents), t.Prefix)
+	if len(t.Rejected) == 0 {
+		fmt.Fprintln(w, "rejected: none")
+	}
+	for _, c := range t.Rejected {
+		fmt.Fprintf(w, "rejected: %s × %s: %s\n    remedy: %s\n", progress.Count(c.Documents), terminal.Clean(c.Index), c.Class, terminal.Clean(c.Remedy))
+	}
+	for _, p := range t.Problems {
+		fmt.Fprintln(w, "not in the estimate:", p)
+	}
+	e := t.Estimate
+	if e == nil {
+		fmt.Fprintln(w, "no estimate: the rate of sending is not known")
+		return
+	}
+	rate := func(v float64) string {
+		if v == 0 {
+			return "?"
+		}
+		return progress.Bytes(int64(v)) + "/s"
+	}
+	duration := func(s float64) string {
+		return max(time.Second, time.Duration(s*float64(time.Second)).Round(time.Second)).String()
+	}
+	fmt.Fprintln(w, "the whole migration, estimated:")
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(tw, "  documents\tabout %s, %s of sources\n", progress.Count(e.Documents), progress.Bytes(e.Bytes))
+	fmt.Fprintf(tw, "  repository\tat most %s in %s requests\n", progress.Bytes(e.RepositoryBytes), progress.Count(e.RepositoryRequests))
+	fmt.Fprintf(tw, "  fixed\t%.1f s, of it set-up %.2f s for each shard\n", e.Fixed, e.Setup)
+	fmt.Fprintf(tw, "  reading\t%s of decompressed sources by each of %d slots\n", rate(e.ReadRate), e.Slots)
+	fmt.Fprintf(tw, "  sending\t%s by all slots, %.1f requests/s of %s\n", rate(e.SendRate), e.RequestRate, progress.Bytes(int64(e.RequestBytes)))
+	switch {
+	case e.Least == 0:
+		fmt.Fprintf(tw, "  time\tless than %s\n", duration(e.Most))
+	case e.Warming:
+		fmt.Fprintf(tw, "  time\t%s to %s, bound by %s: the target still got faster\n", duration(e.Least), duration(e.Most), e.Bound)
+	default:
+		fmt.Fprintf(tw, "  time\t%s (%s to %s), bound by %s\n", duration(e.Seconds), duration(e.Least), duration(e.Most), e.Bound)
+	}
+	if c := e.Cost; c != nil {
+		fmt.Fprintf(tw, "  cost\t%.2f: %.2f for requests to the bucket, %.2f for egress, %.2f for the instance\n", c.Total, c.Requests, c.Egress, c.Instance)
+	}
+	if err := tw.Flush(); err != nil {
+		return // nothing can be printed any more
+	}
+	for _, b := range e.Basis {
+		fmt.Fprintln(w, "basis:", b)
+	}
+}
