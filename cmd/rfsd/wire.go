@@ -79,7 +79,7 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 		s.Tuner, s.Tune = &tuning.Tuner{API: client, Records: session.Of(s.Coordinator), Mark: ledger.Mark, Log: log}, o.guard.tune
 	}
 	s.Shards = shards.Reader{
-		Repo: blobs, Manifests: &in.manifests, Log: log, VerifyFirst: o.verifyFirst, Edit: o.editor, Memory: in.memory, MaxDocument: o.maxDocument,
+		Repo: blobs, Manifests: &in.manifests, Log: log, VerifyFirst: o.verifyFirst, Edit: o.editor, Merges: o.rules.Merges(), Memory: in.memory, MaxDocument: o.maxDocument,
 		Helpers: lucene.NewHelpers(runtime.GOMAXPROCS(0) - 1), // the slot that reads a shard uses one core itself
 	}
 	s.Runner = &engine.Runner{

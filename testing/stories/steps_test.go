@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rfsd/rfsd/testing/fakecluster"
@@ -266,6 +267,18 @@ func list(name string) step {
 		w.command(kill{}, name, seen, "rfsctl", "created")
 		w.command(kill{}, name, failed, "rfsctl", "failures")
 		w.command(kill{}, name, codes(0, 1, 4), "rfsctl", "undo") // without --yes
+	}
+}
+
+// listed expects failed documents of a class, and of no other.
+func listed(name, class string) step {
+	return func(w *world) {
+		w.t.Helper()
+		r := w.run(kill{}, "rfsctl", append([]string{"failures"}, w.at(name)...)...)
+		w.tell("rfsctl failures of session %s: exit %d", name, r.code)
+		if r.code != 6 || !strings.Contains(r.output, class) || class != "id_collision" && strings.Contains(r.output, "id_collision") {
+			w.t.Errorf("rfsctl failures: exit %d, want 6 and %s:\n%s", r.code, class, r.output)
+		}
 	}
 }
 

@@ -11,6 +11,15 @@ import (
 
 func app(index string) fakecluster.Key { return fakecluster.Key{Index: index, ID: "app-1"} }
 
+// some returns a document of the snapshot in an index.
+func some(index string) fakecluster.Key {
+	all, err := snapshot()
+	if err != nil {
+		panic(err)
+	}
+	return sorted(of(all, index))[0]
+}
+
 // TestStory runs the sequences that faults were found by. After each step the target must hold what the model knows.
 func TestStory(t *testing.T) {
 	t.Parallel()
@@ -23,6 +32,9 @@ func TestStory(t *testing.T) {
 		}},
 		{"an application writes between two phases, undo keeps the documents", []step{
 			phases("a", kill{}), write(app("weblogs")), migrate("a"), migrate("a"), undo("a", kill{}),
+		}},
+		{"an application writes over documents that are still to come, which replace them", []step{
+			phases("a", kill{}), write(some("catalogue")), migrate("a"), listed("a", "replaced_foreign"), redrive("a"), undo("a", kill{}),
 		}},
 		{"failed documents are delivered, and every command is content", []step{
 			strict("catalogue"), migrate("a"), status("a"), verify("a"), redrive("a"), redrive("a"), migrate("a"), verify("a"), status("a"),

@@ -28,6 +28,8 @@ func TestDocumentsOfOneIDCollide(t *testing.T) {
 			want: Counts{Indexed: 2, Failed: 1, Rewrites: 1}},
 		"replaced twice": {opts: Options{Own: true, First: true}, answers: []any{replaced(2)},
 			want: Counts{Indexed: 2, Failed: 1, Rewrites: 1}},
+		"replaced where ids of the session are unique": {opts: Options{Own: true, First: true, Distinct: true}, answers: []any{replaced(1)},
+			want: Counts{Indexed: 2, Failed: 1, Rewrites: 1}},
 		"replaced by its own repetition": {opts: Options{Own: true, First: true}, answers: []any{fault.ErrUnavailable, replaced(1)},
 			want: Counts{Indexed: 3, Rewrites: 1}},
 		"replaced by more than its own repetition": {opts: Options{Own: true, First: true}, answers: []any{fault.ErrUnavailable, replaced(2)},
@@ -86,8 +88,12 @@ func TestDocumentsOfOneIDCollide(t *testing.T) {
 			if n := len(lost.synced); int64(n) != c.want.Failed {
 				t.Fatalf("%d documents recorded", n)
 			}
+			reason := doc.Collision
+			if c.opts.Distinct {
+				reason = doc.Foreign
+			}
 			for _, f := range lost.synced {
-				if f.ID != "1" || f.Reason != doc.Collision || f.Status != 0 || f.Ordinal != 1 || string(f.Source) != `{"n":1}` {
+				if f.ID != "1" || f.Reason != reason || f.Status != 0 || f.Ordinal != 1 || string(f.Source) != `{"n":1}` {
 					t.Errorf("%+v", f)
 				}
 			}

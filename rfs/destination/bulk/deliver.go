@@ -227,8 +227,12 @@ func (l *Loader) replaced(b *batch, items []item, r Replacement, before int64) e
 	switch it := items[r.Pos]; {
 	case l.opts.Ordered: // the ids themselves come again
 	case copies > 0 && l.opts.First && l.ours(b, it):
+		// Status 0: sending it again changes nothing.
 		b.counts.Rewrites++
-		return b.collide(it, l.opts.Shard, "it is on the target, where it has replaced a document of this id on the same shard: one of another routing, of another index, or of another client")
+		if l.opts.Distinct {
+			return b.fail(it, l.opts.Shard, 0, doc.Foreign, "it is on the target, where it has replaced a document that another client or session wrote with this id after the index had been created")
+		}
+		return b.fail(it, l.opts.Shard, 0, doc.Collision, "it is on the target, where it has replaced a document of this id on the same shard: one of another routing, of another index, or of another client")
 	default:
 		if !l.opts.Own {
 			copies = min(copies, 1)

@@ -102,7 +102,7 @@ func (l *Loader) findOwn(b *batch, items []item, there []Refusal, before int64) 
 			}
 			switch {
 			case is.Source != nil && is.Routing != keys[i].Routing && l.ours(b, it):
-				if err := b.collide(it, l.opts.Shard, fmt.Sprintf("the target has a document of this id and %s on the same shard, which stays", routingText(is.Routing))); err != nil {
+				if err := b.fail(it, l.opts.Shard, 0, doc.Collision, fmt.Sprintf("the target has a document of this id and %s on the same shard, which stays", routingText(is.Routing))); err != nil {
 					return nil, err
 				}
 			case l.mayBeOwn(it, before) && sameSource(it.sent(b.body), is.Source):
@@ -125,12 +125,6 @@ func (l *Loader) mayBeOwn(it item, before int64) bool {
 func (l *Loader) ours(b *batch, it item) bool {
 	name := string(b.indices[it.indexOf()].name)
 	return !l.opts.Ordered && (l.opts.Own && slices.Contains(l.opts.Targets, name) || l.opts.Made != nil && l.opts.Made(name))
-}
-
-// collide records an item as failed that shares its id with another document on the same shard of the target. Status is 0:
-// sending it again changes nothing.
-func (b *batch) collide(it item, shard int, detail string) error {
-	return b.fail(it, shard, 0, doc.Collision, detail)
 }
 
 func routingText(routing string) string {

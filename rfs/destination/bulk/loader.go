@@ -65,7 +65,9 @@ type Options struct {
 	// First states, with Own or Made, that only this Loader has sent documents from the range. A document that replaces another in
 	// these indices is then a collision. It is recorded as failed, since one of the two is missing on the target.
 	First bool
-	MaxID int // longest id that is sent, in bytes: a document with a longer one fails by itself; 0: any
+	// Distinct states that no two documents of this session have the same id, so that a collision is with a document of another client.
+	Distinct bool
+	MaxID    int // longest id that is sent, in bytes: a document with a longer one fails by itself; 0: any
 
 	MaxBytes    int    // bytes of a body, DefaultMaxBytes; a larger document goes alone
 	MaxDocs     int    // documents of a body; no limit

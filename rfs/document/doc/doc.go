@@ -38,6 +38,7 @@ const (
 	LineBreak   Reason = "raw_line_break"      // a raw line break inside a JSON string
 	TooLarge    Reason = "too_large"           // the target takes no request of that size (413)
 	Collision   Reason = "id_collision"        // another document has the same id on the same shard of the target
+	Foreign     Reason = "replaced_foreign"    // it has replaced a document that another client wrote to a new index
 	Dropped     Reason = "dropped_by_pipeline" // an ingest pipeline of the target dropped the document
 	MissingType Reason = "missing_type_name"   // a type is needed to name the target index and none is stored
 )

@@ -135,6 +135,11 @@ func (s *Set) Redirects(index string) bool {
 	return len(s.Targets(index)) > 0
 }
 
+// Merges reports whether a rule sends documents of any index to another target index. s may be nil.
+func (s *Set) Merges() bool {
+	return s != nil && slices.ContainsFunc(s.documents, func(r documentRule) bool { return r.index != "" })
+}
+
 // Edit changes index and source of a document; keep is false when it is left out. A source
 // that is changed is borrowed until the next Edit, one that is not stays the same slice.
 // An error means that the source cannot be read as JSON, or doc.ErrTooLong that it becomes longer than most bytes (0: any);

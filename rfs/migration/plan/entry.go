@@ -69,6 +69,11 @@ func (e Entry) Own() bool {
 	})
 }
 
+// Distinct reports whether no two documents of the index share an id: it has one shard, whose documents keep their ids.
+func (e Entry) Distinct() bool {
+	return e.Shards == 1 && len(e.Naming.Types) <= 1 && e.Naming.Join == nil && e.Stream == nil
+}
+
 // Encode returns e as the coordination store keeps it.
 func (e Entry) Encode() (json.RawMessage, error) {
 	b, err := json.Marshal(e)

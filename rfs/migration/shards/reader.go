@@ -29,6 +29,8 @@ type Reader struct {
 	// Edit returns the editor of the documents of an index of the snapshot, nil when they stay
 	// as they are; Edit itself may be nil.
 	Edit func(index string) DocumentEditor
+	// Merges states that rules send documents of one index of the snapshot to target indices of others.
+	Merges bool
 	// Memory bounds what long documents hold, over all leases of the process; nil: nothing does.
 	Memory *budget.Budget
 	// MaxBody returns the longest body of a request that the destination takes, in bytes; 0 when it is not known.
@@ -174,7 +176,7 @@ func (s shardSource) Open(ctx context.Context, id cms.ItemID, opts *bulk.Options
 		read.Helpers = r.Helpers
 		x.reader = o.commit.Reader(read)
 	}
-	opts.Own, opts.Targets = s.entry.Own(), s.entry.Naming.Targets()
+	opts.Own, opts.Targets, opts.Distinct = s.entry.Own(), s.entry.Naming.Targets(), s.entry.Distinct() && !r.Merges
 	opts.Index, opts.Shard, opts.EmitType = s.entry.Naming.Index, id.Shard, s.entry.Naming.Emit
 	return x, nil
 }

@@ -78,8 +78,12 @@ var table = []Class{
 		Remedy: `remove the drop processor from the pipeline, or PUT INDEX/_settings {"index.final_pipeline":"_none"}; redrive without --run-pipelines`,
 	},
 	{
-		Name: "id_collision", Cause: "several documents have this id; at the source they are on several shards, or in several indices, but on one shard of the target, which holds one of them", types: []string{string(doc.Collision)},
+		Name: "id_collision", Cause: "several documents have this id; at the source they are on several shards, or in several indices, but on one shard of the target, which holds one of them; or another client had written this id to the new index", types: []string{string(doc.Collision)},
 		Remedy: `a redrive repairs nothing; migrate the index in a new session with as many shards as at the source (--shards), or give the documents ids of their own`,
+	},
+	{
+		Name: "replaced_foreign", Cause: "another client or session wrote this id to the index after this session had created it or found it empty; the document of this session has replaced it and is on the target", types: []string{string(doc.Foreign)},
+		Remedy: `a redrive repairs nothing; stop other clients until the migration has ended, and let them write their document again if it was the newer one`,
 	},
 	{
 		Name: "index_block", Cause: "the index is read-only, or the disks of the target are full (flood stage); such an index is paused",
