@@ -23,8 +23,11 @@ type place struct {
 // a node needs seconds until it listens, and must find its port free then.
 const lowPort, highPort = 20000, 32768
 
-// FreeAddress returns an address on loopback where nothing listens, of such a port.
+// FreeAddress returns an address on loopback where nothing listens, of such a port. Meanwhile this process starts no other: the copy
+// of the listener in a child that has not executed its program yet would keep the port taken.
 func FreeAddress() (string, error) {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	l, err := listenBelow()
 	if err != nil {
 		return "", err
@@ -52,6 +55,8 @@ func listenBelow() (l net.Listener, err error) {
 
 // free finds places on loopback where no process listens, the first with the given HTTP port unless that is 0.
 func free(count, port int) ([]place, error) {
+	syscall.ForkLock.RLock() // as in FreeAddress
+	defer syscall.ForkLock.RUnlock()
 	var held []net.Listener
 	defer func() {
 		for _, l := range held { // all are held until every one is found

@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 )
@@ -53,6 +55,34 @@ func TestPlacesAreDistinctFreeAndOutOfTheWayOfOutgoingConnections(t *testing.T) 
 			}
 			l.Close()
 		}
+	}
+}
+
+// TestAFreeAddressIsFreeWhileProcessesStart: the child of a process that forks holds a copy of every open listener until it executes
+// its program.
+func TestAFreeAddressIsFreeWhileProcessesStart(t *testing.T) {
+	_ = exec.Command("true").Run() // the first one clones the process without the lock, to see whether the kernel has pidfd
+	var starting sync.WaitGroup
+	defer starting.Wait()
+	var done atomic.Bool
+	defer done.Store(true)
+	for range 4 {
+		starting.Go(func() {
+			for !done.Load() {
+				_ = exec.Command("true").Run()
+			}
+		})
+	}
+	for range 2000 {
+		address, err := FreeAddress()
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Close()
 	}
 }
 

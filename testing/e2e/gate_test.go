@@ -56,8 +56,12 @@ func (g *gate) set(t *testing.T, mode string) {
 		_ = g.server.Close()
 		g.server = nil
 	case mode != refuses && g.server == nil:
-		l, err := net.Listen("tcp", g.address)
-		must(t, err)
+		var l net.Listener
+		until(t, "the gate opens again at "+g.address, func() (open bool) { // a process that just starts may hold the closed listener
+			var err error
+			l, err = net.Listen("tcp", g.address)
+			return err == nil
+		})
 		g.server = &http.Server{Handler: g} //nolint:gosec // on loopback
 		go g.server.Serve(l)                //nolint:errcheck // it ends with Close
 	}
