@@ -24,7 +24,7 @@ and .rfs_control of its session (with _SESSION appended to their names) and thei
 coordinator file, or with --coordinator-bucket the objects below PREFIX/SESSION/ (without a
 session name PREFIX/_common/; other objects there stay, and are named). Migrated indices and
 other sessions are not touched. The list of what the session created (rfsctl created) is removed,
-too.
+too. Files of failed documents stay; a later session of the same name leaves them out.
 
 --trial removes the trial run of the session (rfsd migrate --trial with the same --session-name
 and --coordinator-file): first the indices that it created, as rfsctl undo does, then what is

@@ -164,10 +164,6 @@ func (c *comparison) with(ctx context.Context, r *verify.Report, source compared
 	if err != nil {
 		return err
 	}
-	refused, err := accountOfFailures(ctx, c.options)
-	if err != nil {
-		return err
-	}
 	bucket, pause := throttle.New(c.maxRate), cms.SystemClock().Sleep
 	held := compare.Target{Client: client, Version: v, Longest: c.maxDocument, Admit: bucket.Take, Pause: pause, Log: c.log,
 		Sequence: func(ctx context.Context, name string) (map[string]int64, error) {
@@ -180,6 +176,10 @@ func (c *comparison) with(ctx context.Context, r *verify.Report, source compared
 	defer func() { err = errors.Join(err, end()) }()
 	if errors.Is(why, state.ErrNone) {
 		return why
+	}
+	refused, err := accountOfFailures(ctx, c.options, session)
+	if err != nil {
+		return err
 	}
 	if why == nil {
 		held.Marks, why = readMarks(ctx, source, client, session)
@@ -359,11 +359,19 @@ func sessionMarks(ctx context.Context, client *target.Client, state *cms.Coordin
 	return rollback.ReadMarks(ctx, client, session.Of(state))
 }
 
-// accountOfFailures reads which documents the migration has recorded as failed: from its directory or bucket.
-func accountOfFailures(ctx context.Context, o options) (*verify.Failed, error) {
+// accountOfFailures reads which documents the migration has recorded as failed: from its directory or bucket. state is that of its
+// session, or nil: then the files of all sessions count.
+func accountOfFailures(ctx context.Context, o options, state *cms.Coordinator) (*verify.Failed, error) {
 	all := &verify.Failed{}
 	if o.failedDir == "" {
 		return all, nil
+	}
+	mark := ""
+	if state != nil {
+		var err error
+		if mark, err = session.Of(state).Mark(ctx); err != nil {
+			return nil, err
+		}
 	}
 	kept, err := repo.Open(ctx, o.failedDir, o.s3)
 	if err != nil {
@@ -376,7 +384,7 @@ func accountOfFailures(ctx context.Context, o options) (*verify.Failed, error) {
 		if err != nil {
 			return nil, fmt.Errorf("failed documents in %s: %w", o.failedDir, err)
 		}
-		if !strings.HasSuffix(blob.Name, ".ndjson") {
+		if !strings.HasSuffix(blob.Name, ".ndjson") || state != nil && failed.OfAnother(blob.Name, mark) {
 			continue
 		}
 		r, err := kept.Open(ctx, blob.Name, 0, -1)

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/rfs/base/budget"
@@ -16,6 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/destination/failed"
 	"github.com/rfsd/rfsd/rfs/document/doc"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/operation/redrive"
@@ -33,11 +35,34 @@ func placeName(o options) string {
 	return o.failedDir
 }
 
-// failedPlace opens the files of failed documents, or what the session has recorded.
+// failedPlace opens the files of failed documents of a session, or what it has recorded. kept is nil for a session whose state was
+// removed.
 func failedPlace(ctx context.Context, o options, kept *cms.Coordinator) (redrive.Place, error) {
 	if o.recorded {
 		return recordedPlace(kept), nil
 	}
+	place, err := failedFiles(ctx, o)
+	if err != nil || kept == nil {
+		return place, err
+	}
+	mark, err := session.Of(kept).Mark(ctx)
+	return ownFiles{place, mark}, err
+}
+
+// ownFiles leaves out the files of other sessions, such as one of the same name whose state was removed.
+type ownFiles struct {
+	redrive.Place
+	mark string
+}
+
+// Names returns the names of the session's files.
+func (p ownFiles) Names(ctx context.Context) ([]string, error) {
+	all, err := p.Place.Names(ctx)
+	return slices.DeleteFunc(all, func(name string) bool { return failed.OfAnother(name, p.mark) }), err
+}
+
+// failedFiles opens the files of failed documents.
+func failedFiles(ctx context.Context, o options) (redrive.Place, error) {
 	if !config.InBucket(o.failedDir) {
 		return redrive.Folder(o.failedDir), nil
 	}

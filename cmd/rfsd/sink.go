@@ -81,6 +81,9 @@ func openSink(ctx context.Context, o options, kept *cms.Coordinator, writer stri
 		if err != nil {
 			return nil, nil, fmt.Errorf("failed documents: %w", err)
 		}
+		if kept != nil {
+			objects.Owner = session.Of(kept).Mark
+		}
 		return objects, objects.Close, nil
 	}
 	if o.failedDir == "" {
@@ -89,6 +92,9 @@ func openSink(ctx context.Context, o options, kept *cms.Coordinator, writer stri
 	w, err := failed.Open(o.failedDir, writer, o.failedContent)
 	if err != nil {
 		return nil, nil, fmt.Errorf("failed documents: %w", err)
+	}
+	if kept != nil {
+		w.Owner = session.Of(kept).Mark
 	}
 	if o.failedShared || !o.fleet || o.coordinatorFile != "" || o.target.URL == "" {
 		return w, w.Close, nil

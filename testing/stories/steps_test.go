@@ -135,7 +135,7 @@ func otherOptions(name string) step {
 	}
 }
 
-// forget removes what is kept about a session, which ends its name.
+// forget removes what is kept about a session, which frees its name. The files of failed documents stay: they are the operator's.
 func forget(name string) step {
 	return func(w *world) {
 		w.t.Helper()
@@ -144,9 +144,6 @@ func forget(name string) step {
 			return
 		}
 		w.command(kill{}, name, codes(0), "rfsctl", "cleanup", "--force")
-		if err := os.RemoveAll(filepath.Join(w.dir, "rfsd-failed", name)); err != nil { // they are the operator's
-			w.t.Fatal(err)
-		}
 		delete(w.model.sessions, name)
 	}
 }

@@ -33,6 +33,10 @@ func TestStory(t *testing.T) {
 		{"an application writes between two phases, undo keeps the documents", []step{
 			phases("a", kill{}), write(app("weblogs")), migrate("a"), migrate("a"), undo("a", kill{}),
 		}},
+		{"a session whose name another one had does not count its failed documents", []step{
+			strict("catalogue"), migrate("a"), redrive("a"), forget("a"), loosen("catalogue"), migrate("a", "--existing-documents", "overwrite"),
+			write(some("catalogue")), redrive("a"), status("a"), verify("a"), verify("a", "--strict"),
+		}},
 		{"an application writes over documents that are still to come, which replace them", []step{
 			phases("a", kill{}), write(some("catalogue")), migrate("a"), listed("a", "replaced_foreign"), redrive("a"), undo("a", kill{}),
 		}},

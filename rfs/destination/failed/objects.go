@@ -25,9 +25,12 @@ type Store interface {
 }
 
 // Objects writes failures to a Store, as the lines that a Writer writes: each Sync makes objects
-// <session>/<index>/<shard>/<writer>/<number>.ndjson of what was recorded since the one before. It is safe for
-// concurrent use.
+// <session>/<index>/<shard>/<writer>/<number>.ndjson of what was recorded since the one before; with an Owner the writer is
+// followed by ~<mark>. It is safe for concurrent use.
 type Objects struct {
+	// Owner is set before the first failure; nil: names have no mark.
+	Owner Owner
+
 	store           Store
 	session, writer string
 	content         Content
@@ -94,6 +97,11 @@ func (o *Objects) put(ctx context.Context) error {
 	if len(o.buf) == 0 {
 		return nil
 	}
+	owner, err := o.Owner.suffix(ctx)
+	if err != nil {
+		return err
+	}
+	o.writer, o.Owner = o.writer+owner, nil
 	name := path.Join(o.session, o.place, o.writer, fmt.Sprintf("%06d%s", o.number, extension))
 	if err := o.store.Put(ctx, name, o.buf); err != nil {
 		return fmt.Errorf("store failed documents: %w", err)

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
@@ -19,8 +20,11 @@ import (
 
 const extension = ".ndjson"
 
-// Writer appends failures to DIR/<writer>.ndjson. It is safe for concurrent use.
+// Writer appends failures to DIR/<writer>.ndjson, or to DIR/<writer>~<mark>.ndjson with an Owner. It is safe for concurrent use.
 type Writer struct {
+	// Owner is set before the first failure; nil: the name of the file has no mark.
+	Owner Owner
+
 	files   Files
 	path    string
 	content Content
@@ -76,10 +80,10 @@ func OpenOn(files Files, dir, writer string, content Content) (*Writer, error) {
 
 // Record appends failures; they are durable after the next Sync. A write that fails
 // leaves whole lines only, and the Writer takes nothing any more.
-func (w *Writer) Record(_ context.Context, failures []doc.Failure) error {
+func (w *Writer) Record(ctx context.Context, failures []doc.Failure) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if err := w.ready(); err != nil {
+	if err := w.ready(ctx); err != nil {
 		return err
 	}
 	for i := range failures {
@@ -101,7 +105,7 @@ func (w *Writer) Record(_ context.Context, failures []doc.Failure) error {
 }
 
 // ready opens the file when it is not open yet.
-func (w *Writer) ready() error {
+func (w *Writer) ready(ctx context.Context) error {
 	switch {
 	case w.err != nil:
 		return w.err
@@ -110,6 +114,11 @@ func (w *Writer) ready() error {
 	case w.f != nil:
 		return nil
 	}
+	owner, err := w.Owner.suffix(ctx)
+	if err != nil {
+		return err
+	}
+	w.path, w.Owner = strings.TrimSuffix(w.path, extension)+owner+extension, nil
 	if err := w.files.MkdirAll(filepath.Dir(w.path), 0o700); err != nil {
 		return fmt.Errorf("%w: %w", err, fault.ErrConfig)
 	}
