@@ -19,6 +19,7 @@ import (
 
 // Call is one use of a command: its arguments, before any value is decoded.
 type Call struct {
+	Name        string    // of the program and the command
 	Settings    []Setting // of the command
 	Line        Values    // options of the command line
 	Environment Values    // RFS_ variables
@@ -37,6 +38,36 @@ const (
 
 // Given returns what the command line and, below it, the environment give.
 func (c *Call) Given() Values { return c.Line.Over(c.Environment) }
+
+// With returns the command line with more options, as a shell reads it. Secrets are masked.
+func (c *Call) With(more ...string) string {
+	var words []string
+	for _, s := range c.Settings {
+		for _, text := range c.Line[s.Name] {
+			switch {
+			case s.Kind == Bool:
+				words = append(words, "--"+s.Name+"="+text)
+				continue
+			case secret.In(s.Name, text):
+				text = secret.Mask
+			}
+			words = append(words, "--"+s.Name, text)
+		}
+	}
+	line := c.Name
+	for _, word := range append(words, more...) {
+		if word == "" || strings.IndexFunc(word, shellReads) >= 0 {
+			word = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		}
+		line += " " + word
+	}
+	return line
+}
+
+// shellReads reports whether a character may mean something to a shell.
+func shellReads(r rune) bool {
+	return !strings.ContainsRune("-_./:=@,+%", r) && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+}
 
 // Exposed returns the settings of the command line with a secret in them, which every user of the machine sees.
 func (c *Call) Exposed() (names []string) {
@@ -76,7 +107,7 @@ func Raw[O any](command cli.Command, run func(ctx context.Context, call *Call) e
 	}
 	command.OnUsageError = UsageError
 	command.Action = func(c *cli.Context) error {
-		call.Args, call.Out, call.Err = c.Args().Slice(), c.App.Writer, c.App.ErrWriter
+		call.Name, call.Args, call.Out, call.Err = c.Command.HelpName, c.Args().Slice(), c.App.Writer, c.App.ErrWriter
 		if command.ArgsUsage == "" && len(call.Args) > 0 {
 			return Usage("unexpected argument %q: every option begins with --", call.Args[0])
 		}

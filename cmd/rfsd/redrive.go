@@ -36,8 +36,9 @@ Documents that arrive are removed from the files; those that fail again stay, wi
 reason. A file that a running process writes is not touched. The process may be killed at any
 time: a file is replaced only after the outcome of its documents is known. Documents with
 existing ids follow --existing-documents of the session. Documents that have no source, or whose
-source cannot be sent, stay and count as failed. So do those for an index to which the session
-sent nothing: --index-allowlist names it if it is right.
+source cannot be sent, stay and count as failed. So do those for an index that the session did not
+create, such as one that existed before, unless --coordinator-file holds the session: the report
+names the command line that sends them, with --index-allowlist.
 
 Sources that the files do not hold (--failed-documents-content), and those of documents that a
 fleet has recorded (--from-control-index), are read again: from the snapshot with --repo-uri, and
@@ -51,7 +52,7 @@ func redriveCommand() *cli.Command {
 		if err != nil {
 			return err
 		}
-		return runRedrive(ctx, o, terminal.Raw(call.Out))
+		return runRedrive(ctx, o, call.With, terminal.Raw(call.Out))
 	})
 }
 
@@ -82,8 +83,8 @@ type redriveReport struct {
 	Error    string    `json:"error,omitempty"`
 }
 
-// runRedrive sends failed documents again and reports it.
-func runRedrive(ctx context.Context, o options, out io.Writer) error {
+// runRedrive sends failed documents again and reports it. again returns the command line with more options.
+func runRedrive(ctx context.Context, o options, again func(more ...string) string, out io.Writer) error {
 	begin := time.Now()
 	log, screen := newLogger(o)
 	o.warnOfRisks(log)
@@ -106,7 +107,11 @@ func runRedrive(ctx context.Context, o options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	permit, err := permitted(ctx, o, kept)
+	var ledger *rollback.Ledger
+	if kept != nil {
+		ledger = &rollback.Ledger{API: client, Records: session.Of(kept), Session: o.session, Log: log}
+	}
+	permit, err := newWritable(ctx, o, kept, ledger, again)
 	if err != nil {
 		return errors.Join(err, closeKept())
 	}
@@ -130,7 +135,7 @@ func runRedrive(ctx context.Context, o options, out io.Writer) error {
 	opts := bulkOptions(o, in, client)
 	opts.Sender = sender
 	r := &redrive.Redrive{
-		Place: place, Bulk: opts, Log: log, Select: o.indices.Match, Permit: permit, MaxDocument: cmp.Or(o.maxDocument, shards.DefaultMaxDocument),
+		Place: place, Bulk: opts, Log: log, Select: o.indices.Match, Permit: permit.mayNot, MaxDocument: cmp.Or(o.maxDocument, shards.DefaultMaxDocument),
 		Existing: func(ctx context.Context, index string) (bulk.Existing, error) {
 			stream, err := isStream(ctx, client, index)
 			if stream {
@@ -158,8 +163,8 @@ func runRedrive(ctx context.Context, o options, out io.Writer) error {
 		report, err = r.Run(ctx)
 		return err
 	}
-	if kept != nil {
-		err = (&rollback.Ledger{API: client, Records: session.Of(kept), Session: o.session, Log: log}).Around(ctx, work)
+	if ledger != nil {
+		err = ledger.Around(ctx, work)
 	} else {
 		err = work()
 	}

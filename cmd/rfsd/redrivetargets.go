@@ -8,40 +8,58 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/operation/rollback"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
 
-// permitted returns the function that reports why a redrive may not write to an index, "" if it may: the lines of files decide
-// nothing. An index is one that the session wrote to, or one that --index-allowlist names. kept is nil for a session whose state
-// was removed.
-func permitted(ctx context.Context, o options, kept *cms.Coordinator) (func(index string) string, error) {
-	targets, err := sessionTargets(ctx, kept)
-	if err != nil {
-		return nil, err
+// writable decides to which indices a redrive may write. Neither lines of files nor records that others can write decide it.
+type writable struct {
+	o       options
+	ledger  *rollback.Ledger // nil: the state of the session was removed
+	targets map[string]bool  // of the session, as a file of this operator holds them
+	again   func(more ...string) string
+}
+
+// newWritable returns the indices to which a redrive of a session may write. kept is its state, nil if it was removed. again returns the command line of this redrive with more options.
+func newWritable(ctx context.Context, o options, kept *cms.Coordinator, ledger *rollback.Ledger, again func(more ...string) string) (writable, error) {
+	p := writable{o: o, ledger: ledger, again: again}
+	var err error
+	if kept != nil && o.coordinatorFile != "" {
+		p.targets, err = sessionTargets(ctx, kept)
 	}
-	return func(index string) string {
-		name := []byte(index)
-		switch {
-		case !importer.ValidIndex(name):
-			return fmt.Sprintf("%.300q is no name of an index", index)
-		case importer.LeftOut(name, true):
-			return "rfsd keeps its own state there"
-		case importer.LeftOut(name, o.includeSystem):
-			return "it is an index of the system: --include-system permits it"
-		case targets[index], o.named && o.indices.Match(index):
-			return ""
+	return p, err
+}
+
+// mayNot returns why documents may not be sent to an index, "" if they may: it carries the mark of the session, the file of
+// --coordinator-file proves it, or --index-allowlist names it.
+func (p writable) mayNot(ctx context.Context, index string) (string, error) {
+	name := []byte(index)
+	switch {
+	case !importer.ValidIndex(name):
+		return fmt.Sprintf("%.300q is no name of an index", index), nil
+	case importer.LeftOut(name, true):
+		return "rfsd keeps its own state there", nil
+	case importer.LeftOut(name, p.o.includeSystem):
+		return "it is an index of the system; if the documents belong there: " + p.again("--include-system", "--index-allowlist", index), nil
+	case p.targets[index], p.o.named && p.o.indices.Match(index):
+		return "", nil
+	}
+	if p.ledger != nil {
+		owned, err := p.ledger.Owns(ctx, index)
+		if err != nil {
+			return "", fmt.Errorf("mark of the session on %s: %w", index, err)
 		}
-		return "the session sent no documents to it: --index-allowlist permits it"
-	}, nil
+		if owned {
+			return "", nil
+		}
+	}
+	return "the session did not create it (it carries no mark of the session); if the documents belong there: " + p.again("--index-allowlist", index), nil
 }
 
 // sessionTargets returns the target indices of a session. Rules, files and messages name some that no entry of the session
 // holds: these are known from what failed first.
 func sessionTargets(ctx context.Context, kept *cms.Coordinator) (map[string]bool, error) {
 	all := map[string]bool{}
-	if kept == nil {
-		return all, nil
-	}
 	settings, err := session.Of(kept).Settings(ctx)
 	if err != nil && !errors.Is(err, cms.ErrNotFound) {
 		return nil, fmt.Errorf("state of the session: %w", err)

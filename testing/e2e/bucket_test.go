@@ -175,7 +175,7 @@ func TestWhatFollowsAMigrationWithItsStateInABucket(t *testing.T) {
 		"raw": map[string]any{"type": "object", "enabled": false}, "geo": map[string]any{"type": "geo_point"}, "price": map[string]any{"type": "double"},
 		"tag": map[string]any{"type": "keyword"}, "ts": map[string]any{"type": "date"},
 	}})
-	redrive := slices.Concat([]string{"--target-host", n.URL, "--repo-uri", repo, "--from-control-index"}, at)
+	redrive := slices.Concat([]string{"--target-host", n.URL, "--repo-uri", repo, "--index-allowlist", "docs", "--from-control-index"}, at)
 	if r := redrives(t, 0, redrive...); r.Documents != refused || r.Indexed != refused || !r.Complete {
 		t.Errorf("redrive: %+v", r)
 	}

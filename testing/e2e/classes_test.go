@@ -158,7 +158,7 @@ func TestClassesOfFailuresAndTheirRemedies(t *testing.T) {
 		}
 		call(t, n, p.fix[0], strings.ReplaceAll(p.fix[1], "INDEX", p.index()), json.RawMessage(strings.ReplaceAll(p.fix[2], "INDEX", p.index())))
 	}
-	r := redrives(t, 6, "--target-host", n.URL, "--session-name", "refused", "--failed-documents", dir, "--documents-per-bulk-request", "1")
+	r := redrives(t, 6, "--target-host", n.URL, "--session-name", "refused", "--index-allowlist", "*", "--failed-documents", dir, "--documents-per-bulk-request", "1")
 	if r.Indexed != int64(sent) || r.Failed != int64(len(all)-sent) {
 		t.Errorf("after %d remedies %d arrived, %d failed: %+v", sent, r.Indexed, r.Failed, r.Classes)
 	}

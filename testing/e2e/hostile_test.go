@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -170,6 +172,7 @@ func TestHostileControlIndex(t *testing.T) {
 			}
 			before := foreigners(t, n)
 			c.do(t)
+			forgeFailures(t, dir)
 			for _, command := range [][]string{
 				{"rfsctl", "created"}, {"rfsctl", "items", "list"}, {"rfsctl", "failures"}, {"rfsctl", "target", "restore"}, append([]string{"rfsd"}, trial...),
 				{"rfsctl", "cleanup", "--trial"}, append([]string{"rfsd", "migrate", "--max-rate", "1000", "--unavailable-timeout", "2s"}, repo...), {"rfsd", "redrive"},
@@ -203,6 +206,18 @@ func TestHostileControlIndex(t *testing.T) {
 			}
 		})
 	}
+}
+
+// forgeFailures writes failed documents of indices that are not the session's to its folder.
+func forgeFailures(t *testing.T, dir string) {
+	t.Helper()
+	dir = filepath.Join(dir, "rfsd-failed", "sec")
+	must(t, os.MkdirAll(dir, 0o700))
+	var lines bytes.Buffer
+	for _, index := range []string{"victim", "payroll", "former", "rfsd-trial-victim"} {
+		fmt.Fprintf(&lines, `{"index":%q,"id":"1","shard":0,"ordinal":1,"status":429,"reason":"rejected","detail":"x","source":{"of":"an attacker"}}`+"\n", index)
+	}
+	must(t, os.WriteFile(filepath.Join(dir, "forged.ndjson"), lines.Bytes(), 0o600))
 }
 
 // forgery is the record of an object that the session has not created.

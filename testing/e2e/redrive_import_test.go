@@ -51,7 +51,7 @@ func TestRedriveReadsTheFilesOfAnImportAgain(t *testing.T) {
 			if res := Run(t, "rfsd", args...); res.Code != 6 {
 				t.Fatalf("exit %d: %s%s", res.Code, res.Stdout, res.Stderr)
 			}
-			redrive := append([]string{"--target-host", n.URL, "--session-name", "again", "--max-failed-documents", "unlimited"}, c.redrive...)
+			redrive := append([]string{"--target-host", n.URL, "--session-name", "again", "--index-allowlist", "docs", "--max-failed-documents", "unlimited"}, c.redrive...)
 			if c.redrive == nil {
 				redrive = append(redrive, "--failed-documents", dir)
 			}

@@ -97,7 +97,7 @@ func TestRedriveAfterTheMappingIsFixed(t *testing.T) {
 	}
 	again(6, refused, "until rfsd redrive delivers them")
 	p := newProxy(t, n.URL, 0)
-	redrive := []string{"--target-host", p.URL, "--session-name", "strict", "--failed-documents", dir, "--documents-per-bulk-request", "50",
+	redrive := []string{"--target-host", p.URL, "--session-name", "strict", "--failed-documents", dir, "--index-allowlist", "docs", "--documents-per-bulk-request", "50",
 		"--max-connections", "1", "--max-failed-documents", "unlimited"}
 	r := redrives(t, 6, redrive...)
 	if r.Failed != refused || r.Indexed != 0 || lines() != refused || len(r.Classes) != 1 || r.Classes[0].Reason != "strict_dynamic_mapping_exception" {
@@ -170,7 +170,7 @@ func TestRedriveReadsTheSnapshotAgain(t *testing.T) {
 					t.Fatalf("exit %d: %s%s", res.Code, res.Stdout, res.Stderr)
 				}
 			}
-			redrive := append([]string{"--target-host", n.URL, "--session-name", "again", "--max-failed-documents", "unlimited", "--repo-uri", repo}, c.rules...)
+			redrive := append([]string{"--target-host", n.URL, "--session-name", "again", "--index-allowlist", "docs", "--max-failed-documents", "unlimited", "--repo-uri", repo}, c.rules...)
 			if c.redrive == nil {
 				redrive = append(redrive, "--failed-documents", dir)
 			}
@@ -232,7 +232,7 @@ func TestRedriveKeepsToWhatTheSessionDoesWithExistingDocuments(t *testing.T) {
 				}
 				call(t, n, "PUT", "/docs/_doc/"+url.PathEscape(id)+"?refresh=true&version_type=external&version="+version, map[string]any{"foreign": id})
 			}
-			r := redrives(t, 0, "--target-host", n.URL, "--session-name", existing, "--failed-documents", dir, "--max-failed-documents", "unlimited")
+			r := redrives(t, 0, "--target-host", n.URL, "--session-name", existing, "--index-allowlist", "docs", "--failed-documents", dir, "--max-failed-documents", "unlimited")
 			if r.Documents != refused || r.Failed != 0 || !r.Complete || len(inSink(t, dir)) != 0 {
 				t.Errorf("%+v, %d in the files", r, len(inSink(t, dir)))
 			}

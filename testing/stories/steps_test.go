@@ -189,7 +189,7 @@ func redrive(name string) step {
 			return
 		}
 		m.redrive(s)
-		w.command(kill{}, name, failedCodes(s), "rfsd", "redrive")
+		w.command(kill{}, name, failedCodes(s), "rfsd", "redrive", "--index-allowlist", "*")
 	}
 }
 

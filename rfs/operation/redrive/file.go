@@ -133,12 +133,19 @@ func (f *file) take(ctx context.Context, l failed.Line) error {
 		e.fate = duplicate
 	case f.run.Select != nil && !f.run.Select(x.Index):
 		e.fate = left
-	case f.run.mayNot(x.Index) != "":
-		e.fate = again
-		l.Err = errNotPermitted
-	case !sendable(l):
-		e.fate = again
-	case l.Omitted() && f.run.Source == nil:
+	default:
+		why, err := f.run.mayNot(ctx, x.Index)
+		if err != nil {
+			return err
+		}
+		if why != "" {
+			l.Err = notPermitted(why)
+		}
+		if why != "" || !sendable(l) {
+			e.fate = again
+		}
+	}
+	if e.fate == pending && l.Omitted() && f.run.Source == nil {
 		return fmt.Errorf("%s holds no sources (--failed-documents-content): --repo-uri and --rules of the migration, or --from of the import, read them again: %w", f.name, fault.ErrConfig)
 	}
 	if e.fate != duplicate && e.fate != unreadable && (seen || len(f.run.fates) < maxKnown) {
@@ -162,8 +169,10 @@ func (f *file) take(ctx context.Context, l failed.Line) error {
 	return f.fetch(ctx)
 }
 
-// errNotPermitted marks a line whose index is not permitted.
-var errNotPermitted = errors.New("the index is not permitted")
+// notPermitted is the error of a line whose index is not permitted: the reason.
+type notPermitted string
+
+func (n notPermitted) Error() string { return string(n) }
 
 // bytesOf returns nil for "".
 func bytesOf(s string) []byte {
@@ -181,8 +190,8 @@ func (f *file) stay(why fate, l failed.Line) error {
 	case unreadable:
 		f.run.report.count("", Unreadable, l.Err.Error(), classes.Of(Unreadable, ""))
 	case again:
-		if errors.Is(l.Err, errNotPermitted) {
-			f.run.report.count(l.Failure.Index, NotPermitted, f.run.mayNot(l.Failure.Index), classes.Of(NotPermitted, ""))
+		if why := notPermitted(""); errors.As(l.Err, &why) {
+			f.run.report.count(l.Failure.Index, NotPermitted, why.Error(), classes.Of(NotPermitted, ""))
 			break
 		}
 		f.run.report.count(l.Failure.Index, l.Failure.Reason, l.Failure.Detail, l.Class())

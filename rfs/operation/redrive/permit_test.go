@@ -1,6 +1,7 @@
 package redrive
 
 import (
+	"context"
 	"reflect"
 	"testing"
 )
@@ -13,11 +14,11 @@ func TestRedrive_LinesForOtherIndicesStay(t *testing.T) {
 	c := &cluster{}
 	r := redriveOf(Folder(dir), c)
 	asked := map[string]int{}
-	r.Permit = func(index string) string {
+	r.Permit = func(_ context.Context, index string) (string, error) {
 		if asked[index]++; index == "logs" {
-			return ""
+			return "", nil
 		}
-		return "not one of the session's"
+		return "not one of the session's", nil
 	}
 	report, err := r.Run(t.Context())
 	if want := "5 documents: 1 indexed, 4 failed, 0 filtered, 0 duplicates, 0 remaining, complete true"; err != nil || numbers(report) != want {

@@ -56,8 +56,8 @@ type Redrive struct {
 	MaxDocument int64
 	Select      func(index string) bool // nil: all; documents of other indices stay in the files
 	// Permit returns why documents may not be sent to an index, "" if they may. Their lines stay in the files and count as failed.
-	// nil: all indices.
-	Permit func(index string) string
+	// Its error ends the run. nil: all indices.
+	Permit func(ctx context.Context, index string) (why string, err error)
 	Source Source // reads documents again whose sources are not in the files; nil: they end the run
 	// Arrived is called before a file is replaced, with a function that reports whether a document arrived. nil: not called.
 	Arrived func(ctx context.Context, arrived func(Document) bool) error
@@ -205,18 +205,18 @@ func (r *Redrive) existingIn(ctx context.Context, index string) (bulk.Existing, 
 }
 
 // mayNot returns why documents may not be sent to an index; "" if they may. It asks once per index.
-func (r *Redrive) mayNot(index string) string {
+func (r *Redrive) mayNot(ctx context.Context, index string) (string, error) {
 	if r.Permit == nil {
-		return ""
+		return "", nil
 	}
-	why, known := r.refused[index]
-	if !known {
-		why = r.Permit(index)
-		if len(r.refused) < maxClasses {
-			r.refused[index] = why
-		}
+	if why, known := r.refused[index]; known {
+		return why, nil
 	}
-	return why
+	why, err := r.Permit(ctx, index)
+	if err == nil && len(r.refused) < maxClasses {
+		r.refused[index] = why
+	}
+	return why, err
 }
 
 // count adds a document that stays in the files because it failed.

@@ -43,6 +43,28 @@ func (l *Ledger) Mark(ctx context.Context) (metadata.Mark, error) {
 	return l.mark, nil
 }
 
+// Owns reports whether an index or data stream carries the mark of the session; false for a name that the target does not have.
+func (l *Ledger) Owns(ctx context.Context, name string) (bool, error) {
+	for _, scratch := range []bool{false, true} {
+		is, err := l.read(ctx, Index, name, scratch)
+		if err == nil && is.marked {
+			return true, nil
+		}
+		if err != nil && !errors.Is(err, errAbsent) && !errors.Is(err, errOther) {
+			return false, err
+		}
+	}
+	stream, err := metadata.FindStream(ctx, l.API, name)
+	if err != nil || stream == nil {
+		return false, err
+	}
+	is, err := l.read(ctx, DataStream, name, false)
+	if errors.Is(err, errAbsent) || errors.Is(err, errOther) {
+		return false, nil
+	}
+	return is.marked, err
+}
+
 // Intend records that the session is going to create an object that the target does not have. session.ErrUndone when the
 // session is being undone.
 func (l *Ledger) Intend(ctx context.Context, kind, name string) error {

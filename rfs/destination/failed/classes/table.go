@@ -188,7 +188,7 @@ var table = []Class{
 		Remedy: `repair the file and import it in a new session`,
 	},
 	{
-		Name: "index_not_permitted", Cause: "a line of a file of failed documents names an index to which the session sent nothing, or one of rfsd or the system", types: []string{"index_not_permitted"},
+		Name: "index_not_permitted", Cause: "a line of a file of failed documents names an index that the session did not create, or one of rfsd or the system", types: []string{"index_not_permitted"},
 		Remedy: `find out who wrote the line; if it is right, name the index with --index-allowlist INDEX (and --include-system), else remove the line from the file`,
 	},
 	{
