@@ -18,7 +18,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
-	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/destination/tuning"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
@@ -122,14 +122,14 @@ func undoOf(ctx context.Context, call *config.Call, o config.Stored, s *coordina
 }
 
 // mark returns what objects of the session carry.
-func (s *coordination) mark(ctx context.Context, o config.Stored) (metadata.Mark, error) {
+func (s *coordination) mark(ctx context.Context, o config.Stored) (objects.Mark, error) {
 	token, err := session.Of(s.Coordinator).Mark(ctx)
-	return metadata.Mark{Session: o.State.Session.Name, Token: token}, err
+	return objects.Mark{Session: o.State.Session.Name, Token: token}, err
 }
 
 // tuner restores settings of indices of the session.
 func (s *coordination) tuner(client *target.Client, o config.Stored) *tuning.Tuner {
-	mark := func(ctx context.Context) (metadata.Mark, error) { return s.mark(ctx, o) }
+	mark := func(ctx context.Context) (objects.Mark, error) { return s.mark(ctx, o) }
 	return &tuning.Tuner{API: client, Records: session.Of(s.Coordinator), Mark: mark, Log: slog.New(slog.DiscardHandler)}
 }
 

@@ -24,7 +24,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/failed"
-	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/migration/compare"
 	"github.com/rfsd/rfsd/rfs/migration/creation"
@@ -83,7 +83,7 @@ func (c *comparison) snapshot(ctx context.Context, blobs repo.Repository) (*veri
 		fields: func(ctx context.Context, client *target.Client, v target.Version, failed *verify.Failed, r *verify.Report) error {
 			mappings := compare.Fields{
 				Source: c.source(blobs, identity), Target: client, Failed: failed.Has, TypesOnly: c.ask.Quick,
-				Indices: &creation.Indices{Cluster: metadata.DryRunCluster{Target: client}, Version: v, Rules: c.rules, Overrides: c.overrides, Requester: client, Log: c.log},
+				Indices: &creation.Indices{Cluster: objects.DryRunCluster{Target: client}, Version: v, Rules: c.rules, Overrides: c.overrides, Requester: client, Log: c.log},
 			}
 			all, warnings, err := mappings.Fields(ctx, plan)
 			for _, x := range r.Indices {

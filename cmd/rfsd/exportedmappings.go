@@ -14,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/files"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/migration/compare"
 	"github.com/rfsd/rfsd/rfs/migration/creation"
@@ -104,7 +105,7 @@ func (c *comparison) compareExportedMappings(ctx context.Context, blobs repo.Rep
 		return err
 	}
 	mappings := compare.Fields{Target: client, TypesOnly: true,
-		Indices: &creation.Indices{Cluster: metadata.DryRunCluster{Target: client}, Version: v, Requester: client, Log: c.log}}
+		Indices: &creation.Indices{Cluster: objects.DryRunCluster{Target: client}, Version: v, Requester: client, Log: c.log}}
 	all, warnings, err := mappings.Fields(ctx, p)
 	for _, x := range r.Indices {
 		x.Fields = all[x.Target]

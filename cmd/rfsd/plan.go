@@ -13,7 +13,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
-	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
@@ -118,7 +118,7 @@ func planMigration(ctx context.Context, o options, ask config.Planning, out io.W
 		}
 		e.Target, indices.UUIDs = client, client
 	}
-	dry := metadata.DryRunCluster{Target: e.Target}
+	dry := objects.DryRunCluster{Target: e.Target}
 	e.Globals = &creation.Globals{Cluster: dry, Version: e.Version, Wanted: o.globals, Log: log}
 	indices.Cluster, indices.Version, indices.Requester, indices.Globals = dry, e.Version, e.Target, e.Globals
 	e.Indices = indices

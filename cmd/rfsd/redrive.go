@@ -21,7 +21,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
-	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/document/rules"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
@@ -233,7 +233,7 @@ func isStream(ctx context.Context, client *target.Client, index string) (bool, e
 	case !exists:
 		return false, fmt.Errorf("index %s is not on the target: create it with its mappings first, or leave its documents in the files with --index-exclude %s: %w", index, index, fault.ErrConfig)
 	}
-	stream, err := metadata.FindStream(ctx, client, index)
+	stream, err := objects.FindStream(ctx, client, index)
 	if err != nil && !errors.Is(err, fault.ErrConfig) { // without the permission to ask: the target refuses what does not fit
 		return false, fmt.Errorf("index %s: %w", index, err)
 	}

@@ -8,6 +8,7 @@ package pattern
 
 import (
 	"fmt"
+	"path"
 	"regexp"
 	"strings"
 
@@ -44,6 +45,14 @@ func Parse(text string) (Pattern, error) {
 		return p, fmt.Errorf("pattern %q: %w: %w", text, err, fault.ErrConfig)
 	}
 	return p, nil
+}
+
+// Star reports whether a name matches a pattern of a template or policy, in which only * is special.
+func Star(pattern, name string) bool {
+	quoted := strings.NewReplacer(`\`, `\\`, `?`, `\?`, `[`, `\[`).Replace(pattern)
+	// path.Match lets * stop at slashes, which no name of an index has.
+	ok, err := path.Match(quoted, name)
+	return ok && err == nil
 }
 
 // Match reports whether the pattern matches the whole name.

@@ -1,10 +1,8 @@
 package metadata
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -75,10 +73,19 @@ type Global struct {
 	Changes []Change        // Change.Index is "<kind> <name>"
 
 	// convert makes Body and Changes anew without what the target lacks.
-	convert func(*unsupportedFeatures) (json.RawMessage, []Change, error)
+	convert func(*Unsupported) (json.RawMessage, []Change, error)
 }
 
-func (g Global) label() string { return label(g.Kind, g.Name) }
+// Label returns "<kind> <name>".
+func (g Global) Label() string { return label(g.Kind, g.Name) }
+
+// ConvertFor returns Body and Changes without the features that the target reported as unsupported.
+func (g Global) ConvertFor(u *Unsupported) (json.RawMessage, []Change, error) {
+	if g.convert == nil {
+		return g.Body, g.Changes, nil
+	}
+	return g.convert(u)
+}
 
 func label(k Kind, name string) string { return string(k) + " " + name }
 
@@ -93,20 +100,6 @@ type LeftOut struct {
 type GlobalPlan struct {
 	Objects []Global
 	Left    []LeftOut
-}
-
-// GlobalResult is the result of EnsureGlobals. Names are "<kind> <name>".
-type GlobalResult struct {
-	Created []string  // in the order of the plan
-	Existed []string  // left as they are
-	Left    []LeftOut // of the plan, and what the target has no equal for
-	Changes []Change  // of created objects only
-}
-
-// Requester sends one request and returns the status and the body of the response, for any status. An error
-// means that no response arrived (fault.ErrUnavailable). *target.Client implements it.
-type Requester interface {
-	Do(ctx context.Context, method, path string, query url.Values, body []byte) (status int, answer []byte, err error)
 }
 
 // ParseGlobals reads the global metadata of a snapshot (snapshot.Snapshot.Global): the members of
@@ -253,7 +246,7 @@ func settingSection(g *Globals, _ string, raw json.RawMessage) error {
 	flatten("", m, flat)
 	for _, k := range keys(flat) {
 		if !strings.HasPrefix(k, "archived.") {
-			g.Others = append(g.Others, LeftOut{Setting, k, fmt.Sprintf("settings of the cluster are not migrated (%s): they were chosen for other machines", brief(flat[k]))})
+			g.Others = append(g.Others, LeftOut{Setting, k, fmt.Sprintf("settings of the cluster are not migrated (%s): they were chosen for other machines", Brief(flat[k]))})
 		}
 	}
 	return nil

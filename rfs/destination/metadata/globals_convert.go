@@ -3,10 +3,9 @@ package metadata
 import (
 	"encoding/json"
 	"fmt"
-	"path"
 	"slices"
-	"strings"
 
+	"github.com/rfsd/rfsd/rfs/base/pattern"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 )
 
@@ -116,19 +115,11 @@ func (p *planner) refused(raw json.RawMessage) string {
 		return ""
 	}
 	for _, index := range p.sel.Ordinary {
-		if slices.ContainsFunc(t.Patterns, func(pattern string) bool { return matches(pattern, index) }) {
+		if slices.ContainsFunc(t.Patterns, func(p string) bool { return pattern.Star(p, index) }) {
 			return index
 		}
 	}
 	return ""
-}
-
-// matches reports whether a name matches a pattern in which only * is special.
-func matches(pattern, name string) bool {
-	quoted := strings.NewReplacer(`\`, `\\`, `?`, `\?`, `[`, `\[`).Replace(pattern)
-	// path.Match lets * stop at slashes, which no name of an index has.
-	ok, err := path.Match(quoted, name)
-	return ok && err == nil
 }
 
 func composedOf(raw json.RawMessage) []string {
@@ -183,7 +174,7 @@ func isManaged(kind Kind, name string, raw json.RawMessage) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(managedNames[kind], func(pattern string) bool { return matches(pattern, name) })
+	return slices.ContainsFunc(managedNames[kind], func(p string) bool { return pattern.Star(p, name) })
 }
 
 // add converts one object and puts it into the plan, or leaves it out with the reason.
@@ -202,14 +193,14 @@ func (p *planner) add(kind Kind, name string, raw json.RawMessage) error {
 			p.leave(kind, name, "%s", why)
 			return nil
 		}
-		o.Name, o.convert = s.name, func(*unsupportedFeatures) (json.RawMessage, []Change, error) { return s.body() }
+		o.Name, o.convert = s.name, func(*Unsupported) (json.RawMessage, []Change, error) { return s.body() }
 	case Pipeline:
 		if why := pipelineRefused(p.v, raw); why != "" {
 			p.leave(kind, name, "%s", why)
 			delete(p.taken[kind], name)
 			return nil
 		}
-		o.convert = func(*unsupportedFeatures) (json.RawMessage, []Change, error) { return p.pipeline(name, raw) }
+		o.convert = func(*Unsupported) (json.RawMessage, []Change, error) { return p.pipeline(name, raw) }
 	case Policy:
 		if p.v.Distribution != "opensearch" {
 			p.leave(kind, name, "%s has ILM, not ISM: put the policy there as it is", p.v.Distribution)
@@ -223,12 +214,12 @@ func (p *planner) add(kind Kind, name string, raw json.RawMessage) error {
 			p.leave(kind, name, "%s", why)
 			return nil
 		}
-		o.convert = func(*unsupportedFeatures) (json.RawMessage, []Change, error) { return body, changes, nil }
+		o.convert = func(*Unsupported) (json.RawMessage, []Change, error) { return body, changes, nil }
 	default:
-		o.convert = func(l *unsupportedFeatures) (json.RawMessage, []Change, error) { return p.template(kind, name, raw, l) }
+		o.convert = func(l *Unsupported) (json.RawMessage, []Change, error) { return p.template(kind, name, raw, l) }
 	}
 	var err error
-	if o.Body, o.Changes, err = o.convert(newUnsupportedFeatures()); err != nil {
+	if o.Body, o.Changes, err = o.convert(NewUnsupported()); err != nil {
 		return err
 	}
 	p.plan.Objects = append(p.plan.Objects, o)

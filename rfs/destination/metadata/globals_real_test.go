@@ -16,6 +16,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/testing/cluster"
 )
@@ -184,7 +185,7 @@ func returnsTheTemplates(t *testing.T, c *target.Client, v target.Version) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			done, err := metadata.EnsureGlobals(t.Context(), c, plan, nil)
+			done, err := objects.EnsureGlobals(t.Context(), c, plan, nil)
 			defer clean(t, c, done.Created...)
 			if err != nil {
 				t.Fatal(err)
@@ -197,7 +198,7 @@ func returnsTheTemplates(t *testing.T, c *target.Client, v target.Version) {
 			golden(t, strings.TrimSuffix(file, ".json")+".golden", got)
 			sameAsSource(t, in, got["created"].(map[string]any))
 
-			again, err := metadata.EnsureGlobals(t.Context(), c, plan, nil)
+			again, err := objects.EnsureGlobals(t.Context(), c, plan, nil)
 			if err != nil || len(again.Created) > 0 || !slices.Equal(again.Existed, done.Created) {
 				t.Errorf("a second run: %+v, %v", again, err)
 			}
@@ -391,7 +392,7 @@ func leavesWhatIsThere(t *testing.T, c *target.Client, v target.Version) {
 		get(t, c, path, &is)
 		before[path] = is
 	}
-	done, err := metadata.EnsureGlobals(t.Context(), c, convert(t, v, sections), nil)
+	done, err := objects.EnsureGlobals(t.Context(), c, convert(t, v, sections), nil)
 	if err != nil || len(done.Created) > 0 || len(done.Existed) != len(made) {
 		t.Errorf("%+v, %v", done, err)
 	}
@@ -410,7 +411,7 @@ func createsOnce(t *testing.T, c *target.Client, v target.Version) {
 	created := make([][]string, many)
 	for i := range many {
 		wg.Go(func() {
-			done, err := metadata.EnsureGlobals(t.Context(), c, plan, nil)
+			done, err := objects.EnsureGlobals(t.Context(), c, plan, nil)
 			if err != nil {
 				t.Error(err)
 			}
@@ -458,7 +459,7 @@ func tellsWhatIsLacking(t *testing.T, c *target.Client, v target.Version) {
 			t.Fatalf("%s, %v", answer, err)
 		}
 	}
-	done, err := metadata.EnsureGlobals(t.Context(), c, convert(t, v, sections), nil)
+	done, err := objects.EnsureGlobals(t.Context(), c, convert(t, v, sections), nil)
 	defer clean(t, c, done.Created...)
 	if err != nil {
 		t.Error(err)

@@ -1,12 +1,7 @@
 package metadata
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -14,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/document/rules"
 	"github.com/rfsd/rfsd/testing/fuzzing"
@@ -50,7 +44,7 @@ func planOf(t testing.TB, v target.Version, sel Selection, text string) GlobalPl
 // lookup finds an object of a plan, and the reason of one that is left out.
 func lookup(p GlobalPlan, name string) (body any, left string) {
 	for _, o := range p.Objects {
-		if o.label() == name {
+		if o.Label() == name {
 			if err := json.Unmarshal(o.Body, &body); err != nil {
 				panic(err)
 			}
@@ -134,7 +128,7 @@ func TestWhatTheSourceMadeForItselfIsLeftOutUnlessAskedForOrNeeded(t *testing.T)
 	taken := func(sel Selection) []string {
 		var names []string
 		for _, o := range planOf(t, openSearch, sel, in).Objects {
-			names = append(names, o.label())
+			names = append(names, o.Label())
 		}
 		return names
 	}
@@ -157,7 +151,7 @@ func TestOnlyWhatIsAskedForIsTaken(t *testing.T) {
 	plan := planOf(t, openSearch, Selection{Templates: only("a"), ComponentTemplates: only("b"), IndexTemplates: only("")}, in)
 	var got []string
 	for _, o := range plan.Objects {
-		got = append(got, o.label())
+		got = append(got, o.Label())
 	}
 	if want := []string{"template a", "component-template b"}; !slices.Equal(got, want) {
 		t.Errorf("taken %q, want %q", got, want)
@@ -278,51 +272,6 @@ func TestAPolicyTellsWhichIndicesItIsFor(t *testing.T) {
 	}
 }
 
-// answers is a target that answers every request of a kind alike.
-type answers map[string]struct {
-	status int
-	body   string
-}
-
-func (a answers) Do(_ context.Context, method, path string, _ url.Values, _ []byte) (int, []byte, error) {
-	if x, ok := a[method+" "+path]; ok {
-		if x.status == 0 {
-			return 0, nil, fmt.Errorf("%s: %w", x.body, fault.ErrUnavailable)
-		}
-		return x.status, []byte(x.body), nil
-	}
-	if method == http.MethodGet {
-		return http.StatusNotFound, []byte("{}"), nil
-	}
-	return http.StatusOK, []byte("{}"), nil
-}
-
-func TestOneRefusedTemplateKeepsNoOtherFromBeingCreated(t *testing.T) {
-	plan := planOf(t, openSearch, all, `{"templates":{"a":{"index_patterns":["x"]},"b":{"index_patterns":["x"]},"c":{"index_patterns":["x"]}}}`)
-	done, err := EnsureGlobals(t.Context(), answers{
-		"PUT /_template/a": {400, `{"error":{"type":"illegal_argument_exception","reason":"no such luck"}}`},
-		"PUT /_template/b": {400, `{"error":{"type":"illegal_argument_exception","reason":"index_template [b] already exists"}}`},
-	}, plan, nil)
-	if !errors.Is(err, fault.ErrRejected) || !strings.Contains(err.Error(), "no such luck") {
-		t.Errorf("error %v", err)
-	}
-	if !slices.Equal(done.Created, []string{"template c"}) || !slices.Equal(done.Existed, []string{"template b"}) {
-		t.Errorf("%+v", done)
-	}
-}
-
-func TestATargetThatIsAwayOrForbidsEndsTheWork(t *testing.T) {
-	plan := planOf(t, openSearch, all, `{"templates":{"a":{"index_patterns":["x"]},"b":{"index_patterns":["x"]}}}`)
-	for want, answer := range map[error]answers{
-		fault.ErrUnavailable: {"GET /_template/a": {0, "away"}},
-		fault.ErrConfig:      {"GET /_template/a": {403, `{"error":"forbidden"}`}},
-	} {
-		if done, err := EnsureGlobals(t.Context(), answer, plan, nil); !errors.Is(err, want) || len(done.Created) > 0 {
-			t.Errorf("%+v, %v", done, err)
-		}
-	}
-}
-
 // FuzzGlobals: whatever a snapshot says, there is an error or a plan of valid JSON.
 func FuzzGlobals(f *testing.F) {
 	files, err := filepath.Glob("testdata/globals/*.json")
@@ -353,7 +302,7 @@ func FuzzGlobals(f *testing.F) {
 		}
 		for _, o := range plan.Objects {
 			if !json.Valid(o.Body) {
-				t.Errorf("%s: %s", o.label(), o.Body)
+				t.Errorf("%s: %s", o.Label(), o.Body)
 			}
 		}
 	})

@@ -99,7 +99,7 @@ func (e *edit) actions(phase string, in map[string]map[string]any) []map[string]
 	out := []map[string]any{}
 	for _, name := range keys(in) {
 		if !slices.Contains(ilmOrder, name) {
-			e.note("ism-action", phase+"."+name, "dropped: ISM has no equal: %s", brief(in[name]))
+			e.note("ism-action", phase+"."+name, "dropped: ISM has no equal: %s", Brief(in[name]))
 		}
 	}
 	for _, name := range ilmOrder {
@@ -144,8 +144,8 @@ func (e *edit) options(at string, in map[string]any, names ...string) map[string
 		switch {
 		case i >= 0 && i%2 == 0:
 			out[names[i+1]] = in[k]
-		case in[k] != nil && in[k] != false && brief(in[k]) != "{}":
-			e.note("ism-option", at+"."+k, "dropped: ISM has no equal: %s", brief(in[k]))
+		case in[k] != nil && in[k] != false && Brief(in[k]) != "{}":
+			e.note("ism-option", at+"."+k, "dropped: ISM has no equal: %s", Brief(in[k]))
 		}
 	}
 	return out
@@ -162,7 +162,7 @@ func (p *planner) patternsOf(policy string) []string {
 		if json.Unmarshal(raw, &t) != nil {
 			return false
 		}
-		return indexSettings(t.Settings)["index.lifecycle.name"] == policy || indexSettings(t.Template.Settings)["index.lifecycle.name"] == policy
+		return IndexSettings(t.Settings)["index.lifecycle.name"] == policy || IndexSettings(t.Template.Settings)["index.lifecycle.name"] == policy
 	}
 	for _, kind := range []Kind{LegacyTemplate, IndexTemplate} {
 		for _, name := range keys(p.g.Objects[kind]) {

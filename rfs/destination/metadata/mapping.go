@@ -88,7 +88,7 @@ func (e *edit) fieldAliases(props map[string]any, path string, opaque map[string
 		if !ok {
 			continue
 		}
-		if to := text(f["path"]); f["type"] == "alias" && opaque[to] {
+		if to := Text(f["path"]); f["type"] == "alias" && opaque[to] {
 			e.note("alias-field", path+name, "dropped: %s is not indexed", to)
 			delete(props, name)
 			continue
@@ -130,7 +130,7 @@ func (e *edit) union(path string, a, b map[string]any, typ string) {
 		case k == "dynamic_templates":
 			a[k] = joinLists(old, b[k])
 		case !reflect.DeepEqual(old, b[k]):
-			e.note("type-union", at, "%s of type %s differs from an earlier type, which counts", brief(b[k]), typ)
+			e.note("type-union", at, "%s of type %s differs from an earlier type, which counts", Brief(b[k]), typ)
 		}
 	}
 }
@@ -180,7 +180,7 @@ func (e *edit) root(m map[string]any) {
 			e.dropRoot(rule, k, m[k])
 			delete(m, k)
 		case !named && !rootKeys[k], e.unsupported.root[k]:
-			e.note("root-field", k, "dropped: %s", brief(m[k]))
+			e.note("root-field", k, "dropped: %s", Brief(m[k]))
 			delete(m, k)
 		}
 	}
@@ -217,7 +217,7 @@ var rootRules = map[string]string{
 func (e *edit) dropRoot(rule, key string, v any) {
 	m, _ := v.(map[string]any)
 	switch {
-	case key == "_all" && text(m["enabled"]) == "false", key == "include_in_all":
+	case key == "_all" && Text(m["enabled"]) == "false", key == "include_in_all":
 		e.note(rule, key, "dropped: there is no _all")
 	case key == "_all":
 		e.lose(rule, key, "dropped: queries for the field _all find nothing; those without a field search all of them")
@@ -225,11 +225,11 @@ func (e *edit) dropRoot(rule, key string, v any) {
 	case key == "_parent":
 		e.lose(rule, key, "dropped: documents are children of type %v; has_child and has_parent find nothing, documents keep their routing; --parent-join makes a join field", m["type"])
 	case key == "runtime":
-		e.lose(rule, key, "dropped %s: the target has no runtime fields", brief(keys(m)))
-	case text(m["enabled"]) == "true":
-		e.lose(rule, key, "dropped %s: the value is no part of documents", brief(v))
+		e.lose(rule, key, "dropped %s: the target has no runtime fields", Brief(keys(m)))
+	case Text(m["enabled"]) == "true":
+		e.lose(rule, key, "dropped %s: the value is no part of documents", Brief(v))
 	default:
-		e.note(rule, key, "dropped %s", brief(v))
+		e.note(rule, key, "dropped %s", Brief(v))
 	}
 }
 
@@ -241,7 +241,7 @@ func (e *edit) keep(m map[string]any, key string, allowed ...string) {
 	}
 	for _, k := range keys(sub) {
 		if !slices.Contains(allowed, k) || e.unsupported.options[key+" "+k] || e.unsupported.fields[key+" "+k] {
-			e.note("root-field", key+"."+k, "dropped: %s", brief(sub[k]))
+			e.note("root-field", key+"."+k, "dropped: %s", Brief(sub[k]))
 			delete(sub, k)
 		}
 	}
@@ -373,8 +373,8 @@ func (e *edit) field(path string, f map[string]any) {
 	}
 }
 
-// brief quotes a value in a report.
-func brief(v any) string {
+// Brief quotes a value in a report.
+func Brief(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Sprint(v)
@@ -384,4 +384,10 @@ func brief(v any) string {
 		return strings.ToValidUTF8(string(b[:most]), "") + "…"
 	}
 	return string(b)
+}
+
+// part returns the object below a key; nil if there is none.
+func part(m map[string]any, name string) map[string]any {
+	p, _ := m[name].(map[string]any)
+	return p
 }

@@ -1,27 +1,18 @@
-// Package metadata creates the indices of a target from their metadata in a snapshot: settings, mappings and
-// aliases of Elasticsearch 1.x–9.x and OpenSearch 1–3, converted by small named rules to a form that the
-// target accepts. Every change and omission is reported.
+// Package metadata converts the metadata of a snapshot to what a target accepts: settings, mappings and aliases of indices, and
+// templates, pipelines, scripts and policies of Elasticsearch 1.x–9.x and OpenSearch 1–3. Small named rules do it, and every change
+// and omission is reported. The package sends no requests.
 package metadata
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/document/rules"
 )
-
-// Cluster is the part of the target that Ensure needs.
-type Cluster interface {
-	IndexExists(ctx context.Context, name string) (bool, error)
-	// CreateIndex creates an index. target.IsExists reports whether an error means that the index exists already.
-	CreateIndex(ctx context.Context, name string, body []byte) error
-}
 
 // Index is the description of one index as a snapshot holds it.
 type Index struct {
@@ -64,72 +55,6 @@ type Change struct {
 // Loses reports whether searches may find less, or something else, than at the source.
 func (c Change) Loses() bool { return c.Lossy || losing(c.Rule) }
 
-// Result is the result of Ensure.
-type Result struct {
-	Created []string // in the order wanted
-	Existed []string // left as they are
-	Changes []Change // of created indices only
-	// Late are the aliases, by index, that wait for the documents, of existing indices
-	// as well: a worker that was killed after it created one has to find them again. Only indices
-	// that the migration itself created may get them.
-	Late map[string]json.RawMessage
-}
-
-// Ensure creates the indices that the target lacks and never changes existing ones. v is the version of the
-// target. If an error is returned, the result lists the actions before it. Errors carry the target's own
-// message (fault.ErrRejected and others, see rfs/destination/target). The error is fault.ErrConfig if a
-// wanted type does not exist, and fault.ErrCorrupt if metadata of the snapshot is not JSON.
-func Ensure(ctx context.Context, c Cluster, v target.Version, wanted []Wanted) (Result, error) {
-	r := Result{Late: map[string]json.RawMessage{}}
-	for _, w := range wanted {
-		there, err := c.IndexExists(ctx, w.Name)
-		if err != nil {
-			return r, fmt.Errorf("index %s: %w", w.Name, err)
-		}
-		var done Converted
-		if there {
-			done, err = ConvertIndex(v, w)
-		} else {
-			done, err = create(ctx, c, v, w)
-		}
-		switch {
-		case there && err == nil || target.IsExists(err): // another worker was faster
-			r.Existed = append(r.Existed, w.Name)
-		case err == nil:
-			r.Created = append(r.Created, w.Name)
-			r.Changes = append(r.Changes, done.Changes...)
-		default:
-			return r, fmt.Errorf("create index %s (%s): %w", w.Name, remedy(err), err)
-		}
-		if len(done.Late) > 0 {
-			r.Late[w.Name] = done.Late
-		}
-	}
-	return r, nil
-}
-
-// maxTries bounds how often one index is offered; each refusal but the last teaches something.
-const maxTries = 100
-
-// create offers an index, and again without the features that the target reports as unsupported. It returns
-// the last offer, also with an error.
-func create(ctx context.Context, c Cluster, v target.Version, w Wanted) (done Converted, refused error) {
-	unsupported := newUnsupportedFeatures()
-	for range maxTries {
-		var err error
-		if done, err = convert(v, w, unsupported); err != nil {
-			return done, err
-		}
-		if refused = c.CreateIndex(ctx, w.Name, done.Body); refused == nil {
-			return done, nil
-		}
-		if !unsupported.record(refused) {
-			break
-		}
-	}
-	return done, refused
-}
-
 // Converted is an index as the target is asked to have it.
 type Converted struct {
 	Body    []byte          // of the request that creates it, with the aliases that are set immediately
@@ -140,17 +65,11 @@ type Converted struct {
 // ConvertIndex returns how an index is created and what that changes. It sends no request: types of
 // plugins stay, which Ensure replaces when the target refuses them.
 func ConvertIndex(v target.Version, w Wanted) (Converted, error) {
-	return convert(v, w, newUnsupportedFeatures())
+	return ConvertFor(v, w, NewUnsupported())
 }
 
-// Convert is ConvertIndex with all aliases in the body.
-func Convert(v target.Version, w Wanted) (body []byte, changes []Change, err error) {
-	w.Overrides.Aliases = AliasesEarly
-	done, err := ConvertIndex(v, w)
-	return done.Body, done.Changes, err
-}
-
-func convert(v target.Version, w Wanted, unsupported *unsupportedFeatures) (Converted, error) {
+// ConvertFor is ConvertIndex without the features that the target reported as unsupported.
+func ConvertFor(v target.Version, w Wanted, unsupported *Unsupported) (Converted, error) {
 	e := newEdit(v, w.Name, w.Index.Settings["index.version.created"], w.Overrides.Without, unsupported)
 	settings := e.settings(w.Index.Settings)
 	e.sourceOnly = w.Index.Settings[sourceOnly] == "true"
@@ -210,7 +129,7 @@ func (e *edit) body(settings, mapping, aliases map[string]any) map[string]any {
 type edit struct {
 	version     target.Version
 	index       string
-	unsupported *unsupportedFeatures
+	unsupported *Unsupported
 	joined      bool // a join field takes the place of _parent
 	sourceOnly  bool // the index comes from a source-only snapshot
 	created     int  // major version of Elasticsearch that made the index
@@ -224,7 +143,7 @@ type edit struct {
 }
 
 // newEdit starts an edit; created is the setting index.version.created.
-func newEdit(v target.Version, name, created string, without []string, unsupported *unsupportedFeatures) *edit {
+func newEdit(v target.Version, name, created string, without []string, unsupported *Unsupported) *edit {
 	e := &edit{version: v, index: name, unsupported: unsupported, created: createdMajor(created), without: map[string]bool{}, moved: map[string]any{}}
 	e.exactly, _ = strconv.Atoi(created) //nolint:errcheck // 0 is for what cannot be read
 	for _, rule := range without {
@@ -271,12 +190,4 @@ func decode(raw json.RawMessage) (map[string]any, error) {
 		return nil, fault.Corrupt("", "", -1, "not a JSON object: %w", err)
 	}
 	return m, nil
-}
-
-// remedy returns what to do about an index that the target does not create.
-func remedy(err error) string {
-	if strings.Contains(err.Error(), "maximum shards open") {
-		return "raise cluster.max_shards_per_node, add nodes, or reduce shards with --shards and --replicas"
-	}
-	return "create it by hand to go on without its mapping"
 }

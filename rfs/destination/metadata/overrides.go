@@ -1,10 +1,7 @@
 package metadata
 
 import (
-	"context"
 	"fmt"
-	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 
@@ -111,25 +108,29 @@ func (o Overrides) Names(indices []string) (map[string]string, error) {
 		if before, taken := from[name]; taken && before != old {
 			return nil, fmt.Errorf("indices %s and %s would both be named %s: %w", before, old, name, fault.ErrConfig)
 		}
-		if err := checkName(name); err != nil && name != old {
-			return nil, fmt.Errorf("index %s renamed to %q: %w", old, name, err)
+		if why := RefusedName(name); why != "" && name != old {
+			return nil, fmt.Errorf("index %s renamed to %q: %s: %w", old, name, why, fault.ErrConfig)
 		}
 		names[old], from[name] = name, old
 	}
 	return names, nil
 }
 
-// checkName holds a name to the rules of every target.
-func checkName(name string) error {
+// RefusedName returns the reason why no OpenSearch takes the name for an index; "" when it does.
+func RefusedName(name string) string {
 	switch {
-	case name == "" || name == "." || name == ".." || len(name) > 255:
-		return fmt.Errorf("a name has 1 to 255 bytes: %w", fault.ErrConfig)
-	case strings.ContainsAny(name, `\/*?"<>| ,#:`) || strings.ToLower(name) != name:
-		return fmt.Errorf(`a name has no upper case, no space and none of \/*?"<>|,#: %w`, fault.ErrConfig)
-	case strings.ContainsRune("-_+", rune(name[0])):
-		return fmt.Errorf("a name does not begin with -, _ or +: %w", fault.ErrConfig)
+	case name == "" || name == "." || name == "..":
+		return "an index needs a name"
+	case len(name) > 255:
+		return "it has more than 255 bytes"
+	case strings.ToLower(name) != name:
+		return "it must be lower case"
+	case strings.ContainsAny(name[:1], "_-+"):
+		return "it must not begin with _, - or +"
+	case strings.ContainsAny(name, "\\/*?\"<>| ,#:"):
+		return "it must not contain \\ / * ? \" < > | , # : or a blank"
 	}
-	return nil
+	return ""
 }
 
 // override applies the wishes to the settings of one index.
@@ -168,7 +169,7 @@ func (e *edit) override(o Overrides, source string, settings map[string]any) {
 // balance raises replicas so that every zone has as many copies as any other.
 func (e *edit) balance(zones int, settings map[string]any) {
 	up := func(replicas int) int { return (replicas+zones)/zones*zones - 1 }
-	if low, high, ok := strings.Cut(text(settings["index.auto_expand_replicas"]), "-"); ok {
+	if low, high, ok := strings.Cut(Text(settings["index.auto_expand_replicas"]), "-"); ok {
 		n, err := strconv.Atoi(high)
 		if err != nil || up(n) == n { // "all", or as demanded
 			return
@@ -185,52 +186,4 @@ func (e *edit) balance(zones int, settings map[string]any) {
 		e.note("awareness", "index.number_of_replicas", "%d instead of %d: copies are a multiple of %d zones", up(n), n, zones)
 		settings["index.number_of_replicas"] = strconv.Itoa(up(n))
 	}
-}
-
-// Zones asks the target whether it demands balanced copies (cluster.routing.allocation.awareness.balance)
-// and gives the largest number of values that a forced awareness attribute has; 0 when it makes no demand.
-func Zones(ctx context.Context, c Requester) (int, error) {
-	status, answer, err := c.Do(ctx, http.MethodGet, "/_cluster/settings", url.Values{"include_defaults": {"true"}, "flat_settings": {"true"}}, nil)
-	var levels struct{ Defaults, Persistent, Transient map[string]any }
-	if err == nil {
-		err = fault.Decode("GET /_cluster/settings", status, answer, &levels)
-	}
-	if err != nil {
-		return 0, fmt.Errorf("awareness of the target: %w", err)
-	}
-	get := func(key string) any {
-		for _, m := range []map[string]any{levels.Transient, levels.Persistent, levels.Defaults} {
-			if v, ok := m[key]; ok {
-				return v
-			}
-		}
-		return nil
-	}
-	const prefix = "cluster.routing.allocation.awareness."
-	if text(get(prefix+"balance")) != "true" {
-		return 0, nil
-	}
-	zones := 0
-	for _, attribute := range words(get(prefix + "attributes")) {
-		zones = max(zones, len(words(get(prefix+"force."+attribute+".values"))))
-	}
-	return zones, nil
-}
-
-// words reads a list that is either JSON or separated by commas.
-func words(v any) []string {
-	var all []string
-	switch v := v.(type) {
-	case string:
-		for _, w := range strings.Split(v, ",") {
-			if w = strings.TrimSpace(w); w != "" {
-				all = append(all, w)
-			}
-		}
-	case []any:
-		for _, w := range v {
-			all = append(all, text(w))
-		}
-	}
-	return all
 }

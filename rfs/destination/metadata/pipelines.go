@@ -87,7 +87,7 @@ func (p *planner) pipeline(name string, raw json.RawMessage) (json.RawMessage, [
 			continue
 		}
 		if !slices.Contains(silentTemplateKeys, k) && k != "field_access_pattern" {
-			e.note("pipeline-option", k, "dropped: %s", brief(in[k]))
+			e.note("pipeline-option", k, "dropped: %s", Brief(in[k]))
 		}
 		delete(in, k)
 	}
@@ -130,7 +130,7 @@ func parseScript(name string, raw json.RawMessage) (script, error) {
 	if inner, ok := body["script"].(map[string]any); ok {
 		body = inner
 	}
-	if lang := text(body["lang"]); lang != "" {
+	if lang := Text(body["lang"]); lang != "" {
 		s.lang = lang
 	}
 	for _, k := range []string{"source", "code", "inline", "script", "template"} {

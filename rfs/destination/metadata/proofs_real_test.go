@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 )
 
@@ -79,7 +80,7 @@ func prove(t *testing.T, c *target.Client, v target.Version, p proof) {
 			t.Error(err)
 		}
 	}()
-	done, err := metadata.Ensure(ctx, c, v, []metadata.Wanted{w})
+	done, err := objects.Ensure(ctx, c, v, []metadata.Wanted{w})
 	if err != nil || !slices.Equal(done.Created, []string{name}) {
 		t.Fatalf("%+v, %v", done, err)
 	}
@@ -146,7 +147,7 @@ func prove(t *testing.T, c *target.Client, v target.Version, p proof) {
 }
 
 // asReadBack holds what the target says it created to what was asked: it has no templates of its own.
-func asReadBack(t *testing.T, c *target.Client, v target.Version, w metadata.Wanted, done metadata.Result) {
+func asReadBack(t *testing.T, c *target.Client, v target.Version, w metadata.Wanted, done objects.Result) {
 	if slices.ContainsFunc(done.Changes, func(ch metadata.Change) bool {
 		return strings.HasPrefix(ch.Rule, "unknown-") || ch.Rule == "dense-vector"
 	}) {
@@ -160,7 +161,7 @@ func asReadBack(t *testing.T, c *target.Client, v target.Version, w metadata.Wan
 	if err != nil || status != 200 {
 		t.Fatalf("read back: %d %s, %v", status, answer, err)
 	}
-	differences, err := metadata.Differences(asked.Body, answer)
+	differences, err := objects.Differences(asked.Body, answer)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
@@ -54,7 +55,7 @@ func create(t *testing.T, c *target.Client, v target.Version, dir string) {
 				in.Mappings = append(in.Mappings, metadata.Mapping{Type: m.Type, Body: m.Body})
 			}
 			const name = "metadata-test"
-			r, err := metadata.Ensure(ctx, c, v, []metadata.Wanted{{Name: name, Index: in}})
+			r, err := objects.Ensure(ctx, c, v, []metadata.Wanted{{Name: name, Index: in}})
 			if err != nil {
 				t.Errorf("%s: %v", x.Name, err)
 				continue

@@ -9,9 +9,9 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// unsupportedFeatures records the features that a target reported as unsupported. Which field types, options
+// Unsupported records the features that a target reported as unsupported. Which field types, options
 // and settings exist depends on its version and plugins, so only the target itself can report it.
-type unsupportedFeatures struct {
+type Unsupported struct {
 	types    map[string]bool // field type
 	options  map[string]bool // "<field type> <option>"
 	fields   map[string]bool // "<last part of the field's name> <option>"
@@ -21,8 +21,9 @@ type unsupportedFeatures struct {
 	pipelines map[string]bool // refused by the target
 }
 
-func newUnsupportedFeatures() *unsupportedFeatures {
-	return &unsupportedFeatures{
+// NewUnsupported returns an empty record.
+func NewUnsupported() *Unsupported {
+	return &Unsupported{
 		types: map[string]bool{}, options: map[string]bool{}, fields: map[string]bool{},
 		root: map[string]bool{}, settings: map[string]bool{}, pipelines: map[string]bool{},
 	}
@@ -39,8 +40,18 @@ var (
 	unknownSetting = regexp.MustCompile(`unknown setting \[([^\]]+)\]`)
 )
 
-// record takes from a refusal what the target does not know; false when that is nothing new.
-func (l *unsupportedFeatures) record(err error) bool {
+// OfOneObject returns a new record that shares the pipelines of l.
+func (l *Unsupported) OfOneObject() *Unsupported {
+	one := NewUnsupported()
+	one.pipelines = l.pipelines
+	return one
+}
+
+// RecordPipeline records a pipeline that the target refused.
+func (l *Unsupported) RecordPipeline(name string) { l.pipelines[name] = true }
+
+// Record takes from a refusal what the target does not know; false when that is nothing new.
+func (l *Unsupported) Record(err error) bool {
 	var refused *fault.StatusError
 	if !errors.As(err, &refused) || refused.Status != http.StatusBadRequest {
 		return false
@@ -78,11 +89,11 @@ func (l *unsupportedFeatures) record(err error) bool {
 
 // unknownOptions drops options of a field that the target does not know.
 func (e *edit) unknownOptions(path string, f map[string]any) {
-	typ := orDefault(text(f["type"]), "object")
+	typ := orDefault(Text(f["type"]), "object")
 	name := path[strings.LastIndexByte(path, '.')+1:]
 	for _, k := range keys(f) {
 		if k != "type" && k != "properties" && (e.unsupported.options[typ+" "+k] || e.unsupported.fields[name+" "+k]) {
-			e.note("unknown-option", path, "dropped, the target does not know it for %s: %s: %s", typ, k, brief(f[k]))
+			e.note("unknown-option", path, "dropped, the target does not know it for %s: %s: %s", typ, k, Brief(f[k]))
 			delete(f, k)
 		}
 	}

@@ -39,7 +39,7 @@ func dropping(rule string, options ...string) func(*edit, string, map[string]any
 	return func(e *edit, path string, f map[string]any) {
 		for _, k := range options {
 			if v, ok := f[k]; ok {
-				e.note(rule, path, "dropped %s: %s", k, brief(v))
+				e.note(rule, path, "dropped %s: %s", k, Brief(v))
 				delete(f, k)
 			}
 		}
@@ -49,7 +49,7 @@ func dropping(rule string, options ...string) func(*edit, string, map[string]any
 // scriptField: a field whose values a script computes keeps none.
 func scriptField(e *edit, path string, f map[string]any) {
 	if v, ok := f["script"]; ok {
-		e.lose("script-field", path, "dropped script: %s", brief(v))
+		e.lose("script-field", path, "dropped script: %s", Brief(v))
 	}
 	drop(f, []string{"script", "on_script_error"})
 }
@@ -63,8 +63,8 @@ func geoShape(e *edit, path string, f map[string]any) {
 
 // fieldBoost drops a boost of 1.0, which is the default.
 func fieldBoost(e *edit, path string, f map[string]any) {
-	if b, ok := f["boost"]; ok && text(b) != "1" && text(b) != "1.0" {
-		e.lose("field-boost", path, "dropped boost: %s", brief(b))
+	if b, ok := f["boost"]; ok && Text(b) != "1" && Text(b) != "1.0" {
+		e.lose("field-boost", path, "dropped boost: %s", Brief(b))
 	}
 	delete(f, "boost")
 }
@@ -84,7 +84,7 @@ func norms(e *edit, path string, f map[string]any) {
 		old["omit_norms"] = v
 		delete(f, "omit_norms")
 		if f["norms"] == nil {
-			f["norms"] = text(v) != "true"
+			f["norms"] = Text(v) != "true"
 		}
 	}
 	if t := f["type"]; t != "text" && t != "keyword" && f["norms"] != nil {
@@ -92,7 +92,7 @@ func norms(e *edit, path string, f map[string]any) {
 		delete(f, "norms") // other types never have any
 	}
 	if len(old) > 0 {
-		e.note("norms", path, "%s is norms: %s", brief(old), brief(f["norms"]))
+		e.note("norms", path, "%s is norms: %s", Brief(old), Brief(f["norms"]))
 	}
 }
 
@@ -100,10 +100,10 @@ func norms(e *edit, path string, f map[string]any) {
 func indexOptions(e *edit, path string, f map[string]any) {
 	if v, ok := f["omit_term_freq_and_positions"]; ok {
 		delete(f, "omit_term_freq_and_positions")
-		if f["index_options"] == nil && text(v) == "true" && f["type"] == "text" {
+		if f["index_options"] == nil && Text(v) == "true" && f["type"] == "text" {
 			f["index_options"] = "docs"
 		}
-		e.note("index-options", path, "omit_term_freq_and_positions: %s is index_options: %s", brief(v), brief(f["index_options"]))
+		e.note("index-options", path, "omit_term_freq_and_positions: %s is index_options: %s", Brief(v), Brief(f["index_options"]))
 	}
 	o, ok := f["index_options"].(string)
 	if !ok {
@@ -165,7 +165,7 @@ func stringType(e *edit, path string, f map[string]any) {
 	if _, ok := f["fielddata"].(map[string]any); ok {
 		delete(f, "fielddata")
 	}
-	index := text(f["index"])
+	index := Text(f["index"])
 	if index == "not_analyzed" || index == "no" || index == "false" {
 		f["type"] = "keyword"
 		drop(f, textOnly)
@@ -190,17 +190,17 @@ var oldOptions = []string{
 func oldOption(e *edit, path string, f map[string]any) {
 	for _, k := range oldOptions {
 		if v, ok := f[k]; ok {
-			e.note("old-option", path, "dropped %s: %s", k, brief(v))
+			e.note("old-option", path, "dropped %s: %s", k, Brief(v))
 			delete(f, k)
 		}
 	}
 	if v, ok := f["path"]; ok && f["type"] != "alias" {
-		e.note("old-option", path, "dropped path: %s", brief(v))
+		e.note("old-option", path, "dropped path: %s", Brief(v))
 		delete(f, "path")
 	}
 	for _, k := range []string{"fielddata", "doc_values"} { // doc_values of columnar indices of Elasticsearch 9.5: cardinality, multi_value
 		if _, ok := f[k].(map[string]any); ok {
-			e.note("old-option", path, "dropped %s: %s", k, brief(f[k]))
+			e.note("old-option", path, "dropped %s: %s", k, Brief(f[k]))
 			delete(f, k)
 		}
 	}
@@ -210,7 +210,7 @@ func oldOption(e *edit, path string, f map[string]any) {
 	case "completion":
 		rename(f, "index_analyzer", "analyzer")
 		if v, ok := f["context"]; ok {
-			e.note("old-option", path, "dropped context: %s", brief(v))
+			e.note("old-option", path, "dropped context: %s", Brief(v))
 			delete(f, "context")
 		}
 	case "text", "keyword":
@@ -239,7 +239,7 @@ func boolean(m map[string]any, key string) {
 	if !ok {
 		return
 	}
-	switch text(v) {
+	switch Text(v) {
 	case "true", "yes", "on", "1", "not_analyzed", "analyzed":
 		m[key] = true
 	case "false", "no", "off", "0":
@@ -249,7 +249,7 @@ func boolean(m map[string]any, key string) {
 
 // legacySimilarity drops names of similarities that are built in no longer, or were of such a type.
 func legacySimilarity(e *edit, path string, f map[string]any) {
-	if s := text(f["similarity"]); s == "default" || s == "classic" || slices.Contains(e.gone, s) && s != "" {
+	if s := Text(f["similarity"]); s == "default" || s == "classic" || slices.Contains(e.gone, s) && s != "" {
 		e.lose("legacy-similarity", path, "BM25 instead of %s", s)
 		delete(f, "similarity")
 	}
@@ -270,8 +270,8 @@ func drop(m map[string]any, names []string) {
 	}
 }
 
-// text returns strings, booleans and numbers as text; "" for anything else.
-func text(v any) string {
+// Text returns strings, booleans and numbers as text; "" for anything else.
+func Text(v any) string {
 	switch v := v.(type) {
 	case string:
 		return v

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 )
 
@@ -58,7 +59,7 @@ func TestARealTargetTakesWhatTheRulesMakeAndTheDocuments(t *testing.T) {
 func takes(t *testing.T, c *target.Client, v target.Version, created, mapping, document string) {
 	const name = "rules-test"
 	ctx := t.Context()
-	r, err := metadata.Ensure(ctx, c, v, []metadata.Wanted{{Name: name, Index: metadata.Index{
+	r, err := objects.Ensure(ctx, c, v, []metadata.Wanted{{Name: name, Index: metadata.Index{
 		Settings: map[string]string{
 			"index.version.created": created, "index.number_of_shards": "1", "index.number_of_replicas": "0", "index.knn": "true", "index.codec": "best_compression",
 			"index.analysis.analyzer.a.type": "custom", "index.analysis.analyzer.a.tokenizer": "g", "index.analysis.analyzer.a.filter.0": "standard", "index.analysis.analyzer.a.filter.1": "nGram",

@@ -90,9 +90,9 @@ func (e *edit) malformedBooleans(settings, mapping map[string]any) {
 		return
 	}
 	var booleans []string
-	was := text(settings[ignoreMalformed])
+	was := Text(settings[ignoreMalformed])
 	eachField(mapping, "", func(path string, f map[string]any) {
-		if f["type"] == "boolean" && text(f["ignore_malformed"]) == "true" {
+		if f["type"] == "boolean" && Text(f["ignore_malformed"]) == "true" {
 			delete(f, "ignore_malformed")
 			booleans = append(booleans, path)
 		}
@@ -101,7 +101,7 @@ func (e *edit) malformedBooleans(settings, mapping map[string]any) {
 		return
 	}
 	eachField(mapping, "", func(_ string, f map[string]any) {
-		if slices.Contains(takesMalformed, text(f["type"])) && f["ignore_malformed"] == nil {
+		if slices.Contains(takesMalformed, Text(f["type"])) && f["ignore_malformed"] == nil {
 			f["ignore_malformed"] = false
 		}
 	})
@@ -184,7 +184,7 @@ var foreignCodecs = []string{"legacy_default", "legacy_best_compression", "lucen
 
 // codecs drops codecs that no OpenSearch has. Codecs of plugins (zstd) are offered; a target without the plugin reports them as unsupported.
 func codecs(e *edit, s map[string]any) {
-	if c := text(s["index.codec"]); slices.Contains(foreignCodecs, c) {
+	if c := Text(s["index.codec"]); slices.Contains(foreignCodecs, c) {
 		e.note("codec", "index.codec", "dropped: %v", c)
 		delete(s, "index.codec")
 	}

@@ -1,7 +1,6 @@
 package metadata
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"reflect"
@@ -230,35 +229,6 @@ func TestTemplatesAndAliases(t *testing.T) {
  "aliases":{"x":{"filter":{"term":{"a":1}},"index_routing":"1","is_write_index":true},"plain":{}}}`))
 	if got := tree(t, body); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %s", body)
-	}
-}
-
-// memory is a Cluster that refuses some names.
-type memory map[string]error
-
-func (m memory) IndexExists(_ context.Context, name string) (bool, error) {
-	err, ok := m[name]
-	return ok && err == nil, nil
-}
-
-func (m memory) CreateIndex(_ context.Context, name string, _ []byte) error {
-	if err, ok := m[name]; ok {
-		return err
-	}
-	m[name] = nil
-	return nil
-}
-
-func TestEnsureTouchesNothingThatIsThere(t *testing.T) {
-	raced := &fault.StatusError{Type: "resource_already_exists_exception"}
-	refused := errors.New("no handler for type [x]")
-	m := memory{"old": nil, "raced": raced, "bad": refused}
-	r, err := Ensure(t.Context(), m, os219, []Wanted{{Name: "old"}, {Name: "new"}, {Name: "raced"}, {Name: "bad"}, {Name: "never"}})
-	if !errors.Is(err, refused) || !slices.Equal(r.Created, []string{"new"}) || !slices.Equal(r.Existed, []string{"old", "raced"}) {
-		t.Errorf("%+v, %v", r, err)
-	}
-	if _, ok := m["never"]; ok {
-		t.Error("went on after an error")
 	}
 }
 

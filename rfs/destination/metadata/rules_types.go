@@ -134,12 +134,12 @@ func survives(typ any, option string) bool {
 // searched and aggregated by its own name.
 func aggregateMetric(e *edit, path string, f map[string]any) {
 	metrics, ok := f["metrics"].([]any)
-	if f["type"] != "aggregate_metric_double" || !ok || text(f["ignore_malformed"]) == "true" {
+	if f["type"] != "aggregate_metric_double" || !ok || Text(f["ignore_malformed"]) == "true" {
 		return
 	}
 	parts := map[string]any{}
 	for _, m := range metrics {
-		if name := text(m); name != "" {
+		if name := Text(m); name != "" {
 			parts[name] = typed("double")
 		}
 	}

@@ -16,13 +16,13 @@ const indexedByDefault = 8_500_000
 // denseVector converts Elasticsearch's vectors to the type of the k-NN plugin. If the target rejects that
 // type, elasticType converts them to objects. Vectors that were only compared by scripts need no graph.
 func denseVector(e *edit, path string, f map[string]any) {
-	dims := text(f["dims"])
+	dims := Text(f["dims"])
 	if f["type"] != "dense_vector" || e.version.Distribution == "elasticsearch" || e.unsupported.types["knn_vector"] || dims == "" {
 		return
 	}
 	options, _ := f["index_options"].(map[string]any)
-	indexed := text(f["index"]) == "true" || f["index"] == nil && (f["similarity"] != nil || options != nil || e.exactly >= indexedByDefault)
-	similarity, element := orDefault(text(f["similarity"]), "cosine"), orDefault(text(f["element_type"]), "float")
+	indexed := Text(f["index"]) == "true" || f["index"] == nil && (f["similarity"] != nil || options != nil || e.exactly >= indexedByDefault)
+	similarity, element := orDefault(Text(f["similarity"]), "cosine"), orDefault(Text(f["element_type"]), "float")
 	to := map[string]any{"type": "knn_vector", "dimension": json.Number(dims)}
 	engine, space := "lucene", spaces[similarity]
 	switch {
@@ -63,7 +63,7 @@ func denseVector(e *edit, path string, f map[string]any) {
 	for k, v := range to {
 		f[k] = v
 	}
-	switch kind := text(options["type"]); {
+	switch kind := Text(options["type"]); {
 	case !indexed:
 		e.note("dense-vector", path, "knn_vector that is not indexed, as before: for exact search by scripts")
 	case strings.Contains(kind, "int8") || strings.Contains(kind, "int4") || strings.Contains(kind, "bbq"):
@@ -99,23 +99,23 @@ func knnEngine(e *edit, path string, f map[string]any) {
 			case "index.knn.space_type":
 				method["space_type"] = v
 			case "index.knn.algo_param.m":
-				parameters["m"] = json.Number(text(v))
+				parameters["m"] = json.Number(Text(v))
 			case "index.knn.algo_param.ef_construction":
-				parameters["ef_construction"] = json.Number(text(v))
+				parameters["ef_construction"] = json.Number(Text(v))
 			}
 		}
 		if len(parameters) > 0 {
 			method["parameters"] = parameters
 		}
 		f["method"] = method
-		e.note("knn-engine", path, "method %s instead of the settings index.knn.*", brief(method))
+		e.note("knn-engine", path, "method %s instead of the settings index.knn.*", Brief(method))
 	case ok && (method["engine"] == "nmslib" || method["engine"] == nil && method["space_type"] != nil):
 		method["engine"] = "faiss"
 		e.note("knn-engine", path, "faiss instead of nmslib")
 	case !ok:
 		return
 	}
-	if s := text(method["space_type"]); s == "l1" || s == "linf" {
+	if s := Text(method["space_type"]); s == "l1" || s == "linf" {
 		method["space_type"] = "l2"
 		e.lose("knn-engine", path, "space l2 instead of %s, which only nmslib had: neighbours are others", s)
 	}

@@ -65,14 +65,14 @@ func TestVectorsAreThoseOfTheNeighbourPlugin(t *testing.T) {
 }
 
 func TestATargetWithoutTheNeighbourPluginKeepsVectorsInDocuments(t *testing.T) {
-	l := newUnsupportedFeatures()
+	l := NewUnsupported()
 	for _, reason := range []string{"unknown setting [index.knn] please check that any required plugins are installed", "No handler for type [knn_vector] declared on field [f]"} {
-		if !l.record(&fault.StatusError{Status: http.StatusBadRequest, Reason: reason}) {
+		if !l.Record(&fault.StatusError{Status: http.StatusBadRequest, Reason: reason}) {
 			t.Fatal(reason)
 		}
 	}
 	w := Wanted{Name: "i", Index: Index{Mappings: []Mapping{{"_doc", json.RawMessage(`{"properties":{"f":{"type":"dense_vector","dims":3,"similarity":"cosine"}}}`)}}}}
-	done, err := convert(os219, w, l)
+	done, err := ConvertFor(os219, w, l)
 	if err != nil || string(done.Body) != `{"mappings":{"properties":{"f":{"enabled":false,"type":"object"}}},"settings":{}}` {
 		t.Errorf("%s, %v", done.Body, err)
 	}
@@ -108,12 +108,12 @@ func TestTypesWithoutAnEqualKeepWhatCanBeFound(t *testing.T) {
 
 func TestACodecThatTheTargetRefusesGoesWithItsLevel(t *testing.T) {
 	w := Wanted{Name: "i", Index: Index{Settings: map[string]string{"index.codec": "zstd", "index.codec.compression_level": "5"}}}
-	l := newUnsupportedFeatures()
+	l := NewUnsupported()
 	for _, want := range []string{`{"settings":{"index.codec":"zstd","index.codec.compression_level":"5"}}`, `{"settings":{}}`} {
-		done, err := convert(os219, w, l)
+		done, err := ConvertFor(os219, w, l)
 		if err != nil || string(done.Body) != want {
 			t.Errorf("%s, %v", done.Body, err)
 		}
-		l.record(&fault.StatusError{Status: http.StatusBadRequest, Reason: "unknown value for [index.codec] must be one of [default, lz4, best_compression, zlib] but was: zstd"})
+		l.Record(&fault.StatusError{Status: http.StatusBadRequest, Reason: "unknown value for [index.codec] must be one of [default, lz4, best_compression, zlib] but was: zstd"})
 	}
 }

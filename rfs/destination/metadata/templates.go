@@ -12,7 +12,7 @@ import (
 )
 
 // template converts a template of any of the three kinds into the body of its request.
-func (p *planner) template(kind Kind, name string, raw json.RawMessage, l *unsupportedFeatures) (json.RawMessage, []Change, error) {
+func (p *planner) template(kind Kind, name string, raw json.RawMessage, l *Unsupported) (json.RawMessage, []Change, error) {
 	in, err := decode(raw)
 	if err != nil {
 		return nil, nil, err
@@ -66,7 +66,7 @@ func (p *planner) legacy(e *edit, in map[string]any) (map[string]any, error) {
 			}
 		case "settings", "mappings", "aliases":
 		default:
-			e.note("template-option", k, "dropped: %s", brief(in[k]))
+			e.note("template-option", k, "dropped: %s", Brief(in[k]))
 		}
 	}
 	return out, p.content(e, in, out)
@@ -88,7 +88,7 @@ func (p *planner) composed(e *edit, kind Kind, in map[string]any) (map[string]an
 		case slices.Contains(keep, k):
 			out[k] = in[k]
 		default:
-			e.note("template-option", k, "dropped: %s", brief(in[k]))
+			e.note("template-option", k, "dropped: %s", Brief(in[k]))
 		}
 	}
 	if kind == IndexTemplate {
@@ -105,7 +105,7 @@ func (p *planner) composed(e *edit, kind Kind, in map[string]any) (map[string]an
 	content := map[string]any{}
 	for _, k := range keys(body) {
 		if k != "settings" && k != "mappings" && k != "aliases" && body[k] != nil {
-			e.note("template-option", "template."+k, "dropped: %s", brief(body[k]))
+			e.note("template-option", "template."+k, "dropped: %s", Brief(body[k]))
 		}
 	}
 	if err := p.content(e, body, content); err != nil {
@@ -123,7 +123,7 @@ func (p *planner) components(e *edit, in, out map[string]any) {
 		return
 	}
 	out["composed_of"] = slices.DeleteFunc(composed, func(c any) bool {
-		drop := slices.Contains(may, c) && !p.taken[ComponentTemplate][text(c)]
+		drop := slices.Contains(may, c) && !p.taken[ComponentTemplate][Text(c)]
 		if drop {
 			e.note("missing-component", "composed_of", "%v dropped: the snapshot does not have it, and the template says that it may be missing", c)
 		}
@@ -145,7 +145,7 @@ func dataStream(e *edit, out map[string]any) {
 			continue
 		}
 		if d[k] != false && d[k] != nil {
-			e.note("data-stream-option", "data_stream."+k, "dropped: %s", brief(d[k]))
+			e.note("data-stream-option", "data_stream."+k, "dropped: %s", Brief(d[k]))
 		}
 		delete(d, k)
 	}
@@ -179,7 +179,7 @@ func (p *planner) content(e *edit, in, out map[string]any) error {
 // settings converts the settings of a template. Unlike an index's settings, all of them were set by the user,
 // so every omission is reported.
 func (p *planner) settings(e *edit, in map[string]any) map[string]any {
-	flat, kept := indexSettings(in), map[string]any{}
+	flat, kept := IndexSettings(in), map[string]any{}
 	for _, k := range keys(flat) {
 		v := flat[k]
 		switch {
@@ -233,8 +233,8 @@ func flatten(prefix string, in map[string]any, out map[string]string) {
 	}
 }
 
-// indexSettings flattens settings and gives every key the prefix that some versions leave out.
-func indexSettings(in map[string]any) map[string]string {
+// IndexSettings flattens settings and gives every key the prefix that some versions leave out.
+func IndexSettings(in map[string]any) map[string]string {
 	all, flat := map[string]string{}, map[string]string{}
 	flatten("", in, all)
 	for k, v := range all {
@@ -323,7 +323,7 @@ func mappingTypes(v any) ([]typedMapping, error) {
 			types = append(types, typedMapping{name, body})
 		}
 	default:
-		return nil, fault.Corrupt("", "", -1, "mappings are %s", brief(v))
+		return nil, fault.Corrupt("", "", -1, "mappings are %s", Brief(v))
 	}
 	slices.SortStableFunc(types, func(a, b typedMapping) int {
 		if a.name == b.name {

@@ -17,7 +17,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
-	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
 )
 
 // API sends requests to the target cluster; an error means that there was no response.
@@ -52,7 +52,7 @@ type Tuner struct {
 	Records Records
 	// Mark returns what indices of the session carry. Settings of others are neither changed nor restored, whatever is recorded,
 	// except by Harden.
-	Mark func(ctx context.Context) (metadata.Mark, error)
+	Mark func(ctx context.Context) (objects.Mark, error)
 	Log  *slog.Logger
 }
 
@@ -270,7 +270,7 @@ var errGone = fmt.Errorf("no such index: %w", fault.ErrRejected)
 
 // settings returns the explicit settings of an index, its UUID, and whether it carries the mark of the session.
 func (t *Tuner) settings(ctx context.Context, target string) (uuid string, set map[string]string, ours bool, err error) {
-	if metadata.CheckName("index", target) != nil {
+	if objects.CheckName("index", target) != nil {
 		return "", nil, false, fmt.Errorf("no index has the name %.100q: %w", target, errGone)
 	}
 	status, b, err := t.API.Do(ctx, http.MethodGet, "/"+url.PathEscape(target),
@@ -299,7 +299,7 @@ func (t *Tuner) settings(ctx context.Context, target string) (uuid string, set m
 	if err != nil {
 		return "", nil, false, err
 	}
-	ours = mark.On(metadata.IndexMark, target, raw) || mark.On(metadata.ScratchMark, target, raw)
+	ours = mark.On(objects.IndexMark, target, raw) || mark.On(objects.ScratchMark, target, raw)
 	set = map[string]string{}
 	for key, raw := range x.Settings {
 		var text string

@@ -18,7 +18,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
-	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
 )
 
 // fakeTarget has the settings of indices.
@@ -31,7 +31,7 @@ type fakeTarget struct {
 }
 
 // ours is the mark of the session.
-var ours = metadata.Mark{Session: "s", Token: "T"}
+var ours = objects.Mark{Session: "s", Token: "T"}
 
 func (f *fakeTarget) Do(_ context.Context, method, path string, _ url.Values, body []byte) (int, []byte, error) {
 	if names, _, several := strings.Cut(strings.TrimPrefix(path, "/"), "/_settings/"); several {
@@ -74,7 +74,7 @@ func (f *fakeTarget) Do(_ context.Context, method, path string, _ url.Values, bo
 	}
 	b, _ := json.Marshal(map[string]any{"settings": x})
 	if !f.theirs[name] {
-		b, _ = ours.Put(metadata.IndexMark, name, b)
+		b, _ = ours.Put(objects.IndexMark, name, b)
 	}
 	b, _ = json.Marshal(map[string]json.RawMessage{name: b})
 	return 200, b, nil
@@ -91,7 +91,7 @@ func tuner(t *testing.T, f *fakeTarget) *Tuner {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Tuner{API: f, Records: session.Of(c), Mark: func(context.Context) (metadata.Mark, error) { return ours, nil }, Log: slog.New(slog.DiscardHandler)}
+	return &Tuner{API: f, Records: session.Of(c), Mark: func(context.Context) (objects.Mark, error) { return ours, nil }, Log: slog.New(slog.DiscardHandler)}
 }
 
 func TestTunedSettingsComeBackAsTheyWereAndOnlyThose(t *testing.T) {

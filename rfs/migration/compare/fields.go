@@ -11,6 +11,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/document/doc"
 	"github.com/rfsd/rfsd/rfs/migration/creation"
@@ -29,7 +30,7 @@ func (absent) IndexExists(context.Context, string) (bool, error) { return false,
 // backing indices on both sides. Nothing is written.
 type Fields struct {
 	Source  Comparison
-	Indices *creation.Indices // with a metadata.DryRunCluster as its Cluster
+	Indices *creation.Indices // with a objects.DryRunCluster as its Cluster
 	Target  interface {
 		GetIndex(ctx context.Context, name string) ([]target.Index, error)
 	}
@@ -79,7 +80,7 @@ type streamTypes map[string]map[[2]string]bool
 
 // add adds the fields of the body that would create a backing index.
 func (s streamTypes) add(stream string, body []byte) error {
-	types, err := metadata.FieldTypes(body)
+	types, err := objects.FieldTypes(body)
 	if err != nil {
 		return err
 	}
@@ -98,7 +99,7 @@ func (c *Fields) index(ctx context.Context, x plan.Index, streams streamTypes) (
 	if err != nil {
 		return nil, err
 	}
-	found, missing := map[string][]verify.FieldDifference{}, map[string][]metadata.FieldDifference{}
+	found, missing := map[string][]verify.FieldDifference{}, map[string][]objects.FieldDifference{}
 	for _, w := range all {
 		indices, err := c.Target.GetIndex(ctx, w.Name)
 		if status, ok := errors.AsType[*fault.StatusError](err); ok && status.Status == http.StatusNotFound {
@@ -121,7 +122,7 @@ func (c *Fields) index(ctx context.Context, x plan.Index, streams streamTypes) (
 		}
 		lacking := map[string]int{} // how many of the indices lack a field
 		for _, index := range indices {
-			differ, err := metadata.FieldDifferences(body, index.Mappings)
+			differ, err := objects.FieldDifferences(body, index.Mappings)
 			if err != nil {
 				return nil, err
 			}
@@ -144,7 +145,7 @@ func (c *Fields) index(ctx context.Context, x plan.Index, streams streamTypes) (
 // be simulated.
 func (c *Fields) asked(ctx context.Context, w metadata.Wanted) ([]byte, error) {
 	created := creation.Recorded{Cluster: absent{c.Indices.Cluster}, Bodies: map[string][]byte{}}
-	_, err := metadata.Ensure(ctx, created, c.Indices.Version, []metadata.Wanted{w})
+	_, err := objects.Ensure(ctx, created, c.Indices.Version, []metadata.Wanted{w})
 	switch {
 	case err == nil:
 		return created.Bodies[w.Name], nil
@@ -159,7 +160,7 @@ func (c *Fields) asked(ctx context.Context, w metadata.Wanted) ([]byte, error) {
 var errAllFound = errors.New("every missing field was found")
 
 // missed adds those missing fields of which a document that arrived has a value. It reads documents until all are found.
-func (c *Fields) missed(ctx context.Context, x plan.Index, missing map[string][]metadata.FieldDifference, found map[string][]verify.FieldDifference) error {
+func (c *Fields) missed(ctx context.Context, x plan.Index, missing map[string][]objects.FieldDifference, found map[string][]verify.FieldDifference) error {
 	for shard := range x.Entry.Shards {
 		err := shards.Read(ctx, c.Source.Repo, x.Entry, shard, c.Source.Edit, shards.Documents{
 			Memory: c.Source.Memory, MaxDocument: c.Source.MaxDocument,
@@ -173,7 +174,7 @@ func (c *Fields) missed(ctx context.Context, x plan.Index, missing map[string][]
 				if json.Unmarshal(d.Source, &source) != nil {
 					return nil // the documents are compared for themselves
 				}
-				left = slices.DeleteFunc(left, func(f metadata.FieldDifference) bool {
+				left = slices.DeleteFunc(left, func(f objects.FieldDifference) bool {
 					if !hasValue(source, f.Path) {
 						return false
 					}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
@@ -26,7 +27,7 @@ import (
 
 // mapped is a target with mappings by index; its simulation takes everything but what it refuses.
 type mapped struct {
-	metadata.DryRunTarget
+	objects.DryRunTarget
 	mappings map[string]string
 	refuses  string // a part of what is simulated; "": nothing
 	status   int
@@ -126,7 +127,7 @@ func TestFieldComparison(t *testing.T) {
 				c.on.mappings["catalogue"] = c.mapping
 			}
 			x := Fields{Source: Comparison{Repo: blobs}, Target: &c.on, Failed: c.failed, TypesOnly: c.types,
-				Indices: &creation.Indices{Cluster: metadata.DryRunCluster{Target: &c.on}, Version: creationtest.OpenSearch2, Log: slog.New(slog.DiscardHandler)}}
+				Indices: &creation.Indices{Cluster: objects.DryRunCluster{Target: &c.on}, Version: creationtest.OpenSearch2, Log: slog.New(slog.DiscardHandler)}}
 			all, warnings, err := x.Fields(t.Context(), planned)
 			if (err != nil) != c.err || (len(warnings) > 0) != c.warns || len(all["catalogue"]) != c.want {
 				t.Errorf("%v, warnings %v, %v", all, warnings, err)
@@ -166,7 +167,7 @@ func TestFieldComparison_DataStream(t *testing.T) {
 				p.Indices = append(p.Indices, plan.Index{Name: name, Source: &snapshot.Index{Name: name, Mappings: []snapshot.Mapping{{Type: "_doc", Body: json.RawMessage(m)}}},
 					Entry: plan.Entry{Naming: plan.Naming{Index: "events"}, Create: true, Stream: &metadata.StreamPart{Stream: "events"}}})
 			}
-			x := Fields{Target: &on, TypesOnly: true, Indices: &creation.Indices{Cluster: metadata.DryRunCluster{Target: &on}, Version: creationtest.OpenSearch2, Log: slog.New(slog.DiscardHandler)}}
+			x := Fields{Target: &on, TypesOnly: true, Indices: &creation.Indices{Cluster: objects.DryRunCluster{Target: &on}, Version: creationtest.OpenSearch2, Log: slog.New(slog.DiscardHandler)}}
 			all, warnings, err := x.Fields(t.Context(), p)
 			if got := fmt.Sprint(all["events"]); err != nil || len(warnings) > 0 || got != c.want {
 				t.Errorf("%s, want %s; warnings %v, %v", got, c.want, warnings, err)
@@ -183,7 +184,7 @@ func TestFieldComparison_MappingTypes(t *testing.T) {
 			on := mapped{mappings: map[string]string{"old": mapping}}
 			plan := &plan.Plan{Indices: []plan.Index{{Name: "old", Source: &snapshot.Index{Name: "old", Mappings: []snapshot.Mapping{{Type: "doc", Body: json.RawMessage(`{"properties":{"n":{"type":"long"}}}`)}}},
 				Entry: plan.Entry{Naming: plan.Naming{Index: "old", Types: []string{"doc"}, Emit: true}}}}}
-			x := Fields{Target: &on, TypesOnly: true, Indices: &creation.Indices{Cluster: metadata.DryRunCluster{Target: &on}, Version: opensearch1, Log: slog.New(slog.DiscardHandler)}}
+			x := Fields{Target: &on, TypesOnly: true, Indices: &creation.Indices{Cluster: objects.DryRunCluster{Target: &on}, Version: opensearch1, Log: slog.New(slog.DiscardHandler)}}
 			all, warnings, err := x.Fields(t.Context(), plan)
 			if got := fmt.Sprint(all["old"]); err != nil || len(warnings) > 0 || got != "[{n long text}]" {
 				t.Errorf("%s; warnings %v, %v", got, warnings, err)

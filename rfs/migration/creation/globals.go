@@ -6,30 +6,31 @@ import (
 	"log/slog"
 
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
 // Globals creates on a target what a snapshot holds that belongs to no index.
 type Globals struct {
-	Cluster metadata.Requester
+	Cluster objects.Requester
 	Version target.Version
 	Wanted  metadata.Selection
 	Log     *slog.Logger
 
 	// Reported are the changes that this process has logged before the first write; nil: none.
-	Reported *metadata.Reported
+	Reported *Reported
 }
 
 // Migrate creates what is missing and never touches what exists. A snapshot that was taken
 // without the state of its cluster is no error: there is nothing to do, and a warning says so.
 // l records what is created; nil: nothing is recorded.
-func (t *Globals) Migrate(ctx context.Context, plan *plan.Plan, l metadata.Ledger) (GlobalsResult, error) {
+func (t *Globals) Migrate(ctx context.Context, plan *plan.Plan, l objects.Ledger) (GlobalsResult, error) {
 	wanted, warning, err := t.Plan(ctx, plan)
 	if err != nil || warning != "" {
 		return GlobalsResult{Warning: warning}, err
 	}
-	done, err := metadata.EnsureGlobals(ctx, t.Cluster, wanted, l)
+	done, err := objects.EnsureGlobals(ctx, t.Cluster, wanted, l)
 	t.tell(ctx, done)
 	r := GlobalsResult{Created: done.Created, Existed: done.Existed}
 	for _, left := range done.Left {
@@ -72,7 +73,7 @@ func (t *Globals) Plan(ctx context.Context, plan *plan.Plan) (wanted metadata.Gl
 }
 
 // tell logs what was done, object by object.
-func (t *Globals) tell(ctx context.Context, done metadata.GlobalResult) {
+func (t *Globals) tell(ctx context.Context, done objects.GlobalResult) {
 	for _, name := range done.Created {
 		t.Log.InfoContext(ctx, "created", "object", name)
 	}

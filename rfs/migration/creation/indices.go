@@ -13,6 +13,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/document/rules"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
@@ -20,7 +21,7 @@ import (
 
 // Cluster is what Indices needs of the target.
 type Cluster interface {
-	metadata.Cluster
+	objects.Cluster
 	// CreateTypedIndex creates an index whose documents have a mapping type, where the target knows types.
 	CreateTypedIndex(ctx context.Context, name, typ string, body []byte) error
 	// FinalPipelines returns the final ingest pipeline of those indices that have one.
@@ -41,7 +42,7 @@ type Indices struct {
 	Rules   *rules.Set // the user's own changes; nil: none
 	// Overrides are the user's wishes about every index; their renaming is the plan's.
 	Overrides metadata.Overrides
-	Requester metadata.Requester // asks what the target demands of replicas, and about data streams; nil: nothing
+	Requester objects.Requester // asks what the target demands of replicas, and about data streams; nil: nothing
 	// UUIDs finds out whether the target is the source; nil: that is not checked. AllowSource permits it.
 	UUIDs       IndexUUIDs
 	AllowSource bool
@@ -49,7 +50,7 @@ type Indices struct {
 	Globals *Globals
 
 	// Reported are the changes that this process has logged before the first write; nil: none.
-	Reported *metadata.Reported
+	Reported *Reported
 	Log      *slog.Logger
 
 	mu    sync.Mutex
@@ -83,7 +84,7 @@ func (t *Indices) Make(ctx context.Context, x plan.Index) (Made, error) {
 		return Made{}, err
 	}
 	asked := Recorded{creator(t.Cluster, x), map[string][]byte{}}
-	done, err := metadata.Ensure(ctx, marked{asked, x.Mark, x.MarkKind()}, t.Version, all)
+	done, err := objects.Ensure(ctx, marked{asked, x.Mark, x.MarkKind()}, t.Version, all)
 	logPrepared(ctx, t.Log, done, t.Reported)
 	if err != nil {
 		return Made{}, refusedIndex(x, err)
@@ -112,15 +113,15 @@ func (t *Indices) Wanted(ctx context.Context, x plan.Index) ([]metadata.Wanted, 
 	return wanted(x, o, t.Rules)
 }
 
-// Try creates one of the wanted indices as Make does, but without the mark of a session. On a metadata.DryRunCluster it returns what
+// Try creates one of the wanted indices as Make does, but without the mark of a session. On a objects.DryRunCluster it returns what
 // Make would do, and its error.
-func (t *Indices) Try(ctx context.Context, x plan.Index, w metadata.Wanted) (metadata.Result, error) {
-	done, err := metadata.Ensure(ctx, creator(t.Cluster, x), t.Version, []metadata.Wanted{w})
+func (t *Indices) Try(ctx context.Context, x plan.Index, w metadata.Wanted) (objects.Result, error) {
+	done, err := objects.Ensure(ctx, creator(t.Cluster, x), t.Version, []metadata.Wanted{w})
 	return done, refusedIndex(x, err)
 }
 
 // DryRun returns the same indices on another cluster, without a log. The target is asked for what it demands of replicas, at most once.
-func (t *Indices) DryRun(ctx context.Context, c metadata.DryRunCluster) (*Indices, error) {
+func (t *Indices) DryRun(ctx context.Context, c objects.DryRunCluster) (*Indices, error) {
 	o, err := t.overrides(ctx)
 	if err != nil {
 		return nil, err
@@ -135,7 +136,7 @@ func (t *Indices) overrides(ctx context.Context) (metadata.Overrides, error) {
 	if t.asked || t.Requester == nil {
 		return t.Overrides, nil
 	}
-	zones, err := metadata.Zones(ctx, t.Requester)
+	zones, err := objects.Zones(ctx, t.Requester)
 	switch {
 	case errors.Is(err, fault.ErrConfig): // the permission for it is optional
 		t.Log.WarnContext(ctx, "the target does not let see whether it demands balanced replicas", "reason", err.Error())
@@ -273,8 +274,8 @@ func wanted(x plan.Index, o metadata.Overrides, own *rules.Set) ([]metadata.Want
 
 // marked creates indices that carry the mark of the session.
 type marked struct {
-	metadata.Cluster
-	mark metadata.Mark
+	objects.Cluster
+	mark objects.Mark
 	kind string
 }
 
@@ -288,7 +289,7 @@ func (m marked) CreateIndex(ctx context.Context, name string, body []byte) error
 }
 
 // creator creates indices that keep their mapping type when that is to be emitted.
-func creator(c Cluster, x plan.Index) metadata.Cluster {
+func creator(c Cluster, x plan.Index) objects.Cluster {
 	if n := x.Entry.Naming; n.Emit && len(n.Types) == 1 {
 		return typed{c, n.Types[0]}
 	}
@@ -313,7 +314,7 @@ func refusedIndex(x plan.Index, err error) error {
 }
 
 // logPrepared tells what was created and, rule by rule, what was not told before of how it differs from the source.
-func logPrepared(ctx context.Context, log *slog.Logger, done metadata.Result, said *metadata.Reported) {
+func logPrepared(ctx context.Context, log *slog.Logger, done objects.Result, said *Reported) {
 	for _, name := range done.Created {
 		log.InfoContext(ctx, "index created", "index", name)
 	}

@@ -11,11 +11,12 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
 )
 
 // Recorded remembers what each index was created with.
 type Recorded struct {
-	metadata.Cluster
+	objects.Cluster
 	Bodies map[string][]byte
 }
 
@@ -61,7 +62,7 @@ func (t *Indices) differences(ctx context.Context, name string, body []byte) ([]
 	if status != http.StatusOK {
 		return nil, fmt.Errorf("GET %s: status %d", path, status)
 	}
-	return metadata.Differences(body, answer)
+	return objects.Differences(body, answer)
 }
 
 // withhold removes from the target indices the aliases that wait until all documents have arrived, where a template has

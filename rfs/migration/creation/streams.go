@@ -8,6 +8,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
@@ -54,10 +55,10 @@ func (t *Indices) placeAlias(ctx context.Context, p *plan.Plan, stream string) (
 	if alias == "" {
 		return false, nil
 	}
-	there, err := metadata.FindStream(ctx, t.Requester, alias)
+	there, err := objects.FindStream(ctx, t.Requester, alias)
 	taken := there != nil
 	if err == nil && !taken {
-		taken, err = metadata.NameTaken(ctx, t.Requester, alias, ours)
+		taken, err = objects.NameTaken(ctx, t.Requester, alias, ours)
 	}
 	switch {
 	case errors.Is(err, fault.ErrConfig): // an alias is no reason to stop: it is told when it is refused
@@ -77,7 +78,7 @@ func (t *Indices) placeAlias(ctx context.Context, p *plan.Plan, stream string) (
 
 // mayCreateIn refuses to create documents where no data stream is or will be, and where a policy rolls it over.
 func (t *Indices) mayCreateIn(ctx context.Context, plan *plan.Plan, stream string) error {
-	makes, err := metadata.MakesStream(ctx, t.Requester, stream)
+	makes, err := objects.MakesStream(ctx, t.Requester, stream)
 	if err != nil {
 		return err
 	}
@@ -89,7 +90,7 @@ func (t *Indices) mayCreateIn(ctx context.Context, plan *plan.Plan, stream strin
 		makes = comes.MakesStream(stream)
 	}
 	if !makes {
-		return metadata.NoStreamTemplate(stream)
+		return objects.NoStreamTemplate(stream)
 	}
 	if _, err := t.StreamUUID(ctx, stream); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -103,12 +104,12 @@ func (t *Indices) makeStream(ctx context.Context, x plan.Index) (Made, error) {
 	made := Made{}
 	switch _, err := t.StreamUUID(ctx, name); {
 	case errors.Is(err, fs.ErrNotExist):
-		if err := metadata.CheckStream(ctx, t.Requester, name); err != nil {
+		if err := objects.CheckStream(ctx, t.Requester, name); err != nil {
 			return Made{}, err
 		}
-		created, err := metadata.CreateStream(ctx, t.Requester, name)
+		created, err := objects.CreateStream(ctx, t.Requester, name)
 		if err == nil && created {
-			err = metadata.MarkStream(ctx, t.Requester, name, x.Mark)
+			err = objects.MarkStream(ctx, t.Requester, name, x.Mark)
 		}
 		if err != nil {
 			return Made{}, fmt.Errorf("create data stream %s: %w", name, err)
@@ -124,20 +125,20 @@ func (t *Indices) makeStream(ctx context.Context, x plan.Index) (Made, error) {
 }
 
 // StreamUUID returns what distinguishes a data stream of the target from another of the same name, and refuses one that
-// a policy rolls over (metadata.ErrRollover). An error that is fs.ErrNotExist when there is none; fault.ErrConfig
+// a policy rolls over (objects.ErrRollover). An error that is fs.ErrNotExist when there is none; fault.ErrConfig
 // when an index or an alias has the name.
 func (t *Indices) StreamUUID(ctx context.Context, name string) (string, error) {
-	if err := metadata.CheckRollover(ctx, t.Requester, name); err != nil {
+	if err := objects.CheckRollover(ctx, t.Requester, name); err != nil {
 		return "", err
 	}
-	found, err := metadata.FindStream(ctx, t.Requester, name)
+	found, err := objects.FindStream(ctx, t.Requester, name)
 	switch {
 	case err != nil:
 		return "", err
 	case found != nil:
 		return found.UUID, nil
 	}
-	taken, err := metadata.NameTaken(ctx, t.Requester, name, nil)
+	taken, err := objects.NameTaken(ctx, t.Requester, name, nil)
 	switch {
 	case err != nil:
 		return "", err

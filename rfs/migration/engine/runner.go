@@ -11,7 +11,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
-	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
@@ -120,7 +120,7 @@ func (j *job) finish(ctx, work context.Context, err error) (Outcome, error) {
 			return j.fail(work, gerr)
 		}
 		return j.giveBack(work, cms.CausePause, err)
-	case errors.Is(err, metadata.ErrRollover), errors.Is(err, fault.ErrConfig): // for the user to change
+	case errors.Is(err, objects.ErrRollover), errors.Is(err, fault.ErrConfig): // for the user to change
 		return j.giveBack(work, cms.CausePause, err)
 	case errors.Is(err, fault.ErrUnavailable):
 		return j.giveBack(work, cms.CauseOutage, err)

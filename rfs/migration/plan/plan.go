@@ -14,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/pattern"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/document/doc"
 	"github.com/rfsd/rfsd/rfs/document/rules"
 	"github.com/rfsd/rfsd/rfs/source/lucene"
@@ -147,7 +148,7 @@ type Index struct {
 	Source *snapshot.Index
 	Entry  Entry
 	// Mark is what its target indices carry that are created for it; zero: nothing. Scratch means that they hold copies only.
-	Mark    metadata.Mark
+	Mark    objects.Mark
 	Scratch bool
 
 	warnings []string
@@ -400,7 +401,7 @@ func MetadataOf(x *snapshot.Index) metadata.Index {
 // MarkKind returns the kind of object that carries the session's mark for x.
 func (x Index) MarkKind() string {
 	if x.Scratch {
-		return metadata.ScratchMark
+		return objects.ScratchMark
 	}
-	return metadata.IndexMark
+	return objects.IndexMark
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 )
 
@@ -60,7 +60,7 @@ type Fields struct{ Count, Limit int }
 // checks are the checks of each section, in their order.
 var checks = []struct {
 	section Section
-	check   func(context.Context, metadata.Requester, Needs) []Finding
+	check   func(context.Context, objects.Requester, Needs) []Finding
 }{
 	{Access, permissions}, {Access, mayWrite}, {Access, scripts},
 	{Disks, room},
@@ -68,7 +68,7 @@ var checks = []struct {
 }
 
 // Check makes the checks of some sections. Every check is made, whatever the others find.
-func Check(ctx context.Context, c metadata.Requester, v target.Version, n Needs, only Sections) []Checked {
+func Check(ctx context.Context, c objects.Requester, v target.Version, n Needs, only Sections) []Checked {
 	var all []Checked
 	add := func(section Section, found ...Finding) {
 		for _, f := range found {
@@ -149,7 +149,7 @@ func probes(session string, names []string) []probe {
 }
 
 // permissions makes every probe. Nothing is left behind: each is impossible.
-func permissions(ctx context.Context, c metadata.Requester, n Needs) []Finding {
+func permissions(ctx context.Context, c objects.Requester, n Needs) []Finding {
 	var all []Finding
 	for _, p := range probes(n.Session, n.Names) {
 		f := Finding{Check: "may " + p.what, Level: Good}
@@ -174,7 +174,7 @@ func transient(status int, answer []byte) bool {
 }
 
 // scripts reports whether leases are kept by scripts or by conditional writes.
-func scripts(ctx context.Context, c metadata.Requester, _ Needs) []Finding {
+func scripts(ctx context.Context, c objects.Requester, _ Needs) []Finding {
 	status, answer, err := c.Do(ctx, http.MethodPost, "/_scripts/painless/_execute", nil, []byte(`{"script":{"source":"1"}}`))
 	switch {
 	case err != nil:
@@ -187,7 +187,7 @@ func scripts(ctx context.Context, c metadata.Requester, _ Needs) []Finding {
 	return []Finding{{"scripts", Good, "", ""}}
 }
 
-func clock(ctx context.Context, c metadata.Requester, n Needs) []Finding {
+func clock(ctx context.Context, c objects.Requester, n Needs) []Finding {
 	before := n.Now()
 	var stats struct {
 		Nodes map[string]struct {
@@ -215,7 +215,7 @@ func clock(ctx context.Context, c metadata.Requester, n Needs) []Finding {
 }
 
 // ask reads an answer; a Finding says why there is none.
-func ask(ctx context.Context, c metadata.Requester, check, path string, q url.Values, out any) *Finding {
+func ask(ctx context.Context, c objects.Requester, check, path string, q url.Values, out any) *Finding {
 	status, answer, err := c.Do(ctx, http.MethodGet, path, q, nil)
 	if err == nil {
 		err = fault.Decode("GET "+path, status, answer, out)

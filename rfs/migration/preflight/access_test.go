@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/testing/cluster"
 )
@@ -30,7 +30,7 @@ func (f fakeCluster) Do(_ context.Context, method, path string, _ url.Values, _ 
 }
 
 // examine makes all checks of a target.
-func examine(t *testing.T, c metadata.Requester, n Needs) (all []Finding) {
+func examine(t *testing.T, c objects.Requester, n Needs) (all []Finding) {
 	t.Helper()
 	for _, x := range Check(t.Context(), c, opensearch2, n, AllSections()) {
 		all = append(all, x.Finding)

@@ -16,6 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
@@ -26,7 +27,7 @@ import (
 
 // Evaluator finds out what a migration would do. It writes no document, and no object but the throw-away indices of Access.
 type Evaluator struct {
-	Target  metadata.DryRunTarget
+	Target  objects.DryRunTarget
 	Version target.Version
 	Indices *creation.Indices // as the migration would have it, with DryRunCluster as its Cluster; nil when the phase is off
 	Globals *creation.Globals // likewise; nil when the phase is off
@@ -195,7 +196,7 @@ func (e *Evaluator) globals(ctx context.Context, p *plan.Plan, r *Report) error 
 	if r.GlobalsWarning = warning; warning != "" {
 		return nil
 	}
-	done, err := metadata.EnsureGlobals(ctx, e.Globals.Cluster, wanted, nil)
+	done, err := objects.EnsureGlobals(ctx, e.Globals.Cluster, wanted, nil)
 	switch {
 	case errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil:
 		return err

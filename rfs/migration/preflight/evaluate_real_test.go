@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
@@ -85,7 +86,7 @@ func evaluateAndMigrate(t *testing.T, url, path string) {
 	}
 	plan, blobs := planOf(t, path)
 	log := slog.New(slog.DiscardHandler)
-	dry := metadata.DryRunCluster{Target: client}
+	dry := objects.DryRunCluster{Target: client}
 	e := &preflight.Evaluator{
 		Target: client, Version: v, Repo: blobs, Only: preflight.Sections{preflight.Changes, preflight.Sizes},
 		Indices: &creation.Indices{Cluster: dry, Version: v, Requester: client, Log: log},

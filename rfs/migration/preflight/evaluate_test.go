@@ -20,6 +20,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
@@ -121,7 +122,7 @@ func evaluation(t *testing.T, says map[string]string, l *life, change func(*Eval
 	on.life.calls, on.life.dies, on.life.fails = 0, l.dies, l.fails // from here on
 	var asked []string
 	target := questioned{on.life, says, &asked}
-	dry := metadata.DryRunCluster{Target: target}
+	dry := objects.DryRunCluster{Target: target}
 	e := &Evaluator{Target: target, Version: opensearch2, Repo: on, Only: Sections{Changes, Sizes},
 		Indices: &creation.Indices{Cluster: dry, Version: opensearch2, Requester: target, Log: quiet()},
 		Globals: &creation.Globals{Cluster: dry, Version: opensearch2, Log: quiet(), Wanted: metadata.Selection{Pipelines: true, Scripts: true}},
@@ -259,7 +260,7 @@ func TestWhatWillDifferIsToldOnceAndBriefly(t *testing.T) {
 		changes = append(changes, Differs{Rule: "r1", Path: fmt.Sprint("p", n), Detail: "gone"})
 	}
 	r.Indices = []Index{{Targets: []Object{{Name: "i", Action: WouldCreate, Changes: changes}, {Name: "j", Action: WouldRefuse, Reason: "no"}, {Name: "k", Action: WouldKeep}}}}
-	said := metadata.NewReported()
+	said := creation.NewReported()
 	logPreview(t.Context(), log, r, said)
 	for text, times := range map[string]int{
 		"will_be_created=2 exist_and_stay=1 will_be_refused=1 not_migrated=23":                                                                                         1,
@@ -280,7 +281,7 @@ func TestWhatWillDifferIsToldOnceAndBriefly(t *testing.T) {
 	if !said.Has("policy 22", "", "", "unknown") || said.Has("policy 22", "", "", "known") {
 		t.Error("what is left out is not remembered")
 	}
-	if got := (*metadata.Reported)(nil).New([]metadata.Change{before}); len(got) != 1 {
+	if got := (*creation.Reported)(nil).New([]metadata.Change{before}); len(got) != 1 {
 		t.Errorf("who has told nothing has news: %+v", got)
 	}
 }
@@ -322,8 +323,8 @@ func TestPreviewAsksOnceAndForThePhasesOfTheRun(t *testing.T) {
 				l.dies, l.fails = 1, c.fails
 			}
 			on := questioned{l, c.says, &asked}
-			x := &creation.Indices{Cluster: metadata.DryRunCluster{Target: on}, Version: opensearch2, Requester: on, Log: log}
-			g := &creation.Globals{Cluster: metadata.DryRunCluster{Target: on}, Version: opensearch2, Log: log, Wanted: metadata.Selection{Pipelines: true}}
+			x := &creation.Indices{Cluster: objects.DryRunCluster{Target: on}, Version: opensearch2, Requester: on, Log: log}
+			g := &creation.Globals{Cluster: objects.DryRunCluster{Target: on}, Version: opensearch2, Log: log, Wanted: metadata.Selection{Pipelines: true}}
 			preview := Preview(on, x, g)
 			if err := preview(t.Context(), plan, c.phases); !errors.Is(err, c.ends) || (err != nil) != (c.ends != nil) {
 				t.Fatalf("%v", err)
@@ -360,7 +361,7 @@ func TestPreviewAsksOnceAndForThePhasesOfTheRun(t *testing.T) {
 }
 
 // slow is a target that takes a time for each answer.
-type slow struct{ metadata.DryRunTarget }
+type slow struct{ objects.DryRunTarget }
 
 const slowAnswer = 10 * time.Millisecond
 
@@ -387,7 +388,7 @@ func TestAnEvaluationAsksAboutSeveralIndicesAtTheSameTime(t *testing.T) {
 		r, _, err := evaluation(t, took(nil), &life{}, func(e *Evaluator, p *plan.Plan) {
 			p.Indices = slices.Repeat(p.Indices, copies)
 			e.Target, e.Globals, indices = slow{e.Target}, nil, len(p.Indices)
-			e.Indices.Cluster = metadata.DryRunCluster{Target: e.Target}
+			e.Indices.Cluster = objects.DryRunCluster{Target: e.Target}
 		})
 		if err != nil {
 			t.Fatal(err)

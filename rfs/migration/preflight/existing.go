@@ -13,11 +13,12 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
-// Rules of differences that Evaluate finds beside those of metadata.Differences.
+// Rules of differences that Evaluate finds beside those of objects.Differences.
 const (
 	aliasShared = "alias-shared" // an alias would lead to another index, too
 	aliasName   = "alias-name"   // the name of the index is an alias
@@ -114,7 +115,7 @@ func (e *Evaluator) compareTarget(ctx context.Context, name string, body []byte,
 		if err != nil {
 			return fmt.Errorf("compare index %s: %w", name, err)
 		}
-		changes, err := metadata.Differences(body, answer)
+		changes, err := objects.Differences(body, answer)
 		if err != nil {
 			return fmt.Errorf("compare index %s: %w", name, err)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
@@ -116,7 +117,7 @@ func TestEvaluateComparesWithWhatExists(t *testing.T) {
 			x := &snapshot.Index{Name: "a", NumShards: 2, Settings: map[string]string{"index.number_of_shards": "2", "index.number_of_replicas": "0"},
 				Mappings: []snapshot.Mapping{{Type: "_doc", Body: json.RawMessage(same)}}, Aliases: json.RawMessage(`{"all":{}}`)}
 			plan := &plan.Plan{Indices: []plan.Index{{Name: "a", Source: x, Entry: plan.Entry{Naming: plan.Naming{Index: "a"}, Shards: 2}}}}
-			e := &Evaluator{Target: on, Version: opensearch2, Existing: c.existing, Indices: &creation.Indices{Cluster: metadata.DryRunCluster{Target: on, Blind: true}, Version: opensearch2, Log: quiet()}}
+			e := &Evaluator{Target: on, Version: opensearch2, Existing: c.existing, Indices: &creation.Indices{Cluster: objects.DryRunCluster{Target: on, Blind: true}, Version: opensearch2, Log: quiet()}}
 			r := &Report{}
 			if err := e.preview(t.Context(), plan, r); err != nil {
 				t.Fatal(err)
@@ -184,7 +185,7 @@ func TestEvaluator_RefusedAliasesAndShards(t *testing.T) {
 			on := asker{c.says}
 			x := &snapshot.Index{Name: "a", NumShards: 3, Settings: map[string]string{"index.number_of_shards": "3", "index.number_of_replicas": "1"}, Aliases: json.RawMessage(c.aliases)}
 			plan := &plan.Plan{Indices: []plan.Index{{Name: "a", Source: x, Entry: plan.Entry{Naming: plan.Naming{Index: "a"}, Shards: 3}}}}
-			e := &Evaluator{Target: on, Version: opensearch2, Only: Sections{Changes, Limits}, Needs: Needs{Now: time.Now}, Indices: &creation.Indices{Cluster: metadata.DryRunCluster{Target: on, Blind: true}, Version: opensearch2, Log: quiet()}}
+			e := &Evaluator{Target: on, Version: opensearch2, Only: Sections{Changes, Limits}, Needs: Needs{Now: time.Now}, Indices: &creation.Indices{Cluster: objects.DryRunCluster{Target: on, Blind: true}, Version: opensearch2, Log: quiet()}}
 			r := &Report{}
 			if err := errors.Join(e.preview(t.Context(), plan, r), e.compareTargets(t.Context(), plan, r)); err != nil {
 				t.Fatal(err)
@@ -219,7 +220,7 @@ func TestEvaluateOfADataStream(t *testing.T) {
 		plan := &plan.Plan{Indices: []plan.Index{{Name: ".ds-events-000001", Source: &snapshot.Index{Name: ".ds-events-000001"}, Entry: plan.Entry{
 			Naming: plan.Naming{Index: "events"}, Create: true, Stream: &metadata.StreamPart{Stream: "events"},
 		}}}}
-		e := &Evaluator{Target: asker{c.on}, Version: opensearch2, Indices: &creation.Indices{Cluster: metadata.DryRunCluster{Target: asker{c.on}, Blind: true}, Version: opensearch2, Log: quiet()}}
+		e := &Evaluator{Target: asker{c.on}, Version: opensearch2, Indices: &creation.Indices{Cluster: objects.DryRunCluster{Target: asker{c.on}, Blind: true}, Version: opensearch2, Log: quiet()}}
 		r := &Report{}
 		err := e.preview(t.Context(), plan, r)
 		if err == nil {

@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
@@ -17,11 +17,11 @@ import (
 
 // Preview returns a function that logs the expected differences between snapshot and target, before the first write. It finds
 // them by a dry run of what creates indices and global objects. Errors: fault.ErrUnavailable, and those of a plan.
-func Preview(on metadata.DryRunTarget, indices *creation.Indices, globals *creation.Globals) func(context.Context, *plan.Plan, worker.Phases) error {
-	said := metadata.NewReported()
+func Preview(on objects.DryRunTarget, indices *creation.Indices, globals *creation.Globals) func(context.Context, *plan.Plan, worker.Phases) error {
+	said := creation.NewReported()
 	indices.Reported, globals.Reported = said, said
 	return func(ctx context.Context, p *plan.Plan, phases worker.Phases) error {
-		dry := metadata.DryRunCluster{Target: on}
+		dry := objects.DryRunCluster{Target: on}
 		var probe sync.WaitGroup
 		var refusal error
 		probe.Go(func() { refusal = dry.Permitted(ctx) })
@@ -62,7 +62,7 @@ const (
 )
 
 // logPreview logs one line for each rule, and names what will not be there at all.
-func logPreview(ctx context.Context, log *slog.Logger, r *Report, said *metadata.Reported) {
+func logPreview(ctx context.Context, log *slog.Logger, r *Report, said *creation.Reported) {
 	var rules []string
 	byRule := map[string]*ruleEffect{}
 	counts := map[string]int{}

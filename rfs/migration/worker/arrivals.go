@@ -18,7 +18,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
-	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
@@ -273,7 +273,7 @@ func (s *Session) arrival(ctx context.Context, group *arrivalGroup) (progress.Ar
 	case errors.Is(err, engine.ErrTargetReplaced):
 		is.Gone, is.Problem = true, fmt.Sprintf("%s; %d documents were sent to it", fault.Text(err), is.Expected)
 		return is, nil
-	case errors.Is(err, metadata.ErrRollover): // that was a danger while documents came
+	case errors.Is(err, objects.ErrRollover): // that was a danger while documents came
 		is.Uncounted, is.Note = true, "not counted: "+fault.Text(err)
 		return is, nil
 	case err != nil:

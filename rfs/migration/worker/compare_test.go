@@ -16,7 +16,7 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/document/doc"
 	"github.com/rfsd/rfsd/rfs/migration/compare"
@@ -337,7 +337,7 @@ func TestAPlanIsLocatedAsTheMigrationFindsIt(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			plan := &plan.Plan{Indices: []plan.Index{c.x}}
-			on := &creation.Indices{Cluster: metadata.DryRunCluster{Target: asker{c.on}}, Requester: c.on, Version: creationtest.OpenSearch2, Log: quiet()}
+			on := &creation.Indices{Cluster: objects.DryRunCluster{Target: asker{c.on}}, Requester: c.on, Version: creationtest.OpenSearch2, Log: quiet()}
 			if err := on.Locate(t.Context(), plan); !errors.Is(err, c.fails) || (err != nil) != (c.fails != nil) {
 				t.Fatalf("%v", err)
 			}
@@ -359,7 +359,7 @@ func TestAPlanIsLocatedAsTheMigrationFindsIt(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			on := &creation.Indices{Cluster: metadata.DryRunCluster{Target: asker{c.on}}, Requester: c.on, Version: creationtest.OpenSearch2, Log: quiet()}
+			on := &creation.Indices{Cluster: objects.DryRunCluster{Target: asker{c.on}}, Requester: c.on, Version: creationtest.OpenSearch2, Log: quiet()}
 			if err := on.Locate(t.Context(), plan); err != nil {
 				t.Fatal(err)
 			}
@@ -378,7 +378,7 @@ func TestAPlanIsLocatedAsTheMigrationFindsIt(t *testing.T) {
 	}
 	taken.Indices = append(taken.Indices, index("ds-events-000001", "{}"))
 	says := says{"/events": "", "/_data_stream/events": streamThere}
-	on := &creation.Indices{Cluster: metadata.DryRunCluster{Target: asker{says}}, Requester: says, Version: creationtest.OpenSearch2, Log: quiet()}
+	on := &creation.Indices{Cluster: objects.DryRunCluster{Target: asker{says}}, Requester: says, Version: creationtest.OpenSearch2, Log: quiet()}
 	if err := on.Locate(t.Context(), taken); err == nil {
 		t.Error("two indices of the snapshot have one target")
 	}

@@ -6,13 +6,14 @@ import (
 	"slices"
 
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 )
 
 // Ledger records what a session creates. *rollback.Ledger is one.
 type Ledger interface {
-	metadata.Ledger
+	objects.Ledger
 	// IntendAliases records the aliases that an index gets when its documents are complete.
 	IntendAliases(ctx context.Context, index string, aliases json.RawMessage) error
 	// IntendRepository records that the repository is going to be registered on the source, RegisteredRepository the outcome.
@@ -34,9 +35,9 @@ func kindOf(e plan.Entry) string {
 }
 
 // mark returns what the target indices carry that the session creates.
-func (s *Session) mark(ctx context.Context) (metadata.Mark, error) {
+func (s *Session) mark(ctx context.Context) (objects.Mark, error) {
 	if s.Ledger == nil {
-		return metadata.Mark{}, nil
+		return objects.Mark{}, nil
 	}
 	return s.Ledger.Mark(ctx)
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
-	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/destination/tuning"
 	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
@@ -143,7 +143,7 @@ func (s *Session) makeIndex(ctx context.Context, name string) (worked bool, agai
 		_, err = s.records().CompleteIndex(ctx, name, body)
 		return true, 0, err
 	}
-	if errors.Is(err, fault.ErrUnavailable) || errors.Is(err, metadata.ErrRollover) || ctx.Err() != nil {
+	if errors.Is(err, fault.ErrUnavailable) || errors.Is(err, objects.ErrRollover) || ctx.Err() != nil {
 		return true, 0, err // no fault of the index
 	}
 	s.Log.WarnContext(ctx, "index cannot be created", "index", name, "attempt", e.Attempts+1, "error", err)

@@ -19,7 +19,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
@@ -337,7 +337,7 @@ func (x seen) State(_ context.Context, name string) (st SnapshotState, err error
 	return st, err
 }
 
-func (x seen) migrateGlobals(context.Context, *plan.Plan, metadata.Ledger) (r creation.GlobalsResult, err error) {
+func (x seen) migrateGlobals(context.Context, *plan.Plan, objects.Ledger) (r creation.GlobalsResult, err error) {
 	err = x.do(func() error {
 		x.sent++
 		if x.globals != nil {

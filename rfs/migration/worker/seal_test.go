@@ -16,7 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
-	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
@@ -67,7 +67,7 @@ func TestMigration_ARunWithNothingToDoKeepsTheSeal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if target.body, err = mark.Put(metadata.IndexMark, "orders", []byte(`{}`)); err != nil {
+	if target.body, err = mark.Put(objects.IndexMark, "orders", []byte(`{}`)); err != nil {
 		t.Fatal(err)
 	}
 	for _, step := range []func(context.Context, string, string) error{ledger.Intend, ledger.Confirm} {

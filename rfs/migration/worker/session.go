@@ -11,7 +11,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
-	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/destination/tuning"
 	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
@@ -54,7 +54,7 @@ type Session struct {
 	// Ledger records what the session creates outside of the coordination store; nil when there is no cluster.
 	Ledger Ledger
 	// Globals migrates what belongs to no index.
-	Globals func(context.Context, *plan.Plan, metadata.Ledger) (creation.GlobalsResult, error)
+	Globals func(context.Context, *plan.Plan, objects.Ledger) (creation.GlobalsResult, error)
 	// Preview logs, before the first phase that writes to the target, how it will differ; nil: nothing.
 	Preview func(context.Context, *plan.Plan, Phases) error
 	Indices Indices      // of the target; nil when there is no cluster

@@ -13,6 +13,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
@@ -89,7 +90,7 @@ func TestBackingIndicesAreNamedAsTheTargetCanTakeThem(t *testing.T) {
 		{"created under another name", plan.Request{DataStreams: plan.StreamsCreate, Rename: metadata.Overrides{Rename: []metadata.RenameRule{{Match: rename.Match, To: "old-events"}}}}, says{"/_index_template": streamTemplate}, "{old-events  false true} {old-events  false true}", nil},
 		{"created without a template", plan.Request{DataStreams: plan.StreamsCreate}, says{"/_index_template": noTemplates}, "", fault.ErrConfig},
 		{"created where an index has the name", plan.Request{DataStreams: plan.StreamsCreate}, says{"/_index_template": streamTemplate, "/events": ""}, "", fault.ErrConfig},
-		{"created under a policy", plan.Request{DataStreams: plan.StreamsCreate}, says{"/_index_template": streamTemplate, "/_plugins/_ism/policies": rollsOver, "/_plugins/_ism/explain/events": `{"total_managed_indices":0}`}, "", metadata.ErrRollover},
+		{"created under a policy", plan.Request{DataStreams: plan.StreamsCreate}, says{"/_index_template": streamTemplate, "/_plugins/_ism/policies": rollsOver, "/_plugins/_ism/explain/events": `{"total_managed_indices":0}`}, "", objects.ErrRollover},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			plan, err := streamPlan(t, c.req)
@@ -144,7 +145,7 @@ func TestAStreamIsKnownByItsOldestIndexAndRefusedUnderAPolicy(t *testing.T) {
 		{"there", says{"/events": "", "/_data_stream/events": streamThere}, "u7", nil},
 		{"missing", says{}, "", fs.ErrNotExist},
 		{"an index", says{"/events": ""}, "", fault.ErrConfig},
-		{"under a policy", policy, "", metadata.ErrRollover},
+		{"under a policy", policy, "", objects.ErrRollover},
 	} {
 		on := &creation.Indices{Cluster: creationtest.NewIndices(), Version: creationtest.OpenSearch2, Requester: c.target, Log: quiet()}
 		if uuid, err := on.StreamUUID(t.Context(), "events"); uuid != c.uuid || !errors.Is(err, c.fails) {
@@ -157,11 +158,11 @@ func TestAStreamIsKnownByItsOldestIndexAndRefusedUnderAPolicy(t *testing.T) {
 func TestAPolicyStopsWorkOnAStreamAtEveryLook(t *testing.T) {
 	e := plan.Entry{Naming: plan.Naming{Index: "events"}, Create: true, Stream: &metadata.StreamPart{Stream: "events"}}
 	on := &creation.Indices{Cluster: creationtest.NewIndices(), Version: creationtest.OpenSearch2, Log: quiet(), Requester: says{"/_plugins/_ism/policies": rollsOver, "/_plugins/_ism/explain/events": `{"total_managed_indices":0}`}}
-	if _, err := on.Make(t.Context(), plan.Index{Name: ".ds-events-000001", Entry: e}); !errors.Is(err, metadata.ErrRollover) {
+	if _, err := on.Make(t.Context(), plan.Index{Name: ".ds-events-000001", Entry: e}); !errors.Is(err, objects.ErrRollover) {
 		t.Errorf("made: %v", err)
 	}
 	s := &Session{Targets: noTargets{t}, Streams: on.StreamUUID, Runner: &engine.Runner{Clock: cms.SystemClock()}}
-	if err := s.checkTargets(t.Context(), e, 0); !errors.Is(err, metadata.ErrRollover) {
+	if err := s.checkTargets(t.Context(), e, 0); !errors.Is(err, objects.ErrRollover) {
 		t.Errorf("guarded: %v", err)
 	}
 }

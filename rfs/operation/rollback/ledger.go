@@ -14,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
 )
 
 // Ledger records what a session creates on its target. The name of an object that the target does not have is recorded
@@ -26,19 +27,19 @@ type Ledger struct {
 	Log     *slog.Logger
 
 	mu   sync.Mutex
-	mark metadata.Mark
+	mark objects.Mark
 }
 
 // Mark returns what objects of the session carry. Its token is read once.
-func (l *Ledger) Mark(ctx context.Context) (metadata.Mark, error) {
+func (l *Ledger) Mark(ctx context.Context) (objects.Mark, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.mark.Token == "" {
 		token, err := l.Records.Mark(ctx)
 		if err != nil {
-			return metadata.Mark{}, err
+			return objects.Mark{}, err
 		}
-		l.mark = metadata.Mark{Session: l.Session, Token: token}
+		l.mark = objects.Mark{Session: l.Session, Token: token}
 	}
 	return l.mark, nil
 }
@@ -54,7 +55,7 @@ func (l *Ledger) Owns(ctx context.Context, name string) (bool, error) {
 			return false, err
 		}
 	}
-	stream, err := metadata.FindStream(ctx, l.API, name)
+	stream, err := objects.FindStream(ctx, l.API, name)
 	if err != nil || stream == nil {
 		return false, err
 	}
@@ -124,7 +125,7 @@ func (l *Ledger) Decide(ctx context.Context, kind, name string) error {
 	switch {
 	case errors.Is(err, errAbsent), err == nil && !is.marked && kind == DataStream: // which the list shows
 		return nil
-	case errors.Is(err, errOther), err == nil && !is.marked && metadata.CanCarry(kind):
+	case errors.Is(err, errOther), err == nil && !is.marked && objects.CanCarry(kind):
 		l.Log.InfoContext(ctx, "object is not this session's", "kind", kind, "name", name)
 		return l.Records.ForgetCreation(ctx, kind, name)
 	case err != nil:
@@ -145,7 +146,7 @@ func (l *Ledger) confirmAs(ctx context.Context, kind, name string, scratch bool)
 		return nil // it was removed at once
 	case err != nil:
 		return err
-	case !is.marked && metadata.CanCarry(kind):
+	case !is.marked && objects.CanCarry(kind):
 		l.Log.WarnContext(ctx, "a created object does not carry the mark of the session: `rfsctl undo` will not remove it", "kind", kind, "name", name)
 		return nil
 	}
@@ -180,12 +181,12 @@ type found struct {
 }
 
 // read returns an object as the target has it.
-func read(ctx context.Context, api API, mark metadata.Mark, kind, name string, scratch bool) (found, error) {
+func read(ctx context.Context, api API, mark objects.Mark, kind, name string, scratch bool) (found, error) {
 	if kind == Index || kind == DataStream {
 		p, err := look(ctx, api, kind, name)
 		as := kind
 		if scratch && kind == Index {
-			as = metadata.ScratchMark
+			as = objects.ScratchMark
 		}
 		return found{object{UUID: p.uuid, Aliases: p.aliases}, mark.On(as, name, p.meta)}, err
 	}
@@ -195,14 +196,14 @@ func read(ctx context.Context, api API, mark metadata.Mark, kind, name string, s
 
 // readObject returns an object that is no index as the target has it.
 func readObject(ctx context.Context, api API, kind metadata.Kind, name string) (json.RawMessage, error) {
-	if err := metadata.CheckName(string(kind), name); err != nil {
+	if err := objects.CheckName(string(kind), name); err != nil {
 		return nil, err
 	}
-	b, err := get(ctx, api, metadata.ObjectPath(kind, name), nil, nil)
+	b, err := get(ctx, api, objects.ObjectPath(kind, name), nil, nil)
 	if err != nil {
 		return nil, err
 	}
-	return metadata.Object(kind, name, b)
+	return objects.Object(kind, name, b)
 }
 
 // IntendAliases records the aliases that an index of the session is going to get.

@@ -17,6 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
 )
 
 // Kinds of objects beside those of metadata.
@@ -161,7 +162,7 @@ func presentStream(ctx context.Context, api API, name string) (present, error) {
 
 // look returns an index or data stream as the target has it.
 func look(ctx context.Context, api API, kind, name string) (present, error) {
-	if err := metadata.CheckName(kind, name); err != nil {
+	if err := objects.CheckName(kind, name); err != nil {
 		return present{}, err
 	}
 	if kind == DataStream {

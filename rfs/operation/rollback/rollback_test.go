@@ -20,7 +20,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
-	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
 )
 
 // cluster answers by path; a DELETE removes what is there.
@@ -60,7 +60,7 @@ func (c *cluster) index(name, uuid, settings, aliases string, seq int) {
 }
 
 // sessionMark is that of the session of the last coordinator.
-var sessionMark metadata.Mark
+var sessionMark objects.Mark
 
 var placeOfMark = regexp.MustCompile(`"(@@?)([a-z-]+)/([^"]+)"`)
 
@@ -92,7 +92,7 @@ func coordinator(t *testing.T) *cms.Coordinator {
 	}
 	token, err := session.Of(c).Mark(t.Context())
 	must(t, err)
-	sessionMark = metadata.Mark{Session: "s", Token: token}
+	sessionMark = objects.Mark{Session: "s", Token: token}
 	return c
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
 )
 
 // States of an entry of the list.
@@ -47,7 +48,7 @@ type Entry struct {
 type Undo struct {
 	API     API // the target; nil: it is not asked, and nothing can be removed
 	Records Records
-	Mark    metadata.Mark // of the session: what does not carry it is not removed
+	Mark    objects.Mark // of the session: what does not carry it is not removed
 	Tuned   func(ctx context.Context) iter.Seq2[session.Tuned, error]
 	// Restore gives changed settings back; the reasons why some were left, by index.
 	Restore func(ctx context.Context) (left map[string]string, err error)
@@ -139,8 +140,8 @@ func (u *Undo) look(ctx context.Context, c session.Creation) ([]Entry, error) {
 			e.Reason = "the answer to its registration was lost; it may have been there before"
 		}
 		return []Entry{e}, nil
-	case metadata.CheckName(c.Kind, c.Name) != nil: // a record is input, and so is its kind
-		e.State, e.Reason = Refused, fault.Text(metadata.CheckName(c.Kind, c.Name))
+	case objects.CheckName(c.Kind, c.Name) != nil: // a record is input, and so is its kind
+		e.State, e.Reason = Refused, fault.Text(objects.CheckName(c.Kind, c.Name))
 		return []Entry{e}, nil
 	case u.API == nil && c.State == session.CreationIntended:
 		e.State, e.Reason = Unknown, "its creation was not confirmed: --target-host lets the target be asked"
@@ -157,7 +158,7 @@ func (u *Undo) look(ctx context.Context, c session.Creation) ([]Entry, error) {
 		e.State, e.UUID = Refused, is.UUID
 		e.Reason = "its creation was not confirmed, and it does not carry the mark of this session: another client or a process that was killed created it" + byHand(c.Kind, c.Name)
 		return []Entry{e}, nil
-	case intended && err == nil && !is.marked && metadata.CanCarry(c.Kind):
+	case intended && err == nil && !is.marked && objects.CanCarry(c.Kind):
 		return nil, nil
 	case errors.Is(err, errAbsent):
 		e.State = Gone
@@ -179,7 +180,7 @@ func (u *Undo) look(ctx context.Context, c session.Creation) ([]Entry, error) {
 	switch {
 	case is.UUID != was.UUID:
 		e.State, e.Reason = Refused, fmt.Sprintf("the target has another one of that name (UUID %s): it is not touched", is.UUID)
-	case !metadata.CanCarry(c.Kind):
+	case !objects.CanCarry(c.Kind):
 		e.State, e.Reason = Refused, "the target has no place for a mark that proves who created it"+byHand(c.Kind, c.Name)
 	case !is.marked:
 		e.State, e.Reason = Refused, fmt.Sprintf("it does not carry the mark of this session (--session-name %q): another client created it or removed the mark", u.Mark.Session)+byHand(c.Kind, c.Name)
@@ -373,7 +374,7 @@ func removal(kind, name string) (path string, query url.Values) {
 	case DataStream:
 		return "/_data_stream/" + url.PathEscape(name), nil
 	}
-	return metadata.ObjectPath(metadata.Kind(kind), name), nil
+	return objects.ObjectPath(metadata.Kind(kind), name), nil
 }
 
 // remove removes one object, unless it is no longer as it was listed.

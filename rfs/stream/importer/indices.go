@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 )
@@ -27,7 +27,7 @@ type TargetIndices struct {
 	Cluster Cluster
 	Create  bool // make missing ones with the target's defaults and templates
 	// Ledger records the indices that the session creates; nil: nothing is recorded.
-	Ledger metadata.Ledger
+	Ledger objects.Ledger
 	// Ask returns why no document may be sent to an index that is there, nil if they may, and reports whether the session found it
 	// without documents and operations. It is called once for each index. nil: not called.
 	Ask func(ctx context.Context, index string) (untouched bool, err error)
@@ -97,7 +97,7 @@ func (x *TargetIndices) create(ctx context.Context, index string) (made bool, er
 	if x.Ledger != nil {
 		mark, err := x.Ledger.Mark(ctx)
 		if err == nil {
-			body, err = mark.Put(metadata.IndexMark, index, body)
+			body, err = mark.Put(objects.IndexMark, index, body)
 		}
 		if err == nil {
 			err = x.Ledger.Intend(ctx, rollback.Index, index)

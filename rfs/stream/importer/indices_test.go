@@ -8,7 +8,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
-	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
@@ -24,7 +24,7 @@ func (l *ledger) note(call, name string) error {
 	return nil
 }
 
-func (l *ledger) Mark(context.Context) (metadata.Mark, error) { return metadata.Mark{}, nil }
+func (l *ledger) Mark(context.Context) (objects.Mark, error) { return objects.Mark{}, nil }
 func (l *ledger) Intend(_ context.Context, kind, name string) error {
 	return errors.Join(l.note("intend", kind+" "+name), l.refuse)
 }

@@ -1,4 +1,4 @@
-package metadata
+package objects_test
 
 import (
 	"context"
@@ -10,11 +10,12 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
 )
 
 // oneShardSimulator simulates templates as OpenSearch does: for an index with one shard.
 type oneShardSimulator struct {
-	DryRunTarget
+	objects.DryRunTarget
 	asked int
 }
 
@@ -45,7 +46,7 @@ func TestDryRunCluster_RoutingPartition(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			on := &oneShardSimulator{}
-			err := DryRunCluster{Target: on}.CreateIndex(t.Context(), "edge-part", []byte(c.body))
+			err := objects.DryRunCluster{Target: on}.CreateIndex(t.Context(), "edge-part", []byte(c.body))
 			if c.refused != errors.Is(err, fault.ErrRejected) || !c.refused && err != nil {
 				t.Error(err)
 			}

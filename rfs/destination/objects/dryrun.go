@@ -1,4 +1,4 @@
-package metadata
+package objects
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
 )
 
 // DryRunTarget is the cluster that a dry run asks. *target.Client is one.
@@ -68,7 +69,7 @@ func (DryRunCluster) CreateTypedIndex(context.Context, string, string, []byte) e
 
 // CreateIndex asks whether the target would create the index.
 func (r DryRunCluster) CreateIndex(ctx context.Context, name string, body []byte) error {
-	if why := RefusedName(name); why != "" {
+	if why := metadata.RefusedName(name); why != "" {
 		return fmt.Errorf("index name %q: %s: %w", name, why, fault.ErrRejected)
 	}
 	_, size, shards := withoutPartition(body)
@@ -159,21 +160,4 @@ func (r DryRunCluster) simulatePipeline(ctx context.Context, pipeline []byte) (i
 		return 0, nil, fmt.Errorf("simulate pipeline: %w: %w", err, fault.ErrCorrupt)
 	}
 	return r.Target.Do(ctx, http.MethodPost, "/_ingest/pipeline/_simulate", nil, body)
-}
-
-// RefusedName returns the reason why no OpenSearch takes the name for an index; "" when it does.
-func RefusedName(name string) string {
-	switch {
-	case name == "" || name == "." || name == "..":
-		return "it is no name"
-	case len(name) > 255:
-		return "it has more than 255 bytes"
-	case strings.ToLower(name) != name:
-		return "it must be lower case"
-	case strings.ContainsAny(name[:1], "_-+"):
-		return "it must not begin with _, - or +"
-	case strings.ContainsAny(name, "\\/*?\"<>| ,#:"):
-		return "it must not contain \\ / * ? \" < > | , # : or a blank"
-	}
-	return ""
 }

@@ -1,8 +1,10 @@
-package metadata
+package objects_test
 
 import (
 	"slices"
 	"testing"
+
+	"github.com/rfsd/rfsd/rfs/destination/objects"
 )
 
 func TestWhatTheTargetAddsIsToldAndOtherSpellingsAreNot(t *testing.T) {
@@ -23,7 +25,7 @@ func TestWhatTheTargetAddsIsToldAndOtherSpellingsAreNot(t *testing.T) {
 				"properties.a.norms", "properties.b.ignore_above", "properties.o.properties.x.type", "properties.o.properties.y", "properties.z"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			found, err := Differences([]byte(asked), []byte(c.answer))
+			found, err := objects.Differences([]byte(asked), []byte(c.answer))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -42,7 +44,7 @@ func TestWhatTheTargetAddsIsToldAndOtherSpellingsAreNot(t *testing.T) {
 		`{"i":{"mappings":{"properties":{"a":{"properties":{"b":{"type":"long"},"c":{"properties":{"d":{"type":"keyword","fields":{"t":{"type":"text"}}}}}}},"o":{"properties":{"x":{"properties":{"y":{"type":"ip"},"z":{"type":"date"}}}}},"plain":{"type":"keyword"}}}}}`: nil,
 		`{"i":{"mappings":{"properties":{"a":{"properties":{"b":{"type":"integer"}}},"o":{"properties":{"x":{"properties":{"y":{"type":"ip"}}}}},"plain":{"type":"keyword"}}}}}`:                                                                                             {"properties.a.properties.b.type", "properties.a.properties.c", "properties.o.properties.x.properties.z"},
 	} {
-		found, err := Differences([]byte(dotted), []byte(answer))
+		found, err := objects.Differences([]byte(dotted), []byte(answer))
 		var paths []string
 		for _, f := range found {
 			paths = append(paths, f.Path)
@@ -52,7 +54,7 @@ func TestWhatTheTargetAddsIsToldAndOtherSpellingsAreNot(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{`[]`, `{}`, `{"a":{},"b":{}}`} {
-		if _, err := Differences([]byte(asked), []byte(bad)); err == nil {
+		if _, err := objects.Differences([]byte(asked), []byte(bad)); err == nil {
 			t.Errorf("%s was taken", bad)
 		}
 	}

@@ -1,8 +1,10 @@
-package metadata
+package objects
 
 import (
 	"context"
 	"net/url"
+
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
 )
 
 // Ledger records created objects: once before the request that creates an object, and once after its response.
@@ -28,7 +30,7 @@ func (unrecorded) Decide(context.Context, string, string) error   { return nil }
 func (unrecorded) Withdraw(context.Context, string, string) error { return nil }
 
 // ObjectPath returns the path of an object that belongs to no index, "" for another kind.
-func ObjectPath(kind Kind, name string) string {
+func ObjectPath(kind metadata.Kind, name string) string {
 	place, ok := places[kind]
 	if !ok {
 		return ""

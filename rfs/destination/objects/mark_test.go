@@ -1,4 +1,4 @@
-package metadata_test
+package objects_test
 
 import (
 	"encoding/json"
@@ -6,20 +6,21 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
 )
 
 // TestMark_OnWhatWasCreatedWithIt: for every kind, with what the user had in its place, and on nothing else.
 func TestMark_OnWhatWasCreatedWithIt(t *testing.T) {
-	mark := metadata.Mark{Session: "move", Token: "T0"}
-	others := []metadata.Mark{{}, {Session: "move"}, {Session: "move", Token: "T1"}, {Session: "other", Token: "T0"}}
+	mark := objects.Mark{Session: "move", Token: "T0"}
+	others := []objects.Mark{{}, {Session: "move"}, {Session: "move", Token: "T1"}, {Session: "other", Token: "T0"}}
 	for _, c := range []struct {
 		kind, body string
 		kept       string // what of the user has to be in the result
 		inner      string // key below which the object is that the target answers with
 	}{
-		{metadata.IndexMark, `{}`, "", ""},
-		{metadata.IndexMark, `{"settings":{"a":1},"mappings":{"_meta":{"user":1,"rfsd":{"session":"old"}},"properties":{}}}`, `"user":1`, ""},
-		{metadata.ScratchMark, `{"mappings":{"_meta":7}}`, "", ""},
+		{objects.IndexMark, `{}`, "", ""},
+		{objects.IndexMark, `{"settings":{"a":1},"mappings":{"_meta":{"user":1,"rfsd":{"session":"old"}},"properties":{}}}`, `"user":1`, ""},
+		{objects.ScratchMark, `{"mappings":{"_meta":7}}`, "", ""},
 		{string(metadata.LegacyTemplate), `{"index_patterns":["x"]}`, `"index_patterns":["x"]`, ""},
 		{string(metadata.ComponentTemplate), `{"template":{},"_meta":{"user":1}}`, `"user":1`, ""},
 		{string(metadata.IndexTemplate), `{"index_patterns":["x"]}`, `"index_patterns":["x"]`, ""},
@@ -50,7 +51,7 @@ func TestMark_OnWhatWasCreatedWithIt(t *testing.T) {
 			t.Errorf("%s: on an object of another name, of another kind or without it", c.kind)
 		}
 	}
-	if b, err := mark.Put(string(metadata.Script), "a", json.RawMessage(`{"script":{}}`)); err != nil || string(b) != `{"script":{}}` || metadata.CanCarry(string(metadata.Script)) {
+	if b, err := mark.Put(string(metadata.Script), "a", json.RawMessage(`{"script":{}}`)); err != nil || string(b) != `{"script":{}}` || objects.CanCarry(string(metadata.Script)) {
 		t.Errorf("a script: %s, %v", b, err)
 	}
 }

@@ -1,4 +1,4 @@
-package metadata
+package objects_test
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
 )
 
 // picky refuses bodies that hold a word, one after the other, and keeps the last body.
@@ -35,9 +37,9 @@ func (p *picky) CreateIndex(_ context.Context, _ string, body []byte) error {
 }
 
 func TestWhatTheTargetDoesNotKnowIsLeftOutAndTold(t *testing.T) {
-	index := Index{
+	index := metadata.Index{
 		Settings: map[string]string{"index.knn": "true"},
-		Mappings: []Mapping{{"_doc", json.RawMessage(`{"date_detection":true,"properties":{
+		Mappings: []metadata.Mapping{{Type: "_doc", Body: json.RawMessage(`{"date_detection":true,"properties":{
  "v":{"type":"knn_vector","dimension":3},"a":{"type":"alias","path":"v"},"n":{"type":"long","new_option":7},
  "o":{"properties":{"t":{"type":"text","odd":[1],"fields":{"hash":{"type":"murmur3"},"raw":{"type":"keyword"}}}}},"x":{"type":"unheard_of","p":1}}}`)}},
 	}
@@ -50,7 +52,7 @@ func TestWhatTheTargetDoesNotKnowIsLeftOutAndTold(t *testing.T) {
 		{"odd", "Mapping definition for [t] has unsupported parameters:  [odd : [1]]"},
 		{"date_detection", "Root mapping definition has unsupported parameters:  [date_detection : true]"},
 	}}
-	r, err := Ensure(t.Context(), c, os219, []Wanted{{Name: "i", Index: index}})
+	r, err := objects.Ensure(t.Context(), c, openSearch, []metadata.Wanted{{Name: "i", Index: index}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +62,7 @@ func TestWhatTheTargetDoesNotKnowIsLeftOutAndTold(t *testing.T) {
 		t.Errorf("created %s", c.body)
 	}
 	for _, path := range []string{"index.knn", "v", "a", "n", "o.t", "o.t.hash", "x", "date_detection"} {
-		if !slices.ContainsFunc(r.Changes, func(ch Change) bool { return ch.Path == path }) {
+		if !slices.ContainsFunc(r.Changes, func(ch metadata.Change) bool { return ch.Path == path }) {
 			t.Errorf("nothing is told of %s: %+v", path, r.Changes)
 		}
 	}
@@ -68,7 +70,7 @@ func TestWhatTheTargetDoesNotKnowIsLeftOutAndTold(t *testing.T) {
 
 func TestRecoverySourceOptionsAreKeptWhereTheTargetKnowsThem(t *testing.T) {
 	source := `{"excludes":["body"],"recovery_source_enabled":true,"recovery_source_includes":["body"],"recovery_source_excludes":["vector"]}`
-	index := Index{Mappings: []Mapping{{"_doc", json.RawMessage(`{"_source":` + source + `,"properties":{"body":{"type":"text"}}}`)}}}
+	index := metadata.Index{Mappings: []metadata.Mapping{{Type: "_doc", Body: json.RawMessage(`{"_source":` + source + `,"properties":{"body":{"type":"text"}}}`)}}}
 	kept, dropped := `{"_source":`+source+`,"properties":{"body":{"type":"text"}}}`, `{"_source":{"excludes":["body"]},"properties":{"body":{"type":"text"}}}`
 	for _, c := range []struct {
 		name   string
@@ -87,7 +89,7 @@ func TestRecoverySourceOptionsAreKeptWhereTheTargetKnowsThem(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			target := &picky{refuse: c.refuse}
-			r, err := Ensure(t.Context(), target, os219, []Wanted{{Name: "i", Index: index}})
+			r, err := objects.Ensure(t.Context(), target, openSearch, []metadata.Wanted{{Name: "i", Index: index}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -95,7 +97,7 @@ func TestRecoverySourceOptionsAreKeptWhereTheTargetKnowsThem(t *testing.T) {
 			if !reflect.DeepEqual(got, want) {
 				t.Errorf("created %s", target.body)
 			}
-			if told := slices.ContainsFunc(r.Changes, func(ch Change) bool { return strings.HasPrefix(ch.Path, "_source.recovery_source") }); told != (c.want == dropped) {
+			if told := slices.ContainsFunc(r.Changes, func(ch metadata.Change) bool { return strings.HasPrefix(ch.Path, "_source.recovery_source") }); told != (c.want == dropped) {
 				t.Errorf("changes: %+v", r.Changes)
 			}
 		})
@@ -108,43 +110,41 @@ func TestARefusalThatTeachesNothingIsFinal(t *testing.T) {
 		"No handler for type [text] declared on field [gone]", // and again after it was left out
 	} {
 		c := &picky{refuse: []refusal{{"", reason}}}
-		_, err := Ensure(t.Context(), c, os219, []Wanted{{Name: "i"}})
+		_, err := objects.Ensure(t.Context(), c, openSearch, []metadata.Wanted{{Name: "i"}})
 		if err == nil || !strings.Contains(err.Error(), reason) || c.tries > 2 {
 			t.Errorf("%v after %d tries", err, c.tries)
 		}
 	}
-	if newUnsupportedFeatures().record(errors.New("No handler for type [x] declared on field [y]")) || newUnsupportedFeatures().record(fault.ErrUnavailable) {
+	if metadata.NewUnsupported().Record(errors.New("No handler for type [x] declared on field [y]")) || metadata.NewUnsupported().Record(fault.ErrUnavailable) {
 		t.Error("learned from an error that is no answer of the target")
 	}
 }
 
-func TestDatePatternsOfJodaAreWrittenForJava(t *testing.T) {
-	for _, c := range []struct{ created, in, want string }{
-		{"1070699", "dateOptionalTime", "date_optional_time||epoch_millis"},
-		{"1070699", "YYYY/MM/dd||epoch_millis", "yyyy/MM/dd||epoch_millis"},
-		{"2040699", "yyyy-MM-dd'T'HH:mm:ss.SSSZZ", "yyyy-MM-dd'T'HH:mm:ss.SSSXXX"},
-		{"5061699", "xxxx-'W'ww-e 'YZ' Z||strict_date_optional_time", "YYYY-'W'ww-e 'YZ' XX||strict_date_optional_time"},
-		{"6082399", "YYYY ZZZ||date||basicDate", "yyyy VV||date||basic_date"},
-		{"6082399", "8YYYY||Z", "YYYY||Z"},
-		{"7100299", "YYYY Z", "YYYY Z"},
-		{"136408127", "YYYY Z", "YYYY Z"},
-		{"8512000", "strictDateOptionalTime||epoch_millis", "strict_date_optional_time||epoch_millis"},
-	} {
-		t.Run(c.created+" "+c.in, func(t *testing.T) {
-			f, err := json.Marshal(c.in)
-			if err != nil {
-				t.Fatal(err)
-			}
-			in := Index{Settings: map[string]string{"index.version.created": c.created},
-				Mappings: []Mapping{{"t", json.RawMessage(`{"properties":{"d":{"type":"date","format":` + string(f) + `}}}`)}}}
-			body, _, err := Convert(os219, Wanted{Name: "i", Index: in})
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := tree(t, body)["mappings"].(map[string]any)["properties"].(map[string]any)["d"].(map[string]any)["format"]
-			if got != c.want {
-				t.Errorf("%v, want %s", got, c.want)
-			}
-		})
+// memory is a Cluster that refuses some names.
+type memory map[string]error
+
+func (m memory) IndexExists(_ context.Context, name string) (bool, error) {
+	err, ok := m[name]
+	return ok && err == nil, nil
+}
+
+func (m memory) CreateIndex(_ context.Context, name string, _ []byte) error {
+	if err, ok := m[name]; ok {
+		return err
+	}
+	m[name] = nil
+	return nil
+}
+
+func TestEnsureTouchesNothingThatIsThere(t *testing.T) {
+	raced := &fault.StatusError{Type: "resource_already_exists_exception"}
+	refused := errors.New("no handler for type [x]")
+	m := memory{"old": nil, "raced": raced, "bad": refused}
+	r, err := objects.Ensure(t.Context(), m, openSearch, []metadata.Wanted{{Name: "old"}, {Name: "new"}, {Name: "raced"}, {Name: "bad"}, {Name: "never"}})
+	if !errors.Is(err, refused) || !slices.Equal(r.Created, []string{"new"}) || !slices.Equal(r.Existed, []string{"old", "raced"}) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if _, ok := m["never"]; ok {
+		t.Error("went on after an error")
 	}
 }

@@ -1,4 +1,4 @@
-package metadata
+package objects_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
 )
 
 // questioned is a target that is asked, whose answers are found by method and path; what it lacks is not found.
@@ -74,7 +75,7 @@ func TestADryRunWritesNothing(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var asked []string
-			status, answer, err := (DryRunCluster{Target: questioned{c.says, &asked}}).Do(t.Context(), c.method, c.path, nil, []byte(c.body))
+			status, answer, err := (objects.DryRunCluster{Target: questioned{c.says, &asked}}).Do(t.Context(), c.method, c.path, nil, []byte(c.body))
 			if status != c.status || (err != nil) != c.fails || strings.Join(asked, ", ") != c.asks {
 				t.Errorf("status %d, %v; the target was asked %q", status, err, asked)
 			}
@@ -87,7 +88,7 @@ func TestADryRunWritesNothing(t *testing.T) {
 		"a": true, "a.b-c_d+e": true, strings.Repeat("a", 255): true, "": false, ".": false, "..": false, strings.Repeat("a", 256): false, "A": false, "_a": false, "-a": false, "+a": false, "a b": false, "a#b": false, `a"b`: false, "a:b": false,
 	} {
 		var asked []string
-		err := DryRunCluster{Target: questioned{took(nil), &asked}}.CreateIndex(t.Context(), name, nil)
+		err := objects.DryRunCluster{Target: questioned{took(nil), &asked}}.CreateIndex(t.Context(), name, nil)
 		if errors.Is(err, fault.ErrRejected) == taken || (err == nil) != taken || taken != slices.Equal(asked, []string{simulates}) {
 			t.Errorf("%q: %v, asked %q", name, err, asked)
 		}

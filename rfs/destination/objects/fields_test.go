@@ -1,11 +1,11 @@
-package metadata_test
+package objects_test
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
 )
 
 func TestFieldDifferences(t *testing.T) {
@@ -34,7 +34,7 @@ func TestFieldDifferences(t *testing.T) {
 		{"nested is no object", `{"properties":{` + strings.Replace(same, `"type":"nested",`, ``, 1) + `}}`, "many nested/object at many"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			found, err := metadata.FieldDifferences([]byte(asked), []byte(c.mapping))
+			found, err := objects.FieldDifferences([]byte(asked), []byte(c.mapping))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -47,21 +47,21 @@ func TestFieldDifferences(t *testing.T) {
 			}
 		})
 	}
-	both, err := metadata.FieldDifferences([]byte(`{"mappings":{"dynamic":false,"properties":{"n":{"type":"long"}}}}`), []byte(`{"dynamic":false}`))
+	both, err := objects.FieldDifferences([]byte(`{"mappings":{"dynamic":false,"properties":{"n":{"type":"long"}}}}`), []byte(`{"dynamic":false}`))
 	if err != nil || len(both) != 1 || both[0].Field != "n" {
 		t.Errorf("of a mapping that maps no further fields either: %+v, %v", both, err)
 	}
-	if _, err := metadata.FieldDifferences([]byte(`{}`), []byte(`[`)); err == nil {
+	if _, err := objects.FieldDifferences([]byte(`{}`), []byte(`[`)); err == nil {
 		t.Error("no JSON is no error")
 	}
 }
 
 func TestFieldTypes(t *testing.T) {
-	got, err := metadata.FieldTypes([]byte(`{"mappings":{"properties":{"a.b":{"type":"date"},"t":{"type":"text","fields":{"raw":{"type":"keyword"}}},"n":{"type":"nested","properties":{"k":{"type":"long"}}}}}}`))
+	got, err := objects.FieldTypes([]byte(`{"mappings":{"properties":{"a.b":{"type":"date"},"t":{"type":"text","fields":{"raw":{"type":"keyword"}}},"n":{"type":"nested","properties":{"k":{"type":"long"}}}}}}`))
 	if want := "map[a:object a.b:date n:nested n.k:long t:text t.raw:keyword]"; err != nil || fmt.Sprint(got) != want {
 		t.Errorf("%v, %v, want %s", got, err, want)
 	}
-	if _, err := metadata.FieldTypes([]byte(`[`)); err == nil {
+	if _, err := objects.FieldTypes([]byte(`[`)); err == nil {
 		t.Error("no JSON is no error")
 	}
 }

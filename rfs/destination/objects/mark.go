@@ -1,6 +1,7 @@
-package metadata
+package objects
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
 )
 
 // Mark is the mark on objects that a session creates, set by the creating request itself. Only marked objects are removed or
@@ -39,7 +41,7 @@ type carried struct {
 func (m Mark) carried(kind, name string) carried { return carried{m.Session, kind, name, m.Token} }
 
 // CanCarry reports whether objects of a kind can hold a mark. A stored script has no place for one.
-func CanCarry(kind string) bool { return kind != string(Script) }
+func CanCarry(kind string) bool { return kind != string(metadata.Script) }
 
 // Put returns the body of a request that creates an object with the mark in it. Other keys of _meta, and the description of the
 // user, stay.
@@ -47,16 +49,16 @@ func (m Mark) Put(kind, name string, body json.RawMessage) (json.RawMessage, err
 	if m.Token == "" || !CanCarry(kind) {
 		return body, nil
 	}
-	object, err := decode(body)
+	object, err := decoded(body)
 	if err != nil {
 		return nil, fmt.Errorf("mark of %s %s: %w", kind, name, err)
 	}
-	switch Kind(kind) {
-	case Pipeline:
+	switch metadata.Kind(kind) {
+	case metadata.Pipeline:
 		err = m.describe(kind, name, object)
-	case Policy:
+	case metadata.Policy:
 		err = m.describe(kind, name, child(object, "policy"))
-	case ComponentTemplate, IndexTemplate:
+	case metadata.ComponentTemplate, metadata.IndexTemplate:
 		m.meta(kind, name, object)
 	default:
 		m.meta(kind, name, child(object, "mappings"))
@@ -65,6 +67,16 @@ func (m Mark) Put(kind, name string, body json.RawMessage) (json.RawMessage, err
 		return nil, err
 	}
 	return json.Marshal(object)
+}
+
+// decoded returns a JSON object with exact numbers.
+func decoded(body json.RawMessage) (object map[string]any, err error) {
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	if err := d.Decode(&object); err != nil {
+		return nil, fault.Corrupt("", "", -1, "not a JSON object: %w", err)
+	}
+	return object, nil
 }
 
 // child returns the object below a key, and creates it if it is missing.
@@ -117,10 +129,10 @@ func (m Mark) On(kind, name string, object json.RawMessage) bool {
 		return false
 	}
 	is := x.Mappings.Meta.Mark
-	switch Kind(kind) {
-	case ComponentTemplate, IndexTemplate:
+	switch metadata.Kind(kind) {
+	case metadata.ComponentTemplate, metadata.IndexTemplate:
 		is = x.Meta.Mark
-	case Pipeline, Policy:
+	case metadata.Pipeline, metadata.Policy:
 		is = nil
 		if i := strings.LastIndex(x.Description, described); i >= 0 {
 			is = new(carried)
@@ -153,7 +165,7 @@ func MarkStream(ctx context.Context, c Requester, name string, m Mark) error {
 	if all := answer[index].Mappings.Meta; len(all) > 0 {
 		mapping["_meta"] = all
 	}
-	m.meta(string(DataStream), name, mapping)
+	m.meta(string(metadata.DataStream), name, mapping)
 	body, err := json.Marshal(mapping)
 	if err != nil {
 		return fmt.Errorf("mark of data stream %s: %w", name, err)

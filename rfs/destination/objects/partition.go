@@ -1,4 +1,4 @@
-package metadata
+package objects
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package metadata
+package objects
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
 )
 
 // maxName is the length of the longest name of an index or a template, in bytes.
@@ -18,10 +19,10 @@ const maxName = 255
 // rejects patterns, lists, exclusions, names with a special meaning to a target, and names that the kind does not allow. Kinds are
 // the Kind constants of this package and "index". The error is a fault.ErrConfig.
 func CheckName(kind, name string) error {
-	named := kind == "index" || kind == string(DataStream)
+	named := kind == "index" || kind == string(metadata.DataStream)
 	why := ""
 	switch first, _ := utf8.DecodeRuneInString(name); {
-	case !named && places[Kind(kind)].path == "":
+	case !named && places[metadata.Kind(kind)].path == "":
 		why = "rfsd creates no objects of this kind"
 	case name == "":
 		why = "it is empty"
@@ -46,7 +47,7 @@ func CheckName(kind, name string) error {
 
 // Object returns the object itself from answer, the response to a GET request of ObjectPath. It is an error when the answer
 // has another object, or several.
-func Object(kind Kind, name string, answer []byte) (json.RawMessage, error) {
+func Object(kind metadata.Kind, name string, answer []byte) (json.RawMessage, error) {
 	several := func(n int) error {
 		return fmt.Errorf("the target answers with %d objects, or another one, when it is asked for the %s %.100q: %w", n, kind, name, fault.ErrRejected)
 	}
@@ -57,13 +58,13 @@ func Object(kind Kind, name string, answer []byte) (json.RawMessage, error) {
 		}
 	}
 	switch kind {
-	case LegacyTemplate, Pipeline:
+	case metadata.LegacyTemplate, metadata.Pipeline:
 		var all map[string]json.RawMessage
 		if decode(&all); failed == nil && (len(all) != 1 || all[name] == nil) {
 			failed = several(len(all))
 		}
 		return all[name], failed
-	case ComponentTemplate, IndexTemplate:
+	case metadata.ComponentTemplate, metadata.IndexTemplate:
 		var all struct {
 			Components []struct {
 				Name string          `json:"name"`
@@ -78,14 +79,14 @@ func Object(kind Kind, name string, answer []byte) (json.RawMessage, error) {
 		switch c, t := all.Components, all.Templates; {
 		case failed != nil:
 			return nil, failed
-		case kind == ComponentTemplate && len(c) == 1 && c[0].Name == name:
+		case kind == metadata.ComponentTemplate && len(c) == 1 && c[0].Name == name:
 			return c[0].Body, nil
-		case kind == IndexTemplate && len(t) == 1 && t[0].Name == name:
+		case kind == metadata.IndexTemplate && len(t) == 1 && t[0].Name == name:
 			return t[0].Body, nil
 		default:
 			return nil, several(len(c) + len(t))
 		}
-	case Policy, Script:
+	case metadata.Policy, metadata.Script:
 		var one struct {
 			ID     string          `json:"_id"`
 			Policy json.RawMessage `json:"policy"`
@@ -97,7 +98,7 @@ func Object(kind Kind, name string, answer []byte) (json.RawMessage, error) {
 			return nil, failed
 		case one.ID != name:
 			return nil, several(1)
-		case kind == Policy:
+		case kind == metadata.Policy:
 			return one.Policy, nil
 		}
 		return one.Script, nil

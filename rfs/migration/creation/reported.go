@@ -1,9 +1,11 @@
-package metadata
+package creation
 
 import (
 	"hash/maphash"
 	"slices"
 	"sync"
+
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
 )
 
 // Reported is the set of changes that a process has logged already, by hash. The nil set is empty. It is safe for concurrent use.
@@ -36,6 +38,6 @@ func (r *Reported) Has(object, rule, path, detail string) bool {
 }
 
 // New returns the changes that were not added before.
-func (r *Reported) New(changes []Change) []Change {
-	return slices.DeleteFunc(slices.Clone(changes), func(c Change) bool { return r.Has(c.Index, c.Rule, c.Path, c.Detail) })
+func (r *Reported) New(changes []metadata.Change) []metadata.Change {
+	return slices.DeleteFunc(slices.Clone(changes), func(c metadata.Change) bool { return r.Has(c.Index, c.Rule, c.Path, c.Detail) })
 }

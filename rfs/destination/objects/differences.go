@@ -1,4 +1,4 @@
-package metadata
+package objects
 
 import (
 	"encoding/json"
@@ -8,20 +8,21 @@ import (
 	"strings"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
 )
 
 // Differences compares the body of a request that created an index with the answer of GET /<index>, which must
 // hold only that index. It returns what the target added, changed or left out: its templates give new indices
-// settings, fields and aliases of their own. asked is Converted.Body. Different spellings of the same value
+// settings, fields and aliases of their own. asked is metadata.Converted.Body. Different spellings of the same value
 // (numbers as text, with and without "index.", dotted or nested), internal settings of every index (uuid,
 // dates, versions), and defaults are not reported. Errors: fault.ErrCorrupt if either argument is not a JSON
 // object, or the answer does not hold exactly one index.
-func Differences(asked, answer []byte) ([]Change, error) {
-	want, err := decode(asked)
+func Differences(asked, answer []byte) ([]metadata.Change, error) {
+	want, err := decoded(asked)
 	if err != nil {
 		return nil, fmt.Errorf("what was asked: %w", err)
 	}
-	all, err := decode(answer)
+	all, err := decoded(answer)
 	if err != nil {
 		return nil, fmt.Errorf("what the target has: %w", err)
 	}
@@ -30,7 +31,7 @@ func Differences(asked, answer []byte) ([]Change, error) {
 	}
 	d := &differences{index: keys(all)[0]}
 	have := part(all, d.index)
-	d.settings(indexSettings(part(want, "settings")), indexSettings(part(have, "settings")))
+	d.settings(metadata.IndexSettings(part(want, "settings")), metadata.IndexSettings(part(have, "settings")))
 	d.object("mappings", expanded(part(want, "mappings")), part(have, "mappings"))
 	d.aliases(part(want, "aliases"), part(have, "aliases"))
 	return d.found, nil
@@ -85,13 +86,22 @@ func part(m map[string]any, name string) map[string]any {
 	return p
 }
 
+func keys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
 type differences struct {
 	index string
-	found []Change
+	found []metadata.Change
 }
 
 func (d *differences) note(path, format string, args ...any) {
-	d.found = append(d.found, Change{Index: d.index, Rule: "target", Path: path, Detail: fmt.Sprintf(format, args...)})
+	d.found = append(d.found, metadata.Change{Index: d.index, Rule: "target", Path: path, Detail: fmt.Sprintf(format, args...)})
+}
+
+// isOwn reports whether the target notes a setting about every index.
+func isOwn(setting string) bool {
+	return slices.ContainsFunc(ownSettings, func(own string) bool {
+		return own == setting || strings.HasSuffix(own, ".") && strings.HasPrefix(setting, own)
+	})
 }
 
 // ownSettings the target notes about every index.
@@ -107,7 +117,7 @@ func (d *differences) settings(want, have map[string]string) {
 	for _, k := range keys(have) {
 		was, asked := want[k]
 		switch {
-		case !asked && (listed(ownSettings, k) || defaultSettings[k] == have[k]):
+		case !asked && (isOwn(k) || defaultSettings[k] == have[k]):
 		case !asked:
 			d.note(k, "the target added %q", have[k])
 		case was != have[k]:
@@ -131,16 +141,16 @@ func (d *differences) object(path string, want, have map[string]any) {
 		switch {
 		case !asked && isDefault(k, have):
 		case !asked:
-			d.note(at, "the target added %s", brief(have[k]))
+			d.note(at, "the target added %s", metadata.Brief(have[k]))
 		case wok && hok:
 			d.object(path+"."+k, wm, hm)
 		case !same(w, have[k]):
-			d.note(at, "the target has %s instead of %s", brief(have[k]), brief(w))
+			d.note(at, "the target has %s instead of %s", metadata.Brief(have[k]), metadata.Brief(w))
 		}
 	}
 	for _, k := range keys(want) {
 		if _, ok := have[k]; !ok && !isDefault(k, want) && !empty(want[k]) {
-			d.note(strings.TrimPrefix(path+"."+k, "mappings."), "the target left out %s", brief(want[k]))
+			d.note(strings.TrimPrefix(path+"."+k, "mappings."), "the target left out %s", metadata.Brief(want[k]))
 		}
 	}
 }
@@ -159,14 +169,14 @@ var fieldDefaults = map[string][]string{
 // isDefault reports whether an option has its default value. norms are false for
 // keywords and true for text.
 func isDefault(k string, in map[string]any) bool {
-	v := text(in[k])
+	v := metadata.Text(in[k])
 	switch {
 	case k == "norms" && in["type"] == "text":
 		return v == "true"
 	case k == "norms":
 		return v == "false"
 	case k == "search_analyzer" || k == "search_quote_analyzer":
-		return v == text(in["analyzer"]) || v == text(in["search_analyzer"]) && k == "search_quote_analyzer" || v == "default"
+		return v == metadata.Text(in["analyzer"]) || v == metadata.Text(in["search_analyzer"]) && k == "search_quote_analyzer" || v == "default"
 	}
 	return v != "" && slices.Contains(fieldDefaults[k], v)
 }
@@ -185,7 +195,7 @@ func empty(v any) bool {
 
 // same compares values that may be text on one side.
 func same(a, b any) bool {
-	x, y := text(a), text(b)
+	x, y := metadata.Text(a), metadata.Text(b)
 	if x != "" || y != "" {
 		return x == y || strings.TrimSuffix(x, ".0") == strings.TrimSuffix(y, ".0")
 	}
@@ -201,7 +211,7 @@ func same(a, b any) bool {
 		d.object("", m, n)
 		return len(d.found) == 0
 	}
-	return brief(a) == brief(b)
+	return metadata.Brief(a) == metadata.Brief(b)
 }
 
 // aliases compares by alias; a routing counts for both kinds.
@@ -209,11 +219,11 @@ func (d *differences) aliases(want, have map[string]any) {
 	for _, k := range keys(have) {
 		w, asked := want[k]
 		if !asked {
-			d.note("aliases."+k, "the target added the alias %s", brief(have[k]))
+			d.note("aliases."+k, "the target added the alias %s", metadata.Brief(have[k]))
 			continue
 		}
 		if x, y := routed(w), routed(have[k]); !sameJSON(x, y) {
-			d.note("aliases."+k, "the target has %s instead of %s", brief(y), brief(x))
+			d.note("aliases."+k, "the target has %s instead of %s", metadata.Brief(y), metadata.Brief(x))
 		}
 	}
 	for _, k := range keys(want) {

@@ -1,4 +1,4 @@
-package metadata
+package objects
 
 import (
 	"fmt"
@@ -18,18 +18,18 @@ type FieldDifference struct {
 // maxFieldDifferences bounds the fields that FieldDifferences lists.
 const maxFieldDifferences = 1000
 
-// FieldDifferences compares the types of the fields in the body of a request that creates an index (Converted.Body) with the mapping of an index. It
+// FieldDifferences compares the types of the fields in the body of a request that creates an index (metadata.Converted.Body) with the mapping of an index. It
 // returns at most 1000 differences in the order of their names. It ignores fields that only the index has, and properties that are not fields, such
 // as _meta and dynamic. It also ignores fields that the index lacks only because it maps no further fields (dynamic: false). The error is
 // fault.ErrCorrupt if either argument is not a JSON object.
 func FieldDifferences(asked, mapping []byte) ([]FieldDifference, error) {
-	want, err := decode(asked)
+	want, err := decoded(asked)
 	if err != nil {
 		return nil, fmt.Errorf("what is asked: %w", err)
 	}
 	have := map[string]any{}
 	if len(mapping) > 0 {
-		if have, err = decode(mapping); err != nil {
+		if have, err = decoded(mapping); err != nil {
 			return nil, fmt.Errorf("what the target has: %w", err)
 		}
 	}
@@ -38,10 +38,10 @@ func FieldDifferences(asked, mapping []byte) ([]FieldDifference, error) {
 	return c.found, nil
 }
 
-// FieldTypes returns the types of all fields, by their full names, of the body of a request that creates an index (Converted.Body). An
+// FieldTypes returns the types of all fields, by their full names, of the body of a request that creates an index (metadata.Converted.Body). An
 // error is fault.ErrCorrupt when it is not a JSON object.
 func FieldTypes(asked []byte) (map[string]string, error) {
-	body, err := decode(asked)
+	body, err := decoded(asked)
 	if err != nil {
 		return nil, fmt.Errorf("what is asked: %w", err)
 	}
@@ -90,7 +90,7 @@ func (d dynamics) of(want, have map[string]any) dynamics {
 		is     *bool
 	}{{want, &d.want}, {have, &d.have}} {
 		if v, ok := x.object["dynamic"]; ok {
-			*x.is = plain(v) == "false"
+			*x.is = fmt.Sprint(v) == "false"
 		}
 	}
 	return d

@@ -1,4 +1,4 @@
-package metadata_test
+package objects_test
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
 )
 
 func TestCheckName_OneObjectOnly(t *testing.T) {
@@ -14,18 +15,18 @@ func TestCheckName_OneObjectOnly(t *testing.T) {
 		string(metadata.Pipeline), string(metadata.Script), string(metadata.Policy)}
 	for _, kind := range any {
 		for _, name := range []string{"", "*", "a*", "a,b", "_all", "-a", "+a", "_a", "a?", "<a-{now/d}>", "%2A", "a%2Cb", "a/b", `a\b`, "..", ".", "a\x00", "a\n", "\xff", strings.Repeat("a", 256)} {
-			if err := metadata.CheckName(kind, name); !errors.Is(err, fault.ErrConfig) {
+			if err := objects.CheckName(kind, name); !errors.Is(err, fault.ErrConfig) {
 				t.Errorf("%s %q: %v", kind, name, err)
 			}
 		}
 		for _, name := range []string{"a", ".ds-logs-2024.01.01-000001", "logs_1-é", "9", strings.Repeat("a", 255)} {
-			if err := metadata.CheckName(kind, name); err != nil {
+			if err := objects.CheckName(kind, name); err != nil {
 				t.Errorf("%s %q: %v", kind, name, err)
 			}
 		}
 	}
 	for _, name := range []string{"Upper", "remote:a", "a b"} {
-		if metadata.CheckName("index", name) == nil || metadata.CheckName(string(metadata.Pipeline), name) != nil {
+		if objects.CheckName("index", name) == nil || objects.CheckName(string(metadata.Pipeline), name) != nil {
 			t.Errorf("%q", name)
 		}
 	}
@@ -51,7 +52,7 @@ func TestObject_AnotherAnswerIsRefused(t *testing.T) {
 		{metadata.Script, `{"_id":"a","found":true,"script":{"x":1}}`, `{"x":1}`},
 		{metadata.Setting, `{"a":{}}`, ""},
 	} {
-		is, err := metadata.Object(c.kind, "a", []byte(c.answer))
+		is, err := objects.Object(c.kind, "a", []byte(c.answer))
 		if string(is) != c.want && c.want != "" || (err == nil) != (c.want != "") {
 			t.Errorf("%s %s: %s, %v", c.kind, c.answer, is, err)
 		}

@@ -1,4 +1,4 @@
-package metadata
+package objects
 
 import (
 	"context"
@@ -10,20 +10,35 @@ import (
 	"strings"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
 )
 
 // places holds the path of each kind. Kinds with create have a parameter of that name that prevents a request
 // from replacing an existing object.
-var places = map[Kind]struct {
+var places = map[metadata.Kind]struct {
 	path   string
 	create bool
 }{
-	LegacyTemplate:    {"/_template/", true},
-	ComponentTemplate: {"/_component_template/", true},
-	IndexTemplate:     {"/_index_template/", true},
-	Pipeline:          {"/_ingest/pipeline/", false},
-	Script:            {"/_scripts/", false},
-	Policy:            {"/_plugins/_ism/policies/", false}, // creates only: replacing needs a sequence number
+	metadata.LegacyTemplate:    {"/_template/", true},
+	metadata.ComponentTemplate: {"/_component_template/", true},
+	metadata.IndexTemplate:     {"/_index_template/", true},
+	metadata.Pipeline:          {"/_ingest/pipeline/", false},
+	metadata.Script:            {"/_scripts/", false},
+	metadata.Policy:            {"/_plugins/_ism/policies/", false}, // creates only: replacing needs a sequence number
+}
+
+// GlobalResult is the result of EnsureGlobals. Names are "<kind> <name>".
+type GlobalResult struct {
+	Created []string           // in the order of the plan
+	Existed []string           // left as they are
+	Left    []metadata.LeftOut // of the plan, and what the target has no equal for
+	Changes []metadata.Change  // of created objects only
+}
+
+// Requester sends one request and returns the status and the body of the response, for any status. An error
+// means that no response arrived (fault.ErrUnavailable). *target.Client implements it.
+type Requester interface {
+	Do(ctx context.Context, method, path string, query url.Values, body []byte) (status int, answer []byte, err error)
 }
 
 // EnsureGlobals creates the objects that the target lacks and never changes existing ones. It may be
@@ -33,45 +48,45 @@ var places = map[Kind]struct {
 // rejection of a template is an error (fault.ErrRejected), returned after everything else was tried. Further
 // errors: fault.ErrUnavailable, fault.ErrConfig. The result is valid even if an error is returned. l records
 // what is created; if it is nil, nothing is recorded.
-func EnsureGlobals(ctx context.Context, c Requester, plan GlobalPlan, l Ledger) (GlobalResult, error) {
+func EnsureGlobals(ctx context.Context, c Requester, plan metadata.GlobalPlan, l Ledger) (GlobalResult, error) {
 	if l == nil {
 		l = unrecorded{}
 	}
 	r := GlobalResult{Left: plan.Left}
-	unsupported := newUnsupportedFeatures()
+	unsupported := metadata.NewUnsupported()
 	var refusals []error
 	for _, o := range plan.Objects {
 		there, err := hasObject(ctx, c, o)
 		if err == nil && there {
 			if err := l.Decide(ctx, string(o.Kind), o.Name); err != nil {
-				return r, fmt.Errorf("%s: %w", o.label(), err)
+				return r, fmt.Errorf("%s: %w", o.Label(), err)
 			}
-			r.Existed = append(r.Existed, o.label())
+			r.Existed = append(r.Existed, o.Label())
 			continue
 		}
-		var changes []Change
+		var changes []metadata.Change
 		if err == nil {
 			changes, err = createObject(ctx, c, o, unsupported, l)
 		}
 		left := leftOut(o, err)
 		if rerr := recordOutcome(ctx, l, o, err); rerr != nil {
-			return r, errors.Join(err, fmt.Errorf("%s: %w", o.label(), rerr))
+			return r, errors.Join(err, fmt.Errorf("%s: %w", o.Label(), rerr))
 		}
 		switch {
 		case err == nil:
-			r.Created = append(r.Created, o.label())
+			r.Created = append(r.Created, o.Label())
 			r.Changes = append(r.Changes, changes...)
 		case isThere(err): // another worker was faster
-			r.Existed = append(r.Existed, o.label())
+			r.Existed = append(r.Existed, o.Label())
 		case left != "":
-			r.Left = append(r.Left, LeftOut{o.Kind, o.Name, left})
-			if o.Kind == Pipeline {
-				unsupported.pipelines[o.Name] = true
+			r.Left = append(r.Left, metadata.LeftOut{Kind: o.Kind, Name: o.Name, Reason: left})
+			if o.Kind == metadata.Pipeline {
+				unsupported.RecordPipeline(o.Name)
 			}
 		case errors.Is(err, fault.ErrRejected):
-			refusals = append(refusals, fmt.Errorf("%s (create it by hand, or leave it out with an allow-list): %w", o.label(), err))
+			refusals = append(refusals, fmt.Errorf("%s (create it by hand, or leave it out with an allow-list): %w", o.Label(), err))
 		default:
-			return r, fmt.Errorf("%s: %w", o.label(), err)
+			return r, fmt.Errorf("%s: %w", o.Label(), err)
 		}
 	}
 	return r, errors.Join(refusals...)
@@ -79,7 +94,7 @@ func EnsureGlobals(ctx context.Context, c Requester, plan GlobalPlan, l Ledger) 
 
 // recordOutcome completes the record of an object, or withdraws it where the target refused the object. After a request
 // without an answer it stays an intent.
-func recordOutcome(ctx context.Context, l Ledger, o Global, err error) error {
+func recordOutcome(ctx context.Context, l Ledger, o metadata.Global, err error) error {
 	switch {
 	case err == nil:
 		return l.Confirm(ctx, string(o.Kind), o.Name)
@@ -92,7 +107,7 @@ func recordOutcome(ctx context.Context, l Ledger, o Global, err error) error {
 }
 
 // hasObject asks whether the name is taken.
-func hasObject(ctx context.Context, c Requester, o Global) (bool, error) {
+func hasObject(ctx context.Context, c Requester, o metadata.Global) (bool, error) {
 	err := request(ctx, c, http.MethodGet, o, nil)
 	var status *fault.StatusError
 	if errors.As(err, &status) && status.Status == http.StatusNotFound {
@@ -102,18 +117,14 @@ func hasObject(ctx context.Context, c Requester, o Global) (bool, error) {
 }
 
 // createObject offers an object, and again without the features that the target reports as unsupported.
-func createObject(ctx context.Context, c Requester, o Global, known *unsupportedFeatures, l Ledger) ([]Change, error) {
-	unsupported := newUnsupportedFeatures()
-	unsupported.pipelines = known.pipelines
+func createObject(ctx context.Context, c Requester, o metadata.Global, known *metadata.Unsupported, l Ledger) ([]metadata.Change, error) {
+	unsupported := known.OfOneObject()
 	mark, refused := l.Mark(ctx)
 	if refused != nil {
 		return nil, refused
 	}
 	for range maxTries {
-		body, changes, err := o.Body, o.Changes, error(nil)
-		if o.convert != nil {
-			body, changes, err = o.convert(unsupported)
-		}
+		body, changes, err := o.ConvertFor(unsupported)
 		if err != nil {
 			return nil, err
 		}
@@ -126,18 +137,18 @@ func createObject(ctx context.Context, c Requester, o Global, known *unsupported
 		if refused = request(ctx, c, http.MethodPut, o, body); refused == nil {
 			return changes, nil
 		}
-		if !isTemplate(o.Kind) || !unsupported.record(refused) {
+		if !isTemplate(o.Kind) || !unsupported.Record(refused) {
 			break
 		}
 	}
 	return nil, refused
 }
 
-func isTemplate(k Kind) bool {
-	return k == LegacyTemplate || k == ComponentTemplate || k == IndexTemplate
+func isTemplate(k metadata.Kind) bool {
+	return k == metadata.LegacyTemplate || k == metadata.ComponentTemplate || k == metadata.IndexTemplate
 }
 
-func request(ctx context.Context, c Requester, method string, o Global, body json.RawMessage) error {
+func request(ctx context.Context, c Requester, method string, o metadata.Global, body json.RawMessage) error {
 	place := places[o.Kind]
 	path, query := place.path+url.PathEscape(o.Name), url.Values{}
 	if method == http.MethodPut && place.create {
@@ -159,13 +170,13 @@ func isThere(err error) bool {
 }
 
 // leftOut returns the reason why a rejected object need not stop the migration, or "".
-func leftOut(o Global, err error) string {
+func leftOut(o metadata.Global, err error) string {
 	var status *fault.StatusError
 	if !errors.As(err, &status) || !errors.Is(err, fault.ErrRejected) || isThere(err) {
 		return ""
 	}
 	switch {
-	case o.Kind == Policy && (strings.Contains(status.Reason, "no handler found") || status.Status == http.StatusMethodNotAllowed):
+	case o.Kind == metadata.Policy && (strings.Contains(status.Reason, "no handler found") || status.Status == http.StatusMethodNotAllowed):
 		return "the target has no ISM"
 	case !isTemplate(o.Kind):
 		return "the target refuses it: " + status.Reason

@@ -1,0 +1,226 @@
+package objects
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/pattern"
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/target"
+)
+
+// ErrRollover means that a policy would roll a data stream over while documents are created in it.
+var ErrRollover = fmt.Errorf("a policy rolls the data stream over: %w", fault.ErrConfig)
+
+// CheckStream reports whether documents may be created in a data stream of the target by op create: a
+// template makes a stream of its name, and no policy that rolls it over is attached, for then a document that is
+// sent again lands in the next backing index as well. Even so, duplicates are possible when it
+// is rolled over by hand. Errors: fault.ErrConfig with the remedy (ErrRollover is one), fault.ErrUnavailable.
+func CheckStream(ctx context.Context, c Requester, stream string) error {
+	makes, err := MakesStream(ctx, c, stream)
+	if err != nil {
+		return err
+	}
+	if !makes {
+		return NoStreamTemplate(stream)
+	}
+	return CheckRollover(ctx, c, stream)
+}
+
+// NoStreamTemplate is the error for a stream that no template makes.
+func NoStreamTemplate(stream string) error {
+	return fmt.Errorf("data stream %s: the target has no index template that makes a stream of this name: create one first, or leave out --data-streams create: %w", stream, fault.ErrConfig)
+}
+
+// MakesStream reports whether the target has an index template that makes a data stream of the name.
+func MakesStream(ctx context.Context, c Requester, stream string) (bool, error) {
+	var answer struct {
+		Templates []struct {
+			Body metadata.StreamTemplate `json:"index_template"`
+		} `json:"index_templates"`
+	}
+	if err := ask(ctx, c, "/_index_template", &answer); err != nil {
+		return false, err
+	}
+	all := make([]metadata.StreamTemplate, 0, len(answer.Templates))
+	for _, t := range answer.Templates {
+		all = append(all, t.Body)
+	}
+	return metadata.MakesStream(all, stream), nil
+}
+
+// CheckRollover refuses a stream that a policy of the target rolls over: ErrRollover.
+func CheckRollover(ctx context.Context, c Requester, stream string) error {
+	policy, err := rollover(ctx, c, stream)
+	if err != nil || policy == "" {
+		return err
+	}
+	return fmt.Errorf("data stream %s: %w: it is the policy %s, and what is sent again after that would be there twice: detach it until the migration is complete", stream, ErrRollover, policy)
+}
+
+// TargetStream is a data stream of a target.
+type TargetStream struct {
+	UUID    string   // of its oldest backing index: another one means another stream
+	Indices []string // its backing indices, oldest first
+}
+
+// FindStream asks for a data stream of the target; nil when it has none of that name.
+func FindStream(ctx context.Context, c Requester, name string) (*TargetStream, error) {
+	var answer struct {
+		Streams []struct {
+			Indices []struct {
+				Name string `json:"index_name"`
+				UUID string `json:"index_uuid"`
+			} `json:"indices"`
+		} `json:"data_streams"`
+	}
+	path := "/_data_stream/" + url.PathEscape(name)
+	status, body, err := c.Do(ctx, http.MethodGet, path, nil, nil)
+	if err != nil || status == http.StatusNotFound || status == http.StatusBadRequest || status == http.StatusMethodNotAllowed {
+		return nil, err // 400: an alias has the name, or the target does not support data streams
+	}
+	if err := fault.Decode("GET "+path, status, body, &answer); err != nil || len(answer.Streams) == 0 || len(answer.Streams[0].Indices) == 0 {
+		return nil, err
+	}
+	found := &TargetStream{UUID: answer.Streams[0].Indices[0].UUID}
+	for _, x := range answer.Streams[0].Indices {
+		found.Indices = append(found.Indices, x.Name)
+	}
+	return found, nil
+}
+
+// NameTaken reports whether an index, or an alias of other indices than ours, has the name on the target. Data
+// streams are FindStream's.
+func NameTaken(ctx context.Context, c Requester, name string, ours []string) (bool, error) {
+	path := "/" + url.PathEscape(name)
+	status, answer, err := c.Do(ctx, http.MethodHead, path, nil, nil)
+	switch {
+	case err != nil:
+		return false, err
+	case status == http.StatusNotFound:
+		return false, nil
+	}
+	if err := fault.CheckStatus("HEAD "+path, status, answer); err != nil {
+		return false, err
+	}
+	var indices map[string]json.RawMessage
+	alias, err := askMaybe(ctx, c, "/_alias/"+url.PathEscape(name), &indices)
+	if err != nil || !alias || len(indices) == 0 {
+		return true, err
+	}
+	for index := range indices {
+		if !slices.Contains(ours, index) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// CreateStream creates a data stream from its template. If the stream exists, it is not changed, and created is false.
+func CreateStream(ctx context.Context, c Requester, name string) (created bool, err error) {
+	path := "/_data_stream/" + url.PathEscape(name)
+	status, answer, err := c.Do(ctx, http.MethodPut, path, nil, nil)
+	if err != nil {
+		return false, err
+	}
+	err = fault.CheckStatus("PUT "+path, status, answer)
+	if target.IsExists(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// attachedPolicies returns the ISM policies that manage an index, or the backing indices of a data stream, by index; none where
+// the target has no ISM.
+func attachedPolicies(ctx context.Context, c Requester, name string) (map[string]string, error) {
+	var explained map[string]json.RawMessage
+	if _, err := askMaybe(ctx, c, "/_plugins/_ism/explain/"+url.PathEscape(name), &explained); err != nil {
+		return nil, err
+	}
+	managed := map[string]string{}
+	for index, raw := range explained {
+		var x struct {
+			Old string `json:"index.plugins.index_state_management.policy_id"`
+			ID  string `json:"policy_id"`
+		}
+		if json.Unmarshal(raw, &x) != nil { // totals are numbers
+			continue
+		}
+		if policy := cmp.Or(x.ID, x.Old); policy != "" {
+			managed[index] = policy
+		}
+	}
+	return managed, nil
+}
+
+// rollover names an ISM policy with a rollover that manages the stream, or will manage its indices.
+func rollover(ctx context.Context, c Requester, stream string) (string, error) {
+	var all struct {
+		Policies []struct {
+			ID     string          `json:"_id"`
+			Policy json.RawMessage `json:"policy"`
+		} `json:"policies"`
+	}
+	if there, err := askMaybe(ctx, c, "/_plugins/_ism/policies", &all); err != nil || !there {
+		return "", err
+	}
+	managed, err := attachedPolicies(ctx, c, stream)
+	if err != nil {
+		return "", err
+	}
+	attached := map[string]bool{}
+	for _, policy := range managed {
+		attached[policy] = true
+	}
+	for _, p := range all.Policies {
+		var body struct {
+			States []struct {
+				Actions []map[string]json.RawMessage `json:"actions"`
+			} `json:"states"`
+			For []struct {
+				Patterns []string `json:"index_patterns"`
+			} `json:"ism_template"`
+		}
+		if err := json.Unmarshal(p.Policy, &body); err != nil {
+			return "", fmt.Errorf("policy %s of the target: %w", p.ID, err)
+		}
+		rolls, fits := false, attached[p.ID]
+		for _, s := range body.States {
+			rolls = rolls || slices.ContainsFunc(s.Actions, func(a map[string]json.RawMessage) bool { return a["rollover"] != nil })
+		}
+		for _, f := range body.For {
+			fits = fits || slices.ContainsFunc(f.Patterns, func(p string) bool { return pattern.Star(p, stream) })
+		}
+		if rolls && fits {
+			return p.ID, nil
+		}
+	}
+	return "", nil
+}
+
+// askMaybe is ask; false when the target has nothing of that name, or does not know such things.
+func askMaybe(ctx context.Context, c Requester, path string, into any) (bool, error) {
+	status, answer, err := c.Do(ctx, http.MethodGet, path, nil, nil)
+	switch {
+	case err != nil:
+		return false, err
+	case status == http.StatusNotFound, status == http.StatusMethodNotAllowed, status == http.StatusBadRequest && strings.Contains(string(answer), "no handler found"):
+		return false, nil
+	}
+	return true, fault.Decode("GET "+path, status, answer, into)
+}
+
+func ask(ctx context.Context, c Requester, path string, into any) error {
+	status, answer, err := c.Do(ctx, http.MethodGet, path, nil, nil)
+	if err != nil {
+		return err
+	}
+	return fault.Decode("GET "+path, status, answer, into)
+}

@@ -1,0 +1,59 @@
+package objects
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+)
+
+// Zones asks the target whether it demands balanced copies (cluster.routing.allocation.awareness.balance)
+// and gives the largest number of values that a forced awareness attribute has; 0 when it makes no demand.
+func Zones(ctx context.Context, c Requester) (int, error) {
+	status, answer, err := c.Do(ctx, http.MethodGet, "/_cluster/settings", url.Values{"include_defaults": {"true"}, "flat_settings": {"true"}}, nil)
+	var levels struct{ Defaults, Persistent, Transient map[string]any }
+	if err == nil {
+		err = fault.Decode("GET /_cluster/settings", status, answer, &levels)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("awareness of the target: %w", err)
+	}
+	get := func(key string) any {
+		for _, m := range []map[string]any{levels.Transient, levels.Persistent, levels.Defaults} {
+			if v, ok := m[key]; ok {
+				return v
+			}
+		}
+		return nil
+	}
+	const prefix = "cluster.routing.allocation.awareness."
+	if fmt.Sprint(get(prefix+"balance")) != "true" {
+		return 0, nil
+	}
+	zones := 0
+	for _, attribute := range words(get(prefix + "attributes")) {
+		zones = max(zones, len(words(get(prefix+"force."+attribute+".values"))))
+	}
+	return zones, nil
+}
+
+// words reads a list that is either JSON or separated by commas.
+func words(v any) []string {
+	var all []string
+	switch v := v.(type) {
+	case string:
+		for _, w := range strings.Split(v, ",") {
+			if w = strings.TrimSpace(w); w != "" {
+				all = append(all, w)
+			}
+		}
+	case []any:
+		for _, w := range v {
+			all = append(all, fmt.Sprint(w))
+		}
+	}
+	return all
+}
