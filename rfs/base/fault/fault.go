@@ -29,6 +29,8 @@ var (
 	ErrUnavailable = errors.New("unavailable")
 	// ErrConfig means that the user has to change an option, a permission or a name before a new run.
 	ErrConfig = errors.New("configuration")
+	// ErrNoBucket means that a bucket does not exist, or no longer. It is an ErrConfig.
+	ErrNoBucket = fmt.Errorf("the bucket does not exist: %w", ErrConfig)
 )
 
 // Damage states which bytes of the repository are wrong. It is an ErrCorrupt.

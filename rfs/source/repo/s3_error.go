@@ -58,7 +58,7 @@ func (r *S3) failed(ctx context.Context, verb, name string, err error) error {
 	case slices.Contains(passing, code) || slices.Contains(expired, code) && awsconfig.Renew(ctx, r.creds):
 		return fmt.Errorf("%s: the store answers %d %s: %w", what, status, code, fault.ErrUnavailable)
 	case code == "NoSuchBucket" || verb == verbPut && status == http.StatusNotFound:
-		return fmt.Errorf("%s: the bucket does not exist: %w", what, fault.ErrConfig)
+		return fmt.Errorf("%s: %w", what, fault.ErrNoBucket)
 	case code == "NoSuchKey" || code == "NotFound" || status == http.StatusNotFound:
 		return fmt.Errorf("%s: %w", what, fs.ErrNotExist)
 	case status == http.StatusRequestedRangeNotSatisfiable:

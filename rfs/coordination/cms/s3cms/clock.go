@@ -17,7 +17,7 @@ func (s *session) Now(ctx context.Context) (time.Time, time.Duration, error) {
 	return s.clock.Now(ctx, s.cfg.Now, resolution, func(ctx context.Context) (time.Time, error) {
 		date, err := s.cfg.Bucket.Date(ctx, s.name+conditions)
 		if err != nil {
-			return time.Time{}, fmt.Errorf("clock of the coordination store: %w", err)
+			return time.Time{}, fmt.Errorf("clock of the coordination store: %w", s.failed(err))
 		}
 		return date, nil
 	})

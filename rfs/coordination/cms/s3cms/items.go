@@ -136,11 +136,14 @@ func (s *Store) ApplyAll(ctx context.Context, changes []cms.Change) ([]cms.Outco
 	return outcomes, nil
 }
 
-// page lists a page of items after a name. Items that are known in the listed version come with it, the others have none.
+// page lists a page of items after a name; cms.ErrStoreGone when the session was deleted. Items that are known in the listed version come with it, the others have none.
 func (s *Store) page(ctx context.Context, after string) (names []string, known []cached, more bool, err error) {
 	names, versions, more, err := s.cfg.Bucket.List(ctx, s.items(), after)
+	if err == nil && len(names) == 0 { // all items may be done, or deleted
+		err = s.exists(ctx)
+	}
 	if err != nil {
-		return nil, nil, false, fmt.Errorf("coordination store: %w", err)
+		return nil, nil, false, s.failed(err)
 	}
 	known = make([]cached, len(names))
 	for i, name := range names {

@@ -140,7 +140,7 @@ func (s *session) list(ctx context.Context, kind string) ([]cms.Record, error) {
 		var err error
 		names, _, more, err = s.cfg.Bucket.List(ctx, s.recordName(kind), after)
 		if err != nil {
-			return nil, fmt.Errorf("coordination store: %w", err)
+			return nil, s.failed(err)
 		}
 		records, errs := make([]storedRecord, len(names)), make([]error, len(names))
 		each(len(names), func(i int) { records[i], _, errs[i] = s.loadRecord(ctx, names[i], "object "+names[i]) })

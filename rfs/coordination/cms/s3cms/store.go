@@ -23,6 +23,7 @@ import (
 	"io/fs"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
@@ -64,6 +65,10 @@ type session struct {
 	seen *cache
 
 	clock serverclock.Clock
+
+	mu      sync.Mutex
+	mark    string    // of the session; "": not read yet
+	present time.Time // when it was read last
 }
 
 var sessionName = regexp.MustCompile(`^[a-z0-9-]{0,64}$`)
@@ -73,9 +78,10 @@ const (
 	noVersion  = `"00000000000000000000000000000000"` // of no object
 	openTries  = 10
 	openPause  = 200 * time.Millisecond
-	readAhead  = 16  // objects that are read or created at the same time
-	maxName    = 180 // bytes of an escaped id in the name of an object
-	keptPrefix = 120 // of an id that is longer
+	readAhead  = 16          // objects that are read or created at the same time
+	presentFor = time.Second // after its object was read, a session is taken to exist
+	maxName    = 180         // bytes of an escaped id in the name of an object
+	keptPrefix = 120         // of an id that is longer
 )
 
 // begun is what the object of a session holds.
@@ -181,20 +187,47 @@ func (s *session) try(ctx context.Context, name string, body []byte, version str
 	return true, nil
 }
 
-// Incarnation returns the random text of the object with which the session began.
+// Incarnation returns the random text of the object with which the session began. cms.ErrStoreGone when the object was deleted, or
+// replaced by that of another session.
 func (s *session) Incarnation(ctx context.Context) (string, error) {
 	body, _, err := s.cfg.Bucket.Get(ctx, s.name+conditions)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", cms.ErrStoreGone
-	}
 	if err != nil {
-		return "", fmt.Errorf("coordination store: %w", err)
+		return "", s.failed(err)
 	}
 	var b begun
 	if err := json.Unmarshal(body, &b); err != nil {
 		return "", fmt.Errorf("object %s: %w: %w", s.name+conditions, err, fault.ErrCorrupt)
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mark = cmp.Or(s.mark, b.Mark); s.mark != b.Mark {
+		return "", fmt.Errorf("folder %s holds the state of another session: it was deleted and made again: %w", s.name, cms.ErrStoreGone)
+	}
+	s.present = s.cfg.Now()
 	return b.Mark, nil
+}
+
+// exists returns cms.ErrStoreGone when the session was deleted. It asks at most once per presentFor.
+func (s *session) exists(ctx context.Context) error {
+	s.mu.Lock()
+	known := !s.present.IsZero() && s.cfg.Now().Sub(s.present) < presentFor
+	s.mu.Unlock()
+	if known {
+		return nil
+	}
+	_, err := s.Incarnation(ctx)
+	return err
+}
+
+// failed wraps the error of a request about an object that every session has, or about any if the error is not fs.ErrNotExist.
+func (s *session) failed(err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("object %s, which every session has, is gone: the state of the work was deleted: %w", s.name+conditions, cms.ErrStoreGone)
+	case errors.Is(err, fault.ErrNoBucket):
+		return fmt.Errorf("%w: %w", err, cms.ErrStoreGone)
+	}
+	return fmt.Errorf("coordination store: %w", err)
 }
 
 // position returns where the item of an id stands in listings: eight hexadecimal digits that are spread evenly. Processes look
@@ -234,20 +267,30 @@ func (s *Store) itemName(id string) string { return s.items() + position(id) + "
 
 func (s *session) recordName(id string) string { return s.name + "records/" + escaped(id) }
 
-// read returns an object of a session with its version. cms.ErrNotFound when there is none.
+// read returns an object of a session with its version. cms.ErrNotFound when there is none, cms.ErrStoreGone when the whole session
+// is gone.
 func (s *session) read(ctx context.Context, name, what string) ([]byte, string, error) {
 	body, version, err := s.cfg.Bucket.Get(ctx, name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		if err := s.exists(ctx); err != nil {
+			return nil, "", err
+		}
 		return nil, "", fmt.Errorf("%s: %w", what, cms.ErrNotFound)
 	case err != nil:
-		return nil, "", fmt.Errorf("coordination store: %w", err)
+		return nil, "", s.failed(err)
 	}
 	return body, version, nil
 }
 
-// write stores v if the version is still the given one. cms.ErrConflict when it is not.
+// write stores v if the version is still the given one. cms.ErrConflict when it is not. It makes no object in a session that was
+// deleted.
 func (s *session) write(ctx context.Context, name, what string, v any, version string) (is string, err error) {
+	if version == "" {
+		if err := s.exists(ctx); err != nil {
+			return "", err
+		}
+	}
 	body, err := json.Marshal(v)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", what, err)
@@ -257,7 +300,7 @@ func (s *session) write(ctx context.Context, name, what string, v any, version s
 	case errors.Is(err, fs.ErrExist):
 		return "", fmt.Errorf("%s: %w", what, cms.ErrConflict)
 	case err != nil:
-		return "", fmt.Errorf("coordination store: %w", err)
+		return "", s.failed(err)
 	}
 	return is, nil
 }

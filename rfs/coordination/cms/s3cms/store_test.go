@@ -336,3 +336,65 @@ func TestTheObjectsAreARegisterForManyClients(t *testing.T) {
 		t.Errorf("%d operations: fits %v, %v", n, fits, err)
 	}
 }
+
+// TestStore_EndsWithTheSessionThatWasDeleted: nothing takes a deleted session for a new one or for one that is complete, and nothing is
+// written in its place.
+func TestStore_EndsWithTheSessionThatWasDeleted(t *testing.T) {
+	id := cmstest.ID("a", 0, 0)
+	deletions := map[string]func(t *testing.T, b *memory){
+		"all objects": func(_ *testing.T, b *memory) { clear(b.objects) },
+		"the bucket": func(_ *testing.T, b *memory) {
+			b.before = func(method, _ string) error {
+				if method == "date" { // HEAD has no body that could name the bucket
+					return fs.ErrNotExist
+				}
+				return fault.ErrNoBucket
+			}
+		},
+		"all objects, and another session began": func(t *testing.T, b *memory) {
+			clear(b.objects)
+			open(t, b, "one")
+		},
+	}
+	operations := map[string]func(ctx context.Context, s *s3cms.Store) error{
+		"Get": func(ctx context.Context, s *s3cms.Store) error { _, err := s.Get(ctx, id); return err },
+		"Apply": func(ctx context.Context, s *s3cms.Store) error {
+			_, _, err := s.Apply(ctx, id, cms.Acquire{Holder: "h", InitialMs: 60_000, MaxMs: 60_000})
+			return err
+		},
+		"Create": func(ctx context.Context, s *s3cms.Store) error {
+			_, err := s.Create(ctx, []cms.Item{cms.NewItem(id, "test", 0)})
+			return err
+		},
+		"Candidates": func(ctx context.Context, s *s3cms.Store) error { _, err := s.Candidates(ctx, 0, 1); return err },
+		"Open":       func(ctx context.Context, s *s3cms.Store) error { _, err := s.Open(ctx); return err },
+		"Record":     func(ctx context.Context, s *s3cms.Store) error { _, err := s.Record(ctx, "r"); return err },
+		"Put": func(ctx context.Context, s *s3cms.Store) error {
+			_, err := s.Put(ctx, cms.Record{ID: "r", Kind: "k"})
+			return err
+		},
+		"Incarnation": func(ctx context.Context, s *s3cms.Store) error { _, err := s.Incarnation(ctx); return err },
+	}
+	for deletion, remove := range deletions {
+		for operation, do := range operations {
+			t.Run(deletion+"/"+operation, func(t *testing.T) {
+				b, later := newMemory(), time.Duration(0)
+				s, err := s3cms.Open(t.Context(), s3cms.Config{Bucket: b, Session: "one", Now: func() time.Time { return time.Now().Add(later) }})
+				if err != nil {
+					t.Fatal(err)
+				}
+				create(t, s, id)
+				remove(t, b)
+				later = 2 * time.Second
+				objects := len(b.objects)
+				err = do(t.Context(), s)
+				if !errors.Is(err, cms.ErrStoreGone) || !errors.Is(err, fault.ErrConfig) {
+					t.Errorf("it returns %v", err)
+				}
+				if len(b.objects) > objects {
+					t.Errorf("it has written %d objects", len(b.objects)-objects)
+				}
+			})
+		}
+	}
+}
