@@ -60,7 +60,7 @@ func decodeConsume(values config.Values) (consumeOptions, error) {
 	if err := config.Decode(values, &c); err != nil {
 		return consumeOptions{}, err
 	}
-	o := consumeOptions{options: options{s3: c.S3.Options(), compression: string(export.None), fleet: true}, stream: c.Stream, create: c.NewIndices.Create}
+	o := consumeOptions{options: options{s3: c.S3.Options(), compression: string(export.None), fleet: true, leases: taskLeases}, stream: c.Stream, create: c.NewIndices.Create}
 	return o, o.transfer(c.Transfer())
 }
 
@@ -111,7 +111,7 @@ func openConsume(ctx context.Context, o consumeOptions, log *slog.Logger, in *re
 		Indices:  &importer.TargetIndices{Cluster: r.client, Create: o.create, Ledger: r.ledger},
 		Identity: r.identity, Destination: r.sender,
 		Failed: r.failed, Bulk: bulkOptions(o.options, in, r.client), Format: consume.Format(s.Format), Index: s.IndexOrTopic(), Latest: s.Start == "latest", IncludeSystem: o.includeSystem,
-		MaxSource: r.longest, UntilEnd: s.UntilEnd, Lease: s.Lease, Unavailable: o.unavailable, Token: r.writer, Node: host,
+		MaxSource: r.longest, UntilEnd: s.UntilEnd, Lease: s.Lease, SkewTolerance: o.skewTolerance(), Unavailable: o.unavailable, Token: r.writer, Node: host,
 	}
 	return h, nil
 }

@@ -131,6 +131,9 @@ func (o options) coordination(store cms.Store, creator string) cms.Config {
 	}
 }
 
+// taskLeases are the rules of windows and partitions, whose lengths are options of their own.
+var taskLeases = config.Leases{Skew: config.Skew{Tolerance: cms.DefaultTolerance}}
+
 // skewTolerance is the allowed distance to the clock of the coordination store; 0, which is any, for a file,
 // whose clock is that of this process.
 func (o options) skewTolerance() time.Duration {

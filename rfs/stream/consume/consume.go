@@ -68,6 +68,7 @@ type Task struct {
 	MaxSource     int64  // the longest value that is sent, in bytes; 0: any
 	UntilEnd      bool   // ends once all messages are consumed that existed when it started
 	Lease         time.Duration
+	SkewTolerance time.Duration // how far the clock may be off the store's; 0: any
 	Linger        time.Duration // how long a body waits for more messages; 1 s
 	Unavailable   time.Duration // how long store, brokers or target may not answer; bulk.DefaultStallTimeout
 	Token         string        // names this process; a random one when empty
@@ -123,7 +124,7 @@ func (t *Task) prepare(ctx context.Context) error {
 	}
 	// A lease is a heartbeat, so it does not grow. Items that end their holders are not detected, since the same message is
 	// due again in any case.
-	t.items, err = cms.New(cms.Config{Store: store, Kind: Kind, Clock: t.Clock, Creator: t.Token, InitialLease: t.Lease, MaxLease: t.Lease, MaxAttempts: math.MaxInt32})
+	t.items, err = cms.New(cms.Config{Store: store, Kind: Kind, Clock: t.Clock, Creator: t.Token, InitialLease: t.Lease, MaxLease: t.Lease, MaxAttempts: math.MaxInt32, SkewTolerance: t.SkewTolerance})
 	t.nodes = &primitive.Nodes{Store: t.Store, Clock: t.Clock}
 	t.pace = newPace(t.Bulk, t.Lease, t.Clock, t.seen.running.Load)
 	t.Bulk.Bounds = t.pace

@@ -371,3 +371,24 @@ func TestAPausedSessionTakesNothing(t *testing.T) {
 		p.end()
 	})
 }
+
+// fastClock is ten minutes ahead.
+type fastClock struct{ cms.Clock }
+
+func (c fastClock) Read() cms.Reading {
+	r := c.Clock.Read()
+	r.Wall = r.Wall.Add(10 * time.Minute)
+	return r
+}
+
+func TestTask_RefusesAClockThatIsWrong(t *testing.T) {
+	inBubble(t, 2, func(w *world) {
+		w.topic.add(0, "1", "{}")
+		p := w.start(func(task *consume.Task) { task.Clock, task.SkewTolerance = fastClock{task.Clock}, cms.DefaultTolerance })
+		time.Sleep(time.Minute)
+		p.end()
+		if !errors.Is(p.err, cms.ErrClockSkew) || !strings.Contains(p.err.Error(), "10m0s off") || w.target.has("1") {
+			t.Errorf("%v; a document was sent: %v", p.err, w.target.has("1"))
+		}
+	})
+}

@@ -69,13 +69,14 @@ type Import struct {
 	Failed      bulk.Recorder
 	Bulk        bulk.Options // bounds of one worker's bodies; Sender, Recorder and MayStart are set here
 
-	Workers     int           // windows at the same time; 1
-	Window      int64         // bytes of a part of an uncompressed file, at least; DefaultWindow
-	Lease       time.Duration // of an item, the first; DefaultLease
-	MaxAttempts int           // in a row without progress, after which an item is worked on alone; DefaultMaxAttempts
-	Unavailable time.Duration // how long the store may not answer; bulk.DefaultGiveUp
-	Types       Types         // RefuseTypes
-	MaxSource   int64         // the longest source that the target takes, in bytes; 0: not known
+	Workers       int           // windows at the same time; 1
+	Window        int64         // bytes of a part of an uncompressed file, at least; DefaultWindow
+	Lease         time.Duration // of an item, the first; DefaultLease
+	SkewTolerance time.Duration // how far the clock may be off the store's; 0: any
+	MaxAttempts   int           // in a row without progress, after which an item is worked on alone; DefaultMaxAttempts
+	Unavailable   time.Duration // how long the store may not answer; bulk.DefaultGiveUp
+	Types         Types         // RefuseTypes
+	MaxSource     int64         // the longest source that the target takes, in bytes; 0: not known
 	// Memory bounds what long lines hold, beside what else the process holds; nil: a budget of the import's own.
 	Memory *budget.Budget
 	// Frames bounds how far zstd frames of all slots look back, of MaxBack bytes; nil: a budget of the import's own.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
 
@@ -339,4 +340,23 @@ func wide(t *testing.T, text string, back int) string {
 	packed := b.Bytes()
 	packed[5] = byte((bits.Len(uint(back)) - 11) << 3) // the window's descriptor
 	return string(packed)
+}
+
+// fastClock is ten minutes ahead.
+type fastClock struct{ cms.Clock }
+
+func (c fastClock) Read() cms.Reading {
+	r := c.Clock.Read()
+	r.Wall = r.Wall.Add(10 * time.Minute)
+	return r
+}
+
+func TestImport_RefusesAClockThatIsWrong(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.corpus()
+		_, err := w.node(func(m *importer.Import) { m.Clock, m.SkewTolerance = fastClock{w.clock}, cms.DefaultTolerance }).Run(t.Context())
+		if !errors.Is(err, cms.ErrClockSkew) || !strings.Contains(err.Error(), "10m0s off") || len(w.target.docs) > 0 {
+			t.Errorf("%v; %d documents", err, len(w.target.docs))
+		}
+	})
 }

@@ -87,7 +87,7 @@ func (m *Import) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m.items, err = cms.New(cms.Config{Store: store, Kind: Kind, Clock: m.Clock, Creator: m.Token, InitialLease: m.Lease, MaxAttempts: m.MaxAttempts})
+	m.items, err = cms.New(cms.Config{Store: store, Kind: Kind, Clock: m.Clock, Creator: m.Token, InitialLease: m.Lease, MaxAttempts: m.MaxAttempts, SkewTolerance: m.SkewTolerance})
 	return err
 }
 
