@@ -8,7 +8,6 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/pattern"
 	"github.com/rfsd/rfsd/rfs/destination/target"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/source/live"
 )
 
@@ -56,14 +55,10 @@ func (s *snapshots) Create(ctx context.Context, name string) (created bool, err 
 }
 
 // State is the snapshot as the source sees it.
-func (s *snapshots) State(ctx context.Context, name string) (worker.SnapshotState, error) {
+func (s *snapshots) State(ctx context.Context, name string) (live.State, error) {
 	c, err := s.open(ctx)
 	if err != nil {
-		return worker.SnapshotState{}, err
+		return live.State{}, err
 	}
-	st, err := c.Snapshot(ctx, s.o.origin.name, name)
-	return worker.SnapshotState{
-		UUID: st.UUID, Started: st.Started, State: st.State, ShardsTotal: st.ShardsTotal, ShardsDone: st.ShardsDone, ShardsFailed: st.ShardsFailed,
-		BytesTotal: st.BytesTotal, BytesDone: st.BytesDone, Failures: st.Failures,
-	}, err
+	return c.Snapshot(ctx, s.o.origin.name, name)
 }

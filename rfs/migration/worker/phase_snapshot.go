@@ -23,20 +23,7 @@ type Snapshots interface {
 	// live.ErrBusy when another snapshot has to end first.
 	Create(ctx context.Context, name string) (created bool, err error)
 	// State is the snapshot as the source sees it; an error that is fs.ErrNotExist when there is none.
-	State(ctx context.Context, name string) (SnapshotState, error)
-}
-
-// SnapshotState is what the source says of a snapshot.
-type SnapshotState struct {
-	UUID         string // "" from Elasticsearch 1.x and 2.x
-	Started      int64  // epoch ms; 0 when not told
-	State        string // IN_PROGRESS, SUCCESS, PARTIAL, FAILED
-	ShardsTotal  int64
-	ShardsDone   int64
-	ShardsFailed int64
-	BytesTotal   int64 // of all files of the snapshot
-	BytesDone    int64
-	Failures     []string
+	State(ctx context.Context, name string) (live.State, error)
 }
 
 // SnapshotOptions say which snapshot is read or created.
@@ -110,8 +97,8 @@ func (r SnapshotRecord) encode() json.RawMessage {
 	return b
 }
 
-// identity tells a snapshot from another of the same name.
-func (st SnapshotState) identity() (id string, anonymous bool) {
+// snapshotIdentity distinguishes a snapshot from another of the same name.
+func snapshotIdentity(st live.State) (id string, anonymous bool) {
 	if st.UUID != "" {
 		return st.UUID, false
 	}
@@ -138,7 +125,7 @@ func (s *Session) makeSnapshot(ctx context.Context, lease *session.PhaseLease) e
 		}
 		switch there, err := s.Snapshots.State(ctx, r.Name); {
 		case err == nil:
-			id, _ := there.identity()
+			id, _ := snapshotIdentity(there)
 			return s.endSnapshot(ctx, lease, fmt.Errorf("the source has a snapshot %s (%s) that this session did not create; it is never used: choose another --session-name, delete it, or give --retry-snapshot", r.Name, id))
 		case !errors.Is(err, fs.ErrNotExist):
 			return fmt.Errorf("snapshot %s on the source: %w", r.Name, err)
@@ -189,7 +176,7 @@ func (s *Session) watchSnapshot(ctx context.Context, lease *session.PhaseLease, 
 		case err != nil:
 			return fmt.Errorf("snapshot %s on the source: %w", r.Name, err)
 		default:
-			id, anonymous := st.identity()
+			id, anonymous := snapshotIdentity(st)
 			if r.UUID != "" && r.UUID != id {
 				return s.endSnapshot(ctx, lease, fmt.Errorf("the source has another snapshot under the name %s (%s) than the one this session created (%s); it is never used", r.Name, id, r.UUID))
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/source/live"
 )
 
 // inPhases runs f in virtual time, with a fresh store and fresh clusters.
@@ -96,7 +97,7 @@ func TestAnIndexThatCannotBeCreatedFailsAloneWithTheTargetsWords(t *testing.T) {
 
 func TestASnapshotOfTheNameThatIsNotOursIsNeverUsed(t *testing.T) {
 	inPhases(t, func(t *testing.T, m *memory, x *outside) {
-		x.snapshots["rfs-s"] = SnapshotState{UUID: "foreign", State: "SUCCESS"}
+		x.snapshots["rfs-s"] = live.State{UUID: "foreign", State: "SUCCESS"}
 		s := process(t, m, x, 1, &life{})
 		err := toItems(t.Context(), s)
 		var failed *PhaseFailed
@@ -139,7 +140,7 @@ func TestTheRepositoryHoldsTheSnapshotThatWasCreated(t *testing.T) {
 // another snapshot of the same name in its place.
 func TestASnapshotReplacedWhileItRunsIsNeverUsed(t *testing.T) {
 	for name, replace := range map[string]func(x *outside){
-		"another": func(x *outside) { x.snapshots["rfs-s"] = SnapshotState{UUID: "foreign", State: "SUCCESS"} },
+		"another": func(x *outside) { x.snapshots["rfs-s"] = live.State{UUID: "foreign", State: "SUCCESS"} },
 		"is gone": func(x *outside) { delete(x.snapshots, "rfs-s") },
 	} {
 		inPhases(t, func(t *testing.T, m *memory, x *outside) {
@@ -308,7 +309,7 @@ type watched struct {
 	asked func()
 }
 
-func (w watched) State(ctx context.Context, name string) (SnapshotState, error) {
+func (w watched) State(ctx context.Context, name string) (live.State, error) {
 	w.asked()
 	return w.Snapshots.State(ctx, name)
 }

@@ -261,7 +261,7 @@ func (m mortal) Record(ctx context.Context, id string) (r cms.Record, err error)
 // outside are the clusters: what was asked of them, and what they hold.
 type outside struct {
 	mu        sync.Mutex
-	snapshots map[string]SnapshotState
+	snapshots map[string]live.State
 	ends      string
 	created   map[string]int // accepted creations by what was created
 	uuids     map[string]string
@@ -277,7 +277,7 @@ type outside struct {
 }
 
 func newOutside() *outside {
-	return &outside{snapshots: map[string]SnapshotState{}, ends: "SUCCESS", created: map[string]int{}, uuids: map[string]string{}, bodies: map[string]json.RawMessage{}, aliases: map[string]string{}, refuse: map[string]string{}}
+	return &outside{snapshots: map[string]live.State{}, ends: "SUCCESS", created: map[string]int{}, uuids: map[string]string{}, bodies: map[string]json.RawMessage{}, aliases: map[string]string{}, refuse: map[string]string{}}
 }
 
 // seen is the outside as one process sees it.
@@ -308,7 +308,7 @@ func (x seen) Create(_ context.Context, name string) (created bool, err error) {
 			return fmt.Errorf("a snapshot is already running: %w", live.ErrBusy)
 		}
 		if _, there := x.snapshots[name]; !there {
-			x.snapshots[name] = SnapshotState{UUID: "uuid of " + name, State: "IN_PROGRESS", ShardsTotal: 4, BytesTotal: 400}
+			x.snapshots[name] = live.State{UUID: "uuid of " + name, State: "IN_PROGRESS", ShardsTotal: 4, BytesTotal: 400}
 			x.created["snapshot "+name]++
 			created = true
 		}
@@ -317,7 +317,7 @@ func (x seen) Create(_ context.Context, name string) (created bool, err error) {
 	return created, err
 }
 
-func (x seen) State(_ context.Context, name string) (st SnapshotState, err error) {
+func (x seen) State(_ context.Context, name string) (st live.State, err error) {
 	err = x.do(func() error {
 		s, there := x.snapshots[name]
 		if !there {
