@@ -10,6 +10,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/testing/migrationtest"
 	"github.com/rfsd/rfsd/testing/repotest"
 )
 
@@ -62,7 +63,7 @@ func TestTheNextShardIsOpenedAhead(t *testing.T) {
 				p.Indices[i].Entry.Bytes = []int64{1 << 20, 1 << 20} // too large for a group
 			}
 		}
-		sum, err := w.run(t, 1, &life{})
+		sum, err := w.run(t, 1, &migrationtest.Life{})
 		if err != nil || !sum.Complete {
 			t.Fatalf("%.300v, %v", sum, err)
 		}

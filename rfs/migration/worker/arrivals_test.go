@@ -21,6 +21,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
 // countable is a target as it answers questions about its indices.
@@ -212,13 +213,13 @@ func TestArrivals(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				m := newMemory()
+				m := migrationtest.NewMemory()
 				h := &countable{
 					did:   target.Operations{Executed: 5},
 					uuids: map[string]string{"a": "uuid of a", "b": "uuid of b"}, docs: map[string]int64{"a": 5, "b": 5},
 					set: map[string]string{"index.number_of_shards": "2"}, refreshed: map[string]bool{}, lucene: 9,
 				}
-				s := process(t, m, newOutside(), 1, &life{})
+				s := process(t, m, migrationtest.NewOutside(), 1, &migrationtest.Life{})
 				s.Targets, s.Counts = h, h
 				entries, sent := map[string]*plan.Entry{}, map[string]cms.Counts{}
 				for _, name := range []string{"a", "b"} {
@@ -232,7 +233,7 @@ func TestArrivals(t *testing.T) {
 					haveIndex(t, s.Coordinator, name, "uuid of "+name, *e)
 					it := cms.NewItem(cms.ItemID{Index: name}.String(), "test", 0)
 					it.Engine, it.CompletedAt, it.Counts = "go", 1, sent[name]
-					m.items[it.ID] = it
+					m.Items[it.ID] = it
 				}
 				if _, _, err := s.auditItems(t.Context(), true); err != nil {
 					t.Fatal(err)
@@ -270,9 +271,9 @@ func TestArrivals(t *testing.T) {
 						t.Errorf("a second run counted again: %v", err)
 					}
 					id := cms.ItemID{Index: "a"}.String() // more was sent since
-					it := m.items[id]
+					it := m.Items[id]
 					it.Counts.Indexed++
-					m.items[id] = it
+					m.Items[id] = it
 					if _, _, err := s.auditItems(t.Context(), true); err != nil || h.counted == counted && h.denied == nil {
 						t.Errorf("what was sent since is not counted: %v", err)
 					}
@@ -293,7 +294,7 @@ func TestArrivals(t *testing.T) {
 func TestIndicesAreCountedAtTheSameTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &countable{uuids: map[string]string{}, docs: map[string]int64{}, refreshed: map[string]bool{}, takes: 3 * time.Second}
-		s := process(t, newMemory(), newOutside(), 0, &life{})
+		s := process(t, migrationtest.NewMemory(), migrationtest.NewOutside(), 0, &migrationtest.Life{})
 		s.Targets, s.Counts = h, h
 		for n := range 80 {
 			name := fmt.Sprint("index-", n)
@@ -314,9 +315,9 @@ func TestIndicesAreCountedAtTheSameTime(t *testing.T) {
 // the target indices are counted by it and by one other, and every process learns that the documents are complete.
 func TestOneOfManyProcessesAudits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
+		m := migrationtest.NewMemory()
 		h := &countable{uuids: map[string]string{"a": "uuid of a"}, docs: map[string]int64{"a": 5}, refreshed: map[string]bool{}, lucene: 9, takes: 3 * time.Second}
-		first := process(t, m, newOutside(), 0, &life{})
+		first := process(t, m, migrationtest.NewOutside(), 0, &migrationtest.Life{})
 		if _, err := session.Of(first.Coordinator).Init(t.Context(), session.Meta{Settings: first.Settings}); err != nil {
 			t.Fatal(err)
 		}
@@ -327,16 +328,16 @@ func TestOneOfManyProcessesAudits(t *testing.T) {
 		}, func(*cms.NoneAvailable) {}); err != nil {
 			t.Fatal(err)
 		}
-		it := m.items[cms.ItemID{Index: "a"}.String()]
+		it := m.Items[cms.ItemID{Index: "a"}.String()]
 		it.Engine, it.CompletedAt, it.Counts = "go", 1, cms.Counts{Live: 5, Indexed: 5}
-		m.items[it.ID] = it
+		m.Items[it.ID] = it
 		if _, err := session.Of(first.Coordinator).MovePhase(t.Context(), session.DocsPhase, "", session.PhaseInProgress, nil); err != nil {
 			t.Fatal(err)
 		}
 		var all sync.WaitGroup
 		complete := make([]bool, 20)
 		for n := range complete {
-			s := process(t, m, newOutside(), n, &life{})
+			s := process(t, m, migrationtest.NewOutside(), n, &migrationtest.Life{})
 			s.Targets, s.Counts = h, h
 			ctx, cancel := context.WithCancel(t.Context())
 			all.Go(func() {

@@ -15,6 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
+	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
 // counted is a store whose requests take a moment. It counts the index entries that a process reads.
@@ -66,32 +67,32 @@ func manyIndices(n int) *plan.Plan {
 func TestNoWorkerReadsEveryEntry(t *testing.T) {
 	const indices, processes = 1000, 40
 	synctest.Test(t, func(t *testing.T) {
-		m, x := newMemory(), newOutside()
+		m, x := newMemory(), migrationtest.NewOutside()
 		reads := make([]atomic.Int64, processes)
 		var all sync.WaitGroup
 		dead := 0
 		for n := range processes {
-			l := &life{}
+			l := &migrationtest.Life{}
 			if n == 3 || n == 17 {
-				l.dies, l.after = 150, n == 17
+				l.Dies, l.After = 150, n == 17
 				dead++
 			}
 			s := process(t, counted{m, &reads[n]}, x, n, l)
 			s.planned = manyIndices(indices)
 			all.Go(func() {
-				if err := toItems(t.Context(), s); err != nil && !l.dead {
+				if err := toItems(t.Context(), s); err != nil && !l.Dead {
 					t.Error(err)
 				}
 			})
 		}
 		all.Wait()
 		for i := range indices {
-			if name := fmt.Sprintf("index i%04d", i); x.created[name] != 1 {
-				t.Errorf("%s was created %d times", name, x.created[name])
+			if name := fmt.Sprintf("index i%04d", i); x.Created[name] != 1 {
+				t.Errorf("%s was created %d times", name, x.Created[name])
 			}
 		}
-		if len(m.items) != indices+1 {
-			t.Errorf("%d items", len(m.items))
+		if len(m.Items) != indices+1 {
+			t.Errorf("%d items", len(m.Items))
 		}
 		var sum, most int64
 		for n := range reads {
@@ -101,7 +102,7 @@ func TestNoWorkerReadsEveryEntry(t *testing.T) {
 		if sum > 8*indices || most > 2*indices { // one process reads all when it makes the items
 			t.Errorf("%d reads of %d entries, %d by one process", sum, indices, most)
 		}
-		for _, err := range m.strange {
+		for _, err := range m.Strange {
 			t.Error(err)
 		}
 	})
@@ -110,13 +111,13 @@ func TestNoWorkerReadsEveryEntry(t *testing.T) {
 // TestAFailedIndexOfManyIsCreatedWhenItIsRunAgain: its batch is worked on again.
 func TestAFailedIndexOfManyIsCreatedWhenItIsRunAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, x := newMemory(), newOutside()
-		x.refuse["i0100"] = "no"
+		m, x := newMemory(), migrationtest.NewOutside()
+		x.Refuse["i0100"] = "no"
 		for run := range 2 {
-			s := process(t, m, x, run, &life{})
+			s := process(t, m, x, run, &migrationtest.Life{})
 			s.planned = manyIndices(150)
 			if run == 1 {
-				delete(x.refuse, "i0100")
+				delete(x.Refuse, "i0100")
 				if err := s.Join(t.Context()); err != nil {
 					t.Fatal(err)
 				}
@@ -127,8 +128,8 @@ func TestAFailedIndexOfManyIsCreatedWhenItIsRunAgain(t *testing.T) {
 			if err := toItems(t.Context(), s); err != nil {
 				t.Fatal(err)
 			}
-			if got := x.created["index i0100"]; got != run || len(x.created) != 151+run {
-				t.Errorf("run %d: created %d times, %d things in all", run, got, len(x.created))
+			if got := x.Created["index i0100"]; got != run || len(x.Created) != 151+run {
+				t.Errorf("run %d: created %d times, %d things in all", run, got, len(x.Created))
 			}
 		}
 	})
@@ -137,33 +138,33 @@ func TestAFailedIndexOfManyIsCreatedWhenItIsRunAgain(t *testing.T) {
 // TestSession_BatchesThatTheStoreLost: the entries are there, and some of them are done; the batches are not there.
 func TestSession_BatchesThatTheStoreLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var m *memory
-		var x *outside
-		for dies := 200; m == nil || m.records["phase:index"].State != session.PhaseInProgress; dies += 100 {
-			m, x = newMemory(), newOutside()
-			s := process(t, m, x, 1, &life{dies: dies})
+		var m *migrationtest.Memory
+		var x *migrationtest.Outside
+		for dies := 200; m == nil || m.Records["phase:index"].State != session.PhaseInProgress; dies += 100 {
+			m, x = newMemory(), migrationtest.NewOutside()
+			s := process(t, m, x, 1, &migrationtest.Life{Dies: dies})
 			s.planned = manyIndices(150)
 			if err := toItems(t.Context(), s); err == nil {
 				t.Fatal("the phase was over before it was seen")
 			}
 		}
 		time.Sleep(time.Hour) // the leases of the dead process are over
-		for id, r := range m.records {
+		for id, r := range m.Records {
 			if strings.HasPrefix(r.Kind, "indexbatch") {
-				delete(m.records, id)
+				delete(m.Records, id)
 			}
 		}
-		s := process(t, m, x, 2, &life{})
+		s := process(t, m, x, 2, &migrationtest.Life{})
 		s.planned = manyIndices(150)
 		if err := toItems(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}
 		for i := range 150 {
-			if name := fmt.Sprintf("index i%04d", i); x.created[name] != 1 {
-				t.Errorf("%s was created %d times", name, x.created[name])
+			if name := fmt.Sprintf("index i%04d", i); x.Created[name] != 1 {
+				t.Errorf("%s was created %d times", name, x.Created[name])
 			}
 		}
-		if m.records["indexbatches:all"].Kind == "" {
+		if m.Records["indexbatches:all"].Kind == "" {
 			t.Error("the session was not divided")
 		}
 	})

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
 // TestABusyTargetCostsSeconds lets the clusters and the store refuse everything for a while, from each call of a migration on: the
 // migration ends at most 8 s later than it would without, beyond the time of the refusals, and nothing is given up.
 func TestABusyTargetCostsSeconds(t *testing.T) {
-	calls, want, took := &life{}, "", time.Duration(0)
+	calls, want, took := &migrationtest.Life{}, "", time.Duration(0)
 	synctest.Test(t, func(t *testing.T) {
 		w, begin := newWorld(t), time.Now()
 		sum, err := w.run(t, 1, calls)
@@ -30,14 +31,14 @@ func TestABusyTargetCostsSeconds(t *testing.T) {
 		if testing.Short() {
 			step = 3
 		}
-		for call := 1; call <= calls.calls; call += step {
+		for call := 1; call <= calls.Calls; call += step {
 			var err error
 			var more time.Duration
 			got := ""
 			synctest.Test(t, func(t *testing.T) {
 				w, begin := newWorld(t), time.Now()
 				var sum *Summary
-				if sum, err = w.run(t, 1, &life{dies: call, lasts: busy, fails: fmt.Errorf("circuit_breaking_exception: %w", fault.ErrUnavailable)}); err == nil {
+				if sum, err = w.run(t, 1, &migrationtest.Life{Dies: call, Lasts: busy, Fails: fmt.Errorf("circuit_breaking_exception: %w", fault.ErrUnavailable)}); err == nil {
 					got = w.left(sum)
 				}
 				more = time.Since(begin) - took - busy
@@ -47,6 +48,6 @@ func TestABusyTargetCostsSeconds(t *testing.T) {
 				t.Errorf("from call %d on, for %v: %v, %v more than the time of the refusals; as without: %v", call, busy, err, more, got == want)
 			}
 		}
-		t.Logf("%d calls, busy for %v: at most %v more", calls.calls, busy, worst)
+		t.Logf("%d calls, busy for %v: at most %v more", calls.Calls, busy, worst)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
+	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
 // countedClock counts how often it is read.
@@ -22,13 +23,13 @@ func (c *countedClock) Read() cms.Reading {
 
 // TestTheClockIsNotReadForEachDocument: a reading of all clocks takes longer than reading a small document.
 func TestTheClockIsNotReadForEachDocument(t *testing.T) {
-	s := newShard(t, newMemory(), &slowSink{sink: sink{docs: map[string][32]byte{}}}, time.Minute, 1000)
-	clock := &countedClock{Clock: s.runner.Clock}
-	s.runner.Clock = clock
-	if outcome, err := s.run(t.Context(), s.lease(t)); outcome != engine.Completed || err != nil {
+	s := migrationtest.NewShard(t, migrationtest.NewMemory(), &migrationtest.SlowSink{Sink: migrationtest.Sink{Docs: map[string][32]byte{}}}, time.Minute, 1000)
+	clock := &countedClock{Clock: s.Runner.Clock}
+	s.Runner.Clock = clock
+	if outcome, err := s.Run(t.Context(), s.Lease(t)); outcome != engine.Completed || err != nil {
 		t.Fatalf("%v: %v", outcome, err)
 	}
-	if n, all := clock.reads.Load(), s.live(t, 1<<20); n > all/10 {
+	if n, all := clock.reads.Load(), s.Live(t, 1<<20); n > all/10 {
 		t.Errorf("%d readings for %d documents", n, all)
 	}
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 	"github.com/rfsd/rfsd/testing/creationtest"
+	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
 func TestWhatSharesATargetIsComparedTogether(t *testing.T) {
@@ -102,13 +103,13 @@ func TestAVerificationReadsWhatAMigrationSends(t *testing.T) {
 		t.Fatal(err)
 	}
 	edit := func(string) shards.DocumentEditor { return picky{} }
-	sent := &sink{docs: map[string][32]byte{}}
+	sent := &migrationtest.Sink{Docs: map[string][32]byte{}}
 	sum, err := runTo(t.Context(), t, t.TempDir(), repository, "run.db", sent, edit)
 	if err != nil {
 		t.Fatal(err)
 	}
 	arrived := map[string][32]byte{}
-	for line, digest := range sent.docs {
+	for line, digest := range sent.Docs {
 		var action struct {
 			Index struct {
 				Index   string `json:"_index"`
@@ -160,7 +161,7 @@ func TestAVerificationReadsWhatAMigrationSends(t *testing.T) {
 	if len(arrived) != 0 {
 		t.Errorf("%d documents were sent and are not read", len(arrived))
 	}
-	if filtered == 0 || filtered != sum.Totals.Filtered || unsent == 0 || live == 0 || live < int64(len(sent.docs))+filtered+unsent {
+	if filtered == 0 || filtered != sum.Totals.Filtered || unsent == 0 || live == 0 || live < int64(len(sent.Docs))+filtered+unsent {
 		t.Errorf("live %d, filtered %d, unsent %d; the run: %+v", live, filtered, unsent, sum.Totals)
 	}
 	enough := errors.New("enough")

@@ -13,6 +13,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
+	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
 // versioned answers as a cluster does: with the versions of documents. It takes nothing while it is away, and does not answer
@@ -73,7 +74,7 @@ func (v *versioned) Send(ctx context.Context, body []byte, _ int) (bulk.Result, 
 
 // severed is the store of processes that are killed: what a dead one asks never arrives.
 type severed struct {
-	*slowStore
+	*migrationtest.SlowStore
 	dead atomic.Bool
 }
 
@@ -82,7 +83,7 @@ func (m *severed) Apply(ctx context.Context, id string, t cms.Transition) (cms.I
 		<-ctx.Done()
 		return cms.Item{}, 0, fault.ErrUnavailable
 	}
-	return m.slowStore.Apply(ctx, id, t)
+	return m.SlowStore.Apply(ctx, id, t)
 }
 
 // copies returns how many lines were taken beside the first of each document.
@@ -98,17 +99,17 @@ func (v *versioned) copies() int64 {
 func TestWhatIsSentAgainAfterAHandOverIsCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to := &versioned{each: 1500 * time.Millisecond, versions: map[string]int64{}}
-		store := &severed{slowStore: quick(nil)}
-		defer store.under.Wait()
-		s := newShard(t, store, to, time.Minute, 16)
-		s.runner.Bulk.MaxInFlight = 3
-		s.entry.Ours = s.entry.Naming.Targets()
+		store := &severed{SlowStore: quick(nil)}
+		defer store.Under.Wait()
+		s := migrationtest.NewShard(t, store, to, time.Minute, 16)
+		s.Runner.Bulk.MaxInFlight = 3
+		s.Entry.Ours = s.Entry.Naming.Targets()
 		for range 2 {
-			lease := s.lease(t)
+			lease := s.Lease(t)
 			done := make(chan struct{})
 			go func() { // the holder is killed: neither store nor target hear of it again
 				defer close(done)
-				_, _ = s.run(t.Context(), lease)
+				_, _ = s.Run(t.Context(), lease)
 			}()
 			time.Sleep(9200 * time.Millisecond) // bodies of 9 s have arrived, the last record is of 8 s
 			store.dead.Store(true)
@@ -118,7 +119,7 @@ func TestWhatIsSentAgainAfterAHandOverIsCounted(t *testing.T) {
 			store.dead.Store(false)
 			to.set(false)
 			var err error // the next process has not seen that the store was silent
-			if s.coordinator, err = cms.New(cms.Config{Store: store, Creator: "test", Clock: s.runner.Clock, InitialLease: time.Minute}); err != nil {
+			if s.Coordinator, err = cms.New(cms.Config{Store: store, Creator: "test", Clock: s.Runner.Clock, InitialLease: time.Minute}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -130,16 +131,16 @@ func TestWhatIsSentAgainAfterAHandOverIsCounted(t *testing.T) {
 			to.set(false, c.first, c.last)
 			signalled, cancel := context.WithTimeout(t.Context(), 6200*time.Millisecond)
 			defer cancel()
-			if outcome, err := s.run(signalled, s.lease(t)); outcome != c.want || err != nil {
+			if outcome, err := s.Run(signalled, s.Lease(t)); outcome != c.want || err != nil {
 				t.Fatalf("%v: %v, want %v", outcome, err, c.want)
 			}
 		}
-		first := s.item(t)
-		s.id = cms.ItemID{Index: s.id.Index, Cursor: first.Watermark}
-		if outcome, err := s.run(t.Context(), s.lease(t)); outcome != engine.Completed || err != nil {
+		first := s.Item(t)
+		s.ID = cms.ItemID{Index: s.ID.Index, Cursor: first.Watermark}
+		if outcome, err := s.Run(t.Context(), s.Lease(t)); outcome != engine.Completed || err != nil {
 			t.Fatalf("%v: %v", outcome, err)
 		}
-		is := first.Counts.Add(s.item(t).Counts)
+		is := first.Counts.Add(s.Item(t).Counts)
 		if is.Resent != to.copies() || is.Resent == 0 || is.Retried != 0 || is.Replaced != 0 {
 			t.Errorf("%+v counted, the target took %d copies", is, to.copies())
 		}
@@ -156,15 +157,15 @@ func TestARepeatedRunIsCountedApart(t *testing.T) {
 		var before int64
 		for run := range int64(2) {
 			store := quick(nil)
-			s := newShard(t, store, to, time.Minute, 64)
-			if outcome, err := s.run(t.Context(), s.lease(t)); outcome != engine.Completed || err != nil {
+			s := migrationtest.NewShard(t, store, to, time.Minute, 64)
+			if outcome, err := s.Run(t.Context(), s.Lease(t)); outcome != engine.Completed || err != nil {
 				t.Fatalf("%v: %v", outcome, err)
 			}
-			if c := s.item(t).Counts; c.Replaced != run*c.Indexed || c.Replaced != to.copies()-before || c.Resent != 0 {
+			if c := s.Item(t).Counts; c.Replaced != run*c.Indexed || c.Replaced != to.copies()-before || c.Resent != 0 {
 				t.Errorf("run %d: %+v, the target took %d copies", run, c, to.copies()-before)
 			}
 			before = to.copies()
-			store.under.Wait()
+			store.Under.Wait()
 		}
 	})
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
+	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
 // torn is a repository of which one blob is damaged, from an offset on.
@@ -61,10 +62,10 @@ func TestRunner_DamagedShard(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer store.Close()
-			to := &sink{docs: map[string][32]byte{}}
-			x := newShard(t, store, to, time.Hour, 50)
-			all := x.live(t, 1<<30)
-			shard, err := snapshot.OpenShard(t.Context(), x.reader.Repo, x.entry.Locator, 0)
+			to := &migrationtest.Sink{Docs: map[string][32]byte{}}
+			x := migrationtest.NewShard(t, store, to, time.Hour, 50)
+			all := x.Live(t, 1<<30)
+			shard, err := snapshot.OpenShard(t.Context(), x.Reader.Repo, x.Entry.Locator, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -78,10 +79,10 @@ func TestRunner_DamagedShard(t *testing.T) {
 					stored, _ = f.Locate(0)
 				}
 			}
-			broken := &torn{Repository: x.reader.Repo, blob: stored, from: c.from}
+			broken := &torn{Repository: x.Reader.Repo, blob: stored, from: c.from}
 			var log bytes.Buffer
-			x.reader.Repo, x.runner.Log = broken, slog.New(slog.NewJSONHandler(&log, nil))
-			outcome, err := x.run(t.Context(), x.lease(t))
+			x.Reader.Repo, x.Runner.Log = broken, slog.New(slog.NewJSONHandler(&log, nil))
+			outcome, err := x.Run(t.Context(), x.Lease(t))
 			if outcome != engine.Failed || !errors.Is(err, fault.ErrCorrupt) || broken.hits.Load() == 0 {
 				t.Fatalf("%s, %v, %d bytes of %s damaged", outcome, err, broken.hits.Load(), stored)
 			}
@@ -97,11 +98,11 @@ func TestRunner_DamagedShard(t *testing.T) {
 			if last.Level != "ERROR" || last.Msg != "lease ended" {
 				t.Errorf("the log has %+v", last)
 			}
-			it := x.item(t)
+			it := x.Item(t)
 			if (it.Counts.Live > 0) != c.some {
 				t.Errorf("%d documents arrived", it.Counts.Live)
 			}
-			r, err := progress.ReadStore(t.Context(), x.coordinator)
+			r, err := progress.ReadStore(t.Context(), x.Coordinator)
 			if err != nil {
 				t.Fatal(err)
 			}

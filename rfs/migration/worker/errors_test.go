@@ -1,12 +1,9 @@
 package worker
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"maps"
 	"path/filepath"
@@ -21,105 +18,14 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
-	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/destination/tuning"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
+	"github.com/rfsd/rfsd/testing/migrationtest"
 )
-
-// fallible is a store of which also what only reads may fail.
-type fallible struct{ mortal }
-
-func (m fallible) Get(ctx context.Context, id string) (it cms.Item, err error) {
-	if derr := m.life.call(func() { it, err = m.Store.Get(ctx, id) }); derr != nil {
-		return cms.Item{}, derr
-	}
-	return it, err
-}
-
-func (m fallible) Candidates(ctx context.Context, grace time.Duration, n int) (items []cms.Item, err error) {
-	if derr := m.life.call(func() { items, err = m.Store.Candidates(ctx, grace, n) }); derr != nil {
-		return nil, derr
-	}
-	return items, err
-}
-
-func (m fallible) Open(ctx context.Context) (o cms.Open, err error) {
-	if derr := m.life.call(func() { o, err = m.Store.Open(ctx) }); derr != nil {
-		return cms.Open{}, derr
-	}
-	return o, err
-}
-
-func (m fallible) List(ctx context.Context, kind string) iter.Seq2[cms.Record, error] {
-	return failsFirst(m.life, m.Store.List(ctx, kind))
-}
-
-func (m fallible) Scan(ctx context.Context) iter.Seq2[cms.Item, error] {
-	return failsFirst(m.life, m.Store.Scan(ctx))
-}
-
-// failsFirst yields what the store yields, or the error of the call.
-func failsFirst[T any](l *life, all iter.Seq2[T, error]) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		if err := l.call(func() {}); err != nil {
-			var none T
-			yield(none, err)
-			return
-		}
-		all(yield)
-	}
-}
-
-// whole is a target with everything that a migration asks of it.
-type whole struct {
-	seen
-	docs map[string]map[string]string // index → id → source; "": another client has deleted it
-}
-
-func (w whole) Refresh(context.Context, string) error { return w.do(func() error { return nil }) }
-
-func (w whole) Count(_ context.Context, index string) (n int64, err error) {
-	err = w.do(func() error { n = int64(len(w.docs[index])) - w.deleted(index); return nil })
-	return n, err
-}
-
-func (w whole) CountLucene(ctx context.Context, index string) (int64, error) {
-	return w.Count(ctx, index)
-}
-
-func (w whole) Operations(_ context.Context, index string) (target.Operations, error) {
-	deleted := w.deleted(index)
-	return target.Operations{Executed: int64(len(w.docs[index])) + deleted, Deletes: deleted}, w.do(func() error { return nil })
-}
-
-func (w whole) deleted(index string) (n int64) {
-	for _, source := range w.docs[index] {
-		if source == "" {
-			n++
-		}
-	}
-	return n
-}
-
-func (w whole) GetIndex(_ context.Context, name string) ([]target.Index, error) {
-	return []target.Index{{Name: name, UUID: "uuid of " + name}}, w.do(func() error { return nil })
-}
-
-func (w whole) Tune(_ context.Context, names []string, _ tuning.Wish) error {
-	return w.do(func() error { w.created["tuned"] = len(names); return nil })
-}
-
-func (w whole) Harden(context.Context, []string) error {
-	return w.do(func() error { w.created["tuned"] = 1; return nil })
-}
-
-func (w whole) Restore(context.Context) ([]tuning.Restored, error) {
-	return nil, w.do(func() error { delete(w.created, "tuned"); return nil })
-}
 
 // looked is a target that reports each index that is asked for.
 type looked struct {
@@ -134,42 +40,12 @@ func (t looked) IndexUUID(ctx context.Context, name string) (string, error) {
 	return t.Targets.IndexUUID(ctx, name)
 }
 
-// wholeOutput is the destination of its documents.
-type wholeOutput struct{ whole }
-
-func (w wholeOutput) Durable() bool                { return true }
-func (w wholeOutput) Commit(context.Context) error { return w.do(func() error { return nil }) }
-func (w wholeOutput) Abort() error                 { return nil }
-
-func (w wholeOutput) Open(context.Context, cms.ItemID, func() error) (engine.Output, error) {
-	return w, w.do(func() error { return nil })
-}
-
-func (w wholeOutput) Send(_ context.Context, body []byte, _ int) (bulk.Result, error) {
-	return bulk.Result{}, w.do(func() error {
-		for len(body) > 0 {
-			action, rest, _ := bytes.Cut(body, []byte("\n"))
-			source, next, _ := bytes.Cut(rest, []byte("\n"))
-			var a struct{ Index bulk.Key }
-			if err := json.Unmarshal(action, &a); err != nil {
-				return err
-			}
-			if w.docs[a.Index.Index] == nil {
-				w.docs[a.Index.Index] = map[string]string{}
-			}
-			w.docs[a.Index.Index][a.Index.ID] = string(source)
-			body = next
-		}
-		return nil
-	})
-}
-
 // world is a migration of a real snapshot with two shards, whose clusters and store may fail.
 type world struct {
 	blobs snapshot.Repository
 	req   plan.Request
 	store cms.Store
-	on    *outside
+	on    *migrationtest.Outside
 	docs  map[string]map[string]string
 	wrap  func(engine.Destination) engine.Destination // nil: the destination as it is
 	dead  []string                                    // holders that the next process knows to be dead
@@ -204,36 +80,36 @@ func newWorld(t *testing.T) *world {
 	}
 	t.Cleanup(func() { store.Close() })
 	req := plan.Request{SnapshotName: "snap1", MultiType: plan.SplitTypes, EmitType: plan.EmitAuto, Sizes: true} // both shards are small
-	return &world{blobs: blobs, req: req, store: store, on: newOutside(), docs: map[string]map[string]string{}}
+	return &world{blobs: blobs, req: req, store: store, on: migrationtest.NewOutside(), docs: map[string]map[string]string{}}
 }
 
 // run is one process of the migration.
-func (w *world) run(t *testing.T, n int, l *life) (*Summary, error) {
+func (w *world) run(t *testing.T, n int, l *migrationtest.Life) (*Summary, error) {
 	t.Helper()
-	c, err := cms.New(cms.Config{Store: fallible{mortal{w.store, l}}, Creator: "test", InitialLease: time.Minute})
+	c, err := cms.New(cms.Config{Store: migrationtest.Fallible{Mortal: migrationtest.Mortal{Store: w.store, Life: l}}, Creator: "test", InitialLease: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
-	on := whole{seen{w.on, l}, w.docs}
+	on := migrationtest.Whole{Seen: migrationtest.Seen{Outside: w.on, Life: l}, Docs: w.docs}
 	log := slog.New(slog.DiscardHandler)
-	var to engine.Destination = wholeOutput{on}
+	var to engine.Destination = migrationtest.WholeOutput{Whole: on}
 	if w.wrap != nil {
 		to = w.wrap(to)
 	}
 	m := &Migration{Slots: 1, Unavailable: time.Minute, Dead: w.dead, Freed: w.freed, Session: &Session{
 		Coordinator: c, Holder: fmt.Sprint("process", n), Settings: w.req.Settings(""), Request: &w.req, Log: log,
 		Phases:  Phases{PhaseMetadata, PhaseIndices, PhaseDocuments},
-		Globals: on.migrateGlobals, Indices: on, Targets: looked{on, w.asked}, Counts: on, Tuner: on, Tune: tuning.All,
+		Globals: on.MigrateGlobals, Indices: on, Targets: looked{on, w.asked}, Counts: on, Tuner: on, Tune: tuning.All,
 		Plan: func(ctx context.Context, _ string) (*plan.Plan, error) {
 			var p *plan.Plan
 			var err error
-			derr := l.call(func() { p, err = plan.New(ctx, w.blobs, w.req) })
+			derr := l.Call(func() { p, err = plan.New(ctx, w.blobs, w.req) })
 			if p != nil && w.plan != nil {
 				w.plan(p)
 			}
 			return p, errors.Join(derr, err)
 		},
-		Shards: shards.Reader{Repo: w.blobs}, Runner: &engine.Runner{Destination: to, Failed: noFailures{}, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: log, Bulk: bulk.Options{MaxDocs: 40, MaxInFlight: 1}},
+		Shards: shards.Reader{Repo: w.blobs}, Runner: &engine.Runner{Destination: to, Failed: migrationtest.NoFailures{}, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: log, Bulk: bulk.Options{MaxDocs: 40, MaxInFlight: 1}},
 	}}
 	if w.with != nil {
 		w.with(m)
@@ -256,7 +132,7 @@ func (w *world) left(sum *Summary) string {
 		}
 		fmt.Fprintf(&b, "%s %v %s: shards %d done %d open %d, created %v, waits %v, %+v\n", x.Index, x.Targets, x.State, x.Shards, x.Done, x.Open, x.Created, x.AliasesWait, arrival)
 	}
-	fmt.Fprintf(&b, "%v %v %v\n", w.on.created, w.on.uuids, w.on.aliases)
+	fmt.Fprintf(&b, "%v %v %v\n", w.on.Created, w.on.UUIDs, w.on.AliasesOf)
 	for _, index := range slices.Sorted(maps.Keys(w.docs)) {
 		fmt.Fprintf(&b, "%s: %v\n", index, w.docs[index])
 	}
@@ -266,7 +142,7 @@ func (w *world) left(sum *Summary) string {
 // TestEveryCallMayFailOnce lets each call of a migration to the store and to the clusters fail once, before and after it
 // had its effect. The run ends with that error or goes on; the next one completes what one without errors does.
 func TestEveryCallMayFailOnce(t *testing.T) {
-	calls, want := &life{}, ""
+	calls, want := &migrationtest.Life{}, ""
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		sum, err := w.run(t, 1, calls)
@@ -276,7 +152,7 @@ func TestEveryCallMayFailOnce(t *testing.T) {
 		want = w.left(sum)
 	})
 	for _, fails := range []error{fmt.Errorf("no route to host: %w", fault.ErrUnavailable), errors.New("out of order")} {
-		for call := 1; call <= calls.calls; call++ {
+		for call := 1; call <= calls.Calls; call++ {
 			for _, after := range []bool{false, true} {
 				if after && testing.Short() {
 					continue // what had its effect already is TestEveryDeathInThePhasesIsResumed
@@ -286,12 +162,12 @@ func TestEveryCallMayFailOnce(t *testing.T) {
 				}
 				synctest.Test(t, func(t *testing.T) {
 					w, place := newWorld(t), fmt.Sprintf("call %d (after: %v): %v", call, after, fails)
-					sum, err := w.run(t, 1, &life{dies: call, after: after, fails: fails})
+					sum, err := w.run(t, 1, &migrationtest.Life{Dies: call, After: after, Fails: fails})
 					if err != nil && !errors.Is(err, fails) {
 						t.Errorf("%s: the run ended with %v", place, err)
 					}
 					if err != nil {
-						sum, err = w.run(t, 2, &life{})
+						sum, err = w.run(t, 2, &migrationtest.Life{})
 					}
 					if err != nil {
 						t.Fatalf("%s: the next run: %v", place, err)
@@ -303,5 +179,5 @@ func TestEveryCallMayFailOnce(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d calls", calls.calls)
+	t.Logf("%d calls", calls.Calls)
 }

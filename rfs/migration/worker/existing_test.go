@@ -18,6 +18,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
 // TestDocumentsThatTargetsHeld plans the indices a and b, of which the target has a with 5 documents unless a case says otherwise.
@@ -63,7 +64,7 @@ func TestDocumentsThatTargetsHeld(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := &countable{docs: map[string]int64{"a": 5}, refreshed: map[string]bool{"a": true, "b": true}}
-				s := process(t, newMemory(), newOutside(), 1, &life{})
+				s := process(t, migrationtest.NewMemory(), migrationtest.NewOutside(), 1, &migrationtest.Life{})
 				s.Counts, s.Existing, s.Phases, s.Preview = h, c.existing, everything, nil
 				if c.phases != nil {
 					s.Phases = c.phases
@@ -115,7 +116,7 @@ func TestDocumentsThatTargetsHeld(t *testing.T) {
 				}
 				// A run that resumes asks nothing, although documents are there by now.
 				h.docs["b"] = 7
-				again := process(t, newMemory(), newOutside(), 1, &life{})
+				again := process(t, migrationtest.NewMemory(), migrationtest.NewOutside(), 1, &migrationtest.Life{})
 				again.Coordinator, again.Counts, again.Phases, again.Preview = s.Coordinator, s.Counts, everything, nil
 				if err := again.preview(t.Context(), p); err != nil {
 					t.Errorf("resumed: %v", err)
@@ -128,9 +129,9 @@ func TestDocumentsThatTargetsHeld(t *testing.T) {
 // TestAChoiceIsTheSessions begins a session without a choice, which is refused, and then makes one.
 func TestAChoiceIsTheSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
+		m := migrationtest.NewMemory()
 		join := func(existing bulk.Existing) (*Session, error) {
-			s := process(t, m, newOutside(), 1, &life{})
+			s := process(t, m, migrationtest.NewOutside(), 1, &migrationtest.Life{})
 			s.Existing, s.Identity = existing, map[string]string{ExistingKey: string(existing)}
 			s.Counts = &countable{refreshed: map[string]bool{}}
 			return s, s.Join(t.Context())
@@ -153,7 +154,7 @@ func TestAChoiceIsTheSessions(t *testing.T) {
 				t.Errorf("another choice %s: %v", other, err)
 			}
 		}
-		m = newMemory()
+		m = migrationtest.NewMemory()
 		s, err = join("")
 		if err == nil {
 			err = s.bindExisting(t.Context())
@@ -222,24 +223,24 @@ func (k *keeper) Find(_ context.Context, keys []bulk.Key) (out []bulk.Found, err
 // these with equal content. The process dies after each number of requests, without a word to the store.
 func TestKeptDocumentsAddUpAfterADeath(t *testing.T) {
 	const batch = 40
-	run := func(t *testing.T, k *keeper, store cms.Store, died func(context.Context, *oneShard) bool) cms.Counts {
-		s := newShard(t, store, k, time.Minute, batch)
-		s.runner.Bulk.Existing, s.runner.Bulk.Finder = bulk.Keep, k
+	run := func(t *testing.T, k *keeper, store cms.Store, died func(context.Context, *migrationtest.OneShard) bool) cms.Counts {
+		s := migrationtest.NewShard(t, store, k, time.Minute, batch)
+		s.Runner.Bulk.Existing, s.Runner.Bulk.Finder = bulk.Keep, k
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		k.die = cancel
-		l := s.lease(t)
-		outcome, err := s.run(ctx, l)
+		l := s.Lease(t)
+		outcome, err := s.Run(ctx, l)
 		if died != nil && died(ctx, s) {
 			return cms.Counts{}
 		}
 		if err != nil || outcome != engine.Completed {
 			t.Fatalf("%v, %v", outcome, err)
 		}
-		return s.item(t).Counts
+		return s.Item(t).Counts
 	}
 	all := &keeper{docs: map[string][]byte{}, left: -1}
-	synctest.Test(t, func(t *testing.T) { run(t, all, newMemory(), nil) })
+	synctest.Test(t, func(t *testing.T) { run(t, all, migrationtest.NewMemory(), nil) })
 	foreign, n, equal := map[string][]byte{}, 0, 0
 	for id, source := range all.docs {
 		if n++; n%10 == 0 {
@@ -256,10 +257,10 @@ func TestKeptDocumentsAddUpAfterADeath(t *testing.T) {
 			for id, source := range foreign {
 				k.docs[id] = source
 			}
-			store := newMemory()
+			store := migrationtest.NewMemory()
 			if death > 0 {
 				k.left = death
-				run(t, k, &lastWrites{memory: store}, func(ctx context.Context, _ *oneShard) bool { return ctx.Err() != nil })
+				run(t, k, &lastWrites{Memory: store}, func(ctx context.Context, _ *migrationtest.OneShard) bool { return ctx.Err() != nil })
 				time.Sleep(2 * time.Minute) // its lease ends
 			}
 			k.left = -1
@@ -284,13 +285,13 @@ func TestKeptDocumentsAddUpAfterADeath(t *testing.T) {
 }
 
 // lastWrites is the store as a process that is killed leaves it: its releases and hand-offs do not arrive.
-type lastWrites struct{ *memory }
+type lastWrites struct{ *migrationtest.Memory }
 
 func (s *lastWrites) Apply(ctx context.Context, id string, tr cms.Transition) (cms.Item, cms.Result, error) {
 	switch tr.Name() {
 	case "acquire", "progress":
-		return s.memory.Apply(ctx, id, tr)
+		return s.Memory.Apply(ctx, id, tr)
 	}
-	it, err := s.memory.Get(ctx, id)
+	it, err := s.Memory.Get(ctx, id)
 	return it, cms.Applied, err
 }

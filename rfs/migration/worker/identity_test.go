@@ -11,14 +11,15 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
 // begun is a session that was begun with an identity and has done one item of index a: recorded reports whether the
 // target's UUID is recorded, as before documents go to a cluster.
-func begun(t *testing.T, identity map[string]string, recorded bool) (*memory, *outside) {
+func begun(t *testing.T, identity map[string]string, recorded bool) (*migrationtest.Memory, *migrationtest.Outside) {
 	t.Helper()
-	m, x := newMemory(), newOutside()
-	s := process(t, m, x, 1, &life{})
+	m, x := migrationtest.NewMemory(), migrationtest.NewOutside()
+	s := process(t, m, x, 1, &migrationtest.Life{})
 	s.Identity, s.Phases = identity, Phases{PhaseDocuments}
 	s.Indices, s.Targets, s.Snapshot = nil, nil, SnapshotOptions{Name: "nightly"}
 	if err := s.Join(t.Context()); err != nil {
@@ -41,7 +42,7 @@ func begun(t *testing.T, identity map[string]string, recorded bool) (*memory, *o
 		"a": {CompletedAt: 1, Counts: cms.Counts{Live: 5, Indexed: 5}}, "b": {},
 	} {
 		it.ID = cms.ItemID{Index: id}.String()
-		m.items[it.ID] = it
+		m.Items[it.ID] = it
 	}
 	if recorded {
 		if _, err := s.records().ClaimTarget(t.Context(), "a", "uuid of a"); err != nil {
@@ -78,8 +79,8 @@ func TestIdentityOfASession(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m, x := begun(t, c.was, c.recorded)
-				x.uuids = map[string]string{"a": "uuid of a", "b": "uuid of b", "c": "uuid of c"}
-				s := process(t, m, x, 2, &life{})
+				x.UUIDs = map[string]string{"a": "uuid of a", "b": "uuid of b", "c": "uuid of c"}
+				s := process(t, m, x, 2, &migrationtest.Life{})
 				s.Identity, s.Snapshot = c.is, SnapshotOptions{Name: "nightly"}
 				if c.is[DestinationKey] != KindCluster {
 					s.Targets, s.Indices = nil, nil
@@ -112,10 +113,10 @@ func TestIdentityOfASession(t *testing.T) {
 func TestDoneWorkIsOfTheSnapshotInTheRepository(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, x := begun(t, map[string]string{DestinationKey: KindDryRun}, false)
-		m.items = map[string]cms.Item{}
-		m.records["phase:docs"] = cms.Record{ID: "phase:docs", Kind: "phase", State: session.PhaseCompleted}
+		m.Items = map[string]cms.Item{}
+		m.Records["phase:docs"] = cms.Record{ID: "phase:docs", Kind: "phase", State: session.PhaseCompleted}
 		for id, want := range map[string]error{"uuid 1": cms.ErrAllDone, "uuid 2": fault.ErrConfig} {
-			s := process(t, m, x, 2, &life{})
+			s := process(t, m, x, 2, &migrationtest.Life{})
 			s.Phases, s.Snapshot = Phases{PhaseDocuments}, SnapshotOptions{Name: "nightly"}
 			s.SnapshotUUID = func(context.Context, string) (string, error) { return id, nil }
 			if _, _, err := s.RunOne(t.Context(), nil); !errors.Is(err, want) {

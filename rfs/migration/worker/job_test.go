@@ -17,11 +17,12 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/repo"
+	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
 // fastidious takes what it is sent but for the first document of each request, and keeps the action lines.
 type fastidious struct {
-	sink
+	migrationtest.Sink
 	mu      sync.Mutex
 	actions []bulk.Key
 }
@@ -67,13 +68,13 @@ func TestWhatIsRefusedStatesWhereItComesFrom(t *testing.T) {
 	}
 	to := &fastidious{}
 	var failures []doc.Failure
-	s := newShard(t, newMemory(), to, time.Minute, 40)
-	s.entry, s.id = plan.Indices[0].Entry, cms.ItemID{Index: plan.Indices[0].Name, Shard: 1}
-	s.reader.Repo, s.runner.Failed = blobs, kept{failures: &failures}
-	if _, err := s.coordinator.SeedItems(t.Context(), slices.Values([]cms.ItemID{s.id})); err != nil {
+	s := migrationtest.NewShard(t, migrationtest.NewMemory(), to, time.Minute, 40)
+	s.Entry, s.ID = plan.Indices[0].Entry, cms.ItemID{Index: plan.Indices[0].Name, Shard: 1}
+	s.Reader.Repo, s.Runner.Failed = blobs, kept{failures: &failures}
+	if _, err := s.Coordinator.SeedItems(t.Context(), slices.Values([]cms.ItemID{s.ID})); err != nil {
 		t.Fatal(err)
 	}
-	if outcome, err := s.run(t.Context(), s.lease(t)); outcome != engine.Completed || err != nil {
+	if outcome, err := s.Run(t.Context(), s.Lease(t)); outcome != engine.Completed || err != nil {
 		t.Fatalf("%v: %v", outcome, err)
 	}
 	for _, a := range to.actions {
@@ -85,11 +86,11 @@ func TestWhatIsRefusedStatesWhereItComesFrom(t *testing.T) {
 		t.Fatalf("%d of %d documents are recorded", len(failures), len(to.actions))
 	}
 	for _, f := range failures {
-		if f.Shard != 1 || f.Index != s.entry.Naming.Index || f.ID == "" || f.Type == "" {
+		if f.Shard != 1 || f.Index != s.Entry.Naming.Index || f.ID == "" || f.Type == "" {
 			t.Errorf("recorded as %+v", f)
 		}
 	}
-	if it := s.item(t); it.Counts.Failed != int64(len(failures)) {
+	if it := s.Item(t); it.Counts.Failed != int64(len(failures)) {
 		t.Errorf("counted as %+v", it.Counts)
 	}
 }
@@ -97,13 +98,13 @@ func TestWhatIsRefusedStatesWhereItComesFrom(t *testing.T) {
 // TestNewerDocumentsAreSentWithTheirVersions: the target compares them with its own.
 func TestNewerDocumentsAreSentWithTheirVersions(t *testing.T) {
 	for existing, versions := range map[bulk.Existing]bool{bulk.Newer: true, bulk.Overwrite: false} {
-		to := &sink{docs: map[string][32]byte{}}
-		s := newShard(t, newMemory(), to, time.Minute, 100)
-		s.runner.Bulk.Existing = existing
-		if outcome, err := s.run(t.Context(), s.lease(t)); outcome != engine.Completed || err != nil {
+		to := &migrationtest.Sink{Docs: map[string][32]byte{}}
+		s := migrationtest.NewShard(t, migrationtest.NewMemory(), to, time.Minute, 100)
+		s.Runner.Bulk.Existing = existing
+		if outcome, err := s.Run(t.Context(), s.Lease(t)); outcome != engine.Completed || err != nil {
 			t.Fatalf("%s: %v: %v", existing, outcome, err)
 		}
-		for action := range to.docs {
+		for action := range to.Docs {
 			var a struct {
 				Index struct{ Version int64 }
 			}
@@ -116,37 +117,37 @@ func TestNewerDocumentsAreSentWithTheirVersions(t *testing.T) {
 
 // lateOpen is a destination that opens after a while.
 type lateOpen struct {
-	*slowSink
+	*migrationtest.SlowSink
 	after time.Duration
 }
 
 func (d lateOpen) Open(context.Context, cms.ItemID, func() error) (engine.Output, error) {
 	time.Sleep(d.after)
-	return d.slowSink, nil
+	return d.SlowSink, nil
 }
 
 // TestAMeterSeesItemsInWorkAndFinishedOnes looks at it before the first document is sent, while they are sent, and after.
 func TestAMeterSeesItemsInWorkAndFinishedOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShard(t, newMemory(), lateOpen{&slowSink{sink: sink{docs: map[string][32]byte{}}, each: time.Second}, 7 * time.Second}, 10*time.Minute, 64) // 20 s for 1,280 documents
+		s := migrationtest.NewShard(t, migrationtest.NewMemory(), lateOpen{&migrationtest.SlowSink{Sink: migrationtest.Sink{Docs: map[string][32]byte{}}, Each: time.Second}, 7 * time.Second}, 10*time.Minute, 64) // 20 s for 1,280 documents
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			if outcome, err := s.run(t.Context(), s.lease(t)); outcome != engine.Completed || err != nil {
+			if outcome, err := s.Run(t.Context(), s.Lease(t)); outcome != engine.Completed || err != nil {
 				t.Errorf("%v: %v", outcome, err)
 			}
 		}()
 		time.Sleep(5 * time.Second)
-		if p := s.runner.Meter.Read(time.Now()); p.Running != 1 || p.Items != 0 || p.Documents != 0 {
+		if p := s.Runner.Meter.Read(time.Now()); p.Running != 1 || p.Items != 0 || p.Documents != 0 {
 			t.Errorf("in setup: %+v", p)
 		}
 		time.Sleep(10*time.Second + time.Millisecond)
-		if p := s.runner.Meter.Read(time.Now()); p.Running != 1 || p.Items != 0 || p.Documents == 0 || p.Documents >= 1000 || p.Bytes == 0 {
+		if p := s.Runner.Meter.Read(time.Now()); p.Running != 1 || p.Items != 0 || p.Documents == 0 || p.Documents >= 1000 || p.Bytes == 0 {
 			t.Errorf("in work: %+v", p)
 		}
 		<-ended
-		it := s.item(t)
-		if p := s.runner.Meter.Read(time.Now()); p.Running != 0 || p.Items != 1 || p.Documents != it.Counts.Live || p.Bytes != it.Counts.Bytes || p.Documents == 0 {
+		it := s.Item(t)
+		if p := s.Runner.Meter.Read(time.Now()); p.Running != 0 || p.Items != 1 || p.Documents != it.Counts.Live || p.Bytes != it.Counts.Bytes || p.Documents == 0 {
 			t.Errorf("finished: %+v, the item has %+v", p, it.Counts)
 		}
 		if it.SetupMs != 7000 {

@@ -2,60 +2,23 @@ package worker
 
 import (
 	"context"
-	"fmt"
-	"net/http"
-	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
 
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
+	"github.com/rfsd/rfsd/testing/migrationtest"
 )
-
-// Do answers for indices.
-func (x seen) Do(_ context.Context, _, path string, _ url.Values, _ []byte) (status int, answer []byte, err error) {
-	name := strings.TrimPrefix(path, "/")
-	err = x.do(func() error {
-		if status = http.StatusNotFound; x.uuids[name] != "" {
-			status = http.StatusOK
-			answer = fmt.Appendf(nil, `{%q:{"settings":{"index.uuid":%q}`, name, x.uuids[name])
-			if body := x.bodies[name]; len(body) > 2 {
-				answer = append(append(answer, ','), body[1:len(body)-1]...)
-			}
-			answer = append(answer, "}}"...)
-		}
-		return nil
-	})
-	return status, answer, err
-}
-
-// creations returns the states of what is recorded as created, by name.
-func (m *memory) creations(t *testing.T) map[string]string {
-	t.Helper()
-	c, err := cms.New(cms.Config{Store: m, Creator: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := map[string]string{}
-	for x, err := range session.Of(c).Creations(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		all[x.Name] = x.State + string(x.Body)
-	}
-	return all
-}
 
 // TestWhatIsCreatedIsRecordedAfterEveryDeath lets a process die at each of its calls: no index is on the target without a
 // record, and the next process completes the record with the UUID. An index that was there before has none.
 func TestWhatIsCreatedIsRecordedAfterEveryDeath(t *testing.T) {
-	keeping := func(m *memory, x *outside, n int, l *life) *Session {
+	keeping := func(m *migrationtest.Memory, x *migrationtest.Outside, n int, l *migrationtest.Life) *Session {
 		s := process(t, m, x, n, l)
 		s.Phases = Phases{PhaseIndices}
-		s.Ledger = &rollback.Ledger{API: seen{x, l}, Records: s.records(), Log: s.Log}
-		x.uuids["b"] = "uuid of before"
+		s.Ledger = &rollback.Ledger{API: migrationtest.Seen{Outside: x, Life: l}, Records: s.records(), Log: s.Log}
+		x.UUIDs["b"] = "uuid of before"
 		return s
 	}
 	work := func(ctx context.Context, s *Session) error {
@@ -73,32 +36,32 @@ func TestWhatIsCreatedIsRecordedAfterEveryDeath(t *testing.T) {
 			}
 		}
 	}
-	alone := &life{}
+	alone := &migrationtest.Life{}
 	synctest.Test(t, func(t *testing.T) {
-		if err := work(t.Context(), keeping(newMemory(), newOutside(), 1, alone)); err != nil {
+		if err := work(t.Context(), keeping(migrationtest.NewMemory(), migrationtest.NewOutside(), 1, alone)); err != nil {
 			t.Fatal(err)
 		}
 	})
-	for call := 1; call <= alone.calls; call++ {
+	for call := 1; call <= alone.Calls; call++ {
 		for _, after := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
-				m, x := newMemory(), newOutside()
-				first := &life{dies: call, after: after}
-				if err := work(t.Context(), keeping(m, x, 1, first)); !first.dead {
+				m, x := migrationtest.NewMemory(), migrationtest.NewOutside()
+				first := &migrationtest.Life{Dies: call, After: after}
+				if err := work(t.Context(), keeping(m, x, 1, first)); !first.Dead {
 					t.Fatalf("call %d: the process ended with %v", call, err)
 				}
-				recorded := m.creations(t)
-				for name := range x.uuids {
+				recorded := m.Creations(t)
+				for name := range x.UUIDs {
 					if (recorded[name] == "") != (name == "b") {
 						t.Errorf("death at call %d (after: %v): %s is on the target, recorded %v", call, after, name, recorded)
 					}
 				}
-				if err := work(t.Context(), keeping(m, x, 2, &life{})); err != nil {
+				if err := work(t.Context(), keeping(m, x, 2, &migrationtest.Life{})); err != nil {
 					t.Fatalf("death at call %d (after: %v): %v", call, after, err)
 				}
-				recorded = m.creations(t)
+				recorded = m.Creations(t)
 				for _, name := range []string{"a", "c"} {
-					if !strings.HasPrefix(recorded[name], session.CreationDone) || !strings.Contains(recorded[name], x.uuids[name]) {
+					if !strings.HasPrefix(recorded[name], session.CreationDone) || !strings.Contains(recorded[name], x.UUIDs[name]) {
 						t.Errorf("death at call %d (after: %v): in the end %v", call, after, recorded)
 					}
 				}
@@ -108,5 +71,5 @@ func TestWhatIsCreatedIsRecordedAfterEveryDeath(t *testing.T) {
 			})
 		}
 	}
-	t.Logf("%d points of death", 2*alone.calls)
+	t.Logf("%d points of death", 2*alone.Calls)
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 	"github.com/rfsd/rfsd/rfs/operation/trial"
 	"github.com/rfsd/rfsd/rfs/source/repo"
+	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
 // pacedTarget takes requests with so many processors, each of which needs a time for a request and for each byte of it.
@@ -127,20 +128,20 @@ func paced(t *testing.T, fixture string, sample int64, slots int, making time.Du
 	if err != nil {
 		t.Fatal(err)
 	}
-	on := whole{seen{newOutside(), &life{}}, map[string]map[string]string{}}
-	to.Destination, to.docs = wholeOutput{on}, on.docs
+	on := migrationtest.Whole{Seen: migrationtest.Seen{Outside: migrationtest.NewOutside(), Life: &migrationtest.Life{}}, Docs: map[string]map[string]string{}}
+	to.Destination, to.docs = migrationtest.WholeOutput{Whole: on}, on.Docs
 	log := slog.New(slog.DiscardHandler)
 	return &Migration{Slots: slots, Unavailable: time.Hour, Session: &Session{
 		Coordinator: c, Holder: "process", Settings: req.Settings(""), Log: log, Phases: Phases{PhaseIndices, PhaseDocuments},
 		Indices: slowIndices{on, making}, Targets: on, Counts: on,
 		Plan:   func(context.Context, string) (*plan.Plan, error) { return p, nil },
 		Shards: shards.Reader{Repo: blobs}, Runner: &engine.Runner{Destination: to, Failed: noted{map[string]int64{}}, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: log, Bulk: o},
-	}}, p, on.docs
+	}}, p, on.Docs
 }
 
 // keptScratch is the record of scratch indices.
 type keptScratch struct {
-	on      whole
+	on      migrationtest.Whole
 	names   []string
 	created int
 }
@@ -166,14 +167,14 @@ func (k *keptScratch) Discard(_ context.Context, prefix string, by rollback.Fill
 		if !strings.HasPrefix(name, prefix) {
 			return fmt.Errorf("%s has not the prefix %q", name, prefix)
 		}
-		docs += len(k.on.docs[name])
+		docs += len(k.on.Docs[name])
 	}
 	if int64(docs) > by.Sent {
 		return fmt.Errorf("%d documents, %d sent", docs, by.Sent)
 	}
 	for _, name := range k.names {
-		delete(k.on.uuids, name)
-		delete(k.on.docs, name)
+		delete(k.on.UUIDs, name)
+		delete(k.on.Docs, name)
 	}
 	k.names = nil
 	return nil
@@ -181,7 +182,7 @@ func (k *keptScratch) Discard(_ context.Context, prefix string, by rollback.Fill
 
 // loadOf measures after a trial run.
 func loadOf(m *Migration, plan *plan.Plan, slots int) (*Load, *keptScratch) {
-	kept := &keptScratch{on: m.Counts.(whole)}
+	kept := &keptScratch{on: m.Counts.(migrationtest.Whole)}
 	return &Load{Session: m.Session, Scratch: kept, Failed: noted{map[string]int64{}}, Plan: plan, Slots: slots, Most: 45 * time.Second}, kept
 }
 
@@ -323,11 +324,11 @@ func TestALoadEndsWithTheTarget(t *testing.T) {
 		}
 		before := fmt.Sprint(docs)
 		l, kept := loadOf(m, plan, 2)
-		replaced, left := seen{kept.on.outside, &life{}}, 3
+		replaced, left := migrationtest.Seen{Outside: kept.on.Outside, Life: &migrationtest.Life{}}, 3
 		m.Targets = askedTargets{m.Targets, func() error {
 			if left--; left == 0 {
 				for _, name := range kept.names {
-					replaced.uuids[name] = "of another"
+					replaced.UUIDs[name] = "of another"
 				}
 			}
 			return nil
@@ -376,8 +377,8 @@ func TestALoadTouchesNothingOfOthers(t *testing.T) {
 		l, kept := loadOf(m, plan, 2)
 		name := scratchPrefix(plan) + plan.Indices[0].Name
 		for _, since := range []string{"before", "a moment before it is created"} {
-			delete(kept.on.uuids, name)
-			appear := func() { kept.on.uuids[name] = "of another" }
+			delete(kept.on.UUIDs, name)
+			appear := func() { kept.on.UUIDs[name] = "of another" }
 			if l.Session.Indices = kept.on; since == "before" {
 				appear()
 			} else {
@@ -386,8 +387,8 @@ func TestALoadTouchesNothingOfOthers(t *testing.T) {
 			if _, err := l.Measure(t.Context()); !errors.Is(err, fault.ErrConfig) || !strings.Contains(fmt.Sprint(err), name) {
 				t.Errorf("%s: %v", since, err)
 			}
-			if fmt.Sprint(docs) != before || kept.on.uuids[name] == "" || kept.created > 0 {
-				t.Errorf("%s: %d created, the other index: %q", since, kept.created, kept.on.uuids[name])
+			if fmt.Sprint(docs) != before || kept.on.UUIDs[name] == "" || kept.created > 0 {
+				t.Errorf("%s: %d created, the other index: %q", since, kept.created, kept.on.UUIDs[name])
 			}
 		}
 	})

@@ -1,16 +1,13 @@
 package worker
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,46 +20,16 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
+	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
-// sink remembers the last source of every id, as a cluster does, and may end the run.
-type sink struct {
-	mu    sync.Mutex
-	docs  map[string][32]byte
-	sends int
-	after int // bodies after which end is called; 0: never
-	end   context.CancelFunc
-	edit  func(index string) shards.DocumentEditor // of the run; nil: none
-}
-
-func (s *sink) Open(context.Context, cms.ItemID, func() error) (engine.Output, error) { return s, nil }
-func (s *sink) Durable() bool                                                         { return true }
-func (s *sink) Commit(context.Context) error                                          { return nil }
-func (s *sink) Abort() error                                                          { return nil }
-
-func (s *sink) Send(ctx context.Context, body []byte, _ int) (bulk.Result, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.sends++
-	if s.after > 0 && s.sends >= s.after {
-		s.end()
-	}
-	for len(body) > 0 {
-		action, rest, _ := bytes.Cut(body, []byte("\n"))
-		source, next, _ := bytes.Cut(rest, []byte("\n"))
-		s.docs[string(action)] = sha256.Sum256(source)
-		body = next
-	}
-	return bulk.Result{}, ctx.Err()
-}
-
 // runOnce runs the migration of a snapshot, interrupted after some bodies when after > 0.
-func runOnce(t *testing.T, dir, repository, state string, s *sink, after int) (*Summary, error) {
+func runOnce(t *testing.T, dir, repository, state string, s *migrationtest.Sink, after int) (*Summary, error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	s.end, s.after, s.sends = cancel, after, 0
-	return runTo(ctx, t, dir, repository, state, s, s.edit)
+	s.End, s.After, s.Sends = cancel, after, 0
+	return runTo(ctx, t, dir, repository, state, s, s.Edit)
 }
 
 // runTo runs the migration of a snapshot into a destination.
@@ -119,12 +86,12 @@ func runFrom(ctx context.Context, t *testing.T, blobs snapshot.Repository, kept 
 func TestInterruptedMigrationAddsUp(t *testing.T) {
 	repository := filepath.Join("..", "..", "..", "testing", "fixtures", "7.10.2-demo")
 	dir := t.TempDir()
-	whole := &sink{docs: map[string][32]byte{}}
+	whole := &migrationtest.Sink{Docs: map[string][32]byte{}}
 	want, err := runOnce(t, dir, repository, "whole.db", whole, 0)
 	if err != nil || !want.Complete || want.Totals.Live == 0 {
 		t.Fatalf("%+v, %v", want, err)
 	}
-	pieces := &sink{docs: map[string][32]byte{}}
+	pieces := &migrationtest.Sink{Docs: map[string][32]byte{}}
 	interrupted := 0
 	for range 40 {
 		if sum, err := runOnce(t, dir, repository, "pieces.db", pieces, 1+rand.IntN(5)); err == nil && sum.Complete {
@@ -136,8 +103,8 @@ func TestInterruptedMigrationAddsUp(t *testing.T) {
 	if err != nil || !got.Complete {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	if !maps.Equal(whole.docs, pieces.docs) {
-		t.Errorf("%d documents in one run, %d in pieces", len(whole.docs), len(pieces.docs))
+	if !maps.Equal(whole.Docs, pieces.Docs) {
+		t.Errorf("%d documents in one run, %d in pieces", len(whole.Docs), len(pieces.Docs))
 	}
 	if got.Totals != want.Totals {
 		t.Errorf("counts %+v, in one run %+v", got.Totals, want.Totals)

@@ -16,6 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/testing/creationtest"
+	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
 // derives returns a session of a snapshot with its plan; a worker process that leases items has none.
@@ -30,7 +31,7 @@ func derives(t *testing.T, fixture string, req plan.Request, planned bool) (*Ses
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := process(t, newMemory(), newOutside(), 1, &life{})
+	s := process(t, migrationtest.NewMemory(), migrationtest.NewOutside(), 1, &migrationtest.Life{})
 	s.Snapshot, s.Request, s.Shards.Repo = SnapshotOptions{Name: "snap1"}, &req, blobs
 	if planned {
 		s.planned = plan
@@ -204,11 +205,11 @@ func TestSession_AForgedEntryChangesNoIndex(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, plan := derives(t, "7.10.2-demo", plan.Request{}, true)
-			on := newOutside()
+			on := migrationtest.NewOutside()
 			if err := s.Join(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			at := whole{seen{on, &life{}}, nil}
+			at := migrationtest.Whole{Seen: migrationtest.Seen{Outside: on, Life: &migrationtest.Life{}}, Docs: nil}
 			s.Tuner, s.Indices, s.Counts = at, at, at
 			x := plan.Indices[0]
 			e := x.Entry
@@ -221,8 +222,8 @@ func TestSession_AForgedEntryChangesNoIndex(t *testing.T) {
 			if err := does(t.Context(), s, stored); !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "target name") {
 				t.Errorf("%v", err)
 			}
-			if len(on.aliases) > 0 {
-				t.Errorf("aliases were set: %v", on.aliases)
+			if len(on.AliasesOf) > 0 {
+				t.Errorf("aliases were set: %v", on.AliasesOf)
 			}
 		})
 	}

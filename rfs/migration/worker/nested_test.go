@@ -3,6 +3,8 @@ package worker
 import (
 	"path/filepath"
 	"testing"
+
+	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
 // TestNestedDocumentsOfOldIndices: nested documents of an index created before Elasticsearch 6.1 carry _primary_term
@@ -10,7 +12,7 @@ import (
 func TestNestedDocumentsOfOldIndices(t *testing.T) {
 	for name, want := range map[string]int64{"6.0.1-nested": 1500, "in-place-2-5": 360, "in-place-5-6": 360} {
 		t.Run(name, func(t *testing.T) {
-			s := &sink{docs: map[string][32]byte{}}
+			s := &migrationtest.Sink{Docs: map[string][32]byte{}}
 			sum, err := runOnce(t, t.TempDir(), filepath.Join("..", "..", "..", "testing", "fixtures", name), "state.db", s, 0)
 			if err != nil || !sum.Complete {
 				t.Fatalf("%+v, %v", sum, err)

@@ -15,6 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
+	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
 // unready is a destination that opens nothing as long as it has a reason.
@@ -81,7 +82,7 @@ func TestARunEndsWithWhatTheTargetRefuses(t *testing.T) {
 				w.wrap = func(d engine.Destination) engine.Destination {
 					return unready{d, func(id cms.ItemID) error { return c.why(time.Since(begin), id) }}
 				}
-				sum, err := w.run(t, 1, &life{})
+				sum, err := w.run(t, 1, &migrationtest.Life{})
 				took := time.Since(begin)
 				if took < c.least || took > c.most {
 					t.Errorf("it took %v, want %v to %v", took, c.least, c.most)
@@ -94,7 +95,7 @@ func TestARunEndsWithWhatTheTargetRefuses(t *testing.T) {
 					t.Errorf("%+v", sum)
 				}
 				w.wrap = nil
-				sum, err = w.run(t, 2, &life{})
+				sum, err = w.run(t, 2, &migrationtest.Life{})
 				if err != nil || !sum.Complete || len(sum.Problems) != 0 || sum.Totals.Indexed != int64(len(w.docs["stored"])) || sum.Totals.Indexed == 0 {
 					t.Errorf("the next run: %+v, %v", sum, err)
 				}
@@ -119,8 +120,8 @@ func TestPausedIndicesAreNamed(t *testing.T) {
 
 // TestItemsOfPausedIndicesComeLast: they are done when nothing else is free, and a slot stays while something else is open.
 func TestItemsOfPausedIndicesComeLast(t *testing.T) {
-	m := newMemory()
-	run := &Migration{Session: process(t, m, newOutside(), 1, &life{}), paused: map[string]string{"a": "full"}}
+	m := migrationtest.NewMemory()
+	run := &Migration{Session: process(t, m, migrationtest.NewOutside(), 1, &migrationtest.Life{}), paused: map[string]string{"a": "full"}}
 	item := func(index string, shard int) cms.Item {
 		return cms.NewItem(cms.ItemID{Index: index, Shard: shard}.String(), "test", 0)
 	}
@@ -144,7 +145,7 @@ func TestItemsOfPausedIndicesComeLast(t *testing.T) {
 		has  cms.Item
 		want bool
 	}{{"of a paused index", item("a", 0), false}, {"done", done, false}, {"open", item("b", 1), true}} {
-		m.items[c.has.ID] = c.has
+		m.Items[c.has.ID] = c.has
 		if left, err := run.otherWork(t.Context()); left != c.want || err != nil {
 			t.Errorf("also one %s: other work is left: %v, %v", c.name, left, err)
 		}
@@ -156,16 +157,16 @@ func TestWhatTheDeadHeldIsFreedAtOnce(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
-			first := &life{}
+			first := &migrationtest.Life{}
 			w.wrap = func(d engine.Destination) engine.Destination {
 				return unready{d, func(cms.ItemID) error {
-					first.mu.Lock()
-					defer first.mu.Unlock()
-					first.dead = true
-					return errDead
+					first.Mu.Lock()
+					defer first.Mu.Unlock()
+					first.Dead = true
+					return migrationtest.ErrDead
 				}}
 			}
-			if _, err := w.run(t, 1, first); !errors.Is(err, errDead) {
+			if _, err := w.run(t, 1, first); !errors.Is(err, migrationtest.ErrDead) {
 				t.Fatalf("%v", err)
 			}
 			w.wrap = nil
@@ -173,7 +174,7 @@ func TestWhatTheDeadHeldIsFreedAtOnce(t *testing.T) {
 			if known {
 				w.dead, w.freed = []string{"process1_0"}, func() error { freed++; return nil }
 			}
-			sum, err := w.run(t, 2, &life{})
+			sum, err := w.run(t, 2, &migrationtest.Life{})
 			if err != nil || !sum.Complete {
 				t.Fatalf("%+v, %v", sum, err)
 			}
@@ -191,12 +192,12 @@ func TestATargetThatWasReplacedFailsItsIndex(t *testing.T) {
 		w.wrap = func(d engine.Destination) engine.Destination {
 			return unready{d, func(cms.ItemID) error { return fmt.Errorf("not yet: %w", bulk.ErrIndexBlocked) }}
 		}
-		if _, err := w.run(t, 1, &life{}); err == nil {
+		if _, err := w.run(t, 1, &migrationtest.Life{}); err == nil {
 			t.Fatal("it ended well")
 		}
 		w.wrap = nil
-		w.on.uuids["stored"] = "another"
-		sum, err := w.run(t, 2, &life{})
+		w.on.UUIDs["stored"] = "another"
+		sum, err := w.run(t, 2, &migrationtest.Life{})
 		if err != nil || len(sum.Problems) != 3 || sum.Indices[0].Damaged != 2 || len(w.docs["stored"]) != 0 {
 			t.Fatalf("%+v, %v", sum, err)
 		}

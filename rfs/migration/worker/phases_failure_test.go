@@ -13,34 +13,25 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/live"
+	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
 // inPhases runs f in virtual time, with a fresh store and fresh clusters.
-func inPhases(t *testing.T, f func(t *testing.T, m *memory, x *outside)) {
+func inPhases(t *testing.T, f func(t *testing.T, m *migrationtest.Memory, x *migrationtest.Outside)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		m, x := newMemory(), newOutside()
+		m, x := newMemory(), migrationtest.NewOutside()
 		f(t, m, x)
-		for _, err := range m.strange {
+		for _, err := range m.Strange {
 			t.Error(err)
 		}
 	})
 }
 
-// events counts the events of a code.
-func (m *memory) events(code string) (n int) {
-	for _, r := range m.records {
-		if r.Kind == "event" && r.State == code {
-			n++
-		}
-	}
-	return n
-}
-
 func TestAnIndexThatCannotBeCreatedFailsAloneWithTheTargetsWords(t *testing.T) {
-	inPhases(t, func(t *testing.T, m *memory, x *outside) {
-		x.refuse["b"] = "analyzer [snowy] not found"
-		s := process(t, m, x, 1, &life{})
+	inPhases(t, func(t *testing.T, m *migrationtest.Memory, x *migrationtest.Outside) {
+		x.Refuse["b"] = "analyzer [snowy] not found"
+		s := process(t, m, x, 1, &migrationtest.Life{})
 		if err := toItems(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}
@@ -53,11 +44,11 @@ func TestAnIndexThatCannotBeCreatedFailsAloneWithTheTargetsWords(t *testing.T) {
 				t.Errorf("%+v", e)
 			}
 		}
-		if n := m.events("failed"); n != 1 {
+		if n := m.Events("failed"); n != 1 {
 			t.Errorf("%d events", n)
 		}
 		open := 0
-		for _, it := range m.items {
+		for _, it := range m.Items {
 			id, err := it.Range()
 			switch {
 			case err != nil:
@@ -71,12 +62,12 @@ func TestAnIndexThatCannotBeCreatedFailsAloneWithTheTargetsWords(t *testing.T) {
 			t.Errorf("%d open items of the other indices", open)
 		}
 		// The audit tells nothing twice.
-		if _, err := s.records().Audit(t.Context()); err != nil || m.events("failed") != 1 {
-			t.Errorf("%v, %d events", err, m.events("failed"))
+		if _, err := s.records().Audit(t.Context()); err != nil || m.Events("failed") != 1 {
+			t.Errorf("%v, %d events", err, m.Events("failed"))
 		}
 		// The target has been repaired, and the command runs again.
-		x.refuse = nil
-		again := process(t, m, x, 2, &life{})
+		x.Refuse = nil
+		again := process(t, m, x, 2, &migrationtest.Life{})
 		if err := again.reopenIndices(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -96,18 +87,18 @@ func TestAnIndexThatCannotBeCreatedFailsAloneWithTheTargetsWords(t *testing.T) {
 }
 
 func TestASnapshotOfTheNameThatIsNotOursIsNeverUsed(t *testing.T) {
-	inPhases(t, func(t *testing.T, m *memory, x *outside) {
-		x.snapshots["rfs-s"] = live.State{UUID: "foreign", State: "SUCCESS"}
-		s := process(t, m, x, 1, &life{})
+	inPhases(t, func(t *testing.T, m *migrationtest.Memory, x *migrationtest.Outside) {
+		x.Snapshots["rfs-s"] = live.State{UUID: "foreign", State: "SUCCESS"}
+		s := process(t, m, x, 1, &migrationtest.Life{})
 		err := toItems(t.Context(), s)
 		var failed *PhaseFailed
-		if !errors.As(err, &failed) || failed.Phase != PhaseSnapshot || !strings.Contains(err.Error(), "--retry-snapshot") || m.events("failed") != 1 {
-			t.Fatalf("%v, %d events", err, m.events("failed"))
+		if !errors.As(err, &failed) || failed.Phase != PhaseSnapshot || !strings.Contains(err.Error(), "--retry-snapshot") || m.Events("failed") != 1 {
+			t.Fatalf("%v, %d events", err, m.Events("failed"))
 		}
-		if err := toItems(t.Context(), process(t, m, x, 2, &life{})); !errors.As(err, &failed) || m.events("failed") != 1 {
-			t.Errorf("another process: %v, %d events", err, m.events("failed"))
+		if err := toItems(t.Context(), process(t, m, x, 2, &migrationtest.Life{})); !errors.As(err, &failed) || m.Events("failed") != 1 {
+			t.Errorf("another process: %v, %d events", err, m.Events("failed"))
 		}
-		retry := process(t, m, x, 3, &life{})
+		retry := process(t, m, x, 3, &migrationtest.Life{})
 		retry.Snapshot.Retry = true
 		if err := toItems(t.Context(), retry); err != nil {
 			t.Fatal(err)
@@ -119,11 +110,11 @@ func TestASnapshotOfTheNameThatIsNotOursIsNeverUsed(t *testing.T) {
 }
 
 func TestTheRepositoryHoldsTheSnapshotThatWasCreated(t *testing.T) {
-	inPhases(t, func(t *testing.T, m *memory, x *outside) {
-		if err := toItems(t.Context(), process(t, m, x, 1, &life{})); err != nil {
+	inPhases(t, func(t *testing.T, m *migrationtest.Memory, x *migrationtest.Outside) {
+		if err := toItems(t.Context(), process(t, m, x, 1, &migrationtest.Life{})); err != nil {
 			t.Fatal(err)
 		}
-		s := process(t, m, x, 2, &life{})
+		s := process(t, m, x, 2, &migrationtest.Life{})
 		s.Plan = func(context.Context, string) (*plan.Plan, error) {
 			return &plan.Plan{Snapshot: "rfs-s", UUID: "another"}, nil
 		}
@@ -139,29 +130,29 @@ func TestTheRepositoryHoldsTheSnapshotThatWasCreated(t *testing.T) {
 // TestASnapshotReplacedWhileItRunsIsNeverUsed lets the creator die, and another client make
 // another snapshot of the same name in its place.
 func TestASnapshotReplacedWhileItRunsIsNeverUsed(t *testing.T) {
-	for name, replace := range map[string]func(x *outside){
-		"another": func(x *outside) { x.snapshots["rfs-s"] = live.State{UUID: "foreign", State: "SUCCESS"} },
-		"is gone": func(x *outside) { delete(x.snapshots, "rfs-s") },
+	for name, replace := range map[string]func(x *migrationtest.Outside){
+		"another": func(x *migrationtest.Outside) { x.Snapshots["rfs-s"] = live.State{UUID: "foreign", State: "SUCCESS"} },
+		"is gone": func(x *migrationtest.Outside) { delete(x.Snapshots, "rfs-s") },
 	} {
-		inPhases(t, func(t *testing.T, m *memory, x *outside) {
-			x.ends = "IN_PROGRESS" // it never ends by itself
-			l := &life{}
+		inPhases(t, func(t *testing.T, m *migrationtest.Memory, x *migrationtest.Outside) {
+			x.Ends = "IN_PROGRESS" // it never ends by itself
+			l := &migrationtest.Life{}
 			s := process(t, m, x, 1, l)
 			seen := 0
 			s.Snapshots = watched{s.Snapshots, func() {
 				if seen++; seen > 3 {
-					l.mu.Lock()
-					l.dead = true
-					l.mu.Unlock()
+					l.Mu.Lock()
+					l.Dead = true
+					l.Mu.Unlock()
 				}
 			}}
-			if err := toItems(t.Context(), s); !errors.Is(err, errDead) {
+			if err := toItems(t.Context(), s); !errors.Is(err, migrationtest.ErrDead) {
 				t.Fatal(err)
 			}
 			replace(x)
-			err := toItems(t.Context(), process(t, m, x, 2, &life{}))
+			err := toItems(t.Context(), process(t, m, x, 2, &migrationtest.Life{}))
 			var failed *PhaseFailed
-			if !errors.As(err, &failed) || !strings.Contains(err.Error(), name) || x.created["index a"] != 0 {
+			if !errors.As(err, &failed) || !strings.Contains(err.Error(), name) || x.Created["index a"] != 0 {
 				t.Errorf("%s: %v", name, err)
 			}
 		})
@@ -169,14 +160,14 @@ func TestASnapshotReplacedWhileItRunsIsNeverUsed(t *testing.T) {
 }
 
 func TestASourceThatMakesAnotherSnapshotIsWaitedFor(t *testing.T) {
-	inPhases(t, func(t *testing.T, m *memory, x *outside) {
-		x.busy = 3000 // 100 minutes: longer than any lease
-		s := process(t, m, x, 1, &life{})
+	inPhases(t, func(t *testing.T, m *migrationtest.Memory, x *migrationtest.Outside) {
+		x.Busy = 3000 // 100 minutes: longer than any lease
+		s := process(t, m, x, 1, &migrationtest.Life{})
 		if err := toItems(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}
-		if n := m.events("failed"); n != 0 || x.busy != 0 {
-			t.Errorf("%d events, %d refusals left", n, x.busy)
+		if n := m.Events("failed"); n != 0 || x.Busy != 0 {
+			t.Errorf("%d events, %d refusals left", n, x.Busy)
 		}
 		p, err := s.records().Phase(t.Context(), session.SnapshotPhase)
 		if err != nil || p.State != session.PhaseCompleted || p.Attempts > 1 {
@@ -191,38 +182,38 @@ func TestAFailedOrPartialSnapshotStopsWithTheCause(t *testing.T) {
 		partial bool
 		failed  bool
 	}{{"FAILED", false, true}, {"FAILED", true, true}, {"PARTIAL", false, true}, {"PARTIAL", true, false}} {
-		inPhases(t, func(t *testing.T, m *memory, x *outside) {
-			x.ends = c.ends
-			s := process(t, m, x, 1, &life{})
+		inPhases(t, func(t *testing.T, m *migrationtest.Memory, x *migrationtest.Outside) {
+			x.Ends = c.ends
+			s := process(t, m, x, 1, &migrationtest.Life{})
 			s.Snapshot.AllowPartial = c.partial
 			err := toItems(t.Context(), s)
 			var failed *PhaseFailed
-			if errors.As(err, &failed) != c.failed || c.failed != strings.Contains(fmt.Sprint(err), c.ends) || m.events("failed") > 1 {
-				t.Errorf("%+v: %v, %d events", c, err, m.events("failed"))
+			if errors.As(err, &failed) != c.failed || c.failed != strings.Contains(fmt.Sprint(err), c.ends) || m.Events("failed") > 1 {
+				t.Errorf("%+v: %v, %d events", c, err, m.Events("failed"))
 			}
 		})
 	}
 }
 
 func TestAPhaseThatFailsTooOftenIsFailedWithOneEvent(t *testing.T) {
-	inPhases(t, func(t *testing.T, m *memory, x *outside) {
-		x.globals = fmt.Errorf("template t: unknown setting: %w", fault.ErrRejected)
+	inPhases(t, func(t *testing.T, m *migrationtest.Memory, x *migrationtest.Outside) {
+		x.Globals = fmt.Errorf("template t: unknown setting: %w", fault.ErrRejected)
 		var failed *PhaseFailed
 		attempts := 0
 		for ; attempts < 20; attempts++ {
-			if err := toItems(t.Context(), process(t, m, x, attempts, &life{})); errors.As(err, &failed) {
+			if err := toItems(t.Context(), process(t, m, x, attempts, &migrationtest.Life{})); errors.As(err, &failed) {
 				break
 			}
 		}
-		if attempts != cms.DefaultMaxAttempts || failed == nil || !strings.Contains(failed.Reason, "unknown setting") || m.events("failed") != 1 {
-			t.Errorf("%d attempts, %v, %d events", attempts, failed, m.events("failed"))
+		if attempts != cms.DefaultMaxAttempts || failed == nil || !strings.Contains(failed.Reason, "unknown setting") || m.Events("failed") != 1 {
+			t.Errorf("%d attempts, %v, %d events", attempts, failed, m.Events("failed"))
 		}
 		if words := failed.Error(); strings.Contains(words, "--retry-snapshot") || !strings.Contains(words, "run the same command") {
 			t.Errorf("the remedy of another phase: %s", words)
 		}
 		// What the user has to change, or an outage, is no attempt.
-		x.globals = fmt.Errorf("no permission: %w", fault.ErrConfig)
-		s := process(t, m, x, 50, &life{})
+		x.Globals = fmt.Errorf("no permission: %w", fault.ErrConfig)
+		s := process(t, m, x, 50, &migrationtest.Life{})
 		if err := s.reopenIndices(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -231,7 +222,7 @@ func TestAPhaseThatFailsTooOftenIsFailedWithOneEvent(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		x.globals = nil
+		x.Globals = nil
 		if err := toItems(t.Context(), s); err != nil {
 			t.Error(err)
 		}
@@ -239,19 +230,19 @@ func TestAPhaseThatFailsTooOftenIsFailedWithOneEvent(t *testing.T) {
 }
 
 func TestWithoutThePhaseIndicesNothingIsCreatedAndTheMissingFail(t *testing.T) {
-	inPhases(t, func(t *testing.T, m *memory, x *outside) {
-		x.uuids["a"], x.uuids["c"] = "made by hand", "made by hand"
-		s := process(t, m, x, 1, &life{})
+	inPhases(t, func(t *testing.T, m *migrationtest.Memory, x *migrationtest.Outside) {
+		x.UUIDs["a"], x.UUIDs["c"] = "made by hand", "made by hand"
+		s := process(t, m, x, 1, &migrationtest.Life{})
 		s.Phases = Phases{PhaseDocuments}
 		s.Snapshot = SnapshotOptions{Name: "rfs-s"}
 		if err := toItems(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}
-		if len(x.created) > 0 {
-			t.Errorf("created %v", x.created)
+		if len(x.Created) > 0 {
+			t.Errorf("created %v", x.Created)
 		}
 		failed := 0
-		for _, it := range m.items {
+		for _, it := range m.Items {
 			if it.FailedItem() {
 				failed++
 				if id, err := it.Range(); err != nil || id.Index != "b" || !strings.Contains(it.Failure, "does not exist on the target") {
@@ -259,8 +250,8 @@ func TestWithoutThePhaseIndicesNothingIsCreatedAndTheMissingFail(t *testing.T) {
 				}
 			}
 		}
-		if failed != 2 || m.events("failed") != 1 {
-			t.Errorf("%d failed items, %d events", failed, m.events("failed"))
+		if failed != 2 || m.Events("failed") != 1 {
+			t.Errorf("%d failed items, %d events", failed, m.Events("failed"))
 		}
 		// A second run does not try what cannot succeed.
 		if err := (&Migration{Session: s}).retryFailed(t.Context()); err != nil {
@@ -273,16 +264,16 @@ func TestWithoutThePhaseIndicesNothingIsCreatedAndTheMissingFail(t *testing.T) {
 }
 
 func TestLateAliasesWaitForEveryDocument(t *testing.T) {
-	inPhases(t, func(t *testing.T, m *memory, x *outside) {
-		s := process(t, m, x, 1, &life{})
+	inPhases(t, func(t *testing.T, m *migrationtest.Memory, x *migrationtest.Outside) {
+		s := process(t, m, x, 1, &migrationtest.Life{})
 		if err := toItems(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}
 		end := func(index, status string) {
-			for id, it := range m.items {
+			for id, it := range m.Items {
 				if r, err := it.Range(); err == nil && r.Index == index && it.Open() {
 					it.CompletedAt, it.Status = 1, status
-					m.items[id] = it
+					m.Items[id] = it
 				}
 			}
 		}
@@ -292,13 +283,13 @@ func TestLateAliasesWaitForEveryDocument(t *testing.T) {
 			if err := s.setLateAliases(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if len(x.aliases) != 1 || !strings.Contains(x.aliases["a"], "alias-of-a") {
-				t.Errorf("aliases %v", x.aliases)
+			if len(x.AliasesOf) != 1 || !strings.Contains(x.AliasesOf["a"], "alias-of-a") {
+				t.Errorf("aliases %v", x.AliasesOf)
 			}
 		}
-		x.aliases["a"] = ""
-		if err := s.setLateAliases(t.Context()); err != nil || x.aliases["a"] != "" {
-			t.Errorf("set twice: %v, %v", x.aliases, err)
+		x.AliasesOf["a"] = ""
+		if err := s.setLateAliases(t.Context()); err != nil || x.AliasesOf["a"] != "" {
+			t.Errorf("set twice: %v, %v", x.AliasesOf, err)
 		}
 	})
 }

@@ -10,13 +10,14 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
 // TestAWorkerReportsItsPhase: what a worker acts on in every phase, in the order of the state machine, each once.
 func TestAWorkerReportsItsPhase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, x := newMemory(), newOutside()
-		s := process(t, m, x, 1, &life{})
+		m, x := migrationtest.NewMemory(), migrationtest.NewOutside()
+		s := process(t, m, x, 1, &migrationtest.Life{})
 		var at []string
 		s.Moved = func(phase, state string) { at = append(at, phase+" "+state) }
 		if err := toItems(t.Context(), s); err != nil {
@@ -33,7 +34,7 @@ func TestAWorkerReportsItsPhase(t *testing.T) {
 // that failed by itself, and afterwards.
 func TestTheRecordOfTheDocumentsNamesWhoPreparesThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
+		m := migrationtest.NewMemory()
 		c, err := cms.New(cms.Config{Store: m, Creator: "test", InitialLease: time.Minute, MaxAttempts: 2})
 		if err != nil {
 			t.Fatal(err)
@@ -79,9 +80,9 @@ func TestTheRecordOfTheDocumentsNamesWhoPreparesThem(t *testing.T) {
 		if _, err := c.AcquireSetup(ctx, "dead"); err != nil {
 			t.Fatal(err)
 		}
-		r := m.records["phase:docs"]
+		r := m.Records["phase:docs"]
 		r.Holder, r.Expire = "dead_1", time.Now().Add(time.Minute).UnixMilli()
-		m.records["phase:docs"] = r
+		m.Records["phase:docs"] = r
 		if err := session.Of(c).ReleaseDead(ctx, "dead", cms.CauseKilled); err != nil {
 			t.Fatal(err)
 		}

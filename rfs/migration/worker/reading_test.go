@@ -16,6 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
+	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
 // TestNoErrorOfReadingIsOverlooked lets each request to a repository fail once, while a snapshot is planned and read.
@@ -36,7 +37,7 @@ func TestNoErrorOfReadingIsOverlooked(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.req.SnapshotName, c.req.MultiType, c.req.EmitType = "snap1", plan.SplitTypes, plan.EmitAuto
-			read := func(l *life) (documents int64, err error) {
+			read := func(l *migrationtest.Life) (documents int64, err error) {
 				on := failingRepo{blobs, l}
 				plan, err := plan.New(t.Context(), on, c.req)
 				if err != nil {
@@ -56,23 +57,23 @@ func TestNoErrorOfReadingIsOverlooked(t *testing.T) {
 				}
 				return documents, nil
 			}
-			calls := &life{}
+			calls := &migrationtest.Life{}
 			want, err := read(calls)
 			if err != nil || want == 0 {
 				t.Fatalf("%d documents, %v", want, err)
 			}
 			away := fmt.Errorf("no route to host: %w", fault.ErrUnavailable)
 			overlooked := 0
-			for n := 1; n <= calls.calls; n += max(1, calls.calls/100) {
-				switch got, err := read(&life{dies: n, fails: away}); {
+			for n := 1; n <= calls.Calls; n += max(1, calls.Calls/100) {
+				switch got, err := read(&migrationtest.Life{Dies: n, Fails: away}); {
 				case err == nil && got == want:
 					overlooked++ // index.latest and the list of the root stand in for each other
 				case !errors.Is(err, away) || errors.Is(err, fault.ErrCorrupt):
-					t.Errorf("request %d of %d: %d of %d documents, %v", n, calls.calls, got, want, err)
+					t.Errorf("request %d of %d: %d of %d documents, %v", n, calls.Calls, got, want, err)
 				}
 			}
 			if overlooked > 2 {
-				t.Errorf("%d of %d requests are not needed", overlooked, calls.calls)
+				t.Errorf("%d of %d requests are not needed", overlooked, calls.Calls)
 			}
 		})
 	}
@@ -81,18 +82,18 @@ func TestNoErrorOfReadingIsOverlooked(t *testing.T) {
 // failingRepo is a repository that fails with its process.
 type failingRepo struct {
 	snapshot.Repository
-	life *life
+	life *migrationtest.Life
 }
 
 func (r failingRepo) Open(ctx context.Context, name string, off, n int64) (rc io.ReadCloser, err error) {
-	if derr := r.life.call(func() { rc, err = r.Repository.Open(ctx, name, off, n) }); derr != nil {
+	if derr := r.life.Call(func() { rc, err = r.Repository.Open(ctx, name, off, n) }); derr != nil {
 		return nil, derr
 	}
 	return rc, err
 }
 
 func (r failingRepo) List(ctx context.Context, prefix string) iter.Seq2[repo.Blob, error] {
-	return failsFirst(r.life, r.Repository.List(ctx, prefix))
+	return migrationtest.FailsFirst(r.life, r.Repository.List(ctx, prefix))
 }
 
 // TestTheSourceIsNotKnownWhileItsMetadataCannotBeRead: an outage is no proof that the target is another cluster.
@@ -101,12 +102,12 @@ func TestTheSourceIsNotKnownWhileItsMetadataCannotBeRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &life{}
+	l := &migrationtest.Life{}
 	plan, err := plan.New(t.Context(), failingRepo{blobs, l}, plan.Request{SnapshotName: "snap1", MultiType: plan.SplitTypes, EmitType: plan.EmitAuto})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.dies, l.fails = l.calls+1, fmt.Errorf("no route to host: %w", fault.ErrUnavailable)
+	l.Dies, l.Fails = l.Calls+1, fmt.Errorf("no route to host: %w", fault.ErrUnavailable)
 	if _, err := creation.CheckSource(t.Context(), plan, "a cluster", noUUIDs{}, false); !errors.Is(err, fault.ErrUnavailable) {
 		t.Errorf("the metadata cannot be read: %v", err)
 	}

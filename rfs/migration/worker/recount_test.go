@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"testing"
+
+	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
 // TestMigration_RepeatedRun: a run that finds everything done says so, and counts what the target holds now; any other does not say so.
@@ -34,7 +36,7 @@ func TestMigration_RepeatedRun(t *testing.T) {
 			c.before()
 		}
 		w.with = c.with
-		sum, err := w.run(t, i, &life{})
+		sum, err := w.run(t, i, &migrationtest.Life{})
 		if err != nil || !sum.Complete {
 			t.Fatalf("%s: %v", c.name, err)
 		}

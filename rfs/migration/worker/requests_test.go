@@ -11,6 +11,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
 // tally counts the requests of a migration from the first search for items until none is open.
@@ -106,7 +107,7 @@ func TestRequestsPerSmallShard(t *testing.T) {
 		w.wrap = func(d engine.Destination) engine.Destination { return distant{d, c} }
 		w.asked = func(string) { c.count("look at an index") }
 		w.plan = func(p *plan.Plan) { multiply(p, 100) }
-		sum, err := w.run(t, 1, &life{})
+		sum, err := w.run(t, 1, &migrationtest.Life{})
 		if err != nil || !sum.Complete {
 			t.Fatalf("%.300v, %v", sum, err)
 		}

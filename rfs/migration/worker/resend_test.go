@@ -22,6 +22,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/source/repo"
+	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
 // keeping is a target with one index that keeps the documents it is sent, until it loses some.
@@ -193,7 +194,7 @@ func ordersTo(t *testing.T, k *keeping) *Session {
 	s := &Session{
 		Coordinator: c, Holder: "test", Log: slog.New(slog.DiscardHandler), Targets: k, Counts: k, Phases: Phases{PhaseDocuments},
 		Plan:   func(context.Context, string) (*plan.Plan, error) { return p, nil },
-		Shards: shards.Reader{Repo: blobs}, Runner: &engine.Runner{Destination: k, Failed: noFailures{}, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: slog.New(slog.DiscardHandler)},
+		Shards: shards.Reader{Repo: blobs}, Runner: &engine.Runner{Destination: k, Failed: migrationtest.NoFailures{}, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: slog.New(slog.DiscardHandler)},
 	}
 	if err := s.Join(t.Context()); err != nil {
 		t.Fatal(err)

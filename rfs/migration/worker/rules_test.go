@@ -12,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/document/rules"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/testing/failedtest"
+	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
 // TestWhatRulesLeaveOutIsCountedOverAllPieces interrupts a migration with rules again and
@@ -29,12 +30,12 @@ func TestWhatRulesLeaveOutIsCountedOverAllPieces(t *testing.T) {
 	}
 	repository := filepath.Join("..", "..", "..", "testing", "fixtures", "7.10.2-demo")
 	dir := t.TempDir()
-	whole := &sink{docs: map[string][32]byte{}, edit: edit}
+	whole := &migrationtest.Sink{Docs: map[string][32]byte{}, Edit: edit}
 	want, err := runOnce(t, dir, repository, "whole.db", whole, 0)
 	if err != nil || !want.Complete || want.Totals.Filtered == 0 || want.Totals.Live != want.Totals.Indexed+want.Totals.Filtered {
 		t.Fatalf("%+v, %v", want, err)
 	}
-	pieces := &sink{docs: map[string][32]byte{}, edit: edit}
+	pieces := &migrationtest.Sink{Docs: map[string][32]byte{}, Edit: edit}
 	for range 40 {
 		if sum, err := runOnce(t, dir, repository, "pieces.db", pieces, 1+rand.IntN(4)); err == nil && sum.Complete {
 			break
@@ -47,7 +48,7 @@ func TestWhatRulesLeaveOutIsCountedOverAllPieces(t *testing.T) {
 	if g, w := got.Totals, want.Totals; g.Live != w.Live || g.Indexed != w.Indexed || g.Filtered != w.Filtered || g.Failed != w.Failed {
 		t.Errorf("%+v, want %+v", g, w)
 	}
-	if !maps.Equal(whole.docs, pieces.docs) {
+	if !maps.Equal(whole.Docs, pieces.Docs) {
 		t.Error("the pieces hold other documents")
 	}
 }
@@ -66,7 +67,7 @@ func (s stubborn) Edit(d *doc.Document, _ int64) (bool, error) {
 
 func TestDocumentsThatRulesCannotReadAreRecordedAsFailed(t *testing.T) {
 	dir := t.TempDir()
-	s := &sink{docs: map[string][32]byte{}, edit: func(index string) shards.DocumentEditor {
+	s := &migrationtest.Sink{Docs: map[string][32]byte{}, Edit: func(index string) shards.DocumentEditor {
 		if index == "catalogue" {
 			return stubborn("sugar bowl")
 		}

@@ -22,11 +22,12 @@ import (
 	"github.com/rfsd/rfsd/rfs/document/doc"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
+	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
 // hanging takes all bodies but the second, whose request never ends by itself.
 type hanging struct {
-	sink
+	migrationtest.Sink
 	mu    sync.Mutex
 	order int
 }
@@ -44,12 +45,12 @@ func (s *hanging) Send(ctx context.Context, body []byte, n int) (bulk.Result, er
 		<-ctx.Done()
 		return bulk.Result{}, ctx.Err()
 	}
-	return s.sink.Send(ctx, body, n)
+	return s.Sink.Send(ctx, body, n)
 }
 
 // quick is a store that answers at once and counts records of progress.
-func quick(progress *int) *slowStore {
-	return &slowStore{memory: newMemory(), answer: always(0), decide: func(tr cms.Transition) time.Duration {
+func quick(progress *int) *migrationtest.SlowStore {
+	return &migrationtest.SlowStore{Memory: migrationtest.NewMemory(), Answer: migrationtest.Always(0), Decide: func(tr cms.Transition) time.Duration {
 		if p, ok := tr.(cms.Progress); ok && progress != nil && p.Watermark > 0 {
 			*progress++
 		}
@@ -60,22 +61,22 @@ func quick(progress *int) *slowStore {
 func TestAHandOffCountsWhatIsBelowItsWatermarkOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := quick(nil)
-		defer store.under.Wait()
-		to := &hanging{sink: sink{docs: map[string][32]byte{}}}
-		s := newShard(t, store, to, 40*time.Second, 64)
-		s.runner.Bulk.MaxInFlight = 2
+		defer store.Under.Wait()
+		to := &hanging{Sink: migrationtest.Sink{Docs: map[string][32]byte{}}}
+		s := migrationtest.NewShard(t, store, to, 40*time.Second, 64)
+		s.Runner.Bulk.MaxInFlight = 2
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
-		outcome, err := s.run(ctx, s.lease(t))
+		outcome, err := s.Run(ctx, s.Lease(t))
 		if outcome != engine.HandedOff || err != nil {
 			t.Fatalf("%v: %v", outcome, err)
 		}
 		// Requests may overtake each other: which body hangs is not the same each time, what lies below the watermark is
 		// counted by reading it again.
-		c := s.item(t).Counts
-		below := s.live(t, c.Ordinals)
-		if int64(len(to.docs)) <= below {
-			t.Fatalf("%d documents arrived, none of them above the watermark", len(to.docs))
+		c := s.Item(t).Counts
+		below := s.Live(t, c.Ordinals)
+		if int64(len(to.Docs)) <= below {
+			t.Fatalf("%d documents arrived, none of them above the watermark", len(to.Docs))
 		}
 		if c.Live != below || c.Indexed != below {
 			t.Errorf("%d documents are below the watermark, the item counts %+v", below, c)
@@ -147,13 +148,13 @@ func TestAnExportIsDurableBeforeItIsRecorded(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				progress := 0
 				store := quick(&progress)
-				defer store.under.Wait()
+				defer store.Under.Wait()
 				disk := slowFiles{engine.ToFiles(d), 3 * time.Second, new(atomic.Int32), new(atomic.Int32)}
-				s := newShard(t, store, disk, 40*time.Second, 64)
-				s.runner.RecordEvery, s.runner.Bulk.MaxInFlight = time.Second, 3
+				s := migrationtest.NewShard(t, store, disk, 40*time.Second, 64)
+				s.Runner.RecordEvery, s.Runner.Bulk.MaxInFlight = time.Second, 3
 				ctx, cancel := context.WithTimeout(t.Context(), c.signal)
 				defer cancel()
-				outcome, err := s.run(ctx, s.lease(t))
+				outcome, err := s.Run(ctx, s.Lease(t))
 				if outcome != c.outcome || err != nil {
 					t.Fatalf("%v: %v", outcome, err)
 				}
@@ -163,7 +164,7 @@ func TestAnExportIsDurableBeforeItIsRecorded(t *testing.T) {
 				if progress != 0 {
 					t.Errorf("%d records of progress of what was in no finished file", progress)
 				}
-				if c := s.item(t).Counts; c.Indexed == 0 || c.Indexed == 1280 || documentsIn(t, dir) != c.Indexed {
+				if c := s.Item(t).Counts; c.Indexed == 0 || c.Indexed == 1280 || documentsIn(t, dir) != c.Indexed {
 					t.Errorf("the files hold %d documents, the item counts %+v", documentsIn(t, dir), c)
 				}
 			})
@@ -174,20 +175,20 @@ func TestAnExportIsDurableBeforeItIsRecorded(t *testing.T) {
 func TestTheTargetIsLookedAtBeforeAnItemEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := quick(nil)
-		defer store.under.Wait()
-		to := &sink{docs: map[string][32]byte{}}
-		s := newShard(t, store, to, 10*time.Minute, 64)
+		defer store.Under.Wait()
+		to := &migrationtest.Sink{Docs: map[string][32]byte{}}
+		s := migrationtest.NewShard(t, store, to, 10*time.Minute, 64)
 		guard := func(_ context.Context, maxAge time.Duration) error {
-			if len(to.docs) == 1280 && maxAge == 0 { // the index is deleted after its last document; who knew it before does not see that
+			if len(to.Docs) == 1280 && maxAge == 0 { // the index is deleted after its last document; who knew it before does not see that
 				return fmt.Errorf("gone: %w", engine.ErrTargetReplaced)
 			}
 			return nil
 		}
-		outcome, err := s.runner.Run(t.Context(), s.lease(t), s.reader.Source(s.entry, 0, nil, nil), guard)
-		if outcome != engine.Failed || !errors.Is(err, engine.ErrTargetReplaced) || len(to.docs) != 1280 {
-			t.Errorf("%v with %d documents: %v", outcome, len(to.docs), err)
+		outcome, err := s.Runner.Run(t.Context(), s.Lease(t), s.Reader.Source(s.Entry, 0, nil, nil), guard)
+		if outcome != engine.Failed || !errors.Is(err, engine.ErrTargetReplaced) || len(to.Docs) != 1280 {
+			t.Errorf("%v with %d documents: %v", outcome, len(to.Docs), err)
 		}
-		if it := s.item(t); !it.FailedItem() {
+		if it := s.Item(t); !it.FailedItem() {
 			t.Errorf("left as %+v", it)
 		}
 	})
@@ -203,18 +204,18 @@ func TestABusyTargetIsAskedAgainBeforeAnItemEnds(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := quick(nil)
-				defer store.under.Wait()
-				to := &sink{docs: map[string][32]byte{}}
-				s := newShard(t, store, to, 10*time.Minute, 64)
+				defer store.Under.Wait()
+				to := &migrationtest.Sink{Docs: map[string][32]byte{}}
+				s := migrationtest.NewShard(t, store, to, 10*time.Minute, 64)
 				refused := 0
 				guard := func(_ context.Context, maxAge time.Duration) error {
-					if len(to.docs) == 1280 && maxAge == 0 && refused < c.refuses {
+					if len(to.Docs) == 1280 && maxAge == 0 && refused < c.refuses {
 						refused++
 						return fmt.Errorf("circuit_breaking_exception: %w", fault.ErrUnavailable)
 					}
 					return nil
 				}
-				outcome, err := s.runner.Run(t.Context(), s.lease(t), s.reader.Source(s.entry, 0, nil, nil), guard)
+				outcome, err := s.Runner.Run(t.Context(), s.Lease(t), s.Reader.Source(s.Entry, 0, nil, nil), guard)
 				if outcome != c.want || refused != min(c.refuses, 6) {
 					t.Errorf("%v after %d refusals: %v", outcome, refused, err)
 				}
@@ -237,17 +238,17 @@ func TestDocumentsLeftOutAreProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		progress := 0
 		store := quick(&progress)
-		defer store.under.Wait()
-		s := newShard(t, store, &sink{docs: map[string][32]byte{}}, 10*time.Minute, 64)
-		s.runner.RecordEvery = time.Second
-		s.reader.Edit = func(string) shards.DocumentEditor { return leavesOut{100 * time.Millisecond} }
+		defer store.Under.Wait()
+		s := migrationtest.NewShard(t, store, &migrationtest.Sink{Docs: map[string][32]byte{}}, 10*time.Minute, 64)
+		s.Runner.RecordEvery = time.Second
+		s.Reader.Edit = func(string) shards.DocumentEditor { return leavesOut{100 * time.Millisecond} }
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
-		outcome, err := s.run(ctx, s.lease(t))
+		outcome, err := s.Run(ctx, s.Lease(t))
 		if outcome != engine.HandedOff || err != nil {
 			t.Fatalf("%v: %v", outcome, err)
 		}
-		if c := s.item(t).Counts; c.Filtered < 190 || c.Live != c.Filtered || progress < 10 {
+		if c := s.Item(t).Counts; c.Filtered < 190 || c.Live != c.Filtered || progress < 10 {
 			t.Errorf("200 documents were left out, the item counts %+v after %d records of progress", c, progress)
 		}
 	})
@@ -255,7 +256,7 @@ func TestDocumentsLeftOutAreProgress(t *testing.T) {
 
 // reportingStore takes a second for a record of progress, and counts the steps that end a lease meanwhile.
 type reportingStore struct {
-	*memory
+	*migrationtest.Memory
 	started chan struct{} // closed when the first record of progress arrives
 	once    sync.Once
 	under   atomic.Int32 // records of progress under way
@@ -278,12 +279,12 @@ func (s *reportingStore) Apply(ctx context.Context, id string, tr cms.Transition
 			s.beside.Add(1)
 		}
 	}
-	return s.memory.Apply(ctx, id, tr)
+	return s.Memory.Apply(ctx, id, tr)
 }
 
 // gatedSink takes its last bodies only after a record of progress is under way.
 type gatedSink struct {
-	sink
+	migrationtest.Sink
 	free  int // bodies before the gate
 	gate  <-chan struct{}
 	after func() // called behind the gate
@@ -302,7 +303,7 @@ func (s *gatedSink) Send(ctx context.Context, body []byte, n int) (bulk.Result, 
 		}
 		s.after()
 	}
-	return s.sink.Send(ctx, body, n)
+	return s.Sink.Send(ctx, body, n)
 }
 
 // TestNoRecordOfProgressIsUnderWayWhenTheLeaseEnds: the work ends in the middle of such a record, every time.
@@ -318,17 +319,17 @@ func TestNoRecordOfProgressIsUnderWayWhenTheLeaseEnds(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := &reportingStore{memory: newMemory(), started: make(chan struct{})}
+				store := &reportingStore{Memory: migrationtest.NewMemory(), started: make(chan struct{})}
 				ctx, signal := context.WithCancel(t.Context())
 				defer signal()
-				to := &gatedSink{sink: sink{docs: map[string][32]byte{}}, free: c.free, gate: store.started, after: func() {
+				to := &gatedSink{Sink: migrationtest.Sink{Docs: map[string][32]byte{}}, free: c.free, gate: store.started, after: func() {
 					if c.signal {
 						signal()
 					}
 				}}
-				s := newShard(t, store, to, 2*time.Minute, 64)
-				s.runner.RecordEvery = time.Second
-				outcome, err := s.run(ctx, s.lease(t))
+				s := migrationtest.NewShard(t, store, to, 2*time.Minute, 64)
+				s.Runner.RecordEvery = time.Second
+				outcome, err := s.Run(ctx, s.Lease(t))
 				if outcome != c.outcome || err != nil {
 					t.Errorf("%v: %v", outcome, err)
 				}
@@ -342,7 +343,7 @@ func TestNoRecordOfProgressIsUnderWayWhenTheLeaseEnds(t *testing.T) {
 
 // failing takes a number of bodies and then none.
 type failing struct {
-	sink
+	migrationtest.Sink
 	left int
 }
 
@@ -354,25 +355,25 @@ func (s *failing) Send(ctx context.Context, body []byte, n int) (bulk.Result, er
 	if s.left--; s.left < 0 {
 		return bulk.Result{}, fmt.Errorf("no route: %w", fault.ErrUnavailable)
 	}
-	return s.sink.Send(ctx, body, n)
+	return s.Sink.Send(ctx, body, n)
 }
 
 func TestAnItemThatIsGivenBackKeepsWhatWasDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		progress := 0
 		store := quick(&progress)
-		defer store.under.Wait()
-		to := &failing{sink: sink{docs: map[string][32]byte{}}, left: 7}
-		s := newShard(t, store, to, 10*time.Minute, 64)
-		s.runner.Bulk.StallTimeout = 10 * time.Millisecond // no record of progress comes in between
-		s.runner.Bulk.Jitter = func() float64 { return 0.1 }
-		outcome, err := s.run(t.Context(), s.lease(t))
+		defer store.Under.Wait()
+		to := &failing{Sink: migrationtest.Sink{Docs: map[string][32]byte{}}, left: 7}
+		s := migrationtest.NewShard(t, store, to, 10*time.Minute, 64)
+		s.Runner.Bulk.StallTimeout = 10 * time.Millisecond // no record of progress comes in between
+		s.Runner.Bulk.Jitter = func() float64 { return 0.1 }
+		outcome, err := s.Run(t.Context(), s.Lease(t))
 		if outcome != engine.Released || !errors.Is(err, fault.ErrUnavailable) || progress != 0 {
 			t.Fatalf("%v after %d records of progress: %v", outcome, progress, err)
 		}
-		it := s.item(t)
-		if below := s.live(t, it.Watermark); !it.Open() || below == 0 || it.Counts.Indexed != below || int64(len(to.docs)) != below {
-			t.Errorf("%d documents arrived, %d are below the watermark, left as %+v", len(to.docs), below, it)
+		it := s.Item(t)
+		if below := s.Live(t, it.Watermark); !it.Open() || below == 0 || it.Counts.Indexed != below || int64(len(to.Docs)) != below {
+			t.Errorf("%d documents arrived, %d are below the watermark, left as %+v", len(to.Docs), below, it)
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
 func TestQuietWaitsForWhateverMayStillBeSent(t *testing.T) {
@@ -45,7 +46,7 @@ func TestQuietWaitsForWhateverMayStillBeSent(t *testing.T) {
 func TestSummaryTellsWhenOthersMayWrite(t *testing.T) {
 	repository := filepath.Join("..", "..", "..", "testing", "fixtures", "7.10.2-demo")
 	dir := t.TempDir()
-	s := &sink{docs: map[string][32]byte{}}
+	s := &migrationtest.Sink{Docs: map[string][32]byte{}}
 	if sum, err := runOnce(t, dir, repository, "state.db", s, 1); err == nil || sum.SafeFrom != nil {
 		t.Errorf("interrupted: %v, safe to write from %v", err, sum.SafeFrom)
 	}

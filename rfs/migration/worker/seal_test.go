@@ -22,6 +22,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 	"github.com/rfsd/rfsd/rfs/source/repo"
+	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
 // written is a target with one index, of which it reports the highest sequence number.
@@ -81,7 +82,7 @@ func TestMigration_ARunWithNothingToDoKeepsTheSeal(t *testing.T) {
 			Coordinator: c, Holder: fmt.Sprintf("test_%d", rand.Int()), Settings: req.Settings(""), Log: slog.New(slog.DiscardHandler), //nolint:gosec // a name
 			Phases: Phases{PhaseDocuments}, Ledger: ledger,
 			Plan:   func(context.Context, string) (*plan.Plan, error) { return p, nil },
-			Shards: shards.Reader{Repo: blobs}, Runner: &engine.Runner{Destination: engine.ToNowhere(), Failed: noFailures{}, Meter: engine.NewMeter(), Clock: cms.SystemClock(),
+			Shards: shards.Reader{Repo: blobs}, Runner: &engine.Runner{Destination: engine.ToNowhere(), Failed: migrationtest.NoFailures{}, Meter: engine.NewMeter(), Clock: cms.SystemClock(),
 				Log: slog.New(slog.DiscardHandler), Bulk: bulk.Options{MaxInFlight: 2}},
 		}}
 		if sum, err := m.Run(t.Context()); err != nil || !sum.Complete {

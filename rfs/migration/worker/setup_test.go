@@ -18,6 +18,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/source/repo"
+	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
 // TestSetupOfDocumentsFails: workers that cannot prepare the documents, one after the other, end the phase with one event.
@@ -57,7 +58,7 @@ func TestSetupOfDocumentsFails(t *testing.T) {
 					}
 					return plan.New(ctx, blobs, req)
 				},
-				Shards: shards.Reader{Repo: blobs}, Runner: &engine.Runner{Destination: engine.ToNowhere(), Failed: noFailures{}, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: log},
+				Shards: shards.Reader{Repo: blobs}, Runner: &engine.Runner{Destination: engine.ToNowhere(), Failed: migrationtest.NoFailures{}, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: log},
 			}
 			for range cms.DefaultMaxAttempts + 1 {
 				if _, _, err := s.RunOne(t.Context(), nil); !errors.Is(err, c.err) {

@@ -16,6 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
 // TestAPartIsReadUpToItsEnd holds that the item of a part ends where it says, and is not begun when shard and parts do not agree.
@@ -31,20 +32,20 @@ func TestAPartIsReadUpToItsEnd(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newShard(t, newMemory(), &slowSink{sink: sink{docs: map[string][32]byte{}}}, time.Minute, 50)
-				s.id.Cursor, s.entry.Ends = 500, map[int][]int64{0: c.ends}
-				if _, err := s.coordinator.SeedRoots(t.Context(), slices.Values([]cms.Root{{ID: s.id, End: 800}})); err != nil {
+				s := migrationtest.NewShard(t, migrationtest.NewMemory(), &migrationtest.SlowSink{Sink: migrationtest.Sink{Docs: map[string][32]byte{}}}, time.Minute, 50)
+				s.ID.Cursor, s.Entry.Ends = 500, map[int][]int64{0: c.ends}
+				if _, err := s.Coordinator.SeedRoots(t.Context(), slices.Values([]cms.Root{{ID: s.ID, End: 800}})); err != nil {
 					t.Fatal(err)
 				}
-				lease := s.lease(t)
-				outcome, err := s.runner.Run(t.Context(), lease, s.reader.Source(s.entry, lease.Item.End, nil, nil), func(context.Context, time.Duration) error { return nil })
-				it := s.item(t)
+				lease := s.Lease(t)
+				outcome, err := s.Runner.Run(t.Context(), lease, s.Reader.Source(s.Entry, lease.Item.End, nil, nil), func(context.Context, time.Duration) error { return nil })
+				it := s.Item(t)
 				switch {
 				case outcome != c.want:
 					t.Errorf("%v: %v", outcome, err)
 				case c.want == engine.Failed && !errors.Is(err, fault.ErrCorrupt):
 					t.Error(err)
-				case c.want == engine.Completed && (it.Watermark != 800 || it.Counts.Ordinals != 300 || it.Counts.Indexed != s.live(t, 800)-s.live(t, 500)):
+				case c.want == engine.Completed && (it.Watermark != 800 || it.Counts.Ordinals != 300 || it.Counts.Indexed != s.Live(t, 800)-s.Live(t, 500)):
 					t.Errorf("%+v", it)
 				}
 			})
@@ -68,41 +69,41 @@ func TestAShardIsSplitByItsSizeAndItsTarget(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		over  int64
-		shape func(*Session, *plan.Entry, *oneShard)
+		shape func(*Session, *plan.Entry, *migrationtest.OneShard)
 		parts int
 	}{
 		{"by its size", 200_000, nil, 3},
 		{"not over the limit", 528_492, nil, 0},
 		{"off", 0, nil, 0},
 		{"as many as one shard of the target takes", small, nil, 8},
-		{"the target has two shards", small, func(s *Session, _ *plan.Entry, _ *oneShard) { s.Counts = shardsOfTarget{n: 2} }, 9},
-		{"four shards of the source go to one of the target", small, func(_ *Session, e *plan.Entry, _ *oneShard) { e.Shards = 4 }, 2},
-		{"its size is not known", small, func(_ *Session, e *plan.Entry, _ *oneShard) { e.Bytes = nil }, 0},
-		{"a trial run", small, func(_ *Session, e *plan.Entry, _ *oneShard) { e.Trial = &plan.Trial{Documents: 1} }, 0},
-		{"it cannot be read", small, func(_ *Session, e *plan.Entry, _ *oneShard) { e.Locator.IndexID = "none" }, 0},
-		{"it has an item", small, func(_ *Session, _ *plan.Entry, s *oneShard) { s.id.Index = "" }, 0},
+		{"the target has two shards", small, func(s *Session, _ *plan.Entry, _ *migrationtest.OneShard) { s.Counts = shardsOfTarget{n: 2} }, 9},
+		{"four shards of the source go to one of the target", small, func(_ *Session, e *plan.Entry, _ *migrationtest.OneShard) { e.Shards = 4 }, 2},
+		{"its size is not known", small, func(_ *Session, e *plan.Entry, _ *migrationtest.OneShard) { e.Bytes = nil }, 0},
+		{"a trial run", small, func(_ *Session, e *plan.Entry, _ *migrationtest.OneShard) { e.Trial = &plan.Trial{Documents: 1} }, 0},
+		{"it cannot be read", small, func(_ *Session, e *plan.Entry, _ *migrationtest.OneShard) { e.Locator.IndexID = "none" }, 0},
+		{"it has an item", small, func(_ *Session, _ *plan.Entry, s *migrationtest.OneShard) { s.ID.Index = "" }, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx := t.Context()
-			one := newShard(t, newMemory(), &slowSink{}, time.Minute, 50)
-			s := &Session{Coordinator: one.coordinator, Runner: one.runner, Shards: *one.reader, Counts: shardsOfTarget{n: 1}, SplitOver: c.over, Log: slog.New(slog.DiscardHandler)}
-			entry := one.entry
+			one := migrationtest.NewShard(t, migrationtest.NewMemory(), &migrationtest.SlowSink{}, time.Minute, 50)
+			s := &Session{Coordinator: one.Coordinator, Runner: one.Runner, Shards: *one.Reader, Counts: shardsOfTarget{n: 1}, SplitOver: c.over, Log: slog.New(slog.DiscardHandler)}
+			entry := one.Entry
 			entry.Bytes = []int64{528_492}
 			if c.shape != nil {
 				c.shape(s, &entry, one)
 			}
 			name := "split"
-			if one.id.Index == "" { // seeded by newShard
+			if one.ID.Index == "" { // seeded by newShard
 				name = entry.Locator.IndexName
 			}
 			body, err := entry.Encode()
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := session.Of(one.coordinator).CreateIndexEntry(ctx, session.IndexEntry{Name: name, State: session.PhaseCompleted, Shards: entry.Shards, Body: body}); err != nil {
+			if _, err := session.Of(one.Coordinator).CreateIndexEntry(ctx, session.IndexEntry{Name: name, State: session.PhaseCompleted, Shards: entry.Shards, Body: body}); err != nil {
 				t.Fatal(err)
 			}
-			e, err := session.Of(one.coordinator).IndexEntry(ctx, name)
+			e, err := session.Of(one.Coordinator).IndexEntry(ctx, name)
 			if err != nil {
 				t.Fatal(err)
 			}

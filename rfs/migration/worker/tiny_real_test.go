@@ -26,6 +26,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	servers "github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
 // wire counts the requests of coordination stores, by method and API, and the updates that lost a race.
@@ -182,7 +183,7 @@ func tinyMigration(b *testing.B, w *wire, client *target.Client, session, holder
 		Plan:   func(context.Context, string) (*plan.Plan, error) { return p, nil },
 		Shards: shards.Reader{Repo: blobs, Log: log},
 		Runner: &engine.Runner{
-			Destination: engine.ToCluster(client, engine.Limits{Connections: 10}), Failed: noFailures{}, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: log,
+			Destination: engine.ToCluster(client, engine.Limits{Connections: 10}), Failed: migrationtest.NoFailures{}, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: log,
 			Bulk: bulk.Options{Pool: &bulk.Pool{}},
 		},
 	}}

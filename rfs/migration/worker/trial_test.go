@@ -23,6 +23,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/source/repo"
+	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
 // noted records how often failures were kept.
@@ -54,15 +55,15 @@ func (o refusingOutput) Send(ctx context.Context, body []byte, n int) (bulk.Resu
 }
 
 // trial is one process of a trial run.
-func (w *world) trial(t *testing.T, n int, l *life) (*Summary, error) {
+func (w *world) trial(t *testing.T, n int, l *migrationtest.Life) (*Summary, error) {
 	t.Helper()
-	c, err := cms.New(cms.Config{Store: fallible{mortal{w.store, l}}, Creator: "test", InitialLease: time.Minute})
+	c, err := cms.New(cms.Config{Store: migrationtest.Fallible{Mortal: migrationtest.Mortal{Store: w.store, Life: l}}, Creator: "test", InitialLease: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
-	on := whole{seen{w.on, l}, w.docs}
+	on := migrationtest.Whole{Seen: migrationtest.Seen{Outside: w.on, Life: l}, Docs: w.docs}
 	log := slog.New(slog.DiscardHandler)
-	var to engine.Destination = wholeOutput{on}
+	var to engine.Destination = migrationtest.WholeOutput{Whole: on}
 	if w.wrap != nil {
 		to = w.wrap(to)
 	}
@@ -96,7 +97,7 @@ func (w *world) sent() string {
 func TestATrialRunSendsAPartOfEachShardToIndicesOfItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTrialWorld(t)
-		sum, err := w.trial(t, 1, &life{})
+		sum, err := w.trial(t, 1, &migrationtest.Life{})
 		if err != nil || !sum.Complete {
 			t.Fatalf("%+v, %v", sum, err)
 		}
@@ -141,7 +142,7 @@ func TestATrialRunSendsAPartOfEachShardToIndicesOfItsOwn(t *testing.T) {
 
 // TestATrialRunGoesOnAfterEveryDeath ends the process at each of its calls. The next one sends the same documents.
 func TestATrialRunGoesOnAfterEveryDeath(t *testing.T) {
-	calls, want, counts := &life{}, "", cms.Counts{}
+	calls, want, counts := &migrationtest.Life{}, "", cms.Counts{}
 	synctest.Test(t, func(t *testing.T) {
 		w := newTrialWorld(t)
 		sum, err := w.trial(t, 1, calls)
@@ -150,12 +151,12 @@ func TestATrialRunGoesOnAfterEveryDeath(t *testing.T) {
 		}
 		want, counts = w.sent(), sum.Totals
 	})
-	for call := 1; call <= calls.calls && !t.Failed(); call++ {
+	for call := 1; call <= calls.Calls && !t.Failed(); call++ {
 		for _, after := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
 				w := newTrialWorld(t)
-				w.trial(t, 1, &life{dies: call, after: after}) //nolint:errcheck // it dies
-				sum, err := w.trial(t, 2, &life{})
+				w.trial(t, 1, &migrationtest.Life{Dies: call, After: after}) //nolint:errcheck // it dies
+				sum, err := w.trial(t, 2, &migrationtest.Life{})
 				if err != nil || !sum.Complete || sum.Totals != counts || w.sent() != want {
 					t.Errorf("call %d (after: %v): %v, %+v instead of %+v\n%s", call, after, err, sum.Totals, counts, w.sent())
 				}
@@ -168,7 +169,7 @@ func TestATrialRunReportsClassesOfFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTrialWorld(t)
 		w.wrap = func(d engine.Destination) engine.Destination { return refusing{d} }
-		sum, err := w.trial(t, 1, &life{})
+		sum, err := w.trial(t, 1, &migrationtest.Life{})
 		if err != nil || !sum.Complete {
 			t.Fatalf("%+v, %v", sum, err)
 		}
@@ -194,13 +195,13 @@ func TestATrialRunDoesNotTouchWhatIsNotItsOwn(t *testing.T) {
 			t.Fatal(err)
 		}
 		name := plan.Indices[0].Entry.Naming.Targets()[0]
-		w.on.uuids[name] = "of another session"
-		sum, err := w.trial(t, 1, &life{})
+		w.on.UUIDs[name] = "of another session"
+		sum, err := w.trial(t, 1, &migrationtest.Life{})
 		if !errors.Is(err, fault.ErrConfig) || !strings.Contains(fmt.Sprint(err), name) || !strings.Contains(fmt.Sprint(err), "--trial-prefix") {
 			t.Errorf("%v", err)
 		}
-		if len(w.docs) > 0 || sum != nil && sum.Totals.Live > 0 || len(w.on.created) > 0 {
-			t.Errorf("sent %v, created %v", w.sent(), w.on.created)
+		if len(w.docs) > 0 || sum != nil && sum.Totals.Live > 0 || len(w.on.Created) > 0 {
+			t.Errorf("sent %v, created %v", w.sent(), w.on.Created)
 		}
 	})
 	t.Run("an index that appears after the plan", func(t *testing.T) {

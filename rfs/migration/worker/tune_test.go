@@ -12,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/tuning"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
 // wishes are what was asked of a Tuner.
@@ -92,8 +93,8 @@ func TestSettingsComeBackWhileDocumentsAreCounted(t *testing.T) {
 			}}
 		}
 		began := time.Now()
-		sum, err := w.run(t, 1, &life{})
-		if err != nil || !sum.Complete || restored != 1 || w.on.created["tuned"] != 0 {
+		sum, err := w.run(t, 1, &migrationtest.Life{})
+		if err != nil || !sum.Complete || restored != 1 || w.on.Created["tuned"] != 0 {
 			t.Fatalf("%.300v, %v, restored %d times", sum, err, restored)
 		}
 		if d := time.Since(began); d > 2*slowEnd+slowEnd/2 { // one refresh is before the first document

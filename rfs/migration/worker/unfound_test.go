@@ -10,24 +10,25 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
 // blind is a store that holds items and finds none, as an index with a wrong mapping.
-type blind struct{ *memory }
+type blind struct{ *migrationtest.Memory }
 
 func (blind) Open(context.Context) (cms.Open, error) { return cms.Open{}, nil }
 
 // TestARunThatFindsNoItemStatesWhyItIsNotComplete: open items that no search finds are no end of the documents.
 func TestARunThatFindsNoItemStatesWhyItIsNotComplete(t *testing.T) {
-	s := newShard(t, blind{newMemory()}, &sink{docs: map[string][32]byte{}}, 10*time.Minute, 64)
-	p, err := plan.New(t.Context(), s.reader.Repo, plan.Request{SnapshotName: "snap1", MultiType: plan.SplitTypes, EmitType: plan.EmitAuto})
+	s := migrationtest.NewShard(t, blind{migrationtest.NewMemory()}, &migrationtest.Sink{Docs: map[string][32]byte{}}, 10*time.Minute, 64)
+	p, err := plan.New(t.Context(), s.Reader.Repo, plan.Request{SnapshotName: "snap1", MultiType: plan.SplitTypes, EmitType: plan.EmitAuto})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.runner.Bulk = bulk.Options{MaxDocs: 64, MaxInFlight: 1}
+	s.Runner.Bulk = bulk.Options{MaxDocs: 64, MaxInFlight: 1}
 	m := &Migration{Slots: 1, Unavailable: time.Minute, Session: &Session{
-		Coordinator: s.coordinator, Holder: "h", Log: slog.New(slog.DiscardHandler), Phases: Phases{PhaseDocuments},
-		Plan: func(context.Context, string) (*plan.Plan, error) { return p, nil }, Runner: s.runner, Shards: *s.reader,
+		Coordinator: s.Coordinator, Holder: "h", Log: slog.New(slog.DiscardHandler), Phases: Phases{PhaseDocuments},
+		Plan: func(context.Context, string) (*plan.Plan, error) { return p, nil }, Runner: s.Runner, Shards: *s.Reader,
 	}}
 	sum, err := m.Run(t.Context())
 	if err == nil || sum.Complete || !strings.Contains(err.Error(), "1 work items are open and none of them is free or can be found") || !strings.Contains(err.Error(), "rfsctl items list") {

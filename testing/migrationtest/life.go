@@ -1,0 +1,136 @@
+package migrationtest
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+)
+
+// Life is a process that dies at its n-th call to the outside, before the call has an
+// effect or after it.
+type Life struct {
+	Mu    sync.Mutex
+	Calls int
+	Dies  int // at this call; 0: never
+	After bool
+	Dead  bool
+	Fails error         // the answer to the n-th call: the process lives on; nil: it dies
+	Lasts time.Duration // of the time in which every call from the n-th on fails; 0: only that call does
+	until time.Time     // its end; zero before
+}
+
+var ErrDead = errors.New("the process is dead")
+
+// Call runs an effect unless the process is dead.
+func (l *Life) Call(f func()) error {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	if l.Dead {
+		return ErrDead
+	}
+	l.Calls++
+	if l.Calls == l.Dies && l.Lasts > 0 {
+		l.until = time.Now().Add(l.Lasts)
+	}
+	if l.Calls == l.Dies || time.Now().Before(l.until) {
+		if l.After {
+			f()
+		}
+		if l.Fails != nil {
+			return l.Fails
+		}
+		l.Dead = true
+		return ErrDead
+	}
+	f()
+	return nil
+}
+
+// Mortal is the store as a process sees it.
+type Mortal struct {
+	cms.Store
+	Life *Life
+}
+
+func (m Mortal) Create(ctx context.Context, items []cms.Item) (n int, err error) {
+	if derr := m.Life.Call(func() { n, err = m.Store.Create(ctx, items) }); derr != nil {
+		return 0, derr
+	}
+	return n, err
+}
+
+func (m Mortal) Apply(ctx context.Context, id string, t cms.Transition) (it cms.Item, v cms.Result, err error) {
+	if derr := m.Life.Call(func() { it, v, err = m.Store.Apply(ctx, id, t) }); derr != nil {
+		return cms.Item{}, 0, derr
+	}
+	return it, v, err
+}
+
+func (m Mortal) ApplyAll(ctx context.Context, changes []cms.Change) (outcomes []cms.Outcome, err error) {
+	if derr := m.Life.Call(func() { outcomes, err = m.Store.ApplyAll(ctx, changes) }); derr != nil {
+		return nil, derr
+	}
+	return outcomes, err
+}
+
+func (m Mortal) Put(ctx context.Context, r cms.Record) (v cms.Revision, err error) {
+	if derr := m.Life.Call(func() { v, err = m.Store.Put(ctx, r) }); derr != nil {
+		return cms.Revision{}, derr
+	}
+	return v, err
+}
+
+func (m Mortal) Record(ctx context.Context, id string) (r cms.Record, err error) {
+	if derr := m.Life.Call(func() { r, err = m.Store.Record(ctx, id) }); derr != nil {
+		return cms.Record{}, derr
+	}
+	return r, err
+}
+
+// Fallible is a store of which also what only reads may fail.
+type Fallible struct{ Mortal }
+
+func (m Fallible) Get(ctx context.Context, id string) (it cms.Item, err error) {
+	if derr := m.Life.Call(func() { it, err = m.Store.Get(ctx, id) }); derr != nil {
+		return cms.Item{}, derr
+	}
+	return it, err
+}
+
+func (m Fallible) Candidates(ctx context.Context, grace time.Duration, n int) (items []cms.Item, err error) {
+	if derr := m.Life.Call(func() { items, err = m.Store.Candidates(ctx, grace, n) }); derr != nil {
+		return nil, derr
+	}
+	return items, err
+}
+
+func (m Fallible) Open(ctx context.Context) (o cms.Open, err error) {
+	if derr := m.Life.Call(func() { o, err = m.Store.Open(ctx) }); derr != nil {
+		return cms.Open{}, derr
+	}
+	return o, err
+}
+
+func (m Fallible) List(ctx context.Context, kind string) iter.Seq2[cms.Record, error] {
+	return FailsFirst(m.Life, m.Store.List(ctx, kind))
+}
+
+func (m Fallible) Scan(ctx context.Context) iter.Seq2[cms.Item, error] {
+	return FailsFirst(m.Life, m.Store.Scan(ctx))
+}
+
+// FailsFirst yields what the store yields, or the error of the call.
+func FailsFirst[T any](l *Life, all iter.Seq2[T, error]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		if err := l.Call(func() {}); err != nil {
+			var none T
+			yield(none, err)
+			return
+		}
+		all(yield)
+	}
+}

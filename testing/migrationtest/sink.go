@@ -1,0 +1,74 @@
+package migrationtest
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"sync"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
+	"github.com/rfsd/rfsd/rfs/migration/shards"
+)
+
+// Sink remembers the last source of every id, as a cluster does, and may end the run.
+type Sink struct {
+	mu    sync.Mutex
+	Docs  map[string][32]byte
+	Sends int
+	After int // bodies after which end is called; 0: never
+	End   context.CancelFunc
+	Edit  func(index string) shards.DocumentEditor // of the run; nil: none
+}
+
+func (s *Sink) Open(context.Context, cms.ItemID, func() error) (engine.Output, error) { return s, nil }
+
+func (s *Sink) Durable() bool { return true }
+
+func (s *Sink) Commit(context.Context) error { return nil }
+
+func (s *Sink) Abort() error { return nil }
+
+func (s *Sink) Send(ctx context.Context, body []byte, _ int) (bulk.Result, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.Sends++
+	if s.After > 0 && s.Sends >= s.After {
+		s.End()
+	}
+	for len(body) > 0 {
+		action, rest, _ := bytes.Cut(body, []byte("\n"))
+		source, next, _ := bytes.Cut(rest, []byte("\n"))
+		s.Docs[string(action)] = sha256.Sum256(source)
+		body = next
+	}
+	return bulk.Result{}, ctx.Err()
+}
+
+// SlowSink takes a body only after a while, and notes when.
+type SlowSink struct {
+	Sink
+	Each time.Duration
+
+	mu    sync.Mutex
+	Times []time.Time
+}
+
+func (s *SlowSink) Open(context.Context, cms.ItemID, func() error) (engine.Output, error) {
+	return s, nil
+}
+
+func (s *SlowSink) Send(ctx context.Context, body []byte, n int) (bulk.Result, error) {
+	if err := cms.SystemClock().Sleep(ctx, s.Each); err != nil {
+		return bulk.Result{}, err
+	}
+	s.mu.Lock()
+	s.Times = append(s.Times, time.Now())
+	s.mu.Unlock()
+	return s.Sink.Send(ctx, body, n)
+}
+
+// NoFailures is a record of failed documents for data without any.
+type NoFailures struct{ bulk.Recorder }
