@@ -11,7 +11,10 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/migration/arrival"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/operation/rollback"
 )
 
 // seedItems creates the items, in one process at a time, and returns when they are there.
@@ -204,6 +207,25 @@ func (s *Session) auditItems(ctx context.Context, seal bool) (cms.AuditReport, b
 		return report, false, rerr
 	}
 	return report, clean, nil
+}
+
+// checkArrivals compares the target indices with what was sent to them and returns how many operations the documents account for.
+func (s *Session) checkArrivals(ctx context.Context) ([]rollback.Own, error) {
+	if s.Counts == nil {
+		return nil, nil
+	}
+	if s.resent == nil {
+		s.resent = map[string]bool{}
+	}
+	check := &arrival.Check{
+		Coordinator: s.Coordinator, Counts: s.Counts, Existing: s.Existing, Redirects: s.Redirects, Log: s.Log,
+		Entry: s.readEntry, Present: func(ctx context.Context, e plan.Entry) error { return s.checkTargets(ctx, e, 0) },
+		Runner: s.Runner, Shards: &s.Shards, Resent: s.resent,
+	}
+	if s.Ledger != nil {
+		check.Ledger = s.Ledger
+	}
+	return check.All(ctx)
 }
 
 // endDocuments is what follows when no item is open; own is that of auditOnce.

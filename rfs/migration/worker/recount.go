@@ -2,8 +2,6 @@ package worker
 
 import (
 	"context"
-	"fmt"
-	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -11,6 +9,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/migration/arrival"
 )
 
 // finished reports whether every phase of the run has ended and no item is open, so that this process has nothing to do.
@@ -35,14 +34,14 @@ func (s *Session) recount(ctx context.Context, sum *Summary) {
 		return
 	}
 	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(arrivalsAtOnce)
+	g.SetLimit(arrival.AtOnce)
 	for i := range sum.Indices {
 		x := &sum.Indices[i]
 		if x.State != session.PhaseCompleted || x.Arrival == nil || x.Arrival.Gone {
 			continue
 		}
 		g.Go(func() error {
-			is, err := s.countAgain(gctx, x.Targets)
+			is, err := arrival.CountAgain(gctx, s.Counts, x.Targets, s.Log)
 			if err != nil {
 				s.Log.WarnContext(ctx, "documents of a target index were not counted again: the number is that of the end of the migration", "index", x.Index, "error", fault.Text(err))
 				return nil
@@ -56,22 +55,6 @@ func (s *Session) recount(ctx context.Context, sum *Summary) {
 		})
 	}
 	_ = g.Wait() // nothing returns an error
-}
-
-// countAgain counts target indices at this moment.
-func (s *Session) countAgain(ctx context.Context, targets []string) (*progress.Arrival, error) {
-	is := &progress.Arrival{}
-	for _, name := range slices.Sorted(slices.Values(targets)) {
-		if err := s.Counts.Refresh(ctx, name); err != nil {
-			return nil, fmt.Errorf("refresh %s: %w", name, err)
-		}
-		n, err := s.Counts.Count(ctx, name)
-		if err != nil {
-			return nil, fmt.Errorf("count %s: %w", name, err)
-		}
-		is.Found += n
-	}
-	return is, s.countLucene(ctx, targets, is)
 }
 
 // Lost returns how many documents the target holds fewer than at the end of the migration; 0 when it was not counted again.

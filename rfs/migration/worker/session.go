@@ -13,6 +13,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/destination/tuning"
+	"github.com/rfsd/rfsd/rfs/migration/arrival"
 	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
@@ -57,9 +58,9 @@ type Session struct {
 	Globals func(context.Context, *plan.Plan, objects.Ledger) (creation.GlobalsResult, error)
 	// Preview logs, before the first phase that writes to the target, how it will differ; nil: nothing.
 	Preview func(context.Context, *plan.Plan, Phases) error
-	Indices Indices      // of the target; nil when there is no cluster
-	Targets Targets      // nil when there is no cluster
-	Counts  TargetCounts // nil when there is no cluster
+	Indices Indices        // of the target; nil when there is no cluster
+	Targets Targets        // nil when there is no cluster
+	Counts  arrival.Counts // nil when there is no cluster
 	// Redirects returns the target indices that rules send documents of an index of the snapshot to; nil: none.
 	Redirects func(index string) []string
 	// Request is what the settings ask for, with which the entries of indices are compared; nil: they are taken as they are.
@@ -94,10 +95,9 @@ type Session struct {
 	planned *plan.Plan
 	byName  map[string]plan.Index // of planned, and its unread indices without a Source; nil before it is needed
 	// held are the documents that target indices had before this session; nil before they were counted.
-	held  map[string]int64
-	empty map[string]bool // likewise: those that were there without documents and operations
-	// resent are the groups of target indices that this process has read again, by their text; of the audit.
-	resent map[string]bool
+	held   map[string]int64
+	empty  map[string]bool // likewise: those that were there without documents and operations
+	resent map[string]bool // groups of target indices that this process has read again; of the audit
 	// previewed belongs to the main flow: phases are worked on one after the other.
 	previewed bool
 	known     known

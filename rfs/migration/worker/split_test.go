@@ -14,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/arrival"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/testing/migrationtest"
@@ -55,7 +56,7 @@ func TestAPartIsReadUpToItsEnd(t *testing.T) {
 
 // shardsOfTarget is a target whose indices have so many shards.
 type shardsOfTarget struct {
-	TargetCounts
+	arrival.Counts
 	n int
 }
 

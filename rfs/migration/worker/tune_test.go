@@ -11,6 +11,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/tuning"
+	"github.com/rfsd/rfsd/rfs/migration/arrival"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/testing/migrationtest"
 )
@@ -69,11 +70,11 @@ func (r slowRestore) Restore(ctx context.Context) ([]tuning.Restored, error) {
 }
 
 // slowCounts is a target that takes its time for a refresh.
-type slowCounts struct{ TargetCounts }
+type slowCounts struct{ arrival.Counts }
 
 func (c slowCounts) Refresh(ctx context.Context, index string) error {
 	time.Sleep(slowEnd)
-	return c.TargetCounts.Refresh(ctx, index)
+	return c.Counts.Refresh(ctx, index)
 }
 
 const slowEnd = time.Minute

@@ -12,8 +12,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/migration/arrival"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 )
 
@@ -27,7 +27,7 @@ type PriorRecords interface {
 
 // Existing asks what becomes of documents that target indices held before the first document of the session was sent there.
 type Existing struct {
-	Counts  worker.TargetCounts
+	Counts  arrival.Counts
 	Records PriorRecords
 	// Way is that of the documents that are sent.
 	Way bulk.Existing
@@ -93,5 +93,5 @@ func (x *Existing) Arrived(ctx context.Context, sent cms.Counts) (is progress.Ar
 	if len(names) == 0 {
 		return progress.Arrival{Expected: sent.Indexed, Uncounted: true, Note: "not compared: no index is recorded to which documents were sent"}, nil, nil
 	}
-	return worker.CountArrived(ctx, x.Counts, names, others, sent, x.Way, x.Log)
+	return arrival.OfFiles(ctx, x.Counts, names, others, sent, x.Way, x.Log)
 }

@@ -1,4 +1,4 @@
-package worker
+package arrival
 
 import (
 	"context"
@@ -22,11 +22,12 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 )
 
-// TargetCounts reads what the indices of a target hold. *target.Client is one.
-type TargetCounts interface {
+// Counts reads what the indices of a target hold. *target.Client is one.
+type Counts interface {
 	Refresh(ctx context.Context, index string) error
 	// Count returns the number of root documents.
 	Count(ctx context.Context, index string) (int64, error)
@@ -35,6 +36,32 @@ type TargetCounts interface {
 	// Operations returns what the primary shards have executed.
 	Operations(ctx context.Context, index string) (target.Operations, error)
 	GetIndex(ctx context.Context, name string) ([]target.Index, error)
+}
+
+// Ledger records what a session creates. *rollback.Ledger is one.
+type Ledger interface {
+	// Around runs work that sends documents after the end of the migration, and records what the indices hold then.
+	Around(ctx context.Context, work func() error) error
+}
+
+// Check compares the target indices of a session with what was sent to them.
+type Check struct {
+	Coordinator *cms.Coordinator
+	Counts      Counts
+	// Entry decodes the entry of an index and compares it with what this process knows.
+	Entry func(context.Context, session.IndexEntry) (plan.Entry, error)
+	// Present returns engine.ErrTargetReplaced when a target index of an entry is no longer the one that documents were sent to.
+	Present func(context.Context, plan.Entry) error
+	// Existing is what was chosen for documents whose ids the target has.
+	Existing bulk.Existing
+	// Redirects returns the target indices that rules send documents of an index of the snapshot to; nil: none.
+	Redirects func(index string) []string
+	Ledger    Ledger         // nil: nothing is recorded
+	Runner    *engine.Runner // sends missing documents again; nil: they are reported only
+	Shards    *shards.Reader
+	Log       *slog.Logger
+	// Resent holds the groups of target indices that this process has read again.
+	Resent map[string]bool
 }
 
 // arriving is what an index of the snapshot has sent.
@@ -89,18 +116,15 @@ func (g *arrivalGroup) names() string {
 	return strings.Join(names, " --index-allowlist ")
 }
 
-// arrivalsAtOnce is how many target indices are counted at the same time: each takes several requests, one after the other.
-const arrivalsAtOnce = 8
+// AtOnce is how many target indices are counted at the same time: each takes several requests, one after the other.
+const AtOnce = 8
 
-// checkArrivals compares every target index whose work has ended with what was sent to it, and records the result in the
+// All compares every target index whose work has ended with what was sent to it, and records the result in the
 // index entries. Documents that are missing are sent again once, where that cannot bring back what others deleted. What was found
 // complete once is counted again only where the target has lost writes since: others may write to it from then on. It returns how many
 // operations the documents of the session account for, where that is known.
-func (s *Session) checkArrivals(ctx context.Context) ([]rollback.Own, error) {
-	if s.Counts == nil {
-		return nil, nil
-	}
-	groups, err := s.arriving(ctx)
+func (c *Check) All(ctx context.Context) ([]rollback.Own, error) {
+	groups, err := c.arriving(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -109,16 +133,16 @@ func (s *Session) checkArrivals(ctx context.Context) ([]rollback.Own, error) {
 	})
 	arrivals, lacking := make([]progress.Arrival, len(groups)), make([]bool, len(groups))
 	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(arrivalsAtOnce)
+	g.SetLimit(AtOnce)
 	for i, group := range groups {
 		g.Go(func() (err error) {
-			if arrivals[i], err = s.arrival(gctx, group); err != nil {
+			if arrivals[i], err = c.arrival(gctx, group); err != nil {
 				return err
 			}
-			if lacking[i], err = s.mayResend(gctx, group, &arrivals[i]); err != nil || lacking[i] {
+			if lacking[i], err = c.mayResend(gctx, group, &arrivals[i]); err != nil || lacking[i] {
 				return err
 			}
-			return s.recordArrivals(gctx, group, arrivals[i])
+			return c.recordArrivals(gctx, group, arrivals[i])
 		})
 	}
 	if err := g.Wait(); err != nil {
@@ -128,13 +152,13 @@ func (s *Session) checkArrivals(ctx context.Context) ([]rollback.Own, error) {
 		if !lacking[i] {
 			continue
 		}
-		if group.again, err = s.resend(ctx, group); err != nil {
+		if group.again, err = c.resend(ctx, group); err != nil {
 			return nil, err
 		}
-		if arrivals[i], err = s.arrival(ctx, group); err != nil {
+		if arrivals[i], err = c.arrival(ctx, group); err != nil {
 			return nil, err
 		}
-		if err := s.recordArrivals(ctx, group, arrivals[i]); err != nil {
+		if err := c.recordArrivals(ctx, group, arrivals[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -148,9 +172,9 @@ func (s *Session) checkArrivals(ctx context.Context) ([]rollback.Own, error) {
 }
 
 // recordArrivals stores the result in the entries of a group.
-func (s *Session) recordArrivals(ctx context.Context, group *arrivalGroup, is progress.Arrival) error {
+func (c *Check) recordArrivals(ctx context.Context, group *arrivalGroup, is progress.Arrival) error {
 	for _, a := range group.all {
-		if err := s.recordArrival(ctx, a, is); err != nil {
+		if err := c.recordArrival(ctx, a, is); err != nil {
 			return err
 		}
 	}
@@ -158,23 +182,22 @@ func (s *Session) recordArrivals(ctx context.Context, group *arrivalGroup, is pr
 }
 
 // arriving returns the indices that are on the target, grouped by their target indices, those of rules included.
-func (s *Session) arriving(ctx context.Context) ([]*arrivalGroup, error) {
-	entries, err := s.entries(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (c *Check) arriving(ctx context.Context) ([]*arrivalGroup, error) {
 	byName := map[string]*arriving{}
-	for _, e := range entries {
+	for e, err := range session.Of(c.Coordinator).IndexEntries(ctx) {
+		if err != nil {
+			return nil, fmt.Errorf("list indices: %w", err)
+		}
 		if e.State != session.PhaseCompleted {
 			continue
 		}
-		entry, err := s.readEntry(ctx, e)
+		entry, err := c.Entry(ctx, e)
 		if err != nil {
 			return nil, err
 		}
 		byName[e.Name] = &arriving{name: e.Name, entry: entry}
 	}
-	for item, err := range s.Coordinator.Items(ctx) {
+	for item, err := range c.Coordinator.Items(ctx) {
 		if err != nil {
 			return nil, fmt.Errorf("list items: %w", err)
 		}
@@ -185,7 +208,7 @@ func (s *Session) arriving(ctx context.Context) ([]*arrivalGroup, error) {
 		}
 		a.sent, a.open, a.failed = a.sent.Add(item.Counts), a.open || item.Open(), a.failed || item.FailedItem()
 	}
-	again, err := progress.ReadRedrives(ctx, s.Coordinator)
+	again, err := progress.ReadRedrives(ctx, c.Coordinator)
 	if err != nil {
 		return nil, err
 	}
@@ -194,17 +217,17 @@ func (s *Session) arriving(ctx context.Context) ([]*arrivalGroup, error) {
 		n := again.Take(a.entry.Naming.Targets(), a.sent.Failed)
 		a.sent.Failed, a.sent.Indexed = a.sent.Failed-n, a.sent.Indexed+n
 	}
-	return s.group(byName), nil
+	return c.group(byName), nil
 }
 
 // group joins indices of the snapshot that have target indices in common.
-func (s *Session) group(byName map[string]*arriving) (groups []*arrivalGroup) {
+func (c *Check) group(byName map[string]*arriving) (groups []*arrivalGroup) {
 	of, ours := map[string]*arrivalGroup{}, map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
 		a := byName[name]
 		targets := a.entry.Naming.Targets()
-		if s.Redirects != nil {
-			targets = append(targets, s.Redirects(name)...)
+		if c.Redirects != nil {
+			targets = append(targets, c.Redirects(name)...)
 		}
 		group := &arrivalGroup{all: []*arriving{a}}
 		groups = append(groups, group)
@@ -244,7 +267,7 @@ func (s *Session) group(byName map[string]*arriving) (groups []*arrivalGroup) {
 }
 
 // arrival asks the target for the indices of a group.
-func (s *Session) arrival(ctx context.Context, group *arrivalGroup) (progress.Arrival, error) {
+func (c *Check) arrival(ctx context.Context, group *arrivalGroup) (progress.Arrival, error) {
 	is := progress.Arrival{Shared: len(group.all) > 1}
 	before := true // everything was found complete before
 	for _, a := range group.all {
@@ -265,7 +288,7 @@ func (s *Session) arrival(ctx context.Context, group *arrivalGroup) (progress.Ar
 			continue
 		}
 		checked[key] = true
-		if err = s.checkTargets(ctx, a.entry, 0); err != nil {
+		if err = c.Present(ctx, a.entry); err != nil {
 			break
 		}
 	}
@@ -281,19 +304,19 @@ func (s *Session) arrival(ctx context.Context, group *arrivalGroup) (progress.Ar
 	}
 	if before && group.again == nil && group.all[0].entry.Arrival.Expected == is.Expected {
 		was := *group.all[0].entry.Arrival
-		if kept, err := s.keptOperations(ctx, group, &was); err != nil || kept {
+		if kept, err := c.keptOperations(ctx, group, &was); err != nil || kept {
 			return was, err
 		}
 	}
-	return s.counted(ctx, group, is)
+	return c.counted(ctx, group, is)
 }
 
-// CountArrived compares what target indices hold with what was sent to them from files. others are those that had documents or
+// OfFiles compares what target indices hold with what was sent to them from files. others are those that had documents or
 // operations before. own is what the documents account for, where that is known.
-func CountArrived(ctx context.Context, counts TargetCounts, targets, others []string, sent cms.Counts, existing bulk.Existing, log *slog.Logger) (is progress.Arrival, own []rollback.Own, err error) {
-	s := &Session{Counts: counts, Existing: existing, Log: log}
+func OfFiles(ctx context.Context, counts Counts, targets, others []string, sent cms.Counts, existing bulk.Existing, log *slog.Logger) (is progress.Arrival, own []rollback.Own, err error) {
+	c := &Check{Counts: counts, Existing: existing, Log: log}
 	group := &arrivalGroup{targets: targets, all: []*arriving{{sent: sent}}, own: len(others) == 0, files: true}
-	is, err = s.counted(ctx, group, progress.Arrival{Expected: sent.Indexed - sent.Moved})
+	is, err = c.counted(ctx, group, progress.Arrival{Expected: sent.Indexed - sent.Moved})
 	if len(others) > 0 && err == nil && !is.Uncounted && !is.Gone {
 		is.Note = "not compared: " + (&arrivalGroup{targets: others}).text() + " was there before this session"
 	}
@@ -304,8 +327,8 @@ func CountArrived(ctx context.Context, counts TargetCounts, targets, others []st
 }
 
 // counted counts what the targets of a group hold and compares it.
-func (s *Session) counted(ctx context.Context, group *arrivalGroup, is progress.Arrival) (progress.Arrival, error) {
-	err := s.countArrival(ctx, group, &is)
+func (c *Check) counted(ctx context.Context, group *arrivalGroup, is progress.Arrival) (progress.Arrival, error) {
+	err := c.countArrival(ctx, group, &is)
 	var status *fault.StatusError
 	switch {
 	case errors.As(err, &status) && status.Status == http.StatusNotFound: // it went a moment ago
@@ -319,21 +342,22 @@ func (s *Session) counted(ctx context.Context, group *arrivalGroup, is progress.
 }
 
 // countArrival refreshes the targets of a group and compares numbers where they are this session's own.
-func (s *Session) countArrival(ctx context.Context, group *arrivalGroup, is *progress.Arrival) error {
+func (c *Check) countArrival(ctx context.Context, group *arrivalGroup, is *progress.Arrival) error {
 	for _, name := range group.targets {
-		if err := s.Counts.Refresh(ctx, name); err != nil {
+		if err := c.Counts.Refresh(ctx, name); err != nil {
 			return fmt.Errorf("refresh %s: %w", name, err)
 		}
-		n, err := s.Counts.Count(ctx, name)
+		n, err := c.Counts.Count(ctx, name)
 		if err != nil {
 			return fmt.Errorf("count %s: %w", name, err)
 		}
 		is.Found += n
 	}
-	if err := s.countLucene(ctx, group.targets, is); err != nil {
+	var err error
+	if is.Lucene, err = countLucene(ctx, c.Counts, group.targets, c.Log); err != nil {
 		return err
 	}
-	if err := s.countOperations(ctx, group, is); err != nil {
+	if err := c.countOperations(ctx, group, is); err != nil {
 		return err
 	}
 	if !group.own {
@@ -342,8 +366,7 @@ func (s *Session) countArrival(ctx context.Context, group *arrivalGroup, is *pro
 	}
 	inUse := false
 	if is.Found < is.Expected {
-		var err error
-		if inUse, err = s.inUse(ctx, group); err != nil {
+		if inUse, err = c.inUse(ctx, group); err != nil {
 			return err
 		}
 	}
@@ -352,14 +375,14 @@ func (s *Session) countArrival(ctx context.Context, group *arrivalGroup, is *pro
 }
 
 // inUse reports whether applications can be expected to delete documents of a group: an alias or a data stream leads to a target.
-func (s *Session) inUse(ctx context.Context, group *arrivalGroup) (bool, error) {
+func (c *Check) inUse(ctx context.Context, group *arrivalGroup) (bool, error) {
 	for _, a := range group.all {
 		if a.entry.Stream != nil {
 			return true, nil
 		}
 	}
 	for _, name := range group.targets {
-		indices, err := s.Counts.GetIndex(ctx, name)
+		indices, err := c.Counts.GetIndex(ctx, name)
 		if err != nil {
 			return false, fmt.Errorf("aliases of %s: %w", name, err)
 		}
@@ -422,11 +445,11 @@ func compareArrival(group *arrivalGroup, is *progress.Arrival, inUse bool) {
 
 // countOperations adds how many operations the targets of a group have executed, and how many of them are this session's, where
 // both are known: it has created the targets, and the versions of documents are the target's own.
-func (s *Session) countOperations(ctx context.Context, group *arrivalGroup, is *progress.Arrival) error {
-	if s.Existing == bulk.Newer || !group.own {
+func (c *Check) countOperations(ctx context.Context, group *arrivalGroup, is *progress.Arrival) error {
+	if c.Existing == bulk.Newer || !group.own {
 		return nil
 	}
-	sum, known, err := s.operations(ctx, group)
+	sum, known, err := c.operations(ctx, group)
 	if err != nil || !known {
 		return err
 	}
@@ -441,11 +464,11 @@ func (s *Session) countOperations(ctx context.Context, group *arrivalGroup, is *
 }
 
 // operations returns what the targets of a group have executed; known is false where the target does not state it.
-func (s *Session) operations(ctx context.Context, group *arrivalGroup) (sum target.Operations, known bool, err error) {
+func (c *Check) operations(ctx context.Context, group *arrivalGroup) (sum target.Operations, known bool, err error) {
 	for _, name := range group.targets {
-		did, err := s.Counts.Operations(ctx, name)
+		did, err := c.Counts.Operations(ctx, name)
 		if errors.Is(err, fault.ErrConfig) || errors.Is(err, fault.ErrRejected) {
-			s.Log.InfoContext(ctx, "the target does not state how many operations it has executed", "index", name, "reason", fault.Text(err))
+			c.Log.InfoContext(ctx, "the target does not state how many operations it has executed", "index", name, "reason", fault.Text(err))
 			return sum, false, nil
 		}
 		if err != nil {
@@ -459,40 +482,55 @@ func (s *Session) operations(ctx context.Context, group *arrivalGroup) (sum targ
 // keptOperations reports whether the targets of a group, which were complete before, have executed at least as many operations as
 // then, or whether that is not known. Sequence numbers are lost with the writes that they belong to, as when a node dies whose
 // translog is asynchronous.
-func (s *Session) keptOperations(ctx context.Context, group *arrivalGroup, was *progress.Arrival) (bool, error) {
+func (c *Check) keptOperations(ctx context.Context, group *arrivalGroup, was *progress.Arrival) (bool, error) {
 	if !was.Accounted {
 		return true, nil
 	}
-	sum, known, err := s.operations(ctx, group)
+	sum, known, err := c.operations(ctx, group)
 	if err != nil || !known || sum.Executed >= was.Operations {
 		return true, err
 	}
-	s.Log.WarnContext(ctx, "the target has lost writes since its index was complete; its documents are counted again", "targets", group.text(), "operations", was.Operations, "now", sum.Executed)
+	c.Log.WarnContext(ctx, "the target has lost writes since its index was complete; its documents are counted again", "targets", group.text(), "operations", was.Operations, "now", sum.Executed)
 	return false, nil
 }
 
-// countLucene adds the Lucene documents of targets that were refreshed. The permission to read them is optional.
-func (s *Session) countLucene(ctx context.Context, targets []string, is *progress.Arrival) error {
-	var sum int64
+// countLucene returns the number of Lucene documents of targets that were refreshed; 0 without the permission to read them.
+func countLucene(ctx context.Context, counts Counts, targets []string, log *slog.Logger) (sum int64, err error) {
 	for _, name := range targets {
-		n, err := s.Counts.CountLucene(ctx, name)
+		n, err := counts.CountLucene(ctx, name)
 		if errors.Is(err, fault.ErrConfig) {
-			s.Log.InfoContext(ctx, "the target does not state its Lucene documents", "index", name, "reason", fault.Text(err))
-			return nil
+			log.InfoContext(ctx, "the target does not state its Lucene documents", "index", name, "reason", fault.Text(err))
+			return 0, nil
 		}
 		if err != nil {
-			return fmt.Errorf("Lucene documents of %s: %w", name, err)
+			return 0, fmt.Errorf("Lucene documents of %s: %w", name, err)
 		}
 		sum += n
 	}
-	is.Lucene = sum
-	return nil
+	return sum, nil
+}
+
+// CountAgain returns what target indices hold now.
+func CountAgain(ctx context.Context, counts Counts, targets []string, log *slog.Logger) (is *progress.Arrival, err error) {
+	is = &progress.Arrival{}
+	for _, name := range slices.Sorted(slices.Values(targets)) {
+		if err := counts.Refresh(ctx, name); err != nil {
+			return nil, fmt.Errorf("refresh %s: %w", name, err)
+		}
+		n, err := counts.Count(ctx, name)
+		if err != nil {
+			return nil, fmt.Errorf("count %s: %w", name, err)
+		}
+		is.Found += n
+	}
+	is.Lucene, err = countLucene(ctx, counts, targets, log)
+	return is, err
 }
 
 // recordArrival stores what was found in the entry of an index, and reports a problem once.
-func (s *Session) recordArrival(ctx context.Context, a *arriving, is progress.Arrival) error {
+func (c *Check) recordArrival(ctx context.Context, a *arriving, is progress.Arrival) error {
 	if was := a.entry.Arrival; was == nil || *was != is {
-		err := s.records().UpdateIndexBody(ctx, a.name, func(body json.RawMessage) json.RawMessage {
+		err := session.Of(c.Coordinator).UpdateIndexBody(ctx, a.name, func(body json.RawMessage) json.RawMessage {
 			e, err := plan.DecodeEntry(a.name, body)
 			if err != nil {
 				return nil
@@ -507,7 +545,7 @@ func (s *Session) recordArrival(ctx context.Context, a *arriving, is progress.Ar
 			return err
 		}
 		if is.Note != "" {
-			s.Log.WarnContext(ctx, "documents counted on the target", "index", a.name, "expected", is.Expected, "found", is.Found, "note", is.Note)
+			c.Log.WarnContext(ctx, "documents counted on the target", "index", a.name, "expected", is.Expected, "found", is.Found, "note", is.Note)
 		}
 	}
 	if is.Problem == "" {
@@ -517,9 +555,9 @@ func (s *Session) recordArrival(ctx context.Context, a *arriving, is progress.Ar
 	if is.Gone {
 		code = "target_missing"
 	}
-	first, err := s.Coordinator.Event(ctx, "index "+a.name, code, is.Problem)
+	first, err := c.Coordinator.Event(ctx, "index "+a.name, code, is.Problem)
 	if first {
-		s.Log.ErrorContext(ctx, "documents are not on the target", "index", a.name, "expected", is.Expected, "found", is.Found, "problem", is.Problem)
+		c.Log.ErrorContext(ctx, "documents are not on the target", "index", a.name, "expected", is.Expected, "found", is.Found, "problem", is.Problem)
 	}
 	return err
 }

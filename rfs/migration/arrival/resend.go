@@ -1,4 +1,4 @@
-package worker
+package arrival
 
 import (
 	"bytes"
@@ -61,22 +61,22 @@ func list(names []string, n int64) string {
 
 // mayResend reports whether the documents that a group lacks can be sent again without bringing back what other clients deleted:
 // the target has executed no operations but those of this session, as far as it counts them. Each process does so once.
-func (s *Session) mayResend(ctx context.Context, group *arrivalGroup, is *progress.Arrival) (bool, error) {
+func (c *Check) mayResend(ctx context.Context, group *arrivalGroup, is *progress.Arrival) (bool, error) {
 	switch {
-	case is.Problem == "" || is.Gone || s.Runner == nil || s.Shards.Repo == nil || s.resent[group.key()]:
+	case is.Problem == "" || is.Gone || c.Runner == nil || c.Shards.Repo == nil || c.Resent[group.key()]:
 		return false, nil
 	case slices.ContainsFunc(group.all, func(a *arriving) bool { return a.failed || a.sent.Moved > 0 || a.entry.Trial != nil }):
 		return false, nil
 	case is.Accounted:
 		return is.Foreign() == 0 && is.Deletes == 0, nil
 	}
-	inUse, err := s.inUse(ctx, group)
+	inUse, err := c.inUse(ctx, group)
 	return !inUse, err
 }
 
 // resend reads the shards of a group again and creates the documents that the target lacks. Those that it has stay as they are:
 // applications may have changed them.
-func (s *Session) resend(ctx context.Context, group *arrivalGroup) (*resent, error) {
+func (c *Check) resend(ctx context.Context, group *arrivalGroup) (*resent, error) {
 	r := &resent{}
 	work := func() error {
 		g, gctx := errgroup.WithContext(ctx)
@@ -84,7 +84,7 @@ func (s *Session) resend(ctx context.Context, group *arrivalGroup) (*resent, err
 		for _, a := range group.all {
 			for shard := range a.entry.Shards {
 				g.Go(func() error {
-					if err := s.resendShard(gctx, a, shard, r); err != nil {
+					if err := c.resendShard(gctx, a, shard, r); err != nil {
 						return fmt.Errorf("shard %d of %s: %w", shard, a.name, err)
 					}
 					return nil
@@ -93,26 +93,24 @@ func (s *Session) resend(ctx context.Context, group *arrivalGroup) (*resent, err
 		}
 		return g.Wait()
 	}
-	s.Log.WarnContext(ctx, "documents are missing on the target; the snapshot is read again", "targets", group.text())
+	c.Log.WarnContext(ctx, "documents are missing on the target; the snapshot is read again", "targets", group.text())
 	var err error
-	if s.Ledger == nil {
+	if c.Ledger == nil {
 		err = work()
 	} else {
-		err = s.Ledger.Around(ctx, work)
+		err = c.Ledger.Around(ctx, work)
 	}
 	if errors.Is(err, fault.ErrUnavailable) || errors.Is(err, fault.ErrLeaseLost) || ctx.Err() != nil {
 		return nil, err
 	}
-	if r.failed = err; s.resent == nil {
-		s.resent = map[string]bool{}
-	}
-	s.resent[group.key()] = true
+	r.failed = err
+	c.Resent[group.key()] = true
 	return r, nil
 }
 
 // resendShard sends the documents of a shard that the target lacks.
-func (s *Session) resendShard(ctx context.Context, a *arriving, shard int, r *resent) error {
-	run := s.Runner
+func (c *Check) resendShard(ctx context.Context, a *arriving, shard int, r *resent) error {
+	run := c.Runner
 	id := cms.ItemID{Index: a.name, Shard: shard}
 	mayStart := func() error { return ctx.Err() }
 	out, err := run.Destination.Open(ctx, id, mayStart)
@@ -128,8 +126,8 @@ func (s *Session) resendShard(ctx context.Context, a *arriving, shard int, r *re
 	opts.Index, opts.Shard, opts.EmitType, opts.Targets = a.entry.Naming.Index, shard, a.entry.Naming.Emit, a.entry.Naming.Targets()
 	l := bulk.New(opts)
 	defer l.Abort()
-	err = shards.Read(ctx, s.Shards.Repo, a.entry, shard, s.Shards.Edit, shards.Documents{
-		Versions: opts.Existing == bulk.Newer, Memory: s.Shards.Memory, MaxDocument: s.Shards.MaxDocument, Helpers: s.Shards.Helpers,
+	err = shards.Read(ctx, c.Shards.Repo, a.entry, shard, c.Shards.Edit, shards.Documents{
+		Versions: opts.Existing == bulk.Newer, Memory: c.Shards.Memory, MaxDocument: c.Shards.MaxDocument, Helpers: c.Shards.Helpers,
 		Send: func(d *doc.Document) error {
 			if err := l.Add(ctx, d); err != nil || len(d.Source) < bulk.DefaultMaxBytes {
 				return err
@@ -142,10 +140,10 @@ func (s *Session) resendShard(ctx context.Context, a *arriving, shard int, r *re
 	if err == nil {
 		err = l.Flush(ctx)
 	}
-	c := l.Counts()
+	sent := l.Counts()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.present += c.Indexed + c.Kept
+	r.present += sent.Indexed + sent.Kept
 	return err
 }
 
