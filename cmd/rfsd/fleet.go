@@ -18,6 +18,7 @@ import (
 	"github.com/rfsd/rfsd/gossip"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/owner"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
@@ -42,7 +43,7 @@ func gossipConfig(own config.Own) (gossip.Config, error) {
 		return conf, nil
 	}
 	// A machine that starts again is another node: what the one before said is not its word.
-	conf.Name = fmt.Sprintf("%s-%s", own.Node.Name, holderSuffix())
+	conf.Name = fmt.Sprintf("%s-%s", own.Node.Name, owner.Suffix())
 	if f.Keys != "" {
 		var err error
 		if conf.Keys, err = gossip.LoadKeys(f.Keys); err != nil {
@@ -66,14 +67,6 @@ func dataDir(own config.Own) (string, error) {
 	}
 	return filepath.Join(dir, "node-"+own.Node.Name), nil
 }
-
-// holderSuffix is the random part of a process's name.
-func holderSuffix() string {
-	h := newHolder()
-	return h[strings.LastIndex(h, "_")+1:][:suffixLength]
-}
-
-const suffixLength = 8
 
 // member is this node's part of the fleet, which begins when the coordination store was reached.
 type member struct {
@@ -129,7 +122,7 @@ func (m *member) Gone() []status.Node {
 
 // nodeName takes off what makes each start of a node another in gossip.
 func nodeName(member string) string {
-	if i := len(member) - suffixLength - 1; i > 0 && member[i] == '-' {
+	if i := len(member) - owner.SuffixLength - 1; i > 0 && member[i] == '-' {
 		return member[:i]
 	}
 	return member
@@ -253,7 +246,7 @@ func (m *member) begin(ctx context.Context) (*fleet.Fleet, func(), error) {
 		_ = closeStore()
 		return nil, nil, err
 	}
-	coordinator, err := cms.New(o.coordination(kept, newHolder()))
+	coordinator, err := cms.New(o.coordination(kept, owner.Name()))
 	if err != nil {
 		return fail(err)
 	}

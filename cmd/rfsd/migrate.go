@@ -21,6 +21,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/compare"
+	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/operation/trial"
@@ -127,23 +129,23 @@ func migrate(ctx context.Context, o options) error {
 		return err
 	}
 	s.Plan = read
-	owner, err := claimOwnership(o, s.Holder)
+	owned, err := claim(o, s.Holder)
 	if err != nil {
 		return errors.Join(err, done())
 	}
 	ctx, stop, err := watchIntent(ctx, s.Coordinator, pollIntent, s.Log)
 	defer stop()
 	if err != nil {
-		return errors.Join(err, done(), owner.release())
+		return errors.Join(err, done(), owned.Release())
 	}
-	m := &worker.Migration{Session: s, Dead: owner.dead, Freed: owner.freed, Slots: o.slots, Unavailable: o.unavailable}
+	m := &worker.Migration{Session: s, Dead: owned.Dead(), Freed: owned.Freed, Slots: o.slots, Unavailable: o.unavailable}
 	sum, err := runShown(ctx, m, shownMigration(o, s, counted, in, lines, log), log, screen)
 	r := &report.Migration{Summary: sum}
 	if sum != nil && o.trial == nil {
 		r.Failures = whatFailed(ctx, s.Coordinator, s.Runner.Failed, sum.Totals.Failed, log)
 	}
 	if o.exportDir != "" && planned != nil && err == nil && sum.Complete {
-		err = exportMappings(ctx, o, planned)
+		err = compare.WriteMappings(ctx, o.exportDir, &creation.Indices{Rules: o.rules, Overrides: o.overrides}, planned)
 	}
 	wall := time.Since(begin)
 	refused := time.Duration(0)
@@ -154,14 +156,14 @@ func migrate(ctx context.Context, o options) error {
 	if o.measure > 0 && err == nil && sum.Complete {
 		load, err = measureLoad(ctx, o, s, planned, log)
 	}
-	err = errors.Join(err, done(), owner.release())
+	err = errors.Join(err, done(), owned.Release())
 	r.Seconds = time.Since(begin).Seconds()
 	r.RepositoryReads, r.RepositoryBytes = counted.Totals()
 	p := m.Runner.Meter.Read(time.Now())
 	r.Resent, r.Retries, r.ItemsRun = p.Resent, p.Retries, p.Items
 	if o.verify && err == nil && sum.Complete {
 		o.snapshot = sum.Snapshot
-		r.Verification, err = (&comparison{options: o, ask: wholeTarget, reuse: true, memory: in.memory, log: log, screen: screen}).snapshot(ctx, counted)
+		r.Verification, err = compareAgain(ctx, o, counted, in.memory, log, screen)
 	}
 	if o.trial != nil && err == nil && sum.Complete {
 		r.Trial, err = estimateTrial(ctx, o, r, planned, counted, in.memory, trial.Measured{Wall: wall, Refused: refused, Busy: p.Busy, Leases: p.Leases, Load: load.All, Alone: load.Alone, WarmUps: load.WarmUps, Gain: load.Gain, Warmed: load.Warmed, Refresh: load.Refresh}, load.problem)

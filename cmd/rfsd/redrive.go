@@ -18,6 +18,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/owner"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
@@ -204,7 +205,7 @@ func openSession(ctx context.Context, o options, client *target.Client) (*cms.Co
 		}
 		store = kept
 	}
-	c, err := cms.New(cms.Config{Store: store, Creator: newHolder()})
+	c, err := cms.New(cms.Config{Store: store, Creator: owner.Name()})
 	if err != nil {
 		return nil, nil, errors.Join(err, end())
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"log/slog"
 	"os"
@@ -12,6 +11,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/base/throttle"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/owner"
 	"github.com/rfsd/rfsd/rfs/destination/export"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
@@ -45,9 +45,9 @@ type resources struct {
 // newHolder names this process, so that its leases are never taken for another's. The name of a worker begins with its daemon's.
 func (in *resources) newHolder() string {
 	if in.run == "" {
-		return newHolder()
+		return owner.Name()
 	}
-	return fmt.Sprintf("%s_pid%d_%s", in.run, os.Getpid(), rand.Text()[:suffixLength])
+	return fmt.Sprintf("%s_pid%d_%s", in.run, os.Getpid(), owner.Suffix())
 }
 
 func newResources(o options) *resources {

@@ -27,6 +27,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/primitive"
+	"github.com/rfsd/rfsd/rfs/coordination/owner"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
@@ -262,7 +263,7 @@ func (r runOptions) compare(ctx context.Context, m *progress.Migration, ended er
 	}
 	counted, memory := repo.NewCounting(blobs), newBudget(o)
 	counted.LargeAlone(memory.Alone)
-	compared, err := (&comparison{options: o, ask: wholeTarget, reuse: true, memory: memory, log: log}).snapshot(ctx, counted)
+	compared, err := compareAgain(ctx, o, counted, memory, log, nil)
 	if err == nil {
 		err = report.Verification(os.Stdout, compared, o.json)
 		if code, _ := exit.Of(err); code == exit.Documents && ended != nil { // which it has reported, or something worse
@@ -406,7 +407,7 @@ func openCoordinator(ctx context.Context, o options) (*cms.Coordinator, error) {
 	if err != nil {
 		return nil, err
 	}
-	return cms.New(o.coordination(store, newHolder()))
+	return cms.New(o.coordination(store, owner.Name()))
 }
 
 func sinks(r runOptions) []daemon.Sink {

@@ -25,7 +25,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/failed/classes"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/document/doc"
-	"github.com/rfsd/rfsd/rfs/operation/verify"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/testing/failedtest"
 	"github.com/rfsd/rfsd/testing/s3server"
@@ -54,20 +53,6 @@ func control(t *testing.T) *cms.Coordinator {
 		t.Fatal(err)
 	}
 	return c
-}
-
-// TestAComparisonKnowsWhatAFleetRecorded reads the documents that are recorded as failed, each once.
-func TestAComparisonKnowsWhatAFleetRecorded(t *testing.T) {
-	c := control(t)
-	noted := []session.Refused{{Index: "logs", ID: "a", Shard: 1}, {Index: "logs", ID: "b", Ordinal: 7}, {Index: "other", ID: "a"}, {Index: "logs", Ordinal: 9}} // the last without its id
-	if err := session.Of(c).KeepRefused(t.Context(), noted); err != nil {
-		t.Fatal(err)
-	}
-	all := &verify.Failed{}
-	all.Add("logs", "a") // from the directory of this machine
-	if err := addRecorded(t.Context(), all, c); err != nil || all.Len() != 3 {
-		t.Errorf("%d documents, %v", all.Len(), err)
-	}
 }
 
 func stored(t *testing.T, c *cms.Coordinator) (n int) {

@@ -16,6 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/base/throttle"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/owner"
 	"github.com/rfsd/rfsd/rfs/destination/export"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
@@ -55,13 +56,13 @@ func (h *slotHost) open(ctx context.Context) (*cms.Coordinator, error) {
 		h.store, h.shut = store, append(h.shut, shut)
 	}
 	if h.files == nil && h.o.exportDir != "" {
-		dir, err := openExport(h.o, newHolder())
+		dir, err := openExport(h.o, owner.Name())
 		if err != nil {
 			return nil, err
 		}
 		h.files, h.shut = dir, append(h.shut, dir.Close)
 	}
-	return cms.New(h.o.coordination(h.store, newHolder()))
+	return cms.New(h.o.coordination(h.store, owner.Name()))
 }
 
 func (h *slotHost) starter() daemon.Starter {

@@ -77,7 +77,7 @@ func verifyFiles(ctx context.Context, values config.Values, out io.Writer) error
 		return fmt.Errorf("--from %s: %w", o.from, err)
 	}
 	log, screen := newLogger(o.options)
-	r, err := (&comparison{options: o.options, ask: v.Verification, memory: newBudget(o.options), log: log, screen: screen}).files(ctx, files, o.types)
+	r, err := compareFiles(ctx, o.options, files, o.types, newComparison(o.options, v.Verification, newBudget(o.options), log, screen))
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func runVerify(ctx context.Context, o options, ask config.Verification, out io.W
 	log, screen := newLogger(o)
 	counted, memory := repo.NewCounting(blobs), newBudget(o)
 	counted.LargeAlone(memory.Alone)
-	r, err := (&comparison{options: o, ask: ask, memory: memory, log: log, screen: screen}).snapshot(ctx, counted)
+	r, err := compareSnapshot(ctx, o, counted, newComparison(o, ask, memory, log, screen))
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -90,15 +89,6 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 		s.Shards.MaxBody = maxBody(client, log)
 	}
 	return s, all.close, nil
-}
-
-// newHolder names this process so that its leases are never taken for another's.
-func newHolder() string {
-	host, err := os.Hostname()
-	if err != nil || host == "" {
-		host = "generated"
-	}
-	return fmt.Sprintf("%s_pid%d_%s", host, os.Getpid(), rand.Text())
 }
 
 // bulkOptions bounds the bodies of one slot, so that all slots together keep to --max-connections.

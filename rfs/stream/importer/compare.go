@@ -9,7 +9,13 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/compare"
+	"github.com/rfsd/rfsd/rfs/operation/rollback"
 	"github.com/rfsd/rfsd/rfs/operation/verify"
+	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
 // Comparison is the source's side of a verification: files, read as an import reads them.
@@ -23,6 +29,32 @@ type Comparison struct {
 	// Memory bounds what long lines hold, Frames how far zstd frames look back; nil: nothing does.
 	Memory, Frames *budget.Budget
 	Log            *slog.Logger
+}
+
+// errNoImport means that no later writes to the target can be recognized.
+var errNoImport = errors.New("no session of this name has imported files to this target, as far as its state shows")
+
+// Compared returns the files as the source of a comparison. Their mappings are those next to the files, if any. identity
+// identifies the files and the settings that determine the documents.
+func (c Comparison) Compared(files snapshot.Repository, identity string) compare.Source {
+	return compare.Source{
+		Identity: identity,
+		Marks: func(ctx context.Context, client *target.Client, state *cms.Coordinator) (m rollback.Marks, err error) {
+			if state == nil {
+				return m, errNoImport
+			}
+			if _, err := NewAgain(ctx, c, state); err != nil {
+				return m, err
+			}
+			return rollback.ReadMarks(ctx, client, session.Of(state))
+		},
+		Groups: func(ctx context.Context, _ *target.Client, _ target.Version) ([]verify.Group, error) {
+			return c.Groups(ctx)
+		},
+		Fields: func(ctx context.Context, client *target.Client, v target.Version, _ *verify.Failed, r *verify.Report) error {
+			return compare.ExportedFields(ctx, files, client, v, r, c.Log)
+		},
+	}
 }
 
 // Groups returns the target indices of the files with everything that they hold of them. Files that have an index in common are in

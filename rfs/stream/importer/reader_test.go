@@ -87,11 +87,11 @@ func TestWindowsGiveTogetherWhatTheWholeFileGives(t *testing.T) {
 			parts = append(parts, account(t, file, at, to, plain)...)
 			at = to
 		}
-		compare(t, fmt.Sprintf("round %d", round), whole, parts)
+		compareTexts(t, fmt.Sprintf("round %d", round), whole, parts)
 	}
 }
 
-func compare(t *testing.T, what string, want, got []string) {
+func compareTexts(t *testing.T, what string, want, got []string) {
 	t.Helper()
 	for i := range max(len(want), len(got)) {
 		w, g := "nothing", "nothing"
@@ -115,7 +115,7 @@ func TestAFileThatNeverTellsIsReadFromItsBeginning(t *testing.T) {
 	for at := int64(0); at < int64(len(file)); at += 100_001 {
 		parts = append(parts, account(t, file, at, min(at+100_001, int64(len(file))), plain)...)
 	}
-	compare(t, "traps only", whole, parts)
+	compareTexts(t, "traps only", whole, parts)
 	if at, _, err := syncPoint(t.Context(), file, "f", int64(len(file))-5); err != nil || at != 0 {
 		t.Errorf("begins at %d: %v", at, err)
 	}
@@ -211,7 +211,7 @@ func FuzzWindowsEqualTheWholeFile(f *testing.F) {
 		at := int64(cut) % (size + 1)
 		whole := account(t, b, 0, size, plain)
 		parts := append(account(t, b, 0, at, plain), account(t, b, at, size, plain)...)
-		compare(t, "cut", whole, parts)
+		compareTexts(t, "cut", whole, parts)
 	})
 }
 

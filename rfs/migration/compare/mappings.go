@@ -1,4 +1,4 @@
-package main
+package compare
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -16,17 +17,15 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/destination/target"
-	"github.com/rfsd/rfsd/rfs/migration/compare"
 	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/operation/verify"
-	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
 const (
-	// mappingsName is the file of an export directory that has the mappings of its indices.
-	mappingsName = "rfsd-mappings.json"
+	// MappingsName is the file of an export directory that has the mappings of its indices.
+	MappingsName = "rfsd-mappings.json"
 	// maxMappings bounds its bytes.
 	maxMappings = 256 << 20
 )
@@ -37,10 +36,10 @@ type exportedMappings struct {
 	Indices map[string][]json.RawMessage `json:"indices"`
 }
 
-// exportMappings writes the mappings of an export beside its manifest. An index whose mapping cannot be converted is left out.
-func exportMappings(ctx context.Context, o options, p *plan.Plan) error {
+// WriteMappings writes the mappings of the indices of a plan to an export directory. An index whose mapping cannot be converted is
+// left out.
+func WriteMappings(ctx context.Context, dir string, indices *creation.Indices, p *plan.Plan) error {
 	all := exportedMappings{Format: 1, Indices: map[string][]json.RawMessage{}}
-	indices := &creation.Indices{Rules: o.rules, Overrides: o.overrides}
 	for _, x := range p.Indices {
 		if x.Source == nil {
 			continue
@@ -57,14 +56,14 @@ func exportMappings(ctx context.Context, o options, p *plan.Plan) error {
 			}
 		}
 	}
-	return files.Replace(filepath.Join(o.exportDir, mappingsName), 0o644, func(w io.Writer) error {
+	return files.Replace(filepath.Join(dir, MappingsName), 0o644, func(w io.Writer) error {
 		return json.NewEncoder(w).Encode(all)
 	})
 }
 
-// readExportedMappings returns the mappings of an export as a plan of its indices; nil when the files have none.
-func readExportedMappings(ctx context.Context, blobs repo.Repository) (*plan.Plan, error) {
-	r, err := blobs.Open(ctx, mappingsName, 0, -1)
+// readMappings returns the mappings of an export as a plan of its indices; nil when the files have none.
+func readMappings(ctx context.Context, blobs snapshot.Repository) (*plan.Plan, error) {
+	r, err := blobs.Open(ctx, MappingsName, 0, -1)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -73,16 +72,16 @@ func readExportedMappings(ctx context.Context, blobs repo.Repository) (*plan.Pla
 	}
 	b, err := io.ReadAll(io.LimitReader(r, maxMappings+1))
 	if err = errors.Join(err, r.Close()); err != nil {
-		return nil, fmt.Errorf("read %s: %w", mappingsName, err)
+		return nil, fmt.Errorf("read %s: %w", MappingsName, err)
 	}
 	var all exportedMappings
 	switch err := json.Unmarshal(b, &all); {
 	case len(b) > maxMappings:
-		return nil, fmt.Errorf("%s is longer than %d bytes: %w", mappingsName, maxMappings, fault.ErrUnsupported)
+		return nil, fmt.Errorf("%s is longer than %d bytes: %w", MappingsName, maxMappings, fault.ErrUnsupported)
 	case err != nil:
-		return nil, fmt.Errorf("%s: %w: %w", mappingsName, err, fault.ErrCorrupt)
+		return nil, fmt.Errorf("%s: %w: %w", MappingsName, err, fault.ErrCorrupt)
 	case all.Format != 1:
-		return nil, fmt.Errorf("%s has the format %d, this rfsd knows 1: %w", mappingsName, all.Format, fault.ErrUnsupported)
+		return nil, fmt.Errorf("%s has the format %d, this rfsd knows 1: %w", MappingsName, all.Format, fault.ErrUnsupported)
 	}
 	p := &plan.Plan{}
 	for _, name := range slices.Sorted(maps.Keys(all.Indices)) {
@@ -94,9 +93,9 @@ func readExportedMappings(ctx context.Context, blobs repo.Repository) (*plan.Pla
 	return p, nil
 }
 
-// compareExportedMappings adds the fields whose types differ from the mappings of an export to a report.
-func (c *comparison) compareExportedMappings(ctx context.Context, blobs repo.Repository, client *target.Client, v target.Version, r *verify.Report) error {
-	p, err := readExportedMappings(ctx, blobs)
+// ExportedFields adds the fields whose types differ from the mappings of an export to a report. Files without mappings are not compared.
+func ExportedFields(ctx context.Context, blobs snapshot.Repository, client *target.Client, v target.Version, r *verify.Report, log *slog.Logger) error {
+	p, err := readMappings(ctx, blobs)
 	if errors.Is(err, fault.ErrCorrupt) || errors.Is(err, fault.ErrUnsupported) {
 		r.Warnings = append(r.Warnings, "the types of fields were not compared: "+fault.Text(err))
 		return nil
@@ -104,12 +103,17 @@ func (c *comparison) compareExportedMappings(ctx context.Context, blobs repo.Rep
 	if err != nil || p == nil {
 		return err
 	}
-	mappings := compare.Fields{Target: client, TypesOnly: true,
-		Indices: &creation.Indices{Cluster: objects.DryRunCluster{Target: client}, Version: v, Requester: client, Log: c.log}}
+	mappings := Fields{Target: client, TypesOnly: true,
+		Indices: &creation.Indices{Cluster: objects.DryRunCluster{Target: client}, Version: v, Requester: client, Log: log}}
 	all, warnings, err := mappings.Fields(ctx, p)
+	addFields(r, all, warnings)
+	return err
+}
+
+// addFields adds the fields that differ to the indices of a report.
+func addFields(r *verify.Report, all map[string][]verify.FieldDifference, warnings []string) {
 	for _, x := range r.Indices {
 		x.Fields = all[x.Target]
 	}
 	r.Warnings = append(r.Warnings, warnings...)
-	return err
 }

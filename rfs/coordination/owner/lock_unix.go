@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package owner
 
 import (
 	"errors"
@@ -9,13 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-var errLocked = errors.New("locked by another process")
-
 // lockFile takes an exclusive lock that ends with the process.
 func lockFile(f *os.File) error {
 	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		return errLocked
+		return ErrLive
 	}
 	return err
 }

@@ -1,8 +1,7 @@
-package main
+package compare_test
 
 import (
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -11,21 +10,26 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/urfave/cli/v2"
-
 	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/compare"
+	"github.com/rfsd/rfsd/rfs/migration/creation"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/operation/verify"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
-// TestVerify_MappingsOfAnExport: the types of fields are compared with the mappings that an export has beside its files.
-func TestVerify_MappingsOfAnExport(t *testing.T) {
-	t.Setenv("XDG_STATE_HOME", t.TempDir())
-	dir := filepath.Join(t.TempDir(), "out")
-	app := newApp()
-	app.Writer, app.ErrWriter, app.ExitErrHandler = io.Discard, io.Discard, func(*cli.Context, error) {}
-	demo := filepath.Join("..", "..", "testing", "fixtures", "7.10.2-demo")
-	if err := app.RunContext(t.Context(), []string{"rfsd", "migrate", "--repo-uri", demo, "--snapshot-name", "snap1", "--export-dir", dir, "--output", "json", "--failed-documents", t.TempDir()}); err != nil {
+// TestExportedFields: the types of fields are compared with the mappings that an export has beside its files.
+func TestExportedFields(t *testing.T) {
+	dir := t.TempDir()
+	snapshots, err := repo.NewDir(filepath.Join("..", "..", "..", "testing", "fixtures", "7.10.2-demo"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := plan.New(t.Context(), snapshots, plan.Request{SnapshotName: "snap1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := compare.WriteMappings(t.Context(), dir, &creation.Indices{}, p); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -59,7 +63,7 @@ func TestVerify_MappingsOfAnExport(t *testing.T) {
 			}
 			defer client.Close()
 			from := t.TempDir()
-			b, err := os.ReadFile(filepath.Join(dir, mappingsName))
+			b, err := os.ReadFile(filepath.Join(dir, compare.MappingsName))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -67,7 +71,7 @@ func TestVerify_MappingsOfAnExport(t *testing.T) {
 				b = []byte(c.file)
 			}
 			if c.file != "none" {
-				if err := os.WriteFile(filepath.Join(from, mappingsName), b, 0o600); err != nil {
+				if err := os.WriteFile(filepath.Join(from, compare.MappingsName), b, 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -76,8 +80,7 @@ func TestVerify_MappingsOfAnExport(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := &verify.Report{Indices: []*verify.Index{{Target: "catalogue"}}}
-			x := &comparison{log: slog.New(slog.DiscardHandler)}
-			if err := x.compareExportedMappings(t.Context(), blobs, client, target.Version{Distribution: "opensearch", Number: "2.19.4", Major: 2, Minor: 19}, r); err != nil {
+			if err := compare.ExportedFields(t.Context(), blobs, client, target.Version{Distribution: "opensearch", Number: "2.19.4", Major: 2, Minor: 19}, r, slog.New(slog.DiscardHandler)); err != nil {
 				t.Fatal(err)
 			}
 			var got []string

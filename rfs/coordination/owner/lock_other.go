@@ -1,13 +1,11 @@
 //go:build !unix
 
-package main
+package owner
 
 import (
 	"errors"
 	"os"
 )
-
-var errLocked = errors.New("locked by another process")
 
 // lockFile cannot prove anything here: leases of a dead process run out instead.
 func lockFile(*os.File) error { return errors.ErrUnsupported }

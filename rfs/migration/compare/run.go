@@ -1,0 +1,269 @@
+package compare
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/budget"
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/throttle"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/owner"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/destination/failed"
+	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/operation/rollback"
+	"github.com/rfsd/rfsd/rfs/operation/verify"
+	"github.com/rfsd/rfsd/rfs/source/snapshot"
+)
+
+// Source is the source of a comparison.
+type Source struct {
+	// Identity identifies the source and all settings that decide what is sent of it; "": not known.
+	Identity string
+	// Marks reads the sequence numbers that the target had when the source had arrived. state is nil for a session without state.
+	Marks func(ctx context.Context, client *target.Client, state *cms.Coordinator) (rollback.Marks, error)
+	// Groups returns the target indices with everything that is sent to them.
+	Groups func(ctx context.Context, client *target.Client, v target.Version) ([]verify.Group, error)
+	// Fields compares the mappings of the target and adds the fields that differ to the report. Documents of failed did not arrive.
+	Fields func(ctx context.Context, client *target.Client, v target.Version, failed *verify.Failed, r *verify.Report) error
+	// Complete adds remarks on the source to the report; nil: none.
+	Complete func(*verify.Report)
+}
+
+// Run compares a target with a source, and shares the work with the other processes that do so in the same session.
+type Run struct {
+	Target  target.Config
+	Memory  *budget.Budget // bounds answers of the target
+	Version string         // of rfsd
+	Sample  float64        // part of all ids that is compared; 1 for all
+	Quick   bool           // only numbers of documents are compared
+	Strict  bool           // writes to the target after the migration are differences, too
+	// Names bounds the differences that are named for each target index.
+	Names       int
+	Reuse       bool // the result of a comparison of the same session counts, unless the target was written to since
+	Readers     int
+	MaxDocument int64         // longest source that is read, in bytes
+	MaxRate     int64         // bytes per second that are read of the target; 0: no bound
+	MaxLatency  time.Duration // of requests of the target, beyond which its load is lowered; 0: never
+	Lease       time.Duration // of an item of the source, the first
+	// Failed returns the documents that the session with this state recorded as failed; without state, those of all sessions.
+	Failed func(ctx context.Context, state *cms.Coordinator) (*verify.Failed, error)
+	// State opens the state of the session; the Coordinator is nil where no session was named and none exists. Errors that wrap
+	// NoSession end the comparison; after others the comparison does not recognize documents that were changed later.
+	State     func(ctx context.Context, client *target.Client) (*cms.Coordinator, func() error, error)
+	NoSession error
+	// StateDir is a directory of this user for the state of a comparison of one process.
+	StateDir func() (string, error)
+	// Temporary opens a store that is removed when it is closed.
+	Temporary func() (cms.Store, func() error, error)
+	// Show shows the progress until stop is called.
+	Show func(*verify.Verifier) (stop func())
+	Log  *slog.Logger
+}
+
+// Compare compares the target with a source that is named uri.
+func (c *Run) Compare(ctx context.Context, uri string, source Source) (*verify.Report, error) {
+	r := &verify.Report{Version: c.Version, Begin: time.Now().UTC().Truncate(time.Second), Source: uri, Sample: c.Sample, Quick: c.Quick, Strict: c.Strict}
+	if err := c.with(ctx, r, source); err != nil {
+		return nil, err
+	}
+	if source.Complete != nil {
+		source.Complete(r)
+	}
+	r.End = time.Now().UTC().Truncate(time.Second)
+	r.Conclude()
+	return r, nil
+}
+
+// with compares the target with a source and adds the result to a report.
+func (c *Run) with(ctx context.Context, r *verify.Report, source Source) (err error) {
+	conf := c.Target
+	conf.Memory = c.Memory
+	client, err := target.New(ctx, conf)
+	if err != nil {
+		return err
+	}
+	defer client.Close() //nolint:errcheck // nothing is under way
+	v, err := client.Info(ctx)
+	if err != nil {
+		return err
+	}
+	r.Target = client.Name()
+	groups, err := source.Groups(ctx, client, v)
+	if err != nil {
+		return err
+	}
+	bucket, pause := throttle.New(c.MaxRate), cms.SystemClock().Sleep
+	held := Target{Client: client, Version: v, Longest: c.MaxDocument, Admit: bucket.Take, Pause: pause, Log: c.Log,
+		Sequence: func(ctx context.Context, name string) (map[string]int64, error) {
+			return rollback.Sequence(ctx, client, name)
+		}}
+	if latency := throttle.NewLatency(c.MaxLatency, pause); latency != nil {
+		held.Pace = latency
+	}
+	state, end, why := c.State(ctx, client)
+	defer func() { err = errors.Join(err, end()) }()
+	if errors.Is(why, c.NoSession) {
+		return why
+	}
+	refused, err := c.Failed(ctx, state)
+	if err != nil {
+		return err
+	}
+	if why == nil {
+		var marks rollback.Marks
+		if marks, why = source.Marks(ctx, client, state); why == nil { // the session is of this source
+			held.Marks = marks
+			if err := addRecorded(ctx, refused, state); err != nil {
+				return err
+			}
+		}
+	}
+	if why != nil {
+		c.Log.Info("documents that were changed after the migration are not recognized as such", "reason", fault.Text(why))
+	}
+	options := verify.Options{
+		Target: held, Sample: verify.Sample(c.Sample), Failed: refused, Names: c.Names, Readers: c.Readers, Pause: pause, Log: c.Log,
+		Work: verify.Work{Clock: cms.SystemClock(), Holder: owner.Name(), Identity: source.Identity + " " + v.ClusterUUID, Reuse: c.Reuse, Lease: min(c.Lease, verify.DefaultLease)},
+	}
+	if source.Identity == "" { // nothing that it shares with another
+		options.Work.Identity, state = options.Work.Holder, nil
+	}
+	if c.Quick {
+		r.Indices, err = verify.New(options).Count(ctx, groups)
+	} else {
+		r.Indices, err = c.compare(ctx, options, groups, state)
+	}
+	if err != nil {
+		return err
+	}
+	return source.Fields(ctx, client, v, refused, r)
+}
+
+// compare compares with all processes that do so in the session, or by itself where that is not possible.
+func (c *Run) compare(ctx context.Context, o verify.Options, groups []verify.Group, state *cms.Coordinator) ([]*verify.Index, error) {
+	run := func() ([]*verify.Index, error) {
+		checker := verify.New(o)
+		defer c.Show(checker)()
+		return checker.Compare(ctx, groups)
+	}
+	name, path := "", ""
+	if o.Work.Identity != o.Work.Holder {
+		sum := sha256.Sum256([]byte(o.Work.Identity))
+		name = "verify-" + hex.EncodeToString(sum[:8])
+	}
+	if state != nil {
+		if dir, err := c.StateDir(); err == nil {
+			path = filepath.Join(dir, name+".owner")
+		}
+		claim, err := owner.Take(path, o.Work.Holder)
+		if err != nil { // another process of this machine, whose leases are waited for as those of others
+			claim = &owner.Claim{}
+		}
+		o.Work.Store, o.Work.Dead = state.Store(), claim.Dead()
+		all, err := run()
+		if err == nil || errors.Is(err, verify.ErrNotShared) { // no lease is left
+			err = errors.Join(err, claim.Forget())
+		}
+		if err = errors.Join(err, claim.Release()); !errors.Is(err, verify.ErrNotShared) {
+			return all, err
+		}
+		c.Log.Info("this process compares by itself", "reason", fault.Text(err))
+	}
+	store, end, err := c.ownStore(name)
+	if err != nil {
+		return nil, err
+	}
+	o.Work.Store, o.Work.Dead = store, nil
+	all, err := run()
+	return all, errors.Join(err, end(err == nil))
+}
+
+// ownStore opens the state of a comparison of one process, which the same comparison continues after a kill. end closes it, and
+// removes it when the comparison is over. Without a name no other process can find it.
+func (c *Run) ownStore(name string) (store cms.Store, end func(over bool) error, err error) {
+	dir, err := c.StateDir()
+	if err == nil && name != "" {
+		path := filepath.Join(dir, name+".db")
+		file, err := boltcms.Open(path, time.Now)
+		if errors.Is(err, fault.ErrCorrupt) { // as after a crash of the machine: nothing is lost but time
+			if err = os.Remove(path); err == nil {
+				file, err = boltcms.Open(path, time.Now)
+			}
+		}
+		if err == nil {
+			return file, func(over bool) error {
+				err := file.Close()
+				if over {
+					err = errors.Join(err, os.Remove(path))
+				}
+				return err
+			}, nil
+		}
+	}
+	temporary, closeStore, err := c.Temporary() // another process has the file, or it cannot be created
+	return temporary, func(bool) error { return closeStore() }, err
+}
+
+// addRecorded adds the failed documents that a fleet has recorded in the control index of the session.
+func addRecorded(ctx context.Context, all *verify.Failed, state *cms.Coordinator) error {
+	const where = "the control index"
+	for d, err := range session.Of(state).Refused(ctx) {
+		if err != nil {
+			return fmt.Errorf("failed documents in %s: %w", where, err)
+		}
+		if d.ID != "" && !all.Add(d.Index, d.ID) {
+			return tooManyFailures(where, all)
+		}
+	}
+	return nil
+}
+
+func tooManyFailures(where string, all *verify.Failed) error {
+	return fmt.Errorf("%s names more than %d failed documents, which is more than can be held: %w", where, all.Len(), fault.ErrConfig)
+}
+
+// FailedIn returns the documents that the files of a directory or a bucket name as failed; place names it in errors. With state, files
+// of other sessions are left out.
+func FailedIn(ctx context.Context, files snapshot.Repository, place string, state *cms.Coordinator) (*verify.Failed, error) {
+	mark := ""
+	if state != nil {
+		var err error
+		if mark, err = session.Of(state).Mark(ctx); err != nil {
+			return nil, err
+		}
+	}
+	all := &verify.Failed{}
+	for blob, err := range files.List(ctx, "") {
+		if err != nil {
+			return nil, fmt.Errorf("failed documents in %s: %w", place, err)
+		}
+		if !strings.HasSuffix(blob.Name, ".ndjson") || state != nil && failed.OfAnother(blob.Name, mark) {
+			continue
+		}
+		r, err := files.Open(ctx, blob.Name, 0, -1)
+		if err != nil {
+			return nil, fmt.Errorf("failed documents: %w", err)
+		}
+		err = failed.Names(r, func(index, id string) error {
+			if !all.Add(index, id) {
+				return tooManyFailures(place, all)
+			}
+			return nil
+		})
+		if err = errors.Join(err, r.Close()); err != nil {
+			return nil, fmt.Errorf("failed documents in %s: %w", blob.Name, err)
+		}
+	}
+	return all, nil
+}
