@@ -63,6 +63,9 @@ func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *reso
 		Bulk:        bulkOptions(o.options, in, r.client), Workers: o.slots, Window: o.windows.Size, Lease: o.windows.Lease, SkewTolerance: o.skewTolerance(), MaxAttempts: o.windows.MaxAttempts,
 		Unavailable: o.unavailable, Types: o.types, IncludeSystem: o.includeSystem, MaxSource: r.longest, Memory: in.memory, Frames: in.frames, AllowPartial: o.allowPartial, Token: r.writer, Solo: in.solo,
 	}
+	if !existing.Chosen {
+		h.AskAll = existing.AskAll
+	}
 	return h, nil
 }
 

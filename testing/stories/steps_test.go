@@ -43,9 +43,6 @@ func load(name string, k kill, more ...string) step {
 		s.tried = true
 		switch {
 		case s.undone, m.asks(s) && !m.open:
-			if !s.undone && verb == "import" { // it asks for the indices as their lines come, so others may have documents already
-				w.begins(s)
-			}
 			s.asked = true
 			w.command(kill{}, name, codes(1), "rfsd", verb, args...)
 		case s.done:

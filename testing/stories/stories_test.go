@@ -47,6 +47,9 @@ func TestStory(t *testing.T) {
 		{"a pipeline drops documents", []step{
 			dropping("weblogs", "level"), migrate("a"), status("a"), verify("a"), repaired("weblogs"), redrive("a"), migrate("a"), status("a"), verify("a"),
 		}},
+		{"an import asks before it creates or fills other indices", []step{
+			export, strict("orders"), loosen("orders"), write(app("orders")), importing("b"), importing("b", "--existing-documents", "keep"), undo("b", kill{}),
+		}},
 		{"an import asks before it overwrites", []step{
 			export, migrate("a"), write(app("orders")), importing("b"), importing("b", "--existing-documents", "keep"), importing("b"),
 		}},

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Owner returns the mark of the session that a file belongs to, which is a part of its name. A session that begins anew under the same
-// name has another mark.
+// Owner returns the mark of the session that a file belongs to, which is a part of its name. A new session of the same name has
+// another mark.
 type Owner func(ctx context.Context) (mark string, err error)
 
 // ownedName ends the name of a file without its extension, and the folder of objects.
@@ -31,8 +31,8 @@ func suffix(mark string) string {
 	return "~" + hex.EncodeToString(sum[:8])
 }
 
-// OfAnother reports whether the name of a file or object states that it belongs to another session than that of a mark. Names without
-// a mark, such as those that an operator gave, belong to each.
+// OfAnother reports whether the name of a file or object states that it belongs to a session with another mark. A name without
+// a mark, which an operator gave, belongs to each session.
 func OfAnother(name, mark string) bool {
 	name = filepath.ToSlash(name)
 	owner := strings.TrimSuffix(path.Base(name), extension)

@@ -72,12 +72,7 @@ func (c Comparison) Groups(ctx context.Context) ([]verify.Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	hashes := map[string]string{}
-	for folder, x := range s.exports {
-		for _, e := range x.Files {
-			hashes[folder+e.Name] = e.SHA256
-		}
-	}
+	hashes := s.exports.hashes()
 	var groups []verify.Group
 	for _, f := range s.files {
 		hash, exported := hashes[f.name]

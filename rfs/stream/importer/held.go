@@ -54,6 +54,28 @@ func (x *Existing) Ask(ctx context.Context, index string) (untouched bool, err e
 	return false, engine.HeldError(map[string]int64{index: h.Documents}, engine.FilesHave)
 }
 
+// AskAll returns a fault.ErrConfig that names all of the indices with documents, before the first document of the session
+// is sent. It records nothing.
+func (x *Existing) AskAll(ctx context.Context, indices []string) error {
+	held := map[string]int64{}
+	for _, index := range indices {
+		h, err := x.Records.Prior(ctx, index)
+		if errors.Is(err, cms.ErrNotFound) {
+			h.Documents, _, err = engine.CountHeld(ctx, x.Counts, index, x.Log)
+		}
+		if err != nil {
+			return fmt.Errorf("documents of index %s: %w", index, err)
+		}
+		if h.Documents > 0 && !h.Chosen {
+			held[index] = h.Documents
+		}
+	}
+	if len(held) == 0 || x.Chosen {
+		return nil
+	}
+	return engine.HeldError(held, engine.FilesHave)
+}
+
 // look counts the documents of an index of which nothing is recorded, and records it.
 func (x *Existing) look(ctx context.Context, index string) (session.Prior, error) {
 	h := session.Prior{Chosen: x.Chosen}

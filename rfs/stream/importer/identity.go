@@ -73,6 +73,17 @@ func (m *Import) meta() session.Meta {
 // exports are the manifests of a source by their folders.
 type exports map[string]export.Manifest
 
+// hashes returns the digests of all files of the exports by their names.
+func (x exports) hashes() map[string]string {
+	all := map[string]string{}
+	for folder, m := range x {
+		for _, e := range m.Files {
+			all[folder+e.Name] = e.SHA256
+		}
+	}
+	return all
+}
+
 // ids returns the ids of the export directories; "" when there is no manifest.
 func (x exports) ids() string {
 	all := make([]string, 0, len(x))

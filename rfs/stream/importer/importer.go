@@ -61,6 +61,9 @@ type Import struct {
 	Log     *slog.Logger
 	Indices Indices
 	Ledger  Ledger // nil: nothing is recorded
+	// AskAll returns why no document may be sent to some of the indices, before the first one is sent; nil: the files are not read for
+	// the names of their indices, and Indices alone decides.
+	AskAll func(ctx context.Context, indices []string) error
 	// Arrived compares what the target holds with the sum of what was sent, when no document is left; nil: nothing is compared.
 	Arrived func(ctx context.Context, sent cms.Counts) (progress.Arrival, []rollback.Own, error)
 	// Identity binds the session to its destination and to what else two processes must agree on.

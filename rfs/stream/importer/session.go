@@ -7,8 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
@@ -129,6 +132,9 @@ func (m *Import) setup(ctx context.Context) error {
 
 // seed does the setup under its lock. Each step may be repeated.
 func (m *Import) seed(ctx context.Context) error {
+	if err := m.ask(ctx); err != nil {
+		return err
+	}
 	if err := m.checkDigests(ctx); err != nil {
 		return err
 	}
@@ -140,6 +146,33 @@ func (m *Import) seed(ctx context.Context) error {
 		_, err := m.items.SeedRoots(ctx, parts(m.files, s.Part))
 		return err
 	}, nil)
+}
+
+// ask reads the names of all indices from the files and asks about them.
+func (m *Import) ask(ctx context.Context) error {
+	if m.AskAll == nil {
+		return nil
+	}
+	c := Comparison{Source: m.Source, Types: m.Types, IncludeSystem: m.IncludeSystem, MaxDocument: m.MaxSource, Memory: m.Memory, Frames: m.Frames}
+	hashes := m.exports.hashes()
+	all := make([][]string, len(m.files))
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(m.Workers)
+	for i, f := range m.files {
+		g.Go(func() (err error) {
+			_, exported := hashes[f.name]
+			if all[i], err = c.indices(gctx, f, exported); errors.Is(err, fault.ErrCorrupt) {
+				return nil // the part with the damage ends as given up
+			}
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return fmt.Errorf("names of the indices: %w", err)
+	}
+	names := slices.Concat(all...)
+	slices.Sort(names)
+	return m.AskAll(ctx, slices.Compact(names))
 }
 
 // record writes what the session is about, and returns what is recorded.
