@@ -10,38 +10,45 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rfsd/rfsd/testing/draw"
 )
 
-// TestEveryVersionTakesDocumentsAndASnapshot boots every version, one after the other.
+// TestEveryVersionTakesDocumentsAndASnapshot boots versions one after the other, each change a draw of these.
 func TestEveryVersionTakesDocumentsAndASnapshot(t *testing.T) {
 	if os.Getenv("RFSD_E2E") == "" {
 		t.Skip("boots ten servers one after the other: RFSD_E2E is not set")
 	}
+	type server struct{ product, version string }
+	var all []server
 	for _, product := range []string{"opensearch", "elasticsearch"} {
 		for _, version := range Versions(product) {
-			t.Run(product+" "+version, func(t *testing.T) {
-				n := give(t, product, version, []Option{Heap("512m")})
-				if n.PID() == 0 || n.Repos == "" {
-					t.Fatalf("%+v", n)
-				}
-				index := "/things/_doc/"
-				if major(version) < 6 && product == "elasticsearch" {
-					index = "/things/thing/" // a type may not begin with _ there
-				}
-				for i := range 3 {
-					if err := n.JSON(t.Context(), "PUT", fmt.Sprint(index, i), map[string]int{"n": i}, nil); err != nil {
-						t.Fatal(err)
-					}
-				}
-				dir, err := n.Snapshot(t.Context(), "r", "snap1", "things")
-				if err != nil {
+			all = append(all, server{product, version})
+		}
+	}
+	for _, s := range draw.Of(t, 3, all) {
+		t.Run(s.product+" "+s.version, func(t *testing.T) {
+			n := give(t, s.product, s.version, []Option{Heap("512m")})
+			if n.PID() == 0 || n.Repos == "" {
+				t.Fatalf("%+v", n)
+			}
+			index := "/things/_doc/"
+			if major(s.version) < 6 && s.product == "elasticsearch" {
+				index = "/things/thing/" // a type may not begin with _ there
+			}
+			for i := range 3 {
+				if err := n.JSON(t.Context(), "PUT", fmt.Sprint(index, i), map[string]int{"n": i}, nil); err != nil {
 					t.Fatal(err)
 				}
-				if found, err := filepath.Glob(filepath.Join(dir, "snap*")); err != nil || len(found) == 0 {
-					t.Errorf("no snapshot in %s: %v", dir, err)
-				}
-			})
-		}
+			}
+			dir, err := n.Snapshot(t.Context(), "r", "snap1", "things")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if found, err := filepath.Glob(filepath.Join(dir, "snap*")); err != nil || len(found) == 0 {
+				t.Errorf("no snapshot in %s: %v", dir, err)
+			}
+		})
 	}
 }
 

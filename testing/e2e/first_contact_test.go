@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/rfsd/rfsd/daemon/cert"
 	"github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/draw"
 	"github.com/rfsd/rfsd/testing/s3server"
 )
 
@@ -413,13 +413,7 @@ func pairsOf(t *testing.T) (all []*contact) {
 	if long() {
 		return all
 	}
-	seed := rand.Uint64()
-	if s, err := strconv.ParseUint(os.Getenv("RFSD_CONTACT_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("%d of %d pairs; RFSD_CONTACT_SEED=%d plays the same", contactPairs, len(all), seed)
-	rand.New(rand.NewPCG(seed, 0)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] }) //nolint:gosec // a draw
-	return all[:contactPairs]
+	return draw.Of(t, contactPairs, all)
 }
 
 // contactWorld is what all pairs share.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/draw"
 )
 
 // hostileRecord is a document of the coordination store.
@@ -126,8 +127,8 @@ func rewrite(v any, change func(string) string) any {
 }
 
 // TestHostileControlIndex: whoever can write the control index, and nothing else, cannot make any command of both programs change what is
-// not the session's. Each kind of record is rewritten in each way, with all other
-// records as they were, and all records at once.
+// not the session's. Each kind of record is rewritten in each way, with all other records as they were, and all records at once.
+// Each change runs a draw of these.
 func TestHostileControlIndex(t *testing.T) {
 	n := cluster.OpenSearch(t, targets[0])
 	wipe(t, n)
@@ -158,7 +159,8 @@ func TestHostileControlIndex(t *testing.T) {
 		cases = append(cases, hostile{"forged/" + name, func(t *testing.T) { forge(t, n, forged()) }})
 	}
 	cases = append(cases, hostile{"entries, items and what follows them, orders, permits", func(t *testing.T) { steer(t, n) }})
-	for _, c := range cases {
+	slices.SortFunc(cases, func(a, b hostile) int { return strings.Compare(a.name, b.name) })
+	for _, c := range draw.Of(t, 3, cases) {
 		t.Run(c.name, func(t *testing.T) {
 			for _, index := range slices.Concat(own, []string{"rfsd-trial-catalogue", "rfsd-trial-orders", "rfsd-trial-weblogs", ".rfs*", ".migrations*"}) {
 				_, _ = n.Send(t.Context(), "DELETE", "/"+index+"?expand_wildcards=all", "", nil) // what the former case has left
