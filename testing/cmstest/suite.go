@@ -19,50 +19,66 @@ import (
 // Factory opens an empty store for one test; the test's cleanup closes it.
 type Factory func(t *testing.T) cms.Store
 
+type testCase struct {
+	name string
+	run  func(*testing.T, cms.Store)
+}
+
+// operations are the cases of single operations of a store.
+var operations = []testCase{
+	{"CreateLeavesWhatExistsUntouched", createTwice},
+	{"ApplyOnNothingIsNotFound", applyMissing},
+	{"TransitionsAreThoseOfThePureFunctions", differential},
+	{"ChangesOfOneRequestAreJudgedOneByOne", together},
+	{"OneOfManyWinsAnItem", race},
+	{"CandidatesAreFreeAndOpen", candidatesAreFree},
+	{"CandidatesComeInRandomOrder", candidatesAreRandom},
+	{"OpenCountsWhatIsLeft", openCounts},
+	{"ScanSeesEverything", scan},
+	{"RecordsChangeOnlyUnderTheirRevision", recordRevisions},
+	{"AWriteHasNoEffectAfterItsEnd", recordEnds},
+	{"ListGivesOneKindInOrder", listRecords},
+	{"ClockIsThatOfTheStore", clock},
+}
+
+// sequences are the cases of what a coordinator makes of these operations.
+var sequences = []testCase{
+	{"AGroupIsAcquiredAndCompletedTogether", groups},
+	{"AMigrationRunsFromSeedToAudit", migration},
+	{"TheSixthAcquisitionWithoutProgressFailsTheItem", poison},
+	{"DeathsAtDifferentOrdinalsNeverFailAnItem", randomDeaths},
+	{"AnAcquisitionThatNeverBeganWorkNeverFailsAnItem", neverBegan},
+	{"HalfDoneHandoffIsFinishedByTheNextHolder", resume},
+	{"AnOperatorCancelsWhatNoLeaseHolds", cancel},
+	{"AuditRepairsWhatTheStoreLost", audit},
+	{"PartsOfAShardCoverIt", parts},
+	{"AQueueThatAnotherToolSeededIsRefused", foreignSetup},
+	{"AHandoffOfAnotherToolIsRefused", foreignHandoff},
+	{"AShardThatAnotherToolCompletedIsRefused", foreignEnd},
+	{"ASuccessorThatAnotherToolCreatedIsRefused", foreignSuccessor},
+	{"APhaseHasOneHolderAndMovesOn", phases},
+	{"AnIndexEntryIsChangedByTheFirst", entries},
+	{"AnotherMigrationIsRefused", mismatch},
+	{"TheIdentityIsAddedOnce", identity},
+	{"TheFleetsSettingsAreThoseOfTheFirstNode", shared},
+	{"RefusedDocumentsAreKeptOnce", refused},
+	{"WhatWasRedrivenIsCountedOnce", redriven},
+	{"CreationsAreKeptAndAnUndoneSessionIsClosed", created},
+	{"ItemsOfAnotherKind", kindStore},
+	{"TasksRunFromSeedToAudit", tasks},
+	{"KindsDoNotSeeEachOther", kindsApart},
+}
+
 // Run runs the whole suite.
 func Run(t *testing.T, open Factory) {
-	for _, tc := range []struct {
-		name string
-		run  func(*testing.T, cms.Store)
-	}{
-		{"CreateLeavesWhatExistsUntouched", createTwice},
-		{"ApplyOnNothingIsNotFound", applyMissing},
-		{"TransitionsAreThoseOfThePureFunctions", differential},
-		{"ChangesOfOneRequestAreJudgedOneByOne", together},
-		{"AGroupIsAcquiredAndCompletedTogether", groups},
-		{"OneOfManyWinsAnItem", race},
-		{"CandidatesAreFreeAndOpen", candidatesAreFree},
-		{"CandidatesComeInRandomOrder", candidatesAreRandom},
-		{"OpenCountsWhatIsLeft", openCounts},
-		{"ScanSeesEverything", scan},
-		{"RecordsChangeOnlyUnderTheirRevision", recordRevisions},
-		{"AWriteHasNoEffectAfterItsEnd", recordEnds},
-		{"ListGivesOneKindInOrder", listRecords},
-		{"ClockIsThatOfTheStore", clock},
-		{"AMigrationRunsFromSeedToAudit", migration},
-		{"TheSixthAcquisitionWithoutProgressFailsTheItem", poison},
-		{"DeathsAtDifferentOrdinalsNeverFailAnItem", randomDeaths},
-		{"AnAcquisitionThatNeverBeganWorkNeverFailsAnItem", neverBegan},
-		{"HalfDoneHandoffIsFinishedByTheNextHolder", resume},
-		{"AnOperatorCancelsWhatNoLeaseHolds", cancel},
-		{"AuditRepairsWhatTheStoreLost", audit},
-		{"PartsOfAShardCoverIt", parts},
-		{"AQueueThatAnotherToolSeededIsRefused", foreignSetup},
-		{"AHandoffOfAnotherToolIsRefused", foreignHandoff},
-		{"AShardThatAnotherToolCompletedIsRefused", foreignEnd},
-		{"ASuccessorThatAnotherToolCreatedIsRefused", foreignSuccessor},
-		{"APhaseHasOneHolderAndMovesOn", phases},
-		{"AnIndexEntryIsChangedByTheFirst", entries},
-		{"AnotherMigrationIsRefused", mismatch},
-		{"TheIdentityIsAddedOnce", identity},
-		{"TheFleetsSettingsAreThoseOfTheFirstNode", shared},
-		{"RefusedDocumentsAreKeptOnce", refused},
-		{"WhatWasRedrivenIsCountedOnce", redriven},
-		{"CreationsAreKeptAndAnUndoneSessionIsClosed", created},
-		{"ItemsOfAnotherKind", kindStore},
-		{"TasksRunFromSeedToAudit", tasks},
-		{"KindsDoNotSeeEachOther", kindsApart},
-	} {
+	for _, tc := range slices.Concat(operations, sequences) {
+		t.Run(tc.name, func(t *testing.T) { tc.run(t, open(t)) })
+	}
+}
+
+// Operations runs the cases of single operations, for a store on which another test runs the whole suite in another version or mode.
+func Operations(t *testing.T, open Factory) {
+	for _, tc := range operations {
 		t.Run(tc.name, func(t *testing.T) { tc.run(t, open(t)) })
 	}
 }
