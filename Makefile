@@ -16,7 +16,7 @@ FUZZTIME   ?= 2s
 # OpenSearch versions that end-to-end tests boot.
 TARGETS    ?= 2.19.4 3.8.0
 
-.PHONY: all packages packages-test release build test quick unit race lint fuzz fuzz-short sim sim-worlds sim-faults e2e e2e-programs e2e-waiting e2e-packages e2e-clusters abuse vuln ci bench profile demo fixtures corrupt mutants tools clean fleet fresh night kills
+.PHONY: all packages packages-test release build test quick unit race plain lint fuzz fuzz-short sim sim-worlds sim-faults e2e e2e-programs e2e-waiting e2e-packages e2e-clusters abuse vuln ci bench profile demo fixtures corrupt mutants tools clean fleet fresh night kills
 
 all: build
 
@@ -42,10 +42,16 @@ unit:
 quick: tools
 	@LINT=$(LINT) testing/quick.sh $(QUICKBASE)
 
-# testing/e2e starts programs that are built without the race detector, and testing/corrupt reads with one goroutine what
-# rfs reads with many: e2e runs both. testing/sim lets one goroutine run at a time: sim runs it.
+# testing/e2e starts programs that are built without the race detector, testing/sim lets one goroutine run at a time, and the
+# others of these packages have tests of one goroutine: plain runs them.
+PLAIN      := /testing/(arch|bench/corpus|corrupt|e2e|sim|spec|truth|words)$$
+# Slow tests of one goroutine. e2e-packages runs them, without the race detector.
+UNRACED    := ReadSliceBySlice|HostileLongDocuments|HostileCatalogsAre|LargeCatalogsArrive|Nesting_IsBounded|AnswersAreBounded|IdsThatNeedNoEscapes|IdsAreBase64|ALineBreakIsFound|FieldsHoldWhatWasSent|DamagedColumnsAreNever|DamagedTextIsNever|TextIsWhatWasIndexed|ColumnsHoldWhat|ColumnsOfLucene4|DictPieces|ASourceBeyondTheLimit|ASampleIsEven|ADamagedFileNeverKills|AWrongByteIsFound|EveryStoredFormat
 race:
-	@CGO_ENABLED=1 testing/gotest.sh race -race -short -timeout 30m $$($(GO) list ./... | grep -vE '/testing/(e2e|corrupt|sim)$$')
+	@CGO_ENABLED=1 testing/gotest.sh race -race -short -vet=off -timeout 30m -skip '$(UNRACED)' $$($(GO) list ./... | grep -vE '$(PLAIN)')
+
+plain:
+	@testing/gotest.sh plain -short $$($(GO) list ./... | grep -E '$(PLAIN)')
 
 ## fuzz-short: every fuzz target for FUZZTIME each
 fuzz-short:
@@ -83,6 +89,9 @@ mutants:
 ## servers: three of the four at a time, each with nodes of its own (8 GB of memory; E2EJOBS=1: one after the other). Nodes
 ## that the environment names are shared, one after the other. With E2EFLAGS the tests of the programs are not divided.
 E2EJOBS    ?= $(if $(filter RFSD_TEST_OPENSEARCH_%,$(.VARIABLES)),1,3)
+# What the README promises: each major version is migrated; a killed worker and a killed daemon; rejected documents and their redrive;
+# verify; undo; a node; S3. make test runs these, and make ci therefore does not run them again.
+PROMISED   := FixtureOfEachMajor|KilledWorkersLose|KilledDaemon_Items|RedriveAfterTheMapping|VerifyExplainsFailed|UndoRemovesWhat|RfsdRunIsAService|FromABadS3
 WAITING    := Node|Daemon|FirstContact|Orders|Page|Watched|SameJSON|Lease|Deadline|SilentTarget|Tuned|KilledMigration|WorkersTake|KilledWorkers|DiskIsNearly|AtRandom
 e2e: build
 ifdef E2EPACKAGES
@@ -92,10 +101,10 @@ else
 endif
 
 e2e-programs:
-	@E2EPACKAGES=./testing/e2e/... E2EFLAGS="$(or $(E2EFLAGS),-skip $(WAITING))" testing/e2e.sh e2e-programs $(TARGETS)
+	@E2EPACKAGES=./testing/e2e/... E2EFLAGS="$(or $(E2EFLAGS),-skip $(WAITING)$(addprefix |,$(TESTED)))" testing/e2e.sh e2e-programs $(TARGETS)
 
 e2e-waiting:
-	@E2EPACKAGES=./testing/e2e/... E2EFLAGS="-run $(WAITING)" testing/e2e.sh e2e-waiting $(TARGETS)
+	@E2EPACKAGES=./testing/e2e/... E2EFLAGS="-run $(WAITING) $(addprefix -skip ,$(TESTED))" testing/e2e.sh e2e-waiting $(TARGETS)
 
 e2e-packages:
 	@E2EPACKAGES="./testing/corrupt ./rfs/..." testing/e2e.sh e2e-packages $(TARGETS)
@@ -104,9 +113,10 @@ e2e-clusters:
 	@E2EPACKAGES=./testing/cluster testing/e2e.sh e2e-clusters $(firstword $(TARGETS))
 
 ## test: short tests, and what the README promises with one real OpenSearch; installs what it needs on Debian/Ubuntu or names
-## the command. At most 10 minutes on two cores, downloads apart; TESTS=PATTERN selects tests with the server
+## the command. At most 10 minutes on two cores, downloads apart; TESTS=PATTERN selects tests with the server, RACE=1 runs the short
+## tests under the race detector
 test:
-	@TESTS='$(TESTS)' testing/test.sh
+	@RACE='$(RACE)' TESTS='$(or $(TESTS),$(PROMISED))' testing/test.sh
 
 ## vuln: known weaknesses of the modules in use; prints when the database cannot be reached
 vuln:
@@ -118,10 +128,9 @@ abuse: build
 
 ## ci: everything a change has to pass; attacks wait for deadlines most of the time, and simulations run in virtual time
 ci:
-	$(MAKE) test
+	$(MAKE) test RACE=1
 	$(MAKE) lint
-	$(MAKE) race
-	$(MAKE) e2e
+	$(MAKE) e2e TESTED='$(PROMISED)'
 	$(MAKE) vuln
 	$(MAKE) -j2 abuse sim
 	$(MAKE) fuzz-short

@@ -5,8 +5,8 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 logs=${RFSD_NIGHT_LOGS:-$(mktemp -d "${TMPDIR:-/tmp}/rfsd-night.XXXXXX")}
 mkdir -p "$logs"
-export RFSD_LOGS=$logs
-all=(unused stories snapshots sources imports daemon kills memory namespaces remedies hints progress rate scale scroll consume processes stores clusters corrupt large attacks sim fleet mutants fuzz verify trial packages bench)
+export RFSD_LOGS=$logs RFSD_DRAW=all
+all=(unused stories snapshots drawn sources imports daemon kills memory namespaces remedies hints progress rate scale scroll consume processes stores clusters corrupt large attacks sim fleet mutants fuzz verify trial packages bench)
 
 e2e() { E2EPACKAGES=${E2EPACKAGES:-./testing/e2e/...} E2EFLAGS="-timeout 300m $1" testing/e2e.sh e2e ${TARGETS:-2.19.4 3.8.0}; }
 
@@ -16,6 +16,7 @@ part() {
     unused) testing/unused.sh ;;
     stories) testing/gotest.sh stories -count=1 -timeout 300m ./testing/stories -stories=${STORIES:-2000} ;;
     snapshots) RFSD_RANDOM_TURN=1 RFSD_RANDOM=${RFSD_RANDOM:-7.17.29 os2.19.4 9.5.3 os1.3.14 8.19.21 os3.8.0} testing/gotest.sh snapshots -count=1 -timeout 60m ./testing/snapgen -run RandomSnapshots ;;
+    drawn) e2e "-run HostileControlIndex|LandedEqualTheTruth" ;;
     sources) RFSD_SOURCES=all e2e "-run EverySource|Source|VerifyAgrees" ;;
     imports) RFSD_IMPORT=all e2e "-run Import" && RFSD_IMPORT=all testing/gotest.sh importer -count=1 -timeout 120m ./rfs/stream/importer ;;
     daemon) RFSD_DAEMON_LONG=1 e2e "-run Daemon|Nodes|Machine|FirstContact" ;;

@@ -60,7 +60,7 @@ func lost(t *testing.T, sources func(dirs ...string) string, line, makefile stri
 	if dirs == nil {
 		dirs = []string{"testing/e2e"}
 	}
-	if m := regexp.MustCompile(`-run '?([A-Za-z0-9|]+)`).FindStringSubmatch(line); m != nil {
+	if m := regexp.MustCompile(`-run '?([A-Za-z0-9_|]+)`).FindStringSubmatch(line); m != nil {
 		text := sources(dirs...)
 		for word := range strings.SplitSeq(m[1], "|") {
 			if !regexp.MustCompile(`(?m)^func Test\w*` + word).MatchString(text) {
@@ -107,27 +107,22 @@ func TestTheNightAsksForWhatExists(t *testing.T) {
 	})
 }
 
-// TestTheWaitingTestsExist: the Makefile and test.sh select tests of the programs by words of their names.
-func TestTheWaitingTestsExist(t *testing.T) {
+// TestTheSelectedTestsExist: the Makefile selects tests by words of their names: those of the programs that mostly wait, those that
+// make test runs, and those of packages that do not run under the race detector.
+func TestTheSelectedTestsExist(t *testing.T) {
 	makefile, err := os.ReadFile(filepath.Join("..", "..", "Makefile"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	waiting := regexp.MustCompile(`(?m)^WAITING\s*:= (\S+)$`).FindSubmatch(makefile)
-	if waiting == nil {
-		t.Fatal("the Makefile has no WAITING")
-	}
-	script, err := os.ReadFile(filepath.Join("..", "test.sh"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	promised := regexp.MustCompile(`(?m)^promised='(\S+)'$`).FindSubmatch(script)
-	if promised == nil {
-		t.Fatal("test.sh has no selection")
-	}
-	for _, selection := range []string{string(waiting[1]), string(promised[1])} {
-		for _, p := range lost(t, reader(t), "-run "+selection, string(makefile)) {
-			t.Error(p)
+	for variable, dir := range map[string]string{"WAITING": "testing/e2e", "PROMISED": "testing/e2e", "UNRACED": "rfs"} {
+		selection := regexp.MustCompile(`(?m)^` + variable + `\s*:= (\S+)$`).FindSubmatch(makefile)
+		if selection == nil {
+			t.Fatalf("the Makefile has no %s", variable)
+		}
+		for word := range strings.SplitSeq(string(selection[1]), "|") {
+			for _, p := range lost(t, reader(t), " ./"+dir+"/... -run "+word, string(makefile)) {
+				t.Errorf("%s: %s", variable, p)
+			}
 		}
 	}
 }

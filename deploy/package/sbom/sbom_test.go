@@ -12,7 +12,7 @@ import (
 func TestEveryModuleOfAProgramIsListedWithItsLicence(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "rfsctl")
-	build := exec.Command("go", "build", "-trimpath", "-o", program, "github.com/rfsd/rfsd/cmd/rfsctl")
+	build := exec.Command("go", "build", "-o", program, "github.com/rfsd/rfsd/cmd/rfsctl")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

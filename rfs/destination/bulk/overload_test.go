@@ -15,7 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/document/doc"
 )
 
-// partlyBusy refuses the requests of the index h for which refuse returns true, and accepts all others after 5 ms.
+// partlyBusy refuses the requests of the index h for which refuse returns true, and accepts all others after 20 ms.
 type partlyBusy struct {
 	refuse func(n int, since time.Duration) bool // n: requests of h before
 	whole  bool                                  // it refuses the request as a whole, not its items
@@ -40,7 +40,7 @@ func (s *partlyBusy) Send(ctx context.Context, body []byte, n int) (Result, erro
 	}
 	s.mu.Unlock()
 	if index == "a" || !s.refuse(before, time.Since(s.begin)) {
-		return Result{}, pause(ctx, 5*time.Millisecond)
+		return Result{}, pause(ctx, 20*time.Millisecond)
 	}
 	if err := pause(ctx, 2*time.Millisecond); err != nil {
 		return Result{}, err
@@ -108,7 +108,7 @@ func TestRecovery_OverloadOfOneIndex(t *testing.T) {
 				if got, most := beside.requests["h"], alone.requests["h"]*11/10; got > most {
 					t.Errorf("%d requests to the overloaded index beside a healthy one, %d alone", got, alone.requests["h"])
 				}
-				if got, full := beside.requests["a"], int(d/(5*time.Millisecond))*4; got < full*9/10 {
+				if got, full := beside.requests["a"], int(d/(20*time.Millisecond))*4; got < full*9/10 {
 					t.Errorf("%d requests to the healthy index, want nine tenths of %d", got, full)
 				}
 			})

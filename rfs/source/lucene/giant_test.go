@@ -63,8 +63,8 @@ func longDocs(s segmentSpec, size int) []testDoc {
 	return docs
 }
 
-// TestLongDocuments: in each format, one that is read slice by slice is what it is when it is read whole.
-func TestLongDocuments(t *testing.T) {
+// TestLongDocuments_AreReadSliceBySlice: in each format, one that is read slice by slice is what it is when it is read whole.
+func TestLongDocuments_AreReadSliceBySlice(t *testing.T) {
 	for _, s := range layouts() {
 		if s.packed > 0 || s.fdt == "Lucene40StoredFieldsData" {
 			continue
