@@ -10,6 +10,7 @@ import (
 	"os"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/cmd/state"
 	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
@@ -35,7 +36,7 @@ func newComparison(o options, ask config.Verification, memory *budget.Budget, lo
 			return stateOfSession(ctx, o, client)
 		},
 		NoSession: state.ErrNone, StateDir: stateDir, Temporary: func() (cms.Store, func() error, error) { return openFile(options{}) },
-		Show: func(v *verify.Verifier) func() { return showProgress(verifyProgress(v), log, screen) },
+		Show: func(v *verify.Verifier) func() { return report.Progress(verifyProgress(v), log, screen) },
 		Log:  log,
 	}
 }

@@ -151,7 +151,7 @@ func (h *streamSession) shown(o consumeOptions, log *slog.Logger, lines foregrou
 
 // runConsume takes part in a session and reports it.
 func runConsume(ctx context.Context, o consumeOptions) error {
-	log, screen := newLogger(o.options)
+	log, screen := report.Log(o.options.logLevel)
 	log, lines := keepLines(log, o.logLevel)
 	o.warnOfRisks(log)
 	begin := time.Now()

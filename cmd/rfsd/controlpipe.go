@@ -14,6 +14,7 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
@@ -80,11 +81,11 @@ func openControlPipe(call *config.Call) (*controlPipe, config.Values, error) {
 // logger logs as the run does; under a daemon always JSON that names the slot, of a level that may change.
 func (l *controlPipe) logger(o options) *slog.Logger {
 	if l.parent == nil {
-		log, _ := newLogger(o)
+		log, _ := report.Log(o.logLevel)
 		return log
 	}
 	l.level.Set(o.logLevel)
-	return slog.New(slog.NewJSONHandler(terminal.NewWriter(os.Stderr), logOptions(&l.level))).With("slot", l.first.Slot, "pid", os.Getpid())
+	return slog.New(slog.NewJSONHandler(terminal.NewWriter(os.Stderr), report.LogOptions(&l.level))).With("slot", l.first.Slot, "pid", os.Getpid())
 }
 
 // handle follows the parent's commands; the context ends when the parent is gone.

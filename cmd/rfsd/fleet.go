@@ -7,19 +7,15 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/api"
 	"github.com/rfsd/rfsd/daemon/fleet"
-	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/gossip"
-	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/owner"
-	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/store"
@@ -68,176 +64,9 @@ func dataDir(own config.Own) (string, error) {
 	return filepath.Join(dir, "node-"+own.Node.Name), nil
 }
 
-// member is this node's part of the fleet, which begins when the coordination store was reached.
-type member struct {
-	r       runOptions
-	streams *api.Streams
-	sched   *schedule.Scheduler
-	daemon  func() *daemon.Daemon // this node's, when it runs
-	log     *slog.Logger
-
-	mu    sync.Mutex
-	fleet *fleet.Fleet
-}
-
-func (m *member) current() *fleet.Fleet {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.fleet
-}
-
-// Share is this node's place among the living.
-func (m *member) Share() (position, count int) {
-	if f := m.current(); f != nil {
-		return f.Share()
-	}
-	return 0, 1
-}
-
-// Nodes are the living nodes, by the names their operators gave them.
-func (m *member) Nodes() []status.Node {
-	f := m.current()
-	if f == nil {
-		return nil
-	}
-	all := f.Nodes()
-	for i := range all {
-		all[i].Name = nodeName(all[i].Name)
-	}
-	return all
-}
-
-// Gone returns the nodes that have gone, by the names that their operators gave them.
-func (m *member) Gone() []status.Node {
-	f := m.current()
-	if f == nil {
-		return nil
-	}
-	all := f.Gone()
-	for i := range all {
-		all[i].Name = nodeName(all[i].Name)
-	}
-	return all
-}
-
-// nodeName takes off what makes each start of a node another in gossip.
-func nodeName(member string) string {
-	if i := len(member) - owner.SuffixLength - 1; i > 0 && member[i] == '-' {
-		return member[:i]
-	}
-	return member
-}
-
-// Plan is what the fleet proposes to this node.
-func (m *member) Plan() schedule.Plan {
-	if f := m.current(); f != nil {
-		return f.Plan()
-	}
-	return schedule.Plan{}
-}
-
-// Loads returns the loads of all nodes, of this one alone before it takes part.
-func (m *member) Loads() []schedule.Load {
-	if f := m.current(); f != nil {
-		return f.Loads()
-	}
-	return []schedule.Load{m.daemon().Load()}
-}
-
-// IntentChanged announces to the other nodes that the intent in the store has changed.
-func (m *member) IntentChanged() {
-	if f := m.current(); f != nil {
-		f.IntentChanged()
-	}
-}
-
-// IntentFollowed announces to the other nodes that this node follows another version of the intent.
-func (m *member) IntentFollowed() {
-	if f := m.current(); f != nil {
-		f.IntentFollowed()
-	}
-}
-
-// ItemPoisoned announces to the other nodes that an item crashed a worker here.
-func (m *member) ItemPoisoned(item string) {
-	if f := m.current(); f != nil {
-		f.ItemPoisoned(item)
-	}
-}
-
-// Mirrors reports whether this node reads the store for the whole fleet.
-func (m *member) Mirrors() bool {
-	f := m.current()
-	return f != nil && f.Mirrors()
-}
-
-// PublishReading replicates a reading of the store.
-func (m *member) PublishReading(ctx context.Context, r *progress.Reading) error {
-	if f := m.current(); f != nil {
-		return f.PublishReading(ctx, r)
-	}
-	return nil
-}
-
-// Reading returns the leader's reading if there is a newer one.
-func (m *member) Reading(asked bool) (*progress.Reading, error) {
-	if f := m.current(); f != nil {
-		return f.Reading(asked)
-	}
-	return nil, nil
-}
-
-// Published returns when the reading was made that the leader published last.
-func (m *member) Published() time.Time {
-	if f := m.current(); f != nil {
-		return f.Published()
-	}
-	return time.Time{}
-}
-
-// rotate reads the key file again.
-func (m *member) rotate() error {
-	f := m.current()
-	if f == nil || m.r.own.Fleet.Keys == "" {
-		return nil
-	}
-	keys, err := gossip.LoadKeys(m.r.own.Fleet.Keys)
-	if err != nil {
-		return err
-	}
-	return f.Rotate(keys)
-}
-
-// run takes part until ctx ends. Whatever goes wrong is tried again: work goes on without it.
-func (m *member) run(ctx context.Context) error {
-	defer func() {
-		if p := m.r.gossip.Port; p != nil { // it never took part
-			_ = p.Close()
-		}
-	}()
-	for {
-		f, done, err := m.begin(ctx)
-		if err == nil {
-			m.mu.Lock()
-			m.fleet = f
-			m.mu.Unlock()
-			<-ctx.Done()
-			err := f.Close()
-			done()
-			return err
-		}
-		if ctx.Err() != nil {
-			return nil
-		}
-		m.log.Warn("this node works without its fleet for now", "error", fault.Text(err))
-		if cms.SystemClock().Sleep(ctx, 5*time.Second) != nil {
-			return nil
-		}
-	}
-}
-
-func (m *member) begin(ctx context.Context) (*fleet.Fleet, func(), error) {
-	o := m.r.options
+// beginFleet starts the part of this node in the fleet, of which d is the daemon.
+func (r *runOptions) beginFleet(ctx context.Context, streams *api.Streams, sched *schedule.Scheduler, d func() *daemon.Daemon, log *slog.Logger) (*fleet.Fleet, func(), error) {
+	o := r.options
 	kept, closeStore, err := openStore(ctx, o)
 	if err != nil {
 		return nil, nil, err
@@ -251,19 +80,19 @@ func (m *member) begin(ctx context.Context) (*fleet.Fleet, func(), error) {
 		return fail(err)
 	}
 	conf := fleet.Config{
-		Store: kept, Clock: cms.SystemClock(), Gossip: m.r.gossip, Dir: m.r.own.Fleet.DataDir, Quick: m.r.own.Fleet.OneMachine,
+		Store: kept, Clock: cms.SystemClock(), Gossip: r.gossip, Dir: r.own.Fleet.DataDir, Quick: r.own.Fleet.OneMachine,
 		Shards:  func(ctx context.Context) ([]schedule.Shard, error) { return worker.ShardSizes(ctx, coordinator) },
-		Workers: func() int { return m.daemon().Running() }, Load: func() schedule.Load { return m.daemon().Load() },
-		Remaining: func() (schedule.Remaining, bool) { return m.daemon().Remaining() }, IntentChanged: func() { m.daemon().ReadIntent() },
-		Scheduler: m.sched, Log: m.log,
+		Workers: func() int { return d().Running() }, Load: func() schedule.Load { return d().Load() },
+		Remaining: func() (schedule.Remaining, bool) { return d().Remaining() }, IntentChanged: func() { d().ReadIntent() },
+		Scheduler: sched, Log: log,
 	}
-	conf.Gossip.Meta.API, conf.Gossip.Log = m.r.own.API.Advertise, m.log
-	if m.streams != nil {
-		conf.RaftAddress = m.r.own.API.Advertise
-		conf.Streams = func() (store.Streams, error) { return m.streams.Open(), nil }
+	conf.Gossip.Meta.API, conf.Gossip.Log = r.own.API.Advertise, log
+	if streams != nil {
+		conf.RaftAddress = r.own.API.Advertise
+		conf.Streams = func() (store.Streams, error) { return streams.Open(), nil }
 	}
 	f, err := fleet.Start(ctx, conf)
-	m.r.gossip.Port = nil // it is taken over, or closed
+	r.gossip.Port = nil // it is taken over, or closed
 	if err != nil {
 		return fail(err)
 	}

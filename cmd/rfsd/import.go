@@ -64,7 +64,7 @@ func decodeImport(values config.Values) (importOptions, error) {
 
 // runImport takes part in an import and reports it.
 func runImport(ctx context.Context, o importOptions) error {
-	log, screen := newLogger(o.options)
+	log, screen := report.Log(o.options.logLevel)
 	log, lines := keepLines(log, o.logLevel)
 	o.warnOfRisks(log)
 	begin := time.Now()

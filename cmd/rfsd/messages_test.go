@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
@@ -48,7 +49,7 @@ func TestAnUnknownCommandIsAnError(t *testing.T) {
 
 func TestLogsHaveReadableDurationsAndNoEmptyErrors(t *testing.T) {
 	var out bytes.Buffer
-	slog.New(slog.NewJSONHandler(&out, logOptions(slog.LevelInfo))).With("slot", 1).Info("lease_started", "length", 10*time.Minute, "error", "", "documents", 0)
+	slog.New(slog.NewJSONHandler(&out, report.LogOptions(slog.LevelInfo))).With("slot", 1).Info("lease_started", "length", 10*time.Minute, "error", "", "documents", 0)
 	var line map[string]any
 	if err := json.Unmarshal(out.Bytes(), &line); err != nil {
 		t.Fatal(err)

@@ -10,15 +10,14 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
-	"golang.org/x/term"
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/daemon/foreground"
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/base/secret"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/migration/compare"
@@ -93,7 +92,7 @@ func migrateOptions(m config.MigrateCommand) (options, error) {
 
 // migrate runs one migration and reports it.
 func migrate(ctx context.Context, o options) error {
-	log, screen := newLogger(o)
+	log, screen := report.Log(o.logLevel)
 	log, lines := keepLines(log, o.logLevel)
 	o.warnOfRisks(log)
 	begin := time.Now()
@@ -133,7 +132,7 @@ func migrate(ctx context.Context, o options) error {
 	if err != nil {
 		return errors.Join(err, done())
 	}
-	ctx, stop, err := watchIntent(ctx, s.Coordinator, pollIntent, s.Log)
+	ctx, stop, err := session.Of(s.Coordinator).Watch(ctx, pollIntent, s.Log)
 	defer stop()
 	if err != nil {
 		return errors.Join(err, done(), owned.Release())
@@ -225,77 +224,5 @@ func announce(log *slog.Logger, plan *plan.Plan) {
 	}
 	if len(plan.LeftOut) > 0 {
 		log.Info("system indices are left out; --include-system migrates them", "indices", strings.Join(plan.LeftOut, ", "))
-	}
-}
-
-// newLogger returns the log of a command: JSON, or text above the line of progress where standard error is a terminal. The
-// Screen is nil elsewhere.
-func newLogger(o options) (*slog.Logger, *terminal.Screen) {
-	opts := logOptions(o.logLevel)
-	if !term.IsTerminal(int(os.Stderr.Fd())) {
-		return slog.New(slog.NewJSONHandler(terminal.NewWriter(os.Stderr), opts)), nil
-	}
-	if o.logLevel == slog.LevelInfo {
-		opts.Level = slog.LevelWarn // the line of progress shows the rest
-	}
-	screen := terminal.NewScreen(os.Stderr)
-	return slog.New(slog.NewTextHandler(screen, opts)), screen
-}
-
-// logOptions are those of every log: secrets are masked, durations are written as text, and an error that is empty is left out.
-func logOptions(level slog.Leveler) *slog.HandlerOptions {
-	return &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-		switch a.Value.Kind() {
-		case slog.KindDuration:
-			a.Value = slog.StringValue(a.Value.Duration().String())
-		case slog.KindString:
-			if a.Key == "error" && a.Value.String() == "" {
-				return slog.Attr{}
-			}
-			a.Value = slog.StringValue(secret.Text(a.Value.String()))
-		case slog.KindAny:
-			switch v := a.Value.Any().(type) {
-			case error:
-				a.Value = slog.StringValue(secret.Text(v.Error()))
-			case []string:
-				masked := make([]string, len(v))
-				for i, s := range v {
-					masked[i] = secret.Text(s)
-				}
-				a.Value = slog.AnyValue(masked)
-			}
-		default:
-		}
-		return a
-	}}
-}
-
-// showProgress shows what text returns, twice a second on a screen, or every 30 s in the log, until the returned function is
-// called. The elapsed seconds are at least 0.001.
-func showProgress(text func(elapsed float64) string, log *slog.Logger, screen *terminal.Screen) func() {
-	begin, every := time.Now(), 30*time.Second
-	show := func(s string) { log.Info("progress", "progress", s) }
-	if screen != nil {
-		every, show = 500*time.Millisecond, screen.Show
-	}
-	ticker, quit, ended := time.NewTicker(every), make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		for {
-			select {
-			case now := <-ticker.C:
-				show(text(max(now.Sub(begin).Seconds(), 0.001)))
-			case <-quit:
-				return
-			}
-		}
-	}()
-	return func() {
-		ticker.Stop()
-		close(quit)
-		<-ended
-		if screen != nil {
-			screen.Show("")
-		}
 	}
 }

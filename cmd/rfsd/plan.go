@@ -87,7 +87,7 @@ func planMigration(ctx context.Context, o options, ask config.Planning, out io.W
 	if o.snapshot == "" {
 		return config.Usage("plan needs a snapshot that is there (--snapshot-name)")
 	}
-	log, _ := newLogger(o)
+	log, _ := report.Log(o.logLevel)
 	o.warnOfRisks(log)
 	blobs, err := openRepository(ctx, o)
 	if err != nil {

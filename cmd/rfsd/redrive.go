@@ -37,9 +37,9 @@ Documents that arrive are removed from the files; those that fail again stay, wi
 reason. A file that a running process writes is not touched. The process may be killed at any
 time: a file is replaced only after the outcome of its documents is known. Documents with
 existing ids follow --existing-documents of the session. Documents that have no source, or whose
-source cannot be sent, stay and count as failed. So do those for an index that the session did not
-create, such as one that existed before, unless --coordinator-file holds the session: the report
-names the command line that sends them, with --index-allowlist.
+source cannot be sent, stay and count as failed. So do those for an index that the session did
+not create, such as one that existed before, unless --coordinator-file holds the session: the
+report names the command line that sends them, with --index-allowlist.
 
 Sources that the files do not hold (--failed-documents-content), and those of documents that a
 fleet has recorded (--from-control-index), are read again: from the snapshot with --repo-uri, and
@@ -87,7 +87,7 @@ type redriveReport struct {
 // runRedrive sends failed documents again and reports it. again returns the command line with more options.
 func runRedrive(ctx context.Context, o options, again func(more ...string) string, out io.Writer) error {
 	begin := time.Now()
-	log, screen := newLogger(o)
+	log, screen := report.Log(o.logLevel)
 	o.warnOfRisks(log)
 	in := newResources(o)
 	limitMemory(memoryBudget(o, config.InBucket(o.failedDir)), os.Getenv)
@@ -156,7 +156,7 @@ func runRedrive(ctx context.Context, o options, again func(more ...string) strin
 			})
 		}
 	}
-	stopProgress := showProgress(func(elapsed float64) string {
+	stopProgress := report.Progress(func(elapsed float64) string {
 		return fmt.Sprintf("%s documents, %s documents/s", progress.Count(r.Sent.Load()), progress.Count(int64(float64(r.Sent.Load())/elapsed))) + report.Failures(r.Failed.Load())
 	}, log, screen)
 	var report redrive.Report

@@ -9,7 +9,9 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -22,6 +24,8 @@ import (
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/api"
 	"github.com/rfsd/rfsd/daemon/cert"
+	"github.com/rfsd/rfsd/daemon/fleet"
+	"github.com/rfsd/rfsd/daemon/web"
 	"github.com/rfsd/rfsd/gossip"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
@@ -197,7 +201,7 @@ func runNode(ctx context.Context, r runOptions) error {
 	var level slog.LevelVar
 	level.Set(r.logLevel)
 	ring := daemon.NewLogRing(2000)
-	log := slog.New(slog.NewJSONHandler(io.MultiWriter(terminal.NewWriter(os.Stderr), ring), logOptions(&level))).With("node", r.own.Node.Name)
+	log := slog.New(slog.NewJSONHandler(io.MultiWriter(terminal.NewWriter(os.Stderr), ring), report.LogOptions(&level))).With("node", r.own.Node.Name)
 	id, err := r.own.API.TLS.Identity()
 	if err != nil {
 		return err
@@ -290,7 +294,13 @@ func runParts(ctx context.Context, r runOptions, conf daemon.Config, id *cert.Id
 	if id != nil && r.gossip.Bind != "" {
 		streams = api.NewStreams(id, r.own.API.Advertise)
 	}
-	conf.Serve = func(d *daemon.Daemon) (func() error, error) { return openAPI(r.own.API, d, id, streams, log) }
+	conf.Serve = func(d *daemon.Daemon) (func() error, error) {
+		o := r.own.API
+		return api.Open(api.Config{
+			Socket: socketPath(o.Socket, "operator.sock"), StatusSocket: socketPath(o.StatusSocket, "status.sock"), Listen: o.Listen, Identity: id, Hosts: o.Hosts,
+			Page: web.Handler(), Raft: streams, Refused: d.ConnectionRefused, Log: log,
+		}, d)
+	}
 	if !r.inside() {
 		conf.HoldPermit = func(ctx context.Context, s primitive.Spender) error {
 			return r.holdPermit(ctx, s, func() int64 { return r.maxRate }, log)
@@ -308,11 +318,22 @@ func runParts(ctx context.Context, r runOptions, conf daemon.Config, id *cert.Id
 	}
 	var d *daemon.Daemon
 	conf.Scheduler = &schedule.Scheduler{}
-	self := &member{r: r, streams: streams, sched: conf.Scheduler, log: log, daemon: func() *daemon.Daemon { return d }}
+	self := &fleet.Member{Load: func() schedule.Load { return d.Load() }, Log: log}
+	self.Begin = func(ctx context.Context) (*fleet.Fleet, func(), error) {
+		return r.beginFleet(ctx, streams, conf.Scheduler, func() *daemon.Daemon { return d }, log)
+	}
+	defer func() {
+		if p := r.gossip.Port; p != nil { // this node never took part
+			_ = p.Close()
+		}
+	}()
+	if keys := r.own.Fleet.Keys; keys != "" {
+		self.Keys = func() (gossip.Keys, error) { return gossip.LoadKeys(keys) }
+	}
 	conf.Fleet, conf.Peers, conf.Mirror, conf.Position = self, self, self, conf.Scheduler.Position
 	inner := conf.Reload
 	conf.Reload = func() (string, error) {
-		if err := self.rotate(); err != nil {
+		if err := self.Rotate(); err != nil {
 			return "", err
 		}
 		return inner()
@@ -323,7 +344,7 @@ func runParts(ctx context.Context, r runOptions, conf daemon.Config, id *cert.Id
 	defer end()
 	var joined sync.WaitGroup
 	joined.Go(func() {
-		if err := self.run(beside); err != nil {
+		if err := self.Run(beside); err != nil {
 			log.Info("leaving the gossip cluster failed", "error", fault.Text(err))
 		}
 	})
@@ -471,4 +492,20 @@ func reloadLevel(r runOptions, level *slog.LevelVar) (string, error) {
 	}
 	level.Set(o.Log.Level)
 	return o.Log.Level.String(), nil
+}
+
+// socketPath resolves auto and off.
+func socketPath(given, name string) string {
+	switch given {
+	case "off", "":
+		return ""
+	case "auto":
+		// The service manager makes the directory, and may name several.
+		dir, _, _ := strings.Cut(os.Getenv("RUNTIME_DIRECTORY"), ":")
+		if dir == "" {
+			return ""
+		}
+		return filepath.Join(dir, name)
+	}
+	return given
 }

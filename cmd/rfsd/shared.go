@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/daemon/sharing"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/secret"
@@ -55,7 +56,7 @@ const joinPatience = 5 * time.Second
 // joinFleet returns the settings, completed with those of the fleet that this node was not given itself. A node that lacks
 // what it needs waits for the store, also for one that is slow; another goes on with its own.
 func joinFleet(ctx context.Context, values config.Values, settings []config.Setting) (config.Values, error) {
-	log := slog.New(slog.NewJSONHandler(terminal.NewWriter(os.Stderr), logOptions(slog.LevelInfo)))
+	log := slog.New(slog.NewJSONHandler(terminal.NewWriter(os.Stderr), report.LogOptions(slog.LevelInfo)))
 	if values.Text("coordinator-file") != "" || values.Text("target-host") == "" && values.Text("coordinator-host") == "" && values.Text("coordinator-bucket") == "" {
 		return values, nil // one node alone
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/foreground"
 	"github.com/rfsd/rfsd/daemon/metrics"
@@ -24,7 +25,7 @@ const keptLines = 500
 // keepLines returns a log that also keeps its last lines.
 func keepLines(log *slog.Logger, level slog.Leveler) (*slog.Logger, *daemon.LogRing) {
 	ring := daemon.NewLogRing(keptLines)
-	return slog.New(slog.NewMultiHandler(log.Handler(), slog.NewJSONHandler(ring, logOptions(level)))), ring
+	return slog.New(slog.NewMultiHandler(log.Handler(), slog.NewJSONHandler(ring, report.LogOptions(level)))), ring
 }
 
 // shownMigration returns a migration of this process as rfsctl status shows it.
@@ -58,7 +59,7 @@ func show(ctx context.Context, shown *foreground.Command, log *slog.Logger, scre
 	ctx, end := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	running.Go(func() { shown.Run(ctx) })
-	stopProgress := showProgress(func(float64) string { return shown.View().String() }, log, screen)
+	stopProgress := report.Progress(func(float64) string { return shown.View().String() }, log, screen)
 	return func() {
 		stopProgress()
 		end()

@@ -76,7 +76,7 @@ func verifyFiles(ctx context.Context, values config.Values, out io.Writer) error
 	if err != nil {
 		return fmt.Errorf("--from %s: %w", o.from, err)
 	}
-	log, screen := newLogger(o.options)
+	log, screen := report.Log(o.options.logLevel)
 	r, err := compareFiles(ctx, o.options, files, o.types, newComparison(o.options, v.Verification, newBudget(o.options), log, screen))
 	if err != nil {
 		return err
@@ -94,7 +94,7 @@ func runVerify(ctx context.Context, o options, ask config.Verification, out io.W
 	if err != nil {
 		return exit.With(exit.Snapshot, fmt.Errorf("repository %s: %w", o.repoURI, err))
 	}
-	log, screen := newLogger(o)
+	log, screen := report.Log(o.logLevel)
 	counted, memory := repo.NewCounting(blobs), newBudget(o)
 	counted.LargeAlone(memory.Alone)
 	r, err := compareSnapshot(ctx, o, counted, newComparison(o, ask, memory, log, screen))

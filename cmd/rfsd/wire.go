@@ -248,3 +248,12 @@ func openExport(o options, writer string) (*export.Dir, error) {
 func identifyFiles(o options, s *worker.Session, dir *export.Dir) {
 	s.Identity = map[string]string{worker.DestinationKey: worker.KindFiles, worker.DestinationIDKey: dir.ID(), worker.CompressionKey: string(export.Compression(o.compression).Method())}
 }
+
+// openRepository opens the repository. When this session creates the snapshot, the repository
+// may not be there before the source has written to it: then it is opened when it is read first.
+func openRepository(ctx context.Context, o options) (repo.Repository, error) {
+	if o.origin.derived {
+		return &repo.Lazy{Address: o.repoURI, S3: o.s3}, nil
+	}
+	return repo.OpenFederation(ctx, o.repoURI, o.remotes, o.s3)
+}

@@ -85,7 +85,7 @@ func (h *workerSession) work(ctx context.Context, poll time.Duration, started fu
 	var lease *cms.Lease
 	h.unreadable = false
 	if poll > 0 {
-		watched, stop, err := watchIntent(ctx, h.Coordinator, poll, h.Log)
+		watched, stop, err := session.Of(h.Coordinator).Watch(ctx, poll, h.Log)
 		defer stop()
 		if err != nil {
 			return daemon.Record{Exit: codeOf(exit.NotYet), Outcome: engine.Released.String(), Error: fault.Text(err), NextMs: poll.Milliseconds()}, err
@@ -127,44 +127,4 @@ func (h *workerSession) untilFree(ctx context.Context, none *cms.NoneAvailable) 
 		return 0
 	}
 	return max(none.NextExpiry.Sub(now).Milliseconds(), 0)
-}
-
-// pausedError reports that the operator does not want the fleet to run.
-type pausedError struct{ intent session.Intent }
-
-func (e *pausedError) Error() string {
-	return fmt.Sprintf("the operator (%s) wants no work: %s", e.intent.Who, e.intent.State)
-}
-
-// watchIntent returns a context that ends when the operator wants no work any more, for which it asks the store at an interval;
-// its cause is a *pausedError then. It ends with cms.ErrStoreGone as well when the store is deleted: leases may be elsewhere, and go
-// on although no order is heard any more and nothing can be completed. The same error is returned when it is so already. stop has to be called in any case.
-func watchIntent(ctx context.Context, c *cms.Coordinator, every time.Duration, log *slog.Logger) (watched context.Context, stop func(), err error) {
-	if i, err := session.Of(c).Intent(ctx); err == nil && i.State != session.Run {
-		return ctx, func() {}, &pausedError{i}
-	}
-	watched, cancel := context.WithCancelCause(ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		t := time.NewTicker(every)
-		defer t.Stop()
-		for {
-			select {
-			case <-watched.Done():
-				return
-			case <-t.C:
-			}
-			i, err := session.Of(c).Intent(watched)
-			switch {
-			case errors.Is(err, cms.ErrStoreGone):
-				log.Error("coordination store is gone: handing off", "error", err)
-				cancel(err)
-			case err == nil && i.State != session.Run:
-				log.Info("the operator wants no work: handing off", "intent", i.State, "who", i.Who)
-				cancel(&pausedError{i})
-			}
-		}
-	}()
-	return watched, func() { cancel(nil); <-ended }, nil
 }

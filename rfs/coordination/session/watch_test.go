@@ -1,4 +1,4 @@
-package main
+package session_test
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // recordsOf is a store whose records fail from some time on, while its items are there.
@@ -30,8 +30,8 @@ func (s *recordsOf) Record(ctx context.Context, id string) (cms.Record, error) {
 	return s.Store.Record(ctx, id)
 }
 
-// TestWatchIntent_StoreThatVanishes: a command ends when the store of its orders was deleted, not when that does not answer.
-func TestWatchIntent_StoreThatVanishes(t *testing.T) {
+// TestRecords_WatchStoreThatVanishes: a command ends when the store of its orders was deleted, not when that does not answer.
+func TestRecords_WatchStoreThatVanishes(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		fails error
@@ -52,7 +52,7 @@ func TestWatchIntent_StoreThatVanishes(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				watched, stop, err := watchIntent(t.Context(), coordinator, 2*time.Second, slog.New(slog.DiscardHandler))
+				watched, stop, err := session.Of(coordinator).Watch(t.Context(), 2*time.Second, slog.New(slog.DiscardHandler))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -65,9 +65,6 @@ func TestWatchIntent_StoreThatVanishes(t *testing.T) {
 				time.Sleep(5 * time.Second)
 				if ended := watched.Err() != nil; ended != c.ends || ended && !errors.Is(context.Cause(watched), cms.ErrStoreGone) {
 					t.Errorf("ended: %v, %v", ended, context.Cause(watched))
-				}
-				if err := worker.Interrupted(watched, watched.Err()); c.ends && !errors.Is(err, cms.ErrStoreGone) {
-					t.Errorf("the command ends with %v", err)
 				}
 			})
 		})

@@ -1,0 +1,52 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+)
+
+// PausedError reports that the operator does not want the fleet to run.
+type PausedError struct{ Intent Intent }
+
+// Error names the operator and what is wanted.
+func (e *PausedError) Error() string {
+	return fmt.Sprintf("the operator (%s) wants no work: %s", e.Intent.Who, e.Intent.State)
+}
+
+// Watch returns a context that ends when the operator wants no work any more, with a *PausedError as its cause, or when the store was
+// deleted, with cms.ErrStoreGone: then no order arrives and nothing can be completed. The store is read at the interval every. If the
+// operator wants no work already, the *PausedError is returned. stop must be called in any case.
+func (s Records) Watch(ctx context.Context, every time.Duration, log *slog.Logger) (watched context.Context, stop func(), err error) {
+	if i, err := s.Intent(ctx); err == nil && i.State != Run {
+		return ctx, func() {}, &PausedError{i}
+	}
+	watched, cancel := context.WithCancelCause(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		t := time.NewTicker(every)
+		defer t.Stop()
+		for {
+			select {
+			case <-watched.Done():
+				return
+			case <-t.C:
+			}
+			i, err := s.Intent(watched)
+			switch {
+			case errors.Is(err, cms.ErrStoreGone):
+				log.Error("coordination store is gone: handing off", "error", err)
+				cancel(err)
+			case err == nil && i.State != Run:
+				log.Info("the operator wants no work: handing off", "intent", i.State, "who", i.Who)
+				cancel(&PausedError{i})
+			}
+		}
+	}()
+	return watched, func() { cancel(nil); <-ended }, nil
+}
