@@ -177,8 +177,8 @@ func verify(name string, more ...string) step {
 	}
 }
 
-// redrive sends failed documents again.
-func redrive(name string) step {
+// redrive sends failed documents again, by processes that are killed, if any, and one more.
+func redrive(name string, kills ...kill) step {
 	return func(w *world) {
 		w.t.Helper()
 		m, s := &w.model, w.model.session(name)
@@ -186,7 +186,11 @@ func redrive(name string) step {
 			return
 		}
 		m.redrive(s)
-		w.command(kill{}, name, failedCodes(s), "rfsd", "redrive", "--index-allowlist", "*")
+		for _, k := range append(kills, kill{}) {
+			if w.command(k, name, failedCodes(s), "rfsd", "redrive", "--index-allowlist", "*") != -1 {
+				return
+			}
+		}
 	}
 }
 

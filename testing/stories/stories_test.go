@@ -44,6 +44,9 @@ func TestStory(t *testing.T) {
 			strict("catalogue"), migrate("a"), status("a"), verify("a"), redrive("a"), redrive("a"), migrate("a"), verify("a"), status("a"),
 			loosen("catalogue"), redrive("a"), redrive("a"), status("a"), migrate("a"), verify("a"), undo("a", kill{}),
 		}},
+		{"a redrive is killed twice, and the next one delivers the rest", []step{
+			strict("catalogue"), migrate("a"), loosen("catalogue"), redrive("a", kill{9, true}, kill{5, false}), status("a"), verify("a"), redrive("a"), migrate("a"), undo("a", kill{}),
+		}},
 		{"a pipeline drops documents", []step{
 			dropping("weblogs", "level"), migrate("a"), status("a"), verify("a"), repaired("weblogs"), redrive("a"), migrate("a"), status("a"), verify("a"),
 		}},
@@ -185,7 +188,7 @@ func draw(dice *rand.Rand, w *world) step {
 		some = theirs[dice.IntN(len(theirs))]
 	}
 	return []step{
-		run, deadly, status(name), list(name), verify(name), verify(name, "--strict"), redrive(name), redrive(name), removal,
+		run, deadly, status(name), list(name), verify(name), verify(name, "--strict"), redrive(name), redrive(name, dies(25)), removal,
 		write(app(at)), write(some), remove(some), loosen(at), repaired(at), export, otherOptions(name), forget(name),
 	}[dice.IntN(17)]
 }
