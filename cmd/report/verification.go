@@ -109,7 +109,12 @@ func writeIndex(w io.Writer, x *verify.Index) {
 	for reason, n := range x.Unsent {
 		fmt.Fprintf(w, "%s: %d documents of the snapshot cannot be sent: %s\n", x.Target, n, reason)
 	}
-	if x.Failed > 0 {
+	switch {
+	case x.FailedDiffer:
+		fmt.Fprintf(w, "%s: %d documents are recorded as failed; the target has all of their ids, but other sources or routings for some of them (reasons: rfsctl failures)\n", x.Target, x.Failed)
+	case 0 < x.Failed && x.Failed == x.FailedThere:
+		fmt.Fprintf(w, "%s: %d documents are recorded as failed; the target has all of them, as the source has them\n", x.Target, x.Failed)
+	case x.Failed > 0:
 		fmt.Fprintf(w, "%s: %d documents are recorded as failed; the target has %d of them, which were not compared (reasons: rfsctl failures; to send them again: rfsd redrive)\n", x.Target, x.Failed, x.FailedThere)
 	}
 	for _, p := range x.Problems {

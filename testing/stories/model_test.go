@@ -298,9 +298,9 @@ func (m *model) compared(s *session, strict bool) []int {
 			}
 		}
 	}
-	code := 0 // also where others have brought what failed
+	code := 0 // also where others have brought what failed, as the snapshot has it
 	for k := range s.failed {
-		if _, there := m.docs[k]; !there {
+		if m.docs[k] != m.snapshot[k] {
 			code = 6
 		}
 	}

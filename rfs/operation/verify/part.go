@@ -21,7 +21,7 @@ func encodeTallied(found tallies, problem string) []byte {
 		b = appendText(b, index)
 		b = binary.AppendUvarint(b, uint64(t.documents))
 		b = binary.AppendUvarint(b, uint64(t.filtered))
-		b = binary.AppendUvarint(b, uint64(t.failed))
+		b = appendTally(b, &t.failed)
 		b = binary.AppendUvarint(b, uint64(len(t.unsent)))
 		for _, reason := range slices.Sorted(maps.Keys(t.unsent)) {
 			b = binary.AppendUvarint(appendText(b, reason), uint64(t.unsent[reason]))
@@ -103,7 +103,7 @@ func decodeTallied(b []byte, buckets func(index string) int) (found tallies, pro
 	k, found := &kepts{b: b}, tallies{}
 	problem = string(k.take(k.number()))
 	for n := k.number(); n > 0 && k.err == nil; n-- {
-		t := &tallied{index: string(k.take(k.number())), documents: k.number(), filtered: k.number(), failed: k.number(), unsent: map[string]int64{}}
+		t := &tallied{index: string(k.take(k.number())), documents: k.number(), filtered: k.number(), failed: k.tally(), unsent: map[string]int64{}}
 		for n := k.number(); n > 0 && k.err == nil; n-- {
 			reason := string(k.take(k.number()))
 			t.unsent[reason] = k.number()

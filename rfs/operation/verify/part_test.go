@@ -10,7 +10,7 @@ import (
 func TestWhatIsKeptIsReadAsItWasWritten(t *testing.T) {
 	h := newHasher()
 	for _, n := range []int{0, 1, 255, 5000} {
-		x := &tallied{index: "logs", table: newTable(256), documents: int64(n) + 12, filtered: 3, failed: 2, unsent: map[string]int64{"no_source": 7}}
+		x := &tallied{index: "logs", table: newTable(256), documents: int64(n) + 12, filtered: 3, failed: Tally{Documents: 2, Bytes: 9, Exact: Sum{1, 2}}, unsent: map[string]int64{"no_source": 7}}
 		for _, r := range records(n) {
 			d := &Document{ID: []byte(r.id), Source: []byte(r.source)}
 			x.table.add(place(d.ID), h.digest(d), len(d.Source))

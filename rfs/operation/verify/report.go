@@ -50,7 +50,8 @@ const (
 	// Since: all that differs was written to the target after the migration.
 	Since         State = "changed_since"
 	NotComparable State = "not_comparable" // ids and routings are equal; sources of the target differ from the sent ones
-	// FailedDocuments: everything else is equal, but documents of the source did not arrive, as the migration has reported.
+	// FailedDocuments: everything else is equal, but documents of the source did not arrive, as the migration has reported, or the
+	// target has others in their place.
 	FailedDocuments State = "failed_documents"
 	Unreadable      State = "unreadable" // a part of a side cannot be read, so the rest proves nothing
 	Different       State = "different"
@@ -77,6 +78,10 @@ type Index struct {
 	Unsent      map[string]int64 `json:"unsent,omitempty"`
 	Failed      int64            `json:"failed"`
 	FailedThere int64            `json:"failed_there"`
+	// FailedDiffer states that the target has all of Failed, some with another routing or other sources.
+	FailedDiffer bool `json:"failed_differ,omitempty"`
+
+	failed [2]Tally // of Failed, by side
 
 	// Fields are fields of the mapping that differ from those that the migration creates.
 	Fields []FieldDifference `json:"fields,omitempty"`
@@ -125,12 +130,14 @@ func (x *Index) add(d Difference, most int) {
 
 // decide sets the state.
 func (x *Index) decide() {
+	source, target := x.failed[ofSource], x.failed[ofTarget]
+	x.FailedDiffer = source.Documents == target.Documents && (source.Keys != target.Keys || x.NotComparable == "" && source.Exact != target.Exact)
 	switch {
 	case len(x.Problems) > 0:
 		x.State = Unreadable
 	case x.NotNamed.Buckets > 0 || len(x.Counts) > 1 || len(x.Counts) == 1 && x.Counts[ChangedSince] == 0:
 		x.State = Different
-	case x.notArrived() > 0:
+	case x.notArrived() > 0 || x.FailedDiffer:
 		x.State = FailedDocuments
 	case x.NotComparable != "":
 		x.State = NotComparable

@@ -45,7 +45,7 @@ var ErrNotShared = errors.New("the comparison cannot be shared")
 const (
 	stateID        = recordKind + ":state"
 	stateVersion   = 1
-	partVersion    = 2 // of encodeTallied; a comparison of another version is restarted
+	partVersion    = 3 // of encodeTallied; a comparison of another version is restarted
 	stateRunning   = "running"
 	stateCompleted = "completed"
 

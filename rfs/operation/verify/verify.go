@@ -182,7 +182,7 @@ type tallied struct {
 	table     *table
 	documents int64 // all that were read
 	filtered  int64
-	failed    int64
+	failed    Tally // of those that the account names as failed
 	unsent    map[string]int64
 }
 
@@ -213,7 +213,7 @@ func (v *Verifier) tally(h *hasher, t *tallied, d *Document) {
 	case d.Fate == Unsent:
 		t.unsent[d.Reason]++
 	case v.Failed.Has(t.index, d.ID):
-		t.failed++
+		t.failed.add(h.digest(d), len(d.Source))
 	case !v.Sample.has(p):
 	default:
 		t.table.add(p, h.digest(d), len(d.Source))
@@ -223,13 +223,14 @@ func (v *Verifier) tally(h *hasher, t *tallied, d *Document) {
 // take adds what a part holds.
 func (c *comparison) take(side int, t *tallied) {
 	c.sides[side].merge(t.table)
+	c.result.failed[side].merge(&t.failed)
 	if side == ofTarget {
 		c.result.TargetDocuments += t.documents
-		c.result.FailedThere += t.failed
+		c.result.FailedThere += t.failed.Documents
 		return
 	}
 	c.result.SourceDocuments += t.documents
-	c.result.Failed += t.failed
+	c.result.Failed += t.failed.Documents
 	c.result.Filtered += t.filtered
 	for reason, n := range t.unsent {
 		if c.result.Unsent == nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -167,6 +168,32 @@ func TestOnlyAPartIsNamedWhenAllDiffers(t *testing.T) {
 		if len(x.Differences) != 50 || counted != 5000 || x.State != Different {
 			t.Errorf("%d named, %d counted, state %s", len(x.Differences), counted, x.State)
 		}
+	}
+}
+
+// TestVerifier_FailedDocumentsThatAreAllThereAreCompared has two failed documents on the target.
+func TestVerifier_FailedDocumentsThatAreAllThereAreCompared(t *testing.T) {
+	source := records(1000)
+	failed := &Failed{}
+	for _, i := range []int{10, 11} {
+		failed.Add("logs", source[i].id)
+	}
+	for name, c := range map[string]struct {
+		change func(r *record)
+		want   State
+	}{
+		"equal":         {func(*record) {}, Equal},
+		"other source":  {func(r *record) { r.source = `{"other":1}` }, FailedDocuments},
+		"other routing": {func(r *record) { r.routing = "elsewhere" }, FailedDocuments},
+	} {
+		t.Run(name, func(t *testing.T) {
+			target := slices.Clone(source)
+			c.change(&target[11])
+			x := compared(t, Options{Failed: failed}, units("s", "logs", 3, source), Held{Documents: 1000, Units: units("t", "logs", 2, target)})
+			if x.State != c.want || x.Failed != 2 || x.FailedThere != 2 || len(x.Counts) > 0 {
+				t.Errorf("%+v", x)
+			}
+		})
 	}
 }
 
