@@ -113,7 +113,7 @@ func TestEventsOfTheStoreReachEverySinkOnce(t *testing.T) {
 			}
 			end()
 		}, "first"},
-		{"a node that ends at once delivers what happened", func(t *testing.T, store *cms.Coordinator, sink *fakeSink) {
+		{"a node that ends immediately delivers what happened", func(t *testing.T, store *cms.Coordinator, sink *fakeSink) {
 			_, end := busOf(t, store, sink)
 			stored(t, store, "last")
 			end()

@@ -111,7 +111,7 @@ func TestAnImportIsShownAsAMigrationIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	if x, items, err := readMirrored(t, coordinator); err != nil || x.Complete || len(items) != 0 || x.Phases[0].State != "NOT_STARTED" {
-		t.Fatalf("before the begin: %+v, %v", x, err)
+		t.Fatalf("before the start: %+v, %v", x, err)
 	}
 	ctx, kill := context.WithCancel(t.Context())
 	defer kill()
@@ -123,7 +123,7 @@ func TestAnImportIsShownAsAMigrationIs(t *testing.T) {
 	lease := Lease{Item: h.Window, Holder: h.Holder}
 	x, items, err := readMirrored(t, coordinator)
 	if err != nil || x.Totals.Leased != 1 || x.Totals.Items != 3 || x.Totals.ItemsOpen < 2 || x.Totals.Bytes != int64(size) || x.Phases[0].State != "IN_PROGRESS" || len(items) != 3 {
-		t.Fatalf("in work: %+v, %v", x, err)
+		t.Fatalf("in progress: %+v, %v", x, err)
 	}
 	for i, x := range items {
 		if leased := x.ID == h.Window; x.Index != []string{"a.ndjson", "b.ndjson", "c.ndjson.gz"}[i] || leased != (x.State == status.Leased) || leased != (x.Expiry != nil) {

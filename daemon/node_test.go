@@ -249,7 +249,7 @@ func TestEachWorkerShowsItsPhase(t *testing.T) {
 		n.starter.workers()[1].exit(ExitDone, Record{})
 		until(t, "another worker follows", func() bool { return len(n.starter.workers()) == 3 })
 		if x := n.Status(t.Context()).Workers[1]; x.Phase != "" {
-			t.Errorf("a worker that begins: %+v", x)
+			t.Errorf("a worker that starts: %+v", x)
 		}
 	})
 }

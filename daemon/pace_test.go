@@ -79,7 +79,7 @@ func TestAFixedNumberOfWorkersSlowsDownWhenOthersAreRefused(t *testing.T) {
 	d.reconcile(now)
 	w := starter.living()[0]
 	if p := paceTold(w); p != (Pace{1, 1}) {
-		t.Errorf("at the begin %+v", p)
+		t.Errorf("at the start %+v", p)
 	}
 	f.propose(schedule.Plan{TargetRejectRatio: 0.3})
 	now = now.Add(autoscaleInterval)

@@ -114,7 +114,7 @@ func startProcess(t *testing.T, p Processes, does string) *running {
 	}
 	r.Worker = w
 	t.Cleanup(w.Kill)
-	until(t, "the worker has begun", func() bool { rs, _ := r.read(); return len(rs) > 0 })
+	until(t, "the worker has started", func() bool { rs, _ := r.read(); return len(rs) > 0 })
 	return r
 }
 

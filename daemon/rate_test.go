@@ -57,7 +57,7 @@ func TestTheWorkersOfANodeKeepToItsPermit(t *testing.T) {
 		all[1].deaf = true
 		all[1].mu.Unlock()
 		permit.Allow(2000, left)
-		each("a worker that reads nothing may go on with its former part", 1000, 1000, 5000)
+		each("a worker that reads nothing may continue with its former part", 1000, 1000, 5000)
 		permit.Allow(5500, left)
 		each("the other one gets what that leaves", 1500, 2750, 5500)
 		all[1].end(End{Code: -1, Signal: "SIGKILL"})

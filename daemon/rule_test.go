@@ -201,7 +201,7 @@ func ruleCases() []ruleCase {
 			"long ago": func(s *shelf, d *Daemon) { d.conf.Scheduler.MarkBusy(map[string]bool{s.free[0]: true}, time.Time{}) },
 		}),
 		said("items that broke a worker", map[string]func(*shelf, *Daemon){
-			"every free one, for good": func(s *shelf, d *Daemon) {
+			"every free one, permanently": func(s *shelf, d *Daemon) {
 				for _, id := range s.free {
 					d.conf.Scheduler.MarkTaken(id, time.Now().Add(100*365*24*time.Hour))
 				}

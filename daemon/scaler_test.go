@@ -469,7 +469,7 @@ func TestAClockThatIsWrongStaysTheReason(t *testing.T) {
 	}
 	reason := func() string { return n.Status(t.Context()).Node.Reason }
 	end(ExitFailed, fault.Text(fmt.Errorf("off by 10m0s: %w", cms.ErrClockSkew)))
-	until(t, "it says so", func() bool { return strings.Contains(reason(), clockSkew) })
+	until(t, "it states so", func() bool { return strings.Contains(reason(), clockSkew) })
 	end(ExitNoneFree, "")
 	until(t, "the next one runs", func() bool { return len(n.starter.living()) == 1 })
 	if !strings.Contains(reason(), clockSkew) {

@@ -64,7 +64,7 @@ func TestChecksumFaults(t *testing.T) {
 		{"as it is built", func(string) error { return nil }, ""},
 		{"a changed package", func(dist string) error { return os.WriteFile(filepath.Join(dist, files[0]), []byte("other"), 0o600) }, "rfsd_1.deb is not"},
 		{"a package that is not listed", func(dist string) error { return os.WriteFile(filepath.Join(dist, "rfsd_2.rpm"), nil, 0o600) }, "lacks"},
-		{"a package that is not there", func(dist string) error { return os.Remove(filepath.Join(dist, files[1])) }, "rfsd_1.rpm is not"},
+		{"a package that is missing", func(dist string) error { return os.Remove(filepath.Join(dist, files[1])) }, "rfsd_1.rpm is not"},
 		{"no sums", func(dist string) error { return os.Remove(filepath.Join(dist, "SHA256SUMS")) }, "no such file"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

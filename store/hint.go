@@ -56,7 +56,7 @@ type command struct {
 
 func (c command) encode() ([]byte, error) {
 	if len(c.Put) > maxBatch {
-		return nil, fmt.Errorf("%d hints at once, more than %d: %w", len(c.Put), maxBatch, fault.ErrConfig)
+		return nil, fmt.Errorf("%d hints in one request, more than %d: %w", len(c.Put), maxBatch, fault.ErrConfig)
 	}
 	for _, h := range c.Put {
 		if err := h.check(); err != nil {

@@ -180,7 +180,7 @@ func TestHintsSurviveNodesAndLosingThemAllDoesNoHarm(t *testing.T) {
 	tended := f.nodes[0].tends.Load()
 	eventually(t, "the leader looked for voters ten times", func() bool { return f.nodes[0].tends.Load() > tended+10 })
 	if err := f.nodes[0].Put(t.Context(), hint("size", "b", later, "5")); err != nil {
-		t.Errorf("the leader lost its majority to nodes that are not there: %v", err)
+		t.Errorf("the leader lost its majority to nodes that are missing: %v", err)
 	}
 	if votes := f.nodes[0].Servers(); len(votes) != 1 {
 		t.Errorf("votes %+v", votes)

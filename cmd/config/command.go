@@ -109,7 +109,7 @@ func Raw[O any](command cli.Command, run func(ctx context.Context, call *Call) e
 	command.Action = func(c *cli.Context) error {
 		call.Name, call.Args, call.Out, call.Err = c.Command.HelpName, c.Args().Slice(), c.App.Writer, c.App.ErrWriter
 		if command.ArgsUsage == "" && len(call.Args) > 0 {
-			return Usage("unexpected argument %q: every option begins with --", call.Args[0])
+			return Usage("unexpected argument %q: every option starts with --", call.Args[0])
 		}
 		if err := call.environment(os.LookupEnv); err != nil {
 			return err

@@ -73,7 +73,7 @@ func (m *Migrate) Check() error {
 		}
 	}
 	if given != 1 {
-		return Usage("exactly one of --target-host, --export-dir and --discard says where the documents go")
+		return Usage("exactly one of --target-host, --export-dir and --discard is required: it is the destination of the documents")
 	}
 	if m.Export.Dir != "" && m.Transfer.State.Coordinator.Host != "" {
 		return Usage("--coordinator-host has no meaning with --export-dir: one process writes an export and keeps the state of the work in that directory; leave it out, or let several processes meet in a bucket with --coordinator-bucket")
@@ -111,11 +111,11 @@ func (m *MigrateCommand) checkTrial() error {
 	case m.Migrate.Snapshot.Name == "":
 		return Usage("--trial reads a snapshot that is there: give --snapshot-name")
 	case m.End.Verify:
-		return Usage("--trial and --verify exclude each other: a part of the documents is no copy of the snapshot")
+		return Usage("--trial and --verify exclude each other: a part of the documents is not a copy of the snapshot")
 	case len(m.Migrate.Conversion.Phases) > 0:
 		return Usage("--trial and --phases exclude each other: a trial run creates its own indices and sends documents")
 	case strings.HasPrefix(t.Prefix, "-") || t.Prefix == "":
-		return Usage("invalid --trial-prefix %q: want a name that begins with a–z or 0–9", t.Prefix)
+		return Usage("invalid --trial-prefix %q: want a name that starts with a–z or 0–9", t.Prefix)
 	}
 	return nil
 }
@@ -145,7 +145,7 @@ type VerifyFiles struct {
 func (v *VerifyFiles) Check() error {
 	switch {
 	case v.Transfer.Target.Cluster.Host == "":
-		return Usage("--target-host is missing: what are the files compared with?")
+		return Usage("--target-host is missing: give the cluster to compare the files with")
 	case v.Verification.Quick:
 		return Usage("--quick compares numbers of Lucene documents, which files do not state: leave it out")
 	}
@@ -278,7 +278,7 @@ func (o *Own) Check() error {
 		return Usage("--verify compares when the migration has ended: give --exit-when-done, too, or run rfsd verify afterwards")
 	}
 	if o.Scaling.Driver != "" && (o.Fleet.Listen == "" || o.Fleet.Listen == "none") {
-		return Usage("--scale-driver is of a fleet, whose nodes elect the one that drives: give --gossip-listen")
+		return Usage("--scale-driver needs a fleet, which elects the node that drives: give --gossip-listen")
 	}
 	return nil
 }
@@ -389,7 +389,7 @@ type Undo struct {
 // Check refuses no target.
 func (u *Undo) Check() error {
 	if u.Stored.Target.Cluster.Host == "" {
-		return Usage("--target-host is missing: from which cluster is what was created removed?")
+		return Usage("--target-host is missing: give the cluster whose created objects are removed")
 	}
 	return nil
 }

@@ -135,7 +135,7 @@ func (o *Origin) Check() error {
 
 // Target is the cluster to which documents go.
 type Target struct {
-	Cluster Cluster `prefix:"target-" group:"Target" section:"target" help:"URL of the target cluster; may be repeated, for several addresses of it: they share the documents, and one that does not answer is left out until it does. The target also keeps the state of the migration unless --coordinator-host or --coordinator-file is given"`
+	Cluster Cluster `prefix:"target-" group:"Target" section:"target" help:"URL of the target cluster; may be repeated, for several addresses: they share the documents, and an address that does not answer is left out until it does. The target also keeps the state of the migration unless --coordinator-host or --coordinator-file is given"`
 }
 
 // Confirmation allows actions that are rejected otherwise.
@@ -166,7 +166,7 @@ type Existing struct {
 // Tuning changes settings of the target while documents come.
 type Tuning struct {
 	_    struct{} `group:"Protection of the target" section:"care"`
-	Tune bool     `flag:"tune-target" help:"while documents are sent, also set number_of_replicas to 0 on the indices that rfsd creates (refresh_interval is -1 meanwhile on those of 64 MiB and more anyway); settings are restored at the end, after any crash, or by rfsctl target restore"`
+	Tune bool     `flag:"tune-target" help:"while documents are sent, also set number_of_replicas to 0 on the indices that rfsd creates (refresh_interval is -1 meanwhile on indices of 64 MiB and more anyway); settings are restored at the end, after any crash, or by rfsctl target restore"`
 	Keep bool     `flag:"no-tune-target" help:"do not change index settings while documents are sent"`
 }
 

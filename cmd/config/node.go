@@ -127,7 +127,7 @@ type API struct {
 	Socket       string   `flag:"socket" default:"auto" help:"Unix socket of operators (mode 0660, group rfsd-operators where there is one); off: none; auto: operator.sock in the service's RUNTIME_DIRECTORY, else none"`
 	StatusSocket string   `flag:"status-socket" default:"auto" help:"Unix socket that reports to every user of this machine and takes no orders; values as of --socket (auto: status.sock)"`
 	Listen       string   `flag:"listen" check:"address" help:"HOST:PORT of the API; beyond loopback only with --tls-cert, --tls-key and --tls-ca; on loopback without them every local user may read"`
-	Advertise    string   `flag:"advertise" check:"address" help:"HOST:PORT by which other nodes reach the API (default: that of --listen)"`
+	Advertise    string   `flag:"advertise" check:"address" help:"HOST:PORT by which other nodes reach the API (default: the address of --listen)"`
 	TLS          TLS
 	Hosts        []string `flag:"allowed-hosts" help:"further HOST:PORT by which browsers and clients reach the API; may be repeated"`
 }

@@ -8,8 +8,8 @@ type Scaling struct {
 	Driver         string        `flag:"scale-driver" oneof:"exec,aws," want:"exec or aws" help:"what starts and ends machines: exec runs --scale-command, aws sets the desired capacity of --scale-group; one of the nodes that have it drives (default: nothing)"`
 	Command        []string      `flag:"scale-command" help:"program that gets the wanted number of machines as its last argument and has that many run; further entries are arguments before it; the last line of its output may be the number that run"`
 	Group          string        `flag:"scale-group" help:"name of an AWS Auto Scaling group"`
-	Region         string        `flag:"scale-region" help:"region of the group (default: that of the AWS default chain)"`
-	Endpoint       string        `flag:"scale-endpoint" check:"url" help:"URL of the Auto Scaling service (default: that of the region)"`
+	Region         string        `flag:"scale-region" help:"region of the group (default: from the AWS default chain)"`
+	Endpoint       string        `flag:"scale-endpoint" check:"url" help:"URL of the Auto Scaling service (default: the service's URL in the region)"`
 	Min            int           `flag:"scale-min" default:"0" min:"0" max:"10000" help:"machines while there is work; at least one runs then"`
 	Max            int           `flag:"scale-max" default:"0" min:"0" max:"10000" help:"most machines; has to be given"`
 	MachineWorkers int           `flag:"scale-machine-workers" default:"1" min:"1" max:"256" help:"workers of one machine"`

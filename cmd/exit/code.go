@@ -32,14 +32,14 @@ const (
 var meanings = [...]string{
 	OK:         "done",
 	Failed:     "not done: usage, configuration, no access, no answer, or interrupted",
-	LeaseEnded: "the lease ended first; what is left was handed off or is free again",
+	LeaseEnded: "the lease ended first; the rest was handed off or is free again",
 	NoneLeft:   "no work is left",
-	NotYet:     "not yet: it is still under way, or other processes hold what is left",
+	NotYet:     "not yet: it is in progress, or other processes hold the rest",
 	Snapshot:   "the snapshot is damaged, cannot be read, or could not be made",
 	Documents:  "documents were rejected, have no source or only a part of it",
 	Parts:      "indices, shards or files failed, are damaged or missing, or would be refused",
 	Different:  "a comparison found differences",
-	Unknown:    "not known: an order may come into force until its end; rfsctl orders shows whether it did",
+	Unknown:    "unknown: an order may come into force until its end; rfsctl orders shows whether it did",
 }
 
 // String returns the meaning of c.

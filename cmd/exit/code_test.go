@@ -73,7 +73,7 @@ func TestTheCodeOfAnError(t *testing.T) {
 		{"a code without an error", With(Parts, nil), Parts, nil},
 		{"both", With(Snapshot, cause), Snapshot, cause},
 		{"wrapped", fmt.Errorf("around: %w", With(Documents, cause)), Documents, cause},
-		{"success is no error", With(OK, nil), OK, nil},
+		{"success is not an error", With(OK, nil), OK, nil},
 		{"an error that is only printed", With(OK, cause), OK, cause},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -103,7 +103,7 @@ func options(settings []config.Setting) string {
 		return ""
 	}
 	var b strings.Builder
-	b.WriteString("# OPTIONS\n\nAn option can be given by the variable that stands with it, too; the command line wins.\n\n")
+	b.WriteString("# OPTIONS\n\nAn option can also be given by its variable; the command line wins.\n\n")
 	names := make([]string, 0, len(groups))
 	for name := range groups {
 		names = append(names, name)

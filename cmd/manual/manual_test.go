@@ -85,7 +85,7 @@ func TestTheCommandWritesThePages(t *testing.T) {
 		}
 	}
 	if err := sample().Run([]string{"sample", "manual", dir + "/absent"}); err == nil {
-		t.Error("a directory that is not there was written to")
+		t.Error("a directory that is missing was written to")
 	}
 }
 

@@ -128,14 +128,14 @@ func (r *Migration) writeIndices(w io.Writer) {
 			same.Add(x.Index, "%s: aliases wait until all of its documents have arrived")
 		}
 		if x.Reduced != "" && x.Counts.Reduced > 0 {
-			same.Add(x.Index, fmt.Sprintf("%%s: %d of its documents are reduced, they may lack parts of what was indexed: %s", x.Counts.Reduced, terminal.Escaped(x.Reduced)))
+			same.Add(x.Index, fmt.Sprintf("%%s: %d of its documents are reduced, they may lack indexed parts: %s", x.Counts.Reduced, terminal.Escaped(x.Reduced)))
 		} else if x.Reduced != "" && x.Failed > 0 {
-			same.Add(x.Index, "%s: stored sources are not what was indexed: "+terminal.Escaped(x.Reduced))
+			same.Add(x.Index, "%s: stored sources differ from the indexed documents: "+terminal.Escaped(x.Reduced))
 		}
 	}
 	for _, x := range r.Indices {
 		if x.Arrival != nil && x.Arrival.Shared {
-			same.Add(x.Index, "%s: what is on the target counts all indices with the target "+terminal.Escaped(strings.Join(x.Targets, ", ")))
+			same.Add(x.Index, "%s: the number on the target counts all indices with the target "+terminal.Escaped(strings.Join(x.Targets, ", ")))
 		}
 	}
 	same.Write(w, "index ")
@@ -148,7 +148,7 @@ func (r *Migration) writeIndices(w io.Writer) {
 			fmt.Fprintf(w, "warning: index %s: the target holds %d documents now, %d fewer than at the end of the migration: find out what deleted them; rfsd verify names them\n", x.Index, x.Now.Found, n)
 		}
 		if r.DoneBefore && x.Now == nil && x.Arrival != nil && !x.Arrival.Uncounted && !x.Arrival.Gone {
-			fmt.Fprintf(w, "index %s: what is on the target is as of the end of the migration; it could not be counted again\n", x.Index)
+			fmt.Fprintf(w, "index %s: the number on the target is as of the end of the migration; it could not be counted again\n", x.Index)
 		}
 		if x.Rebuilt > 0 {
 			fmt.Fprintf(w, "index %s: the sources of %d documents were rebuilt from other fields\n", x.Index, x.Rebuilt)
@@ -203,7 +203,7 @@ func (r *Migration) writeDocuments(w io.Writer) {
 		fmt.Fprintln(w, again)
 	}
 	if r.Totals.Reduced > 0 {
-		fmt.Fprintf(w, "%d documents are reduced: what their sources lack is not in the snapshot, or where it belongs is not known; --accept-reduced-sources accepts that (exit code 0)\n", r.Totals.Reduced)
+		fmt.Fprintf(w, "%d documents are reduced: the snapshot lacks the missing parts of their sources, or does not show where they belong; --accept-reduced-sources accepts that (exit code 0)\n", r.Totals.Reduced)
 	}
 }
 

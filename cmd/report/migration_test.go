@@ -19,7 +19,7 @@ func TestMigration_SafeToWrite(t *testing.T) {
 		says    string // "" for nothing about safety
 	}{
 		{"work is open", nil, true, ""},
-		{"requests may be under way", &later, true, "safe to write: not before " + later.UTC().Format(time.RFC3339)},
+		{"requests may be in progress", &later, true, "safe to write: not before " + later.UTC().Format(time.RFC3339)},
 		{"everything is quiet", &before, true, "safe to write: yes"},
 		{"an export has no target", &before, false, ""},
 	} {

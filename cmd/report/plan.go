@@ -117,7 +117,7 @@ func changesText(o preflight.Object) string {
 	}
 	text := fmt.Sprintf("%d", len(o.Changes))
 	if loses > 0 {
-		text += fmt.Sprintf(", %d of which searches may notice", loses)
+		text += fmt.Sprintf(", %d visible to searches", loses)
 	}
 	if o.Documents > 0 {
 		text += fmt.Sprintf("; %d documents are there", o.Documents)

@@ -44,7 +44,7 @@ func (t *Trial) write(w io.Writer) {
 	}
 	e := t.Estimate
 	if e == nil {
-		fmt.Fprintln(w, "no estimate: the rate of sending is not known")
+		fmt.Fprintln(w, "no estimate: the rate of sending is unknown")
 		return
 	}
 	rate := func(v float64) string {

@@ -28,7 +28,7 @@ func certCommand() *cli.Command {
 	return &cli.Command{
 		Name: "cert", Usage: "create the certificates and keys of a fleet", Description: certHelp,
 		Subcommands: []*cli.Command{
-			config.Command(cli.Command{Name: "create", Usage: "create a certificate, and the fleet's certificate authority if there is none", ArgsUsage: "NAME", Description: certHelp}, createCert),
+			config.Command(cli.Command{Name: "create", Usage: "create a certificate, and the fleet's certificate authority if it does not exist", ArgsUsage: "NAME", Description: certHelp}, createCert),
 			config.Command(cli.Command{Name: "gossip-key", Usage: "add a key to a key file of gossip, as the last one", ArgsUsage: "FILE"}, gossipKey),
 		},
 	}

@@ -294,7 +294,7 @@ func TestShardsThatAPartialSnapshotLacksAreNoDamage(t *testing.T) {
 	}
 	put(t, dir, "snap-u.dat", frame("snapshot", `{"snapshot":{"name":"s","uuid":"u","state":"SUCCESS","indices":["x"]}}`))
 	if out, err = check(t, dir, everything); err != nil || out.exitCode() != exit.Snapshot {
-		t.Errorf("the snapshot says it has the shard: exit code %d, %v, %+v", out.exitCode(), err, out.Findings)
+		t.Errorf("the snapshot states it has the shard: exit code %d, %v, %+v", out.exitCode(), err, out.Findings)
 	}
 	for _, state := range []string{"FAILED", "IN_PROGRESS"} {
 		put(t, dir, "snap-u.dat", frame("snapshot", `{"snapshot":{"name":"s","uuid":"u","state":"`+state+`","indices":["x"]}}`))
@@ -356,7 +356,7 @@ func TestFilesOfEveryAgeAreJudgedByTheirOwnChecksum(t *testing.T) {
 		{"no checksum at all", "", body, errNoChecksum},
 		{"empty", "", nil, errNoChecksum},
 		{"shorter than a checksum", "", body[:5], errNoChecksum},
-		{"a checksum that is no number", "!", footed, fault.ErrCorrupt},
+		{"a checksum that is not a number", "!", footed, fault.ErrCorrupt},
 	} {
 		shard, dir := oneFile(t, c.manifest, c.file)
 		f, err := dir.Open("_0.fdt")

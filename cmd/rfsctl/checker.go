@@ -353,7 +353,7 @@ func (k *checker) differs(s *snapshot.Shard, f snapshot.File, blob repo.Blob) st
 	case !ok:
 		return "the blob is missing; it holds " + f.Name
 	case size != blob.Size:
-		return fmt.Sprintf("the blob has %d bytes, %s says %d; it holds %s", size, s.Manifest, blob.Size, f.Name)
+		return fmt.Sprintf("the blob has %d bytes, %s states %d; it holds %s", size, s.Manifest, blob.Size, f.Name)
 	}
 	return ""
 }

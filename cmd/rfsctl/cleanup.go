@@ -23,13 +23,13 @@ const cleanupHelp = `Removes what rfsd keeps about one migration: the indices .m
 and .rfs_control of its session (with _SESSION appended to their names) and their aliases, or the
 coordinator file, or with --coordinator-bucket the objects below PREFIX/SESSION/ (without a
 session name PREFIX/_common/; other objects there stay, and are named). Migrated indices and
-other sessions are not touched. The list of what the session created (rfsctl created) is removed,
+other sessions are not touched. The list of created objects (rfsctl created) is removed,
 too. Files of failed documents stay; a later session of the same name leaves them out.
 
 --trial removes the trial run of the session (rfsd migrate --trial with the same --session-name
-and --coordinator-file): first the indices that it created, as rfsctl undo does, then what is
-kept about it. Without --yes it lists the indices and removes nothing. An index with another
-UUID, or that others wrote to, is refused by name and stays, together with what is kept.
+and --coordinator-file): first the indices that it created, as rfsctl undo does, then its
+records. Without --yes it lists the indices and removes nothing. An index with another
+UUID, or that others wrote to, is refused by name and stays, together with the records.
 Sequence numbers are recorded when the trial run ends; after a kill, and of the indices that it
 fills only to measure, mark and UUID alone are compared. Run it when the trial run has ended.
 
@@ -38,7 +38,7 @@ first.`
 
 func cleanupCommand() *cli.Command {
 	return config.Command(cli.Command{
-		Name: "cleanup", Usage: "remove what is kept about a complete migration", Description: cleanupHelp,
+		Name: "cleanup", Usage: "remove the records of a complete migration", Description: cleanupHelp,
 	}, cleanup)
 }
 
@@ -76,7 +76,7 @@ func removeTrial(ctx context.Context, call *config.Call, o config.Cleanup, s *co
 		return err
 	}
 	if settings[plan.TrialKey] == "" {
-		return fmt.Errorf("the session %s in %s is no trial run, but a migration of that name: nothing was removed: %w", o.Stored.State.Session.Name, s.place, fault.ErrConfig)
+		return fmt.Errorf("the session %s in %s is not a trial run, but a migration of that name: nothing was removed: %w", o.Stored.State.Session.Name, s.place, fault.ErrConfig)
 	}
 	documents, err := session.Of(s.Coordinator).Phase(ctx, session.DocsPhase)
 	if err != nil {

@@ -41,7 +41,7 @@ func openCoordination(ctx context.Context, call *config.Call, at config.Stored) 
 	case cluster.Host != "":
 		s, err = openCluster(ctx, call, cluster, role, at.State.Session.Name)
 	default:
-		err = fmt.Errorf("say where the state of the work is: --target-host, --coordinator-host, --coordinator-bucket or --coordinator-file: %w", fault.ErrConfig)
+		err = fmt.Errorf("the location of the state is missing; give --target-host, --coordinator-host, --coordinator-bucket or --coordinator-file: %w", fault.ErrConfig)
 	}
 	if err != nil {
 		return nil, err

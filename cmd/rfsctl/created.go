@@ -219,7 +219,7 @@ func undoWith(ctx context.Context, call *config.Call, o config.Undo, s *coordina
 	}
 	switch {
 	case !o.Removal.Yes:
-		return fmt.Errorf("nothing was removed; --yes removes what is listed as %q: %w", rollback.Created, fault.ErrConfig)
+		return fmt.Errorf("nothing was removed; --yes removes the objects listed as %q: %w", rollback.Created, fault.ErrConfig)
 	case refused > 0:
 		return exit.With(exit.Parts, fmt.Errorf("%d of %d objects were refused; the others were removed", refused, len(all)))
 	}

@@ -31,8 +31,8 @@ those directories.
 
 A bucket or a shared directory has all failed documents, and a single process (rfsd migrate) has
 them in its own directory. The store then lists none; it holds how many failed, by class, and the
-hosts and directories that keep them. With --failed-documents they are read from there (of a
-bucket: those of the session). Each class of failures has one remedy; rfsd redrive sends the
+hosts and directories that keep them. With --failed-documents they are read from there (in a
+bucket: the files of the session). Each class of failures has one remedy; rfsd redrive sends the
 documents again after it was applied.
 
 At most 10,000 documents are listed; all are counted. The exit code is 6 while documents have

@@ -25,7 +25,7 @@ import (
 )
 
 const itemsHelp = `A shard of the snapshot is a chain of work items; each covers the ordinals from its cursor to
-that of its successor. These commands work on the stored state itself, while workers run or after
+the cursor of its successor. These commands work on the stored state itself, while workers run or after
 they died. While an rfsd has a coordinator file open, list and show ask that rfsd instead. They
 ask a node with --node, or if no store is named and a node, or an rfsd of this user in the
 foreground, runs on this machine.
@@ -122,7 +122,7 @@ func printItems(w io.Writer, l status.ItemList) error {
 	fmt.Fprintf(w, "\n%d items: %s; %d live documents, %d indexed, %d kept, %d failed, %d filtered, %d bytes\n", l.Total, byState(l.States),
 		l.Totals.Live, l.Totals.Indexed, l.Totals.Kept, l.Totals.Failed, l.Totals.Filtered, l.Totals.Bytes)
 	if n := len(l.Foreign); n > 0 {
-		fmt.Fprintf(w, "%d documents of the queue are no work items: %s\n", n, terminal.Clean(strings.Join(l.Foreign[:min(5, n)], ", ")))
+		fmt.Fprintf(w, "%d documents of the queue are not work items: %s\n", n, terminal.Clean(strings.Join(l.Foreign[:min(5, n)], ", ")))
 	}
 	_, err := fmt.Fprintln(w, safety(l))
 	return err
@@ -155,7 +155,7 @@ func showItem(ctx context.Context, call *config.Call, o config.Either) error {
 		return err
 	}
 	if len(l.Items) == 0 {
-		return fmt.Errorf("there is no item %s among %d: %w", id, l.Total, fault.ErrConfig)
+		return fmt.Errorf("item %s does not exist among %d items: %w", id, l.Total, fault.ErrConfig)
 	}
 	if o.Output.JSON() {
 		return report.JSON(call.Out, l.Items[0])

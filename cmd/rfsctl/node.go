@@ -25,7 +25,7 @@ const (
 
 const nodeHelp = `Nodes are asked in turn until one answers; each reports the whole migration. Without --node, a
 node on this machine is asked over its socket (` + operatorSocket + ` for members of the group
-rfsd-operators, else ` + statusSocket + `), or, if there is none, the rfsd migrate or import
+rfsd-operators, else ` + statusSocket + `), or, if no node runs, the rfsd migrate or import
 that you have running in another terminal. Other nodes need a certificate of the fleet (rfsctl
 cert create).`
 
@@ -35,8 +35,8 @@ With --target-host, --coordinator-host, --coordinator-bucket or --coordinator-fi
 read from the store, whether a process runs or not. A coordinator file that rfsd has open is not
 read: the process is asked instead. --session-name chooses one of several sessions.
 
-The rate is that of the last minute, and the time left follows from it. A single reading of the
-store has only the mean since the documents began. "given up" are work items, indices and phases
+The rate covers the last minute, and the time left follows from it. A single reading of the
+store has only the mean since the documents started. "given up" are work items, indices and phases
 that failed: rfsctl failures lists them.`
 
 func nodeCommands() []*cli.Command {

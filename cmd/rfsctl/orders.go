@@ -32,7 +32,7 @@ const ordersHelp = nodeHelp + `
 Without an id the latest orders are listed, newest first. States: in_force; replaced by a newer
 order about the same subject; unknown: not stored, but it still may be before its end; expired:
 not stored before its end, so that it never comes into force; forgotten: too old to be kept. With
-an id the exit code is 0 if the order is or was in force, 9 if that is not known yet, and
+an id the exit code is 0 if the order is or was in force, 9 while that is unknown, and
 otherwise 1. With --target-host, --coordinator-host, --coordinator-bucket or --coordinator-file
 the orders are read from the store, without the nodes that do not follow them.`
 

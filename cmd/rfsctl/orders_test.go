@@ -31,8 +31,8 @@ func TestOrdersHaveAResult(t *testing.T) {
 	}{
 		{"in force", "pause", "", nil, nil, 0, []string{"paused (sent to ", "order " + testOrder + " is in force\n"}, nil},
 		{"in force and nodes that do not follow are named", "drain n1 n2", "", []string{"n2", "n3"}, nil, 0, []string{"n1, n2: draining", "do not follow yet: n2, n3; `rfsctl orders " + testOrder + "`"}, nil},
-		{"not known", "resume", "unknown", nil, silent, 9, nil, []string{"order " + testOrder}},
-		{"not known as JSON", "scale 3 --output json", "unknown", nil, silent, 9, []string{`"state": "unknown"`, `"ends": `}, []string{"no answer"}},
+		{"unknown", "resume", "unknown", nil, silent, 9, nil, []string{"order " + testOrder}},
+		{"unknown as JSON", "scale 3 --output json", "unknown", nil, silent, 9, []string{`"state": "unknown"`, `"ends": `}, []string{"no answer"}},
 		{"a newer order is in force", "pause", "refused", nil, fmt.Errorf("newer: %w", fault.ErrRejected), 1, nil, []string{"newer"}},
 		{"the store does not answer", "pause", "refused", nil, silent, 1, nil, []string{"no answer"}},
 		{"pause takes no node", "pause n1", "", nil, nil, 1, nil, []string{`unexpected argument "n1"`}},

@@ -26,9 +26,9 @@ does not permit counting them.
 
 The suggested initial lease is 20 times the setup of the slowest tenth (then setup is about 5 %
 of a lease), or long enough that nine of ten items end within it (4/3 of their duration, at most
-1 h), whichever is longer; from 1 min to 6 h.
+1 h), the longer of the two; from 1 min to 6 h.
 
-What was sent more than once is counted by its cause: requests that were repeated, hand-overs (a
+Documents sent more than once are counted by cause: requests that were repeated, hand-overs (a
 holder ended or died behind what it had sent), and documents that replaced one from before this
 session, as in a repeated run.
 

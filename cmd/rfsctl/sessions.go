@@ -81,7 +81,7 @@ func sessionNames(ctx context.Context, call *config.Call, o config.Stored) ([]st
 		}
 		return s3cms.Sessions(ctx, objects)
 	case cluster.Host == "":
-		return nil, fmt.Errorf("say where sessions are: --target-host, --coordinator-host, --coordinator-bucket or --coordinator-file: %w", fault.ErrConfig)
+		return nil, fmt.Errorf("the location of sessions is missing; give --target-host, --coordinator-host, --coordinator-bucket or --coordinator-file: %w", fault.ErrConfig)
 	}
 	client, err := connect(ctx, call, cluster, role)
 	if err != nil {

@@ -230,7 +230,7 @@ func printSilence(w io.Writer, v progress.View, m *progress.Migration) {
 	if len(m.Holders) > 0 {
 		fmt.Fprint(w, "if that process has ended: ")
 	}
-	fmt.Fprintln(w, "the command that began the session, run again with the same options, continues it (at once on the same machine; elsewhere when the leases end)")
+	fmt.Fprintln(w, "the command that started the session, run again with the same options, continues it (immediately on the same machine; elsewhere when the leases end)")
 }
 
 func printNode(w io.Writer, n status.Node) {

@@ -78,7 +78,7 @@ func TestStatusIsReadFromTheStore(t *testing.T) {
 	if code != 7 {
 		t.Errorf("exit %d: %s", code, errs)
 	}
-	for _, want := range []string{"state of the work in " + file, "session night: waiting", "2 of 4 shards, 2 failed", "24 documents, no work is under way, 3 failed, 2 given up", "segment _3"} {
+	for _, want := range []string{"state of the work in " + file, "session night: waiting", "2 of 4 shards, 2 failed", "24 documents, no work is in progress, 3 failed, 2 given up", "segment _3"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

@@ -82,13 +82,13 @@ func compare(crc, adler uint32, footer, last []byte, manifest string, corrupt fu
 	case footed && !plain:
 		return corrupt("checksum %08x, computed %08x", binary.BigEndian.Uint64(last), crc)
 	case footed && stated && uint32(want) != crc:
-		return corrupt("checksum %08x, the manifest says %08x", crc, want)
+		return corrupt("checksum %08x, the manifest states %08x", crc, want)
 	case footed, plain:
 		return nil
 	case !stated:
 		return errNoChecksum
 	case uint32(want) != adler:
-		return corrupt("no footer, and the checksum %08x that the manifest states is not that of the bytes", want)
+		return corrupt("no footer, and the manifest states checksum %08x, which does not match the bytes", want)
 	}
 	return nil
 }

@@ -32,13 +32,13 @@ in the order of their partition. A message without a value deletes the document 
 key. The same command continues where the session was.
 
 Offsets are committed for --group when all messages below are in the target, or recorded as
-failed. No consumer may belong to the group. The session itself goes on from its own records.
+failed. No consumer may belong to the group. The session itself continues from its own records.
 
-Bounds: requests under way (--max-connections) × their size (--documents-size-per-bulk-request),
+Bounds: requests in flight (--max-connections) × their size (--documents-size-per-bulk-request),
 and for each partition --fetch-size twice, for all together 64 MiB more than --max-batch-size,
 or a longer batch (--max-batch-size).
 
-The failed-document file names what was rejected or cannot be read (exit code 6 with --until-end)
+The failed-document file names rejected and unreadable messages (exit code 6 with --until-end)
 with partition and offset.`
 
 func consumeCommand() *cli.Command {

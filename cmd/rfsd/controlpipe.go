@@ -72,7 +72,7 @@ func openControlPipe(call *config.Call) (*controlPipe, config.Values, error) {
 	l.every = l.first.Every
 	for name := range l.first.Options {
 		if _, known := config.Find(call.Settings, name); !known {
-			return nil, nil, config.Usage("--parent-fd: there is no option --%s", name)
+			return nil, nil, config.Usage("--parent-fd: option --%s does not exist", name)
 		}
 	}
 	return l, config.Values(l.first.Options).Over(values), nil

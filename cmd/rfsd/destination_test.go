@@ -98,7 +98,7 @@ func TestTheRateHoldsForEveryDestination(t *testing.T) {
 			defer cancel()
 			body := []byte("{\"index\":{\"_id\":\"1\"}}\n{}\n")
 			if _, err := out.Send(ctx, body, 1); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("%d bytes at 1 byte per second were sent at once: %v", len(body), err)
+				t.Errorf("%d bytes at 1 byte per second were sent immediately: %v", len(body), err)
 			}
 			if err := errors.Join(out.Abort(), done()); err != nil {
 				t.Error(err)

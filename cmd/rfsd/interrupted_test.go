@@ -59,7 +59,7 @@ func TestASecondInterruptionEndsAtOnce(t *testing.T) {
 			}
 			signals <- os.Interrupt
 			<-ended
-			if !strings.Contains(stderr.String(), "a second interruption ends at once") {
+			if !strings.Contains(stderr.String(), "a second interruption ends immediately") {
 				t.Errorf("%q", stderr.String())
 			}
 		})

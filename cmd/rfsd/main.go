@@ -56,7 +56,7 @@ func interrupt(signals <-chan os.Signal, args []string, stderr io.Writer, cancel
 	if len(args) > 1 && (args[1] == "run" || args[1] == "worker") {
 		select {}
 	}
-	fmt.Fprintln(stderr, "\nrfsd: interrupted: ending what is under way; a second interruption ends at once")
+	fmt.Fprintln(stderr, "\nrfsd: interrupted: ending the work in progress; a second interruption ends immediately")
 	<-signals
 }
 
@@ -106,7 +106,7 @@ func newApp() *cli.App {
 			for i, command := range c.App.VisibleCommands() {
 				names[i] = command.Name
 			}
-			return config.Usage("there is no command %q: there are %s", c.Args().First(), strings.Join(names, ", "))
+			return config.Usage("command %q does not exist; commands are %s", c.Args().First(), strings.Join(names, ", "))
 		},
 		// Exit codes are decided here, not by the library.
 		ExitErrHandler: func(*cli.Context, error) {},

@@ -63,7 +63,7 @@ func maxBody(client *target.Client, log *slog.Logger) func(ctx context.Context) 
 	return func(ctx context.Context) int64 {
 		most, err := client.MaxBody(ctx)
 		if err != nil {
-			log.DebugContext(ctx, "size of requests not known", "error", err)
+			log.DebugContext(ctx, "size of requests unknown", "error", err)
 		}
 		return most
 	}

@@ -33,22 +33,22 @@ and every live document to a cluster, or exports the documents to files. It runs
 foreground until it is complete. Interrupted or killed, the same command continues where it
 stopped; documents keep their ids and are never duplicated. Existing indices, templates and
 aliases of the target are not changed. If target indices hold documents already,
---existing-documents must say what becomes of those with the same ids.
+--existing-documents decides about documents with the same ids.
 
-Memory: requests under way (--max-connections) times their size
+Memory: requests in flight (--max-connections) times their size
 (--documents-size-per-bulk-request), one more request body per slot, and one decompressed chunk
 per slot (at most some MB, or the largest document). Nothing is unpacked to disk.
 
 --trial 1000 is a trial run: at most 1,000 documents of each shard go to indices of their own
-(rfsd-trial-…), converted and sent as the migration does it. It reports what was accepted and
-rejected, by class, and estimates time, requests and (--price) cost of the whole migration. For
+(rfsd-trial-…), converted and sent as the migration does it. It reports accepted and rejected
+documents, by class, and estimates time, requests and (--price) cost of the whole migration. For
 the time it sends further documents for up to --trial-measure, twice at most, after one to three
 warm-ups of 20 s, and at most 1 GiB of sources each time, to indices (rfsd-trial-measure-…) that
 it deletes again. Nothing else is touched; rfsctl cleanup --trial removes exactly what it
 created.
 
-The failed documents (--failed-documents) list what was rejected or has no source (exit code 6).
-Exit code 7 takes precedence over 6, and 8 (--verify) over both; 5 means that no work was begun;
+The failed documents (--failed-documents) list rejected documents and those without a source (exit code 6).
+Exit code 7 takes precedence over 6, and 8 (--verify) over both; 5 means that no work was started;
 4 that the source is still making the snapshot (--snapshot-no-wait).`
 
 func migrateCommand() *cli.Command {
@@ -219,7 +219,7 @@ func announce(log *slog.Logger, plan *plan.Plan) {
 	}
 	for _, x := range plan.Indices {
 		if x.Entry.Reduced != "" {
-			log.Warn("stored sources are not what was indexed", "index", x.Name, "reason", x.Entry.Reduced)
+			log.Warn("stored sources differ from the indexed documents", "index", x.Name, "reason", x.Entry.Reduced)
 		}
 	}
 	if len(plan.LeftOut) > 0 {

@@ -47,7 +47,7 @@ func longestSource(ctx context.Context, o options, client *target.Client, log *s
 		if ctx.Err() != nil {
 			return 0, err
 		}
-		log.Debug("the size of requests that the target takes is not known", "error", err)
+		log.Debug("the size of requests that the target takes is unknown", "error", err)
 	}
 	if o.maxDocument > 0 && (most <= 0 || most > o.maxDocument) {
 		most = o.maxDocument

@@ -27,7 +27,7 @@ passed to the target's template simulation, which stores nothing; existing objec
 - sizes: bytes and requests to the repository; with --documents also documents.
 - access: every permission of a migration, tested with requests that must fail for another
 reason. Where only an index can show it (indexing into names that do not exist yet), an empty one
-with the name NAME-rfsd-doctor-RANDOM is created and removed at once.
+with the name NAME-rfsd-doctor-RANDOM is created and removed immediately.
 - versions: whether the target's version is tested.
 - disks: whether the target has room.
 - limits: health, clocks, shards, fields, heap and sizes of requests of the target.

@@ -41,7 +41,7 @@ source cannot be sent, stay and count as failed. So do those for an index that t
 not create, such as one that existed before, unless --coordinator-file holds the session: the
 report names the command line that sends them, with --index-allowlist.
 
-Sources that the files do not hold (--failed-documents-content), and those of documents that a
+Sources that the files do not hold (--failed-documents-content), and sources of documents that a
 fleet has recorded (--from-control-index), are read again: from the snapshot with --repo-uri, and
 --rules if the migration had rules; from the files of an import with --from.`
 

@@ -36,7 +36,7 @@ func (p writable) mayNot(ctx context.Context, index string) (string, error) {
 	name := []byte(index)
 	switch {
 	case !importer.ValidIndex(name):
-		return fmt.Sprintf("%.300q is no name of an index", index), nil
+		return fmt.Sprintf("%.300q is not a name of an index", index), nil
 	case importer.LeftOut(name, true):
 		return "rfsd keeps its own state there", nil
 	case importer.LeftOut(name, p.o.includeSystem):

@@ -38,7 +38,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
-const runHelp = `Keeps workers running on this machine until no work is left, and goes on reporting the progress
+const runHelp = `Keeps workers running on this machine until no work is left, and continues reporting the progress
 of the migration. Each worker is a process that leases one work item (rfsd worker). With a
 coordinator file, which only one process can open, the workers run inside the daemon. With
 --from, files are imported (rfsd import) instead of a snapshot; with --topic, a Kafka topic is
@@ -46,7 +46,7 @@ consumed (rfsd consume) until the node is stopped.
 
 Settings come from the file (--config; strict TOML, see rfsd config check), the environment
 (RFS_*) and flags; the latter take precedence. SIGTERM hands every lease off within 30 s, a
-second SIGTERM ends the workers at once; SIGHUP reads certificates and log level again.
+second SIGTERM ends the workers immediately; SIGHUP reads certificates and log level again.
 
 After a signal it exits with 0; with --exit-when-done it exits as rfsd migrate does (of an
 import: as rfsd import does). Exit code 7 takes precedence over 6. With --verify it then compares
@@ -208,7 +208,7 @@ func runNode(ctx context.Context, r runOptions) error {
 	}
 	r.warnOfRisks(log)
 	if id != nil && time.Now().After(id.Expires()) {
-		log.Error("the certificate of this node has expired: operators and other nodes refuse it until it is replaced (rfsctl cert create); work goes on by the coordination store alone", "expired", id.Expires())
+		log.Error("the certificate of this node has expired: operators and other nodes refuse it until it is replaced (rfsctl cert create); work continues by the coordination store alone", "expired", id.Expires())
 	}
 	conf := daemon.Config{
 		Name: r.own.Node.Name, Version: version, Session: r.session, Workers: int(r.own.Node.Workers), MaxWorkers: r.own.Node.MaxWorkers, Memory: int64(r.own.Node.Memory), MaxRate: r.maxRate,

@@ -47,7 +47,7 @@ func configCommand() *cli.Command {
 	return &cli.Command{
 		Name: "config", Usage: "check a configuration file",
 		Subcommands: []*cli.Command{config.Raw[config.Checked](cli.Command{
-			Name: "check", Usage: "check a configuration file with environment and flags over it, and print what is in force; secrets are not shown",
+			Name: "check", Usage: "check a configuration file with environment and flags over it, and print the effective settings; secrets are not shown",
 			ArgsUsage: "FILE",
 		}, func(ctx context.Context, call *config.Call) error {
 			if len(call.Args) != 1 {

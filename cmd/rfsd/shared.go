@@ -87,10 +87,10 @@ func joinFleet(ctx context.Context, values config.Values, settings []config.Sett
 		case !errors.Is(err, fault.ErrUnavailable) && !(errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil):
 			return nil, err
 		case complete && time.Since(began) > joinPatience:
-			log.Warn("the fleet's settings are not known; this node goes on with its own", "error", fault.Text(err))
+			log.Warn("the fleet's settings are unknown; this node continues with its own", "error", fault.Text(err))
 			return values, nil
 		}
-		log.Info("waiting for the store to tell the fleet's settings", "error", fault.Text(err))
+		log.Info("waiting for the store to return the fleet's settings", "error", fault.Text(err))
 		if serr := cms.SystemClock().Sleep(ctx, 2*time.Second); serr != nil {
 			return nil, errors.Join(serr, err)
 		}

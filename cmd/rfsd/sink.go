@@ -64,7 +64,7 @@ func whatFailed(ctx context.Context, kept *cms.Coordinator, recorder bulk.Record
 		_, groups, err = status.ReadPlaces(ctx, kept)
 	}
 	if err != nil {
-		log.WarnContext(ctx, "the classes of failed documents are not known", "error", err)
+		log.WarnContext(ctx, "the classes of failed documents are unknown", "error", err)
 	}
 	return groups
 }

@@ -88,7 +88,7 @@ func (r runOptions) share(ctx context.Context, coordinator *cms.Coordinator, log
 	case err != nil:
 		log.Warn("the fleet does not know this node's settings", "error", fault.Text(err))
 	case stored:
-		log.Info("the fleet's settings are those of this node", "signed", len(r.trust.keys) > 0)
+		log.Info("the fleet uses the settings of this node", "signed", len(r.trust.keys) > 0)
 	}
 }
 

@@ -19,15 +19,15 @@ import (
 
 const verifyHelp = `Compares what migrate with the same options sends with what the target holds, document by
 document: id, routing and every byte of the source; and the types of the fields of its mappings.
-Lists what is missing, extra or different. No document is changed; target indices are refreshed.
+Lists missing, extra and different documents. No document is changed; target indices are refreshed.
 The same command on several machines shares the work, if the target knows the session of the
 migration.
 
 Exit code 6: equal, but documents that the session lists as failed, or that have no source, are
 not on the target. 7: equal as far as it was compared, but a part cannot be read. 8: different;
-8 takes precedence over 7, and 7 over 6. Documents that rules leave out are no difference; nor is
-what was written to the target after the migration, if its end is recorded. With --strict it is a
-difference, too.`
+8 takes precedence over 7, and 7 over 6. Documents that rules leave out do not count as
+differences; nor do later writes to the target, if the end of the migration is recorded. With
+--strict later writes are differences.`
 
 // wholeTarget is what migrate --verify asks for.
 var wholeTarget = config.Verification{Sample: 1, Differences: 1000}

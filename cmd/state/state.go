@@ -21,7 +21,7 @@ import (
 )
 
 // ErrNone means that no process has begun the session. Errors that wrap it name the sessions that exist in that place.
-var ErrNone = fmt.Errorf("no session of this name was begun there: check --session-name, and where its state is (--target-host, --coordinator-host, --coordinator-bucket or --coordinator-file): %w", fault.ErrConfig)
+var ErrNone = fmt.Errorf("no session of this name was started there: check --session-name, and where its state is (--target-host, --coordinator-host, --coordinator-bucket or --coordinator-file): %w", fault.ErrConfig)
 
 // OpenFile opens a file; ErrNone when it does not exist.
 func OpenFile(path string) (*boltcms.Store, error) {

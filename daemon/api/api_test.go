@@ -167,7 +167,7 @@ func TestTheOperatorsSocketSteersAndTheOtherReads(t *testing.T) {
 		code        int
 		answer      string
 	}{
-		{"a result that is not known has the order, and no other node is asked", status.OrderUnknown, fmt.Errorf("silent: %w", fault.ErrUnavailable), 504, `"category":"unknown","order":{"id":"t5xw8k-m3k7qa","state":"unknown","kind":"drain"`},
+		{"a result that is unknown has the order, and no other node is asked", status.OrderUnknown, fmt.Errorf("silent: %w", fault.ErrUnavailable), 504, `"category":"unknown","order":{"id":"t5xw8k-m3k7qa","state":"unknown","kind":"drain"`},
 		{"a newer order is in force", status.OrderRefused, fmt.Errorf("newer: %w", fault.ErrRejected), 409, `"category":"rejected"}`},
 		{"an invalid order", status.OrderRefused, fmt.Errorf("bad: %w", fault.ErrConfig), 400, `"category":"config"}`},
 		{"a store that does not answer", status.OrderRefused, fmt.Errorf("silent: %w", fault.ErrUnavailable), 503, `"category":"unavailable"}`},

@@ -250,7 +250,7 @@ func (t *tlsListener) begin(conn net.Conn) (host string) {
 	t.mu.Unlock()
 	if oldest != nil {
 		oldest.Close()
-		t.refused.add(fmt.Sprintf("too many handshakes are under way; the oldest of %s ends", from))
+		t.refused.add(fmt.Sprintf("too many handshakes are in progress; the oldest of %s ends", from))
 	}
 	return host
 }

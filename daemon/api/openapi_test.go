@@ -121,6 +121,6 @@ func TestTheDescriptionIsWhatTheRouterAndTheTypesSay(t *testing.T) {
 		return
 	}
 	if string(description) != string(want) {
-		t.Error("openapi.json is not what the code says; go test ./daemon/api -update writes it")
+		t.Error("openapi.json is not what the code states; go test ./daemon/api -update writes it")
 	}
 }

@@ -77,7 +77,7 @@ func routes() []route {
 		{method: "GET", path: "/v1/stream", roles: allRoles, summary: "The status again whenever it changes, as server-sent events", serve: (*Server).stream},
 		{method: "GET", path: "/v1/items", roles: allRoles, summary: "Work items and their sums", query: []string{"id", "index", "state", "limit"}, answer: status.ItemList{}, serve: (*Server).items},
 		{method: "GET", path: "/v1/events", roles: allRoles, summary: "Events, newest last", query: []string{"limit"}, answer: []status.Event{}, serve: (*Server).events},
-		{method: "GET", path: "/v1/failures", roles: allRoles, summary: "What was given up, by reason, and refused documents", query: []string{"index"}, answer: status.Failures{}, serve: (*Server).failures},
+		{method: "GET", path: "/v1/failures", roles: allRoles, summary: "Work given up, by reason, and refused documents", query: []string{"index"}, answer: status.Failures{}, serve: (*Server).failures},
 		{method: "GET", path: "/v1/logs", roles: operators, summary: "Last log lines of node and workers", query: []string{"limit"}, answer: []status.LogLine{}, serve: (*Server).logs},
 		{method: "GET", path: "/v1/report", roles: allRoles, summary: "An account of the migration: state, items, lease times, refused documents, events", answer: status.Account{}, serve: (*Server).account},
 		{method: "GET", path: "/v1/orders", roles: operators, summary: "Orders and what became of them, newest first, as the store has them now", query: []string{"id"}, answer: []status.Order{}, serve: (*Server).orders},

@@ -116,7 +116,7 @@ func Create(dir string, r Request, now time.Time) error {
 		return err
 	}
 	if want := "rfsd fleet " + r.Fleet; parent.Subject.CommonName != want {
-		return fmt.Errorf("the authority in %s is that of %q, not of %q: %w", dir, parent.Subject.CommonName, want, fault.ErrConfig)
+		return fmt.Errorf("the authority in %s belongs to %q, not to %q: %w", dir, parent.Subject.CommonName, want, fault.ErrConfig)
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

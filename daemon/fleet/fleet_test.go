@@ -201,7 +201,7 @@ func TestNodesMeetByTheStoreAndShareTheCatalogue(t *testing.T) {
 
 	before := f.nodes["n2"].hintStore().Cluster().Epoch
 	if before != 1 {
-		t.Errorf("hints began %d times while all was well", before)
+		t.Errorf("hints started %d times while all was well", before)
 	}
 	// The majority of voters goes for good: hints begin anew, empty, and are filled again.
 	for _, gone := range []string{"n0", "n1"} {
@@ -209,7 +209,7 @@ func TestNodesMeetByTheStoreAndShareTheCatalogue(t *testing.T) {
 	}
 	f.start("n3")
 	f.agree()
-	eventually(t, "hints began anew", func() bool { s := f.nodes["n2"].hintStore(); return s != nil && s.Cluster().Epoch > before })
+	eventually(t, "hints started anew", func() bool { s := f.nodes["n2"].hintStore(); return s != nil && s.Cluster().Epoch > before })
 
 	// Every directory is wiped while all are down.
 	for name := range f.nodes {

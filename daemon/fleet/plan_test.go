@@ -71,7 +71,7 @@ func TestTheNextLeaderGoesOnWithTheHistoryAndWhoComesKnowsIt(t *testing.T) {
 	var next Summary
 	eventually(t, "the other one leads", func() bool { next, _ = f.summary(); return next.Leader != first.Leader })
 	if next.History.Samples[0].Begin != first.History.Samples[0].Begin || next.History.Samples[0].Bytes < first.History.Samples[0].Bytes {
-		t.Errorf("%+v goes on as %+v", first.History, next.History)
+		t.Errorf("%+v continues as %+v", first.History, next.History)
 	}
 	late := f.start("n9")
 	eventually(t, "who comes late knows how quick it is: a million bytes per second", func() bool {

@@ -196,7 +196,7 @@ func (c *Command) seen() (*progress.Migration, error) {
 	if m != nil {
 		return m, nil
 	}
-	why := "it has just begun"
+	why := "it has just started"
 	if err != nil {
 		why = fault.Text(err)
 	}

@@ -46,7 +46,7 @@ func workFamilies() []family {
 				emit(counter, float64(s.sum.Failed), "failed")
 			}},
 		total("rfsd_documents_resent_total", "Documents that were sent again because the target was busy.", func(s Sample) int64 { return s.Resent }),
-		total("rfsd_documents_refused_total", "Documents that the target refused for good, as it answered.", func(s Sample) int64 { return s.BulkRefused }),
+		total("rfsd_documents_refused_total", "Documents that the target refused permanently, as it answered.", func(s Sample) int64 { return s.BulkRefused }),
 		total("rfsd_source_bytes_total", "Bytes of the sources of indexed documents.", func(s Sample) int64 { return s.SourceBytes }),
 		total("rfsd_bulk_bytes_total", "Bytes of bulk bodies sent to the target, before compression.", func(s Sample) int64 { return s.BulkBytes }),
 		total("rfsd_bulk_retries_total", "Bulk requests that were repeated, whole or in part.", func(s Sample) int64 { return s.Retries }),
@@ -60,7 +60,7 @@ func workFamilies() []family {
 			func(emit emitter, s state) { counts(emit, s.leases) }},
 		{"rfsd_worker_crashes_total", "Workers that did not end cleanly, by what ended them.", []string{"class"},
 			func(emit emitter, s state) { counts(emit, s.ends) }},
-		{"rfsd_worker_restarts_total", "Workers that were started in place of one that ended.", nil,
+		{"rfsd_worker_restarts_total", "Workers that were started to replace an ended worker.", nil,
 			func(emit emitter, s state) { emit(counter, float64(s.restarts)) }},
 		{"rfsd_workers_reaped_total", "Workers that were killed because their lease was over by the store's clock.", nil,
 			func(emit emitter, s state) { emit(counter, float64(s.reaped)) }},
@@ -75,7 +75,7 @@ func workFamilies() []family {
 					emit(counter, float64(s.events[k]), k[0], k[1])
 				}
 			}},
-		{"rfsd_rate_limit_bytes_per_second", "Bytes per second that this node sends at most, its part of the --max-rate of its fleet; 0 is no limit.", nil,
+		{"rfsd_rate_limit_bytes_per_second", "Bytes per second that this node sends at most, its part of the --max-rate of its fleet; 0: no limit.", nil,
 			func(emit emitter, s state) { emit(gauge, float64(s.limit)) }},
 	}
 }
@@ -176,7 +176,7 @@ func migrationFamilies() []family {
 			emit(gauge, float64(t.Items-t.ItemsOpen-t.ItemsBad), "done")
 			emit(gauge, float64(t.ItemsBad), "failed")
 		}),
-		migration("rfsd_stream_lag_messages", "Offsets of a stream between what is consumed and the ends of its partitions.", nil, func(emit emitter, m *progress.Migration, _ state) {
+		migration("rfsd_stream_lag_messages", "Offsets of a stream between the consumed position and the ends of its partitions.", nil, func(emit emitter, m *progress.Migration, _ state) {
 			if m.Stream != nil {
 				emit(gauge, float64(m.Stream.Lag))
 			}
@@ -198,7 +198,7 @@ func migrationFamilies() []family {
 			emit(gauge, float64(m.Totals.Filtered), "filtered")
 			emit(gauge, float64(m.Totals.Kept), "kept")
 		}),
-		migration("rfsd_migration_documents_reduced", "Indexed documents whose source may lack parts of what was indexed.", nil, func(emit emitter, m *progress.Migration, _ state) {
+		migration("rfsd_migration_documents_reduced", "Indexed documents whose source may lack indexed parts.", nil, func(emit emitter, m *progress.Migration, _ state) {
 			emit(gauge, float64(m.Totals.Reduced))
 		}),
 		migration("rfsd_migration_documents_sent_again", "Copies of documents beyond the first: by repeated requests, after hand-overs, and documents that replaced one from before the session.", []string{"cause"}, func(emit emitter, m *progress.Migration, _ state) {
@@ -211,7 +211,7 @@ func migrationFamilies() []family {
 			emit(gauge, float64(m.Totals.BytesLeft()), "open")
 			emit(gauge, float64(m.Totals.BytesLost), "lost")
 		}),
-		migration("rfsd_migration_eta_seconds", "Estimated time to the end by bytes; absent when it is not known or no work is wanted.", nil, func(emit emitter, _ *progress.Migration, s state) {
+		migration("rfsd_migration_eta_seconds", "Estimated time to the end by bytes; absent when it is unknown or no work is wanted.", nil, func(emit emitter, _ *progress.Migration, s state) {
 			if s.report.Progress.Left != nil {
 				emit(gauge, *s.report.Progress.Left)
 			}
@@ -225,10 +225,10 @@ func migrationFamilies() []family {
 		migration("rfsd_migration_given_up", "Work items, indices and phases that failed and do not become complete by themselves.", nil, func(emit emitter, _ *progress.Migration, s state) {
 			emit(gauge, float64(s.report.Progress.GivenUp))
 		}),
-		migration("rfsd_migration_quiet_seconds", "How long no document has arrived although items are in work.", nil, func(emit emitter, _ *progress.Migration, s state) {
+		migration("rfsd_migration_quiet_seconds", "Time without an arriving document while items are in progress.", nil, func(emit emitter, _ *progress.Migration, s state) {
 			emit(gauge, s.report.Progress.Quiet)
 		}),
-		migration("rfsd_phase_duration_seconds", "Time from the begin of a phase to its end, or to now.", []string{"phase"}, func(emit emitter, m *progress.Migration, s state) {
+		migration("rfsd_phase_duration_seconds", "Time from the start of a phase to its end, or to now.", []string{"phase"}, func(emit emitter, m *progress.Migration, s state) {
 			for _, p := range m.Phases {
 				if p.Started == nil {
 					continue

@@ -131,7 +131,7 @@ func TestALoneWorkersFileIsWholeOrAbsent(t *testing.T) {
 		t.Errorf("%v: %s", err, b)
 	}
 	if err := r.WriteFile(filepath.Join(t.TempDir(), "none", "x")); err == nil {
-		t.Error("a file that cannot be written is no error")
+		t.Error("a file that cannot be written is not an error")
 	}
 }
 

@@ -43,7 +43,7 @@ func (a AutoScaling) Apply(ctx context.Context, n int) (running int, err error) 
 		return 0, a.failed("describe", err)
 	}
 	if len(answer.Groups) != 1 || answer.Groups[0].Name != a.Group {
-		return 0, fmt.Errorf("there is no Auto Scaling group %s in the region of this account: correct --scale-group or --scale-region: %w", a.Group, fault.ErrConfig)
+		return 0, fmt.Errorf("Auto Scaling group %s does not exist in the region of this account: correct --scale-group or --scale-region: %w", a.Group, fault.ErrConfig)
 	}
 	g := answer.Groups[0]
 	running = len(g.Instances)

@@ -160,7 +160,7 @@ func TestAutoScalingThatRefusesIsNamedWithItsReason(t *testing.T) {
 	}{
 		{"no such group", func(_ *region, a *AutoScaling) { a.Group = "other" }, fault.ErrConfig, "there is no Auto Scaling group other"},
 		{"throttled", answers("SetDesiredCapacity", 400, "Throttling", "Rate exceeded"), fault.ErrUnavailable, "set the desired capacity to 6: status 400: Throttling: Rate exceeded"},
-		{"throttled at once", answers("DescribeAutoScalingGroups", 400, "Throttling", "Rate exceeded"), fault.ErrUnavailable, "describe: status 400: Throttling"},
+		{"throttled immediately", answers("DescribeAutoScalingGroups", 400, "Throttling", "Rate exceeded"), fault.ErrUnavailable, "describe: status 400: Throttling"},
 		{"broken", answers("DescribeAutoScalingGroups", 503, "ServiceUnavailable", "later"), fault.ErrUnavailable, "later"},
 		{"not permitted", answers("SetDesiredCapacity", 403, "AccessDenied", "not authorized to perform: autoscaling:SetDesiredCapacity"), fault.ErrConfig, "autoscaling:SetDesiredCapacity"},
 		{"wrong secret", func(r *region, _ *AutoScaling) { r.Add("AKIDEXAMPLE", signer.Key{Secret: "another"}) }, fault.ErrConfig, "does not match the signature"},

@@ -57,7 +57,7 @@ func TestLeadership_OneNodeDrives(t *testing.T) {
 		first.fails.Store(true)
 		time.Sleep(5 * time.Minute)
 		if n := first.calls.Load(); n < 30 {
-			t.Errorf("%d calls after the driver began to fail", n)
+			t.Errorf("%d calls after the driver started to fail", n)
 		}
 		endFirst()
 		time.Sleep(5 * time.Minute)

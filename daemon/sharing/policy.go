@@ -21,9 +21,9 @@ func TrustOf(keys Keys, s Scope, r session.SharedRecord, seen int64) Trust {
 	case r.Signature == "":
 		return Trust{"the record is not signed: start a node that has these settings and --fleet-key once with --share-settings"}
 	case !keys.Signed(s, r):
-		return Trust{"this node's key has not signed the record for this session and cluster, or the record was changed: give all nodes the same --fleet-key, find out what writes the control index, and start a node that has these settings once with --share-settings"}
+		return Trust{"this node's key has not signed the record for this session and cluster, or the record was changed: give all nodes the same --fleet-key, find the process that writes to the control index, and start a node that has these settings once with --share-settings"}
 	case r.Revision < seen:
-		return Trust{fmt.Sprintf("the record is of revision %d and this node has seen %d: an old one was put back; find out what writes the control index, and start a node that has these settings once with --share-settings", r.Revision, seen)}
+		return Trust{fmt.Sprintf("the record is of revision %d and this node has seen %d: an old one was put back; find the process that writes to the control index, and start a node that has these settings once with --share-settings", r.Revision, seen)}
 	}
 	return Trust{}
 }

@@ -42,7 +42,7 @@ func TestSum_SilenceOfImportsAndStreams(t *testing.T) {
 		holders            int
 	}{
 		{"a process reports", 10 * time.Minute, 5 * time.Second, time.Minute, progress.StateWorking, 0, 1},
-		{"a process has just begun", 5 * time.Second, time.Hour, time.Minute, progress.StateWorking, 0, 1},
+		{"a process has just started", 5 * time.Second, time.Hour, time.Minute, progress.StateWorking, 0, 1},
 		{"nothing was reported for a while", 10 * time.Minute, 45 * time.Second, time.Minute, progress.StateSilent, 45, 1},
 		{"the lease is over", 10 * time.Minute, 5 * time.Minute, -time.Minute, progress.StateWaiting, 300, 0},
 	} {

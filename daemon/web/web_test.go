@@ -292,7 +292,7 @@ func TestFailedIndicesAreShownHoweverManyThereAre(t *testing.T) {
 	const choose = "((id, v) => { const e = document.getElementById(id); e.value = v; e.dispatchEvent(new Event('input')); })"
 	const names2 = "[...document.querySelectorAll('#indices .name')].map((c) => c.textContent)"
 	see("all have a row", "document.getElementById('further').click(), document.querySelectorAll('#indices > li').length === 600 && document.getElementById('more').hidden")
-	see("the reader goes on", "document.activeElement === document.querySelectorAll('#indices summary')[500]")
+	see("the reader continues", "document.activeElement === document.querySelectorAll('#indices summary')[500]")
 	see("a part of the name", choose+"('filter', 'GS-59'), "+names2+".join() === 'logs-599,logs-590,logs-591,logs-592,logs-593,logs-594,logs-595,logs-596,logs-597,logs-598' && document.getElementById('chosen').textContent === '10 of 600 indices'")
 	see("only failed ones", choose+"('filter', ''), "+choose+"('only', 'FAILED'), "+names2+".join() === 'logs-550,logs-570,logs-599'")
 	see("by name", choose+"('only', ''), "+choose+"('order', 'name'), "+names2+"[0] === 'logs-000' && document.querySelectorAll('#indices > li').length === 500")

@@ -318,7 +318,7 @@ func TestReferencesThatAreWrongAreFound(t *testing.T) {
 		{"a bare name", "rfs/coordination/cms/DESIGN.md", "`none.go`", "none.go"},
 		{"a pattern", "rfs/coordination/cms/DESIGN.md", "`rules_*.go`", "rules_*.go"},
 		{"a test", "docs/A.md", "`TestTwo`", "TestTwo"},
-		{"what is no file", "docs/A.md", "`rfs/`, `other/x`, `rfs/NAME.go`, a `DESIGN.md` beside the code", ""},
+		{"what is not a file", "docs/A.md", "`rfs/`, `other/x`, `rfs/NAME.go`, a `DESIGN.md` beside the code", ""},
 		{"the beginning of a test", "docs/A.md", "`TestTw…`", "TestTw…"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

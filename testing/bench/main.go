@@ -66,7 +66,7 @@ func parse(args []string) (options, error) {
 	fs.BoolVar(&o.lucene, "lucene", true, "read the shards with Lucene, too (needs a JDK and Maven)")
 	fs.IntVar(&o.columns, "columns", 0, "read columns of doc values of so many documents beside Lucene, and nothing else")
 	fs.StringVar(&o.part, "part", "", "measure a part of the table of docs/PERFORMANCE.md, and nothing else: all, "+strings.Join(partNames(), ", "))
-	fs.StringVar(&o.only, "only", "", "of the part reading, measure the sources whose names begin so (\"LZ4, 39 bytes\"), and keep nothing")
+	fs.StringVar(&o.only, "only", "", "of the part reading, measure the sources whose names start so (\"LZ4, 39 bytes\"), and keep nothing")
 	fs.StringVar(&o.document, "write", "", "write the table of all parts that were measured into this file")
 	output := fs.String("output", "text", "text or json")
 	if err := fs.Parse(args); err != nil {

@@ -17,7 +17,7 @@ import (
 // TestEveryVersionTakesDocumentsAndASnapshot boots versions one after the other, each change a draw of these.
 func TestEveryVersionTakesDocumentsAndASnapshot(t *testing.T) {
 	if os.Getenv("RFSD_E2E") == "" {
-		t.Skip("boots ten servers one after the other: RFSD_E2E is not set")
+		t.Skip("boots ten servers in sequence: RFSD_E2E is not set")
 	}
 	type server struct{ product, version string }
 	var all []server

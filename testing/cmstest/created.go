@@ -77,7 +77,7 @@ func created(t *testing.T, s cms.Store) {
 		t.Fatal(err)
 	}
 	if err := session.Of(c).Busy(ctx); err != nil {
-		t.Errorf("the lease was given back: %v", err)
+		t.Errorf("the lease was released: %v", err)
 	}
 	for range 2 {
 		if err := session.Of(c).BeginUndo(ctx); err != nil {

@@ -63,7 +63,7 @@ func together(t *testing.T, s cms.Store) {
 		t.Fatalf("%d outcomes, %v", len(got), err)
 	}
 	if last := got[len(changes)]; !errors.Is(last.Err, cms.ErrNotFound) {
-		t.Errorf("an item that is not there: %+v", last)
+		t.Errorf("an item that is missing: %+v", last)
 	}
 	seen := map[cms.Result]bool{}
 	for i, c := range changes {

@@ -411,7 +411,7 @@ func groups(t *testing.T, s cms.Store) {
 			}
 			for it, err := range c.Items(ctx) {
 				if err != nil || it.Open() && (it.Holder != "" || it.Expiration != 0 || it.Attempts != 0) {
-					t.Errorf("given back as %+v, %v", it, err)
+					t.Errorf("released as %+v, %v", it, err)
 				}
 			}
 		}

@@ -363,7 +363,7 @@ func sweep(t *testing.T, dir string, flips int) {
 	snap := catalog.Snapshots[len(catalog.Snapshots)-1].Name
 	want, err := read(ctx, m, snap)
 	if err != nil {
-		t.Skipf("not whole to begin with: %v", err)
+		t.Skipf("not whole to start with: %v", err)
 	}
 	names := make([]string, 0, len(m.blobs))
 	for name := range m.blobs {

@@ -116,7 +116,7 @@ func TestThreeNodesExportWithTheirStateInABucket(t *testing.T) {
 		}
 	}
 	if res := Run(t, "rfsctl", append([]string{"status"}, append(at[:len(at)-1:len(at)-1], "other")...)...); res.Code == 0 || !strings.Contains(res.Stderr, "no session of this name") {
-		t.Errorf("status of a session that was never begun: exit %d: %s", res.Code, res.Stderr)
+		t.Errorf("status of a session that was never started: exit %d: %s", res.Code, res.Stderr)
 	}
 	t.Logf("%d documents in %d files", len(got), len(m.Files))
 }

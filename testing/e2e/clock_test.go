@@ -69,7 +69,7 @@ func TestAProgramIsBuiltWithAWrongClock(t *testing.T) {
 			t.Fatalf("%q: %v", out, err)
 		}
 		if told -= int64(off); told < before || told > time.Now().Unix() || !stopwatch {
-			t.Errorf("%d s: the program says %q at %d", off, out, before)
+			t.Errorf("%d s: the program states %q at %d", off, out, before)
 		}
 	}
 	if _, err := wronged([]byte("package time\n")); err == nil {
@@ -108,7 +108,7 @@ func setClocks(t *testing.T, w *network) *wrong {
 			line, _, _ := strings.Cut(m.said.String(), "\n")
 			var first struct{ Time time.Time }
 			if err := json.Unmarshal([]byte(line), &first); err != nil || (first.Time.Sub(w.begun)-m.off).Abs() > 3*time.Minute {
-				t.Errorf("%s began at %v, and its first line is %q", m.space, w.begun, line)
+				t.Errorf("%s started at %v, and its first line is %q", m.space, w.begun, line)
 			}
 		}
 	})
@@ -129,7 +129,7 @@ func (x *wrong) ask() {
 			m.held[worker.Item] = true
 		}
 		if worker.Expiry != nil && time.Until(*worker.Expiry).Abs() > 5*time.Minute { // it is told by the store's clock
-			x.w.t.Errorf("%s says that a lease ends at %v", m.space, worker.Expiry)
+			x.w.t.Errorf("%s states that a lease ends at %v", m.space, worker.Expiry)
 		}
 	}
 }
@@ -169,7 +169,7 @@ func refuseWrongClocks(t *testing.T, w *network) func(time.Duration) {
 	t.Cleanup(func() {
 		for _, m := range x.machines {
 			if d := m.says(); (d - m.off).Abs() > time.Minute {
-				t.Errorf("%s is %v off and says %v", m.space, m.off, d)
+				t.Errorf("%s is %v off and states %v", m.space, m.off, d)
 			}
 			if len(m.held) > 0 || strings.Contains(m.said.String(), `"lease acquired"`) {
 				t.Errorf("%s is %v off and held %v", m.space, m.off, m.held)

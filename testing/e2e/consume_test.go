@@ -356,7 +356,7 @@ func badInput(s *streamTest) {
 		name, says string
 		args       []string
 	}{
-		{"unknown topic", "there is no such topic", []string{"--topic", "nowhere"}},
+		{"unknown topic", "the topic does not exist", []string{"--topic", "nowhere"}},
 		{"no broker", "unavailable", []string{"--brokers", "127.0.0.1:1"}},
 		{"no name of a broker", "--brokers", []string{"--brokers", "127.0.0.1"}},
 	} {

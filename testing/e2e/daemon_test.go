@@ -388,7 +388,7 @@ workers = 2
 	if took := time.Since(begin); err != nil || took > 30*time.Second {
 		t.Errorf("ended after %v: %v\n%s", took, err, logs.String())
 	}
-	until(t, "it says that it stops", func() bool { return strings.Contains(told.String(), "STOPPING=1") })
+	until(t, "it states that it stops", func() bool { return strings.Contains(told.String(), "STOPPING=1") })
 	if held := heldItems(t, f.coord); len(held) > 0 {
 		t.Errorf("leases after the end: %+v\n%s", held, logs.String())
 	}

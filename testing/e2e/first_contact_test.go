@@ -326,7 +326,7 @@ func (c *contact) run() string {
 		c.terminate(r)
 		return result + " until SIGTERM"
 	}
-	until(c.t, "it says "+c.fault.says, func() bool { return strings.Contains(r.said.String(), c.fault.says) || len(r.end) > 0 })
+	until(c.t, "it states "+c.fault.says, func() bool { return strings.Contains(r.said.String(), c.fault.says) || len(r.end) > 0 })
 	over = over || r.ended(0)
 	done := over && !c.program.long && r.cmd.ProcessState.ExitCode() == 0 // its one step needs nothing that the fault concerns
 	if !done && !strings.Contains(r.said.String(), c.fault.says) {
@@ -368,7 +368,7 @@ func (c *contact) run() string {
 	}
 	c.check(r, true)
 	if r.cmd.ProcessState.ExitCode() == 0 || c.program.watches {
-		return result + "; then goes on"
+		return result + "; then continues"
 	}
 	if !over && !c.program.node { // it had sent a request to which no answer came
 		result = "ends: " + shortened(r.lastWord())
@@ -379,7 +379,7 @@ func (c *contact) run() string {
 	if code := r.cmd.ProcessState.ExitCode(); code != 0 {
 		c.t.Fatalf("exit %d after the fault: %s\n%s", code, r.lastWord(), r.said.String())
 	}
-	return result + "; then goes on when it is started again"
+	return result + "; then continues when it is started again"
 }
 
 func (c *contact) terminate(r *contactRun) {

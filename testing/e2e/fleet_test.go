@@ -142,7 +142,7 @@ func (m *machines) drainOne() {
 		r, ok := m.ask(last)
 		return ok && r.Node.State == "drained" && r.Node.Running == 0
 	})
-	until(m.t, "the first node says so and goes on", func() bool {
+	until(m.t, "the first node states so and continues", func() bool {
 		r, ok := m.ask(first)
 		return ok && r.Node.State == "running" && slices.ContainsFunc(r.Nodes, func(n status.Node) bool { return n.Name == last.name && n.State == "drained" })
 	})
@@ -224,7 +224,7 @@ func TestThreeNodesMigrateWhileTheyAreKilledAndWiped(t *testing.T) {
 	compareLanded(t, m.node, m.repo)
 	for _, r := range reports[1:] {
 		if r.Migration.Totals != reports[0].Migration.Totals {
-			t.Errorf("%s says %+v, %s says %+v", reports[0].Node.Name, reports[0].Migration.Totals, r.Node.Name, r.Migration.Totals)
+			t.Errorf("%s states %+v, %s states %+v", reports[0].Node.Name, reports[0].Migration.Totals, r.Node.Name, r.Migration.Totals)
 		}
 	}
 	if bad := reports[0].Migration.Totals.ItemsBad; bad != 0 || kills == 0 {

@@ -46,7 +46,7 @@ func TestASessionIsOfOneDestinationAndSnapshot(t *testing.T) {
 	done("--discard", "--coordinator-file", "dryrun.db")
 	done("--export-dir", "d1", "--coordinator-file", "f.db", "--export-compression", "zstd")
 	done("--export-dir", "d1", "--coordinator-file", "f.db", "--export-compression", "zstd")
-	t.Run("a dry run is no export", func(t *testing.T) {
+	t.Run("a dry run is not an export", func(t *testing.T) {
 		refusedWith(t, run("--export-dir", "d2", "--coordinator-file", "dryrun.db"), "destination was", "dry run", "export directory", "--session-name")
 	})
 	t.Run("another export directory", func(t *testing.T) {

@@ -25,10 +25,10 @@ func TestThreeNodesImportAnExportWhileTheyAreKilled(t *testing.T) {
 	m.all[2].late = true
 	for _, x := range m.all {
 		m.start(x)
-		until(t, "the node says how far the import is", func() bool { _, ok := m.ask(x); return ok })
+		until(t, "the node states how far the import is", func() bool { _, ok := m.ask(x); return ok })
 	}
 	if res := Run(t, "rfsctl", "cleanup", "--target-host", m.node.URL, "--session-name", "fleet"); res.Code != 1 || !strings.Contains(res.Stderr, "is not complete") {
-		t.Errorf("cleanup of an import under way: exit %d: %s%s", res.Code, res.Stdout, res.Stderr)
+		t.Errorf("cleanup of an import in progress: exit %d: %s%s", res.Code, res.Stdout, res.Stderr)
 	}
 	m.drainOne()
 	m.proxy.delay.Store(int64(100 * time.Millisecond))
@@ -52,10 +52,10 @@ func TestThreeNodesImportAnExportWhileTheyAreKilled(t *testing.T) {
 	for _, r := range reports {
 		x, first := r.Migration, reports[0].Migration
 		if x.Totals != first.Totals || x.Totals.Indexed != int64(len(lines)) || x.Totals.ItemsBad != 0 || x.Totals.BytesDone != x.Totals.Bytes {
-			t.Errorf("%s says %+v, the export has %d documents", r.Node.Name, x.Totals, len(lines))
+			t.Errorf("%s states %+v, the export has %d documents", r.Node.Name, x.Totals, len(lines))
 		}
 		if len(x.Phases) != 1 || x.Phases[0].Name != "import" || x.Phases[0].State != "COMPLETED" {
-			t.Errorf("%s says %+v", r.Node.Name, x.Phases)
+			t.Errorf("%s states %+v", r.Node.Name, x.Phases)
 		}
 	}
 	if kills == 0 {

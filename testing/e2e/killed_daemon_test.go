@@ -142,7 +142,7 @@ func (m *machines) accountOfTheDead() {
 		}
 		return &r.Migration.Indices[i]
 	}
-	until(t, "a part of an item in work is done", func() bool {
+	until(t, "a part of an item in progress is done", func() bool {
 		r := read()
 		return r.Migration.Complete || inWork(r) != nil && r.Migration.Totals.Leased > 0
 	})
@@ -170,7 +170,7 @@ func (m *machines) accountOfTheDead() {
 	}
 	res := Run(t, "rfsctl", at...)
 	for _, want := range []string{`no process has reported for \d+s`, `(?m)^last report of a process: \d{4}-\d\d-\d\d \d\d:\d\d:\d\d, `, `(?m)^held: \d+ items? by \S+_pid\d+_\S*, until \d{4}-`,
-		`the command that began the session, run again with the same options, continues it`, `(?m)^` + x.Name + ` .*\[[#.]+\] +[1-9]\d? %`} {
+		`the command that started the session, run again with the same options, continues it`, `(?m)^` + x.Name + ` .*\[[#.]+\] +[1-9]\d? %`} {
 		if !regexp.MustCompile(want).MatchString(res.Stdout) {
 			t.Errorf("no %q in\n%s%s", want, res.Stdout, res.Stderr)
 		}

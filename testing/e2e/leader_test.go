@@ -62,7 +62,7 @@ func watchLeaders(t *testing.T, m *machines) {
 				answers++
 				oldest[x.name] = max(oldest[x.name], r.Stale)
 				if is, was := r.Migration.Totals, before[x.name]; is.Indexed < was.Indexed || is.BytesDone < was.BytesDone {
-					t.Errorf("%s says %+v, before %+v", x.name, is, was)
+					t.Errorf("%s states %+v, before %+v", x.name, is, was)
 				}
 				before[x.name] = r.Migration.Totals
 			}

@@ -151,7 +151,7 @@ func TestTerminatedWorkerHandsOffAndTheNextContinues(t *testing.T) {
 		t.Errorf("exit %d: %s%s", out.Code, out.Stdout, out.Stderr)
 	}
 	if out := RunIn(t, w.dir, nil, "rfsctl", "items", "list", "--target-host", w.node.URL, "--session-name", "never-begun"); out.Code != 1 || !strings.Contains(out.Stderr, "never-begun") {
-		t.Errorf("a session that was never begun: exit %d: %s", out.Code, out.Stderr)
+		t.Errorf("a session that was never started: exit %d: %s", out.Code, out.Stderr)
 	}
 	if indices := call(t, w.node, "GET", "/_settings?expand_wildcards=all", nil); strings.Contains(strings.Join(keys(indices), " "), "never-begun") {
 		t.Errorf("listing a session made its indices: %v", keys(indices))

@@ -202,7 +202,7 @@ func available(t *testing.T) int64 {
 	must(t, err)
 	m := regexp.MustCompile(`MemAvailable: +(\d+) kB`).FindSubmatch(b)
 	if m == nil {
-		t.Skip("the free memory is not known")
+		t.Skip("the free memory is unknown")
 	}
 	kb, err := strconv.ParseInt(string(m[1]), 10, 64)
 	must(t, err)
@@ -291,6 +291,6 @@ func TestTwoHundredWorkersShareAThousandShards(t *testing.T) {
 	if got, want := len(landed(t, n)), m.documents(indices, 0); got != want {
 		t.Errorf("%d documents arrived, want %d", got, want)
 	}
-	t.Logf("%d processes at once, %d in all, %d shards of %d indices in %.1f s, the last item done after %.1f s: exit codes %v, at most %d MB each, %d items leased more than once, most of one holder %d",
+	t.Logf("%d processes immediately, %d in all, %d shards of %d indices in %.1f s, the last item done after %.1f s: exit codes %v, at most %d MB each, %d items leased more than once, most of one holder %d",
 		processes, started, m.shards, indices, took.Seconds(), lastItem.Seconds(), codes, largest>>20, again, slices.Max(slices.Collect(maps.Values(holders))))
 }

@@ -231,7 +231,7 @@ func (w *network) complete(n *cluster.Node, meanwhile func(elapsed time.Duration
 	compareLanded(w.t, n, demoRepo())
 	for _, r := range reports {
 		if r.Migration.Totals != reports[0].Migration.Totals {
-			w.t.Errorf("%s says %+v, %s says %+v", reports[0].Node.Name, reports[0].Migration.Totals, r.Node.Name, r.Migration.Totals)
+			w.t.Errorf("%s states %+v, %s states %+v", reports[0].Node.Name, reports[0].Migration.Totals, r.Node.Name, r.Migration.Totals)
 		}
 	}
 	t := reports[0].Migration.Totals
@@ -354,7 +354,7 @@ func splitGossip(t *testing.T, w *network) func(time.Duration) {
 		for _, h := range w.all {
 			epochs += strings.Count(h.said.String(), `"raft_cluster_bootstrapped"`)
 		}
-		t.Logf("hints began %d times", epochs)
+		t.Logf("hints started %d times", epochs)
 		for i, is := range whole {
 			if !is {
 				t.Errorf("no node of half %d knew all of it", i)

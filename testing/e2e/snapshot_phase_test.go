@@ -139,7 +139,7 @@ func TestWhoDoesNotWaitForTheSnapshotComesBackForIt(t *testing.T) {
 		}
 	}
 	if begun != 1 {
-		t.Errorf("the snapshot was begun %d times", begun)
+		t.Errorf("the snapshot was started %d times", begun)
 	}
 	t.Logf("came back %d times", codes[4])
 }
@@ -167,7 +167,7 @@ func TestFiveWorkersTakeOneSnapshot(t *testing.T) {
 			}
 			// The answer to a process that was killed meanwhile is not in the log.
 			if len(made) > 1 || len(made) == 0 && wanted == 0 {
-				t.Errorf("snapshots that were begun: %v", made)
+				t.Errorf("snapshots that were started: %v", made)
 			}
 			if f := truth.Compare(want, landed(t, n)).Faults(); f != "" {
 				t.Error(f)
@@ -198,7 +198,7 @@ func TestASourceThatCannotMakeTheSnapshotIsToldPlainly(t *testing.T) {
 		{"not writable", sourceArgs("migrate", n.URL, n.URL, locked, "locked"), 1, locked},
 		{"no such phase", sourceArgs("migrate", n.URL, n.URL, repo, "plain", "--phases", "snapshots"), 1, "snapshots"},
 		{"a named snapshot is not made", sourceArgs("migrate", n.URL, n.URL, repo, "plain", "--snapshot-name", "x", "--phases", "snapshot"), 1, "--snapshot-name"},
-		{"the snapshot is not there yet", sourceArgs("migrate", n.URL, n.URL, repo, "early", "--phases", "indices"), 1, "--phases"},
+		{"the snapshot is missing yet", sourceArgs("migrate", n.URL, n.URL, repo, "early", "--phases", "indices"), 1, "--phases"},
 	} {
 		if res := Run(t, "rfsd", c.args...); res.Code != c.code || !strings.Contains(res.Stderr, c.says) {
 			t.Errorf("%s: exit %d: %s", c.name, res.Code, res.Stderr)

@@ -327,7 +327,7 @@ func (o origin) migrates(t *testing.T, from, to *cluster.Node) {
 		}
 	}
 	if _, ok := call(t, to, "GET", "/empty/_settings", nil)["empty"]; !ok {
-		t.Error("the empty index is not there")
+		t.Error("the empty index is missing")
 	}
 	later := []string{"later-1"}
 	if o.composable {

@@ -218,16 +218,16 @@ func TestATrialRunThatWasKilledGoesOnOrGoes(t *testing.T) {
 		after         bool
 	}{
 		{"goes", "POST /_bulk", 3, true},
-		{"goes on", "POST /_bulk", 3, true},
+		{"continues", "POST /_bulk", 3, true},
 		{"goes", "PUT /rfsd-trial-measure-", 1, true},
-		{"goes on", "DELETE /rfsd-trial-measure-", 1, false},
+		{"continues", "DELETE /rfsd-trial-measure-", 1, false},
 	} {
 		k, ends := newKiller(t, n), c.ends+" after "+c.request
 		k.run(t, c.request, c.nth, c.after, "rfsd", argsTo(k.URL)...)
 		if strings.Contains(c.request, "measure") != slices.ContainsFunc(onTarget(t, n), func(s string) bool { return strings.HasPrefix(s, "index rfsd-trial-measure-") }) {
 			t.Errorf("%s: on the target are %v", ends, onTarget(t, n))
 		}
-		if c.ends == "goes on" {
+		if c.ends == "continues" {
 			res := RunIn(t, t.TempDir(), nil, "rfsd", argsTo(n.URL)...)
 			sum := triedOf(t, res)
 			if res.Code != 0 || sum.Trial == nil || sum.Trial.Estimate == nil || sum.Totals.Indexed != sum.Totals.Live || sum.Totals.Live == 0 {

@@ -129,7 +129,7 @@ func TestUndoRemovesWhatAMigrationCreatedAndNothingElse(t *testing.T) {
 					t.Errorf("left %v, before %v", after, before)
 				}
 				if res := RunIn(t, dir, nil, "rfsd", args...); res.Code != 1 || !strings.Contains(res.Stderr, "rfsctl undo") {
-					t.Errorf("the session goes on: exit %d: %s", res.Code, res.Stderr)
+					t.Errorf("the session continues: exit %d: %s", res.Code, res.Stderr)
 				}
 			})
 		}
@@ -259,6 +259,6 @@ func TestUndoOfAnImport(t *testing.T) {
 		t.Errorf("left %v, before %v", after, before)
 	}
 	if res := Run(t, "rfsd", args...); res.Code != 1 || !strings.Contains(res.Stderr, "rfsctl undo") {
-		t.Errorf("the import goes on: exit %d: %s", res.Code, res.Stderr)
+		t.Errorf("the import continues: exit %d: %s", res.Code, res.Stderr)
 	}
 }

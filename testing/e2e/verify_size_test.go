@@ -271,7 +271,7 @@ func findsEachDifference(t *testing.T, n *cluster.Node, documents int, whole boo
 	}
 }
 
-var goesOn = regexp.MustCompile(`"msg":"comparison goes on","done":([0-9]+)`)
+var goesOn = regexp.MustCompile(`"msg":"comparison continues","done":([0-9]+)`)
 
 // doneBefore returns how many items of a comparison were done before this process took part; 0 when it has begun it.
 func doneBefore(t *testing.T, res Result) (n int) {

@@ -104,7 +104,7 @@ func ranges(t *testing.T, r Repository, blobs map[string][]byte) {
 			t.Fatal(err)
 		}
 		if total, ok := repo.Total(rc); ok && total != size {
-			t.Errorf("%s: a stream says the blob has %d bytes, it has %d", name, total, size)
+			t.Errorf("%s: a stream states the blob has %d bytes, it has %d", name, total, size)
 		}
 		rc.Close()
 	}

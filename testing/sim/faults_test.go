@@ -192,7 +192,7 @@ func TestEachFaultByItself(t *testing.T) {
 			}
 			return cfg
 		}, nil},
-		{"acquisitions arrive late, one after the other", 2, func(seed uint64) Config {
+		{"acquisitions arrive late, in sequence", 2, func(seed uint64) Config {
 			cfg := calmWorld(seed)
 			cfg.Indices, cfg.Long = 1, 1
 			cfg.AtCall = func(w *world, _ int, what string) Fate {

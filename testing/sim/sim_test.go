@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 var (
 	seedFlag  = flag.Uint64("seed", 0, "replay this seed only")
 	seedsFlag = flag.Int("seeds", 0, "how many seeds at least; 0 = 3 with -short, else 12")
-	forFlag   = flag.Duration("for", 0, "go on with further seeds for so long")
+	forFlag   = flag.Duration("for", 0, "continue with further seeds for so long")
 )
 
 // splitOver makes about five parts of the large fixture.

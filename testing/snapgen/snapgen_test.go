@@ -130,7 +130,7 @@ func TestHandWrittenSourcesBecomeTheLinesThatTheTruthNames(t *testing.T) {
 	for _, w := range handWritten {
 		got, err := doc.AppendLine(nil, []byte(w.source))
 		if err != nil || string(got) != w.line {
-			t.Errorf("%q became %q, %v; the truth says %q", w.source, got, err, w.line)
+			t.Errorf("%q became %q, %v; the truth states %q", w.source, got, err, w.line)
 		}
 	}
 }

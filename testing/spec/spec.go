@@ -220,7 +220,7 @@ func (v Variant) acquire(s state, i int, add adder) {
 			})
 			add(next, "", "agent %d acquires %d", i, c)
 		} else if v.BlindAfterLost {
-			add(next, "", "agent %d is refused %d and goes on", i, c)
+			add(next, "", "agent %d is refused %d and continues", i, c)
 		}
 	}
 }

@@ -9,7 +9,7 @@ const limit = 3_000_000
 
 func TestTheProtocolHoldsInEveryState(t *testing.T) {
 	for _, v := range []Variant{
-		{Name: "leases may end at any moment, zombies go on"},
+		{Name: "leases may end at any moment, zombies continue"},
 		{Name: "clocks within margin and grace", Timely: true},
 		{Name: "the store forgets two acknowledged writes", Forget: 2},
 		{Name: "watermarks are not used for restarts", RestartAtCursor: true},

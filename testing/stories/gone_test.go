@@ -81,7 +81,7 @@ func TestStoreIsGone_ANodeEnds(t *testing.T) {
 			case <-time.After(time.Minute):
 				_ = cmd.Process.Kill()
 				<-ended
-				t.Fatalf("it goes on for a minute:\n%s", said())
+				t.Fatalf("it continues for a minute:\n%s", said())
 			}
 			if code := cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(said(), "the coordination store is gone") {
 				t.Errorf("exit %d:\n%s", code, said())

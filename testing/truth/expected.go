@@ -94,7 +94,7 @@ func Count(snapshot string, truth, stored, output Docs) (map[string]Counts, stri
 	}
 	for _, k := range slices.SortedFunc(maps.Keys(output), compareKeys) {
 		if _, ok := truth[k]; !ok {
-			fmt.Fprintf(&faults, "%v is no document of the cluster; ", k)
+			fmt.Fprintf(&faults, "%v is not a document of the cluster; ", k)
 		}
 	}
 	return counts, faults.String()

@@ -85,7 +85,7 @@ func LoadExport(dir string) (Docs, error) {
 			return nil
 		}
 		if !strings.Contains(e.Name(), ".ndjson") {
-			return fmt.Errorf("%s is no export file", path)
+			return fmt.Errorf("%s is not an export file", path)
 		}
 		var action *Key
 		return lines(path, func(line []byte) error {

@@ -137,7 +137,7 @@ v: rfs/one TestBoth/a:
           --- FAIL: TestGood (0.00s)
 # github.com/x/y/rfs/two [github.com/x/y/rfs/two.test]
 `; !strings.Contains(early, want) {
-		t.Errorf("a failed package does not show its reasons at once:\n%s", early)
+		t.Errorf("a failed package does not show its reasons immediately:\n%s", early)
 	}
 	if want := `v: rfs/one TestBoth/a:
       both_test.go:5: a is bad

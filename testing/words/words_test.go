@@ -1,4 +1,5 @@
 // Package words_test counts phrases that make comments hard to read, per package of the product. The counts may only fall.
+// Messages and the README have none.
 package words_test
 
 import (
@@ -77,6 +78,29 @@ func product(t *testing.T, visit func(path string, set *token.FileSet, file *ast
 		if err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestMessages_HaveNoListedPhrase: help, errors, logs and the README. Names of fields and scripts of the store are no sentences.
+func TestMessages_HaveNoListedPhrase(t *testing.T) {
+	product(t, func(path string, set *token.FileSet, file *ast.File) {
+		ast.Inspect(file, func(n ast.Node) bool {
+			lit, ok := n.(*ast.BasicLit)
+			if !ok || lit.Kind != token.STRING || !strings.Contains(lit.Value, " ") || strings.HasPrefix(lit.Value, "`json:") || strings.HasSuffix(path, "oscms/scripts.go") {
+				return true
+			}
+			for _, m := range all.FindAllString(lit.Value, -1) {
+				t.Errorf("%s:%d: %q in %.200s", path, set.Position(lit.Pos()).Line, m, lit.Value)
+			}
+			return true
+		})
+	})
+	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range all.FindAllString(string(readme), -1) {
+		t.Errorf("README.md: %q", m)
 	}
 }
 

@@ -53,6 +53,6 @@ func TestEveryModuleOfAProgramIsListedWithItsLicence(t *testing.T) {
 		t.Errorf("licences: %v, %d bytes", err, len(texts))
 	}
 	if err := run("1", bom, licences, nil); err == nil {
-		t.Error("no program is no error")
+		t.Error("no program is not an error")
 	}
 }

@@ -38,7 +38,7 @@ func Load(ctx context.Context, o Options) (aws.Config, error) {
 		return conf, fmt.Errorf("AWS configuration cannot be read, correct AWS_PROFILE or the files that AWS_CONFIG_FILE and AWS_SHARED_CREDENTIALS_FILE name: %w: %w", err, fault.ErrConfig)
 	}
 	if conf.Region == "" {
-		return conf, fmt.Errorf("the AWS region is not known, give %s or set AWS_REGION: %w", o.RegionSetting, fault.ErrConfig)
+		return conf, fmt.Errorf("the AWS region is unknown, give %s or set AWS_REGION: %w", o.RegionSetting, fault.ErrConfig)
 	}
 	if o.RoleARN != "" {
 		conf.Credentials = aws.NewCredentialsCache(stscreds.NewAssumeRoleProvider(sts.NewFromConfig(conf), o.RoleARN))

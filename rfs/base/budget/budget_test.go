@@ -35,7 +35,7 @@ func TestTake(t *testing.T) {
 			t.Errorf("one that comes later goes first: %v", err)
 		}
 		if s, ok := b.Try(40); !ok {
-			t.Error("the reserve waits for those who begin work")
+			t.Error("the reserve waits for those who start work")
 		} else {
 			s.Release()
 		}

@@ -182,7 +182,7 @@ func (d *folder) existing(name string, flag int) (*os.File, error) {
 		return nil, &fs.PathError{Op: "create", Path: path, Err: fs.ErrExist}
 	}
 	if !was.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file, and links are not followed: %w", path, fault.ErrConfig)
+		return nil, fmt.Errorf("%s is not a regular file, and links are not followed: %w", path, fault.ErrConfig)
 	}
 	if err := d.owner.mayOpen(path, was); err != nil {
 		return nil, err
@@ -220,7 +220,7 @@ func MkdirAll(path string, perm fs.FileMode) error {
 	}
 	info, err := os.Stat(path)
 	if err == nil && !info.IsDir() {
-		return &fs.PathError{Op: "mkdir", Path: path, Err: errors.New("it is no directory")}
+		return &fs.PathError{Op: "mkdir", Path: path, Err: errors.New("it is not a directory")}
 	}
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -330,7 +330,7 @@ func NewDraft(path string, perm fs.FileMode) (*Draft, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		err = nil
 	case err == nil && !was.Mode().IsRegular():
-		err = fmt.Errorf("%s is no regular file, and links are not replaced: %w", path, fault.ErrConfig)
+		err = fmt.Errorf("%s is not a regular file, and links are not replaced: %w", path, fault.ErrConfig)
 	case err == nil:
 		err, to = dir.owner.mayOpen(path, was), dir.owner.of(was)
 	}

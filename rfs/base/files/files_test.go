@@ -59,7 +59,7 @@ func TestOpenFile_IsThatOfTheSystem(t *testing.T) {
 		return errors.Join(err, f.Close())
 	}
 	if err := write(os.O_WRONLY, "x"); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), path) {
-		t.Errorf("a file that is not there: %v", err)
+		t.Errorf("a file that is missing: %v", err)
 	}
 	must(t, write(os.O_WRONLY|os.O_CREATE, "one"))
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
@@ -77,7 +77,7 @@ func TestOpenFile_IsThatOfTheSystem(t *testing.T) {
 		t.Errorf("truncated: %q", got)
 	}
 	if _, err := OpenFile(filepath.Join(dir, "none", "a"), os.O_CREATE|os.O_WRONLY, 0o600); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("in a directory that is not there: %v", err)
+		t.Errorf("in a directory that is missing: %v", err)
 	}
 }
 

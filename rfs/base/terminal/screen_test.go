@@ -17,7 +17,7 @@ func TestScreen(t *testing.T) {
 		{"nothing is cleared before the first line", 80, func(s *Screen) { _, _ = s.Write([]byte("warning\n")) }, "warning\n"},
 		{"it is removed at the end", 80, func(s *Screen) { s.Show("1 %"); s.Show(""); _, _ = s.Write([]byte("done\n")) }, "1 %\r\x1b[Kdone\n"},
 		{"a narrow terminal", 10, func(s *Screen) { s.Show("äöüäöüäöüäöü") }, "äöüäöüäöü"},
-		{"the width is not known", 0, func(s *Screen) { s.Show("a long line of progress") }, "a long line of progress"},
+		{"the width is unknown", 0, func(s *Screen) { s.Show("a long line of progress") }, "a long line of progress"},
 		{"the width changes", 10, func(s *Screen) {
 			s.Show("0123456789012")
 			s.width = func() int { return 13 }

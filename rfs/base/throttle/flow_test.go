@@ -130,7 +130,7 @@ func TestFlowFollowsTheThroughput(t *testing.T) {
 		most        int
 		least, last float64 // part of the rate that the target can take; requests at the end, at most
 	}{
-		{"a target that takes all at once", &flowTarget{each: 5 * mb, all: 1000 * mb}, 32, 0.95, 32},
+		{"a target that takes all immediately", &flowTarget{each: 5 * mb, all: 1000 * mb}, 32, 0.95, 32},
 		{"one that four fill", &flowTarget{each: 20 * mb, all: 80 * mb}, 32, 0.95, 6},
 		{"one that ten fill", &flowTarget{each: 10 * mb, all: 100 * mb}, 32, 0.9, 20},
 		{"one request is allowed", &flowTarget{each: 10 * mb, all: 100 * mb}, 1, 0.95, 1},

@@ -138,7 +138,7 @@ func cutRight(s string) (before, after string, ok bool) {
 }
 
 func badID(s string) error {
-	return fmt.Errorf("%q is no work item id: %w", s, fault.ErrCorrupt)
+	return fmt.Errorf("%q is not a work item id: %w", s, fault.ErrCorrupt)
 }
 
 // Counts holds the outcomes of the ordinals of a range. Indexed, Kept, Failed and

@@ -58,8 +58,8 @@ func TestAListSurvivesAnOutage(t *testing.T) {
 		want   error
 	}{
 		{"refused three times", busy, 3, nil},
-		{"refused for good", busy, 1000, fault.ErrUnavailable},
-		{"damage is reported at once", fmt.Errorf("no JSON: %w", fault.ErrCorrupt), 1, fault.ErrCorrupt},
+		{"refused permanently", busy, 1000, fault.ErrUnavailable},
+		{"damage is reported immediately", fmt.Errorf("no JSON: %w", fault.ErrCorrupt), 1, fault.ErrCorrupt},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()

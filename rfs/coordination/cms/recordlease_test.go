@@ -62,7 +62,7 @@ func TestRecordLease(t *testing.T) {
 			}
 		})
 	})
-	t.Run("it is renewed as long as the work lasts, and then given back", func(t *testing.T) {
+	t.Run("it is renewed as long as the work lasts, and then released", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			_, c, l := begin(t)
 			err := l.Run(t.Context(), func(ctx context.Context) error {

@@ -80,7 +80,7 @@ func (s *Leases) Create(ctx context.Context, r Record) (created bool, err error)
 			return err
 		}
 		if _, err := s.store.Record(ctx, r.ID); errors.Is(err, ErrNotFound) {
-			return fmt.Errorf("%s was refused as existing and is not there: %w", r.ID, fault.ErrUnavailable)
+			return fmt.Errorf("%s was refused as existing and does not exist: %w", r.ID, fault.ErrUnavailable)
 		} else if err != nil {
 			return err
 		}

@@ -20,8 +20,8 @@ func TestAFollowerOfASlowStore(t *testing.T) {
 		within time.Duration
 		most   int // readings in ten minutes
 	}{
-		{"the work is known soon after it begins", 2 * time.Second, 3, 15 * time.Second, 20},
-		{"a store that answers at once", 10 * time.Millisecond, 3, 5 * time.Second, 125},
+		{"the work is known soon after it starts", 2 * time.Second, 3, 15 * time.Second, 20},
+		{"a store that answers immediately", 10 * time.Millisecond, 3, 5 * time.Second, 125},
 		{"what is known is read for a twentieth of the time", 2 * time.Second, 1, 3 * time.Second, 16},
 	} {
 		t.Run(c.name, func(t *testing.T) {

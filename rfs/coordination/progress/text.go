@@ -18,7 +18,7 @@ func (v View) String() string {
 		case v.State == StateSilent:
 			s = fmt.Sprintf("%s documents, no process has reported for %s", Count(v.Documents), Span(v.Silent))
 		case v.Rate == 0 && (v.State == StateWaiting || v.State == StatePaused):
-			s = Count(v.Documents) + " documents, no work is under way"
+			s = Count(v.Documents) + " documents, no work is in progress"
 		}
 		if v.DryRun {
 			s = "dry run, nothing is sent: " + s
@@ -52,7 +52,7 @@ func (v View) Lost() string {
 		parts = append(parts, fmt.Sprintf("at most %s documents of failed shards were not delivered", Count(v.Undelivered)))
 	}
 	if v.Uncounted > 0 {
-		parts = append(parts, fmt.Sprintf("the number of documents of %s is not known", Plural(v.Uncounted, "failed shard")))
+		parts = append(parts, fmt.Sprintf("the number of documents of %s is unknown", Plural(v.Uncounted, "failed shard")))
 	}
 	return strings.Join(parts, "; ")
 }

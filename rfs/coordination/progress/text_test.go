@@ -23,7 +23,7 @@ func TestTheTextOfAView(t *testing.T) {
 		{"a silent target and failures", progress.View{Phase: documents, Documents: 9, Failed: 2, Quiet: 40},
 			"9 documents, 0 documents/s (mean 0), 0 B/s, no document arrived for 40s, 2 failed"},
 		{"items were given up", progress.View{Phase: documents, Documents: 9, GivenUp: 3}, "9 documents, 0 documents/s (mean 0), 0 B/s, 3 given up"},
-		{"no process works", progress.View{State: progress.StateWaiting, Documents: 9}, "9 documents, no work is under way"},
+		{"no process works", progress.View{State: progress.StateWaiting, Documents: 9}, "9 documents, no work is in progress"},
 		{"the end", progress.View{State: progress.StateComplete, Documents: 9, Failed: 1, Share: 1}, "9 documents, complete, 1 failed"},
 		{"the store was not read yet", progress.View{}, "0 documents, 0 documents/s (mean 0), 0 B/s"},
 	} {

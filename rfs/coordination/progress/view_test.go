@@ -95,7 +95,7 @@ func TestTimeWithoutDocumentsIsReported(t *testing.T) {
 		{"a short pause", 9 * time.Second, progress.Work{Documents: 5, Running: 1}, 0},
 		{"a long one", 40 * time.Second, progress.Work{Documents: 5, Running: 1}, 40 * time.Second},
 		{"documents again", 41 * time.Second, progress.Work{Documents: 6, Running: 1}, 0},
-		{"no item in work", 90 * time.Second, progress.Work{Documents: 6}, 0},
+		{"no item in progress", 90 * time.Second, progress.Work{Documents: 6}, 0},
 		{"ordinals without documents", 95 * time.Second, progress.Work{Documents: 6, Bytes: 7, Running: 1}, 0},
 		{"and none", 106 * time.Second, progress.Work{Documents: 6, Bytes: 7, Running: 1}, 11 * time.Second},
 	} {
@@ -200,14 +200,14 @@ func TestMeasure_Losses(t *testing.T) {
 	}{
 		{"everything arrived", func(*progress.Migration) {}, progress.StateComplete, 1, "150 documents, complete"},
 		{"documents were rejected", func(m *progress.Migration) { m.Totals.Failed = 6 }, progress.StateLosses, 1, "156 documents, complete with losses, 6 failed"},
-		{"a shard failed at its begin", func(m *progress.Migration) {
+		{"a shard failed at its start", func(m *progress.Migration) {
 			m.Totals.ShardsDone, m.Totals.ShardsFailed, m.Totals.Undelivered, m.Totals.BytesDone, m.Totals.BytesLost = 3, 1, 38, 900, 100
 			m.Failures = []progress.Failure{{Reason: "checksum", Count: 1}}
 		}, progress.StateLosses, 0.9, "150 documents, complete with losses, 1 given up: at most 38 documents of failed shards were not delivered"},
 		{"a shard failed at its end", func(m *progress.Migration) {
 			m.Totals.ShardsDone, m.Totals.ShardsFailed, m.Totals.Uncounted = 3, 1, 1
 			m.Failures = []progress.Failure{{Reason: "checksum", Count: 1}}
-		}, progress.StateLosses, 0.999, "150 documents, complete with losses, 1 given up: the number of documents of 1 failed shard is not known"},
+		}, progress.StateLosses, 0.999, "150 documents, complete with losses, 1 given up: the number of documents of 1 failed shard is unknown"},
 		{"an index could not be created", func(m *progress.Migration) { m.Failures = []progress.Failure{{Reason: "no mapping", Count: 1}} },
 			progress.StateLosses, 1, "150 documents, complete with losses, 1 given up"},
 	} {

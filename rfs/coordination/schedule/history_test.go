@@ -23,7 +23,7 @@ func TestAHistoryCoversTheWholeRunInBoundedSpace(t *testing.T) {
 		at := int64(1000)
 		for i, p := range h.Samples {
 			if p.Begin != at {
-				t.Fatalf("%d spans: point %d begins at %d, not %d", spans, i, p.Begin, at)
+				t.Fatalf("%d spans: point %d starts at %d, not %d", spans, i, p.Begin, at)
 			}
 			if i+1 < len(h.Samples) && (p.Took < h.Step || p.Took > 4*h.Step) {
 				t.Errorf("%d spans: point %d covers %d ms at a step of %d", spans, i, p.Took, h.Step)

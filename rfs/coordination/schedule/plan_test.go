@@ -13,7 +13,7 @@ func TestTheProposedNumberFollowsTheTargetWithinWhatNodesBear(t *testing.T) {
 		loads     []Load
 		want      int
 	}{
-		{"the begin", 0, -1, calm, 16},
+		{"the start", 0, -1, calm, 16},
 		{"more while nothing is refused", 8, -1, calm, 10},
 		{"never more than nodes bear", 16, -1, calm, 16},
 		{"never more than is open", 8, 3, calm, 3},

@@ -164,6 +164,6 @@ func TestACrowdTriesFewOfWhatASearchFinds(t *testing.T) {
 		}
 	}
 	if first, last := (NodePosition{Nodes: 500}).StartDelay(), (NodePosition{Nodes: 500, Position: 499}).StartDelay(); first != 0 || last < 160*time.Second || last > (NodePosition{Nodes: 500}).StartInterval() {
-		t.Errorf("nodes begin between %v and %v", first, last)
+		t.Errorf("nodes start between %v and %v", first, last)
 	}
 }

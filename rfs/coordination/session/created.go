@@ -106,7 +106,7 @@ const stateUndo = "UNDO"
 
 // ErrUndone means that what the session created was removed, or is being removed.
 var ErrUndone = fmt.Errorf("what this session created was removed by `rfsctl undo`: remove its records with `rfsctl cleanup --force` and run the command again, "+
-	"or begin another one with a new --session-name (and another --coordinator-file, where one is used): %w", fault.ErrConfig)
+	"or start another session with a new --session-name (and another --coordinator-file, where one is used): %w", fault.ErrConfig)
 
 // BeginUndo ends the session for good: no process can join it from now on. ErrNotFound when there is no session.
 func (s Records) BeginUndo(ctx context.Context) error {

@@ -38,7 +38,7 @@ type ConfigMismatch struct{ Differences []string }
 // Error lists the differences and states what to do.
 func (e *ConfigMismatch) Error() string {
 	return "this session belongs to another migration: " + strings.Join(e.Differences, "; ") +
-		"; give the former values to continue it, or begin another one with a new --session-name (and another --coordinator-file, where one is used)"
+		"; give the former values to continue it, or start another session with a new --session-name (and another --coordinator-file, where one is used)"
 }
 
 // Is makes every ConfigMismatch a fault.ErrConfig.

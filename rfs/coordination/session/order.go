@@ -70,7 +70,7 @@ type UnknownOrderError struct {
 
 // Error returns the id of the order and how to look at it.
 func (e *UnknownOrderError) Error() string {
-	return fmt.Sprintf("the coordination store does not answer, so it is not known whether order %s is in force: it can come into force until %s and never afterwards; `rfsctl orders %s` shows which",
+	return fmt.Sprintf("the coordination store does not answer, so it is unknown whether order %s is in force: it can come into force until %s and never afterwards; `rfsctl orders %s` shows which",
 		e.Order.ID, e.Order.Ends.UTC().Format(time.RFC3339), e.Order.ID)
 }
 
@@ -162,7 +162,7 @@ func (o Order) check() error {
 		return fmt.Errorf("%s takes no number of workers: %w", o.Kind, fault.ErrConfig)
 	}
 	if size := o.size(); size > maxOrderBytes {
-		return fmt.Errorf("the order has %d bytes, more than %d: name fewer nodes at once: %w", size, maxOrderBytes, fault.ErrConfig)
+		return fmt.Errorf("the order has %d bytes, more than %d: name fewer nodes at a time: %w", size, maxOrderBytes, fault.ErrConfig)
 	}
 	return Order{Kind: OrderDrain, Nodes: o.Nodes}.applied(Intent{State: Run, Workers: o.Workers}).check()
 }

@@ -248,7 +248,7 @@ func TestOrder(t *testing.T) {
 				t.Errorf("%+v, %v", i.Orders, err)
 			}
 		}},
-		{"of two issuers at once whose clock readings do not order them the first that is stored stays", func(t *testing.T, n1, n2 *cms.Coordinator, w1, w2 *wire) {
+		{"of two issuers immediately whose clock readings do not order them the first that is stored stays", func(t *testing.T, n1, n2 *cms.Coordinator, w1, w2 *wire) {
 			arrives, done := make(chan struct{}), make(chan error)
 			w1.put = once(arrives)
 			w1.clock = func(now time.Time) (time.Time, time.Duration) {

@@ -35,7 +35,7 @@ func TestCreateIndexEntry(t *testing.T) {
 	}{
 		{"created", 0, false, true},
 		{"a conflict is believed when the entry is there", 1, true, false},
-		{"a conflict is not believed when it is not there", 2, false, true},
+		{"a conflict is not believed when it is missing", 2, false, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -58,7 +58,7 @@ func (s Records) Redriven(ctx context.Context) (all []Redriven, err error) {
 			err = r.Decode(&x)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read what was re-driven: %w", err)
+			return nil, fmt.Errorf("read the re-driven documents: %w", err)
 		}
 		all = append(all, x)
 	}
@@ -166,7 +166,7 @@ func (s Records) changeRedriven(ctx context.Context, place string, all bool, cha
 		return r, cms.Applied
 	})
 	if err = errors.Join(err, failed); err != nil {
-		return fmt.Errorf("record what was re-driven: %w", err)
+		return fmt.Errorf("record the re-driven documents: %w", err)
 	}
 	return nil
 }

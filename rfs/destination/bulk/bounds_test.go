@@ -177,7 +177,7 @@ func TestALoaderThatIsStoppedGivesItsSlotsBack(t *testing.T) {
 	l := New(Options{Sender: &target{}, Recorder: &records{}, MaxInFlight: 1, MayStart: func() error { return fault.ErrLeaseLost }})
 	add(t, l, 0, 1)
 	if err := l.Flush(t.Context()); !errors.Is(err, fault.ErrLeaseLost) || l.limiter.inFlight != 0 {
-		t.Errorf("%v, %d requests under way", err, l.limiter.inFlight)
+		t.Errorf("%v, %d requests in flight", err, l.limiter.inFlight)
 	}
 }
 
@@ -196,7 +196,7 @@ func TestFilteredDocumentsBehindARequestAreCountedOnce(t *testing.T) {
 		time.Sleep(time.Second)
 		filter(t, l, 1, 10) // sends the document off
 		if c := l.Counts(); c.Live != 9 || c.Filtered != 9 {
-			t.Errorf("with the request under way: %+v", c)
+			t.Errorf("with the request in progress: %+v", c)
 		}
 		close(release)
 		synctest.Wait()

@@ -104,6 +104,6 @@ func TestABodyIsSentBeforeTheNextIsFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(s.seen) > 4 {
-		t.Errorf("%d buffers for bodies that are taken at once: %v", len(s.seen), s.seen)
+		t.Errorf("%d buffers for bodies that are taken immediately: %v", len(s.seen), s.seen)
 	}
 }

@@ -93,7 +93,7 @@ func TestAnOverloadedTargetIsRelieved(t *testing.T) {
 			t.Errorf("lost documents: %+v", c)
 		}
 		if late < 8 {
-			t.Errorf("%d requests at once a minute later, want at least 8 of 10", late)
+			t.Errorf("%d requests immediately a minute later, want at least 8 of 10", late)
 		}
 		if during > 150 || float64(c.Requests) > 1.3*float64(c.Live) {
 			t.Errorf("%d requests against an overloaded target, %d for %d documents", during, c.Requests, c.Live)

@@ -45,7 +45,7 @@ func TestFilteredDocumentsMoveTheWatermark(t *testing.T) {
 		name string
 		test func(t *testing.T)
 	}{
-		{"at once when nothing is before them", func(t *testing.T) {
+		{"immediately when nothing is before them", func(t *testing.T) {
 			l := New(Options{Sender: &target{}, Recorder: &records{}, From: 20})
 			filter(t, l, 20, 674)
 			wantSettled(t, l, 674, Counts{Live: 654, Filtered: 654})
@@ -55,7 +55,7 @@ func TestFilteredDocumentsMoveTheWatermark(t *testing.T) {
 			l.Abort()
 			wantSettled(t, l, 674, Counts{Live: 654, Filtered: 654})
 		}},
-		{"with the batch under way before them", func(t *testing.T) {
+		{"with the batch in progress before them", func(t *testing.T) {
 			s, release := held()
 			l := New(Options{Sender: s, Recorder: &records{}, MaxDocs: 1, MaxAge: time.Hour})
 			add(t, l, 0, 2) // 0 is under way, 1 is buffered

@@ -43,7 +43,7 @@ func TestGateBoundsRequestsUnderWay(t *testing.T) {
 		{"to the limit from the beginning", 8, nil, 8, 0},
 		{"to the limit when requests say nothing", 8, []outcome{neutral, neutral, neutral}, 8, 0},
 		{"to half after an overload", 8, []outcome{overloaded}, 4, 1},
-		{"to half once for all that were under way together", 8, []outcome{overloaded, overloaded, overloaded, overloaded, overloaded}, 4, 1},
+		{"to half once for all that were in progress together", 8, []outcome{overloaded, overloaded, overloaded, overloaded, overloaded}, 4, 1},
 		{"to one at least", 1, []outcome{overloaded}, 1, 1},
 		{"never to more than the limit", 2, []outcome{accepted, accepted}, 2, 0},
 		{"to half although others went well", 8, []outcome{accepted, overloaded, neutral, neutral}, 4, 1},
@@ -130,12 +130,12 @@ func TestAnswersTellTheLoadOfTheTarget(t *testing.T) {
 		want outcome
 	}{
 		{"all taken", Result{}, nil, accepted},
-		{"documents refused for good", refused(400, 409), nil, accepted},
+		{"documents refused permanently", refused(400, 409), nil, accepted},
 		{"one document 429", refused(400, 429), nil, overloaded},
 		{"one document 503", refused(503, 400), nil, overloaded},
 		{"one document 500", refused(500), nil, accepted},
 		{"no answer", Result{}, fmt.Errorf("x: %w", fault.ErrUnavailable), overloaded},
-		{"a request that is refused for good", Result{}, fault.ErrRejected, neutral},
+		{"a request that is refused permanently", Result{}, fault.ErrRejected, neutral},
 		{"a request that is too large", Result{}, ErrTooLarge, neutral},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -396,7 +396,7 @@ func TestDrainWaitsForWhatIsUnderWayAndStartsNothing(t *testing.T) {
 		defer cancel()
 		l.Drain(ctx)
 		if w, c := l.Settled(); w != 4 || c.Indexed != 4 || len(s.requests) != 3 || s.busy != 0 {
-			t.Errorf("watermark %d, %+v, requests %v, %d under way", w, c, s.requests, s.busy)
+			t.Errorf("watermark %d, %+v, requests %v, %d in progress", w, c, s.requests, s.busy)
 		}
 	})
 }

@@ -158,7 +158,7 @@ func TestFlushHonoursItsContext(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		buffered bool // a document waits for its body
-	}{{"while requests are under way", false}, {"while the window is full", true}} {
+	}{{"while requests are in progress", false}, {"while the window is full", true}} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, release := held()
@@ -210,7 +210,7 @@ func TestAdvanceSettlesWhatHoldsNoDocuments(t *testing.T) {
 		name string
 		test func(t *testing.T, l *Loader, release chan struct{})
 	}{
-		{"at once when nothing is under way, never back", func(t *testing.T, l *Loader, _ chan struct{}) {
+		{"immediately when nothing is in progress, never back", func(t *testing.T, l *Loader, _ chan struct{}) {
 			l.Advance(30)
 			l.Advance(20)
 			wantSettled(t, l, 30, Counts{})
@@ -229,7 +229,7 @@ func TestAdvanceSettlesWhatHoldsNoDocuments(t *testing.T) {
 			}
 			wantSettled(t, l, 41, Counts{Live: 2, Indexed: 2})
 		}},
-		{"with the last batch under way", func(t *testing.T, l *Loader, release chan struct{}) {
+		{"with the last batch in progress", func(t *testing.T, l *Loader, release chan struct{}) {
 			add(t, l, 10, 12) // 10 is under way
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()

@@ -122,7 +122,7 @@ func open(files Files, dir, writer string, c Compression, shared bool) (*Dir, er
 		return nil, err
 	}
 	if writer != filepath.Base(writer) {
-		return nil, fmt.Errorf("writer id %q is no file name: %w", writer, fault.ErrConfig)
+		return nil, fmt.Errorf("writer id %q is not a file name: %w", writer, fault.ErrConfig)
 	}
 	if err := makeDurable(files, dir); err != nil {
 		return nil, fmt.Errorf("%w: %w", err, fault.ErrConfig)

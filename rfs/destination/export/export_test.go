@@ -393,7 +393,7 @@ func TestAttemptsThatEndedAreForgotten(t *testing.T) {
 		f := create(t, d, "i", n, 0)
 		send(t, f, pair("i", "1"))
 		if err := end(f); err != nil || len(d.current) != 0 {
-			t.Errorf("%v, %d attempts in work", err, len(d.current))
+			t.Errorf("%v, %d attempts in progress", err, len(d.current))
 		}
 	}
 }

@@ -230,7 +230,7 @@ func TestErrorsOfTheDiskAreReported(t *testing.T) {
 			files.walk = broken
 			return d.Finish("")
 		}},
-		{"of a file whose size is not known", func(_ *testing.T, files *sick, d *Dir, _ string) error {
+		{"of a file whose size is unknown", func(_ *testing.T, files *sick, d *Dir, _ string) error {
 			files.info = broken
 			return d.Finish("")
 		}},

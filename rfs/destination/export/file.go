@@ -34,7 +34,7 @@ type File struct {
 }
 
 // ErrSuperseded reports that a later attempt at the same item has started: its files are the ones to publish.
-var ErrSuperseded = errors.New("a later attempt at the item has begun")
+var ErrSuperseded = errors.New("a later attempt at the item has started")
 
 // Create starts an attempt at the output of an item. No file exists before the first document. From then on
 // an earlier File of the item publishes nothing any more. may reports why this process may no longer publish the item: another

@@ -69,7 +69,7 @@ func ParseManifest(b []byte) (Manifest, error) {
 		switch {
 		case e.Name != path.Clean(e.Name) || !filepath.IsLocal(filepath.FromSlash(e.Name)),
 			e.Bytes < 0 || e.Documents < 0, e.SHA256 != "" && !sha256Text.MatchString(e.SHA256):
-			return m, fmt.Errorf("%s: entry %d (%q) is no file: %w", ManifestName, i, e.Name, fault.ErrCorrupt)
+			return m, fmt.Errorf("%s: entry %d (%q) is not a file: %w", ManifestName, i, e.Name, fault.ErrCorrupt)
 		case i > 0 && m.Files[i-1].Name >= e.Name:
 			return m, fmt.Errorf("%s: entry %d (%q) is out of order: %w", ManifestName, i, e.Name, fault.ErrCorrupt)
 		}

@@ -40,7 +40,7 @@ func TestNamesReportsWhatEndsIt(t *testing.T) {
 
 func TestASourceThatIsNoTextIsKeptInBase64(t *testing.T) {
 	for _, c := range []struct{ name, source, want string }{
-		{"JSON with a byte that is no UTF-8", "{\"a\":\"\xFF\"}", `"source_base64":"eyJhIjoi/yJ9"}`},
+		{"JSON with a byte that is not a UTF-8", "{\"a\":\"\xFF\"}", `"source_base64":"eyJhIjoi/yJ9"}`},
 		{"JSON in two lines", "{\n}", `"source_base64":"ewp9"}`},
 		{"JSON with a carriage return", "{\r}", `"source_base64":"ew19"}`},
 		{"no JSON", "x", `"source_base64":"eA=="}`},

@@ -206,7 +206,7 @@ func TestWriterOnAFailingDisk(t *testing.T) {
 			}
 			d.room = -1
 			if err := w.Record(t.Context(), failures(5)); !errors.Is(err, errFull) {
-				t.Errorf("goes on after a failed write: %v", err)
+				t.Errorf("continues after a failed write: %v", err)
 			}
 			if err := w.Sync(t.Context()); !errors.Is(err, errFull) {
 				t.Errorf("synced after a failed write: %v", err)
@@ -224,7 +224,7 @@ func TestWriterOnAFailingDisk(t *testing.T) {
 				t.Errorf("recorded: %v", err)
 			}
 			if err := w.Record(t.Context(), failures(2)); !errors.Is(err, errBroken) || len(d.content) != 0 {
-				t.Errorf("goes on: %v, %q", err, d.content)
+				t.Errorf("continues: %v, %q", err, d.content)
 			}
 		}},
 		{"a torn line that cannot be cut off is reported as well", func(t *testing.T, d *disk, w *Writer) {

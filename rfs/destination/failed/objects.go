@@ -45,7 +45,7 @@ type Objects struct {
 func NewObjects(s Store, session, writer string, content Content) (*Objects, error) {
 	for _, name := range []string{session, writer} {
 		if name == "" || name != filepath.Base(name) || name[0] == '.' {
-			return nil, fmt.Errorf("%q is no name of session or writer: %w", name, fault.ErrConfig)
+			return nil, fmt.Errorf("%q is not a name of session or writer: %w", name, fault.ErrConfig)
 		}
 	}
 	return &Objects{store: s, session: session, writer: writer, content: content}, nil

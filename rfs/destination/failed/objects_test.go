@@ -93,7 +93,7 @@ func TestWhatWasNotStoredIsStoredByTheNextSync(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := o.Sync(t.Context()); !errors.Is(err, fault.ErrUnavailable) {
-			t.Fatalf("a Sync that stored nothing says %v", err)
+			t.Fatalf("a Sync that stored nothing states %v", err)
 		}
 		if err := o.Record(t.Context(), []doc.Failure{failure("logs", 0, 2)}); err != nil {
 			t.Fatal(err)
@@ -127,7 +127,7 @@ func TestLinesBecomeObjectsBeforeTheyFillTheMemory(t *testing.T) {
 	}
 	f.fails = fault.ErrConfig
 	if err := o.Close(); !errors.Is(err, fault.ErrConfig) {
-		t.Errorf("a refusal for good: %v", err)
+		t.Errorf("a refusal permanently: %v", err)
 	}
 }
 

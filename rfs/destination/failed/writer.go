@@ -63,7 +63,7 @@ func writable(dir string) error {
 		case err != nil:
 			return err
 		case !info.IsDir():
-			return fmt.Errorf("%s is no directory", dir)
+			return fmt.Errorf("%s is not a directory", dir)
 		default:
 			return mayCreateIn(dir)
 		}
@@ -73,7 +73,7 @@ func writable(dir string) error {
 // OpenOn does what Open does, on another file system.
 func OpenOn(files Files, dir, writer string, content Content) (*Writer, error) {
 	if writer == "" || writer != filepath.Base(writer) || writer[0] == '.' {
-		return nil, fmt.Errorf("writer id %q is no file name: %w", writer, fault.ErrConfig)
+		return nil, fmt.Errorf("writer id %q is not a file name: %w", writer, fault.ErrConfig)
 	}
 	return &Writer{files: files, path: filepath.Join(dir, writer+extension), content: content, open: true}, nil
 }

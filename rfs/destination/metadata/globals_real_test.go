@@ -159,7 +159,7 @@ func TestGlobalsOnRealTargets(t *testing.T) {
 		}{
 			{"templates of every version are returned as the source had them", returnsTheTemplates},
 			{"what is there keeps every setting", leavesWhatIsThere},
-			{"several at once create everything once", createsOnce},
+			{"several immediately create everything once", createsOnce},
 			{"what the target lacks is left out and told", tellsWhatIsLacking},
 		} {
 			t.Run(promise.name, func(t *testing.T) {

@@ -234,7 +234,7 @@ func TestPoliciesBecomeStatesWithTheSameAges(t *testing.T) {
 			`[{"name":"hot","actions":[{"rollover":{"min_doc_count":9}}],"transitions":[]}]`,
 			"ism-action hot.downsample, ism-option hot.rollover.max_primary_shard_docs, ism-action cold.freeze, ism-action cold.migrate, ism-option cold.allocate.require, ism-phase cold, ism-action frozen.searchable_snapshot, ism-phase frozen", "",
 		},
-		{"nothing rolls over earlier than at the source", `{"hot":{"actions":{"rollover":{"max_primary_shard_docs":7}}}}`, "", "", "at once"},
+		{"nothing rolls over earlier than at the source", `{"hot":{"actions":{"rollover":{"max_primary_shard_docs":7}}}}`, "", "", "immediately"},
 		{"nothing is deleted earlier than at the source", `{"delete":{"min_age":"7d","actions":{"wait_for_snapshot":{"policy":"nightly"},"delete":{}}}}`, "", "", "only after a snapshot"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

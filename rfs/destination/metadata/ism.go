@@ -50,7 +50,7 @@ func (p *planner) policy(name string, raw json.RawMessage) (body json.RawMessage
 		}
 		actions := e.actions(phase, in.Actions)
 		if slices.ContainsFunc(actions, rollsAtOnce) {
-			return nil, nil, "ISM knows none of the conditions of its rollover; without any it would roll over at once", nil
+			return nil, nil, "ISM knows none of the conditions of its rollover; without any it would roll over immediately", nil
 		}
 		if phase != "hot" && len(actions) == 0 {
 			e.note("ism-phase", phase, "dropped: nothing of it is left")
@@ -67,7 +67,7 @@ func (p *planner) policy(name string, raw json.RawMessage) (body json.RawMessage
 			}
 			states[len(states)-1]["transitions"] = []any{step}
 		} else if !isZeroAge(in.MinAge) {
-			e.note("ism-age", phase+".min_age", "dropped: the first state begins at once")
+			e.note("ism-age", phase+".min_age", "dropped: the first state starts immediately")
 		}
 		states = append(states, map[string]any{"name": phase, "actions": actions, "transitions": []any{}})
 	}

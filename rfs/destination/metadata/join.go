@@ -93,7 +93,7 @@ func (e *edit) join(mapping map[string]any, j *Join) map[string]any {
 	}
 	relations := j.relations()
 	props[j.Field] = map[string]any{"type": "join", "relations": relations}
-	e.note("parent-join", j.Field, "a join field instead of _parent, with the relations %s; ids are <type>#<id>, also those of parents, and each related document "+
+	e.note("parent-join", j.Field, "a join field instead of _parent, with the relations %s; ids are <type>#<id>, also for parents, and each related document "+
 		"is routed as at the source: by its routing, else by the id of its parent, else by its own id without the type", Brief(relations))
 	return mapping
 }

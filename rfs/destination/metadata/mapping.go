@@ -218,7 +218,7 @@ func (e *edit) dropRoot(rule, key string, v any) {
 	m, _ := v.(map[string]any)
 	switch {
 	case key == "_all" && Text(m["enabled"]) == "false", key == "include_in_all":
-		e.note(rule, key, "dropped: there is no _all")
+		e.note(rule, key, "dropped: _all does not exist")
 	case key == "_all":
 		e.lose(rule, key, "dropped: queries for the field _all find nothing; those without a field search all of them")
 	case key == "_parent" && e.joined:
@@ -227,7 +227,7 @@ func (e *edit) dropRoot(rule, key string, v any) {
 	case key == "runtime":
 		e.lose(rule, key, "dropped %s: the target has no runtime fields", Brief(keys(m)))
 	case Text(m["enabled"]) == "true":
-		e.lose(rule, key, "dropped %s: the value is no part of documents", Brief(v))
+		e.lose(rule, key, "dropped %s: documents do not hold the value", Brief(v))
 	default:
 		e.note(rule, key, "dropped %s", Brief(v))
 	}

@@ -126,7 +126,7 @@ func RefusedName(name string) string {
 	case strings.ToLower(name) != name:
 		return "it must be lower case"
 	case strings.ContainsAny(name[:1], "_-+"):
-		return "it must not begin with _, - or +"
+		return "it must not start with _, - or +"
 	case strings.ContainsAny(name, "\\/*?\"<>| ,#:"):
 		return "it must not contain \\ / * ? \" < > | , # : or a blank"
 	}

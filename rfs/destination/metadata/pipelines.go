@@ -26,7 +26,7 @@ var pipelineKeys = []string{"description", "processors", "on_failure", "version"
 func pipelineRefused(v target.Version, raw json.RawMessage) string {
 	body, err := decode(raw)
 	if err != nil {
-		return "it is no JSON object"
+		return "it is not a JSON object"
 	}
 	if f := body["field_access_pattern"]; f != nil && f != "classic" {
 		return fmt.Sprintf("it reads names of fields in a way that the target does not know (field_access_pattern %v)", f)
@@ -156,7 +156,7 @@ func (s script) refused() string {
 	case s.source == nil:
 		return "it has no source"
 	case s.lang == "":
-		return "its language is not known"
+		return "its language is unknown"
 	case !slices.Contains(scriptLanguages, s.lang):
 		return fmt.Sprintf("the target has no script language %s", s.lang)
 	}

@@ -48,7 +48,7 @@ func TestEveryRuleThatIsReportedIsListedAndEveryListedOneExists(t *testing.T) {
 	listed := map[string]bool{}
 	for _, r := range Rules() {
 		if listed[r.Name] || r.Does == "" {
-			t.Errorf("rule %s is listed twice, or says nothing", r.Name)
+			t.Errorf("rule %s is listed twice, or states nothing", r.Name)
 		}
 		listed[r.Name] = true
 		if !used[r.Name] {

@@ -203,7 +203,7 @@ func codecs(e *edit, s map[string]any) {
 func dynamicSetting(e *edit, s map[string]any) {
 	if v, ok := s["index.mapper.dynamic"]; ok {
 		delete(s, "index.mapper.dynamic")
-		e.note("dynamic-setting", "index.mapper.dynamic", "dropped %v: it was about new mapping types, of which there are none", v)
+		e.note("dynamic-setting", "index.mapper.dynamic", "dropped %v: it concerns new mapping types, which do not exist", v)
 	}
 }
 
@@ -230,7 +230,7 @@ func defaultIndex(e *edit, s map[string]any) {
 // allField: _all is gone, and queries need no default field to search everything.
 func allField(e *edit, s map[string]any) {
 	if s["index.query.default_field"] == "_all" {
-		e.note("all-field", "index.query.default_field", "dropped: _all is no field")
+		e.note("all-field", "index.query.default_field", "dropped: _all is not a field")
 		delete(s, "index.query.default_field")
 	}
 }

@@ -30,7 +30,7 @@ func TestVectorsAreThoseOfTheNeighbourPlugin(t *testing.T) {
 		{"bytes", "8500003", "", `{"type":"dense_vector","dims":3,"element_type":"byte"}`, `{"type":"knn_vector","dimension":3,"data_type":"byte","method":{"name":"hnsw","engine":"lucene","space_type":"cosinesimil"}}`, "true", os219},
 		{"bytes on a target without", "8500003", "", `{"type":"dense_vector","dims":3,"element_type":"byte"}`, `{"type":"object","enabled":false}`, "", os21},
 		{"bits", "8500003", "", `{"type":"dense_vector","dims":64,"element_type":"bit","similarity":"l2_norm"}`, `{"type":"knn_vector","dimension":64,"data_type":"binary","method":{"name":"hnsw","engine":"faiss","space_type":"hamming"}}`, "true", os219},
-		{"dimensions not known yet", "8500003", "", `{"type":"dense_vector"}`, `{"type":"object","enabled":false}`, "", os219},
+		{"dimensions unknown yet", "8500003", "", `{"type":"dense_vector"}`, `{"type":"object","enabled":false}`, "", os219},
 		{"nmslib is gone", "136000099", `"true"`, `{"type":"knn_vector","dimension":2,"method":{"name":"hnsw","engine":"nmslib","space_type":"l2"}}`, `{"type":"knn_vector","dimension":2,"method":{"name":"hnsw","engine":"faiss","space_type":"l2"}}`, "true", os380},
 		{"nmslib stays before", "136000099", `"true"`, `{"type":"knn_vector","dimension":2,"method":{"name":"hnsw","engine":"nmslib","space_type":"l2"}}`, `{"type":"knn_vector","dimension":2,"method":{"name":"hnsw","engine":"nmslib","space_type":"l2"}}`, "true", os219},
 		{"a space of nmslib only", "136000099", `"true"`, `{"type":"knn_vector","dimension":2,"method":{"name":"hnsw","engine":"nmslib","space_type":"l1"}}`, `{"type":"knn_vector","dimension":2,"method":{"name":"hnsw","engine":"faiss","space_type":"l2"}}`, "true", os380},

@@ -125,7 +125,7 @@ func (p *planner) components(e *edit, in, out map[string]any) {
 	out["composed_of"] = slices.DeleteFunc(composed, func(c any) bool {
 		drop := slices.Contains(may, c) && !p.taken[ComponentTemplate][Text(c)]
 		if drop {
-			e.note("missing-component", "composed_of", "%v dropped: the snapshot does not have it, and the template says that it may be missing", c)
+			e.note("missing-component", "composed_of", "%v dropped: the snapshot does not have it, and the template allows that", c)
 		}
 		return drop
 	})

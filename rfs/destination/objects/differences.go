@@ -15,12 +15,12 @@ import (
 // hold only that index. It returns what the target added, changed or left out: its templates give new indices
 // settings, fields and aliases of their own. asked is metadata.Converted.Body. Different spellings of the same value
 // (numbers as text, with and without "index.", dotted or nested), internal settings of every index (uuid,
-// dates, versions), and defaults are not reported. Errors: fault.ErrCorrupt if either argument is not a JSON
+// dates, versions), and defaults are not reported. Errors: fault.ErrCorrupt if either argument is not JSON
 // object, or the answer does not hold exactly one index.
 func Differences(asked, answer []byte) ([]metadata.Change, error) {
 	want, err := decoded(asked)
 	if err != nil {
-		return nil, fmt.Errorf("what was asked: %w", err)
+		return nil, fmt.Errorf("the requested definition: %w", err)
 	}
 	all, err := decoded(answer)
 	if err != nil {

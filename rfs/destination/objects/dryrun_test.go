@@ -62,15 +62,15 @@ func TestADryRunWritesNothing(t *testing.T) {
 		{"a question", "GET", "/_template/t", "", map[string]string{"GET /_template/t": `{"t":{}}`}, "GET /_template/t", 200, false},
 		{"whether something is there", "HEAD", "/_template/t", "", map[string]string{}, "HEAD /_template/t", 404, false},
 		{"a legacy template", "PUT", "/_template/t", `{"order":1,"settings":{"a":1}}`, took(nil), simulates, 200, false},
-		{"a legacy template that is no object", "PUT", "/_template/t", `[`, took(nil), "", 0, true},
+		{"a legacy template that is not an object", "PUT", "/_template/t", `[`, took(nil), "", 0, true},
 		{"an index template", "PUT", "/_index_template/t", `{"template":{"settings":{"a":1}}}`, took(nil), simulates, 200, false},
 		{"an index template without a part to take over", "PUT", "/_index_template/t", `{"index_patterns":["a"]}`, took(map[string]string{"refuse": `"template":null`}), simulates, 200, false},
 		{"a component template", "PUT", "/_component_template/t", `{"template":{"mappings":{}}}`, took(nil), simulates, 200, false},
 		{"one that is refused", "PUT", "/_component_template/t", `{"template":{"mappings":{"odd":1}}}`, took(map[string]string{"refuse": "odd"}), simulates, 400, false},
-		{"one that is no object", "PUT", "/_component_template/t", `[`, took(nil), "", 0, true},
+		{"one that is not an object", "PUT", "/_component_template/t", `[`, took(nil), "", 0, true},
 		{"a pipeline", "PUT", "/_ingest/pipeline/p", `{"processors":[]}`, took(nil), "POST /_ingest/pipeline/_simulate", 200, false},
 		{"a pipeline that is refused", "PUT", "/_ingest/pipeline/p", `{"processors":[{"odd":{}}]}`, took(map[string]string{"refuse": "odd"}), "POST /_ingest/pipeline/_simulate", 400, false},
-		{"a pipeline that is no object", "PUT", "/_ingest/pipeline/p", `[`, took(nil), "", 0, true},
+		{"a pipeline that is not an object", "PUT", "/_ingest/pipeline/p", `[`, took(nil), "", 0, true},
 		{"all else", "PUT", "/_plugins/_ism/policies/p", `{}`, took(nil), "", 200, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -25,7 +25,7 @@ const maxFieldDifferences = 1000
 func FieldDifferences(asked, mapping []byte) ([]FieldDifference, error) {
 	want, err := decoded(asked)
 	if err != nil {
-		return nil, fmt.Errorf("what is asked: %w", err)
+		return nil, fmt.Errorf("the requested definition: %w", err)
 	}
 	have := map[string]any{}
 	if len(mapping) > 0 {
@@ -43,7 +43,7 @@ func FieldDifferences(asked, mapping []byte) ([]FieldDifference, error) {
 func FieldTypes(asked []byte) (map[string]string, error) {
 	body, err := decoded(asked)
 	if err != nil {
-		return nil, fmt.Errorf("what is asked: %w", err)
+		return nil, fmt.Errorf("the requested definition: %w", err)
 	}
 	all := map[string]string{}
 	var collect func(prefix string, object map[string]any, key string)

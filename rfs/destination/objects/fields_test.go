@@ -31,7 +31,7 @@ func TestFieldDifferences(t *testing.T) {
 		{"an object that maps no further fields", `{"properties":{` + strings.Replace(same, `"type":"object","properties":{"geo":{"type":"geo_point"},`, `"dynamic":"false","properties":{`, 1) + `}}`, ""},
 		{"an object that maps further fields, in one that does not", `{"dynamic":false,"properties":{"at":{"dynamic":true}}}`, "at.geo geo_point/ at at.geo; at.name object/ at at.name"},
 		{"below a mapping type", `{"doc":{"dynamic":"false","properties":{` + strings.Replace(same, `"n":{"type":"integer"`, `"n":{"type":"long"`, 1) + `}}}`, "n integer/long at n"},
-		{"nested is no object", `{"properties":{` + strings.Replace(same, `"type":"nested",`, ``, 1) + `}}`, "many nested/object at many"},
+		{"nested is not an object", `{"properties":{` + strings.Replace(same, `"type":"nested",`, ``, 1) + `}}`, "many nested/object at many"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			found, err := objects.FieldDifferences([]byte(asked), []byte(c.mapping))
@@ -52,7 +52,7 @@ func TestFieldDifferences(t *testing.T) {
 		t.Errorf("of a mapping that maps no further fields either: %+v, %v", both, err)
 	}
 	if _, err := objects.FieldDifferences([]byte(`{}`), []byte(`[`)); err == nil {
-		t.Error("no JSON is no error")
+		t.Error("no JSON is not an error")
 	}
 }
 
@@ -62,6 +62,6 @@ func TestFieldTypes(t *testing.T) {
 		t.Errorf("%v, %v, want %s", got, err, want)
 	}
 	if _, err := objects.FieldTypes([]byte(`[`)); err == nil {
-		t.Error("no JSON is no error")
+		t.Error("no JSON is not an error")
 	}
 }

@@ -88,5 +88,5 @@ func remedy(err error) string {
 	if strings.Contains(err.Error(), "maximum shards open") {
 		return "raise cluster.max_shards_per_node, add nodes, or reduce shards with --shards and --replicas"
 	}
-	return "create it by hand to go on without its mapping"
+	return "create it by hand to continue without its mapping"
 }

@@ -116,7 +116,7 @@ func TestARefusalThatTeachesNothingIsFinal(t *testing.T) {
 		}
 	}
 	if metadata.NewUnsupported().Record(errors.New("No handler for type [x] declared on field [y]")) || metadata.NewUnsupported().Record(fault.ErrUnavailable) {
-		t.Error("learned from an error that is no answer of the target")
+		t.Error("learned from an error that is not an answer of the target")
 	}
 }
 

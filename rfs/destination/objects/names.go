@@ -35,14 +35,14 @@ func CheckName(kind, name string) error {
 	case strings.ContainsAny(name, `*?,"<>|#`):
 		why = "it is a pattern, a list or an expression"
 	case strings.ContainsRune("-_+", first):
-		why = fmt.Sprintf("it begins with %q", first)
+		why = fmt.Sprintf("it starts with %q", first)
 	case named && (name != strings.ToLower(name) || strings.ContainsAny(name, ": ")):
 		why = "no index can have it"
 	}
 	if why == "" {
 		return nil
 	}
-	return fmt.Errorf("the name %.100q does not stand for one %s: %s: %w", name, kind, why, fault.ErrConfig)
+	return fmt.Errorf("the name %.100q does not identify one %s: %s: %w", name, kind, why, fault.ErrConfig)
 }
 
 // Object returns the object itself from answer, the response to a GET request of ObjectPath. It is an error when the answer

@@ -62,7 +62,7 @@ func CheckRollover(ctx context.Context, c Requester, stream string) error {
 	if err != nil || policy == "" {
 		return err
 	}
-	return fmt.Errorf("data stream %s: %w: it is the policy %s, and what is sent again after that would be there twice: detach it until the migration is complete", stream, ErrRollover, policy)
+	return fmt.Errorf("data stream %s: %w: it has the policy %s, and documents sent again after it would exist twice: detach it until the migration is complete", stream, ErrRollover, policy)
 }
 
 // TargetStream is a data stream of a target.

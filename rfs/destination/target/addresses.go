@@ -50,7 +50,7 @@ func (c *Config) addresses() ([]*url.URL, error) {
 	seen := map[string]bool{}
 	for _, u := range all {
 		if u.User != nil && (user == nil || u.User.String() != user.String()) {
-			return nil, fmt.Errorf("--%s-host: %s has another user than %s: the addresses are those of one cluster: %w", c.Role, u.Redacted(), all[0].Redacted(), fault.ErrConfig)
+			return nil, fmt.Errorf("--%s-host: %s has another user than %s: all addresses belong to one cluster: %w", c.Role, u.Redacted(), all[0].Redacted(), fault.ErrConfig)
 		}
 		if u.Scheme != all[0].Scheme || u.Path != all[0].Path {
 			return nil, fmt.Errorf("--%s-host: %s and %s: addresses of one cluster differ in host and port only: %w", c.Role, all[0].Redacted(), u.Redacted(), fault.ErrConfig)

@@ -52,7 +52,7 @@ func readAnswer(memory *budget.Budget, buf *bytes.Buffer, r io.Reader, limit int
 			if more := size - free - held; more > 0 {
 				s, ok := memory.Try(int64(more))
 				if !ok {
-					return fmt.Errorf("there is no memory for its answer of more than %d bytes beside what is under way: %w", buf.Len(), errLongAnswer)
+					return fmt.Errorf("memory does not suffice for its answer of more than %d bytes in addition to the requests in flight: %w", buf.Len(), errLongAnswer)
 				}
 				held, taken = held+more, append(taken, s)
 			}

@@ -295,7 +295,7 @@ func (b *balancer) get(ctx context.Context, a *address, path string, most int64,
 		return err
 	}
 	if int64(len(body)) > most || json.Unmarshal(body, to) != nil {
-		return fmt.Errorf("%s: the answer to GET %s is not that of a cluster: %w", at, path, fault.ErrUnavailable)
+		return fmt.Errorf("%s: the answer to GET %s does not come from a cluster: %w", at, path, fault.ErrUnavailable)
 	}
 	return nil
 }
@@ -320,7 +320,7 @@ func (b *balancer) discoverNodes() {
 	defer b.mu.Unlock()
 	b.asking, b.asked = false, time.Now()
 	if err != nil && b.ctx.Err() == nil && b.log != nil {
-		b.log.Warn("the nodes of the cluster are not known, the addresses that were given are used", "role", b.role, "error", err)
+		b.log.Warn("the nodes of the cluster are unknown, the addresses that were given are used", "role", b.role, "error", err)
 	}
 	for _, p := range found {
 		there := func(a *address) bool { return a.host == p.host || a.given && a.at == p.at }

@@ -103,7 +103,7 @@ func TestEveryAnswerToABulkRequestFallsIntoOneCategory(t *testing.T) {
 				t.Fatalf("error %v, want category %v", err, c.want)
 			}
 			if err != nil && (!strings.Contains(err.Error(), c.words) || strings.Contains(err.Error(), "secret")) {
-				t.Errorf("error says %q, want %q in it and no secret", err, c.words)
+				t.Errorf("error states %q, want %q in it and no secret", err, c.words)
 			}
 			if r.RetryAfter != c.pause {
 				t.Errorf("pause %v, want %v", r.RetryAfter, c.pause)
@@ -165,7 +165,7 @@ func TestDocumentsArriveWhereTheyWereSent(t *testing.T) {
 		{"a name that leads nowhere", "other", `{"error":{"type":"index_not_found_exception"}}`, 404, false, fault.ErrUnavailable, 2},
 		{"the target may not be asked", "other", `{"error":{"type":"security_exception","reason":"no permissions"}}`, 403, false, fault.ErrConfig, 2},
 		{"a pipeline may move it", "other", settings("logs-v2"), 200, true, nil, 1},
-		{"a pipeline may move it from an index that is not there", "other", "", 404, true, nil, 1},
+		{"a pipeline may move it from an index that is missing", "other", "", 404, true, nil, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			asked := 0

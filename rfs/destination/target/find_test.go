@@ -24,7 +24,7 @@ func TestFind(t *testing.T) {
 		"a byte order mark and comments":                    {200, `{"docs":[{"_id":"1","found":true,"_source":` + "\xEF\xBB\xBF" + `{"n":1}},{"_source":{"a":/* } */1} ,"found":true},{"found":false,"_source":{}}]}`, []string{"\xEF\xBB\xBF{\"n\":1}", "{\"a\":/* } */1} ", ""}, nil},
 		"a routing":                                         {200, `{"docs":[{"found":true,"_routing":"r\u0031","_source":{}},{"_routing":"r","found":false},{"found":true,"_source":{}}]}`, []string{"r1{}", "", "{}"}, nil},
 		"an answer that ends early":                         {200, `{"docs":[{"found":true,"_source":{"a":`, nil, fault.ErrUnavailable},
-		"an index that is gone is no document":              {200, `{"docs":[{"error":{"type":"index_not_found_exception"}},{"found":true,"_source":{}},{"found":false}]}`, []string{"", "{}", ""}, nil},
+		"an index that is gone is not a document":           {200, `{"docs":[{"error":{"type":"index_not_found_exception"}},{"found":true,"_source":{}},{"found":false}]}`, []string{"", "{}", ""}, nil},
 		"an answer for fewer documents":                     {200, `{"docs":[{"found":true,"_source":{}}]}`, nil, fault.ErrUnavailable},
 		"no permission":                                     {403, `{"error":{"type":"security_exception","reason":"no"}}`, nil, fault.ErrConfig},
 		"overloaded":                                        {429, `{"error":{"type":"es_rejected_execution_exception","reason":"busy"}}`, nil, fault.ErrUnavailable},

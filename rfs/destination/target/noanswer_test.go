@@ -31,7 +31,7 @@ func TestATargetThatDoesNotAnswerIsNamedOnceWithARemedy(t *testing.T) {
 	}{
 		{"nothing listens", "http://" + closed, closed, "connection refused", fault.ErrUnavailable},
 		{"a certificate of an unknown authority", secure.URL, strings.TrimPrefix(secure.URL, "https://"), "--target-cacert", fault.ErrConfig},
-		{"a connection that ends at once", "http://" + hangsUp, hangsUp, hangsUp, fault.ErrUnavailable},
+		{"a connection that ends immediately", "http://" + hangsUp, hangsUp, hangsUp, fault.ErrUnavailable},
 		{"a port of TLS that ends what is none", "http://" + silent, silent, "give https://", fault.ErrConfig},
 		{"a port of TLS that wants a certificate", "http://" + hangingUp(t, mutual), "", "give https://", fault.ErrConfig},
 	} {

@@ -137,7 +137,7 @@ func TestSecuredTarget(t *testing.T) {
 				t.Fatalf("%+v, %v; want %v", v, err, c.want)
 			}
 			if err != nil && (!strings.Contains(err.Error(), c.words) || strings.Contains(err.Error(), "wr0ng-word")) {
-				t.Errorf("error says %v, want %q", err, c.words)
+				t.Errorf("error states %v, want %q", err, c.words)
 			}
 		})
 	}

@@ -126,7 +126,7 @@ func advice(reason string) string {
 	case strings.Contains(low, "valid region"):
 		return "state the AWS region of the target"
 	case strings.Contains(low, "correct service"):
-		return "state the AWS service of the target: es, that of domains"
+		return "state the AWS service of the target: es for domains"
 	case strings.Contains(low, "security token"):
 		return "check the access key and its session token (AWS_SESSION_TOKEN)"
 	case strings.Contains(low, "signature we calculated"):

@@ -287,7 +287,7 @@ func (t *Tuner) settings(ctx context.Context, target string) (uuid string, set m
 	}
 	raw, is := answer[target]
 	if !is || len(answer) != 1 {
-		return "", nil, false, fmt.Errorf("%s is no index but an alias: %w", target, errGone)
+		return "", nil, false, fmt.Errorf("%s is not an index but an alias: %w", target, errGone)
 	}
 	var x struct {
 		Settings map[string]json.RawMessage `json:"settings"`

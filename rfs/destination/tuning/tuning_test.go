@@ -115,7 +115,7 @@ func TestTunedSettingsComeBackAsTheyWereAndOnlyThose(t *testing.T) {
 	f.indices["d"]["index.uuid"] = "another"
 	f.fail = 1
 	if _, err := tn.Restore(t.Context()); !errors.Is(err, fault.ErrUnavailable) {
-		t.Errorf("a broken request is no error: %v", err)
+		t.Errorf("a broken request is not an error: %v", err)
 	}
 	if _, err := tn.Restore(t.Context()); err != nil {
 		t.Fatal(err)

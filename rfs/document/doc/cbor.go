@@ -267,7 +267,7 @@ func (c *cborReader) bigNumber(dst []byte, tag uint64) ([]byte, error) {
 // decimal reads [exponent, mantissa] and writes mantissa × 10^exponent without computing it.
 func (c *cborReader) decimal(dst []byte) ([]byte, error) {
 	if major, _, n, err := c.head(); err != nil || major != cborArray || n != 2 {
-		return dst, errors.Join(errors.New("decimal fraction that is no pair"), err)
+		return dst, errors.Join(errors.New("decimal fraction that is not a pair"), err)
 	}
 	major, info, n, err := c.head()
 	if err != nil || major > cborNegative || info == cborIndefinite || n > math.MaxInt32 {

@@ -33,7 +33,7 @@ type converter struct {
 const shortText = 8 << 20
 
 // ErrTooLong is a source that becomes longer than what is read.
-var ErrTooLong = errors.New("the source becomes longer than what is read")
+var ErrTooLong = errors.New("the source exceeds the length that is read")
 
 // Compressed reports whether a source is stored compressed.
 func Compressed(b []byte) bool { return lzf.Is(b) }
@@ -226,5 +226,5 @@ func AppendFormat(dst []byte, format byte, b []byte) ([]byte, error) {
 	case 'y':
 		return appendYAML(dst, b, maxPart)
 	}
-	return dst, fmt.Errorf("format %q is not known", format)
+	return dst, fmt.Errorf("format %q is unknown", format)
 }

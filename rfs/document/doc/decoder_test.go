@@ -57,7 +57,7 @@ func TestIdsOfTimeSeriesAreComputedAsTheClusterDoes(t *testing.T) {
 		detail           string
 	}{
 		{name: "as 9.5.3 answered", tsid: tsid, time: 1700000037000, hash: "\xa4\x68\xaa\x2e", id: "JFFUy14C9UcX3MnFnsFrpf0XDYE3GDoNFa_8pnI0CNkOj5N293___nQwGgd3LqpopA"},
-		{name: "hash that begins like a kind of id", tsid: "\x01", time: 0, hash: "\xFD\xFE\x01\x02\x03", id: "AX__________AwIB_g"},
+		{name: "hash that starts like a kind of id", tsid: "\x01", time: 0, hash: "\xFD\xFE\x01\x02\x03", id: "AX__________AwIB_g"},
 		{name: "hash whose base64 is a number", tsid: "\x01", time: 0, hash: "\xFE\x12\x34\x56", id: "AX__________5_ht1w"},
 		{name: "before 1970", tsid: "\x01", time: -1, hash: "\x00\x00\x00\x00", id: "AYAAAAAAAAAAAAAAAA"},
 		{name: "no tsid", hash: "\x00\x00\x00\x00", detail: "empty _tsid"},

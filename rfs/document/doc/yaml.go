@@ -65,7 +65,7 @@ func appendYAML(dst, b []byte, limit int) (out []byte, err error) {
 		return dst, fmt.Errorf("YAML: %w", err)
 	}
 	if n.Kind != yaml.DocumentNode || len(n.Content) != 1 || n.Content[0].Kind != yaml.MappingNode {
-		return dst, errors.New("YAML: the document is no object")
+		return dst, errors.New("YAML: the document is not an object")
 	}
 	out, err = appendNode(dst, n.Content[0], 0)
 	if errors.Is(err, ErrTooLong) || err == nil && len(out) > limit {
@@ -105,7 +105,7 @@ func appendNode(dst []byte, n *yaml.Node, depth int) ([]byte, error) {
 				dst = append(dst, ',')
 			}
 			if n.Content[i].Kind != yaml.ScalarNode {
-				return dst, fmt.Errorf("line %d: a key that is no scalar", n.Content[i].Line)
+				return dst, fmt.Errorf("line %d: a key that is not a scalar", n.Content[i].Line)
 			}
 			dst = append(AppendString(dst, []byte(n.Content[i].Value)), ':')
 			if dst, err = appendNode(dst, n.Content[i+1], depth+1); err != nil {

@@ -76,7 +76,7 @@ func newDocumentRule(e documentEntry) (documentRule, error) {
 
 func checkField(path string) error {
 	if path == "" || strings.HasPrefix(path, ".") || strings.HasSuffix(path, ".") || strings.Contains(path, "..") {
-		return fmt.Errorf("%q is no name of a field", path)
+		return fmt.Errorf("%q is not a name of a field", path)
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ func (p *patterns) UnmarshalTOML(v any) error {
 		for _, x := range v {
 			s, ok := x.(string)
 			if !ok {
-				return fmt.Errorf("%v is no string", x)
+				return fmt.Errorf("%v is not a string", x)
 			}
 			*p = append(*p, s)
 		}

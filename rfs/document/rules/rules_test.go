@@ -32,7 +32,7 @@ func TestErrorsNameLineAndKey(t *testing.T) {
 		{"unknown key in a line", "[[index]]\nmatch = \"a\"\nset = [{ path = \"/settings/a\", valeu = 1, value = 2 }]\n", "rules.toml:3: key index.set.valeu is unknown"},
 		{"syntax", "[[document]]\nmatch = \n", "line 2"},
 		{"wrong kind", "[[document]]\nmatch = 5\n", "document.match"},
-		{"wrong kind in a list", "[[document]]\nmatch = [5]\n", "5 is no string"},
+		{"wrong kind in a list", "[[document]]\nmatch = [5]\n", "5 is not a string"},
 		{"no match", "[[document]]\nmatch=\"a\"\ndrop=[\"a\"]\n[[document]]\ndrop = [\"a\"]\n", "rules.toml:4: document: match is missing"},
 		{"bad pattern", "[[index]]\nmatch = \"regex:(\"\n", "rules.toml:1: index: match"},
 		{"no name", "[[rename-index]]\nmatch = \"a\"\n", "rules.toml:1: rename-index: to is missing"},
@@ -172,7 +172,7 @@ func TestConditionsAreAboutValues(t *testing.T) {
 		}
 	}
 	if got := apply(t, "where = {field=\"a\",exists=false}\nleave-out = true", `{"b":1}`); got != "" {
-		t.Errorf("a field that is not there exists: %s", got)
+		t.Errorf("a field that is missing exists: %s", got)
 	}
 }
 
@@ -223,7 +223,7 @@ func TestMetadataIsChangedByPath(t *testing.T) {
 	for _, c := range []struct{ name, rule, before, after, done string }{
 		{"settings in every spelling", `set = [{path="/settings/a",value="1"},{path="/settings/index.b",value=2},{path="/settings/c/d",value=true}]`, `{}`, `{"settings":{"index.a":"1","index.b":2,"index.c.d":true}}`, "/settings/index.a set to \"1\", /settings/index.b set to 2, /settings/index.c.d set to true"},
 		{"objects and lists as values", `set = [{path="/mappings/properties/f",value={type="text",fields={k={type="keyword"}}}}]`, `{"mappings":{"dynamic":"strict"}}`, `{"mappings":{"dynamic":"strict","properties":{"f":{"type":"text","fields":{"k":{"type":"keyword"}}}}}}`, `/mappings/properties/f set to {"fields":{"k":{"type":"keyword"}},"type":"text"}`},
-		{"what is not there is not dropped", `drop = ["/mappings/properties/a", "/aliases/x"]`, `{"aliases":{"y":{}}}`, `{"aliases":{"y":{}}}`, ""},
+		{"what is missing is not dropped", `drop = ["/mappings/properties/a", "/aliases/x"]`, `{"aliases":{"y":{}}}`, `{"aliases":{"y":{}}}`, ""},
 		{"an empty section goes", `drop = ["/aliases/*"]`, `{"aliases":{"y":{},"z":{}}}`, `{}`, "/aliases/y dropped, /aliases/z dropped"},
 		{"members of every field", `drop = ["/mappings/properties/*/boost"]`, `{"mappings":{"properties":{"a":{"boost":1},"b":{"type":"x"},"c":5}}}`, `{"mappings":{"properties":{"a":{},"b":{"type":"x"},"c":5}}}`, "/mappings/properties/a/boost dropped"},
 		{"a position of a list", `set = [{path="/mappings/dynamic_templates/1/t/mapping",value={}}]`, `{"mappings":{"dynamic_templates":[{"s":{}},{"t":{"mapping":{"a":1}}}]}}`, `{"mappings":{"dynamic_templates":[{"s":{}},{"t":{"mapping":{}}}]}}`, "/mappings/dynamic_templates/1/t/mapping set to {}"},

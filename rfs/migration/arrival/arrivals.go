@@ -96,7 +96,7 @@ func (g *arrivalGroup) key() string { return strings.Join(g.targets, " ") }
 
 // remedy describes what to do about documents that are missing.
 func (g *arrivalGroup) remedy() string {
-	const cause = "names the documents; find out what became of them, such as a target node that was lost or ids that several documents have, then begin a new session (--session-name) with "
+	const cause = "names the documents; find the cause, such as a lost target node or ids that several documents have, then start a new session (--session-name) with "
 	if g.files {
 		return "rfsd verify --from " + cause + "--existing-documents overwrite, which sends everything again"
 	}
@@ -421,7 +421,7 @@ func compareArrival(group *arrivalGroup, is *progress.Arrival, inUse bool) {
 	case fewer > excused:
 		is.Problem = fmt.Sprintf("the target has %d documents in %s, %d were indexed: %d are missing", is.Found, targets, is.Expected, fewer)
 		if deleted > 0 {
-			is.Problem += fmt.Sprintf(", of which other clients have deleted at most %d", deleted)
+			is.Problem += fmt.Sprintf(", at most %d of them deleted by other clients", deleted)
 		}
 	case is.Accounted && is.Operations < is.Written && (group.again == nil || group.again.failed != nil || group.again.present < is.Expected):
 		is.Problem = fmt.Sprintf("the target has lost writes of %s that it had acknowledged: its shards have executed %d operations, %d of this session were acknowledged", targets, is.Operations, is.Written)

@@ -15,7 +15,7 @@ import (
 )
 
 // ErrSourceIsTarget means that documents would be written into the cluster that the snapshot was taken of.
-var ErrSourceIsTarget = fmt.Errorf("the target is the source: what was written there since the snapshot was taken would be overwritten; "+
+var ErrSourceIsTarget = fmt.Errorf("the target is the source: later writes there would be overwritten; "+
 	"check --target-host, or give the indices other names (--index-rename), or confirm with --allow-source-as-target: %w", fault.ErrConfig)
 
 // unknownUUID is what clusters and indices without a UUID report.
@@ -52,7 +52,7 @@ func CheckSource(ctx context.Context, plan *plan.Plan, clusterUUID string, on In
 	case len(found) > 0 && !allowed:
 		return "", fmt.Errorf("%s: %w", some(found), ErrSourceIsTarget)
 	case len(found) > 0:
-		return fmt.Sprintf("the target is the source, as --allow-source-as-target permits: documents of %s are overwritten with those of the snapshot", some(found)), nil
+		return fmt.Sprintf("the target is the source, as --allow-source-as-target permits: documents of %s are overwritten with documents of the snapshot", some(found)), nil
 	case same:
 		return "the target is the cluster that the snapshot was taken of; no target index has the name of an index of the snapshot", nil
 	}

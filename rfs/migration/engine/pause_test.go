@@ -235,14 +235,14 @@ func TestFewerConnectionsAreUsedWhileThePaceIsLower(t *testing.T) {
 				<-sender.started
 			}
 			if underWay-ended != want {
-				t.Errorf("%s: %d requests are under way, want %d", what, underWay-ended, want)
+				t.Errorf("%s: %d requests are in progress, want %d", what, underWay-ended, want)
 			}
 		}
 		end := func() { sender.end <- struct{}{}; ended++ }
 		for range 8 {
 			send(t.Context())
 		}
-		expect("at the begin", 4)
+		expect("at the start", 4)
 		impatient, giveUp := context.WithCancel(t.Context())
 		send(impatient) // the last in the queue
 		expect("none has ended", 4)

@@ -322,7 +322,7 @@ func (j *job) recordLast(ctx context.Context) json.RawMessage {
 	}
 	checks, err := failing.FailedChecks(ctx, j.id, checks)
 	if err != nil {
-		j.log.Warn("the number of documents of the shard is not known", "error", err)
+		j.log.Warn("the number of documents of the shard is unknown", "error", err)
 	}
 	return checks
 }

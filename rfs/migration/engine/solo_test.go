@@ -13,9 +13,9 @@ func TestSoloLetsOneLeaseAlone(t *testing.T) {
 	}{
 		{"leases run beside each other", []step{{false, true, 0}, {false, true, 0}}},
 		{"not beside one that runs alone", []step{{true, true, 0}, {false, false, 0}, {true, false, 0}}},
-		{"nor does one alone begin beside others", []step{{false, true, 0}, {true, false, 0}}},
-		{"one alone begins when all others have ended", []step{{false, true, 0}, {false, true, 1}, {true, false, 1}, {true, true, 0}}},
-		{"others begin when it has ended", []step{{true, true, 1}, {false, true, 0}, {false, true, 0}}},
+		{"nor does one alone start beside others", []step{{false, true, 0}, {true, false, 0}}},
+		{"one alone starts when all others have ended", []step{{false, true, 0}, {false, true, 1}, {true, false, 1}, {true, true, 0}}},
+		{"others start when it has ended", []step{{true, true, 1}, {false, true, 0}, {false, true, 0}}},
 		{"and another one alone", []step{{true, true, 1}, {true, true, 0}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -25,7 +25,7 @@ func (d Difference) Err(index string) error {
 		return nil
 	}
 	return fmt.Errorf("the entry of the index %.255q in the coordination store has another %s, %.255q, than follows from the snapshot and the settings of this process, %.255q: nothing is sent; "+
-		"find out what writes the control index, and begin a new session (--session-name): %w", index, d.Field, fmt.Sprint(d.Is), fmt.Sprint(d.Want), fault.ErrConfig)
+		"find the process that writes to the control index, and start a new session (--session-name): %w", index, d.Field, fmt.Sprint(d.Is), fmt.Sprint(d.Want), fault.ErrConfig)
 }
 
 // Differs compares an entry with what the settings alone decide. An error means that the settings cannot be applied.

@@ -29,7 +29,7 @@ func ReducedSource(x *snapshot.Index) string {
 		why = append(why, "synthetic source ("+x.Settings["index.mode"]+")")
 	}
 	if !knownMode(x) { // whatever its sources are, they are not known to be stored
-		why = append(why, "index mode "+x.Settings["index.mode"]+" is not known")
+		why = append(why, "index mode "+x.Settings["index.mode"]+" is unknown")
 	}
 	if derivesVectors(x) {
 		why = append(why, "vectors are left out (k-NN derived source)")

@@ -16,7 +16,7 @@ func identityOf(snap *snapshot.Snapshot) string {
 	if snap.StartMillis == 0 {
 		return ""
 	}
-	return fmt.Sprintf("begun at %d", snap.StartMillis)
+	return fmt.Sprintf("started at %d", snap.StartMillis)
 }
 
 // SnapshotIdentity reads what tells the snapshot from another of the same name.

@@ -13,8 +13,8 @@ func TestIdentityOfASnapshot(t *testing.T) {
 		want string
 	}{
 		{"its UUID", snapshot.Snapshot{Ref: snapshot.Ref{Name: "nightly", UUID: "u1"}, StartMillis: 5}, "u1"},
-		{"the time at which it began, where its name stands in for a UUID", snapshot.Snapshot{Ref: snapshot.Ref{Name: "nightly", UUID: "nightly"}, StartMillis: 5}, "begun at 5"},
-		{"the time at which it began, without a UUID", snapshot.Snapshot{Ref: snapshot.Ref{Name: "nightly"}, StartMillis: 5}, "begun at 5"},
+		{"the time at which it started, where its name stands in for a UUID", snapshot.Snapshot{Ref: snapshot.Ref{Name: "nightly", UUID: "nightly"}, StartMillis: 5}, "started at 5"},
+		{"the time at which it started, without a UUID", snapshot.Snapshot{Ref: snapshot.Ref{Name: "nightly"}, StartMillis: 5}, "started at 5"},
 		{"none where nothing is known", snapshot.Snapshot{Ref: snapshot.Ref{Name: "nightly", UUID: "nightly"}}, ""},
 	} {
 		if got := identityOf(&c.snap); got != c.want {

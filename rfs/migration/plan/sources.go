@@ -36,15 +36,15 @@ type Sources struct {
 const (
 	remedyLost = "documents with a value of a lost field have no source: they fail (no_source) and are listed among the failed documents; " +
 		"export them from the running source cluster, or accept that they are missing"
-	remedyReduced = "what was left out is sent where the snapshot still holds the original of a document and the target leaves out the same; all other documents " +
+	remedyReduced = "the left-out parts are sent where the snapshot still holds the original of a document and the target leaves out the same; all other documents " +
 		"arrive as they are stored and count as reduced (exit code 6): --accept-reduced-sources accepts that"
 	remedyMissing = "only documents whose original (_recovery_source) no merge has removed yet arrive; all others fail (no_source): index them again from where they came from, " +
 		"or leave the index out with --index-exclude"
-	remedyRebuild = "--rebuild-sources sends what stored fields and doc values hold of them, as the fields say; with --rebuild-text-from-terms lost text fields arrive as their terms, approximately"
-	remedyFields  = "documents have the values that their fields had: in normal form sorted, each once, normalized; approximate text is what its analyzer made of it; values of lost fields and what no field of the mapping takes are missing. " +
+	remedyRebuild = "--rebuild-sources sends the values of stored fields and doc values, as the mapping defines; with --rebuild-text-from-terms lost text fields arrive as their terms, approximately"
+	remedyFields  = "documents have the values that their fields had: in normal form sorted, each once, normalized; approximate text is the output of its analyzer; values of lost fields and values outside the mapping are missing. " +
 		"They count as reduced (exit code 6): --accept-reduced-sources accepts that"
 	remedyVectors = "a document whose vectors cannot be put back arrives without them and counts as reduced (exit code 6): --accept-reduced-sources accepts that"
-	remedyUnknown = "this version of rfsd does not know how documents of that mode are stored: what has a source arrives and counts as reduced, all else fails (no_source); " +
+	remedyUnknown = "this version of rfsd does not know how documents of that mode are stored: documents with a source arrive and count as reduced, all others fail (no_source); " +
 		"compare with rfsd verify, or leave the index out with --index-exclude"
 )
 

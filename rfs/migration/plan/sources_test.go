@@ -37,10 +37,10 @@ func TestSourcesAreNamedBeforeTheRun(t *testing.T) {
 		{"disabled by setting", settings{"index.mapping.source.mode": "disabled"}, `{}`, SourcesMissing, "source mode disabled", "_recovery_source"},
 		{"columnar", settings{"index.mode": "columnar"}, `{"properties":{"a":{"type":"keyword"},"n":{"type":"long"}}}`,
 			SourcesRebuilt, "synthetic source (columnar); rebuilt as the cluster answers it: 2 fields exact", ""},
-		{"columnar that stores sources", settings{"index.mode": "columnar", "index.mapping.source.mode": "stored"}, `{}`, SourcesUnknown, "columnar is not known", "rfsd verify"},
+		{"columnar that stores sources", settings{"index.mode": "columnar", "index.mapping.source.mode": "stored"}, `{}`, SourcesUnknown, "columnar is unknown", "rfsd verify"},
 		{"columnar logs, synthetic", settings{"index.mode": "logsdb_columnar", "index.mapping.source.mode": "synthetic"}, `{"properties":{"a":{"type":"keyword"},"n":{"type":"long"}}}`,
 			SourcesRebuilt, "source mode synthetic; rebuilt as the cluster answers it: 2 fields exact", ""},
-		{"a mode to come", settings{"index.mode": "holographic"}, `{}`, SourcesUnknown, "index mode holographic is not known", "rfsd verify"},
+		{"a mode to come", settings{"index.mode": "holographic"}, `{}`, SourcesUnknown, "index mode holographic is unknown", "rfsd verify"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x := &snapshot.Index{Settings: c.settings, Mappings: []snapshot.Mapping{{Type: "_doc", Body: json.RawMessage(c.mapping)}}}

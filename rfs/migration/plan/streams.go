@@ -91,9 +91,9 @@ func (e Entry) Note() string {
 		return ""
 	case e.Create:
 		return fmt.Sprintf("documents are created in the data stream %s of the target. Duplicates are possible: a stream knows the ids of its newest backing index only, "+
-			"so a document that is sent again after a rollover is there twice. Documents whose ids the stream has are kept, whatever --existing-documents says; an id that two backing indices of the source have arrives once", e.Naming.Index)
+			"so a document that is sent again after a rollover exists twice. Documents whose ids the stream has are kept, regardless of --existing-documents; an id that two backing indices of the source have arrives once", e.Naming.Index)
 	case e.Stream.Alias == "":
-		return fmt.Sprintf("an ordinary index; no alias stands in for the data stream %s: something else has its name", e.Stream.Stream)
+		return fmt.Sprintf("an ordinary index; no alias replaces the data stream %s: another object has its name", e.Stream.Stream)
 	}
-	return fmt.Sprintf("an ordinary index; the alias %s, set when its documents have arrived, stands in for the data stream", e.Stream.Alias)
+	return fmt.Sprintf("an ordinary index; the alias %s, set when its documents have arrived, replaces the data stream", e.Stream.Alias)
 }

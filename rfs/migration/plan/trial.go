@@ -17,7 +17,7 @@ const TrialKey = "trial"
 func (p *Plan) checkTrial(snap *snapshot.Snapshot, req Request) error {
 	for _, x := range snap.Indices {
 		if strings.HasPrefix(x.Name, req.Trial.Prefix) {
-			return fmt.Errorf("the snapshot has an index %s, whose name begins as those of the trial run do: choose another --trial-prefix than %s: %w", x.Name, req.Trial.Prefix, fault.ErrConfig)
+			return fmt.Errorf("the snapshot has an index %s, whose name has the prefix of the trial run: choose another --trial-prefix than %s: %w", x.Name, req.Trial.Prefix, fault.ErrConfig)
 		}
 	}
 	var targets []string

@@ -180,7 +180,7 @@ func scripts(ctx context.Context, c objects.Requester, _ Needs) []Finding {
 	case err != nil:
 		return []Finding{{"scripts", Skipped, fault.Text(err), ""}}
 	case status == http.StatusForbidden:
-		return []Finding{{"scripts", Skipped, "the user may not run this probe; rfsd tries an update when it begins", ""}}
+		return []Finding{{"scripts", Skipped, "the user may not run this probe; rfsd tries an update when it starts", ""}}
 	case status >= 300 && strings.Contains(string(answer), "cannot execute"):
 		return []Finding{{"scripts", Warning, "inline scripts are disabled: leases are kept by conditional writes, with one request more each", "nothing needs to be done"}}
 	}

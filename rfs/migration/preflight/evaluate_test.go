@@ -399,7 +399,7 @@ func TestAnEvaluationAsksAboutSeveralIndicesAtTheSameTime(t *testing.T) {
 		// What exists already is compared one after the other.
 		const each = 3 // questions about an index: does it exist, would it be created, has it a pipeline
 		if took, one := time.Since(began), time.Duration(indices*each)*slowAnswer; took > one/2 {
-			t.Errorf("%v for %d indices, one after the other %v", took, indices, one)
+			t.Errorf("%v for %d indices, in sequence %v", took, indices, one)
 		}
 	})
 }

@@ -94,7 +94,7 @@ func room(ctx context.Context, c objects.Requester, n Needs) []Finding {
 	case n.Bytes > free:
 		f.Level, f.Remedy = Bad, "add nodes or disks, or migrate fewer indices (--index-allowlist) or replicas (--replicas)"
 	case 2*n.Bytes > free:
-		f.Level, f.Remedy = Warning, "merges need as much again for a while: watch the disks, or begin with --replicas 0"
+		f.Level, f.Remedy = Warning, "merges need as much again for a while: watch the disks, or start with --replicas 0"
 	}
 	return append(all, f)
 }
@@ -115,7 +115,7 @@ func heap(ctx context.Context, c objects.Requester, _ Needs) []Finding {
 	}
 	for _, x := range stats.Nodes {
 		if x.JVM.Mem.Used > 85 {
-			return []Finding{{"heap", Warning, fmt.Sprintf("node %s uses %d %% of its heap before anything is sent", x.Name, x.JVM.Mem.Used), "give nodes more heap, or send less at once (--max-connections, --documents-size-per-bulk-request)"}}
+			return []Finding{{"heap", Warning, fmt.Sprintf("node %s uses %d %% of its heap before anything is sent", x.Name, x.JVM.Mem.Used), "give nodes more heap, or send less at a time (--max-connections, --documents-size-per-bulk-request)"}}
 		}
 	}
 	return []Finding{{"heap", Good, "", ""}}

@@ -125,7 +125,7 @@ func TestThePermissionToWriteIsProvedUnderTheRealNames(t *testing.T) {
 			map[Level]string{Good: "proved in catalog, orders"}, Bad, 0},
 		{"an existing index that may only be read", []string{"orders"}, guarded{indices: map[string]bool{"orders": true}}, map[Level]string{Bad: "orders: status 403: security_exception"}, Good, 0},
 		{"one of two", []string{"a", "b"}, guarded{indices: map[string]bool{"a": true, "b": true}, writes: []string{"a"}}, map[Level]string{Good: "proved in a", Bad: "b: status 403"}, Skipped, 0},
-		{"a blocked index is no lack of permission", []string{"a"}, guarded{indices: map[string]bool{"a": true}, writes: []string{""}, blocked: "a"}, map[Level]string{Bad: "cluster_block"}, Good, 0},
+		{"a blocked index is not a lack of permission", []string{"a"}, guarded{indices: map[string]bool{"a": true}, writes: []string{""}, blocked: "a"}, map[Level]string{Bad: "cluster_block"}, Good, 0},
 		{"names that are to come, in one throw-away index", many, guarded{writes: []string{"logs-"}, makes: []string{"logs-"}, drops: []string{"logs-"}},
 			map[Level]string{Good: "throw-away index for logs-00, logs-01, logs-02, logs-03, logs-04 and 15 more"}, Bad, 1},
 		{"names that may be created and not written", many, guarded{makes: []string{"logs-"}, drops: []string{"logs-"}}, map[Level]string{Bad: "logs-00"}, Good, 1},

@@ -26,7 +26,7 @@ func newJoiner(join *metadata.Join) *joiner {
 	return &joiner{join: join, related: join.Related()}
 }
 
-var errNoObject = errors.New("the join field cannot be added: the source is no JSON object")
+var errNoObject = errors.New("the join field cannot be added: the source is not a JSON object")
 
 // relate adds to a document the join field and the routing that it had at the source, where a parent was routed by its own
 // id. A child without a parent gets no join field: it has no relation at the source either. Type and id are still those of

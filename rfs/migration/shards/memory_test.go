@@ -78,7 +78,7 @@ func TestTheLongestSourceThatIsRead(t *testing.T) {
 	}{
 		{"the target's limit", 800, false, 900},
 		{"rules may shorten it", 800, true, DefaultMaxDocument},
-		{"not known", 0, false, DefaultMaxDocument},
+		{"unknown", 0, false, DefaultMaxDocument},
 		{"more than is ever read", 1 << 40, false, DefaultMaxDocument},
 	} {
 		t.Run(c.name, func(t *testing.T) {

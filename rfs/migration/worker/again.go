@@ -72,7 +72,7 @@ func SessionEntries(ctx context.Context, kept *cms.Coordinator) ([]plan.Entry, e
 		all = append(all, entry)
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("the session has planned no index of a snapshot, in which its documents could be read again: --from reads those of an import: %w", fault.ErrConfig)
+		return nil, fmt.Errorf("the session has planned no index of a snapshot, in which its documents could be read again: --from reads the files of an import: %w", fault.ErrConfig)
 	}
 	return all, nil
 }

@@ -173,10 +173,10 @@ func TestAVerificationReadsWhatAMigrationSends(t *testing.T) {
 	gone.Locator.IndexID = "gone"
 	none := func(*doc.Document) error { return nil }
 	if err := shards.Read(t.Context(), blobs, gone, 0, nil, shards.Documents{Send: none}); err == nil {
-		t.Error("a shard that is not there was read")
+		t.Error("a shard that is missing was read")
 	}
 	if n, err := shards.Count(t.Context(), blobs, gone, 0); err == nil {
-		t.Errorf("a shard that is not there has %d documents", n)
+		t.Errorf("a shard that is missing has %d documents", n)
 	}
 }
 
@@ -301,7 +301,7 @@ func TestATargetsDocumentsAreReadAndCounted(t *testing.T) {
 		{"one that may not be refreshed", replies{"POST /a/_refresh": "403"}, 3, true, nil},
 		{"one that cannot be refreshed", replies{"POST /a/_refresh": "500"}, 0, true, fault.ErrUnavailable},
 		{"one that does not count", replies{"GET /a/_stats/docs": "500"}, 0, true, fault.ErrUnavailable},
-		{"one that is not known to be there", replies{"HEAD /a": "500"}, 0, false, fault.ErrUnavailable},
+		{"one that is unknown to be there", replies{"HEAD /a": "500"}, 0, false, fault.ErrUnavailable},
 		{"none", replies{"HEAD /a": "404"}, 0, false, nil},
 	} {
 		changed := replies{}

@@ -55,7 +55,7 @@ func TestRunner_DamagedShard(t *testing.T) {
 		name string
 		from int64
 		some bool // documents before the damage arrive
-	}{{"from its begin on", 0, false}, {"in its middle", 120_000, true}} {
+	}{{"from its start on", 0, false}, {"in its middle", 120_000, true}} {
 		t.Run(c.name, func(t *testing.T) {
 			store, err := boltcms.Open(filepath.Join(t.TempDir(), "state.db"), time.Now)
 			if err != nil {

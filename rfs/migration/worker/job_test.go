@@ -143,7 +143,7 @@ func TestAMeterSeesItemsInWorkAndFinishedOnes(t *testing.T) {
 		}
 		time.Sleep(10*time.Second + time.Millisecond)
 		if p := s.Runner.Meter.Read(time.Now()); p.Running != 1 || p.Items != 0 || p.Documents == 0 || p.Documents >= 1000 || p.Bytes == 0 {
-			t.Errorf("in work: %+v", p)
+			t.Errorf("in progress: %+v", p)
 		}
 		<-ended
 		it := s.Item(t)

@@ -135,7 +135,7 @@ func (s *Session) checkTarget(ctx context.Context, e plan.Entry, name string) er
 		s.known.mu.Unlock()
 	}
 	if was != is {
-		return fmt.Errorf("target index %s has the UUID %s, this session began with %s: it was deleted and created again; begin a new session (--session-name) to send everything to it: %w",
+		return fmt.Errorf("target index %s has the UUID %s, this session started with %s: it was deleted and created again; start a new session (--session-name) to send everything to it: %w",
 			name, is, was, engine.ErrTargetReplaced)
 	}
 	return nil

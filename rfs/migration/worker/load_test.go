@@ -244,7 +244,7 @@ func TestATrialRunForetellsTheTimeOfAMigration(t *testing.T) {
 					t.Errorf("the target holds other documents than the sample; %d scratch indices were created, left are %v", kept.created, kept.names)
 				}
 				if load.WarmUps != max(1, c.warmUps) {
-					t.Errorf("%d warm-ups, the measurement began %.2f times as fast", load.WarmUps, load.Gain)
+					t.Errorf("%d warm-ups, the measurement started %.2f times as fast", load.WarmUps, load.Gain)
 				}
 				measured.Load, measured.Alone, measured.Refresh, measured.WarmUps, measured.Gain, measured.Warmed = load.All, load.Alone, load.Refresh, load.WarmUps, load.Gain, load.Warmed
 				e, ok := trial.Of(measured, w, nil)

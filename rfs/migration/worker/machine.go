@@ -98,7 +98,7 @@ func (s *Session) leased(ctx context.Context, st step, work func(context.Context
 	if err != nil {
 		return false, err
 	}
-	s.Log.InfoContext(ctx, "phase begun", "phase", st.Phase, "attempt", lease.Phase.Attempts)
+	s.Log.InfoContext(ctx, "phase started", "phase", st.Phase, "attempt", lease.Phase.Attempts)
 	err = lease.Run(ctx, func(ctx context.Context) error { return work(ctx, lease) })
 	switch {
 	case err == nil:

@@ -40,7 +40,7 @@ func IndexPriority(first, priorities []string) (cms.Hints, error) {
 		}
 		n, err := strconv.Atoi(entry[cut+1:])
 		if err != nil || n < -maxPriority || n > maxPriority {
-			return nil, fmt.Errorf("priority %q: %q is no number between -%d and %d: %w", entry, entry[cut+1:], maxPriority, maxPriority, fault.ErrConfig)
+			return nil, fmt.Errorf("priority %q: %q is not a number between -%d and %d: %w", entry, entry[cut+1:], maxPriority, maxPriority, fault.ErrConfig)
 		}
 		indices, err := pattern.ParseList([]string{entry[:cut]})
 		if err != nil {

@@ -73,7 +73,7 @@ func TestARunEndsWithWhatTheTargetRefuses(t *testing.T) {
 			return nil
 		}, problems: 1, most: 5 * time.Second},
 		{name: "a lease that is lost is another's", why: once(fmt.Errorf("taken over: %w", fault.ErrLeaseLost)), most: 5 * time.Second},
-		{name: "what is not known ends the run", why: once(odd), fails: odd, words: "out of order", most: 5 * time.Second},
+		{name: "what is unknown ends the run", why: once(odd), fails: odd, words: "out of order", most: 5 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -202,7 +202,7 @@ func TestATargetThatWasReplacedFailsItsIndex(t *testing.T) {
 			t.Fatalf("%+v, %v", sum, err)
 		}
 		for _, p := range sum.Problems { // of the index and of its two shards
-			if !strings.Contains(p.Reason, "has the UUID another, this session began with uuid of stored") {
+			if !strings.Contains(p.Reason, "has the UUID another, this session started with uuid of stored") {
 				t.Errorf("%+v", p)
 			}
 		}

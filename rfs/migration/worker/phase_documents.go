@@ -159,7 +159,7 @@ func (s *Session) auditOnce(ctx context.Context, own bool) (report cms.AuditRepo
 		}
 		back, cancel := toGiveBack(ctx)
 		if eerr := s.records().EndAudit(back, lease); eerr != nil {
-			s.Log.WarnContext(ctx, "the lease of the audit is not given back; others wait for its end", "error", eerr)
+			s.Log.WarnContext(ctx, "the lease of the audit is not released; others wait for its end", "error", eerr)
 		}
 		cancel()
 		return report, clean && err == nil, err

@@ -418,7 +418,7 @@ func (s *Session) noteStreams(ctx context.Context, plan *plan.Plan) error {
 			return err
 		}
 		if first {
-			s.Log.WarnContext(ctx, "data stream", "name", x.Entry.Stream.Stream, "says", x.Entry.Note())
+			s.Log.WarnContext(ctx, "data stream", "name", x.Entry.Stream.Stream, "note", x.Entry.Note())
 		}
 	}
 	return nil

@@ -61,13 +61,13 @@ const (
 // actions say for people what an Action is.
 var actions = map[Action]string{
 	Proceed:      "nothing; the phase is done",
-	MakeSnapshot: "lease the record; note the name if the source has no snapshot of it; create it unless its UUID is recorded; record its progress until it ends. If another worker holds the lease, wait",
-	MoveGlobals:  "lease the record; create the templates (legacy, component, index) and what else was asked for, never changing what exists. If another worker holds the lease, wait",
-	ListIndices:  "lease the record; create an entry for each index. If another worker holds the lease, wait",
+	MakeSnapshot: "lease the record; note the name if the source has no snapshot of it; create it unless its UUID is recorded; record its progress until it ends. While another worker holds the lease, wait",
+	MoveGlobals:  "lease the record; create the templates (legacy, component, index) and what else was asked for, never changing what exists. While another worker holds the lease, wait",
+	ListIndices:  "lease the record; create an entry for each index. While another worker holds the lease, wait",
 	MakeIndices:  "take entries at random, of more than 64 a batch under its own lease; create what the target lacks, mark each entry COMPLETED, or FAILED after too many attempts; when no entry is left, move on",
-	SeedItems:    "lease shard_setup; create an item for each shard, or each part of one that is split, FAILED at once for an index that is not there. If another worker holds the lease, wait",
+	SeedItems:    "lease shard_setup; create an item for each shard, or each part of a split shard, FAILED immediately for an index that does not exist. While another worker holds the lease, wait",
 	WorkOnItem:   "lease an item and move its documents; when no item is open, move on",
-	AuditItems:   "lease the audit; compare the target indices with what was sent; verify that every chain of items is whole, repair what is not; set aliases that waited. If another worker holds the lease, wait",
+	AuditItems:   "lease the audit; compare the target indices with the sent documents; verify that every chain of items is whole, repair broken ones; set aliases that waited. While another worker holds the lease, wait",
 	LookForItems: "end, unless an operator has opened an item again",
 	Stop:         "report the failure once and end",
 }

@@ -38,7 +38,7 @@ var recordContents = map[string]string{
 func phaseTable() string {
 	var b strings.Builder
 	b.WriteString("\n| phase | record | state | what a worker does | what follows | when tried again |\n|---|---|---|---|---|---|\n")
-	fmt.Fprintf(&b, "| %s | `meta` | | begin the session or join it; other settings than those at its start are refused | 1 | |\n", Start)
+	fmt.Fprintf(&b, "| %s | `meta` | | start the session or join it; other settings than those at its start are refused | 1 | |\n", Start)
 	for _, r := range Machine() {
 		fmt.Fprintf(&b, "| %s %s | `phase:%s` | %s | %s | %s | %s |\n", r.Number, r.Phase, r.Record, stateOf(r.State), r.Does,
 			strings.Join(r.Next, ", "), strings.Join(r.Again, ", "))
@@ -133,7 +133,7 @@ func TestEveryStateIsReachedAndLeadsToTheEnd(t *testing.T) {
 			case to == End:
 				ends = true
 			case j < 0:
-				t.Errorf("%s in %s is followed by %q, which is no line", rows[i].Record, stateOf(rows[i].State), to)
+				t.Errorf("%s in %s is followed by %q, which is not a line", rows[i].Record, stateOf(rows[i].State), to)
 			default:
 				next = append(next, j)
 			}

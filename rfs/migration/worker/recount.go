@@ -43,7 +43,7 @@ func (s *Session) recount(ctx context.Context, sum *Summary) {
 		g.Go(func() error {
 			is, err := arrival.CountAgain(gctx, s.Counts, x.Targets, s.Log)
 			if err != nil {
-				s.Log.WarnContext(ctx, "documents of a target index were not counted again: the number is that of the end of the migration", "index", x.Index, "error", fault.Text(err))
+				s.Log.WarnContext(ctx, "documents of a target index were not counted again: the number dates from the end of the migration", "index", x.Index, "error", fault.Text(err))
 				return nil
 			}
 			is.Shared = x.Arrival.Shared

@@ -124,8 +124,8 @@ func TestDocumentsThatAreMissingAreSentAgain(t *testing.T) {
 		}, again: true, note: ", …"},
 		{name: "an alias leads to it", before: func(k *keeping) { k.aliases = `{"all":{}}`; k.lose(1, "1000001") }, again: true, note: "1 documents were sent again"},
 		{name: "another client has deleted some", before: func(k *keeping) { k.lose(-1, "1000001"); k.deletes++ }, lacks: 1, says: "1 are missing"},
-		{name: "operations are not known", before: func(k *keeping) { k.hidden = true; k.lose(0, "1000001") }, again: true, note: "1 documents were sent again"},
-		{name: "operations are not known, and an alias leads to it", before: func(k *keeping) {
+		{name: "operations are unknown", before: func(k *keeping) { k.hidden = true; k.lose(0, "1000001") }, again: true, note: "1 documents were sent again"},
+		{name: "operations are unknown, and an alias leads to it", before: func(k *keeping) {
 			k.hidden, k.aliases = true, `{"all":{}}`
 			k.lose(0, "1000001")
 		}, lacks: 1, says: "1 are missing"},

@@ -22,7 +22,7 @@ func TestALeaseTooShortForItsHandOffIsReleased(t *testing.T) {
 		each     time.Duration // request to the store
 		released int           // leases before the first hand-off
 	}{
-		{"the store answers at once", 0, 0},
+		{"the store answers immediately", 0, 0},
 		{"the store takes 4 s", 4 * time.Second, 2},
 		{"the store takes nearly half of the lease", 8500 * time.Millisecond, 3},
 	} {

@@ -76,10 +76,10 @@ func TestMigration_PausedIndexBesideStoreThatIsAway(t *testing.T) {
 					return m.beginable(t.Context(), group, leases)
 				}()
 				if !paused || len(begun) != c.begun || errors.Is(err, c.fails) == (c.begun > 0) {
-					t.Fatalf("%d leases begun, paused %v, %v", len(begun), paused, err)
+					t.Fatalf("%d leases started, paused %v, %v", len(begun), paused, err)
 				}
 				if alone := m.Solo.Enter(true); alone == (c.begun > 0) || int(store.released.Load()) != 2-c.begun {
-					t.Errorf("no lease is worked on: %v, %d were given back", alone, store.released.Load())
+					t.Errorf("no lease is worked on: %v, %d were released", alone, store.released.Load())
 				}
 				store.mends.Store(true)
 				for _, lease := range begun {

@@ -79,7 +79,7 @@ func TestAShardIsSplitByItsSizeAndItsTarget(t *testing.T) {
 		{"as many as one shard of the target takes", small, nil, 8},
 		{"the target has two shards", small, func(s *Session, _ *plan.Entry, _ *migrationtest.OneShard) { s.Counts = shardsOfTarget{n: 2} }, 9},
 		{"four shards of the source go to one of the target", small, func(_ *Session, e *plan.Entry, _ *migrationtest.OneShard) { e.Shards = 4 }, 2},
-		{"its size is not known", small, func(_ *Session, e *plan.Entry, _ *migrationtest.OneShard) { e.Bytes = nil }, 0},
+		{"its size is unknown", small, func(_ *Session, e *plan.Entry, _ *migrationtest.OneShard) { e.Bytes = nil }, 0},
 		{"a trial run", small, func(_ *Session, e *plan.Entry, _ *migrationtest.OneShard) { e.Trial = &plan.Trial{Documents: 1} }, 0},
 		{"it cannot be read", small, func(_ *Session, e *plan.Entry, _ *migrationtest.OneShard) { e.Locator.IndexID = "none" }, 0},
 		{"it has an item", small, func(_ *Session, _ *plan.Entry, s *migrationtest.OneShard) { s.ID.Index = "" }, 0},

@@ -196,7 +196,7 @@ func TestDocumentsOfAStreamAreReadWhereItsMetadataCannotBe(t *testing.T) {
 	if err != nil || len(broken) != 1 {
 		t.Fatal(broken, err)
 	}
-	if err := os.WriteFile(broken[0], []byte("this is no metadata"), 0o600); err != nil {
+	if err := os.WriteFile(broken[0], []byte("this is not metadata"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	blobs, err := repo.Open(t.Context(), dir, repo.S3Options{})

@@ -227,7 +227,7 @@ func TestATrialRunIsRefusedByThePlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ name, prefix, rules, says string }{
-		{"names that begin as those of the snapshot", "ord", "", "another --trial-prefix"},
+		{"names that start as those of the snapshot", "ord", "", "another --trial-prefix"},
 		{"rules that move documents elsewhere", "rfsd-trial-", "[[document]]\nmatch = \"orders\"\nindex = \"archive\"\n", "move documents of orders to archive"},
 		{"rules that move documents to another index of the run", "rfsd-trial-", "[[document]]\nmatch = \"orders\"\nindex = \"weblogs\"\n", ""},
 		{"nothing", "rfsd-trial-", "", ""},

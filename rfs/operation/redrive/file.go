@@ -213,7 +213,7 @@ func (f *file) fetch(ctx context.Context) error {
 	err := f.run.Source.Read(ctx, documents, func(i int, d *doc.Document) error {
 		w := all[i]
 		if w.line.Content == failed.Hash && failed.Digest(d.Source) != w.line.SHA256 {
-			why[i] = "its source is not the one that failed: the rules, the snapshot or the files are others"
+			why[i] = "its source is not the failed one: the rules, the snapshot or the files have changed"
 			return nil
 		}
 		if sent[i] {

@@ -186,7 +186,7 @@ func TestRedrive(t *testing.T) {
 			held: map[string][]string{"w1.ndjson": {"x strict_dynamic_mapping_exception of then"}}},
 		{name: "a line that is none stays", files: map[string][]doc.Failure{"w1": many[:1]}, more: "{\n{\"index\":\"torn",
 			report: "2 documents: 1 indexed, 1 failed, 0 filtered, 0 duplicates, 0 remaining, complete true", got: 1, held: map[string][]string{"w1.ndjson": {"{\n"}}},
-		{name: "an index that is not there ends it, before its documents make one", files: map[string][]doc.Failure{"w1": {many[0], refusal("gone", "x", 1), many[1]}}, err: fault.ErrConfig,
+		{name: "an index that is missing ends it, before its documents make one", files: map[string][]doc.Failure{"w1": {many[0], refusal("gone", "x", 1), many[1]}}, err: fault.ErrConfig,
 			report: "3 documents: 0 indexed, 0 failed, 0 filtered, 0 duplicates, 3 remaining, complete false",
 			held:   map[string][]string{"w1.ndjson": {"0 strict_dynamic_mapping_exception of then", "1 strict_dynamic_mapping_exception of then", "x strict_dynamic_mapping_exception of then"}}},
 		{name: "what arrived before the target broke leaves the files", files: map[string][]doc.Failure{"w1": many}, err: fault.ErrRejected,
@@ -464,7 +464,7 @@ type ledger struct {
 
 func (l *ledger) Begin(_ context.Context, files []string, left map[string]int64) error {
 	l.left = maps.Clone(left)
-	l.calls = append(l.calls, fmt.Sprint("begin ", len(files), " ", left))
+	l.calls = append(l.calls, fmt.Sprint("start ", len(files), " ", left))
 	return nil
 }
 
@@ -491,7 +491,7 @@ func TestRedrive_TheAccountIsKeptBeforeAFileIsReplaced(t *testing.T) {
 	if _, err := r.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"begin 2 map[logs:3 other:1]", "w0.ndjson of 4 map[logs:1 other:1]"}; !reflect.DeepEqual(l.calls, want) {
+	if want := []string{"start 2 map[logs:3 other:1]", "w0.ndjson of 4 map[logs:1 other:1]"}; !reflect.DeepEqual(l.calls, want) {
 		t.Errorf("%q, want %q", l.calls, want)
 	}
 }

@@ -378,7 +378,7 @@ func (l *Ledger) each(ctx context.Context, f func(c session.Creation, was object
 		case errors.Is(err, errAbsent):
 			continue
 		case errors.Is(err, fault.ErrConfig), errors.Is(err, fault.ErrRejected):
-			l.Log.WarnContext(ctx, "sequence numbers are not known; `rfsctl undo` will refuse the index", "index", c.Name, "reason", err.Error())
+			l.Log.WarnContext(ctx, "sequence numbers are unknown; `rfsctl undo` will refuse the index", "index", c.Name, "reason", err.Error())
 			continue
 		case err != nil:
 			return err

@@ -18,7 +18,7 @@ func TestMarks(t *testing.T) {
 		{"another index of the name", func(on *cluster, _ *Ledger) { on.index("a", "another", "", "", 12) }, 0, false},
 		{"an alias has the name", func(on *cluster, _ *Ledger) { on.answers["/a"] = `{"b":{"aliases":{"a":{}}}}` }, 0, false},
 		{"removed", func(on *cluster, _ *Ledger) { delete(on.answers, "/a") }, 0, false},
-		{"the migration goes on", func(_ *cluster, l *Ledger) { must(t, l.Unseal(t.Context())) }, 0, false},
+		{"the migration continues", func(_ *cluster, l *Ledger) { must(t, l.Unseal(t.Context())) }, 0, false},
 		{"written to between two runs", func(on *cluster, l *Ledger) {
 			reset(on, "", `"read":{}`, 12)
 			must(t, l.Unseal(t.Context()))

@@ -71,7 +71,7 @@ func (u *Undo) List(ctx context.Context) ([]Entry, error) {
 	var all []session.Creation
 	for c, err := range u.Records.Creations(ctx) {
 		if err != nil {
-			return nil, fmt.Errorf("list of what was created: %w", err)
+			return nil, fmt.Errorf("list of created objects: %w", err)
 		}
 		all = append(all, c)
 	}

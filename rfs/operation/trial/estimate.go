@@ -171,9 +171,9 @@ func basis(m Measured, e *Estimate) []string {
 	}
 	switch {
 	case e.Warming:
-		b = append(b, fmt.Sprintf("the target still got faster when the measurement ended (%.1f times as fast as just before), as a node does after its start: the time is not known better than the range; a second trial run, at once, finds the target warm", m.Gain))
+		b = append(b, fmt.Sprintf("the target still got faster when the measurement ended (%.1f times as fast as just before), as a node does after its start: the time is not more precise than the range; an immediate second trial run finds the target warm", m.Gain))
 	case e.WarmUps > 1:
-		b = append(b, "the target got faster at first, as a node does after its start: the rate is that of the time after; what is fixed was measured before, and counts as that much shorter")
+		b = append(b, "the target got faster at first, as a node does after its start: the rate was measured afterwards; the fixed part was measured before, and counts as shorter by the same factor")
 	}
 	if e.Refused >= 1 {
 		b = append(b, fmt.Sprintf("the target refused all requests for %.0f s of the trial run (429), or did not answer; what the migration waits like that is part of the longest time alone", e.Refused))
@@ -182,7 +182,7 @@ func basis(m Measured, e *Estimate) []string {
 		b = append(b, "creating indices, opening shards and counting decide about so short a migration, and take longer on a node that has just started")
 	}
 	if e.ReadRate == 0 {
-		b = append(b, "the rate of reading is not known: no shard could be read")
+		b = append(b, "the rate of reading is unknown: no shard could be read")
 	}
 	if !e.FixedKnown {
 		b = append(b, "an earlier run did a part of the trial, so only the set-up of the shards and the last refresh count as fixed: rfsctl cleanup --trial, then the trial again, measures all")

@@ -117,7 +117,7 @@ func TestAWarmUpEndsAfterItsBeginning(t *testing.T) {
 		long.End(long.Begin(at), at+time.Second/4, 1000)
 	}
 	if long.Enough(minFlow) {
-		t.Error("with a request of the beginning under way")
+		t.Error("with a request of the beginning in progress")
 	}
 	if long.End(request, minFlow, 1000); !long.Enough(minFlow) || !long.WarmUp() {
 		t.Error("when that was answered")
@@ -204,6 +204,6 @@ func TestAMeasurementEndsWhenTheRateHasSettled(t *testing.T) {
 	}
 	f.Begin(0) // it is not answered
 	if f.Enough(minFlow) || !f.Enough(maxFlow) {
-		t.Error("with a request under way")
+		t.Error("with a request in progress")
 	}
 }

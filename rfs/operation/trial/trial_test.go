@@ -88,7 +88,7 @@ func TestEstimate(t *testing.T) {
 			w.Largest, m.Alone = 1_000_000_000, Sustained{Rate: 3e6, Least: 2e6, Most: 4e6, Steady: true}
 		}, second: 504, least: 404 / quicker, most: (4 + 4000./7) * slower, fixed: 4, bound: Sending},
 		{name: "fewer shards than slots", change: func(m *Measured, w *Whole) { m.Shards = 2 }, second: 504, least: 404 / quicker, most: (4 + 4000./7) * slower, fixed: 4, bound: Sending},
-		{name: "reading is not known", change: func(m *Measured, _ *Whole) { m.ReadBytes = 0 }, second: 504, least: 404 / quicker, most: (4 + 4000./7) * slower, fixed: 4, bound: Sending, basis: "rate of reading is not known"},
+		{name: "reading is unknown", change: func(m *Measured, _ *Whole) { m.ReadBytes = 0 }, second: 504, least: 404 / quicker, most: (4 + 4000./7) * slower, fixed: 4, bound: Sending, basis: "rate of reading is unknown"},
 		{name: "an earlier run did a part", change: func(m *Measured, _ *Whole) { m.Wall = 0 }, second: 501, least: 401 / quicker, most: (1 + 4000./7) * slower, fixed: 1, bound: Sending, basis: "an earlier run did a part"},
 		{name: "a rate that did not settle", change: func(m *Measured, _ *Whole) { m.Load.Steady = false }, second: 504, least: 404 / quicker, most: (4 + 4000./7) * slower, fixed: 4, bound: Sending, basis: "had not settled"},
 		{name: "a target that was warm", change: func(m *Measured, _ *Whole) { m.WarmUps, m.Gain, m.Warmed = 1, 0.96, 0.96 }, second: 504, least: 404 / quicker, most: (4 + 4000./7) * slower, fixed: 4, bound: Sending},

@@ -56,7 +56,7 @@ func (v *Verifier) saveBlob(ctx context.Context, id string, b []byte) error {
 			return true, nil
 		})
 		if err != nil {
-			return fmt.Errorf("keep what was compared: %w", err)
+			return fmt.Errorf("keep the results of the comparison: %w", err)
 		}
 	}
 	return nil
@@ -82,11 +82,11 @@ func (v *Verifier) blob(ctx context.Context, id string) (b []byte, err error) {
 			return err
 		})
 		if err != nil {
-			return nil, fmt.Errorf("read what was compared: %w", err)
+			return nil, fmt.Errorf("read the results of the comparison: %w", err)
 		}
 		var c chunk
 		if err := json.Unmarshal(r.Body, &c); err != nil || c.Of < 1 || c.Of > maxChunks {
-			return nil, fmt.Errorf("record %s is none of a comparison: %w", r.ID, errors.Join(err, fault.ErrCorrupt))
+			return nil, fmt.Errorf("record %s does not belong to a comparison: %w", r.ID, errors.Join(err, fault.ErrCorrupt))
 		}
 		n, b = c.Of, append(b, c.Bytes...)
 	}

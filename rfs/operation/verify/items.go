@@ -117,7 +117,7 @@ func (s *session) serve(ctx context.Context, queue, slot int, roots []cms.Root, 
 		err = do(ctx, queue, lease)
 		switch {
 		case errors.Is(err, fault.ErrLeaseLost), errors.Is(err, errTooShort):
-			s.Log.InfoContext(ctx, "part of the comparison is begun again", "unit", lease.ID.Index, "reason", fault.Text(err))
+			s.Log.InfoContext(ctx, "part of the comparison is started again", "unit", lease.ID.Index, "reason", fault.Text(err))
 		case err != nil:
 			return err
 		}
@@ -185,7 +185,7 @@ func (s *session) under(ctx context.Context, lease *cms.Lease, work func(ctx con
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTimeout)
 	defer cancel()
 	if rerr := lease.GiveBack(late, r); rerr != nil {
-		s.Log.DebugContext(ctx, "part of the comparison was not given back", "unit", lease.ID.Index, "error", rerr)
+		s.Log.DebugContext(ctx, "part of the comparison was not released", "unit", lease.ID.Index, "error", rerr)
 	}
 	return err
 }
@@ -251,7 +251,7 @@ func (p *reading) begin() func(*Document) error {
 		}
 		t := p.found.of(index, p.unit.of)
 		if t == nil {
-			return fmt.Errorf("%s, ordinal %d: the document goes to %q, which is none of its target indices: %w", p.unit.Name, d.Ordinal, d.Index, fault.ErrUnsupported)
+			return fmt.Errorf("%s, ordinal %d: the document goes to %q, which is not one of its target indices: %w", p.unit.Name, d.Ordinal, d.Index, fault.ErrUnsupported)
 		}
 		p.tally(p.hash, t, d)
 		p.read.Live++
@@ -383,7 +383,7 @@ func (s *session) merge(ctx context.Context, side int, u *unitOf, it cms.Item) (
 		return 0
 	})
 	if err != nil {
-		return "", fmt.Errorf("%s: what was compared is %w: %w", u.Name, err, fault.ErrCorrupt)
+		return "", fmt.Errorf("%s: the results of the comparison are %w: %w", u.Name, err, fault.ErrCorrupt)
 	}
 	for name, t := range found {
 		u.of[name].take(side, t)

@@ -20,7 +20,7 @@ func TestFirstDifference(t *testing.T) {
 		{"white space", `{"a":1}`, `{ "a":1}`, ""},
 		{"a byte order mark", "\xEF\xBB\xBF{\"a\":{\"b\":1}}", `{"a":{"b":2}}`, "a.b"},
 		{"no JSON", `{"a":`, `{"a":1}`, ""},
-		{"a key that is no word", `{"a.b":{"":1}}`, `{"a.b":{"":2}}`, `"a.b".""`},
+		{"a key that is not a word", `{"a.b":{"":1}}`, `{"a.b":{"":2}}`, `"a.b".""`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := FirstDifference([]byte(c.a), []byte(c.b)); got != c.want {

@@ -194,7 +194,7 @@ func (s *session) join(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", ErrNotShared, err)
 	}
 	if err != nil {
-		return fmt.Errorf("begin to compare: %w", err)
+		return fmt.Errorf("start to compare: %w", err)
 	}
 	err = lock.Run(ctx, s.prepare)
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTimeout)
@@ -215,7 +215,7 @@ func (s *session) prepare(ctx context.Context) error {
 		return fmt.Errorf("state of the comparison: %w", err)
 	}
 	if s.state.Version != stateVersion {
-		return fmt.Errorf("%w: another version of rfsd has begun to compare in this session", ErrNotShared)
+		return fmt.Errorf("%w: another version of rfsd has started to compare in this session", ErrNotShared)
 	}
 	if err := s.open(ctx); err != nil {
 		return err
@@ -238,7 +238,7 @@ func (s *session) prepare(ctx context.Context) error {
 	fits := same && known.units(s.mine)
 	switch {
 	case !fits && active:
-		return fmt.Errorf("%w: another one is under way in this session, with other settings, another account of failures, or of other indices", ErrNotShared)
+		return fmt.Errorf("%w: another comparison is in progress in this session, with other settings, failures or indices", ErrNotShared)
 	case !fits:
 		return s.again(ctx)
 	case !active && known.renew(s.mine):
@@ -254,7 +254,7 @@ func (s *session) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	s.Log.InfoContext(ctx, "comparison goes on", "done", done, "units", len(known.Units))
+	s.Log.InfoContext(ctx, "comparison continues", "done", done, "units", len(known.Units))
 	s.adopt(known)
 	return s.seed(ctx, true)
 }

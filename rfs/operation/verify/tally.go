@@ -44,7 +44,7 @@ func (s *Sum) UnmarshalJSON(b []byte) error {
 	}
 	raw, err := hex.DecodeString(text)
 	if err != nil || len(raw) != 16 {
-		return fmt.Errorf("%q is no sum of 32 hexadecimal digits", text)
+		return fmt.Errorf("%q is not a sum of 32 hexadecimal digits", text)
 	}
 	s.hi, s.lo = binary.BigEndian.Uint64(raw[:8]), binary.BigEndian.Uint64(raw[8:])
 	return nil

@@ -237,7 +237,7 @@ func TestStreamsAreBegunOnlyForWhatComesSoon(t *testing.T) {
 			r.beginStreams(c.left)
 		}
 		if n := len(r.ahead.begun); n != c.want {
-			t.Errorf("%d bytes before segments of %d: %d streams are begun, want %d", c.left, c.size, n, c.want)
+			t.Errorf("%d bytes before segments of %d: %d streams are started, want %d", c.left, c.size, n, c.want)
 		}
 		if err := r.Close(); err != nil {
 			t.Error(err)

@@ -38,14 +38,14 @@ func TestNumbersOfStoredDocuments(t *testing.T) {
 		{"a float of four bytes", []byte{0x7F, 2, 3, 4, 5}, 3, false, 4},
 		{"a float of five bytes", []byte{0xFF, 1, 2, 3, 4, 5}, 3, false, 5},
 		{"a float, cut", []byte{0xFF, 1, 2, 3}, 3, false, -1},
-		{"a float that begins as a short double", []byte{0xFE, 1, 2, 3, 4}, 3, false, 1},
+		{"a float that starts as a short double", []byte{0xFE, 1, 2, 3, 4}, 3, false, 1},
 		{"a double of one byte", []byte{0x85, 1}, 5, false, 1},
 		{"a double of five bytes", []byte{0xFE, 1, 2, 3, 4, 5}, 5, false, 5},
 		{"a double of eight bytes", []byte{0x7F, 2, 3, 4, 5, 6, 7, 8, 9}, 5, false, 8},
 		{"a double of nine bytes", []byte{0xFF, 1, 2, 3, 4, 5, 6, 7, 8, 9}, 5, false, 9},
 		{"a double, cut", []byte{0xFE, 1, 2, 3}, 5, false, -1},
 		{"nothing", nil, 2, false, -1},
-		{"a type that is not known", make([]byte, 9), 6, false, -1},
+		{"a type that is unknown", make([]byte, 9), 6, false, -1},
 	} {
 		if got := skipNumber(c.doc, 0, c.kind, c.fixed); got != c.want {
 			t.Errorf("%s ends at %d, want %d", c.name, got, c.want)

@@ -83,7 +83,7 @@ func combineFile(parts []Check) FileResult {
 		crc = combineCRC(crc, p.CRC, p.crcLen())
 	}
 	if v.Verified = crc == p.Footer; !v.Verified {
-		v.Err = fault.Corrupt(p.Blob, p.File, size-codec.FooterLen, "checksum %08x over all parts, footer says %08x", crc, p.Footer)
+		v.Err = fault.Corrupt(p.Blob, p.File, size-codec.FooterLen, "checksum %08x over all parts, footer states %08x", crc, p.Footer)
 	}
 	return v
 }

@@ -42,7 +42,7 @@ func (o *segmentOpener) findColumns(ctx context.Context, fi *fieldInfos) (soft, 
 			return nil, nil, err
 		}
 		if soft == nil {
-			return nil, nil, fmt.Errorf("%s: soft deletes in doc values of format %q are not known: %w",
+			return nil, nil, fmt.Errorf("%s: soft deletes in doc values of format %q are unknown: %w",
 				o.seg.Name, f.attrs[attrFormat], fault.ErrUnsupported)
 		}
 		if _, none := soft.entry.Everywhere(int32(o.seg.MaxDoc)); none {
@@ -230,7 +230,7 @@ func (m *columnMetas) open(ctx context.Context, f *fieldInfo) (*column, error) {
 	}
 	e := file.entries[f.number]
 	if e == nil {
-		return nil, fault.Corrupt("", file.name, -1, "there is no column %s", f.name)
+		return nil, fault.Corrupt("", file.name, -1, "column %s does not exist", f.name)
 	}
 	return &column{field: f, entry: e, columnData: file.data}, nil
 }

@@ -91,7 +91,7 @@ func TestColumnsOfLucene4(t *testing.T) {
 			fi := fieldsOf(t, s)
 			for _, name := range columns {
 				if f := fi.named(name); f == nil || f.docValues == 0 {
-					t.Fatalf("there is no column %s", name)
+					t.Fatalf("column %s does not exist", name)
 				}
 				got, err := columnValues(t.Context(), s, fi, name)
 				if err != nil {

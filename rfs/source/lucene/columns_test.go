@@ -82,7 +82,7 @@ func columnValues(ctx context.Context, s *Segment, fi *fieldInfos, name string) 
 		return nil, err
 	}
 	if c == nil {
-		return nil, fmt.Errorf("format %q is not known", f.attrs[attrFormat])
+		return nil, fmt.Errorf("format %q is unknown", f.attrs[attrFormat])
 	}
 	r, err := c.reader(int32(s.MaxDoc))
 	if err != nil {

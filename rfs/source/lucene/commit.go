@@ -380,11 +380,11 @@ func (o *segmentOpener) readDeletions(ctx context.Context, fi *fieldInfos) error
 		return err
 	}
 	if dead := s.MaxDoc - hard; dead != s.DelCount {
-		return o.commit.corrupt(-1, "segment %s has %d deleted documents, the commit says %d", s.Name, dead, s.DelCount)
+		return o.commit.corrupt(-1, "segment %s has %d deleted documents, the commit states %d", s.Name, dead, s.DelCount)
 	}
 	s.SoftDelCount = hard - live
 	if e.softDelCount >= 0 && s.SoftDelCount != int(e.softDelCount) {
-		return o.commit.corrupt(-1, "segment %s has %d soft-deleted documents, the commit says %d", s.Name, s.SoftDelCount, e.softDelCount)
+		return o.commit.corrupt(-1, "segment %s has %d soft-deleted documents, the commit states %d", s.Name, s.SoftDelCount, e.softDelCount)
 	}
 	s.LiveCount = live
 	return nil

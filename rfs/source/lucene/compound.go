@@ -30,7 +30,7 @@ func parseCompound(b []byte, id string) (map[string]section, error) {
 	}
 	plain, ok := compoundPlain[h.Codec]
 	if !ok {
-		return nil, fmt.Errorf("compound file of codec %q is not known: %w", h.Codec, fault.ErrUnsupported)
+		return nil, fmt.Errorf("compound file of codec %q is unknown: %w", h.Codec, fault.ErrUnsupported)
 	}
 	if !plain {
 		checkID(in, id)

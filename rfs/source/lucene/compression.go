@@ -145,7 +145,7 @@ func (z *qat) block(dst, src []byte) error {
 	case magic>>16 == 0x1F8B:
 		return z.gunzip(dst, src)
 	}
-	return fmt.Errorf("QAT block begins with %08x, which is neither gzip nor LZ4 nor zstd: %w", magic, fault.ErrCorrupt)
+	return fmt.Errorf("QAT block starts with %08x, which is neither gzip nor LZ4 nor zstd: %w", magic, fault.ErrCorrupt)
 }
 
 func (z *qat) gunzip(dst, src []byte) error {

@@ -201,7 +201,7 @@ func parseZstdFrame(b []byte) (f zstdParts, err error) {
 	in := codec.NewInput(b)
 	in.SetLittleEndian(true)
 	if magic := uint32(in.I32()); magic != zstdMagic {
-		in.Fail("zstd frame begins with %08x", magic)
+		in.Fail("zstd frame starts with %08x", magic)
 	}
 	d := in.U8()
 	single := d&0x20 != 0

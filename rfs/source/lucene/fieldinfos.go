@@ -125,7 +125,7 @@ func parseFieldInfos(b []byte, id string) (*fieldInfos, error) {
 	}
 	l, ok := fnmLayouts[h.Codec]
 	if !ok {
-		return nil, fmt.Errorf("field infos of codec %q are not known: %w", h.Codec, fault.ErrUnsupported)
+		return nil, fmt.Errorf("field infos of codec %q are unknown: %w", h.Codec, fault.ErrUnsupported)
 	}
 	if !l.plain {
 		checkID(in, id)
@@ -144,7 +144,7 @@ func parseFieldInfos(b []byte, id string) (*fieldInfos, error) {
 		out.fields[f.number], out.byName[f.name] = f, f
 	}
 	if codec.HasFooter(b) && in.Err() == nil && in.Left() != codec.FooterLen {
-		in.Fail("%d bytes left where the footer begins", in.Left())
+		in.Fail("%d bytes left where the footer starts", in.Left())
 	}
 	return out, in.Err()
 }

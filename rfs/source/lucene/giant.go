@@ -250,7 +250,7 @@ func (r *Reader) unpackGiant(ctx context.Context, w *window, pos, end, before in
 		}
 	}
 	if pos != end {
-		return codec.Errorf(pos, "the chunk ends at %d, the index says %d", pos, end)
+		return codec.Errorf(pos, "the chunk ends at %d, the index states %d", pos, end)
 	}
 	return r.giant.end()
 }

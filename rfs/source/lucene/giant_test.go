@@ -142,7 +142,7 @@ func TestHostileLongDocuments(t *testing.T) {
 		name string
 		doc  testDoc
 	}{
-		{"a field that is not known", good(testDoc{filler, {99, 1, []byte("x")}})},
+		{"a field that is unknown", good(testDoc{filler, {99, 1, []byte("x")}})},
 		{"an end within a field", good(testDoc{filler, {numOther, 2, nil}})},
 		{"an unknown type", good(testDoc{filler, {numOther, 6, nil}})},
 		{"ids of many bytes", testDoc{{numRouting, 1, bytes.Repeat([]byte("x"), 17<<20)}}},

@@ -98,7 +98,7 @@ func openLiv(ctx context.Context, src *source, id string, gen int64, maxDoc int3
 	case in.Err() != nil:
 		return nil, src.wrap(in.Err())
 	case h.Codec != "Lucene50LiveDocs" && h.Codec != "Lucene90LiveDocs":
-		return nil, fmt.Errorf("%s: live documents of codec %q are not known: %w", src.name, h.Codec, fault.ErrUnsupported)
+		return nil, fmt.Errorf("%s: live documents of codec %q are unknown: %w", src.name, h.Codec, fault.ErrUnsupported)
 	case h.Suffix != codec.Base36(gen):
 		in.Fail("suffix %q where %q is expected", h.Suffix, codec.Base36(gen))
 	case id != "" && h.ID != id:
@@ -109,7 +109,7 @@ func openLiv(ctx context.Context, src *source, id string, gen int64, maxDoc int3
 	}
 	l.off = int64(in.Pos())
 	if left := src.size - l.off - l.n; in.Err() == nil && left != codec.FooterLen {
-		in.Fail("%d bytes left where the footer begins", left)
+		in.Fail("%d bytes left where the footer starts", left)
 	}
 	return l, src.wrap(in.Err())
 }
@@ -127,7 +127,7 @@ func openDel(ctx context.Context, src *source, maxDoc int32) (*liveDocs, error) 
 	if size == -2 {
 		h := in.Header()
 		if in.Err() == nil && (h.Codec != "BitVector" || h.Version < 0 || h.Version > 2) {
-			return nil, fmt.Errorf("%s: deleted documents of codec %q version %d are not known: %w", src.name, h.Codec, h.Version, fault.ErrUnsupported)
+			return nil, fmt.Errorf("%s: deleted documents of codec %q version %d are unknown: %w", src.name, h.Codec, h.Version, fault.ErrUnsupported)
 		}
 		version = h.Version
 		size = in.I32()
@@ -148,7 +148,7 @@ func openDel(ctx context.Context, src *source, maxDoc int32) (*liveDocs, error) 
 		}
 		l.gaps.rewind()
 	} else if left := src.size - l.off - l.n; in.Err() == nil && (left < 0 || l.footed && left != codec.FooterLen) {
-		in.Fail("%d bytes left where the footer begins", left)
+		in.Fail("%d bytes left where the footer starts", left)
 	}
 	return l, src.wrap(in.Err())
 }
@@ -247,7 +247,7 @@ func (g *gapBytes) fill(ctx context.Context, p *pages, first int64, words bitset
 func (g *gapBytes) next(ctx context.Context, p *pages, footed bool) (done bool, err error) {
 	if g.left <= 0 {
 		if left := p.src.size - g.off; footed && left != codec.FooterLen {
-			return true, p.src.corrupt(g.off, "%d bytes left where the footer begins", left)
+			return true, p.src.corrupt(g.off, "%d bytes left where the footer starts", left)
 		}
 		return true, nil
 	}

@@ -288,7 +288,7 @@ func TestOrdinalsCountSegmentsByNameAsStrings(t *testing.T) {
 		base := int64(0)
 		for i, s := range c.Segments {
 			if s.Base != base || i > 0 && c.Segments[i-1].Name >= s.Name {
-				t.Errorf("%s: segment %s begins at %d, not %d", name, s.Name, s.Base, base)
+				t.Errorf("%s: segment %s starts at %d, not %d", name, s.Name, s.Base, base)
 			}
 			base += int64(s.MaxDoc)
 			if s.LiveCount != s.MaxDoc-s.DelCount-s.SoftDelCount {

@@ -400,7 +400,7 @@ func (r *Reader) readTail(ctx context.Context) error {
 	r.win.advance(fdt.size)
 	r.crcTracker.end(r.win.crc, want)
 	if r.win.own == 0 && r.win.crc != want {
-		return fdt.corrupt(at, "checksum %08x, footer says %08x", r.win.crc, want)
+		return fdt.corrupt(at, "checksum %08x, footer states %08x", r.win.crc, want)
 	}
 	return fdt.compareManifest(want)
 }
@@ -478,7 +478,7 @@ func (s *storedFields) unpackChunk(ctx context.Context, w *window, unpack compre
 		}
 	}
 	if pos != end {
-		return raw, codec.Errorf(pos, "chunk %d ends at %d, the index says %d", k, pos, end)
+		return raw, codec.Errorf(pos, "chunk %d ends at %d, the index states %d", k, pos, end)
 	}
 	return raw, nil
 }

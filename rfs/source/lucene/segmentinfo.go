@@ -69,7 +69,7 @@ func parseSegmentInfo(b []byte) (*segmentInfo, error) {
 		if strings.HasPrefix(h.Codec, "Lucene3x") {
 			return nil, fmt.Errorf("%s: %w", luceneTooOld, fault.ErrUnsupported)
 		}
-		return nil, fmt.Errorf("segment info of codec %q is not known: %w", h.Codec, fault.ErrUnsupported)
+		return nil, fmt.Errorf("segment info of codec %q is unknown: %w", h.Codec, fault.ErrUnsupported)
 	}
 	s := &segmentInfo{codec: h.Codec}
 	if l.plain {

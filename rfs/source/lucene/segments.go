@@ -114,7 +114,7 @@ func checkEntries(in *codec.Input, c *commitInfo, f int32) error {
 		tail = 8
 	}
 	if in.Err() == nil && in.Left() != tail {
-		in.Fail("%d bytes left where the footer of %d begins", in.Left(), tail)
+		in.Fail("%d bytes left where the footer of %d starts", in.Left(), tail)
 	}
 	slices.SortFunc(c.segments, func(a, b segmentEntry) int { return strings.Compare(a.name, b.name) })
 	for i, s := range c.segments {
@@ -136,7 +136,7 @@ func checkCommitSum(b []byte, format int32) error {
 	n := len(b) - 8
 	want := binary.BigEndian.Uint64(b[n:])
 	if got := uint64(crc32.ChecksumIEEE(b[:n])); got != want {
-		return codec.Errorf(int64(n), "checksum %08x, the file says %08x", got, want)
+		return codec.Errorf(int64(n), "checksum %08x, the file states %08x", got, want)
 	}
 	return nil
 }
@@ -299,7 +299,7 @@ func CountLive(ctx context.Context, dir Directory) (int64, error) {
 		}
 		n := int64(si.maxDoc) - int64(e.delCount) - int64(max(e.softDelCount, 0))
 		if n < 0 {
-			return 0, src.corrupt(-1, "segment %s has %d documents, of which more are deleted", e.name, si.maxDoc)
+			return 0, src.corrupt(-1, "segment %s has %d documents and more deletions", e.name, si.maxDoc)
 		}
 		if live += n; live > maxDocs {
 			return 0, src.corrupt(-1, "%d documents in the segments, an index has at most %d", live, maxDocs)

@@ -61,14 +61,14 @@ func openSeries(ctx context.Context, seg *Segment, infos *fieldInfos) (*series, 
 	for _, name := range names {
 		f := infos.column(name)
 		if f == nil {
-			return nil, fault.Corrupt("", seg.Name+".fnm", -1, "ids are not stored, and there is no column %s", name)
+			return nil, fault.Corrupt("", seg.Name+".fnm", -1, "ids are not stored, and column %s does not exist", name)
 		}
 		c, err := metas.open(ctx, f)
 		if err != nil {
 			return nil, err
 		}
 		if c == nil {
-			return nil, fmt.Errorf("%s: ids need column %s in doc values of format %q, which is not known: %w",
+			return nil, fmt.Errorf("%s: ids need column %s in doc values of format %q, which is unknown: %w",
 				seg.Name, name, f.attrs[attrFormat], fault.ErrUnsupported)
 		}
 		if *parts[name], err = c.reader(int32(seg.MaxDoc)); err != nil {

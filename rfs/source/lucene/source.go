@@ -167,7 +167,7 @@ func (s *source) compareManifest(crc uint32) error {
 		return nil
 	}
 	if want, ok := c.Checksum(); ok && want != crc {
-		return s.corrupt(s.size-8, "footer says %08x, the snapshot's file list %08x", crc, want)
+		return s.corrupt(s.size-8, "footer states %08x, the snapshot's file list %08x", crc, want)
 	}
 	return nil
 }
@@ -205,7 +205,7 @@ func (s *source) verify(ctx context.Context) error {
 		return s.corrupt(n, "file ends early")
 	}
 	if got := h.Sum32(); got != want {
-		return s.corrupt(s.size-codec.FooterLen, "checksum %08x, footer says %08x", got, want)
+		return s.corrupt(s.size-codec.FooterLen, "checksum %08x, footer states %08x", got, want)
 	}
 	return s.compareManifest(want)
 }
@@ -231,7 +231,7 @@ func (s *source) verifyWhole(ctx context.Context) error {
 		return fmt.Errorf("read %s: %w", s.name, err)
 	}
 	if got := h.Sum32(); got != want {
-		return s.corrupt(0, "checksum %08x, the snapshot's file list says %08x", got, want)
+		return s.corrupt(0, "checksum %08x, the snapshot's file list states %08x", got, want)
 	}
 	return nil
 }

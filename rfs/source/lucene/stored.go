@@ -94,10 +94,10 @@ func parseStoredHeader(p []byte, fdt *source, id string) (*storedFields, *codec.
 	}
 	f, ok := storedFormats[h.Codec]
 	if !ok {
-		return nil, nil, fmt.Errorf("%s: stored fields of codec %q are not known; reindex or merge the index with a standard codec and snapshot it again: %w", fdt.name, h.Codec, fault.ErrUnsupported)
+		return nil, nil, fmt.Errorf("%s: stored fields of codec %q are unknown; reindex or merge the index with a standard codec and snapshot it again: %w", fdt.name, h.Codec, fault.ErrUnsupported)
 	}
 	if h.Version < f.minV || h.Version > f.maxV {
-		return nil, nil, fmt.Errorf("%s: stored fields of codec %s version %d are not known: %w", fdt.name, h.Codec, h.Version, fault.ErrUnsupported)
+		return nil, nil, fmt.Errorf("%s: stored fields of codec %s version %d are unknown: %w", fdt.name, h.Codec, h.Version, fault.ErrUnsupported)
 	}
 	if !f.plain {
 		checkID(in, id)
@@ -141,7 +141,7 @@ func openStored(ctx context.Context, seg *Segment) (*storedFields, error) {
 		return nil, err
 	}
 	if in.Err() != nil || first != int64(in.Pos()) {
-		return nil, fdt.corrupt(int64(in.Pos()), "the first chunk begins at %d in the index", first)
+		return nil, fdt.corrupt(int64(in.Pos()), "the first chunk starts at %d in the index", first)
 	}
 	return s, nil
 }
@@ -234,7 +234,7 @@ func (s *storedFields) checkIndex(ctx context.Context) error {
 		}
 		switch {
 		case k == 0 && (d != 0 || p < 0), k > 0 && (d <= doc || p <= at), d > maxDoc, p > s.fdt.size:
-			return s.fdt.corrupt(at, "chunk %d begins with document %d of %d at %d, the one before with %d", k, d, maxDoc, p, doc)
+			return s.fdt.corrupt(at, "chunk %d starts with document %d of %d at %d, the one before with %d", k, d, maxDoc, p, doc)
 		}
 		doc, at = d, p
 		if docs != nil {
@@ -245,7 +245,7 @@ func (s *storedFields) checkIndex(ctx context.Context) error {
 		return s.fdt.corrupt(-1, "the chunks hold %d documents of %d", doc, maxDoc)
 	}
 	if at != s.maxPointer {
-		return s.fdt.corrupt(-1, "the chunks end at %d, the index says %d of %d", at, s.maxPointer, s.fdt.size)
+		return s.fdt.corrupt(-1, "the chunks end at %d, the index states %d of %d", at, s.maxPointer, s.fdt.size)
 	}
 	if x.docs, x.pointers = docs, pointers; docs != nil {
 		x.table = nil

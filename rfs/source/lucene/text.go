@@ -55,7 +55,7 @@ func (v *Values) terms(ctx context.Context, name string, most int64) (*Text, err
 	}
 	format := f.attrs[attrPostings]
 	if !postings.Known(format) {
-		return nil, fmt.Errorf("field %s: postings of format %q are not known: %w", name, format, fault.ErrUnsupported)
+		return nil, fmt.Errorf("field %s: postings of format %q are unknown: %w", name, format, fault.ErrUnsupported)
 	}
 	suffix := format + "_" + f.attrs[attrPostingsSuffix]
 	d := v.dictionaries[suffix]

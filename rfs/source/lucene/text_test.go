@@ -120,7 +120,7 @@ func TestTextIsWhatWasIndexed(t *testing.T) {
 				})
 			}
 			if text, err := v.Text(t.Context(), "none", 1); text != nil || err != nil {
-				t.Errorf("a field that is not there: %v, %v", text, err)
+				t.Errorf("a field that is missing: %v, %v", text, err)
 			}
 		})
 	}

@@ -317,7 +317,7 @@ func openVersions(ctx context.Context, seg *Segment, infos *fieldInfos) (*versio
 		return nil, err
 	}
 	if c == nil {
-		return nil, fmt.Errorf("%s: versions in doc values of format %q are not known: %w", seg.Name, f.attrs[attrFormat], fault.ErrUnsupported)
+		return nil, fmt.Errorf("%s: versions in doc values of format %q are unknown: %w", seg.Name, f.attrs[attrFormat], fault.ErrUnsupported)
 	}
 	r, err := c.reader(int32(seg.MaxDoc))
 	if err != nil {

@@ -35,7 +35,7 @@ func (v *Values) Vector(ctx context.Context, name string) (*Column, error) {
 		case earlyVectors[format]:
 			ext = ".vem"
 		default:
-			return nil, fmt.Errorf("field %s: vectors of format %q are not known: %w", name, format, fault.ErrUnsupported)
+			return nil, fmt.Errorf("field %s: vectors of format %q are unknown: %w", name, format, fault.ErrUnsupported)
 		}
 		var err error
 		if file, err = v.parseVectors(ctx, suffix, ext); err != nil {
@@ -48,7 +48,7 @@ func (v *Values) Vector(ctx context.Context, name string) (*Column, error) {
 	}
 	e := file.entries[f.number]
 	if e == nil {
-		return nil, fault.Corrupt("", file.name, -1, "there are no vectors of field %s", name)
+		return nil, fault.Corrupt("", file.name, -1, "field %s has no vectors", name)
 	}
 	c := &column{field: f, entry: e, columnData: file.data}
 	if err := c.verify(ctx); err != nil {

@@ -57,7 +57,7 @@ func appendChunk(dst, b []byte) (int, []byte, error) {
 		return 0, nil, errShort
 	}
 	if b[0] != 'Z' || b[1] != 'V' {
-		return 0, nil, fmt.Errorf("%02x %02x is no chunk", b[0], b[1])
+		return 0, nil, fmt.Errorf("%02x %02x is not a chunk", b[0], b[1])
 	}
 	n := int(binary.BigEndian.Uint16(b[3:]))
 	switch b[2] {

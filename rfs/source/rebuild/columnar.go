@@ -62,7 +62,7 @@ func (c columnar) layers(ctx context.Context, s *segment, f *node) ([]layer, str
 	case f.kind == "flattened":
 		return s.keyedSlotLayers(ctx, f)
 	case unknownColumnar[f.kind]:
-		return nil, "the type is not known in this mode", nil
+		return nil, "the type is unknown in this mode", nil
 	}
 	return c.synthetic.layers(ctx, s, f)
 }

@@ -101,7 +101,7 @@ func derivedDate(f *node) renderNumber {
 
 func (derived) layers(ctx context.Context, s *segment, f *node) ([]layer, string, error) {
 	if len(f.params.CopyTo) > 0 {
-		return nil, "copy_to in an index with derived source is not known", nil
+		return nil, "copy_to in an index with derived source is unknown", nil
 	}
 	switch f.kind {
 	case "text":
@@ -111,11 +111,11 @@ func (derived) layers(ctx context.Context, s *segment, f *node) ([]layer, string
 	case "match_only_text":
 		return nil, "its text is kept nowhere", nil
 	case kindConstant:
-		return nil, "values beside the one of the mapping are not known", nil
+		return nil, "values in addition to the one of the mapping are unknown", nil
 	}
 	number, text, stored := derivedRenders(f)
 	if stored == nil {
-		return nil, "the type or one of its parameters is not known", nil
+		return nil, "the type or one of its parameters is unknown", nil
 	}
 	if !f.params.columns() {
 		return []layer{storedValues{f.path, stored}}, "", nil
@@ -140,7 +140,7 @@ func (d derived) source(ctx context.Context, s *segment, dst []byte) ([]byte, er
 // had them.
 func (d derived) object(ctx context.Context, s *segment, dst []byte, n *node) ([]byte, error) {
 	if n.kind != "" || n.params.Enabled != nil && !bool(*n.params.Enabled) {
-		return nil, &Unknown{Field: n.path, Type: n.kind, Reason: "a nested or disabled object in an index with derived source is not known"}
+		return nil, &Unknown{Field: n.path, Type: n.kind, Reason: "a nested or disabled object in an index with derived source is unknown"}
 	}
 	out := append(dst, '{')
 	for _, c := range n.children {

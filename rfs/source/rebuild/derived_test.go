@@ -42,7 +42,7 @@ func TestDerivedTypes(t *testing.T) {
 		{"a keyword that is normalized", `,"x":{"type":"keyword","normalizer":"lowercase"}`, "x (keyword)"},
 		{"a field that is copied", `,"x":{"type":"text","copy_to":"y"}`, "x (text)"},
 		{"a number without its factor", `,"x":{"type":"scaled_float"}`, "x (scaled_float)"},
-		{"a moment in a format that is not known", `,"x":{"type":"date","format":"EEE"}`, "x (date)"},
+		{"a moment in a format that is unknown", `,"x":{"type":"date","format":"EEE"}`, "x (date)"},
 		{"text that is nowhere", `,"x":{"type":"match_only_text"}`, "x (match_only_text)"},
 		{"a type of which nothing is known", `,"x":{"type":"holographic"}`, "x (holographic)"},
 	} {

@@ -75,7 +75,7 @@ func TestFieldsHoldWhatWasSent(t *testing.T) {
 				for id, got := range fromFields(t, filepath.Join(c.dir, c.name), x, c.text) {
 					was, ok := sent[x.Name+"/"+id]
 					if !ok {
-						t.Fatalf("%s/%s is no document of the truth", x.Name, id)
+						t.Fatalf("%s/%s is not a document of the truth", x.Name, id)
 					}
 					for _, f := range states {
 						if slices.Contains(c.left, x.Name+"/"+id+" "+f.Field) {

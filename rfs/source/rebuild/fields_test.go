@@ -199,7 +199,7 @@ func FuzzComplete(f *testing.F) {
 		}
 		var was, is map[string]any
 		if json.Unmarshal(source, &was) != nil {
-			t.Fatalf("%q is no object, and was completed", source)
+			t.Fatalf("%q is not an object, and was completed", source)
 		}
 		if err := json.Unmarshal(out, &is); err != nil {
 			t.Fatalf("%q became %q: %v", source, out, err)

@@ -250,7 +250,7 @@ func (l *flattened) leaves(orders map[string][]int) ([]flatLeaf, error) {
 	}
 	for path, places := range orders {
 		if slices.ContainsFunc(places, func(place int) bool { return place != -1 }) {
-			return nil, codec.Errorf(0, "an order of values that are not there")
+			return nil, codec.Errorf(0, "an order of missing values")
 		}
 		all = append(all, flatLeaf{strings.Split(path, "."), make([]*string, len(places))})
 	}

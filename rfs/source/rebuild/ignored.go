@@ -177,7 +177,7 @@ func appendIgnored(dst, v []byte, convert converter) ([]byte, error) {
 	case 'c', 's', 'y':
 		return convert(dst, v[0], b)
 	}
-	return nil, fmt.Errorf("ignored value of type %q is not known: %w", v[0], fault.ErrUnsupported)
+	return nil, fmt.Errorf("ignored value of type %q is unknown: %w", v[0], fault.ErrUnsupported)
 }
 
 // appendBig appends a number in two's complement, divided by 10^scale.

@@ -35,7 +35,7 @@ func (s *segment) readChildren(ctx context.Context, v *lucene.Values) error {
 	children, whole := v.Children()
 	switch {
 	case !whole:
-		return &Unknown{Field: fieldNestedPath, Reason: "it is not known which nested documents belong to it"}
+		return &Unknown{Field: fieldNestedPath, Reason: "it is unknown which nested documents belong to it"}
 	case len(children) == 0:
 		return nil
 	case len(s.nested) == 0:
@@ -129,7 +129,7 @@ func (s *segment) indexedPath(ctx context.Context) (*node, error) {
 }
 
 func (s *segment) unknownPath() error {
-	return &Unknown{Field: s.nested[0].path, Type: "nested", Reason: "which of several nested fields an object without values belongs to is not known"}
+	return &Unknown{Field: s.nested[0].path, Type: "nested", Reason: "it is unknown to which of several nested fields an object without values belongs"}
 }
 
 // hasEntries reports whether something was kept of an object, not counting nested ones in it.

@@ -133,7 +133,7 @@ func (s *segment) merge(dst []byte, entries [][]byte) ([]byte, error) {
 func unwrap(b []byte) ([]byte, error) {
 	b = bytes.TrimSpace(b)
 	if !json.Valid(b) || b[len(b)-1] != ']' {
-		return nil, codec.Errorf(0, "an ignored array that is no JSON")
+		return nil, codec.Errorf(0, "an ignored array that is not JSON")
 	}
 	return bytes.TrimSpace(b[1 : len(b)-1]), nil
 }

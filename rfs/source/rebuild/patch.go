@@ -135,7 +135,7 @@ func appendPatched(dst, source []byte, patches []patch, most int) (out []byte, d
 func (s *segment) patchesOf(ctx context.Context, v *lucene.Values) ([]patch, error) {
 	children, whole := v.Children()
 	if len(s.nested) > 0 && !whole {
-		return nil, &Unknown{Field: fieldNestedPath, Reason: "it is not known which nested documents belong to it"}
+		return nil, &Unknown{Field: fieldNestedPath, Reason: "it is unknown which nested documents belong to it"}
 	}
 	pending := map[string][][]patch{} // of the nested documents whose outer one is still to come, by their path
 	of := func(d document, n *node) ([]patch, error) {
@@ -248,7 +248,7 @@ func (l *placing) insertion(object []byte, at int, path string, p patch) error {
 		return err
 	}
 	if len(places) != 1 {
-		return &Unknown{Field: p.path, Reason: fmt.Sprintf("which of %d objects of the source it belongs to is not known", len(places))}
+		return &Unknown{Field: p.path, Reason: fmt.Sprintf("it is unknown to which of %d objects of the source it belongs", len(places))}
 	}
 	places[0].value = p.value
 	l.found = append(l.found, places[0])
@@ -271,7 +271,7 @@ func (l *placing) nested(object []byte, at int, path string, p patch) error {
 }
 
 // errNoSource returns the error for a source that is not JSON.
-func errNoSource() error { return &Unknown{Field: "_source", Reason: "it is no JSON"} }
+func errNoSource() error { return &Unknown{Field: "_source", Reason: "it is not JSON"} }
 
 // placesIn appends the innermost objects into which a path leads, each with the rest of it. A name may hold several parts of a path.
 func placesIn(all []insertion, value []byte, at int, path string) ([]insertion, error) {

@@ -31,7 +31,7 @@ func (u *Unknown) Error() string {
 }
 
 // ErrTooLong is a source that becomes longer than Rebuilder.Bound allows.
-var ErrTooLong = errors.New("the rebuilt source becomes longer than what is read")
+var ErrTooLong = errors.New("the rebuilt source exceeds the length that is read")
 
 // Rebuilder writes the sources of an index, segment by segment. It belongs to one goroutine.
 type Rebuilder struct {

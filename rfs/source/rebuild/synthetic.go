@@ -143,9 +143,9 @@ func (synthetic) layers(ctx context.Context, s *segment, f *node) ([]layer, stri
 		render := numberOf(f)
 		switch {
 		case render == nil && f.kind == "scaled_float":
-			return nil, "the mapping does not say by what it is multiplied", nil
+			return nil, "the mapping has no scaling factor", nil
 		case render == nil:
-			return nil, "the format " + f.params.Format + " is not known", nil
+			return nil, "the format " + f.params.Format + " is unknown", nil
 		}
 		return s.numberLayers(ctx, f, render)
 	case "ip":
@@ -190,7 +190,7 @@ func (synthetic) layers(ctx context.Context, s *segment, f *node) ([]layer, stri
 	case "binary", "long_range", "integer_range", "date_range", "double_range", "float_range", "ip_range":
 		return s.binaryLayers(ctx, f)
 	}
-	return nil, "the type is not known", nil
+	return nil, "the type is unknown", nil
 }
 
 func (synthetic) source(ctx context.Context, s *segment, dst []byte) ([]byte, error) {
@@ -230,7 +230,7 @@ func (s *segment) binaryLayers(ctx context.Context, f *node) ([]layer, string, e
 	}
 	bound := boundOf(f, parseDateFormat(f.params.Format))
 	if bound == nil {
-		unknown = "the format " + f.params.Format + " is not known"
+		unknown = "the format " + f.params.Format + " is unknown"
 	}
 	return []layer{&ranges{c, bound}}, unknown, nil
 }

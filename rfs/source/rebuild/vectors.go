@@ -57,7 +57,7 @@ func (s *segment) vectorLayers(ctx context.Context, f *node) ([]layer, string, e
 		l.order = binary.BigEndian
 	}
 	if l.dims, l.width = f.params.elements(); l.width == 0 {
-		return nil, "the type of its elements is not known", nil
+		return nil, "the type of its elements is unknown", nil
 	}
 	var err error
 	switch {
@@ -72,7 +72,7 @@ func (s *segment) vectorLayers(ctx context.Context, f *node) ([]layer, string, e
 		return nil, "", err
 	}
 	if l.dims <= 0 {
-		return nil, "the mapping does not say how many numbers it has", nil
+		return nil, "the mapping does not have its dimension", nil
 	}
 	unknown := expect(l.column, columns.Binary)
 	if l.magnitude != nil && unknown == "" {

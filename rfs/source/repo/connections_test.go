@@ -45,6 +45,6 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 		rc.Close()
 	}
 	if n := opened.Load(); n > 2 {
-		t.Errorf("50 requests, one after the other, took %d connections", n)
+		t.Errorf("50 requests, in sequence, took %d connections", n)
 	}
 }

@@ -84,7 +84,7 @@ func (d *Dir) open(name string) (f *os.File, size int64, err error) {
 }
 
 func notRegular(name string) error {
-	return fmt.Errorf("blob %s is no file: %w", name, fs.ErrNotExist)
+	return fmt.Errorf("blob %s is not a file: %w", name, fs.ErrNotExist)
 }
 
 // openFile opens a file and wraps errors with their category.

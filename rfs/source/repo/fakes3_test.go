@@ -299,7 +299,7 @@ func TestReadAheadKeepsToItsBudgetAndOrder(t *testing.T) {
 		t.Error(err)
 	}
 	if most.Load() > 4 { // three ahead and one that is needed now
-		t.Errorf("%d requests at once with memory for 3", most.Load())
+		t.Errorf("%d requests immediately with memory for 3", most.Load())
 	}
 	// All memory came back: a second stream may again fetch ahead.
 	rc, err = ahead.Open(t.Context(), "b", 0, 5000)
@@ -339,7 +339,7 @@ func TestFewerRequestsRunAheadWhileTheStoreThrottles(t *testing.T) {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
 	if most.Load() > 2 { // one ahead and one that is needed now
-		t.Errorf("%d requests at once", most.Load())
+		t.Errorf("%d requests immediately", most.Load())
 	}
 }
 

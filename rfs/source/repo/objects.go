@@ -98,7 +98,7 @@ func (o *Objects) Put(ctx context.Context, name string, body []byte, version str
 		return "", fmt.Errorf("put %s: %w", name, fs.ErrExist)
 	case err != nil && ctx.Err() == nil && errorCode(err) == "ConditionalRequestConflict":
 		// It does not prove that the object exists, or that its version is another: the other write may be a deletion.
-		return "", fmt.Errorf("put %s: another write of the object was under way: %w", name, fault.ErrUnavailable)
+		return "", fmt.Errorf("put %s: another write of the object was in progress: %w", name, fault.ErrUnavailable)
 	case err != nil && ctx.Err() == nil && errorCode(err) == "NotImplemented":
 		return "", fmt.Errorf("put %s: the store has no conditional writes (If-Match, If-None-Match): %w", name, fault.ErrConfig)
 	case err != nil:
@@ -150,7 +150,7 @@ func (o *Objects) List(ctx context.Context, prefix, after string) (names, versio
 	}
 	more = aws.ToBool(out.IsTruncated)
 	if more && len(names) == 0 {
-		return nil, nil, false, fmt.Errorf("list %s: the store answers with a page of no objects and says that more follow: %w", prefix, fault.ErrUnavailable)
+		return nil, nil, false, fmt.Errorf("list %s: the store answers with an empty page and announces more: %w", prefix, fault.ErrUnavailable)
 	}
 	return names, versions, more, nil
 }

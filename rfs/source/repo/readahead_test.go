@@ -73,7 +73,7 @@ func TestReadAheadFollowsBandwidthAndDelay(t *testing.T) {
 			t.Errorf("%v beside %v without delay", took, chunks*busy)
 		}
 		if took := readSlowly(t, r, len(content), chunk, busy); took > chunks*busy+60*time.Millisecond {
-			t.Errorf("a second stream does not begin with what the first has found: %v", took)
+			t.Errorf("a second stream does not start with what the first has found: %v", took)
 		}
 	})
 }

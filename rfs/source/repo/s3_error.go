@@ -68,7 +68,7 @@ func (r *S3) failed(ctx context.Context, verb, name string, err error) error {
 	case code == "InvalidObjectState":
 		return fmt.Errorf("%s: the object is archived; restore it first: %w", what, fault.ErrConfig)
 	case code == "RequestTimeTooSkewed":
-		return fmt.Errorf("%s: the clock of this machine differs too much from that of the store (%s) for signed requests; set it: %w", what, response.Response.Header.Get("Date"), fault.ErrUnavailable)
+		return fmt.Errorf("%s: the clock of this machine differs too much from the clock of the store (%s) for signed requests; set it: %w", what, response.Response.Header.Get("Date"), fault.ErrUnavailable)
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		needed := "s3:GetObject and s3:ListBucket are"
 		if verb == verbPut {

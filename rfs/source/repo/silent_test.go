@@ -40,7 +40,7 @@ func TestAStoreThatCannotBeReachedIsNamed(t *testing.T) {
 		words    []string
 	}{
 		{"nothing listens", "http://" + nothing, 3, []string{"the endpoint http://" + nothing + " does not answer: ", "connection refused", "check --s3-endpoint"}},
-		{"the name is not known", "http://s3.invalid:9000", 0, []string{"the endpoint http://s3.invalid:9000 does not answer", "--s3-path-style"}},
+		{"the name is unknown", "http://s3.invalid:9000", 0, []string{"the endpoint http://s3.invalid:9000 does not answer", "--s3-path-style"}},
 		{"https to http", strings.Replace(plain.URL, "http:", "https:", 1), 10, []string{"no TLS there", "http:// in --s3-endpoint"}},
 		{"an unknown authority", encrypted.URL, 10, []string{"unknown authority", "AWS_CA_BUNDLE"}},
 	} {

@@ -352,7 +352,7 @@ func FuzzAppendJSON(f *testing.F) {
 		got, err := AppendJSON(nil, b)
 		if err != nil {
 			if !errors.Is(err, fault.ErrCorrupt) {
-				t.Fatalf("%v is no corruption", err)
+				t.Fatalf("%v is not a corruption", err)
 			}
 			return
 		}

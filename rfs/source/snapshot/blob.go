@@ -147,7 +147,7 @@ func known(name, sum, planned string) error {
 	if planned == "" || sum == planned {
 		return nil
 	}
-	return fault.Corrupt(name, "", -1, "it is not the blob that was read when this session was planned: the snapshot was replaced, or the repository is another; begin a new session")
+	return fault.Corrupt(name, "", -1, "it differs from the blob that was read when this session was planned: the snapshot was replaced, or the repository is a different one; start a new session")
 }
 
 // decodeBlob checks the frame and returns the payload as JSON, of at most limit bytes.

@@ -10,7 +10,7 @@ import (
 )
 
 // ErrDeleted means that the catalog does not list the snapshot any more: it was deleted after the work was planned.
-var ErrDeleted = errors.New("the snapshot was deleted from the repository after this run had begun; make another and begin a new session with it")
+var ErrDeleted = errors.New("the snapshot was deleted from the repository after this run had started; take another snapshot and start a new session with it")
 
 // origin is the snapshot that a reader works on, to find out why a blob is missing.
 type origin struct {

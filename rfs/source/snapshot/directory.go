@@ -172,7 +172,7 @@ func (f *file) check(ctx context.Context, rc io.ReadCloser, number, length int64
 		}
 	}
 	if size != length {
-		return fault.Corrupt(f.partName(number), f.Name, min(size, length), "the blob has %d bytes, %s says %d", size, f.shard.Manifest, length)
+		return fault.Corrupt(f.partName(number), f.Name, min(size, length), "the blob has %d bytes, %s states %d", size, f.shard.Manifest, length)
 	}
 	if !known {
 		f.mu.Lock()

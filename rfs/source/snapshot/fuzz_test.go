@@ -28,7 +28,7 @@ func seeds(f *testing.F, fits func(name string) bool) {
 func mustBeCorrupt(t *testing.T, err error) {
 	t.Helper()
 	if err != nil && !errors.Is(err, fault.ErrCorrupt) {
-		t.Fatalf("%v is no corruption", err)
+		t.Fatalf("%v is not a corruption", err)
 	}
 }
 

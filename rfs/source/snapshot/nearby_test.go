@@ -18,8 +18,8 @@ func TestARepositoryOneLevelUpOrDownIsNamed(t *testing.T) {
 		want  string
 	}{
 		{"nothing near", []string{"a/b/c/d/index.latest", "a/c/index.latest", "index.latest"}, "give the folder or prefix that holds index.latest"},
-		{"the folder of a shard is no repository", []string{"a/b/0/index-4"}, "give the folder or prefix that holds index.latest"},
-		{"a file of that name is no catalog", []string{"a/b/page/index"}, "give the folder or prefix that holds index.latest"},
+		{"the folder of a shard is not a repository", []string{"a/b/0/index-4"}, "give the folder or prefix that holds index.latest"},
+		{"a file of that name is not a catalog", []string{"a/b/page/index"}, "give the folder or prefix that holds index.latest"},
 		{"one level up", []string{"a/index.latest"}, "there is one in file://ROOT/a: give that"},
 		{"one level up, before 5.0", []string{"a/index"}, "there is one in file://ROOT/a: give that"},
 		{"one level down", []string{"a/b/c/index.latest", "a/b/c/index-3", "a/b/c/indices/x/0/index-1"}, "there is one in file://ROOT/a/b/c: give that"},

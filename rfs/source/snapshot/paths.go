@@ -32,7 +32,7 @@ func shardPath(pathType int, indexID string, shard int) (string, error) {
 	case pathHashedPrefix, pathHashedInfix:
 		return pathHash(strconv.Itoa(shard)+indexID) + "/" + fixed, nil
 	}
-	return "", fmt.Errorf("%s: %w: %d (the catalog says so)", fixed, errPathType, pathType)
+	return "", fmt.Errorf("%s: %w: %d (from the catalog)", fixed, errPathType, pathType)
 }
 
 // pathHash is FNV-1a-64 of the text, coded as OpenSearch's COMPOSITE_1: of the 64

@@ -81,7 +81,7 @@ func shardListing(t testing.TB, out *strings.Builder, r Repository, loc Locator,
 			t.Fatal(err)
 		}
 		if want, err := strconv.ParseUint(f.Checksum, 36, 32); err == nil && uint32(want) != crc {
-			t.Errorf("%s: file %s has the checksum %08x, the manifest says %08x", s.Manifest, f.Name, crc, want)
+			t.Errorf("%s: file %s has the checksum %08x, the manifest states %08x", s.Manifest, f.Name, crc, want)
 		}
 		fmt.Fprintf(out, "file %s %s %d parts=%d\n", f.Name, f.Blob, f.Length, f.Parts())
 	}

@@ -45,7 +45,7 @@ func (s *Shard) CheckLength(ctx context.Context, blob repo.Blob) error {
 	case err != nil:
 		return referenced(blob.Name, s.Manifest, err)
 	case size != blob.Size:
-		return fault.Corrupt(blob.Name, "", min(size, blob.Size), "the blob has %d bytes, %s says %d", size, s.Manifest, blob.Size)
+		return fault.Corrupt(blob.Name, "", min(size, blob.Size), "the blob has %d bytes, %s states %d", size, s.Manifest, blob.Size)
 	}
 	return nil
 }

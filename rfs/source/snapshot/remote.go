@@ -78,7 +78,7 @@ func (s *Shard) openShallow(ctx context.Context, loc Locator, blob string) error
 		return err
 	}
 	if store == nil {
-		return fmt.Errorf("index %s shard %d: %s is a shallow snapshot, its Lucene files are in the remote store %q of the cluster (base path %q); say where that is (--remote-store-uri %s=URI), or take a full snapshot (remote_store_index_shallow_copy: false): %w",
+		return fmt.Errorf("index %s shard %d: %s is a shallow snapshot, its Lucene files are in the remote store %q of the cluster (base path %q); give its location (--remote-store-uri %s=URI), or take a full snapshot (remote_store_index_shallow_copy: false): %w",
 			s.Index, s.Number, blob, doc.Repository, doc.Base, doc.Repository, fault.ErrUnsupported)
 	}
 	s.repo = store.Repository

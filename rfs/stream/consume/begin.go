@@ -52,7 +52,7 @@ func decodeState(r cms.Record) (*state, error) {
 		return nil, fmt.Errorf("state of the stream: %w: %w", err, fault.ErrCorrupt)
 	}
 	if s.Version != stateVersion {
-		return nil, configError("this session was begun by another version of rfsd (its state is of version %d, this one knows %d): continue it with that version, or begin another --session-name", s.Version, stateVersion)
+		return nil, configError("this session was started by another version of rfsd (its state is of version %d, this one knows %d): continue it with that version, or start another session with a new --session-name", s.Version, stateVersion)
 	}
 	if len(s.Begins) > MaxPartitions {
 		return nil, fmt.Errorf("state of the stream: %d partitions: %w", len(s.Begins), fault.ErrCorrupt)

@@ -231,7 +231,7 @@ func (t *Task) retry(ctx context.Context, f func(context.Context) error) error {
 		if d := t.Clock.Read().Boot - begun; d > t.Unavailable {
 			return fmt.Errorf("no answer for %v: %w", d.Round(time.Second), err)
 		}
-		t.Log.Warn("the session cannot begin yet", "error", err)
+		t.Log.Warn("the session cannot start yet", "error", err)
 		if err := t.Clock.Sleep(ctx, time.Second); err != nil {
 			return err
 		}

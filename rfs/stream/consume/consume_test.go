@@ -112,7 +112,7 @@ func TestAStoreThatHangsEndsNoProcess(t *testing.T) {
 			}
 		}
 		if a := w.account(); w.target.size() != 40*hangs || a.Counts.Indexed != 40*hangs {
-			t.Errorf("%d documents are in the target, the account says %d", w.target.size(), a.Counts.Indexed)
+			t.Errorf("%d documents are in the target, the account states %d", w.target.size(), a.Counts.Indexed)
 		}
 	})
 }

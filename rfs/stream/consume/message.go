@@ -56,7 +56,7 @@ func (r *reader) read(m Message) (outcome, *doc.Document, doc.Failure) {
 	r.doc = doc.Document{Ordinal: m.Offset, Index: r.index}
 	reason, detail := r.parse(m)
 	if reason == "" && !importer.ValidIndex(r.doc.Index) {
-		reason, detail = importer.BadAction, fmt.Sprintf("%q is no name of an index", r.doc.Index)
+		reason, detail = importer.BadAction, fmt.Sprintf("%q is not a name of an index", r.doc.Index)
 	}
 	if reason == "" {
 		if importer.LeftOut(r.doc.Index, r.system) {
@@ -100,7 +100,7 @@ func (r *reader) parse(m Message) (reason doc.Reason, detail string) {
 func (r *reader) keyed(m Message) (doc.Reason, string) {
 	switch {
 	case len(m.Key) == 0 && r.doc.Delete:
-		return NoKey, "a tombstone without a key: there is no id to delete"
+		return NoKey, "a tombstone without a key has no id to delete"
 	case len(m.Key) == 0:
 		r.doc.ID = r.idOf(m.Offset)
 	case !utf8.Valid(m.Key):
@@ -124,7 +124,7 @@ func (r *reader) idOf(offset int64) []byte {
 // source takes a value as the source of the document.
 func (r *reader) source(value []byte) (doc.Reason, string) {
 	if b := doc.TrimSpace(value); len(b) == 0 || b[0] != '{' {
-		return BadMessage, "the value is no JSON object"
+		return BadMessage, "the value is not a JSON object"
 	}
 	line, err := doc.AppendLine(r.line[:0], value)
 	if err != nil {
@@ -138,7 +138,7 @@ func (r *reader) source(value []byte) (doc.Reason, string) {
 func (r *reader) parseBulk(m Message) (doc.Reason, string) {
 	action, rest, _ := bytes.Cut(m.Value, []byte("\n"))
 	if !r.action.Parse(bytes.TrimSuffix(action, []byte("\r"))) {
-		return BadMessage, "the value does not begin with an action line (index, create or delete)"
+		return BadMessage, "the value does not start with an action line (index, create or delete)"
 	}
 	if len(r.action.Index) > 0 {
 		r.doc.Index = r.action.Index

@@ -26,7 +26,7 @@ func TestMessages(t *testing.T) {
 		{"no object", JSON, "1", `7`, "bad_message"},
 		{"nothing", JSON, "1", ``, "bad_message"},
 		{"a line break in a string", JSON, "1", "{\"a\":\"\n\"}", "raw_line_break"},
-		{"a key that is no text", JSON, "\xff", `{}`, "bad_id"},
+		{"a key that is not a text", JSON, "\xff", `{}`, "bad_id"},
 		{"too long", JSON, "1", `{"a":"` + strings.Repeat("x", 100) + `"}`, "too_large"},
 		{"an action", Bulk, "", `{"index":{"_index":"i","_id":"7","routing":"r"}}` + "\n{}\n", `i/7?r {}`},
 		{"an action of the key", Bulk, "k", `{"create":{}}` + "\r\n{}\r\n", `topic/k? {}`},

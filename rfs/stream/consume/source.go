@@ -136,13 +136,13 @@ func (t *Task) within(d Description, partition int, from int64) error {
 	case from > r.End:
 		return configError("partition %d of topic %s ends at offset %d, this session has consumed it up to %d: %s", partition, t.Name, r.End, from, otherTopic)
 	case from < r.Begin:
-		return configError("offsets %d to %d of partition %d of topic %s were deleted before they were consumed (retention): restore them, or begin another session, which starts at offset %d, with another --session-name",
+		return configError("offsets %d to %d of partition %d of topic %s were deleted before they were consumed (retention): restore them, or start another session, which starts at offset %d, with another --session-name",
 			from, r.Begin-1, partition, t.Name, r.Begin)
 	}
 	return nil
 }
 
-const otherTopic = "the topic was deleted and made again, or messages were lost. Nothing is passed over: begin another session with another --session-name"
+const otherTopic = "the topic was deleted and made again, or messages were lost. No message is skipped: start another session with another --session-name"
 
 // same refuses a topic that is not the one of the session.
 func (t *Task) same(d Description) error {

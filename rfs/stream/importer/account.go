@@ -61,7 +61,7 @@ func decodeState(r cms.Record) (*state, error) {
 		return nil, fmt.Errorf("state of the import: %w", err)
 	}
 	if s.Version != taskVersion {
-		return nil, fmt.Errorf("the import of this session was begun by another version of rfsd (its state is of version %d, this one knows %d): finish it with that version, or begin it again with another --session-name: %w",
+		return nil, fmt.Errorf("the import of this session was started by another version of rfsd (its state is of version %d, this one knows %d): finish it with that version, or start it again with another --session-name: %w",
 			s.Version, taskVersion, fault.ErrConfig)
 	}
 	s.done = r.State == stateCompleted

@@ -17,7 +17,7 @@ import (
 func TestTheItemsOfADeadProcessAreFreeAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		if a := w.account(); a.Began || a.Complete {
-			t.Fatalf("before the begin: %+v", a)
+			t.Fatalf("before the start: %+v", a)
 		}
 		text := ""
 		for n := range 60 {

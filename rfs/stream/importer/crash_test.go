@@ -288,7 +288,7 @@ func TestAWindowThatIsTakenOverGoesOnWhereItsHolderReported(t *testing.T) {
 				t.Errorf("%+v", s)
 			}
 			if w.target.sent >= 75 || w.target.sent < 60 {
-				t.Errorf("%d documents were sent for 60: the window began anew", w.target.sent)
+				t.Errorf("%d documents were sent for 60: the window started anew", w.target.sent)
 			}
 		})
 	}

@@ -36,7 +36,7 @@ func (r *run) decide(ctx context.Context, p *pair) (decision, error) {
 func (p *pair) decide(types Types, includeSystem bool) decision {
 	index := p.action.Index
 	if p.reason == "" && !ValidIndex(index) {
-		p.reason, p.detail = BadAction, fmt.Sprintf("%q is no name of an index", index)
+		p.reason, p.detail = BadAction, fmt.Sprintf("%q is not a name of an index", index)
 	}
 	switch {
 	case p.reason == "" && LeftOut(index, includeSystem):

@@ -37,7 +37,7 @@ func (f *forgetful) Create(ctx context.Context, items []cms.Item) (int, error) {
 
 // TestAnItemThatTheStoreForgotIsMadeAgain: the store loses an acknowledged write, as in a failover.
 func TestAnItemThatTheStoreForgotIsMadeAgain(t *testing.T) {
-	for name, cursor := range map[string]string{"the begin of a file": "__0__0", "a part in its midst": "__2__2000"} {
+	for name, cursor := range map[string]string{"the start of a file": "__0__0", "a part in its midst": "__2__2000"} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
 				want, counts := w.corpus()

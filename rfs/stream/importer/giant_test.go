@@ -28,7 +28,7 @@ func TestLongLinesTakeTurns(t *testing.T) {
 		t.Errorf("a second window while the first holds a long line: %v", err)
 	}
 	if first.small(); first.turn.held() {
-		t.Error("the turn is not given back")
+		t.Error("the turn is not released")
 	}
 	if line, _, err := first.next(); err != nil || string(line) != "short" {
 		t.Errorf("behind it: %q, %v", line, err)

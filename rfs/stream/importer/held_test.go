@@ -55,7 +55,7 @@ func TestExisting_IsAskedBeforeTheFirstDocument(t *testing.T) {
 	}{
 		{"an empty index, then documents of the import", []process{{}, {there: 7}, {chosen: true, there: 7}}},
 		{"documents of others", []process{{there: 7, refuse: true}, {there: 7, refuse: true}, {chosen: true, there: 7}, {there: 9}}},
-		{"a choice at once", []process{{chosen: true, there: 7}, {there: 9}}},
+		{"a choice immediately", []process{{chosen: true, there: 7}, {there: 9}}},
 		{"they went in between", []process{{there: 7, refuse: true}, {refuse: true}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

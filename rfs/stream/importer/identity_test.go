@@ -33,7 +33,7 @@ func TestASessionIsOfOneImport(t *testing.T) {
 		says    []string // of the error; nothing: joined
 	}{
 		{name: "the same again"},
-		{name: "the cluster is not known", second: destination("cluster", "")},
+		{name: "the cluster is unknown", second: destination("cluster", "")},
 		{name: "another cluster", second: destination("cluster", "B"), says: []string{`destination-id was "A", is "B"`, "--session-name"}},
 		{name: "another kind", second: destination("export directory", "A"), says: []string{`destination was "cluster", is "export directory"`}},
 		{name: "the export replaced under its name", between: again, says: []string{"export was ", ", is "}},

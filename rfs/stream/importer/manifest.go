@@ -27,7 +27,7 @@ const stateFile = ".rfsd/coordinator.db"
 var unfinished = regexp.MustCompile(`\.ndjson(\.gz|\.zst)?\.tmp-`)
 
 // ErrPartial reports that the source holds less than, or something else than, a whole export. It is a fault.ErrConfig.
-var ErrPartial = fmt.Errorf("the source is no whole export: %w", fault.ErrConfig)
+var ErrPartial = fmt.Errorf("the source is not a whole export: %w", fault.ErrConfig)
 
 // survey is what there is in a source besides the files to import.
 type survey struct {
@@ -55,7 +55,7 @@ func (s *survey) take(blob repo.Blob) error {
 		return nil
 	}
 	if len(s.sizes) == maxFiles {
-		return fmt.Errorf("more than %d files; import its folders one after the other: %w", maxFiles, fault.ErrUnsupported)
+		return fmt.Errorf("more than %d files; import its folders in sequence: %w", maxFiles, fault.ErrUnsupported)
 	}
 	s.sizes[blob.Name] = blob.Size
 	if blob.Size > 0 {
@@ -157,7 +157,7 @@ func (m *Import) checkBare(ctx context.Context, s *survey, covered map[string]bo
 	}
 	for _, f := range s.files {
 		if bare(f.name) {
-			m.Log.Warn("files without a manifest: whether any is missing is not known", "source", m.Source.URI(), "such_as", f.name)
+			m.Log.Warn("files without a manifest: missing files cannot be detected", "source", m.Source.URI(), "such_as", f.name)
 			break
 		}
 	}
@@ -190,7 +190,7 @@ func (m *Import) refuseFailed(ctx context.Context, files []file, bare func(name 
 			return fmt.Errorf("read %s: %w", f.name, err)
 		}
 		if failed.IsLine(head) {
-			return fmt.Errorf("%s in %s holds failed documents, not those of an export; send them again with `rfsd redrive --failed-documents %s`: %w",
+			return fmt.Errorf("%s in %s holds failed documents, not documents of an export; send them again with `rfsd redrive --failed-documents %s`: %w",
 				f.name, m.Source.URI(), m.Source.URI(), fault.ErrConfig)
 		}
 	}
@@ -204,7 +204,7 @@ func (m *Import) refuse(partial []finding) error {
 	}
 	if m.AllowPartial {
 		for _, f := range partial[:min(len(partial), 10)] {
-			m.Log.Warn("the source is no whole export", "place", f.place, "finding", f.what, "findings", len(partial))
+			m.Log.Warn("the source is not a whole export", "place", f.place, "finding", f.what, "findings", len(partial))
 		}
 		return nil
 	}
@@ -212,7 +212,7 @@ func (m *Import) refuse(partial []finding) error {
 	if f.place == "" {
 		f.place = m.Source.URI()
 	}
-	return fmt.Errorf("%s: %s (%d such findings); finish the export with the command that began it and copy all of it, or import what is here with --allow-partial: %w",
+	return fmt.Errorf("%s: %s (%d such findings); finish the export with the command that started it and copy all of it, or import the files that are here with --allow-partial: %w",
 		f.place, f.what, len(partial), ErrPartial)
 }
 
@@ -254,7 +254,7 @@ func (m *Import) checkDigests(ctx context.Context) error {
 				return errors.Join(fmt.Errorf("read %s: %w", e.name, err), r.Close())
 			}
 			if got := hex.EncodeToString(h.Sum(nil)); got != e.sha256 {
-				return errors.Join(m.refuse([]finding{{e.name, "the content is not what was exported (SHA-256 " + got + ", the manifest has " + e.sha256 + ")"}}), r.Close())
+				return errors.Join(m.refuse([]finding{{e.name, "the content differs from the exported content (SHA-256 " + got + ", the manifest has " + e.sha256 + ")"}}), r.Close())
 			}
 			return r.Close()
 		})

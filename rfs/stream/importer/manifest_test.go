@@ -82,7 +82,7 @@ func TestOnlyWholeExportsAreImported(t *testing.T) {
 			w.export("", true, "a", "b")
 			w.write("b/0-0.ndjson", "{\"index\":{\"_index\":\"b\",\"_id\":\"1\"}}\n{\"n\":1}\n")
 		}, "b/0-0.ndjson: the file has 43 bytes, 86 were exported", 3, ""},
-		{"a file has the same size and other content", func(w *world) { w.export("", true, "a", "b"); w.flip("b/0-0.ndjson") }, "b/0-0.ndjson: the content is not what was exported", 4, ""},
+		{"a file has the same size and other content", func(w *world) { w.export("", true, "a", "b"); w.flip("b/0-0.ndjson") }, "b/0-0.ndjson: the content differs from the exported content", 4, ""},
 		{"a file that the manifest does not know", func(w *world) {
 			w.export("", true, "a")
 			w.write("z/0-0.ndjson", "{\"index\":{\"_index\":\"z\",\"_id\":\"1\"}}\n{}\n")

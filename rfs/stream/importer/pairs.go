@@ -109,7 +109,7 @@ func (p *pairs) check() {
 	case x.action.Fault != "":
 		x.reason, x.detail = BadAction, x.action.Fault
 	case len(body) == 0 || body[0] != '{' && body[0] != '/': // sources may begin with a comment
-		x.reason, x.detail = doc.BadSource, "the source line is no object: "+beginning(x.source)
+		x.reason, x.detail = doc.BadSource, "the source line is not an object: "+beginning(x.source)
 	case bytes.IndexByte(x.source, '\r') >= 0:
 		line, err := doc.AppendLine(nil, x.source)
 		if err != nil {

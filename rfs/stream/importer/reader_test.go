@@ -117,7 +117,7 @@ func TestAFileThatNeverTellsIsReadFromItsBeginning(t *testing.T) {
 	}
 	compareTexts(t, "traps only", whole, parts)
 	if at, _, err := syncPoint(t.Context(), file, "f", int64(len(file))-5); err != nil || at != 0 {
-		t.Errorf("begins at %d: %v", at, err)
+		t.Errorf("starts at %d: %v", at, err)
 	}
 }
 
@@ -144,7 +144,7 @@ func TestAWindowReadsLittleMoreThanItself(t *testing.T) {
 	for _, from := range []int64{1, 34, 1 << 20, 1<<20 + 1} {
 		at, _, err := syncPoint(t.Context(), file, "f", from)
 		if err != nil || from-at > 100 {
-			t.Errorf("for %d it begins at %d: %v", from, at, err)
+			t.Errorf("for %d it starts at %d: %v", from, at, err)
 		}
 	}
 }

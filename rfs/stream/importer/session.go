@@ -209,7 +209,7 @@ func (m *Import) same(s *state) error {
 	if s.Digest == m.digest {
 		return nil
 	}
-	return fmt.Errorf("this session imports other files than there are in %s (names or sizes differ): another --session-name begins another import: %w", m.Source.URI(), fault.ErrConfig)
+	return fmt.Errorf("this session imports other files than there are in %s (names or sizes differ): another --session-name starts another import: %w", m.Source.URI(), fault.ErrConfig)
 }
 
 // look reads how far the import is.
@@ -258,7 +258,7 @@ func (m *Import) work(ctx context.Context, slot int) error {
 }
 
 // errNoProgress means that leases came to their ends without anything that arrived.
-var errNoProgress = fmt.Errorf("items were given back without progress: %w", fault.ErrUnavailable)
+var errNoProgress = fmt.Errorf("items were released without progress: %w", fault.ErrUnavailable)
 
 // next waits for an item; nil when the import is complete or ctx has ended. One worker of a process
 // asks at a time, the others wait behind it.

@@ -89,7 +89,7 @@ func (w *window) unpack(r *ranges, t Task, memory room, back int64) (io.Reader, 
 		w.closers = append(w.closers, z.Close)
 		unpacked.Reader, unpacked.narrow = z, narrow
 	default:
-		return nil, fmt.Errorf("%s: compression %q is not known to this version: %w", t.File, t.Compression, fault.ErrConfig)
+		return nil, fmt.Errorf("%s: compression %q is unknown to this version: %w", t.File, t.Compression, fault.ErrConfig)
 	}
 	return unpacked, nil
 }

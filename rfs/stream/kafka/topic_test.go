@@ -199,7 +199,7 @@ func TestWhatBrokersRefuse(t *testing.T) {
 		is     error
 		says   string
 	}{
-		{name: "unknown topic", change: func(conf *Config) { conf.Topic = "nowhere" }, do: describe, is: fault.ErrConfig, says: "there is no such topic"},
+		{name: "unknown topic", change: func(conf *Config) { conf.Topic = "nowhere" }, do: describe, is: fault.ErrConfig, says: "the topic does not exist"},
 		{name: "right credentials, PLAIN", broker: secured, change: sasl("PLAIN", "right"), do: describe},
 		{name: "right credentials, SCRAM", broker: secured, change: sasl("SCRAM-SHA-512", "right"), do: describe},
 		{name: "wrong credentials, PLAIN", broker: refusing, change: sasl("PLAIN", "wrong"), do: describe, is: fault.ErrConfig, says: "refuse the credentials"},

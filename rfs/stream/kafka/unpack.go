@@ -156,7 +156,7 @@ func (b batch) damage(records []byte) error {
 		return nil
 	}
 	if n, _ := walk(records, b.records); n < b.records {
-		return fmt.Errorf("the batch of messages at offset %d states %d messages, of which %d can be read: skip it (a group committed behind it, with another --session-name): %w",
+		return fmt.Errorf("the batch of messages at offset %d states %d messages, and %d can be read: skip it (a group committed behind it, with another --session-name): %w",
 			b.offset, b.records, n, fault.ErrCorrupt)
 	}
 	return nil

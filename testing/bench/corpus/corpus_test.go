@@ -19,7 +19,7 @@ func TestDocumentsAreJSONOfTheStatedSize(t *testing.T) {
 			doc = c.Append(doc[:0], i, 0)
 			total += len(doc)
 			if !json.Valid(doc) {
-				t.Fatalf("%s: document %d is no JSON: %s", kind, i, doc)
+				t.Fatalf("%s: document %d is not JSON: %s", kind, i, doc)
 			}
 			if bytes.ContainsAny(doc, "\n\r") {
 				t.Fatalf("%s: document %d holds a line break", kind, i)

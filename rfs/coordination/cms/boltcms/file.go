@@ -45,7 +45,7 @@ func check(path string) error {
 	}
 	pages, pageSize, ok := newestMeta(f)
 	if !ok {
-		return fmt.Errorf("%s is no coordination file, or its head is damaged: %w", path, fault.ErrCorrupt)
+		return fmt.Errorf("%s is not a coordination file, or its head is damaged: %w", path, fault.ErrCorrupt)
 	}
 	if pages > uint64(st.Size())/pageSize {
 		return fmt.Errorf("%s is cut off: %d bytes, %d pages of %d in use: %w", path, st.Size(), pages, pageSize, fault.ErrCorrupt)

@@ -133,7 +133,7 @@ func open(path string, now func() time.Time, options bolt.Options) (*Store, erro
 	case errors.Is(err, berrors.ErrTimeout):
 		return nil, fmt.Errorf("%s: %w%s", path, cms.ErrLocked, owner(path))
 	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrChecksum), errors.Is(err, berrors.ErrVersionMismatch):
-		return nil, fmt.Errorf("%s is no coordination file: %w: %w", path, err, fault.ErrCorrupt)
+		return nil, fmt.Errorf("%s is not a coordination file: %w: %w", path, err, fault.ErrCorrupt)
 	case errors.Is(err, fault.ErrCorrupt):
 		return nil, err
 	case err != nil:

@@ -48,8 +48,8 @@ func TestPartsOfShardsAreWhereNoOtherEngineLooks(t *testing.T) {
 	}
 
 	for name, begin := range map[string]func(sess string){
-		"a session that has begun": func(sess string) { openStore(t, oscms.Config{Client: c, Session: sess}) },
-		"a queue of another tool":  func(sess string) { send(t, c, http.MethodPut, "/"+itemsIndex(sess), `{}`) },
+		"a session that has started": func(sess string) { openStore(t, oscms.Config{Client: c, Session: sess}) },
+		"a queue of another tool":    func(sess string) { send(t, c, http.MethodPut, "/"+itemsIndex(sess), `{}`) },
 	} {
 		sess := freshSession(t, c)
 		begin(sess)

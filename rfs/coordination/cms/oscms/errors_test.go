@@ -54,7 +54,7 @@ func FuzzAnswerError(f *testing.F) {
 	f.Fuzz(func(t *testing.T, status int, answer []byte) {
 		defer fuzzing.Bounded(t, len(answer))()
 		if status >= 300 && answerError(status, answer) == nil {
-			t.Error("a failed request is no error")
+			t.Error("a failed request is not an error")
 		}
 	})
 }

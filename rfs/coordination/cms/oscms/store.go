@@ -326,7 +326,7 @@ func (s *Store) incarnation(ctx context.Context, items, id string, r cms.Record,
 		return err
 	}
 	if body.UUID != uuid {
-		return fmt.Errorf("index %s is not the one this session began with (uuid %s, was %s): %w", items, uuid, body.UUID, cms.ErrStoreGone)
+		return fmt.Errorf("index %s is not the one this session started with (uuid %s, was %s): %w", items, uuid, body.UUID, cms.ErrStoreGone)
 	}
 	return nil
 }

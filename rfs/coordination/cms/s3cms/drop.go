@@ -27,7 +27,7 @@ func Drop(ctx context.Context, b Emptied, sess string) (removed int, others []st
 	for after, more := "", true; more; {
 		var names []string
 		if names, _, more, err = b.List(ctx, folder, after); err != nil {
-			return removed, others, fmt.Errorf("list what is kept: %w", err)
+			return removed, others, fmt.Errorf("list the stored records: %w", err)
 		}
 		var own []string
 		for _, name := range names {

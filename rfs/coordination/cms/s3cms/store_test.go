@@ -32,7 +32,7 @@ func TestAServerThatIgnoresConditionsIsRefused(t *testing.T) {
 func TestASessionIsJoinedWithoutAWrite(t *testing.T) {
 	b := newMemory()
 	if _, err := s3cms.Join(t.Context(), s3cms.Config{Bucket: b, Session: "one"}); !errors.Is(err, s3cms.ErrNoSession) {
-		t.Errorf("nothing was begun: %v", err)
+		t.Errorf("nothing was started: %v", err)
 	}
 	begun := open(t, b, "one")
 	create(t, begun, cmstest.ID("a", 0, 0))
@@ -351,7 +351,7 @@ func TestStore_EndsWithTheSessionThatWasDeleted(t *testing.T) {
 				return fault.ErrNoBucket
 			}
 		},
-		"all objects, and another session began": func(t *testing.T, b *memory) {
+		"all objects, and another session started": func(t *testing.T, b *memory) {
 			clear(b.objects)
 			open(t, b, "one")
 		},

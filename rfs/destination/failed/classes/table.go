@@ -52,7 +52,7 @@ var table = []Class{
 		Remedy: `migrate the index in a new session with --data-streams index, or with --rules that copy or rename a field to @timestamp`,
 	},
 	{
-		Name: "no_write_index", Cause: "the name is an alias of several indices, none of which is for writing", words: []string{"no write index is defined for alias"},
+		Name: "no_write_index", Cause: "the name is an alias of several indices, and none is the write index", words: []string{"no write index is defined for alias"},
 		Remedy: `POST _aliases {"actions":[{"add":{"index":"TARGET","alias":"INDEX","is_write_index":true}}]}`,
 	},
 	{
@@ -64,7 +64,7 @@ var table = []Class{
 		Remedy: `create the index without the join field and migrate it in a new session, or give the document a routing at its source`,
 	},
 	{
-		Name: "pipeline_missing", Cause: "the index names an ingest pipeline that is not there", words: []string{"pipeline with id ["},
+		Name: "pipeline_missing", Cause: "the index names an ingest pipeline that does not exist", words: []string{"pipeline with id ["},
 		Remedy: `create the pipeline, or PUT INDEX/_settings {"index.final_pipeline":"_none"}`,
 	},
 	{
@@ -95,7 +95,7 @@ var table = []Class{
 		Remedy: `POST INDEX/_open`,
 	},
 	{
-		Name: "index_missing", Cause: "the index is not there and may not be created; such an index is paused", types: []string{"index_not_found_exception"},
+		Name: "index_missing", Cause: "the index does not exist and may not be created; such an index is paused", types: []string{"index_not_found_exception"},
 		Remedy: `create the index with its mappings`,
 	},
 	{
@@ -107,16 +107,16 @@ var table = []Class{
 		Remedy: `rename the field with --rules, in a new session`,
 	},
 	{
-		Name: "field_name", Cause: "the name of a field is empty, or begins or ends with a dot",
+		Name: "field_name", Cause: "the name of a field is empty, or starts or ends with a dot",
 		words:  []string{"makes object resolution ambiguous", "name cannot be an empty string", "field name cannot contain only whitespace", "cannot be only whitespace", "object field starting or ending with a [.]"},
 		Remedy: `create the index with "enabled":false for the object that has the field, or for the whole mapping, and migrate it in a new session`,
 	},
 	{
 		Name: "id_too_long", Cause: "the id has more than 512 bytes", types: []string{string(doc.LongID)}, words: []string{"is too long, must be no longer than 512 bytes"},
-		Remedy: `no target takes it: give the document another id at its source, or in the files of an export, and begin a new session`,
+		Remedy: `no target takes it: give the document another id at its source, or in the files of an export, and start a new session`,
 	},
 	{
-		Name: "type_conflict", Cause: "new fields of the document have another type than those of the mapping", words: []string{"cannot be changed from type", "can't merge a non object mapping", "can't merge a non-nested mapping", "object mapping [", "Could not dynamically add mapping"},
+		Name: "type_conflict", Cause: "new fields of the document have other types than the mapping", words: []string{"cannot be changed from type", "can't merge a non object mapping", "can't merge a non-nested mapping", "object mapping [", "Could not dynamically add mapping"},
 		Remedy: newType,
 	},
 	{
@@ -193,6 +193,6 @@ var table = []Class{
 	},
 	{
 		Name: "not_read_again", Cause: "the snapshot, or the file of an import, does not hold the document as it failed", types: []string{"not_read_again"},
-		Remedy: `redrive with --repo-uri and --rules of the migration, or with --from of the import; if these are gone, begin a new session with others`,
+		Remedy: `redrive with --repo-uri and --rules of the migration, or with --from of the import; if these are gone, start a new session with others`,
 	},
 }

@@ -110,7 +110,7 @@ func (in *Input) Header() Header {
 	in.le = false
 	if m := uint32(in.I32()); in.err == nil && m != headerMagic {
 		in.pos -= 4
-		in.Fail("not a Lucene header: it begins with %08x", m)
+		in.Fail("not a Lucene header: it starts with %08x", m)
 	}
 	var h Header
 	if n := in.VInt(); n >= 0 && n < 128 {
@@ -144,7 +144,7 @@ func Footer(file []byte) (uint32, error) {
 		return 0, err
 	}
 	if got := crc32.ChecksumIEEE(file[:len(file)-8]); got != want {
-		return 0, Errorf(int64(body), "checksum %08x, footer says %08x", got, want)
+		return 0, Errorf(int64(body), "checksum %08x, footer states %08x", got, want)
 	}
 	return want, nil
 }

@@ -155,7 +155,7 @@ func ParseMeta(b []byte, id, suffix string, field func(number int32) (Field, boo
 		}
 		body = t.body
 	default:
-		return nil, fmt.Errorf("doc values of codec %q are not known: %w", h.Codec, fault.ErrUnsupported)
+		return nil, fmt.Errorf("doc values of codec %q are unknown: %w", h.Codec, fault.ErrUnsupported)
 	}
 	switch {
 	case h.Suffix != suffix:

@@ -364,7 +364,7 @@ func TestBlocksOfElasticsearchAreDecodedInEveryForm(t *testing.T) {
 		{"packed values are cut", 7, 0, nil, new(block).vlong(5 << 3).raw(make([]byte, 79)...), nil},
 		{"pipeline, no stage applies", 7, 0, pipeline, new(block).raw(1<<5).vlong(2).packed(series(128, func(i int) int64 { return int64(i % 4) }), 2), series(128, func(i int) int64 { return int64(i % 4) })},
 		{"pipeline, deltas", 7, 0, pipeline, new(block).raw(1<<5 | 1<<4 | 1<<3 | 1<<2).vlong(0).vlong(0).zlong(3).zlong(10), series(128, func(i int) int64 { return int64(10 + 3*(i+1)) })},
-		{"pipeline, deltas that begin anew", 7, 0, pipeline, new(block).raw(1<<5 | 1<<3 | 1<<1).vlong(0).zlong(-2).vlong(2).vlong(10).vlong(50).zlong(100).zlong(200).zlong(300),
+		{"pipeline, deltas that start anew", 7, 0, pipeline, new(block).raw(1<<5 | 1<<3 | 1<<1).vlong(0).zlong(-2).vlong(2).vlong(10).vlong(50).zlong(100).zlong(200).zlong(300),
 			series(128, func(i int) int64 {
 				switch {
 				case i < 10:

@@ -88,7 +88,7 @@ const (
 func (w *walker) old(field func(number int32) (Field, bool)) (map[int32]*Entry, error) {
 	in := w.in
 	if w.version < 0 || w.version > newestOld[w.gen] {
-		return nil, fmt.Errorf("doc values of Lucene 4 to 6, version %d, are not known: %w", w.version, fault.ErrUnsupported)
+		return nil, fmt.Errorf("doc values of Lucene 4 to 6, version %d, are unknown: %w", w.version, fault.ErrUnsupported)
 	}
 	out := make(map[int32]*Entry)
 	for in.Err() == nil {

@@ -165,7 +165,7 @@ func (d *tsdbDecoder) splitDeltas(in *codec.Input) {
 	for range k {
 		at := int(in.VInt())
 		if in.Err() == nil && (at <= last || at >= len(d.out)) {
-			in.Fail("deltas begin anew at %d after %d", at, last)
+			in.Fail("deltas restart at %d after %d", at, last)
 		}
 		if in.Err() != nil {
 			return

@@ -60,7 +60,7 @@ const es87Metadata = "ES87TSDBDocValuesMetadata"
 
 func newTSDBWalker(w *walker, name, suffix string) (*tsdbWalker, error) {
 	if !slices.Contains(tsdbVersions(name), w.version) {
-		return nil, fmt.Errorf("doc values of codec %q version %d are not known: %w", name, w.version, fault.ErrUnsupported)
+		return nil, fmt.Errorf("doc values of codec %q version %d are unknown: %w", name, w.version, fault.ErrUnsupported)
 	}
 	t := &tsdbWalker{walker: w, pipelines: name == "ES95TSDBDocValuesMetadata", old: name == es87Metadata, shift: 7}
 	t.grouped = strings.Contains(suffix, "ES819TSDB_") // ES8193TSDB has the same codecs
@@ -165,7 +165,7 @@ func (w *tsdbWalker) pipeline(n *numbers) error {
 	for i, s := range n.stages {
 		last := i == count-1
 		if last != (s == stageBits) || !last && (s < stageDelta || s > stageDecimal) {
-			return fmt.Errorf("values encoded by stage %d of a pipeline are not known: %w", s, fault.ErrUnsupported)
+			return fmt.Errorf("values encoded by stage %d of a pipeline are unknown: %w", s, fault.ErrUnsupported)
 		}
 	}
 	return nil
@@ -203,7 +203,7 @@ func (w *tsdbWalker) binary(e *Entry) {
 		return
 	}
 	if compression != zstdCompression {
-		e.err = fmt.Errorf("binary values of compression %d are not known: %w", compression, fault.ErrUnsupported)
+		e.err = fmt.Errorf("binary values of compression %d are unknown: %w", compression, fault.ErrUnsupported)
 	}
 	if e.Docs > 0 {
 		w.chunks(b)

@@ -61,7 +61,7 @@ func ParseVectors(b []byte, id, suffix string, field func(number int32) (Vector,
 	format, ok := vectorFormats[h.Codec]
 	switch {
 	case !ok || h.Version != format.version:
-		return nil, fmt.Errorf("vectors of codec %q, version %d, are not known: %w", h.Codec, h.Version, fault.ErrUnsupported)
+		return nil, fmt.Errorf("vectors of codec %q, version %d, are unknown: %w", h.Codec, h.Version, fault.ErrUnsupported)
 	case h.Suffix != suffix:
 		return nil, codec.Errorf(0, "suffix %q where %q is expected", h.Suffix, suffix)
 	case id != "" && h.ID != id:
@@ -127,10 +127,10 @@ func (v vectorFormat) entry(in *codec.Input, f Vector) (*Entry, error) {
 		return nil, in.Err()
 	}
 	if reordered {
-		return nil, fmt.Errorf("vectors in another order than their documents are not known: %w", fault.ErrUnsupported)
+		return nil, fmt.Errorf("vectors in another order than their documents are unknown: %w", fault.ErrUnsupported)
 	}
 	if f.Floats != (encoding == 1) || encoding < 0 || encoding > 1 || dimension != f.Dimension || dimension <= 0 || dimension > maxDimension {
-		in.Fail("vectors of %d numbers, encoding %d, where field infos say %d", dimension, encoding, f.Dimension)
+		in.Fail("vectors of %d numbers, encoding %d, where field infos state %d", dimension, encoding, f.Dimension)
 	}
 	if size := int64(dimension) * width; n < 0 || blobs.off < 0 || blobs.size != n*size {
 		in.Fail("%d vectors of %d bytes in %d bytes at %d", n, size, blobs.size, blobs.off)

@@ -25,7 +25,7 @@ type Holder interface {
 }
 
 // ErrLong is values that are longer than what may be held.
-var ErrLong = errors.New("values of columns are longer than what is read")
+var ErrLong = errors.New("values of columns exceed the length that is read")
 
 const (
 	// pageSize is the number of bytes to request per read of a part of the file, if Data does not state it. Larger reads are counted.

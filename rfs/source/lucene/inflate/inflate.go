@@ -19,7 +19,7 @@ var (
 	errLess     = fmt.Errorf("deflate: less data than the stated length: %w", fault.ErrCorrupt)
 	errDistance = fmt.Errorf("deflate: match reaches before the beginning: %w", fault.ErrCorrupt)
 	errCode     = fmt.Errorf("deflate: bits that are not a code: %w", fault.ErrCorrupt)
-	errLengths  = fmt.Errorf("deflate: lengths that are not those of a complete code: %w", fault.ErrCorrupt)
+	errLengths  = fmt.Errorf("deflate: lengths that do not form a complete code: %w", fault.ErrCorrupt)
 	errBlock    = fmt.Errorf("deflate: block of an unknown type: %w", fault.ErrCorrupt)
 	errStored   = fmt.Errorf("deflate: length of a stored block and its complement differ: %w", fault.ErrCorrupt)
 )

@@ -58,7 +58,7 @@ type field struct {
 func Open(ctx context.Context, format, id string, files Files, options func(number int32) (Options, bool)) (*Dictionary, error) {
 	l, ok := layouts[format]
 	if !ok {
-		return nil, fmt.Errorf("postings of format %q are not known: %w", format, fault.ErrUnsupported)
+		return nil, fmt.Errorf("postings of format %q are unknown: %w", format, fault.ErrUnsupported)
 	}
 	d := &Dictionary{layout: l, files: files, fields: map[int32]*field{}}
 	c := newCursor(ctx, files.Terms)
@@ -69,7 +69,7 @@ func Open(ctx context.Context, format, id string, files Files, options func(numb
 	version := header(c, id, want, l.dictionary == dictionary4)
 	least, most := map[dictionaryKind]int32{dictionary4: appendOnly4}[l.dictionary], map[dictionaryKind]int32{dictionary4: 4, dictionary5: 6, dictionary9: 2}[l.dictionary]
 	if c.err == nil && (version < least || version > most) {
-		return nil, fmt.Errorf("terms of version %d of %s are not known: %w", version, format, fault.ErrUnsupported)
+		return nil, fmt.Errorf("terms of version %d of %s are unknown: %w", version, format, fault.ErrUnsupported)
 	}
 	d.coded = l.dictionary >= dictionary9 || l.dictionary == dictionary5 && version >= 5
 	d.mixed = l.dictionary == dictionary4 && version < metaArray4
@@ -94,7 +94,7 @@ func Open(ctx context.Context, format, id string, files Files, options func(numb
 func header(c *cursor, id, want string, plain bool) int32 {
 	p := c.take(4)
 	if p != nil && binary.BigEndian.Uint32(p) != 0x3FD76C17 {
-		c.fail("not a Lucene header: it begins with %08x", p)
+		c.fail("not a Lucene header: it starts with %08x", p)
 	}
 	name := string(c.take(int64(c.vint())))
 	if c.err == nil && want != "" && name != want {

@@ -8,7 +8,7 @@ import (
 )
 
 // ErrLong reports a document with more terms than the memory limit allows.
-var ErrLong = errors.New("a document has more terms than what is held")
+var ErrLong = errors.New("a document has more terms than the bound")
 
 // Token is a term of a document at a position. If a field has no positions, Position is the term's frequency in the document.
 type Token struct {
