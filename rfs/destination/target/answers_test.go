@@ -74,7 +74,7 @@ func TestAnswersAreBounded(t *testing.T) {
 		}
 		wg.Wait()
 		for _, err := range errs {
-			if err != nil && !strings.Contains(err.Error(), "no memory for its answer") {
+			if err != nil && !strings.Contains(err.Error(), "memory does not suffice for its answer") {
 				t.Error(err)
 			}
 		}

@@ -88,7 +88,7 @@ func newCondition(e conditionEntry) (condition, error) {
 				return c, fmt.Errorf("field %s: %v is in no order and equals nothing", e.Field, v)
 			}
 		default:
-			return c, fmt.Errorf("field %s: %v is not a text, number or truth value (write dates as text)", e.Field, v)
+			return c, fmt.Errorf("field %s: %v is not text, a number or a truth value (write dates as text)", e.Field, v)
 		}
 	}
 	var err error

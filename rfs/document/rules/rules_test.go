@@ -47,11 +47,11 @@ func TestErrorsNameLineAndKey(t *testing.T) {
 		{"nothing to do with documents", "[[document]]\nmatch = \"a\"\n", "does nothing"},
 		{"left out and changed", "[[document]]\nmatch = \"a\"\nleave-out = true\ndrop = [\"a\"]\n", "left out"},
 		{"rename into another object", "[[document]]\nmatch = \"a\"\nrename = [{ from = \"a.b\", to = \"b\" }]\n", "same object"},
-		{"no field", "[[document]]\nmatch = \"a\"\ndrop = [\"a..b\"]\n", "no name of a field"},
+		{"no field", "[[document]]\nmatch = \"a\"\ndrop = [\"a..b\"]\n", "not a name of a field"},
 		{"two conditions in one", "[[document]]\nmatch = \"a\"\nleave-out = true\nwhere = { field = \"a\", equals = 1, exists = true }\n", "where: field a"},
 		{"no condition", "[[document]]\nmatch = \"a\"\nleave-out = true\nwhere = { field = \"a\" }\n", "where: field a"},
 		{"no field in a condition", "[[document]]\nmatch = \"a\"\nleave-out = true\nwhere = { equals = 1 }\n", "where: a condition"},
-		{"a list as value", "[[document]]\nmatch = \"a\"\nleave-out = true\nwhere = { field = \"a\", equals = [1] }\n", "no text, number"},
+		{"a list as value", "[[document]]\nmatch = \"a\"\nleave-out = true\nwhere = { field = \"a\", equals = [1] }\n", "not text, a number"},
 		{"no conditions", "[[document]]\nmatch = \"a\"\nleave-out = true\nwhere = { all = [] }\n", "need conditions"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -90,8 +90,8 @@ var bytesOfVectors = regexp.MustCompile(`"byte[^]]*`)
 
 // placeless are documents whose source with vectors the cluster does not answer: they arrive as they are stored, and count as reduced.
 var placeless = []string{
-	"placeless-stored/0 o.v: which of 2 objects of the source it belongs to is unknown",
-	"placeless-stored/1 o.v: which of 3 objects of the source it belongs to is unknown",
+	"placeless-stored/0 o.v: it is unknown to which of 2 objects of the source it belongs",
+	"placeless-stored/1 o.v: it is unknown to which of 3 objects of the source it belongs",
 }
 
 // mistaken are documents that their cluster answers with less than the snapshot holds, or wrongly, INDEX/ID.

@@ -42,7 +42,7 @@ func TestFlattenedOrders(t *testing.T) {
 	}{
 		{"a place beyond the values", map[string][]int{"a": {0, 2}}, "value 2 of 2"},
 		{"a place below null", map[string][]int{"a": {-2}}, "value -2 of 2"},
-		{"values of a path that has none", map[string][]int{"c": {0}}, "values that are missing"},
+		{"values of a path that has none", map[string][]int{"c": {0}}, "missing values"},
 		{"nulls only", map[string][]int{"c": {-1, -1}}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
