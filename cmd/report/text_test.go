@@ -59,7 +59,7 @@ func TestMigration_DocumentsOnTheTarget(t *testing.T) {
 		{"counted", []worker.IndexSummary{index("a", "a", &progress.Arrival{Found: 5, Lucene: 9}), index("b", "b", &progress.Arrival{Found: 2, Lucene: 2})},
 			map[string]string{"index": "on target Lucene", "a": "5 9", "b": "2 2", "total": "7 11"}, ""},
 		{"two that share a target count once", []worker.IndexSummary{index("a", "c", &progress.Arrival{Found: 5, Lucene: 9, Shared: true}), index("b", "c", &progress.Arrival{Found: 5, Lucene: 9, Shared: true})},
-			map[string]string{"a": "5 9", "b": "5 9", "total": "5 9"}, "2 indices (a, b): what is on the target counts all indices with the target c"},
+			map[string]string{"a": "5 9", "b": "5 9", "total": "5 9"}, "2 indices (a, b): the number on the target counts all indices with the target c"},
 		{"what was not counted is not zero", []worker.IndexSummary{index("a", "a", &progress.Arrival{Uncounted: true, Note: "not counted: why"}), index("b", "b", &progress.Arrival{Found: 2, Lucene: 2})},
 			map[string]string{"a": "- -", "b": "2 2", "total": "- -"}, "index a: the target has - documents, 0 were indexed: not counted: why"},
 		{"of a former release", []worker.IndexSummary{index("a", "a", &progress.Arrival{Found: 5})}, map[string]string{"a": "5 -", "total": "5 -"}, ""},

@@ -37,15 +37,9 @@ Documents that arrive are removed from the files; those that fail again stay, wi
 reason. A file that a running process writes is not touched. The process may be killed at any
 time: a file is replaced only after the outcome of its documents is known. Documents with
 existing ids follow --existing-documents of the session. Documents that have no source, or whose
-<<<<<<< HEAD
 source cannot be sent, stay and count as failed. So do those for an index that the session did
 not create, such as an existing index, unless --coordinator-file holds the session: the
 report names the command line that sends them, with --index-allowlist.
-=======
-source cannot be sent, stay and count as failed. So do those for an index that the session did not
-create, such as an existing index, unless --coordinator-file holds the session: the report
-names the command line that sends them, with --index-allowlist.
->>>>>>> 4658f6e3 (messages: word the rest of help, and count phrases again)
 
 Sources that the files do not hold (--failed-documents-content), and sources of documents that a
 fleet has recorded (--from-control-index), are read again: from the snapshot with --repo-uri, and
