@@ -166,7 +166,7 @@ func TestWhereTheStreamsNameIsTakenTheDocumentsArriveWithoutAnAlias(t *testing.T
 			want := renamed(streamTruth(t, repo), c.becomes)
 			args := targetArgs(n.URL, repo)
 			told := Run(t, "rfsd", append([]string{"plan"}, args[1:len(args)-2]...)...)
-			if !strings.Contains(told.Stdout, "no alias stands in") {
+			if !strings.Contains(told.Stdout, "no alias replaces") {
 				t.Errorf("plan does not tell: %s%s", told.Stdout, told.Stderr)
 			}
 			res := Run(t, "rfsd", args...)

@@ -73,7 +73,7 @@ func TestSourcesThatAreRebuiltOnRequest(t *testing.T) {
 		{"asked", nil, map[string]string{"_doc": `{"_source":{"enabled":false},` + fields + `}`}, RebuildFields, SourcesRebuilt,
 			"_source is disabled; rebuilt from stored fields and doc values: 1 fields exact, 1 in normal form, lost: t (text)", "count as reduced"},
 		{"asked for text, too", nil, map[string]string{"_doc": `{"_source":{"enabled":false},` + fields + `}`}, RebuildTerms, SourcesRebuilt,
-			"_source is disabled; rebuilt from stored fields and doc values: 1 fields exact, 1 in normal form, 1 approximate (text out of its terms)", "approximate text is what its analyzer made of it"},
+			"_source is disabled; rebuilt from stored fields and doc values: 1 fields exact, 1 in normal form, 1 approximate (text out of its terms)", "approximate text is the output of its analyzer"},
 		{"a filter, not asked", nil, map[string]string{"_doc": `{"_source":{"excludes":["a"]},` + fields + `}`}, "", SourcesReduced,
 			"_source is filtered (includes or excludes); --rebuild-sources rebuilds: 0 fields exact, 1 in normal form", "--rebuild-sources sends"},
 		{"one type of two", nil, map[string]string{"_default_": `{}`, "u": `{"_source":{"enabled":false},` + fields + `}`, "v": `{` + fields + `}`}, RebuildFields, SourcesRebuilt,
