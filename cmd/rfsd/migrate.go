@@ -20,8 +20,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/target"
-	"github.com/rfsd/rfsd/rfs/migration/compare"
-	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/operation/trial"
@@ -142,9 +140,6 @@ func migrate(ctx context.Context, o options) error {
 	r := &report.Migration{Summary: sum}
 	if sum != nil && o.trial == nil {
 		r.Failures = whatFailed(ctx, s.Coordinator, s.Runner.Failed, sum.Totals.Failed, log)
-	}
-	if o.exportDir != "" && planned != nil && err == nil && sum.Complete {
-		err = compare.WriteMappings(ctx, o.exportDir, &creation.Indices{Rules: o.rules, Overrides: o.overrides}, planned)
 	}
 	wall := time.Since(begin)
 	refused := time.Duration(0)

@@ -20,6 +20,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/export"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/destination/tuning"
+	"github.com/rfsd/rfsd/rfs/migration/compare"
 	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
@@ -244,8 +245,11 @@ func openExport(o options, writer string) (*export.Dir, error) {
 	return dir, nil
 }
 
-// identifyFiles binds a session to its export directory and to how files are compressed.
+// identifyFiles binds a session to its export directory, which gets the mappings, and to how files are compressed.
 func identifyFiles(o options, s *worker.Session, dir *export.Dir) {
+	s.Exported = func(ctx context.Context, p *plan.Plan) error {
+		return compare.WriteMappings(ctx, o.exportDir, &creation.Indices{Rules: o.rules, Overrides: o.overrides}, p)
+	}
 	s.Identity = map[string]string{worker.DestinationKey: worker.KindFiles, worker.DestinationIDKey: dir.ID(), worker.CompressionKey: string(export.Compression(o.compression).Method())}
 }
 

@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -108,6 +110,13 @@ func TestThreeNodesExportWithTheirStateInABucket(t *testing.T) {
 	must(t, err)
 	if !m.Complete || m.Documents != int64(len(got)) || len(m.Files) != finished() {
 		t.Errorf("the manifest lists %d documents in %d files (complete: %v); there are %d in %d", m.Documents, len(m.Files), m.Complete, len(got), finished())
+	}
+	b, err = os.ReadFile(filepath.Join(out, "rfsd-mappings.json"))
+	must(t, err)
+	var mappings struct{ Indices map[string]json.RawMessage }
+	must(t, json.Unmarshal(b, &mappings))
+	if names := slices.Sorted(maps.Keys(mappings.Indices)); !slices.Equal(names, []string{"catalogue", "orders", "weblogs"}) {
+		t.Errorf("the mappings are those of %q", names)
 	}
 	for _, args := range [][]string{{"status"}, {"items", "list"}, {"failures"}} {
 		res := Run(t, "rfsctl", slices.Concat(args, at)...)

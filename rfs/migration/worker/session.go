@@ -61,6 +61,8 @@ type Session struct {
 	Indices Indices        // of the target; nil when there is no cluster
 	Targets Targets        // nil when there is no cluster
 	Counts  arrival.Counts // nil when there is no cluster
+	// Exported is called with all indices before a destination of files is complete, perhaps by several processes; nil: not called.
+	Exported func(ctx context.Context, p *plan.Plan) error
 	// Redirects returns the target indices that rules send documents of an index of the snapshot to; nil: none.
 	Redirects func(index string) []string
 	// Request is what the settings ask for, with which the entries of indices are compared; nil: they are taken as they are.
