@@ -275,7 +275,7 @@ func TestCoordinationFlagsAreChecked(t *testing.T) {
 		says string
 		args []string
 	}{
-		{"say where", nil},
+		{"the location of the state is missing", nil},
 		{"exclude each other", []string{"--coordinator-file", "x", "--coordinator-host", "http://127.0.0.1:9"}},
 		{"does not exist", []string{"--coordinator-file", missing}},
 		{"--session-name", []string{"--coordinator-file", "x", "--session-name", "Big"}},

@@ -36,8 +36,8 @@ read from the store, whether a process runs or not. A coordinator file that rfsd
 read: the process is asked instead. --session-name chooses one of several sessions.
 
 The rate covers the last minute, and the time left follows from it. A single reading of the
-store has only the mean since the documents started. "given up" are work items, indices and phases
-that failed: rfsctl failures lists them.`
+store has only the mean since the documents started. "given up" are work items, indices and
+phases that failed: rfsctl failures lists them.`
 
 func nodeCommands() []*cli.Command {
 	return []*cli.Command{

@@ -45,9 +45,9 @@ warm-ups of 20 s, and at most 1 GiB of sources each time, to indices (rfsd-trial
 it deletes again. Nothing else is touched; rfsctl cleanup --trial removes exactly what it
 created.
 
-The failed documents (--failed-documents) list rejected documents and those without a source (exit code 6).
-Exit code 7 takes precedence over 6, and 8 (--verify) over both; 5 means that no work was started;
-4 that the source is still making the snapshot (--snapshot-no-wait).`
+The failed documents (--failed-documents) list rejected documents and those without a source
+(exit code 6). Exit code 7 takes precedence over 6, and 8 (--verify) over both; 5 means that no
+work was started, 4 that the source is still making the snapshot (--snapshot-no-wait).`
 
 func migrateCommand() *cli.Command {
 	return config.Command(cli.Command{

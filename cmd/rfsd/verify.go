@@ -19,7 +19,8 @@ import (
 
 const verifyHelp = `Compares what migrate with the same options sends with what the target holds, document by
 document: id, routing and every byte of the source; and the types of the fields of its mappings.
-Lists missing, extra and different documents. No document is changed; target indices are refreshed.
+Lists missing, extra and different documents. No document is changed; target indices are
+refreshed.
 The same command on several machines shares the work, if the target knows the session of the
 migration.
 
