@@ -137,7 +137,7 @@ func TestTheCommandsKnowAShardOfParts(t *testing.T) {
 	complete(6)
 	ask(0, nil, "rfsctl", append([]string{"report"}, at...)...)
 	call(t, n, "PUT", "/chunks/_mapping", map[string]any{"dynamic": false})
-	if r := redrives(t, 0, append(at, "--failed-documents", failed, "--max-failed-documents", "unlimited")...); r.Indexed != documents || !r.Complete {
+	if r := redrives(t, 0, append(at, "--failed-documents", failed, "--index-allowlist", "chunks", "--max-failed-documents", "unlimited")...); r.Indexed != documents || !r.Complete {
 		t.Errorf("redrive: %+v", r)
 	}
 	compareLanded(t, n, repo)
