@@ -129,10 +129,14 @@ func (s Records) noteSetup(ctx context.Context, holder string, until int64) erro
 
 // SetupFailed counts an attempt at preparing the documents that failed by itself. With the last of the attempts that are
 // allowed the phase is FAILED, with one event. seen are the attempts that the caller read before it tried: of several workers
-// that tried at the same time one counts.
-func (s Records) SetupFailed(ctx context.Context, seen int, reason string) error {
+// that tried at the same time one counts. last states that no other attempt can succeed.
+func (s Records) SetupFailed(ctx context.Context, seen int, reason string, last bool) error {
+	most := s.items.Config().MaxAttempts
+	if last {
+		most = 0
+	}
 	_, err := s.leases.Update(ctx, phaseID(DocsPhase), kindPhase, func(r cms.Record, _ time.Time) (cms.Record, cms.Result) {
-		return failAttempt(r, PhaseSetup, seen, s.items.Config().MaxAttempts, reason)
+		return failAttempt(r, PhaseSetup, seen, most, reason)
 	})
 	if err != nil {
 		return err

@@ -89,7 +89,7 @@ var errEnded = errors.New("the phase has ended")
 
 // leased works on a phase under the lease of its record. Work that ends without an error
 // has moved the record on. An attempt that failed by itself counts; after too many the
-// next one marks the phase FAILED.
+// next one marks the phase FAILED. Damage of the repository does so at once.
 func (s *Session) leased(ctx context.Context, st step, work func(context.Context, *session.PhaseLease) error) (worked bool, err error) {
 	lease, err := s.records().AcquirePhase(ctx, st.Record, s.Holder)
 	if errors.Is(err, cms.ErrMoved) {
@@ -105,6 +105,9 @@ func (s *Session) leased(ctx context.Context, st step, work func(context.Context
 		return true, nil
 	case errors.Is(err, errEnded):
 		return false, nil
+	case errors.Is(err, fault.ErrCorrupt) && ctx.Err() == nil: // reading it again shows the same
+		s.Log.ErrorContext(ctx, "phase failed: the repository is damaged", "phase", st.Phase, "error", err)
+		return false, lease.Fail(ctx, fault.Text(err))
 	case errors.Is(err, fault.ErrLeaseLost):
 		s.Log.WarnContext(ctx, "lease of a phase lost", "phase", st.Phase, "error", err)
 		return false, nil // its new holder goes on

@@ -28,7 +28,7 @@ func (s *Session) seedItems(ctx context.Context, st step) error {
 		if phaseCause(ctx, err) != cms.CauseNone || errors.Is(err, engine.ErrTargetReplaced) {
 			return err
 		}
-		return errors.Join(err, s.records().SetupFailed(ctx, st.record.Attempts, fault.Text(err)))
+		return errors.Join(err, s.records().SetupFailed(ctx, st.record.Attempts, fault.Text(err), errors.Is(err, fault.ErrCorrupt)))
 	}
 	_, err := s.records().MovePhase(ctx, session.DocsPhase, session.PhaseSetup, session.PhaseInProgress, nil)
 	return err

@@ -229,6 +229,28 @@ func TestAPhaseThatFailsTooOftenIsFailedWithOneEvent(t *testing.T) {
 	})
 }
 
+// TestSession_DamageOfTheRepositoryEndsAPhaseAtOnce has a blob that the phase needs be damaged: no attempt is repeated, until the
+// operator has repaired it and runs the command again.
+func TestSession_DamageOfTheRepositoryEndsAPhaseAtOnce(t *testing.T) {
+	inPhases(t, func(t *testing.T, m *migrationtest.Memory, x *migrationtest.Outside) {
+		x.Globals = fault.Corrupt("meta-u.dat", "", 17, "it has no codec header")
+		s := process(t, m, x, 1, &migrationtest.Life{})
+		err := toItems(t.Context(), s)
+		var failed *PhaseFailed
+		if !errors.As(err, &failed) || !strings.Contains(failed.Reason, "meta-u.dat") || !strings.Contains(failed.Reason, "17") || m.Events("failed") != 1 {
+			t.Errorf("%v, %d events", err, m.Events("failed"))
+		}
+		x.Globals = nil
+		s = process(t, m, x, 2, &migrationtest.Life{})
+		if err := s.reopenIndices(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := toItems(t.Context(), s); err != nil {
+			t.Errorf("repaired: %v", err)
+		}
+	})
+}
+
 func TestWithoutThePhaseIndicesNothingIsCreatedAndTheMissingFail(t *testing.T) {
 	inPhases(t, func(t *testing.T, m *migrationtest.Memory, x *migrationtest.Outside) {
 		x.UUIDs["a"], x.UUIDs["c"] = "made by hand", "made by hand"

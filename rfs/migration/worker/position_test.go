@@ -64,7 +64,7 @@ func TestTheRecordOfTheDocumentsNamesWhoPreparesThem(t *testing.T) {
 			if p := phase(); p.Holder != "" || !p.Expire.IsZero() {
 				t.Errorf("after an attempt that failed: %+v", p)
 			}
-			if err := session.Of(c).SetupFailed(ctx, n, "broken"); err != nil {
+			if err := session.Of(c).SetupFailed(ctx, n, "broken", false); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -74,7 +74,7 @@ func TestTheRecordOfTheDocumentsNamesWhoPreparesThem(t *testing.T) {
 		if _, err := session.Of(c).ReopenPhase(ctx, session.DocsPhase, "ann", nil); err != nil {
 			t.Fatal(err)
 		}
-		if err := session.Of(c).SetupFailed(ctx, 0, "broken"); err != nil {
+		if err := session.Of(c).SetupFailed(ctx, 0, "broken", false); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := c.AcquireSetup(ctx, "dead"); err != nil {

@@ -24,14 +24,16 @@ import (
 // TestSetupOfDocumentsFails: workers that cannot prepare the documents, one after the other, end the phase with one event.
 func TestSetupOfDocumentsFails(t *testing.T) {
 	for _, c := range []struct {
-		name   string
-		err    error
-		failed bool
+		name     string
+		err      error
+		failed   bool
+		attempts int
 	}{
-		{"an error that stays is counted", errors.New("this cannot be read"), true},
-		{"an outage is not", fmt.Errorf("no answer: %w", fault.ErrUnavailable), false},
-		{"what another worker changed meanwhile is not", fmt.Errorf("take over the queue: %w", cms.ErrConflict), false},
-		{"what the user has to change is not", fmt.Errorf("no such index: %w", fault.ErrConfig), false},
+		{"an error that stays is counted", errors.New("this cannot be read"), true, cms.DefaultMaxAttempts + 1},
+		{"damage of the repository ends it at once", fault.Corrupt("index-0", "", 3, "torn"), true, 1},
+		{"an outage is not", fmt.Errorf("no answer: %w", fault.ErrUnavailable), false, cms.DefaultMaxAttempts + 1},
+		{"what another worker changed meanwhile is not", fmt.Errorf("take over the queue: %w", cms.ErrConflict), false, cms.DefaultMaxAttempts + 1},
+		{"what the user has to change is not", fmt.Errorf("no such index: %w", fault.ErrConfig), false, cms.DefaultMaxAttempts + 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			blobs, err := repo.NewDir(filepath.Join("..", "..", "..", "testing", "fixtures", "7.10.2-demo"))
@@ -60,7 +62,7 @@ func TestSetupOfDocumentsFails(t *testing.T) {
 				},
 				Shards: shards.Reader{Repo: blobs}, Runner: &engine.Runner{Destination: engine.ToNowhere(), Failed: migrationtest.NoFailures{}, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: log},
 			}
-			for range cms.DefaultMaxAttempts + 1 {
+			for range c.attempts {
 				if _, _, err := s.RunOne(t.Context(), nil); !errors.Is(err, c.err) {
 					t.Fatalf("%v", err)
 				}
