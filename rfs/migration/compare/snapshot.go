@@ -55,7 +55,7 @@ func (s *Snapshot) Source() Source {
 		Complete: func(r *verify.Report) {
 			r.Snapshot = s.Plan.Snapshot
 			for _, x := range s.Plan.Unread {
-				r.Indices = append(r.Indices, &verify.Index{Target: x.Entry.Naming.Index, Sources: []string{x.Name}, State: verify.Unreadable, Problems: []string{x.Reason}})
+				r.Indices = append(r.Indices, &verify.Index{Target: x.Target, Sources: []string{x.Name}, State: verify.Unreadable, Problems: []string{x.Reason}})
 			}
 			for _, m := range s.Plan.Missing {
 				r.Warnings = append(r.Warnings, "the snapshot lacks a shard: "+m)

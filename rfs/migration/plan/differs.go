@@ -92,16 +92,16 @@ func (r Request) differsInName(index string, e Entry) (Difference, error) {
 	return Difference{}, nil
 }
 
-// DiffersFromPlan compares an entry with the one that this process has planned, the zero Index when it has planned none. What the
+// DiffersFromPlan compares an entry with the one that this process has planned, nil when it has planned none. What the
 // target decides, what other snapshots of the repository change, and estimates are not compared.
-func DiffersFromPlan(x Index, e Entry) Difference {
-	want := x.Entry
-	if x.Name == "" {
+func DiffersFromPlan(x *Index, e Entry) Difference {
+	if x == nil {
 		return Difference{"place in the snapshot", e.Locator.IndexName, "not planned"}
 	}
 	if x.Source == nil { // its metadata were read before, and cannot be now
 		return Difference{}
 	}
+	want := x.Entry
 	is, planned := e.Locator, want.Locator
 	for _, l := range []*snapshot.Locator{&is, &planned} { // the sums only reject what is read
 		l.Generations, l.MetaSum, l.ShardSums = nil, "", nil

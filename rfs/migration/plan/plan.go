@@ -157,7 +157,7 @@ type Index struct {
 // UnreadIndex is an index whose metadata cannot be read.
 type UnreadIndex struct {
 	Name   string
-	Entry  Entry  // what is known of it
+	Target string // the name that it would have there
 	Reason string // names blob and offset
 }
 
@@ -195,8 +195,7 @@ func New(ctx context.Context, repo snapshot.Repository, req Request) (*Plan, err
 	if indices.err != nil {
 		return nil, indices.err
 	}
-	p.Indices = indices.plans
-	p.leaveUnread(names, indices.damage, req)
+	p.take(names, indices, req)
 	for _, x := range p.Indices {
 		p.Warnings = append(p.Warnings, x.warnings...)
 	}
@@ -210,19 +209,30 @@ func New(ctx context.Context, repo snapshot.Repository, req Request) (*Plan, err
 	return p, p.CheckTargets()
 }
 
-// leaveUnread takes the indices with an error out of the plan.
-func (p *Plan) leaveUnread(names []string, damage []error, req Request) {
-	readable := p.Indices[:0]
-	for i, name := range names {
-		if damage[i] == nil {
-			readable = append(readable, p.Indices[i])
-			continue
+// take puts the plans of the named indices into p. There may be hundreds of thousands whose metadata is missing, so that what is held
+// of each of these is short.
+func (p *Plan) take(names []string, of *indexPlans, req Request) {
+	unread := 0
+	for _, x := range of.plans {
+		if x == nil {
+			unread++
 		}
-		e := Entry{Unread: true, Naming: Naming{Index: req.targetName(name)}}
-		e.Locator.SnapshotName, e.Locator.SnapshotUUID, e.Locator.IndexName = p.Snapshot, p.UUID, name
-		p.Unread = append(p.Unread, UnreadIndex{Name: name, Entry: e, Reason: fault.Text(damage[i])})
 	}
-	p.Indices = readable
+	p.Indices, p.Unread = make([]Index, 0, len(names)-unread), make([]UnreadIndex, 0, unread)
+	for i, name := range names {
+		if x := of.plans[i]; x != nil {
+			p.Indices, of.plans[i] = append(p.Indices, *x), nil
+		} else {
+			p.Unread = append(p.Unread, UnreadIndex{Name: name, Target: req.targetName(name), Reason: of.damage[i]})
+		}
+	}
+}
+
+// UnreadEntry returns what is known of an index whose metadata cannot be read.
+func (p *Plan) UnreadEntry(x UnreadIndex) Entry {
+	e := Entry{Unread: true, Naming: Naming{Index: x.Target}}
+	e.Locator.SnapshotName, e.Locator.SnapshotUUID, e.Locator.IndexName = p.Snapshot, p.UUID, x.Name
+	return e
 }
 
 func (p *Plan) checkState(snap *snapshot.Snapshot, allowPartial bool) error {

@@ -18,14 +18,14 @@ import (
 
 // indexPlans are the plans of indices by their place in a list of names.
 type indexPlans struct {
-	plans  []Index
-	damage []error // of one index each: its metadata cannot be read
-	err    error   // that ends the plan
+	plans  []*Index // nil: its metadata cannot be read
+	damage []string // of one index each: why
+	err    error    // that ends the plan
 }
 
 // planIndices plans indices at the same time.
 func planIndices(ctx context.Context, repo snapshot.Repository, snap *snapshot.Snapshot, names []string, req Request) *indexPlans {
-	all := &indexPlans{plans: make([]Index, len(names)), damage: make([]error, len(names))}
+	all := &indexPlans{plans: make([]*Index, len(names)), damage: make([]string, len(names))}
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(planReaders)
 	for i, name := range names {
@@ -34,8 +34,11 @@ func planIndices(ctx context.Context, repo snapshot.Repository, snap *snapshot.S
 		}
 		g.Go(func() error {
 			x, err := planIndex(gctx, repo, snap, name, req)
-			if all.plans[i] = x; errors.Is(err, fault.ErrCorrupt) {
-				all.damage[i] = err
+			switch {
+			case err == nil:
+				all.plans[i] = &x
+			case errors.Is(err, fault.ErrCorrupt):
+				all.damage[i] = fault.Text(err)
 				return nil
 			}
 			return err

@@ -41,11 +41,17 @@ type Evaluator struct {
 	Needs Needs
 }
 
+// maxUnread bounds the indices with damaged metadata that a report names.
+const maxUnread = 1000
+
 // Evaluate returns what a migration of the plan would do.
 func (e *Evaluator) Evaluate(ctx context.Context, p *plan.Plan) (*Report, error) {
 	r := &Report{Snapshot: p.Snapshot, State: p.State, Sections: e.Only, LeftOut: p.LeftOut, Missing: p.Missing, Warnings: p.Warnings, Indices: []Index{}}
-	for _, x := range p.Unread {
+	for _, x := range p.Unread[:min(len(p.Unread), maxUnread)] {
 		r.refuse("index %s fails: its metadata is damaged: %s", x.Name, x.Reason)
+	}
+	if n := len(p.Unread) - maxUnread; n > 0 {
+		r.refuse("%d more indices fail: their metadata is damaged, too; `rfsctl snapshot check` names them", n)
 	}
 	if e.Version.Number != "" {
 		r.Target = e.Version.Distribution + " " + e.Version.Number

@@ -198,6 +198,13 @@ func TestAnEvaluationNamesWhatWillBe(t *testing.T) {
 		{"a snapshot without the state of its cluster", nil, func(_ *Evaluator, p *plan.Plan) { p.Source.IncludeGlobalState = false }, func(r *Report) bool {
 			return len(r.Globals) == 0 && strings.Contains(r.GlobalsWarning, "without the cluster's state")
 		}},
+		{"more damaged indices than a report names", nil, func(_ *Evaluator, p *plan.Plan) {
+			for i := range 1500 {
+				p.Unread = append(p.Unread, plan.UnreadIndex{Name: fmt.Sprint("x", i), Reason: "torn"})
+			}
+		}, func(r *Report) bool {
+			return len(r.Stops) == 1001 && strings.HasPrefix(r.Stops[999], "index x999 fails") && strings.HasPrefix(r.Stops[1000], "500 more indices fail")
+		}},
 		{"an index whose metadata is damaged", nil, func(_ *Evaluator, p *plan.Plan) { p.Unread = []plan.UnreadIndex{{Name: "x", Reason: "torn"}} }, func(r *Report) bool {
 			return slices.Equal(r.Stops, []string{"index x fails: its metadata is damaged: torn"})
 		}},

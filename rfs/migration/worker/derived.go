@@ -51,19 +51,20 @@ func (s *Session) checkEntry(ctx context.Context, index string, e plan.Entry) er
 }
 
 // plannedIndices returns the indices of the plan of this process by name; nil when it has not planned.
-func (s *Session) plannedIndices() map[string]plan.Index {
+func (s *Session) plannedIndices() map[string]*plan.Index {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.planned == nil {
 		return nil
 	}
 	if s.byName == nil {
-		s.byName = make(map[string]plan.Index, len(s.planned.Indices))
-		for _, x := range s.planned.Indices {
-			s.byName[x.Name] = x
+		s.byName = make(map[string]*plan.Index, len(s.planned.Indices)+len(s.planned.Unread))
+		for i, x := range s.planned.Indices {
+			s.byName[x.Name] = &s.planned.Indices[i]
 		}
+		unread := &plan.Index{}
 		for _, x := range s.planned.Unread {
-			s.byName[x.Name] = plan.Index{Name: x.Name, Entry: x.Entry}
+			s.byName[x.Name] = unread
 		}
 	}
 	return s.byName

@@ -74,7 +74,7 @@ func (s *Session) createEntries(ctx context.Context, plan *plan.Plan) error {
 		}
 	}
 	for _, x := range plan.Unread {
-		body, err := x.Entry.Encode()
+		body, err := plan.UnreadEntry(x).Encode()
 		if err != nil {
 			return err
 		}

@@ -95,7 +95,7 @@ type Session struct {
 	at      [2]string // phase and state, as Moved was called last; of the main goroutine
 	mu      sync.Mutex
 	planned *plan.Plan
-	byName  map[string]plan.Index // of planned, and its unread indices without a Source; nil before it is needed
+	byName  map[string]*plan.Index // of planned; all unread indices share one, without a Source; nil before it is needed
 	// held are the documents that target indices had before this session; nil before they were counted.
 	held   map[string]int64
 	empty  map[string]bool // likewise: those that were there without documents and operations
