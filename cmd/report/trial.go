@@ -63,12 +63,9 @@ func (t *Trial) write(w io.Writer) {
 	fmt.Fprintf(tw, "  fixed\t%.1f s, of it set-up %.2f s for each shard\n", e.Fixed, e.Setup)
 	fmt.Fprintf(tw, "  reading\t%s of decompressed sources by each of %d slots\n", rate(e.ReadRate), e.Slots)
 	fmt.Fprintf(tw, "  sending\t%s by all slots, %.1f requests/s of %s\n", rate(e.SendRate), e.RequestRate, progress.Bytes(int64(e.RequestBytes)))
-	switch {
-	case e.Least == 0:
+	if e.Least == 0 {
 		fmt.Fprintf(tw, "  time\tless than %s\n", duration(e.Most))
-	case e.Warming:
-		fmt.Fprintf(tw, "  time\t%s to %s, bound by %s: the target still got faster\n", duration(e.Least), duration(e.Most), e.Bound)
-	default:
+	} else {
 		fmt.Fprintf(tw, "  time\t%s (%s to %s), bound by %s\n", duration(e.Seconds), duration(e.Least), duration(e.Most), e.Bound)
 	}
 	if c := e.Cost; c != nil {

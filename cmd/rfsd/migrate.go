@@ -19,7 +19,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
-	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/operation/trial"
@@ -40,10 +39,9 @@ per slot (at most some MB, or the largest document). Nothing is unpacked to disk
 --trial 1000 is a trial run: at most 1,000 documents of each shard go to indices of their own
 (rfsd-trial-…), converted and sent as the migration does it. It reports accepted and rejected
 documents, by class, and estimates time, requests and (--price) cost of the whole migration. For
-the time it sends further documents for up to --trial-measure, twice at most, after one to three
-warm-ups of 20 s, and at most 1 GiB of sources each time, to indices (rfsd-trial-measure-…) that
-it deletes again. Nothing else is touched; rfsctl cleanup --trial removes exactly what it
-created.
+the time it sends further documents for --trial-measure, at most 1 GiB of sources, to indices
+(rfsd-trial-measure-…) that it deletes again. Nothing else is touched; rfsctl cleanup --trial
+removes exactly what it created.
 
 The failed documents (--failed-documents) list rejected documents and those without a source
 (exit code 6). Exit code 7 takes precedence over 6, and 8 (--verify) over both; 5 means that no
@@ -80,8 +78,6 @@ func migrateOptions(m config.MigrateCommand) (options, error) {
 	}
 	o.trial, o.overrides.Aliases = &plan.Trial{Documents: int64(m.Trial.Documents), Prefix: m.Trial.Prefix}, metadata.AliasesNone
 	o.measure = m.Trial.Measure
-	o.refusals = &target.Refusals{}
-	o.target.Wrap, o.coordinator.Wrap = o.refusals.Wrap, o.refusals.Wrap
 	if m.Trial.Price != "" {
 		o.price, err = trial.ReadPrice(m.Trial.Price)
 	}
@@ -142,10 +138,6 @@ func migrate(ctx context.Context, o options) error {
 		r.Failures = whatFailed(ctx, s.Coordinator, s.Runner.Failed, sum.Totals.Failed, log)
 	}
 	wall := time.Since(begin)
-	refused := time.Duration(0)
-	if o.refusals != nil {
-		refused = o.refusals.Total()
-	}
 	load := &trialLoad{}
 	if o.measure > 0 && err == nil && sum.Complete {
 		load, err = measureLoad(ctx, o, s, planned, log)
@@ -160,7 +152,7 @@ func migrate(ctx context.Context, o options) error {
 		r.Verification, err = compareAgain(ctx, o, counted, in.memory, log, screen)
 	}
 	if o.trial != nil && err == nil && sum.Complete {
-		r.Trial, err = estimateTrial(ctx, o, r, planned, counted, in.memory, trial.Measured{Wall: wall, Refused: refused, Busy: p.Busy, Leases: p.Leases, Load: load.All, Alone: load.Alone, WarmUps: load.WarmUps, Gain: load.Gain, Warmed: load.Warmed, Refresh: load.Refresh}, load.problem)
+		r.Trial, err = estimateTrial(ctx, o, r, planned, counted, in.memory, trial.Measured{Wall: wall, Busy: p.Busy, Leases: p.Leases, Load: load.All, Refresh: load.Refresh}, load.problem)
 	}
 	if sum != nil {
 		r.FailedDir = o.failedDir

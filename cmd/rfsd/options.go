@@ -66,8 +66,6 @@ type options struct {
 	trial   *plan.Trial   // nil: none
 	measure time.Duration // the rate of a trial run, for at most so long; 0: not at all
 	price   *trial.Price  // nil: none
-	// refusals are those of the clusters during a trial run; nil: not measured.
-	refusals *target.Refusals
 
 	session          string
 	coordinatorFile  string

@@ -38,7 +38,7 @@ type trialLoad struct {
 
 // measureLoad sends new documents to scratch indices, as fast as a migration does. Errors are those of ctx.
 func measureLoad(ctx context.Context, o options, s *worker.Session, plan *plan.Plan, log *slog.Logger) (*trialLoad, error) {
-	log.InfoContext(ctx, "the sample has arrived; more documents are sent to scratch indices until the rate has settled", "for_at_most", o.measure)
+	log.InfoContext(ctx, "the sample has arrived; more documents are sent to scratch indices to measure the rate", "for", o.measure)
 	found := &trialLoad{}
 	ledger, ok := s.Ledger.(*rollback.Ledger)
 	if !ok {
@@ -48,7 +48,7 @@ func measureLoad(ctx context.Context, o options, s *worker.Session, plan *plan.P
 	if err != nil {
 		return found, err
 	}
-	found.Loaded, err = (&worker.Load{Session: s, Scratch: &rollback.Scratch{Ledger: ledger}, Failed: failures, Plan: plan, Slots: o.slots, Most: o.measure}).Measure(ctx)
+	found.Loaded, err = (&worker.Load{Session: s, Scratch: &rollback.Scratch{Ledger: ledger}, Failed: failures, Plan: plan, Slots: o.slots, Lasts: o.measure}).Measure(ctx)
 	err = errors.Join(err, failures.Close())
 	if err != nil && ctx.Err() == nil {
 		found.problem, err = "rate of sending: "+fault.Text(err), nil

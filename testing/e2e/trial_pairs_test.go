@@ -129,8 +129,8 @@ func TestEstimatesOfTrialRuns(t *testing.T) {
 				e := trial.Trial.Estimate
 				off := 100 * (e.Seconds/whole.Seconds - 1)
 				within := e.Least <= whole.Seconds && whole.Seconds <= e.Most
-				t.Logf("PAIR %s, %s: estimated %.1f s (%.1f to %.1f; fixed %.1f s, bound by %s, %d warm-ups, still warming up: %v) after %.1f s of trial, in truth %.1f s: %+.0f %%, within the range: %v; rejected by the sample %v, in truth %v; processor %.1f s and the node's %.1f s; load averages %v",
-					version, c.name, e.Seconds, e.Least, e.Most, e.Fixed, e.Bound, e.WarmUps, e.Warming, trial.Seconds, whole.Seconds, off, within, told, came, took.own.Seconds(), took.target.Seconds(), loads)
+				t.Logf("PAIR %s, %s: estimated %.1f s (%.1f to %.1f; fixed %.1f s, bound by %s) after %.1f s of trial, in truth %.1f s: %+.0f %%, within the range: %v; rejected by the sample %v, in truth %v; processor %.1f s and the node's %.1f s; load averages %v",
+					version, c.name, e.Seconds, e.Least, e.Most, e.Fixed, e.Bound, trial.Seconds, whole.Seconds, off, within, told, came, took.own.Seconds(), took.target.Seconds(), loads)
 				if strict && (math.Abs(off) > 25 || !within) {
 					t.Errorf("%+.0f %%, within the range: %v", off, within)
 				}

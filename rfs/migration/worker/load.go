@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,41 +20,34 @@ import (
 	"github.com/rfsd/rfsd/rfs/operation/trial"
 )
 
-// Load measures how fast a migration is when it is under way. Its slots read parts of shards, spread over their ordinals, and send
-// what they read as a migration does, to scratch indices that it creates and deletes. So the target has to index documents that it
-// does not know, and its indices grow, as in a migration: documents that are sent twice cost it less.
+// Load measures how fast a migration is at full speed. Its slots read parts of shards, spread over their ordinals, and send them as a
+// migration does, to scratch indices that it creates and deletes. So the target indexes documents that it does not know, and its
+// indices grow, as in a migration: documents that are sent twice cost it less.
 type Load struct {
 	Session *Session
 	Scratch Scratch
-	Failed  bulk.Recorder // of what is sent: the trial run has recorded the failures of its sample
+	Failed  bulk.Recorder // of documents sent here: the trial run has recorded the failures of its sample
 	Plan    *plan.Plan    // of a trial run
 	Slots   int
-	Most    time.Duration // of a measurement
+	Lasts   time.Duration
 }
 
-// Loaded is what a Load has measured, in bytes of sources per second.
+// Loaded is the result of a Load.
 type Loaded struct {
-	All trial.Sustained // with all slots
-	// Alone is with one slot, on the largest shard; zero when other shards decide how long a migration takes.
-	Alone trial.Sustained
-	// Refresh is how long the target took to make searchable what was sent with all slots.
+	All trial.Rate // with all slots, in bytes of sources
+	// Refresh is how long the target took to make the documents searchable.
 	Refresh time.Duration
-	// WarmUps are measurements with all slots before it, which do not count. Gain is how many times as fast as the last of them it
-	// began, Warmed how many times as fast as the first.
-	WarmUps      int
-	Gain, Warmed float64
 }
 
 const (
 	loadVisits    = 16       // of shards, one after the other, before they begin again
 	partBytes     = 16 << 20 // of a shard in the repository, that a slot reads before it goes to another
-	maxLoadSource = 1 << 30  // bytes of sources that are sent by a measurement
-	maxWarmUps    = 3        // of a Load
+	maxLoadSource = 1 << 30  // bytes of sources that are sent
 	// maxLoadDocument bounds the sources that are sent, in bytes: the memory of longer ones would have to be asked for.
 	maxLoadDocument = 16 << 20
 	loadLook        = 250 * time.Millisecond
 	loadCheck       = 2 * time.Second  // from one check of the target to the next
-	loadGrace       = 15 * time.Second // beyond Most, until the first request; and for a target that does not answer a check
+	loadGrace       = 15 * time.Second // for a target that does not answer
 )
 
 var (
@@ -63,33 +55,22 @@ var (
 	errNoDocuments = errors.New("the shards have no documents that are sent")
 )
 
-// Measure sends until the rate has settled: with all slots, after warm-ups in indices of their own until one begins no faster than
-// the one before, and with one slot where one shard is so large that it decides. Errors are those of the target, of the repository,
-// of the record of what was created, and of ctx. What was created is deleted, except when requests may still be on their way: the
-// record names it.
+// Measure sends with all slots for the time that the Load lasts, or until 1 GiB of sources was sent. Errors are those of the target, of
+// the repository, of the record of created indices, and of ctx. The scratch indices are deleted, except when requests may still be on
+// their way: the record names them.
 func (l *Load) Measure(ctx context.Context) (m Loaded, err error) {
-	visits, largest, part := l.visits()
+	visits := l.visits()
 	if len(visits) == 0 {
 		return m, errNoDocuments
 	}
 	on := &scratches{Session: l.Session, records: l.Scratch, prefix: scratchPrefix(l.Plan), uuids: map[string]string{}}
-	shards, slots := append(slices.Clone(visits), largest), max(1, min(l.Slots, l.shards()))
-	for flow := (*trial.Flow)(nil); err == nil && (flow == nil || flow.WarmUp()); {
-		if flow != nil {
-			m.WarmUps++
-		}
-		if err = l.renew(ctx, on, shards); err != nil {
-			return m, errors.Join(err, on.discard(ctx))
-		}
-		flow = &trial.Flow{Slots: slots, Most: l.Most, Before: flow, Again: m.WarmUps < maxWarmUps}
-		if m.All, err = l.send(ctx, on, flow, visits); err == nil {
-			m.Gain = flow.Gain()
-			m.Warmed = max(1, m.Warmed) * m.Gain
-			l.Session.Log.InfoContext(ctx, "rate measured", "bytes_per_second", int64(m.All.Rate), "times_the_one_before", m.Gain, "warm_up", flow.WarmUp())
-		}
+	if err := l.renew(ctx, on, visits); err != nil {
+		return m, errors.Join(err, on.discard(ctx))
 	}
-	if err == nil {
-		err = l.measure(ctx, &m, on, slots, largest, part)
+	if m.All, err = l.send(ctx, on, visits); err == nil {
+		begin := l.now()
+		err = on.refresh(ctx)
+		m.Refresh = l.now() - begin
 	}
 	if err != nil && !errors.Is(err, errNoDocuments) {
 		return m, fmt.Errorf("%w; rfsctl cleanup --trial removes the scratch indices", err)
@@ -97,7 +78,7 @@ func (l *Load) Measure(ctx context.Context) (m Loaded, err error) {
 	return m, errors.Join(err, on.discard(ctx))
 }
 
-// renew deletes scratch indices, and creates those of some shards.
+// renew deletes the scratch indices of an earlier process, and creates those of some shards.
 func (l *Load) renew(ctx context.Context, on *scratches, shards []*loadShard) error {
 	return l.untilAvailable(ctx, func() error {
 		if err := on.discard(ctx); err != nil {
@@ -123,19 +104,6 @@ func (l *Load) create(ctx context.Context, on *scratches, shards []*loadShard) e
 		}
 	}
 	return nil
-}
-
-// measure refreshes what was sent with all slots, and sends with one where that decides.
-func (l *Load) measure(ctx context.Context, m *Loaded, on *scratches, slots int, largest *loadShard, part float64) (err error) {
-	begin := l.now()
-	if err := on.refresh(ctx); err != nil {
-		return err
-	}
-	m.Refresh = l.now() - begin
-	if slots > 1 && part*float64(slots) > 1 {
-		m.Alone, err = l.send(ctx, on, &trial.Flow{Slots: 1, Most: l.Most}, []*loadShard{largest})
-	}
-	return err
 }
 
 func (l *Load) now() time.Duration { return l.Session.Runner.Clock.Read().Mono }
@@ -174,12 +142,11 @@ func gcd(a, b int64) int64 {
 	return a
 }
 
-// visits returns shards in the order in which slots go to them, each as often as its part of all bytes asks for, and the largest
-// with that part.
-func (l *Load) visits() (visits []*loadShard, largest *loadShard, part float64) {
+// visits returns shards in the order in which slots go to them, each as often as its part of all bytes asks for.
+func (l *Load) visits() (visits []*loadShard) {
 	var all []*loadShard
 	var ends []float64 // of the shards, when their bytes are put in a row
-	total, most := 0.0, -1.0
+	total := 0.0
 	for _, x := range l.Plan.Indices {
 		for n := range x.Entry.Shards {
 			s := &loadShard{id: cms.ItemID{Index: x.Name, Shard: n}, parts: 1}
@@ -188,65 +155,53 @@ func (l *Load) visits() (visits []*loadShard, largest *loadShard, part float64) 
 				size, s.small = max(1, float64(x.Entry.Bytes[n])), x.Entry.Bytes[n] <= groupBytes/groupItems
 				s.parts = max(1, x.Entry.Bytes[n]/partBytes)
 			}
-			if size > most {
-				largest, most = s, size
-			}
 			total += size
 			all, ends = append(all, s), append(ends, total)
 		}
 	}
 	at := 0.0
 	for len(all) > 0 && len(visits) < loadVisits {
-		n := 0
-		for n < len(ends)-1 && ends[n] <= at*total {
-			n++
-		}
+		n, _ := slices.BinarySearch(ends[:len(ends)-1], math.Nextafter(at*total, math.Inf(1)))
 		visits = append(visits, all[n])
 		_, at = math.Modf(at + math.Phi - 1) // the multiples of the golden ratio are spread evenly
 	}
-	return visits, largest, most / max(1, total)
+	return visits
 }
 
-// loading is one measurement.
+// loading is a measurement under way.
 type loading struct {
 	*Load
-	on     *scratches
-	flow   *trial.Flow
-	visits []*loadShard
-	turn   atomic.Int64
-	added  atomic.Int64 // bytes of sources
-	barren atomic.Int64 // visits without a document since the last one with some
-	body   atomic.Int64 // bytes of requests
-	stop   chan struct{}
-	late   sync.WaitGroup // loaders whose slots have gone on
-
-	mu      sync.Mutex
-	sources int64 // bytes that the target has taken
-	err     error // of a loader whose slot has gone on
+	on      *scratches
+	meter   *trial.Meter
+	visits  []*loadShard
+	turn    atomic.Int64
+	added   atomic.Int64 // bytes of sources
+	sources atomic.Int64 // of these, bytes that the target has taken
+	body    atomic.Int64 // bytes of requests
+	barren  atomic.Int64 // visits without a document since the last one with some
+	stop    chan struct{}
 }
 
-// send sends with the slots of a flow until it has enough.
-func (l *Load) send(ctx context.Context, on *scratches, flow *trial.Flow, visits []*loadShard) (trial.Sustained, error) {
+// send sends with all slots until it has enough.
+func (l *Load) send(ctx context.Context, on *scratches, visits []*loadShard) (trial.Rate, error) {
 	if err := l.check(ctx, on); err != nil {
-		return trial.Sustained{}, err
+		return trial.Rate{}, err
 	}
-	m := &loading{Load: l, on: on, flow: flow, visits: visits, stop: make(chan struct{})}
+	m := &loading{Load: l, on: on, meter: &trial.Meter{Slots: max(1, min(l.Slots, l.shards()))}, visits: visits, stop: make(chan struct{})}
 	g, gctx := errgroup.WithContext(ctx)
-	for range flow.Slots {
-		g.Go(func() error { return m.slot(gctx, ctx) })
+	begin, end := l.now(), time.Duration(0)
+	for range m.meter.Slots {
+		g.Go(func() error { return m.slot(gctx) })
 	}
-	var end time.Duration
 	g.Go(func() (err error) {
 		defer close(m.stop)
 		end, err = m.watch(gctx)
 		return err
 	})
-	err := g.Wait()
-	m.late.Wait()
-	if err = errors.Join(err, m.err); err != nil {
-		return trial.Sustained{}, err
+	if err := g.Wait(); err != nil {
+		return trial.Rate{}, err
 	}
-	return m.flow.Until(end).In(float64(m.sources) / float64(max(1, m.body.Load()))), nil
+	return m.meter.Rate(begin, end).In(float64(m.sources.Load()) / float64(max(1, m.body.Load()))), nil
 }
 
 // watch returns when no more is to be sent.
@@ -255,7 +210,7 @@ func (m *loading) watch(ctx context.Context) (time.Duration, error) {
 	checked := begin
 	for {
 		now := m.now()
-		if m.flow.Enough(now) || m.added.Load() > maxLoadSource || now-begin > m.Most+loadGrace {
+		if m.added.Load() > maxLoadSource || now-begin >= m.Lasts {
 			return now, nil
 		}
 		if now-checked >= loadCheck {
@@ -297,19 +252,18 @@ func (m *loading) stopped() bool {
 	}
 }
 
-// slot goes to one shard after the other, or to small ones beside each other as a slot of the migration does. What it leaves behind
-// lasts as long as late.
-func (m *loading) slot(ctx, late context.Context) error {
+// slot goes to one shard after the other, or to small ones at the same time as a slot of the migration does.
+func (m *loading) slot(ctx context.Context) error {
 	for !m.stopped() && ctx.Err() == nil {
-		var beside errgroup.Group
+		var together errgroup.Group
 		for range groupItems {
 			s := m.visits[(m.turn.Add(1)-1)%int64(len(m.visits))]
-			beside.Go(func() error { return m.visit(ctx, late, s) })
+			together.Go(func() error { return m.visit(ctx, s) })
 			if !s.small {
 				break
 			}
 		}
-		if err := beside.Wait(); err != nil {
+		if err := together.Wait(); err != nil {
 			return err
 		}
 	}
@@ -317,7 +271,7 @@ func (m *loading) slot(ctx, late context.Context) error {
 }
 
 // visit sends a part of a shard. When all parts have been sent before, the documents get other ids, so that they are new.
-func (m *loading) visit(ctx, late context.Context, s *loadShard) error {
+func (m *loading) visit(ctx context.Context, s *loadShard) error {
 	runner, all := m.Session.Runner, &m.Session.Shards
 	began, opened, sent := m.now(), false, false
 	out, err := runner.Destination.Open(ctx, s.id, func() error { return nil })
@@ -338,7 +292,7 @@ func (m *loading) visit(ctx, late context.Context, s *loadShard) error {
 		Filter: func(*doc.Document) error { return nil }, Fail: func(f *doc.Failure) error { return m.Failed.Record(ctx, []doc.Failure{*f}) },
 		Send: func(d *doc.Document) error {
 			if !opened {
-				m.flow.Idle(began, m.now())
+				m.meter.Idle(began, m.now())
 				opened = true
 			}
 			if m.stopped() {
@@ -368,16 +322,14 @@ func (m *loading) visit(ctx, late context.Context, s *loadShard) error {
 		loader.Abort()
 		return err
 	}
-	if err := m.count(sent); err != nil {
+	if err = m.count(sent); err == nil {
+		err = loader.Flush(ctx)
+	}
+	if err != nil {
 		loader.Abort()
-		return err
 	}
-	if s.parts > 1 || err != nil { // the migration would go on with this shard, without a pause
-		m.late.Go(func() { m.end(late, loader) })
-		return nil
-	}
-	m.end(ctx, loader)
-	return nil
+	m.sources.Add(loader.Counts().Bytes)
+	return err
 }
 
 // count returns errNoDocuments when no part of any shard has documents.
@@ -396,18 +348,6 @@ func (m *loading) count(sent bool) error {
 	return nil
 }
 
-// end waits until everything of a loader was answered.
-func (m *loading) end(ctx context.Context, loader *bulk.Loader) {
-	err := loader.Flush(ctx)
-	if err != nil {
-		loader.Abort()
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.sources += loader.Counts().Bytes
-	m.err = errors.Join(m.err, err)
-}
-
 // metered passes requests on and notes how long they take.
 type metered struct {
 	next bulk.Sender
@@ -417,13 +357,13 @@ type metered struct {
 // Send passes a request on.
 func (s metered) Send(ctx context.Context, body []byte, n int) (bulk.Result, error) {
 	s.m.on.sent.Add(int64(n))
-	request := s.m.flow.Begin(s.m.now())
+	begin := s.m.now()
 	res, err := s.next.Send(ctx, body, n)
 	taken := int64(len(body))
 	if err != nil {
 		taken = 0
 	}
-	s.m.flow.End(request, s.m.now(), taken)
+	s.m.meter.Sent(begin, s.m.now(), taken)
 	s.m.body.Add(taken)
 	return res, err
 }

@@ -1,4 +1,3 @@
-// Package trial estimates, from what a trial run measured, how long a whole migration takes and what it costs.
 package trial
 
 import (
