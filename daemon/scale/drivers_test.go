@@ -158,7 +158,7 @@ func TestAutoScalingThatRefusesIsNamedWithItsReason(t *testing.T) {
 		cause error
 		want  string
 	}{
-		{"no such group", func(_ *region, a *AutoScaling) { a.Group = "other" }, fault.ErrConfig, "there is no Auto Scaling group other"},
+		{"no such group", func(_ *region, a *AutoScaling) { a.Group = "other" }, fault.ErrConfig, "Auto Scaling group other does not exist"},
 		{"throttled", answers("SetDesiredCapacity", 400, "Throttling", "Rate exceeded"), fault.ErrUnavailable, "set the desired capacity to 6: status 400: Throttling: Rate exceeded"},
 		{"throttled immediately", answers("DescribeAutoScalingGroups", 400, "Throttling", "Rate exceeded"), fault.ErrUnavailable, "describe: status 400: Throttling"},
 		{"broken", answers("DescribeAutoScalingGroups", 503, "ServiceUnavailable", "later"), fault.ErrUnavailable, "later"},

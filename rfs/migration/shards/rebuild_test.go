@@ -177,7 +177,7 @@ func TestVectorsWithoutAPlaceAreNamed(t *testing.T) {
 		if err := s.Read(t.Context(), 0, s.commit.MaxOrdinal); err != nil {
 			t.Fatal(err)
 		}
-		if lines := strings.Count(log.String(), "\n"); reduced != want || lines != min(want, 1) || want > 0 && !strings.Contains(log.String(), `field=o.v reason="which of `) {
+		if lines := strings.Count(log.String(), "\n"); reduced != want || lines != min(want, 1) || want > 0 && !strings.Contains(log.String(), `field=o.v reason="it is unknown to which of `) {
 			t.Errorf("%s: %d documents are reduced, want %d:\n%s", x.Name, reduced, want, log)
 		}
 	}
