@@ -23,6 +23,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/tuning"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
+	"github.com/rfsd/rfsd/rfs/stream/consume"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
 
@@ -104,7 +105,11 @@ func undoOf(ctx context.Context, call *config.Call, o config.Stored, s *coordina
 	if u.Mark, err = s.mark(ctx, o); err != nil {
 		return nil, nil, errors.Join(err, done())
 	}
-	u.API = client
+	stream, err := consume.Read(ctx, s.Coordinator)
+	if err != nil {
+		return nil, nil, errors.Join(err, done())
+	}
+	u.API, u.Endless = client, stream.Began
 	u.Restore = func(ctx context.Context) (map[string]string, error) {
 		restored, err := s.tuner(client, o).Restore(ctx)
 		left := map[string]string{}

@@ -66,6 +66,30 @@ func TestUndoRefusesWhatOthersChanged(t *testing.T) {
 	}
 }
 
+// TestUndo_AnIndexThatAStreamFilledStays checks the reason where no end of the session has recorded sequence numbers.
+func TestUndo_AnIndexThatAStreamFilledStays(t *testing.T) {
+	for _, endless := range []bool{true, false} {
+		on, r, _ := migrated(t)
+		u := undoing(on, r)
+		u.Endless = endless
+		all, err := u.List(t.Context())
+		must(t, err)
+		found := false
+		for _, e := range all {
+			if e.Kind != Index {
+				continue
+			}
+			found = true
+			if e.State != Refused || strings.Contains(e.Reason, "consumes a topic") != endless || strings.Contains(e.Reason, "run the migration to its end") == endless || !strings.Contains(e.Reason, "DELETE /") {
+				t.Errorf("endless %v: %s: %s", endless, e.State, e.Reason)
+			}
+		}
+		if !found {
+			t.Error("no index is listed")
+		}
+	}
+}
+
 // stream puts a data stream of a session that ended on a cluster.
 func stream(t *testing.T, on *cluster, l *Ledger) {
 	t.Helper()

@@ -55,6 +55,8 @@ type Undo struct {
 	// Unended lets indices go by their UUIDs where the session did not end, so that sequence numbers are not known: those of
 	// a trial run, which receive no other writes.
 	Unended bool
+	// Endless states that the session consumes a stream: no end records the sequence numbers of its indices.
+	Endless bool
 
 	closed bool // Run was called: the migration cannot continue
 }
@@ -251,7 +253,10 @@ func (u *Undo) whyKeep(ctx context.Context, e Entry, was object) (string, error)
 		for _, n := range now {
 			if n >= 0 {
 				why := "the migration did not end, or its end could not read the sequence numbers, so documents of other clients cannot be distinguished from its own"
-				if !u.closed {
+				switch {
+				case u.Endless:
+					why = "a session that consumes a topic has no end that records sequence numbers, so documents of other clients cannot be distinguished from its own: check whether others wrote to the index"
+				case !u.closed:
 					why += ": run the migration to its end before undo"
 				}
 				return why + byHand, nil
