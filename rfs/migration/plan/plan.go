@@ -209,8 +209,8 @@ func New(ctx context.Context, repo snapshot.Repository, req Request) (*Plan, err
 	return p, p.CheckTargets()
 }
 
-// take puts the plans of the named indices into p. There may be hundreds of thousands whose metadata is missing, so that what is held
-// of each of these is short.
+// take puts the plans of the named indices into p. Hundreds of thousands of them may lack their metadata, so that p holds little of
+// each of these.
 func (p *Plan) take(names []string, of *indexPlans, req Request) {
 	unread := 0
 	for _, x := range of.plans {

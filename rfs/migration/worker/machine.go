@@ -89,7 +89,7 @@ var errEnded = errors.New("the phase has ended")
 
 // leased works on a phase under the lease of its record. Work that ends without an error
 // has moved the record on. An attempt that failed by itself counts; after too many the
-// next one marks the phase FAILED. Damage of the repository does so at once.
+// next one marks the phase FAILED. Damage of the repository marks it with the first attempt.
 func (s *Session) leased(ctx context.Context, st step, work func(context.Context, *session.PhaseLease) error) (worked bool, err error) {
 	lease, err := s.records().AcquirePhase(ctx, st.Record, s.Holder)
 	if errors.Is(err, cms.ErrMoved) {
