@@ -171,10 +171,10 @@ func TestArrivals(t *testing.T) {
 		{name: "deletions of other clients", roots: "3", note: "2 documents fewer than were indexed: other clients have deleted", foreign: 2, change: func(h *countable, _ *Session, _ map[string]*plan.Entry, _ map[string]cms.Counts) {
 			h.docs["a"], h.did, h.aliases = 3, target.Operations{Executed: 7, Deletes: 2}, `{"all":{}}`
 		}},
-		{name: "deletions in an index that no alias leads to", roots: "3", problem: "2 are missing, of which other clients have deleted at most 2", foreign: 2, change: func(h *countable, _ *Session, _ map[string]*plan.Entry, _ map[string]cms.Counts) {
+		{name: "deletions in an index that no alias leads to", roots: "3", problem: "2 are missing, at most 2 of them deleted by other clients", foreign: 2, change: func(h *countable, _ *Session, _ map[string]*plan.Entry, _ map[string]cms.Counts) {
 			h.docs["a"], h.did = 3, target.Operations{Executed: 7, Deletes: 2}
 		}},
-		{name: "fewer deletions than documents are missing", roots: "2", problem: "3 are missing, of which other clients have deleted at most 2", foreign: 2, change: func(h *countable, _ *Session, _ map[string]*plan.Entry, _ map[string]cms.Counts) {
+		{name: "fewer deletions than documents are missing", roots: "2", problem: "3 are missing, at most 2 of them deleted by other clients", foreign: 2, change: func(h *countable, _ *Session, _ map[string]*plan.Entry, _ map[string]cms.Counts) {
 			h.docs["a"], h.did, h.aliases = 2, target.Operations{Executed: 7, Deletes: 2}, `{"all":{}}`
 		}},
 		{name: "deletions whose sequence numbers were lost", roots: "3", problem: "2 are missing", change: func(h *countable, _ *Session, _ map[string]*plan.Entry, _ map[string]cms.Counts) {
