@@ -86,6 +86,17 @@ type RateCommand struct {
 	Until  int64 `json:"until,omitempty"`
 }
 
+// Left returns a function that returns the time that is left of the command, from now on; nil: it has no end.
+func (c RateCommand) Left(clock cms.Clock) func() time.Duration {
+	if c.Until == 0 {
+		return nil
+	}
+	end := clock.Read().Boot + time.Duration(c.LeftMs)*time.Millisecond
+	return func() time.Duration {
+		return min(end-clock.Read().Boot, time.Until(time.UnixMilli(c.Until)))
+	}
+}
+
 // Pace is the share of its connections that a worker may use, between 0 and 1: of those to the target, and of the read-ahead
 // requests to the repository. At least one may always be used.
 type Pace struct {

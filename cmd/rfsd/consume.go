@@ -25,27 +25,11 @@ import (
 	"github.com/rfsd/rfsd/rfs/stream/kafka"
 )
 
-const consumeHelp = `Brings the messages of a Kafka topic into a cluster until it is interrupted. Start the same
-command on as many machines as you like: one of them divides the partitions among all, and again
-when one joins or is missing. A message arrives at least once; documents are overwritten by id,
-in the order of their partition. A message without a value deletes the document whose id is its
-key. The same command continues where the session was.
-
-Offsets are committed for --group when all messages below are in the target, or recorded as
-failed. No consumer may belong to the group. The session itself continues from its own records.
-
-Bounds: requests in flight (--max-connections) × their size (--documents-size-per-bulk-request),
-and for each partition --fetch-size twice, for all together 64 MiB more than --max-batch-size,
-or a longer batch (--max-batch-size).
-
-The failed-document file names rejected and unreadable messages (exit code 6 with --until-end)
-with partition and offset.`
-
 func consumeCommand() *cli.Command {
 	return config.Raw[config.ConsumeCommand](cli.Command{
 		Name:        "consume",
 		Usage:       "bring the messages of a Kafka topic into a cluster; any number of processes share the partitions",
-		Description: consumeHelp,
+		Description: config.ConsumeHelp,
 	}, func(ctx context.Context, call *config.Call) error {
 		if err := call.NoPassword("broker-password"); err != nil {
 			return err

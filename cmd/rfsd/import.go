@@ -14,29 +14,11 @@ import (
 	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
 
-const importHelp = `Imports NDJSON files (pairs of action and source line, as --export-dir writes them and the bulk
-API takes them; plain, .gz or .zst) from a directory or a bucket into a cluster. Start the same
-command on any number of machines that see the same files: one of them divides the files into
-windows, all of them work, and any of them may die. The same command continues where it stopped;
-documents are overwritten by id, never duplicated. Files must not change meanwhile.
-
-Memory: requests in flight (--max-connections) times their size
-(--documents-size-per-bulk-request), one more request body per slot, and per slot 256 KiB or
-twice the longest line (at most --max-document-size); with zstd up to 8 MiB more for its window,
-and beyond that up to 128 MiB for all slots together. Nothing is unpacked to disk. At most
-1048576 files. An uncompressed file is divided into windows, a compressed file is one window.
-
-rfsd run --from … does the same as a service, with workers that are kept running.
-
-The failed documents (--failed-documents) list rejected and unreadable documents, with file and
-offset (exit code 6). Abandoned windows of a damaged file, and documents that the target
-does not hold at the end, exit with 7, which takes precedence over 6.`
-
 func importCommand() *cli.Command {
 	return config.Raw[config.ImportCommand](cli.Command{
 		Name:        "import",
 		Usage:       "import NDJSON files, such as the files of an export, into a cluster; any number of processes share the work",
-		Description: importHelp,
+		Description: config.ImportHelp,
 	}, func(ctx context.Context, call *config.Call) error {
 		return runOrWork(ctx, call, decodeImport, runImport)
 	})

@@ -25,33 +25,11 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
-const migrateHelp = `Creates a snapshot (with --source-host) or reads an existing one, and migrates templates, indices
-and every live document to a cluster, or exports the documents to files. It runs in the
-foreground until it is complete. Interrupted or killed, the same command continues where it
-stopped; documents keep their ids and are never duplicated. Existing indices, templates and
-aliases of the target are not changed. If target indices hold documents already,
---existing-documents decides about documents with the same ids.
-
-Memory: requests in flight (--max-connections) times their size
-(--documents-size-per-bulk-request), one more request body per slot, and one decompressed chunk
-per slot (at most some MB, or the largest document). Nothing is unpacked to disk.
-
---trial 1000 is a trial run: at most 1,000 documents of each shard go to indices of their own
-(rfsd-trial-…), converted and sent as the migration does it. It reports accepted and rejected
-documents, by class, and estimates time, requests and (--price) cost of the whole migration. For
-the time it sends further documents for --trial-measure, at most 1 GiB of sources, to indices
-(rfsd-trial-measure-…) that it deletes again. Nothing else is touched; rfsctl cleanup --trial
-removes exactly what it created.
-
-The failed documents (--failed-documents) list rejected documents and those without a source
-(exit code 6). Exit code 7 takes precedence over 6, and 8 (--verify) over both; 5 means that no
-work was started, 4 that the source is still making the snapshot (--snapshot-no-wait).`
-
 func migrateCommand() *cli.Command {
 	return config.Command(cli.Command{
 		Name:        "migrate",
 		Usage:       "migrate a snapshot to a cluster or to files, in the foreground",
-		Description: migrateHelp,
+		Description: config.MigrateHelp,
 	}, func(ctx context.Context, _ *config.Call, m config.MigrateCommand) error {
 		o, err := migrateOptions(m)
 		if err != nil {

@@ -21,24 +21,9 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
-const planHelp = `Reports what migrate with the same options would do, without writing a document. Sections:
-- changes: what would be created, changed, left out and refused. What migrate would create is
-passed to the target's template simulation, which stores nothing; existing objects are compared.
-- sizes: bytes and requests to the repository; with --documents also documents.
-- access: every permission of a migration, tested with requests that must fail for another
-reason. Where only an index can show it (indexing into names that do not exist yet), an empty one
-with the name NAME-rfsd-doctor-RANDOM is created and removed immediately.
-- versions: whether the target's version is tested.
-- disks: whether the target has room.
-- limits: health, clocks, shards, fields, heap and sizes of requests of the target.
-
---only names some of them. Without --target-host there are only sizes, and with --target-version
-the changes on an empty target of that version. Each finding states what to do. Exit code 7: the
-migration, or a part of it, would fail.`
-
 func planCommand() *cli.Command {
 	return config.Raw[config.Plan](cli.Command{
-		Name: "plan", Usage: "report what a migration would do, and what would prevent it", Description: planHelp,
+		Name: "plan", Usage: "report what a migration would do, and what would prevent it", Description: config.PlanHelp,
 	}, func(ctx context.Context, call *config.Call) error {
 		values := call.Given()
 		if values.Text("target-host") == "" && values.Text("export-dir") == "" {

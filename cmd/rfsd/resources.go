@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/base/throttle"
@@ -71,4 +72,16 @@ func (in *resources) sample(s *worker.Session, blobs *repo.Counting) metrics.Sam
 	sum.RepoRequests, sum.RepoBytes = blobs.Totals()
 	sum.RepoErrors = blobs.Errors()
 	return sum
+}
+
+// apply takes over what bounds the work.
+func (in *resources) apply(o daemon.WorkerCommand) {
+	if r := o.Rate; r != nil && r.Number > in.rateOrder {
+		in.rateOrder = r.Number
+		in.bucket.Allow(r.BytesPerSecond, r.Left(cms.SystemClock()))
+	}
+	if o.Pace != nil {
+		in.pace.Set(o.Pace.Target)
+		in.reads.Set(o.Pace.Repository)
+	}
 }

@@ -38,24 +38,9 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
-const runHelp = `Keeps workers running on this machine until no work is left, and continues reporting the progress
-of the migration. Each worker is a process that leases one work item (rfsd worker). With a
-coordinator file, which only one process can open, the workers run inside the daemon. With
---from, files are imported (rfsd import) instead of a snapshot; with --topic, a Kafka topic is
-consumed (rfsd consume) until the node is stopped.
-
-Settings come from the file (--config; strict TOML, see rfsd config check), the environment
-(RFS_*) and flags; the latter take precedence. SIGTERM hands every lease off within 30 s, a
-second SIGTERM ends the workers immediately; SIGHUP reads certificates and log level again.
-
-After a signal it exits with 0; with --exit-when-done it exits as rfsd migrate does (of an
-import: as rfsd import does). Exit code 7 takes precedence over 6. With --verify it then compares
-the target with the snapshot, together with the other nodes that have this option, and prints the
-report; exit code 8 takes precedence over both.`
-
 func runCommand() *cli.Command {
 	return config.Raw[config.Run](cli.Command{
-		Name: "run", Usage: "run this machine's part of a migration: the daemon", Description: runHelp,
+		Name: "run", Usage: "run this machine's part of a migration: the daemon", Description: config.RunHelp,
 	}, func(ctx context.Context, call *config.Call) error {
 		if err := call.NoPassword("broker-password"); err != nil {
 			return err

@@ -7,10 +7,10 @@ import (
 	"log/slog"
 	"os"
 	"sync"
-	"time"
 
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/daemon"
+	"github.com/rfsd/rfsd/daemon/link"
 	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
@@ -96,10 +96,10 @@ func (h *slotHost) run(ctx context.Context, slot int, report func(daemon.Record)
 		return x.failed(err)
 	}
 	before := x.sample()
-	x.Moved = movedTo(report)
-	end := sampling(report, func() metrics.Sample { return x.sample().Minus(before) })
+	x.Moved = link.Moved(report)
+	end := link.Sample(report, func() metrics.Sample { return x.sample().Minus(before) })
 	r, err := x.work(ctx, 0, func(l *cms.Lease) {
-		report(daemon.Record{Lease: &daemon.Lease{Item: l.Item.ID, Holder: l.Holder, Index: l.ID.Index, Shard: l.ID.Shard, LeftMs: l.UntilEnd().Milliseconds()}})
+		report(link.Leased(l))
 	})
 	end()
 	if r.Sample != nil {
@@ -108,33 +108,6 @@ func (h *slotHost) run(ctx context.Context, slot int, report func(daemon.Record)
 	}
 	noteError(&r, err)
 	return r
-}
-
-// movedTo reports the phase that a worker acts on.
-func movedTo(report func(daemon.Record)) func(phase, state string) {
-	return func(phase, state string) {
-		report(daemon.Record{Phase: &daemon.WorkerPhase{Name: phase, State: state}})
-	}
-}
-
-// sampling reports a sample every second until its end is called.
-func sampling(report func(daemon.Record), read func() metrics.Sample) (end func()) {
-	stop := make(chan struct{})
-	var sampler sync.WaitGroup
-	sampler.Go(func() {
-		t := time.NewTicker(time.Second)
-		defer t.Stop()
-		for {
-			select {
-			case <-stop:
-				return
-			case <-t.C:
-				sample := read()
-				report(daemon.Record{Sample: &sample})
-			}
-		}
-	})
-	return func() { close(stop); sampler.Wait() }
 }
 
 // close closes the slots and then the store.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/daemon"
+	"github.com/rfsd/rfsd/daemon/link"
 	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/rfs/base/throttle"
 	"github.com/rfsd/rfsd/rfs/stream/consume"
@@ -81,8 +82,8 @@ func runOrWork[O interface{ task() *task }](ctx context.Context, call *config.Ca
 	if err != nil {
 		return l.finish(failedRecord(err), err)
 	}
-	l.begin(h.name(), h.sample, log)
-	r, err := h.work(ctx, l.send)
+	l.Begin(h.name(), h.sample, log)
+	r, err := h.work(ctx, l.Send)
 	return l.finish(r, errors.Join(err, h.close()))
 }
 
@@ -95,7 +96,7 @@ func (h *slotHost) runTask(ctx context.Context, slot int, report func(daemon.Rec
 	if err != nil {
 		return failedRecord(err)
 	}
-	end := sampling(report, x.sample)
+	end := link.Sample(report, x.sample)
 	r, err := x.work(ctx, report)
 	end()
 	noteError(&r, errors.Join(err, x.close()))

@@ -17,19 +17,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
 
-const verifyHelp = `Compares what migrate with the same options sends with what the target holds, document by
-document: id, routing and every byte of the source; and the types of the fields of its mappings.
-Lists missing, extra and different documents. No document is changed; target indices are
-refreshed.
-The same command on several machines shares the work, if the target knows the session of the
-migration.
-
-Exit code 6: equal, but documents that the session lists as failed, or that have no source, are
-not on the target. 7: equal as far as it was compared, but a part cannot be read. 8: different;
-8 takes precedence over 7, and 7 over 6. Documents that rules leave out do not count as
-differences; nor do later writes to the target, if the end of the migration is recorded. With
---strict later writes are differences.`
-
 // wholeTarget is what migrate --verify asks for.
 var wholeTarget = config.Verification{Sample: 1, Differences: 1000}
 
@@ -38,7 +25,7 @@ const verifyMemory = 160 << 20
 
 func verifyCommand() *cli.Command {
 	return config.Raw[config.Verify](cli.Command{
-		Name: "verify", Usage: "compare a target with the snapshot or the files that it was filled from", Description: verifyHelp,
+		Name: "verify", Usage: "compare a target with the snapshot or the files that it was filled from", Description: config.VerifyHelp,
 	}, func(ctx context.Context, call *config.Call) error {
 		values := call.Given()
 		if values.Text("from") != "" {

@@ -4,29 +4,27 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/daemon"
+	"github.com/rfsd/rfsd/daemon/link"
+	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 )
 
-const workerHelp = `Performs one step of a phase before the documents (snapshot, cluster metadata, indices), or
-leases one work item and works on it, and exits. A fleet consists of many of these, on any number
-of machines, restarted by a parent process.
-
-It also exits with 0 when documents were rejected (they are counted) and after a clean SIGTERM. A
-crash exits with 2, too: rely on 2 only together with the final record on --status-fd.`
-
 func workerCommand() *cli.Command {
 	return config.Raw[config.Worker](cli.Command{
-		Name: "worker", Usage: "work on one lease of a migration, then exit", Description: workerHelp,
+		Name: "worker", Usage: "work on one lease of a migration, then exit", Description: config.WorkerHelp,
 	}, func(ctx context.Context, call *config.Call) error {
 		l, values, err := openControlPipe(call)
 		if err != nil {
@@ -66,25 +64,25 @@ func joinSoon(ctx context.Context, values config.Values) (config.Values, error) 
 }
 
 // work1 runs one lease and turns its end into an exit code and a status record.
-func work1(ctx context.Context, o options, l *controlPipe) error {
+func work1(ctx context.Context, o options, l *workerLink) error {
 	in := newResources(o)
 	ctx, cancel := l.handle(ctx, in)
 	defer cancel()
-	o.minExponent, o.tries, o.recordEvery, o.fleet = l.first.Exponent, l.first.Tries, l.first.Record, true
+	o.minExponent, o.tries, o.recordEvery, o.fleet = l.First.Exponent, l.First.Tries, l.First.Record, true
 	h, err := openWorkerSession(ctx, o, l.logger(o), in)
 	if err != nil {
 		return l.finish(h.failed(err), err)
 	}
-	h.Prefer = l.first.Prefer
-	if l.parent != nil {
-		h.Moved = movedTo(l.send)
+	h.Prefer = l.First.Prefer
+	if l.Attached() {
+		h.Moved = link.Moved(l.Send)
 	}
-	l.begin(h.Holder, h.sample, h.Log)
+	l.Begin(h.Holder, h.sample, h.Log)
 	var watch sync.WaitGroup
 	watched, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	r, err := h.work(ctx, l.poll(), func(lease *cms.Lease) {
-		l.leased(lease)
+		l.Send(link.Leased(lease))
 		watch.Go(func() { endAtDeadline(watched, lease, l) })
 	})
 	stop()
@@ -94,11 +92,11 @@ func work1(ctx context.Context, o options, l *controlPipe) error {
 }
 
 // endAtDeadline ends the process when its lease is over before ctx is, even when the main flow hangs.
-func endAtDeadline(ctx context.Context, l *cms.Lease, pipe *controlPipe) {
+func endAtDeadline(ctx context.Context, l *cms.Lease, pipe *workerLink) {
 	if l.Wait(ctx) != nil {
 		return
 	}
-	pipe.sendFinal(daemon.Record{Exit: codeOf(exit.LeaseEnded), Outcome: "deadline", Item: l.Item.ID, Error: "the lease was over before the work had ended"})
+	pipe.SendFinal(daemon.Record{Exit: codeOf(exit.LeaseEnded), Outcome: "deadline", Item: l.Item.ID, Error: "the lease was over before the work had ended"})
 	fmt.Fprintln(os.Stderr, "rfsd: the lease is over; the process ends")
 	os.Exit(int(exit.LeaseEnded))
 }
@@ -130,4 +128,73 @@ func workerExit(ctx context.Context, outcome engine.Outcome, unreadable bool, er
 		return exit.LeaseEnded
 	}
 	return exit.Failed
+}
+
+// pollIntent is the interval in which a worker without a daemon reads what the operator wants.
+const pollIntent = 15 * time.Second
+
+// workerLink connects a worker to its daemon, which may change what bounds the work and the level of the log.
+type workerLink struct {
+	*link.Pipe
+	level slog.LevelVar
+}
+
+// openControlPipe opens the pipes. It returns the settings with those that come through them.
+func openControlPipe(call *config.Call) (*workerLink, config.Values, error) {
+	values := call.Given()
+	var c config.Link
+	if err := config.Decode(values, &c); err != nil {
+		return nil, nil, err
+	}
+	pipe, err := link.Open(c.StatusFD, c.ParentFD, c.MetricsFile)
+	if err != nil {
+		return nil, nil, config.Usage("--parent-fd: %w", err)
+	}
+	for name := range pipe.First.Options {
+		if _, known := config.Find(call.Settings, name); !known {
+			return nil, nil, config.Usage("--parent-fd: the option --%s does not exist", name)
+		}
+	}
+	return &workerLink{Pipe: pipe}, config.Values(pipe.First.Options).Over(values), nil
+}
+
+// logger logs as the run does; under a daemon always JSON that names the slot, of a level that may change.
+func (l *workerLink) logger(o options) *slog.Logger {
+	if !l.Attached() {
+		log, _ := report.Log(o.logLevel)
+		return log
+	}
+	l.level.Set(o.logLevel)
+	return slog.New(slog.NewJSONHandler(terminal.NewWriter(os.Stderr), report.LogOptions(&l.level))).With("slot", l.First.Slot, "pid", os.Getpid())
+}
+
+// handle follows the commands of the daemon; the context ends when the daemon has ended.
+func (l *workerLink) handle(ctx context.Context, in *resources) (context.Context, context.CancelFunc) {
+	if l.Attached() {
+		in.run = l.First.Holder
+	}
+	return l.Follow(ctx, func(command daemon.WorkerCommand) {
+		in.apply(command)
+		if command.Rate != nil {
+			l.Send(daemon.Record{Rate: in.rateOrder}) // the rate that is followed
+		}
+		var level slog.Level
+		if command.LogLevel != "" && level.UnmarshalText([]byte(command.LogLevel)) == nil {
+			l.level.Set(level)
+		}
+	})
+}
+
+// poll returns the interval in which the worker reads what the operator wants; 0: its daemon does.
+func (l *workerLink) poll() time.Duration {
+	if l.Attached() {
+		return 0
+	}
+	return pollIntent
+}
+
+// finish sends the final record and returns the end of the command.
+func (l *workerLink) finish(r daemon.Record, err error) error {
+	noteError(&r, err)
+	return exit.With(exit.Code(*r.Exit), errors.Join(err, l.Finish(r)))
 }
