@@ -60,7 +60,6 @@ type state struct {
 	Version  int    `json:"v"`
 	Run      string `json:"run"` // letters; ends the kinds of its items
 	Identity string `json:"identity"`
-	Plan     int    `json:"plan"` // the number of its plan, which changes when it continues after an interruption
 	Batches  int    `json:"batches"`
 }
 
@@ -235,28 +234,15 @@ func (s *session) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fits := same && known.units(s.mine)
 	switch {
-	case !fits && active:
+	case active && !(same && known.units(s.mine)):
 		return fmt.Errorf("%w: another comparison is in progress in this session, with other settings, failures or indices", ErrNotShared)
-	case !fits:
+	case !active && !(same && known.settled(s.mine)): // data that was read may be outdated
 		return s.again(ctx)
-	case !active && known.renew(s.mine):
-		named, err := s.queues[results].Seeded(ctx)
-		if err != nil {
-			return err
-		}
-		if named { // some results may come from data that was read before
-			return s.again(ctx)
-		}
-		s.state.Plan++
-		if err := s.record(ctx, known); err != nil {
-			return err
-		}
 	}
 	s.Log.InfoContext(ctx, "comparison continues", "done", done, "units", len(known.Units))
 	s.adopt(known)
-	return s.seed(ctx, true)
+	return s.seed(ctx)
 }
 
 // again ends the existing comparison and starts a new one.
@@ -283,7 +269,7 @@ func (s *session) begin(ctx context.Context) error {
 		return err
 	}
 	s.adopt(s.mine)
-	return s.seed(ctx, false)
+	return s.seed(ctx)
 }
 
 // record writes a plan and the state that names it.
@@ -356,10 +342,10 @@ func (s *session) active(ctx context.Context) (active bool, done int, err error)
 	return active, done, nil
 }
 
-// seed creates the first items of all units; more: a plan may have others than when that was done first.
-func (s *session) seed(ctx context.Context, more bool) error {
+// seed creates the first items of all units.
+func (s *session) seed(ctx context.Context) error {
 	for side := range s.byRoot {
-		all := func(ctx context.Context) error {
+		err := s.queues[side].SeedOnce(ctx, s.Work.Holder, func(ctx context.Context) error {
 			by := map[int][]cms.ItemID{}
 			for _, u := range s.byRoot[side] {
 				by[u.exponent] = append(by[u.exponent], u.root)
@@ -374,11 +360,7 @@ func (s *session) seed(ctx context.Context, more bool) error {
 				}
 			}
 			return nil
-		}
-		err := s.queues[side].SeedOnce(ctx, s.Work.Holder, all, nil)
-		if err == nil && more {
-			err = all(ctx)
-		}
+		}, nil)
 		if err != nil {
 			return fmt.Errorf("create the items of the comparison: %w", err)
 		}
