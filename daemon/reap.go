@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -66,8 +67,12 @@ func (d *Daemon) release(holder string, l *Lease, cause cms.Cause) {
 				d.wakeUp()
 				return
 			}
+			if errors.Is(err, cms.ErrStoreGone) {
+				d.fail(err)
+				return
+			}
 			d.log.Warn("lease_release_failed", "holder", holder, "error", err)
-			if d.isStopping() {
+			if d.isEnding() {
 				return // it expires
 			}
 			if !sleep(ctx, 2*time.Second) {
@@ -77,10 +82,10 @@ func (d *Daemon) release(holder string, l *Lease, cause cms.Cause) {
 	})
 }
 
-func (d *Daemon) isStopping() bool {
+func (d *Daemon) isEnding() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.stopping
+	return d.stopping || d.failed != nil
 }
 
 // sleep waits for a time and reports whether ctx is not done.
