@@ -140,7 +140,7 @@ func (s *Store) ApplyAll(ctx context.Context, changes []cms.Change) ([]cms.Outco
 func (s *Store) page(ctx context.Context, after string) (names []string, known []cached, more bool, err error) {
 	names, versions, more, err := s.cfg.Bucket.List(ctx, s.items(), after)
 	if err == nil && len(names) == 0 { // all items may be done, or deleted
-		err = s.exists(ctx)
+		_, err = s.Incarnation(ctx)
 	}
 	if err != nil {
 		return nil, nil, false, s.failed(err)

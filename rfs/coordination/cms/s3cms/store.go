@@ -79,7 +79,7 @@ const (
 	openTries  = 10
 	openPause  = 200 * time.Millisecond
 	readAhead  = 16          // objects that are read or created at the same time
-	presentFor = time.Second // after its object was read, a session is taken to exist
+	presentFor = time.Second // after its object was read, objects are made in the session without another look
 	maxName    = 180         // bytes of an escaped id in the name of an object
 	keptPrefix = 120         // of an id that is longer
 )
@@ -273,7 +273,7 @@ func (s *session) read(ctx context.Context, name, what string) ([]byte, string, 
 	body, version, err := s.cfg.Bucket.Get(ctx, name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if err := s.exists(ctx); err != nil {
+		if _, err := s.Incarnation(ctx); err != nil {
 			return nil, "", err
 		}
 		return nil, "", fmt.Errorf("%s: %w", what, cms.ErrNotFound)
