@@ -29,6 +29,8 @@ type contact struct {
 	n                int
 	dir, repo, certs string
 	target, store    *gate
+	node             *cluster.Node
+	buckets          string        // directory that holds them
 	bucket           *gate         // of the source, and of the state of the work; nil: both are elsewhere
 	broker           *brokerGate   // of a topic
 	url              string        // of the target
@@ -75,14 +77,17 @@ type contactFault struct {
 	ends       string
 	says       string // in the log of a program that goes on
 	begin, end func(c *contact)
-	again      bool // it may happen in the middle of the work, too
-	process    bool // it is one of the process, which has to be started again without it
-	night      bool // too slow for every change
+	deletes    func(c *contact) // brings it about in the middle of the work only, which it ends for good
+	again      bool             // it may happen in the middle of the work, too
+	process    bool             // it is one of the process, which has to be started again without it
+	night      bool             // too slow for every change
 }
 
 // concerns reports whether a program meets the fault.
 func (f contactFault) concerns(p contactProgram) bool {
 	switch {
+	case f.deletes != nil:
+		return p.long
 	case f.fleet:
 		return p.fleet
 	case f.place == ofBroker:
@@ -195,6 +200,16 @@ var contactFaults = []contactFault{
 	in(workBucket, gateFault("bucket of the state refuses connections", refuses, bucketOf)),
 	in(workBucket, gateFault("bucket of the state does not answer", hangs, bucketOf)),
 	in(workBucket, gateFault("bucket of the state has another time", ahead, bucketOf)),
+	in(workBucket, contactFault{name: "folder of the state in its bucket is deleted", ends: "is gone", deletes: func(c *contact) {
+		must(c.t, os.RemoveAll(filepath.Join(c.buckets, "bucket", "state", c.session())))
+	}}),
+	{name: "indices of the state are deleted", ends: "is gone", deletes: func(c *contact) {
+		for _, index := range []string{".migrations_working_state", ".rfs_control", ".rfs_items-work", ".rfs_items-shards"} {
+			if _, err := c.node.Send(c.t.Context(), "DELETE", "/"+index+"_"+c.session()+"?ignore_unavailable=true", "", nil); err != nil {
+				c.t.Fatalf("DELETE %s: %v", index, err)
+			}
+		}
+	}},
 	in(ofBroker, gateFault("broker ends connections", refuses, brokerOf)),
 	in(ofBroker, gateFault("broker does not answer", hangs, brokerOf)),
 	{name: "clock of the machine is ten minutes ahead", night: true, process: true, says: "clock", begin: func(c *contact) { c.rfsd = c.fast() }, end: func(c *contact) { c.rfsd = Binary(c.t, "rfsd") }},
@@ -294,9 +309,32 @@ func (c *contact) check(r *contactRun, over bool) {
 // patienceOf is how long a program is left with its fault: longer than every loop takes to its second round.
 const patienceOf = 5 * time.Second
 
+// runDeleted plays a fault in the middle of the work that takes away what the work rests on. It returns what became of the program.
+func (c *contact) runDeleted() string {
+	c.t.Helper()
+	c.target.delay.Store(int64(100 * time.Millisecond))
+	r := c.start()
+	until(c.t, "documents arrive", func() bool { return c.target.documents.Load() > 3 || len(r.end) > 0 })
+	c.fault.deletes(c)
+	if !r.ended(time.Minute) {
+		c.t.Fatalf("it has not ended a minute later:\n%s", r.said.String())
+	}
+	c.check(r, true)
+	if code := r.cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(r.lastWord(), c.fault.ends) {
+		c.t.Fatalf("exit %d: %s\n%s", code, r.lastWord(), r.said.String())
+	}
+	if left, _ := filepath.Glob(filepath.Join(c.buckets, "bucket", "state", c.session(), "*")); len(left) > 0 {
+		c.t.Errorf("it has made a state in place of the deleted one: %v", left)
+	}
+	return "ends: " + shortened(r.lastWord())
+}
+
 // run plays the fault before the start, its end, and the fault again while documents are sent. It returns what became of it.
 func (c *contact) run() string {
 	c.t.Helper()
+	if c.fault.deletes != nil {
+		return c.runDeleted()
+	}
 	c.target.delay.Store(int64(20 * time.Millisecond))
 	c.fault.begin(c)
 	r := c.start()
@@ -453,6 +491,7 @@ func newContactWorld(t *testing.T) *contactWorld {
 
 // prepare gives a pair its directories, gates and documents.
 func (w *contactWorld) prepare(t *testing.T, c *contact) {
+	c.node, c.buckets = w.node, w.root
 	c.t, c.dir, c.certs, c.rfsd, c.fast = t, t.TempDir(), w.certs, Binary(t, "rfsd"), w.fast
 	c.target, c.store, c.bucket, c.gossip, c.api = newGate(t, w.node.URL), newGate(t, w.node.URL), newGate(t, w.s3), freeAddress(t), freeAddress(t)
 	c.url = c.target.url()
