@@ -43,19 +43,16 @@ type Checked struct {
 
 // Needs is what the migration is going to ask of the target.
 type Needs struct {
-	Names     []string // of target indices
-	Shards    int64    // of those that will be created, with replicas
-	Bytes     int64    // of all, with replicas
-	BulkBytes int64    // largest request body
-	Fields    map[string]Fields
-	Tolerance time.Duration // between the clocks; 0: any
+	Names     []string                  // of target indices
+	Shards    int64                     // of those that will be created, with replicas
+	Bytes     int64                     // of all, with replicas
+	BulkBytes int64                     // largest request body
+	Over      map[string][]MappingLimit // limits that the mappings of indices of the snapshot exceed
+	Tolerance time.Duration             // between the clocks; 0: any
 	Session   string
 	// Now is this machine's clock.
 	Now func() time.Time
 }
-
-// Fields are the fields of one index and its limit.
-type Fields struct{ Count, Limit int }
 
 // checks are the checks of each section, in their order.
 var checks = []struct {

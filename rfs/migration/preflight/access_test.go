@@ -64,21 +64,16 @@ func TestEachFindingNamesItsRemedy(t *testing.T) {
 	}
 	all := examine(t, c, Needs{
 		Names: []string{"good", "Bad", ".ok"}, Shards: 6, Bytes: 100, BulkBytes: 1000, Tolerance: 15 * time.Second,
-		Fields: map[string]Fields{"wide": {1200, 1000}, "slim": {5, 1000}}, Now: func() time.Time { return now },
+		Over: map[string][]MappingLimit{"wide": {{"index.mapping.total_fields.limit", 1200, 1000}}}, Now: func() time.Time { return now },
 	})
 	for check, level := range map[string]Level{
 		"may create indices": Bad, "may set aliases": Warning, "may change settings": Good, "clocks agree": Bad, "target is healthy": Bad,
 		"target may be written": Bad, "shards per node": Bad, "disks": Bad, "room for the indices": Bad, "heap": Warning, "size of requests": Warning,
-		"fields of wide": Bad,
+		"mapping of wide": Bad,
 	} {
 		f := find(t, all, check)
 		if f.Level != level || level != Good && f.Remedy == "" {
 			t.Errorf("%s: %+v", check, f)
-		}
-	}
-	for _, f := range all {
-		if f.Check == "fields of slim" {
-			t.Errorf("%+v", f)
 		}
 	}
 }

@@ -4,11 +4,9 @@ package preflight
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -71,7 +69,11 @@ func (e *Evaluator) Evaluate(ctx context.Context, p *plan.Plan) (*Report, error)
 			return nil, err
 		}
 	}
-	r.Checks = Check(ctx, e.Target, e.Version, e.needs(p, r), e.Only)
+	needs, err := e.needs(ctx, p, r)
+	if err != nil {
+		return nil, err
+	}
+	r.Checks = Check(ctx, e.Target, e.Version, needs, e.Only)
 	return r, ctx.Err()
 }
 
@@ -91,14 +93,23 @@ func (e *Evaluator) changes(ctx context.Context, p *plan.Plan, r *Report) error 
 }
 
 // needs adds to the needs what the plan and the report state.
-func (e *Evaluator) needs(p *plan.Plan, r *Report) Needs {
+func (e *Evaluator) needs(ctx context.Context, p *plan.Plan, r *Report) (Needs, error) {
 	n := e.Needs
-	n.Fields = map[string]Fields{}
+	n.Over = map[string][]MappingLimit{}
 	for _, x := range p.Indices {
 		targets := x.Entry.Naming.Targets()
 		n.Names = append(n.Names, targets...)
 		n.Shards += int64(len(targets) * x.Entry.Shards * (1 + replicas(x.Source.Settings)))
-		n.Fields[x.Name] = fieldsOf(x.Source)
+		var wanted []metadata.Wanted
+		if e.Indices != nil && !x.Entry.Create {
+			var err error
+			if wanted, err = e.Indices.Wanted(ctx, x); err != nil {
+				return n, err
+			}
+		}
+		if over := e.overOf(x, wanted); len(over) > 0 {
+			n.Over[x.Name] = over
+		}
 	}
 	if e.Only.Has(Changes) {
 		n.Shards = r.toCreate
@@ -106,7 +117,7 @@ func (e *Evaluator) needs(p *plan.Plan, r *Report) Needs {
 	if r.Size != nil {
 		n.Bytes = r.Size.Target
 	}
-	return n
+	return n, nil
 }
 
 // preview finds out what would become of the objects of the cluster and of the indices.
@@ -295,37 +306,4 @@ func replicas(settings map[string]string) int {
 		return 0
 	}
 	return max(0, n)
-}
-
-// fieldsOf counts the fields of an index of the snapshot as OpenSearch does: objects, fields and fields of fields.
-func fieldsOf(x *snapshot.Index) Fields {
-	f := Fields{Limit: 1000}
-	if n, err := strconv.Atoi(x.Settings["index.mapping.total_fields.limit"]); err == nil {
-		f.Limit = n
-	}
-	for _, m := range x.Mappings {
-		var body any
-		if json.Unmarshal(m.Body, &body) == nil {
-			f.Count += countFields(body)
-		}
-	}
-	return f
-}
-
-func countFields(v any) int {
-	m, ok := v.(map[string]any)
-	if !ok {
-		return 0
-	}
-	n := 0
-	for _, key := range []string{"properties", "fields"} {
-		inner, ok := m[key].(map[string]any)
-		if !ok {
-			continue
-		}
-		for _, field := range inner {
-			n += 1 + countFields(field)
-		}
-	}
-	return n
 }

@@ -156,9 +156,9 @@ func autoCreate(ctx context.Context, c objects.Requester, _ Needs) []Finding {
 
 func fields(_ context.Context, _ objects.Requester, n Needs) []Finding {
 	var all []Finding
-	for _, name := range slices.Sorted(maps.Keys(n.Fields)) {
-		if x := n.Fields[name]; x.Count > x.Limit {
-			all = append(all, Finding{"fields of " + name, Bad, fmt.Sprintf("%d fields, limit %d", x.Count, x.Limit), "raise index.mapping.total_fields.limit with --rules"})
+	for _, name := range slices.Sorted(maps.Keys(n.Over)) {
+		for _, l := range n.Over[name] {
+			all = append(all, Finding{"mapping of " + name, Bad, fmt.Sprintf("%s is %d, and %d are needed: the target would refuse the index", l.Setting, l.Limit, l.Has), "raise " + l.Setting + " with --rules"})
 		}
 	}
 	if len(all) == 0 {
