@@ -21,6 +21,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/failed"
 	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 	"github.com/rfsd/rfsd/rfs/operation/verify"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
@@ -124,7 +125,7 @@ func (c *Run) with(ctx context.Context, r *verify.Report, source Source) (err er
 		var marks rollback.Marks
 		if marks, why = source.Marks(ctx, client, state); why == nil { // the session is of this source
 			held.Marks = marks
-			if err := addRecorded(ctx, refused, state); err != nil {
+			if err := errors.Join(addRecorded(ctx, refused, state), warnOfAliases(ctx, r, state)); err != nil {
 				return err
 			}
 		}
@@ -224,6 +225,23 @@ func addRecorded(ctx context.Context, all *verify.Failed, state *cms.Coordinator
 		}
 		if d.ID != "" && !all.Add(d.Index, d.ID) {
 			return tooManyFailures(where, all)
+		}
+	}
+	return nil
+}
+
+// warnOfAliases adds the aliases that the target has refused to the warnings of a report.
+func warnOfAliases(ctx context.Context, r *verify.Report, state *cms.Coordinator) error {
+	for e, err := range session.Of(state).IndexEntries(ctx) {
+		if err != nil {
+			return fmt.Errorf("indices of the session: %w", err)
+		}
+		entry, err := plan.DecodeEntry(e.Name, e.Body)
+		if err != nil {
+			continue // of an import, or of another version
+		}
+		for _, refused := range entry.RefusedAliases {
+			r.Warnings = append(r.Warnings, refused.Problem())
 		}
 	}
 	return nil

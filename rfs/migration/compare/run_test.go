@@ -2,6 +2,7 @@ package compare
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,17 +12,38 @@ import (
 	"github.com/rfsd/rfsd/rfs/operation/verify"
 )
 
-// TestRun_KnowsRecordedFailures reads the documents that are recorded as failed, each once.
-func TestRun_KnowsRecordedFailures(t *testing.T) {
+func newState(t *testing.T) *cms.Coordinator {
+	t.Helper()
 	store, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer store.Close()
+	t.Cleanup(func() { _ = store.Close() })
 	c, err := cms.New(cms.Config{Store: store, Creator: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return c
+}
+
+// TestRun_NamesRefusedAliases: documents are equal, and something is still missing.
+func TestRun_NamesRefusedAliases(t *testing.T) {
+	c := newState(t)
+	body := []byte(`{"refused_aliases":[{"index":"logs-1","alias":"logs","reason":"more than one write index"}]}`)
+	for _, e := range []session.IndexEntry{{Name: "logs-1", Body: body}, {Name: "other", Body: []byte(`{}`)}} {
+		if _, err := session.Of(c).CreateIndexEntry(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := &verify.Report{}
+	if err := warnOfAliases(t.Context(), r, c); err != nil || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "refuses the alias logs of logs-1") || !strings.Contains(r.Warnings[0], "rfsd migrate again") {
+		t.Errorf("%q, %v", r.Warnings, err)
+	}
+}
+
+// TestRun_KnowsRecordedFailures reads the documents that are recorded as failed, each once.
+func TestRun_KnowsRecordedFailures(t *testing.T) {
+	c := newState(t)
 	noted := []session.Refused{{Index: "logs", ID: "a", Shard: 1}, {Index: "logs", ID: "b", Ordinal: 7}, {Index: "other", ID: "a"}, {Index: "logs", Ordinal: 9}} // the last without its id
 	if err := session.Of(c).KeepRefused(t.Context(), noted); err != nil {
 		t.Fatal(err)
