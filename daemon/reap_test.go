@@ -51,7 +51,9 @@ func TestDaemon_EndsWhenItsStateIsDeleted(t *testing.T) {
 		kept, starter := newStore(t, 4), &fakeStarter{stopped: handsOff}
 		store := &deletable{Store: kept.Store()}
 		d := New(Config{Name: "n1", Version: "test", Log: discard(), Workers: 1, Starter: starter, IntentInterval: time.Second, ReadInterval: time.Second,
-			Open: func(context.Context) (*cms.Coordinator, error) { return cms.New(cms.Config{Store: store, Creator: "n1"}) }})
+			Open: func(context.Context) (*cms.Coordinator, error) {
+				return cms.New(cms.Config{Store: store, Creator: "n1"})
+			}})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- d.Run(ctx) }()
