@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
 )
 
 // Nodes are the nodes that are asked, and who asks.
@@ -61,7 +61,7 @@ func (t Trial) Of(m Migrate) (Migrate, error) {
 		m.Transfer.Failed.Place.Dir = dir + "-trial"
 	}
 	m.Transfer.Failed.Limit.Max = math.MaxInt64
-	m.Conversion.Phases = Phases{worker.PhaseIndices, worker.PhaseDocuments}
+	m.Conversion.Phases = Phases{phase.PhaseIndices, phase.PhaseDocuments}
 	m.Conversion.DataStreams = string(plan.StreamsToIndices)
 	return m, nil
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 )
 
 func TestWhatATrialRunRefuses(t *testing.T) {
@@ -62,7 +62,7 @@ func TestATrialRunSharesNothingWithItsMigration(t *testing.T) {
 	if is.State.Session.Name != "move-1-trial" || is.State.File != "/state/move.db.trial" || is.Failed.Place.Dir != "s3://bucket/failed-trial" || is.Failed.Limit.Max != math.MaxInt64 {
 		t.Errorf("%+v", is)
 	}
-	if of.Conversion.DataStreams != "index" || !slices.Equal(of.Conversion.Phases, Phases{worker.PhaseIndices, worker.PhaseDocuments}) {
+	if of.Conversion.DataStreams != "index" || !slices.Equal(of.Conversion.Phases, Phases{phase.PhaseIndices, phase.PhaseDocuments}) {
 		t.Errorf("%+v", of.Conversion)
 	}
 	c := Cleanup{Trial: TrialOnly{Only: true}}

@@ -12,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/pattern"
 	"github.com/rfsd/rfsd/rfs/destination/export"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/preflight"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 )
@@ -152,10 +153,10 @@ func (s *ItemStates) parseAll(texts []string) error {
 }
 
 // Phases are phases of a migration, separated by commas.
-type Phases worker.Phases
+type Phases phase.Phases
 
 func (p *Phases) parse(text string) error {
-	all, err := worker.ParsePhases(text)
+	all, err := phase.ParsePhases(text)
 	*p = Phases(all)
 	return err
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/migration/summary"
 	"github.com/rfsd/rfsd/rfs/operation/verify"
 )
 
@@ -32,7 +32,7 @@ func TestMigration_ExitCodeWithVerification(t *testing.T) {
 		{name: "its snapshot cannot be read", err: exit.With(exit.Snapshot, errors.New("damaged")), want: exit.Snapshot},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := &Migration{Summary: &worker.Summary{Complete: true, Totals: cms.Counts{Failed: c.failed}, Problems: make([]worker.Problem, c.problems)}}
+			r := &Migration{Summary: &summary.Summary{Complete: true, Totals: cms.Counts{Failed: c.failed}, Problems: make([]summary.Problem, c.problems)}}
 			if c.state != "" {
 				r.Verification = &verify.Report{State: c.state}
 			}

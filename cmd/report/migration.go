@@ -18,13 +18,14 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
+	"github.com/rfsd/rfsd/rfs/migration/summary"
 	"github.com/rfsd/rfsd/rfs/operation/verify"
 )
 
 // Migration is the report of rfsd migrate.
 type Migration struct {
-	*worker.Summary
+	*summary.Summary
 	Seconds         float64   `json:"seconds"`
 	RepositoryBytes int64     `json:"repository_bytes"`
 	RepositoryReads int64     `json:"repository_requests"`
@@ -72,8 +73,8 @@ func (r *Migration) WriteText(w io.Writer) {
 
 // before is the last line of a run that found nothing to do.
 func (r *Migration) before() string {
-	sent := slices.ContainsFunc(r.Phases, func(p worker.PhaseSummary) bool {
-		return p.Phase == worker.PhaseDocuments && p.State == session.PhaseCompleted
+	sent := slices.ContainsFunc(r.Phases, func(p summary.Phase) bool {
+		return p.Phase == phase.PhaseDocuments && p.State == session.PhaseCompleted
 	})
 	if !sent {
 		return "the phases of this run were done before it; documents are not sent yet (--phases)"
@@ -90,7 +91,7 @@ func (r *Migration) writeTable(w io.Writer) {
 		}
 		return text + "\t"
 	}
-	counted := slices.ContainsFunc(r.Indices, func(x worker.IndexSummary) bool { return x.Arrival != nil })
+	counted := slices.ContainsFunc(r.Indices, func(x summary.Index) bool { return x.Arrival != nil })
 	arrived := func(roots, lucene string) string {
 		if !counted {
 			return ""
@@ -223,11 +224,11 @@ func (r *Migration) writePhases(w io.Writer) {
 		switch {
 		case p.Error != "":
 			fmt.Fprintf(w, ": %s", p.Error)
-		case p.Phase == worker.PhaseSnapshot:
+		case p.Phase == phase.PhaseSnapshot:
 			fmt.Fprintf(w, ": %s", r.Snapshot)
-		case p.Phase == worker.PhaseMetadata && r.Globals != nil:
+		case p.Phase == phase.PhaseMetadata && r.Globals != nil:
 			fmt.Fprintf(w, ": %d created, %d existed, %d left out", len(r.Globals.Created), len(r.Globals.Existed), len(r.Globals.LeftOut))
-		case p.Phase == worker.PhaseIndices:
+		case p.Phase == phase.PhaseIndices:
 			created, existed, failed := r.indexCounts()
 			fmt.Fprintf(w, ": %d created, %d existed, %d failed", created, existed, failed)
 		}
@@ -286,14 +287,14 @@ func (r *Migration) Conclude(w io.Writer, asJSON bool, err error) error {
 		return err
 	}
 	code := exit.OK
-	var failed *worker.PhaseFailed
+	var failed *phase.PhaseFailed
 	var coded *exit.Error
 	switch {
 	case errors.As(err, &coded):
 		code = coded.Code
-	case errors.As(err, &failed) && failed.Phase == worker.PhaseSnapshot:
+	case errors.As(err, &failed) && failed.Phase == phase.PhaseSnapshot:
 		code = exit.Snapshot
-	case errors.Is(err, worker.ErrSnapshotRuns):
+	case errors.Is(err, phase.ErrSnapshotRuns):
 		code = exit.NotYet
 	case err != nil || !r.Complete:
 		code = exit.Failed

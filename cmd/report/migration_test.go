@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/migration/summary"
 )
 
 func TestMigration_SafeToWrite(t *testing.T) {
@@ -25,7 +25,7 @@ func TestMigration_SafeToWrite(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var out bytes.Buffer
-			r := &Migration{Summary: &worker.Summary{SafeFrom: c.from}, Cluster: c.cluster}
+			r := &Migration{Summary: &summary.Summary{SafeFrom: c.from}, Cluster: c.cluster}
 			r.WriteText(&out)
 			if says := strings.Contains(out.String(), "safe to write"); says != (c.says != "") || !strings.Contains(out.String(), c.says) {
 				t.Errorf("want %q in:\n%s", c.says, out.String())

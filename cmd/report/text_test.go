@@ -10,7 +10,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/migration/preflight"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/migration/summary"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
 
@@ -31,10 +31,10 @@ func TestPlan_GroupsRepeatedDifferences(t *testing.T) {
 }
 
 func TestMigration_GroupsWhatManyIndicesShare(t *testing.T) {
-	r := Migration{Summary: &worker.Summary{}}
+	r := Migration{Summary: &summary.Summary{}}
 	for n := range 12 {
 		name := fmt.Sprintf("logs-%02d", n)
-		r.Indices = append(r.Indices, worker.IndexSummary{Index: name, Targets: []string{name}, AliasesWait: true, Differs: []string{"index " + name + ": x is y"}})
+		r.Indices = append(r.Indices, summary.Index{Index: name, Targets: []string{name}, AliasesWait: true, Differs: []string{"index " + name + ": x is y"}})
 	}
 	var out bytes.Buffer
 	r.WriteText(&out)
@@ -47,27 +47,27 @@ func TestMigration_GroupsWhatManyIndicesShare(t *testing.T) {
 }
 
 func TestMigration_DocumentsOnTheTarget(t *testing.T) {
-	index := func(name, target string, arrival *progress.Arrival) worker.IndexSummary {
-		return worker.IndexSummary{Index: name, Targets: []string{target}, Shards: 1, Done: 1, Arrival: arrival}
+	index := func(name, target string, arrival *progress.Arrival) summary.Index {
+		return summary.Index{Index: name, Targets: []string{target}, Shards: 1, Done: 1, Arrival: arrival}
 	}
 	for _, c := range []struct {
 		name    string
-		indices []worker.IndexSummary
+		indices []summary.Index
 		rows    map[string]string // the last two columns of a line
 		text    string
 	}{
-		{"counted", []worker.IndexSummary{index("a", "a", &progress.Arrival{Found: 5, Lucene: 9}), index("b", "b", &progress.Arrival{Found: 2, Lucene: 2})},
+		{"counted", []summary.Index{index("a", "a", &progress.Arrival{Found: 5, Lucene: 9}), index("b", "b", &progress.Arrival{Found: 2, Lucene: 2})},
 			map[string]string{"index": "on target Lucene", "a": "5 9", "b": "2 2", "total": "7 11"}, ""},
-		{"two that share a target count once", []worker.IndexSummary{index("a", "c", &progress.Arrival{Found: 5, Lucene: 9, Shared: true}), index("b", "c", &progress.Arrival{Found: 5, Lucene: 9, Shared: true})},
+		{"two that share a target count once", []summary.Index{index("a", "c", &progress.Arrival{Found: 5, Lucene: 9, Shared: true}), index("b", "c", &progress.Arrival{Found: 5, Lucene: 9, Shared: true})},
 			map[string]string{"a": "5 9", "b": "5 9", "total": "5 9"}, "2 indices (a, b): the number on the target counts all indices with the target c"},
-		{"what was not counted is not zero", []worker.IndexSummary{index("a", "a", &progress.Arrival{Uncounted: true, Note: "not counted: why"}), index("b", "b", &progress.Arrival{Found: 2, Lucene: 2})},
+		{"what was not counted is not zero", []summary.Index{index("a", "a", &progress.Arrival{Uncounted: true, Note: "not counted: why"}), index("b", "b", &progress.Arrival{Found: 2, Lucene: 2})},
 			map[string]string{"a": "- -", "b": "2 2", "total": "- -"}, "index a: the target has - documents, 0 were indexed: not counted: why"},
-		{"of a former release", []worker.IndexSummary{index("a", "a", &progress.Arrival{Found: 5})}, map[string]string{"a": "5 -", "total": "5 -"}, ""},
-		{"of files nothing is known", []worker.IndexSummary{index("a", "a", nil)}, map[string]string{"index": "filtered bytes", "a": "0 0 B"}, ""},
+		{"of a former release", []summary.Index{index("a", "a", &progress.Arrival{Found: 5})}, map[string]string{"a": "5 -", "total": "5 -"}, ""},
+		{"of files nothing is known", []summary.Index{index("a", "a", nil)}, map[string]string{"index": "filtered bytes", "a": "0 0 B"}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var out bytes.Buffer
-			r := Migration{Summary: &worker.Summary{Indices: c.indices}}
+			r := Migration{Summary: &summary.Summary{Indices: c.indices}}
 			r.WriteText(&out)
 			rows := map[string]string{}
 			for line := range strings.Lines(out.String()) {
@@ -89,7 +89,7 @@ func TestMigration_DocumentsOnTheTarget(t *testing.T) {
 
 func TestMigration_DryRun(t *testing.T) {
 	for _, dry := range []bool{true, false} {
-		r := Migration{Summary: &worker.Summary{}, DryRun: dry}
+		r := Migration{Summary: &summary.Summary{}, DryRun: dry}
 		var out bytes.Buffer
 		r.WriteText(&out)
 		if strings.Contains(out.String(), "nothing was sent") != dry {

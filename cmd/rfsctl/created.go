@@ -21,7 +21,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/destination/tuning"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 	"github.com/rfsd/rfsd/rfs/stream/consume"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
@@ -151,7 +151,7 @@ func sameCluster(ctx context.Context, s *coordination, client *target.Client) er
 	if err != nil {
 		return err
 	}
-	if was := identity[worker.DestinationIDKey]; was != "" && v.ClusterUUID != "" && was != v.ClusterUUID {
+	if was := identity[phase.DestinationIDKey]; was != "" && v.ClusterUUID != "" && was != v.ClusterUUID {
 		return fmt.Errorf("%s is the cluster %s, the session's target was %s: %w", client.Name(), v.ClusterUUID, was, fault.ErrConfig)
 	}
 	return nil

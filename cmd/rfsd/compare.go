@@ -17,8 +17,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/migration/compare"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/operation/verify"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
@@ -57,7 +57,7 @@ func compareSnapshot(ctx context.Context, o options, blobs repo.Repository, run 
 	s := compare.Snapshot{
 		Comparison: compare.Comparison{Repo: blobs, Edit: o.editor, Redirects: o.rules.Targets, Memory: run.Memory, MaxDocument: o.maxDocument, Identity: comparedIdentity(o, blobs.URI(), p)},
 		Plan:       p, Rules: o.rules, Overrides: o.overrides, TypesOnly: run.Quick, Log: run.Log,
-		Mine: func(identity map[string]string) bool { return worker.IsOf(identity, p) },
+		Mine: func(identity map[string]string) bool { return phase.IsOf(identity, p) },
 	}
 	return run.Compare(ctx, blobs.URI(), s.Source())
 }

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 )
 
 // connKey is the key of a request's connection in its context.
@@ -65,7 +65,7 @@ func TestRequestsToTheStoreHaveConnectionsOfTheirOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	destination, client, done, err := openDestination(t.Context(), o.options, &worker.Session{Log: slog.New(slog.DiscardHandler)}, newResources(o.options))
+	destination, client, done, err := openDestination(t.Context(), o.options, &phase.Session{Log: slog.New(slog.DiscardHandler)}, newResources(o.options))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/export"
 	"github.com/rfsd/rfsd/rfs/destination/target"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 )
 
 // closedPort returns the URL of a port of this machine on which nothing listens.
@@ -86,7 +86,7 @@ func TestTheRateHoldsForEveryDestination(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.in.bucket = throttle.New(1)
-			d, _, done, err := openDestination(t.Context(), c.o, &worker.Session{Holder: "h"}, c.in)
+			d, _, done, err := openDestination(t.Context(), c.o, &phase.Session{Holder: "h"}, c.in)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -17,7 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/owner"
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/store"
 )
 
@@ -81,7 +81,7 @@ func (r *runOptions) beginFleet(ctx context.Context, streams *api.Streams, sched
 	}
 	conf := fleet.Config{
 		Store: kept, Clock: cms.SystemClock(), Gossip: r.gossip, Dir: r.own.Fleet.DataDir, Quick: r.own.Fleet.OneMachine,
-		Shards:  func(ctx context.Context) ([]schedule.Shard, error) { return worker.ShardSizes(ctx, coordinator) },
+		Shards:  func(ctx context.Context) ([]schedule.Shard, error) { return phase.ShardSizes(ctx, coordinator) },
 		Workers: func() int { return d().Running() }, Load: func() schedule.Load { return d().Load() },
 		Remaining: func() (schedule.Remaining, bool) { return d().Remaining() }, IntentChanged: func() { d().ReadIntent() },
 		Scheduler: sched, Log: log,

@@ -15,7 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
@@ -46,7 +46,7 @@ func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *reso
 	limitMemory(memoryBudget(o.options, config.InBucket(h.blobs.URI())), os.Getenv)
 	existing := &importer.Existing{Counts: r.client, Records: session.Of(r.kept), Way: o.existing, Chosen: o.existing != "", Log: log}
 	identity := maps.Clone(r.identity)
-	identity[worker.ExistingKey] = string(o.existing) // empty until it is chosen
+	identity[phase.ExistingKey] = string(o.existing) // empty until it is chosen
 	h.Import = &importer.Import{
 		Source: h.blobs, Store: r.store, Session: session.Of(r.kept), Identity: identity, Clock: cms.SystemClock(), Log: log, Failed: r.failed,
 		Indices: &importer.TargetIndices{Cluster: r.client, Create: o.windows.NewIndices.Create, Ledger: r.ledger, Ask: existing.Ask}, Ledger: r.ledger,

@@ -20,6 +20,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/migration/summary"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/operation/trial"
 	"github.com/rfsd/rfsd/rfs/source/repo"
@@ -141,7 +142,7 @@ func migrate(ctx context.Context, o options) error {
 }
 
 // runShown runs m to its end. Meanwhile it shows the progress here, and to rfsctl status.
-func runShown(ctx context.Context, m *worker.Migration, shown *foreground.Command, log *slog.Logger, screen *terminal.Screen) (*worker.Summary, error) {
+func runShown(ctx context.Context, m *worker.Migration, shown *foreground.Command, log *slog.Logger, screen *terminal.Screen) (*summary.Summary, error) {
 	stopShowing := show(ctx, shown, log, screen)
 	sum, err := m.Run(ctx)
 	stopShowing()

@@ -10,7 +10,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 )
 
@@ -94,7 +94,7 @@ func openReceiver(ctx context.Context, o options, log *slog.Logger, in *resource
 	if r.longest, err = longestSource(ctx, o, r.client, log); err != nil {
 		return r, err
 	}
-	r.identity = worker.ClusterIdentity(v.ClusterUUID, o.target.RunPipelines)
+	r.identity = phase.ClusterIdentity(v.ClusterUUID, o.target.RunPipelines)
 	r.ledger = &rollback.Ledger{API: r.client, Records: session.Of(r.kept), Session: o.session, Log: log}
 	limits, stop := in.limits(ctx, o, r.client, log)
 	*all = append(*all, stop)

@@ -20,9 +20,9 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/destination/tuning"
 	"github.com/rfsd/rfsd/rfs/document/rules"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/operation/trial"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
@@ -50,7 +50,7 @@ type options struct {
 
 	indices        pattern.Selection
 	includeSystem  bool
-	phases         worker.Phases
+	phases         phase.Phases
 	globals        metadata.Selection // what of the cluster's state is migrated
 	rules          *rules.Set         // nil: none
 	overrides      metadata.Overrides // wishes about every created index
@@ -125,7 +125,7 @@ func newOptions(m config.Migrate) (options, error) {
 	if err := o.derive(m.Origin); err != nil {
 		return o, err
 	}
-	if err := o.choosePhases(worker.Phases(m.Conversion.Phases)); err != nil {
+	if err := o.choosePhases(phase.Phases(m.Conversion.Phases)); err != nil {
 		return o, err
 	}
 	if err := o.convert(m.Conversion); err != nil {
@@ -179,21 +179,21 @@ func isLoopback(text string) bool {
 }
 
 // choosePhases takes the phases that were asked for, or all that are possible.
-func (o *options) choosePhases(wanted worker.Phases) error {
-	var possible worker.Phases
+func (o *options) choosePhases(wanted phase.Phases) error {
+	var possible phase.Phases
 	if o.origin.derived {
-		possible = append(possible, worker.PhaseSnapshot)
+		possible = append(possible, phase.PhaseSnapshot)
 	}
 	if o.target.URL != "" {
-		possible = append(possible, worker.PhaseMetadata, worker.PhaseIndices)
+		possible = append(possible, phase.PhaseMetadata, phase.PhaseIndices)
 	}
-	possible = append(possible, worker.PhaseDocuments)
+	possible = append(possible, phase.PhaseDocuments)
 	if o.phases = wanted; len(wanted) == 0 {
 		o.phases = possible
 	}
 	for _, name := range o.phases {
 		if !possible.Has(name) {
-			if name == worker.PhaseSnapshot {
+			if name == phase.PhaseSnapshot {
 				return config.Usage("--phases: %s needs a source cluster (--source-host), and no --snapshot-name", name)
 			}
 			return config.Usage("--phases: %s needs a target cluster (--target-host)", name)

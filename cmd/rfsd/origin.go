@@ -9,7 +9,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/target"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 )
 
 // origin is the source cluster and how the snapshot is created on it.
@@ -86,8 +86,8 @@ func (g *origin) repository(o *options, location string, more map[string]string)
 }
 
 // snapshotOptions say which snapshot is read, or created under a name that every worker derives.
-func (o options) snapshotOptions(settings map[string]string) worker.SnapshotOptions {
-	s := worker.SnapshotOptions{
+func (o options) snapshotOptions(settings map[string]string) phase.SnapshotOptions {
+	s := phase.SnapshotOptions{
 		Name: o.snapshot, Derived: o.origin.derived, Repository: o.origin.name, Retry: o.origin.retry, AllowPartial: o.allowPartial, NoWait: o.origin.noWait,
 	}
 	if s.Derived {

@@ -26,8 +26,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/document/rules"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/operation/redrive"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 )
@@ -221,7 +221,7 @@ func existingOf(ctx context.Context, kept *cms.Coordinator) (bulk.Existing, erro
 	if err != nil && !errors.Is(err, cms.ErrNotFound) {
 		return "", fmt.Errorf("state of the session: %w", err)
 	}
-	return bulk.Existing(cmp.Or(identity[worker.ExistingKey], string(bulk.Overwrite))), nil
+	return bulk.Existing(cmp.Or(identity[phase.ExistingKey], string(bulk.Overwrite))), nil
 }
 
 // isStream reports whether a name of the target is a data stream, and returns a fault.ErrConfig for one that is not there:

@@ -19,7 +19,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/failed"
 	"github.com/rfsd/rfsd/rfs/document/doc"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
+	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/operation/redrive"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
@@ -151,11 +152,11 @@ func snapshotAgain(ctx context.Context, o options, kept *cms.Coordinator, record
 		}
 		return nil, config.Usage("the session %s was migrated with other rules: give its file as --rules", o.sessionOrDefault())
 	}
-	entries, err := worker.SessionEntries(ctx, kept)
+	entries, err := phase.SessionEntries(ctx, kept)
 	if err != nil {
 		return nil, err
 	}
-	return &worker.Again{Repo: blobs, Entries: entries, Edit: o.editor, Redirects: o.rules.Targets, Memory: in.memory, Versions: o.existing == bulk.Newer, MaxDocument: o.maxDocument}, nil
+	return &shards.Again{Repo: blobs, Entries: entries, Edit: o.editor, Redirects: o.rules.Targets, Memory: in.memory, Versions: o.existing == bulk.Newer, MaxDocument: o.maxDocument}, nil
 }
 
 // redriveAccount keeps in the store of the session what was delivered of one place.

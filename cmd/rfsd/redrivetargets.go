@@ -7,7 +7,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
@@ -70,7 +70,7 @@ func sessionTargets(ctx context.Context, kept *cms.Coordinator) (map[string]bool
 			return nil, fmt.Errorf("state of the session: %w", err)
 		}
 		planned = true
-		names, err := worker.EntryTargets(e)
+		names, err := phase.EntryTargets(e)
 		if err != nil {
 			return nil, err
 		}

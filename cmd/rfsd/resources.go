@@ -16,8 +16,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/export"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
@@ -65,7 +65,7 @@ func (in *resources) limits(ctx context.Context, o options, client *target.Clien
 }
 
 // sample is what the worker did so far.
-func (in *resources) sample(s *worker.Session, blobs *repo.Counting) metrics.Sample {
+func (in *resources) sample(s *phase.Session, blobs *repo.Counting) metrics.Sample {
 	sum := in.counters.Sample()
 	p := s.Runner.Meter.Read(time.Now())
 	sum.Documents, sum.Failed, sum.SourceBytes, sum.Resent, sum.Retries = p.Documents, p.Failed, p.Bytes, p.Resent, p.Retries

@@ -15,7 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
@@ -29,7 +29,7 @@ func keepLines(log *slog.Logger, level slog.Leveler) (*slog.Logger, *daemon.LogR
 }
 
 // shownMigration returns a migration of this process as rfsctl status shows it.
-func shownMigration(o options, s *worker.Session, blobs *repo.Counting, in *resources, lines *daemon.LogRing, log *slog.Logger) *foreground.Command {
+func shownMigration(o options, s *phase.Session, blobs *repo.Counting, in *resources, lines *daemon.LogRing, log *slog.Logger) *foreground.Command {
 	return foreground.New(foreground.Config{
 		Name: "migrate", Version: version, Session: o.session, Slots: o.slots, Store: s.Coordinator, Read: status.ReadStore, Ahead: s.Runner.Meter.Items,
 		Own: func() progress.Work {

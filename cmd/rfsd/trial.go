@@ -15,10 +15,11 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/failed"
 	"github.com/rfsd/rfsd/rfs/destination/failed/classes"
 	"github.com/rfsd/rfsd/rfs/document/doc"
+	"github.com/rfsd/rfsd/rfs/migration/load"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/preflight"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 	"github.com/rfsd/rfsd/rfs/operation/trial"
 	"github.com/rfsd/rfsd/rfs/source/repo"
@@ -32,12 +33,12 @@ const (
 
 // trialLoad is what was measured after the sample had arrived, or why nothing was.
 type trialLoad struct {
-	worker.Loaded
+	load.Loaded
 	problem string
 }
 
 // measureLoad sends new documents to scratch indices, as fast as a migration does. Errors are those of ctx.
-func measureLoad(ctx context.Context, o options, s *worker.Session, plan *plan.Plan, log *slog.Logger) (*trialLoad, error) {
+func measureLoad(ctx context.Context, o options, s *phase.Session, plan *plan.Plan, log *slog.Logger) (*trialLoad, error) {
 	log.InfoContext(ctx, "the sample has arrived; more documents are sent to scratch indices to measure the rate", "for", o.measure)
 	found := &trialLoad{}
 	ledger, ok := s.Ledger.(*rollback.Ledger)
@@ -48,7 +49,7 @@ func measureLoad(ctx context.Context, o options, s *worker.Session, plan *plan.P
 	if err != nil {
 		return found, err
 	}
-	found.Loaded, err = (&worker.Load{Session: s, Scratch: &rollback.Scratch{Ledger: ledger}, Failed: failures, Plan: plan, Slots: o.slots, Lasts: o.measure}).Measure(ctx)
+	found.Loaded, err = (&load.Load{Session: s, Scratch: &rollback.Scratch{Ledger: ledger}, Failed: failures, Plan: plan, Slots: o.slots, Lasts: o.measure}).Measure(ctx)
 	err = errors.Join(err, failures.Close())
 	if err != nil && ctx.Err() == nil {
 		found.problem, err = "rate of sending: "+fault.Text(err), nil

@@ -13,7 +13,7 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 )
 
 // played is a cluster that answers what it is and has nothing.
@@ -49,7 +49,7 @@ func TestTargetsThatAreNotTestedAreNamed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, _, done, err := openDestination(t.Context(), o.options, &worker.Session{Log: log}, newResources(o.options))
+			_, _, done, err := openDestination(t.Context(), o.options, &phase.Session{Log: log}, newResources(o.options))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -23,26 +23,26 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/compare"
 	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/preflight"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 	"github.com/rfsd/rfsd/rfs/source/lucene"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
 // wire puts the parts together; the function that is returned closes them.
-func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting, in *resources) (*worker.Session, func() error, error) {
+func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting, in *resources) (*phase.Session, func() error, error) {
 	var all opened
-	give := func(err error) (*worker.Session, func() error, error) {
+	give := func(err error) (*phase.Session, func() error, error) {
 		return nil, nil, errors.Join(err, all.close())
 	}
 	limitMemory(memoryBudget(o, config.InBucket(blobs.URI())), os.Getenv)
 	o.target.Memory, o.coordinator.Memory = in.memory, in.memory
 	writer := in.newHolder()
 	request := o.request()
-	s := &worker.Session{
+	s := &phase.Session{
 		Holder: writer, Request: &request, Log: log, Solo: in.solo, Order: o.order, Phases: o.phases, Settings: o.request().Settings(repositoryIdentity(blobs.URI())), Existing: o.existing, SplitOver: o.splitOver,
 	}
 	s.Snapshot = o.snapshotOptions(s.Settings)
@@ -192,11 +192,11 @@ func openFile(o options) (cms.Store, func() error, error) {
 }
 
 // openDestination connects to the cluster, opens the export directory, or none for a dry run.
-func openDestination(ctx context.Context, o options, s *worker.Session, in *resources) (engine.Destination, *target.Client, func() error, error) {
+func openDestination(ctx context.Context, o options, s *phase.Session, in *resources) (engine.Destination, *target.Client, func() error, error) {
 	nothing := func() error { return nil }
 	switch {
 	case o.discard:
-		s.Identity = map[string]string{worker.DestinationKey: worker.KindDryRun}
+		s.Identity = map[string]string{phase.DestinationKey: phase.KindDryRun}
 		return engine.Limited(engine.ToNowhere(), in.bucket.Take), nil, nothing, nil
 	case in.files != nil:
 		identifyFiles(o, s, in.files)
@@ -218,12 +218,12 @@ func openDestination(ctx context.Context, o options, s *worker.Session, in *reso
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	s.Identity = worker.ClusterIdentity(v.ClusterUUID, o.target.RunPipelines)
-	s.Identity[worker.ExistingKey] = string(o.existing)
+	s.Identity = phase.ClusterIdentity(v.ClusterUUID, o.target.RunPipelines)
+	s.Identity[phase.ExistingKey] = string(o.existing)
 	s.Targets, s.Counts, s.Redirects = client, client, o.rules.Targets
 	indices := &creation.Indices{Cluster: client, Version: v, Rules: o.rules, Overrides: o.overrides, Requester: client, Log: s.Log, UUIDs: client, AllowSource: o.allowSource}
 	globals := &creation.Globals{Cluster: client, Version: v, Wanted: o.globals, Log: s.Log}
-	if o.phases.Has(worker.PhaseMetadata) {
+	if o.phases.Has(phase.PhaseMetadata) {
 		indices.Globals = globals
 	}
 	s.Indices, s.Globals, s.Preview = indices, globals.Migrate, preflight.Preview(client, indices, globals)
@@ -246,11 +246,11 @@ func openExport(o options, writer string) (*export.Dir, error) {
 }
 
 // identifyFiles binds a session to its export directory, which gets the mappings, and to how files are compressed.
-func identifyFiles(o options, s *worker.Session, dir *export.Dir) {
+func identifyFiles(o options, s *phase.Session, dir *export.Dir) {
 	s.Exported = func(ctx context.Context, p *plan.Plan) error {
 		return compare.WriteMappings(ctx, o.exportDir, &creation.Indices{Rules: o.rules, Overrides: o.overrides}, p)
 	}
-	s.Identity = map[string]string{worker.DestinationKey: worker.KindFiles, worker.DestinationIDKey: dir.ID(), worker.CompressionKey: string(export.Compression(o.compression).Method())}
+	s.Identity = map[string]string{phase.DestinationKey: phase.KindFiles, phase.DestinationIDKey: dir.ID(), phase.CompressionKey: string(export.Compression(o.compression).Method())}
 }
 
 // openRepository opens the repository. When this session creates the snapshot, the repository

@@ -19,7 +19,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 )
 
 func workerCommand() *cli.Command {
@@ -110,13 +110,13 @@ func codeOf(c exit.Code) *int {
 // workerExit maps the end of a lease to an exit code.
 func workerExit(ctx context.Context, outcome engine.Outcome, unreadable bool, err error) exit.Code {
 	var none *cms.NoneAvailable
-	var failed *worker.PhaseFailed
+	var failed *phase.PhaseFailed
 	switch {
 	case errors.Is(err, cms.ErrAllDone):
 		return exit.NoneLeft
-	case errors.As(err, &none), errors.Is(err, worker.ErrSnapshotRuns):
+	case errors.As(err, &none), errors.Is(err, phase.ErrSnapshotRuns):
 		return exit.NotYet
-	case unreadable, errors.As(err, &failed) && failed.Phase == worker.PhaseSnapshot:
+	case unreadable, errors.As(err, &failed) && failed.Phase == phase.PhaseSnapshot:
 		return exit.Snapshot
 	case outcome == engine.Completed, outcome == engine.Failed, outcome == engine.Stepped:
 		return exit.OK

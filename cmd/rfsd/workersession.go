@@ -14,14 +14,14 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
 // workerSession runs leases: one in a worker process, one after the other in a slot of a daemon.
 type workerSession struct {
-	*worker.Session
+	*phase.Session
 	in         *resources
 	blobs      *repo.Counting
 	done       func() error

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/document/doc"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
 )
@@ -72,3 +73,14 @@ func (s *SlowSink) Send(ctx context.Context, body []byte, n int) (bulk.Result, e
 
 // NoFailures is a record of failed documents for data without any.
 type NoFailures struct{ bulk.Recorder }
+
+// Noted records how often failures were kept.
+type Noted struct{ Failures map[string]int64 }
+
+func (n Noted) Record(_ context.Context, failures []doc.Failure) error {
+	for _, f := range failures {
+		n.Failures[string(f.Reason)]++
+	}
+	return nil
+}
+func (Noted) Sync(context.Context) error { return nil }

@@ -21,6 +21,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/export"
 	"github.com/rfsd/rfsd/rfs/document/doc"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
@@ -155,7 +156,7 @@ func (s *seat) hints(m *machine) []string {
 }
 
 // session puts the parts of a process together, as the program does.
-func (s *seat) session(m *machine) (*worker.Session, func(), error) {
+func (s *seat) session(m *machine) (*phase.Session, func(), error) {
 	w := s.w
 	store, destination, close, err := s.stores(m)
 	if err != nil {
@@ -178,8 +179,8 @@ func (s *seat) session(m *machine) (*worker.Session, func(), error) {
 	if w.cfg.File { // files are written in order
 		flying = 1
 	}
-	session := &worker.Session{
-		Coordinator: c, Holder: m.name, Log: log, Phases: worker.Phases{worker.PhaseDocuments},
+	session := &phase.Session{
+		Coordinator: c, Holder: m.name, Log: log, Phases: phase.Phases{phase.PhaseDocuments},
 		Settings: map[string]string{"snapshot": "snap1"}, Jitter: m.jitter, SplitOver: w.cfg.Split,
 		Plan:  func(context.Context, string) (*plan.Plan, error) { return w.plan, nil },
 		Order: func(items []cms.Item) { w.order(m, items) },

@@ -22,8 +22,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/migration/creation"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
@@ -298,16 +298,16 @@ func TestPreviewAsksOnceAndForThePhasesOfTheRun(t *testing.T) {
 		name   string
 		says   map[string]string
 		fails  error // of the first question
-		phases worker.Phases
+		phases phase.Phases
 		ends   error
 		words  []string // of the log; after "!" not in it
 	}{
-		{"all", took(nil), nil, worker.Phases{worker.PhaseMetadata, worker.PhaseIndices}, nil, []string{"will_be_created=", "object=\"", "!simulated"}},
-		{"indices only", took(nil), nil, worker.Phases{worker.PhaseIndices}, nil, []string{"not_migrated=0"}},
-		{"cluster metadata only", took(nil), nil, worker.Phases{worker.PhaseMetadata}, nil, []string{"will_be_created="}},
-		{"neither", took(nil), nil, worker.Phases{worker.PhaseDocuments}, nil, []string{"will_be_created=0"}},
-		{"templates may not be simulated", took(map[string]string{simulates: "403"}), nil, worker.Phases{worker.PhaseIndices}, nil, []string{"template simulation is not permitted", "!will_be_created=0"}},
-		{"no answer", took(nil), fault.ErrUnavailable, worker.Phases{worker.PhaseIndices}, fault.ErrUnavailable, []string{"!nothing is written yet"}},
+		{"all", took(nil), nil, phase.Phases{phase.PhaseMetadata, phase.PhaseIndices}, nil, []string{"will_be_created=", "object=\"", "!simulated"}},
+		{"indices only", took(nil), nil, phase.Phases{phase.PhaseIndices}, nil, []string{"not_migrated=0"}},
+		{"cluster metadata only", took(nil), nil, phase.Phases{phase.PhaseMetadata}, nil, []string{"will_be_created="}},
+		{"neither", took(nil), nil, phase.Phases{phase.PhaseDocuments}, nil, []string{"will_be_created=0"}},
+		{"templates may not be simulated", took(map[string]string{simulates: "403"}), nil, phase.Phases{phase.PhaseIndices}, nil, []string{"template simulation is not permitted", "!will_be_created=0"}},
+		{"no answer", took(nil), fault.ErrUnavailable, phase.Phases{phase.PhaseIndices}, fault.ErrUnavailable, []string{"!nothing is written yet"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			blobs, err := repo.NewDir(filepath.Join("..", "..", "..", "testing", "fixtures", "7.17.29-templates"))
@@ -360,7 +360,7 @@ func TestPreviewAsksOnceAndForThePhasesOfTheRun(t *testing.T) {
 			if c.says[simulates] == "403" && simulated != 1 {
 				t.Errorf("simulated %d times although that is refused", simulated)
 			}
-			if c.ends == nil && c.phases.Has(worker.PhaseIndices) && settings != 1 {
+			if c.ends == nil && c.phases.Has(phase.PhaseIndices) && settings != 1 {
 				t.Errorf("the settings of the cluster were read %d times for preview and creation", settings)
 			}
 		})

@@ -11,23 +11,23 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/migration/creation"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
-	"github.com/rfsd/rfsd/rfs/migration/worker"
 )
 
 // Preview returns a function that logs the expected differences between snapshot and target, before the first write. It finds
 // them by a dry run of what creates indices and global objects. Errors: fault.ErrUnavailable, and those of a plan.
-func Preview(on objects.DryRunTarget, indices *creation.Indices, globals *creation.Globals) func(context.Context, *plan.Plan, worker.Phases) error {
+func Preview(on objects.DryRunTarget, indices *creation.Indices, globals *creation.Globals) func(context.Context, *plan.Plan, phase.Phases) error {
 	said := creation.NewReported()
 	indices.Reported, globals.Reported = said, said
-	return func(ctx context.Context, p *plan.Plan, phases worker.Phases) error {
+	return func(ctx context.Context, p *plan.Plan, phases phase.Phases) error {
 		dry := objects.DryRunCluster{Target: on}
 		var probe sync.WaitGroup
 		var refusal error
 		probe.Go(func() { refusal = dry.Permitted(ctx) })
 		e := &Evaluator{Target: on, Version: indices.Version}
 		var err error
-		if phases.Has(worker.PhaseIndices) {
+		if phases.Has(phase.PhaseIndices) {
 			e.Indices, err = indices.DryRun(ctx, dry)
 		}
 		if probe.Wait(); err == nil && (errors.Is(refusal, fault.ErrUnavailable) || ctx.Err() != nil) {
@@ -43,7 +43,7 @@ func Preview(on objects.DryRunTarget, indices *creation.Indices, globals *creati
 		if e.Indices != nil {
 			e.Indices.Cluster = dry
 		}
-		if phases.Has(worker.PhaseMetadata) {
+		if phases.Has(phase.PhaseMetadata) {
 			e.Globals = &creation.Globals{Cluster: dry, Version: globals.Version, Wanted: globals.Wanted, Log: slog.New(slog.DiscardHandler)}
 		}
 		r := &Report{}

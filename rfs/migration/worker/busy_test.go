@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/migration/summary"
 	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
@@ -37,7 +38,7 @@ func TestABusyTargetCostsSeconds(t *testing.T) {
 			got := ""
 			synctest.Test(t, func(t *testing.T) {
 				w, begin := newWorld(t), time.Now()
-				var sum *Summary
+				var sum *summary.Summary
 				if sum, err = w.run(t, 1, &migrationtest.Life{Dies: call, Lasts: busy, Fails: fmt.Errorf("circuit_breaking_exception: %w", fault.ErrUnavailable)}); err == nil {
 					got = w.left(sum)
 				}

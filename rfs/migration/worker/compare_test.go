@@ -325,20 +325,20 @@ func TestAPlanIsLocatedAsTheMigrationFindsIt(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name      string
-		on        says
+		on        migrationtest.Says
 		x         plan.Index
 		originals bool
 		fails     error
 	}{
-		{"originals are sent where the target leaves out the same", says{"/a": "", "/a/_mapping": `{"a":{"mappings":` + excludes + `}}`}, index("a", excludes), true, nil},
-		{"not where it leaves out other fields", says{"/a": "", "/a/_mapping": `{"a":{"mappings":{}}}`}, index("a", excludes), false, nil},
-		{"nor where the target has no such index", says{"/a/_mapping": `{"a":{"mappings":` + excludes + `}}`}, index("a", excludes), false, nil},
-		{"nor of an index that leaves out nothing", says{"/a": "", "/a/_mapping": `{"a":{"mappings":{}}}`}, index("a", `{}`), false, nil},
-		{"a mapping that cannot be read is an error", says{"/a": ""}, index("a", excludes), false, fault.ErrRejected},
+		{"originals are sent where the target leaves out the same", migrationtest.Says{"/a": "", "/a/_mapping": `{"a":{"mappings":` + excludes + `}}`}, index("a", excludes), true, nil},
+		{"not where it leaves out other fields", migrationtest.Says{"/a": "", "/a/_mapping": `{"a":{"mappings":{}}}`}, index("a", excludes), false, nil},
+		{"nor where the target has no such index", migrationtest.Says{"/a/_mapping": `{"a":{"mappings":` + excludes + `}}`}, index("a", excludes), false, nil},
+		{"nor of an index that leaves out nothing", migrationtest.Says{"/a": "", "/a/_mapping": `{"a":{"mappings":{}}}`}, index("a", `{}`), false, nil},
+		{"a mapping that cannot be read is an error", migrationtest.Says{"/a": ""}, index("a", excludes), false, fault.ErrRejected},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			plan := &plan.Plan{Indices: []plan.Index{c.x}}
-			on := &creation.Indices{Cluster: objects.DryRunCluster{Target: asker{c.on}}, Requester: c.on, Version: creationtest.OpenSearch2, Log: quiet()}
+			on := &creation.Indices{Cluster: objects.DryRunCluster{Target: migrationtest.Asker{Says: c.on}}, Requester: c.on, Version: creationtest.OpenSearch2, Log: quiet()}
 			if err := on.Locate(t.Context(), plan); !errors.Is(err, c.fails) || (err != nil) != (c.fails != nil) {
 				t.Fatalf("%v", err)
 			}
@@ -349,18 +349,18 @@ func TestAPlanIsLocatedAsTheMigrationFindsIt(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name string
-		on   says
+		on   migrationtest.Says
 		want string
 	}{
-		{"backing indices keep their names", says{}, ".ds-events-000001 .ds-events-000002"},
-		{"and get others where a stream has the name", says{"/events": "", "/_data_stream/events": streamThere}, "ds-events-000001 ds-events-000002"},
+		{"backing indices keep their names", migrationtest.Says{}, ".ds-events-000001 .ds-events-000002"},
+		{"and get others where a stream has the name", migrationtest.Says{"/events": "", "/_data_stream/events": migrationtest.StreamThere}, "ds-events-000001 ds-events-000002"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			plan, err := streamPlan(t, plan.Request{})
+			plan, err := migrationtest.StreamPlan(t, plan.Request{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			on := &creation.Indices{Cluster: objects.DryRunCluster{Target: asker{c.on}}, Requester: c.on, Version: creationtest.OpenSearch2, Log: quiet()}
+			on := &creation.Indices{Cluster: objects.DryRunCluster{Target: migrationtest.Asker{Says: c.on}}, Requester: c.on, Version: creationtest.OpenSearch2, Log: quiet()}
 			if err := on.Locate(t.Context(), plan); err != nil {
 				t.Fatal(err)
 			}
@@ -373,20 +373,20 @@ func TestAPlanIsLocatedAsTheMigrationFindsIt(t *testing.T) {
 			}
 		})
 	}
-	taken, err := streamPlan(t, plan.Request{})
+	taken, err := migrationtest.StreamPlan(t, plan.Request{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	taken.Indices = append(taken.Indices, index("ds-events-000001", "{}"))
-	says := says{"/events": "", "/_data_stream/events": streamThere}
-	on := &creation.Indices{Cluster: objects.DryRunCluster{Target: asker{says}}, Requester: says, Version: creationtest.OpenSearch2, Log: quiet()}
+	says := migrationtest.Says{"/events": "", "/_data_stream/events": migrationtest.StreamThere}
+	on := &creation.Indices{Cluster: objects.DryRunCluster{Target: migrationtest.Asker{Says: says}}, Requester: says, Version: creationtest.OpenSearch2, Log: quiet()}
 	if err := on.Locate(t.Context(), taken); err == nil {
 		t.Error("two indices of the snapshot have one target")
 	}
-	if taken, err = streamPlan(t, plan.Request{}); err != nil {
+	if taken, err = migrationtest.StreamPlan(t, plan.Request{}); err != nil {
 		t.Fatal(err)
 	}
-	on.Requester = unavailable{}
+	on.Requester = migrationtest.Unavailable{}
 	if err := on.Locate(t.Context(), taken); !errors.Is(err, fault.ErrUnavailable) {
 		t.Errorf("a target that does not tell its data streams: %v", err)
 	}

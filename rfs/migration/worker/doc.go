@@ -1,4 +1,6 @@
-// Package worker wires the stages of a migration: it plans what a snapshot holds, seeds
-// the work, runs leases (from the claim of an item to its completion or hand-off), and
-// sums up what became of every document.
+// Package worker runs a migration to its end in one process.
+//
+// A [Migration] takes a session of package phase through its phases, then lets its slots lease items until no work is left: one large
+// item or several small ones at a time. It pauses indices whose documents the target refuses, waits for other workers, and returns the
+// summary of the session. [IndexPriority] puts the items of wanted indices first.
 package worker

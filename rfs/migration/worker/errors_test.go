@@ -20,8 +20,10 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/tuning"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
+	"github.com/rfsd/rfsd/rfs/migration/summary"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 	"github.com/rfsd/rfsd/testing/migrationtest"
@@ -29,7 +31,7 @@ import (
 
 // looked is a target that reports each index that is asked for.
 type looked struct {
-	Targets
+	phase.Targets
 	asked func(index string)
 }
 
@@ -84,7 +86,7 @@ func newWorld(t *testing.T) *world {
 }
 
 // run is one process of the migration.
-func (w *world) run(t *testing.T, n int, l *migrationtest.Life) (*Summary, error) {
+func (w *world) run(t *testing.T, n int, l *migrationtest.Life) (*summary.Summary, error) {
 	t.Helper()
 	c, err := cms.New(cms.Config{Store: migrationtest.Fallible{Mortal: migrationtest.Mortal{Store: w.store, Life: l}}, Creator: "test", InitialLease: time.Minute})
 	if err != nil {
@@ -96,9 +98,9 @@ func (w *world) run(t *testing.T, n int, l *migrationtest.Life) (*Summary, error
 	if w.wrap != nil {
 		to = w.wrap(to)
 	}
-	m := &Migration{Slots: 1, Unavailable: time.Minute, Dead: w.dead, Freed: w.freed, Session: &Session{
+	m := &Migration{Slots: 1, Unavailable: time.Minute, Dead: w.dead, Freed: w.freed, Session: &phase.Session{
 		Coordinator: c, Holder: fmt.Sprint("process", n), Settings: w.req.Settings(""), Request: &w.req, Log: log,
-		Phases:  Phases{PhaseMetadata, PhaseIndices, PhaseDocuments},
+		Phases:  phase.Phases{phase.PhaseMetadata, phase.PhaseIndices, phase.PhaseDocuments},
 		Globals: on.MigrateGlobals, Indices: on, Targets: looked{on, w.asked}, Counts: on, Tuner: on, Tune: tuning.All,
 		Plan: func(ctx context.Context, _ string) (*plan.Plan, error) {
 			var p *plan.Plan
@@ -118,7 +120,7 @@ func (w *world) run(t *testing.T, n int, l *migrationtest.Life) (*Summary, error
 }
 
 // left is what a complete migration leaves, as its summary and the target have it.
-func (w *world) left(sum *Summary) string {
+func (w *world) left(sum *summary.Summary) string {
 	var b strings.Builder
 	sum.Totals.Retried, sum.Totals.Resent = 0, 0 // what was sent again does not matter for what is left
 	fmt.Fprintf(&b, "complete %v, %+v, problems %v\n", sum.Complete, sum.Totals, sum.Problems)

@@ -16,6 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/export"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
+	"github.com/rfsd/rfsd/rfs/migration/summary"
 )
 
 var demo = filepath.Join("..", "..", "..", "testing", "fixtures", "7.10.2-demo")
@@ -31,7 +32,7 @@ func openExport(t *testing.T, dir string) *export.Dir {
 }
 
 // exportOnce exports the fixture in a process of its own, ended after some bodies when after > 0.
-func exportOnce(t *testing.T, dir string, after int64) (*Summary, error) {
+func exportOnce(t *testing.T, dir string, after int64) (*summary.Summary, error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

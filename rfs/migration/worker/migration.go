@@ -15,12 +15,14 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
+	"github.com/rfsd/rfsd/rfs/migration/summary"
 )
 
 // Migration runs all phases to their end in one process, and items in its slots.
 type Migration struct {
-	*Session
+	*phase.Session
 	Slots int
 	// Dead are the holders of former processes that are proven dead; their leases are
 	// freed at once, and Freed, when not nil, is told when that is done.
@@ -42,7 +44,7 @@ type Migration struct {
 
 // Run does what the phases ask for until nothing is left. The summary is given whenever
 // the coordination store can be read, also beside an error.
-func (m *Migration) Run(ctx context.Context) (*Summary, error) {
+func (m *Migration) Run(ctx context.Context) (*summary.Summary, error) {
 	m.paused, m.freed, m.sizes = map[string]string{}, make(chan struct{}), map[string][]int64{}
 	m.ahead = shards.NewAhead(&m.Shards)
 	if m.Solo == nil {
@@ -51,7 +53,7 @@ func (m *Migration) Run(ctx context.Context) (*Summary, error) {
 	m.lastGood = m.Runner.Clock.Read().Mono
 	err := Interrupted(ctx, m.toTheEnd(ctx))
 	// The summary is wanted also when the run was interrupted.
-	sum, serr := summarize(context.WithoutCancel(ctx), m.Session)
+	sum, serr := summary.Of(context.WithoutCancel(ctx), m.Session)
 	if serr != nil {
 		return nil, errors.Join(err, serr)
 	}
@@ -59,7 +61,7 @@ func (m *Migration) Run(ctx context.Context) (*Summary, error) {
 		sum.Indices[i].Paused = m.paused[sum.Indices[i].Index]
 	}
 	if sum.DoneBefore = m.doneBefore && sum.Complete; sum.DoneBefore && err == nil {
-		m.recount(ctx, sum)
+		sum.Recount(ctx, m.Counts, m.Log)
 	}
 	return sum, err
 }
@@ -84,40 +86,20 @@ func (m *Migration) toTheEnd(ctx context.Context) error {
 		return err
 	}
 	var err error
-	if m.doneBefore, err = m.finished(ctx); err != nil {
+	if m.doneBefore, err = m.Finished(ctx); err != nil {
 		return err
 	}
-	if err := m.reopenIndices(ctx); err != nil {
+	if err := m.ReopenIndices(ctx); err != nil {
 		return err
 	}
-	if err := m.throughPhases(ctx); err != nil || !m.Phases.Has(PhaseDocuments) {
+	if err := m.Through(ctx, m); err != nil || !m.Phases.Has(phase.PhaseDocuments) {
 		return err
 	}
-	if err := m.retryFailed(ctx); err != nil {
+	if err := m.RetryFailed(ctx); err != nil {
 		return err
 	}
-	entries, err := m.entries(ctx)
-	if err != nil {
+	if m.sizes, err = m.CheckIndices(ctx, m.insist); err != nil {
 		return err
-	}
-	for _, e := range entries {
-		if e.State != session.PhaseCompleted {
-			continue
-		}
-		entry, err := m.readEntry(ctx, e)
-		if err != nil {
-			return err
-		}
-		m.sizes[e.Name] = entry.Bytes
-		entry.Ends = e.Ends
-		m.keepEntry(e.Name, entry)
-		if err := m.insist(ctx, func() error { return m.checkTargets(ctx, entry, 0) }); errors.Is(err, engine.ErrTargetReplaced) {
-			if _, err = m.Coordinator.FailIndex(ctx, e.Name, fault.Text(err)); err != nil {
-				return err
-			} // the end of the documents reports it
-		} else if err != nil {
-			return err
-		}
 	}
 	g, gctx := errgroup.WithContext(ctx)
 	for n := range m.Slots {
@@ -130,97 +112,6 @@ func (m *Migration) toTheEnd(ctx context.Context) error {
 		return ctx.Err()
 	}
 	return m.audit(ctx)
-}
-
-// throughPhases does the phases before the documents, and seeds the items.
-func (m *Migration) throughPhases(ctx context.Context) error {
-	for {
-		st, err := m.look(ctx)
-		if err == nil && !st.over && st.Phase != PhaseSnapshot {
-			if _, err = m.plan(ctx); err != nil && !errors.Is(err, fault.ErrUnavailable) {
-				return err
-			}
-		}
-		if err == nil {
-			st, _, err = m.next(ctx)
-		}
-		var busy *cms.NoneAvailable
-		var failed *PhaseFailed
-		switch {
-		case errors.Is(err, cms.ErrAllDone):
-			return m.checkSnapshot(ctx)
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case errors.As(err, &busy):
-			err = m.waitForOthers(ctx, st, busy)
-		case errors.Is(err, fault.ErrUnavailable) && !errors.Is(err, ErrSnapshotRuns):
-			if err = m.silent(err); err == nil {
-				err = m.Runner.Clock.Sleep(ctx, time.Second)
-			}
-		case err == nil && st.Does == WorkOnItem:
-			return nil
-		case err == nil:
-			m.good()
-		case errors.As(err, &failed), errors.Is(err, ErrSnapshotRuns), errors.Is(err, fault.ErrConfig), errors.Is(err, engine.ErrTargetReplaced):
-		default:
-			// It counts as an attempt; after too many the phase is FAILED and says so.
-			m.Log.WarnContext(ctx, "attempt at a phase failed", "phase", st.Phase, "error", err)
-			cause := err
-			if err = leasedAgain(st, err); err == nil {
-				err = m.Runner.Clock.Sleep(ctx, m.pauseAfter(st.record.Attempts, cause))
-			}
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
-// leasedAgain reports whether an error is counted by the record of a phase, so that trying
-// again comes to an end.
-func leasedAgain(st step, err error) error {
-	switch st.Does {
-	case MakeSnapshot, MoveGlobals, ListIndices, SeedItems:
-		return nil
-	}
-	return err
-}
-
-// retryFailed opens failed items again: who runs the command a second time has
-// repaired something, and what is still broken fails again with its reason.
-func (m *Migration) retryFailed(ctx context.Context) error {
-	entries, err := m.entries(ctx)
-	if err != nil {
-		return err
-	}
-	missing := map[string]bool{}
-	for _, e := range entries {
-		missing[e.Name] = e.State != session.PhaseCompleted
-	}
-	var failed []cms.ItemID
-	for item, err := range m.Coordinator.Items(ctx) {
-		if err != nil {
-			return fmt.Errorf("list items: %w", err)
-		}
-		if id, err := item.Range(); err == nil && item.FailedItem() && !missing[id.Index] {
-			failed = append(failed, id)
-		}
-	}
-	if len(failed) > 0 {
-		if err := m.unseal(ctx); err != nil {
-			return err
-		}
-	}
-	for _, id := range failed {
-		m.Log.Info("failed item is tried again", "index", id.Index, "shard", id.Shard, "item", id.String())
-		if err := m.Coordinator.Reopen(ctx, id, "run again"); err != nil {
-			return fmt.Errorf("retry %s: %w", id.Name(), err)
-		}
-	}
-	if len(failed) > 0 {
-		_, err = session.Of(m.Coordinator).MovePhase(ctx, session.DocsPhase, session.PhaseCompleted, session.PhaseInProgress, nil)
-	}
-	return err
 }
 
 // reclaim frees what former processes held that are proven dead.
@@ -293,8 +184,8 @@ func (m *Migration) pauseIndex(index string, why error) {
 	}
 }
 
-// good notes that work moved on.
-func (m *Migration) good() {
+// Good notes that work moved on.
+func (m *Migration) Good() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.lastGood, m.lastWords = m.Runner.Clock.Read().Mono, nil
@@ -306,12 +197,12 @@ func (m *Migration) insist(ctx context.Context, step func() error) error {
 	for {
 		err := step()
 		if err == nil {
-			m.good()
+			m.Good()
 		}
 		if !errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil {
 			return err
 		}
-		if err := m.silent(err); err != nil {
+		if err := m.Silent(err); err != nil {
 			return err
 		}
 		if err := m.Runner.Clock.Sleep(ctx, time.Second); err != nil {
@@ -320,8 +211,8 @@ func (m *Migration) insist(ctx context.Context, step func() error) error {
 	}
 }
 
-// silent decides whether the other side has been unavailable for too long.
-func (m *Migration) silent(why error) error {
+// Silent returns an error when the other side has been unavailable for longer than Unavailable.
+func (m *Migration) Silent(why error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.lastWords == nil {
@@ -380,11 +271,11 @@ func (m *Migration) audit(ctx context.Context) error {
 		clean := false
 		var busy *cms.NoneAvailable
 		err := m.insist(ctx, func() (err error) {
-			report, clean, err = m.endDocuments(ctx, own)
+			report, clean, err = m.EndDocuments(ctx, own)
 			return err
 		})
 		if errors.As(err, &busy) {
-			if err := m.waitForOthers(ctx, step{Row: Row{Phase: PhaseDocuments, Does: AuditItems}}, busy); err != nil {
+			if err := m.WaitForAudit(ctx, busy); err != nil {
 				return err
 			}
 			own = false

@@ -16,15 +16,17 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/failed"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
+	"github.com/rfsd/rfsd/rfs/migration/summary"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
 // runOnce runs the migration of a snapshot, interrupted after some bodies when after > 0.
-func runOnce(t *testing.T, dir, repository, state string, s *migrationtest.Sink, after int) (*Summary, error) {
+func runOnce(t *testing.T, dir, repository, state string, s *migrationtest.Sink, after int) (*summary.Summary, error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -33,7 +35,7 @@ func runOnce(t *testing.T, dir, repository, state string, s *migrationtest.Sink,
 }
 
 // runTo runs the migration of a snapshot into a destination.
-func runTo(ctx context.Context, t *testing.T, dir, repository, state string, to engine.Destination, edit func(string) shards.DocumentEditor) (*Summary, error) {
+func runTo(ctx context.Context, t *testing.T, dir, repository, state string, to engine.Destination, edit func(string) shards.DocumentEditor) (*summary.Summary, error) {
 	t.Helper()
 	blobs, err := repo.NewDir(repository)
 	if err != nil {
@@ -43,7 +45,7 @@ func runTo(ctx context.Context, t *testing.T, dir, repository, state string, to 
 }
 
 // runFrom is runTo from a repository, with the state in a file. It keeps manifests if they are not nil.
-func runFrom(ctx context.Context, t *testing.T, blobs snapshot.Repository, kept *plan.Manifests, state string, to engine.Destination, edit func(string) shards.DocumentEditor) (*Summary, error) {
+func runFrom(ctx context.Context, t *testing.T, blobs snapshot.Repository, kept *plan.Manifests, state string, to engine.Destination, edit func(string) shards.DocumentEditor) (*summary.Summary, error) {
 	t.Helper()
 	req := plan.Request{SnapshotName: "snap1", IncludeSystem: true, MultiType: plan.SplitTypes, EmitType: plan.EmitAuto, Sizes: kept != nil, Manifests: kept}
 	p, err := plan.New(ctx, blobs, req)
@@ -66,9 +68,9 @@ func runFrom(ctx context.Context, t *testing.T, blobs snapshot.Repository, kept 
 	defer recorder.Close()
 	m := &Migration{
 		Slots: 2, Unavailable: time.Minute,
-		Session: &Session{
+		Session: &phase.Session{
 			Coordinator: coordinator, Holder: fmt.Sprintf("test_%d", rand.Int()), Settings: req.Settings(""), Log: slog.New(slog.DiscardHandler),
-			Phases: Phases{PhaseDocuments},
+			Phases: phase.Phases{phase.PhaseDocuments},
 			Plan:   func(context.Context, string) (*plan.Plan, error) { return p, nil },
 			Shards: shards.Reader{Repo: blobs, Manifests: kept, Edit: edit, Log: slog.New(slog.DiscardHandler)},
 			Runner: &engine.Runner{

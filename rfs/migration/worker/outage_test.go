@@ -15,6 +15,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
+	"github.com/rfsd/rfsd/rfs/migration/summary"
 	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
@@ -121,7 +123,11 @@ func TestPausedIndicesAreNamed(t *testing.T) {
 // TestItemsOfPausedIndicesComeLast: they are done when nothing else is free, and a slot stays while something else is open.
 func TestItemsOfPausedIndicesComeLast(t *testing.T) {
 	m := migrationtest.NewMemory()
-	run := &Migration{Session: process(t, m, migrationtest.NewOutside(), 1, &migrationtest.Life{}), paused: map[string]string{"a": "full"}}
+	c, err := cms.New(cms.Config{Store: m, Creator: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := &Migration{Session: &phase.Session{Coordinator: c}, paused: map[string]string{"a": "full"}}
 	item := func(index string, shard int) cms.Item {
 		return cms.NewItem(cms.ItemID{Index: index, Shard: shard}.String(), "test", 0)
 	}
@@ -206,29 +212,8 @@ func TestATargetThatWasReplacedFailsItsIndex(t *testing.T) {
 				t.Errorf("%+v", p)
 			}
 		}
-		if i := slices.IndexFunc(sum.Events, func(e Event) bool { return strings.HasPrefix(e.Code, "retried") }); i >= 0 {
+		if i := slices.IndexFunc(sum.Events, func(e summary.Event) bool { return strings.HasPrefix(e.Code, "retried") }); i >= 0 {
 			t.Errorf("what cannot succeed was tried again: %+v", sum.Events[i])
 		}
 	})
-}
-
-func TestPauseAfter(t *testing.T) {
-	s := &Session{Jitter: func() float64 { return 1 }}
-	for _, c := range []struct {
-		name    string
-		earlier int
-		cause   error
-		want    time.Duration
-	}{
-		{"doubles", 0, errors.New("x"), 2 * time.Second},
-		{"with each attempt", 3, errors.New("x"), 16 * time.Second},
-		{"up to a bound", 50, errors.New("x"), maxPhasePause},
-		{"what is rejected is rejected again", 4, fault.ErrRejected, time.Second},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			if got := s.pauseAfter(c.earlier, c.cause); got != c.want {
-				t.Errorf("%v, want %v", got, c.want)
-			}
-		})
-	}
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/rfsd/rfsd/rfs/migration/phase"
+	"github.com/rfsd/rfsd/rfs/migration/summary"
 	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
@@ -12,7 +14,7 @@ import (
 func TestMigration_RepeatedRun(t *testing.T) {
 	w := newWorld(t)
 	only := func(p ...string) func(*Migration) { return func(m *Migration) { m.Phases = p } }
-	lost := func(sum *Summary) (n int64) {
+	lost := func(sum *summary.Summary) (n int64) {
 		for _, x := range sum.Indices {
 			n += x.Lost()
 		}
@@ -25,8 +27,8 @@ func TestMigration_RepeatedRun(t *testing.T) {
 		doneBefore bool
 		lost       int64
 	}{
-		{name: "the first run makes the indices only", with: only(PhaseMetadata, PhaseIndices)},
-		{name: "the same again has nothing to do", with: only(PhaseMetadata, PhaseIndices), doneBefore: true},
+		{name: "the first run makes the indices only", with: only(phase.PhaseMetadata, phase.PhaseIndices)},
+		{name: "the same again has nothing to do", with: only(phase.PhaseMetadata, phase.PhaseIndices), doneBefore: true},
 		{name: "the documents"},
 		{name: "the same again", doneBefore: true},
 		{name: "documents were deleted since", doneBefore: true, lost: 3, before: func() { w.deletesSome(3) }},

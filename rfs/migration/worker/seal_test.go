@@ -18,6 +18,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
@@ -78,9 +79,9 @@ func TestMigration_ARunWithNothingToDoKeepsTheSeal(t *testing.T) {
 	}
 	run := func() {
 		t.Helper()
-		m := &Migration{Slots: 1, Unavailable: time.Minute, Session: &Session{
+		m := &Migration{Slots: 1, Unavailable: time.Minute, Session: &phase.Session{
 			Coordinator: c, Holder: fmt.Sprintf("test_%d", rand.Int()), Settings: req.Settings(""), Log: slog.New(slog.DiscardHandler), //nolint:gosec // a name
-			Phases: Phases{PhaseDocuments}, Ledger: ledger,
+			Phases: phase.Phases{phase.PhaseDocuments}, Ledger: ledger,
 			Plan:   func(context.Context, string) (*plan.Plan, error) { return p, nil },
 			Shards: shards.Reader{Repo: blobs}, Runner: &engine.Runner{Destination: engine.ToNowhere(), Failed: migrationtest.NoFailures{}, Meter: engine.NewMeter(), Clock: cms.SystemClock(),
 				Log: slog.New(slog.DiscardHandler), Bulk: bulk.Options{MaxInFlight: 2}},

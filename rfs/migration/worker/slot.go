@@ -17,16 +17,10 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/shards"
 )
 
-// Bounds of items that a slot works on at the same time.
-const (
-	groupItems = 8
-	groupBytes = 2 << 20 // in the repository
-)
-
 // small returns which items a slot leases together. ctx is that of the slot.
 func (m *Migration) small(ctx context.Context) cms.Small {
-	return cms.Small{Items: groupItems, Bytes: groupBytes, More: func() bool { return ctx.Err() == nil }, Size: func(it cms.Item) int64 {
-		if id, err := it.Range(); err == nil && m.size(id) <= groupBytes/groupItems {
+	return cms.Small{Items: engine.GroupItems, Bytes: engine.GroupBytes, More: func() bool { return ctx.Err() == nil }, Size: func(it cms.Item) int64 {
+		if id, err := it.Range(); err == nil && m.size(id) <= engine.GroupBytes/engine.GroupItems {
 			return m.size(id)
 		}
 		return 0
@@ -57,7 +51,7 @@ func (m *Migration) slot(ctx context.Context, n int) (err error) {
 		leases, err := group.Acquire(ctx, m.hints())
 		var none *cms.NoneAvailable
 		if errors.As(err, &none) && none.Unseeded {
-			if err = m.seedOnce(ctx, fmt.Sprintf("%s_%d", m.Holder, n)); err == nil {
+			if err = m.SeedOnce(ctx, fmt.Sprintf("%s_%d", m.Holder, n)); err == nil {
 				continue
 			}
 		}
@@ -68,7 +62,7 @@ func (m *Migration) slot(ctx context.Context, n int) (err error) {
 			m.wait(ctx, none, freed)
 			continue
 		case errors.Is(err, fault.ErrUnavailable):
-			if err := m.silent(err); err != nil {
+			if err := m.Silent(err); err != nil {
 				return err
 			}
 			m.pause(ctx, time.Second, nil)
@@ -87,7 +81,7 @@ func (m *Migration) slot(ctx context.Context, n int) (err error) {
 			if paused {
 				left, err := m.otherWork(ctx)
 				if errors.Is(err, fault.ErrUnavailable) && ctx.Err() == nil {
-					left, err = true, m.silent(err)
+					left, err = true, m.Silent(err)
 				}
 				if err != nil || !left {
 					return err
@@ -148,7 +142,7 @@ func (m *Migration) workAll(ctx context.Context, n int, group *cms.Group, leases
 	}
 	for _, lease := range leases {
 		all.Go(func() error {
-			outcome, err := m.Session.run(ctx, lease, m.ahead, near)
+			outcome, err := m.Session.Run(ctx, lease, m.ahead, near)
 			group.Left(context.WithoutCancel(ctx))
 			m.Solo.Leave()
 			return m.afterLease(ctx, lease, outcome, err)
@@ -164,9 +158,9 @@ func (m *Migration) openAhead(ctx context.Context, n int, group *cms.Group, held
 		return
 	}
 	ids, next := slices.Clone(held), []shards.NextItem{}
-	for _, it := range group.Upcoming(ctx, m.hints(), groupItems) {
+	for _, it := range group.Upcoming(ctx, m.hints(), engine.GroupItems) {
 		id, err := it.Range()
-		entry, known := m.knownEntry(id.Index)
+		entry, known := m.KnownEntry(id.Index)
 		if size := m.size(id); err == nil && known && size > 0 && entry.Trial == nil && !m.isPaused(id.Index) {
 			next, ids = append(next, shards.NextItem{Item: it, ID: id, Entry: entry, Bytes: size}), append(ids, it.ID)
 		}
@@ -180,13 +174,13 @@ func (m *Migration) afterLease(ctx context.Context, lease *cms.Lease, outcome en
 	defer m.signalFreed()
 	switch {
 	case outcome == engine.Completed || outcome == engine.HandedOff || outcome == engine.Failed:
-		m.good()
+		m.Good()
 		return nil
 	case errors.Is(err, bulk.ErrTooManyRefusals), errors.Is(err, bulk.ErrIndexBlocked):
 		m.pauseIndex(lease.ID.Index, err)
 		return nil
 	case errors.Is(err, fault.ErrUnavailable):
-		if err := m.silent(err); err != nil {
+		if err := m.Silent(err); err != nil {
 			return err
 		}
 		m.pause(ctx, time.Second, nil)

@@ -22,6 +22,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/source/repo"
@@ -135,7 +136,7 @@ func tinyShards(b *testing.B, processes, slots, indices, shards int) {
 				b.Fatalf("%d %s %v", status, answer, err)
 			}
 		}
-		if err := errors.Join(all[0].Join(b.Context()), all[0].throughPhases(b.Context())); err != nil {
+		if err := errors.Join(all[0].Join(b.Context()), all[0].Through(b.Context(), all[0])); err != nil {
 			b.Fatal(err)
 		}
 		clear(w.kinds)
@@ -178,8 +179,8 @@ func tinyMigration(b *testing.B, w *wire, client *target.Client, session, holder
 		b.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	return &Migration{Slots: slots, Unavailable: time.Minute, Session: &Session{
-		Coordinator: c, Holder: holder, Log: log, Phases: Phases{PhaseDocuments}, Targets: client, Counts: client, Indices: there{},
+	return &Migration{Slots: slots, Unavailable: time.Minute, Session: &phase.Session{
+		Coordinator: c, Holder: holder, Log: log, Phases: phase.Phases{phase.PhaseDocuments}, Targets: client, Counts: client, Indices: there{},
 		Plan:   func(context.Context, string) (*plan.Plan, error) { return p, nil },
 		Shards: shards.Reader{Repo: blobs, Log: log},
 		Runner: &engine.Runner{
@@ -190,7 +191,7 @@ func tinyMigration(b *testing.B, w *wire, client *target.Client, session, holder
 }
 
 // there is a target whose indices exist.
-type there struct{ Indices }
+type there struct{ phase.Indices }
 
 func (there) Absent(context.Context, []string) ([]string, error) { return nil, nil }
 

@@ -20,22 +20,13 @@ import (
 	"github.com/rfsd/rfsd/rfs/document/doc"
 	"github.com/rfsd/rfsd/rfs/document/rules"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
+	"github.com/rfsd/rfsd/rfs/migration/summary"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/testing/migrationtest"
 )
-
-// noted records how often failures were kept.
-type noted struct{ failures map[string]int64 }
-
-func (n noted) Record(_ context.Context, failures []doc.Failure) error {
-	for _, f := range failures {
-		n.failures[string(f.Reason)]++
-	}
-	return nil
-}
-func (noted) Sync(context.Context) error { return nil }
 
 // refusing rejects every document whose position in its body is even.
 type refusing struct{ engine.Destination }
@@ -55,7 +46,7 @@ func (o refusingOutput) Send(ctx context.Context, body []byte, n int) (bulk.Resu
 }
 
 // trial is one process of a trial run.
-func (w *world) trial(t *testing.T, n int, l *migrationtest.Life) (*Summary, error) {
+func (w *world) trial(t *testing.T, n int, l *migrationtest.Life) (*summary.Summary, error) {
 	t.Helper()
 	c, err := cms.New(cms.Config{Store: migrationtest.Fallible{Mortal: migrationtest.Mortal{Store: w.store, Life: l}}, Creator: "test", InitialLease: time.Minute})
 	if err != nil {
@@ -67,11 +58,11 @@ func (w *world) trial(t *testing.T, n int, l *migrationtest.Life) (*Summary, err
 	if w.wrap != nil {
 		to = w.wrap(to)
 	}
-	m := &Migration{Slots: 1, Unavailable: time.Minute, Session: &Session{
-		Coordinator: c, Holder: fmt.Sprint("process", n), Settings: w.req.Settings(""), Log: log, Phases: Phases{PhaseIndices, PhaseDocuments},
+	m := &Migration{Slots: 1, Unavailable: time.Minute, Session: &phase.Session{
+		Coordinator: c, Holder: fmt.Sprint("process", n), Settings: w.req.Settings(""), Log: log, Phases: phase.Phases{phase.PhaseIndices, phase.PhaseDocuments},
 		Indices: on, Targets: on, Counts: on,
 		Plan:   func(ctx context.Context, _ string) (*plan.Plan, error) { return plan.New(ctx, w.blobs, w.req) },
-		Shards: shards.Reader{Repo: w.blobs}, Runner: &engine.Runner{Destination: to, Failed: noted{map[string]int64{}}, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: log,
+		Shards: shards.Reader{Repo: w.blobs}, Runner: &engine.Runner{Destination: to, Failed: migrationtest.Noted{Failures: map[string]int64{}}, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: log,
 			Bulk: bulk.Options{MaxDocs: 4, MaxInFlight: 1, MaxAge: time.Hour}},
 	}}
 	return m.Run(t.Context())

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/testing/migrationtest"
 )
@@ -26,8 +27,8 @@ func TestARunThatFindsNoItemStatesWhyItIsNotComplete(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Runner.Bulk = bulk.Options{MaxDocs: 64, MaxInFlight: 1}
-	m := &Migration{Slots: 1, Unavailable: time.Minute, Session: &Session{
-		Coordinator: s.Coordinator, Holder: "h", Log: slog.New(slog.DiscardHandler), Phases: Phases{PhaseDocuments},
+	m := &Migration{Slots: 1, Unavailable: time.Minute, Session: &phase.Session{
+		Coordinator: s.Coordinator, Holder: "h", Log: slog.New(slog.DiscardHandler), Phases: phase.Phases{phase.PhaseDocuments},
 		Plan: func(context.Context, string) (*plan.Plan, error) { return p, nil }, Runner: s.Runner, Shards: *s.Reader,
 	}}
 	sum, err := m.Run(t.Context())

@@ -14,8 +14,10 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/failed"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
+	"github.com/rfsd/rfsd/rfs/migration/summary"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
@@ -46,7 +48,7 @@ func TestOneDamagedMetadataBlobFailsItsIndexAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	state := t.TempDir()
-	run := func() *Summary {
+	run := func() *summary.Summary {
 		store, err := boltcms.Open(filepath.Join(state, "state.db"), time.Now)
 		if err != nil {
 			t.Fatal(err)
@@ -62,8 +64,8 @@ func TestOneDamagedMetadataBlobFailsItsIndexAlone(t *testing.T) {
 		}
 		defer recorder.Close()
 		log := slog.New(slog.DiscardHandler)
-		m := &Migration{Slots: 1, Unavailable: time.Minute, Session: &Session{
-			Coordinator: coordinator, Holder: "test", Settings: req.Settings(""), Log: log, Phases: Phases{PhaseDocuments},
+		m := &Migration{Slots: 1, Unavailable: time.Minute, Session: &phase.Session{
+			Coordinator: coordinator, Holder: "test", Settings: req.Settings(""), Log: log, Phases: phase.Phases{phase.PhaseDocuments},
 			Plan:   func(ctx context.Context, _ string) (*plan.Plan, error) { return plan.New(ctx, blobs, req) },
 			Shards: shards.Reader{Repo: blobs}, Runner: &engine.Runner{Destination: engine.ToNowhere(), Failed: recorder, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: log},
 		}}

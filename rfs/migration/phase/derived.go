@@ -1,0 +1,196 @@
+package phase
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/migration/creation"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/source/snapshot"
+)
+
+// The entries of indices are stored in the coordination store and are input. What they decide, such as which documents are read and
+// where they go, is derived again from the snapshot and the settings of the process, by the functions that planned the entries.
+
+// readEntry decodes the entry of an index and returns an error when it decides otherwise than the snapshot and the settings of this
+// process do (fault.ErrConfig).
+func (s *Session) readEntry(ctx context.Context, e session.IndexEntry) (plan.Entry, error) {
+	entry, err := plan.DecodeEntry(e.Name, e.Body)
+	if err != nil {
+		return plan.Entry{}, err
+	}
+	return entry, s.checkEntry(ctx, e.Name, entry)
+}
+
+// checkEntry returns a fault.ErrConfig that names the first decision of an entry that is not the derived one. A process that has planned
+// compares the entry with its plan. Another process compares what follows from the settings, what the metadata of the index decide,
+// and its data stream, which it reads once.
+func (s *Session) checkEntry(ctx context.Context, index string, e plan.Entry) error {
+	if s.Request == nil {
+		return nil
+	}
+	d, err := s.Request.Differs(index, e)
+	if err == nil && d.Field == "" {
+		if p := s.plannedIndices(); p != nil {
+			d = plan.DiffersFromPlan(p[index], e)
+		} else if d, err = s.differsFromIndex(ctx, index, e); err == nil && d.Field == "" && e.Stream != nil {
+			d, err = s.differsFromStreams(ctx, index, e)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return d.Err(index)
+}
+
+// plannedIndices returns the indices of the plan of this process by name; nil when it has not planned.
+func (s *Session) plannedIndices() map[string]*plan.Index {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.planned == nil {
+		return nil
+	}
+	if s.byName == nil {
+		s.byName = make(map[string]*plan.Index, len(s.planned.Indices)+len(s.planned.Unread))
+		for i, x := range s.planned.Indices {
+			s.byName[x.Name] = &s.planned.Indices[i]
+		}
+		unread := &plan.Index{}
+		for _, x := range s.planned.Unread {
+			s.byName[x.Name] = unread
+		}
+	}
+	return s.byName
+}
+
+// errUnproven means that the metadata of an index cannot be read, so that nothing proves where its documents are.
+var errUnproven = errors.New("the entry of the index cannot be compared with the snapshot")
+
+// differsFromIndex compares an entry with the snapshot of this session and the metadata of its index, which are read once per
+// process. Errors: errUnproven.
+func (s *Session) differsFromIndex(ctx context.Context, index string, e plan.Entry) (plan.Difference, error) {
+	of := plan.JSON(e.Locator) + plan.JSON(e.Naming) + plan.JSON(e.Rebuild) + plan.JSON(e.Shards)
+	s.known.mu.Lock()
+	known := s.known.derived[index] == of
+	s.known.mu.Unlock()
+	if known {
+		return plan.Difference{}, nil
+	}
+	x, err := s.SourceIndex(ctx, e.Locator)
+	if errors.Is(err, fault.ErrCorrupt) || errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w: %w", errUnproven, err)
+	}
+	if err != nil {
+		return plan.Difference{}, err
+	}
+	d, err := s.Request.DiffersFromSource(x, e)
+	if err == nil && d.Field == "" && !x.Mounted() {
+		d, err = s.differsInSnapshot(ctx, e)
+	}
+	if err != nil || d.Field != "" {
+		return d, err
+	}
+	s.known.mu.Lock()
+	defer s.known.mu.Unlock()
+	if s.known.derived == nil {
+		s.known.derived = map[string]string{}
+	}
+	s.known.derived[index] = of
+	return plan.Difference{}, nil
+}
+
+// differsInSnapshot compares the snapshot of an entry with the one that this session reads. Of its name and its UUID the lists of
+// shards prove that they belong together.
+func (s *Session) differsInSnapshot(ctx context.Context, e plan.Entry) (plan.Difference, error) {
+	name, _, err := s.snapshotName(ctx)
+	if err != nil {
+		return plan.Difference{}, err
+	}
+	if e.Locator.SnapshotName != name {
+		return plan.Difference{Field: "snapshot", Is: e.Locator.SnapshotName, Want: name}, nil
+	}
+	return plan.Difference{}, nil
+}
+
+// differsFromStreams compares the data stream of an entry with the one to which the snapshot has the index belong, which is read once
+// per process.
+func (s *Session) differsFromStreams(ctx context.Context, index string, e plan.Entry) (plan.Difference, error) {
+	of, err := s.snapshotStreams(ctx)
+	if err != nil {
+		return plan.Difference{}, fmt.Errorf("data streams of the snapshot: %w", err)
+	}
+	if of[index] != e.Stream.Stream {
+		return plan.Difference{Field: "data stream", Is: e.Stream.Stream, Want: of[index]}, nil
+	}
+	return plan.Difference{}, nil
+}
+
+// snapshotStreams returns the data streams of the snapshot by their backing indices.
+func (s *Session) snapshotStreams(ctx context.Context) (map[string]string, error) {
+	s.known.mu.Lock()
+	of := s.known.streams
+	s.known.mu.Unlock()
+	if of != nil {
+		return of, nil
+	}
+	name, _, err := s.snapshotName(ctx)
+	if err != nil {
+		return nil, err
+	}
+	catalog, err := snapshot.OpenCatalog(ctx, s.Shards.Repo)
+	if err != nil {
+		return nil, err
+	}
+	snap, err := catalog.Snapshot(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	g, err := plan.ReadStreams(ctx, snap)
+	if err != nil {
+		return nil, err
+	}
+	of = map[string]string{}
+	for index, part := range metadata.StreamParts(g, func(string) bool { return false }) {
+		of[index] = part.Stream
+	}
+	s.known.mu.Lock()
+	defer s.known.mu.Unlock()
+	s.known.streams = of
+	return of, nil
+}
+
+// checkLate returns a fault.ErrConfig when an alias that waits for the documents of an entry is not one that the index of the snapshot
+// gets on the target.
+func (s *Session) checkLate(ctx context.Context, index string, e plan.Entry) error {
+	if s.Request == nil || len(e.Late) == 0 {
+		return nil
+	}
+	source, err := s.SourceIndex(ctx, e.Locator)
+	if err != nil {
+		return err
+	}
+	may, err := s.Indices.Aliases(ctx, plan.Index{Name: index, Source: source, Entry: e})
+	if err != nil {
+		return err
+	}
+	for _, target := range slices.Sorted(maps.Keys(e.Late)) {
+		want := creation.AliasNames(may[target])
+		is := creation.AliasNames(e.Late[target])
+		if is == nil {
+			return plan.Difference{Field: "list of aliases of " + target, Is: string(e.Late[target]), Want: string(may[target])}.Err(index)
+		}
+		for _, alias := range slices.Sorted(maps.Keys(is)) {
+			if want[alias] == nil || !plan.SameJSON(is[alias], want[alias]) {
+				return plan.Difference{Field: fmt.Sprintf("alias %.255q of %s", alias, target), Is: string(is[alias]), Want: string(want[alias])}.Err(index)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,45 @@
+package phase
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
+)
+
+// SessionEntries returns what a session has planned of each index; fault.ErrConfig for one without any, as imports are.
+func SessionEntries(ctx context.Context, kept *cms.Coordinator) ([]plan.Entry, error) {
+	var all []plan.Entry
+	for e, err := range session.Of(kept).IndexEntries(ctx) {
+		if err != nil {
+			return nil, fmt.Errorf("list indices: %w", err)
+		}
+		entry, err := plan.DecodeEntry(e.Name, e.Body)
+		if err != nil {
+			return nil, err
+		}
+		if entry.Unread {
+			continue
+		}
+		if entry.Locator.IndexName != e.Name {
+			return nil, plan.Difference{Field: "index of the snapshot", Is: entry.Locator.IndexName, Want: e.Name}.Err(e.Name)
+		}
+		all = append(all, entry)
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("the session has planned no index of a snapshot, in which its documents could be read again: --from reads the files of an import: %w", fault.ErrConfig)
+	}
+	return all, nil
+}
+
+// EntryTargets returns the target indices of an entry of a session; none of an index whose metadata is damaged.
+func EntryTargets(e session.IndexEntry) ([]string, error) {
+	entry, err := plan.DecodeEntry(e.Name, e.Body)
+	if err != nil || entry.Unread {
+		return nil, err
+	}
+	return entry.Naming.Targets(), nil
+}

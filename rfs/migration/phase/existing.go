@@ -1,0 +1,130 @@
+package phase
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
+)
+
+// ExistingKey is the part of a session's identity that decides about documents whose ids the target has. It is absent until
+// something was chosen, or documents are about to be sent.
+const ExistingKey = "existing-documents"
+
+// checkHeld counts the documents of the target's indices before this session writes anything, once per process, and
+// refuses to go on where there are some and nothing says what becomes of them (fault.ErrConfig). Indices that were
+// planned before are not asked about: the documents may be ours.
+func (s *Session) checkHeld(ctx context.Context, plan *plan.Plan) error {
+	if s.Counts == nil || s.held != nil {
+		return nil
+	}
+	planned := map[string]bool{}
+	entries, err := s.Entries(ctx)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		planned[e.Name] = true
+	}
+	held, counted, empty := map[string]int64{}, map[string]bool{}, map[string]bool{}
+	for _, x := range plan.Indices {
+		if planned[x.Name] || x.Entry.Create {
+			continue
+		}
+		for _, name := range x.Entry.Naming.Targets() {
+			if counted[name] {
+				continue
+			}
+			counted[name] = true
+			n, there, err := engine.CountHeld(ctx, s.Counts, name, s.Log)
+			switch {
+			case err != nil:
+				return err
+			case n > 0:
+				held[name] = n
+			case there:
+				did, err := s.Counts.Operations(ctx, name)
+				if errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil {
+					return fmt.Errorf("operations on %s: %w", name, err)
+				}
+				empty[name] = err == nil && did.Executed == 0
+			}
+		}
+	}
+	if s.Phases.Has(PhaseDocuments) && s.Existing == "" && len(held) > 0 {
+		return engine.HeldError(held, engine.SnapshotHas)
+	}
+	for _, name := range slices.Sorted(maps.Keys(held)) {
+		s.Log.WarnContext(ctx, "the target has documents in an index already", "index", name, "documents", held[name], "existing_documents", s.Existing)
+	}
+	if s.Existing == bulk.Newer && len(held) > 0 {
+		s.Log.WarnContext(ctx, "version numbers are compared, not times: an index that was loaded without the numbers of the source counts its own, and so does a document that was deleted and made again")
+	}
+	s.held, s.empty = held, empty
+	return nil
+}
+
+// noteHeld adds to a new entry what its target indices had.
+func (s *Session) noteHeld(e *plan.Entry) {
+	for _, name := range e.Naming.Targets() {
+		if s.empty[name] {
+			e.Empty = append(e.Empty, name)
+		}
+		if n := s.held[name]; n > 0 {
+			if e.Held == nil {
+				e.Held = map[string]int64{}
+			}
+			e.Held[name], e.HeldChosen = n, s.Existing != ""
+		}
+	}
+}
+
+// takeExisting takes over what the session has recorded where this process has no choice of its own.
+func (s *Session) takeExisting(recorded string) {
+	if s.Existing != "" || recorded == "" {
+		return
+	}
+	s.Existing = bulk.Existing(recorded)
+	if s.Runner != nil {
+		s.Runner.Bulk.Existing = s.Existing
+	}
+}
+
+// bindExisting records, before documents are sent, what becomes of those that the target has. Afterwards another choice is
+// a *session.ConfigMismatch.
+func (s *Session) bindExisting(ctx context.Context) error {
+	if s.Counts == nil {
+		return nil
+	}
+	return s.records().Bind(ctx, map[string]string{ExistingKey: string(cmp.Or(s.Existing, bulk.Overwrite))})
+}
+
+// checkChosen refuses documents for indices that had some when they were planned by a run that sent none, unless it is
+// chosen what becomes of them.
+func (s *Session) checkChosen(entries []session.IndexEntry) error {
+	if s.Existing != "" {
+		return nil
+	}
+	held := map[string]int64{}
+	for _, e := range entries {
+		entry, err := plan.DecodeEntry(e.Name, e.Body)
+		if err != nil {
+			return err
+		}
+		if !entry.HeldChosen {
+			maps.Copy(held, entry.Held)
+		}
+	}
+	if len(held) > 0 {
+		return engine.HeldError(held, engine.SnapshotHas)
+	}
+	return nil
+}

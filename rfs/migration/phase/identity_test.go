@@ -1,0 +1,127 @@
+package phase
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/testing/migrationtest"
+)
+
+// begun is a session that was begun with an identity and has done one item of index a: recorded reports whether the
+// target's UUID is recorded, as before documents go to a cluster.
+func begun(t *testing.T, identity map[string]string, recorded bool) (*migrationtest.Memory, *migrationtest.Outside) {
+	t.Helper()
+	m, x := migrationtest.NewMemory(), migrationtest.NewOutside()
+	s := process(t, m, x, 1, &migrationtest.Life{})
+	s.Identity, s.Phases = identity, Phases{PhaseDocuments}
+	s.Indices, s.Targets, s.Snapshot = nil, nil, SnapshotOptions{Name: "nightly"}
+	if err := s.Join(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	plan := threeIndices()
+	if identity != nil {
+		plan.Identity = "uuid 1"
+		if err := s.bindSnapshot(t.Context(), plan.Identity); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range plan.Indices {
+		plan.Indices[i].Entry.Locator.SnapshotName, plan.Indices[i].Entry.Locator.SnapshotUUID = "nightly", "uuid 1"
+	}
+	if err := s.createEntries(t.Context(), plan); err != nil {
+		t.Fatal(err)
+	}
+	for id, it := range map[string]cms.Item{
+		"a": {CompletedAt: 1, Counts: cms.Counts{Live: 5, Indexed: 5}}, "b": {},
+	} {
+		it.ID = cms.ItemID{Index: id}.String()
+		m.Items[it.ID] = it
+	}
+	if recorded {
+		if _, err := s.records().ClaimTarget(t.Context(), "a", "uuid of a"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return m, x
+}
+
+func TestIdentityOfASession(t *testing.T) {
+	dry := map[string]string{DestinationKey: KindDryRun, PipelinesKey: "false"}
+	toCluster := func(id string) map[string]string {
+		return map[string]string{DestinationKey: KindCluster, DestinationIDKey: id, PipelinesKey: "false"}
+	}
+	toFiles := func(id, compression string) map[string]string {
+		return map[string]string{DestinationKey: KindFiles, DestinationIDKey: id, CompressionKey: compression}
+	}
+	for _, c := range []struct {
+		name     string
+		was, is  map[string]string
+		recorded bool   // the session recorded the UUIDs of target indices
+		uuid     string // of the snapshot in the repository now
+		refused  []string
+	}{
+		{name: "the same cluster", was: toCluster("c1"), is: toCluster("c1"), recorded: true},
+		{name: "a cluster without UUID", was: toCluster("c1"), is: toCluster(""), recorded: true},
+		{name: "state of a dry run, now a cluster", was: dry, is: toCluster("c1"), refused: []string{`destination was "dry run`, `is "cluster"`, "--session-name"}},
+		{name: "another cluster", was: toCluster("c1"), is: toCluster("c2"), recorded: true, refused: []string{`destination-id was "c1", is "c2"`}},
+		{name: "another export directory", was: toFiles("d1", "none"), is: toFiles("d2", "none"), refused: []string{`destination-id was "d1", is "d2"`}},
+		{name: "another compression", was: toFiles("d1", "zstd"), is: toFiles("d1", "gzip"), refused: []string{`export-compression was "zstd", is "gzip"`}},
+		{name: "with pipelines", was: toCluster("c1"), is: map[string]string{DestinationKey: KindCluster, DestinationIDKey: "c1", PipelinesKey: "true"}, refused: []string{`run-pipelines was "false", is "true"`}},
+		{name: "another snapshot under the name", was: toCluster("c1"), is: toCluster("c1"), recorded: true, uuid: "uuid 2", refused: []string{`snapshot-uuid was "uuid 1", is "uuid 2"`}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m, x := begun(t, c.was, c.recorded)
+				x.UUIDs = map[string]string{"a": "uuid of a", "b": "uuid of b", "c": "uuid of c"}
+				s := process(t, m, x, 2, &migrationtest.Life{})
+				s.Identity, s.Snapshot = c.is, SnapshotOptions{Name: "nightly"}
+				if c.is[DestinationKey] != KindCluster {
+					s.Targets, s.Indices = nil, nil
+				}
+				s.Plan = func(context.Context, string) (*plan.Plan, error) {
+					p := threeIndices()
+					if p.Identity = "uuid 1"; c.uuid != "" {
+						p.Identity = c.uuid
+					}
+					return p, nil
+				}
+				err := s.Join(t.Context())
+				if err == nil {
+					_, err = s.plan(t.Context())
+				}
+				if len(c.refused) == 0 && err != nil || len(c.refused) > 0 && !errors.Is(err, fault.ErrConfig) {
+					t.Fatalf("%v", err)
+				}
+				for _, word := range c.refused {
+					if !strings.Contains(err.Error(), word) {
+						t.Errorf("%q is not in: %v", word, err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestDoneWorkIsOfTheSnapshotInTheRepository: a process that finds everything done has not planned.
+func TestDoneWorkIsOfTheSnapshotInTheRepository(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, x := begun(t, map[string]string{DestinationKey: KindDryRun}, false)
+		m.Items = map[string]cms.Item{}
+		m.Records["phase:docs"] = cms.Record{ID: "phase:docs", Kind: "phase", State: session.PhaseCompleted}
+		for id, want := range map[string]error{"uuid 1": cms.ErrAllDone, "uuid 2": fault.ErrConfig} {
+			s := process(t, m, x, 2, &migrationtest.Life{})
+			s.Phases, s.Snapshot = Phases{PhaseDocuments}, SnapshotOptions{Name: "nightly"}
+			s.SnapshotUUID = func(context.Context, string) (string, error) { return id, nil }
+			if _, _, err := s.RunOne(t.Context(), nil); !errors.Is(err, want) {
+				t.Errorf("%s: %v", id, err)
+			}
+		}
+	})
+}

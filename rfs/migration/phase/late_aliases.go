@@ -1,0 +1,149 @@
+package phase
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
+)
+
+// setLateAliases gives target indices the aliases that were kept back, where every item of
+// the index is done and none failed. It is recorded in the entry, and may be repeated.
+func (s *Session) setLateAliases(ctx context.Context) error {
+	if s.Indices == nil {
+		return nil
+	}
+	entries, err := s.Entries(ctx)
+	if err != nil {
+		return err
+	}
+	waiting := map[string]plan.Entry{}
+	for _, e := range entries {
+		entry, err := plan.DecodeEntry(e.Name, e.Body)
+		if err != nil {
+			return err
+		}
+		if len(entry.Late) > 0 && e.State == session.PhaseCompleted && (entry.Arrival == nil || entry.Arrival.Problem == "") {
+			waiting[e.Name] = entry
+		}
+	}
+	if len(waiting) == 0 {
+		return nil
+	}
+	for item, err := range s.Coordinator.Items(ctx) {
+		if err != nil {
+			return fmt.Errorf("list items: %w", err)
+		}
+		if id, err := item.Range(); err == nil && (item.Open() || item.FailedItem()) {
+			delete(waiting, id.Index)
+		}
+	}
+	for name, entry := range waiting {
+		if err := s.setAliases(ctx, name, entry); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setAliases sets the aliases of an entry that waited, and records which of them the target refuses: the next run tries these again.
+func (s *Session) setAliases(ctx context.Context, index string, entry plan.Entry) error {
+	if err := s.checkEntry(ctx, index, entry); err != nil {
+		return err
+	}
+	if err := s.checkLate(ctx, index, entry); err != nil {
+		return err
+	}
+	var refused []progress.RefusedAlias
+	for _, name := range slices.Sorted(maps.Keys(entry.Late)) {
+		aliases := entry.Late[name]
+		if s.Ledger != nil {
+			if err := s.Ledger.IntendAliases(ctx, name, aliases); err != nil {
+				return err
+			}
+		}
+		some, err := s.setEach(ctx, name, aliases)
+		if err != nil {
+			return fmt.Errorf("aliases of %s: %w", name, err)
+		}
+		refused = append(refused, some...)
+	}
+	for _, r := range refused {
+		s.Log.ErrorContext(ctx, "alias refused", "index", r.Index, "alias", r.Alias, "reason", r.Reason)
+		if _, err := s.Coordinator.Event(ctx, fmt.Sprintf("alias %s of %s", r.Alias, r.Index), "refused", r.Reason); err != nil {
+			return err
+		}
+	}
+	return s.records().UpdateIndexBody(ctx, index, func(was json.RawMessage) json.RawMessage {
+		e, err := plan.DecodeEntry(index, was)
+		if err != nil {
+			return nil
+		}
+		e.Late, e.RefusedAliases = left(entry.Late, refused), refused
+		body, err := e.Encode()
+		if err != nil {
+			return nil
+		}
+		return body
+	})
+}
+
+// setEach sets the aliases of an index of the target together, or, where it refuses that, one by one. It returns those that are
+// refused by themselves.
+func (s *Session) setEach(ctx context.Context, name string, aliases json.RawMessage) (refused []progress.RefusedAlias, err error) {
+	err = s.Indices.SetAliases(ctx, name, aliases)
+	if !errors.Is(err, fault.ErrRejected) {
+		return nil, err
+	}
+	var all map[string]json.RawMessage
+	if json.Unmarshal(aliases, &all) != nil {
+		return nil, err
+	}
+	for _, alias := range slices.Sorted(maps.Keys(all)) {
+		if len(all) > 1 {
+			one, merr := json.Marshal(map[string]json.RawMessage{alias: all[alias]})
+			if merr != nil {
+				return nil, merr
+			}
+			err = s.Indices.SetAliases(ctx, name, one)
+		}
+		switch {
+		case errors.Is(err, fault.ErrRejected):
+			refused = append(refused, progress.RefusedAlias{Index: name, Alias: alias, Reason: fault.Text(err)})
+		case err != nil:
+			return nil, err
+		}
+	}
+	return refused, nil
+}
+
+// left returns the aliases that were refused, by target index; nil: none.
+func left(late map[string]json.RawMessage, refused []progress.RefusedAlias) map[string]json.RawMessage {
+	var by map[string]json.RawMessage
+	for _, r := range refused {
+		var all, some map[string]json.RawMessage
+		if json.Unmarshal(late[r.Index], &all) != nil {
+			continue
+		}
+		if json.Unmarshal(by[r.Index], &some) != nil {
+			some = map[string]json.RawMessage{}
+		}
+		some[r.Alias] = all[r.Alias]
+		body, err := json.Marshal(some)
+		if err != nil {
+			continue
+		}
+		if by == nil {
+			by = map[string]json.RawMessage{}
+		}
+		by[r.Index] = body
+	}
+	return by
+}

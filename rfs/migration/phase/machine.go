@@ -1,0 +1,254 @@
+package phase
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
+)
+
+// step is what the machine says to do now.
+type step struct {
+	Row
+	record session.Phase
+	over   bool // nothing is left to do in the phases of this run
+}
+
+// look asks the store what this worker has to do now: the first phase of the run whose
+// record is not completed.
+func (s *Session) look(ctx context.Context) (step, error) {
+	for _, name := range session.Phases() {
+		row, err := RowFor(name, "")
+		if err != nil {
+			return step{}, err
+		}
+		if !s.Phases.Has(row.Phase) {
+			continue
+		}
+		p, err := s.records().Phase(ctx, name)
+		if err != nil {
+			return step{}, err
+		}
+		if row, err = RowFor(name, p.State); err != nil {
+			return step{}, err
+		}
+		if row.Does != Proceed {
+			s.moveTo(row.Phase, row.State)
+			return step{Row: row, record: p}, nil
+		}
+	}
+	return step{over: true}, nil
+}
+
+// moveTo reports the phase and the state of its record that this worker acts on.
+func (s *Session) moveTo(phase, state string) {
+	if state == "" {
+		state = session.PhaseNotStarted
+	}
+	if at := [2]string{phase, state}; s.Moved != nil && s.at != at {
+		s.at = at
+		s.Moved(phase, state)
+	}
+}
+
+// act performs one step of the machine and reports whether this worker did part of it. It returns
+// a *cms.NoneAvailable while another worker performs it, and cms.ErrAllDone when documents are
+// complete. WorkOnItem is left to the caller, which holds the leases of items.
+func (s *Session) act(ctx context.Context, st step) (worked bool, err error) {
+	switch st.Does {
+	case MakeSnapshot:
+		return s.leased(ctx, st, s.makeSnapshot)
+	case MoveGlobals:
+		return s.leased(ctx, st, s.moveGlobals)
+	case ListIndices:
+		return s.leased(ctx, st, s.listIndices)
+	case MakeIndices:
+		return s.makeIndices(ctx, st.record)
+	case SeedItems:
+		return false, s.seedItems(ctx, st)
+	case AuditItems:
+		_, _, err := s.auditOnce(ctx, false)
+		return false, err
+	case LookForItems:
+		return false, s.lookForItems(ctx)
+	case Stop:
+		return false, errors.Join(&PhaseFailed{Phase: st.Phase, Reason: st.record.Error}, s.records().PhaseEvent(ctx, st.record))
+	}
+	return false, nil
+}
+
+// errEnded means that the work of a phase has ended it as FAILED.
+var errEnded = errors.New("the phase has ended")
+
+// leased works on a phase under the lease of its record. Work that ends without an error
+// has moved the record on. An attempt that failed by itself counts; after too many the
+// next one marks the phase FAILED. Damage of the repository marks it with the first attempt.
+func (s *Session) leased(ctx context.Context, st step, work func(context.Context, *session.PhaseLease) error) (worked bool, err error) {
+	lease, err := s.records().AcquirePhase(ctx, st.Record, s.Holder)
+	if errors.Is(err, cms.ErrMoved) {
+		return false, nil // look again
+	}
+	if err != nil {
+		return false, err
+	}
+	s.Log.InfoContext(ctx, "phase started", "phase", st.Phase, "attempt", lease.Phase.Attempts)
+	err = lease.Run(ctx, func(ctx context.Context) error { return work(ctx, lease) })
+	switch {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, errEnded):
+		return false, nil
+	case errors.Is(err, fault.ErrCorrupt) && ctx.Err() == nil: // reading it again shows the same
+		s.Log.ErrorContext(ctx, "phase failed: the repository is damaged", "phase", st.Phase, "error", err)
+		return false, lease.Fail(ctx, fault.Text(err))
+	case errors.Is(err, fault.ErrLeaseLost):
+		s.Log.WarnContext(ctx, "lease of a phase lost", "phase", st.Phase, "error", err)
+		return false, nil // its new holder goes on
+	}
+	back, cancel := toGiveBack(ctx)
+	defer cancel()
+	rerr := lease.Release(back, phaseCause(ctx, err), fault.Text(err))
+	if errors.Is(rerr, fault.ErrLeaseLost) {
+		rerr = nil
+	}
+	return false, errors.Join(err, rerr)
+}
+
+// toGiveBack returns a context in which a lease is given back, also on a busy store: no worker could take it before it expires.
+func toGiveBack(ctx context.Context) (context.Context, context.CancelFunc) {
+	limit := time.Minute
+	if ctx.Err() != nil {
+		limit = 5 * time.Second
+	}
+	return context.WithTimeout(context.WithoutCancel(ctx), limit)
+}
+
+// phaseCause returns why an attempt at a phase ended. Only CauseNone counts: not an attempt that was stopped, that another
+// worker's change or an outage of the other side ended, or after which the user has to change something first.
+func phaseCause(ctx context.Context, err error) cms.Cause {
+	switch {
+	case ctx.Err() != nil, errors.Is(err, ErrSnapshotRuns):
+		return cms.CauseDrain
+	case errors.Is(err, fault.ErrUnavailable), errors.Is(err, fault.ErrConfig), errors.Is(err, cms.ErrConflict):
+		return cms.CauseOutage
+	}
+	return cms.CauseNone
+}
+
+// plan reads the snapshot, once per process.
+func (s *Session) plan(ctx context.Context) (*plan.Plan, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.planned != nil {
+		return s.planned, nil
+	}
+	name, uuid, err := s.snapshotName(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.Plan(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if uuid != "" && p.UUID != "" && p.UUID != uuid {
+		return nil, fmt.Errorf("the repository holds a snapshot %s with the UUID %s, the one this session created has %s; do --repo-uri and the source's repository name the same place? %w",
+			name, p.UUID, uuid, fault.ErrConfig)
+	}
+	if err := s.bindSnapshot(ctx, p.Identity); err != nil {
+		return nil, err
+	}
+	if s.Indices != nil {
+		if err := s.Indices.Check(ctx, p); err != nil {
+			return nil, err
+		}
+	}
+	s.planned = p
+	return p, nil
+}
+
+// Planned returns what this process has read of the snapshot; nil before.
+func (s *Session) Planned() *plan.Plan {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.planned
+}
+
+// snapshotName is the snapshot's name, and its UUID when this session created it.
+func (s *Session) snapshotName(ctx context.Context) (name, uuid string, err error) {
+	p, err := s.records().Phase(ctx, session.SnapshotPhase)
+	if err != nil {
+		return "", "", err
+	}
+	switch {
+	case p.State == "" && s.Snapshot.Derived:
+		return "", "", fmt.Errorf("this session has not created its snapshot %s yet; let --phases contain snapshot: %w", s.Snapshot.Name, fault.ErrConfig)
+	case p.State == "" || !s.Snapshot.Derived:
+		return s.Snapshot.Name, "", nil
+	}
+	r, err := DecodeSnapshot(p.Body)
+	if err != nil {
+		return "", "", err
+	}
+	if p.State != session.PhaseCompleted {
+		return "", "", fmt.Errorf("snapshot %s is not complete (%s): %w", r.Name, p.State, fault.ErrConfig)
+	}
+	if r.Anonymous {
+		return r.Name, "", nil
+	}
+	return r.Name, r.UUID, nil
+}
+
+// waitForOthers pauses before the machine is looked at again.
+func (s *Session) waitForOthers(ctx context.Context, st step, busy *cms.NoneAvailable) error {
+	if s.Snapshot.NoWait && st.Does == MakeSnapshot {
+		return fmt.Errorf("%w (%s watches it)", ErrSnapshotRuns, busy.Holder)
+	}
+	s.Log.InfoContext(ctx, "another worker works on the phase", "phase", st.Phase, "holder", busy.Holder, "until", busy.NextExpiry)
+	return s.Runner.Clock.Sleep(ctx, s.pauseBetween())
+}
+
+// pauseBetween is a short random time, so that many workers do not ask at once.
+func (s *Session) pauseBetween() time.Duration {
+	jitter := s.Jitter
+	if jitter == nil {
+		jitter = rand.Float64
+	}
+	return 300*time.Millisecond + time.Duration(jitter()*float64(700*time.Millisecond))
+}
+
+// maxPhasePause is the longest pause between two attempts at a phase or an index.
+const maxPhasePause = 30 * time.Second
+
+// pauseAfter returns how long to wait before the next attempt, after one that failed for cause and the number of
+// earlier ones: it doubles, because what is wrong may pass. What the target rejects it rejects again, at once.
+func (s *Session) pauseAfter(earlier int, cause error) time.Duration {
+	if errors.Is(cause, fault.ErrRejected) {
+		return s.pauseBetween()
+	}
+	return min(s.pauseBetween()<<min(max(earlier, 0)+1, 10), maxPhasePause)
+}
+
+// needs reports whether any of the phases takes part in this run.
+func (s *Session) needs(names ...string) bool { return slices.ContainsFunc(names, s.Phases.Has) }
+
+// Finished reports whether every phase of the run has ended and no item is open, so that this process has nothing to do.
+func (s *Session) Finished(ctx context.Context) (bool, error) {
+	st, err := s.look(ctx)
+	switch {
+	case err != nil:
+		return false, err
+	case st.over:
+		return true, nil
+	case st.Does != LookForItems:
+		return false, nil
+	}
+	open, err := s.Coordinator.Pending(ctx)
+	return open == 0, err
+}

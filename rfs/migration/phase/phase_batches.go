@@ -1,0 +1,125 @@
+package phase
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
+)
+
+// makeIndices creates target indices until no entry is left to do. The entries of many indices are divided into batches, so that
+// not every worker reads all of them.
+func (s *Session) makeIndices(ctx context.Context, phase session.Phase) (worked bool, err error) {
+	var r IndicesRecord
+	if len(phase.Body) > 0 {
+		if err := json.Unmarshal(phase.Body, &r); err != nil {
+			return false, fmt.Errorf("record of the indices: %w: %w", err, fault.ErrCorrupt)
+		}
+	}
+	if r.Indices > session.BatchSize {
+		worked, err = s.makeBatches(ctx)
+	} else {
+		worked, err = s.makeFew(ctx)
+	}
+	if err != nil || worked && r.Indices > session.BatchSize {
+		return worked, err
+	}
+	_, err = s.records().MovePhase(ctx, session.IndexPhase, session.PhaseInProgress, session.PhaseCompleted, nil)
+	return worked, err
+}
+
+// makeFew creates the target indices of all entries. Several workers may do the same one: it is created once, and the first to say
+// so has said it.
+func (s *Session) makeFew(ctx context.Context) (worked bool, err error) {
+	entries, err := s.Entries(ctx)
+	if err != nil {
+		return false, err
+	}
+	var names []string
+	for _, e := range entries {
+		if e.State == session.PhaseNotStarted {
+			names = append(names, e.Name)
+		}
+	}
+	return s.makeNamed(ctx, names)
+}
+
+// heldBatches is how many batches that others work on are looked at before a worker waits.
+const heldBatches = 2
+
+// makeBatches creates the target indices of one batch, if one is free. Without work and without an error every batch is done; a
+// *cms.NoneAvailable reports that others work on what is left.
+func (s *Session) makeBatches(ctx context.Context) (worked bool, err error) {
+	batches, err := s.records().IndexBatches(ctx)
+	if err != nil {
+		return false, err
+	}
+	var busy *cms.NoneAvailable
+	held := 0
+	for _, n := range rand.Perm(len(batches)) {
+		lease, err := s.records().LeaseBatch(ctx, n, s.Holder)
+		switch {
+		case errors.Is(err, cms.ErrMoved):
+			continue
+		case errors.As(err, &busy):
+			if held++; held == heldBatches {
+				return false, busy
+			}
+			continue
+		case err != nil:
+			return false, err
+		}
+		return true, s.makeBatch(ctx, lease, batches[n])
+	}
+	if busy != nil {
+		return false, busy
+	}
+	return false, nil
+}
+
+// makeBatch creates the target indices of a batch under its lease, and gives the lease up.
+func (s *Session) makeBatch(ctx context.Context, lease *cms.RecordLease, names []string) error {
+	err := lease.Run(ctx, func(ctx context.Context) error {
+		_, err := s.makeNamed(ctx, names)
+		return err
+	})
+	if errors.Is(err, fault.ErrLeaseLost) {
+		s.Log.WarnContext(ctx, "lease of a batch of the indices lost", "error", err)
+		return nil // its new holder goes on
+	}
+	back, cancel := context.WithTimeout(context.WithoutCancel(ctx), engine.ShutdownTimeout)
+	defer cancel()
+	return errors.Join(err, s.records().EndBatch(back, lease, err == nil))
+}
+
+// makeNamed creates the target indices of entries until all have ended, in random order.
+func (s *Session) makeNamed(ctx context.Context, names []string) (worked bool, err error) {
+	for len(names) > 0 {
+		rand.Shuffle(len(names), func(a, b int) { names[a], names[b] = names[b], names[a] })
+		var left []string
+		var pause time.Duration
+		for _, name := range names {
+			did, again, err := s.makeIndex(ctx, name)
+			worked, pause = worked || did, max(pause, again)
+			if err != nil {
+				return worked, err
+			}
+			if again > 0 {
+				left = append(left, name)
+			}
+		}
+		if names = left; pause > 0 {
+			if err := s.Runner.Clock.Sleep(ctx, pause); err != nil {
+				return worked, err
+			}
+		}
+	}
+	return worked, nil
+}

@@ -1,0 +1,425 @@
+package phase
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
+	"github.com/rfsd/rfsd/rfs/destination/tuning"
+	"github.com/rfsd/rfsd/rfs/migration/creation"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/source/snapshot"
+)
+
+// IndicesRecord is the body of phase:index: what the plan found.
+type IndicesRecord struct {
+	Snapshot string   `json:"snapshot"`
+	UUID     string   `json:"snapshotUUID"`
+	Indices  int      `json:"indices"`
+	LeftOut  []string `json:"left_out,omitempty"`
+	Missing  []string `json:"missing_shards,omitempty"`
+}
+
+// listIndices creates an entry for each index.
+func (s *Session) listIndices(ctx context.Context, lease *session.PhaseLease) error {
+	plan, err := s.plan(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.preview(ctx, plan); err != nil {
+		return err
+	}
+	if err := s.createEntries(ctx, plan); err != nil {
+		return err
+	}
+	if len(plan.Indices) > session.BatchSize {
+		var names []string
+		for _, x := range plan.Indices {
+			names = append(names, x.Name)
+		}
+		for _, x := range plan.Unread {
+			names = append(names, x.Name)
+		}
+		if err := s.records().DivideIndices(ctx, names); err != nil {
+			return err
+		}
+	}
+	body, err := json.Marshal(IndicesRecord{Snapshot: plan.Snapshot, UUID: plan.UUID, Indices: len(plan.Indices), LeftOut: plan.LeftOut, Missing: plan.Missing})
+	if err != nil {
+		return fmt.Errorf("record of the indices: %w", err)
+	}
+	return lease.Advance(ctx, session.PhaseInProgress, body)
+}
+
+func (s *Session) createEntries(ctx context.Context, plan *plan.Plan) error {
+	if err := s.noteStreams(ctx, plan); err != nil {
+		return err
+	}
+	for _, x := range plan.Indices {
+		s.noteHeld(&x.Entry)
+		body, err := x.Entry.Encode()
+		if err != nil {
+			return err
+		}
+		e := session.IndexEntry{Name: x.Name, State: session.PhaseNotStarted, Shards: x.Entry.Shards, Body: body}
+		if _, err := s.records().CreateIndexEntry(ctx, e); err != nil {
+			return err
+		}
+	}
+	for _, x := range plan.Unread {
+		body, err := plan.UnreadEntry(x).Encode()
+		if err != nil {
+			return err
+		}
+		e := session.IndexEntry{Name: x.Name, State: session.PhaseFailed, Error: x.Reason, Body: body}
+		created, err := s.records().CreateIndexEntry(ctx, e)
+		if err != nil {
+			return err
+		}
+		if created {
+			s.Log.ErrorContext(ctx, "index fails: its metadata is damaged", "index", x.Name, "error", x.Reason)
+		}
+		if err := s.records().IndexEvent(ctx, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// renewUnread puts what the plan holds into the entry of an index whose metadata could not be read before. It
+// reports whether it can be read now.
+func (s *Session) renewUnread(ctx context.Context, name string) (bool, error) {
+	plan, err := s.plan(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, x := range plan.Indices {
+		if x.Name != name {
+			continue
+		}
+		body, err := x.Entry.Encode()
+		if err != nil {
+			return false, err
+		}
+		return true, s.records().RenewIndexEntry(ctx, session.IndexEntry{Name: name, State: session.PhaseFailed, Shards: x.Entry.Shards, Body: body})
+	}
+	return false, nil
+}
+
+func (s *Session) Entries(ctx context.Context) ([]session.IndexEntry, error) {
+	var all []session.IndexEntry
+	for e, err := range s.records().IndexEntries(ctx) {
+		if err != nil {
+			return nil, fmt.Errorf("list indices: %w", err)
+		}
+		all = append(all, e)
+	}
+	return all, nil
+}
+
+// makeIndex creates the target indices of one entry, unless another worker has done so. again is how long to wait before
+// the next attempt, 0 when the entry has ended.
+func (s *Session) makeIndex(ctx context.Context, name string) (worked bool, again time.Duration, err error) {
+	e, err := s.records().IndexEntry(ctx, name)
+	if err != nil || e.State != session.PhaseNotStarted {
+		return false, 0, err
+	}
+	entry, err := s.readEntry(ctx, e)
+	if err != nil {
+		return false, 0, err
+	}
+	if entry, err = s.tryIndex(ctx, entry); err == nil {
+		body, err := entry.Encode()
+		if err != nil {
+			return true, 0, err
+		}
+		_, err = s.records().CompleteIndex(ctx, name, body)
+		return true, 0, err
+	}
+	if errors.Is(err, fault.ErrUnavailable) || errors.Is(err, objects.ErrRollover) || ctx.Err() != nil {
+		return true, 0, err // no fault of the index
+	}
+	s.Log.WarnContext(ctx, "index cannot be created", "index", name, "attempt", e.Attempts+1, "error", err)
+	if ferr := s.forgetOurs(ctx, entry); ferr != nil {
+		return true, 0, errors.Join(err, ferr)
+	}
+	if errors.Is(err, fault.ErrConfig) { // for the user to change: another attempt ends like this one
+		_, err = s.records().FailIndexEntry(ctx, name, fault.Text(err))
+		return true, 0, err
+	}
+	again = s.pauseAfter(e.Attempts, err)
+	failed, err := s.records().AttemptFailed(ctx, name, e.Attempts, fault.Text(err))
+	if failed.State == session.PhaseFailed {
+		again = 0
+	}
+	return true, again, err
+}
+
+// tryIndex creates what is missing of an entry and claims its target indices.
+func (s *Session) tryIndex(ctx context.Context, entry plan.Entry) (plan.Entry, error) {
+	source, err := s.SourceIndex(ctx, entry.Locator)
+	if err != nil {
+		return entry, err
+	}
+	if s.Indices != nil {
+		// Before anything is created it is written down what was not there: those are ours.
+		absent, err := s.Indices.Absent(ctx, entry.Naming.Targets())
+		if err != nil {
+			return entry, err
+		}
+		if err := entry.Foreign(absent); err != nil {
+			return entry, err
+		}
+		if len(absent) > 0 {
+			if entry, err = s.noteOurs(ctx, entry, absent); err != nil {
+				return entry, err
+			}
+			if err := s.intend(ctx, entry, absent); err != nil {
+				return entry, err
+			}
+		}
+		mark, err := s.Mark(ctx)
+		if err != nil {
+			return entry, err
+		}
+		made, err := s.Indices.Make(ctx, plan.Index{Name: entry.Locator.IndexName, Source: source, Entry: entry, Mark: mark})
+		if err != nil {
+			return entry, err
+		}
+		if err := s.confirm(ctx, entry, made.Created); err != nil {
+			return entry, err
+		}
+		entry.Late, entry.Differs = made.Late, made.Differs[:min(len(made.Differs), mostDiffers)]
+		entry.Originals = made.Originals
+		if err := s.TuneIndices(ctx, entry); err != nil {
+			return entry, err
+		}
+	}
+	return entry, s.checkTargets(ctx, entry, 0)
+}
+
+// refreshedBytes is the size in the repository of an index whose documents come before refreshes cost anything.
+const refreshedBytes = 64 << 20
+
+// TuneIndices changes settings of the target indices that this session creates. Refreshes are a matter of large indices, and of
+// those whose size was not read; without the permission for it they stay.
+func (s *Session) TuneIndices(ctx context.Context, entry plan.Entry) error {
+	wish := s.Tune
+	var size int64
+	for _, n := range entry.Bytes {
+		size += n
+	}
+	if wish == tuning.Refreshes && len(entry.Bytes) > 0 && size < refreshedBytes {
+		wish = tuning.Nothing
+	}
+	if wish == tuning.Nothing || len(entry.Ours) == 0 || entry.Create {
+		return nil
+	}
+	err := s.Tuner.Tune(ctx, entry.Ours, wish)
+	if wish == tuning.Refreshes && errors.Is(err, fault.ErrConfig) {
+		s.Log.WarnContext(ctx, "the target refreshes indices while documents come: the user may not change their settings", "index", entry.Locator.IndexName, "reason", fault.Text(err))
+		return nil
+	}
+	return err
+}
+
+// forgetOurs removes what noteOurs recorded of indices that were not created after all:
+// an operator may create them by hand.
+func (s *Session) forgetOurs(ctx context.Context, entry plan.Entry) error {
+	if s.Indices == nil || len(entry.Ours) == 0 {
+		return nil
+	}
+	absent, err := s.Indices.Absent(ctx, entry.Ours)
+	if err != nil || len(absent) == 0 {
+		return err
+	}
+	if err := s.withdraw(ctx, entry, absent); err != nil {
+		return err
+	}
+	entry.Ours = slices.DeleteFunc(entry.Ours, func(name string) bool { return slices.Contains(absent, name) })
+	body, err := entry.Encode()
+	if err != nil {
+		return err
+	}
+	return s.records().UpdateIndexBody(ctx, entry.Locator.IndexName, func(json.RawMessage) json.RawMessage { return body })
+}
+
+// mostDiffers bounds what is kept of the differences of one index; the log has all.
+const mostDiffers = 50
+
+// noteOurs records that this session creates target indices.
+func (s *Session) noteOurs(ctx context.Context, entry plan.Entry, absent []string) (plan.Entry, error) {
+	for _, name := range absent {
+		if !slices.Contains(entry.Ours, name) {
+			entry.Ours = append(entry.Ours, name)
+		}
+	}
+	body, err := entry.Encode()
+	if err != nil {
+		return entry, err
+	}
+	return entry, s.records().UpdateIndexBody(ctx, entry.Locator.IndexName, func(json.RawMessage) json.RawMessage { return body })
+}
+
+// SourceIndex reads what the snapshot says about an index: who planned has seen it, others read its metadata alone.
+func (s *Session) SourceIndex(ctx context.Context, loc snapshot.Locator) (*snapshot.Index, error) {
+	s.mu.Lock()
+	planned := s.planned
+	s.mu.Unlock()
+	if planned != nil {
+		for _, x := range planned.Indices {
+			if x.Name == loc.IndexName {
+				return x.Source, nil
+			}
+		}
+	}
+	return loc.Index(ctx, s.Shards.Repo)
+}
+
+// Indices are the indices of a target cluster, as the phase indices needs them.
+type Indices interface {
+	// Check refuses a plan that the target cannot take, before anything is written, and names the
+	// indices of data streams as the target can take them.
+	Check(ctx context.Context, plan *plan.Plan) error
+	// Absent returns those of the names that nothing on the target has.
+	Absent(ctx context.Context, names []string) ([]string, error)
+	// Make creates what is missing of an index and leaves alone what exists.
+	Make(ctx context.Context, x plan.Index) (creation.Made, error)
+	// SetAliases adds aliases to an index of the target.
+	SetAliases(ctx context.Context, index string, aliases json.RawMessage) error
+	// Aliases returns the aliases that the target indices of an index may get, by target index. It sends no request that changes anything.
+	Aliases(ctx context.Context, x plan.Index) (map[string]json.RawMessage, error)
+}
+
+// ReopenIndices lets indices that failed be created again, and phases that failed begin again:
+// who runs the command a second time has repaired something.
+func (s *Session) ReopenIndices(ctx context.Context) error {
+	for _, name := range []string{session.MetadataPhase, session.IndexPhase, session.DocsPhase} {
+		row, err := RowFor(name, "")
+		if err != nil {
+			return err
+		}
+		if !s.Phases.Has(row.Phase) {
+			continue
+		}
+		if _, err := s.records().ReopenPhase(ctx, name, "run again", nil); err != nil {
+			return err
+		}
+	}
+	if !s.needs(PhaseIndices, PhaseDocuments) {
+		return nil
+	}
+	entries, err := s.Entries(ctx)
+	if err != nil {
+		return err
+	}
+	again := false
+	for _, e := range entries {
+		if e.State != session.PhaseFailed {
+			continue
+		}
+		if entry, err := plan.DecodeEntry(e.Name, e.Body); err != nil {
+			return err
+		} else if entry.Unread {
+			readable, err := s.renewUnread(ctx, e.Name)
+			if err != nil {
+				return err
+			}
+			if !readable {
+				continue
+			}
+			if e, err = s.records().IndexEntry(ctx, e.Name); err != nil {
+				return err
+			}
+		}
+		if s.Phases.Has(PhaseIndices) {
+			s.Log.InfoContext(ctx, "failed index is tried again", "index", e.Name)
+			if err := s.records().ReopenBatch(ctx, e.Name); err != nil {
+				return err
+			}
+			_, err = s.records().ReopenIndex(ctx, e.Name, "run again")
+			again = true
+		} else {
+			err = s.adoptLate(ctx, e)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if again {
+		_, err = s.records().MovePhase(ctx, session.IndexPhase, session.PhaseCompleted, session.PhaseInProgress, nil)
+	}
+	return err
+}
+
+// adoptLate adds an index to the migration that was missing before and has been created
+// on the target since.
+func (s *Session) adoptLate(ctx context.Context, e session.IndexEntry) error {
+	entry, err := s.readEntry(ctx, e)
+	if err != nil {
+		return err
+	}
+	if err := s.haveTargets(ctx, entry); errors.Is(err, ErrTargetMissing) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	if _, err := s.records().ReopenIndex(ctx, e.Name, "run again"); err != nil {
+		return err
+	}
+	_, err = s.records().CompleteIndex(ctx, e.Name, nil)
+	return err
+}
+
+// ErrTargetMissing means that an index is not on the target and that this run does not create indices.
+var ErrTargetMissing = fmt.Errorf("does not exist on the target, and the phase indices is off: create it, or let --phases contain indices: %w", fault.ErrRejected)
+
+// haveTargets reports whether every target index of an entry is there.
+func (s *Session) haveTargets(ctx context.Context, entry plan.Entry) error {
+	if s.Targets == nil {
+		return nil
+	}
+	for _, name := range entry.Naming.Targets() {
+		_, err := s.targetUUID(ctx, entry, name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("index %s %w", name, ErrTargetMissing)
+		case err != nil:
+			return fmt.Errorf("target index %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// noteStreams tells once of each data stream that is not what an operator may expect.
+func (s *Session) noteStreams(ctx context.Context, plan *plan.Plan) error {
+	for _, x := range plan.Indices {
+		if x.Entry.Stream == nil {
+			continue
+		}
+		var code string
+		switch {
+		case x.Entry.Create:
+			code = "duplicates-possible"
+		case x.Entry.Stream.Alias == "":
+			code = "no-alias"
+		default:
+			continue
+		}
+		first, err := s.Coordinator.Event(ctx, "data stream "+x.Entry.Stream.Stream, code, x.Entry.Note())
+		if err != nil {
+			return err
+		}
+		if first {
+			s.Log.WarnContext(ctx, "data stream", "name", x.Entry.Stream.Stream, "note", x.Entry.Note())
+		}
+	}
+	return nil
+}

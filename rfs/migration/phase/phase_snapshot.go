@@ -1,0 +1,251 @@
+package phase
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/source/live"
+)
+
+// Snapshots creates and watches snapshots on the source cluster. Errors have the
+// categories of fault; fault.ErrRejected when the source refuses for ever.
+type Snapshots interface {
+	// Register makes the repository known to the source, and reports whether the source did not know it; it may be repeated.
+	Register(ctx context.Context) (registered bool, err error)
+	// Create starts a snapshot and does not wait for its end; created is false when the name exists.
+	// live.ErrBusy when another snapshot has to end first.
+	Create(ctx context.Context, name string) (created bool, err error)
+	// State is the snapshot as the source sees it; an error that is fs.ErrNotExist when there is none.
+	State(ctx context.Context, name string) (live.State, error)
+}
+
+// SnapshotOptions say which snapshot is read or created.
+type SnapshotOptions struct {
+	Name         string // to read; or to create, the name that every worker derives
+	Derived      bool   // the session creates it; another of that name is never used
+	Repository   string // by its name on the source
+	Retry        bool   // after a failure, create one under the name with "-2"
+	AllowPartial bool
+	NoWait       bool // begin it, or look at it once: ErrSnapshotRuns while it is being made
+	// Poll is the time between two looks at a running snapshot; 0: 2 s.
+	Poll time.Duration
+}
+
+// ErrSnapshotRuns means that the source is still creating the snapshot and --snapshot-no-wait was given.
+var ErrSnapshotRuns = errors.New("the snapshot is being made on the source: run the same command again later, or without --snapshot-no-wait to wait for it")
+
+func (o SnapshotOptions) wanted() string {
+	if o.Retry {
+		return o.Name + "-2"
+	}
+	return o.Name
+}
+
+func (o SnapshotOptions) poll() time.Duration {
+	if o.Poll <= 0 {
+		return 2 * time.Second
+	}
+	return o.Poll
+}
+
+// SnapshotRecord is the body of phase:snapshot.
+type SnapshotRecord struct {
+	Name         string   `json:"name"`
+	Repository   string   `json:"repo"`
+	UUID         string   `json:"snapshotUUID,omitempty"`
+	Anonymous    bool     `json:"anonymous,omitempty"` // the source tells no UUID: when it began stands for it
+	State        string   `json:"sourceState,omitempty"`
+	ShardsTotal  int64    `json:"shardsTotal,omitempty"`
+	ShardsDone   int64    `json:"shardsDone,omitempty"`
+	ShardsFailed int64    `json:"shardsFailed,omitempty"`
+	BytesTotal   int64    `json:"bytesTotal,omitempty"`
+	BytesDone    int64    `json:"bytesDone,omitempty"`
+	Failures     []string `json:"failures,omitempty"`
+	Measure
+}
+
+// Measure is how far a phase is, as a reader of any phase understands it.
+type Measure struct {
+	Done  int64  `json:"done"`
+	Total int64  `json:"total"` // 0 when not known
+	Unit  string `json:"unit"`  // bytes, shards, objects, indices
+}
+
+func DecodeSnapshot(b json.RawMessage) (SnapshotRecord, error) {
+	var r SnapshotRecord
+	if len(b) == 0 {
+		return r, nil
+	}
+	if err := json.Unmarshal(b, &r); err != nil {
+		return r, fmt.Errorf("record of the snapshot: %w: %w", err, fault.ErrCorrupt)
+	}
+	return r, nil
+}
+
+func (r SnapshotRecord) encode() json.RawMessage {
+	b, err := json.Marshal(r)
+	if err != nil { // strings and numbers only
+		return nil
+	}
+	return b
+}
+
+// snapshotIdentity distinguishes a snapshot from another of the same name.
+func snapshotIdentity(st live.State) (id string, anonymous bool) {
+	if st.UUID != "" {
+		return st.UUID, false
+	}
+	return fmt.Sprintf("started %d", st.Started), true
+}
+
+// makeSnapshot creates the snapshot and blocks until it ends. Every name is derived, so that the
+// worker that takes over after a crash knows it; the record tells whether a snapshot of that name
+// is the session's: before the record is IN_PROGRESS the source had none.
+func (s *Session) makeSnapshot(ctx context.Context, lease *session.PhaseLease) error {
+	r, err := DecodeSnapshot(lease.Phase.Body)
+	if err != nil {
+		return err
+	}
+	if r.UUID == "" {
+		if err := s.register(ctx); err != nil {
+			return fmt.Errorf("register the repository on the source: %w", err)
+		}
+	}
+	if lease.Phase.State == session.PhaseNotStarted {
+		r = SnapshotRecord{Name: s.Snapshot.wanted(), Repository: s.Snapshot.Repository}
+		if err := lease.Save(ctx, "", r.encode(), false); err != nil {
+			return err
+		}
+		switch there, err := s.Snapshots.State(ctx, r.Name); {
+		case err == nil:
+			id, _ := snapshotIdentity(there)
+			return s.endSnapshot(ctx, lease, fmt.Errorf("the source has a snapshot %s (%s) that this session did not create; it is never used: choose another --session-name, delete it, or give --retry-snapshot", r.Name, id))
+		case !errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("snapshot %s on the source: %w", r.Name, err)
+		}
+		if err := lease.Save(ctx, session.PhaseInProgress, r.encode(), false); err != nil {
+			return err
+		}
+	}
+	if r.UUID == "" {
+		created, err := s.beginSnapshot(ctx, r.Name)
+		if err != nil {
+			return fmt.Errorf("create snapshot %s on the source: %w", r.Name, err)
+		}
+		s.Log.InfoContext(ctx, "snapshot started on the source", "snapshot", r.Name, "repository", r.Repository, "created", created)
+	}
+	return s.watchSnapshot(ctx, lease, r)
+}
+
+// beginSnapshot creates the snapshot; a source that makes another one at the moment is waited for, however long that takes.
+func (s *Session) beginSnapshot(ctx context.Context, name string) (created bool, err error) {
+	for {
+		created, err = s.Snapshots.Create(ctx, name)
+		if !errors.Is(err, live.ErrBusy) {
+			return created, err
+		}
+		if s.Snapshot.NoWait {
+			return false, fmt.Errorf("%w (the source is busy with another one: %w)", ErrSnapshotRuns, err)
+		}
+		s.Log.WarnContext(ctx, "the source is busy with another snapshot; waiting for its end", "snapshot", name, "error", err)
+		if err := s.Runner.Clock.Sleep(ctx, s.Snapshot.poll()); err != nil {
+			return false, err
+		}
+	}
+}
+
+// mostAbsent is how often a snapshot that was just created may be missing.
+const mostAbsent = 10
+
+// watchSnapshot records the progress of the snapshot until it ends.
+func (s *Session) watchSnapshot(ctx context.Context, lease *session.PhaseLease, r SnapshotRecord) error {
+	for absent := 0; ; {
+		st, err := s.Snapshots.State(ctx, r.Name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && r.UUID == "" && absent < mostAbsent:
+			absent++
+		case errors.Is(err, fs.ErrNotExist):
+			return s.endSnapshot(ctx, lease, fmt.Errorf("the snapshot %s that this session created is gone from the source", r.Name))
+		case err != nil:
+			return fmt.Errorf("snapshot %s on the source: %w", r.Name, err)
+		default:
+			id, anonymous := snapshotIdentity(st)
+			if r.UUID != "" && r.UUID != id {
+				return s.endSnapshot(ctx, lease, fmt.Errorf("the source has another snapshot under the name %s (%s) than the one this session created (%s); it is never used", r.Name, id, r.UUID))
+			}
+			moved := r.UUID == "" || st.BytesDone > r.BytesDone || st.ShardsDone > r.ShardsDone
+			r = SnapshotRecord{
+				Name: r.Name, Repository: r.Repository, UUID: id, Anonymous: anonymous, State: st.State, Failures: st.Failures[:min(len(st.Failures), 20)],
+				ShardsTotal: st.ShardsTotal, ShardsDone: st.ShardsDone, ShardsFailed: st.ShardsFailed, BytesTotal: st.BytesTotal, BytesDone: st.BytesDone,
+			}
+			if r.Measure = (Measure{st.BytesDone, st.BytesTotal, "bytes"}); st.BytesTotal == 0 {
+				r.Measure = Measure{st.ShardsDone, st.ShardsTotal, "shards"}
+			}
+			if err := lease.Save(ctx, "", r.encode(), moved); err != nil {
+				return err
+			}
+			if ended, err := s.snapshotEnded(ctx, lease, r); ended {
+				return err
+			}
+			if s.Snapshot.NoWait {
+				return ErrSnapshotRuns
+			}
+		}
+		if err := s.Runner.Clock.Sleep(ctx, s.Snapshot.poll()); err != nil {
+			return err
+		}
+	}
+}
+
+// snapshotEnded decides what the end of the snapshot means for the phase.
+func (s *Session) snapshotEnded(ctx context.Context, lease *session.PhaseLease, r SnapshotRecord) (ended bool, err error) {
+	s.Log.InfoContext(ctx, "snapshot", "snapshot", r.Name, "state", r.State, "shards", r.ShardsDone, "of", r.ShardsTotal, "bytes", r.BytesDone, "of_bytes", r.BytesTotal)
+	switch {
+	case r.State == "SUCCESS", r.State == "PARTIAL" && s.Snapshot.AllowPartial:
+		return true, lease.Advance(ctx, session.PhaseCompleted, nil)
+	case r.State == "PARTIAL":
+		return true, s.endSnapshot(ctx, lease, fmt.Errorf("snapshot %s is PARTIAL: %s; --allow-partial migrates what it holds", r.Name, failuresText(r)))
+	case r.State == "FAILED", r.State == "INCOMPATIBLE":
+		return true, s.endSnapshot(ctx, lease, fmt.Errorf("snapshot %s is %s on the source: %s", r.Name, r.State, failuresText(r)))
+	}
+	return false, nil
+}
+
+func failuresText(r SnapshotRecord) string {
+	if len(r.Failures) == 0 {
+		return fmt.Sprintf("%d of %d shards failed", r.ShardsFailed, r.ShardsTotal)
+	}
+	return strings.Join(r.Failures, "; ")
+}
+
+// endSnapshot marks the phase FAILED with one event.
+func (s *Session) endSnapshot(ctx context.Context, lease *session.PhaseLease, why error) error {
+	if err := lease.Fail(ctx, why.Error()); err != nil {
+		return err
+	}
+	return errEnded
+}
+
+// retrySnapshot opens a failed phase again when that was asked for and another name is to be used.
+func (s *Session) retrySnapshot(ctx context.Context) error {
+	if !s.Snapshot.Retry || !s.Phases.Has(PhaseSnapshot) {
+		return nil
+	}
+	p, err := s.records().Phase(ctx, session.SnapshotPhase)
+	if err != nil || p.State != session.PhaseFailed {
+		return err
+	}
+	r, err := DecodeSnapshot(p.Body)
+	if err != nil || r.Name == s.Snapshot.wanted() {
+		return err
+	}
+	_, err = s.records().ReopenPhase(ctx, session.SnapshotPhase, "--retry-snapshot", SnapshotRecord{Name: s.Snapshot.wanted(), Repository: s.Snapshot.Repository}.encode())
+	return err
+}

@@ -1,0 +1,166 @@
+package phase
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
+)
+
+// Phases are those parts of a migration that a run takes part in, by the names of
+// --phases: snapshot, metadata, indices, documents.
+type Phases []string
+
+// Names of phases as users write them.
+const (
+	PhaseSnapshot  = "snapshot"
+	PhaseMetadata  = "metadata"
+	PhaseIndices   = "indices"
+	PhaseDocuments = "documents"
+)
+
+// ParsePhases reads a list of phases; the order in it means nothing.
+func ParsePhases(s string) (Phases, error) {
+	var wanted Phases
+	for name := range strings.SplitSeq(s, ",") {
+		switch name = strings.TrimSpace(name); name {
+		case PhaseSnapshot, PhaseMetadata, PhaseIndices, PhaseDocuments:
+			wanted = append(wanted, name)
+		case "":
+		default:
+			return nil, fmt.Errorf("phase %q is not one of snapshot, metadata, indices, documents: %w", name, fault.ErrConfig)
+		}
+	}
+	return wanted, nil
+}
+
+// Has reports whether a phase takes part.
+func (p Phases) Has(name string) bool { return slices.Contains(p, name) }
+
+// Action is what a worker does in a state of a phase's record.
+type Action int
+
+// The actions.
+const (
+	Proceed      Action = iota // to the next phase
+	MakeSnapshot               // under the lease of the record
+	MoveGlobals                // under the lease of the record
+	ListIndices                // under the lease of the record
+	MakeIndices                // without a lease
+	SeedItems                  // under the lease of the item shard_setup
+	WorkOnItem                 // under the item's lease
+	AuditItems                 // under a lease of its own
+	LookForItems               // without a lease
+	Stop                       // with the record's reason
+)
+
+// actions say for people what an Action is.
+var actions = map[Action]string{
+	Proceed:      "nothing; the phase is done",
+	MakeSnapshot: "lease the record; note the name if the source has no snapshot of it; create it unless its UUID is recorded; record its progress until it ends. While another worker holds the lease, wait",
+	MoveGlobals:  "lease the record; create the templates (legacy, component, index) and what else was asked for, never changing what exists. While another worker holds the lease, wait",
+	ListIndices:  "lease the record; create an entry for each index. While another worker holds the lease, wait",
+	MakeIndices:  "take entries at random, of more than 64 a batch under its own lease; create what the target lacks, mark each entry COMPLETED, or FAILED after too many attempts; when no entry is left, move on",
+	SeedItems:    "lease shard_setup; create an item for each shard, or each part of a split shard, FAILED immediately for an index that does not exist. While another worker holds the lease, wait",
+	WorkOnItem:   "lease an item and move its documents; when no item is open, move on",
+	AuditItems:   "lease the audit; compare the target indices with the sent documents; verify that every chain of items is whole, repair broken ones; set aliases that waited. While another worker holds the lease, wait",
+	LookForItems: "end, unless an operator has opened an item again",
+	Stop:         "report the failure once and end",
+}
+
+// String describes the action.
+func (a Action) String() string { return actions[a] }
+
+// Row is one line of the state machine: what a worker does when the record of a phase is
+// in a state, and which states or phases may follow.
+type Row struct {
+	Number string // of the phase in the documentation
+	Phase  string // as in --phases
+	Record string // of the coordination store: phase:<record>
+	State  string // of the record; "" when there is none
+	Does   Action
+	Next   []string // states of the same record, or numbers of phases
+	Again  []string // states that follow when the operator retries what failed
+}
+
+// Start and End are where the machine begins and stops.
+const (
+	Start = "0"
+	End   = "end"
+)
+
+// Machine is the whole state machine, phase by phase.
+func Machine() []Row {
+	return []Row{
+		{"1", PhaseSnapshot, session.SnapshotPhase, "", MakeSnapshot, []string{session.PhaseNotStarted}, nil},
+		{"1", PhaseSnapshot, session.SnapshotPhase, session.PhaseNotStarted, MakeSnapshot, []string{session.PhaseInProgress, session.PhaseFailed}, nil},
+		{"1", PhaseSnapshot, session.SnapshotPhase, session.PhaseInProgress, MakeSnapshot, []string{session.PhaseCompleted, session.PhaseFailed}, nil},
+		{"1", PhaseSnapshot, session.SnapshotPhase, session.PhaseCompleted, Proceed, []string{"2"}, nil},
+		{"1", PhaseSnapshot, session.SnapshotPhase, session.PhaseFailed, Stop, []string{End}, []string{session.PhaseNotStarted}},
+
+		{"2", PhaseMetadata, session.MetadataPhase, "", MoveGlobals, []string{session.PhaseInProgress}, nil},
+		{"2", PhaseMetadata, session.MetadataPhase, session.PhaseInProgress, MoveGlobals, []string{session.PhaseCompleted, session.PhaseFailed}, nil},
+		{"2", PhaseMetadata, session.MetadataPhase, session.PhaseCompleted, Proceed, []string{"3.1"}, nil},
+		{"2", PhaseMetadata, session.MetadataPhase, session.PhaseFailed, Stop, []string{End}, []string{session.PhaseInProgress}},
+
+		{"3.1", PhaseIndices, session.IndexPhase, "", ListIndices, []string{session.PhaseSetup}, nil},
+		{"3.1", PhaseIndices, session.IndexPhase, session.PhaseSetup, ListIndices, []string{session.PhaseInProgress, session.PhaseFailed}, nil},
+		{"3.1", PhaseIndices, session.IndexPhase, session.PhaseFailed, Stop, []string{End}, []string{session.PhaseSetup}},
+		{"3.2", PhaseIndices, session.IndexPhase, session.PhaseInProgress, MakeIndices, []string{session.PhaseCompleted}, nil},
+		{"3.2", PhaseIndices, session.IndexPhase, session.PhaseCompleted, Proceed, []string{"4.1"}, []string{session.PhaseInProgress}},
+
+		{"4.1", PhaseDocuments, session.DocsPhase, "", SeedItems, []string{session.PhaseSetup}, nil},
+		{"4.1", PhaseDocuments, session.DocsPhase, session.PhaseSetup, SeedItems, []string{session.PhaseInProgress, session.PhaseFailed}, nil},
+		{"4.1", PhaseDocuments, session.DocsPhase, session.PhaseFailed, Stop, []string{End}, []string{session.PhaseSetup}},
+		{"4.2", PhaseDocuments, session.DocsPhase, session.PhaseInProgress, WorkOnItem, []string{session.PhaseAudit}, nil},
+		{"4.2", PhaseDocuments, session.DocsPhase, session.PhaseAudit, AuditItems, []string{session.PhaseInProgress, session.PhaseCompleted}, nil},
+		{"4.2", PhaseDocuments, session.DocsPhase, session.PhaseCompleted, LookForItems, []string{End}, []string{session.PhaseInProgress}},
+	}
+}
+
+// RowFor finds the line for a record's state.
+func RowFor(record, state string) (Row, error) {
+	for _, r := range Machine() {
+		if r.Record == record && r.State == state {
+			return r, nil
+		}
+	}
+	return Row{}, fmt.Errorf("phase %s in the state %q, which this version does not know: %w", record, state, fault.ErrConfig)
+}
+
+// PhaseFailed means that a phase was given up, by this worker or by another.
+type PhaseFailed struct {
+	Phase  string // as in --phases
+	Reason string
+}
+
+// Error names the phase, the reason, and what can be done.
+func (e *PhaseFailed) Error() string {
+	remedy := "repair the cause and run the same command of rfsd migrate again"
+	if e.Phase == PhaseSnapshot {
+		remedy = "repair the cause and run again with --retry-snapshot"
+	}
+	return fmt.Sprintf("the phase %s failed: %s (%s)", e.Phase, e.Reason, remedy)
+}
+
+// preview logs what will differ, once per process, before the first phase that writes to the target.
+func (s *Session) preview(ctx context.Context, plan *plan.Plan) error {
+	if err := s.checkForeign(ctx, plan); err != nil {
+		return err
+	}
+	if err := s.checkHeld(ctx, plan); err != nil {
+		return err
+	}
+	if s.Preview == nil || s.previewed {
+		return nil
+	}
+	if err := s.Preview(ctx, plan, s.Phases); err != nil {
+		return err
+	}
+	s.previewed = true
+	return nil
+}

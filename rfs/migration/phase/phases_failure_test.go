@@ -1,0 +1,328 @@
+package phase
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/source/live"
+	"github.com/rfsd/rfsd/testing/migrationtest"
+)
+
+// inPhases runs f in virtual time, with a fresh store and fresh clusters.
+func inPhases(t *testing.T, f func(t *testing.T, m *migrationtest.Memory, x *migrationtest.Outside)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		m, x := newMemory(), migrationtest.NewOutside()
+		f(t, m, x)
+		for _, err := range m.Strange {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAnIndexThatCannotBeCreatedFailsAloneWithTheTargetsWords(t *testing.T) {
+	inPhases(t, func(t *testing.T, m *migrationtest.Memory, x *migrationtest.Outside) {
+		x.Refuse["b"] = "analyzer [snowy] not found"
+		s := process(t, m, x, 1, &migrationtest.Life{})
+		if err := toItems(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"a", "b", "c"} {
+			e, err := s.records().IndexEntry(t.Context(), name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if failed := e.State == session.PhaseFailed; failed != (name == "b") || failed != strings.Contains(e.Error, "analyzer [snowy] not found") {
+				t.Errorf("%+v", e)
+			}
+		}
+		if n := m.Events("failed"); n != 1 {
+			t.Errorf("%d events", n)
+		}
+		open := 0
+		for _, it := range m.Items {
+			id, err := it.Range()
+			switch {
+			case err != nil:
+			case it.Open():
+				open++
+			case id.Index != "b" || !it.FailedItem() || !strings.Contains(it.Failure, "snowy"):
+				t.Errorf("item %+v", it)
+			}
+		}
+		if open != 4 {
+			t.Errorf("%d open items of the other indices", open)
+		}
+		// The audit tells nothing twice.
+		if _, err := s.records().Audit(t.Context()); err != nil || m.Events("failed") != 1 {
+			t.Errorf("%v, %d events", err, m.Events("failed"))
+		}
+		// The target has been repaired, and the command runs again.
+		x.Refuse = nil
+		again := process(t, m, x, 2, &migrationtest.Life{})
+		if err := again.ReopenIndices(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := toItems(t.Context(), again); err != nil {
+			t.Fatal(err)
+		}
+		if e, err := session.Of(again.Coordinator).IndexEntry(t.Context(), "b"); err != nil || e.State != session.PhaseCompleted {
+			t.Errorf("%+v, %v", e, err)
+		}
+		if err := again.RetryFailed(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := again.Coordinator.Pending(t.Context()); err != nil || n != 6 {
+			t.Errorf("%d open items, %v", n, err)
+		}
+	})
+}
+
+func TestASnapshotOfTheNameThatIsNotOursIsNeverUsed(t *testing.T) {
+	inPhases(t, func(t *testing.T, m *migrationtest.Memory, x *migrationtest.Outside) {
+		x.Snapshots["rfs-s"] = live.State{UUID: "foreign", State: "SUCCESS"}
+		s := process(t, m, x, 1, &migrationtest.Life{})
+		err := toItems(t.Context(), s)
+		var failed *PhaseFailed
+		if !errors.As(err, &failed) || failed.Phase != PhaseSnapshot || !strings.Contains(err.Error(), "--retry-snapshot") || m.Events("failed") != 1 {
+			t.Fatalf("%v, %d events", err, m.Events("failed"))
+		}
+		if err := toItems(t.Context(), process(t, m, x, 2, &migrationtest.Life{})); !errors.As(err, &failed) || m.Events("failed") != 1 {
+			t.Errorf("another process: %v, %d events", err, m.Events("failed"))
+		}
+		retry := process(t, m, x, 3, &migrationtest.Life{})
+		retry.Snapshot.Retry = true
+		if err := toItems(t.Context(), retry); err != nil {
+			t.Fatal(err)
+		}
+		if name, uuid, err := retry.snapshotName(t.Context()); err != nil || name != "rfs-s-2" || uuid != "uuid of rfs-s-2" {
+			t.Errorf("%s %s %v", name, uuid, err)
+		}
+	})
+}
+
+func TestTheRepositoryHoldsTheSnapshotThatWasCreated(t *testing.T) {
+	inPhases(t, func(t *testing.T, m *migrationtest.Memory, x *migrationtest.Outside) {
+		if err := toItems(t.Context(), process(t, m, x, 1, &migrationtest.Life{})); err != nil {
+			t.Fatal(err)
+		}
+		s := process(t, m, x, 2, &migrationtest.Life{})
+		s.Plan = func(context.Context, string) (*plan.Plan, error) {
+			return &plan.Plan{Snapshot: "rfs-s", UUID: "another"}, nil
+		}
+		_, err := s.plan(t.Context())
+		for _, word := range []string{"UUID another", "has uuid of rfs-s", "--repo-uri"} {
+			if !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), word) {
+				t.Errorf("%q is not in: %v", word, err)
+			}
+		}
+	})
+}
+
+// TestASnapshotReplacedWhileItRunsIsNeverUsed lets the creator die, and another client make
+// another snapshot of the same name in its place.
+func TestASnapshotReplacedWhileItRunsIsNeverUsed(t *testing.T) {
+	for name, replace := range map[string]func(x *migrationtest.Outside){
+		"another": func(x *migrationtest.Outside) { x.Snapshots["rfs-s"] = live.State{UUID: "foreign", State: "SUCCESS"} },
+		"is gone": func(x *migrationtest.Outside) { delete(x.Snapshots, "rfs-s") },
+	} {
+		inPhases(t, func(t *testing.T, m *migrationtest.Memory, x *migrationtest.Outside) {
+			x.Ends = "IN_PROGRESS" // it never ends by itself
+			l := &migrationtest.Life{}
+			s := process(t, m, x, 1, l)
+			seen := 0
+			s.Snapshots = watched{s.Snapshots, func() {
+				if seen++; seen > 3 {
+					l.Mu.Lock()
+					l.Dead = true
+					l.Mu.Unlock()
+				}
+			}}
+			if err := toItems(t.Context(), s); !errors.Is(err, migrationtest.ErrDead) {
+				t.Fatal(err)
+			}
+			replace(x)
+			err := toItems(t.Context(), process(t, m, x, 2, &migrationtest.Life{}))
+			var failed *PhaseFailed
+			if !errors.As(err, &failed) || !strings.Contains(err.Error(), name) || x.Created["index a"] != 0 {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
+	}
+}
+
+func TestASourceThatMakesAnotherSnapshotIsWaitedFor(t *testing.T) {
+	inPhases(t, func(t *testing.T, m *migrationtest.Memory, x *migrationtest.Outside) {
+		x.Busy = 3000 // 100 minutes: longer than any lease
+		s := process(t, m, x, 1, &migrationtest.Life{})
+		if err := toItems(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		if n := m.Events("failed"); n != 0 || x.Busy != 0 {
+			t.Errorf("%d events, %d refusals left", n, x.Busy)
+		}
+		p, err := s.records().Phase(t.Context(), session.SnapshotPhase)
+		if err != nil || p.State != session.PhaseCompleted || p.Attempts > 1 {
+			t.Errorf("%+v, %v", p, err)
+		}
+	})
+}
+
+func TestAFailedOrPartialSnapshotStopsWithTheCause(t *testing.T) {
+	for _, c := range []struct {
+		ends    string
+		partial bool
+		failed  bool
+	}{{"FAILED", false, true}, {"FAILED", true, true}, {"PARTIAL", false, true}, {"PARTIAL", true, false}} {
+		inPhases(t, func(t *testing.T, m *migrationtest.Memory, x *migrationtest.Outside) {
+			x.Ends = c.ends
+			s := process(t, m, x, 1, &migrationtest.Life{})
+			s.Snapshot.AllowPartial = c.partial
+			err := toItems(t.Context(), s)
+			var failed *PhaseFailed
+			if errors.As(err, &failed) != c.failed || c.failed != strings.Contains(fmt.Sprint(err), c.ends) || m.Events("failed") > 1 {
+				t.Errorf("%+v: %v, %d events", c, err, m.Events("failed"))
+			}
+		})
+	}
+}
+
+func TestAPhaseThatFailsTooOftenIsFailedWithOneEvent(t *testing.T) {
+	inPhases(t, func(t *testing.T, m *migrationtest.Memory, x *migrationtest.Outside) {
+		x.Globals = fmt.Errorf("template t: unknown setting: %w", fault.ErrRejected)
+		var failed *PhaseFailed
+		attempts := 0
+		for ; attempts < 20; attempts++ {
+			if err := toItems(t.Context(), process(t, m, x, attempts, &migrationtest.Life{})); errors.As(err, &failed) {
+				break
+			}
+		}
+		if attempts != cms.DefaultMaxAttempts || failed == nil || !strings.Contains(failed.Reason, "unknown setting") || m.Events("failed") != 1 {
+			t.Errorf("%d attempts, %v, %d events", attempts, failed, m.Events("failed"))
+		}
+		if words := failed.Error(); strings.Contains(words, "--retry-snapshot") || !strings.Contains(words, "run the same command") {
+			t.Errorf("the remedy of another phase: %s", words)
+		}
+		// What the user has to change, or an outage, is no attempt.
+		x.Globals = fmt.Errorf("no permission: %w", fault.ErrConfig)
+		s := process(t, m, x, 50, &migrationtest.Life{})
+		if err := s.ReopenIndices(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for range 20 {
+			if err := toItems(t.Context(), s); !errors.Is(err, fault.ErrConfig) {
+				t.Fatal(err)
+			}
+		}
+		x.Globals = nil
+		if err := toItems(t.Context(), s); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestSession_DamageOfTheRepositoryEndsAPhaseAtOnce has a blob that the phase needs be damaged: no attempt is repeated, until the
+// operator has repaired it and runs the command again.
+func TestSession_DamageOfTheRepositoryEndsAPhaseAtOnce(t *testing.T) {
+	inPhases(t, func(t *testing.T, m *migrationtest.Memory, x *migrationtest.Outside) {
+		x.Globals = fault.Corrupt("meta-u.dat", "", 17, "it has no codec header")
+		s := process(t, m, x, 1, &migrationtest.Life{})
+		err := toItems(t.Context(), s)
+		var failed *PhaseFailed
+		if !errors.As(err, &failed) || !strings.Contains(failed.Reason, "meta-u.dat") || !strings.Contains(failed.Reason, "17") || m.Events("failed") != 1 {
+			t.Errorf("%v, %d events", err, m.Events("failed"))
+		}
+		x.Globals = nil
+		s = process(t, m, x, 2, &migrationtest.Life{})
+		if err := s.ReopenIndices(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := toItems(t.Context(), s); err != nil {
+			t.Errorf("repaired: %v", err)
+		}
+	})
+}
+
+func TestWithoutThePhaseIndicesNothingIsCreatedAndTheMissingFail(t *testing.T) {
+	inPhases(t, func(t *testing.T, m *migrationtest.Memory, x *migrationtest.Outside) {
+		x.UUIDs["a"], x.UUIDs["c"] = "made by hand", "made by hand"
+		s := process(t, m, x, 1, &migrationtest.Life{})
+		s.Phases = Phases{PhaseDocuments}
+		s.Snapshot = SnapshotOptions{Name: "rfs-s"}
+		if err := toItems(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		if len(x.Created) > 0 {
+			t.Errorf("created %v", x.Created)
+		}
+		failed := 0
+		for _, it := range m.Items {
+			if it.FailedItem() {
+				failed++
+				if id, err := it.Range(); err != nil || id.Index != "b" || !strings.Contains(it.Failure, "does not exist on the target") {
+					t.Errorf("%+v", it)
+				}
+			}
+		}
+		if failed != 2 || m.Events("failed") != 1 {
+			t.Errorf("%d failed items, %d events", failed, m.Events("failed"))
+		}
+		// A second run does not try what cannot succeed.
+		if err := s.RetryFailed(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := s.Coordinator.Pending(t.Context()); err != nil || n != 4 {
+			t.Errorf("%d open items in the second run, %v", n, err)
+		}
+	})
+}
+
+func TestLateAliasesWaitForEveryDocument(t *testing.T) {
+	inPhases(t, func(t *testing.T, m *migrationtest.Memory, x *migrationtest.Outside) {
+		s := process(t, m, x, 1, &migrationtest.Life{})
+		if err := toItems(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		end := func(index, status string) {
+			for id, it := range m.Items {
+				if r, err := it.Range(); err == nil && r.Index == index && it.Open() {
+					it.CompletedAt, it.Status = 1, status
+					m.Items[id] = it
+				}
+			}
+		}
+		end("a", "")
+		end("b", cms.StatusFailed)
+		for range 2 {
+			if err := s.setLateAliases(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if len(x.AliasesOf) != 1 || !strings.Contains(x.AliasesOf["a"], "alias-of-a") {
+				t.Errorf("aliases %v", x.AliasesOf)
+			}
+		}
+		x.AliasesOf["a"] = ""
+		if err := s.setLateAliases(t.Context()); err != nil || x.AliasesOf["a"] != "" {
+			t.Errorf("set twice: %v, %v", x.AliasesOf, err)
+		}
+	})
+}
+
+// watched tells when the state of a snapshot is asked for.
+type watched struct {
+	Snapshots
+	asked func()
+}
+
+func (w watched) State(ctx context.Context, name string) (live.State, error) {
+	w.asked()
+	return w.Snapshots.State(ctx, name)
+}

@@ -1,0 +1,148 @@
+package phase
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
+)
+
+// Patience decides how long what does not answer is tried again.
+type Patience interface {
+	// Good is called when work moved on.
+	Good()
+	// Silent returns an error when the other side has not answered for too long, for the reason why.
+	Silent(why error) error
+}
+
+// Through does the phases before the documents and seeds the items. It waits for what other workers do, and repeats what failed.
+func (s *Session) Through(ctx context.Context, patience Patience) error {
+	for {
+		st, err := s.look(ctx)
+		if err == nil && !st.over && st.Phase != PhaseSnapshot {
+			if _, err = s.plan(ctx); err != nil && !errors.Is(err, fault.ErrUnavailable) {
+				return err
+			}
+		}
+		if err == nil {
+			st, _, err = s.next(ctx)
+		}
+		var busy *cms.NoneAvailable
+		var failed *PhaseFailed
+		switch {
+		case errors.Is(err, cms.ErrAllDone):
+			return s.checkSnapshot(ctx)
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.As(err, &busy):
+			err = s.waitForOthers(ctx, st, busy)
+		case errors.Is(err, fault.ErrUnavailable) && !errors.Is(err, ErrSnapshotRuns):
+			if err = patience.Silent(err); err == nil {
+				err = s.Runner.Clock.Sleep(ctx, time.Second)
+			}
+		case err == nil && st.Does == WorkOnItem:
+			return nil
+		case err == nil:
+			patience.Good()
+		case errors.As(err, &failed), errors.Is(err, ErrSnapshotRuns), errors.Is(err, fault.ErrConfig), errors.Is(err, engine.ErrTargetReplaced):
+		default:
+			// It counts as an attempt; after too many the phase is FAILED and says so.
+			s.Log.WarnContext(ctx, "attempt at a phase failed", "phase", st.Phase, "error", err)
+			cause := err
+			if err = leasedAgain(st, err); err == nil {
+				err = s.Runner.Clock.Sleep(ctx, s.pauseAfter(st.record.Attempts, cause))
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// leasedAgain reports whether an error is counted by the record of a phase, so that trying
+// again comes to an end.
+func leasedAgain(st step, err error) error {
+	switch st.Does {
+	case MakeSnapshot, MoveGlobals, ListIndices, SeedItems:
+		return nil
+	}
+	return err
+}
+
+// RetryFailed opens failed items again: before a command is run a second time something is repaired, and what is still broken fails
+// again with its reason.
+func (s *Session) RetryFailed(ctx context.Context) error {
+	entries, err := s.Entries(ctx)
+	if err != nil {
+		return err
+	}
+	missing := map[string]bool{}
+	for _, e := range entries {
+		missing[e.Name] = e.State != session.PhaseCompleted
+	}
+	var failed []cms.ItemID
+	for item, err := range s.Coordinator.Items(ctx) {
+		if err != nil {
+			return fmt.Errorf("list items: %w", err)
+		}
+		if id, err := item.Range(); err == nil && item.FailedItem() && !missing[id.Index] {
+			failed = append(failed, id)
+		}
+	}
+	if len(failed) > 0 {
+		if err := s.unseal(ctx); err != nil {
+			return err
+		}
+	}
+	for _, id := range failed {
+		s.Log.Info("failed item is tried again", "index", id.Index, "shard", id.Shard, "item", id.String())
+		if err := s.Coordinator.Reopen(ctx, id, "run again"); err != nil {
+			return fmt.Errorf("retry %s: %w", id.Name(), err)
+		}
+	}
+	if len(failed) > 0 {
+		_, err = session.Of(s.Coordinator).MovePhase(ctx, session.DocsPhase, session.PhaseCompleted, session.PhaseInProgress, nil)
+	}
+	return err
+}
+
+// CheckIndices compares the entries of indices with what this process knows, and their targets with those that were recorded. It
+// returns the sizes of shards in the repository by index, in bytes. insist repeats a step while the target cannot answer. An index
+// whose target was replaced fails.
+func (s *Session) CheckIndices(ctx context.Context, insist func(context.Context, func() error) error) (map[string][]int64, error) {
+	entries, err := s.Entries(ctx)
+	if err != nil {
+		return nil, err
+	}
+	sizes := make(map[string][]int64, len(entries))
+	for _, e := range entries {
+		if e.State != session.PhaseCompleted {
+			continue
+		}
+		entry, err := s.readEntry(ctx, e)
+		if err != nil {
+			return nil, err
+		}
+		sizes[e.Name] = entry.Bytes
+		entry.Ends = e.Ends
+		s.keepEntry(e.Name, entry)
+		if err := insist(ctx, func() error { return s.checkTargets(ctx, entry, 0) }); errors.Is(err, engine.ErrTargetReplaced) {
+			if _, err = s.Coordinator.FailIndex(ctx, e.Name, fault.Text(err)); err != nil {
+				return nil, err
+			} // the end of the documents reports it
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return sizes, nil
+}
+
+// WaitForAudit pauses while another worker makes the audit.
+func (s *Session) WaitForAudit(ctx context.Context, busy *cms.NoneAvailable) error {
+	return s.waitForOthers(ctx, step{Row: Row{Phase: PhaseDocuments, Does: AuditItems}}, busy)
+}

@@ -1,0 +1,60 @@
+package summary
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/migration/arrival"
+)
+
+// Recount counts the target indices of a session that was complete before, because what its end has recorded may have changed since. A
+// target that does not answer leaves the former numbers, which the summary dates.
+func (sum *Summary) Recount(ctx context.Context, counts arrival.Counts, log *slog.Logger) {
+	if counts == nil {
+		return
+	}
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(arrival.AtOnce)
+	for i := range sum.Indices {
+		x := &sum.Indices[i]
+		if x.State != session.PhaseCompleted || x.Arrival == nil || x.Arrival.Gone {
+			continue
+		}
+		g.Go(func() error {
+			is, err := arrival.CountAgain(gctx, counts, x.Targets, log)
+			if err != nil {
+				log.WarnContext(ctx, "documents of a target index were not counted again: the number dates from the end of the migration", "index", x.Index, "error", fault.Text(err))
+				return nil
+			}
+			is.Shared = x.Arrival.Shared
+			x.Now = is
+			if n := x.Lost(); n > 0 {
+				log.WarnContext(ctx, "the target holds fewer documents than at the end of the migration", "index", x.Index, "target", strings.Join(x.Targets, ","), "then", x.Arrival.Found, "now", is.Found)
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // nothing returns an error
+}
+
+// Lost returns how many documents the target holds fewer than at the end of the migration; 0 when it was not counted again.
+func (x *Index) Lost() int64 {
+	if x.Now == nil || x.Arrival == nil || x.Arrival.Uncounted {
+		return 0
+	}
+	return max(x.Arrival.Found-x.Now.Found, 0)
+}
+
+// Held returns what the target holds as of the last count.
+func (x *Index) Held() *progress.Arrival {
+	if x.Now != nil {
+		return x.Now
+	}
+	return x.Arrival
+}

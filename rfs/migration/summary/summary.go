@@ -1,0 +1,359 @@
+package summary
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/migration/shards"
+	"github.com/rfsd/rfsd/rfs/source/lucene"
+)
+
+// Summary is what became of every document. All numbers are sums over the items
+// of the coordination store, so that they also add up after a crash.
+type Summary struct {
+	Snapshot string `json:"snapshot"`
+	Session  string `json:"session"`
+	Complete bool   `json:"complete"` // every phase of the run has ended, and no item is open
+	// DoneBefore reports that this was so before this process began.
+	DoneBefore bool `json:"done_before"`
+	// Phases are those that began, in order.
+	Phases []Phase `json:"phases"`
+	// Globals is what became of templates and all else that belongs to no index.
+	Globals *phase.GlobalsRecord `json:"cluster_metadata,omitempty"`
+	// Events are what was told once: failures, retries, repairs.
+	Events []Event `json:"events,omitempty"`
+	// Counts of all indices: live = indexed + failed + filtered.
+	Totals cms.Counts `json:"totals"`
+	// Redriven are those of the indexed documents that failed first, and that rfsd redrive has delivered.
+	Redriven int64   `json:"redriven,omitempty"`
+	Indices  []Index `json:"indices"`
+	// LeftOut are system indices that were not asked for.
+	LeftOut []string `json:"left_out,omitempty"`
+	// Problems are items that could not be migrated.
+	Problems []Problem `json:"problems,omitempty"`
+	// NotVerified are repository files whose checksum could not be computed, because
+	// nothing in them lives or only a part of them is needed.
+	NotVerified []string `json:"not_verified,omitempty"`
+	FailedDir   string   `json:"failed_documents,omitempty"`
+	// SafeFrom is when others may write to the migrated indices, by the clock of the
+	// coordination (Quiet); absent while an item is open.
+	SafeFrom *time.Time `json:"safe_to_write_from,omitempty"`
+}
+
+// Index is the outcome for one index of the snapshot.
+type Index struct {
+	Index   string   `json:"index"`
+	Targets []string `json:"targets"`
+	Shards  int      `json:"shards"`
+	Done    int      `json:"shards_done"`
+	Damaged int      `json:"shards_failed"`
+	Open    int      `json:"items_open"`
+	// State is COMPLETED when the target indices are there, FAILED when they could not be created.
+	State string `json:"state"`
+	Error string `json:"error,omitempty"` // why they could not, or why the last attempt did not
+	// Created are the targets that this session created; the others were there before.
+	Created []string `json:"created,omitempty"`
+	// Differs is what the target made of them that was not asked, as its templates do.
+	Differs []string `json:"differs,omitempty"`
+	// AliasesWait means that aliases are not set yet, because documents are missing.
+	AliasesWait bool `json:"aliases_wait,omitempty"`
+	// RefusedAliases are those that the target refused when all documents were there.
+	RefusedAliases []progress.RefusedAlias `json:"refused_aliases,omitempty"`
+	// Reduced is the reason why the stored sources are not what was indexed.
+	Reduced string `json:"reduced_source,omitempty"`
+	// Stream is what is done with the backing index of a data stream.
+	Stream string `json:"data_stream,omitempty"`
+	Paused string `json:"paused,omitempty"`
+	// Arrival is what the target held when all documents were sent; absent before, and without a target.
+	Arrival *progress.Arrival `json:"arrival,omitempty"`
+	// Now is what it holds now, of a session that was complete before this run; nil: it was not counted again.
+	Now *progress.Arrival `json:"now,omitempty"`
+	// Tried is what a trial run measured; nil but in one.
+	Tried *shards.IndexTried `json:"trial,omitempty"`
+	// Redriven are those of Indexed that failed first, and that rfsd redrive has delivered.
+	Redriven int64 `json:"redriven,omitempty"`
+	cms.Counts
+}
+
+// Phase is the outcome of one phase.
+type Phase struct {
+	Phase    string `json:"phase"` // as in --phases
+	State    string `json:"state"` // of the record
+	Attempts int    `json:"attempts,omitempty"`
+	Error    string `json:"error,omitempty"`
+}
+
+// Event is something that was told once.
+type Event struct {
+	Subject string    `json:"subject"`
+	Code    string    `json:"code"`
+	Detail  string    `json:"detail,omitempty"`
+	Time    time.Time `json:"time"`
+}
+
+// Problem is an item that could not be migrated, and why.
+type Problem struct {
+	Index  string `json:"index"`
+	Shard  int    `json:"shard"` // -1: the whole index
+	Item   string `json:"item"`
+	Reason string `json:"reason"`
+	// Undelivered is how many documents of the shard, nested ones included, did not arrive; 0: not known.
+	Undelivered int64 `json:"documents_not_delivered,omitempty"`
+}
+
+// shardChain collects the items of one shard.
+type shardChain struct {
+	open, failed bool
+	checks       []lucene.Check
+	counts       cms.Counts
+	tried        *shards.Tried // nil but in a trial run
+	ordinals     int64         // of the shard, likewise
+	live         int64         // documents of the shard, of one that failed; 0: not known
+}
+
+// Of sums up the phases, indices and items of a session.
+func Of(ctx context.Context, of *phase.Session) (*Summary, error) {
+	coordinator := of.Coordinator
+	s := &Summary{Complete: true}
+	if p := of.Planned(); p != nil {
+		s.Snapshot, s.Session, s.LeftOut = p.Snapshot, p.Session, p.LeftOut
+	}
+	if err := s.addPhases(ctx, of); err != nil {
+		return nil, err
+	}
+	byIndex, err := indexSummaries(ctx, of)
+	if err != nil {
+		return nil, err
+	}
+	chains := map[string]map[int]*shardChain{}
+	var quiet progress.WriteBarrier
+	for item, err := range coordinator.Items(ctx) {
+		if err != nil {
+			return nil, fmt.Errorf("summary: %w", err)
+		}
+		quiet.Add(item)
+		id, err := item.Range()
+		x := byIndex[id.Index]
+		if err != nil || x == nil {
+			continue // no item of this protocol
+		}
+		if chains[x.Index] == nil {
+			chains[x.Index] = map[int]*shardChain{}
+		}
+		chain := chains[x.Index][id.Shard]
+		if chain == nil {
+			chain = &shardChain{}
+			chains[x.Index][id.Shard] = chain
+		}
+		if err := s.addItem(x, chain, id, item); err != nil {
+			return nil, err
+		}
+	}
+	if quiet.Open == 0 && !quiet.SafeFrom.IsZero() {
+		from := quiet.SafeFrom.UTC()
+		s.SafeFrom = &from
+	}
+	again, err := progress.ReadRedrives(ctx, coordinator)
+	if err != nil {
+		return nil, fmt.Errorf("summary: %w", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(byIndex)) {
+		x := byIndex[name]
+		x.Redriven = again.Take(x.Targets, x.Counts.Failed)
+		x.Counts.Failed, x.Counts.Indexed = x.Counts.Failed-x.Redriven, x.Counts.Indexed+x.Redriven
+		s.Redriven += x.Redriven
+		s.addChains(x, chains[x.Index])
+		s.addArrival(x)
+		for _, r := range x.RefusedAliases {
+			s.Problems = append(s.Problems, Problem{Index: x.Index, Shard: -1, Reason: r.Problem()})
+		}
+		if x.State == session.PhaseFailed && chains[x.Index] == nil { // it has no items
+			s.Problems = append(s.Problems, Problem{Index: x.Index, Shard: -1, Reason: x.Error})
+		}
+		s.Totals = s.Totals.Add(x.Counts)
+		s.Indices = append(s.Indices, *x)
+	}
+	slices.SortFunc(s.Indices, func(a, b Index) int { return cmp.Compare(a.Index, b.Index) })
+	slices.SortFunc(s.Problems, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.Item, b.Item))
+	})
+	slices.Sort(s.NotVerified)
+	s.NotVerified = slices.Compact(s.NotVerified)
+	return s, nil
+}
+
+// addPhases adds what the records of the phases say, and the events.
+func (s *Summary) addPhases(ctx context.Context, of *phase.Session) error {
+	for _, name := range session.Phases() {
+		row, err := phase.RowFor(name, "")
+		if err != nil {
+			return err
+		}
+		p, err := session.Of(of.Coordinator).Phase(ctx, name)
+		if err != nil {
+			return fmt.Errorf("summary: %w", err)
+		}
+		if of.Phases.Has(row.Phase) && p.State != session.PhaseCompleted {
+			s.Complete = false
+		}
+		if p.State == "" {
+			continue
+		}
+		s.Phases = append(s.Phases, Phase{Phase: row.Phase, State: p.State, Attempts: p.Attempts, Error: p.Error})
+		switch {
+		case name == session.SnapshotPhase:
+			r, err := phase.DecodeSnapshot(p.Body)
+			if err != nil {
+				return err
+			}
+			s.Snapshot = r.Name
+		case name == session.MetadataPhase && len(p.Body) > 0:
+			s.Globals = &phase.GlobalsRecord{}
+			if err := json.Unmarshal(p.Body, s.Globals); err != nil {
+				return fmt.Errorf("record of the metadata: %w: %w", err, fault.ErrCorrupt)
+			}
+		}
+	}
+	for r, err := range session.Of(of.Coordinator).List(ctx, "event") {
+		if err != nil {
+			return fmt.Errorf("summary: %w", err)
+		}
+		e := Event{Time: time.UnixMilli(r.CreatedAt).UTC()}
+		if err := r.Decode(&e); err != nil {
+			return fmt.Errorf("summary: %w", err)
+		}
+		s.Events = append(s.Events, e)
+	}
+	slices.SortStableFunc(s.Events, func(a, b Event) int { return a.Time.Compare(b.Time) })
+	return nil
+}
+
+// indexSummaries are the indices of the session, without their documents.
+func indexSummaries(ctx context.Context, of *phase.Session) (map[string]*Index, error) {
+	entries, err := of.Entries(ctx)
+	if err != nil {
+		return nil, err
+	}
+	by := make(map[string]*Index, len(entries))
+	for _, e := range entries {
+		entry, err := plan.DecodeEntry(e.Name, e.Body)
+		if err != nil {
+			return nil, err
+		}
+		by[e.Name] = &Index{
+			Index: e.Name, Targets: entry.Naming.Targets(), Shards: e.Shards, Reduced: entry.Reduced, Stream: entry.Note(),
+			State: e.State, Error: e.Error, Created: entry.Ours, AliasesWait: len(entry.Late) > 0 && len(entry.RefusedAliases) == 0, RefusedAliases: entry.RefusedAliases, Differs: entry.Differs, Arrival: entry.Arrival,
+		}
+	}
+	return by, nil
+}
+
+func (s *Summary) addItem(x *Index, chain *shardChain, id cms.ItemID, item cms.Item) error {
+	switch {
+	case item.FailedItem():
+		chain.failed = true
+		s.Problems = append(s.Problems, Problem{Index: x.Index, Shard: id.Shard, Item: item.ID, Reason: item.Failure})
+	case item.Open():
+		chain.open = true
+		x.Open++
+		s.Complete = false
+	}
+	x.Counts, chain.counts = x.Counts.Add(item.Counts), chain.counts.Add(item.Counts)
+	if item.Checks == "" {
+		return nil
+	}
+	var parts []shards.Checks
+	if err := json.Unmarshal([]byte(item.Checks), &parts); err != nil {
+		return fmt.Errorf("checksums of %s: %w: %w", id.Name(), err, fault.ErrCorrupt)
+	}
+	for _, p := range parts {
+		if p.Tried != nil {
+			if chain.tried == nil {
+				chain.tried = &shards.Tried{}
+			}
+			chain.tried.Add(*p.Tried)
+			chain.ordinals = p.Ordinals
+		}
+		chain.live = max(chain.live, p.Live)
+		chain.checks = append(chain.checks, p.Files...)
+		for _, name := range p.NotVerified {
+			s.NotVerified = append(s.NotVerified, fmt.Sprintf("%s/%d: %s", x.Index, id.Shard, name))
+		}
+	}
+	return nil
+}
+
+// addUndelivered adds to the first problem of a shard how many of its documents did not arrive.
+func (s *Summary) addUndelivered(x *Index, shard int, chain *shardChain) {
+	i := slices.IndexFunc(s.Problems, func(p Problem) bool { return p.Index == x.Index && p.Shard == shard })
+	if i >= 0 && chain.live > 0 {
+		s.Problems[i].Undelivered = max(chain.live-chain.counts.Live, 0)
+	}
+}
+
+// addArrival adds what the target lacks of an index. Of one that is gone no shard is done.
+func (s *Summary) addArrival(x *Index) {
+	if x.Arrival == nil || x.Arrival.Problem == "" {
+		return
+	}
+	s.Problems = append(s.Problems, Problem{Index: x.Index, Shard: -1, Reason: x.Arrival.Problem})
+	if x.Arrival.Gone {
+		x.Done, x.Damaged = 0, x.Shards
+	}
+}
+
+// addTried adds what a trial run measured of a shard. The whole shard has as many documents for each of its ordinals as the
+// sample.
+func (x *Index) addTried(chain *shardChain) {
+	if chain.tried == nil {
+		return
+	}
+	if x.Tried == nil {
+		x.Tried = &shards.IndexTried{}
+	}
+	x.Tried.Add(*chain.tried)
+	if chain.tried.Scanned == 0 {
+		return
+	}
+	whole := float64(chain.ordinals) / float64(chain.tried.Scanned)
+	bytes := int64(float64(chain.counts.Bytes) * whole)
+	x.Tried.Documents += int64(float64(chain.counts.Live) * whole)
+	x.Tried.Bytes += bytes
+	x.Tried.Largest = max(x.Tried.Largest, bytes)
+}
+
+// addChains decides per shard, and combines the checksums of ranges that several items read.
+func (s *Summary) addChains(x *Index, chains map[int]*shardChain) {
+	for shard, chain := range chains {
+		x.addTried(chain)
+		if chain.open {
+			continue
+		}
+		for _, v := range lucene.CombineChecks(chain.checks) {
+			switch {
+			case v.Err != nil && !chain.failed:
+				chain.failed = true
+				s.Problems = append(s.Problems, Problem{Index: x.Index, Shard: shard, Reason: v.Err.Error()})
+			case !v.Verified:
+				s.NotVerified = append(s.NotVerified, fmt.Sprintf("%s/%d: %s", x.Index, shard, v.File))
+			}
+		}
+		if chain.failed {
+			x.Damaged++
+			s.addUndelivered(x, shard, chain)
+		} else {
+			x.Done++
+		}
+	}
+}
