@@ -21,7 +21,7 @@ type Action struct {
 }
 
 // ParseIndexing reads an action line: an object of one key, index or create, with an object. It reports
-// whether the line is one; what is wrong inside of it is in Fault.
+// whether the line is an action; Fault holds the error within it.
 func (a *Action) ParseIndexing(line []byte) bool {
 	if !a.Parse(line) || a.Delete {
 		return false
@@ -32,7 +32,7 @@ func (a *Action) ParseIndexing(line []byte) bool {
 	return true
 }
 
-// Parse reads an action line as ParseIndexing does, or one whose key is delete. The index of one that names none is empty.
+// Parse reads an action line as ParseIndexing does, or a line whose key is delete. The index is empty if the line names none.
 func (a *Action) Parse(line []byte) bool {
 	*a = Action{}
 	if len(line) > MaxAction || !mayBeAction(line) {

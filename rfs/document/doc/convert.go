@@ -32,7 +32,7 @@ type converter struct {
 // shortText is the longest result of a conversion for which no memory is asked, in bytes.
 const shortText = 8 << 20
 
-// ErrTooLong is a source that becomes longer than what is read.
+// ErrTooLong means that a source becomes longer than the length that is read.
 var ErrTooLong = errors.New("the source exceeds the length that is read")
 
 // Compressed reports whether a source is stored compressed.
@@ -84,7 +84,7 @@ func (c *converter) oneLine(b []byte) ([]byte, error) {
 		return text, nil
 	}
 	if own {
-		return AppendLine(text[:0], text) // a line is never longer than what was read of the text
+		return AppendLine(text[:0], text) // a line is never longer than its text
 	}
 	c.copied = true
 	c.line, err = AppendLine(slices.Grow(c.line[:0], len(text)), text)

@@ -36,15 +36,15 @@ func (d *Decoder) SetType(mappingType string) { d.mappingType = meaningful([]byt
 // SendOriginals makes Decode return the original (_recovery_source) where it is stored next to a filtered source.
 func (d *Decoder) SendOriginals(on bool) { d.originals = on }
 
-// Lacking states which of the stored forms of a document lack parts of what was indexed.
+// Lacking states which of the stored forms of a document lack indexed parts.
 type Lacking struct {
 	Source   bool `json:"source,omitempty"`   // _source: it is filtered, or vectors are left out of it
 	Original bool `json:"original,omitempty"` // _recovery_source: it is filtered, too
-	Rebuilt  bool `json:"rebuilt,omitempty"`  // what is put together out of other fields: the cluster itself does not do it
+	Rebuilt  bool `json:"rebuilt,omitempty"`  // put together from other fields; the cluster itself does not do it
 	Vectors  bool `json:"vectors,omitempty"`  // both stored forms, unless the vectors are put back (lucene.Record.Patched)
 }
 
-// SetLacking states what is stored incomplete in the index; Decode marks documents that are sent from it.
+// SetLacking states the stored forms that are incomplete in the index; Decode marks documents that are sent from it.
 func (d *Decoder) SetLacking(l Lacking) { d.lacking = l }
 
 // reduced reports whether the source that was chosen may lack parts.
@@ -67,7 +67,7 @@ func (d *Decoder) SetMost(n int64) { d.conv.most = int(min(n, math.MaxInt)) }
 // Outgrew reports whether the last Decode failed by the bound of SetMost.
 func (d *Decoder) Outgrew() bool { return d.long }
 
-// Stored returns the source of a record that is sent, as it is stored; nil when there is none.
+// Stored returns the source of a record that is sent, as it is stored, or nil.
 func (d *Decoder) Stored(rec *lucene.Record) []byte {
 	stored, _, _, _ := sourceOf(rec, d.originals)
 	return stored
@@ -88,7 +88,7 @@ func (d *Decoder) Type(rec *lucene.Record) []byte {
 	return out.Type
 }
 
-// Decode returns the document of a record, or nil and why there is none that can be sent. The
+// Decode returns the document of a record, or nil and the reason why it cannot be sent. The
 // document is borrowed until the next Decode or the reader's next step; a Failure is a copy.
 func (d *Decoder) Decode(rec *lucene.Record) (*Document, *Failure) {
 	d.long, d.conv.copied = false, false

@@ -6,13 +6,13 @@ package doc
 type Document struct {
 	Ordinal int64  // see lucene.Record
 	Index   []byte // the index it goes to (after naming rules)
-	Type    []byte // mapping type, nil when the source has none or one that means nothing (_doc)
+	Type    []byte // mapping type, nil when the source has none or only _doc
 	ID      []byte // decoded id, UTF-8
 	Routing []byte // nil when none
 	// Source is the document as a single line of JSON, byte for byte as it was
 	// indexed except for line breaks (see AppendLine).
 	Source []byte
-	// Reduced reports that Source may lack parts of what was indexed: a filter or the omission of vectors left them out,
+	// Reduced reports that Source may lack indexed parts: a filter or the omission of vectors left them out,
 	// and no complete original is stored next to it.
 	Reduced bool
 	// Version is the number that the source cluster gave the document last; 0 when it was not read.
@@ -34,7 +34,7 @@ const (
 	NoID        Reason = "no_id"               // a root document without a stored id
 	BadID       Reason = "bad_id"              // the stored id cannot be decoded
 	LongID      Reason = "id_too_long"         // no target takes an id of that length
-	BadSource   Reason = "bad_source"          // the source is no JSON, SMILE, CBOR or YAML that can be sent
+	BadSource   Reason = "bad_source"          // the source is not JSON, SMILE, CBOR or YAML that can be sent
 	LineBreak   Reason = "raw_line_break"      // a raw line break inside a JSON string
 	TooLarge    Reason = "too_large"           // the target takes no request of that size (413)
 	Collision   Reason = "id_collision"        // another document has the same id on the same shard of the target
@@ -53,8 +53,8 @@ type Failure struct {
 	Shard   int
 	Ordinal int64
 	Reason  Reason
-	Detail  string // the target's message, or what is wrong with the bytes
+	Detail  string // the target's message, or the error in the bytes
 	Status  int    // HTTP status of the item, 0 when it was never sent
 	Version int64  // Document.Version
-	Source  []byte // as stored; nil when there is none
+	Source  []byte // as stored; may be nil
 }

@@ -13,7 +13,7 @@ import (
 // maxNesting bounds the objects and lists around a value of a document whose keys are compared.
 const maxNesting = 2000
 
-// What is noted of a document whose keys are compared: members of the objects that are open, cuts, and decoded keys in bytes.
+// Bounds of the memory for a document whose keys are compared: members of the objects that are open, cuts, and decoded keys in bytes.
 // With more of them it is not read as JSON.
 const (
 	maxNoted     = 1 << 20
@@ -101,7 +101,7 @@ func skipSpace(b []byte, i int) int {
 	return i
 }
 
-// EmptyObject reports whether a JSON object, of which b starts with the brace, has no members.
+// EmptyObject reports whether the JSON object at the start of b has no members.
 func EmptyObject(b []byte) bool {
 	i := skipSpace(b, 1)
 	return i < len(b) && b[i] == '}'

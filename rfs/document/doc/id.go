@@ -89,7 +89,7 @@ func appendDigits(dst, b []byte) ([]byte, error) {
 	out := dst[start : start+2*len(b)]
 	for i, c := range b {
 		p := &pairs[c]
-		if p[0] != 0 && len(out) >= 2 { // the length always is: this tells the compiler
+		if p[0] != 0 && len(out) >= 2 { // the length always is; the check serves the compiler
 			out[0], out[1] = p[0], p[1]
 			out = out[2:]
 			continue

@@ -7,11 +7,11 @@ import (
 	"fmt"
 )
 
-// ErrLineBreak means that a JSON string contains a raw line break, so the source is no JSON and
+// ErrLineBreak means that a JSON string contains a raw line break, so the source is not JSON and
 // cannot be a line of its own.
 var ErrLineBreak = errors.New("raw line break inside a string")
 
-// shortLine is the length from which two searches take less time than to look at all bytes at once.
+// shortLine is the length from which two searches take less time than one look at all bytes.
 const shortLine = 128
 
 // hasLineBreak reports whether b is more than one line.

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// Words of 8 bytes, of which all are looked at together.
+// Words of 8 bytes, which are examined together.
 const (
 	every = 0x0101010101010101 // times a byte: that byte in each place
 	high  = 0x8080808080808080 // the highest bit of each byte
@@ -82,7 +82,7 @@ func AppendString(dst, s []byte) []byte {
 	return append(append(dst, s[from:]...), '"')
 }
 
-// longestEscape is how many bytes AppendString appends at most for each of s.
+// longestEscape is the largest number of bytes that AppendString appends for a byte of s.
 const longestEscape = len(`\u0000`)
 
 // quotedLen returns how many bytes AppendString appends for s in UTF-8.

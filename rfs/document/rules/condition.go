@@ -27,7 +27,7 @@ type conditionEntry struct {
 	Not *conditionEntry  `toml:"not"`
 }
 
-// condition is one that was checked. A field has several values when it is a list: one that
+// condition is a checked condition. A field has several values when it is a list: one that
 // fits is enough.
 type condition struct {
 	field  string
@@ -266,7 +266,7 @@ func compare(raw []byte, with any) (order int, ok bool) {
 
 func isNumber(raw []byte) bool { return raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9' }
 
-// number reads a JSON number; what is too large for a float64 is infinite.
+// number reads a JSON number; a number too large for a float64 is infinite.
 func number(raw []byte) (float64, bool) {
 	if !isNumber(raw) {
 		return 0, false

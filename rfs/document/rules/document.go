@@ -172,7 +172,7 @@ func (e *Editor) Edit(d *doc.Document, most int64) (keep bool, err error) {
 	return true, nil
 }
 
-// change applies what one rule does to a source: copies first, so that they see what was there.
+// change applies what one rule does to a source: copies first, so that they see the original fields.
 func (e *Editor) change(r *documentRule, source []byte) ([]byte, error) {
 	var err error
 	for i := range r.copy {
@@ -208,7 +208,7 @@ func (e *Editor) Forget() {
 	}
 }
 
-// buffer is the one that the source is not in, with room for size bytes.
+// buffer returns the buffer that does not hold the source, with room for size bytes.
 func (e *Editor) buffer(size int) []byte {
 	e.used = 1 - e.used
 	return slices.Grow(e.bufs[e.used][:0], size)
@@ -251,7 +251,7 @@ func (e *Editor) renameField(op renameOp, source []byte) ([]byte, error) {
 	out, from := e.buffer(size), 0
 	for _, h := range e.find.hits {
 		out = append(out, source[from:h.key]...)
-		// The key may stand for several parts of the path.
+		// The key may match several parts of the path.
 		out = appendQuoted(out, op.to[len(op.from)-h.rest:])
 		from = h.col
 	}

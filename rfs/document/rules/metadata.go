@@ -111,7 +111,7 @@ func checkValue(v any) error {
 	return nil
 }
 
-// sections are what a path of metadata starts with.
+// sections are the first parts of a path of metadata.
 var sections = []string{"settings", "mappings", "aliases"}
 
 // pointer reads a JSON pointer (RFC 6901): parts after slashes, ~1 for a slash and ~0 for ~ within
@@ -195,7 +195,7 @@ func (op metadataOp) apply(body map[string]any) []Edit {
 	return done
 }
 
-// place is where a value is.
+// place is the position of a value.
 type place struct {
 	in  map[string]any
 	key string
@@ -205,7 +205,7 @@ func (p place) set(v any) { p.in[p.key] = v }
 func (p place) remove()   { delete(p.in, p.key) }
 
 // visit calls f for every value at a path, in which * is every member of an object and a
-// number a position of a list; with create also where there is no value yet.
+// number a position of a list; with create also a position without a value.
 func visit(in map[string]any, path []string, at string, create bool, f func(at string, v any, p place)) {
 	names := []string{path[0]}
 	if path[0] == "*" {

@@ -1,4 +1,4 @@
-// Package rules holds a user's own changes to what is migrated: names of indices, settings,
+// Package rules holds a user's own changes to migrated objects: names of indices, settings,
 // mappings and aliases, and documents. They are applied only when a file of rules is given;
 // documents that no rule is about pass as they are, byte for byte.
 package rules
@@ -97,7 +97,7 @@ func Parse(name string, b []byte) (*Set, error) {
 	return s, nil
 }
 
-// ofValue reports whether a key stands within a value that is set, where all keys mean something.
+// ofValue reports whether a key lies within a value that is set, where all keys mean something.
 func ofValue(k toml.Key) bool {
 	return len(k) > 3 && (k[0] == "index" || k[0] == "template") && k[1] == "set" && k[2] == "value"
 }
@@ -177,7 +177,7 @@ func newNameRule(match patterns, to string) (nameRule, error) {
 // lines are the lines of a file of rules.
 type lines []string
 
-// ofTable returns the line of the nth [[section]], from 1; 0 when there is none.
+// ofTable returns the line of the nth [[section]], from 1; 0 when it does not exist.
 func (l lines) ofTable(section string, n int) int {
 	for i, line := range l {
 		if header(line) == section {

@@ -16,7 +16,7 @@ type hit struct {
 	key, col int // its key, quotes included, is text[key:col]
 	val, end int // its value is text[val:end]
 	segEnd   int // at the comma or } after it
-	rest     int // how many bytes of the path its key stands for
+	rest     int // bytes of the path that its key matches
 }
 
 // finder finds the members that a path names in the text of a document. A path is written

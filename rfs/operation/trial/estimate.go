@@ -149,7 +149,7 @@ func (e *Estimate) basis(m Measured) []string {
 		b = append(b, fmt.Sprintf("the target still got faster when the measurement ended (%.1f times as fast as shortly before), as a node does after its start: only the longest time is known; a second trial run, or a longer --trial-measure, is more exact", m.Load.Gain))
 	}
 	if e.Bound == OneShard {
-		b = append(b, "one shard has most of the documents: the time assumes that a slot which works alone on it is no faster than beside the others; --split-shards-over divides it")
+		b = append(b, "one shard has most of the documents: the time assumes that a slot working alone on it is not faster than next to the others; --split-shards-over divides it")
 	}
 	if e.Seconds < Short {
 		b = append(b, "creating indices, opening shards and counting decide about so short a migration, and take longer on a node that has just started")

@@ -17,13 +17,13 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// API sends one request and gives status and whole answer, whatever the status is. path starts
+// API sends one request and returns status and whole answer for any status. path starts
 // with "/" and is escaped. An error means that there was no answer. *target.Client is one.
 type API interface {
 	Do(ctx context.Context, method, path string, query url.Values, body []byte) (status int, answer []byte, err error)
 }
 
-// Version is what the source is.
+// Version describes the source.
 type Version struct {
 	Distribution string // elasticsearch or opensearch
 	Number       string // 7.10.2
@@ -79,7 +79,7 @@ func Open(ctx context.Context, api API) (*Cluster, error) {
 	return c, nil
 }
 
-// Version is what Open found.
+// Version returns the version that Open found.
 func (c *Cluster) Version() Version { return c.version }
 
 func (c *Cluster) nodeVersion(ctx context.Context) (string, error) {

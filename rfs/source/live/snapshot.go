@@ -15,18 +15,18 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// Repository is a repository as the source is told of it.
+// Repository is a repository as it is registered at the source.
 type Repository struct {
 	Name     string
 	Type     string            // fs, s3
 	Settings map[string]string // location, bucket, base_path, …
 }
 
-// identifying are the settings that say where a repository is.
+// identifying are the settings that locate a repository.
 var identifying = []string{"location", "bucket", "base_path"}
 
 // RegisterRepository makes the repository known. One of that name that is at the same place
-// with all settings of r is left as it is, whatever else it has; one at another place or with
+// with all settings of r is left as it is, with any others; one at another place or with
 // another value is a fault.ErrConfig. The source checks that every node can write to it: its
 // words are in the error. registered is false when the source knew the repository.
 func (c *Cluster) RegisterRepository(ctx context.Context, r Repository) (registered bool, err error) {
@@ -103,7 +103,7 @@ func (c *Cluster) CreateSnapshot(ctx context.Context, r Request) (created bool, 
 		return true, nil
 	}
 	if _, serr := c.Snapshot(ctx, r.Repository, r.Name); serr == nil {
-		return false, nil // whatever the refusal calls it
+		return false, nil // for any name of the refusal
 	}
 	return false, err
 }
@@ -120,7 +120,7 @@ type State struct {
 	ShardsTotal  int64
 	ShardsDone   int64
 	ShardsFailed int64
-	BytesTotal   int64 // of the files to write; 0 when it has ended, or is not told
+	BytesTotal   int64 // of the files to write; 0 when it has ended, or is unknown
 	BytesDone    int64
 	Failures     []string // index[shard]: reason
 }
@@ -139,7 +139,7 @@ type snapshotInfo struct {
 	Shards struct{ Total, Failed, Successful int64 }
 }
 
-// Snapshot reads the state of a snapshot; an error that is fs.ErrNotExist when there is none.
+// Snapshot reads the state of a snapshot; an error that is fs.ErrNotExist when it does not exist.
 func (c *Cluster) Snapshot(ctx context.Context, repository, name string) (State, error) {
 	var a struct {
 		Snapshots []snapshotInfo

@@ -47,7 +47,7 @@ func newEarlyReads(ctx context.Context, turns chan struct{}) *earlyReads {
 	return e
 }
 
-// begin starts to read the first n bytes of a file, unless these are many.
+// begin reads ahead the first n bytes of a file, unless these are many.
 func (e *earlyReads) begin(s *source, n int64) {
 	if n = min(n, s.size); n <= 0 || n > earlyFile || n > e.left || e.reads[s.name] != nil || s.data != nil {
 		return

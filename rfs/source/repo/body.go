@@ -18,7 +18,7 @@ func Total(rc io.ReadCloser) (int64, bool) {
 }
 
 // pinned opens a part of a blob in the version that an earlier part had (an ETag; "" for
-// any), so that what is put together from several requests is one object. A blob that
+// any), so that several requests are known to read one object. A blob that
 // changed in between is a fault.Damage.
 type pinned interface {
 	openVersion(ctx context.Context, name string, off, n int64, version string) (rc io.ReadCloser, got string, err error)

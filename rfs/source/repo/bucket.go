@@ -56,7 +56,7 @@ func (b *Bucket) PutFrom(ctx context.Context, name string, body io.ReadSeeker, s
 	}
 }
 
-// slowestPut is how many bytes of a long object a store takes in a second at least.
+// slowestPut is the least number of bytes of a long object that a store takes per second.
 const slowestPut = 1 << 20
 
 func (b *Bucket) put(ctx context.Context, name string, body io.ReadSeeker, size int64) error {

@@ -36,7 +36,7 @@ type tally struct {
 	memory sync.Map
 }
 
-// NewCounting counts what is read from r.
+// NewCounting counts the bytes that are read from r.
 func NewCounting(r Repository) *Counting { return &Counting{Repository: r, tally: &tally{}} }
 
 // Totals returns the requests made and the bytes read so far.
@@ -89,7 +89,7 @@ func (c *Counting) note(r Request) {
 	}
 }
 
-// Open opens and counts what is read.
+// Open opens a blob and counts the bytes read.
 func (c *Counting) Open(ctx context.Context, name string, off, n int64) (io.ReadCloser, error) {
 	if ctx.Err() != nil { // a directory answers faster than it looks at ctx
 		return nil, context.Cause(ctx)

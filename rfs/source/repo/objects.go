@@ -155,7 +155,7 @@ func (o *Objects) List(ctx context.Context, prefix, after string) (names, versio
 	return names, versions, more, nil
 }
 
-// Delete removes an object; one that does not exist is not an error.
+// Delete removes an object. It returns no error when the object does not exist.
 func (o *Objects) Delete(ctx context.Context, name string) error {
 	key, err := o.key(name)
 	if err != nil {

@@ -14,10 +14,10 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// DefaultChunk is how many bytes of a long stream one request reads.
+// DefaultChunk is the number of bytes of a long stream that one request reads.
 const DefaultChunk = 4 << 20
 
-// ReadAheadOptions bound what is fetched before it is needed.
+// ReadAheadOptions bound the bytes that are fetched before they are needed.
 type ReadAheadOptions struct {
 	Chunk  int64 // bytes per request of a long stream; 0 means DefaultChunk
 	Depth  int   // requests ahead of the reader at first, per stream; 0 means 4
@@ -53,7 +53,7 @@ type ReadAhead struct {
 // firstRate is the throughput that the first stream of a process is prepared for, in bytes per second.
 const firstRate = 1 << 30
 
-// load is what the streams that share a budget know of each other.
+// load is shared by the streams of one budget.
 type load struct {
 	delay  atomic.Int64 // least time that the repository took to start to answer a short request, in ns; 0: unknown
 	first  sync.Once    // the first stream sets deeper by delay
@@ -62,11 +62,11 @@ type load struct {
 
 	mu      sync.Mutex
 	streams []*ahead  // that are open, in the order in which they were opened
-	free    []*[]byte // chunks of memory that their streams returned; those of the last one go to pool
+	free    []*[]byte // chunks of memory that their streams returned; the chunks of the last stream go to pool
 	pool    sync.Pool // of *[]byte of chunk bytes
 }
 
-// begin adds a stream, and asks for its first ranges.
+// begin adds a stream and requests its first ranges.
 func (l *load) begin(s *ahead) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -272,7 +272,7 @@ func (s *ahead) wait(f, last *fetch) {
 	l := s.a.load
 	select {
 	case <-f.done:
-		// What was asked for before the stream was read came before it was needed.
+		// Ranges requested before the stream was read arrived before they were needed.
 		if s.first == 0 && last.came() {
 			if n := l.deeper.Load(); n > 0 {
 				l.deeper.CompareAndSwap(n, n-1)

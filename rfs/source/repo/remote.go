@@ -11,7 +11,7 @@ import (
 // Federation is a repository and the remote stores that shallow snapshots in it refer to.
 type Federation struct {
 	Repository
-	remotes map[string]Repository // by name; "" stands for every other name
+	remotes map[string]Repository // by name; "" matches every other name
 }
 
 // OpenFederation opens a repository and remote stores, each "URI" or "NAME=URI". Without any

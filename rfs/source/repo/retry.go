@@ -30,7 +30,7 @@ type Retrying struct {
 	answered atomic.Bool // it was there before, so that it will be again
 }
 
-// firstTries is how often a repository is asked that cannot be reached and never could: its address may be wrong.
+// firstTries limits the tries for a repository that was never reached: its address may be wrong.
 const firstTries = 3
 
 // again pauses before try number n, or returns the error.
@@ -49,7 +49,7 @@ func NewRetrying(r Repository, p RetryPolicy) *Retrying {
 	return &Retrying{Repository: r, policy: p.filled()}
 }
 
-// filled has the defaults in place of what is not given.
+// filled returns the options with defaults for missing values.
 func (p RetryPolicy) filled() RetryPolicy {
 	if p.Tries == 0 {
 		p.Tries = 10
@@ -97,7 +97,7 @@ func (p RetryPolicy) pause(ctx context.Context, n int, err error) error {
 	return nil
 }
 
-// suspectTries is how often a range is asked for again whose answer is complete but not what was asked for, and a blob whose answer
+// suspectTries limits the repetitions for a range whose answer is complete but not the requested one, and a blob whose answer
 // is empty.
 const suspectTries = 3
 
@@ -129,7 +129,7 @@ func (r *Retrying) Stat(ctx context.Context, name string) (int64, error) {
 	}
 }
 
-// List starts again when a page fails, and leaves out what was given already.
+// List starts again when a page fails, without the blobs that were already listed.
 func (r *Retrying) List(ctx context.Context, prefix string) iter.Seq2[Blob, error] {
 	return func(yield func(Blob, error) bool) {
 		given := map[string]bool{}
@@ -171,7 +171,7 @@ type resuming struct {
 	total   int64  // of the blob; -1 when unknown
 	version string // of the blob, from the first answer on
 	tries   int    // since the last byte
-	doubts  int    // answers that were not what was asked for
+	doubts  int    // answers other than the requested range
 	cur     io.ReadCloser
 	err     error // permanently
 }
@@ -228,7 +228,7 @@ func (s *resuming) Read(p []byte) (int, error) {
 		if s.left > 0 {
 			s.left -= int64(n)
 		}
-		if s.left == 0 && n > 0 { // all is there, whatever became of the connection
+		if s.left == 0 && n > 0 { // everything arrived, even if the connection broke
 			return n, nil
 		}
 		if n > 0 {

@@ -32,9 +32,9 @@ type S3Options struct {
 	RoleARN       string // role to assume with the default credentials; "" for none
 	RequesterPays bool
 	Flags         string // what the names of these settings start with, for messages: "" or "coordinator-"
-	// Stall is how long a response may deliver no byte; 0 means 30 s.
+	// Stall limits the time without a byte of a response; 0 means 30 s.
 	Stall time.Duration
-	// Pace is which part of the requests ahead of readers is made; nil: all.
+	// Pace is the part of the requests ahead of readers that is made; nil: all.
 	Pace Pacer
 }
 
@@ -158,17 +158,17 @@ func (r *S3) openVersion(ctx context.Context, name string, off, n int64, version
 	}}, aws.ToString(out.ETag), nil
 }
 
-// maxSkip is how many bytes of a whole object are read and dropped, where a store answers with it to a range.
+// maxSkip is the number of bytes of a whole object that are read and dropped, where a store answers with it to a range.
 const maxSkip = 16 << 20
 
-// suspect is an answer that does not hold what was asked for. It may be a fault of the store or of what is between, so it is asked
+// suspect is an answer that does not hold the requested range. It may be a fault of the store or of what is between, so it is asked
 // for again before err is true of the object.
 type suspect struct{ err error }
 
 func (s *suspect) Error() string { return s.err.Error() }
 func (s *suspect) Unwrap() error { return s.err }
 
-// checkAnswer compares the announced response with the request. What is wrong with it may be a *suspect.
+// checkAnswer compares the announced response with the request. Its error may be a *suspect.
 func checkAnswer(name string, off, n int64, version string, out *s3.GetObjectOutput) error {
 	etag, have := aws.ToString(out.ETag), aws.ToInt64(out.ContentLength)
 	asked := n > 0 || off > 0 // a range
@@ -177,7 +177,7 @@ func checkAnswer(name string, off, n int64, version string, out *s3.GetObjectOut
 		return fault.Corrupt(name, "", off, "the object changed while it was read (ETag %s, then %s)", version, etag)
 	case out.ContentLength == nil:
 		return fmt.Errorf("blob %s: the store answered without a length: %w", name, fault.ErrUnavailable)
-	case asked && out.ContentRange == nil: // the whole object, or what is there of it
+	case asked && out.ContentRange == nil: // the whole object, or its existing part
 		if have < off+max(n, 0) {
 			return &suspect{fault.Corrupt(name, "", have, "the object ends %d bytes early", off+max(n, 0)-have)}
 		}
@@ -199,7 +199,7 @@ func checkAnswer(name string, off, n int64, version string, out *s3.GetObjectOut
 	return nil
 }
 
-// contentRange reads the first byte and the length of the object out of "bytes 0-9/1000"; -1 for what is missing.
+// contentRange reads the first byte and the length of the object out of "bytes 0-9/1000"; -1 for a missing number.
 func contentRange(s string) (from, total int64) {
 	number := func(s string) int64 {
 		n, err := strconv.ParseInt(s, 10, 64)

@@ -22,7 +22,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// passing are error codes of S3 and stores like it that mean "later", whatever the status.
+// passing are error codes of S3 and stores like it that mean "later", for any status.
 var passing = []string{"SlowDown", "InternalError", "ServiceUnavailable", "RequestTimeout", "Throttling",
 	"ThrottlingException", "RequestLimitExceeded", "BandwidthLimitExceeded", "OperationAborted"}
 

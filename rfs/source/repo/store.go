@@ -8,7 +8,7 @@ import (
 
 // storer is a repository that lies below the root of a larger store.
 type storer interface {
-	// Store returns the whole store, read as the repository is; false when there is none.
+	// Store returns the whole store, read as the repository is; false when it has none.
 	Store() (Repository, bool)
 }
 
@@ -55,13 +55,13 @@ func aboveOf(r Repository) (Repository, bool) {
 	return nil, false
 }
 
-// Above returns the directory above; false when there is none that may be read.
+// Above returns the parent directory; false when it cannot be read.
 func (d *Dir) Above() (Repository, bool) {
 	above, err := NewDir(filepath.Dir(d.path))
 	return above, err == nil && above.path != d.path
 }
 
-// Above returns the bucket from one level above the prefix on; false when there is no prefix.
+// Above returns the bucket from one level above the prefix on; false without a prefix.
 func (r *S3) Above() (Repository, bool) {
 	above := *r
 	above.prefix, _ = path.Split(strings.TrimSuffix(r.prefix, "/"))

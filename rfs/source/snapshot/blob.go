@@ -36,7 +36,7 @@ const (
 	footerSize  = 16
 )
 
-// Bounds of what is read whole. A few kilobytes may be compressed to any length, once.
+// Bounds of blobs that are read whole. A few kilobytes may be compressed to any length, once.
 const (
 	// maxMetadata bounds a metadata blob in bytes, as it is and decompressed: the largest index metadata
 	// seen in the field has some 100 MB of mappings.
@@ -116,7 +116,7 @@ func readBlob(ctx context.Context, r Repository, name, codec string, limit int) 
 	return payload, b, done, nil
 }
 
-// suspectTries is how often a blob is asked for again whose bytes make no sense and are not as many as the repository states.
+// suspectTries limits the repetitions for a blob whose bytes make no sense and are not as many as the repository states.
 const suspectTries = 3
 
 // readDecoded reads a blob of at most limit bytes and decodes it. A bucket may answer with a part of the blob, or with something else, as
@@ -139,10 +139,10 @@ func readDecoded(ctx context.Context, r Repository, name string, limit int, deco
 	}
 }
 
-// sumSize is how much of the SHA-256 of a blob is kept to know it again, bytes.
+// sumSize is the number of bytes of a blob's SHA-256 that are kept to recognize it.
 const sumSize = 16
 
-// known demands that a blob is the one that was read when the work was planned.
+// known checks that a blob equals the blob that was read when the work was planned.
 func known(name, sum, planned string) error {
 	if planned == "" || sum == planned {
 		return nil
@@ -229,7 +229,7 @@ func payloadJSON(b []byte, limit int) ([]byte, error) {
 	return raw, nil
 }
 
-// decompress takes the compression off; what is not compressed is returned as it is.
+// decompress returns the decompressed bytes; uncompressed ones are returned unchanged.
 func decompress(b []byte, limit int) ([]byte, error) {
 	switch {
 	case bytes.HasPrefix(b, []byte("DFL\x00")):

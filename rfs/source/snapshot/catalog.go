@@ -20,7 +20,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
-// Repository is what this package needs of a blob store; rfs/source/repo gives it.
+// Repository is the part of a blob store that this package uses; rfs/source/repo implements it.
 type Repository interface {
 	Open(ctx context.Context, name string, off, n int64) (io.ReadCloser, error)
 	Stat(ctx context.Context, name string) (int64, error)
@@ -37,7 +37,7 @@ const (
 	Failed       State = "FAILED"
 	Partial      State = "PARTIAL"
 	Incompatible State = "INCOMPATIBLE"
-	Unknown      State = "" // the catalog does not say; the snapshot's own blob does
+	Unknown      State = "" // unknown to the catalog; the snapshot's own blob has it
 )
 
 var stateNumbers = []State{InProgress, Success, Failed, Partial, Incompatible}
@@ -47,7 +47,7 @@ type Ref struct {
 	Name    string
 	UUID    string // equal to Name for snapshots of Elasticsearch 1.x and 2.x
 	State   State
-	Version string // of the writer, as recorded; "8.11.0" stands for every later Elasticsearch
+	Version string // of the writer, as recorded; "8.11.0" for every later Elasticsearch
 
 	lookup []link // index id → identifier (7.9 and later), by id
 }
@@ -79,7 +79,7 @@ type catalogIndex struct {
 }
 
 // OpenCatalog reads the newest catalog. Errors: fault.ErrCorrupt with the blob,
-// fs.ErrNotExist when there is no repository here.
+// fs.ErrNotExist when the place holds no repository.
 func OpenCatalog(ctx context.Context, r Repository) (*Catalog, error) {
 	// The source deletes a catalog when it has written the next one, which may happen between the listing and the reading.
 	last := int64(-1)
@@ -108,7 +108,7 @@ func address(r Repository) string {
 // errCatalogGone means that the catalog which was found could not be read, because it is missing any more.
 var errCatalogGone = errors.New("the catalog is gone")
 
-// openCatalog finds and reads the catalog once. With errCatalogGone the Catalog is the one that was found.
+// openCatalog finds and reads the catalog once. With errCatalogGone it returns the Catalog that was found.
 func openCatalog(ctx context.Context, r Repository) (*Catalog, error) {
 	c := &Catalog{repo: r, Generation: -1, identifiers: map[string]string{}, indices: map[string]catalogIndex{}}
 	if err := c.findGeneration(ctx); err != nil {
@@ -165,7 +165,7 @@ func (c *Catalog) findGeneration(ctx context.Context) error {
 	return nil
 }
 
-// newestCatalog returns the greatest N of the blobs index-N, -1 when there is none.
+// newestCatalog returns the greatest N of the blobs index-N, or -1.
 func newestCatalog(ctx context.Context, r Repository) (int64, error) {
 	newest := int64(-1)
 	for blob, err := range r.List(ctx, "index-") {

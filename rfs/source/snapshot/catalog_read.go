@@ -21,7 +21,7 @@ const maxCatalogMemory = 160 << 20
 
 var errCatalogMemory = errors.New("its entries take too much memory")
 
-// nameOrObject reads what was written as a string in one version and as an object in another.
+// nameOrObject reads a value that is a string in one version and an object in another.
 type nameOrObject struct {
 	Name         string      `json:"name"`
 	UUID         string      `json:"uuid"`
@@ -97,7 +97,7 @@ type catalogReader struct {
 	c    *Catalog
 	dec  *json.Decoder
 	used int // bytes that entries take, about
-	read int // entries, of whatever kind
+	read int // entries of any kind
 }
 
 func (r *catalogReader) take(n int) error {
@@ -107,7 +107,7 @@ func (r *catalogReader) take(n int) error {
 	return nil
 }
 
-// parse reads the catalog. The snapshots stand before the indices that refer to them; where they do not, the
+// parse reads the catalog. The snapshots precede the indices that refer to them; where they do not, the
 // text is read twice.
 func (c *Catalog) parse(ctx context.Context, b []byte) error {
 	c.places, c.newest = map[string]int32{}, map[string]int32{}

@@ -23,7 +23,7 @@ func (l Locator) origin(r Repository) origin { return origin{r, l.SnapshotName, 
 // remembering is a Repository that keeps what its readers found out, as long as it is used.
 type remembering interface{ Memory() *sync.Map }
 
-// catalogEntry is what the catalog states of a snapshot, found once for all blobs that are missing: a catalog is long, and a repository
+// catalogEntry is the entry of a snapshot in the catalog, found once for all blobs that are missing: a catalog is long, and a repository
 // that was copied in part may lack many blobs.
 type catalogEntry struct {
 	turn   chan struct{} // held by one reader at a time
@@ -33,7 +33,7 @@ type catalogEntry struct {
 	blob   string // the catalog
 }
 
-// entry returns what is remembered of the snapshot.
+// entry returns the remembered entry of the snapshot.
 func (o origin) entry() *catalogEntry {
 	fresh := &catalogEntry{turn: make(chan struct{}, 1)}
 	if r, ok := o.repo.(remembering); ok {

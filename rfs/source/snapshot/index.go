@@ -32,7 +32,7 @@ type Index struct {
 	Locator   Locator
 }
 
-// Mapping is the mapping of one type; Body is what stands below the type's name.
+// Mapping is the mapping of one type; Body is the value below the type's name.
 type Mapping struct {
 	Type string
 	Body json.RawMessage
@@ -49,7 +49,7 @@ type Locator struct {
 	PathType     int    `json:"path_type,omitempty"`
 	// Legacy: Elasticsearch 1.x, plain JSON by name.
 	Legacy bool `json:"legacy,omitempty"`
-	// Generations of the shards' own lists, which stand in when a snapshot's list is gone.
+	// Generations of the shards' own lists, which are used when a snapshot's list is gone.
 	Generations []string `json:"generations,omitempty"`
 	// MetaSum and ShardSums are content hashes (SHA-256, the first 16 bytes, base64url) of the index's metadata and of the shards'
 	// manifests as they were read first. Later readers reject a blob whose hash differs; "" and absent disable the check.

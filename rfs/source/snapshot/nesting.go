@@ -17,7 +17,7 @@ type nesting struct{ begin, path int }
 // fewPaths demands that the objects of a JSON text keep within the bounds.
 func fewPaths(name string, b []byte) error {
 	var open []nesting
-	paths, nested, path := 0, 0, 0 // path is the length of that of the value at hand
+	paths, nested, path := 0, 0, 0 // path is the length of the current value's path
 	for i := 0; i < len(b); i++ {
 		switch b[i] {
 		case '"':

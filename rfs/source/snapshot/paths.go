@@ -18,7 +18,7 @@ const (
 	pathHashedInfix  = 2 // the hash follows the base path; within a repository that is the same place
 )
 
-// errPathType: only the recorded paths can say where such shards are.
+// errPathType: only the recorded paths locate such shards.
 var errPathType = fmt.Errorf("shard path type is unknown: %w", fault.ErrUnsupported)
 
 const pathAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"

@@ -60,7 +60,7 @@ func (l Locator) ShardFolder(number int) (string, error) {
 }
 
 // ShardList is the blob that lists the files of all snapshots of a shard; "" when the
-// catalog does not say which one is valid (before Elasticsearch 7.6).
+// catalog does not state which one is valid (before Elasticsearch 7.6).
 func (l Locator) ShardList(number int) string {
 	if number >= len(l.Generations) || l.Generations[number] == "" {
 		return ""

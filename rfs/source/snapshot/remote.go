@@ -95,7 +95,7 @@ func (s *Shard) openShallow(ctx context.Context, loc Locator, blob string) error
 	return err
 }
 
-// place is where the folders of a shard lie in a store.
+// place locates the folders of a shard in a store.
 type place struct {
 	Repository
 	doc   *shallow

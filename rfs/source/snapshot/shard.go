@@ -89,7 +89,7 @@ func openShard(ctx context.Context, r Repository, loc Locator, number int) (*Sha
 	if err := s.openAt(ctx, loc, recorded); !errors.Is(err, ErrShardMissing) {
 		return s, err
 	}
-	// The hash may stand before the base path: then the shard lies elsewhere in the store.
+	// The hash may precede the base path: then the shard lies elsewhere in the store.
 	if within, ok := r.(interface {
 		Store() (repo.Repository, bool)
 	}); ok {
@@ -136,7 +136,7 @@ func (s *Shard) missing() error {
 }
 
 // withoutManifest looks for the reasons why a shard has no list of its own: a shallow
-// snapshot, or a lost blob for which the shard's list of all snapshots stands in.
+// snapshot, or a lost blob which the shard's list of all snapshots replaces.
 func (s *Shard) withoutManifest(ctx context.Context, loc Locator) error {
 	if err := s.openShallow(ctx, loc, s.Path+"/shallow-snap-"+loc.SnapshotUUID+".dat"); !missing(err) {
 		return err
@@ -164,7 +164,7 @@ func (s *Shard) withoutManifest(ctx context.Context, loc Locator) error {
 	return s.parseAll(list, b, loc.SnapshotName)
 }
 
-// newestList finds the list index-<G> with the greatest number; "" when there is none.
+// newestList finds the list index-<G> with the greatest number, or "".
 func (s *Shard) newestList(ctx context.Context) (string, error) {
 	newest, list := int64(-1), ""
 	for blob, err := range s.repo.List(ctx, s.Path+"/index-") {

@@ -42,7 +42,7 @@ type ShardFailure struct {
 }
 
 // Snapshot reads the snapshot's own blob. Errors: fault.ErrConfig listing what exists
-// when there is none of that name; fault.ErrCorrupt.
+// when none has that name; fault.ErrCorrupt.
 func (c *Catalog) Snapshot(ctx context.Context, name string) (*Snapshot, error) {
 	ref, err := c.Find(name)
 	if err != nil {

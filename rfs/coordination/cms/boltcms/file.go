@@ -53,9 +53,9 @@ func check(path string) error {
 	return checkPages(f, path, pages, pageSize)
 }
 
-// checkPages refuses a page that claims to go on beyond the file: freeing it would
+// checkPages refuses a page that claims to continue beyond the file: freeing it would
 // take memory and time without bound. The header of a page is its own number (8
-// bytes), flags (2), count (2) and the number of pages it goes on for (4); pages
+// bytes), flags (2), count (2) and the number of pages it continues for (4); pages
 // whose first bytes are not their number are the inside of another, or never used.
 func checkPages(f io.ReaderAt, path string, pages, pageSize uint64) error {
 	var h [pageHeader]byte

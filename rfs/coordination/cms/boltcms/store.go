@@ -58,7 +58,7 @@ type Store struct {
 	queue
 }
 
-// queue is where the items of a kind are kept. The ids of all kinds but shards begin with prefix.
+// queue is the bucket of the items of a kind. The ids of all kinds but shards start with prefix.
 type queue struct {
 	items, expiry []byte
 	prefix, setup string
@@ -110,7 +110,7 @@ func Open(path string, now func() time.Time) (*Store, error) {
 	return open(path, now, bolt.Options{})
 }
 
-// OpenTemporary is Open for state that is removed when the process ends, as that of a dry run: nothing is synced
+// OpenTemporary is Open for state that is removed when the process ends, such as a dry run: nothing is synced
 // to the disk. After a crash of the machine the file may be damaged.
 func OpenTemporary(path string, now func() time.Time) (*Store, error) {
 	return open(path, now, bolt.Options{NoSync: true, NoGrowSync: true})
@@ -160,7 +160,7 @@ func writePID(path string) error {
 	return errors.Join(err, f.Close())
 }
 
-// owner names the process that wrote its id beside the file, for a message.
+// owner returns the process that wrote its id next to the file, for a message.
 func owner(path string) string {
 	if pid := Owner(path); pid != 0 {
 		return fmt.Sprintf(" by process %d", pid)

@@ -37,7 +37,7 @@ func (c *cause) chain() []*cause {
 	return out
 }
 
-// request sends one request. Only statuses under 300 are no error.
+// request sends one request. Statuses from 300 on are errors.
 func (s *Store) request(ctx context.Context, method, path string, query url.Values, body []byte) ([]byte, error) {
 	rctx, cancel := context.WithTimeout(ctx, s.cfg.RequestTimeout)
 	defer cancel()

@@ -10,7 +10,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// mapping is what a search for open items depends on.
+// mapping holds the fields on which a search for open items depends.
 type mapping struct {
 	Dynamic    any `json:"dynamic"` // true, false, "strict", "runtime"; absent is true
 	Properties map[string]struct {

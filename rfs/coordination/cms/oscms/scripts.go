@@ -61,7 +61,7 @@ s.acquiredAt = now;
 s.engine = 'go';
 `
 
-	// workDone stores what was done below a watermark.
+	// workDone stores the results below a watermark.
 	workDone = `
 s.watermark = params.watermark;
 s.counts = params.counts;

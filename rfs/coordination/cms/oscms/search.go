@@ -18,7 +18,7 @@ import (
 const (
 	pageSize   = 1000
 	scrollTime = "2m"
-	// scrollEnd is how long a scroll that is being opened or closed is waited for after its reader was stopped.
+	// scrollEnd limits the wait for a scroll that is being opened or closed after its reader was stopped.
 	scrollEnd = 3 * time.Second
 )
 
@@ -41,7 +41,7 @@ type hits struct {
 
 type object = map[string]any
 
-// openItems is the query for items of the kind that are not completed; what is no item has no expiration.
+// openItems is the query for items of the kind that are not completed; other documents have no expiration.
 func (s *Store) openItems(filters ...object) object {
 	if s.kind != "" {
 		filters = append(filters, s.allItems())

@@ -12,7 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// Sessions returns the names of the sessions that were begun in a cluster, sorted; "" is the common one.
+// Sessions returns the names of the sessions in a cluster, sorted; "" is the common one.
 func Sessions(ctx context.Context, client Client) ([]string, error) {
 	const prefix = ".rfs_control"
 	path := "/" + prefix + "*/_settings"

@@ -29,7 +29,7 @@ type Client interface {
 	Do(ctx context.Context, method, path string, query url.Values, body []byte) (status int, answer []byte, err error)
 }
 
-// Mode is how transitions are applied.
+// Mode selects how transitions are applied.
 type Mode string
 
 // Modes. Auto asks the cluster whether it runs scripts.
@@ -45,7 +45,7 @@ type Config struct {
 	Session string // [a-z0-9-]{0,64}; "" is the common queue
 	Mode    Mode
 	// Apart keeps the items of shards of a new session in an index that no other engine looks for: parts of shards must not be
-	// leased by workers that do not know where they end. A session that has begun is opened where its items are, but with Apart
+	// leased by workers that do not know where they end. A session that has started is opened where its items are, but with Apart
 	// only if no other engine looks there: else fault.ErrConfig.
 	Apart          bool
 	RequestTimeout time.Duration    // default 30 s
@@ -140,14 +140,14 @@ func (s *Store) OfKind(ctx context.Context, kind string) (cms.Store, error) {
 	return of, nil
 }
 
-// ControlIndex returns the index that is there when a session has begun.
+// ControlIndex returns the index that exists once a session has started.
 func ControlIndex(session string) string {
 	_, _, control, _ := names(session)
 	return control
 }
 
 // Open finds or makes the indices of the session. cms.ErrStoreGone when one of
-// them was deleted or replaced since the session began.
+// them was deleted or replaced since the session started.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if !session.MatchString(cfg.Session) {
 		return nil, fmt.Errorf("session name %q: only a-z, 0-9 and -, at most 64: %w", cfg.Session, fault.ErrConfig)
@@ -258,13 +258,13 @@ func (s *Store) ensure(ctx context.Context, index, alias, mapping string) error 
 	return nil
 }
 
-// incarnationID is the record of the items index's UUID, tasksID that of the index of the other kinds.
+// incarnationID is the record of the items index's UUID, tasksID the record for the index of the other kinds.
 const (
 	incarnationID = "incarnation"
 	tasksID       = "incarnation:tasks"
 )
 
-// incarnationBody is what a record of an incarnation holds. Index is "" for the index that other engines look for.
+// incarnationBody is the content of a record of an incarnation. Index is "" for the index that other engines look for.
 type incarnationBody struct {
 	UUID  string `json:"uuid"`
 	Index string `json:"index,omitempty"`

@@ -12,7 +12,7 @@ const (
 	// clockAge is for how long a reading of a store's clock is used at most. Each is used for a random part of it, at least a
 	// quarter, so that processes that started together do not read at the same time.
 	clockAge = 5 * time.Minute
-	// clockDrift is how much a clock may gain on another one, as part of the time: twice what NTP corrects by.
+	// clockDrift is the rate at which a clock may gain on another one: twice the correction of NTP.
 	clockDrift = 0.001
 	// clockJump is by how much the clocks of this machine may disagree about the time since a reading.
 	clockJump = time.Second
@@ -30,7 +30,7 @@ type rememberedClock struct {
 	age    time.Duration // for which the reading is used
 }
 
-// RememberClock returns the store with a clock that is read every few minutes and goes on by this machine's in between; the error
+// RememberClock returns the store with a clock that is read every few minutes and continues by this machine's clock in between; the error
 // of what it returns grows with the age of the reading. A store's clock that was set meanwhile is noticed at the next reading.
 func RememberClock(s Store, clock cms.Clock) Store { return &rememberedClock{Store: s, clock: clock} }
 

@@ -31,12 +31,12 @@ func Token() string {
 type Locks struct {
 	Store Store
 	Clock cms.Clock
-	// Wait is how much longer than needed Acquire waits before it asks again for a lock that is held: of many that wait, few
+	// Wait is the extra time that Acquire waits before it asks again for a lock that is held: of many that wait, few
 	// ask at a time. nil: not at all.
 	Wait func() time.Duration
 }
 
-// Lock is a held lock: the lease of a record. Whatever needs it must stop when its guard does.
+// Lock is a held lock: the lease of a record. Work under it must stop when its guard does.
 type Lock struct{ *cms.RecordLease }
 
 const kindLock = "lock"
@@ -74,7 +74,7 @@ func (l *Locks) Acquire(ctx context.Context, name string, ttl time.Duration) (*L
 	}
 }
 
-// Unlock frees the lock. A lock that is lost already is no error.
+// Unlock frees the lock. It returns no error when the lock is already lost.
 func (k *Lock) Unlock(ctx context.Context) error {
 	if err := k.Change(ctx, cms.HolderChange{Free: true}); !errors.Is(err, fault.ErrLeaseLost) {
 		return err

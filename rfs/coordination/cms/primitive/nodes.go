@@ -18,11 +18,11 @@ type Node struct {
 	Token   string `json:"token"`
 	Workers int    `json:"workers"`
 	Seen    int64  `json:"seen"` // epoch ms of the store's clock; filled by Advertise
-	// Gossip and API are where the node is reached (host:port), so that a fleet whose
+	// Gossip and API are the addresses of the node (host:port), so that a fleet whose
 	// nodes all went down finds itself again.
 	Gossip string `json:"gossip,omitempty"`
 	API    string `json:"api,omitempty"`
-	// Task is the kind of work of a process that is no daemon, such as one that consumes a topic.
+	// Task is the kind of work of a process other than a daemon, such as the consumption of a topic.
 	Task string `json:"task,omitempty"`
 }
 

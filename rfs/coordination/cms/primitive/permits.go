@@ -32,13 +32,13 @@ type Permits struct {
 	Log   *slog.Logger
 }
 
-// Spender is what keeps to a part of the limit.
+// Spender keeps to a part of the limit.
 type Spender interface {
 	// Weight returns how much it has to do, such as its leases; 0: nothing at present.
 	Weight() int
 	// Allow sets the part that may be used as long as left returns more than 0.
 	Allow(part int64, left func() time.Duration)
-	// InUse returns the most that may be in use. It follows Allow, at once or when others have followed.
+	// InUse returns the most that may be in use. It follows Allow, immediately or when others have followed.
 	InUse() int64
 }
 
@@ -61,13 +61,13 @@ const (
 	maxPermitPart = 1 << 50
 )
 
-// PermitInterval returns the time between two renewals of a permit, of so many. It grows with them: all renewals together are at
+// PermitInterval returns the time between two renewals of a permit, for a number of permits. It grows with them: all renewals together are at
 // most 8 per second. Each reads and writes the record; the store's clock is read at about every third.
 func PermitInterval(permits int) time.Duration {
 	return max(permitInterval, time.Duration(min(permits, maxPermits))*permitPerNode)
 }
 
-// leastTTL returns for how long a permit is taken, of so many, where the store answers at once.
+// leastTTL returns the duration of a permit, for a number of permits, where the store answers immediately.
 func leastTTL(permits int) time.Duration { return max(permitTTL, 3*PermitInterval(permits)) }
 
 // entry is a permit as the record has it.
@@ -94,8 +94,8 @@ type permit struct {
 	left     func() time.Duration
 }
 
-// Hold keeps a permit for s until ctx is done, then gives it back and returns nil. Where no permit can come any more it returns the
-// reason, and s may use nothing: at once when the store is gone, and for what else the user has to change when the permit is over
+// Hold keeps a permit for s until ctx is done, then releases it and returns nil. Where no permit can come any more it returns the
+// reason, and s may use nothing: immediately when the store is gone, and for what else the user has to change when the permit is over
 // and ten renewals have failed like that.
 func (p *Permits) Hold(ctx context.Context, s Spender) error {
 	k := &permit{Permits: p, leases: cms.NewLeases(RememberClock(p.Store, p.Clock), p.Clock, nil), spender: s, token: Token(), interval: permitInterval, left: func() time.Duration { return 0 }}
@@ -159,7 +159,7 @@ func (k *permit) renew(ctx context.Context) error {
 		ttl := min(leastTTL(len(others)+1)+4*k.took, maxPermitTTL)
 		is := entry{Holder: k.token, Weight: weight, Part: part, Expire: now.Add(ttl).UnixMilli()}
 		if own != nil {
-			is.Expire = max(is.Expire, own.Expire) // if the answer is lost, this process goes on until the former end
+			is.Expire = max(is.Expire, own.Expire) // if the answer is lost, this process continues until the former end
 		}
 		left = k.until(read, ttl-cms.Margin(ttl)-maxErr)
 		return append(others, is), nil
@@ -181,7 +181,7 @@ func (k *permit) until(read cms.Reading, usable time.Duration) func() time.Durat
 	}
 }
 
-// shrink reduces what is in use to part and blocks until that is so. If it is not after settleTimeout it returns an error.
+// shrink reduces the use to part and blocks until the use has fallen. It returns an error after settleTimeout.
 func (k *permit) shrink(ctx context.Context, part int64) error {
 	if k.spender.InUse() <= part {
 		return nil
@@ -198,7 +198,7 @@ func (k *permit) shrink(ctx context.Context, part int64) error {
 	return nil
 }
 
-// giveBack removes the permit. One that may be in use stays until it expires.
+// giveBack removes the permit. A permit that may be in use stays until it expires.
 func (k *permit) giveBack(ctx context.Context) error {
 	if err := k.shrink(ctx, 0); err != nil {
 		return err
@@ -237,7 +237,7 @@ func (k *permit) change(ctx context.Context, f func(ctx context.Context, all []e
 	return nil
 }
 
-// current returns the permits of others that may be in use, and that of this process; nil: it has none. Values that cannot be are
+// current returns the permits of others that may be in use, and the permit of this process, which may be nil. Values that cannot be are
 // clamped, so that a permit of any other writer ends.
 func (k *permit) current(all []entry, now time.Time, maxErr time.Duration) (others []entry, own *entry) {
 	latest, over := now.Add(maxPermitTTL+cms.Margin(maxPermitTTL)).UnixMilli(), now.Add(-maxErr-cms.Grace(leastTTL(len(all)))).UnixMilli()

@@ -8,7 +8,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
-// resolution is that of the Date header. It is added to the error of every reading, and by that to every margin.
+// resolution is the resolution of the Date header. It is added to the error of every reading, and by that to every margin.
 const resolution = time.Second
 
 // Now returns the clock of the server from the Date header of an answer, extrapolated for up to 30 s. The error is half the

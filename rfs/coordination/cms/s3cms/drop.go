@@ -12,7 +12,7 @@ import (
 type Emptied interface {
 	// List returns a page of the names with a prefix that come after a name, in order, and their versions.
 	List(ctx context.Context, prefix, after string) (names, versions []string, more bool, err error)
-	// Delete removes an object; one that does not exist is no error.
+	// Delete removes an object. It returns no error when the object does not exist.
 	Delete(ctx context.Context, name string) error
 }
 

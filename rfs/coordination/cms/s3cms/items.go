@@ -154,7 +154,7 @@ func (s *Store) page(ctx context.Context, after string) (names []string, known [
 	return names, known, more, nil
 }
 
-// fill reads those items that are not known. One that is gone stays without a version.
+// fill reads the unknown items. An item that is gone stays without a version.
 func (s *Store) fill(ctx context.Context, names []string, known []cached) error {
 	errs := make([]error, len(names))
 	each(len(names), func(i int) {

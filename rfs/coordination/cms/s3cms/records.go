@@ -99,7 +99,7 @@ func (s *session) change(ctx context.Context, r cms.Record, deleted bool) (cms.R
 	if !fresh || !errors.Is(err, cms.ErrConflict) {
 		return rev, err
 	}
-	// There is an object. It may be that of a deleted record.
+	// The object exists. It may belong to a deleted record.
 	is, version, lerr := s.loadRecord(ctx, name, what)
 	if lerr != nil || !is.Deleted {
 		return cms.Revision{}, cmp.Or(lerr, err)

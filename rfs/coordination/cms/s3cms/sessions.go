@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Sessions returns the names of the sessions that were begun in a bucket, sorted; "" is the common one. It takes one request for each
+// Sessions returns the names of the sessions in a bucket, sorted; "" is the common one. It takes one request for each
 // session, however many objects that has.
 func Sessions(ctx context.Context, bucket Bucket) (all []string, err error) {
 	common := Folder("")

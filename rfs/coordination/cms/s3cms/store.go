@@ -2,12 +2,12 @@
 // cluster to ask.
 //
 // Each item and each record is one object. A transition reads the object and writes it again under the condition that its
-// version (ETag) is still the same (If-Match); what is new is written under the condition that nothing is there
+// version (ETag) is still the same (If-Match); a new object is written under the condition that none exists
 // (If-None-Match). Listings and reads of S3 see every write that was acknowledged before. Names of objects, below the
 // prefix and the name of the session:
 //
 //	conditions                      made first, with a random text; what Open tests the conditions of the server with
-//	items/<kind>/<position>-<name>  an item; kind "shards" for those of shards; position: see position
+//	items/<kind>/<position>-<name>  an item; kind "shards" for the items of shards; position: see position
 //	records/<name>                  a record
 package s3cms
 
@@ -36,7 +36,7 @@ type Bucket interface {
 	// Get returns an object and its version, or fs.ErrNotExist.
 	Get(ctx context.Context, name string) (body []byte, version string, err error)
 	// Put writes an object if its version is still the given one, or with "" if it does not exist, and returns the new one.
-	// fs.ErrExist: the condition did not hold. fault.ErrUnavailable: the outcome is not known.
+	// fs.ErrExist: the condition did not hold. fault.ErrUnavailable: the outcome is unknown.
 	Put(ctx context.Context, name string, body []byte, version string) (is string, err error)
 	// List returns a page of the names with a prefix that come after a name, in order, and their versions.
 	List(ctx context.Context, prefix, after string) (names, versions []string, more bool, err error)
@@ -58,7 +58,7 @@ type Store struct {
 	setup string // id of its setup item
 }
 
-// session is what the stores of all kinds have in common.
+// session is shared by the stores of all kinds.
 type session struct {
 	cfg  Config
 	name string // of the session's folder, ending in "/"
@@ -84,13 +84,13 @@ const (
 	keptPrefix = 120         // of an id that is longer
 )
 
-// begun is what the object of a session holds.
+// begun is the content of the object of a session.
 type begun struct {
 	Coordination int    `json:"rfsd_coordination"`
 	Mark         string `json:"mark"` // random
 }
 
-// ErrNoSession means that no process has begun the session in this place.
+// ErrNoSession means that no process has started the session in this place.
 var ErrNoSession = fmt.Errorf("no migration or import of this session: %w", fault.ErrConfig)
 
 // Open makes the session or joins it. It refuses a server that does not observe conditions, as fault.ErrConfig.
@@ -113,7 +113,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// Join opens a session that has begun, without a write; ErrNoSession when there is none.
+// Join opens an existing session, without a write; ErrNoSession when it does not exist.
 func Join(ctx context.Context, cfg Config) (*Store, error) {
 	s, err := prepare(cfg)
 	if err != nil {
@@ -187,8 +187,8 @@ func (s *session) try(ctx context.Context, name string, body []byte, version str
 	return true, nil
 }
 
-// Incarnation returns the random text of the object with which the session began. cms.ErrStoreGone when the object was deleted, or
-// replaced by that of another session.
+// Incarnation returns the random text of the object with which the session started. cms.ErrStoreGone when the object was deleted, or
+// replaced by the object of another session.
 func (s *session) Incarnation(ctx context.Context) (string, error) {
 	body, _, err := s.cfg.Bucket.Get(ctx, s.name+conditions)
 	if err != nil {
@@ -230,7 +230,7 @@ func (s *session) failed(err error) error {
 	return fmt.Errorf("coordination store: %w", err)
 }
 
-// position returns where the item of an id stands in listings: eight hexadecimal digits that are spread evenly. Processes look
+// position returns the position of an item in listings: eight hexadecimal digits that are spread evenly. Processes look
 // for work from random positions on, so that they do not meet at the first free item.
 func position(id string) string {
 	sum := sha256.Sum256([]byte(id))
