@@ -20,10 +20,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/objects"
 )
 
-// API sends requests to the target cluster; an error means that there was no response.
-type API interface {
-	Do(ctx context.Context, method, path string, query url.Values, body []byte) (status int, answer []byte, err error)
-}
+// API sends requests to the target cluster.
+type API = objects.Requester
 
 // Records stores the former settings: *cms.Coordinator.
 type Records interface {

@@ -30,10 +30,8 @@ const (
 	Snapshot   = "snapshot"   // on the source
 )
 
-// API sends requests to a cluster; an error means that there was no response.
-type API interface {
-	Do(ctx context.Context, method, path string, query url.Values, body []byte) (status int, answer []byte, err error)
-}
+// API sends requests to a cluster.
+type API = objects.Requester
 
 // Records stores the list: *cms.Coordinator.
 type Records interface {
@@ -139,24 +137,15 @@ func presentIndex(ctx context.Context, api API, name string) (present, error) {
 }
 
 func presentStream(ctx context.Context, api API, name string) (present, error) {
-	var answer struct {
-		Streams []struct {
-			Name    string `json:"name"`
-			Indices []struct {
-				Name string `json:"index_name"`
-			} `json:"indices"`
-		} `json:"data_streams"`
-	}
-	if _, err := get(ctx, api, "/_data_stream/"+url.PathEscape(name), nil, &answer); err != nil {
+	stream, err := objects.FindStream(ctx, api, name)
+	if err != nil {
 		return present{}, err
 	}
-	if len(answer.Streams) != 1 || answer.Streams[0].Name != name || len(answer.Streams[0].Indices) == 0 {
+	if stream == nil {
 		return present{}, errAbsent
 	}
-	p, err := presentIndex(ctx, api, answer.Streams[0].Indices[0].Name)
-	for _, x := range answer.Streams[0].Indices {
-		p.indices = append(p.indices, x.Name)
-	}
+	p, err := presentIndex(ctx, api, stream.Indices[0])
+	p.indices = stream.Indices
 	return p, err
 }
 
