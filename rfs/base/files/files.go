@@ -333,6 +333,8 @@ func NewDraft(path string, perm fs.FileMode) (*Draft, error) {
 		err = fmt.Errorf("%s is not a regular file, and links are not replaced: %w", path, fault.ErrConfig)
 	case err == nil:
 		err, to = dir.owner.mayOpen(path, was), dir.owner.of(was)
+	default:
+		err = dir.named(err)
 	}
 	if err == nil {
 		d.File, err = dir.create(d.temp, os.O_RDWR, perm, to)
