@@ -99,3 +99,11 @@ func Text(err error) string {
 	}
 	return s
 }
+
+// Names returns a list of names in a text: the first of many, and how many more there are.
+func Names(names []string, most int) string {
+	if n := len(names) - most; n > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), n)
+	}
+	return strings.Join(names, ", ")
+}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
@@ -50,22 +49,13 @@ func CheckSource(ctx context.Context, plan *plan.Plan, clusterUUID string, on In
 	found = slices.Compact(found)
 	switch {
 	case len(found) > 0 && !allowed:
-		return "", fmt.Errorf("%s: %w", some(found), ErrSourceIsTarget)
+		return "", fmt.Errorf("%s: %w", fault.Names(found, 10), ErrSourceIsTarget)
 	case len(found) > 0:
-		return fmt.Sprintf("the target is the source, as --allow-source-as-target permits: documents of %s are overwritten with documents of the snapshot", some(found)), nil
+		return fmt.Sprintf("the target is the source, as --allow-source-as-target permits: documents of %s are overwritten with documents of the snapshot", fault.Names(found, 10)), nil
 	case same:
 		return "the target is the cluster that the snapshot was taken of; no target index has the name of an index of the snapshot", nil
 	}
 	return "", nil
-}
-
-// some lists names, the first of many.
-func some(names []string) string {
-	const most = 10
-	if len(names) > most {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
-	}
-	return strings.Join(names, ", ")
 }
 
 func planTargets(plan *plan.Plan) []string {

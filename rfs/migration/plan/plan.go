@@ -24,6 +24,8 @@ import (
 const (
 	// planReaders bounds the indices whose metadata are read at the same time.
 	planReaders = 8
+	// maxNamed bounds the indices of a snapshot that an error names.
+	maxNamed = 50
 	// manifestReaders bounds the manifests of one index that are.
 	manifestReaders = 4
 )
@@ -266,11 +268,11 @@ func (p *Plan) selectIndices(snap *snapshot.Snapshot, req Request) ([]string, er
 	}
 	if missing := req.Indices.Missing(all); len(missing) > 0 {
 		return nil, fmt.Errorf("snapshot %s has no index %s; it has: %s: %w", snap.Name,
-			strings.Join(missing, ", "), strings.Join(all, ", "), fault.ErrConfig)
+			fault.Names(missing, maxNamed), fault.Names(all, maxNamed), fault.ErrConfig)
 	}
 	if len(names) == 0 && len(req.Indices.Include)+len(req.Indices.Exclude) > 0 {
 		return nil, fmt.Errorf("--index-allowlist %q without --index-exclude %q selects none of the indices of snapshot %s: %s: %w",
-			req.Indices.Include.Strings(), req.Indices.Exclude.Strings(), snap.Name, strings.Join(all, ", "), fault.ErrConfig)
+			req.Indices.Include.Strings(), req.Indices.Exclude.Strings(), snap.Name, fault.Names(all, maxNamed), fault.ErrConfig)
 	}
 	return names, nil
 }

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/pattern"
 	"github.com/rfsd/rfsd/rfs/source/repo"
+	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
 func TestPlanSelectsIndices(t *testing.T) {
@@ -59,6 +61,24 @@ func TestPlanSelectsIndices(t *testing.T) {
 				t.Errorf("the session does not know the exclusion: %q", excluded)
 			}
 		})
+	}
+}
+
+// TestPlan_ErrorsOfLargeSnapshotsNameSomeIndices selects nothing of a snapshot with many indices.
+func TestPlan_ErrorsOfLargeSnapshotsNameSomeIndices(t *testing.T) {
+	snap := &snapshot.Snapshot{}
+	for i := range 200_000 {
+		snap.Indices = append(snap.Indices, snapshot.IndexRef{Name: fmt.Sprint("i", i)})
+	}
+	for _, name := range []string{"absent", "a*"} {
+		include, err := pattern.ParseList([]string{name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = (&Plan{}).selectIndices(snap, Request{Indices: pattern.Selection{Include: include}})
+		if err == nil || len(err.Error()) > 1000 || !strings.Contains(err.Error(), "i0, i1, ") || !strings.Contains(err.Error(), "and 199950 more") {
+			t.Errorf("%s: %.1000v", name, err)
+		}
 	}
 }
 

@@ -53,7 +53,7 @@ func mayWrite(ctx context.Context, c objects.Requester, n Needs) []Finding {
 		all = append(all, w.throwaway(ctx, c, alike[key])...)
 	}
 	for _, key := range keys[min(len(keys), maxThrowaway):] {
-		w.add("unknown", shown(alike[key]), fmt.Sprintf("at most %d throw-away indices are made", maxThrowaway))
+		w.add("unknown", fault.Names(alike[key], maxShownNames), fmt.Sprintf("at most %d throw-away indices are made", maxThrowaway))
 	}
 	return append(w.findings(), all...)
 }
@@ -211,18 +211,18 @@ func (w *writeProbe) throwaway(ctx context.Context, c objects.Requester, names [
 	}
 	status, answer, err := c.Do(ctx, http.MethodDelete, path, nil, nil)
 	if err != nil || status != http.StatusNotFound {
-		w.add("unknown", shown(names), "a throw-away index could not be removed again: DELETE "+words(status, answer, err))
+		w.add("unknown", fault.Names(names, maxShownNames), "a throw-away index could not be removed again: DELETE "+words(status, answer, err))
 		return nil
 	}
 	status, answer, err = c.Do(ctx, http.MethodPut, path, nil, []byte(`{"settings":{"index.number_of_shards":1,"index.number_of_replicas":0}}`))
 	if err == nil && status >= 300 {
-		w.add("unknown", shown(names), "no throw-away index: PUT "+words(status, answer, err))
+		w.add("unknown", fault.Names(names, maxShownNames), "no throw-away index: PUT "+words(status, answer, err))
 		return nil
 	}
 	if err == nil {
-		w.try(ctx, c, []string{index}, []string{shown(names)})
+		w.try(ctx, c, []string{index}, []string{fault.Names(names, maxShownNames)})
 	} else {
-		w.add("unknown", shown(names), "no throw-away index: PUT "+words(status, answer, err))
+		w.add("unknown", fault.Names(names, maxShownNames), "no throw-away index: PUT "+words(status, answer, err))
 	}
 	// Also without an answer it may have been made.
 	status, answer, derr := c.Do(context.WithoutCancel(ctx), http.MethodDelete, path, nil, nil)
@@ -236,10 +236,10 @@ func (w *writeProbe) throwaway(ctx context.Context, c objects.Requester, names [
 func (w *writeProbe) findings() []Finding {
 	var all []Finding
 	if len(w.proved) > 0 {
-		all = append(all, Finding{writeCheck, Good, "proved in " + shown(w.proved), ""})
+		all = append(all, Finding{writeCheck, Good, "proved in " + fault.Names(w.proved, maxShownNames), ""})
 	}
 	if len(w.thrown) > 0 {
-		all = append(all, Finding{writeCheck, Good, "proved by a throw-away index for " + shown(w.thrown), ""})
+		all = append(all, Finding{writeCheck, Good, "proved by a throw-away index for " + fault.Names(w.thrown, maxShownNames), ""})
 	}
 	for _, kind := range []struct {
 		name   string
@@ -251,16 +251,8 @@ func (w *writeProbe) findings() []Finding {
 		{"unknown", Skipped, "make sure that the user has indices:data/write/bulk* and indices:data/write/index there: the migration would stop at its first documents"},
 	} {
 		if names := w.results[kind.name]; len(names) > 0 {
-			all = append(all, Finding{writeCheck, kind.level, shown(names) + ": " + cmp.Or(w.results[kind.name+":"][0], "no answer"), kind.remedy})
+			all = append(all, Finding{writeCheck, kind.level, fault.Names(names, maxShownNames) + ": " + cmp.Or(w.results[kind.name+":"][0], "no answer"), kind.remedy})
 		}
 	}
 	return all
-}
-
-// shown abbreviates a list of names.
-func shown(names []string) string {
-	if len(names) <= maxShownNames {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxShownNames], ", "), len(names)-maxShownNames)
 }

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
@@ -215,12 +214,4 @@ func since(was, is map[string]int64) string {
 		}
 	}
 	return ""
-}
-
-func list(names []string) string {
-	const most = 5
-	if len(names) > most {
-		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", len(names)-most)
-	}
-	return strings.Join(names, ", ")
 }

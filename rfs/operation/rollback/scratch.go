@@ -88,7 +88,7 @@ func (s *Scratch) account(ctx context.Context, by Filled) error {
 	}
 	if more > 0 {
 		return fmt.Errorf("scratch indices %s: other clients wrote to them (%d operations more than documents were sent): save the written documents, then delete them by hand: %w",
-			list(by.Indices), more, fault.ErrConfig)
+			fault.Names(by.Indices, 5), more, fault.ErrConfig)
 	}
 	return nil
 }

@@ -217,7 +217,7 @@ func (u *Undo) lookIndex(ctx context.Context, e Entry, was, is object) ([]Entry,
 		return nil, err
 	}
 	if e.Reason == "" && len(others) > 0 {
-		e.Reason = "aliases were added since: " + list(others) + byHand(e.Kind, e.Name)
+		e.Reason = "aliases were added since: " + fault.Names(others, 5) + byHand(e.Kind, e.Name)
 	}
 	if e.Reason != "" {
 		e.State = Refused
