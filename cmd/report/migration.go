@@ -18,6 +18,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/migration/estimate"
 	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/summary"
 	"github.com/rfsd/rfsd/rfs/operation/verify"
@@ -43,7 +44,7 @@ type Migration struct {
 	// Verification is the comparison of --verify; nil without it.
 	Verification *verify.Report `json:"verification,omitempty"`
 	// Trial is the result of a trial run; nil in any other.
-	Trial *Trial `json:"trial,omitempty"`
+	Trial *estimate.Trial `json:"trial,omitempty"`
 }
 
 // WriteText prints what became of the phases, one line per index, the totals, and what an
@@ -61,7 +62,7 @@ func (r *Migration) WriteText(w io.Writer) {
 		fmt.Fprintln(w, safety(*r.SafeFrom, time.Now()))
 	}
 	if r.Trial != nil {
-		r.Trial.write(w)
+		writeTrial(w, r.Trial)
 	} else if r.DoneBefore && r.ItemsRun == 0 && (r.ExitCode == exit.OK || r.ExitCode == exit.Documents) {
 		fmt.Fprintln(w, r.before())
 	}

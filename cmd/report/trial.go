@@ -8,30 +8,11 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
-	"github.com/rfsd/rfsd/rfs/operation/trial"
+	"github.com/rfsd/rfsd/rfs/migration/estimate"
 )
 
-// Trial is the result of a trial run.
-type Trial struct {
-	Documents int64   `json:"documents_per_shard"`
-	Prefix    string  `json:"prefix"`
-	Rejected  []Class `json:"rejected"`
-	// Estimate is the estimate for the whole migration; nil when nothing was sent.
-	Estimate *trial.Estimate `json:"estimate,omitempty"`
-	// Problems are shards whose size or speed is not part of the estimate.
-	Problems []string `json:"problems,omitempty"`
-}
-
-// Class are documents of an index that fail for the same reason.
-type Class struct {
-	Index     string `json:"index"` // of the snapshot
-	Class     string `json:"class"`
-	Documents int64  `json:"documents"`
-	Remedy    string `json:"remedy"`
-}
-
-// write prints the report below the table of the documents.
-func (t *Trial) write(w io.Writer) {
+// writeTrial prints the result of a trial run below the table of the documents.
+func writeTrial(w io.Writer, t *estimate.Trial) {
 	fmt.Fprintf(w, "\ntrial run: at most %s documents of each shard, in indices %s…; rfsctl cleanup --trial --yes removes them\n", progress.Count(t.Documents), t.Prefix)
 	if len(t.Rejected) == 0 {
 		fmt.Fprintln(w, "rejected: none")

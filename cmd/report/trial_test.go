@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rfsd/rfsd/rfs/migration/estimate"
 	"github.com/rfsd/rfsd/rfs/operation/trial"
 )
 
@@ -19,7 +20,7 @@ func TestTrial_Time(t *testing.T) {
 		{"still getting faster", trial.Estimate{Seconds: 90, Most: 120, Bound: trial.Sending}, "less than 2m0s"},
 	} {
 		var out bytes.Buffer
-		(&Trial{Estimate: &c.estimate}).write(&out)
+		writeTrial(&out, &estimate.Trial{Estimate: &c.estimate})
 		if !strings.Contains(out.String(), "time        "+c.line+"\n") {
 			t.Errorf("%s:\n%s", c.name, out.String())
 		}

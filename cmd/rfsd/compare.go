@@ -35,7 +35,7 @@ func newComparison(o options, ask config.Verification, memory *budget.Budget, lo
 		State: func(ctx context.Context, client *target.Client) (*cms.Coordinator, func() error, error) {
 			return stateOfSession(ctx, o, client)
 		},
-		NoSession: state.ErrNone, StateDir: stateDir, Temporary: func() (cms.Store, func() error, error) { return openFile(options{}) },
+		NoSession: state.ErrNone, StateDir: state.Dir, Temporary: func() (cms.Store, func() error, error) { return state.CreateFile("") },
 		Show: func(v *verify.Verifier) func() { return report.Progress(verifyProgress(v), log, screen) },
 		Log:  log,
 	}

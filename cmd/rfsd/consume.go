@@ -16,6 +16,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/foreground"
 	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/daemon/status"
+	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
@@ -85,7 +86,7 @@ func openConsume(ctx context.Context, o consumeOptions, log *slog.Logger, in *re
 		return give(err)
 	}
 	h.kept = r.kept
-	limitMemory(memoryBudget(o.options, false), os.Getenv)
+	budget.LimitMemory(o.options.memory().Budget(false), os.Getenv)
 	host, err := os.Hostname()
 	if err != nil {
 		host = ""

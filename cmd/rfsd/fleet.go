@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/state"
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/api"
 	"github.com/rfsd/rfsd/daemon/fleet"
@@ -57,7 +58,7 @@ func dataDir(own config.Own) (string, error) {
 	if given, _, _ := strings.Cut(os.Getenv("STATE_DIRECTORY"), ":"); given != "" {
 		return filepath.Join(given, "hints"), nil // beside what is kept there and must not be wiped
 	}
-	dir, err := stateDir()
+	dir, err := state.Dir()
 	if err != nil {
 		return "", err
 	}

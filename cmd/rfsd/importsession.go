@@ -12,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/metrics"
+	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
@@ -43,7 +44,7 @@ func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *reso
 		return nil, errors.Join(err, h.close())
 	}
 	h.kept = r.kept
-	limitMemory(memoryBudget(o.options, config.InBucket(h.blobs.URI())), os.Getenv)
+	budget.LimitMemory(o.options.memory().Budget(config.InBucket(h.blobs.URI())), os.Getenv)
 	existing := &importer.Existing{Counts: r.client, Records: session.Of(r.kept), Way: o.existing, Chosen: o.existing != "", Log: log}
 	identity := maps.Clone(r.identity)
 	identity[phase.ExistingKey] = string(o.existing) // empty until it is chosen

@@ -15,10 +15,12 @@ import (
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/daemon/foreground"
+	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/migration/estimate"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/summary"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
@@ -73,7 +75,7 @@ func migrate(ctx context.Context, o options) error {
 	if err != nil {
 		return exit.With(exit.Snapshot, fmt.Errorf("repository %s: %w", o.repoURI, err))
 	}
-	limitMemory(memoryBudget(o, config.InBucket(blobs.URI())), os.Getenv) // before it is planned: a snapshot has any number of indices
+	budget.LimitMemory(o.memory().Budget(config.InBucket(blobs.URI())), os.Getenv) // before it is planned: a snapshot has any number of indices
 	counted, in := repo.NewCounting(blobs), newResources(o)
 	counted.LargeAlone(in.memory.Alone)
 	var planned *plan.Plan
@@ -117,9 +119,10 @@ func migrate(ctx context.Context, o options) error {
 		r.Failures = whatFailed(ctx, s.Coordinator, s.Runner.Failed, sum.Totals.Failed, log)
 	}
 	wall := time.Since(begin)
-	load := &trialLoad{}
+	tried := &estimate.Run{Plan: planned, Blobs: counted, Memory: in.memory, Edit: o.editor, MaxDocument: o.maxDocument, Slots: o.slots, Price: o.price}
+	var load estimate.Load
 	if o.measure > 0 && err == nil && sum.Complete {
-		load, err = measureLoad(ctx, o, s, planned, log)
+		load, err = tried.Measure(ctx, s, o.measure, o.failedContent)
 	}
 	err = errors.Join(err, done(), owned.Release())
 	r.Seconds = time.Since(begin).Seconds()
@@ -131,7 +134,11 @@ func migrate(ctx context.Context, o options) error {
 		r.Verification, err = compareAgain(ctx, o, counted, in.memory, log, screen)
 	}
 	if o.trial != nil && err == nil && sum.Complete {
-		r.Trial, err = estimateTrial(ctx, o, r, planned, counted, in.memory, trial.Measured{Wall: wall, Busy: p.Busy, Leases: p.Leases, Load: load.All, Refresh: load.Refresh}, load.problem)
+		tried.Trial = *o.trial
+		r.Trial, err = tried.Whole(ctx, sum, r.ItemsRun, trial.Measured{Wall: wall, Busy: p.Busy, Leases: p.Leases, Load: load.All, Refresh: load.Refresh}, load.Problem)
+		if errors.Is(err, estimate.ErrSnapshot) {
+			err = exit.With(exit.Snapshot, err)
+		}
 	}
 	if sum != nil {
 		r.FailedDir = o.failedDir

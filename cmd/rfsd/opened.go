@@ -114,3 +114,12 @@ func (in *resources) openStore(ctx context.Context, o options, log *slog.Logger,
 	*all = append(*all, closeStore, in.holdPermit(ctx, o, store, log))
 	return store, nil
 }
+
+// warnOfRisks logs what the options leave open on the way to the clusters, once per run.
+func (o options) warnOfRisks(log *slog.Logger) {
+	for _, c := range []target.Config{o.target, o.coordinator, o.origin.cluster} {
+		for _, risk := range c.Risks() {
+			log.Warn("a connection is not protected", "reason", risk)
+		}
+	}
+}

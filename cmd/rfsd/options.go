@@ -1,19 +1,23 @@
 package main
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/state"
 	"github.com/rfsd/rfsd/rfs/base/pattern"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/failed"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
@@ -24,6 +28,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/operation/trial"
+	"github.com/rfsd/rfsd/rfs/source/live"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
@@ -245,7 +250,7 @@ func (o *options) defaultPaths() error {
 		o.coordinatorFile = filepath.Join(o.exportDir, ".rfsd", "coordinator.db")
 		return nil
 	}
-	dir, err := stateDir()
+	dir, err := state.Dir()
 	if err != nil {
 		return err
 	}
@@ -254,14 +259,98 @@ func (o *options) defaultPaths() error {
 	return nil
 }
 
-// stateDir is the user's directory for state that survives the run.
-func stateDir() (string, error) {
-	if dir := os.Getenv("XDG_STATE_HOME"); dir != "" {
-		return filepath.Join(dir, "rfsd"), nil
+// origin is the source cluster and how the snapshot is created on it.
+type origin struct {
+	cluster  target.Config
+	derived  bool // the session creates the snapshot, under a name that follows from its settings
+	name     string
+	kind     string            // of the repository: fs or s3
+	settings map[string]string // of the repository, as the source takes them
+	maxRate  string
+	global   bool
+	retry    bool
+	noWait   bool
+}
+
+// derive takes over the source cluster.
+func (o *options) derive(from config.Origin) error {
+	if from.Cluster.Host == "" {
+		return nil
 	}
-	home, err := os.UserHomeDir()
-	if err != nil {
-		return "", config.Usage("no home directory for the state of the work: give --coordinator-file")
+	o.origin = origin{
+		cluster: o.cluster(from.Cluster, "source"), derived: o.snapshot == "", name: from.Repository, kind: from.Type, maxRate: from.MaxRate,
+		global: !from.WithoutGlobalState, retry: from.Retry, noWait: from.NoWait,
 	}
-	return filepath.Join(home, ".local", "state", "rfsd"), nil
+	return o.origin.repository(o, from.Location, from.Settings)
+}
+
+// repository derives the settings of the repository on the source.
+func (g *origin) repository(o *options, location string, more map[string]string) error {
+	scheme, rest, ok := strings.Cut(o.repoURI, "://")
+	if !ok {
+		scheme, rest = "file", o.repoURI
+	}
+	if g.kind == "" {
+		g.kind = map[string]string{"file": "fs", "s3": "s3"}[scheme]
+	}
+	if location == "" {
+		location = rest
+	}
+	g.settings = map[string]string{}
+	switch g.kind {
+	case "fs":
+		if location == rest && scheme == "file" {
+			abs, err := filepath.Abs(location)
+			if err != nil {
+				return config.Usage("--repo-uri: %w", err)
+			}
+			location = abs
+		}
+		if !filepath.IsAbs(location) {
+			return config.Usage("--source-repo-location %q: the path of a repository on the source is absolute", location)
+		}
+		g.settings["location"] = location
+	case "s3":
+		u, err := url.Parse("s3://" + strings.TrimPrefix(location, "s3://"))
+		if err != nil || u.Host == "" {
+			return config.Usage("--source-repo-location %q is not bucket/prefix", location)
+		}
+		g.settings["bucket"] = u.Host
+		if prefix := strings.Trim(u.Path, "/"); prefix != "" {
+			g.settings["base_path"] = prefix
+		}
+		if o.s3.Region != "" {
+			g.settings["region"] = o.s3.Region
+		}
+	default:
+		return config.Usage("--source-repo-type is missing: is the repository %s of the type fs or s3?", o.repoURI)
+	}
+	maps.Copy(g.settings, more)
+	if g.maxRate != "" {
+		g.settings["max_snapshot_bytes_per_sec"] = g.maxRate
+	}
+	return nil
+}
+
+// snapshotOptions say which snapshot is read, or created under a name that every worker derives.
+func (o options) snapshotOptions(settings map[string]string) phase.SnapshotOptions {
+	s := phase.SnapshotOptions{
+		Name: o.snapshot, Derived: o.origin.derived, Repository: o.origin.name, Retry: o.origin.retry, AllowPartial: o.allowPartial, NoWait: o.origin.noWait,
+	}
+	if s.Derived {
+		s.Name = session.SnapshotName(o.session, settings)
+	}
+	return s
+}
+
+// liveSource returns the source cluster. The snapshot is made of the allowed indices when all of them are named.
+func (o options) liveSource() *live.Source {
+	s := &live.Source{
+		Connect:    func(ctx context.Context) (live.API, error) { return target.New(ctx, o.origin.cluster) },
+		Repository: live.Repository{Name: o.origin.name, Type: o.origin.kind, Settings: o.origin.settings}, Global: o.origin.global, Partial: o.allowPartial,
+	}
+	if o.indices.Exclude == nil && !slices.ContainsFunc(o.indices.Include, func(p pattern.Pattern) bool { return !p.Exact() }) {
+		s.Indices = o.indices.Include.Strings()
+	}
+	return s
 }

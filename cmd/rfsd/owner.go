@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/state"
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/rfs/coordination/owner"
 )
@@ -30,7 +30,7 @@ func (r runOptions) owner(log *slog.Logger) *daemon.Owner {
 	host, err := os.Hostname()
 	var dir string
 	if err == nil {
-		dir, err = nodeDir()
+		dir, err = state.NodeDir()
 	}
 	var o *daemon.Owner
 	if err == nil {
@@ -42,16 +42,4 @@ func (r runOptions) owner(log *slog.Logger) *daemon.Owner {
 		return nil
 	}
 	return o
-}
-
-// nodeDir returns the directory for the state of this machine's nodes.
-func nodeDir() (string, error) {
-	if given, _, _ := strings.Cut(os.Getenv("STATE_DIRECTORY"), ":"); given != "" {
-		return filepath.Join(given, "nodes"), nil
-	}
-	dir, err := stateDir()
-	if err != nil {
-		return "", err
-	}
-	return filepath.Join(dir, "nodes"), nil
 }

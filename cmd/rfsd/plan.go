@@ -12,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/cmd/report"
+	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/destination/target"
@@ -79,8 +80,8 @@ func planMigration(ctx context.Context, o options, ask config.Planning, out io.W
 		return exit.With(exit.Snapshot, fmt.Errorf("repository %s: %w", o.repoURI, err))
 	}
 	counted := repo.NewCounting(blobs)
-	limitMemory(memoryOfInput, os.Getenv) // no documents are read at the same time
-	memory := newBudget(o)
+	budget.LimitMemory(budget.MemoryOfInput, os.Getenv) // no documents are read at the same time
+	memory := o.memory().Input()
 	counted.LargeAlone(memory.Alone)
 	o.target.Memory = memory
 	p, err := plan.New(ctx, counted, o.request())

@@ -15,6 +15,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/cmd/state"
+	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
@@ -90,7 +91,7 @@ func runRedrive(ctx context.Context, o options, again func(more ...string) strin
 	log, screen := report.Log(o.logLevel)
 	o.warnOfRisks(log)
 	in := newResources(o)
-	limitMemory(memoryBudget(o, config.InBucket(o.failedDir)), os.Getenv)
+	budget.LimitMemory(o.memory().Budget(config.InBucket(o.failedDir)), os.Getenv)
 	o.target.Memory, o.coordinator.Memory = in.memory, in.memory
 	o.target.Log = log
 	client, err := target.New(ctx, o.target)

@@ -12,12 +12,16 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/base/throttle"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/primitive"
 	"github.com/rfsd/rfsd/rfs/coordination/owner"
+	"github.com/rfsd/rfsd/rfs/destination/diskwatch"
 	"github.com/rfsd/rfsd/rfs/destination/export"
 	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/destination/tuning"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
@@ -52,7 +56,7 @@ func (in *resources) newHolder() string {
 }
 
 func newResources(o options) *resources {
-	return &resources{bucket: throttle.New(o.maxRate), flow: throttle.NewFlow(o.connections, o.bulkBytes), memory: newBudget(o), frames: budget.New(importer.MaxBack, 0)}
+	return &resources{bucket: throttle.New(o.maxRate), flow: throttle.NewFlow(o.connections, o.bulkBytes), memory: o.memory().Input(), frames: budget.New(importer.MaxBack, 0)}
 }
 
 // limits are those of all that is sent. They hold until stop is called.
@@ -84,4 +88,87 @@ func (in *resources) apply(o daemon.WorkerCommand) {
 		in.pace.Set(o.Pace.Target)
 		in.reads.Set(o.Pace.Repository)
 	}
+}
+
+// memory returns what the options allow the process to hold.
+func (o options) memory() budget.Process {
+	return budget.Process{Slots: o.slots, Connections: o.connections, Body: o.bulkBytes, Cluster: o.target.URL != "", Longer: o.maxDocument - shards.DefaultMaxDocument}
+}
+
+// permitUse is for how long a process that sends nothing counts as one that has work.
+const permitUse = 15 * time.Second
+
+// bucketSpender is a process that sends by itself, as the holder of a permit.
+type bucketSpender struct {
+	*throttle.Bucket
+	slots int
+}
+
+// Weight returns the number of slots while they send.
+func (s bucketSpender) Weight() int {
+	if s.Used(permitUse) {
+		return max(s.slots, 1)
+	}
+	return 0
+}
+
+// permits returns the permits of --max-rate in a store. limit is the rate of those processes that hold one.
+func permits(store primitive.Store, limit func() int64, log *slog.Logger) *primitive.Permits {
+	return &primitive.Permits{Store: store, Clock: cms.SystemClock(), Limit: limit, Log: log}
+}
+
+// holdPermit lets this process send no more than its part of --max-rate among all processes that share the store, until stop is
+// called. When no permit can come any more, what waits to be sent ends with the reason. A coordinator file has one process, which has
+// the whole rate.
+func (in *resources) holdPermit(ctx context.Context, o options, store cms.Store, log *slog.Logger) (stop func() error) {
+	if o.maxRate <= 0 || !o.shares() {
+		return func() error { return nil }
+	}
+	s := bucketSpender{in.bucket, o.slots}
+	s.Allow(0, nil)                                             // until it has a permit
+	held, end := context.WithCancel(context.WithoutCancel(ctx)) // a lease that is handed off needs it, too
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := permits(store, func() int64 { return o.maxRate }, log).Hold(held, s); err != nil {
+			in.bucket.End(err)
+		}
+	}()
+	return func() error { end(); <-done; return nil }
+}
+
+// holdPermit keeps a node's permit until ctx is done, in a store that it opens, or returns the reason why there can be none any more.
+// limit is the rate of the nodes that hold permits.
+func (o options) holdPermit(ctx context.Context, s primitive.Spender, limit func() int64, log *slog.Logger) error {
+	store, closeStore, err := openPatiently(ctx, o, log)
+	if err != nil {
+		return nil //nolint:nilerr // ctx is done
+	}
+	held := permits(store, limit, log).Hold(ctx, s)
+	if err := closeStore(); err != nil {
+		log.Debug("store_close_failed", "error", err)
+	}
+	return held
+}
+
+// targetGuard are how the target is treated while documents come.
+type targetGuard struct {
+	tune        tuning.Wish
+	ignoreDisks bool
+}
+
+// gate lets a request start when the rate and the target's disks allow it. The disks are looked at now, while nothing else takes
+// the target's time, and from then on until stop is called.
+func (o targetGuard) gate(ctx context.Context, client *target.Client, bucket *throttle.Bucket, log *slog.Logger) (admit func(context.Context, int) error, stop func()) {
+	if o.ignoreDisks {
+		return bucket.Take, func() {}
+	}
+	disks := &diskwatch.Watcher{API: client, Log: log}
+	stop = disks.Start(ctx)
+	return func(ctx context.Context, n int) error {
+		if err := disks.Wait(ctx); err != nil {
+			return err
+		}
+		return bucket.Take(ctx, n)
+	}, stop
 }

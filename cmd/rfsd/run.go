@@ -25,6 +25,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/api"
 	"github.com/rfsd/rfsd/daemon/cert"
 	"github.com/rfsd/rfsd/daemon/fleet"
+	"github.com/rfsd/rfsd/daemon/sharing"
 	"github.com/rfsd/rfsd/daemon/web"
 	"github.com/rfsd/rfsd/gossip"
 	"github.com/rfsd/rfsd/rfs/base/fault"
@@ -73,7 +74,7 @@ type runOptions struct {
 	task       *task          // nil: a migration
 	settings   config.Values  // for workers
 	shared     session.Shared // for other nodes
-	trust      trust
+	trust      sharing.Checker
 	config     string // file; "": none
 	levelGiven bool   // the log level is not that of the file
 }
@@ -250,7 +251,7 @@ func (r runOptions) compare(ctx context.Context, m *progress.Migration, ended er
 	if err != nil {
 		return errors.Join(exit.With(exit.Snapshot, fmt.Errorf("repository %s: %w", o.repoURI, err)), ended)
 	}
-	counted, memory := repo.NewCounting(blobs), newBudget(o)
+	counted, memory := repo.NewCounting(blobs), o.memory().Input()
 	counted.LargeAlone(memory.Alone)
 	compared, err := compareAgain(ctx, o, counted, memory, log, nil)
 	if err == nil {
@@ -360,37 +361,7 @@ func ending(err error, r runOptions, d *daemon.Daemon) (*progress.Migration, err
 	if err != nil || !r.own.Node.EndWhenDone {
 		return nil, err
 	}
-	m := complete(d.Migration())
-	if code := exit.OfMigration(m, r.acceptReduced); code != exit.OK {
-		return m, exit.With(code, fmt.Errorf("complete with losses: %s refused or without source, %d with a reduced source, %s failed%s; `rfsctl failures` and the events name them%s",
-			progress.Plural(m.Totals.Failed, "document"), m.Totals.Reduced, progress.Plural(m.Totals.ItemsBad, "work item"), undelivered(m), firstFailure(m)))
-	}
-	return m, nil
-}
-
-// undelivered returns how many documents of failed shards did not arrive, as a part of a sentence.
-func undelivered(m *progress.Migration) string {
-	lost := progress.View{Undelivered: m.Totals.Undelivered, Uncounted: m.Totals.Uncounted}.Lost()
-	if lost == "" {
-		return ""
-	}
-	return " (" + lost + ")"
-}
-
-// firstFailure returns the most frequent reason of what failed, as the end of a sentence.
-func firstFailure(m *progress.Migration) string {
-	if len(m.Failures) == 0 {
-		return ""
-	}
-	return "; " + m.Failures[0].Reason
-}
-
-// complete returns a migration that has come to its end, and nil for one that was stopped by its operator.
-func complete(m *progress.Migration) *progress.Migration {
-	if m == nil || !m.Complete {
-		return nil
-	}
-	return m
+	return report.Ended(d.Migration(), r.acceptReduced)
 }
 
 // kind returns open for the items that this node works on.

@@ -13,12 +13,15 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/report"
+	"github.com/rfsd/rfsd/cmd/state"
 	"github.com/rfsd/rfsd/daemon/sharing"
+	"github.com/rfsd/rfsd/gossip"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/secret"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/destination/target"
 )
 
 // sharedSettings returns those of the given settings that the fleet may know. A value that holds a secret is kept out,
@@ -69,7 +72,7 @@ func joinFleet(ctx context.Context, values config.Values, settings []config.Sett
 		scope, record, err := askFleet(ctx, values)
 		switch {
 		case err == nil:
-			believed, err := trust.of(scope, record)
+			believed, err := trust.Of(scope, record)
 			if err != nil {
 				return nil, err
 			}
@@ -158,4 +161,64 @@ func takeShared(values config.Values, settings []config.Setting, shared session.
 		log.Info("settings of the fleet were taken over", "settings", strings.Join(slices.Sorted(maps.Keys(taken)), ", "))
 	}
 	return values.Over(taken), left, nil
+}
+
+// newTrust returns what this node needs to check the record of the fleet's settings, and to sign it.
+func newTrust(values config.Values) (sharing.Checker, error) {
+	dir, err := state.Dir()
+	if err != nil {
+		return sharing.Checker{}, err
+	}
+	var given struct {
+		Key   config.FleetKey
+		Fleet config.Fleet
+	}
+	if err := config.Decode(values, &given); err != nil {
+		return sharing.Checker{}, err
+	}
+	t := sharing.Checker{Seen: sharing.Seen{Dir: dir}}
+	flag, name := "fleet-key", given.Key.File
+	if name == "" {
+		flag, name = "gossip-keys", given.Fleet.Keys
+	}
+	if name == "" {
+		return t, nil
+	}
+	file, err := gossip.LoadKeys(name)
+	if err != nil {
+		return t, config.Usage("--%s: %w", flag, err)
+	}
+	t.Keys, err = sharing.Derive(file)
+	return t, err
+}
+
+// sharedScope returns where the record of the options' store is valid.
+func sharedScope(ctx context.Context, o options) (sharing.Scope, error) {
+	if o.bucket.URI != "" {
+		return sharing.Scope{Session: o.session, Cluster: o.bucket.Endpoint + " " + o.bucket.URI}, nil
+	}
+	conf := o.coordinator
+	if conf.URL == "" {
+		conf = o.target
+	}
+	client, err := target.New(ctx, conf)
+	if err != nil {
+		return sharing.Scope{}, err
+	}
+	v, err := client.Info(ctx)
+	if cerr := client.Close(); err == nil {
+		err = cerr
+	}
+	return sharing.Scope{Session: o.session, Cluster: v.ClusterUUID}, err
+}
+
+// share stores this node's settings for the fleet, once the store can be reached.
+func (r runOptions) share(ctx context.Context, coordinator *cms.Coordinator, log *slog.Logger) {
+	stored, err := r.trust.Share(ctx, session.Of(coordinator), r.shared, r.own.Fleet.Share, func(ctx context.Context) (sharing.Scope, error) { return sharedScope(ctx, r.options) })
+	switch {
+	case err != nil:
+		log.Warn("the fleet does not know this node's settings", "error", fault.Text(err))
+	case stored:
+		log.Info("the fleet uses the settings of this node", "signed", len(r.trust.Keys) > 0)
+	}
 }

@@ -41,7 +41,7 @@ type slotHost struct {
 }
 
 func newSlotHost(o options, log *slog.Logger) *slotHost {
-	return &slotHost{o: o, log: log, bucket: throttle.New(o.maxRate), memory: newBudget(o), frames: budget.New(importer.MaxBack, 0), sessions: map[int]*workerSession{}}
+	return &slotHost{o: o, log: log, bucket: throttle.New(o.maxRate), memory: o.memory().Input(), frames: budget.New(importer.MaxBack, 0), sessions: map[int]*workerSession{}}
 }
 
 // open opens the store, once.

@@ -11,6 +11,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/cmd/report"
+	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/operation/verify"
 	"github.com/rfsd/rfsd/rfs/source/repo"
@@ -59,13 +60,13 @@ func verifyFiles(ctx context.Context, values config.Values, out io.Writer) error
 	if err := o.transfer(v.Transfer); err != nil {
 		return err
 	}
-	limitMemory(verifyMemory, os.Getenv)
+	budget.LimitMemory(verifyMemory, os.Getenv)
 	files, err := repo.Open(ctx, o.from, o.s3)
 	if err != nil {
 		return fmt.Errorf("--from %s: %w", o.from, err)
 	}
 	log, screen := report.Log(o.options.logLevel)
-	r, err := compareFiles(ctx, o.options, files, o.types, newComparison(o.options, v.Verification, newBudget(o.options), log, screen))
+	r, err := compareFiles(ctx, o.options, files, o.types, newComparison(o.options, v.Verification, o.options.memory().Input(), log, screen))
 	if err != nil {
 		return err
 	}
@@ -77,13 +78,13 @@ func runVerify(ctx context.Context, o options, ask config.Verification, out io.W
 	if o.snapshot == "" || o.target.URL == "" {
 		return config.Usage("verify needs a snapshot (--snapshot-name) and a target (--target-host)")
 	}
-	limitMemory(verifyMemory, os.Getenv)
+	budget.LimitMemory(verifyMemory, os.Getenv)
 	blobs, err := openRepository(ctx, o)
 	if err != nil {
 		return exit.With(exit.Snapshot, fmt.Errorf("repository %s: %w", o.repoURI, err))
 	}
 	log, screen := report.Log(o.logLevel)
-	counted, memory := repo.NewCounting(blobs), newBudget(o)
+	counted, memory := repo.NewCounting(blobs), o.memory().Input()
 	counted.LargeAlone(memory.Alone)
 	r, err := compareSnapshot(ctx, o, counted, newComparison(o, ask, memory, log, screen))
 	if err != nil {

@@ -6,15 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"runtime"
 	"time"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/state"
+	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
-	"github.com/rfsd/rfsd/rfs/coordination/cms/oscms"
-	"github.com/rfsd/rfsd/rfs/coordination/cms/s3cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/export"
@@ -38,7 +36,7 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 	give := func(err error) (*phase.Session, func() error, error) {
 		return nil, nil, errors.Join(err, all.close())
 	}
-	limitMemory(memoryBudget(o, config.InBucket(blobs.URI())), os.Getenv)
+	budget.LimitMemory(o.memory().Budget(config.InBucket(blobs.URI())), os.Getenv)
 	o.target.Memory, o.coordinator.Memory = in.memory, in.memory
 	writer := in.newHolder()
 	request := o.request()
@@ -51,7 +49,7 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 		return id, planError(err)
 	}
 	if o.origin.derived {
-		s.Snapshots = &snapshots{o: o}
+		s.Snapshots = o.liveSource()
 	}
 	destination, client, closeDest, err := openDestination(ctx, o, s, in)
 	if err != nil {
@@ -134,61 +132,18 @@ func (o options) skewTolerance() time.Duration {
 	return o.leases.Skew.Tolerance
 }
 
-// openStore opens the state of the work: a bucket or a file when one is named, a file when no cluster takes part, otherwise a
-// cluster: the coordinator's when one is named, else the target. Its requests have connections of their own,
-// which those that carry documents cannot take.
+// openStore opens the state of the work, with connections of its own, which requests with documents cannot take.
 func openStore(ctx context.Context, o options) (cms.Store, func() error, error) {
+	at := state.Place{Session: o.session, Bucket: o.bucket, Apart: o.splitOver > 0}
 	switch {
 	case !o.shares():
-		return openFile(o)
-	case o.bucket.URI != "":
-		objects, err := repo.OpenObjects(ctx, o.bucket.URI, o.bucket.Options())
-		if err != nil {
-			return nil, nil, err
-		}
-		store, err := s3cms.Open(ctx, s3cms.Config{Bucket: objects, Session: o.session})
-		if err != nil {
-			return nil, nil, fmt.Errorf("the state of the work cannot be kept in %s (--coordinator-bucket): %w", o.bucket.URI, err)
-		}
-		return store, func() error { return nil }, nil
+		return state.CreateFile(o.coordinatorFile)
+	case o.bucket.URI == "" && o.coordinator.URL != "":
+		at.Cluster = o.coordinator
+	case o.bucket.URI == "":
+		at.Cluster = o.target
 	}
-	conf := o.coordinator
-	if conf.URL == "" {
-		conf = o.target
-	}
-	client, err := target.New(ctx, conf)
-	if err != nil {
-		return nil, nil, fmt.Errorf("coordinator: %w", err)
-	}
-	store, err := oscms.Open(ctx, oscms.Config{Client: client, Session: o.session, Apart: o.splitOver > 0})
-	if err != nil {
-		err = fmt.Errorf("the state of the work cannot be kept in %s (--coordinator-file keeps it in a file): %w", client.Name(), err)
-		return nil, nil, errors.Join(err, client.Close())
-	}
-	return store, client.Close, nil
-}
-
-// openFile opens the state in a file. A dry run keeps its state in a file of its own that goes with it.
-func openFile(o options) (cms.Store, func() error, error) {
-	path, temporary, open := o.coordinatorFile, "", boltcms.Open
-	if path == "" {
-		dir, err := os.MkdirTemp("", "rfsd-discard-")
-		if err != nil {
-			return nil, nil, fmt.Errorf("state of the dry run: %w", err)
-		}
-		temporary, path, open = dir, filepath.Join(dir, "coordinator.db"), boltcms.OpenTemporary
-	}
-	store, err := open(path, time.Now)
-	if err != nil {
-		return nil, nil, fmt.Errorf("coordinator file %s: %w", path, err)
-	}
-	return store, func() error {
-		err := store.Close()
-		if temporary != "" {
-			err = errors.Join(err, os.RemoveAll(temporary))
-		}
-		return err
-	}, nil
+	return at.Create(ctx)
 }
 
 // openDestination connects to the cluster, opens the export directory, or none for a dry run.
@@ -260,4 +215,16 @@ func openRepository(ctx context.Context, o options) (repo.Repository, error) {
 		return &repo.Lazy{Address: o.repoURI, S3: o.s3}, nil
 	}
 	return repo.OpenFederation(ctx, o.repoURI, o.remotes, o.s3)
+}
+
+// maxBody returns what asks the target, once it is needed, for the longest body of a request that it takes; 0 when that is
+// not known.
+func maxBody(client *target.Client, log *slog.Logger) func(ctx context.Context) int64 {
+	return func(ctx context.Context) int64 {
+		most, err := client.MaxBody(ctx)
+		if err != nil {
+			log.DebugContext(ctx, "size of requests unknown", "error", err)
+		}
+		return most
+	}
 }

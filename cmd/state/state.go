@@ -1,4 +1,5 @@
-// Package state opens the state of sessions that have begun. It never begins one, and creates neither files nor indices.
+// Package state opens the state of sessions. The functions that open an existing session create neither files nor indices; the state
+// of a new one is created by [Place.Create] and [CreateFile].
 package state
 
 import (

@@ -1,0 +1,75 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/oscms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/s3cms"
+	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/source/repo"
+)
+
+// Place is where the state of a session that processes share is kept: in a bucket if one is named, otherwise in a cluster.
+type Place struct {
+	Session string
+	Bucket  config.StateBucket
+	Cluster target.Config
+	Apart   bool // items of one shard may be worked on apart
+}
+
+// Create opens the state of a session, which it creates if it does not exist. close closes it.
+func (p Place) Create(ctx context.Context) (store cms.Store, closeStore func() error, err error) {
+	if p.Bucket.URI != "" {
+		objects, err := repo.OpenObjects(ctx, p.Bucket.URI, p.Bucket.Options())
+		if err != nil {
+			return nil, nil, err
+		}
+		store, err := s3cms.Open(ctx, s3cms.Config{Bucket: objects, Session: p.Session})
+		if err != nil {
+			return nil, nil, fmt.Errorf("the state of the work cannot be kept in %s (--coordinator-bucket): %w", p.Bucket.URI, err)
+		}
+		return store, func() error { return nil }, nil
+	}
+	client, err := target.New(ctx, p.Cluster)
+	if err != nil {
+		return nil, nil, fmt.Errorf("coordinator: %w", err)
+	}
+	kept, err := oscms.Open(ctx, oscms.Config{Client: client, Session: p.Session, Apart: p.Apart})
+	if err != nil {
+		err = fmt.Errorf("the state of the work cannot be kept in %s (--coordinator-file keeps it in a file): %w", client.Name(), err)
+		return nil, nil, errors.Join(err, client.Close())
+	}
+	return kept, client.Close, nil
+}
+
+// CreateFile opens the state in a file, which it creates if it does not exist. Without a path it is a temporary file, which closing
+// removes, as for a dry run.
+func CreateFile(path string) (cms.Store, func() error, error) {
+	temporary, open := "", boltcms.Open
+	if path == "" {
+		dir, err := os.MkdirTemp("", "rfsd-discard-")
+		if err != nil {
+			return nil, nil, fmt.Errorf("state of the dry run: %w", err)
+		}
+		temporary, path, open = dir, filepath.Join(dir, "coordinator.db"), boltcms.OpenTemporary
+	}
+	store, err := open(path, time.Now)
+	if err != nil {
+		return nil, nil, fmt.Errorf("coordinator file %s: %w", path, err)
+	}
+	return store, func() error {
+		err := store.Close()
+		if temporary != "" {
+			err = errors.Join(err, os.RemoveAll(temporary))
+		}
+		return err
+	}, nil
+}

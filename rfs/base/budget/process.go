@@ -1,0 +1,61 @@
+package budget
+
+import (
+	"runtime/debug"
+)
+
+// What a process holds besides bodies, in bytes.
+const (
+	memoryOfProcess = 48 << 20 // program, plans, connections and their answers
+	memoryOfSlot    = 24 << 20 // window, raw chunk and chunks read ahead of a reader, buffers of a compressor
+	memoryAhead     = 64 << 20 // ranges read ahead from a bucket
+)
+
+// Process is how much a process may hold at the same time.
+type Process struct {
+	Slots, Connections int
+	Body               int   // bytes of a request
+	Cluster            bool  // requests go to a cluster
+	Longer             int64 // bytes by which the longest source may exceed the default
+}
+
+// Budget returns the bytes that a process may hold, without long documents: a body that is filled and one more per slot,
+// and those of all requests in flight, which grow by a quarter at a time. bucket adds the ranges that are read ahead from a bucket.
+func (p Process) Budget(bucket bool) int64 {
+	bodies := 2 * p.Slots
+	if p.Cluster {
+		bodies = p.Slots + p.Connections
+	}
+	budget := memoryOfProcess + memoryOfSlot*int64(p.Slots) + int64(bodies)*int64(p.Body)*5/4
+	if bucket {
+		budget += memoryAhead
+	}
+	return budget
+}
+
+// LimitMemory makes the budget, less the program, the soft limit of the runtime, which then collects garbage more often
+// instead of growing beyond it, unless GOMEMLIMIT is set. Giant documents may still take more.
+func LimitMemory(budget int64, getenv func(string) string) {
+	if getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(budget - memoryOfProgram)
+	}
+}
+
+// memoryOfProgram is how much of the budget the program itself takes, in bytes, which the runtime does not count.
+const memoryOfProgram = 20 << 20
+
+// What a process holds of long documents, large metadata and long answers together, in bytes: what is left of a half
+// gigabyte at default settings.
+const (
+	// MemoryOfInput is the limit of a process that reads without sending.
+	MemoryOfInput = 480 << 20
+	leastOfInput  = 192 << 20
+	// answersOfInput is the part of it that only answers may take.
+	answersOfInput = 64 << 20
+)
+
+// Input returns the budget of the process for what others wrote. Where longer documents are read than by default, it
+// grows with them, so that it bounds them still.
+func (p Process) Input() *Budget {
+	return New(max(MemoryOfInput-p.Budget(false), leastOfInput)+max(0, 2*p.Longer), answersOfInput)
+}
