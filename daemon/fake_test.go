@@ -150,10 +150,7 @@ func newStore(t *testing.T, shards int) *cms.Coordinator {
 			t.Error(err)
 		}
 	})
-	c, err := cms.New(cms.Config{Store: bolt, Creator: "test", InitialLease: 2 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := cms.New(cms.Config{Store: bolt, Creator: "test", InitialLease: 2 * time.Second})
 	_, err = c.SeedItems(t.Context(), func(yield func(cms.ItemID) bool) {
 		for n := range shards {
 			if !yield(cms.ItemID{Index: "logs", Shard: n}) {

@@ -91,10 +91,7 @@ func TestAnImportIsShownAsAMigrationIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	coordinator, err := cms.New(cms.Config{Store: store, Creator: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	coordinator := cms.New(cms.Config{Store: store, Creator: "test"})
 	files, err := repo.NewDir(dir)
 	if err != nil {
 		t.Fatal(err)

@@ -181,10 +181,7 @@ func leaderReads(t *testing.T, far bool) {
 		counted := &countedStore{}
 		n := &node{store: newStore(t, 4)}
 		counted.Store = n.store.Store()
-		c, err := cms.New(cms.Config{Store: counted, Creator: "test", InitialLease: 2 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := cms.New(cms.Config{Store: counted, Creator: "test", InitialLease: 2 * time.Second})
 		n = startNode(t, Config{Workers: -1, Mirror: mirror, ReadInterval: 3 * time.Second, Position: fleetOf(500), Open: func(context.Context) (*cms.Coordinator, error) { return c, nil }, IntentInterval: time.Hour}, &fakeStarter{})
 		truth := func() *progress.Reading { return readingOf(t, n.store) }
 		mirror.set(false, truth)

@@ -69,10 +69,7 @@ func TestStatusAnswersAtOnceWhileTheStoreIsSilent(t *testing.T) {
 		}
 		t.Cleanup(func() { bolt.Close() })
 		store := &silentStore{Store: bolt}
-		c, err := cms.New(cms.Config{Store: store, Creator: "test"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := cms.New(cms.Config{Store: store, Creator: "test"})
 		n := startNode(t, Config{Workers: 1, Open: func(context.Context) (*cms.Coordinator, error) { return c, nil }}, &fakeStarter{stopped: handsOff})
 		until(t, "the store was read", func() bool { return n.Ready() == nil })
 		store.silent.Store(true)

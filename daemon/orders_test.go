@@ -43,10 +43,7 @@ func (s *heldStore) Put(ctx context.Context, r cms.Record) (cms.Revision, error)
 // nodeOn starts a node on a store that other nodes share.
 func nodeOn(t *testing.T, store cms.Store, conf Config) *node {
 	t.Helper()
-	c, err := cms.New(cms.Config{Store: store, Creator: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := cms.New(cms.Config{Store: store, Creator: "test"})
 	conf.Open = func(context.Context) (*cms.Coordinator, error) { return c, nil }
 	n := startNode(t, conf, &fakeStarter{stopped: handsOff})
 	n.store = c

@@ -52,7 +52,7 @@ func TestDaemon_EndsWhenItsStateIsDeleted(t *testing.T) {
 		store := &deletable{Store: kept.Store()}
 		d := New(Config{Name: "n1", Version: "test", Log: discard(), Workers: 1, Starter: starter, IntentInterval: time.Second, ReadInterval: time.Second,
 			Open: func(context.Context) (*cms.Coordinator, error) {
-				return cms.New(cms.Config{Store: store, Creator: "n1"})
+				return cms.New(cms.Config{Store: store, Creator: "n1"}), nil
 			}})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)

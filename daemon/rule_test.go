@@ -46,9 +46,7 @@ func newShelf(t *testing.T) *shelf {
 			t.Error(err)
 		}
 	})
-	if s.Coordinator, err = cms.New(cms.Config{Store: s.bolt, Creator: "test", InitialLease: ruleLease}); err != nil {
-		t.Fatal(err)
-	}
+	s.Coordinator = cms.New(cms.Config{Store: s.bolt, Creator: "test", InitialLease: ruleLease})
 	id := func(shard int, cursor int64) string {
 		return cms.ItemID{Index: "logs", Shard: shard, Cursor: cursor}.String()
 	}

@@ -46,9 +46,7 @@ func openCoordination(ctx context.Context, call *config.Call, at config.Stored) 
 	if err != nil {
 		return nil, err
 	}
-	if s.Coordinator, err = cms.New(cms.Config{Store: s.store, Creator: "rfsctl"}); err != nil {
-		return nil, errors.Join(err, s.close())
-	}
+	s.Coordinator = cms.New(cms.Config{Store: s.store, Creator: "rfsctl"})
 	s.session = at.State.Session.Name
 	return s, nil
 }

@@ -20,8 +20,7 @@ func TestFailures_OfOneProcessAreKnownFromTheStore(t *testing.T) {
 	change := func(do func(c *cms.Coordinator)) {
 		store, err := boltcms.Open(path, time.Now)
 		must(t, err)
-		c, err := cms.New(cms.Config{Store: store, Creator: "test"})
-		must(t, err)
+		c := cms.New(cms.Config{Store: store, Creator: "test"})
 		do(c)
 		must(t, store.Close())
 	}

@@ -21,8 +21,7 @@ func TestRefusedDocumentsAreListedAndSummedUp(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.db")
 	store, err := boltcms.Open(path, time.Now)
 	must(t, err)
-	c, err := cms.New(cms.Config{Store: store, Creator: "test"})
-	must(t, err)
+	c := cms.New(cms.Config{Store: store, Creator: "test"})
 	logs := []session.Refused{
 		{Index: "logs", ID: "a", Shard: 1, Ordinal: 7, Reason: "illegal_argument_exception", Class: "total_fields_limit", Status: 400},
 		{Index: "logs", ID: "b\x1b[2J", Shard: 1, Ordinal: 9, Reason: "illegal_argument_exception", Class: "total_fields_limit", Status: 400},

@@ -32,8 +32,7 @@ func kept(t *testing.T, ago time.Duration) string {
 // worked lets workers of a session end in each way.
 func worked(t *testing.T, store cms.Store) {
 	t.Helper()
-	c, err := cms.New(cms.Config{Store: store, Creator: "test"})
-	must(t, err)
+	c := cms.New(cms.Config{Store: store, Creator: "test"})
 	ctx := t.Context()
 	ids := []cms.ItemID{{Index: "logs"}, {Index: "logs", Shard: 1}, {Index: "logs", Shard: 2}, {Index: "metrics"}}
 	seed, err := c.AcquireSetup(ctx, "seeder")

@@ -39,8 +39,7 @@ func command(t *testing.T, name, session, file string) {
 	t.Helper()
 	store, err := boltcms.Open(file, time.Now)
 	must(t, err)
-	c, err := cms.New(cms.Config{Store: store, Creator: "test"})
-	must(t, err)
+	c := cms.New(cms.Config{Store: store, Creator: "test"})
 	shown := foreground.New(foreground.Config{
 		Name: name, Version: "1", Session: session, Slots: 1, Store: c, Read: status.ReadStore, Own: func() progress.Work { return progress.Work{} },
 		Sample: func() metrics.Sample { return metrics.Sample{} }, Clock: cms.SystemClock(), Logs: daemon.NewLogRing(1), Log: slog.New(slog.DiscardHandler), Env: os.Getenv,

@@ -76,10 +76,7 @@ func (r *runOptions) beginFleet(ctx context.Context, streams *api.Streams, sched
 		_ = closeStore()
 		return nil, nil, err
 	}
-	coordinator, err := cms.New(o.coordination(kept, owner.Name()))
-	if err != nil {
-		return fail(err)
-	}
+	coordinator := cms.New(o.coordination(kept, owner.Name()))
 	conf := fleet.Config{
 		Store: kept, Clock: cms.SystemClock(), Gossip: r.gossip, Dir: r.own.Fleet.DataDir, Quick: r.own.Fleet.OneMachine,
 		Shards:  func(ctx context.Context) ([]schedule.Shard, error) { return phase.ShardSizes(ctx, coordinator) },

@@ -83,9 +83,7 @@ func openReceiver(ctx context.Context, o options, log *slog.Logger, in *resource
 		return r, err
 	}
 	r.store, r.writer = in.counters.Store(store), in.newHolder()
-	if r.kept, err = cms.New(cms.Config{Store: r.store, Creator: r.writer}); err != nil {
-		return r, err
-	}
+	r.kept = cms.New(cms.Config{Store: r.store, Creator: r.writer})
 	var closeRecorder func() error
 	if r.failed, closeRecorder, err = openRecorder(ctx, o, r.kept, r.writer, log); err != nil {
 		return r, err

@@ -206,10 +206,7 @@ func openSession(ctx context.Context, o options, client *target.Client) (*cms.Co
 		}
 		store = kept
 	}
-	c, err := cms.New(cms.Config{Store: store, Creator: owner.Name()})
-	if err != nil {
-		return nil, nil, errors.Join(err, end())
-	}
+	c := cms.New(cms.Config{Store: store, Creator: owner.Name()})
 	return c, end, nil
 }
 

@@ -384,7 +384,7 @@ func openCoordinator(ctx context.Context, o options) (*cms.Coordinator, error) {
 	if err != nil {
 		return nil, err
 	}
-	return cms.New(o.coordination(store, owner.Name()))
+	return cms.New(o.coordination(store, owner.Name())), nil
 }
 
 func sinks(r runOptions) []daemon.Sink {

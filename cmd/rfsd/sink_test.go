@@ -48,10 +48,7 @@ func control(t *testing.T) *cms.Coordinator {
 			t.Error(err)
 		}
 	})
-	c, err := cms.New(cms.Config{Store: store, Creator: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := cms.New(cms.Config{Store: store, Creator: "test"})
 	return c
 }
 

@@ -62,7 +62,7 @@ func (h *slotHost) open(ctx context.Context) (*cms.Coordinator, error) {
 		}
 		h.files, h.shut = dir, append(h.shut, dir.Close)
 	}
-	return cms.New(h.o.coordination(h.store, owner.Name()))
+	return cms.New(h.o.coordination(h.store, owner.Name())), nil
 }
 
 func (h *slotHost) starter() daemon.Starter {

@@ -62,10 +62,7 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 	}
 	rules := o.coordination(in.counters.Store(store), writer)
 	rules.MinExponent, rules.Tries = o.minExponent, o.tries
-	s.Coordinator, err = cms.New(rules)
-	if err != nil {
-		return give(err)
-	}
+	s.Coordinator = cms.New(rules)
 	recorder, closeRecorder, err := openRecorder(ctx, o, s.Coordinator, writer, log)
 	if err != nil {
 		return give(err)

@@ -16,10 +16,7 @@ import (
 // TestTheStatusOutlivesTheLeader has three daemons of a fleet with Raft. When the leader dies the others show what the store has, young.
 func TestTheStatusOutlivesTheLeader(t *testing.T) {
 	f := newTestFleet(t)
-	c, err := cms.New(cms.Config{Store: f.store, Creator: "test", InitialLease: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := cms.New(cms.Config{Store: f.store, Creator: "test", InitialLease: time.Minute})
 	if _, err := c.SeedItems(t.Context(), func(yield func(cms.ItemID) bool) {
 		for n := range 500 {
 			if !yield(cms.ItemID{Index: "logs", Shard: n}) {

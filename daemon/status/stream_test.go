@@ -31,10 +31,7 @@ func TestAStreamListsItsIdleProcesses(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c, err := cms.New(cms.Config{Store: store, Creator: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := cms.New(cms.Config{Store: store, Creator: "test"})
 	m, _, err := ReadStream(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)

@@ -25,10 +25,7 @@ func ofKind(t *testing.T, s cms.Store, kind string) cms.Store {
 
 func taskCoordinator(t *testing.T, s cms.Store) *cms.Coordinator {
 	t.Helper()
-	c, err := cms.New(cms.Config{Store: ofKind(t, s, taskKind), Kind: taskKind, Creator: "suite", InitialLease: 10 * time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := cms.New(cms.Config{Store: ofKind(t, s, taskKind), Kind: taskKind, Creator: "suite", InitialLease: 10 * time.Minute})
 	return c
 }
 

@@ -91,10 +91,7 @@ func ID(index string, shard int, cursor int64) string {
 // Coordinator makes one on the store with the given initial lease.
 func Coordinator(t *testing.T, s cms.Store, lease time.Duration) *cms.Coordinator {
 	t.Helper()
-	c, err := cms.New(cms.Config{Store: s, Creator: "suite", InitialLease: lease})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := cms.New(cms.Config{Store: s, Creator: "suite", InitialLease: lease})
 	return c
 }
 

@@ -74,8 +74,7 @@ func coordinator(t *testing.T, n *cluster.Node, session string, lease time.Durat
 	must(t, err)
 	store, err := oscms.Open(t.Context(), oscms.Config{Client: client, Session: session})
 	must(t, err)
-	c, err := cms.New(cms.Config{Store: store, InitialLease: lease, Creator: "test"})
-	must(t, err)
+	c := cms.New(cms.Config{Store: store, InitialLease: lease, Creator: "test"})
 	return c
 }
 

@@ -44,10 +44,7 @@ func NewShard(t *testing.T, store cms.Store, d engine.Destination, lease time.Du
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := cms.New(cms.Config{Store: store, Creator: "test", Clock: clock, InitialLease: lease})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := cms.New(cms.Config{Store: store, Creator: "test", Clock: clock, InitialLease: lease})
 	id := cms.ItemID{Index: plan.Indices[0].Entry.Locator.IndexName}
 	if _, err := c.SeedItems(t.Context(), slices.Values([]cms.ItemID{id})); err != nil {
 		t.Fatal(err)

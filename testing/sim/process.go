@@ -163,14 +163,10 @@ func (s *seat) session(m *machine) (*phase.Session, func(), error) {
 		return nil, nil, err
 	}
 	r := w.dice.about("process", m.name)
-	c, err := cms.New(cms.Config{
+	c := cms.New(cms.Config{
 		Store: store, Clock: m, Creator: m.name, InitialLease: w.cfg.Lease, SkewTolerance: w.cfg.Tolerance,
 		Rand: rand.New(rand.NewPCG(r.Uint64(), 7)),
 	})
-	if err != nil {
-		close()
-		return nil, nil, err
-	}
 	log := slog.New(slog.DiscardHandler)
 	flying := 1 + r.IntN(4)
 	if w.cfg.Flying > 0 {

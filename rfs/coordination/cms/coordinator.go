@@ -54,7 +54,7 @@ type Coordinator struct {
 }
 
 // New returns a Coordinator.
-func New(cfg Config) (*Coordinator, error) {
+func New(cfg Config) *Coordinator {
 	if cfg.InitialLease <= 0 {
 		cfg.InitialLease = DefaultInitialLease
 	}
@@ -71,7 +71,7 @@ func New(cfg Config) (*Coordinator, error) {
 	c := &Coordinator{store: cfg.Store, clock: cfg.Clock, cfg: cfg, grace: Grace(cfg.InitialLease)}
 	c.retries = retrier{clock: cfg.Clock, rand: newJitter(cfg.Rand), contended: cfg.Tries > 0}
 	c.leases = &Leases{store: cfg.Store, clock: cfg.Clock, retries: c.retries, budget: readBudget}
-	return c, nil
+	return c
 }
 
 // Store returns what the coordinator works on.
@@ -94,7 +94,7 @@ func (c *Coordinator) OfKind(ctx context.Context, kind string) (*Coordinator, er
 	}
 	cfg := c.cfg
 	cfg.Store, cfg.Kind = store, kind
-	return New(cfg)
+	return New(cfg), nil
 }
 
 func (c *Coordinator) setup() string { return SetupOf(c.cfg.Kind) }

@@ -40,14 +40,8 @@ func TestALeaseFollowsOneThatItsWorkerHasNotSeen(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { bolt.Close() })
-		other, err := cms.New(cms.Config{Store: bolt, Creator: "other"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		c, err := cms.New(cms.Config{Store: &quickStore{Store: bolt, other: other, done: !between}, Creator: "test"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		other := cms.New(cms.Config{Store: bolt, Creator: "other"})
+		c := cms.New(cms.Config{Store: &quickStore{Store: bolt, other: other, done: !between}, Creator: "test"})
 		if _, err := c.SeedItems(t.Context(), func(yield func(cms.ItemID) bool) { yield(cms.ItemID{Index: "logs"}) }); err != nil {
 			t.Fatal(err)
 		}

@@ -67,10 +67,7 @@ func seeded(t *testing.T, n int) (*counted, *cms.Coordinator) {
 	}
 	t.Cleanup(func() { _ = bolt.Close() })
 	s := &counted{Store: bolt}
-	c, err := cms.New(cms.Config{Store: s, Creator: "test", InitialLease: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := cms.New(cms.Config{Store: s, Creator: "test", InitialLease: time.Minute})
 	err = c.SeedOnce(t.Context(), "seeder", func(ctx context.Context) error {
 		_, err := c.SeedItems(ctx, func(yield func(cms.ItemID) bool) {
 			for i := range n {

@@ -90,10 +90,7 @@ func newBench(t *testing.T, tolerance time.Duration) *bench {
 
 func (b *bench) coordinator(t *testing.T, tolerance time.Duration) *cms.Coordinator {
 	t.Helper()
-	c, err := cms.New(cms.Config{Store: b.store, Clock: b.clock, Creator: "test", SkewTolerance: tolerance})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := cms.New(cms.Config{Store: b.store, Clock: b.clock, Creator: "test", SkewTolerance: tolerance})
 	return c
 }
 

@@ -70,10 +70,7 @@ func TestAListSurvivesAnOutage(t *testing.T) {
 				}
 				defer bolt.Close()
 				store := &breaks{Store: bolt, err: c.err}
-				coordinator, err := cms.New(cms.Config{Store: store, Creator: "test"})
-				if err != nil {
-					t.Fatal(err)
-				}
+				coordinator := cms.New(cms.Config{Store: store, Creator: "test"})
 				var want []string
 				for n := range 3 {
 					if err := coordinator.CreateFailedItems(t.Context(), fmt.Sprintf("index%d", n), 1, "none"); err != nil {

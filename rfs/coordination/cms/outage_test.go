@@ -53,10 +53,7 @@ func TestShortPausesDoNotShortenAnOutage(t *testing.T) {
 				}
 				defer func() { _ = bolt.Close() }()
 				begin := time.Now()
-				coordinator, err := cms.New(cms.Config{Store: silent{bolt, begin.Add(c.outage)}, Creator: "test", Tries: c.contended, Rand: rand.New(eighth{})})
-				if err != nil {
-					t.Fatal(err)
-				}
+				coordinator := cms.New(cms.Config{Store: silent{bolt, begin.Add(c.outage)}, Creator: "test", Tries: c.contended, Rand: rand.New(eighth{})})
 				if _, err := coordinator.SeedItems(t.Context(), func(yield func(cms.ItemID) bool) { yield(cms.ItemID{Index: "logs"}) }); err != nil {
 					t.Fatal(err)
 				}

@@ -34,10 +34,7 @@ func TestALeaseThatIsGrantedWhileItsCallerIsStoppedIsKnownOf(t *testing.T) {
 	t.Cleanup(func() { bolt.Close() })
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	c, err := cms.New(cms.Config{Store: lateStore{bolt, cancel}, Creator: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := cms.New(cms.Config{Store: lateStore{bolt, cancel}, Creator: "test"})
 	if _, err := c.SeedItems(ctx, func(yield func(cms.ItemID) bool) { yield(cms.ItemID{Index: "logs"}) }); err != nil {
 		t.Fatal(err)
 	}

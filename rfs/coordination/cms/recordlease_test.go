@@ -38,10 +38,7 @@ func TestRecordLease(t *testing.T) {
 		}
 		t.Cleanup(func() { s.Close() })
 		h := &hanging{Store: s}
-		c, err := cms.New(cms.Config{Store: h, Creator: "test"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := cms.New(cms.Config{Store: h, Creator: "test"})
 		l, err := session.Of(c).AcquirePhase(t.Context(), session.MetadataPhase, "w")
 		if err != nil {
 			t.Fatal(err)

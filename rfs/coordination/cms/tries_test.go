@@ -37,10 +37,7 @@ func TestOneOfACrowdGivesUpSoon(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = bolt.Close() })
 		s := &stale{Store: bolt}
-		coordinator, err := cms.New(cms.Config{Store: s, Creator: "test", Tries: c.tries})
-		if err != nil {
-			t.Fatal(err)
-		}
+		coordinator := cms.New(cms.Config{Store: s, Creator: "test", Tries: c.tries})
 		_, err = coordinator.SeedItems(t.Context(), func(yield func(cms.ItemID) bool) {
 			for n := range 11 {
 				if !yield(cms.ItemID{Index: "logs", Shard: n}) {

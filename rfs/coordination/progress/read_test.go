@@ -32,10 +32,7 @@ func newWorld(t *testing.T) world {
 			t.Error(err)
 		}
 	})
-	c, err := cms.New(cms.Config{Store: store, Creator: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := cms.New(cms.Config{Store: store, Creator: "test"})
 	return world{c, store}
 }
 

@@ -31,10 +31,7 @@ func intentCoordinator(t *testing.T) *cms.Coordinator {
 
 func coordinatorOn(t *testing.T, store cms.Store) *cms.Coordinator {
 	t.Helper()
-	c, err := cms.New(cms.Config{Store: store, Creator: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := cms.New(cms.Config{Store: store, Creator: "test"})
 	return c
 }
 

@@ -45,10 +45,7 @@ func TestCreateIndexEntry(t *testing.T) {
 				}
 				defer bolt.Close()
 				store := &conflicting{Store: bolt}
-				coordinator, err := cms.New(cms.Config{Store: store, Creator: "test"})
-				if err != nil {
-					t.Fatal(err)
-				}
+				coordinator := cms.New(cms.Config{Store: store, Creator: "test"})
 				e := session.IndexEntry{Name: "a", State: session.PhaseNotStarted, Shards: 1, Body: []byte(`{}`)}
 				if c.before {
 					if _, err := session.Of(coordinator).CreateIndexEntry(t.Context(), e); err != nil {

@@ -87,10 +87,7 @@ func tuner(t *testing.T, f *fakeTarget) *Tuner {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	c, err := cms.New(cms.Config{Store: store, Creator: "t"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := cms.New(cms.Config{Store: store, Creator: "t"})
 	return &Tuner{API: f, Records: session.Of(c), Mark: func(context.Context) (objects.Mark, error) { return ours, nil }, Log: slog.New(slog.DiscardHandler)}
 }
 

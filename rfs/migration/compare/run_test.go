@@ -19,10 +19,7 @@ func newState(t *testing.T) *cms.Coordinator {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	c, err := cms.New(cms.Config{Store: store, Creator: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := cms.New(cms.Config{Store: store, Creator: "test"})
 	return c
 }
 

@@ -53,10 +53,7 @@ func leaseOf(t *testing.T, clock cms.Clock) (*cms.Lease, *cms.Coordinator) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() })
-	c, err := cms.New(cms.Config{Store: store, Creator: "test", Clock: clock})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := cms.New(cms.Config{Store: store, Creator: "test", Clock: clock})
 	if _, err := c.SeedItems(t.Context(), slices.Values([]cms.ItemID{{Index: "logs"}})); err != nil {
 		t.Fatal(err)
 	}

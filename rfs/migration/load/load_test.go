@@ -119,10 +119,7 @@ func paced(t *testing.T, fixture string, sample int64, slots int, making time.Du
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() })
-	c, err := cms.New(cms.Config{Store: store, Creator: "test", InitialLease: 10 * time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := cms.New(cms.Config{Store: store, Creator: "test", InitialLease: 10 * time.Minute})
 	req := plan.Request{SnapshotName: "snap1", MultiType: plan.SplitTypes, EmitType: plan.EmitAuto, Sizes: true}
 	if sample > 0 {
 		req.Trial = &plan.Trial{Documents: sample, Prefix: "rfsd-trial-"}

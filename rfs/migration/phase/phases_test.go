@@ -53,10 +53,7 @@ func threeIndices() *plan.Plan {
 // process is a worker that sees the store and the clusters for as long as it lives.
 func process(t *testing.T, store cms.Store, x *migrationtest.Outside, n int, l *migrationtest.Life) *Session {
 	t.Helper()
-	coordinator, err := cms.New(cms.Config{Store: migrationtest.Mortal{Store: store, Life: l}, Creator: "test", InitialLease: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	coordinator := cms.New(cms.Config{Store: migrationtest.Mortal{Store: store, Life: l}, Creator: "test", InitialLease: time.Minute})
 	on, log := migrationtest.Seen{Outside: x, Life: l}, slog.New(slog.DiscardHandler)
 	return &Session{
 		Coordinator: coordinator, Holder: fmt.Sprint("process", n), Log: log, Settings: map[string]string{"snapshot": ""},

@@ -35,10 +35,7 @@ func TestAWorkerReportsItsPhase(t *testing.T) {
 func TestTheRecordOfTheDocumentsNamesWhoPreparesThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := migrationtest.NewMemory()
-		c, err := cms.New(cms.Config{Store: m, Creator: "test", InitialLease: time.Minute, MaxAttempts: 2})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := cms.New(cms.Config{Store: m, Creator: "test", InitialLease: time.Minute, MaxAttempts: 2})
 		ctx := t.Context()
 		if _, err := session.Of(c).MovePhase(ctx, session.DocsPhase, "", session.PhaseSetup, nil); err != nil {
 			t.Fatal(err)

@@ -41,10 +41,7 @@ func TestWorkerReadsNothingButItsShard(t *testing.T) {
 	defer recorder.Close()
 	req := plan.Request{SnapshotName: "snap1", MultiType: plan.SplitTypes, EmitType: plan.EmitAuto}
 	session := func(holder string, r *repo.Counting, plan func(context.Context, string) (*plan.Plan, error)) *Session {
-		coordinator, err := cms.New(cms.Config{Store: store, Creator: holder})
-		if err != nil {
-			t.Fatal(err)
-		}
+		coordinator := cms.New(cms.Config{Store: store, Creator: holder})
 		log := slog.New(slog.DiscardHandler)
 		return &Session{
 			Coordinator: coordinator, Holder: holder, Settings: req.Settings(""), Log: log, Plan: plan, Phases: Phases{PhaseDocuments},

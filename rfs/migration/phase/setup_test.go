@@ -45,10 +45,7 @@ func TestSetupOfDocumentsFails(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer store.Close()
-			coordinator, err := cms.New(cms.Config{Store: store, Creator: "test"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			coordinator := cms.New(cms.Config{Store: store, Creator: "test"})
 			req := plan.Request{SnapshotName: "snap1", MultiType: plan.SplitTypes, EmitType: plan.EmitAuto}
 			log := slog.New(slog.DiscardHandler)
 			fails := true

@@ -29,10 +29,7 @@ import (
 // ended is a process of a migration whose documents have been sent.
 func ended(t *testing.T, store cms.Store, n int) *phase.Session {
 	t.Helper()
-	c, err := cms.New(cms.Config{Store: store, Creator: "test", InitialLease: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := cms.New(cms.Config{Store: store, Creator: "test", InitialLease: time.Minute})
 	log := slog.New(slog.DiscardHandler)
 	return &phase.Session{
 		Coordinator: c, Holder: fmt.Sprint("process", n), Log: log, Phases: phase.Phases{phase.PhaseDocuments}, Runner: &engine.Runner{Clock: cms.SystemClock(), Log: log},

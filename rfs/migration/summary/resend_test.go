@@ -188,10 +188,7 @@ func ordersTo(t *testing.T, k *keeping) *phase.Session {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() })
-	c, err := cms.New(cms.Config{Store: store, Creator: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := cms.New(cms.Config{Store: store, Creator: "test"})
 	s := &phase.Session{
 		Coordinator: c, Holder: "test", Log: slog.New(slog.DiscardHandler), Targets: k, Counts: k, Phases: phase.Phases{phase.PhaseDocuments},
 		Plan:   func(context.Context, string) (*plan.Plan, error) { return p, nil },

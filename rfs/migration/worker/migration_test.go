@@ -57,10 +57,7 @@ func runFrom(ctx context.Context, t *testing.T, blobs snapshot.Repository, kept 
 		t.Fatal(err)
 	}
 	defer store.Close()
-	coordinator, err := cms.New(cms.Config{Store: store, Creator: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	coordinator := cms.New(cms.Config{Store: store, Creator: "test"})
 	recorder, err := failed.Open(filepath.Join(filepath.Dir(state), "failed"), "test", failed.Full)
 	if err != nil {
 		t.Fatal(err)

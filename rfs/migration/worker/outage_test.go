@@ -123,10 +123,7 @@ func TestPausedIndicesAreNamed(t *testing.T) {
 // TestItemsOfPausedIndicesComeLast: they are done when nothing else is free, and a slot stays while something else is open.
 func TestItemsOfPausedIndicesComeLast(t *testing.T) {
 	m := migrationtest.NewMemory()
-	c, err := cms.New(cms.Config{Store: m, Creator: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := cms.New(cms.Config{Store: m, Creator: "test"})
 	run := &Migration{Session: &phase.Session{Coordinator: c}, paused: map[string]string{"a": "full"}}
 	item := func(index string, shard int) cms.Item {
 		return cms.NewItem(cms.ItemID{Index: index, Shard: shard}.String(), "test", 0)

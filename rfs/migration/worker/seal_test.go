@@ -59,10 +59,7 @@ func TestMigration_ARunWithNothingToDoKeepsTheSeal(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	c, err := cms.New(cms.Config{Store: store, Creator: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := cms.New(cms.Config{Store: store, Creator: "test"})
 	target := &written{seq: 100}
 	ledger := &rollback.Ledger{API: target, Records: session.Of(c), Log: slog.New(slog.DiscardHandler)}
 	mark, err := ledger.Mark(t.Context())

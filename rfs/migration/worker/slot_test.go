@@ -56,10 +56,7 @@ func TestMigration_PausedIndexBesideStoreThatIsAway(t *testing.T) {
 				}
 				defer file.Close() //nolint:errcheck // it is thrown away
 				store := &unpaid{Store: file, fails: c.fails}
-				coordinator, err := cms.New(cms.Config{Store: store, Creator: "test", InitialLease: 10 * time.Minute})
-				if err != nil {
-					t.Fatal(err)
-				}
+				coordinator := cms.New(cms.Config{Store: store, Creator: "test", InitialLease: 10 * time.Minute})
 				if _, err := coordinator.SeedItems(t.Context(), slices.Values([]cms.ItemID{{Index: "a"}, {Index: "b"}, {Index: "c"}})); err != nil {
 					t.Fatal(err)
 				}

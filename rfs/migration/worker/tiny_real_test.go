@@ -174,10 +174,7 @@ func tinyMigration(b *testing.B, w *wire, client *target.Client, session, holder
 	if err != nil {
 		b.Fatal(err)
 	}
-	c, err := cms.New(cms.Config{Store: store, Creator: holder})
-	if err != nil {
-		b.Fatal(err)
-	}
+	c := cms.New(cms.Config{Store: store, Creator: holder})
 	log := slog.New(slog.DiscardHandler)
 	return &Migration{Slots: slots, Unavailable: time.Minute, Session: &phase.Session{
 		Coordinator: c, Holder: holder, Log: log, Phases: phase.Phases{phase.PhaseDocuments}, Targets: client, Counts: client, Indices: there{},

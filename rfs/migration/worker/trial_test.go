@@ -48,10 +48,7 @@ func (o refusingOutput) Send(ctx context.Context, body []byte, n int) (bulk.Resu
 // trial is one process of a trial run.
 func (w *world) trial(t *testing.T, n int, l *migrationtest.Life) (*summary.Summary, error) {
 	t.Helper()
-	c, err := cms.New(cms.Config{Store: migrationtest.Fallible{Mortal: migrationtest.Mortal{Store: w.store, Life: l}}, Creator: "test", InitialLease: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := cms.New(cms.Config{Store: migrationtest.Fallible{Mortal: migrationtest.Mortal{Store: w.store, Life: l}}, Creator: "test", InitialLease: time.Minute})
 	on := migrationtest.Whole{Seen: migrationtest.Seen{Outside: w.on, Life: l}, Docs: w.docs}
 	log := slog.New(slog.DiscardHandler)
 	var to engine.Destination = migrationtest.WholeOutput{Whole: on}

@@ -54,10 +54,7 @@ func TestOneDamagedMetadataBlobFailsItsIndexAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer store.Close()
-		coordinator, err := cms.New(cms.Config{Store: store, Creator: "test"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		coordinator := cms.New(cms.Config{Store: store, Creator: "test"})
 		recorder, err := failed.Open(filepath.Join(state, "failed"), "test", failed.Full)
 		if err != nil {
 			t.Fatal(err)

@@ -83,10 +83,7 @@ func coordinator(t *testing.T) *cms.Coordinator {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	c, err := cms.New(cms.Config{Store: store, Creator: "t"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := cms.New(cms.Config{Store: store, Creator: "t"})
 	if _, err := session.Of(c).Init(t.Context(), session.Meta{}); err != nil {
 		t.Fatal(err)
 	}

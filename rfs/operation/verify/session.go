@@ -313,7 +313,7 @@ func (s *session) queue(ctx context.Context, i, exponent int) (*cms.Coordinator,
 		return nil, err
 	}
 	// An item that ends processes is retried without limit: no data is lost by it, and its unit is named in the log.
-	return cms.New(cms.Config{Store: store, Kind: s.kind(i), Clock: s.Work.Clock, Creator: s.Work.Holder, InitialLease: s.Work.lease(), MaxAttempts: 1 << 20, MinExponent: exponent})
+	return cms.New(cms.Config{Store: store, Kind: s.kind(i), Clock: s.Work.Clock, Creator: s.Work.Holder, InitialLease: s.Work.lease(), MaxAttempts: 1 << 20, MinExponent: exponent}), nil
 }
 
 // active reports whether a process is at work, and how many items are done. It releases leases of processes that are known

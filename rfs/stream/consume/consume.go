@@ -124,14 +124,14 @@ func (t *Task) prepare(ctx context.Context) error {
 	}
 	// A lease is a heartbeat, so it does not grow. Items that end their holders are not detected, since the same message is
 	// due again in any case.
-	t.items, err = cms.New(cms.Config{Store: store, Kind: Kind, Clock: t.Clock, Creator: t.Token, InitialLease: t.Lease, MaxLease: t.Lease, MaxAttempts: math.MaxInt32, SkewTolerance: t.SkewTolerance})
+	t.items = cms.New(cms.Config{Store: store, Kind: Kind, Clock: t.Clock, Creator: t.Token, InitialLease: t.Lease, MaxLease: t.Lease, MaxAttempts: math.MaxInt32, SkewTolerance: t.SkewTolerance})
 	t.nodes = &primitive.Nodes{Store: t.Store, Clock: t.Clock}
 	t.pace = newPace(t.Bulk, t.Lease, t.Clock, t.seen.running.Load)
 	t.Bulk.Bounds = t.pace
 	t.runner = &engine.Runner{
 		Destination: t.Destination, Failed: t.Failed, Bulk: t.Bulk, Meter: engine.NewMeter(), Clock: t.Clock, Log: t.Log, Endless: true,
 	}
-	return err
+	return nil
 }
 
 // recordTime is the minimum time between two records of progress of a process, for each of its partitions: it writes 10 a second.

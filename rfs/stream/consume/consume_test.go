@@ -353,10 +353,7 @@ func TestAPausedSessionTakesNothing(t *testing.T) {
 	inBubble(t, 2, func(w *world) {
 		p := w.start()
 		time.Sleep(20 * time.Second)
-		c, err := cms.New(cms.Config{Store: w.store, Clock: cmstest.Clock{Start: time.Now()}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := cms.New(cms.Config{Store: w.store, Clock: cmstest.Clock{Start: time.Now()}})
 		for _, order := range []session.OrderKind{session.OrderPause, session.OrderResume} {
 			if _, _, err := session.Of(c).Order(w.t.Context(), session.Order{Kind: order, Who: "operator"}); err != nil {
 				t.Fatal(err)

@@ -280,10 +280,7 @@ func (w *world) start(change ...func(*consume.Task)) *process {
 	store := cutStore{w.store, &p.killed, &w.hangs}
 	w.started++
 	token := fmt.Sprintf("p%d", w.started)
-	c, err := cms.New(cms.Config{Store: store, Creator: token, Clock: cmstest.Clock{Start: time.Now()}})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	c := cms.New(cms.Config{Store: store, Creator: token, Clock: cmstest.Clock{Start: time.Now()}})
 	p.Task = &consume.Task{
 		Stream: view{w.topic, &p.killed}, Name: "topic", Group: "group", Store: store, Session: session.Of(c), Clock: cmstest.Clock{Start: time.Now()}, Log: slog.New(slog.DiscardHandler),
 		Indices: anyIndex{}, Destination: engine.ToCluster(w.target, engine.Limits{Connections: 4}), Failed: w.failed, Bulk: bulk.Options{MaxDocs: 10, MaxInFlight: 3},
@@ -315,10 +312,7 @@ func (p *process) end() {
 
 func (w *world) account() consume.Account {
 	w.t.Helper()
-	c, err := cms.New(cms.Config{Store: w.store, Clock: cmstest.Clock{Start: time.Now()}})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	c := cms.New(cms.Config{Store: w.store, Clock: cmstest.Clock{Start: time.Now()}})
 	a, err := consume.Read(w.t.Context(), c)
 	if err != nil {
 		w.t.Fatal(err)

@@ -64,10 +64,7 @@ func TestExisting_IsAskedBeforeTheFirstDocument(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer store.Close() //nolint:errcheck // of a test
-			kept, err := cms.New(cms.Config{Store: store, Creator: "test"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			kept := cms.New(cms.Config{Store: store, Creator: "test"})
 			for i, p := range c.processes {
 				x := &importer.Existing{Counts: &countedIndex{n: p.there}, Records: session.Of(kept), Chosen: p.chosen, Log: slog.New(slog.DiscardHandler)}
 				indices := &importer.TargetIndices{Cluster: &oneIndex{there: true}, Ask: x.Ask}
@@ -93,10 +90,7 @@ func TestExisting_WaitsForATargetThatDoesNotAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close() //nolint:errcheck // of a test
-	kept, err := cms.New(cms.Config{Store: store, Creator: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kept := cms.New(cms.Config{Store: store, Creator: "test"})
 	counted := &countedIndex{n: 7, err: fault.ErrUnavailable}
 	x := &importer.Existing{Counts: counted, Records: session.Of(kept), Log: slog.New(slog.DiscardHandler)}
 	if _, err := x.Ask(t.Context(), "payroll"); !errors.Is(err, fault.ErrUnavailable) {
@@ -135,10 +129,7 @@ func TestExisting_WhatArrivedIsCompared(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer store.Close() //nolint:errcheck // of a test
-			kept, err := cms.New(cms.Config{Store: store, Creator: "test"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			kept := cms.New(cms.Config{Store: store, Creator: "test"})
 			x := &importer.Existing{Counts: &c.before, Records: session.Of(kept), Chosen: true, Log: slog.New(slog.DiscardHandler)}
 			if untouched, err := x.Ask(t.Context(), "payroll"); err != nil || untouched != c.accounted {
 				t.Fatal(err)

@@ -56,10 +56,7 @@ func BenchmarkImport(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				c, err := cms.New(cms.Config{Store: store, Creator: "b"})
-				if err != nil {
-					b.Fatal(err)
-				}
+				c := cms.New(cms.Config{Store: store, Creator: "b"})
 				m := &importer.Import{
 					Source: src, Store: store, Session: session.Of(c), Clock: cms.SystemClock(), Log: slog.New(slog.DiscardHandler), Indices: anyIndex{}, Failed: &failedtest.Recorder{},
 					Destination: engine.ToCluster(&export.Discard{}, engine.Limits{Connections: 64}), Bulk: bulk.Options{MaxBytes: 5 << 20},

@@ -90,8 +90,8 @@ func (m *Import) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m.items, err = cms.New(cms.Config{Store: store, Kind: Kind, Clock: m.Clock, Creator: m.Token, InitialLease: m.Lease, MaxAttempts: m.MaxAttempts, SkewTolerance: m.SkewTolerance})
-	return err
+	m.items = cms.New(cms.Config{Store: store, Kind: Kind, Clock: m.Clock, Creator: m.Token, InitialLease: m.Lease, MaxAttempts: m.MaxAttempts, SkewTolerance: m.SkewTolerance})
+	return nil
 }
 
 // setup makes the items of the session, in one process at a time: it compares the files with the manifests, records what

@@ -133,10 +133,7 @@ func inBubble(t *testing.T, f func(t *testing.T, w *world)) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		c, err := cms.New(cms.Config{Store: s, Creator: "test"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := cms.New(cms.Config{Store: s, Creator: "test"})
 		f(t, &world{t: t, dir: t.TempDir(), store: s, session: c, target: &landing{docs: map[string]string{}}, failed: &failedtest.Recorder{}, clock: cmstest.Clock{Start: time.Now()}})
 	})
 }
@@ -273,10 +270,7 @@ func (w *world) coordinator() *cms.Coordinator {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	c, err := cms.New(cms.Config{Store: of, Kind: importer.Kind, Creator: "daemon", Clock: w.clock})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	c := cms.New(cms.Config{Store: of, Kind: importer.Kind, Creator: "daemon", Clock: w.clock})
 	return c
 }
 

@@ -27,10 +27,7 @@ func open(t *testing.T, path string) *boltcms.Store {
 
 func coordinator(t *testing.T, s cms.Store) *cms.Coordinator {
 	t.Helper()
-	c, err := cms.New(cms.Config{Store: s, Creator: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := cms.New(cms.Config{Store: s, Creator: "test"})
 	return c
 }
 

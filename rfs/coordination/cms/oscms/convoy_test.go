@@ -109,10 +109,7 @@ func leaser(arg string, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	co, err := cms.New(cms.Config{Store: s, Creator: o.Name})
-	if err != nil {
-		return err
-	}
+	co := cms.New(cms.Config{Store: s, Creator: o.Name})
 	fmt.Fprintln(out, "ready")
 	if _, err := io.Copy(io.Discard, in); err != nil {
 		return err

@@ -65,10 +65,7 @@ func process(text string, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	c, err := cms.New(cms.Config{Store: s, Creator: o.Name})
-	if err != nil {
-		return err
-	}
+	c := cms.New(cms.Config{Store: s, Creator: o.Name})
 	if o.Lease == 0 {
 		return work(ctx, c, o.Name)
 	}
