@@ -14,7 +14,7 @@ func (e *edit) aliases(raw json.RawMessage) (map[string]any, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil, nil
 	}
-	all, err := decode(raw)
+	all, err := DecodeObject(raw)
 	if err != nil {
 		return nil, fmt.Errorf("aliases: %w", err)
 	}

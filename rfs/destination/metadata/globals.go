@@ -238,7 +238,7 @@ func dataStreamSection(g *Globals, _ string, raw json.RawMessage) error {
 
 // settingSection lists the persistent settings of the cluster, which belong to its machines.
 func settingSection(g *Globals, _ string, raw json.RawMessage) error {
-	m, err := decode(raw)
+	m, err := DecodeObject(raw)
 	if err != nil {
 		return err
 	}

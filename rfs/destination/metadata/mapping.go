@@ -31,7 +31,7 @@ func (e *edit) mapping(w Wanted) (map[string]any, error) {
 		if w.Type != "" && m.Type != w.Type {
 			continue
 		}
-		body, err := decode(m.Body)
+		body, err := DecodeObject(m.Body)
 		if err != nil {
 			return nil, fmt.Errorf("mapping of type %s: %w", m.Type, err)
 		}
@@ -386,8 +386,8 @@ func Brief(v any) string {
 	return string(b)
 }
 
-// part returns the object below a key; nil if there is none.
-func part(m map[string]any, name string) map[string]any {
+// Part returns the object below a key; nil if there is none.
+func Part(m map[string]any, name string) map[string]any {
 	p, _ := m[name].(map[string]any)
 	return p
 }

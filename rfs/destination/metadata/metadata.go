@@ -181,8 +181,8 @@ func (e *edit) since(major, minor int) bool {
 	return v.Distribution == "opensearch" && (v.Major > major || v.Major == major && v.Minor >= minor)
 }
 
-// decode reads a JSON object and keeps numbers exact.
-func decode(raw json.RawMessage) (map[string]any, error) {
+// DecodeObject returns a JSON object with exact numbers, or a fault.ErrCorrupt error.
+func DecodeObject(raw json.RawMessage) (map[string]any, error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
 	var m map[string]any

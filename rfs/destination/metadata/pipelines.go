@@ -24,7 +24,7 @@ var pipelineKeys = []string{"description", "processors", "on_failure", "version"
 // pipelineRefused returns the reason why a pipeline is not migrated at all: part of a pipeline would change
 // documents in untested ways. It returns "" if the pipeline can be migrated.
 func pipelineRefused(v target.Version, raw json.RawMessage) string {
-	body, err := decode(raw)
+	body, err := DecodeObject(raw)
 	if err != nil {
 		return "it is not a JSON object"
 	}
@@ -77,7 +77,7 @@ func processors(v any, found []string) []string {
 
 // pipeline returns the body of a pipeline, its processors as they are.
 func (p *planner) pipeline(name string, raw json.RawMessage) (json.RawMessage, []Change, error) {
-	in, err := decode(raw)
+	in, err := DecodeObject(raw)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -123,7 +123,7 @@ func parseScript(name string, raw json.RawMessage) (script, error) {
 		s.source = bare
 		return s, nil
 	}
-	body, err := decode(raw)
+	body, err := DecodeObject(raw)
 	if err != nil {
 		return s, err
 	}

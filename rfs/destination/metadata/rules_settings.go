@@ -30,7 +30,8 @@ var silentSettings = []string{
 // sourceOnly marks an index of a source-only snapshot.
 const sourceOnly = "index.source_only"
 
-func listed(list []string, key string) bool {
+// Listed reports whether a list holds a key, or a prefix of it that ends with a dot.
+func Listed(list []string, key string) bool {
 	return slices.ContainsFunc(list, func(k string) bool {
 		return k == key || strings.HasSuffix(k, ".") && strings.HasPrefix(key, k)
 	})
@@ -43,11 +44,11 @@ func (e *edit) settings(in map[string]string) map[string]any {
 		switch {
 		case e.unsupported.settings[withoutElement(k)]:
 			e.note("unknown-setting", k, "dropped, the target does not know it: %q", in[k])
-		case listed(keptSettings, withoutElement(k)):
+		case Listed(keptSettings, withoutElement(k)):
 			kept[k] = in[k]
 		case k == sourceOnly:
 			e.note("source-only", k, "the index comes from a source-only snapshot, which keeps documents but no inverted index and no doc values; its mapping is the original one, from _meta")
-		case !listed(silentSettings, k):
+		case !Listed(silentSettings, k):
 			e.note("setting", k, "dropped: %q", in[k])
 		}
 	}
@@ -113,7 +114,7 @@ func (e *edit) malformedBooleans(settings, mapping map[string]any) {
 // eachField calls yield for the fields and subfields of a mapping.
 func eachField(mapping map[string]any, prefix string, yield func(path string, f map[string]any)) {
 	for _, kind := range []string{"properties", "fields"} {
-		below := part(mapping, kind)
+		below := Part(mapping, kind)
 		for _, name := range keys(below) {
 			if f, ok := below[name].(map[string]any); ok {
 				if f["type"] != nil {

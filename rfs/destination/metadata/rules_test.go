@@ -198,11 +198,11 @@ func TestBooleansThatIgnoreMalformedValues(t *testing.T) {
 			if v := got["settings"].(map[string]any)[ignoreMalformed]; v != c.want {
 				t.Errorf("%v, want %v", v, c.want)
 			}
-			properties := part(part(got, "mappings"), "properties")
-			if v := part(properties, "d")["ignore_malformed"]; v != c.date {
+			properties := Part(Part(got, "mappings"), "properties")
+			if v := Part(properties, "d")["ignore_malformed"]; v != c.date {
 				t.Errorf("a date: %v, want %v", v, c.date)
 			}
-			if n := part(properties, "n"); c.told && n["ignore_malformed"] != true {
+			if n := Part(properties, "n"); c.told && n["ignore_malformed"] != true {
 				t.Errorf("a number that ignores: %v", n)
 			}
 			told := slices.ContainsFunc(changes, func(x Change) bool {

@@ -1,6 +1,10 @@
 package metadata
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/rfsd/rfsd/rfs/document/rules"
+)
 
 // replacement describes the conversion of a type that not every target has.
 type replacement struct {
@@ -89,7 +93,7 @@ func (e *edit) replace(r replacement, path string, f map[string]any) {
 		}
 	}
 	for k, v := range r.otherwise {
-		f[k] = cloned(v)
+		f[k] = rules.Clone(v)
 	}
 	note := e.note
 	if r.lossy {
@@ -100,19 +104,6 @@ func (e *edit) replace(r replacement, path string, f map[string]any) {
 		return
 	}
 	note(r.rule, path, "%v is %v", old, f["type"])
-}
-
-// cloned copies objects, so that no table is changed through a mapping.
-func cloned(v any) any {
-	m, ok := v.(map[string]any)
-	if !ok {
-		return v
-	}
-	out := make(map[string]any, len(m))
-	for k, v := range m {
-		out[k] = cloned(v)
-	}
-	return out
 }
 
 // survives returns which options of a replaced type mean the same for the new one.

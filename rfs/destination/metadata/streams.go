@@ -52,7 +52,7 @@ func (p StreamPart) With(x Index) (Index, error) {
 	all := map[string]any{}
 	if len(x.Aliases) > 0 && string(x.Aliases) != "null" {
 		var err error
-		if all, err = decode(x.Aliases); err != nil {
+		if all, err = DecodeObject(x.Aliases); err != nil {
 			return x, fmt.Errorf("aliases of %s: %w", x.Name, err)
 		}
 	}

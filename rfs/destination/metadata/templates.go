@@ -13,7 +13,7 @@ import (
 
 // template converts a template of any of the three kinds into the body of its request.
 func (p *planner) template(kind Kind, name string, raw json.RawMessage, l *Unsupported) (json.RawMessage, []Change, error) {
-	in, err := decode(raw)
+	in, err := DecodeObject(raw)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -202,7 +202,7 @@ func (p *planner) settings(e *edit, in map[string]any) map[string]any {
 			e.note("lifecycle", k, "dropped: ISM has no such setting; add the policy %s to the indices when the documents are complete", v)
 		case strings.HasPrefix(k, "index.lifecycle."):
 			e.note("lifecycle", k, "dropped, ILM has no equal without --include policies: %q", v)
-		case listed(silentSettings, k):
+		case Listed(silentSettings, k):
 			e.note("setting", k, "dropped: %q", v)
 		default:
 			continue
@@ -298,7 +298,7 @@ func mappingTypes(v any) ([]typedMapping, error) {
 	switch v := v.(type) {
 	case nil:
 	case string:
-		m, err := decode(json.RawMessage(v))
+		m, err := DecodeObject(json.RawMessage(v))
 		if err != nil {
 			return nil, fmt.Errorf("mappings: %w", err)
 		}
@@ -346,7 +346,7 @@ func ownMapping(name string, v any) (any, error) {
 	if !ok {
 		return v, nil
 	}
-	m, err := decode(bytes.TrimSpace([]byte(s)))
+	m, err := DecodeObject(bytes.TrimSpace([]byte(s)))
 	if err != nil {
 		return nil, fmt.Errorf("mapping of type %s: %w", name, err)
 	}

@@ -18,11 +18,11 @@ import (
 // dates, versions), and defaults are not reported. Errors: fault.ErrCorrupt if either argument is not JSON
 // object, or the answer does not hold exactly one index.
 func Differences(asked, answer []byte) ([]metadata.Change, error) {
-	want, err := decoded(asked)
+	want, err := metadata.DecodeObject(asked)
 	if err != nil {
 		return nil, fmt.Errorf("the requested definition: %w", err)
 	}
-	all, err := decoded(answer)
+	all, err := metadata.DecodeObject(answer)
 	if err != nil {
 		return nil, fmt.Errorf("what the target has: %w", err)
 	}
@@ -30,17 +30,17 @@ func Differences(asked, answer []byte) ([]metadata.Change, error) {
 		return nil, fault.Corrupt("", "", -1, "the answer has %d indices: %s", len(all), strings.Join(keys(all), ", "))
 	}
 	d := &differences{index: keys(all)[0]}
-	have := part(all, d.index)
-	d.settings(metadata.IndexSettings(part(want, "settings")), metadata.IndexSettings(part(have, "settings")))
-	d.object("mappings", expanded(part(want, "mappings")), part(have, "mappings"))
-	d.aliases(part(want, "aliases"), part(have, "aliases"))
+	have := metadata.Part(all, d.index)
+	d.settings(metadata.IndexSettings(metadata.Part(want, "settings")), metadata.IndexSettings(metadata.Part(have, "settings")))
+	d.object("mappings", expanded(metadata.Part(want, "mappings")), metadata.Part(have, "mappings"))
+	d.aliases(metadata.Part(want, "aliases"), metadata.Part(have, "aliases"))
 	return d.found, nil
 }
 
 // expanded returns a mapping with its dotted names as objects, as targets create them. Exceptions are fields with subobjects: false
 // and the columnar modes of Elasticsearch. A name below a field that is not an object stays, for no target accepts it.
 func expanded(mapping map[string]any) map[string]any {
-	properties := part(mapping, "properties")
+	properties := metadata.Part(mapping, "properties")
 	if properties == nil {
 		return mapping
 	}
@@ -62,15 +62,15 @@ func expanded(mapping map[string]any) map[string]any {
 				object = map[string]any{}
 				at[first] = object
 			}
-			if part(object, "properties") == nil {
+			if metadata.Part(object, "properties") == nil {
 				object["properties"] = map[string]any{}
 			}
-			at, leaf = part(object, "properties"), rest
+			at, leaf = metadata.Part(object, "properties"), rest
 		}
 		if whole, ok := at[leaf].(map[string]any); ok && whole["type"] == nil { // some names below it came first
-			below := part(expanded(f), "properties")
+			below := metadata.Part(expanded(f), "properties")
 			for _, k := range keys(below) {
-				part(whole, "properties")[k] = below[k]
+				metadata.Part(whole, "properties")[k] = below[k]
 			}
 			continue
 		}
@@ -79,11 +79,6 @@ func expanded(mapping map[string]any) map[string]any {
 	out := maps.Clone(mapping)
 	out["properties"] = objects
 	return out
-}
-
-func part(m map[string]any, name string) map[string]any {
-	p, _ := m[name].(map[string]any)
-	return p
 }
 
 func keys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
@@ -95,13 +90,6 @@ type differences struct {
 
 func (d *differences) note(path, format string, args ...any) {
 	d.found = append(d.found, metadata.Change{Index: d.index, Rule: "target", Path: path, Detail: fmt.Sprintf(format, args...)})
-}
-
-// isOwn reports whether the target notes a setting about every index.
-func isOwn(setting string) bool {
-	return slices.ContainsFunc(ownSettings, func(own string) bool {
-		return own == setting || strings.HasSuffix(own, ".") && strings.HasPrefix(setting, own)
-	})
 }
 
 // ownSettings the target notes about every index.
@@ -117,7 +105,7 @@ func (d *differences) settings(want, have map[string]string) {
 	for _, k := range keys(have) {
 		was, asked := want[k]
 		switch {
-		case !asked && (isOwn(k) || defaultSettings[k] == have[k]):
+		case !asked && (metadata.Listed(ownSettings, k) || defaultSettings[k] == have[k]):
 		case !asked:
 			d.note(k, "the target added %q", have[k])
 		case was != have[k]:

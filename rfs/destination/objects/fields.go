@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
 )
 
 // FieldDifference is a field of a mapping that an index of the target maps to another type, or does not have.
@@ -23,32 +25,32 @@ const maxFieldDifferences = 1000
 // as _meta and dynamic. It also ignores fields that the index lacks only because it maps no further fields (dynamic: false). The error is
 // fault.ErrCorrupt if either argument is not a JSON object.
 func FieldDifferences(asked, mapping []byte) ([]FieldDifference, error) {
-	want, err := decoded(asked)
+	want, err := metadata.DecodeObject(asked)
 	if err != nil {
 		return nil, fmt.Errorf("the requested definition: %w", err)
 	}
 	have := map[string]any{}
 	if len(mapping) > 0 {
-		if have, err = decoded(mapping); err != nil {
+		if have, err = metadata.DecodeObject(mapping); err != nil {
 			return nil, fmt.Errorf("what the target has: %w", err)
 		}
 	}
 	var c fieldComparison
-	c.compare(nil, expanded(part(want, "mappings")), expanded(untyped(have)), dynamics{})
+	c.compare(nil, expanded(metadata.Part(want, "mappings")), expanded(untyped(have)), dynamics{})
 	return c.found, nil
 }
 
 // FieldTypes returns the types of all fields, by their full names, of the body of a request that creates an index (metadata.Converted.Body). An
 // error is fault.ErrCorrupt when it is not a JSON object.
 func FieldTypes(asked []byte) (map[string]string, error) {
-	body, err := decoded(asked)
+	body, err := metadata.DecodeObject(asked)
 	if err != nil {
 		return nil, fmt.Errorf("the requested definition: %w", err)
 	}
 	all := map[string]string{}
 	var collect func(prefix string, object map[string]any, key string)
 	collect = func(prefix string, object map[string]any, key string) {
-		for name, v := range part(object, key) {
+		for name, v := range metadata.Part(object, key) {
 			if f, ok := v.(map[string]any); ok {
 				all[prefix+name] = fieldType(f)
 				collect(prefix+name+".", f, "properties")
@@ -56,7 +58,7 @@ func FieldTypes(asked []byte) (map[string]string, error) {
 			}
 		}
 	}
-	collect("", expanded(part(body, "mappings")), "properties")
+	collect("", expanded(metadata.Part(body, "mappings")), "properties")
 	return all, nil
 }
 
@@ -64,7 +66,7 @@ func FieldTypes(asked []byte) (map[string]string, error) {
 func untyped(mapping map[string]any) map[string]any {
 	if len(mapping) == 1 {
 		for name, v := range mapping {
-			if inner, ok := v.(map[string]any); ok && name != "properties" && name != "runtime" && part(inner, "properties") != nil {
+			if inner, ok := v.(map[string]any); ok && name != "properties" && name != "runtime" && metadata.Part(inner, "properties") != nil {
 				return inner
 			}
 		}
@@ -99,7 +101,7 @@ func (d dynamics) of(want, have map[string]any) dynamics {
 // compare compares the fields of an object. What the target lacks is its own choice where it alone maps no further fields.
 func (c *fieldComparison) compare(prefix []string, wanted, had map[string]any, outer dynamics) {
 	is := outer.of(wanted, had)
-	want, have := part(wanted, "properties"), part(had, "properties")
+	want, have := metadata.Part(wanted, "properties"), metadata.Part(had, "properties")
 	for _, name := range keys(want) {
 		w, ok := want[name].(map[string]any)
 		if !ok {
@@ -121,7 +123,7 @@ func (c *fieldComparison) compare(prefix []string, wanted, had map[string]any, o
 			continue
 		}
 		c.compare(path, w, h, is)
-		c.multi(path, part(w, "fields"), part(h, "fields"))
+		c.multi(path, metadata.Part(w, "fields"), metadata.Part(h, "fields"))
 	}
 }
 

@@ -1,7 +1,6 @@
 package objects
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -49,7 +48,7 @@ func (m Mark) Put(kind, name string, body json.RawMessage) (json.RawMessage, err
 	if m.Token == "" || !CanCarry(kind) {
 		return body, nil
 	}
-	object, err := decoded(body)
+	object, err := metadata.DecodeObject(body)
 	if err != nil {
 		return nil, fmt.Errorf("mark of %s %s: %w", kind, name, err)
 	}
@@ -67,16 +66,6 @@ func (m Mark) Put(kind, name string, body json.RawMessage) (json.RawMessage, err
 		return nil, err
 	}
 	return json.Marshal(object)
-}
-
-// decoded returns a JSON object with exact numbers.
-func decoded(body json.RawMessage) (object map[string]any, err error) {
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.UseNumber()
-	if err := d.Decode(&object); err != nil {
-		return nil, fault.Corrupt("", "", -1, "not a JSON object: %w", err)
-	}
-	return object, nil
 }
 
 // child returns the object below a key, and creates it if it is missing.

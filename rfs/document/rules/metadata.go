@@ -180,7 +180,7 @@ func (op metadataOp) apply(body map[string]any) []Edit {
 		})
 	case opSet:
 		visit(body, op.path, "", true, func(at string, _ any, p place) {
-			p.set(clone(op.value))
+			p.set(Clone(op.value))
 			done = append(done, Edit{at, "set to " + brief(op.value)})
 		})
 	case opMove:
@@ -236,19 +236,19 @@ func visit(in map[string]any, path []string, at string, create bool, f func(at s
 	}
 }
 
-// clone keeps two objects from sharing a value of the file.
-func clone(v any) any {
+// Clone returns a deep copy of a decoded JSON value.
+func Clone(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for k, x := range v {
-			out[k] = clone(x)
+			out[k] = Clone(x)
 		}
 		return out
 	case []any:
 		out := make([]any, len(v))
 		for i, x := range v {
-			out[i] = clone(x)
+			out[i] = Clone(x)
 		}
 		return out
 	}
