@@ -14,34 +14,60 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// maxEffects bounds the processors of a pipeline that are named, maxNesting how deep they are looked for.
+// maxEffects bounds the processors of a pipeline that are named, maxNesting how deep they are looked for, maxPipelines the pipelines
+// that are read.
 const (
-	maxEffects = 10
-	maxNesting = 8
+	maxEffects   = 10
+	maxNesting   = 8
+	maxPipelines = 20
 )
 
 // PipelineEffects describes the processors of an ingest pipeline that can drop a document or give it another index, id or routing,
-// in their order, as far as they can be recognized. It returns none for a pipeline that does not exist.
+// in their order, as far as they can be recognized. Pipelines that it runs are followed. It returns none for a pipeline that does not
+// exist.
 func (c *Client) PipelineEffects(ctx context.Context, name string) ([]string, error) {
-	var all map[string]struct {
-		Processors []map[string]json.RawMessage `json:"processors"`
-	}
-	err := c.get(ctx, "/_ingest/pipeline/"+url.PathEscape(name), nil, &all)
-	var status *fault.StatusError
-	if errors.As(err, &status) && status.Status == http.StatusNotFound {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("pipeline %s: %w", name, err)
-	}
-	return effects(all[name].Processors, maxNesting), nil
+	e := effects{client: c, seen: map[string]bool{}}
+	all, _ := e.pipeline(ctx, name, maxNesting)
+	return all, e.err
 }
 
-// effects describes processors, those that they contain included.
-func effects(processors []map[string]json.RawMessage, nesting int) (all []string) {
+// effects looks for the effects of a pipeline.
+type effects struct {
+	client *Client
+	seen   map[string]bool // the names of pipelines that were read
+	err    error
+}
+
+// pipeline describes the processors of a pipeline; known is false for one that cannot be read or does not exist.
+func (e *effects) pipeline(ctx context.Context, name string, nesting int) (all []string, known bool) {
+	switch {
+	case e.err != nil || e.seen[name]:
+		return nil, true
+	case nesting == 0 || len(e.seen) == maxPipelines:
+		return nil, false
+	}
+	e.seen[name] = true
+	var answer map[string]struct {
+		Processors []map[string]json.RawMessage `json:"processors"`
+	}
+	err := e.client.get(ctx, "/_ingest/pipeline/"+url.PathEscape(name), nil, &answer)
+	var status *fault.StatusError
+	if errors.As(err, &status) && status.Status == http.StatusNotFound {
+		return nil, false
+	}
+	if err != nil {
+		e.err = fmt.Errorf("pipeline %s: %w", name, err)
+		return nil, false
+	}
+	is, known := answer[name]
+	return e.of(ctx, is.Processors, nesting), known
+}
+
+// of describes processors, including the ones that they contain.
+func (e *effects) of(ctx context.Context, processors []map[string]json.RawMessage, nesting int) (all []string) {
 	for _, p := range processors {
 		for _, kind := range slices.Sorted(maps.Keys(p)) {
-			all = append(all, effect(kind, p[kind], nesting)...)
+			all = append(all, e.effect(ctx, kind, p[kind], nesting)...)
 		}
 		if len(all) > maxEffects {
 			return append(all[:maxEffects], "…")
@@ -51,7 +77,7 @@ func effects(processors []map[string]json.RawMessage, nesting int) (all []string
 }
 
 // effect describes one processor.
-func effect(kind string, raw json.RawMessage, nesting int) []string {
+func (e *effects) effect(ctx context.Context, kind string, raw json.RawMessage, nesting int) []string {
 	var is struct {
 		Field     string                     `json:"field"`
 		Target    string                     `json:"target_field"`
@@ -74,10 +100,17 @@ func effect(kind string, raw json.RawMessage, nesting int) []string {
 	case "reroute", "date_index_name":
 		return []string{kind + " gives documents another index" + sometimes}
 	case "pipeline":
-		return []string{"pipeline runs " + is.Name + sometimes}
+		inner, known := e.pipeline(ctx, is.Name, nesting-1)
+		if !known {
+			return []string{"pipeline runs " + is.Name + sometimes}
+		}
+		for i := range inner {
+			inner[i] = "pipeline " + is.Name + sometimes + ": " + inner[i]
+		}
+		return inner
 	case "foreach":
 		if nesting > 0 {
-			return effects([]map[string]json.RawMessage{is.Processor}, nesting-1)
+			return e.of(ctx, []map[string]json.RawMessage{is.Processor}, nesting-1)
 		}
 	case "script":
 		if is.Source == "" {

@@ -2,6 +2,8 @@ package target
 
 import (
 	"fmt"
+	"net/http"
+	"path"
 	"slices"
 	"testing"
 )
@@ -19,12 +21,26 @@ func TestClient_PipelineEffects(t *testing.T) {
 		{"other indices", `{"reroute":{"dataset":"x"}},{"date_index_name":{"field":"d","date_rounding":"M"}}`,
 			[]string{"reroute gives documents another index", "date_index_name gives documents another index"}},
 		{"scripts", `{"script":{"source":"ctx._index = 'x'"}},{"script":{"id":"kept"}}`, []string{"script uses _index", "script runs the stored script kept"}},
-		{"another pipeline", `{"pipeline":{"name":"more"}}`, []string{"pipeline runs more"}},
+		{"a pipeline that does not exist", `{"pipeline":{"name":"none"}}`, []string{"pipeline runs none"}},
+		{"a pipeline that drops documents", `{"pipeline":{"name":"outer","if":"ctx.a == 1"}}`,
+			[]string{"pipeline outer under a condition: pipeline inner: drop drops documents"}},
+		{"a harmless pipeline", `{"pipeline":{"name":"harmless"}}`, nil},
+		{"itself", `{"pipeline":{"name":"p"}},{"drop":{}}`, []string{"drop drops documents"}},
 		{"within another", `{"foreach":{"field":"a","processor":{"set":{"field":"_id","value":"x"}}}}`, []string{"set changes _id"}},
 		{"fields of other types", `{"remove":{"field":["a","b"]}},{"drop":7}`, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			is, err := serve(t, answer(200, fmt.Sprintf(`{"p":{"processors":[%s]}}`, c.processors))).PipelineEffects(t.Context(), "p")
+			pipelines := map[string]string{
+				"p": c.processors, "outer": `{"pipeline":{"name":"inner"}}`, "inner": `{"set":{"field":"a","value":1}},{"drop":{}}`, "harmless": `{"set":{"field":"a","value":1}}`,
+			}
+			is, err := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				name := path.Base(r.URL.Path)
+				if processors, there := pipelines[name]; there {
+					answer(200, fmt.Sprintf(`{%q:{"processors":[%s]}}`, name, processors))(w, r)
+					return
+				}
+				answer(404, "{}")(w, r)
+			}).PipelineEffects(t.Context(), "p")
 			if err != nil || !slices.Equal(is, c.want) {
 				t.Errorf("%q, %v, want %q", is, err, c.want)
 			}
