@@ -25,10 +25,9 @@ build:
 	$(GO) build -pgo=auto -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/rfsd ./cmd/rfsctl
 	@deploy/package/size.sh $(BIN)/rfsd $(BIN)/rfsctl
 
-## lint: gofmt, vet, golangci-lint with the dependency rules between packages
+## lint: gofmt, and golangci-lint with go vet and the dependency rules between packages
 lint: tools
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "not formatted"; exit 1; }
-	$(GO) vet ./...
 	$(LINT) run --allow-parallel-runners ./...
 
 tools:
