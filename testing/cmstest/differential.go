@@ -9,11 +9,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
-// differential applies random transitions to random documents, once in the store
-// and once by the pure functions.
-func differential(t *testing.T, s cms.Store) { differentialOf(t, s, 300, 25) }
-
-// differentialOf does so many cases and demands so many kinds of outcomes.
+// differentialOf applies random transitions to random documents, once in the store and once by the pure functions. It does so many
+// cases and demands so many kinds of outcomes.
 func differentialOf(t *testing.T, s cms.Store, cases, outcomes int) {
 	t.Helper()
 	seed := rand.Uint64()

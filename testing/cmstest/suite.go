@@ -24,21 +24,23 @@ type testCase struct {
 	run  func(*testing.T, cms.Store)
 }
 
-// operations are the cases of single operations of a store.
-var operations = []testCase{
-	{"CreateLeavesWhatExistsUntouched", createTwice},
-	{"ApplyOnNothingIsNotFound", applyMissing},
-	{"TransitionsAreThoseOfThePureFunctions", differential},
-	{"ChangesOfOneRequestAreJudgedOneByOne", together},
-	{"OneOfManyWinsAnItem", race},
-	{"CandidatesAreFreeAndOpen", candidatesAreFree},
-	{"CandidatesComeInRandomOrder", candidatesAreRandom},
-	{"OpenCountsWhatIsLeft", openCounts},
-	{"ScanSeesEverything", scan},
-	{"RecordsChangeOnlyUnderTheirRevision", recordRevisions},
-	{"AWriteHasNoEffectAfterItsEnd", recordEnds},
-	{"ListGivesOneKindInOrder", listRecords},
-	{"ClockIsThatOfTheStore", clock},
+// operations returns the cases of single operations of a store, with so many random transitions that have so many outcomes at least.
+func operations(transitions, outcomes int) []testCase {
+	return []testCase{
+		{"CreateLeavesWhatExistsUntouched", createTwice},
+		{"ApplyOnNothingIsNotFound", applyMissing},
+		{"TransitionsAreThoseOfThePureFunctions", func(t *testing.T, s cms.Store) { differentialOf(t, s, transitions, outcomes) }},
+		{"ChangesOfOneRequestAreJudgedOneByOne", together},
+		{"OneOfManyWinsAnItem", race},
+		{"CandidatesAreFreeAndOpen", candidatesAreFree},
+		{"CandidatesComeInRandomOrder", candidatesAreRandom},
+		{"OpenCountsWhatIsLeft", openCounts},
+		{"ScanSeesEverything", scan},
+		{"RecordsChangeOnlyUnderTheirRevision", recordRevisions},
+		{"AWriteHasNoEffectAfterItsEnd", recordEnds},
+		{"ListGivesOneKindInOrder", listRecords},
+		{"ClockIsThatOfTheStore", clock},
+	}
 }
 
 // sequences are the cases of what a coordinator makes of these operations.
@@ -71,14 +73,14 @@ var sequences = []testCase{
 
 // Run runs the whole suite.
 func Run(t *testing.T, open Factory) {
-	for _, tc := range slices.Concat(operations, sequences) {
+	for _, tc := range slices.Concat(operations(300, 25), sequences) {
 		t.Run(tc.name, func(t *testing.T) { tc.run(t, open(t)) })
 	}
 }
 
 // Operations runs the cases of single operations, for a store on which another test runs the whole suite in another version or mode.
 func Operations(t *testing.T, open Factory) {
-	for _, tc := range operations {
+	for _, tc := range operations(100, 15) {
 		t.Run(tc.name, func(t *testing.T) { tc.run(t, open(t)) })
 	}
 }
