@@ -150,7 +150,7 @@ func (w *world) storeWrong() bool { return w.cfg.Jump > 0 || w.cfg.Lose > 0 }
 // hints proposes items as a fleet does: some are taken, done, or not there.
 func (s *seat) hints(m *machine) []string {
 	ids := s.w.server.ids()
-	r := m.dice.about("hints", m.name)
+	r := m.about("hints")
 	r.Shuffle(len(ids), func(a, b int) { ids[a], ids[b] = ids[b], ids[a] })
 	return append(ids[:min(3, len(ids))], "i000__0__7")
 }
@@ -201,7 +201,7 @@ func (s *seat) session(m *machine) (*phase.Session, func(), error) {
 // order puts candidates into a random order that does not depend on the one they come in.
 func (w *world) order(m *machine, items []cms.Item) {
 	slices.SortFunc(items, func(a, b cms.Item) int { return strings.Compare(a.ID, b.ID) })
-	m.dice.about("order", m.name).Shuffle(len(items), func(a, b int) { items[a], items[b] = items[b], items[a] })
+	m.about("order").Shuffle(len(items), func(a, b int) { items[a], items[b] = items[b], items[a] })
 }
 
 // stores opens the coordination store and the destination of a process.
@@ -256,7 +256,7 @@ func (e editor) Edit(d *doc.Document, _ int64) (bool, error) {
 		e.m.kill()
 	}
 	if d := e.w.cfg.Think; d > 0 {
-		_ = e.m.wait(context.Background(), between(e.m.dice.about("think", e.m.name), 0, d)) // dead or alive, the caller finds out
+		_ = e.m.wait(context.Background(), between(e.m.about("think"), 0, d)) // dead or alive, the caller finds out
 	}
 	if e.rules == nil {
 		return true, nil
@@ -318,7 +318,7 @@ type slowOutput struct {
 
 // Send writes a body.
 func (o slowOutput) Send(ctx context.Context, body []byte, n int) (bulk.Result, error) {
-	r := o.m.dice.about("write", o.m.name, fingerprint(body))
+	r := o.m.about("write", fingerprint(body))
 	if err := o.m.wait(ctx, between(r, o.w.cfg.Trip/20, o.w.cfg.Trip)); err != nil {
 		return bulk.Result{}, err
 	}
@@ -327,7 +327,7 @@ func (o slowOutput) Send(ctx context.Context, body []byte, n int) (bulk.Result, 
 
 // Commit takes time as well.
 func (o slowOutput) Commit(ctx context.Context) error {
-	if err := o.m.wait(ctx, between(o.m.dice.about("commit", o.m.name), time.Millisecond, o.w.cfg.Trip)); err != nil {
+	if err := o.m.wait(ctx, between(o.m.about("commit"), time.Millisecond, o.w.cfg.Trip)); err != nil {
 		return err
 	}
 	return o.Output.Commit(ctx)
@@ -378,7 +378,7 @@ func (f *file) Delete(ctx context.Context, r cms.Record) error {
 
 func (f *file) pass(ctx context.Context, what string) error {
 	f.w.request()
-	if err := f.m.wait(ctx, between(f.m.dice.about("file", f.m.name, what), time.Millisecond, 20*time.Millisecond)); err != nil {
+	if err := f.m.wait(ctx, between(f.m.about("file", what), time.Millisecond, 20*time.Millisecond)); err != nil {
 		return firstError(ctx.Err(), err, fault.ErrUnavailable)
 	}
 	return nil

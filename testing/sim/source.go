@@ -131,7 +131,7 @@ func (r memory) pause(ctx context.Context, what ...any) error {
 	if r.m == nil {
 		return nil
 	}
-	return r.m.wait(ctx, between(r.m.dice.about("repository", r.m.name, what), 10*time.Millisecond, 400*time.Millisecond))
+	return r.m.wait(ctx, between(r.m.about("repository", what), 10*time.Millisecond, 400*time.Millisecond))
 }
 
 // Open reads a part of a blob.

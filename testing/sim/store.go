@@ -274,7 +274,7 @@ func call[T any](ctx context.Context, n *network, what string, do func() (T, err
 	if _, err := n.m.pass(); err != nil {
 		return none, err
 	}
-	r := n.m.dice.about("store", n.m.name, what)
+	r := n.m.about("store", what)
 	fate := n.fate(r, what)
 	lost := fmt.Errorf("%s: no answer: %w", what, fault.ErrUnavailable)
 	// A client gives its context's error the category of a silent server.

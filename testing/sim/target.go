@@ -164,7 +164,7 @@ type connection struct {
 
 // trip is how long a request is under way.
 func (c connection) trip(what string) time.Duration {
-	r := c.m.dice.about("trip", c.m.name, what)
+	r := c.m.about("trip", what)
 	cfg := c.t.w.cfg
 	if chance(r, cfg.Slow) {
 		return between(r, cfg.Trip, 10*cfg.Trip) // others overtake it
@@ -253,7 +253,7 @@ func (c connection) Send(ctx context.Context, body []byte, n int) (bulk.Result, 
 	}
 	c.t.w.checkHolder(c.m, all)
 	what := fingerprint(body)
-	r := c.m.dice.about("bulk", c.m.name, what)
+	r := c.m.about("bulk", what)
 	c.t.mu.Lock()
 	c.t.sends = append(c.t.sends, sent{time.Now(), c.m.name})
 	is, hot, blocked := c.t.weather, c.t.hot, c.t.blocked

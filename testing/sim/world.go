@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"time"
 
@@ -51,15 +52,38 @@ type machine struct {
 
 	mu      sync.Mutex
 	killed  bool
-	until   time.Time     // it stands still before that
-	asleep  time.Time     // since when its monotonic clock stands still too; zero: it runs
-	slept   time.Duration // what the monotonic clock missed before that
-	skew    time.Duration // of the wall clock
-	trouble time.Time     // when something last went wrong for it
+	until   time.Time      // it stands still before that
+	asleep  time.Time      // since when its monotonic clock stands still too; zero: it runs
+	slept   time.Duration  // what the monotonic clock missed before that
+	skew    time.Duration  // of the wall clock
+	trouble time.Time      // when something last went wrong for it
+	moment  time.Time      // of the last choice
+	choices map[string]int // at that moment, by what they are about
 }
 
 func newMachine(name string, d dice) *machine {
 	return &machine{name: name, dice: d, start: time.Now(), dead: make(chan struct{})}
+}
+
+// about returns the random source of a choice of this machine. It depends on the functions that lead to the choice, too, and choices
+// about the same thing at the same moment differ: goroutines of a process that wake at the same moment run in a random order.
+func (m *machine) about(words ...any) *rand.Rand {
+	what := fmt.Sprint(words...)
+	var callers [32]uintptr
+	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers[:])])
+	for more := true; more; {
+		var f runtime.Frame
+		f, more = frames.Next()
+		what += " " + f.Function
+	}
+	m.mu.Lock()
+	if now := time.Now(); !now.Equal(m.moment) || m.choices == nil {
+		m.moment, m.choices = now, map[string]int{}
+	}
+	n := m.choices[what]
+	m.choices[what]++
+	m.mu.Unlock()
+	return m.dice.about(what, m.name, n)
 }
 
 // kill ends the process where it stands.
@@ -188,8 +212,8 @@ func (m *machine) Read() cms.Reading {
 
 // Sleep waits.
 func (m *machine) Sleep(ctx context.Context, d time.Duration) error {
-	return m.wait(ctx, between(m.dice.about("sleep", m.name, d), max(d, 0), max(d, 0)))
+	return m.wait(ctx, between(m.about("sleep", d), max(d, 0), max(d, 0)))
 }
 
 // jitter is a random number in [0,1) for pauses of bulk requests.
-func (m *machine) jitter() float64 { return m.dice.about("jitter", m.name).Float64() }
+func (m *machine) jitter() float64 { return m.about("jitter").Float64() }
