@@ -9,7 +9,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 )
 
-// sent is what became of the requests of one lease. It is a bulk.Sender.
+// sent holds the outcomes of the requests of one lease. It is a bulk.Sender.
 type sent struct {
 	next     bulk.Sender
 	requests atomic.Int64
@@ -34,9 +34,9 @@ type unmoved struct {
 	age               time.Duration // of the lease
 }
 
-// returned decides how such a lease is given back. Only an item on one of whose documents the worker stood
+// returned decides how such a lease is released. Only an item on one of whose documents the worker stood
 // still for half of the time is to blame: the target, the repository and the length of the lease are not
-// the item's. Whatever it was, the next lease is longer.
+// the item's. For any reason, the next lease is longer.
 func (u unmoved) returned() cms.Return {
 	switch {
 	case u.refused > 0:
@@ -60,7 +60,7 @@ func (j *job) unmoved() cms.Return {
 }
 
 const (
-	part     = 64  // records worked on between two records of where a lease to work on alone stands
+	part     = 64  // records between two stored positions of a lease to work on alone
 	partSpan = 512 // ordinals after which a part ends all the same
 	// around is how many ordinals before the place where the last worker died each record is a part, and
 	// singles how many such parts there are at most. Both are larger than a part, so that the next worker
@@ -69,15 +69,15 @@ const (
 	singles = 2 * around
 )
 
-// alone is the state of a lease to work on alone; nil for any other. It stops at the begin of each part until
-// everything before is done and the store knows where the worker stands.
+// alone is the state of a lease to work on alone; nil for any other. It stops at the start of each part until
+// everything before is done and the store knows the worker's position.
 type alone struct {
 	records    int   // since the last stand
-	from, last int64 // ordinals: where the part begins, and of the last record
+	from, last int64 // ordinals: of the start of the part, and of the last record
 	single     int   // parts of one record
 }
 
-// stand waits until the store knows where the worker stands, when a part is over.
+// stand waits until the store knows the worker's position, when a part is over.
 func (a *alone) stand(ctx context.Context, j *job) error {
 	if a == nil {
 		return nil

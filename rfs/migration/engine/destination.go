@@ -14,7 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/export"
 )
 
-// Destination is where the documents of items go: a cluster, files, or nowhere.
+// Destination receives the documents of items: a cluster, files, or nothing.
 type Destination interface {
 	// Open starts the output of one item. mayStart is asked immediately before a request is
 	// started, after every wait for a free connection; its error is given instead of sending.
@@ -29,15 +29,15 @@ type Output interface {
 	bulk.Sender
 	// Commit makes everything sent durable; the item may be handed off or completed only after it.
 	Commit(ctx context.Context) error
-	// Abort gives up what is not committed.
+	// Abort discards uncommitted documents.
 	Abort() error
 }
 
-// Limits are what all requests of a process keep to together.
+// Limits hold for all requests of a process together.
 type Limits struct {
-	Connections int            // requests under way at the same time
+	Connections int            // requests in flight at the same time
 	Pace        *throttle.Pace // part of them that may be used; nil: all
-	// Admit waits until so many bytes may be sent; nil: at once.
+	// Admit blocks until the given number of bytes may be sent; nil: immediately.
 	Admit func(ctx context.Context, bytes int) error
 	// Flow decides how many of the Connections are used; nil: all.
 	Flow *throttle.Flow
@@ -46,7 +46,7 @@ type Limits struct {
 	MaxLatency time.Duration
 }
 
-// limiter bounds the requests under way over all slots of a process, and their rate.
+// limiter bounds the requests in flight over all slots of a process, and their rate.
 type limiter struct {
 	Limits
 	next    bulk.Sender
@@ -94,7 +94,7 @@ func (l *limiter) rested(ctx context.Context) error {
 	}
 }
 
-// allowed returns how many requests may be under way now.
+// allowed returns the number of requests that may be in flight now.
 func (l *limiter) allowed() int {
 	n := l.Connections
 	if l.Flow != nil {
@@ -182,7 +182,7 @@ func (l *limiter) send(ctx context.Context, body []byte, n int, mayStart func() 
 		if err != nil || overloaded {
 			taken = 0
 		}
-		// One index that is overloaded beside others is left to the pauses of its own requests.
+		// A single overloaded index is left to the pauses of its own requests.
 		end(taken, l.busy.Note(string(bulk.FirstIndex(body)), overloaded))
 	}
 	return res, errors.Join(err, answered(ctx))
@@ -196,7 +196,7 @@ func ToCluster(sender bulk.Sender, limits Limits) Destination {
 	return cluster{newLimiter(sender, limits)}
 }
 
-// Open is ready at once.
+// Open returns immediately.
 func (c cluster) Open(_ context.Context, _ cms.ItemID, mayStart func() error) (Output, error) {
 	return clusterOutput{c.limiter, mayStart}, nil
 }
@@ -244,7 +244,7 @@ type discarded struct{ bulk.Sender }
 func (discarded) Commit(context.Context) error { return nil }
 func (discarded) Abort() error                 { return nil }
 
-// Finisher is a Destination that is told when no item is open any more, such as an export directory.
+// Finisher is a Destination that is notified when no item is open any more, such as an export directory.
 type Finisher interface {
 	// Finish ends the destination. missing is why it is not complete; empty when it is.
 	Finish(missing string) error

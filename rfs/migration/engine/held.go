@@ -24,7 +24,7 @@ type HeldCounts interface {
 // them be counted, for which there is false.
 func CountHeld(ctx context.Context, counts HeldCounts, name string, log *slog.Logger) (n int64, there bool, err error) {
 	n, err = counts.Count(ctx, name)
-	if err == nil && n == 0 { // searches may not see what is there
+	if err == nil && n == 0 { // searches may not see existing documents
 		if err = counts.Refresh(ctx, name); err == nil {
 			n, err = counts.Count(ctx, name)
 		}
@@ -45,7 +45,7 @@ func CountHeld(ctx context.Context, counts HeldCounts, name string, log *slog.Lo
 // mostHeld bounds the indices that a message names.
 const mostHeld = 20
 
-// Holder names what has the ids of the documents that are sent, for a message.
+// Holder returns the owner of the ids of the documents that are sent, for a message.
 type Holder string
 
 // The holders.

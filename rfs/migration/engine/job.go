@@ -20,7 +20,7 @@ import (
 // errStop ends the copying of a shard early, in good order: the lease's trigger or a signal.
 var errStop = errors.New("stopped before the end of the shard")
 
-// job is one lease in work: a source from the item's cursor on.
+// job is one active lease: a source from the item's cursor on.
 type job struct {
 	runner *Runner
 	lease  *cms.Lease
@@ -39,7 +39,7 @@ type job struct {
 	sent      *sent         // what became of the requests; nil before the first
 	noted     *int64        // with bulk.Keep: the ordinal below which it is recorded that documents may have been sent; else nil
 	alone     *alone        // nil unless the lease is to be worked on alone
-	reads     atomic.Int64  // steps of which a record was read
+	reads     atomic.Int64  // steps that read a record
 	seen      atomic.Int64  // of these, how many lastRead is of
 	lastRead  atomic.Int64  // monotonic clock in ns when the last record had been read, as of the last look; 0 before the first
 	acquired  time.Duration // monotonic clock
@@ -83,7 +83,7 @@ func (j *job) open(ctx, work context.Context) error {
 	return nil
 }
 
-// run opens the shard and copies it until it ends (nil), stopping says so (errStop), or something fails.
+// run opens the shard and copies it until it ends (nil), stopping ends (errStop), or something fails.
 func (j *job) run(work, stopping context.Context) error {
 	var stopped atomic.Bool
 	reading, cancel := context.WithCancel(work)
@@ -98,7 +98,7 @@ func (j *job) run(work, stopping context.Context) error {
 		err = j.copy(reading)
 	}
 	if err != nil && stopped.Load() && !errors.Is(err, fault.ErrLeaseLost) {
-		return errStop // whatever else is wrong, the next holder finds it too
+		return errStop // the next holder finds any other error, too
 	}
 	return err
 }
@@ -112,7 +112,7 @@ func (j *job) settleBlame() error {
 	if !j.lease.Alone() {
 		return nil
 	}
-	j.alone = &alone{records: part, from: j.begin, last: j.begin} // the first part begins with the first record
+	j.alone = &alone{records: part, from: j.begin, last: j.begin} // the first part starts with the first record
 	j.log.Warn("item is worked on alone", "attempts", j.lease.Item.Attempts)
 	return nil
 }
@@ -196,7 +196,7 @@ func (s *Sink) SendNow(ctx context.Context, release func()) error {
 	return s.j.loader.SendNow(ctx, release)
 }
 
-// sentAhead is how many ordinals ahead it is recorded that documents may have been sent: that many are compared with
+// sentAhead is the number of ordinals for which it is recorded in advance that documents may have been sent: that many are compared with
 // the target at most after a holder has died.
 const sentAhead = 100_000
 
@@ -216,7 +216,7 @@ func (j *job) noteSent(ctx context.Context, ordinal int64) error {
 	return nil
 }
 
-// progress is what the job did so far.
+// progress is the progress of the job.
 func (j *job) progress() Progress {
 	l := j.loaded.Load()
 	if l == nil {
@@ -250,7 +250,7 @@ func (j *job) kept() int64 {
 	return 0
 }
 
-// settled returns the watermark and the counts of everything from the begin up to it.
+// settled returns the watermark and the counts of everything from the start up to it.
 func (j *job) settled() (int64, cms.Counts) {
 	w, c := j.loader.Settled()
 	sum := cms.Counts{
@@ -266,7 +266,7 @@ func (j *job) settled() (int64, cms.Counts) {
 	return w, sum
 }
 
-// work is what is stored with the item: counts, and the checksums of the file ranges
+// work is stored with the item: counts, and the checksums of the file ranges
 // that this acquisition owns up to the watermark.
 func (j *job) work(watermark int64, counts cms.Counts) (cms.Work, error) {
 	w := cms.Work{Counts: counts}
@@ -285,10 +285,10 @@ func (j *job) work(watermark int64, counts cms.Counts) (cms.Work, error) {
 	return w, nil
 }
 
-// reportInterval is how often it is looked at what of a running lease is to be recorded or asked.
+// reportInterval is the interval at which a running lease checks whether something has to be recorded or asked.
 const reportInterval = 500 * time.Millisecond
 
-// guardInterval is how often a running lease asks whether the target is still the same, in a small fleet.
+// guardInterval is the interval at which a running lease checks whether the target is still the same, in a small fleet.
 const guardInterval = 30 * time.Second
 
 // ShutdownTimeout bounds the time from a signal to the end of the work: a supervisor kills after 30 s.
@@ -322,16 +322,16 @@ func (j *job) looked(stopped <-chan struct{}, trigger context.CancelFunc) func()
 }
 
 // report records progress at intervals, and checks at intervals that lease and target are still ours
-// (after a pause of the process at once), until ctx ends.
+// (immediately after a pause of the process), until ctx ends.
 func (j *job) report(ctx context.Context, end context.CancelCauseFunc) {
 	begin := j.runner.Clock.Read().Mono
 	recorded, guarded := begin, begin
-	moved := false // whether the first progress is recorded: it tells a slow shard from a deadly one
+	moved := false // whether the first progress is recorded: it distinguishes a slow shard from a deadly one
 	for j.runner.Clock.Sleep(ctx, reportInterval) == nil {
 		now := j.runner.Clock.Read().Mono
 		j.lookAtReads(int64(now))
 		err := j.lease.MayStart(ctx)
-		// Often at first: whatever kills workers early must not undo all they did.
+		// Often at first: an early death of workers must not undo all their work.
 		due := min(j.runner.recordEvery(), max((now-begin)/2, j.runner.recordEvery()/16))
 		if err == nil && (now-recorded >= j.runner.recordEvery() || moved && now-recorded >= due || !moved && j.moved()) {
 			recorded, moved = now, moved || j.moved()
@@ -355,9 +355,9 @@ func (j *job) moved() bool {
 }
 
 // record stores the watermark with the item, or how far the work is where it is not durable. It is a
-// convenience: an outage of the store is no reason to stop before the lease ends.
+// convenience: an outage of the store does not stop the work before the lease ends.
 func (j *job) record(ctx context.Context) error {
-	if j.loaded.Load() == nil || j.lease.Alone() { // alone, the work itself records where it stands
+	if j.loaded.Load() == nil || j.lease.Alone() { // alone, the work itself records its position
 		return j.lease.Validate(ctx)
 	}
 	watermark, counts := j.settled()

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// lifetime holds the contexts of one lease. A context ends at the latest with the one it hangs on; behind each is what ends it before.
+// lifetime holds the contexts of one lease. A context ends at the latest with its parent; next to each is the event that ends it earlier.
 //
 //	caller                 a signal, or the end of the run
 //	└─ stopping            the trigger of the lease: reading stops in good order
 //	(the caller's values)
 //	├─ ending              close; a hand-off after a signal that takes too long
 //	│  ├─ work             the guard of the lease: its deadline, its loss, a target that was replaced; with the cause
-//	│  │  └─ reports       the end of the copying: no record of progress is in flight beside the steps that end the lease
+//	│  │  └─ reports       the end of the copying: no record of progress is in flight during the steps that end the lease
 //	│  └─ after, work done the end of the lease and a moment more
 //	└─ after, work ended   some seconds, for giving the lease back
 //
-// So a signal ends stopping only: work goes on until the lease's deadline (or shutdownTimeout), because handing off takes a moment.
+// So a signal ends stopping only: work continues until the lease's deadline (or shutdownTimeout), because handing off takes a moment.
 type lifetime struct {
 	j        *job
 	caller   context.Context
@@ -31,7 +31,7 @@ type lifetime struct {
 	cancels     []func()                // called by close, the last first
 }
 
-// live begins the lifetime of a lease.
+// live starts the lifetime of a lease.
 func (j *job) live(caller context.Context) *lifetime {
 	l := &lifetime{j: j, caller: caller, stopReports: func() {}}
 	var abandon, stop context.CancelFunc
@@ -63,8 +63,8 @@ func (l *lifetime) report(j *job) {
 // after ends the reports and returns the context in which the lease is ended after the copying, which returned err, and the error that
 // decides how.
 func (l *lifetime) after(err error) (context.Context, error) {
-	// A record of progress must not be in flight beside the steps that end the lease: the store would
-	// refuse whichever came second.
+	// A record of progress must not be in flight during the steps that end the lease: the store would
+	// refuse the second of them.
 	l.stopReports()
 	switch {
 	case l.work.Err() == nil:

@@ -13,7 +13,7 @@ type limited struct {
 	admit func(ctx context.Context, bytes int) error
 }
 
-// Limited returns d with a limit on what is sent: before each body admit blocks until its bytes may be sent. A cluster has the
+// Limited returns d with a limit on the bytes sent: before each body admit blocks until its bytes may be sent. A cluster has the
 // same in Limits.Admit; this is for the other destinations.
 func Limited(d Destination, admit func(ctx context.Context, bytes int) error) Destination {
 	return limited{d, admit}

@@ -7,7 +7,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 )
 
-// Meter tells how far a process is: what finished items did, and what running ones did so far.
+// Meter reports the progress of a process: the sums of finished and running items.
 type Meter struct {
 	mu      sync.Mutex
 	done    Progress
@@ -25,9 +25,9 @@ type Progress struct {
 	Resent     int64     `json:"resent"`      // documents sent again because the target was busy
 	Retries    int64     `json:"retries"`     // requests repeated, whole or in part
 	Items      int64     `json:"items"`       // items finished by this process
-	ShardBytes int64     `json:"shard_bytes"` // repository bytes of what is done, for the remaining time
-	Running    int       `json:"running"`     // items in work
-	// Busy is how long at least one item was in work, Leases how long all were, summed; of items that have ended.
+	ShardBytes int64     `json:"shard_bytes"` // repository bytes of finished work, for the remaining time
+	Running    int       `json:"running"`     // active items
+	// Busy is the time during which at least one item was active, Leases the sum over all; of items that have ended.
 	Busy   time.Duration `json:"-"`
 	Leases time.Duration `json:"-"`
 }
@@ -38,7 +38,7 @@ type endedItem struct {
 }
 
 const (
-	// endedFor is how long an item that has ended is listed: a reading of the store that was made before shows less of it.
+	// endedFor is the time for which an ended item is listed: a reading of the store that was made before shows less of it.
 	endedFor = 30 * time.Second
 	maxEnded = 20_000
 )

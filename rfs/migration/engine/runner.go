@@ -15,11 +15,11 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
-// drainTimeout bounds how long requests under way are waited for when a lease is handed off.
-// What is not answered by then is sent again by the next holder.
+// drainTimeout bounds the wait for requests in flight when a lease is handed off.
+// The next holder repeats the requests without an answer.
 const drainTimeout = 12 * time.Second
 
-// Outcome is how a lease ended.
+// Outcome is the way in which a lease ended.
 type Outcome int
 
 // The ways in which a lease ends.
@@ -27,8 +27,8 @@ const (
 	Completed Outcome = iota // everything from the cursor to the end of the shard arrived
 	HandedOff                // a successor item holds the rest
 	Released                 // nothing was done; the item is free again
-	Failed                   // the item cannot be migrated and says why
-	Lost                     // the lease was no longer ours, or could not be given back
+	Failed                   // the item cannot be migrated and records the reason
+	Lost                     // the lease was no longer ours, or could not be released
 	Stepped                  // no lease of an item: a step of a phase before the documents
 )
 
@@ -44,9 +44,9 @@ type Runner struct {
 	Meter       *Meter
 	Clock       cms.Clock
 	Log         *slog.Logger
-	// RecordEvery is how often a running item's watermark is recorded; 0 means 10 s.
+	// RecordEvery is the interval at which a running item's watermark is recorded; 0 means 10 s.
 	RecordEvery time.Duration
-	// Endless states that items have no end, as those of a stream: a lease that is over leaves no successor. The item is given
+	// Endless states that items have no end, as in a stream: a lease that is over leaves no successor. The item is given
 	// back with its watermark, and leased again.
 	Endless bool
 }
@@ -58,13 +58,13 @@ func (r *Runner) recordEvery() time.Duration {
 	return 10 * time.Second
 }
 
-// guardEvery is how often a running item makes sure that its target is still the same: one of many workers finds out soon.
+// guardEvery is the interval at which a running item verifies that its target is still the same: one of many workers finds out soon.
 func (r *Runner) guardEvery() time.Duration { return max(guardInterval, 3*r.recordEvery()) }
 
-// Run works on a lease until it ends. When ctx ends, what was acknowledged is handed
-// off and the rest is left to others. The error says why the lease did not end in
+// Run works on a lease until it ends. When ctx ends, the acknowledged part is handed
+// off and the rest is left to others. The error states why the lease did not end in
 // Completed or HandedOff; the item itself is already dealt with.
-// guard says whether the target is still the one the work is for, or was at most maxAge ago; it is asked before
+// guard reports whether the target is still the intended one, or was at most maxAge ago; it is asked before
 // the first document, now and then, and before the item is completed.
 func (r *Runner) Run(ctx context.Context, lease *cms.Lease, from Source, guard func(ctx context.Context, maxAge time.Duration) error) (Outcome, error) {
 	j := &job{
@@ -129,7 +129,7 @@ func (j *job) finish(ctx, work context.Context, err error) (Outcome, error) {
 	}
 }
 
-// returned is how a lease is given back that was stopped without progress: by an operator or signal, or
+// returned decides how a lease is released that was stopped without progress: by an operator or signal, or
 // by its trigger.
 func (j *job) returned(ctx context.Context) cms.Return {
 	if ctx.Err() != nil {
@@ -147,7 +147,7 @@ func (j *job) mayBeKnown() time.Duration {
 	return 0
 }
 
-// lastLooks is how often the target is asked before an item is given back with all its documents sent, lookAgain the time
+// lastLooks limits the requests to the target before an item is released with all its documents sent, lookAgain the time
 // between: a busy target refuses such requests, too (429).
 const (
 	lastLooks = 6
@@ -188,8 +188,8 @@ func (j *job) complete(ctx context.Context) (Outcome, error) {
 	return Completed, nil
 }
 
-// handOff leaves the rest of the shard to a successor item. Without progress the lease is given back as r says; without
-// the time for it, with what was done recorded.
+// handOff leaves the rest of the shard to a successor item. Without progress the lease is released as r states; without
+// the time for it, with the progress recorded.
 func (j *job) handOff(ctx context.Context, r cms.Return) (Outcome, error) {
 	if j.loader == nil { // stopped before the first document
 		return j.giveBackAs(ctx, r, nil)
@@ -213,7 +213,7 @@ func (j *job) handOff(ctx context.Context, r cms.Return) (Outcome, error) {
 	}
 	if err := j.guard(ctx, j.mayBeKnown()); errors.Is(err, ErrTargetReplaced) {
 		return j.fail(ctx, err)
-	} // no answer is no reason to give up what is done: the end of the chain asks again
+	} // without an answer the work is kept: the end of the chain asks again
 	if err := j.out.Commit(ctx); err != nil {
 		return j.giveBack(ctx, cms.CauseOutage, err)
 	}
@@ -227,15 +227,15 @@ func (j *job) handOff(ctx context.Context, r cms.Return) (Outcome, error) {
 	return HandedOff, nil
 }
 
-// giveBack frees the item with what is wrong.
+// giveBack releases the item with its error.
 func (j *job) giveBack(ctx context.Context, cause cms.Cause, why error) (Outcome, error) {
 	return j.giveBackAs(ctx, cms.Return{Cause: cause}, why)
 }
 
-// giveBackAs frees the item. The next holder begins at the watermark; what was sent beyond is sent again.
+// giveBackAs releases the item. The next holder starts at the watermark and repeats the documents beyond it.
 func (j *job) giveBackAs(ctx context.Context, r cms.Return, why error) (Outcome, error) {
 	j.abort()
-	if j.loader != nil && j.runner.Destination.Durable() && r.Cause != cms.CausePause { // what was refused may be wanted again
+	if j.loader != nil && j.runner.Destination.Durable() && r.Cause != cms.CausePause { // refused documents may be wanted again
 		if watermark, counts := j.settled(); watermark > j.begin {
 			did, err := j.work(watermark, counts)
 			if err != nil {
@@ -267,7 +267,7 @@ func (j *job) tooLate(ctx context.Context, why error) (Outcome, error) {
 }
 
 // unanswered decides what became of a lease when the last step had no good answer: the step may have
-// been done all the same. If it was not, the item is given back.
+// been done all the same. If it was not, the item is released.
 func (j *job) unanswered(ctx context.Context, meant Outcome, why error) (Outcome, error) {
 	if j.lease.Lost() != nil {
 		return Lost, why
@@ -280,11 +280,11 @@ func (j *job) unanswered(ctx context.Context, meant Outcome, why error) (Outcome
 	return j.giveBackAs(late, cms.Return{Cause: cms.CauseOutage, Longer: true}, why)
 }
 
-// fail marks the item as one that cannot be migrated.
+// fail marks the item as impossible to migrate.
 func (j *job) fail(ctx context.Context, why error) (Outcome, error) {
 	if j.loader != nil {
 		drain, cancel := context.WithTimeout(ctx, drainTimeout)
-		if errors.Is(why, fault.ErrCorrupt) { // what was read before the damage arrives
+		if errors.Is(why, fault.ErrCorrupt) { // documents before the damage arrive
 			if err := j.loader.Flush(drain); err != nil {
 				j.log.Warn("documents before the damage did not all arrive", "error", err)
 			}
@@ -338,13 +338,13 @@ func (j *job) abort() {
 	}
 }
 
-// ErrTargetReplaced means that a target index is not the one this migration began with. What was
+// ErrTargetReplaced means that a target index is not the one this migration started with. What was
 // sent to the former one is gone, so nothing may be called complete.
 var ErrTargetReplaced = fmt.Errorf("target_index_replaced: %w", fault.ErrRejected)
 
 // FinalReadTimeout bounds the reading of the item after its lease has ended.
 const FinalReadTimeout = 3 * time.Second
 
-// KnownFor is how long the leases of a process share what one of them found out about an index. The end of the documents
+// KnownFor is the time for which the leases of a process share the findings of one about an index. The end of the documents
 // always asks anew.
 const KnownFor = 30 * time.Second

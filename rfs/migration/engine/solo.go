@@ -2,7 +2,7 @@ package engine
 
 import "sync"
 
-// Solo lets the leases of one process run beside each other, except for those to work on alone, so that
+// Solo lets the leases of one process run concurrently, except for leases to work on alone, so that
 // the death of the process is due to the only item it worked on. The nil Solo is for a process with
 // one lease at a time.
 type Solo struct {

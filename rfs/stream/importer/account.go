@@ -43,14 +43,14 @@ type Totals struct {
 	Size      int64 `json:"source_bytes"` // of all files, as they are
 }
 
-// state is what the session was begun with.
+// state holds the settings with which the session started.
 type state struct {
 	Version int    `json:"v"`
 	Digest  string `json:"digest"` // of names and sizes of the files
 	Files   int    `json:"files"`
 	Size    int64  `json:"size"`
 	Part    int64  `json:"part"` // bytes of a part of a file that can be cut
-	// Arrival is what the target held when the import was complete.
+	// Arrival holds the counts of the target when the import was complete.
 	Arrival *progress.Arrival `json:"arrival,omitempty"`
 	done    bool
 }
@@ -68,7 +68,7 @@ func decodeState(r cms.Record) (*state, error) {
 	return s, nil
 }
 
-// readRecord returns the record with which the session began; nil when it has not begun.
+// readRecord returns the record with which the session started; nil when it has not started.
 func readRecord(ctx context.Context, store cms.Records) (*cms.Record, error) {
 	r, err := store.Record(ctx, stateID)
 	if errors.Is(err, cms.ErrNotFound) {
@@ -80,7 +80,7 @@ func readRecord(ctx context.Context, store cms.Records) (*cms.Record, error) {
 	return &r, nil
 }
 
-// readState returns what the session was begun with; nil when it has not begun.
+// readState returns the settings with which the session started; nil when it has not started.
 func readState(ctx context.Context, store cms.Records) (*state, error) {
 	r, err := readRecord(ctx, store)
 	if err != nil || r == nil {
@@ -89,7 +89,7 @@ func readState(ctx context.Context, store cms.Records) (*state, error) {
 	return decodeState(*r)
 }
 
-// Account is how far an import is, from nothing but its store.
+// Account is the progress of an import, computed from its store alone.
 type Account struct {
 	Status
 	Began   bool // its files are listed
@@ -105,10 +105,10 @@ type Window struct {
 	Task Task
 }
 
-// Done is how many bytes of its file, as they are there, the item has behind it.
+// Done is the number of stored bytes of its file that the item has completed.
 func (w Window) Done() int64 {
 	switch {
-	case w.Task.Compression != plain: // how far a packed file is, only its end tells
+	case w.Task.Compression != plain: // the position in a packed file is known only at its end
 		if w.Open() || w.Successors != "" {
 			return 0
 		}
@@ -127,9 +127,9 @@ func windowsOf(ctx context.Context, c *cms.Coordinator) (*cms.Coordinator, error
 	return c.OfKind(ctx, Kind)
 }
 
-// Stored is what the store holds of the import of a session. Its sum is an Account.
+// Stored holds the records of the import of a session. Its sum is an Account.
 type Stored struct {
-	Began  *cms.Record // nil before it has begun
+	Began  *cms.Record // nil before it has started
 	Seeded bool        // every item is made
 	Items  []cms.Item
 }
@@ -223,7 +223,7 @@ func (a *Account) take(w Window) {
 	}
 }
 
-// lacks reports whether the target did not hold what was sent when the import was complete.
+// lacks reports whether the target lacked documents when the import was complete.
 func (a *Account) lacks() bool { return a.Arrival != nil && a.Arrival.Problem != "" }
 
 // sent returns the sum of what became of the documents.

@@ -23,7 +23,7 @@ type Again struct {
 	files []file
 }
 
-// NewAgain lists the files of c, whose Types and IncludeSystem are those of the session, and refuses files that are not those of its
+// NewAgain lists the files of c, with the Types and IncludeSystem of the session, and refuses files that are not those of its
 // import with a fault.ErrConfig.
 func NewAgain(ctx context.Context, c Comparison, kept *cms.Coordinator) (*Again, error) {
 	s, err := readState(ctx, kept.Store())
@@ -60,11 +60,11 @@ func NewAgain(ctx context.Context, c Comparison, kept *cms.Coordinator) (*Again,
 	return &Again{c, found.files}, nil
 }
 
-// far is how many bytes of a plain file lie between two documents that are read one after the other; beyond it the file is opened
+// far is the largest distance in bytes between two documents of a plain file that are read in sequence; beyond it the file is opened
 // again.
 const far = 1 << 20
 
-// Read passes on those of the wanted documents that the files hold, by their place and id. n is the place in wanted. A document is
+// Read passes on the wanted documents that the files hold, by their place and id. n is the place in wanted. A document is
 // borrowed until each returns.
 func (a *Again) Read(ctx context.Context, wanted []redrive.Document, each func(n int, d *doc.Document) error) error {
 	of := map[int][]int{} // places in wanted, by the number of the file

@@ -23,7 +23,7 @@ type Comparison struct {
 	Source       Source
 	Types        Types
 	AllowPartial bool // compare what there is of an export that is not complete
-	// IncludeSystem compares indices whose names begin with a dot, too.
+	// IncludeSystem compares indices whose names start with a dot, too.
 	IncludeSystem bool
 	MaxDocument   int64 // longest source that is read, in bytes; 0: maxLine
 	// Memory bounds what long lines hold, Frames how far zstd frames look back; nil: nothing does.
@@ -58,7 +58,7 @@ func (c Comparison) Compared(files snapshot.Repository, identity string) compare
 }
 
 // Groups returns the target indices of the files with everything that they hold of them. Files that have an index in common are in
-// one group. A file without a manifest is read once for the names of its indices. Errors: those of reading, ErrPartial.
+// one group. A file without a manifest is read once for the names of its indices. Errors: of reading, ErrPartial.
 func (c Comparison) Groups(ctx context.Context) ([]verify.Group, error) {
 	m := &Import{Source: c.Source, AllowPartial: c.AllowPartial, Log: c.Log}
 	s, err := list(ctx, c.Source)
@@ -90,7 +90,7 @@ func (c Comparison) Groups(ctx context.Context) ([]verify.Group, error) {
 // errEnough ends a reading early.
 var errEnough = errors.New("enough is known")
 
-// indices returns the names of the indices that a file has documents for. A file of an export has those of one.
+// indices returns the names of the indices that a file has documents for. A file of an export has one.
 func (c Comparison) indices(ctx context.Context, f file, exported bool) ([]string, error) {
 	found := map[string]bool{}
 	var all []string
@@ -112,7 +112,7 @@ func (c Comparison) indices(ctx context.Context, f file, exported bool) ([]strin
 	return all, nil
 }
 
-// read calls each with every pair of a file that begins at byte from or later, and what an import does with it.
+// read calls each with every pair of a file that starts at byte from or later, and its treatment by an import.
 func (c Comparison) read(ctx context.Context, f file, from int64, each func(p *pair, v decision) error) error {
 	next, err := c.readFrom(ctx, f, from, 0, each)
 	if errors.Is(err, errFurther) {
@@ -145,7 +145,7 @@ func (c Comparison) readFrom(ctx context.Context, f file, from, back int64, each
 	}
 }
 
-// unit is one file. What is not sent to any index is counted with the first of them.
+// unit is one file. Documents that are not sent to any index are counted with the first of them.
 func (c Comparison) unit(f file, hash, first string) verify.Unit {
 	u := verify.Unit{Name: f.name, Size: f.size, Count: func(context.Context) (int64, error) {
 		return 0, fmt.Errorf("%s: files state no numbers of Lucene documents: %w", f.name, fault.ErrUnsupported)

@@ -14,7 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/document/doc"
 )
 
-// decision is what becomes of a document before it is sent.
+// decision is the treatment of a document before it is sent.
 type decision int
 
 const (
@@ -23,7 +23,7 @@ const (
 	filtered
 )
 
-// decide returns what is done with a pair; of one that fails, reason and detail are set. An error
+// decide returns the treatment of a pair; if it fails, reason and detail are set. An error
 // is the whole process's, such as a missing index.
 func (r *run) decide(ctx context.Context, p *pair) (decision, error) {
 	if v := p.decide(r.Types, r.IncludeSystem); v != good {
@@ -32,7 +32,7 @@ func (r *run) decide(ctx context.Context, p *pair) (decision, error) {
 	return good, r.ensure(ctx, p.action.Index)
 }
 
-// decide returns what is done with a pair whose index exists.
+// decide returns the treatment of a pair whose index exists.
 func (p *pair) decide(types Types, includeSystem bool) decision {
 	index := p.action.Index
 	if p.reason == "" && !ValidIndex(index) {
@@ -75,7 +75,7 @@ func LeftOut(name []byte, includeSystem bool) bool {
 	return ownIndex(name) || isSystem(name) && !includeSystem
 }
 
-// ValidIndex reports whether a cluster may take the name: what it refuses for other reasons it says itself.
+// ValidIndex reports whether a cluster may take the name. The cluster can refuse it for other reasons.
 func ValidIndex(name []byte) bool {
 	if len(name) == 0 || len(name) > 255 || strings.ContainsRune("-_+", rune(name[0])) || string(name) == "." || string(name) == ".." {
 		return false

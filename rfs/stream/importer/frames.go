@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// commonBack is how far a zstd frame may look back, in bytes, in the memory that each slot has: levels up to 19.
+	// commonBack is the longest distance that a zstd frame may look back, in bytes, in the memory that each slot has: levels up to 19.
 	commonBack = 8 << 20
-	// MaxBack is how far a zstd frame may look back at all, in bytes: level 22 and --long. All windows of a process share it.
+	// MaxBack is the longest distance for any zstd frame, in bytes: level 22 and --long. All windows of a process share it.
 	MaxBack = 128 << 20
 )
 
-// room is what all windows of a process hold together. Frames are taken when a file is opened, by a window that holds no
+// room bounds the memory of all windows of a process together. Frames are taken when a file is opened, by a window that holds no
 // line: one with a line never waits for one without, so that no two wait for each other.
 type room struct {
 	lines  *budget.Budget // lines beyond keepBuffer

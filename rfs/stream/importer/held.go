@@ -29,7 +29,7 @@ type PriorRecords interface {
 type Existing struct {
 	Counts  arrival.Counts
 	Records PriorRecords
-	// Way is that of the documents that are sent.
+	// Way is the path of the documents that are sent.
 	Way bulk.Existing
 	// Chosen means that --existing-documents was given.
 	Chosen bool
@@ -76,7 +76,7 @@ func (x *Existing) AskAll(ctx context.Context, indices []string) error {
 	return engine.HeldError(held, engine.FilesHave)
 }
 
-// look counts the documents of an index of which nothing is recorded, and records it.
+// look counts the documents of an index without a record, and records the number.
 func (x *Existing) look(ctx context.Context, index string) (session.Prior, error) {
 	h := session.Prior{Chosen: x.Chosen}
 	held, there, err := engine.CountHeld(ctx, x.Counts, index, x.Log)
@@ -98,7 +98,7 @@ func (x *Existing) look(ctx context.Context, index string) (session.Prior, error
 
 // Arrived compares what the target holds with what a session has sent, whose documents have all been answered. Only indices that
 // this session created or found untouched can be compared, and only all of them together: a file may have documents of several.
-// own is what these documents account for there, where that is known.
+// own is the number of documents there that came from this import, where known.
 func (x *Existing) Arrived(ctx context.Context, sent cms.Counts) (is progress.Arrival, own []rollback.Own, err error) {
 	all, err := x.Records.Priors(ctx)
 	if err != nil {

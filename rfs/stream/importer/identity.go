@@ -14,20 +14,20 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/export"
 )
 
-// Keys of what binds a session to its import, besides those of the destination.
+// Keys of the settings that bind a session to its import, besides the keys of the destination.
 const (
 	filesKey   = "files"        // number, bytes, and a digest of the names and sizes
 	exportKey  = "export"       // ids of the export directories, by their manifests
 	contentKey = "export-files" // digest of what complete manifests list
 )
 
-// Keys of settings that change what is sent.
+// Keys of settings that change documents.
 const (
 	typesKey  = "emit-doc-type"
 	systemKey = "include-system"
 )
 
-// maxNamedExports is how many export directories an identity lists by name; of more it holds a digest.
+// maxNamedExports limits the export directories that an identity lists by name; beyond it the identity holds a digest.
 const maxNamedExports = 4
 
 // Session holds what an import is bound to. *cms.Coordinator is one.
@@ -36,8 +36,8 @@ type Session interface {
 	Bind(ctx context.Context, identity map[string]string) error
 }
 
-// bind begins the session or joins it. A *session.ConfigMismatch when it is about other files, another export or another
-// destination, or was begun with settings that change documents.
+// bind starts the session or joins it. A *session.ConfigMismatch when it is about other files, another export or another
+// destination, or was started with settings that change documents.
 func (m *Import) bind(ctx context.Context) error {
 	if m.bound {
 		return nil
@@ -84,7 +84,7 @@ func (x exports) hashes() map[string]string {
 	return all
 }
 
-// ids returns the ids of the export directories; "" when there is no manifest.
+// ids returns the ids of the export directories; "" without a manifest.
 func (x exports) ids() string {
 	all := make([]string, 0, len(x))
 	for folder, m := range x {
@@ -103,7 +103,7 @@ func (x exports) ids() string {
 	return fmt.Sprintf("%d exports, digest of their ids %s", len(all), hex.EncodeToString(sum[:8]))
 }
 
-// content returns a digest of what the manifests list; "" while it may change, or when there is none.
+// content returns a digest of the manifests' lists; "" while they may change, or without a manifest.
 func (x exports) content() string {
 	folders := make([]string, 0, len(x))
 	for folder, m := range x {

@@ -1,5 +1,5 @@
 // Package importer brings NDJSON files, as exports and the bulk interface have them, into a cluster. Its items are parts of
-// files: the process that begins a session makes them, and workers of any number of processes lease, hand off and complete
+// files: the process that starts a session makes them, and workers of any number of processes lease, hand off and complete
 // them as they do the items of shards (rfs/coordination/cms, rfs/migration/worker).
 package importer
 
@@ -28,10 +28,10 @@ const (
 	DefaultMaxAttempts = 10
 )
 
-// Types is what becomes of mapping types in action lines; _doc means none.
+// Types selects the treatment of mapping types in action lines; _doc means none.
 type Types string
 
-// What is done with types.
+// Treatments of types.
 const (
 	RefuseTypes Types = "AUTO" // documents that have one fail
 	EmitTypes   Types = "ON"   // sent as they are, for targets that know types
@@ -64,7 +64,7 @@ type Import struct {
 	// AskAll returns why no document may be sent to some of the indices, before the first one is sent; nil: the files are not read for
 	// the names of their indices, and Indices alone decides.
 	AskAll func(ctx context.Context, indices []string) error
-	// Arrived compares what the target holds with the sum of what was sent, when no document is left; nil: nothing is compared.
+	// Arrived compares the target with the sum of the documents sent, when none is left; nil: nothing is compared.
 	Arrived func(ctx context.Context, sent cms.Counts) (progress.Arrival, []rollback.Own, error)
 	// Identity binds the session to its destination and to what else two processes must agree on.
 	Identity    map[string]string
@@ -79,21 +79,21 @@ type Import struct {
 	MaxAttempts   int           // in a row without progress, after which an item is worked on alone; DefaultMaxAttempts
 	Unavailable   time.Duration // how long the store may not answer; bulk.DefaultGiveUp
 	Types         Types         // RefuseTypes
-	MaxSource     int64         // the longest source that the target takes, in bytes; 0: not known
-	// Memory bounds what long lines hold, beside what else the process holds; nil: a budget of the import's own.
+	MaxSource     int64         // the longest source that the target takes, in bytes; 0: unknown
+	// Memory bounds the memory of long lines, within the memory of the process; nil: a budget of the import's own.
 	Memory *budget.Budget
 	// Frames bounds how far zstd frames of all slots look back, of MaxBack bytes; nil: a budget of the import's own.
 	Frames        *budget.Budget
-	IncludeSystem bool // import into indices whose names begin with a dot, too; .ds-… always are
+	IncludeSystem bool // import into indices whose names start with a dot, too; .ds-… always are
 
-	// AllowPartial imports what there is of an export that is not complete, or of which files lack or differ.
+	// AllowPartial imports the existing part of an export that is incomplete, or whose files are missing or differ.
 	AllowPartial bool
 
-	// Token names this process and begins the names of all holders of its windows; a random one when empty.
+	// Token identifies this process and is the prefix of the names of all holders of its windows; a random one when empty.
 	Token string
-	// Solo is that of all slots of the process; nil: the import's own.
+	// Solo is shared by all slots of the process; nil: the import's own.
 	Solo *engine.Solo
-	// Tell is called whenever a window is claimed, held on to or ended; nil: not reported.
+	// Tell is called when a window is claimed, kept or ended; nil: not reported.
 	Tell func(Hold)
 
 	items    *cms.Coordinator
@@ -118,22 +118,22 @@ type Hold struct {
 	Left   time.Duration // for which the store has granted it, from now
 }
 
-// seen is what this process did and learned.
+// seen holds the results and findings of this process.
 type seen struct {
 	documents, failed, bytes, windows atomic.Int64
 	fleet                             atomic.Pointer[Status]
 }
 
-// Status is how far the import of all processes is, as this one saw it last.
+// Status is the progress of the import of all processes, as last read by this one.
 type Status struct {
 	Totals
 	Complete bool      `json:"complete"`
 	Problems []Problem `json:"problems"`
-	// Arrival is what the target held when the import was complete; nil before, and where nothing was compared.
+	// Arrival holds the counts of the target when the import was complete; nil before, and where nothing was compared.
 	Arrival *progress.Arrival `json:"arrival,omitempty"`
 }
 
-// Own is what this process did; documents of windows that were lost count, too.
+// Own counts the work of this process; documents of windows that were lost count, too.
 type Own struct {
 	Documents int64 // read
 	Failed    int64 // of them, those recorded as failed
@@ -154,7 +154,7 @@ func (m *Import) Own() Own {
 	return Own{Documents: m.seen.documents.Load(), Failed: m.seen.failed.Load(), Bytes: m.seen.bytes.Load(), Windows: m.seen.windows.Load()}
 }
 
-// Run takes part until the import is complete, ctx ends (no error then), or this process cannot go on. It may
+// Run participates until the import is complete, ctx ends (no error then), or this process cannot continue. It may
 // be called once.
 func (m *Import) Run(outer context.Context) (Status, error) {
 	m.prepare()
@@ -172,7 +172,7 @@ func (m *Import) Run(outer context.Context) (Status, error) {
 	return m.Seen(), unlessEnded(outer, err)
 }
 
-// survey lists the files, and refuses what is no whole export.
+// survey lists the files, and refuses an incomplete export.
 func (m *Import) survey(ctx context.Context) error {
 	s, err := list(ctx, m.Source)
 	if err != nil {

@@ -14,7 +14,7 @@ const (
 	maxLine = 512 << 20
 )
 
-// errLong marks a line beyond the limit; what was given of it is its beginning.
+// errLong marks a line beyond the limit; its first part was returned.
 var errLong = errors.New("line too long")
 
 // lines cuts a stream into lines. Its buffer grows to the longest line that it meets.
@@ -32,8 +32,8 @@ func newLines(r io.Reader, at int64, limit int) *lines {
 	return &lines{r: r, at: at, limit: limit}
 }
 
-// next returns the next line without its line feed, borrowed until the next call, and where it begins.
-// The last line may have no line feed. io.EOF when there is none. A line beyond the limit is
+// next returns the next line without its line feed, borrowed until the next call, and its offset.
+// The last line may have no line feed. io.EOF after the last. A line beyond the limit is
 // skipped: errLong, with the first bytes of it.
 func (l *lines) next() (line []byte, at int64, err error) {
 	at = l.at
@@ -64,7 +64,7 @@ func (l *lines) next() (line []byte, at int64, err error) {
 	}
 }
 
-// shown is how much of a line that is too long is kept, bytes.
+// shown is the number of bytes of an overlong line that are kept.
 const shown = 200
 
 func (l *lines) within(line []byte, at int64) ([]byte, int64, error) {
@@ -97,7 +97,7 @@ func (l *lines) skip() error {
 	}
 }
 
-// fill reads more behind what is there.
+// fill reads more bytes into the buffer.
 func (l *lines) fill() {
 	have := l.to - l.from
 	switch {

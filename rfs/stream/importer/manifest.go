@@ -20,7 +20,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
-// stateFile is where an export keeps the state of its work, below the export directory.
+// stateFile is the file of an export's state, below the export directory.
 const stateFile = ".rfsd/coordinator.db"
 
 // unfinished matches the base names of files that an export has not finished.
@@ -29,7 +29,7 @@ var unfinished = regexp.MustCompile(`\.ndjson(\.gz|\.zst)?\.tmp-`)
 // ErrPartial reports that the source holds less than, or something else than, a whole export. It is a fault.ErrConfig.
 var ErrPartial = fmt.Errorf("the source is not a whole export: %w", fault.ErrConfig)
 
-// survey is what there is in a source besides the files to import.
+// survey holds the contents of a source besides the files to import.
 type survey struct {
 	files     []file
 	sizes     map[string]int64 // of all files with an extension that is imported, also the empty ones
@@ -73,7 +73,7 @@ type expected struct {
 // finding is a reason not to take the source for a whole export.
 type finding struct{ place, what string }
 
-// compareManifests compares the files with the manifests. It returns the digests to check, and why the source is no whole export.
+// compareManifests compares the files with the manifests. It returns the digests to check, and the reasons why the export is incomplete.
 func (m *Import) compareManifests(ctx context.Context, s *survey) (digests []expected, partial []finding, err error) {
 	covered := map[string]bool{} // folders of manifests, "" or with a slash at the end
 	known := map[string]bool{}   // files in manifests
@@ -130,7 +130,7 @@ func nested(name, folder string, manifests []string) bool {
 	})
 }
 
-// checkBare looks at files without a manifest, such as those of other tools.
+// checkBare checks files without a manifest, such as files of other tools.
 func (m *Import) checkBare(ctx context.Context, s *survey, covered map[string]bool) (partial []finding, err error) {
 	bare := func(name string) bool {
 		for folder := range covered {
@@ -170,7 +170,7 @@ const (
 	failedFiles = 100
 )
 
-// refuseFailed returns a fault.ErrConfig for a file without a manifest that begins as a file of failed documents does.
+// refuseFailed returns a fault.ErrConfig for a file without a manifest that starts like a file of failed documents.
 func (m *Import) refuseFailed(ctx context.Context, files []file, bare func(name string) bool) error {
 	looked := 0
 	for _, f := range files {

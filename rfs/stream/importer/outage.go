@@ -9,7 +9,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
-// outageTimer measures for how long something did not answer, and says when to give up.
+// outageTimer measures the time without an answer, and reports when to give up.
 type outageTimer struct {
 	limit time.Duration
 	clock cms.Clock
@@ -21,7 +21,7 @@ func (m *Import) newOutageTimer() *outageTimer {
 	return &outageTimer{limit: m.Unavailable, clock: m.Clock}
 }
 
-// over says that there was an answer.
+// over records an answer.
 func (s *outageTimer) over() { s.on = false }
 
 // waits returns nil while it is worth trying again: the other side is unavailable, or another process
@@ -38,7 +38,7 @@ func (s *outageTimer) waits(err error) error {
 	return s.waitsSince(s.clock.Read().Boot, err)
 }
 
-// waitsSince classifies an error of the other side that began at a time on the boot-time clock.
+// waitsSince classifies an error of the other side that started at a time on the boot-time clock.
 func (s *outageTimer) waitsSince(begun time.Duration, err error) error {
 	if !s.on {
 		s.on, s.since = true, begun
@@ -50,7 +50,7 @@ func (s *outageTimer) waitsSince(begun time.Duration, err error) error {
 	return nil
 }
 
-// fatalError is one that was waited for long enough already: this process cannot go on.
+// fatalError is an error for which the process has waited long enough: it cannot continue.
 type fatalError struct{ error }
 
 // Unwrap gives the cause.

@@ -15,10 +15,10 @@ const (
 	BadLine   doc.Reason = "bad_line"       // a line where an action is due that is none
 	BadAction doc.Reason = "bad_action"     // the action cannot be carried out by an import
 	NoLine    doc.Reason = "no_source_line" // the file ends after the action
-	Typed     doc.Reason = "mapping_type"   // a mapping type, and no setting says what to do with it
+	Typed     doc.Reason = "mapping_type"   // a mapping type without a setting for its treatment
 )
 
-// pair is an action line with its source line, or what is wrong with them.
+// pair is an action line with its source line, or their error.
 type pair struct {
 	at     int64 // offset of the first line
 	action doc.Action
@@ -73,7 +73,7 @@ func (p *pairs) next() (*pair, error) {
 	}
 }
 
-// begins takes an action line. It is copied: the line is gone when the next one is read.
+// begins starts a pair with an action line. It is copied: the line is gone when the next one is read.
 func (p *pairs) begins(line []byte, at int64) bool {
 	if len(line) > doc.MaxAction {
 		return false
@@ -108,7 +108,7 @@ func (p *pairs) check() {
 	switch {
 	case x.action.Fault != "":
 		x.reason, x.detail = BadAction, x.action.Fault
-	case len(body) == 0 || body[0] != '{' && body[0] != '/': // sources may begin with a comment
+	case len(body) == 0 || body[0] != '{' && body[0] != '/': // sources may start with a comment
 		x.reason, x.detail = doc.BadSource, "the source line is not an object: "+beginning(x.source)
 	case bytes.IndexByte(x.source, '\r') >= 0:
 		line, err := doc.AppendLine(nil, x.source)
@@ -124,7 +124,7 @@ func (p *pairs) fail(at int64, reason doc.Reason, detail string, source []byte) 
 	p.pair = pair{at: at, reason: reason, detail: detail, source: source}
 }
 
-// isFailedDocument reports whether a line is one that rfsd writes of a failed document.
+// isFailedDocument reports whether rfsd wrote the line for a failed document.
 func isFailedDocument(line []byte) bool {
 	return bytes.HasPrefix(line, []byte(`{"index":"`)) && bytes.Contains(line, []byte(`,"ordinal":`)) && bytes.Contains(line, []byte(`,"reason":"`))
 }

@@ -13,13 +13,13 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 )
 
-// part is the source of the items of a part of a file: the documents that begin there.
+// part is the source of the items of a part of a file: the documents that start there.
 type part struct {
 	*Import
 	window Task
 }
 
-// Bytes is not known: a file is not in the repository of a snapshot.
+// Bytes returns 0: a file is not in the repository of a snapshot.
 func (*part) Bytes(cms.ItemID) int64 { return 0 }
 
 // run is a part of a file that is read.
@@ -99,10 +99,10 @@ func (r *run) Next(ctx context.Context, to *engine.Sink, _ int) error {
 	return err
 }
 
-// End is the end of the part, of a compressed file that of what it holds, in bytes.
+// End returns the end of the part, for a compressed file of its decompressed content, in bytes.
 func (r *run) End() int64 { return r.end }
 
-// Checks returns nothing: what the files hold was compared with the manifest before the import began.
+// Checks returns nothing: the files were compared with the manifest before the import started.
 func (*run) Checks(int64, time.Duration, time.Duration) (json.RawMessage, error) { return nil, nil }
 
 // Close closes the file.
@@ -113,7 +113,7 @@ func (r *run) Close() error {
 	return nil
 }
 
-// lineLimit returns the longest source that is worth reading, in bytes, where most is that which is taken; 0: not known.
+// lineLimit returns the longest source that is worth reading, in bytes, where most is the longest that the target takes; 0: unknown.
 func lineLimit(most int64) int {
 	if 0 < most && most < maxLine {
 		return int(most)

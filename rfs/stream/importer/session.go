@@ -25,13 +25,13 @@ const (
 	// A worker that found nothing to do looks again after a pause between minBackoff and maxBackoff.
 	minBackoff = 500 * time.Millisecond
 	maxBackoff = 10 * time.Second
-	// lookInterval is how often the account of all processes is read at most, for progress to be shown.
+	// lookInterval is the shortest interval at which the account of all processes is read to show progress.
 	lookInterval = 5 * time.Second
-	// releaseTimeout bounds how long an item that is given back may take to be written.
+	// releaseTimeout bounds the write that releases an item.
 	releaseTimeout = 10 * time.Second
 )
 
-// retry calls f until it ends without an error, or with one that waiting does not mend.
+// retry calls f until it ends without an error, or with a permanent error.
 func (m *Import) retry(ctx context.Context, f func(context.Context) error) error {
 	for outage := m.newOutageTimer(); ; {
 		err := f(ctx)
@@ -47,7 +47,7 @@ func (m *Import) retry(ctx context.Context, f func(context.Context) error) error
 	}
 }
 
-// begin binds the session to this import, makes its items unless they are there, and reads how far it is, as soon as the
+// begin binds the session to this import, makes its items unless they exist, and reads its progress, as soon as the
 // store answers.
 func (m *Import) begin(ctx context.Context) error {
 	return m.retry(ctx, func(ctx context.Context) error {
@@ -64,7 +64,7 @@ func (m *Import) begin(ctx context.Context) error {
 	})
 }
 
-// resume reads how far the import is. One that ended and has open items again is continued.
+// resume reads the progress of the import. An ended import that has open items again is continued.
 func (m *Import) resume(ctx context.Context) error {
 	a, err := readAccount(ctx, m.items)
 	if err != nil {
@@ -175,7 +175,7 @@ func (m *Import) ask(ctx context.Context) error {
 	return m.AskAll(ctx, slices.Compact(names))
 }
 
-// record writes what the session is about, and returns what is recorded.
+// record writes the settings of the session, and returns the recorded ones.
 func (m *Import) record(ctx context.Context) (*state, error) {
 	store := m.items.Store()
 	s := &state{Version: taskVersion, Digest: m.digest, Files: len(m.files), Part: partSize(m.files, m.Window)}
@@ -194,7 +194,7 @@ func (m *Import) record(ctx context.Context) (*state, error) {
 	if err != nil && !errors.Is(err, cms.ErrConflict) && !errors.Is(err, fault.ErrUnavailable) {
 		return nil, fmt.Errorf("state of the import: %w", err)
 	}
-	is, rerr := readState(ctx, store) // what is stored counts, not what was meant
+	is, rerr := readState(ctx, store) // the stored record counts, not the intended one
 	switch {
 	case rerr != nil:
 		return nil, rerr

@@ -14,7 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
-// Source is where files are read from: a directory or a bucket's prefix.
+// Source is the place of the files: a directory or a bucket's prefix.
 type Source interface {
 	Open(ctx context.Context, name string, off, n int64) (io.ReadCloser, error)
 	List(ctx context.Context, prefix string) iter.Seq2[repo.Blob, error]
@@ -47,7 +47,7 @@ type file struct {
 }
 
 // compressionOf returns how a file is compressed, and whether it is imported at all: its name has one of the
-// extensions and no part of its path begins with a dot (an export keeps its own notes in .rfsd).
+// extensions and no part of its path starts with a dot (an export keeps its own notes in .rfsd).
 func compressionOf(name string) (compression, bool) {
 	for part := range strings.SplitSeq(name, "/") {
 		if strings.HasPrefix(part, ".") {
@@ -80,7 +80,7 @@ func list(ctx context.Context, src Source) (*survey, error) {
 	return s, nil
 }
 
-// digest is that of the names and sizes of files: SHA-256, hexadecimal.
+// digest returns the SHA-256 of the names and sizes of files, hexadecimal.
 func digest(files []file) string {
 	h := sha256.New()
 	for _, f := range files {

@@ -9,7 +9,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/document/doc"
 )
 
-// lookBack is how far before a window its first document is looked for, bytes. Four action lines of
+// lookBack is the distance before a window in which its first document is searched, in bytes. Four action lines of
 // the greatest length fit.
 const lookBack = 4 * doc.MaxAction
 
@@ -19,11 +19,11 @@ type Opener interface {
 	Open(ctx context.Context, name string, off, n int64) (io.ReadCloser, error)
 }
 
-// syncPoint finds where to begin reading so that every document that begins at or after from is
+// syncPoint finds where to start reading so that every document that starts at or after from is
 // seen as a reading of the whole file would see it: at at, after passing over the rest of the line there
-// when skip. A line break does not tell: what follows may be an action or a source, and a source may
+// when skip. A line break does not decide: the next line may be an action or a source, and a source may
 // look like an action. But after a line that is no action line, an action is due. In files of exports one
-// look at the 256 KiB before from finds such a line; where there is none, the file is read from its beginning.
+// look at the 256 KiB before from finds such a line; otherwise the file is read from its start.
 func syncPoint(ctx context.Context, src Opener, name string, from int64) (at int64, skip bool, err error) {
 	if from == 0 {
 		return 0, false, nil
@@ -37,15 +37,15 @@ func syncPoint(ctx context.Context, src Opener, name string, from int64) (at int
 	return at, skip, nil
 }
 
-// findSync is syncPoint on the block that begins at start in the file and ends where the window begins.
+// findSync is syncPoint on the block from start in the file up to the window.
 func findSync(block []byte, start int64) (at int64, skip bool) {
 	end := bytes.LastIndexByte(block, '\n') + 1 // of the last whole line
-	if len(block)-end > doc.MaxAction+1 {       // one carriage return is no part of it
+	if len(block)-end > doc.MaxAction+1 {       // a carriage return does not belong to it
 		return start + int64(len(block)), true // in the midst of a line that is too long for an action
 	}
 	for end > 0 {
 		begin := bytes.LastIndexByte(block[:end-1], '\n') + 1
-		if begin == 0 && start > 0 { // the line may begin before the block
+		if begin == 0 && start > 0 { // the line may start before the block
 			if end-1 > doc.MaxAction+1 {
 				return start + int64(end), false
 			}

@@ -13,20 +13,20 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
-// Kind is that of the items of an import.
+// Kind is the kind of the items of an import.
 const Kind = "import"
 
 const (
 	// taskVersion is the version of the serialized form, of tasks and of the state.
 	taskVersion = 2
-	// mostParts is how many parts all files that can be cut are cut into, about.
+	// mostParts is the approximate number of parts into which all divisible files are cut.
 	mostParts = 20_000
 	// longName is the longest name of a file, in bytes as base64, that its items are named by.
 	longName = 400
 )
 
 // Task is one part of a file as it is serialized into its items: an item of the part covers the bytes from its cursor to
-// that of its successor, or to the end of the part.
+// the start of its successor, or to the end of the part.
 type Task struct {
 	Version     int         `json:"v"`
 	Kind        string      `json:"kind"` // import
@@ -52,7 +52,7 @@ func decodeTask(s string) (Task, error) {
 	return t, nil
 }
 
-// partSize is how large the parts of files are that can be cut: window, or more when that would make too many.
+// partSize returns the size of the parts of divisible files: window, or more when that would make too many.
 func partSize(files []file, window int64) int64 {
 	var total int64
 	for _, f := range files {
@@ -92,7 +92,7 @@ func itemName(file string) string {
 	return "sha256-" + hex.EncodeToString(sum[:])
 }
 
-// Counts is what became of documents.
+// Counts holds the outcomes of documents.
 type Counts struct {
 	Documents int64 `json:"documents"` // read: Indexed + Kept + Failed + Filtered
 	Indexed   int64 `json:"indexed"`

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// tail is how much is asked for behind the end of a window: the rest of its last document. When
+	// tail is the number of bytes requested behind the end of a window: the rest of its last document. When
 	// that is longer, more is asked for.
 	tail     = 64 << 10
 	moreTail = 1 << 20
@@ -33,9 +33,9 @@ func (w *window) close() {
 	}
 }
 
-// openWindow opens the documents of a task that begin at or after from. Offsets in a compressed file are
-// those of what it holds. Lines of more than limit bytes fail. Frames of zstd look back at most back bytes, with 0 as far
-// as the first one announces: errFurther is the error of one that looks back further.
+// openWindow opens the documents of a task that start at or after from. Offsets in a compressed file are
+// offsets in its content. Lines of more than limit bytes fail. Frames of zstd look back at most back bytes, with 0 as far
+// as the first one announces: errFurther is the error of a frame that looks back further.
 func openWindow(ctx context.Context, src Opener, t Task, from int64, limit int, memory room, back int64) (*window, error) {
 	w := &window{pairs: pairs{from: max(from, t.From), to: t.To}}
 	if t.Compression != plain {
@@ -64,7 +64,7 @@ func openWindow(ctx context.Context, src Opener, t Task, from int64, limit int, 
 	return w, nil
 }
 
-// take reads from the lines, which take turns with those of other windows.
+// take reads from the lines, which take turns with the lines of other windows.
 func (w *window) take(ctx context.Context, l *lines, memory *budget.Budget) {
 	l.turn = turn{ctx: ctx, memory: memory}
 	w.lines, w.closers = l, append(w.closers, l.turn.give)
