@@ -5,6 +5,8 @@
 # time, each by FUZZPARALLEL processes (default 1). New interesting inputs are kept in Go's fuzz cache, so a later run goes
 # on from there; a crash fails the run and its input, written to testdata/fuzz of the package, is named: commit it with the fix.
 #
+# Go shortens each input that is interesting for up to 60 s, in which it tries no other: here for 1 s.
+#
 # When the time is over, Go's coordinator can take its own deadline for a failure of the target (Go issue
 # 75804, until Go 1.26). A run that says "context deadline exceeded" and nothing else, and wrote no input,
 # is therefore run once more; if that fails too, for whatever reason, the target has failed.
@@ -41,7 +43,7 @@ fuzz() {
   for name in "${names[@]}"; do
     for attempt in first second; do
       crashed=0
-      (cd "$dir" && "$own/fuzz.test" -test.run='^$' -test.fuzz="^$name\$" -test.fuzztime="$duration" \
+      (cd "$dir" && "$own/fuzz.test" -test.run='^$' -test.fuzz="^$name\$" -test.fuzztime="$duration" -test.fuzzminimizetime=1s \
         -test.fuzzcachedir="$cache/$package" -test.parallel="$parallel" -test.timeout=0) >"$log" 2>&1 || crashed=1
       if [ "$crashed" = 1 ] && [ "$attempt" = first ] && deadline_only "$log"; then
         printf '%-60s once more: only the deadline of the run ended it\n' "${package#*/rfsd/rfsd/}.$name"
