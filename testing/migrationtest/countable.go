@@ -32,6 +32,7 @@ type Countable struct {
 	Takes     time.Duration // of each count
 }
 
+// IndexUUID returns the UUID of an index.
 func (h *Countable) IndexUUID(_ context.Context, name string) (string, error) {
 	if h.UUIDs[name] == "" {
 		return "", fs.ErrNotExist
@@ -39,6 +40,7 @@ func (h *Countable) IndexUUID(_ context.Context, name string) (string, error) {
 	return h.UUIDs[name], nil
 }
 
+// Refresh makes the documents of an index visible to Count.
 func (h *Countable) Refresh(_ context.Context, name string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -46,6 +48,7 @@ func (h *Countable) Refresh(_ context.Context, name string) error {
 	return h.Denied
 }
 
+// Count returns the visible documents of an index.
 func (h *Countable) Count(_ context.Context, name string) (int64, error) {
 	time.Sleep(h.Takes)
 	h.mu.Lock()
@@ -57,6 +60,7 @@ func (h *Countable) Count(_ context.Context, name string) (int64, error) {
 	return h.Docs[name], nil
 }
 
+// CountLucene returns the Lucene documents of an index.
 func (h *Countable) CountLucene(_ context.Context, name string) (int64, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -66,6 +70,7 @@ func (h *Countable) CountLucene(_ context.Context, name string) (int64, error) {
 	return h.Lucene, h.Hidden
 }
 
+// Operations returns the operations on an index.
 func (h *Countable) Operations(_ context.Context, name string) (target.Operations, error) {
 	if name != "a" {
 		return target.Operations{Executed: 5}, h.Untold
@@ -73,6 +78,7 @@ func (h *Countable) Operations(_ context.Context, name string) (target.Operation
 	return h.Did, h.Untold
 }
 
+// GetIndex returns an index with its aliases and settings.
 func (h *Countable) GetIndex(_ context.Context, name string) ([]target.Index, error) {
 	return []target.Index{{Name: name, Aliases: json.RawMessage(h.Aliases), Settings: h.Set}}, nil
 }

@@ -23,6 +23,7 @@ type Life struct {
 	until time.Time     // its end; zero before
 }
 
+// ErrDead is the answer to every call of a dead process.
 var ErrDead = errors.New("the process is dead")
 
 // Call runs an effect unless the process is dead.
@@ -56,6 +57,7 @@ type Mortal struct {
 	Life *Life
 }
 
+// Create passes the call on while the process lives.
 func (m Mortal) Create(ctx context.Context, items []cms.Item) (n int, err error) {
 	if derr := m.Life.Call(func() { n, err = m.Store.Create(ctx, items) }); derr != nil {
 		return 0, derr
@@ -63,6 +65,7 @@ func (m Mortal) Create(ctx context.Context, items []cms.Item) (n int, err error)
 	return n, err
 }
 
+// Apply passes the call on while the process lives.
 func (m Mortal) Apply(ctx context.Context, id string, t cms.Transition) (it cms.Item, v cms.Result, err error) {
 	if derr := m.Life.Call(func() { it, v, err = m.Store.Apply(ctx, id, t) }); derr != nil {
 		return cms.Item{}, 0, derr
@@ -70,6 +73,7 @@ func (m Mortal) Apply(ctx context.Context, id string, t cms.Transition) (it cms.
 	return it, v, err
 }
 
+// ApplyAll passes the call on while the process lives.
 func (m Mortal) ApplyAll(ctx context.Context, changes []cms.Change) (outcomes []cms.Outcome, err error) {
 	if derr := m.Life.Call(func() { outcomes, err = m.Store.ApplyAll(ctx, changes) }); derr != nil {
 		return nil, derr
@@ -77,6 +81,7 @@ func (m Mortal) ApplyAll(ctx context.Context, changes []cms.Change) (outcomes []
 	return outcomes, err
 }
 
+// Put passes the call on while the process lives.
 func (m Mortal) Put(ctx context.Context, r cms.Record) (v cms.Revision, err error) {
 	if derr := m.Life.Call(func() { v, err = m.Store.Put(ctx, r) }); derr != nil {
 		return cms.Revision{}, derr
@@ -84,6 +89,7 @@ func (m Mortal) Put(ctx context.Context, r cms.Record) (v cms.Revision, err erro
 	return v, err
 }
 
+// Record passes the call on while the process lives.
 func (m Mortal) Record(ctx context.Context, id string) (r cms.Record, err error) {
 	if derr := m.Life.Call(func() { r, err = m.Store.Record(ctx, id) }); derr != nil {
 		return cms.Record{}, derr
@@ -94,6 +100,7 @@ func (m Mortal) Record(ctx context.Context, id string) (r cms.Record, err error)
 // Fallible is a store of which also what only reads may fail.
 type Fallible struct{ Mortal }
 
+// Get passes the call on, or fails.
 func (m Fallible) Get(ctx context.Context, id string) (it cms.Item, err error) {
 	if derr := m.Life.Call(func() { it, err = m.Store.Get(ctx, id) }); derr != nil {
 		return cms.Item{}, derr
@@ -101,6 +108,7 @@ func (m Fallible) Get(ctx context.Context, id string) (it cms.Item, err error) {
 	return it, err
 }
 
+// Candidates passes the call on, or fails.
 func (m Fallible) Candidates(ctx context.Context, grace time.Duration, n int) (items []cms.Item, err error) {
 	if derr := m.Life.Call(func() { items, err = m.Store.Candidates(ctx, grace, n) }); derr != nil {
 		return nil, derr
@@ -108,6 +116,7 @@ func (m Fallible) Candidates(ctx context.Context, grace time.Duration, n int) (i
 	return items, err
 }
 
+// Open passes the call on, or fails.
 func (m Fallible) Open(ctx context.Context) (o cms.Open, err error) {
 	if derr := m.Life.Call(func() { o, err = m.Store.Open(ctx) }); derr != nil {
 		return cms.Open{}, derr
@@ -115,10 +124,12 @@ func (m Fallible) Open(ctx context.Context) (o cms.Open, err error) {
 	return o, err
 }
 
+// List passes the call on, or fails.
 func (m Fallible) List(ctx context.Context, kind string) iter.Seq2[cms.Record, error] {
 	return FailsFirst(m.Life, m.Store.List(ctx, kind))
 }
 
+// Scan passes the call on, or fails.
 func (m Fallible) Scan(ctx context.Context) iter.Seq2[cms.Item, error] {
 	return FailsFirst(m.Life, m.Store.Scan(ctx))
 }

@@ -26,10 +26,12 @@ type Memory struct {
 	Strange []error // what Follows returned
 }
 
+// NewMemory returns an empty store.
 func NewMemory() *Memory {
 	return &Memory{Items: map[string]cms.Item{}, Records: map[string]cms.Record{}}
 }
 
+// Create adds the items that the store does not have.
 func (m *Memory) Create(_ context.Context, items []cms.Item) (created int, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -42,6 +44,7 @@ func (m *Memory) Create(_ context.Context, items []cms.Item) (created int, err e
 	return created, nil
 }
 
+// Apply applies a transition at the time of the test.
 func (m *Memory) Apply(_ context.Context, id string, t cms.Transition) (cms.Item, cms.Result, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -54,6 +57,7 @@ func (m *Memory) Apply(_ context.Context, id string, t cms.Transition) (cms.Item
 	return it, v, nil
 }
 
+// ApplyAll applies changes one after the other.
 func (m *Memory) ApplyAll(ctx context.Context, changes []cms.Change) ([]cms.Outcome, error) {
 	outcomes := make([]cms.Outcome, len(changes))
 	for i, c := range changes {
@@ -62,6 +66,7 @@ func (m *Memory) ApplyAll(ctx context.Context, changes []cms.Change) ([]cms.Outc
 	return outcomes, nil
 }
 
+// Get returns an item.
 func (m *Memory) Get(_ context.Context, id string) (cms.Item, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -72,12 +77,15 @@ func (m *Memory) Get(_ context.Context, id string) (cms.Item, error) {
 	return it, nil
 }
 
+// Now returns the time of the test.
 func (m *Memory) Now(context.Context) (time.Time, time.Duration, error) { return time.Now(), 0, nil }
 
+// Candidates returns no items.
 func (m *Memory) Candidates(context.Context, time.Duration, int) ([]cms.Item, error) {
 	return nil, nil
 }
 
+// Open counts the items that are not completed.
 func (m *Memory) Open(context.Context) (cms.Open, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -90,11 +98,13 @@ func (m *Memory) Open(context.Context) (cms.Open, error) {
 	return o, nil
 }
 
+// Incarnation returns the same text for every store.
 func (m *Memory) Incarnation(context.Context) (string, error) { return "of this test", nil }
 
 // OfKind returns the store itself: there are only shards.
 func (m *Memory) OfKind(context.Context, string) (cms.Store, error) { return m, nil }
 
+// Scan yields all items in any order.
 func (m *Memory) Scan(context.Context) iter.Seq2[cms.Item, error] {
 	m.mu.Lock()
 	all := slices.Collect(maps.Values(m.Items))
@@ -108,6 +118,7 @@ func (m *Memory) Scan(context.Context) iter.Seq2[cms.Item, error] {
 	}
 }
 
+// Record returns a record.
 func (m *Memory) Record(_ context.Context, id string) (cms.Record, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -118,6 +129,7 @@ func (m *Memory) Record(_ context.Context, id string) (cms.Record, error) {
 	return r, nil
 }
 
+// Put stores a record if its revision is the stored one.
 func (m *Memory) Put(_ context.Context, r cms.Record) (cms.Revision, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -135,8 +147,10 @@ func (m *Memory) Put(_ context.Context, r cms.Record) (cms.Revision, error) {
 	return r.Revision, nil
 }
 
+// Delete is not supported.
 func (m *Memory) Delete(context.Context, cms.Record) error { return errors.ErrUnsupported }
 
+// List yields the records of a kind in the order of their ids.
 func (m *Memory) List(_ context.Context, kind string) iter.Seq2[cms.Record, error] {
 	m.mu.Lock()
 	var all []cms.Record

@@ -55,6 +55,7 @@ func NewShard(t *testing.T, store cms.Store, d engine.Destination, lease time.Du
 	}}
 }
 
+// Lease leases the item.
 func (s *OneShard) Lease(t *testing.T) *cms.Lease {
 	t.Helper()
 	l, err := s.Coordinator.AcquireOneOf(t.Context(), "worker", []string{s.ID.String()})
@@ -64,6 +65,7 @@ func (s *OneShard) Lease(t *testing.T) *cms.Lease {
 	return l
 }
 
+// Run runs a lease to its end.
 func (s *OneShard) Run(ctx context.Context, l *cms.Lease) (engine.Outcome, error) {
 	return s.Runner.Run(ctx, l, s.Reader.Source(s.Entry, 0, nil, nil), func(context.Context, time.Duration) error { return nil })
 }
@@ -92,6 +94,7 @@ func (s *OneShard) Live(t *testing.T, to int64) (n int64) {
 	}
 }
 
+// Item returns the stored item.
 func (s *OneShard) Item(t *testing.T) cms.Item {
 	t.Helper()
 	it, err := s.store.Get(context.WithoutCancel(t.Context()), s.ID.String())

@@ -38,6 +38,7 @@ type Outside struct {
 	Busy      int // refusals to begin a snapshot because of another
 }
 
+// NewOutside returns clusters that hold nothing.
 func NewOutside() *Outside {
 	return &Outside{Snapshots: map[string]live.State{}, Ends: "SUCCESS", Created: map[string]int{}, UUIDs: map[string]string{}, bodies: map[string]json.RawMessage{}, AliasesOf: map[string]string{}, Refuse: map[string]string{}}
 }
@@ -59,10 +60,12 @@ func (x Seen) do(f func() error) error {
 	return errors.Join(derr, err)
 }
 
+// Register does nothing while the process lives.
 func (x Seen) Register(context.Context) (bool, error) {
 	return false, x.do(func() error { return nil })
 }
 
+// Create starts a snapshot.
 func (x Seen) Create(_ context.Context, name string) (created bool, err error) {
 	err = x.do(func() error {
 		if x.Busy > 0 {
@@ -79,6 +82,7 @@ func (x Seen) Create(_ context.Context, name string) (created bool, err error) {
 	return created, err
 }
 
+// State returns a snapshot, which makes progress with each call.
 func (x Seen) State(_ context.Context, name string) (st live.State, err error) {
 	err = x.do(func() error {
 		s, there := x.Snapshots[name]
@@ -99,6 +103,7 @@ func (x Seen) State(_ context.Context, name string) (st live.State, err error) {
 	return st, err
 }
 
+// MigrateGlobals creates the templates.
 func (x Seen) MigrateGlobals(context.Context, *plan.Plan, objects.Ledger) (r creation.GlobalsResult, err error) {
 	err = x.do(func() error {
 		x.Sent++
@@ -112,8 +117,10 @@ func (x Seen) MigrateGlobals(context.Context, *plan.Plan, objects.Ledger) (r cre
 	return r, err
 }
 
+// Check accepts every plan.
 func (x Seen) Check(context.Context, *plan.Plan) error { return nil }
 
+// Absent returns the names that no index has.
 func (x Seen) Absent(_ context.Context, names []string) (absent []string, err error) {
 	err = x.do(func() error {
 		for _, n := range names {
@@ -126,6 +133,7 @@ func (x Seen) Absent(_ context.Context, names []string) (absent []string, err er
 	return absent, err
 }
 
+// Make creates the target indices of an entry.
 func (x Seen) Make(_ context.Context, p plan.Index) (made creation.Made, err error) {
 	err = x.do(func() error {
 		if err := x.Wrong[p.Name]; err != nil {
@@ -152,10 +160,12 @@ func (x Seen) Make(_ context.Context, p plan.Index) (made creation.Made, err err
 	return made, err
 }
 
+// Aliases returns the aliases that wait for the documents.
 func (x Seen) Aliases(_ context.Context, p plan.Index) (map[string]json.RawMessage, error) {
 	return map[string]json.RawMessage{p.Name: json.RawMessage(cmp.Or(x.Late, `{"alias-of-`+p.Name+`":{}}`))}, nil
 }
 
+// SetAliases adds aliases to an index.
 func (x Seen) SetAliases(_ context.Context, index string, aliases json.RawMessage) error {
 	return x.do(func() error {
 		var all map[string]json.RawMessage
@@ -176,6 +186,7 @@ func (x Seen) SetAliases(_ context.Context, index string, aliases json.RawMessag
 	})
 }
 
+// IndexUUID returns the UUID of an index.
 func (x Seen) IndexUUID(_ context.Context, name string) (uuid string, err error) {
 	err = x.do(func() error {
 		if uuid = x.UUIDs[name]; uuid == "" {

@@ -18,17 +18,21 @@ type Whole struct {
 	Docs map[string]map[string]string // index → id → source; "": another client has deleted it
 }
 
+// Refresh does nothing while the process lives.
 func (w Whole) Refresh(context.Context, string) error { return w.do(func() error { return nil }) }
 
+// Count returns the documents of an index.
 func (w Whole) Count(_ context.Context, index string) (n int64, err error) {
 	err = w.do(func() error { n = int64(len(w.Docs[index])) - w.deleted(index); return nil })
 	return n, err
 }
 
+// CountLucene returns the documents of an index.
 func (w Whole) CountLucene(ctx context.Context, index string) (int64, error) {
 	return w.Count(ctx, index)
 }
 
+// Operations returns the writes and deletions of an index.
 func (w Whole) Operations(_ context.Context, index string) (target.Operations, error) {
 	deleted := w.deleted(index)
 	return target.Operations{Executed: int64(len(w.Docs[index])) + deleted, Deletes: deleted}, w.do(func() error { return nil })
@@ -43,18 +47,22 @@ func (w Whole) deleted(index string) (n int64) {
 	return n
 }
 
+// GetIndex returns an index without aliases.
 func (w Whole) GetIndex(_ context.Context, name string) ([]target.Index, error) {
 	return []target.Index{{Name: name, UUID: "uuid of " + name}}, w.do(func() error { return nil })
 }
 
+// Tune notes that settings were changed.
 func (w Whole) Tune(_ context.Context, names []string, _ tuning.Wish) error {
 	return w.do(func() error { w.Created["tuned"] = len(names); return nil })
 }
 
+// Harden notes that settings were changed.
 func (w Whole) Harden(context.Context, []string) error {
 	return w.do(func() error { w.Created["tuned"] = 1; return nil })
 }
 
+// Restore notes that settings are restored.
 func (w Whole) Restore(context.Context) ([]tuning.Restored, error) {
 	return nil, w.do(func() error { delete(w.Created, "tuned"); return nil })
 }
@@ -62,16 +70,21 @@ func (w Whole) Restore(context.Context) ([]tuning.Restored, error) {
 // WholeOutput is the destination of its documents.
 type WholeOutput struct{ Whole }
 
+// Durable returns true.
 func (w WholeOutput) Durable() bool { return true }
 
+// Commit has nothing to do.
 func (w WholeOutput) Commit(context.Context) error { return w.do(func() error { return nil }) }
 
+// Abort has nothing to do.
 func (w WholeOutput) Abort() error { return nil }
 
+// Open returns the output itself.
 func (w WholeOutput) Open(context.Context, cms.ItemID, func() error) (engine.Output, error) {
 	return w, w.do(func() error { return nil })
 }
 
+// Send keeps the documents of a body.
 func (w WholeOutput) Send(_ context.Context, body []byte, _ int) (bulk.Result, error) {
 	return bulk.Result{}, w.do(func() error {
 		for len(body) > 0 {

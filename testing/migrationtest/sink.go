@@ -24,14 +24,19 @@ type Sink struct {
 	Edit  func(index string) shards.DocumentEditor // of the run; nil: none
 }
 
+// Open returns the output itself.
 func (s *Sink) Open(context.Context, cms.ItemID, func() error) (engine.Output, error) { return s, nil }
 
+// Durable returns true.
 func (s *Sink) Durable() bool { return true }
 
+// Commit has nothing to do.
 func (s *Sink) Commit(context.Context) error { return nil }
 
+// Abort has nothing to do.
 func (s *Sink) Abort() error { return nil }
 
+// Send keeps the digests of the sources of a body.
 func (s *Sink) Send(ctx context.Context, body []byte, _ int) (bulk.Result, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,10 +62,12 @@ type SlowSink struct {
 	Times []time.Time
 }
 
+// Open returns the output itself.
 func (s *SlowSink) Open(context.Context, cms.ItemID, func() error) (engine.Output, error) {
 	return s, nil
 }
 
+// Send takes a body after a while.
 func (s *SlowSink) Send(ctx context.Context, body []byte, n int) (bulk.Result, error) {
 	if err := cms.SystemClock().Sleep(ctx, s.Each); err != nil {
 		return bulk.Result{}, err
@@ -77,6 +84,7 @@ type NoFailures struct{ bulk.Recorder }
 // Noted records how often failures were kept.
 type Noted struct{ Failures map[string]int64 }
 
+// Record counts failures by reason.
 func (n Noted) Record(_ context.Context, failures []doc.Failure) error {
 	for _, f := range failures {
 		n.Failures[string(f.Reason)]++

@@ -39,6 +39,7 @@ func ask[T any](ctx context.Context, s *SlowStore, f func() T) (answer T, err er
 	}
 }
 
+// Apply applies a transition late and answers later still.
 func (s *SlowStore) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Result, error) {
 	type decided struct {
 		it  cms.Item
@@ -57,6 +58,7 @@ func (s *SlowStore) Apply(ctx context.Context, id string, t cms.Transition) (cms
 	return d.it, d.v, d.err
 }
 
+// Get returns an item, not during the silence.
 func (s *SlowStore) Get(ctx context.Context, id string) (it cms.Item, err error) {
 	_, aerr := ask(ctx, s, func() error {
 		s.wait(0)
@@ -69,6 +71,7 @@ func (s *SlowStore) Get(ctx context.Context, id string) (it cms.Item, err error)
 	return it, err
 }
 
+// Always returns the same duration for every transition.
 func Always(d time.Duration) func(cms.Transition) time.Duration {
 	return func(cms.Transition) time.Duration { return d }
 }

@@ -14,6 +14,7 @@ import (
 // Says is a target that gives recorded answers by path, whatever the method is; 404 to all else.
 type Says map[string]string
 
+// Do returns the answer for a path.
 func (a Says) Do(_ context.Context, _, path string, _ url.Values, _ []byte) (int, []byte, error) {
 	if body, ok := a[path]; ok {
 		return 200, []byte(body), nil
@@ -24,6 +25,7 @@ func (a Says) Do(_ context.Context, _, path string, _ url.Values, _ []byte) (int
 // Asker is a target with recorded answers.
 type Asker struct{ Says }
 
+// IndexExists reports whether a request for the index has an answer.
 func (a Asker) IndexExists(_ context.Context, name string) (bool, error) {
 	_, there := a.Says["/"+name]
 	return there, nil
@@ -37,12 +39,14 @@ func (Asker) PipelineEffects(context.Context, string) ([]string, error) {
 
 func (Asker) FinalPipelines(context.Context, []string) (map[string]string, error) { return nil, nil }
 
+// Unavailable is a target that answers no request.
 type Unavailable struct{ Asker }
 
 func (Unavailable) Do(context.Context, string, string, url.Values, []byte) (int, []byte, error) {
 	return 0, nil, fault.ErrUnavailable
 }
 
+// Answers about index templates, data streams and policies.
 const (
 	NoTemplates    = `{"index_templates":[]}`
 	StreamTemplate = `{"index_templates":[{"name":"t","index_template":{"index_patterns":["*events"],"priority":5,"data_stream":{"timestamp_field":{"name":"@timestamp"}}}}]}`

@@ -113,6 +113,7 @@ func (s *Session) renewUnread(ctx context.Context, name string) (bool, error) {
 	return false, nil
 }
 
+// Entries returns the entries of all indices of the session.
 func (s *Session) Entries(ctx context.Context) ([]session.IndexEntry, error) {
 	var all []session.IndexEntry
 	for e, err := range s.records().IndexEntries(ctx) {

@@ -78,6 +78,7 @@ type Measure struct {
 	Unit  string `json:"unit"`  // bytes, shards, objects, indices
 }
 
+// DecodeSnapshot decodes the body of the record of the snapshot; fault.ErrCorrupt.
 func DecodeSnapshot(b json.RawMessage) (SnapshotRecord, error) {
 	var r SnapshotRecord
 	if len(b) == 0 {
