@@ -152,6 +152,6 @@ func runConsume(ctx context.Context, o consumeOptions) error {
 		r.Redriven, err = deliveredLater(context.WithoutCancel(ctx), h.kept, r.Counts.Failed) // an end that was asked for has its account, too
 		r.Counts.Failed, r.Counts.Indexed = r.Counts.Failed-r.Redriven, r.Counts.Indexed+r.Redriven
 	}
-	r.Failures = whatFailed(ctx, h.kept, h.Failed, r.Counts.Failed, log)
+	r.Failures = status.FailureClasses(ctx, h.kept, h.Failed, r.Counts.Failed, log)
 	return r.Conclude(os.Stdout, o.json, errors.Join(err, h.close()))
 }

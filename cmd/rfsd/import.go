@@ -10,6 +10,7 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/report"
+	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/destination/export"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
@@ -62,7 +63,7 @@ func runImport(ctx context.Context, o importOptions) error {
 		r.Redriven, err = deliveredLater(ctx, h.kept, r.Failed)
 		r.Failed, r.Indexed = r.Failed-r.Redriven, r.Indexed+r.Redriven
 	}
-	r.Failures = whatFailed(ctx, h.kept, h.Failed, r.Failed, log)
+	r.Failures = status.FailureClasses(ctx, h.kept, h.Failed, r.Failed, log)
 	own := h.Own()
 	r.OwnDocuments, r.OwnWindows = own.Documents, own.Windows
 	return r.Conclude(os.Stdout, o.json, errors.Join(err, h.close()))

@@ -15,6 +15,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/daemon/foreground"
+	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
@@ -116,7 +117,7 @@ func migrate(ctx context.Context, o options) error {
 	sum, err := runShown(ctx, m, shownMigration(o, s, counted, in, lines, log), log, screen)
 	r := &report.Migration{Summary: sum}
 	if sum != nil && o.trial == nil {
-		r.Failures = whatFailed(ctx, s.Coordinator, s.Runner.Failed, sum.Totals.Failed, log)
+		r.Failures = status.FailureClasses(ctx, s.Coordinator, s.Runner.Failed, sum.Totals.Failed, log)
 	}
 	wall := time.Since(begin)
 	tried := &estimate.Run{Plan: planned, Blobs: counted, Memory: in.memory, Edit: o.editor, MaxDocument: o.maxDocument, Slots: o.slots, Price: o.price}

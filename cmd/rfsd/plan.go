@@ -89,7 +89,7 @@ func planMigration(ctx context.Context, o options, ask config.Planning, out io.W
 		return planError(err)
 	}
 	e := &preflight.Evaluator{
-		Target: preflight.Offline{}, Version: versionOf(ask.Version), Repo: counted, Existing: o.existing, Only: only, Documents: ask.Documents,
+		Target: preflight.Offline{}, Version: preflight.VersionOf(ask.Version), Repo: counted, Existing: o.existing, Only: only, Documents: ask.Documents,
 		Needs: preflight.Needs{BulkBytes: int64(o.bulkBytes), Tolerance: o.skewTolerance(), Session: o.session, Now: time.Now},
 	}
 	indices := &creation.Indices{Rules: o.rules, Overrides: o.overrides, Log: log, AllowSource: o.allowSource}
@@ -123,14 +123,4 @@ func planMigration(ctx context.Context, o options, ask config.Planning, out io.W
 		return exit.With(exit.Parts, nil)
 	}
 	return nil
-}
-
-// versionOf returns a version of OpenSearch, as the setting has checked it; the zero Version for "".
-func versionOf(s string) (v target.Version) {
-	if s == "" {
-		return v
-	}
-	v.Distribution, v.Number = "opensearch", s
-	_, _ = fmt.Sscanf(s, "%d.%d", &v.Major, &v.Minor) // its form was checked
-	return v
 }

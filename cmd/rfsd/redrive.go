@@ -12,11 +12,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
-	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/cmd/state"
 	"github.com/rfsd/rfsd/rfs/base/budget"
-	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/owner"
@@ -76,15 +74,6 @@ func redriveOptions(c config.Redrive) (options, error) {
 	return o, nil
 }
 
-// redriveReport is the end of a run as a script reads it.
-type redriveReport struct {
-	Place string `json:"failed_documents"`
-	redrive.Report
-	Seconds  float64   `json:"seconds"`
-	ExitCode exit.Code `json:"exit_code"`
-	Error    string    `json:"error,omitempty"`
-}
-
 // runRedrive sends failed documents again and reports it. again returns the command line with more options.
 func runRedrive(ctx context.Context, o options, again func(more ...string) string, out io.Writer) error {
 	begin := time.Now()
@@ -139,7 +128,7 @@ func runRedrive(ctx context.Context, o options, again func(more ...string) strin
 	r := &redrive.Redrive{
 		Place: place, Bulk: opts, Log: log, Select: o.indices.Match, Permit: permit.mayNot, MaxDocument: cmp.Or(o.maxDocument, shards.DefaultMaxDocument),
 		Existing: func(ctx context.Context, index string) (bulk.Existing, error) {
-			stream, err := isStream(ctx, client, index)
+			stream, err := objects.IsStream(ctx, client, index)
 			if stream {
 				return bulk.Keep, err
 			}
@@ -160,9 +149,9 @@ func runRedrive(ctx context.Context, o options, again func(more ...string) strin
 	stopProgress := report.Progress(func(elapsed float64) string {
 		return fmt.Sprintf("%s documents, %s documents/s", progress.Count(r.Sent.Load()), progress.Count(int64(float64(r.Sent.Load())/elapsed))) + report.Failures(r.Failed.Load())
 	}, log, screen)
-	var report redrive.Report
+	var done redrive.Report
 	work := func() (err error) {
-		report, err = r.Run(ctx)
+		done, err = r.Run(ctx)
 		return err
 	}
 	if ledger != nil {
@@ -171,8 +160,8 @@ func runRedrive(ctx context.Context, o options, again func(more ...string) strin
 		err = work()
 	}
 	stopProgress()
-	full := redriveReport{Place: placeName(o), Report: report, Seconds: time.Since(begin).Seconds()}
-	return full.conclude(o, errors.Join(err, closeKept()), out)
+	full := report.Redrive{Place: placeName(o), Report: done, Seconds: time.Since(begin).Seconds()}
+	return full.Conclude(out, o.json, errors.Join(err, closeKept()))
 }
 
 // openSession opens the state of a session that has begun; state.ErrNone for another one.
@@ -220,62 +209,4 @@ func existingOf(ctx context.Context, kept *cms.Coordinator) (bulk.Existing, erro
 		return "", fmt.Errorf("state of the session: %w", err)
 	}
 	return bulk.Existing(cmp.Or(identity[phase.ExistingKey], string(bulk.Overwrite))), nil
-}
-
-// isStream reports whether a name of the target is a data stream, and returns a fault.ErrConfig for one that is not there:
-// sending to it would create an index with guessed mappings.
-func isStream(ctx context.Context, client *target.Client, index string) (bool, error) {
-	exists, err := client.IndexExists(ctx, index)
-	switch {
-	case err != nil:
-		return false, fmt.Errorf("index %s: %w", index, err)
-	case !exists:
-		return false, fmt.Errorf("index %s is not on the target: create it with its mappings first, or leave its documents in the files with --index-exclude %s: %w", index, index, fault.ErrConfig)
-	}
-	stream, err := objects.FindStream(ctx, client, index)
-	if err != nil && !errors.Is(err, fault.ErrConfig) { // without the permission to ask: the target refuses what does not fit
-		return false, fmt.Errorf("index %s: %w", index, err)
-	}
-	return stream != nil, nil
-}
-
-// conclude prints the report and decides the exit code.
-func (r *redriveReport) conclude(o options, err error, out io.Writer) error {
-	switch {
-	case err != nil || !r.Complete:
-		r.ExitCode = exit.Failed
-	case r.Failed > 0:
-		r.ExitCode = exit.Documents
-	}
-	if err != nil {
-		r.Error = fault.Text(err)
-	}
-	return report.Print(out, r, o.json, r.ExitCode, err)
-}
-
-// WriteText prints what was sent, and what is left.
-func (r *redriveReport) WriteText(w io.Writer) {
-	fmt.Fprintf(w, "%s: %d files\n", r.Place, r.Files)
-	fmt.Fprintf(w, "documents %d: indexed %d, failed again %d, filtered %d\n", r.Documents, r.Indexed, r.Failed, r.Filtered)
-	if r.Kept > 0 {
-		fmt.Fprintf(w, "%d were not sent in place of documents that the target has, and are removed from the files\n", r.Kept)
-	}
-	if r.Duplicates > 0 {
-		fmt.Fprintf(w, "%d further lines of the same documents were removed\n", r.Duplicates)
-	}
-	for _, c := range r.Classes {
-		fmt.Fprintf(w, "  %d × %s: %s: %s\n    remedy: %s\n", c.Count, cmp.Or(terminal.Clean(c.Index), "-"), c.Class, terminal.Clean(c.Example), terminal.Clean(c.Remedy))
-	}
-	for _, name := range r.InUse {
-		fmt.Fprintf(w, "%s was not touched: a running process writes it\n", name)
-	}
-	switch {
-	case r.Remaining > 0:
-		fmt.Fprintf(w, "not complete: %d documents wait in the files; the same command continues\n", r.Remaining)
-	case !r.Complete:
-		fmt.Fprintln(w, "not complete: the same command continues")
-	case r.Documents == 0:
-		fmt.Fprintln(w, "there was nothing to send")
-	}
-	fmt.Fprintf(w, "%.1f s\n", r.Seconds)
 }

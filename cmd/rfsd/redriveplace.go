@@ -159,26 +159,20 @@ func snapshotAgain(ctx context.Context, o options, kept *cms.Coordinator, record
 	return &shards.Again{Repo: blobs, Entries: entries, Edit: o.editor, Redirects: o.rules.Targets, Memory: in.memory, Versions: o.existing == bulk.Newer, MaxDocument: o.maxDocument}, nil
 }
 
-// redriveAccount keeps in the store of the session what was delivered of one place.
-type redriveAccount struct {
-	kept  *cms.Coordinator
-	place string
-	all   bool // the place is the list in the store
-}
-
 // newRedriveAccount returns the account of the place of o. That of a directory is known by host and path.
-func newRedriveAccount(o options, kept *cms.Coordinator) (redriveAccount, error) {
+func newRedriveAccount(o options, kept *cms.Coordinator) (session.PlaceAccount, error) {
 	if o.recorded {
-		return redriveAccount{kept: kept, place: controlIndex, all: true}, nil
+		return session.PlaceAccount{Records: session.Of(kept), Place: controlIndex, All: true}, nil
 	}
 	host, dir, err := placeOf(o.failedDir)
 	if err != nil {
-		return redriveAccount{}, err
+		return session.PlaceAccount{}, err
 	}
-	if host != "" {
+	bucket := host == ""
+	if !bucket {
 		dir = host + ":" + dir
 	}
-	return redriveAccount{kept: kept, place: dir}, nil
+	return session.PlaceAccount{Records: session.Of(kept), Place: dir, Bucket: bucket}, nil
 }
 
 // placeOf returns the host and the absolute path of a directory, or no host and the URI of a bucket.
@@ -193,32 +187,6 @@ func placeOf(dir string) (host, path string, err error) {
 		return "", "", fmt.Errorf("failed documents: %w", err)
 	}
 	return host, path, nil
-}
-
-// Begin records what the place holds. The names of files are those of their writers, wherever their directory is.
-func (a redriveAccount) Begin(ctx context.Context, files []string, left map[string]int64) error {
-	if !a.all {
-		names := make([]string, len(files))
-		for i, name := range files {
-			names[i] = a.name(name)
-		}
-		if err := session.Of(a.kept).NoteMoved(ctx, a.place, names); err != nil {
-			return err
-		}
-	}
-	return session.Of(a.kept).NoteLeft(ctx, a.place, a.all, left)
-}
-
-// Delivered records what arrived of a file.
-func (a redriveAccount) Delivered(ctx context.Context, file string, lines int, documents map[string]int64) error {
-	return session.Of(a.kept).NoteRedriven(ctx, a.place, a.all, session.RedrivenFile{Name: a.name(file), Lines: lines, Documents: documents})
-}
-
-func (a redriveAccount) name(file string) string {
-	if config.InBucket(a.place) {
-		return file
-	}
-	return filepath.Base(file)
 }
 
 // deliveredLater returns how many of the failed documents of a session rfsd redrive has delivered.

@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
@@ -25,7 +23,7 @@ func newWritable(ctx context.Context, o options, kept *cms.Coordinator, ledger *
 	p := writable{o: o, ledger: ledger, again: again}
 	var err error
 	if kept != nil && o.coordinatorFile != "" {
-		p.targets, err = sessionTargets(ctx, kept)
+		p.targets, err = phase.SessionTargets(ctx, kept)
 	}
 	return p, err
 }
@@ -54,41 +52,4 @@ func (p writable) mayNot(ctx context.Context, index string) (string, error) {
 		}
 	}
 	return "the session did not create it (it carries no mark of the session); if the documents belong there: " + p.again("--index-allowlist", index), nil
-}
-
-// sessionTargets returns the target indices of a session. Rules, files and messages name some that no entry of the session
-// holds: these are known from what failed first.
-func sessionTargets(ctx context.Context, kept *cms.Coordinator) (map[string]bool, error) {
-	all := map[string]bool{}
-	settings, err := session.Of(kept).Settings(ctx)
-	if err != nil && !errors.Is(err, cms.ErrNotFound) {
-		return nil, fmt.Errorf("state of the session: %w", err)
-	}
-	planned := false
-	for e, err := range session.Of(kept).IndexEntries(ctx) {
-		if err != nil {
-			return nil, fmt.Errorf("state of the session: %w", err)
-		}
-		planned = true
-		names, err := phase.EntryTargets(e)
-		if err != nil {
-			return nil, err
-		}
-		for _, name := range names {
-			all[name] = true
-		}
-	}
-	if planned && settings["rules"] == "" {
-		return all, nil
-	}
-	places, err := session.Of(kept).FailedAt(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, p := range places {
-		for _, s := range p.Sums {
-			all[s.Index] = true
-		}
-	}
-	return all, nil
 }

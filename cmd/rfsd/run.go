@@ -8,12 +8,10 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -294,7 +292,7 @@ func runParts(ctx context.Context, r runOptions, conf daemon.Config, id *cert.Id
 	}
 	if r.gossip.Bind == "" {
 		d := daemon.New(conf)
-		defer hearSignals(d)()
+		defer d.HearSignals()()
 		return ending(r.runDriving(ctx, d, func() []schedule.Load { return []schedule.Load{d.Load()} }, log), r, d)
 	}
 	var err error
@@ -325,7 +323,7 @@ func runParts(ctx context.Context, r runOptions, conf daemon.Config, id *cert.Id
 		return inner()
 	}
 	d = daemon.New(conf)
-	defer hearSignals(d)()
+	defer d.HearSignals()()
 	beside, end := context.WithCancel(context.WithoutCancel(ctx)) // until the workers are gone
 	defer end()
 	var joined sync.WaitGroup
@@ -396,31 +394,6 @@ func sinks(r runOptions) []daemon.Sink {
 		all = append(all, daemon.NewCommand(r.own.Events.Command))
 	}
 	return all
-}
-
-// hearSignals passes SIGHUP on, and the second of the signals that end the daemon: the first ends its context.
-func hearSignals(d *daemon.Daemon) (stop func()) {
-	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, syscall.SIGHUP, syscall.SIGTERM, os.Interrupt)
-	quit := make(chan struct{})
-	go func() {
-		ends := 0
-		for {
-			select {
-			case <-quit:
-				return
-			case s := <-signals:
-				if s == syscall.SIGHUP {
-					d.Reload()
-					continue
-				}
-				if ends++; ends > 1 {
-					d.KillWorkers()
-				}
-			}
-		}
-	}()
-	return func() { signal.Stop(signals); close(quit) }
 }
 
 // reload reads certificates and log level again.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/cmd/config"
-	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
@@ -46,28 +45,6 @@ func openRecorder(ctx context.Context, o options, kept *cms.Coordinator, writer 
 
 // flushTimeout is how long the end of a process waits for the store to take the account of failed documents.
 const flushTimeout = 10 * time.Second
-
-// whatFailed returns the classes of the failed documents of a session, of all processes, the largest first; none when there is
-// no failed document, or the store does not answer.
-func whatFailed(ctx context.Context, kept *cms.Coordinator, recorder bulk.Recorder, documents int64, log *slog.Logger) []status.RefusedGroup {
-	if documents == 0 {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
-	defer cancel()
-	var err error
-	if w, ok := recorder.(*failed.Watched); ok {
-		err = w.Flush(ctx)
-	}
-	var groups []status.RefusedGroup
-	if err == nil {
-		_, groups, err = status.ReadPlaces(ctx, kept)
-	}
-	if err != nil {
-		log.WarnContext(ctx, "the classes of failed documents are unknown", "error", err)
-	}
-	return groups
-}
 
 // openSink opens a directory or a bucket for documents that do not arrive. Other members of a fleet may never see a directory of
 // this machine; unless it is declared shared, the control index records which documents they were.

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
@@ -176,4 +178,29 @@ func (f *Failures) Of(index string) *Failures {
 		is.Omitted += g.Count
 	}
 	return &is
+}
+
+// accountTimeout limits how long the end of a process waits for the store to take and return the account of failed documents.
+const accountTimeout = 10 * time.Second
+
+// FailureClasses returns the classes of the failed documents of a session, of all processes, the largest first; none when there is
+// no failed document, or the store does not answer.
+func FailureClasses(ctx context.Context, kept *cms.Coordinator, recorder any, documents int64, log *slog.Logger) []RefusedGroup {
+	if documents == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), accountTimeout)
+	defer cancel()
+	var err error
+	if w, ok := recorder.(interface{ Flush(context.Context) error }); ok {
+		err = w.Flush(ctx)
+	}
+	var groups []RefusedGroup
+	if err == nil {
+		_, groups, err = ReadPlaces(ctx, kept)
+	}
+	if err != nil {
+		log.WarnContext(ctx, "the classes of failed documents are unknown", "error", err)
+	}
+	return groups
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -223,4 +224,24 @@ func ask(ctx context.Context, c Requester, path string, into any) error {
 		return err
 	}
 	return fault.Decode("GET "+path, status, answer, into)
+}
+
+// IsStream reports whether a name of the target is a data stream, and returns a fault.ErrConfig for one that is not there:
+// sending to it would create an index with guessed mappings.
+func IsStream(ctx context.Context, c interface {
+	Requester
+	IndexExists(ctx context.Context, name string) (bool, error)
+}, index string) (bool, error) {
+	exists, err := c.IndexExists(ctx, index)
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("index %s: %w", index, err)
+	case !exists:
+		return false, fmt.Errorf("index %s is not on the target: create it with its mappings first, or leave its documents in the files with --index-exclude %s: %w", index, index, fault.ErrConfig)
+	}
+	stream, err := FindStream(ctx, c, index)
+	if err != nil && !errors.Is(err, fault.ErrConfig) { // without the permission to ask: the target refuses what does not fit
+		return false, fmt.Errorf("index %s: %w", index, err)
+	}
+	return stream != nil, nil
 }

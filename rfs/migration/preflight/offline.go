@@ -2,8 +2,11 @@ package preflight
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
+
+	"github.com/rfsd/rfsd/rfs/destination/target"
 )
 
 // Offline stands for an empty target of which only the version is known. It accepts everything.
@@ -28,3 +31,13 @@ func (Offline) PipelineEffects(context.Context, string) ([]string, error) { retu
 
 // UnfitAliases returns none.
 func (Offline) UnfitAliases(context.Context, []string) (map[string]string, error) { return nil, nil }
+
+// VersionOf returns a version of OpenSearch, whose form was checked; the zero Version for "".
+func VersionOf(s string) (v target.Version) {
+	if s == "" {
+		return v
+	}
+	v.Distribution, v.Number = "opensearch", s
+	_, _ = fmt.Sscanf(s, "%d.%d", &v.Major, &v.Minor) // its form was checked
+	return v
+}

@@ -3,7 +3,12 @@ package live
 import (
 	"context"
 	"fmt"
+	"net/url"
+	"path/filepath"
+	"strings"
 	"sync"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
 // Source creates snapshots on a source cluster, which it asks for the first time when a snapshot is due. It is safe for concurrent use.
@@ -57,4 +62,51 @@ func (s *Source) State(ctx context.Context, name string) (State, error) {
 		return State{}, err
 	}
 	return c.Snapshot(ctx, s.Repository.Name, name)
+}
+
+// RepositorySettings returns the type of a repository and its settings as the source cluster takes them. Without a kind it follows from
+// uri, the address of the repository for this process; location is its place for the source, "" if that is the same. It returns
+// fault.ErrConfig if the two do not define a repository.
+func RepositorySettings(kind, uri, location, region string) (string, map[string]string, error) {
+	usage := func(format string, args ...any) (string, map[string]string, error) {
+		return "", nil, fmt.Errorf(format+": %w", append(args, fault.ErrConfig)...)
+	}
+	scheme, rest, ok := strings.Cut(uri, "://")
+	if !ok {
+		scheme, rest = "file", uri
+	}
+	if kind == "" {
+		kind = map[string]string{"file": "fs", "s3": "s3"}[scheme]
+	}
+	if location == "" {
+		location = rest
+	}
+	switch kind {
+	case "fs":
+		if location == rest && scheme == "file" {
+			abs, err := filepath.Abs(location)
+			if err != nil {
+				return usage("--repo-uri: %w", err)
+			}
+			location = abs
+		}
+		if !filepath.IsAbs(location) {
+			return usage("--source-repo-location %q: the path of a repository on the source is absolute", location)
+		}
+		return kind, map[string]string{"location": location}, nil
+	case "s3":
+		u, err := url.Parse("s3://" + strings.TrimPrefix(location, "s3://"))
+		if err != nil || u.Host == "" {
+			return usage("--source-repo-location %q is not bucket/prefix", location)
+		}
+		settings := map[string]string{"bucket": u.Host}
+		if prefix := strings.Trim(u.Path, "/"); prefix != "" {
+			settings["base_path"] = prefix
+		}
+		if region != "" {
+			settings["region"] = region
+		}
+		return kind, settings, nil
+	}
+	return usage("--source-repo-type is missing: is the repository %s of the type fs or s3?", uri)
 }

@@ -1,0 +1,33 @@
+package daemon
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// HearSignals reloads at SIGHUP, and kills the workers at the second of the signals that end the daemon, until stop is called. The first
+// one is not handled: it ends the context of Run.
+func (d *Daemon) HearSignals() (stop func()) {
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGHUP, syscall.SIGTERM, os.Interrupt)
+	quit := make(chan struct{})
+	go func() {
+		ends := 0
+		for {
+			select {
+			case <-quit:
+				return
+			case s := <-signals:
+				if s == syscall.SIGHUP {
+					d.Reload()
+					continue
+				}
+				if ends++; ends > 1 {
+					d.KillWorkers()
+				}
+			}
+		}
+	}()
+	return func() { signal.Stop(signals); close(quit) }
+}

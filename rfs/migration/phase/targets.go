@@ -1,0 +1,47 @@
+package phase
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
+)
+
+// SessionTargets returns the target indices of a session. Rules, files and messages name some that no entry of the session
+// holds: these are known from what failed first.
+func SessionTargets(ctx context.Context, kept *cms.Coordinator) (map[string]bool, error) {
+	all := map[string]bool{}
+	settings, err := session.Of(kept).Settings(ctx)
+	if err != nil && !errors.Is(err, cms.ErrNotFound) {
+		return nil, fmt.Errorf("state of the session: %w", err)
+	}
+	planned := false
+	for e, err := range session.Of(kept).IndexEntries(ctx) {
+		if err != nil {
+			return nil, fmt.Errorf("state of the session: %w", err)
+		}
+		planned = true
+		names, err := EntryTargets(e)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			all[name] = true
+		}
+	}
+	if planned && settings["rules"] == "" {
+		return all, nil
+	}
+	places, err := session.Of(kept).FailedAt(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range places {
+		for _, s := range p.Sums {
+			all[s.Index] = true
+		}
+	}
+	return all, nil
+}
