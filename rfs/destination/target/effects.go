@@ -38,7 +38,7 @@ type effects struct {
 	err    error
 }
 
-// pipeline describes the processors of a pipeline; known is false for one that cannot be read or does not exist.
+// pipeline describes the processors of a pipeline; known is false if it cannot be read or does not exist.
 func (e *effects) pipeline(ctx context.Context, name string, nesting int) (all []string, known bool) {
 	switch {
 	case e.err != nil || e.seen[name]:
@@ -63,7 +63,7 @@ func (e *effects) pipeline(ctx context.Context, name string, nesting int) (all [
 	return e.of(ctx, is.Processors, nesting), known
 }
 
-// of describes processors, including the ones that they contain.
+// of describes processors, including nested ones.
 func (e *effects) of(ctx context.Context, processors []map[string]json.RawMessage, nesting int) (all []string) {
 	for _, p := range processors {
 		for _, kind := range slices.Sorted(maps.Keys(p)) {
