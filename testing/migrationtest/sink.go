@@ -91,4 +91,6 @@ func (n Noted) Record(_ context.Context, failures []doc.Failure) error {
 	}
 	return nil
 }
+
+// Sync has nothing to do.
 func (Noted) Sync(context.Context) error { return nil }

@@ -31,17 +31,21 @@ func (a Asker) IndexExists(_ context.Context, name string) (bool, error) {
 	return there, nil
 }
 
+// UnfitAliases returns none.
 func (Asker) UnfitAliases(context.Context, []string) (map[string]string, error) { return nil, nil }
 
+// PipelineEffects returns that the pipeline drops documents.
 func (Asker) PipelineEffects(context.Context, string) ([]string, error) {
 	return []string{"drop drops documents"}, nil
 }
 
+// FinalPipelines returns none.
 func (Asker) FinalPipelines(context.Context, []string) (map[string]string, error) { return nil, nil }
 
 // Unavailable is a target that answers no request.
 type Unavailable struct{ Asker }
 
+// Do returns fault.ErrUnavailable.
 func (Unavailable) Do(context.Context, string, string, url.Values, []byte) (int, []byte, error) {
 	return 0, nil, fault.ErrUnavailable
 }

@@ -15,14 +15,14 @@ import (
 
 // Recount counts the target indices of a session that was complete before, because what its end has recorded may have changed since. A
 // target that does not answer leaves the former numbers, which the summary dates.
-func (sum *Summary) Recount(ctx context.Context, counts arrival.Counts, log *slog.Logger) {
+func (s *Summary) Recount(ctx context.Context, counts arrival.Counts, log *slog.Logger) {
 	if counts == nil {
 		return
 	}
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(arrival.AtOnce)
-	for i := range sum.Indices {
-		x := &sum.Indices[i]
+	for i := range s.Indices {
+		x := &s.Indices[i]
 		if x.State != session.PhaseCompleted || x.Arrival == nil || x.Arrival.Gone {
 			continue
 		}
