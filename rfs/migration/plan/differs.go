@@ -14,7 +14,7 @@ import (
 
 // Difference is a decision of an entry that is not the derived one. The zero difference is none.
 type Difference struct {
-	Field string // what is decided, for messages
+	Field string // name of the decision, for messages
 	Is    any    // by the entry
 	Want  any    // by snapshot and settings
 }
@@ -69,7 +69,7 @@ func (r Request) Differs(index string, e Entry) (Difference, error) {
 	return r.differsInName(index, e)
 }
 
-// differsInName compares the target index of an entry, and the alias that stands in for a data stream, with the settings. Backing
+// differsInName compares the target index of an entry, and the alias that replaces a data stream, with the settings. Backing
 // indices that become ordinary ones keep their names or lose the dots, and the alias may be missing: the target decided about both.
 func (r Request) differsInName(index string, e Entry) (Difference, error) {
 	want := r.targetName(index)
@@ -92,7 +92,7 @@ func (r Request) differsInName(index string, e Entry) (Difference, error) {
 	return Difference{}, nil
 }
 
-// DiffersFromPlan compares an entry with the one that this process has planned, nil when it has planned none. What the
+// DiffersFromPlan compares an entry with the entry that this process has planned, which may be nil. What the
 // target decides, what other snapshots of the repository change, and estimates are not compared.
 func DiffersFromPlan(x *Index, e Entry) Difference {
 	if x == nil {
@@ -103,7 +103,7 @@ func DiffersFromPlan(x *Index, e Entry) Difference {
 	}
 	want := x.Entry
 	is, planned := e.Locator, want.Locator
-	for _, l := range []*snapshot.Locator{&is, &planned} { // the sums only reject what is read
+	for _, l := range []*snapshot.Locator{&is, &planned} { // the sums only reject blobs that are read
 		l.Generations, l.MetaSum, l.ShardSums = nil, "", nil
 	}
 	stream := func(e Entry) string {

@@ -13,7 +13,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
-// Entry is what a worker must know of an index to run any of its items. It is
+// Entry holds what a worker needs of an index to run any of its items. It is
 // stored when the work is seeded, so that a worker reads only its shard's manifest.
 type Entry struct {
 	Locator snapshot.Locator `json:"locator"`
@@ -22,16 +22,16 @@ type Entry struct {
 	// Bytes are the sizes of the shards in the repository, for the estimate of the
 	// remaining time; absent when they were not read.
 	Bytes []int64 `json:"bytes,omitempty"`
-	// Reduced is the reason why stored sources are not what was indexed ("" when they are), from the mapping.
+	// Reduced is the reason why stored sources differ from the indexed documents ("" when they do not), from the mapping.
 	Reduced string `json:"reduced,omitempty"`
-	// Rebuild is how sources that are not stored are rebuilt; "" when they are stored, or cannot be rebuilt.
+	// Rebuild is the way in which missing sources are rebuilt; "" when they are stored, or cannot be rebuilt.
 	Rebuild Rebuild `json:"rebuild,omitempty"`
 	// Unread means that the metadata of the index is damaged: neither shards nor target indices are known.
 	Unread bool `json:"unread,omitempty"`
 	// Originals means that the target leaves out of its sources what the index of the snapshot leaves out: the original
 	// (_recovery_source) is sent where it is stored.
 	Originals bool `json:"originals,omitempty"`
-	// Lacking states which of the stored forms of documents lack parts of what was indexed.
+	// Lacking states which of the stored forms of documents lack indexed parts.
 	Lacking doc.Lacking `json:"lacking,omitzero"`
 	// KeepLast states that of members of one object with the same key only the last is sent.
 	KeepLast bool `json:"keep_last,omitempty"`
@@ -50,13 +50,13 @@ type Entry struct {
 	// Empty are target indices that were there before, but had neither documents nor operations when this session planned the
 	// index for the first time.
 	Empty []string `json:"empty,omitempty"`
-	// Differs is what the target made of the created indices that was not asked, as its templates do.
+	// Differs lists how the created indices differ from the request, for example by templates of the target.
 	Differs []string `json:"differs,omitempty"`
-	// Arrival is what the target held when all documents were sent; absent before.
+	// Arrival holds the counts of the target when all documents were sent; absent before.
 	Arrival *progress.Arrival `json:"arrival,omitempty"`
 	// Late are aliases, by target index, that are set when the documents of the index are complete.
 	Late map[string]json.RawMessage `json:"late_aliases,omitempty"`
-	// RefusedAliases are those of Late that the target refused when they were set.
+	// RefusedAliases are the aliases of Late that the target refused when they were set.
 	RefusedAliases []progress.RefusedAlias `json:"refused_aliases,omitempty"`
 
 	Ends map[int][]int64 `json:"-"` // of the parts of split shards, as session.IndexEntry.Ends; set where leases need it
@@ -93,7 +93,7 @@ func DecodeEntry(index string, b []byte) (Entry, error) {
 	return e, nil
 }
 
-// Existing is what becomes of documents of an entry whose ids the target has. Data streams take new documents only.
+// Existing returns the treatment of documents of an entry whose ids the target has. Data streams take new documents only.
 func (e Entry) Existing(chosen bulk.Existing) bulk.Existing {
 	if e.Create {
 		return bulk.Keep

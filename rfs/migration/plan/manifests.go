@@ -10,7 +10,7 @@ import (
 const (
 	// mostManifests bounds what Manifests keep, in bytes as keptCost counts them.
 	mostManifests = 1 << 20
-	// keptFile is about what a file of a manifest takes beside its contents, in bytes.
+	// keptFile is the approximate size of a file of a manifest in addition to its contents, in bytes.
 	keptFile = 300
 )
 
@@ -35,7 +35,7 @@ func keptCost(s *snapshot.Shard) (n int) {
 	return n
 }
 
-// keep keeps the list of a shard where there is room. A list without a sum is that of all snapshots, which may change.
+// keep keeps the list of a shard where there is room. A list without a sum belongs to all snapshots, and may change.
 func (m *Manifests) keep(loc snapshot.Locator, s *snapshot.Shard) {
 	n := keptCost(s)
 	if m == nil || s.Sum == "" {
@@ -53,7 +53,7 @@ func (m *Manifests) keep(loc snapshot.Locator, s *snapshot.Shard) {
 	m.shards[manifestKey(loc, s.Number)] = s
 }
 
-// Take returns the list of a shard and forgets it; nil when there is none, or not that which the session was planned with.
+// Take returns the list of a shard and forgets it; nil when it is missing, or not the one with which the session was planned.
 func (m *Manifests) Take(loc snapshot.Locator, shard int) *snapshot.Shard {
 	if m == nil {
 		return nil

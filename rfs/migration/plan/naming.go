@@ -6,7 +6,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 )
 
-// MultiType is what happens to an index in which several mapping types have documents.
+// MultiType selects the treatment of an index in which several mapping types have documents.
 type MultiType string
 
 // The ways; the same id may exist once per type, and both documents must arrive.

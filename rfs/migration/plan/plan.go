@@ -43,11 +43,11 @@ type Request struct {
 	Rename metadata.Overrides
 	// Rules are the user's own changes; nil: none.
 	Rules *rules.Set
-	// DataStreams is what becomes of backing indices; "" is StreamsToIndices.
+	// DataStreams selects the treatment of backing indices; "" is StreamsToIndices.
 	DataStreams DataStreams
 	// ParentJoin is the name of the join field that takes the place of _parent; "" leaves relations out.
 	ParentJoin string
-	// DuplicateKeys is what becomes of documents with duplicate keys; "" is SendDuplicates.
+	// DuplicateKeys selects the treatment of documents with duplicate keys; "" is SendDuplicates.
 	DuplicateKeys DuplicateKeys
 	// RebuildSources rebuilds sources that are switched off or filtered out of stored fields and doc values.
 	RebuildSources bool
@@ -55,7 +55,7 @@ type Request struct {
 	RebuildText bool
 	// Trial makes it a trial run; nil: it is none.
 	Trial *Trial
-	// SplitOver is that of the session.
+	// SplitOver is the session's.
 	SplitOver int64
 	// Sizes reads every shard's manifest for an estimate of the remaining time, and keeps them in Manifests for the leases.
 	Sizes     bool
@@ -126,17 +126,17 @@ func (r Request) targetName(index string) string {
 	return name
 }
 
-// Plan is what a snapshot holds for a Request.
+// Plan holds the parts of a snapshot for a Request.
 type Plan struct {
 	Snapshot string
 	UUID     string
-	// Identity tells the snapshot from another of the same name; "" when nothing does.
+	// Identity distinguishes the snapshot from another of the same name; "" when nothing does.
 	Identity string
 	Session  string
 	State    string
 	Indices  []Index
 	LeftOut  []string // system indices that were not asked for
-	Missing  []string // shards that the snapshot itself says it lacks: index/shard: reason
+	Missing  []string // shards that the snapshot itself reports as missing: index/shard: reason
 	Warnings []string
 	// Unread are indices whose metadata is damaged: each fails alone.
 	Unread []UnreadIndex
@@ -149,7 +149,7 @@ type Index struct {
 	Name   string
 	Source *snapshot.Index
 	Entry  Entry
-	// Mark is what its target indices carry that are created for it; zero: nothing. Scratch means that they hold copies only.
+	// Mark is the mark of the target indices that are created for it; zero: none. Scratch means that they hold copies only.
 	Mark    objects.Mark
 	Scratch bool
 
@@ -230,7 +230,7 @@ func (p *Plan) take(names []string, of *indexPlans, req Request) {
 	}
 }
 
-// UnreadEntry returns what is known of an index whose metadata cannot be read.
+// UnreadEntry returns the entry of an index whose metadata cannot be read.
 func (p *Plan) UnreadEntry(x UnreadIndex) Entry {
 	e := Entry{Unread: true, Naming: Naming{Index: x.Target}}
 	e.Locator.SnapshotName, e.Locator.SnapshotUUID, e.Locator.IndexName = p.Snapshot, p.UUID, x.Name
@@ -316,7 +316,7 @@ func planIndex(ctx context.Context, repo snapshot.Repository, snap *snapshot.Sna
 
 // typesWithDocuments reads ids until documents of two types are seen, and then all
 // that the index has: a split needs the name of every target index beforehand.
-// A shard that cannot be read adds nothing here; its item will fail and say why.
+// A shard that cannot be read adds nothing here; its item will fail with the reason.
 func typesWithDocuments(ctx context.Context, repo snapshot.Repository, x *snapshot.Index, ids *collisions) ([]string, error) {
 	seen := map[string]bool{}
 	for shard := range x.NumShards {
@@ -362,7 +362,7 @@ func readTypes(ctx context.Context, repo snapshot.Repository, loc snapshot.Locat
 }
 
 // measureShards returns the bytes of each shard in the repository and the hash of its manifest; a shard that cannot be
-// opened counts as nothing here, its item will say why.
+// opened counts as nothing here, its item will state the reason.
 func measureShards(ctx context.Context, repo snapshot.Repository, loc snapshot.Locator, shards int, kept *Manifests) (sizes []int64, sums []string) {
 	sizes, sums = make([]int64, shards), make([]string, shards)
 	var g errgroup.Group

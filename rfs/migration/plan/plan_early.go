@@ -14,7 +14,7 @@ import (
 
 // Where a repository has latency, each blob that is read after another costs a round trip. The catalog names the indices of a snapshot
 // and their shards, so the snapshot's blob, the metadata of its indices and the lists of their shards are read at the same time.
-// What is read early is used only where the blob that decides agrees.
+// Blobs that are read early are used only where the decisive blob agrees.
 
 // indexPlans are the plans of indices by their place in a list of names.
 type indexPlans struct {
@@ -56,7 +56,7 @@ type earlyPlans struct {
 	*early.Result[*indexPlans]
 }
 
-// planEarly begins to plan the indices of a snapshot before its own blob is read.
+// planEarly starts to plan the indices of a snapshot before its own blob is read.
 func planEarly(ctx context.Context, repo snapshot.Repository, catalog *snapshot.Catalog, req Request) (e earlyPlans) {
 	snap := catalog.Listed(req.SnapshotName)
 	if snap == nil {
@@ -77,7 +77,7 @@ func (e earlyPlans) of(names []string) *indexPlans {
 	return e.Wait()
 }
 
-// shardLists are what measureShards returns.
+// shardLists are the results of measureShards.
 type shardLists struct {
 	sizes []int64
 	sums  []string
@@ -89,7 +89,7 @@ type earlyLists struct {
 	*early.Result[*shardLists]
 }
 
-// listEarly begins to read the lists of the shards that the catalog lists, if the request wants them.
+// listEarly starts to read the lists of the shards that the catalog lists, if the request wants them.
 func listEarly(ctx context.Context, repo snapshot.Repository, snap *snapshot.Snapshot, name string, req Request) (e earlyLists) {
 	loc, shards, ok := snap.Located(name)
 	if !ok || !req.Sizes {
@@ -101,7 +101,7 @@ func listEarly(ctx context.Context, repo snapshot.Repository, snap *snapshot.Sna
 	})}
 }
 
-// of waits for the lists if they are those of the index; else it returns nil.
+// of blocks until the lists are read if they belong to the index; else it returns nil.
 func (e earlyLists) of(x *snapshot.Index) *shardLists {
 	if e.Result == nil || !e.loc.SameLists(x.Locator) || len(x.Locator.Generations) != x.NumShards {
 		return nil

@@ -12,7 +12,7 @@ import (
 // Rebuild names how the sources of an index are rebuilt.
 type Rebuild string
 
-// RebuildSynthetic is the synthetic source of Elasticsearch, RebuildColumnar that of its columnar modes, RebuildColumnarStored the one that these
+// RebuildSynthetic is the synthetic source of Elasticsearch, RebuildColumnar the source of its columnar modes, RebuildColumnarStored the source that these
 // made when a document was indexed, RebuildDerived the derived source of OpenSearch, RebuildVectors a stored source of Elasticsearch with
 // the vectors that were left out of it, RebuildFields
 // what stored fields and doc values hold of sources that are switched off or filtered, RebuildTerms that and text out of its

@@ -12,7 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
-// ReducedSource returns the reason why the stored sources of an index are not what was indexed, ""
+// ReducedSource returns the reason why the stored sources of an index differ from the indexed documents, ""
 // when they are. It is decided from mapping and settings before the run, so that an
 // operator knows which indices cannot arrive whole.
 func ReducedSource(x *snapshot.Index) string {
@@ -28,7 +28,7 @@ func ReducedSource(x *snapshot.Index) string {
 	if synthesizes(x) && x.Settings["index.mapping.source.mode"] == "" {
 		why = append(why, "synthetic source ("+x.Settings["index.mode"]+")")
 	}
-	if !knownMode(x) { // whatever its sources are, they are not known to be stored
+	if !knownMode(x) { // its sources may not be stored
 		why = append(why, "index mode "+x.Settings["index.mode"]+" is unknown")
 	}
 	if derivesVectors(x) {
@@ -69,7 +69,7 @@ func knownMode(x *snapshot.Index) bool {
 	return synthesizes(x) || slices.Contains([]string{"", "standard", "lookup"}, x.Settings["index.mode"])
 }
 
-// lacking returns which of the stored forms of the documents of an index lack parts of what was indexed.
+// lacking returns which of the stored forms of the documents of an index lack indexed parts.
 func lacking(x *snapshot.Index) doc.Lacking {
 	l := doc.Lacking{Source: derivesVectors(x) || !knownMode(x), Vectors: leavesOutVectors(x)}
 	for _, m := range x.Mappings {
@@ -92,7 +92,7 @@ func leavesOutVectors(x *snapshot.Index) bool {
 }
 
 // excludesVectors: Elasticsearch 9.2 and later leave vectors out of new indices' sources
-// unless the setting says no (index version 9.035.0.00 and later).
+// unless the setting disables it (index version 9.035.0.00 and later).
 func excludesVectors(x *snapshot.Index) bool {
 	switch x.Settings["index.mapping.exclude_source_vectors"] {
 	case "true":
@@ -104,7 +104,7 @@ func excludesVectors(x *snapshot.Index) bool {
 	return len(created) == 7 && created >= "9035000"
 }
 
-// storedSource is how a mapping has sources stored.
+// storedSource is the way in which a mapping stores sources.
 type storedSource struct {
 	Enabled  json.RawMessage `json:"enabled"`
 	Mode     string          `json:"mode"`

@@ -7,8 +7,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
-// identityOf returns what tells a snapshot from another of the same name. Before Elasticsearch 5 snapshots have no
-// UUID; the catalog repeats their name, and the time at which they began stands in.
+// identityOf returns what distinguishes a snapshot from another of the same name. Before Elasticsearch 5 snapshots have no
+// UUID; the catalog repeats their name, so the time at which they started is used instead.
 func identityOf(snap *snapshot.Snapshot) string {
 	if snap.UUID != "" && snap.UUID != snap.Name {
 		return snap.UUID
@@ -19,7 +19,7 @@ func identityOf(snap *snapshot.Snapshot) string {
 	return fmt.Sprintf("started at %d", snap.StartMillis)
 }
 
-// SnapshotIdentity reads what tells the snapshot from another of the same name.
+// SnapshotIdentity reads what distinguishes the snapshot from another of the same name.
 func SnapshotIdentity(ctx context.Context, repo snapshot.Repository, name string) (string, error) {
 	catalog, err := snapshot.OpenCatalog(ctx, repo)
 	if err != nil {

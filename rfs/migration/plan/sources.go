@@ -19,9 +19,9 @@ type SourceState string
 const (
 	SourcesStored  SourceState = "stored"  // whole
 	SourcesRebuilt SourceState = "rebuilt" // not stored; put together out of other fields
-	SourcesReduced SourceState = "reduced" // stored without parts of what was indexed
+	SourcesReduced SourceState = "reduced" // stored without some indexed parts
 	SourcesMissing SourceState = "missing" // neither stored nor rebuilt
-	SourcesUnknown SourceState = "unknown" // the index mode is not known
+	SourcesUnknown SourceState = "unknown" // the index mode is unknown
 )
 
 // Sources is in what form a snapshot holds the documents of an index, as far as settings and mappings decide it.
@@ -48,7 +48,7 @@ const (
 		"compare with rfsd verify, or leave the index out with --index-exclude"
 )
 
-// SourcesOf returns in what form the snapshot holds the documents of an index. asked says that sources that are switched off
+// SourcesOf returns in what form the snapshot holds the documents of an index. asked states that sources that are switched off
 // or filtered are rebuilt (--rebuild-sources: RebuildFields; with --rebuild-text-from-terms: RebuildTerms); if "", Fields say
 // how well they would be.
 func SourcesOf(x *snapshot.Index, asked Rebuild) Sources {

@@ -11,7 +11,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
-// DataStreams is what becomes of the backing indices of data streams.
+// DataStreams selects the treatment of the backing indices of data streams.
 type DataStreams string
 
 // The ways.
@@ -20,13 +20,13 @@ const (
 	StreamsCreate    DataStreams = "create" // their documents are created in a data stream of the target
 )
 
-// streamName is the name that a data stream, or the alias that stands in for it, has on the target.
+// streamName returns the name that a data stream, or the alias that replaces it, has on the target.
 func (r Request) streamName(stream string) (string, error) {
 	names, err := r.Rename.Names([]string{stream})
 	return r.Rules.IndexName(names[stream]), err
 }
 
-// planStreams says what becomes of each backing index of the plan, as far as the snapshot tells.
+// planStreams decides the treatment of each backing index of the plan, as far as the snapshot allows.
 func (p *Plan) planStreams(ctx context.Context, snap *snapshot.Snapshot, req Request) error {
 	if len(snap.DataStreams) == 0 {
 		return nil
@@ -84,7 +84,7 @@ func ReadStreams(ctx context.Context, snap *snapshot.Snapshot) (metadata.Globals
 	return g, nil
 }
 
-// Note returns what is done with a backing index; "" for what is none.
+// Note describes the treatment of a backing index; "" for other indices.
 func (e Entry) Note() string {
 	switch {
 	case e.Stream == nil:

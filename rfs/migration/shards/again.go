@@ -47,7 +47,7 @@ func (a *Again) prove(ctx context.Context, e plan.Entry) error {
 	return nil
 }
 
-// Read passes on those of the wanted documents that the snapshot holds, by their place and id, in any order. n is the place in
+// Read passes on the wanted documents that the snapshot holds, by their place and id, in any order. n is the place in
 // wanted. A document is borrowed until each returns.
 func (a *Again) Read(ctx context.Context, wanted []redrive.Document, each func(n int, d *doc.Document) error) error {
 	for _, e := range a.Entries {
@@ -76,7 +76,7 @@ func (a *Again) Read(ctx context.Context, wanted []redrive.Document, each func(n
 	return nil
 }
 
-// apart is how many ordinals lie between two documents that are read one after the other; beyond it the reader begins anew.
+// apart is the largest distance in ordinals between two documents that are read in sequence; beyond it the reader starts anew.
 const apart = 4096
 
 // shard passes on the wanted documents of one shard of an index of the snapshot.

@@ -17,7 +17,7 @@ import (
 const (
 	aheadShards = 16
 	AheadBytes  = 64 << 20 // in the repository
-	// aheadFiles is how many files such a shard has at most, and aheadHeld what its commit holds, in bytes.
+	// aheadFiles limits the files of such a shard, and aheadHeld the memory of its commit, in bytes.
 	aheadFiles = 1024
 	aheadHeld  = 1 << 20
 )
@@ -56,7 +56,7 @@ func NewAhead(r *Reader) *Ahead {
 	return &Ahead{reader: r, opened: map[string]*shardAhead{}}
 }
 
-// Open begins to open the shards of the items for a slot, in order and as far as the bounds allow. existing is the choice for documents
+// Open starts to open the shards of the items for a slot, in order and as far as the bounds allow. existing is the choice for documents
 // whose ids the target has.
 func (a *Ahead) Open(ctx context.Context, slot int, existing bulk.Existing, items []NextItem) {
 	a.mu.Lock()
@@ -76,7 +76,7 @@ func (a *Ahead) Open(ctx context.Context, slot int, existing bulk.Existing, item
 		o := newOpenShard(a.reader, n.Entry, n.ID.Shard, n.Item.Begin(), existing)
 		o.ahead = true
 		a.opened[n.Item.ID] = &shardAhead{slot, n.Bytes, n.Entry, early.Start(ctx, func(ctx context.Context) *openShard {
-			if o.open(ctx, a.reader.Repo, a.reader.Edit) != nil { // the lease finds what is wrong again
+			if o.open(ctx, a.reader.Repo, a.reader.Edit) != nil { // the lease finds the error again
 				return nil
 			}
 			return o
@@ -111,7 +111,7 @@ func (a *Ahead) take(ctx context.Context, id cms.ItemID, entry plan.Entry, from 
 	return nil
 }
 
-// Keep drops what a slot has opened, but for the shards of the items.
+// Keep drops the shards that a slot has opened, except for those in items.
 func (a *Ahead) Keep(slot int, items []string) {
 	var gone []*shardAhead
 	a.mu.Lock()
@@ -130,7 +130,7 @@ func (a *Ahead) Keep(slot int, items []string) {
 	}
 }
 
-// drop ends the opening, and what was begun by it.
+// drop ends the opening, and the reads that it started.
 func (x *shardAhead) drop() {
 	x.Stop()
 	if x.Wait() != nil {

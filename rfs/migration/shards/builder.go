@@ -49,8 +49,8 @@ func newBuilder(ctx context.Context, r snapshot.Repository, e plan.Entry) (*buil
 	return b, nil
 }
 
-// build gives a record without any stored source the one that its other fields make, or the reason why they do not, and
-// completes one that a filter reduced. A recovery source is the original and stays. One of more than most bytes is
+// build sets the source of a record without any stored source from its other fields, or returns the reason why it cannot, and
+// completes a source that a filter reduced. A recovery source is the original and stays. One of more than most bytes is
 // rebuild.ErrTooLong; 0: none is.
 func (b *builder) build(ctx context.Context, rec *lucene.Record, typ func(*lucene.Record) []byte, most int64) error {
 	b.unplaced = nil
@@ -84,7 +84,7 @@ func (b *builder) build(ctx context.Context, rec *lucene.Record, typ func(*lucen
 	return nil
 }
 
-// patch puts the vectors back that were left out of the form that is sent, but for those whose place is not known.
+// patch puts the vectors back that were left out of the form that is sent, except for vectors whose place is unknown.
 func (b *builder) patch(ctx context.Context, sources *rebuild.Rebuilder, rec *lucene.Record) error {
 	form, original := &rec.Source, false
 	if len(rec.RecoverySource) > 0 && (b.sendsOriginals || !rec.HasSource) {
@@ -110,7 +110,7 @@ func (b *builder) patch(ctx context.Context, sources *rebuild.Rebuilder, rec *lu
 	return nil
 }
 
-// forget gives up what a long source was made in, but for the source.
+// forget releases the buffers of a long source, except for the source.
 func (b *builder) forget() {
 	for _, r := range b.sources {
 		r.Forget()

@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// openRequests is what opening a shard takes: its manifest and segments_N.
+	// openRequests is the number of requests to open a shard: its manifest and segments_N.
 	openRequests = 3
-	// perSegmentRequests is what a segment takes besides its documents.
+	// perSegmentRequests is the number of requests of a segment besides its documents.
 	perSegmentRequests = 5
 )
 

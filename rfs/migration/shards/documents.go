@@ -153,7 +153,7 @@ func (s *documents) build(ctx context.Context, rec *lucene.Record) error {
 	}
 	if tooLong(err) {
 		s.builder.source = nil
-		if !rec.HasSource { // else what is stored stays as it is
+		if !rec.HasSource { // else the stored source is unchanged
 			rec.Unbuilt = fmt.Errorf("a rebuilt source: %w", doc.ErrTooLong)
 		}
 		return nil
@@ -161,7 +161,7 @@ func (s *documents) build(ctx context.Context, rec *lucene.Record) error {
 	return err
 }
 
-// tooLong reports whether a source, or a part of it that is kept in another format, becomes longer than what is read.
+// tooLong reports whether a source, or a part of it that is kept in another format, exceeds the length that is read.
 func tooLong(err error) bool {
 	return errors.Is(err, rebuild.ErrTooLong) || errors.Is(err, doc.ErrTooLong)
 }
@@ -261,7 +261,7 @@ func (s *documents) forget(rec *lucene.Record) {
 	}
 }
 
-// tooLarge is a document that the target takes in no request, or that is longer than what is read.
+// tooLarge is a document that the target takes in no request, or that exceeds the length that is read.
 func (s *documents) tooLarge(d *doc.Document, why string) *doc.Failure {
 	return &doc.Failure{
 		Index: string(d.Index), ID: string(d.ID), Type: string(d.Type), Routing: string(d.Routing), Shard: s.shard, Ordinal: d.Ordinal,

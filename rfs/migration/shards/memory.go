@@ -14,7 +14,7 @@ const (
 	// DefaultMaxDocument is the longest source that is read unless another bound is set, in bytes: http.max_content_length
 	// of a cluster that was not configured otherwise, so that none wrote more.
 	DefaultMaxDocument = 100 << 20
-	// forms is how often a long source is held at most beside its raw bytes: as what it is made of and what is made of it
+	// forms is the largest number of copies of a long source in addition to its raw bytes: as what it is made of and what is made of it
 	// (one line of JSON, or what rules or a join field change), as a body, and as a compressed body.
 	forms = 3
 )
@@ -27,7 +27,7 @@ const collected = 64 << 20
 // The nil allowance bounds nothing.
 type allowance struct {
 	budget *budget.Budget
-	// most returns the longest body of a request that the destination takes, in bytes; 0: not known. nil: any.
+	// most returns the longest body of a request that the destination takes, in bytes; 0: unknown. nil: any.
 	most    func(ctx context.Context) int64
 	longest int64 // source that is read, in bytes; 0: DefaultMaxDocument
 	edits   bool  // rules may shorten documents
@@ -38,12 +38,12 @@ type allowance struct {
 	claimed int64           // bytes that were asked for the document at hand
 	stored  int64           // of them for the raw bytes of its chunk
 	raw     *budget.Share   // of the raw bytes of its chunk
-	made    *budget.Share   // of what is made of it before it is a body
+	made    *budget.Share   // of its forms before it is a body
 	body    *budget.Share   // of its body, until it is handed over
 	sent    []*budget.Share // handed over
 }
 
-// request returns the longest body of a request that the destination takes, in bytes; 0: not known.
+// request returns the longest body of a request that the destination takes, in bytes; 0: unknown.
 func (m *allowance) request(ctx context.Context) int64 {
 	if !m.asked && m.most != nil {
 		m.asked, m.limit = true, m.most(ctx)
@@ -51,7 +51,7 @@ func (m *allowance) request(ctx context.Context) int64 {
 	return m.limit
 }
 
-// maxDocument returns the longest source that is read, whatever the destination takes.
+// maxDocument returns the longest source that is read, for any destination.
 func (m *allowance) maxDocument() int64 {
 	if m.longest > 0 {
 		return m.longest
@@ -101,7 +101,7 @@ func (m *allowance) claim(ctx context.Context, raw, source int64) error {
 }
 
 // convert blocks until the source at hand may be held in another form of size bytes. Its raw bytes are counted anew: of
-// those who wait here, what they hold was within the budget when they began.
+// those who wait here, their memory was within the budget when they started.
 func (m *allowance) convert(ctx context.Context, raw, size int64) error {
 	if raw+forms*size <= m.claimed {
 		return nil
@@ -114,7 +114,7 @@ func (m *allowance) widen(ctx context.Context, size int64) error {
 	return m.convert(ctx, m.stored, size)
 }
 
-// handOver returns what gives back the memory of the body of the document at hand. Its other forms are given up.
+// handOver returns a function that releases the memory of the current document's body. Its other forms are released immediately.
 func (m *allowance) handOver() func() {
 	s := m.body
 	m.body, m.sent = nil, append(m.sent, s)
@@ -122,7 +122,7 @@ func (m *allowance) handOver() func() {
 	return s.Release
 }
 
-// drop gives back what the document before has taken.
+// drop releases the memory of the previous document.
 func (m *allowance) drop() {
 	for _, s := range []*budget.Share{m.raw, m.made, m.body} {
 		s.Release()
@@ -130,7 +130,7 @@ func (m *allowance) drop() {
 	m.raw, m.made, m.body, m.claimed, m.stored = nil, nil, nil, 0, 0
 }
 
-// close gives back everything; the job has ended.
+// close releases everything; the job has ended.
 func (m *allowance) close() {
 	m.drop()
 	for _, s := range m.sent {

@@ -24,8 +24,8 @@ func newNamer(n plan.Naming) *namer {
 	return m
 }
 
-// name sets index, id and type of a document. A type that was not there when the
-// work was planned means that the snapshot is not the one that was planned.
+// name sets index, id and type of a document. A type that did not exist when the
+// work was planned means that the snapshot differs from the planned one.
 func (m *namer) name(d *doc.Document) error {
 	d.Index = m.index
 	switch {

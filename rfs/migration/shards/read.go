@@ -87,7 +87,7 @@ type Documents struct {
 
 	Memory      *budget.Budget  // bounds what long documents hold; nil: nothing does
 	MaxDocument int64           // longest source that is read, in bytes; 0: DefaultMaxDocument
-	Helpers     *lucene.Helpers // decompress beside the caller; nil: only that does
+	Helpers     *lucene.Helpers // decompress in parallel with the caller; nil: only the caller does
 }
 
 // Read reads a shard of the snapshot as a migration does, from an ordinal (to.From) to its end, and passes on every live

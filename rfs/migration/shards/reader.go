@@ -33,14 +33,14 @@ type Reader struct {
 	Merges bool
 	// Memory bounds what long documents hold, over all leases of the process; nil: nothing does.
 	Memory *budget.Budget
-	// MaxBody returns the longest body of a request that the destination takes, in bytes; 0 when it is not known.
+	// MaxBody returns the longest body of a request that the destination takes, in bytes; 0 when unknown.
 	// nil: any.
 	MaxBody func(ctx context.Context) int64
 	// MaxDocument is the longest source that is read, in bytes; 0: DefaultMaxDocument.
 	MaxDocument int64
-	// Manifests are those of the plan of this process; nil: each lease reads its own.
+	// Manifests come from the plan of this process; nil: each lease reads its own.
 	Manifests *plan.Manifests
-	// Helpers decompress shards beside the goroutines of their leases; nil: only those do.
+	// Helpers decompress shards in parallel with the goroutines of their leases; nil: only these do.
 	Helpers *lucene.Helpers
 }
 
@@ -190,7 +190,7 @@ func (x *shardReading) Wrap(opts *bulk.Options) {
 	opts.Recorder = x.trying
 }
 
-// Next passes records on: to the bulk body, or to the failed documents. A long one is sent at once.
+// Next passes records on: to the bulk body, or to the failed documents. A long record is sent immediately.
 func (x *shardReading) Next(ctx context.Context, to *engine.Sink, most int) error {
 	for n := range most {
 		rec, err := x.reader.Next(ctx)
@@ -275,12 +275,12 @@ func checkShard(ctx context.Context, dir lucene.Directory) error {
 	}
 }
 
-// Checks is what one acquisition knows of the checksums of its shard's files. It is
-// stored with the item and put together with those of the other items at the end.
+// Checks holds the checksums of its shard's files that one acquisition knows. It is
+// stored with the item and combined with the checks of the other items at the end.
 type Checks struct {
 	Files       []lucene.Check `json:"files"`
 	NotVerified []string       `json:"not_verified,omitempty"`
 	Ordinals    int64          `json:"ordinals,omitempty"` // of the whole shard, for the progress of its items
-	Live        int64          `json:"live,omitempty"`     // Lucene documents of the whole shard, of an item that failed; 0: not known
+	Live        int64          `json:"live,omitempty"`     // Lucene documents of the whole shard, of an item that failed; 0: unknown
 	Tried       *Tried         `json:"tried,omitempty"`    // in a trial run
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/lucene"
 )
 
-// recordReader is what a job reads: *lucene.Reader reads all documents of a range, *sample some of a shard.
+// recordReader reads the records of a job: *lucene.Reader reads all documents of a range, *sample some of a shard.
 type recordReader interface {
 	Next(ctx context.Context) (*lucene.Record, error)
 	Checks(watermark int64) []lucene.Check
@@ -28,7 +28,7 @@ type sample struct {
 	places    int64
 	begin     int64 // documents below it were sent before
 
-	place  int64 // in work
+	place  int64 // current index in the order
 	taken  int64 // documents of it
 	reader *lucene.Reader
 
@@ -113,7 +113,7 @@ func (s *sample) note(x scan, first bool) {
 	s.scanned[len(s.scanned)-1] = x
 }
 
-// looked returns how many ordinals from the begin up to a watermark were looked at.
+// looked returns the number of ordinals from the start up to a watermark that were examined.
 func (s *sample) looked(watermark int64) (n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,7 +139,7 @@ func (s *sample) Close() error {
 // nearby is a directory whose streams ask for little at a time, since a sample leaves each of them soon.
 type nearby struct{ lucene.Directory }
 
-// nearbyBytes is how much is asked for at once.
+// nearbyBytes is the length of one request.
 const nearbyBytes = 256 << 10
 
 // Open returns a file.
@@ -175,10 +175,10 @@ func (f nearbyFile) Stream(ctx context.Context, off, n int64) (io.ReadCloser, er
 	return s, s.next()
 }
 
-// nearbyStream reads parts one after the other.
+// nearbyStream reads parts in sequence.
 type nearbyStream struct {
 	open     func(off, n int64) (io.ReadCloser, error)
-	off, end int64 // what is not asked for yet
+	off, end int64 // the range that is not requested yet
 	part     io.ReadCloser
 	left     int64 // of part
 }
@@ -193,7 +193,7 @@ func (s *nearbyStream) next() error {
 	return nil
 }
 
-// Read reads what is left of a part, or of the next.
+// Read reads the rest of a part, or the next.
 func (s *nearbyStream) Read(p []byte) (int, error) {
 	if s.left == 0 {
 		if err := s.Close(); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/document/doc"
 )
 
-// Tried is what a trial run measured. Seconds are summed over the shards.
+// Tried holds the measurements of a trial run. Seconds are summed over the shards.
 type Tried struct {
 	Scanned int64            `json:"scanned"`           // ordinals that were looked at
 	Setup   float64          `json:"setup_seconds"`     // until the first document was read
@@ -29,7 +29,7 @@ func (t *Tried) Add(u Tried) {
 	}
 }
 
-// IndexTried is what a trial run measured of an index, and what the whole index has by it.
+// IndexTried holds the measurements of a trial run for an index, and the estimate for the whole index.
 type IndexTried struct {
 	Tried
 	Documents int64 `json:"whole_documents"`

@@ -19,15 +19,15 @@ import (
 )
 
 const (
-	// drainTimeout is how long requests under way are waited for when the run ends early.
+	// drainTimeout bounds the wait for requests in flight when the run ends early.
 	drainTimeout = 12 * time.Second
-	// alone is the longest source, in bytes, beside which others are read: a longer one is delivered first.
+	// alone is the longest source, in bytes, during which others are read: a longer one is delivered first.
 	alone = 4 << 20
-	// lastWrite is how long replacing a file may take when the run ends early.
+	// lastWrite bounds the replacement of a file when the run ends early.
 	lastWrite = time.Minute
 )
 
-// file is one file in work.
+// file is one active file.
 type file struct {
 	run  *Redrive
 	edit Edit
@@ -60,7 +60,7 @@ type entry struct {
 	content uint8 // place in contents
 }
 
-// contents are what lines hold of their sources.
+// contents states which part of their sources lines hold.
 var contents = [...]failed.Content{failed.Full, failed.Hash, failed.None}
 
 // wanted is a line whose source is read again.
@@ -71,7 +71,7 @@ type wanted struct {
 	line failed.Line
 }
 
-// maxWanted is how many documents are read again in one pass.
+// maxWanted is the number of documents that are read again in one pass.
 const maxWanted = 10_000
 
 // send reads the file and sends its documents, until their fates are known or an error ends it.
@@ -353,7 +353,7 @@ func (f *file) put(text []byte) error {
 }
 
 // save replaces the file unless nothing in it changes, and counts what became of its documents. The draft is complete
-// but for the lines whose fate is not known, which follow as they are.
+// except for the lines whose fate is unknown, which follow unchanged.
 func (f *file) save(ctx context.Context) error {
 	if f.err != nil {
 		return nil // the draft is not usable, which send has returned

@@ -35,10 +35,10 @@ type Edit interface {
 	Open(ctx context.Context) (io.ReadCloser, error)
 	// Write appends to what replaces the file.
 	io.Writer
-	// Commit replaces the file by what was written, atomically and durably. A file without content is removed, an object
+	// Commit replaces the file by the written content, atomically and durably. A file without content is removed, an object
 	// is left empty.
 	Commit(ctx context.Context) error
-	// Close ends the edit. What was not committed is dropped.
+	// Close ends the edit. Uncommitted content is dropped.
 	Close() error
 }
 
@@ -137,7 +137,7 @@ type Objects struct {
 	// Put stores an object of size bytes in place of the one of that name.
 	Put     func(ctx context.Context, name string, body io.ReadSeeker, size int64) error
 	Session string
-	// Drafts is where what replaces an object is kept until it is stored; "": the directory for temporary files.
+	// Drafts is the directory of replacements of objects until they are stored; "": the directory for temporary files.
 	Drafts string
 }
 

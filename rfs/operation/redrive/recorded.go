@@ -21,7 +21,7 @@ type Recorded struct {
 	List func(ctx context.Context) iter.Seq2[Record, error]
 	// Note keeps the reasons of documents that failed again. They are durable when Note returns.
 	Note func(ctx context.Context, failures []doc.Failure) error
-	// Drafts is where the list is kept meanwhile; "": the directory for temporary files.
+	// Drafts is the directory of the list meanwhile; "": the directory for temporary files.
 	Drafts string
 }
 

@@ -22,7 +22,7 @@ import (
 
 // Reasons of documents that are not sent.
 const (
-	// Unreadable is a line that is no failed document.
+	// Unreadable is a line that does not hold a failed document.
 	Unreadable doc.Reason = "unreadable_line"
 	// NotAgain is a document that the snapshot, or the file of an import, does not hold as it failed.
 	NotAgain doc.Reason = "not_read_again"
@@ -40,7 +40,7 @@ type Document struct {
 
 // Source reads documents of a migration or an import again.
 type Source interface {
-	// Read passes on those of the wanted documents that it finds, as they were sent. n is the place in wanted. A document is
+	// Read passes on the wanted documents that it finds, as they were sent. n is the place in wanted. A document is
 	// borrowed until each returns.
 	Read(ctx context.Context, wanted []Document, each func(n int, d *doc.Document) error) error
 }
@@ -50,7 +50,7 @@ type Redrive struct {
 	Place Place
 	Bulk  bulk.Options // Sender and the bounds of bodies; Recorder, From and Existing are set here
 	// Existing returns what becomes of documents that an index of the target has: data streams know only bulk.Keep. With
-	// bulk.Newer, one whose version is not known does not replace any. Its error ends the run.
+	// bulk.Newer, a document of unknown version does not replace any. Its error ends the run.
 	Existing func(ctx context.Context, index string) (bulk.Existing, error)
 	// MaxDocument is the longest source that is read, in bytes; a file with a longer one ends the run and stays as it is.
 	MaxDocument int64
@@ -61,7 +61,7 @@ type Redrive struct {
 	Source Source // reads documents again whose sources are not in the files; nil: they end the run
 	// Arrived is called before a file is replaced, with a function that reports whether a document arrived. nil: not called.
 	Arrived func(ctx context.Context, arrived func(Document) bool) error
-	// Account is kept of what is delivered; nil: none.
+	// Account records deliveries; nil: none.
 	Account Account
 	Log     *slog.Logger
 
@@ -92,7 +92,7 @@ type Report struct {
 	Failed     int64    `json:"failed"`     // of them, failed again, or cannot be sent: they stay, with the reason of now
 	Filtered   int64    `json:"filtered"`   // of them, left in the files by choice
 	Duplicates int64    `json:"duplicates"` // further lines of the same documents: removed
-	Remaining  int64    `json:"remaining"`  // documents whose fate is not known: the run ended early; they stay in the files
+	Remaining  int64    `json:"remaining"`  // documents whose fate is unknown: the run ended early; they stay in the files
 	Files      int      `json:"files"`      // read
 	Classes    []Class  `json:"classes"`
 	InUse      []string `json:"in_use"` // files that a running process writes: not touched
@@ -132,10 +132,10 @@ func (d Document) key() key {
 // maxKnown bounds the documents that are remembered to find further lines of them, which are sent again beyond it.
 const maxKnown = 4 << 20
 
-// maxLines bounds the lines of a file, of which 44 bytes each are held while it is in work.
+// maxLines bounds the lines of a file; each takes 44 bytes while the file is processed.
 const maxLines = 4 << 20
 
-// Run sends the documents of all files. It returns what is known also beside an error; ctx ends it in good order.
+// Run sends the documents of all files. It returns the known results also with an error; ctx ends it in good order.
 func (r *Redrive) Run(ctx context.Context) (Report, error) {
 	r.existing, r.fates = map[string]bulk.Existing{}, map[key]known{}
 	r.found, r.refused = map[string]int64{}, map[string]string{}
@@ -177,7 +177,7 @@ func (r *Redrive) edit(ctx context.Context, name string) (err error) {
 	f := &file{run: r, edit: e, name: name}
 	f.noter, _ = e.(noter)
 	err = f.send(ctx)
-	// The outcome of what was sent is worth keeping also when the run ends early.
+	// The outcomes of sent documents are worth keeping also when the run ends early.
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrite)
 	defer cancel()
 	if serr := f.save(late); serr != nil {

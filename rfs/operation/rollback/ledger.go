@@ -72,7 +72,7 @@ func (l *Ledger) Intend(ctx context.Context, kind, name string) error {
 	return l.intend(ctx, kind, name, object{})
 }
 
-// intend records what is known of an object that is going to be created.
+// intend records the known facts about an object that is going to be created.
 func (l *Ledger) intend(ctx context.Context, kind, name string, o object) error {
 	if err := l.Records.CheckUndone(ctx); err != nil {
 		return err
@@ -143,7 +143,7 @@ func (l *Ledger) confirmAs(ctx context.Context, kind, name string, scratch bool)
 	is, err := l.read(ctx, kind, name, scratch)
 	switch {
 	case errors.Is(err, errAbsent), errors.Is(err, errOther):
-		return nil // it was removed at once
+		return nil // it was removed immediately
 	case err != nil:
 		return err
 	case !is.marked && objects.CanCarry(kind):
@@ -194,7 +194,7 @@ func read(ctx context.Context, api API, mark objects.Mark, kind, name string, sc
 	return found{marked: mark.On(kind, name, b)}, err
 }
 
-// readObject returns an object that is no index as the target has it.
+// readObject returns an object other than an index as the target has it.
 func readObject(ctx context.Context, api API, kind metadata.Kind, name string) (json.RawMessage, error) {
 	if err := objects.CheckName(string(kind), name); err != nil {
 		return nil, err
@@ -258,14 +258,14 @@ func (l *Ledger) RegisteredRepository(ctx context.Context, name string, first, r
 	return nil
 }
 
-// Own is what documents of the session account for.
+// Own is the number of operations that documents of the session account for.
 type Own struct {
 	Targets    []string // indices that only these documents went to
 	Operations int64    // sequence numbers that they have used in all of these indices together
 }
 
-// Seal records the sequence numbers of the created indices when the migration ends: what is above them was written after it. What is recorded already is never replaced, so it may be repeated. Where own accounts for fewer operations than the
-// indices have used, the rest is recorded as that of other clients. What cannot be read stays unknown.
+// Seal records the sequence numbers of the created indices when the migration ends: higher numbers were written after it. A recorded number is never replaced, so it may be repeated. Where own accounts for fewer operations than the
+// indices have used, the rest is recorded for other clients. Numbers that cannot be read stay unknown.
 func (l *Ledger) Seal(ctx context.Context, own ...Own) error {
 	used, beside := map[string]int64{}, map[string]int64{}
 	err := l.each(ctx, func(c session.Creation, was object, is map[string]int64) (object, bool) {
@@ -303,7 +303,7 @@ func (l *Ledger) Seal(ctx context.Context, own ...Own) error {
 }
 
 // Unseal is called before a migration that ended is continued. An index that was written to since it ended is marked: its
-// sequence numbers can no longer be told apart.
+// sequence numbers can no longer be distinguished.
 func (l *Ledger) Unseal(ctx context.Context) error {
 	return l.each(ctx, func(_ session.Creation, was object, is map[string]int64) (object, bool) {
 		switch {
@@ -318,7 +318,7 @@ func (l *Ledger) Unseal(ctx context.Context) error {
 	})
 }
 
-// Around runs work that sends documents of the session beside its phases. Indices without other writes since the
+// Around runs work that sends documents of the session outside its phases. Indices without other writes since the
 // migration ended are sealed again after it. Where the process is killed, the former seal stays: what it sent counts as
 // written after the migration.
 func (l *Ledger) Around(ctx context.Context, work func() error) error {

@@ -15,7 +15,7 @@ type Marks struct {
 	later  map[string]bool  // backing indices that a data stream of the session has got since
 }
 
-// Of returns the mark of a shard: what has a higher sequence number was written after the migration. It is -1 in an index that is
+// Of returns the mark of a shard: operations with higher sequence numbers came after the migration. It is -1 in an index that is
 // younger than the end of the migration. known is false when nothing is recorded.
 func (m Marks) Of(index string, shard int) (mark int64, known bool) {
 	if m.later[index] {
@@ -26,7 +26,7 @@ func (m Marks) Of(index string, shard int) (mark int64, known bool) {
 }
 
 // ReadMarks reads the marks of a session. Left out are indices that the session did not create, that were written to between two
-// of its runs, and that are no longer those which it created: nothing is known of them.
+// of its runs, and that are no longer those which it created: they are unknown.
 func ReadMarks(ctx context.Context, api API, records Records) (Marks, error) {
 	m := Marks{shards: map[string]int64{}, later: map[string]bool{}}
 	for c, err := range records.Creations(ctx) {

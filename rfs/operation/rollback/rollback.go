@@ -19,7 +19,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/objects"
 )
 
-// Kinds of objects beside those of metadata.
+// Kinds of objects in addition to the kinds of metadata.
 const (
 	Index      = "index"
 	DataStream = string(metadata.DataStream)
@@ -43,7 +43,7 @@ type Records interface {
 	Phase(ctx context.Context, name string) (session.Phase, error)
 }
 
-// object is what is recorded of an object.
+// object is the record of an object.
 type object struct {
 	UUID string `json:"uuid,omitempty"` // of an index; of the oldest backing index of a data stream
 	// Aliases are the names of those that an index had after its creation, and of those that the session sets later.
@@ -53,10 +53,10 @@ type object struct {
 	// Touched states that the index was written to after the migration ended and before it was continued. Its Sequence stays
 	// that of the first end.
 	Touched bool `json:"touched,omitempty"`
-	// Foreign is how many operations the index, together with others that the same documents went to, had at the end of the
+	// Foreign is the number of operations that the index, together with others that the same documents went to, had at the end of the
 	// migration beyond those that the documents account for.
 	Foreign int64 `json:"foreign,omitempty"`
-	// Beside is how many operations Around has seen: documents of the session that were sent beside its phases.
+	// Beside is the number of operations that Around has seen: documents of the session that were sent outside its phases.
 	Beside int64 `json:"beside,omitempty"`
 	// Scratch states that the index holds copies only, which were written to measure.
 	Scratch bool `json:"scratch,omitempty"`

@@ -61,7 +61,7 @@ type Undo struct {
 	closed bool // Run was called: the migration cannot continue
 }
 
-// order is that of removal: whatever names another goes first.
+// order is the order of removal: an object that names another is removed first.
 var order = []string{
 	Alias, Index, DataStream, Setting, string(metadata.Policy), string(metadata.IndexTemplate), string(metadata.ComponentTemplate), string(metadata.LegacyTemplate),
 	string(metadata.Pipeline), string(metadata.Script), Snapshot, Repository,
@@ -121,7 +121,7 @@ func (u *Undo) snapshot(ctx context.Context) ([]Entry, error) {
 		return nil, fmt.Errorf("record of the snapshot: %w: %w", err, fault.ErrCorrupt)
 	}
 	if p.State == session.PhaseFailed && r.SnapshotUUID == "" {
-		return nil, nil // what has the name is not the session's
+		return nil, nil // the object of that name is not the session's
 	}
 	return []Entry{{Kind: Snapshot, Name: r.Repo + "/" + r.Name, UUID: r.SnapshotUUID, Since: &p.Created, State: OnSource,
 		Reason: fmt.Sprintf("remove it on the source: DELETE /_snapshot/%s/%s", r.Repo, r.Name)}}, nil
@@ -272,7 +272,7 @@ func (u *Undo) usedPipelines(ctx context.Context, entries []Entry) error {
 	if !asked || u.API == nil {
 		return nil
 	}
-	goes := map[string]bool{} // indices, also those of data streams
+	goes := map[string]bool{} // indices, also of data streams
 	for _, e := range entries {
 		switch {
 		case e.State != Created:
@@ -318,7 +318,7 @@ func (u *Undo) usedPipelines(ctx context.Context, entries []Entry) error {
 
 // Run removes what List reports as created, restores settings, and returns the list with the outcomes. Each object is
 // compared again right before. Its record goes when it is gone, so that a run after a kill continues. Errors:
-// fault.ErrUnavailable; the list states what was done before.
+// fault.ErrUnavailable; the list states earlier results.
 func (u *Undo) Run(ctx context.Context) ([]Entry, error) {
 	u.closed = true
 	entries, err := u.List(ctx)
@@ -382,7 +382,7 @@ func removal(kind, name string) (path string, query url.Values) {
 	return objects.ObjectPath(metadata.Kind(kind), name), nil
 }
 
-// remove removes one object, unless it is no longer as it was listed.
+// remove removes one object, unless it differs from its listing.
 func (u *Undo) remove(ctx context.Context, e *Entry) error {
 	c, err := u.Records.Creation(ctx, e.Kind, e.Name)
 	if err != nil {

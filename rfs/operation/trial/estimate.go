@@ -9,14 +9,14 @@ import (
 type Measured struct {
 	Wall    time.Duration // of the sample; 0: unknown, because an earlier run did a part of it
 	Slots   int           // shards that are worked on at the same time, at most
-	Shards  int           // of the whole, all of which were worked on
-	Busy    time.Duration // at least one shard was in work
-	Leases  time.Duration // how long shards were in work, summed over them
+	Shards  int           // of the whole; the run worked on all of them
+	Busy    time.Duration // at least one shard was active
+	Leases  time.Duration // the time during which shards were active, summed over them
 	Setup   time.Duration // of Leases: until the first document was read
 	Copying time.Duration // of Leases: from then on
 	Load    Rate          // of new documents that were sent with all slots, in bytes of sources; zero: unknown
-	Refresh time.Duration // of what was sent for Load
-	Reading time.Duration // of ReadBytes from the largest shard, one after the other
+	Refresh time.Duration // of the documents sent for Load
+	Reading time.Duration // of ReadBytes from the largest shard, in sequence
 	// ReadBytes are bytes of sources that were decompressed and converted without being sent.
 	ReadBytes int64
 }
@@ -30,7 +30,7 @@ type Whole struct {
 	RepositoryRequests int64 `json:"repository_requests"`
 }
 
-// Estimate is how long the whole takes, and why.
+// Estimate is the duration of the whole, and its reasons.
 type Estimate struct {
 	Whole
 	Seconds      float64  `json:"seconds"`
@@ -56,7 +56,7 @@ const (
 	OneShard = "the largest shard"
 )
 
-// Cost is what the whole costs by a file of prices.
+// Cost is the cost of the whole by a file of prices.
 type Cost struct {
 	Requests float64 `json:"s3_requests"`
 	Egress   float64 `json:"egress"`

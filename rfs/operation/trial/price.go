@@ -14,7 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// Price is what requests, traffic and time cost, all in one currency. What is not given is not counted.
+// Price holds the prices of requests, traffic and time, all in one currency. Missing prices are not counted.
 type Price struct {
 	Requests *float64 `toml:"s3-get-per-1000"`
 	Egress   *float64 `toml:"egress-per-gb"` // of 10^9 bytes that leave the bucket

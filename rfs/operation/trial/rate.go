@@ -55,7 +55,7 @@ type Rate struct {
 	Body        float64 // mean bytes of a request
 }
 
-// Rate returns the rate from begin to end. All requests have been answered.
+// Rate returns the rate between two times. All requests have been answered.
 func (m *Meter) Rate(begin, end time.Duration) Rate {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -234,7 +234,7 @@ type reading struct {
 	end   int64 // behind the last document
 }
 
-// begin discards the documents read so far and returns a function that counts documents.
+// begin drops the documents read so far and returns a function that counts documents.
 func (p *reading) begin() func(*Document) error {
 	p.found, p.read, p.end = tallies{}, cms.Counts{}, p.start
 	target := ""
