@@ -323,14 +323,19 @@ func TestDefaultPipelineDoesNotTouchDocuments(t *testing.T) {
 	if res := Run(t, "rfsd", targetArgs(n.URL, demo(t), "--index-allowlist", index)...); res.Code != 0 {
 		t.Fatalf("exit %d: %s", res.Code, res.Stderr)
 	}
+	id := ""
 	for k, source := range landed(t, n) {
 		if bytes.Contains(source, []byte(`"stamped"`)) {
 			t.Fatalf("%v was changed: %s", k, source)
 		}
+		id = k.ID
 	}
+	call(t, n, "PUT", "/_ingest/pipeline/inner", map[string]any{"processors": []any{map[string]any{"drop": map[string]any{"if": fmt.Sprintf("ctx._id == '%s'", id)}}}})
+	call(t, n, "PUT", "/_ingest/pipeline/outer", map[string]any{"processors": []any{map[string]any{"pipeline": map[string]any{"name": "inner"}}}})
+	call(t, n, "PUT", "/"+index+"/_settings", map[string]any{"index.final_pipeline": "outer"})
 	res := Run(t, "rfsd", targetArgs(n.URL, demo(t), "--index-allowlist", index, "--run-pipelines", "--session-name", "again", "--existing-documents", "overwrite")...)
-	if res.Code != 0 {
-		t.Fatalf("exit %d: %s", res.Code, res.Stderr)
+	if res.Code != 6 || !strings.Contains(res.Stdout, "dropped_by_pipeline") || !strings.Contains(res.Stderr, "pipeline inner: drop drops documents under a condition") {
+		t.Fatalf("exit %d: %s%s", res.Code, res.Stdout, res.Stderr)
 	}
 	stamped := 0
 	for _, source := range landed(t, n) {
