@@ -127,7 +127,7 @@ func (w *world) checkDocuments(failed map[shardKey]bool) {
 		case t.refused != nil && recorded, ok && source == t.source && !recorded:
 		case ok && source != t.source:
 			w.bad("%v arrived changed", k)
-		case ok && recorded && w.server.forgot && w.recorded[k].Reason == doc.Collision:
+		case ok && recorded && w.server.forgot && (w.recorded[k].Reason == doc.Collision || w.recorded[k].Reason == doc.Foreign):
 			// Nothing says any more that it was sent before: it may share its id with another document, and is listed.
 		case recorded:
 			w.bad("%v is recorded as failed: %s", k, w.recorded[k].Detail)

@@ -115,7 +115,7 @@ func TestCountDemandsBytes(t *testing.T) {
 		{"not as stored", "f/s", Docs{key: nil}, Docs{key: []byte(`{"a": 1}`)}, Docs{key: []byte(`{"a":1}`)}, Counts{}, "the cluster held"},
 		{"nothing to compare with", "f/s", Docs{key: nil}, nil, Docs{key: []byte(`{"a":1}`)}, Counts{}, "the cluster held"},
 		{"absent", "f/s", Docs{key: []byte(`{}`)}, nil, Docs{}, Counts{Absent: 1}, ""},
-		{"too many", "f/s", Docs{}, nil, Docs{key: []byte(`{}`)}, Counts{}, "no document of the cluster"},
+		{"too many", "f/s", Docs{}, nil, Docs{key: []byte(`{}`)}, Counts{}, "not a document of the cluster"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, fault := Count(c.snapshot, c.truth, c.stored, c.out)

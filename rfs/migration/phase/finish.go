@@ -53,12 +53,15 @@ func (s *Session) allPlanned(ctx context.Context) (*plan.Plan, error) {
 	}
 	p := &plan.Plan{}
 	for _, e := range entries {
-		entry, err := s.readEntry(ctx, e)
+		entry, err := plan.DecodeEntry(e.Name, e.Body)
+		if err == nil && entry.Unread {
+			continue
+		}
+		if err == nil {
+			entry, err = s.readEntry(ctx, e)
+		}
 		if err != nil {
 			return nil, err
-		}
-		if entry.Unread {
-			continue
 		}
 		source, err := s.SourceIndex(ctx, entry.Locator)
 		if errors.Is(err, fault.ErrCorrupt) {
