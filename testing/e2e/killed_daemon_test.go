@@ -78,6 +78,13 @@ func TestKilledDaemon_ItemsGoOn(t *testing.T) {
 		})
 		return found
 	}
+	// A node that dies before another one has met it is not missed.
+	until(t, "the nodes have met", func() bool {
+		return !slices.ContainsFunc(m.all, func(x *machine) bool {
+			listed := m.ctl(x, "nodes").Stdout
+			return slices.ContainsFunc(m.all, func(o *machine) bool { return !strings.Contains(listed, "\n"+o.name+" ") })
+		})
+	})
 	first := busy()
 	pids := working(first)
 	begin := time.Now()
