@@ -89,18 +89,14 @@ func (l *Pipe) Follow(ctx context.Context, apply func(daemon.WorkerCommand)) (co
 
 // Begin sends the name of the worker, and samples from then on.
 func (l *Pipe) Begin(holder string, read func() metrics.Sample, log *slog.Logger) {
-	if l.parent != nil {
-		l.Send(daemon.Record{Holder: holder})
-	}
+	l.Send(daemon.Record{Holder: holder})
 	if l.every <= 0 {
 		return
 	}
 	l.sampler.Go(func() {
 		every(l.every, l.stop, func() {
 			sample := read()
-			if l.parent != nil {
-				l.Send(daemon.Record{Sample: &sample})
-			}
+			l.Send(daemon.Record{Sample: &sample})
 			if err := l.writeMetrics(sample, ""); err != nil {
 				log.Warn("the file of metrics was not written", "error", err)
 			}
@@ -147,8 +143,15 @@ func Leased(l *cms.Lease) daemon.Record {
 	return daemon.Record{Lease: &daemon.Lease{Item: l.Item.ID, Holder: l.Holder, Index: l.ID.Index, Shard: l.ID.Shard, LeftMs: l.UntilEnd().Milliseconds()}}
 }
 
-// Send writes one record. Without a parent it does nothing: that the parent has gone is noticed on the other pipe.
+// Send writes one record to the parent. Without a parent it does nothing: a status pipe alone gets the final record only.
 func (l *Pipe) Send(r daemon.Record) {
+	if l.parent != nil {
+		l.write(r)
+	}
+}
+
+// write writes one record, unless the status pipe is closed or missing. The parent's other pipe shows that the parent has gone.
+func (l *Pipe) write(r daemon.Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.out == nil {
@@ -160,9 +163,9 @@ func (l *Pipe) Send(r daemon.Record) {
 	}
 }
 
-// SendFinal sends the final record; nothing is sent after it.
+// SendFinal sends the final record, also without a parent; nothing is sent after it.
 func (l *Pipe) SendFinal(r daemon.Record) {
-	l.Send(r)
+	l.write(r)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.out != nil {
