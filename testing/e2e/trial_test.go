@@ -253,7 +253,7 @@ func TestATrialRunThatWasKilledGoesOnOrGoes(t *testing.T) {
 	if res := Run(t, "rfsd", targetArgs(n.URL, demo(t), "--session-name", "move-trial", "--index-allowlist", index)...); res.Code != 0 {
 		t.Fatalf("exit %d: %s", res.Code, res.Stderr)
 	}
-	if res := cleanup(); res.Code != 1 || !strings.Contains(res.Stderr, "no trial run") {
+	if res := cleanup(); res.Code != 1 || !strings.Contains(res.Stderr, "not a trial run") {
 		t.Errorf("cleanup of a migration: exit %d: %s%s", res.Code, res.Stdout, res.Stderr)
 	}
 	if answer := call(t, n, "GET", fmt.Sprintf("/%s/_count", index), nil); fmt.Sprint(answer["count"]) == "0" {
