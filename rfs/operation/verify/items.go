@@ -194,7 +194,7 @@ func (s *session) under(ctx context.Context, lease *cms.Lease, work func(ctx con
 // lease hands off the rest; a shard of the target is read in one consistent state of it, so that its lease becomes longer.
 func (s *session) part(ctx context.Context, side int, lease *cms.Lease) error {
 	u := s.byRoot[side][lease.ID.Index]
-	if u == nil { // no item of this plan
+	if u == nil { // of a plan that was changed
 		return lease.Complete(ctx, cms.Work{})
 	}
 	return s.under(ctx, lease, func(ctx context.Context, due *atomic.Bool) error {

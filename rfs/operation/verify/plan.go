@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"time"
 	"unicode/utf8"
@@ -28,8 +29,9 @@ type plan struct {
 }
 
 type planUnit struct {
-	Key      string `json:"key"`
-	Exponent int    `json:"exponent,omitempty"` // of the first lease
+	Key        string `json:"key"`
+	Generation int    `json:"generation,omitempty"` // how often its content has changed while the comparison was interrupted
+	Exponent   int    `json:"exponent,omitempty"`   // of the first lease
 }
 
 // exponentFor returns the exponent of a lease that suffices to read the documents in one go.
@@ -40,7 +42,7 @@ func exponentFor(initial time.Duration, documents int64) (k int) {
 	return k
 }
 
-func (s *session) planID() string { return s.state.Run + ":plan" }
+func (s *session) planID() string { return fmt.Sprintf("%s:plan:%d", s.state.Run, s.state.Plan) }
 
 // plan returns the plan of the state; one without units when it is gone.
 func (s *session) plan(ctx context.Context) (p plan, err error) {
@@ -64,6 +66,18 @@ func (p plan) settled(o plan) bool {
 	return maps.EqualFunc(p.Units, o.Units, func(a, b planUnit) bool { return a.Key == b.Key && a.Key != "" })
 }
 
+// renew marks units to be read again if their content has changed since they were read, or may have, and reports
+// whether it marked any.
+func (p plan) renew(o plan) (changed bool) {
+	for name, u := range p.Units {
+		if is := o.Units[name]; is.Key != u.Key || is.Key == "" {
+			p.Units[name] = planUnit{Key: is.Key, Generation: u.Generation + 1, Exponent: is.Exponent}
+			changed = true
+		}
+	}
+	return changed
+}
+
 // adopt makes p the plan of this process.
 func (s *session) adopt(p plan) {
 	for side := range s.byRoot {
@@ -76,7 +90,7 @@ func (s *session) adopt(p plan) {
 		for side, units := range x.units {
 			for _, u := range units {
 				is := p.Units[u.plan]
-				u.exponent, u.root = is.Exponent, cms.ItemID{Kind: s.kind(side), Index: itemName(u.plan)}
+				u.exponent, u.root = is.Exponent, cms.ItemID{Kind: s.kind(side), Index: itemName(u.plan, is.Generation)}
 				s.byRoot[side][u.root.Index] = u
 			}
 		}
@@ -84,7 +98,10 @@ func (s *session) adopt(p plan) {
 }
 
 // itemName is the name of a unit in the ids of its items: a digest, where the name does not fit an id.
-func itemName(unit string) string {
+func itemName(unit string, generation int) string {
+	if generation > 0 {
+		unit = fmt.Sprintf("%s, read anew %d", unit, generation)
+	}
 	if utf8.ValidString(unit) && base64.RawURLEncoding.EncodedLen(len(unit)) <= longName {
 		return unit
 	}

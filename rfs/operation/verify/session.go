@@ -60,6 +60,7 @@ type state struct {
 	Version  int    `json:"v"`
 	Run      string `json:"run"` // letters; ends the kinds of its items
 	Identity string `json:"identity"`
+	Plan     int    `json:"plan"` // the number of its plan, which changes when it continues after an interruption
 	Batches  int    `json:"batches"`
 }
 
@@ -234,15 +235,28 @@ func (s *session) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	fits := same && known.units(s.mine)
 	switch {
-	case active && !(same && known.units(s.mine)):
+	case !fits && active:
 		return fmt.Errorf("%w: another comparison is in progress in this session, with other settings, failures or indices", ErrNotShared)
-	case !active && !(same && known.settled(s.mine)): // data that was read may be outdated
+	case !fits:
 		return s.again(ctx)
+	case !active && known.renew(s.mine):
+		named, err := s.queues[results].Seeded(ctx)
+		if err != nil {
+			return err
+		}
+		if named { // some results may come from data that was read before
+			return s.again(ctx)
+		}
+		s.state.Plan++
+		if err := s.record(ctx, known); err != nil {
+			return err
+		}
 	}
 	s.Log.InfoContext(ctx, "comparison continues", "done", done, "units", len(known.Units))
 	s.adopt(known)
-	return s.seed(ctx)
+	return s.seed(ctx, true)
 }
 
 // again ends the existing comparison and starts a new one.
@@ -269,7 +283,7 @@ func (s *session) begin(ctx context.Context) error {
 		return err
 	}
 	s.adopt(s.mine)
-	return s.seed(ctx)
+	return s.seed(ctx, false)
 }
 
 // record writes a plan and the state that names it.
@@ -342,10 +356,10 @@ func (s *session) active(ctx context.Context) (active bool, done int, err error)
 	return active, done, nil
 }
 
-// seed creates the first items of all units.
-func (s *session) seed(ctx context.Context) error {
+// seed creates the first items of all units; more: a plan may have others than when that was done first.
+func (s *session) seed(ctx context.Context, more bool) error {
 	for side := range s.byRoot {
-		err := s.queues[side].SeedOnce(ctx, s.Work.Holder, func(ctx context.Context) error {
+		all := func(ctx context.Context) error {
 			by := map[int][]cms.ItemID{}
 			for _, u := range s.byRoot[side] {
 				by[u.exponent] = append(by[u.exponent], u.root)
@@ -360,7 +374,11 @@ func (s *session) seed(ctx context.Context) error {
 				}
 			}
 			return nil
-		}, nil)
+		}
+		err := s.queues[side].SeedOnce(ctx, s.Work.Holder, all, nil)
+		if err == nil && more {
+			err = all(ctx)
+		}
 		if err != nil {
 			return fmt.Errorf("create the items of the comparison: %w", err)
 		}
