@@ -1,11 +1,8 @@
 package preflight
 
 import (
-	"cmp"
 	"encoding/json"
-	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
@@ -87,7 +84,7 @@ func (e *Evaluator) overOf(x plan.Index, wanted []metadata.Wanted) []MappingLimi
 		if err != nil || json.Unmarshal(done.Body, &body) != nil {
 			continue // it is refused for another reason
 		}
-		if over := overLimits(flat("", body.Settings), body.Mappings); len(over) > 0 {
+		if over := overLimits(metadata.IndexSettings(body.Settings), body.Mappings); len(over) > 0 {
 			return over
 		}
 	}
@@ -99,23 +96,4 @@ func (e *Evaluator) overOf(x plan.Index, wanted []metadata.Wanted) []MappingLimi
 		mappings = append(mappings, m.Body)
 	}
 	return overLimits(x.Source.Settings, mappings...)
-}
-
-// flat returns settings by their whole names, such as index.codec.
-func flat(prefix string, settings map[string]any) map[string]string {
-	all := map[string]string{}
-	for key, v := range settings {
-		name := strings.TrimPrefix(prefix+"."+key, ".")
-		if inner, ok := v.(map[string]any); ok {
-			for k, v := range flat(name, inner) {
-				all[k] = v
-			}
-			continue
-		}
-		if !strings.HasPrefix(name, "index.") {
-			name = "index." + name
-		}
-		all[name] = cmp.Or(fmt.Sprint(v), all[name])
-	}
-	return all
 }
