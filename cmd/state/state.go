@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/rfsd/rfsd/cmd/config"
@@ -75,15 +74,11 @@ func others(names []string) string {
 	if len(names) == 0 {
 		return ""
 	}
-	quoted := make([]string, min(len(names), maxNamed))
-	for i := range quoted {
-		quoted[i] = shown(names[i])
+	quoted := make([]string, len(names))
+	for i, name := range names {
+		quoted[i] = shown(name)
 	}
-	more := ""
-	if n := len(names) - maxNamed; n > 0 {
-		more = fmt.Sprintf(" and %d more", n)
-	}
-	return ", but " + strings.Join(quoted, ", ") + more
+	return ", but " + fault.Names(quoted, maxNamed)
 }
 
 // shown returns the name of a session in an error.
