@@ -57,6 +57,9 @@ func (x *Existing) Ask(ctx context.Context, index string) (untouched bool, err e
 // AskAll returns a fault.ErrConfig that names all of the indices with documents, before the first document of the session
 // is sent. It records nothing.
 func (x *Existing) AskAll(ctx context.Context, indices []string) error {
+	if x.Chosen {
+		return nil
+	}
 	held := map[string]int64{}
 	for _, index := range indices {
 		h, err := x.Records.Prior(ctx, index)
@@ -70,7 +73,7 @@ func (x *Existing) AskAll(ctx context.Context, indices []string) error {
 			held[index] = h.Documents
 		}
 	}
-	if len(held) == 0 || x.Chosen {
+	if len(held) == 0 {
 		return nil
 	}
 	return engine.HeldError(held, engine.FilesHave)
