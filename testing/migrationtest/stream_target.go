@@ -11,7 +11,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
-// Says is a target that gives recorded answers by path, whatever the method is; 404 to all else.
+// Says is a target that returns recorded answers by path for any method, and 404 for other paths.
 type Says map[string]string
 
 // Do returns the answer for a path.

@@ -233,7 +233,7 @@ func flatten(prefix string, in map[string]any, out map[string]string) {
 	}
 }
 
-// IndexSettings flattens settings and gives every key the prefix that some versions leave out.
+// IndexSettings returns flat settings whose keys all have the prefix "index.", which some versions leave out.
 func IndexSettings(in map[string]any) map[string]string {
 	all, flat := map[string]string{}, map[string]string{}
 	flatten("", in, all)

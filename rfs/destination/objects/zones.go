@@ -10,8 +10,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// Zones asks the target whether it demands balanced copies (cluster.routing.allocation.awareness.balance)
-// and gives the largest number of values that a forced awareness attribute has; 0 when it makes no demand.
+// Zones returns the largest number of values of a forced awareness attribute when the target demands balanced copies
+// (cluster.routing.allocation.awareness.balance), and 0 otherwise.
 func Zones(ctx context.Context, c Requester) (int, error) {
 	status, answer, err := c.Do(ctx, http.MethodGet, "/_cluster/settings", url.Values{"include_defaults": {"true"}, "flat_settings": {"true"}}, nil)
 	var levels struct{ Defaults, Persistent, Transient map[string]any }

@@ -25,7 +25,7 @@ type Measured struct {
 type Whole struct {
 	Documents          int64 `json:"documents"`
 	Bytes              int64 `json:"bytes"`               // of the sources that are sent
-	Largest            int64 `json:"largest_shard_bytes"` // likewise, of the shard with most
+	Largest            int64 `json:"largest_shard_bytes"` // of the sources of the shard with most
 	RepositoryBytes    int64 `json:"repository_bytes"`
 	RepositoryRequests int64 `json:"repository_requests"`
 }
@@ -35,7 +35,7 @@ type Estimate struct {
 	Whole
 	Seconds      float64  `json:"seconds"`
 	Least        float64  `json:"seconds_least"` // at the fastest rate that was measured, less what a trial run cannot know; 0: unknown
-	Most         float64  `json:"seconds_most"`  // at the slowest, likewise
+	Most         float64  `json:"seconds_most"`  // at the slowest rate, with a margin for the same unknowns
 	Fixed        float64  `json:"fixed_seconds"` // what does not grow with documents: indices, set-up of shards, leases, the last refresh, the end
 	FixedKnown   bool     `json:"fixed_known"`   // false: Fixed is the set-up of the shards and the last refresh alone
 	Setup        float64  `json:"setup_seconds_per_shard"`

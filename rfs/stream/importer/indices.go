@@ -46,7 +46,7 @@ func (x *TargetIndices) Made(name string) bool {
 	return x.made[name]
 }
 
-// Ensure gives a fault.ErrConfig for a name that does not exist and may not be created. Each name is
+// Ensure returns a fault.ErrConfig for a name that does not exist and may not be created. Each name is
 // asked for once.
 func (x *TargetIndices) Ensure(ctx context.Context, name []byte) error {
 	x.mu.Lock()
