@@ -264,28 +264,35 @@ type Own struct {
 	Operations int64    // sequence numbers that they have used in all of these indices together
 }
 
-// Seal records the sequence numbers of the created indices when the migration ends: higher numbers were written after it. A recorded number is never replaced, so it may be repeated. Where own accounts for fewer operations than the
-// indices have used, the rest is recorded for other clients. Numbers that cannot be read stay unknown.
+// Seal records the sequence numbers of the created indices when the migration ends: higher numbers were written after it. A
+// recorded number is never replaced, so Seal may be repeated. Where own accounts for fewer operations than the indices have used,
+// the rest is recorded for other clients, in the same change: a process that is killed between two changes leaves no index whose
+// numbers are recorded without the operations of others. Numbers that cannot be read stay unknown.
 func (l *Ledger) Seal(ctx context.Context, own ...Own) error {
-	used, beside := map[string]int64{}, map[string]int64{}
-	err := l.each(ctx, func(c session.Creation, was object, is map[string]int64) (object, bool) {
-		if was.Touched || was.Sequence != nil {
-			return was, false
+	type reading struct {
+		c   session.Creation
+		was object
+		is  map[string]int64
+	}
+	var all []reading
+	used := map[string]int64{}
+	err := l.sequences(ctx, func(c session.Creation, was object, is map[string]int64) error {
+		if was.Sequence != nil {
+			is = was.Sequence
 		}
-		was.Sequence, was.Foreign = is, 0
-		used[c.Name], beside[c.Name] = operations(is), was.Beside
-		return was, true
+		used[c.Name] = operations(is) - was.Beside
+		all = append(all, reading{c, was, is})
+		return nil
 	})
 	if err != nil {
 		return err
 	}
 	foreign := map[string]int64{}
 	for _, o := range own {
-		n := -o.Operations
-		known := true
+		n, known := -o.Operations, true
 		for _, name := range o.Targets {
-			now, sealed := used[name]
-			n, known = n+now-beside[name], known && sealed
+			now, read := used[name]
+			n, known = n+now, known && read
 		}
 		for _, name := range o.Targets {
 			if known && n > 0 {
@@ -293,13 +300,19 @@ func (l *Ledger) Seal(ctx context.Context, own ...Own) error {
 			}
 		}
 	}
-	if len(foreign) == 0 {
-		return nil
+	for _, r := range all {
+		err := l.record(ctx, r.c, r.was, func(o object) (object, bool) {
+			if o.Touched || o.Sequence != nil {
+				return o, false
+			}
+			o.Sequence, o.Foreign = r.is, foreign[r.c.Name]
+			return o, true
+		})
+		if err != nil {
+			return err
+		}
 	}
-	return l.each(ctx, func(c session.Creation, was object, _ map[string]int64) (object, bool) {
-		was.Foreign = foreign[c.Name]
-		return was, was.Foreign > 0
-	})
+	return nil
 }
 
 // Unseal is called before a migration that ended is continued. An index that was written to since it ended is marked: its
@@ -359,6 +372,13 @@ func operations(sequence map[string]int64) (n int64) {
 
 // each changes the record of each confirmed index by its sequence numbers of now.
 func (l *Ledger) each(ctx context.Context, f func(c session.Creation, was object, is map[string]int64) (object, bool)) error {
+	return l.sequences(ctx, func(c session.Creation, was object, is map[string]int64) error {
+		return l.record(ctx, c, was, func(o object) (object, bool) { return f(c, o, is) })
+	})
+}
+
+// sequences calls f with the record of each confirmed index and its sequence numbers of now, unless they cannot be read.
+func (l *Ledger) sequences(ctx context.Context, f func(c session.Creation, was object, is map[string]int64) error) error {
 	var all []session.Creation
 	for c, err := range l.Records.Creations(ctx) {
 		if err != nil {
@@ -383,21 +403,26 @@ func (l *Ledger) each(ctx context.Context, f func(c session.Creation, was object
 		case err != nil:
 			return err
 		}
-		if _, change := f(c, was, is); !change {
-			continue
-		}
-		_, err = l.Records.ChangeCreation(ctx, c.Kind, c.Name, func(c session.Creation, _ time.Time) (session.Creation, bool) {
-			o, err := decodeObject(c)
-			if err != nil || c.State != session.CreationDone || o.UUID != was.UUID {
-				return c, false
-			}
-			o, change := f(c, o, is)
-			c.Body = o.encode()
-			return c, change
-		})
-		if err != nil {
+		if err := f(c, was, is); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// record changes the record of a confirmed index, which was was when it was read, unless another index has its name since.
+func (l *Ledger) record(ctx context.Context, c session.Creation, was object, f func(object) (object, bool)) error {
+	if _, changed := f(was); !changed {
+		return nil
+	}
+	_, err := l.Records.ChangeCreation(ctx, c.Kind, c.Name, func(c session.Creation, _ time.Time) (session.Creation, bool) {
+		o, err := decodeObject(c)
+		if err != nil || c.State != session.CreationDone || o.UUID != was.UUID {
+			return c, false
+		}
+		o, changed := f(o)
+		c.Body = o.encode()
+		return c, changed
+	})
+	return err
 }

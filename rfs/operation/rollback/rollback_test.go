@@ -494,6 +494,52 @@ func TestLedger_WhatTheDocumentsDoNotAccountForIsRefused(t *testing.T) {
 	}
 }
 
+// dying are records that cannot be changed any more after some changes.
+type dying struct {
+	Records
+	left int
+}
+
+func (d *dying) ChangeCreation(ctx context.Context, kind, name string, f func(session.Creation, time.Time) (session.Creation, bool)) (bool, error) {
+	if d.left--; d.left < 0 {
+		return false, fault.ErrUnavailable
+	}
+	return d.Records.ChangeCreation(ctx, kind, name, f)
+}
+
+// TestLedger_ADeathWhileItSealsLeavesNoIndexOfOthersToUndo: an application wrote to both indices during the migration.
+func TestLedger_ADeathWhileItSealsLeavesNoIndexOfOthersToUndo(t *testing.T) {
+	both := []string{"a", "b"}
+	for name, own := range map[string][]Own{
+		"each index by itself": {{both[:1], 7}, {both[1:], 7}}, "types that are split over both": {{both, 15}},
+	} {
+		for changes := range 3 {
+			t.Run(fmt.Sprintf("%s, %d changes", name, changes), func(t *testing.T) {
+				on, r, l := migrated(t)
+				whole := l.Records
+				l.Records = &dying{whole, changes}
+				if err := l.Seal(t.Context(), own...); (err == nil) != (changes == 2) {
+					t.Fatalf("sealed: %v", err)
+				}
+				kept := func(when string) {
+					t.Helper()
+					all, err := undoing(on, r).List(t.Context())
+					must(t, err)
+					for _, e := range all {
+						if e.Kind == Index && slices.Contains(both, e.Name) && e.State != Refused {
+							t.Errorf("%s: %+v", when, e)
+						}
+					}
+				}
+				kept("after the death")
+				l.Records = whole
+				must(t, l.Seal(t.Context(), own...))
+				kept("after the migration was run to its end")
+			})
+		}
+	}
+}
+
 func TestUndoContinuesAfterEveryDeath(t *testing.T) {
 	for dies := 1; dies <= 4; dies++ {
 		on, r, l := migrated(t)
