@@ -8,12 +8,13 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/migration/preflight"
 	"github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/draw"
 )
 
 // TestEvaluateReportsWhatAnExistingTargetWouldSpoil evaluates a migration to a node on which the index of the snapshot exists
 // with other types, strict and blocked, and one on which applications read by the alias of the snapshot already.
 func TestEvaluateReportsWhatAnExistingTargetWouldSpoil(t *testing.T) {
-	for _, version := range targets {
+	for _, version := range draw.Of(t, 1, targets) {
 		t.Run(version, func(t *testing.T) {
 			n := cluster.OpenSearch(t, version)
 			wipe(t, n)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/draw"
 	"github.com/rfsd/rfsd/testing/truth"
 )
 
@@ -35,7 +36,7 @@ func stays(t *testing.T, n *cluster.Node, id string) bool {
 // TestExistingDocuments migrates into an index that holds documents.
 func TestExistingDocuments(t *testing.T) {
 	repo := fixture(t, "7.10.2-basic")
-	for _, version := range targets {
+	for _, version := range draw.Of(t, 1, targets) {
 		n := cluster.OpenSearch(t, version)
 		for _, c := range []struct {
 			name string

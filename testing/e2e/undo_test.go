@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/draw"
 )
 
 // createdEntry is what the tests read of a list of what was created.
@@ -77,7 +78,7 @@ func theirs(t *testing.T, n *cluster.Node) {
 // TestUndoRemovesWhatAMigrationCreatedAndNothingElse: an index that existed before, one that another client wrote to, and objects
 // of others stay.
 func TestUndoRemovesWhatAMigrationCreatedAndNothingElse(t *testing.T) {
-	for _, version := range targets {
+	for _, version := range draw.Of(t, 1, targets) {
 		for _, file := range []bool{false, true} {
 			name := version + "/state in the target"
 			if file {

@@ -18,6 +18,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/operation/verify"
 	"github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/draw"
 	"github.com/rfsd/rfsd/testing/truth"
 	"github.com/rfsd/rfsd/testing/verifytest"
 )
@@ -57,7 +58,7 @@ func TestVerifyAgreesWithMigrationsOfDefaultRules(t *testing.T) {
 	if os.Getenv("RFSD_SOURCES") != "all" {
 		all = slices.DeleteFunc(all, func(r repository) bool { return !slices.Contains(someVerified, r.name) })
 	}
-	for _, version := range targets {
+	for _, version := range draw.Of(t, 1, targets) {
 		t.Run(version, func(t *testing.T) {
 			n := cluster.OpenSearch(t, version)
 			for _, r := range all {
@@ -179,7 +180,7 @@ func TestVerifyAgreesWithOtherNamesRulesAndStreams(t *testing.T) {
 
 // TestVerifyNamesWhatWasChanged changes documents on the target after a migration.
 func TestVerifyNamesWhatWasChanged(t *testing.T) {
-	for _, version := range targets {
+	for _, version := range draw.Of(t, 1, targets) {
 		t.Run(version, func(t *testing.T) {
 			n := cluster.OpenSearch(t, version)
 			wipe(t, n)

@@ -19,6 +19,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/draw"
 )
 
 var update = flag.Bool("update", false, "write what the target returns into the golden files")
@@ -74,7 +75,7 @@ func targets(t *testing.T, f func(*testing.T, *target.Client, target.Version)) {
 	if testing.Short() {
 		t.Skip("-short: no real servers")
 	}
-	for _, version := range []string{"2.19.4", "3.8.0"} {
+	for _, version := range draw.Of(t, 1, []string{"2.19.4", "3.8.0"}) {
 		t.Run(version, func(t *testing.T) {
 			node := cluster.OpenSearch(t, version)
 			c, err := target.New(t.Context(), target.Config{URL: node.URL})

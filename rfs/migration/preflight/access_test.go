@@ -11,6 +11,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/draw"
 )
 
 // fakeCluster answers by path.
@@ -117,7 +118,7 @@ func TestARealTargetIsExaminedAndLeftAsItWas(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: no real servers")
 	}
-	for _, version := range []string{"2.19.4", "3.8.0"} {
+	for _, version := range draw.Of(t, 1, []string{"2.19.4", "3.8.0"}) {
 		t.Run(version, func(t *testing.T) {
 			node := cluster.OpenSearch(t, version)
 			client, err := target.New(t.Context(), target.Config{URL: node.URL})

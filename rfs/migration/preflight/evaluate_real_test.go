@@ -18,6 +18,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 	"github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/draw"
 	"github.com/rfsd/rfsd/testing/targettest"
 )
 
@@ -65,7 +66,7 @@ func TestAnEvaluationPreviewsTheMigrationAndWritesNothing(t *testing.T) {
 		t.Skip("-short: no real servers")
 	}
 	repositories := templateRepositories(t)
-	for _, version := range []string{"2.19.4", "3.8.0"} {
+	for _, version := range draw.Of(t, 1, []string{"2.19.4", "3.8.0"}) {
 		node := cluster.OpenSearch(t, version)
 		for _, path := range repositories {
 			t.Run(version+"/"+filepath.Base(path), func(t *testing.T) { evaluateAndMigrate(t, node.URL, path) })

@@ -16,6 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 	"github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/draw"
 )
 
 // TestRealTargetsTakeNamesOfEveryKind creates indices whose names look like those of systems
@@ -24,7 +25,7 @@ func TestRealTargetsTakeNamesOfEveryKind(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: no real servers")
 	}
-	for _, version := range []string{"2.19.4", "3.8.0"} {
+	for _, version := range draw.Of(t, 1, []string{"2.19.4", "3.8.0"}) {
 		t.Run(version, func(t *testing.T) {
 			node := cluster.OpenSearch(t, version)
 			client, err := target.New(t.Context(), target.Config{URL: node.URL})
