@@ -81,7 +81,7 @@ func TestRequestsToTheStoreHaveConnectionsOfTheirOwn(t *testing.T) {
 	ask := func() {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		store, closeStore, err := openStore(ctx, o.options)
+		store, closeStore, err := openStore(ctx, o.options, false)
 		if err == nil { // the server has no state; what counts is that it was asked and answered
 			_, _, err = store.Now(ctx)
 			defer closeStore() //nolint:errcheck // nothing was written through it

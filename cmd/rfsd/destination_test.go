@@ -42,7 +42,7 @@ func TestACoordinatorIsNeverIgnored(t *testing.T) {
 		defer cancel()
 		for name, open := range map[string]func() error{
 			"store": func() error {
-				_, done, err := openStore(ctx, r.options)
+				_, done, err := openStore(ctx, r.options, false)
 				if err == nil {
 					_ = done()
 				}

@@ -68,7 +68,7 @@ func dataDir(own config.Own) (string, error) {
 // beginFleet starts the part of this node in the fleet, of which d is the daemon.
 func (r *runOptions) beginFleet(ctx context.Context, streams *api.Streams, sched *schedule.Scheduler, d func() *daemon.Daemon, log *slog.Logger) (*fleet.Fleet, func(), error) {
 	o := r.options
-	kept, closeStore, err := openStore(ctx, o)
+	kept, closeStore, err := openStore(ctx, o, false)
 	if err != nil {
 		return nil, nil, err
 	}

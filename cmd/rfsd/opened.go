@@ -105,7 +105,7 @@ func (in *resources) openStore(ctx context.Context, o options, log *slog.Logger,
 	if in.store != nil {
 		return in.store, nil
 	}
-	store, closeStore, err := openStore(ctx, o)
+	store, closeStore, err := openStore(ctx, o, in.run != "")
 	if err != nil {
 		return nil, err
 	}

@@ -43,7 +43,8 @@ type resources struct {
 	// That the plan of this process has read.
 	manifests plan.Manifests
 	solo      *engine.Solo // of the slots inside a daemon; nil: the worker has the process to itself
-	// run is the name that the daemon of a worker gave itself; "": the process has no daemon.
+	// run is the name that the daemon of a worker gave itself; "": the process has no daemon. The daemon has opened the state of
+	// the work before it started the worker.
 	run string
 }
 

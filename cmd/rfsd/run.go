@@ -378,7 +378,7 @@ func (r runOptions) kind(open func(context.Context) (*cms.Coordinator, error)) f
 
 // openCoordinator connects to the store that the workers use.
 func openCoordinator(ctx context.Context, o options) (*cms.Coordinator, error) {
-	store, _, err := openStore(ctx, o)
+	store, _, err := openStore(ctx, o, false)
 	if err != nil {
 		return nil, err
 	}

@@ -55,7 +55,7 @@ const storeRetry = 2 * time.Second
 // openPatiently opens the store of the options as soon as that is possible. The error is that of ctx.
 func openPatiently(ctx context.Context, o options, log *slog.Logger) (cms.Store, func() error, error) {
 	for warned := false; ; warned = true {
-		store, closeStore, err := openStore(ctx, o)
+		store, closeStore, err := openStore(ctx, o, false)
 		if err == nil {
 			return store, closeStore, nil
 		}

@@ -49,7 +49,7 @@ func (h *slotHost) open(ctx context.Context) (*cms.Coordinator, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.store == nil {
-		store, shut, err := openStore(ctx, h.o)
+		store, shut, err := openStore(ctx, h.o, false)
 		if err != nil {
 			return nil, err
 		}

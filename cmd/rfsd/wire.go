@@ -129,9 +129,10 @@ func (o options) skewTolerance() time.Duration {
 	return o.leases.Skew.Tolerance
 }
 
-// openStore opens the state of the work, with connections of its own, which requests with documents cannot take.
-func openStore(ctx context.Context, o options) (cms.Store, func() error, error) {
-	at := state.Place{Session: o.session, Bucket: o.bucket, Apart: o.splitOver > 0}
+// openStore opens the state of the work, with connections of its own, which requests with documents cannot take. With join it has to
+// exist already.
+func openStore(ctx context.Context, o options, join bool) (cms.Store, func() error, error) {
+	at := state.Place{Session: o.session, Bucket: o.bucket, Apart: o.splitOver > 0, Join: join}
 	switch {
 	case !o.shares():
 		return state.CreateFile(o.coordinatorFile)

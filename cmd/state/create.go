@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/oscms"
@@ -23,17 +24,26 @@ type Place struct {
 	Bucket  config.StateBucket
 	Cluster target.Config
 	Apart   bool // items of one shard may be worked on apart
+	Join    bool // the session exists
 }
 
-// Create opens the state of a session, which it creates if it does not exist. close closes it.
+// Create opens the state of a session, which it creates if it does not exist. With Join it returns cms.ErrStoreGone then, because the
+// session was deleted. closeStore closes it.
 func (p Place) Create(ctx context.Context) (store cms.Store, closeStore func() error, err error) {
 	if p.Bucket.URI != "" {
 		objects, err := repo.OpenObjects(ctx, p.Bucket.URI, p.Bucket.Options())
 		if err != nil {
 			return nil, nil, err
 		}
-		store, err := s3cms.Open(ctx, s3cms.Config{Bucket: objects, Session: p.Session})
-		if err != nil {
+		open := s3cms.Open
+		if p.Join {
+			open = s3cms.Join
+		}
+		store, err := open(ctx, s3cms.Config{Bucket: objects, Session: p.Session})
+		switch {
+		case p.Join && (errors.Is(err, s3cms.ErrNoSession) || errors.Is(err, fault.ErrNoBucket)):
+			return nil, nil, fmt.Errorf("%s: %w", p.Bucket.URI, cms.ErrStoreGone)
+		case err != nil:
 			return nil, nil, fmt.Errorf("the state of the work cannot be kept in %s (--coordinator-bucket): %w", p.Bucket.URI, err)
 		}
 		return store, func() error { return nil }, nil
@@ -42,8 +52,11 @@ func (p Place) Create(ctx context.Context) (store cms.Store, closeStore func() e
 	if err != nil {
 		return nil, nil, fmt.Errorf("coordinator: %w", err)
 	}
-	kept, err := oscms.Open(ctx, oscms.Config{Client: client, Session: p.Session, Apart: p.Apart})
-	if err != nil {
+	kept, err := oscms.Open(ctx, oscms.Config{Client: client, Session: p.Session, Apart: p.Apart, Join: p.Join})
+	switch {
+	case errors.Is(err, cms.ErrStoreGone):
+		return nil, nil, errors.Join(fmt.Errorf("coordination in %s: %w", client.Name(), err), client.Close())
+	case err != nil:
 		err = fmt.Errorf("the state of the work cannot be kept in %s (--coordinator-file keeps it in a file): %w", client.Name(), err)
 		return nil, nil, errors.Join(err, client.Close())
 	}

@@ -1,11 +1,14 @@
 package stories
 
 import (
+	"errors"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,9 +22,12 @@ func TestStoreIsGone_ANodeEnds(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		args []string
+		// starting deletes the state when a worker has started and not opened it yet.
+		starting bool
 	}{
-		{"workers that send", nil},
-		{"workers that wait for their part of the rate", []string{"--max-rate", "0.001"}},
+		{"workers that send", nil, false},
+		{"workers that wait for their part of the rate", []string{"--max-rate", "0.001"}, false},
+		{"a worker that starts", nil, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
@@ -32,8 +38,16 @@ func TestStoreIsGone_ANodeEnds(t *testing.T) {
 			}
 			server := s3server.Start(t, root)
 			server.Setenv(t)
+			remove := sync.OnceFunc(func() { // all objects at once
+				if err := os.Rename(state, filepath.Join(root, "deleted")); err != nil {
+					t.Error(err)
+				}
+			})
 			var sent atomic.Int64
 			w.cluster.Watch(func(r *http.Request) error {
+				if c.starting && r.URL.Path == "/" && sent.Load() > 0 {
+					remove()
+				}
 				if strings.HasSuffix(r.URL.Path, "/_bulk") {
 					sent.Add(1)
 					select {
@@ -73,8 +87,8 @@ func TestStoreIsGone_ANodeEnds(t *testing.T) {
 				case <-time.After(20 * time.Millisecond):
 				}
 			}
-			if err := os.Rename(state, filepath.Join(root, "deleted")); err != nil { // all objects at once
-				t.Fatal(err)
+			if !c.starting {
+				remove()
 			}
 			select {
 			case <-ended:
@@ -85,6 +99,9 @@ func TestStoreIsGone_ANodeEnds(t *testing.T) {
 			}
 			if code := cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(said(), "the coordination store is gone") {
 				t.Errorf("exit %d:\n%s", code, said())
+			}
+			if _, err := os.Stat(state); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("the state was begun again: %v:\n%s", err, said())
 			}
 		})
 	}

@@ -92,6 +92,22 @@ func TestSessionsAreIndependentAndWellNamed(t *testing.T) {
 	}
 }
 
+// TestOpen_JoinCreatesNothing joins a session that was deleted, and one that exists.
+func TestOpen_JoinCreatesNothing(t *testing.T) {
+	c := connect(t, real)
+	name := freshSession(t, c)
+	if _, err := oscms.Open(t.Context(), oscms.Config{Client: c, Session: name, Join: true}); !errors.Is(err, cms.ErrStoreGone) {
+		t.Errorf("a deleted session: %v", err)
+	}
+	if status, _, err := c.Do(t.Context(), http.MethodHead, "/"+oscms.ControlIndex(name), nil, nil); status != http.StatusNotFound || err != nil {
+		t.Errorf("the session was begun again: %d %v", status, err)
+	}
+	openStore(t, oscms.Config{Client: c, Session: name})
+	if _, err := oscms.Open(t.Context(), oscms.Config{Client: c, Session: name, Join: true}); err != nil {
+		t.Errorf("a session that exists: %v", err)
+	}
+}
+
 func TestScriptsDisabledMeansConditionalWrites(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: no real servers")

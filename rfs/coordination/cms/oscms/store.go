@@ -47,7 +47,10 @@ type Config struct {
 	// Apart keeps the items of shards of a new session in an index that no other engine looks for: parts of shards must not be
 	// leased by workers that do not know where they end. A session that has started is opened where its items are, but with Apart
 	// only if no other engine looks there: else fault.ErrConfig.
-	Apart          bool
+	Apart bool
+	// Join opens a session that exists and creates nothing: if its indices are missing, they were deleted, and Open returns
+	// cms.ErrStoreGone.
+	Join           bool
 	RequestTimeout time.Duration    // default 30 s
 	Now            func() time.Time // default time.Now; for the distance to the cluster's clock
 }
@@ -186,7 +189,13 @@ const (
 func (s *Store) begin(ctx context.Context, items, control string) error {
 	// A session that is known costs no more than is asked here: thousands of workers open it again and again.
 	r, err := s.Record(ctx, incarnationID)
-	if err != nil {
+	switch {
+	case err == nil:
+	case s.cfg.Join && errors.Is(err, cms.ErrNotFound):
+		return fmt.Errorf("index %s does not know the session any more: %w", control, cms.ErrStoreGone)
+	case s.cfg.Join:
+		return err
+	default:
 		if err := s.ensure(ctx, control, s.control, controlMapping); err != nil {
 			return err
 		}
