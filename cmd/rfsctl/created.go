@@ -142,7 +142,7 @@ func (s *coordination) tuner(client *target.Client, o config.Stored) *tuning.Tun
 func sameCluster(ctx context.Context, s *coordination, client *target.Client) error {
 	identity, err := session.Of(s.Coordinator).Identity(ctx)
 	if errors.Is(err, cms.ErrNotFound) {
-		return fmt.Errorf("%s holds no migration: %w", s.place, fault.ErrConfig)
+		return fmt.Errorf("%s holds no session: no process has recorded one, so nothing was created: %w", s.place, fault.ErrConfig)
 	}
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -75,6 +76,14 @@ func load(name string, k kill, more ...string) step {
 func (w *world) stateless(s *session) bool {
 	_, err := os.Stat(filepath.Join(w.dir, s.name+".db"))
 	return w.model.open && err != nil
+}
+
+// untouched reports whether a process that was killed has changed nothing on the target, so that it may have recorded nothing either.
+func (w *world) untouched() bool {
+	m := &w.model
+	return m.open && slices.Equal(w.cluster.Indices(), slices.Sorted(maps.Keys(m.indices))) && !slices.ContainsFunc(names, func(name string) bool {
+		return w.cluster.Operations(name) != m.operations[name]
+	})
 }
 
 // begins notes that a process of a session changes the target from now on.
@@ -213,6 +222,8 @@ func undo(name string, k kill) step {
 		} else if w.stateless(s) {
 			w.command(kill{}, name, codes(1), "rfsctl", "undo", "--yes")
 			return
+		} else if w.untouched() {
+			want = codes(0, 1, 7)
 		}
 		code := 4
 		for began := time.Now(); code == 4 || code == -1; { // a killed process holds its leases for two seconds
@@ -221,7 +232,7 @@ func undo(name string, k kill) step {
 			}
 			k = kill{}
 		}
-		if !m.open {
+		if !m.open || code == 1 {
 			return
 		}
 		for _, wrong := range m.removed(s, w.cluster, code == 0) {
