@@ -106,3 +106,57 @@ func TestStoreIsGone_ANodeEnds(t *testing.T) {
 		})
 	}
 }
+
+// TestStoreIsGone_ACommandEnds deletes or replaces the file with the state of the work while a command sends documents.
+func TestStoreIsGone_ACommandEnds(t *testing.T) {
+	for _, c := range []struct {
+		name, verb string
+		replaced   bool
+	}{
+		{"migrate, deleted", "migrate", false},
+		{"migrate, replaced", "migrate", true},
+		{"import, deleted", "import", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			s := w.model.session("gone")
+			if c.verb == "import" {
+				export(w)
+				s.verb = "import"
+			}
+			state := filepath.Join(w.dir, "gone.db")
+			var sent atomic.Int64
+			w.cluster.Watch(func(r *http.Request) error {
+				if !strings.HasSuffix(r.URL.Path, "/_bulk") || sent.Add(1) != 2 {
+					return nil
+				}
+				if c.replaced {
+					return os.Rename(copied(t, state), state)
+				}
+				return os.Remove(state)
+			}, nil)
+			args := append(append([]string{c.verb}, w.at("gone")...), w.load(s, "--documents-per-bulk-request", "1", "--max-connections", "1")...)
+			if r := w.run(kill{}, "rfsd", args...); r.code != 1 || !strings.Contains(r.output, "the coordination store is gone") {
+				t.Errorf("exit %d after %d requests:\n%s", r.code, sent.Load(), r.output)
+			}
+			if c.replaced {
+				return
+			}
+			if _, err := os.Stat(state); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("the state was begun again: %v", err)
+			}
+		})
+	}
+}
+
+// copied returns the name of a copy of a file, beside it.
+func copied(t *testing.T, name string) string {
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Error(err)
+	}
+	if err := os.WriteFile(name+".copy", b, 0o600); err != nil {
+		t.Error(err)
+	}
+	return name + ".copy"
+}

@@ -82,6 +82,7 @@ func (s *Store) OfKind(_ context.Context, kind string) (cms.Store, error) {
 type file struct {
 	db   *bolt.DB
 	path string
+	is   os.FileInfo // of the open file
 	now  func() time.Time
 
 	unsynced atomic.Pointer[error] // why nothing more is written
@@ -117,7 +118,17 @@ func OpenTemporary(path string, now func() time.Time) (*Store, error) {
 }
 
 func open(path string, now func() time.Time, options bolt.Options) (*Store, error) {
-	options.Timeout, options.FreelistType, options.OpenFile = lockTimeout, bolt.FreelistMapType, files.OpenFile
+	var is os.FileInfo
+	options.Timeout, options.FreelistType, options.OpenFile = lockTimeout, bolt.FreelistMapType, func(name string, flag int, mode os.FileMode) (*os.File, error) {
+		f, err := files.OpenFile(name, flag, mode)
+		if err != nil {
+			return nil, err
+		}
+		if is, err = f.Stat(); err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+		return f, nil
+	}
 	if err := files.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("directory of the coordination file: %w: %w", err, fault.ErrConfig)
 	}
@@ -139,7 +150,7 @@ func open(path string, now func() time.Time, options bolt.Options) (*Store, erro
 	case err != nil:
 		return nil, fmt.Errorf("open coordination file %s: %w: %w", path, err, fault.ErrConfig)
 	}
-	s := &Store{&file{db: db, path: path, now: now, last: now()}, shards}
+	s := &Store{&file{db: db, path: path, is: is, now: now, last: now()}, shards}
 	if err := s.begin(); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -251,6 +262,9 @@ func (s *file) update(f func(tx *bolt.Tx, now int64) error) error {
 	if failed := s.unsynced.Load(); failed != nil {
 		return *failed
 	}
+	if err := s.present(); err != nil {
+		return err
+	}
 	return storeError(safely(s.path, func() error {
 		decided := false
 		err := s.db.Update(func(tx *bolt.Tx) error {
@@ -271,7 +285,19 @@ func (s *file) update(f func(tx *bolt.Tx, now int64) error) error {
 	}))
 }
 
+// present returns cms.ErrStoreGone when the open file was deleted, or replaced by another: no other process would see what is written.
+func (s *file) present() error {
+	is, err := os.Stat(s.path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(is, s.is) {
+		return fmt.Errorf("coordination file %s was deleted or replaced while it was in use: %w", s.path, cms.ErrStoreGone)
+	}
+	return nil
+}
+
 func (s *file) view(f func(tx *bolt.Tx) error) error {
+	if err := s.present(); err != nil {
+		return err
+	}
 	return storeError(safely(s.path, func() error { return s.db.View(f) }))
 }
 
