@@ -339,14 +339,25 @@ func lossy(name string, lost ...string) step {
 				all = append(all, k)
 			}
 		}
-		lose := func() bool { w.cluster.Lose(all...); return true }
+		lose := func() bool {
+			for _, index := range lost {
+				all = append(all, w.cluster.Latest(index, 5)...)
+			}
+			w.cluster.Lose(all...)
+			return true
+		}
 		w.loss.Store(&lose)
-		w.tell("%d documents are going to be lost", len(all))
+		w.tell("more than %d documents are going to be lost", len(all))
 		m := &w.model
 		*m = m.loaded(name)
-		w.command(kill{}, name, codes(0), "rfsd", "migrate", w.source()...)
+		w.command(kill{}, name, codes(0), "rfsd", "migrate", w.load(m.session(name))...)
 		m.session(name).tried = true
 	}
+}
+
+// chooses decides what becomes of existing documents.
+func chooses(name, existing string) step {
+	return func(w *world) { w.model.session(name).existing = existing }
 }
 
 // lossyImport is an import while whose documents are counted the target loses the latest of an index. They stay missing until another

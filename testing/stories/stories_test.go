@@ -63,6 +63,9 @@ func TestStory(t *testing.T) {
 			strict("catalogue"), migrate("a"), unsendable("a"), redrive("a"), loosen("catalogue"), redrive("a"), redrive("a"), migrate("a"), verify("a"),
 		}},
 		{"the target loses documents of an index with an alias", []step{lossy("a", "orders"), verify("a"), migrate("a"), undo("a", kill{})}},
+		{"the target loses documents of an index that was there before", []step{
+			strict("orders"), loosen("orders"), write(app("orders")), chooses("a", "overwrite"), lossy("a", "orders"), verify("a"), migrate("a"),
+		}},
 		{"the target loses documents of two indices", []step{lossy("a", "catalogue", "weblogs"), verify("a")}},
 		{"the target loses documents of an index that was complete", []step{
 			migrate("a"), forgetful("a", "orders"), forgetful("a", "weblogs"), verify("a", "--strict"), undo("a", kill{}),

@@ -77,7 +77,9 @@ type arriving struct {
 type arrivalGroup struct {
 	targets []string
 	all     []*arriving
-	own     bool    // this session created the targets, or found them empty
+	own     bool  // this session created the targets, or found them empty
+	before  int64 // operations that the targets had executed before the session, if known
+	known   bool
 	files   bool    // its documents come out of files
 	again   *resent // nil: its documents were not read again
 }
@@ -254,16 +256,41 @@ func (c *Check) group(byName map[string]*arriving) (groups []*arrivalGroup) {
 	for _, g := range groups {
 		g.own = !slices.ContainsFunc(g.targets, func(t string) bool { return !ours[t] })
 		if g.own {
+			g.known = true
 			continue
 		}
+		redirected := len(g.targets)
 		g.targets = nil // what rules name may not be there
 		for _, a := range g.all {
 			g.targets = append(g.targets, a.entry.Naming.Targets()...)
 		}
 		slices.Sort(g.targets)
 		g.targets = slices.Compact(g.targets)
+		g.before, g.known = g.executedBefore(ours)
+		g.known = g.known && len(g.targets) == redirected
 	}
 	return groups
+}
+
+// executedBefore returns how many operations the targets had executed before the session, where that is recorded of all that are not
+// its own.
+func (g *arrivalGroup) executedBefore(ours map[string]bool) (sum int64, known bool) {
+	for _, t := range g.targets {
+		if ours[t] {
+			continue
+		}
+		least := int64(-1) // of the entry that was planned first
+		for _, a := range g.all {
+			if n, recorded := a.entry.Before[t]; recorded && (least < 0 || n < least) {
+				least = n
+			}
+		}
+		if least < 0 {
+			return 0, false
+		}
+		sum += least
+	}
+	return sum, true
 }
 
 // arrival asks the target for the indices of a group.
@@ -315,7 +342,7 @@ func (c *Check) arrival(ctx context.Context, group *arrivalGroup) (progress.Arri
 // operations before. own is what the documents account for, where that is known.
 func OfFiles(ctx context.Context, counts Counts, targets, others []string, sent cms.Counts, existing bulk.Existing, log *slog.Logger) (is progress.Arrival, own []rollback.Own, err error) {
 	c := &Check{Counts: counts, Existing: existing, Log: log}
-	group := &arrivalGroup{targets: targets, all: []*arriving{{sent: sent}}, own: len(others) == 0, files: true}
+	group := &arrivalGroup{targets: targets, all: []*arriving{{sent: sent}}, own: len(others) == 0, known: len(others) == 0, files: true}
 	is, err = c.counted(ctx, group, progress.Arrival{Expected: sent.Indexed - sent.Moved})
 	if len(others) > 0 && err == nil && !is.Uncounted && !is.Gone {
 		is.Note = "not compared: " + (&arrivalGroup{targets: others}).text() + " was there before this session"
@@ -362,6 +389,11 @@ func (c *Check) countArrival(ctx context.Context, group *arrivalGroup, is *progr
 	}
 	if !group.own {
 		is.Note = "not compared: " + group.text() + " was there before this session"
+		if is.Problem = lostWrites(group, is); is.Problem != "" {
+			is.Problem += "; " + group.remedy()
+		} else if group.again != nil && group.again.sent > 0 {
+			is.Note = "documents were missing; " + group.again.text()
+		}
 		return nil
 	}
 	inUse := false
@@ -423,8 +455,8 @@ func compareArrival(group *arrivalGroup, is *progress.Arrival, inUse bool) {
 		if deleted > 0 {
 			is.Problem += fmt.Sprintf(", at most %d of them deleted by other clients", deleted)
 		}
-	case is.Accounted && is.Operations < is.Written && (group.again == nil || group.again.failed != nil || group.again.present < is.Expected):
-		is.Problem = fmt.Sprintf("the target has lost writes of %s that it had acknowledged: its shards have executed %d operations, %d of this session were acknowledged", targets, is.Operations, is.Written)
+	case lostWrites(group, is) != "":
+		is.Problem = lostWrites(group, is)
 	case is.Accounted && kept > is.Foreign():
 		is.Problem = fmt.Sprintf("%d documents were not written to %s because it had their ids, but other clients have written at most %d there: the others share their ids with documents of the snapshot and are missing", kept, targets, is.Foreign())
 	case group.again != nil && group.again.sent > 0:
@@ -443,10 +475,20 @@ func compareArrival(group *arrivalGroup, is *progress.Arrival, inUse bool) {
 	is.Problem += "; " + group.remedy()
 }
 
+// lostWrites returns the problem of targets that have executed fewer operations than they acknowledged to this session, "" if they have
+// not, or if all documents were found there since. Operations of other clients hide as many lost ones.
+func lostWrites(group *arrivalGroup, is *progress.Arrival) string {
+	if !is.Accounted || is.Operations >= is.Written || group.again != nil && group.again.failed == nil && group.again.present >= is.Expected {
+		return ""
+	}
+	return fmt.Sprintf("the target has lost writes of %s that it had acknowledged: its shards have executed %d operations, %d of this session were acknowledged", group.text(), is.Operations, is.Written)
+}
+
 // countOperations adds how many operations the targets of a group have executed, and how many of them are this session's, where
-// both are known: it has created the targets, and the versions of documents are the target's own.
+// both are known: of targets that were there before, the operations of before do not count, and the versions of documents are the
+// target's own.
 func (c *Check) countOperations(ctx context.Context, group *arrivalGroup, is *progress.Arrival) error {
-	if c.Existing == bulk.Newer || !group.own {
+	if c.Existing == bulk.Newer || !group.known {
 		return nil
 	}
 	sum, known, err := c.operations(ctx, group)
@@ -455,7 +497,9 @@ func (c *Check) countOperations(ctx context.Context, group *arrivalGroup, is *pr
 	}
 	var written int64
 	for _, a := range group.all {
-		written += a.sent.Written()
+		if written += a.sent.Written(); !group.own { // a document that was replaced may have been another client's
+			written -= a.sent.Rewrites
+		}
 	}
 	// A document that was sent again has used a second sequence number only where its first write had kept its own.
 	written = max(written, min(sum.Executed, written+is.SentAgain))
@@ -463,7 +507,8 @@ func (c *Check) countOperations(ctx context.Context, group *arrivalGroup, is *pr
 	return nil
 }
 
-// operations returns what the targets of a group have executed; known is false where the target does not state it.
+// operations returns what the targets of a group have executed since the session began; known is false where the target does not state
+// it.
 func (c *Check) operations(ctx context.Context, group *arrivalGroup) (sum target.Operations, known bool, err error) {
 	for _, name := range group.targets {
 		did, err := c.Counts.Operations(ctx, name)
@@ -476,6 +521,7 @@ func (c *Check) operations(ctx context.Context, group *arrivalGroup) (sum target
 		}
 		sum.Executed, sum.Deletes = sum.Executed+did.Executed, sum.Deletes+did.Deletes
 	}
+	sum.Executed -= group.before
 	return sum, true, nil
 }
 

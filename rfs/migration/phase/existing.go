@@ -34,7 +34,7 @@ func (s *Session) checkHeld(ctx context.Context, plan *plan.Plan) error {
 	for _, e := range entries {
 		planned[e.Name] = true
 	}
-	held, counted, empty := map[string]int64{}, map[string]bool{}, map[string]bool{}
+	held, counted, before := map[string]int64{}, map[string]bool{}, map[string]int64{}
 	for _, x := range plan.Indices {
 		if planned[x.Name] || x.Entry.Create {
 			continue
@@ -45,17 +45,21 @@ func (s *Session) checkHeld(ctx context.Context, plan *plan.Plan) error {
 			}
 			counted[name] = true
 			n, there, err := engine.CountHeld(ctx, s.Counts, name, s.Log)
-			switch {
-			case err != nil:
+			if err != nil {
 				return err
-			case n > 0:
+			}
+			if !there {
+				continue
+			}
+			if n > 0 {
 				held[name] = n
-			case there:
-				did, err := s.Counts.Operations(ctx, name)
-				if errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil {
-					return fmt.Errorf("operations on %s: %w", name, err)
-				}
-				empty[name] = err == nil && did.Executed == 0
+			}
+			did, err := s.Counts.Operations(ctx, name)
+			switch {
+			case errors.Is(err, fault.ErrUnavailable), ctx.Err() != nil:
+				return fmt.Errorf("operations on %s: %w", name, err)
+			case err == nil:
+				before[name] = did.Executed
 			}
 		}
 	}
@@ -68,15 +72,22 @@ func (s *Session) checkHeld(ctx context.Context, plan *plan.Plan) error {
 	if s.Existing == bulk.Newer && len(held) > 0 {
 		s.Log.WarnContext(ctx, "version numbers are compared, not times: an index that was loaded without the numbers of the source counts its own, and so does a document that was deleted and made again")
 	}
-	s.held, s.empty = held, empty
+	s.held, s.before = held, before
 	return nil
 }
 
 // noteHeld adds to a new entry what its target indices had.
 func (s *Session) noteHeld(e *plan.Entry) {
 	for _, name := range e.Naming.Targets() {
-		if s.empty[name] {
+		before, known := s.before[name]
+		switch n := s.held[name]; {
+		case known && before == 0 && n == 0:
 			e.Empty = append(e.Empty, name)
+		case known:
+			if e.Before == nil {
+				e.Before = map[string]int64{}
+			}
+			e.Before[name] = before
 		}
 		if n := s.held[name]; n > 0 {
 			if e.Held == nil {

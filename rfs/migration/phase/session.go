@@ -98,8 +98,8 @@ type Session struct {
 	byName  map[string]*plan.Index // of planned; all unread indices share one, without a Source; nil before it is needed
 	// held are the documents that target indices had before this session; nil before they were counted.
 	held   map[string]int64
-	empty  map[string]bool // target indices that existed without documents and operations
-	resent map[string]bool // groups of target indices that this process has read again; of the audit
+	before map[string]int64 // operations that target indices had executed then; absent where that is unknown
+	resent map[string]bool  // groups of target indices that this process has read again; of the audit
 	// previewed belongs to the main flow: phases are worked on one after the other.
 	previewed bool
 	known     known

@@ -45,6 +45,9 @@ type Entry struct {
 	Held map[string]int64 `json:"held,omitempty"`
 	// HeldChosen means that --existing-documents was given then, so that it need not be asked for.
 	HeldChosen bool `json:"held_chosen,omitempty"`
+	// Before holds how many operations target indices that were there before had executed when this session planned the index for the
+	// first time.
+	Before map[string]int64 `json:"before,omitempty"`
 	// Ours are the target indices that this session created; all others were there before.
 	Ours []string `json:"ours,omitempty"`
 	// Empty are target indices that were there before, but had neither documents nor operations when this session planned the
