@@ -93,7 +93,7 @@ func (g *arrivalGroup) text() string {
 	return strings.Join(g.targets, ", ")
 }
 
-// key tells groups apart.
+// key returns a name that no other group has.
 func (g *arrivalGroup) key() string { return strings.Join(g.targets, " ") }
 
 // remedy describes what to do about documents that are missing.
@@ -507,7 +507,7 @@ func (c *Check) countOperations(ctx context.Context, group *arrivalGroup, is *pr
 	return nil
 }
 
-// operations returns what the targets of a group have executed since the session began; known is false where the target does not state
+// operations returns what the targets of a group have executed since the session started; known is false where the target does not state
 // it.
 func (c *Check) operations(ctx context.Context, group *arrivalGroup) (sum target.Operations, known bool, err error) {
 	for _, name := range group.targets {

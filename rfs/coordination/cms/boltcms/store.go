@@ -285,7 +285,7 @@ func (s *file) update(f func(tx *bolt.Tx, now int64) error) error {
 	}))
 }
 
-// present returns cms.ErrStoreGone when the open file was deleted, or replaced by another: no other process would see what is written.
+// present returns cms.ErrStoreGone when the open file was deleted, or replaced by another: no other process would see the changes.
 func (s *file) present() error {
 	is, err := os.Stat(s.path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(is, s.is) {
