@@ -23,7 +23,7 @@ const (
 )
 
 // PipelineEffects describes the processors of an ingest pipeline that can drop a document or give it another index, id or routing,
-// in their order, as far as they can be recognized. Pipelines that it runs are followed. It returns none for a pipeline that does not
+// in their order, as far as they can be recognized. Pipelines that it runs are followed, and so is what runs after a failure. It returns none for a pipeline that does not
 // exist.
 func (c *Client) PipelineEffects(ctx context.Context, name string) ([]string, error) {
 	e := effects{client: c, seen: map[string]bool{}}
@@ -49,6 +49,7 @@ func (e *effects) pipeline(ctx context.Context, name string, nesting int) (all [
 	e.seen[name] = true
 	var answer map[string]struct {
 		Processors []map[string]json.RawMessage `json:"processors"`
+		OnFailure  []map[string]json.RawMessage `json:"on_failure"`
 	}
 	err := e.client.get(ctx, "/_ingest/pipeline/"+url.PathEscape(name), nil, &answer)
 	var status *fault.StatusError
@@ -60,7 +61,18 @@ func (e *effects) pipeline(ctx context.Context, name string, nesting int) (all [
 		return nil, false
 	}
 	is, known := answer[name]
-	return e.of(ctx, is.Processors, nesting), known
+	return append(e.of(ctx, is.Processors, nesting), e.failure(ctx, is.OnFailure, nesting)...), known
+}
+
+// failure describes processors that run when another one fails.
+func (e *effects) failure(ctx context.Context, processors []map[string]json.RawMessage, nesting int) (all []string) {
+	if nesting == 0 {
+		return nil
+	}
+	for _, effect := range e.of(ctx, processors, nesting-1) {
+		all = append(all, "after a failure: "+effect)
+	}
+	return all
 }
 
 // of describes processors, including nested ones.
@@ -68,6 +80,12 @@ func (e *effects) of(ctx context.Context, processors []map[string]json.RawMessag
 	for _, p := range processors {
 		for _, kind := range slices.Sorted(maps.Keys(p)) {
 			all = append(all, e.effect(ctx, kind, p[kind], nesting)...)
+			var is struct {
+				OnFailure []map[string]json.RawMessage `json:"on_failure"`
+			}
+			if json.Unmarshal(p[kind], &is) == nil {
+				all = append(all, e.failure(ctx, is.OnFailure, nesting)...)
+			}
 		}
 		if len(all) > maxEffects {
 			return append(all[:maxEffects], "…")

@@ -27,6 +27,9 @@ func TestClient_PipelineEffects(t *testing.T) {
 		{"a harmless pipeline", `{"pipeline":{"name":"harmless"}}`, nil},
 		{"itself", `{"pipeline":{"name":"p"}},{"drop":{}}`, []string{"drop drops documents"}},
 		{"within another", `{"foreach":{"field":"a","processor":{"set":{"field":"_id","value":"x"}}}}`, []string{"set changes _id"}},
+		{"after a failure of a processor", `{"set":{"field":"a","value":1,"on_failure":[{"drop":{}},{"set":{"field":"_index","value":"bad","on_failure":[{"set":{"field":"_id","value":"x"}}]}}]}}`,
+			[]string{"after a failure: drop drops documents", "after a failure: set changes _index", "after a failure: after a failure: set changes _id"}},
+		{"after a failure of a pipeline", `{"pipeline":{"name":"recovering"}}`, []string{"pipeline recovering: after a failure: drop drops documents"}},
 		{"fields of other types", `{"remove":{"field":["a","b"]}},{"drop":7}`, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -35,6 +38,10 @@ func TestClient_PipelineEffects(t *testing.T) {
 			}
 			is, err := serve(t, func(w http.ResponseWriter, r *http.Request) {
 				name := path.Base(r.URL.Path)
+				if name == "recovering" {
+					answer(200, `{"recovering":{"processors":[],"on_failure":[{"drop":{}}]}}`)(w, r)
+					return
+				}
 				if processors, there := pipelines[name]; there {
 					answer(200, fmt.Sprintf(`{%q:{"processors":[%s]}}`, name, processors))(w, r)
 					return
