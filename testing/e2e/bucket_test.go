@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/export"
 	"github.com/rfsd/rfsd/rfs/operation/verify"
 	"github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/fakecluster"
 	"github.com/rfsd/rfsd/testing/s3server"
 	"github.com/rfsd/rfsd/testing/truth"
 )
@@ -117,6 +119,13 @@ func TestThreeNodesExportWithTheirStateInABucket(t *testing.T) {
 	must(t, json.Unmarshal(b, &mappings))
 	if names := slices.Sorted(maps.Keys(mappings.Indices)); !slices.Equal(names, []string{"catalogue", "orders", "weblogs"}) {
 		t.Errorf("the mappings are those of %q", names)
+	}
+	target := httptest.NewServer(fakecluster.New())
+	defer target.Close()
+	for _, args := range [][]string{{"import", "--create-indices"}, {"verify"}} {
+		if res := RunIn(t, dir, nil, "rfsd", append(args, "--from", out, "--target-host", target.URL, "--coordinator-file", filepath.Join(dir, "import.db"))...); res.Code != 0 {
+			t.Errorf("rfsd %v: exit %d: %s%s", args, res.Code, res.Stdout, res.Stderr)
+		}
 	}
 	for _, args := range [][]string{{"status"}, {"items", "list"}, {"failures"}} {
 		res := Run(t, "rfsctl", slices.Concat(args, at)...)
