@@ -40,6 +40,9 @@ func TestStory(t *testing.T) {
 		{"an application writes over documents that are still to come, which replace them", []step{
 			phases("a", kill{}), write(some("catalogue")), migrate("a"), listed("a", "replaced_foreign"), redrive("a"), undo("a", kill{}),
 		}},
+		{"two sessions fill indices that one of them created", []step{
+			phases("a", kill{}), migrate("b"), status("b"), migrate("a"), status("a"), verify("a"), verify("b"), migrate("b"), undo("b", kill{}), undo("a", kill{}),
+		}},
 		{"failed documents are delivered, and every command is content", []step{
 			strict("catalogue"), migrate("a"), status("a"), verify("a"), redrive("a"), redrive("a"), migrate("a"), verify("a"), status("a"),
 			loosen("catalogue"), redrive("a"), redrive("a"), status("a"), migrate("a"), verify("a"), undo("a", kill{}),
