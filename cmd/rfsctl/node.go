@@ -15,6 +15,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
+	"github.com/rfsd/rfsd/rfs/base/wait"
 )
 
 // Sockets of a node on this machine, as the packages install it.
@@ -184,19 +185,8 @@ func showLogs(ctx context.Context, call *config.Call, o config.ShowLogs) error {
 			fmt.Fprintf(call.Out, "%s\n", l)
 			last = string(l)
 		}
-		if !o.Following.Follow || wait(ctx, logPoll) != nil {
+		if !o.Following.Follow || wait.For(ctx, logPoll) != nil {
 			return nil
 		}
-	}
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
+	"github.com/rfsd/rfsd/rfs/base/wait"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 )
@@ -102,7 +103,7 @@ func tryAgain(ctx context.Context, call *config.Call, o config.ShowStatus, err e
 		out = call.Err // each line of the output is a status
 	}
 	fmt.Fprintf(terminal.Raw(out), "\x1b[J%s; trying again\n", terminal.Clean(fault.Text(err)))
-	return wait(ctx, 2*time.Second)
+	return wait.For(ctx, 2*time.Second)
 }
 
 // storedEvery is the shortest time between two readings of a store that is watched.
@@ -156,7 +157,7 @@ func showStored(ctx context.Context, call *config.Call, o config.ShowStatus) (er
 		if !o.Watching.Watch || ended(r) {
 			return outcome(r, o.Watching.ExitStatus)
 		}
-		if wait(ctx, max(storedEvery, 20*took)) != nil {
+		if wait.For(ctx, max(storedEvery, 20*took)) != nil {
 			return nil
 		}
 	}

@@ -3,6 +3,8 @@ package cms
 import (
 	"context"
 	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/wait"
 )
 
 // Reading is one look at the clocks of this machine.
@@ -44,16 +46,4 @@ func (c systemClock) Read() Reading {
 	return Reading{Wall: now, Mono: mono, Boot: bootTime(mono)}
 }
 
-func (systemClock) Sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
+func (systemClock) Sleep(ctx context.Context, d time.Duration) error { return wait.For(ctx, d) }

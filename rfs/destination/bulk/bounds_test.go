@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/wait"
 	"github.com/rfsd/rfsd/rfs/document/doc"
 )
 
@@ -226,7 +227,7 @@ func TestATargetThatTakesNothingIsGivenUpAtTheStallTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
 		s := &target{answer: func(context.Context, []string, int) (Result, error) { return Result{}, fault.ErrUnavailable }}
-		l := New(Options{Sender: s, Recorder: &records{}, StallTimeout: time.Minute, Pause: func(ctx context.Context, _ time.Duration) error { return pause(ctx, 30*time.Second) }})
+		l := New(Options{Sender: s, Recorder: &records{}, StallTimeout: time.Minute, Pause: func(ctx context.Context, _ time.Duration) error { return wait.For(ctx, 30*time.Second) }})
 		add(t, l, 0, 1)
 		if err := l.Flush(t.Context()); !errors.Is(err, fault.ErrUnavailable) || time.Since(begin) != time.Minute {
 			t.Errorf("after %v: %v", time.Since(begin), err)
@@ -293,7 +294,7 @@ func TestAnAnswerThatArrivesInAnAbortCounts(t *testing.T) {
 func TestAnAddThatWaitsForRoomEndsWithTheLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(Options{MaxDocs: 1, MaxInFlight: 1, Recorder: &records{}, Sender: &target{answer: func(ctx context.Context, _ []string, _ int) (Result, error) {
-			return Result{}, errors.Join(fault.ErrRejected, pause(ctx, time.Second))
+			return Result{}, errors.Join(fault.ErrRejected, wait.For(ctx, time.Second))
 		}}})
 		add(t, l, 0, 2) // 0 is under way, 1 waits for its body
 		if err := l.Add(t.Context(), document(2)); !errors.Is(err, fault.ErrRejected) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/wait"
 	"github.com/rfsd/rfsd/rfs/document/doc"
 )
 
@@ -67,7 +68,7 @@ func TestAnOverloadedTargetIsRelieved(t *testing.T) {
 		var late, during int
 		s := &target{}
 		s.answer = func(ctx context.Context, ids []string, _ int) (Result, error) {
-			if err := pause(ctx, 100*time.Millisecond); err != nil {
+			if err := wait.For(ctx, 100*time.Millisecond); err != nil {
 				return Result{}, err
 			}
 			s.mu.Lock()

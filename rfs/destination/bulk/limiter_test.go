@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/wait"
 )
 
 // acquireAll takes places until none is free at once, and returns their epochs.
@@ -155,7 +156,7 @@ func TestDocumentsRefusedForLoadHalveTheRequestsUnderWay(t *testing.T) {
 				refusing.Store(true)
 				s := &target{}
 				s.answer = func(ctx context.Context, ids []string, _ int) (Result, error) {
-					if err := pause(ctx, time.Second); err != nil {
+					if err := wait.For(ctx, time.Second); err != nil {
 						return Result{}, err
 					}
 					if refusing.Load() {

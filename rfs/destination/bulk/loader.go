@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rfsd/rfsd/rfs/base/wait"
 	"github.com/rfsd/rfsd/rfs/document/doc"
 )
 
@@ -182,7 +183,7 @@ func New(opts Options) *Loader {
 		opts.Now = time.Now
 	}
 	if opts.Pause == nil {
-		opts.Pause = pause
+		opts.Pause = wait.For
 	}
 	if opts.Jitter == nil {
 		opts.Jitter = rand.Float64
@@ -198,17 +199,6 @@ func New(opts Options) *Loader {
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.dispatchCtx, l.stopDispatch = context.WithCancel(l.ctx)
 	return l
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // Add queues a document, borrowed until it returns. Its ordinal is greater than all earlier ones, and the

@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/wait"
 	"github.com/rfsd/rfsd/rfs/document/doc"
 )
 
@@ -361,7 +362,7 @@ func TestNoRequestStartsAfterTheDeadline(t *testing.T) {
 			if time.Now().After(deadline) {
 				t.Error("started after the deadline")
 			}
-			return Result{}, pause(ctx, 300*time.Millisecond)
+			return Result{}, wait.For(ctx, 300*time.Millisecond)
 		}}
 		l := New(Options{Sender: s, Recorder: &records{}, MaxDocs: 1, MaxInFlight: 1, MayStart: func() error {
 			if !time.Now().Before(deadline) {
@@ -387,7 +388,7 @@ func TestDrainWaitsForWhatIsUnderWayAndStartsNothing(t *testing.T) {
 				<-ctx.Done() // never answers
 				return Result{}, ctx.Err()
 			}
-			return Result{}, pause(ctx, 5*time.Second)
+			return Result{}, wait.For(ctx, 5*time.Second)
 		}}
 		l := New(Options{Sender: s, Recorder: &records{}, MaxDocs: 2})
 		add(t, l, 0, 7)
@@ -403,7 +404,9 @@ func TestDrainWaitsForWhatIsUnderWayAndStartsNothing(t *testing.T) {
 
 func TestAddHonoursItsContextWhileTheWindowIsFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &target{answer: func(ctx context.Context, _ []string, _ int) (Result, error) { return Result{}, pause(ctx, time.Hour) }}
+		s := &target{answer: func(ctx context.Context, _ []string, _ int) (Result, error) {
+			return Result{}, wait.For(ctx, time.Hour)
+		}}
 		l := New(Options{Sender: s, Recorder: &records{}, MaxDocs: 1, MaxInFlight: 2})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/wait"
 )
 
 // lower are bounds that change.
@@ -26,7 +28,7 @@ func TestALoaderKeepsToBoundsThatChange(t *testing.T) {
 			mu.Lock()
 			longest = max(longest, bytes)
 			mu.Unlock()
-			return Result{}, pause(ctx, time.Second)
+			return Result{}, wait.For(ctx, time.Second)
 		}
 		var b lower
 		size := len(`{"index":{"_index":"i","_id":"1000"}}`) + len(document(1000).Source) + 2

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/wait"
 	"github.com/rfsd/rfsd/rfs/document/doc"
 )
 
@@ -40,9 +41,9 @@ func (s *partlyBusy) Send(ctx context.Context, body []byte, n int) (Result, erro
 	}
 	s.mu.Unlock()
 	if index == "a" || !s.refuse(before, time.Since(s.begin)) {
-		return Result{}, pause(ctx, 20*time.Millisecond)
+		return Result{}, wait.For(ctx, 20*time.Millisecond)
 	}
-	if err := pause(ctx, 2*time.Millisecond); err != nil {
+	if err := wait.For(ctx, 2*time.Millisecond); err != nil {
 		return Result{}, err
 	}
 	if s.whole {

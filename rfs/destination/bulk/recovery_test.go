@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/wait"
 	"github.com/rfsd/rfsd/rfs/document/doc"
 )
 
@@ -22,7 +23,7 @@ type outageSender struct {
 }
 
 func (s *outageSender) Send(ctx context.Context, _ []byte, _ int) (Result, error) {
-	if err := pause(ctx, 50*time.Millisecond); err != nil {
+	if err := wait.For(ctx, 50*time.Millisecond); err != nil {
 		return Result{}, err
 	}
 	s.mu.Lock()

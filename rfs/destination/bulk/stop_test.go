@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/wait"
 	"github.com/rfsd/rfsd/rfs/document/doc"
 )
 
@@ -277,7 +278,7 @@ func TestGivingUpCountsFromTheLastDocumentTaken(t *testing.T) {
 			}
 			return res, nil
 		}
-		l := New(Options{Sender: s, Recorder: &records{}, StallTimeout: time.Minute, Pause: func(ctx context.Context, _ time.Duration) error { return pause(ctx, 25*time.Second) }})
+		l := New(Options{Sender: s, Recorder: &records{}, StallTimeout: time.Minute, Pause: func(ctx context.Context, _ time.Duration) error { return wait.For(ctx, 25*time.Second) }})
 		add(t, l, 0, 10)
 		err := l.Flush(t.Context())
 		// Nine are taken by 200 s, the tenth is refused for a minute from then on.

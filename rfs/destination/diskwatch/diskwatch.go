@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/wait"
 )
 
 // API sends requests to the target cluster; an error means that there was no response.
@@ -123,11 +124,7 @@ func (w *Watcher) run(ctx context.Context) {
 		if len(full) > 0 {
 			pause = every/4 + rand.N(every/4+1) // sooner than otherwise, since requests wait
 		}
-		t := time.NewTimer(pause)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
+		if wait.For(ctx, pause) != nil {
 			return
 		}
 		select {

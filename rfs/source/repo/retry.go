@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/wait"
 )
 
 // RetryPolicy bounds the repetition of requests that failed with fault.ErrUnavailable.
@@ -61,20 +62,9 @@ func (p RetryPolicy) filled() RetryPolicy {
 		p.Max = 20 * time.Second
 	}
 	if p.Sleep == nil {
-		p.Sleep = sleep
+		p.Sleep = wait.For
 	}
 	return p
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // again pauses before attempt number n (from 1) or returns the error.
