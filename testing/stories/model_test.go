@@ -214,7 +214,7 @@ func (m *model) undo(s *session) (refused bool) {
 
 // removed applies an undo of a session whose process was killed, and returns what it must not have done. It may leave what the session
 // created, because nothing tells which documents of it are the session's.
-func (m *model) removed(s *session, on *fakecluster.Cluster, all bool) (wrong []string) {
+func (m *model) removed(s *session, on target, all bool) (wrong []string) {
 	after, got, indices := m.loaded(s.name), on.Documents(), on.Indices()
 	for _, name := range names {
 		x := m.indices[name]
@@ -256,7 +256,7 @@ func (m *model) removed(s *session, on *fakecluster.Cluster, all bool) (wrong []
 }
 
 // exists reports whether an index is there for an application, also one that a process created which was killed then.
-func (m *model) exists(on *fakecluster.Cluster, name string) bool {
+func (m *model) exists(on target, name string) bool {
 	if m.open && m.indices[name] == nil && slices.Contains(on.Indices(), name) {
 		s := m.session(m.running)
 		m.indices[name] = &index{bare: s.verb == "import"}

@@ -41,6 +41,9 @@ func load(name string, k kill, more ...string) step {
 		if m.orphaned(s) {
 			return
 		}
+		if _, real := w.cluster.(*node); real && verb == "import" && slices.ContainsFunc(names, func(name string) bool { return m.indices[name] == nil }) {
+			return // a node maps a field by its first value, and refuses later ones
+		}
 		s.tried = true
 		switch {
 		case s.undone, m.asks(s) && !m.open:
@@ -333,6 +336,7 @@ func unsendable(name string) step {
 func lossy(name string, lost ...string) step {
 	return func(w *world) {
 		w.t.Helper()
+		memory := w.memory()
 		var all []fakecluster.Key
 		for k := range w.model.snapshot {
 			if slices.Contains(lost, k.Index) && len(all) < 20 {
@@ -341,9 +345,9 @@ func lossy(name string, lost ...string) step {
 		}
 		lose := func() bool {
 			for _, index := range lost {
-				all = append(all, w.cluster.Latest(index, 5)...)
+				all = append(all, memory.Latest(index, 5)...)
 			}
-			w.cluster.Lose(all...)
+			memory.Lose(all...)
 			return true
 		}
 		w.loss.Store(&lose)
@@ -365,13 +369,14 @@ func chooses(name, existing string) step {
 func lossyImport(name, index string) step {
 	return func(w *world) {
 		w.t.Helper()
+		memory := w.memory()
 		var lost []fakecluster.Key
 		lose := func() bool {
 			if !slices.Contains(w.cluster.Indices(), index) {
 				return false
 			}
-			lost = w.cluster.Latest(index, 3)
-			w.cluster.Lose(lost...)
+			lost = memory.Latest(index, 3)
+			memory.Lose(lost...)
 			return len(lost) > 0
 		}
 		w.loss.Store(&lose)
@@ -392,9 +397,10 @@ func lossyImport(name, index string) step {
 func meanwhile(name string, k fakecluster.Key) step {
 	return func(w *world) {
 		w.t.Helper()
+		memory := w.memory()
 		const source = `{"by":"an application, meanwhile"}`
 		wrote := func() bool {
-			if !slices.Contains(w.cluster.Indices(), k.Index) || len(w.cluster.Latest(k.Index, 1)) == 0 {
+			if !slices.Contains(w.cluster.Indices(), k.Index) || len(memory.Latest(k.Index, 1)) == 0 {
 				return false
 			}
 			w.cluster.Put(k, source)
@@ -416,9 +422,10 @@ func meanwhile(name string, k fakecluster.Key) step {
 func forgetful(name, index string) step {
 	return func(w *world) {
 		w.t.Helper()
-		lost := w.cluster.Latest(index, 3)
+		memory := w.memory()
+		lost := memory.Latest(index, 3)
 		w.tell("%d documents of %s are lost", len(lost), index)
-		w.cluster.Lose(lost...)
+		memory.Lose(lost...)
 		w.command(kill{}, name, failedCodes(w.model.session(name)), "rfsd", "migrate", w.source()...)
 	}
 }
@@ -428,6 +435,9 @@ func write(k fakecluster.Key) step {
 	return func(w *world) {
 		if !w.model.exists(w.cluster, k.Index) {
 			return
+		}
+		if _, real := w.cluster.(*node); real && w.model.indices[k.Index].strict {
+			return // a node refuses it
 		}
 		source := fmt.Sprintf(`{"by":"an application","step":%d}`, len(w.tale))
 		w.tell("an application writes %s/%s", k.Index, k.ID)

@@ -22,7 +22,7 @@ func some(index string) fakecluster.Key {
 
 // TestStory runs the sequences that faults were found by. After each step the target must hold what the model knows.
 func TestStory(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	tell(t, []story{
 		{"a migration, twice, verify, undo, undo again", []step{
 			migrate("a"), status("a"), list("a"), verify("a"), verify("a", "--strict"), migrate("a"), verify("a"), redrive("a"), undo("a", kill{}), undo("a", kill{}), migrate("a"),
@@ -89,7 +89,7 @@ func tell(t *testing.T, all []story) {
 	t.Helper()
 	for _, c := range all {
 		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
+			parallel(t)
 			w := newWorld(t)
 			for _, s := range c.steps {
 				if w.step(s); t.Failed() {
@@ -130,7 +130,7 @@ var (
 // TestStory_AtRandom draws sequences of commands, kills and writes: -stories of them, each with a seed of its own. -story=SEED
 // replays one, but for the order in which concurrent requests of a process come.
 func TestStory_AtRandom(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	seeds := []uint64{*seed}
 	if *seed == 0 {
 		seeds = seeds[:0]
@@ -140,7 +140,7 @@ func TestStory_AtRandom(t *testing.T) {
 	}
 	for _, seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			t.Parallel()
+			parallel(t)
 			t.Logf("go test ./testing/stories -run AtRandom -story=%d", seed)
 			w, dice := newWorld(t), rand.New(rand.NewPCG(seed, 0))
 			for range 6 + dice.IntN(8) {

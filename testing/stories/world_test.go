@@ -71,7 +71,7 @@ var snapshot = sync.OnceValues(func() (docs, error) {
 // world is a cluster, the files of an operator, and what the model knows of both.
 type world struct {
 	t       testing.TB
-	cluster *fakecluster.Cluster
+	cluster target
 	url     string
 
 	repository string
@@ -95,7 +95,7 @@ type victim struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{t: t, cluster: fakecluster.New(), dir: t.TempDir()}
+	w := &world{t: t, cluster: newTarget(t), dir: t.TempDir()}
 	all, err := snapshot()
 	if err != nil {
 		t.Fatal(err)
