@@ -48,7 +48,7 @@ func sources(t *testing.T, dirs ...string) string {
 // test of the package, verbs that the Makefile lacks.
 func lost(t *testing.T, sources func(dirs ...string) string, line, makefile string) (problems []string) {
 	t.Helper()
-	for _, m := range regexp.MustCompile(`RFSD_[A-Z_]+`).FindAllString(line, -1) {
+	for _, m := range regexp.MustCompile(`RFSD_[A-Z0-9_]+`).FindAllString(line, -1) {
 		if !strings.Contains(sources("testing", "rfs", "deploy", "cmd"), `env("`+m+`")`) {
 			problems = append(problems, "no test reads "+m)
 		}

@@ -23,8 +23,8 @@ const (
 )
 
 // PipelineEffects describes the processors of an ingest pipeline that can drop a document or give it another index, id or routing,
-// in their order, as far as they can be recognized. Pipelines that it runs are followed, and so is what runs after a failure. It returns none for a pipeline that does not
-// exist.
+// in their order, as far as they can be recognized. It follows pipelines that the pipeline runs, and processors that run after a
+// failure. It returns none for a pipeline that does not exist.
 func (c *Client) PipelineEffects(ctx context.Context, name string) ([]string, error) {
 	e := effects{client: c, seen: map[string]bool{}}
 	all, _ := e.pipeline(ctx, name, maxNesting)
