@@ -41,7 +41,15 @@ func (b bucket) Get(ctx context.Context, name string) ([]byte, string, error) {
 		}
 		return o, nil
 	})
-	return []byte(o.body), o.version, err
+	return []byte(o.body), o.version, readError(err)
+}
+
+// readError returns the error of a read: a server answers 409 to writes only, and that fate of a read is a server that is busy.
+func readError(err error) error {
+	if errors.Is(err, cms.ErrConflict) {
+		return fault.ErrUnavailable
+	}
+	return err
 }
 
 func (b bucket) Put(ctx context.Context, name string, body []byte, version string) (string, error) {
@@ -80,11 +88,12 @@ func (b bucket) List(ctx context.Context, prefix, after string) (names, versions
 		}
 		return l, nil
 	})
-	return l.names, l.versions, l.more, err
+	return l.names, l.versions, l.more, readError(err)
 }
 
 func (b bucket) Date(ctx context.Context, name string) (time.Time, error) {
-	return call(ctx, b.network, "date "+name, func() (time.Time, error) { return b.s.clock().Truncate(time.Second), nil })
+	now, err := call(ctx, b.network, "date "+name, func() (time.Time, error) { return b.s.clock().Truncate(time.Second), nil })
+	return now, readError(err)
 }
 
 // mirror keeps the content of an object as the item or the record that it is.
