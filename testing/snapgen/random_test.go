@@ -65,10 +65,7 @@ func TestRandomSnapshots(t *testing.T) {
 					t.Errorf("snapshot %s: %s", name, fault)
 				}
 			}
-			if t.Failed() {
-				t.Logf("the history:\n%s", strings.Join(h.log, "\n"))
-			}
-			t.Logf("%d snapshots, %d documents", len(l.truths), compared)
+			t.Logf("%d snapshots, %d documents; the history:\n%s", len(l.truths), compared, strings.Join(h.log, "\n"))
 		})
 	}
 }
