@@ -197,6 +197,9 @@ func (h *history) begin(ctx context.Context) error {
 	h.made++
 	name, x := fmt.Sprintf("i%d", h.made), &grown{shards: 1 + h.dice.IntN(3), live: map[string]string{}, plain: map[string]bool{}}
 	settings := fmt.Sprintf(`"number_of_shards":%d`, x.shards)
+	if h.node.Version[0] == '6' {
+		settings += fmt.Sprintf(`,"number_of_routing_shards":%d`, 64*x.shards) // later versions split without it
+	}
 	if h.dice.IntN(3) == 0 && !lacksZstd(h.node.Version) {
 		settings += `,"codec":"best_compression"`
 	}
@@ -282,7 +285,8 @@ func (h *history) resize(ctx context.Context, name string) error {
 	case 1:
 		how, shards = "_split", x.shards*2
 	}
-	if h.typed() && (h.node.Version < "6" || how != "_shrink") || how == "_shrink" && x.shards == 1 || len(h.indices) > 7 {
+	cannot := h.typed() && (h.node.Version < "6" || how == "_clone") // 6 shrinks and splits, earlier versions do neither
+	if cannot || how == "_shrink" && x.shards == 1 || len(h.indices) > 7 {
 		return nil
 	}
 	h.made++
