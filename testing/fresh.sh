@@ -5,8 +5,8 @@
 # Maven Central; how this machine reaches them (apt, go env, proxies, certificates, Maven's settings) is copied.
 #
 # Packages, modules and jars are kept below RFSD_FRESH_CACHE (default: the user's cache directory) for the next run;
-# FRESH=cold begins without them. Nothing compiled is kept. FRESHPARTS="root user" chooses the parts. The logs stay in RFSD_FRESH_LOGS, or in the temporary directory named at
-# the end.
+# FRESH=cold begins without them. Nothing compiled is kept. FRESHPARTS="root user" chooses the parts. The logs stay in
+# RFSD_FRESH_LOGS, or in the temporary directory named at the end. /etc/hosts does not name the loopback addresses.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 suite=bookworm
@@ -66,7 +66,9 @@ bootstrap() {
   cp -a "$(go env GOROOT)" "$work/base/usr/local/go"
   # How this machine reaches the registries.
   local f
-  cp -L /etc/resolv.conf /etc/hosts "$work/base/etc/"
+  cp -L /etc/resolv.conf "$work/base/etc/"
+  # A fresh root has no name for the loopback address; other names may be the way to a registry.
+  grep -vE '^(127\.|::1)' /etc/hosts >"$work/base/etc/hosts" || rm "$work/base/etc/hosts"
   if grep -q "VERSION_CODENAME=$suite" /etc/os-release && [ -e /etc/apt/sources.list.d/debian.sources ]; then
     rm -f "$work/base/etc/apt/sources.list"
     cp /etc/apt/sources.list.d/debian.sources "$work/base/etc/apt/sources.list.d/"
