@@ -29,6 +29,7 @@ type model struct {
 type index struct {
 	strict bool   // takes no documents
 	drops  string // the final pipeline drops documents that have this field
+	piped  bool   // it had a final pipeline, and a node writes again what passes through one
 	bare   bool   // an import created it, without the fields of the snapshot
 }
 

@@ -518,7 +518,7 @@ func dropping(name, field string) step {
 		}
 		w.operator(http.MethodPut, "/_ingest/pipeline/drops", `{"processors":[{"drop":{"if":"ctx.containsKey('`+field+`')"}}]}`)
 		w.operator(http.MethodPut, "/"+name, `{"settings":{"index.final_pipeline":"drops"},"mappings":{"properties":`+w.fields(name)+`}}`)
-		w.model.indices[name] = &index{drops: field}
+		w.model.indices[name] = &index{drops: field, piped: *version != ""}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -14,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -219,6 +221,12 @@ func (w *world) step(s step) {
 	w.check()
 }
 
+// sameValue reports whether two documents differ in spaces, in the order of fields and in the notation of numbers only.
+func sameValue(a, b string) bool {
+	var x, y any
+	return json.Unmarshal([]byte(a), &x) == nil && json.Unmarshal([]byte(b), &y) == nil && reflect.DeepEqual(x, y)
+}
+
 // check compares the target with the model.
 func (w *world) check() {
 	w.t.Helper()
@@ -231,7 +239,8 @@ func (w *world) check() {
 	got, want := w.cluster.Documents(), w.model.docs
 	var wrong []string
 	for _, k := range sorted(want) {
-		if is, there := got[k]; !there || is != want[k] {
+		x := w.model.indices[k.Index]
+		if is, there := got[k]; !there || is != want[k] && !(x != nil && x.piped && sameValue(is, want[k])) {
 			wrong = append(wrong, fmt.Sprintf("%s/%s is %q, want %q", k.Index, k.ID, is, want[k]))
 		}
 	}
