@@ -109,7 +109,6 @@ type Daemon struct {
 	wanted        int
 	intent        session.Intent
 	known         bool      // the intent was read
-	intentSeen    time.Time // when it was read last, by the store's clock; zero until that is known
 	done          bool      // no work is left
 	idleUntil     time.Time // until then no worker is started: all open items are leased
 	startAfter    time.Time // nor until then, so that the nodes of a large fleet do not all start at the same time

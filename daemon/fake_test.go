@@ -11,9 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // fakeWorker does what a test tells it.
@@ -208,7 +208,7 @@ func (n *node) order(t *testing.T, kind string, workers *int, nodes ...string) e
 }
 
 func orderOf(ctx context.Context, d *Daemon, kind string, workers *int, nodes ...string) error {
-	_, err := d.Order(ctx, status.Order{Kind: kind, Workers: workers, Nodes: nodes, By: "ann"})
+	_, err := d.Order(ctx, session.Order{Kind: session.OrderKind(kind), Workers: workers, Nodes: nodes, Who: "ann"})
 	return err
 }
 

@@ -42,7 +42,7 @@ func (d *Daemon) Load() schedule.Load {
 		w.began, w.total = now, total
 	}
 	l := w.last
-	l.Intent = d.followed()
+	l.Intent = d.intent.Revision.Seq
 	l.Workers, l.MaxWorkers = d.running(), d.conf.Workers
 	if l.MaxWorkers == 0 {
 		l.MaxWorkers = d.auto.max
@@ -94,10 +94,10 @@ func (d *Daemon) nodes() []status.Node {
 	all := slices.Clone(d.conf.Fleet.Nodes())
 	for i, n := range all {
 		if n.Name == d.conf.Name { // gossip about this node itself is older
-			all[i].Running = d.running()
+			all[i].Running, all[i].Order = d.running(), d.intent.Revision.Seq
 		}
 		switch {
-		case n.Order != 0 && n.Order < d.intent.Sequence: // it does not follow yet
+		case all[i].Order < d.intent.Revision.Seq: // it does not follow yet
 		case d.intent.State == session.Pause:
 			all[i].State = "paused"
 		case d.intent.Drains(n.Name) && n.Running == 0:

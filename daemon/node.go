@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/rfsd/rfsd/daemon/status"
@@ -79,7 +78,7 @@ func (d *Daemon) snapshot() status.Report {
 	state, reason := d.state()
 	r.Node = status.Node{
 		Name: d.conf.Name, Version: d.conf.Version, Started: d.started.UTC(), State: state, Reason: reason,
-		Wanted: d.wanted, Running: d.running(), Order: d.followed(),
+		Wanted: d.wanted, Running: d.running(), Order: d.intent.Revision.Seq,
 	}
 	r.Workers = make([]status.Worker, 0, len(d.slots))
 	for _, s := range d.slots {
@@ -262,5 +261,3 @@ func (d *Daemon) Ready() error {
 // Subscribe returns a channel that receives a value when the status has changed, at most one pending. It is
 // closed when ctx is done.
 func (d *Daemon) Subscribe(ctx context.Context) <-chan struct{} { return d.watchers.Subscribe(ctx) }
-
-func lower(s session.FleetState) string { return strings.ToLower(string(s)) }

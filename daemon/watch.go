@@ -188,13 +188,12 @@ func (d *Daemon) intentLoop(ctx context.Context) {
 	for ctx.Err() == nil {
 		store, err := d.store.coordinator()
 		if err == nil {
-			begin := time.Now()
 			rctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 			i, err := session.Of(store).Intent(rctx)
-			if err == nil {
-				err = d.followIntent(rctx, store, i, begin)
-			}
 			cancel()
+			if err == nil {
+				d.apply(i)
+			}
 			d.mu.Lock()
 			d.cutOff = err != nil
 			d.mu.Unlock()
@@ -227,20 +226,6 @@ func (d *Daemon) position() schedule.NodePosition {
 	return d.conf.Position()
 }
 
-// newOrders describes the orders that turned one intent into a later one, oldest first; if the orders are not kept, the state.
-func newOrders(before, after session.Intent) []string {
-	var all []string
-	for _, o := range after.Orders {
-		if o.Sequence > before.Sequence {
-			all = append(all, o.Text()+" by "+o.Who)
-		}
-	}
-	if len(all) == 0 { // a late order was withdrawn, or a node of another release wrote the record
-		all = append(all, "the state is "+lower(after.State)+" again, by "+after.Who)
-	}
-	return all
-}
-
 // apply applies an intent unless a newer version of it is known.
 func (d *Daemon) apply(i session.Intent) {
 	d.mu.Lock()
@@ -252,15 +237,13 @@ func (d *Daemon) apply(i session.Intent) {
 	changed := !d.known || !i.Same(d.intent)
 	if changed && d.known {
 		d.log.Info("intent_changed", "state", i.State, "workers", i.Workers, "drained", i.Drained, "by", i.Who)
-		for _, what := range newOrders(d.intent, i) {
-			d.events.add("fleet", nil, "intent", what)
-		}
+		d.events.add("fleet", nil, "intent", i.Since(d.intent)+" by "+i.Who)
 	}
 	d.intent, d.known = i, true
 	for _, read := range []*storeState{&d.lastRead, &d.mirrored} {
 		if read.migration != nil {
 			m := *read.migration
-			m.Intent = progress.Intent{State: lower(i.State), Workers: i.Workers}
+			m.Intent = progress.NewIntent(i)
 			read.migration = &m
 		}
 	}

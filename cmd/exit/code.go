@@ -39,7 +39,7 @@ var meanings = [...]string{
 	Documents:  "documents were rejected, have no source or only a part of it",
 	Parts:      "indices, shards or files failed, are damaged or missing, or would be refused",
 	Different:  "a comparison found differences",
-	Unknown:    "unknown: an order may come into force until its end; rfsctl orders shows whether it did",
+	Unknown:    "unknown: an order may have been stored; rfsctl status shows whether it is in force",
 }
 
 // String returns the meaning of c.
@@ -66,7 +66,6 @@ var further = map[string][]Code{
 	"rfsctl cleanup":        {NotYet, Parts},
 	"rfsctl failures":       {Documents, Parts},
 	"rfsctl drain":          {Unknown},
-	"rfsctl orders":         {Unknown},
 	"rfsctl pause":          {Unknown},
 	"rfsctl resume":         {Unknown},
 	"rfsctl scale":          {Unknown},

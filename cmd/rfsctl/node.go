@@ -16,6 +16,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/base/wait"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // Sockets of a node on this machine, as the packages install it.
@@ -46,11 +47,10 @@ func nodeCommands() []*cli.Command {
 		config.Command(cli.Command{Name: "nodes", Usage: "list the nodes of the fleet that live, with --all also those that are gone", Description: nodeHelp}, showNodes),
 		config.Command(cli.Command{Name: "events", Usage: "list events, newest last", Description: nodeHelp}, showEvents),
 		config.Command(cli.Command{Name: "logs", Usage: "show the last log lines of a node and its workers", Description: nodeHelp}, showLogs),
-		config.Command(cli.Command{Name: "pause", Usage: "have every worker of the fleet hand off and wait; this is not counted as an attempt", Description: orderHelp}, pause),
-		config.Command(cli.Command{Name: "resume", Usage: "let the fleet work again, or only the named nodes that were drained", ArgsUsage: "[NODE...]", Description: orderHelp}, choose("/v1/resume", "resumed")),
-		config.Command(cli.Command{Name: "drain", Usage: "have every worker of the fleet, or of the named nodes, hand off before machines stop", ArgsUsage: "[NODE...]", Description: orderHelp}, choose("/v1/drain", "draining")),
+		config.Command(cli.Command{Name: "pause", Usage: "have every worker of the fleet hand off and wait; this is not counted as an attempt", Description: orderHelp}, choose(session.OrderPause, "paused")),
+		config.Command(cli.Command{Name: "resume", Usage: "let the fleet work again, or only the named nodes that were drained", ArgsUsage: "[NODE...]", Description: orderHelp}, choose(session.OrderResume, "resumed")),
+		config.Command(cli.Command{Name: "drain", Usage: "have every worker of the fleet, or of the named nodes, hand off before machines stop", ArgsUsage: "[NODE...]", Description: orderHelp}, choose(session.OrderDrain, "draining")),
 		config.Command(cli.Command{Name: "scale", Usage: "set the number of workers of the fleet; auto lets each node decide", ArgsUsage: "N|auto", Description: orderHelp}, scale),
-		config.Command(cli.Command{Name: "orders", Usage: "show the outcome of pause, resume, drain and scale: the latest orders, or one of them", ArgsUsage: "[ID]", Description: ordersHelp}, showOrders),
 	}
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,6 +30,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/testing/browser"
 )
 
@@ -39,7 +39,6 @@ type oneNode struct {
 	mu     sync.Mutex
 	wishes []string
 	err    error
-	state  string   // of orders
 	behind []string // nodes that do not follow
 	lines  []status.LogLine
 }
@@ -97,27 +96,13 @@ func (n *oneNode) wish(s string) error {
 	n.wishes = append(n.wishes, s)
 	return n.err
 }
-func (n *oneNode) Order(_ context.Context, o status.Order) (status.Order, error) {
-	words := append([]string{o.Kind}, o.Nodes...)
+func (n *oneNode) Order(_ context.Context, o session.Order) (status.Ordered, error) {
+	words := append([]string{string(o.Kind)}, o.Nodes...)
 	if o.Workers != nil {
 		words = append(words, strconv.Itoa(*o.Workers))
 	}
-	ends := time.Unix(1_800_000_000, 0)
-	o.ID, o.State, o.Ends, o.NotFollowing = testOrder, cmp.Or(n.state, status.OrderInForce), &ends, n.behind
-	return o, n.wish(strings.Join(words, " "))
+	return status.Ordered{Intent: progress.Intent{State: "pause", By: "ann", Revision: 7}, NotFollowing: n.behind}, n.wish(strings.Join(words, " "))
 }
-func (n *oneNode) Orders(_ context.Context, id string) ([]status.Order, error) {
-	four := 4
-	all := []status.Order{{ID: testOrder, State: cmp.Or(n.state, status.OrderInForce), Kind: "drain", Nodes: []string{"n1", "n2"}, By: "ann", NotFollowing: n.behind},
-		{ID: "t5xw8j-aaaaaa", State: "in_force", Kind: "scale", Workers: &four, By: "bob"}}
-	if id != "" {
-		all = all[:1]
-		all[0].ID = id
-	}
-	return all, n.err
-}
-
-const testOrder = "t5xw8k-m3k7qa"
 
 // serveNode serves a node until the test ends and gives its operators' and its readers' sockets.
 func serveNode(t *testing.T, conf api.Config, n api.Node) (*api.Server, string, string) {
@@ -153,7 +138,7 @@ func TestAnOperatorSeesAndSteersThroughAnyNode(t *testing.T) {
 		{[]string{"items", "list", "--state", "failed"}, 0, []string{"2 items: 1 done, 1 failed", "segment _3"}},
 		{[]string{"items", "show"}, 0, []string{"state                      failed"}},
 		{[]string{"report"}, 0, []string{"1 done, 1 failed", "given up: 1 × segment _3: checksum", "failed           logs/1"}},
-		{[]string{"pause"}, 0, []string{"paused (sent to", "order " + testOrder + " is in force"}},
+		{[]string{"pause"}, 0, []string{"the fleet: paused (sent to"}},
 		{[]string{"resume"}, 0, []string{"resumed"}},
 		{[]string{"drain"}, 0, []string{"draining"}},
 		{[]string{"scale"}, 0, []string{"8 workers"}},

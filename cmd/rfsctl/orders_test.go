@@ -18,38 +18,27 @@ import (
 )
 
 func TestOrdersHaveAResult(t *testing.T) {
-	silent := fmt.Errorf("order %s: no answer: %w", testOrder, fault.ErrUnavailable)
+	silent := fmt.Errorf("no answer: %w", fault.ErrUnavailable)
+	unknown := fmt.Errorf("%w: no answer", session.ErrOrderUnknown)
 	for _, c := range []struct {
 		name   string
 		args   string
-		state  string
 		behind []string
 		err    error
 		code   int
 		out    []string
 		errs   []string
 	}{
-		{"in force", "pause", "", nil, nil, 0, []string{"paused (sent to ", "order " + testOrder + " is in force\n"}, nil},
-		{"in force and nodes that do not follow are named", "drain n1 n2", "", []string{"n2", "n3"}, nil, 0, []string{"n1, n2: draining", "do not follow yet: n2, n3; `rfsctl orders " + testOrder + "`"}, nil},
-		{"unknown", "resume", "unknown", nil, silent, 9, nil, []string{"order " + testOrder}},
-		{"unknown as JSON", "scale 3 --output json", "unknown", nil, silent, 9, []string{`"state": "unknown"`, `"ends": `}, []string{"no answer"}},
-		{"a newer order is in force", "pause", "refused", nil, fmt.Errorf("newer: %w", fault.ErrRejected), 1, nil, []string{"newer"}},
-		{"the store does not answer", "pause", "refused", nil, silent, 1, nil, []string{"no answer"}},
-		{"pause takes no node", "pause n1", "", nil, nil, 1, nil, []string{`unexpected argument "n1"`}},
-		{"a list", "orders", "replaced", []string{"n9"}, nil, 0, []string{"ORDER", testOrder + "  replaced  drain n1 n2  ann", "t5xw8j-aaaaaa  in_force  scale 4      bob", "n9"}, nil},
-		{"one that is in force", "orders " + testOrder, "", []string{"n9"}, nil, 0, []string{"in_force", "n9"}, nil},
-		{"one that was replaced", "orders " + testOrder, "replaced", nil, nil, 0, []string{"replaced"}, nil},
-		{"one that may come into force", "orders " + testOrder, "unknown", nil, nil, 9, []string{"unknown"}, nil},
-		{"one that never does", "orders " + testOrder, "expired", nil, nil, 1, []string{"expired"}, nil},
-		{"one that is too old", "orders " + testOrder, "forgotten", nil, nil, 1, []string{"forgotten"}, nil},
-		{"one as JSON", "orders " + testOrder + " --output json", "expired", nil, nil, 1, []string{`"state": "expired"`}, nil},
-		{"one while the store does not answer", "orders " + testOrder, "", nil, silent, 9, nil, []string{"no answer"}},
-		{"all while the store does not answer", "orders", "", nil, silent, 1, nil, []string{"no answer"}},
-		{"no id", "orders x", "", nil, fmt.Errorf("invalid order: %w", fault.ErrConfig), 1, nil, []string{"invalid order"}},
-		{"two ids", "orders x y", "", nil, nil, 1, nil, []string{"one id"}},
+		{"in force", "pause", nil, nil, 0, []string{"the fleet: paused (sent to "}, nil},
+		{"in force and nodes that do not follow are named", "drain n1 n2", []string{"n2", "n3"}, nil, 0, []string{"n1, n2: draining", "do not follow yet: n2, n3; `rfsctl nodes`"}, nil},
+		{"in force as JSON", "scale 3 --output json", []string{"n2"}, nil, 0, []string{`"by": "ann"`, `"revision": 7`, `"not_following": [`}, nil},
+		{"unknown", "resume", nil, unknown, 9, nil, []string{"no answer", "`rfsctl status` shows it"}},
+		{"an order to the contrary is in force", "pause", nil, fmt.Errorf("newer: %w", fault.ErrRejected), 1, nil, []string{"newer"}},
+		{"the store does not answer", "pause", nil, silent, 1, nil, []string{"no answer"}},
+		{"pause takes no node", "pause n1", nil, nil, 1, nil, []string{`unexpected argument "n1"`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, operator, _ := serveNode(t, api.Config{}, &oneNode{state: c.state, behind: c.behind, err: c.err})
+			_, operator, _ := serveNode(t, api.Config{}, &oneNode{behind: c.behind, err: c.err})
 			code, out, errs := rfsctl(t, append(strings.Fields(c.args), "--node", operator)...)
 			if code != c.code {
 				t.Errorf("exit %d: %s", code, errs)
@@ -88,8 +77,8 @@ func TestAnOrderToANodeThatDoesNotAnswerIsNotKnown(t *testing.T) {
 		errs  string
 	}{
 		{dead, 1, "does not answer"}, // it was never sent
-		{path, 9, "`rfsctl orders` lists it"},
-		{path + "," + dead, 9, "`rfsctl orders` lists it"},
+		{path, 9, "`rfsctl status` shows"},
+		{path + "," + dead, 9, "`rfsctl status` shows"},
 	} {
 		code, _, errs := rfsctl(t, "pause", "--node", c.nodes)
 		if code != c.code || !strings.Contains(errs, c.errs) {
@@ -97,26 +86,29 @@ func TestAnOrderToANodeThatDoesNotAnswerIsNotKnown(t *testing.T) {
 		}
 	}
 	_, operator, _ := serveNode(t, api.Config{}, &oneNode{})
-	if code, out, errs := rfsctl(t, "pause", "--node", path+","+operator); code != 0 || !strings.Contains(out, testOrder) {
+	if code, out, errs := rfsctl(t, "pause", "--node", path+","+operator); code != 0 || !strings.Contains(out, "paused") {
 		t.Errorf("another node answers: exit %d: %s%s", code, out, errs)
 	}
 }
 
-func TestOrdersAreReadFromTheStore(t *testing.T) {
+func TestTheLastOrderIsInTheStatus(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "state.db")
 	store, err := boltcms.Open(file, time.Now)
 	must(t, err)
 	c := cms.New(cms.Config{Store: store, Creator: "test"})
-	o, _, err := session.Of(c).Order(t.Context(), session.Order{Kind: session.OrderPause, Who: "ann\x1b[31m"})
+	three := 3
+	_, err = session.Of(c).Order(t.Context(), session.Order{Kind: session.OrderScale, Workers: &three, Who: "bob"})
+	must(t, err)
+	i, err := session.Of(c).Order(t.Context(), session.Order{Kind: session.OrderPause, Who: "ann\x1b[31m"})
 	must(t, err)
 	must(t, store.Close())
-	code, out, errs := rfsctl(t, "orders", "--coordinator-file", file)
-	if code != 0 || !strings.Contains(out, o.ID) || !strings.Contains(out, "pause") || strings.Contains(out, "\x1b") {
-		t.Errorf("exit %d: %s%q", code, errs, out)
+	code, out, errs := rfsctl(t, "status", "--coordinator-file", file)
+	if want := "intent: pause, 3 workers; last order by ann"; code != 0 || !strings.Contains(out, want) || strings.Contains(out, "\x1b") {
+		t.Errorf("exit %d: %s%q, want %q", code, errs, out, want)
 	}
-	var got status.Order
-	code, out, errs = rfsctl(t, "orders", o.ID, "--coordinator-file", file, "--output", "json")
-	if err := json.Unmarshal([]byte(out), &got); code != 0 || err != nil || got.State != "in_force" || got.By != "ann\x1b[31m" || !got.Ends.Equal(o.Ends) {
+	var got status.Report
+	code, out, errs = rfsctl(t, "status", "--coordinator-file", file, "--output", "json")
+	if err := json.Unmarshal([]byte(out), &got); code != 0 || err != nil || got.Migration.Intent.By != "ann\x1b[31m" || !got.Migration.Intent.At.Equal(i.When.Truncate(time.Millisecond)) {
 		t.Errorf("exit %d: %s%s, %v", code, errs, out, err)
 	}
 }

@@ -192,6 +192,7 @@ func printStatus(to io.Writer, r status.Report, shards bool) {
 	if r.Stale > 15 {
 		fmt.Fprintf(w, "what follows is %s old\n", progress.Span(r.Stale))
 	}
+	printIntent(w, m.Intent)
 	printTotals(w, r, m)
 	printSilence(w, r.Progress, m)
 	printGivenUp(w, m.Failures)
@@ -244,6 +245,18 @@ func printNode(w io.Writer, n status.Node) {
 		fmt.Fprintf(w, ", %s to end", progress.Plural(int64(more), "worker"))
 	}
 	fmt.Fprintln(w)
+}
+
+// printIntent prints what the operators want and who gave the last order, once there was one.
+func printIntent(w io.Writer, i progress.Intent) {
+	if i.At == nil {
+		return
+	}
+	fmt.Fprintf(w, "intent: %s", i.State)
+	if i.Workers != nil {
+		fmt.Fprintf(w, ", %s", progress.Plural(int64(*i.Workers), "worker"))
+	}
+	fmt.Fprintf(w, "; last order by %s at %s\n", terminal.Clean(i.By), i.At.Local().Format(time.DateTime))
 }
 
 func printTotals(w io.Writer, r status.Report, m *progress.Migration) {

@@ -18,6 +18,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/cert"
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // Viewer reports the progress of the migration. All methods answer from memory.
@@ -36,12 +37,10 @@ type EventReader interface {
 	Metrics() http.Handler
 }
 
-// Controller takes and shows orders.
+// Controller takes orders.
 type Controller interface {
-	// Order stores an order with Kind, Nodes, Workers and By. With an error its state is unknown or refused.
-	Order(ctx context.Context, o status.Order) (status.Order, error)
-	// Orders reads the orders in the store, newest first, or the one with an id.
-	Orders(ctx context.Context, id string) ([]status.Order, error)
+	// Order stores an order. With session.ErrOrderUnknown it may be in force.
+	Order(ctx context.Context, o session.Order) (status.Ordered, error)
 }
 
 // Health reports whether the node is well.

@@ -2,7 +2,6 @@ package api
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -34,7 +33,6 @@ type fakeNode struct {
 	changed chan struct{}
 	err     error
 	failed  *status.Failures
-	state   string // of orders
 }
 
 func (n *fakeNode) wish(s string) error {
@@ -62,17 +60,13 @@ func (n *fakeNode) Logs(context.Context, int) []status.LogLine          { return
 func (n *fakeNode) Metrics() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "up 1\n") })
 }
-func (n *fakeNode) Order(_ context.Context, o status.Order) (status.Order, error) {
-	words := append([]string{o.Kind}, o.Nodes...)
+func (n *fakeNode) Order(_ context.Context, o session.Order) (status.Ordered, error) {
+	words := append([]string{string(o.Kind)}, o.Nodes...)
 	if o.Workers != nil {
 		words = append(words, fmt.Sprint(*o.Workers))
 	}
-	err := n.wish(strings.Join(append(words, o.By), " "))
-	o.ID, o.State = "t5xw8k-m3k7qa", cmp.Or(n.state, status.OrderInForce)
-	return o, err
-}
-func (n *fakeNode) Orders(_ context.Context, id string) ([]status.Order, error) {
-	return []status.Order{{ID: id, State: "expired"}}, n.err
+	err := n.wish(strings.Join(append(words, o.Who), " "))
+	return status.Ordered{Intent: progress.Intent{State: string(o.Kind), By: o.Who, Revision: 7}, NotFollowing: []string{"n2"}}, err
 }
 func (n *fakeNode) Healthy() error { return nil }
 func (n *fakeNode) Ready() error   { return n.err }
@@ -131,12 +125,10 @@ func TestTheOperatorsSocketSteersAndTheOtherReads(t *testing.T) {
 	}{
 		{op, "GET", "/v1/status", "", 200, `"name":"n1"`},
 		{ro, "GET", "/v1/status", "", 200, `"name":"n1"`},
-		{op, "POST", "/v1/pause", "", 200, `{"done":"paused","order":{"id":"t5xw8k-m3k7qa","state":"in_force","kind":"pause","by":"socket"}}`},
-		{op, "GET", "/v1/orders?id=t5xw8k-m3k7qa", "", 200, `[{"id":"t5xw8k-m3k7qa","state":"expired"}]`},
-		{op, "GET", "/v1/orders", "", 200, `"expired"`},
-		{ro, "GET", "/v1/orders", "", 403, "the role reader may not"},
-		{op, "POST", "/v1/scale", `{"workers":7}`, 200, `"scaled"`},
-		{op, "POST", "/v1/scale", `{"workers":null}`, 200, `"scaled"`},
+		{op, "POST", "/v1/pause", "", 200, `{"intent":{"state":"pause","by":"socket","revision":7},"not_following":["n2"]}`},
+		{op, "POST", "/v1/scale", `{"workers":7}`, 200, `"scale"`},
+		{op, "POST", "/v1/scale", `{"workers":null}`, 200, `"scale"`},
+		{op, "POST", "/v1/drain", `{"nodes":["n1","n2"]}`, 200, `"drain"`},
 		{op, "POST", "/v1/scale", `{"wokers":7}`, 400, "wokers"},
 		{op, "POST", "/v1/scale", `{"workers":` + strings.Repeat(" ", maxBody) + `7}`, 400, "too large"},
 		{ro, "POST", "/v1/pause", "", 403, "the role reader may not"},
@@ -154,7 +146,7 @@ func TestTheOperatorsSocketSteersAndTheOtherReads(t *testing.T) {
 			t.Errorf("%s %s: %d %s", c.method, c.path, code, answer)
 		}
 	}
-	if want := []string{"pause socket", "scale 7 socket", "scale socket"}; !slices.Equal(n.wishes, want) {
+	if want := []string{"pause socket", "scale 7 socket", "scale socket", "drain n1 n2 socket"}; !slices.Equal(n.wishes, want) {
 		t.Errorf("wishes %v", n.wishes)
 	}
 	n.err = fmt.Errorf("no answer: %w", fault.ErrUnavailable)
@@ -162,17 +154,17 @@ func TestTheOperatorsSocketSteersAndTheOtherReads(t *testing.T) {
 		t.Errorf("%d %s", code, answer)
 	}
 	for _, c := range []struct {
-		name, state string
-		err         error
-		code        int
-		answer      string
+		name   string
+		err    error
+		code   int
+		answer string
 	}{
-		{"a result that is unknown has the order, and no other node is asked", status.OrderUnknown, fmt.Errorf("silent: %w", fault.ErrUnavailable), 504, `"category":"unknown","order":{"id":"t5xw8k-m3k7qa","state":"unknown","kind":"drain"`},
-		{"a newer order is in force", status.OrderRefused, fmt.Errorf("newer: %w", fault.ErrRejected), 409, `"category":"rejected"}`},
-		{"an invalid order", status.OrderRefused, fmt.Errorf("bad: %w", fault.ErrConfig), 400, `"category":"config"}`},
-		{"a store that does not answer", status.OrderRefused, fmt.Errorf("silent: %w", fault.ErrUnavailable), 503, `"category":"unavailable"}`},
+		{"an outcome that is unknown", fmt.Errorf("%w: no answer", session.ErrOrderUnknown), 504, `"category":"unknown"}`},
+		{"an order to the contrary is in force", fmt.Errorf("newer: %w", fault.ErrRejected), 409, `"category":"rejected"}`},
+		{"an invalid order", fmt.Errorf("bad: %w", fault.ErrConfig), 400, `"category":"config"}`},
+		{"a store that does not answer", fmt.Errorf("silent: %w", fault.ErrUnavailable), 503, `"category":"unavailable"}`},
 	} {
-		n.state, n.err = c.state, c.err
+		n.err = c.err
 		if code, answer := ask(t, op, "POST", "http://rfsd/v1/drain", ""); code != c.code || !strings.Contains(answer, c.answer) {
 			t.Errorf("%s: %d %s", c.name, code, answer)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/cert"
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // caller is an authenticated caller: its role, and its name for the records.
@@ -48,25 +49,15 @@ type (
 	Done struct {
 		Done string `json:"done"`
 	}
-	// Ordered is the response to an order that is in force.
-	Ordered struct {
-		Done  string       `json:"done"`
-		Order status.Order `json:"order"`
-	}
 	// Failed is the body of every error response.
 	Failed struct {
 		Error    string `json:"error"`
 		Category string `json:"category"` // unavailable, config, rejected, unknown, internal
-		// Order is the order whose result is not known.
-		Order *status.Order `json:"order,omitempty"`
 	}
-	// Chosen selects nodes by name; none: the whole fleet.
-	Chosen struct {
-		Nodes []string `json:"nodes,omitempty"`
-	}
-	// Scaling is the wanted number of workers of the fleet; null lets each node decide.
-	Scaling struct {
-		Workers *int `json:"workers"`
+	// OrderArguments are those of an order.
+	OrderArguments struct {
+		Nodes   []string `json:"nodes,omitempty"`   // of resume and drain, by name; none: the whole fleet
+		Workers *int     `json:"workers,omitempty"` // of scale: the wanted number of the fleet; null lets each node decide
 	}
 )
 
@@ -80,11 +71,10 @@ func routes() []route {
 		{method: "GET", path: "/v1/failures", roles: allRoles, summary: "Work given up, by reason, and refused documents", query: []string{"index"}, answer: status.Failures{}, serve: (*Server).failures},
 		{method: "GET", path: "/v1/logs", roles: operators, summary: "Last log lines of node and workers", query: []string{"limit"}, answer: []status.LogLine{}, serve: (*Server).logs},
 		{method: "GET", path: "/v1/report", roles: allRoles, summary: "An account of the migration: state, items, lease times, refused documents, events", answer: status.Account{}, serve: (*Server).account},
-		{method: "GET", path: "/v1/orders", roles: operators, summary: "Orders and what became of them, newest first, as the store has them now", query: []string{"id"}, answer: []status.Order{}, serve: (*Server).orders},
-		{method: "POST", path: "/v1/pause", roles: operators, summary: "Every worker of the fleet hands off and waits", answer: Ordered{}, serve: (*Server).pause},
-		{method: "POST", path: "/v1/resume", roles: operators, summary: "The fleet works again, or the named nodes that were drained", body: Chosen{}, answer: Ordered{}, serve: nodeOrder("resume", "resumed")},
-		{method: "POST", path: "/v1/drain", roles: operators, summary: "Every worker of the fleet hands off, or of the named nodes, because they are going to stop", body: Chosen{}, answer: Ordered{}, serve: nodeOrder("drain", "draining")},
-		{method: "POST", path: "/v1/scale", roles: operators, summary: "Wanted number of workers of the fleet", body: Scaling{}, answer: Ordered{}, serve: (*Server).scale},
+		{method: "POST", path: "/v1/pause", roles: operators, summary: "Every worker of the fleet hands off and waits", answer: status.Ordered{}, serve: order(session.OrderPause)},
+		{method: "POST", path: "/v1/resume", roles: operators, summary: "The fleet works again, or the named nodes that were drained", body: OrderArguments{}, answer: status.Ordered{}, serve: order(session.OrderResume)},
+		{method: "POST", path: "/v1/drain", roles: operators, summary: "Every worker of the fleet hands off, or of the named nodes, because they are going to stop", body: OrderArguments{}, answer: status.Ordered{}, serve: order(session.OrderDrain)},
+		{method: "POST", path: "/v1/scale", roles: operators, summary: "Wanted number of workers of the fleet", body: OrderArguments{}, answer: status.Ordered{}, serve: order(session.OrderScale)},
 		{method: "GET", path: "/v1/openapi.json", roles: allRoles, summary: "This description", serve: (*Server).describe},
 		{method: "GET", path: "/metrics", roles: allRoles, summary: "Metrics as Prometheus reads them", serve: (*Server).metrics},
 		{method: "GET", path: "/healthz", roles: allRoles, summary: "200 while the process need not be started again", answer: Done{}, serve: (*Server).healthz},
@@ -160,6 +150,8 @@ func (s *Server) fail(w http.ResponseWriter, err error) {
 	switch {
 	case errors.As(err, &no):
 		code, category = http.StatusForbidden, "rejected"
+	case errors.Is(err, session.ErrOrderUnknown):
+		code, category = http.StatusGatewayTimeout, "unknown"
 	case errors.Is(err, fault.ErrUnavailable):
 		code, category = http.StatusServiceUnavailable, "unavailable"
 	case errors.Is(err, fault.ErrConfig):
@@ -249,34 +241,16 @@ func number(r *http.Request, name string) (int, error) {
 	return n, nil
 }
 
-// order gives an order and returns what became of it.
-func (s *Server) order(w http.ResponseWriter, r *http.Request, o status.Order, done string) error {
-	given, err := s.node.Order(r.Context(), o)
-	if err != nil && given.State == status.OrderUnknown {
-		writeJSON(w, http.StatusGatewayTimeout, Failed{Error: fault.Text(err), Category: "unknown", Order: &given})
-		return nil
-	}
-	return ok(w, Ordered{done, given}, err)
-}
-
-func (s *Server) pause(w http.ResponseWriter, r *http.Request, who caller) error {
-	return s.order(w, r, status.Order{Kind: "pause", By: who.name}, "paused")
-}
-
-// nodeOrder returns the handler of an order to some nodes or all.
-func nodeOrder(kind, done string) func(*Server, http.ResponseWriter, *http.Request, caller) error {
+// order returns the handler of orders of a kind.
+func order(kind session.OrderKind) func(*Server, http.ResponseWriter, *http.Request, caller) error {
 	return func(s *Server, w http.ResponseWriter, r *http.Request, who caller) error {
-		var about Chosen
-		if err := body(r, &about); err != nil {
+		var with OrderArguments
+		if err := body(r, &with); err != nil {
 			return err
 		}
-		return s.order(w, r, status.Order{Kind: kind, Nodes: about.Nodes, By: who.name}, done)
+		done, err := s.node.Order(r.Context(), session.Order{Kind: kind, Nodes: with.Nodes, Workers: with.Workers, Who: who.name})
+		return ok(w, done, err)
 	}
-}
-
-func (s *Server) orders(w http.ResponseWriter, r *http.Request, _ caller) error {
-	all, err := s.node.Orders(r.Context(), r.URL.Query().Get("id"))
-	return ok(w, orEmpty(all), err)
 }
 
 // body decodes the body of a request, if there is one.
@@ -287,14 +261,6 @@ func body(r *http.Request, into any) error {
 		return fmt.Errorf("body: %w: %w", err, fault.ErrConfig)
 	}
 	return nil
-}
-
-func (s *Server) scale(w http.ResponseWriter, r *http.Request, who caller) error {
-	var want Scaling
-	if err := body(r, &want); err != nil {
-		return err
-	}
-	return s.order(w, r, status.Order{Kind: "scale", Workers: want.Workers, By: who.name}, "scaled")
 }
 
 func (s *Server) describe(w http.ResponseWriter, _ *http.Request, _ caller) error {

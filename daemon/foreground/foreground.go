@@ -19,6 +19,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // LogReader returns the last lines of a log.
@@ -268,14 +269,8 @@ func (c *Command) Metrics() http.Handler {
 var errNoOrders = fmt.Errorf("a command in the foreground takes no orders: end it with Ctrl-C; the same command continues: %w", fault.ErrConfig)
 
 // Order returns an error: a command takes no orders.
-func (c *Command) Order(_ context.Context, o status.Order) (status.Order, error) {
-	o.State = status.OrderRefused
-	return o, errNoOrders
-}
-
-// Orders reads the orders in the store, newest first, or the one with an id.
-func (c *Command) Orders(ctx context.Context, id string) ([]status.Order, error) {
-	return status.ReadOrders(ctx, c.conf.Store, id)
+func (c *Command) Order(context.Context, session.Order) (status.Ordered, error) {
+	return status.Ordered{}, errNoOrders
 }
 
 // Healthy returns nil: the process answers.

@@ -180,7 +180,7 @@ func TestACommandAnswersWhatTheStoreHolds(t *testing.T) {
 	}
 	client, err := client.New(client.Options{Nodes: []string{path}})
 	must(t, err)
-	if _, _, err := client.Order(t.Context(), "/v1/pause", nil); err == nil || !strings.Contains(err.Error(), "takes no orders") {
+	if _, _, err := client.Order(t.Context(), "pause", api.OrderArguments{}); err == nil || !strings.Contains(err.Error(), "takes no orders") {
 		t.Errorf("pause: %v", err)
 	}
 }

@@ -47,8 +47,15 @@ type Node struct {
 	Running int       `json:"workers_running"`
 	Address string    `json:"address,omitempty"`
 	Zone    string    `json:"zone,omitempty"`
-	// Order is the version of the operators' orders that the node follows; 0: it has not reported one.
+	// Order is the version of the intent that the node follows; 0: it has not reported one.
 	Order int64 `json:"order,omitempty"`
+}
+
+// Ordered is the answer to an order that is in force.
+type Ordered struct {
+	Intent progress.Intent `json:"intent"` // after the order
+	// NotFollowing are the live nodes that have not reported that they follow the order.
+	NotFollowing []string `json:"not_following,omitempty"`
 }
 
 // Worker is one lease in work on this node, or a slot between two.

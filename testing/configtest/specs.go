@@ -18,7 +18,7 @@ func Specs() []Spec {
 		{"rfsctl failures", config.Failures{}}, {"rfsctl report", config.Either{}}, {"rfsctl cleanup", config.Cleanup{}}, {"rfsctl sessions", config.Stored{}}, {"rfsctl created", config.Stored{}}, {"rfsctl undo", config.Undo{}}, {"rfsctl target restore", config.Restore{}},
 		{"rfsctl cert create", config.CreateCertificate{}}, {"rfsctl cert gossip-key", config.None{}}, {"rfsctl page", config.ShowPage{}},
 		{"rfsctl completion", config.None{}}, {"rfsctl status", config.ShowStatus{}}, {"rfsctl nodes", config.ShowNodes{}}, {"rfsctl events", config.ShowLast{}}, {"rfsctl logs", config.ShowLogs{}},
-		{"rfsctl pause", config.Asked{}}, {"rfsctl resume", config.Asked{}}, {"rfsctl drain", config.Asked{}}, {"rfsctl scale", config.Asked{}}, {"rfsctl orders", config.Either{}},
+		{"rfsctl pause", config.Asked{}}, {"rfsctl resume", config.Asked{}}, {"rfsctl drain", config.Asked{}}, {"rfsctl scale", config.Asked{}},
 	}
 }
 

@@ -225,8 +225,8 @@ func copiesOf(t *testing.T, n *cluster.Node) (copies int64) {
 }
 
 // order gives an order of ann.
-func order(t *testing.T, d *daemon.Daemon, o status.Order) error {
-	o.By = "ann"
+func order(t *testing.T, d *daemon.Daemon, o session.Order) error {
+	o.Who = "ann"
 	_, err := d.Order(t.Context(), o)
 	return err
 }
@@ -239,7 +239,7 @@ func TestADaemonScalesPausesReapsAndDrains(t *testing.T) {
 	until(t, "documents flow", func() bool { return f.proxy.documents.Load() > 2 })
 
 	for _, wanted := range []int{0, 8, 2, 0} {
-		if err := order(t, f.Daemon, status.Order{Kind: "scale", Workers: &wanted}); err != nil {
+		if err := order(t, f.Daemon, session.Order{Kind: session.OrderScale, Workers: &wanted}); err != nil {
 			t.Fatal(err)
 		}
 		until(t, fmt.Sprintf("%d workers", wanted), func() bool {
@@ -251,18 +251,18 @@ func TestADaemonScalesPausesReapsAndDrains(t *testing.T) {
 		t.Errorf("leases after scaling to none: %+v", held)
 	}
 	four := 4
-	must(t, order(t, f.Daemon, status.Order{Kind: "scale", Workers: &four}))
+	must(t, order(t, f.Daemon, session.Order{Kind: session.OrderScale, Workers: &four}))
 	until(t, "workers work", func() bool { return len(f.working(t)) >= 2 })
 
 	begin := time.Now()
-	must(t, order(t, f.Daemon, status.Order{Kind: "pause"}))
+	must(t, order(t, f.Daemon, session.Order{Kind: session.OrderPause}))
 	until(t, "all have handed off", func() bool { return f.Status(t.Context()).Node.Running == 0 })
 	paused := time.Since(begin)
 	if held := heldItems(t, f.coord); len(held) > 0 {
 		t.Errorf("leases after a pause: %+v", held)
 	}
 	begin = time.Now()
-	must(t, order(t, f.Daemon, status.Order{Kind: "resume"}))
+	must(t, order(t, f.Daemon, session.Order{Kind: session.OrderResume}))
 	until(t, "workers run", func() bool { return f.Status(t.Context()).Node.Running > 0 })
 	resumed := time.Since(begin)
 	t.Logf("pause took %v, resume %v", paused, resumed)
@@ -288,7 +288,7 @@ func TestADaemonScalesPausesReapsAndDrains(t *testing.T) {
 	})
 
 	until(t, "workers work after that", func() bool { return len(f.working(t)) > 0 })
-	must(t, order(t, f.Daemon, status.Order{Kind: "drain"}))
+	must(t, order(t, f.Daemon, session.Order{Kind: session.OrderDrain}))
 	until(t, "all leases are handed over", func() bool {
 		return f.Status(t.Context()).Node.Running == 0 && len(heldItems(t, f.coord)) == 0
 	})

@@ -178,7 +178,7 @@ func TestHostileControlIndex(t *testing.T) {
 			for _, command := range [][]string{
 				{"rfsctl", "created"}, {"rfsctl", "items", "list"}, {"rfsctl", "failures"}, {"rfsctl", "target", "restore"}, append([]string{"rfsd"}, trial...),
 				{"rfsctl", "cleanup", "--trial"}, append([]string{"rfsd", "migrate", "--max-rate", "1000", "--unavailable-timeout", "2s"}, repo...), {"rfsd", "redrive"},
-				append([]string{"rfsd", "verify"}, repo...), {"rfsctl", "status"}, {"rfsctl", "orders"}, {"rfsctl", "undo", "--yes"}, {"rfsctl", "cleanup", "--force"},
+				append([]string{"rfsd", "verify"}, repo...), {"rfsctl", "status"}, {"rfsctl", "undo", "--yes"}, {"rfsctl", "cleanup", "--force"},
 			} {
 				r := RunIn(t, dir, nil, command[0], append(slices.Clone(command[1:]), at...)...)
 				t.Logf("%s: exit %d", strings.Join(command[:min(3, len(command))], " "), r.Code)
@@ -296,8 +296,7 @@ func steer(t *testing.T, n *cluster.Node) {
 	}
 	for _, control := range []string{".rfs_control_sec", ".rfs_control_sec-trial"} {
 		addRecord(t, &bulk, control, "intent:fleet", map[string]any{"kind": "intent", "state": "RUN", "createdAt": now, "updatedAt": now, "body": map[string]any{
-			"desiredWorkers": 100_000, "drainedNodes": []string{"victim", "*"}, "who": "victim", "when": now, "sequence": 9,
-			"orders": []any{map[string]any{"id": "victim", "sequence": 9, "kind": "scale", "workers": 100_000, "who": "*", "issued": time.Now(), "ends": time.Now().Add(time.Minute)}},
+			"desiredWorkers": 100_000, "drainedNodes": []string{"victim", "*"}, "who": "victim", "replaced": map[string]int64{"state": 1 << 60, "*": 9},
 		}})
 		addRecord(t, &bulk, control, "permits:rate", map[string]any{"kind": "permits", "createdAt": now, "updatedAt": now, "body": map[string]any{
 			"permits": []any{map[string]any{"holder": "victim", "part": 999_000_000, "expire": now + 3000}},

@@ -3,7 +3,7 @@ package e2e
 import (
 	"bytes"
 	"encoding/json"
-	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -34,14 +34,14 @@ func (l *late) hold() (release func()) {
 func (l *late) held(path string, _ bool, body []byte) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if strings.Contains(path, "_update/intent") && bytes.Contains(body, []byte(`"PAUSE"`)) {
+	if strings.Contains(path, "intent:fleet") && bytes.Contains(body, []byte(`"PAUSE"`)) {
 		return l.arrives
 	}
 	return nil
 }
 
-// TestOrdersOverASlowTarget gives pauses to three nodes whose target is silent: one arrives after a newer resume, one after its
-// end. Neither stops the fleet; one that is in force outlives all nodes.
+// TestOrdersOverASlowTarget gives pauses to three nodes whose target is silent: one arrives after a newer resume and has no
+// effect, one arrives late and is in force. One that is in force outlives all nodes.
 func TestOrdersOverASlowTarget(t *testing.T) {
 	m := layMachines(t, 6*time.Second)
 	var writes late
@@ -66,78 +66,45 @@ func TestOrdersOverASlowTarget(t *testing.T) {
 			return state == "paused" || m.proxy.documents.Load() > sent
 		})
 	}
-	id := regexp.MustCompile("rfsctl orders ([0-9a-z]+-[0-9a-z]{6})")
-	unknown := func() string {
+	unknown := func() {
 		t.Helper()
-		res := ctl(0, "pause")
-		found := id.FindStringSubmatch(res.Stderr)
-		if res.Code != 9 || found == nil {
+		if res := ctl(0, "pause"); res.Code != 9 || !strings.Contains(res.Stderr, "rfsctl status") {
 			t.Fatalf("a pause while the target is silent: exit %d: %s%s", res.Code, res.Stdout, res.Stderr)
 		}
-		if res := ctl(1, "orders", found[1]); res.Code != 9 || !strings.Contains(res.Stdout, "unknown") {
-			t.Errorf("before its end: exit %d: %s%s", res.Code, res.Stdout, res.Stderr)
-		}
-		return found[1]
 	}
-	expires := func(id string) {
-		t.Helper()
-		until(t, "the order is over", func() bool {
-			res := ctl(1, "orders", id, "--output", "json")
-			var o status.Order
-			if res.Code == 9 {
-				return false
-			}
-			if err := json.Unmarshal([]byte(res.Stdout), &o); err != nil || res.Code != 1 || o.State != "expired" {
-				t.Fatalf("exit %d: %s%s", res.Code, res.Stdout, res.Stderr)
-			}
-			return true
-		})
-	}
-	inForce := func(node int, args ...string) string {
+	inForce := func(node int, args ...string) {
 		t.Helper()
 		res := ctl(node, append(args, "--output", "json")...)
-		var o status.Order
-		if err := json.Unmarshal([]byte(res.Stdout), &o); err != nil || res.Code != 0 || o.State != "in_force" || o.ID == "" || !strings.HasPrefix(o.By, "op") {
+		var o status.Ordered
+		if err := json.Unmarshal([]byte(res.Stdout), &o); err != nil || res.Code != 0 || !strings.HasPrefix(o.Intent.By, "op") {
 			t.Fatalf("%v: exit %d: %s%s", args, res.Code, res.Stdout, res.Stderr)
 		}
-		return o.ID
 	}
 	is("running")
 
 	release := writes.hold()
 	defer release()
-	first := unknown()
-	newer := inForce(1, "resume")
+	unknown()
+	inForce(1, "resume")
 	release()
 	until(t, "the late pause has arrived", func() bool { return len(m.proxy.answered(409)) > 0 })
-	expires(first)
+	time.Sleep(5 * time.Second) // more than two reads of the intent
 	is("running")
-	if res := ctl(2, "orders", newer); res.Code != 0 || !strings.Contains(res.Stdout, "in_force") {
-		t.Errorf("the resume: exit %d: %s%s", res.Code, res.Stdout, res.Stderr)
-	}
 
 	release = writes.hold()
 	defer release()
-	second := unknown()
-	expires(second)
+	unknown()
+	is("running")
 	release()
-	until(t, "the pause has arrived after its end", func() bool {
-		for _, request := range m.proxy.answered(400) {
-			if strings.Contains(request, "_update/intent") {
-				return true
-			}
-		}
-		return false
-	})
-	expires(second)
+	is("paused")
+	inForce(2, "resume")
 	is("running")
 
-	pause := inForce(0, "pause")
+	inForce(0, "pause")
 	is("paused")
 	until(t, "every node is known to follow", func() bool {
-		var o status.Order
-		res := ctl(2, "orders", pause, "--output", "json")
-		return json.Unmarshal([]byte(res.Stdout), &o) == nil && res.Code == 0 && o.State == "in_force" && len(o.NotFollowing) == 0
+		r, ok := m.ask(m.all[2])
+		return ok && !slices.ContainsFunc(r.Nodes, func(n status.Node) bool { return n.State != "paused" })
 	})
 	m.stop()
 	sent := m.proxy.documents.Load()
@@ -148,7 +115,7 @@ func TestOrdersOverASlowTarget(t *testing.T) {
 	if m.proxy.documents.Load() != sent {
 		t.Error("documents were sent by a paused fleet that was started again")
 	}
-	if res := ctl(1, "orders"); res.Code != 0 || !strings.Contains(res.Stdout, pause+"  in_force  pause") || strings.Contains(res.Stdout, first) {
+	if res := ctl(1, "status"); !strings.Contains(res.Stdout, "intent: pause; last order by op") {
 		t.Errorf("exit %d: %s%s", res.Code, res.Stdout, res.Stderr)
 	}
 	inForce(2, "resume")

@@ -21,6 +21,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/cert"
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // Options configures a Client.
@@ -99,12 +100,11 @@ type RefusedError struct {
 	Node   string
 	Code   int
 	Words  string
-	Order  *status.Order // the result of which is not known; nil for other rejections
 	reason error
 }
 
-// ErrNotKnown is returned for an order that was sent to a node that did not answer.
-var ErrNotKnown = errors.New("a node has not answered, and may have stored the order")
+// ErrNotKnown is returned for an order that may be in force: the node that received it, or the store, did not answer.
+var ErrNotKnown = errors.New("the order may have been stored: `rfsctl status` shows whether it is in force")
 
 // Error returns the node's words.
 func (e *RefusedError) Error() string { return fmt.Sprintf("%s: %s", e.Node, e.Words) }
@@ -120,21 +120,17 @@ func (c *Client) Get(ctx context.Context, path string, query url.Values, out any
 	return c.do(ctx, http.MethodGet, path, nil, out)
 }
 
-// Order sends an order to the first node that answers and returns its name and the order. It waits longer than a node takes
-// to store an order. ErrNotKnown is returned if no node answers that may have received it.
-func (c *Client) Order(ctx context.Context, path string, body any) (string, status.Order, error) {
-	var done api.Ordered
-	var b []byte
-	if body != nil {
-		var err error
-		if b, err = json.Marshal(body); err != nil {
-			return "", done.Order, fmt.Errorf("request: %w", err)
-		}
+// Order sends an order to the first node that answers and returns its name and what is in force then. It waits longer than a
+// node takes to store an order. ErrNotKnown is returned if no node answers that may have received it.
+func (c *Client) Order(ctx context.Context, kind session.OrderKind, with api.OrderArguments) (who string, done status.Ordered, err error) {
+	body, err := json.Marshal(with)
+	if err != nil {
+		return "", done, fmt.Errorf("request: %w", err)
 	}
 	patient := *c
 	patient.timeout = max(c.timeout, orderTimeout)
-	who, err := patient.do(ctx, http.MethodPost, path, b, &done)
-	return who, done.Order, err
+	who, err = patient.do(ctx, http.MethodPost, "/v1/"+string(kind), body, &done)
+	return who, done, err
 }
 
 // orderTimeout is longer than a node waits for the store and for the other nodes.
@@ -205,10 +201,12 @@ func (c *Client) send(ctx context.Context, n node, method, path string, body []b
 	if err != nil || json.Unmarshal(b, &f) != nil || f.Error == "" {
 		f.Error = fmt.Sprintf("status %d", res.StatusCode)
 	}
-	refused := &RefusedError{Node: n.name, Code: res.StatusCode, Words: f.Error, Order: f.Order, reason: fault.ErrRejected}
+	refused := &RefusedError{Node: n.name, Code: res.StatusCode, Words: f.Error, reason: fault.ErrRejected}
 	switch f.Category {
-	case "unavailable", "unknown":
+	case "unavailable":
 		refused.reason = fault.ErrUnavailable
+	case "unknown":
+		refused.reason = ErrNotKnown
 	case "config":
 		refused.reason = fault.ErrConfig
 	}

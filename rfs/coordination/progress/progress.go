@@ -2,7 +2,12 @@
 // shards, documents, bytes and failures. Daemons, rfsctl and the status page show the same.
 package progress
 
-import "time"
+import (
+	"strings"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/coordination/session"
+)
 
 // Migration is the state of one session at one time.
 type Migration struct {
@@ -42,8 +47,21 @@ type Stream struct {
 
 // Intent is the desired state of the fleet, set by the operator. The store is authoritative.
 type Intent struct {
-	State   string `json:"state"`             // run, pause or drain
-	Workers *int   `json:"workers,omitempty"` // wanted number of workers of the fleet; nil: each node decides
+	State    string     `json:"state"`              // run, pause or drain
+	Workers  *int       `json:"workers,omitempty"`  // wanted number of workers of the fleet; nil: each node decides
+	By       string     `json:"by,omitempty"`       // who gave the last order
+	At       *time.Time `json:"at,omitempty"`       // of the last order, by the store's clock; nil without one
+	Revision int64      `json:"revision,omitempty"` // of the record; grows with each order
+}
+
+// NewIntent returns an intent as views show it.
+func NewIntent(i session.Intent) Intent {
+	shown := Intent{State: strings.ToLower(string(i.State)), Workers: i.Workers, By: i.Who, Revision: i.Revision.Seq}
+	if !i.When.IsZero() {
+		at := i.When.UTC()
+		shown.At = &at
+	}
+	return shown
 }
 
 // Phase is one of snapshot, metadata, indices, documents.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
@@ -38,7 +37,7 @@ func ReadHead(ctx context.Context, c *cms.Coordinator) (*Reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Reading{At: now.Truncate(time.Millisecond), Intent: Intent{State: strings.ToLower(string(i.State)), Workers: i.Workers}, Redriven: again}, nil
+	return &Reading{At: now.Truncate(time.Millisecond), Intent: NewIntent(i), Redriven: again}, nil
 }
 
 // ReadStore reads every item and every record of phases and indices once. Missing records are not an error.

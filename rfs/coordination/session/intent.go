@@ -2,9 +2,12 @@ package session
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
@@ -25,24 +28,19 @@ const (
 // Intent is what the operator wants of the fleet. The store's copy is the authority;
 // whatever carries it faster is a hint.
 type Intent struct {
-	State   FleetState
-	Workers *int      // wanted number of workers of the fleet; nil: each node decides
-	Drained []string  // nodes, by name, that hand everything off and take nothing, whatever the state is
-	Who     string    // wrote it
-	When    time.Time // by the store's clock; zero when there is none
-
-	Orders    []Order      // that are kept, oldest first
-	Sequence  int64        // of the last order
-	Forgotten time.Time    // end of the latest order that is not kept any more
-	Revision  cms.Revision // at which it was read
-
-	created int64
+	State    FleetState       `json:"-"`
+	Workers  *int             `json:"desiredWorkers,omitempty"` // wanted number of workers of the fleet; nil: each node decides
+	Drained  []string         `json:"drainedNodes,omitempty"`   // nodes, by name, that hand everything off and take nothing, whatever the state is
+	Who      string           `json:"who"`                      // gave the last order
+	When     time.Time        `json:"-"`                        // of the last order, by the store's clock; zero without one
+	Replaced map[string]int64 `json:"replaced,omitempty"`       // Seq of the revision that the last order of each subject replaced
+	Revision cms.Revision     `json:"-"`                        // at which it was read
 }
 
 const (
 	kindIntent  = "intent"
 	fleetIntent = kindIntent + ":fleet"
-	// maxIntent bounds the record, in bytes: the names of MaxDrained nodes and the orders that are kept.
+	// maxIntent bounds the record, in bytes: the names of MaxDrained nodes.
 	maxIntent = 512 << 10
 )
 
@@ -60,19 +58,34 @@ func (i Intent) Drains(node string) bool { return i.State == Drain || slices.Con
 
 // Same reports whether both want the same; authors may differ.
 func (i Intent) Same(o Intent) bool {
-	number := i.Workers == nil && o.Workers == nil || i.Workers != nil && o.Workers != nil && *i.Workers == *o.Workers
-	return number && i.State == o.State && slices.Equal(i.Drained, o.Drained)
+	return i.State == o.State && sameNumber(i.Workers, o.Workers) && slices.Equal(i.Drained, o.Drained)
 }
 
-type intentBody struct {
-	Workers *int     `json:"desiredWorkers,omitempty"`
-	Drained []string `json:"drainedNodes,omitempty"`
-	Who     string   `json:"who"`
-	When    int64    `json:"when"` // epoch ms
+func sameNumber(a, b *int) bool { return a == b || a != nil && b != nil && *a == *b }
 
-	Sequence  int64   `json:"sequence,omitempty"`
-	Orders    []Order `json:"orders,omitempty"`
-	Forgotten int64   `json:"forgotten,omitempty"` // epoch ms
+// Since describes how the intent differs from an earlier one, in the words of the orders; "" if both want the same.
+func (i Intent) Since(o Intent) string {
+	var changes []string
+	if i.State != o.State {
+		changes = append(changes, map[FleetState]string{Run: "resume", Pause: "pause", Drain: "drain"}[i.State])
+	}
+	switch {
+	case sameNumber(i.Workers, o.Workers):
+	case i.Workers == nil:
+		changes = append(changes, "scale auto")
+	default:
+		changes = append(changes, "scale "+strconv.Itoa(*i.Workers))
+	}
+	without := func(all, others []string) []string {
+		return slices.DeleteFunc(slices.Clone(all), func(n string) bool { return slices.Contains(others, n) })
+	}
+	if drained := without(i.Drained, o.Drained); len(drained) > 0 {
+		changes = append(changes, "drain "+strings.Join(drained, " "))
+	}
+	if resumed := without(o.Drained, i.Drained); len(resumed) > 0 {
+		changes = append(changes, "resume "+strings.Join(resumed, " "))
+	}
+	return strings.Join(changes, ", ")
 }
 
 // Intent reads the operator's desired state; without a record it is to run.
@@ -87,22 +100,36 @@ func (s Records) Intent(ctx context.Context) (Intent, error) {
 	return decodeIntent(r)
 }
 
+// decodeIntent returns the intent in a record. With an error it is to run, at the revision of the record.
 func decodeIntent(r cms.Record) (Intent, error) {
+	none := Intent{State: Run, Revision: r.Revision}
 	if len(r.Body) > maxIntent {
-		return Intent{}, fmt.Errorf("record %s has %d bytes, more than %d: %w", r.ID, len(r.Body), maxIntent, fault.ErrCorrupt)
+		return none, fmt.Errorf("record %s has %d bytes, more than %d: %w", r.ID, len(r.Body), maxIntent, fault.ErrCorrupt)
 	}
-	var b intentBody
-	if err := r.Decode(&b); err != nil {
-		return Intent{}, err
+	i := Intent{State: FleetState(r.State), When: time.UnixMilli(r.UpdatedAt), Revision: r.Revision}
+	if err := r.Decode(&i); err != nil {
+		return none, err
 	}
-	i := Intent{
-		State: FleetState(r.State), Workers: b.Workers, Drained: b.Drained, Who: b.Who, When: time.UnixMilli(b.When),
-		Orders: b.Orders, Sequence: b.Sequence, Revision: r.Revision, created: r.CreatedAt,
+	if err := i.check(); err != nil {
+		return none, err
 	}
-	if b.Forgotten != 0 {
-		i.Forgotten = time.UnixMilli(b.Forgotten)
+	return i, nil
+}
+
+// putIntent writes the record under the revision at which it was read.
+func (s Records) putIntent(ctx context.Context, i Intent) (cms.Revision, error) {
+	body, err := json.Marshal(i)
+	if err != nil {
+		return cms.Revision{}, fmt.Errorf("record %s: %w", fleetIntent, err)
 	}
-	return i, i.check()
+	if len(body) > maxIntent {
+		return cms.Revision{}, fmt.Errorf("record %s has %d bytes, more than %d: resume drained nodes first: %w", fleetIntent, len(body), maxIntent, fault.ErrConfig)
+	}
+	rev, err := s.items.Store().Put(ctx, cms.Record{ID: fleetIntent, Kind: kindIntent, Revision: i.Revision, State: string(i.State), UpdatedAt: i.When.UnixMilli(), Body: body})
+	if err != nil {
+		return rev, fmt.Errorf("write record %s: %w", fleetIntent, err)
+	}
+	return rev, nil
 }
 
 func (i Intent) check() error {

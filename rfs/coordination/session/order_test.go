@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/wait"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
@@ -21,22 +21,26 @@ import (
 type wire struct {
 	cms.Store
 	mu        sync.Mutex
-	silent    bool                                       // nothing is answered, and nothing arrives
-	lost      int                                        // so many answers to writes are lost
-	put       func(cms.Record) (arrives chan struct{})   // nil: at once
-	delivered sync.WaitGroup                             // late writes
-	clock     func(time.Time) (time.Time, time.Duration) // of this node's readings; nil: right
+	silent    bool                                     // nothing is answered
+	lost      int                                      // so many answers to writes are lost
+	dropped   int                                      // so many writes never arrive
+	put       func(cms.Record) (arrives chan struct{}) // nil: at once
+	delivered sync.WaitGroup                           // late writes
 }
 
+// waits blocks while the store is silent.
 func (w *wire) waits(ctx context.Context) error {
-	w.mu.Lock()
-	silent := w.silent
-	w.mu.Unlock()
-	if !silent {
-		return nil
+	for {
+		w.mu.Lock()
+		silent := w.silent
+		w.mu.Unlock()
+		if !silent {
+			return nil
+		}
+		if err := wait.For(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
 	}
-	<-ctx.Done()
-	return ctx.Err()
 }
 
 func (w *wire) set(f func()) {
@@ -49,11 +53,7 @@ func (w *wire) Now(ctx context.Context) (time.Time, time.Duration, error) {
 	if err := w.waits(ctx); err != nil {
 		return time.Time{}, 0, err
 	}
-	now, maxErr, err := w.Store.Now(ctx)
-	if w.clock != nil {
-		now, maxErr = w.clock(now)
-	}
-	return now, maxErr, err
+	return w.Store.Now(ctx)
 }
 
 func (w *wire) Record(ctx context.Context, id string) (cms.Record, error) {
@@ -72,7 +72,12 @@ func (w *wire) Put(ctx context.Context, r cms.Record) (cms.Revision, error) {
 	put := w.put
 	lost := w.lost > 0
 	w.lost = max(w.lost-1, 0)
+	dropped := w.dropped > 0
+	w.dropped = max(w.dropped-1, 0)
 	w.mu.Unlock()
+	if dropped {
+		return cms.Revision{}, fault.ErrUnavailable
+	}
 	if put != nil {
 		if arrives := put(r); arrives != nil {
 			type answer struct {
@@ -132,300 +137,169 @@ func waitsFor(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// is checks what the fleet is to do and what became of an order.
-func is(t *testing.T, c *cms.Coordinator, state session.FleetState, id string, want session.OrderState) {
+// is checks what the fleet is to do, and who gave the last order.
+func is(t *testing.T, c *cms.Coordinator, state session.FleetState, who string) {
 	t.Helper()
-	i, now, err := session.Of(c).Orders(t.Context())
-	if err != nil || i.State != state {
-		t.Fatalf("the fleet is to %s (%v), want %s", i.State, err, state)
-	}
-	if _, got, err := i.OrderState(id, now); err != nil || got != want {
-		t.Errorf("order %s is %s (%v), want %s", id, got, err, want)
+	if i, err := session.Of(c).Intent(t.Context()); err != nil || i.State != state || i.Who != who {
+		t.Fatalf("the fleet is to %s by %q (%v), want %s by %q", i.State, i.Who, err, state, who)
 	}
 }
 
-func TestOrder(t *testing.T) {
+func TestRecords_Order(t *testing.T) {
 	pause, resume := session.Order{Kind: session.OrderPause, Who: "ann"}, session.Order{Kind: session.OrderResume, Who: "bob"}
-	unknown := func(t *testing.T, err error) string {
+	unknown := func(t *testing.T, err error) {
 		t.Helper()
-		var u *session.UnknownOrderError
-		if !errors.As(err, &u) || !errors.Is(err, fault.ErrUnavailable) || !strings.Contains(err.Error(), "rfsctl orders "+u.Order.ID) {
+		if !errors.Is(err, session.ErrOrderUnknown) || !errors.Is(err, fault.ErrUnavailable) {
 			t.Fatalf("%v, want an unknown outcome", err)
 		}
-		return u.Order.ID
+	}
+	refused := func(t *testing.T, err error, by string) {
+		t.Helper()
+		if !errors.Is(err, fault.ErrRejected) || !strings.Contains(err.Error(), "by "+by) {
+			t.Errorf("%v, want an order that %s was quicker than", err, by)
+		}
+	}
+	ordered := func(ctx context.Context, c *cms.Coordinator, o session.Order) error {
+		_, err := session.Of(c).Order(ctx, o)
+		return err
+	}
+	// slow gives an order whose first write arrives later.
+	slow := func(t *testing.T, c *cms.Coordinator, w *wire, o session.Order) (arrive func() error) {
+		arrives, done := make(chan struct{}), make(chan error)
+		w.put = once(arrives)
+		go func() { done <- ordered(t.Context(), c, o) }()
+		time.Sleep(3 * time.Second)
+		return func() error { close(arrives); return <-done }
 	}
 	for _, c := range []struct {
 		name string
 		test func(t *testing.T, n1, n2 *cms.Coordinator, w1, w2 *wire)
 	}{
-		{"a pause whose write arrives after a newer resume is refused by its name", func(t *testing.T, n1, n2 *cms.Coordinator, w1, _ *wire) {
-			arrives, done := make(chan struct{}), make(chan error)
-			w1.put = once(arrives)
-			go func() { _, _, err := session.Of(n1).Order(t.Context(), pause); done <- err }()
-			time.Sleep(6 * time.Second)
-			newer := give(t, n2, resume)
-			close(arrives)
-			var by *session.SupersededError
-			if err := <-done; !errors.As(err, &by) || by.By.ID != newer.ID || !strings.Contains(err.Error(), newer.ID) {
-				t.Errorf("the pause: %v", err)
-			}
-			is(t, n1, session.Run, newer.ID, session.OrderInForce)
+		{"a pause whose write arrives after a newer resume is refused", func(t *testing.T, n1, n2 *cms.Coordinator, w1, _ *wire) {
+			arrive := slow(t, n1, w1, pause)
+			give(t, n2, resume)
+			refused(t, arrive(), "bob")
+			is(t, n1, session.Run, "bob")
 		}},
 		{"a pause that its sender gave up never beats a newer resume", func(t *testing.T, n1, n2 *cms.Coordinator, w1, _ *wire) {
 			arrives := make(chan struct{})
 			w1.put = once(arrives)
-			_, _, err := session.Of(n1).Order(waitsFor(t, 5*time.Second), pause)
-			id := unknown(t, err)
-			is(t, n2, session.Run, id, session.OrderUnknown)
-			newer := give(t, n2, resume)
+			unknown(t, ordered(waitsFor(t, 5*time.Second), n1, pause))
+			give(t, n2, resume)
 			close(arrives)
 			w1.delivered.Wait()
-			is(t, n2, session.Run, newer.ID, session.OrderInForce)
-			time.Sleep(session.OrderValidity)
-			is(t, n2, session.Run, id, session.OrderExpired)
+			is(t, n2, session.Run, "bob")
 		}},
-		{"a resume beats an older pause that is stored while it is written", func(t *testing.T, n1, n2 *cms.Coordinator, w1, w2 *wire) {
-			late, later, done := make(chan struct{}), make(chan struct{}), make(chan error)
-			w1.put, w2.put = once(late), once(later)
-			_, _, err := session.Of(n1).Order(waitsFor(t, 5*time.Second), pause)
-			id := unknown(t, err)
-			go func() { _, _, err := session.Of(n2).Order(t.Context(), resume); done <- err }()
-			time.Sleep(time.Second)
-			close(late) // the older one is stored first
-			w1.delivered.Wait()
-			is(t, n1, session.Pause, id, session.OrderInForce)
-			close(later)
-			if err := <-done; err != nil {
-				t.Fatal(err)
-			}
-			w2.delivered.Wait()
-			is(t, n1, session.Run, id, session.OrderReplaced)
-		}},
-		{"a write that arrives after its end has no effect", func(t *testing.T, n1, n2 *cms.Coordinator, w1, _ *wire) {
+		{"a pause that its sender gave up never beats the same pause and a resume", func(t *testing.T, n1, n2 *cms.Coordinator, w1, _ *wire) {
 			arrives := make(chan struct{})
 			w1.put = once(arrives)
-			_, _, err := session.Of(n1).Order(waitsFor(t, 5*time.Second), pause)
-			id := unknown(t, err)
-			time.Sleep(session.OrderValidity)
+			unknown(t, ordered(waitsFor(t, 5*time.Second), n1, pause))
+			give(t, n1, pause)
+			give(t, n2, resume)
 			close(arrives)
 			w1.delivered.Wait()
-			is(t, n2, session.Run, id, session.OrderExpired)
+			is(t, n2, session.Run, "bob")
 		}},
-		{"a write that arrives before its end is in force, though its sender gave up", func(t *testing.T, n1, n2 *cms.Coordinator, w1, _ *wire) {
+		{"a write that arrives is in force, though its sender gave up", func(t *testing.T, n1, n2 *cms.Coordinator, w1, _ *wire) {
 			arrives := make(chan struct{})
 			w1.put = once(arrives)
-			_, _, err := session.Of(n1).Order(waitsFor(t, 5*time.Second), pause)
-			id := unknown(t, err)
+			unknown(t, ordered(waitsFor(t, 5*time.Second), n1, pause))
+			is(t, n2, session.Run, "")
 			close(arrives)
 			w1.delivered.Wait()
-			is(t, n2, session.Pause, id, session.OrderInForce)
-			time.Sleep(time.Hour)
-			is(t, n2, session.Pause, id, session.OrderInForce)
+			is(t, n2, session.Pause, "ann")
 		}},
 		{"a store that is silent before the first write: refused, and nothing comes later", func(t *testing.T, n1, n2 *cms.Coordinator, w1, _ *wire) {
 			w1.silent = true
-			_, _, err := session.Of(n1).Order(waitsFor(t, 5*time.Second), pause)
-			var u *session.UnknownOrderError
-			if errors.As(err, &u) || !errors.Is(err, fault.ErrUnavailable) || !strings.Contains(err.Error(), "will not come into force") {
+			err := ordered(waitsFor(t, 5*time.Second), n1, pause)
+			if errors.Is(err, session.ErrOrderUnknown) || !errors.Is(err, fault.ErrUnavailable) || !strings.Contains(err.Error(), "will not come into force") {
 				t.Errorf("%v", err)
 			}
 			w1.set(func() { w1.silent = false })
-			if i, err := session.Of(n2).Intent(t.Context()); err != nil || i.State != session.Run || len(i.Orders) != 0 {
-				t.Errorf("%+v, %v", i, err)
-			}
+			is(t, n2, session.Run, "")
 		}},
-		{"a store that falls silent after the effect: unknown, later in force", func(t *testing.T, n1, n2 *cms.Coordinator, w1, _ *wire) {
+		{"a store that falls silent after the effect: unknown, and in force", func(t *testing.T, n1, n2 *cms.Coordinator, w1, _ *wire) {
 			w1.lost = 1
 			w1.put = func(cms.Record) chan struct{} { w1.set(func() { w1.silent = true }); return nil }
-			_, _, err := session.Of(n1).Order(waitsFor(t, 5*time.Second), pause)
-			is(t, n2, session.Pause, unknown(t, err), session.OrderInForce)
+			unknown(t, ordered(waitsFor(t, 5*time.Second), n1, pause))
+			is(t, n2, session.Pause, "ann")
 		}},
-		{"an answer that is lost is read back", func(t *testing.T, n1, n2 *cms.Coordinator, w1, _ *wire) {
+		{"an answer that is lost is read back, and nothing is written twice", func(t *testing.T, n1, n2 *cms.Coordinator, w1, _ *wire) {
+			first := give(t, n2, resume)
 			w1.lost = 1
-			o := give(t, n1, pause)
-			is(t, n2, session.Pause, o.ID, session.OrderInForce)
-			if i, err := session.Of(n2).Intent(t.Context()); err != nil || len(i.Orders) != 1 {
-				t.Errorf("%+v, %v", i.Orders, err)
+			if i := give(t, n1, pause); i.Revision.Seq != first.Revision.Seq+1 {
+				t.Errorf("%+v after %+v", i, first)
+			}
+			is(t, n2, session.Pause, "ann")
+		}},
+		{"a write that is lost is sent again, also of an order that changes nothing", func(t *testing.T, n1, _ *cms.Coordinator, w1, _ *wire) {
+			w1.dropped = 1
+			if i := give(t, n1, resume); i.Who != "bob" || i.Revision == (cms.Revision{}) {
+				t.Errorf("%+v", i)
 			}
 		}},
-		{"of two issuers immediately whose clock readings do not order them the first that is stored stays", func(t *testing.T, n1, n2 *cms.Coordinator, w1, w2 *wire) {
-			arrives, done := make(chan struct{}), make(chan error)
-			w1.put = once(arrives)
-			w1.clock = func(now time.Time) (time.Time, time.Duration) {
-				return now.Add(-300 * time.Millisecond), 500 * time.Millisecond
+		{"an answer that is lost and a newer resume: the pause is not written again", func(t *testing.T, n1, n2 *cms.Coordinator, w1, _ *wire) {
+			w1.lost = 1
+			w1.put = func(cms.Record) chan struct{} {
+				w1.set(func() { w1.silent, w1.put = true, nil })
+				time.AfterFunc(time.Second, func() { give(t, n2, resume); w1.set(func() { w1.silent = false }) })
+				return nil
 			}
-			go func() { _, _, err := session.Of(n1).Order(t.Context(), resume); done <- err }()
-			synctest.Wait()
-			first := give(t, n2, pause)
-			close(arrives)
-			var by *session.SupersededError
-			if err := <-done; !errors.As(err, &by) || by.By.ID != first.ID {
-				t.Errorf("%v", err)
+			err := ordered(t.Context(), n1, pause)
+			if err == nil {
+				t.Error("the pause is said to be in force")
 			}
-			is(t, n2, session.Pause, first.ID, session.OrderInForce)
+			is(t, n2, session.Run, "bob")
 		}},
-		{"an order after one that is in force wins, whatever the clock readings are", func(t *testing.T, n1, n2 *cms.Coordinator, _, w2 *wire) {
-			first := give(t, n1, pause)
-			w2.clock = func(now time.Time) (time.Time, time.Duration) { return now.Add(-time.Second), time.Second }
-			second := give(t, n2, resume)
-			is(t, n1, session.Run, second.ID, session.OrderInForce)
-			is(t, n1, session.Run, first.ID, session.OrderReplaced)
-			before, _ := session.Of(n1).Intent(t.Context())
-			if !before.Orders[0].Issued.After(second.Issued) || before.When.Before(first.Issued) || second.Sequence <= first.Sequence {
-				t.Errorf("first %+v, second %+v, record of %v", first, second, before.When)
+		{"an answer that is lost and a newer number: the pause is in force, and so is the number", func(t *testing.T, n1, n2 *cms.Coordinator, w1, _ *wire) {
+			w1.lost = 1
+			w1.put = func(cms.Record) chan struct{} {
+				w1.set(func() { w1.put = nil })
+				time.AfterFunc(time.Millisecond, func() { give(t, n2, session.Order{Kind: session.OrderScale, Workers: workers(3), Who: "bob"}) })
+				return nil
 			}
+			if i := give(t, n1, pause); i.State != session.Pause || i.Workers == nil {
+				t.Errorf("%+v", i)
+			}
+		}},
+		{"of two operators at once the first that is stored stays", func(t *testing.T, n1, n2 *cms.Coordinator, w1, _ *wire) {
+			give(t, n2, session.Order{Kind: session.OrderDrain, Who: "eve"})
+			arrive := slow(t, n1, w1, resume)
+			give(t, n2, pause)
+			refused(t, arrive(), "ann")
+			is(t, n2, session.Pause, "ann")
+		}},
+		{"two operators at once who want the same", func(t *testing.T, n1, n2 *cms.Coordinator, w1, _ *wire) {
+			arrive := slow(t, n1, w1, pause)
+			give(t, n2, session.Order{Kind: session.OrderPause, Who: "bob"})
+			if err := arrive(); err != nil {
+				t.Error(err)
+			}
+			is(t, n2, session.Pause, "bob")
 		}},
 		{"an order about something else that comes between is kept, and so is this one", func(t *testing.T, n1, n2 *cms.Coordinator, w1, _ *wire) {
-			arrives, done := make(chan struct{}), make(chan error)
-			w1.put = once(arrives)
-			go func() { _, _, err := session.Of(n1).Order(t.Context(), pause); done <- err }()
-			time.Sleep(3 * time.Second)
-			other := give(t, n2, session.Order{Kind: session.OrderScale, Workers: workers(3)})
-			close(arrives)
-			if err := <-done; err != nil {
+			arrive := slow(t, n1, w1, pause)
+			give(t, n2, session.Order{Kind: session.OrderScale, Workers: workers(3)})
+			if err := arrive(); err != nil {
 				t.Fatal(err)
 			}
-			is(t, n2, session.Pause, other.ID, session.OrderInForce)
-			if i, err := session.Of(n2).Intent(t.Context()); err != nil || *i.Workers != 3 {
+			if i, err := session.Of(n2).Intent(t.Context()); err != nil || i.State != session.Pause || *i.Workers != 3 {
 				t.Errorf("%+v, %v", i, err)
 			}
+		}},
+		{"a drain of a node that was resumed meanwhile is refused", func(t *testing.T, n1, n2 *cms.Coordinator, w1, _ *wire) {
+			arrive := slow(t, n1, w1, session.Order{Kind: session.OrderDrain, Nodes: []string{"a"}, Who: "ann"})
+			give(t, n2, session.Order{Kind: session.OrderResume, Nodes: []string{"a"}, Who: "bob"})
+			refused(t, arrive(), "bob")
+		}},
+		{"an order replaces a record that means nothing", func(t *testing.T, n1, n2 *cms.Coordinator, _, _ *wire) {
+			if _, err := n2.Store().Put(t.Context(), cms.Record{ID: "intent:fleet", Kind: "intent", State: "STOP", Body: []byte("{}")}); err != nil {
+				t.Fatal(err)
+			}
+			give(t, n1, pause)
+			is(t, n2, session.Pause, "ann")
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) { twoNodes(t, c.test) })
-	}
-}
-
-func TestOrderState(t *testing.T) {
-	now := time.Unix(1_800_000_000, 0)
-	at := func(seq int64, kind session.OrderKind, nodes ...string) session.Order {
-		return session.Order{ID: "x-" + strings.Repeat(string(rune('a'+seq)), 6), Sequence: seq, Kind: kind, Nodes: nodes}
-	}
-	i := session.Intent{Forgotten: now.Add(-time.Hour), Orders: []session.Order{
-		at(1, session.OrderPause), at(2, session.OrderDrain, "a", "b"), at(3, session.OrderScale), at(4, session.OrderResume, "a"), at(5, session.OrderResume),
-	}}
-	ending := func(d time.Duration) string { return strings.ToLower(timeID(now.Add(d))) }
-	for _, c := range []struct {
-		name, id string
-		want     session.OrderState
-	}{
-		{"a pause before a resume", i.Orders[0].ID, session.OrderReplaced},
-		{"a drain of two nodes, one of which was resumed", i.Orders[1].ID, session.OrderInForce},
-		{"a number", i.Orders[2].ID, session.OrderInForce},
-		{"the last", i.Orders[4].ID, session.OrderInForce},
-		{"not stored, with time left", ending(time.Second), session.OrderUnknown},
-		{"not stored, its end a moment ago by clocks that differ", ending(-time.Second), session.OrderUnknown},
-		{"not stored, its end over", ending(-5 * time.Second), session.OrderExpired},
-		{"from before what is kept", ending(-2 * time.Hour), session.OrderForgotten},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			if _, got, err := i.OrderState(c.id, now); err != nil || got != c.want {
-				t.Errorf("%s, %v; want %s", got, err, c.want)
-			}
-		})
-	}
-	for _, id := range []string{"", "pause", "-abcdef", "zzzzzzzzzzzz-abcdef", "t5xw8k-", "t5xw8k-abcdefg", strings.Repeat("t", 10_000)} {
-		if _, _, err := i.OrderState(id, now); !errors.Is(err, fault.ErrConfig) || len(err.Error()) > 300 {
-			t.Errorf("id %.20q: %v", id, err)
-		}
-	}
-}
-
-// timeID is an id as orders have it, with the end that a test wants.
-func timeID(ends time.Time) string {
-	const digits = "0123456789abcdefghijklmnopqrstuvwxyz"
-	var s []byte
-	for n := ends.Unix(); n > 0; n /= 36 {
-		s = append(s, digits[n%36])
-	}
-	slices.Reverse(s)
-	return string(s) + "-abcdef"
-}
-
-func TestFewOrdersAreKeptAndThoseInForceForTheFleetAlways(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := intentCoordinator(t)
-		pause := give(t, c, session.Order{Kind: session.OrderPause, Who: strings.Repeat("ä", 1000)})
-		number := give(t, c, session.Order{Kind: session.OrderScale, Workers: workers(2)})
-		if len(pause.Who) > 256 {
-			t.Errorf("an issuer of %d bytes", len(pause.Who))
-		}
-		var ids []string
-		for range 40 {
-			ids = append(ids, give(t, c, session.Order{Kind: session.OrderDrain, Nodes: []string{strings.Repeat("n", 200)}}).ID)
-			time.Sleep(time.Second)
-		}
-		i, now, err := session.Of(c).Orders(t.Context())
-		if err != nil || len(i.Orders) > 34 || i.Forgotten.IsZero() {
-			t.Fatalf("%d orders, forgotten %v, %v", len(i.Orders), i.Forgotten, err)
-		}
-		for id, want := range map[string]session.OrderState{pause.ID: session.OrderInForce, number.ID: session.OrderInForce, ids[0]: session.OrderForgotten, ids[39]: session.OrderInForce} {
-			time.Sleep(time.Minute)
-			if _, got, err := i.OrderState(id, now.Add(time.Minute)); err != nil || got != want {
-				t.Errorf("%s: %s, %v; want %s", id, got, err, want)
-			}
-		}
-		for range 3 { // each as big as an order may be
-			give(t, c, session.Order{Kind: session.OrderDrain, Nodes: manyNodes(280, strings.Repeat("m", 180))})
-		}
-		r, err := c.Store().Record(t.Context(), "intent:fleet")
-		if err != nil || len(r.Body) > 256<<10 {
-			t.Errorf("the record has %d bytes, %v", len(r.Body), err)
-		}
-	})
-}
-
-// Where the store does not look at the end itself, a node that read the record after it knows.
-func TestALateOrderIsTakenOutByANodeThatReadTheRecordAfterItsEnd(t *testing.T) {
-	end := time.Unix(1_800_000_000, 0)
-	order := func(seq int64, kind session.OrderKind, ends time.Time, n *int) session.Order {
-		return session.Order{ID: "t-" + strings.Repeat(string(rune('a'+seq)), 6), Sequence: seq, Kind: kind, Ends: ends, Workers: n}
-	}
-	before := session.Intent{State: session.Run, Who: "ann", Revision: cms.Revision{Seq: 10}}
-	pause, number := order(11, session.OrderPause, end, nil), order(13, session.OrderScale, end.Add(time.Hour), workers(3))
-	read := session.Intent{State: session.Pause, Workers: workers(3), Who: "bob", Sequence: 13, Revision: cms.Revision{Seq: 13}, Orders: []session.Order{pause, number}}
-	for _, c := range []struct {
-		name   string
-		before session.Intent
-		seen   time.Time
-		ok     bool
-		state  session.FleetState
-	}{
-		{"the record was not read since the end", before, end.Add(-time.Second), true, session.Pause},
-		{"it was read within the difference of clocks", before, end.Add(time.Second), true, session.Pause},
-		{"it was read after the end without the order", before, end.Add(time.Minute), false, session.Run},
-		{"it was read after the end with the order", session.Intent{State: session.Pause, Revision: cms.Revision{Seq: 11}}, end.Add(time.Minute), true, session.Pause},
-		{"no reading is known", before, time.Time{}, true, session.Pause},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			i, ok := read.Punctual(c.before, c.seen)
-			if ok != c.ok || i.State != c.state || *i.Workers != 3 || i.Revision != read.Revision {
-				t.Errorf("%v %+v", ok, i)
-			}
-			if !ok && (len(i.Orders) != 1 || i.Orders[0].ID != number.ID) {
-				t.Errorf("orders %+v", i.Orders)
-			}
-		})
-	}
-}
-
-func TestOnlyTheFirstOfTwoNodesTakesALateOrderOut(t *testing.T) {
-	c := intentCoordinator(t)
-	o := give(t, c, session.Order{Kind: session.OrderPause})
-	i, err := session.Of(c).Intent(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	fixed, ok := i.Punctual(session.Intent{State: session.Run}, o.Ends.Add(time.Minute))
-	if ok {
-		t.Fatal("a late order is taken for a punctual one")
-	}
-	if _, err := session.Of(c).Withdraw(t.Context(), fixed); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := session.Of(c).Withdraw(t.Context(), fixed); !errors.Is(err, cms.ErrConflict) {
-		t.Errorf("twice: %v", err)
-	}
-	if i, err := session.Of(c).Intent(t.Context()); err != nil || i.State != session.Run || len(i.Orders) != 0 || !fixed.Revision.Precedes(i.Revision) {
-		t.Errorf("%+v, %v", i, err)
 	}
 }
