@@ -98,7 +98,7 @@ func TestPolicies_RequestsToTheDomain(t *testing.T) {
 		{"POST _aliases", true, true},
 		{"POST orders/_refresh", true, true},
 		{"POST orders/_search", true, true},
-		{"POST .rfs_control_move/_update/intent:fleet", true, true},
+		{"PUT .rfs_control_move/_doc/intent:fleet", true, true},
 		{"POST .migrations_working_state_move/_bulk", true, true},
 		{"DELETE .rfs_control_move/_doc/permits:rate", true, true},
 		{"DELETE .rfs_control_move", true, true},

@@ -18,8 +18,6 @@ var (
 	ErrNotFound = errors.New("not found in the coordination store")
 	// ErrConflict: a record changed since it was read, or exists already.
 	ErrConflict = errors.New("changed by another process")
-	// ErrTooLate: the end of a write, Record.Before, was over by the store's clock. Nothing was changed.
-	ErrTooLate = errors.New("the end of the write was over")
 	// ErrSchemaMismatch: the queue was written by another version of the protocol.
 	ErrSchemaMismatch = fmt.Errorf("work queue of another script version than %s: %w", ScriptVersion, fault.ErrConfig)
 	// ErrStoreGone: the coordination store was deleted, or replaced by another.
@@ -121,8 +119,6 @@ func (r Revision) Precedes(o Revision) bool {
 type Record struct {
 	ID       string   `json:"-"`
 	Revision Revision `json:"-"`
-	// Before, epoch ms, makes Put refuse with ErrTooLate when the store's clock is past it; 0: whenever.
-	Before int64 `json:"-"`
 
 	Kind      string          `json:"kind"`
 	State     string          `json:"state,omitempty"`

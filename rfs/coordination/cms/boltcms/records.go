@@ -79,12 +79,9 @@ func (s *Store) Put(ctx context.Context, r cms.Record) (rev cms.Revision, err er
 	if err := ctx.Err(); err != nil {
 		return rev, err
 	}
-	err = s.update(func(tx *bolt.Tx, now int64) error {
+	err = s.update(func(tx *bolt.Tx, _ int64) error {
 		if err := sameRevision(tx, r); err != nil {
 			return err
-		}
-		if r.Before != 0 && now > r.Before {
-			return fmt.Errorf("record %s: %w", r.ID, cms.ErrTooLate)
 		}
 		rev, err = writeRecord(tx, r)
 		return err

@@ -303,7 +303,7 @@ func (s *file) view(f func(tx *bolt.Tx) error) error {
 
 // storeError gives errors of the file itself a category.
 func storeError(err error) error {
-	if err == nil || errors.Is(err, cms.ErrNotFound) || errors.Is(err, cms.ErrConflict) || errors.Is(err, cms.ErrTooLate) ||
+	if err == nil || errors.Is(err, cms.ErrNotFound) || errors.Is(err, cms.ErrConflict) ||
 		errors.Is(err, fault.ErrCorrupt) || errors.Is(err, fault.ErrConfig) {
 		return err
 	}

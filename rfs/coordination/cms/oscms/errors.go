@@ -70,12 +70,6 @@ func answerError(status int, answer []byte) error {
 			if v, ok := cms.ParseResult(name); ok {
 				return refused{v}
 			}
-			switch name {
-			case "exists":
-				return cms.ErrConflict
-			case "late":
-				return cms.ErrTooLate
-			}
 		}
 		if strings.Contains(c.Reason, "cannot execute [inline] scripts") || strings.Contains(c.Reason, "script_lang not supported") {
 			return fmt.Errorf("%w: %s", errScripts, c.Reason)

@@ -33,37 +33,18 @@ func (s *Store) Record(ctx context.Context, id string) (cms.Record, error) {
 	return decodeRecord(id, d.Seq, d.Term, d.Source)
 }
 
-// Put writes a record if its revision is still the stored one. With Before it is a script on the node of the primary
-// shard, which looks at its clock; where scripts are disabled the cluster's clock is looked at before the request.
+// Put writes a record if its revision is still the stored one.
 func (s *Store) Put(ctx context.Context, r cms.Record) (cms.Revision, error) {
 	body, err := json.Marshal(r)
 	if err != nil {
 		return cms.Revision{}, fmt.Errorf("record %s: %w", r.ID, err)
 	}
-	method, q := http.MethodPut, condition(r)
-	path := "/" + s.control + "/_doc/" + url.PathEscape(r.ID)
-	switch {
-	case r.Before != 0 && s.mode == Scripts:
-		method, path = http.MethodPost, "/"+s.control+"/_update/"+url.PathEscape(r.ID)
-		if body, err = beforeBody(r, body); err != nil {
-			return cms.Revision{}, err
-		}
-	case r.Before != 0:
-		now, maxErr, err := s.Now(ctx)
-		if err != nil {
-			return cms.Revision{}, err
-		}
-		if now.Add(maxErr).UnixMilli() > r.Before {
-			return cms.Revision{}, fmt.Errorf("record %s: %w", r.ID, cms.ErrTooLate)
-		}
-		fallthrough
-	default:
-		if r.Revision == (cms.Revision{}) {
-			path = "/" + s.control + "/_create/" + url.PathEscape(r.ID)
-		}
+	path, q := "/"+s.control+"/_doc/", condition(r)
+	if r.Revision == (cms.Revision{}) {
+		path = "/" + s.control + "/_create/"
 	}
 	q.Set("require_alias", jsonTrue)
-	answer, err := s.request(ctx, method, path, q, body)
+	answer, err := s.request(ctx, http.MethodPut, path+url.PathEscape(r.ID), q, body)
 	if err != nil {
 		return cms.Revision{}, err
 	}
@@ -75,23 +56,6 @@ func (s *Store) Put(ctx context.Context, r cms.Record) (cms.Revision, error) {
 		return cms.Revision{}, fmt.Errorf("answer to record %s: %w", r.ID, fault.ErrUnavailable)
 	}
 	return cms.Revision{Seq: a.Seq, Term: a.Term}, nil
-}
-
-// beforeBody is the update that writes doc unless the end of the write is over.
-func beforeBody(r cms.Record, doc json.RawMessage) ([]byte, error) {
-	create := r.Revision == (cms.Revision{})
-	update := map[string]any{"script": map[string]any{
-		"lang": "painless", "source": beforeScript,
-		"params": map[string]any{"before": r.Before, "create": create, "doc": doc},
-	}}
-	if create {
-		update["scripted_upsert"], update["upsert"] = true, object{}
-	}
-	body, err := json.Marshal(update)
-	if err != nil {
-		return nil, fmt.Errorf("record %s: %w", r.ID, err)
-	}
-	return body, nil
 }
 
 func condition(r cms.Record) url.Values {

@@ -160,14 +160,6 @@ s.nextAcquisitionLeaseExponent = 0;
 acquit(s);
 `
 
-	// beforeScript writes a record until an end. Its refusals are errors of stores, not results.
-	beforeScript = `
-if (params.create && ctx.op != 'create') { throw new IllegalArgumentException('rfsd:exists'); }
-if (System.currentTimeMillis() > ((Number) params.before).longValue()) { throw new IllegalArgumentException('rfsd:late'); }
-ctx._source.clear();
-ctx._source.putAll(params.doc);
-`
-
 	reclaimScript = prelude + openOnly + `
 if (!some(s.leaseHolderId) && num(s.expiration) == 0) { ctx.op = 'none'; return; }
 s.leaseHolderId = null;

@@ -52,18 +52,8 @@ func (s *session) Record(ctx context.Context, id string) (cms.Record, error) {
 	return r.Record, nil
 }
 
-// Put writes a record if its revision is still the stored one. The server has no condition on time: where the write has an
-// end, its clock is looked at before the request.
+// Put writes a record if its revision is still the stored one.
 func (s *session) Put(ctx context.Context, r cms.Record) (cms.Revision, error) {
-	if r.Before != 0 {
-		now, maxErr, err := s.Now(ctx)
-		if err != nil {
-			return cms.Revision{}, err
-		}
-		if now.Add(maxErr).UnixMilli() > r.Before {
-			return cms.Revision{}, fmt.Errorf("record %s: %w", r.ID, cms.ErrTooLate)
-		}
-	}
 	return s.change(ctx, r, false)
 }
 
