@@ -123,7 +123,7 @@ func (d *Daemon) follow(now bool) bool {
 			if was != nil {
 				d.mirroredEach = m.ReadAt.Sub(was.ReadAt)
 			}
-			d.mirrored = storeState{migration: m, items: items, at: local.Add(-max(age, 0))}
+			d.mirrored = storeState{migration: d.withIntent(m), items: items, at: local.Add(-max(age, 0))}
 			d.sample(&d.mirrored)
 			d.watchers.Notify()
 			if d.conf.Scheduler != nil {

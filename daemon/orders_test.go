@@ -14,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
@@ -102,6 +103,20 @@ func TestOrderOfADaemon(t *testing.T) {
 			begin := time.Now()
 			if o := give(t, n, pause); o.NotFollowing != nil || time.Since(begin) > 0 {
 				t.Errorf("%+v after %v", o, time.Since(begin))
+			}
+		}},
+		{"a reading from before the order does not hide it", func(t *testing.T, bolt *boltcms.Store) {
+			mirror := &fakeMirror{}
+			n := nodeOn(t, bolt, Config{Workers: -1, Mirror: mirror, ReadInterval: 3 * time.Second, Position: fleetOf(500)})
+			give(t, n, pause)
+			mirror.set(false, func() *progress.Reading {
+				r := readingOf(t, n.store)
+				r.Intent = progress.Intent{State: "run"}
+				return r
+			})
+			time.Sleep(time.Minute)
+			if m := n.Status(t.Context()); m.Migration.Intent.State != "pause" || m.Migration.Intent.By != "ann" || n.mirrored.migration == nil {
+				t.Errorf("the status has %+v", m.Migration.Intent)
 			}
 		}},
 		{"a store that falls silent: unknown, and later in force", func(t *testing.T, bolt *boltcms.Store) {

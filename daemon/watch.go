@@ -92,7 +92,7 @@ func (d *Daemon) readStore(ctx context.Context) {
 	}
 	m.Session = d.conf.Session
 	now := time.Now()
-	d.lastRead = storeState{migration: m, items: items, machines: machines, at: now, offset: m.ReadAt.Sub(now), tried: true}
+	d.lastRead = storeState{migration: d.withIntent(m), items: items, machines: machines, at: now, offset: m.ReadAt.Sub(now), tried: true}
 	d.sample(&d.lastRead)
 	if d.conf.Scheduler != nil {
 		d.conf.Scheduler.MarkBusy(busyItems(items), now.Add(busyTTL))
@@ -226,6 +226,16 @@ func (d *Daemon) position() schedule.NodePosition {
 	return d.conf.Position()
 }
 
+// withIntent returns a reading with the intent that this node follows, which the reading may not have yet; nil for nil.
+func (d *Daemon) withIntent(m *progress.Migration) *progress.Migration {
+	if m == nil || !d.known {
+		return m
+	}
+	is := *m
+	is.Intent = progress.NewIntent(d.intent)
+	return &is
+}
+
 // apply applies an intent unless a newer version of it is known.
 func (d *Daemon) apply(i session.Intent) {
 	d.mu.Lock()
@@ -240,13 +250,7 @@ func (d *Daemon) apply(i session.Intent) {
 		d.events.add("fleet", nil, "intent", i.Since(d.intent)+" by "+i.Who)
 	}
 	d.intent, d.known = i, true
-	for _, read := range []*storeState{&d.lastRead, &d.mirrored} {
-		if read.migration != nil {
-			m := *read.migration
-			m.Intent = progress.NewIntent(i)
-			read.migration = &m
-		}
-	}
+	d.lastRead.migration, d.mirrored.migration = d.withIntent(d.lastRead.migration), d.withIntent(d.mirrored.migration)
 	if changed {
 		d.watchers.Notify()
 	}
