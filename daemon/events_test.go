@@ -119,7 +119,7 @@ func TestEventsOfTheStoreReachEverySinkOnce(t *testing.T) {
 			end()
 		}, "last"},
 		{"a sink that failed for minutes gets it all the same, and only once", func(t *testing.T, store *cms.Coordinator, sink *fakeSink) {
-			sink.fail = 3 * deliveryTries
+			sink.fail = 3 * deliveries.Tries
 			b, end := busOf(t, store, sink)
 			stored(t, store, "a")
 			for range 20 {

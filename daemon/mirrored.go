@@ -56,7 +56,7 @@ func (d *Daemon) publish(ctx context.Context, r *progress.Reading) {
 // rest blocks until this node is to read the store itself; took is the duration of the last read. It reports false if ctx has ended.
 func (d *Daemon) rest(ctx context.Context, took time.Duration) bool {
 	if d.conf.Mirror == nil {
-		return wait(ctx, d.readPause(took), d.readNow)
+		return waitOrWake(ctx, d.readPause(took), d.readNow)
 	}
 	end, led := time.Now(), d.conf.Mirror.Mirrors()
 	for begin, asked := end, false; ; {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/wait"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
@@ -70,7 +71,7 @@ func (d *Daemon) waitForFollowers(ctx context.Context, version int64) []string {
 	defer cancel()
 	for {
 		missing := d.notFollowing(version)
-		if len(missing) == 0 || !wait(ctx, followInterval, nil) {
+		if len(missing) == 0 || wait.For(ctx, followInterval) != nil {
 			return missing
 		}
 	}

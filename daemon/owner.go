@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rfsd/rfsd/rfs/base/files"
+	"github.com/rfsd/rfsd/rfs/base/wait"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
@@ -124,7 +125,7 @@ func (d *Daemon) reclaim(ctx context.Context) {
 			warned = true
 			d.log.Warn("leases_of_former_workers_not_freed", "error", err, "next_try_in", reclaimInterval)
 		}
-		if !sleep(ctx, reclaimInterval) {
+		if wait.For(ctx, reclaimInterval) != nil {
 			return
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rfsd/rfsd/rfs/base/wait"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
@@ -75,7 +76,7 @@ func (d *Daemon) release(holder string, l *Lease, cause cms.Cause) {
 			if d.isEnding() {
 				return // it expires
 			}
-			if !sleep(ctx, 2*time.Second) {
+			if wait.For(ctx, 2*time.Second) != nil {
 				return
 			}
 		}
@@ -88,9 +89,6 @@ func (d *Daemon) isEnding() bool {
 	return d.stopping || d.failed != nil
 }
 
-// sleep waits for a time and reports whether ctx is not done.
-func sleep(ctx context.Context, t time.Duration) bool { return wait(ctx, t, nil) }
-
 // trySend sets the one-element wake-up channel without blocking.
 func trySend(soon chan<- struct{}) {
 	select {
@@ -99,9 +97,9 @@ func trySend(soon chan<- struct{}) {
 	}
 }
 
-// wait waits for a time or until soon is set, and reports whether ctx is not done.
-func wait(ctx context.Context, pause time.Duration, soon <-chan struct{}) bool {
-	t := time.NewTimer(pause)
+// waitOrWake waits for a time or until soon is set, and reports whether ctx is not done.
+func waitOrWake(ctx context.Context, d time.Duration, soon <-chan struct{}) bool {
+	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-ctx.Done():

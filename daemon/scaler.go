@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/daemon/metrics"
+	"github.com/rfsd/rfsd/rfs/base/retry"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
@@ -35,15 +36,13 @@ type slot struct {
 	killed    bool
 	endReason string // why this daemon stops it; "" if the operator does
 
-	backoff  time.Duration // before the next start after the next crash
-	earliest time.Time     // of the next start
+	crashes  int       // in a row, without a good run between
+	earliest time.Time // of the next start
 	restarts int
 	lastExit string
 }
 
 const (
-	minBackoff       = time.Second
-	maxBackoff       = time.Minute
 	restartAfterKill = 500 * time.Millisecond
 	// minGoodRun is the run time after which a worker counts as started successfully, which resets the backoff.
 	minGoodRun = 30 * time.Second
@@ -148,7 +147,7 @@ func (d *Daemon) start(s *slot, now time.Time) {
 		s.restarts++
 		d.metrics.Restart()
 	}
-	*s = slot{n: s.n, worker: w, rates: s.rates, since: now, backoff: s.backoff, restarts: s.restarts, lastExit: s.lastExit}
+	*s = slot{n: s.n, worker: w, rates: s.rates, since: now, crashes: s.crashes, restarts: s.restarts, lastExit: s.lastExit}
 	d.log.Debug("worker_started", "slot", s.n, "pid", w.PID())
 }
 
@@ -284,7 +283,7 @@ func (d *Daemon) handleRecord(s *slot, r Record) {
 	d.metrics.Add(more)
 	s.sample = *r.Sample
 	if r.Sample.Documents > 0 {
-		s.backoff = 0
+		s.crashes = 0
 	}
 }
 
@@ -333,7 +332,7 @@ func (d *Daemon) handleExit(s *slot, e End, now time.Time) {
 	}
 	switch *e.Last.Exit {
 	case ExitDone, ExitTimeout:
-		s.backoff, s.earliest = 0, now
+		s.crashes, s.earliest = 0, now
 		d.idleUntil, d.trouble = time.Time{}, "" // a hand-off leaves a successor behind
 	case ExitNoneLeft:
 		d.trouble = ""
@@ -430,12 +429,15 @@ func describeExit(s *slot, e End) string {
 	return strings.Join(parts, "; ")
 }
 
+// restarts holds the pauses before a slot starts again after crashes in a row.
+var restarts = retry.Policy{First: time.Second, Max: time.Minute}
+
 // delayRestart delays the next start of the slot, with exponential backoff.
 func (d *Daemon) delayRestart(s *slot, now time.Time, why string) {
 	if !s.since.IsZero() && now.Sub(s.since) >= minGoodRun {
-		s.backoff = 0
+		s.crashes = 0
 	}
 	s.lastExit = why
-	s.backoff = min(max(2*s.backoff, minBackoff), maxBackoff)
-	s.earliest = now.Add(s.backoff)
+	s.crashes++
+	s.earliest = now.Add(restarts.Pause(s.crashes))
 }

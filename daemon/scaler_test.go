@@ -171,12 +171,12 @@ func TestBackoffDoublesAndStartsAfreshAfterAGoodRun(t *testing.T) {
 		d.delayRestart(s, now, "x")
 		waits = append(waits, s.earliest.Sub(now))
 	}
-	if waits[0] != time.Second || waits[1] != 2*time.Second || waits[7] != maxBackoff {
+	if waits[0] != time.Second || waits[1] != 2*time.Second || waits[7] != restarts.Max {
 		t.Errorf("%v", waits)
 	}
-	d.delayRestart(s, now.Add(minGoodRun), "x")
-	if s.backoff != minBackoff {
-		t.Errorf("%v after a good run", s.backoff)
+	later := now.Add(minGoodRun)
+	if d.delayRestart(s, later, "x"); s.earliest.Sub(later) != restarts.First {
+		t.Errorf("%v after a good run", s.earliest.Sub(later))
 	}
 }
 

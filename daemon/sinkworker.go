@@ -5,16 +5,19 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/daemon/status"
+	"github.com/rfsd/rfsd/rfs/base/retry"
 )
 
 const (
 	sinkQueueSize   = 256
 	deliveryTimeout = 15 * time.Second
-	deliveryTries   = 5
 	// Timeouts of the sinks when the node ends: by itself, and when it is stopped.
 	flushTimeout     = 30 * time.Second
 	stopFlushTimeout = 5 * time.Second
 )
+
+// deliveries bounds the attempts to deliver an event. Any error may pass.
+var deliveries = retry.Policy{Tries: 5, First: time.Second, Max: time.Minute, Passes: func(error) bool { return true }}
 
 // sinkWorker delivers the events of one sink in sequence. Its maps are guarded by the bus's mutex.
 type sinkWorker struct {
@@ -67,22 +70,11 @@ func (s *sinkWorker) run(ctx context.Context) {
 
 // deliver delivers an event, with several attempts and growing pauses.
 func (s *sinkWorker) deliver(ctx context.Context, e status.Event) {
-	pause := 500 * time.Millisecond
-	var err error
-	for try := range deliveryTries {
-		if try > 0 {
-			if !sleep(ctx, pause) {
-				break
-			}
-			pause *= 3
-		}
-		dctx, cancel := context.WithTimeout(ctx, deliveryTimeout)
-		err = s.sink.Deliver(dctx, e)
-		cancel()
-		if err == nil {
-			break
-		}
-	}
+	err := deliveries.Do(ctx, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, deliveryTimeout)
+		defer cancel()
+		return s.sink.Deliver(ctx, e)
+	})
 	name := s.sink.Name()
 	if err == nil {
 		s.bus.metrics.Event(name, "sent")

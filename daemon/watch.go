@@ -212,7 +212,7 @@ func (d *Daemon) intentLoop(ctx context.Context) {
 		if err != nil {
 			pause = min(pause, 100*time.Millisecond)
 		}
-		if !wait(ctx, d.position().Interval(pause, schedule.IntentRate), d.readIntentNow) {
+		if !waitOrWake(ctx, d.position().Interval(pause, schedule.IntentRate), d.readIntentNow) {
 			return
 		}
 	}

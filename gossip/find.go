@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/wait"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/primitive"
 )
 
@@ -133,12 +134,8 @@ func (g *Gossip) rejoinLoop(ctx context.Context) {
 		} else {
 			pause = min(2*pause, g.conf.RejoinInterval)
 		}
-		t := time.NewTimer(pause/2 + rand.N(pause))
-		select {
-		case <-ctx.Done():
-			t.Stop()
+		if wait.For(ctx, pause/2+rand.N(pause)) != nil {
 			return
-		case <-t.C:
 		}
 	}
 }

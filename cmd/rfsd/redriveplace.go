@@ -13,6 +13,7 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/rfs/base/budget"
+	"github.com/rfsd/rfsd/rfs/base/retry"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
@@ -71,7 +72,7 @@ func failedFiles(ctx context.Context, o options) (redrive.Place, error) {
 	if err != nil {
 		return nil, fmt.Errorf("failed documents: %w", err)
 	}
-	write, err := repo.OpenBucket(ctx, o.failedDir, o.s3, repo.RetryPolicy{})
+	write, err := repo.OpenBucket(ctx, o.failedDir, o.s3, retry.Policy{})
 	if err != nil {
 		return nil, fmt.Errorf("failed documents: %w", err)
 	}

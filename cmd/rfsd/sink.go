@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/rfs/base/retry"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
@@ -50,7 +51,7 @@ const flushTimeout = 10 * time.Second
 // this machine; unless it is declared shared, the control index records which documents they were.
 func openSink(ctx context.Context, o options, kept *cms.Coordinator, writer string) (bulk.Recorder, func() error, error) {
 	if config.InBucket(o.failedDir) {
-		bucket, err := repo.OpenBucket(ctx, o.failedDir, o.s3, repo.RetryPolicy{})
+		bucket, err := repo.OpenBucket(ctx, o.failedDir, o.s3, retry.Policy{})
 		if err != nil {
 			return nil, nil, fmt.Errorf("failed documents: %w", err)
 		}

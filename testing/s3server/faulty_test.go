@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/retry"
 	"github.com/rfsd/rfsd/rfs/source/lucene"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
@@ -44,7 +45,7 @@ func TestNothingIsLostWhenThreeRequestsOfTenFail(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		policy := repo.RetryPolicy{Tries: 12, Sleep: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }}
+		policy := retry.Policy{Tries: 12, Sleep: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }}
 		// Chunks so small that files of some kilobytes are fetched ahead.
 		weak := repo.NewReadAhead(repo.NewRetrying(s3, policy), repo.ReadAheadOptions{Chunk: 2048, Depth: 3, Budget: 9 * 2048})
 		want, n := blobs(t, dir)
@@ -74,7 +75,7 @@ func TestAServerThatAlwaysFailsIsUnavailable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	policy := repo.RetryPolicy{Tries: 5, Sleep: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }}
+	policy := retry.Policy{Tries: 5, Sleep: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }}
 	if _, err := snapshot.OpenCatalog(t.Context(), repo.NewRetrying(s3, policy)); !errors.Is(err, fault.ErrUnavailable) {
 		t.Errorf("%v", err)
 	}

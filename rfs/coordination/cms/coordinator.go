@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/retry"
 )
 
 // Config of a Coordinator. Zero values of durations and counts mean the defaults.
@@ -444,7 +445,7 @@ func (c *Coordinator) open(ctx context.Context) (o Open, err error) {
 }
 
 // apply retries a transition that is safe to repeat.
-func (c *Coordinator) apply(ctx context.Context, b budget, id string, t Transition) (it Item, v Result, err error) {
+func (c *Coordinator) apply(ctx context.Context, b retry.Policy, id string, t Transition) (it Item, v Result, err error) {
 	err = c.retries.do(ctx, b, func(ctx context.Context) error {
 		begin := c.clock.Read().Mono
 		it, v, err = c.store.Apply(ctx, id, t)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/retry"
 )
 
 // Cause is the reason why an item is released before its end.
@@ -146,12 +147,12 @@ func (l *Lease) RecordPosition(ctx context.Context, watermark, reached int64, w 
 	if err != nil {
 		return err
 	}
-	return l.progress(ctx, readBudget.before(l.safe), Progress{
+	return l.progress(ctx, l.c.retries.before(l.safe, readBudget), Progress{
 		Watermark: watermark, Counts: l.Item.Counts.Add(w.Counts), Checks: checks, SetupMs: w.Setup.Milliseconds(), Reached: reached, Alone: true,
 	})
 }
 
-func (l *Lease) progress(ctx context.Context, b budget, p Progress) error {
+func (l *Lease) progress(ctx context.Context, b retry.Policy, p Progress) error {
 	p.Holder, p.Begin = l.Holder, l.begin
 	_, v, err := l.c.apply(ctx, b, l.Item.ID, p)
 	if err != nil {
@@ -176,7 +177,7 @@ func (l *Lease) Handoff(ctx context.Context, watermark int64, w Work) error {
 	if l.Short() {
 		exponent = max(exponent, min(int(l.Item.LeaseExponent)+1, MaxExponent))
 	}
-	it, v, err := l.c.apply(ctx, successorBudget.before(l.end), l.Item.ID, SetSuccessors{
+	it, v, err := l.c.apply(ctx, l.c.retries.before(l.end, successorBudget), l.Item.ID, SetSuccessors{
 		Holder: l.Holder, Successors: next, HandExponent: exponent,
 		Watermark: watermark, Counts: l.Item.Counts.Add(w.Counts), Checks: checks, SetupMs: w.Setup.Milliseconds(),
 	})
@@ -204,7 +205,7 @@ func (l *Lease) finish(ctx context.Context, it Item) error {
 		items = append(items, newOf(id, Root{ID: ItemID{Kind: it.Kind}, Task: it.Task, End: it.End}, l.c.cfg.Creator, int(it.HandExponent)))
 	}
 	created := 0
-	err := l.c.retries.do(ctx, createBudget.before(l.end), func(ctx context.Context) error {
+	err := l.c.retries.do(ctx, l.c.retries.before(l.end, createBudget), func(ctx context.Context) error {
 		n, err := l.c.timedCreate(ctx, items)
 		created += n
 		return err
@@ -217,7 +218,7 @@ func (l *Lease) finish(ctx context.Context, it Item) error {
 			return l.failed("read successor of", err)
 		}
 	}
-	last, v, err := l.c.apply(ctx, completeBudget.before(l.end), l.Item.ID, Complete{Holder: l.Holder, Successors: it.Successors})
+	last, v, err := l.c.apply(ctx, l.c.retries.before(l.end, completeBudget), l.Item.ID, Complete{Holder: l.Holder, Successors: it.Successors})
 	if err != nil {
 		return l.failed("complete", err)
 	}
@@ -279,7 +280,7 @@ func (l *Lease) complete(ctx context.Context, t Complete) (Item, Result, error) 
 			return o.Item, o.Result, nil
 		}
 	}
-	return l.c.apply(ctx, completeBudget.before(l.end), l.Item.ID, t)
+	return l.c.apply(ctx, l.c.retries.before(l.end, completeBudget), l.Item.ID, t)
 }
 
 // Release releases the item. It returns no error when the lease is already lost.
@@ -308,7 +309,7 @@ func (l *Lease) GiveBack(ctx context.Context, r Return) error {
 		}
 		t.Watermark, t.Counts, t.Checks, t.SetupMs = r.Watermark, l.Item.Counts.Add(r.Work.Counts), checks, r.Work.Setup.Milliseconds()
 	}
-	_, v, err := l.c.apply(ctx, successorBudget.before(l.end), l.Item.ID, t)
+	_, v, err := l.c.apply(ctx, l.c.retries.before(l.end, successorBudget), l.Item.ID, t)
 	if err != nil {
 		l.c.owe(l.Item.ID, t)
 		return l.failed("release", err)
@@ -340,7 +341,7 @@ func (l *Lease) Fail(ctx context.Context, reason string, part json.RawMessage) e
 			return err
 		}
 	}
-	_, v, err := l.c.apply(ctx, completeBudget.before(l.end), l.Item.ID,
+	_, v, err := l.c.apply(ctx, l.c.retries.before(l.end, completeBudget), l.Item.ID,
 		Fail{Holder: l.Holder, Reason: reason, GraceMs: l.c.grace.Milliseconds(), Checks: checks})
 	if err != nil {
 		return l.failed("fail", err)

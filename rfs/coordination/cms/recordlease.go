@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/retry"
 )
 
 // RecordStore is the part of a store that leases of records need.
@@ -41,13 +42,13 @@ type Leases struct {
 	store   RecordStore
 	clock   Clock
 	retries retrier
-	budget  budget // of a change of a lease
+	budget  retry.Policy // of a change of a lease
 }
 
 // leaseBudget is for callers that try again by themselves, sharedBudget for records that all processes of a fleet change.
 var (
-	leaseBudget  = budget{tries: 4, first: 50 * time.Millisecond, cap: 200 * time.Millisecond, full: true}
-	sharedBudget = budget{tries: 13, first: 20 * time.Millisecond, cap: 3 * time.Second, full: true}
+	leaseBudget  = retry.Policy{Tries: 4, First: 50 * time.Millisecond, Max: 200 * time.Millisecond, Jitter: retry.Full}
+	sharedBudget = retry.Policy{Tries: 13, First: 20 * time.Millisecond, Max: 3 * time.Second, Jitter: retry.Full}
 )
 
 // NewLeases returns the leases of a store's records; random drives pauses, nil: a fresh seed.
@@ -84,7 +85,7 @@ func (s *Leases) Change(ctx context.Context, id, kind string, f RecordChange) er
 }
 
 // change is Change within a budget.
-func (s *Leases) change(ctx context.Context, b budget, id, kind string, f RecordChange) (ch Changed, err error) {
+func (s *Leases) change(ctx context.Context, b retry.Policy, id, kind string, f RecordChange) (ch Changed, err error) {
 	err = s.retries.do(ctx, b, func(ctx context.Context) error {
 		old, err := s.store.Record(ctx, id)
 		if errors.Is(err, ErrNotFound) {

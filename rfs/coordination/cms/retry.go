@@ -3,37 +3,22 @@ package cms
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/retry"
 )
 
-// budget limits the number and duration of repetitions of a request.
-type budget struct {
-	tries      int // and one pause less; a long pause has further tries in it
-	first, cap time.Duration
-	full       bool          // full jitter: anything between 0 and the pause
-	least      time.Duration // after the first try, in which a request is repeated however short its pauses were
-	until      instant       // with bounded: no pause crosses it
-	bounded    bool
-}
-
-// The budgets of the kinds of requests.
+// The budgets of the kinds of requests. A retrier takes the jitter from its own random source.
 var (
-	readBudget      = budget{tries: 12, first: 100 * time.Millisecond, cap: 30 * time.Second, full: true, least: time.Minute}
-	successorBudget = budget{tries: 11, first: 10 * time.Millisecond, cap: time.Minute}
-	createBudget    = budget{tries: 8, first: 10 * time.Millisecond, cap: time.Minute}
-	completeBudget  = budget{tries: 8, first: time.Second, cap: 64 * time.Second}
-	onceBudget      = budget{tries: 1}
+	readBudget      = retry.Policy{Tries: 12, First: 100 * time.Millisecond, Max: 30 * time.Second, Jitter: retry.Full, Least: time.Minute}
+	successorBudget = retry.Policy{Tries: 11, First: 10 * time.Millisecond, Max: time.Minute}
+	createBudget    = retry.Policy{Tries: 8, First: 10 * time.Millisecond, Max: time.Minute}
+	completeBudget  = retry.Policy{Tries: 8, First: time.Second, Max: 64 * time.Second}
+	onceBudget      = retry.Policy{Tries: 1}
 )
-
-func (b budget) before(i instant) budget {
-	b.until, b.bounded = i, true
-	return b
-}
 
 // maxUnasked is the longest time between two tries, so that the end of an outage is noticed; a contended leaves the store alone for
 // the whole of a pause.
@@ -46,35 +31,22 @@ type retrier struct {
 	contended bool // many processes use the store
 }
 
-func (r retrier) do(ctx context.Context, b budget, f func(context.Context) error) error {
-	pause, pauses, rest := b.first, b.tries-1, time.Duration(0) // the next pause, the number left, and the rest of this one
-	begin := r.clock.Read().Mono
-	for try := 1; ; try++ {
-		err := f(ctx)
-		if err == nil || ctx.Err() != nil || !(errors.Is(err, fault.ErrUnavailable) || errors.Is(err, ErrConflict)) {
-			return err
-		}
-		if rest <= 0 {
-			if pauses <= 0 && r.clock.Read().Mono-begin >= b.least {
-				return fmt.Errorf("after %d tries: %w", try, err)
-			}
-			if rest = pause; b.full {
-				rest = r.rand.between(0, pause)
-			}
-			pauses, pause = pauses-1, min(2*pause, b.cap)
-		}
-		d := rest
-		if !r.contended {
-			d = min(d, maxUnasked)
-		}
-		if b.bounded && d >= b.until.left(r.clock.Read()) {
-			return fmt.Errorf("no time for another try: %w", err)
-		}
-		if serr := r.clock.Sleep(ctx, d); serr != nil {
-			return errors.Join(err, serr)
-		}
-		rest -= d
+func (r retrier) do(ctx context.Context, p retry.Policy, f func(context.Context) error) error {
+	if p.Jitter != nil {
+		p.Jitter = func(d time.Duration) time.Duration { return r.rand.between(0, d) }
 	}
+	if !r.contended {
+		p.Unasked = maxUnasked
+	}
+	p.Now, p.Sleep = func() time.Duration { return r.clock.Read().Mono }, r.clock.Sleep
+	p.Passes = func(err error) bool { return errors.Is(err, fault.ErrUnavailable) || errors.Is(err, ErrConflict) }
+	return p.Do(ctx, f)
+}
+
+// before returns a budget without a pause that ends at i or later.
+func (r retrier) before(i instant, p retry.Policy) retry.Policy {
+	p.Left = func() time.Duration { return i.left(r.clock.Read()) }
+	return p
 }
 
 // jitter is a random source for several goroutines.

@@ -4,19 +4,16 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/retry"
 	"github.com/rfsd/rfsd/rfs/document/doc"
 )
 
-// Backoff between attempts: full jitter up to a ceiling that doubles, or until the target accepts a request; see Recovery.
-const (
-	minBackoff = 500 * time.Millisecond
-	maxBackoff = 30 * time.Second
-)
+// backoff holds the longest pauses between attempts. Each pause ends early when the target accepts a request; see Recovery.
+var backoff = retry.Policy{First: 500 * time.Millisecond, Max: 30 * time.Second}
 
 // finish sends a batch, records and syncs its failures, and settles it. A batch for which that
 // fails stays in the queue and holds the watermark.
@@ -264,8 +261,7 @@ func (l *Loader) backOff(since *time.Time, index string, try int, atLeast time.D
 	if left <= 0 {
 		return fmt.Errorf("gave up after %v: %w", now.Sub(*since).Round(time.Second), cause)
 	}
-	ceiling := time.Duration(math.Min(float64(minBackoff)*math.Pow(2, float64(try)), float64(maxBackoff)))
-	d := time.Duration(l.opts.Jitter() * float64(ceiling))
+	d := time.Duration(l.opts.Jitter() * float64(backoff.Pause(try+1)))
 	if l.opts.Recovery.wait(l.dispatchCtx, l, index, min(d, left), min(atLeast, left)) != nil {
 		return errStopped
 	}

@@ -158,7 +158,7 @@ func TestRecovery_FollowsOtherIndices(t *testing.T) {
 				t.Errorf("all of %s are accepted %v after the outage", index, back)
 			}
 		}
-		if n, most := len(tries["a"])+len(tries["b"]), 6*(7+int(end/maxBackoff))+int(end/maxProbeBackoff); n > most {
+		if n, most := len(tries["a"])+len(tries["b"]), 6*(7+int(end/backoff.Max))+int(end/maxProbeBackoff); n > most {
 			t.Errorf("%d tries during the outage, want at most %d", n, most)
 		}
 	})

@@ -14,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/overtime"
+	"github.com/rfsd/rfsd/rfs/base/retry"
 )
 
 // Bounds of a page.
@@ -23,7 +24,6 @@ const (
 	pageLimit = 4 * pageBytes
 	firstPage = 100
 	maxPage   = 10_000 // the default of index.max_result_window
-	pageTries = 4
 )
 
 // readKeepAlive is the time for which the target keeps an idle reading.
@@ -103,6 +103,11 @@ func (c *Client) ReadShard(ctx context.Context, r Reading, each func(Hit) error)
 		err = cerr
 	}
 	return err
+}
+
+// tries returns the repetitions of a request for a page.
+func (r Reading) tries() retry.Policy {
+	return retry.Policy{Tries: 4, First: 2 * time.Second, Max: 8 * time.Second, Sleep: r.Pause}
 }
 
 func (r Reading) window() int {
@@ -220,7 +225,7 @@ func (p *pages) lengthen(ctx context.Context) (err error) {
 
 // page fetches one page and passes its hits on.
 func (p *pages) page(ctx context.Context, each func(Hit) error) (hits int, err error) {
-	for try := 1; ; try++ {
+	for tries := p.r.tries().Start(); ; {
 		if err = p.paced(ctx); err == nil {
 			break
 		}
@@ -229,21 +234,21 @@ func (p *pages) page(ctx context.Context, each func(Hit) error) (hits int, err e
 			*p.r.Size = max(1, p.size/8)
 		}
 		switch {
-		case ctx.Err() != nil || !repeatable || !errors.Is(err, fault.ErrUnavailable):
+		case ctx.Err() != nil || !repeatable:
 			return 0, err
 		case errors.Is(err, errLongAnswer) && p.size > 1:
-			p.size, try = *p.r.Size, 0
+			p.size = *p.r.Size
+			tries.Reset()
 			continue
 		case errors.Is(err, errLongAnswer) && !p.long && p.r.PointInTime:
-			p.long, try = true, 0
+			p.long = true
+			tries.Reset()
 			continue
 		case errors.Is(err, errLongAnswer):
 			return 0, fmt.Errorf("a document of %s: %w: %w; a larger --max-document-size reads longer ones", p.r.Index, err, fault.ErrUnsupported)
-		case try == pageTries:
-			return 0, err
 		}
-		if perr := p.r.Pause(ctx, time.Second<<try); perr != nil {
-			return 0, perr
+		if err = tries.Again(ctx, err); err != nil {
+			return 0, err
 		}
 	}
 	return p.parse(each)

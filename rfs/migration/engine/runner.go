@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/retry"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/objects"
@@ -156,15 +157,9 @@ const (
 
 // lookBeforeEnd asks whether the target is still the same, again while it cannot answer and the lease has time left.
 func (j *job) lookBeforeEnd(ctx context.Context) error {
-	for n := 1; ; n++ {
-		err := j.guard(ctx, j.mayBeKnown())
-		if !errors.Is(err, fault.ErrUnavailable) || n == lastLooks || j.lease.UntilDeadline() < j.lease.HandoffTime()+lookAgain {
-			return err
-		}
-		if serr := j.runner.Clock.Sleep(ctx, lookAgain); serr != nil {
-			return err
-		}
-	}
+	looks := retry.Policy{Tries: lastLooks, First: lookAgain, Sleep: j.runner.Clock.Sleep,
+		Left: func() time.Duration { return j.lease.UntilDeadline() - j.lease.HandoffTime() }}
+	return looks.Do(ctx, func(ctx context.Context) error { return j.guard(ctx, j.mayBeKnown()) })
 }
 
 func (j *job) complete(ctx context.Context) (Outcome, error) {

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/retry"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/document/doc"
@@ -234,15 +234,8 @@ func (l *Load) check(ctx context.Context, on *scratches) error {
 
 // untilAvailable calls f again while the target cannot answer, for some seconds: a busy one refuses requests (429).
 func (l *Load) untilAvailable(ctx context.Context, f func() error) error {
-	for begin := l.now(); ; {
-		err := f()
-		if !errors.Is(err, fault.ErrUnavailable) || l.now()-begin >= loadGrace {
-			return err
-		}
-		if serr := l.Session.Runner.Clock.Sleep(ctx, loadCheck); serr != nil {
-			return serr
-		}
-	}
+	p := retry.Policy{Least: loadGrace, First: loadCheck, Now: l.now, Sleep: l.Session.Runner.Clock.Sleep}
+	return p.Do(ctx, func(context.Context) error { return f() })
 }
 
 func (m *loading) stopped() bool {

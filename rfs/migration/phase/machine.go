@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/retry"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
@@ -232,7 +233,7 @@ func (s *Session) pauseAfter(earlier int, cause error) time.Duration {
 	if errors.Is(cause, fault.ErrRejected) {
 		return s.pauseBetween()
 	}
-	return min(s.pauseBetween()<<min(max(earlier, 0)+1, 10), maxPhasePause)
+	return retry.Policy{First: 2 * s.pauseBetween(), Max: maxPhasePause}.Pause(max(earlier, 0) + 1)
 }
 
 // needs reports whether any of the phases takes part in this run.

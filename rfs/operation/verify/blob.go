@@ -27,19 +27,6 @@ type chunk struct {
 
 func chunkID(id string, i int) string { return fmt.Sprintf("%s:%s:%d", recordKind, id, i) }
 
-// retry calls f again while the store does not answer.
-func (v *Verifier) retry(ctx context.Context, f func() error) error {
-	for try := 1; ; try++ {
-		err := f()
-		if err == nil || try >= v.Tries || !errors.Is(err, fault.ErrUnavailable) {
-			return err
-		}
-		if err := v.Pause(ctx, 100*time.Millisecond<<try); err != nil {
-			return err
-		}
-	}
-}
-
 // saveBlob writes bytes under an id and replaces existing ones. The first chunk is written last: if it exists, all do.
 func (v *Verifier) saveBlob(ctx context.Context, id string, b []byte) error {
 	n := max(1, (len(b)+chunkBytes-1)/chunkBytes)
@@ -77,7 +64,7 @@ func (v *Verifier) changeRecord(ctx context.Context, id string, f func(r *cms.Re
 func (v *Verifier) blob(ctx context.Context, id string) (b []byte, err error) {
 	for i, n := 0, 1; i < n; i++ {
 		var r cms.Record
-		err := v.retry(ctx, func() (err error) {
+		err := v.tries(200*time.Millisecond).Do(ctx, func(ctx context.Context) (err error) {
 			r, err = v.Work.Store.Record(ctx, chunkID(id, i))
 			return err
 		})

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -15,16 +14,15 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/retry"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
-const (
-	// A worker that found no item free looks again after a pause between these.
-	minBackoff = 100 * time.Millisecond
-	maxBackoff = 5 * time.Second
-	// lastTimeout bounds the write that releases an item.
-	lastTimeout = 5 * time.Second
-)
+// lastTimeout bounds the write that releases an item.
+const lastTimeout = 5 * time.Second
+
+// idle are the pauses of a worker that found no item free.
+var idle = retry.Policy{First: 100 * time.Millisecond, Max: 5 * time.Second, Jitter: retry.Half}
 
 // errHandOff ends a reading before its end: another item takes the rest.
 var errHandOff = errors.New("the rest is handed off")
@@ -133,7 +131,7 @@ func (s *session) next(ctx context.Context, queue int, holder string, roots []cm
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	for pause := minBackoff; !t.ended; pause = min(2*pause, maxBackoff) {
+	for n := 1; !t.ended; n++ {
 		lease, err := s.queues[queue].AcquireNext(ctx, holder, nil)
 		var none *cms.NoneAvailable
 		switch {
@@ -150,7 +148,7 @@ func (s *session) next(ctx context.Context, queue int, holder string, roots []cm
 		case !errors.As(err, &none):
 			return nil, err
 		}
-		if err := s.Pause(ctx, pause/2+rand.N(pause/2)); err != nil {
+		if err := s.Pause(ctx, idle.Pause(n)); err != nil {
 			return nil, err
 		}
 	}

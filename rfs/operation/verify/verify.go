@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/retry"
 )
 
 // Document is one document of either side. All slices are borrowed until the reader's next step.
@@ -258,7 +259,7 @@ func (v *Verifier) readUnit(ctx context.Context, side int, u Unit, from int64, b
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	for try := 1; ; try++ {
+	for tries := v.tries(2 * time.Second).Start(); ; {
 		each := begin()
 		err := u.Read(ctx, from, func(d *Document) error {
 			v.read[side].Add(1)
@@ -272,12 +273,17 @@ func (v *Verifier) readUnit(ctx context.Context, side int, u Unit, from int64, b
 			return ctx.Err()
 		case errors.Is(err, errHandOff):
 			return err
-		case side == ofSource || try == v.Tries || !errors.Is(err, fault.ErrUnavailable):
+		case side == ofSource:
 			return fmt.Errorf("%s: %w", u.Name, err)
 		}
-		v.Log.WarnContext(ctx, "target is read again", "unit", u.Name, "attempt", try, "error", err)
-		if err := v.Pause(ctx, time.Second<<min(try, 5)); err != nil {
-			return err
+		if again := tries.Again(ctx, err); again != nil {
+			return fmt.Errorf("%s: %w", u.Name, again)
 		}
+		v.Log.WarnContext(ctx, "target is read again", "unit", u.Name, "error", err)
 	}
+}
+
+// tries returns the repetitions of a call to the store or to the target, after a first pause.
+func (v *Verifier) tries(first time.Duration) retry.Policy {
+	return retry.Policy{Tries: v.Tries, First: first, Max: 16 * first, Sleep: v.Pause}
 }

@@ -9,22 +9,24 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/rfsd/rfsd/rfs/base/retry"
 )
 
 // Bucket is a place below which objects are written. It is not a repository, and no repository is one: what reads
 // snapshots has no method that writes.
 type Bucket struct {
 	s3     *S3
-	policy RetryPolicy
+	policy retry.Policy
 }
 
 // OpenBucket prepares s3://bucket/prefix for writing; nothing is asked of it yet. Errors: fault.ErrConfig.
-func OpenBucket(ctx context.Context, uri string, o S3Options, p RetryPolicy) (*Bucket, error) {
+func OpenBucket(ctx context.Context, uri string, o S3Options, p retry.Policy) (*Bucket, error) {
 	r, err := NewS3(ctx, uri, o)
 	if err != nil {
 		return nil, err
 	}
-	return &Bucket{s3: r, policy: p.filled()}, nil
+	return &Bucket{s3: r, policy: withDefaults(p)}, nil
 }
 
 // URI returns the URI of bucket and prefix.
@@ -42,18 +44,12 @@ func (b *Bucket) PutFrom(ctx context.Context, name string, body io.ReadSeeker, s
 	if err := checkName(name); err != nil {
 		return err
 	}
-	for n := 1; ; n++ {
+	return b.policy.Do(ctx, func(ctx context.Context) error {
 		if _, err := body.Seek(0, io.SeekStart); err != nil {
 			return fmt.Errorf("store %s: %w", name, err)
 		}
-		err := b.put(ctx, name, body, size)
-		if err == nil {
-			return nil
-		}
-		if err := b.policy.again(ctx, n, err); err != nil {
-			return err
-		}
-	}
+		return b.put(ctx, name, body, size)
+	})
 }
 
 // slowestPut is the least number of bytes of a long object that a store takes per second.

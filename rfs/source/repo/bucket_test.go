@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/retry"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/testing/s3server"
 )
@@ -23,7 +24,7 @@ func TestObjectsArriveWholeAlthoughRequestsFail(t *testing.T) {
 	store(t, filepath.Join(dir, "bucket"), map[string][]byte{"other": []byte("x")})
 	server, counts := s3server.Start(t, dir).Faulty(t, 50, "put")
 	server.Setenv(t)
-	b, err := repo.OpenBucket(t.Context(), "s3://bucket/failed/", s3Options(server), repo.RetryPolicy{Tries: 50, Sleep: noPause})
+	b, err := repo.OpenBucket(t.Context(), "s3://bucket/failed/", s3Options(server), retry.Policy{Tries: 50, Sleep: noPause})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +56,7 @@ func TestWhatABucketRefusesForGoodIsConfiguration(t *testing.T) {
 	server.Setenv(t)
 	pauses := 0
 	put := func(uri string, s s3server.Server) error {
-		b, err := repo.OpenBucket(t.Context(), uri, s3Options(s), repo.RetryPolicy{Tries: 3, Sleep: func(context.Context, time.Duration) error { pauses++; return nil }})
+		b, err := repo.OpenBucket(t.Context(), uri, s3Options(s), retry.Policy{Tries: 3, Sleep: func(context.Context, time.Duration) error { pauses++; return nil }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,7 +73,7 @@ func TestWhatABucketRefusesForGoodIsConfiguration(t *testing.T) {
 	if err := put("s3://bucket/x", server); !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "s3:PutObject") {
 		t.Errorf("wrong key: %v", err)
 	}
-	if _, err := repo.OpenBucket(t.Context(), "s3://", s3Options(server), repo.RetryPolicy{}); !errors.Is(err, fault.ErrConfig) {
+	if _, err := repo.OpenBucket(t.Context(), "s3://", s3Options(server), retry.Policy{}); !errors.Is(err, fault.ErrConfig) {
 		t.Errorf("no bucket named: %v", err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/retry"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/testing/signer"
 )
@@ -42,8 +43,8 @@ func fakeS3(t *testing.T, content []byte, behave func(n int64, w http.ResponseWr
 	return r
 }
 
-func quick() repo.RetryPolicy {
-	return repo.RetryPolicy{Tries: 4, Sleep: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }}
+func quick() retry.Policy {
+	return retry.Policy{Tries: 4, Sleep: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }}
 }
 
 func xmlError(w http.ResponseWriter, status int, code string) bool {

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/retry"
 )
 
 // Blob is one entry of a listing.
@@ -54,7 +55,7 @@ func Open(ctx context.Context, uri string, s3 S3Options) (Repository, error) {
 		if err != nil {
 			return nil, err
 		}
-		return NewReadAhead(NewRetrying(r, RetryPolicy{}), ReadAheadOptions{Pace: s3.Pace}), nil
+		return NewReadAhead(NewRetrying(r, retry.Policy{}), ReadAheadOptions{Pace: s3.Pace}), nil
 	}
 	return nil, fmt.Errorf("%q: only file:///path, a path, and s3://bucket/prefix are known: %w", uri, fault.ErrConfig)
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/retry"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/testing/repotest"
 	"github.com/rfsd/rfsd/testing/s3server"
@@ -52,7 +53,7 @@ func TestDecoratorsKeepTheContract(t *testing.T) {
 			t.Fatal(err)
 		}
 		// Chunks and a budget so small that every path of the read-ahead is taken.
-		return repo.NewCounting(repo.NewReadAhead(repo.NewRetrying(d, repo.RetryPolicy{}),
+		return repo.NewCounting(repo.NewReadAhead(repo.NewRetrying(d, retry.Policy{}),
 			repo.ReadAheadOptions{Chunk: 10_000, Depth: 3, Budget: 70_000}))
 	})
 }

@@ -1,90 +1,56 @@
 package repo
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"iter"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/retry"
 	"github.com/rfsd/rfsd/rfs/base/wait"
 )
-
-// RetryPolicy bounds the repetition of requests that failed with fault.ErrUnavailable.
-type RetryPolicy struct {
-	Tries int           // in a row without a byte; 0 means 10, some 20 s in all
-	First time.Duration // longest first pause; 0 means 100 ms; doubles, with full jitter
-	Max   time.Duration // longest pause; 0 means 20 s
-	// Sleep waits; nil means a timer. A parameter so that tests do not wait.
-	Sleep func(ctx context.Context, d time.Duration) error
-}
 
 // Retrying repeats requests of a repository that is not always there. A body that
 // breaks off is gone on with at the byte where it broke.
 type Retrying struct {
 	Repository
-	policy   RetryPolicy
+	policy   retry.Policy
 	answered atomic.Bool // it was there before, so that it will be again
 }
 
 // firstTries limits the tries for a repository that was never reached: its address may be wrong.
 const firstTries = 3
 
-// again pauses before try number n, or returns the error.
-func (r *Retrying) again(ctx context.Context, n int, err error) error {
-	p := r.policy
+// again pauses before the next try, or returns the error.
+func (r *Retrying) again(ctx context.Context, s *retry.Series, err error) error {
+	s.Tries = r.policy.Tries
 	if !errors.Is(err, errUnreachable) {
 		r.answered.Store(true)
 	} else if !r.answered.Load() {
-		p.Tries = min(p.Tries, firstTries)
+		s.Tries = min(s.Tries, firstTries)
 	}
-	return p.again(ctx, n, err)
+	return s.Again(ctx, err)
 }
 
-// NewRetrying decorates r.
-func NewRetrying(r Repository, p RetryPolicy) *Retrying {
-	return &Retrying{Repository: r, policy: p.filled()}
+// NewRetrying decorates r. The defaults of a policy are 10 tries in a row without a byte, some 20 s in all, and pauses with full
+// jitter of up to 100 ms, later up to 20 s.
+func NewRetrying(r Repository, p retry.Policy) *Retrying {
+	return &Retrying{Repository: r, policy: withDefaults(p)}
 }
 
-// filled returns the options with defaults for missing values.
-func (p RetryPolicy) filled() RetryPolicy {
-	if p.Tries == 0 {
-		p.Tries = 10
-	}
-	if p.First == 0 {
-		p.First = 100 * time.Millisecond
-	}
-	if p.Max == 0 {
-		p.Max = 20 * time.Second
-	}
+func withDefaults(p retry.Policy) retry.Policy {
+	p.Tries, p.First, p.Max = cmp.Or(p.Tries, 10), cmp.Or(p.First, 100*time.Millisecond), cmp.Or(p.Max, 20*time.Second)
 	if p.Sleep == nil {
 		p.Sleep = wait.For
 	}
+	if p.Jitter == nil {
+		p.Jitter = retry.Full
+	}
 	return p
-}
-
-// again pauses before attempt number n (from 1) or returns the error.
-func (p RetryPolicy) again(ctx context.Context, n int, err error) error {
-	if !errors.Is(err, fault.ErrUnavailable) {
-		return err
-	}
-	if n >= p.Tries {
-		return fmt.Errorf("after %d tries: %w", n, err)
-	}
-	return p.pause(ctx, n, err)
-}
-
-// pause waits before attempt number n (from 1), and returns err with the reason if that is not possible.
-func (p RetryPolicy) pause(ctx context.Context, n int, err error) error {
-	longest := min(p.First<<min(n-1, 20), p.Max)
-	if serr := p.Sleep(ctx, rand.N(longest)+1); serr != nil {
-		return errors.Join(serr, err)
-	}
-	return nil
 }
 
 // suspectTries limits the repetitions for a range whose answer is complete but not the requested one, and a blob whose answer
@@ -98,7 +64,7 @@ func (r *Retrying) Open(ctx context.Context, name string, off, n int64) (io.Read
 }
 
 func (r *Retrying) openVersion(ctx context.Context, name string, off, n int64, version string) (io.ReadCloser, string, error) {
-	s := &resuming{ctx: ctx, r: r, name: name, off: off, left: n, total: -1, version: version}
+	s := &resuming{ctx: ctx, r: r, name: name, off: off, left: n, total: -1, version: version, tries: r.policy.Start()}
 	if err := s.open(); err != nil {
 		return nil, "", err
 	}
@@ -107,13 +73,13 @@ func (r *Retrying) openVersion(ctx context.Context, name string, off, n int64, v
 
 // Stat asks until it is answered.
 func (r *Retrying) Stat(ctx context.Context, name string) (int64, error) {
-	for n := 1; ; n++ {
+	for tries := r.policy.Start(); ; {
 		size, err := r.Repository.Stat(ctx, name)
 		if err == nil {
 			r.answered.Store(true)
 			return size, nil
 		}
-		if err := r.again(ctx, n, err); err != nil {
+		if err := r.again(ctx, &tries, err); err != nil {
 			return 0, err
 		}
 	}
@@ -123,7 +89,7 @@ func (r *Retrying) Stat(ctx context.Context, name string) (int64, error) {
 func (r *Retrying) List(ctx context.Context, prefix string) iter.Seq2[Blob, error] {
 	return func(yield func(Blob, error) bool) {
 		given := map[string]bool{}
-		for n := 1; ; n++ {
+		for tries := r.policy.Start(); ; {
 			var failed error
 			for blob, err := range r.Repository.List(ctx, prefix) {
 				if err != nil {
@@ -135,7 +101,7 @@ func (r *Retrying) List(ctx context.Context, prefix string) iter.Seq2[Blob, erro
 				}
 				given[blob.Name] = true
 				r.answered.Store(true)
-				n = 1
+				tries.Reset()
 				if !yield(blob, nil) {
 					return
 				}
@@ -143,7 +109,7 @@ func (r *Retrying) List(ctx context.Context, prefix string) iter.Seq2[Blob, erro
 			if failed == nil {
 				return
 			}
-			if err := r.again(ctx, n, failed); err != nil {
+			if err := r.again(ctx, &tries, failed); err != nil {
 				yield(Blob{}, err)
 				return
 			}
@@ -157,11 +123,11 @@ type resuming struct {
 	r       *Retrying
 	name    string
 	off     int64
-	left    int64  // -1: to the end
-	total   int64  // of the blob; -1 when unknown
-	version string // of the blob, from the first answer on
-	tries   int    // since the last byte
-	doubts  int    // answers other than the requested range
+	left    int64        // -1: to the end
+	total   int64        // of the blob; -1 when unknown
+	version string       // of the blob, from the first answer on
+	tries   retry.Series // since the last byte
+	doubts  int          // answers other than the requested range
 	cur     io.ReadCloser
 	err     error // permanently
 }
@@ -176,8 +142,7 @@ func (s *resuming) open() error {
 			s.r.answered.Store(true)
 			if total, ok := Total(rc); ok && total == 0 && s.left < 0 && s.doubts < suspectTries { // no blob of a repository is empty
 				rc.Close()
-				s.doubts++
-				if err := s.r.policy.pause(s.ctx, s.doubts, nil); err != nil {
+				if err := s.doubt(nil); err != nil {
 					return err
 				}
 				continue
@@ -193,19 +158,27 @@ func (s *resuming) open() error {
 		}
 		var odd *suspect
 		if errors.As(err, &odd) {
-			if s.doubts++; s.doubts > suspectTries {
+			if s.doubts == suspectTries {
 				return odd.err
 			}
-			if err := s.r.policy.pause(s.ctx, s.doubts, err); err != nil {
+			if err := s.doubt(err); err != nil {
 				return err
 			}
 			continue
 		}
-		s.tries++
-		if err := s.r.again(s.ctx, s.tries, err); err != nil {
+		if err := s.r.again(s.ctx, &s.tries, err); err != nil {
 			return err
 		}
 	}
+}
+
+// doubt pauses before a blob whose answer is odd is asked for again. err is the reason, if there is an error.
+func (s *resuming) doubt(err error) error {
+	s.doubts++
+	if serr := s.r.policy.Sleep(s.ctx, s.r.policy.Pause(s.doubts)); serr != nil {
+		return errors.Join(serr, err)
+	}
+	return nil
 }
 
 func (s *resuming) Read(p []byte) (int, error) {
@@ -222,7 +195,7 @@ func (s *resuming) Read(p []byte) (int, error) {
 			return n, nil
 		}
 		if n > 0 {
-			s.tries = 0
+			s.tries.Reset()
 			if errors.Is(err, fault.ErrUnavailable) {
 				err = nil // the next Read meets it again
 			}
@@ -231,8 +204,7 @@ func (s *resuming) Read(p []byte) (int, error) {
 		if err == nil || !errors.Is(err, fault.ErrUnavailable) {
 			return n, err
 		}
-		s.tries++
-		if err := s.r.again(s.ctx, s.tries, err); err != nil {
+		if err := s.r.again(s.ctx, &s.tries, err); err != nil {
 			return 0, err
 		}
 		s.cur.Close()

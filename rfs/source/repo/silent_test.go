@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/retry"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/testing/signer"
 )
@@ -50,7 +51,7 @@ func TestAStoreThatCannotBeReachedIsNamed(t *testing.T) {
 				t.Fatal(err)
 			}
 			pauses := 0
-			r := repo.NewRetrying(s, repo.RetryPolicy{Sleep: func(context.Context, time.Duration) error { pauses++; return nil }})
+			r := repo.NewRetrying(s, retry.Policy{Sleep: func(context.Context, time.Duration) error { pauses++; return nil }})
 			_, err = r.Stat(t.Context(), "index.latest")
 			if !errors.Is(err, fault.ErrUnavailable) || c.tries > 0 && pauses != c.tries-1 {
 				t.Errorf("%d pauses, %v", pauses, err)
@@ -79,7 +80,7 @@ func TestAStoreThatWasThereIsWaitedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	pauses := 0
-	r := repo.NewRetrying(s, repo.RetryPolicy{Sleep: func(context.Context, time.Duration) error { pauses++; return nil }})
+	r := repo.NewRetrying(s, retry.Policy{Sleep: func(context.Context, time.Duration) error { pauses++; return nil }})
 	if _, err := r.Stat(t.Context(), "x"); errors.Is(err, fault.ErrUnavailable) || err == nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/retry"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/serverclock"
 )
@@ -164,26 +165,14 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	items, itemsAlias, control, controlAlias := names(cfg.Session)
 	s := &Store{cfg: cfg, items: itemsAlias, control: controlAlias, mode: cfg.Mode}
 	// An index that another worker has made this moment answers 503 until its shard has started.
-	var err error
-	for range openTries {
-		if err = s.begin(ctx, items, control); !errors.Is(err, fault.ErrUnavailable) {
-			break
-		}
-		if serr := cms.SystemClock().Sleep(ctx, openPause); serr != nil {
-			return nil, errors.Join(err, serr)
-		}
-	}
-	if err != nil {
+	if err := opening.Do(ctx, func(ctx context.Context) error { return s.begin(ctx, items, control) }); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-// How long Open waits for a cluster that does not answer, or not yet: 2 s.
-const (
-	openTries = 10
-	openPause = 200 * time.Millisecond
-)
+// opening bounds how long Open waits for a cluster that does not answer, or not yet: 2 s.
+var opening = retry.Policy{Tries: 11, First: 200 * time.Millisecond}
 
 // begin makes the indices of the session or finds them, and looks how to write to them.
 func (s *Store) begin(ctx context.Context, items, control string) error {

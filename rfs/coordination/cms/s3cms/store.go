@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/retry"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/serverclock"
 )
@@ -76,12 +77,10 @@ var sessionName = regexp.MustCompile(`^[a-z0-9-]{0,64}$`)
 const (
 	conditions = "conditions"
 	noVersion  = `"00000000000000000000000000000000"` // of no object
-	openTries  = 10
-	openPause  = 200 * time.Millisecond
-	readAhead  = 16          // objects that are read or created at the same time
-	presentFor = time.Second // after its object was read, objects are made in the session without another look
-	maxName    = 180         // bytes of an escaped id in the name of an object
-	keptPrefix = 120         // of an id that is longer
+	readAhead  = 16                                   // objects that are read or created at the same time
+	presentFor = time.Second                          // after its object was read, objects are made in the session without another look
+	maxName    = 180                                  // bytes of an escaped id in the name of an object
+	keptPrefix = 120                                  // of an id that is longer
 )
 
 // begun is the content of the object of a session.
@@ -99,15 +98,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	for range openTries {
-		if err = s.probe(ctx); !errors.Is(err, fault.ErrUnavailable) {
-			break
-		}
-		if serr := cms.SystemClock().Sleep(ctx, openPause); serr != nil {
-			return nil, errors.Join(err, serr)
-		}
-	}
-	if err != nil {
+	if err := (retry.Policy{Tries: 11, First: 200 * time.Millisecond}).Do(ctx, s.probe); err != nil {
 		return nil, err
 	}
 	return s, nil

@@ -1,0 +1,117 @@
+// Package retry repeats calls whose errors may pass. A Policy bounds the number of calls, an Outage the time without a success.
+package retry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/wait"
+)
+
+// Policy decides how often a call is repeated and how long the pauses between are.
+type Policy struct {
+	Tries      int                               // calls of a Series
+	First, Max time.Duration                     // the first pause and the longest; each is twice as long as the one before. Max 0: all are First
+	Jitter     func(time.Duration) time.Duration // makes a pause random; nil: it is exact
+	Least      time.Duration                     // calls are repeated for this long after the start at least, however short their pauses were
+	Unasked    time.Duration                     // longest time between two calls: a longer pause has further calls in it; 0: any
+	Left       func() time.Duration              // no pause is as long as this; nil: any may be
+	Passes     func(err error) bool              // whether the call may succeed later; nil: errors.Is(err, fault.ErrUnavailable)
+	Now        func() time.Duration              // a monotonic clock, for Least
+	Sleep      func(ctx context.Context, d time.Duration) error
+}
+
+// Full returns a random time of up to d, never 0.
+func Full(d time.Duration) time.Duration { return rand.N(d) + 1 }
+
+// Half returns a random time between the half of d and d.
+func Half(d time.Duration) time.Duration { return d/2 + rand.N(d/2) }
+
+// Pause returns the length of pause n, counted from 1.
+func (p Policy) Pause(n int) time.Duration {
+	const doublings = 20 // beyond any Max
+	d := min(p.First<<min(n-1, doublings), max(p.First, p.Max))
+	if p.Jitter != nil {
+		d = p.Jitter(d)
+	}
+	return d
+}
+
+// Do calls f until it succeeds or its Series ends.
+func (p Policy) Do(ctx context.Context, f func(context.Context) error) error {
+	for s := p.Start(); ; {
+		err := f(ctx)
+		if err == nil {
+			return nil
+		}
+		if err := s.Again(ctx, err); err != nil {
+			return err
+		}
+	}
+}
+
+// Start begins the series of calls that a Policy allows.
+func (p Policy) Start() Series {
+	s := Series{Policy: p}
+	if p.Least > 0 {
+		s.begin = p.Now()
+	}
+	return s
+}
+
+// Series counts the calls that failed in a row.
+type Series struct {
+	Policy
+	calls, pauses int
+	rest          time.Duration // of the pause
+	begin         time.Duration
+}
+
+// Reset notes that a call succeeded.
+func (s *Series) Reset() { s.calls, s.pauses, s.rest = 0, 0, 0 }
+
+// Again notes that a call failed, and blocks for the pause before the next one. It returns err when there is none: err does not pass,
+// the tries are used up, or there is no time; and err with the error of ctx when that is done.
+func (s *Series) Again(ctx context.Context, err error) error {
+	s.calls++
+	switch {
+	case !passes(s.Passes, err):
+		return err
+	case ctx.Err() != nil:
+		return errors.Join(err, ctx.Err())
+	}
+	if s.rest <= 0 {
+		if s.pauses >= s.Tries-1 && (s.Least == 0 || s.Now()-s.begin >= s.Least) {
+			return fmt.Errorf("after %d tries: %w", s.calls, err)
+		}
+		s.pauses++
+		s.rest = s.Pause(s.pauses)
+	}
+	d := s.rest
+	if s.Unasked > 0 {
+		d = min(d, s.Unasked)
+	}
+	if s.Left != nil && d >= s.Left() {
+		return fmt.Errorf("no time for another try: %w", err)
+	}
+	sleep := s.Sleep
+	if sleep == nil {
+		sleep = wait.For
+	}
+	if serr := sleep(ctx, d); serr != nil {
+		return errors.Join(err, serr)
+	}
+	s.rest -= d
+	return nil
+}
+
+func passes(of func(error) bool, err error) bool {
+	if of == nil {
+		return errors.Is(err, fault.ErrUnavailable)
+	}
+	return of(err)
+}
