@@ -7,22 +7,17 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/retry"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 )
 
-// Patience decides how long what does not answer is tried again.
-type Patience interface {
-	// Good is called when work moved on.
-	Good()
-	// Silent returns an error when the other side has not answered for too long, for the reason why.
-	Silent(why error) error
-}
-
-// Through does the phases before the documents and seeds the items. It waits for what other workers do, and repeats what failed.
-func (s *Session) Through(ctx context.Context, patience Patience) error {
+// Through does the phases before the documents and seeds the items. It waits for what other workers do, and repeats what failed;
+// outage bounds how long what does not answer is tried again.
+func (s *Session) Through(ctx context.Context, outage *retry.Outage) error {
 	for {
+		began := outage.Now()
 		st, err := s.look(ctx)
 		if err == nil && !st.over && st.Phase != PhaseSnapshot {
 			if _, err = s.plan(ctx); err != nil && !errors.Is(err, fault.ErrUnavailable) {
@@ -42,13 +37,13 @@ func (s *Session) Through(ctx context.Context, patience Patience) error {
 		case errors.As(err, &busy):
 			err = s.waitForOthers(ctx, st, busy)
 		case errors.Is(err, fault.ErrUnavailable) && !errors.Is(err, ErrSnapshotRuns):
-			if err = patience.Silent(err); err == nil {
+			if err = outage.Check(began, err); err == nil {
 				err = s.Runner.Clock.Sleep(ctx, time.Second)
 			}
 		case err == nil && st.Does == WorkOnItem:
 			return nil
 		case err == nil:
-			patience.Good()
+			outage.Over()
 		case errors.As(err, &failed), errors.Is(err, ErrSnapshotRuns), errors.Is(err, fault.ErrConfig), errors.Is(err, engine.ErrTargetReplaced):
 		default:
 			// It counts as an attempt; after too many the phase is FAILED and says so.

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/retry"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
@@ -31,11 +32,11 @@ type Migration struct {
 	// Unavailable is how long the target may be silent before the run gives up.
 	Unavailable time.Duration
 
-	mu        sync.Mutex
-	paused    map[string]string // index → why
-	lastGood  time.Duration     // monotonic clock when a lease last ended well or moved on
-	lastWords error             // the latest reason for waiting
-	freed     chan struct{}     // closed and replaced whenever a slot gives up a lease
+	mu     sync.Mutex
+	paused map[string]string // index → why
+	freed  chan struct{}     // closed and replaced whenever a slot gives up a lease
+
+	outage *retry.Outage // of the store and of the target
 
 	sizes      map[string][]int64 // of the shards of an index in the repository, bytes; not changed while slots run
 	ahead      *shards.Ahead
@@ -50,7 +51,7 @@ func (m *Migration) Run(ctx context.Context) (*summary.Summary, error) {
 	if m.Solo == nil {
 		m.Solo = &engine.Solo{}
 	}
-	m.lastGood = m.Runner.Clock.Read().Mono
+	m.outage = m.newOutage()
 	err := Interrupted(ctx, m.toTheEnd(ctx))
 	// The summary is wanted also when the run was interrupted.
 	sum, serr := summary.Of(context.WithoutCancel(ctx), m.Session)
@@ -92,7 +93,7 @@ func (m *Migration) toTheEnd(ctx context.Context) error {
 	if err := m.ReopenIndices(ctx); err != nil {
 		return err
 	}
-	if err := m.Through(ctx, m); err != nil || !m.Phases.Has(phase.PhaseDocuments) {
+	if err := m.Through(ctx, m.outage); err != nil || !m.Phases.Has(phase.PhaseDocuments) {
 		return err
 	}
 	if err := m.RetryFailed(ctx); err != nil {
@@ -184,45 +185,16 @@ func (m *Migration) pauseIndex(index string, why error) {
 	}
 }
 
-// Good notes that work moved on.
-func (m *Migration) Good() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.lastGood, m.lastWords = m.Runner.Clock.Read().Mono, nil
-}
-
 // insist repeats a step, which may be done again, while the other side cannot answer: a busy target refuses requests for a
 // while (429).
 func (m *Migration) insist(ctx context.Context, step func() error) error {
-	for {
-		err := step()
-		if err == nil {
-			m.Good()
-		}
-		if !errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil {
-			return err
-		}
-		if err := m.Silent(err); err != nil {
-			return err
-		}
-		if err := m.Runner.Clock.Sleep(ctx, time.Second); err != nil {
-			return err
-		}
-	}
+	return m.outage.Do(ctx, time.Second, m.Runner.Clock.Sleep, func(context.Context) error { return step() })
 }
 
-// Silent returns an error when the other side has been unavailable for longer than Unavailable.
-func (m *Migration) Silent(why error) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.lastWords == nil {
-		m.Log.Warn("unavailable; trying again", "error", why, "for_at_most", m.Unavailable)
-	}
-	m.lastWords = why
-	if m.Runner.Clock.Read().Mono-m.lastGood > m.Unavailable {
-		return fmt.Errorf("gave up after %v without an answer; run the same command again to continue: %w", m.Unavailable, why)
-	}
-	return nil
+func (m *Migration) newOutage() *retry.Outage {
+	return &retry.Outage{Limit: m.Unavailable, Now: func() time.Duration { return m.Runner.Clock.Read().Mono }, Begins: func(err error) {
+		m.Log.Warn("unavailable; trying again", "error", err, "for_at_most", m.Unavailable)
+	}}
 }
 
 // wait lets time pass until a lease may be free, and says whose it is when it is not ours.

@@ -106,6 +106,41 @@ func TestARunEndsWithWhatTheTargetRefuses(t *testing.T) {
 	}
 }
 
+// TestAnOutageAfterAWaitIsWaitedFor: a process waits for a lease of a dead one, for longer than an outage may last, and finds the target
+// away for a moment then.
+func TestAnOutageAfterAWaitIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		first := &migrationtest.Life{}
+		w.wrap = func(d engine.Destination) engine.Destination {
+			return unready{d, func(cms.ItemID) error {
+				first.Mu.Lock()
+				defer first.Mu.Unlock()
+				first.Dead = true
+				return migrationtest.ErrDead
+			}}
+		}
+		if _, err := w.run(t, 1, first); !errors.Is(err, migrationtest.ErrDead) {
+			t.Fatalf("%v", err)
+		}
+		begin := time.Now()
+		outages := 0
+		w.wrap = func(d engine.Destination) engine.Destination {
+			return unready{d, func(cms.ItemID) error {
+				if time.Since(begin) < time.Minute || outages > 0 {
+					return nil
+				}
+				outages++
+				return fmt.Errorf("no route to host: %w", fault.ErrUnavailable)
+			}}
+		}
+		sum, err := w.run(t, 2, &migrationtest.Life{})
+		if err != nil || !sum.Complete || outages != 1 {
+			t.Errorf("%v after %v, with %d outages", err, time.Since(begin), outages)
+		}
+	})
+}
+
 func TestPausedIndicesAreNamed(t *testing.T) {
 	for _, c := range []struct {
 		names []string

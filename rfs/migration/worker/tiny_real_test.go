@@ -136,7 +136,7 @@ func tinyShards(b *testing.B, processes, slots, indices, shards int) {
 				b.Fatalf("%d %s %v", status, answer, err)
 			}
 		}
-		if err := errors.Join(all[0].Join(b.Context()), all[0].Through(b.Context(), all[0])); err != nil {
+		if err := errors.Join(all[0].Join(b.Context()), all[0].Through(b.Context(), all[0].newOutage())); err != nil {
 			b.Fatal(err)
 		}
 		clear(w.kinds)

@@ -6,7 +6,6 @@ package consume
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math"
 	"sync/atomic"
@@ -15,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/retry"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/primitive"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
@@ -222,20 +222,15 @@ func mends(err error) bool {
 
 // retry calls f until it succeeds, or fails with an error that waiting does not fix.
 func (t *Task) retry(ctx context.Context, f func(context.Context) error) error {
-	begun := t.Clock.Read().Boot
-	for {
-		err := f(ctx)
-		if err == nil || ctx.Err() != nil || !mends(err) {
-			return err
-		}
-		if d := t.Clock.Read().Boot - begun; d > t.Unavailable {
-			return fmt.Errorf("no answer for %v: %w", d.Round(time.Second), err)
-		}
-		t.Log.Warn("the session cannot start yet", "error", err)
-		if err := t.Clock.Sleep(ctx, time.Second); err != nil {
-			return err
-		}
-	}
+	outage := t.outage("the session cannot start yet")
+	return outage.Do(ctx, time.Second, t.Clock.Sleep, f)
+}
+
+// outage returns a measure of the time without an answer, whose beginning is logged.
+func (t *Task) outage(msg string, attrs ...any) *retry.Outage {
+	return &retry.Outage{Limit: t.Unavailable, Now: func() time.Duration { return t.Clock.Read().Mono }, Passes: mends, Begins: func(err error) {
+		t.Log.Warn(msg, append(attrs, "error", err, "for_at_most", t.Unavailable)...)
+	}}
 }
 
 // awaitEnd returns errEnd once every partition is consumed up to its end at the start of the process.

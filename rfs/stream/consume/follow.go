@@ -112,33 +112,26 @@ func (t *Task) change(ctx context.Context, parts map[int]running, wanted []int, 
 // work leases a partition again and again, until ctx ends or nothing can be done any more.
 func (t *Task) work(ctx context.Context, partition int, runner *engine.Runner) error {
 	id := cms.ItemID{Kind: Kind, Index: t.Name, Shard: partition, Cursor: (*t.begins.Load())[partition]}
-	silent := time.Duration(-1) // since when nothing answers, on the boot-time clock
+	outage := t.outage("a partition has to wait", "partition", partition)
 	for ctx.Err() == nil {
 		pause := time.Duration(0)
 		err := t.once(ctx, id, runner)
 		var none *cms.NoneAvailable
 		switch {
 		case ctx.Err() != nil:
-		case err == nil:
-			silent = -1
 		case errors.As(err, &none): // the former holder has yet to stop, or to be found dead
 			pause = planInterval / 2
 		case errors.Is(err, cms.ErrAllDone): // FAILED, until an operator opens it again
 			pause = 10 * planInterval
 		case errors.Is(err, fault.ErrLeaseLost):
 			t.Log.Warn("the lease of a partition was lost", "partition", partition, "error", err)
-		case mends(err):
-			now := t.Clock.Read().Boot
-			if silent < 0 {
-				silent = now
-			}
-			if now-silent > t.Unavailable {
-				return fmt.Errorf("no answer for %v: %w", (now - silent).Round(time.Second), err)
-			}
-			t.Log.Warn("a partition has to wait", "partition", partition, "error", err)
-			pause = planInterval
 		default:
-			return err
+			if cerr := outage.Check(outage.Now(), err); cerr != nil {
+				return cerr
+			}
+			if err != nil {
+				pause = planInterval
+			}
 		}
 		if pause > 0 && t.Clock.Sleep(ctx, pause) != nil {
 			break

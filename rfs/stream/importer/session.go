@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/retry"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/primitive"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
@@ -22,29 +22,26 @@ import (
 
 const (
 	setupLock = "import/setup"
-	// A worker that found nothing to do looks again after a pause between minBackoff and maxBackoff.
-	minBackoff = 500 * time.Millisecond
-	maxBackoff = 10 * time.Second
 	// lookInterval is the shortest interval at which the account of all processes is read to show progress.
 	lookInterval = 5 * time.Second
 	// releaseTimeout bounds the write that releases an item.
 	releaseTimeout = 10 * time.Second
 )
 
+// idle are the pauses of a worker that found nothing to do. Half of each is random, so that workers do not ask at the same time.
+var idle = retry.Policy{First: 500 * time.Millisecond, Max: 10 * time.Second, Jitter: retry.Half}
+
+// outage returns a measure of the time without an answer. An error may pass if the other side is unavailable, or if another process
+// was first.
+func (m *Import) outage(limit time.Duration) *retry.Outage {
+	return &retry.Outage{Limit: limit, Now: func() time.Duration { return m.Clock.Read().Mono }, Passes: func(err error) bool {
+		return errors.Is(err, fault.ErrUnavailable) || errors.Is(err, cms.ErrConflict)
+	}}
+}
+
 // retry calls f until it ends without an error, or with a permanent error.
 func (m *Import) retry(ctx context.Context, f func(context.Context) error) error {
-	for outage := m.newOutageTimer(); ; {
-		err := f(ctx)
-		if err == nil {
-			return nil
-		}
-		if err := outage.waits(err); err != nil {
-			return err
-		}
-		if err := m.Clock.Sleep(ctx, minBackoff); err != nil {
-			return err
-		}
-	}
+	return m.outage(m.Unavailable).Do(ctx, idle.First, m.Clock.Sleep, f)
 }
 
 // begin binds the session to this import, makes its items unless they exist, and reads its progress, as soon as the
@@ -115,7 +112,7 @@ func (m *Import) setup(ctx context.Context) error {
 		var held *primitive.Held
 		if errors.As(err, &held) {
 			m.Log.Info("another process prepares the import", "until", held.Until)
-			if err := m.Clock.Sleep(ctx, minBackoff+rand.N(minBackoff)); err != nil {
+			if err := m.Clock.Sleep(ctx, 2*idle.Pause(1)); err != nil {
 				return err
 			}
 			continue
@@ -235,9 +232,9 @@ func (m *Import) work(ctx context.Context, slot int) error {
 	if slot > 0 {
 		holder += "-" + strconv.Itoa(slot)
 	}
-	outage, target := m.newOutageTimer(), &outageTimer{limit: m.runner.Bulk.StallTimeout, clock: m.Clock}
+	outage, target := m.outage(m.Unavailable), m.outage(m.runner.Bulk.StallTimeout)
 	for {
-		begun := m.Clock.Read().Boot
+		began := target.Now()
 		lease, err := m.next(ctx, holder, outage)
 		if lease == nil {
 			return err
@@ -248,11 +245,11 @@ func (m *Import) work(ctx context.Context, slot int) error {
 		case outcome == engine.Released && err != nil:
 			return err
 		case outcome == engine.Released || outcome == engine.Lost: // without progress, in a lease that may be shorter than its patience
-			if err := target.waitsSince(begun, errNoProgress); err != nil {
+			if err := target.Check(began, errNoProgress); err != nil {
 				return err
 			}
 		default:
-			target.over()
+			target.Over()
 		}
 	}
 }
@@ -262,17 +259,18 @@ var errNoProgress = fmt.Errorf("items were released without progress: %w", fault
 
 // next waits for an item; nil when the import is complete or ctx has ended. One worker of a process
 // asks at a time, the others wait behind it.
-func (m *Import) next(ctx context.Context, holder string, outage *outageTimer) (*cms.Lease, error) {
+func (m *Import) next(ctx context.Context, holder string, outage *retry.Outage) (*cms.Lease, error) {
 	select {
 	case m.claiming <- struct{}{}:
 		defer func() { <-m.claiming }()
 	case <-ctx.Done():
 	}
-	for pause := minBackoff; ctx.Err() == nil && !m.Seen().Complete; pause = min(2*pause, maxBackoff) {
+	for n := 1; ctx.Err() == nil && !m.Seen().Complete; n++ {
+		began := outage.Now()
 		lease, err := m.items.AcquireNext(ctx, holder, nil)
 		if err == nil && !m.Solo.Enter(lease.Alone()) {
 			err = errors.Join(lease.Release(ctx, cms.CausePause), &cms.NoneAvailable{Holder: holder, Open: 1})
-			pause = minBackoff
+			n = 1
 		}
 		if err == nil {
 			return lease, nil
@@ -289,11 +287,10 @@ func (m *Import) next(ctx context.Context, holder string, outage *outageTimer) (
 		if ctx.Err() != nil || m.Seen().Complete {
 			break
 		}
-		if err := outage.waits(err); err != nil {
+		if err := outage.Check(began, err); err != nil {
 			return nil, err
 		}
-		// Half of the pause is random, so that workers do not ask at the same time.
-		if m.Clock.Sleep(ctx, pause/2+rand.N(pause/2)) != nil {
+		if m.Clock.Sleep(ctx, idle.Pause(n)) != nil {
 			break
 		}
 	}

@@ -1,0 +1,67 @@
+package retry
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Outage bounds the time for which calls are repeated without a success. It is safe for concurrent use: the success of one caller ends
+// the outage of all.
+type Outage struct {
+	Limit  time.Duration
+	Now    func() time.Duration // a monotonic clock
+	Passes func(err error) bool // whether the call may succeed later; nil: errors.Is(err, fault.ErrUnavailable)
+	Begins func(err error)      // is called with the first error; nil: nothing is
+
+	mu      sync.Mutex
+	lasts   bool
+	since   time.Duration
+	success time.Duration // when the last call succeeded
+}
+
+// Over notes a success.
+func (o *Outage) Over() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.lasts, o.success = false, o.Now()
+}
+
+// Check notes the result of a call that began at a time of the clock. It returns nil after a success and while the call may be
+// repeated, and else the error, with the time that passed without a success.
+func (o *Outage) Check(began time.Duration, err error) error {
+	switch {
+	case err == nil:
+		o.Over()
+		return nil
+	case !passes(o.Passes, err):
+		return err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.lasts {
+		o.lasts, o.since = true, max(began, o.success)
+		if o.Begins != nil {
+			o.Begins(err)
+		}
+	}
+	if o.Now()-o.since > o.Limit {
+		return fmt.Errorf("gave up after %v without an answer; run the same command again to continue: %w", o.Limit, err)
+	}
+	return nil
+}
+
+// Do calls f until it succeeds, with pauses, and returns the error of Check, or that of ctx.
+func (o *Outage) Do(ctx context.Context, pause time.Duration, sleep func(context.Context, time.Duration) error, f func(context.Context) error) error {
+	for {
+		began := o.Now()
+		err := f(ctx)
+		if cerr := o.Check(began, err); err == nil || cerr != nil {
+			return cerr
+		}
+		if serr := sleep(ctx, pause); serr != nil {
+			return serr
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package retry_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/retry"
+)
+
+func TestOutage_Check(t *testing.T) {
+	const s, limit = time.Second, 10 * time.Second
+	type call struct {
+		took, pause time.Duration
+		err         error
+	}
+	for _, c := range []struct {
+		name   string
+		calls  []call
+		err    error // of the last one; the others may be repeated
+		begins int
+	}{
+		{"as long as the limit", []call{{0, limit, away}, {0, 0, away}}, nil, 1},
+		{"longer than the limit", []call{{0, limit, away}, {1, 0, away}}, away, 1},
+		{"it begins with the call that fails", []call{{limit + 1, 0, away}}, away, 1},
+		{"not with the pause before it", []call{{0, time.Hour, nil}, {s, 0, away}}, nil, 1},
+		{"a success ends it", []call{{0, 9 * s, away}, {0, 9 * s, nil}, {s, 0, away}}, nil, 2},
+		{"an error that does not pass", []call{{0, 0, odd}}, odd, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				begins := 0
+				o := retry.Outage{Limit: limit, Now: since(), Begins: func(error) { begins++ }}
+				for i, x := range c.calls {
+					began := o.Now()
+					time.Sleep(x.took)
+					err := o.Check(began, x.err)
+					if last := i == len(c.calls)-1; !last && err != nil || last && !errors.Is(err, c.err) {
+						t.Errorf("call %d: %v", i, err)
+					}
+					time.Sleep(x.pause)
+				}
+				if begins != c.begins {
+					t.Errorf("%d outages began, want %d", begins, c.begins)
+				}
+			})
+		})
+	}
+}
+
+// TestOutage_IsOverForAllCallers: one of two callers succeeds while a long call of the other one fails.
+func TestOutage_IsOverForAllCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := retry.Outage{Limit: 10 * time.Second, Now: since()}
+		time.Sleep(20 * time.Second)
+		o.Over()
+		time.Sleep(5 * time.Second)
+		if err := o.Check(0, away); err != nil {
+			t.Errorf("%v, 5 s after the success", err)
+		}
+		time.Sleep(6 * time.Second)
+		if err := o.Check(o.Now(), away); !errors.Is(err, away) {
+			t.Errorf("%v, 11 s after the success", err)
+		}
+	})
+}
+
+func TestOutage_Do(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		errs  []error
+		calls int
+		took  time.Duration
+		text  string
+	}{
+		{"until it succeeds", []error{away, away, nil}, 3, 2 * time.Second, ""},
+		{"until the limit", []error{away}, 5, 4 * time.Second, "gave up after 3s without an answer; run the same command again to continue: no route to host: unavailable"},
+		{"until an error that does not pass", []error{away, odd}, 2, time.Second, "out of order"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				now, calls := since(), 0
+				o := retry.Outage{Limit: 3 * time.Second, Now: now}
+				sleep := func(_ context.Context, d time.Duration) error { time.Sleep(d); return nil }
+				err := o.Do(t.Context(), time.Second, sleep, func(context.Context) error {
+					calls++
+					return c.errs[min(calls, len(c.errs))-1]
+				})
+				if calls != c.calls || now() != c.took || err == nil != (c.text == "") || err != nil && err.Error() != c.text {
+					t.Errorf("%d calls in %v: %v", calls, now(), err)
+				}
+			})
+		})
+	}
+}
