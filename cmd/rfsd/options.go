@@ -15,6 +15,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/state"
 	"github.com/rfsd/rfsd/rfs/base/pattern"
+	"github.com/rfsd/rfsd/rfs/base/rest"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
@@ -305,7 +306,7 @@ func (o options) snapshotOptions(settings map[string]string) phase.SnapshotOptio
 // liveSource returns the source cluster. The snapshot is made of the allowed indices when all of them are named.
 func (o options) liveSource() *live.Source {
 	s := &live.Source{
-		Connect:    func(ctx context.Context) (live.API, error) { return target.New(ctx, o.origin.cluster) },
+		Connect:    func(ctx context.Context) (rest.API, error) { return target.New(ctx, o.origin.cluster) },
 		Repository: live.Repository{Name: o.origin.name, Type: o.origin.kind, Settings: o.origin.settings}, Global: o.origin.global, Partial: o.allowPartial,
 	}
 	if o.indices.Exclude == nil && !slices.ContainsFunc(o.indices.Include, func(p pattern.Pattern) bool { return !p.Exact() }) {

@@ -2,8 +2,10 @@ package fault
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -72,6 +74,12 @@ func (e *StatusError) Error() string {
 
 // Unwrap returns the category.
 func (e *StatusError) Unwrap() error { return e.category }
+
+// HasStatus reports whether err is a *StatusError with one of the statuses.
+func HasStatus(err error, statuses ...int) bool {
+	var e *StatusError
+	return errors.As(err, &e) && slices.Contains(statuses, e.Status)
+}
 
 // ErrorMessage returns type and reason of an error response; of any other body its start as the reason.
 func ErrorMessage(answer []byte) (kind, reason string) {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -17,13 +16,9 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/rest"
 	"github.com/rfsd/rfsd/rfs/base/wait"
 )
-
-// API sends requests to the target cluster; an error means that there was no response.
-type API interface {
-	Do(ctx context.Context, method, path string, query url.Values, body []byte) (status int, answer []byte, err error)
-}
 
 // Defaults of a Watcher.
 const (
@@ -35,7 +30,7 @@ const (
 // requests come: at most once per interval, four times as often while a disk is full. Requests look at its last result and never
 // wait for a reading, so that a node that does not answer holds nothing up.
 type Watcher struct {
-	API      API
+	API      rest.API
 	Log      *slog.Logger
 	Interval time.Duration // default 30 s
 
@@ -156,7 +151,7 @@ func (w *Watcher) read(ctx context.Context, before []Full) (full []Full, permitt
 }
 
 // FullNodes returns the data nodes that are above the high watermark, sorted by name.
-func FullNodes(ctx context.Context, api API) ([]Full, error) {
+func FullNodes(ctx context.Context, api rest.API) ([]Full, error) {
 	mark, on, err := watermark(ctx, api)
 	if err != nil || !on {
 		return nil, err
@@ -174,7 +169,7 @@ func FullNodes(ctx context.Context, api API) ([]Full, error) {
 		} `json:"nodes"`
 	}
 	q := url.Values{"filter_path": {"nodes.*.name,nodes.*.roles,nodes.*.fs.total"}}
-	if err := get(ctx, api, "/_nodes/stats/fs", q, &stats); err != nil {
+	if err := rest.Get(ctx, api, "/_nodes/stats/fs", q, &stats); err != nil {
 		return nil, err
 	}
 	var full []Full
@@ -203,7 +198,7 @@ func (l limit) above(total, available int64) bool {
 }
 
 // watermark returns the high watermark, and false if the threshold is disabled.
-func watermark(ctx context.Context, api API) (limit, bool, error) {
+func watermark(ctx context.Context, api rest.API) (limit, bool, error) {
 	const prefix = "cluster.routing.allocation.disk"
 	value, err := Settings(ctx, api, prefix)
 	if err != nil {
@@ -219,14 +214,14 @@ func watermark(ctx context.Context, api API) (limit, bool, error) {
 // Settings reads the cluster settings below the prefixes and returns a function for the effective value of a
 // setting: transient before persistent before the default. It requests nested objects, since filter_path does
 // not match flat names.
-func Settings(ctx context.Context, api API, prefixes ...string) (func(name, otherwise string) string, error) {
+func Settings(ctx context.Context, api rest.API, prefixes ...string) (func(name, otherwise string) string, error) {
 	var paths []string
 	for _, p := range prefixes {
 		paths = append(paths, "*."+p)
 	}
 	var all map[string]map[string]any
 	q := url.Values{"include_defaults": {"true"}, "filter_path": {strings.Join(paths, ",")}}
-	if err := get(ctx, api, "/_cluster/settings", q, &all); err != nil {
+	if err := rest.Get(ctx, api, "/_cluster/settings", q, &all); err != nil {
 		return nil, err
 	}
 	return func(name, otherwise string) string {
@@ -285,12 +280,4 @@ func parseLimit(s string) (limit, error) {
 		}
 	}
 	return l, fmt.Errorf("invalid disk watermark %q: want a percentage, a ratio or bytes: %w", s, fault.ErrConfig)
-}
-
-func get(ctx context.Context, api API, path string, q url.Values, out any) error {
-	status, b, err := api.Do(ctx, http.MethodGet, path, q, nil)
-	if err != nil {
-		return err
-	}
-	return fault.Decode("GET "+path, status, b, out)
 }

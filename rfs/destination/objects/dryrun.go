@@ -10,12 +10,13 @@ import (
 	"strings"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/rest"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 )
 
 // DryRunTarget is the cluster that a dry run asks. *target.Client is one.
 type DryRunTarget interface {
-	Requester
+	rest.API
 	IndexExists(ctx context.Context, name string) (bool, error)
 	FinalPipelines(ctx context.Context, indices []string) (map[string]string, error)
 	PipelineEffects(ctx context.Context, name string) ([]string, error)

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/rest"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 )
 
@@ -35,12 +36,6 @@ type GlobalResult struct {
 	Changes []metadata.Change  // of created objects only
 }
 
-// Requester sends one request and returns the status and the body of the response, for any status. An error
-// means that no response arrived (fault.ErrUnavailable). *target.Client implements it.
-type Requester interface {
-	Do(ctx context.Context, method, path string, query url.Values, body []byte) (status int, answer []byte, err error)
-}
-
 // EnsureGlobals creates the objects that the target lacks and never changes existing ones. It may be
 // repeated, and several processes may run it concurrently. A template is offered again without the features
 // that the target reports as unsupported. Pipelines, scripts and policies without an equivalent on the target
@@ -48,7 +43,7 @@ type Requester interface {
 // rejection of a template is an error (fault.ErrRejected), returned after everything else was tried. Further
 // errors: fault.ErrUnavailable, fault.ErrConfig. The result is valid even if an error is returned. l records
 // what is created; if it is nil, nothing is recorded.
-func EnsureGlobals(ctx context.Context, c Requester, plan metadata.GlobalPlan, l Ledger) (GlobalResult, error) {
+func EnsureGlobals(ctx context.Context, c rest.API, plan metadata.GlobalPlan, l Ledger) (GlobalResult, error) {
 	if l == nil {
 		l = unrecorded{}
 	}
@@ -107,17 +102,16 @@ func recordOutcome(ctx context.Context, l Ledger, o metadata.Global, err error) 
 }
 
 // hasObject asks whether the name is taken.
-func hasObject(ctx context.Context, c Requester, o metadata.Global) (bool, error) {
+func hasObject(ctx context.Context, c rest.API, o metadata.Global) (bool, error) {
 	err := request(ctx, c, http.MethodGet, o, nil)
-	var status *fault.StatusError
-	if errors.As(err, &status) && status.Status == http.StatusNotFound {
+	if fault.HasStatus(err, http.StatusNotFound) {
 		return false, nil
 	}
 	return err == nil, err
 }
 
 // createObject offers an object, and again without the features that the target reports as unsupported.
-func createObject(ctx context.Context, c Requester, o metadata.Global, known *metadata.Unsupported, l Ledger) ([]metadata.Change, error) {
+func createObject(ctx context.Context, c rest.API, o metadata.Global, known *metadata.Unsupported, l Ledger) ([]metadata.Change, error) {
 	unsupported := known.OfOneObject()
 	mark, refused := l.Mark(ctx)
 	if refused != nil {
@@ -148,17 +142,13 @@ func isTemplate(k metadata.Kind) bool {
 	return k == metadata.LegacyTemplate || k == metadata.ComponentTemplate || k == metadata.IndexTemplate
 }
 
-func request(ctx context.Context, c Requester, method string, o metadata.Global, body json.RawMessage) error {
+func request(ctx context.Context, c rest.API, method string, o metadata.Global, body json.RawMessage) error {
 	place := places[o.Kind]
 	path, query := place.path+url.PathEscape(o.Name), url.Values{}
 	if method == http.MethodPut && place.create {
 		query.Set("create", "true")
 	}
-	status, answer, err := c.Do(ctx, method, path, query, body)
-	if err != nil {
-		return err
-	}
-	return fault.CheckStatus(method+" "+path, status, answer)
+	return rest.Call(ctx, c, method, path, query, body, nil)
 }
 
 // isThere reports whether the target refused to replace an object. All versions answer 400 with

@@ -8,7 +8,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/rest"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 )
 
@@ -135,7 +135,7 @@ func (m Mark) On(kind, name string, object json.RawMessage) bool {
 
 // MarkStream puts the mark on the backing index of a data stream that was created a moment ago: the request that creates a stream
 // has no body. Other keys of its _meta stay. A stream that has several backing indices already gets none.
-func MarkStream(ctx context.Context, c Requester, name string, m Mark) error {
+func MarkStream(ctx context.Context, c rest.API, name string, m Mark) error {
 	stream, err := FindStream(ctx, c, name)
 	if err != nil || stream == nil || len(stream.Indices) != 1 || m.Token == "" {
 		return err
@@ -147,7 +147,7 @@ func MarkStream(ctx context.Context, c Requester, name string, m Mark) error {
 	}
 	index := stream.Indices[0]
 	path := "/" + url.PathEscape(index) + "/_mapping"
-	if err := ask(ctx, c, path, &answer); err != nil {
+	if err := rest.Get(ctx, c, path, nil, &answer); err != nil {
 		return err
 	}
 	mapping := map[string]any{}
@@ -159,9 +159,5 @@ func MarkStream(ctx context.Context, c Requester, name string, m Mark) error {
 	if err != nil {
 		return fmt.Errorf("mark of data stream %s: %w", name, err)
 	}
-	status, b, err := c.Do(ctx, http.MethodPut, path, nil, body)
-	if err != nil {
-		return err
-	}
-	return fault.CheckStatus("PUT "+path, status, b)
+	return rest.Call(ctx, c, http.MethodPut, path, nil, body, nil)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/pattern"
+	"github.com/rfsd/rfsd/rfs/base/rest"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 )
@@ -24,7 +25,7 @@ var ErrRollover = fmt.Errorf("a policy rolls the data stream over: %w", fault.Er
 // template makes a stream of its name, and no policy that rolls it over is attached, for then a document that is
 // sent again lands in the next backing index as well. Even so, duplicates are possible when it
 // is rolled over by hand. Errors: fault.ErrConfig with the remedy (ErrRollover is one), fault.ErrUnavailable.
-func CheckStream(ctx context.Context, c Requester, stream string) error {
+func CheckStream(ctx context.Context, c rest.API, stream string) error {
 	makes, err := MakesStream(ctx, c, stream)
 	if err != nil {
 		return err
@@ -41,13 +42,13 @@ func NoStreamTemplate(stream string) error {
 }
 
 // MakesStream reports whether the target has an index template that makes a data stream of the name.
-func MakesStream(ctx context.Context, c Requester, stream string) (bool, error) {
+func MakesStream(ctx context.Context, c rest.API, stream string) (bool, error) {
 	var answer struct {
 		Templates []struct {
 			Body metadata.StreamTemplate `json:"index_template"`
 		} `json:"index_templates"`
 	}
-	if err := ask(ctx, c, "/_index_template", &answer); err != nil {
+	if err := rest.Get(ctx, c, "/_index_template", nil, &answer); err != nil {
 		return false, err
 	}
 	all := make([]metadata.StreamTemplate, 0, len(answer.Templates))
@@ -58,7 +59,7 @@ func MakesStream(ctx context.Context, c Requester, stream string) (bool, error) 
 }
 
 // CheckRollover refuses a stream that a policy of the target rolls over: ErrRollover.
-func CheckRollover(ctx context.Context, c Requester, stream string) error {
+func CheckRollover(ctx context.Context, c rest.API, stream string) error {
 	policy, err := rollover(ctx, c, stream)
 	if err != nil || policy == "" {
 		return err
@@ -73,7 +74,7 @@ type TargetStream struct {
 }
 
 // FindStream asks for a data stream of the target; nil when it has none of that name.
-func FindStream(ctx context.Context, c Requester, name string) (*TargetStream, error) {
+func FindStream(ctx context.Context, c rest.API, name string) (*TargetStream, error) {
 	var answer struct {
 		Streams []struct {
 			Indices []struct {
@@ -82,12 +83,11 @@ func FindStream(ctx context.Context, c Requester, name string) (*TargetStream, e
 			} `json:"indices"`
 		} `json:"data_streams"`
 	}
-	path := "/_data_stream/" + url.PathEscape(name)
-	status, body, err := c.Do(ctx, http.MethodGet, path, nil, nil)
-	if err != nil || status == http.StatusNotFound || status == http.StatusBadRequest || status == http.StatusMethodNotAllowed {
-		return nil, err // 400: an alias has the name, or the target does not support data streams
+	err := rest.Get(ctx, c, "/_data_stream/"+url.PathEscape(name), nil, &answer)
+	if fault.HasStatus(err, http.StatusNotFound, http.StatusBadRequest, http.StatusMethodNotAllowed) {
+		return nil, nil // 400: an alias has the name, or the target does not support data streams
 	}
-	if err := fault.Decode("GET "+path, status, body, &answer); err != nil || len(answer.Streams) == 0 || len(answer.Streams[0].Indices) == 0 {
+	if err != nil || len(answer.Streams) == 0 || len(answer.Streams[0].Indices) == 0 {
 		return nil, err
 	}
 	found := &TargetStream{UUID: answer.Streams[0].Indices[0].UUID}
@@ -99,20 +99,14 @@ func FindStream(ctx context.Context, c Requester, name string) (*TargetStream, e
 
 // NameTaken reports whether an index, or an alias of other indices than ours, has the name on the target. Data
 // streams are FindStream's.
-func NameTaken(ctx context.Context, c Requester, name string, ours []string) (bool, error) {
-	path := "/" + url.PathEscape(name)
-	status, answer, err := c.Do(ctx, http.MethodHead, path, nil, nil)
-	switch {
-	case err != nil:
-		return false, err
-	case status == http.StatusNotFound:
+func NameTaken(ctx context.Context, c rest.API, name string, ours []string) (bool, error) {
+	if err := rest.Call(ctx, c, http.MethodHead, "/"+url.PathEscape(name), nil, nil, nil); fault.HasStatus(err, http.StatusNotFound) {
 		return false, nil
-	}
-	if err := fault.CheckStatus("HEAD "+path, status, answer); err != nil {
+	} else if err != nil {
 		return false, err
 	}
 	var indices map[string]json.RawMessage
-	alias, err := askMaybe(ctx, c, "/_alias/"+url.PathEscape(name), &indices)
+	alias, err := getMaybe(ctx, c, "/_alias/"+url.PathEscape(name), &indices)
 	if err != nil || !alias || len(indices) == 0 {
 		return true, err
 	}
@@ -125,13 +119,8 @@ func NameTaken(ctx context.Context, c Requester, name string, ours []string) (bo
 }
 
 // CreateStream creates a data stream from its template. If the stream exists, it is not changed, and created is false.
-func CreateStream(ctx context.Context, c Requester, name string) (created bool, err error) {
-	path := "/_data_stream/" + url.PathEscape(name)
-	status, answer, err := c.Do(ctx, http.MethodPut, path, nil, nil)
-	if err != nil {
-		return false, err
-	}
-	err = fault.CheckStatus("PUT "+path, status, answer)
+func CreateStream(ctx context.Context, c rest.API, name string) (created bool, err error) {
+	err = rest.Call(ctx, c, http.MethodPut, "/_data_stream/"+url.PathEscape(name), nil, nil, nil)
 	if target.IsExists(err) {
 		return false, nil
 	}
@@ -140,9 +129,9 @@ func CreateStream(ctx context.Context, c Requester, name string) (created bool, 
 
 // attachedPolicies returns the ISM policies that manage an index, or the backing indices of a data stream, by index; none where
 // the target has no ISM.
-func attachedPolicies(ctx context.Context, c Requester, name string) (map[string]string, error) {
+func attachedPolicies(ctx context.Context, c rest.API, name string) (map[string]string, error) {
 	var explained map[string]json.RawMessage
-	if _, err := askMaybe(ctx, c, "/_plugins/_ism/explain/"+url.PathEscape(name), &explained); err != nil {
+	if _, err := getMaybe(ctx, c, "/_plugins/_ism/explain/"+url.PathEscape(name), &explained); err != nil {
 		return nil, err
 	}
 	managed := map[string]string{}
@@ -162,14 +151,14 @@ func attachedPolicies(ctx context.Context, c Requester, name string) (map[string
 }
 
 // rollover names an ISM policy with a rollover that manages the stream, or will manage its indices.
-func rollover(ctx context.Context, c Requester, stream string) (string, error) {
+func rollover(ctx context.Context, c rest.API, stream string) (string, error) {
 	var all struct {
 		Policies []struct {
 			ID     string          `json:"_id"`
 			Policy json.RawMessage `json:"policy"`
 		} `json:"policies"`
 	}
-	if there, err := askMaybe(ctx, c, "/_plugins/_ism/policies", &all); err != nil || !there {
+	if there, err := getMaybe(ctx, c, "/_plugins/_ism/policies", &all); err != nil || !there {
 		return "", err
 	}
 	managed, err := attachedPolicies(ctx, c, stream)
@@ -206,30 +195,20 @@ func rollover(ctx context.Context, c Requester, stream string) (string, error) {
 	return "", nil
 }
 
-// askMaybe is ask; false when the target has nothing of that name, or does not know such things.
-func askMaybe(ctx context.Context, c Requester, path string, into any) (bool, error) {
-	status, answer, err := c.Do(ctx, http.MethodGet, path, nil, nil)
-	switch {
-	case err != nil:
-		return false, err
-	case status == http.StatusNotFound, status == http.StatusMethodNotAllowed, status == http.StatusBadRequest && strings.Contains(string(answer), "no handler found"):
+// getMaybe is rest.Get; false when the target has nothing of that name, or does not know such things.
+func getMaybe(ctx context.Context, c rest.API, path string, into any) (bool, error) {
+	err := rest.Get(ctx, c, path, nil, into)
+	if fault.HasStatus(err, http.StatusNotFound, http.StatusMethodNotAllowed) ||
+		fault.HasStatus(err, http.StatusBadRequest) && strings.Contains(err.Error(), "no handler found") {
 		return false, nil
 	}
-	return true, fault.Decode("GET "+path, status, answer, into)
-}
-
-func ask(ctx context.Context, c Requester, path string, into any) error {
-	status, answer, err := c.Do(ctx, http.MethodGet, path, nil, nil)
-	if err != nil {
-		return err
-	}
-	return fault.Decode("GET "+path, status, answer, into)
+	return err == nil, err
 }
 
 // IsStream reports whether a name of the target is a data stream, and returns a fault.ErrConfig for one that is not there:
 // sending to it would create an index with guessed mappings.
 func IsStream(ctx context.Context, c interface {
-	Requester
+	rest.API
 	IndexExists(ctx context.Context, name string) (bool, error)
 }, index string) (bool, error) {
 	exists, err := c.IndexExists(ctx, index)

@@ -3,22 +3,17 @@ package objects
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"net/url"
 	"strings"
 
-	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/rest"
 )
 
 // Zones returns the largest number of values of a forced awareness attribute when the target demands balanced copies
 // (cluster.routing.allocation.awareness.balance), and 0 otherwise.
-func Zones(ctx context.Context, c Requester) (int, error) {
-	status, answer, err := c.Do(ctx, http.MethodGet, "/_cluster/settings", url.Values{"include_defaults": {"true"}, "flat_settings": {"true"}}, nil)
+func Zones(ctx context.Context, c rest.API) (int, error) {
 	var levels struct{ Defaults, Persistent, Transient map[string]any }
-	if err == nil {
-		err = fault.Decode("GET /_cluster/settings", status, answer, &levels)
-	}
-	if err != nil {
+	if err := rest.Get(ctx, c, "/_cluster/settings", url.Values{"include_defaults": {"true"}, "flat_settings": {"true"}}, &levels); err != nil {
 		return 0, fmt.Errorf("awareness of the target: %w", err)
 	}
 	get := func(key string) any {

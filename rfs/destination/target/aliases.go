@@ -3,7 +3,6 @@ package target
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -47,8 +46,7 @@ func (c *Client) UnfitAliases(ctx context.Context, names []string) (map[string]s
 	err := eachPath(names, func(path string) error {
 		var answer map[string]struct{ Aliases map[string]json.RawMessage }
 		err := c.get(ctx, path+"/_alias", query, &answer)
-		var refused *fault.StatusError
-		if errors.As(err, &refused) && refused.Status == http.StatusNotFound {
+		if fault.HasStatus(err, http.StatusNotFound) {
 			return nil // none of the names exists
 		}
 		if err != nil {

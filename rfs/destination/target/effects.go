@@ -3,7 +3,6 @@ package target
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -52,8 +51,7 @@ func (e *effects) pipeline(ctx context.Context, name string, nesting int) (all [
 		OnFailure  []map[string]json.RawMessage `json:"on_failure"`
 	}
 	err := e.client.get(ctx, "/_ingest/pipeline/"+url.PathEscape(name), nil, &answer)
-	var status *fault.StatusError
-	if errors.As(err, &status) && status.Status == http.StatusNotFound {
+	if fault.HasStatus(err, http.StatusNotFound) {
 		return nil, false
 	}
 	if err != nil {

@@ -55,8 +55,7 @@ func (c *Client) Info(ctx context.Context) (Version, error) {
 		ClusterUUID string `json:"cluster_uuid"`
 	}
 	if err := c.get(ctx, "/", nil, &info); err != nil {
-		var refused *fault.StatusError
-		if errors.As(err, &refused) && refused.Status == http.StatusNotFound {
+		if fault.HasStatus(err, http.StatusNotFound) {
 			return Version{}, fmt.Errorf("%s does not answer GET / (404): if it is one, %w; else check its address and path", c.who(), ErrServerless)
 		}
 		return Version{}, err
@@ -120,15 +119,11 @@ func (c *Client) MaxBody(ctx context.Context) (int64, error) {
 
 // IndexExists reports whether the name is taken by an index, alias or data stream.
 func (c *Client) IndexExists(ctx context.Context, name string) (bool, error) {
-	path := "/" + url.PathEscape(name)
-	status, answer, err := c.Do(ctx, http.MethodHead, path, nil, nil)
-	switch {
-	case err != nil:
-		return false, err
-	case status == http.StatusNotFound:
+	err := c.call(ctx, http.MethodHead, "/"+url.PathEscape(name), nil, nil, nil)
+	if fault.HasStatus(err, http.StatusNotFound) {
 		return false, nil
 	}
-	return status < 300, c.classifyError("HEAD "+path, status, answer)
+	return err == nil, err
 }
 
 // CreateIndex creates an index. body is {"settings":…,"mappings":…,"aliases":…}. When an
@@ -369,11 +364,8 @@ func (c *Client) call(ctx context.Context, method, path string, query url.Values
 // and fault.ErrConfig if the name is an alias that documents cannot be sent to, see UnfitAliases.
 func (c *Client) IndexUUID(ctx context.Context, name string) (string, error) {
 	found, err := c.GetIndex(ctx, name)
-	var status *fault.StatusError
 	switch {
-	case errors.As(err, &status) && status.Status == http.StatusNotFound:
-		return "", fmt.Errorf("index %s: %w", name, fs.ErrNotExist)
-	case err != nil:
+	case err != nil && !fault.HasStatus(err, http.StatusNotFound):
 		return "", err
 	case len(found) == 0:
 		return "", fmt.Errorf("index %s: %w", name, fs.ErrNotExist)

@@ -164,8 +164,7 @@ func (p *pages) close(ctx context.Context) error {
 		return err
 	}
 	err = p.c.call(ctx, http.MethodDelete, path, nil, b, nil)
-	var status *fault.StatusError
-	if errors.As(err, &status) && status.Status == http.StatusNotFound { // it ended by itself
+	if fault.HasStatus(err, http.StatusNotFound) { // it ended by itself
 		return nil
 	}
 	return err

@@ -16,12 +16,10 @@ import (
 	"strings"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/rest"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/objects"
 )
-
-// API sends requests to the target cluster.
-type API = objects.Requester
 
 // Records stores the former settings: *cms.Coordinator.
 type Records interface {
@@ -46,7 +44,7 @@ const (
 
 // Tuner changes settings of indices for the duration of a migration.
 type Tuner struct {
-	API     API
+	API     rest.API
 	Records Records
 	// Mark returns what indices of the session carry. Settings of others are neither changed nor restored, whatever is recorded,
 	// except by Harden.
@@ -170,14 +168,10 @@ func (t *Tuner) async(ctx context.Context, names []string) (map[string]map[strin
 		escaped[i] = url.PathEscape(n)
 	}
 	path := "/" + strings.Join(escaped, ",") + "/_settings/index.uuid," + durability
-	status, b, err := t.API.Do(ctx, http.MethodGet, path, url.Values{"flat_settings": {"true"}, "ignore_unavailable": {"true"}, "allow_no_indices": {"true"}}, nil)
-	if err != nil {
-		return nil, err
-	}
 	var answer map[string]struct {
 		Settings map[string]string `json:"settings"`
 	}
-	if err := fault.Decode("GET "+path, status, b, &answer); err != nil {
+	if err := rest.Get(ctx, t.API, path, url.Values{"flat_settings": {"true"}, "ignore_unavailable": {"true"}, "allow_no_indices": {"true"}}, &answer); err != nil {
 		return nil, err
 	}
 	weak := map[string]map[string]string{}
@@ -271,16 +265,12 @@ func (t *Tuner) settings(ctx context.Context, target string) (uuid string, set m
 	if objects.CheckName("index", target) != nil {
 		return "", nil, false, fmt.Errorf("no index has the name %.100q: %w", target, errGone)
 	}
-	status, b, err := t.API.Do(ctx, http.MethodGet, "/"+url.PathEscape(target),
-		url.Values{"flat_settings": {"true"}, "filter_path": {"*.settings,*.mappings._meta,error,status"}}, nil)
-	if err != nil {
-		return "", nil, false, err
-	}
-	if status == http.StatusNotFound {
+	var answer map[string]json.RawMessage
+	err = rest.Get(ctx, t.API, "/"+url.PathEscape(target), url.Values{"flat_settings": {"true"}, "filter_path": {"*.settings,*.mappings._meta,error,status"}}, &answer)
+	if fault.HasStatus(err, http.StatusNotFound) {
 		return "", nil, false, errGone
 	}
-	var answer map[string]json.RawMessage
-	if err := fault.Decode("settings of "+target, status, b, &answer); err != nil {
+	if err != nil {
 		return "", nil, false, err
 	}
 	raw, is := answer[target]
@@ -313,9 +303,5 @@ func (t *Tuner) put(ctx context.Context, target string, settings map[string]*str
 	if err != nil {
 		return err
 	}
-	status, b, err := t.API.Do(ctx, http.MethodPut, "/"+url.PathEscape(target)+"/_settings", nil, body)
-	if err != nil {
-		return err
-	}
-	return fault.CheckStatus("settings of "+target, status, b)
+	return rest.Call(ctx, t.API, http.MethodPut, "/"+url.PathEscape(target)+"/_settings", nil, body, nil)
 }

@@ -356,9 +356,8 @@ func OfFiles(ctx context.Context, counts Counts, targets, others []string, sent 
 // counted counts what the targets of a group hold and compares it.
 func (c *Check) counted(ctx context.Context, group *arrivalGroup, is progress.Arrival) (progress.Arrival, error) {
 	err := c.countArrival(ctx, group, &is)
-	var status *fault.StatusError
 	switch {
-	case errors.As(err, &status) && status.Status == http.StatusNotFound: // it went a moment ago
+	case fault.HasStatus(err, http.StatusNotFound): // it went a moment ago
 		is.Gone, is.Problem = true, fmt.Sprintf("%s; %d documents were sent to it", fault.Text(err), is.Expected)
 		return is, nil
 	case errors.Is(err, fault.ErrConfig):

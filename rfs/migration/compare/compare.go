@@ -131,9 +131,8 @@ type Marks interface {
 // Look refreshes what is there under a name and returns it, a unit for every shard.
 func (t Target) Look(ctx context.Context, name string) (verify.Held, error) {
 	found, err := t.Client.GetIndex(ctx, name)
-	var status *fault.StatusError
 	switch {
-	case errors.As(err, &status) && status.Status == http.StatusNotFound, err == nil && len(found) == 0:
+	case fault.HasStatus(err, http.StatusNotFound), err == nil && len(found) == 0:
 		return verify.Held{Absent: true}, nil
 	case err != nil:
 		return verify.Held{}, err

@@ -102,7 +102,7 @@ func (c *Fields) index(ctx context.Context, x plan.Index, streams streamTypes) (
 	found, missing := map[string][]verify.FieldDifference{}, map[string][]objects.FieldDifference{}
 	for _, w := range all {
 		indices, err := c.Target.GetIndex(ctx, w.Name)
-		if status, ok := errors.AsType[*fault.StatusError](err); ok && status.Status == http.StatusNotFound {
+		if fault.HasStatus(err, http.StatusNotFound) {
 			continue // its documents are missing
 		}
 		if err != nil {

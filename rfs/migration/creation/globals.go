@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/rfsd/rfsd/rfs/base/rest"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/destination/target"
@@ -13,7 +14,7 @@ import (
 
 // Globals creates on a target what a snapshot holds that belongs to no index.
 type Globals struct {
-	Cluster objects.Requester
+	Cluster rest.API
 	Version target.Version
 	Wanted  metadata.Selection
 	Log     *slog.Logger

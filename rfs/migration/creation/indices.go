@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/rest"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/destination/target"
@@ -42,7 +43,7 @@ type Indices struct {
 	Rules   *rules.Set // the user's own changes; nil: none
 	// Overrides are the user's wishes about every index; their renaming is the plan's.
 	Overrides metadata.Overrides
-	Requester objects.Requester // asks what the target demands of replicas, and about data streams; nil: nothing
+	Requester rest.API // asks what the target demands of replicas, and about data streams; nil: nothing
 	// UUIDs finds out whether the target is the source; nil: that is not checked. AllowSource permits it.
 	UUIDs       IndexUUIDs
 	AllowSource bool

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/rest"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/objects"
 )
@@ -54,13 +54,9 @@ func (t *Indices) differences(ctx context.Context, name string, body []byte) ([]
 	if t.Requester == nil {
 		return nil, nil
 	}
-	path := "/" + url.PathEscape(name)
-	status, answer, err := t.Requester.Do(ctx, http.MethodGet, path, nil, nil)
-	if err != nil {
+	var answer json.RawMessage
+	if err := rest.Get(ctx, t.Requester, "/"+url.PathEscape(name), nil, &answer); err != nil {
 		return nil, err
-	}
-	if status != http.StatusOK {
-		return nil, fmt.Errorf("GET %s: status %d", path, status)
 	}
 	return objects.Differences(body, answer)
 }
@@ -76,15 +72,10 @@ func (t *Indices) withhold(ctx context.Context, late map[string]json.RawMessage)
 		if len(waiting) == 0 {
 			continue
 		}
-		path := "/" + url.PathEscape(name) + "/_alias"
-		status, answer, err := t.Requester.Do(ctx, http.MethodGet, path, nil, nil)
-		if err != nil {
-			return err
-		}
 		var indices map[string]struct {
 			Aliases map[string]json.RawMessage `json:"aliases"`
 		}
-		if err := fault.Decode("GET "+path, status, answer, &indices); err != nil {
+		if err := rest.Get(ctx, t.Requester, "/"+url.PathEscape(name)+"/_alias", nil, &indices); err != nil {
 			return err
 		}
 		var actions []map[string]any
@@ -100,10 +91,8 @@ func (t *Indices) withhold(ctx context.Context, late map[string]json.RawMessage)
 		if err != nil {
 			return fmt.Errorf("aliases of index %s: %w", name, err)
 		}
-		if status, answer, err = t.Requester.Do(ctx, http.MethodPost, "/_aliases", nil, body); err != nil {
-			return err
-		} else if err := fault.CheckStatus("remove early aliases of index "+name, status, answer); err != nil {
-			return err
+		if err := rest.Call(ctx, t.Requester, http.MethodPost, "/_aliases", nil, body, nil); err != nil {
+			return fmt.Errorf("remove early aliases of index %s: %w", name, err)
 		}
 		t.Log.InfoContext(ctx, "aliases that a template set are withheld until all documents have arrived", "index", name, "aliases", len(actions))
 	}

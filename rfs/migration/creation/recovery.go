@@ -3,10 +3,9 @@ package creation
 import (
 	"context"
 	"encoding/json"
-	"net/http"
 	"net/url"
 
-	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/rest"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/rebuild"
 )
@@ -22,15 +21,10 @@ func (t *Indices) sendsOriginals(ctx context.Context, x plan.Index) (bool, error
 		return false, nil
 	}
 	for _, name := range x.Entry.Naming.Targets() {
-		path := "/" + url.PathEscape(name) + "/_mapping"
-		status, answer, err := t.Requester.Do(ctx, http.MethodGet, path, nil, nil)
-		if err != nil {
-			return false, err
-		}
 		var indices map[string]struct {
 			Mappings json.RawMessage `json:"mappings"`
 		}
-		if err := fault.Decode("GET "+path, status, answer, &indices); err != nil {
+		if err := rest.Get(ctx, t.Requester, "/"+url.PathEscape(name)+"/_mapping", nil, &indices); err != nil {
 			return false, err
 		}
 		for _, index := range indices {

@@ -29,11 +29,10 @@ func CountHeld(ctx context.Context, counts HeldCounts, name string, log *slog.Lo
 			n, err = counts.Count(ctx, name)
 		}
 	}
-	var status *fault.StatusError
 	switch {
 	case err == nil:
 		return n, true, nil
-	case errors.Is(err, fs.ErrNotExist), errors.As(err, &status) && status.Status == http.StatusNotFound:
+	case errors.Is(err, fs.ErrNotExist), fault.HasStatus(err, http.StatusNotFound):
 		return 0, false, nil
 	case errors.Is(err, fault.ErrUnavailable), ctx.Err() != nil:
 		return 0, false, fmt.Errorf("count documents of %s: %w", name, err)

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/destination/objects"
+	"github.com/rfsd/rfsd/rfs/base/rest"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 )
 
@@ -57,7 +57,7 @@ type Needs struct {
 // checks are the checks of each section, in their order.
 var checks = []struct {
 	section Section
-	check   func(context.Context, objects.Requester, Needs) []Finding
+	check   func(context.Context, rest.API, Needs) []Finding
 }{
 	{Access, permissions}, {Access, mayWrite}, {Access, scripts},
 	{Disks, room},
@@ -65,7 +65,7 @@ var checks = []struct {
 }
 
 // Check makes the checks of some sections. Every check is made, whatever the others find.
-func Check(ctx context.Context, c objects.Requester, v target.Version, n Needs, only Sections) []Checked {
+func Check(ctx context.Context, c rest.API, v target.Version, n Needs, only Sections) []Checked {
 	var all []Checked
 	add := func(section Section, found ...Finding) {
 		for _, f := range found {
@@ -94,11 +94,10 @@ func version(v target.Version) Finding {
 }
 
 func remedyOf(err error) string {
-	var s *fault.StatusError
 	switch {
-	case errors.As(err, &s) && s.Status == http.StatusUnauthorized:
+	case fault.HasStatus(err, http.StatusUnauthorized):
 		return "check --target-username and the password's file"
-	case errors.As(err, &s) && s.Status == http.StatusForbidden:
+	case fault.HasStatus(err, http.StatusForbidden):
 		return "give the user the permission that the words name"
 	case errors.Is(err, fault.ErrUnavailable):
 		return "check --target-host, the network, and that a node answers there"
@@ -146,7 +145,7 @@ func probes(session string, names []string) []probe {
 }
 
 // permissions makes every probe. Nothing is left behind: each is impossible.
-func permissions(ctx context.Context, c objects.Requester, n Needs) []Finding {
+func permissions(ctx context.Context, c rest.API, n Needs) []Finding {
 	var all []Finding
 	for _, p := range probes(n.Session, n.Names) {
 		f := Finding{Check: "may " + p.what, Level: Good}
@@ -171,7 +170,7 @@ func transient(status int, answer []byte) bool {
 }
 
 // scripts reports whether leases are kept by scripts or by conditional writes.
-func scripts(ctx context.Context, c objects.Requester, _ Needs) []Finding {
+func scripts(ctx context.Context, c rest.API, _ Needs) []Finding {
 	status, answer, err := c.Do(ctx, http.MethodPost, "/_scripts/painless/_execute", nil, []byte(`{"script":{"source":"1"}}`))
 	switch {
 	case err != nil:
@@ -184,7 +183,7 @@ func scripts(ctx context.Context, c objects.Requester, _ Needs) []Finding {
 	return []Finding{{"scripts", Good, "", ""}}
 }
 
-func clock(ctx context.Context, c objects.Requester, n Needs) []Finding {
+func clock(ctx context.Context, c rest.API, n Needs) []Finding {
 	before := n.Now()
 	var stats struct {
 		Nodes map[string]struct {
@@ -212,12 +211,8 @@ func clock(ctx context.Context, c objects.Requester, n Needs) []Finding {
 }
 
 // ask reads an answer; a Finding says why there is none.
-func ask(ctx context.Context, c objects.Requester, check, path string, q url.Values, out any) *Finding {
-	status, answer, err := c.Do(ctx, http.MethodGet, path, q, nil)
-	if err == nil {
-		err = fault.Decode("GET "+path, status, answer, out)
-	}
-	if err != nil {
+func ask(ctx context.Context, c rest.API, check, path string, q url.Values, out any) *Finding {
+	if err := rest.Get(ctx, c, path, q, out); err != nil {
 		return &Finding{check, Skipped, fault.Text(err), remedyOf(err)}
 	}
 	return nil

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/destination/objects"
+	"github.com/rfsd/rfsd/rfs/base/rest"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/testing/cluster"
 	"github.com/rfsd/rfsd/testing/draw"
@@ -31,7 +31,7 @@ func (f fakeCluster) Do(_ context.Context, method, path string, _ url.Values, _ 
 }
 
 // examine makes all checks of a target.
-func examine(t *testing.T, c objects.Requester, n Needs) (all []Finding) {
+func examine(t *testing.T, c rest.API, n Needs) (all []Finding) {
 	t.Helper()
 	for _, x := range Check(t.Context(), c, opensearch2, n, AllSections()) {
 		all = append(all, x.Finding)

@@ -10,13 +10,13 @@ import (
 	"strings"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/rest"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/destination/diskwatch"
-	"github.com/rfsd/rfsd/rfs/destination/objects"
 )
 
 // settingsOf reads cluster settings as they count.
-func settingsOf(ctx context.Context, c objects.Requester, check string, prefixes ...string) (func(name, otherwise string) string, *Finding) {
+func settingsOf(ctx context.Context, c rest.API, check string, prefixes ...string) (func(name, otherwise string) string, *Finding) {
 	value, err := diskwatch.Settings(ctx, c, prefixes...)
 	if err != nil {
 		return nil, &Finding{check, Skipped, fault.Text(err), remedyOf(err)}
@@ -24,7 +24,7 @@ func settingsOf(ctx context.Context, c objects.Requester, check string, prefixes
 	return value, nil
 }
 
-func health(ctx context.Context, c objects.Requester, n Needs) []Finding {
+func health(ctx context.Context, c rest.API, n Needs) []Finding {
 	var h struct {
 		Status     string `json:"status"`
 		Nodes      int64  `json:"number_of_data_nodes"`
@@ -61,7 +61,7 @@ func health(ctx context.Context, c objects.Requester, n Needs) []Finding {
 	return append(all, shards)
 }
 
-func room(ctx context.Context, c objects.Requester, n Needs) []Finding {
+func room(ctx context.Context, c rest.API, n Needs) []Finding {
 	full, err := diskwatch.FullNodes(ctx, c)
 	if err != nil {
 		return []Finding{{"disks", Skipped, fault.Text(err), remedyOf(err)}}
@@ -99,7 +99,7 @@ func room(ctx context.Context, c objects.Requester, n Needs) []Finding {
 	return append(all, f)
 }
 
-func heap(ctx context.Context, c objects.Requester, _ Needs) []Finding {
+func heap(ctx context.Context, c rest.API, _ Needs) []Finding {
 	var stats struct {
 		Nodes map[string]struct {
 			Name string `json:"name"`
@@ -122,7 +122,7 @@ func heap(ctx context.Context, c objects.Requester, _ Needs) []Finding {
 }
 
 // bodies compares the largest request with what the target takes.
-func bodies(ctx context.Context, c objects.Requester, n Needs) []Finding {
+func bodies(ctx context.Context, c rest.API, n Needs) []Finding {
 	var nodes struct {
 		Nodes map[string]struct {
 			HTTP struct {
@@ -142,7 +142,7 @@ func bodies(ctx context.Context, c objects.Requester, n Needs) []Finding {
 }
 
 // autoCreate tells of the setting that decides what happens to documents for an index that was deleted.
-func autoCreate(ctx context.Context, c objects.Requester, _ Needs) []Finding {
+func autoCreate(ctx context.Context, c rest.API, _ Needs) []Finding {
 	value, f := settingsOf(ctx, c, "automatic creation of indices", "action.auto_create_index")
 	if f != nil {
 		return []Finding{*f}
@@ -154,7 +154,7 @@ func autoCreate(ctx context.Context, c objects.Requester, _ Needs) []Finding {
 	return []Finding{{"automatic creation of indices", Good, is + ": an index that is deleted while documents come would be created again by the next request; rfsd compares its UUID and completes nothing of it", ""}}
 }
 
-func fields(_ context.Context, _ objects.Requester, n Needs) []Finding {
+func fields(_ context.Context, _ rest.API, n Needs) []Finding {
 	var all []Finding
 	for _, name := range slices.Sorted(maps.Keys(n.Over)) {
 		for _, l := range n.Over[name] {

@@ -13,8 +13,8 @@ import (
 	"strings"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/rest"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
-	"github.com/rfsd/rfsd/rfs/destination/objects"
 )
 
 const (
@@ -29,7 +29,7 @@ const (
 
 // mayWrite proves the permission to index documents under the names of the target's indices, and writes none: in an index that
 // exists by an action with an impossible sequence number, and for the others in a throw-away index whose name begins alike.
-func mayWrite(ctx context.Context, c objects.Requester, n Needs) []Finding {
+func mayWrite(ctx context.Context, c rest.API, n Needs) []Finding {
 	names := slices.Sorted(maps.Keys(distinct(n.Names)))
 	if len(names) == 0 {
 		return []Finding{{writeCheck, Skipped, "no index is going to be written", ""}}
@@ -83,7 +83,7 @@ func beginnings(names []string) map[string][]string {
 }
 
 // existing returns which of the sorted names the target has, as indices or as aliases, and why it does not say so of others.
-func existing(ctx context.Context, c objects.Requester, names []string) (there map[string]bool, unknown map[string]string) {
+func existing(ctx context.Context, c rest.API, names []string) (there map[string]bool, unknown map[string]string) {
 	there, unknown = map[string]bool{}, map[string]string{}
 	wanted := slices.Clone(names)
 	note := func(name string) {
@@ -134,7 +134,7 @@ func (w *writeProbe) add(kind, name, why string) {
 }
 
 // try sends one action for each index; as names what they stand for, nil for the indices themselves.
-func (w *writeProbe) try(ctx context.Context, c objects.Requester, indices, as []string) {
+func (w *writeProbe) try(ctx context.Context, c rest.API, indices, as []string) {
 	for len(indices) > 0 {
 		some := indices[:min(len(indices), 500)]
 		indices = indices[len(some):]
@@ -142,7 +142,7 @@ func (w *writeProbe) try(ctx context.Context, c objects.Requester, indices, as [
 	}
 }
 
-func (w *writeProbe) tryBulk(ctx context.Context, c objects.Requester, indices, as []string) {
+func (w *writeProbe) tryBulk(ctx context.Context, c rest.API, indices, as []string) {
 	names := as
 	if names == nil {
 		names = indices
@@ -200,7 +200,7 @@ func (w *writeProbe) tryBulk(ctx context.Context, c objects.Requester, indices, 
 
 // throwaway makes an index whose name begins as those of names, tries it, and removes it. A user who may not remove it does not
 // get one.
-func (w *writeProbe) throwaway(ctx context.Context, c objects.Requester, names []string) []Finding {
+func (w *writeProbe) throwaway(ctx context.Context, c rest.API, names []string) []Finding {
 	index := names[0][:min(len(names[0]), 200)] + "-rfsd-doctor-" + strings.ToLower(rand.Text()[:10])
 	path := "/" + url.PathEscape(index)
 	words := func(status int, answer []byte, err error) string {

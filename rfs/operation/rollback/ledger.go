@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/rest"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
@@ -21,7 +22,7 @@ import (
 // before the object is created, and its UUID afterwards. A process that dies in between leaves an intent,
 // which is decided by what the target has.
 type Ledger struct {
-	API     API
+	API     rest.API
 	Records Records
 	Session string // its name
 	Log     *slog.Logger
@@ -181,7 +182,7 @@ type found struct {
 }
 
 // read returns an object as the target has it.
-func read(ctx context.Context, api API, mark objects.Mark, kind, name string, scratch bool) (found, error) {
+func read(ctx context.Context, api rest.API, mark objects.Mark, kind, name string, scratch bool) (found, error) {
 	if kind == Index || kind == DataStream {
 		p, err := look(ctx, api, kind, name)
 		as := kind
@@ -195,12 +196,12 @@ func read(ctx context.Context, api API, mark objects.Mark, kind, name string, sc
 }
 
 // readObject returns an object other than an index as the target has it.
-func readObject(ctx context.Context, api API, kind metadata.Kind, name string) (json.RawMessage, error) {
+func readObject(ctx context.Context, api rest.API, kind metadata.Kind, name string) (json.RawMessage, error) {
 	if err := objects.CheckName(string(kind), name); err != nil {
 		return nil, err
 	}
-	b, err := get(ctx, api, objects.ObjectPath(kind, name), nil, nil)
-	if err != nil {
+	var b json.RawMessage
+	if err := get(ctx, api, objects.ObjectPath(kind, name), nil, &b); err != nil {
 		return nil, err
 	}
 	return objects.Object(kind, name, b)

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/rest"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
@@ -27,7 +28,7 @@ func (m Marks) Of(index string, shard int) (mark int64, known bool) {
 
 // ReadMarks reads the marks of a session. Left out are indices that the session did not create, that were written to between two
 // of its runs, and that are no longer those which it created: they are unknown.
-func ReadMarks(ctx context.Context, api API, records Records) (Marks, error) {
+func ReadMarks(ctx context.Context, api rest.API, records Records) (Marks, error) {
 	m := Marks{shards: map[string]int64{}, later: map[string]bool{}}
 	for c, err := range records.Creations(ctx) {
 		if err != nil {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/rest"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/objects"
@@ -28,9 +29,6 @@ const (
 	Repository = "repository" // on the source
 	Snapshot   = "snapshot"   // on the source
 )
-
-// API sends requests to a cluster.
-type API = objects.Requester
 
 // Records stores the list: *cms.Coordinator.
 type Records interface {
@@ -93,25 +91,19 @@ type present struct {
 
 var errAbsent = errors.New("not on the target")
 
-// get sends a GET request and decodes its response into out; errAbsent when the target has nothing there.
-func get(ctx context.Context, api API, path string, query url.Values, out any) ([]byte, error) {
-	status, b, err := api.Do(ctx, http.MethodGet, path, query, nil)
-	if err != nil {
-		return nil, err
+// get is rest.Get; errAbsent when the target has nothing there.
+func get(ctx context.Context, api rest.API, path string, query url.Values, out any) error {
+	err := rest.Get(ctx, api, path, query, out)
+	if fault.HasStatus(err, http.StatusNotFound) {
+		return errAbsent
 	}
-	if status == http.StatusNotFound {
-		return nil, errAbsent
-	}
-	if out == nil {
-		return b, fault.CheckStatus("GET "+path, status, b)
-	}
-	return b, fault.Decode("GET "+path, status, b, out)
+	return err
 }
 
 // errOther means that another thing has the name, such as an alias.
 var errOther = errors.New("something else has the name")
 
-func presentIndex(ctx context.Context, api API, name string) (present, error) {
+func presentIndex(ctx context.Context, api rest.API, name string) (present, error) {
 	var answer map[string]struct {
 		Settings struct {
 			UUID string `json:"index.uuid"`
@@ -121,7 +113,7 @@ func presentIndex(ctx context.Context, api API, name string) (present, error) {
 			Meta json.RawMessage `json:"_meta"`
 		} `json:"mappings"`
 	}
-	if _, err := get(ctx, api, "/"+url.PathEscape(name), url.Values{"flat_settings": {"true"}}, &answer); err != nil {
+	if err := get(ctx, api, "/"+url.PathEscape(name), url.Values{"flat_settings": {"true"}}, &answer); err != nil {
 		return present{}, err
 	}
 	x, ok := answer[name]
@@ -135,7 +127,7 @@ func presentIndex(ctx context.Context, api API, name string) (present, error) {
 	return p, nil
 }
 
-func presentStream(ctx context.Context, api API, name string) (present, error) {
+func presentStream(ctx context.Context, api rest.API, name string) (present, error) {
 	stream, err := objects.FindStream(ctx, api, name)
 	if err != nil {
 		return present{}, err
@@ -149,7 +141,7 @@ func presentStream(ctx context.Context, api API, name string) (present, error) {
 }
 
 // look returns an index or data stream as the target has it.
-func look(ctx context.Context, api API, kind, name string) (present, error) {
+func look(ctx context.Context, api rest.API, kind, name string) (present, error) {
 	if err := objects.CheckName(kind, name); err != nil {
 		return present{}, err
 	}
@@ -160,7 +152,7 @@ func look(ctx context.Context, api API, kind, name string) (present, error) {
 }
 
 // Sequence returns the highest sequence numbers of the primary shards of an index or data stream, by "index/shard".
-func Sequence(ctx context.Context, api API, name string) (map[string]int64, error) {
+func Sequence(ctx context.Context, api rest.API, name string) (map[string]int64, error) {
 	var answer struct {
 		Shards  struct{ Failed int } `json:"_shards"`
 		Indices map[string]struct {
@@ -173,7 +165,7 @@ func Sequence(ctx context.Context, api API, name string) (map[string]int64, erro
 		} `json:"indices"`
 	}
 	query := url.Values{"level": {"shards"}, "filter_path": {"_shards,indices.*.shards.*.routing.primary,indices.*.shards.*.seq_no"}}
-	if _, err := get(ctx, api, "/"+url.PathEscape(name)+"/_stats/docs", query, &answer); err != nil {
+	if err := get(ctx, api, "/"+url.PathEscape(name)+"/_stats/docs", query, &answer); err != nil {
 		return nil, err
 	}
 	if answer.Shards.Failed > 0 {

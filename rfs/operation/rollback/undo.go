@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/rest"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/objects"
@@ -46,7 +47,7 @@ type Entry struct {
 
 // Undo lists and removes what a session created.
 type Undo struct {
-	API     API // the target; nil: it is not asked, and nothing can be removed
+	API     rest.API // the target; nil: it is not asked, and nothing can be removed
 	Records Records
 	Mark    objects.Mark // of the session: what does not carry it is not removed
 	Tuned   func(ctx context.Context) iter.Seq2[session.Tuned, error]
@@ -292,7 +293,7 @@ func (u *Undo) usedPipelines(ctx context.Context, entries []Entry) error {
 		Settings map[string]json.RawMessage `json:"settings"`
 	}
 	query := url.Values{"flat_settings": {"true"}, "expand_wildcards": {"all"}}
-	_, err := get(ctx, u.API, "/_all/_settings/index.default_pipeline,index.final_pipeline", query, &answer)
+	err := get(ctx, u.API, "/_all/_settings/index.default_pipeline,index.final_pipeline", query, &answer)
 	if errors.Is(err, errAbsent) {
 		return nil
 	}
@@ -397,16 +398,13 @@ func (u *Undo) remove(ctx context.Context, e *Entry) error {
 		return nil
 	}
 	path, query := removal(e.Kind, e.Name)
-	status, answer, err := u.API.Do(ctx, http.MethodDelete, path, query, nil)
-	if err != nil {
-		return err
-	}
-	err = fault.CheckStatus("DELETE "+path, status, answer)
+	err = rest.Call(ctx, u.API, http.MethodDelete, path, query, nil, nil)
+	var refused *fault.StatusError
 	switch {
-	case status == http.StatusNotFound || err == nil:
+	case err == nil || fault.HasStatus(err, http.StatusNotFound):
 		e.State = Removed
 		return u.Records.ForgetCreation(ctx, e.Kind, e.Name)
-	case errors.Is(err, fault.ErrUnavailable):
+	case errors.Is(err, fault.ErrUnavailable) || !errors.As(err, &refused):
 		return err
 	}
 	e.State, e.Reason = Refused, "the target refuses: "+fault.Text(err)

@@ -15,13 +15,8 @@ import (
 	"strings"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/rest"
 )
-
-// API sends one request and returns status and whole answer for any status. path starts
-// with "/" and is escaped. An error means that there was no answer. *target.Client is one.
-type API interface {
-	Do(ctx context.Context, method, path string, query url.Values, body []byte) (status int, answer []byte, err error)
-}
 
 // Version describes the source.
 type Version struct {
@@ -32,14 +27,14 @@ type Version struct {
 
 // Cluster is a source cluster.
 type Cluster struct {
-	api     API
+	api     rest.API
 	version Version
 }
 
 // Open asks the cluster for its version: by GET /, or by GET /_nodes/_local where that is
 // not answered. Errors: fault.ErrUnavailable; fault.ErrConfig when it is no such cluster or
 // refuses the user.
-func Open(ctx context.Context, api API) (*Cluster, error) {
+func Open(ctx context.Context, api rest.API) (*Cluster, error) {
 	c := &Cluster{api: api}
 	var root struct {
 		Version struct{ Number, Distribution string }

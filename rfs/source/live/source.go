@@ -9,11 +9,12 @@ import (
 	"sync"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/rest"
 )
 
 // Source creates snapshots on a source cluster, which it asks for the first time when a snapshot is due. It is safe for concurrent use.
 type Source struct {
-	Connect    func(ctx context.Context) (API, error)
+	Connect    func(ctx context.Context) (rest.API, error)
 	Repository Repository
 	Indices    []string // of the snapshot; none: all
 	Global     bool     // with the state of the cluster

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rfsd/rfsd/rfs/base/rest"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/oscms"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/testing/cluster"
@@ -52,7 +53,7 @@ func openStore(t testing.TB, cfg oscms.Config) *oscms.Store {
 var sessions atomic.Int64
 
 // freshSession returns a fresh session name and deletes its indices afterwards.
-func freshSession(t testing.TB, c oscms.Client) string {
+func freshSession(t testing.TB, c rest.API) string {
 	t.Helper()
 	s := fmt.Sprintf("t%x-%d", time.Now().UnixNano(), sessions.Add(1))
 	t.Cleanup(func() {
@@ -70,7 +71,7 @@ func itemsIndex(session string) string   { return ".migrations_working_state_" +
 func controlIndex(session string) string { return ".rfs_control_" + session }
 
 // send is one raw request that must succeed.
-func send(t testing.TB, c oscms.Client, method, path, body string) string {
+func send(t testing.TB, c rest.API, method, path, body string) string {
 	t.Helper()
 	path, query, _ := strings.Cut(path, "?")
 	q, err := url.ParseQuery(query)
@@ -86,7 +87,7 @@ func send(t testing.TB, c oscms.Client, method, path, body string) string {
 
 // hooked asks before and after each request whether it shall fail.
 type hooked struct {
-	next oscms.Client
+	next rest.API
 	hook func(method, path string) (status int, answer string, lost bool)
 }
 

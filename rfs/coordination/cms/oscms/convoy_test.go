@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rfsd/rfsd/rfs/base/rest"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/oscms"
 	"github.com/rfsd/rfsd/rfs/destination/target"
@@ -26,13 +27,13 @@ import (
 
 // conflicts counts the updates that lost a race, and those that the cluster refused (429).
 type conflicts struct {
-	oscms.Client
+	rest.API
 	n, refused, requests atomic.Int64
 }
 
 func (c *conflicts) Do(ctx context.Context, method, path string, query url.Values, body []byte) (int, []byte, error) {
 	c.requests.Add(1)
-	status, answer, err := c.Client.Do(ctx, method, path, query, body)
+	status, answer, err := c.API.Do(ctx, method, path, query, body)
 	switch {
 	case !strings.Contains(path, "/_update"):
 	case status == http.StatusConflict:
@@ -104,7 +105,7 @@ func leaser(arg string, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	counted := &conflicts{Client: c}
+	counted := &conflicts{API: c}
 	s, err := oscms.Open(context.Background(), oscms.Config{Client: counted, Session: o.Session, Mode: oscms.Scripts})
 	if err != nil {
 		return err
@@ -140,7 +141,7 @@ func leaser(arg string, in io.Reader, out io.Writer) error {
 }
 
 // leaseByQuery leases by _update_by_query with max_docs=1 until it has got something.
-func leaseByQuery(ctx context.Context, c oscms.Client, o leaseOrder) (string, error) {
+func leaseByQuery(ctx context.Context, c rest.API, o leaseOrder) (string, error) {
 	for {
 		now := time.Now().Unix()
 		body := fmt.Sprintf(`{"query":{"bool":{"filter":[{"range":{"expiration":{"lt":%d}}}],"must_not":[{"exists":{"field":"completedAt"}}]}},

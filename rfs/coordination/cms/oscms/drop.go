@@ -8,11 +8,12 @@ import (
 	"net/url"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/rest"
 )
 
 // Drop removes the indices of one session, by their names and never by a pattern; their aliases
 // go with them. It returns the names of those that were there. No process may work on the session any more.
-func Drop(ctx context.Context, c Client, sess string) (dropped []string, err error) {
+func Drop(ctx context.Context, c rest.API, sess string) (dropped []string, err error) {
 	if !session.MatchString(sess) {
 		return nil, fmt.Errorf("session name %q: only a-z, 0-9 and -, at most 64: %w", sess, fault.ErrConfig)
 	}

@@ -10,26 +10,21 @@ import (
 	"strings"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/rest"
 )
 
 // Sessions returns the names of the sessions in a cluster, sorted; "" is the common one.
-func Sessions(ctx context.Context, client Client) ([]string, error) {
+func Sessions(ctx context.Context, client rest.API) ([]string, error) {
 	const prefix = ".rfs_control"
 	path := "/" + prefix + "*/_settings"
 	query := url.Values{"expand_wildcards": {"all"}, "filter_path": {"*.settings.index.uuid"}}
-	status, answer, err := client.Do(ctx, http.MethodGet, path, query, nil)
-	if err != nil {
-		return nil, fmt.Errorf("list sessions: %w", err)
-	}
-	if status == http.StatusNotFound {
+	var indices map[string]json.RawMessage
+	err := rest.Get(ctx, client, path, query, &indices)
+	if fault.HasStatus(err, http.StatusNotFound) {
 		return nil, nil
 	}
-	if err := fault.CheckStatus("GET "+path, status, answer); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("list sessions: %w", err)
-	}
-	var indices map[string]json.RawMessage
-	if err := json.Unmarshal(answer, &indices); err != nil {
-		return nil, fmt.Errorf("list sessions: GET %s: %w: %w", path, err, fault.ErrUnavailable)
 	}
 	var all []string
 	for index := range indices {

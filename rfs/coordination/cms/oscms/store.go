@@ -19,16 +19,11 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/rest"
 	"github.com/rfsd/rfsd/rfs/base/retry"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/serverclock"
 )
-
-// Client sends a request to the cluster. An error means that there is no answer;
-// then the request may or may not have been applied. It must not repeat requests.
-type Client interface {
-	Do(ctx context.Context, method, path string, query url.Values, body []byte) (status int, answer []byte, err error)
-}
 
 // Mode selects how transitions are applied.
 type Mode string
@@ -42,7 +37,7 @@ const (
 
 // Config of a Store.
 type Config struct {
-	Client  Client
+	Client  rest.API
 	Session string // [a-z0-9-]{0,64}; "" is the common queue
 	Mode    Mode
 	// Apart keeps the items of shards of a new session in an index that no other engine looks for: parts of shards must not be
