@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"iter"
 	"os"
 	"strings"
 	"testing"
@@ -47,9 +48,9 @@ func TestASourceThatIsNoTextIsKeptInBase64(t *testing.T) {
 		{"JSON in one line", `{ }`, `"source":{ }}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			line, err := AppendLine(nil, &doc.Failure{Source: []byte(c.source)}, Full)
-			if err != nil || !strings.HasSuffix(string(line), c.want+"\n") || bytes.Count(line, []byte("\n")) != 1 {
-				t.Errorf("%q, %v; want the end %s", line, err, c.want)
+			line := AppendLine(nil, &doc.Failure{Source: []byte(c.source)}, Full)
+			if !strings.HasSuffix(string(line), c.want+"\n") || bytes.Count(line, []byte("\n")) != 1 {
+				t.Errorf("%q; want the end %s", line, c.want)
 			}
 		})
 	}
@@ -105,6 +106,39 @@ func TestTheMemoryOfAGiantLineIsGivenBack(t *testing.T) {
 	}
 }
 
+// TestLines_TheMemoryOfALongLineIsFreed checks that a line of a few bytes does not hold what the one before took.
+func TestLines_TheMemoryOfALongLineIsFreed(t *testing.T) {
+	text := AppendLine(nil, &doc.Failure{Index: "i", ID: "long", Source: bytes.Repeat([]byte("x"), 6<<20)}, Full)
+	text = AppendLine(text, &doc.Failure{Index: "i", ID: "short"}, Full)
+	for l, err := range Lines(bytes.NewReader(text), 8<<20) {
+		if err != nil || l.Err != nil || l.Failure.ID == "short" && cap(l.Text) > 4<<20 {
+			t.Errorf("%s: %d bytes, %v, %v", l.Failure.ID, cap(l.Text), err, l.Err)
+		}
+	}
+}
+
+// TestLines_ReportWhatEndsThem checks that a file which cannot be read to its end is not taken for a shorter one.
+func TestLines_ReportWhatEndsThem(t *testing.T) {
+	const two = "{\"index\":\"a\",\"id\":\"1\"}\n{\"index\":\"a\",\"id\":\"2\"}\n"
+	for name, lines := range map[string]func(io.Reader) iter.Seq2[Line, error]{
+		"Lines": func(r io.Reader) iter.Seq2[Line, error] { return Lines(r, 1<<20) }, "Heads": Heads,
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := 0
+			var ended error
+			for l, err := range lines(io.MultiReader(strings.NewReader(two), iotest.ErrReader(errBroken))) {
+				if ended = err; n == 2 || err == nil && l.Err != nil {
+					break
+				}
+				n++
+			}
+			if n != 2 || !errors.Is(ended, errBroken) {
+				t.Errorf("%d lines, then %v", n, ended)
+			}
+		})
+	}
+}
+
 // TestADirectoryThatCannotBeSyncedIsReported: the kernel's own file system refuses it.
 func TestADirectoryThatCannotBeSyncedIsReported(t *testing.T) {
 	if _, err := os.Stat("/proc/self"); err != nil {
@@ -121,10 +155,7 @@ func TestLongLines(t *testing.T) {
 	file := func(sources ...string) string {
 		var all []byte
 		for i, s := range sources {
-			var err error
-			if all, err = AppendLine(all, &doc.Failure{Index: "i", ID: string(rune('a' + i)), Detail: `,"source":`, Source: []byte(s)}, Full); err != nil {
-				t.Fatal(err)
-			}
+			all = AppendLine(all, &doc.Failure{Index: "i", ID: string(rune('a' + i)), Detail: `,"source":`, Source: []byte(s)}, Full)
 		}
 		return string(all)
 	}
@@ -134,11 +165,12 @@ func TestLongLines(t *testing.T) {
 		name, text  string
 		lines, head int // without an error
 		err         error
+		headErr     error
 	}{
-		{"as long as asked for", file(fits, binary, "{}"), 3, 3, nil},
-		{"longer", file("{}", tooLong, "{}"), 1, 3, fault.ErrUnsupported},
-		{"one that is not finished", file("{}", fits)[:1<<21], 1, 1, nil},
-		{"no failed document", "{}" + strings.Repeat(" ", most*2) + "\n", 0, 0, fault.ErrUnsupported},
+		{"as long as asked for", file(fits, binary, "{}"), 3, 3, nil, nil},
+		{"longer", file("{}", tooLong, "{}"), 1, 3, fault.ErrUnsupported, nil},
+		{"one that is not finished", file("{}", fits)[:1<<21], 1, 1, nil, nil},
+		{"no failed document", "{}" + strings.Repeat(" ", most*2) + "\n", 0, 0, fault.ErrUnsupported, fault.ErrCorrupt},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n := 0
@@ -153,17 +185,17 @@ func TestLongLines(t *testing.T) {
 			if n != c.lines || !errors.Is(err, c.err) || c.err != nil && !strings.Contains(err.Error(), "--max-document-size") {
 				t.Errorf("%d lines, %v", n, err)
 			}
-			n = 0
+			n, err = 0, nil
 			for l, lerr := range Heads(strings.NewReader(c.text)) {
-				if lerr == nil && l.Err == nil && l.Failure.ID == string(rune('a'+n)) {
+				if err = lerr; err == nil && l.Err == nil && l.Failure.ID == string(rune('a'+n)) {
 					n++
 				}
 				if len(l.Text) > maxHead {
 					t.Errorf("a head of %d bytes", len(l.Text))
 				}
 			}
-			if n != c.head {
-				t.Errorf("%d heads", n)
+			if n != c.head || !errors.Is(err, c.headErr) {
+				t.Errorf("%d heads, %v", n, err)
 			}
 		})
 	}

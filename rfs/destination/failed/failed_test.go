@@ -190,10 +190,40 @@ func TestOpen_RefusesADirectoryThatCannotBeWritten(t *testing.T) {
 	if entries, err := os.ReadDir(parent); err != nil || len(entries) != 1 {
 		t.Errorf("%v, %v", entries, err)
 	}
+	gone := filepath.Join(parent, "gone")
+	if err := os.Mkdir(gone, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(gone)
+	if err := os.Remove(gone); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open("failed", "w", Full); !errors.Is(err, fault.ErrConfig) {
+		t.Errorf("below a working directory that was removed: %v", err)
+	}
+}
+
+// TestWriter_NameThatIsTaken checks that a directory in place of the file is reported, and that the writer goes on when it is gone.
+func TestWriter_NameThatIsTaken(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "w.ndjson"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	w := open(t, dir, "w")
+	if err := w.Record(t.Context(), failures(1)); !errors.Is(err, fault.ErrConfig) {
+		t.Errorf("%v", err)
+	}
+	if err := os.Remove(filepath.Join(dir, "w.ndjson")); err != nil {
+		t.Fatal(err)
+	}
+	record(t, w, failures(2)...)
+	if got := read(t, dir); len(got) != 1 || got[0].Ordinal != 2 {
+		t.Errorf("%+v", got)
+	}
 }
 
 func TestWriterIdsThatLeaveTheDirectoryAreRefused(t *testing.T) {
-	for _, id := range []string{"", "../x", "a/b", ".hidden", ".."} {
+	for _, id := range []string{"", "/", "../x", "a/b", ".hidden", ".."} {
 		if _, err := Open(t.TempDir(), id, Full); !errors.Is(err, fault.ErrConfig) {
 			t.Errorf("%q: %v", id, err)
 		}
@@ -228,11 +258,7 @@ func FuzzParseLine(f *testing.F) {
 		if err != nil {
 			return
 		}
-		line, err := AppendLine(nil, &x, Full)
-		if err != nil {
-			t.Fatal(err)
-		}
-		y, err := failedtest.Parse(line)
+		y, err := failedtest.Parse(AppendLine(nil, &x, Full))
 		if err != nil || y.Ordinal != x.Ordinal || y.ID != x.ID || len(y.Source) != len(x.Source) {
 			t.Fatalf("%+v became %+v, %v", x, y, err)
 		}

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"unicode/utf8"
 
 	"github.com/rfsd/rfsd/rfs/destination/failed/classes"
@@ -50,7 +49,7 @@ type line struct {
 
 // AppendLine appends a failure as a line. The source is embedded as it is when it is JSON in
 // one line, otherwise its bytes are kept in base64.
-func AppendLine(dst []byte, f *doc.Failure, content Content) ([]byte, error) {
+func AppendLine(dst []byte, f *doc.Failure, content Content) []byte {
 	l := line{Index: f.Index, ID: f.ID, Type: f.Type, Routing: f.Routing, Shard: f.Shard, Ordinal: f.Ordinal, Reason: f.Reason, Status: f.Status, Version: f.Version}
 	if content.sources() {
 		l.Detail = f.Detail
@@ -60,34 +59,32 @@ func AppendLine(dst []byte, f *doc.Failure, content Content) ([]byte, error) {
 	} else {
 		l.leaveOut(f, content)
 	}
-	dst, err := l.append(dst)
-	if err != nil || f.Source == nil || !content.sources() {
-		return dst, err
+	dst = l.append(dst)
+	if f.Source == nil || !content.sources() {
+		return dst
 	}
 	dst = bytes.TrimSuffix(dst, []byte("}\n"))
 	if !bytes.ContainsAny(f.Source, "\n\r") && utf8.Valid(f.Source) && json.Valid(f.Source) {
 		dst = append(append(dst, `,"source":`...), f.Source...)
-		return append(dst, "}\n"...), nil
+		return append(dst, "}\n"...)
 	}
 	dst = append(dst, `,"source_base64":"`...)
 	dst = base64.StdEncoding.AppendEncode(dst, f.Source)
-	return append(dst, "\"}\n"...), nil
+	return append(dst, "\"}\n"...)
 }
 
 // AppendRecord appends a failure of which only the names and the class are known, as a line of None.
-func AppendRecord(dst []byte, f *doc.Failure, class string) ([]byte, error) {
+func AppendRecord(dst []byte, f *doc.Failure, class string) []byte {
 	l := line{Index: f.Index, ID: f.ID, Shard: f.Shard, Ordinal: f.Ordinal, Reason: f.Reason, Status: f.Status, Class: class, Content: None}
 	return l.append(dst)
 }
 
-func (l *line) append(dst []byte) ([]byte, error) {
+func (l *line) append(dst []byte) []byte {
 	buf := bytes.NewBuffer(dst)
 	enc := json.NewEncoder(buf)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(l); err != nil {
-		return dst, fmt.Errorf("encode failure: %w", err)
-	}
-	return buf.Bytes(), nil
+	_ = enc.Encode(l) // texts and numbers can always be encoded, and memory always takes them
+	return buf.Bytes()
 }
 
 // leaveOut notes what stands for the source and the message.

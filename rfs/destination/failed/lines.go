@@ -33,7 +33,7 @@ type Line struct {
 // before it counted the document. Errors are those of r, and fault.ErrUnsupported for a line that holds more than a source
 // of most bytes.
 func Lines(r io.Reader, most int64) iter.Seq2[Line, error] {
-	return each(r, int(most)/3*4+4+maxHead, func([]byte) ([]byte, error) {
+	return each(r, int(most)/3*4+maxHead, func([]byte) ([]byte, error) {
 		return nil, fmt.Errorf("holds more than a document of %d bytes (--max-document-size): %w", most, fault.ErrUnsupported)
 	})
 }

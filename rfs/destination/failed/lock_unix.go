@@ -12,8 +12,12 @@ import (
 
 // lockShared marks a file as being written until it is closed, where the file system can lock.
 func lockShared(f *os.File) error {
-	err := unix.Flock(int(f.Fd()), unix.LOCK_SH)
-	if errors.Is(err, unix.ENOLCK) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP) {
+	return locked(unix.Flock(int(f.Fd()), unix.LOCK_SH))
+}
+
+// locked returns the error of a lock; nil if the file system has no locks.
+func locked(err error) error {
+	if errors.Is(err, unix.ENOLCK) || errors.Is(err, errors.ErrUnsupported) {
 		return nil
 	}
 	return err
@@ -31,11 +35,8 @@ func mayCreateIn(dir string) error {
 // while that process lives.
 func Reserve(f *os.File) error {
 	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	switch {
-	case errors.Is(err, unix.EWOULDBLOCK):
+	if errors.Is(err, unix.EWOULDBLOCK) {
 		return ErrInUse
-	case errors.Is(err, unix.ENOLCK) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP):
-		return nil
 	}
-	return err
+	return locked(err)
 }

@@ -12,11 +12,7 @@ import (
 
 func TestNames(t *testing.T) {
 	line := func(index, id, source string) string {
-		b, err := AppendLine(nil, &doc.Failure{Index: index, ID: id, Source: []byte(source)}, Full)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(b)
+		return string(AppendLine(nil, &doc.Failure{Index: index, ID: id, Source: []byte(source)}, Full))
 	}
 	for _, c := range []struct {
 		name, text string

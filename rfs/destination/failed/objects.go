@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/url"
 	"path"
-	"path/filepath"
 	"strings"
 	"sync"
 
@@ -44,7 +43,7 @@ type Objects struct {
 // NewObjects makes a writer, whose id is unique among all that there ever were in the session.
 func NewObjects(s Store, session, writer string, content Content) (*Objects, error) {
 	for _, name := range []string{session, writer} {
-		if name == "" || name != filepath.Base(name) || name[0] == '.' {
+		if !isName(name) {
 			return nil, fmt.Errorf("%q is not a name of session or writer: %w", name, fault.ErrConfig)
 		}
 	}
@@ -63,11 +62,7 @@ func (o *Objects) Record(ctx context.Context, failures []doc.Failure) error {
 			}
 			o.place = place
 		}
-		line, err := AppendLine(nil, &failures[i], o.content)
-		if err != nil {
-			return err
-		}
-		o.buf = append(o.buf, line...)
+		o.buf = AppendLine(o.buf, &failures[i], o.content)
 	}
 	return nil
 }
@@ -75,7 +70,7 @@ func (o *Objects) Record(ctx context.Context, failures []doc.Failure) error {
 // part makes one part of a name out of the name of an index.
 func part(index string) string {
 	s := url.PathEscape(index)
-	if s == "" || strings.Trim(s, ".") == "" {
+	if strings.Trim(s, ".") == "" {
 		return "_" + s // no index is called so
 	}
 	return s

@@ -74,9 +74,11 @@ func TestEachSyncIsAnObjectNamedByWhoseItIs(t *testing.T) {
 	if got := read(t, f.dir); len(got) != len(want) {
 		t.Errorf("%d failures, want %d", len(got), len(want))
 	}
-	for _, bad := range []string{"", ".", "a/b"} {
-		if _, err := NewObjects(f, "move", bad, Full); !errors.Is(err, fault.ErrConfig) {
-			t.Errorf("writer %q: %v", bad, err)
+	for _, bad := range []string{"", ".", "a/b", "/"} {
+		for _, names := range [][2]string{{"move", bad}, {bad, "w"}} {
+			if _, err := NewObjects(f, names[0], names[1], Full); !errors.Is(err, fault.ErrConfig) {
+				t.Errorf("session and writer %q: %v", names, err)
+			}
 		}
 	}
 	if part("..") == ".." || part("") == "" {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -95,7 +96,10 @@ func TestWatched_NotesEachClassBeforeItIsRecorded(t *testing.T) {
 	if n := len(*noted); n != 7 { // 1, 2, 4, …, 64
 		t.Errorf("100 documents of a class were noted %d times", n)
 	}
-	if err := errors.Join(w.Record(t.Context(), []doc.Failure{strict("other", 0)}), w.Flush(t.Context())); err != nil {
+	if err := w.Record(t.Context(), []doc.Failure{strict("other", 0)}); err != nil || len(*noted) != 8 {
+		t.Errorf("the first document of another index: %v, noted %d times", err, len(*noted))
+	}
+	if err := w.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(*noted); n != 8 {
@@ -113,9 +117,9 @@ func TestWatched_NotesEachClassBeforeItIsRecorded(t *testing.T) {
 	}
 }
 
-// TestWatched_IsBounded checks that any number of indices takes a bounded account.
+// TestWatched_IsBounded checks that any number of indices takes a bounded account, and that no more are counted in the log.
 func TestWatched_IsBounded(t *testing.T) {
-	w, _, _, noted := watching()
+	w, _, lines, noted := watching()
 	all := make([]doc.Failure, maxSums+5)
 	for n := range all {
 		all[n] = strict(fmt.Sprint("logs-", n), 0)
@@ -126,5 +130,11 @@ func TestWatched_IsBounded(t *testing.T) {
 	last := (*noted)[len(*noted)-1]
 	if len(*noted) != 1 || len(last) != maxSums+1 || !reflect.DeepEqual(last[0], Sum{Count: 5}) {
 		t.Errorf("%d times, %d sums, the first %+v", len(*noted), len(last), last[0])
+	}
+	if err := w.Record(t.Context(), slices.Repeat(all[:1], 10_000-len(all))); err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf("documents=10000 indices=%d\n", maxSums); !strings.HasSuffix(lines.String(), want) {
+		t.Errorf("the log ends with %.300s, want %s", lines, want)
 	}
 }

@@ -70,9 +70,14 @@ func writable(dir string) error {
 	}
 }
 
+// isName reports whether a name is one part of a path, and not hidden.
+func isName(name string) bool {
+	return filepath.IsLocal(name) && name == filepath.Base(name) && name[0] != '.'
+}
+
 // OpenOn does what Open does, on another file system.
 func OpenOn(files Files, dir, writer string, content Content) (*Writer, error) {
-	if writer == "" || writer != filepath.Base(writer) || writer[0] == '.' {
+	if !isName(writer) {
 		return nil, fmt.Errorf("writer id %q is not a file name: %w", writer, fault.ErrConfig)
 	}
 	return &Writer{files: files, path: filepath.Join(dir, writer+extension), content: content, open: true}, nil
@@ -87,11 +92,8 @@ func (w *Writer) Record(ctx context.Context, failures []doc.Failure) error {
 		return err
 	}
 	for i := range failures {
-		var err error
-		if w.buf, err = AppendLine(w.buf[:0], &failures[i], w.content); err != nil {
-			return err
-		}
-		if _, err = w.f.Write(w.buf); err != nil {
+		w.buf = AppendLine(w.buf[:0], &failures[i], w.content)
+		if _, err := w.f.Write(w.buf); err != nil {
 			w.err = errors.Join(err, w.f.Truncate(w.size))
 			return w.err
 		}

@@ -320,10 +320,7 @@ func (f *file) Record(ctx context.Context, failures []doc.Failure) error {
 		if f.noter != nil {
 			continue
 		}
-		var err error
-		if f.buf, err = failed.AppendLine(f.buf[:0], x, contents[e.content]); err != nil {
-			return err
-		}
+		f.buf = failed.AppendLine(f.buf[:0], x, contents[e.content])
 		if err := f.put(f.buf); err != nil {
 			return err
 		}

@@ -69,9 +69,7 @@ func (e *recordedEdit) read(ctx context.Context) error {
 		if err = lerr; err != nil {
 			break
 		}
-		if buf, err = failed.AppendRecord(buf[:0], &r.Failure, r.Class); err != nil {
-			break
-		}
+		buf = failed.AppendRecord(buf[:0], &r.Failure, r.Class)
 		var n int
 		n, err = f.Write(buf)
 		if e.size += int64(n); err != nil {

@@ -21,13 +21,9 @@ func TestFilesOfFailedDocumentsAreRefusedByName(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
-				line, err := failed.AppendLine(nil, &c.failure, failed.Full)
-				if err != nil {
-					t.Fatal(err)
-				}
 				w.write("a.ndjson", "{\"index\":{\"_index\":\"a\",\"_id\":\"1\"}}\n{}\n")
-				w.write("host_pid1.ndjson", string(line))
-				_, err = w.node().Run(t.Context())
+				w.write("host_pid1.ndjson", string(failed.AppendLine(nil, &c.failure, failed.Full)))
+				_, err := w.node().Run(t.Context())
 				if !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "host_pid1.ndjson") || !strings.Contains(err.Error(), "rfsd redrive --failed-documents") {
 					t.Errorf("%v", err)
 				}

@@ -125,11 +125,7 @@ func TestAFileThatNeverTellsIsReadFromItsBeginning(t *testing.T) {
 func TestAFileOfFailedDocumentsNamesItsCommand(t *testing.T) {
 	var file blob
 	for n := range int64(3) {
-		line, err := failed.AppendLine(nil, &doc.Failure{Index: "logs", ID: "a", Ordinal: n, Reason: "mapper_parsing_exception", Status: 400, Source: []byte(`{"a":1}`)}, failed.Full)
-		if err != nil {
-			t.Fatal(err)
-		}
-		file = append(file, line...)
+		file = failed.AppendLine(file, &doc.Failure{Index: "logs", ID: "a", Ordinal: n, Reason: "mapper_parsing_exception", Status: 400, Source: []byte(`{"a":1}`)}, failed.Full)
 	}
 	p := &pairs{lines: newLines(bytes.NewReader(file), 0, 1<<20), to: noEnd}
 	for range 3 {
