@@ -51,6 +51,12 @@ func TestRedrive_LinesOfOneDocument(t *testing.T) {
 			report: stays, left: []string{"1 too_large "}},
 		{name: "neither can be sent, and the first holds the source", first: line{unsent("too_large", []byte(`{"long":1}`)), whole}, second: line{unsent("no_source", nil), whole},
 			report: stays, left: []string{"1 too_large "}},
+		{name: "neither can be sent, and the second has a source", first: line{unsent("no_source", nil), none}, second: line{unsent("too_large", []byte(`{"long":1}`)), none},
+			report: stays, left: []string{"1 too_large "}},
+		{name: "neither can be sent, and the first has a source", first: line{unsent("too_large", []byte(`{"long":1}`)), none}, second: line{unsent("no_source", nil), none},
+			report: stays, left: []string{"1 too_large "}},
+		{name: "a source in full that cannot be sent, then one that was left out and can", first: line{unsent("too_large", []byte(`{"long":1}`)), whole}, second: line{refused, none},
+			source: &snapshotOf{ids: []string{"1"}}, report: arrives, sent: 1},
 	} {
 		for _, files := range []string{"one file", "two files"} {
 			t.Run(c.name+" in "+files, func(t *testing.T) {
@@ -109,6 +115,22 @@ func TestRedrive_ABetterLineInAFileInUse(t *testing.T) {
 	}
 	if got := held(t, dir); len(got["w0.ndjson"]) != 1 || len(got["w1.ndjson"]) != 1 {
 		t.Errorf("the files hold %q", got)
+	}
+}
+
+// TestRedrive_ALesserLineBetweenTwo checks that it does not make the run forget that the document was sent.
+func TestRedrive_ALesserLineBetweenTwo(t *testing.T) {
+	dir := t.TempDir()
+	var text []byte
+	for _, content := range []failed.Content{failed.Full, failed.Hash, failed.Full} {
+		f := refusal("a", "1", 7)
+		text = failed.AppendLine(text, &f, content)
+	}
+	appendTo(t, filepath.Join(dir, "w.ndjson"), text)
+	target := &cluster{}
+	report, err := redriveOf(Folder(dir), target).Run(t.Context())
+	if want := "1 documents: 1 indexed, 0 failed, 0 filtered, 2 duplicates, 0 remaining, complete true"; err != nil || numbers(report) != want || target.sent != 1 {
+		t.Errorf("%s, %d sent, %v; want %s", numbers(report), target.sent, err, want)
 	}
 }
 

@@ -2,7 +2,6 @@ package redrive
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,9 +75,8 @@ const maxWanted = 10_000
 
 // send reads the file and sends its documents, until their fates are known or an error ends it.
 func (f *file) send(ctx context.Context) error {
-	most := cmp.Or(f.run.maxLines, maxLines)
 	err := f.each(ctx, func(n int, l failed.Line) error {
-		if n == most {
+		if most := f.run.maxLines; n == most {
 			return fmt.Errorf("failed documents in %s: more than %d lines: split the file into shorter ones (split -l %d), and run the same command again: %w", f.name, most, most, fault.ErrConfig)
 		}
 		return f.take(ctx, l)
@@ -89,7 +87,7 @@ func (f *file) send(ctx context.Context) error {
 	if err == nil {
 		err = f.flush(ctx)
 	}
-	if err != nil && f.loader != nil {
+	if f.loader != nil { // the run ends early
 		patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 		defer cancel()
 		f.loader.Drain(patience)
@@ -129,7 +127,7 @@ func (f *file) take(ctx context.Context, l failed.Line) error {
 	case l.Err != nil:
 		e.fate = unreadable
 		f.run.Log.WarnContext(ctx, "line kept", "error", l.Err)
-	case seen && was.superseded(rank):
+	case was.superseded(rank):
 		e.fate = duplicate
 	case f.run.Select != nil && !f.run.Select(x.Index):
 		e.fate = left
@@ -148,7 +146,7 @@ func (f *file) take(ctx context.Context, l failed.Line) error {
 	if e.fate == pending && l.Omitted() && f.run.Source == nil {
 		return fmt.Errorf("%s holds no sources (--failed-documents-content): --repo-uri and --rules of the migration, or --from of the import, read them again: %w", f.name, fault.ErrConfig)
 	}
-	if e.fate != duplicate && e.fate != unreadable && (seen || len(f.run.fates) < maxKnown) {
+	if e.fate != duplicate && (seen || len(f.run.fates) < f.run.maxKnown) {
 		f.run.fates[e.key] = known{fate: e.fate, best: rank, taken: true}
 	}
 	n := f.append(e)
@@ -163,7 +161,7 @@ func (f *file) take(ctx context.Context, l failed.Line) error {
 		return f.add(ctx, n, &doc.Document{Index: []byte(x.Index), ID: []byte(x.ID), Type: bytesOf(x.Type), Routing: bytesOf(x.Routing), Source: x.Source, Version: x.Version})
 	}
 	l.Text = bytes.Clone(l.Text)
-	if f.wanted = append(f.wanted, wanted{Document: d, n: n, line: l}); len(f.wanted) < maxWanted {
+	if f.wanted = append(f.wanted, wanted{Document: d, n: n, line: l}); len(f.wanted) < f.run.maxWanted {
 		return nil
 	}
 	return f.fetch(ctx)
@@ -297,8 +295,8 @@ func (f *file) settle() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.kept += counts.Kept
-	for n := f.begin; n < len(f.order) && int64(n) < watermark; n++ {
-		if e := &f.lines[f.order[n]]; e.fate == pending {
+	for _, n := range f.order[f.begin:watermark] {
+		if e := &f.lines[n]; e.fate == pending {
 			e.fate = arrived
 		}
 	}
@@ -310,9 +308,6 @@ func (f *file) Record(ctx context.Context, failures []doc.Failure) error {
 	defer f.mu.Unlock()
 	for i := range failures {
 		x := &failures[i]
-		if x.Ordinal < 0 || x.Ordinal >= int64(len(f.order)) {
-			return fmt.Errorf("failure of document %d of %d", x.Ordinal, len(f.order))
-		}
 		e := &f.lines[f.order[x.Ordinal]]
 		x.Shard, x.Ordinal = e.shard, e.ordinal
 		e.fate, f.changed = again, true

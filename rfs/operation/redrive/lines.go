@@ -71,7 +71,7 @@ func (r *Redrive) surveyFile(ctx context.Context, e Edit) {
 		}
 		k, rank := documentOf(l).key(), rank(l)
 		was, is := r.fates[k]
-		if !is && len(r.fates) == maxKnown {
+		if !is && len(r.fates) == r.maxKnown {
 			continue
 		}
 		if !is {

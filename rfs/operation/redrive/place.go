@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"math"
 	"os"
 	"path"
 	"path/filepath"
@@ -52,7 +53,7 @@ func (d Folder) Names(ctx context.Context) ([]string, error) {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case path == string(d) && errors.Is(err, fs.ErrNotExist):
+		case errors.Is(err, fs.ErrNotExist): // the folder is missing, or a directory was removed meanwhile
 			return nil
 		case err != nil:
 			return err
@@ -90,11 +91,7 @@ type fileEdit struct {
 }
 
 func (e *fileEdit) Open(context.Context) (io.ReadCloser, error) {
-	info, err := e.file.Stat()
-	if err != nil {
-		return nil, err
-	}
-	return io.NopCloser(io.NewSectionReader(e.file, 0, info.Size())), nil
+	return io.NopCloser(io.NewSectionReader(e.file, 0, math.MaxInt64)), nil
 }
 
 func (e *fileEdit) Write(p []byte) (int, error) {
@@ -194,10 +191,7 @@ func (e *objectEdit) Commit(ctx context.Context) error {
 	if e.draft == nil {
 		return e.objects.Put(ctx, e.name, strings.NewReader(""), 0)
 	}
-	if _, err := e.draft.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
-	return e.objects.Put(ctx, e.name, e.draft, e.size)
+	return e.objects.Put(ctx, e.name, io.NewSectionReader(e.draft, 0, e.size), e.size)
 }
 
 func (e *objectEdit) Close() error {

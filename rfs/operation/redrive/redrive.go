@@ -70,7 +70,8 @@ type Redrive struct {
 	fates    map[key]known     // of all documents seen so far
 	found    map[string]int64  // by target index
 	report   Report
-	maxLines int // 0: the constant
+	// bounds; 0: the constants
+	maxLines, maxKnown, maxWanted int
 	// Progress of the run, read by any goroutine.
 	Sent, Failed atomic.Int64
 }
@@ -139,6 +140,7 @@ const maxLines = 4 << 20
 func (r *Redrive) Run(ctx context.Context) (Report, error) {
 	r.existing, r.fates = map[string]bulk.Existing{}, map[key]known{}
 	r.found, r.refused = map[string]int64{}, map[string]string{}
+	r.maxLines, r.maxKnown, r.maxWanted = cmp.Or(r.maxLines, maxLines), cmp.Or(r.maxKnown, maxKnown), cmp.Or(r.maxWanted, maxWanted)
 	r.report = Report{Classes: []Class{}, InUse: []string{}}
 	names, err := r.Place.Names(ctx)
 	if err == nil {
