@@ -182,3 +182,29 @@ func TestRedrive_ABetterLineThatIsFoundLate(t *testing.T) {
 		})
 	}
 }
+
+// TestRedrive_LinesInAFileThatWasInUse checks lines of one document in a file that could not be surveyed: its only source is not dropped
+// for a line before it, and it is sent once.
+func TestRedrive_LinesInAFileThatWasInUse(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		first, second failed.Content
+		report        string
+	}{
+		{"without a source, then with it", failed.None, failed.Full, "2 documents: 1 indexed, 1 failed, 0 filtered, 0 duplicates, 0 remaining, complete true"},
+		{"with its source, then without", failed.Full, failed.None, "1 documents: 1 indexed, 0 failed, 0 filtered, 1 duplicates, 0 remaining, complete true"},
+		{"twice the same", failed.Full, failed.Full, "1 documents: 1 indexed, 0 failed, 0 filtered, 1 duplicates, 0 remaining, complete true"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			f := refusal("a", "1", 7)
+			appendTo(t, filepath.Join(dir, "w.ndjson"), failed.AppendLine(nil, &f, c.first), failed.AppendLine(nil, &f, c.second))
+			target := &cluster{}
+			r := redriveOf(&freed{Folder: Folder(dir), name: "w.ndjson"}, target)
+			r.Source = &snapshotOf{}
+			if report, err := r.Run(t.Context()); err != nil || numbers(report) != c.report || target.sent != 1 {
+				t.Errorf("%s, %d sent, %v; want %s", numbers(report), target.sent, err, c.report)
+			}
+		})
+	}
+}

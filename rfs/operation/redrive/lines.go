@@ -94,7 +94,7 @@ func (k known) superseded(rank uint8) bool {
 		return true
 	case !k.taken:
 		return false
-	case k.fate == arrived || k.fate == pending:
+	case k.fate == arrived:
 		return true
 	}
 	return rank == k.best
