@@ -37,6 +37,7 @@ func TestErrors_NameThePath(t *testing.T) {
 		{"the directory is a file", "file/x", nil},
 		{"a link leads to itself", "loop/x", nil},
 		{"a link leads nowhere", "broken/x", nil},
+		{"a link leads nowhere, further up", "broken/x/y", nil},
 		{"the name is too long", strings.Repeat("x", 300), []string{"drafts"}},
 		{"a directory is in the way", ".", []string{"SyncDir", "MkdirAll", "drafts"}},
 		{"a file is in the way", "file", []string{"OpenFile", "create", "NewDraft", "Replace", "Rename", "Remove", "SyncDir", "drafts"}},

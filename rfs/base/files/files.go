@@ -99,10 +99,7 @@ func step(at *os.Root, name string) (next *os.Root, link string, err error) {
 			return at, "", whole(at, err)
 		}
 		is, err := next.Stat(".")
-		if err == nil && !os.SameFile(info, is) {
-			err = fmt.Errorf("%s was replaced while it was opened: %w", path, fault.ErrConfig)
-		}
-		return next, "", errors.Join(err, at.Close())
+		return next, "", errors.Join(unchanged(path, info, is, err), at.Close())
 	}
 	dir, err := at.Stat(".")
 	if err != nil {
@@ -118,6 +115,14 @@ func step(at *os.Root, name string) (next *os.Root, link string, err error) {
 		link = filepath.Join(at.Name(), link)
 	}
 	return at, link, nil
+}
+
+// unchanged returns an error unless a file is the same before and after it was opened. err is the error of the second look at it.
+func unchanged(path string, was, is fs.FileInfo, err error) error {
+	if err == nil && !os.SameFile(was, is) {
+		return fmt.Errorf("%s was replaced while it was opened: %w", path, fault.ErrConfig)
+	}
+	return err
 }
 
 // whole returns an error of a Root with the whole path.
@@ -152,7 +157,7 @@ func (d *folder) openFile(name string, flag int, perm fs.FileMode) (*os.File, er
 		if flag&os.O_CREATE == 0 || !errors.Is(err, fs.ErrNotExist) {
 			return f, err
 		}
-		if f, err = d.create(name, flag, perm, d.owner); flag&os.O_EXCL != 0 || !errors.Is(err, fs.ErrExist) {
+		if f, err = d.create(name, flag, perm, d.owner); !errors.Is(err, fs.ErrExist) {
 			return f, err
 		}
 	}
@@ -192,9 +197,7 @@ func (d *folder) existing(name string, flag int) (*os.File, error) {
 		return nil, d.named(err)
 	}
 	is, err := f.Stat()
-	if err == nil && !os.SameFile(was, is) {
-		err = fmt.Errorf("%s was replaced while it was opened: %w", path, fault.ErrConfig)
-	}
+	err = unchanged(path, was, is, err)
 	if err == nil && flag&os.O_TRUNC != 0 {
 		err = f.Truncate(0)
 	}
@@ -222,7 +225,7 @@ func MkdirAll(path string, perm fs.FileMode) error {
 	if err == nil && !info.IsDir() {
 		return &fs.PathError{Op: "mkdir", Path: path, Err: errors.New("it is not a directory")}
 	}
-	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	above := filepath.Dir(path)
@@ -245,7 +248,7 @@ func (d *folder) mkdir(name string, perm fs.FileMode) error {
 		return d.named(err)
 	}
 	if err := d.owner.giveName(d.Root, name); err != nil {
-		return d.named(err)
+		return errors.Join(d.named(err), d.Remove(name))
 	}
 	return d.sync()
 }
@@ -347,10 +350,7 @@ func NewDraft(path string, perm fs.FileMode) (*Draft, error) {
 
 // Commit replaces the file, durably. The draft is closed whatever it returns.
 func (d *Draft) Commit() error {
-	err := d.Sync()
-	if cerr := d.File.Close(); err == nil {
-		err = cerr
-	}
+	err := errors.Join(d.Sync(), d.File.Close())
 	if err == nil {
 		err = d.dir.named(d.dir.Root.Rename(d.temp, d.name))
 	}

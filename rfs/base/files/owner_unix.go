@@ -22,25 +22,27 @@ func isRoot() bool { return os.Geteuid() == 0 }
 
 // trusted reports whether nobody but root can have made a link in a directory.
 func trusted(info fs.FileInfo) bool {
-	is, ok := info.Sys().(*syscall.Stat_t)
-	return ok && is.Uid == 0 && !othersWrite(info, is)
+	return statOf(info).Uid == 0 && !othersWrite(info)
 }
 
+// statOf returns what the system states of a file.
+func statOf(info fs.FileInfo) *syscall.Stat_t { return info.Sys().(*syscall.Stat_t) }
+
 // othersWrite reports whether others than the owner can write a directory.
-func othersWrite(info fs.FileInfo, is *syscall.Stat_t) bool {
-	return info.Mode().Perm()&0o002 != 0 || info.Mode().Perm()&0o020 != 0 && is.Gid != 0
+func othersWrite(info fs.FileInfo) bool {
+	return info.Mode().Perm()&0o002 != 0 || info.Mode().Perm()&0o020 != 0 && statOf(info).Gid != 0
 }
 
 // mayWrite returns the owner of a directory, or an error when root does not create files in it.
 func mayWrite(path string, info fs.FileInfo) (owner, error) {
-	is, ok := info.Sys().(*syscall.Stat_t)
-	if !ok || !isRoot() {
+	if !isRoot() {
 		return owner{}, nil
 	}
+	is := statOf(info)
 	o := owner{root: true, uid: int(is.Uid), gid: int(is.Gid)}
-	o.shared = o.uid != 0 || othersWrite(info, is)
+	o.shared = o.uid != 0 || othersWrite(info)
 	sticky := info.Mode()&fs.ModeSticky != 0
-	if !sticky && (info.Mode().Perm()&0o002 != 0 || o.uid == 0 && othersWrite(info, is)) {
+	if !sticky && (info.Mode().Perm()&0o002 != 0 || o.uid == 0 && othersWrite(info)) {
 		return o, fmt.Errorf("%s can be written by others than its owner: root creates no files in it; take that permission away (chmod go-w), or choose another directory: %w", path, fault.ErrConfig)
 	}
 	return o, nil
@@ -48,10 +50,10 @@ func mayWrite(path string, info fs.FileInfo) (owner, error) {
 
 // mayOpen returns an error for a file that is neither the directory's owner's nor root's own, or that has further names.
 func (o owner) mayOpen(path string, info fs.FileInfo) error {
-	is, ok := info.Sys().(*syscall.Stat_t)
-	if !ok || !o.root {
+	if !o.root {
 		return nil
 	}
+	is := statOf(info)
 	if uid := int(is.Uid); uid != 0 && uid != o.uid {
 		return fmt.Errorf("%s belongs to user %d, and its directory to user %d: root does not write to it; run as that user, or remove the file: %w", path, uid, o.uid, fault.ErrConfig)
 	}
@@ -63,8 +65,8 @@ func (o owner) mayOpen(path string, info fs.FileInfo) error {
 
 // of returns the owner of a file that is replaced, which what replaces it belongs to.
 func (o owner) of(info fs.FileInfo) owner {
-	if is, ok := info.Sys().(*syscall.Stat_t); ok && o.root {
-		o.uid, o.gid = int(is.Uid), int(is.Gid)
+	if o.root {
+		o.uid, o.gid = int(statOf(info).Uid), int(statOf(info).Gid)
 	}
 	return o
 }

@@ -92,6 +92,14 @@ func TestRoot_InADirectoryOfAService(t *testing.T) {
 			_, err := OpenFile(filepath.Join(dir, "x"), os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o600)
 			return err
 		}, fault.ErrConfig},
+		{"a hard link in a directory for all", func(t *testing.T, dir, precious string) {
+			must(t, errors.Join(os.Chown(dir, 0, 0), os.Chmod(dir, 0o777|os.ModeSticky), os.Link(precious, filepath.Join(dir, "x"))))
+		}, func(dir string) error {
+			_, err := OpenFile(filepath.Join(dir, "x"), os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o600)
+			return err
+		}, fault.ErrConfig},
+		{"the service's group can write it", func(t *testing.T, dir, _ string) { must(t, os.Chmod(dir, 0o775)) },
+			func(dir string) error { return Replace(filepath.Join(dir, "x"), 0o600, text("x")) }, nil},
 		{"a link in a directory for all", func(t *testing.T, dir, precious string) {
 			must(t, errors.Join(os.Chown(dir, 0, 0), os.Chmod(dir, 0o777|os.ModeSticky), os.Symlink(filepath.Dir(precious), filepath.Join(dir, "sub"))))
 		}, func(dir string) error { return Replace(filepath.Join(dir, "sub", "new"), 0o600, text("attack")) }, errAny},
@@ -119,6 +127,41 @@ func TestRoot_InADirectoryOfAService(t *testing.T) {
 
 // errAny stands for an error of the system.
 var errAny = errors.New("any")
+
+// TestRoot_InItsOwnDirectories checks what root does where only root can have put files, and in directories for all.
+func TestRoot_InItsOwnDirectories(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		group  int
+		mode   os.FileMode
+		linked bool // the file has another name
+	}{
+		{"only root can write it", 0, 0o755, false},
+		{"a group can only read it", service, 0o755, false},
+		{"the group of root can write it", 0, 0o775, false},
+		{"a directory for all", 0, 0o777 | os.ModeSticky, false},
+		{"a file that has another name", 0, 0o755, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir, _ := serviceDir(t)
+			must(t, errors.Join(os.Chown(dir, 0, c.group), os.Chmod(dir, c.mode)))
+			path := filepath.Join(dir, "x")
+			if c.linked {
+				must(t, errors.Join(os.WriteFile(filepath.Join(dir, "y"), nil, 0o600), os.Link(filepath.Join(dir, "y"), path)))
+			}
+			f, err := OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
+			must(t, err)
+			must(t, errors.Join(f.Close(), Replace(path, 0o600, text("x")), MkdirAll(filepath.Join(dir, "d"), 0o700)))
+			for _, name := range []string{"x", "d"} {
+				info, err := os.Lstat(filepath.Join(dir, name))
+				must(t, err)
+				if is := statOf(info); is.Uid != 0 || is.Gid != 0 {
+					t.Errorf("%s belongs to %d, group %d", name, is.Uid, is.Gid)
+				}
+			}
+		})
+	}
+}
 
 // TestRoot_KeepsWhatIsItsOwn checks that a file of root in a directory of another user does not become that user's.
 func TestRoot_KeepsWhatIsItsOwn(t *testing.T) {
