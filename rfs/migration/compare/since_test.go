@@ -1,4 +1,4 @@
-package worker
+package compare_test
 
 import (
 	"bytes"
