@@ -68,9 +68,7 @@ func (u *unpacker) answer(body []byte, version int16) error {
 		for _, p := range topic.Partitions {
 			batches(p.RecordBatches, func(b batch) {
 				if b.packed {
-					u.mu.Lock()
-					u.stated[crc32.ChecksumIEEE(b.body)] = b
-					u.mu.Unlock()
+					u.state(b)
 					return
 				}
 				n := int64(recordCost)
@@ -93,6 +91,16 @@ func (u *unpacker) answer(body []byte, version int16) error {
 		return u.refuse(fmt.Errorf("partition %d: %w", u.partition, damaged))
 	}
 	return u.take(sum)
+}
+
+// state notes the header of a packed batch. Of several with the same checksum, the header with the most records counts.
+func (u *unpacker) state(b batch) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	sum := crc32.ChecksumIEEE(b.body)
+	if was, known := u.stated[sum]; !known || b.records > was.records {
+		u.stated[sum] = b
+	}
 }
 
 // withoutHeader returns an answer behind its correlation id and, from version 12 on, tagged fields.

@@ -2,9 +2,11 @@ package kafka
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"slices"
 	"strings"
 	"testing"
@@ -328,5 +330,37 @@ func TestUnpacker_FirstBatchThatTakesTooMuch(t *testing.T) {
 	u.free()
 	if out, err := u.Decompress([]byte("as it is"), kgo.CodecNone); err != nil || string(out) != "as it is" || heldBy(u) != 0 {
 		t.Errorf("%q, %v", out, err)
+	}
+}
+
+// TestUnpacker_BatchesThatLookTheSame has a producer send two batches whose packed bytes are the same, or have the same CRC, which
+// anybody can make. One of them states few messages; the client makes what the other states.
+func TestUnpacker_BatchesThatLookTheSame(t *testing.T) {
+	const many = 300_000
+	of := map[uint32]string{}
+	var long, short string
+	for n := 0; long == ""; n++ {
+		b := sha256.Sum256(binary.AppendUvarint(nil, uint64(n)))
+		sum := crc32.ChecksumIEEE(b[:8])
+		long, short = of[sum], string(b[:8])
+		of[sum] = short
+	}
+	for _, c := range []struct {
+		name    string
+		batches [][]byte
+	}{
+		{"the same bytes", [][]byte{packedBatch(6, []byte(long), many, 4), packedBatch(7, []byte(long), 1, 4)}},
+		{"the same bytes, the other first", [][]byte{packedBatch(6, []byte(long), 1, 4), packedBatch(7, []byte(long), many, 4)}},
+		{"the same checksum", [][]byte{packedBatch(6, []byte(long), many, 4), packedBatch(7, []byte(short), 1, 4)}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			u := unpacking(t, 1<<20, map[string][]byte{long: rawbatch.Records(many, 0, ""), short: rawbatch.Records(1, 0, "")})
+			if err := u.answer(fetched(c.batches...), 11); err != nil {
+				t.Fatal(err)
+			}
+			if out, err := u.Decompress([]byte(long), kgo.CodecZstd); !errors.Is(err, fault.ErrConfig) {
+				t.Errorf("%d bytes, %v: the client would make %d messages of them", len(out), err, many)
+			}
+		})
 	}
 }
