@@ -147,7 +147,7 @@ func (f *file) take(ctx context.Context, l failed.Line) error {
 		return fmt.Errorf("%s holds no sources (--failed-documents-content): --repo-uri and --rules of the migration, or --from of the import, read them again: %w", f.name, fault.ErrConfig)
 	}
 	if e.fate != duplicate && (seen || len(f.run.fates) < f.run.maxKnown) {
-		f.run.fates[e.key] = known{fate: e.fate, best: rank, taken: true}
+		f.run.fates[e.key] = known{best: rank, taken: true}
 	}
 	n := f.append(e)
 	switch e.fate {
@@ -353,8 +353,8 @@ func (f *file) save(ctx context.Context) error {
 	changed, remaining := f.changed, int64(0)
 	for _, e := range f.lines {
 		changed = changed || e.fate == arrived || e.fate == duplicate
-		if was, seen := f.run.fates[e.key]; seen && (e.fate == arrived || e.fate == again) {
-			was.fate = e.fate
+		if was, seen := f.run.fates[e.key]; seen && e.fate == arrived {
+			was.arrived = true
 			f.run.fates[e.key] = was
 		}
 	}
@@ -386,7 +386,7 @@ func (f *file) save(ctx context.Context) error {
 // commit reports what arrived, then replaces the file: a process that dies between both does it again.
 func (f *file) commit(ctx context.Context, lines int, documents map[string]int64) error {
 	if f.run.Arrived != nil {
-		err := f.run.Arrived(ctx, func(d Document) bool { return f.run.fates[d.key()].fate == arrived })
+		err := f.run.Arrived(ctx, func(d Document) bool { return f.run.fates[d.key()].arrived })
 		if err != nil {
 			return err
 		}

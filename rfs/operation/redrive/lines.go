@@ -9,7 +9,7 @@ import (
 
 // known is the state of a document in a run.
 type known struct {
-	fate fate
+	arrived bool
 	// best is the rank of the best line of the document that was found.
 	best uint8
 	// taken: a line of that rank was dealt with.
@@ -94,7 +94,7 @@ func (k known) superseded(rank uint8) bool {
 		return true
 	case !k.taken:
 		return false
-	case k.fate == arrived:
+	case k.arrived:
 		return true
 	}
 	return rank == k.best

@@ -63,9 +63,26 @@ func TestObjects_Names(t *testing.T) {
 		"move/logs/0/w/000001.ndjson": line, "move/logs/0/w/000000.ndjson": line, "move/logs/0/w/000002.ndjson": nil,
 		"move/logs/0/w/.000003.ndjson": line, "move/logs/0/w/notes.txt": line, "move-2/logs/0/w/000000.ndjson": line,
 	}
-	names, err := Objects{Read: s, Session: "move"}.Names(t.Context())
+	names, err := Objects{Read: backwards{s}, Session: "move"}.Names(t.Context())
 	if want := []string{"move/logs/0/w/000000.ndjson", "move/logs/0/w/000001.ndjson"}; err != nil || !slices.Equal(names, want) {
 		t.Errorf("%q, %v; want %q", names, err, want)
+	}
+}
+
+// backwards is a bucket that lists its last object first.
+type backwards struct{ shelf }
+
+func (b backwards) List(ctx context.Context, prefix string) iter.Seq2[repo.Blob, error] {
+	return func(yield func(repo.Blob, error) bool) {
+		var all []repo.Blob
+		for blob := range b.shelf.List(ctx, prefix) {
+			all = append(all, blob)
+		}
+		for _, blob := range slices.Backward(all) {
+			if !yield(blob, nil) {
+				return
+			}
+		}
 	}
 }
 

@@ -144,6 +144,13 @@ func TestRedrive_BoundOfKnownDocuments(t *testing.T) {
 	if len(r.fates) != 2 || account.left["logs"] != 2 {
 		t.Errorf("%d documents are remembered, the account has %v", len(r.fates), account.left)
 	}
+	lesser, better := refusal("logs", "a", 1), refusal("logs", "a", 1)
+	appendTo(t, filepath.Join(dir, "w.ndjson"), failed.AppendLine(nil, &lesser, failed.None), failed.AppendLine(nil, &better, failed.Full))
+	r = redriveOf(Folder(dir), target)
+	r.maxKnown = 1
+	if report, err := r.Run(t.Context()); err != nil || report.Indexed != 1 || report.Duplicates != 1 {
+		t.Errorf("a better line of the last document that is remembered: %s, %v", numbers(report), err)
+	}
 }
 
 // passes is a source that is read in passes of which one may fail.
