@@ -171,8 +171,8 @@ func (r *Redrive) edit(ctx context.Context, name string) (err error) {
 		return inFile(name, err)
 	}
 	defer func() {
-		if cerr := e.Close(); err == nil && cerr != nil {
-			err = inFile(name, cerr)
+		if cerr := e.Close(); cerr != nil {
+			err = errors.Join(err, inFile(name, cerr))
 		}
 	}()
 	r.report.Files++

@@ -259,13 +259,22 @@ func TestDocumentsAreSentAsTheyWere(t *testing.T) {
 	dir := t.TempDir()
 	typed := refusal("logs", "typed", 1)
 	typed.Type, typed.Routing, typed.Source = "event", "r", []byte(`{"a":1.0,"a":2}`)
-	write(t, dir, "w1", typed, refusal("stream-a", "s", 2))
+	write(t, dir, "w1", typed, refusal("logs", "other", 3), refusal("stream-a", "s", 2))
 	c := &cluster{}
-	if _, err := redriveOf(Folder(dir), c).Run(t.Context()); err != nil {
+	r := redriveOf(Folder(dir), c)
+	existing, asked := r.Existing, map[string]int{}
+	r.Existing = func(ctx context.Context, index string) (bulk.Existing, error) {
+		asked[index]++
+		return existing(ctx, index)
+	}
+	if _, err := r.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	if asked["logs"] != 1 || asked["stream-a"] != 1 {
+		t.Errorf("asked for what indices have: %v times", asked)
+	}
 	slices.Sort(c.got)
-	want := []string{`create stream-a/s "" "" {"id":"s"}`, `index logs/typed "r" "event" {"a":1.0,"a":2}`}
+	want := []string{`create stream-a/s "" "" {"id":"s"}`, `index logs/other "" "" {"id":"other"}`, `index logs/typed "r" "event" {"a":1.0,"a":2}`}
 	if !slices.Equal(c.got, want) {
 		t.Errorf("%q\nwant %q", c.got, want)
 	}
@@ -432,26 +441,6 @@ func TestLongLinesOfARedrive(t *testing.T) {
 	}
 	if report, err = redriveOf(Folder(dir), &cluster{}).Run(t.Context()); err != nil || report.Indexed != 3 || !report.Complete {
 		t.Errorf("with a larger bound: %s, %v", numbers(report), err)
-	}
-}
-
-func TestManyLinesOfARedrive(t *testing.T) {
-	dir := t.TempDir()
-	write(t, dir, "w", refusal("logs", "a", 1), refusal("logs", "b", 2), refusal("logs", "c", 3))
-	before := held(t, dir)
-	r := redriveOf(Folder(dir), &cluster{})
-	r.maxLines = 2
-	report, err := r.Run(t.Context())
-	if !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "w.ndjson") || !strings.Contains(err.Error(), "split -l 2") {
-		t.Errorf("%v", err)
-	}
-	if report.Complete || len(held(t, dir)) > len(before) {
-		t.Errorf("%s: %v", numbers(report), held(t, dir))
-	}
-	r = redriveOf(Folder(dir), &cluster{})
-	r.maxLines = 3
-	if report, err = r.Run(t.Context()); err != nil || !report.Complete || len(held(t, dir)) != 0 {
-		t.Errorf("at the bound: %s, %v, %v", numbers(report), err, held(t, dir))
 	}
 }
 

@@ -130,6 +130,26 @@ func TestRedrive_BoundOfPermits(t *testing.T) {
 	}
 }
 
+func TestManyLinesOfARedrive(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "w", refusal("logs", "a", 1), refusal("logs", "b", 2), refusal("logs", "c", 3))
+	before := held(t, dir)
+	r := redriveOf(Folder(dir), &cluster{})
+	r.maxLines = 2
+	report, err := r.Run(t.Context())
+	if !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "w.ndjson") || !strings.Contains(err.Error(), "split -l 2") {
+		t.Errorf("%v", err)
+	}
+	if report.Complete || len(held(t, dir)) > len(before) {
+		t.Errorf("%s: %v", numbers(report), held(t, dir))
+	}
+	r = redriveOf(Folder(dir), &cluster{})
+	r.maxLines = 3
+	if report, err = r.Run(t.Context()); err != nil || !report.Complete || len(held(t, dir)) != 0 {
+		t.Errorf("at the bound: %s, %v, %v", numbers(report), err, held(t, dir))
+	}
+}
+
 // TestRedrive_BoundOfKnownDocuments checks that further lines of documents beyond the bound are sent again, and that none is lost.
 func TestRedrive_BoundOfKnownDocuments(t *testing.T) {
 	dir := t.TempDir()
