@@ -146,7 +146,7 @@ func (f *file) take(ctx context.Context, l failed.Line) error {
 	if e.fate == pending && l.Omitted() && f.run.Source == nil {
 		return fmt.Errorf("%s holds no sources (--failed-documents-content): --repo-uri and --rules of the migration, or --from of the import, read them again: %w", f.name, fault.ErrConfig)
 	}
-	if e.fate != duplicate && (seen || len(f.run.fates) < f.run.maxKnown) {
+	if e.fate != duplicate && e.fate != unreadable && (seen || len(f.run.fates) < f.run.maxKnown) {
 		f.run.fates[e.key] = known{best: rank, taken: true}
 	}
 	n := f.append(e)
