@@ -1,16 +1,12 @@
 package store
 
 import (
-	"context"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"time"
-
-	"github.com/hashicorp/raft"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
@@ -21,13 +17,12 @@ const (
 	requestTimeout = 2 * time.Second
 )
 
-// response is the answer to a put, or with hints.
+// response is an answer with hints.
 type response struct {
-	Error     string `json:"error,omitempty"`
-	NotLeader bool   `json:"not_leader,omitempty"`
-	Hints     []Hint `json:"hints,omitempty"`
-	Index     uint64 `json:"index,omitempty"` // of changes, as More
-	More      bool   `json:"more,omitempty"`
+	Error string `json:"error,omitempty"`
+	Hints []Hint `json:"hints,omitempty"`
+	Index uint64 `json:"index,omitempty"` // of changes, as More
+	More  bool   `json:"more,omitempty"`
 }
 
 func writeMessage(w io.Writer, v any) error {
@@ -61,7 +56,7 @@ func readMessage(r io.Reader, v any) error {
 	return json.Unmarshal(b, v)
 }
 
-// handle serves a put or list request of another node.
+// handle serves a request of another node.
 func (s *Store) handle(what byte, conn net.Conn) {
 	select {
 	case <-s.opened:
@@ -70,20 +65,6 @@ func (s *Store) handle(what byte, conn net.Conn) {
 	}
 	var r response
 	switch what {
-	case purposePut:
-		var c command
-		if err := readMessage(conn, &c); err != nil {
-			return
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
-		defer cancel()
-		err := s.apply(ctx, command{Put: c.Put})
-		if errors.Is(err, ErrNotLeader) && !c.Forwarded {
-			err = s.forward(c)
-		}
-		if err != nil {
-			r.Error, r.NotLeader = err.Error(), errors.Is(err, ErrNotLeader)
-		}
 	case purposeList:
 		var kind string
 		if err := readMessage(conn, &kind); err != nil || len(kind) > maxKind {
@@ -104,14 +85,6 @@ func (s *Store) handle(what byte, conn net.Conn) {
 		} else if !s.served.AllowN(time.Now(), 1+c.size()) {
 			r = response{Error: "other nodes have asked for too many changes"}
 		}
-	case purposeTransfer:
-		var id string
-		if err := readMessage(conn, &id); err != nil {
-			return
-		}
-		if err := s.transfer(id); err != nil {
-			r.Error = err.Error()
-		}
 	default:
 		return
 	}
@@ -130,60 +103,10 @@ func (s *Store) request(address string, what byte, question any) (r response, er
 	if err := readMessage(conn, &r); err != nil {
 		return r, fmt.Errorf("hints of %s: %w: %w", address, err, fault.ErrUnavailable)
 	}
-	if r.NotLeader {
-		return r, ErrNotLeader
-	}
 	if r.Error != "" {
 		return r, fmt.Errorf("hints of %s: %s: %w", address, r.Error, fault.ErrUnavailable)
 	}
 	return r, nil
-}
-
-// forward sends a command to the leader.
-func (s *Store) forward(c command) error {
-	address, _ := s.raft.LeaderWithID()
-	if address == "" || s.layer == nil {
-		return ErrNotLeader
-	}
-	_, err := s.request(string(address), purposePut, command{Put: c.Put, Forwarded: true})
-	return err
-}
-
-// TakeLeadership asks the leader to transfer its leadership to this node, which has to be a voter. Any error leaves the
-// leadership as it is, or the voters elect a leader as usual.
-func (s *Store) TakeLeadership() error {
-	address, _ := s.raft.LeaderWithID()
-	if address == "" {
-		return ErrNotLeader
-	}
-	_, err := s.request(string(address), purposeTransfer, s.conf.ID)
-	return err
-}
-
-// transfer starts to transfer the leadership of this node to another voter. It does not wait, since
-// Raft does not answer when it is shut down meanwhile.
-func (s *Store) transfer(id string) error {
-	f := s.raft.GetConfiguration()
-	if err := f.Error(); err != nil {
-		return err
-	}
-	for _, x := range f.Configuration().Servers {
-		if string(x.ID) == id && x.Suffrage == raft.Voter {
-			s.raft.LeadershipTransferToServer(x.ID, x.Address)
-			return nil
-		}
-	}
-	return fmt.Errorf("%q is not a voter: %w", id, fault.ErrRejected)
-}
-
-// PutVia proposes hints through another node, for nodes without a copy, which do not know the leader.
-func (s *Store) PutVia(address string, hints ...Hint) error {
-	for from := 0; from < len(hints); from += maxBatch {
-		if _, err := s.request(address, purposePut, command{Put: hints[from:min(from+maxBatch, len(hints))]}); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // ListFrom returns the unexpired hints of a kind from another node, for nodes without a copy.

@@ -13,7 +13,6 @@ func FuzzGreeting(f *testing.F) {
 	l := &layer{cluster: Cluster{ID: "c", Epoch: 7}}
 	right := l.hello()
 	f.Add(append(bytes.Clone(right), purposeRaft))
-	f.Add(append(bytes.Clone(right), purposePut))
 	f.Add(right[:len(right)-1])
 	f.Add([]byte(helloMagic + "\xff"))
 	f.Fuzz(func(t *testing.T, b []byte) {

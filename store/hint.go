@@ -50,8 +50,6 @@ type command struct {
 	Put []Hint `json:"put,omitempty"`
 	// Sweep removes hints that expired before this time, in epoch ms of the leader.
 	Sweep int64 `json:"sweep,omitempty"`
-	// Forwarded marks a command that another node forwarded; it is not forwarded again. It is never in the log.
-	Forwarded bool `json:"forwarded,omitempty"`
 }
 
 func (c command) encode() ([]byte, error) {

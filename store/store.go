@@ -155,16 +155,10 @@ func sanitize(id string) string {
 // applyTimeout limits how long a hint waits in the leader's queue; then it is dropped.
 const applyTimeout = 2 * time.Second
 
-// Put proposes hints through the leader. On any error they may be lost; it returns ErrNotLeader if
-// there is no leader.
+// Put proposes hints. On any error they may be lost; it returns ErrNotLeader if this node is not the Raft leader.
 func (s *Store) Put(ctx context.Context, hints ...Hint) error {
 	for from := 0; from < len(hints); from += maxBatch {
-		c := command{Put: hints[from:min(from+maxBatch, len(hints))]}
-		err := s.apply(ctx, c)
-		if errors.Is(err, ErrNotLeader) && !s.IsLeader() {
-			err = s.forward(c)
-		}
-		if err != nil {
+		if err := s.apply(ctx, command{Put: hints[from:min(from+maxBatch, len(hints))]}); err != nil {
 			return err
 		}
 	}
@@ -205,6 +199,10 @@ func (s *Store) Leader() (id string) {
 
 // IsLeader reports whether this node is the Raft leader.
 func (s *Store) IsLeader() bool { return s.raft.State() == raft.Leader }
+
+// Resign starts to transfer the leadership of this node to another voter. It does not wait, since Raft does not answer when it is
+// shut down meanwhile. If the transfer fails, this node goes on to lead.
+func (s *Store) Resign() { s.raft.LeadershipTransfer() }
 
 // Servers returns the members of the Raft cluster as this node knows them.
 func (s *Store) Servers() []Server {

@@ -36,11 +36,8 @@ const (
 
 	// After the handshake the caller sends the purpose of the connection, in one byte.
 	purposeRaft  = 'R'
-	purposePut   = 'P'
 	purposeList  = 'L'
 	purposeProbe = '0' // handshake only
-	// purposeTransfer asks the leader to transfer its leadership.
-	purposeTransfer = 'T'
 	// purposeChanges asks for the hints of a kind that were put after an index of Raft's log.
 	purposeChanges = 'C'
 )

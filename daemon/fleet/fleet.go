@@ -184,7 +184,9 @@ func (f *Fleet) updatePosition() {
 	f.conf.Scheduler.SetPosition(place)
 	meta := f.conf.Gossip.Meta
 	meta.Raft, meta.Workers, meta.Voter = f.conf.RaftAddress, f.conf.Workers(), f.isVoter()
-	_, meta.Quorum = f.quorum()
+	if s := f.hintStore(); s != nil {
+		meta.Quorum = meta.Voter && s.Leader() != ""
+	}
 	if err := f.gossip.SetMeta(meta); err != nil {
 		f.log.Debug("gossip_metadata_not_updated", "error", err)
 	}

@@ -222,21 +222,7 @@ func (f *Fleet) publish(ctx context.Context, shards []schedule.Shard) error {
 			hints = append(hints, store.Hint{Kind: kindShards, Key: fmt.Sprintf("%06d", from/shardsPerHint), Expires: expires, Payload: b})
 		}
 	}
-	return f.put(ctx, s, hints)
-}
-
-// put proposes hints, through a voter if this node has no copy.
-func (f *Fleet) put(ctx context.Context, s *store.Store, hints []store.Hint) error {
-	if s.Member() {
-		return s.Put(ctx, hints...)
-	}
-	err := store.ErrNotLeader
-	for _, voter := range f.voters() {
-		if err = s.PutVia(voter, hints...); err == nil {
-			return nil
-		}
-	}
-	return err
+	return s.Put(ctx, hints...)
 }
 
 // list returns the hints of a kind, from a voter if this node has no copy.

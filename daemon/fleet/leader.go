@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/rfsd/rfsd/gossip"
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
 )
 
@@ -15,14 +17,21 @@ import (
 func (f *Fleet) electionLoop(ctx context.Context) {
 	for ctx.Err() == nil {
 		if f.mayLead() {
-			err := f.compete(ctx)
-			if err != nil && !errors.Is(err, context.Canceled) {
+			if err := f.compete(ctx); err != nil && !errors.Is(err, context.Canceled) {
 				f.log.Debug("leader_election_failed", "error", err)
+				f.resignRaft()
 			}
 		}
 		if f.conf.Clock.Sleep(ctx, f.intervals.lead) != nil {
 			return
 		}
+	}
+}
+
+// resignRaft transfers Raft's leadership to another voter: this node leads Raft, and cannot get or keep the leader's lock.
+func (f *Fleet) resignRaft() {
+	if s := f.hintStore(); s != nil && s.IsLeader() {
+		s.Resign()
 	}
 }
 
@@ -41,32 +50,26 @@ func (f *Fleet) compete(ctx context.Context) error {
 	return err
 }
 
-// mayLead reports whether this node competes for the leader's lock: while Raft has a quorum, only its voters do.
+// mayLead reports whether this node competes for the leader's lock: while Raft has a leader, only that one does, so that what the
+// leader of the fleet proposes is not forwarded.
 func (f *Fleet) mayLead() bool {
-	voters, own := f.quorum()
-	return own || voters == 0
+	if s := f.hintStore(); s != nil && s.Leader() != "" && s.Member() {
+		return s.IsLeader()
+	}
+	return !f.quorum()
 }
 
-// quorum returns the number of voters that have a Raft leader, as gossip reports them, and whether this node is one.
-func (f *Fleet) quorum() (voters int, own bool) {
-	if s := f.hintStore(); s != nil && s.Leader() != "" && s.Member() {
-		voters, own = 1, true
-	}
-	for _, m := range f.gossip.Members() {
-		if m.Meta.Quorum && m.Name != f.gossip.Name() {
-			voters++
-		}
-	}
-	return voters, own
+// quorum reports whether other nodes are voters that have a Raft leader, as gossip reports them.
+func (f *Fleet) quorum() bool {
+	return slices.ContainsFunc(f.gossip.Members(), func(m gossip.Member) bool { return m.Meta.Quorum && m.Name != f.gossip.Name() })
 }
 
 // electionPause returns the time that a node waits in addition to the lock's duration, so that few of all competing nodes try at the same time.
 func (f *Fleet) electionPause() time.Duration {
-	candidates, _ := f.quorum()
-	if candidates == 0 {
-		candidates = f.conf.Scheduler.Position().Nodes
+	if s := f.hintStore(); s != nil && s.IsLeader() {
+		return 0 // only this node competes
 	}
-	if most := (schedule.NodePosition{Nodes: candidates}).Interval(0, schedule.ElectionRate); most > 0 {
+	if most := f.conf.Scheduler.Position().Interval(0, schedule.ElectionRate); most > 0 {
 		return rand.N(most)
 	}
 	return 0
@@ -80,7 +83,6 @@ func (f *Fleet) runAsLeader(ctx context.Context) error {
 	t := &leadership{}
 	var shards []schedule.Shard
 	f.repeat(ctx, f.intervals.lead, func(ctx context.Context) error {
-		f.takeRaft()
 		err := f.nodes.Expire(ctx, f.intervals.nodeTTL)
 		if len(shards) == 0 && f.conf.Shards != nil {
 			found, serr := f.conf.Shards(ctx)
@@ -92,18 +94,6 @@ func (f *Fleet) runAsLeader(ctx context.Context) error {
 		return errors.Join(err, f.publish(ctx, shards), f.propose(ctx, t))
 	})
 	return ctx.Err()
-}
-
-// takeRaft asks Raft's leader to transfer its leadership to this node, which holds the leader's lock: then what it proposes does
-// not travel twice. It works as well without.
-func (f *Fleet) takeRaft() {
-	s := f.hintStore()
-	if s == nil || s.IsLeader() || !s.Member() {
-		return
-	}
-	if err := s.TakeLeadership(); err != nil {
-		f.log.Debug("raft_leadership_not_taken", "error", err)
-	}
 }
 
 func (f *Fleet) setLeading(is bool) {

@@ -90,7 +90,7 @@ func (f *Fleet) propose(ctx context.Context, t *leadership) error {
 	if err != nil {
 		return err
 	}
-	return f.put(ctx, hints, []store.Hint{h})
+	return hints.Put(ctx, h)
 }
 
 // summaryHint returns a summary as a hint, with as much of its history as fits.

@@ -14,7 +14,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/primitive"
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
-	"github.com/rfsd/rfsd/store"
 )
 
 // Config describes what is played.
@@ -60,7 +59,6 @@ const (
 	opsOfBegin = 2   // from the lease to the first document
 	opsOfEnd   = 1   // at the end of the lease, beside the change of its item
 	opsOfBeat  = 2.5 // updates of a node's entry in the list; the store's clock is read at every second
-	opsOfLook  = 2   // at the leader's lock, by Raft's voters
 	opsOfTerm  = 8   // of the leader, at each look
 	opsOfRate  = 2.4 // renewal of a permit; the store's clock is read at every third or so
 	pageOfRead = 1000
@@ -448,7 +446,7 @@ func (w *world) daemons() float64 {
 	all := each(float64(pages), own) + each(1, p.Interval(2*time.Second, schedule.IntentRate)) + each(1, p.Interval(10*time.Second, schedule.EventRate))
 	if w.Hints {
 		all += each(1, p.Interval(10*time.Second, schedule.RaftProbeRate)) + each(opsOfBeat, min(p.Interval(30*time.Second, schedule.HeartbeatRate), 150*time.Second)) +
-			float64(store.Voters(w.Nodes))*opsOfLook/25 + opsOfTerm/15.0 +
+			opsOfTerm/15.0 +
 			float64(pages)/(took+max(3*time.Second, 4*took)).Seconds()
 	}
 	if w.MaxRate {
