@@ -40,7 +40,7 @@ type Config struct {
 	// Fleet reports the other nodes; nil: a single node. Peers notifies them; nil: no notifications.
 	Fleet Fleet
 	Peers PeerNotifier
-	// Mirror replicates the readings of the fleet's leader; nil: this node shows its own only.
+	// Mirror exchanges the readings of the fleet's leader; nil: this node shows its own only.
 	Mirror Mirror
 	// Scheduler has the hints about the order of work; nil: none. Position returns the node's position in the fleet.
 	Scheduler *schedule.Scheduler
@@ -74,12 +74,12 @@ type Fleet interface {
 	Plan() schedule.Plan // the leader's proposal
 }
 
-// Mirror replicates the leader's readings of the store. They may be wrong, old or missing: they are shown, and decide nothing.
+// Mirror exchanges the leader's readings of the store. They may be wrong, old or missing: they are shown, and decide nothing.
 type Mirror interface {
 	Mirrors() bool // this node is the leader: it reads for all
-	PublishReading(context.Context, *progress.Reading) error
+	PublishReading(*progress.Reading) error
 	// Reading returns a reading that is newer than the last one, or nil; asked: an operator wants it.
-	Reading(asked bool) (*progress.Reading, error)
+	Reading(ctx context.Context, asked bool) (*progress.Reading, error)
 	// Published returns the time of the reading that the leader published last, by the store's clock; zero if this node has not
 	// heard of one.
 	Published() time.Time

@@ -49,15 +49,11 @@ func readMirrored(t *testing.T, c *cms.Coordinator) (*progress.Migration, []stat
 	if err != nil {
 		t.Fatal(err)
 	}
-	var leader, other mirror.Copy
-	parts, err := leader.Changes(read, read.At)
+	packed, err := mirror.Pack(read)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range parts {
-		other.Put(p.Key, p.Payload, read.At.Add(p.TTL))
-	}
-	arrived, err := other.Reading()
+	arrived, err := mirror.Unpack(packed)
 	if err != nil {
 		t.Fatal(err)
 	}

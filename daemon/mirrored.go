@@ -11,7 +11,7 @@ import (
 
 const (
 	// mirrorTimeout is the longest age up to which a reading of the leader saves this node its own.
-	mirrorTimeout = time.Minute
+	mirrorTimeout = 3 * time.Minute
 	// askTimeout is the time that a status waits for a reading of the leader when this node's is old.
 	askTimeout = 2 * time.Second
 	// askedFor is for how long after an operator has asked this node follows the leader's readings closely.
@@ -43,12 +43,12 @@ func (d *Daemon) sample(read *storeState) {
 	d.measure.Add(d.measured, read.migration.Totals.Work())
 }
 
-// publish replicates this node's reading if it is the leader. Without it the others read the store themselves.
-func (d *Daemon) publish(ctx context.Context, r *progress.Reading) {
+// publish makes a reading of this node available to the others if it is the leader. Without it they read the store themselves.
+func (d *Daemon) publish(r *progress.Reading) {
 	if d.conf.Mirror == nil || !d.conf.Mirror.Mirrors() {
 		return
 	}
-	if err := d.conf.Mirror.PublishReading(ctx, r); err != nil {
+	if err := d.conf.Mirror.PublishReading(r); err != nil {
 		d.log.Debug("reading_not_published", "error", err)
 	}
 }
@@ -58,58 +58,55 @@ func (d *Daemon) rest(ctx context.Context, took time.Duration) bool {
 	if d.conf.Mirror == nil {
 		return waitOrWake(ctx, d.readPause(took), d.readNow)
 	}
-	end, led := time.Now(), d.conf.Mirror.Mirrors()
-	for begin, asked := end, false; ; {
+	begin, led, asked := time.Now(), d.conf.Mirror.Mirrors(), false
+	for {
 		leads := d.conf.Mirror.Mirrors()
-		switch end = begin.Add(d.readPause(took)); {
-		case leads != led && leads:
+		if leads && !led {
 			return true // the others wait for its first reading
-		case leads && d.position().Nodes > 1:
-			end = begin.Add(max(d.conf.ReadInterval, 4*took))
-		case !leads:
-			if d.follow(asked) {
-				end = begin.Add(max(d.readPause(took), d.position().MirroredReadInterval()))
-			} else if asked {
-				return true
-			}
+		}
+		led = leads
+		follows := !leads && d.follow(ctx, asked)
+		if asked && !follows {
+			return true
 		}
 		d.readMore(ctx)
-		pause := time.NewTimer(min(time.Until(end), d.conf.ReadInterval))
+		left := time.Until(begin.Add(d.restOf(leads, follows, took)))
+		if left <= 0 {
+			return true
+		}
 		asked = false
 		select {
 		case <-ctx.Done():
-			pause.Stop()
 			return false
-		case <-pause.C:
+		case <-time.After(min(left, d.conf.ReadInterval)):
 		case <-d.readNow:
-			if asked = true; leads {
-				return true
-			}
-		}
-		pause.Stop()
-		if led = leads; !time.Now().Before(end) {
-			return true
+			asked = true
 		}
 	}
 }
 
+// restOf returns the time between two reads of the store by a leader, by a node that follows one, and by any other.
+func (d *Daemon) restOf(leads, follows bool, took time.Duration) time.Duration {
+	switch {
+	case leads && d.position().Nodes > 1:
+		return max(d.conf.ReadInterval, 4*took)
+	case follows:
+		return max(d.readPause(took), d.position().MirroredReadInterval())
+	}
+	return d.readPause(took)
+}
+
 // follow takes the leader's reading and reports whether it saves this node its own: it is recent, or published and not asked for,
 // and shows nothing that this node would act on. In any case, this node acts only on its own reading of the store.
-func (d *Daemon) follow(now bool) bool {
+func (d *Daemon) follow(ctx context.Context, now bool) bool {
 	d.mu.Lock()
 	asked := now || time.Since(d.asked) < askedFor || d.watchers.Any()
-	offset, known := d.lastRead.offset, d.lastRead.migration != nil
+	known := d.lastRead.migration != nil
 	d.mu.Unlock()
-	store, err := d.store.coordinator()
-	if err != nil || !known { // nor is the store's clock
+	if !known { // nor is the store's clock
 		return false
 	}
-	r, err := d.conf.Mirror.Reading(asked)
-	var m *progress.Migration
-	var items []status.Item
-	if err == nil && r != nil && r.Kind == store.Kind() {
-		m, items, err = status.Sum(r)
-	}
+	m, items, err := d.leadersReading(ctx, asked)
 	if err != nil {
 		d.log.Debug("reading_of_the_leader_not_available", "error", fault.Text(err))
 	}
@@ -117,24 +114,45 @@ func (d *Daemon) follow(now bool) bool {
 	defer d.mu.Unlock()
 	local := time.Now()
 	if m != nil {
-		m.Session = d.conf.Session
-		age := local.Add(offset).Sub(m.ReadAt)
-		if was := d.mirrored.migration; age >= -maxAhead && (was == nil || m.ReadAt.After(was.ReadAt)) {
-			if was != nil {
-				d.mirroredEach = m.ReadAt.Sub(was.ReadAt)
-			}
-			d.mirrored = storeState{migration: d.withIntent(m), items: items, at: local.Add(-max(age, 0))}
-			d.sample(&d.mirrored)
-			d.watchers.Notify()
-			if d.conf.Scheduler != nil {
-				d.conf.Scheduler.MarkBusy(busyItems(items), local.Add(busyTTL))
-			}
-		}
+		d.show(m, items, local)
 	}
-	if local.Add(offset).Sub(d.conf.Mirror.Published()) >= d.fresh() && local.Sub(d.mirrored.at) >= d.fresh() {
+	young := local.Sub(d.mirrored.at) < d.fresh()
+	if published := d.conf.Mirror.Published(); !young && local.Add(d.lastRead.offset).Sub(published) >= d.fresh() {
 		return false
 	}
 	return !d.mustRead(d.shown().migration.Totals, local) && (!asked || local.Sub(d.shown().at) < d.fresh())
+}
+
+// leadersReading returns the sum of the leader's reading; nil without a newer one of this node's kind of items.
+func (d *Daemon) leadersReading(ctx context.Context, asked bool) (*progress.Migration, []status.Item, error) {
+	store, err := d.store.coordinator()
+	if err != nil {
+		return nil, nil, err
+	}
+	r, err := d.conf.Mirror.Reading(ctx, asked)
+	if err != nil || r == nil || r.Kind != store.Kind() {
+		return nil, nil, err
+	}
+	return status.Sum(r)
+}
+
+// show replaces the leader's reading that this node shows, unless m is older, or ahead of the store's clock. d.mu is held.
+func (d *Daemon) show(m *progress.Migration, items []status.Item, local time.Time) {
+	age := local.Add(d.lastRead.offset).Sub(m.ReadAt)
+	was := d.mirrored.migration
+	if age < -maxAhead || was != nil && !m.ReadAt.After(was.ReadAt) {
+		return
+	}
+	if was != nil {
+		d.mirroredEach = m.ReadAt.Sub(was.ReadAt)
+	}
+	m.Session = d.conf.Session
+	d.mirrored = storeState{migration: d.withIntent(m), items: items, at: local.Add(-max(age, 0))}
+	d.sample(&d.mirrored)
+	d.watchers.Notify()
+	if d.conf.Scheduler != nil {
+		d.conf.Scheduler.MarkBusy(busyItems(items), local.Add(busyTTL))
+	}
 }
 
 // mustRead reports whether this node reads the store as often as without a leader: it acts on the store's contents, or the

@@ -31,7 +31,7 @@ type fakeMirror struct {
 
 func (m *fakeMirror) Mirrors() bool { m.mu.Lock(); defer m.mu.Unlock(); return m.leads }
 
-func (m *fakeMirror) PublishReading(_ context.Context, r *progress.Reading) error {
+func (m *fakeMirror) PublishReading(r *progress.Reading) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.published = append(m.published, r)
@@ -47,7 +47,7 @@ func (m *fakeMirror) Published() time.Time {
 	return m.read().At
 }
 
-func (m *fakeMirror) Reading(asked bool) (*progress.Reading, error) {
+func (m *fakeMirror) Reading(_ context.Context, asked bool) (*progress.Reading, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.far && !asked {

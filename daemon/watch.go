@@ -77,7 +77,7 @@ func (d *Daemon) readStore(ctx context.Context) {
 		return
 	}
 	if err == nil {
-		d.publish(rctx, reading)
+		d.publish(reading)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

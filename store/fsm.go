@@ -3,12 +3,12 @@ package store
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,20 +21,11 @@ import (
 )
 
 var (
-	bucketHints  = []byte("hints")  // kind 0x00 key → hint
+	bucketHints  = []byte("hints")  // kind 0x00 key → expiry (8 bytes, big-endian) payload
 	bucketExpiry = []byte("expiry") // expiry (8 bytes, big-endian) kind 0x00 key → nothing
-	// Raft's index of the last change (8 bytes, big-endian) kind 0x00 key → nothing.
-	bucketChanges = []byte("changes")
-	bucketMeta    = []byte("meta")
-	keyBytes      = []byte("bytes") // of all hints
-	keyIndex      = []byte("index") // Raft's, of the last command
+	bucketMeta   = []byte("meta")
+	keyBytes     = []byte("bytes") // of all hints
 )
-
-// stored is a hint in the file, with Raft's index of the command that put it.
-type stored struct {
-	Hint
-	Index uint64 `json:"n,omitempty"`
-}
 
 // fsm is the Raft finite state machine: hints in a bbolt file. The file is rebuilt at every start from
 // Raft's snapshot and log, so it needs no fsync and a crash cannot damage it.
@@ -66,7 +57,7 @@ func openHints(path string) (*bbolt.DB, error) {
 		return nil, fmt.Errorf("hints file: %w", err)
 	}
 	err = db.Update(func(tx *bbolt.Tx) error {
-		for _, name := range [][]byte{bucketHints, bucketExpiry, bucketChanges, bucketMeta} {
+		for _, name := range [][]byte{bucketHints, bucketExpiry, bucketMeta} {
 			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 				return err
 			}
@@ -103,7 +94,7 @@ func (m *fsm) ApplyBatch(logs []*raft.Log) []any {
 				results[i] = err
 				continue
 			}
-			if err := apply(tx, c, l.Index, m.limit); err != nil {
+			if err := apply(tx, c, m.limit); err != nil {
 				return err
 			}
 		}
@@ -117,26 +108,14 @@ func (m *fsm) ApplyBatch(logs []*raft.Log) []any {
 	return results
 }
 
-// number returns a number of the file's meta data; 0 without one.
-func number(tx *bbolt.Tx, key []byte) uint64 {
-	if b := tx.Bucket(bucketMeta).Get(key); len(b) == 8 {
-		return binary.BigEndian.Uint64(b)
+func apply(tx *bbolt.Tx, c command, limit int64) error {
+	meta, total := tx.Bucket(bucketMeta), int64(0)
+	if b := meta.Get(keyBytes); len(b) == 8 {
+		total = int64(binary.BigEndian.Uint64(b))
 	}
-	return 0
-}
-
-func setNumber(tx *bbolt.Tx, key []byte, n uint64) error {
-	return tx.Bucket(bucketMeta).Put(key, binary.BigEndian.AppendUint64(nil, n))
-}
-
-func apply(tx *bbolt.Tx, c command, index uint64, limit int64) error {
-	total := int64(number(tx, keyBytes))
-	err := setNumber(tx, keyIndex, index)
-	if err != nil {
-		return err
-	}
+	var err error
 	for _, h := range c.Put {
-		if total, err = replace(tx, stored{h, index}, total); err != nil {
+		if total, err = replace(tx, h, total); err != nil {
 			return err
 		}
 	}
@@ -150,66 +129,62 @@ func apply(tx *bbolt.Tx, c command, index uint64, limit int64) error {
 			return err
 		}
 	}
-	return setNumber(tx, keyBytes, uint64(total))
+	return meta.Put(keyBytes, binary.BigEndian.AppendUint64(nil, uint64(total)))
 }
 
 func hintKey(kind, key string) []byte { return append(append([]byte(kind), 0), key...) }
+
+// stored returns the hint of a key and a value of the file.
+func stored(k, v []byte) (Hint, error) {
+	kind, key, ok := strings.Cut(string(k), "\x00")
+	if !ok || len(v) < 8 {
+		return Hint{}, fmt.Errorf("hint %q of %d bytes: %w", k, len(v), fault.ErrCorrupt)
+	}
+	return Hint{Kind: kind, Key: key, Expires: int64(binary.BigEndian.Uint64(v)), Payload: bytes.Clone(v[8:])}, nil
+}
 
 func expiryKey(h Hint) []byte {
 	return append(binary.BigEndian.AppendUint64(nil, uint64(h.Expires)), hintKey(h.Kind, h.Key)...)
 }
 
-func changeKey(h stored) []byte {
-	return append(binary.BigEndian.AppendUint64(nil, h.Index), hintKey(h.Kind, h.Key)...)
-}
-
-func replace(tx *bbolt.Tx, h stored, total int64) (int64, error) {
-	hints, key := tx.Bucket(bucketHints), hintKey(h.Kind, h.Key)
+func replace(tx *bbolt.Tx, h Hint, total int64) (int64, error) {
+	hints, expiry, key := tx.Bucket(bucketHints), tx.Bucket(bucketExpiry), hintKey(h.Kind, h.Key)
 	if old := hints.Get(key); old != nil {
-		was, err := unlist(tx, old)
+		was, err := stored(key, old)
 		if err != nil {
+			return total, err
+		}
+		if err := expiry.Delete(expiryKey(was)); err != nil {
 			return total, err
 		}
 		total -= was.size()
 	}
-	b, err := json.Marshal(h)
+	if err := hints.Put(key, append(binary.BigEndian.AppendUint64(nil, uint64(h.Expires)), h.Payload...)); err != nil {
+		return total, err
+	}
+	return total + h.size(), expiry.Put(expiryKey(h), nil)
+}
+
+func evict(tx *bbolt.Tx, listed []byte, total int64) (int64, error) {
+	hints, key := tx.Bucket(bucketHints), listed[8:]
+	was, err := stored(key, hints.Get(key))
 	if err != nil {
 		return total, err
 	}
-	if err := hints.Put(key, b); err != nil {
-		return total, err
-	}
-	return total + h.size(), errors.Join(tx.Bucket(bucketExpiry).Put(expiryKey(h.Hint), nil), tx.Bucket(bucketChanges).Put(changeKey(h), nil))
+	return total - was.size(), errors.Join(tx.Bucket(bucketExpiry).Delete(listed), hints.Delete(key))
 }
 
-// unlist removes a hint from the buckets that list it.
-func unlist(tx *bbolt.Tx, b []byte) (was stored, err error) {
-	if err := json.Unmarshal(b, &was); err != nil {
-		return was, err
-	}
-	return was, errors.Join(tx.Bucket(bucketExpiry).Delete(expiryKey(was.Hint)), tx.Bucket(bucketChanges).Delete(changeKey(was)))
-}
-
-func evict(tx *bbolt.Tx, expiry []byte, total int64) (int64, error) {
-	hints, key := tx.Bucket(bucketHints), expiry[8:]
-	was, err := unlist(tx, hints.Get(key))
-	if err != nil {
-		return total, err
-	}
-	return total - was.size(), hints.Delete(key)
-}
-
-// list returns the unexpired hints of a kind whose keys start with prefix, sorted by key.
-func (m *fsm) list(kind, prefix string, now time.Time) ([]Hint, error) {
+// list returns the unexpired hints of a kind, sorted by key.
+func (m *fsm) list(kind string, now time.Time) ([]Hint, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	var all []Hint
 	err := m.db.View(func(tx *bbolt.Tx) error {
-		from := hintKey(kind, prefix)
+		from := hintKey(kind, "")
 		cursor := tx.Bucket(bucketHints).Cursor()
 		for k, v := cursor.Seek(from); bytes.HasPrefix(k, from); k, v = cursor.Next() {
-			var h Hint
-			if err := json.Unmarshal(v, &h); err != nil {
+			h, err := stored(k, v)
+			if err != nil {
 				return err
 			}
 			if h.alive(now) {

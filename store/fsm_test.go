@@ -43,7 +43,7 @@ func hint(kind, key string, expires int64, payload string) Hint {
 
 func listed(t testing.TB, m *fsm, kind string, now int64) []Hint {
 	t.Helper()
-	all, err := m.list(kind, "", time.UnixMilli(now))
+	all, err := m.list(kind, time.UnixMilli(now))
 	if err != nil {
 		t.Fatal(err)
 	}

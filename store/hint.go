@@ -45,6 +45,17 @@ func (h Hint) size() int64 { return int64(len(h.Kind) + len(h.Key) + len(h.Paylo
 // alive reports whether the hint has not expired.
 func (h Hint) alive(now time.Time) bool { return now.UnixMilli() < h.Expires }
 
+// Valid returns the hints of another node's answer that are within bounds, of a kind, and not expired.
+func Valid(hints []Hint, kind string) []Hint {
+	now, all := time.Now(), hints[:0]
+	for _, h := range hints {
+		if h.check() == nil && h.Kind == kind && h.alive(now) {
+			all = append(all, h)
+		}
+	}
+	return all
+}
+
 // command is one entry of the Raft log. It contains every time it needs, so that applying it reads no clock.
 type command struct {
 	Put []Hint `json:"put,omitempty"`

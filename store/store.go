@@ -13,7 +13,6 @@ import (
 
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
-	"golang.org/x/time/rate"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/files"
@@ -40,19 +39,17 @@ type Store struct {
 	fsm         *fsm
 	raft        *raft.Raft
 	layer       *layer
-	opened      chan struct{}        // closed when all fields above are set
-	openedAt    time.Time            // when that was
+	openedAt    time.Time
 	closers     []func() error       // in order
-	served      *rate.Limiter        // bytes of changes that were sent to others
 	unreachable map[string]time.Time // nodes that did not answer a probe, and when; used by ReconcileVoters only
 }
 
 // Open joins the Raft cluster, or bootstraps it. Without Bootstrap the node stays passive until the
 // leader adds it. It returns fault.ErrConfig if the files cannot be used.
 func Open(conf Config) (*Store, error) {
-	s := &Store{conf: conf, opened: make(chan struct{}), unreachable: map[string]time.Time{}, served: rate.NewLimiter(changesRate, changesBurst)}
+	s := &Store{conf: conf, unreachable: map[string]time.Time{}}
 	var err error
-	if s.layer, err = newLayer(conf.Streams, conf.Cluster, s.handle); err != nil {
+	if s.layer, err = newLayer(conf.Streams, conf.Cluster); err != nil {
 		return nil, err
 	}
 	transport := newTransport(s.layer, logger{log: conf.Log})
@@ -61,7 +58,6 @@ func Open(conf Config) (*Store, error) {
 	}
 	s.closers = append([]func() error{transport.Close, s.layer.Close}, s.closers...)
 	s.openedAt = time.Now()
-	close(s.opened)
 	return s, nil
 }
 
@@ -189,7 +185,7 @@ func (s *Store) apply(ctx context.Context, c command) error {
 
 // List returns the unexpired hints of a kind from this node's copy, sorted by key. It does not contact
 // other nodes; without a majority the result may be outdated.
-func (s *Store) List(kind string) ([]Hint, error) { return s.fsm.list(kind, "", time.Now()) }
+func (s *Store) List(kind string) ([]Hint, error) { return s.fsm.list(kind, time.Now()) }
 
 // Leader returns the id of the Raft leader, "" if there is none.
 func (s *Store) Leader() (id string) {
@@ -289,7 +285,7 @@ func (s *Store) reachable(nodes []Node, now time.Time) []Node {
 // probe reports whether the node's Raft port answers for this epoch. Gossip may consider a node alive that is
 // not, or that is not in this epoch yet; as a voter it could cost the majority.
 func (s *Store) probe(n Node, now time.Time) bool {
-	conn, err := s.layer.call(n.Address, applyTimeout, purposeProbe)
+	conn, err := s.layer.Dial(raft.ServerAddress(n.Address), applyTimeout)
 	if err != nil {
 		s.unreachable[n.ID] = now
 		s.conf.Log.Debug("raft_voter_unreachable", "node", n.ID, "error", err)

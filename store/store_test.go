@@ -196,48 +196,69 @@ func TestExpiredHintsAreSwept(t *testing.T) {
 	f.put(hint("n", "short", time.Now().Add(50*time.Millisecond).UnixMilli(), "1"))
 	f.put(hint("n", "long", time.Now().Add(time.Hour).UnixMilli(), "2"))
 	eventually(t, "it is gone from the file", func() bool {
-		all, err := f.nodes[0].fsm.list("n", "", time.UnixMilli(0))
+		all, err := f.nodes[0].fsm.list("n", time.UnixMilli(0))
 		return err == nil && len(all) == 1 && all[0].Key == "long"
 	})
 	f.nodes[0].stop(t)
 }
 
-func ignored(byte, net.Conn) {}
-
-func TestAnyNodeMayPutAndOneWithoutACopyAsksAnother(t *testing.T) {
-	f := newFleet(t, 2) // two nodes need one vote: the second has no copy
+func TestStore_TheLeaderTakesHintsAndMayResign(t *testing.T) {
 	later := time.Now().Add(time.Hour).UnixMilli()
+	f := newFleet(t, 3)
+	eventually(t, "three votes", func() bool { return len(f.nodes[0].Servers()) == 3 })
 	f.put(hint("size", "a", later, "1"))
-	first, second := f.nodes[0], f.nodes[1]
-	if second.Member() {
+	f.everywhere("size", "1")
+	leaders := func() (all []*testNode) {
+		for _, n := range f.nodes {
+			if n.IsLeader() {
+				all = append(all, n)
+			}
+		}
+		return all
+	}
+	former := f.nodes[0]
+	eventually(t, "it leads", former.IsLeader)
+	for _, n := range f.nodes[1:] {
+		if err := n.Put(t.Context(), hint("size", "a", later, "2")); !errors.Is(err, ErrNotLeader) {
+			t.Errorf("a follower took a hint: %v", err)
+		}
+	}
+	former.Resign()
+	eventually(t, "another one leads", func() bool { all := leaders(); return len(all) == 1 && all[0] != former })
+	f.put(hint("size", "a", later, "3"))
+	f.everywhere("size", "3")
+	for _, n := range f.nodes {
+		n.stop(t)
+	}
+}
+
+func TestStore_AFleetOfTwoHasOneCopy(t *testing.T) {
+	f := newFleet(t, 2)
+	f.put(hint("size", "a", time.Now().Add(time.Hour).UnixMilli(), "1"))
+	if f.nodes[1].Member() {
 		t.Error("the second node has a copy")
 	}
-	eventually(t, "the second reads what the first has", func() bool {
-		all, err := second.ListFrom(first.conf.Address, "size")
-		return err == nil && len(all) == 1 && string(all[0].Payload) == "1"
-	})
-	f.nodes[1].stop(t)
-	f.nodes[0].stop(t)
-
-	three := newFleet(t, 3)
-	eventually(t, "three votes", func() bool { return len(three.nodes[0].Servers()) == 3 })
-	three.put(hint("size", "a", later, "1"))
-	three.everywhere("size", "1")
-	old := three.nodes[0]
-	eventually(t, "it leads", old.IsLeader)
-	old.Resign()
-	eventually(t, "another one leads and takes hints", func() bool {
-		return !old.IsLeader() && three.nodes[1].Put(t.Context(), hint("size", "a", later, "2")) == nil || three.nodes[2].Put(t.Context(), hint("size", "a", later, "2")) == nil
-	})
-	three.everywhere("size", "2")
-	for _, n := range three.nodes {
+	for _, n := range f.nodes {
 		n.stop(t)
+	}
+}
+
+// TestValid_LeavesOutWhatIsNotAHint gives hints that another node may answer with.
+func TestValid_LeavesOutWhatIsNotAHint(t *testing.T) {
+	later := time.Now().Add(time.Hour).UnixMilli()
+	good := hint("size", "a", later, "1")
+	got := Valid([]Hint{
+		hint("other", "a", later, "1"), hint("size", "a", 1, "1"), hint("size", string(make([]byte, maxKey+1)), later, "1"), good,
+		{Kind: "size", Key: "a", Expires: later, Payload: make([]byte, maxPayload+1)},
+	}, "size")
+	if len(got) != 1 || got[0].Key != good.Key {
+		t.Errorf("%+v", got)
 	}
 }
 
 // TestAFollowerGetsOneRequestAfterTheOther: with several in progress Raft may never end.
 func TestAFollowerGetsOneRequestAfterTheOther(t *testing.T) {
-	l, err := newLayer(listen(t, "127.0.0.1:0"), Cluster{ID: "blue"}, ignored)
+	l, err := newLayer(listen(t, "127.0.0.1:0"), Cluster{ID: "blue"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +270,7 @@ func TestAFollowerGetsOneRequestAfterTheOther(t *testing.T) {
 }
 
 func TestAnotherEpochAndStrangersAreTurnedAwayWithoutDelayingOthers(t *testing.T) {
-	l, err := newLayer(listen(t, "127.0.0.1:0"), Cluster{ID: "blue", Epoch: 2}, ignored)
+	l, err := newLayer(listen(t, "127.0.0.1:0"), Cluster{ID: "blue", Epoch: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +284,7 @@ func TestAnotherEpochAndStrangersAreTurnedAwayWithoutDelayingOthers(t *testing.T
 		defer silent.Close()
 	}
 	for _, c := range []Cluster{{"blue", 1}, {"green", 2}, {"blu", 2}} {
-		own, err := newLayer(listen(t, "127.0.0.1:0"), c, ignored)
+		own, err := newLayer(listen(t, "127.0.0.1:0"), c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -277,7 +298,7 @@ func TestAnotherEpochAndStrangersAreTurnedAwayWithoutDelayingOthers(t *testing.T
 		}
 		own.Close()
 	}
-	right, err := newLayer(listen(t, "127.0.0.1:0"), Cluster{"blue", 2}, ignored)
+	right, err := newLayer(listen(t, "127.0.0.1:0"), Cluster{"blue", 2})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,13 +33,6 @@ const (
 	maxClusterID  = 64
 	maxHandshakes = 64 // concurrent handshakes
 	helloOK       = 0x06
-
-	// After the handshake the caller sends the purpose of the connection, in one byte.
-	purposeRaft  = 'R'
-	purposeList  = 'L'
-	purposeProbe = '0' // handshake only
-	// purposeChanges asks for the hints of a kind that were put after an index of Raft's log.
-	purposeChanges = 'C'
 )
 
 // layer is a raft.StreamLayer whose connections start with the cluster's id and epoch, so that nodes of
@@ -48,8 +41,6 @@ type layer struct {
 	Streams
 	cluster Cluster
 
-	serve func(what byte, conn net.Conn) // handles connections with other purposes; it does not close them
-
 	ready chan net.Conn
 	slots chan struct{}
 	quit  chan struct{}
@@ -57,11 +48,11 @@ type layer struct {
 	once  sync.Once
 }
 
-func newLayer(s Streams, c Cluster, serve func(byte, net.Conn)) (*layer, error) {
+func newLayer(s Streams, c Cluster) (*layer, error) {
 	if c.ID == "" || len(c.ID) > maxClusterID {
 		return nil, fmt.Errorf("cluster id of %d bytes: %w", len(c.ID), fault.ErrConfig)
 	}
-	l := &layer{Streams: s, cluster: c, serve: serve, ready: make(chan net.Conn), slots: make(chan struct{}, maxHandshakes), quit: make(chan struct{})}
+	l := &layer{Streams: s, cluster: c, ready: make(chan net.Conn), slots: make(chan struct{}, maxHandshakes), quit: make(chan struct{})}
 	l.done.Go(l.listen)
 	return l, nil
 }
@@ -81,11 +72,7 @@ func (l *layer) listen() {
 		}
 		l.done.Go(func() {
 			defer func() { <-l.slots }()
-			what, err := l.handshake(conn)
-			if err != nil || what != purposeRaft {
-				if err == nil {
-					l.serve(what, conn)
-				}
+			if err := l.handshake(conn); err != nil {
 				conn.Close()
 				return
 			}
@@ -105,31 +92,23 @@ func (l *layer) hello() []byte {
 	return binary.BigEndian.AppendUint64(b, l.cluster.Epoch)
 }
 
-// handshake checks the first frame and returns the purpose of the connection. Connections for other purposes
-// than Raft keep the deadline.
-func (l *layer) handshake(conn net.Conn) (what byte, err error) {
+// handshake checks the first frame and confirms it.
+func (l *layer) handshake(conn net.Conn) error {
 	if err := conn.SetDeadline(time.Now().Add(helloTimeout)); err != nil {
-		return 0, err
+		return err
 	}
 	want := l.hello()
 	got := make([]byte, len(want))
 	if _, err := io.ReadFull(conn, got); err != nil {
-		return 0, err
+		return err
 	}
 	if string(got) != string(want) {
-		return 0, fmt.Errorf("handshake for another cluster or epoch: %w", fault.ErrRejected)
+		return fmt.Errorf("handshake for another cluster or epoch: %w", fault.ErrRejected)
 	}
 	if _, err := conn.Write([]byte{helloOK}); err != nil {
-		return 0, err
+		return err
 	}
-	var b [1]byte
-	if _, err := io.ReadFull(conn, b[:]); err != nil {
-		return 0, err
-	}
-	if b[0] != purposeRaft {
-		return b[0], nil
-	}
-	return purposeRaft, conn.SetDeadline(time.Time{})
+	return conn.SetDeadline(time.Time{})
 }
 
 // Accept returns the next Raft connection that has completed the handshake.
@@ -153,42 +132,30 @@ func (l *layer) Close() error {
 	return err
 }
 
-// Dial opens a Raft connection.
+// Dial connects to another node and completes the handshake.
 func (l *layer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
-	conn, err := l.call(string(address), timeout, purposeRaft)
+	conn, err := l.Streams.Dial(string(address), timeout)
 	if err != nil {
 		return nil, err
 	}
-	if err := conn.SetDeadline(time.Time{}); err != nil {
+	if err := l.greet(conn, min(timeout, helloTimeout)); err != nil {
 		conn.Close()
-		return nil, err
+		return nil, fmt.Errorf("%s rejected the handshake, or is in another epoch: %w", address, err)
 	}
 	return conn, nil
 }
 
-// call connects and sends handshake and purpose. The connection has a deadline.
-func (l *layer) call(address string, timeout time.Duration, what byte) (net.Conn, error) {
-	conn, err := l.Streams.Dial(address, timeout)
-	if err != nil {
-		return nil, err
-	}
-	err = func() error {
-		if err := conn.SetDeadline(time.Now().Add(min(timeout, helloTimeout))); err != nil {
-			return err
-		}
-		if _, err := conn.Write(l.hello()); err != nil {
-			return err
-		}
-		var ok [1]byte
-		if _, err := io.ReadFull(conn, ok[:]); err != nil {
-			return fmt.Errorf("%s rejected the handshake, or is in another epoch: %w", address, err)
-		}
-		_, err := conn.Write([]byte{what})
+// greet sends the first frame and blocks until it is confirmed.
+func (l *layer) greet(conn net.Conn, timeout time.Duration) error {
+	if err := conn.SetDeadline(time.Now().Add(timeout)); err != nil {
 		return err
-	}()
-	if err != nil {
-		conn.Close()
-		return nil, err
 	}
-	return conn, nil
+	if _, err := conn.Write(l.hello()); err != nil {
+		return err
+	}
+	var ok [1]byte
+	if _, err := io.ReadFull(conn, ok[:]); err != nil {
+		return err
+	}
+	return conn.SetDeadline(time.Time{})
 }

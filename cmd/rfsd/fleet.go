@@ -13,6 +13,8 @@ import (
 	"github.com/rfsd/rfsd/cmd/state"
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/api"
+	"github.com/rfsd/rfsd/daemon/api/client"
+	"github.com/rfsd/rfsd/daemon/cert"
 	"github.com/rfsd/rfsd/daemon/fleet"
 	"github.com/rfsd/rfsd/gossip"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
@@ -66,7 +68,7 @@ func dataDir(own config.Own) (string, error) {
 }
 
 // beginFleet starts the part of this node in the fleet, of which d is the daemon.
-func (r *runOptions) beginFleet(ctx context.Context, streams *api.Streams, sched *schedule.Scheduler, d func() *daemon.Daemon, log *slog.Logger) (*fleet.Fleet, func(), error) {
+func (r *runOptions) beginFleet(ctx context.Context, id *cert.Identity, streams *api.Streams, sched *schedule.Scheduler, d func() *daemon.Daemon, log *slog.Logger) (*fleet.Fleet, func(), error) {
 	o := r.options
 	kept, closeStore, err := openStore(ctx, o, false)
 	if err != nil {
@@ -86,7 +88,7 @@ func (r *runOptions) beginFleet(ctx context.Context, streams *api.Streams, sched
 	}
 	conf.Gossip.Meta.API, conf.Gossip.Log = r.own.API.Advertise, log
 	if streams != nil {
-		conf.RaftAddress = r.own.API.Advertise
+		conf.RaftAddress, conf.Peers = r.own.API.Advertise, client.Peers{Identity: id}
 		conf.Streams = func() (store.Streams, error) { return streams.Open(), nil }
 	}
 	f, err := fleet.Start(ctx, conf)

@@ -275,6 +275,7 @@ func (r runOptions) workerCommand() string {
 // runParts runs the daemon and its part of the fleet. It returns the migration when that has ended, nil when the node was stopped.
 func runParts(ctx context.Context, r runOptions, conf daemon.Config, id *cert.Identity, log *slog.Logger) (*progress.Migration, error) {
 	var streams *api.Streams
+	var peer api.Peer
 	if id != nil && r.gossip.Bind != "" {
 		streams = api.NewStreams(id, r.own.API.Advertise)
 	}
@@ -282,7 +283,7 @@ func runParts(ctx context.Context, r runOptions, conf daemon.Config, id *cert.Id
 		o := r.own.API
 		return api.Open(api.Config{
 			Socket: socketPath(o.Socket, "operator.sock"), StatusSocket: socketPath(o.StatusSocket, "status.sock"), Listen: o.Listen, Identity: id, Hosts: o.Hosts,
-			Page: web.Handler(), Raft: streams, Refused: d.ConnectionRefused, Log: log,
+			Page: web.Handler(), Raft: streams, Peer: peer, Refused: d.ConnectionRefused, Log: log,
 		}, d)
 	}
 	if !r.inside() {
@@ -304,7 +305,7 @@ func runParts(ctx context.Context, r runOptions, conf daemon.Config, id *cert.Id
 	conf.Scheduler = &schedule.Scheduler{}
 	self := &fleet.Member{Load: func() schedule.Load { return d.Load() }, Log: log}
 	self.Begin = func(ctx context.Context) (*fleet.Fleet, func(), error) {
-		return r.beginFleet(ctx, streams, conf.Scheduler, func() *daemon.Daemon { return d }, log)
+		return r.beginFleet(ctx, id, streams, conf.Scheduler, func() *daemon.Daemon { return d }, log)
 	}
 	defer func() {
 		if p := r.gossip.Port; p != nil { // this node never took part
@@ -314,6 +315,7 @@ func runParts(ctx context.Context, r runOptions, conf daemon.Config, id *cert.Id
 	if keys := r.own.Fleet.Keys; keys != "" {
 		self.Keys = func() (gossip.Keys, error) { return gossip.LoadKeys(keys) }
 	}
+	peer = self
 	conf.Fleet, conf.Peers, conf.Mirror, conf.Position = self, self, self, conf.Scheduler.Position
 	inner := conf.Reload
 	conf.Reload = func() (string, error) {

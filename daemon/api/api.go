@@ -19,6 +19,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/store"
 )
 
 // Viewer reports the progress of the migration. All methods answer from memory.
@@ -57,6 +58,15 @@ type Node interface {
 	Health
 }
 
+// Peer answers the questions of other nodes of the fleet.
+type Peer interface {
+	// Hints returns this node's copy of the hints of a kind.
+	Hints(kind string) ([]store.Hint, error)
+	// PackedReading returns the leader's reading of the coordination store (daemon/mirror), as this node has it; empty if it is not newer
+	// than after.
+	PackedReading(after time.Time) ([]byte, error)
+}
+
 // Config describes where a node listens.
 type Config struct {
 	Socket       string // Unix socket of operators, 0660; "" for none
@@ -68,6 +78,7 @@ type Config struct {
 	Page         http.Handler
 	// Raft accepts connections of nodes with the protocol RaftProtocol; nil refuses them.
 	Raft *Streams
+	Peer Peer // nil: this node has no fleet
 	// Refused is called for each refused connection, with the name of the socket or port; may be nil.
 	Refused func(listener string)
 	Now     func() time.Time // by which certificates expire; nil: time.Now

@@ -16,6 +16,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/store"
 )
 
 // caller is an authenticated caller: its role, and its name for the records.
@@ -38,6 +39,7 @@ type route struct {
 var (
 	allRoles  = []cert.Role{cert.Reader, cert.Operator, cert.Node}
 	operators = []cert.Role{cert.Operator}
+	nodesOnly = []cert.Role{cert.Node}
 )
 
 //go:embed openapi.json
@@ -75,6 +77,8 @@ func routes() []route {
 		{method: "POST", path: "/v1/resume", roles: operators, summary: "The fleet works again, or the named nodes that were drained", body: OrderArguments{}, answer: status.Ordered{}, serve: order(session.OrderResume)},
 		{method: "POST", path: "/v1/drain", roles: operators, summary: "Every worker of the fleet hands off, or of the named nodes, because they are going to stop", body: OrderArguments{}, answer: status.Ordered{}, serve: order(session.OrderDrain)},
 		{method: "POST", path: "/v1/scale", roles: operators, summary: "Wanted number of workers of the fleet", body: OrderArguments{}, answer: status.Ordered{}, serve: order(session.OrderScale)},
+		{method: "GET", path: "/v1/peer/hints", roles: nodesOnly, summary: "For other nodes: the hints of a kind", query: []string{"kind"}, answer: []store.Hint{}, serve: (*Server).hints},
+		{method: "GET", path: "/v1/peer/reading", roles: nodesOnly, summary: "For other nodes: what the leader read of the coordination store after a time in epoch ms, packed; empty if nothing", query: []string{"after"}, serve: (*Server).reading},
 		{method: "GET", path: "/v1/openapi.json", roles: allRoles, summary: "This description", serve: (*Server).describe},
 		{method: "GET", path: "/metrics", roles: allRoles, summary: "Metrics as Prometheus reads them", serve: (*Server).metrics},
 		{method: "GET", path: "/healthz", roles: allRoles, summary: "200 while the process need not be started again", answer: Done{}, serve: (*Server).healthz},
@@ -220,6 +224,34 @@ func (s *Server) logs(w http.ResponseWriter, r *http.Request, _ caller) error {
 		return err
 	}
 	return ok(w, orEmpty(s.node.Logs(r.Context(), limit)), nil)
+}
+
+// errNoFleet is the answer to other nodes when this node has no fleet.
+var errNoFleet = fmt.Errorf("this node has no fleet: %w", fault.ErrUnavailable)
+
+func (s *Server) hints(w http.ResponseWriter, r *http.Request, _ caller) error {
+	if s.conf.Peer == nil {
+		return errNoFleet
+	}
+	all, err := s.conf.Peer.Hints(r.URL.Query().Get("kind"))
+	return ok(w, orEmpty(all), err)
+}
+
+func (s *Server) reading(w http.ResponseWriter, r *http.Request, _ caller) error {
+	if s.conf.Peer == nil {
+		return errNoFleet
+	}
+	after, err := strconv.ParseInt(r.URL.Query().Get("after"), 10, 64)
+	if err != nil {
+		return fmt.Errorf("invalid after: want a number: %w", fault.ErrConfig)
+	}
+	packed, err := s.conf.Peer.PackedReading(time.UnixMilli(after))
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/zstd")
+	_, _ = w.Write(packed) // the client is gone
+	return nil
 }
 
 func orEmpty[T any](all []T) []T {

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/gossip"
 	"github.com/rfsd/rfsd/rfs/base/fault"
@@ -30,10 +32,11 @@ type Config struct {
 	Clock  cms.Clock
 	Gossip gossip.Config
 	// Dir has the files of the hints. Streams opens the connections for Raft, once per epoch; RaftAddress is the
-	// address for other nodes. Without Streams, Raft and hints are off.
+	// address for other nodes, and Peers asks them. Without Streams, Raft and hints are off.
 	Dir         string
 	Streams     func() (store.Streams, error)
 	RaftAddress string
+	Peers       Peers
 	// Shards reads the sizes of all shards from the coordination store; only the leader calls it.
 	Shards    func(context.Context) ([]schedule.Shard, error)
 	Workers   func() int                                   // running on this node
@@ -99,7 +102,8 @@ type Fleet struct {
 func Start(ctx context.Context, conf Config) (*Fleet, error) {
 	f := &Fleet{
 		conf: conf, intervals: defaultIntervals, log: conf.Log, missing: map[string]time.Time{}, reportNow: make(chan struct{}, 1),
-		nodes: &primitive.Nodes{Store: primitive.RememberClock(conf.Store, conf.Clock), Clock: conf.Clock},
+		reading: reading{served: rate.NewLimiter(serveRate, serveBurst)},
+		nodes:   &primitive.Nodes{Store: primitive.RememberClock(conf.Store, conf.Clock), Clock: conf.Clock},
 	}
 	f.locks = &primitive.Locks{Store: conf.Store, Clock: conf.Clock, Wait: f.electionPause}
 	if conf.Quick {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -33,6 +34,9 @@ type testFleet struct {
 	nodes map[string]*testNode
 	dirs  map[string]string
 	begun time.Time
+
+	mu   sync.Mutex
+	apis map[string]*testNode // by the addresses of their APIs
 }
 
 // left returns the state of a migration that reads a MB and ten documents each second.
@@ -88,7 +92,7 @@ func newTestFleet(t *testing.T) *testFleet {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &testFleet{t: t, store: s, nodes: map[string]*testNode{}, dirs: map[string]string{}, begun: time.Now()}
+	f := &testFleet{t: t, store: s, nodes: map[string]*testNode{}, dirs: map[string]string{}, apis: map[string]*testNode{}, begun: time.Now()}
 	t.Cleanup(func() {
 		for name := range f.nodes {
 			f.stop(name)
@@ -132,7 +136,7 @@ func (f *testFleet) startWith(name string, raft bool) *testNode {
 	}
 	n := &testNode{sched: &schedule.Scheduler{}, store: &lockCounter{Store: f.store}}
 	n.Fleet, err = Start(f.t.Context(), Config{
-		Store: n.store, Clock: cms.SystemClock(), Dir: f.dirs[name], Streams: streams, RaftAddress: address, Quick: true,
+		Store: n.store, Clock: cms.SystemClock(), Dir: f.dirs[name], Streams: streams, RaftAddress: address, Peers: f, Quick: true,
 		Gossip: gossip.Config{
 			Fleet: "blue", Name: name, Bind: "127.0.0.1:0", Keys: gossip.Keys{make([]byte, 32)}, RejoinInterval: 500 * time.Millisecond,
 			Meta: gossip.Meta{API: name + ":1", Version: "1", Zone: name, Started: 1}, Log: slog.New(slog.DiscardHandler),
@@ -148,7 +152,42 @@ func (f *testFleet) startWith(name string, raft bool) *testNode {
 		f.t.Fatal(err)
 	}
 	f.nodes[name] = n
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.apis[name+":1"] = n
 	return n
+}
+
+// Hints and Reading are those of the first of some nodes that is there and answers.
+func (f *testFleet) Hints(_ context.Context, nodes []string, kind string) (hints []store.Hint, err error) {
+	err = fault.ErrUnavailable
+	for _, n := range f.answering(nodes) {
+		if hints, err = n.Hints(kind); err == nil {
+			return hints, nil
+		}
+	}
+	return nil, err
+}
+
+func (f *testFleet) Reading(_ context.Context, nodes []string, after time.Time) (packed []byte, err error) {
+	err = fault.ErrUnavailable
+	for _, n := range f.answering(nodes) {
+		if packed, err = n.PackedReading(after); err == nil {
+			return packed, nil
+		}
+	}
+	return nil, err
+}
+
+func (f *testFleet) answering(nodes []string) (all []*testNode) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, api := range nodes {
+		if n := f.apis[api]; n != nil {
+			all = append(all, n)
+		}
+	}
+	return all
 }
 
 func (f *testFleet) stop(name string) {
@@ -157,6 +196,9 @@ func (f *testFleet) stop(name string) {
 		f.t.Logf("%s: %v", name, err)
 	}
 	delete(f.nodes, name)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.apis, name+":1")
 }
 
 func eventually(t *testing.T, what string, is func() bool) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
 	"github.com/rfsd/rfsd/store"
@@ -208,7 +209,7 @@ func (f *Fleet) publish(ctx context.Context, shards []schedule.Shard) error {
 	if s == nil {
 		return nil
 	}
-	if there, err := f.list(kindShards); err == nil && len(there) >= (len(shards)+shardsPerHint-1)/shardsPerHint {
+	if there, err := f.list(ctx, kindShards); err == nil && len(there) >= (len(shards)+shardsPerHint-1)/shardsPerHint {
 		return nil // until they expire or the cluster is bootstrapped again
 	}
 	var hints []store.Hint
@@ -226,7 +227,7 @@ func (f *Fleet) publish(ctx context.Context, shards []schedule.Shard) error {
 }
 
 // list returns the hints of a kind, from a voter if this node has no copy.
-func (f *Fleet) list(kind string) (hints []store.Hint, err error) {
+func (f *Fleet) list(ctx context.Context, kind string) ([]store.Hint, error) {
 	s := f.hintStore()
 	if s == nil {
 		return nil, store.ErrNotLeader
@@ -234,23 +235,21 @@ func (f *Fleet) list(kind string) (hints []store.Hint, err error) {
 	if s.Member() {
 		return s.List(kind)
 	}
-	err = store.ErrNotLeader
-	for _, voter := range f.voters() {
-		if hints, err = s.ListFrom(voter, kind); err == nil {
-			return hints, nil
-		}
+	voters := f.voters()
+	if len(voters) == 0 {
+		return nil, store.ErrNotLeader
 	}
-	return nil, err
+	hints, err := f.conf.Peers.Hints(ctx, voters, kind)
+	return store.Valid(hints, kind), err
 }
 
-// voters returns the Raft addresses of other nodes that have a copy of the hints.
-func (f *Fleet) voters() (all []string) {
-	for _, m := range f.gossip.Members() {
-		if m.Meta.Voter && m.Meta.Raft != "" && m.Name != f.gossip.Name() {
-			all = append(all, m.Meta.Raft)
-		}
+// Hints returns this node's copy of the hints of a kind, for another node. It returns fault.ErrUnavailable without a copy.
+func (f *Fleet) Hints(kind string) ([]store.Hint, error) {
+	s := f.hintStore()
+	if s == nil || !s.Member() {
+		return nil, fmt.Errorf("this node has no copy of the hints: %w", fault.ErrUnavailable)
 	}
-	return all
+	return s.List(kind)
 }
 
 // shardsRead schedules the next read of the sizes of the shards: they do not change, and are the largest part of the hints.
@@ -274,11 +273,11 @@ func (f *Fleet) refresh(ctx context.Context) error {
 	if err := f.readSummaryHint(ctx); err != nil {
 		return err
 	}
-	return f.readShards(s.Cluster())
+	return f.readShards(ctx, s.Cluster())
 }
 
 // readShards reads the sizes of shards, less and less often once there are some. A leader may still be writing the first ones.
-func (f *Fleet) readShards(of store.Cluster) error {
+func (f *Fleet) readShards(ctx context.Context, of store.Cluster) error {
 	r, now := &f.shardsRead, f.now()
 	if r.of != of {
 		*r = shardsRead{of: of}
@@ -286,7 +285,7 @@ func (f *Fleet) readShards(of store.Cluster) error {
 	if now.Before(r.next) {
 		return nil
 	}
-	hints, err := f.list(kindShards)
+	hints, err := f.list(ctx, kindShards)
 	if err != nil || len(hints) == 0 {
 		return err
 	}

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/owner"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
+	"github.com/rfsd/rfsd/store"
 )
 
 // Member is this node's part of the fleet. It has no fleet until Begin has succeeded; until then it reports itself as the only node.
@@ -119,20 +121,39 @@ func (m *Member) Mirrors() bool {
 	return f != nil && f.Mirrors()
 }
 
-// PublishReading replicates a reading of the store.
-func (m *Member) PublishReading(ctx context.Context, r *progress.Reading) error {
+// PublishReading makes a reading of the store available to the other nodes.
+func (m *Member) PublishReading(r *progress.Reading) error {
 	if f := m.current(); f != nil {
-		return f.PublishReading(ctx, r)
+		return f.PublishReading(r)
 	}
 	return nil
 }
 
 // Reading returns the leader's reading if there is a newer one.
-func (m *Member) Reading(asked bool) (*progress.Reading, error) {
+func (m *Member) Reading(ctx context.Context, asked bool) (*progress.Reading, error) {
 	if f := m.current(); f != nil {
-		return f.Reading(asked)
+		return f.Reading(ctx, asked)
 	}
 	return nil, nil
+}
+
+// errNoFleet is the answer to other nodes before this node has joined the fleet.
+var errNoFleet = fmt.Errorf("this node has not joined the fleet yet: %w", fault.ErrUnavailable)
+
+// PackedReading answers another node with the leader's reading.
+func (m *Member) PackedReading(after time.Time) ([]byte, error) {
+	if f := m.current(); f != nil {
+		return f.PackedReading(after)
+	}
+	return nil, errNoFleet
+}
+
+// Hints answers another node with the hints of a kind.
+func (m *Member) Hints(kind string) ([]store.Hint, error) {
+	if f := m.current(); f != nil {
+		return f.Hints(kind)
+	}
+	return nil, errNoFleet
 }
 
 // Published returns when the reading was made that the leader published last.

@@ -2,45 +2,56 @@ package fleet
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/rfsd/rfsd/daemon/mirror"
+	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/store"
 )
 
-// kindMirror are the parts of the leader's reading of the coordination store.
-const kindMirror = "mirror"
+// Peers asks other nodes, given by the addresses of their APIs, in turn until one answers.
+type Peers interface {
+	// Hints returns a node's copy of the hints of a kind.
+	Hints(ctx context.Context, nodes []string, kind string) ([]store.Hint, error)
+	// Reading returns the leader's packed reading of the coordination store as a node has it; empty if it is not newer than after.
+	Reading(ctx context.Context, nodes []string, after time.Time) ([]byte, error)
+}
 
 const (
-	// mirrorBudget is the number of bytes per second that the nodes without a copy of the hints may request, all together,
-	// while no operator asks them.
-	mirrorBudget = 200 << 10
-	// smallFleet is the number of nodes up to which each holds the leader's reading, asked or not.
+	// unaskedRate is the number of bytes per second that the nodes without a copy of the hints request, all together, while no
+	// operator asks them. questionSize is the part of them that a question without an answer has.
+	unaskedRate  = 200 << 10
+	questionSize = 6 << 10
+	// smallFleet is the number of nodes up to which each has the leader's reading, asked or not.
 	smallFleet = 20
-	// maxTorn is the number of consecutive incomplete copies before a copy is read anew: a leader may be writing it.
-	maxTorn = 4
+	// serveRate is the number of bytes per second of readings that a node sends to others, beyond serveBurst.
+	serveRate  = 2 << 20
+	serveBurst = 4 * mirror.MaxPacked
 )
 
 // reading is this node's copy of the leader's reading.
 type reading struct {
-	mu    sync.Mutex
-	of    store.Cluster
-	copy  *mirror.Copy
-	index uint64    // of Raft's log, up to which the copy has all changes
-	due   time.Time // of the next request that no operator wants
-	at    time.Time // of the reading that was returned last
-	torn  int
-
+	served    *rate.Limiter
 	published atomic.Int64 // time of the reading that this node published last as the leader, in epoch ms; 0: none
+
+	mu     sync.Mutex
+	packed []byte // for other nodes
+	at     time.Time
+	due    time.Time // of the next request that no operator wants
 }
 
-func (r *reading) reset(of store.Cluster) {
-	r.of, r.copy, r.index, r.at, r.torn = of, &mirror.Copy{}, 0, time.Time{}, 0
+// set replaces the copy by a newer one.
+func (r *reading) set(packed []byte, at time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.packed, r.at = packed, at
 }
 
 // Mirrors reports whether this node is the leader and has a copy of the hints, so that it publishes its readings.
@@ -49,30 +60,14 @@ func (f *Fleet) Mirrors() bool {
 	return f.IsLeader() && s != nil && s.Member() && s.Leader() != ""
 }
 
-// PublishReading replicates the changes of a reading of the coordination store. It is called by the leader only.
-func (f *Fleet) PublishReading(ctx context.Context, is *progress.Reading) error {
-	s, r := f.hintStore(), &f.reading
-	if s == nil || !s.Member() {
-		return nil
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if _, err := f.pull(s); err != nil {
-		return err
-	}
-	now := time.Now()
-	parts, err := r.copy.Changes(is, now)
+// PublishReading packs a reading of the coordination store for the other nodes. It is called by the leader only.
+func (f *Fleet) PublishReading(is *progress.Reading) error {
+	packed, err := mirror.Pack(is)
 	if err != nil {
 		return err
 	}
-	hints := make([]store.Hint, 0, len(parts))
-	for _, p := range parts {
-		hints = append(hints, store.Hint{Kind: kindMirror, Key: p.Key, Expires: now.Add(p.TTL).UnixMilli(), Payload: p.Payload})
-	}
-	if err := s.Put(ctx, hints...); err != nil {
-		return err
-	}
-	r.published.Store(is.At.UnixMilli())
+	f.reading.set(packed, is.At)
+	f.reading.published.Store(is.At.UnixMilli())
 	return nil
 }
 
@@ -84,77 +79,70 @@ func (f *Fleet) Published() time.Time {
 	return f.heard.published
 }
 
-// Reading returns the leader's reading of the coordination store, nil if none is newer than the last returned one. A node
-// without a copy of the hints asks for changes; in a large fleet only if an operator asked it.
-func (f *Fleet) Reading(asked bool) (*progress.Reading, error) {
-	s, r := f.hintStore(), &f.reading
+// PackedReading returns this node's copy of the leader's reading, for another node; empty if it is not newer than after. It returns
+// fault.ErrUnavailable if other nodes have requested too much.
+func (f *Fleet) PackedReading(after time.Time) ([]byte, error) {
+	r := &f.reading
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.at.After(after) {
+		return nil, nil
+	}
+	if !r.served.AllowN(time.Now(), len(r.packed)) {
+		return nil, fmt.Errorf("other nodes have asked for too many readings: %w", fault.ErrUnavailable)
+	}
+	return r.packed, nil
+}
+
+// Reading returns the leader's reading of the coordination store, nil if none is newer than the last returned one. Raft's voters
+// always ask for it, and the others in a small fleet; in a large one only if an operator asked them.
+func (f *Fleet) Reading(ctx context.Context, asked bool) (*progress.Reading, error) {
+	r, s, now, nodes := &f.reading, f.hintStore(), f.now(), len(f.gossip.Members())
 	if s == nil {
 		return nil, store.ErrNotLeader
 	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	nodes, now, member := len(f.gossip.Members()), f.now(), s.Member()
-	if !member && !asked && (r.index == 0 && nodes > smallFleet || now.Before(r.due)) {
+	at, due, size := r.at, r.due, len(r.packed)
+	r.mu.Unlock()
+	if !s.Member() && !asked && (nodes > smallFleet || now.Before(due)) {
 		return nil, nil
 	}
-	bytes, err := f.pull(s)
-	r.due = now.Add(time.Duration(float64(bytes) * float64(nodes) / mirrorBudget * float64(time.Second)))
-	if err != nil || !r.copy.At().After(r.at) {
+	voters := f.voters()
+	if len(voters) == 0 {
+		return nil, nil
+	}
+	packed, err := f.conf.Peers.Reading(ctx, voters, at)
+	r.mu.Lock()
+	r.due = now.Add(time.Duration(float64(questionSize+max(size, len(packed))) * float64(nodes) / unaskedRate * float64(time.Second)))
+	r.mu.Unlock()
+	if err != nil || len(packed) == 0 {
 		return nil, err
 	}
-	is, err := r.copy.Reading()
-	switch {
-	case err == nil:
-		r.at, r.torn = is.At, 0
-	case errors.Is(err, mirror.ErrIncomplete):
-		if r.torn++; r.torn > maxTorn {
-			r.reset(r.of)
-		}
+	is, err := mirror.Unpack(packed)
+	if err != nil || !is.At.After(at) {
+		return nil, err
 	}
-	return is, err
+	r.set(packed, is.At)
+	return is, nil
 }
 
-// pull takes the changes since the last pull and returns how many bytes they had.
-func (f *Fleet) pull(s *store.Store) (bytes int, err error) {
-	r := &f.reading
-	if r.copy == nil || r.of != s.Cluster() {
-		r.reset(s.Cluster())
+// voters returns the addresses of the APIs of other nodes that have a copy of the hints: Raft's leader first if it is known, and the
+// others in random order.
+func (f *Fleet) voters() []string {
+	leader, first := "", []string(nil)
+	if s := f.hintStore(); s != nil {
+		leader = s.Leader()
 	}
-	if s.Member() {
-		return r.take(func(since uint64) (store.Changes, error) { return s.Changes(kindMirror, since) })
-	}
-	err = store.ErrNotLeader
-	voters := f.voters()
-	rand.Shuffle(len(voters), func(i, k int) { voters[i], voters[k] = voters[k], voters[i] })
-	for _, voter := range voters {
-		var some int
-		some, err = r.take(func(since uint64) (store.Changes, error) { return s.ChangesFrom(voter, kindMirror, since) })
-		if bytes += some; err == nil {
-			return bytes, nil
+	var others []string
+	for _, m := range f.gossip.Members() {
+		switch {
+		case m.Meta.API == "" || m.Name == f.gossip.Name():
+		case m.Name == leader:
+			first = []string{m.Meta.API}
+		case m.Meta.Voter:
+			others = append(others, m.Meta.API)
 		}
 	}
-	return bytes, err
-}
-
-// maxPages limits the requests of one pull, so that a faulty voter cannot prolong it indefinitely.
-const maxPages = 64
-
-func (r *reading) take(changes func(since uint64) (store.Changes, error)) (bytes int, err error) {
-	for range maxPages {
-		c, err := changes(r.index)
-		if err != nil {
-			return bytes, err
-		}
-		for _, h := range c.Hints {
-			bytes += len(h.Key) + len(h.Payload)
-			r.copy.Put(h.Key, h.Payload, time.UnixMilli(h.Expires))
-		}
-		if c.Index < r.index { // this voter is behind
-			return bytes, store.ErrNotLeader
-		}
-		if r.index = c.Index; !c.More {
-			break
-		}
-	}
-	return bytes, nil
+	rand.Shuffle(len(others), func(i, k int) { others[i], others[k] = others[k], others[i] })
+	return append(first, others...)
 }

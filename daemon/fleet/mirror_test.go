@@ -1,16 +1,19 @@
 package fleet
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"testing"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/rfsd/rfsd/daemon/mirror"
 	"github.com/rfsd/rfsd/daemon/status"
+	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
-	"github.com/rfsd/rfsd/store"
 )
 
 // testReading returns a reading of so many items of which the first done are completed.
@@ -57,11 +60,14 @@ func TestEveryNodeShowsTheLeadersReading(t *testing.T) {
 	show := func(r *progress.Reading) {
 		t.Helper()
 		lead()
-		eventually(t, "the leader publishes", func() bool { return leader.PublishReading(t.Context(), r) == nil })
+		eventually(t, "the leader publishes", func() bool { return leader.PublishReading(r) == nil })
 		want, _, _ := status.Sum(r)
 		for name, n := range f.nodes {
+			if n == leader {
+				continue
+			}
 			eventually(t, name+" has it", func() bool {
-				is, err := n.Reading(true)
+				is, err := n.Reading(t.Context(), true)
 				if err != nil || is == nil {
 					return false
 				}
@@ -73,37 +79,68 @@ func TestEveryNodeShowsTheLeadersReading(t *testing.T) {
 	show(testReading(2000, 5))
 	show(testReading(2000, 700))
 	show(testReading(1500, 700)) // items are gone
-	lead()
-	f.stop(leader.gossip.Name())
-	lead()
-	r := testReading(1500, 710)
-	before := leader.reading.index
-	show(r)
-	after, err := leader.hintStore().Changes(kindMirror, before)
-	if n := len(after.Hints); err != nil || n == 0 || n > 30 || before == 0 {
-		t.Errorf("a new leader wrote %d parts for ten items: %v", n, err)
-	}
-	eventually(t, "all hear when it was published", func() bool {
+	eventually(t, "the others hear when it was published", func() bool {
 		for _, n := range f.nodes {
-			if !n.Published().Equal(r.At) {
+			if n.Published().UnixMilli() != leader.reading.published.Load() {
 				return false
 			}
 		}
 		return true
 	})
+	// The leader is gone, and the store may be: a node that has not asked before gets what a voter has.
+	f.stop(leader.gossip.Name())
+	late := f.start("n9")
+	eventually(t, "the former leader's reading is there", func() bool {
+		is, err := late.Reading(t.Context(), true)
+		return err == nil && is != nil && len(is.Items) == 1500
+	})
+	lead()
+	show(testReading(1500, 710))
 }
 
-// TestAVoterThatLiesAboutItsChanges answers without an end, and with an index that goes back.
-func TestAVoterThatLiesAboutItsChanges(t *testing.T) {
-	r := &reading{copy: &mirror.Copy{}}
-	asked := 0
-	if _, err := r.take(func(since uint64) (store.Changes, error) {
-		asked++
-		return store.Changes{Index: since + 1, More: true}, nil
-	}); err != nil || asked != maxPages {
-		t.Errorf("%d requests: %v", asked, err)
+// TestReading_Asked: a node without a copy of the hints asks for readings when an operator asks it, else as often as all may.
+func TestReading_Asked(t *testing.T) {
+	f := newTestFleet(t)
+	one, two := f.start("n1"), f.start("n2")
+	f.agree()
+	leader, other := one, two
+	eventually(t, "one leads and has a copy", func() bool {
+		if two.Mirrors() {
+			leader, other = two, one
+		}
+		return leader.Mirrors() && !other.isVoter() && len(other.voters()) == 1
+	})
+	r := testReading(3, 1)
+	if err := leader.PublishReading(r); err != nil {
+		t.Fatal(err)
 	}
-	if _, err := r.take(func(uint64) (store.Changes, error) { return store.Changes{Index: 1}, nil }); err == nil || r.index != maxPages {
-		t.Errorf("an answer of the past was taken: %d", r.index)
+	read := func(asked bool) bool {
+		t.Helper()
+		is, err := other.Reading(t.Context(), asked)
+		if err != nil {
+			t.Error(err)
+		}
+		return is != nil
+	}
+	if !read(false) || read(true) {
+		t.Error("a small fleet: each has a reading once")
+	}
+	other.reading.due = other.now().Add(time.Hour)
+	if r.At = r.At.Add(time.Second); leader.PublishReading(r) != nil || read(false) || !read(true) {
+		t.Error("not asked, it waits; asked, it does not")
+	}
+}
+
+// TestPackedReading_IsBounded: nodes that ask all the time get a few readings, then none.
+func TestPackedReading_IsBounded(t *testing.T) {
+	f := &Fleet{reading: reading{served: rate.NewLimiter(serveRate, serveBurst)}}
+	f.reading.set(make([]byte, mirror.MaxPacked), time.Now())
+	for range 4 {
+		if b, err := f.PackedReading(time.Time{}); err != nil || len(b) == 0 {
+			t.Errorf("%d bytes, %v", len(b), err)
+		}
+	}
+	if b, err := f.PackedReading(time.Time{}); !errors.Is(err, fault.ErrUnavailable) {
+		t.Errorf("%d bytes, %v", len(b), err)
 	}
 }

@@ -160,7 +160,7 @@ func (f *Fleet) Plan() schedule.Plan {
 
 // readSummaryHint reads the leader's summary from the hints.
 func (f *Fleet) readSummaryHint(ctx context.Context) error {
-	hints, err := f.list(kindSummary)
+	hints, err := f.list(ctx, kindSummary)
 	if err != nil || len(hints) == 0 {
 		return err
 	}

@@ -1,12 +1,12 @@
 package mirror
 
 import (
-	"crypto/sha256"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -75,25 +75,6 @@ func (s *session) change(n int) {
 	}
 }
 
-// publish writes what has changed into all copies and returns how many bytes these were.
-func (s *session) publish(t testing.TB, leader *Copy, others ...*Copy) (parts, bytes int) {
-	t.Helper()
-	all, err := leader.Changes(&s.r, s.r.At)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range all {
-		if len(p.Payload) > 4<<10 || len(p.Key) > 32 || p.TTL <= 0 {
-			t.Fatalf("part %s of %d bytes", p.Key, len(p.Payload))
-		}
-		bytes += len(p.Payload) + len(p.Key)
-		for _, c := range append(others, leader) {
-			c.Put(p.Key, p.Payload, s.r.At.Add(p.TTL))
-		}
-	}
-	return len(all), bytes
-}
-
 func sum(t testing.TB, r *progress.Reading) string {
 	t.Helper()
 	m, items, err := status.Sum(r)
@@ -107,21 +88,26 @@ func sum(t testing.TB, r *progress.Reading) string {
 	return string(b)
 }
 
-func TestAMirrorHasTheSumOfTheStore(t *testing.T) {
-	s, leader, other := newSession(20, 5), &Copy{}, &Copy{}
+// pack returns a reading as another node gets it.
+func pack(t testing.TB, r *progress.Reading) []byte {
+	t.Helper()
+	packed, err := Pack(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return packed
+}
+
+func TestPack_HasTheSumOfTheStore(t *testing.T) {
+	s := newSession(20, 5)
 	s.r.Items = append(s.r.Items, cms.Item{ID: "no item"})
 	s.r.Indices = append(s.r.Indices, cms.Record{ID: "index:broken", Body: json.RawMessage(`[]`)})
 	for round := range 30 {
-		s.change(round)
+		s.change(10 * round)
 		if round == 10 { // an index is gone
 			s.r.Items, s.r.Indices = append(s.r.Items[:1:1], s.r.Items[6:]...), s.r.Indices[1:]
 		}
-		if round == 20 { // many are new, so that the number of buckets changes
-			more := newSession(120, 3)
-			s.r.Items, s.r.Indices = append(s.r.Items, more.r.Items[61:]...), append(s.r.Indices, more.r.Indices[20:]...)
-		}
-		s.publish(t, leader, other)
-		r, err := other.Reading()
+		r, err := Unpack(pack(t, &s.r))
 		if err != nil {
 			t.Fatal(round, err)
 		}
@@ -129,135 +115,81 @@ func TestAMirrorHasTheSumOfTheStore(t *testing.T) {
 			t.Fatalf("round %d:\n%s\nwant\n%s", round, got, want)
 		}
 	}
-	if parts, _ := s.publish(t, leader, other); parts != 1 {
-		t.Errorf("%d parts were written although nothing has changed", parts)
-	}
-	if parts, _ := s.publish(t, other, &Copy{}); parts != 1 {
-		t.Errorf("a new leader wrote %d parts although nothing has changed", parts)
-	}
-	s.r.At = s.r.At.Add(13 * time.Hour)
-	if parts, _ := s.publish(t, leader); parts < 100 {
-		t.Errorf("%d parts were written again before they expire", parts)
-	}
 }
 
-func TestAnIncompleteMirrorIsNotUsed(t *testing.T) {
-	s := newSession(30, 3)
-	all, err := (&Copy{}).Changes(&s.r, s.r.At)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for skip := range all {
-		c := &Copy{}
-		for i, p := range all {
-			if i != skip {
-				c.Put(p.Key, p.Payload, s.r.At.Add(p.TTL))
-			}
-		}
-		if _, err := c.Reading(); !errors.Is(err, ErrIncomplete) {
-			t.Errorf("without %s: %v", all[skip].Key, err)
-		}
-	}
-	c := &Copy{}
-	s.publish(t, c)
-	before := sum(t, &s.r)
-	s.change(20)
-	torn, err := c.Changes(&s.r, s.r.At)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range torn[:len(torn)-1] { // the leader dies before the head
-		c.Put(p.Key, p.Payload, s.r.At.Add(p.TTL))
-	}
-	if _, err := c.Reading(); !errors.Is(err, ErrIncomplete) {
-		t.Errorf("a reading between two: %v", err)
-	}
-	s.publish(t, c)
-	if r, err := c.Reading(); err != nil || sum(t, r) != sum(t, &s.r) || sum(t, r) == before {
-		t.Error("the next leader does not complete it: ", err)
-	}
-}
-
-func TestLargeRecordsTravelInSeveralHints(t *testing.T) {
-	s, c := newSession(2, 1024), &Copy{}
-	for i := range 40 {
-		s.r.Items[1+i].Failure = fmt.Sprint(i, " ", strings.Repeat(fmt.Sprint(s.rng.Int64()), 500))
-	}
-	s.publish(t, c)
-	if r, err := c.Reading(); err != nil || sum(t, r) != sum(t, &s.r) {
-		t.Fatal(err)
-	}
-	s.r.Items[1].Failure = ""
-	for i := range s.r.Items { // fewer chunks than before
-		s.r.Items[i].Failure = ""
-	}
-	s.publish(t, c)
-	if r, err := c.Reading(); err != nil || sum(t, r) != sum(t, &s.r) {
-		t.Fatal(err)
-	}
-}
-
-func TestAMirrorIsBounded(t *testing.T) {
-	c := &Copy{}
-	big := make([]byte, chunkSize)
-	b, _ := json.Marshal(chunk{Sum: "0123456789abcdef", Count: maxChunks, Data: big})
-	for n := range 2 * maxBytes / len(b) {
-		c.Put(partKey(n/4, n%4), b, time.Now())
-	}
-	if c.bytes > maxBytes || c.bytes < maxBytes-2*int64(len(b)) {
-		t.Fatalf("%d bytes", c.bytes)
-	}
+func TestPack_LeavesOutWhatNoSumReads(t *testing.T) {
 	s := newSession(1, 1)
-	s.r.Items[1].Failure = string(randomText(s.rng, 2*maxChunks*chunkSize))
-	if _, err := (&Copy{}).Changes(&s.r, s.r.At); !errors.Is(err, fault.ErrUnsupported) {
-		t.Errorf("an item of a megabyte: %v", err)
-	}
-	s = newSession(1, 1)
-	lie := cms.NewItem(cms.ItemID{Index: "lie", Shard: 1 << 30}.String(), "x", 0)
-	if r := s.hostile(t, lie, cms.Record{}); r != nil {
-		t.Errorf("a shard number of %d was taken", 1<<30)
-	}
-	if r := s.hostile(t, cms.NewItem("x", "x", 0), cms.Record{ID: "index:lie", Body: json.RawMessage(`{"name":"lie","shards":1000000000}`)}); r != nil {
-		t.Error("an index of a billion shards was taken")
-	}
-	bomb := &Copy{}
-	z, _ := split(0, [32]byte{}, zeros(64<<20))
-	for _, p := range z {
-		bomb.Put(p.Key, p.Payload, time.Now())
-	}
-	if bomb.plain > maxBucket {
-		t.Errorf("%d bytes were unpacked", bomb.plain)
+	s.r.Items[1].Checks = `["` + string(randomText(s.rng, 1<<20)) + `"]`
+	s.r.Indices[0].Body = json.RawMessage(`{"name":"x","shards":1,"other":"` + strings.Repeat("y", 1<<20) + `"}`)
+	if packed := pack(t, &s.r); len(packed) > 2000 {
+		t.Errorf("%d bytes", len(packed))
 	}
 }
 
-func TestAPartOfAnotherFormIsLeftOut(t *testing.T) {
-	c := &Copy{}
-	for _, p := range [][2]string{
-		{"head", `{"buckets":3}`}, {"head", `{"buckets":-1}`}, {"head", `{"buckets":1048576}`}, {"head", `[]`}, {"x", `{}`}, {"0.0", `{"s":"a","c":0}`},
-		{"0.0", `{"s":"a","c":99999}`}, {"0.5", `{"s":"a","c":2}`}, {"00.0", `{"s":"a","c":1}`}, {"fffff.0", `{"s":"a","c":1}`}, {"0.0", `1`},
+func TestPack_RefusesWhatIsTooLarge(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		r    progress.Reading
+	}{
+		{"rows", progress.Reading{Redriven: make([]cms.Record, maxRows+1)}},
+		{"shards", progress.Reading{Indices: []cms.Record{{ID: "index:x", Body: json.RawMessage(`{"name":"x","shards":1000000000}`)}}}},
+		{"bytes", progress.Reading{Items: []cms.Item{{ID: "x", Failure: strings.Repeat("x", maxPlain)}}}},
+		{"compressed bytes", progress.Reading{Items: []cms.Item{{ID: "x", Failure: string(randomText(rand.New(rand.NewPCG(1, 1)), MaxPacked*5/4))}}}},
 	} {
-		c.Put(p[0], json.RawMessage(p[1]), time.Now())
-	}
-	if c.head != nil || len(c.buckets) != 0 {
-		t.Errorf("%+v", c)
+		t.Run(c.name, func(t *testing.T) {
+			if b, err := Pack(&c.r); !errors.Is(err, fault.ErrUnsupported) {
+				t.Errorf("%d bytes, %v", len(b), err)
+			}
+		})
 	}
 }
 
-// FuzzCopy gives a copy what a voter could send.
-func FuzzCopy(f *testing.F) {
-	s := newSession(1, 2)
-	all, _ := (&Copy{}).Changes(&s.r, s.r.At)
-	for _, p := range all {
-		f.Add(p.Key, []byte(p.Payload))
+func TestUnpack_RefusesWhatIsNotAReading(t *testing.T) {
+	s := newSession(30, 3)
+	whole := pack(t, &s.r)
+	lines := func(text string) []byte {
+		var b bytes.Buffer
+		z, _ := zstd.NewWriter(&b, zstd.WithWindowSize(maxWindow))
+		_, _ = io.WriteString(z, text)
+		_ = z.Close()
+		return b.Bytes()
 	}
-	f.Fuzz(func(t *testing.T, key string, payload []byte) {
-		c := &Copy{}
-		for _, p := range all {
-			c.Put(p.Key, p.Payload, s.r.At)
-		}
-		c.Put(key, payload, s.r.At)
-		if r, err := c.Reading(); err == nil && !reflect.DeepEqual(r.Intent, progress.Intent{}) {
-			_, _, _ = status.Sum(r)
+	zeros := strings.Repeat(" ", maxPlain+1) + `{}`
+	if _, err := Unpack(lines(`{"items":1}{"id":"a"}`)); err != nil {
+		t.Fatal(err)
+	}
+	for name, packed := range map[string][]byte{
+		"nothing": nil, "rubbish": []byte("rubbish"), "half": whole[:len(whole)/2], "no header": lines(""), "another value": lines("[]"),
+		"fewer items than stated": lines(`{"items":2}{"id":"a"}`), "a negative number": lines(`{"items":-1}`), "a number beyond the limit": lines(`{"phases":1048577}`),
+		"too many bytes": make([]byte, MaxPacked+1), "too many bytes unpacked": lines(zeros),
+		"a shard number":     lines(fmt.Sprintf(`{"items":1}{"id":%q}`, cms.ItemID{Index: "lie", Shard: 1 << 30}.String())),
+		"a number of shards": lines(`{"indices":1}{"id":"index:lie","kind":"","body":{"name":"lie","shards":1000000000}}`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if r, err := Unpack(packed); !errors.Is(err, fault.ErrCorrupt) {
+				t.Errorf("%+v, %v", r, err)
+			}
+		})
+	}
+}
+
+// FuzzUnpack gives a node what another one could send.
+func FuzzUnpack(f *testing.F) {
+	s := newSession(1, 2)
+	packed, _ := Pack(&s.r)
+	f.Add(packed)
+	z, _ := zstd.NewReader(bytes.NewReader(packed))
+	plain, _ := io.ReadAll(z)
+	f.Add(plain)
+	f.Fuzz(func(_ *testing.T, b []byte) {
+		var packed bytes.Buffer
+		z, _ := zstd.NewWriter(&packed, zstd.WithWindowSize(maxWindow))
+		_, _ = z.Write(b)
+		_ = z.Close()
+		for _, sent := range [][]byte{b, packed.Bytes()} {
+			if r, err := Unpack(sent); err == nil {
+				_, _, _ = status.Sum(r)
+			}
 		}
 	})
 }
@@ -266,40 +198,9 @@ func randomText(rng *rand.Rand, n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
 		b[i] = byte('!' + rng.IntN(90))
+		if b[i] == '"' || b[i] == '\\' {
+			b[i] = 'x'
+		}
 	}
 	return b
-}
-
-// zeros returns a compressed bucket of n zeros.
-func zeros(n int) []byte {
-	z, _ := zstd.NewWriter(nil)
-	defer z.Close()
-	return z.EncodeAll(make([]byte, n), nil)
-}
-
-// hostile returns what a copy makes of a mirror that a peer wrote with these, nil for nothing.
-func (s *session) hostile(t *testing.T, it cms.Item, rec cms.Record) *progress.Reading {
-	t.Helper()
-	plain, err := json.Marshal(bucket{Items: []row{rowOf(it)}, Indices: []cms.Record{recordOf(rec)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	z, _ := zstd.NewWriter(nil)
-	defer z.Close()
-	sum := sha256.Sum256(plain)
-	parts, err := split(0, sum, z.EncodeAll(plain, nil))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &Copy{}
-	for _, p := range parts {
-		c.Put(p.Key, p.Payload, s.r.At)
-	}
-	digest := sha256.Sum256(sum[:])
-	c.Put(headKey, json.RawMessage(fmt.Sprintf(`{"at":1,"buckets":1,"items":1,"digest":"%x"}`, digest)), s.r.At)
-	r, err := c.Reading()
-	if err != nil && !errors.Is(err, ErrIncomplete) {
-		t.Fatal(err)
-	}
-	return r
 }

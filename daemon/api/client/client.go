@@ -117,7 +117,12 @@ func (c *Client) Get(ctx context.Context, path string, query url.Values, out any
 	if len(query) > 0 {
 		path += "?" + query.Encode()
 	}
-	return c.do(ctx, http.MethodGet, path, nil, out)
+	return c.do(ctx, http.MethodGet, path, nil, decode(out))
+}
+
+// decode returns a function that reads an answer in JSON.
+func decode(out any) func(io.Reader) error {
+	return func(r io.Reader) error { return json.NewDecoder(io.LimitReader(r, 256<<20)).Decode(out) }
 }
 
 // Order sends an order to the first node that answers and returns its name and what is in force then. It waits longer than a
@@ -129,17 +134,17 @@ func (c *Client) Order(ctx context.Context, kind session.OrderKind, with api.Ord
 	}
 	patient := *c
 	patient.timeout = max(c.timeout, orderTimeout)
-	who, err = patient.do(ctx, http.MethodPost, "/v1/"+string(kind), body, &done)
+	who, err = patient.do(ctx, http.MethodPost, "/v1/"+string(kind), body, decode(&done))
 	return who, done, err
 }
 
 // orderTimeout is longer than a node waits for the store and for the other nodes.
 const orderTimeout = 20 * time.Second
 
-func (c *Client) do(ctx context.Context, method, path string, body []byte, out any) (string, error) {
+func (c *Client) do(ctx context.Context, method, path string, body []byte, read func(io.Reader) error) (string, error) {
 	var errs []error
 	for _, n := range c.nodes {
-		err := c.one(ctx, n, method, path, body, out)
+		err := c.one(ctx, n, method, path, body, read)
 		var refused *RefusedError
 		var dial *net.OpError
 		if method != http.MethodGet && errors.Is(err, fault.ErrUnavailable) && !errors.As(err, &refused) && !(errors.As(err, &dial) && dial.Op == "dial") {
@@ -159,7 +164,7 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, out a
 	return "", errors.Join(errs...)
 }
 
-func (c *Client) one(ctx context.Context, n node, method, path string, body []byte, out any) error {
+func (c *Client) one(ctx context.Context, n node, method, path string, body []byte, read func(io.Reader) error) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	res, err := c.send(ctx, n, method, path, body)
@@ -167,7 +172,7 @@ func (c *Client) one(ctx context.Context, n node, method, path string, body []by
 		return err
 	}
 	defer res.Body.Close()
-	if err := json.NewDecoder(io.LimitReader(res.Body, 256<<20)).Decode(out); err != nil {
+	if err := read(res.Body); err != nil {
 		return fmt.Errorf("%s: answer: %w: %w", n.name, err, fault.ErrUnavailable)
 	}
 	return nil
@@ -273,7 +278,7 @@ func (c *Client) Dial(ctx context.Context) (*http.Client, string, error) {
 	var errs []error
 	for _, n := range c.nodes {
 		var well api.Done
-		if err := c.one(ctx, n, http.MethodGet, "/healthz", nil, &well); err != nil {
+		if err := c.one(ctx, n, http.MethodGet, "/healthz", nil, decode(&well)); err != nil {
 			errs = append(errs, err)
 			continue
 		}

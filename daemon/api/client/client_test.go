@@ -23,9 +23,10 @@ type idle struct{ api.Node }
 func (idle) Status(context.Context) status.Report { return status.Report{} }
 
 // serve starts the API of a node on a port of loopback.
-func serve(t *testing.T, id *cert.Identity) string {
+func serve(t *testing.T, conf api.Config) string {
 	t.Helper()
-	s, err := api.New(api.Config{Listen: "127.0.0.1:0", Identity: id, Page: http.NotFoundHandler(), Log: slog.New(slog.DiscardHandler)}, idle{})
+	conf.Listen, conf.Page, conf.Log = "127.0.0.1:0", http.NotFoundHandler(), slog.New(slog.DiscardHandler)
+	s, err := api.New(conf, idle{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +67,7 @@ func authority(t *testing.T, fleet string) func(name, as string) *cert.Identity 
 // TestAWrongWayToAskStatesTheRightOne: what cannot become a connection is no silence of the node.
 func TestAWrongWayToAskStatesTheRightOne(t *testing.T) {
 	blue, other := authority(t, "blue"), authority(t, "blue")
-	secured, open := serve(t, blue("node", "blue")), serve(t, nil)
+	secured, open := serve(t, api.Config{Identity: blue("node", "blue")}), serve(t, api.Config{})
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
