@@ -131,6 +131,35 @@ func TestReading_Asked(t *testing.T) {
 	}
 }
 
+// TestReading_VotersAlwaysAsk: what the leader has read survives it, though no operator has asked another node.
+func TestReading_VotersAlwaysAsk(t *testing.T) {
+	f := newTestFleet(t)
+	for i := range 3 {
+		f.start(fmt.Sprint("n", i))
+	}
+	f.agree()
+	var leader, voter *testNode
+	eventually(t, "one of three voters leads", func() bool {
+		leader, voter = nil, nil
+		for _, n := range f.nodes {
+			switch {
+			case n.Mirrors():
+				leader = n
+			case n.isVoter() && len(n.voters()) == 2:
+				voter = n
+			}
+		}
+		return leader != nil && voter != nil
+	})
+	if err := leader.PublishReading(testReading(3, 1)); err != nil {
+		t.Fatal(err)
+	}
+	voter.reading.due = voter.now().Add(time.Hour)
+	if is, err := voter.Reading(t.Context(), false); err != nil || is == nil {
+		t.Errorf("%+v, %v", is, err)
+	}
+}
+
 // TestPackedReading_IsBounded: nodes that ask all the time get a few readings, then none.
 func TestPackedReading_IsBounded(t *testing.T) {
 	f := &Fleet{reading: reading{served: rate.NewLimiter(serveRate, serveBurst)}}

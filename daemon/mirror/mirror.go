@@ -146,10 +146,12 @@ func unpack(packed []byte) (*progress.Reading, error) {
 	if err := from.Decode(&h); err != nil {
 		return nil, err
 	}
+	rows := 0
 	for _, n := range []int{h.Items, h.Indices, h.Phases, h.Redriven} {
-		if n < 0 || n > maxRows {
+		if n < 0 || n > maxRows-rows {
 			return nil, fmt.Errorf("%d items or records", n)
 		}
+		rows += n
 	}
 	r := &progress.Reading{
 		At: time.UnixMilli(h.At), Kind: h.Kind, Seeded: h.Seeded, Intent: h.Intent, Repository: h.Repository, Snapshot: h.Snapshot,

@@ -160,7 +160,7 @@ func TestUnpack_RefusesWhatIsNotAReading(t *testing.T) {
 	}
 	for name, packed := range map[string][]byte{
 		"nothing": nil, "rubbish": []byte("rubbish"), "half": whole[:len(whole)/2], "no header": lines(""), "another value": lines("[]"),
-		"fewer items than stated": lines(`{"items":2}{"id":"a"}`), "a negative number": lines(`{"items":-1}`), "a number beyond the limit": lines(`{"phases":1048577}`),
+		"fewer items than stated": lines(`{"items":2}{"id":"a"}`), "a negative number": lines(`{"items":-1}`), "more rows than the limit": lines(`{"items":1,"phases":1048576}` + strings.Repeat(`{}`, maxRows+1)),
 		"too many bytes": make([]byte, MaxPacked+1), "too many bytes unpacked": lines(zeros),
 		"a shard number":     lines(fmt.Sprintf(`{"items":1}{"id":%q}`, cms.ItemID{Index: "lie", Shard: 1 << 30}.String())),
 		"a number of shards": lines(`{"indices":1}{"id":"index:lie","kind":"","body":{"name":"lie","shards":1000000000}}`),
