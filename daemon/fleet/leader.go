@@ -35,14 +35,24 @@ func (f *Fleet) resignRaft() {
 	}
 }
 
+// yieldChecks is how many times in a row a node finds that it may not lead before it gives up the leader's lock: elections of Raft
+// are short.
+const yieldChecks = 2
+
 // compete waits for the leader's lock and leads with it, until this node may not lead any more or ctx is done.
 func (f *Fleet) compete(ctx context.Context) error {
 	eligible, end := context.WithCancel(ctx)
 	var beside sync.WaitGroup
 	beside.Go(func() {
-		for f.mayLead() && f.conf.Clock.Sleep(eligible, f.intervals.lead) == nil {
+		defer end()
+		for refused := 0; refused < yieldChecks; {
+			if refused++; f.mayLead() {
+				refused = 0
+			}
+			if f.conf.Clock.Sleep(eligible, f.intervals.lead) != nil {
+				return
+			}
 		}
-		end()
 	})
 	err := f.locks.Lead(eligible, "fleet", f.intervals.leaderTTL, f.runAsLeader)
 	end()
