@@ -15,8 +15,8 @@ type API interface {
 	Do(ctx context.Context, method, path string, query url.Values, body []byte) (status int, answer []byte, err error)
 }
 
-// Call sends a request and decodes the response into out; nil: it is not decoded. The error of a response that is not a success is a
-// *fault.StatusError; that of one that cannot be decoded is fault.ErrUnavailable.
+// Call sends a request and decodes the response into out, unless out is nil. It returns a *fault.StatusError for a response that is
+// not a success, and fault.ErrUnavailable for a response that cannot be decoded.
 func Call(ctx context.Context, api API, method, path string, query url.Values, body []byte, out any) error {
 	status, answer, err := api.Do(ctx, method, path, query, body)
 	if err != nil {

@@ -13,7 +13,7 @@ type Outage struct {
 	Limit  time.Duration
 	Now    func() time.Duration // a monotonic clock
 	Passes func(err error) bool // whether the call may succeed later; nil: errors.Is(err, fault.ErrUnavailable)
-	Begins func(err error)      // is called with the first error; nil: nothing is
+	Begins func(err error)      // called with the first error of an outage; may be nil
 
 	mu      sync.Mutex
 	lasts   bool
@@ -28,9 +28,9 @@ func (o *Outage) Over() {
 	o.lasts, o.success = false, o.Now()
 }
 
-// Check notes the result of a call that began at a time of the clock. It returns nil after a success and while the call may be
-// repeated, and else the error, with the time that passed without a success.
-func (o *Outage) Check(began time.Duration, err error) error {
+// Check notes the result of a call that started at a time of the clock. It returns nil after a success and while the call may be
+// repeated. Otherwise it returns err; if the limit has passed, with the limit.
+func (o *Outage) Check(started time.Duration, err error) error {
 	switch {
 	case err == nil:
 		o.Over()
@@ -41,7 +41,7 @@ func (o *Outage) Check(began time.Duration, err error) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.lasts {
-		o.lasts, o.since = true, max(began, o.success)
+		o.lasts, o.since = true, max(started, o.success)
 		if o.Begins != nil {
 			o.Begins(err)
 		}
@@ -52,12 +52,12 @@ func (o *Outage) Check(began time.Duration, err error) error {
 	return nil
 }
 
-// Do calls f until it succeeds, with pauses, and returns the error of Check, or that of ctx.
+// Do calls f, with pauses, until it succeeds or may not be repeated. It returns the error of sleep if that fails.
 func (o *Outage) Do(ctx context.Context, pause time.Duration, sleep func(context.Context, time.Duration) error, f func(context.Context) error) error {
 	for {
-		began := o.Now()
+		started := o.Now()
 		err := f(ctx)
-		if cerr := o.Check(began, err); err == nil || cerr != nil {
+		if cerr := o.Check(started, err); err == nil || cerr != nil {
 			return cerr
 		}
 		if serr := sleep(ctx, pause); serr != nil {

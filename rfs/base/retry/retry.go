@@ -15,11 +15,11 @@ import (
 // Policy decides how often a call is repeated and how long the pauses between are.
 type Policy struct {
 	Tries      int                               // calls of a Series
-	First, Max time.Duration                     // the first pause and the longest; each is twice as long as the one before. Max 0: all are First
+	First, Max time.Duration                     // the first and the longest pause; pauses double. Max 0: all are First
 	Jitter     func(time.Duration) time.Duration // makes a pause random; nil: it is exact
-	Least      time.Duration                     // calls are repeated for this long after the start at least, however short their pauses were
-	Unasked    time.Duration                     // longest time between two calls: a longer pause has further calls in it; 0: any
-	Left       func() time.Duration              // no pause is as long as this; nil: any may be
+	Least      time.Duration                     // shortest time for which calls are repeated, beyond Tries if their pauses were short
+	Unasked    time.Duration                     // longest time between two calls; a longer pause has further calls in it. 0: unlimited
+	Left       func() time.Duration              // time left; no pause reaches its end. nil: unlimited
 	Passes     func(err error) bool              // whether the call may succeed later; nil: errors.Is(err, fault.ErrUnavailable)
 	Now        func() time.Duration              // a monotonic clock, for Least
 	Sleep      func(ctx context.Context, d time.Duration) error
@@ -28,7 +28,7 @@ type Policy struct {
 // Full returns a random time of up to d, never 0.
 func Full(d time.Duration) time.Duration { return rand.N(d) + 1 }
 
-// Half returns a random time between the half of d and d.
+// Half returns a random time between d/2 and d.
 func Half(d time.Duration) time.Duration { return d/2 + rand.N(d/2) }
 
 // Pause returns the length of pause n, counted from 1.
@@ -54,7 +54,7 @@ func (p Policy) Do(ctx context.Context, f func(context.Context) error) error {
 	}
 }
 
-// Start begins the series of calls that a Policy allows.
+// Start returns the empty series of calls that a Policy allows.
 func (p Policy) Start() Series {
 	s := Series{Policy: p}
 	if p.Least > 0 {
@@ -74,8 +74,8 @@ type Series struct {
 // Reset notes that a call succeeded.
 func (s *Series) Reset() { s.calls, s.pauses, s.rest = 0, 0, 0 }
 
-// Again notes that a call failed, and blocks for the pause before the next one. It returns err when there is none: err does not pass,
-// the tries are used up, or there is no time; and err with the error of ctx when that is done.
+// Again notes that a call failed, and blocks for the pause before the next one. It returns err if the call may not be repeated: err does
+// not pass, the tries are used up, or too little time is left. If ctx is done, it returns err with the error of ctx.
 func (s *Series) Again(ctx context.Context, err error) error {
 	s.calls++
 	switch {

@@ -47,7 +47,7 @@ func (m *Migration) slot(ctx context.Context, n int) (err error) {
 		}
 	}()
 	for ctx.Err() == nil {
-		freed, began := m.freedSignal(), m.outage.Now()
+		freed, started := m.freedSignal(), m.outage.Now()
 		leases, err := group.Acquire(ctx, m.hints())
 		var none *cms.NoneAvailable
 		if errors.As(err, &none) && none.Unseeded {
@@ -63,7 +63,7 @@ func (m *Migration) slot(ctx context.Context, n int) (err error) {
 			m.wait(ctx, none, freed)
 			continue
 		case errors.Is(err, fault.ErrUnavailable):
-			if err := m.outage.Check(began, err); err != nil {
+			if err := m.outage.Check(started, err); err != nil {
 				return err
 			}
 			m.pause(ctx, time.Second, nil)
@@ -82,7 +82,7 @@ func (m *Migration) slot(ctx context.Context, n int) (err error) {
 			if paused {
 				left, err := m.otherWork(ctx)
 				if errors.Is(err, fault.ErrUnavailable) && ctx.Err() == nil {
-					left, err = true, m.outage.Check(began, err)
+					left, err = true, m.outage.Check(started, err)
 				}
 				if err != nil || !left {
 					return err
@@ -142,12 +142,12 @@ func (m *Migration) workAll(ctx context.Context, n int, group *cms.Group, leases
 		once.Do(func() { all.Go(func() error { m.openAhead(ctx, n, group, held); return nil }) })
 	}
 	for _, lease := range leases {
-		began := m.outage.Now()
+		started := m.outage.Now()
 		all.Go(func() error {
 			outcome, err := m.Session.Run(ctx, lease, m.ahead, near)
 			group.Left(context.WithoutCancel(ctx))
 			m.Solo.Leave()
-			return m.afterLease(ctx, lease, began, outcome, err)
+			return m.afterLease(ctx, lease, started, outcome, err)
 		})
 	}
 	return all.Wait()
@@ -171,8 +171,8 @@ func (m *Migration) openAhead(ctx context.Context, n int, group *cms.Group, held
 	m.ahead.Open(ctx, n, m.Runner.Bulk.Existing, next)
 }
 
-// afterLease decides whether the run goes on after a lease on which work began at a time of the clock.
-func (m *Migration) afterLease(ctx context.Context, lease *cms.Lease, began time.Duration, outcome engine.Outcome, err error) error {
+// afterLease decides whether the run goes on after a lease on which work started at a time of the clock.
+func (m *Migration) afterLease(ctx context.Context, lease *cms.Lease, started time.Duration, outcome engine.Outcome, err error) error {
 	defer m.signalFreed()
 	switch {
 	case outcome == engine.Completed || outcome == engine.HandedOff || outcome == engine.Failed:
@@ -182,7 +182,7 @@ func (m *Migration) afterLease(ctx context.Context, lease *cms.Lease, began time
 		m.pauseIndex(lease.ID.Index, err)
 		return nil
 	case errors.Is(err, fault.ErrUnavailable):
-		if err := m.outage.Check(began, err); err != nil {
+		if err := m.outage.Check(started, err); err != nil {
 			return err
 		}
 		m.pause(ctx, time.Second, nil)

@@ -234,7 +234,7 @@ func (m *Import) work(ctx context.Context, slot int) error {
 	}
 	outage, target := m.outage(m.Unavailable), m.outage(m.runner.Bulk.StallTimeout)
 	for {
-		began := target.Now()
+		started := target.Now()
 		lease, err := m.next(ctx, holder, outage)
 		if lease == nil {
 			return err
@@ -245,7 +245,7 @@ func (m *Import) work(ctx context.Context, slot int) error {
 		case outcome == engine.Released && err != nil:
 			return err
 		case outcome == engine.Released || outcome == engine.Lost: // without progress, in a lease that may be shorter than its patience
-			if err := target.Check(began, errNoProgress); err != nil {
+			if err := target.Check(started, errNoProgress); err != nil {
 				return err
 			}
 		default:
@@ -266,7 +266,7 @@ func (m *Import) next(ctx context.Context, holder string, outage *retry.Outage) 
 	case <-ctx.Done():
 	}
 	for n := 1; ctx.Err() == nil && !m.Seen().Complete; n++ {
-		began := outage.Now()
+		started := outage.Now()
 		lease, err := m.items.AcquireNext(ctx, holder, nil)
 		if err == nil && !m.Solo.Enter(lease.Alone()) {
 			err = errors.Join(lease.Release(ctx, cms.CausePause), &cms.NoneAvailable{Holder: holder, Open: 1})
@@ -287,7 +287,7 @@ func (m *Import) next(ctx context.Context, holder string, outage *retry.Outage) 
 		if ctx.Err() != nil || m.Seen().Complete {
 			break
 		}
-		if err := outage.Check(began, err); err != nil {
+		if err := outage.Check(started, err); err != nil {
 			return nil, err
 		}
 		if m.Clock.Sleep(ctx, idle.Pause(n)) != nil {
