@@ -212,7 +212,7 @@ func hasValue(v any, path []string) bool {
 		return slices.ContainsFunc(v, func(x any) bool { return hasValue(x, path) })
 	case map[string]any:
 		for n := 1; n <= len(path); n++ {
-			if x, there := v[strings.Join(path[:n], ".")]; there && hasValue(x, path[n:]) {
+			if hasValue(v[strings.Join(path[:n], ".")], path[n:]) {
 				return true
 			}
 		}

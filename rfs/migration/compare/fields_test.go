@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -116,7 +117,10 @@ func TestFieldComparison(t *testing.T) {
 		{name: "no mapping at all", mapping: `{}`, want: len(names)},
 		{name: "a field is missing, and only types are compared", mapping: whole(func(p map[string]any) { delete(p, one) }), types: true},
 		{name: "no document with the missing field arrived", mapping: `{"dynamic":"strict"}`, failed: func(string, []byte) bool { return true }},
+		{name: "a field is missing, and other documents failed", mapping: whole(func(p map[string]any) { delete(p, one) }), failed: func(string, []byte) bool { return false }, want: 1},
 		{name: "the index is missing"},
+		{name: "the mapping is not one", mapping: `{`, warns: true},
+		{name: "the target does not simulate at the moment", mapping: `{}`, on: mapped{status: 503}, err: true},
 		{name: "templates may not be simulated", mapping: whole(func(p map[string]any) { p[one] = map[string]string{"type": "binary"} }), on: mapped{status: 403}, want: 1},
 		{name: "the target refuses the mapping", mapping: `{}`, on: mapped{status: 400}, warns: true},
 		{name: "mappings may not be read", on: mapped{err: fault.ErrConfig}, warns: true},
@@ -188,6 +192,51 @@ func TestFieldComparison_MappingTypes(t *testing.T) {
 			all, warnings, err := x.Fields(t.Context(), plan)
 			if got := fmt.Sprint(all["old"]); err != nil || len(warnings) > 0 || got != "[{n long text}]" {
 				t.Errorf("%s; warnings %v, %v", got, warnings, err)
+			}
+		})
+	}
+}
+
+// silent is a repository that does not answer.
+type silent struct{ snapshot.Repository }
+
+func (silent) Open(context.Context, string, int64, int64) (io.ReadCloser, error) {
+	return nil, fault.ErrUnavailable
+}
+
+// TestFieldComparison_ReadsDocumentsForMissingFields checks that the snapshot is read only if the target lacks a field, and that
+// fields are not taken for unused when it cannot be read.
+func TestFieldComparison_ReadsDocumentsForMissingFields(t *testing.T) {
+	blobs, err := repo.NewDir(filepath.Join("..", "..", "..", "testing", "fixtures", "7.10.2-demo"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	planned, err := plan.New(t.Context(), blobs, plan.Request{SnapshotName: "snap1", MultiType: plan.SplitTypes, EmitType: plan.EmitAuto})
+	if err != nil {
+		t.Fatal(err)
+	}
+	planned.Indices = slices.DeleteFunc(planned.Indices, func(x plan.Index) bool { return x.Name != "catalogue" })
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	whole := string(planned.Indices[0].Source.Mappings[0].Body)
+	for _, c := range []struct {
+		name    string
+		ctx     context.Context //nolint:containedctx // of a test
+		mapping string
+		types   bool
+		fails   bool
+	}{
+		{"no field is missing", t.Context(), whole, false, false},
+		{"only types are compared", t.Context(), `{}`, true, false},
+		{"a field is missing", t.Context(), `{}`, false, true},
+		{"the run has ended", ended, `{`, true, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			on := mapped{mappings: map[string]string{"catalogue": c.mapping}}
+			x := Fields{Source: Comparison{Repo: silent{blobs}}, Target: &on, TypesOnly: c.types,
+				Indices: &creation.Indices{Cluster: objects.DryRunCluster{Target: &on}, Version: creationtest.OpenSearch2, Log: slog.New(slog.DiscardHandler)}}
+			if all, warnings, err := x.Fields(c.ctx, planned); (err != nil) != c.fails || len(all["catalogue"]) != 0 {
+				t.Errorf("%v, warnings %v, %v", all, warnings, err)
 			}
 		})
 	}

@@ -27,7 +27,7 @@ func newState(t *testing.T) *cms.Coordinator {
 func TestRun_NamesRefusedAliases(t *testing.T) {
 	c := newState(t)
 	body := []byte(`{"refused_aliases":[{"index":"logs-1","alias":"logs","reason":"more than one write index"}]}`)
-	for _, e := range []session.IndexEntry{{Name: "logs-1", Body: body}, {Name: "other", Body: []byte(`{}`)}} {
+	for _, e := range []session.IndexEntry{{Name: "logs-1", Body: body}, {Name: "other", Body: []byte(`{}`)}, {Name: "later", Body: []byte(`[]`)}} {
 		if _, err := session.Of(c).CreateIndexEntry(t.Context(), e); err != nil {
 			t.Fatal(err)
 		}
@@ -49,5 +49,26 @@ func TestRun_KnowsRecordedFailures(t *testing.T) {
 	all.Add("logs", "a") // from the directory of this machine
 	if err := addRecorded(t.Context(), all, c); err != nil || all.Len() != 3 {
 		t.Errorf("%d documents, %v", all.Len(), err)
+	}
+}
+
+// TestRun_StateThatCannotBeRead checks that a comparison does not go on without what the session recorded.
+func TestRun_StateThatCannotBeRead(t *testing.T) {
+	store, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := cms.New(cms.Config{Store: store, Creator: "test"})
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := addRecorded(t.Context(), &verify.Failed{}, c); err == nil || !strings.Contains(err.Error(), "the control index") {
+		t.Errorf("failed documents: %v", err)
+	}
+	if err := warnOfAliases(t.Context(), &verify.Report{}, c); err == nil {
+		t.Error("aliases that were refused")
+	}
+	if _, err := FailedIn(t.Context(), nil, "dir", c); err == nil {
+		t.Error("the mark of the session")
 	}
 }

@@ -5,10 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http/httptest"
 	"path/filepath"
+	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
@@ -16,10 +19,13 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/document/doc"
 	"github.com/rfsd/rfsd/rfs/migration/compare"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/operation/verify"
 	"github.com/rfsd/rfsd/rfs/source/repo"
+	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
 // fixture returns a snapshot of a repository as the source of a comparison.
@@ -128,6 +134,110 @@ func TestSnapshot_GroupsAndFields(t *testing.T) {
 	if err := source.Fields(t.Context(), broken, v, &verify.Failed{}, r); !errors.Is(err, fault.ErrUnavailable) {
 		t.Errorf("the fields of a target that does not answer: %v, %q", err, r.Warnings)
 	}
+}
+
+// picky leaves out every third document and cannot read every fifth.
+type picky struct{}
+
+func (picky) Forget() {}
+
+func (picky) Edit(d *doc.Document, _ int64) (bool, error) {
+	if d.Ordinal%5 == 4 {
+		return false, errors.New("no object")
+	}
+	return d.Ordinal%3 != 2, nil
+}
+
+// TestComparison_Fates checks that every document of a shard is read with what became of it, and that a reader may end at each.
+func TestComparison_Fates(t *testing.T) {
+	s := fixture(t)
+	s.Edit = func(index string) shards.DocumentEditor {
+		if index == "weblogs" {
+			return picky{}
+		}
+		return nil
+	}
+	for _, g := range s.Comparison.Groups(s.Plan) {
+		if g.Targets[0] != "weblogs" {
+			continue
+		}
+		enough := errors.New("enough")
+		fates := map[verify.Fate]int64{}
+		for _, u := range g.Units {
+			err := u.Read(t.Context(), 0, func(d *verify.Document) error {
+				if fates[d.Fate]++; string(d.Index) != "weblogs" || len(d.ID) == 0 || (d.Fate == verify.Sent) != (len(d.Source) > 0) || (d.Fate == verify.Unsent) != (d.Reason != "") {
+					t.Errorf("%+v", d)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			for fate := range fates {
+				if err := u.Read(t.Context(), 0, func(d *verify.Document) error {
+					if d.Fate == fate {
+						return enough
+					}
+					return nil
+				}); !errors.Is(err, enough) {
+					t.Errorf("a reader that ends at fate %d: %v", fate, err)
+				}
+			}
+		}
+		if fates[verify.Sent]+fates[verify.Filtered]+fates[verify.Unsent] != 100 || len(fates) != 3 {
+			t.Errorf("fates %v", fates)
+		}
+		return
+	}
+	t.Error("the index has no group")
+}
+
+// TestSnapshot_FieldsInTheReport checks that fields which differ, and mappings that cannot be compared, are reported.
+func TestSnapshot_FieldsInTheReport(t *testing.T) {
+	s := fixture(t)
+	s.TypesOnly = true
+	v := target.Version{Distribution: "opensearch", Number: "2.19.4", Major: 2, Minor: 19}
+	on := replies{"GET /_cluster/settings": `{}`, "POST /_index_template/_simulate": `{}`, "POST /_bulk": `{}`,
+		"GET /catalogue": `{"catalogue":{"settings":{},"mappings":{"properties":{"price":{"type":"keyword"}}}}}`, "GET /orders": "403"}
+	r := &verify.Report{Indices: []*verify.Index{{Target: "catalogue"}}}
+	if err := s.Source().Fields(t.Context(), clientOf(t, on), v, &verify.Failed{}, r); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.Indices[0].Fields; len(got) != 1 || got[0].Field != "price" || got[0].Has != "keyword" {
+		t.Errorf("%+v", got)
+	}
+	if len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "the mappings of index orders were not compared") {
+		t.Errorf("%q", r.Warnings)
+	}
+	excludes := fixture(t)
+	excludes.Plan.Indices[0].Source.Mappings[0].Body = []byte(`{"_source":{"excludes":["secret"]}}`)
+	if _, err := excludes.Source().Groups(t.Context(), clientOf(t, replies{"HEAD /catalogue": "500", "GET /catalogue/_mapping": "500"}), v); err == nil {
+		t.Error("a target that does not answer has groups")
+	}
+}
+
+// TestExportedFields_OfFilesThatCannotBeRead checks that their fields are not taken for equal.
+func TestExportedFields_OfFilesThatCannotBeRead(t *testing.T) {
+	v := target.Version{Distribution: "opensearch", Number: "2.19.4", Major: 2, Minor: 19}
+	for name, broken := range map[string]io.Reader{"the file cannot be opened": nil, "the file breaks off": iotest.ErrReader(errBroken)} {
+		if err := compare.ExportedFields(t.Context(), mappingsFile{in: broken}, nil, v, &verify.Report{}, nil); !errors.Is(err, errBroken) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// mappingsFile is a repository of one file, which cannot be opened without a reader.
+type mappingsFile struct {
+	snapshot.Repository
+
+	in io.Reader
+}
+
+func (m mappingsFile) Open(context.Context, string, int64, int64) (io.ReadCloser, error) {
+	if m.in == nil {
+		return nil, errBroken
+	}
+	return io.NopCloser(m.in), nil
 }
 
 // TestSnapshot_Complete checks that what the snapshot lacks is in the report.
