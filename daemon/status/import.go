@@ -33,8 +33,8 @@ func ReadImportStore(ctx context.Context, store *cms.Coordinator) (*progress.Rea
 		return nil, err
 	}
 	r.Kind, r.Seeded, r.Items = importer.Kind, s.Seeded, s.Items
-	if s.Began != nil {
-		r.Phases = []cms.Record{*s.Began}
+	if s.End != nil {
+		r.Phases = []cms.Record{*s.End}
 	}
 	return r, nil
 }
@@ -43,7 +43,7 @@ func ReadImportStore(ctx context.Context, store *cms.Coordinator) (*progress.Rea
 func sumImport(r *progress.Reading) (*progress.Migration, []Item, error) {
 	s := importer.Stored{Seeded: r.Seeded, Items: r.Items}
 	if len(r.Phases) > 0 {
-		s.Began = &r.Phases[0]
+		s.End = &r.Phases[0]
 	}
 	a, err := s.Account()
 	if err != nil {

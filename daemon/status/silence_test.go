@@ -24,9 +24,9 @@ func TestSum_SilenceOfImportsAndStreams(t *testing.T) {
 		}
 		return cms.Record{ID: id, Kind: kind, State: "RUNNING", Body: b}
 	}
-	const task = `{"v":2,"kind":"import","file":"a.ndjson","size":100,"from":0,"to":100}`
+	const task = `{"v":3,"kind":"import","file":"a.ndjson","size":100,"from":0,"to":100}`
 	kinds := map[string]progress.Reading{
-		"import": {Kind: importer.Kind, Seeded: true, Phases: []cms.Record{record("import:state", "import-state", map[string]any{"v": 2, "files": 1, "size": 100})},
+		"import": {Kind: importer.Kind, Seeded: true,
 			Items: []cms.Item{{ID: cms.ItemID{Kind: importer.Kind, Index: "import"}.String(), Kind: importer.Kind, Task: task}}},
 		"stream": {Kind: consume.Kind, Seeded: true, Phases: []cms.Record{
 			record("consume:state", consume.Kind, map[string]any{"v": 1, "topic": "orders", "group": "g", "begins": []int64{0}}),

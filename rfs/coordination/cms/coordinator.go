@@ -23,6 +23,8 @@ type Config struct {
 	Clock Clock
 	// Kind is the kind of the items in Store; "" for shards.
 	Kind string
+	// SetupTask is the task of the setup, if this process creates it: settings that all processes that seed share. "": none.
+	SetupTask string
 	// Creator is written into the items this process creates.
 	Creator       string
 	InitialLease  time.Duration // default 10 min
@@ -94,7 +96,7 @@ func (c *Coordinator) OfKind(ctx context.Context, kind string) (*Coordinator, er
 		return nil, fmt.Errorf("items of kind %q: %w", kind, err)
 	}
 	cfg := c.cfg
-	cfg.Store, cfg.Kind = store, kind
+	cfg.Store, cfg.Kind, cfg.SetupTask = store, kind, ""
 	return New(cfg), nil
 }
 
@@ -187,7 +189,7 @@ func (c *Coordinator) AcquireSetup(ctx context.Context, holder string) (*Lease, 
 	it, err := c.get(ctx, c.setup())
 	if errors.Is(err, ErrNotFound) {
 		it := NewItem(c.setup(), c.cfg.Creator, 0)
-		it.Kind = c.cfg.Kind
+		it.Kind, it.Task = c.cfg.Kind, c.cfg.SetupTask
 		if _, err := c.create(ctx, []Item{it}); err != nil {
 			return nil, err
 		}
@@ -312,6 +314,15 @@ func (c *Coordinator) Items(ctx context.Context) iter.Seq2[Item, error] {
 // Item reads one work item as it is now.
 func (c *Coordinator) Item(ctx context.Context, id ItemID) (Item, error) {
 	return c.get(ctx, id.String())
+}
+
+// SetupTask returns the task of the setup as the process that created it has stored it, or ErrNotFound.
+func (c *Coordinator) SetupTask(ctx context.Context) (string, error) {
+	it, err := c.get(ctx, c.setup())
+	if err != nil {
+		return "", fmt.Errorf("read %s: %w", c.setup(), err)
+	}
+	return it.Task, nil
 }
 
 // Seeded reports whether every item has been created. A store that no longer says so, which it may have lost, makes those who look

@@ -7,19 +7,15 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
-// stateID and stateKind name the record of what an import is about.
+// endKind and endID name the record of the end of an import.
 const (
-	stateKind = "import"
-	stateID   = "import:state"
-
-	stateRunning   = "running"
-	stateCompleted = "completed"
+	endKind = "import"
+	endID   = "import:end"
 )
 
 // maxProblems bounds the problems that are reported with their reasons.
@@ -43,59 +39,20 @@ type Totals struct {
 	Size      int64 `json:"source_bytes"` // of all files, as they are
 }
 
-// state holds the settings with which the session started.
-type state struct {
-	Version int    `json:"v"`
-	Digest  string `json:"digest"` // of names and sizes of the files
-	Files   int    `json:"files"`
-	Size    int64  `json:"size"`
-	Part    int64  `json:"part"` // bytes of a part of a file that can be cut
-	// Arrival holds the counts of the target when the import was complete.
+// end is the body of the record that an import leaves when every item has ended and the chains of all parts are whole.
+type end struct {
+	// Arrival holds the counts of the target then; nil where nothing was compared.
 	Arrival *progress.Arrival `json:"arrival,omitempty"`
-	done    bool
-}
-
-func decodeState(r cms.Record) (*state, error) {
-	s := new(state)
-	if err := r.Decode(s); err != nil {
-		return nil, fmt.Errorf("state of the import: %w", err)
-	}
-	if s.Version != taskVersion {
-		return nil, fmt.Errorf("the import of this session was started by another version of rfsd (its state is of version %d, this one knows %d): finish it with that version, or start it again with another --session-name: %w",
-			s.Version, taskVersion, fault.ErrConfig)
-	}
-	s.done = r.State == stateCompleted
-	return s, nil
-}
-
-// readRecord returns the record with which the session started; nil when it has not started.
-func readRecord(ctx context.Context, store cms.Records) (*cms.Record, error) {
-	r, err := store.Record(ctx, stateID)
-	if errors.Is(err, cms.ErrNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("state of the import: %w", err)
-	}
-	return &r, nil
-}
-
-// readState returns the settings with which the session started; nil when it has not started.
-func readState(ctx context.Context, store cms.Records) (*state, error) {
-	r, err := readRecord(ctx, store)
-	if err != nil || r == nil {
-		return nil, err
-	}
-	return decodeState(*r)
 }
 
 // Account is the progress of an import, computed from its store alone.
 type Account struct {
 	Status
-	Began   bool // its files are listed
+	Began   bool // some items are made
 	Listed  bool // every item is made
 	Windows []Window
-	ended   bool // it was complete once
+	ended   bool       // it was complete once
+	sent    cms.Counts // sum of the items
 }
 
 // Window is an item of an import.
@@ -119,42 +76,48 @@ func (w Window) Done() int64 {
 	return max(min(w.Begin(), w.Task.To)-w.ID.Cursor, 0)
 }
 
-// windowsOf returns a Coordinator of the items of the import of a session.
-func windowsOf(ctx context.Context, c *cms.Coordinator) (*cms.Coordinator, error) {
+// itemsOf returns a Coordinator of the items of the import of a session; nil when the session imports no files.
+func itemsOf(ctx context.Context, c *cms.Coordinator) (*cms.Coordinator, error) {
 	if c.Kind() == Kind {
 		return c, nil
+	}
+	settings, err := session.Of(c).Settings(ctx)
+	if errors.Is(err, cms.ErrNotFound) || err == nil && settings[taskKey] != Kind {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
 	}
 	return c.OfKind(ctx, Kind)
 }
 
-// Stored holds the records of the import of a session. Its sum is an Account.
+// Stored holds what the store has of the import of a session. Its sum is an Account.
 type Stored struct {
-	Began  *cms.Record // nil before it has started
+	End    *cms.Record // nil before the import was complete
 	Seeded bool        // every item is made
 	Items  []cms.Item
 }
 
 // Busy is cms.Coordinator.Busy of the items of the import of a session; nil when it has none.
 func Busy(ctx context.Context, c *cms.Coordinator) error {
-	s, err := readState(ctx, c.Store())
-	if err != nil || s == nil {
-		return err
-	}
-	if c, err = windowsOf(ctx, c); err != nil {
+	c, err := itemsOf(ctx, c)
+	if err != nil || c == nil {
 		return err
 	}
 	return session.Of(c).Busy(ctx)
 }
 
 // Read reads the import of a session.
-func Read(ctx context.Context, c *cms.Coordinator) (Stored, error) {
-	began, err := readRecord(ctx, c.Store())
-	s := Stored{Began: began}
-	if err != nil || began == nil {
+func Read(ctx context.Context, c *cms.Coordinator) (s Stored, err error) {
+	if c, err = itemsOf(ctx, c); err != nil || c == nil {
 		return s, err
 	}
-	if c, err = windowsOf(ctx, c); err != nil {
-		return s, err
+	r, err := c.Store().Record(ctx, endID)
+	switch {
+	case err == nil:
+		s.End = &r
+	case !errors.Is(err, cms.ErrNotFound):
+		return s, fmt.Errorf("end of the import: %w", err)
 	}
 	if s.Seeded, err = c.Seeded(ctx); err != nil {
 		return s, err
@@ -170,16 +133,17 @@ func Read(ctx context.Context, c *cms.Coordinator) (Stored, error) {
 
 // Account returns the sum, the items in order of file and byte.
 func (s Stored) Account() (Account, error) {
-	if s.Began == nil {
-		return Account{}, nil
+	a := Account{Began: s.Seeded || len(s.Items) > 0, Listed: s.Seeded, ended: s.End != nil, Status: Status{Complete: s.End != nil}}
+	if a.ended {
+		var e end
+		if err := s.End.Decode(&e); err != nil {
+			return a, fmt.Errorf("end of the import: %w", err)
+		}
+		a.Arrival = e.Arrival
 	}
-	began, err := decodeState(*s.Began)
-	if err != nil {
-		return Account{}, err
-	}
-	a := Account{Began: true, Listed: s.Seeded, ended: began.done, Status: Status{Totals: Totals{Files: began.Files, Size: began.Size}, Complete: began.done, Arrival: began.Arrival}}
 	for _, it := range s.Items {
 		w := Window{Item: it}
+		var err error
 		if w.ID, err = it.Range(); err != nil {
 			return a, err
 		}
@@ -191,10 +155,13 @@ func (s Stored) Account() (Account, error) {
 	slices.SortFunc(a.Windows, func(x, y Window) int {
 		return cmp.Or(cmp.Compare(x.Task.Number, y.Task.Number), cmp.Compare(x.ID.Cursor, y.ID.Cursor))
 	})
-	for _, w := range a.Windows {
+	for i, w := range a.Windows {
+		if i == 0 || w.Task.Number != a.Windows[i-1].Task.Number {
+			a.Files, a.Size = a.Files+1, a.Size+w.Task.Size
+		}
 		a.take(w)
-		a.Complete = a.Complete && !w.Open() // one may have been opened again
 	}
+	a.Counts = countsOf(a.sent)
 	return a, nil
 }
 
@@ -208,9 +175,10 @@ func readAccount(ctx context.Context, c *cms.Coordinator) (Account, error) {
 }
 
 func (a *Account) take(w Window) {
-	a.add(w.Counts)
+	a.sent = a.sent.Add(w.Item.Counts)
 	a.FileBytes += w.Done()
-	if w.Open() {
+	if w.Open() { // one may have been opened again
+		a.Complete = false
 		return
 	}
 	a.Totals.Windows++
@@ -225,21 +193,3 @@ func (a *Account) take(w Window) {
 
 // lacks reports whether the target lacked documents when the import was complete.
 func (a *Account) lacks() bool { return a.Arrival != nil && a.Arrival.Problem != "" }
-
-// sent returns the sum of what became of the documents.
-func (a *Account) sent() (sum cms.Counts) {
-	for _, w := range a.Windows {
-		sum = sum.Add(w.Counts)
-	}
-	return sum
-}
-
-// checkEnds returns an error when an item that ends a part was completed before the end of the part.
-func (a *Account) checkEnds() error {
-	for _, w := range a.Windows {
-		if w.Task.Compression == plain && !w.Open() && !w.FailedItem() && w.Successors == "" && w.Watermark != w.Task.To {
-			return fmt.Errorf("%s was completed at byte %d of %d: %w", cms.ItemName(w.Item.ID), w.Watermark, w.Task.To, fault.ErrCorrupt)
-		}
-	}
-	return nil
-}

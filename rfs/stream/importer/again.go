@@ -26,14 +26,10 @@ type Again struct {
 // NewAgain lists the files of c, with the Types and IncludeSystem of the session, and refuses files that are not those of its
 // import with a fault.ErrConfig.
 func NewAgain(ctx context.Context, c Comparison, kept *cms.Coordinator) (*Again, error) {
-	s, err := readState(ctx, kept.Store())
-	if err == nil && s == nil {
-		err = fmt.Errorf("the session imports no files: give --repo-uri of a migration: %w", fault.ErrConfig)
-	}
-	if err != nil {
-		return nil, err
-	}
 	settings, err := session.Of(kept).Settings(ctx)
+	if errors.Is(err, cms.ErrNotFound) || err == nil && settings[taskKey] != Kind {
+		return nil, fmt.Errorf("the session imports no files: give --repo-uri of a migration: %w", fault.ErrConfig)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("state of the session: %w", err)
 	}
@@ -54,7 +50,7 @@ func NewAgain(ctx context.Context, c Comparison, kept *cms.Coordinator) (*Again,
 		return nil, err
 	}
 	is, was := found.exports.content(), identity[contentKey]
-	if digest(found.files) != s.Digest || is != "" && was != "" && is != was {
+	if describe(found.files) != settings[filesKey] || is != "" && was != "" && is != was {
 		return nil, fmt.Errorf("%s holds other files than those that the session imported (names, sizes or content differ): give its files as --from: %w", c.Source.URI(), fault.ErrConfig)
 	}
 	return &Again{c, found.files}, nil

@@ -168,10 +168,11 @@ func crash(t *testing.T, step int, after, together bool) (died bool) {
 			}
 			w.write("0.ndjson", `{"index":{"_index":"new","_id":"1"}}`+"\n{}\n")
 		}
-		s, err := w.node(slow).Run(t.Context())
+		other := func(i *importer.Import) { i.Window = 700 } // the parts are those of the first setup
+		s, err := w.node(slow, other).Run(t.Context())
 		if errors.Is(err, fault.ErrConfig) && !together {
 			rename(t, w.dir, "0.ndjson", "0.gone")
-			s, err = w.node(slow).Run(t.Context())
+			s, err = w.node(slow, other).Run(t.Context())
 		}
 		if err != nil {
 			t.Error(err)

@@ -16,6 +16,7 @@ import (
 
 // Keys of the settings that bind a session to its import, besides the keys of the destination.
 const (
+	taskKey    = "task"         // Kind
 	filesKey   = "files"        // number, bytes, and a digest of the names and sizes
 	exportKey  = "export"       // ids of the export directories, by their manifests
 	contentKey = "export-files" // digest of what complete manifests list
@@ -55,19 +56,25 @@ func (m *Import) bind(ctx context.Context) error {
 
 // meta returns what the session is bound to.
 func (m *Import) meta() session.Meta {
-	var size int64
-	for _, f := range m.files {
-		size += f.size
-	}
 	identity := map[string]string{exportKey: m.exports.ids(), contentKey: m.exports.content()}
 	for key, value := range m.Identity {
 		identity[key] = value
 	}
 	settings := map[string]string{
-		"task": Kind, typesKey: string(m.Types), systemKey: strconv.FormatBool(m.IncludeSystem),
-		filesKey: fmt.Sprintf("%d files, %d bytes, digest of names and sizes %.16s", len(m.files), size, m.digest),
+		taskKey: Kind, typesKey: string(m.Types), systemKey: strconv.FormatBool(m.IncludeSystem), filesKey: describe(m.files),
 	}
 	return session.Meta{Settings: settings, Identity: identity}
+}
+
+// describe returns what distinguishes files from others without reading them.
+func describe(files []file) string {
+	var size int64
+	h := sha256.New()
+	for _, f := range files {
+		size += f.size
+		fmt.Fprintf(h, "%s\x00%d\n", f.name, f.size)
+	}
+	return fmt.Sprintf("%d files, %d bytes, digest of names and sizes %.16x", len(files), size, h.Sum(nil))
 }
 
 // exports are the manifests of a source by their folders.

@@ -2,9 +2,10 @@ package importer_test
 
 import (
 	"bytes"
-	"encoding/json"
+	"context"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -96,20 +97,36 @@ func TestASessionIsOfOneImport(t *testing.T) {
 	}
 }
 
-// TestImport_StateOfAnotherVersion checks that it is refused and stays, and that nothing is sent.
-func TestImport_StateOfAnotherVersion(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		w.export("", true, "a", "b")
-		body := json.RawMessage(`{"v":1,"digest":"x","next":3,"low":1,"totals":{"files":2}}`)
-		if _, err := w.store.Put(t.Context(), cms.Record{ID: "import:state", Kind: "import", State: "running", Body: body}); err != nil {
-			t.Fatal(err)
-		}
-		_, err := w.node().Run(t.Context())
-		if !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "another version of rfsd") || !strings.Contains(err.Error(), "--session-name") {
-			t.Errorf("got %v", err)
-		}
-		if r, err := w.store.Record(t.Context(), "import:state"); err != nil || string(r.Body) != string(body) || len(w.target.docs) != 0 {
-			t.Errorf("%s, %v; %d documents were sent", r.Body, err, len(w.target.docs))
-		}
-	})
+// TestImport_ItemsOfAnotherVersion checks that they are refused and stay, and that nothing is sent.
+func TestImport_ItemsOfAnotherVersion(t *testing.T) {
+	for _, c := range []struct{ name, setup, task string }{
+		{"a setup without a task", "", `{"v":2,"kind":"import","file":"a.ndjson","size":9,"to":9}`},
+		{"a setup of this version", `{"v":3,"kind":"import","part":1000}`, `{"v":2,"kind":"import","file":"a.ndjson","size":9,"to":9}`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				w.export("", true, "a", "b")
+				of, err := w.store.OfKind(t.Context(), importer.Kind)
+				if err != nil {
+					t.Fatal(err)
+				}
+				items := cms.New(cms.Config{Store: of, Kind: importer.Kind, Clock: w.clock, Creator: "another", SetupTask: c.setup})
+				id := cms.ItemID{Kind: importer.Kind, Index: "a.ndjson"}
+				err = items.SeedOnce(t.Context(), "another", func(ctx context.Context) error {
+					_, err := items.SeedRoots(ctx, slices.Values([]cms.Root{{ID: id, Task: c.task}}))
+					return err
+				}, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = w.node().Run(t.Context())
+				if !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "another version of rfsd") || !strings.Contains(err.Error(), "--session-name") {
+					t.Errorf("got %v", err)
+				}
+				if it, err := items.Item(t.Context(), id); err != nil || !it.Open() || it.AcquiredAt != 0 || len(w.target.docs) != 0 {
+					t.Errorf("%+v, %v; %d documents were sent", it, err, len(w.target.docs))
+				}
+			})
+		})
+	}
 }

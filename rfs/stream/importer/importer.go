@@ -102,7 +102,6 @@ type Import struct {
 	seen     seen
 	looked   time.Duration // when the account was read, on the boot-time clock; guarded by claiming
 	files    []file
-	digest   string
 	digests  []expected // of files that a manifest describes
 	exports  exports
 	bound    bool
@@ -178,7 +177,7 @@ func (m *Import) survey(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m.files, m.digest = s.files, digest(s.files)
+	m.files = s.files
 	var partial []finding
 	if m.digests, partial, err = m.compareManifests(ctx, s); err != nil {
 		return err

@@ -1,11 +1,11 @@
 package importer
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"time"
@@ -87,24 +87,18 @@ func (m *Import) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m.items = cms.New(cms.Config{Store: store, Kind: Kind, Clock: m.Clock, Creator: m.Token, InitialLease: m.Lease, MaxAttempts: m.MaxAttempts, SkewTolerance: m.SkewTolerance})
+	m.items = cms.New(cms.Config{
+		Store: store, Kind: Kind, Clock: m.Clock, Creator: m.Token, InitialLease: m.Lease, MaxAttempts: m.MaxAttempts, SkewTolerance: m.SkewTolerance,
+		SetupTask: encode(Task{Version: taskVersion, Kind: Kind, Part: partSize(m.files, m.Window)}),
+	})
 	return nil
 }
 
-// setup makes the items of the session, in one process at a time: it compares the files with the manifests, records what
-// the session is about, cuts the files into parts, and makes the first item of each.
+// setup makes the items of the session, in one process at a time: it compares the files with the manifests, cuts them into
+// parts, and makes the first item of each.
 func (m *Import) setup(ctx context.Context) error {
 	locks := &primitive.Locks{Store: m.items.Store(), Clock: m.Clock}
 	for {
-		s, err := readState(ctx, m.items.Store())
-		if err != nil {
-			return err
-		}
-		if s != nil {
-			if err := m.same(s); err != nil {
-				return err
-			}
-		}
 		if done, err := m.items.Seeded(ctx); err != nil || done {
 			return err
 		}
@@ -135,12 +129,11 @@ func (m *Import) seed(ctx context.Context) error {
 	if err := m.checkDigests(ctx); err != nil {
 		return err
 	}
-	s, err := m.record(ctx)
-	if err != nil {
-		return err
-	}
 	return m.items.SeedOnce(ctx, m.Token, func(ctx context.Context) error {
-		_, err := m.items.SeedRoots(ctx, parts(m.files, s.Part))
+		roots, err := m.roots(ctx)
+		if err == nil {
+			_, err = m.items.SeedRoots(ctx, roots)
+		}
 		return err
 	}, nil)
 }
@@ -172,41 +165,20 @@ func (m *Import) ask(ctx context.Context) error {
 	return m.AskAll(ctx, slices.Compact(names))
 }
 
-// record writes the settings of the session, and returns the recorded ones.
-func (m *Import) record(ctx context.Context) (*state, error) {
-	store := m.items.Store()
-	s := &state{Version: taskVersion, Digest: m.digest, Files: len(m.files), Part: partSize(m.files, m.Window)}
-	for _, f := range m.files {
-		s.Size += f.size
+// roots returns the first item of each part, cut by the size that the setup has, which may differ from Window.
+func (m *Import) roots(ctx context.Context) (iter.Seq[cms.Root], error) {
+	text, err := m.items.SetupTask(ctx)
+	if errors.Is(err, cms.ErrNotFound) {
+		return nil, fmt.Errorf("the items of the import are gone: %w", cms.ErrStoreGone)
 	}
-	now, _, err := store.Now(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("state of the import: %w", err)
+		return nil, err
 	}
-	body, err := json.Marshal(s)
-	if err != nil {
-		return nil, fmt.Errorf("state of the import: %w", err)
+	setup, err := decodeTask(text)
+	if err == nil && setup.Part <= 0 {
+		err = fmt.Errorf("setup of the import: parts of %d bytes: %w", setup.Part, fault.ErrCorrupt)
 	}
-	_, err = store.Put(ctx, cms.Record{ID: stateID, Kind: stateKind, State: stateRunning, CreatedAt: now.UnixMilli(), UpdatedAt: now.UnixMilli(), Body: body})
-	if err != nil && !errors.Is(err, cms.ErrConflict) && !errors.Is(err, fault.ErrUnavailable) {
-		return nil, fmt.Errorf("state of the import: %w", err)
-	}
-	is, rerr := readState(ctx, store) // the stored record counts, not the intended one
-	switch {
-	case rerr != nil:
-		return nil, rerr
-	case is == nil:
-		return nil, fmt.Errorf("state of the import: it was not stored: %w", errors.Join(err, fault.ErrUnavailable))
-	}
-	return is, m.same(is)
-}
-
-// same demands that this process sees the files that the import is about.
-func (m *Import) same(s *state) error {
-	if s.Digest == m.digest {
-		return nil
-	}
-	return fmt.Errorf("this session imports other files than there are in %s (names or sizes differ): another --session-name starts another import: %w", m.Source.URI(), fault.ErrConfig)
+	return parts(m.files, setup.Part), err
 }
 
 // look reads how far the import is.
@@ -318,14 +290,11 @@ func (m *Import) serve(ctx context.Context, lease *cms.Lease) (engine.Outcome, e
 // conclude walks the chains of all items when none is open, and records that the import is complete when they cover every
 // file from its first byte to its last.
 func (m *Import) conclude(ctx context.Context) error {
-	s, err := readState(ctx, m.items.Store())
+	roots, err := m.roots(ctx)
 	if err != nil {
 		return err
 	}
-	if s == nil {
-		return fmt.Errorf("the state of the import is gone: %w", cms.ErrStoreGone)
-	}
-	report, err := m.items.AuditTasks(ctx, parts(m.files, s.Part))
+	report, err := m.items.AuditTasks(ctx, roots)
 	if err != nil || !report.Clean() {
 		return err
 	}
@@ -333,32 +302,8 @@ func (m *Import) conclude(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := a.checkEnds(); err != nil {
-		return err
-	}
-	r, err := m.items.Store().Record(ctx, stateID)
-	if err != nil {
-		return err
-	}
-	first := r.State != stateCompleted || m.unsealed
-	var own []rollback.Own
-	if first || a.lacks() {
-		if own, err = m.count(ctx, &a, s); err != nil {
-			return err
-		}
-	}
-	if m.Ledger != nil && first {
-		if err := m.Ledger.Seal(ctx, own...); err != nil {
-			return err
-		}
-	}
-	body, err := json.Marshal(s)
-	if err != nil {
-		return fmt.Errorf("state of the import: %w", err)
-	}
-	if r.State != stateCompleted || !bytes.Equal(body, r.Body) {
-		r.State, r.Body = stateCompleted, body
-		if _, err := m.items.Store().Put(ctx, r); err != nil && !errors.Is(err, cms.ErrConflict) {
+	if first := !a.ended || m.unsealed; first || a.lacks() {
+		if err := m.end(ctx, &a, first); err != nil {
 			return err
 		}
 	}
@@ -367,18 +312,36 @@ func (m *Import) conclude(ctx context.Context) error {
 	return nil
 }
 
-// count compares what the target holds with the account, and notes it in both. It returns what the documents account for.
-func (m *Import) count(ctx context.Context, a *Account, s *state) ([]rollback.Own, error) {
+// end compares the target with the account, seals what it holds for the first time, and records that the import is complete.
+func (m *Import) end(ctx context.Context, a *Account, first bool) error {
+	own, err := m.count(ctx, a)
+	if err != nil {
+		return err
+	}
+	if m.Ledger != nil && first {
+		if err := m.Ledger.Seal(ctx, own...); err != nil {
+			return err
+		}
+	}
+	body, err := json.Marshal(end{a.Arrival})
+	if err != nil {
+		return fmt.Errorf("end of the import: %w", err)
+	}
+	return m.items.Leases().Put(ctx, cms.Record{ID: endID, Kind: endKind, Body: body})
+}
+
+// count compares what the target holds with the account, and adds the result to it. It returns what the documents account for.
+func (m *Import) count(ctx context.Context, a *Account) ([]rollback.Own, error) {
 	if m.Arrived == nil {
 		return nil, nil
 	}
-	is, own, err := m.Arrived(ctx, a.sent())
+	is, own, err := m.Arrived(ctx, a.sent)
 	if err != nil {
 		return nil, fmt.Errorf("documents on the target: %w", err)
 	}
 	if is.Problem != "" {
 		m.Log.ErrorContext(ctx, "documents are not on the target", "expected", is.Expected, "found", is.Found, "problem", is.Problem)
 	}
-	a.Arrival, s.Arrival = &is, &is
+	a.Arrival = &is
 	return own, nil
 }

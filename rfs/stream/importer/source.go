@@ -2,8 +2,6 @@ package importer
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"io"
 	"iter"
@@ -78,13 +76,4 @@ func list(ctx context.Context, src Source) (*survey, error) {
 	}
 	slices.SortFunc(s.files, func(a, b file) int { return strings.Compare(a.name, b.name) })
 	return s, nil
-}
-
-// digest returns the SHA-256 of the names and sizes of files, hexadecimal.
-func digest(files []file) string {
-	h := sha256.New()
-	for _, f := range files {
-		fmt.Fprintf(h, "%s\x00%d\n", f.name, f.size)
-	}
-	return hex.EncodeToString(h.Sum(nil))
 }

@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -17,8 +18,8 @@ import (
 const Kind = "import"
 
 const (
-	// taskVersion is the version of the serialized form, of tasks and of the state.
-	taskVersion = 2
+	// taskVersion is the version of the serialized form of tasks.
+	taskVersion = 3
 	// mostParts is the approximate number of parts into which all divisible files are cut.
 	mostParts = 20_000
 	// longName is the longest name of a file, in bytes as base64, that its items are named by.
@@ -26,7 +27,7 @@ const (
 )
 
 // Task is one part of a file as it is serialized into its items: an item of the part covers the bytes from its cursor to
-// the start of its successor, or to the end of the part.
+// the start of its successor, or to the end of the part. The task of the setup has only Part, which all processes follow.
 type Task struct {
 	Version     int         `json:"v"`
 	Kind        string      `json:"kind"` // import
@@ -36,15 +37,22 @@ type Task struct {
 	From        int64       `json:"from"` // bytes of the file; of a compressed one always all
 	To          int64       `json:"to"`
 	Compression compression `json:"compression"`
+	Part        int64       `json:"part,omitempty"` // bytes of a part of a file that can be cut
+}
+
+func encode(t Task) string {
+	b, _ := json.Marshal(t) // strings and numbers only
+	return string(b)
 }
 
 func decodeTask(s string) (Task, error) {
 	var t Task
-	if err := json.Unmarshal([]byte(s), &t); err != nil {
+	if err := json.Unmarshal([]byte(cmp.Or(s, "{}")), &t); err != nil { // setups of earlier versions have none
 		return t, fmt.Errorf("task: %w: %w", err, fault.ErrCorrupt)
 	}
 	if t.Version != taskVersion || t.Kind != Kind {
-		return t, fmt.Errorf("task of kind %q, version %d, made by another version of rfsd: %w", t.Kind, t.Version, fault.ErrConfig)
+		return t, fmt.Errorf("the import of this session was started by another version of rfsd (its items are of kind %q, version %d, this one knows %d): finish it with that version, or start it again with another --session-name: %w",
+			t.Kind, t.Version, taskVersion, fault.ErrConfig)
 	}
 	if t.From < 0 || t.From > t.To || t.To > t.Size {
 		return t, fmt.Errorf("task for bytes %d to %d of %d: %w", t.From, t.To, t.Size, fault.ErrCorrupt)
@@ -63,7 +71,7 @@ func partSize(files []file, window int64) int64 {
 	return max(window, total/mostParts)
 }
 
-// parts yields the first item of each part of the files. A compressed file is one part.
+// parts yields the first item of each part of the files. A compressed file is one part. Only items of other files have an end.
 func parts(files []file, size int64) iter.Seq[cms.Root] {
 	return func(yield func(cms.Root) bool) {
 		for number, f := range files {
@@ -73,8 +81,12 @@ func parts(files []file, size int64) iter.Seq[cms.Root] {
 				if f.packed == plain && to-from > size+size/2 { // no tiny part at the end
 					to = from + size
 				}
-				task, _ := json.Marshal(Task{Version: taskVersion, Kind: Kind, File: f.name, Number: number, Size: f.size, From: from, To: to, Compression: f.packed}) // strings and numbers only
-				if !yield(cms.Root{ID: cms.ItemID{Kind: Kind, Index: itemName(f.name), Shard: part, Cursor: from}, Task: string(task)}) {
+				task := encode(Task{Version: taskVersion, Kind: Kind, File: f.name, Number: number, Size: f.size, From: from, To: to, Compression: f.packed})
+				root := cms.Root{ID: cms.ItemID{Kind: Kind, Index: itemName(f.name), Shard: part, Cursor: from}, Task: task}
+				if f.packed == plain {
+					root.End = to
+				}
+				if !yield(root) {
 					return
 				}
 				from = to
@@ -105,14 +117,9 @@ type Counts struct {
 	Replaced  int64 `json:"replaced,omitempty"` // these three as cms.Counts has them
 }
 
-func (c *Counts) add(d cms.Counts) {
-	c.Documents += d.Live
-	c.Indexed += d.Indexed
-	c.Failed += d.Failed
-	c.Filtered += d.Filtered
-	c.Kept += d.Kept
-	c.Bytes += d.Bytes
-	c.Retried += d.Retried
-	c.Resent += d.Resent
-	c.Replaced += d.Replaced
+func countsOf(c cms.Counts) Counts {
+	return Counts{
+		Documents: c.Live, Indexed: c.Indexed, Kept: c.Kept, Failed: c.Failed, Filtered: c.Filtered, Bytes: c.Bytes,
+		Retried: c.Retried, Resent: c.Resent, Replaced: c.Replaced,
+	}
 }
