@@ -25,7 +25,7 @@ func ofKind(t *testing.T, s cms.Store, kind string) cms.Store {
 
 func taskCoordinator(t *testing.T, s cms.Store) *cms.Coordinator {
 	t.Helper()
-	c := cms.New(cms.Config{Store: ofKind(t, s, taskKind), Kind: taskKind, Creator: "suite", InitialLease: 10 * time.Minute})
+	c := cms.New(cms.Config{Store: ofKind(t, s, taskKind), Kind: taskKind, Creator: "suite", InitialLease: 10 * time.Minute, SetupTask: `{"s":1}`})
 	return c
 }
 
@@ -44,11 +44,11 @@ func kindStore(t *testing.T, s cms.Store) {
 	}
 }
 
-// tasks runs two chains of items with tasks, handing each off, loses one item, and audits them.
+// tasks runs two chains of items with tasks, handing each off, loses one item, and audits them. The first lease of one root is longer.
 func tasks(t *testing.T, s cms.Store) {
 	ctx := t.Context()
 	c := taskCoordinator(t, s)
-	roots := []cms.Root{{ID: cms.ItemID{Index: "a/ö.gz", Shard: 0, Cursor: 0}, Task: `{"n":1}`}, {ID: cms.ItemID{Index: "a/ö.gz", Shard: 1, Cursor: 50}, Task: `{"n":2}`}}
+	roots := []cms.Root{{ID: cms.ItemID{Index: "a/ö.gz", Shard: 0, Cursor: 0}, Task: `{"n":1}`, Exponent: 2}, {ID: cms.ItemID{Index: "a/ö.gz", Shard: 1, Cursor: 50}, Task: `{"n":2}`}}
 	seed := func(ctx context.Context) error {
 		_, err := c.SeedRoots(ctx, slices.Values(roots))
 		return err
@@ -59,6 +59,13 @@ func tasks(t *testing.T, s cms.Store) {
 	if done, err := c.Seeded(ctx); err != nil || !done {
 		t.Fatalf("seeded: %v %v", done, err)
 	}
+	late := cms.New(cms.Config{Store: ofKind(t, s, taskKind), Kind: taskKind, Creator: "late", SetupTask: `{"s":2}`})
+	if err := late.SeedOnce(ctx, "late", seed, nil); err != nil {
+		t.Fatal(err)
+	}
+	if task, err := late.SetupTask(ctx); err != nil || task != `{"s":1}` {
+		t.Errorf("the task of the setup is %q: %v", task, err)
+	}
 	for range 4 {
 		l, err := c.AcquireNext(ctx, "h", nil)
 		if err != nil {
@@ -66,6 +73,9 @@ func tasks(t *testing.T, s cms.Store) {
 		}
 		if want := roots[l.ID.Shard].Task; l.Item.Task != want || l.Item.Kind != taskKind || l.ID.Kind != taskKind {
 			t.Fatalf("leased %+v, want the task %s", l.Item, want)
+		}
+		if l.Start() == 0 && l.Length != 40*time.Minute || l.Start() == 50 && l.Length != 10*time.Minute {
+			t.Errorf("the first lease of %s is %v", l.ID.Name(), l.Length)
 		}
 		w := cms.Work{Counts: cms.Counts{Ordinals: 20, Live: 20, Indexed: 20}}
 		if l.Start() == roots[l.ID.Shard].ID.Cursor {

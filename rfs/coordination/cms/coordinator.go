@@ -131,7 +131,7 @@ func (c *Coordinator) SeedRoots(ctx context.Context, roots iter.Seq[Root]) (crea
 		}
 		it := NewItem(id, c.cfg.Creator, c.cfg.MinExponent)
 		if c.cfg.Kind != "" || r.End != 0 {
-			it = newOf(id, r, c.cfg.Creator, c.cfg.MinExponent)
+			it = newOf(id, r, c.cfg.Creator, max(r.Exponent, c.cfg.MinExponent))
 		}
 		it.IndexName = r.ID.Index
 		if items = append(items, it); len(items) == batch {

@@ -9,7 +9,9 @@
 package cms
 
 import (
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -84,6 +86,19 @@ func ItemName(id string) string {
 
 // NameKey returns the base64url of a name, as the ids of items and records have it.
 func NameKey(index string) string { return base64.RawURLEncoding.EncodeToString([]byte(index)) }
+
+// longName is the longest name that IndexFor keeps, in bytes as base64.
+const longName = 400
+
+// IndexFor returns the name of a file, or of another thing than an index, as the ids of its items have it: a digest if the name does
+// not fit an id.
+func IndexFor(name string) string {
+	if utf8.ValidString(name) && base64.RawURLEncoding.EncodedLen(len(name)) <= longName {
+		return name
+	}
+	sum := sha256.Sum256([]byte(name))
+	return "sha256-" + hex.EncodeToString(sum[:])
+}
 
 // ParseID reads a wire id. It splits from the right: the encoded name may itself
 // end in "_", shard and cursor never contain one. Any other id is an fault.ErrCorrupt.
@@ -256,6 +271,8 @@ type Root struct {
 	ID   ItemID
 	Task string // of another kind than shards
 	End  int64  // of a part of a split shard, as Item.End
+	// Exponent is the minimum exponent of the first lease of an item of another kind than shards.
+	Exponent int
 }
 
 // newOf is newSuccessor for an item that belongs to the chain of a root: each has the root's kind, task and end.

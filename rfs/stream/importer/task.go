@@ -2,13 +2,9 @@ package importer
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"iter"
-	"unicode/utf8"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
@@ -22,8 +18,6 @@ const (
 	taskVersion = 3
 	// mostParts is the approximate number of parts into which all divisible files are cut.
 	mostParts = 20_000
-	// longName is the longest name of a file, in bytes as base64, that its items are named by.
-	longName = 400
 )
 
 // Task is one part of a file as it is serialized into its items: an item of the part covers the bytes from its cursor to
@@ -82,7 +76,7 @@ func parts(files []file, size int64) iter.Seq[cms.Root] {
 					to = from + size
 				}
 				task := encode(Task{Version: taskVersion, Kind: Kind, File: f.name, Number: number, Size: f.size, From: from, To: to, Compression: f.packed})
-				root := cms.Root{ID: cms.ItemID{Kind: Kind, Index: itemName(f.name), Shard: part, Cursor: from}, Task: task}
+				root := cms.Root{ID: cms.ItemID{Kind: Kind, Index: cms.IndexFor(f.name), Shard: part, Cursor: from}, Task: task}
 				if f.packed == plain {
 					root.End = to
 				}
@@ -93,15 +87,6 @@ func parts(files []file, size int64) iter.Seq[cms.Root] {
 			}
 		}
 	}
-}
-
-// itemName is the name of a file in the ids of its items: a digest, where the name does not fit an id.
-func itemName(file string) string {
-	if utf8.ValidString(file) && base64.RawURLEncoding.EncodedLen(len(file)) <= longName {
-		return file
-	}
-	sum := sha256.Sum256([]byte(file))
-	return "sha256-" + hex.EncodeToString(sum[:])
 }
 
 // Counts holds the outcomes of documents.
