@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
+	"strings"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
@@ -28,7 +28,7 @@ type chunk struct {
 func chunkID(id string, i int) string { return fmt.Sprintf("%s:%s:%d", recordKind, id, i) }
 
 // saveBlob writes bytes under an id and replaces existing ones. The first chunk is written last: if it exists, all do.
-func (v *Verifier) saveBlob(ctx context.Context, id string, b []byte) error {
+func (s *session) saveBlob(ctx context.Context, id string, b []byte) error {
 	n := max(1, (len(b)+chunkBytes-1)/chunkBytes)
 	if n > maxChunks {
 		return fmt.Errorf("%d bytes are too many to be kept in the coordination store: name fewer differences (--differences) or compare fewer indices at a time (--index-allowlist): %w", len(b), fault.ErrUnsupported)
@@ -38,36 +38,17 @@ func (v *Verifier) saveBlob(ctx context.Context, id string, b []byte) error {
 		if err != nil {
 			return err
 		}
-		err = v.changeRecord(ctx, chunkID(id, i), func(r *cms.Record) (bool, error) {
-			r.Body = body
-			return true, nil
-		})
-		if err != nil {
+		if err := s.records.Put(ctx, cms.Record{ID: chunkID(id, i), Kind: recordKind, Body: body}); err != nil {
 			return fmt.Errorf("keep the results of the comparison: %w", err)
 		}
 	}
 	return nil
 }
 
-// changeRecord updates a record with f, and creates it if it is missing. Nothing is written if f returns false.
-func (v *Verifier) changeRecord(ctx context.Context, id string, f func(r *cms.Record) (write bool, err error)) error {
-	return cms.NewLeases(v.Work.Store, v.Work.Clock, nil).Change(ctx, id, recordKind, func(_ context.Context, r cms.Record, _ time.Time, _ time.Duration) (cms.Record, cms.Result, error) {
-		write, err := f(&r)
-		if !write || err != nil {
-			return r, cms.Already, err
-		}
-		return r, cms.Applied, nil
-	})
-}
-
 // blob returns the bytes saved under an id, or cms.ErrNotFound.
-func (v *Verifier) blob(ctx context.Context, id string) (b []byte, err error) {
+func (s *session) blob(ctx context.Context, id string) (b []byte, err error) {
 	for i, n := 0, 1; i < n; i++ {
-		var r cms.Record
-		err := v.tries(200*time.Millisecond).Do(ctx, func(ctx context.Context) (err error) {
-			r, err = v.Work.Store.Record(ctx, chunkID(id, i))
-			return err
-		})
+		r, err := s.records.Record(ctx, chunkID(id, i))
 		if err != nil {
 			return nil, fmt.Errorf("read the results of the comparison: %w", err)
 		}
@@ -80,23 +61,24 @@ func (v *Verifier) blob(ctx context.Context, id string) (b []byte, err error) {
 	return b, nil
 }
 
-// dropBlob removes the bytes saved under an id. If that fails, they stay until the session is cleaned up.
-func (v *Verifier) dropBlob(ctx context.Context, id string) {
-	for i, n := 0, 1; i < n; i++ {
-		r, err := v.Work.Store.Record(ctx, chunkID(id, i))
+// forget removes the records of the comparison of the state, except those whose ids have the given part ("": none). Records that cannot
+// be removed stay until the session is cleaned up.
+func (s *session) forget(ctx context.Context, except string) {
+	prefix := recordKind + ":" + s.state.Run + ":"
+	var found []cms.Record
+	for r, err := range s.records.List(ctx, recordKind) {
 		if err != nil {
+			s.Log.DebugContext(ctx, "records of a comparison are left", "error", err)
 			return
 		}
-		var c chunk
-		if json.Unmarshal(r.Body, &c) == nil && c.Of <= maxChunks {
-			n = c.Of
+		if strings.HasPrefix(r.ID, prefix) && (except == "" || !strings.HasPrefix(r.ID, prefix+except+":")) {
+			r.Body = nil
+			found = append(found, r)
 		}
-		v.dropRecord(ctx, r)
 	}
-}
-
-func (v *Verifier) dropRecord(ctx context.Context, r cms.Record) {
-	if err := v.Work.Store.Delete(ctx, r); err != nil {
-		v.Log.DebugContext(ctx, "a record of a comparison is left", "record", r.ID, "error", err)
+	for _, r := range found {
+		if err := s.Work.Store.Delete(ctx, r); err != nil {
+			s.Log.DebugContext(ctx, "a record of a comparison is left", "record", r.ID, "error", err)
+		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -35,14 +34,7 @@ type turn struct {
 
 // work does items until the comparison has ended: both sides first, side by side, then the results.
 func (s *session) work(ctx context.Context) error {
-	g, gctx := errgroup.WithContext(ctx)
-	for side := range s.byRoot {
-		roots := s.roots(side)
-		for slot := range s.Readers {
-			g.Go(func() error { return s.serve(gctx, side, slot, roots, s.part) })
-		}
-	}
-	if err := g.Wait(); err != nil {
+	if err := s.serveAll(ctx, s.part, ofSource, ofTarget); err != nil {
 		return err
 	}
 	for side := range s.parts {
@@ -54,61 +46,25 @@ func (s *session) work(ctx context.Context) error {
 			s.parts[side][it.ID] = it
 		}
 	}
-	if err := s.seedResults(ctx); err != nil {
-		return err
-	}
-	g, gctx = errgroup.WithContext(ctx)
-	for slot := range s.Readers {
-		g.Go(func() error { return s.serve(gctx, results, slot, s.resultRoots(), s.settleBatch) })
+	return s.serveAll(ctx, s.settleBatch, results)
+}
+
+// serveAll does items of some queues until they have ended.
+func (s *session) serveAll(ctx context.Context, do func(context.Context, int, *cms.Lease) error, queues ...int) error {
+	g, ctx := errgroup.WithContext(ctx)
+	for _, queue := range queues {
+		for slot := range s.Readers {
+			g.Go(func() error { return s.serve(ctx, queue, slot, do) })
+		}
 	}
 	return g.Wait()
 }
 
-func (s *session) roots(side int) []cms.Root {
-	all := make([]cms.Root, 0, len(s.byRoot[side]))
-	for _, name := range slices.Sorted(maps.Keys(s.byRoot[side])) {
-		all = append(all, cms.Root{ID: s.byRoot[side][name].root})
-	}
-	return all
-}
-
-func (s *session) resultRoots() []cms.Root {
-	all := make([]cms.Root, s.state.Batches)
-	for i := range all {
-		all[i].ID = cms.ItemID{Kind: s.kind(results), Index: "groups", Shard: i}
-	}
-	return all
-}
-
-// seedResults creates the items of the results. Naming reads both sides of a group once more.
-func (s *session) seedResults(ctx context.Context) error {
-	var most int64
-	for _, x := range s.groups {
-		for _, c := range x.all {
-			most = max(most, c.held.Documents)
-		}
-	}
-	c, err := s.queue(ctx, results, exponentFor(s.Work.lease(), 2*most/int64(s.Readers)))
-	if err != nil {
-		return err
-	}
-	return c.SeedOnce(ctx, s.Work.Holder, func(ctx context.Context) error {
-		_, err := c.SeedItems(ctx, func(yield func(cms.ItemID) bool) {
-			for _, r := range s.resultRoots() {
-				if !yield(r.ID) {
-					return
-				}
-			}
-		})
-		return err
-	}, nil)
-}
-
 // serve does items of one queue until it has ended.
-func (s *session) serve(ctx context.Context, queue, slot int, roots []cms.Root, do func(context.Context, int, *cms.Lease) error) error {
+func (s *session) serve(ctx context.Context, queue, slot int, do func(context.Context, int, *cms.Lease) error) error {
 	holder := fmt.Sprintf("%s_%s%d", s.Work.Holder, kinds[queue][len(recordKind):], slot)
 	for {
-		lease, err := s.next(ctx, queue, holder, roots)
+		lease, err := s.next(ctx, queue, holder)
 		if lease == nil || err != nil {
 			return err
 		}
@@ -123,7 +79,7 @@ func (s *session) serve(ctx context.Context, queue, slot int, roots []cms.Root, 
 }
 
 // next waits for an item; nil when the queue has ended.
-func (s *session) next(ctx context.Context, queue int, holder string, roots []cms.Root) (*cms.Lease, error) {
+func (s *session) next(ctx context.Context, queue int, holder string) (*cms.Lease, error) {
 	t := &s.turns[queue]
 	select {
 	case t.place <- struct{}{}:
@@ -138,7 +94,7 @@ func (s *session) next(ctx context.Context, queue int, holder string, roots []cm
 		case err == nil:
 			return lease, nil
 		case errors.Is(err, cms.ErrAllDone):
-			report, err := s.queues[queue].AuditTasks(ctx, slices.Values(roots))
+			report, err := s.queues[queue].AuditTasks(ctx, slices.Values(s.roots[queue]))
 			if err != nil {
 				return nil, err
 			}
@@ -191,8 +147,8 @@ func (s *session) under(ctx context.Context, lease *cms.Lease, work func(ctx con
 // part reads what an item covers, keeps what it found, and ends the item. An item of the source that takes longer than its
 // lease hands off the rest; a shard of the target is read in one consistent state of it, so that its lease becomes longer.
 func (s *session) part(ctx context.Context, side int, lease *cms.Lease) error {
-	u := s.byRoot[side][lease.ID.Index]
-	if u == nil { // of a plan that was changed
+	u := s.byRoot[side][cms.ItemID{Index: lease.ID.Index, Shard: lease.ID.Shard}]
+	if u == nil { // of a unit whose content has changed
 		return lease.Complete(ctx, cms.Work{})
 	}
 	return s.under(ctx, lease, func(ctx context.Context, due *atomic.Bool) error {
@@ -303,25 +259,15 @@ func (s *session) settleBatch(ctx context.Context, _ int, lease *cms.Lease) erro
 		if err := s.saveBlob(ctx, s.resultID(lease.ID.Shard), b); err != nil {
 			return err
 		}
-		if err := lease.Complete(ctx, cms.Work{Counts: cms.Counts{Ordinals: int64(len(groups))}}); err != nil {
-			return err
-		}
-		for _, x := range groups {
-			for side, units := range x.units {
-				for _, u := range units {
-					for _, it := range s.chain(side, u) {
-						s.dropBlob(ctx, s.partID(it.ID, it.Watermark))
-					}
-				}
-			}
-		}
-		return nil
+		return lease.Complete(ctx, cms.Work{Counts: cms.Counts{Ordinals: int64(len(groups))}})
 	})
 }
 
 // chain returns the items of a unit, in order. All have ended.
 func (s *session) chain(side int, u *unitOf) (all []cms.Item) {
-	for id := u.root.String(); id != ""; {
+	root := u.root.ID
+	root.Kind = s.queues[side].Kind()
+	for id := root.String(); id != ""; {
 		it, ok := s.parts[side][id]
 		if !ok {
 			return all
@@ -374,12 +320,7 @@ func (s *session) merge(ctx context.Context, side int, u *unitOf, it cms.Item) (
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", u.Name, err)
 	}
-	found, problem, err := decodeTallied(b, func(index string) int {
-		if c := u.of[index]; c != nil {
-			return c.buckets
-		}
-		return 0
-	})
+	found, problem, err := decodeTallied(b, u.of)
 	if err != nil {
 		return "", fmt.Errorf("%s: the results of the comparison are %w: %w", u.Name, err, fault.ErrCorrupt)
 	}
@@ -389,10 +330,10 @@ func (s *session) merge(ctx context.Context, side int, u *unitOf, it cms.Item) (
 	return problem, nil
 }
 
-// result returns what all items of the results found, and notes that the comparison has ended.
+// result returns what all items of the results found. The process that records that the comparison has ended removes the rest.
 func (s *session) result(ctx context.Context) ([]*Index, error) {
 	var all []*Index
-	for i := range s.state.Batches {
+	for i := range s.roots[results] {
 		b, err := s.blob(ctx, s.resultID(i))
 		if err != nil {
 			return nil, err
@@ -404,19 +345,19 @@ func (s *session) result(ctx context.Context) ([]*Index, error) {
 		all = append(all, found...)
 	}
 	slices.SortFunc(all, func(a, b *Index) int { return strings.Compare(a.Target, b.Target) })
-	err := s.changeRecord(ctx, stateID, func(r *cms.Record) (bool, error) {
-		if r.Revision == (cms.Revision{}) {
-			return false, cms.ErrNotFound
-		}
+	ch, err := s.records.Update(ctx, stateID, recordKind, func(r cms.Record, _ time.Time) (cms.Record, cms.Result) {
 		var is state
-		if r.State == stateCompleted || json.Unmarshal(r.Body, &is) != nil || is.Run != s.state.Run {
-			return false, nil
+		if r.State != stateRunning || json.Unmarshal(r.Body, &is) != nil || is.Run != s.state.Run {
+			return r, cms.Already
 		}
 		r.State = stateCompleted
-		return true, nil
+		return r, cms.Applied
 	})
 	if err != nil {
 		return nil, fmt.Errorf("end the comparison: %w", err)
+	}
+	if ch.Result == cms.Applied {
+		s.forget(ctx, resultPart)
 	}
 	return all, nil
 }

@@ -37,7 +37,7 @@ func (v *Verifier) settle(ctx context.Context, group Group, c *comparison) error
 	r := c.result
 	r.SourceSide, r.TargetSide = c.sides[ofSource].all, c.sides[ofTarget].all
 	different := c.sides[ofSource].different(c.sides[ofTarget], r.NotComparable != "")
-	r.Buckets, r.BucketsDifferent = len(c.sides[ofSource].buckets), len(different)
+	r.Buckets, r.BucketsDifferent = buckets, len(different)
 	if len(r.Problems) > 0 { // documents of the source that were not read would all be extra
 		r.decide()
 		return nil
@@ -69,7 +69,7 @@ func (v *Verifier) settle(ctx context.Context, group Group, c *comparison) error
 func (c *comparison) affordable(different []int) []int {
 	var documents, size int64
 	for i, b := range different {
-		s, t := &c.sides[ofSource].buckets[b], &c.sides[ofTarget].buckets[b]
+		s, t := c.sides[ofSource].of(b), c.sides[ofTarget].of(b)
 		documents += max(s.Documents, t.Documents)
 		size += s.Bytes + t.Bytes
 		if i > 0 && (documents > namedEntries/2 || size > namedBytes) {
@@ -80,9 +80,9 @@ func (c *comparison) affordable(different []int) []int {
 }
 
 // name reads some buckets on both sides and names what differs in them.
-func (v *Verifier) name(ctx context.Context, group Group, c *comparison, buckets []int) error {
-	held := &holding{wanted: make([]bool, len(c.sides[ofSource].buckets)), budget: namedBytes}
-	for _, b := range buckets {
+func (v *Verifier) name(ctx context.Context, group Group, c *comparison, some []int) error {
+	held := &holding{budget: namedBytes}
+	for _, b := range some {
 		held.wanted[b] = true
 	}
 	g, ctx := errgroup.WithContext(ctx)
@@ -105,7 +105,7 @@ func (v *Verifier) name(ctx context.Context, group Group, c *comparison, buckets
 
 // holding is the set of documents held for both sides.
 type holding struct {
-	wanted []bool // by bucket
+	wanted [buckets]bool
 	mu     sync.Mutex
 	budget int // bytes of sources that may still be held
 	sides  [2][]*entry
@@ -139,7 +139,7 @@ func (v *Verifier) hold(ctx context.Context, side int, u Unit, c *comparison, he
 		return func(d *Document) error {
 			p := place(d.ID)
 			switch {
-			case side == ofSource && string(d.Index) != c.result.Target, d.Fate != Sent, !held.wanted[c.sides[side].bucket(p)],
+			case side == ofSource && string(d.Index) != c.result.Target, d.Fate != Sent, !held.wanted[bucketOf(p)],
 				!v.Sample.has(p), v.Failed.Has(c.result.Target, d.ID):
 				return nil
 			case len(found) >= namedEntries:

@@ -13,7 +13,7 @@ import (
 var errNotKept = errors.New("not as it was kept")
 
 // encodeTallied returns what a part of a unit adds to each target index and why the rest cannot be read ("": all was read), with
-// a digest at the end. Empty buckets take no place.
+// a digest at the end.
 func encodeTallied(found tallies, problem string) []byte {
 	b := binary.AppendUvarint(appendText(nil, problem), uint64(len(found)))
 	for _, index := range slices.Sorted(maps.Keys(found)) {
@@ -27,17 +27,9 @@ func encodeTallied(found tallies, problem string) []byte {
 			b = binary.AppendUvarint(appendText(b, reason), uint64(t.unsent[reason]))
 		}
 		b = binary.AppendUvarint(b, uint64(len(t.table.buckets)))
-		empty := uint64(0)
-		for i := range t.table.buckets {
-			x := &t.table.buckets[i]
-			if x.Documents == 0 {
-				empty++
-				continue
-			}
-			b = appendTally(binary.AppendUvarint(b, empty), x)
-			empty = 0
+		for _, i := range slices.Sorted(maps.Keys(t.table.buckets)) {
+			b = appendTally(binary.AppendUvarint(b, uint64(i)), t.table.buckets[i])
 		}
-		b = binary.AppendUvarint(b, empty+uint64(len(t.table.buckets))) // beyond the last: the end
 	}
 	sum := sha256.Sum256(b)
 	return append(b, sum[:]...)
@@ -91,8 +83,8 @@ func (k *kepts) tally() (t Tally) {
 	return t
 }
 
-// decodeTallied reads what encodeTallied wrote; buckets returns how many buckets a target index has, 0 for none of them.
-func decodeTallied(b []byte, buckets func(index string) int) (found tallies, problem string, err error) {
+// decodeTallied reads what encodeTallied wrote of some target indices.
+func decodeTallied(b []byte, among map[string]*comparison) (found tallies, problem string, err error) {
 	if len(b) < sha256.Size {
 		return nil, "", errNotKept
 	}
@@ -108,14 +100,18 @@ func decodeTallied(b []byte, buckets func(index string) int) (found tallies, pro
 			reason := string(k.take(k.number()))
 			t.unsent[reason] = k.number()
 		}
-		size := k.number()
-		if size == 0 || size != int64(buckets(t.index)) {
-			return nil, "", errNotKept
+		t.table = newTable()
+		for n := k.number(); n > 0 && k.err == nil; n-- {
+			i := k.number()
+			if x := k.tally(); i < buckets {
+				t.table.buckets[int(i)] = &x
+				t.table.all.merge(&x)
+			} else {
+				k.err = errNotKept
+			}
 		}
-		t.table = newTable(int(size))
-		for i := k.number(); i < size && k.err == nil; i += 1 + k.number() {
-			t.table.buckets[i] = k.tally()
-			t.table.all.merge(&t.table.buckets[i])
+		if among[t.index] == nil {
+			return nil, "", errNotKept
 		}
 		found[t.index] = t
 	}

@@ -110,7 +110,7 @@ type NotNamed struct {
 func (n *NotNamed) add(c *comparison, buckets []int) {
 	n.Buckets += len(buckets)
 	for _, b := range buckets {
-		n.Documents += c.sides[ofSource].buckets[b].Documents
+		n.Documents += c.sides[ofSource].of(b).Documents
 	}
 }
 

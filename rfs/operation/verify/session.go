@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -45,7 +44,7 @@ var ErrNotShared = errors.New("the comparison cannot be shared")
 const (
 	stateID        = recordKind + ":state"
 	stateVersion   = 1
-	partVersion    = 3 // of encodeTallied; a comparison of another version is restarted
+	partVersion    = 4 // of encodeTallied; a comparison of another version is restarted
 	stateRunning   = "running"
 	stateCompleted = "completed"
 
@@ -53,6 +52,8 @@ const (
 	setupLease = 30 * time.Second
 	// batch is the number of groups in one item of the results.
 	batch = 16
+	// documentsPerSecond is the assumed minimum rate of reading a target. It determines the length of the first lease of a shard.
+	documentsPerSecond = 2000
 )
 
 // state is the record of the comparison of a session.
@@ -60,17 +61,13 @@ type state struct {
 	Version  int    `json:"v"`
 	Run      string `json:"run"` // letters; ends the kinds of its items
 	Identity string `json:"identity"`
-	Plan     int    `json:"plan"` // the number of its plan, which changes when it continues after an interruption
-	Batches  int    `json:"batches"`
 }
 
 // unitOf is a unit of one side in the comparison.
 type unitOf struct {
 	Unit
-	plan     string // its name in the plan
-	root     cms.ItemID
-	exponent int
-	of       map[string]*comparison // target indices that it may add to
+	root cms.Root               // the first item
+	of   map[string]*comparison // target indices that it may add to
 }
 
 // grouped is a group in the comparison.
@@ -83,14 +80,14 @@ type grouped struct {
 // session is this process's part in a comparison.
 type session struct {
 	*Verifier
-	groups []*grouped
-	mine   plan
-	state  state
-	queues [3]*cms.Coordinator
-	byRoot [2]map[string]*unitOf // by the name in ids of items
-	parts  [2]map[string]cms.Item
-	ended  bool // the result is there
-	turns  [3]turn
+	records *cms.Leases
+	groups  []*grouped
+	state   state
+	queues  [3]*cms.Coordinator
+	roots   [3][]cms.Root
+	byRoot  [2]map[cms.ItemID]*unitOf
+	parts   [2]map[string]cms.Item
+	turns   [3]turn
 }
 
 // results is the third queue, after the queues of both sides.
@@ -103,17 +100,18 @@ var kinds = [3]string{"verifysource", "verifytarget", "verifyresult"}
 // target indices, sorted by name. It returns only errors that leave the result unknown: a target, repository or store that
 // does not answer; ErrNotShared. Permanently unreadable data is part of the result.
 func (v *Verifier) Compare(ctx context.Context, groups []Group) ([]*Index, error) {
-	s := &session{Verifier: v}
+	s := &session{Verifier: v, records: cms.New(cms.Config{Store: v.Work.Store, Clock: v.Work.Clock}).Leases()}
 	for i := range s.turns {
 		s.turns[i].place = make(chan struct{}, 1)
 	}
 	if err := s.look(ctx, groups); err != nil {
 		return nil, err
 	}
-	if err := s.join(ctx); err != nil {
+	ended, err := s.join(ctx)
+	if err != nil {
 		return nil, err
 	}
-	if !s.ended {
+	if !ended {
 		if err := s.work(ctx); err != nil {
 			return nil, err
 		}
@@ -121,9 +119,8 @@ func (v *Verifier) Compare(ctx context.Context, groups []Group) ([]*Index, error
 	return s.result(ctx)
 }
 
-// look finds out what the target holds, and makes this process's plan.
+// look finds out what the target holds, and makes the first items of this process.
 func (s *session) look(ctx context.Context, groups []Group) error {
-	s.mine = plan{Buckets: map[string]int{}, Units: map[string]planUnit{}}
 	s.groups = make([]*grouped, len(groups))
 	sorted := slices.SortedFunc(slices.Values(groups), func(a, b Group) int { return slices.Compare(a.Targets, b.Targets) })
 	g, ctx := errgroup.WithContext(ctx)
@@ -137,7 +134,7 @@ func (s *session) look(ctx context.Context, groups []Group) error {
 				if err != nil {
 					return fmt.Errorf("target index %s: %w", name, err)
 				}
-				x.all[name] = &comparison{held: held, buckets: bucketsFor(held.Documents), result: &Index{Target: name}}
+				x.all[name] = &comparison{held: held, result: &Index{Target: name}}
 			}
 			return nil
 		})
@@ -145,25 +142,39 @@ func (s *session) look(ctx context.Context, groups []Group) error {
 	if err := g.Wait(); err != nil {
 		return err
 	}
+	var most int64
 	for _, x := range s.groups {
 		for _, u := range x.Units {
-			s.add(x, ofSource, &unitOf{Unit: u, plan: "source " + u.Name, of: x.all})
+			x.add(ofSource, u, u.Name, 0, x.all)
 		}
 		for _, name := range x.Targets {
 			c := x.all[name]
-			s.mine.Buckets[name] = c.buckets
+			most = max(most, c.held.Documents)
 			for _, u := range c.held.Units {
-				s.add(x, ofTarget, &unitOf{Unit: u, plan: "target " + name + " " + u.Name, of: map[string]*comparison{name: c},
-					exponent: exponentFor(s.Work.lease(), c.held.Documents/int64(len(c.held.Units)))})
+				exponent := exponentFor(s.Work.lease(), c.held.Documents/int64(len(c.held.Units)))
+				x.add(ofTarget, u, name+" "+u.Name, exponent, map[string]*comparison{name: c})
 			}
 		}
+	}
+	exponent := exponentFor(s.Work.lease(), 2*most/int64(s.Readers)) // naming reads both sides of a group once more
+	for i := range (len(s.groups) + batch - 1) / batch {
+		s.roots[results] = append(s.roots[results], cms.Root{ID: cms.ItemID{Index: "groups", Shard: i}, Exponent: exponent})
 	}
 	return nil
 }
 
-func (s *session) add(x *grouped, side int, u *unitOf) {
-	x.units[side] = append(x.units[side], u)
-	s.mine.Units[u.plan] = planUnit{Key: u.Key, Exponent: u.exponent}
+// add adds a unit. The task of its items is a digest of its key.
+func (x *grouped) add(side int, u Unit, name string, exponent int, of map[string]*comparison) {
+	task := fmt.Sprintf(`{"key":"%x"}`, sha256.Sum256([]byte(u.Key)))
+	x.units[side] = append(x.units[side], &unitOf{Unit: u, of: of, root: cms.Root{ID: cms.ItemID{Index: cms.IndexFor(name)}, Task: task, Exponent: exponent}})
+}
+
+// exponentFor returns the exponent of a lease that suffices to read the documents in one go.
+func exponentFor(initial time.Duration, documents int64) (k int) {
+	for k < cms.MaxExponent && (initial<<k).Seconds()/2 < float64(documents)/documentsPerSecond {
+		k++
+	}
+	return k
 }
 
 func (w Work) lease() time.Duration {
@@ -186,198 +197,192 @@ func (s *session) identity() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// join starts a comparison, or participates in the running one.
-func (s *session) join(ctx context.Context) error {
+// join starts a comparison, or participates in the running one. ended reports that the result is there.
+func (s *session) join(ctx context.Context) (ended bool, err error) {
 	locks := &primitive.Locks{Store: s.Work.Store, Clock: s.Work.Clock}
 	lock, err := locks.Acquire(ctx, setupLock, setupLease)
 	if errors.Is(err, fault.ErrConfig) || errors.Is(err, fault.ErrRejected) {
-		return fmt.Errorf("%w: %w", ErrNotShared, err)
+		return false, fmt.Errorf("%w: %w", ErrNotShared, err)
 	}
 	if err != nil {
-		return fmt.Errorf("start to compare: %w", err)
+		return false, fmt.Errorf("start to compare: %w", err)
 	}
-	err = lock.Run(ctx, s.prepare)
+	err = lock.Run(ctx, func(ctx context.Context) (err error) {
+		ended, err = s.prepare(ctx)
+		return err
+	})
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTimeout)
 	defer cancel()
-	return errors.Join(err, lock.Unlock(late))
+	return ended, errors.Join(err, lock.Unlock(late))
 }
 
-// prepare makes the state fit this process, or the other way round. Each step may be repeated.
-func (s *session) prepare(ctx context.Context) error {
+// prepare makes this process follow the comparison of the state, or starts another one. Each step may be repeated.
+func (s *session) prepare(ctx context.Context) (ended bool, err error) {
 	r, err := s.Work.Store.Record(ctx, stateID)
 	if errors.Is(err, cms.ErrNotFound) {
-		return s.begin(ctx)
+		return false, s.start(ctx)
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	if err := r.Decode(&s.state); err != nil {
-		return fmt.Errorf("state of the comparison: %w", err)
+		return false, fmt.Errorf("state of the comparison: %w", err)
 	}
 	if s.state.Version != stateVersion {
-		return fmt.Errorf("%w: another version of rfsd has started to compare in this session", ErrNotShared)
+		return false, fmt.Errorf("%w: another version of rfsd has started to compare in this session", ErrNotShared)
 	}
 	if err := s.open(ctx); err != nil {
-		return err
+		return false, err
 	}
-	same := s.state.Identity == s.identity()
-	known, err := s.plan(ctx)
+	is, err := s.readItems(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
-	if r.State == stateCompleted {
-		if s.ended = same && s.Work.Reuse && known.settled(s.mine); s.ended {
-			return nil
-		}
-		return s.again(ctx)
-	}
-	active, done, err := s.active(ctx)
-	if err != nil {
-		return err
-	}
-	fits := same && known.units(s.mine)
+	fits := s.state.Identity == s.identity() && is.fits(s.groups)
+	changed := fits && s.follow(is)
 	switch {
-	case !fits && active:
-		return fmt.Errorf("%w: another comparison is in progress in this session, with other settings, failures or indices", ErrNotShared)
+	case r.State == stateCompleted && s.Work.Reuse && fits && !changed:
+		return true, nil
+	case r.State == stateCompleted, !is.active && !fits, !is.active && changed && is.named: // some results may come from data that was read before
+		return false, s.start(ctx)
 	case !fits:
-		return s.again(ctx)
-	case !active && known.renew(s.mine):
-		named, err := s.queues[results].Seeded(ctx)
-		if err != nil {
-			return err
-		}
-		if named { // some results may come from data that was read before
-			return s.again(ctx)
-		}
-		s.state.Plan++
-		if err := s.record(ctx, known); err != nil {
-			return err
-		}
+		return false, fmt.Errorf("%w: another comparison is in progress in this session, with other settings, failures or indices", ErrNotShared)
 	}
-	s.Log.InfoContext(ctx, "comparison continues", "done", done, "units", len(known.Units))
-	s.adopt(known)
-	return s.seed(ctx, true)
+	s.Log.InfoContext(ctx, "comparison continues", "done", is.done, "units", len(is.roots[ofSource])+len(is.roots[ofTarget]))
+	return false, s.seed(ctx)
 }
 
-// again ends the existing comparison and starts a new one.
-func (s *session) again(ctx context.Context) error {
-	if err := s.forget(ctx); err != nil {
-		return err
-	}
-	return s.begin(ctx)
-}
-
-// begin starts a comparison with this process's plan.
-func (s *session) begin(ctx context.Context) error {
+// start removes what the comparison of the state has found, if any, and starts a new one. The items of the old one stay: no other
+// comparison meets them.
+func (s *session) start(ctx context.Context) error {
+	s.forget(ctx, "")
 	letters := strings.Map(func(c rune) rune {
 		if '2' <= c && c <= '7' {
 			return 'a' + c - '2'
 		}
 		return c
 	}, strings.ToLower(rand.Text()))
-	s.state = state{Version: stateVersion, Run: letters[:12], Identity: s.identity(), Batches: (len(s.groups) + batch - 1) / batch}
-	if err := s.record(ctx, s.mine); err != nil {
+	s.state = state{Version: stateVersion, Run: letters[:12], Identity: s.identity()}
+	body, err := json.Marshal(s.state)
+	if err != nil {
+		return err
+	}
+	if err := s.records.Put(ctx, cms.Record{ID: stateID, Kind: recordKind, State: stateRunning, Body: body}); err != nil {
 		return err
 	}
 	if err := s.open(ctx); err != nil {
 		return err
 	}
-	s.adopt(s.mine)
-	return s.seed(ctx, false)
+	s.follow(standing{})
+	return s.seed(ctx)
 }
-
-// record writes a plan and the state that names it.
-func (s *session) record(ctx context.Context, p plan) error {
-	b, err := json.Marshal(p)
-	if err != nil {
-		return err
-	}
-	if err := s.saveBlob(ctx, s.planID(), b); err != nil {
-		return err
-	}
-	body, err := json.Marshal(s.state)
-	if err != nil {
-		return err
-	}
-	return s.changeRecord(ctx, stateID, func(r *cms.Record) (bool, error) {
-		r.Body, r.State = body, stateRunning
-		return true, nil
-	})
-}
-
-func (s *session) kind(queue int) string { return kinds[queue] + s.state.Run }
 
 // open opens the queues of the run.
-func (s *session) open(ctx context.Context) (err error) {
+func (s *session) open(ctx context.Context) error {
 	for i := range s.queues {
-		if s.queues[i], err = s.queue(ctx, i, 0); err != nil {
+		kind := kinds[i] + s.state.Run
+		store, err := s.Work.Store.OfKind(ctx, kind)
+		if errors.Is(err, fault.ErrConfig) || errors.Is(err, fault.ErrRejected) {
+			err = fmt.Errorf("%w: %w", ErrNotShared, err)
+		}
+		if err != nil {
 			return err
 		}
+		// An item that ends processes is retried without limit: no data is lost by it, and its unit is named in the log.
+		s.queues[i] = cms.New(cms.Config{Store: store, Kind: kind, Clock: s.Work.Clock, Creator: s.Work.Holder, InitialLease: s.Work.lease(), MaxAttempts: 1 << 20})
 	}
 	return nil
 }
 
-// queue opens one queue, to create items whose first lease has an exponent.
-func (s *session) queue(ctx context.Context, i, exponent int) (*cms.Coordinator, error) {
-	store, err := s.Work.Store.OfKind(ctx, s.kind(i))
-	if err != nil {
-		if errors.Is(err, fault.ErrConfig) || errors.Is(err, fault.ErrRejected) {
-			err = fmt.Errorf("%w: %w", ErrNotShared, err)
-		}
-		return nil, err
-	}
-	// An item that ends processes is retried without limit: no data is lost by it, and its unit is named in the log.
-	return cms.New(cms.Config{Store: store, Kind: s.kind(i), Clock: s.Work.Clock, Creator: s.Work.Holder, InitialLease: s.Work.lease(), MaxAttempts: 1 << 20, MinExponent: exponent}), nil
+// standing is the state of the items of a comparison.
+type standing struct {
+	roots  [2]map[string]cms.Root // the newest first item of each unit
+	active bool                   // a process is at work
+	named  bool                   // work on the results has started
+	done   int                    // items
 }
 
-// active reports whether a process is at work, and how many items are done. It releases leases of processes that are known
-// to have ended.
-func (s *session) active(ctx context.Context) (active bool, done int, err error) {
-	now, _, err := s.Work.Store.Now(ctx)
+// readItems returns the state of the items. It releases leases of processes that are known to have ended.
+func (s *session) readItems(ctx context.Context) (is standing, err error) {
+	now, _, err := s.records.Now(ctx)
 	if err != nil {
-		return false, 0, err
+		return is, err
 	}
-	for _, c := range s.queues {
+	is.roots = [2]map[string]cms.Root{{}, {}}
+	for queue, c := range s.queues {
 		for _, holder := range s.Work.Dead {
 			if err := c.ReleaseDead(ctx, holder, cms.CauseKilled); err != nil {
-				return false, 0, err
+				return is, err
 			}
 		}
 		for it, err := range c.Items(ctx) {
 			if err != nil {
-				return false, 0, err
+				return is, err
 			}
 			if !it.Open() {
-				done++
+				is.done++
 			}
-			active = active || it.Open() && it.Expiration > now.Unix()
+			is.active = is.active || it.Open() && it.Expiration > now.Unix()
+			if queue == results {
+				is.named = is.named || it.AcquiredAt != 0
+				continue
+			}
+			id, err := it.Range()
+			if was, known := is.roots[queue][id.Index]; err == nil && id.Cursor == 0 && (!known || was.ID.Shard < id.Shard) {
+				is.roots[queue][id.Index] = cms.Root{ID: id, Task: it.Task}
+			}
 		}
 	}
-	return active, done, nil
+	return is, nil
 }
 
-// seed creates the first items of all units; more: a plan may have others than when that was done first.
-func (s *session) seed(ctx context.Context, more bool) error {
-	for side := range s.byRoot {
-		all := func(ctx context.Context) error {
-			by := map[int][]cms.ItemID{}
-			for _, u := range s.byRoot[side] {
-				by[u.exponent] = append(by[u.exponent], u.root)
-			}
-			for _, exponent := range slices.Sorted(maps.Keys(by)) {
-				c, err := s.queue(ctx, side, exponent)
-				if err != nil {
-					return err
+// fits reports whether there are items for these units and no others.
+func (is standing) fits(groups []*grouped) bool {
+	for side, roots := range is.roots {
+		n := 0
+		for _, x := range groups {
+			for _, u := range x.units[side] {
+				if _, known := roots[u.root.ID.Index]; !known {
+					return false
 				}
-				if _, err := c.SeedItems(ctx, slices.Values(by[exponent])); err != nil {
-					return err
-				}
+				n++
 			}
-			return nil
 		}
-		err := s.queues[side].SeedOnce(ctx, s.Work.Holder, all, nil)
-		if err == nil && more {
-			err = all(ctx)
+		if n != len(roots) {
+			return false
+		}
+	}
+	return true
+}
+
+// follow makes the first items those that exist. If no process is at work, units whose content has changed since they were read, or
+// may have, get new ones, with the next number as Shard. changed reports whether there are such units.
+func (s *session) follow(is standing) (changed bool) {
+	for side := range s.byRoot {
+		s.roots[side], s.byRoot[side] = nil, map[cms.ItemID]*unitOf{}
+		for _, x := range s.groups {
+			for _, u := range x.units[side] {
+				was, known := is.roots[side][u.root.ID.Index]
+				u.root.ID.Shard = was.ID.Shard
+				if known && (was.Task != u.root.Task || u.Key == "") {
+					changed = true
+					if !is.active {
+						u.root.ID.Shard++
+					}
+				}
+				s.roots[side], s.byRoot[side][u.root.ID] = append(s.roots[side], u.root), u
+			}
+		}
+	}
+	return changed
+}
+
+// seed creates the first items that do not exist yet.
+func (s *session) seed(ctx context.Context) error {
+	for i, c := range s.queues {
+		_, err := c.SeedRoots(ctx, slices.Values(s.roots[i]))
+		if err == nil {
+			err = c.SeedOnce(ctx, s.Work.Holder, func(context.Context) error { return nil }, nil)
 		}
 		if err != nil {
 			return fmt.Errorf("create the items of the comparison: %w", err)
@@ -386,26 +391,10 @@ func (s *session) seed(ctx context.Context, more bool) error {
 	return nil
 }
 
-// forget removes what the comparison of the state has found, also what an item found that was not ended. Its items stay: no
-// other comparison meets them.
-func (s *session) forget(ctx context.Context) error {
-	var found []cms.Record
-	for r, err := range s.Work.Store.List(ctx, recordKind) {
-		if err != nil {
-			return err
-		}
-		if strings.HasPrefix(r.ID, recordKind+":"+s.state.Run+":") {
-			r.Body = nil
-			found = append(found, r)
-		}
-	}
-	for _, r := range found {
-		s.dropRecord(ctx, r)
-	}
-	return nil
-}
+func (s *session) resultID(i int) string { return fmt.Sprintf("%s:%s:%d", s.state.Run, resultPart, i) }
 
-func (s *session) resultID(i int) string { return fmt.Sprintf("%s:result:%d", s.state.Run, i) }
+// resultPart is the part of the ids of results that other records of a comparison do not have.
+const resultPart = "result"
 
 // partID returns the id of the result of an item that ended at an ordinal.
 func (s *session) partID(item string, end int64) string {

@@ -129,48 +129,53 @@ func (s Sample) has(place uint64) bool {
 	return s <= 0 || s >= 1 || float64(place>>11)/(1<<53) < float64(s)
 }
 
-// Bounds of the number of buckets of an index.
-const (
-	minBuckets = 256
-	maxBuckets = 4096
-	perBucket  = 64 // documents, where that is possible
-)
+// buckets is the number of buckets of each index, a power of two.
+const buckets = 4096
 
-// bucketsFor returns how many buckets share out n documents: a power of two.
-func bucketsFor(n int64) int {
-	buckets := minBuckets
-	for buckets < maxBuckets && int64(buckets)*perBucket < n {
-		buckets *= 2
-	}
-	return buckets
-}
+func bucketOf(place uint64) int { return int(place & (buckets - 1)) }
 
-// table holds the tallies of one side of an index, in all and by bucket.
+// table holds the tallies of one side of an index, in all and by bucket. Empty buckets are left out.
 type table struct {
 	all     Tally
-	buckets []Tally
+	buckets map[int]*Tally
 }
 
-func newTable(buckets int) *table { return &table{buckets: make([]Tally, buckets)} }
+func newTable() *table { return &table{buckets: map[int]*Tally{}} }
 
-func (t *table) bucket(place uint64) int { return int(place & uint64(len(t.buckets)-1)) }
+// at returns the tally of a bucket, to be changed.
+func (t *table) at(bucket int) *Tally {
+	b := t.buckets[bucket]
+	if b == nil {
+		b = &Tally{}
+		t.buckets[bucket] = b
+	}
+	return b
+}
+
+// of returns the tally of a bucket.
+func (t *table) of(bucket int) (b Tally) {
+	if is := t.buckets[bucket]; is != nil {
+		b = *is
+	}
+	return b
+}
 
 func (t *table) add(place uint64, d *digests, size int) {
 	t.all.add(d, size)
-	t.buckets[t.bucket(place)].add(d, size)
+	t.at(bucketOf(place)).add(d, size)
 }
 
 func (t *table) merge(o *table) {
 	t.all.merge(&o.all)
-	for i := range o.buckets {
-		t.buckets[i].merge(&o.buckets[i])
+	for i, b := range o.buckets {
+		t.at(i).merge(b)
 	}
 }
 
 // different returns the buckets in which two sides differ; keysOnly leaves the sources out of account.
 func (t *table) different(o *table, keysOnly bool) (all []int) {
-	for i := range t.buckets {
-		a, b := t.buckets[i], o.buckets[i]
+	for i := range buckets {
+		a, b := t.of(i), o.of(i)
 		if a.Documents != b.Documents || a.Keys != b.Keys || !keysOnly && a.Exact != b.Exact {
 			all = append(all, i)
 		}

@@ -107,7 +107,7 @@ type Options struct {
 	Names int
 	// Readers bounds the units of each side that are read at the same time; 2.
 	Readers int
-	// Tries bounds the attempts at a unit of the target, and at the store, that is unavailable; 5.
+	// Tries bounds the attempts at a unit of the target that is unavailable; 5.
 	Tries int
 	// Pause waits between attempts; nil: the clock of Work does.
 	Pause func(ctx context.Context, d time.Duration) error
@@ -162,10 +162,9 @@ const (
 
 // comparison is the comparison of one target index.
 type comparison struct {
-	result  *Index
-	held    Held
-	buckets int
-	sides   [2]*table // nil before the first reading of all units has ended
+	result *Index
+	held   Held
+	sides  [2]*table // nil before the first reading of all units has ended
 }
 
 // open makes the tables, as they are before any document is counted.
@@ -174,7 +173,7 @@ func (c *comparison) open(group Group) {
 	if c.held.Absent {
 		c.result.Note = "the target has no index of this name"
 	}
-	c.sides = [2]*table{newTable(c.buckets), newTable(c.buckets)}
+	c.sides = [2]*table{newTable(), newTable()}
 }
 
 // tallied is the contribution of a part of a unit to one target index.
@@ -198,7 +197,7 @@ func (ts tallies) of(index []byte, among map[string]*comparison) *tallied {
 		if c == nil {
 			return nil
 		}
-		t = &tallied{index: c.result.Target, table: newTable(c.buckets), unsent: map[string]int64{}}
+		t = &tallied{index: c.result.Target, table: newTable(), unsent: map[string]int64{}}
 		ts[t.index] = t
 	}
 	return t
