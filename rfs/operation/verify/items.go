@@ -148,10 +148,10 @@ func (s *session) under(ctx context.Context, lease *cms.Lease, work func(ctx con
 // lease hands off the rest; a shard of the target is read in one consistent state of it, so that its lease becomes longer.
 func (s *session) part(ctx context.Context, side int, lease *cms.Lease) error {
 	u := s.byRoot[side][cms.ItemID{Index: lease.ID.Index, Shard: lease.ID.Shard}]
-	if u == nil { // of a unit whose content has changed
-		return lease.Complete(ctx, cms.Work{})
-	}
 	return s.under(ctx, lease, func(ctx context.Context, due *atomic.Bool) error {
+		if u == nil { // of a unit whose content has changed
+			return s.leave(ctx, side, lease)
+		}
 		p := reading{session: s, side: side, unit: u, start: lease.Start(), due: due, hash: newHasher()}
 		err := s.readUnit(ctx, side, u.Unit, lease.Start(), p.begin)
 		problem := ""
@@ -177,6 +177,19 @@ func (s *session) part(ctx context.Context, side int, lease *cms.Lease) error {
 		}
 		return lease.Complete(ctx, cms.Work{Counts: p.counts()})
 	})
+}
+
+// leave completes an item whose unit has a newer first item. It returns an ErrNotShared for the newest one, which another process has
+// made while this one held no lease.
+func (s *session) leave(ctx context.Context, side int, lease *cms.Lease) error {
+	is, err := s.readItems(ctx)
+	if err != nil {
+		return err
+	}
+	if lease.ID.Shard == is.roots[side][lease.ID.Index].ID.Shard {
+		return fmt.Errorf("%w: another process reads parts again that have changed", ErrNotShared)
+	}
+	return lease.Complete(ctx, cms.Work{})
 }
 
 // reading is one reading of what an item covers.

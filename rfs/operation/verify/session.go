@@ -38,7 +38,7 @@ type Work struct {
 const DefaultLease = time.Minute
 
 // ErrNotShared means that the store cannot be used for this comparison: it rejects writes, or another comparison is in
-// progress there. Nothing was done.
+// progress there. No lease is left.
 var ErrNotShared = errors.New("the comparison cannot be shared")
 
 const (

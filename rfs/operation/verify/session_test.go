@@ -265,6 +265,37 @@ func TestAComparisonIsNotSharedWithAnother(t *testing.T) {
 	})
 }
 
+// TestAComparisonThatAnotherProcessHasRenewedIsLeft makes another first item of a unit while a process is at work, as another process
+// does that sees it between two leases.
+func TestAComparisonThatAnotherProcessHasRenewedIsLeft(t *testing.T) {
+	s := share(t)
+	synctest.Test(t, func(t *testing.T) {
+		s.t, s.work, s.each = t, work(t), 10*time.Millisecond
+		done := make(chan error)
+		go func() {
+			_, _, err := s.process("first", whole)
+			done <- err
+		}()
+		time.Sleep(5 * time.Second)
+		kind := kinds[ofTarget] + runOf(t, s.work.Store)
+		store, err := s.work.Store.OfKind(t.Context(), kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := cms.New(cms.Config{Store: store, Kind: kind, Clock: s.work.Clock})
+		root := cms.Root{ID: cms.ItemID{Index: "logs t/0", Shard: 1}, Task: `{"key":"x"}`}
+		if _, err := c.SeedRoots(t.Context(), slices.Values([]cms.Root{root})); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; !errors.Is(err, ErrNotShared) {
+			t.Error(err)
+		}
+		if it, err := c.Item(t.Context(), cms.ItemID{Kind: kind, Index: "logs t/0", Shard: 1}); err != nil || !it.Open() || it.Holder != "" {
+			t.Errorf("%+v, %v", it, err)
+		}
+	})
+}
+
 func TestTheResultOfAComparisonIsReusedUnlessTheTargetWasWrittenTo(t *testing.T) {
 	s := share(t)
 	want, read, err := s.process("first", whole)
