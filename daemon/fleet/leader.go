@@ -35,7 +35,7 @@ func (f *Fleet) resignRaft() {
 	}
 }
 
-// yieldChecks is how many times in a row a node finds that it may not lead before it gives up the leader's lock: elections of Raft
+// yieldChecks is the number of checks in a row that find that a node may not lead, after which it releases the lock: elections of Raft
 // are short.
 const yieldChecks = 2
 
