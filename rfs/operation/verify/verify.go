@@ -258,7 +258,8 @@ func (v *Verifier) readUnit(ctx context.Context, side int, u Unit, from int64, b
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	for tries := v.tries(2 * time.Second).Start(); ; {
+	policy := retry.Policy{Tries: v.Tries, First: 2 * time.Second, Max: 32 * time.Second, Sleep: v.Pause}
+	for tries := policy.Start(); ; {
 		each := begin()
 		err := u.Read(ctx, from, func(d *Document) error {
 			v.read[side].Add(1)
@@ -280,9 +281,4 @@ func (v *Verifier) readUnit(ctx context.Context, side int, u Unit, from int64, b
 		}
 		v.Log.WarnContext(ctx, "target is read again", "unit", u.Name, "error", err)
 	}
-}
-
-// tries returns the repetitions of a call to the store or to the target, after a first pause.
-func (v *Verifier) tries(first time.Duration) retry.Policy {
-	return retry.Policy{Tries: v.Tries, First: first, Max: 16 * first, Sleep: v.Pause}
 }
