@@ -165,12 +165,8 @@ func (s *session) part(ctx context.Context, side int, lease *cms.Lease) error {
 		case err != nil:
 			return err
 		}
-		b, kerr := kept{p.found, problem}.encode()
-		if kerr == nil {
-			kerr = s.saveBlob(ctx, s.partID(lease.Item.ID, p.end), b)
-		}
-		if kerr != nil {
-			return kerr
+		if err := s.saveBlob(ctx, s.partID(lease.Item.ID, p.end), encodeTallied(p.found, problem)); err != nil {
+			return err
 		}
 		if errors.Is(err, errHandOff) {
 			return lease.Handoff(ctx, p.end, cms.Work{Counts: p.counts()})
@@ -301,7 +297,7 @@ func (s *session) group(ctx context.Context, x *grouped) ([]*Index, error) {
 	}
 	defer func() {
 		for _, c := range x.all {
-			c.sides = [2]table{}
+			c.sides = [2]*table{}
 		}
 	}()
 	var problems []string
@@ -337,14 +333,14 @@ func (s *session) merge(ctx context.Context, side int, u *unitOf, it cms.Item) (
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", u.Name, err)
 	}
-	k, err := decodeKept(b, u.of)
+	found, problem, err := decodeTallied(b, u.of)
 	if err != nil {
 		return "", fmt.Errorf("%s: the results of the comparison are %w: %w", u.Name, err, fault.ErrCorrupt)
 	}
-	for name, t := range k.Found {
+	for name, t := range found {
 		u.of[name].take(side, t)
 	}
-	return k.Problem, nil
+	return problem, nil
 }
 
 // result returns what all items of the results found. The process that records that the comparison has ended removes the rest.

@@ -35,8 +35,8 @@ type entry struct {
 // settle decides the state of a target index, and names what differs.
 func (v *Verifier) settle(ctx context.Context, group Group, c *comparison) error {
 	r := c.result
-	r.SourceSide, r.TargetSide = c.sides[ofSource].All, c.sides[ofTarget].All
-	different := c.sides[ofSource].different(&c.sides[ofTarget], r.NotComparable != "")
+	r.SourceSide, r.TargetSide = c.sides[ofSource].all, c.sides[ofTarget].all
+	different := c.sides[ofSource].different(c.sides[ofTarget], r.NotComparable != "")
 	r.Buckets, r.BucketsDifferent = buckets, len(different)
 	if len(r.Problems) > 0 { // documents of the source that were not read would all be extra
 		r.decide()

@@ -44,7 +44,7 @@ var ErrNotShared = errors.New("the comparison cannot be shared")
 const (
 	stateID        = recordKind + ":state"
 	stateVersion   = 1
-	partVersion    = 4 // of kept; a comparison of another version is restarted
+	partVersion    = 4 // of encodeTallied; a comparison of another version is restarted
 	stateRunning   = "running"
 	stateCompleted = "completed"
 

@@ -13,7 +13,7 @@ import (
 
 // Sum is a sum of document digests modulo 2^128. It does not depend on the order of the documents, and a document that is
 // there twice does not cancel itself out.
-type Sum struct{ Hi, Lo uint64 }
+type Sum struct{ hi, lo uint64 }
 
 func (s *Sum) add(digest *[sha256.Size]byte) {
 	s.merge(Sum{binary.BigEndian.Uint64(digest[:8]), binary.BigEndian.Uint64(digest[8:16])})
@@ -21,15 +21,15 @@ func (s *Sum) add(digest *[sha256.Size]byte) {
 
 func (s *Sum) merge(o Sum) {
 	var carry uint64
-	s.Lo, carry = bits.Add64(s.Lo, o.Lo, 0)
-	s.Hi, _ = bits.Add64(s.Hi, o.Hi, carry)
+	s.lo, carry = bits.Add64(s.lo, o.lo, 0)
+	s.hi, _ = bits.Add64(s.hi, o.hi, carry)
 }
 
 // String returns the sum as 32 hexadecimal digits.
 func (s Sum) String() string {
 	var b [16]byte
-	binary.BigEndian.PutUint64(b[:8], s.Hi)
-	binary.BigEndian.PutUint64(b[8:], s.Lo)
+	binary.BigEndian.PutUint64(b[:8], s.hi)
+	binary.BigEndian.PutUint64(b[8:], s.lo)
 	return hex.EncodeToString(b[:])
 }
 
@@ -46,7 +46,7 @@ func (s *Sum) UnmarshalJSON(b []byte) error {
 	if err != nil || len(raw) != 16 {
 		return fmt.Errorf("%q is not a sum of 32 hexadecimal digits", text)
 	}
-	s.Hi, s.Lo = binary.BigEndian.Uint64(raw[:8]), binary.BigEndian.Uint64(raw[8:])
+	s.hi, s.lo = binary.BigEndian.Uint64(raw[:8]), binary.BigEndian.Uint64(raw[8:])
 	return nil
 }
 
@@ -136,38 +136,38 @@ func bucketOf(place uint64) int { return int(place & (buckets - 1)) }
 
 // table holds the tallies of one side of an index, in all and by bucket. Empty buckets are left out.
 type table struct {
-	All     Tally
-	Buckets map[int]*Tally
+	all     Tally
+	buckets map[int]*Tally
 }
 
-func newTable() table { return table{Buckets: map[int]*Tally{}} }
+func newTable() *table { return &table{buckets: map[int]*Tally{}} }
 
 // at returns the tally of a bucket, to be changed.
 func (t *table) at(bucket int) *Tally {
-	b := t.Buckets[bucket]
+	b := t.buckets[bucket]
 	if b == nil {
 		b = &Tally{}
-		t.Buckets[bucket] = b
+		t.buckets[bucket] = b
 	}
 	return b
 }
 
 // of returns the tally of a bucket.
 func (t *table) of(bucket int) (b Tally) {
-	if is := t.Buckets[bucket]; is != nil {
+	if is := t.buckets[bucket]; is != nil {
 		b = *is
 	}
 	return b
 }
 
 func (t *table) add(place uint64, d *digests, size int) {
-	t.All.add(d, size)
+	t.all.add(d, size)
 	t.at(bucketOf(place)).add(d, size)
 }
 
 func (t *table) merge(o *table) {
-	t.All.merge(&o.All)
-	for i, b := range o.Buckets {
+	t.all.merge(&o.all)
+	for i, b := range o.buckets {
 		t.at(i).merge(b)
 	}
 }

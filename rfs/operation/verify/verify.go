@@ -164,7 +164,7 @@ const (
 type comparison struct {
 	result *Index
 	held   Held
-	sides  [2]table // empty before the first reading of all units has ended
+	sides  [2]*table // nil before the first reading of all units has ended
 }
 
 // open makes the tables, as they are before any document is counted.
@@ -173,17 +173,17 @@ func (c *comparison) open(group Group) {
 	if c.held.Absent {
 		c.result.Note = "the target has no index of this name"
 	}
-	c.sides = [2]table{newTable(), newTable()}
+	c.sides = [2]*table{newTable(), newTable()}
 }
 
 // tallied is the contribution of a part of a unit to one target index.
 type tallied struct {
-	index     string // while it is read
-	Table     table
-	Documents int64 // all that were read
-	Filtered  int64
-	Failed    Tally // of those that the account names as failed
-	Unsent    map[string]int64
+	index     string
+	table     *table
+	documents int64 // all that were read
+	filtered  int64
+	failed    Tally // of those that the account names as failed
+	unsent    map[string]int64
 }
 
 // tallies are the contributions of a part of a unit, by target index.
@@ -197,7 +197,7 @@ func (ts tallies) of(index []byte, among map[string]*comparison) *tallied {
 		if c == nil {
 			return nil
 		}
-		t = &tallied{index: c.result.Target, Table: newTable(), Unsent: map[string]int64{}}
+		t = &tallied{index: c.result.Target, table: newTable(), unsent: map[string]int64{}}
 		ts[t.index] = t
 	}
 	return t
@@ -206,33 +206,33 @@ func (ts tallies) of(index []byte, among map[string]*comparison) *tallied {
 // tally adds one document.
 func (v *Verifier) tally(h *hasher, t *tallied, d *Document) {
 	p := place(d.ID)
-	t.Documents++
+	t.documents++
 	switch {
 	case d.Fate == Filtered:
-		t.Filtered++
+		t.filtered++
 	case d.Fate == Unsent:
-		t.Unsent[d.Reason]++
+		t.unsent[d.Reason]++
 	case v.Failed.Has(t.index, d.ID):
-		t.Failed.add(h.digest(d), len(d.Source))
+		t.failed.add(h.digest(d), len(d.Source))
 	case !v.Sample.has(p):
 	default:
-		t.Table.add(p, h.digest(d), len(d.Source))
+		t.table.add(p, h.digest(d), len(d.Source))
 	}
 }
 
 // take adds what a part holds.
 func (c *comparison) take(side int, t *tallied) {
-	c.sides[side].merge(&t.Table)
-	c.result.failed[side].merge(&t.Failed)
+	c.sides[side].merge(t.table)
+	c.result.failed[side].merge(&t.failed)
 	if side == ofTarget {
-		c.result.TargetDocuments += t.Documents
-		c.result.FailedThere += t.Failed.Documents
+		c.result.TargetDocuments += t.documents
+		c.result.FailedThere += t.failed.Documents
 		return
 	}
-	c.result.SourceDocuments += t.Documents
-	c.result.Failed += t.Failed.Documents
-	c.result.Filtered += t.Filtered
-	for reason, n := range t.Unsent {
+	c.result.SourceDocuments += t.documents
+	c.result.Failed += t.failed.Documents
+	c.result.Filtered += t.filtered
+	for reason, n := range t.unsent {
 		if c.result.Unsent == nil {
 			c.result.Unsent = map[string]int64{}
 		}
