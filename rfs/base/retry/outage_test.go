@@ -22,12 +22,12 @@ func TestOutage_Check(t *testing.T) {
 		err    error // of the last one; the others may be repeated
 		begins int
 	}{
-		{"as long as the limit", []call{{0, limit, away}, {0, 0, away}}, nil, 1},
-		{"longer than the limit", []call{{0, limit, away}, {1, 0, away}}, away, 1},
-		{"it begins with the call that fails", []call{{limit + 1, 0, away}}, away, 1},
-		{"not with the pause before it", []call{{0, time.Hour, nil}, {s, 0, away}}, nil, 1},
-		{"a success ends it", []call{{0, 9 * s, away}, {0, 9 * s, nil}, {s, 0, away}}, nil, 2},
-		{"an error that does not pass", []call{{0, 0, odd}}, odd, 0},
+		{"as long as the limit", []call{{0, limit, errAway}, {0, 0, errAway}}, nil, 1},
+		{"longer than the limit", []call{{0, limit, errAway}, {1, 0, errAway}}, errAway, 1},
+		{"it begins with the call that fails", []call{{limit + 1, 0, errAway}}, errAway, 1},
+		{"not with the pause before it", []call{{0, time.Hour, nil}, {s, 0, errAway}}, nil, 1},
+		{"a success ends it", []call{{0, 9 * s, errAway}, {0, 9 * s, nil}, {s, 0, errAway}}, nil, 2},
+		{"an error that does not pass", []call{{0, 0, errOdd}}, errOdd, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -57,11 +57,11 @@ func TestOutage_IsOverForAllCallers(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		o.Over()
 		time.Sleep(5 * time.Second)
-		if err := o.Check(0, away); err != nil {
+		if err := o.Check(0, errAway); err != nil {
 			t.Errorf("%v, 5 s after the success", err)
 		}
 		time.Sleep(6 * time.Second)
-		if err := o.Check(o.Now(), away); !errors.Is(err, away) {
+		if err := o.Check(o.Now(), errAway); !errors.Is(err, errAway) {
 			t.Errorf("%v, 11 s after the success", err)
 		}
 	})
@@ -75,9 +75,9 @@ func TestOutage_Do(t *testing.T) {
 		took  time.Duration
 		text  string
 	}{
-		{"until it succeeds", []error{away, away, nil}, 3, 2 * time.Second, ""},
-		{"until the limit", []error{away}, 5, 4 * time.Second, "gave up after 3s without an answer; run the same command again to continue: no route to host: unavailable"},
-		{"until an error that does not pass", []error{away, odd}, 2, time.Second, "out of order"},
+		{"until it succeeds", []error{errAway, errAway, nil}, 3, 2 * time.Second, ""},
+		{"until the limit", []error{errAway}, 5, 4 * time.Second, "gave up after 3s without an answer; run the same command again to continue: no route to host: unavailable"},
+		{"until an error that does not pass", []error{errAway, errOdd}, 2, time.Second, "out of order"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 )
 
 var (
-	away = fmt.Errorf("no route to host: %w", fault.ErrUnavailable)
-	odd  = errors.New("out of order")
+	errAway = fmt.Errorf("no route to host: %w", fault.ErrUnavailable)
+	errOdd  = errors.New("out of order")
 )
 
 // since returns a clock that starts now.
@@ -36,16 +36,16 @@ func TestPolicy_Do(t *testing.T) {
 		text   string
 	}{
 		{"a success", retry.Policy{Tries: 3, First: s}, []error{nil}, []time.Duration{0}, nil, ""},
-		{"pauses double up to the longest", retry.Policy{Tries: 6, First: s, Max: 3 * s}, []error{away}, []time.Duration{0, s, 3 * s, 6 * s, 9 * s, 12 * s}, away, "after 6 tries: no route to host: unavailable"},
-		{"all pauses are the first", retry.Policy{Tries: 3, First: s}, []error{away}, []time.Duration{0, s, 2 * s}, away, "after 3 tries: no route to host: unavailable"},
-		{"jitter", retry.Policy{Tries: 3, First: 2 * s, Max: 9 * s, Jitter: half}, []error{away}, []time.Duration{0, s, 3 * s}, away, "after 3 tries: no route to host: unavailable"},
-		{"it succeeds later", retry.Policy{Tries: 3, First: s}, []error{away, nil}, []time.Duration{0, s}, nil, ""},
-		{"an error that does not pass", retry.Policy{Tries: 3, First: s}, []error{away, odd}, []time.Duration{0, s}, odd, "out of order"},
-		{"other errors pass", retry.Policy{Tries: 2, First: s, Passes: func(err error) bool { return errors.Is(err, odd) }}, []error{odd, away}, []time.Duration{0, s}, away, "no route to host: unavailable"},
-		{"a least time", retry.Policy{Tries: 2, First: s, Least: 3 * s}, []error{away}, []time.Duration{0, s, 2 * s, 3 * s}, away, "after 4 tries: no route to host: unavailable"},
-		{"calls within a pause", retry.Policy{Tries: 2, First: 5 * s, Unasked: 2 * s}, []error{away}, []time.Duration{0, 2 * s, 4 * s, 5 * s}, away, "after 4 tries: no route to host: unavailable"},
-		{"no time for the next pause", retry.Policy{Tries: 9, First: s, Max: 9 * s, Left: func() time.Duration { return 4 * s }}, []error{away}, []time.Duration{0, s, 3 * s}, away, "no time for another try: no route to host: unavailable"},
-		{"the context ends in a pause", retry.Policy{Tries: 9, First: time.Hour}, []error{away}, []time.Duration{0}, context.DeadlineExceeded, "no route to host: unavailable\ncontext deadline exceeded"},
+		{"pauses double up to the longest", retry.Policy{Tries: 6, First: s, Max: 3 * s}, []error{errAway}, []time.Duration{0, s, 3 * s, 6 * s, 9 * s, 12 * s}, errAway, "after 6 tries: no route to host: unavailable"},
+		{"all pauses are the first", retry.Policy{Tries: 3, First: s}, []error{errAway}, []time.Duration{0, s, 2 * s}, errAway, "after 3 tries: no route to host: unavailable"},
+		{"jitter", retry.Policy{Tries: 3, First: 2 * s, Max: 9 * s, Jitter: half}, []error{errAway}, []time.Duration{0, s, 3 * s}, errAway, "after 3 tries: no route to host: unavailable"},
+		{"it succeeds later", retry.Policy{Tries: 3, First: s}, []error{errAway, nil}, []time.Duration{0, s}, nil, ""},
+		{"an error that does not pass", retry.Policy{Tries: 3, First: s}, []error{errAway, errOdd}, []time.Duration{0, s}, errOdd, "out of order"},
+		{"other errors pass", retry.Policy{Tries: 2, First: s, Passes: func(err error) bool { return errors.Is(err, errOdd) }}, []error{errOdd, errAway}, []time.Duration{0, s}, errAway, "no route to host: unavailable"},
+		{"a least time", retry.Policy{Tries: 2, First: s, Least: 3 * s}, []error{errAway}, []time.Duration{0, s, 2 * s, 3 * s}, errAway, "after 4 tries: no route to host: unavailable"},
+		{"calls within a pause", retry.Policy{Tries: 2, First: 5 * s, Unasked: 2 * s}, []error{errAway}, []time.Duration{0, 2 * s, 4 * s, 5 * s}, errAway, "after 4 tries: no route to host: unavailable"},
+		{"no time for the next pause", retry.Policy{Tries: 9, First: s, Max: 9 * s, Left: func() time.Duration { return 4 * s }}, []error{errAway}, []time.Duration{0, s, 3 * s}, errAway, "no time for another try: no route to host: unavailable"},
+		{"the context ends in a pause", retry.Policy{Tries: 9, First: time.Hour}, []error{errAway}, []time.Duration{0}, context.DeadlineExceeded, "no route to host: unavailable\ncontext deadline exceeded"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -83,12 +83,12 @@ func TestSeries_Reset(t *testing.T) {
 		s := retry.Policy{Tries: 2, First: time.Second, Max: time.Minute}.Start()
 		for range 5 {
 			begin := time.Now()
-			if err := s.Again(t.Context(), away); err != nil || time.Since(begin) != time.Second {
+			if err := s.Again(t.Context(), errAway); err != nil || time.Since(begin) != time.Second {
 				t.Fatalf("%v after %v", err, time.Since(begin))
 			}
 			s.Reset()
 		}
-		if err := errors.Join(s.Again(t.Context(), away), s.Again(t.Context(), away)); err == nil || err.Error() != "after 2 tries: no route to host: unavailable" {
+		if err := errors.Join(s.Again(t.Context(), errAway), s.Again(t.Context(), errAway)); err == nil || err.Error() != "after 2 tries: no route to host: unavailable" {
 			t.Errorf("%v", err)
 		}
 	})
