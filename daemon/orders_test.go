@@ -108,11 +108,12 @@ func TestOrderOfADaemon(t *testing.T) {
 		{"a reading from before the order does not hide it", func(t *testing.T, bolt *boltcms.Store) {
 			mirror := &fakeMirror{}
 			n := nodeOn(t, bolt, Config{Workers: -1, Mirror: mirror, ReadInterval: 3 * time.Second, Position: fleetOf(500)})
+			before := *readingOf(t, n.store)
 			give(t, n, pause)
 			mirror.set(false, func() *progress.Reading {
-				r := readingOf(t, n.store)
-				r.Intent = progress.Intent{State: "run"}
-				return r
+				r := before
+				r.At = time.Now()
+				return &r
 			})
 			time.Sleep(time.Minute)
 			if m := n.Status(t.Context()); m.Migration.Intent.State != "pause" || m.Migration.Intent.By != "ann" || n.mirrored.migration == nil {
@@ -160,7 +161,7 @@ func TestOrderOfADaemon(t *testing.T) {
 				t.Fatal(err)
 			}
 			give(t, other, resume)
-			time.Sleep(time.Hour)
+			time.Sleep(15 * time.Second)
 			close(store.arrives)
 			if err := <-store.arrived; !errors.Is(err, cms.ErrConflict) {
 				t.Errorf("the late write: %v", err)
