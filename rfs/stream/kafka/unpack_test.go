@@ -306,6 +306,9 @@ func TestUnpacker_UnpacksWhatFits(t *testing.T) {
 			if len(u.shared.turn) != 0 {
 				t.Error("the turn is still taken")
 			}
+			if u.free(); c.free == 0 && heldBy(u) != 0 {
+				t.Errorf("%d bytes are held at the end", heldBy(u))
+			}
 		})
 	}
 }
