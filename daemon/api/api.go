@@ -19,7 +19,6 @@ import (
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
-	"github.com/rfsd/rfsd/store"
 )
 
 // Viewer reports the progress of the migration. All methods answer from memory.
@@ -60,8 +59,8 @@ type Node interface {
 
 // Peer answers the questions of other nodes of the fleet.
 type Peer interface {
-	// Hints returns this node's copy of the hints of a kind.
-	Hints(kind string) ([]store.Hint, error)
+	// Hints returns this node's copy of the hints of a kind, as JSON.
+	Hints(kind string) ([]byte, error)
 	// PackedReading returns the leader's reading of the coordination store (daemon/mirror), as this node has it; empty if it is not newer
 	// than after.
 	PackedReading(after time.Time) ([]byte, error)

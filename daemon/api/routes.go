@@ -16,7 +16,6 @@ import (
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
-	"github.com/rfsd/rfsd/store"
 )
 
 // caller is an authenticated caller: its role, and its name for the records.
@@ -77,7 +76,7 @@ func routes() []route {
 		{method: "POST", path: "/v1/resume", roles: operators, summary: "The fleet works again, or the named nodes that were drained", body: OrderArguments{}, answer: status.Ordered{}, serve: order(session.OrderResume)},
 		{method: "POST", path: "/v1/drain", roles: operators, summary: "Every worker of the fleet hands off, or of the named nodes, because they are going to stop", body: OrderArguments{}, answer: status.Ordered{}, serve: order(session.OrderDrain)},
 		{method: "POST", path: "/v1/scale", roles: operators, summary: "Wanted number of workers of the fleet", body: OrderArguments{}, answer: status.Ordered{}, serve: order(session.OrderScale)},
-		{method: "GET", path: "/v1/peer/hints", roles: nodesOnly, summary: "For other nodes: the hints of a kind", query: []string{"kind"}, answer: []store.Hint{}, serve: (*Server).hints},
+		{method: "GET", path: "/v1/peer/hints", roles: nodesOnly, summary: "For other nodes: the hints of a kind", query: []string{"kind"}, serve: (*Server).hints},
 		{method: "GET", path: "/v1/peer/reading", roles: nodesOnly, summary: "For other nodes: what the leader read of the coordination store after a time in epoch ms, packed; empty if nothing", query: []string{"after"}, serve: (*Server).reading},
 		{method: "GET", path: "/v1/openapi.json", roles: allRoles, summary: "This description", serve: (*Server).describe},
 		{method: "GET", path: "/metrics", roles: allRoles, summary: "Metrics as Prometheus reads them", serve: (*Server).metrics},
@@ -234,7 +233,12 @@ func (s *Server) hints(w http.ResponseWriter, r *http.Request, _ caller) error {
 		return errNoFleet
 	}
 	all, err := s.conf.Peer.Hints(r.URL.Query().Get("kind"))
-	return ok(w, orEmpty(all), err)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(all) // the client is gone
+	return nil
 }
 
 func (s *Server) reading(w http.ResponseWriter, r *http.Request, _ caller) error {

@@ -159,7 +159,7 @@ func (f *testFleet) startWith(name string, raft bool) *testNode {
 }
 
 // Hints and Reading are those of the first of some nodes that is there and answers.
-func (f *testFleet) Hints(_ context.Context, nodes []string, kind string) (hints []store.Hint, err error) {
+func (f *testFleet) Hints(_ context.Context, nodes []string, kind string) (hints []byte, err error) {
 	err = fault.ErrUnavailable
 	for _, n := range f.answering(nodes) {
 		if hints, err = n.Hints(kind); err == nil {

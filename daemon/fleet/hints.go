@@ -239,17 +239,28 @@ func (f *Fleet) list(ctx context.Context, kind string) ([]store.Hint, error) {
 	if len(voters) == 0 {
 		return nil, store.ErrNotLeader
 	}
-	hints, err := f.conf.Peers.Hints(ctx, voters, kind)
-	return store.Valid(hints, kind), err
+	b, err := f.conf.Peers.Hints(ctx, voters, kind)
+	if err != nil {
+		return nil, err
+	}
+	var hints []store.Hint
+	if err := json.Unmarshal(b, &hints); err != nil {
+		return nil, fmt.Errorf("hints of another node: %w: %w", err, fault.ErrCorrupt)
+	}
+	return store.Valid(hints, kind), nil
 }
 
-// Hints returns this node's copy of the hints of a kind, for another node. It returns fault.ErrUnavailable without a copy.
-func (f *Fleet) Hints(kind string) ([]store.Hint, error) {
+// Hints returns this node's copy of the hints of a kind as JSON, for another node. It returns fault.ErrUnavailable without a copy.
+func (f *Fleet) Hints(kind string) ([]byte, error) {
 	s := f.hintStore()
 	if s == nil || !s.Member() {
 		return nil, fmt.Errorf("this node has no copy of the hints: %w", fault.ErrUnavailable)
 	}
-	return s.List(kind)
+	hints, err := s.List(kind)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(hints)
 }
 
 // shardsRead schedules the next read of the sizes of the shards: they do not change, and are the largest part of the hints.

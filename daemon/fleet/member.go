@@ -14,7 +14,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/owner"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
-	"github.com/rfsd/rfsd/store"
 )
 
 // Member is this node's part of the fleet. It has no fleet until Begin has succeeded; until then it reports itself as the only node.
@@ -149,7 +148,7 @@ func (m *Member) PackedReading(after time.Time) ([]byte, error) {
 }
 
 // Hints answers another node with the hints of a kind.
-func (m *Member) Hints(kind string) ([]store.Hint, error) {
+func (m *Member) Hints(kind string) ([]byte, error) {
 	if f := m.current(); f != nil {
 		return f.Hints(kind)
 	}

@@ -18,8 +18,8 @@ import (
 
 // Peers asks other nodes, given by the addresses of their APIs, in turn until one answers.
 type Peers interface {
-	// Hints returns a node's copy of the hints of a kind.
-	Hints(ctx context.Context, nodes []string, kind string) ([]store.Hint, error)
+	// Hints returns a node's copy of the hints of a kind, as JSON.
+	Hints(ctx context.Context, nodes []string, kind string) ([]byte, error)
 	// Reading returns the leader's packed reading of the coordination store as a node has it; empty if it is not newer than after.
 	Reading(ctx context.Context, nodes []string, after time.Time) ([]byte, error)
 }

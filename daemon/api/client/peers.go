@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,43 +10,33 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/daemon/cert"
-	"github.com/rfsd/rfsd/daemon/mirror"
-	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/store"
 )
 
 // Peers asks other nodes of the fleet. Each question has connections of its own, so that nodes of a large fleet hold none open.
 type Peers struct{ Identity *cert.Identity }
 
 const (
-	// maxHints limits an answer with hints, in bytes of JSON.
-	maxHints = 32 << 20
+	// maxAnswer limits the answer of another node, in bytes.
+	maxAnswer = 32 << 20
 	// hintsTimeout and readingTimeout limit a question to one node.
 	hintsTimeout   = 2 * time.Second
 	readingTimeout = 10 * time.Second
 )
 
-// Hints returns the hints of a kind from the first of the nodes that answers.
-func (p Peers) Hints(ctx context.Context, nodes []string, kind string) (hints []store.Hint, err error) {
-	b, err := p.ask(ctx, Options{Nodes: nodes, Timeout: hintsTimeout}, "/v1/peer/hints", url.Values{"kind": {kind}}, maxHints)
-	if err != nil {
-		return nil, err
-	}
-	if err := json.Unmarshal(b, &hints); err != nil {
-		return nil, fmt.Errorf("hints of another node: %w: %w", err, fault.ErrUnavailable)
-	}
-	return hints, nil
+// Hints returns the hints of a kind, as JSON, from the first of the nodes that answers.
+func (p Peers) Hints(ctx context.Context, nodes []string, kind string) ([]byte, error) {
+	return p.ask(ctx, Options{Nodes: nodes, Timeout: hintsTimeout}, "/v1/peer/hints", url.Values{"kind": {kind}})
 }
 
 // Reading returns the leader's packed reading of the coordination store from the first of the nodes that answers; empty if it is not
 // newer than after.
 func (p Peers) Reading(ctx context.Context, nodes []string, after time.Time) ([]byte, error) {
 	since := max(after.UnixMilli(), 0) // the zero time is before the epoch
-	return p.ask(ctx, Options{Nodes: nodes, Timeout: readingTimeout}, "/v1/peer/reading", url.Values{"after": {strconv.FormatInt(since, 10)}}, mirror.MaxPacked)
+	return p.ask(ctx, Options{Nodes: nodes, Timeout: readingTimeout}, "/v1/peer/reading", url.Values{"after": {strconv.FormatInt(since, 10)}})
 }
 
-// ask returns the first answer, of at most limit bytes.
-func (p Peers) ask(ctx context.Context, o Options, path string, query url.Values, limit int64) ([]byte, error) {
+// ask returns the first answer of at most maxAnswer bytes.
+func (p Peers) ask(ctx context.Context, o Options, path string, query url.Values) ([]byte, error) {
 	o.Identity = p.Identity
 	c, err := New(o)
 	if err != nil {
@@ -60,9 +49,9 @@ func (p Peers) ask(ctx context.Context, o Options, path string, query url.Values
 	}()
 	var answer []byte
 	_, err = c.do(ctx, http.MethodGet, path+"?"+query.Encode(), nil, func(r io.Reader) error {
-		b, err := io.ReadAll(io.LimitReader(r, limit+1))
-		if err == nil && int64(len(b)) > limit {
-			err = fmt.Errorf("more than %d bytes", limit)
+		b, err := io.ReadAll(io.LimitReader(r, maxAnswer+1))
+		if err == nil && len(b) > maxAnswer {
+			err = fmt.Errorf("more than %d bytes", maxAnswer)
 		}
 		answer = b
 		return err

@@ -8,9 +8,7 @@ import (
 
 	"github.com/rfsd/rfsd/daemon/api"
 	"github.com/rfsd/rfsd/daemon/cert"
-	"github.com/rfsd/rfsd/daemon/mirror"
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/store"
 )
 
 // peer answers with a reading of a time, and with one hint of the kind that it is asked for.
@@ -19,9 +17,7 @@ type peer struct {
 	packed []byte
 }
 
-func (p peer) Hints(kind string) ([]store.Hint, error) {
-	return []store.Hint{{Kind: kind, Key: "a", Expires: 1, Payload: []byte(`{"n":1}`)}}, nil
-}
+func (p peer) Hints(kind string) ([]byte, error) { return []byte(`[{"k":"` + kind + `"}]`), nil }
 
 func (p peer) PackedReading(after time.Time) ([]byte, error) {
 	if !p.at.After(after) {
@@ -37,7 +33,7 @@ func TestPeers_AskOtherNodes(t *testing.T) {
 		return serve(t, api.Config{Identity: load("node", "blue"), Peer: p})
 	}
 	packed := []byte("packed")
-	good, alone, lying := node(peer{begin, packed}), node(nil), node(peer{begin, make([]byte, mirror.MaxPacked+1)})
+	good, alone, lying := node(peer{begin, packed}), node(nil), node(peer{begin, make([]byte, maxAnswer+1)})
 	peers := Peers{load("node", "blue")}
 	for _, c := range []struct {
 		name  string
@@ -62,8 +58,8 @@ func TestPeers_AskOtherNodes(t *testing.T) {
 			}
 		})
 	}
-	if hints, err := peers.Hints(t.Context(), []string{alone, good}, "summary"); err != nil || len(hints) != 1 || hints[0].Kind != "summary" || string(hints[0].Payload) != `{"n":1}` {
-		t.Errorf("%+v, %v", hints, err)
+	if hints, err := peers.Hints(t.Context(), []string{alone, good}, "summary"); err != nil || string(hints) != `[{"k":"summary"}]` {
+		t.Errorf("%s, %v", hints, err)
 	}
 	for _, role := range []cert.Role{cert.Operator, cert.Reader} {
 		if _, err := (Peers{load(string(role), "blue")}).Reading(t.Context(), []string{good}, time.Time{}); !errors.Is(err, fault.ErrRejected) {
