@@ -108,8 +108,8 @@ func newWorld(t testing.TB) *world {
 	}
 	dies := func(after bool) func(*http.Request) error {
 		return func(r *http.Request) error {
-			if lose := w.loss.Load(); lose != nil && !after && strings.HasSuffix(r.URL.Path, "/_refresh") && (*lose)() {
-				w.loss.Store(nil)
+			if lose := w.loss.Load(); !after && strings.HasSuffix(r.URL.Path, "/_refresh") && lose != nil && w.loss.CompareAndSwap(lose, nil) && !(*lose)() {
+				w.loss.Store(lose)
 			}
 			v := w.victim.Load()
 			if v == nil {
