@@ -1,4 +1,4 @@
-package summary
+package arrival_test
 
 import (
 	"bytes"
@@ -22,6 +22,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
+	"github.com/rfsd/rfsd/rfs/migration/summary"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/testing/migrationtest"
 )
@@ -152,7 +153,7 @@ func TestDocumentsThatAreMissingAreSentAgain(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			sum, err := Of(t.Context(), s)
+			sum, err := summary.Of(t.Context(), s)
 			if err != nil {
 				t.Fatal(err)
 			}

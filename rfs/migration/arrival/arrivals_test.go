@@ -1,4 +1,4 @@
-package summary
+package arrival_test
 
 import (
 	"cmp"
@@ -23,6 +23,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/migration/summary"
 	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
@@ -182,7 +183,7 @@ func TestArrivals(t *testing.T) {
 				if _, _, err := s.EndDocuments(t.Context(), true); err != nil {
 					t.Fatal(err)
 				}
-				sum, err := Of(t.Context(), s)
+				sum, err := summary.Of(t.Context(), s)
 				if err != nil {
 					t.Fatal(err)
 				}
