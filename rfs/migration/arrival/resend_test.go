@@ -34,9 +34,9 @@ type keeping struct {
 	seq     int64            // operations that it has executed
 	deletes int64
 	aliases string
-	hidden  bool   // how many operations it has executed
-	refuses string // the id of a document that it takes no more
-	sent    int    // documents in requests
+	hidden  bool     // how many operations it has executed
+	refuses []string // the ids of documents that it takes no more
+	sent    int      // documents in requests
 }
 
 func (k *keeping) Open(context.Context, cms.ItemID, func() error) (engine.Output, error) {
@@ -77,7 +77,7 @@ func (k *keeping) Send(_ context.Context, body []byte, n int) (res bulk.Result, 
 		for op, key := range line {
 			was := k.docs[key.ID]
 			switch {
-			case key.ID == k.refuses:
+			case slices.Contains(k.refuses, key.ID):
 				res.Refused = append(res.Refused, bulk.Refusal{Pos: pos, Status: 400, Type: "mapper_parsing_exception", Reason: "no"})
 				continue
 			case op == "create" && was > 0:
@@ -131,7 +131,7 @@ func TestDocumentsThatAreMissingAreSentAgain(t *testing.T) {
 			k.hidden, k.aliases = true, `{"all":{}}`
 			k.lose(0, "1000001")
 		}, lacks: 1, says: "1 are missing"},
-		{name: "one that is refused now", before: func(k *keeping) { k.refuses = "1000001"; k.lose(2, "1000001", "1000003") }, again: true, lacks: 1,
+		{name: "one that is refused now", before: func(k *keeping) { k.refuses = []string{"1000001"}; k.lose(2, "1000001", "1000003") }, again: true, lacks: 1,
 			says: `1 are missing; the snapshot was read again, 1 documents were sent again: "1000003"; the target refuses "1000001" (mapper_parsing_exception)`},
 		{name: "lost after they were complete", after: func(k *keeping) { k.lose(3, "1000001", "1000003", "1000005") }, again: true, note: `"1000005"`},
 		{name: "deleted after they were complete", after: func(k *keeping) { k.lose(-1, "1000001"); k.deletes++ }, lacks: 1},
