@@ -61,7 +61,9 @@ type tallied struct {
 	*migrationtest.Memory
 	lists, puts map[string]error // by kind
 	scan        error
-	put         map[string]int
+
+	counting sync.Mutex
+	put      map[string]int
 }
 
 func (s *tallied) OfKind(context.Context, string) (cms.Store, error) { return s, nil }
@@ -70,7 +72,9 @@ func (s *tallied) Put(ctx context.Context, r cms.Record) (cms.Revision, error) {
 	if err := s.puts[r.Kind]; err != nil {
 		return cms.Revision{}, err
 	}
+	s.counting.Lock()
 	s.put[r.Kind]++
+	s.counting.Unlock()
 	return s.Memory.Put(ctx, r)
 }
 
@@ -126,6 +130,8 @@ func newAudit() *audit {
 			return plan.DecodeEntry(e.Name, e.Body)
 		},
 		Present: func(_ context.Context, e plan.Entry) error {
+			a.mu.Lock()
+			defer a.mu.Unlock()
 			a.presented = append(a.presented, e.Naming.Index)
 			return a.present
 		},
