@@ -62,8 +62,8 @@ type tallied struct {
 	lists, puts map[string]error // by kind
 	scan        error
 
-	counting sync.Mutex
-	put      map[string]int
+	mu  sync.Mutex
+	put map[string]int
 }
 
 func (s *tallied) OfKind(context.Context, string) (cms.Store, error) { return s, nil }
@@ -72,9 +72,9 @@ func (s *tallied) Put(ctx context.Context, r cms.Record) (cms.Revision, error) {
 	if err := s.puts[r.Kind]; err != nil {
 		return cms.Revision{}, err
 	}
-	s.counting.Lock()
+	s.mu.Lock()
 	s.put[r.Kind]++
-	s.counting.Unlock()
+	s.mu.Unlock()
 	return s.Memory.Put(ctx, r)
 }
 
@@ -130,8 +130,8 @@ func newAudit() *audit {
 			return plan.DecodeEntry(e.Name, e.Body)
 		},
 		Present: func(_ context.Context, e plan.Entry) error {
-			a.mu.Lock()
-			defer a.mu.Unlock()
+			a.cluster.mu.Lock()
+			defer a.cluster.mu.Unlock()
 			a.presented = append(a.presented, e.Naming.Index)
 			return a.present
 		},
