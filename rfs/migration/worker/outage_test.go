@@ -106,23 +106,29 @@ func TestARunEndsWithWhatTheTargetRefuses(t *testing.T) {
 	}
 }
 
+// dies runs a process that dies in its work on an item, whose lease it leaves.
+func dies(t *testing.T, w *world) {
+	t.Helper()
+	life := &migrationtest.Life{}
+	w.wrap = func(d engine.Destination) engine.Destination {
+		return unready{d, func(cms.ItemID) error {
+			life.Mu.Lock()
+			defer life.Mu.Unlock()
+			life.Dead = true
+			return migrationtest.ErrDead
+		}}
+	}
+	if _, err := w.run(t, 1, life); !errors.Is(err, migrationtest.ErrDead) {
+		t.Fatalf("%v", err)
+	}
+}
+
 // TestAnOutageAfterAWaitIsWaitedFor: a process waits for a lease of a dead one, for longer than an outage may last, and finds the target
 // away for a moment then.
 func TestAnOutageAfterAWaitIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		first := &migrationtest.Life{}
-		w.wrap = func(d engine.Destination) engine.Destination {
-			return unready{d, func(cms.ItemID) error {
-				first.Mu.Lock()
-				defer first.Mu.Unlock()
-				first.Dead = true
-				return migrationtest.ErrDead
-			}}
-		}
-		if _, err := w.run(t, 1, first); !errors.Is(err, migrationtest.ErrDead) {
-			t.Fatalf("%v", err)
-		}
+		dies(t, w)
 		begin := time.Now()
 		outages := 0
 		w.wrap = func(d engine.Destination) engine.Destination {
@@ -195,18 +201,7 @@ func TestWhatTheDeadHeldIsFreedAtOnce(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
-			first := &migrationtest.Life{}
-			w.wrap = func(d engine.Destination) engine.Destination {
-				return unready{d, func(cms.ItemID) error {
-					first.Mu.Lock()
-					defer first.Mu.Unlock()
-					first.Dead = true
-					return migrationtest.ErrDead
-				}}
-			}
-			if _, err := w.run(t, 1, first); !errors.Is(err, migrationtest.ErrDead) {
-				t.Fatalf("%v", err)
-			}
+			dies(t, w)
 			w.wrap = nil
 			begin, freed := time.Now(), 0
 			if known {
