@@ -19,13 +19,13 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/target"
-	"github.com/rfsd/rfsd/rfs/document/doc"
 	"github.com/rfsd/rfsd/rfs/migration/compare"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/operation/verify"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
+	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
 // fixture returns a snapshot of a repository as the source of a comparison.
@@ -136,24 +136,12 @@ func TestSnapshot_GroupsAndFields(t *testing.T) {
 	}
 }
 
-// picky leaves out every third document and cannot read every fifth.
-type picky struct{}
-
-func (picky) Forget() {}
-
-func (picky) Edit(d *doc.Document, _ int64) (bool, error) {
-	if d.Ordinal%5 == 4 {
-		return false, errors.New("no object")
-	}
-	return d.Ordinal%3 != 2, nil
-}
-
 // TestComparison_Fates checks that every document of a shard is read with what became of it, and that a reader may end at each.
 func TestComparison_Fates(t *testing.T) {
 	s := fixture(t)
 	s.Edit = func(index string) shards.DocumentEditor {
 		if index == "weblogs" {
-			return picky{}
+			return migrationtest.Picky{}
 		}
 		return nil
 	}

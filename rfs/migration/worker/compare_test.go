@@ -25,18 +25,6 @@ import (
 	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
-// picky leaves out every third document and cannot read every fifth.
-type picky struct{}
-
-func (picky) Forget() {}
-
-func (picky) Edit(d *doc.Document, _ int64) (bool, error) {
-	if d.Ordinal%5 == 4 {
-		return false, errors.New("no object")
-	}
-	return d.Ordinal%3 != 2, nil
-}
-
 // TestAVerificationReadsWhatAMigrationSends compares the fates of all documents with those of a run.
 func TestAVerificationReadsWhatAMigrationSends(t *testing.T) {
 	repository := filepath.Join("..", "..", "..", "testing", "fixtures", "7.10.2-demo")
@@ -48,7 +36,7 @@ func TestAVerificationReadsWhatAMigrationSends(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	edit := func(string) shards.DocumentEditor { return picky{} }
+	edit := func(string) shards.DocumentEditor { return migrationtest.Picky{} }
 	sent := &migrationtest.Sink{Docs: map[string][32]byte{}}
 	sum, err := runTo(t.Context(), t, t.TempDir(), repository, "run.db", sent, edit)
 	if err != nil {
