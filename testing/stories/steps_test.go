@@ -350,8 +350,8 @@ func lossy(name string, lost ...string) step {
 			memory.Lose(all...)
 			return true
 		}
-		w.loss.Store(&lose)
 		w.tell("more than %d documents are going to be lost", len(all))
+		w.loss.Store(&lose)
 		m := &w.model
 		*m = m.loaded(name)
 		w.command(kill{}, name, codes(0), "rfsd", "migrate", w.load(m.session(name))...)
