@@ -1,11 +1,14 @@
 package compare
 
 import (
+	"errors"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
@@ -49,6 +52,23 @@ func TestRun_KnowsRecordedFailures(t *testing.T) {
 	all.Add("logs", "a") // from the directory of this machine
 	if err := addRecorded(t.Context(), all, c); err != nil || all.Len() != 3 {
 		t.Errorf("%d documents, %v", all.Len(), err)
+	}
+}
+
+// TestRun_MoreFailuresThanCanBeHeld checks that a comparison ends where it would take failed documents for missing ones.
+func TestRun_MoreFailuresThanCanBeHeld(t *testing.T) {
+	all := &verify.Failed{}
+	for n := 0; all.Add("logs", strconv.Itoa(n)); n++ {
+		if n > 1<<21 {
+			t.Fatal("nothing bounds them")
+		}
+	}
+	c := newState(t)
+	if err := session.Of(c).KeepRefused(t.Context(), []session.Refused{{Index: "logs", ID: "one more"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := addRecorded(t.Context(), all, c); !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "1048576") {
+		t.Errorf("%v", err)
 	}
 }
 

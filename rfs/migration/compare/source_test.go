@@ -214,6 +214,16 @@ func TestExportedFields_OfFilesThatCannotBeRead(t *testing.T) {
 	}
 }
 
+// TestExportedFields_OfATargetThatDoesNotAnswer checks that its fields are not taken for equal.
+func TestExportedFields_OfATargetThatDoesNotAnswer(t *testing.T) {
+	v := target.Version{Distribution: "opensearch", Number: "2.19.4", Major: 2, Minor: 19}
+	on := clientOf(t, replies{"GET /_cluster/settings": `{}`, "GET /a": "500"})
+	file := strings.NewReader(`{"rfsd_mappings":1,"indices":{"a":[{"properties":{"n":{"type":"long"}}}]}}`)
+	if err := compare.ExportedFields(t.Context(), mappingsFile{in: file}, on, v, &verify.Report{}, slog.New(slog.DiscardHandler)); !errors.Is(err, fault.ErrUnavailable) {
+		t.Errorf("%v", err)
+	}
+}
+
 // mappingsFile is a repository of one file, which cannot be opened without a reader.
 type mappingsFile struct {
 	snapshot.Repository
