@@ -135,7 +135,7 @@ func paced(t *testing.T, fixture string, sample int64, slots int, making time.Du
 		Coordinator: c, Holder: "process", Settings: req.Settings(""), Log: log, Phases: phase.Phases{phase.PhaseIndices, phase.PhaseDocuments},
 		Indices: slowIndices{on, making}, Targets: on, Counts: on,
 		Plan:   func(context.Context, string) (*plan.Plan, error) { return p, nil },
-		Shards: shards.Reader{Repo: blobs}, Runner: &engine.Runner{Destination: to, Failed: migrationtest.Noted{Failures: map[string]int64{}}, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: log, Bulk: o},
+		Shards: shards.Reader{Repo: blobs}, Runner: &engine.Runner{Destination: to, Failed: migrationtest.DroppedFailures{}, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: log, Bulk: o},
 	}}, p, on.Docs
 }
 
@@ -183,7 +183,7 @@ func (k *keptScratch) Discard(_ context.Context, prefix string, by rollback.Fill
 // loadOf measures after a trial run.
 func loadOf(m *worker.Migration, plan *plan.Plan, slots int) (*Load, *keptScratch) {
 	kept := &keptScratch{on: m.Counts.(migrationtest.Whole)}
-	return &Load{Session: m.Session, Scratch: kept, Failed: migrationtest.Noted{Failures: map[string]int64{}}, Plan: plan, Slots: slots, Lasts: time.Minute}, kept
+	return &Load{Session: m.Session, Scratch: kept, Failed: migrationtest.DroppedFailures{}, Plan: plan, Slots: slots, Lasts: time.Minute}, kept
 }
 
 // TestATrialRunForetellsTheTimeOfAMigration runs both against targets of known speed, in virtual time.
