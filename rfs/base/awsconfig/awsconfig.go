@@ -17,7 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// Options are what a user set next to the chain. The names of settings are for messages.
+// Options are settings of the user in addition to the chain. The names of settings are for messages.
 type Options struct {
 	Region        string // "" is the chain's
 	RegionSetting string // such as --s3-region
@@ -72,7 +72,7 @@ func Credentials(ctx context.Context, from aws.CredentialsProvider) (aws.Credent
 	return c, nil
 }
 
-// Renew drops credentials that can be had anew, such as those of a role, so that the next request asks for them. It reports false
+// Renew drops credentials that can be had anew, such as a role's, so that the next request asks for them. It reports false
 // for keys that the operator has to replace.
 func Renew(ctx context.Context, from aws.CredentialsProvider) bool {
 	cache, ok := from.(*aws.CredentialsCache)

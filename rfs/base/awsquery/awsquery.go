@@ -27,7 +27,7 @@ type Client struct {
 	Version  string // of its API
 	Endpoint string // "" is the region's
 	Region   string // "" is the chain's
-	// RegionSetting is where the user sets Region, for messages.
+	// RegionSetting names the setting of Region, for messages.
 	RegionSetting string
 }
 

@@ -26,8 +26,8 @@ type waiter struct {
 // waits for what starts some.
 func New(most, reserve int64) *Budget { return &Budget{most: most, reserve: reserve} }
 
-// Take blocks until n bytes are free and returns them. What is larger than the Budget takes it whole: it is alone. It
-// returns the error of ctx. A caller that holds a Share and takes another may wait for itself: take both at once and
+// Take blocks until n bytes are free and returns them. A request larger than the Budget takes all of it, alone. It
+// returns the error of ctx. A caller that holds a Share and takes another may wait for itself: take both in one call and
 // Split.
 func (b *Budget) Take(ctx context.Context, n int64) (*Share, error) {
 	if b == nil || n <= 0 {

@@ -11,7 +11,7 @@ const (
 	memoryAhead     = 64 << 20 // ranges read ahead from a bucket
 )
 
-// Process is how much a process may hold at the same time.
+// Process is the number of bytes that a process may hold at the same time.
 type Process struct {
 	Slots, Connections int
 	Body               int   // bytes of a request
@@ -20,7 +20,7 @@ type Process struct {
 }
 
 // Budget returns the bytes that a process may hold, without long documents: a body that is filled and one more per slot,
-// and those of all requests in flight, which grow by a quarter at a time. bucket adds the ranges that are read ahead from a bucket.
+// and the bodies of all requests in flight, which grow by a quarter at a time. bucket adds the ranges that are read ahead from a bucket.
 func (p Process) Budget(bucket bool) int64 {
 	bodies := 2 * p.Slots
 	if p.Cluster {
@@ -41,7 +41,7 @@ func LimitMemory(budget int64, getenv func(string) string) {
 	}
 }
 
-// memoryOfProgram is how much of the budget the program itself takes, in bytes, which the runtime does not count.
+// memoryOfProgram is the part of the budget that the program itself takes, in bytes, which the runtime does not count.
 const memoryOfProgram = 20 << 20
 
 // What a process holds of long documents, large metadata and long answers together, in bytes: what is left of a half

@@ -3,7 +3,7 @@ package early
 
 import "context"
 
-// Result is a result that a goroutine makes. The nil Result is none and can be stopped.
+// Result is a result that a goroutine makes. The nil Result is empty and can be stopped.
 type Result[T any] struct {
 	cancel context.CancelFunc
 	done   chan struct{}

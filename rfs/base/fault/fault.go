@@ -21,7 +21,7 @@ var (
 	ErrCorrupt = errors.New("corrupt")
 	// ErrUnsupported means a form that is intact but that rfsd refuses; the message states what to do.
 	ErrUnsupported = errors.New("unsupported")
-	// ErrLeaseLost means that another worker holds the work item, or that the lease has expired. Stop at once.
+	// ErrLeaseLost means that another worker holds the work item, or that the lease has expired. Stop immediately.
 	ErrLeaseLost = errors.New("lease lost")
 	// ErrRejected means that the target refuses, and would refuse again. Permanent.
 	ErrRejected = errors.New("rejected by target")

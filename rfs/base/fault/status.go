@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// CheckStatus returns nil for a status below 300, otherwise a *StatusError: ErrUnavailable for what is Transient, ErrConfig for 401
+// CheckStatus returns nil for a status below 300, otherwise a *StatusError: ErrUnavailable for a Transient error, ErrConfig for 401
 // and 403, else ErrRejected. call is method and path of the request.
 func CheckStatus(call string, status int, answer []byte) error {
 	if status < 300 {
@@ -28,8 +28,8 @@ func CheckStatus(call string, status int, answer []byte) error {
 	return e
 }
 
-// Decode decodes the JSON of a response into out. It returns the *StatusError of CheckStatus for one that is not a success, and
-// ErrUnavailable for one that cannot be decoded.
+// Decode decodes the JSON of a response into out. It returns the *StatusError of CheckStatus for a response that is not a success, and
+// ErrUnavailable for a body that cannot be decoded.
 func Decode(call string, status int, answer []byte, out any) error {
 	if err := CheckStatus(call, status, answer); err != nil {
 		return err
@@ -44,9 +44,9 @@ func Decode(call string, status int, answer []byte, out any) error {
 type StatusError struct {
 	Call         string // method and path
 	Status       int    // HTTP status
-	Type, Reason string // the cluster's words; Type is "" when the answer is no JSON error
+	Type, Reason string // the cluster's words; Type is "" when the answer is not a JSON error
 	User         string // who was refused, for 401 and 403
-	Remedy       string // what to look at, "" when the words say it all
+	Remedy       string // what to look at, "" when the words suffice
 	category     error
 }
 

@@ -12,7 +12,7 @@ import (
 // server that do not override status(), are 500, whether the request makes no sense in the present state of the cluster or a node is
 // just ending. So 500 alone decides nothing.
 var kinds = []kind{
-	// IllegalStateException, of checks of the cluster state: a second write index of an alias (AliasValidator), aliases of which only
+	// IllegalStateException, of checks of the cluster state: a second write index of an alias (AliasValidator), aliases for which only
 	// some are hidden, and others. A node that starts or ends throws it, too.
 	{http.StatusInternalServerError, []string{"illegal_state_exception"}, []string{"stopped", "closed", "shutting down", "not started", "not set yet", "interrupted"}, true},
 	{http.StatusInternalServerError, []string{"illegal_state_exception"}, nil, false},
@@ -40,7 +40,7 @@ var kinds = []kind{
 	{http.StatusConflict, []string{"index_primary_shard_not_allocated_exception"}, nil, true},
 	// SnapshotInProgressException: an index that a snapshot is made of can neither be deleted nor closed.
 	{http.StatusBadRequest, []string{"snapshot_in_progress_exception"}, nil, true},
-	// CircuitBreakingException is transient whatever its durability says: PERMANENT means that most of the memory is in caches and
+	// CircuitBreakingException is transient regardless of its durability: PERMANENT means that most of the memory is in caches and
 	// field data, which are evicted, too. OpenSearchRejectedExecutionException has the same status.
 	{http.StatusTooManyRequests, []string{"circuit_breaking_exception"}, nil, true},
 }

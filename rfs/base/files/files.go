@@ -52,7 +52,7 @@ func open(path string) (*folder, error) {
 // maxLinks bounds the links of a path.
 const maxLinks = 40
 
-// enter opens a directory. A process that runs as root follows links only where nobody else could have made them.
+// enter opens a directory. A process that runs as root follows links only where no other user could have made them.
 func enter(path string) (*os.Root, error) {
 	if !isRoot() {
 		return os.OpenRoot(path)
@@ -270,7 +270,7 @@ func SyncDir(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// Rename gives a file another name in its directory, in place of what has that name.
+// Rename gives a file another name in its directory, in place of the file of that name.
 func Rename(from, to string) error {
 	if filepath.Dir(from) != filepath.Dir(to) {
 		return fmt.Errorf("rename %s to %s: another directory: %w", from, to, fault.ErrConfig)
@@ -310,7 +310,7 @@ func RemoveDrafts(path string) error {
 	return errors.Join(err, dir.Close())
 }
 
-// Draft is what replaces a file when it is complete.
+// Draft is the replacement of a file, written before it takes effect.
 type Draft struct {
 	*os.File
 
@@ -348,7 +348,7 @@ func NewDraft(path string, perm fs.FileMode) (*Draft, error) {
 	return d, nil
 }
 
-// Commit replaces the file, durably. The draft is closed whatever it returns.
+// Commit replaces the file, durably. The draft is closed also after an error.
 func (d *Draft) Commit() error {
 	err := errors.Join(d.Sync(), d.File.Close())
 	if err == nil {

@@ -20,7 +20,7 @@ type owner struct {
 
 func isRoot() bool { return os.Geteuid() == 0 }
 
-// trusted reports whether nobody but root can have made a link in a directory.
+// trusted reports whether only root can have made a link in a directory.
 func trusted(info fs.FileInfo) bool {
 	return statOf(info).Uid == 0 && !othersWrite(info)
 }
@@ -79,7 +79,7 @@ func (o owner) give(f *os.File) error {
 	return f.Chown(o.uid, o.gid)
 }
 
-// giveName gives a new directory to the owner of the one that holds it.
+// giveName gives a new directory to the owner of its parent directory.
 func (o owner) giveName(in *os.Root, name string) error {
 	if !o.root || o.uid == 0 {
 		return nil

@@ -1,5 +1,5 @@
 // Package overtime makes contexts that end later than others: for requests whose answer must be known although their caller
-// has been cancelled, such as one that opens something at the server.
+// has been cancelled, such as a request that opens something at the server.
 package overtime
 
 import (
@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Context returns a context with the values of ctx that ends the time more after ctx has ended. done ends it at once and
+// Context returns a context with the values of ctx that ends the time more after ctx has ended. done ends it immediately and
 // frees it.
 func Context(ctx context.Context, more time.Duration) (longer context.Context, done func()) {
 	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Mask is what stands in place of a secret.
+// Mask replaces a secret.
 const Mask = "***"
 
 // Option reports whether the value of an option is secret by its name.
@@ -17,7 +17,7 @@ func Option(name string) bool {
 	return slices.ContainsFunc([]string{"-password", "-secret", "-secret-key", "-token", "-passphrase"}, func(end string) bool { return strings.HasSuffix(name, end) })
 }
 
-// patterns are options whose values are PATTERN=VALUE over names of indices: "tokens=x" is none of a secret.
+// patterns are options whose values are PATTERN=VALUE over names of indices: "tokens=x" holds no secret.
 var patterns = []string{"index-rename", "shards", "index-priority", "first", "index-allowlist", "index-exclude", "join"}
 
 // In reports whether the value of an option holds a secret: one by the option's name, user or password in an address, or KEY=VALUE.
@@ -62,7 +62,7 @@ func assignments(text string) string {
 	return assignment.ReplaceAllString(text, "${1}"+Mask)
 }
 
-// addresses masks what stands between :// and @ of each address. A password may itself hold / and @, which are not escaped
+// addresses masks the text between :// and @ of each address. A password may itself hold / and @, which are not escaped
 // as they should be.
 func addresses(text string) string {
 	var b strings.Builder
@@ -90,7 +90,7 @@ func addresses(text string) string {
 	return b.String()
 }
 
-// userEnd returns where the @ behind user and password stands in what follows ://, -1 when there is neither.
+// userEnd returns the position of the @ behind user and password in the text after ://, -1 when there is neither.
 func userEnd(rest string) int {
 	authority := rest
 	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
@@ -106,7 +106,7 @@ func userEnd(rest string) int {
 	return strings.LastIndexByte(rest, '@') // no port: the start of a password
 }
 
-// Address returns an address of which everything but scheme and host may be secret, such as that of a webhook.
+// Address returns an address whose every part except scheme and host may be secret, such as the address of a webhook.
 func Address(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" {

@@ -12,7 +12,7 @@ type Grouped struct {
 	names map[string][]string
 }
 
-// Add notes a line for a name; %s in it is where the names are put.
+// Add notes a line for a name; %s in it is replaced by the names.
 func (g *Grouped) Add(name, line string) {
 	if g.names == nil {
 		g.names = map[string][]string{}
@@ -44,5 +44,5 @@ func abbreviated(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:shownNames], ", "), len(names)-shownNames)
 }
 
-// Escaped returns text that is printed as it is when it is part of a format.
+// Escaped returns text that is printed unchanged as part of a format.
 func Escaped(text string) string { return strings.ReplaceAll(text, "%", "%%") }

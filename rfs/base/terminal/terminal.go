@@ -19,8 +19,8 @@ func Clean(s string) string {
 	}, s)
 }
 
-// keep returns the rune, or a blank for one that steers a terminal or hides what stands there: C0 and C1 controls,
-// marks that turn the direction of writing, separators of lines, and bytes that are no UTF-8.
+// keep returns the rune, or a blank for a rune that steers a terminal or hides text: C0 and C1 controls,
+// marks that turn the direction of writing, separators of lines, and bytes that are not UTF-8.
 func keep(r rune) rune {
 	switch {
 	case r == '\n' || r == '\t':
@@ -43,7 +43,7 @@ type Writer struct {
 // NewWriter returns a Writer to another one.
 func NewWriter(to io.Writer) *Writer { return &Writer{to: to} }
 
-// Raw returns what stands behind a Writer, for JSON and for this program's own control of the screen; another writer
+// Raw returns the writer behind a Writer, for JSON and for this program's own control of the screen; another writer
 // is returned as it is.
 func Raw(w io.Writer) io.Writer {
 	if c, ok := w.(*Writer); ok {

@@ -146,7 +146,7 @@ func (f *Flow) end(epoch int, s *section, begin time.Time, taken int, overloaded
 	f.measure(now)
 }
 
-// disturb makes the section say nothing. The mutex is held.
+// disturb makes the section inconclusive. The mutex is held.
 func (f *Flow) disturb() {
 	if f.section != nil {
 		f.section.disturbed = true
@@ -162,7 +162,7 @@ func (f *Flow) halve() {
 	f.section = nil
 }
 
-// measure ends a section when it says enough. The mutex is held.
+// measure ends a section when it is conclusive. The mutex is held.
 func (f *Flow) measure(now time.Time) {
 	s := f.section
 	if s == nil || now.Sub(s.begin) < sectionTime || s.answers < 2*int(f.requests) {

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// Pace is which part of what is allowed at the same time is used. The zero value and nil use all of it. It may be
+// Pace is the part of the permitted concurrency that is used. The zero value and nil use all of it. It may be
 // changed while it is used.
 type Pace struct{ less atomic.Uint64 } // 1 - part, as the bits of a float64
 

@@ -93,7 +93,7 @@ func (c *Coordinator) untilLeased(ctx context.Context, acquire func(context.Cont
 	return &NoneAvailable{Holder: "others", NextExpiry: now, Open: 1}
 }
 
-// whenNothingOpen distinguishes a finished queue from one that is being seeded.
+// whenNothingOpen distinguishes a finished queue from a queue that is being seeded.
 func (c *Coordinator) whenNothingOpen(ctx context.Context) error {
 	if c.seeded.Load() {
 		return ErrAllDone

@@ -61,7 +61,7 @@ func (c *Coordinator) AuditShards(ctx context.Context, entries iter.Seq2[Root, e
 	return rep, c.checkChains(ctx, &rep, roots, chains, why, told)
 }
 
-// AuditTasks is AuditShards for a kind whose chains begin with the given items. A chain that starts at none of them is stray.
+// AuditTasks is AuditShards for a kind whose chains start with the given items. A chain that starts at none of them is stray.
 func (c *Coordinator) AuditTasks(ctx context.Context, begins iter.Seq[Root]) (AuditReport, error) {
 	rep, chains, why, err := c.readChains(ctx)
 	if err != nil {

@@ -325,7 +325,7 @@ func (c *Coordinator) SetupTask(ctx context.Context) (string, error) {
 	return it.Task, nil
 }
 
-// Seeded reports whether every item has been created. A store that no longer says so, which it may have lost, makes those who look
+// Seeded reports whether every item has been created. A store that no longer has that record, which it may have lost, makes those who look
 // for work find the items unseeded.
 func (c *Coordinator) Seeded(ctx context.Context) (bool, error) {
 	it, err := c.get(ctx, c.setup())

@@ -83,7 +83,7 @@ func (g *Group) Acquire(ctx context.Context, hints Hints) ([]*Lease, error) {
 	return leases, err
 }
 
-// acquire tries the remaining items of the last search, then those of a new one.
+// acquire tries the remaining items of the last search, then the items of a new one.
 func (g *Group) acquire(ctx context.Context, hints Hints) ([]*Lease, error) {
 	if leases, err := g.tryKnown(ctx); len(leases) > 0 || err != nil {
 		return leases, err
@@ -230,7 +230,7 @@ func (g *Group) Left(ctx context.Context) {
 	}
 }
 
-// complete sends the completion of a lease together with those of the others, and returns its outcome; false if it is not
+// complete sends the completion of a lease together with the other completions, and returns its outcome; false if it is not
 // settled by that.
 func (g *Group) complete(ctx context.Context, l *Lease, t Complete) (Outcome, bool) {
 	asleep, wake := context.WithCancel(ctx)

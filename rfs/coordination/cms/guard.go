@@ -72,7 +72,7 @@ func (g *Guard) Check() error {
 	return nil
 }
 
-// Lost returns why the lease is no longer this holder's by what the store said; nil also after the deadline.
+// Lost returns why the lease is no longer this holder's by the answers of the store; nil also after the deadline.
 func (g *Guard) Lost() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -90,7 +90,7 @@ func (g *Guard) lose(err error) error {
 }
 
 // touch notes that the process runs and reports how many pauses there were, and whether the store has yet to confirm the
-// lease since the last one. Readings that go back are no pause.
+// lease since the last one. Readings that go back do not count as a pause.
 func (g *Guard) touch() (pauses int, unconfirmed bool) {
 	now := g.clock.Read()
 	g.mu.Lock()

@@ -77,7 +77,7 @@ func (c *Coordinator) newLease(it Item, before Reading, initial time.Duration) *
 func (l *Lease) Start() int64 { return l.begin }
 
 // Follows reports whether another lease may have sent documents from Start on: of the item, or of the one whose successor it is.
-// What was read of the item before it was acquired does not decide it alone: another lease may have started and ended since.
+// The reading of the item before it was acquired does not decide it alone: another lease may have started and ended since.
 func (l *Lease) Follows() bool {
 	successor := l.ID.Cursor > 0 && l.Item.IndexName == "" // the first item of a chain has the name
 	return l.held || successor || l.Item.Attempts > 1 || l.begin > l.ID.Cursor || l.Item.ReleasedFor != ""
@@ -293,7 +293,7 @@ type Return struct {
 	Cause Cause
 	// Longer: the lease was too short, so the next one is longer. It does not count as an attempt.
 	Longer bool
-	// Watermark, if beyond Start, is where the next holder starts; Work holds the results below it.
+	// The next holder starts at Watermark, if it is beyond Start; Work holds the results below it.
 	Watermark int64
 	Work      Work
 }

@@ -10,7 +10,7 @@ import (
 
 // AcquireOneOf tries to lease one of the items, in their order, without a search. The ids are hints: they
 // may be taken, done, another engine's or not exist, and then the next one is tried. nil without an
-// error says that none was free; AcquireNext finds what is.
+// error means that none was free; AcquireNext finds free ones.
 func (c *Coordinator) AcquireOneOf(ctx context.Context, holder string, ids []string) (*Lease, error) {
 	c.repay(ctx)
 	for _, id := range ids {

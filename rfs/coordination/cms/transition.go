@@ -122,7 +122,7 @@ type Progress struct {
 // Name is "progress".
 func (Progress) Name() string { return "progress" }
 
-// Apply stores watermark and counts. A late request that lies behind what is
+// Apply stores watermark and counts. A late request that lies behind the progress
 // stored changes nothing. The first ordinal beyond the start of the acquisition, or
 // beyond what any reached where nothing is durable yet, clears the count of attempts
 // and makes the next lease shorter: this one was long enough, and deaths must not add up to leases of hours.

@@ -18,7 +18,7 @@ const (
 	soloNodes = 4
 )
 
-// Rate is how many times per second all nodes together perform an operation.
+// Rate is the number of operations per second of all nodes together.
 type Rate float64
 
 // Rates of the periodic operations of all daemons together.
@@ -45,7 +45,7 @@ func (p NodePosition) MirroredReadInterval() time.Duration {
 	return min(p.Interval(time.Minute, mirroredReadRate), 2*maxReadInterval)
 }
 
-// mirroredReadRate is how many nodes per second read all items although the leader reads for them.
+// mirroredReadRate is the number of nodes per second that read all items although the leader reads for them.
 const mirroredReadRate Rate = 500.0 / 1800
 
 // ReadInterval returns the time between two reads of all items if one read takes took, so that about one node of a fleet reads at a
@@ -62,7 +62,7 @@ func (p NodePosition) RecordInterval() time.Duration {
 	return min(max(minRecordInterval, seconds(float64(p.clamp().Workers)/recordBudget)), maxReadInterval)
 }
 
-// StartInterval returns the time between two starts of workers on one node, so that a whole fleet that starts at once keeps
+// StartInterval returns the time between two starts of workers on one node, so that a whole fleet that starts at the same time keeps
 // within startBudget. 0 without a hint.
 func (p NodePosition) StartInterval() time.Duration {
 	return min(seconds(float64(p.clamp().Nodes-soloNodes)/startBudget), maxStartInterval)
@@ -71,7 +71,7 @@ func (p NodePosition) StartInterval() time.Duration {
 // maxStartInterval limits the delay of a worker's start, since hints may be wrong.
 const maxStartInterval = 5 * time.Minute
 
-// StartDelay returns the delay of a node's first start of a worker, which spreads the nodes of a fleet that start at once.
+// StartDelay returns the delay of a node's first start of a worker, which spreads the nodes of a fleet that start at the same time.
 func (p NodePosition) StartDelay() time.Duration {
 	p = p.clamp()
 	if p.Nodes == 0 {

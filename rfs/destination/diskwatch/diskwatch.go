@@ -36,10 +36,10 @@ type Watcher struct {
 
 	once   sync.Once
 	result atomic.Pointer[result]
-	wanted chan struct{} // holds an element when a request has come since the last reading began
+	wanted chan struct{} // holds an element when a request has come since the last reading started
 }
 
-// result is what was read last.
+// result is the last reading.
 type result struct {
 	full []Full
 	next chan struct{} // closed when there is a newer result

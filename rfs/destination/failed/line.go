@@ -136,7 +136,7 @@ func (l *Line) parse(text []byte) error {
 	return nil
 }
 
-// IsLine reports whether text begins as a line of a file of failed documents does.
+// IsLine reports whether text starts like a line of a file of failed documents.
 func IsLine(text []byte) bool {
 	text, _, _ = bytes.Cut(text, []byte{'\n'})
 	rest, ok := bytes.CutPrefix(text, []byte(`{"index":"`))

@@ -15,13 +15,13 @@ import (
 // ErrInUse means that a running process writes a file of failed documents.
 var ErrInUse = errors.New("a running process writes it")
 
-// maxHead bounds what stands before the source of a line, in bytes.
+// maxHead bounds the part of a line before the source, in bytes.
 const maxHead = 1 << 20
 
 // Line is one line of a file of failed documents.
 type Line struct {
 	Failure doc.Failure
-	Content Content // what is written of the source, where it is not the source
+	Content Content // the written form of the source, where it is not the source
 	SHA256  string  // with Hash
 	Text    []byte  // with its line feed; borrowed until the next line
 	Err     error   // why the line cannot be read; Failure is empty then
@@ -30,7 +30,7 @@ type Line struct {
 }
 
 // Lines yields the lines of a file in their order. An unfinished last line is left out: the process that wrote it died
-// before it counted the document. Errors are those of r, and fault.ErrUnsupported for a line that holds more than a source
+// before it counted the document. Errors are the errors of r, and fault.ErrUnsupported for a line that holds more than a source
 // of most bytes.
 func Lines(r io.Reader, most int64) iter.Seq2[Line, error] {
 	return each(r, int(most)/3*4+maxHead, func([]byte) ([]byte, error) {
@@ -38,7 +38,7 @@ func Lines(r io.Reader, most int64) iter.Seq2[Line, error] {
 	})
 }
 
-// Heads yields the lines of a file as Lines does, whatever their length. The source of a long one is left out.
+// Heads yields the lines of a file as Lines does, regardless of their length. The source of a long one is left out.
 func Heads(r io.Reader) iter.Seq2[Line, error] {
 	return each(r, maxHead, func(text []byte) ([]byte, error) {
 		for _, key := range []string{`,"source":`, `,"source_base64":`} { // quotes within a text have a backslash before them

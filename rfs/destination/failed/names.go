@@ -11,7 +11,7 @@ import (
 )
 
 // Names calls each with target index and id of every failure in a file, in its order; the same one may come again. An
-// unfinished last line is left out. Errors are fault.ErrCorrupt, that of each, and what reading returns.
+// unfinished last line is left out. Errors are fault.ErrCorrupt, an error of each, and errors of reading.
 func Names(r io.Reader, each func(index, id string) error) error {
 	lines := bufio.NewReaderSize(r, 1<<20)
 	for n := 1; ; n++ {

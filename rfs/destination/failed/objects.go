@@ -12,19 +12,19 @@ import (
 	"github.com/rfsd/rfsd/rfs/document/doc"
 )
 
-// objectSize is how many bytes of lines are kept in memory before they become an object. One line more may be
+// objectSize is the number of bytes of lines kept in memory before they become an object. One line more may be
 // longer than that.
 const objectSize = 4 << 20
 
 // Store takes whole objects.
 type Store interface {
-	// Put stores an object under a name of parts separated by slashes, in place of one that is there. It is durable
+	// Put stores an object under a name of parts separated by slashes, in place of an existing one. It is durable
 	// when Put returns.
 	Put(ctx context.Context, name string, body []byte) error
 }
 
 // Objects writes failures to a Store, as the lines that a Writer writes: each Sync makes objects
-// <session>/<index>/<shard>/<writer>/<number>.ndjson of what was recorded since the one before; with an Owner the writer is
+// <session>/<index>/<shard>/<writer>/<number>.ndjson of the documents recorded since the one before; with an Owner the writer is
 // followed by ~<mark>. It is safe for concurrent use.
 type Objects struct {
 	// Owner is set before the first failure; nil: names have no mark.

@@ -41,7 +41,7 @@ type Watched struct {
 	noted int64 // of total
 }
 
-// watched is what is known of a class.
+// watched holds the known facts about a class.
 type watched struct {
 	count   int64
 	next    int64 // count at which it is logged again

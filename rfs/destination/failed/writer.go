@@ -33,7 +33,7 @@ type Writer struct {
 	f    Handle // nil until the first failure: a run without any leaves no file
 	size int64  // bytes of whole lines
 	buf  []byte
-	err  error // a failed write or sync: what is on disk is not known any more
+	err  error // a failed write or sync: the content of the disk is unknown
 	open bool
 	todo bool // written, not synced
 }

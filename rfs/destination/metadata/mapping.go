@@ -386,7 +386,7 @@ func Brief(v any) string {
 	return string(b)
 }
 
-// Part returns the object below a key; nil if there is none.
+// Part returns the object below a key; nil if the key is missing.
 func Part(m map[string]any, name string) map[string]any {
 	p, _ := m[name].(map[string]any)
 	return p

@@ -42,7 +42,7 @@ type GlobalResult struct {
 // are left out, and so is a template if an existing one of the same priority covers the same names. Any other
 // rejection of a template is an error (fault.ErrRejected), returned after everything else was tried. Further
 // errors: fault.ErrUnavailable, fault.ErrConfig. The result is valid even if an error is returned. l records
-// what is created; if it is nil, nothing is recorded.
+// each creation; if it is nil, nothing is recorded.
 func EnsureGlobals(ctx context.Context, c rest.API, plan metadata.GlobalPlan, l Ledger) (GlobalResult, error) {
 	if l == nil {
 		l = unrecorded{}

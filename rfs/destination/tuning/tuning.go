@@ -32,7 +32,7 @@ type Records interface {
 // tuned are the settings during the load: no refreshes, no replicas, and no acknowledgement before documents are on disk.
 var tuned = map[string]string{refreshInterval: "-1", replicas: "0", durability: hardened}
 
-// hardened is a durability of "request" in a spelling that nobody else uses. Clusters accept each spelling and keep it, so that any
+// hardened is a durability of "request" in a spelling that no other program uses. Clusters accept each spelling and keep it, so that any
 // process recognizes indices that were hardened, also those that carry no mark.
 const hardened = "ReQuest"
 
@@ -46,13 +46,13 @@ const (
 type Tuner struct {
 	API     rest.API
 	Records Records
-	// Mark returns what indices of the session carry. Settings of others are neither changed nor restored, whatever is recorded,
+	// Mark returns what indices of the session carry. Settings of others are neither changed nor restored, regardless of the records,
 	// except by Harden.
 	Mark func(ctx context.Context) (objects.Mark, error)
 	Log  *slog.Logger
 }
 
-// Wish is what is changed of an index.
+// Wish is the wanted change of an index.
 type Wish int
 
 // The wishes.
@@ -127,7 +127,7 @@ func (t *Tuner) Harden(ctx context.Context, targets []string) error {
 		}
 		weak, err = t.async(ctx, targets[:n])
 		switch {
-		case errors.Is(err, fault.ErrConfig), errors.Is(err, fault.ErrRejected): // the check at the end finds what was lost
+		case errors.Is(err, fault.ErrConfig), errors.Is(err, fault.ErrRejected): // the check at the end finds losses
 			t.Log.WarnContext(ctx, "the target does not let see whether it acknowledges documents before they are on disk", "reason", fault.Text(err))
 			return nil
 		case err != nil:

@@ -44,15 +44,15 @@ type Ledger interface {
 	Around(ctx context.Context, work func() error) error
 }
 
-// Check compares the target indices of a session with what was sent to them.
+// Check compares the target indices of a session with the documents sent to them.
 type Check struct {
 	Coordinator *cms.Coordinator
 	Counts      Counts
 	// Entry decodes the entry of an index and compares it with what this process knows.
 	Entry func(context.Context, session.IndexEntry) (plan.Entry, error)
-	// Present returns engine.ErrTargetReplaced when a target index of an entry is no longer the one that documents were sent to.
+	// Present returns engine.ErrTargetReplaced when a target index of an entry was replaced since documents were sent to it.
 	Present func(context.Context, plan.Entry) error
-	// Existing is what was chosen for documents whose ids the target has.
+	// Existing is the choice for documents whose ids the target has.
 	Existing bulk.Existing
 	// Redirects returns the target indices that rules send documents of an index of the snapshot to; nil: none.
 	Redirects func(index string) []string
@@ -64,7 +64,7 @@ type Check struct {
 	Resent map[string]bool
 }
 
-// arriving is what an index of the snapshot has sent.
+// arriving holds the counts that an index of the snapshot has sent.
 type arriving struct {
 	name   string
 	entry  plan.Entry
@@ -118,11 +118,11 @@ func (g *arrivalGroup) names() string {
 	return strings.Join(names, " --index-allowlist ")
 }
 
-// AtOnce is how many target indices are counted at the same time: each takes several requests, one after the other.
+// AtOnce is the number of target indices counted at the same time: each takes several requests in sequence.
 const AtOnce = 8
 
-// All compares every target index whose work has ended with what was sent to it, and records the result in the
-// index entries. Documents that are missing are sent again once, where that cannot bring back what others deleted. What was found
+// All compares every target index whose work has ended with the documents sent to it, and records the result in the
+// index entries. Documents that are missing are sent again once, where that cannot bring back what others deleted. The finding
 // complete once is counted again only where the target has lost writes since: others may write to it from then on. It returns how many
 // operations the documents of the session account for, where that is known.
 func (c *Check) All(ctx context.Context) ([]rollback.Own, error) {
@@ -150,7 +150,7 @@ func (c *Check) All(ctx context.Context) ([]rollback.Own, error) {
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	for i, group := range groups { // one after the other: each reads shards
+	for i, group := range groups { // in sequence: each reads shards
 		if !lacking[i] {
 			continue
 		}
@@ -183,7 +183,7 @@ func (c *Check) recordArrivals(ctx context.Context, group *arrivalGroup, is prog
 	return nil
 }
 
-// arriving returns the indices that are on the target, grouped by their target indices, those of rules included.
+// arriving returns the indices that are on the target, grouped by their target indices, targets of rules included.
 func (c *Check) arriving(ctx context.Context) ([]*arrivalGroup, error) {
 	byName := map[string]*arriving{}
 	for e, err := range session.Of(c.Coordinator).IndexEntries(ctx) {
@@ -338,8 +338,8 @@ func (c *Check) arrival(ctx context.Context, group *arrivalGroup) (progress.Arri
 	return c.counted(ctx, group, is)
 }
 
-// OfFiles compares what target indices hold with what was sent to them from files. others are those that had documents or
-// operations before. own is what the documents account for, where that is known.
+// OfFiles compares what target indices hold with the documents sent to them from files. others are those that had documents or
+// operations before. own are the operations that the documents account for, where known.
 func OfFiles(ctx context.Context, counts Counts, targets, others []string, sent cms.Counts, existing bulk.Existing, log *slog.Logger) (is progress.Arrival, own []rollback.Own, err error) {
 	c := &Check{Counts: counts, Existing: existing, Log: log}
 	group := &arrivalGroup{targets: targets, all: []*arriving{{sent: sent}}, own: len(others) == 0, known: len(others) == 0, files: true}
@@ -525,7 +525,7 @@ func (c *Check) operations(ctx context.Context, group *arrivalGroup) (sum target
 }
 
 // keptOperations reports whether the targets of a group, which were complete before, have executed at least as many operations as
-// then, or whether that is not known. Sequence numbers are lost with the writes that they belong to, as when a node dies whose
+// then, or whether that is unknown. Sequence numbers are lost with the writes that they belong to, as when a node dies whose
 // translog is asynchronous.
 func (c *Check) keptOperations(ctx context.Context, group *arrivalGroup, was *progress.Arrival) (bool, error) {
 	if !was.Accounted {
@@ -572,7 +572,7 @@ func CountAgain(ctx context.Context, counts Counts, targets []string, log *slog.
 	return is, err
 }
 
-// recordArrival stores what was found in the entry of an index, and reports a problem once.
+// recordArrival stores the finding in the entry of an index, and reports a problem once.
 func (c *Check) recordArrival(ctx context.Context, a *arriving, is progress.Arrival) error {
 	if was := a.entry.Arrival; was == nil || *was != is {
 		err := session.Of(c.Coordinator).UpdateIndexBody(ctx, a.name, func(body json.RawMessage) json.RawMessage {

@@ -1,4 +1,4 @@
-// Package arrival compares what target indices hold with what was sent to them, at the end of a migration or an import.
+// Package arrival compares what target indices hold with the documents sent to them, at the end of a migration or an import.
 //
 // A [Check] groups the indices of a session by their targets, counts documents and operations on the cluster ([Counts]), and decides
 // what the numbers prove. Documents that are missing are read from the snapshot and sent again once, where that cannot bring back what

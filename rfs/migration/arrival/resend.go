@@ -60,7 +60,7 @@ func list(names []string, n int64) string {
 }
 
 // mayResend reports whether the documents that a group lacks can be sent again without bringing back what other clients deleted:
-// the target has executed no operations but those of this session, as far as it counts them. Each process does so once.
+// the target has executed no operations except this session's, as far as it counts them. Each process does so once.
 func (c *Check) mayResend(ctx context.Context, group *arrivalGroup, is *progress.Arrival) (bool, error) {
 	switch {
 	case is.Problem == "" || is.Gone || c.Runner == nil || c.Shards.Repo == nil || c.Resent[group.key()]:
@@ -132,7 +132,7 @@ func (c *Check) resendShard(ctx context.Context, a *arriving, shard int, r *rese
 			if err := l.Add(ctx, d); err != nil || len(d.Source) < bulk.DefaultMaxBytes {
 				return err
 			}
-			return l.Flush(ctx) // the memory of a long document is given back when this returns
+			return l.Flush(ctx) // the memory of a long document is released when this returns
 		},
 		Filter: func(d *doc.Document) error { return l.Filter(ctx, d.Ordinal) },
 		Fail:   func(*doc.Failure) error { return nil }, // it is recorded since the first time
@@ -153,7 +153,7 @@ type missing struct {
 	to *resent
 }
 
-// Send sends a body and notes those of its documents that the target created.
+// Send sends a body and notes the documents in it that the target created.
 func (s missing) Send(ctx context.Context, body []byte, n int) (bulk.Result, error) {
 	res, err := s.Sender.Send(ctx, body, n)
 	created := n - len(res.Refused) - len(res.Replaced)

@@ -31,7 +31,7 @@ type Comparison struct {
 	// Memory bounds what long documents hold, over all shards that are read; nil: nothing does.
 	Memory      *budget.Budget
 	MaxDocument int64 // longest source that is read, in bytes; 0: DefaultMaxDocument
-	// Identity identifies the snapshot and the settings that decide what is sent of it; "": that is not known.
+	// Identity identifies the snapshot and the settings that decide which of its documents are sent, and how; "": unknown.
 	Identity string
 }
 
@@ -115,9 +115,9 @@ type Target struct {
 	// Admit bounds the bytes per second that are read; nil: no bound.
 	Admit func(ctx context.Context, bytes int) error
 	Pace  target.Pace // nil: none
-	// Marks are the sequence numbers that shards had at the end of the migration; nil: they are not known.
+	// Marks are the sequence numbers that shards had at the end of the migration; nil: unknown.
 	Marks Marks
-	// Sequence returns the highest sequence number of each shard ("index/shard") under a name; nil, or an error: they are not known.
+	// Sequence returns the highest sequence number of each shard ("index/shard") under a name; nil, or an error: unknown.
 	Sequence func(ctx context.Context, name string) (map[string]int64, error)
 	Pause    func(ctx context.Context, d time.Duration) error // between attempts at a page
 	Log      *slog.Logger
@@ -128,7 +128,7 @@ type Marks interface {
 	Of(index string, shard int) (mark int64, known bool)
 }
 
-// Look refreshes what is there under a name and returns it, a unit for every shard.
+// Look refreshes the object of a name and returns it, a unit for every shard.
 func (t Target) Look(ctx context.Context, name string) (verify.Held, error) {
 	found, err := t.Client.GetIndex(ctx, name)
 	switch {
@@ -165,7 +165,7 @@ func (t Target) Look(ctx context.Context, name string) (verify.Held, error) {
 	return held, nil
 }
 
-// Count refreshes what is there under a name and returns its Lucene documents.
+// Count refreshes the object of a name and returns its Lucene documents.
 func (t Target) Count(ctx context.Context, name string) (n int64, there bool, err error) {
 	there, err = t.Client.IndexExists(ctx, name)
 	if err != nil || !there {
@@ -178,7 +178,7 @@ func (t Target) Count(ctx context.Context, name string) (n int64, there bool, er
 	return n, true, err
 }
 
-// written returns the sequence numbers under a name; nil when they are not known.
+// written returns the sequence numbers under a name; nil when they are unknown.
 func (t Target) written(ctx context.Context, name string) map[string]int64 {
 	if t.Sequence == nil {
 		return nil

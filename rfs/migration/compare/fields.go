@@ -25,7 +25,7 @@ type absent struct{ creation.Cluster }
 
 func (absent) IndexExists(context.Context, string) (bool, error) { return false, nil }
 
-// Fields compares the mappings of target indices with those of the snapshot after all conversions, which the migration gives
+// Fields compares the mappings of target indices with the mappings of the snapshot after all conversions, which the migration gives
 // them. Data streams of the target have the mappings of their own templates: a field of a stream is compared with all of the stream's
 // backing indices on both sides. Nothing is written.
 type Fields struct {
@@ -41,7 +41,7 @@ type Fields struct {
 }
 
 // Fields returns the fields of the target indices of a plan that have another type, or that are missing although documents which
-// arrived have values of them, by target index, and warnings about indices that cannot be compared. Errors are those of a target or
+// arrived have values of them, by target index, and warnings about indices that cannot be compared. Errors are the errors of a target or
 // repository that does not answer.
 func (c *Fields) Fields(ctx context.Context, plan *plan.Plan) (all map[string][]verify.FieldDifference, warnings []string, err error) {
 	all = map[string][]verify.FieldDifference{}
@@ -159,7 +159,7 @@ func (c *Fields) asked(ctx context.Context, w metadata.Wanted) ([]byte, error) {
 // errAllFound ends a reading early.
 var errAllFound = errors.New("every missing field was found")
 
-// missed adds those missing fields of which a document that arrived has a value. It reads documents until all are found.
+// missed adds the missing fields for which a document that arrived has a value. It reads documents until all are found.
 func (c *Fields) missed(ctx context.Context, x plan.Index, missing map[string][]objects.FieldDifference, found map[string][]verify.FieldDifference) error {
 	for shard := range x.Entry.Shards {
 		err := shards.Read(ctx, c.Source.Repo, x.Entry, shard, c.Source.Edit, shards.Documents{

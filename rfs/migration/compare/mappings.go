@@ -30,7 +30,7 @@ const (
 	maxMappings = 256 << 20
 )
 
-// exportedMappings are the converted mappings of an export by target index: one, or those of all backing indices of a data stream.
+// exportedMappings are the converted mappings of an export by target index: one, or the mappings of all backing indices of a data stream.
 type exportedMappings struct {
 	Format  int                          `json:"rfsd_mappings"`
 	Indices map[string][]json.RawMessage `json:"indices"`

@@ -29,7 +29,7 @@ import (
 
 // Source is the source of a comparison.
 type Source struct {
-	// Identity identifies the source and all settings that decide what is sent of it; "": not known.
+	// Identity identifies the source and all settings that decide which of its documents are sent, and how; "": unknown.
 	Identity string
 	// Marks reads the sequence numbers that the target had when the source had arrived. state is nil for a session without state.
 	Marks func(ctx context.Context, client *target.Client, state *cms.Coordinator) (rollback.Marks, error)
@@ -57,7 +57,7 @@ type Run struct {
 	MaxRate     int64         // bytes per second that are read of the target; 0: no bound
 	MaxLatency  time.Duration // of requests of the target, beyond which its load is lowered; 0: never
 	Lease       time.Duration // of an item of the source, the first
-	// Failed returns the documents that the session with this state recorded as failed; without state, those of all sessions.
+	// Failed returns the documents that the session with this state recorded as failed; without state, the documents of all sessions.
 	Failed func(ctx context.Context, state *cms.Coordinator) (*verify.Failed, error)
 	// State opens the state of the session; the Coordinator is nil where no session was named and none exists. Errors that wrap
 	// NoSession end the comparison; after others the comparison does not recognize documents that were changed later.
@@ -94,7 +94,7 @@ func (c *Run) with(ctx context.Context, r *verify.Report, source Source) (err er
 	if err != nil {
 		return err
 	}
-	defer client.Close() //nolint:errcheck // nothing is under way
+	defer client.Close() //nolint:errcheck // no request is in flight
 	v, err := client.Info(ctx)
 	if err != nil {
 		return err
@@ -168,7 +168,7 @@ func (c *Run) compare(ctx context.Context, o verify.Options, groups []verify.Gro
 			path = filepath.Join(dir, name+".owner")
 		}
 		claim, err := owner.Take(path, o.Work.Holder)
-		if err != nil { // another process of this machine, whose leases are waited for as those of others
+		if err != nil { // another process of this machine, whose leases are waited for like the leases of others
 			claim = &owner.Claim{}
 		}
 		o.Work.Store, o.Work.Dead = state.Store(), claim.Dead()

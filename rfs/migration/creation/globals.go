@@ -23,9 +23,9 @@ type Globals struct {
 	Reported *Reported
 }
 
-// Migrate creates what is missing and never touches what exists. A snapshot that was taken
-// without the state of its cluster is no error: there is nothing to do, and a warning says so.
-// l records what is created; nil: nothing is recorded.
+// Migrate creates missing objects and never touches existing ones. A snapshot that was taken
+// without the state of its cluster is not an error: nothing is left to do, and a warning reports it.
+// l records each creation; nil: nothing is recorded.
 func (t *Globals) Migrate(ctx context.Context, plan *plan.Plan, l objects.Ledger) (GlobalsResult, error) {
 	wanted, warning, err := t.Plan(ctx, plan)
 	if err != nil || warning != "" {
@@ -40,7 +40,7 @@ func (t *Globals) Migrate(ctx context.Context, plan *plan.Plan, l objects.Ledger
 	return r, err
 }
 
-// Plan converts what the snapshot holds for the target; warning says why there is nothing.
+// Plan converts what the snapshot holds for the target; warning is the reason why the plan is empty.
 func (t *Globals) Plan(ctx context.Context, plan *plan.Plan) (wanted metadata.GlobalPlan, warning string, err error) {
 	if !plan.Source.IncludeGlobalState {
 		return wanted, fmt.Sprintf("the snapshot %s was taken without the cluster's state: it holds no templates, pipelines, scripts or policies", plan.Snapshot), nil
@@ -73,7 +73,7 @@ func (t *Globals) Plan(ctx context.Context, plan *plan.Plan) (wanted metadata.Gl
 	return wanted, "", err
 }
 
-// tell logs what was done, object by object.
+// tell logs the outcome, object by object.
 func (t *Globals) tell(ctx context.Context, done objects.GlobalResult) {
 	for _, name := range done.Created {
 		t.Log.InfoContext(ctx, "created", "object", name)

@@ -20,7 +20,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
-// Cluster is what Indices needs of the target.
+// Cluster is the part of the target that Indices needs.
 type Cluster interface {
 	objects.Cluster
 	// CreateTypedIndex creates an index whose documents have a mapping type, where the target knows types.
@@ -29,7 +29,7 @@ type Cluster interface {
 	FinalPipelines(ctx context.Context, indices []string) (map[string]string, error)
 	// PipelineEffects describes what an ingest pipeline does with documents besides changing their fields.
 	PipelineEffects(ctx context.Context, name string) ([]string, error)
-	// UnfitAliases returns those of the names that are aliases which documents cannot be sent to, with the reasons.
+	// UnfitAliases returns the names that are aliases which documents cannot be sent to, with the reasons.
 	UnfitAliases(ctx context.Context, names []string) (map[string]string, error)
 	// SetAliases adds aliases to an index.
 	SetAliases(ctx context.Context, index string, aliases json.RawMessage) error
@@ -47,7 +47,7 @@ type Indices struct {
 	// UUIDs finds out whether the target is the source; nil: that is not checked. AllowSource permits it.
 	UUIDs       IndexUUIDs
 	AllowSource bool
-	// Globals is what else is migrated, such as templates of data streams; nil: nothing.
+	// Globals are the other migrated objects, such as templates of data streams; nil: nothing.
 	Globals *Globals
 
 	// Reported are the changes that this process has logged before the first write; nil: none.
@@ -58,7 +58,7 @@ type Indices struct {
 	asked bool
 }
 
-// Absent returns those of the names that neither an index nor an alias of the target has.
+// Absent returns the names that neither an index nor an alias of the target has.
 func (t *Indices) Absent(ctx context.Context, names []string) ([]string, error) {
 	var absent []string
 	for _, name := range names {
@@ -74,7 +74,7 @@ func (t *Indices) Absent(ctx context.Context, names []string) ([]string, error) 
 }
 
 // Make creates what the target lacks of an index and leaves what exists as it is. It may be
-// repeated and run by several processes at once. Errors name the index and carry the
+// repeated and run by several processes at the same time. Errors name the index and carry the
 // target's own words: fault.ErrRejected, fault.ErrConfig, fault.ErrUnavailable.
 func (t *Indices) Make(ctx context.Context, x plan.Index) (Made, error) {
 	if x.Entry.Create {
@@ -175,7 +175,7 @@ func (t *Indices) SetAliases(ctx context.Context, index string, aliases json.Raw
 	return t.Cluster.SetAliases(ctx, index, aliases)
 }
 
-// warnOfPipelines tells of what changes documents and cannot be switched off by a request.
+// warnOfPipelines reports pipelines that change documents and cannot be switched off by a request.
 func (t *Indices) warnOfPipelines(ctx context.Context, names []string) error {
 	final, err := t.Cluster.FinalPipelines(ctx, names)
 	switch {
@@ -314,7 +314,7 @@ func refusedIndex(x plan.Index, err error) error {
 	return err
 }
 
-// logPrepared tells what was created and, rule by rule, what was not told before of how it differs from the source.
+// logPrepared logs the created indices and, rule by rule, their differences from the source that were not logged before.
 func logPrepared(ctx context.Context, log *slog.Logger, done objects.Result, said *Reported) {
 	for _, name := range done.Created {
 		log.InfoContext(ctx, "index created", "index", name)
@@ -328,7 +328,7 @@ func logPrepared(ctx context.Context, log *slog.Logger, done objects.Result, sai
 // maxExamples bounds the examples of a rule in one line of the log. rfsd plan lists all.
 const maxExamples = 5
 
-// logChanges tells how things differ from the snapshot, one line for each rule.
+// logChanges logs how things differ from the snapshot, one line for each rule.
 func logChanges(ctx context.Context, log *slog.Logger, changes []metadata.Change) {
 	type key struct{ index, rule string }
 	var order []key

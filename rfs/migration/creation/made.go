@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 )
 
-// Made is what is left to do after an index was created.
+// Made is the work left after an index was created.
 type Made struct {
 	Created []string                   // by this call, as the target acknowledged
 	Late    map[string]json.RawMessage // target index → aliases that wait for its documents

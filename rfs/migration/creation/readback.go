@@ -29,10 +29,10 @@ func (r Recorded) CreateIndex(ctx context.Context, name string, body []byte) err
 	return err
 }
 
-// readBack compares created indices with what was asked: the target's templates give new indices
+// readBack compares created indices with the request: the target's templates give new indices
 // settings, fields and aliases of their own. It is a report only: an index that cannot be read
 // now is none the worse for it.
-// Aliases that wait for the documents (late) are no difference: withhold takes them away.
+// Aliases that wait for the documents (late) do not count as a difference: withhold takes them away.
 func (t *Indices) readBack(ctx context.Context, asked map[string][]byte, late map[string]json.RawMessage) []metadata.Change {
 	var all []metadata.Change
 	for name, body := range asked {

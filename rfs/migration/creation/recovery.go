@@ -15,7 +15,7 @@ import (
 func (t *Indices) sendsOriginals(ctx context.Context, x plan.Index) (bool, error) {
 	want, ok := plan.FilteredSource(x.Source)
 	if ok && x.Entry.Rebuild.UsesFields() {
-		return true, nil // asked for, whatever the target leaves out
+		return true, nil // asked for, regardless of what the target leaves out
 	}
 	if !ok || t.Requester == nil {
 		return false, nil

@@ -17,7 +17,7 @@ import (
 var ErrSourceIsTarget = fmt.Errorf("the target is the source: later writes there would be overwritten; "+
 	"check --target-host, or give the indices other names (--index-rename), or confirm with --allow-source-as-target: %w", fault.ErrConfig)
 
-// unknownUUID is what clusters and indices without a UUID report.
+// unknownUUID is the UUID that clusters and indices without one report.
 const unknownUUID = "_na_"
 
 // IndexUUIDs reads the UUIDs of those indices of a target that exist. *target.Client is one.
@@ -26,7 +26,7 @@ type IndexUUIDs interface {
 }
 
 // CheckSource returns an ErrSourceIsTarget when the plan would write into an index of the cluster that its snapshot was
-// taken of: the cluster's UUID is that of the snapshot and a target has the name of an index of the source, or an index of
+// taken of: the cluster has the UUID of the snapshot and a target has the name of an index of the source, or an index of
 // the target has the UUID of one of the source. With equal cluster UUIDs and other names only it returns a warning.
 // What either side does not report is unknown and equals nothing. allowed makes a warning of the error.
 func CheckSource(ctx context.Context, plan *plan.Plan, clusterUUID string, on IndexUUIDs, allowed bool) (warning string, err error) {

@@ -18,7 +18,7 @@ import (
 // Up to Elasticsearch 2 stored scripts are documents of an index of this name; their type is the language.
 const scriptIndex = ".scripts"
 
-// mostScripts bounds what is kept in memory of that index.
+// mostScripts bounds the scripts of that index in memory.
 const mostScripts = 10_000
 
 // addIndexedScripts reads the scripts that an old cluster kept in an index, as <language>#<name>.

@@ -13,7 +13,7 @@ import (
 )
 
 // placeStreams asks the target about the names of data streams: whether documents may be created in
-// a stream, or whether an alias may stand in for it. It changes the plan.
+// a stream, or whether an alias may take its place. It changes the plan.
 func (t *Indices) placeStreams(ctx context.Context, plan *plan.Plan) error {
 	asked := map[string]bool{}
 	moved := false
@@ -61,7 +61,7 @@ func (t *Indices) placeAlias(ctx context.Context, p *plan.Plan, stream string) (
 		taken, err = objects.NameTaken(ctx, t.Requester, alias, ours)
 	}
 	switch {
-	case errors.Is(err, fault.ErrConfig): // an alias is no reason to stop: it is told when it is refused
+	case errors.Is(err, fault.ErrConfig): // an alias does not stop the run: its refusal is reported later
 		t.Log.WarnContext(ctx, "the target does not let see whether the name of a data stream is free", "name", alias, "reason", err.Error())
 		return false, nil
 	case err != nil:
@@ -124,8 +124,8 @@ func (t *Indices) makeStream(ctx context.Context, x plan.Index) (Made, error) {
 	return made, t.warnOfPipelines(ctx, []string{name})
 }
 
-// StreamUUID returns what distinguishes a data stream of the target from another of the same name, and refuses one that
-// a policy rolls over (objects.ErrRollover). An error that is fs.ErrNotExist when there is none; fault.ErrConfig
+// StreamUUID returns what distinguishes a data stream of the target from another of the same name, and refuses a stream that
+// a policy rolls over (objects.ErrRollover). An error that is fs.ErrNotExist when the stream does not exist; fault.ErrConfig
 // when an index or an alias has the name.
 func (t *Indices) StreamUUID(ctx context.Context, name string) (string, error) {
 	if err := objects.CheckRollover(ctx, t.Requester, name); err != nil {

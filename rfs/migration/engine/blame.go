@@ -62,7 +62,7 @@ func (j *job) unmoved() cms.Return {
 const (
 	part     = 64  // records between two stored positions of a lease to work on alone
 	partSpan = 512 // ordinals after which a part ends all the same
-	// around is how many ordinals before the place where the last worker died each record is a part, and
+	// around is the number of ordinals before the place where the last worker died each record is a part, and
 	// singles how many such parts there are at most. Both are larger than a part, so that the next worker
 	// that dies there names the same ordinal.
 	around  = 2 * partSpan

@@ -49,7 +49,7 @@ type Run struct {
 	Trial  plan.Trial
 	Blobs  snapshot.Repository
 	Memory *budget.Budget
-	// Edit returns the rules about the documents of an index, nil when there are none.
+	// Edit returns the rules about the documents of an index, nil when it has no rules.
 	Edit        func(index string) shards.DocumentEditor
 	MaxDocument int64 // longest source that is read, in bytes
 	Slots       int
@@ -74,7 +74,7 @@ func (r *Run) Measure(ctx context.Context, s *phase.Session, lasts time.Duration
 	var found Load
 	ledger, ok := s.Ledger.(*rollback.Ledger)
 	if !ok {
-		return found, nil // there is no cluster
+		return found, nil // a run without a cluster
 	}
 	failures, err := failed.OpenOn(failed.Discard{}, "measurement", "measurement", content)
 	if err != nil {

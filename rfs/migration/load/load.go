@@ -37,12 +37,12 @@ type Load struct {
 // Loaded is the result of a Load.
 type Loaded struct {
 	All trial.Rate // with all slots, in bytes of sources
-	// Refresh is how long the target took to make the documents searchable.
+	// Refresh is the time that the target took to make the documents searchable.
 	Refresh time.Duration
 }
 
 const (
-	loadVisits    = 16       // of shards, one after the other, before they begin again
+	loadVisits    = 16       // of shards in sequence, before they start again
 	partBytes     = 16 << 20 // of a shard in the repository, that a slot reads before it goes to another
 	maxLoadSource = 1 << 30  // bytes of sources that are sent
 	// maxLoadDocument bounds the sources that are sent, in bytes: the memory of longer ones would have to be asked for.
@@ -57,7 +57,7 @@ var (
 	errNoDocuments = errors.New("the shards have no documents that are sent")
 )
 
-// Measure sends with all slots for the time that the Load lasts, or until 1 GiB of sources was sent. Errors are those of the target, of
+// Measure sends with all slots for the time that the Load lasts, or until 1 GiB of sources was sent. Errors are the errors of the target, of
 // the repository, of the record of created indices, and of ctx. The scratch indices are deleted, except when requests may still be on
 // their way: the record names them.
 func (l *Load) Measure(ctx context.Context) (m Loaded, err error) {
@@ -80,7 +80,7 @@ func (l *Load) Measure(ctx context.Context) (m Loaded, err error) {
 	return m, errors.Join(err, on.discard(ctx))
 }
 
-// renew deletes the scratch indices of an earlier process, and creates those of some shards.
+// renew deletes the scratch indices of an earlier process, and creates indices for some shards.
 func (l *Load) renew(ctx context.Context, on *scratches, shards []*loadShard) error {
 	return l.untilAvailable(ctx, func() error {
 		if err := on.discard(ctx); err != nil {
@@ -170,7 +170,7 @@ func (l *Load) visits() (visits []*loadShard) {
 	return visits
 }
 
-// loading is a measurement under way.
+// loading is a running measurement.
 type loading struct {
 	*Load
 	on      *scratches

@@ -31,7 +31,7 @@ type Scratch interface {
 // scratchName follows the prefix of a trial run in the names of scratch indices.
 const scratchName = "measure-"
 
-// scratchPrefix returns what the names of scratch indices begin with, and no target index of the plan does.
+// scratchPrefix returns a prefix for the names of scratch indices that no target index of the plan has.
 func scratchPrefix(p *plan.Plan) string {
 	prefix := ""
 	for _, x := range p.Indices {
@@ -99,7 +99,7 @@ func (s *scratches) create(ctx context.Context, e plan.Entry) (plan.Entry, error
 	return e, s.TuneIndices(ctx, e)
 }
 
-// present returns ErrTargetReplaced when a scratch index is no longer the one that was created.
+// present returns ErrTargetReplaced when a scratch index was replaced since it was created.
 func (s *scratches) present(ctx context.Context) error {
 	for name, uuid := range s.uuids {
 		is, err := s.Targets.IndexUUID(ctx, name)
@@ -125,7 +125,7 @@ func (s *scratches) refresh(ctx context.Context) error {
 	return nil
 }
 
-// discard deletes the scratch indices of the session, also those of an earlier process.
+// discard deletes the scratch indices of the session, also the indices of an earlier process.
 func (s *scratches) discard(ctx context.Context) error {
 	if s.Tuner != nil {
 		if _, err := s.Tuner.Restore(ctx); err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/target"
 )
 
-// Level is how bad a finding is.
+// Level is the severity of a finding.
 type Level string
 
 // The levels, from good to bad.
@@ -41,7 +41,7 @@ type Checked struct {
 	Finding
 }
 
-// Needs is what the migration is going to ask of the target.
+// Needs are the permissions that the migration needs on the target.
 type Needs struct {
 	Names     []string                  // of target indices
 	Shards    int64                     // of those that will be created, with replicas
@@ -64,7 +64,7 @@ var checks = []struct {
 	{Limits, clock}, {Limits, health}, {Limits, heap}, {Limits, bodies}, {Limits, autoCreate}, {Limits, fields},
 }
 
-// Check makes the checks of some sections. Every check is made, whatever the others find.
+// Check makes the checks of some sections. Every check is made, regardless of the results of the others.
 func Check(ctx context.Context, c rest.API, v target.Version, n Needs, only Sections) []Checked {
 	var all []Checked
 	add := func(section Section, found ...Finding) {
@@ -117,7 +117,7 @@ type probe struct {
 // nothing is a name that no index, template or pipeline has.
 const nothing = "rfsd-doctor-and-nothing-is-called-so"
 
-// probes are the calls about indices that are not there. Their names begin as a real one, because permissions are often granted
+// probes are the calls about indices that do not exist. Their names start like a real one, because permissions are often granted
 // by patterns of names.
 func probes(session string, names []string) []probe {
 	nothing := nothing
@@ -164,7 +164,7 @@ func permissions(ctx context.Context, c rest.API, n Needs) []Finding {
 	return all
 }
 
-// transient reports whether an answer says nothing about permissions because the target is not well.
+// transient reports whether an answer proves nothing about permissions because the target is not well.
 func transient(status int, answer []byte) bool {
 	return errors.Is(fault.CheckStatus("", status, answer), fault.ErrUnavailable)
 }
@@ -210,7 +210,7 @@ func clock(ctx context.Context, c rest.API, n Needs) []Finding {
 	return []Finding{{"clocks agree", Skipped, "no node reported its time", ""}}
 }
 
-// ask reads an answer; a Finding says why there is none.
+// ask reads an answer; without an answer it returns a Finding with the reason.
 func ask(ctx context.Context, c rest.API, check, path string, q url.Values, out any) *Finding {
 	if err := rest.Get(ctx, c, path, q, out); err != nil {
 		return &Finding{check, Skipped, fault.Text(err), remedyOf(err)}

@@ -30,7 +30,7 @@ type Evaluator struct {
 	Indices *creation.Indices // as the migration would have it, with DryRunCluster as its Cluster; nil when the phase is off
 	Globals *creation.Globals // likewise; nil when the phase is off
 	Repo    snapshot.Repository
-	// Existing is what was chosen for documents whose ids the target has; "": nothing was chosen.
+	// Existing is the choice for documents whose ids the target has; "": nothing was chosen.
 	Existing bulk.Existing
 	Only     Sections
 	// Documents has documents counted, with some more requests for each shard.
@@ -130,7 +130,7 @@ func (e *Evaluator) preview(ctx context.Context, p *plan.Plan, r *Report) error 
 	if e.Indices == nil {
 		return nil
 	}
-	// One after the other they would wait for the target three times each.
+	// In sequence they would wait for the target three times each.
 	indices, stops := make([]Index, len(p.Indices)), make([][]string, len(p.Indices))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(targetReaders)
@@ -147,7 +147,7 @@ func (e *Evaluator) preview(ctx context.Context, p *plan.Plan, r *Report) error 
 	return nil
 }
 
-// Bounds of what is asked at the same time: indices of the target, and indices whose shards' manifests are read.
+// Bounds of concurrent requests: indices of the target, and indices whose shards' manifests are read.
 const targetReaders, shardReaders = 8, 8
 
 // index finds out what would become of an index, and what would stop the migration.

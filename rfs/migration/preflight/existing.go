@@ -18,7 +18,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
-// Rules of differences that Evaluate finds beside those of objects.Differences.
+// Rules of differences that Evaluate finds in addition to the rules of objects.Differences.
 const (
 	aliasShared = "alias-shared" // an alias would lead to another index, too
 	aliasName   = "alias-name"   // the name of the index is an alias
@@ -80,7 +80,7 @@ func (e *Evaluator) compareTargets(ctx context.Context, p *plan.Plan, r *Report)
 	return nil
 }
 
-// ask reads what is asked for into found; false when the target has no such thing, or does not let it be seen, which is reported.
+// ask decodes the answer into found; false when the target has no such thing, or does not let it be seen, which is reported.
 func (e *Evaluator) ask(ctx context.Context, what, path string, query url.Values, found any, r *Report) (bool, error) {
 	status, answer, err := e.Target.Do(ctx, http.MethodGet, path, query, nil)
 	switch {
@@ -140,7 +140,7 @@ func (e *Evaluator) compareTarget(ctx context.Context, name string, body []byte,
 	return nil
 }
 
-// aliasesApart is how many aliases of an index are asked for one by one. Of an index with more all aliases of the target are asked for.
+// aliasesApart is the number of aliases of an index that are asked for one by one. Of an index with more all aliases of the target are asked for.
 const aliasesApart = 50
 
 // compareAliases finds aliases that other indices have: applications that read by them would find the documents of both.

@@ -9,7 +9,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/target"
 )
 
-// Offline stands for an empty target of which only the version is known. It accepts everything.
+// Offline is an empty target with nothing known but its version. It accepts everything.
 type Offline struct{}
 
 // Do answers as a cluster that has nothing, with the settings of its defaults, and permits simulations.

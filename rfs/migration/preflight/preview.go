@@ -16,7 +16,7 @@ import (
 )
 
 // Preview returns a function that logs the expected differences between snapshot and target, before the first write. It finds
-// them by a dry run of what creates indices and global objects. Errors: fault.ErrUnavailable, and those of a plan.
+// them by a dry run of what creates indices and global objects. Errors: fault.ErrUnavailable, and the errors of a plan.
 func Preview(on objects.DryRunTarget, indices *creation.Indices, globals *creation.Globals) func(context.Context, *plan.Plan, phase.Phases) error {
 	said := creation.NewReported()
 	indices.Reported, globals.Reported = said, said
@@ -55,7 +55,7 @@ func Preview(on objects.DryRunTarget, indices *creation.Indices, globals *creati
 	}
 }
 
-// Bounds of what is logged: objects of a list, and examples of a rule. rfsd plan has all.
+// Bounds of the log: objects of a list, and examples of a rule. rfsd plan has all.
 const (
 	maxPreviewed = 20
 	maxExamples  = 5
@@ -104,7 +104,7 @@ func logPreview(ctx context.Context, log *slog.Logger, r *Report, said *creation
 	logSome(ctx, log, "will be refused by the target", refused)
 }
 
-// ruleEffect is what one rule will do.
+// ruleEffect is the effect of one rule.
 type ruleEffect struct {
 	changes int
 	objects map[string]bool

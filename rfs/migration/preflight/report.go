@@ -43,7 +43,7 @@ type Report struct {
 	Sections Sections `json:"sections"`
 	Indices  []Index  `json:"indices"`
 	Globals  []Object `json:"cluster_objects,omitempty"` // templates, pipelines, …
-	// GlobalsWarning is the reason why there are none.
+	// GlobalsWarning is the reason why Globals is empty.
 	GlobalsWarning string   `json:"cluster_objects_warning,omitempty"`
 	LeftOut        []string `json:"left_out,omitempty"`       // system indices that were not asked for
 	Missing        []string `json:"missing_shards,omitempty"` // according to the snapshot
@@ -51,7 +51,7 @@ type Report struct {
 	Size           *Size    `json:"size,omitempty"` // of all indices
 	// Checks are the findings of the sections about the target.
 	Checks []Checked `json:"checks,omitempty"`
-	// Stops are what would end the migration, or an index of it, with an error.
+	// Stops are the findings that would end the migration, or an index of it, with an error.
 	Stops []string `json:"stops,omitempty"`
 
 	toCreate int64 // shards with replicas; valid with Changes
@@ -65,7 +65,7 @@ type Index struct {
 	Reduced string       `json:"reduced_source,omitempty"`
 	Sources plan.Sources `json:"sources"`
 	Targets []Object     `json:"targets,omitempty"`
-	// Stream is what is done with the backing index of a data stream.
+	// Stream is the treatment of the backing index of a data stream.
 	Stream string `json:"data_stream,omitempty"`
 }
 
@@ -91,7 +91,7 @@ type Object struct {
 	Documents int64 `json:"documents,omitempty"`
 	// FinalPipeline of an index that is there would change documents.
 	FinalPipeline string `json:"final_pipeline,omitempty"`
-	// PipelineEffects are what it does with documents besides changing their fields, as far as that is recognized.
+	// PipelineEffects are its effects on documents besides changing their fields, as far as that is recognized.
 	PipelineEffects []string `json:"final_pipeline_effects,omitempty"`
 }
 
@@ -111,7 +111,7 @@ func differs(changes []metadata.Change) []Differs {
 	return all
 }
 
-// Size is what a migration moves, at most.
+// Size is the most that a migration moves.
 type Size struct {
 	Shards     int64 `json:"shards"`
 	Repository int64 `json:"repository_bytes"` // of all files of the shards

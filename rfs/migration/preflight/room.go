@@ -141,7 +141,7 @@ func bodies(ctx context.Context, c rest.API, n Needs) []Finding {
 	return []Finding{{"size of requests", Good, "", ""}}
 }
 
-// autoCreate tells of the setting that decides what happens to documents for an index that was deleted.
+// autoCreate reports the setting that decides what happens to documents for an index that was deleted.
 func autoCreate(ctx context.Context, c rest.API, _ Needs) []Finding {
 	value, f := settingsOf(ctx, c, "automatic creation of indices", "action.auto_create_index")
 	if f != nil {

@@ -28,7 +28,7 @@ const (
 )
 
 // mayWrite proves the permission to index documents under the names of the target's indices, and writes none: in an index that
-// exists by an action with an impossible sequence number, and for the others in a throw-away index whose name begins alike.
+// exists by an action with an impossible sequence number, and for the others in a throw-away index whose name starts alike.
 func mayWrite(ctx context.Context, c rest.API, n Needs) []Finding {
 	names := slices.Sorted(maps.Keys(distinct(n.Names)))
 	if len(names) == 0 {
@@ -69,7 +69,7 @@ func distinct(names []string) map[string]bool {
 	return all
 }
 
-// beginnings groups names by what stands before the first separator or digit: users are rarely granted less.
+// beginnings groups names by their text before the first separator or digit: users are rarely granted less.
 func beginnings(names []string) map[string][]string {
 	all := map[string][]string{}
 	for _, name := range names {
@@ -82,7 +82,7 @@ func beginnings(names []string) map[string][]string {
 	return all
 }
 
-// existing returns which of the sorted names the target has, as indices or as aliases, and why it does not say so of others.
+// existing returns which of the sorted names the target has, as indices or as aliases, and why others could not be looked up.
 func existing(ctx context.Context, c rest.API, names []string) (there map[string]bool, unknown map[string]string) {
 	there, unknown = map[string]bool{}, map[string]string{}
 	wanted := slices.Clone(names)
@@ -133,7 +133,7 @@ func (w *writeProbe) add(kind, name, why string) {
 	}
 }
 
-// try sends one action for each index; as names what they stand for, nil for the indices themselves.
+// try sends one action for each index; as names the indices behind them, nil for the indices themselves.
 func (w *writeProbe) try(ctx context.Context, c rest.API, indices, as []string) {
 	for len(indices) > 0 {
 		some := indices[:min(len(indices), 500)]
@@ -198,7 +198,7 @@ func (w *writeProbe) tryBulk(ctx context.Context, c rest.API, indices, as []stri
 	}
 }
 
-// throwaway makes an index whose name begins as those of names, tries it, and removes it. A user who may not remove it does not
+// throwaway makes an index whose name starts like the names, tries it, and removes it. A user who may not remove it does not
 // get one.
 func (w *writeProbe) throwaway(ctx context.Context, c rest.API, names []string) []Finding {
 	index := names[0][:min(len(names[0]), 200)] + "-rfsd-doctor-" + strings.ToLower(rand.Text()[:10])

@@ -34,7 +34,7 @@ func Cost(shard *snapshot.Shard) (bytes, requests int64) {
 }
 
 // isRead reports whether anything of a Lucene file is read. Of a compound file it is a part that only the
-// file itself tells.
+// file itself states.
 func isRead(name string) bool {
 	for _, suffix := range []string{".fdt", ".fdx", ".fdm", ".si", ".fnm", ".cfe", ".cfs", ".liv", ".del"} {
 		if strings.HasSuffix(name, suffix) {

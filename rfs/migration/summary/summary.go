@@ -19,23 +19,23 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/lucene"
 )
 
-// Summary is what became of every document. All numbers are sums over the items
+// Summary is the account of every document. All numbers are sums over the items
 // of the coordination store, so that they also add up after a crash.
 type Summary struct {
 	Snapshot string `json:"snapshot"`
 	Session  string `json:"session"`
 	Complete bool   `json:"complete"` // every phase of the run has ended, and no item is open
-	// DoneBefore reports that this was so before this process began.
+	// DoneBefore reports that this was so before this process started.
 	DoneBefore bool `json:"done_before"`
-	// Phases are those that began, in order.
+	// Phases are the started ones, in order.
 	Phases []Phase `json:"phases"`
-	// Globals is what became of templates and all else that belongs to no index.
+	// Globals is the outcome for templates and all else that belongs to no index.
 	Globals *phase.GlobalsRecord `json:"cluster_metadata,omitempty"`
-	// Events are what was told once: failures, retries, repairs.
+	// Events were reported once each: failures, retries, repairs.
 	Events []Event `json:"events,omitempty"`
 	// Counts of all indices: live = indexed + failed + filtered.
 	Totals cms.Counts `json:"totals"`
-	// Redriven are those of the indexed documents that failed first, and that rfsd redrive has delivered.
+	// Redriven are the indexed documents that failed first, and that rfsd redrive has delivered.
 	Redriven int64   `json:"redriven,omitempty"`
 	Indices  []Index `json:"indices"`
 	// LeftOut are system indices that were not asked for.
@@ -46,7 +46,7 @@ type Summary struct {
 	// nothing in them lives or only a part of them is needed.
 	NotVerified []string `json:"not_verified,omitempty"`
 	FailedDir   string   `json:"failed_documents,omitempty"`
-	// SafeFrom is when others may write to the migrated indices, by the clock of the
+	// SafeFrom is the time from which others may write to the migrated indices, by the clock of the
 	// coordination (Quiet); absent while an item is open.
 	SafeFrom *time.Time `json:"safe_to_write_from,omitempty"`
 }
@@ -64,24 +64,24 @@ type Index struct {
 	Error string `json:"error,omitempty"` // why they could not, or why the last attempt did not
 	// Created are the targets that this session created; the others were there before.
 	Created []string `json:"created,omitempty"`
-	// Differs is what the target made of them that was not asked, as its templates do.
+	// Differs are properties that the target gave them unasked, as its templates do.
 	Differs []string `json:"differs,omitempty"`
 	// AliasesWait means that aliases are not set yet, because documents are missing.
 	AliasesWait bool `json:"aliases_wait,omitempty"`
 	// RefusedAliases are those that the target refused when all documents were there.
 	RefusedAliases []progress.RefusedAlias `json:"refused_aliases,omitempty"`
-	// Reduced is the reason why the stored sources are not what was indexed.
+	// Reduced is the reason why the stored sources differ from the indexed ones.
 	Reduced string `json:"reduced_source,omitempty"`
-	// Stream is what is done with the backing index of a data stream.
+	// Stream is the treatment of the backing index of a data stream.
 	Stream string `json:"data_stream,omitempty"`
 	Paused string `json:"paused,omitempty"`
-	// Arrival is what the target held when all documents were sent; absent before, and without a target.
+	// Arrival holds the counts of the target when all documents were sent; absent before, and without a target.
 	Arrival *progress.Arrival `json:"arrival,omitempty"`
-	// Now is what it holds now, of a session that was complete before this run; nil: it was not counted again.
+	// Now holds the counts of this run, of a session that was complete before this run; nil: it was not counted again.
 	Now *progress.Arrival `json:"now,omitempty"`
-	// Tried is what a trial run measured; nil but in one.
+	// Tried is the measurement of a trial run; nil but in one.
 	Tried *shards.IndexTried `json:"trial,omitempty"`
-	// Redriven are those of Indexed that failed first, and that rfsd redrive has delivered.
+	// Redriven is the part of Indexed that failed first, and that rfsd redrive has delivered.
 	Redriven int64 `json:"redriven,omitempty"`
 	cms.Counts
 }
@@ -94,7 +94,7 @@ type Phase struct {
 	Error    string `json:"error,omitempty"`
 }
 
-// Event is something that was told once.
+// Event is something that was reported once.
 type Event struct {
 	Subject string    `json:"subject"`
 	Code    string    `json:"code"`

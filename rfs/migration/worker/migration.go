@@ -26,10 +26,10 @@ type Migration struct {
 	*phase.Session
 	Slots int
 	// Dead are the holders of former processes that are proven dead; their leases are
-	// freed at once, and Freed, when not nil, is told when that is done.
+	// freed immediately, and Freed, when not nil, is called when that is done.
 	Dead  []string
 	Freed func() error
-	// Unavailable is how long the target may be silent before the run gives up.
+	// Unavailable is the time for which the target may be silent before the run gives up.
 	Unavailable time.Duration
 
 	mu     sync.Mutex
@@ -40,11 +40,11 @@ type Migration struct {
 
 	sizes      map[string][]int64 // of the shards of an index in the repository, bytes; not changed while slots run
 	ahead      *shards.Ahead
-	doneBefore bool // nothing was left to do when this process began
+	doneBefore bool // nothing was left to do when this process started
 }
 
 // Run does what the phases ask for until nothing is left. The summary is given whenever
-// the coordination store can be read, also beside an error.
+// the coordination store can be read, also with an error.
 func (m *Migration) Run(ctx context.Context) (*summary.Summary, error) {
 	m.paused, m.freed, m.sizes = map[string]string{}, make(chan struct{}), map[string][]int64{}
 	m.ahead = shards.NewAhead(&m.Shards)
@@ -67,8 +67,8 @@ func (m *Migration) Run(ctx context.Context) (*summary.Summary, error) {
 	return sum, err
 }
 
-// Interrupted replaces an error that only reports the end of ctx by one that states how to go on, or that the store is gone. The
-// first one names whatever was under way.
+// Interrupted replaces an error that only reports the end of ctx by an error that states how to continue, or that the store is gone. The
+// first one names the interrupted request.
 func Interrupted(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
 		return err
@@ -197,7 +197,7 @@ func (m *Migration) newOutage() *retry.Outage {
 	}}
 }
 
-// wait lets time pass until a lease may be free, and says whose it is when it is not ours.
+// wait lets time pass until a lease may be free, and logs the holder if it is another process.
 func (m *Migration) wait(ctx context.Context, none *cms.NoneAvailable, freed <-chan struct{}) {
 	if !strings.HasPrefix(none.Holder, m.Holder) {
 		m.Log.Info("waiting for the lease of another worker", "holder", none.Holder, "until", none.NextExpiry)

@@ -20,7 +20,7 @@ type rule struct {
 // maxPriority bounds a priority, so that first is beyond all of them.
 const maxPriority = 1_000_000
 
-// IndexPriority puts items of wanted indices first: those of first in its order, then the others by
+// IndexPriority puts items of wanted indices first: the indices in first in its order, then the others by
 // priority. An entry of first is a pattern; of priorities the same followed by =N,
 // where a higher N comes first and an index that none names has 0. Items that rank alike keep their
 // order, which is random, so that workers do not all reach for the same. Nil when nothing is wanted.

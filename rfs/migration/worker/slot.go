@@ -17,7 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/shards"
 )
 
-// small returns which items a slot leases together. ctx is that of the slot.
+// small returns which items a slot leases together. ctx belongs to the slot.
 func (m *Migration) small(ctx context.Context) cms.Small {
 	return cms.Small{Items: engine.GroupItems, Bytes: engine.GroupBytes, More: func() bool { return ctx.Err() == nil }, Size: func(it cms.Item) int64 {
 		if id, err := it.Range(); err == nil && m.size(id) <= engine.GroupBytes/engine.GroupItems {
@@ -27,7 +27,7 @@ func (m *Migration) small(ctx context.Context) cms.Small {
 	}}
 }
 
-// size returns how many bytes the shard of an item takes in the repository; 0: not known.
+// size returns how many bytes the shard of an item takes in the repository; 0: unknown.
 func (m *Migration) size(id cms.ItemID) int64 {
 	if sizes := m.sizes[id.Index]; id.Shard < len(sizes) {
 		return sizes[id.Shard]
@@ -35,7 +35,7 @@ func (m *Migration) size(id cms.ItemID) int64 {
 	return 0
 }
 
-// slot runs leases, one after the other or small ones beside each other, until no work is left.
+// slot runs leases, in sequence or small ones concurrently, until no work is left.
 func (m *Migration) slot(ctx context.Context, n int) (err error) {
 	group := m.Coordinator.Group(fmt.Sprintf("%s_%d", m.Holder, n), m.small(ctx))
 	defer m.ahead.Keep(n, nil)
@@ -98,9 +98,9 @@ func (m *Migration) slot(ctx context.Context, n int) (err error) {
 	return nil
 }
 
-// beginable gives back the leases that nothing may be begun under now: those of paused indices, and what has to be worked on
-// alone, or beside that. What the store does not answer, the coordinator gives back at its next acquisition. Each of the others has
-// entered Solo; after an error all are given back.
+// beginable releases the leases that no work may start under now: items of paused indices, and items that have to be worked on
+// alone, or next to such an item. Leases whose release the store does not confirm are released again at the next acquisition. Each of the others has
+// entered Solo; after an error all are released.
 func (m *Migration) beginable(ctx context.Context, group *cms.Group, leases []*cms.Lease) (begun []*cms.Lease, paused bool, err error) {
 	giveBack := func(lease *cms.Lease) {
 		rerr := lease.Release(ctx, cms.CausePause)
@@ -153,7 +153,7 @@ func (m *Migration) workAll(ctx context.Context, n int, group *cms.Group, leases
 	return all.Wait()
 }
 
-// openAhead opens the shards of the items that a slot will probably lease next, and drops what else it has opened, but for held,
+// openAhead opens the shards of the items that a slot will probably lease next, and drops what else it has opened, except for held,
 // the items that it works on.
 func (m *Migration) openAhead(ctx context.Context, n int, group *cms.Group, held []string) {
 	if m.Shards.VerifyFirst {
@@ -171,7 +171,7 @@ func (m *Migration) openAhead(ctx context.Context, n int, group *cms.Group, held
 	m.ahead.Open(ctx, n, m.Runner.Bulk.Existing, next)
 }
 
-// afterLease decides whether the run goes on after a lease on which work started at a time of the clock.
+// afterLease decides whether the run continues after a lease on which work started at a time of the clock.
 func (m *Migration) afterLease(ctx context.Context, lease *cms.Lease, started time.Duration, outcome engine.Outcome, err error) error {
 	defer m.signalFreed()
 	switch {

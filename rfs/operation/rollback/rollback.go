@@ -49,7 +49,7 @@ type object struct {
 	// Sequence is the highest sequence number of each shard ("index/shard") at the end of the migration; absent before.
 	Sequence map[string]int64 `json:"sequence,omitempty"`
 	// Touched states that the index was written to after the migration ended and before it was continued. Its Sequence stays
-	// that of the first end.
+	// the value of the first end.
 	Touched bool `json:"touched,omitempty"`
 	// Foreign is the number of operations that the index, together with others that the same documents went to, had at the end of the
 	// migration beyond those that the documents account for.

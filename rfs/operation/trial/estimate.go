@@ -74,7 +74,7 @@ const (
 // Short is the time below which an estimate states no more than that, in seconds: indices, shards and leases decide then.
 const Short = 10
 
-// steady is the gain that is no more than chance.
+// steady is the gain up to which a difference counts as chance.
 const steady = 1.1
 
 // near is how much faster the reading of all slots may be than what they read and sent, for reading to be what takes longest.

@@ -97,7 +97,7 @@ func (m *Meter) between(from, to time.Duration) (rate, requests, bytes float64) 
 	return rate, requests, bytes
 }
 
-// In returns the rate in another unit, of which a byte of a request is so many.
+// In returns the rate in another unit, where a byte of a request counts as many units as given.
 func (r Rate) In(unit float64) Rate {
 	r.Mean, r.Least, r.Most = r.Mean*unit, r.Least*unit, r.Most*unit
 	return r

@@ -27,7 +27,7 @@ const (
 // that call Next. They are safe for concurrent use. The nil Helpers start no goroutines.
 type Helpers struct {
 	tokens  chan struct{} // one for each goroutine that runs
-	readers atomic.Int64  // open readers, each of which uses a core
+	readers atomic.Int64  // open readers; each uses a core
 	stretch int64         // stretchBytes
 
 	mu   sync.Mutex

@@ -94,7 +94,7 @@ func ReadAll(ctx context.Context, r Opener, name string, limit int64) ([]byte, e
 // usualBlob is a length that few of the blobs exceed that are read whole, in bytes.
 const usualBlob = 4 << 10
 
-// readAll is io.ReadAll for blobs, most of which are read by one call.
+// readAll is io.ReadAll for blobs: one call reads most of them.
 func readAll(r io.Reader) ([]byte, error) {
 	b := make([]byte, 0, usualBlob)
 	for {

@@ -99,7 +99,7 @@ func (d *decoder) bigDecimal() error {
 	return nil
 }
 
-// sevenBit reads a binary value of which every byte carries 7 bits: 8 bytes for 7,
+// sevenBit reads a binary value whose every byte carries 7 bits: 8 bytes for 7,
 // and for a rest of n bytes n+1, the last right-aligned.
 func (d *decoder) sevenBit() ([]byte, error) {
 	n, err := d.length()

@@ -155,7 +155,7 @@ func (l Locator) Index(ctx context.Context, r Repository) (*Index, error) {
 }
 
 // Finds reports whether the locator leads to the shards of an index by whose metadata it was read (see Index): their folder is that
-// of the metadata, or the one that a mount of a searchable snapshot names, and no part of a path is more than a name.
+// of the metadata, or the name in a mount of a searchable snapshot, and no part of a path is more than a name.
 func (l Locator) Finds(x *Index) bool {
 	for _, name := range append([]string{l.SnapshotName, l.SnapshotUUID, l.IndexID}, l.Generations...) {
 		if strings.ContainsAny(name, `/\`) {

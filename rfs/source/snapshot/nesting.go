@@ -2,7 +2,7 @@ package snapshot
 
 import "github.com/rfsd/rfsd/rfs/base/fault"
 
-// Bounds of the objects in objects of a metadata blob, whose text can be short: what is made of it holds the path of each field, and
+// Bounds of the objects in objects of a metadata blob, whose text can be short: its decoded form holds the path of each field, and
 // reads an object again for each that is around it. Indices of 300,000 fields and more keep within both.
 const (
 	// maxPaths bounds the paths of all objects together, in bytes.

@@ -53,7 +53,7 @@ const (
 )
 
 // openShallow reads the list of a shard of a shallow snapshot, when blob is there, and finds its
-// files in the remote store: one that the repository knows by the name in the blob, or the
+// files in the remote store: either the repository that is registered under the name in the blob, or the
 // repository itself. Errors: fs.ErrNotExist without the blob, fault.ErrUnsupported when the
 // remote store is not at hand, fault.ErrCorrupt.
 func (s *Shard) openShallow(ctx context.Context, loc Locator, blob string) error {

@@ -110,7 +110,7 @@ func (s *Snapshot) parse(ctx context.Context, b []byte) error {
 		return fault.Corrupt(s.blob, "", -1, "it describes no snapshot")
 	}
 	d := doc.Snapshot
-	if d.Indices == nil { // every version writes the list; without a checksum (1.x) this is how its loss shows
+	if d.Indices == nil { // every version writes the list; without a checksum (1.x) its loss shows by that
 		return fault.Corrupt(s.blob, "", -1, "it lists no indices")
 	}
 	if d.Name != s.Name || d.UUID != "" && d.UUID != s.UUID {

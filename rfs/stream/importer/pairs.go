@@ -29,7 +29,7 @@ type pair struct {
 
 // pairs reads the documents of a window: those whose first line begins at an offset in
 // [from, to). Where an action is due and the line is none, that line alone is a pair that fails, and
-// an action is due again: after a line that is no action line an action is due always, which is what
+// an action is due again: after a line that is not an action line an action is due always, which is what
 // syncPoint relies on.
 type pairs struct {
 	lines    *lines

@@ -13,7 +13,7 @@ const (
 	shortest = 26
 )
 
-// batch is what the header of a batch states of its records.
+// batch holds the facts that the header of a batch states of its records.
 type batch struct {
 	offset  int64 // of the first
 	records int64
@@ -32,7 +32,7 @@ const (
 	recordsAt    = 61
 )
 
-// batches calls each with the batches of an answer for one partition. What is cut off at the end is left out.
+// batches calls each with the batches of an answer for one partition. A truncated batch at the end is left out.
 func batches(in []byte, each func(b batch)) {
 	for len(in) > magicAt+1 {
 		length := int64(int32(binary.BigEndian.Uint32(in[8:]))) + 12
@@ -60,14 +60,14 @@ func batches(in []byte, each func(b batch)) {
 	}
 }
 
-// cost returns how many bytes the client makes of the records of a batch, beside the bytes that they are in. stated is how many
-// there are according to the header of the batch; -1: there is none, as for messages of former formats.
+// cost returns how many bytes the client makes of the records of a batch, in addition to the bytes that they are in. stated is the number
+// according to the header of the batch; -1: unstated, as for messages of former formats.
 func cost(records []byte, stated int64) int64 {
 	if stated < 0 {
 		return int64(len(records))/shortest*recordCost + recordCost
 	}
 	_, headers := walk(records, stated)
-	return min(stated, int64(len(records)))*recordCost + headers*headerCost // the client makes room for as many records at once
+	return min(stated, int64(len(records)))*recordCost + headers*headerCost // the client allocates all stated records first
 }
 
 // walk returns how many of the stated records can be read, and how many headers they have. The client makes room for as many

@@ -69,7 +69,7 @@ func (m *messages) Next(ctx context.Context) ([]consume.Message, error) {
 	if failed == nil && ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	if failed != nil && !errors.Is(failed, errUnpacked) { // nothing of that answer was a message, such as aborted ones: the next goes on
+	if failed != nil && !errors.Is(failed, errUnpacked) { // nothing of that answer was a message, such as aborted ones: the next answer continues
 		return nil, m.classify(ctx, failed)
 	}
 	m.batch = m.batch[:0]

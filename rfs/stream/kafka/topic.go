@@ -45,9 +45,9 @@ type Config struct {
 const (
 	dialTimeout    = 10 * time.Second
 	requestTimeout = 20 * time.Second
-	// pollTimeout is how long messages are waited for at a time.
+	// pollTimeout is the longest wait for messages at a time.
 	pollTimeout = 250 * time.Millisecond
-	// maxPoll is how many messages are returned at a time.
+	// maxPoll is the number of messages returned at a time.
 	maxPoll = 2000
 	// latest and earliest are the times by which Kafka names the ends of a partition.
 	latest, earliest = -1, -2
@@ -113,7 +113,7 @@ func (t *Topic) options() []kgo.Opt {
 // readBytes returns the longest answer that is read, in bytes.
 func (t *Topic) readBytes() int64 { return min(t.conf.Batch+overhead, 1<<30) }
 
-// overhead is what an answer holds besides its messages, in bytes.
+// overhead is the size of an answer without its messages, in bytes.
 const overhead = 1 << 20
 
 func (t *Topic) mechanism() sasl.Mechanism {

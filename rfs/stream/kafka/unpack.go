@@ -14,8 +14,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// errUnpacked leaves the rest of an answer to the next request, which begins behind what was unpacked. The client takes it for a
-// batch that the broker has cut off, which is what the ends of answers are.
+// errUnpacked leaves the rest of an answer to the next request, which starts behind the unpacked messages. The client takes it for a
+// batch that the broker has cut off, as the ends of answers are.
 var errUnpacked = errors.New("enough of the answer is unpacked")
 
 // unfolding bounds what the messages of all partitions take in memory, as records of the client: a few bytes may become any number.
@@ -26,7 +26,7 @@ type unfolding struct {
 	turn chan struct{} // held while a batch is unpacked: how much it takes is known afterwards
 }
 
-// beside is what the records of messages may take beside the longest batch, in bytes.
+// beside is the memory that records of messages may take in addition to the longest batch, in bytes.
 const beside = 64 << 20
 
 func newUnfolding(longest int64) *unfolding {
@@ -34,7 +34,7 @@ func newUnfolding(longest int64) *unfolding {
 	return &unfolding{Budget: budget.New(most, 0), most: most, turn: make(chan struct{}, 1)}
 }
 
-// unpacker bounds what the answers for one partition unfold to. The client has one request for messages under way at a time.
+// unpacker bounds what the answers for one partition unfold to. The client has one request for messages in flight at a time.
 type unpacker struct {
 	kgo.Decompressor            // bounds each batch
 	most             int64      // unpacked bytes, after which no further batch of the answer is unpacked
@@ -45,11 +45,11 @@ type unpacker struct {
 
 	mu       sync.Mutex
 	unpacked int64
-	stated   map[uint32]batch // packed batches of the answer, by the checksum of what is packed
+	stated   map[uint32]batch // packed batches of the answer, by the checksum of the packed bytes
 	held     []*budget.Share  // of the answer at hand
 }
 
-// answer is called with each answer before the client sees it. It returns an error for one that may not be read, and blocks until
+// answer is called with each answer before the client sees it. It returns an error for an answer that may not be read, and blocks until
 // other partitions leave room for it. What the answer before held is free again: its messages were passed on.
 func (u *unpacker) answer(body []byte, version int16) error {
 	u.mu.Lock()
@@ -60,7 +60,7 @@ func (u *unpacker) answer(body []byte, version int16) error {
 	told := kmsg.NewPtrFetchResponse()
 	told.SetVersion(version)
 	if !ok || told.UnsafeReadFrom(in) != nil {
-		return nil // the client says why it cannot read it
+		return nil // the client reports why it cannot read it
 	}
 	sum, largest, at := int64(len(body)), int64(0), batch{offset: -1}
 	var damaged error
@@ -137,7 +137,7 @@ func (u *unpacker) hold(s *budget.Share) {
 	u.held = append(u.held, s)
 }
 
-// free gives back what the answers so far hold.
+// free releases the memory of the answers so far.
 func (u *unpacker) free() {
 	u.mu.Lock()
 	held := u.held
@@ -150,7 +150,7 @@ func (u *unpacker) free() {
 
 // tooLarge ends the process by the name of a batch.
 func (u *unpacker) tooLarge(b batch, n int64) error {
-	at := "" // a message of a former format, of which only the bytes are known
+	at := "" // a message of a former format: only its bytes are known
 	if b.offset >= 0 {
 		at = fmt.Sprintf(" at offset %d, of %d messages,", b.offset, b.records)
 	}
@@ -158,7 +158,7 @@ func (u *unpacker) tooLarge(b batch, n int64) error {
 		"raise --max-batch-size, or skip it (a group committed behind it, with another --session-name): %w", u.partition, at, n, u.shared.most, fault.ErrConfig))
 }
 
-// damage returns an error for a batch that does not hold the records it states: the client would ask for it again for ever.
+// damage returns an error for a batch that does not hold the records it states: the client would ask for it again without end.
 func (b batch) damage(records []byte) error {
 	if b.records <= 0 {
 		return nil

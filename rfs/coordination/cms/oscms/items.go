@@ -156,7 +156,7 @@ func (s *Store) outcome(ctx context.Context, c cms.Change, a updated, err error)
 	var no refused
 	switch {
 	case errors.As(err, &no) && no.result == cms.Mismatch:
-		it, err := s.Get(ctx, c.ID) // the caller finishes what is stored
+		it, err := s.Get(ctx, c.ID) // the caller finishes the stored handoff
 		return cms.Outcome{Item: it, Result: no.result, Err: err}
 	case errors.As(err, &no):
 		return cms.Outcome{Item: cms.Item{ID: c.ID}, Result: no.result}

@@ -86,7 +86,7 @@ func (s *Store) Create(ctx context.Context, items []cms.Item) (created int, err 
 		switch {
 		case e == nil:
 			created++
-		case !errors.Is(e, cms.ErrConflict) && err == nil: // one that exists is as good
+		case !errors.Is(e, cms.ErrConflict) && err == nil: // an existing one is as good
 			err = e
 		}
 	}

@@ -258,7 +258,7 @@ func (s *Store) itemName(id string) string { return s.items() + position(id) + "
 
 func (s *session) recordName(id string) string { return s.name + "records/" + escaped(id) }
 
-// read returns an object of a session with its version. cms.ErrNotFound when there is none, cms.ErrStoreGone when the whole session
+// read returns an object of a session with its version. cms.ErrNotFound when it does not exist, cms.ErrStoreGone when the whole session
 // is gone.
 func (s *session) read(ctx context.Context, name, what string) ([]byte, string, error) {
 	body, version, err := s.cfg.Bucket.Get(ctx, name)

@@ -1,4 +1,4 @@
-// Package classes sorts failed documents by what has to be repaired: one class, one remedy.
+// Package classes sorts failed documents by the necessary repair: one class, one remedy.
 package classes
 
 import (
@@ -37,7 +37,7 @@ func Of(reason doc.Reason, detail string) Class {
 // All returns the classes in the order in which they are tried.
 func All() []Class { return append(slices.Clone(table), other) }
 
-// Named returns the class of a name; false if there is none.
+// Named returns the class of a name; false if no class has it.
 func Named(name string) (Class, bool) {
 	all := All()
 	if i := slices.IndexFunc(all, func(c Class) bool { return c.Name == name }); i >= 0 {
