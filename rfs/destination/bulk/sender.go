@@ -51,7 +51,7 @@ type Refusal struct {
 // Retryable reports whether the same item may be accepted later.
 func (r Refusal) Retryable() bool { return fault.Transient(r.Status, r.Type, r.Reason) }
 
-// overload reports whether the target refuses the item for its load.
+// overload reports whether the target rejected the item because it is overloaded.
 func (r Refusal) overload() bool { return r.Status == 429 || r.Status == 503 }
 
 // Written reports whether the target used a sequence number for the refused document: its engine found out, while writing, that

@@ -131,7 +131,7 @@ func (p *planner) components(e *edit, in, out map[string]any) {
 	})
 }
 
-// dataStream keeps what OpenSearch knows of a data stream's template: the name of the timestamp.
+// dataStream keeps the one part of a data stream's template that OpenSearch supports: the name of the timestamp field.
 func dataStream(e *edit, out map[string]any) {
 	d, ok := out["data_stream"].(map[string]any)
 	if !ok {

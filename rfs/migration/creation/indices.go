@@ -114,7 +114,7 @@ func (t *Indices) Wanted(ctx context.Context, x plan.Index) ([]metadata.Wanted, 
 	return wanted(x, o, t.Rules)
 }
 
-// Try creates one of the wanted indices as Make does, but without the mark of a session. On a objects.DryRunCluster it returns what
+// Try creates one of the wanted indices as Make does, but without the mark of a session. On an objects.DryRunCluster it returns what
 // Make would do, and its error.
 func (t *Indices) Try(ctx context.Context, x plan.Index, w metadata.Wanted) (objects.Result, error) {
 	done, err := objects.Ensure(ctx, creator(t.Cluster, x), t.Version, []metadata.Wanted{w})

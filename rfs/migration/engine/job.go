@@ -185,7 +185,7 @@ func (s *Sink) Filter(ctx context.Context, ordinal int64) error {
 	return s.j.loader.Filter(ctx, ordinal)
 }
 
-// Pass notes that there is nothing to send up to an ordinal, which is included.
+// Pass notes that nothing is left to send up to and including an ordinal.
 func (s *Sink) Pass(ordinal int64) { s.j.loader.Advance(ordinal + 1) }
 
 // Flush waits until everything before is delivered.

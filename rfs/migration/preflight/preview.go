@@ -61,7 +61,7 @@ const (
 	maxExamples  = 5
 )
 
-// logPreview logs one line for each rule, and names what will not be there at all.
+// logPreview logs one line for each rule, and names the objects that the target will lack.
 func logPreview(ctx context.Context, log *slog.Logger, r *Report, said *creation.Reported) {
 	var rules []string
 	byRule := map[string]*ruleEffect{}

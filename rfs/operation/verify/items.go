@@ -17,7 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
-// lastTimeout bounds the write that releases an item.
+// lastTimeout is the timeout of the write that releases an item.
 const lastTimeout = 5 * time.Second
 
 // idle are the pauses of a worker that found no item free.

@@ -21,7 +21,7 @@ type directory struct {
 	files map[string]*file
 }
 
-// Directory gives the shard's files to the Lucene reader, by range.
+// Directory opens the shard's files for the Lucene reader, which reads them by range.
 func (s *Shard) Directory() lucene.Directory {
 	d := &directory{shard: s, files: make(map[string]*file, len(s.Files))}
 	for _, f := range s.Files {

@@ -154,8 +154,8 @@ func (l Locator) Index(ctx context.Context, r Repository) (*Index, error) {
 	return x, x.parse(l.MetaBlob, b)
 }
 
-// Finds reports whether the locator leads to the shards of an index by whose metadata it was read (see Index): their folder is that
-// of the metadata, or the name in a mount of a searchable snapshot, and no part of a path is more than a name.
+// Finds reports whether the locator leads to the shards of an index by whose metadata it was read (see Index): their folder has the name
+// in the metadata, or the name in a mount of a searchable snapshot, and no part of a path is more than a name.
 func (l Locator) Finds(x *Index) bool {
 	for _, name := range append([]string{l.SnapshotName, l.SnapshotUUID, l.IndexID}, l.Generations...) {
 		if strings.ContainsAny(name, `/\`) {

@@ -74,7 +74,7 @@ func (s *Store) search(ctx context.Context, path string, query url.Values, body 
 	return h, nil
 }
 
-// whole asks for an error instead of a part of the answer.
+// whole makes the cluster return an error instead of partial results.
 func whole() url.Values { return url.Values{"allow_partial_search_results": {jsonFalse}} }
 
 func (s *Store) refresh(ctx context.Context, alias string) error {
