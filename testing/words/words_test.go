@@ -1,5 +1,5 @@
 // Package words_test counts phrases that make comments hard to read, per package of the product. The counts may only fall.
-// Messages and the README have none.
+// Messages, the README and the pages of docs have none.
 package words_test
 
 import (
@@ -81,7 +81,7 @@ func product(t *testing.T, visit func(path string, set *token.FileSet, file *ast
 	}
 }
 
-// TestMessages_HaveNoListedPhrase: help, errors, logs and the README. Names of fields and scripts of the store are no sentences.
+// TestMessages_HaveNoListedPhrase: help, errors and logs. Names of fields and scripts of the store are no sentences.
 func TestMessages_HaveNoListedPhrase(t *testing.T) {
 	product(t, func(path string, set *token.FileSet, file *ast.File) {
 		ast.Inspect(file, func(n ast.Node) bool {
@@ -95,12 +95,25 @@ func TestMessages_HaveNoListedPhrase(t *testing.T) {
 			return true
 		})
 	})
-	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
-	if err != nil {
-		t.Fatal(err)
+}
+
+func TestPages_HaveNoListedPhrase(t *testing.T) {
+	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("%d pages in docs: %v", len(pages), err)
 	}
-	for _, m := range all.FindAllString(string(readme), -1) {
-		t.Errorf("README.md: %q", m)
+	for _, path := range append(pages, filepath.Join(root, "README.md")) {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for line := range strings.Lines(string(b)) {
+			n++
+			for _, m := range all.FindAllString(line, -1) {
+				t.Errorf("%s:%d: %q", filepath.Base(path), n, m)
+			}
+		}
 	}
 }
 
