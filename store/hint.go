@@ -1,6 +1,3 @@
-// Package store replicates the hints of a fleet by Raft among a few voters. Nothing in it is authoritative:
-// a hint may reorder, delay or shrink work, never grant, extend, complete or skip it. Hints expire and may
-// be lost at any time; that changes speed only.
 package store
 
 import (

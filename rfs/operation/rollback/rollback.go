@@ -1,4 +1,3 @@
-// Package rollback keeps the list of what a session created on its target, and removes exactly that.
 package rollback
 
 import (

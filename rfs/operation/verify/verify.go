@@ -1,5 +1,3 @@
-// Package verify compares what a migration was to send with what a target holds: counts, digests that do not depend on
-// any order, and, where these differ, the documents by their ids.
 package verify
 
 import (

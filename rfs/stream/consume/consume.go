@@ -1,6 +1,3 @@
-// Package consume brings the messages of a stream into a cluster, for as long as it runs. The stream has partitions; the item of each is
-// leased, processed by the engine of a migration (rfs/migration/worker), and released with its watermark, repeatedly. A leader, elected
-// in the coordination store, assigns partitions to the processes of the session that are alive.
 package consume
 
 import (

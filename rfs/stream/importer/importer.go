@@ -1,6 +1,3 @@
-// Package importer brings NDJSON files, as exports and the bulk interface have them, into a cluster. Its items are parts of
-// files: the process that starts a session makes them, and workers of any number of processes lease, hand off and complete
-// them as they do the items of shards (rfs/coordination/cms, rfs/migration/worker).
 package importer
 
 import (

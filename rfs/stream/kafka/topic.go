@@ -1,5 +1,3 @@
-// Package kafka reads a topic of Kafka, and commits offsets for a group that no consumer belongs to: which process reads a
-// partition is decided elsewhere.
 package kafka
 
 import (
