@@ -25,7 +25,7 @@ func TestFailures_OfOneProcessAreKnownFromTheStore(t *testing.T) {
 		must(t, store.Close())
 	}
 	change(func(c *cms.Coordinator) {
-		_, err := session.Of(c).CreateIndexEntry(t.Context(), session.IndexEntry{Name: "weblogs", Shards: 1, Body: json.RawMessage(`{"naming":{"index":"weblogs"}}`)})
+		_, err := session.Of(c).CreateIndexEntries(t.Context(), session.IndexEntry{Name: "weblogs", Shards: 1, Body: json.RawMessage(`{"naming":{"index":"weblogs"}}`)})
 		must(t, err)
 		seed, err := c.AcquireSetup(t.Context(), "seeder")
 		must(t, err)

@@ -27,7 +27,7 @@ import (
 func TestPermitted_IndicesOfARedrive(t *testing.T) {
 	kept := control(t)
 	forged := session.IndexEntry{Name: "old", Shards: 1, Body: json.RawMessage(`{"naming":{"index":"payroll"}}`)}
-	if _, err := session.Of(kept).CreateIndexEntry(t.Context(), forged); err != nil {
+	if _, err := session.Of(kept).CreateIndexEntries(t.Context(), forged); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := session.Of(kept).Init(t.Context(), session.Meta{Settings: map[string]string{"repository": "s3://r", "rules": "digest"}}); err != nil {

@@ -41,6 +41,11 @@ func (s *store) ApplyAll(ctx context.Context, changes []cms.Change) (outcomes []
 	return s.next.ApplyAll(ctx, changes)
 }
 
+func (s *store) PutAll(ctx context.Context, records []cms.Record) (errs []error, err error) {
+	defer func(begin time.Time) { s.took(begin, err) }(time.Now())
+	return s.next.PutAll(ctx, records)
+}
+
 func (s *store) Get(ctx context.Context, id string) (it cms.Item, err error) {
 	defer func(begin time.Time) { s.took(begin, err) }(time.Now())
 	return s.next.Get(ctx, id)

@@ -279,7 +279,7 @@ func audit(t *testing.T, s cms.Store) {
 	ctx := t.Context()
 	c := Coordinator(t, s, 10*time.Minute)
 	err := c.SeedOnce(ctx, "seeder", func(ctx context.Context) error {
-		_, err := session.Of(c).CreateIndexEntry(ctx, session.IndexEntry{Name: "a", State: session.PhaseCompleted, Shards: 2, Body: []byte(`{}`)})
+		_, err := session.Of(c).CreateIndexEntries(ctx, session.IndexEntry{Name: "a", State: session.PhaseCompleted, Shards: 2, Body: []byte(`{}`)})
 		return err
 	}, nil)
 	if err != nil {

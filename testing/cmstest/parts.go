@@ -19,7 +19,7 @@ func parts(t *testing.T, s cms.Store) {
 	c := Coordinator(t, s, 10*time.Minute)
 	ends := map[int][]int64{1: {40, 70, 100}}
 	err := c.SeedOnce(ctx, "seeder", func(ctx context.Context) error {
-		if _, err := session.Of(c).CreateIndexEntry(ctx, session.IndexEntry{Name: "a", State: session.PhaseCompleted, Shards: 2, Body: []byte(`{}`)}); err != nil {
+		if _, err := session.Of(c).CreateIndexEntries(ctx, session.IndexEntry{Name: "a", State: session.PhaseCompleted, Shards: 2, Body: []byte(`{}`)}); err != nil {
 			return err
 		}
 		for _, of := range []map[int][]int64{ends, {1: {50, 100}}, {1: nil}} {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -81,8 +82,8 @@ func entries(t *testing.T, s cms.Store) {
 	c := Coordinator(t, s, 10*time.Minute)
 	for _, name := range []string{"good", "bad"} {
 		for n := range 2 {
-			created, err := session.Of(c).CreateIndexEntry(ctx, session.IndexEntry{Name: name, State: session.PhaseNotStarted, Shards: 3, Body: []byte(`{"n":1}`)})
-			if err != nil || created != (n == 0) {
+			created, err := session.Of(c).CreateIndexEntries(ctx, session.IndexEntry{Name: name, State: session.PhaseNotStarted, Shards: 3, Body: []byte(`{"n":1}`)})
+			if err != nil || len(created) != 1-n {
 				t.Fatalf("created %v, %v", created, err)
 			}
 		}
@@ -115,7 +116,7 @@ func entries(t *testing.T, s cms.Store) {
 	if again, err := c.Event(ctx, "index bad", "failed", ""); err != nil || again {
 		t.Errorf("the failure was not told: %v, %v", again, err)
 	}
-	if err := c.CreateFailedItems(ctx, "bad", 3, "no"); err != nil {
+	if err := c.CreateFailedItems(ctx, slices.Values([]cms.FailedIndex{{Name: "bad", Shards: 3, Reason: "no"}})); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := c.Pending(ctx); err != nil || n != 0 {

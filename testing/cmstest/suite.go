@@ -37,6 +37,7 @@ func operations(transitions, outcomes int) []testCase {
 		{"OpenCountsWhatIsLeft", openCounts},
 		{"ScanSeesEverything", scan},
 		{"RecordsChangeOnlyUnderTheirRevision", recordRevisions},
+		{"RecordsOfOneRequestAreJudgedOneByOne", recordsTogether},
 		{"ListGivesOneKindInOrder", listRecords},
 		{"ClockIsThatOfTheStore", clock},
 	}
@@ -100,7 +101,7 @@ func Coordinator(t *testing.T, s cms.Store, lease time.Duration) *cms.Coordinato
 func Seed(t *testing.T, c *cms.Coordinator, index string, n int) {
 	t.Helper()
 	err := c.SeedOnce(t.Context(), "seeder", func(ctx context.Context) error {
-		if _, err := session.Of(c).CreateIndexEntry(ctx, session.IndexEntry{Name: index, State: session.PhaseCompleted, Shards: n, Body: json.RawMessage(`{"path":"x"}`)}); err != nil {
+		if _, err := session.Of(c).CreateIndexEntries(ctx, session.IndexEntry{Name: index, State: session.PhaseCompleted, Shards: n, Body: json.RawMessage(`{"path":"x"}`)}); err != nil {
 			return err
 		}
 		_, err := c.SeedItems(ctx, func(yield func(cms.ItemID) bool) {
@@ -333,6 +334,47 @@ func recordRevisions(t *testing.T, s cms.Store) {
 	}
 	if _, err := s.Put(ctx, got); !errors.Is(err, cms.ErrConflict) {
 		t.Errorf("write of a deleted record: %v", err)
+	}
+}
+
+// recordsTogether writes records in one request: a new one, one that exists, and one under each of its revisions.
+func recordsTogether(t *testing.T, s cms.Store) {
+	record := func(key, state string, rev cms.Revision) cms.Record {
+		return cms.Record{ID: "test:" + key, Revision: rev, Kind: "test", State: state, Body: json.RawMessage(`{"x":1}`)}
+	}
+	revisions := map[string]cms.Revision{}
+	for _, key := range []string{"exists", "now", "old"} {
+		rev, err := s.Put(t.Context(), record(key, "one", cms.Revision{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		revisions[key] = rev
+	}
+	if _, err := s.Put(t.Context(), record("old", "other", revisions["old"])); err != nil {
+		t.Fatal(err)
+	}
+	records := []cms.Record{
+		record("old", "two", revisions["old"]), record("new a b/ü", "two", cms.Revision{}), record("exists", "two", cms.Revision{}), record("now", "two", revisions["now"]),
+	}
+	for n, want := range []map[string]string{ // states; the second request finds everything changed
+		{"old": "other", "new a b/ü": "two", "exists": "one", "now": "two"},
+		{"old": "other", "new a b/ü": "two", "exists": "one", "now": "two"},
+	} {
+		errs, err := s.PutAll(t.Context(), records)
+		if err != nil || len(errs) != len(records) {
+			t.Fatalf("%d results, %v", len(errs), err)
+		}
+		for i, err := range errs {
+			if written := n == 0 && i%2 == 1; written != (err == nil) || !written && !errors.Is(err, cms.ErrConflict) {
+				t.Errorf("request %d, %s: %v", n, records[i].ID, err)
+			}
+		}
+		for key, state := range want {
+			r, err := s.Record(t.Context(), "test:"+key)
+			if err != nil || r.State != state || string(r.Body) != `{"x":1}` || r.Kind != "test" {
+				t.Errorf("request %d: %+v, %v", n, r, err)
+			}
+		}
 	}
 }
 

@@ -93,7 +93,7 @@ func HaveIndex(t *testing.T, c *cms.Coordinator, name, uuid string, e plan.Entry
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := session.Of(c).CreateIndexEntry(t.Context(), session.IndexEntry{Name: name, State: session.PhaseCompleted, Shards: 1, Body: body}); err != nil {
+	if _, err := session.Of(c).CreateIndexEntries(t.Context(), session.IndexEntry{Name: name, State: session.PhaseCompleted, Shards: 1, Body: body}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -81,6 +81,14 @@ func (m Mortal) ApplyAll(ctx context.Context, changes []cms.Change) (outcomes []
 	return outcomes, err
 }
 
+// PutAll passes the call on while the process lives.
+func (m Mortal) PutAll(ctx context.Context, records []cms.Record) (errs []error, err error) {
+	if derr := m.Life.Call(func() { errs, err = m.Store.PutAll(ctx, records) }); derr != nil {
+		return nil, derr
+	}
+	return errs, err
+}
+
 // Put passes the call on while the process lives.
 func (m Mortal) Put(ctx context.Context, r cms.Record) (v cms.Revision, err error) {
 	if derr := m.Life.Call(func() { v, err = m.Store.Put(ctx, r) }); derr != nil {

@@ -66,6 +66,15 @@ func (m *Memory) ApplyAll(ctx context.Context, changes []cms.Change) ([]cms.Outc
 	return outcomes, nil
 }
 
+// PutAll stores records one after the other.
+func (m *Memory) PutAll(ctx context.Context, records []cms.Record) ([]error, error) {
+	errs := make([]error, len(records))
+	for i, r := range records {
+		_, errs[i] = m.Put(ctx, r)
+	}
+	return errs, nil
+}
+
 // Get returns an item.
 func (m *Memory) Get(_ context.Context, id string) (cms.Item, error) {
 	m.mu.Lock()

@@ -457,6 +457,18 @@ func (n *network) Put(ctx context.Context, r cms.Record) (cms.Revision, error) {
 	return call(ctx, n, "put "+r.ID, func() (cms.Revision, error) { return n.s.put(r) })
 }
 
+// PutAll is one request, which arrives or is lost as a whole.
+func (n *network) PutAll(ctx context.Context, records []cms.Record) ([]error, error) {
+	records = slices.Clone(records)
+	return call(ctx, n, "put "+records[0].ID+" and others", func() ([]error, error) {
+		errs := make([]error, len(records))
+		for i, r := range records {
+			_, errs[i] = n.s.put(r)
+		}
+		return errs, nil
+	})
+}
+
 func (n *network) Delete(ctx context.Context, r cms.Record) error {
 	_, err := call(ctx, n, "delete "+r.ID, func() (struct{}, error) {
 		if n.s.records[r.ID].Revision != r.Revision {

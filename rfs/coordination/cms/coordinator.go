@@ -115,35 +115,19 @@ func (c *Coordinator) SeedItems(ctx context.Context, ids iter.Seq[ItemID]) (crea
 
 // SeedRoots is SeedItems with the task and the end of each item.
 func (c *Coordinator) SeedRoots(ctx context.Context, roots iter.Seq[Root]) (created int, err error) {
-	const batch = 500
-	var items []Item
-	flush := func() error {
-		n, err := c.create(ctx, items)
-		created += n
-		items = items[:0]
-		return err
-	}
-	for r := range roots {
-		r.ID.Kind = c.cfg.Kind
-		id := r.ID.String()
-		if len(id) > MaxIDLength || len(r.Task) > MaxTask {
-			return created, fmt.Errorf("name %q is too long for a work item: %w", r.ID.Index, fault.ErrUnsupported)
-		}
-		it := NewItem(id, c.cfg.Creator, c.cfg.MinExponent)
-		if c.cfg.Kind != "" || r.End != 0 {
-			it = newOf(id, r, c.cfg.Creator, max(r.Exponent, c.cfg.MinExponent))
-		}
-		it.IndexName = r.ID.Index
-		if items = append(items, it); len(items) == batch {
-			if err := flush(); err != nil {
-				return created, err
+	return c.createAll(ctx, func(yield func(Item) bool) {
+		for r := range roots {
+			r.ID.Kind = c.cfg.Kind
+			it := NewItem(r.ID.String(), c.cfg.Creator, c.cfg.MinExponent)
+			if c.cfg.Kind != "" || r.End != 0 {
+				it = newOf(it.ID, r, c.cfg.Creator, max(r.Exponent, c.cfg.MinExponent))
+			}
+			it.IndexName = r.ID.Index
+			if !yield(it) {
+				return
 			}
 		}
-	}
-	if len(items) == 0 {
-		return created, nil
-	}
-	return created, flush()
+	})
 }
 
 func (c *Coordinator) create(ctx context.Context, items []Item) (created int, err error) {
@@ -156,30 +140,6 @@ func (c *Coordinator) create(ctx context.Context, items []Item) (created int, er
 		return created, fmt.Errorf("create %d work items: %w", len(items), err)
 	}
 	return created, nil
-}
-
-// CreateFailedItems creates the items of an index that does not exist on the target, ended
-// with its reason from the beginning: they are never leased.
-func (c *Coordinator) CreateFailedItems(ctx context.Context, index string, shards int, reason string) error {
-	now, _, err := c.leases.Now(ctx)
-	if err != nil {
-		return err
-	}
-	items := make([]Item, 0, shards)
-	for n := range shards {
-		id := ItemID{Index: index, Shard: n}.String()
-		if len(id) > MaxIDLength {
-			return fmt.Errorf("index name %q is too long for a work item: %w", index, fault.ErrUnsupported)
-		}
-		it := NewItem(id, c.cfg.Creator, 0)
-		it.IndexName, it.Status, it.Failure, it.CompletedAt = index, StatusFailed, reason, now.Unix()
-		items = append(items, it)
-	}
-	if len(items) == 0 {
-		return nil
-	}
-	_, err = c.create(ctx, items)
-	return err
 }
 
 // AcquireSetup leases the right to seed. ErrSetupDone when that is over, ErrForeign when another tool did it; a
@@ -270,15 +230,23 @@ func (c *Coordinator) SeedLeased(ctx context.Context, holder string, seed func(c
 // Event stores an event once; emitted reports whether this call did. A subject that is the id of a work item is shown as its
 // index and shard.
 func (c *Coordinator) Event(ctx context.Context, subject, code, detail string) (emitted bool, err error) {
+	r, err := eventRecord(subject, code, detail)
+	if err != nil {
+		return false, err
+	}
+	return c.leases.Create(ctx, r)
+}
+
+func eventRecord(subject, code, detail string) (Record, error) {
 	shown := map[string]string{"subject": subject, "code": code, "detail": detail}
 	if id, err := ParseID(subject); err == nil {
 		shown["subject"], shown["item"] = id.Name(), subject
 	}
 	body, err := json.Marshal(shown)
 	if err != nil {
-		return false, fmt.Errorf("event %s: %w", code, err)
+		return Record{}, fmt.Errorf("event %s: %w", code, err)
 	}
-	return c.leases.Create(ctx, Record{ID: KindEvent + ":" + EventKey(subject) + ":" + code, Kind: KindEvent, State: code, Body: body})
+	return Record{ID: KindEvent + ":" + EventKey(subject) + ":" + code, Kind: KindEvent, State: code, Body: body}, nil
 }
 
 // EventKey returns the part of an event's id that identifies its subject: base64url, or

@@ -73,7 +73,7 @@ func TestAListSurvivesAnOutage(t *testing.T) {
 				coordinator := cms.New(cms.Config{Store: store, Creator: "test"})
 				var want []string
 				for n := range 3 {
-					if err := coordinator.CreateFailedItems(t.Context(), fmt.Sprintf("index%d", n), 1, "none"); err != nil {
+					if err := coordinator.CreateFailedItems(t.Context(), slices.Values([]cms.FailedIndex{{Name: fmt.Sprintf("index%d", n), Shards: 1, Reason: "none"}})); err != nil {
 						t.Fatal(err)
 					}
 					want = append(want, fmt.Sprintf("event:%d", n))

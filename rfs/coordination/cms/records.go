@@ -79,17 +79,21 @@ func (s *Leases) Create(ctx context.Context, r Record) (created bool, err error)
 		if created = err == nil; !errors.Is(err, ErrConflict) {
 			return err
 		}
-		if _, err := s.store.Record(ctx, r.ID); errors.Is(err, ErrNotFound) {
-			return fmt.Errorf("%s was refused as existing and does not exist: %w", r.ID, fault.ErrUnavailable)
-		} else if err != nil {
-			return err
-		}
-		return nil
+		return s.exists(ctx, r.ID)
 	})
 	if err != nil {
 		return false, fmt.Errorf("create record %s: %w", r.ID, err)
 	}
 	return created, nil
+}
+
+// exists returns fault.ErrUnavailable for a record that was refused as existing and does not exist.
+func (s *Leases) exists(ctx context.Context, id string) error {
+	_, err := s.store.Record(ctx, id)
+	if errors.Is(err, ErrNotFound) {
+		return fmt.Errorf("%s was refused as existing and does not exist: %w", id, fault.ErrUnavailable)
+	}
+	return err
 }
 
 // ReadOrCreate returns the record with the id of r, and adds r if it does not exist. It reads first, because the record nearly always exists.

@@ -76,11 +76,14 @@ type Outcome struct {
 	Err    error
 }
 
-// Batches is the part of a store that changes several items in one request.
+// Batches is the part of a store that changes several items, or several records, in one request.
 type Batches interface {
 	// ApplyAll applies each change as Apply does and returns the outcomes in the same order. Each change is atomic by
 	// itself. An error concerns the whole request: fault.ErrUnavailable means that every outcome is unknown.
 	ApplyAll(ctx context.Context, changes []Change) ([]Outcome, error)
+	// PutAll writes each record as Put does and returns the errors in the same order, nil for a record that was written.
+	// Each write is atomic by itself. An error concerns the whole request, as with ApplyAll.
+	PutAll(ctx context.Context, records []Record) ([]error, error)
 }
 
 // Queue is the part of a store that finds work.

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 
@@ -14,13 +15,21 @@ func (s Records) Audit(ctx context.Context) (cms.AuditReport, error) {
 	return s.items.AuditShards(ctx, s.roots(ctx, missing), missing)
 }
 
+// auditedEntries limits the failed entries that roots holds before it records their events.
+const auditedEntries = 500
+
 // roots yields the first item of each chain that an entry names, and notes why indices failed.
 func (s Records) roots(ctx context.Context, missing map[string]bool) iter.Seq2[cms.Root, error] {
 	return func(yield func(cms.Root, error) bool) {
+		var failed []IndexEntry
 		for e, err := range s.IndexEntries(ctx) {
 			if err == nil && e.State == PhaseFailed {
 				missing[e.Error] = true
-				err = s.IndexEvent(ctx, e)
+				failed = append(failed, e)
+			}
+			if len(failed) == auditedEntries {
+				err = errors.Join(err, s.IndexEvents(ctx, failed...))
+				failed = failed[:0]
 			}
 			if err != nil {
 				yield(cms.Root{}, err)
@@ -31,6 +40,9 @@ func (s Records) roots(ctx context.Context, missing map[string]bool) iter.Seq2[c
 					return
 				}
 			}
+		}
+		if err := s.IndexEvents(ctx, failed...); err != nil {
+			yield(cms.Root{}, err)
 		}
 	}
 }

@@ -49,13 +49,27 @@ func decodeEntry(r cms.Record) (IndexEntry, error) {
 	return IndexEntry{Name: e.Name, State: r.State, Shards: e.Shards, Attempts: r.Attempts, Error: r.Error, Ends: e.Ends, Body: e.Locator}, nil
 }
 
-// CreateIndexEntry stores the entry of an index unless there is one.
-func (s Records) CreateIndexEntry(ctx context.Context, e IndexEntry) (created bool, err error) {
-	raw, err := json.Marshal(storedEntry{Name: e.Name, Shards: e.Shards, Locator: e.Body})
-	if err != nil {
-		return false, fmt.Errorf("index entry %s: %w", e.Name, err)
+// CreateIndexEntries stores the entries of indices that have none, many by one request, and returns the entries that it
+// stored. After an error some may be stored; the next call stores the others.
+func (s Records) CreateIndexEntries(ctx context.Context, entries ...IndexEntry) (created []IndexEntry, err error) {
+	added := map[string]bool{}
+	err = s.items.CreateRecords(ctx, func(yield func(cms.Record, error) bool) {
+		for _, e := range entries {
+			raw, err := json.Marshal(storedEntry{Name: e.Name, Shards: e.Shards, Locator: e.Body})
+			if err != nil {
+				err = fmt.Errorf("index entry %s: %w", e.Name, err)
+			}
+			if !yield(cms.Record{ID: entryID(e.Name), Kind: kindIndex, State: e.State, Error: e.Error, Body: raw}, err) {
+				return
+			}
+		}
+	}, func(r cms.Record) { added[r.ID] = true })
+	for _, e := range entries {
+		if added[entryID(e.Name)] {
+			created = append(created, e)
+		}
 	}
-	return s.leases.Create(ctx, cms.Record{ID: entryID(e.Name), Kind: kindIndex, State: e.State, Error: e.Error, Body: raw})
+	return created, err
 }
 
 // RenewIndexEntry replaces shards and body of an entry that is FAILED; another one stays as it is.
@@ -115,16 +129,18 @@ func (s Records) fail(ctx context.Context, index string, f func(cms.Record, time
 	if err != nil {
 		return e, err
 	}
-	return e, s.IndexEvent(ctx, e)
+	return e, s.IndexEvents(ctx, e)
 }
 
-// IndexEvent records the failure of an index as an event, once.
-func (s Records) IndexEvent(ctx context.Context, e IndexEntry) error {
-	if e.State != PhaseFailed {
-		return nil
-	}
-	_, err := s.items.Event(ctx, indexSubject(e.Name), "failed", e.Error)
-	return err
+// IndexEvents records the failure of each index that failed as an event, once, many by one request.
+func (s Records) IndexEvents(ctx context.Context, entries ...IndexEntry) error {
+	return s.items.Events(ctx, "failed", func(yield func(subject, reason string) bool) {
+		for _, e := range entries {
+			if e.State == PhaseFailed && !yield(indexSubject(e.Name), e.Error) {
+				return
+			}
+		}
+	})
 }
 
 // UpdateIndexBody replaces the body of an entry by what f makes of it; f returns nil to leave

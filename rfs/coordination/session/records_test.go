@@ -3,6 +3,7 @@ package session_test
 import (
 	"context"
 	"path/filepath"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,15 +19,15 @@ type conflicting struct {
 	left int
 }
 
-func (s *conflicting) Put(ctx context.Context, r cms.Record) (cms.Revision, error) {
+func (s *conflicting) PutAll(ctx context.Context, records []cms.Record) ([]error, error) {
 	if s.left--; s.left >= 0 {
-		return cms.Revision{}, cms.ErrConflict
+		return slices.Repeat([]error{cms.ErrConflict}, len(records)), nil
 	}
-	return s.Store.Put(ctx, r)
+	return s.Store.PutAll(ctx, records)
 }
 
-// TestCreateIndexEntry: an entry that is missing would leave its index out of the migration.
-func TestCreateIndexEntry(t *testing.T) {
+// TestCreateIndexEntries: an entry that is missing would leave its index out of the migration.
+func TestCreateIndexEntries(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		conflicts int
@@ -48,13 +49,13 @@ func TestCreateIndexEntry(t *testing.T) {
 				coordinator := cms.New(cms.Config{Store: store, Creator: "test"})
 				e := session.IndexEntry{Name: "a", State: session.PhaseNotStarted, Shards: 1, Body: []byte(`{}`)}
 				if c.before {
-					if _, err := session.Of(coordinator).CreateIndexEntry(t.Context(), e); err != nil {
+					if _, err := session.Of(coordinator).CreateIndexEntries(t.Context(), e); err != nil {
 						t.Fatal(err)
 					}
 				}
 				store.left = c.conflicts
-				created, err := session.Of(coordinator).CreateIndexEntry(t.Context(), e)
-				if err != nil || created != c.created {
+				created, err := session.Of(coordinator).CreateIndexEntries(t.Context(), e)
+				if err != nil || (len(created) == 1) != c.created {
 					t.Errorf("created %v, %v", created, err)
 				}
 				if _, err := session.Of(coordinator).IndexEntry(t.Context(), "a"); err != nil {

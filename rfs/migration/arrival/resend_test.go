@@ -207,7 +207,7 @@ func ordersTo(t *testing.T, k *keeping) *phase.Session {
 	if _, err := session.Of(c).ClaimTarget(t.Context(), "orders", "u"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := session.Of(c).CreateIndexEntry(t.Context(), session.IndexEntry{Name: "orders", State: session.PhaseCompleted, Shards: e.Shards, Body: body}); err != nil {
+	if _, err := session.Of(c).CreateIndexEntries(t.Context(), session.IndexEntry{Name: "orders", State: session.PhaseCompleted, Shards: e.Shards, Body: body}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.SeedOnce(t.Context(), "test"); err != nil {

@@ -402,7 +402,7 @@ func TestRun_UsesTheStateOfASession(t *testing.T) {
 	if err := session.Of(state).KeepRefused(t.Context(), []session.Refused{{Index: "a", ID: "3"}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := session.Of(state).CreateIndexEntry(t.Context(), session.IndexEntry{Name: "a", Body: []byte(`{"refused_aliases":[{"index":"a","alias":"b","reason":"no"}]}`)}); err != nil {
+	if _, err := session.Of(state).CreateIndexEntries(t.Context(), session.IndexEntry{Name: "a", Body: []byte(`{"refused_aliases":[{"index":"a","alias":"b","reason":"no"}]}`)}); err != nil {
 		t.Fatal(err)
 	}
 	shown := 0

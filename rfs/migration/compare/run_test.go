@@ -31,7 +31,7 @@ func TestRun_NamesRefusedAliases(t *testing.T) {
 	c := newState(t)
 	body := []byte(`{"refused_aliases":[{"index":"logs-1","alias":"logs","reason":"more than one write index"}]}`)
 	for _, e := range []session.IndexEntry{{Name: "logs-1", Body: body}, {Name: "other", Body: []byte(`{}`)}, {Name: "later", Body: []byte(`[]`)}} {
-		if _, err := session.Of(c).CreateIndexEntry(t.Context(), e); err != nil {
+		if _, err := session.Of(c).CreateIndexEntries(t.Context(), e); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -158,7 +158,7 @@ func TestSession_AForgedEntryCreatesNoIndex(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.records().CreateIndexEntry(t.Context(), session.IndexEntry{Name: x.Name, State: session.PhaseNotStarted, Shards: x.Entry.Shards, Body: body}); err != nil {
+			if _, err := s.records().CreateIndexEntries(t.Context(), session.IndexEntry{Name: x.Name, State: session.PhaseNotStarted, Shards: x.Entry.Shards, Body: body}); err != nil {
 				t.Fatal(err)
 			}
 			_, _, err = s.makeIndex(t.Context(), x.Name)

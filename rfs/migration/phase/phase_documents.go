@@ -63,12 +63,11 @@ func (s *Session) seed(ctx context.Context) error {
 		return err
 	}
 	var roots []iter.Seq[cms.Root]
+	var failed []cms.FailedIndex
 	for _, e := range entries {
 		switch e.State {
 		case session.PhaseFailed:
-			if err := s.Coordinator.CreateFailedItems(ctx, e.Name, e.Shards, e.Error); err != nil {
-				return err
-			}
+			failed = append(failed, cms.FailedIndex{Name: e.Name, Shards: e.Shards, Reason: e.Error})
 		case session.PhaseCompleted:
 			if e, err = s.split(ctx, e); err != nil {
 				return err
@@ -77,6 +76,9 @@ func (s *Session) seed(ctx context.Context) error {
 		default:
 			return fmt.Errorf("index %s is not on the target yet: %w", e.Name, fault.ErrUnavailable)
 		}
+	}
+	if err := s.Coordinator.CreateFailedItems(ctx, slices.Values(failed)); err != nil {
+		return err
 	}
 	_, err = s.Coordinator.SeedRoots(ctx, func(yield func(cms.Root) bool) {
 		for _, of := range roots {

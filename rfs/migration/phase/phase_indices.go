@@ -58,35 +58,44 @@ func (s *Session) listIndices(ctx context.Context, lease *session.PhaseLease) er
 	return lease.Advance(ctx, session.PhaseInProgress, body)
 }
 
+// entriesAtOnce limits the entries that createEntries holds.
+const entriesAtOnce = 500
+
 func (s *Session) createEntries(ctx context.Context, plan *plan.Plan) error {
 	if err := s.noteStreams(ctx, plan); err != nil {
 		return err
 	}
-	for _, x := range plan.Indices {
-		s.noteHeld(&x.Entry)
-		body, err := x.Entry.Encode()
-		if err != nil {
-			return err
+	for part := range slices.Chunk(plan.Indices, entriesAtOnce) {
+		entries := make([]session.IndexEntry, 0, len(part))
+		for _, x := range part {
+			s.noteHeld(&x.Entry)
+			body, err := x.Entry.Encode()
+			if err != nil {
+				return err
+			}
+			entries = append(entries, session.IndexEntry{Name: x.Name, State: session.PhaseNotStarted, Shards: x.Entry.Shards, Body: body})
 		}
-		e := session.IndexEntry{Name: x.Name, State: session.PhaseNotStarted, Shards: x.Entry.Shards, Body: body}
-		if _, err := s.records().CreateIndexEntry(ctx, e); err != nil {
+		if _, err := s.records().CreateIndexEntries(ctx, entries...); err != nil {
 			return err
 		}
 	}
-	for _, x := range plan.Unread {
-		body, err := plan.UnreadEntry(x).Encode()
+	for part := range slices.Chunk(plan.Unread, entriesAtOnce) {
+		entries := make([]session.IndexEntry, 0, len(part))
+		for _, x := range part {
+			body, err := plan.UnreadEntry(x).Encode()
+			if err != nil {
+				return err
+			}
+			entries = append(entries, session.IndexEntry{Name: x.Name, State: session.PhaseFailed, Error: x.Reason, Body: body})
+		}
+		created, err := s.records().CreateIndexEntries(ctx, entries...)
 		if err != nil {
 			return err
 		}
-		e := session.IndexEntry{Name: x.Name, State: session.PhaseFailed, Error: x.Reason, Body: body}
-		created, err := s.records().CreateIndexEntry(ctx, e)
-		if err != nil {
-			return err
+		for _, e := range created {
+			s.Log.ErrorContext(ctx, "index fails: its metadata is damaged", "index", e.Name, "error", e.Error)
 		}
-		if created {
-			s.Log.ErrorContext(ctx, "index fails: its metadata is damaged", "index", x.Name, "error", x.Reason)
-		}
-		if err := s.records().IndexEvent(ctx, e); err != nil {
+		if err := s.records().IndexEvents(ctx, entries...); err != nil { // also where a process died before its events
 			return err
 		}
 	}

@@ -101,7 +101,7 @@ func TestAShardIsSplitByItsSizeAndItsTarget(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := session.Of(one.Coordinator).CreateIndexEntry(ctx, session.IndexEntry{Name: name, State: session.PhaseCompleted, Shards: entry.Shards, Body: body}); err != nil {
+			if _, err := session.Of(one.Coordinator).CreateIndexEntries(ctx, session.IndexEntry{Name: name, State: session.PhaseCompleted, Shards: entry.Shards, Body: body}); err != nil {
 				t.Fatal(err)
 			}
 			e, err := session.Of(one.Coordinator).IndexEntry(ctx, name)

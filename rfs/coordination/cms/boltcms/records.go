@@ -89,6 +89,34 @@ func (s *Store) Put(ctx context.Context, r cms.Record) (rev cms.Revision, err er
 	return rev, err
 }
 
+// PutAll writes the records in one write transaction, with one sync; without any when all are refused.
+func (s *Store) PutAll(ctx context.Context, records []cms.Record) ([]error, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	errs := make([]error, len(records))
+	err := s.update(func(tx *bolt.Tx, _ int64) error {
+		written := false
+		for i, r := range records {
+			if errs[i] = sameRevision(tx, r); errs[i] != nil {
+				continue
+			}
+			if _, err := writeRecord(tx, r); err != nil {
+				return err
+			}
+			written = true
+		}
+		if !written {
+			return errUnchanged
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return errs, nil
+}
+
 // Delete removes a record if its revision is still the stored one.
 func (s *Store) Delete(ctx context.Context, r cms.Record) error {
 	if err := ctx.Err(); err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -64,4 +65,73 @@ func (s *Store) ApplyAll(ctx context.Context, changes []cms.Change) ([]cms.Outco
 		outcomes[i] = s.outcome(ctx, c, x.updated, failed)
 	}
 	return outcomes, nil
+}
+
+// What the answer for one written document takes at most, bytes: a status, or an error with its causes.
+const (
+	answerHead    = 64 << 10
+	answerPerItem = 4 << 10
+)
+
+// bulk sends a _bulk request of n create or index actions. It returns the error of each, nil for a document that was written.
+func (s *Store) bulk(ctx context.Context, body []byte, n int) ([]error, error) {
+	q := s.writeQuery()
+	q.Set("filter_path", "errors,items.*.status,items.*.error")
+	answer, err := s.request(ctx, http.MethodPost, "/_bulk", q, body)
+	if err != nil {
+		return nil, err
+	}
+	if most := answerHead + answerPerItem*n; len(answer) > most {
+		return nil, fmt.Errorf("answer for %d documents has %d bytes, more than %d: %w", n, len(answer), most, fault.ErrUnavailable)
+	}
+	var a struct {
+		Items []map[string]struct {
+			Status int             `json:"status"`
+			Error  json.RawMessage `json:"error"`
+		} `json:"items"`
+	}
+	if err := json.Unmarshal(answer, &a); err != nil {
+		return nil, fmt.Errorf("answer for %d documents: %w: %w", n, err, fault.ErrUnavailable)
+	}
+	if len(a.Items) != n {
+		return nil, fmt.Errorf("answer for %d of %d documents: %w", len(a.Items), n, fault.ErrUnavailable)
+	}
+	errs := make([]error, n)
+	for i, actions := range a.Items {
+		if len(actions) != 1 {
+			return nil, fmt.Errorf("answer for a document has %d actions: %w", len(actions), fault.ErrUnavailable)
+		}
+		for _, x := range actions {
+			if x.Status != http.StatusCreated && x.Status != http.StatusOK {
+				wrapped := append(append([]byte(`{"error":`), x.Error...), '}')
+				errs[i] = answerError(x.Status, wrapped)
+			}
+		}
+	}
+	return errs, nil
+}
+
+// PutAll writes records by one _bulk request, each under the condition of its revision.
+func (s *Store) PutAll(ctx context.Context, records []cms.Record) ([]error, error) {
+	var body bytes.Buffer
+	enc := json.NewEncoder(&body)
+	for _, r := range records {
+		action, document := "create", map[string]any{"_index": s.control, "_id": r.ID}
+		if r.Revision != (cms.Revision{}) {
+			action, document["if_seq_no"], document["if_primary_term"] = "index", r.Revision.Seq, r.Revision.Term
+		}
+		if err := errors.Join(enc.Encode(map[string]any{action: document}), enc.Encode(r)); err != nil {
+			return nil, fmt.Errorf("record %s: %w", r.ID, err)
+		}
+	}
+	errs, err := s.bulk(ctx, body.Bytes(), len(records))
+	if err != nil {
+		return nil, fmt.Errorf("write %d records: %w", len(records), err)
+	}
+	for i, err := range errs {
+		if err != nil {
+			errs[i] = fmt.Errorf("record %s: %w", records[i].ID, err)
+		}
+	}
+	return errs, nil
 }

@@ -15,16 +15,10 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
-// writeQuery is the query of every write of an item.
+// writeQuery is the query of every write of an item, and of each bulk.
 func (s *Store) writeQuery() url.Values {
 	return url.Values{"require_alias": {jsonTrue}}
 }
-
-// What the answer for one created item takes at most, bytes: a status, or an error with its causes.
-const (
-	answerHead    = 64 << 10
-	answerPerItem = 4 << 10
-)
 
 // Create adds items by one _bulk request of create actions.
 func (s *Store) Create(ctx context.Context, items []cms.Item) (created int, err error) {
@@ -39,37 +33,16 @@ func (s *Store) Create(ctx context.Context, items []cms.Item) (created int, err 
 			return 0, fmt.Errorf("%s: %w", cms.ItemName(it.ID), err)
 		}
 	}
-	q := s.writeQuery()
-	q.Set("filter_path", "errors,items.*.status,items.*.error")
-	answer, err := s.request(ctx, http.MethodPost, "/_bulk", q, body.Bytes())
+	errs, err := s.bulk(ctx, body.Bytes(), len(items))
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("create %d items: %w", len(items), err)
 	}
-	if most := answerHead + answerPerItem*len(items); len(answer) > most {
-		return 0, fmt.Errorf("answer to the creation of %d items has %d bytes, more than %d: %w", len(items), len(answer), most, fault.ErrUnavailable)
-	}
-	var a struct {
-		Items []map[string]struct {
-			Status int             `json:"status"`
-			Error  json.RawMessage `json:"error"`
-		} `json:"items"`
-	}
-	if err := json.Unmarshal(answer, &a); err != nil {
-		return 0, fmt.Errorf("answer to the creation of items: %w: %w", err, fault.ErrUnavailable)
-	}
-	if len(a.Items) != len(items) {
-		return 0, fmt.Errorf("answer for %d of %d items: %w", len(a.Items), len(items), fault.ErrUnavailable)
-	}
-	for i, actions := range a.Items {
-		for _, x := range actions {
-			switch x.Status {
-			case http.StatusCreated:
-				created++
-			case http.StatusConflict: // it exists; that is as good
-			default:
-				wrapped := append(append([]byte(`{"error":`), x.Error...), '}')
-				return created, fmt.Errorf("create %s: %w", cms.ItemName(items[i].ID), answerError(x.Status, wrapped))
-			}
+	for i, err := range errs {
+		switch {
+		case err == nil:
+			created++
+		case !errors.Is(err, cms.ErrConflict): // an item that exists is as good
+			return created, fmt.Errorf("create %s: %w", cms.ItemName(items[i].ID), err)
 		}
 	}
 	return created, nil

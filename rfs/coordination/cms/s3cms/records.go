@@ -57,6 +57,13 @@ func (s *session) Put(ctx context.Context, r cms.Record) (cms.Revision, error) {
 	return s.change(ctx, r, false)
 }
 
+// PutAll writes each record by requests of its own.
+func (s *session) PutAll(ctx context.Context, records []cms.Record) ([]error, error) {
+	errs := make([]error, len(records))
+	each(len(records), func(i int) { _, errs[i] = s.Put(ctx, records[i]) })
+	return errs, nil
+}
+
 // Delete removes a record if its revision is still the stored one.
 func (s *session) Delete(ctx context.Context, r cms.Record) error {
 	if r.Revision == (cms.Revision{}) {

@@ -1,0 +1,108 @@
+package phase
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/testing/migrationtest"
+)
+
+// requests counts the writes of records, and of items, that one process sends.
+type requests struct {
+	cms.Store
+	n *int
+}
+
+func (r requests) Put(ctx context.Context, x cms.Record) (cms.Revision, error) {
+	*r.n++
+	return r.Store.Put(ctx, x)
+}
+
+func (r requests) PutAll(ctx context.Context, x []cms.Record) ([]error, error) {
+	*r.n++
+	return r.Store.PutAll(ctx, x)
+}
+
+func (r requests) Create(ctx context.Context, x []cms.Item) (int, error) {
+	*r.n++
+	return r.Store.Create(ctx, x)
+}
+
+// damagedIndices is a snapshot with three indices, and with so many whose metadata is damaged.
+func damagedIndices(n int) *plan.Plan {
+	p := threeIndices()
+	for i := range n {
+		p.Unread = append(p.Unread, plan.UnreadIndex{Name: fmt.Sprintf("i%04d", i), Reason: "cut off"})
+	}
+	return p
+}
+
+// failures audits what a process has left and compares it with the damaged indices: each has one entry and one event.
+func failures(t *testing.T, s *Session, m *migrationtest.Memory, n int) {
+	t.Helper()
+	if _, err := s.records().Audit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	failed := 0
+	for e, err := range s.records().IndexEntries(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.State == session.PhaseFailed && e.Error == "cut off" {
+			failed++
+		}
+	}
+	if failed != n || m.Events("failed") != n || len(m.Items) != 7 {
+		t.Errorf("%d failed entries, %d events, %d items", failed, m.Events("failed"), len(m.Items))
+	}
+}
+
+// TestSession_ManyDamagedIndices: their entries and events take as few requests as those of a few.
+func TestSession_ManyDamagedIndices(t *testing.T) {
+	counts := map[int]int{}
+	for _, n := range []int{1, 2000} {
+		synctest.Test(t, func(t *testing.T) {
+			m, sent := newMemory(), 0
+			s := process(t, requests{m, &sent}, migrationtest.NewOutside(), 1, &migrationtest.Life{})
+			s.planned = damagedIndices(n)
+			if err := toItems(t.Context(), s); err != nil {
+				t.Fatal(err)
+			}
+			failures(t, s, m, n)
+			counts[n] = sent
+		})
+	}
+	if more := counts[2000] - counts[1]; more > 3*2000/500 {
+		t.Errorf("%d writes more for 2,000 damaged indices than for one", more)
+	}
+}
+
+// TestSession_DiesBetweenDamagedIndices: a process dies at each of its calls, before and after it has an effect, and another goes on.
+func TestSession_DiesBetweenDamagedIndices(t *testing.T) {
+	const damaged = 501 // entries and events of two requests each
+	for _, after := range []bool{false, true} {
+		t.Run(fmt.Sprintf("after the effect %t", after), func(t *testing.T) {
+			for dies, died := 1, true; died; dies++ {
+				synctest.Test(t, func(t *testing.T) {
+					m, x, l := newMemory(), migrationtest.NewOutside(), &migrationtest.Life{Dies: dies, After: after}
+					for n, l := range []*migrationtest.Life{l, {}} {
+						s := process(t, m, x, n, l)
+						s.planned = damagedIndices(damaged)
+						if err := toItems(t.Context(), s); err != nil && !l.Dead {
+							t.Fatalf("call %d: %v", dies, err)
+						}
+						if n == 1 {
+							failures(t, s, m, damaged)
+						}
+					}
+					died = l.Dead
+				})
+			}
+		})
+	}
+}
