@@ -22,10 +22,13 @@ type Outage struct {
 }
 
 // Over notes a success.
-func (o *Outage) Over() {
+func (o *Outage) Over() { o.OverAt(o.Now()) }
+
+// OverAt notes a success at an earlier time of the clock. An outage that started later continues.
+func (o *Outage) OverAt(at time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.lasts, o.success = false, o.Now()
+	o.lasts, o.success = o.lasts && o.since > at, max(o.success, at)
 }
 
 // Check notes the result of a call that started at a time of the clock. It returns nil after a success and while the call may be

@@ -67,6 +67,33 @@ func TestOutage_IsOverForAllCallers(t *testing.T) {
 	})
 }
 
+// TestOutage_OverAt: a success that is noted later ends the outages that began before it, and no other.
+func TestOutage_OverAt(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		success time.Duration
+		err     error
+	}{
+		{"before the outage", 4 * time.Second, errAway},
+		{"during the outage", 14 * time.Second, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := retry.Outage{Limit: 10 * time.Second, Now: since()}
+				time.Sleep(5 * time.Second)
+				if err := o.Check(o.Now(), errAway); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(11 * time.Second)
+				o.OverAt(c.success)
+				if err := o.Check(c.success, errAway); !errors.Is(err, c.err) {
+					t.Errorf("%v, 16 s after the start", err)
+				}
+			})
+		})
+	}
+}
+
 func TestOutage_Do(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -53,6 +53,10 @@ type Lease struct {
 
 	ending sync.Mutex
 	ended  *Item
+
+	moving  sync.Mutex
+	reached int64         // the highest ordinal that was recorded
+	movedAt time.Duration // when it was, by the monotonic clock; 0: never
 }
 
 func (c *Coordinator) newLease(it Item, before Reading, initial time.Duration) *Lease {
@@ -62,6 +66,7 @@ func (c *Coordinator) newLease(it Item, before Reading, initial time.Duration) *
 		Item: it, Holder: it.Holder, Length: length, c: c, begin: it.Begin(),
 		trigger: before.after(min(TriggerAfter(length), length-margin)),
 		half:    before.after(length / 2),
+		reached: it.Begin(),
 	}
 	l.clock, l.confirm = c.clock, l.Validate
 	l.granted(before, length, margin)
@@ -158,7 +163,26 @@ func (l *Lease) progress(ctx context.Context, b retry.Policy, p Progress) error 
 	if err != nil {
 		return l.failed("record progress of", err)
 	}
+	if v == Applied {
+		l.move(max(p.Watermark, p.Reached))
+	}
 	return l.expect(v, Applied, Already, Done, Mismatch) // the last two are results for the holder only
+}
+
+func (l *Lease) move(ordinal int64) {
+	l.moving.Lock()
+	defer l.moving.Unlock()
+	if ordinal > l.reached {
+		l.reached, l.movedAt = ordinal, l.clock.Read().Mono
+	}
+}
+
+// MovedAt returns when a higher ordinal than before was last recorded, by the monotonic clock: the store and the place where documents
+// go answered then. It returns false while none is.
+func (l *Lease) MovedAt() (at time.Duration, moved bool) {
+	l.moving.Lock()
+	defer l.moving.Unlock()
+	return l.movedAt, l.movedAt > 0
 }
 
 // Handoff ends the lease at watermark in four steps, each of which any worker can

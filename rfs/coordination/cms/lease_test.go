@@ -543,3 +543,32 @@ func TestALostRaceIsNoLease(t *testing.T) {
 		t.Errorf("%+v", it)
 	}
 }
+
+// TestLease_MovedAt: only a higher ordinal that the store has recorded is progress.
+func TestLease_MovedAt(t *testing.T) {
+	b := newBench(t, 0)
+	l := b.lease(t)
+	ctx := t.Context()
+	for _, c := range []struct {
+		name   string
+		record func() error
+		lost   error
+		want   time.Duration
+	}{
+		{"nothing", func() error { return nil }, nil, 0},
+		{"where the lease started", func() error { return l.Progress(ctx, 0, cms.Work{}) }, nil, 0},
+		{"higher", func() error { return l.Progress(ctx, 5, cms.Work{}) }, nil, 3 * time.Minute},
+		{"the same again", func() error { return l.Progress(ctx, 5, cms.Work{}) }, nil, 3 * time.Minute},
+		{"higher, without an answer", func() error { return l.Progress(ctx, 7, cms.Work{}) }, errLost, 3 * time.Minute},
+		{"higher, not durable", func() error { return l.Reach(ctx, 9) }, nil, 6 * time.Minute},
+	} {
+		b.clock.at = b.clock.at.Add(time.Minute)
+		b.store.before = func(cms.Transition) error { return c.lost }
+		if err := c.record(); !errors.Is(err, c.lost) {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		if at, moved := l.MovedAt(); at != c.want || moved != (c.want > 0) {
+			t.Errorf("%s: %v %v, want %v", c.name, at, moved, c.want)
+		}
+	}
+}

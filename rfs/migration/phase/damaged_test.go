@@ -85,9 +85,13 @@ func TestSession_ManyDamagedIndices(t *testing.T) {
 // TestSession_DiesBetweenDamagedIndices: a process dies at each of its calls, before and after it has an effect, and another goes on.
 func TestSession_DiesBetweenDamagedIndices(t *testing.T) {
 	const damaged = 501 // entries and events of two requests each
+	step := 1
+	if testing.Short() {
+		step = 4
+	}
 	for _, after := range []bool{false, true} {
 		t.Run(fmt.Sprintf("after the effect %t", after), func(t *testing.T) {
-			for dies, died := 1, true; died; dies++ {
+			for dies, died := 1, true; died; dies += step {
 				synctest.Test(t, func(t *testing.T) {
 					m, x, l := newMemory(), migrationtest.NewOutside(), &migrationtest.Life{Dies: dies, After: after}
 					for n, l := range []*migrationtest.Life{l, {}} {

@@ -147,6 +147,28 @@ func TestAnOutageAfterAWaitIsWaitedFor(t *testing.T) {
 	})
 }
 
+// TestAnOutageAtTheEndOfALongLeaseIsWaitedFor: a lease has lasted for longer than an outage may when the target is away for a moment.
+func TestAnOutageAtTheEndOfALongLeaseIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.with = func(m *Migration) { m.Unavailable = 20 * time.Second }
+		var opened atomic.Int64
+		w.wrap = func(d engine.Destination) engine.Destination {
+			return unready{d, func(cms.ItemID) error {
+				if opened.Add(1) > 1 {
+					return nil
+				}
+				time.Sleep(30 * time.Second)
+				return fmt.Errorf("no route to host: %w", fault.ErrUnavailable)
+			}}
+		}
+		sum, err := w.run(t, 1, &migrationtest.Life{})
+		if err != nil || !sum.Complete || opened.Load() < 3 {
+			t.Errorf("%v, opened %d times", err, opened.Load())
+		}
+	})
+}
+
 func TestPausedIndicesAreNamed(t *testing.T) {
 	for _, c := range []struct {
 		names []string

@@ -142,12 +142,11 @@ func (m *Migration) workAll(ctx context.Context, n int, group *cms.Group, leases
 		once.Do(func() { all.Go(func() error { m.openAhead(ctx, n, group, held); return nil }) })
 	}
 	for _, lease := range leases {
-		started := m.outage.Now()
 		all.Go(func() error {
 			outcome, err := m.Session.Run(ctx, lease, m.ahead, near)
 			group.Left(context.WithoutCancel(ctx))
 			m.Solo.Leave()
-			return m.afterLease(ctx, lease, started, outcome, err)
+			return m.afterLease(ctx, lease, outcome, err)
 		})
 	}
 	return all.Wait()
@@ -171,8 +170,9 @@ func (m *Migration) openAhead(ctx context.Context, n int, group *cms.Group, held
 	m.ahead.Open(ctx, n, m.Runner.Bulk.Existing, next)
 }
 
-// afterLease decides whether the run continues after a lease on which work started at a time of the clock.
-func (m *Migration) afterLease(ctx context.Context, lease *cms.Lease, started time.Duration, outcome engine.Outcome, err error) error {
+// afterLease decides whether the run continues after a lease. An outage that ends a lease started after the lease's last progress. If
+// the lease made no progress, which may have another reason, the outage counts from the end of the lease.
+func (m *Migration) afterLease(ctx context.Context, lease *cms.Lease, outcome engine.Outcome, err error) error {
 	defer m.signalFreed()
 	switch {
 	case outcome == engine.Completed || outcome == engine.HandedOff || outcome == engine.Failed:
@@ -182,6 +182,11 @@ func (m *Migration) afterLease(ctx context.Context, lease *cms.Lease, started ti
 		m.pauseIndex(lease.ID.Index, err)
 		return nil
 	case errors.Is(err, fault.ErrUnavailable):
+		started := m.outage.Now()
+		if at, moved := lease.MovedAt(); moved {
+			m.outage.OverAt(at)
+			started = at
+		}
 		if err := m.outage.Check(started, err); err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/retry"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
@@ -115,7 +116,7 @@ func (t *Task) work(ctx context.Context, partition int, runner *engine.Runner) e
 	outage := t.outage("a partition has to wait", "partition", partition)
 	for ctx.Err() == nil {
 		pause := time.Duration(0)
-		err := t.once(ctx, id, runner)
+		err := t.once(ctx, id, runner, outage)
 		var none *cms.NoneAvailable
 		switch {
 		case ctx.Err() != nil:
@@ -140,13 +141,16 @@ func (t *Task) work(ctx context.Context, partition int, runner *engine.Runner) e
 	return nil
 }
 
-// once leases a partition and works on it until the lease is over.
-func (t *Task) once(ctx context.Context, id cms.ItemID, runner *engine.Runner) error {
+// once leases a partition and works on it until the lease is over. The progress of the lease ends an outage.
+func (t *Task) once(ctx context.Context, id cms.ItemID, runner *engine.Runner, outage *retry.Outage) error {
 	lease, err := t.items.AcquireItem(ctx, id, t.Token)
 	if err != nil {
 		return err
 	}
 	outcome, err := runner.Run(ctx, lease, part{t}, func(context.Context, time.Duration) error { return nil })
+	if at, moved := lease.MovedAt(); moved {
+		outage.OverAt(at)
+	}
 	if outcome == engine.Failed {
 		t.Log.Error("a partition is given up until an operator opens it again (rfsctl items retry)", "partition", id.Shard, "error", err)
 		return nil

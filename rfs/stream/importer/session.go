@@ -206,17 +206,21 @@ func (m *Import) work(ctx context.Context, slot int) error {
 	}
 	outage, target := m.outage(m.Unavailable), m.outage(m.runner.Bulk.StallTimeout)
 	for {
-		started := target.Now()
 		lease, err := m.next(ctx, holder, outage)
 		if lease == nil {
 			return err
 		}
+		started := target.Now()
 		outcome, err := m.serve(ctx, lease)
 		switch {
 		case ctx.Err() != nil:
 		case outcome == engine.Released && err != nil:
 			return err
-		case outcome == engine.Released || outcome == engine.Lost: // without progress, in a lease that may be shorter than its patience
+		case outcome == engine.Released || outcome == engine.Lost: // without an end, in a lease that may be shorter than its patience
+			if at, moved := lease.MovedAt(); moved {
+				target.OverAt(at)
+				started = at
+			}
 			if err := target.Check(started, errNoProgress); err != nil {
 				return err
 			}
