@@ -17,7 +17,6 @@ import (
 // outage bounds how long what does not answer is tried again.
 func (s *Session) Through(ctx context.Context, outage *retry.Outage) error {
 	for {
-		started := outage.Now()
 		st, err := s.look(ctx)
 		if err == nil && !st.over && st.Phase != PhaseSnapshot {
 			if _, err = s.plan(ctx); err != nil && !errors.Is(err, fault.ErrUnavailable) {
@@ -37,7 +36,7 @@ func (s *Session) Through(ctx context.Context, outage *retry.Outage) error {
 		case errors.As(err, &busy):
 			err = s.waitForOthers(ctx, st, busy)
 		case errors.Is(err, fault.ErrUnavailable) && !errors.Is(err, ErrSnapshotRuns):
-			if err = outage.Check(started, err); err == nil {
+			if err = outage.Check(outage.Now(), err); err == nil { // the step before it may have been long
 				err = s.Runner.Clock.Sleep(ctx, time.Second)
 			}
 		case err == nil && st.Does == WorkOnItem:
