@@ -166,8 +166,12 @@ func (r *Migration) writeIndices(w io.Writer) {
 
 // writeProblems prints the items and indices that failed, and the objects that were left out.
 func (r *Migration) writeProblems(w io.Writer) {
+	failed := map[string]bool{}
+	for _, x := range r.Indices {
+		failed[x.Index] = x.State == session.PhaseFailed
+	}
 	for _, p := range r.Problems {
-		if r.failedIndex(p.Index) {
+		if failed[p.Index] {
 			continue // said once above
 		}
 		if p.Shard < 0 {
@@ -207,15 +211,6 @@ func (r *Migration) writeDocuments(w io.Writer) {
 	if r.Totals.Reduced > 0 {
 		fmt.Fprintf(w, "%d documents are reduced: the snapshot lacks the missing parts of their sources, or does not show where they belong; --accept-reduced-sources accepts that (exit code 0)\n", r.Totals.Reduced)
 	}
-}
-
-func (r *Migration) failedIndex(name string) bool {
-	for _, x := range r.Indices {
-		if x.Index == name {
-			return x.State == session.PhaseFailed
-		}
-	}
-	return false
 }
 
 // writePhases prints the state of each phase, and what the phases did.
