@@ -39,6 +39,7 @@ func operations(transitions, outcomes int) []testCase {
 		{"RecordsChangeOnlyUnderTheirRevision", recordRevisions},
 		{"RecordsOfOneRequestAreJudgedOneByOne", recordsTogether},
 		{"ListGivesOneKindInOrder", listRecords},
+		{"ListGivesManyInOrder", listManyRecords},
 		{"ClockIsThatOfTheStore", clock},
 	}
 }
@@ -397,6 +398,29 @@ func listRecords(t *testing.T, s cms.Store) {
 	}
 	if !slices.Equal(got, []string{"k:a", "k:b", "k:c"}) {
 		t.Errorf("got %v", got)
+	}
+}
+
+// listManyRecords lists more records than a store reads at once.
+func listManyRecords(t *testing.T, s cms.Store) {
+	var want []string
+	var records []cms.Record
+	for i := range 600 {
+		want = append(want, fmt.Sprintf("m:%03d", i))
+		records = append(records, cms.Record{ID: want[i], Kind: "m", Body: json.RawMessage(`{}`)})
+	}
+	if _, err := s.PutAll(t.Context(), records); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for r, err := range s.List(t.Context(), "m") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, r.ID)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%d records listed of %d, or in another order", len(got), len(want))
 	}
 }
 

@@ -1,7 +1,6 @@
 package boltcms
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -147,33 +146,10 @@ func sameRevision(tx *bolt.Tx, r cms.Record) error {
 
 // List yields the records of a kind in order of ids.
 func (s *Store) List(ctx context.Context, kind string) iter.Seq2[cms.Record, error] {
-	return func(yield func(cms.Record, error) bool) {
-		var found []cms.Record
-		err := s.view(func(tx *bolt.Tx) error {
-			found = found[:0]
-			prefix := []byte(kind)
-			c := tx.Bucket(controlBucket).Cursor()
-			for k, v := c.Seek(prefix); k != nil && bytes.HasPrefix(k, prefix); k, v = c.Next() {
-				r, err := decodeRecord(string(k), v)
-				if err != nil {
-					return err
-				}
-				if r.Kind == kind {
-					found = append(found, r)
-				}
-			}
-			return ctx.Err()
-		})
-		if err != nil {
-			yield(cms.Record{}, err)
-			return
-		}
-		for _, r := range found {
-			if !yield(r, nil) {
-				return
-			}
-		}
-	}
+	return pages(ctx, s, controlBucket, kind, func(id string, v []byte) (cms.Record, bool, error) {
+		r, err := decodeRecord(id, v)
+		return r, r.Kind == kind, err
+	})
 }
 
 // freeRecords ends the locks of the former owner.

@@ -462,37 +462,50 @@ func (s *Store) Open(ctx context.Context) (o cms.Open, err error) {
 	return o, err
 }
 
-// Scan yields all items in order of ids, page by page: no transaction stays open
-// while the caller works.
+// Scan yields all items in order of ids.
 func (s *Store) Scan(ctx context.Context) iter.Seq2[cms.Item, error] {
-	return func(yield func(cms.Item, error) bool) {
-		for from := s.prefix; ; {
-			var page []cms.Item
+	return pages(ctx, s, s.items, s.prefix, func(id string, v []byte) (cms.Item, bool, error) {
+		it, err := decodeItem(id, v)
+		return it, true, err
+	})
+}
+
+// pages yields the values of a bucket whose keys have the prefix and that decode takes, in order of keys, page by page: no transaction
+// stays open while the caller works.
+func pages[T any](ctx context.Context, s *Store, bucket []byte, prefix string, decode func(key string, v []byte) (x T, taken bool, err error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for from := []byte(prefix); from != nil; {
+			var page []T
+			var next []byte
 			err := s.view(func(tx *bolt.Tx) error {
-				page = page[:0]
-				c := tx.Bucket(s.items).Cursor()
-				for k, v := c.Seek([]byte(from)); k != nil && len(page) < pageSize && bytes.HasPrefix(k, []byte(s.prefix)); k, v = c.Next() {
-					it, err := decodeItem(string(k), v)
+				page, next = page[:0], nil
+				c := tx.Bucket(bucket).Cursor()
+				for k, v := c.Seek(from); k != nil && bytes.HasPrefix(k, []byte(prefix)); k, v = c.Next() {
+					if len(page) == pageSize {
+						next = bytes.Clone(k)
+						break
+					}
+					x, taken, err := decode(string(k), v)
 					if err != nil {
 						return err
 					}
-					page = append(page, it)
+					if taken {
+						page = append(page, x)
+					}
 				}
 				return ctx.Err()
 			})
 			if err != nil {
-				yield(cms.Item{}, err)
+				var none T
+				yield(none, err)
 				return
 			}
-			for _, it := range page {
-				if !yield(it, nil) {
+			for _, x := range page {
+				if !yield(x, nil) {
 					return
 				}
 			}
-			if len(page) < pageSize {
-				return
-			}
-			from = page[len(page)-1].ID + "\x00"
+			from = next
 		}
 	}
 }
