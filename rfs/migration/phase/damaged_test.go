@@ -2,7 +2,9 @@ package phase
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -109,4 +111,21 @@ func TestSession_DiesBetweenDamagedIndices(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSession_TooManyDamagedIndices: a repository that lost most of its metadata ends the phase, and leaves no entries behind.
+func TestSession_TooManyDamagedIndices(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		s := process(t, m, migrationtest.NewOutside(), 1, &migrationtest.Life{})
+		s.planned = damagedIndices(10_001)
+		err := toItems(t.Context(), s)
+		var failed *PhaseFailed
+		if !errors.As(err, &failed) || !strings.Contains(failed.Reason, "of 10001 indices") || !strings.Contains(failed.Reason, "--index-allowlist") {
+			t.Errorf("%v", err)
+		}
+		for e, err := range s.records().IndexEntries(t.Context()) {
+			t.Fatalf("entry %s, %v", e.Name, err)
+		}
+	})
 }

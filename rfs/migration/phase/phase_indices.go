@@ -58,10 +58,17 @@ func (s *Session) listIndices(ctx context.Context, lease *session.PhaseLease) er
 	return lease.Advance(ctx, session.PhaseInProgress, body)
 }
 
+// mostUnread limits the indices with damaged metadata that a session records one by one. Beyond it the repository is damaged as a whole.
+const mostUnread = 10_000
+
 // entriesAtOnce limits the entries that createEntries holds.
 const entriesAtOnce = 500
 
 func (s *Session) createEntries(ctx context.Context, plan *plan.Plan) error {
+	if n := len(plan.Unread); n > mostUnread {
+		return fmt.Errorf("the metadata of %d indices cannot be read, more than %d: files of the repository are missing; restore them, or select other indices with --index-allowlist; the first of them: %s: %w",
+			n, mostUnread, plan.Unread[0].Reason, fault.ErrCorrupt)
+	}
 	if err := s.noteStreams(ctx, plan); err != nil {
 		return err
 	}
