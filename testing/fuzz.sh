@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # fuzz.sh DURATION [PACKAGE...]: runs every Fuzz target of the module (or of PACKAGEs) for DURATION each.
 #
+# With FUZZPACKAGES=N only N packages are fuzzed, which are drawn at random.
+#
 # Each package's test binary is built once and serves all its targets; FUZZJOBS packages (default 2) are fuzzed at the same
 # time, each by FUZZPARALLEL processes (default 1). New interesting inputs are kept in Go's fuzz cache, so a later run goes
 # on from there; a crash fails the run and its input, written to testdata/fuzz of the package, is named: commit it with the fix.
@@ -67,14 +69,20 @@ fuzz() {
 
 # Only packages whose tests declare a target are built: linking all of them costs more than the fuzzing.
 failed=0
-while IFS=$'\t' read -r package dir files; do
-  [ -n "$files" ] || continue
-  (cd "$dir" && grep -qE '^func Fuzz[A-Z0-9_]' $files) || continue
+with_targets() {
+  local package dir files
+  while IFS=$'\t' read -r package dir files; do
+    # shellcheck disable=SC2086 # files are words
+    [ -z "$files" ] || ! (cd "$dir" && grep -qE '^func Fuzz[A-Z0-9_]' $files) || printf '%s\t%s\n' "$package" "$dir"
+  done
+}
+while IFS=$'\t' read -r package dir; do
   while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do
     wait -n || failed=$((failed + 1)) # it could not be built
   done
   fuzz "$package" "$dir" &
-done < <("$go" list -f '{{.ImportPath}}{{"\t"}}{{.Dir}}{{"\t"}}{{range .TestGoFiles}}{{.}} {{end}}{{range .XTestGoFiles}}{{.}} {{end}}' "$@")
+done < <("$go" list -f '{{.ImportPath}}{{"\t"}}{{.Dir}}{{"\t"}}{{range .TestGoFiles}}{{.}} {{end}}{{range .XTestGoFiles}}{{.}} {{end}}' "$@" | with_targets |
+  { [ -z "${FUZZPACKAGES:-}" ] && cat || shuf -n "$FUZZPACKAGES"; })
 while [ -n "$(jobs -p)" ]; do
   wait -n || failed=$((failed + 1))
 done

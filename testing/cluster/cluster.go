@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/rfsd/rfsd/testing/draw"
 )
 
 // ErrMissing is the reason for a skip: this machine lacks something that a node needs.
@@ -74,7 +76,7 @@ type spec struct {
 
 // OpenSearch gives a running OpenSearch node. Without options the node is shared by all
 // tests of this process, or is the one named by RFSD_TEST_OPENSEARCH_<version with _ for .>.
-// The test is skipped when the machine cannot run it.
+// The test is skipped when the machine cannot run it, or RFSD_TESTS does not draw it.
 func OpenSearch(t testing.TB, version string, opts ...Option) *Node {
 	t.Helper()
 	return give(t, "opensearch", version, opts)
@@ -86,14 +88,21 @@ func Elasticsearch(t testing.TB, version string, opts ...Option) *Node {
 	return give(t, "elasticsearch", version, opts)
 }
 
+// drawn skips a test that is not to use a real server now.
+func drawn(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("-short: no real servers")
+	}
+	draw.Test(t)
+}
+
 func give(t testing.TB, product, version string, opts []Option) *Node {
 	t.Helper()
 	if len(opts) > 0 {
 		return giveNodes(t, product, version, 1, opts)[0]
 	}
-	if testing.Short() {
-		t.Skip("-short: no real servers")
-	}
+	drawn(t)
 	ctx, cancel := context.WithTimeout(context.Background(), bootTime)
 	defer cancel()
 	n, err := sharedNodes.get(ctx, product, version)

@@ -19,9 +19,7 @@ func OpenSearchNodes(t testing.TB, version string, count int, opts ...Option) []
 
 func giveNodes(t testing.TB, product, version string, count int, opts []Option) []*Node {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("-short: no real servers")
-	}
+	drawn(t)
 	check(t, allowed(product, version))
 	ctx, cancel := context.WithTimeout(context.Background(), bootTime)
 	defer cancel()

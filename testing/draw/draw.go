@@ -2,11 +2,35 @@
 package draw
 
 import (
+	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 )
+
+// Test skips a test that is not in the share of all tests that RFSD_TESTS=N:SEED draws: one of N. Subtests follow their test.
+// Without RFSD_TESTS it skips nothing.
+func Test(t testing.TB) {
+	t.Helper()
+	chosen := os.Getenv("RFSD_TESTS")
+	if chosen == "" {
+		return
+	}
+	share, _, _ := strings.Cut(chosen, ":")
+	n, err := strconv.ParseUint(share, 10, 16)
+	if err != nil || n == 0 {
+		t.Fatalf("RFSD_TESTS=%s: not N:SEED", chosen)
+	}
+	name, _, _ := strings.Cut(t.Name(), "/")
+	h := fnv.New64a()
+	fmt.Fprint(h, chosen, name)
+	if h.Sum64()%n != 0 {
+		t.Skipf("not drawn by RFSD_TESTS=%s; make night runs all", chosen)
+	}
+}
 
 // Of returns n of all cases in a random order, and logs the seed with which RFSD_DRAW=SEED draws the same cases again. With
 // RFSD_DRAW=all it returns all cases as they are.

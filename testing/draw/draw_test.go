@@ -35,3 +35,36 @@ func TestOf_CasesBySeed(t *testing.T) {
 		t.Errorf("without a seed: %v", got)
 	}
 }
+
+func TestTest_DrawsAShare(t *testing.T) {
+	ran := func(t *testing.T, chosen string) (names string) {
+		t.Helper()
+		t.Setenv("RFSD_TESTS", chosen)
+		for i := range 60 {
+			name := string(rune('0' + i))
+			one := &named{TB: t, name: "Test" + name + "/case"}
+			if draw.Test(one); !one.skipped {
+				names += name
+			}
+		}
+		return names
+	}
+	if got := ran(t, ""); len(got) != 60 {
+		t.Errorf("without a draw: %q", got)
+	}
+	first, again, other := ran(t, "3:1"), ran(t, "3:1"), ran(t, "3:2")
+	if n := len(first); first != again || first == other || n < 10 || n > 32 {
+		t.Errorf("%q, %q again, %q with another seed", first, again, other)
+	}
+}
+
+// named is a test of another name that notes when it is skipped.
+type named struct {
+	testing.TB
+	name    string
+	skipped bool
+}
+
+func (n *named) Helper()              {}
+func (n *named) Name() string         { return n.name }
+func (n *named) Skipf(string, ...any) { n.skipped = true }

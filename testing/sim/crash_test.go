@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"os"
 	"testing"
 	"time"
 )
@@ -48,9 +49,12 @@ func TestEveryRequestMayFailInEveryWay(t *testing.T) {
 
 // TestEveryPairOfFailuresInARow adds a second failure to one of the requests that follow the first.
 func TestEveryPairOfFailuresInARow(t *testing.T) {
-	step := 7 // a prime: all combinations take their turn
-	if testing.Short() {
+	step := 29 // a prime: all combinations take their turn
+	switch {
+	case testing.Short():
 		step = 307
+	case os.Getenv("RFSD_DRAW") == "all":
+		step = 7
 	}
 	requests, runs, pair := check(t, small(), nil).Requests, 0, 0
 	for n := 1; n <= requests && !t.Failed(); n++ {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/testing/draw"
 )
 
 // calmWorld is one in which nothing fails.
@@ -29,7 +30,7 @@ func lone(seed uint64) Config {
 // TestEachFaultByItself runs worlds with one kind of fault each. The comment of a case names the invariant that holds
 // against it, beside those of every world.
 func TestEachFaultByItself(t *testing.T) {
-	for _, c := range []struct {
+	faults := []struct {
 		name   string
 		seeds  uint64
 		config func(seed uint64) Config
@@ -243,7 +244,8 @@ leave-out = true
 			cfg.Lease, cfg.Stop = 20*time.Second, 40*time.Second
 			return cfg
 		}, nil},
-	} {
+	}
+	for _, c := range draw.Of(t, len(faults)/2, faults) {
 		t.Run(c.name, func(t *testing.T) {
 			if testing.Short() {
 				c.seeds = 1

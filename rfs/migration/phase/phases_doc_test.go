@@ -29,9 +29,9 @@ func stateOf(state string) string {
 // recordContents is what the bodies of the records hold.
 var recordContents = map[string]string{
 	session.SnapshotPhase: "name, repository, UUID, shards and bytes",
-	session.MetadataPhase: "what was created, what existed, what was left out and why",
-	session.IndexPhase:    "snapshot, number of indices, what was left out, missing shards",
-	session.DocsPhase:     "the items are records of their own; the lease in SETUP is that of `shard_setup`, attempts are those that failed",
+	session.MetadataPhase: "created, existing and omitted objects, with the reasons",
+	session.IndexPhase:    "snapshot, number of indices, omitted indices, missing shards",
+	session.DocsPhase:     "the items are records of their own; the lease in SETUP is the one of `shard_setup`, attempts are failed attempts",
 }
 
 // phaseTable is the state machine as a table and as a diagram.
