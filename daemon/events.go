@@ -190,7 +190,7 @@ func (b *eventBus) begin(ctx context.Context, store *cms.Coordinator) error {
 	if known || len(b.sinks) == 0 {
 		return nil
 	}
-	was, err := session.Of(store).Delivered(ctx, b.node)
+	was, err := session.DeliveriesOf(store).Read(ctx, b.node)
 	isNew := errors.Is(err, cms.ErrNotFound)
 	if err != nil && !isNew {
 		return err
@@ -243,7 +243,7 @@ func (b *eventBus) save(ctx context.Context) {
 	d := b.delivered()
 	b.saved = true
 	b.mu.Unlock()
-	if err := session.Of(store).NoteDelivered(ctx, b.node, d); err != nil {
+	if err := session.DeliveriesOf(store).Note(ctx, b.node, d); err != nil {
 		b.log.Debug("delivered_events_not_recorded", "error", err)
 		b.mu.Lock()
 		b.saved = false

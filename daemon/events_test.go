@@ -192,7 +192,7 @@ func TestDeliveredEventsStaySmall(t *testing.T) {
 			readEvents(t, b, store)
 		}
 		end()
-		d, err := session.Of(store).Delivered(t.Context(), "n1")
+		d, err := session.DeliveriesOf(store).Read(t.Context(), "n1")
 		if err != nil || len(sink.events()) != 300 || len(d.Sinks["fake"]) > 10 {
 			t.Errorf("%d delivered, %d of them recorded, %v", len(sink.events()), len(d.Sinks["fake"]), err)
 		}

@@ -216,7 +216,7 @@ func TestANodeIsDrainedByItsNameAndResumed(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.untilRunning(t, 2)
-	if i, err := session.Of(n.store).Intent(t.Context()); err != nil || !slices.Equal(i.Drained, []string{"other"}) {
+	if i, err := session.OrdersOf(n.store).Intent(t.Context()); err != nil || !slices.Equal(i.Drained, []string{"other"}) {
 		t.Errorf("%+v, %v", i, err)
 	}
 	if wishes, _ := f.read(); wishes != 3 {
@@ -229,7 +229,7 @@ func isConfig(err error) bool { return errors.Is(err, fault.ErrConfig) }
 func TestAWordOfAWishHasTheStoreReadAtOnce(t *testing.T) {
 	n := runNode(t, Config{Workers: 1, IntentInterval: time.Hour}, &fakeStarter{stopped: handsOff})
 	n.untilRunning(t, 1)
-	if _, err := session.Of(n.store).Order(t.Context(), session.Order{Kind: session.OrderPause, Who: "elsewhere"}); err != nil {
+	if _, err := session.OrdersOf(n.store).Give(t.Context(), session.Order{Kind: session.OrderPause, Who: "elsewhere"}); err != nil {
 		t.Fatal(err)
 	}
 	n.ReadIntent()

@@ -95,7 +95,7 @@ func TestAnImportIsShownAsAMigrationIs(t *testing.T) {
 	go1, ended := make(sluggish), make(chan error, 1)
 	held := make(chan importer.Hold, 100)
 	m := &importer.Import{
-		Source: files, Store: store, Session: session.Of(coordinator), Clock: cms.SystemClock(), Log: slog.New(slog.DiscardHandler), Indices: anywhere{}, Failed: anywhere{}, Token: "host_pid1_x",
+		Source: files, Store: store, Session: session.IdentityOf(coordinator), Clock: cms.SystemClock(), Log: slog.New(slog.DiscardHandler), Indices: anywhere{}, Failed: anywhere{}, Token: "host_pid1_x",
 		Destination: engine.ToCluster(go1, engine.Limits{Connections: 64}), Bulk: bulk.Options{MaxBytes: 1 << 20, MaxInFlight: 1},
 		Tell: func(h importer.Hold) { held <- h },
 	}

@@ -35,7 +35,7 @@ func leaseOverSince(ctx context.Context, store *cms.Coordinator, l Lease) (strin
 // hold the setup item, a phase, or an item.
 func freeLease(ctx context.Context, store *cms.Coordinator, holder string, l *Lease, cause cms.Cause) error {
 	if l == nil {
-		return session.Of(store).ReleaseDead(ctx, holder, cause)
+		return session.HeldOf(store).ReleaseDead(ctx, holder, cause)
 	}
 	if err := store.ReleaseHolder(ctx, l.Item, l.Holder, cause); err != nil && !errors.Is(err, cms.ErrNotFound) {
 		return err

@@ -212,7 +212,7 @@ func TestTheNodeTellsWhichDocumentsItsFleetWasRefused(t *testing.T) {
 	n := runNode(t, Config{Workers: 1}, &fakeStarter{stopped: handsOff})
 	n.untilRunning(t, 1)
 	docs := []session.Refused{{Index: "logs", ID: "a", Ordinal: 3, Reason: "mapper"}, {Index: "logs", ID: "b", Ordinal: 4, Reason: "mapper"}, {Index: "logs", Ordinal: 5, Reason: "other"}}
-	if err := session.Of(n.store).KeepRefused(t.Context(), docs); err != nil {
+	if err := session.RefusalsOf(n.store).Keep(t.Context(), docs); err != nil {
 		t.Fatal(err)
 	}
 	l, err := n.store.AcquireNext(t.Context(), "w", nil)

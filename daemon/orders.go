@@ -23,7 +23,7 @@ const (
 )
 
 // Order stores an order, applies it here, and waits up to followTimeout for the other nodes. Errors: those of
-// session.Records.Order, and fault.ErrConfig if a node to drain does not live.
+// session.Orders.Give, and fault.ErrConfig if a node to drain does not live.
 func (d *Daemon) Order(ctx context.Context, o session.Order) (status.Ordered, error) {
 	store, err := d.store.coordinator()
 	if err != nil {
@@ -34,7 +34,7 @@ func (d *Daemon) Order(ctx context.Context, o session.Order) (status.Ordered, er
 	}
 	write, cancel := context.WithTimeout(ctx, orderStoreTimeout)
 	defer cancel()
-	i, err := session.Of(store).Order(write, o)
+	i, err := session.OrdersOf(store).Give(write, o)
 	if err != nil {
 		return status.Ordered{}, err
 	}

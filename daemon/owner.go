@@ -147,7 +147,7 @@ func (d *Daemon) reclaimOnce(ctx context.Context) (left bool, err error) {
 			d.log.Info("leases of dead workers of this node are freed", "holder", holder)
 			rctx, cancel := context.WithTimeout(ctx, reclaimTimeout)
 			defer cancel()
-			return session.Of(store).ReleaseDead(rctx, holder, cms.CauseKilled)
+			return session.HeldOf(store).ReleaseDead(rctx, holder, cms.CauseKilled)
 		})
 		if err != nil {
 			return true, fmt.Errorf("%s: %w", name, err)

@@ -268,7 +268,7 @@ func TestAHintMayReorderDelayOrShrinkWorkAndNothingElse(t *testing.T) {
 			if !bytes.Equal(before, s.bytes(t)) {
 				t.Error("the store is another, only because of a hint")
 			}
-			if i, err := session.Of(s.Coordinator).Intent(t.Context()); err != nil || i.State != session.Run || i.Workers != nil || wanted == 0 {
+			if i, err := session.OrdersOf(s.Coordinator).Intent(t.Context()); err != nil || i.State != session.Run || i.Workers != nil || wanted == 0 {
 				t.Errorf("the operator wants %+v (%v), the node %d workers", i, err, wanted)
 			}
 			s.workOff(t, prefer, records)

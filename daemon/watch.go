@@ -189,7 +189,7 @@ func (d *Daemon) intentLoop(ctx context.Context) {
 		store, err := d.store.coordinator()
 		if err == nil {
 			rctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-			i, err := session.Of(store).Intent(rctx)
+			i, err := session.OrdersOf(store).Intent(rctx)
 			cancel()
 			if err == nil {
 				d.apply(i)

@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 logs=${RFSD_NIGHT_LOGS:-$(mktemp -d "${TMPDIR:-/tmp}/rfsd-night.XXXXXX")}
 mkdir -p "$logs"
 export RFSD_LOGS=$logs RFSD_DRAW=all
-all=(unused e2e stories snapshots drawn sources imports daemon kills memory namespaces remedies hints progress rate scale scroll consume processes stores clusters corrupt large attacks sim fleet mutants fuzz verify trial packages bench)
+all=(unused servers stories snapshots drawn sources imports daemon kills memory namespaces remedies hints progress rate scale scroll consume processes stores clusters corrupt large attacks sim fleet mutants fuzz verify trial packages bench)
 
 e2e() { E2EPACKAGES=${E2EPACKAGES:-./testing/e2e/...} E2EFLAGS="-timeout 300m $1" testing/e2e.sh e2e ${TARGETS:-2.19.4 3.8.0}; }
 
@@ -14,7 +14,7 @@ e2e() { E2EPACKAGES=${E2EPACKAGES:-./testing/e2e/...} E2EFLAGS="-timeout 300m $1
 part() {
   case $1 in
     unused) testing/unused.sh ;;
-    e2e) make e2e ;;
+    servers) make e2e ;;
     stories) testing/gotest.sh stories -count=1 -timeout 300m ./testing/stories -stories=${STORIES:-2000} && RFSD_E2E=1 testing/gotest.sh stories-node -count=1 -timeout 120m ./testing/stories -run Story -node=2.19.4 -stories=5 ;;
     snapshots) RFSD_RANDOM_TURN=1 RFSD_RANDOM=${RFSD_RANDOM:-7.17.29 os2.19.4 9.5.3 6.8.23 os1.3.14 8.19.21 os3.8.0} testing/gotest.sh snapshots -count=1 -timeout 60m ./testing/snapgen -run RandomSnapshots ;;
     drawn) e2e "-run HostileControlIndex|LandedEqualTheTruth" ;;

@@ -68,7 +68,7 @@ func cleanup(ctx context.Context, call *config.Call, o config.Cleanup) error {
 
 // removeTrial removes what a trial run created; without --yes it lists that and returns an error.
 func removeTrial(ctx context.Context, call *config.Call, o config.Cleanup, s *coordination) error {
-	settings, err := session.Of(s.Coordinator).Settings(ctx)
+	settings, err := session.IdentityOf(s.Coordinator).Settings(ctx)
 	if errors.Is(err, cms.ErrNotFound) {
 		return nil // it was killed before anything was recorded
 	}
@@ -78,7 +78,7 @@ func removeTrial(ctx context.Context, call *config.Call, o config.Cleanup, s *co
 	if settings[plan.TrialKey] == "" {
 		return fmt.Errorf("the session %s in %s is not a trial run, but a migration of that name: nothing was removed: %w", o.Stored.State.Session.Name, s.place, fault.ErrConfig)
 	}
-	documents, err := session.Of(s.Coordinator).Phase(ctx, session.DocsPhase)
+	documents, err := session.PhasesOf(s.Coordinator).Read(ctx, session.DocsPhase)
 	if err != nil {
 		return err
 	}

@@ -87,7 +87,7 @@ func listCreated(ctx context.Context, call *config.Call, o config.Stored, s *coo
 
 // undoOf returns what lists and removes; it asks the target only where one is named. done closes it.
 func undoOf(ctx context.Context, call *config.Call, o config.Stored, s *coordination) (u *rollback.Undo, done func() error, err error) {
-	u = &rollback.Undo{Records: session.Of(s.Coordinator), Tuned: session.Of(s.Coordinator).AllTuned}
+	u = &rollback.Undo{Records: session.CreatedOf(s.Coordinator), Phases: session.PhasesOf(s.Coordinator), Tuned: session.TuningsOf(s.Coordinator).All}
 	done = func() error { return nil }
 	if o.Target.Cluster.Host == "" {
 		return u, done, nil
@@ -128,19 +128,19 @@ func undoOf(ctx context.Context, call *config.Call, o config.Stored, s *coordina
 
 // mark returns what objects of the session carry.
 func (s *coordination) mark(ctx context.Context, o config.Stored) (objects.Mark, error) {
-	token, err := session.Of(s.Coordinator).Mark(ctx)
+	token, err := session.IdentityOf(s.Coordinator).Mark(ctx)
 	return objects.Mark{Session: o.State.Session.Name, Token: token}, err
 }
 
 // tuner restores settings of indices of the session.
 func (s *coordination) tuner(client *target.Client, o config.Stored) *tuning.Tuner {
 	mark := func(ctx context.Context) (objects.Mark, error) { return s.mark(ctx, o) }
-	return &tuning.Tuner{API: client, Records: session.Of(s.Coordinator), Mark: mark, Log: slog.New(slog.DiscardHandler)}
+	return &tuning.Tuner{API: client, Records: session.TuningsOf(s.Coordinator), Mark: mark, Log: slog.New(slog.DiscardHandler)}
 }
 
 // sameCluster refuses a target that is not the one of the session.
 func sameCluster(ctx context.Context, s *coordination, client *target.Client) error {
-	identity, err := session.Of(s.Coordinator).Identity(ctx)
+	identity, err := session.IdentityOf(s.Coordinator).Read(ctx)
 	if errors.Is(err, cms.ErrNotFound) {
 		return fmt.Errorf("%s holds no session: no process has recorded one, so nothing was created: %w", s.place, fault.ErrConfig)
 	}
@@ -203,7 +203,7 @@ func undoWith(ctx context.Context, call *config.Call, o config.Undo, s *coordina
 	u.Unended = unended
 	var all []rollback.Entry
 	if o.Removal.Yes {
-		if err := session.Of(s.Coordinator).BeginUndo(ctx); err != nil {
+		if err := session.IdentityOf(s.Coordinator).BeginUndo(ctx); err != nil {
 			return err
 		}
 		if err := idle(ctx, s); err != nil { // a process may have joined a moment before
@@ -240,7 +240,7 @@ func printUndo(out io.Writer, o config.Undo, all []rollback.Entry) error {
 
 // idle refuses a session that a process works on.
 func idle(ctx context.Context, s *coordination) error {
-	err := session.Of(s.Coordinator).Busy(ctx)
+	err := session.HeldOf(s.Coordinator).Busy(ctx)
 	if err == nil {
 		err = importer.Busy(ctx, s.Coordinator)
 	}

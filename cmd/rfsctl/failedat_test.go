@@ -25,7 +25,7 @@ func TestFailures_OfOneProcessAreKnownFromTheStore(t *testing.T) {
 		must(t, store.Close())
 	}
 	change(func(c *cms.Coordinator) {
-		_, err := session.Of(c).CreateIndexEntries(t.Context(), session.IndexEntry{Name: "weblogs", Shards: 1, Body: json.RawMessage(`{"naming":{"index":"weblogs"}}`)})
+		_, err := session.EntriesOf(c).Create(t.Context(), session.IndexEntry{Name: "weblogs", Shards: 1, Body: json.RawMessage(`{"naming":{"index":"weblogs"}}`)})
 		must(t, err)
 		seed, err := c.AcquireSetup(t.Context(), "seeder")
 		must(t, err)
@@ -36,9 +36,9 @@ func TestFailures_OfOneProcessAreKnownFromTheStore(t *testing.T) {
 		must(t, err)
 		must(t, l.Complete(t.Context(), cms.Work{Counts: cms.Counts{Ordinals: 159, Live: 159, Indexed: 53, Failed: 106}}))
 		sums := []session.FailedSum{{Index: "weblogs", Class: "strict_mapping", Reason: "strict_dynamic_mapping_exception", Remedy: "allow it", Count: 60}}
-		must(t, session.Of(c).KeepFailedAt(t.Context(), "p1", session.FailedAt{Host: "vm", Place: "/srv/rfsd-failed/rej", Sums: sums}))
+		must(t, session.PlacesOf(c).Keep(t.Context(), "p1", session.FailedAt{Host: "vm", Place: "/srv/rfsd-failed/rej", Sums: sums}))
 		sums[0].Count = 46
-		must(t, session.Of(c).KeepFailedAt(t.Context(), "p2", session.FailedAt{Host: "vm", Place: "/srv/rfsd-failed/rej", Sums: sums}))
+		must(t, session.PlacesOf(c).Keep(t.Context(), "p2", session.FailedAt{Host: "vm", Place: "/srv/rfsd-failed/rej", Sums: sums}))
 	})
 	check := func(code int, failed, redriven int64, text ...string) {
 		t.Helper()
@@ -61,7 +61,7 @@ func TestFailures_OfOneProcessAreKnownFromTheStore(t *testing.T) {
 		"106 × weblogs: strict_mapping (strict_dynamic_mapping_exception)\n    remedy: allow it")
 	redrive := func(lines int, n int64) {
 		change(func(c *cms.Coordinator) {
-			must(t, session.Of(c).NoteRedriven(t.Context(), "vm:/srv/rfsd-failed/rej", false, session.RedrivenFile{Name: "p", Lines: lines, Documents: map[string]int64{"weblogs": n}}))
+			must(t, session.RedrivesOf(c).Note(t.Context(), "vm:/srv/rfsd-failed/rej", false, session.RedrivenFile{Name: "p", Lines: lines, Documents: map[string]int64{"weblogs": n}}))
 		})
 	}
 	redrive(106, 100)

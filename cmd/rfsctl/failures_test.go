@@ -27,7 +27,7 @@ func TestRefusedDocumentsAreListedAndSummedUp(t *testing.T) {
 		{Index: "logs", ID: "b\x1b[2J", Shard: 1, Ordinal: 9, Reason: "illegal_argument_exception", Class: "total_fields_limit", Status: 400},
 	}
 	other := session.Refused{Index: "other", Ordinal: 1, Reason: "no_source"}
-	must(t, session.Of(c).KeepRefused(t.Context(), append([]session.Refused{other}, logs...)))
+	must(t, session.RefusalsOf(c).Keep(t.Context(), append([]session.Refused{other}, logs...)))
 	must(t, store.Close())
 
 	var got status.Failures

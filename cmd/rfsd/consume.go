@@ -92,7 +92,7 @@ func openConsume(ctx context.Context, o consumeOptions, log *slog.Logger, in *re
 		host = ""
 	}
 	h.Task = &consume.Task{
-		Stream: topic, Name: string(s.Topic), Group: s.Group, Store: r.store, Session: session.Of(r.kept), Clock: cms.SystemClock(), Log: log,
+		Stream: topic, Name: string(s.Topic), Group: s.Group, Store: r.store, Session: session.IdentityOf(r.kept), Intent: session.OrdersOf(r.kept).Intent, Clock: cms.SystemClock(), Log: log,
 		Indices:  &importer.TargetIndices{Cluster: r.client, Create: o.create, Ledger: r.ledger},
 		Identity: r.identity, Destination: r.sender,
 		Failed: r.failed, Bulk: bulkOptions(o.options, in, r.client), Format: consume.Format(s.Format), Index: s.IndexOrTopic(), Latest: s.Start == "latest", IncludeSystem: o.includeSystem,

@@ -45,11 +45,11 @@ func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *reso
 	}
 	h.kept = r.kept
 	budget.LimitMemory(o.options.memory().Budget(config.InBucket(h.blobs.URI())), os.Getenv)
-	existing := &importer.Existing{Counts: r.client, Records: session.Of(r.kept), Way: o.existing, Chosen: o.existing != "", Log: log}
+	existing := &importer.Existing{Counts: r.client, Records: session.PriorsOf(r.kept), Way: o.existing, Chosen: o.existing != "", Log: log}
 	identity := maps.Clone(r.identity)
 	identity[phase.ExistingKey] = string(o.existing) // empty until it is chosen
 	h.Import = &importer.Import{
-		Source: h.blobs, Store: r.store, Session: session.Of(r.kept), Identity: identity, Clock: cms.SystemClock(), Log: log, Failed: r.failed,
+		Source: h.blobs, Store: r.store, Session: session.IdentityOf(r.kept), Identity: identity, Clock: cms.SystemClock(), Log: log, Failed: r.failed,
 		Indices: &importer.TargetIndices{Cluster: r.client, Create: o.windows.NewIndices.Create, Ledger: r.ledger, Ask: existing.Ask}, Ledger: r.ledger,
 		Arrived: func(ctx context.Context, sent cms.Counts) (progress.Arrival, []rollback.Own, error) {
 			again, err := progress.ReadRedrives(ctx, r.kept)

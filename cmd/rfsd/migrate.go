@@ -108,7 +108,7 @@ func migrate(ctx context.Context, o options) error {
 	if err != nil {
 		return errors.Join(err, done())
 	}
-	ctx, stop, err := session.Of(s.Coordinator).Watch(ctx, pollIntent, s.Log)
+	ctx, stop, err := session.OrdersOf(s.Coordinator).Watch(ctx, pollIntent, s.Log)
 	defer stop()
 	if err != nil {
 		return errors.Join(err, done(), owned.Release())

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
@@ -93,7 +92,7 @@ func openReceiver(ctx context.Context, o options, log *slog.Logger, in *resource
 		return r, err
 	}
 	r.identity = phase.ClusterIdentity(v.ClusterUUID, o.target.RunPipelines)
-	r.ledger = &rollback.Ledger{API: r.client, Records: session.Of(r.kept), Session: o.session, Log: log}
+	r.ledger = rollback.NewLedger(r.client, r.kept, o.session, log)
 	limits, stop := in.limits(ctx, o, r.client, log)
 	*all = append(*all, stop)
 	r.sender = engine.ToCluster(in.counters.Sender(r.client), limits)

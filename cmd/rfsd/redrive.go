@@ -100,7 +100,7 @@ func runRedrive(ctx context.Context, o options, again func(more ...string) strin
 	}
 	var ledger *rollback.Ledger
 	if kept != nil {
-		ledger = &rollback.Ledger{API: client, Records: session.Of(kept), Session: o.session, Log: log}
+		ledger = rollback.NewLedger(client, kept, o.session, log)
 	}
 	permit, err := newWritable(ctx, o, kept, ledger, again)
 	if err != nil {
@@ -141,7 +141,7 @@ func runRedrive(ctx context.Context, o options, again func(more ...string) strin
 			return errors.Join(err, closeKept())
 		}
 		r.Arrived = func(ctx context.Context, arrived func(redrive.Document) bool) error {
-			return session.Of(kept).ForgetRefused(ctx, func(d session.Refused) bool {
+			return session.RefusalsOf(kept).Forget(ctx, func(d session.Refused) bool {
 				return arrived(redrive.Document{Index: d.Index, ID: d.ID, Shard: d.Shard, Ordinal: d.Ordinal})
 			})
 		}
@@ -204,7 +204,7 @@ func existingOf(ctx context.Context, kept *cms.Coordinator) (bulk.Existing, erro
 	if kept == nil {
 		return bulk.Overwrite, nil
 	}
-	identity, err := session.Of(kept).Identity(ctx)
+	identity, err := session.IdentityOf(kept).Read(ctx)
 	if err != nil && !errors.Is(err, cms.ErrNotFound) {
 		return "", fmt.Errorf("state of the session: %w", err)
 	}

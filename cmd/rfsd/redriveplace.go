@@ -47,7 +47,7 @@ func failedPlace(ctx context.Context, o options, kept *cms.Coordinator) (redrive
 	if err != nil || kept == nil {
 		return place, err
 	}
-	mark, err := session.Of(kept).Mark(ctx)
+	mark, err := session.IdentityOf(kept).Mark(ctx)
 	return ownFiles{place, mark}, err
 }
 
@@ -85,7 +85,7 @@ func recordedPlace(kept *cms.Coordinator) redrive.Recorded {
 		Name: controlIndex,
 		List: func(ctx context.Context) iter.Seq2[redrive.Record, error] {
 			return func(yield func(redrive.Record, error) bool) {
-				for d, err := range session.Of(kept).Refused(ctx) {
+				for d, err := range session.RefusalsOf(kept).All(ctx) {
 					f := doc.Failure{Index: d.Index, ID: d.ID, Shard: d.Shard, Ordinal: d.Ordinal, Reason: doc.Reason(d.Reason), Status: d.Status}
 					if !yield(redrive.Record{Failure: f, Class: d.Class}, err) {
 						return
@@ -94,7 +94,7 @@ func recordedPlace(kept *cms.Coordinator) redrive.Recorded {
 			}
 		},
 		Note: func(ctx context.Context, failures []doc.Failure) error {
-			return session.Of(kept).KeepRefused(ctx, refused(failures))
+			return session.RefusalsOf(kept).Keep(ctx, refused(failures))
 		},
 	}
 }
@@ -107,7 +107,7 @@ func sourceOf(ctx context.Context, o options, kept *cms.Coordinator, in *resourc
 	if kept == nil {
 		return nil, config.Usage("%s", noPlaces(o))
 	}
-	recorded, err := session.Of(kept).Settings(ctx)
+	recorded, err := session.IdentityOf(kept).Settings(ctx)
 	if errors.Is(err, cms.ErrNotFound) {
 		return nil, config.Usage("%s", noPlaces(o))
 	}
@@ -163,7 +163,7 @@ func snapshotAgain(ctx context.Context, o options, kept *cms.Coordinator, record
 // newRedriveAccount returns the account of the place of o. That of a directory is known by host and path.
 func newRedriveAccount(o options, kept *cms.Coordinator) (session.PlaceAccount, error) {
 	if o.recorded {
-		return session.PlaceAccount{Records: session.Of(kept), Place: controlIndex, All: true}, nil
+		return session.PlaceAccount{Records: session.RedrivesOf(kept), Place: controlIndex, All: true}, nil
 	}
 	host, dir, err := placeOf(o.failedDir)
 	if err != nil {
@@ -173,7 +173,7 @@ func newRedriveAccount(o options, kept *cms.Coordinator) (session.PlaceAccount, 
 	if !bucket {
 		dir = host + ":" + dir
 	}
-	return session.PlaceAccount{Records: session.Of(kept), Place: dir, Bucket: bucket}, nil
+	return session.PlaceAccount{Records: session.RedrivesOf(kept), Place: dir, Bucket: bucket}, nil
 }
 
 // placeOf returns the host and the absolute path of a directory, or no host and the URI of a bucket.

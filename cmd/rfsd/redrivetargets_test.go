@@ -27,18 +27,18 @@ import (
 func TestPermitted_IndicesOfARedrive(t *testing.T) {
 	kept := control(t)
 	forged := session.IndexEntry{Name: "old", Shards: 1, Body: json.RawMessage(`{"naming":{"index":"payroll"}}`)}
-	if _, err := session.Of(kept).CreateIndexEntries(t.Context(), forged); err != nil {
+	if _, err := session.EntriesOf(kept).Create(t.Context(), forged); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := session.Of(kept).Init(t.Context(), session.Meta{Settings: map[string]string{"repository": "s3://r", "rules": "digest"}}); err != nil {
+	if _, err := session.IdentityOf(kept).Init(t.Context(), session.Meta{Settings: map[string]string{"repository": "s3://r", "rules": "digest"}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, index := range []string{"payroll", "routed", ".rfs_items-work"} {
-		if err := session.Of(kept).KeepFailedAt(t.Context(), "p-"+index, session.FailedAt{Place: "x", Sums: []session.FailedSum{{Index: index, Class: "other", Count: 1}}}); err != nil {
+		if err := session.PlacesOf(kept).Keep(t.Context(), "p-"+index, session.FailedAt{Place: "x", Sums: []session.FailedSum{{Index: index, Class: "other", Count: 1}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	token, err := session.Of(kept).Mark(t.Context())
+	token, err := session.IdentityOf(kept).Mark(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func TestPermitted_IndicesOfARedrive(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close() //nolint:errcheck // it only read
-	ledger := &rollback.Ledger{API: client, Records: session.Of(kept), Session: "move", Log: slog.New(slog.DiscardHandler)}
+	ledger := rollback.NewLedger(client, kept, "move", slog.New(slog.DiscardHandler))
 	named := func(names ...string) (o options) {
 		o.named = true
 		for _, name := range names {

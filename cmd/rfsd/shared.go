@@ -123,7 +123,7 @@ func askFleet(ctx context.Context, values config.Values) (sharing.Scope, session
 	if err != nil {
 		return sharing.Scope{}, session.SharedRecord{}, err
 	}
-	record, err := session.Of(coordinator).Shared(ctx)
+	record, err := session.SharedSettingsOf(coordinator).Read(ctx)
 	if err != nil {
 		return sharing.Scope{}, record, err
 	}
@@ -214,7 +214,7 @@ func sharedScope(ctx context.Context, o options) (sharing.Scope, error) {
 
 // share stores this node's settings for the fleet, once the store can be reached.
 func (r runOptions) share(ctx context.Context, coordinator *cms.Coordinator, log *slog.Logger) {
-	stored, err := r.trust.Share(ctx, session.Of(coordinator), r.shared, r.own.Fleet.Share, func(ctx context.Context) (sharing.Scope, error) { return sharedScope(ctx, r.options) })
+	stored, err := r.trust.Share(ctx, session.SharedSettingsOf(coordinator), r.shared, r.own.Fleet.Share, func(ctx context.Context) (sharing.Scope, error) { return sharedScope(ctx, r.options) })
 	switch {
 	case err != nil:
 		log.Warn("the fleet does not know this node's settings", "error", fault.Text(err))

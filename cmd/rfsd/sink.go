@@ -35,7 +35,7 @@ func openRecorder(ctx context.Context, o options, kept *cms.Coordinator, writer 
 		for i, s := range sums {
 			at.Sums[i] = session.FailedSum{Index: s.Index, Class: s.Class, Reason: string(s.Reason), Remedy: s.Remedy, Count: s.Count}
 		}
-		return session.Of(kept).KeepFailedAt(ctx, writer, at)
+		return session.PlacesOf(kept).Keep(ctx, writer, at)
 	}}
 	return w, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
@@ -60,7 +60,7 @@ func openSink(ctx context.Context, o options, kept *cms.Coordinator, writer stri
 			return nil, nil, fmt.Errorf("failed documents: %w", err)
 		}
 		if kept != nil {
-			objects.Owner = session.Of(kept).Mark
+			objects.Owner = session.IdentityOf(kept).Mark
 		}
 		return objects, objects.Close, nil
 	}
@@ -72,12 +72,12 @@ func openSink(ctx context.Context, o options, kept *cms.Coordinator, writer stri
 		return nil, nil, fmt.Errorf("failed documents: %w", err)
 	}
 	if kept != nil {
-		w.Owner = session.Of(kept).Mark
+		w.Owner = session.IdentityOf(kept).Mark
 	}
 	if o.failedShared || !o.fleet || o.coordinatorFile != "" || o.target.URL == "" {
 		return w, w.Close, nil
 	}
-	return &noting{Recorder: w, kept: session.Of(kept)}, w.Close, nil
+	return &noting{Recorder: w, kept: session.RefusalsOf(kept)}, w.Close, nil
 }
 
 // dropping is the recorder of a dry run without --failed-documents: the loader counts failed documents, nothing is written.
@@ -90,7 +90,7 @@ func (dropping) Sync(context.Context) error                  { return nil }
 type noting struct {
 	bulk.Recorder
 	kept interface {
-		KeepRefused(ctx context.Context, docs []session.Refused) error
+		Keep(ctx context.Context, docs []session.Refused) error
 	}
 }
 
@@ -99,7 +99,7 @@ func (n *noting) Record(ctx context.Context, failures []doc.Failure) error {
 	if err := n.Recorder.Record(ctx, failures); err != nil {
 		return err
 	}
-	return n.kept.KeepRefused(ctx, refused(failures))
+	return n.kept.Keep(ctx, refused(failures))
 }
 
 // refused returns what a control index keeps of failures.

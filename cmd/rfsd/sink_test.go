@@ -54,7 +54,7 @@ func control(t *testing.T) *cms.Coordinator {
 
 func stored(t *testing.T, c *cms.Coordinator) (n int) {
 	t.Helper()
-	for d, err := range session.Of(c).Refused(t.Context()) {
+	for d, err := range session.RefusalsOf(c).All(t.Context()) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +97,7 @@ func TestOnlyAFleetWithoutASharedSinkNotesRefusedDocuments(t *testing.T) {
 		}
 		want := []session.FailedAt{{Host: host, Place: c.o.failedDir, Sums: []session.FailedSum{{Index: "logs", Class: "mapping", Reason: "mapper_parsing_exception", Count: 6,
 			Remedy: classes.Of("mapper_parsing_exception", "").For("logs", "")}}}}
-		if at, err := session.Of(kept).FailedAt(t.Context()); err != nil || !reflect.DeepEqual(at, want) {
+		if at, err := session.PlacesOf(kept).All(t.Context()); err != nil || !reflect.DeepEqual(at, want) {
 			t.Errorf("%s: the store names %+v, %v; want %+v", name, at, err, want)
 		}
 		n := 0
@@ -115,7 +115,7 @@ func TestOnlyAFleetWithoutASharedSinkNotesRefusedDocuments(t *testing.T) {
 // silent is a control index that cannot be reached.
 type silent struct{}
 
-func (silent) KeepRefused(context.Context, []session.Refused) error { return fault.ErrUnavailable }
+func (silent) Keep(context.Context, []session.Refused) error { return fault.ErrUnavailable }
 
 // TestNothingIsDoneWhileTheControlIndexDoesNotAnswer is what keeps the watermark where it is.
 func TestNothingIsDoneWhileTheControlIndexDoesNotAnswer(t *testing.T) {

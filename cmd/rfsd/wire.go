@@ -69,9 +69,9 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 	}
 	all = append(all, closeRecorder)
 	if client != nil {
-		ledger := &rollback.Ledger{API: client, Records: session.Of(s.Coordinator), Session: o.session, Log: log}
+		ledger := rollback.NewLedger(client, s.Coordinator, o.session, log)
 		s.Ledger = ledger
-		s.Tuner, s.Tune = &tuning.Tuner{API: client, Records: session.Of(s.Coordinator), Mark: ledger.Mark, Log: log}, o.guard.tune
+		s.Tuner, s.Tune = &tuning.Tuner{API: client, Records: session.TuningsOf(s.Coordinator), Mark: ledger.Mark, Log: log}, o.guard.tune
 	}
 	s.Shards = shards.Reader{
 		Repo: blobs, Manifests: &in.manifests, Log: log, VerifyFirst: o.verifyFirst, Edit: o.editor, Merges: o.rules.Merges(), Memory: in.memory, MaxDocument: o.maxDocument,

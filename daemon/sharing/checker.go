@@ -28,7 +28,7 @@ func (c Checker) Of(scope Scope, record session.SharedRecord) (Trust, error) {
 
 // Share stores settings for the fleet, signed if there are keys, and reports whether it did: with replace also in place of other
 // settings. scope returns where the record is valid.
-func (c Checker) Share(ctx context.Context, kept session.Records, settings session.Shared, replace bool, scope func(context.Context) (Scope, error)) (stored bool, err error) {
+func (c Checker) Share(ctx context.Context, kept session.SharedSettings, settings session.Shared, replace bool, scope func(context.Context) (Scope, error)) (stored bool, err error) {
 	record := session.SharedRecord{Settings: settings}
 	if len(c.Keys) == 0 {
 		return kept.Share(ctx, record, replace)
@@ -42,7 +42,7 @@ func (c Checker) Share(ctx context.Context, kept session.Records, settings sessi
 		return false, err
 	}
 	var before int64
-	if was, err := kept.Shared(ctx); err == nil && c.Keys.Signed(valid, was) {
+	if was, err := kept.Read(ctx); err == nil && c.Keys.Signed(valid, was) {
 		before = was.Revision
 	}
 	record.Revision = Next(seen, before, time.Now().UnixMilli())

@@ -15,7 +15,7 @@ import (
 // ReadEvents reads the events of a session from its store, newest last.
 func ReadEvents(ctx context.Context, store *cms.Coordinator) ([]Event, error) {
 	var all []Event
-	for r, err := range session.Of(store).List(ctx, "event") {
+	for r, err := range session.List(ctx, store, "event") {
 		if err != nil {
 			return nil, err
 		}

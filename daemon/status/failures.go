@@ -85,7 +85,7 @@ func (f *Failures) With(m *progress.Migration) *Failures {
 // or a shared directory has the failed documents, or a single process, the classes are known and none is listed.
 func ReadRefused(ctx context.Context, store *cms.Coordinator) (*Failures, error) {
 	f := NewFailures()
-	for d, err := range session.Of(store).Refused(ctx) {
+	for d, err := range session.RefusalsOf(store).All(ctx) {
 		if err != nil {
 			return nil, fmt.Errorf("refused documents: %w", err)
 		}
@@ -105,7 +105,7 @@ func ReadRefused(ctx context.Context, store *cms.Coordinator) (*Failures, error)
 // ReadPlaces returns where the processes of a session keep their failed documents, and the classes of these as they failed first,
 // the largest first.
 func ReadPlaces(ctx context.Context, store *cms.Coordinator) ([]FailedPlace, []RefusedGroup, error) {
-	all, err := session.Of(store).FailedAt(ctx)
+	all, err := session.PlacesOf(store).All(ctx)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -28,7 +28,7 @@ func migration(t *testing.T, s cms.Store) {
 	if err := c.SeedOnce(ctx, "again", func(_ context.Context) error { t.Error("seeded twice"); return nil }, nil); err != nil {
 		t.Fatal(err)
 	}
-	if e, err := session.Of(c).IndexEntry(ctx, "logs"); err != nil || e.Shards != 6 || string(e.Body) != `{"path":"x"}` {
+	if e, err := session.EntriesOf(c).Read(ctx, "logs"); err != nil || e.Shards != 6 || string(e.Body) != `{"path":"x"}` {
 		t.Fatalf("%+v %v", e, err)
 	}
 	for leases := 0; ; leases++ {
@@ -64,7 +64,7 @@ func migration(t *testing.T, s cms.Store) {
 	if err != nil || sum.Total.Counts != want || !sum.SetupDone || len(sum.Indices) != 1 || sum.Indices[0].Items != 18 {
 		t.Errorf("%+v, %v", sum, err)
 	}
-	rep, done, err := session.Of(c).Finish(ctx)
+	rep, done, err := session.AuditsOf(c).Finish(ctx)
 	if err != nil || !done || rep.Chains != 6 || rep.Items != 18 || len(rep.Stray) != 0 {
 		t.Errorf("%+v done=%v %v", rep, done, err)
 	}
@@ -138,7 +138,7 @@ func poison(t *testing.T, s cms.Store) {
 	if err != nil || !it.FailedItem() || !strings.Contains(it.Failure, "at ordinal 0") {
 		t.Fatalf("%+v, %v", it, err)
 	}
-	for r, err := range session.Of(c).List(ctx, "event") {
+	for r, err := range session.List(ctx, c, "event") {
 		var told struct{ Subject, Item string }
 		if err != nil || json.Unmarshal(r.Body, &told) != nil {
 			t.Fatal(err)
@@ -150,7 +150,7 @@ func poison(t *testing.T, s cms.Store) {
 	if fresh, err := c.Event(ctx, it.ID, "failed", "again"); err != nil || fresh {
 		t.Errorf("no event was emitted: %v %v", fresh, err)
 	}
-	rep, done, err := session.Of(c).Finish(ctx)
+	rep, done, err := session.AuditsOf(c).Finish(ctx)
 	if err != nil || !done || !slices.Equal(rep.Failed, []string{it.ID}) {
 		t.Errorf("%+v %v %v", rep, done, err)
 	}
@@ -207,7 +207,7 @@ func cancel(t *testing.T, s cms.Store) {
 		t.Errorf("%+v, %v", it, err)
 	}
 	told := 0
-	for r, err := range session.Of(c).List(ctx, "event") {
+	for r, err := range session.List(ctx, c, "event") {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -218,7 +218,7 @@ func cancel(t *testing.T, s cms.Store) {
 	if told != 1 {
 		t.Errorf("%d events", told)
 	}
-	if rep, done, err := session.Of(c).Finish(ctx); err != nil || !done || !slices.Equal(rep.Failed, []string{it.ID}) {
+	if rep, done, err := session.AuditsOf(c).Finish(ctx); err != nil || !done || !slices.Equal(rep.Failed, []string{it.ID}) {
 		t.Errorf("the rest does not end: %+v %v %v", rep, done, err)
 	}
 	if err := c.Reopen(ctx, id, "ann"); err != nil {
@@ -279,7 +279,7 @@ func audit(t *testing.T, s cms.Store) {
 	ctx := t.Context()
 	c := Coordinator(t, s, 10*time.Minute)
 	err := c.SeedOnce(ctx, "seeder", func(ctx context.Context) error {
-		_, err := session.Of(c).CreateIndexEntries(ctx, session.IndexEntry{Name: "a", State: session.PhaseCompleted, Shards: 2, Body: []byte(`{}`)})
+		_, err := session.EntriesOf(c).Create(ctx, session.IndexEntry{Name: "a", State: session.PhaseCompleted, Shards: 2, Body: []byte(`{}`)})
 		return err
 	}, nil)
 	if err != nil {
@@ -291,7 +291,7 @@ func audit(t *testing.T, s cms.Store) {
 	stray := cms.NewItem(ID("a", 0, 70), "c", 0)
 	stray.Engine, stray.CompletedAt = "go", now-5
 	create(t, s, root, stray)
-	rep, done, err := session.Of(c).Finish(ctx)
+	rep, done, err := session.AuditsOf(c).Finish(ctx)
 	if err != nil || done {
 		t.Fatalf("done=%v %v", done, err)
 	}
@@ -307,7 +307,7 @@ func audit(t *testing.T, s cms.Store) {
 			t.Fatal(err)
 		}
 	}
-	if rep, done, err = session.Of(c).Finish(ctx); err != nil || !done || len(rep.Repaired) != 0 {
+	if rep, done, err = session.AuditsOf(c).Finish(ctx); err != nil || !done || len(rep.Repaired) != 0 {
 		t.Errorf("after the repair: %+v %v %v", rep, done, err)
 	}
 }
@@ -317,12 +317,12 @@ func mismatch(t *testing.T, s cms.Store) {
 	c := Coordinator(t, s, 10*time.Minute)
 	was := session.Meta{Settings: map[string]string{"snapshot": "s1", "repository": "r"}}
 	for range 2 {
-		if _, err := session.Of(c).Init(ctx, was); err != nil {
+		if _, err := session.IdentityOf(c).Init(ctx, was); err != nil {
 			t.Fatal(err)
 		}
 	}
 	is := session.Meta{Settings: map[string]string{"snapshot": "s2", "repository": "r", "indices": "a*"}}
-	_, err := session.Of(c).Init(ctx, is)
+	_, err := session.IdentityOf(c).Init(ctx, is)
 	var m *session.ConfigMismatch
 	if !errors.As(err, &m) || !errors.Is(err, fault.ErrConfig) {
 		t.Fatalf("got %v", err)
@@ -331,10 +331,10 @@ func mismatch(t *testing.T, s cms.Store) {
 		t.Errorf("%v", m.Differences)
 	}
 	is.AcceptChange = true
-	if _, err := session.Of(c).Init(ctx, is); err != nil {
+	if _, err := session.IdentityOf(c).Init(ctx, is); err != nil {
 		t.Fatal(err)
 	}
-	got, err := session.Of(c).Settings(ctx)
+	got, err := session.IdentityOf(c).Settings(ctx)
 	if err != nil || got["snapshot"] != "s2" {
 		t.Errorf("%v %v", got, err)
 	}
@@ -345,22 +345,22 @@ func identity(t *testing.T, s cms.Store) {
 	ctx := t.Context()
 	c := Coordinator(t, s, 10*time.Minute)
 	settings := map[string]string{"snapshot": "nightly"}
-	if got, err := session.Of(c).Init(ctx, session.Meta{Settings: settings}); err != nil || len(got) != 0 {
+	if got, err := session.IdentityOf(c).Init(ctx, session.Meta{Settings: settings}); err != nil || len(got) != 0 {
 		t.Fatalf("%v %v", got, err)
 	}
-	if err := session.Of(c).Bind(ctx, map[string]string{"destination": "dry run", "destination-id": ""}); err != nil {
+	if err := session.IdentityOf(c).Bind(ctx, map[string]string{"destination": "dry run", "destination-id": ""}); err != nil {
 		t.Fatal(err)
 	}
-	if err := session.Of(c).Bind(ctx, map[string]string{"snapshot-uuid": "u1"}); err != nil {
+	if err := session.IdentityOf(c).Bind(ctx, map[string]string{"snapshot-uuid": "u1"}); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]string{"destination": "dry run", "snapshot-uuid": "u1"}
-	if got, err := session.Of(c).Init(ctx, session.Meta{Settings: settings, Identity: map[string]string{"snapshot-uuid": ""}}); err != nil || !maps.Equal(got, want) {
+	if got, err := session.IdentityOf(c).Init(ctx, session.Meta{Settings: settings, Identity: map[string]string{"snapshot-uuid": ""}}); err != nil || !maps.Equal(got, want) {
 		t.Errorf("%v %v", got, err)
 	}
 	other := map[string]string{"destination": "cluster", "destination-id": "c1", "snapshot-uuid": "u2"}
-	_, ierr := session.Of(c).Init(ctx, session.Meta{Settings: settings, Identity: other})
-	for what, err := range map[string]error{"Init": ierr, "Bind": session.Of(c).Bind(ctx, other)} {
+	_, ierr := session.IdentityOf(c).Init(ctx, session.Meta{Settings: settings, Identity: other})
+	for what, err := range map[string]error{"Init": ierr, "Bind": session.IdentityOf(c).Bind(ctx, other)} {
 		var m *session.ConfigMismatch
 		if !errors.As(err, &m) || !errors.Is(err, fault.ErrConfig) {
 			t.Fatalf("%s: %v", what, err)

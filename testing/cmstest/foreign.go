@@ -43,7 +43,7 @@ func foreignSetup(t *testing.T, s cms.Store) {
 	create(t, s, queue...)
 	c := Coordinator(t, s, 10*time.Minute)
 	for range 2 {
-		_, err := session.Of(c).Init(t.Context(), session.Meta{})
+		_, err := session.IdentityOf(c).Init(t.Context(), session.Meta{})
 		refusedAsForeign(t, "the session", err)
 		_, err = c.AcquireSetup(t.Context(), "ours")
 		refusedAsForeign(t, "the right to seed", err)
@@ -75,7 +75,7 @@ func foreignHandoff(t *testing.T, s cms.Store) {
 	refusedAsForeign(t, "the next item", err)
 	_, err = c.Group("h", cms.Small{Items: 8, Bytes: 8, More: func() bool { return true }, Size: func(cms.Item) int64 { return 1 }}).Acquire(ctx, nil)
 	refusedAsForeign(t, "a group", err)
-	_, err = session.Of(c).Audit(ctx)
+	_, err = session.AuditsOf(c).Run(ctx)
 	refusedAsForeign(t, "the audit", err)
 }
 
@@ -85,7 +85,7 @@ func foreignEnd(t *testing.T, s cms.Store) {
 	Seed(t, c, "other", 0)
 	now := storeNow(t, s).Unix()
 	create(t, s, foreign(now, 0, 0, now-10))
-	_, _, err := session.Of(c).Finish(t.Context())
+	_, _, err := session.AuditsOf(c).Finish(t.Context())
 	refusedAsForeign(t, "the audit", err)
 }
 

@@ -19,16 +19,16 @@ func parts(t *testing.T, s cms.Store) {
 	c := Coordinator(t, s, 10*time.Minute)
 	ends := map[int][]int64{1: {40, 70, 100}}
 	err := c.SeedOnce(ctx, "seeder", func(ctx context.Context) error {
-		if _, err := session.Of(c).CreateIndexEntries(ctx, session.IndexEntry{Name: "a", State: session.PhaseCompleted, Shards: 2, Body: []byte(`{}`)}); err != nil {
+		if _, err := session.EntriesOf(c).Create(ctx, session.IndexEntry{Name: "a", State: session.PhaseCompleted, Shards: 2, Body: []byte(`{}`)}); err != nil {
 			return err
 		}
 		for _, of := range []map[int][]int64{ends, {1: {50, 100}}, {1: nil}} {
-			e, err := session.Of(c).SplitIndex(ctx, "a", of)
+			e, err := session.EntriesOf(c).Split(ctx, "a", of)
 			if err != nil || !slices.Equal(e.Ends[1], ends[1]) || len(e.Ends) != 1 {
 				t.Fatalf("decided %v, stored %v: %v", of, e.Ends, err)
 			}
 		}
-		e, err := session.Of(c).IndexEntry(ctx, "a")
+		e, err := session.EntriesOf(c).Read(ctx, "a")
 		if err != nil {
 			return err
 		}
@@ -45,10 +45,10 @@ func parts(t *testing.T, s cms.Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := session.Of(c).SplitIndex(ctx, "a", map[int][]int64{0: {5, 5}}); !errors.Is(err, fault.ErrCorrupt) {
+	if _, err := session.EntriesOf(c).Split(ctx, "a", map[int][]int64{0: {5, 5}}); !errors.Is(err, fault.ErrCorrupt) {
 		t.Errorf("a part without ordinals: %v", err)
 	}
-	rep, done, err := session.Of(c).Finish(ctx)
+	rep, done, err := session.AuditsOf(c).Finish(ctx)
 	if err != nil || done || rep.Chains != 2 || !slices.Equal(rep.Repaired, []string{ID("a", 1, 70)}) {
 		t.Fatalf("%+v %v %v", rep, done, err)
 	}
@@ -81,7 +81,7 @@ func parts(t *testing.T, s cms.Store) {
 			t.Fatalf("%s: %v", l.Item.ID, err)
 		}
 	}
-	if rep, done, err = session.Of(c).Finish(ctx); err != nil || !done || rep.Items != 7 || len(rep.Stray) != 0 {
+	if rep, done, err = session.AuditsOf(c).Finish(ctx); err != nil || !done || rep.Items != 7 || len(rep.Stray) != 0 {
 		t.Errorf("%+v %v %v", rep, done, err)
 	}
 	sum, err := Sum(ctx, c)

@@ -19,7 +19,7 @@ import (
 func phases(t *testing.T, s cms.Store) {
 	ctx := t.Context()
 	c := Coordinator(t, s, 10*time.Minute)
-	if p, err := session.Of(c).Phase(ctx, session.MetadataPhase); err != nil || p.State != "" {
+	if p, err := session.PhasesOf(c).Read(ctx, session.MetadataPhase); err != nil || p.State != "" {
 		t.Fatalf("%+v, %v", p, err)
 	}
 	var holders atomic.Int64
@@ -28,7 +28,7 @@ func phases(t *testing.T, s cms.Store) {
 	for n := range 8 {
 		own := Coordinator(t, s, 10*time.Minute)
 		all.Go(func() {
-			l, err := session.Of(own).AcquirePhase(ctx, session.MetadataPhase, fmt.Sprint("h", n))
+			l, err := session.PhasesOf(own).Acquire(ctx, session.MetadataPhase, fmt.Sprint("h", n))
 			var busy *cms.NoneAvailable
 			switch {
 			case err == nil:
@@ -50,12 +50,12 @@ func phases(t *testing.T, s cms.Store) {
 	if err := l.Release(ctx, cms.CauseDrain, ""); err != nil {
 		t.Fatal(err)
 	}
-	next, err := session.Of(c).AcquirePhase(ctx, session.MetadataPhase, "next")
+	next, err := session.PhasesOf(c).Acquire(ctx, session.MetadataPhase, "next")
 	if err != nil || next.Phase.Attempts != 1 || string(next.Phase.Body) != `{"done":1}` {
 		t.Fatalf("%+v, %v", next, err)
 	}
 	var busy *cms.NoneAvailable
-	if _, err := session.Of(c).AcquirePhase(ctx, session.MetadataPhase, "late"); !errors.As(err, &busy) || busy.Holder == "" {
+	if _, err := session.PhasesOf(c).Acquire(ctx, session.MetadataPhase, "late"); !errors.As(err, &busy) || busy.Holder == "" {
 		t.Errorf("%v", err)
 	}
 	if err := l.Save(ctx, "", nil, false); !errors.Is(err, fault.ErrLeaseLost) {
@@ -67,10 +67,10 @@ func phases(t *testing.T, s cms.Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := session.Of(c).AcquirePhase(ctx, session.MetadataPhase, "late"); !errors.Is(err, cms.ErrMoved) {
+	if _, err := session.PhasesOf(c).Acquire(ctx, session.MetadataPhase, "late"); !errors.Is(err, cms.ErrMoved) {
 		t.Errorf("%v", err)
 	}
-	p, err := session.Of(c).Phase(ctx, session.MetadataPhase)
+	p, err := session.PhasesOf(c).Read(ctx, session.MetadataPhase)
 	if err != nil || p.State != session.PhaseCompleted || string(p.Body) != `{"done":2}` || p.Holder != "" {
 		t.Errorf("%+v, %v", p, err)
 	}
@@ -82,7 +82,7 @@ func entries(t *testing.T, s cms.Store) {
 	c := Coordinator(t, s, 10*time.Minute)
 	for _, name := range []string{"good", "bad"} {
 		for n := range 2 {
-			created, err := session.Of(c).CreateIndexEntries(ctx, session.IndexEntry{Name: name, State: session.PhaseNotStarted, Shards: 3, Body: []byte(`{"n":1}`)})
+			created, err := session.EntriesOf(c).Create(ctx, session.IndexEntry{Name: name, State: session.PhaseNotStarted, Shards: 3, Body: []byte(`{"n":1}`)})
 			if err != nil || len(created) != 1-n {
 				t.Fatalf("created %v, %v", created, err)
 			}
@@ -92,21 +92,21 @@ func entries(t *testing.T, s cms.Store) {
 	for range 8 {
 		own := Coordinator(t, s, 10*time.Minute)
 		all.Go(func() {
-			if _, err := session.Of(own).AttemptFailed(ctx, "bad", 0, "no"); err != nil {
+			if _, err := session.EntriesOf(own).AttemptFailed(ctx, "bad", 0, "no"); err != nil {
 				t.Error(err)
 			}
-			if _, err := session.Of(own).CompleteIndex(ctx, "good", []byte(`{"n":2}`)); err != nil {
+			if _, err := session.EntriesOf(own).Complete(ctx, "good", []byte(`{"n":2}`)); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	all.Wait()
-	e, err := session.Of(c).IndexEntry(ctx, "bad")
+	e, err := session.EntriesOf(c).Read(ctx, "bad")
 	if err != nil || e.Attempts != 1 || e.State != session.PhaseNotStarted {
 		t.Fatalf("eight that saw the same attempt count as one: %+v, %v", e, err)
 	}
 	for e.State == session.PhaseNotStarted && e.Attempts < 20 {
-		if e, err = session.Of(c).AttemptFailed(ctx, "bad", e.Attempts, "no"); err != nil {
+		if e, err = session.EntriesOf(c).AttemptFailed(ctx, "bad", e.Attempts, "no"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -123,7 +123,7 @@ func entries(t *testing.T, s cms.Store) {
 		t.Errorf("%d open items, %v", n, err)
 	}
 	var names []string
-	for e, err := range session.Of(c).IndexEntries(ctx) {
+	for e, err := range session.EntriesOf(c).All(ctx) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,7 +18,7 @@ func refused(t *testing.T, s cms.Store) {
 		all = append(all, session.Refused{Index: "logs", ID: fmt.Sprint("id ", n), Shard: n % 3, Ordinal: int64(n), Reason: "mapper_parsing_exception", Status: 400})
 	}
 	records := func() (n int) {
-		for _, err := range session.Of(c).List(ctx, "refused") {
+		for _, err := range session.List(ctx, c, "refused") {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -29,7 +29,7 @@ func refused(t *testing.T, s cms.Store) {
 	is := func(want int) {
 		t.Helper()
 		got := map[session.Refused]int{}
-		for d, err := range session.Of(c).Refused(ctx) {
+		for d, err := range session.RefusalsOf(c).All(ctx) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -46,7 +46,7 @@ func refused(t *testing.T, s cms.Store) {
 	}
 	keep := func(d []session.Refused) {
 		t.Helper()
-		if err := session.Of(c).KeepRefused(ctx, d); err != nil {
+		if err := session.RefusalsOf(c).Keep(ctx, d); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -64,7 +64,7 @@ func refused(t *testing.T, s cms.Store) {
 
 	keep([]session.Refused{{Index: "long", ID: strings.Repeat("ä", 600), Reason: strings.Repeat("r", 1000)}})
 	long := 0
-	for d, err := range session.Of(c).Refused(ctx) {
+	for d, err := range session.RefusalsOf(c).All(ctx) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +82,7 @@ func refused(t *testing.T, s cms.Store) {
 	forget := func(arrived func(session.Refused) bool) {
 		t.Helper()
 		for range 2 { // a process that died does it again
-			if err := session.Of(c).ForgetRefused(ctx, arrived); err != nil {
+			if err := session.RefusalsOf(c).Forget(ctx, arrived); err != nil {
 				t.Fatal(err)
 			}
 		}

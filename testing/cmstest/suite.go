@@ -102,7 +102,7 @@ func Coordinator(t *testing.T, s cms.Store, lease time.Duration) *cms.Coordinato
 func Seed(t *testing.T, c *cms.Coordinator, index string, n int) {
 	t.Helper()
 	err := c.SeedOnce(t.Context(), "seeder", func(ctx context.Context) error {
-		if _, err := session.Of(c).CreateIndexEntries(ctx, session.IndexEntry{Name: index, State: session.PhaseCompleted, Shards: n, Body: json.RawMessage(`{"path":"x"}`)}); err != nil {
+		if _, err := session.EntriesOf(c).Create(ctx, session.IndexEntry{Name: index, State: session.PhaseCompleted, Shards: n, Body: json.RawMessage(`{"path":"x"}`)}); err != nil {
 			return err
 		}
 		_, err := c.SeedItems(ctx, func(yield func(cms.ItemID) bool) {

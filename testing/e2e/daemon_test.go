@@ -409,7 +409,7 @@ workers = 2
 		everything += fmt.Sprintf("%+v", it)
 	}
 	for _, kind := range []string{"event", "index", "phase", "target", "meta", "intent", "config"} {
-		for r, err := range session.Of(f.coord).List(t.Context(), kind) {
+		for r, err := range session.List(t.Context(), f.coord, kind) {
 			must(t, err)
 			everything += fmt.Sprintf("%+v%s", r, r.Body)
 		}

@@ -244,11 +244,11 @@ func TestFiveWorkersCreateEverythingOnce(t *testing.T) {
 				}
 			}
 			for _, phase := range []string{session.MetadataPhase, session.IndexPhase, session.DocsPhase} {
-				if r, err := session.Of(coord).Phase(t.Context(), phase); err != nil || r.State != session.PhaseCompleted {
+				if r, err := session.PhasesOf(coord).Read(t.Context(), phase); err != nil || r.State != session.PhaseCompleted {
 					t.Errorf("phase %s: %+v, %v", phase, r, err)
 				}
 			}
-			for e, err := range session.Of(coord).List(t.Context(), "event") {
+			for e, err := range session.List(t.Context(), coord, "event") {
 				must(t, err)
 				t.Errorf("event %s: %s", e.ID, e.Body)
 			}

@@ -90,7 +90,7 @@ func TestRefusedDocumentsOfAFleetAreInItsSinksOrTheControlIndex(t *testing.T) {
 		var watch sync.WaitGroup
 		watch.Go(func() {
 			for ctx.Err() == nil {
-				for _, err := range session.Of(noting).Refused(ctx) {
+				for _, err := range session.RefusalsOf(noting).All(ctx) {
 					if err == nil {
 						kill()
 					}

@@ -86,14 +86,14 @@ func (h *Countable) GetIndex(_ context.Context, name string) ([]target.Index, er
 // HaveIndex records an index of the snapshot that was created on the target.
 func HaveIndex(t *testing.T, c *cms.Coordinator, name, uuid string, e plan.Entry) {
 	t.Helper()
-	if _, err := session.Of(c).ClaimTarget(t.Context(), name, uuid); err != nil {
+	if _, err := session.EntriesOf(c).ClaimTarget(t.Context(), name, uuid); err != nil {
 		t.Fatal(err)
 	}
 	body, err := e.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := session.Of(c).CreateIndexEntries(t.Context(), session.IndexEntry{Name: name, State: session.PhaseCompleted, Shards: 1, Body: body}); err != nil {
+	if _, err := session.EntriesOf(c).Create(t.Context(), session.IndexEntry{Name: name, State: session.PhaseCompleted, Shards: 1, Body: body}); err != nil {
 		t.Fatal(err)
 	}
 }

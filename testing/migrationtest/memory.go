@@ -193,7 +193,7 @@ func (m *Memory) Creations(t *testing.T) map[string]string {
 	t.Helper()
 	c := cms.New(cms.Config{Store: m, Creator: "test"})
 	all := map[string]string{}
-	for x, err := range session.Of(c).Creations(t.Context()) {
+	for x, err := range session.CreatedOf(c).All(t.Context()) {
 		if err != nil {
 			t.Fatal(err)
 		}

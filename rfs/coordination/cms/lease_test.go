@@ -464,10 +464,10 @@ func TestAnotherVersionOfTheQueueIsRefused(t *testing.T) {
 
 func TestAReplacedTargetFailsTheFreeItemsOfItsIndex(t *testing.T) {
 	b := newBench(t, 0)
-	if got, err := session.Of(b.Coordinator).ClaimTarget(t.Context(), "a", "uuid-1"); err != nil || got != "uuid-1" {
+	if got, err := session.EntriesOf(b.Coordinator).ClaimTarget(t.Context(), "a", "uuid-1"); err != nil || got != "uuid-1" {
 		t.Fatalf("%s %v", got, err)
 	}
-	if got, err := session.Of(b.Coordinator).ClaimTarget(t.Context(), "a", "uuid-2"); err != nil || got != "uuid-1" {
+	if got, err := session.EntriesOf(b.Coordinator).ClaimTarget(t.Context(), "a", "uuid-2"); err != nil || got != "uuid-1" {
 		t.Fatalf("%s %v", got, err)
 	}
 	l := b.lease(t)

@@ -84,7 +84,7 @@ func TestAListSurvivesAnOutage(t *testing.T) {
 				store.left = c.breaks
 				items := ids(t, coordinator.Items(t.Context()), c.want, func(it cms.Item) string { return it.ID })
 				store.left = c.breaks
-				events := ids(t, session.Of(coordinator).List(t.Context(), "event"), c.want, func(r cms.Record) string { return r.ID })
+				events := ids(t, session.List(t.Context(), coordinator, "event"), c.want, func(r cms.Record) string { return r.ID })
 				if c.want == nil && (len(items) != len(want) || len(events) != len(want)) {
 					t.Errorf("items %q, events %q", items, events)
 				}

@@ -39,7 +39,7 @@ func TestRecordLease(t *testing.T) {
 		t.Cleanup(func() { s.Close() })
 		h := &hanging{Store: s}
 		c := cms.New(cms.Config{Store: h, Creator: "test"})
-		l, err := session.Of(c).AcquirePhase(t.Context(), session.MetadataPhase, "w")
+		l, err := session.PhasesOf(c).Acquire(t.Context(), session.MetadataPhase, "w")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,13 +73,13 @@ func TestRecordLease(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := session.Of(c).AcquirePhase(t.Context(), session.MetadataPhase, "other"); err == nil {
+			if _, err := session.PhasesOf(c).Acquire(t.Context(), session.MetadataPhase, "other"); err == nil {
 				t.Fatal("leased twice")
 			}
 			if err := l.Release(t.Context(), cms.CauseDrain, ""); err != nil {
 				t.Fatal(err)
 			}
-			if next, err := session.Of(c).AcquirePhase(t.Context(), session.MetadataPhase, "other"); err != nil || next.Phase.Attempts != 1 {
+			if next, err := session.PhasesOf(c).Acquire(t.Context(), session.MetadataPhase, "other"); err != nil || next.Phase.Attempts != 1 {
 				t.Errorf("%+v %v", next, err)
 			}
 		})

@@ -115,7 +115,7 @@ func TestAStoreThatWasNeverUsedIsNotStarted(t *testing.T) {
 
 func TestChainsOfItemsBecomeShards(t *testing.T) {
 	w := newWorld(t)
-	_, err := session.Of(w.Coordinator).Init(t.Context(), session.Meta{Settings: map[string]string{"repository": "s3://b", "snapshot": "snap"}})
+	_, err := session.IdentityOf(w.Coordinator).Init(t.Context(), session.Meta{Settings: map[string]string{"repository": "s3://b", "snapshot": "snap"}})
 	must(t, err)
 	w.entry(t, "logs", progress.Completed, 1000, 1000, 3000)
 	w.entry(t, "users", progress.Completed, 10)

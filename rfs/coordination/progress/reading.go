@@ -29,7 +29,7 @@ func ReadHead(ctx context.Context, c *cms.Coordinator) (*Reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	i, err := session.Of(c).Intent(ctx)
+	i, err := session.OrdersOf(c).Intent(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func ReadStore(ctx context.Context, c *cms.Coordinator) (*Reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := session.Of(c).Settings(ctx)
+	s, err := session.IdentityOf(c).Settings(ctx)
 	if err != nil && !errors.Is(err, cms.ErrNotFound) { // without settings the migration has not started
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func ReadStore(ctx context.Context, c *cms.Coordinator) (*Reading, error) {
 }
 
 func records(ctx context.Context, c *cms.Coordinator, kind string) (all []cms.Record, err error) {
-	for rec, err := range session.Of(c).List(ctx, kind) {
+	for rec, err := range session.List(ctx, c, kind) {
 		if err != nil {
 			return nil, fmt.Errorf("progress: records of kind %s: %w", kind, err)
 		}

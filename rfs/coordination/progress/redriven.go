@@ -21,7 +21,7 @@ type redrive struct {
 
 // ReadRedrives reads them from the store of a session.
 func ReadRedrives(ctx context.Context, c *cms.Coordinator) (*Redrives, error) {
-	all, err := session.Of(c).Redriven(ctx)
+	all, err := session.RedrivesOf(c).All(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -50,10 +50,10 @@ func TestRedrives_Take(t *testing.T) {
 			defer store.Close() //nolint:errcheck // of a test
 			coordinator := cmstest.Coordinator(t, store, time.Minute)
 			for _, p := range c.places {
-				if err := session.Of(coordinator).NoteRedriven(t.Context(), p.name, p.all, session.RedrivenFile{Documents: p.delivered}); err != nil {
+				if err := session.RedrivesOf(coordinator).Note(t.Context(), p.name, p.all, session.RedrivenFile{Documents: p.delivered}); err != nil {
 					t.Fatal(err)
 				}
-				if err := session.Of(coordinator).NoteLeft(t.Context(), p.name, p.all, p.left); err != nil {
+				if err := session.RedrivesOf(coordinator).NoteLeft(t.Context(), p.name, p.all, p.left); err != nil {
 					t.Fatal(err)
 				}
 			}

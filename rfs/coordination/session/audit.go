@@ -9,8 +9,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
-// Audit is AuditShards of the indices that have entries. Each index that failed has one event.
-func (s Records) Audit(ctx context.Context) (cms.AuditReport, error) {
+// Run is AuditShards of the indices that have entries. Each index that failed has one event.
+func (s Audits) Run(ctx context.Context) (cms.AuditReport, error) {
 	missing := map[string]bool{} // reasons why an index is not on the target
 	return s.items.AuditShards(ctx, s.roots(ctx, missing), missing)
 }
@@ -19,16 +19,16 @@ func (s Records) Audit(ctx context.Context) (cms.AuditReport, error) {
 const auditedEntries = 500
 
 // roots yields the first item of each chain that an entry names, and notes why indices failed.
-func (s Records) roots(ctx context.Context, missing map[string]bool) iter.Seq2[cms.Root, error] {
+func (s Audits) roots(ctx context.Context, missing map[string]bool) iter.Seq2[cms.Root, error] {
 	return func(yield func(cms.Root, error) bool) {
 		var failed []IndexEntry
-		for e, err := range s.IndexEntries(ctx) {
+		for e, err := range Entries(s).All(ctx) {
 			if err == nil && e.State == PhaseFailed {
 				missing[e.Error] = true
 				failed = append(failed, e)
 			}
 			if len(failed) == auditedEntries {
-				err = errors.Join(err, s.IndexEvents(ctx, failed...))
+				err = errors.Join(err, Entries(s).Events(ctx, failed...))
 				failed = failed[:0]
 			}
 			if err != nil {
@@ -41,7 +41,7 @@ func (s Records) roots(ctx context.Context, missing map[string]bool) iter.Seq2[c
 				}
 			}
 		}
-		if err := s.IndexEvents(ctx, failed...); err != nil {
+		if err := Entries(s).Events(ctx, failed...); err != nil {
 			yield(cms.Root{}, err)
 		}
 	}
@@ -49,8 +49,8 @@ func (s Records) roots(ctx context.Context, missing map[string]bool) iter.Seq2[c
 
 // Finish audits the items and, when every chain is whole and ended, records that
 // the documents are complete. The second result says whether they are.
-func (s Records) Finish(ctx context.Context) (cms.AuditReport, bool, error) {
-	rep, err := s.Audit(ctx)
+func (s Audits) Finish(ctx context.Context) (cms.AuditReport, bool, error) {
+	rep, err := s.Run(ctx)
 	if err != nil {
 		return rep, false, err
 	}

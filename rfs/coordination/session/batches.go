@@ -28,8 +28,8 @@ type batchesBody struct {
 	Batches [][]string `json:"batches"`
 }
 
-// DivideIndices divides the names of the indices that have entries into batches of BatchSize, once.
-func (s Records) DivideIndices(ctx context.Context, names []string) error {
+// Divide divides the names of the indices that have entries into batches of BatchSize, once.
+func (s Batches) Divide(ctx context.Context, names []string) error {
 	body, err := json.Marshal(batchesBody{slices.Collect(slices.Chunk(names, BatchSize))})
 	if err == nil {
 		_, err = s.leases.Create(ctx, cms.Record{ID: batchesID, Kind: kindBatches, Body: body})
@@ -40,27 +40,27 @@ func (s Records) DivideIndices(ctx context.Context, names []string) error {
 	return nil
 }
 
-// IndexBatches returns the names of all indices that have entries, in batches. If the store has lost the batches, the indices are
+// All returns the names of all indices that have entries, in batches. If the store has lost the batches, the indices are
 // divided again.
-func (s Records) IndexBatches(ctx context.Context) ([][]string, error) {
-	batches, err := s.indexBatches(ctx)
+func (s Batches) All(ctx context.Context) ([][]string, error) {
+	batches, err := s.all(ctx)
 	if !errors.Is(err, cms.ErrNotFound) {
 		return batches, err
 	}
 	var names []string
-	for e, err := range s.IndexEntries(ctx) {
+	for e, err := range Entries(s).All(ctx) {
 		if err != nil {
 			return nil, fmt.Errorf("divide the indices: %w", err)
 		}
 		names = append(names, e.Name)
 	}
-	if err := s.DivideIndices(ctx, names); err != nil {
+	if err := s.Divide(ctx, names); err != nil {
 		return nil, err
 	}
-	return s.indexBatches(ctx)
+	return s.all(ctx)
 }
 
-func (s Records) indexBatches(ctx context.Context) ([][]string, error) {
+func (s Batches) all(ctx context.Context) ([][]string, error) {
 	r, err := s.leases.Record(ctx, batchesID)
 	if err != nil {
 		return nil, fmt.Errorf("batches of the indices: %w", err)
@@ -72,16 +72,16 @@ func (s Records) indexBatches(ctx context.Context) ([][]string, error) {
 	return b.Batches, nil
 }
 
-// LeaseBatch leases a batch. A *NoneAvailable reports who has it; ErrMoved that all of its entries have ended.
-func (s Records) LeaseBatch(ctx context.Context, n int, holder string) (*cms.RecordLease, error) {
+// Lease leases a batch. A *NoneAvailable reports who has it; ErrMoved that all of its entries have ended.
+func (s Batches) Lease(ctx context.Context, n int, holder string) (*cms.RecordLease, error) {
 	l, _, err := s.items.LeaseRecord(ctx, batchID(n), holder, cms.Terms{
 		Kind: kindBatch, States: []string{PhaseNotStarted}, Window: PhaseWindow(s.items.Config().InitialLease, 1),
 	})
 	return l, err
 }
 
-// EndBatch ends the lease of a batch. done states that all of its entries have ended.
-func (s Records) EndBatch(ctx context.Context, l *cms.RecordLease, done bool) error {
+// End ends the lease of a batch. done states that all of its entries have ended.
+func (s Batches) End(ctx context.Context, l *cms.RecordLease, done bool) error {
 	h := cms.HolderChange{Free: true, Moved: true}
 	if done {
 		h.State = PhaseCompleted
@@ -89,9 +89,9 @@ func (s Records) EndBatch(ctx context.Context, l *cms.RecordLease, done bool) er
 	return l.End(ctx, h)
 }
 
-// ReopenBatch makes the batch of an index one to be worked on, before its entry is.
-func (s Records) ReopenBatch(ctx context.Context, index string) error {
-	batches, err := s.indexBatches(ctx)
+// Reopen makes the batch of an index one to be worked on, before its entry is.
+func (s Batches) Reopen(ctx context.Context, index string) error {
+	batches, err := s.all(ctx)
 	if errors.Is(err, cms.ErrNotFound) {
 		return nil
 	}

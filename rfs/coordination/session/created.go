@@ -51,10 +51,10 @@ func decodeCreation(r cms.Record) (Creation, error) {
 	return Creation{Kind: s.Kind, Name: s.Name, State: r.State, Since: time.UnixMilli(s.Since), Body: s.Body}, nil
 }
 
-// ChangeCreation replaces the record of an object by what f makes of it, and reports whether f changed it. f gets a
+// Change replaces the record of an object by what f makes of it, and reports whether f changed it. f gets a
 // Creation without State where there is none, and the store's time; it returns false to leave the record as it is, and
 // may be called again.
-func (s Records) ChangeCreation(ctx context.Context, kind, name string, f func(Creation, time.Time) (Creation, bool)) (changed bool, err error) {
+func (s Created) Change(ctx context.Context, kind, name string, f func(Creation, time.Time) (Creation, bool)) (changed bool, err error) {
 	var failed error
 	ch, err := s.leases.Update(ctx, createdID(kind, name), kindCreated, func(r cms.Record, now time.Time) (cms.Record, cms.Result) {
 		was := Creation{Kind: kind, Name: name, Since: now}
@@ -79,8 +79,8 @@ func (s Records) ChangeCreation(ctx context.Context, kind, name string, f func(C
 	return ch.Result == cms.Applied, nil
 }
 
-// Creation returns the record of an object, or ErrNotFound.
-func (s Records) Creation(ctx context.Context, kind, name string) (Creation, error) {
+// Read returns the record of an object, or ErrNotFound.
+func (s Created) Read(ctx context.Context, kind, name string) (Creation, error) {
 	r, err := s.leases.Record(ctx, createdID(kind, name))
 	if err != nil {
 		return Creation{}, err
@@ -88,13 +88,13 @@ func (s Records) Creation(ctx context.Context, kind, name string) (Creation, err
 	return decodeCreation(r)
 }
 
-// Creations yields the records of what the session created, in no order of use.
-func (s Records) Creations(ctx context.Context) iter.Seq2[Creation, error] {
+// All yields the records of what the session created, in no order of use.
+func (s Created) All(ctx context.Context) iter.Seq2[Creation, error] {
 	return cms.Decoded(s.leases.List(ctx, kindCreated), decodeCreation)
 }
 
-// ForgetCreation removes the record of an object that is not there, or is not the session's. It may be repeated.
-func (s Records) ForgetCreation(ctx context.Context, kind, name string) error {
+// Forget removes the record of an object that is not there, or is not the session's. It may be repeated.
+func (s Created) Forget(ctx context.Context, kind, name string) error {
 	if err := s.leases.Forget(ctx, createdID(kind, name)); err != nil {
 		return fmt.Errorf("record of created %s %s: %w", kind, name, err)
 	}
@@ -109,7 +109,7 @@ var ErrUndone = fmt.Errorf("what this session created was removed by `rfsctl und
 	"or start another session with a new --session-name (and another --coordinator-file, where one is used): %w", fault.ErrConfig)
 
 // BeginUndo ends the session for good: no process can join it from now on. ErrNotFound when there is no session.
-func (s Records) BeginUndo(ctx context.Context) error {
+func (s Identity) BeginUndo(ctx context.Context) error {
 	ch, err := s.leases.Update(ctx, kindMeta, kindMeta, func(r cms.Record, _ time.Time) (cms.Record, cms.Result) {
 		switch {
 		case len(r.Body) == 0:
@@ -127,7 +127,7 @@ func (s Records) BeginUndo(ctx context.Context) error {
 }
 
 // CheckUndone returns ErrUndone after BeginUndo.
-func (s Records) CheckUndone(ctx context.Context) error {
+func (s Identity) CheckUndone(ctx context.Context) error {
 	r, err := s.leases.Record(ctx, kindMeta)
 	switch {
 	case errors.Is(err, cms.ErrNotFound):

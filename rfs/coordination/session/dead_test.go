@@ -19,7 +19,7 @@ func TestWhateverADeadProcessHeldIsFreeAtOnce(t *testing.T) {
 		if _, err := c.AcquireSetup(ctx, holder); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := session.Of(c).AcquirePhase(ctx, session.SnapshotPhase, holder); err != nil {
+		if _, err := session.PhasesOf(c).Acquire(ctx, session.SnapshotPhase, holder); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := c.AcquireNext(ctx, holder, nil); err != nil {
@@ -28,21 +28,21 @@ func TestWhateverADeadProcessHeldIsFreeAtOnce(t *testing.T) {
 	}
 	hold("a")
 	for _, other := range []string{"b", "aa", ""} { // another process, or none
-		if err := session.Of(c).ReleaseDead(ctx, other, cms.CauseKilled); err != nil {
+		if err := session.HeldOf(c).ReleaseDead(ctx, other, cms.CauseKilled); err != nil {
 			t.Fatal(err)
 		}
 		if it, err := c.Item(ctx, id); err != nil || it.Holder == "" {
 			t.Fatalf("%+v, %v: the lease of a living process was taken by %q", it, err, other)
 		}
 	}
-	if err := session.Of(c).ReleaseDead(ctx, "a", cms.CauseKilled); err != nil {
+	if err := session.HeldOf(c).ReleaseDead(ctx, "a", cms.CauseKilled); err != nil {
 		t.Fatal(err)
 	}
 	it, err := c.Item(ctx, id)
 	if err != nil || it.Holder != "" || it.Attempts != 0 {
 		t.Errorf("%+v, %v", it, err)
 	}
-	p, err := session.Of(c).Phase(ctx, session.SnapshotPhase)
+	p, err := session.PhasesOf(c).Read(ctx, session.SnapshotPhase)
 	if err != nil || p.Holder != "" || p.Attempts != 0 {
 		t.Errorf("%+v, %v", p, err)
 	}

@@ -23,8 +23,8 @@ type Delivered struct {
 
 func deliveredID(node string) string { return kindDelivered + ":" + cms.EventKey(node) }
 
-// Delivered returns the record of a node, or ErrNotFound before its first start.
-func (s Records) Delivered(ctx context.Context, node string) (Delivered, error) {
+// Read returns the record of a node, or ErrNotFound before its first start.
+func (s Deliveries) Read(ctx context.Context, node string) (Delivered, error) {
 	var d Delivered
 	r, err := s.leases.Record(ctx, deliveredID(node))
 	if err != nil {
@@ -39,8 +39,8 @@ func (s Records) Delivered(ctx context.Context, node string) (Delivered, error) 
 // ErrTooManyDelivered is returned when a record would become larger than the store should hold.
 var ErrTooManyDelivered = errors.New("too many delivered events to record")
 
-// NoteDelivered replaces the record of a node.
-func (s Records) NoteDelivered(ctx context.Context, node string, d Delivered) error {
+// Note replaces the record of a node.
+func (s Deliveries) Note(ctx context.Context, node string, d Delivered) error {
 	raw, err := json.Marshal(d)
 	if err != nil {
 		return fmt.Errorf("record of delivered events: %w", err)

@@ -49,9 +49,9 @@ func decodeEntry(r cms.Record) (IndexEntry, error) {
 	return IndexEntry{Name: e.Name, State: r.State, Shards: e.Shards, Attempts: r.Attempts, Error: r.Error, Ends: e.Ends, Body: e.Locator}, nil
 }
 
-// CreateIndexEntries stores the entries of indices that have none, many by one request, and returns the entries that it
+// Create stores the entries of indices that have none, many by one request, and returns the entries that it
 // stored. After an error some may be stored; the next call stores the others.
-func (s Records) CreateIndexEntries(ctx context.Context, entries ...IndexEntry) (created []IndexEntry, err error) {
+func (s Entries) Create(ctx context.Context, entries ...IndexEntry) (created []IndexEntry, err error) {
 	added := map[string]bool{}
 	err = s.items.CreateRecords(ctx, func(yield func(cms.Record, error) bool) {
 		for _, e := range entries {
@@ -72,13 +72,13 @@ func (s Records) CreateIndexEntries(ctx context.Context, entries ...IndexEntry) 
 	return created, err
 }
 
-// RenewIndexEntry replaces shards and body of an entry that is FAILED; another one stays as it is.
-func (s Records) RenewIndexEntry(ctx context.Context, e IndexEntry) error {
+// Renew replaces shards and body of an entry that is FAILED; another one stays as it is.
+func (s Entries) Renew(ctx context.Context, e IndexEntry) error {
 	raw, err := json.Marshal(storedEntry{Name: e.Name, Shards: e.Shards, Locator: e.Body})
 	if err != nil {
 		return fmt.Errorf("index entry %s: %w", e.Name, err)
 	}
-	_, err = s.changeEntry(ctx, e.Name, func(r cms.Record, _ time.Time) (cms.Record, cms.Result) {
+	_, err = s.change(ctx, e.Name, func(r cms.Record, _ time.Time) (cms.Record, cms.Result) {
 		if r.State != PhaseFailed {
 			return r, cms.Already
 		}
@@ -88,8 +88,8 @@ func (s Records) RenewIndexEntry(ctx context.Context, e IndexEntry) error {
 	return err
 }
 
-// IndexEntry returns the entry of an index, or ErrNotFound.
-func (s Records) IndexEntry(ctx context.Context, index string) (IndexEntry, error) {
+// Read returns the entry of an index, or ErrNotFound.
+func (s Entries) Read(ctx context.Context, index string) (IndexEntry, error) {
 	r, err := s.leases.Record(ctx, entryID(index))
 	if err != nil {
 		return IndexEntry{}, fmt.Errorf("index entry %s: %w", index, err)
@@ -97,43 +97,43 @@ func (s Records) IndexEntry(ctx context.Context, index string) (IndexEntry, erro
 	return decodeEntry(r)
 }
 
-// IndexEntries yields every index entry in order of ids.
-func (s Records) IndexEntries(ctx context.Context) iter.Seq2[IndexEntry, error] {
+// All yields every index entry in order of ids.
+func (s Entries) All(ctx context.Context) iter.Seq2[IndexEntry, error] {
 	return cms.Decoded(s.leases.List(ctx, kindIndex), decodeEntry)
 }
 
-// CompleteIndex records that the index is there; body nil keeps the body. An entry that
+// Complete records that the index is there; body nil keeps the body. An entry that
 // has ended already stays as it is, and is returned as it is.
-func (s Records) CompleteIndex(ctx context.Context, index string, body json.RawMessage) (IndexEntry, error) {
-	return s.changeEntry(ctx, index, func(r cms.Record, _ time.Time) (cms.Record, cms.Result) { return completeEntry(r, body) })
+func (s Entries) Complete(ctx context.Context, index string, body json.RawMessage) (IndexEntry, error) {
+	return s.change(ctx, index, func(r cms.Record, _ time.Time) (cms.Record, cms.Result) { return completeEntry(r, body) })
 }
 
 // AttemptFailed counts an attempt at creating the index. With the last of the attempts that
 // are allowed the entry is FAILED, with one event. seen are the attempts that the caller
 // read before it tried: of several that tried at the same time only one counts.
-func (s Records) AttemptFailed(ctx context.Context, index string, seen int, reason string) (IndexEntry, error) {
+func (s Entries) AttemptFailed(ctx context.Context, index string, seen int, reason string) (IndexEntry, error) {
 	return s.fail(ctx, index, func(r cms.Record, _ time.Time) (cms.Record, cms.Result) {
 		return failAttempt(r, PhaseNotStarted, seen, s.items.Config().MaxAttempts, reason)
 	})
 }
 
-// FailIndexEntry gives the index up at once, with one event.
-func (s Records) FailIndexEntry(ctx context.Context, index, reason string) (IndexEntry, error) {
+// Fail gives the index up at once, with one event.
+func (s Entries) Fail(ctx context.Context, index, reason string) (IndexEntry, error) {
 	return s.fail(ctx, index, func(r cms.Record, _ time.Time) (cms.Record, cms.Result) {
 		return failAttempt(r, PhaseNotStarted, r.Attempts, 0, reason)
 	})
 }
 
-func (s Records) fail(ctx context.Context, index string, f func(cms.Record, time.Time) (cms.Record, cms.Result)) (IndexEntry, error) {
-	e, err := s.changeEntry(ctx, index, f)
+func (s Entries) fail(ctx context.Context, index string, f func(cms.Record, time.Time) (cms.Record, cms.Result)) (IndexEntry, error) {
+	e, err := s.change(ctx, index, f)
 	if err != nil {
 		return e, err
 	}
-	return e, s.IndexEvents(ctx, e)
+	return e, s.Events(ctx, e)
 }
 
-// IndexEvents records the failure of each index that failed as an event, once, many by one request.
-func (s Records) IndexEvents(ctx context.Context, entries ...IndexEntry) error {
+// Events records the failure of each index that failed as an event, once, many by one request.
+func (s Entries) Events(ctx context.Context, entries ...IndexEntry) error {
 	return s.items.Events(ctx, "failed", func(yield func(subject, reason string) bool) {
 		for _, e := range entries {
 			if e.State == PhaseFailed && !yield(indexSubject(e.Name), e.Error) {
@@ -143,15 +143,15 @@ func (s Records) IndexEvents(ctx context.Context, entries ...IndexEntry) error {
 	})
 }
 
-// UpdateIndexBody replaces the body of an entry by what f makes of it; f returns nil to leave
+// UpdateBody replaces the body of an entry by what f makes of it; f returns nil to leave
 // it, and may be called again when another process changed the entry meanwhile.
-func (s Records) UpdateIndexBody(ctx context.Context, index string, f func(json.RawMessage) json.RawMessage) error {
-	_, err := s.changeEntry(ctx, index, func(r cms.Record, _ time.Time) (cms.Record, cms.Result) { return withBody(r, f) })
+func (s Entries) UpdateBody(ctx context.Context, index string, f func(json.RawMessage) json.RawMessage) error {
+	_, err := s.change(ctx, index, func(r cms.Record, _ time.Time) (cms.Record, cms.Result) { return withBody(r, f) })
 	return err
 }
 
-// ReopenIndex lets a FAILED index be created again and records who asked for it.
-func (s Records) ReopenIndex(ctx context.Context, index, operator string) (reopened bool, err error) {
+// Reopen lets a FAILED index be created again and records who asked for it.
+func (s Entries) Reopen(ctx context.Context, index, operator string) (reopened bool, err error) {
 	ch, err := s.leases.Update(ctx, entryID(index), kindIndex, func(r cms.Record, _ time.Time) (cms.Record, cms.Result) {
 		if r.State != PhaseFailed {
 			return r, cms.Already
@@ -166,7 +166,7 @@ func (s Records) ReopenIndex(ctx context.Context, index, operator string) (reope
 	return true, err
 }
 
-func (s Records) changeEntry(ctx context.Context, index string, f func(cms.Record, time.Time) (cms.Record, cms.Result)) (IndexEntry, error) {
+func (s Entries) change(ctx context.Context, index string, f func(cms.Record, time.Time) (cms.Record, cms.Result)) (IndexEntry, error) {
 	ch, err := s.leases.Update(ctx, entryID(index), kindIndex, func(r cms.Record, now time.Time) (cms.Record, cms.Result) {
 		if r.State == "" {
 			return r, cms.Lost
@@ -224,7 +224,7 @@ func withBody(r cms.Record, f func(json.RawMessage) json.RawMessage) (cms.Record
 
 // ClaimTarget records the UUID of the target index when none is recorded yet, and
 // gives the recorded one. A worker that finds another index under the name stops.
-func (s Records) ClaimTarget(ctx context.Context, index, uuid string) (recorded string, err error) {
+func (s Entries) ClaimTarget(ctx context.Context, index, uuid string) (recorded string, err error) {
 	body, err := json.Marshal(map[string]string{"name": index, "uuid": uuid})
 	if err != nil {
 		return "", fmt.Errorf("target of %s: %w", index, err)
@@ -238,7 +238,7 @@ func (s Records) ClaimTarget(ctx context.Context, index, uuid string) (recorded 
 }
 
 // Target returns the recorded UUID of a target index, or ErrNotFound.
-func (s Records) Target(ctx context.Context, index string) (recorded string, err error) {
+func (s Entries) Target(ctx context.Context, index string) (recorded string, err error) {
 	r, err := s.leases.Record(ctx, kindTarget+":"+cms.NameKey(index))
 	if err != nil {
 		return "", err

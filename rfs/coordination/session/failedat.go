@@ -28,8 +28,8 @@ type FailedSum struct {
 	Count  int64  `json:"count"`
 }
 
-// KeepFailedAt replaces the record of a process.
-func (s Records) KeepFailedAt(ctx context.Context, process string, at FailedAt) error {
+// Keep replaces the record of a process.
+func (s Places) Keep(ctx context.Context, process string, at FailedAt) error {
 	for i := range at.Sums {
 		s := &at.Sums[i]
 		s.Index, s.Reason, s.Remedy = cutText(s.Index, maxRefusedString), cutText(s.Reason, maxRefusedReason), cutText(s.Remedy, maxRefusedString)
@@ -41,8 +41,8 @@ func (s Records) KeepFailedAt(ctx context.Context, process string, at FailedAt) 
 	return s.leases.Put(ctx, cms.Record{ID: kindFailedAt + ":" + cms.EventKey(process), Kind: kindFailedAt, Body: body})
 }
 
-// FailedAt returns where the failed documents of the session are kept, each place once with the sums of its processes.
-func (s Records) FailedAt(ctx context.Context) ([]FailedAt, error) {
+// All returns where the failed documents of the session are kept, each place once with the sums of its processes.
+func (s Places) All(ctx context.Context) ([]FailedAt, error) {
 	var all []FailedAt
 	for r, err := range s.leases.List(ctx, kindFailedAt) {
 		var x FailedAt

@@ -11,13 +11,13 @@ import (
 
 // ReleaseDead releases whatever a process held that is proven dead: phases and the audit, without counting an attempt, and what
 // ReleaseDead of a cms.Coordinator does.
-func (s Records) ReleaseDead(ctx context.Context, holder string, cause cms.Cause) error {
+func (s Held) ReleaseDead(ctx context.Context, holder string, cause cms.Cause) error {
 	if holder == "" {
 		return nil
 	}
 	prefix := holder + "_"
 	held := map[string]string{auditID: kindAudit}
-	for _, name := range Phases() {
+	for _, name := range PhaseNames() {
 		held[phaseID(name)] = kindPhase
 	}
 	for id, kind := range held {
@@ -39,7 +39,7 @@ func (s Records) ReleaseDead(ctx context.Context, holder string, cause cms.Cause
 }
 
 // Busy returns a *NoneAvailable that names a process with an unexpired lease of an item or a phase, nil when there is none.
-func (s Records) Busy(ctx context.Context) error {
+func (s Held) Busy(ctx context.Context) error {
 	last, err := s.items.Busy(ctx)
 	if err != nil {
 		return err

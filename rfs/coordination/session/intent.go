@@ -89,7 +89,7 @@ func (i Intent) Since(o Intent) string {
 }
 
 // Intent reads the operator's desired state; without a record it is to run.
-func (s Records) Intent(ctx context.Context) (Intent, error) {
+func (s Orders) Intent(ctx context.Context) (Intent, error) {
 	r, err := s.leases.Record(ctx, fleetIntent)
 	if errors.Is(err, cms.ErrNotFound) {
 		return Intent{State: Run}, nil
@@ -116,8 +116,8 @@ func decodeIntent(r cms.Record) (Intent, error) {
 	return i, nil
 }
 
-// putIntent writes the record under the revision at which it was read.
-func (s Records) putIntent(ctx context.Context, i Intent) (cms.Revision, error) {
+// put writes the record under the revision at which it was read.
+func (s Orders) put(ctx context.Context, i Intent) (cms.Revision, error) {
 	body, err := json.Marshal(i)
 	if err != nil {
 		return cms.Revision{}, fmt.Errorf("record %s: %w", fleetIntent, err)

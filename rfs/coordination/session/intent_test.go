@@ -37,7 +37,7 @@ func coordinatorOn(t *testing.T, store cms.Store) *cms.Coordinator {
 
 func give(t *testing.T, c *cms.Coordinator, o session.Order) session.Intent {
 	t.Helper()
-	i, err := session.Of(c).Order(t.Context(), o)
+	i, err := session.OrdersOf(c).Give(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,13 +48,13 @@ func workers(n int) *int { return &n }
 
 func TestAFleetRunsUntilAnOperatorGivesAnOrder(t *testing.T) {
 	c := intentCoordinator(t)
-	i, err := session.Of(c).Intent(t.Context())
+	i, err := session.OrdersOf(c).Intent(t.Context())
 	if err != nil || i.State != session.Run || i.Workers != nil || !i.When.IsZero() {
 		t.Fatalf("%+v, %v", i, err)
 	}
 	give(t, c, session.Order{Kind: session.OrderScale, Workers: workers(8), Who: "ann"})
 	give(t, c, session.Order{Kind: session.OrderPause, Who: "bob"})
-	i, err = session.Of(c).Intent(t.Context())
+	i, err = session.OrdersOf(c).Intent(t.Context())
 	if err != nil || i.State != session.Pause || i.Workers == nil || *i.Workers != 8 || i.Who != "bob" || time.Since(i.When).Abs() > time.Minute {
 		t.Errorf("%+v, %v: pausing must keep the wanted number", i, err)
 	}
@@ -66,10 +66,10 @@ func TestOrdersAboutDifferentThingsAtOnceAreAllKept(t *testing.T) {
 	errs := make([]error, len(orders))
 	var wg sync.WaitGroup
 	for n, o := range orders {
-		wg.Go(func() { _, errs[n] = session.Of(c).Order(t.Context(), o) })
+		wg.Go(func() { _, errs[n] = session.OrdersOf(c).Give(t.Context(), o) })
 	}
 	wg.Wait()
-	i, err := session.Of(c).Intent(t.Context())
+	i, err := session.OrdersOf(c).Intent(t.Context())
 	if err := errors.Join(append(errs, err)...); err != nil {
 		t.Fatal(err)
 	}
@@ -91,12 +91,12 @@ func TestAnOrderThatMeansNothingIsRefused(t *testing.T) {
 		"a node with a long name":     {Kind: session.OrderDrain, Nodes: []string{strings.Repeat("n", 300)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := session.Of(c).Order(t.Context(), o); !errors.Is(err, fault.ErrConfig) {
+			if _, err := session.OrdersOf(c).Give(t.Context(), o); !errors.Is(err, fault.ErrConfig) {
 				t.Errorf("error %v", err)
 			}
 		})
 	}
-	if i, err := session.Of(c).Intent(t.Context()); err != nil || i.State != session.Run || !i.When.IsZero() {
+	if i, err := session.OrdersOf(c).Intent(t.Context()); err != nil || i.State != session.Run || !i.When.IsZero() {
 		t.Errorf("%+v, %v", i, err)
 	}
 }
@@ -121,7 +121,7 @@ func TestNodesAreDrainedOneByOneAndBesideTheFleet(t *testing.T) {
 	if i = give(t, c, session.Order{Kind: session.OrderResume, Nodes: []string{"c"}}); !slices.Equal(i.Drained, []string{"b"}) || i.State != session.Drain {
 		t.Errorf("%+v", i)
 	}
-	read, err := session.Of(c).Intent(t.Context())
+	read, err := session.OrdersOf(c).Intent(t.Context())
 	if err != nil || !read.Same(i) || read.Same(session.Intent{State: session.Drain}) {
 		t.Errorf("%+v, %v", read, err)
 	}

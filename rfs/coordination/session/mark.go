@@ -11,7 +11,7 @@ import (
 const maxToken = 64
 
 // Mark returns the token that what the session creates carries: the incarnation of the store.
-func (s Records) Mark(ctx context.Context) (token string, err error) {
+func (s Identity) Mark(ctx context.Context) (token string, err error) {
 	err = s.leases.Retry(ctx, func(ctx context.Context) error {
 		token, err = s.items.Store().Incarnation(ctx)
 		return err

@@ -55,7 +55,7 @@ type metaBody struct {
 // Init begins a session or joins it, and returns the identity that is recorded. A *ConfigMismatch when
 // the session was begun with other settings or for something else, ErrSchemaMismatch when by another version, cms.ErrForeign when by
 // another tool.
-func (s Records) Init(ctx context.Context, m Meta) (identity map[string]string, err error) {
+func (s Identity) Init(ctx context.Context, m Meta) (identity map[string]string, err error) {
 	body := metaBody{SchemaVersion: schemaVersion, ScriptVersion: cms.ScriptVersion, Digest: digest(m.Settings), Settings: m.Settings, Identity: known(m.Identity)}
 	raw, err := json.Marshal(body)
 	if err != nil {
@@ -89,7 +89,7 @@ func (s Records) Init(ctx context.Context, m Meta) (identity map[string]string, 
 }
 
 // Bind adds to the recorded identity of a session what it lacks. A *ConfigMismatch when it records something else.
-func (s Records) Bind(ctx context.Context, identity map[string]string) error {
+func (s Identity) Bind(ctx context.Context, identity map[string]string) error {
 	var failed error
 	_, err := s.leases.Update(ctx, kindMeta, kindMeta, func(r cms.Record, _ time.Time) (cms.Record, cms.Result) {
 		was, err := decodeMeta(r)
@@ -147,7 +147,7 @@ func conflicts(was, is map[string]string) []string {
 func difference(key, was, is string) string { return fmt.Sprintf("%s was %q, is %q", key, was, is) }
 
 // Settings returns the settings the session was begun with, or ErrNotFound.
-func (s Records) Settings(ctx context.Context) (map[string]string, error) {
+func (s Identity) Settings(ctx context.Context) (map[string]string, error) {
 	r, err := s.leases.Record(ctx, kindMeta)
 	if err != nil {
 		return nil, err
@@ -156,8 +156,8 @@ func (s Records) Settings(ctx context.Context) (map[string]string, error) {
 	return m.Settings, err
 }
 
-// Identity returns what the session is bound to, or ErrNotFound.
-func (s Records) Identity(ctx context.Context) (map[string]string, error) {
+// Read returns what the session is bound to, or ErrNotFound.
+func (s Identity) Read(ctx context.Context) (map[string]string, error) {
 	r, err := s.leases.Record(ctx, kindMeta)
 	if err != nil {
 		return nil, err

@@ -97,10 +97,10 @@ func (o Order) check() error {
 	return Intent{State: Run, Workers: o.Workers, Drained: o.Nodes}.check()
 }
 
-// Order changes the intent by one conditional write and returns it. Errors: fault.ErrConfig for an invalid order,
+// Give changes the intent by one conditional write and returns it. Errors: fault.ErrConfig for an invalid order,
 // fault.ErrRejected if an order that contradicts it was stored meanwhile, ErrOrderUnknown if the store did not answer after the order
 // was sent, fault.ErrUnavailable if it did not answer before. Except with ErrOrderUnknown the order is not in force and never will be.
-func (s Records) Order(ctx context.Context, o Order) (Intent, error) {
+func (s Orders) Give(ctx context.Context, o Order) (Intent, error) {
 	if len(o.Who) > maxIssuer {
 		o.Who = strings.ToValidUTF8(o.Who[:maxIssuer], "")
 	}
@@ -122,7 +122,7 @@ func (s Records) Order(ctx context.Context, o Order) (Intent, error) {
 		if err := next.check(); err != nil {
 			return Intent{}, err
 		}
-		next.Revision, err = s.putIntent(ctx, next)
+		next.Revision, err = s.put(ctx, next)
 		switch {
 		case err == nil:
 			return next, nil
@@ -162,7 +162,7 @@ func unfinished(ctx context.Context, lost bool, err error) error {
 }
 
 // replaceable reads the intent; one that cannot be understood is replaced.
-func (s Records) replaceable(ctx context.Context) (Intent, error) {
+func (s Orders) replaceable(ctx context.Context) (Intent, error) {
 	r, err := s.leases.Record(ctx, fleetIntent)
 	if errors.Is(err, cms.ErrNotFound) {
 		return Intent{State: Run}, nil

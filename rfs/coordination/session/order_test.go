@@ -140,7 +140,7 @@ func waitsFor(t *testing.T, d time.Duration) context.Context {
 // is checks what the fleet is to do, and who gave the last order.
 func is(t *testing.T, c *cms.Coordinator, state session.FleetState, who string) {
 	t.Helper()
-	if i, err := session.Of(c).Intent(t.Context()); err != nil || i.State != state || i.Who != who {
+	if i, err := session.OrdersOf(c).Intent(t.Context()); err != nil || i.State != state || i.Who != who {
 		t.Fatalf("the fleet is to %s by %q (%v), want %s by %q", i.State, i.Who, err, state, who)
 	}
 }
@@ -160,7 +160,7 @@ func TestRecords_Order(t *testing.T) {
 		}
 	}
 	ordered := func(ctx context.Context, c *cms.Coordinator, o session.Order) error {
-		_, err := session.Of(c).Order(ctx, o)
+		_, err := session.OrdersOf(c).Give(ctx, o)
 		return err
 	}
 	// slow gives an order whose first write arrives later.
@@ -283,7 +283,7 @@ func TestRecords_Order(t *testing.T) {
 			if err := arrive(); err != nil {
 				t.Fatal(err)
 			}
-			if i, err := session.Of(n2).Intent(t.Context()); err != nil || i.State != session.Pause || *i.Workers != 3 {
+			if i, err := session.OrdersOf(n2).Intent(t.Context()); err != nil || i.State != session.Pause || *i.Workers != 3 {
 				t.Errorf("%+v, %v", i, err)
 			}
 		}},

@@ -32,13 +32,13 @@ func (e IndexEntry) Roots() iter.Seq[cms.Root] {
 	}
 }
 
-// SplitIndex records into which parts shards of an index are split, unless that is decided for the shard already, and returns
+// Split records into which parts shards of an index are split, unless that is decided for the shard already, and returns
 // the entry with what is decided. It comes before the items of these shards are created.
-func (s Records) SplitIndex(ctx context.Context, index string, ends map[int][]int64) (IndexEntry, error) {
+func (s Entries) Split(ctx context.Context, index string, ends map[int][]int64) (IndexEntry, error) {
 	if err := checkEnds(ends); err != nil {
 		return IndexEntry{}, fmt.Errorf("index entry %s: %w", index, err)
 	}
-	return s.changeEntry(ctx, index, func(r cms.Record, _ time.Time) (cms.Record, cms.Result) { return withEnds(r, ends) })
+	return s.change(ctx, index, func(r cms.Record, _ time.Time) (cms.Record, cms.Result) { return withEnds(r, ends) })
 }
 
 // withEnds adds the ends of shards of which none are known.

@@ -28,7 +28,7 @@ const (
 )
 
 // Phases lists the names in the order in which the phases run.
-func Phases() []string { return []string{SnapshotPhase, MetadataPhase, IndexPhase, DocsPhase} }
+func PhaseNames() []string { return []string{SnapshotPhase, MetadataPhase, IndexPhase, DocsPhase} }
 
 // leasedStates are the states in which a phase is worked on under a lease; the first is that of a record that is opened
 // again. The documents' setup is leased by SetupID instead of its record.
@@ -88,8 +88,8 @@ func phaseOf(r cms.Record) Phase {
 	return p
 }
 
-// Phase reads the record of a phase; its State is "" when there is none.
-func (s Records) Phase(ctx context.Context, name string) (Phase, error) {
+// Read reads the record of a phase; its State is "" when there is none.
+func (s Phases) Read(ctx context.Context, name string) (Phase, error) {
 	r, err := s.leases.Record(ctx, phaseID(name))
 	if errors.Is(err, cms.ErrNotFound) {
 		return Phase{Name: name}, nil

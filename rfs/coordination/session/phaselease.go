@@ -15,28 +15,28 @@ type PhaseLease struct {
 	*cms.RecordLease
 	Phase Phase // as it was acquired
 
-	records Records
+	records Phases
 }
 
-// AcquirePhase leases a phase. A *NoneAvailable says who holds it and until when;
+// Acquire leases a phase. A *NoneAvailable says who holds it and until when;
 // ErrMoved that it has ended or goes on without a lease. A phase that was tried too
 // often is marked FAILED, with one event, which is an ErrMoved too.
-func (s Records) AcquirePhase(ctx context.Context, name, holder string) (*PhaseLease, error) {
+func (s Phases) Acquire(ctx context.Context, name, holder string) (*PhaseLease, error) {
 	l, r, err := s.items.LeaseRecord(ctx, phaseID(name), holder, cms.Terms{
 		Kind: kindPhase, States: leasedStates[name], Window: PhaseWindow(s.items.Config().InitialLease, 1), Grow: true, Attempts: s.items.Config().MaxAttempts,
 	})
 	switch {
 	case errors.Is(err, cms.ErrMoved):
-		return nil, errors.Join(err, s.PhaseEvent(ctx, phaseOf(r)))
+		return nil, errors.Join(err, s.Event(ctx, phaseOf(r)))
 	case err != nil:
 		return nil, err
 	}
 	return &PhaseLease{RecordLease: l, Phase: phaseOf(r), records: s}, nil
 }
 
-// PhaseEvent records the event of a phase's failure, once: the worker that marked the phase may
+// Event records the event of a phase's failure, once: the worker that marked the phase may
 // have died before it did.
-func (s Records) PhaseEvent(ctx context.Context, p Phase) error {
+func (s Phases) Event(ctx context.Context, p Phase) error {
 	if p.State != PhaseFailed {
 		return nil
 	}
@@ -60,11 +60,11 @@ func (l *PhaseLease) Fail(ctx context.Context, reason string) error {
 	if err := l.Change(ctx, cms.HolderChange{State: PhaseFailed, Free: true, Error: reason}); err != nil {
 		return err
 	}
-	p, err := l.records.Phase(ctx, l.Phase.Name)
+	p, err := l.records.Read(ctx, l.Phase.Name)
 	if err != nil {
 		return err
 	}
-	return l.records.PhaseEvent(ctx, p)
+	return l.records.Event(ctx, p)
 }
 
 // Release gives the lease back. Only an attempt that failed by itself counts.
@@ -72,9 +72,9 @@ func (l *PhaseLease) Release(ctx context.Context, cause cms.Cause, reason string
 	return l.Change(ctx, cms.HolderChange{Free: true, Forget: cause != cms.CauseNone, Error: reason})
 }
 
-// MovePhase changes the state of a phase that needs no lease, if it is still from
+// Move changes the state of a phase that needs no lease, if it is still from
 // ("" for a phase without a record); moved says whether this call did. body nil keeps the body.
-func (s Records) MovePhase(ctx context.Context, name, from, to string, body json.RawMessage) (moved bool, err error) {
+func (s Phases) Move(ctx context.Context, name, from, to string, body json.RawMessage) (moved bool, err error) {
 	ch, err := s.leases.Update(ctx, phaseID(name), kindPhase, func(r cms.Record, now time.Time) (cms.Record, cms.Result) {
 		return movePhase(r, from, to, body)
 	})
@@ -96,7 +96,7 @@ func movePhase(r cms.Record, from, to string, body json.RawMessage) (cms.Record,
 }
 
 // SeedOnce is SeedOnce of a cms.Coordinator for the items of shards, and notes in the documents' phase who prepares them and until when.
-func (s Records) SeedOnce(ctx context.Context, holder string, seed func(context.Context) error, waiting func(*cms.NoneAvailable)) error {
+func (s Phases) SeedOnce(ctx context.Context, holder string, seed func(context.Context) error, waiting func(*cms.NoneAvailable)) error {
 	return s.items.SeedLeased(ctx, holder, func(ctx context.Context, l *cms.Lease) error {
 		err := s.noteSetup(ctx, l.Holder, l.Item.Expiration*1000)
 		if err == nil {
@@ -113,7 +113,7 @@ func (s Records) SeedOnce(ctx context.Context, holder string, seed func(context.
 
 // noteSetup writes into the documents' phase who prepares its items and until when, in epoch ms; until 0 removes this holder.
 // The lease itself is that of SetupID. Without the record, or in another state, it does nothing.
-func (s Records) noteSetup(ctx context.Context, holder string, until int64) error {
+func (s Phases) noteSetup(ctx context.Context, holder string, until int64) error {
 	_, err := s.leases.Update(ctx, phaseID(DocsPhase), kindPhase, func(r cms.Record, _ time.Time) (cms.Record, cms.Result) {
 		switch {
 		case r.State != PhaseSetup, until == 0 && r.Holder != holder:
@@ -130,7 +130,7 @@ func (s Records) noteSetup(ctx context.Context, holder string, until int64) erro
 // SetupFailed counts an attempt at preparing the documents that failed by itself. With the last of the attempts that are
 // allowed the phase is FAILED, with one event. seen are the attempts that the caller read before it tried: of several workers
 // that tried at the same time one counts. last states that no other attempt can succeed.
-func (s Records) SetupFailed(ctx context.Context, seen int, reason string, last bool) error {
+func (s Phases) SetupFailed(ctx context.Context, seen int, reason string, last bool) error {
 	most := s.items.Config().MaxAttempts
 	if last {
 		most = 0
@@ -141,16 +141,16 @@ func (s Records) SetupFailed(ctx context.Context, seen int, reason string, last 
 	if err != nil {
 		return err
 	}
-	p, err := s.Phase(ctx, DocsPhase)
+	p, err := s.Read(ctx, DocsPhase)
 	if err != nil {
 		return err
 	}
-	return s.PhaseEvent(ctx, p)
+	return s.Event(ctx, p)
 }
 
-// ReopenPhase opens a FAILED phase again in its first state and records who did; body nil
+// Reopen opens a FAILED phase again in its first state and records who did; body nil
 // keeps the body. A phase that is not FAILED stays as it is.
-func (s Records) ReopenPhase(ctx context.Context, name, operator string, body json.RawMessage) (reopened bool, err error) {
+func (s Phases) Reopen(ctx context.Context, name, operator string, body json.RawMessage) (reopened bool, err error) {
 	ch, err := s.leases.Update(ctx, phaseID(name), kindPhase, func(r cms.Record, now time.Time) (cms.Record, cms.Result) {
 		if r.State != PhaseFailed {
 			return r, cms.Already

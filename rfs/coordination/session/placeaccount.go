@@ -7,7 +7,7 @@ import (
 
 // PlaceAccount records which failed documents of one place were delivered later.
 type PlaceAccount struct {
-	Records Records
+	Records Redrives
 	Place   string
 	All     bool // the place is the list in the store
 	Bucket  bool // files of the place have their whole names; elsewhere directories do not count
@@ -29,7 +29,7 @@ func (a PlaceAccount) Begin(ctx context.Context, files []string, left map[string
 
 // Delivered records what arrived of a file.
 func (a PlaceAccount) Delivered(ctx context.Context, file string, lines int, documents map[string]int64) error {
-	return a.Records.NoteRedriven(ctx, a.Place, a.All, RedrivenFile{Name: a.name(file), Lines: lines, Documents: documents})
+	return a.Records.Note(ctx, a.Place, a.All, RedrivenFile{Name: a.name(file), Lines: lines, Documents: documents})
 }
 
 func (a PlaceAccount) name(file string) string {

@@ -26,8 +26,8 @@ func priorID(index string) string {
 	return fmt.Sprintf("%s:%x", kindPrior, sha256.Sum256([]byte(index)))
 }
 
-// Prior returns what is recorded of a target index, or ErrNotFound.
-func (s Records) Prior(ctx context.Context, index string) (Prior, error) {
+// Read returns what is recorded of a target index, or ErrNotFound.
+func (s Priors) Read(ctx context.Context, index string) (Prior, error) {
 	var h Prior
 	r, err := s.leases.Record(ctx, priorID(index))
 	if err != nil {
@@ -36,8 +36,8 @@ func (s Records) Prior(ctx context.Context, index string) (Prior, error) {
 	return h, r.Decode(&h)
 }
 
-// Priors returns what is recorded of all target indices.
-func (s Records) Priors(ctx context.Context) (all []Prior, err error) {
+// All returns what is recorded of all target indices.
+func (s Priors) All(ctx context.Context) (all []Prior, err error) {
 	for r, err := range s.leases.List(ctx, kindPrior) {
 		var h Prior
 		if err == nil {
@@ -51,8 +51,8 @@ func (s Records) Priors(ctx context.Context) (all []Prior, err error) {
 	return all, nil
 }
 
-// NotePrior records what a target index had, unless another process did before. It returns what is recorded.
-func (s Records) NotePrior(ctx context.Context, index string, h Prior) (Prior, error) {
+// Note records what a target index had, unless another process did before. It returns what is recorded.
+func (s Priors) Note(ctx context.Context, index string, h Prior) (Prior, error) {
 	h.Index = index
 	body, err := json.Marshal(h)
 	if err != nil {
@@ -61,12 +61,12 @@ func (s Records) NotePrior(ctx context.Context, index string, h Prior) (Prior, e
 	if _, err := s.leases.Create(ctx, cms.Record{ID: priorID(index), Kind: kindPrior, Body: body}); err != nil {
 		return h, err
 	}
-	return s.Prior(ctx, index)
+	return s.Read(ctx, index)
 }
 
-// ChoosePrior records that it was chosen what becomes of the documents that an index had.
-func (s Records) ChoosePrior(ctx context.Context, index string) error {
-	h, err := s.Prior(ctx, index)
+// Choose records that it was chosen what becomes of the documents that an index had.
+func (s Priors) Choose(ctx context.Context, index string) error {
+	h, err := s.Read(ctx, index)
 	if errors.Is(err, cms.ErrNotFound) || err == nil && h.Chosen {
 		return nil
 	}

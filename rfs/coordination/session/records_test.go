@@ -49,16 +49,16 @@ func TestCreateIndexEntries(t *testing.T) {
 				coordinator := cms.New(cms.Config{Store: store, Creator: "test"})
 				e := session.IndexEntry{Name: "a", State: session.PhaseNotStarted, Shards: 1, Body: []byte(`{}`)}
 				if c.before {
-					if _, err := session.Of(coordinator).CreateIndexEntries(t.Context(), e); err != nil {
+					if _, err := session.EntriesOf(coordinator).Create(t.Context(), e); err != nil {
 						t.Fatal(err)
 					}
 				}
 				store.left = c.conflicts
-				created, err := session.Of(coordinator).CreateIndexEntries(t.Context(), e)
+				created, err := session.EntriesOf(coordinator).Create(t.Context(), e)
 				if err != nil || (len(created) == 1) != c.created {
 					t.Errorf("created %v, %v", created, err)
 				}
-				if _, err := session.Of(coordinator).IndexEntry(t.Context(), "a"); err != nil {
+				if _, err := session.EntriesOf(coordinator).Read(t.Context(), "a"); err != nil {
 					t.Error(err)
 				}
 			})

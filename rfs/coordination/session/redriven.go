@@ -50,8 +50,8 @@ type RedrivenFile struct {
 	Documents map[string]int64 `json:"documents"` // that arrived, by target index
 }
 
-// Redriven returns the record of each place whose failed documents were re-driven.
-func (s Records) Redriven(ctx context.Context) (all []Redriven, err error) {
+// All returns the record of each place whose failed documents were re-driven.
+func (s Redrives) All(ctx context.Context) (all []Redriven, err error) {
 	for r, err := range s.leases.List(ctx, kindRedriven) {
 		var x Redriven
 		if err == nil {
@@ -67,8 +67,8 @@ func (s Records) Redriven(ctx context.Context) (all []Redriven, err error) {
 }
 
 // NoteLeft records how many failed documents a place holds, by target index.
-func (s Records) NoteLeft(ctx context.Context, place string, all bool, left map[string]int64) error {
-	return s.changeRedriven(ctx, place, all, func(by map[string]RedrivenIndex, _ *Redriven) {
+func (s Redrives) NoteLeft(ctx context.Context, place string, all bool, left map[string]int64) error {
+	return s.change(ctx, place, all, func(by map[string]RedrivenIndex, _ *Redriven) {
 		for name, x := range by {
 			x.Left = 0
 			by[name] = x
@@ -83,7 +83,7 @@ func (s Records) NoteLeft(ctx context.Context, place string, all bool, left map[
 
 // NoteMoved records the files of a place. What other places held of them is not there any more: they are the same directory seen
 // from another machine, or it was moved.
-func (s Records) NoteMoved(ctx context.Context, place string, files []string) error {
+func (s Redrives) NoteMoved(ctx context.Context, place string, files []string) error {
 	names := make([]string, len(files))
 	for i, name := range files {
 		sum := sha256.Sum256([]byte(name))
@@ -91,7 +91,7 @@ func (s Records) NoteMoved(ctx context.Context, place string, files []string) er
 	}
 	slices.Sort(names)
 	names = names[:min(len(names), mostRedrivenFiles)]
-	all, err := s.Redriven(ctx)
+	all, err := s.All(ctx)
 	if err != nil {
 		return err
 	}
@@ -103,12 +103,12 @@ func (s Records) NoteMoved(ctx context.Context, place string, files []string) er
 			return err
 		}
 	}
-	return s.changeRedriven(ctx, place, false, func(_ map[string]RedrivenIndex, r *Redriven) { r.Files = names })
+	return s.change(ctx, place, false, func(_ map[string]RedrivenIndex, r *Redriven) { r.Files = names })
 }
 
-// NoteRedriven records the documents of a file that arrived, before the file is replaced. It may be repeated.
-func (s Records) NoteRedriven(ctx context.Context, place string, all bool, file RedrivenFile) error {
-	return s.changeRedriven(ctx, place, all, func(by map[string]RedrivenIndex, r *Redriven) {
+// Note records the documents of a file that arrived, before the file is replaced. It may be repeated.
+func (s Redrives) Note(ctx context.Context, place string, all bool, file RedrivenFile) error {
+	return s.change(ctx, place, all, func(by map[string]RedrivenIndex, r *Redriven) {
 		add := func(documents map[string]int64, sign int64) {
 			for name, n := range documents {
 				x := by[name]
@@ -144,8 +144,8 @@ func boundedSums(of map[string]int64) map[string]int64 {
 	return by
 }
 
-// changeRedriven changes the record of a place.
-func (s Records) changeRedriven(ctx context.Context, place string, all bool, change func(by map[string]RedrivenIndex, r *Redriven)) error {
+// change changes the record of a place.
+func (s Redrives) change(ctx context.Context, place string, all bool, change func(by map[string]RedrivenIndex, r *Redriven)) error {
 	var failed error
 	_, err := s.leases.Update(ctx, kindRedriven+":"+cms.EventKey(place), kindRedriven, func(r cms.Record, _ time.Time) (cms.Record, cms.Result) {
 		is := Redriven{Place: place, All: all}

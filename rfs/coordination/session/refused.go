@@ -77,23 +77,23 @@ func sortedOnce(docs []Refused) []Refused {
 	return slices.CompactFunc(docs, func(a, b Refused) bool { return a.key() == b.key() })
 }
 
-// KeepRefused stores documents that did not arrive; they are durable when it returns. It may be repeated, in whatever
+// Keep stores documents that did not arrive; they are durable when it returns. It may be repeated, in whatever
 // portions and by whomever: a record is named by its first document and grows until
-// ForgetRefused, so that neither work done again nor a late writer loses one. Errors are those of the store.
-func (s Records) KeepRefused(ctx context.Context, docs []Refused) error {
+// Forget, so that neither work done again nor a late writer loses one. Errors are those of the store.
+func (s Refusals) Keep(ctx context.Context, docs []Refused) error {
 	all := make([]Refused, len(docs))
 	for i, d := range docs {
 		all[i] = d.bounded()
 	}
 	for part := range slices.Chunk(sortedOnce(all), mostRefused) {
-		if err := s.keepRefused(ctx, part); err != nil {
+		if err := s.keep(ctx, part); err != nil {
 			return fmt.Errorf("keep %d refused documents: %w", len(docs), err)
 		}
 	}
 	return nil
 }
 
-func (s Records) keepRefused(ctx context.Context, docs []Refused) error {
+func (s Refusals) keep(ctx context.Context, docs []Refused) error {
 	first := docs[0]
 	// Ids of a store are short, names of indices need not be.
 	id := fmt.Sprintf("%s:%x:%d:%d", kindRefused, sha256.Sum256([]byte(first.Index)), first.Shard, first.Ordinal)
@@ -121,8 +121,8 @@ func refusedOf(r cms.Record) ([]Refused, error) {
 	return body.Documents, nil
 }
 
-// Refused yields the documents that are stored as refused, each once. An error ends it.
-func (s Records) Refused(ctx context.Context) iter.Seq2[Refused, error] {
+// All yields the documents that are stored as refused, each once. An error ends it.
+func (s Refusals) All(ctx context.Context) iter.Seq2[Refused, error] {
 	return func(yield func(Refused, error) bool) {
 		seen := map[refusedKey]bool{}
 		for r, err := range s.leases.List(ctx, kindRefused) {
@@ -147,8 +147,8 @@ func (s Records) Refused(ctx context.Context) iter.Seq2[Refused, error] {
 	}
 }
 
-// ForgetRefused removes the stored documents for which arrived returns true. It may be repeated.
-func (s Records) ForgetRefused(ctx context.Context, arrived func(Refused) bool) error {
+// Forget removes the stored documents for which arrived returns true. It may be repeated.
+func (s Refusals) Forget(ctx context.Context, arrived func(Refused) bool) error {
 	var touched []string
 	for r, err := range s.leases.List(ctx, kindRefused) {
 		var docs []Refused
@@ -163,14 +163,14 @@ func (s Records) ForgetRefused(ctx context.Context, arrived func(Refused) bool) 
 		}
 	}
 	for _, id := range touched {
-		if err := s.forgetRefused(ctx, id, arrived); err != nil {
+		if err := s.forget(ctx, id, arrived); err != nil {
 			return fmt.Errorf("forget refused documents: %w", err)
 		}
 	}
 	return nil
 }
 
-func (s Records) forgetRefused(ctx context.Context, id string, arrived func(Refused) bool) error {
+func (s Refusals) forget(ctx context.Context, id string, arrived func(Refused) bool) error {
 	return s.leases.Retry(ctx, func(ctx context.Context) error {
 		r, err := s.items.Store().Record(ctx, id)
 		if errors.Is(err, cms.ErrNotFound) {

@@ -31,8 +31,8 @@ type sharedBody struct {
 	SharedRecord
 }
 
-// Shared returns the record of the fleet's settings, or ErrNotFound when no node has stored any.
-func (s Records) Shared(ctx context.Context) (SharedRecord, error) {
+// Read returns the record of the fleet's settings, or ErrNotFound when no node has stored any.
+func (s SharedSettings) Read(ctx context.Context) (SharedRecord, error) {
 	r, err := s.leases.Record(ctx, kindConfig)
 	if err != nil {
 		return SharedRecord{}, err
@@ -52,7 +52,7 @@ func (s Records) Shared(ctx context.Context) (SharedRecord, error) {
 
 // Share stores the fleet's settings unless there are some; over replaces those. It reports whether it did. Errors:
 // fault.ErrConfig when they are too big.
-func (s Records) Share(ctx context.Context, r SharedRecord, over bool) (stored bool, err error) {
+func (s SharedSettings) Share(ctx context.Context, r SharedRecord, over bool) (stored bool, err error) {
 	raw, err := json.Marshal(sharedBody{schemaVersion, r})
 	if err != nil {
 		return false, fmt.Errorf("configuration of the fleet: %w", err)

@@ -24,9 +24,9 @@ type Tuned struct {
 
 func tunedID(target string) string { return kindTuned + ":" + cms.NameKey(target) }
 
-// NoteTuned records what is going to be changed, before it is, and returns the record that counts, which is the first one of
+// Note records what is going to be changed, before it is, and returns the record that counts, which is the first one of
 // an index: created is false when there was one already.
-func (s Records) NoteTuned(ctx context.Context, t Tuned) (recorded Tuned, created bool, err error) {
+func (s Tunings) Note(ctx context.Context, t Tuned) (recorded Tuned, created bool, err error) {
 	raw, err := json.Marshal(t)
 	if err != nil {
 		return t, false, fmt.Errorf("record of tuned index %s: %w", t.Target, err)
@@ -43,10 +43,10 @@ func (s Records) NoteTuned(ctx context.Context, t Tuned) (recorded Tuned, create
 	return recorded, false, err
 }
 
-// ExtendTuned records settings of an index that are going to be changed beside those that its record has, before they are.
+// Extend records settings of an index that are going to be changed beside those that its record has, before they are.
 // What the record has stays as it is.
-func (s Records) ExtendTuned(ctx context.Context, t Tuned) error {
-	if _, created, err := s.NoteTuned(ctx, t); created || err != nil {
+func (s Tunings) Extend(ctx context.Context, t Tuned) error {
+	if _, created, err := s.Note(ctx, t); created || err != nil {
 		return err
 	}
 	var failed error
@@ -87,13 +87,13 @@ func decodeTuned(r cms.Record) (t Tuned, err error) {
 	return t, nil
 }
 
-// AllTuned yields what was changed and not restored yet.
-func (s Records) AllTuned(ctx context.Context) iter.Seq2[Tuned, error] {
+// All yields what was changed and not restored yet.
+func (s Tunings) All(ctx context.Context) iter.Seq2[Tuned, error] {
 	return cms.Decoded(s.leases.List(ctx, kindTuned), decodeTuned)
 }
 
-// ForgetTuned removes the record of an index that was restored, or is none of ours any more.
-func (s Records) ForgetTuned(ctx context.Context, target string) error {
+// Forget removes the record of an index that was restored, or is none of ours any more.
+func (s Tunings) Forget(ctx context.Context, target string) error {
 	err := s.leases.Forget(ctx, tunedID(target))
 	if errors.Is(err, cms.ErrConflict) {
 		return nil // another process has removed it, and noted it anew

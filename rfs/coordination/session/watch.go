@@ -21,7 +21,7 @@ func (e *PausedError) Error() string {
 // Watch returns a context that ends when the operator wants no work any more, with a *PausedError as its cause, or when the store was
 // deleted, with cms.ErrStoreGone: then no order arrives and nothing can be completed. The store is read at the interval every. If the
 // operator wants no work already, the *PausedError is returned. stop must be called in any case.
-func (s Records) Watch(ctx context.Context, every time.Duration, log *slog.Logger) (watched context.Context, stop func(), err error) {
+func (s Orders) Watch(ctx context.Context, every time.Duration, log *slog.Logger) (watched context.Context, stop func(), err error) {
 	if i, err := s.Intent(ctx); err == nil && i.State != Run {
 		return ctx, func() {}, &PausedError{i}
 	}

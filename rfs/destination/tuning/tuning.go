@@ -21,12 +21,12 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/objects"
 )
 
-// Records stores the former settings: *cms.Coordinator.
+// Records stores the former settings; session.Tunings is one.
 type Records interface {
-	NoteTuned(ctx context.Context, t session.Tuned) (recorded session.Tuned, created bool, err error)
-	ExtendTuned(ctx context.Context, t session.Tuned) error
-	AllTuned(ctx context.Context) iter.Seq2[session.Tuned, error]
-	ForgetTuned(ctx context.Context, target string) error
+	Note(ctx context.Context, t session.Tuned) (recorded session.Tuned, created bool, err error)
+	Extend(ctx context.Context, t session.Tuned) error
+	All(ctx context.Context) iter.Seq2[session.Tuned, error]
+	Forget(ctx context.Context, target string) error
 }
 
 // tuned are the settings during the load: no refreshes, no replicas, and no acknowledgement before documents are on disk.
@@ -93,7 +93,7 @@ func (t *Tuner) Tune(ctx context.Context, targets []string, wish Wish) error {
 				is.Was[key] = &v
 			}
 		}
-		is, created, err := t.Records.NoteTuned(ctx, is)
+		is, created, err := t.Records.Note(ctx, is)
 		if err != nil {
 			return fmt.Errorf("tune %s: %w", target, err)
 		}
@@ -149,7 +149,7 @@ const maxNames = 2000
 // harden hardens one index with these settings.
 func (t *Tuner) harden(ctx context.Context, index string, now map[string]string) error {
 	was, strong := now[durability], hardened
-	err := t.Records.ExtendTuned(ctx, session.Tuned{Target: index, UUID: now["index.uuid"],
+	err := t.Records.Extend(ctx, session.Tuned{Target: index, UUID: now["index.uuid"],
 		Was: map[string]*string{durability: &was}, Set: map[string]string{durability: strong}})
 	if err == nil {
 		err = t.put(ctx, index, map[string]*string{durability: &strong})
@@ -196,7 +196,7 @@ type Restored struct {
 func (t *Tuner) Restore(ctx context.Context) ([]Restored, error) {
 	var all []Restored
 	var errs []error
-	for x, err := range t.Records.AllTuned(ctx) {
+	for x, err := range t.Records.All(ctx) {
 		if err != nil {
 			return all, errors.Join(append(errs, fmt.Errorf("tuned indices: %w", err))...)
 		}
@@ -217,12 +217,12 @@ func (t *Tuner) restore(ctx context.Context, x session.Tuned) (Restored, error) 
 	switch {
 	case errors.Is(err, errGone):
 		done.Reason = "the index is gone"
-		return done, t.Records.ForgetTuned(ctx, x.Target)
+		return done, t.Records.Forget(ctx, x.Target)
 	case err != nil:
 		return done, err
 	case uuid != x.UUID:
 		done.Reason = "another index of that name"
-		return done, t.Records.ForgetTuned(ctx, x.Target)
+		return done, t.Records.Forget(ctx, x.Target)
 	case !ours && now[durability] != hardened:
 		done.Left = slices.Sorted(maps.Keys(x.Set))
 		done.Reason = fmt.Sprintf("the index does not carry the mark of this session, so that the record proves nothing: compare %s with what they should be, and set them by hand", strings.Join(done.Left, ", "))
@@ -244,7 +244,7 @@ func (t *Tuner) restore(ctx context.Context, x session.Tuned) (Restored, error) 
 			return done, err
 		}
 	}
-	return done, t.Records.ForgetTuned(ctx, x.Target)
+	return done, t.Records.Forget(ctx, x.Target)
 }
 
 // formerValue is the form of durations and numbers of replicas as a target writes them.

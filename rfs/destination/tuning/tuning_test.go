@@ -88,7 +88,7 @@ func tuner(t *testing.T, f *fakeTarget) *Tuner {
 	}
 	t.Cleanup(func() { _ = store.Close() })
 	c := cms.New(cms.Config{Store: store, Creator: "t"})
-	return &Tuner{API: f, Records: session.Of(c), Mark: func(context.Context) (objects.Mark, error) { return ours, nil }, Log: slog.New(slog.DiscardHandler)}
+	return &Tuner{API: f, Records: session.TuningsOf(c), Mark: func(context.Context) (objects.Mark, error) { return ours, nil }, Log: slog.New(slog.DiscardHandler)}
 }
 
 func TestTunedSettingsComeBackAsTheyWereAndOnlyThose(t *testing.T) {
@@ -139,7 +139,7 @@ func TestRecordsOfOthersRestoreNothingElse(t *testing.T) {
 		"a": {"index.uuid": "ua", "index.number_of_replicas": "1", "index.refresh_interval": "-1"},
 	}}
 	tn := tuner(t, f)
-	_, _, err := tn.Records.NoteTuned(t.Context(), session.Tuned{
+	_, _, err := tn.Records.Note(t.Context(), session.Tuned{
 		Target: "a", UUID: "ua",
 		Set: map[string]string{"index.default_pipeline": "", "index.uuid": "ua", "index.number_of_replicas": "1", "index.refresh_interval": "-1"},
 		Was: map[string]*string{"index.default_pipeline": text("p"), "index.uuid": text("x"), "index.number_of_replicas": text("0"), "index.refresh_interval": text("5s")},
@@ -171,13 +171,13 @@ func TestTuner_IndicesWithoutTheMarkStayAsTheyAre(t *testing.T) {
 	async := "async"
 	for name, value := range map[string]string{"c": "request", "d": "REQUEST"} {
 		f.indices[name], f.theirs[name] = map[string]string{"index.uuid": "u" + name, "index.translog.durability": value}, true
-		if err := tn.Records.ExtendTuned(t.Context(), session.Tuned{Target: name, UUID: "u" + name, Set: map[string]string{"index.translog.durability": value},
+		if err := tn.Records.Extend(t.Context(), session.Tuned{Target: name, UUID: "u" + name, Set: map[string]string{"index.translog.durability": value},
 			Was: map[string]*string{"index.translog.durability": &async}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for name, was := range map[string]*string{"a": &one, "b": &words} {
-		_, _, err := tn.Records.NoteTuned(t.Context(), session.Tuned{
+		_, _, err := tn.Records.Note(t.Context(), session.Tuned{
 			Target: name, UUID: "u" + name, Set: map[string]string{"index.refresh_interval": "-1"}, Was: map[string]*string{"index.refresh_interval": was},
 		})
 		if err != nil {

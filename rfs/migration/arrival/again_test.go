@@ -372,7 +372,7 @@ func TestCheck_ReportsErrorsOfSendingAgain(t *testing.T) {
 // TestCheck_ReportsLostWritesOfAPart reads a part of a shard again, which has as many documents as are expected of all.
 func TestCheck_ReportsLostWritesOfAPart(t *testing.T) {
 	w, c := orders(t)
-	for e, err := range session.Of(c.Coordinator).IndexEntries(t.Context()) {
+	for e, err := range session.EntriesOf(c.Coordinator).All(t.Context()) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -186,7 +186,7 @@ func (c *Check) recordArrivals(ctx context.Context, group *arrivalGroup, is prog
 // arriving returns the indices that are on the target, grouped by their target indices, targets of rules included.
 func (c *Check) arriving(ctx context.Context) ([]*arrivalGroup, error) {
 	byName := map[string]*arriving{}
-	for e, err := range session.Of(c.Coordinator).IndexEntries(ctx) {
+	for e, err := range session.EntriesOf(c.Coordinator).All(ctx) {
 		if err != nil {
 			return nil, fmt.Errorf("list indices: %w", err)
 		}
@@ -575,7 +575,7 @@ func CountAgain(ctx context.Context, counts Counts, targets []string, log *slog.
 // recordArrival stores the finding in the entry of an index, and reports a problem once.
 func (c *Check) recordArrival(ctx context.Context, a *arriving, is progress.Arrival) error {
 	if was := a.entry.Arrival; was == nil || *was != is {
-		err := session.Of(c.Coordinator).UpdateIndexBody(ctx, a.name, func(body json.RawMessage) json.RawMessage {
+		err := session.EntriesOf(c.Coordinator).UpdateBody(ctx, a.name, func(body json.RawMessage) json.RawMessage {
 			e, err := plan.DecodeEntry(a.name, body)
 			if err != nil {
 				return nil

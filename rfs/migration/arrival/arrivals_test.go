@@ -263,7 +263,7 @@ func TestOneOfManyProcessesAudits(t *testing.T) {
 		m := migrationtest.NewMemory()
 		h := &migrationtest.Countable{UUIDs: map[string]string{"a": "uuid of a"}, Docs: map[string]int64{"a": 5}, Refreshed: map[string]bool{}, Lucene: 9, Takes: 3 * time.Second}
 		first := ended(t, m, 0)
-		if _, err := session.Of(first.Coordinator).Init(t.Context(), session.Meta{Settings: first.Settings}); err != nil {
+		if _, err := session.IdentityOf(first.Coordinator).Init(t.Context(), session.Meta{Settings: first.Settings}); err != nil {
 			t.Fatal(err)
 		}
 		migrationtest.HaveIndex(t, first.Coordinator, "a", "uuid of a", plan.Entry{Naming: plan.Naming{Index: "a"}, Shards: 1, Ours: []string{"a"}})
@@ -276,7 +276,7 @@ func TestOneOfManyProcessesAudits(t *testing.T) {
 		it := m.Items[cms.ItemID{Index: "a"}.String()]
 		it.Engine, it.CompletedAt, it.Counts = "go", 1, cms.Counts{Live: 5, Indexed: 5}
 		m.Items[it.ID] = it
-		if _, err := session.Of(first.Coordinator).MovePhase(t.Context(), session.DocsPhase, "", session.PhaseInProgress, nil); err != nil {
+		if _, err := session.PhasesOf(first.Coordinator).Move(t.Context(), session.DocsPhase, "", session.PhaseInProgress, nil); err != nil {
 			t.Fatal(err)
 		}
 		var all sync.WaitGroup

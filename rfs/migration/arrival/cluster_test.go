@@ -169,7 +169,7 @@ func (a *audit) recorded(t *testing.T, name string) *progress.Arrival {
 
 func recordedIn(t *testing.T, c *cms.Coordinator, name string) *progress.Arrival {
 	t.Helper()
-	for e, err := range session.Of(c).IndexEntries(t.Context()) {
+	for e, err := range session.EntriesOf(c).All(t.Context()) {
 		if err != nil {
 			t.Fatal(err)
 		}

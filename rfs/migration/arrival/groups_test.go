@@ -204,7 +204,7 @@ func TestCheck_WaitsForOpenItems(t *testing.T) {
 func TestCheck_CountsRedrivenDocuments(t *testing.T) {
 	a := newAudit()
 	a.sends(t, "a", own("a"), cms.Counts{Live: 5, Indexed: 2, Failed: 3})
-	if err := session.Of(a.Coordinator).NoteRedriven(t.Context(), "place", false, session.RedrivenFile{Name: "f", Lines: 2, Documents: map[string]int64{"a": 2}}); err != nil {
+	if err := session.RedrivesOf(a.Coordinator).Note(t.Context(), "place", false, session.RedrivenFile{Name: "f", Lines: 2, Documents: map[string]int64{"a": 2}}); err != nil {
 		t.Fatal(err)
 	}
 	a.holds("a", 3)

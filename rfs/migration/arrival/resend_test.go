@@ -204,10 +204,10 @@ func ordersTo(t *testing.T, k *keeping) *phase.Session {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := session.Of(c).ClaimTarget(t.Context(), "orders", "u"); err != nil {
+	if _, err := session.EntriesOf(c).ClaimTarget(t.Context(), "orders", "u"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := session.Of(c).CreateIndexEntries(t.Context(), session.IndexEntry{Name: "orders", State: session.PhaseCompleted, Shards: e.Shards, Body: body}); err != nil {
+	if _, err := session.EntriesOf(c).Create(t.Context(), session.IndexEntry{Name: "orders", State: session.PhaseCompleted, Shards: e.Shards, Body: body}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.SeedOnce(t.Context(), "test"); err != nil {

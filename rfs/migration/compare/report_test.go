@@ -362,7 +362,7 @@ func TestRun_ClaimsOfProcesses(t *testing.T) {
 	if left := owners(); len(left) != 1 {
 		t.Errorf("the claim of a process that lives: %q", left)
 	}
-	if _, err := session.Of(state).Identity(t.Context()); !errors.Is(err, cms.ErrNotFound) {
+	if _, err := session.IdentityOf(state).Read(t.Context()); !errors.Is(err, cms.ErrNotFound) {
 		t.Errorf("a comparison began the session: %v", err)
 	}
 }
@@ -399,10 +399,10 @@ func TestRun_ComparesByItself(t *testing.T) {
 func TestRun_UsesTheStateOfASession(t *testing.T) {
 	r, _ := comparing(t, holding(numbered))
 	state := sharing(t, r)
-	if err := session.Of(state).KeepRefused(t.Context(), []session.Refused{{Index: "a", ID: "3"}}); err != nil {
+	if err := session.RefusalsOf(state).Keep(t.Context(), []session.Refused{{Index: "a", ID: "3"}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := session.Of(state).CreateIndexEntries(t.Context(), session.IndexEntry{Name: "a", Body: []byte(`{"refused_aliases":[{"index":"a","alias":"b","reason":"no"}]}`)}); err != nil {
+	if _, err := session.EntriesOf(state).Create(t.Context(), session.IndexEntry{Name: "a", Body: []byte(`{"refused_aliases":[{"index":"a","alias":"b","reason":"no"}]}`)}); err != nil {
 		t.Fatal(err)
 	}
 	shown := 0
@@ -440,7 +440,7 @@ func TestFailedIn_Files(t *testing.T) {
 	}
 	defer store.Close() //nolint:errcheck // of a test
 	state := cms.New(cms.Config{Store: store, Creator: "test"})
-	mark, err := session.Of(state).Mark(t.Context())
+	mark, err := session.IdentityOf(state).Mark(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -219,7 +219,7 @@ func (c *Run) ownStore(name string) (store cms.Store, end func(over bool) error,
 // addRecorded adds the failed documents that a fleet has recorded in the control index of the session.
 func addRecorded(ctx context.Context, all *verify.Failed, state *cms.Coordinator) error {
 	const where = "the control index"
-	for d, err := range session.Of(state).Refused(ctx) {
+	for d, err := range session.RefusalsOf(state).All(ctx) {
 		if err != nil {
 			return fmt.Errorf("failed documents in %s: %w", where, err)
 		}
@@ -232,7 +232,7 @@ func addRecorded(ctx context.Context, all *verify.Failed, state *cms.Coordinator
 
 // warnOfAliases adds the aliases that the target has refused to the warnings of a report.
 func warnOfAliases(ctx context.Context, r *verify.Report, state *cms.Coordinator) error {
-	for e, err := range session.Of(state).IndexEntries(ctx) {
+	for e, err := range session.EntriesOf(state).All(ctx) {
 		if err != nil {
 			return fmt.Errorf("indices of the session: %w", err)
 		}
@@ -257,7 +257,7 @@ func FailedIn(ctx context.Context, files snapshot.Repository, place string, stat
 	mark := ""
 	if state != nil {
 		var err error
-		if mark, err = session.Of(state).Mark(ctx); err != nil {
+		if mark, err = session.IdentityOf(state).Mark(ctx); err != nil {
 			return nil, err
 		}
 	}

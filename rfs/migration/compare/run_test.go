@@ -31,7 +31,7 @@ func TestRun_NamesRefusedAliases(t *testing.T) {
 	c := newState(t)
 	body := []byte(`{"refused_aliases":[{"index":"logs-1","alias":"logs","reason":"more than one write index"}]}`)
 	for _, e := range []session.IndexEntry{{Name: "logs-1", Body: body}, {Name: "other", Body: []byte(`{}`)}, {Name: "later", Body: []byte(`[]`)}} {
-		if _, err := session.Of(c).CreateIndexEntries(t.Context(), e); err != nil {
+		if _, err := session.EntriesOf(c).Create(t.Context(), e); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -45,7 +45,7 @@ func TestRun_NamesRefusedAliases(t *testing.T) {
 func TestRun_KnowsRecordedFailures(t *testing.T) {
 	c := newState(t)
 	noted := []session.Refused{{Index: "logs", ID: "a", Shard: 1}, {Index: "logs", ID: "b", Ordinal: 7}, {Index: "other", ID: "a"}, {Index: "logs", Ordinal: 9}} // the last without its id
-	if err := session.Of(c).KeepRefused(t.Context(), noted); err != nil {
+	if err := session.RefusalsOf(c).Keep(t.Context(), noted); err != nil {
 		t.Fatal(err)
 	}
 	all := &verify.Failed{}
@@ -64,7 +64,7 @@ func TestRun_MoreFailuresThanCanBeHeld(t *testing.T) {
 		}
 	}
 	c := newState(t)
-	if err := session.Of(c).KeepRefused(t.Context(), []session.Refused{{Index: "logs", ID: "one more"}}); err != nil {
+	if err := session.RefusalsOf(c).Keep(t.Context(), []session.Refused{{Index: "logs", ID: "one more"}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := addRecorded(t.Context(), all, c); !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "1048576") {

@@ -69,12 +69,12 @@ func (s *Snapshot) marks(ctx context.Context, client *target.Client, state *cms.
 	if state == nil {
 		return m, errNoMarks
 	}
-	identity, err := session.Of(state).Identity(ctx)
+	identity, err := session.IdentityOf(state).Read(ctx)
 	switch {
 	case errors.Is(err, cms.ErrNotFound), err == nil && !s.Mine(identity):
 		return m, errNoMarks
 	case err != nil:
 		return m, err
 	}
-	return rollback.ReadMarks(ctx, client, session.Of(state))
+	return rollback.ReadMarks(ctx, client, session.CreatedOf(state))
 }

@@ -75,7 +75,7 @@ func TestSnapshot_MarksOfItsOwnSession(t *testing.T) {
 			t.Cleanup(func() { _ = store.Close() })
 			state := cms.New(cms.Config{Store: store, Creator: "test"})
 			if c.identity != nil {
-				if _, err := session.Of(state).Init(t.Context(), session.Meta{Identity: c.identity}); err != nil {
+				if _, err := session.IdentityOf(state).Init(t.Context(), session.Meta{Identity: c.identity}); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -47,11 +47,11 @@ func damagedIndices(n int) *plan.Plan {
 // failures audits what a process has left and compares it with the damaged indices: each has one entry and one event.
 func failures(t *testing.T, s *Session, m *migrationtest.Memory, n int) {
 	t.Helper()
-	if _, err := s.records().Audit(t.Context()); err != nil {
+	if _, err := session.AuditsOf(s.Coordinator).Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	failed := 0
-	for e, err := range s.records().IndexEntries(t.Context()) {
+	for e, err := range session.EntriesOf(s.Coordinator).All(t.Context()) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +124,7 @@ func TestSession_TooManyDamagedIndices(t *testing.T) {
 		if !errors.As(err, &failed) || !strings.Contains(failed.Reason, "of 10001 indices") || !strings.Contains(failed.Reason, "--index-allowlist") {
 			t.Errorf("%v", err)
 		}
-		for e, err := range s.records().IndexEntries(t.Context()) {
+		for e, err := range session.EntriesOf(s.Coordinator).All(t.Context()) {
 			t.Fatalf("entry %s, %v", e.Name, err)
 		}
 	})

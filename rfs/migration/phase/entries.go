@@ -13,7 +13,7 @@ import (
 // SessionEntries returns what a session has planned of each index; fault.ErrConfig for one without any, as imports are.
 func SessionEntries(ctx context.Context, kept *cms.Coordinator) ([]plan.Entry, error) {
 	var all []plan.Entry
-	for e, err := range session.Of(kept).IndexEntries(ctx) {
+	for e, err := range session.EntriesOf(kept).All(ctx) {
 		if err != nil {
 			return nil, fmt.Errorf("list indices: %w", err)
 		}

@@ -115,7 +115,7 @@ func (s *Session) bindExisting(ctx context.Context) error {
 	if s.Counts == nil {
 		return nil
 	}
-	return s.records().Bind(ctx, map[string]string{ExistingKey: string(cmp.Or(s.Existing, bulk.Overwrite))})
+	return session.IdentityOf(s.Coordinator).Bind(ctx, map[string]string{ExistingKey: string(cmp.Or(s.Existing, bulk.Overwrite))})
 }
 
 // checkChosen refuses documents for indices that had some when they were planned by a run that sent none, unless it is

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"strconv"
 
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
@@ -40,7 +41,7 @@ func (s *Session) bindSnapshot(ctx context.Context, id string) error {
 	if id == "" {
 		return nil
 	}
-	return s.records().Bind(ctx, map[string]string{snapshotKey: id})
+	return session.IdentityOf(s.Coordinator).Bind(ctx, map[string]string{snapshotKey: id})
 }
 
 // checkSnapshot compares the snapshot in the repository with the one that the session was begun with, once per process.
@@ -70,5 +71,5 @@ func (s *Session) complete(ctx context.Context, recorded map[string]string) erro
 	if len(missing) == 0 {
 		return nil
 	}
-	return s.records().Bind(ctx, missing)
+	return session.IdentityOf(s.Coordinator).Bind(ctx, missing)
 }

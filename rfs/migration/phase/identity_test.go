@@ -45,7 +45,7 @@ func begun(t *testing.T, identity map[string]string, recorded bool) (*migrationt
 		m.Items[it.ID] = it
 	}
 	if recorded {
-		if _, err := s.records().ClaimTarget(t.Context(), "a", "uuid of a"); err != nil {
+		if _, err := session.EntriesOf(s.Coordinator).ClaimTarget(t.Context(), "a", "uuid of a"); err != nil {
 			t.Fatal(err)
 		}
 	}

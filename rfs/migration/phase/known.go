@@ -40,7 +40,7 @@ func (s *Session) entry(ctx context.Context, index string, maxAge time.Duration)
 	if found && now-was.at < maxAge {
 		return was.entry, nil
 	}
-	e, err := s.records().IndexEntry(ctx, index)
+	e, err := session.EntriesOf(s.Coordinator).Read(ctx, index)
 	if err != nil {
 		return plan.Entry{}, err
 	}
@@ -124,7 +124,7 @@ func (s *Session) checkTarget(ctx context.Context, e plan.Entry, name string) er
 	was, claimed := s.known.claims[name]
 	s.known.mu.Unlock()
 	if !claimed {
-		if was, err = s.records().ClaimTarget(ctx, name, is); err != nil {
+		if was, err = session.EntriesOf(s.Coordinator).ClaimTarget(ctx, name, is); err != nil {
 			return err
 		}
 		s.known.mu.Lock()

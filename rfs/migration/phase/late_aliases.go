@@ -81,7 +81,7 @@ func (s *Session) setAliases(ctx context.Context, index string, entry plan.Entry
 			return err
 		}
 	}
-	return s.records().UpdateIndexBody(ctx, index, func(was json.RawMessage) json.RawMessage {
+	return session.EntriesOf(s.Coordinator).UpdateBody(ctx, index, func(was json.RawMessage) json.RawMessage {
 		e, err := plan.DecodeEntry(index, was)
 		if err != nil {
 			return nil

@@ -17,7 +17,7 @@ func TestWhatIsCreatedIsRecordedAfterEveryDeath(t *testing.T) {
 	keeping := func(m *migrationtest.Memory, x *migrationtest.Outside, n int, l *migrationtest.Life) *Session {
 		s := process(t, m, x, n, l)
 		s.Phases = Phases{PhaseIndices}
-		s.Ledger = &rollback.Ledger{API: migrationtest.Seen{Outside: x, Life: l}, Records: s.records(), Log: s.Log}
+		s.Ledger = rollback.NewLedger(migrationtest.Seen{Outside: x, Life: l}, s.Coordinator, "", s.Log)
 		x.UUIDs["b"] = "uuid of before"
 		return s
 	}

@@ -25,7 +25,7 @@ type step struct {
 // look asks the store what this worker has to do now: the first phase of the run whose
 // record is not completed.
 func (s *Session) look(ctx context.Context) (step, error) {
-	for _, name := range session.Phases() {
+	for _, name := range session.PhaseNames() {
 		row, err := RowFor(name, "")
 		if err != nil {
 			return step{}, err
@@ -33,7 +33,7 @@ func (s *Session) look(ctx context.Context) (step, error) {
 		if !s.Phases.Has(row.Phase) {
 			continue
 		}
-		p, err := s.records().Phase(ctx, name)
+		p, err := session.PhasesOf(s.Coordinator).Read(ctx, name)
 		if err != nil {
 			return step{}, err
 		}
@@ -80,7 +80,7 @@ func (s *Session) act(ctx context.Context, st step) (worked bool, err error) {
 	case LookForItems:
 		return false, s.lookForItems(ctx)
 	case Stop:
-		return false, errors.Join(&PhaseFailed{Phase: st.Phase, Reason: st.record.Error}, s.records().PhaseEvent(ctx, st.record))
+		return false, errors.Join(&PhaseFailed{Phase: st.Phase, Reason: st.record.Error}, session.PhasesOf(s.Coordinator).Event(ctx, st.record))
 	}
 	return false, nil
 }
@@ -92,7 +92,7 @@ var errEnded = errors.New("the phase has ended")
 // has moved the record on. An attempt that failed by itself counts; after too many the
 // next one marks the phase FAILED. Damage of the repository marks it with the first attempt.
 func (s *Session) leased(ctx context.Context, st step, work func(context.Context, *session.PhaseLease) error) (worked bool, err error) {
-	lease, err := s.records().AcquirePhase(ctx, st.Record, s.Holder)
+	lease, err := session.PhasesOf(s.Coordinator).Acquire(ctx, st.Record, s.Holder)
 	if errors.Is(err, cms.ErrMoved) {
 		return false, nil // look again
 	}
@@ -183,7 +183,7 @@ func (s *Session) Planned() *plan.Plan {
 
 // snapshotName is the snapshot's name, and its UUID when this session created it.
 func (s *Session) snapshotName(ctx context.Context) (name, uuid string, err error) {
-	p, err := s.records().Phase(ctx, session.SnapshotPhase)
+	p, err := session.PhasesOf(s.Coordinator).Read(ctx, session.SnapshotPhase)
 	if err != nil {
 		return "", "", err
 	}

@@ -158,7 +158,7 @@ func TestSession_AForgedEntryCreatesNoIndex(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.records().CreateIndexEntries(t.Context(), session.IndexEntry{Name: x.Name, State: session.PhaseNotStarted, Shards: x.Entry.Shards, Body: body}); err != nil {
+			if _, err := session.EntriesOf(s.Coordinator).Create(t.Context(), session.IndexEntry{Name: x.Name, State: session.PhaseNotStarted, Shards: x.Entry.Shards, Body: body}); err != nil {
 				t.Fatal(err)
 			}
 			_, _, err = s.makeIndex(t.Context(), x.Name)
@@ -216,7 +216,7 @@ func TestSession_AForgedEntryChangesNoIndex(t *testing.T) {
 			e := x.Entry
 			e.Naming.Index, e.Late = "payroll", map[string]json.RawMessage{"payroll": json.RawMessage(`{"evil":{}}`)}
 			migrationtest.HaveIndex(t, s.Coordinator, x.Name, "uuid", e)
-			stored, err := s.records().IndexEntry(t.Context(), x.Name)
+			stored, err := session.EntriesOf(s.Coordinator).Read(t.Context(), x.Name)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -31,7 +31,7 @@ func (s *Session) makeIndices(ctx context.Context, phase session.Phase) (worked 
 	if err != nil || worked && r.Indices > session.BatchSize {
 		return worked, err
 	}
-	_, err = s.records().MovePhase(ctx, session.IndexPhase, session.PhaseInProgress, session.PhaseCompleted, nil)
+	_, err = session.PhasesOf(s.Coordinator).Move(ctx, session.IndexPhase, session.PhaseInProgress, session.PhaseCompleted, nil)
 	return worked, err
 }
 
@@ -57,14 +57,14 @@ const heldBatches = 2
 // makeBatches creates the target indices of one batch, if one is free. Without work and without an error every batch is done; a
 // *cms.NoneAvailable reports that others work on what is left.
 func (s *Session) makeBatches(ctx context.Context) (worked bool, err error) {
-	batches, err := s.records().IndexBatches(ctx)
+	batches, err := session.BatchesOf(s.Coordinator).All(ctx)
 	if err != nil {
 		return false, err
 	}
 	var busy *cms.NoneAvailable
 	held := 0
 	for _, n := range rand.Perm(len(batches)) {
-		lease, err := s.records().LeaseBatch(ctx, n, s.Holder)
+		lease, err := session.BatchesOf(s.Coordinator).Lease(ctx, n, s.Holder)
 		switch {
 		case errors.Is(err, cms.ErrMoved):
 			continue
@@ -96,7 +96,7 @@ func (s *Session) makeBatch(ctx context.Context, lease *cms.RecordLease, names [
 	}
 	back, cancel := context.WithTimeout(context.WithoutCancel(ctx), engine.ShutdownTimeout)
 	defer cancel()
-	return errors.Join(err, s.records().EndBatch(back, lease, err == nil))
+	return errors.Join(err, session.BatchesOf(s.Coordinator).End(back, lease, err == nil))
 }
 
 // makeNamed creates the target indices of entries until all have ended, in random order.

@@ -20,7 +20,7 @@ import (
 // seedItems creates the items, in one process at a time, and returns when they are there.
 func (s *Session) seedItems(ctx context.Context, st step) error {
 	if st.State == "" {
-		if _, err := s.records().MovePhase(ctx, session.DocsPhase, "", session.PhaseSetup, nil); err != nil {
+		if _, err := session.PhasesOf(s.Coordinator).Move(ctx, session.DocsPhase, "", session.PhaseSetup, nil); err != nil {
 			return err
 		}
 	}
@@ -28,15 +28,15 @@ func (s *Session) seedItems(ctx context.Context, st step) error {
 		if phaseCause(ctx, err) != cms.CauseNone || errors.Is(err, engine.ErrTargetReplaced) {
 			return err
 		}
-		return errors.Join(err, s.records().SetupFailed(ctx, st.record.Attempts, fault.Text(err), errors.Is(err, fault.ErrCorrupt)))
+		return errors.Join(err, session.PhasesOf(s.Coordinator).SetupFailed(ctx, st.record.Attempts, fault.Text(err), errors.Is(err, fault.ErrCorrupt)))
 	}
-	_, err := s.records().MovePhase(ctx, session.DocsPhase, session.PhaseSetup, session.PhaseInProgress, nil)
+	_, err := session.PhasesOf(s.Coordinator).Move(ctx, session.DocsPhase, session.PhaseSetup, session.PhaseInProgress, nil)
 	return err
 }
 
 // SeedOnce creates the items, in one process at a time. It does so again where a store lost the completion of that.
 func (s *Session) SeedOnce(ctx context.Context, holder string) error {
-	return s.records().SeedOnce(ctx, holder, s.seed, func(busy *cms.NoneAvailable) {
+	return session.PhasesOf(s.Coordinator).SeedOnce(ctx, holder, s.seed, func(busy *cms.NoneAvailable) {
 		s.Log.InfoContext(ctx, "another worker prepares the work items", "holder", busy.Holder, "until", busy.NextExpiry)
 	})
 }
@@ -123,10 +123,10 @@ func (s *Session) takeIndices(ctx context.Context) error {
 		}
 		switch {
 		case err == nil:
-			_, err = s.records().CompleteIndex(ctx, e.Name, nil)
+			_, err = session.EntriesOf(s.Coordinator).Complete(ctx, e.Name, nil)
 		case errors.Is(err, ErrTargetMissing):
 			s.Log.WarnContext(ctx, "index fails", "index", e.Name, "error", err)
-			_, err = s.records().FailIndexEntry(ctx, e.Name, fault.Text(err))
+			_, err = session.EntriesOf(s.Coordinator).Fail(ctx, e.Name, fault.Text(err))
 		}
 		if err != nil {
 			return err
@@ -139,12 +139,12 @@ func (s *Session) takeIndices(ctx context.Context) error {
 // ended its audit since this worker saw open documents, clean is what it found, unless this worker wants one of its own.
 func (s *Session) auditOnce(ctx context.Context, own bool) (report cms.AuditReport, clean bool, err error) {
 	for {
-		lease, err := s.records().LeaseAudit(ctx, s.Holder)
+		lease, err := session.AuditsOf(s.Coordinator).Lease(ctx, s.Holder)
 		if err != nil {
 			return report, false, err
 		}
 		err = lease.Run(ctx, func(ctx context.Context) error {
-			p, err := s.records().Phase(ctx, session.DocsPhase)
+			p, err := session.PhasesOf(s.Coordinator).Read(ctx, session.DocsPhase)
 			if err != nil {
 				return err
 			}
@@ -160,7 +160,7 @@ func (s *Session) auditOnce(ctx context.Context, own bool) (report cms.AuditRepo
 			continue
 		}
 		back, cancel := toGiveBack(ctx)
-		if eerr := s.records().EndAudit(back, lease); eerr != nil {
+		if eerr := session.AuditsOf(s.Coordinator).End(back, lease); eerr != nil {
 			s.Log.WarnContext(ctx, "the lease of the audit is not released; others wait for its end", "error", eerr)
 		}
 		cancel()
@@ -194,7 +194,7 @@ func (s *Session) auditItems(ctx context.Context, seal bool) (cms.AuditReport, b
 		return cms.AuditReport{}, false, err
 	}
 	rerr := restored.Wait() // before documents are complete: no worker audits these again
-	report, clean, err := s.records().Finish(ctx)
+	report, clean, err := session.AuditsOf(s.Coordinator).Finish(ctx)
 	if err != nil {
 		return report, false, fmt.Errorf("final audit: %w", err)
 	}
@@ -232,7 +232,7 @@ func (s *Session) checkArrivals(ctx context.Context) ([]rollback.Own, error) {
 
 // EndDocuments is what follows when no item is open; own is that of auditOnce.
 func (s *Session) EndDocuments(ctx context.Context, own bool) (cms.AuditReport, bool, error) {
-	if _, err := s.records().MovePhase(ctx, session.DocsPhase, session.PhaseInProgress, session.PhaseAudit, nil); err != nil {
+	if _, err := session.PhasesOf(s.Coordinator).Move(ctx, session.DocsPhase, session.PhaseInProgress, session.PhaseAudit, nil); err != nil {
 		return cms.AuditReport{}, false, err
 	}
 	return s.auditOnce(ctx, own)
@@ -273,7 +273,7 @@ func (s *Session) lookForItems(ctx context.Context) error {
 	if err := s.unseal(ctx); err != nil {
 		return err
 	}
-	_, err = s.records().MovePhase(ctx, session.DocsPhase, session.PhaseCompleted, session.PhaseInProgress, nil)
+	_, err = session.PhasesOf(s.Coordinator).Move(ctx, session.DocsPhase, session.PhaseCompleted, session.PhaseInProgress, nil)
 	return err
 }
 

@@ -47,7 +47,7 @@ func (s *Session) listIndices(ctx context.Context, lease *session.PhaseLease) er
 		for _, x := range plan.Unread {
 			names = append(names, x.Name)
 		}
-		if err := s.records().DivideIndices(ctx, names); err != nil {
+		if err := session.BatchesOf(s.Coordinator).Divide(ctx, names); err != nil {
 			return err
 		}
 	}
@@ -82,7 +82,7 @@ func (s *Session) createEntries(ctx context.Context, plan *plan.Plan) error {
 			}
 			entries = append(entries, session.IndexEntry{Name: x.Name, State: session.PhaseNotStarted, Shards: x.Entry.Shards, Body: body})
 		}
-		if _, err := s.records().CreateIndexEntries(ctx, entries...); err != nil {
+		if _, err := session.EntriesOf(s.Coordinator).Create(ctx, entries...); err != nil {
 			return err
 		}
 	}
@@ -95,14 +95,14 @@ func (s *Session) createEntries(ctx context.Context, plan *plan.Plan) error {
 			}
 			entries = append(entries, session.IndexEntry{Name: x.Name, State: session.PhaseFailed, Error: x.Reason, Body: body})
 		}
-		created, err := s.records().CreateIndexEntries(ctx, entries...)
+		created, err := session.EntriesOf(s.Coordinator).Create(ctx, entries...)
 		if err != nil {
 			return err
 		}
 		for _, e := range created {
 			s.Log.ErrorContext(ctx, "index fails: its metadata is damaged", "index", e.Name, "error", e.Error)
 		}
-		if err := s.records().IndexEvents(ctx, entries...); err != nil { // also where a process died before its events
+		if err := session.EntriesOf(s.Coordinator).Events(ctx, entries...); err != nil { // also where a process died before its events
 			return err
 		}
 	}
@@ -124,7 +124,7 @@ func (s *Session) renewUnread(ctx context.Context, name string) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		return true, s.records().RenewIndexEntry(ctx, session.IndexEntry{Name: name, State: session.PhaseFailed, Shards: x.Entry.Shards, Body: body})
+		return true, session.EntriesOf(s.Coordinator).Renew(ctx, session.IndexEntry{Name: name, State: session.PhaseFailed, Shards: x.Entry.Shards, Body: body})
 	}
 	return false, nil
 }
@@ -132,7 +132,7 @@ func (s *Session) renewUnread(ctx context.Context, name string) (bool, error) {
 // Entries returns the entries of all indices of the session.
 func (s *Session) Entries(ctx context.Context) ([]session.IndexEntry, error) {
 	var all []session.IndexEntry
-	for e, err := range s.records().IndexEntries(ctx) {
+	for e, err := range session.EntriesOf(s.Coordinator).All(ctx) {
 		if err != nil {
 			return nil, fmt.Errorf("list indices: %w", err)
 		}
@@ -144,7 +144,7 @@ func (s *Session) Entries(ctx context.Context) ([]session.IndexEntry, error) {
 // makeIndex creates the target indices of one entry, unless another worker has done so. again is how long to wait before
 // the next attempt, 0 when the entry has ended.
 func (s *Session) makeIndex(ctx context.Context, name string) (worked bool, again time.Duration, err error) {
-	e, err := s.records().IndexEntry(ctx, name)
+	e, err := session.EntriesOf(s.Coordinator).Read(ctx, name)
 	if err != nil || e.State != session.PhaseNotStarted {
 		return false, 0, err
 	}
@@ -157,7 +157,7 @@ func (s *Session) makeIndex(ctx context.Context, name string) (worked bool, agai
 		if err != nil {
 			return true, 0, err
 		}
-		_, err = s.records().CompleteIndex(ctx, name, body)
+		_, err = session.EntriesOf(s.Coordinator).Complete(ctx, name, body)
 		return true, 0, err
 	}
 	if errors.Is(err, fault.ErrUnavailable) || errors.Is(err, objects.ErrRollover) || ctx.Err() != nil {
@@ -168,11 +168,11 @@ func (s *Session) makeIndex(ctx context.Context, name string) (worked bool, agai
 		return true, 0, errors.Join(err, ferr)
 	}
 	if errors.Is(err, fault.ErrConfig) { // for the user to change: another attempt ends like this one
-		_, err = s.records().FailIndexEntry(ctx, name, fault.Text(err))
+		_, err = session.EntriesOf(s.Coordinator).Fail(ctx, name, fault.Text(err))
 		return true, 0, err
 	}
 	again = s.pauseAfter(e.Attempts, err)
-	failed, err := s.records().AttemptFailed(ctx, name, e.Attempts, fault.Text(err))
+	failed, err := session.EntriesOf(s.Coordinator).AttemptFailed(ctx, name, e.Attempts, fault.Text(err))
 	if failed.State == session.PhaseFailed {
 		again = 0
 	}
@@ -265,7 +265,7 @@ func (s *Session) forgetOurs(ctx context.Context, entry plan.Entry) error {
 	if err != nil {
 		return err
 	}
-	return s.records().UpdateIndexBody(ctx, entry.Locator.IndexName, func(json.RawMessage) json.RawMessage { return body })
+	return session.EntriesOf(s.Coordinator).UpdateBody(ctx, entry.Locator.IndexName, func(json.RawMessage) json.RawMessage { return body })
 }
 
 // mostDiffers bounds what is kept of the differences of one index; the log has all.
@@ -282,7 +282,7 @@ func (s *Session) noteOurs(ctx context.Context, entry plan.Entry, absent []strin
 	if err != nil {
 		return entry, err
 	}
-	return entry, s.records().UpdateIndexBody(ctx, entry.Locator.IndexName, func(json.RawMessage) json.RawMessage { return body })
+	return entry, session.EntriesOf(s.Coordinator).UpdateBody(ctx, entry.Locator.IndexName, func(json.RawMessage) json.RawMessage { return body })
 }
 
 // SourceIndex reads what the snapshot says about an index: who planned has seen it, others read its metadata alone.
@@ -326,7 +326,7 @@ func (s *Session) ReopenIndices(ctx context.Context) error {
 		if !s.Phases.Has(row.Phase) {
 			continue
 		}
-		if _, err := s.records().ReopenPhase(ctx, name, "run again", nil); err != nil {
+		if _, err := session.PhasesOf(s.Coordinator).Reopen(ctx, name, "run again", nil); err != nil {
 			return err
 		}
 	}
@@ -352,16 +352,16 @@ func (s *Session) ReopenIndices(ctx context.Context) error {
 			if !readable {
 				continue
 			}
-			if e, err = s.records().IndexEntry(ctx, e.Name); err != nil {
+			if e, err = session.EntriesOf(s.Coordinator).Read(ctx, e.Name); err != nil {
 				return err
 			}
 		}
 		if s.Phases.Has(PhaseIndices) {
 			s.Log.InfoContext(ctx, "failed index is tried again", "index", e.Name)
-			if err := s.records().ReopenBatch(ctx, e.Name); err != nil {
+			if err := session.BatchesOf(s.Coordinator).Reopen(ctx, e.Name); err != nil {
 				return err
 			}
-			_, err = s.records().ReopenIndex(ctx, e.Name, "run again")
+			_, err = session.EntriesOf(s.Coordinator).Reopen(ctx, e.Name, "run again")
 			again = true
 		} else {
 			err = s.adoptLate(ctx, e)
@@ -371,7 +371,7 @@ func (s *Session) ReopenIndices(ctx context.Context) error {
 		}
 	}
 	if again {
-		_, err = s.records().MovePhase(ctx, session.IndexPhase, session.PhaseCompleted, session.PhaseInProgress, nil)
+		_, err = session.PhasesOf(s.Coordinator).Move(ctx, session.IndexPhase, session.PhaseCompleted, session.PhaseInProgress, nil)
 	}
 	return err
 }
@@ -388,10 +388,10 @@ func (s *Session) adoptLate(ctx context.Context, e session.IndexEntry) error {
 	} else if err != nil {
 		return err
 	}
-	if _, err := s.records().ReopenIndex(ctx, e.Name, "run again"); err != nil {
+	if _, err := session.EntriesOf(s.Coordinator).Reopen(ctx, e.Name, "run again"); err != nil {
 		return err
 	}
-	_, err = s.records().CompleteIndex(ctx, e.Name, nil)
+	_, err = session.EntriesOf(s.Coordinator).Complete(ctx, e.Name, nil)
 	return err
 }
 

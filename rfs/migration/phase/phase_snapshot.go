@@ -239,7 +239,7 @@ func (s *Session) retrySnapshot(ctx context.Context) error {
 	if !s.Snapshot.Retry || !s.Phases.Has(PhaseSnapshot) {
 		return nil
 	}
-	p, err := s.records().Phase(ctx, session.SnapshotPhase)
+	p, err := session.PhasesOf(s.Coordinator).Read(ctx, session.SnapshotPhase)
 	if err != nil || p.State != session.PhaseFailed {
 		return err
 	}
@@ -247,6 +247,6 @@ func (s *Session) retrySnapshot(ctx context.Context) error {
 	if err != nil || r.Name == s.Snapshot.wanted() {
 		return err
 	}
-	_, err = s.records().ReopenPhase(ctx, session.SnapshotPhase, "--retry-snapshot", SnapshotRecord{Name: s.Snapshot.wanted(), Repository: s.Snapshot.Repository}.encode())
+	_, err = session.PhasesOf(s.Coordinator).Reopen(ctx, session.SnapshotPhase, "--retry-snapshot", SnapshotRecord{Name: s.Snapshot.wanted(), Repository: s.Snapshot.Repository}.encode())
 	return err
 }

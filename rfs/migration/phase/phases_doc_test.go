@@ -66,7 +66,7 @@ func phaseTable() string {
 		}
 	}
 	b.WriteString("```\n\n| record | `state` | `expire`, `attempts` | content |\n|---|---|---|---|\n")
-	for _, name := range session.Phases() {
+	for _, name := range session.PhaseNames() {
 		var states []string
 		for _, r := range Machine() {
 			if r.Record == name && r.State != "" {

@@ -36,7 +36,7 @@ func TestAnIndexThatCannotBeCreatedFailsAloneWithTheTargetsWords(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, name := range []string{"a", "b", "c"} {
-			e, err := s.records().IndexEntry(t.Context(), name)
+			e, err := session.EntriesOf(s.Coordinator).Read(t.Context(), name)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -62,7 +62,7 @@ func TestAnIndexThatCannotBeCreatedFailsAloneWithTheTargetsWords(t *testing.T) {
 			t.Errorf("%d open items of the other indices", open)
 		}
 		// The audit tells nothing twice.
-		if _, err := s.records().Audit(t.Context()); err != nil || m.Events("failed") != 1 {
+		if _, err := session.AuditsOf(s.Coordinator).Run(t.Context()); err != nil || m.Events("failed") != 1 {
 			t.Errorf("%v, %d events", err, m.Events("failed"))
 		}
 		// The target has been repaired, and the command runs again.
@@ -74,7 +74,7 @@ func TestAnIndexThatCannotBeCreatedFailsAloneWithTheTargetsWords(t *testing.T) {
 		if err := toItems(t.Context(), again); err != nil {
 			t.Fatal(err)
 		}
-		if e, err := session.Of(again.Coordinator).IndexEntry(t.Context(), "b"); err != nil || e.State != session.PhaseCompleted {
+		if e, err := session.EntriesOf(again.Coordinator).Read(t.Context(), "b"); err != nil || e.State != session.PhaseCompleted {
 			t.Errorf("%+v, %v", e, err)
 		}
 		if err := again.RetryFailed(t.Context()); err != nil {
@@ -169,7 +169,7 @@ func TestASourceThatMakesAnotherSnapshotIsWaitedFor(t *testing.T) {
 		if n := m.Events("failed"); n != 0 || x.Busy != 0 {
 			t.Errorf("%d events, %d refusals left", n, x.Busy)
 		}
-		p, err := s.records().Phase(t.Context(), session.SnapshotPhase)
+		p, err := session.PhasesOf(s.Coordinator).Read(t.Context(), session.SnapshotPhase)
 		if err != nil || p.State != session.PhaseCompleted || p.Attempts > 1 {
 			t.Errorf("%+v, %v", p, err)
 		}

@@ -37,11 +37,11 @@ func TestTheRecordOfTheDocumentsNamesWhoPreparesThem(t *testing.T) {
 		m := migrationtest.NewMemory()
 		c := cms.New(cms.Config{Store: m, Creator: "test", InitialLease: time.Minute, MaxAttempts: 2})
 		ctx := t.Context()
-		if _, err := session.Of(c).MovePhase(ctx, session.DocsPhase, "", session.PhaseSetup, nil); err != nil {
+		if _, err := session.PhasesOf(c).Move(ctx, session.DocsPhase, "", session.PhaseSetup, nil); err != nil {
 			t.Fatal(err)
 		}
 		phase := func() session.Phase {
-			p, err := session.Of(c).Phase(ctx, session.DocsPhase)
+			p, err := session.PhasesOf(c).Read(ctx, session.DocsPhase)
 			if err != nil {
 				t.Error(err)
 			}
@@ -49,7 +49,7 @@ func TestTheRecordOfTheDocumentsNamesWhoPreparesThem(t *testing.T) {
 		}
 		broken := errors.New("broken")
 		for n := range 3 {
-			err := session.Of(c).SeedOnce(ctx, "w", func(context.Context) error {
+			err := session.PhasesOf(c).SeedOnce(ctx, "w", func(context.Context) error {
 				if p := phase(); p.Holder == "" || !p.Expire.After(time.Now()) || p.Attempts != n || p.State != session.PhaseSetup {
 					t.Errorf("while the items are made: %+v", p)
 				}
@@ -61,17 +61,17 @@ func TestTheRecordOfTheDocumentsNamesWhoPreparesThem(t *testing.T) {
 			if p := phase(); p.Holder != "" || !p.Expire.IsZero() {
 				t.Errorf("after an attempt that failed: %+v", p)
 			}
-			if err := session.Of(c).SetupFailed(ctx, n, "broken", false); err != nil {
+			if err := session.PhasesOf(c).SetupFailed(ctx, n, "broken", false); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if p := phase(); p.State != session.PhaseFailed || p.Attempts != 3 || p.Error != "broken" || p.Holder != "" {
 			t.Errorf("after the last attempt: %+v", p)
 		}
-		if _, err := session.Of(c).ReopenPhase(ctx, session.DocsPhase, "ann", nil); err != nil {
+		if _, err := session.PhasesOf(c).Reopen(ctx, session.DocsPhase, "ann", nil); err != nil {
 			t.Fatal(err)
 		}
-		if err := session.Of(c).SetupFailed(ctx, 0, "broken", false); err != nil {
+		if err := session.PhasesOf(c).SetupFailed(ctx, 0, "broken", false); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := c.AcquireSetup(ctx, "dead"); err != nil {
@@ -80,7 +80,7 @@ func TestTheRecordOfTheDocumentsNamesWhoPreparesThem(t *testing.T) {
 		r := m.Records["phase:docs"]
 		r.Holder, r.Expire = "dead_1", time.Now().Add(time.Minute).UnixMilli()
 		m.Records["phase:docs"] = r
-		if err := session.Of(c).ReleaseDead(ctx, "dead", cms.CauseKilled); err != nil {
+		if err := session.HeldOf(c).ReleaseDead(ctx, "dead", cms.CauseKilled); err != nil {
 			t.Fatal(err)
 		}
 		if p := phase(); p.Holder != "" {
@@ -89,7 +89,7 @@ func TestTheRecordOfTheDocumentsNamesWhoPreparesThem(t *testing.T) {
 		if p := phase(); p.Attempts != 1 {
 			t.Errorf("a worker that was killed takes an attempt back that had failed: %+v", p)
 		}
-		if moved, err := session.Of(c).MovePhase(ctx, session.DocsPhase, session.PhaseSetup, session.PhaseInProgress, nil); err != nil || !moved {
+		if moved, err := session.PhasesOf(c).Move(ctx, session.DocsPhase, session.PhaseSetup, session.PhaseInProgress, nil); err != nil || !moved {
 			t.Fatal(moved, err)
 		}
 		if p := phase(); p.Holder != "" || !p.Expire.IsZero() {

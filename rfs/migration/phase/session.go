@@ -105,12 +105,9 @@ type Session struct {
 	known     known
 }
 
-// records returns the records of the session in the coordination store.
-func (s *Session) records() session.Records { return session.Of(s.Coordinator) }
-
 // Join begins the session or joins it. A *session.ConfigMismatch when it belongs to another migration.
 func (s *Session) Join(ctx context.Context) error {
-	recorded, err := s.records().Init(ctx, session.Meta{Settings: s.Settings, Identity: s.Identity})
+	recorded, err := session.IdentityOf(s.Coordinator).Init(ctx, session.Meta{Settings: s.Settings, Identity: s.Identity})
 	if err != nil {
 		return err
 	}

@@ -70,7 +70,7 @@ func TestSetupOfDocumentsFails(t *testing.T) {
 				t.Fatalf("%v", err)
 			}
 			events := 0
-			for r, err := range session.Of(coordinator).List(t.Context(), "event") {
+			for r, err := range session.List(t.Context(), coordinator, "event") {
 				if err != nil {
 					t.Fatal(err)
 				}

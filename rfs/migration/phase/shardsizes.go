@@ -14,7 +14,7 @@ import (
 // were created; empty before. Shards whose size was not read have 0.
 func ShardSizes(ctx context.Context, c *cms.Coordinator) ([]schedule.Shard, error) {
 	var all []schedule.Shard
-	for e, err := range session.Of(c).IndexEntries(ctx) {
+	for e, err := range session.EntriesOf(c).All(ctx) {
 		if err != nil {
 			return nil, fmt.Errorf("sizes of shards: %w", err)
 		}

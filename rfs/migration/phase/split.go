@@ -46,7 +46,7 @@ func (s *Session) split(ctx context.Context, e session.IndexEntry) (session.Inde
 	if len(ends) == 0 {
 		return e, nil
 	}
-	return s.records().SplitIndex(ctx, e.Name, ends)
+	return session.EntriesOf(s.Coordinator).Split(ctx, e.Name, ends)
 }
 
 // splitShard returns the ends of the parts of a shard; none when it stays whole: it has an item already, or cannot be read, of

@@ -101,10 +101,10 @@ func TestAShardIsSplitByItsSizeAndItsTarget(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := session.Of(one.Coordinator).CreateIndexEntries(ctx, session.IndexEntry{Name: name, State: session.PhaseCompleted, Shards: entry.Shards, Body: body}); err != nil {
+			if _, err := session.EntriesOf(one.Coordinator).Create(ctx, session.IndexEntry{Name: name, State: session.PhaseCompleted, Shards: entry.Shards, Body: body}); err != nil {
 				t.Fatal(err)
 			}
-			e, err := session.Of(one.Coordinator).IndexEntry(ctx, name)
+			e, err := session.EntriesOf(one.Coordinator).Read(ctx, name)
 			if err != nil {
 				t.Fatal(err)
 			}

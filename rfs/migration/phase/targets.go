@@ -13,12 +13,12 @@ import (
 // holds: these are known from what failed first.
 func SessionTargets(ctx context.Context, kept *cms.Coordinator) (map[string]bool, error) {
 	all := map[string]bool{}
-	settings, err := session.Of(kept).Settings(ctx)
+	settings, err := session.IdentityOf(kept).Settings(ctx)
 	if err != nil && !errors.Is(err, cms.ErrNotFound) {
 		return nil, fmt.Errorf("state of the session: %w", err)
 	}
 	planned := false
-	for e, err := range session.Of(kept).IndexEntries(ctx) {
+	for e, err := range session.EntriesOf(kept).All(ctx) {
 		if err != nil {
 			return nil, fmt.Errorf("state of the session: %w", err)
 		}
@@ -34,7 +34,7 @@ func SessionTargets(ctx context.Context, kept *cms.Coordinator) (map[string]bool
 	if planned && settings["rules"] == "" {
 		return all, nil
 	}
-	places, err := session.Of(kept).FailedAt(ctx)
+	places, err := session.PlacesOf(kept).All(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -100,7 +100,7 @@ func (s *Session) RetryFailed(ctx context.Context) error {
 		}
 	}
 	if len(failed) > 0 {
-		_, err = session.Of(s.Coordinator).MovePhase(ctx, session.DocsPhase, session.PhaseCompleted, session.PhaseInProgress, nil)
+		_, err = session.PhasesOf(s.Coordinator).Move(ctx, session.DocsPhase, session.PhaseCompleted, session.PhaseInProgress, nil)
 	}
 	return err
 }

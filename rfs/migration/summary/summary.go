@@ -195,12 +195,12 @@ func Of(ctx context.Context, of *phase.Session) (*Summary, error) {
 
 // addPhases adds what the records of the phases say, and the events.
 func (s *Summary) addPhases(ctx context.Context, of *phase.Session) error {
-	for _, name := range session.Phases() {
+	for _, name := range session.PhaseNames() {
 		row, err := phase.RowFor(name, "")
 		if err != nil {
 			return err
 		}
-		p, err := session.Of(of.Coordinator).Phase(ctx, name)
+		p, err := session.PhasesOf(of.Coordinator).Read(ctx, name)
 		if err != nil {
 			return fmt.Errorf("summary: %w", err)
 		}
@@ -225,7 +225,7 @@ func (s *Summary) addPhases(ctx context.Context, of *phase.Session) error {
 			}
 		}
 	}
-	for r, err := range session.Of(of.Coordinator).List(ctx, "event") {
+	for r, err := range session.List(ctx, of.Coordinator, "event") {
 		if err != nil {
 			return fmt.Errorf("summary: %w", err)
 		}

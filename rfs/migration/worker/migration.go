@@ -119,7 +119,7 @@ func (m *Migration) toTheEnd(ctx context.Context) error {
 func (m *Migration) reclaim(ctx context.Context) error {
 	for _, dead := range m.Dead {
 		m.Log.InfoContext(ctx, "leases of a dead process are freed", "holder", dead)
-		if err := session.Of(m.Coordinator).ReleaseDead(ctx, dead, cms.CauseKilled); err != nil {
+		if err := session.HeldOf(m.Coordinator).ReleaseDead(ctx, dead, cms.CauseKilled); err != nil {
 			return err
 		}
 	}

@@ -61,7 +61,7 @@ func TestMigration_ARunWithNothingToDoKeepsTheSeal(t *testing.T) {
 	defer store.Close()
 	c := cms.New(cms.Config{Store: store, Creator: "test"})
 	target := &written{seq: 100}
-	ledger := &rollback.Ledger{API: target, Records: session.Of(c), Log: slog.New(slog.DiscardHandler)}
+	ledger := rollback.NewLedger(target, c, "", slog.New(slog.DiscardHandler))
 	mark, err := ledger.Mark(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func TestMigration_ARunWithNothingToDoKeepsTheSeal(t *testing.T) {
 	}
 	listed := func() rollback.Entry {
 		t.Helper()
-		u := &rollback.Undo{API: target, Records: session.Of(c), Mark: mark, Tuned: func(context.Context) iter.Seq2[session.Tuned, error] { return func(func(session.Tuned, error) bool) {} }}
+		u := &rollback.Undo{API: target, Records: session.CreatedOf(c), Phases: session.PhasesOf(c), Mark: mark, Tuned: func(context.Context) iter.Seq2[session.Tuned, error] { return func(func(session.Tuned, error) bool) {} }}
 		all, err := u.List(t.Context())
 		if err != nil || len(all) != 1 {
 			t.Fatalf("%+v, %v", all, err)
@@ -105,7 +105,7 @@ func TestMigration_ARunWithNothingToDoKeepsTheSeal(t *testing.T) {
 		if e := listed(); e.State != rollback.Refused || !strings.Contains(e.Reason, "50 operations") {
 			t.Errorf("after %d more runs: %+v", n, e)
 		}
-		marks, err := rollback.ReadMarks(t.Context(), target, session.Of(c))
+		marks, err := rollback.ReadMarks(t.Context(), target, session.CreatedOf(c))
 		if mark, known := marks.Of("orders", 0); err != nil || !known || mark != 100 {
 			t.Errorf("mark after %d more runs: %d, %t, %v", n, mark, known, err)
 		}

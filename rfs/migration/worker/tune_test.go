@@ -43,7 +43,7 @@ func TestSettingsComeBackWhileDocumentsAreCounted(t *testing.T) {
 		w.with = func(m *Migration) {
 			m.Counts = slowCounts{m.Counts}
 			m.Tuner = slowRestore{m.Tuner, func() {
-				if p, err := session.Of(m.Coordinator).Phase(t.Context(), session.DocsPhase); err != nil || p.State != session.PhaseAudit {
+				if p, err := session.PhasesOf(m.Coordinator).Read(t.Context(), session.DocsPhase); err != nil || p.State != session.PhaseAudit {
 					t.Errorf("restored when the documents are %s, %v", p.State, err)
 				}
 				restored++

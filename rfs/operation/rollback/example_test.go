@@ -35,8 +35,8 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer func() { _ = store.Close() }()
-	records := session.Of(cms.New(cms.Config{Store: store, Creator: "example"}))
-	if _, err := records.Init(ctx, session.Meta{}); err != nil {
+	c := cms.New(cms.Config{Store: store, Creator: "example"})
+	if _, err := session.IdentityOf(c).Init(ctx, session.Meta{}); err != nil {
 		log.Fatal(err)
 	}
 	cluster := fakecluster.New()
@@ -48,7 +48,7 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	ledger := &rollback.Ledger{API: client, Records: records, Session: "move-1", Log: slog.New(slog.DiscardHandler)}
+	ledger := rollback.NewLedger(client, c, "move-1", slog.New(slog.DiscardHandler))
 	mark, err := ledger.Mark(ctx)
 	if err != nil {
 		log.Fatal(err)
@@ -67,7 +67,7 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	undo := &rollback.Undo{API: client, Records: records, Mark: mark, Tuned: records.AllTuned, Restore: nothingChanged, Unended: true}
+	undo := &rollback.Undo{API: client, Records: session.CreatedOf(c), Phases: session.PhasesOf(c), Mark: mark, Tuned: session.TuningsOf(c).All, Restore: nothingChanged, Unended: true}
 	entries, err := undo.Run(ctx)
 	if err != nil {
 		log.Fatal(err)

@@ -22,13 +22,19 @@ import (
 // before the object is created, and its UUID afterwards. A process that dies in between leaves an intent,
 // which is decided by what the target has.
 type Ledger struct {
-	API     rest.API
-	Records Records
-	Session string // its name
-	Log     *slog.Logger
+	API      rest.API
+	Records  Records
+	Identity Identity
+	Session  string // its name
+	Log      *slog.Logger
 
 	mu   sync.Mutex
 	mark objects.Mark
+}
+
+// NewLedger returns the ledger of the session of that name whose items c leases.
+func NewLedger(api rest.API, c *cms.Coordinator, name string, log *slog.Logger) *Ledger {
+	return &Ledger{API: api, Records: session.CreatedOf(c), Identity: session.IdentityOf(c), Session: name, Log: log}
 }
 
 // Mark returns what objects of the session carry. Its token is read once.
@@ -36,7 +42,7 @@ func (l *Ledger) Mark(ctx context.Context) (objects.Mark, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.mark.Token == "" {
-		token, err := l.Records.Mark(ctx)
+		token, err := l.Identity.Mark(ctx)
 		if err != nil {
 			return objects.Mark{}, err
 		}
@@ -75,10 +81,10 @@ func (l *Ledger) Intend(ctx context.Context, kind, name string) error {
 
 // intend records the known facts about an object that is going to be created.
 func (l *Ledger) intend(ctx context.Context, kind, name string, o object) error {
-	if err := l.Records.CheckUndone(ctx); err != nil {
+	if err := l.Identity.CheckUndone(ctx); err != nil {
 		return err
 	}
-	_, err := l.Records.ChangeCreation(ctx, kind, name, func(c session.Creation, now time.Time) (session.Creation, bool) {
+	_, err := l.Records.Change(ctx, kind, name, func(c session.Creation, now time.Time) (session.Creation, bool) {
 		c.Since = earlier(c, now)
 		c.State, c.Body = session.CreationIntended, o.encode()
 		return c, true
@@ -96,7 +102,7 @@ func earlier(c session.Creation, now time.Time) time.Time {
 
 // Withdraw removes an intent whose object was not created. A confirmed object stays.
 func (l *Ledger) Withdraw(ctx context.Context, kind, name string) error {
-	c, err := l.Records.Creation(ctx, kind, name)
+	c, err := l.Records.Read(ctx, kind, name)
 	switch {
 	case errors.Is(err, cms.ErrNotFound):
 		return nil
@@ -105,13 +111,13 @@ func (l *Ledger) Withdraw(ctx context.Context, kind, name string) error {
 	case c.State != session.CreationIntended:
 		return nil
 	}
-	return l.Records.ForgetCreation(ctx, kind, name)
+	return l.Records.Forget(ctx, kind, name)
 }
 
 // Decide completes the intent of an object that the target has, where the object carries the mark of the session. Else it
 // removes the intent. Other records stay.
 func (l *Ledger) Decide(ctx context.Context, kind, name string) error {
-	c, err := l.Records.Creation(ctx, kind, name)
+	c, err := l.Records.Read(ctx, kind, name)
 	if errors.Is(err, cms.ErrNotFound) {
 		return nil
 	}
@@ -128,7 +134,7 @@ func (l *Ledger) Decide(ctx context.Context, kind, name string) error {
 		return nil
 	case errors.Is(err, errOther), err == nil && !is.marked && objects.CanCarry(kind):
 		l.Log.InfoContext(ctx, "object is not this session's", "kind", kind, "name", name)
-		return l.Records.ForgetCreation(ctx, kind, name)
+		return l.Records.Forget(ctx, kind, name)
 	case err != nil:
 		return err
 	}
@@ -163,7 +169,7 @@ func (l *Ledger) read(ctx context.Context, kind, name string, scratch bool) (fou
 }
 
 func (l *Ledger) confirm(ctx context.Context, kind, name string, is object) error {
-	_, err := l.Records.ChangeCreation(ctx, kind, name, func(c session.Creation, _ time.Time) (session.Creation, bool) {
+	_, err := l.Records.Change(ctx, kind, name, func(c session.Creation, _ time.Time) (session.Creation, bool) {
 		was, err := decodeObject(c)
 		if c.State == session.CreationDone && err == nil && was.UUID == is.UUID && is.UUID != "" {
 			return c, false // another process of the session was faster
@@ -220,7 +226,7 @@ func (l *Ledger) IntendAliases(ctx context.Context, index string, aliases json.R
 
 // change edits the record of a confirmed index.
 func (l *Ledger) change(ctx context.Context, index string, f func(*object)) error {
-	_, err := l.Records.ChangeCreation(ctx, Index, index, func(c session.Creation, _ time.Time) (session.Creation, bool) {
+	_, err := l.Records.Change(ctx, Index, index, func(c session.Creation, _ time.Time) (session.Creation, bool) {
 		o, err := decodeObject(c)
 		if c.State != session.CreationDone || err != nil {
 			return c, false
@@ -235,7 +241,7 @@ func (l *Ledger) change(ctx context.Context, index string, f func(*object)) erro
 // IntendRepository records that a repository is going to be registered on the source. first is false when an earlier process
 // of the session has recorded that.
 func (l *Ledger) IntendRepository(ctx context.Context, name string) (first bool, err error) {
-	return l.Records.ChangeCreation(ctx, Repository, name, func(c session.Creation, now time.Time) (session.Creation, bool) {
+	return l.Records.Change(ctx, Repository, name, func(c session.Creation, now time.Time) (session.Creation, bool) {
 		if c.State != "" {
 			return c, false
 		}
@@ -248,7 +254,7 @@ func (l *Ledger) IntendRepository(ctx context.Context, name string) (first bool,
 func (l *Ledger) RegisteredRepository(ctx context.Context, name string, first, registered bool) error {
 	switch {
 	case registered:
-		_, err := l.Records.ChangeCreation(ctx, Repository, name, func(c session.Creation, _ time.Time) (session.Creation, bool) {
+		_, err := l.Records.Change(ctx, Repository, name, func(c session.Creation, _ time.Time) (session.Creation, bool) {
 			c.State = session.CreationDone
 			return c, true
 		})
@@ -381,7 +387,7 @@ func (l *Ledger) each(ctx context.Context, f func(c session.Creation, was object
 // sequences calls f with the record of each confirmed index and its sequence numbers of now, unless they cannot be read.
 func (l *Ledger) sequences(ctx context.Context, f func(c session.Creation, was object, is map[string]int64) error) error {
 	var all []session.Creation
-	for c, err := range l.Records.Creations(ctx) {
+	for c, err := range l.Records.All(ctx) {
 		if err != nil {
 			return err
 		}
@@ -416,7 +422,7 @@ func (l *Ledger) record(ctx context.Context, c session.Creation, was object, f f
 	if _, changed := f(was); !changed {
 		return nil
 	}
-	_, err := l.Records.ChangeCreation(ctx, c.Kind, c.Name, func(c session.Creation, _ time.Time) (session.Creation, bool) {
+	_, err := l.Records.Change(ctx, c.Kind, c.Name, func(c session.Creation, _ time.Time) (session.Creation, bool) {
 		o, err := decodeObject(c)
 		if err != nil || c.State != session.CreationDone || o.UUID != was.UUID {
 			return c, false

@@ -30,7 +30,7 @@ func (m Marks) Of(index string, shard int) (mark int64, known bool) {
 // of its runs, and that are no longer those which it created: they are unknown.
 func ReadMarks(ctx context.Context, api rest.API, records Records) (Marks, error) {
 	m := Marks{shards: map[string]int64{}, later: map[string]bool{}}
-	for c, err := range records.Creations(ctx) {
+	for c, err := range records.All(ctx) {
 		if err != nil {
 			return m, err
 		}

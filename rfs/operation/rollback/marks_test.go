@@ -29,7 +29,7 @@ func TestMarks(t *testing.T) {
 			on, r, l := migrated(t)
 			ended(t, on, l)
 			c.change(on, l)
-			m, err := ReadMarks(t.Context(), on, session.Of(r))
+			m, err := ReadMarks(t.Context(), on, session.CreatedOf(r))
 			must(t, err)
 			if mark, known := m.Of("a", 0); mark != c.mark || known != c.known {
 				t.Errorf("%d %t, want %d %t", mark, known, c.mark, c.known)
@@ -43,10 +43,10 @@ func TestMarks(t *testing.T) {
 
 func TestABackingIndexThatIsYoungerThanTheMigrationIsAllChangedSince(t *testing.T) {
 	on, r := &cluster{answers: map[string]string{}}, coordinator(t)
-	l := ledger(on, session.Of(r))
+	l := ledger(on, r)
 	stream(t, on, l)
 	backing(on, 3, ".ds-s-1", ".ds-s-2")
-	m, err := ReadMarks(t.Context(), on, session.Of(r))
+	m, err := ReadMarks(t.Context(), on, session.CreatedOf(r))
 	must(t, err)
 	for index, want := range map[string]int64{".ds-s-1": 3, ".ds-s-2": -1} {
 		if mark, known := m.Of(index, 0); mark != want || !known {

@@ -22,7 +22,7 @@ func TestUndo_ANameThatIsAPatternRemovesNothing(t *testing.T) {
 			all := `{"a":{"order":1},"b":{"order":1}}` // the objects that the name stands for
 			on.any = all
 			for _, kind := range kinds {
-				_, err := session.Of(r).ChangeCreation(t.Context(), kind, name, func(c session.Creation, now time.Time) (session.Creation, bool) {
+				_, err := session.CreatedOf(r).Change(t.Context(), kind, name, func(c session.Creation, now time.Time) (session.Creation, bool) {
 					c.State, c.Since = state, now
 					return c, true
 				})
@@ -62,7 +62,7 @@ func TestUndo_PoliciesOfOthersStay(t *testing.T) {
 		on := &cluster{answers: map[string]string{}}
 		for name, description := range descriptions {
 			on.answers["/_plugins/_ism/policies/"+name] = fmt.Sprintf(`{"_id":%q,"_version":1,"policy":{"policy_id":%[1]q,"description":%s,"states":[]}}`, name, description)
-			_, err := session.Of(r).ChangeCreation(t.Context(), policy, name, func(c session.Creation, now time.Time) (session.Creation, bool) {
+			_, err := session.CreatedOf(r).Change(t.Context(), policy, name, func(c session.Creation, now time.Time) (session.Creation, bool) {
 				c.State, c.Since = state, now
 				return c, true
 			})

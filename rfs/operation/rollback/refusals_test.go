@@ -126,7 +126,7 @@ func TestUndoOfADataStream(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			on, r := &cluster{answers: map[string]string{}}, coordinator(t)
-			stream(t, on, ledger(on, session.Of(r)))
+			stream(t, on, ledger(on, r))
 			c.change(on)
 			all, err := undoing(on, r).Run(t.Context())
 			must(t, err)
@@ -144,7 +144,7 @@ func TestUndoOfADataStream(t *testing.T) {
 // names it, also after another run of the migration.
 func TestUndo_AStreamWithoutItsMarkIsListed(t *testing.T) {
 	on, r := &cluster{answers: map[string]string{}}, coordinator(t)
-	l := ledger(on, session.Of(r))
+	l := ledger(on, r)
 	must(t, l.Intend(t.Context(), DataStream, "s"))
 	backing(on, -1, ".ds-s-1")
 	on.answers["/.ds-s-1"] = strings.ReplaceAll(on.answers["/.ds-s-1"], "@data-stream/s", "none")
@@ -161,7 +161,7 @@ func TestUndo_AStreamWithoutItsMarkIsListed(t *testing.T) {
 // TestUndo_APipelineOfItsStreamGoesWithIt: in the run that removes the data stream.
 func TestUndo_APipelineOfItsStreamGoesWithIt(t *testing.T) {
 	on, r := &cluster{answers: map[string]string{"/_ingest/pipeline/p": `{"p":{"description":"@@pipeline/p"}}`}}, coordinator(t)
-	l := ledger(on, session.Of(r))
+	l := ledger(on, r)
 	must(t, l.Intend(t.Context(), "pipeline", "p"))
 	must(t, l.Confirm(t.Context(), "pipeline", "p"))
 	stream(t, on, l)

@@ -29,15 +29,25 @@ const (
 	Snapshot   = "snapshot"   // on the source
 )
 
-// Records stores the list: *cms.Coordinator.
+// Records stores the list of objects; session.Created is one.
 type Records interface {
-	Creation(ctx context.Context, kind, name string) (session.Creation, error)
-	ChangeCreation(ctx context.Context, kind, name string, f func(session.Creation, time.Time) (session.Creation, bool)) (changed bool, err error)
-	Creations(ctx context.Context) iter.Seq2[session.Creation, error]
-	ForgetCreation(ctx context.Context, kind, name string) error
-	CheckUndone(ctx context.Context) error
+	Read(ctx context.Context, kind, name string) (session.Creation, error)
+	Change(ctx context.Context, kind, name string, f func(session.Creation, time.Time) (session.Creation, bool)) (changed bool, err error)
+	All(ctx context.Context) iter.Seq2[session.Creation, error]
+	Forget(ctx context.Context, kind, name string) error
+}
+
+// Identity is the part of a session's identity that its objects depend on; session.Identity is one.
+type Identity interface {
+	// Mark returns the token that the objects of the session carry.
 	Mark(ctx context.Context) (token string, err error)
-	Phase(ctx context.Context, name string) (session.Phase, error)
+	// CheckUndone returns session.ErrUndone once the session is being undone.
+	CheckUndone(ctx context.Context) error
+}
+
+// Phases reads the records of phases; session.Phases is one.
+type Phases interface {
+	Read(ctx context.Context, name string) (session.Phase, error)
 }
 
 // object is the record of an object.

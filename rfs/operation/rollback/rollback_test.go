@@ -84,21 +84,21 @@ func coordinator(t *testing.T) *cms.Coordinator {
 	}
 	t.Cleanup(func() { _ = store.Close() })
 	c := cms.New(cms.Config{Store: store, Creator: "t"})
-	if _, err := session.Of(c).Init(t.Context(), session.Meta{}); err != nil {
+	if _, err := session.IdentityOf(c).Init(t.Context(), session.Meta{}); err != nil {
 		t.Fatal(err)
 	}
-	token, err := session.Of(c).Mark(t.Context())
+	token, err := session.IdentityOf(c).Mark(t.Context())
 	must(t, err)
 	sessionMark = objects.Mark{Session: "s", Token: token}
 	return c
 }
 
-func ledger(c *cluster, r Records) *Ledger {
-	return &Ledger{API: c, Records: r, Session: "s", Log: slog.New(slog.DiscardHandler)}
+func ledger(c *cluster, r *cms.Coordinator) *Ledger {
+	return NewLedger(c, r, "s", slog.New(slog.DiscardHandler))
 }
 
 func undoing(c *cluster, r *cms.Coordinator) *Undo {
-	return &Undo{API: c, Records: session.Of(r), Mark: sessionMark, Tuned: func(context.Context) iter.Seq2[session.Tuned, error] { return func(func(session.Tuned, error) bool) {} },
+	return &Undo{API: c, Records: session.CreatedOf(r), Phases: session.PhasesOf(r), Mark: sessionMark, Tuned: func(context.Context) iter.Seq2[session.Tuned, error] { return func(func(session.Tuned, error) bool) {} },
 		Restore: func(context.Context) (map[string]string, error) { return nil, nil }}
 }
 
@@ -147,7 +147,7 @@ func TestAnIntentIsDecidedByWhatTheTargetHas(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			on, r := &cluster{answers: map[string]string{}}, coordinator(t)
-			l := ledger(on, session.Of(r))
+			l := ledger(on, r)
 			must(t, l.Intend(t.Context(), c.kind, "t"))
 			c.on(on)
 			all, err := undoing(on, r).List(t.Context())
@@ -165,7 +165,7 @@ func TestAnIntentIsDecidedByWhatTheTargetHas(t *testing.T) {
 func TestWhatExistedBeforeIsNeverListed(t *testing.T) {
 	on, r := &cluster{answers: map[string]string{"/_template/t": template(2)}}, coordinator(t)
 	on.index("old", "u", "", "", 5)
-	l := ledger(on, session.Of(r))
+	l := ledger(on, r)
 	must(t, l.Decide(t.Context(), Index, "old"))
 	must(t, l.Decide(t.Context(), "template", "t"))
 	must(t, l.Intend(t.Context(), "pipeline", "p"))
@@ -181,7 +181,7 @@ func TestWhatExistedBeforeIsNeverListed(t *testing.T) {
 func migrated(t *testing.T) (*cluster, *cms.Coordinator, *Ledger) {
 	t.Helper()
 	on, r := &cluster{answers: map[string]string{"/_template/t": template(2), "/_ingest/pipeline/p": `{"p":{"description":"@@pipeline/p"}}`, "/_all/_settings/index.default_pipeline,index.final_pipeline": `{}`}}, coordinator(t)
-	l := ledger(on, session.Of(r))
+	l := ledger(on, r)
 	for _, name := range []string{"a", "b"} {
 		must(t, l.Intend(t.Context(), Index, name))
 		on.index(name, "u"+name, "", "", -1)
@@ -293,7 +293,7 @@ func TestScratchIndicesGo(t *testing.T) {
 				t.Errorf("%s: %v", c.name, err)
 			}
 			_, left := on.answers["/scratch"]
-			_, err = session.Of(r).Creation(t.Context(), Index, "scratch")
+			_, err = session.CreatedOf(r).Read(t.Context(), Index, "scratch")
 			if recorded := !errors.Is(err, cms.ErrNotFound); left == c.goes || recorded == c.goes {
 				t.Errorf("%s, %s: on the target: %v, recorded: %v", c.name, by, left, recorded)
 			}
@@ -317,7 +317,7 @@ func TestScratch_WhatOthersWroteStays(t *testing.T) {
 		{"another name", "measure-", 10, false},
 	} {
 		on, r := &cluster{answers: map[string]string{}}, coordinator(t)
-		s := &Scratch{ledger(on, session.Of(r))}
+		s := &Scratch{ledger(on, r)}
 		must(t, s.Intend(t.Context(), "scratch"))
 		on.scratch("us", -1)
 		must(t, s.Confirm(t.Context(), "scratch"))
@@ -342,12 +342,12 @@ func TestScratch_ARecordOfAnotherIndexRemovesNothing(t *testing.T) {
 			on, r := &cluster{answers: map[string]string{}}, coordinator(t)
 			on.index("victim", "uv", "", "", 2)
 			on.answers["/victim"] = strings.ReplaceAll(on.answers["/victim"], "@index/victim", mark)
-			_, err := session.Of(r).ChangeCreation(t.Context(), Index, "victim", func(c session.Creation, now time.Time) (session.Creation, bool) {
+			_, err := session.CreatedOf(r).Change(t.Context(), Index, "victim", func(c session.Creation, now time.Time) (session.Creation, bool) {
 				c.State, c.Since, c.Body = state, now, object{UUID: "uv", Scratch: true}.encode()
 				return c, true
 			})
 			must(t, err)
-			_ = (&Scratch{ledger(on, session.Of(r))}).Discard(t.Context(), "", Filled{})
+			_ = (&Scratch{ledger(on, r)}).Discard(t.Context(), "", Filled{})
 			u := undoing(on, r)
 			u.Unended = true // as cleanup --trial
 			_, err = u.Run(t.Context())
@@ -500,11 +500,11 @@ type dying struct {
 	left int
 }
 
-func (d *dying) ChangeCreation(ctx context.Context, kind, name string, f func(session.Creation, time.Time) (session.Creation, bool)) (bool, error) {
+func (d *dying) Change(ctx context.Context, kind, name string, f func(session.Creation, time.Time) (session.Creation, bool)) (bool, error) {
 	if d.left--; d.left < 0 {
 		return false, fault.ErrUnavailable
 	}
-	return d.Records.ChangeCreation(ctx, kind, name, f)
+	return d.Records.Change(ctx, kind, name, f)
 }
 
 // TestLedger_ADeathWhileItSealsLeavesNoIndexOfOthersToUndo: an application wrote to both indices during the migration.
@@ -562,17 +562,17 @@ func TestUndoContinuesAfterEveryDeath(t *testing.T) {
 
 func TestASessionThatIsUndoneCreatesNothing(t *testing.T) {
 	_, r, l := migrated(t)
-	must(t, session.Of(r).BeginUndo(t.Context()))
+	must(t, session.IdentityOf(r).BeginUndo(t.Context()))
 	if err := l.Intend(t.Context(), Index, "c"); !errors.Is(err, session.ErrUndone) {
 		t.Errorf("intent: %v", err)
 	}
-	if _, err := session.Of(r).Init(t.Context(), session.Meta{}); !errors.Is(err, session.ErrUndone) {
+	if _, err := session.IdentityOf(r).Init(t.Context(), session.Meta{}); !errors.Is(err, session.ErrUndone) {
 		t.Errorf("joined: %v", err)
 	}
-	if _, err := session.Of(r).Init(t.Context(), session.Meta{AcceptChange: true}); !errors.Is(err, session.ErrUndone) {
+	if _, err := session.IdentityOf(r).Init(t.Context(), session.Meta{AcceptChange: true}); !errors.Is(err, session.ErrUndone) {
 		t.Errorf("joined with another purpose: %v", err)
 	}
-	must(t, session.Of(r).BeginUndo(t.Context()))
+	must(t, session.IdentityOf(r).BeginUndo(t.Context()))
 }
 
 func TestARepositoryThatTheSourceKnewIsNotListed(t *testing.T) {
@@ -584,7 +584,7 @@ func TestARepositoryThatTheSourceKnewIsNotListed(t *testing.T) {
 	}{{"registered", false, true, 1}, {"known before", false, false, 0}, {"the answer was lost", true, false, 1}} {
 		t.Run(c.name, func(t *testing.T) {
 			r := coordinator(t)
-			l := ledger(&cluster{}, session.Of(r))
+			l := ledger(&cluster{}, r)
 			first, err := l.IntendRepository(t.Context(), "backup")
 			must(t, err)
 			if c.dies {

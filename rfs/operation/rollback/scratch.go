@@ -43,7 +43,7 @@ func (s *Scratch) Discard(ctx context.Context, prefix string, by Filled) error {
 		return err
 	}
 	var all []session.Creation
-	for c, err := range s.Ledger.Records.Creations(ctx) {
+	for c, err := range s.Ledger.Records.All(ctx) {
 		if err != nil {
 			return err
 		}
@@ -100,7 +100,7 @@ func (u *Undo) discard(ctx context.Context, c session.Creation) error {
 		return err
 	}
 	if len(found) == 0 || found[0].State == Gone {
-		return u.Records.ForgetCreation(ctx, c.Kind, c.Name)
+		return u.Records.Forget(ctx, c.Kind, c.Name)
 	}
 	e := found[0]
 	if e.State == Created {

@@ -49,6 +49,7 @@ type Entry struct {
 type Undo struct {
 	API     rest.API // the target; nil: it is not asked, and nothing can be removed
 	Records Records
+	Phases  Phases
 	Mark    objects.Mark // of the session: what does not carry it is not removed
 	Tuned   func(ctx context.Context) iter.Seq2[session.Tuned, error]
 	// Restore gives changed settings back; the reasons why some were left, by index.
@@ -72,7 +73,7 @@ var order = []string{
 // whose creation turns out to be another's, is not in it.
 func (u *Undo) List(ctx context.Context) ([]Entry, error) {
 	var all []session.Creation
-	for c, err := range u.Records.Creations(ctx) {
+	for c, err := range u.Records.All(ctx) {
 		if err != nil {
 			return nil, fmt.Errorf("list of created objects: %w", err)
 		}
@@ -113,7 +114,7 @@ func (u *Undo) List(ctx context.Context) ([]Entry, error) {
 
 // snapshot returns the snapshot that the session made on the source, from the record of its phase.
 func (u *Undo) snapshot(ctx context.Context) ([]Entry, error) {
-	p, err := u.Records.Phase(ctx, session.SnapshotPhase)
+	p, err := u.Phases.Read(ctx, session.SnapshotPhase)
 	if err != nil || p.State == "" || p.State == session.PhaseNotStarted {
 		return nil, err
 	}
@@ -340,7 +341,7 @@ func (u *Undo) Run(ctx context.Context) ([]Entry, error) {
 			}
 		case e.Kind == Alias, e.State == Refused, e.State == OnSource:
 		case e.State == Gone:
-			err = u.Records.ForgetCreation(ctx, e.Kind, e.Name)
+			err = u.Records.Forget(ctx, e.Kind, e.Name)
 		default:
 			err = u.remove(ctx, e)
 		}
@@ -385,7 +386,7 @@ func removal(kind, name string) (path string, query url.Values) {
 
 // remove removes one object, unless it differs from its listing.
 func (u *Undo) remove(ctx context.Context, e *Entry) error {
-	c, err := u.Records.Creation(ctx, e.Kind, e.Name)
+	c, err := u.Records.Read(ctx, e.Kind, e.Name)
 	if err != nil {
 		return err
 	}
@@ -403,7 +404,7 @@ func (u *Undo) remove(ctx context.Context, e *Entry) error {
 	switch {
 	case err == nil || fault.HasStatus(err, http.StatusNotFound):
 		e.State = Removed
-		return u.Records.ForgetCreation(ctx, e.Kind, e.Name)
+		return u.Records.Forget(ctx, e.Kind, e.Name)
 	case errors.Is(err, fault.ErrUnavailable) || !errors.As(err, &refused):
 		return err
 	}

@@ -35,11 +35,10 @@ type Indices interface {
 	Ensure(ctx context.Context, name []byte) error
 }
 
-// Session holds what a session is bound to. *cms.Coordinator is one.
+// Session binds a session to its topic and its destination; session.Identity is one.
 type Session interface {
 	Init(ctx context.Context, m session.Meta) (identity map[string]string, err error)
 	Bind(ctx context.Context, identity map[string]string) error
-	Intent(ctx context.Context) (session.Intent, error)
 }
 
 // Task is one process's part in consuming a stream. All fields but those with a default are needed.
@@ -49,6 +48,8 @@ type Task struct {
 	Group   string // whose offsets are committed
 	Store   cms.Store
 	Session Session
+	// Intent returns the state of the fleet that the operator wants.
+	Intent  func(ctx context.Context) (session.Intent, error)
 	Clock   cms.Clock
 	Log     *slog.Logger
 	Indices Indices

@@ -53,7 +53,7 @@ func (t *Task) follow(ctx context.Context) error {
 
 // wanted returns the partitions that this process is to work on: none while the operator wants the session paused or drained.
 func (t *Task) wanted(ctx context.Context) ([]int, error) {
-	intent, err := t.Session.Intent(ctx)
+	intent, err := t.Intent(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -282,7 +282,7 @@ func (w *world) start(change ...func(*consume.Task)) *process {
 	token := fmt.Sprintf("p%d", w.started)
 	c := cms.New(cms.Config{Store: store, Creator: token, Clock: cmstest.Clock{Start: time.Now()}})
 	p.Task = &consume.Task{
-		Stream: view{w.topic, &p.killed}, Name: "topic", Group: "group", Store: store, Session: session.Of(c), Clock: cmstest.Clock{Start: time.Now()}, Log: slog.New(slog.DiscardHandler),
+		Stream: view{w.topic, &p.killed}, Name: "topic", Group: "group", Store: store, Session: session.IdentityOf(c), Intent: session.OrdersOf(c).Intent, Clock: cmstest.Clock{Start: time.Now()}, Log: slog.New(slog.DiscardHandler),
 		Indices: anyIndex{}, Destination: engine.ToCluster(w.target, engine.Limits{Connections: 4}), Failed: w.failed, Bulk: bulk.Options{MaxDocs: 10, MaxInFlight: 3},
 		Index: "topic", Lease: 10 * time.Second, Unavailable: 2 * time.Minute, Token: token,
 	}

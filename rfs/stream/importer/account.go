@@ -81,7 +81,7 @@ func itemsOf(ctx context.Context, c *cms.Coordinator) (*cms.Coordinator, error) 
 	if c.Kind() == Kind {
 		return c, nil
 	}
-	settings, err := session.Of(c).Settings(ctx)
+	settings, err := session.IdentityOf(c).Settings(ctx)
 	if errors.Is(err, cms.ErrNotFound) || err == nil && settings[taskKey] != Kind {
 		return nil, nil
 	}
@@ -104,7 +104,7 @@ func Busy(ctx context.Context, c *cms.Coordinator) error {
 	if err != nil || c == nil {
 		return err
 	}
-	return session.Of(c).Busy(ctx)
+	return session.HeldOf(c).Busy(ctx)
 }
 
 // Read reads the import of a session.

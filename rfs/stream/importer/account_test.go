@@ -55,14 +55,14 @@ func TestTheItemsOfADeadProcessAreFreeAtOnce(t *testing.T) {
 		}
 		c := w.coordinator()
 		for _, token := range []string{"host_1.example_pid", "host_1.example_pid70", "other"} {
-			if err := session.Of(c).ReleaseDead(t.Context(), token, cms.CauseKilled); err != nil {
+			if err := session.HeldOf(c).ReleaseDead(t.Context(), token, cms.CauseKilled); err != nil {
 				t.Error(err)
 			}
 		}
 		if got := w.account().Windows[0]; got.Holder != x.Holder {
 			t.Error("an item of another process was freed")
 		}
-		if err := session.Of(c).ReleaseDead(t.Context(), "host_1.example_pid7", cms.CauseKilled); err != nil {
+		if err := session.HeldOf(c).ReleaseDead(t.Context(), "host_1.example_pid7", cms.CauseKilled); err != nil {
 			t.Error(err)
 		}
 		w.target.takes = 0

@@ -26,7 +26,7 @@ type Again struct {
 // NewAgain lists the files of c, with the Types and IncludeSystem of the session, and refuses files that are not those of its
 // import with a fault.ErrConfig.
 func NewAgain(ctx context.Context, c Comparison, kept *cms.Coordinator) (*Again, error) {
-	settings, err := session.Of(kept).Settings(ctx)
+	settings, err := session.IdentityOf(kept).Settings(ctx)
 	if errors.Is(err, cms.ErrNotFound) || err == nil && settings[taskKey] != Kind {
 		return nil, fmt.Errorf("the session imports no files: give --repo-uri of a migration: %w", fault.ErrConfig)
 	}
@@ -37,7 +37,7 @@ func NewAgain(ctx context.Context, c Comparison, kept *cms.Coordinator) (*Again,
 	if c.IncludeSystem, err = strconv.ParseBool(settings[systemKey]); err != nil {
 		return nil, fmt.Errorf("state of the session: %s: %w: %w", systemKey, err, fault.ErrCorrupt)
 	}
-	identity, err := session.Of(kept).Identity(ctx)
+	identity, err := session.IdentityOf(kept).Read(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("state of the session: %w", err)
 	}

@@ -46,7 +46,7 @@ func (c Comparison) Compared(files snapshot.Repository, identity string) compare
 			if _, err := NewAgain(ctx, c, state); err != nil {
 				return m, err
 			}
-			return rollback.ReadMarks(ctx, client, session.Of(state))
+			return rollback.ReadMarks(ctx, client, session.CreatedOf(state))
 		},
 		Groups: func(ctx context.Context, _ *target.Client, _ target.Version) ([]verify.Group, error) {
 			return c.Groups(ctx)

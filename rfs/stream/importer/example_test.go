@@ -61,7 +61,7 @@ func Example() {
 	}
 
 	m := importer.Import{
-		Source: source, Store: store, Session: session.Of(cms.New(cms.Config{Store: store, Creator: "example"})), Clock: cms.SystemClock(),
+		Source: source, Store: store, Session: session.IdentityOf(cms.New(cms.Config{Store: store, Creator: "example"})), Clock: cms.SystemClock(),
 		Log: slog.New(slog.DiscardHandler), Indices: anyIndex{}, Destination: engine.ToCluster(client, engine.Limits{Connections: 2}), Failed: rejected,
 	}
 	status, err := m.Run(ctx)

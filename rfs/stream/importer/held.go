@@ -17,12 +17,12 @@ import (
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 )
 
-// PriorRecords keeps what target indices held before the session. *cms.Coordinator is one.
+// PriorRecords keeps what target indices held before the session; session.Priors is one.
 type PriorRecords interface {
-	Prior(ctx context.Context, index string) (session.Prior, error)
-	NotePrior(ctx context.Context, index string, h session.Prior) (session.Prior, error)
-	ChoosePrior(ctx context.Context, index string) error
-	Priors(ctx context.Context) ([]session.Prior, error)
+	Read(ctx context.Context, index string) (session.Prior, error)
+	Note(ctx context.Context, index string, h session.Prior) (session.Prior, error)
+	Choose(ctx context.Context, index string) error
+	All(ctx context.Context) ([]session.Prior, error)
 }
 
 // Existing asks what becomes of documents that target indices held before the first document of the session was sent there.
@@ -39,7 +39,7 @@ type Existing struct {
 // Ask returns a fault.ErrConfig for an index that had documents, unless it was chosen what becomes of them, and reports whether the
 // index was untouched. It is called before the first document of a process is sent there.
 func (x *Existing) Ask(ctx context.Context, index string) (untouched bool, err error) {
-	h, err := x.Records.Prior(ctx, index)
+	h, err := x.Records.Read(ctx, index)
 	if errors.Is(err, cms.ErrNotFound) {
 		h, err = x.look(ctx, index)
 	}
@@ -49,7 +49,7 @@ func (x *Existing) Ask(ctx context.Context, index string) (untouched bool, err e
 	case h.Documents == 0 || h.Chosen:
 		return h.Untouched, nil
 	case x.Chosen:
-		return false, x.Records.ChoosePrior(ctx, index)
+		return false, x.Records.Choose(ctx, index)
 	}
 	return false, engine.HeldError(map[string]int64{index: h.Documents}, engine.FilesHave)
 }
@@ -62,7 +62,7 @@ func (x *Existing) AskAll(ctx context.Context, indices []string) error {
 	}
 	held := map[string]int64{}
 	for _, index := range indices {
-		h, err := x.Records.Prior(ctx, index)
+		h, err := x.Records.Read(ctx, index)
 		if errors.Is(err, cms.ErrNotFound) {
 			h.Documents, _, err = engine.CountHeld(ctx, x.Counts, index, x.Log)
 		}
@@ -96,14 +96,14 @@ func (x *Existing) look(ctx context.Context, index string) (session.Prior, error
 	if h.Documents > 0 {
 		x.Log.WarnContext(ctx, "the target has documents in an index already", "index", index, "documents", h.Documents, "chosen", x.Chosen)
 	}
-	return x.Records.NotePrior(ctx, index, h)
+	return x.Records.Note(ctx, index, h)
 }
 
 // Arrived compares what the target holds with what a session has sent, whose documents have all been answered. Only indices that
 // this session created or found untouched can be compared, and only all of them together: a file may have documents of several.
 // own is the number of documents there that came from this import, where known.
 func (x *Existing) Arrived(ctx context.Context, sent cms.Counts) (is progress.Arrival, own []rollback.Own, err error) {
-	all, err := x.Records.Priors(ctx)
+	all, err := x.Records.All(ctx)
 	if err != nil {
 		return progress.Arrival{}, nil, err
 	}

@@ -66,7 +66,7 @@ func TestExisting_IsAskedBeforeTheFirstDocument(t *testing.T) {
 			defer store.Close() //nolint:errcheck // of a test
 			kept := cms.New(cms.Config{Store: store, Creator: "test"})
 			for i, p := range c.processes {
-				x := &importer.Existing{Counts: &countedIndex{n: p.there}, Records: session.Of(kept), Chosen: p.chosen, Log: slog.New(slog.DiscardHandler)}
+				x := &importer.Existing{Counts: &countedIndex{n: p.there}, Records: session.PriorsOf(kept), Chosen: p.chosen, Log: slog.New(slog.DiscardHandler)}
 				indices := &importer.TargetIndices{Cluster: &oneIndex{there: true}, Ask: x.Ask}
 				err := indices.Ensure(t.Context(), []byte("payroll"))
 				if p.refuse != errors.Is(err, fault.ErrConfig) || !p.refuse && err != nil {
@@ -92,7 +92,7 @@ func TestExisting_WaitsForATargetThatDoesNotAnswer(t *testing.T) {
 	defer store.Close() //nolint:errcheck // of a test
 	kept := cms.New(cms.Config{Store: store, Creator: "test"})
 	counted := &countedIndex{n: 7, err: fault.ErrUnavailable}
-	x := &importer.Existing{Counts: counted, Records: session.Of(kept), Log: slog.New(slog.DiscardHandler)}
+	x := &importer.Existing{Counts: counted, Records: session.PriorsOf(kept), Log: slog.New(slog.DiscardHandler)}
 	if _, err := x.Ask(t.Context(), "payroll"); !errors.Is(err, fault.ErrUnavailable) {
 		t.Error(err)
 	}
@@ -130,7 +130,7 @@ func TestExisting_WhatArrivedIsCompared(t *testing.T) {
 			}
 			defer store.Close() //nolint:errcheck // of a test
 			kept := cms.New(cms.Config{Store: store, Creator: "test"})
-			x := &importer.Existing{Counts: &c.before, Records: session.Of(kept), Chosen: true, Log: slog.New(slog.DiscardHandler)}
+			x := &importer.Existing{Counts: &c.before, Records: session.PriorsOf(kept), Chosen: true, Log: slog.New(slog.DiscardHandler)}
 			if untouched, err := x.Ask(t.Context(), "payroll"); err != nil || untouched != c.accounted {
 				t.Fatal(err)
 			}

@@ -31,7 +31,7 @@ const (
 // maxNamedExports limits the export directories that an identity lists by name; beyond it the identity holds a digest.
 const maxNamedExports = 4
 
-// Session holds what an import is bound to. *cms.Coordinator is one.
+// Session holds what an import is bound to. session.Identity is one.
 type Session interface {
 	Init(ctx context.Context, m session.Meta) (identity map[string]string, err error)
 	Bind(ctx context.Context, identity map[string]string) error

@@ -190,7 +190,7 @@ func (w *world) node(change ...func(*importer.Import)) *importer.Import {
 		w.t.Fatal(err)
 	}
 	m := &importer.Import{
-		Source: src, Store: w.store, Session: session.Of(w.session), Identity: map[string]string{"destination": "cluster", "destination-id": "A"}, Clock: w.clock, Log: slog.New(slog.DiscardHandler), Indices: anyIndex{}, Failed: w.failed,
+		Source: src, Store: w.store, Session: session.IdentityOf(w.session), Identity: map[string]string{"destination": "cluster", "destination-id": "A"}, Clock: w.clock, Log: slog.New(slog.DiscardHandler), Indices: anyIndex{}, Failed: w.failed,
 		Destination: engine.ToCluster(w.target, engine.Limits{Connections: 64}),
 		Bulk:        bulk.Options{MaxBytes: 2000, MaxInFlight: 2}, Workers: 2, Window: 1000,
 	}

@@ -109,7 +109,7 @@ func TestOpeningTheFileFreesTheLeasesOfADeadOwner(t *testing.T) {
 	if err != nil || it.Checks != `[{"crc":1},{"crc":2}]` || it.Watermark != 15 {
 		t.Errorf("item %+v, %v", it, err)
 	}
-	if _, done, err := session.Of(c).Finish(ctx); err != nil || !done {
+	if _, done, err := session.AuditsOf(c).Finish(ctx); err != nil || !done {
 		t.Errorf("done %v, %v", done, err)
 	}
 	if _, err := c.AcquireNext(ctx, "h3", nil); !errors.Is(err, cms.ErrAllDone) {
@@ -141,7 +141,7 @@ func TestHandoffLeavesAWholeChain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	rep, done, err := session.Of(c).Finish(ctx)
+	rep, done, err := session.AuditsOf(c).Finish(ctx)
 	if err != nil || !done || rep.Items != 3 || rep.Chains != 1 || len(rep.Stray) != 0 {
 		t.Errorf("%+v done=%v %v", rep, done, err)
 	}

@@ -129,7 +129,7 @@ func TestScriptsDisabledMeansConditionalWrites(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, done, err := session.Of(co).Finish(t.Context()); err != nil || !done {
+	if _, done, err := session.AuditsOf(co).Finish(t.Context()); err != nil || !done {
 		t.Errorf("done=%v %v", done, err)
 	}
 }
@@ -240,7 +240,7 @@ func TestALostAnswerIsReadBack(t *testing.T) {
 			if err != nil || sum.Total.Items != 6 || sum.Total.Counts.Ordinals != 60 {
 				t.Errorf("%+v %v", sum.Total, err)
 			}
-			if _, done, err := session.Of(co).Finish(t.Context()); err != nil || !done {
+			if _, done, err := session.AuditsOf(co).Finish(t.Context()); err != nil || !done {
 				t.Errorf("done=%v %v", done, err)
 			}
 			if len(lost) < 3 {
@@ -330,7 +330,7 @@ func TestStore_FormerRecordsDoNotBringTheMarkBack(t *testing.T) {
 	sess := freshSession(t, c)
 	begin := func() (*oscms.Store, string) {
 		s := openStore(t, oscms.Config{Client: c, Session: sess})
-		mark, err := session.Of(cmstest.Coordinator(t, s, time.Minute)).Mark(t.Context())
+		mark, err := session.IdentityOf(cmstest.Coordinator(t, s, time.Minute)).Mark(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -360,7 +360,7 @@ func TestStore_FormerRecordsDoNotBringTheMarkBack(t *testing.T) {
 		send(t, c, http.MethodPut, "/"+controlIndex(sess)+"/_doc/"+r.ID, string(r.Source))
 	}
 	send(t, c, http.MethodPut, "/"+controlIndex(sess)+"/_doc/mark", fmt.Sprintf(`{"kind":"mark","body":{"token":%q}}`, former))
-	if is, err := session.Of(cmstest.Coordinator(t, s, time.Minute)).Mark(t.Context()); err != nil || is != mark {
+	if is, err := session.IdentityOf(cmstest.Coordinator(t, s, time.Minute)).Mark(t.Context()); err != nil || is != mark {
 		t.Errorf("with the former records the mark is %q, %v, not %q", is, err, mark)
 	}
 }

@@ -109,7 +109,7 @@ func work(ctx context.Context, c *cms.Coordinator, name string) error {
 	for {
 		l, err := c.AcquireNext(ctx, name, nil)
 		if errors.Is(err, cms.ErrAllDone) {
-			_, _, err = session.Of(c).Finish(ctx)
+			_, _, err = session.AuditsOf(c).Finish(ctx)
 			return err
 		}
 		if err != nil {
@@ -294,7 +294,7 @@ func TestAProcessMayBeKilledAtEveryRequest(t *testing.T) {
 func finishAfter(t *testing.T, s cms.Store) {
 	t.Helper()
 	c := cmstest.Coordinator(t, s, 10*time.Minute)
-	if err := session.Of(c).ReleaseDead(t.Context(), "victim", cms.CauseKilled); err != nil {
+	if err := session.HeldOf(c).ReleaseDead(t.Context(), "victim", cms.CauseKilled); err != nil {
 		t.Fatal(err)
 	}
 	if err := work(t.Context(), c, "heir"); err != nil {
@@ -304,7 +304,7 @@ func finishAfter(t *testing.T, s cms.Store) {
 	if err != nil || sum.Total.Counts.Ordinals != workShards*workOrdinals {
 		t.Errorf("%d ordinals of %d: %v", sum.Total.Counts.Ordinals, workShards*workOrdinals, err)
 	}
-	rep, done, err := session.Of(c).Finish(t.Context())
+	rep, done, err := session.AuditsOf(c).Finish(t.Context())
 	if err != nil || !done || rep.Chains != workShards || len(rep.Stray) != 0 || len(rep.Repaired) != 0 {
 		t.Errorf("%+v done=%v %v", rep, done, err)
 	}
