@@ -68,7 +68,7 @@ func lost(t *testing.T, sources func(dirs ...string) string, line, makefile stri
 			}
 		}
 	}
-	if m := regexp.MustCompile(`\bmake ([a-z-]+)`).FindStringSubmatch(line); m != nil && !strings.Contains(makefile, "\n"+m[1]+":") {
+	if m := regexp.MustCompile(`\bmake ([a-z0-9-]+)`).FindStringSubmatch(line); m != nil && !strings.Contains(makefile, "\n"+m[1]+":") {
 		problems = append(problems, "the Makefile has no "+m[1])
 	}
 	return problems
