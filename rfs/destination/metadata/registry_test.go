@@ -118,7 +118,7 @@ This page is generated from the rules in rfs/destination/metadata.
 			row(r)
 		}
 	}
-	b.WriteString("\nThese cannot be disabled; they report what is unavoidable or was requested:\n\n| Name | What it reports | May lose |\n|---|---|---|\n")
+	b.WriteString("\nThese cannot be disabled; they report unavoidable or requested changes:\n\n| Name | What it reports | May lose |\n|---|---|---|\n")
 	for _, r := range registry {
 		if r.Report {
 			row(r)
