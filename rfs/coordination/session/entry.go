@@ -234,19 +234,6 @@ func (s Entries) ClaimTarget(ctx context.Context, index, uuid string) (recorded 
 	if err != nil {
 		return "", err
 	}
-	return targetUUID(r)
-}
-
-// Target returns the recorded UUID of a target index, or ErrNotFound.
-func (s Entries) Target(ctx context.Context, index string) (recorded string, err error) {
-	r, err := s.leases.Record(ctx, kindTarget+":"+cms.NameKey(index))
-	if err != nil {
-		return "", err
-	}
-	return targetUUID(r)
-}
-
-func targetUUID(r cms.Record) (string, error) {
 	var got struct {
 		UUID string `json:"uuid"`
 	}
