@@ -41,7 +41,9 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 	writer := in.newHolder()
 	request := o.request()
 	s := &phase.Session{
-		Holder: writer, Request: &request, Log: log, Solo: in.solo, Order: o.order, Phases: o.phases, Settings: o.request().Settings(repositoryIdentity(blobs.URI())), Existing: o.existing, SplitOver: o.splitOver,
+		Holder: writer, Log: log, Phases: o.phases, Settings: o.request().Settings(repositoryIdentity(blobs.URI())), Existing: o.existing,
+		Source:   phase.Source{Request: &request},
+		Transfer: phase.Transfer{Solo: in.solo, Order: o.order, SplitOver: o.splitOver},
 	}
 	s.Snapshot = o.snapshotOptions(s.Settings)
 	s.SnapshotUUID = func(ctx context.Context, name string) (string, error) {

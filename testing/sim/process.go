@@ -176,21 +176,18 @@ func (s *seat) session(m *machine) (*phase.Session, func(), error) {
 		flying = 1
 	}
 	session := &phase.Session{
-		Coordinator: c, Holder: m.name, Log: log, Phases: phase.Phases{phase.PhaseDocuments},
-		Settings: map[string]string{"snapshot": "snap1"}, Jitter: m.jitter, SplitOver: w.cfg.Split,
-		Plan:  func(context.Context, string) (*plan.Plan, error) { return w.plan, nil },
-		Order: func(items []cms.Item) { w.order(m, items) },
-		Shards: shards.Reader{
+		Coordinator: c, Holder: m.name, Log: log, Phases: phase.Phases{phase.PhaseDocuments}, Settings: map[string]string{"snapshot": "snap1"}, Jitter: m.jitter,
+		Source: phase.Source{Plan: func(context.Context, string) (*plan.Plan, error) { return w.plan, nil }},
+		Transfer: phase.Transfer{SplitOver: w.cfg.Split, Order: func(items []cms.Item) { w.order(m, items) }, Shards: shards.Reader{
 			Repo: memory{w.blobs(), m}, Log: log,
 			Edit: func(index string) shards.DocumentEditor { return w.editor(m, index) },
-		},
-		Runner: &engine.Runner{
+		}, Runner: &engine.Runner{
 			Destination: destination, Failed: recorder{w, m}, Meter: engine.NewMeter(), Clock: m, Log: log,
 			Bulk: bulk.Options{
 				MaxDocs: w.cfg.Documents, MaxInFlight: flying, Breaker: bulk.NewBreaker(math.MaxInt64), StallTimeout: 2 * time.Minute,
 				Pause: m.Sleep, Jitter: m.jitter, Recovery: &bulk.Recovery{},
 			},
-		},
+		}},
 	}
 	if !w.cfg.File {
 		session.Targets = connection{w.target, m}

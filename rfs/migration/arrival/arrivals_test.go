@@ -33,8 +33,9 @@ func ended(t *testing.T, store cms.Store, n int) *phase.Session {
 	c := cms.New(cms.Config{Store: store, Creator: "test", InitialLease: time.Minute})
 	log := slog.New(slog.DiscardHandler)
 	return &phase.Session{
-		Coordinator: c, Holder: fmt.Sprint("process", n), Log: log, Phases: phase.Phases{phase.PhaseDocuments}, Runner: &engine.Runner{Clock: cms.SystemClock(), Log: log},
-		Indices: migrationtest.Seen{Outside: migrationtest.NewOutside(), Life: &migrationtest.Life{}},
+		Coordinator: c, Holder: fmt.Sprint("process", n), Log: log, Phases: phase.Phases{phase.PhaseDocuments},
+		Transfer: phase.Transfer{Runner: &engine.Runner{Clock: cms.SystemClock(), Log: log}},
+		Cluster:  phase.Cluster{Indices: migrationtest.Seen{Outside: migrationtest.NewOutside(), Life: &migrationtest.Life{}}},
 	}
 }
 

@@ -191,9 +191,10 @@ func ordersTo(t *testing.T, k *keeping) *phase.Session {
 	t.Cleanup(func() { store.Close() })
 	c := cms.New(cms.Config{Store: store, Creator: "test"})
 	s := &phase.Session{
-		Coordinator: c, Holder: "test", Log: slog.New(slog.DiscardHandler), Targets: k, Counts: k, Phases: phase.Phases{phase.PhaseDocuments},
-		Plan:   func(context.Context, string) (*plan.Plan, error) { return p, nil },
-		Shards: shards.Reader{Repo: blobs}, Runner: &engine.Runner{Destination: k, Failed: migrationtest.NoFailures{}, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: slog.New(slog.DiscardHandler)},
+		Coordinator: c, Holder: "test", Log: slog.New(slog.DiscardHandler), Phases: phase.Phases{phase.PhaseDocuments},
+		Source:   phase.Source{Plan: func(context.Context, string) (*plan.Plan, error) { return p, nil }},
+		Transfer: phase.Transfer{Shards: shards.Reader{Repo: blobs}, Runner: &engine.Runner{Destination: k, Failed: migrationtest.NoFailures{}, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: slog.New(slog.DiscardHandler)}},
+		Cluster:  phase.Cluster{Targets: k, Counts: k},
 	}
 	if err := s.Join(t.Context()); err != nil {
 		t.Fatal(err)

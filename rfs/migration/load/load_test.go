@@ -133,9 +133,9 @@ func paced(t *testing.T, fixture string, sample int64, slots int, making time.Du
 	log := slog.New(slog.DiscardHandler)
 	return &worker.Migration{Slots: slots, Unavailable: time.Hour, Session: &phase.Session{
 		Coordinator: c, Holder: "process", Settings: req.Settings(""), Log: log, Phases: phase.Phases{phase.PhaseIndices, phase.PhaseDocuments},
-		Indices: slowIndices{on, making}, Targets: on, Counts: on,
-		Plan:   func(context.Context, string) (*plan.Plan, error) { return p, nil },
-		Shards: shards.Reader{Repo: blobs}, Runner: &engine.Runner{Destination: to, Failed: migrationtest.DroppedFailures{}, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: log, Bulk: o},
+		Source:   phase.Source{Plan: func(context.Context, string) (*plan.Plan, error) { return p, nil }},
+		Transfer: phase.Transfer{Shards: shards.Reader{Repo: blobs}, Runner: &engine.Runner{Destination: to, Failed: migrationtest.DroppedFailures{}, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: log, Bulk: o}},
+		Cluster:  phase.Cluster{Indices: slowIndices{on, making}, Targets: on, Counts: on},
 	}}, p, on.Docs
 }
 

@@ -56,12 +56,10 @@ func process(t *testing.T, store cms.Store, x *migrationtest.Outside, n int, l *
 	coordinator := cms.New(cms.Config{Store: migrationtest.Mortal{Store: store, Life: l}, Creator: "test", InitialLease: time.Minute})
 	on, log := migrationtest.Seen{Outside: x, Life: l}, slog.New(slog.DiscardHandler)
 	return &Session{
-		Coordinator: coordinator, Holder: fmt.Sprint("process", n), Log: log, Settings: map[string]string{"snapshot": ""},
-		Phases:    Phases{PhaseSnapshot, PhaseMetadata, PhaseIndices, PhaseDocuments},
-		Snapshot:  SnapshotOptions{Name: "rfs-s", Derived: true, Repository: "r"},
-		Snapshots: on, Globals: on.MigrateGlobals, Indices: on, Targets: on,
-		Plan:   func(context.Context, string) (*plan.Plan, error) { return threeIndices(), nil },
-		Runner: &engine.Runner{Clock: cms.SystemClock(), Log: log},
+		Coordinator: coordinator, Holder: fmt.Sprint("process", n), Log: log, Settings: map[string]string{"snapshot": ""}, Phases: Phases{PhaseSnapshot, PhaseMetadata, PhaseIndices, PhaseDocuments},
+		Source:   Source{Snapshot: SnapshotOptions{Name: "rfs-s", Derived: true, Repository: "r"}, Snapshots: on, Plan: func(context.Context, string) (*plan.Plan, error) { return threeIndices(), nil }},
+		Transfer: Transfer{Runner: &engine.Runner{Clock: cms.SystemClock(), Log: log}},
+		Cluster:  Cluster{Globals: on.MigrateGlobals, Indices: on, Targets: on},
 	}
 }
 

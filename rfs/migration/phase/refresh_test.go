@@ -46,7 +46,7 @@ func TestRefreshesAreAMatterOfLargeIndicesOfOurs(t *testing.T) {
 		{"not permitted though asked for", tuning.All, plan.Entry{Ours: []string{"a"}}, forbidden, []tuning.Wish{tuning.All}, true},
 	} {
 		w := &wishes{err: c.err}
-		s := &Session{Tuner: w, Tune: c.wish, Log: slog.New(slog.DiscardHandler)}
+		s := &Session{Log: slog.New(slog.DiscardHandler), Cluster: Cluster{Tuner: w, Tune: c.wish}}
 		if err := s.TuneIndices(t.Context(), c.entry); err != nil != c.fails || !slices.Equal(w.got, c.got) {
 			t.Errorf("%s: asked for %v, %v", c.name, w.got, err)
 		}

@@ -37,61 +37,79 @@ type Tuner interface {
 // of each phase. A phase without means must not be among Phases.
 type Session struct {
 	Coordinator *cms.Coordinator
-	Runner      *engine.Runner
-	Shards      shards.Reader     // of the snapshot
 	Holder      string            // of this process; unique over all processes and runs
 	Settings    map[string]string // two processes of a session must agree on them
 	// Identity binds the session to its destination, by the keys Destination…, and holds what else two processes must
 	// agree on. The snapshot's UUID is added when it is known.
-	Identity  map[string]string
-	Phases    Phases
-	Snapshot  SnapshotOptions
-	Snapshots Snapshots // the source; nil when no snapshot is created
-	// Plan reads the snapshot of that name; only a process that prepares work needs it.
-	Plan func(ctx context.Context, snapshot string) (*plan.Plan, error)
-	// SnapshotUUID reads what tells the snapshot from another of the same name; nil: work that is done already is not
-	// compared with the repository.
-	SnapshotUUID func(ctx context.Context, snapshot string) (string, error)
-	// Ledger records what the session creates outside of the coordination store; nil when there is no cluster.
-	Ledger Ledger
-	// Globals migrates what belongs to no index.
-	Globals func(context.Context, *plan.Plan, objects.Ledger) (creation.GlobalsResult, error)
-	// Preview logs, before the first phase that writes to the target, how it will differ; nil: nothing.
-	Preview func(context.Context, *plan.Plan, Phases) error
-	Indices Indices        // of the target; nil when there is no cluster
-	Targets Targets        // nil when there is no cluster
-	Counts  arrival.Counts // nil when there is no cluster
-	// Exported is called with all indices before a destination of files is complete, perhaps by several processes; nil: not called.
-	Exported func(ctx context.Context, p *plan.Plan) error
-	// Redirects returns the target indices that rules send documents of an index of the snapshot to; nil: none.
-	Redirects func(index string) []string
-	// Request is what the settings ask for, with which the entries of indices are compared; nil: they are taken as they are.
-	Request *plan.Request
-	// Streams tells data streams of the target apart as Targets does indices, and refuses one that a
-	// policy rolls over; nil when there is no cluster.
-	Streams func(ctx context.Context, name string) (uuid string, err error)
-	// Order puts the items that are wanted first to the front; nil: none.
-	Order cms.Hints
-	// Tuner changes settings of the indices this session creates while documents come, as Tune says,
-	// and restores what any run of the session has changed; nil when there is no cluster.
-	Tuner Tuner
-	Tune  tuning.Wish
-	// SplitOver splits shards of more bytes in the repository into parts when their items are created; 0: none. Not in a store
-	// whose items other engines lease.
-	SplitOver int64
+	Identity map[string]string
+	Phases   Phases
 	// Existing is what was chosen for documents whose ids the target has; "": nothing was chosen.
 	Existing bulk.Existing
 	// Moved is called with phase and state whenever this worker goes on to another: what it acts on, as its other goroutines and
 	// its parent see it. State is that of the phase's record. nil: not reported.
 	Moved func(phase, state string)
+	Log   *slog.Logger
+	// Jitter returns a random number in [0,1) for pauses; nil means rand.Float64.
+	Jitter func() float64
+	Source
+	Transfer
+	Cluster
+	findings
+}
+
+// Source is the repository of a session, and the cluster that makes its snapshot.
+type Source struct {
+	Snapshot  SnapshotOptions
+	Snapshots Snapshots // the source cluster; nil when no snapshot is created
+	// Plan reads the snapshot of that name; only a process that prepares work needs it.
+	Plan func(ctx context.Context, snapshot string) (*plan.Plan, error)
+	// SnapshotUUID reads what tells the snapshot from another of the same name; nil: work that is done already is not
+	// compared with the repository.
+	SnapshotUUID func(ctx context.Context, snapshot string) (string, error)
+	// Request is what the settings ask for, with which the entries of indices are compared; nil: they are taken as they are.
+	Request *plan.Request
+}
+
+// Transfer sends the documents of a session.
+type Transfer struct {
+	Runner *engine.Runner
+	Shards shards.Reader // of the snapshot
+	// Redirects returns the target indices that rules send documents of an index of the snapshot to; nil: none.
+	Redirects func(index string) []string
+	// Exported is called with all indices before a destination of files is complete, perhaps by several processes; nil: not called.
+	Exported func(ctx context.Context, p *plan.Plan) error
+	// Order puts the items that are wanted first to the front; nil: none.
+	Order cms.Hints
 	// Prefer are ids of items that RunOne tries before it searches; hints, so they may be wrong.
 	Prefer []string
 	// Solo is shared by the sessions of a process; nil when it runs one lease at a time.
 	Solo *engine.Solo
-	Log  *slog.Logger
-	// Jitter returns a random number in [0,1) for pauses; nil means rand.Float64.
-	Jitter func() float64
+	// SplitOver splits shards of more bytes in the repository into parts when their items are created; 0: none. Not in a store
+	// whose items other engines lease.
+	SplitOver int64
+}
 
+// Cluster is the target cluster of a session. Every field but Tune is nil when the session has none.
+type Cluster struct {
+	// Ledger records what the session creates outside of the coordination store.
+	Ledger Ledger
+	// Globals migrates what belongs to no index.
+	Globals func(context.Context, *plan.Plan, objects.Ledger) (creation.GlobalsResult, error)
+	// Preview logs, before the first phase that writes to the target, how it will differ; nil: nothing.
+	Preview func(context.Context, *plan.Plan, Phases) error
+	Indices Indices
+	Targets Targets
+	Counts  arrival.Counts
+	// Streams tells data streams of the target apart as Targets does indices, and refuses one that a policy rolls over.
+	Streams func(ctx context.Context, name string) (uuid string, err error)
+	// Tuner changes settings of the indices this session creates while documents come, as Tune says,
+	// and restores what any run of the session has changed.
+	Tuner Tuner
+	Tune  tuning.Wish
+}
+
+// findings are what this process has found out about the session.
+type findings struct {
 	at      [2]string // phase and state, as Moved was called last; of the main goroutine
 	mu      sync.Mutex
 	planned *plan.Plan

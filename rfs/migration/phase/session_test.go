@@ -44,8 +44,9 @@ func TestWorkerReadsNothingButItsShard(t *testing.T) {
 		coordinator := cms.New(cms.Config{Store: store, Creator: holder})
 		log := slog.New(slog.DiscardHandler)
 		return &Session{
-			Coordinator: coordinator, Holder: holder, Settings: req.Settings(""), Log: log, Plan: plan, Phases: Phases{PhaseDocuments},
-			Shards: shards.Reader{Repo: r}, Runner: &engine.Runner{Destination: engine.ToNowhere(), Failed: recorder, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: log},
+			Coordinator: coordinator, Holder: holder, Settings: req.Settings(""), Log: log, Phases: Phases{PhaseDocuments},
+			Source:   Source{Plan: plan},
+			Transfer: Transfer{Shards: shards.Reader{Repo: r}, Runner: &engine.Runner{Destination: engine.ToNowhere(), Failed: recorder, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: log}},
 		}
 	}
 	seeder := session("seeder", repo.NewCounting(blobs), func(ctx context.Context, _ string) (*plan.Plan, error) { return plan.New(ctx, blobs, req) })
@@ -107,7 +108,7 @@ func TestWhoDidNotPlanReadsTheMetadataOfAnIndexAlone(t *testing.T) {
 		counted := repo.NewCounting(blobs)
 		var log []repo.Request
 		counted.Log(&log)
-		s := &Session{Shards: shards.Reader{Repo: counted}}
+		s := &Session{Transfer: Transfer{Shards: shards.Reader{Repo: counted}}}
 		source, err := s.SourceIndex(t.Context(), x.Entry.Locator)
 		if err != nil || !reflect.DeepEqual(source.Settings, x.Source.Settings) || !reflect.DeepEqual(source.Mappings, x.Source.Mappings) || source.NumShards != x.Source.NumShards {
 			t.Errorf("%s: %v", x.Name, err)

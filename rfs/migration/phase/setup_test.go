@@ -51,13 +51,13 @@ func TestSetupOfDocumentsFails(t *testing.T) {
 			fails := true
 			s := &Session{
 				Coordinator: coordinator, Holder: "worker", Settings: req.Settings(""), Log: log, Phases: Phases{PhaseDocuments},
-				Plan: func(ctx context.Context, _ string) (*plan.Plan, error) {
+				Source: Source{Plan: func(ctx context.Context, _ string) (*plan.Plan, error) {
 					if fails {
 						return nil, c.err
 					}
 					return plan.New(ctx, blobs, req)
-				},
-				Shards: shards.Reader{Repo: blobs}, Runner: &engine.Runner{Destination: engine.ToNowhere(), Failed: migrationtest.NoFailures{}, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: log},
+				}},
+				Transfer: Transfer{Shards: shards.Reader{Repo: blobs}, Runner: &engine.Runner{Destination: engine.ToNowhere(), Failed: migrationtest.NoFailures{}, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: log}},
 			}
 			for range c.attempts {
 				if _, _, err := s.RunOne(t.Context(), nil); !errors.Is(err, c.err) {

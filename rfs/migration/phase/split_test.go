@@ -87,7 +87,7 @@ func TestAShardIsSplitByItsSizeAndItsTarget(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			ctx := t.Context()
 			one := migrationtest.NewShard(t, migrationtest.NewMemory(), &migrationtest.SlowSink{}, time.Minute, 50)
-			s := &Session{Coordinator: one.Coordinator, Runner: one.Runner, Shards: *one.Reader, Counts: shardsOfTarget{n: 1}, SplitOver: c.over, Log: slog.New(slog.DiscardHandler)}
+			s := &Session{Coordinator: one.Coordinator, Log: slog.New(slog.DiscardHandler), Transfer: Transfer{Runner: one.Runner, Shards: *one.Reader, SplitOver: c.over}, Cluster: Cluster{Counts: shardsOfTarget{n: 1}}}
 			entry := one.Entry
 			entry.Bytes = []int64{528_492}
 			if c.shape != nil {

@@ -115,7 +115,7 @@ func TestAPolicyStopsWorkOnAStreamAtEveryLook(t *testing.T) {
 	if _, err := on.Make(t.Context(), plan.Index{Name: ".ds-events-000001", Entry: e}); !errors.Is(err, objects.ErrRollover) {
 		t.Errorf("made: %v", err)
 	}
-	s := &Session{Targets: noTargets{t}, Streams: on.StreamUUID, Runner: &engine.Runner{Clock: cms.SystemClock()}}
+	s := &Session{Transfer: Transfer{Runner: &engine.Runner{Clock: cms.SystemClock()}}, Cluster: Cluster{Targets: noTargets{t}, Streams: on.StreamUUID}}
 	if err := s.checkTargets(t.Context(), e, 0); !errors.Is(err, objects.ErrRollover) {
 		t.Errorf("guarded: %v", err)
 	}
@@ -123,8 +123,7 @@ func TestAPolicyStopsWorkOnAStreamAtEveryLook(t *testing.T) {
 
 func TestATargetIsKnownByTheUUIDOfItsIndexOrStream(t *testing.T) {
 	s := &Session{
-		Targets: &migrationtest.Countable{UUIDs: map[string]string{"events": "of the index"}},
-		Streams: func(context.Context, string) (string, error) { return "of the stream", nil },
+		Cluster: Cluster{Targets: &migrationtest.Countable{UUIDs: map[string]string{"events": "of the index"}}, Streams: func(context.Context, string) (string, error) { return "of the stream", nil }},
 	}
 	for create, want := range map[bool]string{true: "of the stream", false: "of the index"} {
 		if uuid, err := s.targetUUID(t.Context(), plan.Entry{Create: create}, "events"); uuid != want || err != nil {

@@ -96,10 +96,8 @@ func (w *world) run(t *testing.T, n int, l *migrationtest.Life) (*summary.Summar
 		to = w.wrap(to)
 	}
 	m := &Migration{Slots: 1, Unavailable: time.Minute, Dead: w.dead, Freed: w.freed, Session: &phase.Session{
-		Coordinator: c, Holder: fmt.Sprint("process", n), Settings: w.req.Settings(""), Request: &w.req, Log: log,
-		Phases:  phase.Phases{phase.PhaseMetadata, phase.PhaseIndices, phase.PhaseDocuments},
-		Globals: on.MigrateGlobals, Indices: on, Targets: looked{on, w.asked}, Counts: on, Tuner: on, Tune: tuning.All,
-		Plan: func(ctx context.Context, _ string) (*plan.Plan, error) {
+		Coordinator: c, Holder: fmt.Sprint("process", n), Settings: w.req.Settings(""), Log: log, Phases: phase.Phases{phase.PhaseMetadata, phase.PhaseIndices, phase.PhaseDocuments},
+		Source: phase.Source{Request: &w.req, Plan: func(ctx context.Context, _ string) (*plan.Plan, error) {
 			var p *plan.Plan
 			var err error
 			derr := l.Call(func() { p, err = plan.New(ctx, w.blobs, w.req) })
@@ -107,8 +105,9 @@ func (w *world) run(t *testing.T, n int, l *migrationtest.Life) (*summary.Summar
 				w.plan(p)
 			}
 			return p, errors.Join(derr, err)
-		},
-		Shards: shards.Reader{Repo: w.blobs}, Runner: &engine.Runner{Destination: to, Failed: migrationtest.NoFailures{}, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: log, Bulk: bulk.Options{MaxDocs: 40, MaxInFlight: 1}},
+		}},
+		Transfer: phase.Transfer{Shards: shards.Reader{Repo: w.blobs}, Runner: &engine.Runner{Destination: to, Failed: migrationtest.NoFailures{}, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: log, Bulk: bulk.Options{MaxDocs: 40, MaxInFlight: 1}}},
+		Cluster:  phase.Cluster{Globals: on.MigrateGlobals, Indices: on, Targets: looked{on, w.asked}, Counts: on, Tuner: on, Tune: tuning.All},
 	}}
 	if w.with != nil {
 		w.with(m)

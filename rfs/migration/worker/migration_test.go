@@ -66,14 +66,12 @@ func runFrom(ctx context.Context, t *testing.T, blobs snapshot.Repository, kept 
 	m := &Migration{
 		Slots: 2, Unavailable: time.Minute,
 		Session: &phase.Session{
-			Coordinator: coordinator, Holder: fmt.Sprintf("test_%d", rand.Int()), Settings: req.Settings(""), Log: slog.New(slog.DiscardHandler),
-			Phases: phase.Phases{phase.PhaseDocuments},
-			Plan:   func(context.Context, string) (*plan.Plan, error) { return p, nil },
-			Shards: shards.Reader{Repo: blobs, Manifests: kept, Edit: edit, Log: slog.New(slog.DiscardHandler)},
-			Runner: &engine.Runner{
+			Coordinator: coordinator, Holder: fmt.Sprintf("test_%d", rand.Int()), Settings: req.Settings(""), Log: slog.New(slog.DiscardHandler), Phases: phase.Phases{phase.PhaseDocuments},
+			Source: phase.Source{Plan: func(context.Context, string) (*plan.Plan, error) { return p, nil }},
+			Transfer: phase.Transfer{Shards: shards.Reader{Repo: blobs, Manifests: kept, Edit: edit, Log: slog.New(slog.DiscardHandler)}, Runner: &engine.Runner{
 				Destination: to, Failed: recorder, Meter: engine.NewMeter(), Clock: cms.SystemClock(),
 				Log: slog.New(slog.DiscardHandler), Bulk: bulk.Options{MaxDocs: 7, MaxInFlight: 3},
-			},
+			}},
 		},
 	}
 	return m.Run(ctx)

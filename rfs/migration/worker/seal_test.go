@@ -77,11 +77,11 @@ func TestMigration_ARunWithNothingToDoKeepsTheSeal(t *testing.T) {
 	run := func() {
 		t.Helper()
 		m := &Migration{Slots: 1, Unavailable: time.Minute, Session: &phase.Session{
-			Coordinator: c, Holder: fmt.Sprintf("test_%d", rand.Int()), Settings: req.Settings(""), Log: slog.New(slog.DiscardHandler), //nolint:gosec // a name
-			Phases: phase.Phases{phase.PhaseDocuments}, Ledger: ledger,
-			Plan:   func(context.Context, string) (*plan.Plan, error) { return p, nil },
-			Shards: shards.Reader{Repo: blobs}, Runner: &engine.Runner{Destination: engine.ToNowhere(), Failed: migrationtest.NoFailures{}, Meter: engine.NewMeter(), Clock: cms.SystemClock(),
-				Log: slog.New(slog.DiscardHandler), Bulk: bulk.Options{MaxInFlight: 2}},
+			Coordinator: c, Holder: fmt.Sprintf("test_%d", rand.Int()), Settings: req.Settings(""), Log: slog.New(slog.DiscardHandler), Phases: phase.Phases{phase.PhaseDocuments},
+			Source: phase.Source{Plan: func(context.Context, string) (*plan.Plan, error) { return p, nil }},
+			Transfer: phase.Transfer{Shards: shards.Reader{Repo: blobs}, Runner: &engine.Runner{Destination: engine.ToNowhere(), Failed: migrationtest.NoFailures{}, Meter: engine.NewMeter(), Clock: cms.SystemClock(),
+				Log: slog.New(slog.DiscardHandler), Bulk: bulk.Options{MaxInFlight: 2}}},
+			Cluster: phase.Cluster{Ledger: ledger},
 		}}
 		if sum, err := m.Run(t.Context()); err != nil || !sum.Complete {
 			t.Fatalf("%+v, %v", sum, err)

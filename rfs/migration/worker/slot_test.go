@@ -60,7 +60,7 @@ func TestMigration_PausedIndexBesideStoreThatIsAway(t *testing.T) {
 				if _, err := coordinator.SeedItems(t.Context(), slices.Values([]cms.ItemID{{Index: "a"}, {Index: "b"}, {Index: "c"}})); err != nil {
 					t.Fatal(err)
 				}
-				m := &Migration{Session: &phase.Session{Coordinator: coordinator, Log: slog.New(slog.DiscardHandler), Solo: &engine.Solo{}}, paused: map[string]string{"a": "blocked"}}
+				m := &Migration{Session: &phase.Session{Coordinator: coordinator, Log: slog.New(slog.DiscardHandler), Transfer: phase.Transfer{Solo: &engine.Solo{}}}, paused: map[string]string{"a": "blocked"}}
 				acquire := func(holder string) (*cms.Group, []*cms.Lease) {
 					group := coordinator.Group(holder, cms.Small{Items: 8, Bytes: 1 << 20, More: func() bool { return true }, Size: func(cms.Item) int64 { return 1 }})
 					leases, err := group.Acquire(t.Context(), nil)

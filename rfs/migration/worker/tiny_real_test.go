@@ -177,13 +177,13 @@ func tinyMigration(b *testing.B, w *wire, client *target.Client, session, holder
 	c := cms.New(cms.Config{Store: store, Creator: holder})
 	log := slog.New(slog.DiscardHandler)
 	return &Migration{Slots: slots, Unavailable: time.Minute, Session: &phase.Session{
-		Coordinator: c, Holder: holder, Log: log, Phases: phase.Phases{phase.PhaseDocuments}, Targets: client, Counts: client, Indices: there{},
-		Plan:   func(context.Context, string) (*plan.Plan, error) { return p, nil },
-		Shards: shards.Reader{Repo: blobs, Log: log},
-		Runner: &engine.Runner{
+		Coordinator: c, Holder: holder, Log: log, Phases: phase.Phases{phase.PhaseDocuments},
+		Source: phase.Source{Plan: func(context.Context, string) (*plan.Plan, error) { return p, nil }},
+		Transfer: phase.Transfer{Shards: shards.Reader{Repo: blobs, Log: log}, Runner: &engine.Runner{
 			Destination: engine.ToCluster(client, engine.Limits{Connections: 10}), Failed: migrationtest.NoFailures{}, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: log,
 			Bulk: bulk.Options{Pool: &bulk.Pool{}},
-		},
+		}},
+		Cluster: phase.Cluster{Targets: client, Counts: client, Indices: there{}},
 	}}
 }
 

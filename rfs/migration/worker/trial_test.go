@@ -57,10 +57,10 @@ func (w *world) trial(t *testing.T, n int, l *migrationtest.Life) (*summary.Summ
 	}
 	m := &Migration{Slots: 1, Unavailable: time.Minute, Session: &phase.Session{
 		Coordinator: c, Holder: fmt.Sprint("process", n), Settings: w.req.Settings(""), Log: log, Phases: phase.Phases{phase.PhaseIndices, phase.PhaseDocuments},
-		Indices: on, Targets: on, Counts: on,
-		Plan:   func(ctx context.Context, _ string) (*plan.Plan, error) { return plan.New(ctx, w.blobs, w.req) },
-		Shards: shards.Reader{Repo: w.blobs}, Runner: &engine.Runner{Destination: to, Failed: migrationtest.DroppedFailures{}, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: log,
-			Bulk: bulk.Options{MaxDocs: 4, MaxInFlight: 1, MaxAge: time.Hour}},
+		Source: phase.Source{Plan: func(ctx context.Context, _ string) (*plan.Plan, error) { return plan.New(ctx, w.blobs, w.req) }},
+		Transfer: phase.Transfer{Shards: shards.Reader{Repo: w.blobs}, Runner: &engine.Runner{Destination: to, Failed: migrationtest.DroppedFailures{}, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: log,
+			Bulk: bulk.Options{MaxDocs: 4, MaxInFlight: 1, MaxAge: time.Hour}}},
+		Cluster: phase.Cluster{Indices: on, Targets: on, Counts: on},
 	}}
 	return m.Run(t.Context())
 }

@@ -29,7 +29,8 @@ func TestARunThatFindsNoItemStatesWhyItIsNotComplete(t *testing.T) {
 	s.Runner.Bulk = bulk.Options{MaxDocs: 64, MaxInFlight: 1}
 	m := &Migration{Slots: 1, Unavailable: time.Minute, Session: &phase.Session{
 		Coordinator: s.Coordinator, Holder: "h", Log: slog.New(slog.DiscardHandler), Phases: phase.Phases{phase.PhaseDocuments},
-		Plan: func(context.Context, string) (*plan.Plan, error) { return p, nil }, Runner: s.Runner, Shards: *s.Reader,
+		Source:   phase.Source{Plan: func(context.Context, string) (*plan.Plan, error) { return p, nil }},
+		Transfer: phase.Transfer{Runner: s.Runner, Shards: *s.Reader},
 	}}
 	sum, err := m.Run(t.Context())
 	if err == nil || sum.Complete || !strings.Contains(err.Error(), "1 work items are open and none of them is free or can be found") || !strings.Contains(err.Error(), "rfsctl items list") {

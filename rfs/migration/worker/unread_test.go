@@ -63,8 +63,8 @@ func TestOneDamagedMetadataBlobFailsItsIndexAlone(t *testing.T) {
 		log := slog.New(slog.DiscardHandler)
 		m := &Migration{Slots: 1, Unavailable: time.Minute, Session: &phase.Session{
 			Coordinator: coordinator, Holder: "test", Settings: req.Settings(""), Log: log, Phases: phase.Phases{phase.PhaseDocuments},
-			Plan:   func(ctx context.Context, _ string) (*plan.Plan, error) { return plan.New(ctx, blobs, req) },
-			Shards: shards.Reader{Repo: blobs}, Runner: &engine.Runner{Destination: engine.ToNowhere(), Failed: recorder, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: log},
+			Source:   phase.Source{Plan: func(ctx context.Context, _ string) (*plan.Plan, error) { return plan.New(ctx, blobs, req) }},
+			Transfer: phase.Transfer{Shards: shards.Reader{Repo: blobs}, Runner: &engine.Runner{Destination: engine.ToNowhere(), Failed: recorder, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: log}},
 		}}
 		sum, err := m.Run(t.Context())
 		if err != nil || !sum.Complete {
