@@ -433,6 +433,28 @@ func (s *ShowSnapshot) Check() error {
 	return nil
 }
 
+// DiffSnapshots are the settings of rfsctl snapshot diff.
+type DiffSnapshots struct {
+	Snapshots Snapshots
+	Earlier   Earlier
+	Snapshot  Snapshot
+	Indices   Indices
+}
+
+// Earlier is the snapshot that another one is compared with.
+type Earlier struct {
+	_    struct{} `group:"Source" section:"source"`
+	Name string   `flag:"since" help:"name of the earlier snapshot, with which --snapshot-name is compared"`
+}
+
+// Check refuses less than two snapshots.
+func (s *DiffSnapshots) Check() error {
+	if s.Earlier.Name == "" || s.Snapshot.Name == "" {
+		return Usage("--since and --snapshot-name are needed: which two snapshots are compared? `rfsctl snapshot list --repo-uri %s` lists them", s.Snapshots.Repository.URI)
+	}
+	return nil
+}
+
 // CheckSnapshots are the settings of rfsctl snapshot check.
 type CheckSnapshots struct {
 	Snapshots Snapshots

@@ -71,6 +71,7 @@ var further = map[string][]Code{
 	"rfsctl scale":          {Unknown},
 	"rfsctl snapshot list":  {Snapshot},
 	"rfsctl snapshot show":  {Snapshot},
+	"rfsctl snapshot diff":  {Snapshot},
 	"rfsctl snapshot check": {Snapshot, Parts},
 	"rfsctl status":         {NotYet, Documents, Parts},
 	"rfsctl undo":           {NotYet, Parts},

@@ -34,6 +34,7 @@ func snapshotCommand() *cli.Command {
 		Subcommands: []*cli.Command{
 			config.Command(cli.Command{Name: "list", Usage: "list the snapshots of a repository"}, listSnapshots),
 			config.Command(cli.Command{Name: "show", Usage: "show the indices and shards of a snapshot", Description: showHelp}, showSnapshot),
+			config.Command(cli.Command{Name: "diff", Usage: "count the documents that changed between two snapshots", Description: diffHelp}, diffSnapshots),
 			checkCommand(),
 		},
 	}

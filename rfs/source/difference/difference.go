@@ -1,0 +1,309 @@
+package difference
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/source/lucene"
+)
+
+// Reason explains why numbers do not determine the difference of two commits.
+type Reason string
+
+// The reasons.
+const (
+	// NoNumbers means that documents have no numbers: they were written before Elasticsearch 6.0, a merge dropped the numbers
+	// (index.disable_sequence_numbers of Elasticsearch 9.4), or the snapshot holds sources only.
+	NoNumbers Reason = "its documents have no sequence numbers"
+	// NotUnique means that two documents have one number, as in an index that was made by shrinking another.
+	NotUnique Reason = "two of its documents have the same sequence number"
+	// OtherHistory means that operations were numbered anew in between: the index was restored, or a stale copy became the primary.
+	OtherHistory Reason = "its history is another one: it was restored, or a stale copy became the primary"
+	// Older means that the second commit is older than the first.
+	Older Reason = "the second snapshot of it is older than the first"
+	// ManyTerms means that its numbers were assigned under more primary terms than a pass can distinguish.
+	ManyTerms Reason = "its documents were written under more than 253 primary terms"
+)
+
+// Whole is the error of two commits whose numbers do not determine their difference.
+type Whole struct{ Reason Reason }
+
+// Error returns the reason.
+func (w *Whole) Error() string { return "the shard differs as a whole: " + string(w.Reason) }
+
+// Change is a version of a document that one of the commits has.
+type Change struct {
+	Gone    bool  // the first commit has it; false: the second
+	Ordinal int64 // of the document in that commit, as in lucene.Record
+}
+
+// Counts is the size of a difference in root documents.
+type Counts struct {
+	New       int64 // versions that only the second commit has
+	Gone      int64 // versions that only the first commit has
+	Unchanged int64
+}
+
+// Start is the number from which a Reader reads a whole difference.
+const Start = -1
+
+// Reader reads the difference of two commits of one shard.
+type Reader struct {
+	from, to *lucene.Commit
+	same     map[string]*lucene.Segment // of from, by id: those that to has as well
+	top      [2]int64                   // the highest number of each
+	width    int64                      // numbers of a pass
+}
+
+// New returns a reader of what changed between the commits from and to. A pass holds at most memory bytes, one for each number.
+// A *Whole when numbers do not determine it; fault.ErrCorrupt for records of a commit that cannot be.
+func New(from, to *lucene.Commit, memory int64) (*Reader, error) {
+	r := &Reader{from: from, to: to, same: map[string]*lucene.Segment{}, width: max(memory, 1)}
+	for i, c := range []*lucene.Commit{from, to} {
+		recorded, ok := c.UserData["max_seq_no"]
+		if !ok {
+			return nil, &Whole{NoNumbers}
+		}
+		top, err := strconv.ParseInt(recorded, 10, 64)
+		if err != nil || top < -1 {
+			return nil, fault.Corrupt("", c.Name, -1, "max_seq_no %q is not a sequence number", recorded)
+		}
+		r.top[i] = top
+	}
+	if from.UserData["history_uuid"] != to.UserData["history_uuid"] {
+		return nil, &Whole{OtherHistory}
+	}
+	if r.top[1] < r.top[0] {
+		return nil, &Whole{Older}
+	}
+	kept := map[string]bool{}
+	for _, s := range to.Segments {
+		kept[s.ID()] = s.ID() != ""
+	}
+	for _, s := range from.Segments {
+		if kept[s.ID()] {
+			r.same[s.ID()] = s
+		}
+	}
+	return r, nil
+}
+
+// Read calls visit for each change, first for those in segments that both commits have, then by ranges of numbers in rising order,
+// within a range by ordinals, new documents before gone ones. After each range it calls passed with the number that follows, once every
+// change before it was visited; a later call continues from there. The first number is Start. Counts cover this call only.
+//
+// A *Whole can also be found while numbers are read; the changes that were visited before do not count then.
+func (r *Reader) Read(ctx context.Context, first int64, visit func(Change) error, passed func(next int64) error) (n Counts, err error) {
+	if first < 0 {
+		if err := r.readSame(ctx, visit, &n); err != nil {
+			return n, err
+		}
+		if err := passed(0); err != nil {
+			return n, err
+		}
+	}
+	var buffer []byte
+	for at := max(first, 0); at <= r.top[1]; {
+		p := &pass{first: at, end: at + min(r.width, r.top[1]-at+1), next: math.MaxInt64, terms: map[int64]byte{}}
+		if p.of = buffer; p.of == nil {
+			p.of = make([]byte, p.end-p.first)
+			buffer = p.of
+		}
+		clear(p.of)
+		if err := r.readPass(ctx, p, visit, &n); err != nil {
+			return n, err
+		}
+		if at = p.next; at > r.top[1] {
+			return n, nil
+		}
+		if err := passed(at); err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// readSame compares the live documents of segments that both commits have.
+func (r *Reader) readSame(ctx context.Context, visit func(Change) error, n *Counts) error {
+	for _, now := range r.to.Segments {
+		was := r.same[now.ID()]
+		if was == nil {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if was.MaxDoc != now.MaxDoc {
+			return fault.Corrupt("", now.Name+".si", -1, "it has %d documents, and had %d before, with the same id", now.MaxDoc, was.MaxDoc)
+		}
+		before, err := was.Roots(ctx, false)
+		if err != nil {
+			return err
+		}
+		after, err := now.Roots(ctx, false)
+		if err != nil {
+			return err
+		}
+		live, err := next(ctx, after)
+		for err == nil {
+			var doc int32
+			if doc, err = next(ctx, before); err != nil || doc == none {
+				break
+			}
+			switch {
+			case doc == live:
+				n.Unchanged++
+				live, err = next(ctx, after)
+			case doc < live:
+				n.Gone++
+				err = visit(Change{Gone: true, Ordinal: was.Base + int64(doc)})
+			default:
+				err = revived(now, live)
+			}
+		}
+		if err == nil && live != none {
+			err = revived(now, live)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func revived(s *lucene.Segment, doc int32) error {
+	return fault.Corrupt("", s.Name+".si", -1, "document %d lives, and was deleted before", doc)
+}
+
+// none is the document after the last.
+const none = math.MaxInt32
+
+// next returns the next live root document, or none.
+func next(ctx context.Context, r *lucene.Roots) (int32, error) {
+	doc, err := r.Next(ctx)
+	if errors.Is(err, io.EOF) {
+		return none, nil
+	}
+	return doc, err
+}
+
+// pass is one range of numbers.
+type pass struct {
+	first, end int64
+	next       int64  // the lowest number from end on that a document has
+	of         []byte // by number: 0: neither commit has it; the term in the first commit; one of the marks below
+	terms      map[int64]byte
+}
+
+// Marks of a number in a pass, next to terms.
+const (
+	both   = 255 // both commits have it
+	second = 254 // only the second commit has it
+	most   = 253 // terms
+)
+
+func (r *Reader) readPass(ctx context.Context, p *pass, visit func(Change) error, n *Counts) error {
+	err := r.each(ctx, r.from, r.top[0], p, func(_ int64, of *byte, term byte) error {
+		if *of != 0 {
+			return &Whole{NotUnique}
+		}
+		*of = term
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	err = r.each(ctx, r.to, r.top[1], p, func(ordinal int64, of *byte, term byte) error {
+		switch *of {
+		case term:
+			*of = both
+			n.Unchanged++
+			return nil
+		case 0:
+			*of = second
+			n.New++
+			return visit(Change{Ordinal: ordinal})
+		}
+		return &Whole{NotUnique} // twice in one commit, or under two terms
+	})
+	if err != nil {
+		return err
+	}
+	return r.each(ctx, r.from, r.top[0], p, func(ordinal int64, of *byte, term byte) error {
+		if *of != term {
+			return nil
+		}
+		n.Gone++
+		return visit(Change{Gone: true, Ordinal: ordinal})
+	})
+}
+
+// each calls f for the live root documents of a commit whose numbers are in a pass, in segments that the other commit lacks, with the
+// mark of the number and the byte of its term.
+func (r *Reader) each(ctx context.Context, c *lucene.Commit, top int64, p *pass, f func(ordinal int64, of *byte, term byte) error) error {
+	if p.first > top {
+		return nil // no document of the commit has such a number
+	}
+	for _, s := range c.Segments {
+		if r.same[s.ID()] != nil || s.LiveCount == 0 {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		roots, err := s.Roots(ctx, true)
+		if errors.Is(err, fault.ErrUnsupported) {
+			return &Whole{NoNumbers}
+		}
+		if err != nil {
+			return err
+		}
+		for {
+			doc, err := roots.Next(ctx)
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				return err
+			}
+			number, err := roots.Number(ctx)
+			switch {
+			case errors.Is(err, fault.ErrUnsupported) || err == nil && number.Seq < 0:
+				return &Whole{NoNumbers}
+			case err != nil:
+				return err
+			case number.Seq > top:
+				return fmt.Errorf("segment %s, document %d: %w", s.Name, doc, fault.Corrupt("", c.Name, -1, "a document has the number %d, the commit's last is %d", number.Seq, top))
+			case number.Seq >= p.end:
+				p.next = min(p.next, number.Seq)
+			case number.Seq >= p.first:
+				term, err := p.term(number.Term)
+				if err != nil {
+					return err
+				}
+				if err := f(s.Base+int64(doc), &p.of[number.Seq-p.first], term); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// term returns the byte of a primary term.
+func (p *pass) term(of int64) (byte, error) {
+	b, ok := p.terms[of]
+	if !ok {
+		if len(p.terms) == most {
+			return 0, &Whole{ManyTerms}
+		}
+		b = byte(len(p.terms) + 1)
+		p.terms[of] = b
+	}
+	return b, nil
+}

@@ -1,0 +1,17 @@
+// Package difference reads which documents of a shard differ between two of its commits, as they lie in two snapshots.
+//
+// Since Elasticsearch 6.0, and in all of OpenSearch, an operation on a shard has a sequence number that no other operation of the
+// shard has, and each root document carries the number of the operation that wrote it (columns _seq_no and _primary_term; class
+// SequenceNumbers). Two commits therefore differ by two sets of numbers: a version of a document whose number only the later commit
+// has is new, one whose number only the earlier commit has is gone. Merges, a forced merge and a failover to another copy of the
+// shard write other segments with the same numbers.
+//
+// Segments that both commits have (by the id that Lucene draws for each) can only have lost documents in between: only their
+// deletions are compared. Of the others two columns are read, in passes over ranges of numbers, so that memory is bounded: one byte a
+// number, regardless of the size of the shard.
+//
+// An update is a gone version and a new one. Telling it from a deletion and an insertion takes the ids of both, which the caller
+// reads, for these documents only.
+//
+// Where numbers do not determine the difference, the error is a *Whole with the reason, and the shard has to be compared or sent whole.
+package difference

@@ -1,0 +1,232 @@
+package difference
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/source/lucene"
+	"github.com/rfsd/rfsd/rfs/source/repo"
+	"github.com/rfsd/rfsd/rfs/source/snapshot"
+)
+
+// between returns what became of the indices between snap-1 and snap-3 of a repository.
+func between(t *testing.T, dir string, selected func(string) bool) (all []Index) {
+	t.Helper()
+	r, err := repo.Open(t.Context(), dir, repo.S3Options{})
+	must(t, err)
+	catalog, err := snapshot.OpenCatalog(t.Context(), r)
+	must(t, err)
+	from, err := catalog.Snapshot(t.Context(), "snap-1")
+	must(t, err)
+	to, err := catalog.Snapshot(t.Context(), "snap-3")
+	must(t, err)
+	for x := range Snapshots(t.Context(), r, from, to, 1<<20, selected) {
+		all = append(all, x)
+	}
+	return all
+}
+
+func every(string) bool { return true }
+
+func TestSnapshots_StatesOfIndices(t *testing.T) {
+	changed := Shard{Counts: Counts{New: 12, Gone: 21, Unchanged: 19}}
+	for fixture, grows := range map[string]Shard{
+		"2.4.6-history": {Whole: NoNumbers}, "7.10.2-history": changed, "8.19.21-history": changed, "os2.19.4-history": changed,
+	} {
+		t.Run(fixture, func(t *testing.T) {
+			again := Index{Name: "again", State: Recreated}
+			want := []Index{again, {Name: "grows", State: Compared, Shards: []Shard{grows}}, {Name: "leaves", State: Removed}}
+			if got := between(t, filepath.Join(fixtures, fixture), every); !reflect.DeepEqual(got, want) {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+	if got := between(t, filepath.Join(fixtures, "7.10.2-history"), func(name string) bool { return name == "leaves" }); len(got) != 1 || got[0].State != Removed {
+		t.Errorf("of a selection: %+v", got)
+	}
+}
+
+func TestSnapshots_AMissingBlobIsNamed(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.CopyFS(dir, os.DirFS(filepath.Join(fixtures, "7.10.2-history"))))
+	for _, list := range []string{"snap-*.dat", "index-*"} {
+		blobs, err := filepath.Glob(filepath.Join(dir, "indices", "*", "0", list))
+		must(t, err)
+		for _, blob := range blobs {
+			must(t, os.Remove(blob))
+		}
+	}
+	for _, x := range between(t, dir, func(name string) bool { return name == "grows" }) {
+		if len(x.Shards) != 1 || x.Shards[0].Err == nil || x.Shards[0].Counts != (Counts{}) {
+			t.Errorf("%+v", x)
+		}
+	}
+}
+
+// damaged is a commit with one byte of a file changed.
+type damaged struct {
+	lucene.Directory
+	name string
+	at   int64
+	xor  byte
+}
+
+func (d damaged) Open(name string) (lucene.File, error) {
+	f, err := d.Directory.Open(name)
+	if err == nil && name == d.name {
+		return damagedFile{f, d}, nil
+	}
+	return f, err
+}
+
+type damagedFile struct {
+	lucene.File
+	of damaged
+}
+
+func (f damagedFile) ReadAt(ctx context.Context, p []byte, off int64) error {
+	err := f.File.ReadAt(ctx, p, off)
+	if i := f.of.at - off; err == nil && i >= 0 && i < int64(len(p)) {
+		p[i] ^= f.of.xor
+	}
+	return err
+}
+
+func (f damagedFile) Stream(ctx context.Context, off, n int64) (io.ReadCloser, error) {
+	r, err := f.File.Stream(ctx, off, n)
+	return &damagedStream{r, f.of, off}, err
+}
+
+type damagedStream struct {
+	io.ReadCloser
+	of damaged
+	at int64
+}
+
+func (s *damagedStream) Read(p []byte) (int, error) {
+	n, err := s.ReadCloser.Read(p)
+	if i := s.of.at - s.at; i >= 0 && i < int64(n) {
+		p[i] ^= s.of.xor
+	}
+	s.at += int64(n)
+	return n, err
+}
+
+// pair is the index grows in two snapshots.
+func pair(t testing.TB, fixture string) (dirs [2]lucene.Directory) {
+	t.Helper()
+	r, err := repo.Open(t.Context(), filepath.Join(fixtures, fixture), repo.S3Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	catalog, err := snapshot.OpenCatalog(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range []string{"snap-1", "snap-3"} {
+		s, err := catalog.Snapshot(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, err := s.Index(t.Context(), "grows")
+		if err != nil {
+			t.Fatal(err)
+		}
+		shard, err := snapshot.OpenShard(t.Context(), r, x.Locator, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dirs[i] = shard.Directory()
+	}
+	return dirs
+}
+
+// changes reads the whole difference of two commits; merged: as if no segment were in both.
+func changes(t testing.TB, dirs [2]lucene.Directory, merged bool) (all []Change, n Counts, err error) {
+	t.Helper()
+	var commits [2]*lucene.Commit
+	for i, dir := range dirs {
+		if commits[i], err = lucene.Open(t.Context(), dir, lucene.Options{}); err != nil {
+			return nil, n, err
+		}
+	}
+	r, err := New(commits[0], commits[1], 16)
+	if err != nil {
+		return nil, n, err
+	}
+	if merged {
+		clear(r.same)
+	}
+	n, err = r.Read(t.Context(), Start, func(c Change) error {
+		all = append(all, c)
+		return nil
+	}, func(int64) error { return nil })
+	return all, n, err
+}
+
+// damage changes one byte of one file of one commit, and requires an error or the right difference.
+func damage(t *testing.T, fixture string, commit int, file uint, at int64, xor byte, merged bool) (found bool) {
+	t.Helper()
+	dirs := pair(t, fixture)
+	want, counts, err := changes(t, dirs, merged)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := dirs[commit].List()
+	slices.Sort(names)
+	name := names[file%uint(len(names))]
+	f, err := dirs[commit].Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Size() == 0 || xor == 0 {
+		return false
+	}
+	at = int64(uint64(at) % uint64(f.Size()))
+	dirs[commit] = damaged{dirs[commit], name, at, xor}
+	got, n, err := changes(t, dirs, merged)
+	var whole *Whole
+	switch {
+	case err == nil && (!slices.Equal(got, want) || n != counts):
+		t.Fatalf("%s, byte %d ^ %d of %s of commit %d, merged %t: %v, %+v; want %v", fixture, at, xor, name, commit, merged, got, n, want)
+	case err != nil && !errors.Is(err, fault.ErrCorrupt) && !errors.Is(err, fault.ErrUnsupported) && !errors.As(err, &whole):
+		t.Fatalf("byte %d ^ %d of %s: %v", at, xor, name, err)
+	}
+	return err != nil
+}
+
+// TestReader_DamageIsNoDifference changes bytes of either commit at random.
+func TestReader_DamageIsNoDifference(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	found := 0
+	for range 300 {
+		if damage(t, []string{"7.10.2-history", "os2.19.4-history"}[rng.IntN(2)], rng.IntN(2), rng.Uint(), rng.Int64(), byte(1+rng.IntN(255)), rng.IntN(2) == 0) {
+			found++
+		}
+	}
+	if found < 30 {
+		t.Errorf("%d of 300 damages were found", found)
+	}
+}
+
+func FuzzReader_Damage(f *testing.F) {
+	f.Add(false, uint(3), int64(40), byte(1), true)
+	f.Add(true, uint(0), int64(0), byte(255), false)
+	f.Fuzz(func(t *testing.T, later bool, file uint, at int64, xor byte, merged bool) {
+		commit := 0
+		if later {
+			commit = 1
+		}
+		damage(t, "7.10.2-history", commit, file, at, xor, merged)
+	})
+}
