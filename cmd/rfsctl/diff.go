@@ -13,10 +13,12 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/difference"
 )
 
-const diffHelp = `Compares the sequence numbers of two snapshots of a repository and counts, for each index, versions of documents that only the
-later one has (new) or only the earlier one has (gone). An updated document counts once in each, an inserted one as new, a deleted
-one as gone. Only segments that were written in between are read, and of them two columns. Shards whose documents have no unique
-sequence numbers (Elasticsearch 5 and earlier, shrunk indices, restored indices) are named with the reason.`
+const diffHelp = `Compares the sequence numbers of two snapshots of a repository and counts, for each index,
+versions of documents that only the later one has (new) or only the earlier one has (gone). An
+updated document counts once in each, an inserted one as new, a deleted one as gone. Only
+segments that were written in between are read, and of them two columns. Shards whose documents
+have no unique sequence numbers (Elasticsearch 5 and earlier, shrunk indices), and restored
+indices, are named with the reason.`
 
 // diffMemory is the memory of a pass over the numbers of a shard, in bytes.
 const diffMemory = 32 << 20
