@@ -27,7 +27,7 @@ const (
 	PhaseFailed     = "FAILED"
 )
 
-// Phases lists the names in the order in which the phases run.
+// PhaseNames lists the names in the order in which the phases run.
 func PhaseNames() []string { return []string{SnapshotPhase, MetadataPhase, IndexPhase, DocsPhase} }
 
 // leasedStates are the states in which a phase is worked on under a lease; the first is that of a record that is opened
