@@ -136,6 +136,7 @@ type edit struct {
 	exactly     int  // the number in index.version.created; 0 if unknown
 	without     map[string]bool
 	changes     []Change
+	details     map[string]string // of the changes, each once
 
 	vectors bool           // there are vectors to be searched
 	moved   map[string]any // what settings leave to the mapping
@@ -166,7 +167,15 @@ func createdMajor(s string) int {
 }
 
 func (e *edit) note(rule, path, format string, args ...any) {
-	e.changes = append(e.changes, Change{Index: e.index, Rule: rule, Path: path, Detail: fmt.Sprintf(format, args...)})
+	detail := fmt.Sprintf(format, args...)
+	if known, ok := e.details[detail]; ok {
+		detail = known // one string for 300,000 fields that change alike
+	} else if e.details == nil {
+		e.details = map[string]string{detail: detail}
+	} else {
+		e.details[detail] = detail
+	}
+	e.changes = append(e.changes, Change{Index: e.index, Rule: rule, Path: path, Detail: detail})
 }
 
 // lose is note for what may let searches find less, or something else.

@@ -54,6 +54,10 @@ func (e *Evaluator) Evaluate(ctx context.Context, p *plan.Plan) (*Report, error)
 	if e.Version.Number != "" {
 		r.Target = e.Version.Distribution + " " + e.Version.Number
 	}
+	over, err := e.limits(ctx, p) // before the changes, so that two lists of them are never in memory
+	if err != nil {
+		return nil, err
+	}
 	if e.Only.Has(Changes) {
 		if err := e.changes(ctx, p, r); err != nil {
 			return nil, err
@@ -69,10 +73,8 @@ func (e *Evaluator) Evaluate(ctx context.Context, p *plan.Plan) (*Report, error)
 			return nil, err
 		}
 	}
-	needs, err := e.needs(ctx, p, r)
-	if err != nil {
-		return nil, err
-	}
+	needs := e.needs(p, r)
+	needs.Over = over
 	r.Checks = Check(ctx, e.Target, e.Version, needs, e.Only)
 	return r, ctx.Err()
 }
@@ -93,23 +95,12 @@ func (e *Evaluator) changes(ctx context.Context, p *plan.Plan, r *Report) error 
 }
 
 // needs adds to the needs what the plan and the report state.
-func (e *Evaluator) needs(ctx context.Context, p *plan.Plan, r *Report) (Needs, error) {
+func (e *Evaluator) needs(p *plan.Plan, r *Report) Needs {
 	n := e.Needs
-	n.Over = map[string][]MappingLimit{}
 	for _, x := range p.Indices {
 		targets := x.Entry.Naming.Targets()
 		n.Names = append(n.Names, targets...)
 		n.Shards += int64(len(targets) * x.Entry.Shards * (1 + replicas(x.Source.Settings)))
-		var wanted []metadata.Wanted
-		if e.Indices != nil && !x.Entry.Create {
-			var err error
-			if wanted, err = e.Indices.Wanted(ctx, x); err != nil {
-				return n, err
-			}
-		}
-		if over := e.overOf(x, wanted); len(over) > 0 {
-			n.Over[x.Name] = over
-		}
 	}
 	if e.Only.Has(Changes) {
 		n.Shards = r.toCreate
@@ -117,7 +108,25 @@ func (e *Evaluator) needs(ctx context.Context, p *plan.Plan, r *Report) (Needs, 
 	if r.Size != nil {
 		n.Bytes = r.Size.Target
 	}
-	return n, nil
+	return n
+}
+
+// limits returns by index of the snapshot the limits that its mappings exceed on the target.
+func (e *Evaluator) limits(ctx context.Context, p *plan.Plan) (map[string][]MappingLimit, error) {
+	all := map[string][]MappingLimit{}
+	for _, x := range p.Indices {
+		var wanted []metadata.Wanted
+		if e.Indices != nil && !x.Entry.Create {
+			var err error
+			if wanted, err = e.Indices.Wanted(ctx, x); err != nil {
+				return nil, err
+			}
+		}
+		if over := e.overOf(x, wanted); len(over) > 0 {
+			all[x.Name] = over
+		}
+	}
+	return all, nil
 }
 
 // preview finds out what would become of the objects of the cluster and of the indices.

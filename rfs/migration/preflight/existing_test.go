@@ -190,11 +190,7 @@ func TestEvaluator_RefusedAliasesAndShards(t *testing.T) {
 			if err := errors.Join(e.preview(t.Context(), plan, r), e.compareTargets(t.Context(), plan, r)); err != nil {
 				t.Fatal(err)
 			}
-			needs, err := e.needs(t.Context(), plan, r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, f := range Check(t.Context(), on, e.Version, needs, Sections{Limits}) {
+			for _, f := range Check(t.Context(), on, e.Version, e.needs(plan, r), Sections{Limits}) {
 				if f.Check == "shards per node" && f.Level == Bad {
 					r.refuse("%s", f.Detail)
 				}
