@@ -55,7 +55,7 @@ func Own(dir, node, holder string) (*Owner, error) {
 	if o.file, err = root.OpenFile(o.name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
-	if err = unix.Flock(int(o.file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
+	if err = files.Lock(o.file, files.Alone); err == nil {
 		_, err = o.file.WriteString(holder + "\n")
 	}
 	if err != nil {
@@ -95,10 +95,9 @@ func (o *Owner) free(name string, release func(holder string) error) (alive bool
 		return false, err
 	}
 	defer f.Close()
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			return true, nil
-		}
+	if err := files.Lock(f, files.Alone); errors.Is(err, files.ErrLocked) {
+		return true, nil
+	} else if err != nil {
 		return false, err
 	}
 	b, err := io.ReadAll(io.LimitReader(f, maxOwnerFile))

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/files"
 	"github.com/rfsd/rfsd/rfs/destination/export"
 )
 
@@ -201,7 +202,7 @@ func (x mount) WalkDir(root string, visit fs.WalkDirFunc) error {
 }
 
 // Lock locks the folder.
-func (x mount) Lock(path, holder string, _ export.Locking) (io.Closer, error) {
+func (x mount) Lock(path, holder string, _ files.Locking) (io.Closer, error) {
 	err := x.do(func(d *disk) error {
 		if d.locked {
 			return fmt.Errorf("%s is locked, %s: %w", path, holder, fault.ErrConfig)

@@ -54,8 +54,11 @@ func Take(path, holder string) (*Claim, error) {
 	if err != nil {
 		return nil, fmt.Errorf("state of the migration: %w: %w", err, fault.ErrConfig)
 	}
-	if err := lockFile(f); err != nil {
+	if err := files.Lock(f, files.Alone); err != nil {
 		f.Close()
+		if errors.Is(err, files.ErrLocked) {
+			err = ErrLive
+		}
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
 	was, err := io.ReadAll(io.LimitReader(f, maxFile))

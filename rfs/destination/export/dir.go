@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/files"
 )
 
 // Compression of export files: a method, or a method with a level ("zstd:3").
@@ -112,11 +113,11 @@ type Dir struct {
 func Open(dir, writer string, c Compression) (*Dir, error) { return OpenOn(system{}, dir, writer, c) }
 
 // OpenOn does what Open does, on another file system.
-func OpenOn(files Files, dir, writer string, c Compression) (*Dir, error) {
-	return open(files, dir, writer, c, false)
+func OpenOn(on Files, dir, writer string, c Compression) (*Dir, error) {
+	return open(on, dir, writer, c, false)
 }
 
-func open(files Files, dir, writer string, c Compression, shared bool) (*Dir, error) {
+func open(on Files, dir, writer string, c Compression, shared bool) (*Dir, error) {
 	ext, level, err := c.parse()
 	if err != nil {
 		return nil, err
@@ -124,18 +125,18 @@ func open(files Files, dir, writer string, c Compression, shared bool) (*Dir, er
 	if writer != filepath.Base(writer) {
 		return nil, fmt.Errorf("writer id %q is not a file name: %w", writer, fault.ErrConfig)
 	}
-	if err := makeDurable(files, dir); err != nil {
+	if err := makeDurable(on, dir); err != nil {
 		return nil, fmt.Errorf("%w: %w", err, fault.ErrConfig)
 	}
-	how := Alone
+	how := files.Alone
 	if shared {
-		how = Together
+		how = files.Together
 	}
-	lock, err := files.Lock(filepath.Join(dir, private, "lock"), writer, how)
+	lock, err := on.Lock(filepath.Join(dir, private, "lock"), writer, how)
 	if err != nil {
 		return nil, err
 	}
-	d := &Dir{path: dir, writer: writer, method: c.Method(), level: level, extension: ext, files: files, lock: lock, shared: shared, current: map[string]*File{}}
+	d := &Dir{path: dir, writer: writer, method: c.Method(), level: level, extension: ext, files: on, lock: lock, shared: shared, current: map[string]*File{}}
 	if shared {
 		if err := d.join(); err != nil {
 			return nil, errors.Join(fmt.Errorf("export directory %s: %w: %w", dir, err, fault.ErrConfig), d.Close())

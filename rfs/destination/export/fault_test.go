@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/files"
 )
 
 // faulty is the file system of the operating system, whose call number fails goes wrong.
@@ -70,7 +71,7 @@ func (f *faulty) WalkDir(root string, visit fs.WalkDirFunc) error {
 	}
 	return f.system.WalkDir(root, visit)
 }
-func (f *faulty) Lock(path, holder string, how Locking) (io.Closer, error) {
+func (f *faulty) Lock(path, holder string, how files.Locking) (io.Closer, error) {
 	if err := f.call("lock"); err != nil {
 		return nil, err
 	}
@@ -300,7 +301,7 @@ func TestTheLockAndTheKernelReportWhatIsWrong(t *testing.T) {
 	if err := (system{}).SyncDir("/proc"); err == nil {
 		t.Error("a directory that cannot be synced was reported as durable")
 	}
-	if _, err := acquire("/dev/full", "w", Alone); !errors.Is(err, fault.ErrConfig) || strings.Contains(err.Error(), "locked") {
+	if _, err := acquire("/dev/full", "w", files.Alone); !errors.Is(err, fault.ErrConfig) || strings.Contains(err.Error(), "locked") {
 		t.Errorf("a lock that takes no name: %v", err)
 	}
 }

@@ -23,7 +23,7 @@ type Files interface {
 	WalkDir(root string, visit fs.WalkDirFunc) error
 	// Lock locks the file at path against other processes. An exclusively locked file contains the name of its
 	// holder. Errors are fault.ErrConfig; for a locked file they name the holder.
-	Lock(path, holder string, how Locking) (io.Closer, error)
+	Lock(path, holder string, how files.Locking) (io.Closer, error)
 }
 
 // Handle is a file that is being written.
@@ -44,7 +44,7 @@ func (system) ReadFile(path string) ([]byte, error)            { return os.ReadF
 func (system) Rename(from, to string) error                    { return files.Rename(from, to) }
 func (system) Remove(path string) error                        { return os.Remove(path) }
 func (system) WalkDir(root string, visit fs.WalkDirFunc) error { return filepath.WalkDir(root, visit) }
-func (system) Lock(path, holder string, how Locking) (io.Closer, error) {
+func (system) Lock(path, holder string, how files.Locking) (io.Closer, error) {
 	return acquire(path, holder, how)
 }
 

@@ -13,16 +13,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/files"
 )
 
-// Locking selects how a file is locked. Locks are flock(2) locks: the system releases them with the process.
-type Locking int
-
-// The ways to lock.
-const (
-	Alone    Locking = iota // exclusive, without waiting
-	Together                // shared, without waiting
-	Turn                    // alone; blocks until it is free
-)
-
 // Files of an export directory that several processes write to.
 const (
 	writersFolder = "writers" // DIR/.rfsd/writers/<writer> is locked as long as the writer lives
@@ -44,7 +34,7 @@ func (d *Dir) join() error {
 		if err := d.cleanDead(); err != nil {
 			return fmt.Errorf("remove unfinished files: %w", err)
 		}
-		own, err := d.files.Lock(filepath.Join(d.path, private, writersFolder, d.writer), d.writer, Alone)
+		own, err := d.files.Lock(filepath.Join(d.path, private, writersFolder, d.writer), d.writer, files.Alone)
 		if err != nil {
 			return err
 		}
@@ -58,7 +48,7 @@ func (d *Dir) turn(f func() error) error {
 	if !d.shared {
 		return f()
 	}
-	lock, err := d.files.Lock(filepath.Join(d.path, private, publishFile), d.writer, Turn)
+	lock, err := d.files.Lock(filepath.Join(d.path, private, publishFile), d.writer, files.Turn)
 	if err != nil {
 		return err
 	}
@@ -81,7 +71,7 @@ func (d *Dir) cleanDead() error {
 		if err != nil || !e.Type().IsRegular() {
 			return err
 		}
-		lock, err := d.files.Lock(path, d.writer, Alone)
+		lock, err := d.files.Lock(path, d.writer, files.Alone)
 		if errors.Is(err, fault.ErrConfig) {
 			return nil //nolint:nilerr // it lives
 		}
@@ -128,20 +118,22 @@ func (d *Dir) leave() error {
 }
 
 // acquire opens the file at path and locks it. An exclusive lock writes the name of its holder into the file.
-func acquire(path, holder string, how Locking) (io.Closer, error) {
+func acquire(path, holder string, how files.Locking) (io.Closer, error) {
 	f, err := files.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", err, fault.ErrConfig)
 	}
-	if err := lockFile(f, how); err != nil {
+	if err := files.Lock(f, how); errors.Is(err, files.ErrLocked) {
 		by, _ := os.ReadFile(path)
 		if len(by) == 0 {
 			by = []byte("another process")
 		}
 		f.Close()
-		return nil, fmt.Errorf("%s is locked by %s (%w): %w", filepath.Dir(filepath.Dir(path)), strings.TrimSpace(string(by)), err, fault.ErrConfig)
+		return nil, fmt.Errorf("%s is locked by %s: %w", filepath.Dir(filepath.Dir(path)), strings.TrimSpace(string(by)), fault.ErrConfig)
+	} else if err != nil {
+		return nil, errors.Join(fmt.Errorf("lock %s: %w: %w", path, err, fault.ErrConfig), f.Close())
 	}
-	if how == Alone {
+	if how == files.Alone {
 		if err := sign(f, holder); err != nil {
 			return nil, errors.Join(fmt.Errorf("%w: %w", err, fault.ErrConfig), f.Close())
 		}

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rfsd/rfsd/rfs/base/files"
 )
 
 // TestLocked_FileSystemsThatCannotLock checks that these are written to without a lock, and that no other error is dropped.
@@ -23,7 +25,7 @@ func TestLocked_FileSystemsThatCannotLock(t *testing.T) {
 		{"no lock is left", unix.ENOLCK, nil},
 		{"the system has no locks", unix.ENOSYS, nil},
 		{"the file system has no locks", unix.EOPNOTSUPP, nil},
-		{"another process has the lock", unix.EWOULDBLOCK, unix.EWOULDBLOCK},
+		{"another process has the lock", files.ErrLocked, files.ErrLocked},
 		{"an error of the disk", unix.EIO, unix.EIO},
 	} {
 		t.Run(c.name, func(t *testing.T) {

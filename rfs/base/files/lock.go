@@ -1,0 +1,17 @@
+package files
+
+import "errors"
+
+// Locking selects how Lock locks a file.
+type Locking int
+
+// The ways to lock.
+const (
+	Alone      Locking = iota // exclusive, without waiting
+	Together                  // shared, without waiting
+	Turn                      // exclusive; blocks until it is free
+	SharedTurn                // shared; blocks until nobody has it alone
+)
+
+// ErrLocked is the error of a lock that another open file has.
+var ErrLocked = errors.New("another process has the lock")

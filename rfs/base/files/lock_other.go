@@ -1,0 +1,11 @@
+//go:build !unix
+
+package files
+
+import (
+	"errors"
+	"os"
+)
+
+// Lock returns errors.ErrUnsupported.
+func Lock(*os.File, Locking) error { return errors.ErrUnsupported }

@@ -1,0 +1,84 @@
+//go:build unix
+
+package files
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// TestLock_WhatTwoFilesMayHave opens one file twice and checks each pair of locks.
+func TestLock_WhatTwoFilesMayHave(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		first, second Locking
+		want          error
+	}{
+		{"two that are alone", Alone, Alone, ErrLocked},
+		{"one is alone", Alone, Together, ErrLocked},
+		{"the other wants to be alone", Together, Alone, ErrLocked},
+		{"both share", Together, Together, nil},
+		{"a turn is alone", Turn, Together, ErrLocked},
+		{"a shared turn is shared", SharedTurn, Together, nil},
+		{"a shared turn is not alone", SharedTurn, Alone, ErrLocked},
+		{"shared turns at a time", SharedTurn, SharedTurn, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			one, two := openTwice(t)
+			if err := Lock(one, c.first); err != nil {
+				t.Fatal(err)
+			}
+			if err := Lock(two, c.second); !errors.Is(err, c.want) {
+				t.Errorf("%v, want %v", err, c.want)
+			}
+			if err := one.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if err := Lock(two, Alone); err != nil {
+				t.Errorf("after the first was closed: %v", err)
+			}
+		})
+	}
+}
+
+// TestLock_TurnsWait checks that both kinds of turns block until the file is free.
+func TestLock_TurnsWait(t *testing.T) {
+	for name, how := range map[string]Locking{"alone": Turn, "shared": SharedTurn} {
+		t.Run(name, func(t *testing.T) {
+			one, two := openTwice(t)
+			if err := Lock(one, Alone); err != nil {
+				t.Fatal(err)
+			}
+			taken := make(chan error, 1)
+			go func() { taken <- Lock(two, how) }()
+			select {
+			case err := <-taken:
+				t.Fatalf("it did not wait: %v", err)
+			case <-time.After(50 * time.Millisecond):
+			}
+			if err := one.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-taken; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// openTwice opens a new file twice.
+func openTwice(t *testing.T) (one, two *os.File) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "f")
+	for _, f := range []**os.File{&one, &two} {
+		var err error
+		if *f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { (*f).Close() })
+	}
+	return one, two
+}
