@@ -223,7 +223,7 @@ func (r *Reader) take(ctx context.Context, s *stretch) error {
 
 // window shows the bytes of a chunk.
 func (s *stretch) window(c *aheadChunk, at place) window {
-	return window{src: s.stored.fdt, buf: s.data[c.at : c.at+int(at.stop-at.start)], start: at.start, pos: at.start, own: math.MaxInt64}
+	return window{src: s.stored.fdt, buf: s.data[c.at : c.at+int(at.stop-at.start)], start: at.start, pos: at.start, own: math.MaxInt64, end: at.stop}
 }
 
 // add appends a chunk whose bytes are p.

@@ -22,6 +22,9 @@ type ReadOptions struct {
 	// Versions gives each record its Version; the commit must have been opened with Options.Values. A segment without them
 	// is fault.ErrUnsupported.
 	Versions bool
+	// Only reports whether one of the ordinals [from, to) is wanted; nil: all are. Chunks without a wanted document are not read, so
+	// that Checks returns nothing and the checksum of .fdt is not compared. It excludes Values and Helpers.
+	Only func(from, to int64) bool
 	// Helpers decompress next to the goroutine that calls Next; nil: only that one decompresses.
 	Helpers *Helpers
 }
@@ -44,6 +47,7 @@ type Reader struct {
 	crcTracker  crcTracker
 	memory      Memory
 	helpers     *Helpers
+	only        func(from, to int64) bool // nil: every document is wanted
 
 	// The segment in progress.
 	seg    int // index of the next segment to open
@@ -90,7 +94,7 @@ func (c *Commit) Reader(opt ReadOptions) *Reader {
 		to = c.MaxOrdinal
 	}
 	from := min(max(opt.From, 0), to)
-	r := &Reader{commit: c, from: from, to: to, nestedTerms: opt.NestedTerms, wantValues: opt.Values, memory: opt.Memory, wantVersion: opt.Versions, helpers: opt.Helpers}
+	r := &Reader{commit: c, from: from, to: to, nestedTerms: opt.NestedTerms, wantValues: opt.Values, memory: opt.Memory, wantVersion: opt.Versions, helpers: opt.Helpers, only: opt.Only}
 	r.chunk = &r.direct
 	if r.helpers != nil {
 		r.helpers.readers.Add(1)
@@ -143,7 +147,7 @@ func (r *Reader) document(ctx context.Context) (*Record, error) {
 	if doc < r.start || ordinal >= r.to {
 		return nil, nil
 	}
-	if !r.marks.isLive(doc) {
+	if !r.marks.isLive(doc) || r.only != nil && !r.only(ordinal, ordinal+1) {
 		return nil, nil
 	}
 	r.rec = Record{} // set in place: a copy takes as long as the rest for short documents
@@ -194,6 +198,9 @@ func (r *Reader) advance(ctx context.Context) error {
 	r.dropGiant()
 	if r.stored == nil {
 		return r.openSegment(ctx)
+	}
+	if r.only != nil {
+		return r.advanceSelected(ctx)
 	}
 	if r.next == r.stored.index.chunks() {
 		return r.leaveSegment()
@@ -275,7 +282,8 @@ func (r *Reader) clip(ordinal int64) int32 {
 
 // reaches reports whether something of a segment lives in the range.
 func (r *Reader) reaches(s *Segment) bool {
-	return s.Base < r.to && s.Base+int64(s.MaxDoc) > r.from && s.LiveCount > 0
+	end := s.Base + int64(s.MaxDoc)
+	return s.Base < r.to && end > r.from && s.LiveCount > 0 && (r.only == nil || r.only(max(s.Base, r.from), min(end, r.to)))
 }
 
 // openSegment goes to the next segment of the range in which something lives.
@@ -330,6 +338,10 @@ func (r *Reader) enter(ctx context.Context, s *Segment) error {
 	}
 	if r.next, err = x.find(ctx, r.start); err != nil {
 		return err
+	}
+	if r.only != nil {
+		r.enterSelected()
+		return nil
 	}
 	begin, err := x.place(ctx, r.next)
 	if err != nil {

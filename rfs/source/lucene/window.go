@@ -23,17 +23,18 @@ type window struct {
 	pos    int64 // everything before it has been passed
 	own    int64 // the CRC starts here
 	limit  int64 // and ends here: the CRC in a footer does not count itself
+	end    int64 // of the stream
 	crc    uint32
 }
 
 // open starts at off. buf is a buffer to use again.
 func (w *window) open(src *source, off, own, limit int64, buf []byte) {
-	*w = window{src: src, buf: buf[:0], start: off, pos: off, own: own, limit: limit}
+	*w = window{src: src, buf: buf[:0], start: off, pos: off, own: own, limit: limit, end: src.size}
 }
 
 // at returns n bytes from off on, which must not precede the current position.
 func (w *window) at(ctx context.Context, off, n int64) ([]byte, error) {
-	if off < w.pos || n < 0 || off+n > w.src.size {
+	if off < w.pos || n < 0 || off+n > w.end {
 		return nil, w.src.corrupt(off, "%d bytes wanted of a file of %d", n, w.src.size)
 	}
 	if missing := off + n - (w.start + int64(len(w.buf))); missing > 0 {
@@ -55,7 +56,7 @@ func (w *window) fill(ctx context.Context, end int64) error {
 	} else if w.stream == nil {
 		// The stream lives longer than the call that opens it; close ends it.
 		sctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-		s, err := w.src.stream(sctx, w.start, w.src.size-w.start)
+		s, err := w.src.stream(sctx, w.start, w.end-w.start)
 		if err != nil {
 			cancel()
 			return err
@@ -77,11 +78,11 @@ func (w *window) fill(ctx context.Context, end int64) error {
 func (w *window) read(ctx context.Context, size int) error {
 	have := len(w.buf)
 	if cap(w.buf) < size {
-		rest := w.src.size - w.start
+		rest := w.end - w.start
 		w.buf = append(make([]byte, 0, max(int64(size), min(rest, max(windowSize, int64(size+size/4))))), w.buf...)
 	}
 	room := w.buf[have:cap(w.buf)]
-	room = room[:min(int64(len(room)), w.src.size-w.start-int64(have))]
+	room = room[:min(int64(len(room)), w.end-w.start-int64(have))]
 	n, err := io.ReadAtLeast(w.stream, room, size-have)
 	w.buf = w.buf[:have+n]
 	switch {

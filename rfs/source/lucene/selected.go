@@ -1,0 +1,91 @@
+package lucene
+
+import (
+	"context"
+	"io"
+
+	"github.com/rfsd/rfsd/rfs/source/lucene/codec"
+)
+
+// mostSelected bounds the bytes of .fdt that one request brings for a reader of selected documents.
+const mostSelected = 8 << 20
+
+// selects reports whether a document of a chunk is wanted.
+func (r *Reader) selects(at place) bool {
+	return r.only(r.cur.Base+int64(max(at.first, r.start)), r.cur.Base+int64(min(at.end, r.clip(r.to))))
+}
+
+// enterSelected starts at the first chunk of the range; nothing is fetched of .fdt yet.
+func (r *Reader) enterSelected() {
+	fdt := r.stored.fdt
+	r.win.open(fdt, 0, fdt.size, fdt.size, r.buf)
+	r.win.end = 0
+}
+
+// advanceSelected brings the next chunk that has a wanted document, or io.EOF.
+func (r *Reader) advanceSelected(ctx context.Context) error {
+	x := &r.stored.index
+	for ; r.next < x.chunks(); r.next++ {
+		at, err := x.place(ctx, r.next)
+		if err != nil {
+			return err
+		}
+		if r.cur.Base+int64(at.first) >= r.to {
+			if err := r.leaveSegment(); err != nil {
+				return err
+			}
+			return io.EOF
+		}
+		if !r.selects(at) {
+			continue
+		}
+		if r.cur.unheld != nil {
+			if at.end-at.first > maxChunkDocs {
+				return r.stored.damaged(r.next, at, codec.Errorf(at.start, "chunk of %d documents", at.end-at.first))
+			}
+			if _, err := r.marks.turn(ctx, at.first, at.end); err != nil {
+				return err
+			}
+		}
+		if !r.anyLive(at) {
+			continue
+		}
+		if at.stop > r.win.end {
+			if err := r.request(ctx, at); err != nil {
+				return err
+			}
+		}
+		if err := r.win.skip(ctx, at.start); err != nil {
+			return err
+		}
+		if r.at, err = at, r.load(ctx, &r.win, r.next, at); err != nil {
+			return err
+		}
+		r.next++
+		return ctx.Err()
+	}
+	return r.leaveSegment()
+}
+
+// request starts to read a chunk and the wanted ones that follow it without a gap.
+func (r *Reader) request(ctx context.Context, at place) error {
+	end := at.stop
+	for k := r.next + 1; k < r.stored.index.chunks() && end-at.start < mostSelected; k++ {
+		following, err := r.stored.index.place(ctx, k)
+		if err != nil {
+			return err
+		}
+		if !r.selects(following) {
+			break
+		}
+		end = following.stop
+	}
+	buf := r.win.buf
+	if err := r.win.close(); err != nil {
+		return err
+	}
+	fdt := r.stored.fdt
+	r.win.open(fdt, at.start, fdt.size, fdt.size, buf)
+	r.win.end = end
+	return nil
+}
