@@ -24,7 +24,7 @@ func TestReader_SelectedDocuments(t *testing.T) {
 				all := recordsOf(t, c, nil)
 				for _, share := range []float64{0, 0.02, 0.3, 1} {
 					wanted := map[int64]bool{}
-					for ordinal := range all {
+					for ordinal := range c.MaxOrdinal {
 						wanted[ordinal] = dice.Float64() < share
 					}
 					got := recordsOf(t, c, func(from, to int64) bool {
