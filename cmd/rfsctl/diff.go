@@ -18,19 +18,33 @@ versions of documents that only the later one has (new) or only the earlier one 
 updated document counts once in each, an inserted one as new, a deleted one as gone. Only
 segments that were written in between are read, and of them two columns. Shards whose documents
 have no unique sequence numbers (Elasticsearch 5 and earlier, shrunk indices), and restored
-indices, are named with the reason.`
+indices, are named with the reason. With --read-documents these are compared by ids and sources,
+and updated documents are counted apart from inserted and deleted ones.`
 
 // diffMemory is the memory of a pass over the numbers of a shard, in bytes.
 const diffMemory = 32 << 20
 
 type differentIndex struct {
-	Index     string           `json:"index"`
-	State     difference.State `json:"state"`
-	Shards    int              `json:"shards"`
-	New       int64            `json:"new"`
-	Gone      int64            `json:"gone"`
-	Unchanged int64            `json:"unchanged"`
-	Remarks   []string         `json:"remarks,omitempty"`
+	Index      string           `json:"index"`
+	State      difference.State `json:"state"`
+	Shards     int              `json:"shards"`
+	*Versions                   // nil with --read-documents
+	*Documents                  // nil without
+	Unchanged  int64            `json:"unchanged"`
+	Remarks    []string         `json:"remarks,omitempty"`
+}
+
+// Versions counts versions of documents.
+type Versions struct {
+	New  int64 `json:"new"`
+	Gone int64 `json:"gone"`
+}
+
+// Documents counts documents.
+type Documents struct {
+	Inserted int64 `json:"inserted"`
+	Updated  int64 `json:"updated"`
+	Deleted  int64 `json:"deleted"`
 }
 
 func diffSnapshots(ctx context.Context, call *config.Call, o config.DiffSnapshots) error {
@@ -46,16 +60,21 @@ func diffSnapshots(ctx context.Context, call *config.Call, o config.DiffSnapshot
 	if err != nil {
 		return unreadable(err)
 	}
-	selection := o.Indices.Selection()
+	opt := difference.Options{Selected: o.Indices.Selection().Match, Memory: diffMemory, Documents: o.Earlier.Documents}
 	indices, broken := []differentIndex{}, false
-	for x := range difference.Snapshots(ctx, r, from, to, diffMemory, selection.Match) {
+	for x := range difference.Snapshots(ctx, r, from, to, opt) {
 		out := differentIndex{Index: x.Name, State: x.State, Shards: len(x.Shards)}
+		if opt.Documents {
+			out.Documents = &Documents{}
+		} else {
+			out.Versions = &Versions{}
+		}
 		if x.Err != nil {
 			broken = true
 			out.Remarks = append(out.Remarks, fault.Text(x.Err))
 		}
 		for n, s := range x.Shards {
-			out.New, out.Gone, out.Unchanged = out.New+s.New, out.Gone+s.Gone, out.Unchanged+s.Unchanged
+			out.add(s)
 			switch {
 			case s.Err != nil:
 				broken = true
@@ -76,7 +95,7 @@ func diffSnapshots(ctx context.Context, call *config.Call, o config.DiffSnapshot
 			Indices  []differentIndex `json:"indices"`
 		}{from.Name, to.Name, indices})
 	} else {
-		err = writeDifferences(call, indices)
+		err = writeDifferences(call, indices, opt.Documents)
 	}
 	if err == nil && broken {
 		return exit.With(exit.Snapshot, nil)
@@ -84,14 +103,33 @@ func diffSnapshots(ctx context.Context, call *config.Call, o config.DiffSnapshot
 	return err
 }
 
-func writeDifferences(call *config.Call, indices []differentIndex) error {
+// add adds the difference of a shard.
+func (x *differentIndex) add(s difference.Shard) {
+	if x.Documents != nil {
+		x.Inserted, x.Updated, x.Deleted = x.Inserted+s.Totals.Inserted, x.Updated+s.Totals.Updated, x.Deleted+s.Totals.Deleted
+		x.Unchanged += s.Totals.Unchanged
+		return
+	}
+	x.New, x.Gone, x.Unchanged = x.New+s.New, x.Gone+s.Gone, x.Unchanged+s.Unchanged
+}
+
+func writeDifferences(call *config.Call, indices []differentIndex, documents bool) error {
 	t := tabwriter.NewWriter(call.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "index\tstate\tshards\tnew\tgone\tunchanged")
+	if documents {
+		fmt.Fprintln(t, "index\tstate\tshards\tinserted\tupdated\tdeleted\tunchanged")
+	} else {
+		fmt.Fprintln(t, "index\tstate\tshards\tnew\tgone\tunchanged")
+	}
 	for _, x := range indices {
-		if x.State == difference.Compared {
-			fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\n", x.Index, x.State, x.Shards, x.New, x.Gone, x.Unchanged)
-		} else {
+		switch {
+		case x.State != difference.Compared && documents:
+			fmt.Fprintf(t, "%s\t%s\t\t\t\t\t\n", x.Index, x.State)
+		case x.State != difference.Compared:
 			fmt.Fprintf(t, "%s\t%s\t\t\t\t\n", x.Index, x.State)
+		case documents:
+			fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\t%d\n", x.Index, x.State, x.Shards, x.Inserted, x.Updated, x.Deleted, x.Unchanged)
+		default:
+			fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\n", x.Index, x.State, x.Shards, x.New, x.Gone, x.Unchanged)
 		}
 	}
 	if err := t.Flush(); err != nil {

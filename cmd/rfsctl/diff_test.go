@@ -33,6 +33,13 @@ func TestDiffSnapshots(t *testing.T) {
 		"leaves  removed                       ",
 		"",
 	}, "\n")
+	documents := strings.Join([]string{
+		"index   state      shards  inserted  updated  deleted  unchanged",
+		"again   recreated                                      ",
+		"grows   compared   1       0         12       9        19",
+		"leaves  removed                                        ",
+		"",
+	}, "\n")
 	for name, c := range map[string]struct {
 		args []string
 		code int
@@ -43,6 +50,8 @@ func TestDiffSnapshots(t *testing.T) {
 		"a selection":        {[]string{"--repo-uri", dir, "--since", "snap-1", "--snapshot-name", "snap-3", "--index-allowlist", "le*"}, 0, "index   state    shards  new  gone  unchanged\nleaves  removed                     \n", ""},
 		"in the other order": {[]string{"--repo-uri", dir, "--since", "snap-3", "--snapshot-name", "snap-1"}, 0, "index grows: shard 0 was not compared: the second snapshot of it is older than the first…", ""},
 		"before numbers":     {[]string{"--repo-uri", strings.ReplaceAll(dir, "7.10.2", "2.4.6"), "--since", "snap-1", "--snapshot-name", "snap-3"}, 0, "index grows: shard 0 was not compared: its documents have no sequence numbers…", ""},
+		"documents":          {[]string{"--repo-uri", dir, "--since", "snap-1", "--snapshot-name", "snap-3", "--read-documents"}, 0, documents, ""},
+		"by contents":        {[]string{"--repo-uri", strings.ReplaceAll(dir, "7.10.2", "2.4.6"), "--since", "snap-1", "--snapshot-name", "snap-3", "--read-documents"}, 0, documents, ""},
 		"a missing blob":     {[]string{"--repo-uri", damaged, "--since", "snap-1", "--snapshot-name", "snap-3"}, 5, "index grows: shard 0: …", ""},
 		"one snapshot":       {[]string{"--repo-uri", dir, "--snapshot-name", "snap-1"}, 1, "", "--since and --snapshot-name are needed"},
 		"no such snapshot":   {[]string{"--repo-uri", dir, "--since", "none", "--snapshot-name", "snap-1"}, 1, "", `no snapshot "none"`},
@@ -70,6 +79,15 @@ func TestDiffSnapshots(t *testing.T) {
 		}
 		if len(got.Indices) != 3 || got.Since != "snap-1" || got.Snapshot != "snap-3" || got.Indices[1].New != 12 || got.Indices[1].Gone != 21 || got.Indices[1].Unchanged != 19 {
 			t.Errorf("%+v", got)
+		}
+		stdout.Reset()
+		code = run(t.Context(), []string{"rfsctl", "snapshot", "diff", "--repo-uri", dir, "--since", "snap-1", "--snapshot-name", "snap-3", "--output", "json", "--read-documents"}, &stdout, &stderr)
+		got.Indices = nil
+		if err := json.Unmarshal(stdout.Bytes(), &got); code != 0 || err != nil {
+			t.Fatalf("exit %d, %v: %s", code, err, stderr.String())
+		}
+		if x := got.Indices[1]; x.Versions != nil || *x.Documents != (Documents{Updated: 12, Deleted: 9}) || x.Unchanged != 19 {
+			t.Errorf("%s", stdout.String())
 		}
 	})
 }

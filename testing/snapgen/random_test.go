@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"maps"
@@ -32,8 +33,9 @@ func TestRandomSnapshots(t *testing.T) {
 		day := int(time.Now().Unix() / (24 * 3600))
 		versions = []string{versions[day%len(versions)], versions[(day+1)%len(versions)]}
 	}
-	rfsd := filepath.Join(t.TempDir(), "rfsd")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", rfsd, "../../cmd/rfsd")
+	programs := t.TempDir()
+	rfsd, rfsctl := filepath.Join(programs, "rfsd"), filepath.Join(programs, "rfsctl")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", programs, "../../cmd/rfsd", "../../cmd/rfsctl")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -65,7 +67,17 @@ func TestRandomSnapshots(t *testing.T) {
 					t.Errorf("snapshot %s: %s", name, fault)
 				}
 			}
-			t.Logf("%d snapshots, %d documents; the history:\n%s", len(l.truths), compared, strings.Join(h.log, "\n"))
+			differ := 0
+			for i, since := range slices.Sorted(maps.Keys(l.truths)) {
+				for _, name := range slices.Sorted(maps.Keys(l.truths))[i+1:] {
+					n, faults := different(t, rfsctl, l, since, name)
+					differ += n
+					for _, fault := range faults {
+						t.Errorf("snapshots %s and %s: %s", since, name, fault)
+					}
+				}
+			}
+			t.Logf("%d snapshots, %d documents, %d of them differ between two; the history:\n%s", len(l.truths), compared, differ, strings.Join(h.log, "\n"))
 		})
 	}
 }
@@ -97,6 +109,68 @@ func exported(t *testing.T, rfsd string, l *lab, name string) string {
 		got[k] = source
 	}
 	return truth.Compare(want, got).Faults()
+}
+
+// counts are the documents of an index that differ between two snapshots.
+type counts struct{ Inserted, Updated, Deleted, Unchanged int }
+
+// different returns how many documents of two snapshots differ, and where rfsctl snapshot diff reports something else than the
+// answers of their cluster.
+func different(t *testing.T, rfsctl string, l *lab, since, name string) (n int, faults []string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), rfsctl, "snapshot", "diff", "--repo-uri", l.repo(), "--since", since, "--snapshot-name", name, "--read-documents", "--output", "json")
+	out, err := cmd.Output()
+	if err != nil {
+		return 0, []string{fmt.Sprintf("%v: %s", err, out)}
+	}
+	var got struct {
+		Indices []struct {
+			counts
+			Index, State string
+			Remarks      []string
+		}
+	}
+	if err := json.Unmarshal(out, &got); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]counts{}
+	was := map[string]string{}
+	key := func(d document) string { return strings.Join([]string{d.Index, d.Type, d.ID, d.Routing}, "\x00") }
+	for _, d := range l.truths[since] {
+		was[key(d)] = d.Line + string(d.Source)
+		w := want[d.Index]
+		w.Deleted++
+		want[d.Index] = w
+	}
+	for _, d := range l.truths[name] {
+		source, there := was[key(d)]
+		w := want[d.Index]
+		switch {
+		case !there:
+			w.Inserted++
+		case source != d.Line+string(d.Source):
+			w.Updated++
+			w.Deleted--
+		default:
+			w.Unchanged++
+			w.Deleted--
+		}
+		want[d.Index] = w
+	}
+	for _, x := range got.Indices {
+		if x.State != "compared" {
+			continue
+		}
+		w, g := want[x.Index], x.counts
+		if g.Updated > w.Updated && g.Updated <= w.Updated+w.Unchanged { // written again with the same source
+			w.Unchanged, w.Updated = w.Unchanged-(g.Updated-w.Updated), g.Updated
+		}
+		n += g.Inserted + g.Updated + g.Deleted
+		if g != w || len(x.Remarks) > 0 {
+			faults = append(faults, fmt.Sprintf("index %s: %+v %v, want %+v", x.Index, g, x.Remarks, w))
+		}
+	}
+	return n, faults
 }
 
 // grown is an index and the routing of its live documents by id.

@@ -10,7 +10,7 @@ const (
 	Alone      Locking = iota // exclusive, without waiting
 	Together                  // shared, without waiting
 	Turn                      // exclusive; blocks until it is free
-	SharedTurn                // shared; blocks until nobody has it alone
+	SharedTurn                // shared; blocks while another file has it alone
 )
 
 // ErrLocked is the error of a lock that another open file has.

@@ -26,6 +26,8 @@ const (
 	OtherHistory Reason = "its history is another one: it was restored, or a stale copy became the primary"
 	// Older means that the second commit is older than the first.
 	Older Reason = "the second snapshot of it is older than the first"
+	// NoSources means that documents keep no source, or only a part of it, and no unique numbers either.
+	NoSources Reason = "its documents have neither unique sequence numbers nor whole sources"
 	// ManyTerms means that its numbers were assigned under more primary terms than a pass can distinguish.
 	ManyTerms Reason = "its documents were written under more than 253 primary terms"
 )
@@ -49,21 +51,38 @@ type Counts struct {
 	Unchanged int64
 }
 
-// Start is the number from which a Reader reads a whole difference.
+// Start is the place from which a Reader reads a whole difference.
 const Start = -1
 
 // Reader reads the difference of two commits of one shard.
 type Reader struct {
 	from, to *lucene.Commit
 	same     map[string]*lucene.Segment // of from, by id: those that to has as well
+	memory   int64                      // of a pass, in bytes
+	contents bool                       // documents are compared by their contents
+	filtered bool                       // sources are not whole
 	top      [2]int64                   // the highest number of each
-	width    int64                      // numbers of a pass
+}
+
+// newReader returns a reader without the numbers of the commits.
+func newReader(from, to *lucene.Commit, memory int64) *Reader {
+	r := &Reader{from: from, to: to, same: map[string]*lucene.Segment{}, memory: max(memory, 1)}
+	kept := map[string]bool{}
+	for _, s := range to.Segments {
+		kept[s.ID()] = s.ID() != ""
+	}
+	for _, s := range from.Segments {
+		if kept[s.ID()] {
+			r.same[s.ID()] = s
+		}
+	}
+	return r
 }
 
 // New returns a reader of what changed between the commits from and to. A pass holds at most memory bytes, one for each number.
 // A *Whole when numbers do not determine it; fault.ErrCorrupt for records of a commit that cannot be.
 func New(from, to *lucene.Commit, memory int64) (*Reader, error) {
-	r := &Reader{from: from, to: to, same: map[string]*lucene.Segment{}, width: max(memory, 1)}
+	r := newReader(from, to, memory)
 	for i, c := range []*lucene.Commit{from, to} {
 		recorded, ok := c.UserData["max_seq_no"]
 		if !ok {
@@ -81,23 +100,15 @@ func New(from, to *lucene.Commit, memory int64) (*Reader, error) {
 	if r.top[1] < r.top[0] {
 		return nil, &Whole{Older}
 	}
-	kept := map[string]bool{}
-	for _, s := range to.Segments {
-		kept[s.ID()] = s.ID() != ""
-	}
-	for _, s := range from.Segments {
-		if kept[s.ID()] {
-			r.same[s.ID()] = s
-		}
-	}
 	return r, nil
 }
 
-// Read calls visit for each change, first for those in segments that both commits have, then by ranges of numbers in rising order,
-// within a range by ordinals, new documents before gone ones. After each range it calls passed with the number that follows, once every
-// change before it was visited; a later call continues from there. The first number is Start. Counts cover this call only.
+// Read calls visit for each change, first for those in segments that both commits have, then in passes, within a pass by ordinals, new
+// documents before gone ones. The passes of New are ranges of numbers in rising order. After each pass it calls passed with the place of
+// the next one, once every change before it was visited; a later call continues from there. The first place is Start. Counts cover this
+// call only.
 //
-// A *Whole can also be found while numbers are read; the changes that were visited before do not count then.
+// A *Whole can also be found while documents are read; the changes that were visited before do not count then.
 func (r *Reader) Read(ctx context.Context, first int64, visit func(Change) error, passed func(next int64) error) (n Counts, err error) {
 	if first < 0 {
 		if err := r.readSame(ctx, visit, &n); err != nil {
@@ -107,25 +118,35 @@ func (r *Reader) Read(ctx context.Context, first int64, visit func(Change) error
 			return n, err
 		}
 	}
+	read := r.readNumbers
+	if r.contents {
+		read = r.readContents
+	}
+	err = read(ctx, max(first, 0), visit, passed, &n)
+	return n, err
+}
+
+// readNumbers compares the numbers of the segments that only one of the commits has.
+func (r *Reader) readNumbers(ctx context.Context, first int64, visit func(Change) error, passed func(next int64) error, n *Counts) error {
 	var buffer []byte
-	for at := max(first, 0); at <= r.top[1]; {
-		p := &pass{first: at, end: at + min(r.width, r.top[1]-at+1), next: math.MaxInt64, terms: map[int64]byte{}}
+	for at := first; at <= r.top[1]; {
+		p := &pass{first: at, end: at + min(r.memory, r.top[1]-at+1), next: math.MaxInt64, terms: map[int64]byte{}}
 		if p.of = buffer; p.of == nil {
 			p.of = make([]byte, p.end-p.first)
 			buffer = p.of
 		}
 		clear(p.of)
-		if err := r.readPass(ctx, p, visit, &n); err != nil {
-			return n, err
+		if err := r.readPass(ctx, p, visit, n); err != nil {
+			return err
 		}
 		if at = p.next; at > r.top[1] {
-			return n, nil
+			return nil
 		}
 		if err := passed(at); err != nil {
-			return n, err
+			return err
 		}
 	}
-	return n, nil
+	return nil
 }
 
 // readSame compares the live documents of segments that both commits have.
@@ -249,10 +270,7 @@ func (r *Reader) each(ctx context.Context, c *lucene.Commit, top int64, p *pass,
 	if p.first > top {
 		return nil // no document of the commit has such a number
 	}
-	for _, s := range c.Segments {
-		if r.same[s.ID()] != nil || s.LiveCount == 0 {
-			continue
-		}
+	for s := range r.changed(c) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}

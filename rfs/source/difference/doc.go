@@ -10,8 +10,10 @@
 // deletions are compared. Of the others two columns are read, in passes over ranges of numbers, so that memory is bounded: one byte a
 // number, regardless of the size of the shard.
 //
-// An update is a gone version and a new one. Telling it from a deletion and an insertion takes the ids of both, which the caller
-// reads, for these documents only.
+// An update is a gone version and a new one. Telling it from a deletion and an insertion takes the ids of both: Documents reads them, for
+// these documents only. What it reads of stored fields are parts of files, whose checksums cannot be compared: damage is found where a
+// chunk cannot be decompressed or parsed.
 //
-// Where numbers do not determine the difference, the error is a *Whole with the reason, and the shard has to be compared or sent whole.
+// Where numbers do not determine the difference, the error of New is a *Whole with the reason. NewByContents compares such a shard by ids
+// and sources, and reads every document of the segments that only one commit has.
 package difference

@@ -29,7 +29,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	for x := range difference.Snapshots(ctx, r, earlier, later, 1<<20, func(string) bool { return true }) {
+	for x := range difference.Snapshots(ctx, r, earlier, later, difference.Options{Selected: func(string) bool { return true }, Memory: 1 << 20}) {
 		fmt.Println(x.Name, x.State)
 		for n, s := range x.Shards {
 			fmt.Printf("  shard %d: %d new, %d gone, %d unchanged\n", n, s.New, s.Gone, s.Unchanged)

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/rfsd/rfsd/rfs/source/lucene"
+	"github.com/rfsd/rfsd/rfs/source/rebuild"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
@@ -33,13 +34,25 @@ type Index struct {
 
 // Shard is the difference of a shard.
 type Shard struct {
-	Counts
-	Whole Reason // why it was not compared; "": it was
-	Err   error  // one of its commits cannot be read, or the snapshot lacks it
+	Counts        // of versions, unless Options.Documents asks for documents
+	Totals Totals // of documents, if it does
+	Whole  Reason // why it was not compared; "": it was
+	Err    error  // one of its commits cannot be read, or the snapshot lacks it
 }
 
-// Snapshots yields what became of each selected index between two snapshots of a repository, in order of names. A pass over the numbers of a shard holds at most memory bytes.
-func Snapshots(ctx context.Context, r snapshot.Repository, from, to *snapshot.Snapshot, memory int64, selected func(name string) bool) iter.Seq[Index] {
+// Options configures the comparison of two snapshots.
+type Options struct {
+	// Selected reports whether an index is compared.
+	Selected func(name string) bool
+	// Memory bounds what a pass over a shard holds, in bytes.
+	Memory int64
+	// Documents has the documents of each difference read, by their ids, and shards compared by contents where numbers do not
+	// determine the difference.
+	Documents bool
+}
+
+// Snapshots yields what became of each selected index between two snapshots of a repository, in order of names.
+func Snapshots(ctx context.Context, r snapshot.Repository, from, to *snapshot.Snapshot, opt Options) iter.Seq[Index] {
 	in := map[string][2]bool{} // whether from and to have an index
 	for i, s := range []*snapshot.Snapshot{from, to} {
 		for _, x := range s.Indices {
@@ -50,7 +63,7 @@ func Snapshots(ctx context.Context, r snapshot.Repository, from, to *snapshot.Sn
 	}
 	return func(yield func(Index) bool) {
 		for _, name := range slices.Sorted(maps.Keys(in)) {
-			if !selected(name) {
+			if !opt.Selected(name) {
 				continue
 			}
 			var x Index
@@ -60,7 +73,7 @@ func Snapshots(ctx context.Context, r snapshot.Repository, from, to *snapshot.Sn
 			case !has[1]:
 				x = Index{Name: name, State: Removed}
 			default:
-				x = compare(ctx, r, from, to, name, memory)
+				x = compare(ctx, r, from, to, name, opt)
 			}
 			if ctx.Err() != nil || !yield(x) {
 				return
@@ -70,7 +83,7 @@ func Snapshots(ctx context.Context, r snapshot.Repository, from, to *snapshot.Sn
 }
 
 // compare compares an index that both snapshots have.
-func compare(ctx context.Context, r snapshot.Repository, from, to *snapshot.Snapshot, name string, memory int64) Index {
+func compare(ctx context.Context, r snapshot.Repository, from, to *snapshot.Snapshot, name string, opt Options) Index {
 	out := Index{Name: name, State: Compared}
 	was, err := from.Index(ctx, name)
 	var is *snapshot.Index
@@ -85,28 +98,36 @@ func compare(ctx context.Context, r snapshot.Repository, from, to *snapshot.Snap
 	case was.NumShards != is.NumShards:
 		out.State = Resized
 	default:
+		filtered := slices.ContainsFunc(slices.Concat(was.Mappings, is.Mappings), func(m snapshot.Mapping) bool { return !rebuild.SourceFilterOf(m.Body).Empty() })
 		for n := range is.NumShards {
-			out.Shards = append(out.Shards, compareShard(ctx, r, was.Locator, is.Locator, n, memory))
+			out.Shards = append(out.Shards, compareShard(ctx, r, was.Locator, is.Locator, n, filtered, opt))
 		}
 	}
 	return out
 }
 
 // compareShard counts the changes of one shard.
-func compareShard(ctx context.Context, r snapshot.Repository, from, to snapshot.Locator, n int, memory int64) (out Shard) {
+func compareShard(ctx context.Context, r snapshot.Repository, from, to snapshot.Locator, n int, filtered bool, opt Options) (out Shard) {
 	was, err := openCommit(ctx, r, from, n)
-	var is *lucene.Commit
-	if err == nil {
-		is, err = openCommit(ctx, r, to, n)
+	if err != nil {
+		return Shard{Err: err}
 	}
-	var d *Reader
-	if err == nil {
-		d, err = New(was, is, memory)
+	is, err := openCommit(ctx, r, to, n)
+	if err != nil {
+		return Shard{Err: err}
 	}
-	if err == nil {
+	d, err := New(was, is, opt.Memory)
+	whole := (*Whole)(nil)
+	switch {
+	case err == nil && opt.Documents:
+		out.Totals, err = d.Documents(ctx, func(Document) error { return nil })
+	case err == nil:
 		out.Counts, err = d.Read(ctx, Start, func(Change) error { return nil }, func(int64) error { return nil })
 	}
-	if whole := (*Whole)(nil); errors.As(err, &whole) {
+	if opt.Documents && errors.As(err, &whole) {
+		out.Totals, err = NewByContents(was, is, opt.Memory, filtered).Documents(ctx, func(Document) error { return nil })
+	}
+	if errors.As(err, &whole) {
 		return Shard{Whole: whole.Reason}
 	}
 	out.Err = err

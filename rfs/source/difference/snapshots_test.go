@@ -18,7 +18,7 @@ import (
 )
 
 // between returns what became of the indices between snap-1 and snap-3 of a repository.
-func between(t *testing.T, dir string, selected func(string) bool) (all []Index) {
+func between(t *testing.T, dir string, opt Options) (all []Index) {
 	t.Helper()
 	r, err := repo.Open(t.Context(), dir, repo.S3Options{})
 	must(t, err)
@@ -28,13 +28,15 @@ func between(t *testing.T, dir string, selected func(string) bool) (all []Index)
 	must(t, err)
 	to, err := catalog.Snapshot(t.Context(), "snap-3")
 	must(t, err)
-	for x := range Snapshots(t.Context(), r, from, to, 1<<20, selected) {
+	for x := range Snapshots(t.Context(), r, from, to, opt) {
 		all = append(all, x)
 	}
 	return all
 }
 
 func every(string) bool { return true }
+
+func numbers(selected func(string) bool) Options { return Options{Selected: selected, Memory: 1 << 20} }
 
 func TestSnapshots_StatesOfIndices(t *testing.T) {
 	changed := Shard{Counts: Counts{New: 12, Gone: 21, Unchanged: 19}}
@@ -44,12 +46,12 @@ func TestSnapshots_StatesOfIndices(t *testing.T) {
 		t.Run(fixture, func(t *testing.T) {
 			again := Index{Name: "again", State: Recreated}
 			want := []Index{again, {Name: "grows", State: Compared, Shards: []Shard{grows}}, {Name: "leaves", State: Removed}}
-			if got := between(t, filepath.Join(fixtures, fixture), every); !reflect.DeepEqual(got, want) {
+			if got := between(t, filepath.Join(fixtures, fixture), numbers(every)); !reflect.DeepEqual(got, want) {
 				t.Errorf("%+v", got)
 			}
 		})
 	}
-	if got := between(t, filepath.Join(fixtures, "7.10.2-history"), func(name string) bool { return name == "leaves" }); len(got) != 1 || got[0].State != Removed {
+	if got := between(t, filepath.Join(fixtures, "7.10.2-history"), numbers(func(name string) bool { return name == "leaves" })); len(got) != 1 || got[0].State != Removed {
 		t.Errorf("of a selection: %+v", got)
 	}
 }
@@ -64,7 +66,7 @@ func TestSnapshots_AMissingBlobIsNamed(t *testing.T) {
 			must(t, os.Remove(blob))
 		}
 	}
-	for _, x := range between(t, dir, func(name string) bool { return name == "grows" }) {
+	for _, x := range between(t, dir, numbers(func(name string) bool { return name == "grows" })) {
 		if len(x.Shards) != 1 || x.Shards[0].Err == nil || x.Shards[0].Counts != (Counts{}) {
 			t.Errorf("%+v", x)
 		}

@@ -67,7 +67,7 @@ func (r *Reader) advanceSelected(ctx context.Context) error {
 	return r.leaveSegment()
 }
 
-// request starts to read a chunk and the wanted ones that follow it without a gap.
+// request starts to read a chunk and the wanted chunks behind it, up to the first gap.
 func (r *Reader) request(ctx context.Context, at place) error {
 	end := at.stop
 	for k := r.next + 1; k < r.stored.index.chunks() && end-at.start < mostSelected; k++ {
