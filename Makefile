@@ -129,7 +129,7 @@ abuse: build
 ci:
 	$(MAKE) test RACE=1
 	$(MAKE) lint
-	RFSD_TESTS=3:$$(date +%s) $(MAKE) e2e TESTED='$(PROMISED)'
+	RFSD_TESTS=4:$$(date +%s) $(MAKE) e2e TESTED='$(PROMISED)'
 	$(MAKE) vuln
 	$(MAKE) -j2 abuse sim SEEDS=20 SIMTIME=1m
 	FUZZPACKAGES=12 $(MAKE) fuzz-short
