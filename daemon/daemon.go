@@ -204,7 +204,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		}
 		defer func() {
 			if err := stop(); err != nil {
-				d.log.Warn("api_close_failed", "error", err)
+				d.log.Warn("closing the API failed", "error", err)
 			}
 		}()
 	}
@@ -304,7 +304,7 @@ func (d *Daemon) reload() {
 	}
 	level, err := d.conf.Reload()
 	if err != nil {
-		d.log.Error("reload_failed", "error", err)
+		d.log.Error("reload failed", "error", err)
 		return
 	}
 	d.log.Info("reloaded", "log_level", level)

@@ -152,12 +152,12 @@ func (b *eventBus) read(ctx context.Context, to *connection, every time.Duration
 
 func (b *eventBus) readNow(ctx context.Context, store *cms.Coordinator) {
 	if err := b.begin(ctx, store); err != nil {
-		b.log.Debug("delivered_events_unreadable", "error", err)
+		b.log.Debug("delivered events unreadable", "error", err)
 		return
 	}
 	all, err := status.ReadEvents(ctx, store)
 	if err != nil {
-		b.log.Debug("events_unreadable", "error", err)
+		b.log.Debug("events unreadable", "error", err)
 		return
 	}
 	b.mu.Lock()
@@ -244,7 +244,7 @@ func (b *eventBus) save(ctx context.Context) {
 	b.saved = true
 	b.mu.Unlock()
 	if err := session.DeliveriesOf(store).Note(ctx, b.node, d); err != nil {
-		b.log.Debug("delivered_events_not_recorded", "error", err)
+		b.log.Debug("delivered events not recorded", "error", err)
 		b.mu.Lock()
 		b.saved = false
 		b.mu.Unlock()

@@ -34,7 +34,7 @@ func (d *Daemon) reportNodes(ctx context.Context) {
 		ectx, cancel := context.WithTimeout(ctx, eventsTimeout)
 		defer cancel()
 		if _, err := store.Event(ectx, subject, code, detail); err != nil {
-			d.log.Debug("change_of_a_node_not_reported", "node", n.Name, "error", err)
+			d.log.Debug("change of a node not reported", "node", n.Name, "error", err)
 			return false // tried again after the next read
 		}
 		d.log.Info(code, "node", n.Name, "detail", detail)

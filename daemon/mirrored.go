@@ -49,7 +49,7 @@ func (d *Daemon) publish(r *progress.Reading) {
 		return
 	}
 	if err := d.conf.Mirror.PublishReading(r); err != nil {
-		d.log.Debug("reading_not_published", "error", err)
+		d.log.Debug("status not published", "error", err)
 	}
 }
 
@@ -108,7 +108,7 @@ func (d *Daemon) follow(ctx context.Context, now bool) bool {
 	}
 	m, items, err := d.leadersReading(ctx, asked)
 	if err != nil {
-		d.log.Debug("reading_of_the_leader_not_available", "error", fault.Text(err))
+		d.log.Debug("status of the leader not available", "error", fault.Text(err))
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

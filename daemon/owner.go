@@ -122,7 +122,7 @@ func (d *Daemon) reclaim(ctx context.Context) {
 		}
 		if err != nil && !warned && ctx.Err() == nil {
 			warned = true
-			d.log.Warn("leases_of_former_workers_not_freed", "error", err, "next_try_in", reclaimInterval)
+			d.log.Warn("leases of former workers not freed", "error", err, "next_try_in", reclaimInterval)
 		}
 		if wait.For(ctx, reclaimInterval) != nil {
 			return

@@ -72,7 +72,7 @@ func (d *Daemon) release(holder string, l *Lease, cause cms.Cause) {
 				d.fail(err)
 				return
 			}
-			d.log.Warn("lease_release_failed", "holder", holder, "error", err)
+			d.log.Warn("releasing a lease failed", "holder", holder, "error", err)
 			if d.isEnding() {
 				return // it expires
 			}

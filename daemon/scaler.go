@@ -79,7 +79,7 @@ func (d *Daemon) reconcile(now time.Time) {
 	was := d.pacer.current()
 	d.pacer.update(now, d.metrics.Total(), d.plan(), d.intent.Workers != nil || d.conf.Workers > 0 || d.auto.n <= 1)
 	if is := d.pacer.current(); is != was {
-		d.log.Info("pace_changed", "target", is.Target, "repository", is.Repository)
+		d.log.Info("pace changed", "target", is.Target, "repository", is.Repository)
 		d.pushLimits()
 	} else if changed && d.conf.MaxRate > 0 {
 		d.pushLimits()
@@ -140,7 +140,7 @@ func (d *Daemon) start(s *slot, now time.Time) {
 		func(r Record) { d.handleRecord(s, r) }, func(e End) { d.handleEnd(s, e) })
 	if err != nil {
 		d.delayRestart(s, now, err.Error())
-		d.log.Error("worker_start_failed", "slot", s.n, "error", err)
+		d.log.Error("worker start failed", "slot", s.n, "error", err)
 		return
 	}
 	if s.lastExit != "" || s.restarts > 0 || !s.since.IsZero() {
@@ -148,7 +148,7 @@ func (d *Daemon) start(s *slot, now time.Time) {
 		d.metrics.Restart()
 	}
 	*s = slot{n: s.n, worker: w, rates: s.rates, since: now, crashes: s.crashes, restarts: s.restarts, lastExit: s.lastExit}
-	d.log.Debug("worker_started", "slot", s.n, "pid", w.PID())
+	d.log.Debug("worker started", "slot", s.n, "pid", w.PID())
 }
 
 // preferredItems is the number of proposed items that a worker tries before it searches.
@@ -203,7 +203,7 @@ func (d *Daemon) stopWorker(s *slot, now time.Time, why string) {
 	}
 	if why != "" && s.endReason == "" {
 		s.endReason = why
-		d.log.Warn("worker_stopped", "slot", s.n, "pid", s.worker.PID(), "reason", why)
+		d.log.Warn("worker stopped", "slot", s.n, "pid", s.worker.PID(), "reason", why)
 	}
 }
 
@@ -215,7 +215,7 @@ func (d *Daemon) supervise(s *slot, now time.Time) {
 	}
 	if !s.killed && !s.stopped.IsZero() && (d.killNow || now.Sub(s.stopped) >= patience) {
 		s.killed = true
-		d.log.Warn("worker_killed", "slot", s.n, "pid", s.worker.PID(), "after", now.Sub(s.stopped).Round(time.Millisecond))
+		d.log.Warn("worker killed", "slot", s.n, "pid", s.worker.PID(), "after", now.Sub(s.stopped).Round(time.Millisecond))
 		s.worker.Kill()
 		return
 	}
@@ -339,7 +339,7 @@ func (d *Daemon) handleExit(s *slot, e End, now time.Time) {
 		if !d.done {
 			d.done = true
 			d.readStoreSoon()
-			d.log.Info("no_work_left")
+			d.log.Info("no work left")
 		}
 	case ExitNoneFree:
 		wait := min(max(time.Duration(e.Last.NextMs)*time.Millisecond, 300*time.Millisecond), maxIdleWait)
@@ -362,7 +362,7 @@ func (d *Daemon) handleFailure(s *slot, now time.Time, why, class string) {
 	d.trouble = why
 	d.metrics.Crash(class)
 	d.delayRestart(s, now, why)
-	d.log.Error("worker_failed", "slot", s.n, "error", why, "next_start_in", time.Until(s.earliest).Round(time.Millisecond))
+	d.log.Error("worker failed", "slot", s.n, "error", why, "next_start_in", time.Until(s.earliest).Round(time.Millisecond))
 	d.events.add("worker", nil, "worker_failed", why)
 }
 
@@ -380,7 +380,7 @@ func (d *Daemon) handleCrash(s *slot, e End, now time.Time) {
 		s.lastExit, s.earliest = why, now.Add(restartAfterKill)
 	}
 	subject, item := s.lease.subject()
-	d.log.Error("worker_crashed", "slot", s.n, "subject", subject, "item", item, "pid", s.worker.PID(), "class", class, "reason", why, "stderr", strings.Join(e.Stderr, "\n"))
+	d.log.Error("worker crashed", "slot", s.n, "subject", subject, "item", item, "pid", s.worker.PID(), "class", class, "reason", why, "stderr", strings.Join(e.Stderr, "\n"))
 	d.events.add("worker", s.lease, "worker_"+class, why)
 	cause := cms.CauseKilled
 	if counted {

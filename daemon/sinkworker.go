@@ -80,7 +80,7 @@ func (s *sinkWorker) deliver(ctx context.Context, e status.Event) {
 		s.bus.metrics.Event(name, "sent")
 	} else {
 		s.bus.metrics.Event(name, "failed")
-		s.bus.log.Warn("event_not_delivered", "sink", name, "code", e.Code, "subject", e.Subject, "again", e.ID != "", "error", err)
+		s.bus.log.Warn("event not delivered", "sink", name, "code", e.Code, "subject", e.Subject, "again", e.ID != "", "error", err)
 	}
 	s.bus.settle(ctx, s, e, err == nil)
 }

@@ -85,7 +85,7 @@ func (d *Daemon) readStore(ctx context.Context) {
 	d.lastRead.tried = true
 	if err != nil {
 		if d.lastRead.err == "" {
-			d.log.Warn("store_read_failed", "error", err)
+			d.log.Warn("reading the store failed", "error", err)
 		}
 		d.lastRead.err = fault.Text(err)
 		return
@@ -140,7 +140,7 @@ func (d *Daemon) reportExpired(ctx context.Context) {
 		_, err := store.Event(ectx, x.ID, expiredCode, "the lease of "+x.Holder+" ended at "+x.Expiry.Format(time.RFC3339)+" and was not renewed: its worker or machine is gone, or cannot reach the store; the next free worker takes the item")
 		cancel()
 		if err != nil {
-			d.log.Debug("expired_lease_not_reported", "index", x.Index, "shard", x.Shard, "error", err)
+			d.log.Debug("expired lease not reported", "index", x.Index, "shard", x.Shard, "error", err)
 			return // tried again after the next read
 		}
 		if len(d.expired) >= maxExpired {
@@ -174,7 +174,7 @@ func (d *Daemon) readRefused(ctx context.Context) {
 	defer cancel()
 	is := refusals{failed: m.Totals.Failed, due: time.Now().Add(d.position().Interval(eventsEvery, schedule.EventRate))}
 	if is.documents, err = status.ReadRefused(rctx, store); err != nil {
-		d.log.Debug("rejected_documents_read_failed", "error", err)
+		d.log.Debug("reading rejected documents failed", "error", err)
 		is.failed, is.documents = was.failed, was.documents
 	}
 	d.mu.Lock()
@@ -205,7 +205,7 @@ func (d *Daemon) intentLoop(ctx context.Context) {
 				return
 			case !warned && !errors.Is(err, context.Canceled):
 				warned = true
-				d.log.Warn("intent_read_failed", "error", err)
+				d.log.Warn("reading the orders failed", "error", err)
 			}
 		}
 		pause := d.conf.IntentInterval
@@ -246,7 +246,7 @@ func (d *Daemon) apply(i session.Intent) {
 	moved := !d.known || i.Revision != d.intent.Revision
 	changed := !d.known || !i.Same(d.intent)
 	if changed && d.known {
-		d.log.Info("intent_changed", "state", i.State, "workers", i.Workers, "drained", i.Drained, "by", i.Who)
+		d.log.Info("orders changed", "state", i.State, "workers", i.Workers, "drained", i.Drained, "by", i.Who)
 		d.events.add("fleet", nil, "intent", i.Since(d.intent)+" by "+i.Who)
 	}
 	d.intent, d.known = i, true

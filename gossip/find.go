@@ -155,7 +155,7 @@ func (g *Gossip) joinMissing(ctx context.Context) bool {
 	rand.Shuffle(len(missing), func(i, j int) { missing[i], missing[j] = missing[j], missing[i] })
 	joined, err := g.list.Join(missing[:min(len(missing), maxAddress)])
 	if err != nil && joined == 0 && g.memberCount() == 1 {
-		g.log.Info("gossip_join_pending", "addresses", len(missing), "error", oneLine(err))
+		g.log.Info("gossip join pending", "addresses", len(missing), "error", oneLine(err))
 	}
 	return joined > 0
 }
@@ -166,7 +166,7 @@ func (g *Gossip) runFinder(ctx context.Context, f Finder) []string {
 	defer cancel()
 	found, err := f.Find(limited)
 	if err != nil && ctx.Err() == nil {
-		g.log.Warn("gossip_finder_failed", "finder", f.String(), "error", err)
+		g.log.Warn("finding gossip peers failed", "finder", f.String(), "error", err)
 	}
 	return found
 }

@@ -37,7 +37,7 @@ func (w *logWriter) Write(b []byte) (int, error) {
 	}
 	dropped, write := w.allow()
 	if dropped > 0 {
-		w.log.Warn("gossip_log_suppressed", "messages", dropped)
+		w.log.Warn("gossip log suppressed", "messages", dropped)
 	}
 	if write {
 		w.log.Log(context.Background(), level, "gossip: "+line)

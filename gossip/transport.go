@@ -208,7 +208,7 @@ func (t *transport) Shutdown() error {
 
 func (t *transport) refuse(host string) {
 	if n := t.refused.add(time.Now()); n > 0 {
-		t.log.Warn("gossip_connections_refused", "refused", n, "last_address", host,
+		t.log.Warn("gossip connections refused", "refused", n, "last_address", host,
 			"max_per_address", maxPerHost, "max_non_members", maxNonMembers, "max", maxStreams)
 	}
 }

@@ -85,7 +85,7 @@ func TestTransport(t *testing.T) {
 		if !closedBy(t, dial(t, g.Address())) {
 			t.Fatal("one connection more is open")
 		}
-		if g.Refused() == 0 || !strings.Contains(lines.String(), "level=WARN msg=gossip_connections_refused") {
+		if g.Refused() == 0 || !strings.Contains(lines.String(), "level=WARN msg=\"gossip connections refused\"") {
 			t.Errorf("refused %d, log %q", g.Refused(), lines.String())
 		}
 	})

@@ -253,13 +253,13 @@ func (s *Store) changeVoters(nodes []Node, now time.Time) {
 	var f raft.IndexFuture
 	if c.Add != nil {
 		f = s.raft.AddVoter(raft.ServerID(c.Add.ID), raft.ServerAddress(c.Add.Address), 0, applyTimeout)
-		s.conf.Log.Info("raft_voter_added", "node", c.Add.ID, "zone", c.Add.Zone)
+		s.conf.Log.Info("raft voter added", "node", c.Add.ID, "zone", c.Add.Zone)
 	} else {
 		f = s.raft.RemoveServer(raft.ServerID(c.Remove), 0, applyTimeout)
-		s.conf.Log.Info("raft_voter_removed", "node", c.Remove)
+		s.conf.Log.Info("raft voter removed", "node", c.Remove)
 	}
 	if err := f.Error(); err != nil {
-		s.conf.Log.Info("raft_voter_change_failed", "error", err)
+		s.conf.Log.Info("changing raft voters failed", "error", err)
 	}
 }
 
@@ -288,7 +288,7 @@ func (s *Store) probe(n Node, now time.Time) bool {
 	conn, err := s.layer.Dial(raft.ServerAddress(n.Address), applyTimeout)
 	if err != nil {
 		s.unreachable[n.ID] = now
-		s.conf.Log.Debug("raft_voter_unreachable", "node", n.ID, "error", err)
+		s.conf.Log.Debug("raft voter unreachable", "node", n.ID, "error", err)
 		return false
 	}
 	delete(s.unreachable, n.ID)
@@ -309,7 +309,7 @@ func newTransport(l *layer, log logger) *raft.NetworkTransport {
 func (s *Store) Close() error {
 	if s.IsLeader() && len(s.Servers()) > 1 {
 		if err := s.raft.LeadershipTransfer().Error(); err != nil {
-			s.conf.Log.Debug("raft_leadership_not_transferred", "error", err)
+			s.conf.Log.Debug("raft leadership not transferred", "error", err)
 		}
 	}
 	return errors.Join(s.raft.Shutdown().Error(), s.closeFiles())

@@ -147,7 +147,7 @@ func (o options) holdPermit(ctx context.Context, s primitive.Spender, limit func
 	}
 	held := permits(store, limit, log).Hold(ctx, s)
 	if err := closeStore(); err != nil {
-		log.Debug("store_close_failed", "error", err)
+		log.Debug("closing the store failed", "error", err)
 	}
 	return held
 }

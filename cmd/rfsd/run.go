@@ -228,7 +228,7 @@ func runNode(ctx context.Context, r runOptions) error {
 	done, err := runParts(ctx, r, conf, id, log)
 	if conf.Owner != nil {
 		if oerr := conf.Owner.Close(); oerr != nil {
-			log.Warn("state_of_the_node_not_removed", "error", oerr)
+			log.Warn("state of the node not removed", "error", oerr)
 		}
 	}
 	if cerr := closeStore(); err == nil {

@@ -45,7 +45,7 @@ func (r runOptions) drive(ctx context.Context, s *scale.Scaler, loads func() []s
 	}
 	l.Run(ctx, s)
 	if err := closeStore(); err != nil {
-		log.Debug("store_close_failed", "error", err)
+		log.Debug("closing the store failed", "error", err)
 	}
 }
 
@@ -60,7 +60,7 @@ func openPatiently(ctx context.Context, o options, log *slog.Logger) (cms.Store,
 			return store, closeStore, nil
 		}
 		if !warned && ctx.Err() == nil {
-			log.Warn("store_not_opened", "error", fault.Text(err), "next_try_in", storeRetry)
+			log.Warn("store not opened", "error", fault.Text(err), "next_try_in", storeRetry)
 		}
 		if err := cms.SystemClock().Sleep(ctx, storeRetry); err != nil {
 			return nil, nil, err

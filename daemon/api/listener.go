@@ -54,7 +54,7 @@ func (r *refusals) add(why string) {
 	}
 	r.mu.Unlock()
 	if n > 0 {
-		r.log.Warn("connections_refused", "listener", r.name, "refused", n, "last_reason", why)
+		r.log.Warn("connections refused", "listener", r.name, "refused", n, "last_reason", why)
 	}
 }
 
@@ -371,7 +371,7 @@ func (t *tlsListener) recheck() {
 		if err == nil {
 			continue
 		}
-		t.refused.log.Warn("connection_closed_certificate_invalid", "listener", t.refused.name, "address", conn.RemoteAddr().String(), "error", err)
+		t.refused.log.Warn("connection closed: certificate no longer valid", "listener", t.refused.name, "address", conn.RemoteAddr().String(), "error", err)
 		_ = conn.NetConn().Close() // without the alert of TLS, for which a writer may hold the lock
 	}
 }

@@ -147,7 +147,7 @@ func TestSilentConnectionsLeaveThePortOpenToOthers(t *testing.T) {
 	if got := answered(t, conn, getStatus); !strings.Contains(got, "200") {
 		t.Errorf("an operator gets %q", got)
 	}
-	if log := lines.String(); !strings.Contains(log, "level=WARN msg=connections_refused listener=port") {
+	if log := lines.String(); !strings.Contains(log, "level=WARN msg=\"connections refused\" listener=port") {
 		t.Errorf("log %q", log)
 	}
 }

@@ -152,7 +152,7 @@ func (f *Fleet) repeatEvery(ctx context.Context, interval func() time.Duration, 
 	for {
 		every := interval()
 		if err := errand(ctx); err != nil && ctx.Err() == nil {
-			f.log.Debug("fleet_operation_failed", "error", err)
+			f.log.Debug("fleet operation failed", "error", err)
 		}
 		if f.conf.Clock.Sleep(ctx, every*3/4+rand.N(every/2)) != nil {
 			return
@@ -192,7 +192,7 @@ func (f *Fleet) updatePosition() {
 		meta.Quorum = meta.Voter && s.Leader() != ""
 	}
 	if err := f.gossip.SetMeta(meta); err != nil {
-		f.log.Debug("gossip_metadata_not_updated", "error", err)
+		f.log.Debug("gossip metadata not updated", "error", err)
 	}
 }
 

@@ -120,7 +120,7 @@ func (f *Fleet) bootstrap(ctx context.Context, was clusterRecord) (clusterRecord
 	if _, err := f.conf.Store.Put(guarded, r); err != nil {
 		return was, errors.Join(fmt.Errorf("found the hints: %w", err), lock.Unlock(ctx))
 	}
-	f.log.Info("raft_cluster_bootstrapped", "epoch", is.Epoch)
+	f.log.Info("raft cluster bootstrapped", "epoch", is.Epoch)
 	return is, lock.Unlock(ctx)
 }
 
@@ -133,7 +133,7 @@ func (f *Fleet) open(is clusterRecord, found bool) error {
 	if s != nil {
 		f.setHints(nil)
 		if err := s.Close(); err != nil {
-			f.log.Debug("closing_former_hints_failed", "error", err)
+			f.log.Debug("closing former hints failed", "error", err)
 		}
 	}
 	streams, err := f.conf.Streams()

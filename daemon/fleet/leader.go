@@ -18,7 +18,7 @@ func (f *Fleet) electionLoop(ctx context.Context) {
 	for ctx.Err() == nil {
 		if f.mayLead() {
 			if err := f.compete(ctx); err != nil && !errors.Is(err, context.Canceled) {
-				f.log.Debug("leader_election_failed", "error", err)
+				f.log.Debug("leader election failed", "error", err)
 				f.resignRaft()
 			}
 		}
@@ -89,7 +89,7 @@ func (f *Fleet) electionPause() time.Duration {
 func (f *Fleet) runAsLeader(ctx context.Context) error {
 	f.setLeading(true)
 	defer f.setLeading(false)
-	f.log.Info("leadership_acquired")
+	f.log.Info("leadership acquired")
 	t := &leadership{}
 	var shards []schedule.Shard
 	f.repeat(ctx, f.intervals.lead, func(ctx context.Context) error {

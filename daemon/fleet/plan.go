@@ -55,7 +55,7 @@ func (f *Fleet) loadLoop(ctx context.Context) {
 		f.targetRejectRatio, f.repoThrottleRatio = schedule.Pressure(loads)
 		f.mu.Unlock()
 		if err != nil {
-			f.log.Debug("load_not_reported", "error", err)
+			f.log.Debug("load not reported", "error", err)
 		}
 		pause := time.NewTimer(every)
 		select {
@@ -139,7 +139,7 @@ func (f *Fleet) ItemPoisoned(item string) { f.broadcastEvent(notePoison, item, p
 
 func (f *Fleet) broadcastEvent(kind, key string, life time.Duration) {
 	if err := f.Broadcast(kind, key, nil, life); err != nil {
-		f.log.Debug("gossip_broadcast_failed", "kind", kind, "error", err)
+		f.log.Debug("gossip broadcast failed", "kind", kind, "error", err)
 	}
 }
 

@@ -33,15 +33,15 @@ func (l *Leadership) Run(ctx context.Context, s *Scaler) {
 		case err == nil:
 			failed = false
 		case failed:
-			s.Log.Debug("scaler_turn_failed", "error", fault.Text(err))
+			s.Log.Debug("scaler round failed", "error", fault.Text(err))
 		default:
 			failed = true
-			s.Log.Warn("scaler_turn_failed", "error", fault.Text(err), "next_try_in", l.Every)
+			s.Log.Warn("scaler round failed", "error", fault.Text(err), "next_try_in", l.Every)
 		}
 	}
 	for ctx.Err() == nil {
 		err := locks.Lead(ctx, lockName, l.TTL, func(ctx context.Context) error {
-			s.Log.Info("scaler_leadership_acquired")
+			s.Log.Info("scaler leadership acquired")
 			for {
 				note(s.Turn(ctx, l.Store, l.Loads()))
 				if err := l.Clock.Sleep(ctx, l.Every*3/4+rand.N(l.Every/2)); err != nil {

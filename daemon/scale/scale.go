@@ -55,7 +55,7 @@ func (s *Scaler) Turn(ctx context.Context, store cms.RecordStore, loads []schedu
 		return err
 	}
 	if is.Machines != was.Machines {
-		s.Log.Info("machines_wanted", "machines", is.Machines, "before", was.Machines, "reason", is.Reason)
+		s.Log.Info("machines wanted", "machines", is.Machines, "before", was.Machines, "reason", is.Reason)
 	}
 	after := is
 	actx, cancel := context.WithTimeout(ctx, applyTimeout)
@@ -68,7 +68,7 @@ func (s *Scaler) Turn(ctx context.Context, store cms.RecordStore, loads []schedu
 		}
 		after.Running, after.Error = max(running, is.Running), fault.Text(err)
 		if after.Error != was.Error {
-			s.Log.Warn("machines_not_changed", "machines", is.Machines, "error", after.Error)
+			s.Log.Warn("number of machines not changed", "machines", is.Machines, "error", after.Error)
 		}
 	}
 	if after == is {

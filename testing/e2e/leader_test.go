@@ -83,7 +83,7 @@ func (m *machines) leader() (leader *machine) {
 	for _, x := range m.all {
 		for line := range strings.Lines(x.said.String()) {
 			var l struct{ Msg, Time string }
-			if json.Unmarshal([]byte(line), &l) == nil && l.Msg == "leadership_acquired" && cmp.Compare(l.Time, last) > 0 {
+			if json.Unmarshal([]byte(line), &l) == nil && l.Msg == "leadership acquired" && cmp.Compare(l.Time, last) > 0 {
 				last, leader = l.Time, x
 			}
 		}

@@ -352,7 +352,7 @@ func splitGossip(t *testing.T, w *network) func(time.Duration) {
 	t.Cleanup(func() {
 		epochs := 0
 		for _, h := range w.all {
-			epochs += strings.Count(h.said.String(), `"raft_cluster_bootstrapped"`)
+			epochs += strings.Count(h.said.String(), `"raft cluster bootstrapped"`)
 		}
 		t.Logf("hints started %d times", epochs)
 		for i, is := range whole {

@@ -140,12 +140,12 @@ func (w *Watcher) read(ctx context.Context, before []Full) (full []Full, permitt
 	case errors.Is(err, fault.ErrUnavailable) || limited.Err() != nil:
 		return before, true
 	case err != nil:
-		w.Log.WarnContext(ctx, "disk_usage_unreadable", "reason", fault.Text(err))
+		w.Log.WarnContext(ctx, "disk usage unreadable", "reason", fault.Text(err))
 		return nil, false
 	case len(full) > 0 && len(before) == 0:
-		w.Log.WarnContext(ctx, "indexing_paused", "reason", "a node of the target is above its high disk watermark", "node", full[0].Node, "used_percent", int(100*full[0].Used), "watermark", full[0].Watermark)
+		w.Log.WarnContext(ctx, "indexing paused", "reason", "a node of the target is above its high disk watermark", "node", full[0].Node, "used_percent", int(100*full[0].Used), "watermark", full[0].Watermark)
 	case len(full) == 0 && len(before) > 0:
-		w.Log.InfoContext(ctx, "indexing_resumed", "reason", "every node of the target is below its high disk watermark")
+		w.Log.InfoContext(ctx, "indexing resumed", "reason", "every node of the target is below its high disk watermark")
 	}
 	return full, true
 }

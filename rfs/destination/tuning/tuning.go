@@ -107,7 +107,7 @@ func (t *Tuner) Tune(ctx context.Context, targets []string, wish Wish) error {
 			return fmt.Errorf("tune %s: %w", target, err)
 		}
 		if created {
-			t.Log.InfoContext(ctx, "settings_tuned", "index", target, "settings", is.Set)
+			t.Log.InfoContext(ctx, "settings tuned", "index", target, "settings", is.Set)
 		}
 	}
 	return nil
@@ -157,7 +157,7 @@ func (t *Tuner) harden(ctx context.Context, index string, now map[string]string)
 	if err != nil {
 		return fmt.Errorf("index %s acknowledges documents before they are on disk (%s: async), so that it loses some when a node dies, and this cannot be changed for the duration of the documents: %w", index, durability, err)
 	}
-	t.Log.InfoContext(ctx, "settings_tuned", "index", index, "settings", map[string]string{durability: strong})
+	t.Log.InfoContext(ctx, "settings tuned", "index", index, "settings", map[string]string{durability: strong})
 	return nil
 }
 
@@ -206,7 +206,7 @@ func (t *Tuner) Restore(ctx context.Context) ([]Restored, error) {
 			continue
 		}
 		all = append(all, done)
-		t.Log.InfoContext(ctx, "settings_restored", "index", x.Target, "settings", done.Keys, "left", done.Left, "reason", done.Reason)
+		t.Log.InfoContext(ctx, "settings restored", "index", x.Target, "settings", done.Keys, "left", done.Left, "reason", done.Reason)
 	}
 	return all, errors.Join(errs...)
 }

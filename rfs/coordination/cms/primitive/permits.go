@@ -113,7 +113,7 @@ func (p *Permits) Hold(ctx context.Context, s Spender) error {
 			}
 		case ctx.Err() == nil:
 			if !failing {
-				p.Log.Warn("permit_not_renewed", "error", err)
+				p.Log.Warn("permit not renewed", "error", err)
 			}
 			every, failing = every/4, true
 			if refused++; !errors.Is(err, fault.ErrConfig) {
@@ -131,7 +131,7 @@ func (p *Permits) Hold(ctx context.Context, s Spender) error {
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
 	defer cancel()
 	if err := k.giveBack(end); err != nil {
-		p.Log.Debug("permit_not_returned", "error", err)
+		p.Log.Debug("permit not returned", "error", err)
 	}
 	return nil
 }
