@@ -151,8 +151,14 @@ func pair(t testing.TB, fixture string) (dirs [2]lucene.Directory) {
 	return dirs
 }
 
-// changes reads the whole difference of two commits; merged: as if no segment were in both.
-func changes(t testing.TB, dirs [2]lucene.Directory, merged bool) (all []Change, n Counts, err error) {
+// how describes a way of reading the difference of two commits.
+type how struct {
+	merged   bool // as if no segment were in both
+	contents bool
+}
+
+// changes reads the whole difference of two commits.
+func changes(t testing.TB, dirs [2]lucene.Directory, how how) (all []Change, n Counts, err error) {
 	t.Helper()
 	var commits [2]*lucene.Commit
 	for i, dir := range dirs {
@@ -160,11 +166,13 @@ func changes(t testing.TB, dirs [2]lucene.Directory, merged bool) (all []Change,
 			return nil, n, err
 		}
 	}
-	r, err := New(commits[0], commits[1], 16)
-	if err != nil {
-		return nil, n, err
+	r := NewByContents(commits[0], commits[1], 2000, false)
+	if !how.contents {
+		if r, err = New(commits[0], commits[1], 16); err != nil {
+			return nil, n, err
+		}
 	}
-	if merged {
+	if how.merged {
 		clear(r.same)
 	}
 	n, err = r.Read(t.Context(), Start, func(c Change) error {
@@ -175,10 +183,10 @@ func changes(t testing.TB, dirs [2]lucene.Directory, merged bool) (all []Change,
 }
 
 // damage changes one byte of one file of one commit, and requires an error or the right difference.
-func damage(t *testing.T, fixture string, commit int, file uint, at int64, xor byte, merged bool) (found bool) {
+func damage(t *testing.T, fixture string, commit int, file uint, at int64, xor byte, how how) (found bool) {
 	t.Helper()
 	dirs := pair(t, fixture)
-	want, counts, err := changes(t, dirs, merged)
+	want, counts, err := changes(t, dirs, how)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,11 +202,11 @@ func damage(t *testing.T, fixture string, commit int, file uint, at int64, xor b
 	}
 	at = int64(uint64(at) % uint64(f.Size()))
 	dirs[commit] = damaged{dirs[commit], name, at, xor}
-	got, n, err := changes(t, dirs, merged)
+	got, n, err := changes(t, dirs, how)
 	var whole *Whole
 	switch {
 	case err == nil && (!slices.Equal(got, want) || n != counts):
-		t.Fatalf("%s, byte %d ^ %d of %s of commit %d, merged %t: %v, %+v; want %v", fixture, at, xor, name, commit, merged, got, n, want)
+		t.Fatalf("%s, byte %d ^ %d of %s of commit %d, %+v: %v, %+v; want %v", fixture, at, xor, name, commit, how, got, n, want)
 	case err != nil && !errors.Is(err, fault.ErrCorrupt) && !errors.Is(err, fault.ErrUnsupported) && !errors.As(err, &whole):
 		t.Fatalf("byte %d ^ %d of %s: %v", at, xor, name, err)
 	}
@@ -212,7 +220,7 @@ func TestReader_DamageIsNoDifference(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	found := 0
 	for range 300 {
-		if damage(t, []string{"7.10.2-history", "os2.19.4-history"}[rng.IntN(2)], rng.IntN(2), rng.Uint(), rng.Int64(), byte(1+rng.IntN(255)), rng.IntN(2) == 0) {
+		if damage(t, []string{"7.10.2-history", "os2.19.4-history"}[rng.IntN(2)], rng.IntN(2), rng.Uint(), rng.Int64(), byte(1+rng.IntN(255)), how{rng.IntN(2) == 0, rng.IntN(3) == 0}) {
 			found++
 		}
 	}
@@ -222,13 +230,14 @@ func TestReader_DamageIsNoDifference(t *testing.T) {
 }
 
 func FuzzReader_Damage(f *testing.F) {
-	f.Add(false, uint(3), int64(40), byte(1), true)
-	f.Add(true, uint(0), int64(0), byte(255), false)
-	f.Fuzz(func(t *testing.T, later bool, file uint, at int64, xor byte, merged bool) {
+	f.Add(false, uint(3), int64(40), byte(1), true, false)
+	f.Add(true, uint(0), int64(0), byte(255), false, false)
+	f.Add(true, uint(2), int64(70), byte(16), true, true)
+	f.Fuzz(func(t *testing.T, later bool, file uint, at int64, xor byte, merged, contents bool) {
 		commit := 0
 		if later {
 			commit = 1
 		}
-		damage(t, "7.10.2-history", commit, file, at, xor, merged)
+		damage(t, "7.10.2-history", commit, file, at, xor, how{merged, contents})
 	})
 }
