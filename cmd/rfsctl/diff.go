@@ -21,8 +21,8 @@ have no unique sequence numbers (Elasticsearch 5 and earlier, shrunk indices), a
 indices, are named with the reason. With --read-documents these are compared by ids and sources,
 and updated documents are counted apart from inserted and deleted ones.`
 
-// diffMemory is the memory of a pass over the numbers of a shard, in bytes.
-const diffMemory = 32 << 20
+// diffShards is the number of shards that are compared at a time, diffMemory the memory of a pass over one of them, in bytes.
+const diffShards, diffMemory = 4, 32 << 20
 
 type differentIndex struct {
 	Index      string           `json:"index"`
@@ -60,7 +60,7 @@ func diffSnapshots(ctx context.Context, call *config.Call, o config.DiffSnapshot
 	if err != nil {
 		return unreadable(err)
 	}
-	opt := difference.Options{Selected: o.Indices.Selection().Match, Memory: diffMemory, Documents: o.Earlier.Documents}
+	opt := difference.Options{Selected: o.Indices.Selection().Match, Memory: diffMemory, Concurrency: diffShards, Documents: o.Earlier.Documents}
 	indices, broken := []differentIndex{}, false
 	for x := range difference.Snapshots(ctx, r, from, to, opt) {
 		out := differentIndex{Index: x.Name, State: x.State, Shards: len(x.Shards)}

@@ -7,6 +7,9 @@ import (
 	"maps"
 	"slices"
 
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rfsd/rfsd/rfs/base/early"
 	"github.com/rfsd/rfsd/rfs/source/lucene"
 	"github.com/rfsd/rfsd/rfs/source/rebuild"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
@@ -46,6 +49,8 @@ type Options struct {
 	Selected func(name string) bool
 	// Memory bounds what a pass over a shard holds, in bytes.
 	Memory int64
+	// Concurrency is the number of shards that are compared at a time; 0 means 1.
+	Concurrency int
 	// Documents has the documents of each difference read, by their ids, and shards compared by contents where numbers do not
 	// determine the difference.
 	Documents bool
@@ -61,20 +66,23 @@ func Snapshots(ctx context.Context, r snapshot.Repository, from, to *snapshot.Sn
 			in[x.Name] = has
 		}
 	}
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(in)), func(name string) bool { return !opt.Selected(name) })
+	c := comparison{r, from, to, opt, make(chan struct{}, max(opt.Concurrency, 1))}
 	return func(yield func(Index) bool) {
-		for _, name := range slices.Sorted(maps.Keys(in)) {
-			if !opt.Selected(name) {
-				continue
+		var ahead []*early.Result[Index] // those that follow, in order
+		defer func() {
+			for _, x := range ahead {
+				x.Stop()
 			}
-			var x Index
-			switch has := in[name]; {
-			case !has[0]:
-				x = Index{Name: name, State: Added}
-			case !has[1]:
-				x = Index{Name: name, State: Removed}
-			default:
-				x = compare(ctx, r, from, to, name, opt)
+		}()
+		for next := 0; next < len(names) || len(ahead) > 0; {
+			for ; next < len(names) && len(ahead) <= cap(c.slots); next++ {
+				name := names[next]
+				ahead = append(ahead, early.Start(ctx, func(ctx context.Context) Index { return c.index(ctx, name, in[name]) }))
 			}
+			x := ahead[0].Wait()
+			ahead[0].Stop()
+			ahead = ahead[1:]
 			if ctx.Err() != nil || !yield(x) {
 				return
 			}
@@ -82,13 +90,27 @@ func Snapshots(ctx context.Context, r snapshot.Repository, from, to *snapshot.Sn
 	}
 }
 
-// compare compares an index that both snapshots have.
-func compare(ctx context.Context, r snapshot.Repository, from, to *snapshot.Snapshot, name string, opt Options) Index {
+// comparison is the comparison of two snapshots.
+type comparison struct {
+	repo     snapshot.Repository
+	from, to *snapshot.Snapshot
+	Options
+	slots chan struct{} // one for each shard that is compared
+}
+
+// index compares an index that from, to, or both have.
+func (c *comparison) index(ctx context.Context, name string, has [2]bool) Index {
+	switch {
+	case !has[0]:
+		return Index{Name: name, State: Added}
+	case !has[1]:
+		return Index{Name: name, State: Removed}
+	}
 	out := Index{Name: name, State: Compared}
-	was, err := from.Index(ctx, name)
+	was, err := c.from.Index(ctx, name)
 	var is *snapshot.Index
 	if err == nil {
-		is, err = to.Index(ctx, name)
+		is, err = c.to.Index(ctx, name)
 	}
 	switch {
 	case err != nil:
@@ -99,33 +121,42 @@ func compare(ctx context.Context, r snapshot.Repository, from, to *snapshot.Snap
 		out.State = Resized
 	default:
 		filtered := slices.ContainsFunc(slices.Concat(was.Mappings, is.Mappings), func(m snapshot.Mapping) bool { return !rebuild.SourceFilterOf(m.Body).Empty() })
+		out.Shards = make([]Shard, is.NumShards)
+		var g errgroup.Group
+		g.SetLimit(cap(c.slots))
 		for n := range is.NumShards {
-			out.Shards = append(out.Shards, compareShard(ctx, r, was.Locator, is.Locator, n, filtered, opt))
+			g.Go(func() error {
+				c.slots <- struct{}{}
+				defer func() { <-c.slots }()
+				out.Shards[n] = c.shard(ctx, was.Locator, is.Locator, n, filtered)
+				return nil
+			})
 		}
+		_ = g.Wait() // a shard has its own error
 	}
 	return out
 }
 
-// compareShard counts the changes of one shard.
-func compareShard(ctx context.Context, r snapshot.Repository, from, to snapshot.Locator, n int, filtered bool, opt Options) (out Shard) {
-	was, err := openCommit(ctx, r, from, n)
+// shard counts the changes of one shard.
+func (c *comparison) shard(ctx context.Context, from, to snapshot.Locator, n int, filtered bool) (out Shard) {
+	was, err := openCommit(ctx, c.repo, from, n)
 	if err != nil {
 		return Shard{Err: err}
 	}
-	is, err := openCommit(ctx, r, to, n)
+	is, err := openCommit(ctx, c.repo, to, n)
 	if err != nil {
 		return Shard{Err: err}
 	}
-	d, err := New(was, is, opt.Memory)
+	d, err := New(was, is, c.Memory)
 	whole := (*Whole)(nil)
 	switch {
-	case err == nil && opt.Documents:
+	case err == nil && c.Documents:
 		out.Totals, err = d.Documents(ctx, func(Document) error { return nil })
 	case err == nil:
 		out.Counts, err = d.Read(ctx, Start, func(Change) error { return nil }, func(int64) error { return nil })
 	}
-	if opt.Documents && errors.As(err, &whole) {
-		out.Totals, err = NewByContents(was, is, opt.Memory, filtered).Documents(ctx, func(Document) error { return nil })
+	if c.Documents && errors.As(err, &whole) {
+		out.Totals, err = NewByContents(was, is, c.Memory, filtered).Documents(ctx, func(Document) error { return nil })
 	}
 	if errors.As(err, &whole) {
 		return Shard{Whole: whole.Reason}

@@ -6,10 +6,14 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"path"
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/source/lucene"
@@ -240,4 +244,97 @@ func FuzzReader_Damage(f *testing.F) {
 		}
 		damage(t, "7.10.2-history", commit, file, at, xor, how{merged, contents})
 	})
+}
+
+// slow is a repository whose requests take a moment. It knows from how many shards it reads at a time.
+type slow struct {
+	snapshot.Repository
+	mu      sync.Mutex
+	running map[string]int // requests by folder
+	most    int            // folders of shards
+}
+
+func (s *slow) Open(ctx context.Context, name string, off, n int64) (io.ReadCloser, error) {
+	folder := path.Dir(name)
+	s.change(folder, 1)
+	defer s.change(folder, -1)
+	time.Sleep(2 * time.Millisecond)
+	return s.Repository.Open(ctx, name, off, n)
+}
+
+func (s *slow) change(folder string, by int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running[folder] += by; s.running[folder] == 0 {
+		delete(s.running, folder)
+	}
+	shards := 0
+	for folder := range s.running {
+		if strings.Count(folder, "/") == 2 {
+			shards++
+		}
+	}
+	s.most = max(s.most, shards)
+}
+
+// open opens the first snapshot of a slow repository.
+func (s *slow) open(t *testing.T) *snapshot.Snapshot {
+	t.Helper()
+	r, err := repo.Open(t.Context(), filepath.Join(fixtures, "7.10.2-multi-index"), repo.S3Options{})
+	must(t, err)
+	s.Repository, s.running = r, map[string]int{}
+	catalog, err := snapshot.OpenCatalog(t.Context(), s)
+	must(t, err)
+	first, err := catalog.Snapshot(t.Context(), catalog.Snapshots[0].Name)
+	must(t, err)
+	return first
+}
+
+// TestSnapshots_ComparesShardsConcurrently compares two equal snapshots with many shards: the result is the same, in the same order.
+func TestSnapshots_ComparesShardsConcurrently(t *testing.T) {
+	var want []Index
+	for _, concurrency := range []int{0, 1, 4} {
+		r := &slow{}
+		s := r.open(t)
+		opt := numbers(every)
+		opt.Concurrency = concurrency
+		var got []Index
+		r.most = 0
+		for x := range Snapshots(t.Context(), r, s, s, opt) {
+			got = append(got, x)
+		}
+		if want == nil {
+			want = got
+		}
+		if !reflect.DeepEqual(got, want) || len(got) < 3 {
+			t.Errorf("%d at a time: %+v, want %+v", concurrency, got, want)
+		}
+		if r.most > max(concurrency, 1) || concurrency > 1 && r.most < 2 {
+			t.Errorf("%d at a time: %d", concurrency, r.most)
+		}
+	}
+}
+
+// TestSnapshots_EndsWithItsCaller: no comparison goes on after the loop has ended, or after its context has.
+func TestSnapshots_EndsWithItsCaller(t *testing.T) {
+	r := &slow{}
+	s := r.open(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	opt := numbers(every)
+	opt.Concurrency = 4
+	for range Snapshots(ctx, r, s, s, opt) {
+		break
+	}
+	if n := len(r.running); n > 0 {
+		t.Errorf("%d requests run", n)
+	}
+	seen := 0
+	for range Snapshots(ctx, r, s, s, opt) {
+		seen++
+		cancel()
+	}
+	if n := len(r.running); n > 0 || seen != 1 {
+		t.Errorf("%d requests run, %d indices", n, seen)
+	}
 }
