@@ -224,6 +224,18 @@ func TestReader_WhereNumbersDoNotDetermineIt(t *testing.T) {
 			c := one(t, "7.6.2-shrunk-routing", "srfalse-shrunk/0")
 			return c, c
 		}, &Whole{NotUnique}},
+		"documents from before Elasticsearch 6": {func(t *testing.T) (_, _ *lucene.Commit) {
+			c := one(t, "in-place-5-6", "")
+			return c, c
+		}, &Whole{NoNumbers}},
+		"sources only": {func(t *testing.T) (_, _ *lucene.Commit) {
+			c := one(t, "8.19.21-source-only", "")
+			return c, c
+		}, &Whole{NoNumbers}},
+		"a number twice in one commit": {func(t *testing.T) (_, _ *lucene.Commit) {
+			c := history(t)[0]
+			return part(c, slices.Concat(c.Segments, c.Segments)), c
+		}, &Whole{NotUnique}},
 		"another shard": {func(t *testing.T) (_, _ *lucene.Commit) {
 			return one(t, "7.10.2-basic", ""), one(t, "os2.19.4-basic", "")
 		}, &Whole{OtherHistory}},

@@ -1,0 +1,272 @@
+package difference
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/source/lucene"
+	"github.com/rfsd/rfsd/rfs/source/repo"
+	"github.com/rfsd/rfsd/rfs/source/snapshot"
+)
+
+// deletions are the snapshots s1 and s2 of a real cluster (testdata): 40 documents, every fourth with two nested ones, in one segment that
+// s2 has as well, and a second segment. In between, 5 documents were deleted, 3 updated and 1 inserted.
+func deletions(t *testing.T, version string) (dirs [2]lucene.Directory) {
+	t.Helper()
+	r, err := repo.Open(t.Context(), filepath.Join("testdata", version), repo.S3Options{})
+	must(t, err)
+	catalog, err := snapshot.OpenCatalog(t.Context(), r)
+	must(t, err)
+	for i, name := range []string{"s1", "s2"} {
+		s, err := catalog.Snapshot(t.Context(), name)
+		must(t, err)
+		x, err := s.Index(t.Context(), "docs")
+		must(t, err)
+		shard, err := snapshot.OpenShard(t.Context(), r, x.Locator, 0)
+		must(t, err)
+		dirs[i] = shard.Directory()
+	}
+	return dirs
+}
+
+// open returns a reader of the difference of two directories.
+func open(ctx context.Context, dirs [2]lucene.Directory, contents bool) (*Reader, error) {
+	var commits [2]*lucene.Commit
+	for i, dir := range dirs {
+		var err error
+		if commits[i], err = lucene.Open(ctx, dir, lucene.Options{}); err != nil {
+			return nil, err
+		}
+	}
+	if contents {
+		return NewByContents(commits[0], commits[1], 1000, false), nil
+	}
+	return New(commits[0], commits[1], 20)
+}
+
+// TestReader_DeletionsInASegmentThatStays reads a difference of which most is the deletions of a segment that both commits have.
+func TestReader_DeletionsInASegmentThatStays(t *testing.T) {
+	for _, c := range []struct {
+		version  string
+		contents bool
+		counts   Counts
+		totals   Totals
+	}{
+		{"7.10.2", false, Counts{New: 4, Gone: 8, Unchanged: 32}, Totals{Inserted: 1, Updated: 3, Deleted: 5, Unchanged: 32}},
+		{"7.10.2", true, Counts{New: 4, Gone: 8, Unchanged: 32}, Totals{Inserted: 1, Updated: 3, Deleted: 5, Unchanged: 32}},
+		// 14 nested documents stay and 6 are gone.
+		{"2.4.6", true, Counts{New: 4, Gone: 14, Unchanged: 46}, Totals{Inserted: 1, Updated: 3, Deleted: 5, Unchanged: 46}},
+	} {
+		t.Run(fmt.Sprintf("%s, contents %t", c.version, c.contents), func(t *testing.T) {
+			r, err := open(t.Context(), deletions(t, c.version), c.contents)
+			must(t, err)
+			if len(r.same) != 1 {
+				t.Fatalf("%d segments are in both", len(r.same))
+			}
+			added, gone, n := read(t, r)
+			if n != c.counts || int64(len(added)) != c.counts.New || int64(len(gone)) != c.counts.Gone {
+				t.Errorf("%+v, %d new, %d gone", n, len(added), len(gone))
+			}
+			var deleted []string
+			totals, err := r.Documents(t.Context(), func(d Document) error {
+				if d.Kind == Deleted {
+					deleted = append(deleted, string(d.Record.Source))
+				}
+				return nil
+			})
+			must(t, err)
+			slices.Sort(deleted)
+			want := []string{`{"n":20,"part":[{"q":1},{"q":2}]}`, `{"n":21}`, `{"n":3}`, `{"n":4,"part":[{"q":1},{"q":2}]}`, `{"n":5}`}
+			if totals != c.totals || !slices.Equal(deleted, want) {
+				t.Errorf("%+v, deleted %q", totals, deleted)
+			}
+		})
+	}
+}
+
+// failing is a directory whose reads fail from one on.
+type failing struct {
+	lucene.Directory
+	reads *atomic.Int64
+	from  int64
+}
+
+var errFails = fmt.Errorf("the repository does not answer: %w", fault.ErrUnavailable)
+
+func (d failing) fails() error {
+	if d.reads.Add(1) >= d.from {
+		return errFails
+	}
+	return nil
+}
+
+func (d failing) Open(name string) (lucene.File, error) {
+	f, err := d.Directory.Open(name)
+	return failingFile{f, d}, err
+}
+
+type failingFile struct {
+	lucene.File
+	of failing
+}
+
+func (f failingFile) ReadAt(ctx context.Context, p []byte, off int64) error {
+	if err := f.of.fails(); err != nil {
+		return err
+	}
+	return f.File.ReadAt(ctx, p, off)
+}
+
+func (f failingFile) Stream(ctx context.Context, off, n int64) (io.ReadCloser, error) {
+	if err := f.of.fails(); err != nil {
+		return nil, err
+	}
+	return f.File.Stream(ctx, off, n)
+}
+
+// TestReader_EachFailedReadIsAnError lets every read of either commit fail in turn, with all that follow.
+func TestReader_EachFailedReadIsAnError(t *testing.T) {
+	for _, how := range []string{"numbers", "merged numbers", "contents", "merged contents"} {
+		for commit := range 2 {
+			t.Run(fmt.Sprintf("%s, commit %d", how, commit), func(t *testing.T) {
+				dirs := deletions(t, "7.10.2")
+				whole := dirs[commit]
+				for from := int64(1); ; from++ {
+					reads := &atomic.Int64{}
+					dirs[commit] = failing{whole, reads, from}
+					var n Totals
+					r, err := open(t.Context(), dirs, strings.HasSuffix(how, "contents"))
+					if err == nil {
+						if strings.HasPrefix(how, "merged") {
+							clear(r.same)
+						}
+						n, err = r.Documents(t.Context(), func(Document) error { return nil })
+					}
+					failed := reads.Load() >= from
+					if failed != (err != nil) || failed && !errors.Is(err, fault.ErrUnavailable) {
+						t.Fatalf("read %d of %d failed %t: %+v, %v", from, reads.Load(), failed, n, err)
+					}
+					if !failed {
+						if from < 5 || n != (Totals{Inserted: 1, Updated: 3, Deleted: 5, Unchanged: 32}) {
+							t.Errorf("%d reads, %+v", from, n)
+						}
+						return
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestReader_StopsWhereItsCallerDoes returns the error of each call of visit and passed.
+func TestReader_StopsWhereItsCallerDoes(t *testing.T) {
+	full := errors.New("full")
+	for _, contents := range []bool{false, true} {
+		for _, merged := range []bool{false, true} {
+			for at := 1; ; at++ {
+				r, err := open(t.Context(), deletions(t, "7.10.2"), contents)
+				must(t, err)
+				if merged {
+					clear(r.same)
+				}
+				calls := 0
+				call := func() error {
+					if calls++; calls == at {
+						return full
+					}
+					return nil
+				}
+				_, err = r.Read(t.Context(), Start, func(Change) error { return call() }, func(int64) error { return call() })
+				if errors.Is(err, full) != (calls >= at) || calls > at {
+					t.Fatalf("contents %t, merged %t: call %d of %d: %v", contents, merged, at, calls, err)
+				}
+				if err == nil {
+					if at < 14 { // 12 changes and two passes at least
+						t.Errorf("contents %t, merged %t: %d calls", contents, merged, at)
+					}
+					break
+				}
+			}
+		}
+	}
+}
+
+// TestReader_NumbersMakeSourcesUnnecessary: filtered sources do not matter where documents have numbers.
+func TestReader_NumbersMakeSourcesUnnecessary(t *testing.T) {
+	r, err := open(t.Context(), deletions(t, "7.10.2"), true)
+	must(t, err)
+	r.filtered = true
+	if n, err := r.Documents(t.Context(), func(Document) error { return nil }); err != nil || n.Updated != 3 {
+		t.Errorf("%+v, %v", n, err)
+	}
+}
+
+// TestPass_Terms: a pass has a byte for each of 253 terms.
+func TestPass_Terms(t *testing.T) {
+	p := &pass{terms: map[int64]byte{}}
+	seen := map[byte]bool{0: true, both: true, second: true}
+	for term := range int64(253) {
+		b, err := p.term(term)
+		again, _ := p.term(term)
+		if err != nil || seen[b] || again != b {
+			t.Fatalf("term %d: %d, then %d, %v", term, b, again, err)
+		}
+		seen[b] = true
+	}
+	if _, err := p.term(253); err == nil || err.Error() != (&Whole{ManyTerms}).Error() {
+		t.Error(err)
+	}
+}
+
+func TestReader_Passes(t *testing.T) {
+	for _, c := range []struct {
+		contents bool
+		memory   int64
+		want     int64
+	}{
+		{false, 20, 3}, // the numbers 0 to 48
+		{false, 48, 2},
+		{false, 49, 1},
+		{true, digestMemory, 61}, // 40 documents with 20 nested ones
+		{true, 60 * digestMemory, 2},
+		{true, 61 * digestMemory, 1},
+	} {
+		r, err := open(t.Context(), deletions(t, "7.10.2"), c.contents)
+		must(t, err)
+		clear(r.same)
+		if r.memory = c.memory; r.Passes() != c.want {
+			t.Errorf("contents %t, %d bytes: %d passes, want %d", c.contents, c.memory, r.Passes(), c.want)
+		}
+	}
+}
+
+func TestSnapshots_DamagedMetadataIsNamed(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.CopyFS(dir, os.DirFS(filepath.Join(fixtures, "7.10.2-history"))))
+	metas, err := filepath.Glob(filepath.Join(dir, "indices", "*", "meta-*.dat"))
+	must(t, err)
+	for _, meta := range metas {
+		must(t, os.Truncate(meta, 10))
+	}
+	seen := 0
+	for _, x := range between(t, dir, numbers(every)) {
+		if x.State == Compared {
+			seen++
+			if !errors.Is(x.Err, fault.ErrCorrupt) {
+				t.Errorf("%+v", x)
+			}
+		}
+	}
+	if seen == 0 {
+		t.Error("no index is in both snapshots")
+	}
+}
