@@ -235,7 +235,8 @@ func candidatesAreRandom(t *testing.T, s cms.Store) {
 		t.Fatal(err)
 	}
 	seen := map[string]bool{}
-	for range 8 {
+	const draws = 32
+	for range draws {
 		got, err := s.Candidates(t.Context(), 0, 8)
 		if err != nil || len(got) != 8 {
 			t.Fatalf("%d candidates, %v", len(got), err)
@@ -244,8 +245,8 @@ func candidatesAreRandom(t *testing.T, s cms.Store) {
 			seen[it.ID] = true
 		}
 	}
-	if len(seen) < 24 { // 64 draws of 64: about 41 expected
-		t.Errorf("only %d different items in 64 draws", len(seen))
+	if len(seen) < 32 { // 63 expected, also of stores that return 8 neighbors from a random place on
+		t.Errorf("only %d different items in %d draws of 8", len(seen), draws)
 	}
 }
 

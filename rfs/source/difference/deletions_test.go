@@ -58,19 +58,26 @@ func TestReader_DeletionsInASegmentThatStays(t *testing.T) {
 	for _, c := range []struct {
 		version  string
 		contents bool
+		merged   bool
 		counts   Counts
 		totals   Totals
 	}{
-		{"7.10.2", false, Counts{New: 4, Gone: 8, Unchanged: 32}, Totals{Inserted: 1, Updated: 3, Deleted: 5, Unchanged: 32}},
-		{"7.10.2", true, Counts{New: 4, Gone: 8, Unchanged: 32}, Totals{Inserted: 1, Updated: 3, Deleted: 5, Unchanged: 32}},
+		{"7.10.2", false, false, Counts{New: 4, Gone: 8, Unchanged: 32}, Totals{Inserted: 1, Updated: 3, Deleted: 5, Unchanged: 32}},
+		{"7.10.2", false, true, Counts{New: 4, Gone: 8, Unchanged: 32}, Totals{Inserted: 1, Updated: 3, Deleted: 5, Unchanged: 32}},
+		{"7.10.2", true, false, Counts{New: 4, Gone: 8, Unchanged: 32}, Totals{Inserted: 1, Updated: 3, Deleted: 5, Unchanged: 32}},
 		// 14 nested documents stay and 6 are gone.
-		{"2.4.6", true, Counts{New: 4, Gone: 14, Unchanged: 46}, Totals{Inserted: 1, Updated: 3, Deleted: 5, Unchanged: 46}},
+		{"2.4.6", true, false, Counts{New: 4, Gone: 14, Unchanged: 46}, Totals{Inserted: 1, Updated: 3, Deleted: 5, Unchanged: 46}},
+		{"2.4.6", true, true, Counts{New: 4, Gone: 8, Unchanged: 32}, Totals{Inserted: 1, Updated: 3, Deleted: 5, Unchanged: 32}},
+		{"7.10.2", true, true, Counts{New: 4, Gone: 8, Unchanged: 32}, Totals{Inserted: 1, Updated: 3, Deleted: 5, Unchanged: 32}},
 	} {
-		t.Run(fmt.Sprintf("%s, contents %t", c.version, c.contents), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s, contents %t, merged %t", c.version, c.contents, c.merged), func(t *testing.T) {
 			r, err := open(t.Context(), deletions(t, c.version), c.contents)
 			must(t, err)
 			if len(r.same) != 1 {
 				t.Fatalf("%d segments are in both", len(r.same))
+			}
+			if c.merged {
+				clear(r.same)
 			}
 			added, gone, n := read(t, r)
 			if n != c.counts || int64(len(added)) != c.counts.New || int64(len(gone)) != c.counts.Gone {

@@ -236,6 +236,14 @@ func TestReader_WhereNumbersDoNotDetermineIt(t *testing.T) {
 			c := history(t)[0]
 			return part(c, slices.Concat(c.Segments, c.Segments)), c
 		}, &Whole{NotUnique}},
+		"a number twice in the second commit": {func(t *testing.T) (_, _ *lucene.Commit) {
+			c := history(t)[0]
+			return c, part(c, slices.Concat(c.Segments, c.Segments))
+		}, &Whole{NotUnique}},
+		"a number below all": {func(t *testing.T) (_, _ *lucene.Commit) {
+			all := history(t)
+			return all[0], stated(all[0], "max_seq_no", "-5")
+		}, fault.ErrCorrupt},
 		"another shard": {func(t *testing.T) (_, _ *lucene.Commit) {
 			return one(t, "7.10.2-basic", ""), one(t, "os2.19.4-basic", "")
 		}, &Whole{OtherHistory}},
