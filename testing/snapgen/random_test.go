@@ -288,7 +288,7 @@ func (h *history) begin(ctx context.Context) error {
 		extra = extra[:3] // sorted indices take no nested documents
 	}
 	properties := plain + extra[h.dice.IntN(len(extra))]
-	if h.node.Version[0] == '2' {
+	if h.typed() && h.node.Version[0] == '2' {
 		properties = strings.ReplaceAll(properties, `"type":"keyword"`, `"type":"string","index":"not_analyzed"`)
 	}
 	h.tell("create %s: %s, %s", name, settings, properties)
