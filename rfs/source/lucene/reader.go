@@ -215,22 +215,14 @@ func (r *Reader) advance(ctx context.Context) error {
 	} else if r.at, err = r.stored.index.place(ctx, k); err != nil {
 		return err
 	}
-	first, end := r.at.first, r.at.end
-	if r.cur.Base+int64(first) >= r.to {
-		if err := r.leaveSegment(); err != nil {
-			return err
-		}
-		return io.EOF
+	if r.cur.Base+int64(r.at.first) >= r.to {
+		return r.leaveRange()
 	}
-	if r.cur.unheld != nil {
-		if end-first > maxChunkDocs {
-			return r.stored.damaged(k, r.at, codec.Errorf(r.at.start, "chunk of %d documents", end-first))
-		}
-		if _, err := r.marks.turn(ctx, first, end); err != nil {
-			return err
-		}
+	live, err := r.turn(ctx, k)
+	if err != nil {
+		return err
 	}
-	if r.anyLive(r.at) {
+	if live {
 		if s != nil {
 			err = r.take(ctx, s)
 		} else {
@@ -250,6 +242,27 @@ func (r *Reader) advance(ctx context.Context) error {
 	}
 	r.next++
 	return ctx.Err()
+}
+
+// leaveRange ends the last segment of the range and returns io.EOF.
+func (r *Reader) leaveRange() error {
+	if err := r.leaveSegment(); err != nil {
+		return err
+	}
+	return io.EOF
+}
+
+// turn positions the marks at chunk k, which r.at describes, and reports whether a document of it in the range is live.
+func (r *Reader) turn(ctx context.Context, k int) (live bool, err error) {
+	if r.cur.unheld != nil {
+		if n := r.at.end - r.at.first; n > maxChunkDocs {
+			return false, r.stored.damaged(k, r.at, codec.Errorf(r.at.start, "chunk of %d documents", n))
+		}
+		if _, err := r.marks.turn(ctx, r.at.first, r.at.end); err != nil {
+			return false, err
+		}
+	}
+	return r.anyLive(r.at), nil
 }
 
 // anyLive reports whether a document of a chunk in the range is live. Marks that are not held must be positioned at the chunk.

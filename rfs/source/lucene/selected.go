@@ -1,11 +1,6 @@
 package lucene
 
-import (
-	"context"
-	"io"
-
-	"github.com/rfsd/rfsd/rfs/source/lucene/codec"
-)
+import "context"
 
 // mostSelected bounds the bytes of .fdt that one request brings for a reader of selected documents.
 const mostSelected = 8 << 20
@@ -31,23 +26,15 @@ func (r *Reader) advanceSelected(ctx context.Context) error {
 			return err
 		}
 		if r.cur.Base+int64(at.first) >= r.to {
-			if err := r.leaveSegment(); err != nil {
-				return err
-			}
-			return io.EOF
+			return r.leaveRange()
 		}
 		if !r.selects(at) {
 			continue
 		}
-		if r.cur.unheld != nil {
-			if at.end-at.first > maxChunkDocs {
-				return r.stored.damaged(r.next, at, codec.Errorf(at.start, "chunk of %d documents", at.end-at.first))
-			}
-			if _, err := r.marks.turn(ctx, at.first, at.end); err != nil {
-				return err
-			}
-		}
-		if !r.anyLive(at) {
+		r.at = at
+		if live, err := r.turn(ctx, r.next); err != nil {
+			return err
+		} else if !live {
 			continue
 		}
 		if at.stop > r.win.end {
@@ -58,7 +45,7 @@ func (r *Reader) advanceSelected(ctx context.Context) error {
 		if err := r.win.skip(ctx, at.start); err != nil {
 			return err
 		}
-		if r.at, err = at, r.load(ctx, &r.win, r.next, at); err != nil {
+		if err := r.load(ctx, &r.win, r.next, at); err != nil {
 			return err
 		}
 		r.next++
