@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/rfsd/rfsd/cmd/config"
@@ -113,24 +114,31 @@ func (x *differentIndex) add(s difference.Shard) {
 	x.New, x.Gone, x.Unchanged = x.New+s.New, x.Gone+s.Gone, x.Unchanged+s.Unchanged
 }
 
+// counts returns the counts of the table.
+func (x differentIndex) counts() []int64 {
+	if x.Documents != nil {
+		return []int64{x.Inserted, x.Updated, x.Deleted, x.Unchanged}
+	}
+	return []int64{x.New, x.Gone, x.Unchanged}
+}
+
 func writeDifferences(call *config.Call, indices []differentIndex, documents bool) error {
 	t := tabwriter.NewWriter(call.Out, 0, 0, 2, ' ', 0)
+	columns := []string{"index", "state", "shards", "new", "gone", "unchanged"}
 	if documents {
-		fmt.Fprintln(t, "index\tstate\tshards\tinserted\tupdated\tdeleted\tunchanged")
-	} else {
-		fmt.Fprintln(t, "index\tstate\tshards\tnew\tgone\tunchanged")
+		columns = []string{"index", "state", "shards", "inserted", "updated", "deleted", "unchanged"}
 	}
+	fmt.Fprintln(t, strings.Join(columns, "\t"))
 	for _, x := range indices {
-		switch {
-		case x.State != difference.Compared && documents:
-			fmt.Fprintf(t, "%s\t%s\t\t\t\t\t\n", x.Index, x.State)
-		case x.State != difference.Compared:
-			fmt.Fprintf(t, "%s\t%s\t\t\t\t\n", x.Index, x.State)
-		case documents:
-			fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\t%d\n", x.Index, x.State, x.Shards, x.Inserted, x.Updated, x.Deleted, x.Unchanged)
-		default:
-			fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\n", x.Index, x.State, x.Shards, x.New, x.Gone, x.Unchanged)
+		if x.State != difference.Compared {
+			fmt.Fprintf(t, "%s\t%s%s\n", x.Index, x.State, strings.Repeat("\t", len(columns)-2))
+			continue
 		}
+		fmt.Fprintf(t, "%s\t%s\t%d", x.Index, x.State, x.Shards)
+		for _, n := range x.counts() {
+			fmt.Fprintf(t, "\t%d", n)
+		}
+		fmt.Fprintln(t)
 	}
 	if err := t.Flush(); err != nil {
 		return err

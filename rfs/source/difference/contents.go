@@ -59,12 +59,13 @@ func (r *Reader) readContents(ctx context.Context, first int64, visit func(Chang
 		part := func(d digest) bool { return d.part(passes) == at }
 		was := map[digest]int64{}
 		err := r.eachDocument(ctx, r.from, numbered, func(ordinal int64, d digest) error {
-			if _, twice := was[d]; twice && part(d) {
+			if !part(d) {
+				return nil
+			}
+			if _, twice := was[d]; twice {
 				return &Whole{NotUnique}
 			}
-			if part(d) {
-				was[d] = ordinal
-			}
+			was[d] = ordinal
 			return nil
 		})
 		if err != nil {
@@ -143,7 +144,7 @@ func (r *Reader) eachDocument(ctx context.Context, c *lucene.Commit, numbered bo
 			var number []byte
 			if numbered {
 				var err error
-				if number, err = numberOf(ctx, roots, rec.DocID); err != nil {
+				if number, err = numberBytes(ctx, roots, rec.DocID); err != nil {
 					return err
 				}
 			}
@@ -159,8 +160,8 @@ func (r *Reader) eachDocument(ctx context.Context, c *lucene.Commit, numbered bo
 	return nil
 }
 
-// numberOf returns the number and the term of a document that follows those that were asked for before; nil if it has none.
-func numberOf(ctx context.Context, roots *lucene.Roots, doc int32) ([]byte, error) {
+// numberBytes returns the number and the term of a document that follows those that were asked for before; nil if it has none.
+func numberBytes(ctx context.Context, roots *lucene.Roots, doc int32) ([]byte, error) {
 	for {
 		at, err := roots.Next(ctx)
 		if errors.Is(err, io.EOF) {
@@ -172,11 +173,8 @@ func numberOf(ctx context.Context, roots *lucene.Roots, doc int32) ([]byte, erro
 		if at < doc {
 			continue
 		}
-		n, err := roots.Number(ctx)
-		if errors.Is(err, fault.ErrUnsupported) || err == nil && n.Seq < 0 {
-			return nil, nil
-		}
-		if err != nil {
+		n, ok, err := numberOf(ctx, roots)
+		if err != nil || !ok {
 			return nil, err
 		}
 		return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, uint64(n.Seq)), uint64(n.Term)), nil

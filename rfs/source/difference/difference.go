@@ -289,12 +289,12 @@ func (r *Reader) each(ctx context.Context, c *lucene.Commit, top int64, p *pass,
 			if err != nil {
 				return err
 			}
-			number, err := roots.Number(ctx)
+			number, ok, err := numberOf(ctx, roots)
 			switch {
-			case errors.Is(err, fault.ErrUnsupported) || err == nil && number.Seq < 0:
-				return &Whole{NoNumbers}
 			case err != nil:
 				return err
+			case !ok:
+				return &Whole{NoNumbers}
 			case number.Seq > top:
 				return fmt.Errorf("segment %s, document %d: %w", s.Name, doc, fault.Corrupt("", c.Name, -1, "a document has the number %d, the commit's last is %d", number.Seq, top))
 			case number.Seq >= p.end:
@@ -311,6 +311,15 @@ func (r *Reader) each(ctx context.Context, c *lucene.Commit, top int64, p *pass,
 		}
 	}
 	return nil
+}
+
+// numberOf returns the number of the document that roots returned last; ok is false if it has none.
+func numberOf(ctx context.Context, roots *lucene.Roots) (n lucene.Number, ok bool, err error) {
+	n, err = roots.Number(ctx)
+	if errors.Is(err, fault.ErrUnsupported) {
+		return n, false, nil
+	}
+	return n, err == nil && n.Seq >= 0, err
 }
 
 // term returns the byte of a primary term.

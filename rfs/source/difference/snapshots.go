@@ -6,8 +6,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
-
-	"golang.org/x/sync/errgroup"
+	"sync"
 
 	"github.com/rfsd/rfsd/rfs/base/early"
 	"github.com/rfsd/rfsd/rfs/source/lucene"
@@ -120,25 +119,25 @@ func (c *comparison) index(ctx context.Context, name string, has [2]bool) Index 
 	case was.NumShards != is.NumShards:
 		out.State = Resized
 	default:
-		filtered := slices.ContainsFunc(slices.Concat(was.Mappings, is.Mappings), func(m snapshot.Mapping) bool { return !rebuild.SourceFilterOf(m.Body).Empty() })
+		filtered := sync.OnceValue(func() bool {
+			return slices.ContainsFunc(slices.Concat(was.Mappings, is.Mappings), func(m snapshot.Mapping) bool { return !rebuild.SourceFilterOf(m.Body).Empty() })
+		})
 		out.Shards = make([]Shard, is.NumShards)
-		var g errgroup.Group
-		g.SetLimit(cap(c.slots))
+		var wg sync.WaitGroup
 		for n := range is.NumShards {
-			g.Go(func() error {
-				c.slots <- struct{}{}
+			c.slots <- struct{}{}
+			wg.Go(func() {
 				defer func() { <-c.slots }()
 				out.Shards[n] = c.shard(ctx, was.Locator, is.Locator, n, filtered)
-				return nil
 			})
 		}
-		_ = g.Wait() // a shard has its own error
+		wg.Wait()
 	}
 	return out
 }
 
-// shard counts the changes of one shard.
-func (c *comparison) shard(ctx context.Context, from, to snapshot.Locator, n int, filtered bool) (out Shard) {
+// shard counts the changes of one shard. filtered reports whether stored sources lack fields.
+func (c *comparison) shard(ctx context.Context, from, to snapshot.Locator, n int, filtered func() bool) (out Shard) {
 	was, err := openCommit(ctx, c.repo, from, n)
 	if err != nil {
 		return Shard{Err: err}
@@ -156,7 +155,7 @@ func (c *comparison) shard(ctx context.Context, from, to snapshot.Locator, n int
 		out.Counts, err = d.Read(ctx, Start, func(Change) error { return nil }, func(int64) error { return nil })
 	}
 	if c.Documents && errors.As(err, &whole) {
-		out.Totals, err = NewByContents(was, is, c.Memory, filtered).Documents(ctx, func(Document) error { return nil })
+		out.Totals, err = NewByContents(was, is, c.Memory, filtered()).Documents(ctx, func(Document) error { return nil })
 	}
 	if errors.As(err, &whole) {
 		return Shard{Whole: whole.Reason}
