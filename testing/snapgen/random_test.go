@@ -60,16 +60,16 @@ func TestRandomSnapshots(t *testing.T) {
 			if err := h.run(t.Context(), version); err != nil {
 				t.Fatalf("%v\nafter\n%s\n%s", err, strings.Join(h.log, "\n"), h.unassigned(t.Context()))
 			}
-			compared := 0
-			for _, name := range slices.Sorted(maps.Keys(l.truths)) {
+			compared, names := 0, slices.Sorted(maps.Keys(l.truths))
+			for _, name := range names {
 				compared += len(l.truths[name])
 				if fault := exported(t, rfsd, l, name); fault != "" {
 					t.Errorf("snapshot %s: %s", name, fault)
 				}
 			}
 			differ := 0
-			for i, since := range slices.Sorted(maps.Keys(l.truths)) {
-				for _, name := range slices.Sorted(maps.Keys(l.truths))[i+1:] {
+			for i, since := range names {
+				for _, name := range names[i+1:] {
 					n, faults := different(t, rfsctl, l, version < "6", since, name)
 					differ += n
 					for _, fault := range faults {

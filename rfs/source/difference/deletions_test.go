@@ -8,49 +8,18 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/source/lucene"
-	"github.com/rfsd/rfsd/rfs/source/repo"
-	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
 // deletions are the snapshots s1 and s2 of a real cluster (testdata): 40 documents, every fourth with two nested ones, in one segment that
 // s2 has as well, and a second segment. In between, 5 documents were deleted, 3 updated and 1 inserted.
-func deletions(t *testing.T, version string) (dirs [2]lucene.Directory) {
+func deletions(t *testing.T, version string) [2]lucene.Directory {
 	t.Helper()
-	r, err := repo.Open(t.Context(), filepath.Join("testdata", version), repo.S3Options{})
-	must(t, err)
-	catalog, err := snapshot.OpenCatalog(t.Context(), r)
-	must(t, err)
-	for i, name := range []string{"s1", "s2"} {
-		s, err := catalog.Snapshot(t.Context(), name)
-		must(t, err)
-		x, err := s.Index(t.Context(), "docs")
-		must(t, err)
-		shard, err := snapshot.OpenShard(t.Context(), r, x.Locator, 0)
-		must(t, err)
-		dirs[i] = shard.Directory()
-	}
-	return dirs
-}
-
-// open returns a reader of the difference of two directories.
-func open(ctx context.Context, dirs [2]lucene.Directory, contents bool) (*Reader, error) {
-	var commits [2]*lucene.Commit
-	for i, dir := range dirs {
-		var err error
-		if commits[i], err = lucene.Open(ctx, dir, lucene.Options{}); err != nil {
-			return nil, err
-		}
-	}
-	if contents {
-		return NewByContents(commits[0], commits[1], 1000, false), nil
-	}
-	return New(commits[0], commits[1], 20)
+	return directories(t, filepath.Join("testdata", version), "docs", "s1", "s2")
 }
 
 // TestReader_DeletionsInASegmentThatStays reads a difference of which most is the deletions of a segment that both commits have.
@@ -71,13 +40,10 @@ func TestReader_DeletionsInASegmentThatStays(t *testing.T) {
 		{"7.10.2", true, true, Counts{New: 4, Gone: 8, Unchanged: 32}, Totals{Inserted: 1, Updated: 3, Deleted: 5, Unchanged: 32}},
 	} {
 		t.Run(fmt.Sprintf("%s, contents %t, merged %t", c.version, c.contents, c.merged), func(t *testing.T) {
-			r, err := open(t.Context(), deletions(t, c.version), c.contents)
+			r, err := open(t.Context(), deletions(t, c.version), how{c.merged, c.contents})
 			must(t, err)
-			if len(r.same) != 1 {
+			if !c.merged && len(r.same) != 1 {
 				t.Fatalf("%d segments are in both", len(r.same))
-			}
-			if c.merged {
-				clear(r.same)
 			}
 			added, gone, n := read(t, r)
 			if n != c.counts || int64(len(added)) != c.counts.New || int64(len(gone)) != c.counts.Gone {
@@ -142,20 +108,17 @@ func (f failingFile) Stream(ctx context.Context, off, n int64) (io.ReadCloser, e
 
 // TestReader_EachFailedReadIsAnError lets every read of either commit fail in turn, with all that follow.
 func TestReader_EachFailedReadIsAnError(t *testing.T) {
-	for _, how := range []string{"numbers", "merged numbers", "contents", "merged contents"} {
+	for _, how := range []how{{}, {merged: true}, {contents: true}, {merged: true, contents: true}} {
 		for commit := range 2 {
-			t.Run(fmt.Sprintf("%s, commit %d", how, commit), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%+v, commit %d", how, commit), func(t *testing.T) {
 				dirs := deletions(t, "7.10.2")
 				whole := dirs[commit]
 				for from := int64(1); ; from++ {
 					reads := &atomic.Int64{}
 					dirs[commit] = failing{whole, reads, from}
 					var n Totals
-					r, err := open(t.Context(), dirs, strings.HasSuffix(how, "contents"))
+					r, err := open(t.Context(), dirs, how)
 					if err == nil {
-						if strings.HasPrefix(how, "merged") {
-							clear(r.same)
-						}
 						n, err = r.Documents(t.Context(), func(Document) error { return nil })
 					}
 					failed := reads.Load() >= from
@@ -180,11 +143,8 @@ func TestReader_StopsWhereItsCallerDoes(t *testing.T) {
 	for _, contents := range []bool{false, true} {
 		for _, merged := range []bool{false, true} {
 			for at := 1; ; at++ {
-				r, err := open(t.Context(), deletions(t, "7.10.2"), contents)
+				r, err := open(t.Context(), deletions(t, "7.10.2"), how{merged, contents})
 				must(t, err)
-				if merged {
-					clear(r.same)
-				}
 				calls := 0
 				call := func() error {
 					if calls++; calls == at {
@@ -209,7 +169,7 @@ func TestReader_StopsWhereItsCallerDoes(t *testing.T) {
 
 // TestReader_NumbersMakeSourcesUnnecessary: filtered sources do not matter where documents have numbers.
 func TestReader_NumbersMakeSourcesUnnecessary(t *testing.T) {
-	r, err := open(t.Context(), deletions(t, "7.10.2"), true)
+	r, err := open(t.Context(), deletions(t, "7.10.2"), how{contents: true})
 	must(t, err)
 	r.filtered = true
 	if n, err := r.Documents(t.Context(), func(Document) error { return nil }); err != nil || n.Updated != 3 {
@@ -247,9 +207,8 @@ func TestReader_Passes(t *testing.T) {
 		{true, 60 * digestMemory, 2},
 		{true, 61 * digestMemory, 1},
 	} {
-		r, err := open(t.Context(), deletions(t, "7.10.2"), c.contents)
+		r, err := open(t.Context(), deletions(t, "7.10.2"), how{true, c.contents})
 		must(t, err)
-		clear(r.same)
 		if r.memory = c.memory; r.Passes() != c.want {
 			t.Errorf("contents %t, %d bytes: %d passes, want %d", c.contents, c.memory, r.Passes(), c.want)
 		}

@@ -54,7 +54,7 @@ func commits(t *testing.T, fixture string) map[string][]*lucene.Commit {
 	return all
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -170,8 +170,8 @@ func TestReader_ContentsOfEveryVersion(t *testing.T) {
 	}
 }
 
-// TestReader_WhatIsNotCompared: without whole sources or numbers nothing tells versions of a document from each other, and documents that
-// occur twice are not told from each other.
+// TestReader_WhatIsNotCompared: without whole sources or numbers, versions of a document cannot be distinguished, nor can documents that
+// occur twice.
 func TestReader_WhatIsNotCompared(t *testing.T) {
 	old := commits(t, "2.4.6-history")
 	var plain *lucene.Commit
@@ -248,7 +248,7 @@ func TestReader_ADocumentWithAnotherRoutingIsAnother(t *testing.T) {
 		all[idOf(&rec)] = true
 	}
 	if len(all) != 6 {
-		t.Errorf("%d of 6 documents are told from each other", len(all))
+		t.Errorf("%d of 6 documents are distinct", len(all))
 	}
 }
 

@@ -126,30 +126,20 @@ func (s *damagedStream) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// pair is the index grows in two snapshots.
-func pair(t testing.TB, fixture string) (dirs [2]lucene.Directory) {
+// directories are the first shard of an index in two snapshots of a repository.
+func directories(t testing.TB, repository, index string, names ...string) (dirs [2]lucene.Directory) {
 	t.Helper()
-	r, err := repo.Open(t.Context(), filepath.Join(fixtures, fixture), repo.S3Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r, err := repo.Open(t.Context(), repository, repo.S3Options{})
+	must(t, err)
 	catalog, err := snapshot.OpenCatalog(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, name := range []string{"snap-1", "snap-3"} {
+	must(t, err)
+	for i, name := range names {
 		s, err := catalog.Snapshot(t.Context(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		x, err := s.Index(t.Context(), "grows")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		x, err := s.Index(t.Context(), index)
+		must(t, err)
 		shard, err := snapshot.OpenShard(t.Context(), r, x.Locator, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		dirs[i] = shard.Directory()
 	}
 	return dirs
@@ -161,23 +151,34 @@ type how struct {
 	contents bool
 }
 
-// changes reads the whole difference of two commits.
-func changes(t testing.TB, dirs [2]lucene.Directory, how how) (all []Change, n Counts, err error) {
-	t.Helper()
+// open returns a reader of the difference of two directories.
+func open(ctx context.Context, dirs [2]lucene.Directory, how how) (*Reader, error) {
 	var commits [2]*lucene.Commit
 	for i, dir := range dirs {
-		if commits[i], err = lucene.Open(t.Context(), dir, lucene.Options{}); err != nil {
-			return nil, n, err
+		var err error
+		if commits[i], err = lucene.Open(ctx, dir, lucene.Options{}); err != nil {
+			return nil, err
 		}
 	}
-	r := NewByContents(commits[0], commits[1], 2000, false)
+	r := NewByContents(commits[0], commits[1], 1000, false)
 	if !how.contents {
-		if r, err = New(commits[0], commits[1], 16); err != nil {
-			return nil, n, err
+		var err error
+		if r, err = New(commits[0], commits[1], 20); err != nil {
+			return nil, err
 		}
 	}
 	if how.merged {
 		clear(r.same)
+	}
+	return r, nil
+}
+
+// changes reads the whole difference of two commits.
+func changes(t testing.TB, dirs [2]lucene.Directory, how how) (all []Change, n Counts, err error) {
+	t.Helper()
+	r, err := open(t.Context(), dirs, how)
+	if err != nil {
+		return nil, n, err
 	}
 	n, err = r.Read(t.Context(), Start, func(c Change) error {
 		all = append(all, c)
@@ -189,7 +190,7 @@ func changes(t testing.TB, dirs [2]lucene.Directory, how how) (all []Change, n C
 // damage changes one byte of one file of one commit, and requires an error or the right difference.
 func damage(t *testing.T, fixture string, commit int, file uint, at int64, xor byte, how how) (found bool) {
 	t.Helper()
-	dirs := pair(t, fixture)
+	dirs := directories(t, filepath.Join(fixtures, fixture), "grows", "snap-1", "snap-3")
 	want, counts, err := changes(t, dirs, how)
 	if err != nil {
 		t.Fatal(err)
