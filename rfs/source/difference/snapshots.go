@@ -150,18 +150,26 @@ func (c *comparison) shard(ctx context.Context, from, to snapshot.Locator, n int
 	whole := (*Whole)(nil)
 	switch {
 	case err == nil && c.Documents:
-		out.Totals, err = d.Documents(ctx, func(Document) error { return nil })
+		out.Totals, err = totals(d.Documents(ctx))
 	case err == nil:
 		out.Counts, err = d.Read(ctx, Start, func(Change) error { return nil }, func(int64) error { return nil })
 	}
 	if c.Documents && errors.As(err, &whole) {
-		out.Totals, err = NewByContents(was, is, c.Memory, filtered()).Documents(ctx, func(Document) error { return nil })
+		out.Totals, err = totals(NewByContents(was, is, c.Memory, filtered()).Documents(ctx))
 	}
 	if errors.As(err, &whole) {
 		return Shard{Whole: whole.Reason}
 	}
 	out.Err = err
 	return out
+}
+
+// totals returns the totals of documents that were read without an error.
+func totals(d *Documents, err error) (Totals, error) {
+	if err != nil {
+		return Totals{}, err
+	}
+	return d.Totals, nil
 }
 
 func openCommit(ctx context.Context, r snapshot.Repository, loc snapshot.Locator, n int) (*lucene.Commit, error) {
