@@ -62,6 +62,11 @@ func (w Whole) Harden(context.Context, []string) error {
 	return w.do(func() error { w.Created["tuned"] = 1; return nil })
 }
 
+// Remember notes that settings were changed.
+func (w Whole) Remember(context.Context, []string) error {
+	return w.do(func() error { w.Created["tuned"] = 1; return nil })
+}
+
 // Restore notes that settings are restored.
 func (w Whole) Restore(context.Context) ([]tuning.Restored, error) {
 	return nil, w.do(func() error { delete(w.Created, "tuned"); return nil })

@@ -167,6 +167,8 @@ type Counts struct {
 	Bytes    int64 `json:"bytes"`    // bytes of the sources that were indexed, kept or failed
 	// Kept are documents that the target had already and that stayed as they were there.
 	Kept int64 `json:"kept,omitempty"`
+	// Deleted counts the deletions of Live.
+	Deleted int64 `json:"deleted,omitempty"`
 	// Reduced counts the documents of Indexed whose source may lack indexed parts that were not stored.
 	Reduced int64 `json:"reduced,omitempty"`
 	// Rebuilt counts the documents of Indexed and Failed whose source was not stored and was put together from other fields.
@@ -189,7 +191,7 @@ func (c Counts) Add(o Counts) Counts {
 	return Counts{
 		Ordinals: c.Ordinals + o.Ordinals, Live: c.Live + o.Live, Indexed: c.Indexed + o.Indexed,
 		Failed: c.Failed + o.Failed, Filtered: c.Filtered + o.Filtered, Bytes: c.Bytes + o.Bytes,
-		Reduced: c.Reduced + o.Reduced, Rebuilt: c.Rebuilt + o.Rebuilt, KeptLast: c.KeptLast + o.KeptLast, Kept: c.Kept + o.Kept,
+		Reduced: c.Reduced + o.Reduced, Rebuilt: c.Rebuilt + o.Rebuilt, KeptLast: c.KeptLast + o.KeptLast, Kept: c.Kept + o.Kept, Deleted: c.Deleted + o.Deleted,
 		Retried: c.Retried + o.Retried, Resent: c.Resent + o.Resent, Replaced: c.Replaced + o.Replaced,
 		Rewrites: c.Rewrites + o.Rewrites, Moved: c.Moved + o.Moved,
 	}

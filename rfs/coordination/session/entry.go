@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"strconv"
@@ -222,6 +223,35 @@ func withBody(r cms.Record, f func(json.RawMessage) json.RawMessage) (cms.Record
 	return r, cms.Applied
 }
 
+// Target returns the recorded UUID of a target index; "" when none is.
+func (s Entries) Target(ctx context.Context, index string) (string, error) {
+	r, err := s.leases.Record(ctx, kindTarget+":"+cms.NameKey(index))
+	if errors.Is(err, cms.ErrNotFound) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("target of %s: %w", index, err)
+	}
+	return decodeTarget(r)
+}
+
+func decodeTarget(r cms.Record) (string, error) {
+	var got struct {
+		UUID string `json:"uuid"`
+	}
+	err := r.Decode(&got)
+	return got.UUID, err
+}
+
+// ForgetTarget removes the recorded UUID of a target index that is gone, so that another one of its name can be claimed.
+func (s Entries) ForgetTarget(ctx context.Context, index string) error {
+	err := s.leases.Forget(ctx, kindTarget+":"+cms.NameKey(index))
+	if errors.Is(err, cms.ErrNotFound) || errors.Is(err, cms.ErrConflict) {
+		return nil // another process has claimed the new one
+	}
+	return err
+}
+
 // ClaimTarget records the UUID of the target index when none is recorded yet, and
 // gives the recorded one. A worker that finds another index under the name stops.
 func (s Entries) ClaimTarget(ctx context.Context, index, uuid string) (recorded string, err error) {
@@ -234,11 +264,5 @@ func (s Entries) ClaimTarget(ctx context.Context, index, uuid string) (recorded 
 	if err != nil {
 		return "", err
 	}
-	var got struct {
-		UUID string `json:"uuid"`
-	}
-	if err := r.Decode(&got); err != nil {
-		return "", err
-	}
-	return got.UUID, nil
+	return decodeTarget(r)
 }

@@ -77,7 +77,7 @@ func (s Identity) Init(ctx context.Context, m Meta) (identity map[string]string,
 	}
 	other := conflicts(was.Identity, m.Identity)
 	if was.Digest != body.Digest {
-		other = append(other, differences(was.Settings, m.Settings)...)
+		other = append(other, Differences(was.Settings, m.Settings)...)
 	}
 	switch {
 	case len(other) == 0:
@@ -174,7 +174,8 @@ func digest(settings map[string]string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-func differences(was, is map[string]string) []string {
+// Differences lists the settings in which a recorded session differs from another, for a ConfigMismatch.
+func Differences(was, is map[string]string) []string {
 	keys := maps.Clone(was)
 	if keys == nil {
 		keys = map[string]string{}

@@ -73,7 +73,9 @@ func (b *batch) reset() {
 // changes. key is the Options.Ordered key, 0 without it.
 func (b *batch) append(d *doc.Document, body []byte, changes uint32, key uint64) {
 	start, source := len(b.body), len(body)
-	if !d.Delete {
+	if d.Delete {
+		b.counts.Deleted++
+	} else {
 		body = append(append(body, d.Source...), '\n')
 	}
 	b.body = body

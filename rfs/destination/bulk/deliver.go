@@ -176,6 +176,8 @@ func (l *Loader) sortResult(b *batch, items []item, res Result, before int64) (r
 				why = fmt.Sprintf("%d %s: %s", r.Status, r.Type, r.Reason)
 			}
 			keep = append(keep, r.Pos)
+		case l.opts.Existing == Follow && items[r.Pos].source == items[r.Pos].end && r.conflict(): // a newer document came before
+			b.keep(items[r.Pos])
 		case l.opts.Existing.keeps(r):
 			if l.opts.Finder != nil && (l.mayBeOwn(items[r.Pos], before) || l.ours(b, items[r.Pos])) {
 				there = append(there, r)

@@ -22,7 +22,14 @@ const (
 	Keep      Existing = "keep"      // op create, the only op that data streams accept: the target's document stays
 	// Newer replaces the document unless its version on the target is higher (external_gte). Numbers are compared, not times.
 	Newer Existing = "newer"
+	// Follow replaces and deletes documents unless their version on the target is higher, as Newer does, with versions that rise from
+	// one snapshot to the next. A document with a higher version on the target was not written by the session: it fails. A deletion
+	// that comes after a newer document counts as kept.
+	Follow Existing = "follow"
 )
+
+// versioned reports whether action lines hold the versions of documents.
+func (e Existing) versioned() bool { return e == Newer || e == Follow }
 
 // op returns the operation in the action lines.
 func (e Existing) op() string {
@@ -34,7 +41,12 @@ func (e Existing) op() string {
 
 // keeps reports whether a rejection means that the document of the target stays.
 func (e Existing) keeps(r Refusal) bool {
-	return (e == Keep || e == Newer) && r.Status == http.StatusConflict && r.Type == "version_conflict_engine_exception"
+	return (e == Keep || e == Newer) && r.conflict()
+}
+
+// conflict reports whether the target has a newer version of the document.
+func (r Refusal) conflict() bool {
+	return r.Status == http.StatusConflict && r.Type == "version_conflict_engine_exception"
 }
 
 // Key names a document of the target.

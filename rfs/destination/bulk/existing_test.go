@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -66,6 +67,8 @@ func TestDocumentsThatTheTargetHas(t *testing.T) {
 			want: Counts{Live: 3, Indexed: 1, Kept: 2}},
 		"newer: a higher version is kept": {existing: Newer, sentBelow: 3, answers: []answer{{res: conflicts(conflict(0))}}, docs: map[string]string{"0": `{"n":0}`},
 			want: Counts{Live: 3, Indexed: 2, Kept: 1}},
+		"follow: a higher version is another client's": {existing: Follow, sentBelow: 3, answers: []answer{{res: conflicts(conflict(0))}}, docs: map[string]string{"0": `{"n":0}`},
+			want: Counts{Live: 3, Indexed: 2, Failed: 1}},
 		"keep: another 409 is a failure": {existing: Keep, answers: []answer{{res: conflicts(Refusal{Pos: 0, Status: 409, Type: "other_exception"})}}, want: Counts{Live: 3, Indexed: 2, Failed: 1}},
 		"keep, range sent before: our copy is indexed, another document is kept": {existing: Keep, sentBelow: 3, answers: []answer{{res: conflicts(conflict(0), conflict(1), conflict(2))}},
 			docs: map[string]string{"0": `{"n":0}`, "1": `{"n":"foreign"}`, "2": `{ "n" : 2 }`}, want: Counts{Live: 3, Indexed: 2, Kept: 1, Copies: 2}, asked: 3},
@@ -123,15 +126,45 @@ func TestDocumentsThatTheTargetHas(t *testing.T) {
 	}
 }
 
+// TestLoader_DeletionsThatComeAfterNewerDocuments: of three deletions of a snapshot that is followed the target has a newer document for
+// one, and none for another.
+func TestLoader_DeletionsThatComeAfterNewerDocuments(t *testing.T) {
+	s := &afterwards{}
+	l := New(Options{Sender: s, Recorder: &records{}, Existing: Follow})
+	for i := range 3 {
+		if err := l.Add(t.Context(), &doc.Document{Ordinal: int64(i), Index: []byte("i"), ID: fmt.Append(nil, i), Version: 6, Delete: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if w, is := l.Settled(); w != 3 || is != (Counts{Live: 3, Indexed: 2, Kept: 1, Deleted: 3}) {
+		t.Errorf("watermark %d, %+v", w, is)
+	}
+	if line := `{"delete":{"_index":"i","_id":"0","version":6,"version_type":"external_gte"}}`; !strings.Contains(string(s.all), line+"\n") {
+		t.Errorf("sent %q", s.all)
+	}
+}
+
+// afterwards refuses the second document of a body, because it has a newer one.
+type afterwards struct{ bodies }
+
+func (s *afterwards) Send(ctx context.Context, body []byte, n int) (Result, error) {
+	_, err := s.bodies.Send(ctx, body, n)
+	return Result{Refused: []Refusal{conflict(1)}}, err
+}
+
 func TestActionLinesByWhatExists(t *testing.T) {
 	d := doc.Document{Index: []byte("i"), ID: []byte("1"), Routing: []byte("r"), Version: 1 << 53}
 	for existing, want := range map[Existing]string{
 		"":        `{"index":{"_index":"i","_id":"1","routing":"r"}}`,
 		Overwrite: `{"index":{"_index":"i","_id":"1","routing":"r"}}`,
 		Keep:      `{"create":{"_index":"i","_id":"1","routing":"r"}}`,
+		Follow:    `{"index":{"_index":"i","_id":"1","routing":"r","version":9007199254740992,"version_type":"external_gte"}}`,
 		Newer:     `{"index":{"_index":"i","_id":"1","routing":"r","version":9007199254740992,"version_type":"external_gte"}}`,
 	} {
-		got := line(t, lines{op: existing.op(), version: existing == Newer}, &d)
+		got := line(t, lines{op: existing.op(), version: existing.versioned()}, &d)
 		if got != want {
 			t.Errorf("%q: %s, want %s", existing, got, want)
 		}

@@ -109,6 +109,7 @@ type Counts struct {
 	Copies   int64 // of Indexed: documents that the target took before, except for possible repetitions; see DESIGN.md
 	Rebuilt  int64 // of Live, without documents that were never sent: the source was rebuilt from other fields
 	KeptLast int64 // likewise: of duplicate keys the last was kept
+	Deleted  int64 // of Live: deletions
 	// Rewrites is the number of writes beyond the first for each of Indexed, by the versions in the target's responses.
 	Rewrites int64
 	Moved    int64 // of Indexed: an ingest pipeline gave them another index or id
@@ -127,6 +128,7 @@ func (c *Counts) add(d Counts) {
 	c.Copies += d.Copies
 	c.Rebuilt += d.Rebuilt
 	c.KeptLast += d.KeptLast
+	c.Deleted += d.Deleted
 	c.Rewrites += d.Rewrites
 	c.Moved += d.Moved
 	c.Kept += d.Kept
@@ -195,7 +197,7 @@ func New(opts Options) *Loader {
 		opts.Recovery = &Recovery{}
 	}
 	l := &Loader{opts: opts, limiter: newAIMDLimiter(opts.MaxInFlight), slots: make(chan struct{}, opts.MaxInFlight), freed: make(chan struct{}, 1), watermark: opts.From,
-		lines: lines{op: opts.Existing.op(), emitType: opts.EmitType, version: opts.Existing == Newer}}
+		lines: lines{op: opts.Existing.op(), emitType: opts.EmitType, version: opts.Existing.versioned()}}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.dispatchCtx, l.stopDispatch = context.WithCancel(l.ctx)
 	return l

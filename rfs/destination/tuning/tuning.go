@@ -30,7 +30,11 @@ type Records interface {
 }
 
 // tuned are the settings during the load: no refreshes, no replicas, and no acknowledgement before documents are on disk.
-var tuned = map[string]string{refreshInterval: "-1", replicas: "0", durability: hardened}
+var tuned = map[string]string{refreshInterval: "-1", replicas: "0", durability: hardened, gcDeletes: remembered}
+
+// remembered is the time for which a target remembers versions of deleted documents while it follows another cluster, so that late requests
+// of former rounds bring none of them back. Other programs do not spell it so.
+const remembered = "1441m"
 
 // hardened is a durability of "request" in a spelling that no other program uses. Clusters accept each spelling and keep it, so that any
 // process recognizes indices that were hardened, also those that carry no mark.
@@ -40,6 +44,7 @@ const (
 	refreshInterval = "index.refresh_interval"
 	replicas        = "index.number_of_replicas"
 	durability      = "index.translog.durability"
+	gcDeletes       = "index.gc_deletes"
 )
 
 // Tuner changes settings of indices for the duration of a migration.
@@ -49,7 +54,9 @@ type Tuner struct {
 	// Mark returns what indices of the session carry. Settings of others are neither changed nor restored, regardless of the records,
 	// except by Harden.
 	Mark func(ctx context.Context) (objects.Mark, error)
-	Log  *slog.Logger
+	// Follows states that Restore leaves the setting of Remember.
+	Follows bool
+	Log     *slog.Logger
 }
 
 // Wish is the wanted change of an index.
@@ -143,6 +150,34 @@ func (t *Tuner) Harden(ctx context.Context, targets []string) error {
 	return nil
 }
 
+// Remember lets indices of the session remember the versions of deleted documents for a day, until Restore is called without Follows.
+func (t *Tuner) Remember(ctx context.Context, targets []string) error {
+	value := remembered
+	for _, target := range targets {
+		uuid, now, ours, err := t.settings(ctx, target)
+		switch {
+		case err != nil:
+			return err
+		case now[gcDeletes] == value:
+			continue
+		case !ours:
+			t.Log.WarnContext(ctx, "the index does not carry the mark of this session, so that its settings stay: a request that is delayed for longer than its index.gc_deletes (60 s by default) may bring back a deleted document", "index", target)
+			continue
+		}
+		is := session.Tuned{Target: target, UUID: uuid, Was: map[string]*string{gcDeletes: nil}, Set: map[string]string{gcDeletes: value}}
+		if v, set := now[gcDeletes]; set {
+			is.Was[gcDeletes] = &v
+		}
+		if err := t.Records.Extend(ctx, is); err != nil {
+			return fmt.Errorf("tune %s: %w", target, err)
+		}
+		if err := t.put(ctx, target, map[string]*string{gcDeletes: &value}); err != nil {
+			return fmt.Errorf("tune %s: %w", target, err)
+		}
+	}
+	return nil
+}
+
 // maxNames bounds the names in one path, in bytes: servers take 4096 of a request line.
 const maxNames = 2000
 
@@ -205,6 +240,9 @@ func (t *Tuner) Restore(ctx context.Context) ([]Restored, error) {
 			errs = append(errs, fmt.Errorf("restore settings of %s: %w", x.Target, err))
 			continue
 		}
+		if t.Follows && len(done.Keys)+len(done.Left) == 0 && done.Reason == "" {
+			continue // only the setting of Remember
+		}
 		all = append(all, done)
 		t.Log.InfoContext(ctx, "settings restored", "index", x.Target, "settings", done.Keys, "left", done.Left, "reason", done.Reason)
 	}
@@ -228,8 +266,12 @@ func (t *Tuner) restore(ctx context.Context, x session.Tuned) (Restored, error) 
 		done.Reason = fmt.Sprintf("the index does not carry the mark of this session, so that the record proves nothing: compare %s with what they should be, and set them by hand", strings.Join(done.Left, ", "))
 		return done, nil
 	}
-	back := map[string]*string{}
+	back, kept := map[string]*string{}, false
 	for _, key := range slices.Sorted(maps.Keys(x.Set)) {
+		if key == gcDeletes && t.Follows {
+			kept = true
+			continue
+		}
 		// A record is input: it restores no other setting, and to no other form of value.
 		value, known := tuned[key]
 		if is, set := now[key]; !ours && key != durability || !set || is != x.Set[key] || !known || is != value || !former(key, x.Was[key]) {
@@ -243,6 +285,9 @@ func (t *Tuner) restore(ctx context.Context, x session.Tuned) (Restored, error) 
 		if err := t.put(ctx, x.Target, back); err != nil {
 			return done, err
 		}
+	}
+	if kept {
+		return done, nil
 	}
 	return done, t.Records.Forget(ctx, x.Target)
 }

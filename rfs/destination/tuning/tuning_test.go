@@ -131,6 +131,53 @@ func TestTunedSettingsComeBackAsTheyWereAndOnlyThose(t *testing.T) {
 	}
 }
 
+// TestTuner_Remember keeps versions of deleted documents from round to round, until the following is finished.
+func TestTuner_Remember(t *testing.T) {
+	f := &fakeTarget{theirs: map[string]bool{"theirs": true}, indices: map[string]map[string]string{
+		"plain":  {"index.uuid": "up", "index.number_of_replicas": "2"},
+		"own":    {"index.uuid": "uo", "index.gc_deletes": "5m"},
+		"theirs": {"index.uuid": "ut", "index.gc_deletes": "5m"},
+	}}
+	all := []string{"plain", "own", "theirs"}
+	for round := range 3 {
+		tn := tuner(t, f)
+		tn.Follows = true
+		if err := tn.Tune(t.Context(), all[:2], All); err != nil {
+			t.Fatal(err)
+		}
+		f.fail = round % 2
+		for f.fail > 0 {
+			if err := tn.Remember(t.Context(), all); !errors.Is(err, fault.ErrUnavailable) && f.fail > 0 {
+				t.Errorf("a broken request is not an error: %v", err)
+			}
+			f.fail = 0
+		}
+		if err := tn.Remember(t.Context(), all); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tn.Restore(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, index := range all[:2] {
+			if x := f.indices[index]; x["index.gc_deletes"] != "1441m" || x["index.number_of_replicas"] == "0" {
+				t.Errorf("round %d: %s is %v", round, index, x)
+			}
+		}
+		if round == 0 {
+			tn.Follows = false
+			if _, err := tn.Restore(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if a, b := f.indices["plain"]["index.gc_deletes"], f.indices["own"]["index.gc_deletes"]; a != "" || b != "5m" {
+				t.Errorf("restored to %q and %q", a, b)
+			}
+		}
+	}
+	if x := f.indices["theirs"]["index.gc_deletes"]; x != "5m" {
+		t.Errorf("an index of others was changed: %v", x)
+	}
+}
+
 // TestRecordsOfOthersRestoreNothingElse: the records lie in the control index, which is input. Only the settings that a Tuner
 // changes are restored, and only where they are still as it sets them.
 func TestRecordsOfOthersRestoreNothingElse(t *testing.T) {

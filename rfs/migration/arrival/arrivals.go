@@ -24,6 +24,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
+	"github.com/rfsd/rfsd/rfs/source/difference"
 )
 
 // Counts reads what the indices of a target hold. *target.Client is one.
@@ -71,6 +72,41 @@ type arriving struct {
 	sent   cms.Counts
 	open   bool
 	failed bool // an item
+	// changes holds the changes of each shard since the former snapshot; empty: everything was sent.
+	changes map[int]difference.Totals
+	whole   bool // a shard was sent as a whole
+}
+
+// add adds an item of the index.
+func (a *arriving) add(item cms.Item, shard int) error {
+	a.sent, a.open, a.failed = a.sent.Add(item.Counts), a.open || item.Open(), a.failed || item.FailedItem()
+	if !a.changed() || item.Checks == "" {
+		return nil
+	}
+	var parts []shards.Checks
+	if err := json.Unmarshal([]byte(item.Checks), &parts); err != nil {
+		return fmt.Errorf("checks of shard %d of %s: %w: %w", shard, a.name, err, fault.ErrCorrupt)
+	}
+	for _, p := range parts {
+		if a.whole = a.whole || p.Changes == nil; p.Changes != nil {
+			a.changes[shard] = *p.Changes
+		}
+	}
+	return nil
+}
+
+// changed reports whether documents of the targets come from former rounds.
+func (a *arriving) changed() bool { return a.entry.Since != nil }
+
+// more returns the number of documents that the targets of the index have after this round: those before it, and the changes.
+func (a *arriving) more() (n int64) {
+	for _, name := range a.entry.Naming.Targets() {
+		n += a.entry.Held[name]
+	}
+	for _, d := range a.changes {
+		n += d.Inserted - d.Deleted
+	}
+	return n
 }
 
 // arrivalGroup are the indices of the snapshot that have target indices in common, directly or by way of others, and all of these.
@@ -82,6 +118,11 @@ type arrivalGroup struct {
 	known   bool
 	files   bool    // its documents come out of files
 	again   *resent // nil: its documents were not read again
+}
+
+// follows reports whether only changes since a former snapshot were sent.
+func (g *arrivalGroup) follows() bool {
+	return slices.ContainsFunc(g.all, (*arriving).changed)
 }
 
 // text names the targets.
@@ -166,7 +207,7 @@ func (c *Check) All(ctx context.Context) ([]rollback.Own, error) {
 	}
 	var own []rollback.Own
 	for i, is := range arrivals {
-		if is.Accounted {
+		if is.Accounted && !groups[i].follows() {
 			own = append(own, rollback.Own{Targets: groups[i].targets, Operations: is.Written})
 		}
 	}
@@ -197,7 +238,7 @@ func (c *Check) arriving(ctx context.Context) ([]*arrivalGroup, error) {
 		if err != nil {
 			return nil, err
 		}
-		byName[e.Name] = &arriving{name: e.Name, entry: entry}
+		byName[e.Name] = &arriving{name: e.Name, entry: entry, changes: map[int]difference.Totals{}}
 	}
 	for item, err := range c.Coordinator.Items(ctx) {
 		if err != nil {
@@ -208,7 +249,9 @@ func (c *Check) arriving(ctx context.Context) ([]*arrivalGroup, error) {
 		if rerr != nil || a == nil {
 			continue
 		}
-		a.sent, a.open, a.failed = a.sent.Add(item.Counts), a.open || item.Open(), a.failed || item.FailedItem()
+		if err := a.add(item, id.Shard); err != nil {
+			return nil, err
+		}
 	}
 	again, err := progress.ReadRedrives(ctx, c.Coordinator)
 	if err != nil {
@@ -298,7 +341,9 @@ func (c *Check) arrival(ctx context.Context, group *arrivalGroup) (progress.Arri
 	is := progress.Arrival{Shared: len(group.all) > 1}
 	before := true // everything was found complete before
 	for _, a := range group.all {
-		is.Expected += a.sent.Indexed - a.sent.Moved
+		if is.Expected += a.sent.Indexed - a.sent.Moved; a.changed() && !a.whole {
+			is.Expected += a.more() - a.sent.Indexed + a.sent.Moved
+		}
 		before = before && a.entry.Arrival != nil && a.entry.Arrival.Problem == ""
 		if was := a.entry.Arrival; was != nil {
 			is.SentAgain = was.SentAgain
@@ -386,8 +431,13 @@ func (c *Check) countArrival(ctx context.Context, group *arrivalGroup, is *progr
 	if err := c.countOperations(ctx, group, is); err != nil {
 		return err
 	}
-	if !group.own {
-		is.Note = "not compared: " + group.text() + " was there before this session"
+	if !group.own || group.follows() {
+		if is.Note = "not compared: " + group.text() + " was there before this session"; group.follows() {
+			is.Note = ""
+			if whole := func(a *arriving) bool { return a.whole }; is.Expected != is.Found && !slices.ContainsFunc(group.all, whole) {
+				is.Note = fmt.Sprintf("%d documents were expected after this round; documents that failed in one of the rounds are missing, or other clients wrote to it: rfsd verify with this round's snapshot names them", is.Expected)
+			}
+		}
 		if is.Problem = lostWrites(group, is); is.Problem != "" {
 			is.Problem += "; " + group.remedy()
 		} else if group.again != nil && group.again.sent > 0 {

@@ -118,7 +118,7 @@ func (c *Check) resendShard(ctx context.Context, a *arriving, shard int, r *rese
 		return err
 	}
 	opts := run.Bulk
-	if opts.Existing = a.entry.Existing(opts.Existing); opts.Existing != bulk.Newer {
+	if opts.Existing = a.entry.Existing(opts.Existing); opts.Existing != bulk.Newer && opts.Existing != bulk.Follow {
 		opts.Existing = bulk.Keep
 	}
 	opts.Sender, opts.Recorder, opts.MayStart = missing{out, r}, refusedAgain{r}, mayStart

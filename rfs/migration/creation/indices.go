@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -90,6 +92,11 @@ func (t *Indices) Make(ctx context.Context, x plan.Index) (Made, error) {
 	if err != nil {
 		return Made{}, refusedIndex(x, err)
 	}
+	if x.Entry.Since != nil && !x.Entry.Since.Mapped {
+		if err := t.extend(ctx, all, done.Existed); err != nil {
+			return Made{}, err
+		}
+	}
 	late := maps.Clone(done.Late)
 	maps.DeleteFunc(late, func(name string, _ json.RawMessage) bool { return !slices.Contains(x.Entry.Ours, name) })
 	made := Made{Created: done.Created, Late: late}
@@ -103,6 +110,39 @@ func (t *Indices) Make(ctx context.Context, x plan.Index) (Made, error) {
 		return made, err
 	}
 	return made, t.warnOfPipelines(ctx, x.Entry.Naming.Targets())
+}
+
+// extend adds the fields that the mapping of an index has got since the former snapshot to those target indices that exist. What mappings
+// cannot change later, and the _meta in which the session's mark is, stays as it was created.
+func (t *Indices) extend(ctx context.Context, all []metadata.Wanted, existed []string) error {
+	for _, w := range all {
+		if !slices.Contains(existed, w.Name) {
+			continue
+		}
+		done, err := metadata.ConvertIndex(t.Version, w)
+		if err != nil {
+			return fmt.Errorf("index %s: %w", w.Name, err)
+		}
+		var body struct {
+			Mappings map[string]json.RawMessage `json:"mappings"`
+		}
+		if err := json.Unmarshal(done.Body, &body); err != nil {
+			return fmt.Errorf("index %s: %w: %w", w.Name, err, fault.ErrCorrupt)
+		}
+		maps.DeleteFunc(body.Mappings, func(key string, _ json.RawMessage) bool { return strings.HasPrefix(key, "_") })
+		if len(body.Mappings) == 0 {
+			continue
+		}
+		mapping, err := json.Marshal(body.Mappings)
+		if err != nil {
+			return fmt.Errorf("index %s: %w", w.Name, err)
+		}
+		if err := rest.Call(ctx, t.Requester, http.MethodPut, "/"+url.PathEscape(w.Name)+"/_mapping", nil, mapping, nil); err != nil {
+			return fmt.Errorf("new fields of index %s (add them by hand as the target takes them, then run the same command again): %w", w.Name, err)
+		}
+		t.Log.InfoContext(ctx, "fields added to the mapping", "index", w.Name)
+	}
+	return nil
 }
 
 // Wanted returns the target indices of an index of the snapshot. Errors: fault.ErrUnavailable, and fault.ErrCorrupt of its metadata.

@@ -255,7 +255,7 @@ func (j *job) settled() (int64, cms.Counts) {
 	w, c := j.loader.Settled()
 	sum := cms.Counts{
 		Ordinals: w - j.begin, Live: c.Live, Indexed: c.Indexed, Failed: c.Failed,
-		Filtered: c.Filtered, Bytes: c.Bytes, Reduced: c.Reduced, Rebuilt: c.Rebuilt, KeptLast: c.KeptLast, Kept: c.Kept,
+		Filtered: c.Filtered, Bytes: c.Bytes, Reduced: c.Reduced, Rebuilt: c.Rebuilt, KeptLast: c.KeptLast, Kept: c.Kept, Deleted: c.Deleted,
 		Retried: c.Resent, Rewrites: c.Rewrites, Moved: c.Moved,
 	}
 	if j.lease.Follows() {

@@ -76,7 +76,7 @@ var errUnproven = errors.New("the entry of the index cannot be compared with the
 // differsFromIndex compares an entry with the snapshot of this session and the metadata of its index, which are read once per
 // process. Errors: errUnproven.
 func (s *Session) differsFromIndex(ctx context.Context, index string, e plan.Entry) (plan.Difference, error) {
-	of := plan.JSON(e.Locator) + plan.JSON(e.Naming) + plan.JSON(e.Rebuild) + plan.JSON(e.Shards)
+	of := plan.JSON(e.Locator) + plan.JSON(e.Naming) + plan.JSON(e.Rebuild) + plan.JSON(e.Shards) + plan.JSON(e.Version) + plan.JSON(e.Since)
 	s.known.mu.Lock()
 	known := s.known.derived[index] == of
 	s.known.mu.Unlock()
@@ -93,6 +93,9 @@ func (s *Session) differsFromIndex(ctx context.Context, index string, e plan.Ent
 	d, err := s.Request.DiffersFromSource(x, e)
 	if err == nil && d.Field == "" && !x.Mounted() {
 		d, err = s.differsInSnapshot(ctx, e)
+	}
+	if err == nil && d.Field == "" && s.Request.Follow != nil {
+		d, err = s.differsInChain(ctx, x, e)
 	}
 	if err != nil || d.Field != "" {
 		return d, err
@@ -117,6 +120,27 @@ func (s *Session) differsInSnapshot(ctx context.Context, e plan.Entry) (plan.Dif
 		return plan.Difference{Field: "snapshot", Is: e.Locator.SnapshotName, Want: name}, nil
 	}
 	return plan.Difference{}, nil
+}
+
+// differsInChain compares what an entry says about the former snapshot with the repository.
+func (s *Session) differsInChain(ctx context.Context, x *snapshot.Index, e plan.Entry) (plan.Difference, error) {
+	name, _, err := s.snapshotName(ctx)
+	if err != nil {
+		return plan.Difference{}, err
+	}
+	catalog, err := snapshot.OpenCatalog(ctx, s.Shards.Repo)
+	if err != nil {
+		return plan.Difference{}, err
+	}
+	snap, err := catalog.Snapshot(ctx, name)
+	if err != nil {
+		return plan.Difference{}, err
+	}
+	g, err := s.Request.Follow.Read(ctx, catalog, snap)
+	if err != nil {
+		return plan.Difference{}, err
+	}
+	return g.Differs(ctx, x, e)
 }
 
 // differsFromStreams compares the data stream of an entry with the one to which the snapshot has the index belong, which is read once

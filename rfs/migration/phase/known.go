@@ -1,6 +1,7 @@
 package phase
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -124,7 +125,7 @@ func (s *Session) checkTarget(ctx context.Context, e plan.Entry, name string) er
 	was, claimed := s.known.claims[name]
 	s.known.mu.Unlock()
 	if !claimed {
-		if was, err = session.EntriesOf(s.Coordinator).ClaimTarget(ctx, name, is); err != nil {
+		if was, err = session.EntriesOf(cmp.Or(s.Root, s.Coordinator)).ClaimTarget(ctx, name, is); err != nil {
 			return err
 		}
 		s.known.mu.Lock()

@@ -22,6 +22,9 @@ type Ledger interface {
 	// Seal records what the created indices hold when the migration ends; Unseal is called before it is continued.
 	Seal(ctx context.Context, own ...rollback.Own) error
 	Unseal(ctx context.Context) error
+	// Discard removes the index of a UUID that the session created, and its record; false for another. fault.ErrConfig when an undo
+	// would not.
+	Discard(ctx context.Context, index, uuid string) (bool, error)
 	// Around runs work that sends documents after Seal, and records what the indices hold then.
 	Around(ctx context.Context, work func() error) error
 }

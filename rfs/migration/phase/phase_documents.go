@@ -59,6 +59,11 @@ func (s *Session) seed(ctx context.Context) error {
 	if err := s.bindExisting(ctx); err != nil {
 		return err
 	}
+	if s.Root != nil && s.Ledger != nil { // sealed by the round before
+		if err := s.Ledger.Unseal(ctx); err != nil {
+			return err
+		}
+	}
 	if err := s.harden(ctx, entries); err != nil {
 		return err
 	}
@@ -255,7 +260,13 @@ func (s *Session) harden(ctx context.Context, entries []session.IndexEntry) erro
 		names = append(names, entry.Naming.Targets()...)
 	}
 	slices.Sort(names)
-	return s.Tuner.Harden(ctx, slices.Compact(names))
+	names = slices.Compact(names)
+	if s.Request != nil && s.Request.Follow != nil {
+		if err := s.Tuner.Remember(ctx, names); err != nil {
+			return err
+		}
+	}
+	return s.Tuner.Harden(ctx, names)
 }
 
 // lookForItems gives cms.ErrAllDone, unless an operator has opened an item again.

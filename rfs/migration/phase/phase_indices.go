@@ -76,6 +76,9 @@ func (s *Session) createEntries(ctx context.Context, plan *plan.Plan) error {
 		entries := make([]session.IndexEntry, 0, len(part))
 		for _, x := range part {
 			s.noteHeld(&x.Entry)
+			if err := s.noteFormer(ctx, &x.Entry); err != nil {
+				return err
+			}
 			body, err := x.Entry.Encode()
 			if err != nil {
 				return err
@@ -186,9 +189,15 @@ func (s *Session) tryIndex(ctx context.Context, entry plan.Entry) (plan.Entry, e
 		return entry, err
 	}
 	if s.Indices != nil {
+		if err := s.discardFormer(ctx, entry); err != nil {
+			return entry, err
+		}
 		// Before anything is created it is written down what was not there: those are ours.
 		absent, err := s.Indices.Absent(ctx, entry.Naming.Targets())
 		if err != nil {
+			return entry, err
+		}
+		if err := s.followsOn(ctx, entry, absent); err != nil {
 			return entry, err
 		}
 		if err := entry.Foreign(absent); err != nil {

@@ -30,6 +30,7 @@ type Targets interface {
 type Tuner interface {
 	Tune(ctx context.Context, targets []string, wish tuning.Wish) error
 	Harden(ctx context.Context, targets []string) error
+	Remember(ctx context.Context, targets []string) error
 	Restore(ctx context.Context) ([]tuning.Restored, error)
 }
 
@@ -37,8 +38,11 @@ type Tuner interface {
 // of each phase. A phase without means must not be among Phases.
 type Session struct {
 	Coordinator *cms.Coordinator
-	Holder      string            // of this process; unique over all processes and runs
-	Settings    map[string]string // two processes of a session must agree on them
+	// Root is the coordinator of the session that migrated the first snapshot of a cluster that is followed, which has the records of
+	// the target; nil: this session.
+	Root     *cms.Coordinator
+	Holder   string            // of this process; unique over all processes and runs
+	Settings map[string]string // two processes of a session must agree on them
 	// Identity binds the session to its destination, by the keys Destination…, and holds what else two processes must
 	// agree on. The snapshot's UUID is added when it is known.
 	Identity map[string]string

@@ -25,7 +25,7 @@ func (s *Session) split(ctx context.Context, e session.IndexEntry) (session.Inde
 		return e, nil
 	}
 	entry, err := s.readEntry(ctx, e)
-	if err != nil || entry.Trial != nil {
+	if err != nil || entry.Trial != nil || entry.Since != nil {
 		return e, err
 	}
 	ends := map[int][]int64{}

@@ -30,7 +30,6 @@ func (d Difference) Err(index string) error {
 
 // Differs compares an entry with what the settings alone decide. An error means that the settings cannot be applied.
 func (r Request) Differs(index string, e Entry) (Difference, error) {
-	selected := r.Indices.Match(index) && (!isSystem(index) || r.IncludeSystem || r.Indices.Include.Exact(index))
 	create := r.DataStreams == StreamsCreate && r.Trial == nil && e.Stream != nil
 	naming := newNaming("", e.Naming.Types, r.MultiType, r.EmitType, e.Naming.Join)
 	join := ""
@@ -38,7 +37,7 @@ func (r Request) Differs(index string, e Entry) (Difference, error) {
 		join = e.Naming.Join.Field
 	}
 	switch {
-	case !selected:
+	case !r.selects(index):
 		return Difference{"selection", "selected", "not selected"}, nil
 	case e.Locator.IndexName != index:
 		return Difference{"index of the snapshot", e.Locator.IndexName, index}, nil
@@ -58,6 +57,8 @@ func (r Request) Differs(index string, e Entry) (Difference, error) {
 		return Difference{"way of several mapping types", e.Naming.Multi, naming.Multi}, nil
 	case e.Naming.Emit != naming.Emit:
 		return Difference{"mapping type in requests", e.Naming.Emit, naming.Emit}, nil
+	case r.Follow == nil && (e.Version != 0 || e.Since != nil):
+		return Difference{"place in a chain of snapshots", e.Version, "none"}, nil
 	case e.KeepLast != (r.DuplicateKeys == KeepLastDuplicate):
 		return Difference{"way of duplicate keys", e.KeepLast, !e.KeepLast}, nil
 	case e.Rebuild.UsesFields() && r.rebuild() == "", e.Rebuild == RebuildTerms && r.rebuild() != RebuildTerms:
@@ -118,6 +119,8 @@ func DiffersFromPlan(x *Index, e Entry) Difference {
 	switch {
 	case !e.Locator.Finds(x.Source), !reflect.DeepEqual(is, planned):
 		return Difference{"place in the repository", JSON(is), JSON(planned)}
+	case differsSince(e, want.Version, want.Since).Field != "":
+		return differsSince(e, want.Version, want.Since)
 	case e.Naming.Multi != want.Naming.Multi:
 		return Difference{"way of several mapping types", e.Naming.Multi, want.Naming.Multi}
 	case e.Lacking != want.Lacking:

@@ -41,6 +41,13 @@ type Entry struct {
 	Create bool `json:"create,omitempty"`
 	// Trial is set in a trial run.
 	Trial *Trial `json:"trial,omitempty"`
+	// Version orders the snapshots of a chain: 2·Version+1 is the version of each document on the target, 2·Version the version of each
+	// deletion. 0: the session belongs to no chain.
+	Version int64 `json:"version,omitempty"`
+	// Since is the index in the former snapshot of the chain; nil: the former snapshot lacks it.
+	Since *Since `json:"since,omitempty"`
+	// Former are the UUIDs of the target indices that hold the documents of a former index, which was recreated since.
+	Former map[string]string `json:"former,omitempty"`
 	// Held are the target indices that had documents when this session planned the index for the first time, and how many.
 	Held map[string]int64 `json:"held,omitempty"`
 	// HeldChosen means that --existing-documents was given then, so that it need not be asked for.
@@ -98,8 +105,11 @@ func DecodeEntry(index string, b []byte) (Entry, error) {
 
 // Existing returns the treatment of documents of an entry whose ids the target has. Data streams take new documents only.
 func (e Entry) Existing(chosen bulk.Existing) bulk.Existing {
-	if e.Create {
+	switch {
+	case e.Create:
 		return bulk.Keep
+	case e.Version != 0:
+		return bulk.Follow
 	}
 	return chosen
 }

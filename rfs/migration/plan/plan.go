@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,6 +56,8 @@ type Request struct {
 	RebuildText bool
 	// Trial makes it a trial run; nil: it is none.
 	Trial *Trial
+	// Follow is the place in a chain of snapshots; nil: the session belongs to no chain.
+	Follow *Follow
 	// SplitOver is the session's.
 	SplitOver int64
 	// Sizes reads every shard's manifest for an estimate of the remaining time, and keeps them in Manifests for the leases.
@@ -100,6 +103,9 @@ func (r Request) Settings(repository string) map[string]string {
 	if r.SplitOver > 0 {
 		settings["split-shards-over"] = strconv.FormatInt(r.SplitOver, 10)
 	}
+	if r.Follow != nil {
+		settings[FollowKey] = cmp.Or(r.Follow.Since, "first")
+	}
 	if r.Trial != nil {
 		settings[TrialKey], settings["trial-prefix"] = strconv.FormatInt(r.Trial.Documents, 10), r.Trial.Prefix
 	}
@@ -136,6 +142,7 @@ type Plan struct {
 	State    string
 	Indices  []Index
 	LeftOut  []string // system indices that were not asked for
+	Vanished []string // selected indices of the former snapshot that this one lacks
 	Missing  []string // shards that the snapshot itself reports as missing: index/shard: reason
 	Warnings []string
 	// Unread are indices whose metadata is damaged: each fails alone.
@@ -198,6 +205,9 @@ func New(ctx context.Context, repo snapshot.Repository, req Request) (*Plan, err
 		return nil, indices.err
 	}
 	p.take(names, indices, req)
+	if err := p.follow(ctx, catalog, req); err != nil {
+		return nil, err
+	}
 	for _, x := range p.Indices {
 		p.Warnings = append(p.Warnings, x.warnings...)
 	}
@@ -259,11 +269,10 @@ func (p *Plan) selectIndices(snap *snapshot.Snapshot, req Request) ([]string, er
 	for _, x := range snap.Indices {
 		all = append(all, x.Name)
 		switch {
-		case !req.Indices.Match(x.Name):
-		case isSystem(x.Name) && !req.IncludeSystem && !req.Indices.Include.Exact(x.Name):
-			p.LeftOut = append(p.LeftOut, x.Name)
-		default:
+		case req.selects(x.Name):
 			names = append(names, x.Name)
+		case req.Indices.Match(x.Name):
+			p.LeftOut = append(p.LeftOut, x.Name)
 		}
 	}
 	if missing := req.Indices.Missing(all); len(missing) > 0 {
@@ -275,6 +284,11 @@ func (p *Plan) selectIndices(snap *snapshot.Snapshot, req Request) ([]string, er
 			req.Indices.Include.Strings(), req.Indices.Exclude.Strings(), snap.Name, fault.Names(all, maxNamed), fault.ErrConfig)
 	}
 	return names, nil
+}
+
+// selects reports whether an index of the snapshot is migrated.
+func (r Request) selects(index string) bool {
+	return r.Indices.Match(index) && (!isSystem(index) || r.IncludeSystem || r.Indices.Include.Exact(index))
 }
 
 func planIndex(ctx context.Context, repo snapshot.Repository, snap *snapshot.Snapshot, name string, req Request) (Index, error) {

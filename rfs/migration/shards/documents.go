@@ -27,6 +27,9 @@ type documents struct {
 	joiner  *joiner       // nil: documents get no join field
 	memory  *allowance    // nil: long documents are not bounded
 	plain   bool          // documents are decoded and named, and nothing else
+	version int64         // of every document on the target; 0: none
+	gone    bool          // they are to be deleted
+	base    int64         // is added to their ordinals
 
 	log   *slog.Logger    // nil: nothing is reported
 	named map[string]bool // fields whose vectors were reported
@@ -48,12 +51,36 @@ func newDocuments(e plan.Entry, shard int, edit func(index string) DocumentEdito
 	d.decoder.SetType(e.Locator.Type)
 	d.decoder.SendOriginals(e.Originals)
 	d.decoder.SetLacking(e.Lacking)
+	if e.Version != 0 {
+		d.version = 2*e.Version + 1
+	}
 	return d
 }
 
 // of returns the document of a record; keep is false when rules leave it out. A Failure is a document that cannot be
 // sent. The document is borrowed until the next call or the reader's next step. An error concerns the whole shard.
 func (s *documents) of(ctx context.Context, rec *lucene.Record) (d *doc.Document, keep bool, failure *doc.Failure, err error) {
+	d, keep, failure, err = s.made(ctx, rec)
+	if s.version == 0 || err != nil {
+		return d, keep, failure, err
+	}
+	if failure != nil {
+		failure.Ordinal += s.base
+		if s.gone { // it was none that could be sent, either, when it was new
+			return &doc.Document{Ordinal: failure.Ordinal}, false, nil, nil
+		}
+		failure.Version = s.version
+		return d, false, failure, nil
+	}
+	d.Version, d.Ordinal = s.version, d.Ordinal+s.base
+	if s.gone {
+		d.Delete, d.Source = true, nil
+	}
+	return d, keep, nil, nil
+}
+
+// made returns the document of a record as a snapshot of no chain has it.
+func (s *documents) made(ctx context.Context, rec *lucene.Record) (d *doc.Document, keep bool, failure *doc.Failure, err error) {
 	if !s.plain {
 		if err := s.build(ctx, rec); err != nil {
 			return nil, false, nil, err

@@ -35,7 +35,7 @@ type openShard struct {
 func newOpenShard(r *Reader, entry plan.Entry, number int, from int64, existing bulk.Existing) *openShard {
 	return &openShard{
 		entry: entry, number: number, parts: entry.Trial != nil, versions: entry.Existing(existing) == bulk.Newer, kept: r.Manifests,
-		begin: from == 0 && entry.Trial == nil && !r.VerifyFirst,
+		begin: from == 0 && entry.Trial == nil && entry.Since == nil && !r.VerifyFirst,
 	}
 }
 
@@ -108,7 +108,7 @@ type Reading struct {
 
 // Open opens a shard; Reading.Read reads parts of it.
 func Open(ctx context.Context, repo snapshot.Repository, e plan.Entry, shard int, edit func(index string) DocumentEditor, to Documents) (*Reading, error) {
-	s := &openShard{entry: e, number: shard, parts: to.Select != nil, versions: to.Versions}
+	s := &openShard{entry: e, number: shard, parts: to.Select != nil, versions: to.Versions && e.Version == 0}
 	if err := s.open(ctx, repo, edit); err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/document/doc"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/source/difference"
 	"github.com/rfsd/rfsd/rfs/source/lucene"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
@@ -97,6 +98,9 @@ func (s shardSource) live(ctx context.Context, id cms.ItemID) (int64, error) {
 
 // FailedChecks adds the number of documents that the shard holds to the checks of an item that failed.
 func (s shardSource) FailedChecks(ctx context.Context, id cms.ItemID, checks json.RawMessage) (json.RawMessage, error) {
+	if s.entry.Since != nil { // only a part of the shard was to be sent
+		return checks, nil
+	}
 	var v Checks
 	if len(checks) > 0 {
 		if err := json.Unmarshal(checks, &v); err != nil {
@@ -156,6 +160,11 @@ func (s shardSource) Open(ctx context.Context, id cms.ItemID, opts *bulk.Options
 			return nil, err
 		}
 	}
+	opts.Own, opts.Targets, opts.Distinct = s.entry.Own(), s.entry.Naming.Targets(), s.entry.Distinct() && !r.Merges
+	opts.Index, opts.Shard, opts.EmitType = s.entry.Naming.Index, id.Shard, s.entry.Naming.Emit
+	if s.entry.Since != nil {
+		return s.openChanged(ctx, id, o, opts)
+	}
 	end, err := s.endIn(id, o.commit)
 	if err != nil {
 		return nil, errors.Join(err, o.commit.Close())
@@ -176,8 +185,6 @@ func (s shardSource) Open(ctx context.Context, id cms.ItemID, opts *bulk.Options
 		read.Helpers = r.Helpers
 		x.reader = o.commit.Reader(read)
 	}
-	opts.Own, opts.Targets, opts.Distinct = s.entry.Own(), s.entry.Naming.Targets(), s.entry.Distinct() && !r.Merges
-	opts.Index, opts.Shard, opts.EmitType = s.entry.Naming.Index, id.Shard, s.entry.Naming.Emit
 	return x, nil
 }
 
@@ -201,7 +208,7 @@ func (x *shardReading) Next(ctx context.Context, to *engine.Sink, most int) erro
 			return x.shard.Blame(err)
 		}
 		if n == 0 {
-			to.Read(rec.Ordinal)
+			to.Read(rec.Ordinal + x.documents.base)
 			if x.near != nil && rec.Ordinal >= x.last {
 				x.near()
 				x.near = nil
@@ -283,4 +290,6 @@ type Checks struct {
 	Ordinals    int64          `json:"ordinals,omitempty"` // of the whole shard, for the progress of its items
 	Live        int64          `json:"live,omitempty"`     // Lucene documents of the whole shard, of an item that failed; 0: unknown
 	Tried       *Tried         `json:"tried,omitempty"`    // in a trial run
+	// Changes is the size of what changed since the former snapshot, of the whole shard; nil: the shard is read whole.
+	Changes *difference.Totals `json:"changes,omitempty"`
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
+	"github.com/rfsd/rfsd/rfs/source/difference"
 	"github.com/rfsd/rfsd/rfs/source/lucene"
 )
 
@@ -46,6 +47,8 @@ type Summary struct {
 	// nothing in them lives or only a part of them is needed.
 	NotVerified []string `json:"not_verified,omitempty"`
 	FailedDir   string   `json:"failed_documents,omitempty"`
+	// Changes counts what differs from the former snapshot of a cluster that is followed; nil: it is not followed.
+	Changes *difference.Totals `json:"changes,omitempty"`
 	// SafeFrom is the time from which others may write to the migrated indices, by the clock of the
 	// coordination (Quiet); absent while an item is open.
 	SafeFrom *time.Time `json:"safe_to_write_from,omitempty"`
@@ -84,6 +87,7 @@ type Index struct {
 	// Redriven is the part of Indexed that failed first, and that rfsd redrive has delivered.
 	Redriven int64 `json:"redriven,omitempty"`
 	cms.Counts
+	follows bool // it belongs to a chain of snapshots
 }
 
 // Phase is the outcome of one phase.
@@ -119,7 +123,8 @@ type shardChain struct {
 	counts       cms.Counts
 	tried        *shards.Tried // nil but in a trial run
 	ordinals     int64         // of the shard, likewise
-	live         int64         // documents of the shard, of one that failed; 0: not known
+	changes      *difference.Totals
+	live         int64 // documents of the shard, of one that failed; 0: not known
 }
 
 // Of sums up the phases, indices and items of a session.
@@ -253,7 +258,8 @@ func indexSummaries(ctx context.Context, of *phase.Session) (map[string]*Index, 
 		}
 		by[e.Name] = &Index{
 			Index: e.Name, Targets: entry.Naming.Targets(), Shards: e.Shards, Reduced: entry.Reduced, Stream: entry.Note(),
-			State: e.State, Error: e.Error, Created: entry.Ours, AliasesWait: len(entry.Late) > 0 && len(entry.RefusedAliases) == 0, RefusedAliases: entry.RefusedAliases, Differs: entry.Differs, Arrival: entry.Arrival,
+			follows: entry.Version != 0,
+			State:   e.State, Error: e.Error, Created: entry.Ours, AliasesWait: len(entry.Late) > 0 && len(entry.RefusedAliases) == 0, RefusedAliases: entry.RefusedAliases, Differs: entry.Differs, Arrival: entry.Arrival,
 		}
 	}
 	return by, nil
@@ -285,6 +291,9 @@ func (s *Summary) addItem(x *Index, chain *shardChain, id cms.ItemID, item cms.I
 			chain.tried.Add(*p.Tried)
 			chain.ordinals = p.Ordinals
 		}
+		if p.Changes != nil {
+			chain.changes = p.Changes
+		}
 		chain.live = max(chain.live, p.Live)
 		chain.checks = append(chain.checks, p.Files...)
 		for _, name := range p.NotVerified {
@@ -292,6 +301,18 @@ func (s *Summary) addItem(x *Index, chain *shardChain, id cms.ItemID, item cms.I
 		}
 	}
 	return nil
+}
+
+// addChanges adds what changed in a shard.
+func (s *Summary) addChanges(d *difference.Totals) {
+	if d == nil {
+		return
+	}
+	if s.Changes == nil {
+		s.Changes = &difference.Totals{}
+	}
+	s.Changes.Inserted, s.Changes.Updated = s.Changes.Inserted+d.Inserted, s.Changes.Updated+d.Updated
+	s.Changes.Deleted, s.Changes.Unchanged = s.Changes.Deleted+d.Deleted, s.Changes.Unchanged+d.Unchanged
 }
 
 // addUndelivered adds to the first problem of a shard how many of its documents did not arrive.
@@ -337,6 +358,11 @@ func (x *Index) addTried(chain *shardChain) {
 func (s *Summary) addChains(x *Index, chains map[int]*shardChain) {
 	for shard, chain := range chains {
 		x.addTried(chain)
+		if chain.changes == nil && x.follows { // it was sent as a whole
+			deleted := chain.counts.Deleted - chain.counts.Kept // only deletions are kept
+			chain.changes = &difference.Totals{Inserted: chain.counts.Indexed - deleted, Deleted: deleted}
+		}
+		s.addChanges(chain.changes)
 		if chain.open {
 			continue
 		}

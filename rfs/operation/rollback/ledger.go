@@ -213,6 +213,26 @@ func readObject(ctx context.Context, api rest.API, kind metadata.Kind, name stri
 	return objects.Object(kind, name, b)
 }
 
+// Discard removes the index of a UUID that the session created, with its record, under the conditions of an undo. It returns false when
+// the session has no record of it, and a fault.ErrConfig with the reason when an undo would leave it.
+func (l *Ledger) Discard(ctx context.Context, index, uuid string) (bool, error) {
+	c, err := l.Records.Read(ctx, Index, index)
+	if errors.Is(err, cms.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if was, err := decodeObject(c); err != nil || was.UUID != uuid {
+		return false, err
+	}
+	mark, err := l.Mark(ctx)
+	if err != nil {
+		return false, err
+	}
+	return true, (&Undo{API: l.API, Records: l.Records, Mark: mark}).discard(ctx, c)
+}
+
 // IntendAliases records the aliases that an index of the session is going to get.
 func (l *Ledger) IntendAliases(ctx context.Context, index string, aliases json.RawMessage) error {
 	var all map[string]json.RawMessage

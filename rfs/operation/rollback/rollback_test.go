@@ -359,6 +359,47 @@ func TestScratch_ARecordOfAnotherIndexRemovesNothing(t *testing.T) {
 	}
 }
 
+// TestLedger_DiscardsWhatAnUndoRemoves: an index that the source recreated is removed from the target only where an undo would remove it.
+func TestLedger_DiscardsWhatAnUndoRemoves(t *testing.T) {
+	for _, c := range []struct {
+		name, uuid string
+		before     func(on *cluster, l *Ledger)
+		discarded  bool
+		refused    string
+	}{
+		{name: "as the last round left it", uuid: "ua", discarded: true},
+		{name: "another index has the name", uuid: "former"},
+		{name: "it was written to since", uuid: "ua", before: func(on *cluster, _ *Ledger) { reset(on, "", "", 9) }, refused: "it was written to after the migration"},
+		{name: "it does not carry the mark", uuid: "ua", before: func(on *cluster, _ *Ledger) {
+			on.answers["/a"] = strings.ReplaceAll(on.answers["/a"], "@index/a", "none")
+		}, refused: "mark"},
+		{name: "the round that filled it has not ended", uuid: "ua", before: func(_ *cluster, l *Ledger) { must(t, l.Unseal(t.Context())) }, refused: "run the migration to its end"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			on, _, l := migrated(t)
+			must(t, l.Seal(t.Context()))
+			if c.before != nil {
+				c.before(on, l)
+			}
+			discarded, err := l.Discard(t.Context(), "a", c.uuid)
+			if c.refused != "" {
+				if !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), c.refused) {
+					t.Errorf("%v, want %q", err, c.refused)
+				}
+			} else if err != nil || discarded != c.discarded {
+				t.Errorf("%v, %v", discarded, err)
+			}
+			if gone := len(on.deleted) == 1 && on.deleted[0] == "/a"; gone != c.discarded || len(on.deleted) > 1 {
+				t.Errorf("removed %q", on.deleted)
+			}
+		})
+	}
+	_, _, l := migrated(t)
+	if discarded, err := l.Discard(t.Context(), "theirs", "ut"); discarded || err != nil {
+		t.Errorf("an index without a record: %v, %v", discarded, err)
+	}
+}
+
 func TestSequenceNumbersThatAreNotReportedAreUnknown(t *testing.T) {
 	for _, answer := range []string{`{}`, `{"indices":{"a":{"shards":{}}}}`, `{"indices":{"a":{"shards":{"0":[{"routing":{"primary":true}}]}}}}`,
 		`{"indices":{"a":{"shards":{"0":[{"routing":{"primary":false},"seq_no":{"max_seq_no":7}}]}}}}`} {

@@ -107,7 +107,7 @@ func (u *Undo) discard(ctx context.Context, c session.Creation) error {
 		err = u.remove(ctx, &e)
 	}
 	if err == nil && e.State == Refused {
-		err = errors.New(e.Reason)
+		err = fmt.Errorf("%s: %w", e.Reason, fault.ErrConfig)
 	}
 	return err
 }

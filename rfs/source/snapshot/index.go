@@ -235,6 +235,12 @@ func (s *Snapshot) follow(x *Index, blob string) error {
 		x.firstOf("index.store.snapshot.index_name", "index.searchable_snapshot.index.id"), fault.ErrUnsupported)
 }
 
+// Has reports whether the snapshot holds an index.
+func (s *Snapshot) Has(name string) bool {
+	_, ok := s.ref(name)
+	return ok
+}
+
 func (s *Snapshot) ref(name string) (IndexRef, bool) {
 	i, ok := slices.BinarySearchFunc(s.Indices, name, func(r IndexRef, name string) int { return cmp.Compare(r.Name, name) })
 	if !ok {

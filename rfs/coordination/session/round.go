@@ -1,0 +1,158 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+)
+
+const (
+	kindRounds = "rounds"
+	// mostRounds bounds the rounds that a session remembers.
+	mostRounds = 100
+)
+
+// Round is one snapshot of a cluster that is followed, on its way to the target. Round 0 is the migration of the first snapshot.
+type Round struct {
+	Number   int    `json:"number"`
+	Snapshot string `json:"snapshot"`           // "": the round makes it, and it has not arrived
+	Identity string `json:"identity,omitempty"` // distinguishes the snapshot from another of its name; "": it has not arrived
+	Started    int64  `json:"started"`              // epoch ms by the store's clock
+	Arrived  int64  `json:"arrived,omitempty"`  // likewise; 0: it has not arrived whole
+	Account
+}
+
+// Account counts the documents that a round found and sent.
+type Account struct {
+	Inserted  int64 `json:"inserted"`
+	Updated   int64 `json:"updated"`
+	Deleted   int64 `json:"deleted"`
+	Unchanged int64 `json:"unchanged"`
+	Failed    int64 `json:"failed"`
+	Bytes     int64 `json:"bytes"` // of the sources that were sent
+}
+
+// Rounds keeps the rounds of a cluster that is followed, in the records of the session that migrated its first snapshot.
+type Rounds records
+
+// RoundsOf returns the rounds that follow the session whose items c leases.
+func RoundsOf(c *cms.Coordinator) Rounds { return Rounds(of(c)) }
+
+// Followed is a cluster that is followed.
+type Followed struct {
+	Rounds   []Round `json:"rounds"`             // the last ones, in order; none before the first one started
+	Finished int64   `json:"finished,omitempty"` // epoch ms by the store's clock; 0: it is followed
+}
+
+// Last returns the last round.
+func (f Followed) Last() (last Round, ok bool) {
+	if len(f.Rounds) == 0 {
+		return Round{}, false
+	}
+	return f.Rounds[len(f.Rounds)-1], true
+}
+
+// Read returns the rounds.
+func (s Rounds) Read(ctx context.Context) (Followed, error) {
+	r, err := s.leases.Record(ctx, kindRounds)
+	if errors.Is(err, cms.ErrNotFound) {
+		return Followed{}, nil
+	}
+	if err != nil {
+		return Followed{}, fmt.Errorf("rounds: %w", err)
+	}
+	return decodeRounds(r)
+}
+
+func decodeRounds(r cms.Record) (Followed, error) {
+	var f Followed
+	if err := r.Decode(&f); err != nil {
+		return f, fmt.Errorf("rounds: %w", err)
+	}
+	for i, x := range f.Rounds {
+		if i > 0 && x.Number != f.Rounds[i-1].Number+1 || x.Number < 0 {
+			return f, fmt.Errorf("rounds: number %d after %d rounds: %w", x.Number, i, fault.ErrCorrupt)
+		}
+	}
+	return f, nil
+}
+
+// ErrFinished means that rfsd follow --finish has ended the following.
+var ErrFinished = fmt.Errorf("the following of this cluster was finished: start a new session (--session-name): %w", fault.ErrConfig)
+
+// Start records the next round, unless the last one has not arrived, and returns the last one then. Of several processes that start a
+// round at the same time one does. Errors: ErrFinished.
+func (s Rounds) Start(ctx context.Context, next Round) (Followed, error) {
+	return s.change(ctx, func(f *Followed, now time.Time) (bool, error) {
+		last, any := f.Last()
+		switch {
+		case f.Finished != 0:
+			return false, ErrFinished
+		case any && (last.Arrived == 0 || last.Number >= next.Number):
+			return false, nil
+		}
+		next.Started = now.UnixMilli()
+		f.Rounds = append(f.Rounds, next)
+		return true, nil
+	})
+}
+
+// Arrive records that a round has arrived whole. Recording it again changes nothing.
+func (s Rounds) Arrive(ctx context.Context, done Round) error {
+	_, err := s.change(ctx, func(f *Followed, now time.Time) (bool, error) {
+		last, any := f.Last()
+		switch {
+		case !any || last.Number != done.Number:
+			return false, fmt.Errorf("round %d is not the last one: %w", done.Number, cms.ErrConflict)
+		case last.Arrived != 0:
+			return false, nil
+		}
+		done.Started, done.Arrived = last.Started, now.UnixMilli()
+		f.Rounds[len(f.Rounds)-1] = done
+		return true, nil
+	})
+	return err
+}
+
+// Finish records the end of the following.
+func (s Rounds) Finish(ctx context.Context) error {
+	_, err := s.change(ctx, func(f *Followed, now time.Time) (bool, error) {
+		if f.Finished != 0 {
+			return false, nil
+		}
+		f.Finished = now.UnixMilli()
+		return true, nil
+	})
+	return err
+}
+
+// change changes the rounds by f, which reports whether it has, and returns them.
+func (s Rounds) change(ctx context.Context, f func(all *Followed, now time.Time) (bool, error)) (is Followed, err error) {
+	var failed error
+	_, err = s.leases.Update(ctx, kindRounds, kindRounds, func(r cms.Record, now time.Time) (cms.Record, cms.Result) {
+		is = Followed{}
+		if len(r.Body) > 0 {
+			if is, failed = decodeRounds(r); failed != nil {
+				return r, cms.Lost
+			}
+		}
+		var changed bool
+		if changed, failed = f(&is, now); failed != nil {
+			return r, cms.Lost
+		}
+		if !changed {
+			return r, cms.Already
+		}
+		is.Rounds = is.Rounds[max(0, len(is.Rounds)-mostRounds):]
+		if r.Body, failed = json.Marshal(is); failed != nil {
+			return r, cms.Lost
+		}
+		return r, cms.Applied
+	})
+	return is, errors.Join(err, failed)
+}

@@ -1,0 +1,105 @@
+package session_test
+
+import (
+	"errors"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
+)
+
+func rounds(t *testing.T) session.Rounds {
+	t.Helper()
+	store, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	return session.RoundsOf(cms.New(cms.Config{Store: store, Creator: "test"}))
+}
+
+// TestRounds_OneAfterTheOther: a round starts when the one before it has arrived.
+func TestRounds_OneAfterTheOther(t *testing.T) {
+	r := rounds(t)
+	if all, err := r.Read(t.Context()); err != nil || len(all.Rounds) != 0 {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	last := func(all session.Followed, err error) session.Round {
+		t.Helper()
+		x, ok := all.Last()
+		if err != nil || !ok {
+			t.Fatal(err)
+		}
+		return x
+	}
+	if x := last(r.Start(t.Context(), session.Round{Snapshot: "a"})); x.Snapshot != "a" || x.Started == 0 {
+		t.Errorf("%+v", x)
+	}
+	if x := last(r.Start(t.Context(), session.Round{Number: 1, Snapshot: "b"})); x.Number != 0 {
+		t.Errorf("round 1 starts before round 0 has arrived: %+v", x)
+	}
+	if err := r.Arrive(t.Context(), session.Round{Number: 1}); !errors.Is(err, cms.ErrConflict) {
+		t.Errorf("a round that has not started arrives: %v", err)
+	}
+	done := session.Round{Snapshot: "a", Identity: "u", Account: session.Account{Inserted: 3}}
+	for range 2 {
+		if err := r.Arrive(t.Context(), done); err != nil {
+			t.Fatal(err)
+		}
+		done.Inserted = 9 // only the first account counts
+	}
+	if x := last(r.Read(t.Context())); x.Arrived == 0 || x.Inserted != 3 || x.Identity != "u" || x.Started == 0 {
+		t.Errorf("%+v", x)
+	}
+	if x := last(r.Start(t.Context(), session.Round{Number: 0, Snapshot: "again"})); x.Snapshot != "a" {
+		t.Errorf("a round starts twice: %+v", x)
+	}
+}
+
+// TestRounds_AtTheSameTime: of processes that start the same round one does, and all see its snapshot.
+func TestRounds_AtTheSameTime(t *testing.T) {
+	r := rounds(t)
+	var wg sync.WaitGroup
+	got := make([]session.Followed, 8)
+	for i := range got {
+		wg.Go(func() {
+			var err error
+			if got[i], err = r.Start(t.Context(), session.Round{Snapshot: string(rune('a' + i))}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	for _, f := range got {
+		if len(f.Rounds) != 1 || f.Rounds[0].Snapshot != got[0].Rounds[0].Snapshot {
+			t.Errorf("%+v, %+v", f, got[0])
+		}
+	}
+}
+
+// TestRounds_TheLastHundredAreKept: the record does not grow without end.
+func TestRounds_TheLastHundredAreKept(t *testing.T) {
+	r := rounds(t)
+	for n := range 103 {
+		if _, err := r.Start(t.Context(), session.Round{Number: n}); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Arrive(t.Context(), session.Round{Number: n}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := r.Read(t.Context())
+	if err != nil || len(all.Rounds) != 100 || all.Rounds[0].Number != 3 {
+		t.Errorf("%d rounds from %d, %v", len(all.Rounds), all.Rounds[0].Number, err)
+	}
+	if err := r.Finish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Start(t.Context(), session.Round{Number: 103}); !errors.Is(err, session.ErrFinished) {
+		t.Errorf("a round starts after the end: %v", err)
+	}
+}

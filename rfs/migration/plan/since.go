@@ -1,0 +1,142 @@
+package plan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/source/snapshot"
+)
+
+// Since is the index of a former snapshot, whose documents are on the target. Only what changed since then is sent.
+type Since struct {
+	Locator snapshot.Locator `json:"locator"`
+	Shards  int              `json:"shards"`
+	// Another states that the index was recreated since, or has another number of shards: its documents are sent as a whole, and those
+	// of the former index are deleted.
+	Another bool `json:"another,omitempty"`
+	// Mapped states that the index has the same mappings as then.
+	Mapped bool `json:"mapped,omitempty"`
+}
+
+// FollowKey is the setting of a session that belongs to a chain of snapshots.
+const FollowKey = "follow"
+
+// Follow is the place of a session in a chain of snapshots of a cluster that is followed.
+type Follow struct {
+	Since    string // name of the former snapshot; "": the session migrates the first one
+	Identity string // distinguishes the former snapshot from another of the same name; "": unknown
+}
+
+// Generation compares the snapshot of a session with the one before it in a chain of snapshots.
+type Generation struct {
+	// Version orders the documents of all snapshots of a chain: it is higher than the version of each former snapshot.
+	Version int64
+	base    *snapshot.Snapshot // nil: the first of the chain
+}
+
+// Read reads the snapshot before snap in its chain. Errors: fault.ErrConfig when that is gone, or not older.
+func (f Follow) Read(ctx context.Context, catalog *snapshot.Catalog, snap *snapshot.Snapshot) (*Generation, error) {
+	former := f.Since
+	g := &Generation{Version: snap.StartMillis}
+	if snap.StartMillis <= 0 {
+		return nil, fmt.Errorf("snapshot %s does not state its start, which orders the snapshots of a cluster that is followed: %w", snap.Name, fault.ErrUnsupported)
+	}
+	if former == "" {
+		return g, nil
+	}
+	base, err := catalog.Snapshot(ctx, former)
+	switch {
+	case errors.Is(err, fault.ErrConfig), err == nil && f.Identity != "" && identityOf(base) != f.Identity:
+		return nil, fmt.Errorf("the former snapshot %s, whose documents are on the target, is gone from the repository, so that nothing shows what changed since: "+
+			"start a new session (--session-name) with --existing-documents overwrite, and let the policy that deletes snapshots keep the last snapshot in the target: %w", former, fault.ErrConfig)
+	case err != nil:
+		return nil, fmt.Errorf("former snapshot: %w", err)
+	case base.StartMillis >= snap.StartMillis:
+		return nil, fmt.Errorf("snapshot %s was not made after %s, whose documents are on the target: choose a later snapshot: %w", snap.Name, former, fault.ErrConfig)
+	}
+	g.base = base
+	return g, nil
+}
+
+// Since returns the former index of one of the snapshot, and nil if the former snapshot has none of its name.
+func (g *Generation) Since(ctx context.Context, x *snapshot.Index) (*Since, error) {
+	if g.base == nil || !g.base.Has(x.Name) {
+		return nil, nil
+	}
+	was, err := g.base.Index(ctx, x.Name)
+	if err != nil {
+		return nil, fmt.Errorf("index %s of the former snapshot: %w", x.Name, err)
+	}
+	another := was.Settings["index.uuid"] != x.Settings["index.uuid"] || was.NumShards != x.NumShards
+	return &Since{Locator: was.Locator, Shards: was.NumShards, Another: another, Mapped: reflect.DeepEqual(was.Mappings, x.Mappings)}, nil
+}
+
+// vanished returns the names of indices that the former snapshot has and the snapshot lacks, of those that are selected.
+func (g *Generation) vanished(snap *snapshot.Snapshot, selected func(name string) bool) (names []string) {
+	if g.base == nil {
+		return nil
+	}
+	for _, x := range g.base.Indices {
+		if !snap.Has(x.Name) && selected(x.Name) {
+			names = append(names, x.Name)
+		}
+	}
+	return names
+}
+
+// follow adds to the entries of a plan what their indices were in the former snapshot.
+func (p *Plan) follow(ctx context.Context, catalog *snapshot.Catalog, req Request) error {
+	if req.Follow == nil {
+		return nil
+	}
+	gen, err := req.Follow.Read(ctx, catalog, p.Source)
+	if err != nil {
+		return err
+	}
+	p.Vanished = gen.vanished(p.Source, req.selects)
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(planReaders)
+	for i := range p.Indices {
+		x := &p.Indices[i]
+		g.Go(func() (err error) {
+			x.Entry.Version = gen.Version
+			x.Entry.Since, err = gen.Since(gctx, x.Source)
+			return err
+		})
+	}
+	return g.Wait()
+}
+
+// Differs compares the former index of an entry with the one in the repository.
+func (g *Generation) Differs(ctx context.Context, x *snapshot.Index, e Entry) (Difference, error) {
+	want, err := g.Since(ctx, x)
+	if err != nil {
+		return Difference{}, err
+	}
+	return differsSince(e, g.Version, want), nil
+}
+
+func differsSince(e Entry, version int64, want *Since) Difference {
+	switch {
+	case e.Version != version:
+		return Difference{"version of its documents", e.Version, version}
+	case e.Since.decides() != want.decides():
+		return Difference{"former index", e.Since.decides(), want.decides()}
+	}
+	return Difference{}
+}
+
+// decides returns what of s decides which documents are read, without what other snapshots of the repository change.
+func (s *Since) decides() string {
+	if s == nil {
+		return "none"
+	}
+	is := *s
+	is.Locator.Generations, is.Locator.MetaSum = nil, ""
+	return JSON(is)
+}

@@ -1,0 +1,166 @@
+package shards
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
+	"github.com/rfsd/rfsd/rfs/source/difference"
+	"github.com/rfsd/rfsd/rfs/source/lucene"
+	"github.com/rfsd/rfsd/rfs/source/snapshot"
+)
+
+// differenceMemory bounds the memory that finding the changed documents of a shard takes, without its sets of ordinals, in bytes.
+const differenceMemory = 32 << 20
+
+// changedReading reads what changed in a shard since the former snapshot of its chain: first the documents that are new or other than
+// before, by their ordinals in the commit of the snapshot, then the documents that are gone, to be deleted. Ordinals of the former commit
+// follow the last one of the snapshot's commit, so that the order is the same for every holder of a lease.
+type changedReading struct {
+	*shardReading                 // of the part that is read
+	parts         []*shardReading // of the snapshot, then of former shards
+	at            int
+	end           int64
+	changes       *difference.Totals // nil: the shard is sent as a whole
+}
+
+// openChanged opens what changed of an item's shard. now is the shard in the snapshot.
+func (s shardSource) openChanged(ctx context.Context, id cms.ItemID, now *openShard, opts *bulk.Options) (engine.Reading, error) {
+	x := &changedReading{}
+	memory := &allowance{budget: s.reader.Memory, most: s.reader.MaxBody, longest: s.reader.MaxDocument}
+	memory.edits = now.documents.editor != nil || now.documents.single != nil
+	add := func(o *openShard, only difference.Ordinals) {
+		part := &shardReading{openShard: o, memory: memory}
+		o.documents.base, o.documents.log = x.end, s.reader.Log
+		part.reader = o.only(max(opts.From-x.end, 0), only, memory)
+		x.parts, x.end = append(x.parts, part), x.end+o.commit.MaxOrdinal
+	}
+	var former []*openShard
+	for n := id.Shard; n < s.entry.Since.Shards; n += s.entry.Shards {
+		was, err := s.openFormer(ctx, n)
+		if errors.Is(err, snapshot.ErrShardMissing) { // so that nothing of it has arrived
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		former = append(former, was)
+	}
+	if s.entry.Since.Another || len(former) != 1 {
+		add(now, difference.Every(now.commit.MaxOrdinal))
+		for _, was := range former { // also where the target index is a new one: it remembers the deletions when a late request comes
+			add(was, difference.Every(was.commit.MaxOrdinal))
+		}
+	} else {
+		d, counted, err := s.changes(ctx, id, former[0], now)
+		if err != nil {
+			return nil, err
+		}
+		if counted {
+			x.changes = &d.Totals
+		}
+		add(now, d.Changed)
+		if now.documents.editor != nil { // rules may have sent the former versions to other indices
+			d.Deleted = d.Gone
+		}
+		add(former[0], d.Deleted)
+	}
+	x.shardReading = x.parts[0]
+	return x, nil
+}
+
+// openFormer opens a shard of the former snapshot, whose documents are to be deleted.
+func (s shardSource) openFormer(ctx context.Context, number int) (*openShard, error) {
+	e := s.entry
+	e.Locator = e.Since.Locator
+	was := &openShard{entry: e, number: number}
+	if err := was.open(ctx, s.reader.Repo, s.reader.Edit); err != nil {
+		return nil, err
+	}
+	was.documents.gone, was.documents.version = true, 2*e.Version
+	return was, nil
+}
+
+// changes returns the documents of a shard that changed between the former commit of an index and its present one. counted is false where
+// nothing shows that: all of them are sent, or deleted.
+func (s shardSource) changes(ctx context.Context, id cms.ItemID, was, now *openShard) (_ *difference.Documents, counted bool, err error) {
+	r, err := difference.New(was.commit, now.commit, differenceMemory)
+	var d *difference.Documents
+	if err == nil {
+		d, err = r.Documents(ctx)
+	}
+	whole := (*difference.Whole)(nil)
+	if errors.As(err, &whole) {
+		s.reader.Log.InfoContext(ctx, "sequence numbers do not show what changed: the contents of documents are compared", "index", id.Index, "shard", id.Shard, "reason", whole.Reason)
+		d, err = difference.NewByContents(was.commit, now.commit, differenceMemory, s.entry.Lacking.Source).Documents(ctx)
+	}
+	if errors.As(err, &whole) {
+		s.reader.Log.WarnContext(ctx, "nothing shows what changed: the whole shard is sent, and former documents that it lacks are deleted", "index", id.Index, "shard", id.Shard, "reason", whole.Reason)
+		every := func(c *lucene.Commit) difference.Ordinals { return difference.Every(c.MaxOrdinal) }
+		return &difference.Documents{Changed: every(now.commit), Gone: every(was.commit), Deleted: every(was.commit)}, false, nil
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("what changed since snapshot %s: %w", s.entry.Since.Locator.SnapshotName, now.shard.Blame(err))
+	}
+	return d, true, nil
+}
+
+// only reads the documents of a set of ordinals from one on.
+func (s *openShard) only(from int64, only difference.Ordinals, memory *allowance) recordReader {
+	o := s.options(from, s.commit.MaxOrdinal, memory)
+	if !o.Values {
+		o.Only = only.Any
+		return s.commit.Reader(o)
+	}
+	return selected{s.commit.Reader(o), only}
+}
+
+// selected reads all documents and returns some: sources that are rebuilt need what lies around them.
+type selected struct {
+	*lucene.Reader
+	only difference.Ordinals
+}
+
+// Next returns the next selected document.
+func (r selected) Next(ctx context.Context) (*lucene.Record, error) {
+	for {
+		rec, err := r.Reader.Next(ctx)
+		if err != nil || r.only.Any(rec.Ordinal, rec.Ordinal+1) {
+			return rec, err
+		}
+	}
+}
+
+// Next passes records of the part at hand on, and goes to the next part at its end.
+func (x *changedReading) Next(ctx context.Context, to *engine.Sink, most int) error {
+	for {
+		err := x.shardReading.Next(ctx, to, most)
+		if !errors.Is(err, io.EOF) || x.at+1 == len(x.parts) {
+			return err
+		}
+		x.at++
+		x.shardReading = x.parts[x.at]
+	}
+}
+
+// End is the ordinal behind the last one of the last part.
+func (x *changedReading) End() int64 { return x.end }
+
+// Checks returns the size of the difference; no file is read whole.
+func (x *changedReading) Checks(int64, time.Duration, time.Duration) (json.RawMessage, error) {
+	return json.Marshal(Checks{Ordinals: x.end, Changes: x.changes})
+}
+
+// Close closes the readers, and gives the memory back.
+func (x *changedReading) Close() (err error) {
+	for _, p := range x.parts {
+		err = errors.Join(err, p.Close())
+	}
+	return err
+}
