@@ -120,6 +120,32 @@ func (m *MigrateCommand) checkTrial() error {
 	return nil
 }
 
+// Follow are the settings of rfsd follow.
+type Follow struct {
+	Migrate Migrate
+	Rounds  Rounds
+}
+
+// Check refuses what cannot be followed.
+func (f *Follow) Check() error {
+	m, r := f.Migrate, f.Rounds
+	switch {
+	case m.Transfer.Target.Cluster.Host == "":
+		return Usage("rfsd follow changes documents of a cluster: give --target-host")
+	case m.Transfer.Existing.Documents != "" && m.Transfer.Existing.Documents != "overwrite":
+		return Usage("--existing-documents %s and rfsd follow exclude each other: a later snapshot decides about its documents; only overwrite is possible", m.Transfer.Existing.Documents)
+	case m.Conversion.DataStreams == "create":
+		return Usage("--data-streams create and rfsd follow exclude each other: documents of a data stream cannot be changed or deleted; leave it out, so that backing indices become ordinary ones")
+	case len(m.Conversion.Phases) > 0:
+		return Usage("--phases and rfsd follow exclude each other: a round has all phases")
+	case !r.Once && !r.Finish && m.Snapshot.Name != "":
+		return Usage("--snapshot-name names one snapshot: give --once, or --source-host without --snapshot-name, so that each round makes a snapshot")
+	case r.Once && r.Finish:
+		return Usage("--once and --finish exclude each other")
+	}
+	return nil
+}
+
 // Verify holds the settings of rfsd verify for a comparison with a snapshot and with files; only one of them is decoded.
 type Verify struct {
 	Migrate      Migrate

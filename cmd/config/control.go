@@ -25,6 +25,14 @@ type Verification struct {
 	Differences int      `flag:"differences" default:"1000" min:"1" max:"100000" help:"most documents that are named for each target index; the others are counted"`
 }
 
+// Rounds select what rfsd follow does.
+type Rounds struct {
+	_      struct{}      `group:"Rounds"`
+	Once   bool          `flag:"once" help:"run one round and exit as rfsd migrate does"`
+	Every  time.Duration `flag:"every" default:"15m" min:"1s" max:"720h" help:"time between the starts of two rounds, unless a round takes longer"`
+	Finish bool          `flag:"finish" help:"end the following: restore the settings of the target's indices that the rounds have changed; later rounds are refused"`
+}
+
 // AtTheEnd holds the steps to run when every document is settled.
 type AtTheEnd struct {
 	_      struct{} `group:"Verification" section:"daemon"`

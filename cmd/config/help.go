@@ -25,6 +25,23 @@ The failed documents (--failed-documents) list rejected documents and those with
 (exit code 6). Exit code 7 takes precedence over 6, and 8 (--verify) over both; 5 means that no
 work was started, 4 that the source is still making the snapshot (--snapshot-no-wait).`
 
+	// FollowHelp describes rfsd follow.
+	FollowHelp = `Migrates a snapshot as rfsd migrate does (round 0), and then sends what changed in each later
+snapshot (rounds 1, 2, …): new and changed documents, and deletions. It reads and sends nothing
+else of the documents. A session of rfsd migrate can be followed, too.
+
+With --once and --snapshot-name, one snapshot of the repository is the next round. With
+--source-host each round makes a snapshot; without --once a round starts --every 15m. Interrupted
+or killed, the same command continues where it stopped. A snapshot that has arrived is not sent
+again. Keep the last snapshot that has arrived until the next one has: both are read to find what
+changed.
+
+New indices are created, and new fields are added to mappings. Indices that vanished from the
+source stay. While it follows, the target remembers the versions of deleted documents for a day
+(index.gc_deletes), so that no delayed request brings one back; --finish restores that setting.
+
+The exit codes are the same as for rfsd migrate.`
+
 	// RunHelp describes rfsd run.
 	RunHelp = `Keeps workers running on this machine until no work is left, and continues reporting the progress
 of the migration. Each worker is a process that leases one work item (rfsd worker). With a

@@ -56,6 +56,7 @@ var usual = []Code{OK, Failed}
 // further are the codes that single commands have beside the usual ones.
 var further = map[string][]Code{
 	"rfsd consume":          {Documents, Parts},
+	"rfsd follow":           {NotYet, Snapshot, Documents, Parts},
 	"rfsd import":           {Documents, Parts},
 	"rfsd migrate":          {NotYet, Snapshot, Documents, Parts, Different},
 	"rfsd plan":             {Snapshot, Parts},

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,9 +20,11 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/estimate"
+	"github.com/rfsd/rfsd/rfs/migration/follow"
 	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/summary"
 	"github.com/rfsd/rfsd/rfs/operation/verify"
+	"github.com/rfsd/rfsd/rfs/source/difference"
 )
 
 // Migration is the report of rfsd migrate.
@@ -43,8 +46,39 @@ type Migration struct {
 	Failures []status.RefusedGroup `json:"failures,omitempty"`
 	// Verification is the comparison of --verify; nil without it.
 	Verification *verify.Report `json:"verification,omitempty"`
+	// Round is the round of a cluster that is followed; nil: it is not followed.
+	Round *follow.Report `json:"round,omitempty"`
 	// Trial is the result of a trial run; nil in any other.
 	Trial *estimate.Trial `json:"trial,omitempty"`
+}
+
+// roundText describes a round and its changes.
+func roundText(x *follow.Report, d *difference.Totals) string {
+	text := fmt.Sprintf("round %d: snapshot %s", x.Number, x.Snapshot)
+	if x.Since != "" {
+		text += " since " + x.Since
+	}
+	if d != nil {
+		text += fmt.Sprintf(": %d documents inserted, %d updated, %d deleted", d.Inserted, d.Updated, d.Deleted)
+	}
+	if !x.Arrived {
+		text += "; it has not arrived whole: repair the cause and run the same command again"
+	}
+	return text
+}
+
+// Arrived is the report of a snapshot that has arrived before.
+type Arrived struct {
+	Round follow.Report `json:"round"`
+}
+
+// Conclude prints the report.
+func (a *Arrived) Conclude(w io.Writer, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(w).Encode(a)
+	}
+	_, err := fmt.Fprintf(terminal.NewWriter(w), "snapshot %s has arrived in round %d: nothing was sent\n", a.Round.Snapshot, a.Round.Number)
+	return err
 }
 
 // WriteText prints what became of the phases, one line per index, the totals, and what an
@@ -58,8 +92,11 @@ func (r *Migration) WriteText(w io.Writer) {
 	if r.DryRun {
 		fmt.Fprintln(w, "this was a dry run (--discard): nothing was sent; \"indexed\" counts what would have been")
 	}
-	if r.SafeFrom != nil && r.Cluster {
+	if r.SafeFrom != nil && r.Cluster && r.Round == nil {
 		fmt.Fprintln(w, safety(*r.SafeFrom, time.Now()))
+	}
+	if r.Round != nil {
+		fmt.Fprintln(w, roundText(r.Round, r.Changes))
 	}
 	if r.Trial != nil {
 		writeTrial(w, r.Trial)

@@ -43,7 +43,7 @@ func main() {
 // killed: writes fail, and the work goes on to its end or is handed off. Without it the runtime ends the process at its next line of
 // log. Programs that it starts are not affected.
 func outliveReaders(args []string) {
-	if len(args) > 1 && slices.Contains([]string{"migrate", "run", "worker", "verify", "import", "consume", "redrive"}, args[1]) {
+	if len(args) > 1 && slices.Contains([]string{"migrate", "follow", "run", "worker", "verify", "import", "consume", "redrive"}, args[1]) {
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	}
 }
@@ -96,7 +96,7 @@ func newApp() *cli.App {
 		Usage:                "migrate Elasticsearch and OpenSearch clusters to OpenSearch by reading their snapshots",
 		Version:              version,
 		EnableBashCompletion: true,
-		Commands: []*cli.Command{migrateCommand(), runCommand(), workerCommand(), planCommand(), verifyCommand(), importCommand(), consumeCommand(), redriveCommand(), configCommand(),
+		Commands: []*cli.Command{migrateCommand(), followCommand(), runCommand(), workerCommand(), planCommand(), verifyCommand(), importCommand(), consumeCommand(), redriveCommand(), configCommand(),
 			manual.Completion("rfsd", newApp), manual.Command(newApp)},
 		Action: func(c *cli.Context) error {
 			if !c.Args().Present() {

@@ -68,13 +68,22 @@ func migrateOptions(m config.MigrateCommand) (options, error) {
 
 // migrate runs one migration and reports it.
 func migrate(ctx context.Context, o options) error {
+	r, err := perform(ctx, o)
+	if r == nil {
+		return err
+	}
+	return r.Conclude(os.Stdout, o.json, err)
+}
+
+// perform runs one migration and returns its report, also with an error. The report is nil if it failed before its start.
+func perform(ctx context.Context, o options) (*report.Migration, error) {
 	log, screen := report.Log(o.logLevel)
 	log, lines := keepLines(log, o.logLevel)
 	o.warnOfRisks(log)
 	begin := time.Now()
 	blobs, err := openRepository(ctx, o)
 	if err != nil {
-		return exit.With(exit.Snapshot, fmt.Errorf("repository %s: %w", o.repoURI, err))
+		return nil, exit.With(exit.Snapshot, fmt.Errorf("repository %s: %w", o.repoURI, err))
 	}
 	budget.LimitMemory(o.memory().Budget(config.InBucket(blobs.URI())), os.Getenv) // before it is planned: a snapshot has any number of indices
 	counted, in := repo.NewCounting(blobs), newResources(o)
@@ -96,22 +105,22 @@ func migrate(ctx context.Context, o options) error {
 	}
 	if o.snapshot != "" { // it is there already: what cannot be read is told before anything is asked
 		if _, err := read(ctx, o.snapshot); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	s, done, err := wire(ctx, o, log, counted, in)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	s.Plan = read
 	owned, err := claim(o, s.Holder)
 	if err != nil {
-		return errors.Join(err, done())
+		return nil, errors.Join(err, done())
 	}
 	ctx, stop, err := session.OrdersOf(s.Coordinator).Watch(ctx, pollIntent, s.Log)
 	defer stop()
 	if err != nil {
-		return errors.Join(err, done(), owned.Release())
+		return nil, errors.Join(err, done(), owned.Release())
 	}
 	m := &worker.Migration{Session: s, Dead: owned.Dead(), Freed: owned.Freed, Slots: o.slots, Unavailable: o.unavailable}
 	sum, err := runShown(ctx, m, shownMigration(o, s, counted, in, lines, log), log, screen)
@@ -146,7 +155,7 @@ func migrate(ctx context.Context, o options) error {
 	}
 	r.Cluster, r.DryRun, r.AcceptReduced = o.target.URL != "", o.discard, o.acceptReduced
 	r.ShardsLacking = planned != nil && len(planned.Missing) > 0
-	return r.Conclude(os.Stdout, o.json, err)
+	return r, err
 }
 
 // runShown runs m to its end. Meanwhile it shows the progress here, and to rfsctl status.
@@ -162,7 +171,7 @@ func (o options) request() plan.Request {
 	return plan.Request{
 		SnapshotName: o.snapshot, Session: o.session, Indices: o.indices, IncludeSystem: o.includeSystem,
 		AllowPartial: o.allowPartial, MultiType: o.multiType, EmitType: o.emitType, Rename: o.overrides, Rules: o.rules, DataStreams: o.dataStreams,
-		RebuildSources: o.rebuildSources, RebuildText: o.rebuildText, ParentJoin: o.parentJoin, DuplicateKeys: o.duplicateKeys, Trial: o.trial, SplitOver: o.splitOver,
+		RebuildSources: o.rebuildSources, RebuildText: o.rebuildText, ParentJoin: o.parentJoin, DuplicateKeys: o.duplicateKeys, Trial: o.trial, SplitOver: o.splitOver, Follow: o.follow,
 	}
 }
 
@@ -187,6 +196,9 @@ func planError(err error) error {
 func announce(log *slog.Logger, plan *plan.Plan) {
 	for _, w := range plan.Warnings {
 		log.Warn(w)
+	}
+	for _, name := range plan.Vanished {
+		log.Warn("the snapshot lacks an index that the former one has: it stays on the target", "index", name)
 	}
 	for _, m := range plan.Missing {
 		log.Warn("the snapshot lacks a shard", "shard", m)

@@ -68,6 +68,9 @@ type options struct {
 	duplicateKeys  plan.DuplicateKeys
 	existing       bulk.Existing // "": not chosen
 
+	follow *plan.Follow // place in a chain of snapshots; nil: none
+	first  *options     // of the session that migrated the first snapshot of the chain; nil: this session
+
 	trial   *plan.Trial   // nil: none
 	measure time.Duration // the rate of a trial run, for at most so long; 0: not at all
 	price   *trial.Price  // nil: none

@@ -70,10 +70,17 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 		return give(err)
 	}
 	all = append(all, closeRecorder)
+	kept, name := s.Coordinator, o.session // the records of the target
+	if o.first != nil {
+		if kept, err = openFirst(ctx, *o.first, writer, log, &all); err != nil {
+			return give(err)
+		}
+		s.Root, name = kept, o.first.session
+	}
 	if client != nil {
-		ledger := rollback.NewLedger(client, s.Coordinator, o.session, log)
+		ledger := rollback.NewLedger(client, kept, name, log)
 		s.Ledger = ledger
-		s.Tuner, s.Tune = &tuning.Tuner{API: client, Records: session.TuningsOf(s.Coordinator), Mark: ledger.Mark, Log: log}, o.guard.tune
+		s.Tuner, s.Tune = &tuning.Tuner{API: client, Records: session.TuningsOf(kept), Mark: ledger.Mark, Follows: o.follow != nil, Log: log}, o.guard.tune
 	}
 	s.Shards = shards.Reader{
 		Repo: blobs, Manifests: &in.manifests, Log: log, VerifyFirst: o.verifyFirst, Edit: o.editor, Merges: o.rules.Merges(), Memory: in.memory, MaxDocument: o.maxDocument,
@@ -87,6 +94,16 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 		s.Shards.MaxBody = maxBody(client, log)
 	}
 	return s, all.close, nil
+}
+
+// openFirst opens the state of the session that migrated the first snapshot of a cluster that is followed.
+func openFirst(ctx context.Context, first options, writer string, log *slog.Logger, all *opened) (*cms.Coordinator, error) {
+	store, closeStore, err := openPatiently(ctx, first, log)
+	if err != nil {
+		return nil, fmt.Errorf("session %s, which is followed: %w", first.sessionOrDefault(), err)
+	}
+	*all = append(*all, closeStore)
+	return cms.New(first.coordination(store, writer)), nil
 }
 
 // bulkOptions bounds the bodies of one slot, so that all slots together keep to --max-connections.
@@ -134,16 +151,22 @@ func (o options) skewTolerance() time.Duration {
 // openStore opens the state of the work, with connections of its own, which requests with documents cannot take. With join it has to
 // exist already.
 func openStore(ctx context.Context, o options, join bool) (cms.Store, func() error, error) {
+	if !o.shares() {
+		return state.CreateFile(o.coordinatorFile)
+	}
+	return o.place(join).Create(ctx)
+}
+
+// place returns the place of the state of the work, for processes that share it.
+func (o options) place(join bool) state.Place {
 	at := state.Place{Session: o.session, Bucket: o.bucket, Apart: o.splitOver > 0, Join: join}
 	switch {
-	case !o.shares():
-		return state.CreateFile(o.coordinatorFile)
 	case o.bucket.URI == "" && o.coordinator.URL != "":
 		at.Cluster = o.coordinator
 	case o.bucket.URI == "":
 		at.Cluster = o.target
 	}
-	return at.Create(ctx)
+	return at
 }
 
 // openDestination connects to the cluster, opens the export directory, or none for a dry run.

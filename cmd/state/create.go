@@ -63,6 +63,24 @@ func (p Place) Create(ctx context.Context) (store cms.Store, closeStore func() e
 	return kept, client.Close, nil
 }
 
+// Remove removes the state of a session.
+func (p Place) Remove(ctx context.Context) error {
+	if p.Bucket.URI != "" {
+		objects, err := repo.OpenObjects(ctx, p.Bucket.URI, p.Bucket.Options())
+		if err != nil {
+			return err
+		}
+		_, _, err = s3cms.Drop(ctx, objects, p.Session)
+		return err
+	}
+	client, err := target.New(ctx, p.Cluster)
+	if err != nil {
+		return fmt.Errorf("coordinator: %w", err)
+	}
+	_, err = oscms.Drop(ctx, client, p.Session)
+	return errors.Join(err, client.Close())
+}
+
 // CreateFile opens the state in a file, which it creates if it does not exist. Without a path it is a temporary file, which closing
 // removes, as for a dry run.
 func CreateFile(path string) (cms.Store, func() error, error) {

@@ -11,7 +11,7 @@ type Spec struct {
 // Specs returns all commands of both programs.
 func Specs() []Spec {
 	return []Spec{
-		{"rfsd migrate", config.MigrateCommand{}}, {"rfsd run", config.Run{}}, {"rfsd worker", config.Worker{}}, {"rfsd plan", config.Plan{}}, {"rfsd verify", config.Verify{}},
+		{"rfsd migrate", config.MigrateCommand{}}, {"rfsd follow", config.Follow{}}, {"rfsd run", config.Run{}}, {"rfsd worker", config.Worker{}}, {"rfsd plan", config.Plan{}}, {"rfsd verify", config.Verify{}},
 		{"rfsd import", config.ImportCommand{}}, {"rfsd consume", config.ConsumeCommand{}}, {"rfsd redrive", config.Redrive{}}, {"rfsd config check", config.Checked{}}, {"rfsd completion", config.None{}},
 		{"rfsctl snapshot list", config.Snapshots{}}, {"rfsctl snapshot show", config.ShowSnapshot{}}, {"rfsctl snapshot check", config.CheckSnapshots{}}, {"rfsctl snapshot diff", config.DiffSnapshots{}},
 		{"rfsctl items list", config.Items{}}, {"rfsctl items show", config.Either{}}, {"rfsctl items retry", config.Stored{}}, {"rfsctl items cancel", config.Stored{}},

@@ -94,7 +94,21 @@ type summary struct {
 		Lacking  int    `json:"reduced"`
 		Rebuilt  int    `json:"rebuilt"`
 	} `json:"indices"`
+	Totals struct {
+		Indexed int `json:"indexed"`
+		Failed  int `json:"failed"`
+	} `json:"totals"`
+	Changes changes `json:"changes"`
+	Round   struct {
+		Number   int
+		Snapshot string
+		Since    string
+		Arrived  bool
+	} `json:"round"`
 }
+
+// changes are the documents that differ between the snapshots of two rounds.
+type changes struct{ Inserted, Updated, Deleted, Unchanged int }
 
 func parseSummary(t *testing.T, r Result) summary {
 	t.Helper()

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rfsd/rfsd/testing/cluster"
 	"github.com/rfsd/rfsd/testing/truth"
 )
 
@@ -77,6 +78,7 @@ func TestRandomSnapshots(t *testing.T) {
 					}
 				}
 			}
+			followed(t, rfsd, l, names)
 			t.Logf("%d snapshots, %d documents, %d of them differ between two; the history:\n%s", len(l.truths), compared, differ, strings.Join(h.log, "\n"))
 		})
 	}
@@ -109,6 +111,28 @@ func exported(t *testing.T, rfsd string, l *lab, name string) string {
 		got[k] = source
 	}
 	return truth.Compare(want, got).Faults()
+}
+
+// followed follows the snapshots of a history on a cluster, and compares it with each after its round.
+func followed(t *testing.T, rfsd string, l *lab, names []string) {
+	t.Helper()
+	to, dir := cluster.OpenSearch(t, "2.19.4"), t.TempDir()
+	run := func(args ...string) string {
+		cmd := exec.CommandContext(t.Context(), rfsd, append(args, "--repo-uri", l.repo(), "--target-host", to.URL, "--include-system")...)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "XDG_STATE_HOME="+dir)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Errorf("rfsd %s: %v: %s", strings.Join(args, " "), err, out)
+		}
+		return string(out)
+	}
+	for i, name := range names {
+		run("follow", "--once", "--snapshot-name", name, "--session-name", "history")
+		run("verify", "--snapshot-name", name)
+		if again := run("follow", "--once", "--snapshot-name", name, "--session-name", "history"); !strings.Contains(again, fmt.Sprintf("has arrived in round %d: nothing was sent", i)) {
+			t.Errorf("round %d again: %s", i, again)
+		}
+	}
 }
 
 // counts are the documents of an index that differ between two snapshots.
@@ -264,7 +288,10 @@ func (h *history) change(ctx context.Context) error {
 		}
 		h.tell("delete %s", name)
 		delete(h.indices, name)
-		return h.put(ctx, http.MethodDelete, "/"+name, nil)
+		if err := h.put(ctx, http.MethodDelete, "/"+name, nil); err != nil || h.dice.IntN(2) == 0 {
+			return err
+		}
+		return h.beginAs(ctx, name)
 	}
 	return h.write(ctx, name)
 }
@@ -272,7 +299,12 @@ func (h *history) change(ctx context.Context) error {
 // begin makes an index.
 func (h *history) begin(ctx context.Context) error {
 	h.made++
-	name, x := fmt.Sprintf("i%d", h.made), &grown{shards: 1 + h.dice.IntN(3), live: map[string]string{}, plain: map[string]bool{}}
+	return h.beginAs(ctx, fmt.Sprintf("i%d", h.made))
+}
+
+// beginAs makes an index of a name, which another may have had before.
+func (h *history) beginAs(ctx context.Context, name string) error {
+	x := &grown{shards: 1 + h.dice.IntN(3), live: map[string]string{}, plain: map[string]bool{}}
 	settings := fmt.Sprintf(`"number_of_shards":%d`, x.shards)
 	if h.node.Version[0] == '6' {
 		settings += fmt.Sprintf(`,"number_of_routing_shards":%d`, 64*x.shards) // later versions split without it

@@ -1,0 +1,232 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/cmd/report"
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/owner"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/destination/tuning"
+	"github.com/rfsd/rfsd/rfs/migration/follow"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/operation/rollback"
+)
+
+func followCommand() *cli.Command {
+	return config.Command(cli.Command{
+		Name: "follow", Usage: "migrate a snapshot, and then what changes in each later one", Description: config.FollowHelp,
+	}, func(ctx context.Context, _ *config.Call, f config.Follow) error {
+		o, err := newOptions(f.Migrate)
+		if err != nil {
+			return err
+		}
+		r := rounds{options: o, log: slog.New(slog.DiscardHandler)}
+		r.log, _ = report.Log(o.logLevel)
+		switch {
+		case f.Rounds.Finish:
+			return r.finish(ctx)
+		case f.Rounds.Once:
+			return r.round(ctx)
+		}
+		return r.repeat(ctx, f.Rounds.Every)
+	})
+}
+
+// rounds follows a cluster.
+type rounds struct {
+	options
+	log *slog.Logger
+}
+
+// repeat runs rounds until one fails or ctx is done. A round that takes longer than every is followed by the next one immediately.
+func (r rounds) repeat(ctx context.Context, every time.Duration) error {
+	for {
+		next := time.Now().Add(every)
+		if err := r.round(ctx); err != nil {
+			if code, _ := exit.Of(err); code != exit.Documents {
+				return err
+			}
+			r.log.Warn("documents of the round failed; the next round starts nevertheless", "error", err)
+		}
+		if err := cms.SystemClock().Sleep(ctx, time.Until(next)); err != nil {
+			return err
+		}
+	}
+}
+
+// round runs rounds until the snapshot of the options has arrived, or one round where each makes its own.
+func (r rounds) round(ctx context.Context) error {
+	for {
+		next, due, err := r.next(ctx)
+		if err != nil {
+			return err
+		}
+		if !due {
+			return (&report.Arrived{Round: next.Report()}).Conclude(os.Stdout, r.json)
+		}
+		if err := r.run(ctx, next); err != nil || next.Snapshot == r.snapshot {
+			return err
+		}
+	}
+}
+
+// chain opens the records of the rounds, which the session of round 0 keeps.
+func (r rounds) chain(ctx context.Context, f func(*follow.Chain) error) error {
+	store, shut, err := openPatiently(ctx, r.options, r.log)
+	if err != nil {
+		return err
+	}
+	err = f(&follow.Chain{Root: cms.New(r.coordination(store, owner.Name())), Session: r.sessionOrDefault(), Clock: cms.SystemClock()})
+	return errors.Join(err, shut())
+}
+
+func (r rounds) next(ctx context.Context) (next follow.Round, due bool, err error) {
+	blobs, err := openRepository(ctx, r.options)
+	if err != nil {
+		return next, false, exit.With(exit.Snapshot, fmt.Errorf("repository %s: %w", r.repoURI, err))
+	}
+	err = r.chain(ctx, func(c *follow.Chain) (err error) {
+		c.Repo, c.AllowPartial = blobs, r.allowPartial
+		next, due, err = c.Next(ctx, r.snapshot, r.request().Settings(repositoryIdentity(blobs.URI())))
+		return err
+	})
+	return next, due, err
+}
+
+// of returns the options of a round.
+func (r rounds) of(x follow.Round) (options, error) {
+	o := r.options
+	o.session, o.follow, o.snapshot, o.existing = x.Session, x.Follow, x.Snapshot, r.existing
+	switch {
+	case x.Snapshot != "":
+		o.origin.derived = false
+		o.phases = without(o.phases, phase.PhaseSnapshot)
+	case !o.origin.derived:
+		return o, config.Usage("round %d, which has not ended, makes its snapshot on the source: give --source-host, and no --snapshot-name", x.Number)
+	}
+	if x.Number == 0 {
+		return o, nil
+	}
+	o.first, o.existing = &r.options, bulk.Overwrite
+	name := fmt.Sprintf("round-%d", x.Number)
+	if o.coordinatorFile != "" {
+		o.coordinatorFile += "-" + name
+	}
+	if o.failedDir = strings.TrimSuffix(o.failedDir, "/") + "/" + name; !config.InBucket(o.failedDir) {
+		o.failedDir = path.Clean(o.failedDir)
+	}
+	return o, o.defaultPaths()
+}
+
+func without(phases phase.Phases, name string) (left phase.Phases) {
+	for _, p := range phases {
+		if p != name {
+			left = append(left, p)
+		}
+	}
+	return left
+}
+
+// run runs a round, reports it, and records that it has arrived.
+func (r rounds) run(ctx context.Context, x follow.Round) error {
+	o, err := r.of(x)
+	if err != nil {
+		return err
+	}
+	done, err := perform(ctx, o)
+	if done == nil {
+		return err
+	}
+	of := x.Report()
+	if done.Round = &of; err == nil && follow.Arrived(done.Summary) {
+		err = r.arrive(ctx, x, done)
+		of.Snapshot, of.Arrived = done.Summary.Snapshot, err == nil
+	}
+	return done.Conclude(os.Stdout, o.json, err)
+}
+
+// arrive records that a round has arrived.
+func (r rounds) arrive(ctx context.Context, x follow.Round, done *report.Migration) error {
+	blobs, err := openRepository(ctx, r.options)
+	if err != nil {
+		return err
+	}
+	identity, err := plan.SnapshotIdentity(ctx, blobs, done.Summary.Snapshot)
+	if err != nil {
+		return planError(err)
+	}
+	var over []follow.Round
+	err = r.chain(ctx, func(c *follow.Chain) (err error) {
+		over, err = c.Arrive(ctx, x, identity, done.Summary)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, was := range over {
+		if err := r.forget(ctx, was); err != nil {
+			r.log.Warn("the records of a former round stay", "session", was.Session, "error", err)
+		}
+	}
+	return nil
+}
+
+// forget removes the records of a round that is over.
+func (r rounds) forget(ctx context.Context, x follow.Round) error {
+	o, err := r.of(x)
+	if err != nil {
+		return err
+	}
+	if o.shares() {
+		return o.place(false).Remove(ctx)
+	}
+	if err := os.Remove(o.coordinatorFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// finish ends the following: the target's indices get back the settings that the rounds have changed.
+func (r rounds) finish(ctx context.Context) error {
+	r.target.Log = r.log
+	client, err := target.New(ctx, r.target)
+	if err != nil {
+		return err
+	}
+	err = r.chain(ctx, func(c *follow.Chain) error {
+		if err := c.Finish(ctx); err != nil {
+			return err
+		}
+		ledger := rollback.NewLedger(client, c.Root, c.Session, r.log)
+		t := &tuning.Tuner{API: client, Records: session.TuningsOf(c.Root), Mark: ledger.Mark, Log: r.log}
+		restored, err := t.Restore(ctx)
+		fmt.Fprintf(os.Stdout, "the target no longer follows; settings of %d indices restored\n", len(restored))
+		for _, x := range restored {
+			if len(x.Left) > 0 || x.Reason != "" {
+				fmt.Fprintf(os.Stdout, "%s: left as they are: %s %s\n", x.Target, strings.Join(x.Left, ", "), x.Reason)
+			}
+		}
+		return err
+	})
+	if errors.Is(err, follow.ErrNotStarted) {
+		err = fmt.Errorf("%w: %w", err, fault.ErrConfig)
+	}
+	return errors.Join(err, client.Close())
+}

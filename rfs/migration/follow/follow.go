@@ -1,0 +1,209 @@
+// Package follow follows a living cluster by its snapshots. Each snapshot is a round. Round 0 is the migration of the first snapshot;
+// each later one is a session of its own that sends what changed since the snapshot before it. The rounds are recorded with the session
+// of round 0, and a round starts when the one before it has arrived whole.
+//
+// All documents of a round carry one external version, which is derived from the time at which its snapshot started, and deletions the
+// version below it. A request of a former round that arrives late is therefore refused by the target wherever a later round has changed
+// the document, and a repeated one changes nothing. This holds for snapshots of every version of Elasticsearch and OpenSearch, for
+// indices that were recreated, restored or shrunk, and after a failover that used sequence numbers again.
+package follow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/migration/summary"
+	"github.com/rfsd/rfsd/rfs/source/snapshot"
+	"maps"
+)
+
+// Chain is the rounds of a cluster that is followed.
+type Chain struct {
+	Root    *cms.Coordinator // of the session of round 0
+	Session string           // its name
+	Clock   cms.Clock
+	Repo    snapshot.Repository
+	// AllowPartial permits snapshots that lack shards.
+	AllowPartial bool
+}
+
+// Round is a round that is to be run.
+type Round struct {
+	session.Round
+	Session string       // its name
+	Follow  *plan.Follow // nil: round 0 was started as a migration, and remains one
+}
+
+// Report is a round as it is shown.
+type Report struct {
+	Number   int    `json:"number"`
+	Snapshot string `json:"snapshot"`
+	Since    string `json:"since,omitempty"` // the former snapshot; "": everything was sent
+	Arrived  bool   `json:"arrived"`         // everything of it, so that the next round can start
+}
+
+// Report returns the round as it is shown.
+func (r Round) Report() Report {
+	shown := Report{Number: r.Number, Snapshot: r.Snapshot, Arrived: r.Arrived != 0}
+	if r.Follow != nil {
+		shown.Since = r.Follow.Since
+	}
+	return shown
+}
+
+// Next returns the round that is due so that a snapshot arrives; "" for a snapshot that the round makes. due is false when the snapshot
+// has arrived. settings are compared with the settings of round 0, except for its snapshot. Errors: fault.ErrConfig when they differ.
+func (c *Chain) Next(ctx context.Context, snapshot string, settings map[string]string) (next Round, due bool, err error) {
+	all, err := session.RoundsOf(c.Root).Read(ctx)
+	if err != nil {
+		return next, false, err
+	}
+	last, started := all.Last()
+	due = true
+	first := session.Round{Snapshot: snapshot}
+	recorded, err := c.settings(ctx)
+	switch {
+	case err != nil:
+		return next, false, err
+	case all.Finished != 0:
+		return next, false, session.ErrFinished
+	case recorded != nil: // a migration that is followed from now on has its snapshot
+		if err := checkSettings(recorded, settings); err != nil {
+			return next, false, err
+		}
+		first.Snapshot = recorded["snapshot"]
+	}
+	switch {
+	case !started:
+		if err = c.check(ctx, first.Snapshot, plan.Follow{}); err == nil {
+			all, err = session.RoundsOf(c.Root).Start(ctx, first)
+		}
+	case last.Arrived != 0 && last.Snapshot == snapshot:
+		due = false
+	case last.Arrived != 0:
+		if err = c.check(ctx, snapshot, plan.Follow{Since: last.Snapshot, Identity: last.Identity}); err == nil {
+			all, err = session.RoundsOf(c.Root).Start(ctx, session.Round{Number: last.Number + 1, Snapshot: snapshot})
+		}
+	}
+	if err != nil {
+		return next, false, err
+	}
+	last, _ = all.Last()
+	next = Round{Round: last, Session: c.Name(last.Number), Follow: &plan.Follow{}}
+	switch n := len(all.Rounds); {
+	case last.Number == 0 && recorded != nil && recorded[plan.FollowKey] == "":
+		next.Follow = nil
+	case last.Number > 0 && n < 2:
+		return next, false, fmt.Errorf("round %d is recorded without the one before it: %w", last.Number, fault.ErrCorrupt)
+	case last.Number > 0:
+		next.Follow.Since, next.Follow.Identity = all.Rounds[n-2].Snapshot, all.Rounds[n-2].Identity
+	}
+	return next, due, nil
+}
+
+// check refuses a snapshot that cannot be the next round, before the round is recorded.
+func (c *Chain) check(ctx context.Context, name string, f plan.Follow) error {
+	if name == "" { // the round makes it
+		return nil
+	}
+	catalog, err := snapshot.OpenCatalog(ctx, c.Repo)
+	if err != nil {
+		return err
+	}
+	snap, err := catalog.Snapshot(ctx, name)
+	if err != nil {
+		return err
+	}
+	if snap.State != snapshot.Success && !c.AllowPartial {
+		return fmt.Errorf("snapshot %s is %s; --allow-partial follows what it holds: %w", snap.Name, snap.State, fault.ErrConfig)
+	}
+	_, err = f.Read(ctx, catalog, snap)
+	return err
+}
+
+// Name returns the name of the session of a round.
+func (c *Chain) Name(round int) string {
+	if round == 0 {
+		return c.Session
+	}
+	return fmt.Sprintf("%s-round-%d", c.Session, round)
+}
+
+// ErrNotStarted means that no round has started.
+var ErrNotStarted = errors.New("no round of this session has started: nothing is followed")
+
+// Finish records the end of the following: later rounds are refused. Errors: ErrNotStarted.
+func (c *Chain) Finish(ctx context.Context) error {
+	all, err := session.RoundsOf(c.Root).Read(ctx)
+	if err != nil {
+		return err
+	}
+	if _, started := all.Last(); !started {
+		return ErrNotStarted
+	}
+	return session.RoundsOf(c.Root).Finish(ctx)
+}
+
+// settings returns the settings with which round 0 was started; nil: it was not.
+func (c *Chain) settings(ctx context.Context) (map[string]string, error) {
+	settings, err := session.IdentityOf(c.Root).Settings(ctx)
+	if errors.Is(err, cms.ErrNotFound) {
+		return nil, nil
+	}
+	return settings, err
+}
+
+// checkSettings returns a *session.ConfigMismatch when round 0 was started with other settings.
+func checkSettings(recorded, settings map[string]string) error {
+	was, is := maps.Clone(recorded), maps.Clone(settings)
+	for _, key := range []string{"snapshot", plan.FollowKey} {
+		delete(was, key)
+		delete(is, key)
+	}
+	if d := session.Differences(was, is); len(d) > 0 {
+		return &session.ConfigMismatch{Differences: d}
+	}
+	return nil
+}
+
+// Arrived reports whether a round has brought everything: only then the next one may start.
+func Arrived(sum *summary.Summary) bool { return sum != nil && sum.Complete && len(sum.Problems) == 0 }
+
+// Arrive records that a round has arrived, with the snapshot that it was and what it sent. After round 0 that started as a migration it
+// blocks until no request of it can still arrive: its documents carry no versions. It returns the former rounds whose records can be
+// removed: all of their documents arrived, and they are not round 0.
+func (c *Chain) Arrive(ctx context.Context, r Round, identity string, sum *summary.Summary) (over []Round, err error) {
+	if r.Follow == nil && sum.SafeFrom != nil {
+		now, _, err := c.Root.Leases().Now(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if err := c.Clock.Sleep(ctx, sum.SafeFrom.Sub(now)); err != nil {
+			return nil, err
+		}
+	}
+	r.Snapshot, r.Identity, r.Account = sum.Snapshot, identity, accountOf(sum)
+	if err := session.RoundsOf(c.Root).Arrive(ctx, r.Round); err != nil {
+		return nil, err
+	}
+	all, err := session.RoundsOf(c.Root).Read(ctx)
+	for _, x := range all.Rounds {
+		if x.Number > 0 && x.Number == r.Number-1 && x.Failed == 0 {
+			over = append(over, Round{Round: x, Session: c.Name(x.Number)})
+		}
+	}
+	return over, err
+}
+
+// accountOf returns what a round found and sent.
+func accountOf(sum *summary.Summary) session.Account {
+	a := session.Account{Failed: sum.Totals.Failed, Bytes: sum.Totals.Bytes, Inserted: sum.Totals.Indexed} // of a migration
+	if d := sum.Changes; d != nil {
+		a.Inserted, a.Updated, a.Deleted, a.Unchanged = d.Inserted, d.Updated, d.Deleted, d.Unchanged
+	}
+	return a
+}

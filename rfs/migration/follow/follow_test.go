@@ -1,0 +1,189 @@
+package follow_test
+
+import (
+	"errors"
+	"maps"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/migration/follow"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/migration/summary"
+	"github.com/rfsd/rfsd/rfs/source/repo"
+)
+
+// chain returns the rounds of a session over a repository with the snapshots snap-1 and snap-3.
+func chain(t *testing.T) *follow.Chain {
+	t.Helper()
+	store, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	blobs, err := repo.Open(t.Context(), "file://"+history(t), repo.S3Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &follow.Chain{Root: cms.New(cms.Config{Store: store, Creator: "test"}), Session: "s", Clock: cms.SystemClock(), Repo: blobs}
+}
+
+func history(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.Abs("../../../testing/fixtures/7.10.2-history")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// settings are those of a migration of every index.
+var settings = map[string]string{"index-allowlist": "", "include-system": "false"}
+
+// begun records the session of round 0 as its own processes do.
+func begun(t *testing.T, c *follow.Chain, more map[string]string) {
+	t.Helper()
+	of := maps.Clone(settings)
+	maps.Copy(of, more)
+	if _, err := session.IdentityOf(c.Root).Init(t.Context(), session.Meta{Settings: of}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func next(t *testing.T, c *follow.Chain, snapshot string) (follow.Round, bool) {
+	t.Helper()
+	r, due, err := c.Next(t.Context(), snapshot, settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, due
+}
+
+func arrive(t *testing.T, c *follow.Chain, r follow.Round, snapshot string, failed int64) []follow.Round {
+	t.Helper()
+	sum := &summary.Summary{Snapshot: snapshot, Complete: true}
+	sum.Totals.Failed = failed
+	over, err := c.Arrive(t.Context(), r, "", sum)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return over
+}
+
+// TestChain_RoundsFollowEachOther takes snapshots through their rounds.
+func TestChain_RoundsFollowEachOther(t *testing.T) {
+	c := chain(t)
+	zero, due := next(t, c, "snap-1")
+	if !due || zero.Number != 0 || zero.Session != "s" || zero.Follow == nil || zero.Follow.Since != "" {
+		t.Errorf("%+v", zero)
+	}
+	begun(t, c, map[string]string{"snapshot": "snap-1", plan.FollowKey: "first"})
+	if again, due := next(t, c, "snap-3"); !due || again.Number != 0 || again.Snapshot != "snap-1" {
+		t.Errorf("before round 0 has arrived: %+v", again)
+	}
+	arrive(t, c, zero, "snap-1", 0)
+	if r, due := next(t, c, "snap-1"); due || r.Number != 0 {
+		t.Errorf("a snapshot that has arrived is due: %+v", r)
+	}
+	one, due := next(t, c, "snap-3")
+	if !due || one.Number != 1 || one.Session != "s-round-1" || one.Follow.Since != "snap-1" || one.Snapshot != "snap-3" {
+		t.Errorf("%+v, %+v", one, one.Follow)
+	}
+	if over := arrive(t, c, one, "snap-3", 0); len(over) != 0 {
+		t.Errorf("records are removed: %+v", over)
+	}
+	for n := 2; n < 5; n++ { // rounds that make their snapshots; documents fail in round 3
+		r, due := next(t, c, "")
+		if !due || r.Number != n || r.Snapshot != "" {
+			t.Fatalf("%+v", r)
+		}
+		var failed int64
+		if n == 3 {
+			failed = 1
+		}
+		over := arrive(t, c, r, "made", failed)
+		if want := n != 4; (len(over) == 1) != want || want && over[0].Number != n-1 {
+			t.Errorf("round %d: records that can be removed: %+v", n, over)
+		}
+	}
+	if err := c.Finish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := c.Next(t.Context(), "", settings); !errors.Is(err, session.ErrFinished) {
+		t.Errorf("after the end: %v", err)
+	}
+}
+
+// TestChain_RefusesWhatCannotFollow records nothing of a snapshot that cannot be the next round.
+func TestChain_RefusesWhatCannotFollow(t *testing.T) {
+	c := chain(t)
+	if err := c.Finish(t.Context()); !errors.Is(err, follow.ErrNotStarted) {
+		t.Errorf("finished before the first round: %v", err)
+	}
+	refused := func(snapshot string, of map[string]string, words ...string) {
+		t.Helper()
+		_, _, err := c.Next(t.Context(), snapshot, of)
+		if !errors.Is(err, fault.ErrConfig) {
+			t.Fatalf("%v", err)
+		}
+		for _, w := range words {
+			if !strings.Contains(err.Error(), w) {
+				t.Errorf("%q is not in %v", w, err)
+			}
+		}
+	}
+	refused("snap-2", settings, "no snapshot")
+	zero, _ := next(t, c, "snap-3")
+	begun(t, c, map[string]string{"snapshot": "snap-3", plan.FollowKey: "first"})
+	arrive(t, c, zero, "snap-3", 0)
+	refused("snap-1", settings, "snap-1 was not made after snap-3")
+	refused("snap-4", settings, "no snapshot")
+	refused("snap-1", map[string]string{"index-allowlist": "a", "include-system": "false"}, "another migration", "index-allowlist")
+	all, err := session.RoundsOf(c.Root).Read(t.Context())
+	if err != nil || len(all.Rounds) != 1 {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
+
+// TestChain_ABaseThatIsGone names the former snapshot, also when another one has its name.
+func TestChain_ABaseThatIsGone(t *testing.T) {
+	for snapshot, identity := range map[string]string{"deleted": "", "snap-1": "another"} {
+		c := chain(t)
+		zero, _ := next(t, c, "snap-1")
+		if _, err := c.Arrive(t.Context(), zero, identity, &summary.Summary{Snapshot: snapshot, Complete: true}); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err := c.Next(t.Context(), "snap-3", settings)
+		if !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "the former snapshot "+snapshot) || !strings.Contains(err.Error(), "--session-name") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// TestChain_AMigrationIsFollowed: its documents carry no versions, so that the next round waits until its last request cannot arrive.
+func TestChain_AMigrationIsFollowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := chain(t)
+		begun(t, c, map[string]string{"snapshot": "snap-1"})
+		zero, due := next(t, c, "snap-3")
+		if !due || zero.Follow != nil || zero.Snapshot != "snap-1" || zero.Session != "s" {
+			t.Errorf("%+v", zero)
+		}
+		safe := time.Now().Add(90 * time.Second)
+		if _, err := c.Arrive(t.Context(), zero, "", &summary.Summary{Snapshot: "snap-1", Complete: true, SafeFrom: &safe}); err != nil {
+			t.Fatal(err)
+		}
+		if early := time.Until(safe); early > 0 {
+			t.Errorf("round 0 has arrived %v early", early)
+		}
+		if one, due := next(t, c, "snap-3"); !due || one.Number != 1 || one.Follow.Since != "snap-1" {
+			t.Errorf("%+v", one)
+		}
+	})
+}

@@ -1,0 +1,171 @@
+package e2e
+
+import (
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/draw"
+	"github.com/rfsd/rfsd/testing/truth"
+)
+
+// followArgs are the arguments of a round of a history: snap-1 is its first snapshot, snap-3 its last. In between, documents of the index
+// grows were changed, leaves was deleted, and again was deleted and made anew.
+func followArgs(url, repo, snapshot string, more ...string) []string {
+	return append([]string{"follow", "--once", "--repo-uri", repo, "--snapshot-name", snapshot, "--target-host", url, "--output", "json", "--session-name", "chain"}, more...)
+}
+
+// holds compares a target with a snapshot of a history.
+func holds(t *testing.T, n *cluster.Node, repo, snapshot string) {
+	t.Helper()
+	want, err := truth.Load(false, repo+"."+snapshot+".ndjson.gz")
+	must(t, err)
+	if f := truth.Compare(withoutLeaves(want), withoutLeaves(landed(t, n))).Faults(); f != "" {
+		t.Errorf("after %s: %s", snapshot, f)
+	}
+}
+
+// withoutLeaves returns documents without their mapping types, and without those of the index that vanishes.
+func withoutLeaves(all truth.Docs) truth.Docs {
+	some := truth.Docs{}
+	for k, source := range all {
+		if k.Type = ""; k.Index != "leaves" {
+			some[k] = source
+		}
+	}
+	return some
+}
+
+// round runs a round and returns its report.
+func round(t *testing.T, dir string, args []string) summary {
+	t.Helper()
+	r := RunIn(t, dir, nil, "rfsd", args...)
+	if r.Code != 0 {
+		t.Fatalf("exit %d: %s", r.Code, r.Stderr)
+	}
+	return parseSummary(t, r)
+}
+
+// TestFollow_RoundsBringTheTargetToEachSnapshot follows histories of several versions.
+func TestFollow_RoundsBringTheTargetToEachSnapshot(t *testing.T) {
+	n := cluster.OpenSearch(t, targets[0])
+	for _, name := range draw.Of(t, 2, []string{"7.10.2-history", "2.4.6-history", "8.19.21-history", "os2.19.4-history"}) {
+		t.Run(name, func(t *testing.T) {
+			wipe(t, n)
+			repo, dir := fixture(t, name), t.TempDir()
+			if sum := round(t, dir, followArgs(n.URL, repo, "snap-1")); sum.Round.Number != 0 || !sum.Round.Arrived || sum.Totals.Indexed != 120 {
+				t.Errorf("round 0: %+v", sum)
+			}
+			holds(t, n, repo, "snap-1")
+			want := changes{Inserted: 7, Updated: 12, Deleted: 42, Unchanged: 19} // again is sent as a whole, with 33 deletions
+			sum := round(t, dir, followArgs(n.URL, repo, "snap-3"))
+			if sum.Round.Number != 1 || sum.Round.Since != "snap-1" || !sum.Round.Arrived || sum.Changes != want || sum.Totals.Failed != 0 {
+				t.Errorf("round 1: %+v, %+v", sum.Round, sum.Changes)
+			}
+			for _, x := range sum.Indices {
+				if x.Index == "grows" && (x.Indexed != 21 || x.Kept != 0) { // 12 updated and 9 deleted
+					t.Errorf("of grows %d documents were sent, %d refused", x.Indexed, x.Kept)
+				}
+			}
+			holds(t, n, repo, "snap-3")
+
+			p := newProxy(t, n.URL, 0)
+			again := RunIn(t, dir, nil, "rfsd", followArgs(p.URL, repo, "snap-3")...)
+			if again.Code != 0 || parseSummary(t, again).Round != sum.Round || p.bulks.Load() > 0 {
+				t.Errorf("again: exit %d: %s %s, %d bulk requests", again.Code, again.Stdout, again.Stderr, p.bulks.Load())
+			}
+			refusedWith(t, RunIn(t, dir, nil, "rfsd", followArgs(n.URL, repo, "snap-1")...), "snap-1 was not made after snap-3")
+			refusedWith(t, RunIn(t, dir, nil, "rfsd", followArgs(n.URL, repo, "snap-4")...), "no snapshot", "snap-4")
+			refusedWith(t, RunIn(t, dir, nil, "rfsd", followArgs(n.URL, repo, "snap-3", "--index-allowlist", "grows")...), "another migration", "index-allowlist")
+			holds(t, n, repo, "snap-3")
+		})
+	}
+}
+
+// gcDeletes returns the setting index.gc_deletes of an index.
+func gcDeletes(t *testing.T, n *cluster.Node, index string) any {
+	t.Helper()
+	settings := call(t, n, "GET", "/"+index+"/_settings?flat_settings=true", nil)[index].(map[string]any)["settings"].(map[string]any)
+	return settings["index.gc_deletes"]
+}
+
+// TestFollow_FinishRestoresSettings ends the following, after which no round begins.
+func TestFollow_FinishRestoresSettings(t *testing.T) {
+	n := cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	repo, dir := fixture(t, "7.10.2-history"), t.TempDir()
+	round(t, dir, followArgs(n.URL, repo, "snap-1"))
+	call(t, n, "PUT", "/leaves/_settings", map[string]any{"index.gc_deletes": "7m"})
+	if v := gcDeletes(t, n, "grows"); v != "1441m" {
+		t.Errorf("gc_deletes is %v while the target follows", v)
+	}
+	finish := followArgs(n.URL, repo, "snap-3", "--finish")
+	finish[1] = "--every=1m"
+	for range 2 {
+		if r := RunIn(t, dir, nil, "rfsd", finish...); r.Code != 0 {
+			t.Fatalf("exit %d: %s", r.Code, r.Stderr)
+		}
+	}
+	if a, b := gcDeletes(t, n, "grows"), gcDeletes(t, n, "leaves"); a != nil || b != "7m" {
+		t.Errorf("gc_deletes is %v, and %v where another client has set 7m", a, b)
+	}
+	refusedWith(t, RunIn(t, dir, nil, "rfsd", followArgs(n.URL, repo, "snap-3")...), "was finished", "--session-name")
+	holds(t, n, repo, "snap-1")
+}
+
+// TestFollow_KilledRoundsLoseNothing kills each round after every few requests.
+func TestFollow_KilledRoundsLoseNothing(t *testing.T) {
+	n := cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	repo, dir := fixture(t, "7.10.2-history"), t.TempDir()
+	p := newProxy(t, n.URL, 20*time.Millisecond)
+	for i, snapshot := range []string{"snap-1", "snap-3"} {
+		args := followArgs(p.URL, repo, snapshot, "--documents-per-bulk-request", "3", "--slots", "2", "--max-connections", "2")
+		for range 3 {
+			before := p.bulks.Load()
+			killAfter(t, dir, args, func() bool { return p.bulks.Load() >= before+2 })
+		}
+		p.delay.Store(0)
+		if sum := round(t, dir, args); sum.Round.Number != i || !sum.Round.Arrived {
+			t.Errorf("round %d: %+v", i, sum.Round)
+		}
+		p.delay.Store(int64(20 * time.Millisecond))
+		holds(t, n, repo, snapshot)
+	}
+}
+
+// TestFollow_LateRequestsBringNothingBack sends the requests of both rounds again when both have ended, in the order in which they were
+// sent, and the other way round.
+func TestFollow_LateRequestsBringNothingBack(t *testing.T) {
+	n := cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	repo, dir := fixture(t, "7.10.2-history"), t.TempDir()
+	p := newProxy(t, n.URL, 0)
+	var mu sync.Mutex
+	var late [][]byte
+	p.held = func(_ string, isBulk bool, body []byte) <-chan struct{} {
+		if isBulk {
+			mu.Lock()
+			defer mu.Unlock()
+			late = append(late, body)
+		}
+		return nil
+	}
+	for _, snapshot := range []string{"snap-1", "snap-3"} {
+		round(t, dir, followArgs(p.URL, repo, snapshot, "--disable-compression", "--documents-per-bulk-request", "7"))
+	}
+	if len(late) < 20 {
+		t.Fatalf("%d requests were sent", len(late))
+	}
+	for i := range 2 * len(late) {
+		if i >= len(late) {
+			i = 2*len(late) - 1 - i
+		}
+		if _, err := n.Send(t.Context(), http.MethodPost, "/_bulk", "application/x-ndjson", late[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	holds(t, n, repo, "snap-3")
+}
