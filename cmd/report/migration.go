@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -54,7 +55,7 @@ type Migration struct {
 
 // roundText describes a round and its changes.
 func roundText(x *follow.Report, d *difference.Totals) string {
-	text := fmt.Sprintf("round %d: snapshot %s", x.Number, x.Snapshot)
+	text := fmt.Sprintf("round %d: snapshot %s", x.Number, cmp.Or(x.Snapshot, "-"))
 	if x.Since != "" {
 		text += " since " + x.Since
 	}

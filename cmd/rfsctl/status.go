@@ -23,6 +23,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/wait"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 func showStatus(ctx context.Context, call *config.Call, o config.ShowStatus) error {
@@ -211,8 +212,11 @@ func printStatus(to io.Writer, r status.Report, shards bool) {
 			fmt.Fprintf(w, "machines could not be changed: %s\n", terminal.Clean(x.Error))
 		}
 	}
+	if m.Rounds != nil {
+		printRounds(w, m.Rounds, m.ReadAt)
+	}
 	switch {
-	case m.SafeFrom == nil:
+	case m.SafeFrom == nil, m.Rounds != nil && m.Rounds.Finished == 0:
 	case time.Now().Before(*m.SafeFrom):
 		fmt.Fprintf(w, "safe to write from %s on\n", m.SafeFrom.Local().Format(time.DateTime))
 	default:
@@ -257,6 +261,35 @@ func printIntent(w io.Writer, i progress.Intent) {
 		fmt.Fprintf(w, ", %s", progress.Plural(int64(*i.Workers), "worker"))
 	}
 	fmt.Fprintf(w, "; last order by %s at %s\n", terminal.Clean(i.By), i.At.Local().Format(time.DateTime))
+}
+
+// shownRounds is the number of rounds that the status shows, the last ones.
+const shownRounds = 5
+
+// printRounds prints the last rounds of a cluster that is followed.
+func printRounds(w io.Writer, f *session.Followed, now time.Time) {
+	var arrived *session.Round
+	for i, r := range f.Rounds {
+		if r.Arrived != 0 {
+			arrived = &f.Rounds[i]
+		}
+		if i < len(f.Rounds)-shownRounds {
+			continue
+		}
+		fmt.Fprintf(w, "round %d: snapshot %s: ", r.Number, orDash(terminal.Clean(r.Snapshot)))
+		if r.Arrived == 0 {
+			fmt.Fprintf(w, "in progress since %s; rfsctl status --session-name of its own session shows it\n", time.UnixMilli(r.Started).Local().Format(time.DateTime))
+			continue
+		}
+		fmt.Fprintf(w, "arrived at %s after %s: %d documents inserted, %d updated, %d deleted, %d failed\n", time.UnixMilli(r.Arrived).Local().Format(time.DateTime),
+			progress.Span(float64(r.Arrived-r.Started)/1000), r.Inserted, r.Updated, r.Deleted, r.Failed)
+	}
+	switch {
+	case f.Finished != 0:
+		fmt.Fprintf(w, "the following was finished at %s\n", time.UnixMilli(f.Finished).Local().Format(time.DateTime))
+	case arrived != nil:
+		fmt.Fprintf(w, "the target lags %s behind the source; do not write to it while it follows\n", progress.Span(now.Sub(time.UnixMilli(arrived.Started)).Seconds()))
+	}
 }
 
 func printTotals(w io.Writer, r status.Report, m *progress.Migration) {

@@ -172,35 +172,48 @@ func (r rounds) arrive(ctx context.Context, x follow.Round, done *report.Migrati
 	if err != nil {
 		return planError(err)
 	}
-	var over []follow.Round
+	var over *follow.Round
 	err = r.chain(ctx, func(c *follow.Chain) (err error) {
 		over, err = c.Arrive(ctx, x, identity, done.Summary)
 		return err
 	})
-	if err != nil {
+	if err != nil || over == nil {
 		return err
 	}
-	for _, was := range over {
-		if err := r.forget(ctx, was); err != nil {
-			r.log.Warn("the records of a former round stay", "session", was.Session, "error", err)
-		}
+	if err := r.forget(ctx, *over, repositoryIdentity(blobs.URI())); err != nil {
+		r.log.Warn("snapshot or records of the former round stay: delete them by hand", "round", over.Number, "snapshot", over.Snapshot, "session", over.Session, "error", err)
 	}
 	return nil
 }
 
-// forget removes the records of a round that is over.
-func (r rounds) forget(ctx context.Context, x follow.Round) error {
+// forget removes the records of a round that is over, and the snapshot that it made. Round 0 keeps its records: they hold the others.
+func (r rounds) forget(ctx context.Context, x follow.Round, repository string) error {
+	var errs []error
+	if x.Made && r.origin.derived {
+		made := x
+		made.Snapshot = ""
+		o, err := r.of(made)
+		if err != nil {
+			return err
+		}
+		// The record is input: it names what is deleted only where this session gives that name.
+		if name := o.snapshotOptions(o.request().Settings(repository)).Name; x.Snapshot == name || x.Snapshot == name+"-2" {
+			errs = append(errs, o.liveSource().Delete(ctx, x.Snapshot))
+		}
+	}
 	o, err := r.of(x)
-	if err != nil {
-		return err
+	switch {
+	case err != nil:
+		errs = append(errs, err)
+	case x.Number == 0:
+	case o.shares():
+		errs = append(errs, o.place(false).Remove(ctx))
+	default:
+		if err := os.Remove(o.coordinatorFile); !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
 	}
-	if o.shares() {
-		return o.place(false).Remove(ctx)
-	}
-	if err := os.Remove(o.coordinatorFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // finish ends the following: the target's indices get back the settings that the rounds have changed.

@@ -1,7 +1,11 @@
 package e2e
 
 import (
+	"fmt"
 	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -133,6 +137,63 @@ func TestFollow_KilledRoundsLoseNothing(t *testing.T) {
 		}
 		p.delay.Store(int64(20 * time.Millisecond))
 		holds(t, n, repo, snapshot)
+	}
+}
+
+// TestFollow_ALivingCluster follows a source that is written to while its rounds run. Each round makes a snapshot and deletes the one that
+// is not needed any more; snapshots of others stay.
+func TestFollow_ALivingCluster(t *testing.T) {
+	source, n := cluster.Elasticsearch(t, "7.10.2"), cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	dir, repo := t.TempDir(), filepath.Join(source.Repos, "living")
+	call(t, source, "PUT", "/living", map[string]any{"settings": map[string]any{"number_of_shards": 2, "number_of_replicas": 0}})
+	put := func(from, to, value int) {
+		var b strings.Builder
+		for i := from; i < to; i++ {
+			fmt.Fprintf(&b, `{"index":{"_index":"living","_id":"%d"}}`+"\n"+`{"v":%d}`+"\n", i, value)
+		}
+		if _, err := source.Send(t.Context(), http.MethodPost, "/_bulk", "application/x-ndjson", []byte(b.String())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	args := []string{"follow", "--once", "--repo-uri", "file://" + repo, "--source-host", source.URL, "--snapshot-repo-name", "rfsd-living", "--target-host", n.URL, "--output", "json", "--session-name", "living"}
+	put(0, 300, 0)
+	round(t, dir, args)
+	call(t, source, "PUT", "/_snapshot/rfsd-living/theirs?wait_for_completion=true", map[string]any{"indices": "living"})
+	for i := 1; i < 4; i++ {
+		put(290, 300+10*i, i)
+		call(t, source, "DELETE", fmt.Sprintf("/living/_doc/%d", i), nil)
+		stop, stopped := make(chan struct{}), make(chan struct{})
+		go func() { // documents that no round counts on
+			defer close(stopped)
+			for v := 0; ; v++ {
+				select {
+				case <-stop:
+					return
+				default:
+					put(1000, 1010, v)
+				}
+			}
+		}()
+		sum := round(t, dir, args)
+		close(stop)
+		<-stopped
+		if sum.Round.Number != i || sum.Changes.Deleted != 1 || sum.Changes.Updated < 10 || sum.Totals.Failed != 0 {
+			t.Errorf("round %d: %+v", i, sum)
+		}
+	}
+	last := round(t, dir, args) // without writes
+	call(t, source, "POST", "/_refresh", nil)
+	if f := truth.Compare(scrolled(t, source, "/living/_search?scroll=1m&size=500"), landed(t, n)).Faults(); f != "" {
+		t.Error(f)
+	}
+	var left []string
+	for _, s := range call(t, source, "GET", "/_snapshot/rfsd-living/_all", nil)["snapshots"].([]any) {
+		left = append(left, s.(map[string]any)["snapshot"].(string))
+	}
+	slices.Sort(left)
+	if !slices.Equal(left, []string{last.Round.Snapshot, "theirs"}) {
+		t.Errorf("the source has the snapshots %q, the last round was %s", left, last.Round.Snapshot)
 	}
 }
 

@@ -31,6 +31,8 @@ type Migration struct {
 	SafeFrom *time.Time `json:"safe_to_write_from,omitempty"`
 	// Foreign are the ids of documents among the items that are none.
 	Foreign []string `json:"foreign_documents,omitempty"`
+	// Rounds are the snapshots of a cluster that is followed from this session on; absent when it is not followed.
+	Rounds *session.Followed `json:"rounds,omitempty"`
 	// Stream is the progress of a session that consumes a stream; absent from any other.
 	Stream *Stream `json:"stream,omitempty"`
 }

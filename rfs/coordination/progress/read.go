@@ -41,6 +41,9 @@ func (r *Reading) Sum() (*Migration, []cms.Item) {
 	}
 	x.conclude(r.Redrives())
 	x.phases()
+	if len(r.Rounds.Rounds) > 0 {
+		x.m.Rounds = &r.Rounds
+	}
 	return x.m, x.items
 }
 

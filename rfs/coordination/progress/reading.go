@@ -20,7 +20,8 @@ type Reading struct {
 	Repository, Snapshot string       // "" before the migration has started
 	Indices, Phases      []cms.Record // their records; of another kind: its records are Phases
 	Redriven             []cms.Record // of each place whose failed documents were re-driven
-	Items                []cms.Item   // all documents among the items, also those that are none
+	Rounds               session.Followed
+	Items                []cms.Item // all documents among the items, also those that are none
 }
 
 // ReadHead reads the store's clock, the intent of a session, and the re-driven failed documents.
@@ -63,7 +64,8 @@ func ReadStore(ctx context.Context, c *cms.Coordinator) (*Reading, error) {
 	if r.Phases, err = records(ctx, c, "phase"); err != nil {
 		return nil, err
 	}
-	return r, nil
+	r.Rounds, err = session.RoundsOf(c).Read(ctx)
+	return r, err
 }
 
 func records(ctx context.Context, c *cms.Coordinator, kind string) (all []cms.Record, err error) {

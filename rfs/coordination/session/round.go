@@ -22,7 +22,8 @@ type Round struct {
 	Number   int    `json:"number"`
 	Snapshot string `json:"snapshot"`           // "": the round makes it, and it has not arrived
 	Identity string `json:"identity,omitempty"` // distinguishes the snapshot from another of its name; "": it has not arrived
-	Started    int64  `json:"started"`              // epoch ms by the store's clock
+	Made     bool   `json:"made,omitempty"`     // the round makes its snapshot
+	Started  int64  `json:"started"`            // epoch ms by the store's clock
 	Arrived  int64  `json:"arrived,omitempty"`  // likewise; 0: it has not arrived whole
 	Account
 }
@@ -96,7 +97,7 @@ func (s Rounds) Start(ctx context.Context, next Round) (Followed, error) {
 		case any && (last.Arrived == 0 || last.Number >= next.Number):
 			return false, nil
 		}
-		next.Started = now.UnixMilli()
+		next.Started, next.Made = now.UnixMilli(), next.Snapshot == ""
 		f.Rounds = append(f.Rounds, next)
 		return true, nil
 	})
@@ -112,7 +113,7 @@ func (s Rounds) Arrive(ctx context.Context, done Round) error {
 		case last.Arrived != 0:
 			return false, nil
 		}
-		done.Started, done.Arrived = last.Started, now.UnixMilli()
+		done.Started, done.Made, done.Arrived = last.Started, last.Made, now.UnixMilli()
 		f.Rounds[len(f.Rounds)-1] = done
 		return true, nil
 	})

@@ -236,7 +236,9 @@ func (l *Loader) replaced(b *batch, items []item, r Replacement, before int64) e
 		if !l.opts.Own {
 			copies = min(copies, 1)
 		}
-		b.counts.Copies += copies
+		if l.opts.Existing != Follow { // there the former round sent what is replaced
+			b.counts.Copies += copies
+		}
 		b.counts.Rewrites += r.Copies
 	}
 	return nil

@@ -92,17 +92,23 @@ func (c *Chain) Next(ctx context.Context, snapshot string, settings map[string]s
 	if err != nil {
 		return next, false, err
 	}
-	last, _ = all.Last()
-	next = Round{Round: last, Session: c.Name(last.Number), Follow: &plan.Follow{}}
-	switch n := len(all.Rounds); {
-	case last.Number == 0 && recorded != nil && recorded[plan.FollowKey] == "":
-		next.Follow = nil
-	case last.Number > 0 && n < 2:
-		return next, false, fmt.Errorf("round %d is recorded without the one before it: %w", last.Number, fault.ErrCorrupt)
-	case last.Number > 0:
-		next.Follow.Since, next.Follow.Identity = all.Rounds[n-2].Snapshot, all.Rounds[n-2].Identity
+	next, err = c.round(all, len(all.Rounds)-1, recorded)
+	return next, due && err == nil, err
+}
+
+// round returns the round at a place of those that are recorded. settings are those of round 0; nil: it has recorded none.
+func (c *Chain) round(all session.Followed, at int, settings map[string]string) (Round, error) {
+	is := all.Rounds[at]
+	r := Round{Round: is, Session: c.Name(is.Number), Follow: &plan.Follow{}}
+	switch {
+	case is.Number == 0 && settings != nil && settings[plan.FollowKey] == "":
+		r.Follow = nil
+	case is.Number > 0 && at == 0:
+		return r, fmt.Errorf("round %d is recorded without the one before it: %w", is.Number, fault.ErrCorrupt)
+	case is.Number > 0:
+		r.Follow.Since, r.Follow.Identity = all.Rounds[at-1].Snapshot, all.Rounds[at-1].Identity
 	}
-	return next, due, nil
+	return r, nil
 }
 
 // check refuses a snapshot that cannot be the next round, before the round is recorded.
@@ -174,9 +180,9 @@ func checkSettings(recorded, settings map[string]string) error {
 func Arrived(sum *summary.Summary) bool { return sum != nil && sum.Complete && len(sum.Problems) == 0 }
 
 // Arrive records that a round has arrived, with the snapshot that it was and what it sent. After round 0 that started as a migration it
-// blocks until no request of it can still arrive: its documents carry no versions. It returns the former rounds whose records can be
-// removed: all of their documents arrived, and they are not round 0.
-func (c *Chain) Arrive(ctx context.Context, r Round, identity string, sum *summary.Summary) (over []Round, err error) {
+// blocks until no request of it can still arrive: its documents carry no versions. It returns the former round if nothing of it
+// is needed any more: all of its documents arrived, and its snapshot is not the last one on the target. nil: there is none.
+func (c *Chain) Arrive(ctx context.Context, r Round, identity string, sum *summary.Summary) (over *Round, err error) {
 	if r.Follow == nil && sum.SafeFrom != nil {
 		now, _, err := c.Root.Leases().Now(ctx)
 		if err != nil {
@@ -191,12 +197,15 @@ func (c *Chain) Arrive(ctx context.Context, r Round, identity string, sum *summa
 		return nil, err
 	}
 	all, err := session.RoundsOf(c.Root).Read(ctx)
-	for _, x := range all.Rounds {
-		if x.Number > 0 && x.Number == r.Number-1 && x.Failed == 0 {
-			over = append(over, Round{Round: x, Session: c.Name(x.Number)})
-		}
+	if at := len(all.Rounds) - 2; err != nil || at < 1 && r.Number > 1 || at < 0 || all.Rounds[at].Failed > 0 {
+		return nil, err
 	}
-	return over, err
+	settings, err := c.settings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	was, err := c.round(all, len(all.Rounds)-2, settings)
+	return &was, err
 }
 
 // accountOf returns what a round found and sent.

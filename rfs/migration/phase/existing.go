@@ -67,6 +67,9 @@ func (s *Session) checkHeld(ctx context.Context, plan *plan.Plan) error {
 		return engine.HeldError(held, engine.SnapshotHas)
 	}
 	for _, name := range slices.Sorted(maps.Keys(held)) {
+		if s.Root != nil { // of former rounds
+			break
+		}
 		s.Log.WarnContext(ctx, "the target has documents in an index already", "index", name, "documents", held[name], "existing_documents", s.Existing)
 	}
 	if s.Existing == bulk.Newer && len(held) > 0 {

@@ -108,6 +108,18 @@ func (c *Cluster) CreateSnapshot(ctx context.Context, r Request) (created bool, 
 	return false, err
 }
 
+// DeleteSnapshot deletes exactly one snapshot, also one that is gone. Errors: ErrBusy while the source makes or deletes another one.
+func (c *Cluster) DeleteSnapshot(ctx context.Context, repository, name string) error {
+	if strings.ContainsAny(name, "*,") {
+		return fmt.Errorf("%q is not the name of one snapshot: %w", name, fault.ErrConfig)
+	}
+	err := c.call(ctx, http.MethodDelete, snapshotPath(repository, name), nil, nil, nil)
+	if fault.HasStatus(err, http.StatusNotFound) {
+		return nil
+	}
+	return err
+}
+
 func snapshotPath(repository, name string) string {
 	return "/_snapshot/" + url.PathEscape(repository) + "/" + url.PathEscape(name)
 }

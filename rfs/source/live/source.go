@@ -65,6 +65,15 @@ func (s *Source) State(ctx context.Context, name string) (State, error) {
 	return c.Snapshot(ctx, s.Repository.Name, name)
 }
 
+// Delete deletes a snapshot that the session made, also one that is gone.
+func (s *Source) Delete(ctx context.Context, name string) error {
+	c, err := s.open(ctx)
+	if err != nil {
+		return err
+	}
+	return c.DeleteSnapshot(ctx, s.Repository.Name, name)
+}
+
 // RepositorySettings returns the type of a repository and its settings as the source cluster takes them. Without a kind it follows from
 // uri, the address of the repository for this process; location is its place for the source, "" if that is the same. It returns
 // fault.ErrConfig if the two do not define a repository.
