@@ -1,8 +1,10 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -137,6 +139,48 @@ func TestFollow_KilledRoundsLoseNothing(t *testing.T) {
 		}
 		p.delay.Store(int64(20 * time.Millisecond))
 		holds(t, n, repo, snapshot)
+	}
+}
+
+// TestFollow_RulesDecideAboutFormerVersionsToo: updated documents get a value by which rules send them to another index, or leave them out;
+// their former versions go.
+func TestFollow_RulesDecideAboutFormerVersionsToo(t *testing.T) {
+	n := cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	call(t, n, "PUT", "/moved", map[string]any{"settings": map[string]any{"number_of_replicas": 0}})
+	repo, dir := fixture(t, "7.10.2-history"), t.TempDir()
+	rules := filepath.Join(dir, "rules.toml")
+	must(t, os.WriteFile(rules, []byte(`
+[[document]]
+match = "grows"
+where = { field = "n", gte = 306 }
+leave-out = true
+[[document]]
+match = "grows"
+where = { field = "n", gte = 300 }
+index = "moved"
+`), 0o600))
+	for _, snapshot := range []string{"snap-1", "snap-3"} {
+		round(t, dir, followArgs(n.URL, repo, snapshot, "--rules", rules))
+		all, err := truth.Load(false, repo+"."+snapshot+".ndjson.gz")
+		must(t, err)
+		want, moved := truth.Docs{}, 0
+		for k, source := range withoutLeaves(all) {
+			var d struct{ N int }
+			must(t, json.Unmarshal(source, &d))
+			switch {
+			case k.Index != "grows" || d.N < 300:
+			case d.N >= 306:
+				continue
+			default:
+				k.Index = "moved"
+				moved++
+			}
+			want[k] = source
+		}
+		if f := truth.Compare(want, withoutLeaves(landed(t, n))).Faults(); f != "" || (moved > 0) != (snapshot == "snap-3") {
+			t.Errorf("after %s, %d documents moved: %s", snapshot, moved, f)
+		}
 	}
 }
 
