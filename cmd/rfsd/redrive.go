@@ -26,6 +26,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/document/rules"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/phase"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/operation/redrive"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
@@ -207,6 +208,16 @@ func existingOf(ctx context.Context, kept *cms.Coordinator) (bulk.Existing, erro
 	identity, err := session.IdentityOf(kept).Read(ctx)
 	if err != nil && !errors.Is(err, cms.ErrNotFound) {
 		return "", fmt.Errorf("state of the session: %w", err)
+	}
+	settings, err := session.IdentityOf(kept).Settings(ctx)
+	if err != nil && !errors.Is(err, cms.ErrNotFound) {
+		return "", fmt.Errorf("state of the session: %w", err)
+	}
+	if settings[plan.FollowKey] != "" { // the versions of a round decide: what a later one changed stays
+		return bulk.Newer, nil
+	}
+	if f, err := session.RoundsOf(kept).Read(ctx); err != nil || len(f.Rounds) > 1 {
+		return "", cmp.Or(err, session.ErrFollowed)
 	}
 	return bulk.Existing(cmp.Or(identity[phase.ExistingKey], string(bulk.Overwrite))), nil
 }

@@ -142,6 +142,46 @@ func TestFollow_KilledRoundsLoseNothing(t *testing.T) {
 	}
 }
 
+// TestFollow_FailedDocumentsKeepTheirRound: documents that failed in round 0 are sent again after round 1, which has changed some of them.
+func TestFollow_FailedDocumentsKeepTheirRound(t *testing.T) {
+	n := cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	call(t, n, "PUT", "/grows", map[string]any{"settings": map[string]any{"number_of_replicas": 0}, "mappings": map[string]any{"dynamic": "strict", "properties": map[string]any{"n": map[string]any{"type": "long"}}}})
+	repo, dir := fixture(t, "7.10.2-history"), t.TempDir()
+	if r := RunIn(t, dir, nil, "rfsd", followArgs(n.URL, repo, "snap-1")...); r.Code != 6 || parseSummary(t, r).Totals.Failed != 40 {
+		t.Fatalf("exit %d: %s %s", r.Code, r.Stdout, r.Stderr)
+	}
+	call(t, n, "PUT", "/grows/_mapping", map[string]any{"dynamic": true})
+	round(t, dir, followArgs(n.URL, repo, "snap-3"))
+	again := RunIn(t, dir, nil, "rfsd", "redrive", "--target-host", n.URL, "--session-name", "chain", "--index-allowlist", "grows")
+	if again.Code != 0 {
+		t.Errorf("redrive: exit %d: %s %s", again.Code, again.Stdout, again.Stderr)
+	}
+	holds(t, n, repo, "snap-3")
+
+	// The migration of the first snapshot cannot be run again.
+	migrate := followArgs(n.URL, repo, "snap-1")
+	migrate[0] = "migrate"
+	refusedWith(t, RunIn(t, dir, nil, "rfsd", slices.Delete(migrate, 1, 2)...), "rfsd follow")
+}
+
+// TestFollow_UndoRemovesWhatAllRoundsCreated: the session of round 0 has the records of all.
+func TestFollow_UndoRemovesWhatAllRoundsCreated(t *testing.T) {
+	n := cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	repo, dir := fixture(t, "7.10.2-history"), t.TempDir()
+	for _, snapshot := range []string{"snap-1", "snap-3"} {
+		round(t, dir, followArgs(n.URL, repo, snapshot))
+	}
+	if r := RunIn(t, dir, nil, "rfsctl", "undo", "--target-host", n.URL, "--session-name", "chain", "--yes"); r.Code != 0 {
+		t.Errorf("exit %d: %s %s", r.Code, r.Stdout, r.Stderr)
+	}
+	if left := landed(t, n); len(left) > 0 {
+		t.Errorf("%d documents are left", len(left))
+	}
+	refusedWith(t, RunIn(t, dir, nil, "rfsd", followArgs(n.URL, repo, "snap-3")...), "rfsctl undo", "--session-name")
+}
+
 // TestFollow_RulesDecideAboutFormerVersionsToo: updated documents get a value by which rules send them to another index, or leave them out;
 // their former versions go.
 func TestFollow_RulesDecideAboutFormerVersionsToo(t *testing.T) {

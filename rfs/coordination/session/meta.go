@@ -65,8 +65,11 @@ func (s Identity) Init(ctx context.Context, m Meta) (identity map[string]string,
 	if err != nil {
 		return nil, err
 	}
-	if r.State == stateUndo {
+	switch r.State {
+	case stateUndo:
 		return nil, ErrUndone
+	case stateFollowed:
+		return nil, ErrFollowed
 	}
 	was, err := decodeMeta(r)
 	if err != nil {

@@ -86,9 +86,27 @@ func decodeRounds(r cms.Record) (Followed, error) {
 // ErrFinished means that rfsd follow --finish has ended the following.
 var ErrFinished = fmt.Errorf("the following of this cluster was finished: start a new session (--session-name): %w", fault.ErrConfig)
 
+// stateFollowed is the state of the session's own record from the first round that sends changes on.
+const stateFollowed = "FOLLOWED"
+
+// ErrFollowed means that later snapshots have changed what the session sent.
+var ErrFollowed = fmt.Errorf("later snapshots have changed the documents of this session, which this command would bring back: run rfsd follow with the same options: %w", fault.ErrConfig)
+
 // Start records the next round, unless the last one has not arrived, and returns the last one then. Of several processes that start a
 // round at the same time one does. Errors: ErrFinished.
 func (s Rounds) Start(ctx context.Context, next Round) (Followed, error) {
+	if next.Number > 0 {
+		_, err := s.leases.Update(ctx, kindMeta, kindMeta, func(r cms.Record, _ time.Time) (cms.Record, cms.Result) {
+			if r.State != "" || len(r.Body) == 0 {
+				return r, cms.Already
+			}
+			r.State = stateFollowed
+			return r, cms.Applied
+		})
+		if err != nil {
+			return Followed{}, fmt.Errorf("rounds: %w", err)
+		}
+	}
 	return s.change(ctx, func(f *Followed, now time.Time) (bool, error) {
 		last, any := f.Last()
 		switch {

@@ -58,6 +58,9 @@ func (r Round) Report() Report {
 // Next returns the round that is due so that a snapshot arrives; "" for a snapshot that the round makes. due is false when the snapshot
 // has arrived. settings are compared with the settings of round 0, except for its snapshot. Errors: fault.ErrConfig when they differ.
 func (c *Chain) Next(ctx context.Context, snapshot string, settings map[string]string) (next Round, due bool, err error) {
+	if err := session.IdentityOf(c.Root).CheckUndone(ctx); err != nil {
+		return next, false, err
+	}
 	all, err := session.RoundsOf(c.Root).Read(ctx)
 	if err != nil {
 		return next, false, err

@@ -153,6 +153,29 @@ func TestChain_RefusesWhatCannotFollow(t *testing.T) {
 	}
 }
 
+// TestChain_RoundZeroEndsWithTheFirstChange: its own command would bring back what later rounds changed.
+func TestChain_RoundZeroEndsWithTheFirstChange(t *testing.T) {
+	c := chain(t)
+	zero, _ := next(t, c, "snap-1")
+	of := map[string]string{"snapshot": "snap-1", plan.FollowKey: "first"}
+	begun(t, c, of)
+	arrive(t, c, zero, "snap-1", 0)
+	maps.Copy(of, settings)
+	if _, err := session.IdentityOf(c.Root).Init(t.Context(), session.Meta{Settings: of}); err != nil {
+		t.Errorf("before round 1: %v", err)
+	}
+	next(t, c, "snap-3")
+	if _, err := session.IdentityOf(c.Root).Init(t.Context(), session.Meta{Settings: of}); !errors.Is(err, session.ErrFollowed) {
+		t.Errorf("after it: %v", err)
+	}
+	if err := session.IdentityOf(c.Root).BeginUndo(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := c.Next(t.Context(), "snap-3", settings); !errors.Is(err, session.ErrUndone) {
+		t.Errorf("a round after an undo: %v", err)
+	}
+}
+
 // TestChain_ABaseThatIsGone names the former snapshot, also when another one has its name.
 func TestChain_ABaseThatIsGone(t *testing.T) {
 	for snapshot, identity := range map[string]string{"deleted": "", "snap-1": "another"} {
