@@ -196,7 +196,7 @@ func (r rounds) forget(ctx context.Context, x follow.Round, repository string) e
 		if err != nil {
 			return err
 		}
-		// The record is input: it names what is deleted only where this session gives that name.
+		// The record is input: only a name that this session gives to its own snapshot is deleted.
 		if name := o.snapshotOptions(o.request().Settings(repository)).Name; x.Snapshot == name || x.Snapshot == name+"-2" {
 			errs = append(errs, o.liveSource().Delete(ctx, x.Snapshot))
 		}

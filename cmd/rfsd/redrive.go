@@ -213,7 +213,7 @@ func existingOf(ctx context.Context, kept *cms.Coordinator) (bulk.Existing, erro
 	if err != nil && !errors.Is(err, cms.ErrNotFound) {
 		return "", fmt.Errorf("state of the session: %w", err)
 	}
-	if settings[plan.FollowKey] != "" { // the versions of a round decide: what a later one changed stays
+	if settings[plan.FollowKey] != "" { // by their versions, documents that a later round changed stay
 		return bulk.Newer, nil
 	}
 	if f, err := session.RoundsOf(kept).Read(ctx); err != nil || len(f.Rounds) > 1 {

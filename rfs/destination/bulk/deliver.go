@@ -236,7 +236,7 @@ func (l *Loader) replaced(b *batch, items []item, r Replacement, before int64) e
 		if !l.opts.Own {
 			copies = min(copies, 1)
 		}
-		if l.opts.Existing != Follow { // there the former round sent what is replaced
+		if l.opts.Existing != Follow { // there the former round sent the replaced document
 			b.counts.Copies += copies
 		}
 		b.counts.Rewrites += r.Copies

@@ -99,7 +99,7 @@ func (c *Chain) Next(ctx context.Context, snapshot string, settings map[string]s
 	return next, due && err == nil, err
 }
 
-// round returns the round at a place of those that are recorded. settings are those of round 0; nil: it has recorded none.
+// round returns the recorded round at a place. settings are the recorded settings of round 0, nil before it has recorded any.
 func (c *Chain) round(all session.Followed, at int, settings map[string]string) (Round, error) {
 	is := all.Rounds[at]
 	r := Round{Round: is, Session: c.Name(is.Number), Follow: &plan.Follow{}}
@@ -184,7 +184,7 @@ func Arrived(sum *summary.Summary) bool { return sum != nil && sum.Complete && l
 
 // Arrive records that a round has arrived, with the snapshot that it was and what it sent. After round 0 that started as a migration it
 // blocks until no request of it can still arrive: its documents carry no versions. It returns the former round if nothing of it
-// is needed any more: all of its documents arrived, and its snapshot is not the last one on the target. nil: there is none.
+// is needed any more: all of its documents arrived, and its snapshot is not the last one on the target; otherwise nil.
 func (c *Chain) Arrive(ctx context.Context, r Round, identity string, sum *summary.Summary) (over *Round, err error) {
 	if r.Follow == nil && sum.SafeFrom != nil {
 		now, _, err := c.Root.Leases().Now(ctx)

@@ -108,7 +108,8 @@ func (c *Cluster) CreateSnapshot(ctx context.Context, r Request) (created bool, 
 	return false, err
 }
 
-// DeleteSnapshot deletes exactly one snapshot, also one that is gone. Errors: ErrBusy while the source makes or deletes another one.
+// DeleteSnapshot deletes exactly one snapshot. A missing snapshot is not an error. Errors: ErrBusy while the source makes or deletes a
+// snapshot.
 func (c *Cluster) DeleteSnapshot(ctx context.Context, repository, name string) error {
 	if strings.ContainsAny(name, "*,") {
 		return fmt.Errorf("%q is not the name of one snapshot: %w", name, fault.ErrConfig)

@@ -65,7 +65,7 @@ func (s *Source) State(ctx context.Context, name string) (State, error) {
 	return c.Snapshot(ctx, s.Repository.Name, name)
 }
 
-// Delete deletes a snapshot that the session made, also one that is gone.
+// Delete deletes a snapshot that the session made. A missing snapshot is not an error.
 func (s *Source) Delete(ctx context.Context, name string) error {
 	c, err := s.open(ctx)
 	if err != nil {
