@@ -129,10 +129,10 @@ abuse: build
 ci:
 	$(MAKE) test RACE=1
 	$(MAKE) lint
-	RFSD_TESTS=4:$$(date +%s) $(MAKE) e2e TESTED='$(PROMISED)'
+	RFSD_TESTS=7:$$(date +%s) $(MAKE) e2e TESTED='$(PROMISED)'
 	$(MAKE) vuln
 	$(MAKE) -j2 abuse sim SEEDS=20 SIMTIME=1m
-	FUZZPACKAGES=8 $(MAKE) fuzz-short
+	FUZZPACKAGES=5 $(MAKE) fuzz-short
 	$(MAKE) packages
 
 ## fresh: README's commands in a fresh Debian root, as root and as a user (root, debootstrap; 1 to 2 hours). FRESH=cold
