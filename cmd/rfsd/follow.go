@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -113,11 +114,11 @@ func (r rounds) next(ctx context.Context) (next follow.Round, due bool, err erro
 // of returns the options of a round.
 func (r rounds) of(x follow.Round) (options, error) {
 	o := r.options
-	o.session, o.follow, o.snapshot, o.existing = x.Session, x.Follow, x.Snapshot, r.existing
+	o.session, o.follow, o.snapshot = x.Session, x.Follow, x.Snapshot
 	switch {
 	case x.Snapshot != "":
 		o.origin.derived = false
-		o.phases = without(o.phases, phase.PhaseSnapshot)
+		o.phases = slices.DeleteFunc(slices.Clone(o.phases), func(name string) bool { return name == phase.PhaseSnapshot })
 	case !o.origin.derived:
 		return o, config.Usage("round %d, which has not ended, makes its snapshot on the source: give --source-host, and no --snapshot-name", x.Number)
 	}
@@ -133,15 +134,6 @@ func (r rounds) of(x follow.Round) (options, error) {
 		o.failedDir = path.Clean(o.failedDir)
 	}
 	return o, o.defaultPaths()
-}
-
-func without(phases phase.Phases, name string) (left phase.Phases) {
-	for _, p := range phases {
-		if p != name {
-			left = append(left, p)
-		}
-	}
-	return left
 }
 
 // run runs a round, reports it, and records that it has arrived.
@@ -196,7 +188,7 @@ func (r rounds) forget(ctx context.Context, x follow.Round, repository string) e
 		if err != nil {
 			return err
 		}
-		// The record is input: only a name that this session gives to its own snapshot is deleted.
+		// The record is input: only the snapshot with the derived name of the session is deleted.
 		if name := o.snapshotOptions(o.request().Settings(repository)).Name; x.Snapshot == name || x.Snapshot == name+"-2" {
 			errs = append(errs, o.liveSource().Delete(ctx, x.Snapshot))
 		}

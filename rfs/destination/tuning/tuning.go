@@ -152,30 +152,34 @@ func (t *Tuner) Harden(ctx context.Context, targets []string) error {
 
 // Remember lets indices of the session remember the versions of deleted documents for a day, until Restore is called without Follows.
 func (t *Tuner) Remember(ctx context.Context, targets []string) error {
-	value := remembered
 	for _, target := range targets {
 		uuid, now, ours, err := t.settings(ctx, target)
 		switch {
 		case err != nil:
 			return err
-		case now[gcDeletes] == value:
+		case now[gcDeletes] == remembered:
 			continue
 		case !ours:
 			t.Log.WarnContext(ctx, "the index does not carry the mark of this session, so that its settings stay: a request that is delayed for longer than its index.gc_deletes (60 s by default) may bring back a deleted document", "index", target)
 			continue
 		}
-		is := session.Tuned{Target: target, UUID: uuid, Was: map[string]*string{gcDeletes: nil}, Set: map[string]string{gcDeletes: value}}
-		if v, set := now[gcDeletes]; set {
-			is.Was[gcDeletes] = &v
-		}
-		if err := t.Records.Extend(ctx, is); err != nil {
-			return fmt.Errorf("tune %s: %w", target, err)
-		}
-		if err := t.put(ctx, target, map[string]*string{gcDeletes: &value}); err != nil {
+		if err := t.change(ctx, target, uuid, gcDeletes, now, remembered); err != nil {
 			return fmt.Errorf("tune %s: %w", target, err)
 		}
 	}
 	return nil
+}
+
+// change records the former value of a setting of an index, and then sets it.
+func (t *Tuner) change(ctx context.Context, index, uuid, key string, now map[string]string, value string) error {
+	is := session.Tuned{Target: index, UUID: uuid, Was: map[string]*string{key: nil}, Set: map[string]string{key: value}}
+	if v, set := now[key]; set {
+		is.Was[key] = &v
+	}
+	if err := t.Records.Extend(ctx, is); err != nil {
+		return err
+	}
+	return t.put(ctx, index, map[string]*string{key: &value})
 }
 
 // maxNames bounds the names in one path, in bytes: servers take 4096 of a request line.
@@ -183,16 +187,10 @@ const maxNames = 2000
 
 // harden hardens one index with these settings.
 func (t *Tuner) harden(ctx context.Context, index string, now map[string]string) error {
-	was, strong := now[durability], hardened
-	err := t.Records.Extend(ctx, session.Tuned{Target: index, UUID: now["index.uuid"],
-		Was: map[string]*string{durability: &was}, Set: map[string]string{durability: strong}})
-	if err == nil {
-		err = t.put(ctx, index, map[string]*string{durability: &strong})
-	}
-	if err != nil {
+	if err := t.change(ctx, index, now["index.uuid"], durability, now, hardened); err != nil {
 		return fmt.Errorf("index %s acknowledges documents before they are on disk (%s: async), so that it loses some when a node dies, and this cannot be changed for the duration of the documents: %w", index, durability, err)
 	}
-	t.Log.InfoContext(ctx, "settings tuned", "index", index, "settings", map[string]string{durability: strong})
+	t.Log.InfoContext(ctx, "settings tuned", "index", index, "settings", map[string]string{durability: hardened})
 	return nil
 }
 

@@ -12,13 +12,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/summary"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
-	"maps"
 )
 
 // Chain is the rounds of a cluster that is followed.
@@ -200,14 +201,15 @@ func (c *Chain) Arrive(ctx context.Context, r Round, identity string, sum *summa
 		return nil, err
 	}
 	all, err := session.RoundsOf(c.Root).Read(ctx)
-	if at := len(all.Rounds) - 2; err != nil || at < 1 && r.Number > 1 || at < 0 || all.Rounds[at].Failed > 0 {
+	at := len(all.Rounds) - 2
+	if err != nil || at < 1 && r.Number > 1 || at < 0 || all.Rounds[at].Failed > 0 {
 		return nil, err
 	}
 	settings, err := c.settings(ctx)
 	if err != nil {
 		return nil, err
 	}
-	was, err := c.round(all, len(all.Rounds)-2, settings)
+	was, err := c.round(all, at, settings)
 	return &was, err
 }
 

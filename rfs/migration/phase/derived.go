@@ -124,23 +124,36 @@ func (s *Session) differsInSnapshot(ctx context.Context, e plan.Entry) (plan.Dif
 
 // differsInChain compares what an entry says about the former snapshot with the repository.
 func (s *Session) differsInChain(ctx context.Context, x *snapshot.Index, e plan.Entry) (plan.Difference, error) {
+	s.known.mu.Lock()
+	g := s.known.generation
+	s.known.mu.Unlock()
+	if g == nil {
+		catalog, snap, err := s.openSnapshot(ctx)
+		if err != nil {
+			return plan.Difference{}, err
+		}
+		if g, err = s.Request.Follow.Read(ctx, catalog, snap); err != nil {
+			return plan.Difference{}, err
+		}
+		s.known.mu.Lock()
+		s.known.generation = g
+		s.known.mu.Unlock()
+	}
+	return g.Differs(ctx, x, e)
+}
+
+// openSnapshot opens the snapshot of the session.
+func (s *Session) openSnapshot(ctx context.Context) (*snapshot.Catalog, *snapshot.Snapshot, error) {
 	name, _, err := s.snapshotName(ctx)
 	if err != nil {
-		return plan.Difference{}, err
+		return nil, nil, err
 	}
 	catalog, err := snapshot.OpenCatalog(ctx, s.Shards.Repo)
 	if err != nil {
-		return plan.Difference{}, err
+		return nil, nil, err
 	}
 	snap, err := catalog.Snapshot(ctx, name)
-	if err != nil {
-		return plan.Difference{}, err
-	}
-	g, err := s.Request.Follow.Read(ctx, catalog, snap)
-	if err != nil {
-		return plan.Difference{}, err
-	}
-	return g.Differs(ctx, x, e)
+	return catalog, snap, err
 }
 
 // differsFromStreams compares the data stream of an entry with the one to which the snapshot has the index belong, which is read once
@@ -164,15 +177,7 @@ func (s *Session) snapshotStreams(ctx context.Context) (map[string]string, error
 	if of != nil {
 		return of, nil
 	}
-	name, _, err := s.snapshotName(ctx)
-	if err != nil {
-		return nil, err
-	}
-	catalog, err := snapshot.OpenCatalog(ctx, s.Shards.Repo)
-	if err != nil {
-		return nil, err
-	}
-	snap, err := catalog.Snapshot(ctx, name)
+	_, snap, err := s.openSnapshot(ctx)
 	if err != nil {
 		return nil, err
 	}

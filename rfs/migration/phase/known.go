@@ -21,7 +21,9 @@ type known struct {
 	claims  map[string]string        // by target index: the UUID that is recorded for it, which never changes
 	checked map[string]time.Duration // by target index: when it was last found to have that UUID; monotonic clock
 	derived map[string]string        // by index: the decisions of its entry that were compared with its metadata
-	streams map[string]string        // data streams of the snapshot by backing index; nil before they are read
+	// generation is the place of the snapshot in its chain; nil before it is read.
+	generation *plan.Generation
+	streams    map[string]string // data streams of the snapshot by backing index; nil before they are read
 }
 
 type knownEntry struct {

@@ -113,14 +113,15 @@ func DiffersFromPlan(x *Index, e Entry) Difference {
 		}
 		return e.Stream.Stream
 	}
+	if d := differsSince(e, want.Version, want.Since); d.Field != "" {
+		return d
+	}
 	if d := differsInMetadata(e, want, append(x.Source.Types(), want.Naming.Types...)); d.Field != "" {
 		return d
 	}
 	switch {
 	case !e.Locator.Finds(x.Source), !reflect.DeepEqual(is, planned):
 		return Difference{"place in the repository", JSON(is), JSON(planned)}
-	case differsSince(e, want.Version, want.Since).Field != "":
-		return differsSince(e, want.Version, want.Since)
 	case e.Naming.Multi != want.Naming.Multi:
 		return Difference{"way of several mapping types", e.Naming.Multi, want.Naming.Multi}
 	case e.Lacking != want.Lacking:

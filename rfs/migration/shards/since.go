@@ -102,8 +102,8 @@ func (s shardSource) changes(ctx context.Context, id cms.ItemID, was, now *openS
 	}
 	if errors.As(err, &whole) {
 		s.reader.Log.WarnContext(ctx, "nothing shows what changed: the whole shard is sent, and former documents that it lacks are deleted", "index", id.Index, "shard", id.Shard, "reason", whole.Reason)
-		every := func(c *lucene.Commit) difference.Ordinals { return difference.Every(c.MaxOrdinal) }
-		return &difference.Documents{Changed: every(now.commit), Gone: every(was.commit), Deleted: every(was.commit)}, false, nil
+		gone := difference.Every(was.commit.MaxOrdinal)
+		return &difference.Documents{Changed: difference.Every(now.commit.MaxOrdinal), Gone: gone, Deleted: gone}, false, nil
 	}
 	if err != nil {
 		return nil, false, fmt.Errorf("what changed since snapshot %s: %w", s.entry.Since.Locator.SnapshotName, now.shard.Blame(err))
@@ -157,7 +157,7 @@ func (x *changedReading) Checks(int64, time.Duration, time.Duration) (json.RawMe
 	return json.Marshal(Checks{Ordinals: x.end, Changes: x.changes})
 }
 
-// Close closes the readers, and gives the memory back.
+// Close closes the readers and releases the memory.
 func (x *changedReading) Close() (err error) {
 	for _, p := range x.parts {
 		err = errors.Join(err, p.Close())

@@ -311,8 +311,7 @@ func (s *Summary) addChanges(d *difference.Totals) {
 	if s.Changes == nil {
 		s.Changes = &difference.Totals{}
 	}
-	s.Changes.Inserted, s.Changes.Updated = s.Changes.Inserted+d.Inserted, s.Changes.Updated+d.Updated
-	s.Changes.Deleted, s.Changes.Unchanged = s.Changes.Deleted+d.Deleted, s.Changes.Unchanged+d.Unchanged
+	*s.Changes = s.Changes.Add(*d)
 }
 
 // addUndelivered adds to the first problem of a shard how many of its documents did not arrive.

@@ -15,6 +15,11 @@ type Totals struct {
 	Unchanged int64 `json:"unchanged"` // of segments that both commits have, nested documents as well where none has a primary term (before Elasticsearch 6.1)
 }
 
+// Add returns the sum.
+func (t Totals) Add(o Totals) Totals {
+	return Totals{Inserted: t.Inserted + o.Inserted, Updated: t.Updated + o.Updated, Deleted: t.Deleted + o.Deleted, Unchanged: t.Unchanged + o.Unchanged}
+}
+
 // Documents holds the documents that differ, as sets of ordinals: one bit for each document of both commits.
 type Documents struct {
 	Totals
