@@ -163,6 +163,15 @@ func TestASnapshotIsBegunOnceAndItsNameIsNoError(t *testing.T) {
 	}
 }
 
+func TestCluster_DeletesSnapshotsOnce(t *testing.T) {
+	for name, is := range map[string]error{"gone": nil, "busy": ErrBusy, "*": fault.ErrConfig} {
+		cluster, _ := opened(t, map[string]answer{"DELETE /_snapshot/r/busy": {503, `{"error":{"type":"concurrent_snapshot_execution_exception","reason":"busy"},"status":503}`}})
+		if err := cluster.DeleteSnapshot(t.Context(), "r", name); !errors.Is(err, is) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestStatesOfSnapshotsAreReadFromEveryVersion(t *testing.T) {
 	for _, c := range []struct {
 		name string

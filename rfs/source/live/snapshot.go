@@ -115,7 +115,7 @@ func (c *Cluster) DeleteSnapshot(ctx context.Context, repository, name string) e
 		return fmt.Errorf("%q is not the name of one snapshot: %w", name, fault.ErrConfig)
 	}
 	err := c.call(ctx, http.MethodDelete, snapshotPath(repository, name), nil, nil, nil)
-	if fault.HasStatus(err, http.StatusNotFound) {
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	return err
