@@ -162,11 +162,16 @@ func (s *Session) beginSnapshot(ctx context.Context, name string) (created bool,
 	}
 }
 
-// mostAbsent is how often a snapshot that was just created may be missing.
-const mostAbsent = 10
+const (
+	// mostAbsent is how often a snapshot that was just created may be missing.
+	mostAbsent = 15
+	// firstPoll is the time between the first two looks at a snapshot; it doubles with each one. A small snapshot ends within a second.
+	firstPoll = 100 * time.Millisecond
+)
 
 // watchSnapshot records the progress of the snapshot until it ends.
 func (s *Session) watchSnapshot(ctx context.Context, lease *session.PhaseLease, r SnapshotRecord) error {
+	poll := min(firstPoll, s.Snapshot.poll())
 	for absent := 0; ; {
 		st, err := s.Snapshots.State(ctx, r.Name)
 		switch {
@@ -199,9 +204,10 @@ func (s *Session) watchSnapshot(ctx context.Context, lease *session.PhaseLease, 
 				return ErrSnapshotRuns
 			}
 		}
-		if err := s.Runner.Clock.Sleep(ctx, s.Snapshot.poll()); err != nil {
+		if err := s.Runner.Clock.Sleep(ctx, poll); err != nil {
 			return err
 		}
+		poll = min(2*poll, s.Snapshot.poll())
 	}
 }
 
