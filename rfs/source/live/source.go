@@ -24,7 +24,8 @@ type Source struct {
 	cluster *Cluster
 }
 
-func (s *Source) open(ctx context.Context) (*Cluster, error) {
+// Open returns the source cluster, which it asks for its version the first time.
+func (s *Source) Open(ctx context.Context) (*Cluster, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cluster != nil {
@@ -40,7 +41,7 @@ func (s *Source) open(ctx context.Context) (*Cluster, error) {
 
 // Register makes the repository known to the source.
 func (s *Source) Register(ctx context.Context) (registered bool, err error) {
-	c, err := s.open(ctx)
+	c, err := s.Open(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -49,7 +50,7 @@ func (s *Source) Register(ctx context.Context) (registered bool, err error) {
 
 // Create starts a snapshot.
 func (s *Source) Create(ctx context.Context, name string) (created bool, err error) {
-	c, err := s.open(ctx)
+	c, err := s.Open(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -58,7 +59,7 @@ func (s *Source) Create(ctx context.Context, name string) (created bool, err err
 
 // State is the snapshot as the source sees it.
 func (s *Source) State(ctx context.Context, name string) (State, error) {
-	c, err := s.open(ctx)
+	c, err := s.Open(ctx)
 	if err != nil {
 		return State{}, err
 	}
@@ -67,7 +68,7 @@ func (s *Source) State(ctx context.Context, name string) (State, error) {
 
 // Delete deletes a snapshot that the session made. A missing snapshot is not an error.
 func (s *Source) Delete(ctx context.Context, name string) error {
-	c, err := s.open(ctx)
+	c, err := s.Open(ctx)
 	if err != nil {
 		return err
 	}

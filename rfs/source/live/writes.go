@@ -1,0 +1,184 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+)
+
+// Index is an open index of the source.
+type Index struct {
+	Name    string
+	UUID    string
+	Blocked bool // it takes no writes
+}
+
+// Shard describes the primary of a shard.
+type Shard struct {
+	MaxSeqNo int64 // -1: none, also before Elasticsearch 6
+	Numbered bool  // MaxSeqNo is known
+	Live     int64 // Lucene documents that are not deleted, as of the last refresh
+}
+
+// atOnce is the number of indices of one request, whose path names them.
+const atOnce = 20
+
+// Indices returns the open indices, in order of names, except those that match selects leaves out.
+func (c *Cluster) Indices(ctx context.Context, selects func(name string) bool) ([]Index, error) {
+	var answer map[string]struct {
+		Settings struct {
+			Index struct {
+				UUID   string
+				Blocks map[string]any
+			}
+		}
+	}
+	query := url.Values{"expand_wildcards": {"open"}} // 5.x refuses flat_settings here
+	if c.atLeast(7, 7) {
+		query.Set("expand_wildcards", "open,hidden")
+	}
+	if err := c.call(ctx, http.MethodGet, "/_all/_settings/index.uuid,index.blocks.*", query, nil, &answer); err != nil {
+		return nil, err
+	}
+	var all []Index
+	for name, x := range answer {
+		if !selects(name) {
+			continue
+		}
+		is := Index{Name: name, UUID: x.Settings.Index.UUID}
+		for _, key := range []string{"write", "read_only", "read_only_allow_delete"} {
+			on, _ := strconv.ParseBool(fmt.Sprint(x.Settings.Index.Blocks[key]))
+			is.Blocked = is.Blocked || on
+		}
+		all = append(all, is)
+	}
+	slices.SortFunc(all, func(a, b Index) int { return strings.Compare(a.Name, b.Name) })
+	return all, nil
+}
+
+// atLeast reports whether the source is OpenSearch, or at least this Elasticsearch.
+func (c *Cluster) atLeast(major, minor int) bool {
+	v := c.version
+	return v.Distribution == "opensearch" || v.Major > major || v.Major == major && v.Minor >= minor
+}
+
+// Block sets write blocks on indices. Since Elasticsearch 7.9 it returns when no write is in progress on any shard; before, writes that
+// were accepted may still end afterwards.
+func (c *Cluster) Block(ctx context.Context, names []string) error {
+	return each(names, func(path string) error {
+		if !c.atLeast(7, 9) {
+			return c.call(ctx, http.MethodPut, path+"/_settings", nil, map[string]any{"index.blocks.write": true}, nil)
+		}
+		var answer struct {
+			All     bool `json:"shards_acknowledged"`
+			Indices []struct {
+				Name    string
+				Blocked bool
+			}
+		}
+		if err := c.call(ctx, http.MethodPut, path+"/_block/write", nil, nil, &answer); err != nil {
+			return err
+		}
+		for _, x := range answer.Indices {
+			if !x.Blocked {
+				return fmt.Errorf("the source did not block writes to %s: %w", x.Name, fault.ErrUnavailable)
+			}
+		}
+		if !answer.All {
+			return fmt.Errorf("not every shard of the source has confirmed the write block: %w", fault.ErrUnavailable)
+		}
+		return nil
+	})
+}
+
+// Unblock removes write blocks. Indices that are gone are left out.
+func (c *Cluster) Unblock(ctx context.Context, names []string) error {
+	var errs []error
+	for _, name := range names {
+		var value any // null restores the default
+		if !c.atLeast(5, 0) {
+			value = false
+		}
+		err := each([]string{name}, func(path string) error {
+			return c.call(ctx, http.MethodPut, path+"/_settings", nil, map[string]any{"index.blocks.write": value}, nil)
+		})
+		if !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Shards returns what the primaries of indices hold, by index and number of the shard. Errors: fault.ErrUnavailable when one does not answer.
+func (c *Cluster) Shards(ctx context.Context, names []string) (map[string]map[int]Shard, error) {
+	all := map[string]map[int]Shard{}
+	err := each(names, func(path string) error {
+		if err := c.call(ctx, http.MethodPost, path+"/_refresh", nil, nil, nil); err != nil {
+			return err
+		}
+		var answer struct {
+			Failed struct{ Failed int } `json:"_shards"`
+			By     map[string]struct {
+				Shards map[string][]struct {
+					Routing struct{ Primary bool }
+					Docs    struct{ Count int64 }
+					Seq     *struct {
+						Max int64 `json:"max_seq_no"`
+					} `json:"seq_no"`
+				}
+			} `json:"indices"`
+		}
+		if err := c.call(ctx, http.MethodGet, path+"/_stats/docs", url.Values{"level": {"shards"}}, nil, &answer); err != nil {
+			return err
+		}
+		if answer.Failed.Failed > 0 {
+			return fmt.Errorf("%d shards of the source do not report what they hold: %w", answer.Failed.Failed, fault.ErrUnavailable)
+		}
+		for name, x := range answer.By {
+			all[name] = map[int]Shard{}
+			for number, copies := range x.Shards {
+				n, err := strconv.Atoi(number)
+				if err != nil {
+					return fmt.Errorf("the source reports the shard %q of %s: %w", number, name, fault.ErrUnavailable)
+				}
+				for _, p := range copies {
+					if !p.Routing.Primary {
+						continue
+					}
+					is := Shard{MaxSeqNo: -1, Live: p.Docs.Count, Numbered: p.Seq != nil}
+					if is.Numbered {
+						is.MaxSeqNo = p.Seq.Max
+					}
+					all[name][n] = is
+				}
+			}
+		}
+		return nil
+	})
+	return all, err
+}
+
+// each calls f with a path that names a few indices each time. Names with a wildcard or a comma are refused.
+func each(names []string, f func(path string) error) error {
+	for some := range slices.Chunk(names, atOnce) {
+		escaped := make([]string, len(some))
+		for i, name := range some {
+			if name == "" || name[0] == '-' || name[0] == '_' || strings.ContainsAny(name, "*?,<>|") {
+				return fmt.Errorf("%q is not the name of one index: %w", name, fault.ErrConfig)
+			}
+			escaped[i] = url.PathEscape(name)
+		}
+		if err := f("/" + strings.Join(escaped, ",")); err != nil {
+			return err
+		}
+	}
+	return nil
+}

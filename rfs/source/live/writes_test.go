@@ -1,0 +1,91 @@
+package live
+
+import (
+	"errors"
+	"io/fs"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+)
+
+func TestCluster_Indices(t *testing.T) {
+	c, _ := opened(t, map[string]answer{"GET /_all/_settings/index.uuid,index.blocks.*": {200, `{
+		"b":{"settings":{"index":{"uuid":"u2","blocks":{"write":"true"}}}},
+		"a":{"settings":{"index":{"uuid":"u1","blocks":{"write":"false"}}}},
+		"c":{"settings":{"index":{"uuid":"u3","blocks":{"read_only_allow_delete":"true"}}}},
+		"other":{"settings":{"index":{"uuid":"u4"}}}}`}})
+	got, err := c.Indices(t.Context(), func(name string) bool { return name != "other" })
+	if want := []Index{{"a", "u1", false}, {"b", "u2", true}, {"c", "u3", true}}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestCluster_Blocks: the request of each version, and answers that are no success.
+func TestCluster_Blocks(t *testing.T) {
+	root := func(version string) answer { return answer{200, `{"version":{"number":"` + version + `"}}`} }
+	opensearch := answer{200, `{"version":{"distribution":"opensearch","number":"1.3.14"}}`}
+	yes := answer{200, `{"acknowledged":true,"shards_acknowledged":true,"indices":[{"name":"a","blocked":true}]}`}
+	for _, c := range []struct {
+		name    string
+		by      map[string]answer
+		unblock bool
+		sent    string
+		is      error
+	}{
+		{"7.9", map[string]answer{"GET /": root("7.9.0"), "PUT /a/_block/write": yes}, false, "PUT /a/_block/write  ", nil},
+		{"OpenSearch", map[string]answer{"GET /": opensearch, "PUT /a/_block/write": yes}, false, "PUT /a/_block/write  ", nil},
+		{"7.8", map[string]answer{"GET /": root("7.8.1"), "PUT /a/_settings": {200, `{}`}}, false, `PUT /a/_settings  {"index.blocks.write":true}`, nil},
+		{"a shard does not confirm", map[string]answer{"GET /": root("8.1.0"), "PUT /a/_block/write": {200, `{"acknowledged":true,"shards_acknowledged":false,"indices":[]}`}}, false, "", fault.ErrUnavailable},
+		{"an index is not blocked", map[string]answer{"GET /": root("8.1.0"), "PUT /a/_block/write": {200, `{"shards_acknowledged":true,"indices":[{"name":"a","blocked":false}]}`}}, false, "", fault.ErrUnavailable},
+		{"forbidden", map[string]answer{"GET /": root("8.1.0"), "PUT /a/_block/write": {403, `{"error":"no"}`}}, false, "", fault.ErrConfig},
+		{"remove", map[string]answer{"GET /": root("7.10.2"), "PUT /a/_settings": {200, `{}`}}, true, `PUT /a/_settings  {"index.blocks.write":null}`, nil},
+		{"remove in 2.4", map[string]answer{"GET /": root("2.4.6"), "PUT /a/_settings": {200, `{}`}}, true, `PUT /a/_settings  {"index.blocks.write":false}`, nil},
+		{"remove from an index that is gone", map[string]answer{"GET /": root("7.10.2")}, true, "", nil},
+		{"remove, forbidden", map[string]answer{"GET /": root("7.10.2"), "PUT /a/_settings": {403, `{}`}}, true, "", fault.ErrConfig},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cluster, a := opened(t, c.by)
+			do := cluster.Block
+			if c.unblock {
+				do = cluster.Unblock
+			}
+			if err := do(t.Context(), []string{"a"}); !errors.Is(err, c.is) || c.is == nil && err != nil {
+				t.Errorf("%v", err)
+			}
+			if c.sent != "" && !slices.Equal(a.sent, []string{c.sent}) {
+				t.Errorf("sent %q", a.sent)
+			}
+		})
+	}
+}
+
+func TestCluster_BlockTakesNamesOnly(t *testing.T) {
+	cluster, a := opened(t, map[string]answer{})
+	for _, name := range []string{"*", "a,b", "_all", "-a", "", "<now/d>"} {
+		if err := cluster.Block(t.Context(), []string{name}); !errors.Is(err, fault.ErrConfig) || errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	if len(a.sent) > 0 {
+		t.Errorf("sent %q", a.sent)
+	}
+}
+
+func TestCluster_Shards(t *testing.T) {
+	stats := func(failed, shards string) map[string]answer {
+		return map[string]answer{"POST /a/_refresh": {200, `{}`}, "GET /a/_stats/docs": {200, `{"_shards":{"failed":` + failed + `},"indices":{"a":{"shards":{` + shards + `}}}}`}}
+	}
+	replica := `{"routing":{"primary":false},"docs":{"count":1},"seq_no":{"max_seq_no":4}}`
+	c, _ := opened(t, stats("0", `"0":[`+replica+`,{"routing":{"primary":true},"docs":{"count":5},"seq_no":{"max_seq_no":9}}],"1":[{"routing":{"primary":true},"docs":{"count":3}}]`))
+	got, err := c.Shards(t.Context(), []string{"a"})
+	if want := map[string]map[int]Shard{"a": {0: {9, true, 5}, 1: {-1, false, 3}}}; err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, %v", got, err)
+	}
+	c, _ = opened(t, stats("1", ``))
+	if _, err := c.Shards(t.Context(), []string{"a"}); !errors.Is(err, fault.ErrUnavailable) || !strings.Contains(err.Error(), "1 shards") {
+		t.Errorf("%v", err)
+	}
+}
