@@ -33,6 +33,8 @@ type Migration struct {
 	Foreign []string `json:"foreign_documents,omitempty"`
 	// Rounds are the snapshots of a cluster that is followed from this session on; absent when it is not followed.
 	Rounds *session.Followed `json:"rounds,omitempty"`
+	// Cutover is the last order to cut over; absent before the first one.
+	Cutover *session.Cutover `json:"cutover,omitempty"`
 	// Stream is the progress of a session that consumes a stream; absent from any other.
 	Stream *Stream `json:"stream,omitempty"`
 }

@@ -44,6 +44,9 @@ func (r *Reading) Sum() (*Migration, []cms.Item) {
 	if len(r.Rounds.Rounds) > 0 {
 		x.m.Rounds = &r.Rounds
 	}
+	if r.Cutover.State != "" {
+		x.m.Cutover = &r.Cutover
+	}
 	return x.m, x.items
 }
 

@@ -21,6 +21,7 @@ type Reading struct {
 	Indices, Phases      []cms.Record // their records; of another kind: its records are Phases
 	Redriven             []cms.Record // of each place whose failed documents were re-driven
 	Rounds               session.Followed
+	Cutover              session.Cutover
 	Items                []cms.Item // all documents among the items, also those that are none
 }
 
@@ -64,7 +65,10 @@ func ReadStore(ctx context.Context, c *cms.Coordinator) (*Reading, error) {
 	if r.Phases, err = records(ctx, c, "phase"); err != nil {
 		return nil, err
 	}
-	r.Rounds, err = session.RoundsOf(c).Read(ctx)
+	if r.Rounds, err = session.RoundsOf(c).Read(ctx); err != nil || len(r.Rounds.Rounds) == 0 {
+		return r, err
+	}
+	r.Cutover, _, err = session.CutoversOf(c).Read(ctx)
 	return r, err
 }
 

@@ -151,12 +151,22 @@ func (s Rounds) Finish(ctx context.Context) error {
 }
 
 // change changes the rounds by f, which reports whether it has, and returns them.
-func (s Rounds) change(ctx context.Context, f func(all *Followed, now time.Time) (bool, error)) (is Followed, err error) {
+func (s Rounds) change(ctx context.Context, f func(all *Followed, now time.Time) (bool, error)) (Followed, error) {
+	return change(ctx, s.leases, kindRounds, decodeRounds, func(all *Followed, now time.Time) (bool, error) {
+		changed, err := f(all, now)
+		all.Rounds = all.Rounds[max(0, len(all.Rounds)-mostRounds):]
+		return changed, err
+	})
+}
+
+// change changes the only record of a kind by f, which reports whether it has, and returns what the record holds then.
+func change[T any](ctx context.Context, l *cms.Leases, kind string, decode func(cms.Record) (T, error), f func(is *T, now time.Time) (bool, error)) (is T, err error) {
 	var failed error
-	_, err = s.leases.Update(ctx, kindRounds, kindRounds, func(r cms.Record, now time.Time) (cms.Record, cms.Result) {
-		is = Followed{}
+	_, err = l.Update(ctx, kind, kind, func(r cms.Record, now time.Time) (cms.Record, cms.Result) {
+		var none T
+		is, failed = none, nil
 		if len(r.Body) > 0 {
-			if is, failed = decodeRounds(r); failed != nil {
+			if is, failed = decode(r); failed != nil {
 				return r, cms.Lost
 			}
 		}
@@ -167,7 +177,6 @@ func (s Rounds) change(ctx context.Context, f func(all *Followed, now time.Time)
 		if !changed {
 			return r, cms.Already
 		}
-		is.Rounds = is.Rounds[max(0, len(is.Rounds)-mostRounds):]
 		if r.Body, failed = json.Marshal(is); failed != nil {
 			return r, cms.Lost
 		}

@@ -1,0 +1,174 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+)
+
+const (
+	kindCutover = "cutover"
+	// maxBlocks bounds the indices of a source on which a session sets write blocks.
+	maxBlocks = 20_000
+)
+
+// CutoverState names the step that a cut-over has reached.
+type CutoverState string
+
+// The states, in order. A cut-over returns from the first two of them, and continues from the others.
+const (
+	CutoverOrdered   CutoverState = "ORDERED"   // rounds run until one is short
+	CutoverBlocked   CutoverState = "BLOCKED"   // writes to the source have ended
+	CutoverFinishing CutoverState = "FINISHING" // everything has arrived; settings of the target are restored
+	CutoverDone      CutoverState = "DONE"
+	CutoverReturning CutoverState = "RETURNING" // the write blocks of the session are removed from the source
+	CutoverReturned  CutoverState = "RETURNED"  // following continues
+)
+
+// CutoverWish holds the choices of the operator.
+type CutoverWish struct {
+	Block        bool  `json:"block_source_writes"`
+	MaxOutage    int64 `json:"max_outage_ms"` // from the end of writes on; the cut-over returns after it
+	AcceptFailed bool  `json:"accept_failed"` // documents that failed in a round do not prevent the cut-over
+}
+
+// Cutover is an order to end the following, with everything that the source has on the target. Times are epoch ms by the store's clock;
+// 0: not yet.
+type Cutover struct {
+	State CutoverState `json:"state"` // "": nothing was ordered
+	CutoverWish
+	Who      string   `json:"who"`
+	Ordered  int64    `json:"ordered"`
+	Blocked  int64    `json:"blocked,omitempty"` // when the outage started
+	Arrived  int64    `json:"arrived,omitempty"` // everything, compared with the source
+	Ended    int64    `json:"ended,omitempty"`
+	Round    int      `json:"round,omitempty"` // the last one
+	Snapshot string   `json:"snapshot,omitempty"`
+	Blocks   []string `json:"blocks,omitempty"` // indices of the source on which the session sets, or has set, a write block
+	Reason   string   `json:"reason,omitempty"` // why it returned
+	Note     string   `json:"note,omitempty"`   // what could not be compared
+}
+
+// Open reports whether the cut-over has to be carried out, or returned from.
+func (c Cutover) Open() bool {
+	return c.State != "" && c.State != CutoverDone && c.State != CutoverReturned
+}
+
+// Outage returns how long no client could write: until everything had arrived, or until the blocks were removed; 0 before its end.
+func (c Cutover) Outage() time.Duration {
+	end := c.Arrived
+	if c.State == CutoverReturned {
+		end = c.Ended
+	}
+	if c.Blocked == 0 || end == 0 {
+		return 0
+	}
+	return time.Duration(max(end-c.Blocked, 0)) * time.Millisecond
+}
+
+// Cutovers keeps the order to cut over, in the records of the session that migrated the first snapshot.
+type Cutovers records
+
+// CutoversOf returns the order to the session whose items c leases.
+func CutoversOf(c *cms.Coordinator) Cutovers { return Cutovers(of(c)) }
+
+// Read returns the last order and the time of the store's clock; the State is "" before the first one.
+func (s Cutovers) Read(ctx context.Context) (c Cutover, now time.Time, err error) {
+	r, err := s.leases.Record(ctx, kindCutover)
+	if errors.Is(err, cms.ErrNotFound) {
+		return c, now, nil
+	}
+	if err == nil {
+		c, err = decodeCutover(r)
+	}
+	if err != nil {
+		return c, now, fmt.Errorf("cut-over: %w", err)
+	}
+	if c.Open() {
+		now, _, err = s.leases.Now(ctx)
+	}
+	return c, now, err
+}
+
+func decodeCutover(r cms.Record) (c Cutover, err error) {
+	if err := r.Decode(&c); err != nil {
+		return c, err
+	}
+	if len(c.Blocks) > maxBlocks {
+		return c, fmt.Errorf("blocks on %d indices, more than %d: %w", len(c.Blocks), maxBlocks, fault.ErrCorrupt)
+	}
+	return c, nil
+}
+
+// Order orders a cut-over. Errors: fault.ErrConfig when one is in progress, or done, or when nothing is followed.
+func (s Cutovers) Order(ctx context.Context, wish CutoverWish, who string) (Cutover, error) {
+	rounds, err := Rounds(s).Read(ctx)
+	if err != nil {
+		return Cutover{}, err
+	}
+	switch _, started := rounds.Last(); {
+	case !started:
+		return Cutover{}, fmt.Errorf("no round of this session has started: run rfsd follow first: %w", fault.ErrConfig)
+	case rounds.Finished != 0:
+		return Cutover{}, ErrFinished
+	}
+	return s.change(ctx, func(c *Cutover, now time.Time) (bool, error) {
+		if c.Open() {
+			return false, fmt.Errorf("a cut-over by %s is %s already: %w", c.Who, c.State, fault.ErrConfig)
+		}
+		*c = Cutover{State: CutoverOrdered, CutoverWish: wish, Who: strings.ToValidUTF8(who[:min(len(who), maxIssuer)], ""), Ordered: now.UnixMilli()}
+		return true, nil
+	})
+}
+
+// ErrTooLate means that a cut-over cannot return any more.
+var ErrTooLate = fmt.Errorf("everything has arrived, and the following has ended: %w", fault.ErrConfig)
+
+// Return orders a cut-over to return. If it has returned, or returns, nothing changes. Errors: ErrTooLate; fault.ErrConfig when
+// none was ordered.
+func (s Cutovers) Return(ctx context.Context, reason string) (Cutover, error) {
+	return s.change(ctx, func(c *Cutover, now time.Time) (bool, error) {
+		switch c.State {
+		case CutoverOrdered, CutoverBlocked:
+		case CutoverReturning, CutoverReturned:
+			return false, nil
+		case "":
+			return false, fmt.Errorf("no cut-over was ordered: %w", fault.ErrConfig)
+		default:
+			return false, ErrTooLate
+		}
+		c.Reason = reason
+		if c.State, c.Ended = CutoverReturning, now.UnixMilli(); len(c.Blocks) == 0 {
+			c.State = CutoverReturned
+		}
+		return true, nil
+	})
+}
+
+// ErrCutoverMoved means that another process, or the operator, has moved a cut-over to another state.
+var ErrCutoverMoved = errors.New("the cut-over was moved on by another process, or by the operator")
+
+// Move changes a cut-over that is in the state from. Errors: ErrCutoverMoved when it is in another one.
+func (s Cutovers) Move(ctx context.Context, from CutoverState, f func(c *Cutover, now int64)) (Cutover, error) {
+	return s.change(ctx, func(c *Cutover, now time.Time) (bool, error) {
+		if c.State != from {
+			return false, fmt.Errorf("%w: it is %s, not %s", ErrCutoverMoved, c.State, from)
+		}
+		f(c, now.UnixMilli())
+		slices.Sort(c.Blocks)
+		if c.Blocks = slices.Compact(c.Blocks); len(c.Blocks) > maxBlocks {
+			return false, fmt.Errorf("%d indices to block, more than %d: block them on the source, and leave out --block-source-writes: %w", len(c.Blocks), maxBlocks, fault.ErrConfig)
+		}
+		return true, nil
+	})
+}
+
+func (s Cutovers) change(ctx context.Context, f func(c *Cutover, now time.Time) (bool, error)) (Cutover, error) {
+	return change(ctx, s.leases, kindCutover, decodeCutover, f)
+}

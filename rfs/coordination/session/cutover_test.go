@@ -1,0 +1,84 @@
+package session_test
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
+)
+
+// TestCutovers_Order: nothing to cut over from, an order in progress, and the end.
+func TestCutovers_Order(t *testing.T) {
+	store, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	c := cms.New(cms.Config{Store: store, Creator: "test"})
+	s, rounds, ctx := session.CutoversOf(c), session.RoundsOf(c), t.Context()
+	order := func() error {
+		_, err := s.Order(ctx, session.CutoverWish{MaxOutage: 1000}, "me")
+		return err
+	}
+	if _, err := s.Return(ctx, "x"); !errors.Is(err, fault.ErrConfig) {
+		t.Errorf("a return without an order: %v", err)
+	}
+	if err := order(); !errors.Is(err, fault.ErrConfig) {
+		t.Errorf("before the first round: %v", err)
+	}
+	if _, err := rounds.Start(ctx, session.Round{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := order(); err != nil {
+		t.Error(err)
+	}
+	if err := order(); !errors.Is(err, fault.ErrConfig) {
+		t.Errorf("a second order: %v", err)
+	}
+	if is, err := s.Return(ctx, "not now"); err != nil || is.State != session.CutoverReturned || is.Reason != "not now" || is.Open() || is.Outage() != 0 {
+		t.Errorf("a return before the outage: %+v, %v", is, err)
+	}
+	if err := order(); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Move(ctx, session.CutoverBlocked, func(*session.Cutover, int64) {}); !errors.Is(err, session.ErrCutoverMoved) {
+		t.Errorf("moved from a state that it is not in: %v", err)
+	}
+	_, err = s.Move(ctx, session.CutoverOrdered, func(c *session.Cutover, _ int64) {
+		for i := range 20_001 {
+			c.Blocks = append(c.Blocks, fmt.Sprint(i))
+		}
+	})
+	if !errors.Is(err, fault.ErrConfig) {
+		t.Errorf("too many indices: %v", err)
+	}
+	_, err = s.Move(ctx, session.CutoverOrdered, func(c *session.Cutover, now int64) {
+		c.State, c.Blocked, c.Blocks = session.CutoverBlocked, now-5000, []string{"b", "a", "b"}
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	is, err := s.Return(ctx, "too slow")
+	if err != nil || is.State != session.CutoverReturning || len(is.Blocks) != 2 || !is.Open() {
+		t.Errorf("a return with blocks: %+v, %v", is, err)
+	}
+	if again, err := s.Return(ctx, "again"); err != nil || again.Reason != "too slow" {
+		t.Errorf("%+v, %v", again, err)
+	}
+	is, err = s.Move(ctx, session.CutoverReturning, func(c *session.Cutover, now int64) { c.State, c.Ended = session.CutoverReturned, now })
+	if err != nil || is.Outage() < 5*time.Second || is.Outage() > time.Minute {
+		t.Errorf("outage of %s, %v", is.Outage(), err)
+	}
+	if err := rounds.Finish(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := order(); !errors.Is(err, session.ErrFinished) {
+		t.Errorf("after the end: %v", err)
+	}
+}
