@@ -37,7 +37,7 @@ func (r Request) Differs(index string, e Entry) (Difference, error) {
 		join = e.Naming.Join.Field
 	}
 	switch {
-	case !r.selects(index):
+	case !r.Selects(index):
 		return Difference{"selection", "selected", "not selected"}, nil
 	case e.Locator.IndexName != index:
 		return Difference{"index of the snapshot", e.Locator.IndexName, index}, nil

@@ -269,7 +269,7 @@ func (p *Plan) selectIndices(snap *snapshot.Snapshot, req Request) ([]string, er
 	for _, x := range snap.Indices {
 		all = append(all, x.Name)
 		switch {
-		case req.selects(x.Name):
+		case req.Selects(x.Name):
 			names = append(names, x.Name)
 		case req.Indices.Match(x.Name):
 			p.LeftOut = append(p.LeftOut, x.Name)
@@ -286,8 +286,8 @@ func (p *Plan) selectIndices(snap *snapshot.Snapshot, req Request) ([]string, er
 	return names, nil
 }
 
-// selects reports whether an index of the snapshot is migrated.
-func (r Request) selects(index string) bool {
+// Selects reports whether an index of the snapshot is migrated.
+func (r Request) Selects(index string) bool {
 	return r.Indices.Match(index) && (!isSystem(index) || r.IncludeSystem || r.Indices.Include.Exact(index))
 }
 

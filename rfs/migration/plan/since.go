@@ -98,7 +98,7 @@ func (p *Plan) follow(ctx context.Context, catalog *snapshot.Catalog, req Reques
 	if err != nil {
 		return err
 	}
-	p.Vanished = gen.vanished(p.Source, req.selects)
+	p.Vanished = gen.vanished(p.Source, req.Selects)
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(planReaders)
 	for i := range p.Indices {

@@ -84,13 +84,12 @@ func newReader(from, to *lucene.Commit, memory int64) *Reader {
 func New(from, to *lucene.Commit, memory int64) (*Reader, error) {
 	r := newReader(from, to, memory)
 	for i, c := range []*lucene.Commit{from, to} {
-		recorded, ok := c.UserData["max_seq_no"]
-		if !ok {
+		top, ok, err := MaxSeqNo(c)
+		switch {
+		case err != nil:
+			return nil, err
+		case !ok:
 			return nil, &Whole{NoNumbers}
-		}
-		top, err := strconv.ParseInt(recorded, 10, 64)
-		if err != nil || top < -1 {
-			return nil, fault.Corrupt("", c.Name, -1, "max_seq_no %q is not a sequence number", recorded)
 		}
 		r.top[i] = top
 	}
@@ -101,6 +100,19 @@ func New(from, to *lucene.Commit, memory int64) (*Reader, error) {
 		return nil, &Whole{Older}
 	}
 	return r, nil
+}
+
+// MaxSeqNo returns the highest sequence number of a shard, as a commit records it, -1 before its first operation. ok is false for a commit
+// that records none, as before Elasticsearch 6.
+func MaxSeqNo(c *lucene.Commit) (n int64, ok bool, err error) {
+	recorded, ok := c.UserData["max_seq_no"]
+	if !ok {
+		return 0, false, nil
+	}
+	if n, err = strconv.ParseInt(recorded, 10, 64); err != nil || n < -1 {
+		return 0, false, fault.Corrupt("", c.Name, -1, "max_seq_no %q is not a sequence number", recorded)
+	}
+	return n, true, nil
 }
 
 // Read calls visit for each change, first for those in segments that both commits have, then in passes, within a pass by ordinals, new

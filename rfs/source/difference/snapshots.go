@@ -138,11 +138,11 @@ func (c *comparison) index(ctx context.Context, name string, has [2]bool) Index 
 
 // shard counts the changes of one shard. filtered reports whether stored sources lack fields.
 func (c *comparison) shard(ctx context.Context, from, to snapshot.Locator, n int, filtered func() bool) (out Shard) {
-	was, err := openCommit(ctx, c.repo, from, n)
+	was, err := OpenCommit(ctx, c.repo, from, n)
 	if err != nil {
 		return Shard{Err: err}
 	}
-	is, err := openCommit(ctx, c.repo, to, n)
+	is, err := OpenCommit(ctx, c.repo, to, n)
 	if err != nil {
 		return Shard{Err: err}
 	}
@@ -172,7 +172,8 @@ func totals(d *Documents, err error) (Totals, error) {
 	return d.Totals, nil
 }
 
-func openCommit(ctx context.Context, r snapshot.Repository, loc snapshot.Locator, n int) (*lucene.Commit, error) {
+// OpenCommit opens the commit of a shard of a snapshot.
+func OpenCommit(ctx context.Context, r snapshot.Repository, loc snapshot.Locator, n int) (*lucene.Commit, error) {
 	s, err := snapshot.OpenShard(ctx, r, loc, n)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,333 @@
+// Package cutover ends the following of a cluster: it blocks writes to the source, lets a last round arrive, compares what the source
+// holds with what the last snapshot has, and ends the following.
+//
+// Each step is recorded before it is taken, in the session of round 0, and may be repeated, so that the next process continues after a
+// kill. Until everything has arrived each failure leads back: write blocks are removed, and following continues. Afterwards a cut-over
+// is only completed.
+//
+//	ORDERED ──► BLOCKED ──► FINISHING ──► DONE
+//	   │           │
+//	   └───────────┴──► RETURNING ──► RETURNED
+package cutover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/source/live"
+	"github.com/rfsd/rfsd/rfs/source/snapshot"
+)
+
+// Records keep the order to cut over; session.Cutovers does.
+type Records interface {
+	Read(ctx context.Context) (is session.Cutover, now time.Time, err error)
+	Move(ctx context.Context, from session.CutoverState, f func(c *session.Cutover, now int64)) (session.Cutover, error)
+	Return(ctx context.Context, reason string) (session.Cutover, error)
+}
+
+// Source is the cluster that is left; *live.Cluster is one.
+type Source interface {
+	Indices(ctx context.Context, selects func(name string) bool) ([]live.Index, error)
+	Block(ctx context.Context, names []string) error
+	Unblock(ctx context.Context, names []string) error
+	Shards(ctx context.Context, names []string) (map[string]map[int]live.Shard, error)
+}
+
+// Round is a round that has arrived.
+type Round struct {
+	Number   int
+	Snapshot string
+	Failed   int64 // documents
+}
+
+// Cutover carries an order out.
+type Cutover struct {
+	Records Records
+	// Connect opens the source.
+	Connect func(ctx context.Context) (Source, error)
+	// MayBlock permits to block writes to the source. The order is input of a store that others may write to.
+	MayBlock bool
+	// Selects reports whether an index of the source is migrated.
+	Selects func(index string) bool
+	// Round runs a round whose snapshot starts after the call, and returns it when it has arrived.
+	Round func(ctx context.Context) (Round, error)
+	// Failed returns the number of documents that failed in the rounds so far.
+	Failed func(ctx context.Context) (int64, error)
+	// Finish ends the following; it may be repeated.
+	Finish func(ctx context.Context) error
+	Repo   snapshot.Repository
+	Clock  cms.Clock
+	Log    *slog.Logger
+
+	blocks []string // that this process has recorded last
+	// concluding states that the end was sent to the store, which did not answer.
+	concluding bool
+}
+
+const (
+	// attempts is the number of snapshots that may lack something that the source holds. A snapshot can miss a flush that ran at the
+	// same time (elasticsearch#144067), and writes may end after their block before Elasticsearch 7.9.
+	attempts = 3
+	// watchEvery is the time between two looks at the record, by which an operator returns from a cut-over.
+	watchEvery = time.Second
+	// recordWithin bounds the record of a return after which write blocks are removed without one.
+	recordWithin = 10 * time.Second
+	// returnWithin bounds the return of a process that is stopped.
+	returnWithin = 30 * time.Second
+	// share of the permitted outage that the round before the block may take.
+	share = 4
+)
+
+// errTooLong is the reason of a return.
+var errTooLong = errors.New("the permitted outage is over")
+
+// Run carries the order out until it is done or has returned, from the state in which an earlier process left it. It returns the
+// cut-over as it is at its end, and an error if that is open: the next process continues then. When ctx ends while writes are blocked,
+// Run returns from the cut-over first.
+func (c *Cutover) Run(ctx context.Context) (is session.Cutover, err error) {
+	stopped := ctx.Err
+	for {
+		var now time.Time
+		if is, now, err = c.Records.Read(ctx); err != nil {
+			return is, err
+		}
+		switch is.State {
+		case session.CutoverOrdered:
+			err = c.approach(ctx, is)
+		case session.CutoverBlocked:
+			err = c.within(ctx, is, now)
+		case session.CutoverFinishing:
+			err = c.end(ctx)
+		case session.CutoverReturning:
+			err = c.unblock(ctx, is)
+		default:
+			return is, stopped()
+		}
+		switch {
+		case err == nil, errors.Is(err, session.ErrCutoverMoved):
+			continue
+		case is.State != session.CutoverOrdered && is.State != session.CutoverBlocked:
+			return is, err
+		case ctx.Err() != nil && is.State == session.CutoverOrdered:
+			return is, err // nothing was done that has to be undone: the order stays
+		case ctx.Err() != nil:
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), returnWithin)
+			defer cancel()
+		}
+		if err = c.back(ctx, is, err); err != nil {
+			return is, err
+		}
+	}
+}
+
+// approach runs rounds until one is short enough for the permitted outage, and starts the outage then.
+func (c *Cutover) approach(ctx context.Context, is session.Cutover) error {
+	if err := c.accepts(ctx, is); err != nil {
+		return err
+	}
+	for {
+		begin := c.Clock.Read().Mono
+		if _, err := c.Round(ctx); err != nil {
+			return err
+		}
+		took, most := c.Clock.Read().Mono-begin, maxOutage(is)/share
+		if took <= most {
+			break
+		}
+		c.Log.Info("the round took too long to cut over after it: another one follows", "took", took, "most", most)
+		if now, _, err := c.Records.Read(ctx); err != nil || now.State != session.CutoverOrdered {
+			return err
+		}
+	}
+	if err := c.accepts(ctx, is); err != nil {
+		return err
+	}
+	_, err := c.Records.Move(ctx, session.CutoverOrdered, func(x *session.Cutover, now int64) {
+		x.State, x.Blocked = session.CutoverBlocked, now
+	})
+	return err
+}
+
+func maxOutage(is session.Cutover) time.Duration {
+	return time.Duration(is.MaxOutage) * time.Millisecond
+}
+
+// accepts refuses a block that is not permitted, and documents that failed.
+func (c *Cutover) accepts(ctx context.Context, is session.Cutover) error {
+	if is.Block && !c.MayBlock {
+		return fmt.Errorf("rfsd follow was started without --block-source-writes, which permits it: %w", fault.ErrConfig)
+	}
+	n, err := c.Failed(ctx)
+	if err == nil && n > 0 && !is.AcceptFailed {
+		err = fmt.Errorf("%d documents failed in the rounds so far: deliver them with rfsd redrive, and order the cut-over with --accept-failed: %w", n, fault.ErrConfig)
+	}
+	return err
+}
+
+// within completes the cut-over within the permitted outage, unless the operator returns from it.
+func (c *Cutover) within(ctx context.Context, is session.Cutover, now time.Time) error {
+	left := time.UnixMilli(is.Blocked).Add(maxOutage(is)).Sub(now)
+	if left <= 0 {
+		return errTooLong
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	var watchers sync.WaitGroup
+	defer watchers.Wait()
+	defer cancel(nil)
+	watchers.Go(func() {
+		if c.Clock.Sleep(ctx, left) == nil {
+			cancel(errTooLong)
+		}
+	})
+	watchers.Go(func() {
+		for c.Clock.Sleep(ctx, watchEvery) == nil {
+			if is, _, err := c.Records.Read(ctx); err == nil && is.State != session.CutoverBlocked {
+				cancel(session.ErrCutoverMoved)
+			}
+		}
+	})
+	err := c.complete(ctx, is)
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// complete blocks writes, lets a round arrive, and compares the source with its snapshot.
+func (c *Cutover) complete(ctx context.Context, is session.Cutover) error {
+	source, err := c.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	var lacks []string
+	if err := c.accepts(ctx, is); err != nil {
+		return err
+	}
+	for range attempts {
+		if err := c.block(ctx, source, is); err != nil {
+			return err
+		}
+		round, err := c.Round(ctx)
+		if err != nil {
+			return err
+		}
+		if round.Failed > 0 && !is.AcceptFailed {
+			return fmt.Errorf("%d documents failed in the last round; rfsd follow has named them: %w", round.Failed, fault.ErrConfig)
+		}
+		proof, err := c.compare(ctx, source, round.Snapshot, is.Block)
+		if err != nil {
+			return err
+		}
+		if lacks = proof.lacks; len(lacks) > 0 {
+			c.Log.Warn("the source holds more than its snapshot: another round follows", "snapshot", round.Snapshot, "differences", lacks)
+			continue
+		}
+		c.concluding = true
+		_, err = c.Records.Move(ctx, session.CutoverBlocked, func(x *session.Cutover, now int64) {
+			if now-x.Blocked < x.MaxOutage { // another process may be returning without a record
+				x.State, x.Arrived, x.Round, x.Snapshot, x.Note = session.CutoverFinishing, now, round.Number, round.Snapshot, proof.note
+			}
+		})
+		c.concluding = err != nil && !errors.Is(err, session.ErrCutoverMoved)
+		return err
+	}
+	return fmt.Errorf("the source holds what %d snapshots lack: %s: %w", attempts, strings.Join(lacks, "; "), fault.ErrConfig)
+}
+
+// block records and sets write blocks on all indices that take writes.
+func (c *Cutover) block(ctx context.Context, source Source, is session.Cutover) error {
+	if !is.Block {
+		return nil
+	}
+	all, err := source.Indices(ctx, c.Selects)
+	if err != nil {
+		return err
+	}
+	names := namesOf(all, func(x live.Index) bool { return !x.Blocked })
+	if len(names) == 0 {
+		return nil
+	}
+	is, err = c.Records.Move(ctx, session.CutoverBlocked, func(x *session.Cutover, _ int64) { x.Blocks = append(x.Blocks, names...) })
+	if err != nil {
+		return err
+	}
+	c.blocks = is.Blocks
+	c.Log.Info("blocking writes to the source", "indices", len(names))
+	return source.Block(ctx, names)
+}
+
+func namesOf(all []live.Index, f func(live.Index) bool) (names []string) {
+	for _, x := range all {
+		if f(x) {
+			names = append(names, x.Name)
+		}
+	}
+	return names
+}
+
+// end ends the following.
+func (c *Cutover) end(ctx context.Context) error {
+	if err := c.Finish(ctx); err != nil {
+		return fmt.Errorf("everything has arrived; the following was not ended: %w", err)
+	}
+	_, err := c.Records.Move(ctx, session.CutoverFinishing, func(x *session.Cutover, now int64) { x.State, x.Ended = session.CutoverDone, now })
+	return err
+}
+
+// back records that the cut-over returns, for a reason. Where the store does not answer, and the permitted outage is over, the write
+// blocks are removed without a record: no process can complete the cut-over any more.
+func (c *Cutover) back(ctx context.Context, is session.Cutover, reason error) error {
+	c.Log.Warn("returning from the cut-over", "reason", reason)
+	within, cancel := ctx, context.CancelFunc(func() {})
+	alone := errors.Is(reason, errTooLong) && !c.concluding && is.Block
+	if alone {
+		within, cancel = context.WithTimeout(ctx, recordWithin)
+	}
+	defer cancel()
+	_, err := c.Records.Return(within, fault.Text(reason))
+	if errors.Is(err, session.ErrTooLate) {
+		return nil
+	}
+	if err != nil && alone {
+		is.Blocks = append(is.Blocks, c.blocks...)
+		err = errors.Join(fmt.Errorf("the store does not answer; the write blocks are removed from the source all the same: %w", err), c.remove(ctx, is))
+	}
+	return err
+}
+
+// unblock removes the write blocks of the session.
+func (c *Cutover) unblock(ctx context.Context, is session.Cutover) error {
+	if err := c.remove(ctx, is); err != nil {
+		return err
+	}
+	_, err := c.Records.Move(ctx, session.CutoverReturning, func(x *session.Cutover, now int64) {
+		x.State, x.Ended, x.Blocks = session.CutoverReturned, now, nil
+	})
+	return err
+}
+
+// remove removes write blocks from indices that the session has blocked. The record is input: only indices that are migrated lose theirs.
+func (c *Cutover) remove(ctx context.Context, is session.Cutover) error {
+	source, err := c.Connect(ctx)
+	var all []live.Index
+	if err == nil {
+		all, err = source.Indices(ctx, c.Selects)
+	}
+	if err == nil {
+		err = source.Unblock(ctx, namesOf(all, func(x live.Index) bool { return x.Blocked && slices.Contains(is.Blocks, x.Name) }))
+	}
+	if err != nil {
+		return fmt.Errorf("write blocks of the cut-over stay on the source: run rfsd follow with the same options, or remove index.blocks.write from the indices that rfsctl status names: %w", err)
+	}
+	return nil
+}

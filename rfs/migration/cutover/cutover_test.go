@@ -1,0 +1,488 @@
+package cutover_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/migration/cutover"
+	"github.com/rfsd/rfsd/rfs/source/difference"
+	"github.com/rfsd/rfsd/rfs/source/live"
+	"github.com/rfsd/rfsd/rfs/source/repo"
+	"github.com/rfsd/rfsd/rfs/source/snapshot"
+)
+
+// world is a source, a store and a snapshot, which outlive the processes that cut over.
+type world struct {
+	t       *testing.T
+	records session.Cutovers
+	rounds  session.Rounds
+	repo    snapshot.Repository
+	indices []live.Index
+	shards  map[string]map[int]live.Shard
+	round   func(ctx context.Context) (cutover.Round, error)
+	failed  int64
+	ended   int // calls of Finish
+	calls   int
+	// at is called before each step of a process, with its number and name; its error is that of the step.
+	at func(call int, name string) error
+}
+
+const last = "snap-3"
+
+// newWorld returns a world whose source holds what the last snapshot has.
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	store, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	dir, err := filepath.Abs("../../../testing/fixtures/7.10.2-history")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blobs, err := repo.Open(t.Context(), "file://"+dir, repo.S3Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := cms.New(cms.Config{Store: store, Creator: "test"})
+	w := &world{t: t, records: session.CutoversOf(c), rounds: session.RoundsOf(c), repo: blobs, shards: map[string]map[int]live.Shard{}}
+	w.round = func(context.Context) (cutover.Round, error) { return cutover.Round{Number: 7, Snapshot: last}, nil }
+	catalog, err := snapshot.OpenCatalog(t.Context(), blobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	snap, err := catalog.Snapshot(t.Context(), last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range snap.Indices {
+		index, err := snap.Index(t.Context(), x.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.indices = append(w.indices, live.Index{Name: x.Name, UUID: index.Settings["index.uuid"]})
+		w.shards[x.Name] = map[int]live.Shard{}
+		for n := range index.NumShards {
+			commit, err := difference.OpenCommit(t.Context(), blobs, index.Locator, n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			top, _, err := difference.MaxSeqNo(commit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.shards[x.Name][n] = live.Shard{MaxSeqNo: top, Numbered: true, Live: commit.LiveDocs}
+		}
+	}
+	if _, err := w.rounds.Start(t.Context(), session.Round{Snapshot: "snap-1"}); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func (w *world) step(ctx context.Context, name string) error {
+	w.calls++
+	if w.at != nil {
+		if err := w.at(w.calls, name); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// process is a process that cuts over. Its methods are those of the store and of the source.
+type process struct{ *world }
+
+func (p process) Read(ctx context.Context) (is session.Cutover, now time.Time, err error) {
+	if err := p.step(ctx, "read"); err != nil {
+		return is, now, err
+	}
+	return p.records.Read(ctx)
+}
+
+func (p process) Move(ctx context.Context, from session.CutoverState, f func(*session.Cutover, int64)) (is session.Cutover, err error) {
+	if err := p.step(ctx, "move"); err != nil {
+		return is, err
+	}
+	if is, err = p.records.Move(ctx, from, f); err != nil {
+		return is, err
+	}
+	return is, p.step(ctx, "moved")
+}
+
+func (p process) Return(ctx context.Context, reason string) (is session.Cutover, err error) {
+	if err := p.step(ctx, "return"); err != nil {
+		return is, err
+	}
+	return p.records.Return(ctx, reason)
+}
+
+func (p process) Indices(ctx context.Context, selects func(string) bool) (all []live.Index, err error) {
+	for _, x := range p.indices {
+		if selects(x.Name) {
+			all = append(all, x)
+		}
+	}
+	return all, p.step(ctx, "indices")
+}
+
+func (p process) set(names []string, blocked bool) {
+	for i, x := range p.indices {
+		if slices.Contains(names, x.Name) {
+			p.indices[i].Blocked = blocked
+		}
+	}
+}
+
+func (p process) Block(ctx context.Context, names []string) error {
+	if err := p.step(ctx, "block"); err != nil {
+		return err
+	}
+	p.set(names, true)
+	return p.step(ctx, "blocked")
+}
+
+func (p process) Unblock(ctx context.Context, names []string) error {
+	if err := p.step(ctx, "unblock"); err != nil {
+		return err
+	}
+	p.set(names, false)
+	return p.step(ctx, "unblocked")
+}
+
+func (p process) Shards(ctx context.Context, names []string) (map[string]map[int]live.Shard, error) {
+	return p.shards, p.step(ctx, "shards")
+}
+
+// start returns a process that cuts over.
+func (w *world) start() *cutover.Cutover {
+	p := process{w}
+	return &cutover.Cutover{
+		Records: p, MayBlock: true, Selects: func(name string) bool { return name != "system" }, Repo: w.repo, Clock: cms.SystemClock(), Log: slog.New(slog.DiscardHandler),
+		Connect: func(ctx context.Context) (cutover.Source, error) { return p, p.step(ctx, "connect") },
+		Round: func(ctx context.Context) (cutover.Round, error) {
+			if err := p.step(ctx, "round"); err != nil {
+				return cutover.Round{}, err
+			}
+			return w.round(ctx)
+		},
+		Failed: func(context.Context) (int64, error) { return w.failed, nil },
+		Finish: func(ctx context.Context) error {
+			if err := p.step(ctx, "finish"); err != nil {
+				return err
+			}
+			w.ended++
+			return nil
+		},
+	}
+}
+
+func (w *world) order(wish session.CutoverWish) {
+	w.t.Helper()
+	if wish.MaxOutage == 0 {
+		wish.MaxOutage = (10 * time.Minute).Milliseconds()
+	}
+	if _, err := w.records.Order(w.t.Context(), wish, "test"); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// blocked returns the indices that take no writes.
+func (w *world) blocked() (names []string) {
+	for _, x := range w.indices {
+		if x.Blocked {
+			names = append(names, x.Name)
+		}
+	}
+	return names
+}
+
+var block = session.CutoverWish{Block: true}
+
+// TestCutover_Completes blocks all indices that take writes, and leaves the blocks of others out.
+func TestCutover_Completes(t *testing.T) {
+	w := newWorld(t)
+	w.indices[0].Blocked = true
+	w.indices = append(w.indices, live.Index{Name: "system"})
+	w.order(block)
+	is, err := w.start().Run(t.Context())
+	if err != nil || is.State != session.CutoverDone || is.Round != 7 || is.Snapshot != last || is.Blocked == 0 || is.Arrived < is.Blocked {
+		t.Errorf("%+v, %v", is, err)
+	}
+	if got := len(w.blocked()); got != len(w.indices)-1 || len(is.Blocks) != got-1 || w.ended != 1 {
+		t.Errorf("%d indices of %d are blocked, %q by the session; ended %d times", got, len(w.indices), is.Blocks, w.ended)
+	}
+	if _, err := w.records.Return(t.Context(), "late"); !errors.Is(err, session.ErrTooLate) {
+		t.Errorf("a return afterwards: %v", err)
+	}
+}
+
+// TestCutover_EachFailureLeadsBack: no index is blocked, following has not ended, and the reason is recorded.
+func TestCutover_EachFailureLeadsBack(t *testing.T) {
+	lost := fmt.Errorf("no route: %w", fault.ErrUnavailable)
+	fails := func(name string, time int) func(*world, *cutover.Cutover) {
+		return func(w *world, _ *cutover.Cutover) {
+			n := 0
+			w.at = func(_ int, at string) error {
+				if at == name {
+					if n++; n == time {
+						return lost
+					}
+				}
+				return nil
+			}
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		wish   session.CutoverWish
+		make   func(*world, *cutover.Cutover)
+		reason string
+	}{
+		{"the first round fails", block, fails("round", 1), "no route"},
+		{"the last round fails", block, fails("round", 2), "no route"},
+		{"the source is down", block, fails("connect", 1), "no route"},
+		{"the indices are not listed", block, fails("indices", 1), "no route"},
+		{"an index is not blocked", block, fails("block", 1), "no route"},
+		{"the answer to a block is lost", block, fails("blocked", 1), "no route"},
+		{"shards do not answer", block, fails("shards", 1), "no route"},
+		{"blocks are not permitted", block, func(_ *world, c *cutover.Cutover) { c.MayBlock = false }, "--block-source-writes"},
+		{"documents failed before", block, func(w *world, _ *cutover.Cutover) { w.failed = 3 }, "3 documents"},
+		{"documents fail in the last round", block, func(w *world, _ *cutover.Cutover) {
+			w.round = func(context.Context) (cutover.Round, error) { return cutover.Round{Snapshot: last, Failed: 2}, nil }
+		}, "2 documents"},
+		{"the source goes on without a block", session.CutoverWish{}, func(w *world, _ *cutover.Cutover) {
+			w.round = func(context.Context) (cutover.Round, error) {
+				x := w.shards["grows"][0]
+				x.MaxSeqNo++
+				w.shards["grows"][0] = x
+				return cutover.Round{Snapshot: last}, nil
+			}
+		}, "shard 0 of grows: sequence number"},
+		{"an index without numbers has another number of documents", block, func(w *world, _ *cutover.Cutover) {
+			x := w.shards["grows"][0]
+			x.Numbered, x.Live = false, x.Live+1
+			w.shards["grows"][0] = x
+		}, "shard 0 of grows"},
+		{"an index appears", block, func(w *world, _ *cutover.Cutover) { w.indices = append(w.indices, live.Index{Name: "late"}) }, "index late"},
+		{"an index is recreated", block, func(w *world, _ *cutover.Cutover) { w.indices[0].UUID = "another" }, "recreated"},
+		{"somebody removes a block", block, func(w *world, _ *cutover.Cutover) {
+			w.round = func(context.Context) (cutover.Round, error) {
+				process{w}.set([]string{"grows"}, false)
+				return cutover.Round{Snapshot: last}, nil
+			}
+		}, "grows takes writes again"},
+		{"the snapshot is gone", block, func(w *world, _ *cutover.Cutover) {
+			w.round = func(context.Context) (cutover.Round, error) { return cutover.Round{Snapshot: "snap-9"}, nil }
+		}, "snap-9"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.order(c.wish)
+			x := w.start()
+			c.make(w, x)
+			is, err := x.Run(t.Context())
+			if err != nil || is.State != session.CutoverReturned || !strings.Contains(is.Reason, c.reason) {
+				t.Errorf("%s: %q, %v", is.State, is.Reason, err)
+			}
+			if len(w.blocked()) > 0 || w.ended > 0 || len(is.Blocks) > 0 {
+				t.Errorf("blocked: %q, ended %d times", w.blocked(), w.ended)
+			}
+			w.at = nil
+			w.order(c.wish) // another order is possible
+		})
+	}
+}
+
+// TestCutover_AKillAtEachStep kills a process at each step; the next one completes the cut-over or returns from it.
+func TestCutover_AKillAtEachStep(t *testing.T) {
+	ends := map[session.CutoverState]int{}
+	for _, fails := range []bool{false, true} {
+		for kill := 1; ; kill++ {
+			w := newWorld(t)
+			w.order(block)
+			killed := false
+			w.at = func(call int, _ string) error {
+				if killed = killed || call == kill; killed {
+					return errors.New("killed")
+				}
+				return nil
+			}
+			w.round = func(context.Context) (cutover.Round, error) {
+				if fails && len(w.blocked()) > 0 {
+					return cutover.Round{}, fault.ErrUnavailable
+				}
+				return cutover.Round{Number: 7, Snapshot: last}, nil
+			}
+			_, err := w.start().Run(t.Context())
+			w.at = nil
+			is, again := w.start().Run(t.Context())
+			done := is.State == session.CutoverDone
+			if again != nil || done != (w.ended > 0) || done != (len(w.blocked()) > 0) || !done && is.State != session.CutoverReturned {
+				t.Errorf("killed at step %d (%v): %s, %v; ended %d times, blocked %q", kill, err, is.State, again, w.ended, w.blocked())
+			}
+			if ends[is.State]++; !killed {
+				break
+			}
+		}
+	}
+	if ends[session.CutoverDone] < 10 || ends[session.CutoverReturned] < 10 {
+		t.Errorf("%v", ends)
+	}
+}
+
+// TestCutover_ReturnsWhenTheOutageIsOver: also when the store is silent, and the next process returns, too.
+func TestCutover_ReturnsWhenTheOutageIsOver(t *testing.T) {
+	for _, silent := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.order(session.CutoverWish{Block: true, MaxOutage: (2 * time.Minute).Milliseconds()})
+			w.round = func(ctx context.Context) (cutover.Round, error) {
+				if len(w.blocked()) == 0 {
+					return cutover.Round{Snapshot: last}, nil
+				}
+				if silent {
+					w.at = func(_ int, name string) error {
+						if slices.Contains([]string{"read", "move", "return"}, name) {
+							return fault.ErrUnavailable
+						}
+						return nil
+					}
+				}
+				<-ctx.Done()
+				return cutover.Round{}, ctx.Err()
+			}
+			begin := time.Now()
+			is, err := w.start().Run(t.Context())
+			if took := time.Since(begin); took > 3*time.Minute || took < 2*time.Minute || len(w.blocked()) > 0 || (err == nil) == silent {
+				t.Errorf("after %s: %+v, %v, blocked %q", took, is, err, w.blocked())
+			}
+			w.at = nil
+			if is, err = w.start().Run(t.Context()); err != nil || is.State != session.CutoverReturned || w.ended > 0 || len(w.blocked()) > 0 {
+				t.Errorf("the next process: %+v, %v", is, err)
+			}
+		})
+	}
+}
+
+// TestCutover_LateConclusionIsRefused: a process that was held up records its end after the permitted outage.
+func TestCutover_LateConclusionIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.order(session.CutoverWish{Block: true, MaxOutage: time.Minute.Milliseconds()})
+		n := 0
+		w.at = func(_ int, name string) error {
+			if name == "move" {
+				if n++; n == 3 {
+					time.Sleep(2 * time.Minute)
+				}
+			}
+			return nil
+		}
+		x := w.start()
+		x.Clock = still{cms.SystemClock()}
+		if is, err := x.Run(t.Context()); err != nil || is.State != session.CutoverReturned || w.ended > 0 || len(w.blocked()) > 0 {
+			t.Errorf("%+v, %v", is, err)
+		}
+	})
+}
+
+// still is a clock of a process that sleeps until its context ends.
+type still struct{ cms.Clock }
+
+func (still) Sleep(ctx context.Context, _ time.Duration) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// TestCutover_ReturnsOnOrder: by an operator, and when the process is stopped.
+func TestCutover_ReturnsOnOrder(t *testing.T) {
+	for _, by := range []string{"operator", "signal"} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.order(block)
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			w.round = func(ctx context.Context) (cutover.Round, error) {
+				if len(w.blocked()) == 0 {
+					return cutover.Round{Snapshot: last}, nil
+				}
+				if by == "signal" {
+					stop()
+				} else if _, err := w.records.Return(context.Background(), "aborted"); err != nil {
+					t.Error(err)
+				}
+				<-ctx.Done()
+				return cutover.Round{}, ctx.Err()
+			}
+			is, err := w.start().Run(ctx)
+			if is.State != session.CutoverReturned || len(w.blocked()) > 0 || w.ended > 0 || errors.Is(err, context.Canceled) != (by == "signal") {
+				t.Errorf("%s: %+v, %v", by, is, err)
+			}
+		})
+	}
+}
+
+// TestCutover_AnOrderWaits: a process that is stopped before the outage leaves the order to the next one, and rounds follow until one is
+// short.
+func TestCutover_AnOrderWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.order(block)
+		ctx, stop := context.WithCancel(t.Context())
+		w.round = func(ctx context.Context) (cutover.Round, error) {
+			stop()
+			return cutover.Round{}, ctx.Err()
+		}
+		if is, err := w.start().Run(ctx); !errors.Is(err, context.Canceled) || is.State != session.CutoverOrdered {
+			t.Errorf("%+v, %v", is, err)
+		}
+		rounds := 0
+		w.round = func(context.Context) (cutover.Round, error) {
+			if rounds++; rounds < 3 {
+				time.Sleep(3 * time.Minute)
+			}
+			if len(w.blocked()) > 0 != (rounds == 4) {
+				t.Errorf("round %d: blocked %q", rounds, w.blocked())
+			}
+			return cutover.Round{Number: rounds, Snapshot: last}, nil
+		}
+		if is, err := w.start().Run(t.Context()); err != nil || is.State != session.CutoverDone || is.Round != 4 {
+			t.Errorf("%+v, %v", is, err)
+		}
+	})
+}
+
+// TestCutover_AForgedRecordUnblocksNothingElse: names that the session does not migrate, and patterns.
+func TestCutover_AForgedRecordUnblocksNothingElse(t *testing.T) {
+	w := newWorld(t)
+	w.indices = append(w.indices, live.Index{Name: "system", Blocked: true})
+	w.order(block)
+	for _, to := range []session.CutoverState{session.CutoverBlocked, session.CutoverReturning} {
+		from := session.CutoverOrdered
+		if to == session.CutoverReturning {
+			from = session.CutoverBlocked
+		}
+		if _, err := w.records.Move(t.Context(), from, func(c *session.Cutover, _ int64) {
+			c.State, c.Blocks = to, []string{"system", "*", "_all"}
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if is, err := w.start().Run(t.Context()); err != nil || is.State != session.CutoverReturned || !slices.Equal(w.blocked(), []string{"system"}) {
+		t.Errorf("%+v, %v, blocked %q", is, err, w.blocked())
+	}
+}
