@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -242,7 +243,15 @@ func TestFollow_ALivingCluster(t *testing.T) {
 	}
 	args := []string{"follow", "--once", "--repo-uri", "file://" + repo, "--source-host", source.URL, "--snapshot-repo-name", "rfsd-living", "--target-host", n.URL, "--output", "json", "--session-name", "living"}
 	put(0, 300, 0)
+	for _, index := range []string{"living", "moves"} {
+		call(t, source, "PUT", "/"+index+"/_doc/0", map[string]any{"v": 0})
+		call(t, source, "PUT", "/"+index+"/_alias/"+index+"-stays", nil)
+	}
+	call(t, source, "PUT", "/living/_alias/current", map[string]any{"is_write_index": true})
 	round(t, dir, args)
+	call(t, n, "PUT", "/living/_alias/theirs", nil)
+	call(t, source, "POST", "/_aliases", json.RawMessage(`{"actions":[{"remove":{"index":"living","alias":"current"}},{"add":{"index":"moves","alias":"current","is_write_index":true}},
+		{"add":{"index":"moves","alias":"some","filter":{"term":{"v":1}}}}]}`))
 	call(t, source, "PUT", "/_snapshot/rfsd-living/theirs?wait_for_completion=true", map[string]any{"indices": "living"})
 	for i := 1; i < 4; i++ {
 		put(290, 300+10*i, i)
@@ -266,9 +275,15 @@ func TestFollow_ALivingCluster(t *testing.T) {
 			t.Errorf("round %d: %+v", i, sum)
 		}
 	}
+	want := map[string][]string{"living": {"living-stays", "theirs"}, "moves": {"current", "moves-stays", "some"}}
+	for index, names := range want {
+		if got := slices.Sorted(maps.Keys(call(t, n, "GET", "/"+index+"/_alias", nil)[index].(map[string]any)["aliases"].(map[string]any))); !slices.Equal(got, names) {
+			t.Errorf("%s has the aliases %q, want %q", index, got, names)
+		}
+	}
 	last := round(t, dir, args) // without writes
 	call(t, source, "POST", "/_refresh", nil)
-	if f := truth.Compare(scrolled(t, source, "/living/_search?scroll=1m&size=500"), landed(t, n)).Faults(); f != "" {
+	if f := truth.Compare(scrolled(t, source, "/living,moves/_search?scroll=1m&size=500"), landed(t, n)).Faults(); f != "" {
 		t.Error(f)
 	}
 	var left []string

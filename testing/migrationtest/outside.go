@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 
@@ -163,6 +164,18 @@ func (x Seen) Make(_ context.Context, p plan.Index) (made creation.Made, err err
 // Aliases returns the aliases that wait for the documents.
 func (x Seen) Aliases(_ context.Context, p plan.Index) (map[string]json.RawMessage, error) {
 	return map[string]json.RawMessage{p.Name: json.RawMessage(cmp.Or(x.Late, `{"alias-of-`+p.Name+`":{}}`))}, nil
+}
+
+// RemoveAliases removes aliases from an index.
+func (x Seen) RemoveAliases(_ context.Context, index string, names []string) error {
+	return x.do(func() error {
+		all := map[string]json.RawMessage{}
+		_ = json.Unmarshal([]byte(x.AliasesOf[index]), &all)
+		maps.DeleteFunc(all, func(name string, _ json.RawMessage) bool { return slices.Contains(names, name) })
+		body, err := json.Marshal(all)
+		x.AliasesOf[index] = string(body)
+		return err
+	})
 }
 
 // SetAliases adds aliases to an index.

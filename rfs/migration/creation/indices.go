@@ -210,6 +210,20 @@ func (t *Indices) Aliases(ctx context.Context, x plan.Index) (map[string]json.Ra
 	return aliases, nil
 }
 
+// RemoveAliases removes aliases from an index. Missing ones are left out.
+func (t *Indices) RemoveAliases(ctx context.Context, index string, names []string) error {
+	for _, name := range names {
+		body, err := json.Marshal(map[string]any{"actions": []any{map[string]any{"remove": map[string]string{"index": index, "alias": name}}}})
+		if err != nil {
+			return fmt.Errorf("alias %s of %s: %w", name, index, err)
+		}
+		if err := rest.Call(ctx, t.Requester, http.MethodPost, "/_aliases", nil, body, nil); err != nil && !fault.HasStatus(err, http.StatusNotFound) {
+			return fmt.Errorf("remove alias %s of %s: %w", name, index, err)
+		}
+	}
+	return nil
+}
+
 // SetAliases adds aliases to an index.
 func (t *Indices) SetAliases(ctx context.Context, index string, aliases json.RawMessage) error {
 	return t.Cluster.SetAliases(ctx, index, aliases)

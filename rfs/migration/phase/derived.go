@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
@@ -198,11 +199,14 @@ func (s *Session) snapshotStreams(ctx context.Context) (map[string]string, error
 // checkLate returns a fault.ErrConfig when an alias that waits for the documents of an entry is not one that the index of the snapshot
 // gets on the target.
 func (s *Session) checkLate(ctx context.Context, index string, e plan.Entry) error {
-	if s.Request == nil || len(e.Late) == 0 {
+	if s.Request == nil || len(e.Late)+len(e.Dropped) == 0 {
 		return nil
 	}
 	source, err := s.SourceIndex(ctx, e.Locator)
 	if err != nil {
+		return err
+	}
+	if err := s.checkDropped(ctx, index, e, source); err != nil {
 		return err
 	}
 	may, err := s.Indices.Aliases(ctx, plan.Index{Name: index, Source: source, Entry: e})
@@ -219,6 +223,26 @@ func (s *Session) checkLate(ctx context.Context, index string, e plan.Entry) err
 			if want[alias] == nil || !plan.SameJSON(is[alias], want[alias]) {
 				return plan.Difference{Field: fmt.Sprintf("alias %.255q of %s", alias, target), Is: string(is[alias]), Want: string(want[alias])}.Err(index)
 			}
+		}
+	}
+	return nil
+}
+
+// checkDropped returns a fault.ErrConfig when an alias that an entry drops is not one that the index has lost since the former snapshot.
+func (s *Session) checkDropped(ctx context.Context, index string, e plan.Entry, source *snapshot.Index) error {
+	if len(e.Dropped) == 0 {
+		return nil
+	}
+	var lost map[string][]string
+	if e.Since != nil && !e.Since.Another {
+		var err error
+		if _, lost, err = s.changedAliases(ctx, e, source); err != nil {
+			return err
+		}
+	}
+	for _, target := range slices.Sorted(maps.Keys(e.Dropped)) {
+		if !slices.Equal(e.Dropped[target], lost[target]) {
+			return plan.Difference{Field: "dropped aliases of " + target, Is: strings.Join(e.Dropped[target], " "), Want: strings.Join(lost[target], " ")}.Err(index)
 		}
 	}
 	return nil

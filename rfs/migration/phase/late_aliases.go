@@ -11,7 +11,9 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
 // setLateAliases gives target indices the aliases that were kept back, where every item of
@@ -30,7 +32,7 @@ func (s *Session) setLateAliases(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if len(entry.Late) > 0 && e.State == session.PhaseCompleted && (entry.Arrival == nil || entry.Arrival.Problem == "") {
+		if len(entry.Late)+len(entry.Dropped) > 0 && e.State == session.PhaseCompleted && (entry.Arrival == nil || entry.Arrival.Problem == "") {
 			waiting[e.Name] = entry
 		}
 	}
@@ -45,10 +47,35 @@ func (s *Session) setLateAliases(ctx context.Context) error {
 			delete(waiting, id.Index)
 		}
 	}
+	for name, entry := range waiting { // all, before an alias that moved gets another index
+		if err := s.dropAliases(ctx, name, entry); err != nil {
+			return err
+		}
+	}
 	for name, entry := range waiting {
 		if err := s.setAliases(ctx, name, entry); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// dropAliases removes the aliases that an index has lost since the former snapshot.
+func (s *Session) dropAliases(ctx context.Context, index string, entry plan.Entry) error {
+	if len(entry.Dropped) == 0 {
+		return nil
+	}
+	if err := s.checkEntry(ctx, index, entry); err != nil {
+		return err
+	}
+	if err := s.checkLate(ctx, index, entry); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(entry.Dropped)) {
+		if err := s.Indices.RemoveAliases(ctx, name, entry.Dropped[name]); err != nil {
+			return fmt.Errorf("aliases of %s: %w", name, err)
+		}
+		s.Log.InfoContext(ctx, "aliases removed, as on the source", "index", name, "aliases", entry.Dropped[name])
 	}
 	return nil
 }
@@ -86,13 +113,64 @@ func (s *Session) setAliases(ctx context.Context, index string, entry plan.Entry
 		if err != nil {
 			return nil
 		}
-		e.Late, e.RefusedAliases = left(entry.Late, refused), refused
+		e.Late, e.Dropped, e.RefusedAliases = left(entry.Late, refused), nil, refused
 		body, err := e.Encode()
 		if err != nil {
 			return nil
 		}
 		return body
 	})
+}
+
+// aliasesSince adds to an entry the aliases that its index has got, and lost, since the former snapshot. Target indices that the session
+// did not create keep theirs.
+func (s *Session) aliasesSince(ctx context.Context, e plan.Entry, source *snapshot.Index) (plan.Entry, error) {
+	if e.Since == nil || e.Since.Another || e.Since.Aliased || s.Ledger == nil {
+		return e, nil
+	}
+	is, lost, err := s.changedAliases(ctx, e, source)
+	if err != nil {
+		return e, err
+	}
+	e.Late, e.Dropped = map[string]json.RawMessage{}, map[string][]string{}
+	for name, all := range is {
+		ours, err := s.Ledger.Owns(ctx, name)
+		if err != nil {
+			return e, err
+		}
+		if ours && len(all) > 0 {
+			e.Late[name] = all
+		}
+		if ours && len(lost[name]) > 0 {
+			e.Dropped[name] = lost[name]
+		}
+	}
+	return e, nil
+}
+
+// changedAliases returns the aliases of the target indices of an entry, and the names that only the former snapshot has.
+func (s *Session) changedAliases(ctx context.Context, e plan.Entry, source *snapshot.Index) (is map[string]json.RawMessage, lost map[string][]string, err error) {
+	former, err := e.Since.Locator.Index(ctx, s.Shards.Repo)
+	if err != nil {
+		return nil, nil, fmt.Errorf("index %s of the former snapshot: %w", e.Locator.IndexName, err)
+	}
+	was, err := s.Indices.Aliases(ctx, plan.Index{Name: e.Locator.IndexName, Source: former, Entry: e})
+	if err != nil {
+		return nil, nil, err
+	}
+	if is, err = s.Indices.Aliases(ctx, plan.Index{Name: e.Locator.IndexName, Source: source, Entry: e}); err != nil {
+		return nil, nil, err
+	}
+	lost = map[string][]string{}
+	for name, all := range was {
+		has := creation.AliasNames(is[name])
+		for _, alias := range slices.Sorted(maps.Keys(creation.AliasNames(all))) {
+			if has[alias] == nil {
+				lost[name] = append(lost[name], alias)
+			}
+		}
+	}
+	return is, lost, nil
 }
 
 // setEach sets the aliases of an index of the target together, or, where it refuses that, one by one. It returns those that are

@@ -22,6 +22,8 @@ type Ledger interface {
 	// Seal records what the created indices hold when the migration ends; Unseal is called before it is continued.
 	Seal(ctx context.Context, own ...rollback.Own) error
 	Unseal(ctx context.Context) error
+	// Owns reports whether an index carries the mark of the session.
+	Owns(ctx context.Context, name string) (bool, error)
 	// Discard removes the index of a UUID that the session created, and its record; false for another. fault.ErrConfig when an undo
 	// would not.
 	Discard(ctx context.Context, index, uuid string) (bool, error)

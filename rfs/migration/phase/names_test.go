@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -259,4 +260,35 @@ func TestSession_AliasesThatWaitAreThoseOfTheIndex(t *testing.T) {
 			t.Errorf("%s: set %s", c.name, set)
 		}
 	}
+}
+
+// TestSession_AForgedEntryDropsNoAlias: only aliases that an index has lost since the former snapshot are removed.
+func TestSession_AForgedEntryDropsNoAlias(t *testing.T) {
+	s, all := derives(t, "7.10.2-demo", plan.Request{}, true)
+	x := all.Indices[0]
+	same := &plan.Since{Locator: x.Entry.Locator, Shards: x.Entry.Shards}
+	for name, since := range map[string]*plan.Since{"a first snapshot": nil, "aliases that did not change": same, "a recreated index": {Locator: same.Locator, Another: true}} {
+		t.Run(name, func(t *testing.T) {
+			on := creationtest.NewIndices()
+			s.Indices = &creation.Indices{Cluster: on, Version: creationtest.OpenSearch2, Requester: nothing{t}, Log: slog.New(slog.DiscardHandler)}
+			e := x.Entry
+			e.Since, e.Dropped = since, map[string][]string{e.Naming.Index: {"theirs"}}
+			if err := s.checkLate(t.Context(), x.Name, e); !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "dropped aliases") {
+				t.Errorf("%v", err)
+			}
+			if err := s.dropAliases(t.Context(), x.Name, e); !errors.Is(err, fault.ErrConfig) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+// nothing is a cluster that must not be asked.
+type nothing struct{ t *testing.T }
+
+func (n nothing) Do(_ context.Context, method, path string, _ url.Values, _ []byte) (int, []byte, error) {
+	if method != "GET" {
+		n.t.Errorf("%s %s", method, path)
+	}
+	return 200, []byte("{}"), nil
 }

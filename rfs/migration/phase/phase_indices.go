@@ -224,6 +224,9 @@ func (s *Session) tryIndex(ctx context.Context, entry plan.Entry) (plan.Entry, e
 		}
 		entry.Late, entry.Differs = made.Late, made.Differs[:min(len(made.Differs), mostDiffers)]
 		entry.Originals = made.Originals
+		if entry, err = s.aliasesSince(ctx, entry, source); err != nil {
+			return entry, err
+		}
 		if err := s.TuneIndices(ctx, entry); err != nil {
 			return entry, err
 		}
@@ -318,6 +321,8 @@ type Indices interface {
 	Absent(ctx context.Context, names []string) ([]string, error)
 	// Make creates what is missing of an index and leaves alone what exists.
 	Make(ctx context.Context, x plan.Index) (creation.Made, error)
+	// RemoveAliases removes aliases from an index of the target; missing ones are left out.
+	RemoveAliases(ctx context.Context, index string, names []string) error
 	// SetAliases adds aliases to an index of the target.
 	SetAliases(ctx context.Context, index string, aliases json.RawMessage) error
 	// Aliases returns the aliases that the target indices of an index may get, by target index. It sends no request that changes anything.

@@ -66,6 +66,8 @@ type Entry struct {
 	Arrival *progress.Arrival `json:"arrival,omitempty"`
 	// Late are aliases, by target index, that are set when the documents of the index are complete.
 	Late map[string]json.RawMessage `json:"late_aliases,omitempty"`
+	// Dropped are aliases, by target index, that the index of the former snapshot has and this one lacks; they are removed with Late.
+	Dropped map[string][]string `json:"dropped_aliases,omitempty"`
 	// RefusedAliases are the aliases of Late that the target refused when they were set.
 	RefusedAliases []progress.RefusedAlias `json:"refused_aliases,omitempty"`
 

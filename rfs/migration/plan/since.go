@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,8 @@ type Since struct {
 	Another bool `json:"another,omitempty"`
 	// Mapped states that the index has the same mappings as then.
 	Mapped bool `json:"mapped,omitempty"`
+	// Aliased states that the index has the same aliases as then.
+	Aliased bool `json:"aliased,omitempty"`
 }
 
 // FollowKey is the setting of a session that belongs to a chain of snapshots.
@@ -73,7 +76,8 @@ func (g *Generation) Since(ctx context.Context, x *snapshot.Index) (*Since, erro
 		return nil, fmt.Errorf("index %s of the former snapshot: %w", x.Name, err)
 	}
 	another := was.Settings["index.uuid"] != x.Settings["index.uuid"] || was.NumShards != x.NumShards
-	return &Since{Locator: was.Locator, Shards: was.NumShards, Another: another, Mapped: reflect.DeepEqual(was.Mappings, x.Mappings)}, nil
+	return &Since{Locator: was.Locator, Shards: was.NumShards, Another: another, Mapped: reflect.DeepEqual(was.Mappings, x.Mappings),
+		Aliased: bytes.Equal(was.Aliases, x.Aliases)}, nil
 }
 
 // vanished returns the names of indices that the former snapshot has and the snapshot lacks, of those that are selected.
