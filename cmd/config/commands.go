@@ -124,6 +124,7 @@ func (m *MigrateCommand) checkTrial() error {
 type Follow struct {
 	Migrate Migrate
 	Rounds  Rounds
+	Blocks  SourceBlocks
 }
 
 // Check refuses what cannot be followed.
@@ -416,6 +417,21 @@ type Undo struct {
 func (u *Undo) Check() error {
 	if u.Stored.Target.Cluster.Host == "" {
 		return Usage("--target-host is missing: give the cluster whose created objects are removed")
+	}
+	return nil
+}
+
+// Cutover are the settings of rfsctl cutover.
+type Cutover struct {
+	Stored  Stored
+	Blocks  SourceBlocks
+	Cutting CuttingOver
+}
+
+// Check refuses two wishes at the same time.
+func (c *Cutover) Check() error {
+	if c.Cutting.DryRun && c.Cutting.Abort {
+		return Usage("--dry-run and --abort exclude each other")
 	}
 	return nil
 }

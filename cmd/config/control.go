@@ -33,6 +33,22 @@ type Rounds struct {
 	Finish bool          `flag:"finish" help:"end the following: restore the settings of the target's indices that the rounds have changed; later rounds are refused"`
 }
 
+// SourceBlocks permits or wishes write blocks.
+type SourceBlocks struct {
+	_     struct{} `group:"Cut-over"`
+	Block bool     `flag:"block-source-writes" help:"block writes to the source's indices in a cut-over (index.blocks.write): rfsd follow permits it, rfsctl cutover orders it; without it, end all writes before you order a cut-over"`
+}
+
+// CuttingOver selects what rfsctl cutover does.
+type CuttingOver struct {
+	_         struct{}      `group:"Cut-over"`
+	MaxOutage time.Duration `flag:"max-outage" default:"10m" min:"20s" max:"24h" help:"return from the cut-over when writes have been blocked for this long"`
+	Accept    bool          `flag:"accept-failed" help:"cut over although documents failed in a round"`
+	DryRun    bool          `flag:"dry-run" help:"show how long a cut-over would take, and what prevents it; order nothing"`
+	Abort     bool          `flag:"abort" help:"return from a cut-over that is in progress: the write blocks are removed, and following continues"`
+	NoWait    bool          `flag:"no-wait" help:"order it, and do not wait for its end"`
+}
+
 // AtTheEnd holds the steps to run when every document is settled.
 type AtTheEnd struct {
 	_      struct{} `group:"Verification" section:"daemon"`

@@ -65,6 +65,7 @@ var further = map[string][]Code{
 	"rfsd verify":           {Snapshot, Documents, Parts, Different},
 	"rfsd worker":           {LeaseEnded, NoneLeft, NotYet, Snapshot},
 	"rfsctl cleanup":        {NotYet, Parts},
+	"rfsctl cutover":        {NotYet},
 	"rfsctl failures":       {Documents, Parts},
 	"rfsctl drain":          {Unknown},
 	"rfsctl pause":          {Unknown},

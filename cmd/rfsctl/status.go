@@ -215,6 +215,9 @@ func printStatus(to io.Writer, r status.Report, shards bool) {
 	if m.Rounds != nil {
 		printRounds(w, m.Rounds, m.ReadAt)
 	}
+	if m.Cutover != nil {
+		fmt.Fprintln(w, report.CutoverText(*m.Cutover))
+	}
 	switch {
 	case m.SafeFrom == nil, m.Rounds != nil && m.Rounds.Finished == 0:
 	case time.Now().Before(*m.SafeFrom):

@@ -38,12 +38,15 @@ func followCommand() *cli.Command {
 		if err != nil {
 			return err
 		}
-		r := rounds{options: o, log: slog.New(slog.DiscardHandler)}
+		r := rounds{options: o, mayBlock: f.Blocks.Block, log: slog.New(slog.DiscardHandler)}
 		r.log, _ = report.Log(o.logLevel)
 		switch {
 		case f.Rounds.Finish:
 			return r.finish(ctx)
 		case f.Rounds.Once:
+			if open, err := r.ordered(ctx); err != nil || open {
+				return errors.Join(err, r.cutOver(ctx))
+			}
 			return r.round(ctx)
 		}
 		return r.repeat(ctx, f.Rounds.Every)
@@ -53,12 +56,25 @@ func followCommand() *cli.Command {
 // rounds follows a cluster.
 type rounds struct {
 	options
-	log *slog.Logger
+	mayBlock bool // a cut-over may block writes to the source
+	log      *slog.Logger
 }
 
-// repeat runs rounds until one fails or ctx is done. A round that takes longer than every is followed by the next one immediately.
+// repeat runs rounds until one fails, a cut-over has ended the following, or ctx is done. A round that takes longer than every is followed
+// by the next one immediately.
 func (r rounds) repeat(ctx context.Context, every time.Duration) error {
 	for {
+		open, err := r.ordered(ctx)
+		if err != nil {
+			return err
+		}
+		if open {
+			err := r.cutOver(ctx)
+			if !errors.Is(err, errReturned) {
+				return err
+			}
+			r.log.Warn("following continues", "reason", err)
+		}
 		next := time.Now().Add(every)
 		if err := r.round(ctx); err != nil {
 			if code, _ := exit.Of(err); code != exit.Documents {
@@ -66,7 +82,23 @@ func (r rounds) repeat(ctx context.Context, every time.Duration) error {
 			}
 			r.log.Warn("documents of the round failed; the next round starts nevertheless", "error", err)
 		}
-		if err := cms.SystemClock().Sleep(ctx, time.Until(next)); err != nil {
+		if err := r.sleep(ctx, next); err != nil {
+			return err
+		}
+	}
+}
+
+// pollOrders is the interval in which a process that follows looks for the order to cut over.
+const pollOrders = 3 * time.Second
+
+// sleep blocks until the next round is due, or a cut-over is ordered.
+func (r rounds) sleep(ctx context.Context, next time.Time) error {
+	for {
+		left := time.Until(next)
+		if err := cms.SystemClock().Sleep(ctx, min(left, pollOrders)); err != nil || left <= pollOrders {
+			return err
+		}
+		if open, err := r.ordered(ctx); err != nil || open {
 			return err
 		}
 	}
@@ -82,7 +114,11 @@ func (r rounds) round(ctx context.Context) error {
 		if !due {
 			return (&report.Arrived{Round: next.Report()}).Conclude(os.Stdout, r.json)
 		}
-		if err := r.run(ctx, next); err != nil || next.Snapshot == r.snapshot {
+		done, err := r.run(ctx, next)
+		if done != nil {
+			err = done.Conclude(os.Stdout, r.json, err)
+		}
+		if err != nil || next.Snapshot == r.snapshot {
 			return err
 		}
 	}
@@ -136,22 +172,22 @@ func (r rounds) of(x follow.Round) (options, error) {
 	return o, o.defaultPaths()
 }
 
-// run runs a round, reports it, and records that it has arrived.
-func (r rounds) run(ctx context.Context, x follow.Round) error {
+// run runs a round, and records that it has arrived. It returns its report, also with an error.
+func (r rounds) run(ctx context.Context, x follow.Round) (*report.Migration, error) {
 	o, err := r.of(x)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	done, err := perform(ctx, o)
 	if done == nil {
-		return err
+		return nil, err
 	}
 	of := x.Report()
 	if done.Round = &of; err == nil && follow.Arrived(done.Summary) {
 		err = r.arrive(ctx, x, done)
 		of.Snapshot, of.Arrived = done.Summary.Snapshot, err == nil
 	}
-	return done.Conclude(os.Stdout, o.json, err)
+	return done, err
 }
 
 // arrive records that a round has arrived.

@@ -1,0 +1,80 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/terminal"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
+)
+
+// cutover is a cut-over as JSON.
+type cutover struct {
+	session.Cutover
+	OutageSeconds float64 `json:"outage_seconds"`
+}
+
+// Cutover prints how far a cut-over is.
+func Cutover(w io.Writer, c session.Cutover, asJSON bool) error {
+	if asJSON {
+		return JSON(w, struct {
+			Cutover cutover `json:"cutover"`
+		}{cutover{c, c.Outage().Seconds()}})
+	}
+	_, err := fmt.Fprintln(terminal.NewWriter(w), CutoverText(c))
+	return err
+}
+
+// mostBlocks bounds the blocked indices that are named.
+const mostBlocks = 20
+
+// CutoverText describes how far a cut-over is, in a line, or in two.
+func CutoverText(c session.Cutover) string {
+	at := func(ms int64) string { return time.UnixMilli(ms).Local().Format(time.DateTime) }
+	outage := c.Outage().Round(100 * time.Millisecond)
+	switch c.State {
+	case "":
+		return "no cut-over was ordered"
+	case session.CutoverOrdered:
+		return fmt.Sprintf("cut-over ordered by %s at %s: rounds run until one takes less than a quarter of the permitted outage of %s", c.Who, at(c.Ordered), time.Duration(c.MaxOutage)*time.Millisecond)
+	case session.CutoverBlocked:
+		return fmt.Sprintf("cut-over: writes to the source have ended at %s; the last round is in progress%s", at(c.Blocked), blocked(c))
+	case session.CutoverReturning:
+		return fmt.Sprintf("cut-over: returning (%s)%s", c.Reason, blocked(c))
+	case session.CutoverReturned:
+		text := fmt.Sprintf("cut-over returned at %s: %s", at(c.Ended), c.Reason)
+		if c.Blocked != 0 {
+			text += fmt.Sprintf("; writes were blocked for %s", outage)
+		}
+		return text
+	case session.CutoverFinishing, session.CutoverDone:
+		text := fmt.Sprintf("cut over: everything of the source had arrived %s after the end of writes, with round %d (snapshot %s)", outage, c.Round, c.Snapshot)
+		if c.Note != "" {
+			text += "; " + c.Note
+		}
+		if c.State == session.CutoverFinishing {
+			return text + "; settings of the target are being restored"
+		}
+		text += "\npoint applications to the target"
+		if len(c.Blocks) > 0 {
+			text += "; the source keeps its " + strings.TrimPrefix(blocked(c), "; ")
+		}
+		return text
+	}
+	return string(c.State)
+}
+
+// blocked names the indices with write blocks of a session.
+func blocked(c session.Cutover) string {
+	if len(c.Blocks) == 0 {
+		return ""
+	}
+	names := c.Blocks[:min(len(c.Blocks), mostBlocks)]
+	text := fmt.Sprintf("; write blocks on %s", strings.Join(names, ", "))
+	if more := len(c.Blocks) - len(names); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}

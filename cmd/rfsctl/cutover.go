@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/cmd/report"
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/terminal"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
+)
+
+const cutoverHelp = `Orders the process that follows the source (rfsd follow) to cut over to the target, and waits
+for the end. Rounds run until one takes less than a quarter of --max-outage. Then writes to the
+source are blocked (with --block-source-writes, which rfsd follow has to permit by the option of
+that name; without it, end all writes first), a last round arrives, and every shard of the source
+is compared with the last snapshot. At the end the settings of the target are restored, no
+further round can start, and applications can be pointed to the target.
+
+Until everything has arrived, each failure leads back: the write blocks are removed, and the
+following continues. So do --abort and the end of --max-outage. After a kill the next rfsd follow
+with the same options completes the cut-over, or returns from it.
+
+--dry-run shows how long the last round took and what prevents a cut-over.`
+
+func cutoverCommand() *cli.Command {
+	return config.Command(cli.Command{
+		Name: "cutover", Usage: "cut over from a cluster that is followed to its target", Description: cutoverHelp,
+	}, cutOver)
+}
+
+func cutOver(ctx context.Context, call *config.Call, o config.Cutover) error {
+	s, err := openCoordination(ctx, call, o.Stored)
+	if err != nil {
+		return err
+	}
+	return errors.Join(cutOverIn(ctx, call, o, s), s.close())
+}
+
+func cutOverIn(ctx context.Context, call *config.Call, o config.Cutover, s *coordination) error {
+	records := session.CutoversOf(s.Coordinator)
+	var is session.Cutover
+	var err error
+	switch x := o.Cutting; {
+	case x.DryRun:
+		rounds, err := session.RoundsOf(s.Coordinator).Read(ctx)
+		if err != nil {
+			return err
+		}
+		now, _, err := s.Leases().Now(ctx)
+		if err != nil {
+			return err
+		}
+		return expect(call.Out, o, rounds, now)
+	case x.Abort:
+		is, err = records.Return(ctx, "aborted by "+author())
+	default:
+		is, err = records.Order(ctx, session.CutoverWish{Block: o.Blocks.Block, MaxOutage: x.MaxOutage.Milliseconds(), AcceptFailed: x.Accept}, author())
+	}
+	if err != nil {
+		return err
+	}
+	if !o.Cutting.NoWait {
+		if is, err = awaitCutover(ctx, call, o, records); err != nil {
+			return err
+		}
+	}
+	if err := report.Cutover(call.Out, is, o.Stored.Output.JSON()); err != nil {
+		return err
+	}
+	switch {
+	case is.Open():
+		return exit.With(exit.NotYet, errors.New("the cut-over is in progress; rfsctl status shows how far it is"))
+	case is.State == session.CutoverReturned && !o.Cutting.Abort:
+		return errors.New("the cut-over has returned; following continues")
+	}
+	return nil
+}
+
+// author returns who gives an order.
+func author() string {
+	host, err := os.Hostname()
+	if err != nil {
+		return "rfsctl"
+	}
+	return "rfsctl on " + host
+}
+
+const (
+	// pollCutover is the time between two looks at a cut-over.
+	pollCutover = time.Second
+	// idleAfter is the time after which a hint names what may be missing.
+	idleAfter = 20 * time.Second
+)
+
+// awaitCutover blocks until a cut-over has ended, and shows its steps meanwhile. When ctx ends, the order stays in force.
+func awaitCutover(ctx context.Context, call *config.Call, o config.Cutover, records session.Cutovers) (is session.Cutover, err error) {
+	begin, hinted, last := time.Now(), false, session.CutoverState("")
+	for {
+		is, _, err = records.Read(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return is, fmt.Errorf("the order stays in force; rfsctl status shows how far it is, and rfsctl cutover --abort withdraws it: %w", ctx.Err())
+		case err != nil && !errors.Is(err, fault.ErrUnavailable):
+			return is, err
+		case err != nil: // the store may answer again
+		case !is.Open():
+			return is, nil
+		case is.State != last && !o.Stored.Output.JSON():
+			fmt.Fprintln(terminal.NewWriter(call.Err), report.CutoverText(is))
+		}
+		if is.State != last {
+			begin, last = time.Now(), is.State
+		}
+		if !hinted && time.Since(begin) > idleAfter && (is.State == session.CutoverOrdered || is.State == session.CutoverReturning) {
+			hinted = true
+			fmt.Fprintln(call.Err, "no step was taken for a while: is rfsd follow running with the options of the session? A round in progress ends first")
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pollCutover):
+		}
+	}
+}
+
+// expected describes the cut-over that would follow.
+type expected struct {
+	Round         int     `json:"round"` // the last that has arrived
+	Age           float64 `json:"age_seconds"`
+	Took          float64 `json:"round_seconds"` // with its snapshot
+	Documents     int64   `json:"documents"`
+	Bytes         int64   `json:"bytes"`
+	Failed        int64   `json:"failed"` // in all rounds
+	OutageSeconds float64 `json:"expected_outage_seconds"`
+	Prevented     string  `json:"prevented,omitempty"`
+}
+
+// expect shows how long a cut-over would take: as long as the last round. Errors: fault.ErrConfig when something prevents it.
+func expect(w io.Writer, o config.Cutover, all session.Followed, now time.Time) error {
+	var x expected
+	var last *session.Round
+	for i, r := range all.Rounds {
+		x.Failed += r.Failed
+		if r.Arrived != 0 {
+			last = &all.Rounds[i]
+		}
+	}
+	switch {
+	case all.Finished != 0:
+		x.Prevented = "the following was finished"
+	case last == nil:
+		x.Prevented = "no round has arrived"
+	case x.Failed > 0 && !o.Cutting.Accept:
+		x.Prevented = fmt.Sprintf("%d documents failed in the rounds so far: deliver them with rfsd redrive, and give --accept-failed", x.Failed)
+	}
+	if last != nil {
+		x.Round, x.Documents, x.Bytes = last.Number, last.Inserted+last.Updated+last.Deleted, last.Bytes
+		x.Age, x.Took = now.Sub(time.UnixMilli(last.Arrived)).Seconds(), float64(last.Arrived-last.Started)/1000
+		x.OutageSeconds = x.Took
+	}
+	if o.Stored.Output.JSON() {
+		if err := report.JSON(w, x); err != nil {
+			return err
+		}
+	} else if last != nil {
+		fmt.Fprintf(w, "round %d arrived %s ago, and took %s with its snapshot: %d documents, %s\n", x.Round, progress.Span(x.Age), progress.Span(x.Took), x.Documents, progress.Bytes(x.Bytes))
+		fmt.Fprintf(w, "a cut-over after a round of this size ends writes for about %s; one further round precedes it\n", progress.Span(x.OutageSeconds))
+	}
+	if x.Prevented != "" {
+		return fmt.Errorf("a cut-over would be refused: %s: %w", x.Prevented, fault.ErrConfig)
+	}
+	return nil
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/cmd/report"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/migration/cutover"
+	"github.com/rfsd/rfsd/rfs/migration/follow"
+)
+
+// orders keep the order to cut over. The store is opened for each access: a round opens it, too, and locks it where it is a file.
+type orders struct{ rounds }
+
+func (o orders) open(ctx context.Context, f func(session.Cutovers) error) error {
+	o.log = slog.New(slog.DiscardHandler)
+	return o.chain(ctx, func(c *follow.Chain) error { return f(session.CutoversOf(c.Root)) })
+}
+
+// Read returns the order.
+func (o orders) Read(ctx context.Context) (is session.Cutover, now time.Time, err error) {
+	err = o.open(ctx, func(s session.Cutovers) (err error) {
+		is, now, err = s.Read(ctx)
+		return err
+	})
+	return is, now, err
+}
+
+// Move changes the order.
+func (o orders) Move(ctx context.Context, from session.CutoverState, f func(*session.Cutover, int64)) (is session.Cutover, err error) {
+	err = o.open(ctx, func(s session.Cutovers) (err error) {
+		is, err = s.Move(ctx, from, f)
+		return err
+	})
+	return is, err
+}
+
+// Return orders the cut-over to return.
+func (o orders) Return(ctx context.Context, reason string) (is session.Cutover, err error) {
+	err = o.open(ctx, func(s session.Cutovers) (err error) {
+		is, err = s.Return(ctx, reason)
+		return err
+	})
+	return is, err
+}
+
+// ordered reports whether a cut-over has to be carried out.
+func (r rounds) ordered(ctx context.Context) (bool, error) {
+	is, _, err := orders{r}.Read(ctx)
+	return is.Open(), err
+}
+
+// errReturned means that a cut-over has returned: following continues.
+var errReturned = errors.New("the cut-over has returned")
+
+// cutOver carries out the order to cut over, and reports it. Errors: errReturned.
+func (r rounds) cutOver(ctx context.Context) error {
+	if !r.origin.derived {
+		return config.Usage("a cut-over is ordered, which makes a snapshot on the source: give --source-host, and no --snapshot-name; `rfsctl cutover --abort` withdraws the order")
+	}
+	blobs, err := openRepository(ctx, r.options)
+	if err != nil {
+		return exit.With(exit.Snapshot, fmt.Errorf("repository %s: %w", r.repoURI, err))
+	}
+	c := &cutover.Cutover{
+		Records: orders{r}, MayBlock: r.mayBlock, Selects: r.request().Selects, Round: r.further, Failed: r.failed, Finish: r.finish, Repo: blobs, Clock: cms.SystemClock(), Log: r.log,
+		Connect: func(ctx context.Context) (cutover.Source, error) { return r.liveSource().Open(ctx) },
+	}
+	is, err := c.Run(ctx)
+	if err == nil && is.State == session.CutoverReturned {
+		err = fmt.Errorf("%w: %s", errReturned, is.Reason)
+	}
+	return errors.Join(err, report.Cutover(os.Stdout, is, r.json))
+}
+
+// further runs rounds until one has arrived that was not started before.
+func (r rounds) further(ctx context.Context) (cutover.Round, error) {
+	var all session.Followed
+	err := r.chain(ctx, func(c *follow.Chain) (err error) {
+		all, err = session.RoundsOf(c.Root).Read(ctx)
+		return err
+	})
+	if err != nil {
+		return cutover.Round{}, err
+	}
+	before, started := all.Last()
+	for {
+		x, _, err := r.next(ctx)
+		if err != nil {
+			return cutover.Round{}, err
+		}
+		done, err := r.run(ctx, x)
+		if done == nil {
+			return cutover.Round{}, err
+		}
+		err = done.Conclude(os.Stdout, r.json, err)
+		if code, _ := exit.Of(err); err != nil && code != exit.Documents {
+			return cutover.Round{}, err
+		}
+		if !started || x.Number > before.Number {
+			return cutover.Round{Number: x.Number, Snapshot: done.Round.Snapshot, Failed: done.Totals.Failed}, nil
+		}
+	}
+}
+
+// failed returns the number of documents that failed in the rounds that are recorded.
+func (r rounds) failed(ctx context.Context) (n int64, err error) {
+	err = r.chain(ctx, func(c *follow.Chain) error {
+		all, err := session.RoundsOf(c.Root).Read(ctx)
+		for _, x := range all.Rounds {
+			n += x.Failed
+		}
+		return err
+	})
+	return n, err
+}
