@@ -169,7 +169,7 @@ profile:
 	@mkdir -p $(BIN)
 	$(GO) test -count=1 -run '^$$' -bench Discard -benchtime 5s -cpuprofile cmd/rfsd/default.pgo -o $(BIN)/rfsd.test ./cmd/rfsd
 
-## demo: migrates a bundled real snapshot into files; TARGET=opensearch starts a real one and migrates into it
+## demo: migrates a bundled real snapshot into files; TARGET=opensearch starts a real one and migrates into it; TARGET=follow follows a real source and cuts over
 demo: build
 	@$(GO) run ./testing/demo $(if $(TARGET),-target $(TARGET))
 

@@ -1,5 +1,6 @@
 // Command demo shows rfsd at work on a bundled snapshot of a real Elasticsearch 7.10.2 (`make demo`): it migrates it into
-// files, or with -target opensearch into a real OpenSearch that it starts, and shows what came out.
+// files, or with -target opensearch into a real OpenSearch that it starts, and shows what came out. With -target follow it starts a
+// source, too, follows it while a client writes, and cuts over.
 package main
 
 import (
@@ -43,13 +44,13 @@ func demo(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
 	rfsd := flags.String("rfsd", filepath.Join("bin", "rfsd"), "the program to show")
 	repo := flags.String("repo", filepath.Join("testing", "fixtures", "7.10.2-demo"), "snapshot repository")
-	target := flags.String("target", "", "opensearch starts one (needs a JDK 17 and Maven); empty writes files")
+	target := flags.String("target", "", "opensearch starts one (needs a JDK 17 and Maven); follow starts a source, too, and follows it; empty writes files")
 	version := flags.String("version", "2.19.4", "version of OpenSearch to start")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if flags.NArg() > 0 || (*target != "" && *target != "opensearch") {
-		return fmt.Errorf("unknown target %q: leave it empty, or name opensearch", *target+flags.Arg(0))
+	if flags.NArg() > 0 || (*target != "" && *target != "opensearch" && *target != "follow") {
+		return fmt.Errorf("unknown target %q: leave it empty, or name opensearch or follow", *target+flags.Arg(0))
 	}
 	dir, err := os.MkdirTemp("", "rfsd-demo-")
 	if err != nil {
@@ -57,8 +58,11 @@ func demo(ctx context.Context, args []string, out io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	d := run{rfsd: *rfsd, repo: *repo, dir: dir, out: out}
-	if *target == "" {
+	switch *target {
+	case "":
 		return d.intoFiles(ctx)
+	case "follow":
+		return d.follow(ctx, *version)
 	}
 	fmt.Fprintf(out, "Starting OpenSearch %s (the first time it is fetched with mvn) …\n", *version)
 	node, err := cluster.Boot(ctx, "opensearch", *version)
