@@ -54,12 +54,12 @@ func CutoverText(c session.Cutover) string {
 		if c.Note != "" {
 			text += "; " + c.Note
 		}
-		if c.State == session.CutoverFinishing {
-			return text + "; settings of the target are being restored"
-		}
 		text += "\npoint applications to the target"
 		if len(c.Blocks) > 0 {
 			text += "; the source keeps its " + strings.TrimPrefix(blocked(c), "; ")
+		}
+		if c.State == session.CutoverFinishing {
+			text += "\nrfsd follow restores the settings of the target when no request of the last round can arrive any more, within two minutes"
 		}
 		return text
 	}

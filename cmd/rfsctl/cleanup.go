@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/oscms"
@@ -62,6 +63,10 @@ func cleanup(ctx context.Context, call *config.Call, o config.Cleanup) error {
 	}
 	if err == nil && !m.Complete && !o.Force.Yes {
 		return errors.Join(fmt.Errorf("the migration kept in %s is not complete (%d items open); --force forgets it all the same: %w", s.place, m.Totals.ItemsOpen, fault.ErrConfig), s.close())
+	}
+	cut, _, err := session.CutoversOf(s.Coordinator).Read(ctx)
+	if err == nil && cut.Open() && !o.Force.Yes {
+		return errors.Join(fmt.Errorf("%s; end it first (rfsd follow with the options of the session), or return from it (rfsctl cutover --abort): %w", report.CutoverText(cut), fault.ErrConfig), s.close())
 	}
 	return forget(ctx, call, o.Stored, s)
 }

@@ -23,8 +23,8 @@ const cutoverHelp = `Orders the process that follows the source (rfsd follow) to
 for the end. Rounds run until one takes less than a quarter of --max-outage. Then writes to the
 source are blocked (with --block-source-writes, which rfsd follow has to permit by the option of
 that name; without it, end all writes first), a last round arrives, and every shard of the source
-is compared with the last snapshot. At the end the settings of the target are restored, no
-further round can start, and applications can be pointed to the target.
+is compared with the last snapshot. Then no further round can start, and applications can be
+pointed to the target. Two minutes later rfsd follow restores the target's settings and ends.
 
 Until everything has arrived, each failure leads back: the write blocks are removed, and the
 following continues. So do --abort and the end of --max-outage. After a kill the next rfsd follow
@@ -78,7 +78,7 @@ func cutOverIn(ctx context.Context, call *config.Call, o config.Cutover, s *coor
 		return err
 	}
 	switch {
-	case is.Open():
+	case is.Open() && is.State != session.CutoverFinishing:
 		return exit.With(exit.NotYet, errors.New("the cut-over is in progress; rfsctl status shows how far it is"))
 	case is.State == session.CutoverReturned && !o.Cutting.Abort:
 		return errors.New("the cut-over has returned; following continues")
@@ -113,7 +113,7 @@ func awaitCutover(ctx context.Context, call *config.Call, o config.Cutover, reco
 		case err != nil && !errors.Is(err, fault.ErrUnavailable):
 			return is, err
 		case err != nil: // the store may answer again
-		case !is.Open():
+		case !is.Open() || is.State == session.CutoverFinishing: // applications need not wait for the restored settings
 			return is, nil
 		case is.State != last && !o.Stored.Output.JSON():
 			fmt.Fprintln(terminal.NewWriter(call.Err), report.CutoverText(is))
@@ -148,8 +148,8 @@ type expected struct {
 func expect(w io.Writer, o config.Cutover, all session.Followed, now time.Time) error {
 	var x expected
 	var last *session.Round
+	x.Failed = all.Failed()
 	for i, r := range all.Rounds {
-		x.Failed += r.Failed
 		if r.Arrived != 0 {
 			last = &all.Rounds[i]
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/cmd/report"
+	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/cutover"
@@ -98,26 +99,28 @@ func (r rounds) further(ctx context.Context) (cutover.Round, error) {
 			return cutover.Round{}, err
 		}
 		done, err := r.run(ctx, x)
-		if done == nil {
-			return cutover.Round{}, err
+		if done != nil {
+			err = done.Conclude(os.Stdout, r.json, err)
 		}
-		err = done.Conclude(os.Stdout, r.json, err)
 		if code, _ := exit.Of(err); err != nil && code != exit.Documents {
 			return cutover.Round{}, err
 		}
-		if !started || x.Number > before.Number {
-			return cutover.Round{Number: x.Number, Snapshot: done.Round.Snapshot, Failed: done.Totals.Failed}, nil
+		if started && x.Number <= before.Number {
+			continue
 		}
+		is, err := r.recorded(ctx, x.Number)
+		if err == nil && is.Arrived == 0 {
+			err = fmt.Errorf("round %d has not arrived: %w", x.Number, fault.ErrUnavailable)
+		}
+		return cutover.Round{Number: x.Number, Snapshot: is.Snapshot, Failed: is.Failed}, err
 	}
 }
 
-// failed returns the number of documents that failed in the rounds that are recorded.
+// failed returns the number of documents that failed in all rounds.
 func (r rounds) failed(ctx context.Context) (n int64, err error) {
 	err = r.chain(ctx, func(c *follow.Chain) error {
 		all, err := session.RoundsOf(c.Root).Read(ctx)
-		for _, x := range all.Rounds {
-			n += x.Failed
-		}
+		n = all.Failed()
 		return err
 	})
 	return n, err

@@ -172,13 +172,32 @@ func (r rounds) of(x follow.Round) (options, error) {
 	return o, o.defaultPaths()
 }
 
-// run runs a round, and records that it has arrived. It returns its report, also with an error.
+// recorded returns a round as it is recorded.
+func (r rounds) recorded(ctx context.Context, number int) (is session.Round, err error) {
+	err = r.chain(ctx, func(c *follow.Chain) error {
+		all, err := session.RoundsOf(c.Root).Read(ctx)
+		if at := slices.IndexFunc(all.Rounds, func(x session.Round) bool { return x.Number == number }); at >= 0 {
+			is = all.Rounds[at]
+		}
+		return err
+	})
+	return is, err
+}
+
+// run runs a round, and records that it has arrived. It returns its report, also with an error; nil without one when other processes have
+// ended the round.
 func (r rounds) run(ctx context.Context, x follow.Round) (*report.Migration, error) {
 	o, err := r.of(x)
 	if err != nil {
 		return nil, err
 	}
 	done, err := perform(ctx, o)
+	if err != nil && ctx.Err() == nil {
+		if is, rerr := r.recorded(ctx, x.Number); rerr == nil && is.Arrived != 0 {
+			r.log.Info("other processes have ended the round, and removed its records", "round", x.Number, "error", err)
+			return nil, nil
+		}
+	}
 	if done == nil {
 		return nil, err
 	}
@@ -244,7 +263,8 @@ func (r rounds) forget(ctx context.Context, x follow.Round, repository string) e
 	return errors.Join(errs...)
 }
 
-// finish ends the following: the target's indices get back the settings that the rounds have changed.
+// finish ends the following: the target's indices get back the settings that the rounds have changed. It blocks until no request of the
+// last round can still arrive: with the former index.gc_deletes the target forgets deletions, which refuse such a request, after a minute.
 func (r rounds) finish(ctx context.Context) error {
 	r.target.Log = r.log
 	client, err := target.New(ctx, r.target)
@@ -254,6 +274,12 @@ func (r rounds) finish(ctx context.Context) error {
 	err = r.chain(ctx, func(c *follow.Chain) error {
 		if err := c.Finish(ctx); err != nil {
 			return err
+		}
+		if wait, err := c.Quiet(ctx); err != nil || wait > 0 {
+			r.log.Info("the following has ended; settings are restored when no request of the last round can arrive any more", "in", wait.Round(time.Second))
+			if err := errors.Join(err, c.Clock.Sleep(ctx, wait)); err != nil {
+				return err
+			}
 		}
 		ledger := rollback.NewLedger(client, c.Root, c.Session, r.log)
 		t := &tuning.Tuner{API: client, Records: session.TuningsOf(c.Root), Mark: ledger.Mark, Log: r.log}

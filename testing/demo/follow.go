@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -93,18 +92,17 @@ func (d run) rounds(ctx context.Context, source, target *cluster.Node) error {
 	go func() {
 		defer close(read)
 		for scanner := bufio.NewScanner(lines); scanner.Scan(); {
-			if line := scanner.Text(); strings.HasPrefix(line, "round ") || strings.HasPrefix(line, "cut over") || strings.HasPrefix(line, "point ") {
+			if line := scanner.Text(); strings.HasPrefix(line, "round ") {
 				fmt.Fprintln(d.out, line)
 				arrived <- struct{}{}
 			}
 		}
 	}()
 	err = d.cutOver(ctx, session, arrived, read)
-	if err != nil {
-		stop()
-	}
+	stop() // it would wait for two minutes to restore settings
 	<-read
-	return errors.Join(err, cmd.Wait())
+	_ = cmd.Wait() // it is killed
+	return err
 }
 
 // cutOver orders the cut-over when some rounds have arrived. ended is closed when rfsd follow has ended.
@@ -123,10 +121,7 @@ func (d run) cutOver(ctx context.Context, session []string, arrived, ended <-cha
 		args := append(append([]string{"cutover"}, session...), more...)
 		fmt.Fprintf(d.out, "\n$ rfsctl %s\n", strings.Join(args, " "))
 		cmd := exec.CommandContext(ctx, rfsctl, args...)
-		cmd.Stdout, cmd.Stderr = io.Discard, d.out
-		if more[0] == "--dry-run" {
-			cmd.Stdout = d.out
-		}
+		cmd.Stdout, cmd.Stderr = d.out, d.out
 		if err := cmd.Run(); err != nil {
 			return fmt.Errorf("%s cutover: %w", rfsctl, err)
 		}

@@ -191,18 +191,18 @@ func cutsOver(t *testing.T, version string, after time.Duration) {
 	w := write(t, f.source, "cut-living")
 	time.Sleep(after)
 	r, x := f.cutover(t, "--block-source-writes")
-	if r.Code != 0 || x.Cutover.State != "DONE" || len(x.Cutover.Blocks) != 1 {
+	w.end()
+	if r.Code != 0 || x.Cutover.State != "FINISHING" || len(x.Cutover.Blocks) != 1 {
+		f.kill()
 		t.Fatalf("exit %d: %s %s\n%s", r.Code, r.Stdout, r.Stderr, f.log)
 	}
-	<-f.ended
-	w.end()
 	t.Logf("%d bulk requests acknowledged, %d refused; outage %.1f s", w.acked.Load(), w.refused.Load(), x.Cutover.Outage)
 	if !blockedWrites(t, f.source, "cut-living") {
 		t.Error("the source takes writes after the cut-over")
 	}
 	f.equal(t, "cut-living")
-	if v := gcDeletes(t, n, "cut-living"); v != nil {
-		t.Errorf("gc_deletes is %v", v)
+	if v := gcDeletes(t, n, "cut-living"); v != "1441m" {
+		t.Errorf("gc_deletes is %v while a request of the last round may arrive", v)
 	}
 	if again, _ := f.cutover(t); again.Code != 1 || !strings.Contains(again.Stderr, "was finished") {
 		t.Errorf("again: exit %d: %s", again.Code, again.Stderr)
@@ -232,7 +232,7 @@ func TestCutover_Killed(t *testing.T) {
 		}
 		must(t, json.Unmarshal([]byte(status.Stdout), &of))
 		t.Logf("killed after %s: %s, source blocked: %v", delay, of.Migration.Cutover.State, blockedWrites(t, f.source, "cut-killed"))
-		if of.Migration.Cutover.State == "DONE" {
+		if of.Migration.Cutover.State == "FINISHING" {
 			break
 		}
 		if delay > 20*time.Second {
@@ -292,15 +292,44 @@ func TestCutover_SilentTarget(t *testing.T) {
 	p.silent.Store(true)
 	time.Sleep(15 * time.Second)
 	p.silent.Store(false)
-	select {
-	case <-f.ended:
-	case <-time.After(3 * time.Minute):
-		f.kill()
-		t.Fatalf("not ended: %s", f.log)
-	}
+	await("the cut-over has not ended", 2*time.Minute, func() bool {
+		status := RunIn(t, f.dir, nil, "rfsctl", "status", "--target-host", n.URL, "--session-name", "cut-silent")
+		return strings.Contains(status.Stdout, "cut over:")
+	})
 	w.end()
 	if !blocked() {
 		t.Error("the source takes writes after the cut-over")
 	}
 	f.equal(t, "cut-silent")
+}
+
+// TestCutover_ProcessesShareTheWork: two processes follow the source with the same options and share each round. Both end with the cut-over.
+func TestCutover_ProcessesShareTheWork(t *testing.T) {
+	n := cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	f := follows(t, "7.10.2", "cut-shared", n.URL, n, "--block-source-writes")
+	other := &followed{source: f.source, target: n, dir: t.TempDir(), args: f.args}
+	other.start(t)
+	t.Cleanup(other.kill)
+	w := write(t, f.source, "cut-shared")
+	time.Sleep(10 * time.Second)
+	r, x := f.cutover(t, "--block-source-writes")
+	w.end()
+	if r.Code != 0 || x.Cutover.State != "FINISHING" {
+		f.kill()
+		t.Fatalf("exit %d: %s %s\n%s", r.Code, r.Stdout, r.Stderr, f.log)
+	}
+	f.equal(t, "cut-shared")
+	if refused := RunIn(t, f.dir, nil, "rfsctl", "cleanup", "--target-host", n.URL, "--session-name", "cut-shared"); refused.Code != 1 || !strings.Contains(refused.Stderr, "rfsctl cutover --abort") {
+		t.Errorf("cleanup: exit %d: %s", refused.Code, refused.Stderr)
+	}
+	for i, p := range []*followed{f, other} {
+		<-p.ended
+		if code := p.cmd.ProcessState.ExitCode(); code != 0 || !strings.Contains(p.log.String(), "cut over:") {
+			t.Errorf("process %d: exit %d\n%s", i, code, p.log)
+		}
+	}
+	if v := gcDeletes(t, n, "cut-shared"); v != nil {
+		t.Errorf("gc_deletes is %v", v)
+	}
 }

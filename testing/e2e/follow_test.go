@@ -329,3 +329,22 @@ func TestFollow_LateRequestsBringNothingBack(t *testing.T) {
 	}
 	holds(t, n, repo, "snap-3")
 }
+
+// TestFollow_AfterAFleet: a daemon has migrated the first snapshot, and a single command goes on with its session.
+func TestFollow_AfterAFleet(t *testing.T) {
+	n := cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	repo, dir := fixture(t, "7.10.2-history"), t.TempDir()
+	fleet := RunIn(t, dir, nil, "rfsd", "run", "--exit-when-done", "--workers", "2", "--socket", "off", "--status-socket", "off", "--data-dir", filepath.Join(dir, "data"),
+		"--repo-uri", "file://"+repo, "--snapshot-name", "snap-1", "--target-host", n.URL, "--session-name", "chain")
+	if fleet.Code != 0 {
+		t.Fatalf("exit %d: %s %s", fleet.Code, fleet.Stdout, fleet.Stderr)
+	}
+	holds(t, n, repo, "snap-1")
+	// It waits for two minutes, within which a request of the fleet could arrive.
+	r := RunIn(t, dir, nil, "rfsd", "follow", "--once", "--repo-uri", "file://"+repo, "--snapshot-name", "snap-3", "--target-host", n.URL, "--session-name", "chain")
+	if r.Code != 0 || !strings.Contains(r.Stdout, "round 1: snapshot snap-3 since snap-1: 7 documents inserted, 12 updated, 42 deleted") {
+		t.Errorf("exit %d: %s %s", r.Code, r.Stdout, r.Stderr)
+	}
+	holds(t, n, repo, "snap-3")
+}

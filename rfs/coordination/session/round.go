@@ -48,6 +48,17 @@ func RoundsOf(c *cms.Coordinator) Rounds { return Rounds(of(c)) }
 type Followed struct {
 	Rounds   []Round `json:"rounds"`             // the last ones, in order; none before the first one started
 	Finished int64   `json:"finished,omitempty"` // epoch ms by the store's clock; 0: it is followed
+	// FailedBefore counts the failed documents of earlier rounds, which are not listed any more.
+	FailedBefore int64 `json:"failed_before,omitempty"`
+}
+
+// Failed returns the number of documents that failed in all rounds.
+func (f Followed) Failed() int64 {
+	n := f.FailedBefore
+	for _, r := range f.Rounds {
+		n += r.Failed
+	}
+	return n
 }
 
 // Last returns the last round.
@@ -121,21 +132,23 @@ func (s Rounds) Start(ctx context.Context, next Round) (Followed, error) {
 	})
 }
 
-// Arrive records that a round has arrived whole. Recording it again changes nothing.
-func (s Rounds) Arrive(ctx context.Context, done Round) error {
-	_, err := s.change(ctx, func(f *Followed, now time.Time) (bool, error) {
+// Arrive records that a round has arrived whole, and returns whether this call has recorded it: another process that shares the round may
+// have done so, and may have started the next one.
+func (s Rounds) Arrive(ctx context.Context, done Round) (first bool, err error) {
+	_, err = s.change(ctx, func(f *Followed, now time.Time) (bool, error) {
+		first = false
 		last, any := f.Last()
 		switch {
-		case !any || last.Number != done.Number:
-			return false, fmt.Errorf("round %d is not the last one: %w", done.Number, cms.ErrConflict)
-		case last.Arrived != 0:
+		case !any || last.Number < done.Number:
+			return false, fmt.Errorf("round %d is not recorded: %w", done.Number, cms.ErrConflict)
+		case last.Number > done.Number || last.Arrived != 0:
 			return false, nil
 		}
 		done.Started, done.Made, done.Arrived = last.Started, last.Made, now.UnixMilli()
-		f.Rounds[len(f.Rounds)-1] = done
+		f.Rounds[len(f.Rounds)-1], first = done, true
 		return true, nil
 	})
-	return err
+	return first && err == nil, err
 }
 
 // Finish records the end of the following.
@@ -154,7 +167,9 @@ func (s Rounds) Finish(ctx context.Context) error {
 func (s Rounds) change(ctx context.Context, f func(all *Followed, now time.Time) (bool, error)) (Followed, error) {
 	return change(ctx, s.leases, kindRounds, decodeRounds, func(all *Followed, now time.Time) (bool, error) {
 		changed, err := f(all, now)
-		all.Rounds = all.Rounds[max(0, len(all.Rounds)-mostRounds):]
+		for ; len(all.Rounds) > mostRounds; all.Rounds = all.Rounds[1:] {
+			all.FailedBefore += all.Rounds[0].Failed
+		}
 		return changed, err
 	})
 }

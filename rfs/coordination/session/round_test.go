@@ -42,12 +42,12 @@ func TestRounds_OneAfterTheOther(t *testing.T) {
 	if x := last(r.Start(t.Context(), session.Round{Number: 1, Snapshot: "b"})); x.Number != 0 {
 		t.Errorf("round 1 starts before round 0 has arrived: %+v", x)
 	}
-	if err := r.Arrive(t.Context(), session.Round{Number: 1}); !errors.Is(err, cms.ErrConflict) {
+	if _, err := r.Arrive(t.Context(), session.Round{Number: 1}); !errors.Is(err, cms.ErrConflict) {
 		t.Errorf("a round that has not started arrives: %v", err)
 	}
 	done := session.Round{Snapshot: "a", Identity: "u", Account: session.Account{Inserted: 3}}
 	for range 2 {
-		if err := r.Arrive(t.Context(), done); err != nil {
+		if _, err := r.Arrive(t.Context(), done); err != nil {
 			t.Fatal(err)
 		}
 		done.Inserted = 9 // only the first account counts
@@ -88,12 +88,12 @@ func TestRounds_TheLastHundredAreKept(t *testing.T) {
 		if _, err := r.Start(t.Context(), session.Round{Number: n}); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.Arrive(t.Context(), session.Round{Number: n}); err != nil {
+		if _, err := r.Arrive(t.Context(), session.Round{Number: n, Account: session.Account{Failed: 1}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	all, err := r.Read(t.Context())
-	if err != nil || len(all.Rounds) != 100 || all.Rounds[0].Number != 3 {
+	if err != nil || len(all.Rounds) != 100 || all.Rounds[0].Number != 3 || all.Failed() != 103 {
 		t.Errorf("%d rounds from %d, %v", len(all.Rounds), all.Rounds[0].Number, err)
 	}
 	if err := r.Finish(t.Context()); err != nil {

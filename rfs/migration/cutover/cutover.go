@@ -278,7 +278,7 @@ func namesOf(all []live.Index, f func(live.Index) bool) (names []string) {
 // end ends the following.
 func (c *Cutover) end(ctx context.Context) error {
 	if err := c.Finish(ctx); err != nil {
-		return fmt.Errorf("everything has arrived; the following was not ended: %w", err)
+		return fmt.Errorf("everything has arrived, and settings of the target are not restored yet: %w", err)
 	}
 	_, err := c.Records.Move(ctx, session.CutoverFinishing, func(x *session.Cutover, now int64) { x.State, x.Ended = session.CutoverDone, now })
 	return err

@@ -277,6 +277,20 @@ func TestCutover_EachFailureLeadsBack(t *testing.T) {
 			x.Numbered, x.Live = false, x.Live+1
 			w.shards["grows"][0] = x
 		}, "shard 0 of grows"},
+		{"documents fail in the first round", block, func(w *world, _ *cutover.Cutover) {
+			w.round = func(context.Context) (cutover.Round, error) {
+				w.failed = 4
+				return cutover.Round{Snapshot: last}, nil
+			}
+		}, "4 documents"},
+		{"a shard does not report", block, func(w *world, _ *cutover.Cutover) { delete(w.shards["grows"], 0) }, "shard 0 of grows"},
+		{"the operator returns between two rounds", block, func(w *world, c *cutover.Cutover) {
+			c.Clock = slow{cms.SystemClock(), new(time.Duration)}
+			w.round = func(context.Context) (cutover.Round, error) {
+				_, err := w.records.Return(context.Background(), "not now")
+				return cutover.Round{}, err
+			}
+		}, "not now"},
 		{"an index appears", block, func(w *world, _ *cutover.Cutover) { w.indices = append(w.indices, live.Index{Name: "late"}) }, "index late"},
 		{"an index is recreated", block, func(w *world, _ *cutover.Cutover) { w.indices[0].UUID = "another" }, "recreated"},
 		{"somebody removes a block", block, func(w *world, _ *cutover.Cutover) {
@@ -291,6 +305,8 @@ func TestCutover_EachFailureLeadsBack(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
+			own := 0
+			w.indices[own].Blocked = true // by the operator
 			w.order(c.wish)
 			x := w.start()
 			c.make(w, x)
@@ -298,7 +314,7 @@ func TestCutover_EachFailureLeadsBack(t *testing.T) {
 			if err != nil || is.State != session.CutoverReturned || !strings.Contains(is.Reason, c.reason) {
 				t.Errorf("%s: %q, %v", is.State, is.Reason, err)
 			}
-			if len(w.blocked()) > 0 || w.ended > 0 || len(is.Blocks) > 0 {
+			if !slices.Equal(w.blocked(), []string{w.indices[own].Name}) || w.ended > 0 || len(is.Blocks) > 0 {
 				t.Errorf("blocked: %q, ended %d times", w.blocked(), w.ended)
 			}
 			w.at = nil
@@ -485,4 +501,90 @@ func TestCutover_AForgedRecordUnblocksNothingElse(t *testing.T) {
 	if is, err := w.start().Run(t.Context()); err != nil || is.State != session.CutoverReturned || !slices.Equal(w.blocked(), []string{"system"}) {
 		t.Errorf("%+v, %v, blocked %q", is, err, w.blocked())
 	}
+}
+
+// slow is a clock on which each round takes an hour.
+type slow struct {
+	cms.Clock
+	mono *time.Duration
+}
+
+func (s slow) Read() cms.Reading {
+	*s.mono += time.Hour
+	return cms.Reading{Mono: *s.mono}
+}
+
+// TestCutover_AcceptsWhatTheOperatorAccepts: failed documents, and indices without sequence numbers, whose comparison is noted.
+func TestCutover_AcceptsWhatTheOperatorAccepts(t *testing.T) {
+	w := newWorld(t)
+	w.failed = 3
+	w.round = func(context.Context) (cutover.Round, error) { return cutover.Round{Snapshot: last, Failed: 2}, nil }
+	x := w.shards["grows"][0]
+	x.Numbered = false
+	w.shards["grows"][0] = x
+	w.order(session.CutoverWish{Block: true, AcceptFailed: true})
+	if is, err := w.start().Run(t.Context()); err != nil || is.State != session.CutoverDone || !strings.Contains(is.Note, "1 shards have no sequence numbers") {
+		t.Errorf("%+v, %v", is, err)
+	}
+}
+
+// TestCutover_WhatIsLeftIsNamed: settings that are not restored, and write blocks that are not removed. The next process goes on.
+func TestCutover_WhatIsLeftIsNamed(t *testing.T) {
+	for _, c := range []struct {
+		fails        string
+		round        error // of the last round
+		words        string
+		before, then session.CutoverState
+	}{
+		{"finish", nil, "settings of the target are not restored yet", session.CutoverFinishing, session.CutoverDone},
+		{"unblock", errors.New("no round"), "write blocks of the cut-over stay on the source", session.CutoverReturning, session.CutoverReturned},
+		{"read", nil, "no answer", "", session.CutoverDone},
+	} {
+		w := newWorld(t)
+		w.order(block)
+		w.round = func(context.Context) (cutover.Round, error) {
+			if len(w.blocked()) > 0 && c.round != nil {
+				return cutover.Round{}, c.round
+			}
+			return cutover.Round{Snapshot: last}, nil
+		}
+		w.at = func(_ int, name string) error {
+			if name == c.fails {
+				return errors.New("no answer")
+			}
+			return nil
+		}
+		if is, err := w.start().Run(t.Context()); err == nil || !strings.Contains(err.Error(), c.words) || is.State != c.before {
+			t.Errorf("%s: %+v, %v", c.fails, is, err)
+		}
+		w.at = nil
+		if is, err := w.start().Run(t.Context()); err != nil || is.State != c.then {
+			t.Errorf("%s: %+v, %v", c.fails, is, err)
+		}
+	}
+}
+
+// TestCutover_AConclusionWithoutAnAnswer may be stored later: the write blocks stay until the store answers.
+func TestCutover_AConclusionWithoutAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.order(session.CutoverWish{Block: true, MaxOutage: time.Minute.Milliseconds()})
+		silent := false
+		w.at = func(_ int, name string) error {
+			if name == "moved" && len(w.blocked()) > 0 || silent && slices.Contains([]string{"read", "move", "return"}, name) {
+				silent = true
+				time.Sleep(2 * time.Minute)
+				return fault.ErrUnavailable
+			}
+			return nil
+		}
+		is, err := w.start().Run(t.Context())
+		if err == nil || len(w.blocked()) == 0 {
+			t.Errorf("%+v, %v, blocked %q", is, err, w.blocked())
+		}
+		w.at = nil
+		if is, err = w.start().Run(t.Context()); err != nil || is.State != session.CutoverDone || len(w.blocked()) == 0 {
+			t.Errorf("the next process: %+v, %v, blocked %q", is, err, w.blocked())
+		}
+	})
 }

@@ -13,9 +13,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
+	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/summary"
@@ -158,6 +161,17 @@ func (c *Chain) Finish(ctx context.Context) error {
 	return session.RoundsOf(c.Root).Finish(ctx)
 }
 
+// Quiet returns how long a request of the last round that has arrived may still be on its way; 0 or less: no longer.
+func (c *Chain) Quiet(ctx context.Context) (time.Duration, error) {
+	all, err := session.RoundsOf(c.Root).Read(ctx)
+	if err != nil {
+		return 0, err
+	}
+	now, _, err := c.Root.Leases().Now(ctx)
+	last, _ := all.Last()
+	return time.UnixMilli(max(last.Arrived, last.Started)).Add(progress.RequestTimeout).Sub(now), err
+}
+
 // settings returns the settings with which round 0 was started; nil: it was not.
 func (c *Chain) settings(ctx context.Context) (map[string]string, error) {
 	settings, err := session.IdentityOf(c.Root).Settings(ctx)
@@ -185,7 +199,8 @@ func Arrived(sum *summary.Summary) bool { return sum != nil && sum.Complete && l
 
 // Arrive records that a round has arrived, with the snapshot that it was and what it sent. After round 0 that started as a migration it
 // blocks until no request of it can still arrive: its documents carry no versions. It returns the former round if nothing of it
-// is needed any more: all of its documents arrived, and its snapshot is not the last one on the target; otherwise nil.
+// is needed any more: all of its documents arrived, and its snapshot is not the last one on the target; otherwise nil, also where another
+// process has recorded the arrival.
 func (c *Chain) Arrive(ctx context.Context, r Round, identity string, sum *summary.Summary) (over *Round, err error) {
 	if r.Follow == nil && sum.SafeFrom != nil {
 		now, _, err := c.Root.Leases().Now(ctx)
@@ -197,11 +212,11 @@ func (c *Chain) Arrive(ctx context.Context, r Round, identity string, sum *summa
 		}
 	}
 	r.Snapshot, r.Identity, r.Account = sum.Snapshot, identity, accountOf(sum)
-	if err := session.RoundsOf(c.Root).Arrive(ctx, r.Round); err != nil {
+	if first, err := session.RoundsOf(c.Root).Arrive(ctx, r.Round); err != nil || !first {
 		return nil, err
 	}
 	all, err := session.RoundsOf(c.Root).Read(ctx)
-	at := len(all.Rounds) - 2
+	at := slices.IndexFunc(all.Rounds, func(x session.Round) bool { return x.Number == r.Number }) - 1
 	if err != nil || at < 1 && r.Number > 1 || at < 0 || all.Rounds[at].Failed > 0 {
 		return nil, err
 	}

@@ -122,6 +122,30 @@ func TestChain_RoundsFollowEachOther(t *testing.T) {
 	}
 }
 
+// TestChain_AnotherProcessArrivesLate: it has shared a round that others have ended since, and removes nothing that they need.
+func TestChain_AnotherProcessArrivesLate(t *testing.T) {
+	c := chain(t)
+	zero, _ := next(t, c, "snap-1")
+	begun(t, c, map[string]string{"snapshot": "snap-1", plan.FollowKey: "first"})
+	arrive(t, c, zero, "snap-1", 0)
+	one, _ := next(t, c, "")
+	if over := arrive(t, c, one, "made", 0); over == nil || over.Number != 0 {
+		t.Errorf("%+v", over)
+	}
+	for range 2 { // before, and after the next round has started
+		if over := arrive(t, c, one, "made", 7); over != nil {
+			t.Errorf("removes %+v", over)
+		}
+		if two, _ := next(t, c, ""); two.Number != 2 || two.Follow.Since != "made" {
+			t.Errorf("%+v", two)
+		}
+	}
+	all, err := session.RoundsOf(c.Root).Read(t.Context())
+	if err != nil || all.Rounds[1].Failed != 0 || all.Rounds[2].Arrived != 0 {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
+
 // TestChain_RefusesWhatCannotFollow records nothing of a snapshot that cannot be the next round.
 func TestChain_RefusesWhatCannotFollow(t *testing.T) {
 	c := chain(t)
