@@ -27,7 +27,7 @@ func Cutover(w io.Writer, c session.Cutover, asJSON bool) error {
 	return err
 }
 
-// mostBlocks bounds the blocked indices that are named.
+// mostBlocks bounds the indices that are named.
 const mostBlocks = 20
 
 // CutoverText describes how far a cut-over is, in a line, or in two.
@@ -50,7 +50,11 @@ func CutoverText(c session.Cutover) string {
 		}
 		return text
 	case session.CutoverFinishing, session.CutoverDone:
-		text := fmt.Sprintf("cut over: everything of the source had arrived %s after the end of writes, with round %d (snapshot %s)", outage, c.Round, c.Snapshot)
+		what := "the source"
+		if len(c.Indices) > 0 {
+			what = some(c.Moved)
+		}
+		text := fmt.Sprintf("cut over: everything of %s had arrived %s after the end of writes, with round %d (snapshot %s)", what, outage, c.Round, c.Snapshot)
 		if c.Note != "" {
 			text += "; " + c.Note
 		}
@@ -58,7 +62,10 @@ func CutoverText(c session.Cutover) string {
 		if len(c.Blocks) > 0 {
 			text += "; the source keeps its " + strings.TrimPrefix(blocked(c), "; ")
 		}
-		if c.State == session.CutoverFinishing {
+		switch {
+		case len(c.Indices) > 0:
+			text += "\nthe other indices are followed; index.gc_deletes stays raised until the last cut-over, or rfsd follow --finish"
+		case c.State == session.CutoverFinishing:
 			text += "\nrfsd follow restores the settings of the target when no request of the last round can arrive any more, within two minutes"
 		}
 		return text
@@ -71,9 +78,14 @@ func blocked(c session.Cutover) string {
 	if len(c.Blocks) == 0 {
 		return ""
 	}
-	names := c.Blocks[:min(len(c.Blocks), mostBlocks)]
-	text := fmt.Sprintf("; write blocks on %s", strings.Join(names, ", "))
-	if more := len(c.Blocks) - len(names); more > 0 {
+	return "; write blocks on " + some(c.Blocks)
+}
+
+// some names the first indices of a list.
+func some(indices []string) string {
+	names := indices[:min(len(indices), mostBlocks)]
+	text := strings.Join(names, ", ")
+	if more := len(indices) - len(names); more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text

@@ -30,6 +30,8 @@ Until everything has arrived, each failure leads back: the write blocks are remo
 following continues. So do --abort and the end of --max-outage. After a kill the next rfsd follow
 with the same options completes the cut-over, or returns from it.
 
+--indices cuts over some indices; the others are followed until the last cut-over.
+
 --dry-run shows how long the last round took and what prevents a cut-over.`
 
 func cutoverCommand() *cli.Command {
@@ -64,7 +66,7 @@ func cutOverIn(ctx context.Context, call *config.Call, o config.Cutover, s *coor
 	case x.Abort:
 		is, err = records.Return(ctx, "aborted by "+author())
 	default:
-		is, err = records.Order(ctx, session.CutoverWish{Block: o.Blocks.Block, MaxOutage: x.MaxOutage.Milliseconds(), AcceptFailed: x.Accept}, author())
+		is, err = records.Order(ctx, session.CutoverWish{Block: o.Blocks.Block, MaxOutage: x.MaxOutage.Milliseconds(), AcceptFailed: x.Accept, Indices: x.Group.List.Strings()}, author())
 	}
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/cutover"
 	"github.com/rfsd/rfsd/rfs/migration/follow"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
 // orders keep the order to cut over. The store is opened for each access: a round opens it, too, and locks it where it is a file.
@@ -59,10 +61,13 @@ func (r rounds) ordered(ctx context.Context) (bool, error) {
 	return is.Open(), err
 }
 
-// errReturned means that a cut-over has returned: following continues.
-var errReturned = errors.New("the cut-over has returned")
+// errReturned means that a cut-over has returned, and errGroup that some indices were cut over: following continues.
+var (
+	errReturned = errors.New("the cut-over has returned")
+	errGroup    = errors.New("some indices were cut over, and the others are followed")
+)
 
-// cutOver carries out the order to cut over, and reports it. Errors: errReturned.
+// cutOver carries out the order to cut over, and reports it. Errors: errReturned, errGroup.
 func (r rounds) cutOver(ctx context.Context) error {
 	if !r.origin.derived {
 		return config.Usage("a cut-over is ordered, which makes a snapshot on the source: give --source-host, and no --snapshot-name; `rfsctl cutover --abort` withdraws the order")
@@ -71,13 +76,25 @@ func (r rounds) cutOver(ctx context.Context) error {
 	if err != nil {
 		return exit.With(exit.Snapshot, fmt.Errorf("repository %s: %w", r.repoURI, err))
 	}
+	request := r.request()
+	err = r.chain(ctx, func(c *follow.Chain) error {
+		all, err := session.RoundsOf(c.Root).Read(ctx)
+		request.Follow = &plan.Follow{Moved: all.MovedBefore(math.MaxInt)}
+		return err
+	})
+	if err != nil {
+		return err
+	}
 	c := &cutover.Cutover{
-		Records: orders{r}, MayBlock: r.mayBlock, Selects: r.request().Selects, Round: r.further, Failed: r.failed, Finish: r.finish, Repo: blobs, Clock: cms.SystemClock(), Log: r.log,
+		Records: orders{r}, MayBlock: r.mayBlock, Selects: request.Selects, Round: r.further, Failed: r.failed, Finish: r.finish, Move: r.move, Repo: blobs, Clock: cms.SystemClock(), Log: r.log,
 		Connect: func(ctx context.Context) (cutover.Source, error) { return r.liveSource().Open(ctx) },
 	}
 	is, err := c.Run(ctx)
 	if err == nil && is.State == session.CutoverReturned {
 		err = fmt.Errorf("%w: %s", errReturned, is.Reason)
+	}
+	if err == nil && len(is.Indices) > 0 {
+		err = errGroup
 	}
 	return errors.Join(err, report.Cutover(os.Stdout, is, r.json))
 }
@@ -114,6 +131,11 @@ func (r rounds) further(ctx context.Context) (cutover.Round, error) {
 		}
 		return cutover.Round{Number: x.Number, Snapshot: is.Snapshot, Failed: is.Failed}, err
 	}
+}
+
+// move ends the following of some indices.
+func (r rounds) move(ctx context.Context, indices []string) error {
+	return r.chain(ctx, func(c *follow.Chain) error { return session.RoundsOf(c.Root).Move(ctx, indices) })
 }
 
 // failed returns the number of documents that failed in all rounds.

@@ -44,8 +44,15 @@ func followCommand() *cli.Command {
 		case f.Rounds.Finish:
 			return r.finish(ctx)
 		case f.Rounds.Once:
-			if open, err := r.ordered(ctx); err != nil || open {
-				return errors.Join(err, r.cutOver(ctx))
+			open, err := r.ordered(ctx)
+			if err == nil && open {
+				err = r.cutOver(ctx)
+			}
+			switch {
+			case errors.Is(err, errGroup):
+				return nil
+			case err != nil || open:
+				return err
 			}
 			return r.round(ctx)
 		}
@@ -70,10 +77,10 @@ func (r rounds) repeat(ctx context.Context, every time.Duration) error {
 		}
 		if open {
 			err := r.cutOver(ctx)
-			if !errors.Is(err, errReturned) {
+			if !errors.Is(err, errReturned) && !errors.Is(err, errGroup) {
 				return err
 			}
-			r.log.Warn("following continues", "reason", err)
+			r.log.Info("following continues", "reason", err)
 		}
 		next := time.Now().Add(every)
 		if err := r.round(ctx); err != nil {

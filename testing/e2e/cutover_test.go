@@ -333,3 +333,41 @@ func TestCutover_ProcessesShareTheWork(t *testing.T) {
 		t.Errorf("gc_deletes is %v", v)
 	}
 }
+
+// TestCutover_InGroups cuts over one index, which applications write to on the target from then on, and the others later.
+func TestCutover_InGroups(t *testing.T) {
+	n := cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	f := follows(t, "7.10.2", "cut-first", n.URL, n, "--block-source-writes", "--index-allowlist", "cut-second")
+	if _, err := f.source.Send(t.Context(), http.MethodDelete, "/cut-second", "", nil); err != nil && !strings.Contains(err.Error(), "status 404") {
+		t.Fatal(err)
+	}
+	first, second := write(t, f.source, "cut-first"), write(t, f.source, "cut-second")
+	time.Sleep(8 * time.Second)
+	r, x := f.cutover(t, "--block-source-writes", "--indices", "cut-f*")
+	if first.end(); r.Code != 0 || len(x.Cutover.Blocks) != 1 || !blockedWrites(t, f.source, "cut-first") || blockedWrites(t, f.source, "cut-second") {
+		f.kill()
+		t.Fatalf("exit %d: %s %s\n%s", r.Code, r.Stdout, r.Stderr, f.log)
+	}
+	f.equal(t, "cut-first")
+	call(t, n, "PUT", "/cut-first/_doc/new?refresh=true", map[string]any{"written": "on the target"})
+	call(t, n, "PUT", "/cut-first/_doc/5?refresh=true", map[string]any{"written": "on the target"})
+	call(t, f.source, "PUT", "/cut-first/_settings", map[string]any{"index.blocks.write": nil})
+	call(t, f.source, "PUT", "/cut-first/_doc/5", map[string]any{"written": "on the source"})
+	acked := second.acked.Load()
+	time.Sleep(6 * time.Second)
+	if second.acked.Load() == acked {
+		t.Error("no write to the other index is acknowledged")
+	}
+	r, x = f.cutover(t, "--block-source-writes")
+	if second.end(); r.Code != 0 || len(x.Cutover.Blocks) != 1 || blockedWrites(t, f.source, "cut-first") {
+		f.kill()
+		t.Fatalf("exit %d: %s %s\n%s", r.Code, r.Stdout, r.Stderr, f.log)
+	}
+	f.equal(t, "cut-second")
+	for _, id := range []string{"new", "5"} {
+		if got := call(t, n, "GET", "/cut-first/_doc/"+id, nil)["_source"].(map[string]any)["written"]; got != "on the target" {
+			t.Errorf("document %s: %v", id, got)
+		}
+	}
+}

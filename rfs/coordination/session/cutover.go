@@ -36,7 +36,12 @@ type CutoverWish struct {
 	Block        bool  `json:"block_source_writes"`
 	MaxOutage    int64 `json:"max_outage_ms"` // from the end of writes on; the cut-over returns after it
 	AcceptFailed bool  `json:"accept_failed"` // documents that failed in a round do not prevent the cut-over
+	// Indices are patterns of the indices of the source that are cut over; none: all, which ends the following.
+	Indices []string `json:"indices,omitempty"`
 }
+
+// maxPatterns bounds the patterns of an order.
+const maxPatterns = 1000
 
 // Cutover is an order to end the following, with everything that the source has on the target. Times are epoch ms by the store's clock;
 // 0: not yet.
@@ -51,6 +56,7 @@ type Cutover struct {
 	Round    int      `json:"round,omitempty"` // the last one
 	Snapshot string   `json:"snapshot,omitempty"`
 	Blocks   []string `json:"blocks,omitempty"` // indices of the source on which the session sets, or has set, a write block
+	Moved    []string `json:"moved,omitempty"`  // indices of the source that were cut over
 	Reason   string   `json:"reason,omitempty"` // why it returned
 	Note     string   `json:"note,omitempty"`   // what could not be compared
 }
@@ -100,8 +106,8 @@ func decodeCutover(r cms.Record) (c Cutover, err error) {
 	if err := r.Decode(&c); err != nil {
 		return c, err
 	}
-	if len(c.Blocks) > maxBlocks {
-		return c, fmt.Errorf("blocks on %d indices, more than %d: %w", len(c.Blocks), maxBlocks, fault.ErrCorrupt)
+	if n := max(len(c.Blocks), len(c.Moved)); n > maxBlocks || len(c.Indices) > maxPatterns {
+		return c, fmt.Errorf("%d indices, and %d patterns of indices: more than %d and %d: %w", n, len(c.Indices), maxBlocks, maxPatterns, fault.ErrCorrupt)
 	}
 	return c, nil
 }
@@ -117,6 +123,8 @@ func (s Cutovers) Order(ctx context.Context, wish CutoverWish, who string) (Cuto
 		return Cutover{}, fmt.Errorf("no round of this session has started: run rfsd follow first: %w", fault.ErrConfig)
 	case rounds.Finished != 0:
 		return Cutover{}, ErrFinished
+	case len(wish.Indices) > maxPatterns:
+		return Cutover{}, fmt.Errorf("%d patterns of indices, more than %d: %w", len(wish.Indices), maxPatterns, fault.ErrConfig)
 	}
 	return s.change(ctx, func(c *Cutover, now time.Time) (bool, error) {
 		if c.Open() {
@@ -162,8 +170,9 @@ func (s Cutovers) Move(ctx context.Context, from CutoverState, f func(c *Cutover
 		}
 		f(c, now.UnixMilli())
 		slices.Sort(c.Blocks)
-		if c.Blocks = slices.Compact(c.Blocks); len(c.Blocks) > maxBlocks {
-			return false, fmt.Errorf("%d indices to block, more than %d: block them on the source, and leave out --block-source-writes: %w", len(c.Blocks), maxBlocks, fault.ErrConfig)
+		c.Blocks = slices.Compact(c.Blocks)
+		if n := max(len(c.Blocks), len(c.Moved)); n > maxBlocks {
+			return false, fmt.Errorf("%d indices to cut over, more than %d: block them on the source, and leave out --block-source-writes, or cut over in smaller groups: %w", n, maxBlocks, fault.ErrConfig)
 		}
 		return true, nil
 	})

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
@@ -48,8 +50,26 @@ func RoundsOf(c *cms.Coordinator) Rounds { return Rounds(of(c)) }
 type Followed struct {
 	Rounds   []Round `json:"rounds"`             // the last ones, in order; none before the first one started
 	Finished int64   `json:"finished,omitempty"` // epoch ms by the store's clock; 0: it is followed
+	// Moved are the indices of the source that were cut over before the others, sorted by name.
+	Moved []Moved `json:"moved,omitempty"`
 	// FailedBefore counts the failed documents of earlier rounds, which are not listed any more.
 	FailedBefore int64 `json:"failed_before,omitempty"`
+}
+
+// Moved is an index that is not followed any more.
+type Moved struct {
+	Index string `json:"index"`
+	After int    `json:"after"` // the last round that may have it
+}
+
+// MovedBefore returns the names of the indices that a round has no more, sorted.
+func (f Followed) MovedBefore(round int) (names []string) {
+	for _, m := range f.Moved {
+		if m.After < round {
+			names = append(names, m.Index)
+		}
+	}
+	return names
 }
 
 // Failed returns the number of documents that failed in all rounds.
@@ -149,6 +169,25 @@ func (s Rounds) Arrive(ctx context.Context, done Round) (first bool, err error) 
 		return true, nil
 	})
 	return first && err == nil, err
+}
+
+// Move records that indices are not followed any more. Recording it again changes nothing.
+func (s Rounds) Move(ctx context.Context, indices []string) error {
+	_, err := s.change(ctx, func(f *Followed, _ time.Time) (bool, error) {
+		last, _ := f.Last()
+		before := len(f.Moved)
+		for _, name := range indices {
+			if !slices.ContainsFunc(f.Moved, func(m Moved) bool { return m.Index == name }) {
+				f.Moved = append(f.Moved, Moved{Index: name, After: last.Number})
+			}
+		}
+		slices.SortFunc(f.Moved, func(a, b Moved) int { return strings.Compare(a.Index, b.Index) })
+		if len(f.Moved) > maxBlocks {
+			return false, fmt.Errorf("%d indices were cut over in groups, more than %d: cut over the others together: %w", len(f.Moved), maxBlocks, fault.ErrConfig)
+		}
+		return len(f.Moved) > before, nil
+	})
+	return err
 }
 
 // Finish records the end of the following.

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/pattern"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/source/live"
@@ -62,8 +63,9 @@ type Cutover struct {
 	Round func(ctx context.Context) (Round, error)
 	// Failed returns the number of documents that failed in the rounds so far.
 	Failed func(ctx context.Context) (int64, error)
-	// Finish ends the following; it may be repeated.
+	// Finish ends the following, and Move the following of some indices; both may be repeated.
 	Finish func(ctx context.Context) error
+	Move   func(ctx context.Context, indices []string) error
 	Repo   snapshot.Repository
 	Clock  cms.Clock
 	Log    *slog.Logger
@@ -106,7 +108,7 @@ func (c *Cutover) Run(ctx context.Context) (is session.Cutover, err error) {
 		case session.CutoverBlocked:
 			err = c.within(ctx, is, now)
 		case session.CutoverFinishing:
-			err = c.end(ctx)
+			err = c.end(ctx, is)
 		case session.CutoverReturning:
 			err = c.unblock(ctx, is)
 		default:
@@ -224,7 +226,7 @@ func (c *Cutover) complete(ctx context.Context, is session.Cutover) error {
 		if round.Failed > 0 && !is.AcceptFailed {
 			return fmt.Errorf("%d documents failed in the last round; rfsd follow has named them: %w", round.Failed, fault.ErrConfig)
 		}
-		proof, err := c.compare(ctx, source, round.Snapshot, is.Block)
+		proof, err := c.compare(ctx, source, round.Snapshot, is)
 		if err != nil {
 			return err
 		}
@@ -236,6 +238,9 @@ func (c *Cutover) complete(ctx context.Context, is session.Cutover) error {
 		_, err = c.Records.Move(ctx, session.CutoverBlocked, func(x *session.Cutover, now int64) {
 			if now-x.Blocked < x.MaxOutage { // another process may be returning without a record
 				x.State, x.Arrived, x.Round, x.Snapshot, x.Note = session.CutoverFinishing, now, round.Number, round.Snapshot, proof.note
+				if len(is.Indices) > 0 {
+					x.Moved = proof.indices
+				}
 			}
 		})
 		c.concluding = err != nil && !errors.Is(err, session.ErrCutoverMoved)
@@ -249,7 +254,11 @@ func (c *Cutover) block(ctx context.Context, source Source, is session.Cutover) 
 	if !is.Block {
 		return nil
 	}
-	all, err := source.Indices(ctx, c.Selects)
+	selects, err := c.selects(is)
+	if err != nil {
+		return err
+	}
+	all, err := source.Indices(ctx, selects)
 	if err != nil {
 		return err
 	}
@@ -266,6 +275,18 @@ func (c *Cutover) block(ctx context.Context, source Source, is session.Cutover) 
 	return source.Block(ctx, names)
 }
 
+// selects returns the function that selects the indices that are cut over.
+func (c *Cutover) selects(is session.Cutover) (func(index string) bool, error) {
+	if len(is.Indices) == 0 {
+		return c.Selects, nil
+	}
+	group, err := pattern.ParseList(is.Indices)
+	if err != nil {
+		return nil, fmt.Errorf("indices to cut over: %w: %w", err, fault.ErrConfig)
+	}
+	return func(index string) bool { return group.Match(index) && c.Selects(index) }, nil
+}
+
 func namesOf(all []live.Index, f func(live.Index) bool) (names []string) {
 	for _, x := range all {
 		if f(x) {
@@ -275,10 +296,14 @@ func namesOf(all []live.Index, f func(live.Index) bool) (names []string) {
 	return names
 }
 
-// end ends the following.
-func (c *Cutover) end(ctx context.Context) error {
-	if err := c.Finish(ctx); err != nil {
-		return fmt.Errorf("everything has arrived, and settings of the target are not restored yet: %w", err)
+// end ends the following of the source, or of a group of its indices.
+func (c *Cutover) end(ctx context.Context, is session.Cutover) error {
+	finish := c.Finish
+	if len(is.Indices) > 0 {
+		finish = func(ctx context.Context) error { return c.Move(ctx, is.Moved) }
+	}
+	if err := finish(ctx); err != nil {
+		return fmt.Errorf("everything has arrived; what follows the cut-over is not done yet (rfsd follow with the same options does it): %w", err)
 	}
 	_, err := c.Records.Move(ctx, session.CutoverFinishing, func(x *session.Cutover, now int64) { x.State, x.Ended = session.CutoverDone, now })
 	return err

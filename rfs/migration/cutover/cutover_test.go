@@ -180,6 +180,12 @@ func (w *world) start() *cutover.Cutover {
 			return w.round(ctx)
 		},
 		Failed: func(context.Context) (int64, error) { return w.failed, nil },
+		Move: func(ctx context.Context, indices []string) error {
+			if err := p.step(ctx, "move indices"); err != nil {
+				return err
+			}
+			return w.rounds.Move(ctx, indices)
+		},
 		Finish: func(ctx context.Context) error {
 			if err := p.step(ctx, "finish"); err != nil {
 				return err
@@ -536,7 +542,7 @@ func TestCutover_WhatIsLeftIsNamed(t *testing.T) {
 		words        string
 		before, then session.CutoverState
 	}{
-		{"finish", nil, "settings of the target are not restored yet", session.CutoverFinishing, session.CutoverDone},
+		{"finish", nil, "what follows the cut-over is not done yet", session.CutoverFinishing, session.CutoverDone},
 		{"unblock", errors.New("no round"), "write blocks of the cut-over stay on the source", session.CutoverReturning, session.CutoverReturned},
 		{"read", nil, "no answer", "", session.CutoverDone},
 	} {
@@ -587,4 +593,25 @@ func TestCutover_AConclusionWithoutAnAnswer(t *testing.T) {
 			t.Errorf("the next process: %+v, %v, blocked %q", is, err, w.blocked())
 		}
 	})
+}
+
+// TestCutover_Group: only the indices of the group are blocked and compared, and following does not end.
+func TestCutover_Group(t *testing.T) {
+	w := newWorld(t)
+	delete(w.shards["again"], 0) // it is not asked
+	w.order(session.CutoverWish{Block: true, Indices: []string{"gro*", "system"}})
+	is, err := w.start().Run(t.Context())
+	if err != nil || is.State != session.CutoverDone || !slices.Equal(is.Moved, []string{"grows"}) || !slices.Equal(w.blocked(), is.Moved) || w.ended > 0 {
+		t.Errorf("%+v, %v, blocked %q, ended %d times", is, err, w.blocked(), w.ended)
+	}
+	all, err := w.rounds.Read(t.Context())
+	if err != nil || !slices.Equal(all.MovedBefore(1), []string{"grows"}) || len(all.MovedBefore(0)) > 0 {
+		t.Errorf("%+v, %v", all, err)
+	}
+	for patterns, words := range map[string]string{"nothing-*": "matches", "regex:(": "indices to cut over"} {
+		w.order(session.CutoverWish{Block: true, Indices: []string{patterns}})
+		if is, err := w.start().Run(t.Context()); err != nil || is.State != session.CutoverReturned || !strings.Contains(is.Reason, words) {
+			t.Errorf("%s: %+v, %v", patterns, is, err)
+		}
+	}
 }

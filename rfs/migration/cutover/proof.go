@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/source/difference"
 	"github.com/rfsd/rfsd/rfs/source/live"
 	"github.com/rfsd/rfsd/rfs/source/lucene"
@@ -21,14 +22,19 @@ const mostLacks = 10
 
 // proof holds the result of a comparison of the source with a snapshot.
 type proof struct {
-	lacks []string // what the snapshot lacks; none: it has everything
-	note  string   // what could not be compared
+	indices []string // of the source, which were compared
+	lacks   []string // what the snapshot lacks; none: it has everything
+	note    string   // what could not be compared
 }
 
 // compare compares what each shard of the source holds with the snapshot: by the highest sequence number, or, before Elasticsearch 6, by
 // the number of documents.
-func (c *Cutover) compare(ctx context.Context, source Source, name string, blocked bool) (proof, error) {
+func (c *Cutover) compare(ctx context.Context, source Source, name string, order session.Cutover) (proof, error) {
 	var p proof
+	selects, err := c.selects(order)
+	if err != nil {
+		return p, err
+	}
 	lacks := func(format string, args ...any) {
 		if len(p.lacks) < mostLacks {
 			p.lacks = append(p.lacks, fmt.Sprintf(format, args...))
@@ -42,17 +48,21 @@ func (c *Cutover) compare(ctx context.Context, source Source, name string, block
 	if err != nil {
 		return p, err
 	}
-	all, err := source.Indices(ctx, c.Selects)
+	all, err := source.Indices(ctx, selects)
 	if err != nil {
 		return p, err
 	}
-	shards, err := source.Shards(ctx, namesOf(all, func(live.Index) bool { return true }))
+	p.indices = namesOf(all, func(live.Index) bool { return true })
+	if len(p.indices) == 0 && len(order.Indices) > 0 {
+		return p, fmt.Errorf("no index of the source that is followed matches %q: %w", order.Indices, fault.ErrConfig)
+	}
+	shards, err := source.Shards(ctx, p.indices)
 	if err != nil {
 		return p, err
 	}
 	counted := 0
 	for _, x := range all {
-		if blocked && !x.Blocked {
+		if order.Block && !x.Blocked {
 			lacks("%s takes writes again", x.Name)
 			continue
 		}

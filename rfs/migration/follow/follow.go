@@ -114,6 +114,7 @@ func (c *Chain) round(all session.Followed, at int, settings map[string]string) 
 		return r, fmt.Errorf("round %d is recorded without the one before it: %w", is.Number, fault.ErrCorrupt)
 	case is.Number > 0:
 		r.Follow.Since, r.Follow.Identity = all.Rounds[at-1].Snapshot, all.Rounds[at-1].Identity
+		r.Follow.Moved = all.MovedBefore(is.Number)
 	}
 	return r, nil
 }

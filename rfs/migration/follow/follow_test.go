@@ -4,12 +4,14 @@ import (
 	"errors"
 	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/pattern"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
@@ -143,6 +145,46 @@ func TestChain_AnotherProcessArrivesLate(t *testing.T) {
 	all, err := session.RoundsOf(c.Root).Read(t.Context())
 	if err != nil || all.Rounds[1].Failed != 0 || all.Rounds[2].Arrived != 0 {
 		t.Errorf("%+v, %v", all, err)
+	}
+}
+
+// TestChain_MovedIndicesAreLeftOut of the rounds that start after their cut-over; a round in progress keeps them.
+func TestChain_MovedIndicesAreLeftOut(t *testing.T) {
+	c := chain(t)
+	zero, _ := next(t, c, "snap-1")
+	begun(t, c, map[string]string{"snapshot": "snap-1", plan.FollowKey: "first"})
+	arrive(t, c, zero, "snap-1", 0)
+	next(t, c, "snap-3")
+	for range 2 {
+		if err := session.RoundsOf(c.Root).Move(t.Context(), []string{"leaves", "grows"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	one, _ := next(t, c, "snap-3")
+	if one.Number != 1 || len(one.Follow.Moved) > 0 {
+		t.Errorf("%+v", one.Follow)
+	}
+	arrive(t, c, one, "snap-3", 0)
+	two, _ := next(t, c, "")
+	if two.Number != 2 || !slices.Equal(two.Follow.Moved, []string{"grows", "leaves"}) {
+		t.Fatalf("%+v", two.Follow)
+	}
+	two.Follow.Since = "snap-1"
+	for _, include := range []string{"", "grows,leaves"} {
+		only, err := pattern.ParseList([]string{include})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := plan.New(t.Context(), c.Repo, plan.Request{SnapshotName: "snap-3", Follow: two.Follow, Indices: pattern.Selection{Include: only}})
+		if include != "" { // all of them were cut over, and leaves is gone from the snapshot
+			if !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "leaves") {
+				t.Errorf("%v", err)
+			}
+			continue
+		}
+		if err != nil || len(p.Indices) != 1 || p.Indices[0].Name != "again" || len(p.LeftOut)+len(p.Vanished) > 0 {
+			t.Errorf("%+v, left out %q, vanished %q, %v", p.Indices, p.LeftOut, p.Vanished, err)
+		}
 	}
 }
 

@@ -266,9 +266,12 @@ func (p *Plan) checkState(snap *snapshot.Snapshot, allowPartial bool) error {
 
 func (p *Plan) selectIndices(snap *snapshot.Snapshot, req Request) ([]string, error) {
 	var all, names []string
+	moved := 0
 	for _, x := range snap.Indices {
 		all = append(all, x.Name)
 		switch {
+		case req.Follow.moved(x.Name):
+			moved++
 		case req.Selects(x.Name):
 			names = append(names, x.Name)
 		case req.Indices.Match(x.Name):
@@ -279,7 +282,7 @@ func (p *Plan) selectIndices(snap *snapshot.Snapshot, req Request) ([]string, er
 		return nil, fmt.Errorf("snapshot %s has no index %s; it has: %s: %w", snap.Name,
 			fault.Names(missing, maxNamed), fault.Names(all, maxNamed), fault.ErrConfig)
 	}
-	if len(names) == 0 && len(req.Indices.Include)+len(req.Indices.Exclude) > 0 {
+	if len(names)+moved == 0 && len(req.Indices.Include)+len(req.Indices.Exclude) > 0 {
 		return nil, fmt.Errorf("--index-allowlist %q without --index-exclude %q selects none of the indices of snapshot %s: %s: %w",
 			req.Indices.Include.Strings(), req.Indices.Exclude.Strings(), snap.Name, fault.Names(all, maxNamed), fault.ErrConfig)
 	}
@@ -288,7 +291,7 @@ func (p *Plan) selectIndices(snap *snapshot.Snapshot, req Request) ([]string, er
 
 // Selects reports whether an index of the snapshot is migrated.
 func (r Request) Selects(index string) bool {
-	return r.Indices.Match(index) && (!isSystem(index) || r.IncludeSystem || r.Indices.Include.Exact(index))
+	return !r.Follow.moved(index) && r.Indices.Match(index) && (!isSystem(index) || r.IncludeSystem || r.Indices.Include.Exact(index))
 }
 
 func planIndex(ctx context.Context, repo snapshot.Repository, snap *snapshot.Snapshot, name string, req Request) (Index, error) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -33,6 +34,17 @@ const FollowKey = "follow"
 type Follow struct {
 	Since    string // name of the former snapshot; "": the session migrates the first one
 	Identity string // distinguishes the former snapshot from another of the same name; "": unknown
+	// Moved are indices that are not followed any more, sorted by name: applications write to them on the target.
+	Moved []string
+}
+
+// moved reports whether an index is not followed any more.
+func (f *Follow) moved(index string) bool {
+	if f == nil {
+		return false
+	}
+	_, is := slices.BinarySearch(f.Moved, index)
+	return is
 }
 
 // Generation compares the snapshot of a session with the one before it in a chain of snapshots.
