@@ -38,6 +38,7 @@ func followCommand() *cli.Command {
 		if err != nil {
 			return err
 		}
+		o.deleteVanished = f.Rounds.Delete
 		r := rounds{options: o, mayBlock: f.Blocks.Block, log: slog.New(slog.DiscardHandler)}
 		r.log, _ = report.Log(o.logLevel)
 		switch {

@@ -197,8 +197,8 @@ func announce(log *slog.Logger, plan *plan.Plan) {
 	for _, w := range plan.Warnings {
 		log.Warn(w)
 	}
-	for _, name := range plan.Vanished {
-		log.Warn("the snapshot lacks an index that the former one has: it stays on the target", "index", name)
+	for _, x := range plan.Vanished {
+		log.Warn("the snapshot lacks an index that the former one has: it stays on the target, except with --delete-indices", "index", x.Name)
 	}
 	for _, m := range plan.Missing {
 		log.Warn("the snapshot lacks a shard", "shard", m)

@@ -68,6 +68,8 @@ type options struct {
 	duplicateKeys  plan.DuplicateKeys
 	existing       bulk.Existing // "": not chosen
 
+	deleteVanished bool // target indices of indices that the source has no more
+
 	follow *plan.Follow // place in a chain of snapshots; nil: none
 	first  *options     // of the session that migrated the first snapshot of the chain; nil: this session
 

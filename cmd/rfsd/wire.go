@@ -75,7 +75,7 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 		if kept, err = openFirst(ctx, *o.first, writer, log, &all); err != nil {
 			return give(err)
 		}
-		s.Root, name = kept, o.first.session
+		s.Root, s.DeleteVanished, name = kept, o.deleteVanished, o.first.session
 	}
 	if client != nil {
 		ledger := rollback.NewLedger(client, kept, name, log)

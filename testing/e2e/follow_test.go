@@ -348,3 +348,57 @@ func TestFollow_AfterAFleet(t *testing.T) {
 	}
 	holds(t, n, repo, "snap-3")
 }
+
+// TestFollow_AnIndexThatComesBack: an index is deleted on the source, and another of its name appears two rounds later. With
+// --delete-indices its target index goes with it, unless another client has written to it.
+func TestFollow_AnIndexThatComesBack(t *testing.T) {
+	source, n := cluster.Elasticsearch(t, "7.10.2"), cluster.OpenSearch(t, targets[0])
+	for _, deletes := range []bool{false, true} {
+		t.Run(fmt.Sprint(deletes), func(t *testing.T) {
+			wipe(t, n)
+			name := fmt.Sprintf("back-%v", deletes)
+			args := []string{"follow", "--once", "--repo-uri", "file://" + filepath.Join(source.Repos, name), "--source-host", source.URL, "--snapshot-repo-name", "rfsd-" + name, "--target-host", n.URL,
+				"--output", "json", "--session-name", name, "--index-allowlist", "back-*"}
+			if deletes {
+				args = append(args, "--delete-indices")
+			}
+			dir := t.TempDir()
+			call(t, n, "PUT", "/"+name+"-before", map[string]any{"settings": map[string]any{"number_of_replicas": 0}})
+			for _, index := range []string{name, name + "-theirs", name + "-stays", name + "-before"} {
+				for i := range 5 {
+					call(t, source, "PUT", fmt.Sprintf("/%s/_doc/%d?refresh=true", index, i), map[string]any{"v": i})
+				}
+			}
+			round(t, dir, args)
+			call(t, n, "PUT", "/"+name+"-theirs/_doc/theirs?refresh=true", map[string]any{"v": 1})
+			call(t, source, "DELETE", "/"+name, nil)
+			call(t, source, "DELETE", "/"+name+"-theirs", nil)
+			call(t, source, "DELETE", "/"+name+"-before", nil)
+			round(t, dir, args)
+			exists := func(index string) bool {
+				_, err := n.Send(t.Context(), http.MethodGet, "/"+index, "", nil)
+				return err == nil
+			}
+			if exists(name) == deletes || !exists(name+"-theirs") || !exists(name+"-stays") || !exists(name+"-before") {
+				t.Errorf("on the target: %v, %v, %v, %v", exists(name), exists(name+"-theirs"), exists(name+"-stays"), exists(name+"-before"))
+			}
+			round(t, dir, args)
+			for _, index := range []string{name, name + "-before"} {
+				call(t, source, "PUT", "/"+index+"/_doc/2?refresh=true", map[string]any{"other": 2})
+			}
+			if r := RunIn(t, dir, nil, "rfsd", args...); r.Code != 7 || !strings.Contains(r.Stdout, "came back on the source") {
+				t.Errorf("a target index of others: exit %d: %s %s", r.Code, r.Stdout, r.Stderr)
+			}
+			call(t, n, "DELETE", "/"+name+"-before", nil)
+			round(t, dir, args)
+			call(t, n, "POST", "/_refresh", nil)
+			path := "/" + name + "," + name + "-before/_search?scroll=1m&size=500"
+			if f := truth.Compare(scrolled(t, source, path), scrolled(t, n, path)).Faults(); f != "" {
+				t.Error(f)
+			}
+			for _, index := range []string{name, name + "-stays", name + "-before"} {
+				call(t, source, "DELETE", "/"+index, nil)
+			}
+		})
+	}
+}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/draw"
 	"github.com/rfsd/rfsd/testing/truth"
 )
 
@@ -116,7 +117,7 @@ func exported(t *testing.T, rfsd string, l *lab, name string) string {
 // followed follows the snapshots of a history on a cluster, and compares it with each after its round.
 func followed(t *testing.T, rfsd string, l *lab, names []string) {
 	t.Helper()
-	to, dir := cluster.OpenSearch(t, "2.19.4"), t.TempDir()
+	to, dir := cluster.OpenSearch(t, draw.Of(t, 1, []string{"2.19.4", "3.8.0"})[0]), t.TempDir()
 	run := func(args ...string) string {
 		cmd := exec.CommandContext(t.Context(), rfsd, append(args, "--repo-uri", l.repo(), "--target-host", to.URL, "--include-system")...)
 		cmd.Dir, cmd.Env = dir, append(os.Environ(), "XDG_STATE_HOME="+dir)

@@ -183,7 +183,7 @@ func TestChain_MovedIndicesAreLeftOut(t *testing.T) {
 			continue
 		}
 		if err != nil || len(p.Indices) != 1 || p.Indices[0].Name != "again" || len(p.LeftOut)+len(p.Vanished) > 0 {
-			t.Errorf("%+v, left out %q, vanished %q, %v", p.Indices, p.LeftOut, p.Vanished, err)
+			t.Errorf("%+v, left out %q, vanished %+v, %v", p.Indices, p.LeftOut, p.Vanished, err)
 		}
 	}
 }

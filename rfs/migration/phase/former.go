@@ -2,46 +2,106 @@ package phase
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
-// noteFormer adds to a new entry which target indices hold the documents of an index that was recreated since the former snapshot: only
-// those are removed, not what a worker has created instead.
+// noteFormer adds to a new entry which target indices hold documents of a former index of the same name: one that was recreated since the
+// former snapshot, or one that vanished in an earlier round. Only those are removed, not what a worker has created instead.
 func (s *Session) noteFormer(ctx context.Context, e *plan.Entry) error {
-	if s.Root == nil || e.Since == nil || !e.Since.Another {
+	if s.Root == nil || e.Since != nil && !e.Since.Another {
 		return nil
 	}
-	e.Former = map[string]string{}
 	for _, name := range e.Naming.Targets() {
 		uuid, err := session.EntriesOf(s.Root).Target(ctx, name)
 		if err != nil {
 			return err
+		}
+		if uuid == "" {
+			continue
+		}
+		if e.Former == nil {
+			e.Former = map[string]string{}
 		}
 		e.Former[name] = uuid
 	}
 	return nil
 }
 
-// discardFormer removes the target indices of an index that was recreated on the source since the former snapshot, so that they are
-// created with its new mapping. Those that the session did not create, or that other clients changed, stay (fault.ErrConfig for the latter).
+// discardFormer removes the target indices of a former index of the same name, so that they are created with the mapping of the new one.
+// Those that the session did not create stay: the round deletes the documents of an index that the former snapshot has. It returns a
+// fault.ErrConfig where other clients changed them, or where nothing shows which of their documents are former ones.
 func (s *Session) discardFormer(ctx context.Context, entry plan.Entry) error {
-	if entry.Since == nil || !entry.Since.Another || s.Ledger == nil { // by the snapshots: Former is input
+	if s.Root == nil || s.Ledger == nil || entry.Since != nil && !entry.Since.Another { // by the snapshots: Former is input
 		return nil
 	}
+	index := entry.Locator.IndexName
 	for _, name := range entry.Naming.Targets() {
-		if entry.Former[name] == "" {
+		uuid := entry.Former[name]
+		if uuid == "" {
 			continue
 		}
-		discarded, err := s.Ledger.Discard(ctx, name, entry.Former[name])
+		discarded, err := s.discard(ctx, name, uuid)
 		if err != nil {
-			return fmt.Errorf("index %s was made anew on the source, and its former documents are in the target index %s, which cannot be replaced: %w", entry.Locator.IndexName, name, err)
+			return fmt.Errorf("index %s was made anew on the source, and its former documents are in the target index %s, which cannot be replaced: %w", index, name, err)
 		}
 		if discarded {
-			s.Log.InfoContext(ctx, "the index was made anew on the source: its former target index is removed", "index", entry.Locator.IndexName, "target", name)
+			s.Log.InfoContext(ctx, "the index was made anew on the source: its former target index is removed", "index", index, "target", name)
+			continue
+		}
+		if entry.Since != nil {
+			continue
+		}
+		is, err := s.targetUUID(ctx, entry, name)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("target index %s: %w", name, err)
+		}
+		if err == nil && is == uuid {
+			return fmt.Errorf("index %s came back on the source, and documents of a former index of this name are in the target index %s, which the session cannot replace: delete that target index, and run the same command again: %w", index, name, fault.ErrConfig)
+		}
+	}
+	return nil
+}
+
+// discard removes a target index of the session, unless rules send documents of several indices to it.
+func (s *Session) discard(ctx context.Context, target, uuid string) (bool, error) {
+	if s.Shards.Merges {
+		return false, nil
+	}
+	return s.Ledger.Discard(ctx, target, uuid)
+}
+
+// deleteVanished removes the target indices of the session whose indices the source has no more. Those that an undo would leave stay.
+func (s *Session) deleteVanished(ctx context.Context, p *plan.Plan) error {
+	if !s.DeleteVanished || s.Root == nil || s.Ledger == nil {
+		return nil
+	}
+	for _, x := range p.Vanished {
+		for _, name := range x.Entry.Naming.Targets() {
+			uuid, err := session.EntriesOf(s.Root).Target(ctx, name)
+			if err != nil {
+				return err
+			}
+			discarded, err := s.discard(ctx, name, uuid)
+			switch {
+			case err == nil && !discarded:
+				err = errors.New("the session did not create it, or documents of other indices are in it")
+				fallthrough
+			case errors.Is(err, fault.ErrConfig):
+				s.Log.WarnContext(ctx, "the index has vanished from the source; its target index stays", "index", x.Name, "target", name, "reason", fault.Text(err))
+				continue
+			case err != nil:
+				return fmt.Errorf("target index %s of the vanished index %s: %w", name, x.Name, err)
+			}
+			if err := session.EntriesOf(s.Root).ForgetTarget(ctx, name); err != nil {
+				return err
+			}
+			s.Log.InfoContext(ctx, "the index has vanished from the source: its target index is deleted", "index", x.Name, "target", name)
 		}
 	}
 	return nil

@@ -39,6 +39,9 @@ func (s *Session) listIndices(ctx context.Context, lease *session.PhaseLease) er
 	if err := s.createEntries(ctx, plan); err != nil {
 		return err
 	}
+	if err := s.deleteVanished(ctx, plan); err != nil {
+		return err
+	}
 	if len(plan.Indices) > session.BatchSize {
 		var names []string
 		for _, x := range plan.Indices {

@@ -40,7 +40,10 @@ type Session struct {
 	Coordinator *cms.Coordinator
 	// Root is the coordinator of the session that migrated the first snapshot of a cluster that is followed, which has the records of
 	// the target; nil: this session.
-	Root     *cms.Coordinator
+	Root *cms.Coordinator
+	// DeleteVanished deletes target indices of the session whose indices the source has no more.
+	DeleteVanished bool
+
 	Holder   string            // of this process; unique over all processes and runs
 	Settings map[string]string // two processes of a session must agree on them
 	// Identity binds the session to its destination, by the keys Destination…, and holds what else two processes must

@@ -142,7 +142,7 @@ type Plan struct {
 	State    string
 	Indices  []Index
 	LeftOut  []string // system indices that were not asked for
-	Vanished []string // selected indices of the former snapshot that this one lacks
+	Vanished []Index  // selected indices of the former snapshot that this one lacks
 	Missing  []string // shards that the snapshot itself reports as missing: index/shard: reason
 	Warnings []string
 	// Unread are indices whose metadata is damaged: each fails alone.
@@ -205,7 +205,7 @@ func New(ctx context.Context, repo snapshot.Repository, req Request) (*Plan, err
 		return nil, indices.err
 	}
 	p.take(names, indices, req)
-	if err := p.follow(ctx, catalog, req); err != nil {
+	if err := p.follow(ctx, repo, catalog, req); err != nil {
 		return nil, err
 	}
 	for _, x := range p.Indices {

@@ -106,7 +106,7 @@ func (g *Generation) vanished(snap *snapshot.Snapshot, selected func(name string
 }
 
 // follow adds to the entries of a plan what their indices were in the former snapshot.
-func (p *Plan) follow(ctx context.Context, catalog *snapshot.Catalog, req Request) error {
+func (p *Plan) follow(ctx context.Context, repo snapshot.Repository, catalog *snapshot.Catalog, req Request) error {
 	if req.Follow == nil {
 		return nil
 	}
@@ -114,7 +114,14 @@ func (p *Plan) follow(ctx context.Context, catalog *snapshot.Catalog, req Reques
 	if err != nil {
 		return err
 	}
-	p.Vanished = gen.vanished(p.Source, req.Selects)
+	req.Sizes = false
+	for _, name := range gen.vanished(p.Source, req.Selects) {
+		x, err := planIndex(ctx, repo, gen.base, name, req)
+		if err != nil {
+			return fmt.Errorf("former snapshot: %w", err)
+		}
+		p.Vanished = append(p.Vanished, x)
+	}
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(planReaders)
 	for i := range p.Indices {
