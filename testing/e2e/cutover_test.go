@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -187,7 +188,22 @@ func cutsOver(t *testing.T, version string, after time.Duration) {
 	}
 	n := cluster.OpenSearch(t, to)
 	wipe(t, n)
-	f := follows(t, version, "cut-living", n.URL, n, "--block-source-writes")
+	p := newProxy(t, n.URL, 0)
+	var mu sync.Mutex
+	type request struct {
+		path string
+		body []byte
+	}
+	var late []request
+	p.held = func(path string, isBulk bool, body []byte) <-chan struct{} {
+		if isBulk {
+			mu.Lock()
+			defer mu.Unlock()
+			late = append(late, request{path, body})
+		}
+		return nil
+	}
+	f := follows(t, version, "cut-living", p.URL, n, "--block-source-writes", "--disable-compression")
 	w := write(t, f.source, "cut-living")
 	time.Sleep(after)
 	r, x := f.cutover(t, "--block-source-writes")
@@ -199,6 +215,14 @@ func cutsOver(t *testing.T, version string, after time.Duration) {
 	t.Logf("%d bulk requests acknowledged, %d refused; outage %.1f s", w.acked.Load(), w.refused.Load(), x.Cutover.Outage)
 	if !blockedWrites(t, f.source, "cut-living") {
 		t.Error("the source takes writes after the cut-over")
+	}
+	f.equal(t, "cut-living")
+	mu.Lock()
+	defer mu.Unlock()
+	for _, x := range slices.Backward(late) { // all requests of all rounds arrive once more, the last one first
+		if _, err := n.Send(t.Context(), http.MethodPost, x.path, "application/x-ndjson", x.body); err != nil {
+			t.Fatal(err)
+		}
 	}
 	f.equal(t, "cut-living")
 	if v := gcDeletes(t, n, "cut-living"); v != "1441m" {
