@@ -96,7 +96,6 @@ var errTooLong = errors.New("the permitted outage is over")
 // cut-over as it is at its end, and an error if that is open: the next process continues then. When ctx ends while writes are blocked,
 // Run returns from the cut-over first.
 func (c *Cutover) Run(ctx context.Context) (is session.Cutover, err error) {
-	stopped := ctx.Err
 	for {
 		var now time.Time
 		if is, now, err = c.Records.Read(ctx); err != nil {
@@ -112,7 +111,7 @@ func (c *Cutover) Run(ctx context.Context) (is session.Cutover, err error) {
 		case session.CutoverReturning:
 			err = c.unblock(ctx, is)
 		default:
-			return is, stopped()
+			return is, nil
 		}
 		switch {
 		case err == nil, errors.Is(err, session.ErrCutoverMoved):
@@ -122,14 +121,23 @@ func (c *Cutover) Run(ctx context.Context) (is session.Cutover, err error) {
 		case ctx.Err() != nil && is.State == session.CutoverOrdered:
 			return is, err // nothing was done that has to be undone: the order stays
 		case ctx.Err() != nil:
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), returnWithin)
-			defer cancel()
+			return c.leave(ctx, is, err)
 		}
 		if err = c.back(ctx, is, err); err != nil {
 			return is, err
 		}
 	}
+}
+
+// leave returns from a cut-over in a process that is stopped.
+func (c *Cutover) leave(ctx context.Context, is session.Cutover, reason error) (session.Cutover, error) {
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), returnWithin)
+	defer cancel()
+	if err := c.back(within, is, reason); err != nil {
+		return is, err
+	}
+	is, err := c.Run(within)
+	return is, errors.Join(err, ctx.Err())
 }
 
 // approach runs rounds until one is short enough for the permitted outage, and starts the outage then.
