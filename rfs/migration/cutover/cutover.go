@@ -280,7 +280,18 @@ func (c *Cutover) block(ctx context.Context, source Source, is session.Cutover) 
 	}
 	c.blocks = is.Blocks
 	c.Log.Info("blocking writes to the source", "indices", len(names))
-	return source.Block(ctx, names)
+	return errors.Join(source.Block(ctx, names), c.stillBlocks(ctx, source, names))
+}
+
+// stillBlocks removes write blocks that came after another process had removed those of the cut-over.
+func (c *Cutover) stillBlocks(ctx context.Context, source Source, names []string) error {
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
+	defer cancel()
+	is, _, err := c.Records.Read(within)
+	if err != nil || is.State != session.CutoverReturning && is.State != session.CutoverReturned {
+		return err
+	}
+	return errors.Join(session.ErrCutoverMoved, source.Unblock(within, names))
 }
 
 // selects returns the function that selects the indices that are cut over.

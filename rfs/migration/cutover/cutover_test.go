@@ -615,3 +615,23 @@ func TestCutover_Group(t *testing.T) {
 		}
 	}
 }
+
+// TestCutover_ALateBlockIsRemoved: while a process blocks writes, another one returns from the cut-over.
+func TestCutover_ALateBlockIsRemoved(t *testing.T) {
+	w := newWorld(t)
+	w.order(block)
+	w.at = func(_ int, name string) error {
+		if name != "block" {
+			return nil
+		}
+		w.at = nil
+		if _, err := w.records.Return(t.Context(), "not now"); err != nil {
+			t.Error(err)
+		}
+		_, err := w.start().Run(t.Context())
+		return err
+	}
+	if is, err := w.start().Run(t.Context()); err != nil || is.State != session.CutoverReturned || len(w.blocked()) > 0 {
+		t.Errorf("%+v, %v, blocked %q", is, err, w.blocked())
+	}
+}
