@@ -280,6 +280,10 @@ func printRounds(w io.Writer, f *session.Followed, now time.Time) {
 			continue
 		}
 		fmt.Fprintf(w, "round %d: snapshot %s: ", r.Number, orDash(terminal.Clean(r.Snapshot)))
+		if r.Arrived == 0 && f.Finished != 0 {
+			fmt.Fprintln(w, "not brought: the following ended before")
+			continue
+		}
 		if r.Arrived == 0 {
 			fmt.Fprintf(w, "in progress since %s; rfsctl status --session-name of its own session shows it\n", time.UnixMilli(r.Started).Local().Format(time.DateTime))
 			continue

@@ -3,6 +3,7 @@ package follow_test
 import (
 	"errors"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/summary"
 	"github.com/rfsd/rfsd/rfs/source/repo"
+	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
 // chain returns the rounds of a session over a repository with the snapshots snap-1 and snap-3.
@@ -253,6 +255,49 @@ func TestChain_ABaseThatIsGone(t *testing.T) {
 		_, _, err := c.Next(t.Context(), "snap-3", settings)
 		if !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "the former snapshot "+snapshot) || !strings.Contains(err.Error(), "--session-name") {
 			t.Errorf("%v", err)
+		}
+	}
+}
+
+// TestChain_RefusesAnotherCluster: by the UUID that the global metadata of both snapshots has.
+func TestChain_RefusesAnotherCluster(t *testing.T) {
+	c := chain(t)
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(history(t))); err != nil {
+		t.Fatal(err)
+	}
+	catalog, err := snapshot.OpenCatalog(t.Context(), c.Repo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	later, err := catalog.Snapshot(t.Context(), "snap-3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	others, err := filepath.Glob(filepath.Join(filepath.Dir(history(t)), "7.10.2-demo", "meta-*.dat"))
+	if err != nil || len(others) == 0 {
+		t.Fatal(others, err)
+	}
+	body, err := os.ReadFile(others[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, global := range map[string][]byte{"another cluster": body, "damaged": body[:len(body)/2]} {
+		if err := os.WriteFile(filepath.Join(dir, "meta-"+later.UUID+".dat"), global, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if c.Repo, err = repo.Open(t.Context(), "file://"+dir, repo.S3Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if catalog, err = snapshot.OpenCatalog(t.Context(), c.Repo); err != nil {
+			t.Fatal(err)
+		}
+		if later, err = catalog.Snapshot(t.Context(), "snap-3"); err != nil {
+			t.Fatal(err)
+		}
+		_, err := plan.Follow{Since: "snap-1"}.Read(t.Context(), catalog, later)
+		if refused := errors.Is(err, fault.ErrConfig) && strings.Contains(err.Error(), "made by the cluster"); refused != (name == "another cluster") || !refused && err != nil {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package plan
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -74,8 +75,30 @@ func (f Follow) Read(ctx context.Context, catalog *snapshot.Catalog, snap *snaps
 	case base.StartMillis >= snap.StartMillis:
 		return nil, fmt.Errorf("snapshot %s was not made after %s, whose documents are on the target: choose a later snapshot: %w", snap.Name, former, fault.ErrConfig)
 	}
+	var of [2]string
+	for i, s := range []*snapshot.Snapshot{base, snap} {
+		if of[i], err = clusterOf(ctx, s); err != nil {
+			return nil, err
+		}
+	}
+	if of[0] != "" && of[1] != "" && of[0] != of[1] {
+		return nil, fmt.Errorf("snapshot %s was made by the cluster %s, and %s, whose documents are on the target, by the cluster %s: choose a snapshot of that cluster, or start a new session (--session-name): %w",
+			snap.Name, of[1], former, of[0], fault.ErrConfig)
+	}
 	g.base = base
 	return g, nil
+}
+
+// clusterOf returns the UUID of the cluster that made a snapshot, as its global metadata has it; "" where it has none, or cannot be read.
+func clusterOf(ctx context.Context, s *snapshot.Snapshot) (uuid string, err error) {
+	global, err := s.Global(ctx)
+	if errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil {
+		return "", err
+	}
+	if json.Unmarshal(global["cluster_uuid"], &uuid) != nil || uuid == "_na_" {
+		return "", nil
+	}
+	return uuid, nil
 }
 
 // Since returns the former index of one of the snapshot, and nil if the former snapshot has none of its name.
