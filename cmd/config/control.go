@@ -31,6 +31,7 @@ type Rounds struct {
 	Once   bool          `flag:"once" help:"run one round and exit as rfsd migrate does"`
 	Every  time.Duration `flag:"every" default:"15m" min:"1s" max:"720h" help:"time between the starts of two rounds, unless a round takes longer"`
 	Finish bool          `flag:"finish" help:"end the following: restore the settings of the target's indices that the rounds have changed; later rounds are refused"`
+	Stop   Patterns      `flag:"stop-following" help:"index of the source that is not followed any more after this round, whose target index stays as it is, for example because a shard is damaged: a name, a pattern such as logs-*, or regex:PATTERN; may be repeated"`
 	Delete bool          `flag:"delete-indices" help:"delete target indices that the session created when their indices vanish from the source, unless other clients have written to them"`
 }
 

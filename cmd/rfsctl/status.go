@@ -291,8 +291,8 @@ func printRounds(w io.Writer, f *session.Followed, now time.Time) {
 		fmt.Fprintf(w, "arrived at %s after %s: %d documents inserted, %d updated, %d deleted, %d failed\n", time.UnixMilli(r.Arrived).Local().Format(time.DateTime),
 			progress.Span(float64(r.Arrived-r.Started)/1000), r.Inserted, r.Updated, r.Deleted, r.Failed)
 	}
-	if len(f.Moved) > 0 {
-		fmt.Fprintf(w, "not followed any more, because they were cut over before the others: %d of the source's indices\n", len(f.Moved))
+	if len(f.Ended) > 0 {
+		fmt.Fprintf(w, "not followed any more: %d of the source's indices\n", len(f.Ended))
 	}
 	switch {
 	case f.Finished != 0:

@@ -79,7 +79,7 @@ func (r rounds) cutOver(ctx context.Context) error {
 	request := r.request()
 	err = r.chain(ctx, func(c *follow.Chain) error {
 		all, err := session.RoundsOf(c.Root).Read(ctx)
-		request.Follow = &plan.Follow{Moved: all.MovedBefore(math.MaxInt)}
+		request.Follow = &plan.Follow{Ended: all.EndedBefore(math.MaxInt)}
 		return err
 	})
 	if err != nil {
@@ -119,7 +119,7 @@ func (r rounds) further(ctx context.Context) (cutover.Round, error) {
 		if done != nil {
 			err = done.Conclude(os.Stdout, r.json, err)
 		}
-		if code, _ := exit.Of(err); err != nil && code != exit.Documents {
+		if err != nil && (done == nil || !done.Round.Arrived) {
 			return cutover.Round{}, err
 		}
 		if started && x.Number <= before.Number {
@@ -135,7 +135,7 @@ func (r rounds) further(ctx context.Context) (cutover.Round, error) {
 
 // move ends the following of some indices.
 func (r rounds) move(ctx context.Context, indices []string) error {
-	return r.chain(ctx, func(c *follow.Chain) error { return session.RoundsOf(c.Root).Move(ctx, indices) })
+	return r.chain(ctx, func(c *follow.Chain) error { return session.RoundsOf(c.Root).End(ctx, indices) })
 }
 
 // failed returns the number of documents that failed in all rounds.

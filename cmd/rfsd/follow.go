@@ -18,6 +18,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/pattern"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/owner"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
@@ -39,7 +40,7 @@ func followCommand() *cli.Command {
 			return err
 		}
 		o.deleteVanished = f.Rounds.Delete
-		r := rounds{options: o, mayBlock: f.Blocks.Block, log: slog.New(slog.DiscardHandler)}
+		r := rounds{options: o, mayBlock: f.Blocks.Block, stops: f.Rounds.Stop.List, log: slog.New(slog.DiscardHandler)}
 		r.log, _ = report.Log(o.logLevel)
 		switch {
 		case f.Rounds.Finish:
@@ -55,7 +56,8 @@ func followCommand() *cli.Command {
 			case err != nil || open:
 				return err
 			}
-			return r.round(ctx)
+			_, err = r.round(ctx)
+			return err
 		}
 		return r.repeat(ctx, f.Rounds.Every)
 	})
@@ -64,7 +66,8 @@ func followCommand() *cli.Command {
 // rounds follows a cluster.
 type rounds struct {
 	options
-	mayBlock bool // a cut-over may block writes to the source
+	stops    pattern.List // indices that are not followed any more after the round
+	mayBlock bool         // a cut-over may block writes to the source
 	log      *slog.Logger
 }
 
@@ -84,11 +87,11 @@ func (r rounds) repeat(ctx context.Context, every time.Duration) error {
 			r.log.Info("following continues", "reason", err)
 		}
 		next := time.Now().Add(every)
-		if err := r.round(ctx); err != nil {
-			if code, _ := exit.Of(err); code != exit.Documents {
+		if arrived, err := r.round(ctx); err != nil {
+			if !arrived {
 				return err
 			}
-			r.log.Warn("documents of the round failed; the next round starts nevertheless", "error", err)
+			r.log.Warn("parts of the round failed; the next round starts nevertheless", "error", err)
 		}
 		if err := r.sleep(ctx, next); err != nil {
 			return err
@@ -112,22 +115,25 @@ func (r rounds) sleep(ctx context.Context, next time.Time) error {
 	}
 }
 
-// round runs rounds until the snapshot of the options has arrived, or one round where each makes its own.
-func (r rounds) round(ctx context.Context) error {
+// round runs rounds until the snapshot of the options has arrived, or one round where each makes its own. It reports whether it has
+// arrived; with an error documents failed, or indices that are not followed any more.
+func (r rounds) round(ctx context.Context) (arrived bool, err error) {
 	for {
 		next, due, err := r.next(ctx)
 		if err != nil {
-			return err
+			return false, err
 		}
 		if !due {
-			return (&report.Arrived{Round: next.Report()}).Conclude(os.Stdout, r.json)
+			return true, (&report.Arrived{Round: next.Report()}).Conclude(os.Stdout, r.json)
 		}
 		done, err := r.run(ctx, next)
+		arrived = err == nil
 		if done != nil {
+			arrived = done.Round.Arrived
 			err = done.Conclude(os.Stdout, r.json, err)
 		}
 		if err != nil || next.Snapshot == r.snapshot {
-			return err
+			return arrived, err
 		}
 	}
 }
@@ -210,7 +216,7 @@ func (r rounds) run(ctx context.Context, x follow.Round) (*report.Migration, err
 		return nil, err
 	}
 	of := x.Report()
-	if done.Round = &of; err == nil && follow.Arrived(done.Summary) {
+	if done.Round = &of; err == nil && follow.Arrived(done.Summary, r.stops.Match) {
 		err = r.arrive(ctx, x, done)
 		of.Snapshot, of.Arrived = done.Summary.Snapshot, err == nil
 	}
@@ -228,7 +234,16 @@ func (r rounds) arrive(ctx context.Context, x follow.Round, done *report.Migrati
 		return planError(err)
 	}
 	var over *follow.Round
+	var stopped []string
+	for _, index := range done.Summary.Indices {
+		if r.stops.Match(index.Index) {
+			stopped = append(stopped, index.Index)
+		}
+	}
 	err = r.chain(ctx, func(c *follow.Chain) (err error) {
+		if err := session.RoundsOf(c.Root).End(ctx, stopped); err != nil {
+			return err
+		}
 		over, err = c.Arrive(ctx, x, identity, done.Summary)
 		return err
 	})

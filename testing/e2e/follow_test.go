@@ -402,3 +402,58 @@ func TestFollow_AnIndexThatComesBack(t *testing.T) {
 		})
 	}
 }
+
+// TestFollow_ADamagedShardStopsItsIndexOnly: the operator gives the index up, and the others are followed further.
+func TestFollow_ADamagedShardStopsItsIndexOnly(t *testing.T) {
+	n := cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	repo, dir := t.TempDir(), t.TempDir()
+	must(t, os.CopyFS(repo, os.DirFS(fixture(t, "7.10.2-history"))))
+	lists, err := filepath.Glob(filepath.Join(repo, "index-*"))
+	must(t, err)
+	body, err := os.ReadFile(lists[len(lists)-1])
+	must(t, err)
+	var list struct {
+		Indices map[string]struct{ ID string }
+	}
+	must(t, json.Unmarshal(body, &list))
+	round(t, dir, followArgs(n.URL, repo, "snap-1"))
+	blobs, err := filepath.Glob(filepath.Join(repo, "indices", list.Indices["grows"].ID, "0", "__*"))
+	if must(t, err); len(blobs) == 0 {
+		t.Fatal("the shard has no files")
+	}
+	for _, blob := range blobs {
+		must(t, os.Remove(blob))
+	}
+	for range 2 {
+		if r := RunIn(t, dir, nil, "rfsd", followArgs(n.URL, repo, "snap-3")...); r.Code != 7 || parseSummary(t, r).Round.Arrived {
+			t.Errorf("exit %d: %s %s", r.Code, r.Stdout, r.Stderr)
+		}
+	}
+	if r := RunIn(t, dir, nil, "rfsd", followArgs(n.URL, repo, "snap-3", "--stop-following", "gro*")...); r.Code != 7 || !parseSummary(t, r).Round.Arrived {
+		t.Errorf("exit %d: %s %s", r.Code, r.Stdout, r.Stderr)
+	}
+	if again := RunIn(t, dir, nil, "rfsd", followArgs(n.URL, repo, "snap-3")...); again.Code != 0 || !parseSummary(t, again).Round.Arrived {
+		t.Errorf("again: exit %d: %s %s", again.Code, again.Stdout, again.Stderr)
+	}
+	if r := RunIn(t, dir, nil, "rfsctl", "status", "--target-host", n.URL, "--session-name", "chain"); !strings.Contains(r.Stdout, "not followed any more: 1 of") {
+		t.Errorf("%s", r.Stdout)
+	}
+	want, err := truth.Load(false, fixture(t, "7.10.2-history")+".snap-3.ndjson.gz")
+	must(t, err)
+	before, err := truth.Load(false, fixture(t, "7.10.2-history")+".snap-1.ndjson.gz")
+	must(t, err)
+	for k := range want {
+		if k.Index == "grows" {
+			delete(want, k)
+		}
+	}
+	for k, source := range before {
+		if k.Index == "grows" { // its target index stays as it was
+			want[k] = source
+		}
+	}
+	if f := truth.Compare(withoutLeaves(want), withoutLeaves(landed(t, n))).Faults(); f != "" {
+		t.Error(f)
+	}
+}

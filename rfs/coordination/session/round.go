@@ -50,21 +50,21 @@ func RoundsOf(c *cms.Coordinator) Rounds { return Rounds(of(c)) }
 type Followed struct {
 	Rounds   []Round `json:"rounds"`             // the last ones, in order; none before the first one started
 	Finished int64   `json:"finished,omitempty"` // epoch ms by the store's clock; 0: it is followed
-	// Moved are the indices of the source that were cut over before the others, sorted by name.
-	Moved []Moved `json:"moved,omitempty"`
+	// Ended are the indices of the source that are not followed any more, sorted by name: they were cut over, or the operator gave them up.
+	Ended []Ended `json:"ended,omitempty"`
 	// FailedBefore counts the failed documents of earlier rounds, which are not listed any more.
 	FailedBefore int64 `json:"failed_before,omitempty"`
 }
 
-// Moved is an index that is not followed any more.
-type Moved struct {
+// Ended is an index that is not followed any more.
+type Ended struct {
 	Index string `json:"index"`
 	After int    `json:"after"` // the last round that may have it
 }
 
-// MovedBefore returns the names of the indices that a round has no more, sorted.
-func (f Followed) MovedBefore(round int) (names []string) {
-	for _, m := range f.Moved {
+// EndedBefore returns the names of the indices that a round has no more, sorted.
+func (f Followed) EndedBefore(round int) (names []string) {
+	for _, m := range f.Ended {
 		if m.After < round {
 			names = append(names, m.Index)
 		}
@@ -171,21 +171,21 @@ func (s Rounds) Arrive(ctx context.Context, done Round) (first bool, err error) 
 	return first && err == nil, err
 }
 
-// Move records that indices are not followed any more. Recording it again changes nothing.
-func (s Rounds) Move(ctx context.Context, indices []string) error {
+// End records that indices are not followed any more. Recording it again changes nothing.
+func (s Rounds) End(ctx context.Context, indices []string) error {
 	_, err := s.change(ctx, func(f *Followed, _ time.Time) (bool, error) {
 		last, _ := f.Last()
-		before := len(f.Moved)
+		before := len(f.Ended)
 		for _, name := range indices {
-			if !slices.ContainsFunc(f.Moved, func(m Moved) bool { return m.Index == name }) {
-				f.Moved = append(f.Moved, Moved{Index: name, After: last.Number})
+			if !slices.ContainsFunc(f.Ended, func(m Ended) bool { return m.Index == name }) {
+				f.Ended = append(f.Ended, Ended{Index: name, After: last.Number})
 			}
 		}
-		slices.SortFunc(f.Moved, func(a, b Moved) int { return strings.Compare(a.Index, b.Index) })
-		if len(f.Moved) > maxBlocks {
-			return false, fmt.Errorf("%d indices were cut over in groups, more than %d: cut over the others together: %w", len(f.Moved), maxBlocks, fault.ErrConfig)
+		slices.SortFunc(f.Ended, func(a, b Ended) int { return strings.Compare(a.Index, b.Index) })
+		if len(f.Ended) > maxBlocks {
+			return false, fmt.Errorf("%d indices that are not followed any more, more than %d: end the following of the others together (rfsctl cutover, rfsd follow --finish): %w", len(f.Ended), maxBlocks, fault.ErrConfig)
 		}
-		return len(f.Moved) > before, nil
+		return len(f.Ended) > before, nil
 	})
 	return err
 }

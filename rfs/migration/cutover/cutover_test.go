@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,9 +35,18 @@ type world struct {
 	round   func(ctx context.Context) (cutover.Round, error)
 	failed  int64
 	ended   int // calls of Finish
-	calls   int
-	// at is called before each step of a process, with its number and name; its error is that of the step.
-	at func(call int, name string) error
+	calls   atomic.Int64
+	at      atomic.Pointer[func(call int64, name string) error]
+}
+
+// inject has f called before each step of a process, with its number and name; its error fails the step. Steps are taken by several
+// goroutines.
+func (w *world) inject(f func(call int64, name string) error) {
+	if f == nil {
+		w.at.Store(nil)
+		return
+	}
+	w.at.Store(&f)
 }
 
 const last = "snap-3"
@@ -94,9 +104,9 @@ func newWorld(t *testing.T) *world {
 }
 
 func (w *world) step(ctx context.Context, name string) error {
-	w.calls++
-	if w.at != nil {
-		if err := w.at(w.calls, name); err != nil {
+	call := w.calls.Add(1)
+	if f := w.at.Load(); f != nil {
+		if err := (*f)(call, name); err != nil {
 			return err
 		}
 	}
@@ -184,7 +194,7 @@ func (w *world) start() *cutover.Cutover {
 			if err := p.step(ctx, "move indices"); err != nil {
 				return err
 			}
-			return w.rounds.Move(ctx, indices)
+			return w.rounds.End(ctx, indices)
 		},
 		Finish: func(ctx context.Context) error {
 			if err := p.step(ctx, "finish"); err != nil {
@@ -242,14 +252,14 @@ func TestCutover_EachFailureLeadsBack(t *testing.T) {
 	fails := func(name string, time int) func(*world, *cutover.Cutover) {
 		return func(w *world, _ *cutover.Cutover) {
 			n := 0
-			w.at = func(_ int, at string) error {
+			w.inject(func(_ int64, at string) error {
 				if at == name {
 					if n++; n == time {
 						return lost
 					}
 				}
 				return nil
-			}
+			})
 		}
 	}
 	for _, c := range []struct {
@@ -323,7 +333,7 @@ func TestCutover_EachFailureLeadsBack(t *testing.T) {
 			if !slices.Equal(w.blocked(), []string{w.indices[own].Name}) || w.ended > 0 || len(is.Blocks) > 0 {
 				t.Errorf("blocked: %q, ended %d times", w.blocked(), w.ended)
 			}
-			w.at = nil
+			w.inject(nil)
 			w.order(c.wish) // another order is possible
 		})
 	}
@@ -333,16 +343,19 @@ func TestCutover_EachFailureLeadsBack(t *testing.T) {
 func TestCutover_AKillAtEachStep(t *testing.T) {
 	ends := map[session.CutoverState]int{}
 	for _, fails := range []bool{false, true} {
-		for kill := 1; ; kill++ {
+		for kill := int64(1); ; kill++ {
 			w := newWorld(t)
 			w.order(block)
-			killed := false
-			w.at = func(call int, _ string) error {
-				if killed = killed || call == kill; killed {
+			var killed atomic.Bool
+			w.inject(func(call int64, _ string) error {
+				if call == kill {
+					killed.Store(true)
+				}
+				if killed.Load() {
 					return errors.New("killed")
 				}
 				return nil
-			}
+			})
 			w.round = func(context.Context) (cutover.Round, error) {
 				if fails && len(w.blocked()) > 0 {
 					return cutover.Round{}, fault.ErrUnavailable
@@ -350,13 +363,13 @@ func TestCutover_AKillAtEachStep(t *testing.T) {
 				return cutover.Round{Number: 7, Snapshot: last}, nil
 			}
 			_, err := w.start().Run(t.Context())
-			w.at = nil
+			w.inject(nil)
 			is, again := w.start().Run(t.Context())
 			done := is.State == session.CutoverDone
 			if again != nil || done != (w.ended > 0) || done != (len(w.blocked()) > 0) || !done && is.State != session.CutoverReturned {
 				t.Errorf("killed at step %d (%v): %s, %v; ended %d times, blocked %q", kill, err, is.State, again, w.ended, w.blocked())
 			}
-			if ends[is.State]++; !killed {
+			if ends[is.State]++; !killed.Load() {
 				break
 			}
 		}
@@ -377,12 +390,12 @@ func TestCutover_ReturnsWhenTheOutageIsOver(t *testing.T) {
 					return cutover.Round{Snapshot: last}, nil
 				}
 				if silent {
-					w.at = func(_ int, name string) error {
+					w.inject(func(_ int64, name string) error {
 						if slices.Contains([]string{"read", "move", "return"}, name) {
 							return fault.ErrUnavailable
 						}
 						return nil
-					}
+					})
 				}
 				<-ctx.Done()
 				return cutover.Round{}, ctx.Err()
@@ -392,7 +405,7 @@ func TestCutover_ReturnsWhenTheOutageIsOver(t *testing.T) {
 			if took := time.Since(begin); took > 3*time.Minute || took < 2*time.Minute || len(w.blocked()) > 0 || (err == nil) == silent {
 				t.Errorf("after %s: %+v, %v, blocked %q", took, is, err, w.blocked())
 			}
-			w.at = nil
+			w.inject(nil)
 			if is, err = w.start().Run(t.Context()); err != nil || is.State != session.CutoverReturned || w.ended > 0 || len(w.blocked()) > 0 {
 				t.Errorf("the next process: %+v, %v", is, err)
 			}
@@ -406,14 +419,14 @@ func TestCutover_LateConclusionIsRefused(t *testing.T) {
 		w := newWorld(t)
 		w.order(session.CutoverWish{Block: true, MaxOutage: time.Minute.Milliseconds()})
 		n := 0
-		w.at = func(_ int, name string) error {
+		w.inject(func(_ int64, name string) error {
 			if name == "move" {
 				if n++; n == 3 {
 					time.Sleep(2 * time.Minute)
 				}
 			}
 			return nil
-		}
+		})
 		x := w.start()
 		x.Clock = still{cms.SystemClock()}
 		if is, err := x.Run(t.Context()); err != nil || is.State != session.CutoverReturned || w.ended > 0 || len(w.blocked()) > 0 {
@@ -554,16 +567,16 @@ func TestCutover_WhatIsLeftIsNamed(t *testing.T) {
 			}
 			return cutover.Round{Snapshot: last}, nil
 		}
-		w.at = func(_ int, name string) error {
+		w.inject(func(_ int64, name string) error {
 			if name == c.fails {
 				return errors.New("no answer")
 			}
 			return nil
-		}
+		})
 		if is, err := w.start().Run(t.Context()); err == nil || !strings.Contains(err.Error(), c.words) || is.State != c.before {
 			t.Errorf("%s: %+v, %v", c.fails, is, err)
 		}
-		w.at = nil
+		w.inject(nil)
 		if is, err := w.start().Run(t.Context()); err != nil || is.State != c.then {
 			t.Errorf("%s: %+v, %v", c.fails, is, err)
 		}
@@ -575,20 +588,20 @@ func TestCutover_AConclusionWithoutAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.order(session.CutoverWish{Block: true, MaxOutage: time.Minute.Milliseconds()})
-		silent := false
-		w.at = func(_ int, name string) error {
-			if name == "moved" && len(w.blocked()) > 0 || silent && slices.Contains([]string{"read", "move", "return"}, name) {
-				silent = true
+		var silent atomic.Bool
+		w.inject(func(_ int64, name string) error {
+			if name == "moved" && len(w.blocked()) > 0 || silent.Load() && slices.Contains([]string{"read", "move", "return"}, name) {
+				silent.Store(true)
 				time.Sleep(2 * time.Minute)
 				return fault.ErrUnavailable
 			}
 			return nil
-		}
+		})
 		is, err := w.start().Run(t.Context())
 		if err == nil || len(w.blocked()) == 0 {
 			t.Errorf("%+v, %v, blocked %q", is, err, w.blocked())
 		}
-		w.at = nil
+		w.inject(nil)
 		if is, err = w.start().Run(t.Context()); err != nil || is.State != session.CutoverDone || len(w.blocked()) == 0 {
 			t.Errorf("the next process: %+v, %v, blocked %q", is, err, w.blocked())
 		}
@@ -605,7 +618,7 @@ func TestCutover_Group(t *testing.T) {
 		t.Errorf("%+v, %v, blocked %q, ended %d times", is, err, w.blocked(), w.ended)
 	}
 	all, err := w.rounds.Read(t.Context())
-	if err != nil || !slices.Equal(all.MovedBefore(1), []string{"grows"}) || len(all.MovedBefore(0)) > 0 {
+	if err != nil || !slices.Equal(all.EndedBefore(1), []string{"grows"}) || len(all.EndedBefore(0)) > 0 {
 		t.Errorf("%+v, %v", all, err)
 	}
 	for patterns, words := range map[string]string{"nothing-*": "matches", "regex:(": "indices to cut over"} {
@@ -620,17 +633,17 @@ func TestCutover_Group(t *testing.T) {
 func TestCutover_ALateBlockIsRemoved(t *testing.T) {
 	w := newWorld(t)
 	w.order(block)
-	w.at = func(_ int, name string) error {
+	w.inject(func(_ int64, name string) error {
 		if name != "block" {
 			return nil
 		}
-		w.at = nil
+		w.inject(nil)
 		if _, err := w.records.Return(t.Context(), "not now"); err != nil {
 			t.Error(err)
 		}
 		_, err := w.start().Run(t.Context())
 		return err
-	}
+	})
 	if is, err := w.start().Run(t.Context()); err != nil || is.State != session.CutoverReturned || len(w.blocked()) > 0 {
 		t.Errorf("%+v, %v, blocked %q", is, err, w.blocked())
 	}

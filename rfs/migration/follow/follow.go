@@ -114,7 +114,7 @@ func (c *Chain) round(all session.Followed, at int, settings map[string]string) 
 		return r, fmt.Errorf("round %d is recorded without the one before it: %w", is.Number, fault.ErrCorrupt)
 	case is.Number > 0:
 		r.Follow.Since, r.Follow.Identity = all.Rounds[at-1].Snapshot, all.Rounds[at-1].Identity
-		r.Follow.Moved = all.MovedBefore(is.Number)
+		r.Follow.Ended = all.EndedBefore(is.Number)
 	}
 	return r, nil
 }
@@ -195,8 +195,11 @@ func checkSettings(recorded, settings map[string]string) error {
 	return nil
 }
 
-// Arrived reports whether a round has brought everything: only then the next one may start.
-func Arrived(sum *summary.Summary) bool { return sum != nil && sum.Complete && len(sum.Problems) == 0 }
+// Arrived reports whether a round has brought everything, except of indices that stop: only then the next one may start. stops reports
+// whether an index is not followed any more.
+func Arrived(sum *summary.Summary, stops func(index string) bool) bool {
+	return sum != nil && sum.Complete && !slices.ContainsFunc(sum.Problems, func(p summary.Problem) bool { return !stops(p.Index) })
+}
 
 // Arrive records that a round has arrived, with the snapshot that it was and what it sent. After round 0 that started as a migration it
 // blocks until no request of it can still arrive: its documents carry no versions. It returns the former round if nothing of it

@@ -158,17 +158,17 @@ func TestChain_MovedIndicesAreLeftOut(t *testing.T) {
 	arrive(t, c, zero, "snap-1", 0)
 	next(t, c, "snap-3")
 	for range 2 {
-		if err := session.RoundsOf(c.Root).Move(t.Context(), []string{"leaves", "grows"}); err != nil {
+		if err := session.RoundsOf(c.Root).End(t.Context(), []string{"leaves", "grows"}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	one, _ := next(t, c, "snap-3")
-	if one.Number != 1 || len(one.Follow.Moved) > 0 {
+	if one.Number != 1 || len(one.Follow.Ended) > 0 {
 		t.Errorf("%+v", one.Follow)
 	}
 	arrive(t, c, one, "snap-3", 0)
 	two, _ := next(t, c, "")
-	if two.Number != 2 || !slices.Equal(two.Follow.Moved, []string{"grows", "leaves"}) {
+	if two.Number != 2 || !slices.Equal(two.Follow.Ended, []string{"grows", "leaves"}) {
 		t.Fatalf("%+v", two.Follow)
 	}
 	two.Follow.Since = "snap-1"

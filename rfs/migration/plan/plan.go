@@ -270,7 +270,7 @@ func (p *Plan) selectIndices(snap *snapshot.Snapshot, req Request) ([]string, er
 	for _, x := range snap.Indices {
 		all = append(all, x.Name)
 		switch {
-		case req.Follow.moved(x.Name):
+		case req.Follow.ended(x.Name):
 			moved++
 		case req.Selects(x.Name):
 			names = append(names, x.Name)
@@ -291,7 +291,7 @@ func (p *Plan) selectIndices(snap *snapshot.Snapshot, req Request) ([]string, er
 
 // Selects reports whether an index of the snapshot is migrated.
 func (r Request) Selects(index string) bool {
-	return !r.Follow.moved(index) && r.Indices.Match(index) && (!isSystem(index) || r.IncludeSystem || r.Indices.Include.Exact(index))
+	return !r.Follow.ended(index) && r.Indices.Match(index) && (!isSystem(index) || r.IncludeSystem || r.Indices.Include.Exact(index))
 }
 
 func planIndex(ctx context.Context, repo snapshot.Repository, snap *snapshot.Snapshot, name string, req Request) (Index, error) {

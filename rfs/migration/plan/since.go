@@ -36,15 +36,15 @@ type Follow struct {
 	Since    string // name of the former snapshot; "": the session migrates the first one
 	Identity string // distinguishes the former snapshot from another of the same name; "": unknown
 	// Moved are indices that are not followed any more, sorted by name: applications write to them on the target.
-	Moved []string
+	Ended []string
 }
 
 // moved reports whether an index is not followed any more.
-func (f *Follow) moved(index string) bool {
+func (f *Follow) ended(index string) bool {
 	if f == nil {
 		return false
 	}
-	_, is := slices.BinarySearch(f.Moved, index)
+	_, is := slices.BinarySearch(f.Ended, index)
 	return is
 }
 
