@@ -283,7 +283,7 @@ func (c *Cutover) block(ctx context.Context, source Source, is session.Cutover) 
 	return errors.Join(source.Block(ctx, names), c.stillBlocks(ctx, source, names))
 }
 
-// stillBlocks removes write blocks that came after another process had removed those of the cut-over.
+// stillBlocks removes write blocks that came after another process had returned from the cut-over.
 func (c *Cutover) stillBlocks(ctx context.Context, source Source, names []string) error {
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
