@@ -245,7 +245,7 @@ func (c *Cutover) complete(ctx context.Context, is session.Cutover) error {
 		c.concluding = true
 		_, err = c.Records.Move(ctx, session.CutoverBlocked, func(x *session.Cutover, now int64) {
 			if now-x.Blocked < x.MaxOutage { // another process may be returning without a record
-				x.State, x.Arrived, x.Round, x.Snapshot, x.Note = session.CutoverFinishing, now, round.Number, round.Snapshot, proof.note
+				x.State, x.Arrived, x.Round, x.Snapshot, x.Note = session.CutoverFinishing, now, round.Number, round.Snapshot, proof.note()
 				if len(is.Indices) > 0 {
 					x.Moved = proof.indices
 				}

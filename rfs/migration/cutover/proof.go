@@ -10,11 +10,10 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/source/difference"
 	"github.com/rfsd/rfsd/rfs/source/live"
-	"github.com/rfsd/rfsd/rfs/source/lucene"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
-// readers is the number of shards whose commits are read at a time.
+// readers is the number of indices, or of shards, that are read at a time.
 const readers = 16
 
 // mostLacks bounds the differences that are named.
@@ -24,7 +23,7 @@ const mostLacks = 10
 type proof struct {
 	indices []string // of the source, which were compared
 	lacks   []string // what the snapshot lacks; none: it has everything
-	note    string   // what could not be compared
+	counted int      // shards without sequence numbers
 }
 
 // compare compares what each shard of the source holds with the snapshot: by the highest sequence number, or, before Elasticsearch 6, by
@@ -34,11 +33,6 @@ func (c *Cutover) compare(ctx context.Context, source Source, name string, order
 	selects, err := c.selects(order)
 	if err != nil {
 		return p, err
-	}
-	lacks := func(format string, args ...any) {
-		if len(p.lacks) < mostLacks {
-			p.lacks = append(p.lacks, fmt.Sprintf(format, args...))
-		}
 	}
 	catalog, err := snapshot.OpenCatalog(ctx, c.Repo)
 	if err != nil {
@@ -60,58 +54,99 @@ func (c *Cutover) compare(ctx context.Context, source Source, name string, order
 	if err != nil {
 		return p, err
 	}
-	counted := 0
-	for _, x := range all {
-		if order.Block && !x.Blocked {
-			lacks("%s takes writes again", x.Name)
-			continue
+	indices := make([]*snapshot.Index, len(all))
+	err = inParallel(ctx, len(all), func(ctx context.Context, i int) (err error) {
+		if snap.Has(all[i].Name) {
+			indices[i], err = snap.Index(ctx, all[i].Name)
 		}
-		if !snap.Has(x.Name) {
-			lacks("index %s", x.Name)
-			continue
-		}
-		index, err := snap.Index(ctx, x.Name)
-		if err != nil {
-			return p, err
-		}
-		if uuid := index.Settings["index.uuid"]; uuid != "" && x.UUID != "" && uuid != x.UUID {
-			lacks("index %s, which was recreated", x.Name)
-			continue
-		}
-		commits := make([]*lucene.Commit, index.NumShards)
-		g, gctx := errgroup.WithContext(ctx)
-		g.SetLimit(readers)
-		for n := range commits {
-			g.Go(func() (err error) {
-				if commits[n], err = difference.OpenCommit(gctx, c.Repo, index.Locator, n); err != nil {
-					err = fmt.Errorf("shard %d of index %s in snapshot %s: %w", n, x.Name, name, err)
+		return err
+	})
+	if err != nil {
+		return p, err
+	}
+	var held []heldShard
+	for i, x := range all {
+		switch index := indices[i]; {
+		case order.Block && !x.Blocked:
+			p.lack("%s takes writes again", x.Name)
+		case index == nil:
+			p.lack("index %s", x.Name)
+		case differ(index.Settings["index.uuid"], x.UUID):
+			p.lack("index %s, which was recreated", x.Name)
+		default:
+			for n := range index.NumShards {
+				is, ok := shards[x.Name][n]
+				if !ok {
+					return p, fmt.Errorf("the source does not report what shard %d of %s holds: %w", n, x.Name, fault.ErrUnavailable)
 				}
-				return err
-			})
-		}
-		if err := g.Wait(); err != nil {
-			return p, err
-		}
-		for n, commit := range commits {
-			is, ok := shards[x.Name][n]
-			if !ok {
-				return p, fmt.Errorf("the source does not report what shard %d of %s holds: %w", n, x.Name, fault.ErrUnavailable)
-			}
-			has, numbered, err := difference.MaxSeqNo(commit)
-			switch {
-			case err != nil:
-				return p, fmt.Errorf("shard %d of index %s in snapshot %s: %w", n, x.Name, name, err)
-			case is.Numbered != numbered || !numbered:
-				if counted++; is.Live != commit.LiveDocs {
-					lacks("shard %d of %s: %d documents, the snapshot has %d", n, x.Name, is.Live, commit.LiveDocs)
-				}
-			case is.MaxSeqNo != has:
-				lacks("shard %d of %s: sequence number %d, the snapshot has %d", n, x.Name, is.MaxSeqNo, has)
+				held = append(held, heldShard{at: index.Locator, n: n, source: is})
 			}
 		}
 	}
-	if counted > 0 {
-		p.note = fmt.Sprintf("%d shards have no sequence numbers: their numbers of documents were compared", counted)
+	err = inParallel(ctx, len(held), func(ctx context.Context, i int) (err error) {
+		if held[i].snapshot, err = readShard(ctx, c.Repo, held[i].at, held[i].n); err != nil {
+			err = fmt.Errorf("shard %d of index %s in snapshot %s: %w", held[i].n, held[i].at.IndexName, name, err)
+		}
+		return err
+	})
+	if err != nil {
+		return p, err
+	}
+	for _, x := range held {
+		switch is, has := x.source, x.snapshot; {
+		case !is.Numbered || !has.Numbered:
+			if p.counted++; is.Live != has.Live {
+				p.lack("shard %d of %s: %d documents, the snapshot has %d", x.n, x.at.IndexName, is.Live, has.Live)
+			}
+		case is.MaxSeqNo != has.MaxSeqNo:
+			p.lack("shard %d of %s: sequence number %d, the snapshot has %d", x.n, x.at.IndexName, is.MaxSeqNo, has.MaxSeqNo)
+		}
 	}
 	return p, nil
+}
+
+// heldShard is a shard as the source and the snapshot hold it.
+type heldShard struct {
+	at               snapshot.Locator
+	n                int
+	source, snapshot live.Shard
+}
+
+// readShard returns what the commit of a shard holds.
+func readShard(ctx context.Context, r snapshot.Repository, at snapshot.Locator, n int) (is live.Shard, err error) {
+	commit, err := difference.OpenCommit(ctx, r, at, n)
+	if err != nil {
+		return is, err
+	}
+	is.Live = commit.LiveDocs
+	is.MaxSeqNo, is.Numbered, err = difference.MaxSeqNo(commit)
+	return is, err
+}
+
+// differ reports whether both UUIDs are known, and are not the same.
+func differ(a, b string) bool { return a != "" && b != "" && a != b }
+
+// inParallel calls f with each number below n, several at a time, and returns the first error.
+func inParallel(ctx context.Context, n int, f func(ctx context.Context, i int) error) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(readers)
+	for i := range n {
+		g.Go(func() error { return f(ctx, i) })
+	}
+	return g.Wait()
+}
+
+// lack adds what the snapshot lacks.
+func (p *proof) lack(format string, args ...any) {
+	if len(p.lacks) < mostLacks {
+		p.lacks = append(p.lacks, fmt.Sprintf(format, args...))
+	}
+}
+
+// note returns what could not be compared by sequence numbers; "": everything was.
+func (p *proof) note() string {
+	if p.counted == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d shards have no sequence numbers: their numbers of documents were compared", p.counted)
 }
