@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
@@ -52,7 +53,7 @@ func CutoverText(c session.Cutover) string {
 	case session.CutoverFinishing, session.CutoverDone:
 		what := "the source"
 		if len(c.Indices) > 0 {
-			what = some(c.Moved)
+			what = fault.Names(c.Moved, mostBlocks)
 		}
 		text := fmt.Sprintf("cut over: everything of %s had arrived %s after the end of writes, with round %d (snapshot %s)", what, outage, c.Round, c.Snapshot)
 		if c.Note != "" {
@@ -78,15 +79,5 @@ func blocked(c session.Cutover) string {
 	if len(c.Blocks) == 0 {
 		return ""
 	}
-	return "; write blocks on " + some(c.Blocks)
-}
-
-// some names the first indices of a list.
-func some(indices []string) string {
-	names := indices[:min(len(indices), mostBlocks)]
-	text := strings.Join(names, ", ")
-	if more := len(indices) - len(names); more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
+	return "; write blocks on " + fault.Names(c.Blocks, mostBlocks)
 }
