@@ -213,15 +213,24 @@ func (t *Indices) Aliases(ctx context.Context, x plan.Index) (map[string]json.Ra
 // RemoveAliases removes aliases from an index. Missing ones are left out.
 func (t *Indices) RemoveAliases(ctx context.Context, index string, names []string) error {
 	for _, name := range names {
-		body, err := json.Marshal(map[string]any{"actions": []any{map[string]any{"remove": map[string]string{"index": index, "alias": name}}}})
-		if err != nil {
-			return fmt.Errorf("alias %s of %s: %w", name, index, err)
-		}
-		if err := rest.Call(ctx, t.Requester, http.MethodPost, "/_aliases", nil, body, nil); err != nil && !fault.HasStatus(err, http.StatusNotFound) {
+		if err := t.removeAliases(ctx, index, name); err != nil && !fault.HasStatus(err, http.StatusNotFound) {
 			return fmt.Errorf("remove alias %s of %s: %w", name, index, err)
 		}
 	}
 	return nil
+}
+
+// removeAliases removes aliases from an index in one request, which the target refuses where one is missing.
+func (t *Indices) removeAliases(ctx context.Context, index string, names ...string) error {
+	actions := make([]any, len(names))
+	for i, name := range names {
+		actions[i] = map[string]any{"remove": map[string]string{"index": index, "alias": name}}
+	}
+	body, err := json.Marshal(map[string]any{"actions": actions})
+	if err != nil {
+		return err
+	}
+	return rest.Call(ctx, t.Requester, http.MethodPost, "/_aliases", nil, body, nil)
 }
 
 // SetAliases adds aliases to an index.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -78,23 +77,19 @@ func (t *Indices) withhold(ctx context.Context, late map[string]json.RawMessage)
 		if err := rest.Get(ctx, t.Requester, "/"+url.PathEscape(name)+"/_alias", nil, &indices); err != nil {
 			return err
 		}
-		var actions []map[string]any
+		var early []string
 		for alias := range indices[name].Aliases {
 			if waiting[alias] != nil {
-				actions = append(actions, map[string]any{"remove": map[string]string{"index": name, "alias": alias}})
+				early = append(early, alias)
 			}
 		}
-		if len(actions) == 0 {
+		if len(early) == 0 {
 			continue
 		}
-		body, err := json.Marshal(map[string]any{"actions": actions})
-		if err != nil {
-			return fmt.Errorf("aliases of index %s: %w", name, err)
-		}
-		if err := rest.Call(ctx, t.Requester, http.MethodPost, "/_aliases", nil, body, nil); err != nil {
+		if err := t.removeAliases(ctx, name, early...); err != nil {
 			return fmt.Errorf("remove early aliases of index %s: %w", name, err)
 		}
-		t.Log.InfoContext(ctx, "aliases that a template set are withheld until all documents have arrived", "index", name, "aliases", len(actions))
+		t.Log.InfoContext(ctx, "aliases that a template set are withheld until all documents have arrived", "index", name, "aliases", len(early))
 	}
 	return nil
 }
