@@ -76,15 +76,12 @@ func (r rounds) cutOver(ctx context.Context) error {
 	if err != nil {
 		return exit.With(exit.Snapshot, fmt.Errorf("repository %s: %w", r.repoURI, err))
 	}
-	request := r.request()
-	err = r.chain(ctx, func(c *follow.Chain) error {
-		all, err := session.RoundsOf(c.Root).Read(ctx)
-		request.Follow = &plan.Follow{Ended: all.EndedBefore(math.MaxInt)}
-		return err
-	})
+	all, err := r.read(ctx)
 	if err != nil {
 		return err
 	}
+	request := r.request()
+	request.Follow = &plan.Follow{Ended: all.EndedBefore(math.MaxInt)}
 	c := &cutover.Cutover{
 		Records: orders{r}, MayBlock: r.mayBlock, Selects: request.Selects, Round: r.further, Failed: r.failed, Finish: r.finish, Move: r.move, Repo: blobs, Clock: cms.SystemClock(), Log: r.log,
 		Connect: func(ctx context.Context) (cutover.Source, error) { return r.liveSource().Open(ctx) },
@@ -101,11 +98,7 @@ func (r rounds) cutOver(ctx context.Context) error {
 
 // further runs rounds until one has arrived that was not started before.
 func (r rounds) further(ctx context.Context) (cutover.Round, error) {
-	var all session.Followed
-	err := r.chain(ctx, func(c *follow.Chain) (err error) {
-		all, err = session.RoundsOf(c.Root).Read(ctx)
-		return err
-	})
+	all, err := r.read(ctx)
 	if err != nil {
 		return cutover.Round{}, err
 	}
@@ -139,11 +132,7 @@ func (r rounds) move(ctx context.Context, indices []string) error {
 }
 
 // failed returns the number of documents that failed in all rounds.
-func (r rounds) failed(ctx context.Context) (n int64, err error) {
-	err = r.chain(ctx, func(c *follow.Chain) error {
-		all, err := session.RoundsOf(c.Root).Read(ctx)
-		n = all.Failed()
-		return err
-	})
-	return n, err
+func (r rounds) failed(ctx context.Context) (int64, error) {
+	all, err := r.read(ctx)
+	return all.Failed(), err
 }

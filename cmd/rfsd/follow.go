@@ -188,14 +188,20 @@ func (r rounds) of(x follow.Round) (options, error) {
 
 // recorded returns a round as it is recorded.
 func (r rounds) recorded(ctx context.Context, number int) (is session.Round, err error) {
-	err = r.chain(ctx, func(c *follow.Chain) error {
-		all, err := session.RoundsOf(c.Root).Read(ctx)
-		if at := slices.IndexFunc(all.Rounds, func(x session.Round) bool { return x.Number == number }); at >= 0 {
-			is = all.Rounds[at]
-		}
+	all, err := r.read(ctx)
+	if at := slices.IndexFunc(all.Rounds, func(x session.Round) bool { return x.Number == number }); at >= 0 {
+		is = all.Rounds[at]
+	}
+	return is, err
+}
+
+// read reads the records of the rounds.
+func (r rounds) read(ctx context.Context) (all session.Followed, err error) {
+	err = r.chain(ctx, func(c *follow.Chain) (err error) {
+		all, err = session.RoundsOf(c.Root).Read(ctx)
 		return err
 	})
-	return is, err
+	return all, err
 }
 
 // run runs a round, and records that it has arrived. It returns its report, also with an error; nil without one when other processes have
