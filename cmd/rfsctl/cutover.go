@@ -88,7 +88,7 @@ func cutOverIn(ctx context.Context, call *config.Call, o config.Cutover, s *coor
 	return nil
 }
 
-// author returns who gives an order.
+// author returns the name under which orders are recorded.
 func author() string {
 	host, err := os.Hostname()
 	if err != nil {

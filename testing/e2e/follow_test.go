@@ -403,7 +403,7 @@ func TestFollow_AnIndexThatComesBack(t *testing.T) {
 	}
 }
 
-// TestFollow_ADamagedShardStopsItsIndexOnly: the operator gives the index up, and the others are followed further.
+// TestFollow_ADamagedShardStopsItsIndexOnly: the operator ends following the index, and the others are followed further.
 func TestFollow_ADamagedShardStopsItsIndexOnly(t *testing.T) {
 	n := cluster.OpenSearch(t, targets[0])
 	wipe(t, n)
