@@ -22,7 +22,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/owner"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
-	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/destination/tuning"
 	"github.com/rfsd/rfsd/rfs/migration/follow"
@@ -175,12 +174,14 @@ func (r rounds) of(x follow.Round) (options, error) {
 	if x.Number == 0 {
 		return o, nil
 	}
-	o.first, o.existing = &r.options, bulk.Overwrite
+	o.first = &r.options
 	name := fmt.Sprintf("round-%d", x.Number)
 	if o.coordinatorFile != "" {
 		o.coordinatorFile += "-" + name
 	}
-	if o.failedDir = strings.TrimSuffix(o.failedDir, "/") + "/" + name; !config.InBucket(o.failedDir) {
+	if o.failedDir == defaultFailedDir(r.sessionOrDefault()) {
+		o.failedDir = defaultFailedDir(o.session)
+	} else if o.failedDir = strings.TrimSuffix(o.failedDir, "/") + "/" + name; !config.InBucket(o.failedDir) {
 		o.failedDir = path.Clean(o.failedDir)
 	}
 	return o, o.defaultPaths()

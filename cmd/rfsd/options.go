@@ -155,7 +155,7 @@ func (o *options) transfer(t config.Transfer) (err error) {
 	o.failedDir, o.failedShared, o.maxFailed = t.Failed.Place.Dir, t.Failed.Shared, int64(t.Failed.Limit.Max)
 	o.failedContent = failed.Content(t.Failed.Content)
 	if o.failedDir == "" && !o.discard {
-		o.failedDir = filepath.Join("rfsd-failed", t.State.Session.OrDefault())
+		o.failedDir = defaultFailedDir(t.State.Session.OrDefault())
 	}
 	o.bucket = t.State.Bucket
 	if t.State.Coordinator.Host != "" {
@@ -296,6 +296,9 @@ func (o *options) derive(from config.Origin) error {
 	o.origin.kind, o.origin.settings = kind, settings
 	return nil
 }
+
+// defaultFailedDir returns the folder for failed documents of a session that names no other.
+func defaultFailedDir(session string) string { return filepath.Join("rfsd-failed", session) }
 
 // snapshotOptions say which snapshot is read, or created under a name that every worker derives.
 func (o options) snapshotOptions(settings map[string]string) phase.SnapshotOptions {

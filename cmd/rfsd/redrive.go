@@ -6,7 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -25,6 +28,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/document/rules"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
+	"github.com/rfsd/rfsd/rfs/migration/follow"
 	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
@@ -101,7 +105,12 @@ func runRedrive(ctx context.Context, o options, again func(more ...string) strin
 	}
 	var ledger *rollback.Ledger
 	if kept != nil {
-		ledger = rollback.NewLedger(client, kept, o.session, log)
+		var closeFirst func() error
+		if ledger, closeFirst, err = openLedger(ctx, o, kept, client, log); err != nil {
+			return errors.Join(err, closeKept())
+		}
+		closeRound := closeKept
+		closeKept = func() error { return errors.Join(closeFirst(), closeRound()) }
 	}
 	permit, err := newWritable(ctx, o, kept, ledger, again)
 	if err != nil {
@@ -163,6 +172,31 @@ func runRedrive(ctx context.Context, o options, again func(more ...string) strin
 	stopProgress()
 	full := report.Redrive{Place: placeName(o), Report: done, Seconds: time.Since(begin).Seconds()}
 	return full.Conclude(out, o.json, errors.Join(err, closeKept()))
+}
+
+// openLedger opens the records of what the session has created: of a round, the session of round 0 has them.
+func openLedger(ctx context.Context, o options, kept *cms.Coordinator, client *target.Client, log *slog.Logger) (*rollback.Ledger, func() error, error) {
+	root, number, is := follow.RootOf(o.session)
+	if !is {
+		return rollback.NewLedger(client, kept, o.session, log), func() error { return nil }, nil
+	}
+	first := o
+	first.session, first.coordinatorFile = root, strings.TrimSuffix(o.coordinatorFile, strings.TrimPrefix(o.session, root))
+	records, closeFirst, err := openSession(ctx, first, client)
+	switch {
+	case errors.Is(err, state.ErrNone): // a session with such a name of its own
+		return rollback.NewLedger(client, kept, o.session, log), func() error { return nil }, nil
+	case err != nil:
+		return nil, nil, fmt.Errorf("session %s, which is followed: %w", root, err)
+	}
+	all, err := session.RoundsOf(records).Read(ctx)
+	if err != nil {
+		return nil, nil, errors.Join(err, closeFirst())
+	}
+	if !slices.ContainsFunc(all.Rounds, func(r session.Round) bool { return r.Number == number }) {
+		return rollback.NewLedger(client, kept, o.session, log), closeFirst, nil
+	}
+	return rollback.NewLedger(client, records, root, log), closeFirst, nil
 }
 
 // openSession opens the state of a session that has begun; state.ErrNone for another one.

@@ -198,7 +198,7 @@ func openDestination(ctx context.Context, o options, s *phase.Session, in *resou
 	}
 	s.Identity = phase.ClusterIdentity(v.ClusterUUID, o.target.RunPipelines)
 	s.Identity[phase.ExistingKey] = string(o.existing)
-	s.Targets, s.Counts, s.Redirects = client, client, o.rules.Targets
+	s.Targets, s.UUIDs, s.Counts, s.Redirects = client, client.IndexUUIDs, client, o.rules.Targets
 	indices := &creation.Indices{Cluster: client, Version: v, Rules: o.rules, Overrides: o.overrides, Requester: client, Log: s.Log, UUIDs: client, AllowSource: o.allowSource}
 	globals := &creation.Globals{Cluster: client, Version: v, Wanted: o.globals, Log: s.Log}
 	if o.phases.Has(phase.PhaseMetadata) {

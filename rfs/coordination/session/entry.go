@@ -235,10 +235,30 @@ func (s Entries) Target(ctx context.Context, index string) (string, error) {
 	return decodeTarget(r)
 }
 
-func decodeTarget(r cms.Record) (string, error) {
-	var got struct {
-		UUID string `json:"uuid"`
+// Targets returns the recorded UUIDs of all target indices by name.
+func (s Entries) Targets(ctx context.Context) (map[string]string, error) {
+	all := map[string]string{}
+	for r, err := range s.leases.List(ctx, kindTarget) {
+		if err != nil {
+			return nil, fmt.Errorf("target indices: %w", err)
+		}
+		var is targetRecord
+		if err := r.Decode(&is); err != nil {
+			return nil, err
+		}
+		all[is.Name] = is.UUID
 	}
+	return all, nil
+}
+
+// targetRecord is the body of a record of kindTarget.
+type targetRecord struct {
+	Name string `json:"name"`
+	UUID string `json:"uuid"`
+}
+
+func decodeTarget(r cms.Record) (string, error) {
+	var got targetRecord
 	err := r.Decode(&got)
 	return got.UUID, err
 }
@@ -255,7 +275,7 @@ func (s Entries) ForgetTarget(ctx context.Context, index string) error {
 // ClaimTarget records the UUID of the target index when none is recorded yet, and
 // gives the recorded one. A worker that finds another index under the name stops.
 func (s Entries) ClaimTarget(ctx context.Context, index, uuid string) (recorded string, err error) {
-	body, err := json.Marshal(map[string]string{"name": index, "uuid": uuid})
+	body, err := json.Marshal(targetRecord{index, uuid})
 	if err != nil {
 		return "", fmt.Errorf("target of %s: %w", index, err)
 	}

@@ -233,13 +233,13 @@ func (t *Tuner) Restore(ctx context.Context) ([]Restored, error) {
 		if err != nil {
 			return all, errors.Join(append(errs, fmt.Errorf("tuned indices: %w", err))...)
 		}
+		if _, remembers := x.Set[gcDeletes]; t.Follows && remembers && len(x.Set) == 1 {
+			continue
+		}
 		done, err := t.restore(ctx, x)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("restore settings of %s: %w", x.Target, err))
 			continue
-		}
-		if t.Follows && len(done.Keys)+len(done.Left) == 0 && done.Reason == "" {
-			continue // only the setting of Remember
 		}
 		all = append(all, done)
 		t.Log.InfoContext(ctx, "settings restored", "index", x.Target, "settings", done.Keys, "left", done.Left, "reason", done.Reason)

@@ -14,6 +14,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
@@ -144,8 +146,21 @@ func (c *Chain) Name(round int) string {
 	if round == 0 {
 		return c.Session
 	}
-	return fmt.Sprintf("%s-round-%d", c.Session, round)
+	return c.Session + roundInfix + strconv.Itoa(round)
 }
+
+// RootOf returns the name of the session whose round has a session of this name; false for the name of no round.
+func RootOf(session string) (root string, round int, is bool) {
+	at := strings.LastIndex(session, roundInfix)
+	if at <= 0 {
+		return "", 0, false
+	}
+	round, err := strconv.Atoi(session[at+len(roundInfix):])
+	return session[:at], round, err == nil && round > 0
+}
+
+// roundInfix stands between the name of the session of round 0 and the number of a round.
+const roundInfix = "-round-"
 
 // ErrNotStarted means that no round has started.
 var ErrNotStarted = errors.New("no round of this session has started: nothing is followed")

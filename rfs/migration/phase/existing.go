@@ -36,7 +36,7 @@ func (s *Session) checkHeld(ctx context.Context, plan *plan.Plan) error {
 	}
 	held, counted, before := map[string]int64{}, map[string]bool{}, map[string]int64{}
 	for _, x := range plan.Indices {
-		if planned[x.Name] || x.Entry.Create {
+		if planned[x.Name] || x.Entry.Create || x.Unchanged {
 			continue
 		}
 		for _, name := range x.Entry.Naming.Targets() {
@@ -63,7 +63,7 @@ func (s *Session) checkHeld(ctx context.Context, plan *plan.Plan) error {
 			}
 		}
 	}
-	if s.Phases.Has(PhaseDocuments) && s.Existing == "" && len(held) > 0 {
+	if s.Phases.Has(PhaseDocuments) && s.Existing == "" && len(held) > 0 && s.Root == nil {
 		return engine.HeldError(held, engine.SnapshotHas)
 	}
 	for _, name := range slices.Sorted(maps.Keys(held)) {
@@ -124,7 +124,7 @@ func (s *Session) bindExisting(ctx context.Context) error {
 // checkChosen refuses documents for indices that had some when they were planned by a run that sent none, unless it is
 // chosen what becomes of them.
 func (s *Session) checkChosen(entries []session.IndexEntry) error {
-	if s.Existing != "" {
+	if s.Existing != "" || s.Root != nil { // what the target has came with former rounds
 		return nil
 	}
 	held := map[string]int64{}

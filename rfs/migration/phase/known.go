@@ -104,16 +104,6 @@ func (s *Session) checkTargets(ctx context.Context, e plan.Entry, maxAge time.Du
 	return nil
 }
 
-// Present returns an error when a target index of a plan is no longer the one that this session began with.
-func (s *Session) Present(ctx context.Context, plan *plan.Plan) error {
-	for _, x := range plan.Indices {
-		if err := s.checkTargets(ctx, x.Entry, 0); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // checkTarget is checkTargets for one target index, which it asks for.
 func (s *Session) checkTarget(ctx context.Context, e plan.Entry, name string) error {
 	is, err := s.targetUUID(ctx, e, name)

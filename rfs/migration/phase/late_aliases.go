@@ -52,6 +52,11 @@ func (s *Session) setLateAliases(ctx context.Context) error {
 			return err
 		}
 	}
+	for name, entry := range waiting { // likewise, before another index becomes the write index of an alias
+		if err := s.endWriting(ctx, name, entry); err != nil {
+			return err
+		}
+	}
 	for name, entry := range waiting {
 		if err := s.setAliases(ctx, name, entry); err != nil {
 			return err
@@ -76,6 +81,41 @@ func (s *Session) dropAliases(ctx context.Context, index string, entry plan.Entr
 			return fmt.Errorf("aliases of %s: %w", name, err)
 		}
 		s.Log.InfoContext(ctx, "aliases removed, as on the source", "index", name, "aliases", entry.Dropped[name])
+	}
+	return nil
+}
+
+// endWriting sets those aliases of an entry of a round that write to another index. What the target refuses is left to setAliases.
+func (s *Session) endWriting(ctx context.Context, index string, entry plan.Entry) error {
+	if s.Root == nil {
+		return nil
+	}
+	if err := s.checkLate(ctx, index, entry); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(entry.Late)) {
+		all := creation.AliasNames(entry.Late[name])
+		maps.DeleteFunc(all, func(_ string, alias json.RawMessage) bool {
+			var is struct {
+				Writes *bool `json:"is_write_index"`
+			}
+			return json.Unmarshal(alias, &is) != nil || is.Writes == nil || *is.Writes
+		})
+		if len(all) == 0 {
+			continue
+		}
+		if s.Ledger != nil {
+			if err := s.Ledger.IntendAliases(ctx, name, entry.Late[name]); err != nil {
+				return err
+			}
+		}
+		body, err := json.Marshal(all)
+		if err != nil {
+			return fmt.Errorf("aliases of %s: %w", name, err)
+		}
+		if err := s.Indices.SetAliases(ctx, name, body); err != nil && !errors.Is(err, fault.ErrRejected) {
+			return fmt.Errorf("aliases of %s: %w", name, err)
+		}
 	}
 	return nil
 }
@@ -125,7 +165,7 @@ func (s *Session) setAliases(ctx context.Context, index string, entry plan.Entry
 // aliasesSince adds to an entry the aliases that its index has got, and lost, since the former snapshot. Target indices that the session
 // did not create keep theirs.
 func (s *Session) aliasesSince(ctx context.Context, e plan.Entry, source *snapshot.Index) (plan.Entry, error) {
-	if e.Since == nil || e.Since.Another || e.Since.Aliased || s.Ledger == nil {
+	if e.Since == nil || e.Since.Another || e.Since.Aliased && e.Stream == nil || s.Ledger == nil {
 		return e, nil
 	}
 	is, lost, err := s.changedAliases(ctx, e, source)

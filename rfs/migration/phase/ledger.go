@@ -19,9 +19,11 @@ type Ledger interface {
 	// IntendRepository records that the repository is going to be registered on the source, RegisteredRepository the outcome.
 	IntendRepository(ctx context.Context, name string) (first bool, err error)
 	RegisteredRepository(ctx context.Context, name string, first, registered bool) error
-	// Seal records what the created indices hold when the migration ends; Unseal is called before it is continued.
+	// Seal records what the created indices hold when the migration ends. Unseal is called before documents are sent to the named
+	// indices again; no names stand for all. Written returns those of the names that others have written to since Seal.
 	Seal(ctx context.Context, own ...rollback.Own) error
-	Unseal(ctx context.Context) error
+	Unseal(ctx context.Context, names ...string) error
+	Written(ctx context.Context, names []string) (map[string]string, error)
 	// Owns reports whether an index carries the mark of the session.
 	Owns(ctx context.Context, name string) (bool, error)
 	// Discard removes the index of a UUID that the session created, and its record; false for another. fault.ErrConfig when an undo

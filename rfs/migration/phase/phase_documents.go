@@ -59,8 +59,8 @@ func (s *Session) seed(ctx context.Context) error {
 	if err := s.bindExisting(ctx); err != nil {
 		return err
 	}
-	if s.Root != nil && s.Ledger != nil { // sealed by the round before
-		if err := s.Ledger.Unseal(ctx); err != nil {
+	if s.Root != nil { // sealed by the round before
+		if err := s.unsealTargets(ctx, entries); err != nil {
 			return err
 		}
 	}
@@ -290,14 +290,42 @@ func (s *Session) lookForItems(ctx context.Context) error {
 
 // unseal is called before documents are sent after the end of the migration, when settings were restored.
 func (s *Session) unseal(ctx context.Context) error {
-	if s.Ledger != nil {
-		if err := s.Ledger.Unseal(ctx); err != nil {
-			return err
-		}
-	}
 	entries, err := s.Entries(ctx)
 	if err != nil {
 		return err
 	}
+	if err := s.unsealTargets(ctx, entries); err != nil {
+		return err
+	}
 	return s.harden(ctx, entries)
+}
+
+// unsealTargets is called before documents are sent to indices that are sealed: in a round to those of its entries, else to all.
+func (s *Session) unsealTargets(ctx context.Context, entries []session.IndexEntry) error {
+	if s.Ledger == nil {
+		return nil
+	}
+	var names []string
+	if s.Root != nil {
+		if len(entries) == 0 {
+			return nil
+		}
+		for _, e := range entries {
+			entry, err := plan.DecodeEntry(e.Name, e.Body)
+			if err != nil {
+				return err
+			}
+			names = append(names, s.receivers(entry)...)
+		}
+	}
+	return s.Ledger.Unseal(ctx, names...)
+}
+
+// receivers returns the target indices that documents of an index are sent to, those included that rules name.
+func (s *Session) receivers(e plan.Entry) []string {
+	names := e.Naming.Targets()
+	if s.Redirects != nil {
+		names = append(names, s.Redirects(e.Locator.IndexName)...)
+	}
+	return names
 }

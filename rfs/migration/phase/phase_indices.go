@@ -33,6 +33,9 @@ func (s *Session) listIndices(ctx context.Context, lease *session.PhaseLease) er
 	if err != nil {
 		return err
 	}
+	if err := s.continues(ctx, plan); err != nil {
+		return err
+	}
 	if err := s.preview(ctx, plan); err != nil {
 		return err
 	}
@@ -45,7 +48,9 @@ func (s *Session) listIndices(ctx context.Context, lease *session.PhaseLease) er
 	if len(plan.Indices) > session.BatchSize {
 		var names []string
 		for _, x := range plan.Indices {
-			names = append(names, x.Name)
+			if !x.Unchanged {
+				names = append(names, x.Name)
+			}
 		}
 		for _, x := range plan.Unread {
 			names = append(names, x.Name)
@@ -78,6 +83,9 @@ func (s *Session) createEntries(ctx context.Context, plan *plan.Plan) error {
 	for part := range slices.Chunk(plan.Indices, entriesAtOnce) {
 		entries := make([]session.IndexEntry, 0, len(part))
 		for _, x := range part {
+			if x.Unchanged {
+				continue
+			}
 			s.noteHeld(&x.Entry)
 			if err := s.noteFormer(ctx, &x.Entry); err != nil {
 				return err

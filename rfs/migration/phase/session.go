@@ -106,7 +106,9 @@ type Cluster struct {
 	Preview func(context.Context, *plan.Plan, Phases) error
 	Indices Indices
 	Targets Targets
-	Counts  arrival.Counts
+	// UUIDs returns the UUIDs of those indices that exist.
+	UUIDs  func(ctx context.Context, names []string) (map[string]string, error)
+	Counts arrival.Counts
 	// Streams tells data streams of the target apart as Targets does indices, and refuses one that a policy rolls over.
 	Streams func(ctx context.Context, name string) (uuid string, err error)
 	// Tuner changes settings of the indices this session creates while documents come, as Tune says,

@@ -156,6 +156,8 @@ type Index struct {
 	Name   string
 	Source *snapshot.Index
 	Entry  Entry
+	// Unchanged means that the index is the same as in the former snapshot of a chain: nothing of it is sent.
+	Unchanged bool
 	// Mark is the mark of the target indices that are created for it; zero: none. Scratch means that they hold copies only.
 	Mark    objects.Mark
 	Scratch bool
@@ -205,7 +207,8 @@ func New(ctx context.Context, repo snapshot.Repository, req Request) (*Plan, err
 		return nil, indices.err
 	}
 	p.take(names, indices, req)
-	if err := p.follow(ctx, repo, catalog, req); err != nil {
+	gen, err := p.follow(ctx, repo, catalog, req)
+	if err != nil {
 		return nil, err
 	}
 	for _, x := range p.Indices {
@@ -216,6 +219,9 @@ func New(ctx context.Context, repo snapshot.Repository, req Request) (*Plan, err
 			return nil, err
 		}
 	} else if err := p.planStreams(ctx, snap, req); err != nil {
+		return nil, err
+	}
+	if err := p.findUnchanged(ctx, repo, gen); err != nil {
 		return nil, err
 	}
 	return p, p.CheckTargets()

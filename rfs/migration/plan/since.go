@@ -35,11 +35,11 @@ const FollowKey = "follow"
 type Follow struct {
 	Since    string // name of the former snapshot; "": the session migrates the first one
 	Identity string // distinguishes the former snapshot from another of the same name; "": unknown
-	// Moved are indices that are not followed any more, sorted by name: applications write to them on the target.
+	// Ended are indices that are not followed any more, sorted by name: applications write to them on the target.
 	Ended []string
 }
 
-// moved reports whether an index is not followed any more.
+// ended reports whether an index is not followed any more.
 func (f *Follow) ended(index string) bool {
 	if f == nil {
 		return false
@@ -128,20 +128,20 @@ func (g *Generation) vanished(snap *snapshot.Snapshot, selected func(name string
 	return names
 }
 
-// follow adds to the entries of a plan what their indices were in the former snapshot.
-func (p *Plan) follow(ctx context.Context, repo snapshot.Repository, catalog *snapshot.Catalog, req Request) error {
+// follow adds to the entries of a plan what their indices were in the former snapshot. It returns nil where there is no chain.
+func (p *Plan) follow(ctx context.Context, repo snapshot.Repository, catalog *snapshot.Catalog, req Request) (*Generation, error) {
 	if req.Follow == nil {
-		return nil
+		return nil, nil
 	}
 	gen, err := req.Follow.Read(ctx, catalog, p.Source)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	req.Sizes = false
 	for _, name := range gen.vanished(p.Source, req.Selects) {
 		x, err := planIndex(ctx, repo, gen.base, name, req)
 		if err != nil {
-			return fmt.Errorf("former snapshot: %w", err)
+			return nil, fmt.Errorf("former snapshot: %w", err)
 		}
 		p.Vanished = append(p.Vanished, x)
 	}
@@ -155,7 +155,7 @@ func (p *Plan) follow(ctx context.Context, repo snapshot.Repository, catalog *sn
 			return err
 		})
 	}
-	return g.Wait()
+	return gen, g.Wait()
 }
 
 // Differs compares the former index of an entry with the one in the repository.

@@ -162,6 +162,9 @@ const targetReaders, shardReaders = 8, 8
 // index finds out what would become of an index, and what would stop the migration.
 func (e *Evaluator) index(ctx context.Context, x plan.Index) (done Index, stops []string, err error) {
 	done = newIndex(x)
+	if x.Unchanged {
+		return done, nil, nil
+	}
 	if x.Entry.Create {
 		object := Object{Name: x.Entry.Naming.Index, Action: WouldCreate, Reason: "data stream"}
 		there, err := e.Target.IndexExists(ctx, object.Name)

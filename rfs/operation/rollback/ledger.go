@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/rest"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
@@ -303,10 +305,11 @@ func (l *Ledger) Seal(ctx context.Context, own ...Own) error {
 	}
 	var all []reading
 	used := map[string]int64{}
-	err := l.sequences(ctx, func(c session.Creation, was object, is map[string]int64) error {
-		if was.Sequence != nil {
-			is = was.Sequence
-		}
+	open := func(c session.Creation, was object) bool {
+		used[c.Name] = operations(was.Sequence) - was.Beside
+		return was.Sequence == nil
+	}
+	err := l.sequences(ctx, open, func(c session.Creation, was object, is map[string]int64) error {
 		used[c.Name] = operations(is) - was.Beside
 		all = append(all, reading{c, was, is})
 		return nil
@@ -342,10 +345,36 @@ func (l *Ledger) Seal(ctx context.Context, own ...Own) error {
 	return nil
 }
 
-// Unseal is called before a migration that ended is continued. An index that was written to since it ended is marked: its
-// sequence numbers can no longer be distinguished.
-func (l *Ledger) Unseal(ctx context.Context) error {
-	return l.each(ctx, func(_ session.Creation, was object, is map[string]int64) (object, bool) {
+// sealed returns a function that reports whether the sequence numbers of an index are recorded, and its name is one of the names; none
+// stand for all.
+func sealed(names []string) func(session.Creation, object) bool {
+	named := map[string]bool{}
+	for _, name := range names {
+		named[name] = true
+	}
+	return func(c session.Creation, was object) bool { return was.Sequence != nil && (len(names) == 0 || named[c.Name]) }
+}
+
+// Written returns those of the names whose indices were written to since the migration ended, with the difference. Indices that the
+// session did not create, and those that an earlier Unseal has marked, are left out.
+func (l *Ledger) Written(ctx context.Context, names []string) (map[string]string, error) {
+	written := map[string]string{}
+	if len(names) == 0 {
+		return written, nil
+	}
+	is := sealed(names)
+	return written, l.sequences(ctx, func(c session.Creation, was object) bool { return is(c, was) && !was.Touched }, func(c session.Creation, was object, is map[string]int64) error {
+		if d := since(was.Sequence, is); d != "" {
+			written[c.Name] = d
+		}
+		return nil
+	})
+}
+
+// Unseal is called before documents are sent to the named indices after the migration has ended; no names stand for all that the session
+// created. An index that was written to since then is marked: its sequence numbers can no longer be distinguished.
+func (l *Ledger) Unseal(ctx context.Context, names ...string) error {
+	return l.each(ctx, sealed(names), func(_ session.Creation, was object, is map[string]int64) (object, bool) {
 		switch {
 		case was.Sequence == nil:
 			return was, false
@@ -363,7 +392,7 @@ func (l *Ledger) Unseal(ctx context.Context) error {
 // written after the migration.
 func (l *Ledger) Around(ctx context.Context, work func() error) error {
 	untouched := map[string]map[string]int64{}
-	err := l.each(ctx, func(c session.Creation, was object, is map[string]int64) (object, bool) {
+	err := l.each(ctx, sealed(nil), func(c session.Creation, was object, is map[string]int64) (object, bool) {
 		switch {
 		case was.Sequence == nil || was.Touched:
 			return was, false
@@ -378,7 +407,7 @@ func (l *Ledger) Around(ctx context.Context, work func() error) error {
 		return err
 	}
 	err = work()
-	return errors.Join(err, l.each(ctx, func(c session.Creation, was object, is map[string]int64) (object, bool) {
+	return errors.Join(err, l.each(ctx, func(c session.Creation, _ object) bool { return untouched[c.Name] != nil }, func(c session.Creation, was object, is map[string]int64) (object, bool) {
 		before := untouched[c.Name]
 		if before == nil || was.Touched || !maps.Equal(before, was.Sequence) {
 			return was, false
@@ -397,40 +426,63 @@ func operations(sequence map[string]int64) (n int64) {
 	return n
 }
 
-// each changes the record of each confirmed index by its sequence numbers of now.
-func (l *Ledger) each(ctx context.Context, f func(c session.Creation, was object, is map[string]int64) (object, bool)) error {
-	return l.sequences(ctx, func(c session.Creation, was object, is map[string]int64) error {
+// each changes the record of each wanted index by its sequence numbers of now.
+func (l *Ledger) each(ctx context.Context, wanted func(session.Creation, object) bool, f func(c session.Creation, was object, is map[string]int64) (object, bool)) error {
+	return l.sequences(ctx, wanted, func(c session.Creation, was object, is map[string]int64) error {
 		return l.record(ctx, c, was, func(o object) (object, bool) { return f(c, o, is) })
 	})
 }
 
-// sequences calls f with the record of each confirmed index and its sequence numbers of now, unless they cannot be read.
-func (l *Ledger) sequences(ctx context.Context, f func(c session.Creation, was object, is map[string]int64) error) error {
-	var all []session.Creation
+// sequenceReaders bounds the indices whose sequence numbers are read at the same time.
+const sequenceReaders = 8
+
+// sequences calls f, one call after the other, with the record of each confirmed index that is wanted and its sequence numbers of now,
+// unless they cannot be read.
+func (l *Ledger) sequences(ctx context.Context, wanted func(session.Creation, object) bool, f func(c session.Creation, was object, is map[string]int64) error) error {
+	type reading struct {
+		c   session.Creation
+		was object
+		is  map[string]int64
+	}
+	var all []reading
 	for c, err := range l.Records.All(ctx) {
 		if err != nil {
 			return err
 		}
-		if (c.Kind == Index || c.Kind == DataStream) && c.State == session.CreationDone {
-			all = append(all, c)
+		if (c.Kind != Index && c.Kind != DataStream) || c.State != session.CreationDone {
+			continue
 		}
-	}
-	for _, c := range all {
 		was, err := decodeObject(c)
 		if err != nil {
 			return err
 		}
-		is, err := Sequence(ctx, l.API, c.Name)
-		switch {
-		case errors.Is(err, errAbsent):
-			continue
-		case errors.Is(err, fault.ErrConfig), errors.Is(err, fault.ErrRejected):
-			l.Log.WarnContext(ctx, "sequence numbers are unknown; `rfsctl undo` will refuse the index", "index", c.Name, "reason", err.Error())
-			continue
-		case err != nil:
-			return err
+		if wanted(c, was) {
+			all = append(all, reading{c: c, was: was})
 		}
-		if err := f(c, was, is); err != nil {
+	}
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(sequenceReaders)
+	for i := range all {
+		g.Go(func() (err error) {
+			all[i].is, err = Sequence(gctx, l.API, all[i].c.Name)
+			switch {
+			case errors.Is(err, errAbsent):
+				return nil
+			case errors.Is(err, fault.ErrConfig), errors.Is(err, fault.ErrRejected):
+				l.Log.WarnContext(ctx, "sequence numbers are unknown; `rfsctl undo` will refuse the index", "index", all[i].c.Name, "reason", err.Error())
+				return nil
+			}
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	for _, r := range all {
+		if r.is == nil {
+			continue
+		}
+		if err := f(r.c, r.was, r.is); err != nil {
 			return err
 		}
 	}

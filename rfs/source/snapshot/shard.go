@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -177,6 +178,25 @@ func (s *Shard) newestList(ctx context.Context) (string, error) {
 		}
 	}
 	return list, nil
+}
+
+// SameFiles reports whether another snapshot of the shard consists of the same files: their commits are the same. It is false where a
+// checksum is not recorded.
+func (s *Shard) SameFiles(o *Shard) bool {
+	if len(s.Files) != len(o.Files) || len(s.Files) == 0 {
+		return false
+	}
+	of := make(map[string]File, len(o.Files))
+	for _, f := range o.Files {
+		of[f.Name] = f
+	}
+	for _, f := range s.Files {
+		g, has := of[f.Name]
+		if !has || f.Checksum == "" || f.Checksum != g.Checksum || f.Length != g.Length || !bytes.Equal(f.Contents, g.Contents) {
+			return false
+		}
+	}
+	return true
 }
 
 // Blame names the manifest in an error that names no blob yet: when no file of the

@@ -46,7 +46,7 @@ type Indices interface {
 type Ledger interface {
 	// Seal is called when every document has arrived, Unseal before an import that ended is continued.
 	Seal(ctx context.Context, own ...rollback.Own) error
-	Unseal(ctx context.Context) error
+	Unseal(ctx context.Context, names ...string) error
 }
 
 // Import is one process's part in an import. All fields but those with a default are needed.

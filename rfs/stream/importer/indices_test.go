@@ -32,7 +32,7 @@ func (l *ledger) Confirm(_ context.Context, _, name string) error  { return l.no
 func (l *ledger) Decide(_ context.Context, _, name string) error   { return l.note("decide", name) }
 func (l *ledger) Withdraw(_ context.Context, _, name string) error { return l.note("withdraw", name) }
 func (l *ledger) Seal(context.Context, ...rollback.Own) error      { return l.note("seal", "") }
-func (l *ledger) Unseal(context.Context) error                     { return l.note("unseal", "") }
+func (l *ledger) Unseal(context.Context, ...string) error          { return l.note("unseal", "") }
 
 // oneIndex is a target where the creation of an index ends with err.
 type oneIndex struct {

@@ -1,0 +1,83 @@
+package plan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/source/snapshot"
+)
+
+// listReaders bounds the indices whose lists of files are read at the same time.
+const listReaders = 32
+
+// findUnchanged marks the indices that are the same as in the former snapshot of a chain: their shards consist of the same files, and
+// their mappings, aliases and places in data streams are the same. Of each shard it reads the two lists of files. A list that cannot be
+// read leaves its index to the items, which state the reason.
+func (p *Plan) findUnchanged(ctx context.Context, repo snapshot.Repository, gen *Generation) error {
+	if gen == nil || gen.base == nil {
+		return nil
+	}
+	writes, err := gen.streamWrites(ctx)
+	if err != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(listReaders)
+	for i := range p.Indices {
+		x := &p.Indices[i]
+		if s := x.Entry.Stream; s != nil && s.Alias != "" && s.Writes != writes[x.Name] {
+			continue
+		}
+		g.Go(func() (err error) {
+			x.Unchanged, err = x.unchanged(ctx, repo)
+			return err
+		})
+	}
+	return g.Wait()
+}
+
+// streamWrites returns the backing indices to which the data streams of the former snapshot write.
+func (g *Generation) streamWrites(ctx context.Context) (map[string]bool, error) {
+	writes := map[string]bool{}
+	if len(g.base.DataStreams) == 0 {
+		return writes, nil
+	}
+	all, err := ReadStreams(ctx, g.base)
+	if errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil {
+		return nil, fmt.Errorf("data streams of the former snapshot: %w", err)
+	}
+	for name, part := range metadata.StreamParts(all, func(string) bool { return false }) {
+		writes[name] = part.Writes
+	}
+	return writes, nil
+}
+
+// unchanged reports whether the index has the metadata and the files of the former snapshot.
+func (x *Index) unchanged(ctx context.Context, repo snapshot.Repository) (bool, error) {
+	since := x.Entry.Since
+	if since == nil || since.Another || !since.Mapped || !since.Aliased || x.Entry.Create {
+		return false, nil
+	}
+	for n := range x.Entry.Shards {
+		is, err := snapshot.OpenShard(ctx, repo, x.Entry.Locator, n)
+		var was *snapshot.Shard
+		if err == nil {
+			was, err = snapshot.OpenShard(ctx, repo, since.Locator, n)
+		}
+		if err != nil {
+			if !errors.Is(err, fault.ErrUnavailable) && ctx.Err() == nil {
+				err = nil
+			}
+			return false, err
+		}
+		if !is.SameFiles(was) {
+			return false, nil
+		}
+	}
+	return true, nil
+}

@@ -1,0 +1,168 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/truth"
+)
+
+// followLive are the arguments of a round that makes its own snapshot of the indices of a pattern.
+func followLive(source *cluster.Node, session, url, pattern string, more ...string) []string {
+	return append([]string{"follow", "--once", "--repo-uri", "file://" + filepath.Join(source.Repos, session), "--source-host", source.URL, "--snapshot-repo-name", "rfsd-" + session,
+		"--target-host", url, "--output", "json", "--session-name", session, "--index-allowlist", pattern}, more...)
+}
+
+// same compares the documents of two nodes behind a pattern.
+func same(t *testing.T, source, n *cluster.Node, pattern string) {
+	t.Helper()
+	for _, x := range []*cluster.Node{source, n} {
+		call(t, x, "POST", "/"+pattern+"/_refresh", nil)
+	}
+	path := "/" + pattern + "/_search?scroll=1m&size=500"
+	want := scrolled(t, source, path)
+	if f := truth.Compare(want, scrolled(t, n, path)).Faults(); f != "" || len(want) == 0 {
+		t.Errorf("%d documents: %s", len(want), f)
+	}
+}
+
+// TestFollow_UnchangedIndicesAreLeftAlone: a round asks the target for all of them together and sends them nothing. One whose target index
+// is gone is named.
+func TestFollow_UnchangedIndicesAreLeftAlone(t *testing.T) {
+	source, n := cluster.Elasticsearch(t, "7.10.2"), cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	var mu sync.Mutex
+	var asked []string
+	p := newProxy(t, n.URL, 0)
+	p.before = func(path string) {
+		mu.Lock()
+		defer mu.Unlock()
+		if strings.HasPrefix(path, "/still-") {
+			asked = append(asked, path)
+		}
+	}
+	for i := range 4 {
+		call(t, source, "PUT", fmt.Sprintf("/still-%d/_doc/1?refresh=true", i), map[string]any{"v": i})
+	}
+	dir, args := t.TempDir(), followLive(source, "still", p.URL, "still-*")
+	round(t, dir, args)
+	for i := range 2 {
+		call(t, source, "PUT", fmt.Sprintf("/still-0/_doc/%d?refresh=true", 2+i), map[string]any{"v": 1})
+		mu.Lock()
+		asked = nil
+		mu.Unlock()
+		sum := round(t, dir, args)
+		if len(sum.Indices) != 1 || sum.Indices[0].Index != "still-0" || sum.Changes.Inserted != 1 || !sum.Round.Arrived {
+			t.Errorf("%+v", sum)
+		}
+		for _, path := range asked {
+			if strings.Contains(path, "still-1") && strings.Count(path, "still-") < 3 || strings.HasPrefix(path, "/still-1/_doc") {
+				t.Errorf("round %d: request for an unchanged index: %s", sum.Round.Number, path)
+			}
+		}
+		same(t, source, n, "still-*")
+	}
+	sum := round(t, dir, args) // nothing has changed at all
+	if len(sum.Indices) != 0 || !sum.Round.Arrived {
+		t.Errorf("%+v", sum)
+	}
+	call(t, n, "DELETE", "/still-2", nil)
+	if r := RunIn(t, dir, nil, "rfsd", args...); r.Code != 7 || !strings.Contains(r.Stdout, "still-2, which former rounds have filled, is gone") {
+		t.Errorf("exit %d: %s %s", r.Code, r.Stdout, r.Stderr)
+	}
+	call(t, source, "DELETE", "/still-*", nil)
+}
+
+// TestFollow_OtherClientsWrite: a round that meets their documents is refused until it is chosen what becomes of them. What rfsd redrive
+// delivers is not theirs.
+func TestFollow_OtherClientsWrite(t *testing.T) {
+	source, n := cluster.Elasticsearch(t, "7.10.2"), cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	dir, args := t.TempDir(), followLive(source, "beside", n.URL, "beside-*")
+	put := func(x *cluster.Node, path string, v any) {
+		call(t, x, "PUT", path+"?refresh=true", map[string]any{"v": v})
+	}
+	for _, index := range []string{"a", "b"} {
+		put(source, "/beside-"+index+"/_doc/1", 1)
+	}
+	round(t, dir, args)
+	put(n, "/beside-a/_doc/theirs", 1)
+	put(source, "/beside-b/_doc/2", 2)
+	round(t, dir, args) // which sends nothing to a
+	put(source, "/beside-a/_doc/2", 2)
+	refused := RunIn(t, dir, nil, "rfsd", args...)
+	refusedWith(t, refused, "other clients have written to the target", "beside-a", "--existing-documents overwrite")
+	refusedWith(t, RunIn(t, dir, nil, "rfsd", args...), "beside-a")
+	if sum := round(t, dir, append(args, "--existing-documents", "overwrite")); sum.Changes.Inserted != 1 {
+		t.Errorf("%+v", sum.Changes)
+	}
+	call(t, n, "DELETE", "/beside-a/_doc/theirs?refresh=true", nil)
+	same(t, source, n, "beside-*")
+
+	put(source, "/beside-b/_doc/4", 4)
+	call(t, n, "PUT", "/_ingest/pipeline/refuses", map[string]any{"processors": []any{map[string]any{"fail": map[string]any{"message": "no"}}}})
+	call(t, n, "PUT", "/beside-b/_settings", map[string]any{"index.final_pipeline": "refuses"})
+	failed := RunIn(t, dir, nil, "rfsd", args...)
+	if failed.Code != 6 {
+		t.Fatalf("exit %d: %s %s", failed.Code, failed.Stdout, failed.Stderr)
+	}
+	call(t, n, "PUT", "/beside-b/_settings", map[string]any{"index.final_pipeline": nil})
+	session := fmt.Sprintf("beside-round-%d", parseSummary(t, failed).Round.Number)
+	if r := RunIn(t, dir, nil, "rfsd", "redrive", "--target-host", n.URL, "--session-name", session); r.Code != 0 {
+		t.Errorf("redrive: exit %d: %s %s", r.Code, r.Stdout, r.Stderr)
+	}
+	put(source, "/beside-b/_doc/5", 5)
+	round(t, dir, args)
+	same(t, source, n, "beside-*")
+	call(t, source, "DELETE", "/beside-*", nil)
+}
+
+// TestFollow_Rollovers: an alias and a data stream get new indices on the source. The target's aliases write to the new ones.
+func TestFollow_Rollovers(t *testing.T) {
+	source, n := livingSource(t, "os1.3.14"), cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	call(t, source, "PUT", "/_index_template/turns", map[string]any{"index_patterns": []string{"turns-stream"}, "data_stream": map[string]any{}})
+	t.Cleanup(func() {
+		for _, path := range []string{"/_data_stream/turns-stream", "/_index_template/turns", "/turns-*"} {
+			_, _ = source.Send(t.Context(), http.MethodDelete, path, "", nil)
+		}
+	})
+	call(t, source, "PUT", "/turns-000001", map[string]any{"aliases": map[string]any{"turns": map[string]any{"is_write_index": true}}})
+	add := func(i int) {
+		call(t, source, "POST", "/turns/_doc?refresh=true", map[string]any{"v": i})
+		call(t, source, "POST", "/turns-stream/_doc?refresh=true", map[string]any{"@timestamp": 1700000000000 + i})
+	}
+	dir, args := t.TempDir(), followLive(source, "turns", n.URL, "*turns-*")
+	add(0)
+	round(t, dir, args)
+	for i := 1; i < 4; i++ {
+		if i != 2 { // then the former write index does not change
+			add(i)
+		}
+		call(t, source, "POST", "/turns/_rollover", nil)
+		call(t, source, "POST", "/turns-stream/_rollover", nil)
+		add(10 + i)
+		sum := round(t, dir, args)
+		if !sum.Round.Arrived || sum.Totals.Failed != 0 {
+			t.Errorf("round %d: %+v", i, sum.Round)
+		}
+		for alias, want := range map[string]string{"turns": fmt.Sprintf("turns-%06d", i+1), "turns-stream": fmt.Sprintf(".ds-turns-stream-%06d", i+1)} {
+			var writes []string
+			for index, x := range call(t, n, "GET", "/_alias/"+alias, nil) {
+				if x.(map[string]any)["aliases"].(map[string]any)[alias].(map[string]any)["is_write_index"] == true {
+					writes = append(writes, index)
+				}
+			}
+			if !slices.Equal(writes, []string{want}) {
+				t.Errorf("round %d: the alias %s writes to %q, want %s", i, alias, writes, want)
+			}
+		}
+		same(t, source, n, "turns,turns-stream")
+	}
+}
