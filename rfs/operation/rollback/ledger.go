@@ -352,7 +352,9 @@ func sealed(names []string) func(session.Creation, object) bool {
 	for _, name := range names {
 		named[name] = true
 	}
-	return func(c session.Creation, was object) bool { return was.Sequence != nil && (len(names) == 0 || named[c.Name]) }
+	return func(c session.Creation, was object) bool {
+		return was.Sequence != nil && (len(names) == 0 || named[c.Name])
+	}
 }
 
 // Written returns those of the names whose indices were written to since the migration ended, with the difference. Indices that the

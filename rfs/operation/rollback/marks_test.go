@@ -1,6 +1,7 @@
 package rollback
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/coordination/session"
@@ -52,5 +53,47 @@ func TestABackingIndexThatIsYoungerThanTheMigrationIsAllChangedSince(t *testing.
 		if mark, known := m.Of(index, 0); mark != want || !known {
 			t.Errorf("%s: %d %t", index, mark, known)
 		}
+	}
+}
+
+// TestLedger_Written names the indices that others have written to since the migration ended.
+func TestLedger_Written(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		names []string
+		then  func(on *cluster, l *Ledger)
+		want  string // of index a
+	}{
+		{"as the migration left it", []string{"a", "b"}, func(*cluster, *Ledger) {}, ""},
+		{"written to since", []string{"a", "b"}, func(on *cluster, _ *Ledger) { reset(on, "", `"read":{}`, 12) }, "5 operations"},
+		{"not asked for", []string{"b"}, func(on *cluster, _ *Ledger) { reset(on, "", `"read":{}`, 12) }, ""},
+		{"no name at all", nil, func(on *cluster, _ *Ledger) { reset(on, "", `"read":{}`, 12) }, ""},
+		{"by a redrive", []string{"a"}, func(on *cluster, l *Ledger) {
+			must(t, l.Around(t.Context(), func() error { reset(on, "", `"read":{}`, 12); return nil }))
+		}, ""},
+		{"accepted by an earlier run", []string{"a"}, func(on *cluster, l *Ledger) {
+			reset(on, "", `"read":{}`, 12)
+			must(t, l.Unseal(t.Context(), "a"))
+			must(t, l.Seal(t.Context()))
+		}, ""},
+		{"documents of another index are sent", []string{"a"}, func(on *cluster, l *Ledger) {
+			must(t, l.Unseal(t.Context(), "b"))
+			reset(on, "", `"read":{}`, 12)
+		}, "5 operations"},
+		{"its documents are sent", []string{"a"}, func(on *cluster, l *Ledger) {
+			must(t, l.Unseal(t.Context(), "a"))
+			reset(on, "", `"read":{}`, 12)
+		}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			on, _, l := migrated(t)
+			ended(t, on, l)
+			c.then(on, l)
+			written, err := l.Written(t.Context(), c.names)
+			must(t, err)
+			if is := written["a"]; !strings.Contains(is, c.want) || (is == "") != (c.want == "") || len(written) > 1 {
+				t.Errorf("%q, want %q", written, c.want)
+			}
+		})
 	}
 }

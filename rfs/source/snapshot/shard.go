@@ -195,6 +195,7 @@ func (s *Shard) SameFiles(o *Shard) bool {
 		if !has || f.Checksum == "" || f.Checksum != g.Checksum || f.Length != g.Length || !bytes.Equal(f.Contents, g.Contents) {
 			return false
 		}
+		delete(of, f.Name)
 	}
 	return true
 }
