@@ -53,13 +53,16 @@ type Migration struct {
 }
 
 // roundText describes a round and its changes.
-func roundText(x *follow.Report, d *difference.Totals) string {
+func roundText(x *follow.Report, d *difference.Totals, unchanged int) string {
 	text := fmt.Sprintf("round %d: snapshot %s", x.Number, cmp.Or(x.Snapshot, "-"))
 	if x.Since != "" {
 		text += " since " + x.Since
 	}
 	if d != nil {
 		text += fmt.Sprintf(": %d documents inserted, %d updated, %d deleted", d.Inserted, d.Updated, d.Deleted)
+	}
+	if unchanged > 0 {
+		text += fmt.Sprintf("; indices without a change: %s", progress.Count(int64(unchanged)))
 	}
 	if !x.Arrived {
 		text += "; it has not arrived whole: repair the cause and run the same command again"
@@ -96,7 +99,7 @@ func (r *Migration) WriteText(w io.Writer) {
 		fmt.Fprintln(w, safety(*r.SafeFrom, time.Now()))
 	}
 	if r.Round != nil {
-		fmt.Fprintln(w, roundText(r.Round, r.Changes))
+		fmt.Fprintln(w, roundText(r.Round, r.Changes, r.Unchanged))
 	}
 	if r.Trial != nil {
 		writeTrial(w, r.Trial)

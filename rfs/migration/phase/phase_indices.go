@@ -20,11 +20,13 @@ import (
 
 // IndicesRecord is the body of phase:index: what the plan found.
 type IndicesRecord struct {
-	Snapshot string   `json:"snapshot"`
-	UUID     string   `json:"snapshotUUID"`
-	Indices  int      `json:"indices"`
-	LeftOut  []string `json:"left_out,omitempty"`
-	Missing  []string `json:"missing_shards,omitempty"`
+	Snapshot string `json:"snapshot"`
+	UUID     string `json:"snapshotUUID"`
+	Indices  int    `json:"indices"` // that have entries
+	// Unchanged is the number of indices that are the same as in the former snapshot of a cluster that is followed.
+	Unchanged int      `json:"unchanged,omitempty"`
+	LeftOut   []string `json:"left_out,omitempty"`
+	Missing   []string `json:"missing_shards,omitempty"`
 }
 
 // listIndices creates an entry for each index.
@@ -45,13 +47,16 @@ func (s *Session) listIndices(ctx context.Context, lease *session.PhaseLease) er
 	if err := s.deleteVanished(ctx, plan); err != nil {
 		return err
 	}
-	if len(plan.Indices) > session.BatchSize {
-		var names []string
-		for _, x := range plan.Indices {
-			if !x.Unchanged {
-				names = append(names, x.Name)
-			}
+	r := IndicesRecord{Snapshot: plan.Snapshot, UUID: plan.UUID, LeftOut: plan.LeftOut, Missing: plan.Missing}
+	var names []string
+	for _, x := range plan.Indices {
+		if x.Unchanged {
+			r.Unchanged++
+			continue
 		}
+		names = append(names, x.Name)
+	}
+	if r.Indices = len(names); r.Indices > session.BatchSize {
 		for _, x := range plan.Unread {
 			names = append(names, x.Name)
 		}
@@ -59,7 +64,7 @@ func (s *Session) listIndices(ctx context.Context, lease *session.PhaseLease) er
 			return err
 		}
 	}
-	body, err := json.Marshal(IndicesRecord{Snapshot: plan.Snapshot, UUID: plan.UUID, Indices: len(plan.Indices), LeftOut: plan.LeftOut, Missing: plan.Missing})
+	body, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("record of the indices: %w", err)
 	}

@@ -49,6 +49,8 @@ type Summary struct {
 	FailedDir   string   `json:"failed_documents,omitempty"`
 	// Changes counts what differs from the former snapshot of a cluster that is followed; nil: it is not followed.
 	Changes *difference.Totals `json:"changes,omitempty"`
+	// Unchanged is the number of indices that are the same as in the former snapshot; they are not in Indices.
+	Unchanged int `json:"indices_unchanged,omitempty"`
 	// SafeFrom is the time from which others may write to the migrated indices, by the clock of the
 	// coordination (Quiet); absent while an item is open.
 	SafeFrom *time.Time `json:"safe_to_write_from,omitempty"`
@@ -227,6 +229,14 @@ func (s *Summary) addPhases(ctx context.Context, of *phase.Session) error {
 			s.Globals = &phase.GlobalsRecord{}
 			if err := json.Unmarshal(p.Body, s.Globals); err != nil {
 				return fmt.Errorf("record of the metadata: %w: %w", err, fault.ErrCorrupt)
+			}
+		case name == session.IndexPhase && len(p.Body) > 0:
+			var r phase.IndicesRecord
+			if err := json.Unmarshal(p.Body, &r); err != nil {
+				return fmt.Errorf("record of the indices: %w: %w", err, fault.ErrCorrupt)
+			}
+			if s.Unchanged = r.Unchanged; r.Indices == 0 && r.Unchanged > 0 {
+				s.Changes = &difference.Totals{}
 			}
 		}
 	}
