@@ -18,6 +18,9 @@ var replaced = map[string]string{
 // Arrange moves options that follow names before them, as in `rfsctl snapshot show NAME --repo-uri X`: the library treats everything after the first
 // name as a name. An unknown command or option is an error (fault.ErrConfig) that names the nearest match.
 func Arrange(commands []*cli.Command, args []string) ([]string, error) {
+	if len(args) > 2 && args[1] == "help" {
+		args = append(slices.Concat(args[:1], args[2:]), "--help")
+	}
 	all := commands
 	at := min(1, len(args))
 	var command *cli.Command
@@ -71,6 +74,11 @@ func Arrange(commands []*cli.Command, args []string) ([]string, error) {
 			options = append(options, rest[0])
 		}
 	}
+	full := slices.Contains(options, "--"+helpAll)
+	if full {
+		options = []string{"--help"}
+	}
+	setHelp(command, called, full)
 	return slices.Concat(args[:at], options, names), nil
 }
 
@@ -101,7 +109,7 @@ func having(all []*cli.Command, prefix, name string) (others []string) {
 
 // takesValue reports whether an option is followed by a value.
 func takesValue(c *cli.Command, name string) (takes, known bool) {
-	if name == "help" || name == "h" || name == "generate-bash-completion" {
+	if name == "help" || name == "h" || name == helpAll || name == "generate-bash-completion" {
 		return false, true
 	}
 	for _, f := range c.Flags {

@@ -263,3 +263,11 @@ func (s Setting) Same(o Setting) bool {
 	s.index, o.index = nil, nil
 	return reflect.DeepEqual(s, o)
 }
+
+// Version returns the command that prints the version of a program.
+func Version(program, version string) *cli.Command {
+	return Raw[None](cli.Command{Name: "version", Usage: "print the version"}, func(_ context.Context, call *Call) error {
+		_, err := fmt.Fprintln(call.Out, program, version)
+		return err
+	})
+}

@@ -1,8 +1,10 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/BurntSushi/toml"
@@ -63,5 +65,48 @@ func writeKey(w io.Writer, k Setting, texts []string) error {
 		return fmt.Errorf("%s: %w", k.Name, err)
 	}
 	_, err = fmt.Fprintln(w, strings.TrimSpace(string(b)))
+	return err
+}
+
+// WriteNew prints a file to begin with: what is given is set, and the other frequent settings of rfsd run are comments with their
+// defaults. Secrets are left out.
+func WriteNew(w io.Writer, settings []Setting, values Values) error {
+	lines := []string{
+		"# Configuration of an rfsd node. Lines with # are not in force. The environment (RFS_…) and options of the command line come first.",
+		"# rfsd config check FILE checks it; rfsd run --help-all describes every setting.", "",
+	}
+	frequent := guides["rfsd run"].options
+	for _, section := range sections(settings) {
+		var of []string
+		for _, s := range settings {
+			texts, given := values[s.Name]
+			if s.Section != section || !given && !slices.Contains(frequent, s.Name) {
+				continue
+			}
+			var b strings.Builder
+			switch {
+			case given && !s.Secret:
+			case s.Kind == Bool:
+				texts = []string{"true"}
+			default:
+				texts = []string{cmp.Or(s.Default, s.placeholder())}
+			}
+			plain := s
+			plain.Secret = false
+			if err := writeKey(&b, plain, texts); err != nil {
+				return err
+			}
+			line := strings.TrimSpace(b.String())
+			if !given || s.Secret {
+				line = "# " + line
+			}
+			help := cmp.Or(brief[s.Name][1], s.Usage())
+			of = append(of, "# "+wrapped(help, usualWidth-2, "\n# "), line)
+		}
+		if len(of) > 0 {
+			lines = append(append(append(lines, "["+section+"]"), of...), "")
+		}
+	}
+	_, err := fmt.Fprintln(w, strings.TrimRight(strings.Join(lines, "\n"), "\n"))
 	return err
 }

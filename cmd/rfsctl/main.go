@@ -56,7 +56,7 @@ func newApp() *cli.App {
 		Usage:                "inspect snapshots, and inspect and control migrations",
 		Version:              version,
 		EnableBashCompletion: true,
-		Commands:             append([]*cli.Command{snapshotCommand(), itemsCommand(), failuresCommand(), reportCommand(), certCommand(), cleanupCommand(), sessionsCommand(), cutoverCommand(), createdCommand(), undoCommand(), targetCommand(), pageCommand(), manual.Completion("rfsctl", newApp), manual.Command(newApp)}, nodeCommands()...),
+		Commands:             append([]*cli.Command{snapshotCommand(), itemsCommand(), failuresCommand(), reportCommand(), certCommand(), cleanupCommand(), sessionsCommand(), cutoverCommand(), createdCommand(), undoCommand(), targetCommand(), pageCommand(), config.Version("rfsctl", version), manual.Completion("rfsctl", newApp), manual.Command(newApp)}, nodeCommands()...),
 		ExitErrHandler:       func(*cli.Context, error) {},
 		OnUsageError:         config.UsageError,
 	}

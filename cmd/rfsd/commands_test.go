@@ -30,6 +30,7 @@ func TestCommands(t *testing.T) {
 	t.Run("are declared", p.TestCommandsAreDeclared)
 	t.Run("refuse every wrong value by name", p.TestEveryWrongValueIsRefusedByName)
 	t.Run("know no misspelt option", p.TestEveryMisspeltOptionIsUnknown)
+	t.Run("have a help", p.TestHelp)
 	t.Run("have manual pages", func(t *testing.T) { p.TestEveryCommandHasAManualPage(t, manual.Pages(newApp())) })
 }
 

@@ -97,7 +97,7 @@ func newApp() *cli.App {
 		Version:              version,
 		EnableBashCompletion: true,
 		Commands: []*cli.Command{migrateCommand(), followCommand(), runCommand(), workerCommand(), planCommand(), verifyCommand(), importCommand(), consumeCommand(), redriveCommand(), configCommand(),
-			manual.Completion("rfsd", newApp), manual.Command(newApp)},
+			config.Version("rfsd", version), manual.Completion("rfsd", newApp), manual.Command(newApp)},
 		Action: func(c *cli.Context) error {
 			if !c.Args().Present() {
 				return cli.ShowAppHelp(c)

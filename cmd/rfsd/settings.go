@@ -45,7 +45,7 @@ func loadSettings(file string) (config.Values, error) {
 
 func configCommand() *cli.Command {
 	return &cli.Command{
-		Name: "config", Usage: "check a configuration file",
+		Name: "config", Usage: "write or check a configuration file",
 		Subcommands: []*cli.Command{config.Raw[config.Checked](cli.Command{
 			Name: "check", Usage: "check a configuration file with environment and flags over it, and print the effective settings; secrets are not shown",
 			ArgsUsage: "FILE",
@@ -65,6 +65,10 @@ func configCommand() *cli.Command {
 				return err
 			}
 			return config.Write(call.Out, call.Settings, values)
+		}), config.Raw[config.Checked](cli.Command{
+			Name: "init", Usage: "print a configuration file to begin with, with comments; the given options are set in it",
+		}, func(_ context.Context, call *config.Call) error {
+			return config.WriteNew(call.Out, call.Settings, call.Given())
 		})},
 	}
 }

@@ -118,13 +118,14 @@ func (p Program) TestCommandsAreDeclared(t *testing.T) {
 	}
 }
 
-// TestEveryWrongValueIsRefusedByName gives every option of every command a value that is wrong.
+// TestEveryWrongValueIsRefusedByName gives every option of every command a value that is wrong. The files that rfsd config init names
+// may be of another machine.
 func (p Program) TestEveryWrongValueIsRefusedByName(t *testing.T) {
 	n := 0
 	app := p.App() // a command line leaves nothing behind for the next
 	each(app, func(path string, c *cli.Command) {
 		for _, s := range config.Honours(c) {
-			if takesAnyText(s.Name) {
+			if takesAnyText(s.Name) || path == "rfsd config init" {
 				continue
 			}
 			n++
@@ -169,4 +170,55 @@ func (p Program) TestEveryCommandHasAManualPage(t *testing.T, pages map[string]s
 			t.Errorf("%s has no page, or one without its exit codes", spec.Path)
 		}
 	}
+}
+
+// TestHelp: the help of every command fits two screens, its options and examples are the command's, and --help-all lists every option.
+func (p Program) TestHelp(t *testing.T) {
+	app := p.App()
+	each(app, func(path string, c *cli.Command) {
+		t.Run(path, func(t *testing.T) {
+			words := strings.Fields(path)
+			text := func(option string) string {
+				if _, err := config.Arrange(app.Commands, append(slices.Clone(words), option)); err != nil {
+					t.Fatal(err)
+				}
+				return c.CustomHelpTemplate
+			}
+			full, short := text("--help-all"), text("--help")
+			if n := strings.Count(short, "\n"); n > 52 {
+				t.Errorf("the help has %d lines", n)
+			}
+			for _, line := range strings.Split(short+full, "\n") {
+				if utf8.RuneCountInString(line) > 110 {
+					t.Errorf("a line of %d columns: %s", utf8.RuneCountInString(line), line)
+				}
+			}
+			for _, s := range config.Honours(c) {
+				if lists := strings.Contains(full, "--"+s.Name+" ") || strings.Contains(full, "--"+s.Name+"\n"); lists == s.Hidden {
+					t.Errorf("--help-all lists --%s: %t", s.Name, lists)
+				}
+			}
+			_, frequent, _ := strings.Cut(short, "Frequent options")
+			for line := range strings.Lines(frequent) {
+				name, ok := strings.CutPrefix(line, "  --")
+				name, help, _ := strings.Cut(strings.TrimSpace(name), " ")
+				if !ok || name == "help-all" {
+					continue
+				}
+				if _, known := config.Find(config.Honours(c), name); !known || help == "" {
+					t.Errorf("no option of the command, or without a text: %s", line)
+				}
+			}
+			_, examples, _ := strings.Cut(short, "Examples:\n")
+			examples, _, _ = strings.Cut(strings.ReplaceAll(examples, " \\\n", ""), "\n\n")
+			for line := range strings.Lines(examples) {
+				if line = strings.ReplaceAll(line, "'", ""); strings.HasPrefix(line, "  #") {
+					continue
+				}
+				if _, err := config.Arrange(app.Commands, strings.Fields(line)); err != nil || !strings.HasPrefix(line, "  "+path) {
+					t.Errorf("%s: %v", line, err)
+				}
+			}
+		})
+	})
 }

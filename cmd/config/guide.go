@@ -1,0 +1,182 @@
+package config
+
+import (
+	"slices"
+	"strings"
+)
+
+// guide is what the short help of a command with many options shows: its most frequent options and examples.
+type guide struct {
+	options  []string // in the order of the work
+	examples []example
+}
+
+// example is a use of a command.
+type example struct {
+	task, line string
+}
+
+// The options that the short help of several commands shows, in the order of the work.
+var (
+	sourceOptions = []string{"repo-uri", "snapshot-name", "source-host", "index-allowlist", "index-exclude"}
+	targetOptions = []string{"target-host", "target-username", "target-password-file"}
+	stateOptions  = []string{"target-host", "target-username", "target-password-file", "session-name"}
+)
+
+// guides are the guides by command. A command without a guide shows all its options.
+var guides = map[string]guide{
+	"rfsd migrate": {
+		options: slices.Concat(sourceOptions, targetOptions, strings.Fields("existing-documents session-name export-dir trial verify max-rate output")),
+		examples: []example{
+			{"a snapshot in a bucket to a cluster", "rfsd migrate --repo-uri s3://backups/es --snapshot-name nightly --target-host https://target:9200"},
+			{"a running cluster: its snapshot is made first", "rfsd migrate --repo-uri s3://backups/es --source-host https://source:9200 --target-host https://target:9200"},
+			{"some indices to files", "rfsd migrate --repo-uri /backups/es --snapshot-name nightly --index-allowlist 'logs-*' --export-dir out"},
+		},
+	},
+	"rfsd follow": {
+		options: slices.Concat(sourceOptions, targetOptions, strings.Fields("session-name once every block-source-writes delete-indices stop-following finish output")),
+		examples: []example{
+			{"bring the changes every 15 minutes", "rfsd follow --repo-uri s3://backups/es --source-host https://source:9200 --target-host https://target:9200 --session-name live --every 15m"},
+			{"bring the changes up to a snapshot that another tool made", "rfsd follow --once --repo-uri /backups/es --snapshot-name nightly-2 --target-host https://target:9200 --session-name live"},
+		},
+	},
+	"rfsd run": {
+		options: slices.Concat(strings.Fields("config node-name data-dir join workers"), sourceOptions[:3], strings.Fields("target-host session-name listen exit-when-done verify max-rate")),
+		examples: []example{
+			{"one node of a fleet, from its configuration file", "rfsd run --config /etc/rfsd/rfsd.toml"},
+			{"one machine, until everything has arrived", "rfsd run --data-dir data --one-machine --exit-when-done --repo-uri /backups/es --snapshot-name nightly --target-host https://target:9200"},
+		},
+	},
+	"rfsd config check": {
+		options:  slices.Concat(sourceOptions[:2], targetOptions, strings.Fields("session-name node-name workers join")),
+		examples: []example{{"a file, as the service reads it", "rfsd config check /etc/rfsd/rfsd.toml"}},
+	},
+	"rfsd config init": {
+		options:  slices.Concat(sourceOptions[:3], targetOptions, strings.Fields("session-name node-name data-dir join workers listen")),
+		examples: []example{{"a file for a node of a fleet", "rfsd config init --repo-uri s3://backups/es --snapshot-name nightly --target-host https://target:9200 --join node-2:9301"}},
+	},
+	"rfsd worker": {options: slices.Concat(sourceOptions[:2], targetOptions, strings.Fields("session-name status-fd metrics-file")),
+		examples: []example{{"work on one lease", "rfsd worker --repo-uri /backups/es --snapshot-name nightly --target-host https://target:9200"}}},
+	"rfsd plan": {
+		options: slices.Concat(sourceOptions, targetOptions, strings.Fields("only documents target-version output")),
+		examples: []example{
+			{"all checks before a migration", "rfsd plan --repo-uri s3://backups/es --snapshot-name nightly --target-host https://target:9200"},
+			{"sizes only, without a target", "rfsd plan --repo-uri /backups/es --snapshot-name nightly --documents"},
+		},
+	},
+	"rfsd verify": {
+		options:  slices.Concat(sourceOptions, targetOptions, strings.Fields("session-name from quick sample strict differences output")),
+		examples: []example{{"compare a target with the snapshot that filled it", "rfsd verify --repo-uri s3://backups/es --snapshot-name nightly --target-host https://target:9200"}},
+	},
+	"rfsd import": {
+		options:  slices.Concat(strings.Fields("from"), targetOptions, strings.Fields("existing-documents create-indices session-name failed-documents max-rate output")),
+		examples: []example{{"the files of an export", "rfsd import --from out --target-host https://target:9200"}},
+	},
+	"rfsd consume": {
+		options:  slices.Concat(strings.Fields("brokers topic group format index-name until-end"), targetOptions, strings.Fields("session-name failed-documents output")),
+		examples: []example{{"the messages of a topic", "rfsd consume --brokers kafka-1:9092 --topic orders --group rfsd-orders --index-name orders --target-host https://target:9200"}},
+	},
+	"rfsd redrive": {
+		options:  slices.Concat(stateOptions, strings.Fields("failed-documents index-allowlist repo-uri from output")),
+		examples: []example{{"after the cause of the rejections was fixed", "rfsd redrive --target-host https://target:9200 --session-name default"}},
+	},
+	"rfsctl status": {
+		options: slices.Concat(stateOptions, strings.Fields("node watch shards exit-status output")),
+		examples: []example{
+			{"a migration that runs on this machine", "rfsctl status"},
+			{"from anywhere, by the state of the work", "rfsctl status --target-host https://target:9200 --session-name live"},
+		},
+	},
+	"rfsctl cutover": {
+		options: slices.Concat(stateOptions, strings.Fields("dry-run block-source-writes max-outage indices accept-failed abort no-wait output")),
+		examples: []example{
+			{"how long writes would end", "rfsctl cutover --target-host https://target:9200 --session-name live --dry-run"},
+			{"end writes on the source, bring the rest, and end the following", "rfsctl cutover --target-host https://target:9200 --session-name live --block-source-writes"},
+		},
+	},
+	"rfsctl failures": {
+		options:  slices.Concat(stateOptions, strings.Fields("node failed-documents index output")),
+		examples: []example{{"the failed documents of a folder, by cause", "rfsctl failures --failed-documents rfsd-failed/default"}},
+	},
+	"rfsctl items list":     {options: slices.Concat(stateOptions, strings.Fields("node index state output"))},
+	"rfsctl items show":     {options: slices.Concat(stateOptions, strings.Fields("node output"))},
+	"rfsctl items retry":    {options: slices.Concat(stateOptions, strings.Fields("output"))},
+	"rfsctl items cancel":   {options: slices.Concat(stateOptions, strings.Fields("output"))},
+	"rfsctl undo":           {options: slices.Concat(stateOptions, strings.Fields("yes output"))},
+	"rfsctl cleanup":        {options: slices.Concat(stateOptions, strings.Fields("yes force trial output"))},
+	"rfsctl created":        {options: slices.Concat(stateOptions, strings.Fields("output"))},
+	"rfsctl report":         {options: slices.Concat(stateOptions, strings.Fields("output"))},
+	"rfsctl sessions":       {options: slices.Concat(targetOptions, strings.Fields("output"))},
+	"rfsctl target restore": {options: slices.Concat(stateOptions, strings.Fields("output"))},
+}
+
+// brief holds the placeholder of the value of an option and its help in one line, for the short help.
+var brief = map[string][2]string{
+	"abort":                {"", "return from a cut-over that is in progress"},
+	"accept-failed":        {"", "cut over although documents failed"},
+	"block-source-writes":  {"", "set write blocks on the source in a cut-over"},
+	"brokers":              {"HOST:PORT", "brokers of the Kafka cluster"},
+	"config":               {"FILE", "configuration file; `rfsd config init` writes one"},
+	"create-indices":       {"", "create indices that the target lacks"},
+	"data-dir":             {"DIR", "folder for the state of this node"},
+	"delete-indices":       {"", "delete indices on the target that vanish from the source"},
+	"differences":          {"N", "number of differences to list"},
+	"documents":            {"", "count documents, too"},
+	"dry-run":              {"", "report what would happen, and do nothing"},
+	"every":                {"DURATION", "start a round this often (default: 15m)"},
+	"existing-documents":   {"CHOICE", "ids that the target has: overwrite, keep or newer"},
+	"exit-status":          {"", "end with an exit code that shows the state"},
+	"exit-when-done":       {"", "end when everything has arrived"},
+	"export-dir":           {"DIR", "write NDJSON files instead of sending to a cluster"},
+	"failed-documents":     {"DIR", "where failed documents are kept (default: ./rfsd-failed/NAME)"},
+	"finish":               {"", "end the following, and restore settings of the target"},
+	"force":                {"", "also where the session is not complete"},
+	"format":               {"FORMAT", "what the messages hold"},
+	"from":                 {"DIR", "folder or bucket with NDJSON files, as an export writes them"},
+	"group":                {"NAME", "consumer group for committed offsets"},
+	"index":                {"NAME", "only this index"},
+	"index-allowlist":      {"PATTERN", "index to migrate: a name or a pattern; repeat it for more (default: all)"},
+	"index-exclude":        {"PATTERN", "index to leave out; repeat it for more"},
+	"index-name":           {"NAME", "index of the target"},
+	"indices":              {"PATTERN", "cut over only these indices"},
+	"join":                 {"HOST:PORT", "another node of the fleet"},
+	"listen":               {"HOST:PORT", "address of the API and the status page"},
+	"max-outage":           {"DURATION", "return when writes have ended for this long (default: 10m)"},
+	"max-rate":             {"N", "limit what is sent, in MB/s (0: no limit)"},
+	"metrics-file":         {"FILE", "write Prometheus metrics there"},
+	"no-wait":              {"", "do not wait for the end"},
+	"node":                 {"HOST:PORT", "ask this node"},
+	"node-name":            {"NAME", "name of this node (default: the host's)"},
+	"once":                 {"", "run one round, then exit"},
+	"only":                 {"SECTIONS", "changes, sizes, access, versions, disks, limits (default: all)"},
+	"output":               {"FORM", "text or json"},
+	"quick":                {"", "compare counts and digests only"},
+	"repo-uri":             {"URI", "snapshot repository: a path, or s3://bucket/prefix"},
+	"sample":               {"N", "compare a sample of the documents"},
+	"session-name":         {"NAME", "name of this migration; a new name starts a new one"},
+	"shards":               {"", "list the shards of each index"},
+	"snapshot-name":        {"NAME", "snapshot to read (default: make one on --source-host)"},
+	"source-host":          {"URL", "source cluster, to make a snapshot on"},
+	"state":                {"STATE", "only items in this state"},
+	"status-fd":            {"N", "file descriptor that gets JSON records"},
+	"stop-following":       {"PATTERN", "index that is not followed any more"},
+	"strict":               {"", "count later writes to the target as differences"},
+	"target-host":          {"URL", "target cluster"},
+	"target-password-file": {"FILE", "file that holds the password (or set RFS_TARGET_PASSWORD)"},
+	"target-username":      {"NAME", "user of the target"},
+	"target-version":       {"VERSION", "plan for an empty target of this version"},
+	"topic":                {"NAME", "topic to consume"},
+	"trial":                {"N", "try it out with at most N documents of each shard"},
+	"until-end":            {"", "end when the messages of now have arrived"},
+	"verify":               {"", "compare the target with the snapshot at the end"},
+	"watch":                {"", "repeat until it is complete"},
+	"workers":              {"N", "number of workers of this node"},
+	"yes":                  {"", "do it; without it, list only"},
+}
+
+// groupOrder is the order of the headings of the full help: that of the work.
+var groupOrder = []string{
+	"Source", "Source cluster", "Files", "Stream", "Selection and conversion", "Selection", "Target", "Export instead of a target", "Rounds", "Cut-over", "Trial run", "Checks",
+	"Verification", "Confirmation", "Processing", "Protection of the target", "Windows", "Coordination", "Connection to a node", "Output", "Page", "Certificate", "Node",
+	"API", "Fleet: gossip between nodes", "Fleet: number of machines", "Events",
+}
