@@ -339,8 +339,30 @@ func (o Output) JSON() bool { return o.Format == "json" }
 
 // Log selects the messages to log and their format.
 type Log struct {
-	_     struct{}   `group:"Processing" section:"work"`
-	Level slog.Level `flag:"log-level" default:"info" oneof:"debug,info,warn,error" help:"debug, info, warn or error"`
+	_       struct{}   `group:"Output" section:"work"`
+	Level   slog.Level `flag:"log-level" default:"info" oneof:"debug,info,warn,error" help:"debug, info, warn or error"`
+	Format  string     `flag:"log-format" default:"auto" oneof:"auto,text,json" help:"text, json, or auto: text on a terminal, else JSON"`
+	Quiet   bool       `flag:"quiet" help:"log only warnings and errors, and show no progress"`
+	Verbose bool       `flag:"verbose" alias:"v" help:"log each step, as --log-level debug does"`
+}
+
+// Check rejects contradictions.
+func (l *Log) Check() error {
+	if l.Quiet && l.Verbose {
+		return Usage("--quiet and --verbose exclude each other")
+	}
+	return nil
+}
+
+// Least returns the level below which nothing is logged.
+func (l Log) Least() slog.Level {
+	switch {
+	case l.Verbose:
+		return slog.LevelDebug
+	case l.Quiet:
+		return max(l.Level, slog.LevelWarn)
+	}
+	return l.Level
 }
 
 // State is the place of the state of the work: the target unless another place is named.

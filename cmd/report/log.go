@@ -1,28 +1,43 @@
 package report
 
 import (
+	"io"
 	"log/slog"
 	"os"
 	"time"
 
 	"golang.org/x/term"
 
+	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/rfs/base/secret"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 )
 
-// Log returns the log of a command: JSON, or text above the line of progress where standard error is a terminal. The
-// Screen is nil elsewhere.
-func Log(level slog.Level) (*slog.Logger, *terminal.Screen) {
-	opts := LogOptions(level)
-	if !term.IsTerminal(int(os.Stderr.Fd())) {
-		return slog.New(slog.NewJSONHandler(terminal.NewWriter(os.Stderr), opts)), nil
+// Log returns the log of a command on standard error, which is also that of the libraries that log by themselves. The Screen shows the
+// progress; it is nil where standard error is no terminal, and where no progress is wanted.
+func Log(of config.Log) (*slog.Logger, *terminal.Screen) {
+	opts := LogOptions(of.Least())
+	var to io.Writer = terminal.NewWriter(os.Stderr)
+	var screen *terminal.Screen
+	isTerminal := term.IsTerminal(int(os.Stderr.Fd()))
+	if isTerminal && !of.Quiet {
+		screen = terminal.NewScreen(os.Stderr)
+		to = screen
+		if of.Least() == slog.LevelInfo && of.Format == "auto" {
+			opts.Level = slog.LevelWarn // the line of progress shows the rest
+		}
 	}
-	if level == slog.LevelInfo {
-		opts.Level = slog.LevelWarn // the line of progress shows the rest
+	log := slog.New(Handler(to, of.Format, isTerminal, opts))
+	slog.SetDefault(log)
+	return log, screen
+}
+
+// Handler returns a handler of a format of --log-format. auto is text where asText is true.
+func Handler(to io.Writer, format string, asText bool, opts *slog.HandlerOptions) slog.Handler {
+	if format == "text" || format != "json" && asText {
+		return slog.NewTextHandler(to, opts)
 	}
-	screen := terminal.NewScreen(os.Stderr)
-	return slog.New(slog.NewTextHandler(screen, opts)), screen
+	return slog.NewJSONHandler(to, opts)
 }
 
 // LogOptions returns the options of every log: secrets are masked, durations are written as text, and an error that is empty is left out.
@@ -53,20 +68,24 @@ func LogOptions(level slog.Leveler) *slog.HandlerOptions {
 	}}
 }
 
-// Progress shows what text returns, twice a second on a screen, or every 30 s in the log, until the returned function is
-// called. The elapsed seconds are at least 0.001.
+// firstProgress is the time after which progress is logged for the first time.
+const firstProgress = 5 * time.Second
+
+// Progress shows what text returns, twice a second on a screen, or after 5 s and then every minute in the log, until the returned
+// function is called. The elapsed seconds are at least 0.001.
 func Progress(text func(elapsed float64) string, log *slog.Logger, screen *terminal.Screen) func() {
-	begin, every := time.Now(), 30*time.Second
+	begin, first, every := time.Now(), firstProgress, time.Minute
 	show := func(s string) { log.Info("progress", "progress", s) }
 	if screen != nil {
-		every, show = 500*time.Millisecond, screen.Show
+		first, every, show = 500*time.Millisecond, 500*time.Millisecond, screen.Show
 	}
-	ticker, quit, ended := time.NewTicker(every), make(chan struct{}), make(chan struct{})
+	ticker, quit, ended := time.NewTicker(first), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
 		for {
 			select {
 			case now := <-ticker.C:
+				ticker.Reset(every)
 				show(text(max(now.Sub(begin).Seconds(), 0.001)))
 			case <-quit:
 				return

@@ -136,8 +136,8 @@ func (h *streamSession) shown(o consumeOptions, log *slog.Logger, lines foregrou
 
 // runConsume takes part in a session and reports it.
 func runConsume(ctx context.Context, o consumeOptions) error {
-	log, screen := report.Log(o.options.logLevel)
-	log, lines := keepLines(log, o.logLevel)
+	log, screen := report.Log(o.options.log)
+	log, lines := keepLines(log, o.log.Least())
 	o.warnOfRisks(log)
 	begin := time.Now()
 	h, err := openConsume(ctx, o, log, newResources(o.options))

@@ -40,7 +40,7 @@ func followCommand() *cli.Command {
 		}
 		o.deleteVanished = f.Rounds.Delete
 		r := rounds{options: o, mayBlock: f.Blocks.Block, stops: f.Rounds.Stop.List, log: slog.New(slog.DiscardHandler)}
-		r.log, _ = report.Log(o.logLevel)
+		r.log, _ = report.Log(o.log)
 		switch {
 		case f.Rounds.Finish:
 			return r.finish(ctx)

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"log/slog"
 	"maps"
 	"net/url"
 	"path/filepath"
@@ -104,7 +103,7 @@ type options struct {
 	maxFailed        int64
 	unavailable      time.Duration
 	json             bool
-	logLevel         slog.Level
+	log              config.Log
 }
 
 // newOptions makes the options of a run of its settings.
@@ -149,7 +148,7 @@ func (o *options) transfer(t config.Transfer) (err error) {
 	o.connections, o.bulkDocs, o.bulkBytes, o.maxRate = t.Bulk.Connections, t.Bulk.Documents, t.Bulk.Size.Bytes, int64(t.Bulk.MaxRate)
 	o.maxDocument, o.maxLatency = int64(t.Document.Most), t.Bulk.MaxLatency
 	o.existing = bulk.Existing(t.Existing.Documents)
-	o.slots, o.unavailable, o.json, o.logLevel = t.Slots.Number, t.Patience.Unavailable, t.Output.JSON(), t.Log.Level
+	o.slots, o.unavailable, o.json, o.log = t.Slots.Number, t.Patience.Unavailable, t.Output.JSON(), t.Log
 	o.allowPartial, o.includeSystem, o.guard.ignoreDisks = t.Partial.Allow, t.System.Include, t.Disks.Ignore
 	o.session, o.coordinatorFile = t.State.Session.Name, t.State.File
 	o.failedDir, o.failedShared, o.maxFailed = t.Failed.Place.Dir, t.Failed.Shared, int64(t.Failed.Limit.Max)

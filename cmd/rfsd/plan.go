@@ -73,7 +73,7 @@ func planMigration(ctx context.Context, o options, ask config.Planning, out io.W
 	if o.snapshot == "" {
 		return config.Usage("plan needs a snapshot that is there (--snapshot-name)")
 	}
-	log, _ := report.Log(o.logLevel)
+	log, _ := report.Log(o.log)
 	o.warnOfRisks(log)
 	blobs, err := openRepository(ctx, o)
 	if err != nil {

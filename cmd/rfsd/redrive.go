@@ -82,7 +82,7 @@ func redriveOptions(c config.Redrive) (options, error) {
 // runRedrive sends failed documents again and reports it. again returns the command line with more options.
 func runRedrive(ctx context.Context, o options, again func(more ...string) string, out io.Writer) error {
 	begin := time.Now()
-	log, screen := report.Log(o.logLevel)
+	log, screen := report.Log(o.log)
 	o.warnOfRisks(log)
 	in := newResources(o)
 	budget.LimitMemory(o.memory().Budget(config.InBucket(o.failedDir)), os.Getenv)

@@ -183,9 +183,9 @@ func runNode(ctx context.Context, r runOptions) error {
 		return err
 	}
 	var level slog.LevelVar
-	level.Set(r.logLevel)
+	level.Set(r.log.Least())
 	ring := daemon.NewLogRing(2000)
-	log := slog.New(slog.NewJSONHandler(io.MultiWriter(terminal.NewWriter(os.Stderr), ring), report.LogOptions(&level))).With("node", r.own.Node.Name)
+	log := slog.New(report.Handler(io.MultiWriter(terminal.NewWriter(os.Stderr), ring), r.log.Format, false, report.LogOptions(&level))).With("node", r.own.Node.Name)
 	id, err := r.own.API.TLS.Identity()
 	if err != nil {
 		return err
@@ -421,8 +421,8 @@ func reloadLevel(r runOptions, level *slog.LevelVar) (string, error) {
 	if err := config.Decode(values, &o); err != nil {
 		return "", err
 	}
-	level.Set(o.Log.Level)
-	return o.Log.Level.String(), nil
+	level.Set(o.Log.Least())
+	return level.Level().String(), nil
 }
 
 // socketPath resolves auto and off.

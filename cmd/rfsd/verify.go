@@ -65,7 +65,7 @@ func verifyFiles(ctx context.Context, values config.Values, out io.Writer) error
 	if err != nil {
 		return fmt.Errorf("--from %s: %w", o.from, err)
 	}
-	log, screen := report.Log(o.options.logLevel)
+	log, screen := report.Log(o.options.log)
 	r, err := compareFiles(ctx, o.options, files, o.types, newComparison(o.options, v.Verification, o.options.memory().Input(), log, screen))
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ func runVerify(ctx context.Context, o options, ask config.Verification, out io.W
 	if err != nil {
 		return exit.With(exit.Snapshot, fmt.Errorf("repository %s: %w", o.repoURI, err))
 	}
-	log, screen := report.Log(o.logLevel)
+	log, screen := report.Log(o.log)
 	counted, memory := repo.NewCounting(blobs), o.memory().Input()
 	counted.LargeAlone(memory.Alone)
 	r, err := compareSnapshot(ctx, o, counted, newComparison(o, ask, memory, log, screen))

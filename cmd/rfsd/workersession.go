@@ -114,9 +114,9 @@ func (h *workerSession) work(ctx context.Context, poll time.Duration, started fu
 	}
 	log := h.Log
 	if lease != nil {
-		log = log.With("index", lease.ID.Index, "shard", lease.ID.Shard, "cursor", lease.ID.Cursor, "item", r.Item)
+		log = log.With("index", lease.ID.Index, "shard", lease.ID.Shard, "cursor", lease.ID.Cursor)
 	}
-	log.Info("worker ends", "outcome", r.Outcome, "repository_requests", sample.RepoRequests, "repository_bytes", sample.RepoBytes)
+	log.Debug("worker ends", "item", r.Item, "outcome", r.Outcome, "repository_requests", sample.RepoRequests, "repository_bytes", sample.RepoBytes)
 	return r, err
 }
 

@@ -100,6 +100,7 @@ func setClocks(t *testing.T, w *network) *wrong {
 	w.certify(wrongClock(t, -3600, "./cmd/rfsctl"))
 	for i, off := range []time.Duration{10 * time.Minute, -10 * time.Minute} {
 		h := w.all[3+i]
+		h.more = append(h.more, "--verbose") // the log has the leases
 		h.program = wrongClock(t, int(off.Seconds()), "./cmd/rfsd")
 		x.machines = append(x.machines, &wrongMachine{host: h, off: off, held: map[string]bool{}, reasons: map[string]bool{}})
 	}
@@ -182,7 +183,7 @@ func refuseWrongClocks(t *testing.T, w *network) func(time.Duration) {
 // allowWrongClocks: with the tolerance switched off machines whose clocks are wrong work like all others.
 func allowWrongClocks(t *testing.T, w *network) func(time.Duration) {
 	for _, h := range w.all {
-		h.more = []string{"--clock-skew-tolerance", "0s"}
+		h.more = append(h.more, "--clock-skew-tolerance", "0s")
 	}
 	x := setClocks(t, w)
 	x.begin(t, "the machines with wrong clocks work", func(m *wrongMachine) bool { return len(m.held) > 0 })

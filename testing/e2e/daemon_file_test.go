@@ -19,9 +19,9 @@ func TestADaemonWithAFileRunsItsWorkersInside(t *testing.T) {
 	out := filepath.Join(dir, "out")
 	config := filepath.Join(dir, "n.toml")
 	must(t, os.WriteFile(config, []byte("[source]\nrepo-uri = '"+repo+"'\nsnapshot-name = 'snap1'\n[export]\nexport-dir = '"+out+
-		"'\n[daemon]\nworkers = 3\nexit-when-done = true\n"), 0o600))
+		"'\n[daemon]\nworkers = 3\nexit-when-done = true\n[work]\nlog-level = 'debug'\n"), 0o600))
 	r := RunIn(t, dir, nil, "rfsd", "run", "--config", config)
-	if r.Code != 0 {
+	if r.Code != 0 || !strings.Contains(r.Stderr, "lease acquired") {
 		t.Fatalf("exit %d: %s", r.Code, r.Stderr)
 	}
 	want, err := truth.Load(false, repo+".ndjson.gz")

@@ -7,12 +7,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials/stscreds"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go"
+	"github.com/aws/smithy-go/logging"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
@@ -29,7 +32,9 @@ type Options struct {
 // Load reads the configuration. Credentials are not read yet, see Credentials. It returns fault.ErrConfig if a file of the chain
 // cannot be read, or if the region is unknown.
 func Load(ctx context.Context, o Options) (aws.Config, error) {
-	load := o.Client
+	load := append(slices.Clone(o.Client), config.WithLogger(logging.LoggerFunc(func(_ logging.Classification, format string, v ...any) {
+		slog.DebugContext(ctx, "AWS SDK", "message", fmt.Sprintf(format, v...)) // what matters is in errors
+	})))
 	if o.Region != "" {
 		load = append(load, config.WithRegion(o.Region))
 	}

@@ -639,8 +639,11 @@ func (c *Check) recordArrival(ctx context.Context, a *arriving, is progress.Arri
 		if err != nil {
 			return err
 		}
-		if is.Note != "" {
+		switch {
+		case is.Note != "":
 			c.Log.WarnContext(ctx, "documents counted on the target", "index", a.name, "expected", is.Expected, "found", is.Found, "note", is.Note)
+		case is.Problem == "":
+			c.Log.InfoContext(ctx, "index has arrived", "index", a.name, "sent", a.sent.Indexed, "on_target", is.Found)
 		}
 	}
 	if is.Problem == "" {

@@ -70,12 +70,12 @@ func (r *Runner) guardEvery() time.Duration { return max(guardInterval, 3*r.reco
 func (r *Runner) Run(ctx context.Context, lease *cms.Lease, from Source, guard func(ctx context.Context, maxAge time.Duration) error) (Outcome, error) {
 	j := &job{
 		runner: r, lease: lease, id: lease.ID, begin: lease.Start(), from: from, guard: guard, acquired: r.Clock.Read().Mono,
-		log: r.Log.With("index", lease.ID.Index, "shard", lease.ID.Shard, "cursor", lease.ID.Cursor, "item", lease.Item.ID),
+		log: r.Log.With("index", lease.ID.Index, "shard", lease.ID.Shard, "cursor", lease.ID.Cursor),
 	}
 	defer j.close()
 	r.Meter.start(j)
 	defer r.Meter.finish(j)
-	j.log.Info("lease acquired", "begin", j.begin, "length", lease.Length, "attempt", lease.Item.Attempts)
+	j.log.Debug("lease acquired", "item", lease.Item.ID, "begin", j.begin, "length", lease.Length, "attempt", lease.Item.Attempts)
 
 	life := j.live(ctx)
 	defer life.close()
@@ -87,7 +87,7 @@ func (r *Runner) Run(ctx context.Context, lease *cms.Lease, from Source, guard f
 	if n := j.kept(); n > 0 {
 		j.log.Info("the target has documents of the same ids, which were kept", "documents", n)
 	}
-	level := slog.LevelInfo
+	level := slog.LevelDebug
 	if outcome == Failed {
 		level = slog.LevelError
 	}

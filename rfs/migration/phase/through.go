@@ -94,7 +94,7 @@ func (s *Session) RetryFailed(ctx context.Context) error {
 		}
 	}
 	for _, id := range failed {
-		s.Log.Info("failed item is tried again", "index", id.Index, "shard", id.Shard, "item", id.String())
+		s.Log.Info("failed item is tried again", "index", id.Index, "shard", id.Shard, "cursor", id.Cursor)
 		if err := s.Coordinator.Reopen(ctx, id, "run again"); err != nil {
 			return fmt.Errorf("retry %s: %w", id.Name(), err)
 		}

@@ -194,7 +194,7 @@ func (m *Migration) afterLease(ctx context.Context, lease *cms.Lease, outcome en
 		return nil
 	case outcome == engine.Lost && ctx.Err() == nil:
 		// The lease expires and the item is done again by the first worker that leases it.
-		m.Log.Warn("lease lost", "index", lease.ID.Index, "shard", lease.ID.Shard, "cursor", lease.ID.Cursor, "item", lease.Item.ID, "error", err)
+		m.Log.Warn("lease lost", "index", lease.ID.Index, "shard", lease.ID.Shard, "cursor", lease.ID.Cursor, "error", err)
 		return nil
 	case ctx.Err() != nil, err == nil:
 		return nil
