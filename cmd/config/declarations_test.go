@@ -33,8 +33,11 @@ func TestDefaultsFormsAndBoundsAreThoseOfTheirSettings(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"slots", "65", "want a whole number, from 0 to 64"},
 		{"slots", "many", "want a whole number, from 0 to 64"},
-		{"initial-lease-duration", "1ms", "want a duration such as PT10M or 10m, from 1s to 6h"},
-		{"max-rate", "fast", "want a number of megabytes per second from 0 to 1000000"},
+		{"initial-lease-duration", "1ms", "want a duration such as 10m or PT10M, from 1s to 6h"},
+		{"max-rate", "fast", "want bytes per second with a unit, such as 20MiB or 20MB (0: no limit)"},
+		{"max-rate", "20", "want bytes per second with a unit, such as 20MiB"},
+		{"documents-size-per-bulk-request", "1GB5", "want a size such as"},
+		{"documents-size-per-bulk-request", "2GiB", "from 1KiB to 1GiB"},
 		{"discard", "maybe", "want true or false"},
 		{"target-host", "localhost:9200", "want a URL such as https://localhost:9200"},
 		{"data-streams", "both", "want index or create"},

@@ -286,7 +286,7 @@ func (s Setting) Wants() string {
 	case forms[s.check] != "":
 		return forms[s.check]
 	case s.field == durationType:
-		return strings.TrimSpace("a duration such as PT10M or 10m" + comma(bounds))
+		return strings.TrimSpace("a duration such as 10m or PT10M" + comma(bounds))
 	case s.Kind == Text && s.field.Kind() == reflect.Int64:
 		return "a size such as 512MB or 1GiB" + comma(bounds)
 	case s.Kind == Number:

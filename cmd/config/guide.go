@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// guide is what the short help of a command with many options shows: its most frequent options and examples.
+// guide holds the most frequent options of a command with many options, and examples, for its short help.
 type guide struct {
 	options  []string // in the order of the work
 	examples []example
@@ -142,7 +142,7 @@ var brief = map[string][2]string{
 	"join":                 {"HOST:PORT", "another node of the fleet"},
 	"listen":               {"HOST:PORT", "address of the API and the status page"},
 	"max-outage":           {"DURATION", "return when writes have ended for this long (default: 10m)"},
-	"max-rate":             {"N", "limit what is sent, in MB/s (0: no limit)"},
+	"max-rate":             {"SIZE", "send at most this much per second, as 20MiB (0: no limit)"},
 	"metrics-file":         {"FILE", "write Prometheus metrics there"},
 	"no-wait":              {"", "do not wait for the end"},
 	"node":                 {"HOST:PORT", "ask this node"},
@@ -174,7 +174,7 @@ var brief = map[string][2]string{
 	"yes":                  {"", "do it; without it, list only"},
 }
 
-// groupOrder is the order of the headings of the full help: that of the work.
+// groupOrder is the order of the headings of the full help: the order of the work.
 var groupOrder = []string{
 	"Source", "Source cluster", "Files", "Stream", "Selection and conversion", "Selection", "Target", "Export instead of a target", "Rounds", "Cut-over", "Trial run", "Checks",
 	"Verification", "Confirmation", "Processing", "Protection of the target", "Windows", "Coordination", "Connection to a node", "Output", "Page", "Certificate", "Node",

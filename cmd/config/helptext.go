@@ -159,7 +159,7 @@ func wrapped(text string, width int, end string) string {
 	return b.String()
 }
 
-// fixed stands for a blank at which a line is not broken.
+// fixed represents a blank at which a line is not broken.
 const fixed = "\u00a0"
 
 // unbroken returns a command line that is not broken between an option and its value.
@@ -180,13 +180,15 @@ func unbroken(line string) string {
 	return b.String()
 }
 
-// placeholder returns the word that stands for the value of a setting.
+// placeholder returns the word that represents the value of a setting.
 func (s Setting) placeholder() string {
 	switch {
 	case brief[s.Name][0] != "":
 		return brief[s.Name][0]
 	case s.field == reflect.TypeFor[time.Duration]():
 		return "DURATION"
+	case s.Kind == Text && s.field.Kind() == reflect.Int64:
+		return "SIZE"
 	case s.Kind == Number:
 		return "N"
 	case s.check == "url":

@@ -266,7 +266,7 @@ func (s *Slots) Check() error {
 // RequestSize bounds the body of a bulk request.
 type RequestSize struct {
 	_     struct{} `group:"Processing" section:"work"`
-	Bytes int      `flag:"documents-size-per-bulk-request" default:"5242880" min:"1024" max:"1073741824" help:"most bytes in one request, which is halved while the target reports overload; a larger document goes alone"`
+	Bytes Size     `flag:"documents-size-per-bulk-request" default:"5MiB" min:"1KiB" max:"1GiB" help:"most bytes in one request, as 5MiB, or a number of bytes; halved while the target reports overload; a larger document goes alone"`
 }
 
 // Document bounds one document.
@@ -289,7 +289,7 @@ type Bulk struct {
 	Documents   int      `flag:"documents-per-bulk-request" default:"0" min:"0" max:"2147483647" help:"most documents in one request (0: no limit)"`
 	Size        RequestSize
 	Connections int           `flag:"max-connections" default:"8" min:"1" max:"256" help:"maximum number of concurrent requests, over all slots; starts with at most 4, and follows the measured throughput"`
-	MaxRate     Rate          `flag:"max-rate" default:"0" want:"a number of megabytes per second from 0 to 1000000" help:"most megabytes (10^6 bytes) of bulk bodies per second to send or to export, over all slots; of a fleet, over all its nodes (0: no limit)"`
+	MaxRate     Rate          `flag:"max-rate" default:"0" want:"bytes per second with a unit, such as 20MiB or 20MB (0: no limit)" help:"most bytes of bulk bodies per second to send or to export, as 20MiB, over all slots; of a fleet, over all its nodes (0: no limit)"`
 	MaxLatency  time.Duration `flag:"target-max-latency" default:"0s" max:"1h" help:"lower the load on the target while a request (of documents, or for a page of a comparison) takes longer to be answered, as 500ms or 2s, and raise it again (0s: never)"`
 	Discover    bool          `flag:"target-discover" group:"Target" section:"target" help:"send documents, and credentials, also to the nodes that the target names, over TLS and only to those whose certificate is signed by the authority of --target-cacert"`
 }
@@ -325,7 +325,7 @@ type Failed struct {
 // Patience is the time to wait for a target that does not answer.
 type Patience struct {
 	_           struct{}      `group:"Processing" section:"work"`
-	Unavailable time.Duration `flag:"unavailable-timeout" default:"PT2M" help:"give up if the target has not answered for this long"`
+	Unavailable time.Duration `flag:"unavailable-timeout" default:"2m" help:"give up if the target has not answered for this long"`
 }
 
 // Output is the form of what a command prints.
@@ -400,14 +400,14 @@ func (s Session) OrDefault() string { return cmp.Or(s.Name, "default") }
 // Skew is the maximum difference between clocks.
 type Skew struct {
 	_         struct{}      `group:"Coordination" section:"coordination"`
-	Tolerance time.Duration `flag:"clock-skew-tolerance" default:"PT15S" help:"refuse leases when this machine's clock is further off the coordinator's; 0s: off"`
+	Tolerance time.Duration `flag:"clock-skew-tolerance" default:"15s" help:"refuse leases when this machine's clock is further off the coordinator's; 0s: off"`
 }
 
 // Leases are the rules of work items.
 type Leases struct {
 	_        struct{}      `group:"Coordination" section:"coordination"`
-	Initial  time.Duration `flag:"initial-lease-duration" default:"PT10M" min:"1s" max:"6h" help:"first lease of a work item, as PT10M or 10m; doubles with each attempt, up to --max-lease-duration"`
-	Longest  time.Duration `flag:"max-lease-duration" default:"PT6H" min:"1s" max:"24h" help:"longest lease of a work item; the items of a dead worker wait as long"`
+	Initial  time.Duration `flag:"initial-lease-duration" default:"10m" min:"1s" max:"6h" help:"first lease of a work item, as 10m; doubles with each attempt, up to --max-lease-duration"`
+	Longest  time.Duration `flag:"max-lease-duration" default:"6h" min:"1s" max:"24h" help:"longest lease of a work item; the items of a dead worker wait as long"`
 	Attempts int           `flag:"max-item-attempts" default:"5" min:"1" max:"1000" help:"attempts in a row without progress after which a work item is worked on alone, and may be given up; and after which a phase or an index is FAILED"`
 	Skew     Skew
 }

@@ -25,7 +25,7 @@ type Windows struct {
 	_           struct{} `group:"Windows" section:"import"`
 	NewIndices  NewIndices
 	Size        int64         `flag:"window-size" default:"67108864" min:"1024" max:"1099511627776" help:"bytes of a window of an uncompressed file"`
-	Lease       time.Duration `flag:"window-lease" default:"PT1M" min:"2s" max:"1h" help:"how long a window is leased at first; the rest is handed off then"`
+	Lease       time.Duration `flag:"window-lease" default:"1m" min:"2s" max:"1h" help:"how long a window is leased at first; the rest is handed off then"`
 	MaxAttempts int           `flag:"max-attempts" default:"10" min:"1" max:"1000" help:"attempts in a row without progress after which a window is worked on alone, and may be given up"`
 }
 

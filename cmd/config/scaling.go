@@ -14,7 +14,7 @@ type Scaling struct {
 	Max            int           `flag:"scale-max" default:"0" min:"0" max:"10000" help:"most machines; has to be given"`
 	MachineWorkers int           `flag:"scale-machine-workers" default:"1" min:"1" max:"256" help:"workers of one machine"`
 	WorkerBytes    Size          `flag:"scale-worker-bytes" default:"10GB" want:"a size such as 10GB, or 0" help:"one worker is wanted for so much of the repository that is left, at most one for each open item (0: one for each)"`
-	Cooldown       time.Duration `flag:"scale-cooldown" default:"PT5M" min:"0s" max:"24h" help:"least time between two changes while there is work"`
+	Cooldown       time.Duration `flag:"scale-cooldown" default:"5m" min:"0s" max:"24h" help:"least time between two changes while there is work"`
 	Budget         int           `flag:"scale-budget-hours" default:"0" min:"0" max:"10000000" help:"instance hours in all, after which no machine runs (0: no limit)"`
 	KeepMin        bool          `flag:"scale-keep-min" help:"keep --scale-min machines when the work is complete, rather than none"`
 }

@@ -199,16 +199,17 @@ func (r *Replicas) parse(text string) error {
 	return nil
 }
 
-// Rate is bytes per second, given in megabytes; 0: no limit.
+// Rate is a number of bytes per second with its unit: 20MiB, 0.5MB; 0: no limit.
 type Rate int64
 
 func (r *Rate) parse(text string) error {
-	n, err := strconv.ParseFloat(text, 64)
-	if err != nil || math.IsNaN(n) || n < 0 || n > 1e6 {
-		return errSyntax
+	if number := strings.Trim(text, "0123456789."); number == "" && text != "0" {
+		return errSyntax // megabytes to some, bytes to others
 	}
-	*r = Rate(n * 1e6)
-	return nil
+	var s Size
+	err := s.parse(text)
+	*r = Rate(s)
+	return err
 }
 
 // Limit is a number, or math.MaxInt64 for unlimited.

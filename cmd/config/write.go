@@ -68,7 +68,7 @@ func writeKey(w io.Writer, k Setting, texts []string) error {
 	return err
 }
 
-// WriteNew prints a file to begin with: what is given is set, and the other frequent settings of rfsd run are comments with their
+// WriteNew prints a new file. The given values are set in it, and the other frequent settings of rfsd run are comments with their
 // defaults. Secrets are left out.
 func WriteNew(w io.Writer, settings []Setting, values Values) error {
 	lines := []string{

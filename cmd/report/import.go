@@ -50,16 +50,16 @@ func (r *Import) Conclude(w io.Writer, asJSON bool, err error) error {
 
 // WriteText prints the documents of the import, and what an operator has to look at.
 func (r *Import) WriteText(w io.Writer) {
-	fmt.Fprintf(w, "%s: %d files, %d of %d bytes in %d windows\n", r.Source, r.Files, r.FileBytes, r.Size, r.Windows)
-	fmt.Fprintf(w, "documents %d: indexed %d, kept %d, failed %d, filtered %d; %s\n", r.Documents, r.Indexed, r.Kept, r.Failed, r.Filtered, progress.Bytes(r.Bytes))
+	progress.Fprintf(w, "%s: %d files, %s of %s in %d windows\n", r.Source, r.Files, progress.Bytes(r.FileBytes), progress.Bytes(r.Size), r.Windows)
+	progress.Fprintf(w, "documents %d: indexed %d, kept %d, failed %d, filtered %d; %s\n", r.Documents, r.Indexed, r.Kept, r.Failed, r.Filtered, progress.Bytes(r.Bytes))
 	for _, p := range r.Problems {
-		fmt.Fprintf(w, "given up: %s, bytes %d to %d: %s\n", p.File, p.From, p.To, p.Reason)
+		progress.Fprintf(w, "given up: %s, bytes %d to %d: %s\n", p.File, p.From, p.To, p.Reason)
 	}
 	if r.Redriven > 0 {
-		fmt.Fprintf(w, "%d documents did not arrive when they were sent; rfsd redrive has delivered %d of them\n", r.Failed+r.Redriven, r.Redriven)
+		progress.Fprintf(w, "%d documents did not arrive when they were sent; rfsd redrive has delivered %d of them\n", r.Failed+r.Redriven, r.Redriven)
 	}
 	if r.Failed > 0 {
-		fmt.Fprintf(w, "%d documents did not arrive; each process keeps its own with their reasons (this one in %s)\n", r.Failed, r.FailedDir)
+		progress.Fprintf(w, "%d documents did not arrive; each process keeps its own with their reasons (this one in %s)\n", r.Failed, r.FailedDir)
 		Classes(w, r.Failures)
 	}
 	if a := r.Arrival; a != nil && cmp.Or(a.Problem, a.Note) != "" {
@@ -71,10 +71,10 @@ func (r *Import) WriteText(w io.Writer) {
 	case !r.Complete:
 		fmt.Fprintln(w, "not complete: the same command continues")
 		if r.OwnDocuments > r.Documents {
-			fmt.Fprintf(w, "the numbers above are recorded progress; %d documents were read by this process, and those that are not recorded are sent again\n", r.OwnDocuments)
+			progress.Fprintf(w, "the numbers above are recorded progress; %d documents were read by this process, and those that are not recorded are sent again\n", r.OwnDocuments)
 		}
 	case r.OwnWindows == 0:
 		fmt.Fprintln(w, "nothing was left to do for this process; a new --session-name starts a new migration")
 	}
-	fmt.Fprintf(w, "%.1f s, %d windows by this process\n", r.Seconds, r.OwnWindows)
+	progress.Fprintf(w, "%.1f s, %d windows by this process\n", r.Seconds, r.OwnWindows)
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 )
 
-// Log returns the log of a command on standard error, which is also that of the libraries that log by themselves. The Screen shows the
-// progress; it is nil where standard error is no terminal, and where no progress is wanted.
+// Log returns the log of a command on standard error, to which libraries that log by themselves are directed, too. The Screen shows the
+// progress; it is nil unless standard error is a terminal and progress is wanted.
 func Log(of config.Log) (*slog.Logger, *terminal.Screen) {
 	opts := LogOptions(of.Least())
 	var to io.Writer = terminal.NewWriter(os.Stderr)

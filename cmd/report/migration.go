@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/rfsd/rfsd/cmd/exit"
@@ -54,12 +53,12 @@ type Migration struct {
 
 // roundText describes a round and its changes.
 func roundText(x *follow.Report, d *difference.Totals, unchanged int) string {
-	text := fmt.Sprintf("round %d: snapshot %s", x.Number, cmp.Or(x.Snapshot, "-"))
+	text := progress.Sprintf("round %d: snapshot %s", x.Number, cmp.Or(x.Snapshot, "-"))
 	if x.Since != "" {
 		text += " since " + x.Since
 	}
 	if d != nil {
-		text += fmt.Sprintf(": %d documents inserted, %d updated, %d deleted", d.Inserted, d.Updated, d.Deleted)
+		text += progress.Sprintf(": %d documents inserted, %d updated, %d deleted", d.Inserted, d.Updated, d.Deleted)
 	}
 	if unchanged > 0 {
 		text += fmt.Sprintf("; indices without a change: %s", progress.Count(int64(unchanged)))
@@ -80,7 +79,7 @@ func (a *Arrived) Conclude(w io.Writer, asJSON bool) error {
 	if asJSON {
 		return JSON(w, a)
 	}
-	_, err := fmt.Fprintf(terminal.NewWriter(w), "snapshot %s has arrived in round %d: nothing was sent\n", a.Round.Snapshot, a.Round.Number)
+	_, err := progress.Fprintf(terminal.NewWriter(w), "snapshot %s has arrived in round %d: nothing was sent\n", a.Round.Snapshot, a.Round.Number)
 	return err
 }
 
@@ -125,7 +124,7 @@ func (r *Migration) before() string {
 
 // writeTable prints one line per index and the totals.
 func (r *Migration) writeTable(w io.Writer) {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	t := terminal.NewTable(w)
 	kept := func(text string) string {
 		if r.Totals.Kept == 0 {
 			return ""
@@ -139,15 +138,15 @@ func (r *Migration) writeTable(w io.Writer) {
 		}
 		return roots + "\t" + lucene + "\t"
 	}
-	fmt.Fprintf(t, "index\tshards\tlive\tindexed\t%sfailed\tfiltered\tbytes\t%s\n", kept("kept"), arrived("on target", "Lucene"))
+	fmt.Fprintf(t, "INDEX\tSHARDS\tLIVE\tINDEXED\t%sFAILED\tFILTERED\tBYTES\t%s\n", kept("KEPT"), arrived("ON TARGET", "LUCENE"))
 	row := func(index, shards string, c cms.Counts, roots, lucene string) {
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s%d\t%d\t%s\t%s\n", index, shards, c.Live, c.Indexed, kept(strconv.FormatInt(c.Kept, 10)), c.Failed, c.Filtered, progress.Bytes(c.Bytes), arrived(roots, lucene))
+		progress.Fprintf(t, "%s\t%s\t%d\t%d\t%s%d\t%d\t%s\t%s\n", index, shards, c.Live, c.Indexed, kept(strconv.FormatInt(c.Kept, 10)), c.Failed, c.Filtered, progress.Bytes(c.Bytes), arrived(roots, lucene))
 	}
 	var total progress.ArrivalTotal
 	for _, x := range r.Indices {
 		total.Add(x.Targets, x.Held())
 		roots, lucene := x.Held().Texts()
-		row(x.Index, fmt.Sprintf("%d/%d", x.Done, x.Shards), x.Counts, roots, lucene)
+		row(x.Index, progress.Sprintf("%d/%d", x.Done, x.Shards), x.Counts, roots, lucene)
 	}
 	roots, lucene := total.Texts()
 	row("total", "", r.Totals, roots, lucene)
@@ -170,7 +169,7 @@ func (r *Migration) writeIndices(w io.Writer) {
 			same.Add(x.Index, "%s: aliases wait until all of its documents have arrived")
 		}
 		if x.Reduced != "" && x.Counts.Reduced > 0 {
-			same.Add(x.Index, fmt.Sprintf("%%s: %d of its documents are reduced, they may lack indexed parts: %s", x.Counts.Reduced, terminal.Escaped(x.Reduced)))
+			same.Add(x.Index, progress.Sprintf("%%s: %d of its documents are reduced, they may lack indexed parts: %s", x.Counts.Reduced, terminal.Escaped(x.Reduced)))
 		} else if x.Reduced != "" && x.Failed > 0 {
 			same.Add(x.Index, "%s: stored sources differ from the indexed documents: "+terminal.Escaped(x.Reduced))
 		}
@@ -184,19 +183,19 @@ func (r *Migration) writeIndices(w io.Writer) {
 	for _, x := range r.Indices {
 		if a := x.Arrival; a != nil && a.Note != "" {
 			roots, _ := a.Texts()
-			fmt.Fprintf(w, "index %s: the target has %s documents, %d were indexed: %s\n", x.Index, roots, a.Expected, a.Note)
+			progress.Fprintf(w, "index %s: the target has %s documents, %d were indexed: %s\n", x.Index, roots, a.Expected, a.Note)
 		}
 		if n := x.Lost(); n > 0 {
-			fmt.Fprintf(w, "warning: index %s: the target holds %d documents now, %d fewer than at the end of the migration: find out what deleted them; rfsd verify names them\n", x.Index, x.Now.Found, n)
+			progress.Fprintf(w, "warning: index %s: the target holds %d documents now, %d fewer than at the end of the migration: find out what deleted them; rfsd verify names them\n", x.Index, x.Now.Found, n)
 		}
 		if r.DoneBefore && x.Now == nil && x.Arrival != nil && !x.Arrival.Uncounted && !x.Arrival.Gone {
 			fmt.Fprintf(w, "index %s: the number on the target is as of the end of the migration; it could not be counted again\n", x.Index)
 		}
 		if x.Rebuilt > 0 {
-			fmt.Fprintf(w, "index %s: the sources of %d documents were rebuilt from other fields\n", x.Index, x.Rebuilt)
+			progress.Fprintf(w, "index %s: the sources of %d documents were rebuilt from other fields\n", x.Index, x.Rebuilt)
 		}
 		if x.KeptLast > 0 {
-			fmt.Fprintf(w, "index %s: %d of its documents had duplicate keys; the last value of each was kept\n", x.Index, x.KeptLast)
+			progress.Fprintf(w, "index %s: %d of its documents had duplicate keys; the last value of each was kept\n", x.Index, x.KeptLast)
 		}
 		if x.Paused != "" {
 			fmt.Fprintf(w, "index %s is paused: %s\n", x.Index, x.Paused)
@@ -218,16 +217,16 @@ func (r *Migration) writeProblems(w io.Writer) {
 			fmt.Fprintf(w, "index %s is not complete: %s\n", p.Index, p.Reason)
 			continue
 		}
-		fmt.Fprintf(w, "index %s shard %d failed: %s\n", p.Index, p.Shard, p.Reason)
+		progress.Fprintf(w, "index %s shard %d failed: %s\n", p.Index, p.Shard, p.Reason)
 		if p.Undelivered > 0 {
-			fmt.Fprintf(w, "index %s shard %d: at most %d documents were not delivered\n", p.Index, p.Shard, p.Undelivered)
+			progress.Fprintf(w, "index %s shard %d: at most %d documents were not delivered\n", p.Index, p.Shard, p.Undelivered)
 		}
 	}
 	if len(r.LeftOut) > 0 {
 		fmt.Fprintf(w, "left out (--include-system migrates them): %s\n", strings.Join(r.LeftOut, ", "))
 	}
 	if len(r.NotVerified) > 0 {
-		fmt.Fprintf(w, "%d files were not verified (nothing in them lives, or only a part is needed): %s\n",
+		progress.Fprintf(w, "%d files were not verified (nothing in them lives, or only a part is needed): %s\n",
 			len(r.NotVerified), strings.Join(r.NotVerified[:min(5, len(r.NotVerified))], ", "))
 	}
 }
@@ -235,13 +234,13 @@ func (r *Migration) writeProblems(w io.Writer) {
 // writeDocuments prints the numbers of failed, repeated and reduced documents.
 func (r *Migration) writeDocuments(w io.Writer) {
 	if r.Redriven > 0 {
-		fmt.Fprintf(w, "%d documents did not arrive when they were sent; rfsd redrive has delivered %d of them\n", r.Totals.Failed+r.Redriven, r.Redriven)
+		progress.Fprintf(w, "%d documents did not arrive when they were sent; rfsd redrive has delivered %d of them\n", r.Totals.Failed+r.Redriven, r.Redriven)
 	}
 	if r.Totals.Failed > 0 {
 		if r.FailedDir == "" {
-			fmt.Fprintf(w, "%d documents could not be sent; name --failed-documents to keep them with the reason of each\n", r.Totals.Failed)
+			progress.Fprintf(w, "%d documents could not be sent; name --failed-documents to keep them with the reason of each\n", r.Totals.Failed)
 		} else {
-			fmt.Fprintf(w, "%d documents did not arrive; %s holds them with the reason of each, until rfsd redrive delivers them\n", r.Totals.Failed, r.FailedDir)
+			progress.Fprintf(w, "%d documents did not arrive; %s holds them with the reason of each, until rfsd redrive delivers them\n", r.Totals.Failed, r.FailedDir)
 		}
 		Classes(w, r.Failures)
 	}
@@ -249,7 +248,7 @@ func (r *Migration) writeDocuments(w io.Writer) {
 		fmt.Fprintln(w, again)
 	}
 	if r.Totals.Reduced > 0 {
-		fmt.Fprintf(w, "%d documents are reduced: the snapshot lacks the missing parts of their sources, or does not show where they belong; --accept-reduced-sources accepts that (exit code 0)\n", r.Totals.Reduced)
+		progress.Fprintf(w, "%d documents are reduced: the snapshot lacks the missing parts of their sources, or does not show where they belong; --accept-reduced-sources accepts that (exit code 0)\n", r.Totals.Reduced)
 	}
 }
 
@@ -263,10 +262,10 @@ func (r *Migration) writePhases(w io.Writer) {
 		case p.Phase == phase.PhaseSnapshot:
 			fmt.Fprintf(w, ": %s", r.Snapshot)
 		case p.Phase == phase.PhaseMetadata && r.Globals != nil:
-			fmt.Fprintf(w, ": %d created, %d existed, %d left out", len(r.Globals.Created), len(r.Globals.Existed), len(r.Globals.LeftOut))
+			progress.Fprintf(w, ": %d created, %d existed, %d left out", len(r.Globals.Created), len(r.Globals.Existed), len(r.Globals.LeftOut))
 		case p.Phase == phase.PhaseIndices:
 			created, existed, failed := r.indexCounts()
-			fmt.Fprintf(w, ": %d created, %d existed, %d failed", created, existed, failed)
+			progress.Fprintf(w, ": %d created, %d existed, %d failed", created, existed, failed)
 		}
 		fmt.Fprintln(w)
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
@@ -54,14 +53,14 @@ func Plan(w io.Writer, r *preflight.Report) {
 }
 
 func writeSizes(w io.Writer, r *preflight.Report) {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "index\tshards\tbytes\tto read at most\tdocuments\trequests\t")
+	t := terminal.NewTable(w)
+	fmt.Fprintln(t, "INDEX\tSHARDS\tBYTES\tTO READ AT MOST\tDOCUMENTS\tREQUESTS")
 	row := func(name string, s *preflight.Size) {
 		documents := "?"
 		if s.Documents != nil {
 			documents = progress.Count(*s.Documents)
 		}
-		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\t\n", name, s.Shards, progress.Bytes(s.Repository), progress.Bytes(s.Read), documents, progress.Count(s.Requests))
+		progress.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\n", name, s.Shards, progress.Bytes(s.Repository), progress.Bytes(s.Read), documents, progress.Count(s.Requests))
 	}
 	for _, x := range r.Indices {
 		row(x.Index, x.Size)
@@ -72,11 +71,11 @@ func writeSizes(w io.Writer, r *preflight.Report) {
 }
 
 func writeChanges(w io.Writer, r *preflight.Report) {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := terminal.NewTable(w)
 	fmt.Fprintln(t, "\nINDEX\tSHARDS\tTARGET\tWOULD BE\tDIFFERENCES")
 	for _, x := range r.Indices {
 		for _, o := range x.Targets {
-			fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\n", x.Index, x.Shards, o.Name, o.Action, changesText(o))
+			progress.Fprintf(t, "%s\t%d\t%s\t%s\t%s\n", x.Index, x.Shards, o.Name, o.Action, changesText(o))
 		}
 	}
 	t.Flush()
@@ -98,7 +97,7 @@ func writeChecks(w io.Writer, r *preflight.Report) {
 		return
 	}
 	fmt.Fprintln(w)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := terminal.NewTable(w)
 	for _, f := range r.Checks {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", f.Section, f.Level, f.Check, terminal.Clean(f.Detail))
 		if f.Remedy != "" {
@@ -115,12 +114,12 @@ func changesText(o preflight.Object) string {
 			loses++
 		}
 	}
-	text := fmt.Sprintf("%d", len(o.Changes))
+	text := progress.Sprintf("%d", len(o.Changes))
 	if loses > 0 {
-		text += fmt.Sprintf(", %d visible to searches", loses)
+		text += progress.Sprintf(", %d visible to searches", loses)
 	}
 	if o.Documents > 0 {
-		text += fmt.Sprintf("; %d documents are there", o.Documents)
+		text += progress.Sprintf("; %d documents are there", o.Documents)
 	}
 	if o.FinalPipeline != "" {
 		text += "; final pipeline " + o.FinalPipeline + " would change documents"

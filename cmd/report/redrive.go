@@ -8,6 +8,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/operation/redrive"
 )
 
@@ -36,23 +37,23 @@ func (r *Redrive) Conclude(w io.Writer, asJSON bool, err error) error {
 
 // WriteText prints what was sent, and what is left.
 func (r *Redrive) WriteText(w io.Writer) {
-	fmt.Fprintf(w, "%s: %d files\n", r.Place, r.Files)
-	fmt.Fprintf(w, "documents %d: indexed %d, failed again %d, filtered %d\n", r.Documents, r.Indexed, r.Failed, r.Filtered)
+	progress.Fprintf(w, "%s: %d files\n", r.Place, r.Files)
+	progress.Fprintf(w, "documents %d: indexed %d, failed again %d, filtered %d\n", r.Documents, r.Indexed, r.Failed, r.Filtered)
 	if r.Kept > 0 {
-		fmt.Fprintf(w, "%d were not sent in place of documents that the target has, and are removed from the files\n", r.Kept)
+		progress.Fprintf(w, "%d were not sent in place of documents that the target has, and are removed from the files\n", r.Kept)
 	}
 	if r.Duplicates > 0 {
-		fmt.Fprintf(w, "%d further lines of the same documents were removed\n", r.Duplicates)
+		progress.Fprintf(w, "%d further lines of the same documents were removed\n", r.Duplicates)
 	}
 	for _, c := range r.Classes {
-		fmt.Fprintf(w, "  %d × %s: %s: %s\n    remedy: %s\n", c.Count, cmp.Or(terminal.Clean(c.Index), "-"), c.Class, terminal.Clean(c.Example), terminal.Clean(c.Remedy))
+		progress.Fprintf(w, "  %d × %s: %s: %s\n    remedy: %s\n", c.Count, cmp.Or(terminal.Clean(c.Index), "-"), c.Class, terminal.Clean(c.Example), terminal.Clean(c.Remedy))
 	}
 	for _, name := range r.InUse {
 		fmt.Fprintf(w, "%s was not touched: a running process writes it\n", name)
 	}
 	switch {
 	case r.Remaining > 0:
-		fmt.Fprintf(w, "not complete: %d documents wait in the files; the same command continues\n", r.Remaining)
+		progress.Fprintf(w, "not complete: %d documents wait in the files; the same command continues\n", r.Remaining)
 	case !r.Complete:
 		fmt.Fprintln(w, "not complete: the same command continues")
 	case r.Documents == 0:

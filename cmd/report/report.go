@@ -57,12 +57,12 @@ func Classes(w io.Writer, groups []status.RefusedGroup) {
 	const most = 20
 	for _, g := range groups[:min(len(groups), most)] {
 		if g.Class == "" {
-			fmt.Fprintf(w, "  %d × of further indices and classes\n", g.Count)
+			progress.Fprintf(w, "  %d × of further indices and classes\n", g.Count)
 			continue
 		}
-		fmt.Fprintf(w, "  %d × %s: %s (%s)\n    remedy: %s\n", g.Count, cmp.Or(terminal.Clean(g.Index), "-"), g.Class, terminal.Clean(g.Reason), terminal.Clean(g.Remedy))
+		progress.Fprintf(w, "  %d × %s: %s (%s)\n    remedy: %s\n", g.Count, cmp.Or(terminal.Clean(g.Index), "-"), g.Class, terminal.Clean(g.Reason), terminal.Clean(g.Remedy))
 	}
 	if n := len(groups) - most; n > 0 {
-		fmt.Fprintf(w, "  %d further indices and classes: rfsctl failures lists them\n", n)
+		progress.Fprintf(w, "  %d further indices and classes: rfsctl failures lists them\n", n)
 	}
 }

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"fmt"
 	"io"
 
 	"github.com/rfsd/rfsd/cmd/exit"
@@ -41,20 +40,20 @@ func (r *Stream) Conclude(w io.Writer, asJSON bool, err error) error {
 
 // WriteText prints the messages of the stream, and what an operator has to look at.
 func (r *Stream) WriteText(w io.Writer) {
-	fmt.Fprintf(w, "topic %s, group %s: %d partitions, lag %d\n", r.Topic, r.Group, len(r.Partitions), r.Lag)
+	progress.Fprintf(w, "topic %s, group %s: %d partitions, lag %d\n", r.Topic, r.Group, len(r.Partitions), r.Lag)
 	c := r.Counts
-	fmt.Fprintf(w, "messages %d: indexed or deleted %d, failed %d, filtered %d; %s\n", c.Live, c.Indexed, c.Failed, c.Filtered, progress.Bytes(c.Bytes))
+	progress.Fprintf(w, "messages %d: indexed or deleted %d, failed %d, filtered %d; %s\n", c.Live, c.Indexed, c.Failed, c.Filtered, progress.Bytes(c.Bytes))
 	for _, p := range r.Partitions {
 		if p.FailedItem() {
-			fmt.Fprintf(w, "given up: partition %d at offset %d: %s\n", p.Number, p.Watermark, p.Failure)
+			progress.Fprintf(w, "given up: partition %d at offset %d: %s\n", p.Number, p.Watermark, p.Failure)
 		}
 	}
 	if r.Redriven > 0 {
-		fmt.Fprintf(w, "%d messages did not arrive when they were sent; rfsd redrive has delivered %d of them\n", c.Failed+r.Redriven, r.Redriven)
+		progress.Fprintf(w, "%d messages did not arrive when they were sent; rfsd redrive has delivered %d of them\n", c.Failed+r.Redriven, r.Redriven)
 	}
 	if c.Failed > 0 {
-		fmt.Fprintf(w, "%d messages did not arrive; each process keeps its own with their reasons (this one in %s)\n", c.Failed, r.FailedDir)
+		progress.Fprintf(w, "%d messages did not arrive; each process keeps its own with their reasons (this one in %s)\n", c.Failed, r.FailedDir)
 		Classes(w, r.Failures)
 	}
-	fmt.Fprintf(w, "%.1f s, %d messages read by this process; the same command continues\n", r.Seconds, r.OwnMessages)
+	progress.Fprintf(w, "%.1f s, %d messages read by this process; the same command continues\n", r.Seconds, r.OwnMessages)
 }

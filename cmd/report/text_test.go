@@ -57,13 +57,13 @@ func TestMigration_DocumentsOnTheTarget(t *testing.T) {
 		text    string
 	}{
 		{"counted", []summary.Index{index("a", "a", &progress.Arrival{Found: 5, Lucene: 9}), index("b", "b", &progress.Arrival{Found: 2, Lucene: 2})},
-			map[string]string{"index": "on target Lucene", "a": "5 9", "b": "2 2", "total": "7 11"}, ""},
+			map[string]string{"INDEX": "ON TARGET LUCENE", "a": "5 9", "b": "2 2", "total": "7 11"}, ""},
 		{"two that share a target count once", []summary.Index{index("a", "c", &progress.Arrival{Found: 5, Lucene: 9, Shared: true}), index("b", "c", &progress.Arrival{Found: 5, Lucene: 9, Shared: true})},
 			map[string]string{"a": "5 9", "b": "5 9", "total": "5 9"}, "2 indices (a, b): the number on the target counts all indices with the target c"},
 		{"what was not counted is not zero", []summary.Index{index("a", "a", &progress.Arrival{Uncounted: true, Note: "not counted: why"}), index("b", "b", &progress.Arrival{Found: 2, Lucene: 2})},
 			map[string]string{"a": "- -", "b": "2 2", "total": "- -"}, "index a: the target has - documents, 0 were indexed: not counted: why"},
 		{"of a former release", []summary.Index{index("a", "a", &progress.Arrival{Found: 5})}, map[string]string{"a": "5 -", "total": "5 -"}, ""},
-		{"of files nothing is known", []summary.Index{index("a", "a", nil)}, map[string]string{"index": "filtered bytes", "a": "0 0 B"}, ""},
+		{"of files nothing is known", []summary.Index{index("a", "a", nil)}, map[string]string{"INDEX": "FILTERED BYTES", "a": "0 0 B"}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var out bytes.Buffer
@@ -105,7 +105,7 @@ func TestImport_Interrupted(t *testing.T) {
 		has    []string
 		hasNot string
 	}{
-		{"interrupted", context.Canceled, []string{"not complete: the same command continues", "36000 documents were read by this process", "9000"}, ""},
+		{"interrupted", context.Canceled, []string{"not complete: the same command continues", "36,000 documents were read by this process", "9,000"}, ""},
 		{"the same command cannot continue", fmt.Errorf("other files: %w", fault.ErrConfig), []string{"not complete: see the error"}, "the same command continues"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

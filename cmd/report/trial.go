@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"io"
-	"text/tabwriter"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/terminal"
@@ -38,11 +37,11 @@ func writeTrial(w io.Writer, t *estimate.Trial) {
 		return max(time.Second, time.Duration(s*float64(time.Second)).Round(time.Second)).String()
 	}
 	fmt.Fprintln(w, "the whole migration, estimated:")
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	tw := terminal.NewTable(w)
 	fmt.Fprintf(tw, "  documents\tabout %s, %s of sources\n", progress.Count(e.Documents), progress.Bytes(e.Bytes))
 	fmt.Fprintf(tw, "  repository\tat most %s in %s requests\n", progress.Bytes(e.RepositoryBytes), progress.Count(e.RepositoryRequests))
 	fmt.Fprintf(tw, "  fixed\t%.1f s, of it set-up %.2f s for each shard\n", e.Fixed, e.Setup)
-	fmt.Fprintf(tw, "  reading\t%s of decompressed sources by each of %d slots\n", rate(e.ReadRate), e.Slots)
+	progress.Fprintf(tw, "  reading\t%s of decompressed sources by each of %d slots\n", rate(e.ReadRate), e.Slots)
 	fmt.Fprintf(tw, "  sending\t%s by all slots, %.1f requests/s of %s\n", rate(e.SendRate), e.RequestRate, progress.Bytes(int64(e.RequestBytes)))
 	if e.Least == 0 {
 		fmt.Fprintf(tw, "  time\tless than %s\n", duration(e.Most))

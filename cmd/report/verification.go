@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/operation/verify"
 )
 
@@ -47,21 +47,21 @@ func writeVerification(w io.Writer, r *verify.Report) {
 	for _, text := range r.Warnings {
 		fmt.Fprintln(w, "warning:", text)
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := terminal.NewTable(w)
 	fmt.Fprintln(t, "TARGET INDEX\tSTATE\tSOURCE\tTARGET\tMISSING\tEXTRA\tDIFFERENT\tSAME VALUE\tROUTING\tFIELDS\tSINCE\tFAILED\tFILTERED")
 	for _, x := range r.Indices {
 		failed := x.Failed
 		for _, n := range x.Unsent {
 			failed += n
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", x.Target, x.State, x.SourceDocuments, x.TargetDocuments,
+		progress.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", x.Target, x.State, x.SourceDocuments, x.TargetDocuments,
 			x.Counts[verify.Missing], x.Counts[verify.Extra], x.Counts[verify.Changed], x.Counts[verify.SameValue], x.Counts[verify.OtherRouting], len(x.Fields), x.Counts[verify.ChangedSince], failed, x.Filtered)
 	}
 	t.Flush()
 	for _, x := range r.Indices {
 		writeIndex(w, x)
 	}
-	fmt.Fprintf(w, "result: %s%s; %d target indices, %.0f s\n", r.State, partText(r), len(r.Indices), r.End.Sub(r.Begin).Seconds())
+	progress.Fprintf(w, "result: %s%s; %d target indices, %.0f s\n", r.State, partText(r), len(r.Indices), r.End.Sub(r.Begin).Seconds())
 }
 
 func partText(r *verify.Report) string {
@@ -78,7 +78,7 @@ func partText(r *verify.Report) string {
 func writeIndex(w io.Writer, x *verify.Index) {
 	for i, d := range x.Differences {
 		if i == shownDifferences {
-			fmt.Fprintf(w, "%s: %d more documents are in the report (--output json)\n", x.Target, len(x.Differences)-i)
+			progress.Fprintf(w, "%s: %d more documents are in the report (--output json)\n", x.Target, len(x.Differences)-i)
 			break
 		}
 		kind := string(d.Kind)
@@ -90,7 +90,7 @@ func writeIndex(w io.Writer, x *verify.Index) {
 	for i, f := range x.Fields {
 		switch {
 		case i == shownDifferences:
-			fmt.Fprintf(w, "%s: %d more fields are in the report (--output json)\n", x.Target, len(x.Fields)-i)
+			progress.Fprintf(w, "%s: %d more fields are in the report (--output json)\n", x.Target, len(x.Fields)-i)
 		case i < shownDifferences && f.Has == "":
 			fmt.Fprintf(w, "%s: field %s: the mapping lacks it, and documents have values of it; the source maps it as %s\n", x.Target, f.Field, f.Want)
 		case i < shownDifferences:
@@ -98,7 +98,7 @@ func writeIndex(w io.Writer, x *verify.Index) {
 		}
 	}
 	if n := x.NotNamed; n.Buckets > 0 {
-		fmt.Fprintf(w, "%s: %d of %d parts with %d documents differ, too, and were not read again\n", x.Target, n.Buckets, x.Buckets, n.Documents)
+		progress.Fprintf(w, "%s: %d of %d parts with %d documents differ, too, and were not read again\n", x.Target, n.Buckets, x.Buckets, n.Documents)
 	}
 	if x.NotComparable != "" {
 		fmt.Fprintf(w, "%s: only ids and routing were compared: the target does not keep sources as they were sent: %s\n", x.Target, x.NotComparable)
@@ -107,15 +107,15 @@ func writeIndex(w io.Writer, x *verify.Index) {
 		fmt.Fprintf(w, "%s: %s\n", x.Target, x.Note)
 	}
 	for reason, n := range x.Unsent {
-		fmt.Fprintf(w, "%s: %d documents of the snapshot cannot be sent: %s\n", x.Target, n, reason)
+		progress.Fprintf(w, "%s: %d documents of the snapshot cannot be sent: %s\n", x.Target, n, reason)
 	}
 	switch {
 	case x.FailedDiffer:
-		fmt.Fprintf(w, "%s: %d documents are recorded as failed; the target has all of their ids, but other sources or routings for some of them (reasons: rfsctl failures)\n", x.Target, x.Failed)
+		progress.Fprintf(w, "%s: %d documents are recorded as failed; the target has all of their ids, but other sources or routings for some of them (reasons: rfsctl failures)\n", x.Target, x.Failed)
 	case 0 < x.Failed && x.Failed == x.FailedThere:
-		fmt.Fprintf(w, "%s: %d documents are recorded as failed; the target has all of them, as the source has them\n", x.Target, x.Failed)
+		progress.Fprintf(w, "%s: %d documents are recorded as failed; the target has all of them, as the source has them\n", x.Target, x.Failed)
 	case x.Failed > 0:
-		fmt.Fprintf(w, "%s: %d documents are recorded as failed; the target has %d of them, which were not compared (reasons: rfsctl failures; to send them again: rfsd redrive)\n", x.Target, x.Failed, x.FailedThere)
+		progress.Fprintf(w, "%s: %d documents are recorded as failed; the target has %d of them, which were not compared (reasons: rfsctl failures; to send them again: rfsd redrive)\n", x.Target, x.Failed, x.FailedThere)
 	}
 	for _, p := range x.Problems {
 		fmt.Fprintf(w, "%s: cannot be read: %s\n", x.Target, p)
@@ -134,7 +134,7 @@ func placeText(d verify.Difference) string {
 		fmt.Fprintf(&b, ", at %s", d.Path)
 	}
 	if d.Kind != verify.Extra && d.Change != verify.Extra {
-		fmt.Fprintf(&b, " (shard %d, ordinal %d)", d.Shard, d.Ordinal)
+		progress.Fprintf(&b, " (shard %d, ordinal %d)", d.Shard, d.Ordinal)
 	}
 	return b.String()
 }

@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/cmd/report"
+	"github.com/rfsd/rfsd/rfs/base/terminal"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
 )
 
 const checkHelp = `Follows every reference from the repository's catalog to the Lucene files: checks that each blob
@@ -74,14 +75,14 @@ func (c checked) exitCode() exit.Code {
 }
 
 func (c checked) table(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "snapshot\tstate\tindex\tshards\tdocuments\tdeleted\tbytes")
+	t := terminal.NewTable(w)
+	fmt.Fprintln(t, "SNAPSHOT\tSTATE\tINDEX\tSHARDS\tDOCUMENTS\tDELETED\tBYTES")
 	for _, s := range c.Snapshots {
 		if len(s.Indices) == 0 {
 			fmt.Fprintf(t, "%s\t%s\t\t\t\t\t\n", s.Name, s.State)
 		}
 		for _, x := range s.Indices {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d\t%d\n", s.Name, s.State, x.Index, x.Shards, x.Documents, x.Deleted, x.Bytes)
+			progress.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d\t%s\n", s.Name, s.State, x.Index, x.Shards, x.Documents, x.Deleted, progress.Bytes(x.Bytes))
 		}
 	}
 	if err := t.Flush(); err != nil {
@@ -89,17 +90,17 @@ func (c checked) table(w io.Writer) error {
 	}
 	missing := ""
 	if c.Missing > 0 {
-		missing = fmt.Sprintf("; %d more that they refer to are missing", c.Missing)
+		missing = progress.Sprintf("; %d more that they refer to are missing", c.Missing)
 	}
-	fmt.Fprintf(w, "\n%d of %d blobs are referenced by snapshots (the others, if not listed here, are the repository's own, such as index.latest)%s; %d of %d files read whole (%d bytes), %d of them too old for a checksum\n",
-		c.Referenced, c.Blobs, missing, c.FilesRead, c.Files, c.BytesRead, c.Unverified)
+	progress.Fprintf(w, "\n%d of %d blobs are referenced by snapshots (the others, if not listed here, are the repository's own, such as index.latest)%s; %d of %d files read whole (%s), %d of them too old for a checksum\n",
+		c.Referenced, c.Blobs, missing, c.FilesRead, c.Files, progress.Bytes(c.BytesRead), c.Unverified)
 	for _, f := range c.Findings {
 		where := f.Blob
 		switch {
 		case f.Index != "":
 			where = strings.TrimSpace(where) + fmt.Sprintf(" (snapshot %s, index %s", f.Snapshot, f.Index)
 			if f.Shard != nil {
-				where += fmt.Sprintf(", shard %d", *f.Shard)
+				where += progress.Sprintf(", shard %d", *f.Shard)
 			}
 			where += ")"
 		case f.Snapshot != "" && where == "":
@@ -109,6 +110,6 @@ func (c checked) table(w io.Writer) error {
 		}
 		fmt.Fprintf(w, "%s: %s: %s\n", f.Kind, where, f.Text)
 	}
-	_, err := fmt.Fprintf(w, "%d findings\n", len(c.Findings))
+	_, err := progress.Fprintf(w, "%d findings\n", len(c.Findings))
 	return err
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/oscms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/s3cms"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
@@ -117,7 +118,7 @@ func emptyBucket(ctx context.Context, call *config.Call, s *coordination) error 
 	folder := strings.TrimSuffix(s.place, "/") + "/" + s3cms.Folder(s.session) + "/"
 	fmt.Fprintf(call.Out, "removing the objects of the session below %s\n", folder)
 	removed, others, err := s3cms.Drop(ctx, s.bucket, s.session)
-	fmt.Fprintf(call.Out, "removed %d objects\n", removed)
+	progress.Fprintf(call.Out, "removed %d objects\n", removed)
 	if len(others) > 0 {
 		fmt.Fprintf(call.Out, "left there, because rfsd did not write them: %s\n", strings.Join(others, ", "))
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"text/tabwriter"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -162,7 +161,7 @@ func printCreated(out io.Writer, all []rollback.Entry) error {
 		_, err := fmt.Fprintln(out, "nothing is recorded")
 		return err
 	}
-	w := tabwriter.NewWriter(terminal.NewWriter(out), 0, 0, 2, ' ', 0)
+	w := terminal.NewTable(terminal.NewWriter(out))
 	fmt.Fprintln(w, "KIND\tNAME\tUUID\tSINCE\tSTATE\tREASON")
 	for _, e := range all {
 		since := "-"

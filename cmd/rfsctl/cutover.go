@@ -162,7 +162,7 @@ func expect(w io.Writer, o config.Cutover, all session.Followed, now time.Time) 
 	case last == nil:
 		x.Prevented = "no round has arrived"
 	case x.Failed > 0 && !o.Cutting.Accept:
-		x.Prevented = fmt.Sprintf("%d documents failed in the rounds so far: deliver them with rfsd redrive, and give --accept-failed", x.Failed)
+		x.Prevented = progress.Sprintf("%d documents failed in the rounds so far: deliver them with rfsd redrive, and give --accept-failed", x.Failed)
 	}
 	if last != nil {
 		x.Round, x.Documents, x.Bytes = last.Number, last.Inserted+last.Updated+last.Deleted, last.Bytes
@@ -174,7 +174,7 @@ func expect(w io.Writer, o config.Cutover, all session.Followed, now time.Time) 
 			return err
 		}
 	} else if last != nil {
-		fmt.Fprintf(w, "round %d arrived %s ago, and took %s with its snapshot: %d documents, %s\n", x.Round, progress.Span(x.Age), progress.Span(x.Took), x.Documents, progress.Bytes(x.Bytes))
+		progress.Fprintf(w, "round %d arrived %s ago, and took %s with its snapshot: %d documents, %s\n", x.Round, progress.Span(x.Age), progress.Span(x.Took), x.Documents, progress.Bytes(x.Bytes))
 		fmt.Fprintf(w, "a cut-over after a round of this size ends writes for about %s; one further round precedes it\n", progress.Span(x.OutageSeconds))
 	}
 	if x.Prevented != "" {

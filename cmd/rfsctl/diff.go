@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/source/difference"
 )
 
@@ -79,9 +79,9 @@ func diffSnapshots(ctx context.Context, call *config.Call, o config.DiffSnapshot
 			switch {
 			case s.Err != nil:
 				broken = true
-				out.Remarks = append(out.Remarks, fmt.Sprintf("shard %d: %s", n, fault.Text(s.Err)))
+				out.Remarks = append(out.Remarks, progress.Sprintf("shard %d: %s", n, fault.Text(s.Err)))
 			case s.Whole != "":
-				out.Remarks = append(out.Remarks, fmt.Sprintf("shard %d was not compared: %s", n, s.Whole))
+				out.Remarks = append(out.Remarks, progress.Sprintf("shard %d was not compared: %s", n, s.Whole))
 			}
 		}
 		indices = append(indices, out)
@@ -123,10 +123,10 @@ func (x differentIndex) counts() []int64 {
 }
 
 func writeDifferences(call *config.Call, indices []differentIndex, documents bool) error {
-	t := tabwriter.NewWriter(call.Out, 0, 0, 2, ' ', 0)
-	columns := []string{"index", "state", "shards", "new", "gone", "unchanged"}
+	t := terminal.NewTable(call.Out)
+	columns := []string{"INDEX", "STATE", "SHARDS", "NEW", "GONE", "UNCHANGED"}
 	if documents {
-		columns = []string{"index", "state", "shards", "inserted", "updated", "deleted", "unchanged"}
+		columns = []string{"INDEX", "STATE", "SHARDS", "INSERTED", "UPDATED", "DELETED", "UNCHANGED"}
 	}
 	fmt.Fprintln(t, strings.Join(columns, "\t"))
 	for _, x := range indices {
@@ -134,9 +134,9 @@ func writeDifferences(call *config.Call, indices []differentIndex, documents boo
 			fmt.Fprintf(t, "%s\t%s%s\n", x.Index, x.State, strings.Repeat("\t", len(columns)-2))
 			continue
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d", x.Index, x.State, x.Shards)
+		progress.Fprintf(t, "%s\t%s\t%d", x.Index, x.State, x.Shards)
 		for _, n := range x.counts() {
-			fmt.Fprintf(t, "\t%d", n)
+			progress.Fprintf(t, "\t%d", n)
 		}
 		fmt.Fprintln(t)
 	}

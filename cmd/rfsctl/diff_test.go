@@ -27,17 +27,17 @@ func TestDiffSnapshots(t *testing.T) {
 		}
 	}
 	table := strings.Join([]string{
-		"index   state      shards  new  gone  unchanged",
-		"again   recreated                     ",
-		"grows   compared   1       12   21    19",
-		"leaves  removed                       ",
+		"INDEX   STATE      SHARDS  NEW  GONE  UNCHANGED",
+		"again   recreated",
+		"grows   compared        1   12    21         19",
+		"leaves  removed",
 		"",
 	}, "\n")
 	documents := strings.Join([]string{
-		"index   state      shards  inserted  updated  deleted  unchanged",
-		"again   recreated                                      ",
-		"grows   compared   1       0         12       9        19",
-		"leaves  removed                                        ",
+		"INDEX   STATE      SHARDS  INSERTED  UPDATED  DELETED  UNCHANGED",
+		"again   recreated",
+		"grows   compared        1         0       12        9         19",
+		"leaves  removed",
 		"",
 	}, "\n")
 	for name, c := range map[string]struct {
@@ -47,7 +47,7 @@ func TestDiffSnapshots(t *testing.T) {
 		err  string // a part of it
 	}{
 		"two snapshots":      {[]string{"--repo-uri", dir, "--since", "snap-1", "--snapshot-name", "snap-3"}, 0, table, ""},
-		"a selection":        {[]string{"--repo-uri", dir, "--since", "snap-1", "--snapshot-name", "snap-3", "--index-allowlist", "le*"}, 0, "index   state    shards  new  gone  unchanged\nleaves  removed                     \n", ""},
+		"a selection":        {[]string{"--repo-uri", dir, "--since", "snap-1", "--snapshot-name", "snap-3", "--index-allowlist", "le*"}, 0, "INDEX   STATE    SHARDS  NEW  GONE  UNCHANGED\nleaves  removed\n", ""},
 		"in the other order": {[]string{"--repo-uri", dir, "--since", "snap-3", "--snapshot-name", "snap-1"}, 0, "index grows: shard 0 was not compared: the second snapshot of it is older than the first…", ""},
 		"before numbers":     {[]string{"--repo-uri", strings.ReplaceAll(dir, "7.10.2", "2.4.6"), "--since", "snap-1", "--snapshot-name", "snap-3"}, 0, "index grows: shard 0 was not compared: its documents have no sequence numbers…", ""},
 		"documents":          {[]string{"--repo-uri", dir, "--since", "snap-1", "--snapshot-name", "snap-3", "--read-documents"}, 0, documents, ""},

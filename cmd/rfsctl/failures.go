@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/url"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
 
@@ -146,7 +145,7 @@ func printFailures(w io.Writer, f *status.Failures) error {
 	if len(f.Documents) == 0 {
 		return printRefused(w, f.Groups)
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := terminal.NewTable(w)
 	fmt.Fprintln(t, "INDEX\tID\tSHARD\tORDINAL\tSTATUS\tREASON")
 	for _, d := range f.Documents {
 		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%s\n", terminal.Clean(d.Index), orDash(terminal.Clean(d.ID)), d.Shard, d.Ordinal, d.Status, terminal.Clean(d.Reason))
@@ -155,7 +154,7 @@ func printFailures(w io.Writer, f *status.Failures) error {
 		return err
 	}
 	if f.Omitted > 0 {
-		fmt.Fprintf(w, "%d more are not listed: only operators are shown ids, at most %d; --failed-documents reads the files, which have all\n", f.Omitted, status.MaxRefused)
+		progress.Fprintf(w, "%d more are not listed: only operators are shown ids, at most %d; --failed-documents reads the files, which have all\n", f.Omitted, status.MaxRefused)
 	}
 	return printRefused(w, f.Groups)
 }
@@ -163,7 +162,7 @@ func printFailures(w io.Writer, f *status.Failures) error {
 // printPlaces prints how many documents failed, and where they are kept.
 func printPlaces(w io.Writer, f *status.Failures) {
 	if f.Redriven > 0 {
-		fmt.Fprintf(w, "%d documents failed first; rfsd redrive has delivered them\n", f.Redriven)
+		progress.Fprintf(w, "%d documents failed first; rfsd redrive has delivered them\n", f.Redriven)
 	}
 	switch {
 	case f.Failed == 0 && len(f.Groups) == 0:
@@ -172,7 +171,7 @@ func printPlaces(w io.Writer, f *status.Failures) {
 	case f.GivenUp == nil: // the documents of the files follow
 		return
 	}
-	fmt.Fprintf(w, "%d documents failed\n", f.Failed)
+	progress.Fprintf(w, "%d documents failed\n", f.Failed)
 	for _, p := range f.Places {
 		fmt.Fprintf(w, "  kept in %s\n", terminal.Clean(p.String()))
 	}
@@ -184,7 +183,7 @@ func printPlaces(w io.Writer, f *status.Failures) {
 // printGivenUp prints items, indices and phases that failed.
 func printGivenUp(w io.Writer, all []progress.Failure) {
 	for _, f := range all {
-		fmt.Fprintf(w, "given up: %d × %s\n", f.Count, terminal.Clean(f.Reason))
+		progress.Fprintf(w, "given up: %d × %s\n", f.Count, terminal.Clean(f.Reason))
 		if len(f.Examples) > 0 {
 			fmt.Fprintf(w, "    such as %s\n", terminal.Clean(strings.Join(f.Examples, ", ")))
 		}
@@ -197,7 +196,7 @@ func printRefused(w io.Writer, groups []status.RefusedGroup) error {
 		if i == 0 {
 			fmt.Fprintln(w, "\nrefused documents by class:")
 		}
-		if _, err := fmt.Fprintf(w, "  %d × %s: %s (%s)\n    remedy: %s\n", g.Count, terminal.Clean(g.Index), g.Class, terminal.Clean(g.Reason), terminal.Clean(g.Remedy)); err != nil {
+		if _, err := progress.Fprintf(w, "  %d × %s: %s (%s)\n    remedy: %s\n", g.Count, terminal.Clean(g.Index), g.Class, terminal.Clean(g.Reason), terminal.Clean(g.Remedy)); err != nil {
 			return err
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"os/user"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -22,6 +21,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
 )
 
 const itemsHelp = `A shard of the snapshot is a chain of work items; each covers the ordinals from its cursor to
@@ -92,7 +92,7 @@ func safety(l status.ItemList) string {
 		return "safe to write: no, the work is not seeded yet"
 	case l.SafeFrom == nil:
 		open := l.States[status.Open] + l.States[status.Leased] + l.States[status.Expired]
-		return fmt.Sprintf("safe to write: no, %d items are not ended", open)
+		return progress.Sprintf("safe to write: no, %d items are not ended", open)
 	}
 	return fmt.Sprintf("safe to write: not before %s (in %s): until then a request that was sent before may still arrive",
 		l.SafeFrom.Format(time.RFC3339), l.SafeFrom.Sub(l.ReadAt).Round(time.Second))
@@ -103,14 +103,14 @@ func byState(states map[string]int) string {
 	parts := []string{}
 	for _, s := range status.ItemStates {
 		if n := states[s]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, s))
+			parts = append(parts, progress.Sprintf("%d %s", n, s))
 		}
 	}
 	return cmp.Or(strings.Join(parts, ", "), "none")
 }
 
 func printItems(w io.Writer, l status.ItemList) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := terminal.NewTable(w)
 	fmt.Fprintln(t, "INDEX\tSHARD\tCURSOR\tSTATE\tHOLDER\tLEASE END\tATTEMPTS\tWATERMARK\tLIVE\tINDEXED\tFAILED\tID\tREASON")
 	for _, x := range l.Items {
 		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\n", terminal.Clean(x.Index), x.Shard, x.Cursor, x.State,
@@ -119,10 +119,10 @@ func printItems(w io.Writer, l status.ItemList) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "\n%d items: %s; %d live documents, %d indexed, %d kept, %d failed, %d filtered, %d bytes\n", l.Total, byState(l.States),
+	progress.Fprintf(w, "\n%d items: %s; %d live documents, %d indexed, %d kept, %d failed, %d filtered, %d bytes\n", l.Total, byState(l.States),
 		l.Totals.Live, l.Totals.Indexed, l.Totals.Kept, l.Totals.Failed, l.Totals.Filtered, l.Totals.Bytes)
 	if n := len(l.Foreign); n > 0 {
-		fmt.Fprintf(w, "%d documents of the queue are not work items: %s\n", n, terminal.Clean(strings.Join(l.Foreign[:min(5, n)], ", ")))
+		progress.Fprintf(w, "%d documents of the queue are not work items: %s\n", n, terminal.Clean(strings.Join(l.Foreign[:min(5, n)], ", ")))
 	}
 	_, err := fmt.Fprintln(w, safety(l))
 	return err
@@ -164,11 +164,11 @@ func showItem(ctx context.Context, call *config.Call, o config.Either) error {
 }
 
 func printItem(w io.Writer, x status.Item) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := terminal.NewTable(w)
 	for _, line := range [][2]string{
 		{"index", x.Index}, {"shard", fmt.Sprint(x.Shard)}, {"cursor", fmt.Sprint(x.Cursor)}, {"end", end(x.End)}, {"id", x.ID}, {"state", x.State},
 		{"failure", orDash(x.Failure)}, {"holder", orDash(x.Holder)}, {"acquired", at(x.Acquired)}, {"lease end", at(x.Expiry)}, {"completed", at(x.Completed)},
-		{"last released for", orDash(x.Released)}, {"attempts without progress", fmt.Sprint(x.Attempts)}, {"next lease", fmt.Sprintf("2^%d × initial lease", x.Exponent)},
+		{"last released for", orDash(x.Released)}, {"attempts without progress", fmt.Sprint(x.Attempts)}, {"next lease", progress.Sprintf("2^%d × initial lease", x.Exponent)},
 		{"setup", fmt.Sprintf("%.3f s", x.Setup)}, {"watermark", fmt.Sprint(x.Watermark)}, {"ordinals", fmt.Sprint(x.Ordinals)}, {"live", fmt.Sprint(x.Live)},
 		{"indexed", fmt.Sprint(x.Indexed)}, {"kept", fmt.Sprint(x.Kept)}, {"failed", fmt.Sprint(x.Failed)}, {"filtered", fmt.Sprint(x.Filtered)},
 		{"bytes", fmt.Sprint(x.Bytes)}, {"successors", orDash(strings.Join(x.Successors, ", "))}, {"created by", orDash(x.Creator)},

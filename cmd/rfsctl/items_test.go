@@ -254,8 +254,8 @@ func TestReportShowsWhatIsOnTheTarget(t *testing.T) {
 			}
 			rows := map[string]string{}
 			for line := range strings.Lines(out.String()) {
-				if f := strings.Fields(line); len(f) > 11 {
-					rows[f[0]] = f[10] + " " + f[11]
+				if f := strings.Fields(line); len(f) > 12 {
+					rows[f[0]] = f[11] + " " + f[12] // behind the bytes and their unit
 				}
 			}
 			if rows["a"] != "5 9" || rows["d"] != "1 3" || rows["total"] != c.total {

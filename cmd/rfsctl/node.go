@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/url"
 	"strconv"
-	"text/tabwriter"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -132,7 +131,7 @@ func liveNodes(r status.Report) []status.Node {
 }
 
 func printNodes(w io.Writer, live []status.Node, gone []status.GoneNode) {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := terminal.NewTable(w)
 	fmt.Fprintln(t, "NODE\tSTATE\tWORKERS\tVERSION\tZONE\tADDRESS\tUP")
 	for _, n := range live {
 		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", terminal.Clean(n.Name), n.State, n.Running, n.Version, orDash(n.Zone), orDash(n.Address), since(n.Started))

@@ -128,7 +128,7 @@ func TestAnOperatorSeesAndSteersThroughAnyNode(t *testing.T) {
 		code int
 		want []string
 	}{
-		{[]string{"status"}, 7, []string{"mover-1", "session night", "no answer", "42s old", "1 of 2 shards", "1 234 documents/s (mean 1 000)", "about 1m15s left", "1 given up", "session night: working", "documents", "segment _3", "logs"}},
+		{[]string{"status"}, 7, []string{"mover-1", "session night", "no answer", "42s old", "1 of 2 shards", "1,234 documents/s (mean 1,000)", "about 1m15s left", "1 given up", "session night: working", "documents", "segment _3", "logs"}},
 		{[]string{"status", "--exit-status"}, 7, nil},
 		{[]string{"failures"}, 7, []string{"1 × segment _3: checksum", "logs/1"}},
 		{[]string{"events"}, 0, []string{"failed", "logs/1"}},

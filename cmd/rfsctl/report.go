@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"text/tabwriter"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -82,11 +81,11 @@ func printWork(w io.Writer, m *progress.Migration, all status.Work) error {
 	for _, x := range m.Indices {
 		indices[x.Name] = x
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "INDEX\tITEMS\tENDED\tFAILED\tLIVE\tINDEXED\tKEPT\tREFUSED\tFILTERED\tBYTES\tON TARGET\tLUCENE\tLEASE s\tSETUP s\tDOCS/s\tMB/s\t")
+	t := terminal.NewTable(w)
+	fmt.Fprintln(t, "INDEX\tITEMS\tENDED\tFAILED\tLIVE\tINDEXED\tKEPT\tREFUSED\tFILTERED\tBYTES\tON TARGET\tLUCENE\tLEASE s\tSETUP s\tDOCS/s\tMiB/s")
 	row := func(x status.IndexWork, roots, lucene string) {
-		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%.1f\t%.1f\t%.0f\t%.1f\t\n", terminal.Clean(x.Index), x.Items, x.Ended, x.GivenUp,
-			x.Live, x.Indexed, x.Kept, x.Failed, x.Filtered, x.Bytes, roots, lucene, x.Seconds, x.Setup, x.Rate, x.ByteRate/1e6)
+		progress.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t%.1f\t%.1f\t%.0f\t%.1f\n", terminal.Clean(x.Index), x.Items, x.Ended, x.GivenUp,
+			x.Live, x.Indexed, x.Kept, x.Failed, x.Filtered, progress.Bytes(x.Bytes), roots, lucene, x.Seconds, x.Setup, x.Rate, x.ByteRate/(1<<20))
 	}
 	var total progress.ArrivalTotal
 	for _, x := range all.Indices {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -118,7 +117,7 @@ func printSessions(w io.Writer, all []listedSession) error {
 		return err
 	}
 	slices.SortStableFunc(all, func(a, b listedSession) int { return cmp.Compare(a.Session, b.Session) })
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := terminal.NewTable(w)
 	fmt.Fprintln(t, "SESSION\tSNAPSHOT\tSTATE\tDOCUMENTS\tFAILED\tGIVEN UP\tLAST REPORT")
 	for _, x := range all {
 		last := "-"
@@ -128,7 +127,7 @@ func printSessions(w io.Writer, all []listedSession) error {
 		if x.Error != "" {
 			x.State = "cannot be read: " + terminal.Clean(x.Error)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d\t%s\n", orDash(x.Session), orDash(terminal.Clean(x.Snapshot)), x.State, x.Documents, x.Failed, x.GivenUp, last)
+		progress.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d\t%s\n", orDash(x.Session), orDash(terminal.Clean(x.Snapshot)), x.State, x.Documents, x.Failed, x.GivenUp, last)
 	}
 	return t.Flush()
 }

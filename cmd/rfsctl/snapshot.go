@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -18,6 +17,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/lucene"
 	"github.com/rfsd/rfsd/rfs/source/repo"
@@ -97,14 +97,14 @@ func listSnapshots(ctx context.Context, call *config.Call, o config.Snapshots) e
 	if o.Output.JSON() {
 		return report.JSON(call.Out, out)
 	}
-	t := tabwriter.NewWriter(call.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "name\tstate\tversion\tindices\tshards\tstarted")
+	t := terminal.NewTable(call.Out)
+	fmt.Fprintln(t, "NAME\tSTATE\tVERSION\tINDICES\tSHARDS\tSTARTED")
 	for _, s := range out.Snapshots {
 		started := ""
 		if !s.Started.IsZero() {
 			started = s.Started.UTC().Format(time.RFC3339)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%s\n", s.Name, s.State, s.Version, len(s.Indices), s.Shards, started)
+		progress.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%s\n", s.Name, s.State, s.Version, len(s.Indices), s.Shards, started)
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -141,7 +141,7 @@ func describe(ctx context.Context, catalog *snapshot.Catalog, ref snapshot.Ref) 
 		l.Indices = append(l.Indices, x.Name)
 	}
 	for _, f := range s.Failures {
-		l.Missing = append(l.Missing, fmt.Sprintf("%s/%d: %s", f.Index, f.Shard, f.Reason))
+		l.Missing = append(l.Missing, progress.Sprintf("%s/%d: %s", f.Index, f.Shard, f.Reason))
 	}
 	return l
 }
@@ -267,14 +267,14 @@ func distinct(s []string) []string {
 }
 
 func tableOf(w io.Writer, indices []shownIndex) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "index\tshard\tsegments\tdocuments\tdeleted\tbytes\tlucene\tstored fields")
+	t := terminal.NewTable(w)
+	fmt.Fprintln(t, "INDEX\tSHARD\tSEGMENTS\tDOCUMENTS\tDELETED\tBYTES\tLUCENE\tSTORED FIELDS")
 	for _, x := range indices {
 		if x.Error != "" {
 			fmt.Fprintf(t, "%s\t\t\t\t\t\t%s\n", x.Index, x.Error)
 		}
 		for _, s := range x.Shards {
-			fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s%s\n", x.Index, s.Shard, s.Segments, s.Documents, s.Deleted, s.Bytes,
+			progress.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%s\t%s\t%s%s\n", x.Index, s.Shard, s.Segments, s.Documents, s.Deleted, progress.Bytes(s.Bytes),
 				strings.Join(s.Lucene, " "), strings.Join(s.Stored, " "), missing(s.Missing)+s.Error)
 		}
 	}

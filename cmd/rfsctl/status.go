@@ -8,9 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/rfsd/rfsd/cmd/config"
@@ -199,7 +199,7 @@ func printStatus(to io.Writer, r status.Report, shards bool) {
 	printGivenUp(w, m.Failures)
 	printPhases(w, m.Phases)
 	if x := m.Stream; x != nil {
-		fmt.Fprintf(w, "topic %s, group %s: lag %d, %d processes, partitions assigned %d times\n", terminal.Clean(x.Topic), terminal.Clean(x.Group), x.Lag, x.Nodes, x.Assignments)
+		progress.Fprintf(w, "topic %s, group %s: lag %d, %d processes, partitions assigned %d times\n", terminal.Clean(x.Topic), terminal.Clean(x.Group), x.Lag, x.Nodes, x.Assignments)
 		for _, token := range x.Idle {
 			fmt.Fprintf(w, "idle: %s\n", terminal.Clean(token))
 		}
@@ -207,7 +207,7 @@ func printStatus(to io.Writer, r status.Report, shards bool) {
 	printIndices(w, m.Indices, shards)
 	printWorkers(w, r.Workers)
 	if x := r.Machines; x != nil {
-		fmt.Fprintf(w, "machines: %d of %d run, %.1f instance hours used, driven by %s: %s\n", x.Running, x.Wanted, x.Hours, x.Leader, terminal.Clean(x.Reason))
+		progress.Fprintf(w, "machines: %d of %d run, %.1f instance hours used, driven by %s: %s\n", x.Running, x.Wanted, x.Hours, x.Leader, terminal.Clean(x.Reason))
 		if x.Error != "" {
 			fmt.Fprintf(w, "machines could not be changed: %s\n", terminal.Clean(x.Error))
 		}
@@ -247,7 +247,7 @@ func printNode(w io.Writer, n status.Node) {
 	if n.Reason != "" {
 		fmt.Fprintf(w, ": %s", terminal.Clean(n.Reason))
 	}
-	fmt.Fprintf(w, ", %d of %d workers", min(n.Running, n.Wanted), n.Wanted)
+	progress.Fprintf(w, ", %d of %d workers", min(n.Running, n.Wanted), n.Wanted)
 	if more := n.Running - n.Wanted; more > 0 {
 		fmt.Fprintf(w, ", %s to end", progress.Plural(int64(more), "worker"))
 	}
@@ -279,7 +279,7 @@ func printRounds(w io.Writer, f *session.Followed, now time.Time) {
 		if i < len(f.Rounds)-shownRounds {
 			continue
 		}
-		fmt.Fprintf(w, "round %d: snapshot %s: ", r.Number, orDash(terminal.Clean(r.Snapshot)))
+		progress.Fprintf(w, "round %d: snapshot %s: ", r.Number, orDash(terminal.Clean(r.Snapshot)))
 		if r.Arrived == 0 && f.Finished != 0 {
 			fmt.Fprintln(w, "not brought: the following ended before")
 			continue
@@ -288,11 +288,11 @@ func printRounds(w io.Writer, f *session.Followed, now time.Time) {
 			fmt.Fprintf(w, "in progress since %s; rfsctl status --session-name of its own session shows it\n", time.UnixMilli(r.Started).Local().Format(time.DateTime))
 			continue
 		}
-		fmt.Fprintf(w, "arrived at %s after %s: %d documents inserted, %d updated, %d deleted, %d failed\n", time.UnixMilli(r.Arrived).Local().Format(time.DateTime),
+		progress.Fprintf(w, "arrived at %s after %s: %d documents inserted, %d updated, %d deleted, %d failed\n", time.UnixMilli(r.Arrived).Local().Format(time.DateTime),
 			progress.Span(float64(r.Arrived-r.Started)/1000), r.Inserted, r.Updated, r.Deleted, r.Failed)
 	}
 	if len(f.Ended) > 0 {
-		fmt.Fprintf(w, "not followed any more: %d of the source's indices\n", len(f.Ended))
+		progress.Fprintf(w, "not followed any more: %d of the source's indices\n", len(f.Ended))
 	}
 	switch {
 	case f.Finished != 0:
@@ -312,22 +312,22 @@ func printTotals(w io.Writer, r status.Report, m *progress.Migration) {
 		fmt.Fprintf(w, ": %s", v)
 	}
 	share := cmp.Or(r.Progress.Share, part(t.BytesDone, t.Bytes))
-	fmt.Fprintf(w, "\n%s  %d of %d shards", bar(share, 30), t.ShardsDone, t.Shards)
+	progress.Fprintf(w, "\n%s  %d of %d shards", bar(share, 30), t.ShardsDone, t.Shards)
 	if t.ShardsFailed > 0 {
-		fmt.Fprintf(w, ", %d failed", t.ShardsFailed)
+		progress.Fprintf(w, ", %d failed", t.ShardsFailed)
 	}
 	fmt.Fprintf(w, ", %s of %s", progress.Bytes(int64(share*float64(t.Bytes))), progress.Bytes(t.Bytes))
 	if t.Expired > 0 {
-		fmt.Fprintf(w, ", %d leases are over and not taken yet", t.Expired)
+		progress.Fprintf(w, ", %d leases are over and not taken yet", t.Expired)
 	}
 	if t.Filtered > 0 {
-		fmt.Fprintf(w, ", %d filtered", t.Filtered)
+		progress.Fprintf(w, ", %d filtered", t.Filtered)
 	}
 	if t.Kept > 0 {
-		fmt.Fprintf(w, ", %d kept as the target had them", t.Kept)
+		progress.Fprintf(w, ", %d kept as the target had them", t.Kept)
 	}
 	if t.Reduced > 0 {
-		fmt.Fprintf(w, ", %d with a reduced source", t.Reduced)
+		progress.Fprintf(w, ", %d with a reduced source", t.Reduced)
 	}
 	if again := progress.Again(t.Retried, t.Resent, t.Replaced); again != "" {
 		fmt.Fprintf(w, "\n%s", again)
@@ -337,11 +337,11 @@ func printTotals(w io.Writer, r status.Report, m *progress.Migration) {
 }
 
 func printPhases(w io.Writer, all []progress.Phase) {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := terminal.NewTable(w)
 	for _, p := range all {
 		fmt.Fprintf(t, "  %s\t%s", p.Name, p.State)
 		if p.Total > 0 {
-			fmt.Fprintf(t, "\t%d of %d %s", p.Done, p.Total, p.Unit)
+			progress.Fprintf(t, "\t%d of %d %s", p.Done, p.Total, p.Unit)
 		} else {
 			fmt.Fprint(t, "\t")
 		}
@@ -360,18 +360,18 @@ func printIndices(w io.Writer, all []progress.Index, shards bool) {
 	// Losses come first.
 	all = slices.Clone(all)
 	slices.SortStableFunc(all, func(a, b progress.Index) int { return cmp.Compare(worth(a), worth(b)) })
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := terminal.NewTable(w)
 	fmt.Fprintln(t, "INDEX\tSTATE\tSHARDS\tDOCUMENTS\tFAILED\tDONE\tTARGET")
 	for _, x := range all {
 		c := x.Counts
-		fmt.Fprintf(t, "%s\t%s\t%d/%d\t%d\t%d\t%s\t%s", x.Name, x.State, c.ShardsDone, c.Shards, c.Indexed, c.Failed, bar(part(c.BytesDone, c.Bytes), 10), strings.Join(x.Targets, ","))
+		progress.Fprintf(t, "%s\t%s\t%d/%d\t%d\t%d\t%s\t%s", x.Name, x.State, c.ShardsDone, c.Shards, c.Indexed, c.Failed, bar(part(c.BytesDone, c.Bytes), 10), strings.Join(x.Targets, ","))
 		if x.Error != "" {
 			fmt.Fprintf(t, "\t%s", terminal.Clean(x.Error))
 		}
 		fmt.Fprintln(t)
 		for _, s := range x.Shards {
 			if shards {
-				fmt.Fprintf(t, "  shard %d\t%s\t%s\t%d\t%d\t%3.0f %%\t%s\n", s.Number, s.State, progress.Bytes(s.Bytes), s.Counts.Indexed, s.Counts.Failed, 100*s.Fraction, s.Holder)
+				progress.Fprintf(t, "  shard %d\t%s\t%s\t%d\t%d\t%3.0f %%\t%s\n", s.Number, s.State, progress.Bytes(s.Bytes), s.Counts.Indexed, s.Counts.Failed, 100*s.Fraction, s.Holder)
 			}
 		}
 	}
@@ -393,14 +393,14 @@ func printWorkers(w io.Writer, all []status.Worker) {
 	if len(all) == 0 {
 		return
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := terminal.NewTable(w)
 	fmt.Fprintln(t, "WORKER\tSTATE\tPHASE\tWORKS ON\tDOCUMENTS/S\tMEMORY\tRESTARTS\tLAST BAD END")
 	for _, x := range all {
 		on := "-"
 		if x.Item != "" {
-			on = fmt.Sprintf("%s shard %d", x.Index, x.Shard)
+			on = progress.Sprintf("%s shard %d", x.Index, x.Shard)
 		}
-		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%.0f\t%s\t%d\t%s\n", x.Slot, x.State, orDash(strings.TrimSpace(x.Phase+" "+x.PhaseState)), on, x.Rate, progress.Bytes(x.Resident), x.Restarts, terminal.Clean(orDash(x.LastExit)))
+		progress.Fprintf(t, "%d\t%s\t%s\t%s\t%d\t%s\t%d\t%s\n", x.Slot, x.State, orDash(strings.TrimSpace(x.Phase+" "+x.PhaseState)), on, int64(math.Round(x.Rate)), progress.Bytes(x.Resident), x.Restarts, terminal.Clean(orDash(x.LastExit)))
 	}
 	t.Flush()
 }

@@ -32,7 +32,7 @@ func TestOptionsOfAnImportAreChecked(t *testing.T) {
 		{"--from out", "--target-host is missing"},
 		{"--target-host http://x:9200", "--from is missing"},
 		{"--window-size 100", `invalid --window-size "100"`},
-		{"--window-lease 1s", `invalid --window-lease "1s": want a duration such as PT10M or 10m, from 2s to 1h`},
+		{"--window-lease 1s", `invalid --window-lease "1s": want a duration such as 10m or PT10M, from 2s to 1h`},
 		{"--window-lease soon", "--window-lease"},
 		{"--max-attempts 0", `invalid --max-attempts "0": want a whole number, from 1 to 1000`},
 		{"--emit-doc-type maybe", `invalid --emit-doc-type "maybe": want AUTO, ON or OFF`},

@@ -145,7 +145,7 @@ func newOptions(m config.Migrate) (options, error) {
 
 // transfer sets what all commands that send documents have in common.
 func (o *options) transfer(t config.Transfer) (err error) {
-	o.connections, o.bulkDocs, o.bulkBytes, o.maxRate = t.Bulk.Connections, t.Bulk.Documents, t.Bulk.Size.Bytes, int64(t.Bulk.MaxRate)
+	o.connections, o.bulkDocs, o.bulkBytes, o.maxRate = t.Bulk.Connections, t.Bulk.Documents, int(t.Bulk.Size.Bytes), int64(t.Bulk.MaxRate)
 	o.maxDocument, o.maxLatency = int64(t.Document.Most), t.Bulk.MaxLatency
 	o.existing = bulk.Existing(t.Existing.Documents)
 	o.slots, o.unavailable, o.json, o.log = t.Slots.Number, t.Patience.Unavailable, t.Output.JSON(), t.Log

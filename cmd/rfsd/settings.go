@@ -66,7 +66,7 @@ func configCommand() *cli.Command {
 			}
 			return config.Write(call.Out, call.Settings, values)
 		}), config.Raw[config.Checked](cli.Command{
-			Name: "init", Usage: "print a configuration file to begin with, with comments; the given options are set in it",
+			Name: "init", Usage: "print a new configuration file with comments; the given options are set in it",
 		}, func(_ context.Context, call *config.Call) error {
 			return config.WriteNew(call.Out, call.Settings, call.Given())
 		})},

@@ -67,7 +67,7 @@ func TestFlagsAreOverTheEnvironmentAndThatIsOverTheFile(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	name := filepath.Join(t.TempDir(), "n.toml")
 	text := "[source]\nrepo-uri = '/file'\nsnapshot-name = 'file'\ns3-region = 'file'\n[target]\ntarget-host = 'http://localhost:1'\n" +
-		"[selection]\nindex-allowlist = ['a', 'regex:b,c']\n[work]\nmax-rate = 12.5\n[daemon]\nworkers = 3\nworker-memory = '100MB'\n[events]\ncommand = ['/bin/x', '--y']\n"
+		"[selection]\nindex-allowlist = ['a', 'regex:b,c']\n[work]\nmax-rate = '12.5MB'\n[daemon]\nworkers = 3\nworker-memory = '100MB'\n[events]\ncommand = ['/bin/x', '--y']\n"
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

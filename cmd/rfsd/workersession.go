@@ -116,7 +116,7 @@ func (h *workerSession) work(ctx context.Context, poll time.Duration, started fu
 	if lease != nil {
 		log = log.With("index", lease.ID.Index, "shard", lease.ID.Shard, "cursor", lease.ID.Cursor)
 	}
-	log.Debug("worker ends", "item", r.Item, "outcome", r.Outcome, "repository_requests", sample.RepoRequests, "repository_bytes", sample.RepoBytes)
+	log.Debug("worker ends", "outcome", r.Outcome, "repository_requests", sample.RepoRequests, "repository_bytes", sample.RepoBytes)
 	return r, err
 }
 

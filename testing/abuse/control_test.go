@@ -141,7 +141,7 @@ func TestTheControlIndexSendsNoCredentials(t *testing.T) {
 			settings := append([]string{"--repo-uri", fixture(t), "--source-host", address}, c.key...)
 			_, old := found(t, played, url, state, settings...)
 			if strings.HasPrefix(c.name, "an old") {
-				found(t, played, url, state, append(settings, "--share-settings", "--max-rate", "7")...)
+				found(t, played, url, state, append(settings, "--share-settings", "--max-rate", "7MB")...)
 			}
 			before, _ := heard.requests()
 			if !c.asked { // the first node had no credentials of the source; what comes now is the second's

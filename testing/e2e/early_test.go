@@ -24,7 +24,7 @@ func TestDaemons_StartedBeforeTheirTarget(t *testing.T) {
 	port, err := strconv.Atoi(text)
 	must(t, err)
 	m.proxy = &proxy{Server: &httptest.Server{URL: "http://127.0.0.1:" + text}} // nothing between daemons and target
-	m.task = []string{"--repo-uri", m.repo, "--snapshot-name", "snap1", "--documents-per-bulk-request", "1", "--max-connections", "1", "--max-rate", "0.001"}
+	m.task = []string{"--repo-uri", m.repo, "--snapshot-name", "snap1", "--documents-per-bulk-request", "1", "--max-connections", "1", "--max-rate", "0.001MB"}
 	for _, x := range m.all {
 		m.start(x)
 	}

@@ -48,7 +48,7 @@ func TestKilledExportContinuesAndLosesNothing(t *testing.T) {
 	out := filepath.Join(dir, "out")
 	const kills = 3
 	for i := range kills {
-		cmd := exec.CommandContext(t.Context(), Binary(t, "rfsd"), exportArgs(repo, out, "--max-rate", "40")...)
+		cmd := exec.CommandContext(t.Context(), Binary(t, "rfsd"), exportArgs(repo, out, "--max-rate", "40MB")...)
 		cmd.Dir = dir
 		begun := sizeOf(t, out)
 		ended := startAndWatch(t, cmd)

@@ -126,11 +126,11 @@ func (c *contact) session() string { return fmt.Sprint("contact", c.n) }
 
 var contactPrograms = []contactProgram{
 	{name: "rfsd run", long: true, node: true, reads: aRepository, args: func(c *contact) []string {
-		return append([]string{"rfsd", "run", "--workers", "2", "--exit-when-done", "--socket", "off", "--status-socket", "off", "--max-rate", "5"}, migration(c)...)
+		return append([]string{"rfsd", "run", "--workers", "2", "--exit-when-done", "--socket", "off", "--status-socket", "off", "--max-rate", "5MB"}, migration(c)...)
 	}},
 	{name: "rfsd run of a fleet", fleet: true, long: true, node: true, reads: aRepository, args: func(c *contact) []string {
 		cert := func(name string) string { return filepath.Join(c.certs, name) }
-		return append([]string{"rfsd", "run", "--workers", "2", "--exit-when-done", "--socket", "off", "--status-socket", "off", "--one-machine", "--max-rate", "5",
+		return append([]string{"rfsd", "run", "--workers", "2", "--exit-when-done", "--socket", "off", "--status-socket", "off", "--one-machine", "--max-rate", "5MB",
 			"--gossip-listen", c.gossip, "--gossip-keys", cert("gossip"), "--listen", c.api, "--data-dir", filepath.Join(c.dir, "data"), "--fleet", "blue",
 			"--tls-cert", cert("n.crt"), "--tls-key", cert("n.key"), "--tls-ca", cert("ca.crt"), "--scale-driver", "exec", "--scale-command", "true", "--scale-max", "1"}, migration(c)...)
 	}},

@@ -177,7 +177,7 @@ func TestHostileControlIndex(t *testing.T) {
 			forgeFailures(t, dir)
 			for _, command := range [][]string{
 				{"rfsctl", "created"}, {"rfsctl", "items", "list"}, {"rfsctl", "failures"}, {"rfsctl", "target", "restore"}, append([]string{"rfsd"}, trial...),
-				{"rfsctl", "cleanup", "--trial"}, append([]string{"rfsd", "migrate", "--max-rate", "1000", "--unavailable-timeout", "2s"}, repo...), {"rfsd", "redrive"},
+				{"rfsctl", "cleanup", "--trial"}, append([]string{"rfsd", "migrate", "--max-rate", "1000MB", "--unavailable-timeout", "2s"}, repo...), {"rfsd", "redrive"},
 				append([]string{"rfsd", "verify"}, repo...), {"rfsctl", "status"}, {"rfsctl", "undo", "--yes"}, {"rfsctl", "cleanup", "--force"},
 			} {
 				r := RunIn(t, dir, nil, command[0], append(slices.Clone(command[1:]), at...)...)

@@ -49,7 +49,7 @@ func TestDocumentsThatADeadNodeLosesAreSentAgain(t *testing.T) {
 	call(t, n, "PUT", "/_index_template/lost", json.RawMessage(`{"index_patterns":["logs"],"template":{"settings":{"index.translog":{"durability":"async","sync_interval":"600s"}}}}`))
 	ended := make(chan Result, 1)
 	go func() {
-		ended <- Run(t, "rfsd", targetArgs(n.URL, repo, "--session-name", "lost", "--max-rate", "0.5", "--documents-per-bulk-request", "100")...)
+		ended <- Run(t, "rfsd", targetArgs(n.URL, repo, "--session-name", "lost", "--max-rate", "0.5MB", "--documents-per-bulk-request", "100")...)
 	}()
 	until(t, "documents come", func() bool { return executed() > documents/8 })
 	call(t, n, "PUT", "/logs/_settings", json.RawMessage(`{"index.translog.durability":"async"}`))

@@ -87,7 +87,7 @@ func TestKillsAtRandomFailNothing(t *testing.T) {
 	dir := t.TempDir()
 	out := filepath.Join(dir, "out")
 	for i := range maxLives {
-		cmd := exec.CommandContext(t.Context(), Binary(t, "rfsd"), exportArgs(repo, out, "--max-rate", "5")...)
+		cmd := exec.CommandContext(t.Context(), Binary(t, "rfsd"), exportArgs(repo, out, "--max-rate", "5MB")...)
 		cmd.Dir = dir
 		begun := sizeOf(t, out)
 		ended := startAndWatch(t, cmd)

@@ -244,9 +244,9 @@ func findsEachDifference(t *testing.T, n *cluster.Node, documents int, whole boo
 		t.Errorf("samples of %.2f: %+v", n, sampled)
 	}
 	const seconds = 5 // of which the first is free
-	limited := fmt.Sprintf("%.3f", float64(len(bytes.Join(all, nil)))/seconds/1e6)
+	limited := fmt.Sprintf("%.3fMB", float64(len(bytes.Join(all, nil)))/seconds/1e6)
 	if _, _, c := compared(n.URL, 0, "--max-rate", limited, "--target-max-latency", "10s"); c.wall < (seconds-2)*time.Second {
-		t.Errorf("at %s megabytes a second, the comparison took %v", limited, c.wall)
+		t.Errorf("at %s a second, the comparison took %v", limited, c.wall)
 	}
 
 	want := spoil(t, n, all)

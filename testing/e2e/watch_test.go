@@ -76,7 +76,7 @@ func TestProgressIsTrue(t *testing.T) {
 		size += len(source)
 	}
 	args := []string{"--repo-uri", repo, "--snapshot-name", "snap1", "--session-name", "watched",
-		"--max-rate", strconv.FormatFloat(float64(size)/1e6/float64(seconds), 'f', 3, 64), "--documents-size-per-bulk-request", "500000"}
+		"--max-rate", strconv.FormatFloat(float64(size)/1e6/float64(seconds), 'f', 3, 64) + "MB", "--documents-size-per-bulk-request", "500000"}
 	t.Run("files", func(t *testing.T) {
 		dir := t.TempDir()
 		out := filepath.Join(dir, "out")
@@ -206,7 +206,7 @@ func last(s string, n int) string { return s[max(len(s)-n, 0):] }
 func TestAMigrateIsWatchedFromASecondTerminal(t *testing.T) {
 	dir := t.TempDir()
 	w := &watched{t: t, dir: dir, args: []string{
-		"--repo-uri", fixture(t, "7.10.2-many-chunks"), "--snapshot-name", "snap1", "--export-dir", filepath.Join(dir, "out"), "--session-name", "seen", "--max-rate", "5", "--slots", "1",
+		"--repo-uri", fixture(t, "7.10.2-many-chunks"), "--snapshot-name", "snap1", "--export-dir", filepath.Join(dir, "out"), "--session-name", "seen", "--max-rate", "5MB", "--slots", "1",
 	}}
 	w.start()
 	defer func() { _ = w.process.Process.Kill() }()

@@ -26,7 +26,7 @@ func TestStoreIsGone_ANodeEnds(t *testing.T) {
 		starting bool
 	}{
 		{"workers that send", nil, false},
-		{"workers that wait for their part of the rate", []string{"--max-rate", "0.001"}, false},
+		{"workers that wait for their part of the rate", []string{"--max-rate", "0.001MB"}, false},
 		{"a worker that starts", nil, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {

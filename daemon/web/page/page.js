@@ -23,10 +23,10 @@ const whole = new Intl.NumberFormat("en");
 const count = (n) => whole.format(Math.round(n || 0));
 
 function bytes(n) {
-  const units = ["B", "kB", "MB", "GB", "TB", "PB"];
+  const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
   let i = 0;
-  for (n = n || 0; n >= 1000 && i < units.length - 1; i++) n /= 1000;
-  return (i === 0 ? Math.round(n) : n.toFixed(n < 10 ? 2 : 1)) + " " + units[i];
+  for (n = n || 0; n >= 1023.95 && i < units.length - 1; i++) n /= 1024;
+  return (i === 0 ? Math.round(n) : n.toFixed(1)) + " " + units[i];
 }
 
 function span(seconds) {

@@ -1,17 +1,16 @@
 package progress
 
-import (
-	"fmt"
+import "fmt"
 
-	"github.com/dustin/go-humanize"
-)
-
-// Bytes returns a size of data as every command prints it: in the largest decimal unit that fits, such as 157.4 MB. Settings
-// that are given in MiB are printed in MiB instead.
+// Bytes returns a size of data as every command prints it: in the largest binary unit that fits, such as 157.4 MiB.
 func Bytes(n int64) string {
-	if n < 1000 {
+	const units = "KMGTPE"
+	size, unit := float64(n), -1
+	for size >= 1023.95 && unit+1 < len(units) { // which is 1024.0 to one digit
+		size, unit = size/1024, unit+1
+	}
+	if unit < 0 {
 		return fmt.Sprintf("%d B", n)
 	}
-	f, prefix := humanize.ComputeSI(float64(n))
-	return fmt.Sprintf("%.1f %sB", f, prefix)
+	return fmt.Sprintf("%.1f %ciB", size, units[unit])
 }

@@ -3,7 +3,7 @@ package progress
 import "testing"
 
 func TestBytes(t *testing.T) {
-	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1.0 kB", 157_400_000: "157.4 MB", 5 << 20: "5.2 MB", 999_999: "1000.0 kB", 1_000_000: "1.0 MB", 3e12: "3.0 TB", 9e18: "9.0 EB"} {
+	for n, want := range map[int64]string{0: "0 B", 1000: "1000 B", 1023: "1023 B", 1024: "1.0 KiB", 157_400_000: "150.1 MiB", 5 << 20: "5.0 MiB", 1<<20 - 1: "1.0 MiB", 1 << 20: "1.0 MiB", 3e12: "2.7 TiB", 9e18: "7.8 EiB"} {
 		if got := Bytes(n); got != want {
 			t.Errorf("Bytes(%d) = %q, want %q", n, got, want)
 		}

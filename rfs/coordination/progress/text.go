@@ -2,6 +2,8 @@ package progress
 
 import (
 	"fmt"
+	"io"
+	"slices"
 	"strings"
 	"time"
 )
@@ -90,17 +92,47 @@ func Span(seconds float64) string {
 	return time.Duration(seconds * float64(time.Second)).Round(time.Second).String()
 }
 
-// Count returns a number in groups of three digits: 1 234 567.
+// Count returns a number in groups of three digits: 1,234,567.
 func Count(n int64) string {
 	s := fmt.Sprint(n)
 	var b strings.Builder
 	for i, c := range s {
 		if i > 0 && (len(s)-i)%3 == 0 {
-			b.WriteByte(' ')
+			b.WriteByte(',')
 		}
 		b.WriteRune(c)
 	}
 	return b.String()
+}
+
+// counted is a number that is printed in groups of three digits.
+type counted int64
+
+// Format prints the number as Count returns it, in the width of the verb.
+func (n counted) Format(f fmt.State, _ rune) {
+	fmt.Fprintf(f, fmt.FormatString(f, 's'), Count(int64(n)))
+}
+
+// Fprintf is fmt.Fprintf with whole numbers in groups of three digits, as Count returns them.
+func Fprintf(w io.Writer, format string, args ...any) (int, error) {
+	return fmt.Fprintf(w, format, grouped(args)...)
+}
+
+// Sprintf is fmt.Sprintf likewise.
+func Sprintf(format string, args ...any) string { return fmt.Sprintf(format, grouped(args)...) }
+
+// grouped returns args with whole numbers as counted ones.
+func grouped(args []any) []any {
+	all := slices.Clone(args)
+	for i, a := range all {
+		switch n := a.(type) {
+		case int:
+			all[i] = counted(n)
+		case int64:
+			all[i] = counted(n)
+		}
+	}
+	return all
 }
 
 // Again returns the documents that were sent more than once, in one line, from the counts of a session, an index or an item; "" if there were none.

@@ -14,11 +14,11 @@ func TestTheTextOfAView(t *testing.T) {
 		view progress.View
 		want string
 	}{
-		{"indices are created", progress.View{Phase: progress.Phase{Name: "indices", Done: 3, Total: 1200, Unit: "indices"}}, "creating indices: 3 of 1 200 indices"},
+		{"indices are created", progress.View{Phase: progress.Phase{Name: "indices", Done: 3, Total: 1200, Unit: "indices"}}, "creating indices: 3 of 1,200 indices"},
 		{"the source makes the snapshot", progress.View{Phase: progress.Phase{Name: "snapshot"}}, "waiting for the snapshot"},
 		{"nothing is created in a dry run", progress.View{DryRun: true, Phase: progress.Phase{Name: "indices", Done: 1, Total: 2, Unit: "indices"}}, "reading the metadata of indices: 1 of 2 indices"},
 		{"documents", progress.View{Phase: documents, Documents: 1500, Rate: 50, Mean: 40, SourceRate: 1000, Share: 0.25, Left: &left},
-			"1 500 documents, 50 documents/s (mean 40), 1.0 kB/s, 25.0 % of the bytes, about 1m30s left"},
+			"1,500 documents, 50 documents/s (mean 40), 1000 B/s, 25.0 % of the bytes, about 1m30s left"},
 		{"a dry run sends nothing", progress.View{DryRun: true, Phase: documents, Documents: 1}, "dry run, nothing is sent: 1 documents, 0 documents/s (mean 0), 0 B/s"},
 		{"a silent target and failures", progress.View{Phase: documents, Documents: 9, Failed: 2, Quiet: 40},
 			"9 documents, 0 documents/s (mean 0), 0 B/s, no document arrived for 40s, 2 failed"},

@@ -75,7 +75,7 @@ func (r *Runner) Run(ctx context.Context, lease *cms.Lease, from Source, guard f
 	defer j.close()
 	r.Meter.start(j)
 	defer r.Meter.finish(j)
-	j.log.Debug("lease acquired", "item", lease.Item.ID, "begin", j.begin, "length", lease.Length, "attempt", lease.Item.Attempts)
+	j.log.Debug("lease acquired", "begin", j.begin, "length", lease.Length, "attempt", lease.Item.Attempts)
 
 	life := j.live(ctx)
 	defer life.close()

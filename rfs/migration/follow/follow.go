@@ -159,7 +159,7 @@ func RootOf(session string) (root string, round int, is bool) {
 	return session[:at], round, err == nil && round > 0
 }
 
-// roundInfix stands between the name of the session of round 0 and the number of a round.
+// roundInfix separates the name of the session of round 0 from the number of a round.
 const roundInfix = "-round-"
 
 // ErrNotStarted means that no round has started.

@@ -20,7 +20,7 @@ type Ledger interface {
 	IntendRepository(ctx context.Context, name string) (first bool, err error)
 	RegisteredRepository(ctx context.Context, name string, first, registered bool) error
 	// Seal records what the created indices hold when the migration ends. Unseal is called before documents are sent to the named
-	// indices again; no names stand for all. Written returns those of the names that others have written to since Seal.
+	// indices again; without names, to all. Written returns those of the names that others have written to since Seal.
 	Seal(ctx context.Context, own ...rollback.Own) error
 	Unseal(ctx context.Context, names ...string) error
 	Written(ctx context.Context, names []string) (map[string]string, error)

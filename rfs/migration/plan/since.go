@@ -128,7 +128,7 @@ func (g *Generation) vanished(snap *snapshot.Snapshot, selected func(name string
 	return names
 }
 
-// follow adds to the entries of a plan what their indices were in the former snapshot. It returns nil where there is no chain.
+// follow adds to the entries of a plan what their indices were in the former snapshot. It returns nil for a session without a chain.
 func (p *Plan) follow(ctx context.Context, repo snapshot.Repository, catalog *snapshot.Catalog, req Request) (*Generation, error) {
 	if req.Follow == nil {
 		return nil, nil

@@ -86,7 +86,7 @@ func TestRoomIsStatedInTheUnitsOfTheEvaluation(t *testing.T) {
 		"/_nodes/stats/fs":   `{"nodes":{"a":{"name":"n","roles":["data"],"fs":{"total":{"total_in_bytes":9000000000,"available_in_bytes":3221225472}}}}}`,
 	}}
 	f := find(t, examine(t, c, Needs{Bytes: 157_400_000, Now: time.Now}), "room for the indices")
-	if want := "about 157.4 MB needed with replicas, 3.2 GB free"; f.Detail != want {
+	if want := "about 150.1 MiB needed with replicas, 3.0 GiB free"; f.Detail != want {
 		t.Errorf("%q, want %q", f.Detail, want)
 	}
 }

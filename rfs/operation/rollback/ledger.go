@@ -345,8 +345,8 @@ func (l *Ledger) Seal(ctx context.Context, own ...Own) error {
 	return nil
 }
 
-// sealed returns a function that reports whether the sequence numbers of an index are recorded, and its name is one of the names; none
-// stand for all.
+// sealed returns a function that reports whether the sequence numbers of an index are recorded, and its name is one of the names. Without
+// names it selects all indices.
 func sealed(names []string) func(session.Creation, object) bool {
 	named := map[string]bool{}
 	for _, name := range names {
@@ -357,7 +357,7 @@ func sealed(names []string) func(session.Creation, object) bool {
 	}
 }
 
-// Written returns those of the names whose indices were written to since the migration ended, with the difference. Indices that the
+// Written returns the indices, by name, that were written to since the migration ended, with the difference. Indices that the
 // session did not create, and those that an earlier Unseal has marked, are left out.
 func (l *Ledger) Written(ctx context.Context, names []string) (map[string]string, error) {
 	written := map[string]string{}
@@ -373,7 +373,7 @@ func (l *Ledger) Written(ctx context.Context, names []string) (map[string]string
 	})
 }
 
-// Unseal is called before documents are sent to the named indices after the migration has ended; no names stand for all that the session
+// Unseal is called before documents are sent to the named indices after the migration has ended; without names, to all that the session
 // created. An index that was written to since then is marked: its sequence numbers can no longer be distinguished.
 func (l *Ledger) Unseal(ctx context.Context, names ...string) error {
 	return l.each(ctx, sealed(names), func(_ session.Creation, was object, is map[string]int64) (object, bool) {
