@@ -2,6 +2,7 @@ package config
 
 import (
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -57,7 +58,7 @@ func Arrange(commands []*cli.Command, args []string) ([]string, error) {
 			break
 		}
 		name, _, hasValue := strings.Cut(strings.TrimLeft(arg, "-"), "=")
-		if !strings.HasPrefix(arg, "-") || arg == "-" {
+		if !strings.HasPrefix(arg, "-") || arg == "-" || command.ArgsUsage != "" && negative.MatchString(arg) {
 			names = append(names, arg)
 			continue
 		}
@@ -74,6 +75,9 @@ func Arrange(commands []*cli.Command, args []string) ([]string, error) {
 			options = append(options, rest[0])
 		}
 	}
+	if slices.ContainsFunc(names, negative.MatchString) && !slices.Contains(names, "--") {
+		names = append([]string{"--"}, names...)
+	}
 	full := slices.Contains(options, "--"+helpAll)
 	if full {
 		options = []string{"--help"}
@@ -81,6 +85,9 @@ func Arrange(commands []*cli.Command, args []string) ([]string, error) {
 	setHelp(command, called, full)
 	return slices.Concat(args[:at], options, names), nil
 }
+
+// negative is the form of a negative number, which is no option.
+var negative = regexp.MustCompile(`^-[0-9]+$`)
 
 // unknown returns the error about an option that a command does not have.
 func unknown(all []*cli.Command, command *cli.Command, called, name string) error {

@@ -507,7 +507,10 @@ type CheckSnapshots struct {
 }
 
 // CreateCertificate are the settings of rfsctl cert create.
-type CreateCertificate struct{ Certificate Certificate }
+type CreateCertificate struct {
+	Certificate Certificate
+	Output      Output
+}
 
 // ShowStatus are the settings of rfsctl status.
 type ShowStatus struct {

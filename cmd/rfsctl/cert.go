@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -11,6 +12,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/daemon/cert"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/files"
@@ -43,16 +46,31 @@ func createCert(_ context.Context, call *config.Call, o config.CreateCertificate
 	if err != nil {
 		return err
 	}
-	if made {
-		fmt.Fprintf(call.Out, "authority of the fleet %s: %s\n", fleet, filepath.Join(dir, cert.CAFile))
-	}
 	name := call.Args[0]
 	err = cert.Create(dir, cert.Request{Fleet: fleet, Name: name, Role: cert.Role(o.Certificate.Role), Life: time.Duration(o.Certificate.Days) * 24 * time.Hour}, now)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(call.Out, "%s: %s, %s\n", o.Certificate.Role, filepath.Join(dir, name+".crt"), filepath.Join(dir, name+".key"))
-	return nil
+	is := createdCertificate{Fleet: fleet, Role: o.Certificate.Role, Certificate: filepath.Join(dir, name+".crt"), Key: filepath.Join(dir, name+".key"), Authority: filepath.Join(dir, cert.CAFile), authorityMade: made}
+	return report.Print(call.Out, is, o.Output.JSON(), exit.OK, nil)
+}
+
+// createdCertificate names the files of a new certificate.
+type createdCertificate struct {
+	Fleet         string `json:"fleet"`
+	Role          string `json:"role"`
+	Certificate   string `json:"certificate"`
+	Key           string `json:"key"`
+	Authority     string `json:"authority"`
+	authorityMade bool
+}
+
+// WriteText prints the names of the files that were created.
+func (c createdCertificate) WriteText(w io.Writer) {
+	if c.authorityMade {
+		fmt.Fprintf(w, "authority of the fleet %s: %s\n", c.Fleet, c.Authority)
+	}
+	fmt.Fprintf(w, "%s: %s, %s\n", c.Role, c.Certificate, c.Key)
 }
 
 // gossipKey appends a key: the file is then given to all nodes, and the key moved to the first line in

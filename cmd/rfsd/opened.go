@@ -3,8 +3,11 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"net/http"
 
+	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/target"
@@ -28,7 +31,13 @@ func (o opened) close() error {
 // askTarget returns what the target is, and logs it.
 func askTarget(ctx context.Context, client *target.Client, log *slog.Logger) (target.Version, error) {
 	v, err := client.Info(ctx)
-	if err != nil {
+	switch {
+	case err == nil:
+	case fault.HasStatus(err, http.StatusUnauthorized):
+		return v, fmt.Errorf("the target refuses the user: check --target-username and the password (--target-password-file or RFS_TARGET_PASSWORD): %w", err)
+	case errors.Is(err, fault.ErrUnavailable) && ctx.Err() == nil && !fault.HasStatus(err, http.StatusTooManyRequests, http.StatusServiceUnavailable):
+		return v, fmt.Errorf("the target does not answer: check --target-host, and whether the cluster runs: %w", err)
+	default:
 		return v, err
 	}
 	log.Info("target", "url", client.Name(), "distribution", v.Distribution, "version", v.Number)

@@ -289,8 +289,14 @@ func (p *Plan) selectIndices(snap *snapshot.Snapshot, req Request) ([]string, er
 			fault.Names(missing, maxNamed), fault.Names(all, maxNamed), fault.ErrConfig)
 	}
 	if len(names)+moved == 0 && len(req.Indices.Include)+len(req.Indices.Exclude) > 0 {
-		return nil, fmt.Errorf("--index-allowlist %q without --index-exclude %q selects none of the indices of snapshot %s: %s: %w",
-			req.Indices.Include.Strings(), req.Indices.Exclude.Strings(), snap.Name, fault.Names(all, maxNamed), fault.ErrConfig)
+		selection := ""
+		if names := req.Indices.Include.Strings(); len(names) > 0 {
+			selection = "--index-allowlist " + strings.Join(names, " ")
+		}
+		if names := req.Indices.Exclude.Strings(); len(names) > 0 {
+			selection += " --index-exclude " + strings.Join(names, " ")
+		}
+		return nil, fmt.Errorf("%s selects none of the indices of snapshot %s: %s: %w", strings.TrimSpace(selection), snap.Name, fault.Names(all, maxNamed), fault.ErrConfig)
 	}
 	return names, nil
 }

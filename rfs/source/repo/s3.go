@@ -72,7 +72,7 @@ func NewS3(ctx context.Context, uri string, o S3Options) (*S3, error) {
 	}
 	cfg, err := awsconfig.Load(ctx, awsconfig.Options{Region: o.Region, RegionSetting: "--" + o.Flags + "s3-region", RoleARN: o.RoleARN, Client: client})
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", uri, err)
+		return nil, err
 	}
 	if build, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok {
 		// The SDK follows redirects, and to another port or a subdomain it takes the signature along.
