@@ -1,0 +1,55 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/rfsd/rfsd/testing/cluster"
+)
+
+// TestRole_Suffices: a user with the roles of deploy/opensearch plans, migrates, verifies, follows and undoes; without the role for it, it
+// removes nothing.
+func TestRole_Suffices(t *testing.T) {
+	n := cluster.OpenSearch(t, "2.19.4", cluster.Secured())
+	b, err := os.ReadFile(filepath.Join("..", "..", "deploy", "opensearch", "role.yml"))
+	must(t, err)
+	var roles map[string]map[string]any
+	must(t, yaml.Unmarshal(b, &roles))
+	for name, role := range roles {
+		call(t, n, "PUT", "/_plugins/_security/api/roles/"+name, role)
+	}
+	const password = "Zx81-qWert!pLm7"
+	call(t, n, "PUT", "/_plugins/_security/api/internalusers/mover", map[string]any{"password": password})
+	call(t, n, "PUT", "/_plugins/_security/api/rolesmapping/rfsd", map[string]any{"users": []string{"mover"}})
+	dir := t.TempDir()
+	at := []string{"--target-host", n.URL, "--target-username", "mover", "--target-cacert", n.CACert}
+	run := func(code int, program string, args ...string) Result {
+		t.Helper()
+		r := RunIn(t, dir, []string{"RFS_TARGET_PASSWORD=" + password}, program, append(args, at...)...)
+		if r.Code != code || code == 0 && strings.Contains(r.Stdout+r.Stderr, "no permissions for") {
+			t.Errorf("%s %q: exit %d: %s %s", program, args, r.Code, r.Stdout, r.Stderr)
+		}
+		return r
+	}
+	templates := []string{"--repo-uri", fixture(t, "7.10.2-templates"), "--snapshot-name", "snap1", "--session-name", "perm", "--include", "pipelines", "--include", "scripts"}
+	run(0, "rfsd", append([]string{"plan"}, templates...)...)
+	run(0, "rfsd", append([]string{"migrate", "--tune-target"}, templates...)...)
+	run(0, "rfsctl", "status", "--session-name", "perm")
+	run(0, "rfsd", append([]string{"verify"}, templates[:6]...)...)
+	history := []string{"--repo-uri", fixture(t, "7.10.2-history"), "--session-name", "hist"}
+	run(0, "rfsd", append([]string{"follow", "--once", "--snapshot-name", "snap-1", "--index-allowlist", "grows"}, history...)...)
+	run(0, "rfsd", append([]string{"follow", "--once", "--snapshot-name", "snap-3", "--index-allowlist", "grows"}, history...)...)
+	run(0, "rfsctl", "cutover", "--dry-run", "--session-name", "hist")
+	if r := run(7, "rfsctl", "undo", "--session-name", "perm", "--yes"); !strings.Contains(r.Stdout, "indices:admin/delete") {
+		t.Errorf("undo without the role for it: %s", r.Stdout)
+	}
+	call(t, n, "PUT", "/_plugins/_security/api/rolesmapping/rfsd_undo", map[string]any{"users": []string{"mover"}})
+	if r := run(7, "rfsctl", "undo", "--session-name", "perm", "--yes"); strings.Contains(r.Stdout, "no permissions") || !strings.Contains(r.Stderr, "1 of 15 objects were refused") {
+		t.Errorf("undo leaves more than the script, which has no place for a mark: %s %s", r.Stdout, r.Stderr)
+	}
+	run(0, "rfsctl", "cleanup", "--session-name", "perm", "--force")
+}
