@@ -53,7 +53,7 @@ var guides = map[string]guide{
 	},
 	"rfsd config init": {
 		options:  slices.Concat(sourceOptions[:3], targetOptions, strings.Fields("session-name node-name data-dir join workers listen")),
-		examples: []example{{"a file for a node of a fleet", "rfsd config init --repo-uri s3://backups/es --snapshot-name nightly --target-host https://target:9200 --join node-2:9301"}},
+		examples: []example{{"a file for a node of a fleet", "rfsd config init --repo-uri s3://backups/es --snapshot-name nightly --target-host https://target:9200 --join node-2:7946"}},
 	},
 	"rfsd worker": {options: slices.Concat(sourceOptions[:2], targetOptions, strings.Fields("session-name status-fd metrics-file")),
 		examples: []example{{"work on one lease", "rfsd worker --repo-uri /backups/es --snapshot-name nightly --target-host https://target:9200"}}},

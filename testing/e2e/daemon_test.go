@@ -341,7 +341,7 @@ workers = 2
 	defer sock.Close()
 	var told lockedBuffer
 	go copyDatagrams(sock, &told)
-	cmd := exec.Command(Binary(t, "rfsd"), "run", "--config", config)
+	cmd := exec.Command(Binary(t, "rfsd"), "run", "--config", config, "--verbose")
 	cmd.Dir = dir
 	cmd.Env = append(append(os.Environ(), secret...), "NOTIFY_SOCKET="+filepath.Join(dir, "notify"), "WATCHDOG_USEC=2000000")
 	out, err := cmd.StderrPipe()
@@ -400,8 +400,8 @@ workers = 2
 			t.Errorf("no JSON: %s", line)
 		}
 	}
-	if !strings.Contains(logs.String(), `"item":`) {
-		t.Error("no log line names an item")
+	if !strings.Contains(logs.String(), `"msg":"lease ended"`) || !strings.Contains(logs.String(), `"index":`) {
+		t.Error("no log line names a lease")
 	}
 	everything := logs.String() + told.String()
 	for it, err := range f.coord.Items(t.Context()) {
