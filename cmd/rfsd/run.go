@@ -59,7 +59,8 @@ func runCommand() *cli.Command {
 		if err != nil {
 			return err
 		}
-		r.config, r.levelGiven = file.Name, call.Given()["log-level"] != nil
+		given := call.Given()
+		r.config, r.levelGiven = file.Name, given["log-level"] != nil || given["quiet"] != nil || given["verbose"] != nil
 		return runNode(ctx, r)
 	})
 }
