@@ -6,7 +6,9 @@ GO         ?= go
 GOFLAGS    ?= -pgo=off
 CGO_ENABLED ?= 0
 export GOFLAGS CGO_ENABLED
-VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+# The release, then the time of the commit, by which builds of a release are in order, and the commit.
+RELEASE    := 0.1.0
+VERSION    ?= $(RELEASE)+$(shell TZ=UTC git log -1 --date=format-local:%Y%m%d%H%M%S --format=%cd.%h 2>/dev/null || echo dev)$(shell git diff --quiet HEAD 2>/dev/null || echo .dirty)
 LDFLAGS    := -s -w -X main.version=$(VERSION)
 BIN        := bin
 GOBIN_DIR  := $(shell $(GO) env GOPATH)/bin

@@ -86,7 +86,7 @@ func Arrange(commands []*cli.Command, args []string) ([]string, error) {
 	return slices.Concat(args[:at], options, names), nil
 }
 
-// negative is the form of a negative number, which is no option.
+// negative is the form of a negative number: an argument, not an option.
 var negative = regexp.MustCompile(`^-[0-9]+$`)
 
 // unknown returns the error about an option that a command does not have.

@@ -12,9 +12,8 @@ nfpm=$(go env GOPATH)/bin/nfpm
 version=$1
 shift
 [ $# -gt 0 ] || set -- "$(go env GOARCH)"
-# A package's version begins with a digit; what is no release is version 0.
+# A package's version begins with a digit.
 VERSION=${version#v}
-case $VERSION in [0-9]*.*) ;; *) VERSION=0.0.0~$VERSION ;; esac
 # Files in a package are as old as the commit.
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export VERSION SOURCE_DATE_EPOCH
@@ -44,6 +43,9 @@ for page in dist/man/*.md; do
   gzip -9n "${page%.md}"
 done
 rm dist/man/*.md
+
+printf 'rfsd (%s) unstable; urgency=medium\n\n  * See CHANGELOG.md in this folder.\n\n -- The rfsd maintainers <maintainers@users.noreply.github.com>  %s\n' \
+  "$VERSION" "$(date -u -R -d "@$SOURCE_DATE_EPOCH")" | gzip -9n >dist/changelog.gz
 
 for ARCH in "$@"; do
   export ARCH
