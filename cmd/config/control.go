@@ -74,7 +74,7 @@ type Trial struct {
 	_         struct{}      `group:"Trial run"`
 	Documents int           `flag:"trial" default:"0" min:"0" max:"1000000" help:"trial run: at most this many documents of each shard, spread evenly over its ordinals, into indices of their own, in a session of its own; then estimates time, requests and cost of the whole migration (0: no trial run)"`
 	Prefix    string        `flag:"trial-prefix" default:"rfsd-trial-" check:"name" help:"prefix of the names of the indices of the trial run"`
-	Measure   time.Duration `flag:"trial-measure" default:"1m" min:"0s" max:"10m" help:"how long a trial run sends further documents to measure the rate of the whole migration: at most 1 GiB of sources, into indices of their own that it deletes at its end (0s: no measurement, and no estimate of the time)"`
+	Measure   time.Duration `flag:"trial-measure" default:"1m" min:"0s" max:"10m" help:"how long a trial run sends further documents to measure the rate of the whole migration: at most eight times the size of the snapshot and 1 GiB of sources, into indices of their own that it deletes at its end (0s: no measurement, and no estimate of the time)"`
 	Price     string        `flag:"price" check:"file" help:"TOML file with s3-get-per-1000, egress-per-gb and instance-per-hour; without it the trial run states no cost"`
 }
 

@@ -17,9 +17,9 @@ per slot (at most some MB, or the largest document). Nothing is unpacked to disk
 --trial 1000 is a trial run: at most 1,000 documents of each shard go to indices of their own
 (rfsd-trial-…), converted and sent as the migration does it. It reports accepted and rejected
 documents, by class, and estimates time, requests and (--price) cost of the whole migration. For
-the time it sends further documents for --trial-measure, at most 1 GiB of sources, to indices
-(rfsd-trial-measure-…) that it deletes again. Nothing else is touched; rfsctl cleanup --trial
-removes exactly what it created.
+the time it sends further documents for --trial-measure, at most eight times the snapshot and
+1 GiB, to indices (rfsd-trial-measure-…) that it deletes again. Nothing else is touched; rfsctl
+cleanup --trial removes exactly what it created.
 
 The failed documents (--failed-documents) list rejected documents and those without a source
 (exit code 6). Exit code 7 takes precedence over 6, and 8 (--verify) over both; 5 means that no

@@ -19,9 +19,11 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/migration/estimate"
+	"github.com/rfsd/rfsd/rfs/migration/load"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/summary"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
@@ -101,6 +103,7 @@ func perform(ctx context.Context, o options) (*report.Migration, error) {
 		}
 		planned = p
 		announce(log, planned)
+		announceTrial(o, planned)
 		return planned, nil
 	}
 	if o.snapshot != "" { // it is there already: what cannot be read is told before anything is asked
@@ -211,4 +214,20 @@ func announce(log *slog.Logger, plan *plan.Plan) {
 	if len(plan.LeftOut) > 0 {
 		log.Info("system indices are left out; --include-system migrates them", "indices", strings.Join(plan.LeftOut, ", "))
 	}
+}
+
+// announceTrial prints what a trial run reads and sends, before it starts.
+func announceTrial(o options, p *plan.Plan) {
+	if o.trial == nil || o.json || o.log.Quiet {
+		return
+	}
+	shards := 0
+	for _, x := range p.Indices {
+		shards += x.Entry.Shards
+	}
+	text := progress.Sprintf("trial run: reads and sends at most %d documents of each of %s to indices named %s…", o.trial.Documents, progress.Plural(int64(shards), "shard"), o.trial.Prefix)
+	if o.measure > 0 {
+		text += fmt.Sprintf("; then, for at most %s, at most %s of sources to indices that it deletes again", o.measure, progress.Bytes(load.MostSource(p)))
+	}
+	fmt.Fprintln(os.Stdout, text)
 }

@@ -44,7 +44,6 @@ type Loaded struct {
 const (
 	loadVisits    = 16       // of shards in sequence, before they start again
 	partBytes     = 16 << 20 // of a shard in the repository, that a slot reads before it goes to another
-	maxLoadSource = 1 << 30  // bytes of sources that are sent
 	// maxLoadDocument bounds the sources that are sent, in bytes: the memory of longer ones would have to be asked for.
 	maxLoadDocument = 16 << 20
 	loadLook        = 250 * time.Millisecond
@@ -52,12 +51,33 @@ const (
 	loadGrace       = 15 * time.Second // for a target that does not answer
 )
 
+// Bounds of the sources that are sent, in bytes, and their multiple of the snapshot between these.
+const (
+	leastMost, mostMost = 32 << 20, 1 << 30
+	snapshots           = 8
+)
+
+// MostSource returns how many bytes of sources a measurement sends at most: eight times what the shards take in the repository, from 32 MiB
+// to 1 GiB. Where the sizes were not read, it is 1 GiB.
+func MostSource(p *plan.Plan) int64 {
+	var sum int64
+	for _, x := range p.Indices {
+		for _, n := range x.Entry.Bytes {
+			sum += n
+		}
+	}
+	if sum == 0 || sum > mostMost/snapshots {
+		return mostMost
+	}
+	return max(leastMost, snapshots*sum)
+}
+
 var (
 	errLoadEnough  = errors.New("enough was sent")
 	errNoDocuments = errors.New("the shards have no documents that are sent")
 )
 
-// Measure sends with all slots for the time that the Load lasts, or until 1 GiB of sources was sent. Errors are the errors of the target, of
+// Measure sends with all slots for the time that the Load lasts, or until MostSource was sent. Errors are the errors of the target, of
 // the repository, of the record of created indices, and of ctx. The scratch indices are deleted, except when requests may still be on
 // their way: the record names them.
 func (l *Load) Measure(ctx context.Context) (m Loaded, err error) {
@@ -177,6 +197,7 @@ type loading struct {
 	meter   *trial.Meter
 	visits  []*loadShard
 	turn    atomic.Int64
+	most    int64        // of added
 	added   atomic.Int64 // bytes of sources
 	sources atomic.Int64 // of these, bytes that the target has taken
 	body    atomic.Int64 // bytes of requests
@@ -189,7 +210,7 @@ func (l *Load) send(ctx context.Context, on *scratches, visits []*loadShard) (tr
 	if err := l.check(ctx, on); err != nil {
 		return trial.Rate{}, err
 	}
-	m := &loading{Load: l, on: on, meter: &trial.Meter{Slots: max(1, min(l.Slots, l.shards()))}, visits: visits, stop: make(chan struct{})}
+	m := &loading{Load: l, on: on, most: MostSource(l.Plan), meter: &trial.Meter{Slots: max(1, min(l.Slots, l.shards()))}, visits: visits, stop: make(chan struct{})}
 	g, gctx := errgroup.WithContext(ctx)
 	begin, end := l.now(), time.Duration(0)
 	for range m.meter.Slots {
@@ -212,7 +233,7 @@ func (m *loading) watch(ctx context.Context) (time.Duration, error) {
 	checked := begin
 	for {
 		now := m.now()
-		if m.added.Load() > maxLoadSource || now-begin >= m.Lasts {
+		if m.added.Load() > m.most || now-begin >= m.Lasts {
 			return now, nil
 		}
 		if now-checked >= loadCheck {
