@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -164,5 +165,73 @@ func TestFollow_Rollovers(t *testing.T) {
 			}
 		}
 		same(t, source, n, "turns,turns-stream")
+	}
+}
+
+// TestFollow_AFailoverOfTheSource: the node with the primary shard dies, a replica with other segments takes its place, and rounds send
+// what changed and nothing else.
+func TestFollow_AFailoverOfTheSource(t *testing.T) {
+	if os.Getenv("RFSD_CLUSTERS") == "" {
+		t.Skip("RFSD_CLUSTERS=1 boots a source of three nodes")
+	}
+	repos, err := os.MkdirTemp("", "rfsd-failover-") // the servers run as another user
+	must(t, err)
+	t.Cleanup(func() { must(t, os.RemoveAll(repos)) })
+	must(t, os.Chmod(repos, 0o777))
+	nodes, n := cluster.OpenSearchNodes(t, "1.3.14", 3, cluster.RepoDir(repos)), cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	source := nodes[0]
+	call(t, source, "PUT", "/fails", map[string]any{"settings": map[string]any{"number_of_shards": 1, "number_of_replicas": 1}})
+	write := func(from, to, value int) {
+		var b strings.Builder
+		for i := from; i < to; i++ {
+			fmt.Fprintf(&b, `{"index":{"_index":"fails","_id":"%d"}}`+"\n"+`{"v":%d}`+"\n", i, value)
+		}
+		_, err := source.Send(t.Context(), http.MethodPost, "/_bulk?refresh=true", "application/x-ndjson", []byte(b.String()))
+		must(t, err)
+	}
+	for i := range 5 { // so that the replica has segments of its own
+		write(200*i, 200*i+200, 0)
+	}
+	call(t, source, "GET", "/_cluster/health/fails?wait_for_status=green&timeout=60s", nil)
+	args := func() []string {
+		a := followLive(source, "fails", n.URL, "fails")
+		a[3] = "file://" + repos
+		return a
+	}
+	dir := t.TempDir()
+	if sum := round(t, dir, args()); sum.Totals.Indexed != 1000 {
+		t.Fatalf("%+v", sum.Totals)
+	}
+	write(990, 1010, 1) // in progress when the node dies
+	var primary []struct{ Prirep, IP, Node string }
+	must(t, source.JSON(t.Context(), http.MethodGet, "/_cat/shards/fails?format=json&h=prirep,node", nil, &primary))
+	for _, shard := range primary {
+		if shard.Prirep != "p" {
+			continue
+		}
+		for i, x := range nodes {
+			var info struct{ Name string }
+			must(t, x.JSON(t.Context(), http.MethodGet, "/", nil, &info))
+			if info.Name == shard.Node {
+				x.Kill()
+				source = nodes[(i+1)%len(nodes)]
+				break
+			}
+		}
+		break
+	}
+	until(t, "a replica is the primary shard", func() bool {
+		_, err := source.Send(t.Context(), http.MethodPut, "/fails/_doc/5?refresh=true", "application/json", []byte(`{"v":2}`))
+		return err == nil
+	})
+	call(t, source, "DELETE", "/fails/_doc/7?refresh=true", nil)
+	sum := round(t, dir, args())
+	if c := sum.Changes; c.Inserted != 10 || c.Updated != 11 || c.Deleted != 1 || sum.Totals.Indexed != 22 {
+		t.Errorf("%+v, %+v", sum.Changes, sum.Totals)
+	}
+	same(t, source, n, "fails")
+	if sum := round(t, dir, args()); !sum.Round.Arrived || sum.Changes.Inserted+sum.Changes.Updated+sum.Changes.Deleted != 0 {
+		t.Errorf("%+v", sum.Changes)
 	}
 }
