@@ -356,7 +356,7 @@ func TestAMigrationIsSeenLiveInARealBrowser(t *testing.T) {
 	var phases, events []string
 	eval("[...document.querySelectorAll('#workers tbody tr')].map((r) => r.cells[2].textContent)", &phases)
 	eval("[...document.querySelectorAll('#events tbody tr')].map((r) => [...r.cells].slice(1).map((c) => c.textContent)).flat()", &events)
-	if want := []string{"documents IN_PROGRESS", ""}; !slices.Equal(phases, want) {
+	if want := []string{"documents in progress", ""}; !slices.Equal(phases, want) {
 		t.Errorf("phases of the workers: %q, want %q", phases, want)
 	}
 	if want := []string{"failed", hostile, hostile, "lease_expired", "logs-2026-01, shard 3", "worker of mover-2"}; !slices.Equal(events, want) {
@@ -411,6 +411,20 @@ func TestAMigrationIsSeenLiveInARealBrowser(t *testing.T) {
 		t.Errorf("throughput %q", rate)
 	}
 
+	// The throughput has a scale, and times of day in 24 hours with their zone.
+	var axes []string
+	eval("['most', 'from', 'to'].map((id) => document.getElementById(id).textContent)", &axes)
+	day := regexp.MustCompile(`^([0-9-]+ )?[0-2][0-9]:[0-5][0-9]:[0-5][0-9] \S+`)
+	if len(axes) != 3 || axes[0] != "65,600 documents/s" || !day.MatchString(axes[1]) || !day.MatchString(axes[2]) {
+		t.Errorf("axes of the throughput: %q", axes)
+	}
+	// Events that are alike and follow each other are one.
+	var few string
+	eval("together([{code: 'a', subject: 'x'}, {code: 'a', subject: 'x'}, {code: 'a', subject: 'y'}, {code: 'b', subject: 'x'}, {code: 'a', subject: 'x'}]).map((e) => e.code + e.times + e.subject).join()", &few)
+	if few != "a3x and others,b1x,a1x" {
+		t.Errorf("events together: %s", few)
+	}
+
 	// Other nodes appear when there are any.
 	var alone bool
 	eval("document.getElementById('fleet').hidden", &alone)
@@ -442,6 +456,12 @@ func TestAMigrationIsSeenLiveInARealBrowser(t *testing.T) {
 	if wide {
 		t.Error("on a narrow screen the page has to be moved sideways")
 	}
+	var cards []string // the heading is part of each cell
+	eval("[getComputedStyle(document.querySelector('#nodes tbody tr')).display, getComputedStyle(document.querySelector('#nodes tbody td'), '::before').content]", &cards)
+	if !slices.Equal(cards, []string{"block", `"node"`}) {
+		t.Errorf("tables on a narrow screen: %q", cards)
+	}
+	keep(t, ctx, b, "page-phone.png")
 	var owned bool
 	eval("document.body.dataset.owned !== undefined || document.scripts.length !== 1 || document.images.length !== 0", &owned)
 	if owned {

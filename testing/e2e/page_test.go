@@ -113,7 +113,7 @@ func TestThePageShowsAMigrationOfAHundredShards(t *testing.T) {
 		t.Error("the page showed nothing before the end")
 	}
 	const phase = "[...document.querySelectorAll('#workers tbody tr')].map((r) => r.cells[2].textContent)"
-	must(t, b.Wait(ctx, phase+".includes('documents IN_PROGRESS')"))
+	must(t, b.Wait(ctx, phase+".includes('documents in progress')"))
 	picture, err := b.Screenshot(ctx)
 	must(t, err)
 	if dir := os.Getenv("RFSD_ARTIFACTS"); dir != "" {

@@ -263,8 +263,13 @@ $("further").addEventListener("click", () => {
 });
 
 function fill(table, lines) {
-  table.tBodies[0].replaceChildren(...lines.map((cells) =>
-    node("tr", {}, ...cells.map((c) => typeof c === "number" ? node("td", { class: "n", text: count(c) }) : node("td", { text: c === undefined || c === null ? "" : String(c) })))));
+  const heads = [...table.tHead.rows[0].cells].map((h) => h.textContent);
+  const cell = (c, i) => {
+    const text = typeof c === "number" ? count(c) : c === undefined || c === null ? "" : String(c);
+    const isNumber = typeof c === "number" || /^[0-9.]+ ([KMGTP]i)?B$/.test(text);
+    return node("td", isNumber ? { class: "n", "data-head": heads[i], text } : { "data-head": heads[i], text });
+  };
+  table.tBodies[0].replaceChildren(...lines.map((cells) => node("tr", {}, ...cells.map(cell))));
 }
 
 function showFailures(all) {
@@ -273,7 +278,7 @@ function showFailures(all) {
 }
 
 function showWorkers(all) {
-  fill($("workers"), all.map((w) => [String(w.slot), w.state, ((w.phase || "") + " " + (w.phase_state || "")).trim(), w.index || "", w.item ? w.shard || 0 : "", w.documents_indexed, w.documents_per_second, bytes(w.resident_bytes), w.restarts || 0, w.last_exit || ""]));
+  fill($("workers"), all.map((w) => [String(w.slot), w.state, ((w.phase || "") + " " + (words[w.phase_state] || w.phase_state || "")).trim(), w.index || "", w.item ? w.shard || 0 : "", w.documents_indexed, w.documents_per_second, bytes(w.resident_bytes), w.restarts || 0, w.last_exit || ""]));
 }
 
 function showNodes(all) {
@@ -300,8 +305,11 @@ function svg(tag, attributes) {
 function draw() {
   if (history.length === 0) return;
   const now = history[history.length - 1];
-  const from = Math.min(history[0].at, now.at - 60 * 1000);
+  const from = Math.min(history[0].at, now.at - 10 * 1000);
   const most = Math.max(1, ...history.map((p) => p.docs));
+  put("most", count(most) + " documents/s");
+  put("from", clock(from));
+  put("to", clock(now.at));
   const points = history.map((p) => ((p.at - from) / (now.at - from) * 600).toFixed(1) + " " + (155 - p.docs / most * 145).toFixed(1));
   const first = points[0].split(" ")[0];
   $("chart").replaceChildren(
@@ -310,12 +318,32 @@ function draw() {
   $("rate").textContent = count(now.docs) + " documents per second, " + bytes(now.bytes) + " of the repository per second; most " + count(most) + " documents per second in the last " + span((now.at - from) / 1000);
 }
 
+// clock is a time of day in 24 hours with its zone, and the date where that is not today's.
+function clock(at) {
+  const t = new Date(at);
+  const time = t.toLocaleTimeString("en-GB", { hour12: false, timeZoneName: "short" });
+  return t.toDateString() === new Date().toDateString() ? time : t.toLocaleDateString("sv") + " " + time;
+}
+
+// together returns events, of which those that are alike and follow each other are one with their number.
+function together(all) {
+  const few = [];
+  for (const e of all) {
+    const last = few[few.length - 1];
+    if (last && last.code === e.code && (last.detail || "") === (e.detail || "")) {
+      last.times++;
+      if (last.subject !== e.subject) last.subject = last.subject.replace(/ and others$/, "") + " and others";
+    } else few.push({ ...e, times: 1 });
+  }
+  return few;
+}
+
 async function events() {
   try {
     const answer = await fetch("/v1/events?limit=20", { cache: "no-store" });
     if (!answer.ok) return;
     const all = await answer.json();
-    fill($("events"), all.reverse().map((e) => [new Date(e.time).toLocaleTimeString(), e.code, e.subject, e.detail || ""]));
+    fill($("events"), together(all.reverse()).map((e) => [clock(e.time), e.code + (e.times > 1 ? " × " + e.times : ""), e.subject, e.detail || ""]));
   } catch {
     // the stream tells that the node is gone
   }
