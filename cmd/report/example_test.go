@@ -15,9 +15,9 @@ func Example() {
 	code, _ := exit.Of(r.Conclude(os.Stdout, false, nil))
 	fmt.Println("exit code", int(code))
 	// Output:
-	// file:///exports: 1 files, 0 B of 0 B in 1 windows
+	// file:///exports: 1 file, 0 B of 0 B in 1 window
 	// documents 0: indexed 0, kept 0, failed 1, filtered 0; 0 B
 	// 1 documents did not arrive; each process keeps its own with their reasons (this one in rfsd-failed)
-	// 0.0 s, 1 windows by this process
+	// 0.0 s, 1 window by this process
 	// exit code 6
 }

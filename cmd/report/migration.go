@@ -58,7 +58,7 @@ func roundText(x *follow.Report, d *difference.Totals, unchanged int) string {
 		text += " since " + x.Since
 	}
 	if d != nil {
-		text += progress.Sprintf(": %d documents inserted, %d updated, %d deleted", d.Inserted, d.Updated, d.Deleted)
+		text += progress.Sprintf(": %s inserted, %d updated, %d deleted", progress.Plural(d.Inserted, "document"), d.Updated, d.Deleted)
 	}
 	if unchanged > 0 {
 		text += fmt.Sprintf("; indices without a change: %s", progress.Count(int64(unchanged)))

@@ -37,7 +37,7 @@ func (r *Redrive) Conclude(w io.Writer, asJSON bool, err error) error {
 
 // WriteText prints what was sent, and what is left.
 func (r *Redrive) WriteText(w io.Writer) {
-	progress.Fprintf(w, "%s: %d files\n", r.Place, r.Files)
+	progress.Fprintf(w, "%s: %s\n", r.Place, progress.Plural(int64(r.Files), "file"))
 	progress.Fprintf(w, "documents %d: indexed %d, failed again %d, filtered %d\n", r.Documents, r.Indexed, r.Failed, r.Filtered)
 	if r.Kept > 0 {
 		progress.Fprintf(w, "%d were not sent in place of documents that the target has, and are removed from the files\n", r.Kept)

@@ -110,6 +110,6 @@ func (c checked) table(w io.Writer) error {
 		}
 		fmt.Fprintf(w, "%s: %s: %s\n", f.Kind, where, f.Text)
 	}
-	_, err := progress.Fprintf(w, "%d findings\n", len(c.Findings))
+	_, err := fmt.Fprintln(w, progress.Plural(int64(len(c.Findings)), "finding"))
 	return err
 }

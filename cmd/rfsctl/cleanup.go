@@ -118,7 +118,7 @@ func emptyBucket(ctx context.Context, call *config.Call, s *coordination) error 
 	folder := strings.TrimSuffix(s.place, "/") + "/" + s3cms.Folder(s.session) + "/"
 	fmt.Fprintf(call.Out, "removing the objects of the session below %s\n", folder)
 	removed, others, err := s3cms.Drop(ctx, s.bucket, s.session)
-	progress.Fprintf(call.Out, "removed %d objects\n", removed)
+	progress.Fprintf(call.Out, "removed %s\n", progress.Plural(int64(removed), "object"))
 	if len(others) > 0 {
 		fmt.Fprintf(call.Out, "left there, because rfsd did not write them: %s\n", strings.Join(others, ", "))
 	}

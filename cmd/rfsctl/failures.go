@@ -171,7 +171,7 @@ func printPlaces(w io.Writer, f *status.Failures) {
 	case f.GivenUp == nil: // the documents of the files follow
 		return
 	}
-	progress.Fprintf(w, "%d documents failed\n", f.Failed)
+	fmt.Fprintln(w, progress.Plural(f.Failed, "document")+" failed")
 	for _, p := range f.Places {
 		fmt.Fprintf(w, "  kept in %s\n", terminal.Clean(p.String()))
 	}

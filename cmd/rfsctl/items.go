@@ -119,8 +119,8 @@ func printItems(w io.Writer, l status.ItemList) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	progress.Fprintf(w, "\n%d items: %s; %d live documents, %d indexed, %d kept, %d failed, %d filtered, %d bytes\n", l.Total, byState(l.States),
-		l.Totals.Live, l.Totals.Indexed, l.Totals.Kept, l.Totals.Failed, l.Totals.Filtered, l.Totals.Bytes)
+	progress.Fprintf(w, "\n%s: %s; %d live documents, %d indexed, %d kept, %d failed, %d filtered, %s\n", progress.Plural(int64(l.Total), "item"), byState(l.States),
+		l.Totals.Live, l.Totals.Indexed, l.Totals.Kept, l.Totals.Failed, l.Totals.Filtered, progress.Bytes(l.Totals.Bytes))
 	if n := len(l.Foreign); n > 0 {
 		progress.Fprintf(w, "%d documents of the queue are not work items: %s\n", n, terminal.Clean(strings.Join(l.Foreign[:min(5, n)], ", ")))
 	}

@@ -335,7 +335,7 @@ func TestCoordinatorFileKeepsTheStateOutOfEveryCluster(t *testing.T) {
 		t.Error("the target was asked for coordination")
 	}
 	out := RunIn(t, w.dir, nil, "rfsctl", "items", "list", "--coordinator-file", file)
-	if out.Code != 0 || !strings.Contains(out.Stdout, "1 items: 1 done") {
+	if out.Code != 0 || !strings.Contains(out.Stdout, "1 item: 1 done") {
 		t.Errorf("exit %d: %s%s", out.Code, out.Stdout, out.Stderr)
 	}
 }
