@@ -8,13 +8,17 @@ import (
 // guide holds the most frequent options of a command with many options, and examples, for its short help.
 type guide struct {
 	options  []string // in the order of the work
-	examples []example
+	examples []Example
 }
 
-// example is a use of a command.
-type example struct {
-	task, line string
+// Example is a use of a command.
+type Example struct {
+	Task string
+	Line string // the command line
 }
+
+// Examples returns the examples of a command, which is named as it is typed.
+func Examples(called string) []Example { return guides[called].examples }
 
 // The options that the short help of several commands shows, in the order of the work.
 var (
@@ -27,7 +31,7 @@ var (
 var guides = map[string]guide{
 	"rfsd migrate": {
 		options: slices.Concat(sourceOptions, targetOptions, strings.Fields("existing-documents session-name export-dir trial verify max-rate output")),
-		examples: []example{
+		examples: []Example{
 			{"a snapshot in a bucket to a cluster", "rfsd migrate --repo-uri s3://backups/es --snapshot-name nightly --target-host https://target:9200"},
 			{"a running cluster: its snapshot is made first", "rfsd migrate --repo-uri s3://backups/es --source-host https://source:9200 --target-host https://target:9200"},
 			{"some indices to files", "rfsd migrate --repo-uri /backups/es --snapshot-name nightly --index-allowlist 'logs-*' --export-dir out"},
@@ -35,68 +39,68 @@ var guides = map[string]guide{
 	},
 	"rfsd follow": {
 		options: slices.Concat(sourceOptions, targetOptions, strings.Fields("session-name once every block-source-writes delete-indices stop-following finish output")),
-		examples: []example{
+		examples: []Example{
 			{"bring the changes every 15 minutes", "rfsd follow --repo-uri s3://backups/es --source-host https://source:9200 --target-host https://target:9200 --session-name live --every 15m"},
 			{"bring the changes up to a snapshot that another tool made", "rfsd follow --once --repo-uri /backups/es --snapshot-name nightly-2 --target-host https://target:9200 --session-name live"},
 		},
 	},
 	"rfsd run": {
 		options: slices.Concat(strings.Fields("config node-name data-dir join workers"), sourceOptions[:3], strings.Fields("target-host session-name listen exit-when-done verify max-rate")),
-		examples: []example{
+		examples: []Example{
 			{"one node of a fleet, from its configuration file", "rfsd run --config /etc/rfsd/rfsd.toml"},
 			{"one machine, until everything has arrived", "rfsd run --data-dir data --one-machine --exit-when-done --repo-uri /backups/es --snapshot-name nightly --target-host https://target:9200"},
 		},
 	},
 	"rfsd config check": {
 		options:  slices.Concat(sourceOptions[:2], targetOptions, strings.Fields("session-name node-name workers join")),
-		examples: []example{{"a file, as the service reads it", "rfsd config check /etc/rfsd/rfsd.toml"}},
+		examples: []Example{{"a file, as the service reads it", "rfsd config check /etc/rfsd/rfsd.toml"}},
 	},
 	"rfsd config init": {
 		options:  slices.Concat(sourceOptions[:3], targetOptions, strings.Fields("session-name node-name data-dir join workers listen")),
-		examples: []example{{"a file for a node of a fleet", "rfsd config init --repo-uri s3://backups/es --snapshot-name nightly --target-host https://target:9200 --join node-2:7946"}},
+		examples: []Example{{"a file for a node of a fleet", "rfsd config init --repo-uri s3://backups/es --snapshot-name nightly --target-host https://target:9200 --join node-2:7946"}},
 	},
 	"rfsd worker": {options: slices.Concat(sourceOptions[:2], targetOptions, strings.Fields("session-name status-fd metrics-file")),
-		examples: []example{{"work on one lease", "rfsd worker --repo-uri /backups/es --snapshot-name nightly --target-host https://target:9200"}}},
+		examples: []Example{{"work on one lease", "rfsd worker --repo-uri /backups/es --snapshot-name nightly --target-host https://target:9200"}}},
 	"rfsd plan": {
 		options: slices.Concat(sourceOptions, targetOptions, strings.Fields("only documents target-version output")),
-		examples: []example{
+		examples: []Example{
 			{"all checks before a migration", "rfsd plan --repo-uri s3://backups/es --snapshot-name nightly --target-host https://target:9200"},
 			{"sizes only, without a target", "rfsd plan --repo-uri /backups/es --snapshot-name nightly --documents"},
 		},
 	},
 	"rfsd verify": {
 		options:  slices.Concat(sourceOptions, targetOptions, strings.Fields("session-name from quick sample strict differences output")),
-		examples: []example{{"compare a target with the snapshot that filled it", "rfsd verify --repo-uri s3://backups/es --snapshot-name nightly --target-host https://target:9200"}},
+		examples: []Example{{"compare a target with the snapshot that filled it", "rfsd verify --repo-uri s3://backups/es --snapshot-name nightly --target-host https://target:9200"}},
 	},
 	"rfsd import": {
 		options:  slices.Concat(strings.Fields("from"), targetOptions, strings.Fields("existing-documents create-indices session-name failed-documents max-rate output")),
-		examples: []example{{"the files of an export", "rfsd import --from out --target-host https://target:9200"}},
+		examples: []Example{{"the files of an export", "rfsd import --from out --target-host https://target:9200"}},
 	},
 	"rfsd consume": {
 		options:  slices.Concat(strings.Fields("brokers topic group format index-name until-end"), targetOptions, strings.Fields("session-name failed-documents output")),
-		examples: []example{{"the messages of a topic", "rfsd consume --brokers kafka-1:9092 --topic orders --group rfsd-orders --index-name orders --target-host https://target:9200"}},
+		examples: []Example{{"the messages of a topic", "rfsd consume --brokers kafka-1:9092 --topic orders --group rfsd-orders --index-name orders --target-host https://target:9200"}},
 	},
 	"rfsd redrive": {
 		options:  slices.Concat(stateOptions, strings.Fields("failed-documents index-allowlist repo-uri from output")),
-		examples: []example{{"after the cause of the rejections was fixed", "rfsd redrive --target-host https://target:9200 --session-name default"}},
+		examples: []Example{{"after the cause of the rejections was fixed", "rfsd redrive --target-host https://target:9200 --session-name default"}},
 	},
 	"rfsctl status": {
 		options: slices.Concat(stateOptions, strings.Fields("node watch shards exit-status output")),
-		examples: []example{
+		examples: []Example{
 			{"a migration that runs on this machine", "rfsctl status"},
 			{"from anywhere, by the state of the work", "rfsctl status --target-host https://target:9200 --session-name live"},
 		},
 	},
 	"rfsctl cutover": {
 		options: slices.Concat(stateOptions, strings.Fields("dry-run block-source-writes max-outage indices accept-failed abort no-wait output")),
-		examples: []example{
+		examples: []Example{
 			{"how long writes would end", "rfsctl cutover --target-host https://target:9200 --session-name live --dry-run"},
 			{"end writes on the source, bring the rest, and end the following", "rfsctl cutover --target-host https://target:9200 --session-name live --block-source-writes"},
 		},
 	},
 	"rfsctl failures": {
 		options:  slices.Concat(stateOptions, strings.Fields("node failed-documents index output")),
-		examples: []example{{"the failed documents of a folder, by cause", "rfsctl failures --failed-documents rfsd-failed/default"}},
+		examples: []Example{{"the failed documents of a folder, by cause", "rfsctl failures --failed-documents rfsd-failed/default"}},
 	},
 	"rfsctl items list":     {options: slices.Concat(stateOptions, strings.Fields("node index state output"))},
 	"rfsctl items show":     {options: slices.Concat(stateOptions, strings.Fields("node output"))},

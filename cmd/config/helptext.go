@@ -57,7 +57,7 @@ func helpText(c *cli.Command, called string, all bool, width int) string {
 		if i == 0 {
 			b.WriteString("\nExamples:\n")
 		}
-		fmt.Fprintf(&b, "  # %s\n  %s\n", e.task, strings.ReplaceAll(wrapped(unbroken(e.line), width-4, " \\\n      "), fixed, " "))
+		fmt.Fprintf(&b, "  # %s\n  %s\n", e.Task, strings.ReplaceAll(wrapped(unbroken(e.Line), width-4, " \\\n      "), fixed, " "))
 	}
 	if guided && !all {
 		fmt.Fprintf(&b, "\nFrequent options (of %d):\n", len(settings))
@@ -85,7 +85,7 @@ func writeGroups(b *strings.Builder, settings []Setting, width int) {
 		}
 		groups[s.Group] = append(groups[s.Group], s)
 	}
-	slices.SortStableFunc(order, func(x, y string) int { return placeOf(x) - placeOf(y) })
+	SortGroups(order)
 	variables := ""
 	for _, group := range order {
 		fmt.Fprintf(b, "\n%s:\n", cmp.Or(group, "Options"))
@@ -110,6 +110,11 @@ func writeGroups(b *strings.Builder, settings []Setting, width int) {
 		writeOptions(b, names, texts, width)
 	}
 	b.WriteString(variables)
+}
+
+// SortGroups sorts headings in the order of the work.
+func SortGroups(names []string) {
+	slices.SortStableFunc(names, func(x, y string) int { return placeOf(x) - placeOf(y) })
 }
 
 // placeOf returns the place of a heading.

@@ -83,6 +83,12 @@ func text(app *cli.App, c *cli.Command, words []string) string {
 			see = append(see, fmt.Sprintf("**%s**(1)", escape(name+"-"+sub.Name)))
 		}
 	}
+	for i, e := range config.Examples(usage) {
+		if i == 0 {
+			b.WriteString("# EXAMPLES\n\n")
+		}
+		fmt.Fprintf(&b, "%s:\n\n    %s\n\n", escape(strings.ToUpper(e.Task[:1])+e.Task[1:]), e.Line)
+	}
 	b.WriteString(options(config.Honours(c)))
 	if len(words) > 1 {
 		see = append(see, fmt.Sprintf("**%s**(1)", escape(strings.Join(words[:len(words)-1], "-"))))
@@ -109,6 +115,7 @@ func options(settings []config.Setting) string {
 		names = append(names, name)
 	}
 	slices.Sort(names)
+	config.SortGroups(names)
 	for _, name := range names {
 		if name != "" {
 			fmt.Fprintf(&b, "## %s\n\n", escape(name))
