@@ -50,7 +50,7 @@ func (r *Import) Conclude(w io.Writer, asJSON bool, err error) error {
 
 // WriteText prints the documents of the import, and what an operator has to look at.
 func (r *Import) WriteText(w io.Writer) {
-	progress.Fprintf(w, "%s: %s, %s of %s in %s\n", r.Source, progress.Plural(int64(r.Files), "file"), progress.Bytes(r.FileBytes), progress.Bytes(r.Size), progress.Plural(int64(r.Windows), "window"))
+	progress.Fprintf(w, "%s: %s, %s of %s in %s\n", r.Source, progress.Plural(int64(r.Files), "file"), progress.Bytes(r.FileBytes), progress.Bytes(r.Size), progress.Plural(r.Windows, "window"))
 	progress.Fprintf(w, "documents %d: indexed %d, kept %d, failed %d, filtered %d; %s\n", r.Documents, r.Indexed, r.Kept, r.Failed, r.Filtered, progress.Bytes(r.Bytes))
 	for _, p := range r.Problems {
 		progress.Fprintf(w, "given up: %s, bytes %d to %d: %s\n", p.File, p.From, p.To, p.Reason)
@@ -76,5 +76,5 @@ func (r *Import) WriteText(w io.Writer) {
 	case r.OwnWindows == 0:
 		fmt.Fprintln(w, "nothing was left to do for this process; a new --session-name starts a new migration")
 	}
-	progress.Fprintf(w, "%.1f s, %s by this process\n", r.Seconds, progress.Plural(int64(r.OwnWindows), "window"))
+	progress.Fprintf(w, "%.1f s, %s by this process\n", r.Seconds, progress.Plural(r.OwnWindows, "window"))
 }

@@ -8,22 +8,28 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/rfs/base/secret"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 )
 
+// Logging selects what a command logs, and how.
+type Logging struct {
+	Level  slog.Level
+	Format string // of --log-format
+	Quiet  bool   // no progress
+}
+
 // Log returns the log of a command on standard error, to which libraries that log by themselves are directed, too. The Screen shows the
 // progress; it is nil unless standard error is a terminal and progress is wanted.
-func Log(of config.Log) (*slog.Logger, *terminal.Screen) {
-	opts := LogOptions(of.Least())
+func Log(of Logging) (*slog.Logger, *terminal.Screen) {
+	opts := LogOptions(of.Level)
 	var to io.Writer = terminal.NewWriter(os.Stderr)
 	var screen *terminal.Screen
 	isTerminal := term.IsTerminal(int(os.Stderr.Fd()))
 	if isTerminal && !of.Quiet {
 		screen = terminal.NewScreen(os.Stderr)
 		to = screen
-		if of.Least() == slog.LevelInfo && of.Format == "auto" {
+		if of.Level == slog.LevelInfo && of.Format == "auto" {
 			opts.Level = slog.LevelWarn // the line of progress shows the rest
 		}
 	}

@@ -184,7 +184,7 @@ func runNode(ctx context.Context, r runOptions) error {
 		return err
 	}
 	var level slog.LevelVar
-	level.Set(r.log.Least())
+	level.Set(r.log.Level)
 	ring := daemon.NewLogRing(2000)
 	log := slog.New(report.Handler(io.MultiWriter(terminal.NewWriter(os.Stderr), ring), r.log.Format, false, report.LogOptions(&level))).With("node", r.own.Node.Name)
 	id, err := r.own.API.TLS.Identity()

@@ -164,7 +164,7 @@ func (l *workerLink) logger(o options) *slog.Logger {
 		log, _ := report.Log(o.log)
 		return log
 	}
-	l.level.Set(o.log.Least())
+	l.level.Set(o.log.Level)
 	return slog.New(report.Handler(terminal.NewWriter(os.Stderr), o.log.Format, false, report.LogOptions(&l.level))).With("slot", l.First.Slot, "pid", os.Getpid())
 }
 

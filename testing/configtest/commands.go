@@ -172,7 +172,7 @@ func (p Program) TestEveryCommandHasAManualPage(t *testing.T, pages map[string]s
 	}
 }
 
-// TestHelp: the help of every command fits two screens, its options and examples are the command's, and --help-all lists every option.
+// TestHelp reads the help of every command: it fits two screens, its options and examples are the command's, and --help-all lists every option.
 func (p Program) TestHelp(t *testing.T) {
 	app := p.App()
 	each(app, func(path string, c *cli.Command) {

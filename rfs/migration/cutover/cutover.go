@@ -70,7 +70,8 @@ type Cutover struct {
 	Clock  cms.Clock
 	Log    *slog.Logger
 
-	blocks []string // that this process has recorded last
+	blocks []string      // that this process has recorded last
+	over   time.Duration // when the permitted outage ends; monotonic clock
 	// concluding states that the end was sent to the store, which did not answer.
 	concluding bool
 }
@@ -187,6 +188,7 @@ func (c *Cutover) accepts(ctx context.Context, is session.Cutover) error {
 // within completes the cut-over within the permitted outage, unless the operator returns from it.
 func (c *Cutover) within(ctx context.Context, is session.Cutover, now time.Time) error {
 	left := time.UnixMilli(is.Blocked).Add(maxOutage(is)).Sub(now)
+	c.over = c.Clock.Read().Mono + max(left, 0)
 	if left <= 0 {
 		return errTooLong
 	}
@@ -288,8 +290,11 @@ func (c *Cutover) stillBlocks(ctx context.Context, source Source, names []string
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
 	is, _, err := c.Records.Read(within)
-	if err != nil || is.State != session.CutoverReturning && is.State != session.CutoverReturned {
-		return err
+	if err != nil {
+		return fmt.Errorf("whether writes may still be blocked: %w", err)
+	}
+	if is.State != session.CutoverReturning && is.State != session.CutoverReturned {
+		return nil
 	}
 	return errors.Join(session.ErrCutoverMoved, source.Unblock(within, names))
 }
@@ -332,19 +337,37 @@ func (c *Cutover) end(ctx context.Context, is session.Cutover) error {
 // blocks are removed without a record: no process can complete the cut-over any more.
 func (c *Cutover) back(ctx context.Context, is session.Cutover, reason error) error {
 	c.Log.Warn("returning from the cut-over", "reason", reason)
-	within, cancel := ctx, context.CancelFunc(func() {})
-	alone := errors.Is(reason, errTooLong) && !c.concluding && is.Block
-	if alone {
-		within, cancel = context.WithTimeout(ctx, recordWithin)
+	alone := is.State == session.CutoverBlocked && is.Block && !c.concluding
+	for {
+		err := c.recordReturn(ctx, reason, alone)
+		if err == nil || !alone || ctx.Err() != nil {
+			return err
+		}
+		if left := c.over - c.Clock.Read().Mono; left > 0 {
+			if !errors.Is(err, fault.ErrUnavailable) && !errors.Is(err, context.DeadlineExceeded) {
+				return err
+			}
+			if serr := c.Clock.Sleep(ctx, min(watchEvery, left)); serr != nil {
+				return errors.Join(err, serr)
+			}
+			continue
+		}
+		is.Blocks = append(is.Blocks, c.blocks...)
+		return errors.Join(fmt.Errorf("the store does not answer; the write blocks are removed from the source all the same: %w", err), c.remove(ctx, is))
 	}
-	defer cancel()
-	_, err := c.Records.Return(within, fault.Text(reason))
+}
+
+// recordReturn records that the cut-over returns, unless it is too late for that. Where the store may be left out in the end, it waits for
+// an answer for recordWithin.
+func (c *Cutover) recordReturn(ctx context.Context, reason error, bounded bool) error {
+	if bounded {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, recordWithin)
+		defer cancel()
+	}
+	_, err := c.Records.Return(ctx, fault.Text(reason))
 	if errors.Is(err, session.ErrTooLate) {
 		return nil
-	}
-	if err != nil && alone {
-		is.Blocks = append(is.Blocks, c.blocks...)
-		err = errors.Join(fmt.Errorf("the store does not answer; the write blocks are removed from the source all the same: %w", err), c.remove(ctx, is))
 	}
 	return err
 }

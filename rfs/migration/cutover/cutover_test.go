@@ -205,6 +205,30 @@ func TestCutover_ReturnsWhenTheOutageIsOver(t *testing.T) {
 	}
 }
 
+// TestCutover_SilenceAfterTheBlock: the store does not answer any more when writes are blocked. They are permitted again when the permitted
+// outage is over.
+func TestCutover_SilenceAfterTheBlock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.order(session.CutoverWish{Block: true, MaxOutage: (2 * time.Minute).Milliseconds()})
+		w.inject(func(_ int64, name string) error {
+			if len(w.blocked()) > 0 && slices.Contains([]string{"read", "move", "return"}, name) {
+				return fault.ErrUnavailable
+			}
+			return nil
+		})
+		begin := time.Now()
+		is, err := w.start().Run(t.Context())
+		if took := time.Since(begin); took > 3*time.Minute || took < 2*time.Minute || len(w.blocked()) > 0 || err == nil {
+			t.Errorf("after %s: %+v, %v, blocked %q", took, is, err, w.blocked())
+		}
+		w.inject(nil)
+		if is, err = w.start().Run(t.Context()); err != nil || is.State != session.CutoverReturned || len(w.blocked()) > 0 {
+			t.Errorf("the next process: %+v, %v", is, err)
+		}
+	})
+}
+
 // TestCutover_LateConclusionIsRefused: a process that was held up records its end after the permitted outage.
 func TestCutover_LateConclusionIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

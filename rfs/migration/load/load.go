@@ -42,8 +42,8 @@ type Loaded struct {
 }
 
 const (
-	loadVisits    = 16       // of shards in sequence, before they start again
-	partBytes     = 16 << 20 // of a shard in the repository, that a slot reads before it goes to another
+	loadVisits = 16       // of shards in sequence, before they start again
+	partBytes  = 16 << 20 // of a shard in the repository, that a slot reads before it goes to another
 	// maxLoadDocument bounds the sources that are sent, in bytes: the memory of longer ones would have to be asked for.
 	maxLoadDocument = 16 << 20
 	loadLook        = 250 * time.Millisecond
