@@ -33,18 +33,21 @@ func planted(variable string) string {
 // TestCanaryInEveryOption: a secret and an escape in each variable of a node; what the program prints is searched.
 func TestCanaryInEveryOption(t *testing.T) {
 	t.Parallel()
-	help := run(t, patience, nil, "rfsd", "run", "--help")
-	variables := regexp.MustCompile(`\$(RFS_[A-Z0-9_]+)`).FindAllStringSubmatch(help.stdout, -1)
-	if len(variables) < 80 {
-		t.Fatalf("only %d variables in the help: %s", len(variables), help.stdout)
+	help := run(t, patience, nil, "rfsd", "run", "--help-all")
+	var variables []string
+	for _, option := range regexp.MustCompile(`(?m)^  --([a-z0-9-]+)`).FindAllStringSubmatch(help.stdout, -1) {
+		variables = append(variables, "RFS_"+strings.ToUpper(strings.ReplaceAll(option[1], "-", "_")))
+	}
+	if len(variables) < 120 {
+		t.Fatalf("only %d options in the help: %s", len(variables), help.stdout)
 	}
 	file := filepath.Join(t.TempDir(), "n.toml")
 	must(t, os.WriteFile(file, []byte("[source]\nrepo-uri = \"/tmp\"\nsnapshot-name = \"s\"\n"), 0o600))
 	for _, v := range variables {
-		e := run(t, patience, []string{"RFS_TARGET_HOST=http://127.0.0.1:9", v[1] + "=" + planted(v[1])}, "rfsd", "config", "check", file)
+		e := run(t, patience, []string{"RFS_TARGET_HOST=http://127.0.0.1:9", v + "=" + planted(v)}, "rfsd", "config", "check", file)
 		for stream, text := range map[string]string{"stdout": e.stdout, "stderr": e.stderr} {
 			if e.late || strings.Contains(text, canary) || strings.ContainsAny(text, controls) {
-				t.Errorf("%s: %s %q", v[1], stream, text)
+				t.Errorf("%s: %s %q", v, stream, text)
 			}
 		}
 	}
