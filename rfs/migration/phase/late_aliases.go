@@ -53,6 +53,9 @@ func (s *Session) setLateAliases(ctx context.Context) error {
 		}
 	}
 	for name, entry := range waiting { // likewise, before another index becomes the write index of an alias
+		if s.Root == nil {
+			break
+		}
 		if err := s.endWriting(ctx, name, entry); err != nil {
 			return err
 		}
@@ -65,15 +68,20 @@ func (s *Session) setLateAliases(ctx context.Context) error {
 	return nil
 }
 
+// checkAliases refuses an entry whose aliases, or whose target indices, are not the derived ones: it is input.
+func (s *Session) checkAliases(ctx context.Context, index string, entry plan.Entry) error {
+	if err := s.checkEntry(ctx, index, entry); err != nil {
+		return err
+	}
+	return s.checkLate(ctx, index, entry)
+}
+
 // dropAliases removes the aliases that an index has lost since the former snapshot.
 func (s *Session) dropAliases(ctx context.Context, index string, entry plan.Entry) error {
 	if len(entry.Dropped) == 0 {
 		return nil
 	}
-	if err := s.checkEntry(ctx, index, entry); err != nil {
-		return err
-	}
-	if err := s.checkLate(ctx, index, entry); err != nil {
+	if err := s.checkAliases(ctx, index, entry); err != nil {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(entry.Dropped)) {
@@ -87,10 +95,7 @@ func (s *Session) dropAliases(ctx context.Context, index string, entry plan.Entr
 
 // endWriting sets those aliases of an entry of a round that write to another index. What the target refuses is left to setAliases.
 func (s *Session) endWriting(ctx context.Context, index string, entry plan.Entry) error {
-	if s.Root == nil {
-		return nil
-	}
-	if err := s.checkLate(ctx, index, entry); err != nil {
+	if err := s.checkAliases(ctx, index, entry); err != nil {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(entry.Late)) {
@@ -122,10 +127,7 @@ func (s *Session) endWriting(ctx context.Context, index string, entry plan.Entry
 
 // setAliases sets the aliases of an entry that waited, and records which of them the target refuses: the next run tries these again.
 func (s *Session) setAliases(ctx context.Context, index string, entry plan.Entry) error {
-	if err := s.checkEntry(ctx, index, entry); err != nil {
-		return err
-	}
-	if err := s.checkLate(ctx, index, entry); err != nil {
+	if err := s.checkAliases(ctx, index, entry); err != nil {
 		return err
 	}
 	var refused []progress.RefusedAlias

@@ -204,6 +204,14 @@ func TestSession_AForgedEntryChangesNoIndex(t *testing.T) {
 			return err
 		},
 		"aliases": func(ctx context.Context, s *Session, _ session.IndexEntry) error { return s.setLateAliases(ctx) },
+		"end of writing": func(ctx context.Context, s *Session, e session.IndexEntry) error {
+			entry, err := plan.DecodeEntry(e.Name, e.Body)
+			if err != nil {
+				return err
+			}
+			entry.Late = map[string]json.RawMessage{"payroll": json.RawMessage(`{"evil":{"is_write_index":false}}`)}
+			return s.endWriting(ctx, e.Name, entry)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, plan := derives(t, "7.10.2-demo", plan.Request{}, true)
