@@ -137,7 +137,7 @@ func (h *streamSession) shown(o consumeOptions, log *slog.Logger, lines foregrou
 // runConsume takes part in a session and reports it.
 func runConsume(ctx context.Context, o consumeOptions) error {
 	log, screen := report.Log(o.options.log)
-	log, lines := keepLines(log, o.log.Level)
+	log, lines := keepLines(log, o.log.Level, keptLines)
 	o.warnOfRisks(log)
 	begin := time.Now()
 	h, err := openConsume(ctx, o, log, newResources(o.options))

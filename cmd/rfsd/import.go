@@ -48,7 +48,7 @@ func decodeImport(values config.Values) (importOptions, error) {
 // runImport takes part in an import and reports it.
 func runImport(ctx context.Context, o importOptions) error {
 	log, screen := report.Log(o.options.log)
-	log, lines := keepLines(log, o.log.Level)
+	log, lines := keepLines(log, o.log.Level, keptLines)
 	o.warnOfRisks(log)
 	begin := time.Now()
 	h, err := openImport(ctx, o, log, newResources(o.options))

@@ -80,7 +80,7 @@ func migrate(ctx context.Context, o options) error {
 // perform runs one migration and returns its report, also with an error. The report is nil if it failed before its start.
 func perform(ctx context.Context, o options) (*report.Migration, error) {
 	log, screen := report.Log(o.log)
-	log, lines := keepLines(log, o.log.Level)
+	log, lines := keepLines(log, o.log.Level, keptLines)
 	o.warnOfRisks(log)
 	begin := time.Now()
 	blobs, err := openRepository(ctx, o)

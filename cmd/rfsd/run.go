@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -185,8 +184,8 @@ func runNode(ctx context.Context, r runOptions) error {
 	}
 	var level slog.LevelVar
 	level.Set(r.log.Level)
-	ring := daemon.NewLogRing(2000)
-	log := slog.New(report.Handler(io.MultiWriter(terminal.NewWriter(os.Stderr), ring), r.log.Format, false, report.LogOptions(&level))).With("node", r.own.Node.Name)
+	log, ring := keepLines(slog.New(report.Handler(terminal.NewWriter(os.Stderr), r.log.Format, false, report.LogOptions(&level))), &level, keptOfNode)
+	log = log.With("node", r.own.Node.Name)
 	id, err := r.own.API.TLS.Identity()
 	if err != nil {
 		return err

@@ -19,12 +19,13 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
-// keptLines is how many lines of its log a command in the foreground keeps for rfsctl logs.
-const keptLines = 500
+// keptLines is how many lines of its log a command in the foreground keeps for rfsctl logs, and keptOfNode how many a daemon does, those of
+// its workers included.
+const keptLines, keptOfNode = 500, 2000
 
-// keepLines returns a log that also keeps its last lines.
-func keepLines(log *slog.Logger, level slog.Leveler) (*slog.Logger, *daemon.LogRing) {
-	ring := daemon.NewLogRing(keptLines)
+// keepLines returns a log that also keeps its last n lines, as JSON regardless of its own format.
+func keepLines(log *slog.Logger, level slog.Leveler, n int) (*slog.Logger, *daemon.LogRing) {
+	ring := daemon.NewLogRing(n)
 	return slog.New(slog.NewMultiHandler(log.Handler(), slog.NewJSONHandler(ring, report.LogOptions(level)))), ring
 }
 

@@ -158,14 +158,14 @@ func openControlPipe(call *config.Call) (*workerLink, config.Values, error) {
 	return &workerLink{Pipe: pipe}, config.Values(pipe.First.Options).Over(values), nil
 }
 
-// logger logs as the run does; under a daemon JSON, unless text is wanted, that names the slot, of a level that may change.
+// logger logs as the run does; under a daemon, which keeps the lines, always JSON that names the slot, of a level that may change.
 func (l *workerLink) logger(o options) *slog.Logger {
 	if !l.Attached() {
 		log, _ := report.Log(o.log)
 		return log
 	}
 	l.level.Set(o.log.Level)
-	return slog.New(report.Handler(terminal.NewWriter(os.Stderr), o.log.Format, false, report.LogOptions(&l.level))).With("slot", l.First.Slot, "pid", os.Getpid())
+	return slog.New(slog.NewJSONHandler(terminal.NewWriter(os.Stderr), report.LogOptions(&l.level))).With("slot", l.First.Slot, "pid", os.Getpid())
 }
 
 // handle follows the commands of the daemon; the context ends when the daemon has ended.
