@@ -82,7 +82,9 @@ func Arrange(commands []*cli.Command, args []string) ([]string, error) {
 	if full {
 		options = []string{"--help"}
 	}
-	setHelp(command, called, full)
+	if full || slices.ContainsFunc(options, func(o string) bool { return slices.Contains([]string{"--help", "-help", "-h", "--h"}, o) }) {
+		setHelp(command, called, full)
+	}
 	return slices.Concat(args[:at], options, names), nil
 }
 

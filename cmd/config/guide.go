@@ -24,7 +24,7 @@ func Examples(called string) []Example { return guides[called].examples }
 var (
 	sourceOptions = []string{"repo-uri", "snapshot-name", "source-host", "index-allowlist", "index-exclude"}
 	targetOptions = []string{"target-host", "target-username", "target-password-file"}
-	stateOptions  = []string{"target-host", "target-username", "target-password-file", "session-name"}
+	stateOptions  = append(slices.Clip(targetOptions), "session-name")
 )
 
 // guides are the guides by command. A command without a guide shows all its options.

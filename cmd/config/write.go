@@ -80,24 +80,22 @@ func WriteNew(w io.Writer, settings []Setting, values Values) error {
 		var of []string
 		for _, s := range settings {
 			texts, given := values[s.Name]
-			if s.Section != section || !given && !slices.Contains(frequent, s.Name) {
+			if s.Section != section || s.Secret || !given && !slices.Contains(frequent, s.Name) {
 				continue
 			}
 			var b strings.Builder
 			switch {
-			case given && !s.Secret:
+			case given:
 			case s.Kind == Bool:
 				texts = []string{"true"}
 			default:
 				texts = []string{cmp.Or(s.Default, s.placeholder())}
 			}
-			plain := s
-			plain.Secret = false
-			if err := writeKey(&b, plain, texts); err != nil {
+			if err := writeKey(&b, s, texts); err != nil {
 				return err
 			}
 			line := strings.TrimSpace(b.String())
-			if !given || s.Secret {
+			if !given {
 				line = "# " + line
 			}
 			help := cmp.Or(brief[s.Name][1], s.Usage())
