@@ -175,13 +175,13 @@ func (r rounds) of(x follow.Round) (options, error) {
 		return o, nil
 	}
 	o.first = &r.options
-	name := fmt.Sprintf("round-%d", x.Number)
+	suffix := strings.TrimPrefix(o.session, r.sessionOrDefault()) // -round-1
 	if o.coordinatorFile != "" {
-		o.coordinatorFile += "-" + name
+		o.coordinatorFile += suffix
 	}
 	if o.failedDir == defaultFailedDir(r.sessionOrDefault()) {
 		o.failedDir = defaultFailedDir(o.session)
-	} else if o.failedDir = strings.TrimSuffix(o.failedDir, "/") + "/" + name; !config.InBucket(o.failedDir) {
+	} else if o.failedDir = strings.TrimSuffix(o.failedDir, "/") + "/" + suffix[1:]; !config.InBucket(o.failedDir) {
 		o.failedDir = path.Clean(o.failedDir)
 	}
 	return o, o.defaultPaths()

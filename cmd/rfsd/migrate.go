@@ -221,11 +221,7 @@ func announceTrial(o options, p *plan.Plan) {
 	if o.trial == nil || o.json || o.log.Quiet {
 		return
 	}
-	shards := 0
-	for _, x := range p.Indices {
-		shards += x.Entry.Shards
-	}
-	text := progress.Sprintf("trial run: reads and sends at most %d documents of each of %s to indices named %s…", o.trial.Documents, progress.Plural(int64(shards), "shard"), o.trial.Prefix)
+	text := progress.Sprintf("trial run: reads and sends at most %d documents of each of %s to indices named %s…", o.trial.Documents, progress.Plural(int64(p.Shards()), "shard"), o.trial.Prefix)
 	if o.measure > 0 {
 		text += fmt.Sprintf("; then, for at most %s, at most %s of sources to indices that it deletes again", o.measure, progress.Bytes(load.MostSource(p)))
 	}

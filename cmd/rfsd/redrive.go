@@ -176,16 +176,17 @@ func runRedrive(ctx context.Context, o options, again func(more ...string) strin
 
 // openLedger opens the records of what the session has created: of a round, the session of round 0 has them.
 func openLedger(ctx context.Context, o options, kept *cms.Coordinator, client *target.Client, log *slog.Logger) (*rollback.Ledger, func() error, error) {
+	own, nothing := rollback.NewLedger(client, kept, o.session, log), func() error { return nil }
 	root, number, is := follow.RootOf(o.session)
 	if !is {
-		return rollback.NewLedger(client, kept, o.session, log), func() error { return nil }, nil
+		return own, nothing, nil
 	}
 	first := o
 	first.session, first.coordinatorFile = root, strings.TrimSuffix(o.coordinatorFile, strings.TrimPrefix(o.session, root))
 	records, closeFirst, err := openSession(ctx, first, client)
 	switch {
 	case errors.Is(err, state.ErrNone): // a session with such a name of its own
-		return rollback.NewLedger(client, kept, o.session, log), func() error { return nil }, nil
+		return own, nothing, nil
 	case err != nil:
 		return nil, nil, fmt.Errorf("session %s, which is followed: %w", root, err)
 	}
@@ -194,7 +195,7 @@ func openLedger(ctx context.Context, o options, kept *cms.Coordinator, client *t
 		return nil, nil, errors.Join(err, closeFirst())
 	}
 	if !slices.ContainsFunc(all.Rounds, func(r session.Round) bool { return r.Number == number }) {
-		return rollback.NewLedger(client, kept, o.session, log), closeFirst, nil
+		return own, closeFirst, nil
 	}
 	return rollback.NewLedger(client, records, root, log), closeFirst, nil
 }

@@ -62,9 +62,7 @@ const (
 func MostSource(p *plan.Plan) int64 {
 	var sum int64
 	for _, x := range p.Indices {
-		for _, n := range x.Entry.Bytes {
-			sum += n
-		}
+		sum += x.Entry.Size()
 	}
 	if sum == 0 || sum > mostMost/snapshots {
 		return mostMost
@@ -129,14 +127,6 @@ func (l *Load) create(ctx context.Context, on *scratches, shards []*loadShard) e
 }
 
 func (l *Load) now() time.Duration { return l.Session.Runner.Clock.Read().Mono }
-
-// shards returns how many shards the plan has.
-func (l *Load) shards() (n int) {
-	for _, x := range l.Plan.Indices {
-		n += x.Entry.Shards
-	}
-	return n
-}
 
 // loadShard is a shard that is read in parts.
 type loadShard struct {
@@ -210,7 +200,7 @@ func (l *Load) send(ctx context.Context, on *scratches, visits []*loadShard) (tr
 	if err := l.check(ctx, on); err != nil {
 		return trial.Rate{}, err
 	}
-	m := &loading{Load: l, on: on, most: MostSource(l.Plan), meter: &trial.Meter{Slots: max(1, min(l.Slots, l.shards()))}, visits: visits, stop: make(chan struct{})}
+	m := &loading{Load: l, on: on, most: MostSource(l.Plan), meter: &trial.Meter{Slots: max(1, min(l.Slots, l.Plan.Shards()))}, visits: visits, stop: make(chan struct{})}
 	g, gctx := errgroup.WithContext(ctx)
 	begin, end := l.now(), time.Duration(0)
 	for range m.meter.Slots {

@@ -2,9 +2,7 @@ package phase
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -17,11 +15,9 @@ import (
 // makeIndices creates target indices until no entry is left to do. The entries of many indices are divided into batches, so that
 // not every worker reads all of them.
 func (s *Session) makeIndices(ctx context.Context, phase session.Phase) (worked bool, err error) {
-	var r IndicesRecord
-	if len(phase.Body) > 0 {
-		if err := json.Unmarshal(phase.Body, &r); err != nil {
-			return false, fmt.Errorf("record of the indices: %w: %w", err, fault.ErrCorrupt)
-		}
+	r, err := DecodeIndices(phase.Body)
+	if err != nil {
+		return false, err
 	}
 	if r.Indices > session.BatchSize {
 		worked, err = s.makeBatches(ctx)

@@ -29,6 +29,17 @@ type IndicesRecord struct {
 	Missing   []string `json:"missing_shards,omitempty"`
 }
 
+// DecodeIndices decodes the body of phase:index; the zero record where it has none. Errors are fault.ErrCorrupt.
+func DecodeIndices(body []byte) (r IndicesRecord, err error) {
+	if len(body) == 0 {
+		return r, nil
+	}
+	if err := json.Unmarshal(body, &r); err != nil {
+		return r, fmt.Errorf("record of the indices: %w: %w", err, fault.ErrCorrupt)
+	}
+	return r, nil
+}
+
 // listIndices creates an entry for each index.
 func (s *Session) listIndices(ctx context.Context, lease *session.PhaseLease) error {
 	plan, err := s.plan(ctx)
@@ -257,11 +268,7 @@ const refreshedBytes = 64 << 20
 // those whose size was not read; without the permission for it they stay.
 func (s *Session) TuneIndices(ctx context.Context, entry plan.Entry) error {
 	wish := s.Tune
-	var size int64
-	for _, n := range entry.Bytes {
-		size += n
-	}
-	if wish == tuning.Refreshes && len(entry.Bytes) > 0 && size < refreshedBytes {
+	if wish == tuning.Refreshes && len(entry.Bytes) > 0 && entry.Size() < refreshedBytes {
 		wish = tuning.Nothing
 	}
 	if wish == tuning.Nothing || len(entry.Ours) == 0 || entry.Create {

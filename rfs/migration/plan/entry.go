@@ -74,6 +74,14 @@ type Entry struct {
 	Ends map[int][]int64 `json:"-"` // of the parts of split shards, as session.IndexEntry.Ends; set where leases need it
 }
 
+// Size returns the size of the index in the repository, in bytes; 0 when it was not read.
+func (e Entry) Size() (sum int64) {
+	for _, n := range e.Bytes {
+		sum += n
+	}
+	return sum
+}
+
 // Own reports whether this session created all target indices, or found them empty.
 func (e Entry) Own() bool {
 	return !slices.ContainsFunc(e.Naming.Targets(), func(name string) bool {

@@ -409,6 +409,14 @@ func measureShards(ctx context.Context, repo snapshot.Repository, loc snapshot.L
 	return sizes, sums
 }
 
+// Shards returns how many shards the indices of the plan have.
+func (p *Plan) Shards() (n int) {
+	for _, x := range p.Indices {
+		n += x.Entry.Shards
+	}
+	return n
+}
+
 // CheckTargets refuses names that two indices would share. Backing indices of one data stream may share another.
 func (p *Plan) CheckTargets() error {
 	from, streams := map[string]string{}, map[string]string{}

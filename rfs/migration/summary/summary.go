@@ -230,10 +230,10 @@ func (s *Summary) addPhases(ctx context.Context, of *phase.Session) error {
 			if err := json.Unmarshal(p.Body, s.Globals); err != nil {
 				return fmt.Errorf("record of the metadata: %w: %w", err, fault.ErrCorrupt)
 			}
-		case name == session.IndexPhase && len(p.Body) > 0:
-			var r phase.IndicesRecord
-			if err := json.Unmarshal(p.Body, &r); err != nil {
-				return fmt.Errorf("record of the indices: %w: %w", err, fault.ErrCorrupt)
+		case name == session.IndexPhase:
+			r, err := phase.DecodeIndices(p.Body)
+			if err != nil {
+				return err
 			}
 			if s.Unchanged = r.Unchanged; r.Indices == 0 && r.Unchanged > 0 {
 				s.Changes = &difference.Totals{}

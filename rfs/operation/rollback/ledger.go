@@ -298,11 +298,6 @@ type Own struct {
 // the rest is recorded for other clients, in the same change: a process that is killed between two changes leaves no index whose
 // numbers are recorded without the operations of others. Numbers that cannot be read stay unknown.
 func (l *Ledger) Seal(ctx context.Context, own ...Own) error {
-	type reading struct {
-		c   session.Creation
-		was object
-		is  map[string]int64
-	}
 	var all []reading
 	used := map[string]int64{}
 	open := func(c session.Creation, was object) bool {
@@ -438,14 +433,16 @@ func (l *Ledger) each(ctx context.Context, wanted func(session.Creation, object)
 // sequenceReaders bounds the indices whose sequence numbers are read at the same time.
 const sequenceReaders = 8
 
+// reading holds the record of an index, and its sequence numbers of now.
+type reading struct {
+	c   session.Creation
+	was object
+	is  map[string]int64
+}
+
 // sequences calls f, one call after the other, with the record of each confirmed index that is wanted and its sequence numbers of now,
 // unless they cannot be read.
 func (l *Ledger) sequences(ctx context.Context, wanted func(session.Creation, object) bool, f func(c session.Creation, was object, is map[string]int64) error) error {
-	type reading struct {
-		c   session.Creation
-		was object
-		is  map[string]int64
-	}
 	var all []reading
 	for c, err := range l.Records.All(ctx) {
 		if err != nil {
