@@ -54,10 +54,15 @@ func (o IndexPriority) Hints() (cms.Hints, error) {
 
 // Check refuses a migration without a source, or with none or several places for its documents.
 func (m *Migrate) Check() error {
+	return m.check(m.Snapshot.Name != "" || m.Origin.Cluster.Host != "")
+}
+
+// check refuses the same; named reports whether the snapshot is known.
+func (m *Migrate) check(named bool) error {
 	if m.Repository.URI == "" {
 		return Usage("--repo-uri is missing: where is the snapshot repository?")
 	}
-	if m.Snapshot.Name == "" && m.Origin.Cluster.Host == "" {
+	if !named {
 		return Usage("--snapshot-name is missing; `rfsctl snapshot list --repo-uri %s` lists them; with --source-host a snapshot is created", m.Repository.URI)
 	}
 	if m.Conversion.RebuildText && !m.Conversion.RebuildSources {
@@ -149,15 +154,30 @@ func (f *Follow) Check() error {
 
 // Verify holds the settings of rfsd verify for a comparison with a snapshot and with files; only one of them is decoded.
 type Verify struct {
-	Migrate      Migrate
+	Migrate      Compared
 	Files        Files
 	Verification Verification
 }
 
 // VerifySnapshot are the settings of a comparison with a snapshot.
 type VerifySnapshot struct {
-	Migrate      Migrate
+	Migrate      Compared
 	Verification Verification
+}
+
+// Compared are the settings of the migration whose result is compared. The chain of a cluster that is followed names its last snapshot.
+type Compared Migrate
+
+// Check refuses what a comparison of changes cannot have.
+func (v *VerifySnapshot) Check() error {
+	m, changed := Migrate(v.Migrate), v.Verification.Changed
+	switch {
+	case changed && v.Verification.Quick:
+		return Usage("--quick and --changed exclude each other: numbers of documents do not show what a round changed")
+	case changed && m.Snapshot.Name != "":
+		return Usage("--changed compares the snapshot of the last round: leave --snapshot-name out")
+	}
+	return m.check(changed || m.Snapshot.Name != "")
 }
 
 // VerifyFiles are the settings of a comparison with files.
@@ -175,6 +195,8 @@ func (v *VerifyFiles) Check() error {
 		return Usage("--target-host is missing: give the cluster to compare the files with")
 	case v.Verification.Quick:
 		return Usage("--quick compares numbers of Lucene documents, which files do not state: leave it out")
+	case v.Verification.Changed:
+		return Usage("--changed compares what a round of rfsd follow changed, not files: leave it out")
 	}
 	return nil
 }

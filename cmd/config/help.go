@@ -94,7 +94,9 @@ Exit code 6: equal, but documents that the session lists as failed, or that have
 not on the target. 7: equal as far as it was compared, but a part cannot be read. 8: different;
 8 takes precedence over 7, and 7 over 6. Documents that rules leave out do not count as
 differences; nor do later writes to the target, if the end of the migration is recorded. With
---strict later writes are differences.`
+--strict later writes are differences.
+
+With --changed only what the last round of rfsd follow sent or deleted is looked up on the target.`
 
 	// ImportHelp describes rfsd import.
 	ImportHelp = `Imports NDJSON files (pairs of action and source line, as --export-dir writes them and the bulk

@@ -3,6 +3,8 @@ package report
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/rfsd/rfsd/cmd/exit"
@@ -40,6 +42,19 @@ func verificationCode(r *verify.Report) exit.Code {
 	return exit.OK
 }
 
+// Differs returns in a few words in what a target index differs.
+func Differs(x *verify.Index) string {
+	var parts []string
+	for _, kind := range slices.Sorted(maps.Keys(x.Counts)) {
+		parts = append(parts, progress.Sprintf("%d %s", x.Counts[kind], kind))
+	}
+	text := x.Target + ": " + strings.Join(append(parts, x.Problems...), ", ")
+	if len(x.Differences) > 0 {
+		text += fmt.Sprintf(", such as %q", x.Differences[0].ID)
+	}
+	return text
+}
+
 // shownDifferences is the maximum number of documents of an index that the text names.
 const shownDifferences = 20
 
@@ -68,6 +83,10 @@ func partText(r *verify.Report) string {
 	switch {
 	case r.Quick:
 		return " (numbers of documents only)"
+	case r.Since != "" && r.Sample < 1:
+		return fmt.Sprintf(" (a sample of %g%% of what changed from snapshot %s to %s)", 100*r.Sample, r.Since, r.Snapshot)
+	case r.Since != "":
+		return fmt.Sprintf(" (what changed from snapshot %s to %s)", r.Since, r.Snapshot)
 	case r.Sample < 1:
 		return fmt.Sprintf(" (sample of %g%% of the ids)", 100*r.Sample)
 	}

@@ -27,7 +27,7 @@ import (
 // newComparison returns what compares the target of the options, within the budget of the process.
 func newComparison(o options, ask config.Verification, memory *budget.Budget, log *slog.Logger, screen *terminal.Screen) *compare.Run {
 	return &compare.Run{
-		Target: o.target, Memory: memory, Version: version, Sample: float64(ask.Sample), Quick: ask.Quick, Strict: ask.Strict, Names: ask.Differences,
+		Target: o.target, Memory: memory, Version: version, Sample: float64(ask.Sample), Quick: ask.Quick, Strict: ask.Strict, Changed: ask.Changed, Names: ask.Differences,
 		Readers: o.slots, MaxDocument: o.maxDocument, MaxRate: o.maxRate, MaxLatency: o.maxLatency, Lease: o.leases.Initial,
 		Failed: func(ctx context.Context, kept *cms.Coordinator) (*verify.Failed, error) {
 			return failedOf(ctx, o, kept)
@@ -55,9 +55,12 @@ func compareSnapshot(ctx context.Context, o options, blobs repo.Repository, run 
 		return nil, planError(err)
 	}
 	s := compare.Snapshot{
-		Comparison: compare.Comparison{Repo: blobs, Edit: o.editor, Redirects: o.rules.Targets, Memory: run.Memory, MaxDocument: o.maxDocument, Identity: comparedIdentity(o, blobs.URI(), p)},
-		Plan:       p, Rules: o.rules, Overrides: o.overrides, TypesOnly: run.Quick, Log: run.Log,
+		Comparison: compare.Comparison{Repo: blobs, Edit: o.editor, Redirects: o.rules.Targets, Memory: run.Memory, MaxDocument: o.maxDocument, Identity: comparedIdentity(o, blobs.URI(), p), Changed: run.Changed, Log: run.Log},
+		Plan:       p, Rules: o.rules, Overrides: o.overrides, TypesOnly: run.Quick || run.Changed,
 		Mine: func(identity map[string]string) bool { return phase.IsOf(identity, p) },
+	}
+	if run.Changed {
+		s.Since = o.follow.Since
 	}
 	return run.Compare(ctx, blobs.URI(), s.Source())
 }

@@ -240,7 +240,7 @@ func (r rounds) arrive(ctx context.Context, x follow.Round, done *report.Migrati
 	if err != nil {
 		return planError(err)
 	}
-	var over *follow.Round
+	var over follow.Over
 	var stopped []string
 	for _, index := range done.Summary.Indices {
 		if r.stops.Match(index.Index) {
@@ -254,43 +254,52 @@ func (r rounds) arrive(ctx context.Context, x follow.Round, done *report.Migrati
 		over, err = c.Arrive(ctx, x, identity, done.Summary)
 		return err
 	})
-	if err != nil || over == nil {
+	if err != nil {
 		return err
 	}
-	if err := r.forget(ctx, *over, repositoryIdentity(blobs.URI())); err != nil {
-		r.log.Warn("snapshot or records of the former round stay: delete them by hand", "round", over.Number, "snapshot", over.Snapshot, "session", over.Session, "error", err)
+	if x := over.Records; x != nil {
+		if err := r.forget(ctx, *x); err != nil {
+			r.log.Warn("records of a former round stay: remove them with rfsctl cleanup", "round", x.Number, "session", x.Session, "error", err)
+		}
+	}
+	if x := over.Snapshot; x != nil {
+		if err := r.deleteSnapshot(ctx, *x, repositoryIdentity(blobs.URI())); err != nil {
+			r.log.Warn("the snapshot of a former round stays: delete it by hand", "round", x.Number, "snapshot", x.Snapshot, "error", err)
+		}
 	}
 	return nil
 }
 
-// forget removes the records of a round that is over, and the snapshot that it made. Round 0 keeps its records: they hold the others.
-func (r rounds) forget(ctx context.Context, x follow.Round, repository string) error {
-	var errs []error
-	if x.Made && r.origin.derived {
-		made := x
-		made.Snapshot = ""
-		o, err := r.of(made)
-		if err != nil {
-			return err
-		}
-		// The record is input: only the snapshot with the derived name of the session is deleted.
-		if name := o.snapshotOptions(o.request().Settings(repository)).Name; x.Snapshot == name || x.Snapshot == name+"-2" {
-			errs = append(errs, o.liveSource().Delete(ctx, x.Snapshot))
-		}
+// deleteSnapshot deletes the snapshot that a round made. The record is input: only a snapshot with the derived name of the session is deleted.
+func (r rounds) deleteSnapshot(ctx context.Context, x follow.Round, repository string) error {
+	if !x.Made || !r.origin.derived {
+		return nil
 	}
+	made := x
+	made.Snapshot = ""
+	o, err := r.of(made)
+	if err != nil {
+		return err
+	}
+	if name := o.snapshotOptions(o.request().Settings(repository)).Name; x.Snapshot == name || x.Snapshot == name+"-2" {
+		return o.liveSource().Delete(ctx, x.Snapshot)
+	}
+	return nil
+}
+
+// forget removes the records of a round that is over. Round 0 keeps its records: they hold the others.
+func (r rounds) forget(ctx context.Context, x follow.Round) error {
 	o, err := r.of(x)
 	switch {
-	case err != nil:
-		errs = append(errs, err)
-	case x.Number == 0:
+	case err != nil || x.Number == 0:
+		return err
 	case o.shares():
-		errs = append(errs, o.place(false).Remove(ctx))
-	default:
-		if err := os.Remove(o.coordinatorFile); !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, err)
-		}
+		return o.place(false).Remove(ctx)
 	}
-	return errors.Join(errs...)
+	if err := os.Remove(o.coordinatorFile); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // finish ends the following: the target's indices get back the settings that the rounds have changed. It blocks until no request of the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 
 	"github.com/urfave/cli/v2"
@@ -13,12 +14,13 @@ import (
 	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
+	"github.com/rfsd/rfsd/rfs/migration/follow"
 	"github.com/rfsd/rfsd/rfs/operation/verify"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
 
-// wholeTarget is what migrate --verify asks for.
+// wholeTarget asks for the comparison that migrate --verify makes.
 var wholeTarget = config.Verification{Sample: 1, Differences: 1000}
 
 // verifyMemory is the soft limit of a verification, in bytes.
@@ -36,12 +38,35 @@ func verifyCommand() *cli.Command {
 		if err := config.Decode(values, &v); err != nil {
 			return err
 		}
-		o, err := newOptions(v.Migrate)
+		if v.Migrate.Transfer.Target.Cluster.Host == "" {
+			return config.Usage("verify compares a cluster: give --target-host")
+		}
+		o, err := newOptions(config.Migrate(v.Migrate))
 		if err != nil {
 			return err
 		}
+		if v.Verification.Changed {
+			if o, err = lastRound(ctx, o); err != nil {
+				return err
+			}
+		}
 		return runVerify(ctx, o, v.Verification, terminal.Raw(call.Out))
 	})
+}
+
+// lastRound returns the options of the last round of the session that has arrived.
+func lastRound(ctx context.Context, o options) (options, error) {
+	r := rounds{options: o}
+	r.log, _ = report.Log(o.log)
+	var x follow.Round
+	err := r.chain(ctx, func(c *follow.Chain) (err error) {
+		x, err = c.Last(ctx)
+		return err
+	})
+	if err != nil {
+		return o, err
+	}
+	return r.of(x)
 }
 
 // verifyFiles compares a target with files.
@@ -75,22 +100,24 @@ func verifyFiles(ctx context.Context, values config.Values, out io.Writer) error
 
 // runVerify compares, reports, and returns the exit code as an error.
 func runVerify(ctx context.Context, o options, ask config.Verification, out io.Writer) error {
-	if o.snapshot == "" || o.target.URL == "" {
-		return config.Usage("verify needs a snapshot (--snapshot-name) and a target (--target-host)")
-	}
 	budget.LimitMemory(verifyMemory, os.Getenv)
-	blobs, err := openRepository(ctx, o)
-	if err != nil {
-		return exit.With(exit.Snapshot, fmt.Errorf("repository %s: %w", o.repoURI, err))
-	}
 	log, screen := report.Log(o.log)
-	counted, memory := repo.NewCounting(blobs), o.memory().Input()
-	counted.LargeAlone(memory.Alone)
-	r, err := compareSnapshot(ctx, o, counted, newComparison(o, ask, memory, log, screen))
+	r, err := compareSource(ctx, o, ask, log, screen)
 	if err != nil {
 		return err
 	}
 	return report.Verification(out, r, o.json)
+}
+
+// compareRound compares the target with the snapshot of the options.
+func compareSource(ctx context.Context, o options, ask config.Verification, log *slog.Logger, screen *terminal.Screen) (*verify.Report, error) {
+	blobs, err := openRepository(ctx, o)
+	if err != nil {
+		return nil, exit.With(exit.Snapshot, fmt.Errorf("repository %s: %w", o.repoURI, err))
+	}
+	counted, memory := repo.NewCounting(blobs), o.memory().Input()
+	counted.LargeAlone(memory.Alone)
+	return compareSnapshot(ctx, o, counted, newComparison(o, ask, memory, log, screen))
 }
 
 func verifyProgress(v *verify.Verifier) func(elapsed float64) string {

@@ -282,6 +282,9 @@ func TestFollow_ALivingCluster(t *testing.T) {
 		}
 	}
 	last := round(t, dir, args) // without writes
+	if r := verifyChanged(t, dir, "file://"+repo, n.URL, "living", 0); r.Snapshot != last.Round.Snapshot || r.Since != last.Round.Since || r.Since == "" {
+		t.Errorf("compared what changed from %q to %q, the last round was %+v", r.Since, r.Snapshot, last.Round)
+	}
 	call(t, source, "POST", "/_refresh", nil)
 	if f := truth.Compare(scrolled(t, source, "/living,moves/_search?scroll=1m&size=500"), landed(t, n)).Faults(); f != "" {
 		t.Error(f)
@@ -291,8 +294,9 @@ func TestFollow_ALivingCluster(t *testing.T) {
 		left = append(left, s.(map[string]any)["snapshot"].(string))
 	}
 	slices.Sort(left)
-	if !slices.Equal(left, []string{last.Round.Snapshot, "theirs"}) {
-		t.Errorf("the source has the snapshots %q, the last round was %s", left, last.Round.Snapshot)
+	kept := []string{last.Round.Since, last.Round.Snapshot, "theirs"}
+	if slices.Sort(kept); !slices.Equal(left, kept) {
+		t.Errorf("the source has the snapshots %q, want %q", left, kept)
 	}
 }
 

@@ -59,8 +59,10 @@ type Key struct {
 
 // Found is a document of the target.
 type Found struct {
+	There   bool   // the document exists
 	Source  []byte // nil if the document does not exist, or the target does not return its source
 	Routing string // "" for none
+	Version int64  // 0: the target does not state it
 }
 
 // Finder reads documents of the target by their ids. *target.Client is one.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
@@ -60,7 +61,6 @@ func foundDocuments(answer []byte) (all []bulk.Found, err error) {
 			return err
 		}
 		return s.array(func() error {
-			var found bool
 			var x bulk.Found
 			err := s.object(func(key []byte) (err error) {
 				switch string(key) {
@@ -77,10 +77,15 @@ func foundDocuments(answer []byte) (all []bulk.Found, err error) {
 					return nil
 				}
 				raw, err := s.raw()
-				found = found || string(key) == "found" && string(raw) == "true"
+				switch string(key) {
+				case "found":
+					x.There = string(raw) == "true"
+				case "_version":
+					x.Version, _ = strconv.ParseInt(string(raw), 10, 64)
+				}
 				return err
 			})
-			if !found {
+			if !x.There {
 				x = bulk.Found{}
 			}
 			all = append(all, x)

@@ -3,6 +3,7 @@ package target
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -22,7 +23,7 @@ func TestFind(t *testing.T) {
 	}{
 		"the bytes of the target, in the order of the keys": {200, `{"docs":[{"found":true,"_source":{"n":1.0, "n":1}},{"found":false},{"found":true}]}`, []string{`{"n":1.0, "n":1}`, "", ""}, nil},
 		"a byte order mark and comments":                    {200, `{"docs":[{"_id":"1","found":true,"_source":` + "\xEF\xBB\xBF" + `{"n":1}},{"_source":{"a":/* } */1} ,"found":true},{"found":false,"_source":{}}]}`, []string{"\xEF\xBB\xBF{\"n\":1}", "{\"a\":/* } */1} ", ""}, nil},
-		"a routing":                                         {200, `{"docs":[{"found":true,"_routing":"r\u0031","_source":{}},{"_routing":"r","found":false},{"found":true,"_source":{}}]}`, []string{"r1{}", "", "{}"}, nil},
+		"a routing and a version":                           {200, `{"docs":[{"_version":7,"found":true,"_routing":"r\u0031","_source":{}},{"_routing":"r","found":false},{"found":true,"_source":{}}]}`, []string{"r1{} of version 7", "", "{}"}, nil},
 		"an answer that ends early":                         {200, `{"docs":[{"found":true,"_source":{"a":`, nil, fault.ErrUnavailable},
 		"an index that is gone is not a document":           {200, `{"docs":[{"error":{"type":"index_not_found_exception"}},{"found":true,"_source":{}},{"found":false}]}`, []string{"", "{}", ""}, nil},
 		"an answer for fewer documents":                     {200, `{"docs":[{"found":true,"_source":{}}]}`, nil, fault.ErrUnavailable},
@@ -44,7 +45,14 @@ func TestFind(t *testing.T) {
 			}
 			var texts []string
 			for _, x := range got {
-				texts = append(texts, x.Routing+string(x.Source))
+				text := x.Routing + string(x.Source)
+				if x.Version != 0 {
+					text += fmt.Sprintf(" of version %d", x.Version)
+				}
+				texts = append(texts, text)
+				if x.There != strings.Contains(text, "{") && !strings.HasSuffix(name, "of the keys") {
+					t.Errorf("%q is there: %v", text, x.There)
+				}
 			}
 			if !slices.Equal(texts, c.want) {
 				t.Errorf("%q, want %q", texts, c.want)
@@ -71,7 +79,7 @@ func TestSourcesThatAreTooLongTogether(t *testing.T) {
 	})
 	got, err := client.Find(t.Context(), []bulk.Key{{Index: "a", ID: "1"}, {Index: "a", ID: "2"}, {Index: "a", ID: "3"}})
 	if err != nil || len(got) != 3 || string(got[0].Source) != `{"id":"1"}` || got[1].Source != nil || string(got[2].Source) != `{"id":"3"}` || most != 3 {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("%+v, %v", got, err)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/document/doc"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
@@ -33,6 +34,9 @@ type Comparison struct {
 	MaxDocument int64 // longest source that is read, in bytes; 0: DefaultMaxDocument
 	// Identity identifies the snapshot and the settings that decide which of its documents are sent, and how; "": unknown.
 	Identity string
+	// Changed restricts the comparison to what the plan's round changes.
+	Changed bool
+	Log     *slog.Logger
 }
 
 // Groups returns the target indices of a plan with everything that sends documents to them. Indices of the snapshot that
@@ -40,6 +44,9 @@ type Comparison struct {
 func (c Comparison) Groups(plan *plan.Plan) []verify.Group {
 	var groups []verify.Group
 	for _, x := range plan.Indices {
+		if c.Changed && x.Unchanged {
+			continue
+		}
 		g := verify.Group{Targets: x.Entry.Naming.Targets(), Sources: []string{x.Name}, Units: c.units(x)}
 		if c.Redirects != nil {
 			g.Targets = append(g.Targets, c.Redirects(x.Name)...)
@@ -61,26 +68,45 @@ func (c Comparison) units(x plan.Index) []verify.Unit {
 			return n, unheld(err)
 		}
 		units[shard] = verify.Unit{Name: fmt.Sprintf("%s/%d", x.Name, shard), Key: c.key(x, shard), Count: count, Read: func(ctx context.Context, from int64, each func(*verify.Document) error) error {
-			to := x.Entry.Naming.Targets()[0] // a document that is not sent has no target of its own
-			v := verify.Document{Shard: shard}
-			return unheld(shards.Read(ctx, c.Repo, x.Entry, shard, c.Edit, shards.Documents{
-				From: from, Memory: c.Memory, MaxDocument: c.MaxDocument,
-				Send: func(d *doc.Document) error {
-					v = verify.Document{Index: d.Index, ID: d.ID, Routing: d.Routing, Source: d.Source, Shard: shard, Ordinal: d.Ordinal}
-					return each(&v)
-				},
-				Filter: func(d *doc.Document) error {
-					v = verify.Document{Index: []byte(to), ID: d.ID, Shard: shard, Ordinal: d.Ordinal, Fate: verify.Filtered}
-					return each(&v)
-				},
-				Fail: func(f *doc.Failure) error {
-					v = verify.Document{Index: []byte(to), ID: []byte(f.ID), Shard: shard, Ordinal: f.Ordinal, Fate: verify.Unsent, Reason: string(f.Reason)}
-					return each(&v)
-				},
-			}))
+			return unheld(c.read(ctx, x.Entry, shard, from, each))
 		}}
 	}
 	return units
+}
+
+// read reads what a session sends of a shard: all of its documents, or what a round changes.
+func (c Comparison) read(ctx context.Context, e plan.Entry, shard int, from int64, each func(*verify.Document) error) error {
+	to := []byte(e.Naming.Targets()[0]) // a document that is not sent has no target of its own
+	again := int64(0)                   // a round may send the same ids in another index or under other rules: these have the next version
+	if e.Since != nil && e.Since.Another || c.Edit != nil && c.Edit(e.Locator.IndexName) != nil {
+		again = 1
+	}
+	var v verify.Document
+	receive := shards.Documents{
+		From: from, Memory: c.Memory, MaxDocument: c.MaxDocument,
+		Send: func(d *doc.Document) error {
+			v = verify.Document{Index: d.Index, ID: d.ID, Routing: d.Routing, Source: d.Source, Shard: shard, Ordinal: d.Ordinal, Version: d.Version}
+			if d.Delete {
+				v.Fate, v.Version = verify.Gone, d.Version+again
+			}
+			return each(&v)
+		},
+		Filter: func(d *doc.Document) error {
+			if d.Delete || d.ID == nil { // of the former snapshot
+				return nil
+			}
+			v = verify.Document{Index: to, ID: d.ID, Shard: shard, Ordinal: d.Ordinal, Fate: verify.Filtered}
+			return each(&v)
+		},
+		Fail: func(f *doc.Failure) error {
+			v = verify.Document{Index: to, ID: []byte(f.ID), Shard: shard, Ordinal: f.Ordinal, Fate: verify.Unsent, Reason: string(f.Reason)}
+			return each(&v)
+		},
+	}
+	if c.Changed && e.Since != nil {
+		return shards.ReadChanged(ctx, c.Repo, e, shard, c.Edit, c.Log, receive)
+	}
+	return shards.Read(ctx, c.Repo, e, shard, c.Edit, receive)
 }
 
 // unheld lets a comparison report a shard that the snapshot does not hold as it reports damage.
@@ -163,6 +189,28 @@ func (t Target) Look(ctx context.Context, name string) (verify.Held, error) {
 	}
 	held.NotComparable = strings.Join(slices.Compact(why), "; ")
 	return held, nil
+}
+
+// Find looks documents up by their ids.
+func (t Target) Find(ctx context.Context, keys []verify.Key) ([]verify.Found, error) {
+	wanted := make([]bulk.Key, len(keys))
+	bytes := 0
+	for i, k := range keys {
+		wanted[i] = bulk.Key{Index: k.Index, ID: k.ID, Routing: k.Routing}
+	}
+	is, err := t.Client.Find(ctx, wanted)
+	if err != nil {
+		return nil, err
+	}
+	found := make([]verify.Found, len(is))
+	for i, f := range is {
+		found[i] = verify.Found{There: f.There, Version: f.Version, Routing: f.Routing, Source: f.Source}
+		bytes += len(f.Source)
+	}
+	if t.Admit != nil {
+		err = t.Admit(ctx, bytes)
+	}
+	return found, err
 }
 
 // Count refreshes the object of a name and returns its Lucene documents.

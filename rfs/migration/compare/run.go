@@ -49,6 +49,7 @@ type Run struct {
 	Sample  float64        // part of all ids that is compared; 1 for all
 	Quick   bool           // only numbers of documents are compared
 	Strict  bool           // writes to the target after the migration are differences, too
+	Changed bool           // only the documents that a round changed are compared
 	// Names bounds the differences that are named for each target index.
 	Names       int
 	Reuse       bool // the result of a comparison of the same session counts, unless the target was written to since
@@ -134,15 +135,21 @@ func (c *Run) with(ctx context.Context, r *verify.Report, source Source) (err er
 		c.Log.Info("documents that were changed after the migration are not recognized as such", "reason", fault.Text(why))
 	}
 	options := verify.Options{
-		Target: held, Sample: verify.Sample(c.Sample), Failed: refused, Names: c.Names, Readers: c.Readers, Pause: pause, Log: c.Log,
+		Target: held, Find: held.Find, Sample: verify.Sample(c.Sample), Failed: refused, Names: c.Names, Readers: c.Readers, Pause: pause, Log: c.Log,
 		Work: verify.Work{Clock: cms.SystemClock(), Holder: owner.Name(), Identity: source.Identity + " " + v.ClusterUUID, Reuse: c.Reuse, Lease: min(c.Lease, verify.DefaultLease)},
 	}
 	if source.Identity == "" { // nothing that it shares with another
 		options.Work.Identity, state = options.Work.Holder, nil
 	}
-	if c.Quick {
+	switch {
+	case c.Changed:
+		checker := verify.New(options)
+		stop := c.Show(checker)
+		r.Indices, err = checker.Changes(ctx, groups)
+		stop()
+	case c.Quick:
 		r.Indices, err = verify.New(options).Count(ctx, groups)
-	} else {
+	default:
 		r.Indices, err = c.compare(ctx, options, groups, state)
 	}
 	if err != nil {

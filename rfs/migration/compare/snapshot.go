@@ -3,7 +3,6 @@ package compare
 import (
 	"context"
 	"errors"
-	"log/slog"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
@@ -26,7 +25,8 @@ type Snapshot struct {
 	TypesOnly bool // documents are not looked for in fields that the mappings of the target lack
 	// Mine reports whether a session with this recorded identity migrates the snapshot.
 	Mine func(identity map[string]string) bool
-	Log  *slog.Logger
+	// Since is the former snapshot of a round whose changes are compared (Comparison.Changed).
+	Since string
 }
 
 // errNoMarks means that no later writes to the target can be recognized.
@@ -53,7 +53,7 @@ func (s *Snapshot) Source() Source {
 			return err
 		},
 		Complete: func(r *verify.Report) {
-			r.Snapshot = s.Plan.Snapshot
+			r.Snapshot, r.Since = s.Plan.Snapshot, s.Since
 			for _, x := range s.Plan.Unread {
 				r.Indices = append(r.Indices, &verify.Index{Target: x.Target, Sources: []string{x.Name}, State: verify.Unreadable, Problems: []string{x.Reason}})
 			}

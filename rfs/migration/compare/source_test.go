@@ -39,7 +39,7 @@ func fixture(t *testing.T) *compare.Snapshot {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &compare.Snapshot{Comparison: compare.Comparison{Repo: blobs, Identity: "snapshot"}, Plan: p, Log: slog.New(slog.DiscardHandler),
+	return &compare.Snapshot{Comparison: compare.Comparison{Repo: blobs, Identity: "snapshot", Log: slog.New(slog.DiscardHandler)}, Plan: p,
 		Mine: func(identity map[string]string) bool { return identity["snapshot"] == "mine" }}
 }
 

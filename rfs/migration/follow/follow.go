@@ -105,6 +105,20 @@ func (c *Chain) Next(ctx context.Context, snapshot string, settings map[string]s
 	return next, due && err == nil, err
 }
 
+// Last returns the last round that has arrived and sent changes. Errors: fault.ErrConfig when none has.
+func (c *Chain) Last(ctx context.Context) (Round, error) {
+	all, err := session.RoundsOf(c.Root).Read(ctx)
+	if err != nil {
+		return Round{}, err
+	}
+	for at := len(all.Rounds) - 1; at >= 0; at-- {
+		if is := all.Rounds[at]; is.Arrived != 0 && is.Number > 0 {
+			return c.round(all, at, nil)
+		}
+	}
+	return Round{}, fmt.Errorf("no round of session %s has arrived after its first snapshot, so that nothing is known to have changed: %w", c.Session, fault.ErrConfig)
+}
+
 // round returns the recorded round at a place. settings are the recorded settings of round 0, nil before it has recorded any.
 func (c *Chain) round(all session.Followed, at int, settings map[string]string) (Round, error) {
 	is := all.Rounds[at]
@@ -216,35 +230,55 @@ func Arrived(sum *summary.Summary, stops func(index string) bool) bool {
 	return sum != nil && sum.Complete && !slices.ContainsFunc(sum.Problems, func(p summary.Problem) bool { return !stops(p.Index) })
 }
 
+// Over names former rounds; nil: none.
+type Over struct {
+	// Records is the round before, whose records can be removed. Its snapshot shows what the last round changed, and is kept.
+	Records *Round
+	// Snapshot is the round before that one, whose snapshot can be deleted.
+	Snapshot *Round
+}
+
 // Arrive records that a round has arrived, with the snapshot that it was and what it sent. After round 0 that started as a migration it
-// blocks until no request of it can still arrive: its documents carry no versions. It returns the former round if nothing of it
-// is needed any more: all of its documents arrived, and its snapshot is not the last one on the target; otherwise nil, also where another
-// process has recorded the arrival.
-func (c *Chain) Arrive(ctx context.Context, r Round, identity string, sum *summary.Summary) (over *Round, err error) {
+// blocks until no request of it can still arrive: its documents carry no versions. It returns the former rounds whose records and
+// snapshots can be removed, because all of their documents have arrived; none where another process has recorded the arrival.
+func (c *Chain) Arrive(ctx context.Context, r Round, identity string, sum *summary.Summary) (over Over, err error) {
 	if r.Follow == nil && sum.SafeFrom != nil {
 		now, _, err := c.Root.Leases().Now(ctx)
 		if err != nil {
-			return nil, err
+			return over, err
 		}
 		if err := c.Clock.Sleep(ctx, sum.SafeFrom.Sub(now)); err != nil {
-			return nil, err
+			return over, err
 		}
 	}
 	r.Snapshot, r.Identity, r.Account = sum.Snapshot, identity, accountOf(sum)
 	if first, err := session.RoundsOf(c.Root).Arrive(ctx, r.Round); err != nil || !first {
-		return nil, err
+		return over, err
 	}
 	all, err := session.RoundsOf(c.Root).Read(ctx)
-	at := slices.IndexFunc(all.Rounds, func(x session.Round) bool { return x.Number == r.Number }) - 1
-	if err != nil || at < 1 && r.Number > 1 || at < 0 || all.Rounds[at].Failed > 0 {
-		return nil, err
+	if err != nil {
+		return over, err
 	}
 	settings, err := c.settings(ctx)
 	if err != nil {
-		return nil, err
+		return over, err
 	}
-	was, err := c.round(all, at, settings)
-	return &was, err
+	for at, is := range all.Rounds {
+		before := r.Number - is.Number
+		if before != 1 && before != 2 || is.Failed > 0 || at == 0 && is.Number > 0 {
+			continue
+		}
+		was, err := c.round(all, at, settings)
+		if err != nil {
+			return over, err
+		}
+		if before == 1 {
+			over.Records = &was
+		} else {
+			over.Snapshot = &was
+		}
+	}
+	return over, nil
 }
 
 // accountOf returns what a round found and sent.

@@ -69,7 +69,7 @@ func next(t *testing.T, c *follow.Chain, snapshot string) (follow.Round, bool) {
 	return r, due
 }
 
-func arrive(t *testing.T, c *follow.Chain, r follow.Round, snapshot string, failed int64) *follow.Round {
+func arrive(t *testing.T, c *follow.Chain, r follow.Round, snapshot string, failed int64) follow.Over {
 	t.Helper()
 	sum := &summary.Summary{Snapshot: snapshot, Complete: true}
 	sum.Totals.Failed = failed
@@ -91,7 +91,10 @@ func TestChain_RoundsFollowEachOther(t *testing.T) {
 	if again, due := next(t, c, "snap-3"); !due || again.Number != 0 || again.Snapshot != "snap-1" {
 		t.Errorf("before round 0 has arrived: %+v", again)
 	}
-	if over := arrive(t, c, zero, "snap-1", 0); over != nil {
+	if last, err := c.Last(t.Context()); !errors.Is(err, fault.ErrConfig) {
+		t.Errorf("the last round that sent changes: %+v, %v", last, err)
+	}
+	if over := arrive(t, c, zero, "snap-1", 0); over != (follow.Over{}) {
 		t.Errorf("before round 0 there was %+v", over)
 	}
 	if r, due := next(t, c, "snap-1"); due || r.Number != 0 {
@@ -101,8 +104,11 @@ func TestChain_RoundsFollowEachOther(t *testing.T) {
 	if !due || one.Number != 1 || one.Session != "s-round-1" || one.Follow.Since != "snap-1" || one.Snapshot != "snap-3" {
 		t.Errorf("%+v, %+v", one, one.Follow)
 	}
-	if over := arrive(t, c, one, "snap-3", 0); over == nil || over.Number != 0 || over.Snapshot != "snap-1" || over.Made {
+	if over := arrive(t, c, one, "snap-3", 0); over.Records == nil || over.Records.Number != 0 || over.Snapshot != nil {
 		t.Errorf("of round 0 is not needed any more: %+v", over)
+	}
+	if last, err := c.Last(t.Context()); err != nil || last.Session != "s-round-1" || last.Snapshot != "snap-3" || last.Follow.Since != "snap-1" {
+		t.Errorf("the last round that sent changes: %+v, %v", last, err)
 	}
 	for n := 2; n < 5; n++ { // rounds that make their snapshots; documents fail in round 3
 		r, due := next(t, c, "")
@@ -113,9 +119,15 @@ func TestChain_RoundsFollowEachOther(t *testing.T) {
 		if n == 3 {
 			failed = 1
 		}
+		if last, err := c.Last(t.Context()); err != nil || last.Number != n-1 {
+			t.Errorf("the last round that has arrived while round %d is in progress: %+v, %v", n, last, err)
+		}
 		over := arrive(t, c, r, "made", failed)
-		if want := n != 4; (over != nil) != want || want && (over.Number != n-1 || over.Made != (n > 2)) {
+		if want := n != 4; (over.Records != nil) != want || want && over.Records.Number != n-1 {
 			t.Errorf("round %d: records that can be removed: %+v", n, over)
+		}
+		if is := over.Snapshot; is == nil || is.Number != n-2 || is.Made != (n > 3) {
+			t.Errorf("round %d: snapshot that can be deleted: %+v", n, is)
 		}
 	}
 	if err := c.Finish(t.Context()); err != nil {
@@ -133,11 +145,11 @@ func TestChain_AnotherProcessArrivesLate(t *testing.T) {
 	begun(t, c, map[string]string{"snapshot": "snap-1", plan.FollowKey: "first"})
 	arrive(t, c, zero, "snap-1", 0)
 	one, _ := next(t, c, "")
-	if over := arrive(t, c, one, "made", 0); over == nil || over.Number != 0 {
+	if over := arrive(t, c, one, "made", 0); over.Records == nil || over.Records.Number != 0 {
 		t.Errorf("%+v", over)
 	}
 	for range 2 { // before, and after the next round has started
-		if over := arrive(t, c, one, "made", 7); over != nil {
+		if over := arrive(t, c, one, "made", 7); over != (follow.Over{}) {
 			t.Errorf("removes %+v", over)
 		}
 		if two, _ := next(t, c, ""); two.Number != 2 || two.Follow.Since != "made" {

@@ -3,9 +3,13 @@ package shards
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"log/slog"
 
 	"github.com/rfsd/rfsd/rfs/base/budget"
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/document/doc"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
@@ -126,6 +130,32 @@ func (s *Reading) Read(ctx context.Context, from, to int64) error {
 	o.Helpers = s.to.Helpers
 	r := s.commit.Reader(o)
 	defer r.Close() //nolint:errcheck // nothing is written
+	return s.deliver(ctx, r, memory, s.to)
+}
+
+// ReadChanged passes on what a round sends of a shard: the documents that changed since the former snapshot, and deletions of the ones
+// that are gone. Documents.From counts ordinals of the shard, then of the former shards.
+func ReadChanged(ctx context.Context, repo snapshot.Repository, e plan.Entry, shard int, edit func(index string) DocumentEditor, log *slog.Logger, to Documents) (err error) {
+	r := &Reader{Repo: repo, Edit: edit, Memory: to.Memory, MaxDocument: to.MaxDocument, Log: log}
+	x, err := r.Source(e, 0, nil, nil).Open(ctx, cms.ItemID{Index: e.Locator.IndexName, Shard: shard}, &bulk.Options{From: to.From})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, x.Close()) }()
+	changed, ok := x.(*changedReading)
+	if !ok {
+		return fmt.Errorf("index %s has no former snapshot: %w", e.Locator.IndexName, fault.ErrConfig)
+	}
+	for _, part := range changed.parts {
+		if err := part.deliver(ctx, part.reader, part.memory, to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deliver passes on the documents of a reader.
+func (s *openShard) deliver(ctx context.Context, r recordReader, memory *allowance, to Documents) error {
 	for {
 		rec, err := r.Next(ctx)
 		switch {
@@ -136,7 +166,7 @@ func (s *Reading) Read(ctx context.Context, from, to int64) error {
 		case err != nil:
 			return s.shard.Blame(err)
 		}
-		if s.to.Select != nil && !s.to.Select(rec.Ordinal) {
+		if to.Select != nil && !to.Select(rec.Ordinal) {
 			continue
 		}
 		d, keep, failure, err := s.documents.of(ctx, rec)
@@ -144,11 +174,11 @@ func (s *Reading) Read(ctx context.Context, from, to int64) error {
 		case err != nil:
 			err = s.shard.Blame(err)
 		case failure != nil:
-			err = s.to.Fail(failure)
+			err = to.Fail(failure)
 		case !keep:
-			err = s.to.Filter(d)
+			err = to.Filter(d)
 		default:
-			err = s.to.Send(d)
+			err = to.Send(d)
 		}
 		if err != nil {
 			return err

@@ -167,6 +167,7 @@ type Report struct {
 	End      time.Time `json:"end"`
 	Source   string    `json:"source"`
 	Snapshot string    `json:"snapshot,omitempty"`
+	Since    string    `json:"since,omitempty"` // only what changed since this snapshot is compared
 	Target   string    `json:"target"`
 	Quick    bool      `json:"quick,omitempty"`  // only numbers of documents are compared
 	Sample   float64   `json:"sample"`           // the part of all ids that is compared; 1 for all

@@ -23,6 +23,8 @@ type Document struct {
 	Ordinal     int64 // likewise
 	Fate        Fate
 	Reason      string // why it is not sent
+	// Version is the highest version that the target's document has if the last round sent it; only Changes uses it.
+	Version int64
 	// Since reports that the target's document was written after the migration.
 	Since bool
 }
@@ -35,6 +37,7 @@ const (
 	Sent     Fate = iota
 	Filtered      // left out by rules of the user
 	Unsent        // it cannot be sent, for Reason
+	Gone          // the target must not have it any more; only in Changes
 )
 
 // Unit is a part of one side that is read in one go, such as a shard. Units of one side have no document in common.
@@ -95,10 +98,23 @@ type Target interface {
 	Count(ctx context.Context, name string) (n int64, there bool, err error)
 }
 
+// Key names a document of the target.
+type Key struct{ Index, ID, Routing string }
+
+// Found describes the document that the target has for a key.
+type Found struct {
+	There   bool
+	Version int64
+	Routing string
+	Source  []byte
+}
+
 // Options of a Verifier; zero values mean the defaults named there.
 type Options struct {
 	Target Target
-	Work   Work // only Count does without
+	// Find returns documents of the target in the order of their keys, also those that searches do not find yet; only Changes needs it.
+	Find   func(ctx context.Context, keys []Key) ([]Found, error)
+	Work   Work // Count and Changes do without
 	Sample Sample
 	Failed *Failed // nil: none
 	// Names bounds the differences that are named for each target index; 1000. The others are counted by bucket.
