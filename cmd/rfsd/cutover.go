@@ -18,6 +18,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/cutover"
 	"github.com/rfsd/rfsd/rfs/migration/follow"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/operation/verify"
 )
 
 // orders keep the order to cut over. The store is opened for each access: a round opens it, too, and locks it where it is a file.
@@ -83,7 +84,7 @@ func (r rounds) cutOver(ctx context.Context) error {
 	request := r.request()
 	request.Follow = &plan.Follow{Ended: all.EndedBefore(math.MaxInt)}
 	c := &cutover.Cutover{
-		Records: orders{r}, MayBlock: r.mayBlock, Selects: request.Selects, Round: r.further, Failed: r.failed, Finish: r.finish, Move: r.move, Repo: blobs, Clock: cms.SystemClock(), Log: r.log,
+		Records: orders{r}, MayBlock: r.mayBlock, Selects: request.Selects, Round: r.further, Verify: r.verify, Failed: r.failed, Finish: r.finish, Move: r.move, Repo: blobs, Clock: cms.SystemClock(), Log: r.log,
 		Connect: func(ctx context.Context) (cutover.Source, error) { return r.liveSource().Open(ctx) },
 	}
 	is, err := c.Run(ctx)
@@ -124,6 +125,24 @@ func (r rounds) further(ctx context.Context) (cutover.Round, error) {
 		}
 		return cutover.Round{Number: x.Number, Snapshot: is.Snapshot, Failed: is.Failed}, err
 	}
+}
+
+// verify compares what the last round changed with the target. A difference is an error.
+func (r rounds) verify(ctx context.Context, round cutover.Round) error {
+	o, err := lastRound(ctx, r.options)
+	if err != nil {
+		return err
+	}
+	done, err := compareSource(ctx, o, config.Verification{Sample: 1, Differences: 1, Changed: true}, r.log, nil)
+	if err != nil {
+		return fmt.Errorf("compare what round %d changed with the target: %w", round.Number, err)
+	}
+	for _, x := range done.Indices {
+		if x.State == verify.Different || x.State == verify.Unreadable {
+			return fmt.Errorf("the target differs from what round %d changed: %s (`rfsd verify --changed` with the same options lists the documents): %w", round.Number, report.Differs(x), fault.ErrConfig)
+		}
+	}
+	return nil
 }
 
 // move ends the following of some indices.

@@ -61,6 +61,8 @@ type Cutover struct {
 	Selects func(index string) bool
 	// Round runs a round whose snapshot starts after the call, and returns it when it has arrived.
 	Round func(ctx context.Context) (Round, error)
+	// Verify compares what a round changed with the target. A difference is an error.
+	Verify func(ctx context.Context, round Round) error
 	// Failed returns the number of documents that failed in the rounds so far.
 	Failed func(ctx context.Context) (int64, error)
 	// Finish ends the following, and Move the following of some indices; both may be repeated.
@@ -215,7 +217,7 @@ func (c *Cutover) within(ctx context.Context, is session.Cutover, now time.Time)
 	return err
 }
 
-// complete blocks writes, lets a round arrive, and compares the source with its snapshot.
+// complete blocks writes, lets a round arrive, and compares the source with its snapshot, and what the round changed with the target.
 func (c *Cutover) complete(ctx context.Context, is session.Cutover) error {
 	source, err := c.Connect(ctx)
 	if err != nil {
@@ -243,6 +245,9 @@ func (c *Cutover) complete(ctx context.Context, is session.Cutover) error {
 		if lacks = proof.lacks; len(lacks) > 0 {
 			c.Log.Warn("the source holds more than its snapshot: another round follows", "snapshot", round.Snapshot, "differences", lacks)
 			continue
+		}
+		if err := c.Verify(ctx, round); err != nil {
+			return err
 		}
 		c.concluding = true
 		_, err = c.Records.Move(ctx, session.CutoverBlocked, func(x *session.Cutover, now int64) {

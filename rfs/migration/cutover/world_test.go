@@ -184,6 +184,7 @@ func (w *world) start() *cutover.Cutover {
 			}
 			return w.round(ctx)
 		},
+		Verify: func(ctx context.Context, _ cutover.Round) error { return p.step(ctx, "verify") },
 		Failed: func(context.Context) (int64, error) { return w.failed, nil },
 		Move: func(ctx context.Context, indices []string) error {
 			if err := p.step(ctx, "move indices"); err != nil {
