@@ -173,13 +173,13 @@ func (x *changes) pair(hash *hasher, d *Document, f Found) {
 		c.result.SourceSide.Documents++
 	}
 	if f.There {
-		c.result.TargetSide.Documents++
 		x.read[ofTarget].Add(1)
 		x.size[ofTarget].Add(int64(len(f.Source)))
-		c.result.TargetDocuments++
 	}
 	var source, target []*entry
-	if f.There && (d.Fate != Gone || f.Version != d.Version) {
+	if f.There && (d.Fate != Gone || f.Version != d.Version) { // of that version it was sent again, and is compared there
+		c.result.TargetDocuments++
+		c.result.TargetSide.Documents++
 		digests := hash.digest(&Document{ID: d.ID, Routing: []byte(f.Routing), Source: f.Source})
 		is.exact, is.values = [16]byte(digests.exact[:16]), [16]byte(digests.values[:16])
 		target = append(target, is)
