@@ -79,14 +79,6 @@ func (c *Call) Exposed() (names []string) {
 	return names
 }
 
-// NoPassword refuses a password on the command line.
-func (c *Call) NoPassword(name string) error {
-	if c.Line[name] == nil {
-		return nil
-	}
-	return Usage("--%[1]s: a command line is visible to other users of this machine: use --%[1]s-file or %[2]s", name, Variable(name))
-}
-
 // Command completes a command with the flags of O, a struct of groups. When it runs, run gets O decoded and checked.
 func Command[O any](command cli.Command, run func(ctx context.Context, call *Call, o O) error) *cli.Command {
 	return Raw[O](command, func(ctx context.Context, call *Call) error {
@@ -116,6 +108,9 @@ func Raw[O any](command cli.Command, run func(ctx context.Context, call *Call) e
 		}
 		for name, texts := range call.Line {
 			s, _ := Find(call.Settings, name)
+			if s.offLine {
+				return Usage("--%[1]s: a command line is visible to other users of this machine: use --%[1]s-file or %[2]s", name, s.Variable())
+			}
 			if err := s.Valid(texts); err != nil {
 				return err
 			}

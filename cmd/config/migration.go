@@ -2,9 +2,12 @@ package config
 
 import (
 	"cmp"
+	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -67,28 +70,47 @@ type Reading struct {
 
 // Cluster is one cluster: source, target or coordinator. Its files are of one machine.
 type Cluster struct {
-	Host         Hosts  `flag:"host" check:"url"`
-	Username     string `flag:"username" help:"user for basic authentication"`
-	PasswordFile string `flag:"password-file" check:"file" help:"file holding the password (or set {variable})"`
-	Password     string `flag:"password" help:"password; visible to other users of this machine, prefer the file or the variable"`
-	Insecure     bool   `flag:"insecure" help:"do not verify the certificate"`
-	CACert       string `flag:"cacert" check:"file" help:"PEM file of trusted CAs, instead of the system's"`
-	ClientCert   string `flag:"client-cert" check:"file" help:"PEM file of a client certificate"`
-	ClientKey    string `flag:"client-cert-key" check:"file" help:"PEM file of the client certificate's key"`
-	SigV4        bool   `flag:"aws-sigv4" help:"sign requests with AWS Signature Version 4, with the credentials of the default chain"`
-	Region       string `flag:"aws-region" help:"region of the domain (default: from its host name, else AWS_REGION)"`
-	Service      string `flag:"aws-service" help:"AWS service of the signature: es, for domains (the default); serverless collections are not supported"`
-	RoleARN      string `flag:"aws-role-arn" help:"role to assume for the requests"`
+	Host         Hosts    `flag:"host" check:"url"`
+	Username     string   `flag:"username" help:"user for basic authentication"`
+	PasswordFile string   `flag:"password-file" check:"file" help:"file holding the password (or set {variable})"`
+	Password     string   `flag:"password" help:"password; visible to other users of this machine, prefer the file or the variable"`
+	APIKeyFile   string   `flag:"api-key-file" check:"file" help:"file holding an API key, as id:key or in base64 (or set {variable})"`
+	APIKey       string   `flag:"api-key" line:"no" help:"API key, by its variable only: a command line is visible to other users of this machine, and refused"`
+	TokenFile    string   `flag:"token-file" check:"file" help:"file holding a bearer token, read again when it changes (or set {variable})"`
+	Token        string   `flag:"token" line:"no" help:"bearer token, by its variable only: a command line is visible to other users of this machine, and refused"`
+	Headers      []string `flag:"header" want:"NAME: VALUE, or @FILE" help:"further header of each request, NAME: VALUE; or @FILE, with one in each line; may be repeated. A header that holds a credential is taken from a file only"`
+	Proxy        Proxy    `flag:"proxy" want:"http://, https:// or socks5://HOST:PORT, or none" help:"proxy for the requests: http://, https:// or socks5://HOST:PORT; none for no proxy (default: HTTPS_PROXY, HTTP_PROXY and NO_PROXY)"`
+	Insecure     bool     `flag:"insecure" help:"do not verify the certificate"`
+	CACert       string   `flag:"cacert" check:"file" help:"PEM file of trusted CAs, instead of the system's"`
+	ClientCert   string   `flag:"client-cert" check:"file" help:"PEM file of a client certificate"`
+	ClientKey    string   `flag:"client-cert-key" check:"file" help:"PEM file of the client certificate's key"`
+	SigV4        bool     `flag:"aws-sigv4" help:"sign requests with AWS Signature Version 4, with the credentials of the default chain"`
+	Region       string   `flag:"aws-region" help:"region of the domain (default: from its host name, else AWS_REGION)"`
+	Service      string   `flag:"aws-service" help:"AWS service of the signature: es, for domains (the default); serverless collections are not supported"`
+	RoleARN      string   `flag:"aws-role-arn" help:"role to assume for the requests"`
 }
 
 // checkAs reads the password and checks settings that belong together; prefix is the prefix of the flags.
 func (c *Cluster) checkAs(prefix string) error {
-	if c.PasswordFile != "" {
-		b, err := os.ReadFile(c.PasswordFile)
-		if err != nil {
-			return Usage("--%spassword-file: %w", prefix, err)
+	for _, x := range []struct {
+		file string
+		into *string
+		name string
+	}{{c.PasswordFile, &c.Password, "password-file"}, {c.APIKeyFile, &c.APIKey, "api-key-file"}} {
+		if x.file == "" {
+			continue
 		}
-		c.Password = strings.TrimRight(string(b), "\r\n")
+		b, err := os.ReadFile(x.file)
+		if err != nil {
+			return Usage("--%s%s: %w", prefix, x.name, err)
+		}
+		*x.into = strings.TrimRight(string(b), "\r\n")
+	}
+	if c.Token != "" && c.TokenFile != "" {
+		return Usage("--%stoken-file and %s exclude each other", prefix, Variable(prefix+"token"))
+	}
+	if _, err := c.headers(); err != nil {
+		return Usage("--%sheader: %w", prefix, err)
 	}
 	if !c.SigV4 && c.Region+c.Service+c.RoleARN != "" {
 		return Usage("--%saws-… need --%saws-sigv4", prefix, prefix)
@@ -99,12 +121,47 @@ func (c *Cluster) checkAs(prefix string) error {
 	return nil
 }
 
+// credentials are words in the names of headers that hold credentials.
+var credentials = []string{"auth", "cookie", "key", "token", "secret", "password", "signature"}
+
+// headers returns the further headers. Lines of a file that start with # are comments.
+func (c Cluster) headers() (http.Header, error) {
+	all := http.Header{}
+	for _, text := range c.Headers {
+		path, isFile := strings.CutPrefix(text, "@")
+		if !isFile {
+			name, _, _ := strings.Cut(strings.ToLower(text), ":")
+			if slices.ContainsFunc(credentials, func(word string) bool { return strings.Contains(name, word) }) {
+				return nil, fmt.Errorf("header %s may hold a credential, which other users of this machine would see: write it to a file and give @FILE", name)
+			}
+			if err := target.AddHeader(all, text); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		for n, line := range strings.Split(string(b), "\n") {
+			if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+				continue
+			}
+			if err := target.AddHeader(all, line); err != nil {
+				return nil, fmt.Errorf("%s, line %d: %w", path, n+1, err)
+			}
+		}
+	}
+	return all, nil
+}
+
 // Config returns the cluster as its client takes it.
 func (c Cluster) Config(role, program string, connections int) target.Config {
 	conf := target.Config{
-		Role: role, URL: string(c.Host), Username: c.Username, Password: c.Password, Insecure: c.Insecure, CACert: c.CACert,
+		Role: role, URL: string(c.Host), Username: c.Username, Password: c.Password, APIKey: c.APIKey, Token: c.Token, TokenFile: c.TokenFile, Proxy: string(c.Proxy), Insecure: c.Insecure, CACert: c.CACert,
 		ClientCert: c.ClientCert, ClientKey: c.ClientKey, MaxConnections: connections, UserAgent: program,
 	}
+	conf.Headers, _ = c.headers() // they were checked
 	if c.SigV4 {
 		conf.SigV4 = &target.SigV4{Region: c.Region, Service: c.Service, RoleARN: c.RoleARN}
 	}

@@ -42,6 +42,7 @@ type Setting struct {
 
 	min, max, oneOf, check, want string
 	noVariable                   bool
+	offLine                      bool // refused on the command line, which other users of the machine see
 	field                        reflect.Type
 	index                        []int
 }
@@ -110,7 +111,7 @@ func newSetting(f reflect.StructField, name, help string, outer []reflect.Struct
 		Default: f.Tag.Get("default"), Help: f.Tag.Get("help"), Secret: secret.Option(name),
 		Hidden: f.Tag.Get("hidden") == "yes",
 		min:    f.Tag.Get("min"), max: f.Tag.Get("max"), oneOf: f.Tag.Get("oneof"), check: f.Tag.Get("check"), want: f.Tag.Get("want"),
-		noVariable: tag("variable") == "none", field: f.Type, index: index,
+		noVariable: tag("variable") == "none", offLine: f.Tag.Get("line") == "no", field: f.Type, index: index,
 	}
 	if s.Help == "" {
 		s.Help = help

@@ -31,7 +31,7 @@ type Stream struct {
 	SASL          string        `flag:"broker-sasl" oneof:"PLAIN,SCRAM-SHA-256,SCRAM-SHA-512," want:"PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512" help:"authentication: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512 (default: none)"`
 	Username      string        `flag:"broker-username" help:"user for --broker-sasl"`
 	PasswordFile  string        `flag:"broker-password-file" check:"file" help:"file holding the password (or set {variable})"`
-	Password      string        `flag:"broker-password" help:"password, by its variable only: a command line is visible to other users of this machine, and refused"`
+	Password      string        `flag:"broker-password" line:"no" help:"password, by its variable only: a command line is visible to other users of this machine, and refused"`
 	PlainLoopback bool          `flag:"broker-plain-loopback" help:"send credentials without TLS to brokers on loopback"`
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/pattern"
 	"github.com/rfsd/rfsd/rfs/destination/export"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/preflight"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
@@ -48,6 +49,15 @@ type Hosts string
 func (h *Hosts) parseAll(texts []string) error {
 	*h = Hosts(strings.Join(texts, ","))
 	return nil
+}
+
+// Proxy is the address of a proxy, or none.
+type Proxy string
+
+func (p *Proxy) parse(text string) error {
+	*p = Proxy(text)
+	_, err := target.ProxyOf(text)
+	return err
 }
 
 // Priorities are PATTERN=N.

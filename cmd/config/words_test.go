@@ -97,7 +97,8 @@ func TestEverySettingIsDeclaredOnceAndWell(t *testing.T) {
 				t.Errorf("%s is declared in two ways:\n%+v\n%+v", at, s, other)
 			}
 			declared[key] = s
-			if secret := strings.HasSuffix(s.Name, "password"); secret != s.Secret {
+			ends := func(end string) bool { return strings.HasSuffix(s.Name, end) }
+			if secret := slices.ContainsFunc([]string{"password", "-api-key", "-token"}, ends); secret != s.Secret {
 				t.Errorf("%s: secret %v", at, s.Secret)
 			}
 			if s.Secret && sharing.ClassOf(s.Name, nil) != sharing.Own {

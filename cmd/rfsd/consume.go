@@ -32,9 +32,6 @@ func consumeCommand() *cli.Command {
 		Usage:       "bring the messages of a Kafka topic into a cluster; any number of processes share the partitions",
 		Description: config.ConsumeHelp,
 	}, func(ctx context.Context, call *config.Call) error {
-		if err := call.NoPassword("broker-password"); err != nil {
-			return err
-		}
 		return runOrWork(ctx, call, decodeConsume, runConsume)
 	})
 }

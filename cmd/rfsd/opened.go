@@ -34,7 +34,7 @@ func askTarget(ctx context.Context, client *target.Client, log *slog.Logger) (ta
 	switch {
 	case err == nil:
 	case fault.HasStatus(err, http.StatusUnauthorized):
-		return v, fmt.Errorf("the target refuses the user: check --target-username and the password (--target-password-file or RFS_TARGET_PASSWORD): %w", err)
+		return v, fmt.Errorf("%s: %w", client.Refused(), err)
 	case errors.Is(err, fault.ErrUnavailable) && ctx.Err() == nil && !fault.HasStatus(err, http.StatusTooManyRequests, http.StatusServiceUnavailable):
 		return v, fmt.Errorf("the target does not answer: check --target-host, and whether the cluster runs: %w", err)
 	default:

@@ -40,9 +40,6 @@ func runCommand() *cli.Command {
 	return config.Raw[config.Run](cli.Command{
 		Name: "run", Usage: "run this machine's part of a migration: the daemon", Description: config.RunHelp,
 	}, func(ctx context.Context, call *config.Call) error {
-		if err := call.NoPassword("broker-password"); err != nil {
-			return err
-		}
 		var file config.ConfigFile
 		if err := config.Decode(call.Given(), &file); err != nil {
 			return err

@@ -14,7 +14,7 @@ const Mask = "***"
 
 // Option reports whether the value of an option is secret by its name.
 func Option(name string) bool {
-	return slices.ContainsFunc([]string{"-password", "-secret", "-secret-key", "-token", "-passphrase"}, func(end string) bool { return strings.HasSuffix(name, end) })
+	return slices.ContainsFunc([]string{"-password", "-secret", "-secret-key", "-token", "-api-key", "-passphrase"}, func(end string) bool { return strings.HasSuffix(name, end) })
 }
 
 // patterns are options whose values are PATTERN=VALUE over names of indices: "tokens=x" holds no secret.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -61,8 +60,12 @@ func New(ctx context.Context, conf Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	proxy, err := ProxyOf(conf.Proxy)
+	if err != nil {
+		return nil, fmt.Errorf("--%s-proxy: %w", conf.Role, err)
+	}
 	var tr http.RoundTripper = &http.Transport{
-		Proxy:               http.ProxyFromEnvironment,
+		Proxy:               proxy,
 		DialContext:         (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 		TLSClientConfig:     tlsConf,
 		TLSHandshakeTimeout: 10 * time.Second,
@@ -82,22 +85,19 @@ func New(ctx context.Context, conf Config) (*Client, error) {
 		sign.next = tr
 		tr = sign
 	}
-	headers := http.Header{}
-	if conf.Username != "" {
-		headers.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(conf.Username+":"+conf.Password)))
+	if tr, err = newAuthorizing(conf, tr); err != nil {
+		return nil, err
 	}
 	c := &Client{conf: conf, name: names(addresses), signing: sign}
-	if u.Scheme == "http" && len(addresses) == 1 {
+	if u.Scheme == "http" && len(addresses) == 1 && conf.Proxy == "" {
 		c.plain = net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "80"))
 	}
 	if len(addresses) > 1 || conf.Discover {
-		header := headers.Clone()
-		header.Set("User-Agent", conf.UserAgent)
-		c.balancer = newBalancer(ctx, conf, addresses, header, tr)
+		c.balancer = newBalancer(ctx, conf, addresses, http.Header{"User-Agent": {conf.UserAgent}}, tr)
 		tr = c.balancer
 	}
 	c.transport, err = opensearchtransport.New(opensearchtransport.Config{
-		URLs: []*url.URL{u}, Header: headers, Transport: agent{tr, conf.UserAgent}, Context: ctx,
+		URLs: []*url.URL{u}, Transport: agent{tr, conf.UserAgent}, Context: ctx,
 		DisableRetry: true, // who sends decides what may be sent again
 		HealthCheck:  opensearchtransport.NoOpHealthCheck, HealthCheckMaxRetries: -1, MaxRetryClusterHealth: -1,
 		NodeStatsInterval: -1, ActiveListCap: -1, StandbyRotationInterval: -1,
@@ -116,6 +116,9 @@ func names(addresses []*url.URL) string {
 	}
 	return strings.Join(all, ",")
 }
+
+// Refused returns what to check when the cluster refuses the credential (status 401).
+func (c *Client) Refused() string { return c.conf.Refused() }
 
 // Name is the URL of the target without user and password; several separated by commas.
 func (c *Client) Name() string { return c.name }
@@ -257,7 +260,7 @@ func (c *Client) classifyError(call string, status int, answer []byte) error {
 	err := fault.CheckStatus(call, status, answer)
 	var e *fault.StatusError
 	if errors.As(err, &e) && errors.Is(err, fault.ErrConfig) && e.Type != "cluster_block_exception" {
-		e.User = cmp.Or(c.conf.Username, "anonymous")
+		e.User = c.conf.identity()
 		if c.signing != nil {
 			e.Type, e.Reason = awsErrorMessage(answer)
 			e.User, e.Remedy = c.signing.identity(), advice(e.Reason)

@@ -24,6 +24,11 @@ type Config struct {
 	Role               string // of the cluster in errors: source, target, coordinator; "" is target
 	URL                string // http(s)://host:port[/prefix], several separated by commas; a user in it counts when Username is ""
 	Username, Password string
+	APIKey             string      // "id:key", or that in base64; "" for none
+	Token              string      // bearer token; "" for none
+	TokenFile          string      // holds a bearer token, and is read again when it changes; "" for none
+	Headers            http.Header // further ones of each request
+	Proxy              string      // http://, https:// or socks5://HOST:PORT; "none"; "" for the one of the environment
 
 	CACert                string // PEM file of the only trusted CAs; "" for the system's CAs
 	ClientCert, ClientKey string // PEM files, both or none
@@ -93,7 +98,7 @@ func (c Config) Risks() []string {
 		if c.Insecure && u.Scheme == "https" {
 			all = append(all, fmt.Sprintf("the certificate of the %s %s is not verified (--%s-insecure): all that is between can read credentials and change documents; give --%s-cacert instead", role, u.Host, role, role))
 		}
-		if u.Scheme == "http" && !IsLoopback(u) && (c.Username != "" || c.Password != "" || given[0].User != nil || c.SigV4 != nil) {
+		if u.Scheme == "http" && !IsLoopback(u) && (c.identity() != "anonymous" || c.Password != "" || given[0].User != nil || c.SigV4 != nil) {
 			all = append(all, fmt.Sprintf("credentials for the %s go to %s over plain http, where the network can read them; use https", role, u.Host))
 		}
 	}

@@ -49,9 +49,6 @@ type signing struct {
 
 // newSigning finds region, service and credentials. Errors: fault.ErrConfig.
 func newSigning(ctx context.Context, conf Config, u *url.URL) (*signing, error) {
-	if conf.Username != "" {
-		return nil, fmt.Errorf("%s %s: a user with password and AWS signatures exclude each other: %w", conf.Role, u, fault.ErrConfig)
-	}
 	region, service := fromHost(u.Hostname())
 	region, service = cmp.Or(conf.SigV4.Region, region), cmp.Or(conf.SigV4.Service, service, domains)
 	if service == collections {
