@@ -96,7 +96,8 @@ not on the target. 7: equal as far as it was compared, but a part cannot be read
 differences; nor do later writes to the target, if the end of the migration is recorded. With
 --strict later writes are differences.
 
-With --changed only what the last round of rfsd follow sent or deleted is looked up on the target.`
+With --changed it looks up on the target only what the last round of rfsd follow sent or
+deleted.`
 
 	// ImportHelp describes rfsd import.
 	ImportHelp = `Imports NDJSON files (pairs of action and source line, as --export-dir writes them and the bulk

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/base64"
 	"encoding/pem"
 	"fmt"
 	"io/fs"
@@ -15,6 +16,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // The only user of a secured node. Its password guards a test server on loopback.
@@ -63,6 +66,9 @@ func secure(n *Node, dist string) ([]string, error) {
 	if err := os.WriteFile(filepath.Join(conf, "opensearch-security", "internal_users.yml"), []byte(users), 0o644); err != nil {
 		return nil, err
 	}
+	if err := acceptTokens(filepath.Join(conf, "opensearch-security", "config.yml")); err != nil {
+		return nil, err
+	}
 	certs := filepath.Join(conf, "certs")
 	if err := writeCertificates(certs); err != nil {
 		return nil, err
@@ -84,6 +90,40 @@ func secure(n *Node, dist string) ([]string, error) {
 		`plugins.security.nodes_dn: ["CN=node,O=rfsd"]`,
 		"plugins.security.restapi.roles_enabled: [all_access, security_rest_api_access]",
 	), nil
+}
+
+// TokenKey is the HMAC key of the bearer tokens (JWT) that secured nodes accept: their subject is the user, "roles" are backend roles.
+var TokenKey = []byte("a key of a laboratory that guards nothing: 0123456789abcdef0123456789abcdef")
+
+// acceptTokens enables bearer tokens in the plugin's configuration.
+func acceptTokens(path string) error {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	var conf struct {
+		Meta   map[string]any `yaml:"_meta"`
+		Config struct {
+			Dynamic map[string]any `yaml:"dynamic"`
+		} `yaml:"config"`
+	}
+	if err := yaml.Unmarshal(b, &conf); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	domains, _ := conf.Config.Dynamic["authc"].(map[string]any)
+	if domains == nil {
+		return fmt.Errorf("%s has no authentication domains", path)
+	}
+	domains["jwt_auth_domain"] = map[string]any{
+		"http_enabled": true, "transport_enabled": false, "order": 0, "authentication_backend": map[string]any{"type": "noop"},
+		"http_authenticator": map[string]any{"type": "jwt", "challenge": false, "config": map[string]any{
+			"signing_key": base64.StdEncoding.EncodeToString(TokenKey), "jwt_header": "Authorization", "roles_key": "roles",
+		}},
+	}
+	if b, err = yaml.Marshal(conf); err != nil {
+		return err
+	}
+	return os.WriteFile(path, b, 0o644)
 }
 
 // writeCertificates makes an authority and certificates for the node and the admin client.
