@@ -45,7 +45,7 @@ type StatusError struct {
 	Call         string // method and path
 	Status       int    // HTTP status
 	Type, Reason string // the cluster's words; Type is "" when the answer is not a JSON error
-	User         string // who was refused, for 401 and 403
+	User         string // who was refused, for 401 and 403, such as "user ann"
 	Remedy       string // what to look at, "" when the words suffice
 	category     error
 }
@@ -55,7 +55,7 @@ func (e *StatusError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: status %d", e.Call, e.Status)
 	if e.User != "" {
-		fmt.Fprintf(&b, " for user %s", e.User)
+		fmt.Fprintf(&b, " for %s", e.User)
 	}
 	if e.Type != "" {
 		b.WriteString(": " + e.Type)

@@ -82,11 +82,14 @@ func (c Config) checkCredentials() error {
 	return nil
 }
 
+// anonymous is the identity of a client without a credential.
+const anonymous = "user anonymous"
+
 // identity names the credential of a configuration, without secrets.
 func (c Config) identity() string {
 	switch {
 	case c.Username != "":
-		return c.Username
+		return "user " + c.Username
 	case c.APIKey != "":
 		return "the API key"
 	case c.TokenFile != "":
@@ -96,7 +99,7 @@ func (c Config) identity() string {
 	case c.Headers.Get("Authorization") != "":
 		return "the header Authorization"
 	}
-	return "anonymous"
+	return anonymous
 }
 
 // Refused returns what to check when the cluster refuses the credential (status 401).

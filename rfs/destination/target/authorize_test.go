@@ -40,7 +40,7 @@ func TestClient_SendsItsCredential(t *testing.T) {
 		{"a key of two parts", Config{APIKey: "id:" + canary}, http.Header{"Authorization": {"ApiKey aWQ6YzRuYXJ5"}}, "the API key"},
 		{"an encoded key", Config{APIKey: canary}, http.Header{"Authorization": {"ApiKey " + canary}}, "the API key"},
 		{"a token", Config{Token: canary}, http.Header{"Authorization": {"Bearer " + canary}}, "the bearer token"},
-		{"a token in a file", Config{TokenFile: token}, http.Header{"Authorization": {"Bearer " + canary}}, "the bearer token in " + token},
+		{"a token in a file", Config{TokenFile: token}, http.Header{"Authorization": {"Bearer " + canary}}, "for the bearer token in " + token},
 		{"headers", Config{Headers: http.Header{"x-tenant": {"a", "b"}, "Authorization": {canary}}}, http.Header{"X-Tenant": {"a", "b"}, "Authorization": {canary}}, "the header Authorization"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

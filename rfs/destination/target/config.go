@@ -98,7 +98,7 @@ func (c Config) Risks() []string {
 		if c.Insecure && u.Scheme == "https" {
 			all = append(all, fmt.Sprintf("the certificate of the %s %s is not verified (--%s-insecure): all that is between can read credentials and change documents; give --%s-cacert instead", role, u.Host, role, role))
 		}
-		if u.Scheme == "http" && !IsLoopback(u) && (c.identity() != "anonymous" || c.Password != "" || given[0].User != nil || c.SigV4 != nil) {
+		if u.Scheme == "http" && !IsLoopback(u) && (c.identity() != anonymous || c.Password != "" || given[0].User != nil || c.SigV4 != nil) {
 			all = append(all, fmt.Sprintf("credentials for the %s go to %s over plain http, where the network can read them; use https", role, u.Host))
 		}
 	}
