@@ -60,6 +60,7 @@ type Config struct {
 	Think   time.Duration // most time that a document takes before it is sent or left out
 	Refuses float64       // part of the documents that the target refuses for good, in one way or another
 	Drops   float64       // part of the documents that a pipeline of the target drops
+	Held    time.Duration // a bulk request whose answer is lost arrives up to this late; 0: twice as late as its sender waits
 	Deadly  int           // shards with a document that kills its process
 	Hints   bool          // workers try proposed items before they search
 
@@ -108,6 +109,7 @@ type world struct {
 	truth   map[key]truth
 	ends    map[shardKey]int64
 	deadly  map[key]bool
+	rounds  *rounds       // of a cluster that is followed; nil: one migration
 	over    chan struct{} // closed when all processes have ended or the time is over
 	seats   []*seat
 
@@ -136,6 +138,8 @@ func Run(t *testing.T, cfg Config) (r Report) {
 			t.Error(err)
 			return
 		}
+		w.makePlan()
+		w.makeDeadly()
 		r = w.run(dir)
 	})
 	return r
@@ -155,8 +159,6 @@ func newWorld(cfg Config, all map[string]*source) (*world, error) {
 		w.rules = set
 	}
 	w.server, w.target = newServer(w), newCluster(w)
-	w.makePlan()
-	w.makeDeadly()
 	return w, nil
 }
 
@@ -373,8 +375,11 @@ func (w *world) checkHolder(m *machine, all []pair) {
 	}
 	for _, p := range all {
 		t, ok := w.truth[p.key]
+		if w.rounds != nil {
+			t, ok = w.rounds.sends[operation{p.key, p.deletes}]
+		}
 		if !ok {
-			w.bad("%s sends %v, which does not exist or was left out", m.name, p.key)
+			w.bad("%s sends %v, which does not exist, or was left out", m.name, p.key)
 			return
 		}
 		if p.kept != t.source {

@@ -50,7 +50,7 @@ type document struct {
 var sources = sync.OnceValues(func() (map[string]*source, error) {
 	all := map[string]*source{}
 	for _, name := range []string{smallFixture, longFixture} {
-		s, err := readSource(filepath.Join("..", "fixtures", name))
+		s, err := readSource(filepath.Join("..", "fixtures", name), "snap1")
 		if err != nil {
 			return nil, fmt.Errorf("fixture %s: %w", name, err)
 		}
@@ -59,7 +59,7 @@ var sources = sync.OnceValues(func() (map[string]*source, error) {
 	return all, nil
 })
 
-func readSource(dir string) (*source, error) {
+func readSource(dir, snapshot string) (*source, error) {
 	s := &source{blobs: map[string][]byte{}, shards: map[string][]shardTruth{}}
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
@@ -76,7 +76,7 @@ func readSource(dir string) (*source, error) {
 		return nil, err
 	}
 	ctx := context.Background()
-	if s.plan, err = plan.New(ctx, memory{blobs: s.blobs}, plan.Request{SnapshotName: "snap1", MultiType: plan.SplitTypes, EmitType: plan.EmitAuto, Sizes: true}); err != nil {
+	if s.plan, err = plan.New(ctx, memory{blobs: s.blobs}, plan.Request{SnapshotName: snapshot, MultiType: plan.SplitTypes, EmitType: plan.EmitAuto, Sizes: true}); err != nil {
 		return nil, err
 	}
 	for _, x := range s.plan.Indices {

@@ -2,10 +2,12 @@ package sim
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"slices"
 	"sync"
 	"time"
 
@@ -85,17 +87,20 @@ const (
 type cluster struct {
 	w *world
 
-	mu      sync.Mutex
-	uuids   map[string]string
-	docs    map[key]string
-	copies  map[key]int64 // how often each document was taken
-	made    int
-	weather weather
-	sends   []sent
-	taken   int
-	hot     string // index that is overloaded: 429 to each of its documents; "": none
-	blocked string // index that takes no documents; "": none
-	asked   int    // requests for hot
+	mu     sync.Mutex
+	uuids  map[string]string
+	docs   map[key]string
+	copies map[key]int64 // how often each document was taken
+	// versions are external versions, also those of deleted documents, and forgets is the time after which these are forgotten; 0: never.
+	versions map[key]int64
+	forgets  time.Duration
+	made     int
+	weather  weather
+	sends    []sent
+	taken    int
+	hot      string // index that is overloaded: 429 to each of its documents; "": none
+	blocked  string // index that takes no documents; "": none
+	asked    int    // requests for hot
 }
 
 // sent is a request that was started.
@@ -105,7 +110,7 @@ type sent struct {
 }
 
 func newCluster(w *world) *cluster {
-	return &cluster{w: w, uuids: map[string]string{}, docs: map[key]string{}, copies: map[key]int64{}}
+	return &cluster{w: w, uuids: map[string]string{}, docs: map[key]string{}, copies: map[key]int64{}, versions: map[key]int64{}}
 }
 
 func (t *cluster) create(index string) {
@@ -200,23 +205,30 @@ type pair struct {
 	key
 	source []byte
 	kept   string // a copy of it
+
+	deletes bool
+	version int64 // external; 0: none
 }
 
 // pairs reads a bulk body.
 func pairs(body []byte) (all []pair, err error) {
 	for len(body) > 0 {
 		action, rest, _ := bytes.Cut(body, []byte("\n"))
-		source, next, _ := bytes.Cut(rest, []byte("\n"))
-		var a struct {
-			Index struct {
-				Index string `json:"_index"`
-				ID    string `json:"_id"`
-			} `json:"index"`
+		type named struct {
+			Index   string `json:"_index"`
+			ID      string `json:"_id"`
+			Version int64  `json:"version"`
 		}
+		var a struct{ Index, Delete named }
 		if err := json.Unmarshal(action, &a); err != nil {
 			return nil, err
 		}
-		all = append(all, pair{key: key{a.Index.Index, a.Index.ID}, source: source})
+		if a.Delete.Index != "" {
+			all, body = append(all, pair{key: key{a.Delete.Index, a.Delete.ID}, deletes: true, version: a.Delete.Version}), rest
+			continue
+		}
+		source, next, _ := bytes.Cut(rest, []byte("\n"))
+		all = append(all, pair{key: key{a.Index.Index, a.Index.ID}, source: source, version: a.Index.Version})
 		body = next
 	}
 	return all, nil
@@ -276,7 +288,7 @@ func (c connection) Send(ctx context.Context, body []byte, n int) (bulk.Result, 
 	}
 	if chance(r, faults.Bulk) {
 		if chance(r, 0.5) { // it arrives, and its answer is lost
-			late := between(r, trip/2, 2*noAnswer)
+			late := between(r, trip/2, cmp.Or(c.t.w.cfg.Held, 2*noAnswer))
 			time.AfterFunc(late, func() { c.t.apply(all, nil, new(bulk.Result)) })
 		}
 		return none, firstError(c.m.wait(ctx, between(r, trip, noAnswer)), lost)
@@ -318,6 +330,7 @@ func firstError(errs ...error) error {
 func (t *cluster) apply(all []pair, refused []bulk.Refusal, res *bulk.Result) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	var conflicts []bulk.Refusal
 	for i, p := range all {
 		if len(refused) > 0 && refused[0].Pos == i {
 			refused = refused[1:]
@@ -326,10 +339,37 @@ func (t *cluster) apply(all []pair, refused []bulk.Refusal, res *bulk.Result) {
 		if t.uuids[p.index] == "" || t.w.truth[p.key].refused != nil {
 			continue
 		}
+		if p.version != 0 && !t.accepts(p) {
+			conflicts = append(conflicts, bulk.Refusal{Pos: i, Status: 409, Type: "version_conflict_engine_exception", Reason: "a higher version is there"})
+			continue
+		}
+		if t.taken++; p.deletes {
+			delete(t.docs, p.key)
+			continue
+		}
 		t.docs[p.key] = p.kept
-		t.taken++
 		if t.copies[p.key]++; t.copies[p.key] > 1 {
 			res.Replaced = append(res.Replaced, bulk.Replacement{Pos: i, Copies: t.copies[p.key] - 1})
 		}
 	}
+	res.Refused = append(res.Refused, conflicts...)
+	slices.SortFunc(res.Refused, func(a, b bulk.Refusal) int { return a.Pos - b.Pos })
+}
+
+// accepts reports whether an operation with an external version is not older than the last one of its document, and remembers it.
+func (t *cluster) accepts(p pair) bool {
+	if t.versions[p.key] > p.version {
+		return false
+	}
+	t.versions[p.key] = p.version
+	if p.deletes && t.forgets > 0 {
+		time.AfterFunc(t.forgets, func() {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			if t.versions[p.key] == p.version {
+				delete(t.versions, p.key)
+			}
+		})
+	}
+	return true
 }
