@@ -121,16 +121,15 @@ func (d *Daemon) state() (state, reason string) {
 
 func (d *Daemon) worker(s *slot, now time.Time) status.Worker {
 	w := status.Worker{
-		Slot: s.n, Started: s.since.UTC(), Indexed: s.sample.Documents - s.sample.Failed, Rate: s.done.View(now.Sub(s.since), nil).Rate,
+		Slot: s.n, Started: s.since.UTC(), Indexed: s.sample.Documents - s.sample.Failed, Rate: s.done.View(now.Sub(d.started), nil).Rate,
 		Resident: s.memory, Restarts: s.restarts, LastExit: s.lastExit,
 	}
 	if s.worker == nil {
-		w.Indexed = 0
 		switch {
 		case now.Before(s.earliest):
-			w.State = "backing off"
+			w.State, w.Rate = "backing off", 0
 		case now.Before(d.idleUntil):
-			w.State = "waiting"
+			w.State, w.Rate = "waiting", 0
 		default:
 			w.State = "starting"
 		}

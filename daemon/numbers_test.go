@@ -38,3 +38,27 @@ func TestStatus_WorkersRateIsOfTheLastMinute(t *testing.T) {
 		must(t, n.stop())
 	})
 }
+
+// TestStatus_RateOfShortWorkers: workers that end within a second or two, as with many small shards, send a sample at most before their
+// last one. The rate of their slot is that of all of them, and falls when no worker runs any more.
+func TestStatus_RateOfShortWorkers(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		starter := &fakeStarter{stopped: handsOff, born: func(w *fakeWorker) {
+			for _, documents := range []int64{600, 900} {
+				time.Sleep(700 * time.Millisecond)
+				w.report(Record{Sample: &metrics.Sample{Documents: documents}})
+			}
+			w.exit(ExitDone, Record{Outcome: "done", Item: "x"})
+		}}
+		n := startNode(t, Config{Workers: 1}, starter)
+		n.untilRunning(t, 1)
+		for second := range 60 {
+			time.Sleep(time.Second)
+			if rate := n.Status(t.Context()).Workers[0].Rate; second >= 15 && (rate < 400 || rate > 700) {
+				t.Errorf("%.0f documents per second after %d s; each worker sends 900 in 1.4 s", rate, second)
+			}
+		}
+		must(t, n.stop())
+		time.Sleep(2 * time.Second) // the last worker ends
+	})
+}

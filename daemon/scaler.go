@@ -24,7 +24,8 @@ type slot struct {
 	leaseChecked time.Time // when the lease was last checked in the store
 
 	sample         metrics.Sample   // the worker's last
-	done           progress.Measure // the worker's documents, since its start
+	settled        progress.Work    // what former workers of the slot have done
+	done           progress.Measure // what all workers of the slot have done, since the daemon's start
 	memory         int64            // resident bytes
 	memoryChecked  time.Time
 	overLimitCount int // consecutive measurements above the limit
@@ -40,6 +41,7 @@ type slot struct {
 	earliest time.Time // of the next start
 	restarts int
 	lastExit string
+	ended    time.Time // when the last worker ended
 }
 
 const (
@@ -48,6 +50,8 @@ const (
 	minGoodRun = 30 * time.Second
 	// reapTimeout is between SIGTERM and SIGKILL for a worker whose lease is over, or that takes too much memory.
 	reapTimeout = 3 * time.Second
+	// maxRateGap is the time between two workers of a slot after which its rate is measured anew.
+	maxRateGap = 5 * time.Second
 	// maxIdleWait limits the wait for leases of others, which may end early.
 	maxIdleWait = 30 * time.Second
 )
@@ -147,7 +151,11 @@ func (d *Daemon) start(s *slot, now time.Time) {
 		s.restarts++
 		d.metrics.Restart()
 	}
-	*s = slot{n: s.n, worker: w, rates: s.rates, since: now, crashes: s.crashes, restarts: s.restarts, lastExit: s.lastExit}
+	if now.Sub(s.ended) > maxRateGap {
+		s.done = progress.Measure{}
+	}
+	*s = slot{n: s.n, worker: w, rates: s.rates, since: now, settled: s.settled, done: s.done, crashes: s.crashes, restarts: s.restarts, lastExit: s.lastExit}
+	s.measure(d.started, now, 0)
 	d.log.Debug("worker started", "slot", s.n, "pid", w.PID())
 }
 
@@ -279,12 +287,20 @@ func (d *Daemon) handleRecord(s *slot, r Record) {
 		return
 	}
 	more := r.Sample.Minus(s.sample)
-	s.done.Add(now.Sub(s.since), progress.Work{Documents: r.Sample.Documents, Failed: r.Sample.Failed, Running: 1})
 	d.metrics.Add(more)
 	s.sample = *r.Sample
+	s.measure(d.started, now, 1)
 	if r.Sample.Documents > 0 {
 		s.crashes = 0
 	}
+}
+
+// measure adds the present work of the slot to its measure, whose times count from the daemon's start. running is 0 before a worker has
+// sent a sample.
+func (s *slot) measure(start, now time.Time, running int64) {
+	s.done.Add(now.Sub(start), progress.Work{
+		Documents: s.settled.Documents + s.sample.Documents, Failed: s.settled.Failed + s.sample.Failed, Running: running,
+	})
 }
 
 // handleEnd handles the end of a worker, whose process is known to be dead.
@@ -298,7 +314,8 @@ func (d *Daemon) handleEnd(s *slot, e End) {
 	if s.lease != nil {
 		s.leased = now
 	}
-	s.worker, s.lease, s.memory, s.done, s.rates = nil, nil, 0, progress.Measure{}, nil
+	s.settled.Documents, s.settled.Failed = s.settled.Documents+s.sample.Documents, s.settled.Failed+s.sample.Failed
+	s.worker, s.lease, s.sample, s.memory, s.rates, s.ended = nil, nil, metrics.Sample{}, 0, nil, now
 	if d.conf.MaxRate > 0 {
 		d.pushLimits()
 	}
