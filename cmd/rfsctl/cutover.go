@@ -149,22 +149,17 @@ type expected struct {
 // expect shows how long a cut-over would take: as long as the last round. Errors: fault.ErrConfig when something prevents it.
 func expect(w io.Writer, o config.Cutover, all session.Followed, now time.Time) error {
 	var x expected
-	var last *session.Round
 	x.Failed = all.Failed()
-	for i, r := range all.Rounds {
-		if r.Arrived != 0 {
-			last = &all.Rounds[i]
-		}
-	}
+	last, arrived := all.Arrived()
 	switch {
 	case all.Finished != 0:
 		x.Prevented = "the following was finished"
-	case last == nil:
+	case !arrived:
 		x.Prevented = "no round has arrived"
 	case x.Failed > 0 && !o.Cutting.Accept:
 		x.Prevented = progress.Sprintf("%d documents failed in the rounds so far: deliver them with rfsd redrive, and give --accept-failed", x.Failed)
 	}
-	if last != nil {
+	if arrived {
 		x.Round, x.Documents, x.Bytes = last.Number, last.Inserted+last.Updated+last.Deleted, last.Bytes
 		x.Age, x.Took = now.Sub(time.UnixMilli(last.Arrived)).Seconds(), float64(last.Arrived-last.Started)/1000
 		x.OutageSeconds = x.Took
@@ -173,7 +168,7 @@ func expect(w io.Writer, o config.Cutover, all session.Followed, now time.Time) 
 		if err := report.JSON(w, x); err != nil {
 			return err
 		}
-	} else if last != nil {
+	} else if arrived {
 		progress.Fprintf(w, "round %d arrived %s ago, and took %s with its snapshot: %s, %s\n", x.Round, progress.Span(x.Age), progress.Span(x.Took), progress.Plural(x.Documents, "document"), progress.Bytes(x.Bytes))
 		fmt.Fprintf(w, "a cut-over after a round of this size ends writes for about %s; one further round precedes it\n", progress.Span(x.OutageSeconds))
 	}

@@ -213,7 +213,7 @@ func printStatus(to io.Writer, r status.Report, shards bool) {
 		}
 	}
 	if m.Rounds != nil {
-		printRounds(w, m.Rounds, m.ReadAt)
+		printRounds(w, m.Rounds, m.Lag)
 	}
 	if m.Cutover != nil {
 		fmt.Fprintln(w, report.CutoverText(*m.Cutover))
@@ -270,12 +270,8 @@ func printIntent(w io.Writer, i progress.Intent) {
 const shownRounds = 5
 
 // printRounds prints the last rounds of a cluster that is followed.
-func printRounds(w io.Writer, f *session.Followed, now time.Time) {
-	var arrived *session.Round
+func printRounds(w io.Writer, f *session.Followed, lag *float64) {
 	for i, r := range f.Rounds {
-		if r.Arrived != 0 {
-			arrived = &f.Rounds[i]
-		}
 		if i < len(f.Rounds)-shownRounds {
 			continue
 		}
@@ -297,8 +293,8 @@ func printRounds(w io.Writer, f *session.Followed, now time.Time) {
 	switch {
 	case f.Finished != 0:
 		fmt.Fprintf(w, "the following was finished at %s\n", time.UnixMilli(f.Finished).Local().Format(time.DateTime))
-	case arrived != nil:
-		fmt.Fprintf(w, "the target lags %s behind the source; do not write to it while it follows\n", progress.Span(now.Sub(time.UnixMilli(arrived.Started)).Seconds()))
+	case lag != nil:
+		fmt.Fprintf(w, "the target lags %s behind the source; do not write to it while it follows\n", progress.Span(*lag))
 	}
 }
 

@@ -32,7 +32,7 @@ func keepLines(log *slog.Logger, level slog.Leveler, n int) (*slog.Logger, *daem
 // shownMigration returns a migration of this process as rfsctl status shows it.
 func shownMigration(o options, s *phase.Session, blobs *repo.Counting, in *resources, lines *daemon.LogRing, log *slog.Logger) *foreground.Command {
 	return foreground.New(foreground.Config{
-		Name: "migrate", Version: version, Session: o.session, Slots: o.slots, Store: s.Coordinator, Read: status.ReadStore, Ahead: s.Runner.Meter.Items,
+		Name: "migrate", Version: version, Session: o.session, Slots: o.slots, Store: s.Coordinator, Read: readRound(s.Root), Ahead: s.Runner.Meter.Items,
 		Own: func() progress.Work {
 			p := s.Runner.Meter.Read(time.Now())
 			return progress.Work{Documents: p.Documents, Failed: p.Failed, SourceBytes: p.Bytes, Bytes: p.ShardBytes, Running: int64(p.Running)}
@@ -40,6 +40,20 @@ func shownMigration(o options, s *phase.Session, blobs *repo.Counting, in *resou
 		Sample: func() metrics.Sample { return in.sample(s, blobs) },
 		DryRun: o.discard, Clock: cms.SystemClock(), Logs: lines, Log: log, Env: os.Getenv,
 	})
+}
+
+// readRound returns a function that reads a session, and with it the rounds that root keeps; nil: the session keeps its own.
+func readRound(root *cms.Coordinator) func(context.Context, *cms.Coordinator) (*progress.Reading, error) {
+	if root == nil {
+		return status.ReadStore
+	}
+	return func(ctx context.Context, store *cms.Coordinator) (*progress.Reading, error) {
+		r, err := status.ReadStore(ctx, store)
+		if err == nil {
+			err = r.ReadRounds(ctx, root)
+		}
+		return r, err
+	}
 }
 
 // shownImport returns the part of this process in an import as rfsctl status shows it.

@@ -27,7 +27,7 @@ func histograms() []histogram {
 
 // families lists every metric of this program but the histograms. Names end in their unit.
 func families() []family {
-	return slices.Concat(workFamilies(), nodeFamilies(), migrationFamilies())
+	return slices.Concat(workFamilies(), nodeFamilies(), migrationFamilies(), followFamilies())
 }
 
 // total returns a counter without labels.

@@ -22,22 +22,28 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 )
 
 // full returns a registry in which every metric has a value.
 func full() *Registry {
-	left, began := 12.5, time.Now().Add(-time.Minute)
+	left, began, lag := 12.5, time.Now().Add(-time.Minute), 42.0
 	r := NewRegistry(func() status.Report {
 		return status.Report{
 			Machines: &status.Machines{Wanted: 3, Running: 2, Hours: 1.5, Error: "no"},
 			Node:     status.Node{Version: "1", State: "running", Wanted: 3, Running: 2},
 			Workers:  []status.Worker{{Slot: 0, Phase: "documents", PhaseState: "IN_PROGRESS", Resident: 1 << 20}, {Slot: 1, Resident: 2 << 20}},
-			Progress: progress.View{Left: &left},
+			Progress: progress.View{Left: &left}, Stale: 3,
 			Migration: &progress.Migration{
 				Totals: progress.Counts{Items: 10, ItemsOpen: 4, Leased: 3, ItemsBad: 1, Shards: 5, ShardsDone: 2, Indexed: 70, Bytes: 100, BytesDone: 40},
 				Phases: []progress.Phase{{Name: "documents", Started: &began}}, ReadAt: began.Add(30 * time.Second),
 				Stream: &progress.Stream{Lag: 5, Nodes: 3, Idle: []string{"a"}},
+				Rounds: &session.Followed{FailedBefore: 1, Rounds: []session.Round{
+					{Number: 3, Started: 1000, Arrived: 3500, Account: session.Account{Inserted: 5, Updated: 4, Deleted: 3, Unchanged: 2, Failed: 1}},
+					{Number: 4, Started: 60_000},
+				}},
+				Lag: &lag,
 			},
 		}
 	})
@@ -69,6 +75,8 @@ func TestEveryMetricHasHelpUnitAndValue(t *testing.T) {
 		`rfsd_migration_items{state="free"} 1`, `rfsd_migration_items{state="done"} 5`, `rfsd_worker_resident_bytes{slot="1"} 2.097152e+06`,
 		`rfsd_bulk_request_duration_seconds_bucket{le="0.02"} 2`, `rfsd_bulk_request_duration_seconds_count 3`, `rfsd_migration_eta_seconds 12.5`,
 		`rfsd_phase_duration_seconds{phase="documents"} 30`, `rfsd_rate_limit_bytes_per_second 5`, `rfsd_workers_reaped_total 1`, `rfsd_store_reachable 1`,
+		`rfsd_follow_round 3`, `rfsd_follow_round_duration_seconds 2.5`, `rfsd_follow_round_documents{result="deleted"} 3`, `rfsd_follow_round_documents{result="failed"} 1`,
+		`rfsd_follow_documents_failed 2`, `rfsd_follow_lag_seconds 45`,
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%s is missing", want)

@@ -43,6 +43,10 @@ func (r *Reading) Sum() (*Migration, []cms.Item) {
 	x.phases()
 	if len(r.Rounds.Rounds) > 0 {
 		x.m.Rounds = &r.Rounds
+		if lag, ok := r.Rounds.Lag(r.At); ok {
+			seconds := lag.Seconds()
+			x.m.Lag = &seconds
+		}
 	}
 	if r.Cutover.State != "" {
 		x.m.Cutover = &r.Cutover

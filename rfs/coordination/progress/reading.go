@@ -65,11 +65,17 @@ func ReadStore(ctx context.Context, c *cms.Coordinator) (*Reading, error) {
 	if r.Phases, err = records(ctx, c, "phase"); err != nil {
 		return nil, err
 	}
-	if r.Rounds, err = session.RoundsOf(c).Read(ctx); err != nil || len(r.Rounds.Rounds) == 0 {
-		return r, err
+	return r, r.ReadRounds(ctx, c)
+}
+
+// ReadRounds reads the rounds of a cluster that is followed, and its cut-over, from the session that migrated the first snapshot: the
+// session of a later round has no record of them.
+func (r *Reading) ReadRounds(ctx context.Context, root *cms.Coordinator) (err error) {
+	if r.Rounds, err = session.RoundsOf(root).Read(ctx); err != nil || len(r.Rounds.Rounds) == 0 {
+		return err
 	}
-	r.Cutover, _, err = session.CutoversOf(c).Read(ctx)
-	return r, err
+	r.Cutover, _, err = session.CutoversOf(root).Read(ctx)
+	return err
 }
 
 func records(ctx context.Context, c *cms.Coordinator, kind string) (all []cms.Record, err error) {

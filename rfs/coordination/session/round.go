@@ -89,6 +89,26 @@ func (f Followed) Last() (last Round, ok bool) {
 	return f.Rounds[len(f.Rounds)-1], true
 }
 
+// Arrived returns the last round that has arrived.
+func (f Followed) Arrived() (last Round, ok bool) {
+	for _, r := range slices.Backward(f.Rounds) {
+		if r.Arrived != 0 {
+			return r, true
+		}
+	}
+	return Round{}, false
+}
+
+// Lag returns how far the target lags behind the source: the age of the snapshot that arrived last. It returns false before the first
+// one has arrived, and when the following was finished.
+func (f Followed) Lag(now time.Time) (lag time.Duration, ok bool) {
+	last, ok := f.Arrived()
+	if !ok || f.Finished != 0 {
+		return 0, false
+	}
+	return max(now.Sub(time.UnixMilli(last.Started)), 0), true
+}
+
 // Read returns the rounds.
 func (s Rounds) Read(ctx context.Context) (Followed, error) {
 	r, err := s.leases.Record(ctx, kindRounds)

@@ -103,3 +103,24 @@ func TestRounds_TheLastHundredAreKept(t *testing.T) {
 		t.Errorf("a round starts after the end: %v", err)
 	}
 }
+
+// TestFollowed_Lag: the lag is the age of the snapshot that arrived last, whatever is in progress, and ends with the following.
+func TestFollowed_Lag(t *testing.T) {
+	now := time.UnixMilli(100_000)
+	for _, c := range []struct {
+		name string
+		f    session.Followed
+		want time.Duration // negative: unknown
+	}{
+		{"none started", session.Followed{}, -1},
+		{"the first one is in progress", session.Followed{Rounds: []session.Round{{Started: 40_000}}}, -1},
+		{"one has arrived", session.Followed{Rounds: []session.Round{{Started: 40_000, Arrived: 50_000}}}, time.Minute},
+		{"a later one is in progress", session.Followed{Rounds: []session.Round{{Started: 40_000, Arrived: 50_000}, {Number: 1, Started: 60_000}}}, time.Minute},
+		{"a clock that went back", session.Followed{Rounds: []session.Round{{Started: 140_000, Arrived: 150_000}}}, 0},
+		{"finished", session.Followed{Finished: 90_000, Rounds: []session.Round{{Started: 40_000, Arrived: 50_000}}}, -1},
+	} {
+		if got, ok := c.f.Lag(now); ok != (c.want >= 0) || ok && got != c.want {
+			t.Errorf("%s: %v %v, want %v", c.name, got, ok, c.want)
+		}
+	}
+}
