@@ -211,7 +211,7 @@ func (b *Browser) Open(ctx context.Context, url string) error {
 	return nil
 }
 
-// Eval evaluates an expression in the page and decodes its value into out.
+// Eval evaluates an expression in the page, waits for it if it is a promise, and decodes its value into out.
 func (b *Browser) Eval(ctx context.Context, expression string, out any) error {
 	var got struct {
 		Result struct {
@@ -221,7 +221,7 @@ func (b *Browser) Eval(ctx context.Context, expression string, out any) error {
 			Text string `json:"text"`
 		} `json:"exceptionDetails"`
 	}
-	if err := b.Call(ctx, "Runtime.evaluate", map[string]any{"expression": expression, "returnByValue": true}, &got); err != nil {
+	if err := b.Call(ctx, "Runtime.evaluate", map[string]any{"expression": expression, "returnByValue": true, "awaitPromise": true}, &got); err != nil {
 		return err
 	}
 	if got.Exception != nil {
@@ -260,6 +260,26 @@ func (b *Browser) Look(ctx context.Context, width, height int, dark bool) error 
 	}
 	features := []map[string]string{{"name": "prefers-color-scheme", "value": scheme}}
 	return b.Call(ctx, "Emulation.setEmulatedMedia", map[string]any{"features": features}, nil)
+}
+
+// keyCodes are the virtual codes of the keys that Press knows.
+var keyCodes = map[string]int{"Tab": 9, "Enter": 13, " ": 32}
+
+// Press presses and releases a key: Tab, Enter, or " " for the space bar.
+func (b *Browser) Press(ctx context.Context, key string) error {
+	order := map[string]any{"type": "keyDown", "key": key, "code": key, "windowsVirtualKeyCode": keyCodes[key]}
+	switch key {
+	case "Enter":
+		order["text"] = "\r"
+	case " ":
+		order["text"], order["code"] = " ", "Space"
+	}
+	if err := b.Call(ctx, "Input.dispatchKeyEvent", order, nil); err != nil {
+		return err
+	}
+	delete(order, "text")
+	order["type"] = "keyUp"
+	return b.Call(ctx, "Input.dispatchKeyEvent", order, nil)
 }
 
 // Screenshot gives the window as PNG.
