@@ -139,10 +139,13 @@ func (p *pageProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // ofPage reports whether the page needs the path; nothing else is passed on.
 func ofPage(path string) bool {
 	switch path {
-	case "/", "/v1/stream", "/v1/events":
+	case "/", "/v1/stream", "/v1/events", "/v1/failures":
 		return true
 	}
 	name, ok := strings.CutPrefix(path, "/page/")
+	if !ok {
+		name, ok = strings.CutPrefix(path, "/docs/")
+	}
 	return ok && name != "" && !strings.ContainsAny(name, "/\\")
 }
 

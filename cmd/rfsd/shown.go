@@ -19,8 +19,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
-// keptLines is how many lines of its log a command in the foreground keeps for rfsctl logs, and keptOfNode how many a daemon does, those of
-// its workers included.
+// keptLines and keptOfNode are the numbers of log lines that rfsctl logs can show of a command in the foreground, and of a daemon with its
+// workers.
 const keptLines, keptOfNode = 500, 2000
 
 // keepLines returns a log that also keeps its last n lines, as JSON regardless of its own format.

@@ -69,7 +69,7 @@ func routes() []route {
 		{method: "GET", path: "/v1/stream", roles: allRoles, summary: "The status again whenever it changes, as server-sent events", serve: (*Server).stream},
 		{method: "GET", path: "/v1/items", roles: allRoles, summary: "Work items and their sums", query: []string{"id", "index", "state", "limit"}, answer: status.ItemList{}, serve: (*Server).items},
 		{method: "GET", path: "/v1/events", roles: allRoles, summary: "Events, newest last", query: []string{"limit"}, answer: []status.Event{}, serve: (*Server).events},
-		{method: "GET", path: "/v1/failures", roles: allRoles, summary: "Work given up, by reason, and refused documents", query: []string{"index"}, answer: status.Failures{}, serve: (*Server).failures},
+		{method: "GET", path: "/v1/failures", roles: allRoles, summary: "Work given up, by reason, and refused documents; documents=false leaves the list of single documents out", query: []string{"index", "documents"}, answer: status.Failures{}, serve: (*Server).failures},
 		{method: "GET", path: "/v1/logs", roles: operators, summary: "Last log lines of node and workers", query: []string{"limit"}, answer: []status.LogLine{}, serve: (*Server).logs},
 		{method: "GET", path: "/v1/report", roles: allRoles, summary: "An account of the migration: state, items, lease times, refused documents, events", answer: status.Account{}, serve: (*Server).account},
 		{method: "POST", path: "/v1/pause", roles: operators, summary: "Every worker of the fleet hands off and waits", answer: status.Ordered{}, serve: order(session.OrderPause)},
@@ -84,6 +84,7 @@ func routes() []route {
 		{method: "GET", path: "/readyz", roles: allRoles, summary: "200 while the node works for the migration", answer: Done{}, serve: (*Server).readyz},
 		{method: "GET", path: "/{$}", roles: allRoles, summary: "The status page", serve: (*Server).page},
 		{method: "GET", path: "/page/{file}", roles: allRoles, summary: "Parts of the status page", serve: (*Server).page},
+		{method: "GET", path: "/docs/{file}", roles: allRoles, summary: "Documentation that the status page links to, as text", serve: (*Server).page},
 	}
 }
 
@@ -206,7 +207,7 @@ func (s *Server) failures(w http.ResponseWriter, r *http.Request, who caller) er
 	if err != nil {
 		return err
 	}
-	if who.role != cert.Operator {
+	if who.role != cert.Operator || r.URL.Query().Get("documents") == "false" {
 		f = f.WithoutDocuments()
 	}
 	return ok(w, f.Of(r.URL.Query().Get("index")), nil)

@@ -1,11 +1,15 @@
 // Package web is the status page of a node: static files without a build step, which read the API of
-// the node that serves them and nothing else.
+// the node that serves them and nothing else, and the pages of the documentation that it links to.
 package web
 
 import (
 	"embed"
+	"io/fs"
 	"net/http"
 	"path"
+	"strings"
+
+	"github.com/rfsd/rfsd/docs"
 )
 
 //go:embed page
@@ -18,17 +22,21 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect
 
 var types = map[string]string{
 	".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8",
-	".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
+	".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml", ".md": "text/plain; charset=utf-8",
 }
 
-// Handler serves the page at / and its parts at /page/NAME.
+// Handler serves the page at /, its parts at /page/NAME, and documentation as text at /docs/NAME.
 func Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		name := "page/index.html"
-		if r.URL.Path != "/" {
-			name = "page/" + path.Base(r.URL.Path)
+		var from fs.ReadFileFS = files
+		name := "page/" + path.Base(r.URL.Path)
+		switch {
+		case r.URL.Path == "/":
+			name = "page/index.html"
+		case strings.HasPrefix(r.URL.Path, "/docs/"):
+			from, name = docs.Pages, path.Base(r.URL.Path)
 		}
-		b, err := files.ReadFile(name)
+		b, err := from.ReadFile(name)
 		if err != nil {
 			http.NotFound(w, r)
 			return

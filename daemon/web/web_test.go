@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -27,7 +28,7 @@ import (
 func TestThePageComesWithAStrictPolicyAndLoadsNothingElse(t *testing.T) {
 	s := httptest.NewServer(web.Handler())
 	defer s.Close()
-	for path, kind := range map[string]string{"/": "text/html", "/page/page.js": "text/javascript", "/page/page.css": "text/css", "/page/icon.svg": "image/svg+xml"} {
+	for path, kind := range map[string]string{"/": "text/html", "/page/page.js": "text/javascript", "/docs/FOLLOW.md": "text/plain", "/page/page.css": "text/css", "/page/icon.svg": "image/svg+xml"} {
 		res, err := http.Get(s.URL + path)
 		if err != nil {
 			t.Fatal(err)
@@ -44,7 +45,7 @@ func TestThePageComesWithAStrictPolicyAndLoadsNothingElse(t *testing.T) {
 			t.Errorf("%s may be sniffed", path)
 		}
 	}
-	for _, path := range []string{"/page/web.go", "/page/..%2fweb.go", "/page/nothing", "/page/"} {
+	for _, path := range []string{"/page/web.go", "/page/..%2fweb.go", "/page/nothing", "/page/", "/docs/docs.go", "/docs/", "/docs/..%2fdocs.go", "/page/FOLLOW.md"} {
 		res, err := http.Get(s.URL + path)
 		if err != nil {
 			t.Fatal(err)
@@ -54,16 +55,31 @@ func TestThePageComesWithAStrictPolicyAndLoadsNothingElse(t *testing.T) {
 			t.Errorf("%s: %d", path, res.StatusCode)
 		}
 	}
-	for _, name := range []string{"index.html", "page.js", "page.css"} {
+	linked := 0
+	for _, name := range []string{"index.html", "format.js", "losses.js", "rounds.js", "page.js", "page.css"} {
 		b, err := os.ReadFile("page/" + name)
 		if err != nil {
 			t.Fatal(err)
+		}
+		for _, link := range regexp.MustCompile(`href="(/docs/[^"]*)"`).FindAllStringSubmatch(string(b), -1) {
+			linked++
+			res, err := http.Get(s.URL + link[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			res.Body.Close()
+			if res.StatusCode != http.StatusOK {
+				t.Errorf("%s links to %s: %d", name, link[1], res.StatusCode)
+			}
 		}
 		for _, bad := range []string{"http://", "https://", "innerHTML", "insertAdjacentHTML", "document.write", "eval(", "<style", " style="} {
 			if text := strings.ReplaceAll(string(b), "http://www.w3.org/2000/svg", ""); strings.Contains(text, bad) {
 				t.Errorf("%s contains %q", name, bad)
 			}
 		}
+	}
+	if linked < 3 {
+		t.Errorf("the page has %d links to the documentation", linked)
 	}
 }
 
@@ -81,7 +97,7 @@ func TestColoursOfTextAreReadable(t *testing.T) {
 		for _, m := range regexp.MustCompile(`--([a-z]+): #([0-9a-f]+)`).FindAllSubmatch(block[1], -1) {
 			colours[string(m[1])] = luminance(t, string(m[2]))
 		}
-		for name, least := range map[string]float64{"ink": 7, "quiet": 4.5, "done": 4.5, "bad": 4.5, "wait": 4.5, "doing": 3} {
+		for name, least := range map[string]float64{"ink": 7, "quiet": 4.5, "done": 4.5, "bad": 4.5, "wait": 4.5, "doing": 4.5} {
 			for _, ground := range []string{"card", "paper"} {
 				if got := contrast(colours[name], colours[ground]); got < least {
 					t.Errorf("contrast of %s on %s is %.2f, want %.1f", name, ground, got, least)
@@ -119,6 +135,7 @@ func contrast(a, b float64) float64 { return (max(a, b) + 0.05) / (min(a, b) + 0
 // site is a node as the page sees it; tell changes what it tells.
 type site struct {
 	*httptest.Server
+	failed  []status.RefusedGroup
 	mu      sync.Mutex
 	report  status.Report
 	changed chan struct{}
@@ -132,6 +149,9 @@ func (s *site) tell(r status.Report) {
 	s.changed = make(chan struct{})
 }
 
+// die ends the node as a kill does.
+func (s *site) die() { s.CloseClientConnections(); s.Close() }
+
 func (s *site) now() (status.Report, chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,10 +159,19 @@ func (s *site) now() (status.Report, chan struct{}) {
 }
 
 func newSite(t *testing.T, r status.Report, events []status.Event) *site {
+	t.Helper()
+	return siteAt(t, "127.0.0.1:0", r, events)
+}
+
+func siteAt(t *testing.T, address string, r status.Report, events []status.Event) *site {
+	t.Helper()
 	s := &site{report: r, changed: make(chan struct{})}
 	mux := http.NewServeMux()
 	mux.Handle("/", web.Handler())
 	mux.HandleFunc("/v1/events", func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(events) })
+	mux.HandleFunc("/v1/failures", func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(status.Failures{Groups: s.failed})
+	})
 	mux.HandleFunc("/v1/stream", func(w http.ResponseWriter, req *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		for {
@@ -157,8 +186,11 @@ func newSite(t *testing.T, r status.Report, events []status.Event) *site {
 			}
 		}
 	})
-	s.Server = httptest.NewServer(mux)
-	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
+	l, err := net.Listen("tcp", address)
+	must(t, err)
+	s.Server = &httptest.Server{Listener: l, Config: &http.Server{Handler: mux}}
+	s.Start()
+	t.Cleanup(s.die)
 	return s
 }
 
@@ -463,14 +495,13 @@ func TestAMigrationIsSeenLiveInARealBrowser(t *testing.T) {
 	}
 	keep(t, ctx, b, "page-phone.png")
 	var owned bool
-	eval("document.body.dataset.owned !== undefined || document.scripts.length !== 1 || document.images.length !== 0", &owned)
+	eval("document.body.dataset.owned !== undefined || document.scripts.length !== 4 || document.images.length !== 0", &owned)
 	if owned {
 		t.Error("an index's name became markup")
 	}
 	complaints(t, b, s.URL)
 
-	s.CloseClientConnections()
-	s.Close()
+	s.die()
 	must(t, b.Wait(ctx, "/does not answer/.test(document.getElementById('alarm').textContent)"))
 }
 

@@ -32,7 +32,8 @@ var groups = map[string][]string{
 var tops = map[string][]string{
 	"gossip":  {"rfs/coordination"},
 	"store":   {},
-	"daemon":  {"rfs", "gossip", "store"},
+	"docs":    {},
+	"daemon":  {"rfs", "gossip", "store", "docs"},
 	"cmd":     {"rfs", "daemon", "gossip", "store"},
 	"deploy":  {},
 	"testing": {"rfs", "cmd", "daemon", "store", "gossip"},

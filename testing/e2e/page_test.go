@@ -91,8 +91,9 @@ func TestThePageShowsAMigrationOfAHundredShards(t *testing.T) {
 	dir := t.TempDir()
 	socket, reader := filepath.Join(dir, "operator"), filepath.Join(dir, "status")
 	const canary = "canary-51c2"
+	var node *exec.Cmd
 	run := func(c *exec.Cmd, said *lockedBuffer) {
-		c.Stderr = said
+		node, c.Stderr = c, said
 		c.Env = append(os.Environ(), "RFS_TARGET_PASSWORD="+canary)
 	}
 	log := begin(t, run, "rfsd", "run", "--target-username", "me", "--repo-uri", repo, "--snapshot-name", "all",
@@ -154,4 +155,8 @@ func TestThePageShowsAMigrationOfAHundredShards(t *testing.T) {
 	if lines := bufio.NewScanner(strings.NewReader(Run(t, "rfsctl", "status", "--node", dir+"/nobody,"+reader).Stdout)); !lines.Scan() || !strings.HasPrefix(lines.Text(), "node mover-1") {
 		t.Error("a node that does not answer keeps rfsctl from asking the next")
 	}
+
+	// The node is killed: the page keeps what it was told last, with its time.
+	must(t, node.Process.Kill())
+	must(t, b.Wait(ctx, "/does not answer any more.* came at [0-9:]+ /.test(document.getElementById('ended').textContent) && document.querySelector('#all.done') !== null"))
 }

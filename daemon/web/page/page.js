@@ -1,44 +1,12 @@
-// The page of one node: it reads /v1/stream and /v1/events of the node that served it. What comes from
+// The page of one node: it reads /v1/stream, /v1/events and /v1/failures of the node that served it. What comes from
 // there is put into the page as text, never as markup.
 "use strict";
 
-const $ = (id) => document.getElementById(id);
 const rowsAtOnce = 500;
 let mostRows = rowsAtOnce; // of the indices that are chosen; the button shows more
 const history = []; // {at, docs, bytes}, of ten minutes
 const historyTime = 10 * 60 * 1000;
 
-function node(tag, attributes, ...children) {
-  const n = document.createElement(tag);
-  for (const [k, v] of Object.entries(attributes || {})) {
-    if (k === "text") n.textContent = v;
-    else if (k === "class") n.className = v;
-    else n.setAttribute(k, v);
-  }
-  n.append(...children);
-  return n;
-}
-
-const whole = new Intl.NumberFormat("en");
-const count = (n) => whole.format(Math.round(n || 0));
-
-function bytes(n) {
-  const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
-  let i = 0;
-  for (n = n || 0; n >= 1023.95 && i < units.length - 1; i++) n /= 1024;
-  return (i === 0 ? Math.round(n) : n.toFixed(1)) + " " + units[i];
-}
-
-function span(seconds) {
-  if (seconds === undefined || seconds === null || !isFinite(seconds)) return "unknown";
-  const s = Math.round(seconds);
-  if (s < 60) return s + " s";
-  if (s < 3600) return Math.floor(s / 60) + " min " + (s % 60) + " s";
-  if (s < 172800) return Math.floor(s / 3600) + " h " + Math.floor(s % 3600 / 60) + " min";
-  return Math.floor(s / 86400) + " d " + Math.floor(s % 86400 / 3600) + " h";
-}
-
-const percent = (x) => (x >= 1 ? 100 : Math.min(99.9, Math.floor(x * 1000) / 10)) + " %";
 const share = (done, of) => of > 0 ? Math.min(1, done / of) : 0;
 const kinds = { COMPLETED: "done", SKIPPED: "done", FAILED: "bad", IN_PROGRESS: "doing", SETUP: "doing", AUDIT: "doing" };
 const words = { COMPLETED: "done", SKIPPED: "skipped", FAILED: "failed", IN_PROGRESS: "in progress", SETUP: "preparing", AUDIT: "checking", NOT_STARTED: "not started" };
@@ -47,43 +15,50 @@ function fact(name, value, kind) {
   return node("div", {}, node("dt", { text: name }), node("dd", { text: value, class: kind || "" }));
 }
 
-// put changes a text only when it is another: a screen reader reads what changes.
-function put(id, text) {
-  const n = $(id);
-  if (n.textContent !== text) n.textContent = text;
-  n.hidden = !text;
-}
-
 let lastReport = null; // what came last, and when
 let lastAt = 0;
 let broken = false;
 
-// losses says what was given up or failed; "" when nothing was.
-function losses(view) {
-  const all = [];
-  if (view.given_up) all.push(count(view.given_up) + " given up");
-  if (view.documents_not_delivered) all.push("at most " + count(view.documents_not_delivered) + " documents not delivered");
-  if (view.documents_failed) all.push(count(view.documents_failed) + " documents failed");
-  return all.join(", ");
+// worst returns the class of the worst thing that a status shows, which the colours follow: bad for what was given up and for a node or
+// store that fails, lossy for documents that failed, wait while no work is done, done, and doing.
+function worst(r) {
+  const m = r.migration, view = r.progress;
+  if (dead(r) || r.store_error || view.given_up || view.shards_failed || r.node.state === "failed") return "bad";
+  if (view.documents_failed || roundsFailed(m)) return "lossy";
+  if (m && m.complete) return "done";
+  if (r.node.state !== "running" && r.node.state !== "done" || ["unknown", "paused", "no report"].includes(view.state) || waits(r)) return "wait";
+  return "doing";
 }
 
-// worst returns the class of the worst that happened: bad for what was given up, lossy for documents that failed; "" for nothing.
-const worst = (view) => view.given_up ? "bad" : view.documents_failed ? "lossy" : "";
+// dead reports whether the node does not answer although it has work.
+const dead = (r) => broken && !(r.migration && r.migration.complete);
+
+// waits reports whether work is left that no worker holds or is about to take. Between two items it lasts for a moment.
+const waits = (r) => r.progress.state === "waiting" && r.node.workers_running === 0;
+
+// stateOf returns the state in words.
+function stateOf(r) {
+  const m = r.migration, view = r.progress;
+  if (dead(r)) return "no answer";
+  if (following(m) && m.complete) return "following" + (lag(r) === undefined ? "" : ", " + span(lag(r)) + " behind the source");
+  if (m && m.complete) return view.state;
+  if (r.node.state !== "running" && r.node.state !== "done") return r.node.state;
+  if (view.state === "no report") return "running, no report of a worker";
+  return waits(r) ? "waiting" : "running";
+}
 
 function show(r) {
   const m = r.migration;
   const lost = losses(r.progress);
   $("session").textContent = m && m.session ? m.session : "";
-  const word = m && m.complete ? r.progress.state : r.progress.state === "no report" ? r.node.state + ", no report of a worker" : r.node.state;
-  $("state").textContent = word + (lost ? ", " + lost : "");
-  $("state").className = "state " + (worst(r.progress) || (r.progress.state === "no report" ? "lossy" : r.node.state));
   $("node").textContent = "node " + r.node.name + ", version " + r.node.version + ", " + Math.min(r.node.workers_running, r.node.workers_wanted) + " of " + r.node.workers_wanted + " workers"
     + (r.node.workers_running > r.node.workers_wanted ? ", " + (r.node.workers_running - r.node.workers_wanted) + " to end" : "");
   $("reason").textContent = r.node.reason || "";
-  document.title = (lost ? "! " : "") + (m ? percent(r.progress.share) + " " : "") + "rfsd " + r.node.state;
-  put("silence", m ? silence(m, r.progress) : "");
+  $("reason").className = r.node.state === "failed" ? "bad" : "";
+  put("silence", m ? silence(m, r.progress) || (stateOf(r) === "waiting" ? "Work is left, and no worker holds any of it." : "") : "");
   showTotals(m, r.progress);
-  showFailures(m ? m.failures || [] : []);
+  showLosses(r);
+  showRounds(r);
   showIndices(m ? m.indices || [] : []);
   showWorkers(r.workers || []);
   showNodes(r.nodes || []);
@@ -93,11 +68,22 @@ function show(r) {
   $("said").hidden = false;
 }
 
+// colour shows the state in words and colours, which a node that does not answer any more changes, too.
+function colour(r) {
+  const m = r.migration, is = worst(r), inRounds = roundsFailed(m);
+  const lost = [losses(r.progress), inRounds ? plural(inRounds, "document") + " failed in the rounds so far" : ""].filter(Boolean).join(", ");
+  const text = stateOf(r) + (r.store_error && !dead(r) ? ", the store cannot be read" : "") + (lost ? ", " + lost : "");
+  if ($("state").textContent !== text) $("state").textContent = text;
+  $("state").className = "state " + is;
+  $("all").className = "bar " + is;
+  document.title = (is === "bad" || is === "lossy" ? "! " : "") + (m ? percent(r.progress.share) + " " : "") + "rfsd " + stateOf(r);
+}
+
 // silence says who holds the work of which no process has reported for a while; "" when one has.
 function silence(m, view) {
   if (!view.silent_seconds) return "";
-  let text = "No worker has reported for " + span(view.silent_seconds) + ", the last at " + new Date(m.last_report).toLocaleString() + ".";
-  for (const h of m.holders || []) text += " " + h.name + " holds " + count(h.items) + (h.items === 1 ? " item" : " items") + " until " + new Date(h.lease_expiry).toLocaleTimeString() + ".";
+  let text = "No worker has reported for " + span(view.silent_seconds) + ", the last at " + clock(m.last_report) + ".";
+  for (const h of m.holders || []) text += " " + h.name + " holds " + plural(h.items, "item") + " until " + clock(h.lease_expiry) + ".";
   return text + " If its process has ended, the command that began the session, run again with the same options, continues it.";
 }
 
@@ -110,15 +96,14 @@ function showTotals(m, view) {
   const t = m.totals;
   const done = view.share;
   bar.firstElementChild.style.width = done * 100 + "%";
-  bar.className = "bar " + (worst(view) || (m.complete ? "done" : ""));
   bar.setAttribute("aria-valuenow", String(Math.floor(done * 100)));
-  bar.setAttribute("aria-valuetext", percent(done) + " of " + bytes(t.bytes) + (worst(view) ? ", with losses" : ""));
+  bar.setAttribute("aria-valuetext", percent(done) + " of " + bytes(t.bytes) + (losses(view) ? ", with losses" : ""));
   const facts = [
     fact("progress", percent(done)), fact("bytes", bytes(done * t.bytes) + " of " + bytes(t.bytes)),
     fact("shards", count(t.shards_done) + " of " + count(t.shards) + (t.shards_failed ? ", " + count(t.shards_failed) + " failed" : "")), fact("indices", count((m.indices || []).length)),
     fact("documents", count(view.documents)), fact("failed", count(view.documents_failed), view.documents_failed ? "lossy-text" : ""),
     fact("given up", count(view.given_up), view.given_up ? "bad-text" : ""), fact("leases", count(t.items_leased) + (t.items_expired ? ", " + count(t.items_expired) + " expired" : "")),
-    fact("per second", count(view.documents_per_second) + " (mean " + count(view.documents_per_second_mean) + ")"),
+    fact("documents per second", count(view.documents_per_second) + " (mean " + count(view.documents_per_second_mean) + ")"),
     fact("time left", m.complete ? "none" : span(view.eta_seconds))];
   if (t.shards_failed) {
     facts.unshift(fact("not delivered", (t.documents_not_delivered ? "at most " + count(t.documents_not_delivered) : "") +
@@ -128,7 +113,7 @@ function showTotals(m, view) {
   if (view.dry_run) facts.push(fact("dry run", "nothing is sent"));
   $("facts").replaceChildren(...facts);
   $("phases").replaceChildren(...(m.phases || []).map((p) => {
-    const lost = p.name === "documents" && p.state === "COMPLETED" ? worst(view) : "";
+    const lost = p.name !== "documents" || p.state !== "COMPLETED" ? "" : view.given_up ? "bad" : view.documents_failed ? "lossy" : "";
     let text = p.name + ": " + (words[p.state] || p.state) + (lost ? " with losses" : "");
     if (p.total) text += ", " + (p.unit === "bytes" ? bytes(p.done) + " of " + bytes(p.total) : count(p.done) + " of " + count(p.total) + " " + (p.unit || ""));
     if (p.error) text += " — " + p.error;
@@ -262,22 +247,8 @@ $("further").addEventListener("click", () => {
   if (first) first.querySelector("summary").focus();
 });
 
-function fill(table, lines) {
-  const heads = [...table.tHead.rows[0].cells].map((h) => h.textContent);
-  const cell = (c, i) => {
-    const text = typeof c === "number" ? count(c) : c === undefined || c === null ? "" : String(c);
-    const isNumber = typeof c === "number" || /^[0-9.]+ ([KMGTP]i)?B$/.test(text);
-    return node("td", isNumber ? { class: "n", "data-head": heads[i], text } : { "data-head": heads[i], text });
-  };
-  table.tBodies[0].replaceChildren(...lines.map((cells) => node("tr", {}, ...cells.map(cell))));
-}
-
-function showFailures(all) {
-  $("losses").hidden = all.length === 0;
-  fill($("failures"), all.map((f) => [f.reason, f.count, (f.examples || []).join(", ")]));
-}
-
 function showWorkers(all) {
+  $("slots").hidden = all.length === 0;
   fill($("workers"), all.map((w) => [String(w.slot), w.state, ((w.phase || "") + " " + (words[w.phase_state] || w.phase_state || "")).trim(), w.index || "", w.item ? w.shard || 0 : "", w.documents_indexed, w.documents_per_second, bytes(w.resident_bytes), w.restarts || 0, w.last_exit || ""]));
 }
 
@@ -296,33 +267,21 @@ function remember(r, now) {
   while (history.length > 2 && history[0].at < now - historyTime) history.shift();
 }
 
-function svg(tag, attributes) {
-  const n = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [k, v] of Object.entries(attributes)) n.setAttribute(k, v);
-  return n;
-}
-
 function draw() {
   if (history.length === 0) return;
   const now = history[history.length - 1];
   const from = Math.min(history[0].at, now.at - 10 * 1000);
-  const most = Math.max(1, ...history.map((p) => p.docs));
+  const most = Math.max(0, ...history.map((p) => p.docs));
+  $("throughput").hidden = most === 0; // before anything was sent, and for a page that was opened after the end
   put("most", count(most) + " documents/s");
   put("from", clock(from));
   put("to", clock(now.at));
-  const points = history.map((p) => ((p.at - from) / (now.at - from) * 600).toFixed(1) + " " + (155 - p.docs / most * 145).toFixed(1));
+  const points = history.map((p) => ((p.at - from) / (now.at - from) * 600).toFixed(1) + " " + (155 - p.docs / (most || 1) * 145).toFixed(1));
   const first = points[0].split(" ")[0];
   $("chart").replaceChildren(
     svg("line", { x1: 0, y1: 155, x2: 600, y2: 155 }), svg("line", { x1: 0, y1: 10, x2: 600, y2: 10 }),
     svg("path", { class: "area", d: "M" + first + " 155L" + points.join("L") + "L600 155Z" }), svg("path", { d: "M" + points.join("L") }));
   $("rate").textContent = count(now.docs) + " documents per second, " + bytes(now.bytes) + " of the repository per second; most " + count(most) + " documents per second in the last " + span((now.at - from) / 1000);
-}
-
-// clock is a time of day in 24 hours with its zone, and the date where that is not today's.
-function clock(at) {
-  const t = new Date(at);
-  const time = t.toLocaleTimeString("en-GB", { hour12: false, timeZoneName: "short" });
-  return t.toDateString() === new Date().toDateString() ? time : t.toLocaleDateString("sv") + " " + time;
 }
 
 // together returns events, of which those that are alike and follow each other are one with their number.
@@ -349,20 +308,31 @@ async function events() {
   }
 }
 
+// answerTimeout is the time without a status after which the node counts as dead; it sends one every 15 s.
+let answerTimeout = 40 * 1000;
+
 // age says what is wrong, and beside it how old what is shown is: the node may have lost its store, or this page its node.
 function age() {
-  const here = lastAt ? (Date.now() - lastAt) / 1000 : 0;
+  if (!lastReport) {
+    put("alarm", broken ? "The node does not answer." : "");
+    return;
+  }
+  const here = (Date.now() - lastAt) / 1000;
+  if (here * 1000 > answerTimeout) broken = true;
+  const r = lastReport;
+  const stale = (r.stale_seconds || 0) + here;
   let what = "", old = 0;
-  if (broken) {
-    what = "The node does not answer.";
+  if (dead(r)) {
+    what = "The node does not answer. Its last answer came at " + clock(lastAt) + ".";
     old = here;
-  } else if (lastReport) {
-    const stale = (lastReport.stale_seconds || 0) + here;
-    if (lastReport.store_error) what = lastReport.store_error;
-    if (lastReport.store_error ? lastReport.migration : stale > 60) old = stale;
+  } else if (!broken) {
+    what = r.store_error || "";
+    if (what ? r.migration : stale > 60) old = stale;
   }
   put("alarm", what);
-  put("age", old ? "What is shown of the migration is " + span(old) + " old." : "");
+  put("age", old >= 5 ? "What is shown of the migration is " + span(old) + " old." : "");
+  put("ended", broken && !dead(r) ? "The node does not answer any more. Its last answer, after the end of all work, came at " + clock(lastAt) + "." : "");
+  colour(r);
 }
 
 function follow() {
