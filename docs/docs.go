@@ -3,5 +3,7 @@ package docs
 
 import "embed"
 
+// Pages has the pages, by the names of their files.
+//
 //go:embed FAILED-DOCUMENTS.md FOLLOW.md TROUBLESHOOTING.md
 var Pages embed.FS

@@ -101,8 +101,11 @@ func (r rounds) repeat(ctx context.Context, every time.Duration) error {
 // pollOrders is the interval in which a process that follows looks for the order to cut over.
 const pollOrders = 3 * time.Second
 
-// sleep blocks until the next round is due, or a cut-over is ordered.
+// sleep blocks until the next round is due, or a cut-over is ordered. It shows the session meanwhile.
 func (r rounds) sleep(ctx context.Context, next time.Time) error {
+	if time.Until(next) > pollOrders {
+		defer r.showPause(ctx)()
+	}
 	for {
 		left := time.Until(next)
 		if err := cms.SystemClock().Sleep(ctx, min(left, pollOrders)); err != nil || left <= pollOrders {

@@ -14,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/owner"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/source/repo"
@@ -53,6 +54,56 @@ func readRound(root *cms.Coordinator) func(context.Context, *cms.Coordinator) (*
 			err = r.ReadRounds(ctx, root)
 		}
 		return r, err
+	}
+}
+
+// readPause returns a function that reads a session in a pause between two rounds, in which nothing but the rounds and the desired state
+// changes: the items and records are read once.
+func readPause() func(context.Context, *cms.Coordinator) (*progress.Reading, error) {
+	var first *progress.Reading
+	return func(ctx context.Context, store *cms.Coordinator) (*progress.Reading, error) {
+		if first == nil {
+			r, err := status.ReadStore(ctx, store)
+			first = r
+			return r, err
+		}
+		head, err := progress.ReadHead(ctx, store)
+		if err != nil {
+			return nil, err
+		}
+		is := *first
+		is.At, is.Intent, is.Redriven = head.At, head.Intent, head.Redriven
+		return &is, is.ReadRounds(ctx, store)
+	}
+}
+
+// showPause shows the session that is followed between two rounds, as a round is shown while it runs, until the returned function is
+// called. A coordinator file is not opened for it, because the commands that order a cut-over could not open it then.
+func (r rounds) showPause(ctx context.Context) (stop func()) {
+	if !r.shares() {
+		return func() {}
+	}
+	store, shut, err := openStore(ctx, r.options, false)
+	if err != nil {
+		r.log.Info("the pause between two rounds is not shown", "error", err)
+		return func() {}
+	}
+	log, lines := keepLines(r.log, r.options.log.Level, keptLines)
+	shown := foreground.New(foreground.Config{
+		Name: "migrate", Version: version, Session: r.sessionOrDefault(), Slots: r.slots, Store: cms.New(r.coordination(store, owner.Name())), Read: readPause(),
+		Own:    func() progress.Work { return progress.Work{} },
+		Sample: func() metrics.Sample { return metrics.Sample{} },
+		Clock:  cms.SystemClock(), Logs: lines, Log: log, Env: os.Getenv,
+	})
+	ctx, end := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { shown.Run(ctx) })
+	return func() {
+		end()
+		running.Wait()
+		if err := shut(); err != nil {
+			r.log.Warn("the store was not closed after the pause", "error", err)
+		}
 	}
 }
 

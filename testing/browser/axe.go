@@ -13,7 +13,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"time"
 )
 
@@ -99,7 +98,7 @@ func InstallAxe(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	ctx, cancel := context.WithTimeout(ctx, installTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "npm", "pack", "--silent", "axe-core@"+axeVersion)
@@ -136,7 +135,7 @@ func scriptIn(archive string) ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: axe.min.js: %w", archive, err)
 		}
-		if !strings.HasSuffix(h.Name, "package/axe.min.js") {
+		if h.Name != "package/axe.min.js" {
 			continue
 		}
 		script, err := io.ReadAll(io.LimitReader(files, maxAxe))
