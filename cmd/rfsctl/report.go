@@ -123,7 +123,7 @@ func printAccount(w io.Writer, a status.Account) error {
 		return err
 	}
 	if r.First != nil && r.Last != nil {
-		fmt.Fprintf(w, "\nfrom %s to %s: %s\n", r.First.Format(time.RFC3339), r.Last.Format(time.RFC3339), r.Last.Sub(*r.First).Round(time.Second))
+		fmt.Fprintf(w, "\nfrom %s to %s: %s\n", r.First.Format(time.RFC3339), r.Last.Format(time.RFC3339), max(r.Last.Sub(*r.First), 0).Round(time.Second))
 	}
 	fmt.Fprintf(w, "lease time per item: half within %.1f s, nine of ten within %.1f s\n", r.DurationP50, r.DurationP90)
 	fmt.Fprintf(w, "setup per item: half within %.1f s, nine of ten within %.1f s; %.1f %% of all lease time\n", r.SetupP50, r.SetupP90, 100*r.SetupShare)
