@@ -12,7 +12,9 @@ function losses(view) {
 
 // Rows of the table of failed documents; rfsctl failures lists all.
 const groupsAtOnce = 100;
-let asked = ""; // the numbers of the last question for the groups of failed documents
+const groupsPause = 5000; // between two questions for the groups of failed documents, in ms
+let asked = "", askedAt = 0; // the numbers of the last question, and when it was asked
+let known = []; // groups of failed documents, as the node answered last
 
 function showLosses(r) {
   const m = r.migration, view = r.progress;
@@ -22,10 +24,12 @@ function showLosses(r) {
   $("given-up").hidden = given.length === 0;
   $("failed-documents").hidden = !failed;
   fill($("failures"), given.map((f) => [f.reason, f.count, (f.examples || []).join(", ")]));
+  if (!failed) known = [];
+  showGroups(known, (m && m.indices) || []);
   const numbers = failed ? [m && m.session, failed].join() : "";
-  if (numbers === asked) return;
+  if (numbers === asked || Date.now() < askedAt + groupsPause) return;
   asked = numbers;
-  showGroups([], (m && m.indices) || []);
+  askedAt = Date.now();
   if (failed) groups((m && m.indices) || []);
 }
 
@@ -33,10 +37,11 @@ function showLosses(r) {
 async function groups(indices) {
   try {
     const answer = await fetch("/v1/failures?documents=false", { cache: "no-store" });
-    if (answer.ok) showGroups((await answer.json()).groups || [], indices);
-    else asked = "";
+    if (!answer.ok) throw new Error(answer.statusText);
+    known = (await answer.json()).groups || [];
+    showGroups(known, indices);
   } catch {
-    asked = ""; // ask again with the next status
+    asked = ""; // ask again
   }
 }
 

@@ -44,7 +44,8 @@ function stateOf(r) {
   if (m && m.complete) return view.state;
   if (r.node.state !== "running" && r.node.state !== "done") return r.node.state;
   if (view.state === "no report") return "running, no report of a worker";
-  return waits(r) ? "waiting" : "running";
+  const round = following(m) ? m.rounds.rounds[m.rounds.rounds.length - 1] : undefined;
+  return (waits(r) ? "waiting" : "running") + (round && !round.arrived ? ", round " + round.number : "");
 }
 
 function show(r) {
@@ -55,7 +56,7 @@ function show(r) {
     + (r.node.workers_running > r.node.workers_wanted ? ", " + (r.node.workers_running - r.node.workers_wanted) + " to end" : "");
   $("reason").textContent = r.node.reason || "";
   $("reason").className = r.node.state === "failed" ? "bad" : "";
-  put("silence", m ? silence(m, r.progress) || (stateOf(r) === "waiting" ? "Work is left, and no worker holds any of it." : "") : "");
+  put("silence", m ? silence(m, r.progress) || (waits(r) && !dead(r) && r.node.state === "running" ? "Work is left, and no worker holds any of it." : "") : "");
   showTotals(m, r.progress);
   showLosses(r);
   showRounds(r);
