@@ -161,7 +161,7 @@ func TestThePageShowsTheWorst(t *testing.T) {
 			if m := r.Migration; m.Rounds != nil {
 				var rounds []string
 				must(t, b.Eval(ctx, "[...document.querySelectorAll('#rounds tbody tr')].map((r) => [...r.cells].map((c, i) => i === 2 || i === 3 ? '' : c.textContent).join())", &rounds))
-				want := []string{"3,,,", "2,rfs-live-round-2,,,12 s,5,90,0,0", "1,rfs-live-round-1,,,1 min 0 s,20,7,3,0", "0,rfs-live,,,2 h 0 min,160,0,0,0"}
+				want := []string{"3,,,,,,,,", "2,rfs-live-round-2,,,12 s,5,90,0,0", "1,rfs-live-round-1,,,1 min 0 s,20,7,3,0", "0,rfs-live,,,2 h 0 min,160,0,0,0"}
 				if bars := 0; !slices.Equal(rounds, want) {
 					t.Errorf("rounds %q, want %q", rounds, want)
 				} else if must(t, b.Eval(ctx, "document.querySelectorAll('#timeline rect').length", &bars)); bars != len(want) {
@@ -225,4 +225,13 @@ func TestThePageShowsThatItsNodeIsDead(t *testing.T) {
 	if text := alarm(); text != "" {
 		t.Errorf("the end of a complete migration is an alarm: %q", text)
 	}
+
+	// A process that follows answers also between two rounds, but for a moment.
+	s = siteAt(t, s.Listener.Addr().String(), followed(), nil)
+	shows("following, 15 min", "done")
+	s.die()
+	must(t, b.Wait(ctx, "broken"))
+	shows("following, 15 min", "done")
+	must(t, b.Eval(ctx, "roundGap = 0, true", new(bool)))
+	shows("following, no answer", "wait")
 }

@@ -25,6 +25,7 @@ function worst(r) {
   const m = r.migration, view = r.progress;
   if (dead(r) || r.store_error || view.given_up || view.shards_failed || r.node.state === "failed") return "bad";
   if (view.documents_failed || roundsFailed(m)) return "lossy";
+  if (gone(r)) return "wait";
   if (m && m.complete) return "done";
   if (r.node.state !== "running" && r.node.state !== "done" || ["unknown", "paused", "no report"].includes(view.state) || waits(r)) return "wait";
   return "doing";
@@ -33,6 +34,12 @@ function worst(r) {
 // dead reports whether the node does not answer although it has work.
 const dead = (r) => broken && !(r.migration && r.migration.complete);
 
+// roundGap is the time between two rounds for which the process that follows may not answer, in ms.
+let roundGap = 15 * 1000;
+
+// gone reports whether the process that follows does not answer between two rounds.
+const gone = (r) => broken && !dead(r) && following(r.migration) && Date.now() - lastAt > roundGap;
+
 // waits reports whether work is left that no worker holds or is about to take. Between two items it lasts for a moment.
 const waits = (r) => r.progress.state === "waiting" && r.node.workers_running === 0;
 
@@ -40,7 +47,7 @@ const waits = (r) => r.progress.state === "waiting" && r.node.workers_running ==
 function stateOf(r) {
   const m = r.migration, view = r.progress;
   if (dead(r)) return "no answer";
-  if (following(m) && m.complete) return "following" + (lag(r) === undefined ? "" : ", " + span(lag(r)) + " behind the source");
+  if (following(m) && m.complete) return "following" + (gone(r) ? ", no answer" : lag(r) === undefined ? "" : ", " + span(lag(r)) + " behind the source");
   if (m && m.complete) return view.state;
   if (r.node.state !== "running" && r.node.state !== "done") return r.node.state;
   if (view.state === "no report") return "running, no report of a worker";
@@ -332,7 +339,12 @@ function age() {
   }
   put("alarm", what);
   put("age", old >= 5 ? "What is shown of the migration is " + span(old) + " old." : "");
-  put("ended", broken && !dead(r) ? "The node does not answer any more. Its last answer, after the end of all work, came at " + clock(lastAt) + "." : "");
+  let end = "";
+  if (broken && !dead(r)) {
+    if (gone(r)) end = "The process that follows does not answer. Its last answer came at " + clock(lastAt) + ".";
+    else if (!following(r.migration)) end = "The node does not answer any more. Its last answer, after the end of all work, came at " + clock(lastAt) + ".";
+  }
+  put("ended", end);
   colour(r);
 }
 

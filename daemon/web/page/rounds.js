@@ -28,10 +28,10 @@ function showRounds(r) {
   timeline(all.slice(-roundsDrawn), new Date(m.read_at).getTime());
   fill($("rounds"), all.slice(-roundsListed).reverse().map((x) => [String(x.number), x.snapshot || "", clock(x.started),
     ...(x.arrived ? [clock(x.arrived), span((x.arrived - x.started) / 1000), x.inserted || 0, x.updated || 0, x.deleted || 0, x.failed || 0]
-      : [m.rounds.finished ? "not brought" : "in progress"])]));
+      : [m.rounds.finished ? "not brought" : "in progress", "", "", "", "", ""])]));
   for (const row of $("rounds").tBodies[0].rows) {
     const failed = row.cells[8];
-    if (failed && failed.textContent !== "0") failed.classList.add("lossy-text");
+    if (!["", "0"].includes(failed.textContent)) failed.classList.add("lossy-text");
   }
 }
 
