@@ -183,7 +183,7 @@ func (v *VerifySnapshot) Check() error {
 // VerifyFiles are the settings of a comparison with files.
 type VerifyFiles struct {
 	Files        Files
-	S3           S3
+	Stores       Stores
 	Transfer     Transfer
 	Verification Verification
 }
@@ -226,7 +226,7 @@ type Worker struct {
 type Import struct {
 	Files    Files
 	Windows  Windows
-	S3       S3
+	Stores   Stores
 	Transfer Transfer
 }
 
@@ -403,7 +403,7 @@ type Failures struct {
 	Either Either
 	Index  OneIndex
 	Failed FailedPlace
-	S3     S3
+	Stores Stores
 }
 
 // Cleanup are the settings of rfsctl cleanup.

@@ -3,10 +3,12 @@ package config
 import (
 	"path/filepath"
 	"strings"
+
+	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
 // InBucket reports whether a place is in a bucket.
-func InBucket(place string) bool { return strings.HasPrefix(place, "s3://") }
+func InBucket(place string) bool { return repo.IsBucket(place) }
 
 // Check refuses what a bucket does not need.
 func (f *Failed) Check() error {

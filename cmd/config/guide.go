@@ -155,7 +155,7 @@ var brief = map[string][2]string{
 	"only":                 {"SECTIONS", "changes, sizes, access, versions, disks, limits (default: all)"},
 	"output":               {"FORM", "text or json"},
 	"quick":                {"", "compare counts and digests only"},
-	"repo-uri":             {"URI", "snapshot repository: a path, or s3://bucket/prefix"},
+	"repo-uri":             {"URI", "snapshot repository: a path, or s3://…, gs://…, azblob://…"},
 	"sample":               {"N", "compare a sample of the documents"},
 	"session-name":         {"NAME", "name of this migration; a new name starts a new one"},
 	"shards":               {"", "list the shards of each index"},

@@ -17,34 +17,66 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
-// S3 holds the connection settings of a bucket.
-type S3 struct {
-	_             struct{} `group:"Source" section:"source"`
-	Region        string   `flag:"s3-region" help:"region of the bucket"`
-	Endpoint      string   `flag:"s3-endpoint" check:"url" help:"endpoint of an S3-compatible store"`
-	PathStyle     bool     `flag:"s3-path-style" help:"address buckets by path instead of by host name"`
-	RoleARN       string   `flag:"s3-role-arn" help:"role to assume for reading the bucket"`
-	RequesterPays bool     `flag:"s3-requester-pays" help:"pay for the requests to a requester-pays bucket"`
+// Stores hold the connection settings of buckets.
+type Stores struct {
+	_     struct{} `group:"Source" section:"source"`
+	S3    S3
+	GCS   GCS
+	Azure Azure
 }
 
-// Options returns them as the repository takes them.
-func (s S3) Options() repo.S3Options {
+// Options returns them as a repository takes them.
+func (s Stores) Options() repo.Options {
+	return repo.Options{S3: s.S3.options(), GCS: s.GCS.options(""), Azure: s.Azure.options("")}
+}
+
+// GCS holds the connection settings of a bucket of Google Cloud Storage.
+type GCS struct {
+	Endpoint string `flag:"gcs-endpoint" check:"url" help:"address of Google Cloud Storage, if not Google's; an http:// address, as of an emulator, gets no credentials of the environment"`
+	KeyFile  string `flag:"gcs-key-file" check:"file" help:"JSON key file of a Google service account (default: the credentials of the environment or machine)"`
+}
+
+func (g GCS) options(flags string) repo.GCSOptions {
+	return repo.GCSOptions{Endpoint: g.Endpoint, KeyFile: g.KeyFile, Flags: flags}
+}
+
+// Azure holds the connection settings of a container of Azure Blob Storage.
+type Azure struct {
+	Account  string `flag:"azure-account" help:"storage account of the container"`
+	Endpoint string `flag:"azure-endpoint" check:"url" help:"address of the storage account (default: https://ACCOUNT.blob.core.windows.net); an emulator's ends with the account"`
+	KeyFile  string `flag:"azure-key-file" check:"file" help:"file holding a key of the storage account, or a shared access signature (default: the credentials of the environment or machine)"`
+}
+
+func (a Azure) options(flags string) repo.AzureOptions {
+	return repo.AzureOptions{Account: a.Account, Endpoint: a.Endpoint, KeyFile: a.KeyFile, Flags: flags}
+}
+
+// S3 holds the connection settings of a bucket of S3.
+type S3 struct {
+	Region        string `flag:"s3-region" help:"region of the bucket"`
+	Endpoint      string `flag:"s3-endpoint" check:"url" help:"endpoint of an S3-compatible store"`
+	PathStyle     bool   `flag:"s3-path-style" help:"address buckets by path instead of by host name"`
+	RoleARN       string `flag:"s3-role-arn" help:"role to assume for reading the bucket"`
+	RequesterPays bool   `flag:"s3-requester-pays" help:"pay for the requests to a requester-pays bucket"`
+}
+
+func (s S3) options() repo.S3Options {
 	return repo.S3Options{Region: s.Region, Endpoint: s.Endpoint, PathStyle: s.PathStyle, RoleARN: s.RoleARN, RequesterPays: s.RequesterPays}
 }
 
 // Repository locates the snapshot.
 type Repository struct {
 	_       struct{} `group:"Source" section:"source"`
-	URI     string   `flag:"repo-uri" check:"place" help:"snapshot repository: file:///path, a path, or s3://bucket/prefix"`
+	URI     string   `flag:"repo-uri" check:"place" help:"snapshot repository: file:///path, a path, s3://bucket/prefix, gs://bucket/prefix, or azblob://container/prefix"`
 	Remotes []string `flag:"remote-store-uri" check:"remote" help:"URI or NAME=URI of a remote store that a shallow snapshot of OpenSearch refers to (default: the repository itself); may be repeated"`
-	S3      S3
+	Stores  Stores
 }
 
 // Check refuses credentials in addresses.
 func (r *Repository) Check() error {
-	for _, uri := range append([]string{r.URI, r.S3.Endpoint}, r.Remotes...) {
+	for _, uri := range append([]string{r.URI, r.Stores.S3.Endpoint, r.Stores.GCS.Endpoint, r.Stores.Azure.Endpoint}, r.Remotes...) {
 		if secret.In("repo-uri", uri) {
-			return Usage("%s: no user, password or key belongs in the address of a repository or endpoint: use AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a role", secret.Text(uri))
+			return Usage("%s: no user, password or key belongs in the address of a repository or endpoint: use AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, --gcs-key-file, --azure-key-file, or a role", secret.Text(uri))
 		}
 	}
 	return nil
@@ -361,7 +393,7 @@ type IndexPriority struct {
 // FailedPlace is the place where failed documents are kept.
 type FailedPlace struct {
 	_   struct{} `group:"Processing" section:"work"`
-	Dir string   `flag:"failed-documents" check:"place" help:"directory, or s3://bucket/prefix (with the --s3 options of the source), for failed documents (default: ./rfsd-failed/<session>; with --discard they are only counted)"`
+	Dir string   `flag:"failed-documents" check:"place" help:"directory, or s3://bucket/prefix, gs://bucket/prefix or azblob://container/prefix (with the options of the source's bucket), for failed documents (default: ./rfsd-failed/<session>; with --discard they are only counted)"`
 }
 
 // RefusalLimit is the number of documents that may be rejected.

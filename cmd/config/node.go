@@ -11,7 +11,7 @@ import (
 // Files are the NDJSON files of an import.
 type Files struct {
 	_    struct{} `group:"Files" section:"import"`
-	From string   `flag:"from" check:"place" help:"NDJSON files to import, compare or read again instead of a snapshot, where they are: file:///path, a path, or s3://bucket/prefix"`
+	From string   `flag:"from" check:"place" help:"NDJSON files to import, compare or read again instead of a snapshot, where they are: file:///path, a path, s3://bucket/prefix, gs://bucket/prefix, or azblob://container/prefix"`
 }
 
 // NewIndices selects the handling of indices that the target lacks.

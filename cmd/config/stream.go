@@ -147,7 +147,7 @@ type Consume struct {
 	State      State
 	Output     Output
 	Log        Log
-	S3         S3
+	Stores     Stores
 }
 
 // Check refuses a stream without brokers, topic or target.

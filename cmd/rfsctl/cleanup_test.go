@@ -52,7 +52,7 @@ func TestCleanupOfABucketRemovesOneSession(t *testing.T) {
 		next.ServeHTTP(w, r)
 	})
 	server.Setenv(t)
-	options := repo.S3Options{Region: server.Region, Endpoint: server.Endpoint, PathStyle: true}
+	options := repo.Options{S3: repo.S3Options{Region: server.Region, Endpoint: server.Endpoint, PathStyle: true}}
 	for _, session := range []string{"one", "one-more"} {
 		objects, err := repo.OpenObjects(t.Context(), "s3://bucket/state", options)
 		must(t, err)

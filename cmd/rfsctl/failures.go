@@ -51,7 +51,7 @@ func refusedIn(ctx context.Context, o config.Failures) (*status.Failures, error)
 	if config.InBucket(o.Failed.Dir) {
 		prefix = o.Either.State.Session.OrDefault() + "/"
 	}
-	files, err := repo.Open(ctx, o.Failed.Dir, o.S3.Options())
+	files, err := repo.Open(ctx, o.Failed.Dir, o.Stores.Options())
 	if err != nil {
 		return nil, fmt.Errorf("failed documents: %w", err)
 	}

@@ -50,7 +50,7 @@ func unreadable(err error) error {
 
 // open opens the repository and its catalog.
 func open(ctx context.Context, call *config.Call, at config.Repository) (repo.Repository, *snapshot.Catalog, error) {
-	all, err := repo.OpenFederation(ctx, at.URI, at.Remotes, at.S3.Options())
+	all, err := repo.OpenFederation(ctx, at.URI, at.Remotes, at.Stores.Options())
 	if err != nil {
 		return nil, nil, err
 	}

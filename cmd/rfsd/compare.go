@@ -78,7 +78,7 @@ func failedOf(ctx context.Context, o options, kept *cms.Coordinator) (*verify.Fa
 	if o.failedDir == "" {
 		return &verify.Failed{}, nil
 	}
-	files, err := repo.Open(ctx, o.failedDir, o.s3)
+	files, err := repo.Open(ctx, o.failedDir, o.stores)
 	if err != nil {
 		if _, serr := os.Stat(o.failedDir); !config.InBucket(o.failedDir) && errors.Is(serr, fs.ErrNotExist) {
 			return &verify.Failed{}, nil

@@ -39,7 +39,7 @@ func decodeImport(values config.Values) (importOptions, error) {
 		return importOptions{}, err
 	}
 	o := importOptions{
-		options: options{s3: i.S3.Options(), compression: string(export.None), fleet: true, leases: taskLeases, from: i.Files.From},
+		options: options{stores: i.Stores.Options(), compression: string(export.None), fleet: true, leases: taskLeases, from: i.Files.From},
 		types:   importer.Types(i.Transfer.Types.Emit), windows: i.Windows,
 	}
 	return o, o.transfer(i.Transfer)

@@ -33,8 +33,8 @@ type importSession struct {
 
 // openImport puts the parts together.
 func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *resources) (*importSession, error) {
-	o.s3.Pace = &in.reads
-	files, err := repo.Open(ctx, o.from, o.s3)
+	o.stores.Pace = &in.reads
+	files, err := repo.Open(ctx, o.from, o.stores)
 	if err != nil {
 		return nil, fmt.Errorf("--from %s: %w", o.from, err)
 	}

@@ -37,7 +37,7 @@ type options struct {
 	repoURI      string
 	from         string // files of an import
 	snapshot     string
-	s3           repo.S3Options
+	stores       repo.Options
 	remotes      []string // remote stores that shallow snapshots refer to: URI or NAME=URI
 	allowPartial bool
 	verifyFirst  bool
@@ -110,7 +110,7 @@ type options struct {
 // newOptions makes the options of a run of its settings.
 func newOptions(m config.Migrate) (options, error) {
 	o := options{
-		repoURI: m.Repository.URI, remotes: m.Repository.Remotes, snapshot: m.Snapshot.Name, s3: m.Repository.S3.Options(),
+		repoURI: m.Repository.URI, remotes: m.Repository.Remotes, snapshot: m.Snapshot.Name, stores: m.Repository.Stores.Options(),
 		verifyFirst: m.Reading.VerifyFirst,
 		exportDir:   m.Export.Dir, compression: string(m.Export.Compression), discard: m.Export.Discard, allowSource: m.Confirm.AllowSource, acceptReduced: m.Accept.Reduced,
 		indices:   m.Indices.Selection(),
@@ -285,7 +285,7 @@ func (o *options) derive(from config.Origin) error {
 		cluster: o.cluster(from.Cluster, "source"), derived: o.snapshot == "", name: from.Repository,
 		global: !from.WithoutGlobalState, retry: from.Retry, noWait: from.NoWait,
 	}
-	kind, settings, err := live.RepositorySettings(from.Type, o.repoURI, from.Location, o.s3.Region)
+	kind, settings, err := live.RepositorySettings(from.Type, o.repoURI, from.Location, o.stores.S3.Region)
 	if err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ func TestPlan_Sizes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	blobs, err := repo.Open(t.Context(), filepath.Join("..", "..", "testing", "fixtures", "7.10.2-demo"), repo.S3Options{})
+	blobs, err := repo.Open(t.Context(), filepath.Join("..", "..", "testing", "fixtures", "7.10.2-demo"), repo.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

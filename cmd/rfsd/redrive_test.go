@@ -37,7 +37,7 @@ func TestRedriveOfABucket(t *testing.T) {
 	}
 	server, faults := s3server.Start(t, root).Faulty(t, 30, "redrive")
 	server.Setenv(t)
-	o := options{failedDir: "s3://bucket/failed", s3: repo.S3Options{Endpoint: server.Endpoint, Region: server.Region, PathStyle: true}}
+	o := options{failedDir: "s3://bucket/failed", stores: repo.Options{S3: repo.S3Options{Endpoint: server.Endpoint, Region: server.Region, PathStyle: true}}}
 	const documents = 9
 	for _, o.session = range []string{"move", "other"} {
 		r, done, err := openSink(t.Context(), o, nil, "w")

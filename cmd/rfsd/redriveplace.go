@@ -68,11 +68,11 @@ func failedFiles(ctx context.Context, o options) (redrive.Place, error) {
 	if !config.InBucket(o.failedDir) {
 		return redrive.Folder(o.failedDir), nil
 	}
-	read, err := repo.Open(ctx, o.failedDir, o.s3)
+	read, err := repo.Open(ctx, o.failedDir, o.stores)
 	if err != nil {
 		return nil, fmt.Errorf("failed documents: %w", err)
 	}
-	write, err := repo.OpenBucket(ctx, o.failedDir, o.s3, retry.Policy{})
+	write, err := repo.OpenBucket(ctx, o.failedDir, o.stores, retry.Policy{})
 	if err != nil {
 		return nil, fmt.Errorf("failed documents: %w", err)
 	}
@@ -127,7 +127,7 @@ func noPlaces(o options) string {
 
 // filesAgain opens the files that the session imported.
 func filesAgain(ctx context.Context, o options, kept *cms.Coordinator, in *resources, log *slog.Logger) (redrive.Source, error) {
-	files, err := repo.Open(ctx, o.from, o.s3)
+	files, err := repo.Open(ctx, o.from, o.stores)
 	if err != nil {
 		return nil, fmt.Errorf("--from %s: %w", o.from, err)
 	}

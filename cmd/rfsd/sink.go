@@ -51,7 +51,7 @@ const flushTimeout = 10 * time.Second
 // this machine; unless it is declared shared, the control index records which documents they were.
 func openSink(ctx context.Context, o options, kept *cms.Coordinator, writer string) (bulk.Recorder, func() error, error) {
 	if config.InBucket(o.failedDir) {
-		bucket, err := repo.OpenBucket(ctx, o.failedDir, o.s3, retry.Policy{})
+		bucket, err := repo.OpenBucket(ctx, o.failedDir, o.stores, retry.Policy{})
 		if err != nil {
 			return nil, nil, fmt.Errorf("failed documents: %w", err)
 		}

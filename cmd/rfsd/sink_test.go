@@ -139,7 +139,7 @@ func TestABucketKeepsWhatADirectoryKeeps(t *testing.T) {
 	}
 	server, faults := s3server.Start(t, root).Faulty(t, 30, "sink")
 	server.Setenv(t)
-	o := options{fleet: true, session: "move", failedDir: "s3://bucket/failed", s3: repo.S3Options{Endpoint: server.Endpoint, Region: server.Region, PathStyle: true}}
+	o := options{fleet: true, session: "move", failedDir: "s3://bucket/failed", stores: repo.Options{S3: repo.S3Options{Endpoint: server.Endpoint, Region: server.Region, PathStyle: true}}}
 	want := refusals(9)
 	for _, writer := range []string{"killed", "next"} {
 		r, done, err := openSink(t.Context(), o, nil, writer)

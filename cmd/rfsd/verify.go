@@ -81,12 +81,12 @@ func verifyFiles(ctx context.Context, values config.Values, out io.Writer) error
 	if err := config.Decode(values, &v); err != nil {
 		return err
 	}
-	o := importOptions{options: options{s3: v.S3.Options(), from: v.Files.From}, types: importer.Types(v.Transfer.Types.Emit)}
+	o := importOptions{options: options{stores: v.Stores.Options(), from: v.Files.From}, types: importer.Types(v.Transfer.Types.Emit)}
 	if err := o.transfer(v.Transfer); err != nil {
 		return err
 	}
 	budget.LimitMemory(verifyMemory, os.Getenv)
-	files, err := repo.Open(ctx, o.from, o.s3)
+	files, err := repo.Open(ctx, o.from, o.stores)
 	if err != nil {
 		return fmt.Errorf("--from %s: %w", o.from, err)
 	}

@@ -235,9 +235,9 @@ func identifyFiles(o options, s *phase.Session, dir *export.Dir) {
 // may not be there before the source has written to it: then it is opened when it is read first.
 func openRepository(ctx context.Context, o options) (repo.Repository, error) {
 	if o.origin.derived {
-		return &repo.Lazy{Address: o.repoURI, S3: o.s3}, nil
+		return &repo.Lazy{Address: o.repoURI, Options: o.stores}, nil
 	}
-	return repo.OpenFederation(ctx, o.repoURI, o.remotes, o.s3)
+	return repo.OpenFederation(ctx, o.repoURI, o.remotes, o.stores)
 }
 
 // maxBody returns what asks the target, once it is needed, for the longest body of a request that it takes; 0 when that is

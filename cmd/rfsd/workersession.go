@@ -30,7 +30,7 @@ type workerSession struct {
 
 // openWorkerSession puts the parts of a worker together. The session is returned also beside an error, to say of it what it was.
 func openWorkerSession(ctx context.Context, o options, log *slog.Logger, in *resources) (*workerSession, error) {
-	o.slots, o.s3.Pace = 1, &in.reads
+	o.slots, o.stores.Pace = 1, &in.reads
 	h := &workerSession{in: in, done: func() error { return nil }}
 	blobs, err := openRepository(ctx, o)
 	if err != nil {

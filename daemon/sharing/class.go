@@ -24,6 +24,7 @@ var classes = map[string]Class{
 	// Where data comes from, and as whom it is read.
 	"repo-uri": Signed, "remote-store-uri": Signed, "snapshot-name": Signed, "from": Signed,
 	"s3-region": Signed, "s3-endpoint": Signed, "s3-path-style": Signed, "s3-role-arn": Signed, "s3-requester-pays": Signed,
+	"gcs-endpoint": Signed, "azure-account": Signed, "azure-endpoint": Signed,
 	"source-host": Signed, "source-username": Signed,
 	"source-aws-sigv4": Signed, "source-aws-region": Signed, "source-aws-service": Signed, "source-aws-role-arn": Signed,
 
@@ -52,10 +53,15 @@ var classes = map[string]Class{
 	"partition-lease": Pace, "fetch-size": Pace, "max-batch-size": Pace,
 }
 
+// bucketURI reports whether a place is in a bucket, which every machine reaches.
+func bucketURI(place string) bool {
+	return strings.HasPrefix(place, "s3://") || strings.HasPrefix(place, "gs://") || strings.HasPrefix(place, "azblob://")
+}
+
 // ClassOf returns the class of a setting with these values: a bucket for refused documents is the fleet's, a
 // directory is one machine's.
 func ClassOf(name string, values []string) Class {
-	if name == failedDocuments && len(values) == 1 && strings.HasPrefix(values[0], "s3://") {
+	if name == failedDocuments && len(values) == 1 && bucketURI(values[0]) {
 		return Signed
 	}
 	return classes[name]

@@ -61,7 +61,7 @@ const (
 // StreamPlan is the plan of a real snapshot with the data stream events of two backing indices.
 func StreamPlan(t *testing.T, req plan.Request) (*plan.Plan, error) {
 	t.Helper()
-	blobs, err := repo.Open(t.Context(), filepath.Join("..", "..", "..", "testing", "fixtures", "os2.19.4-data-stream"), repo.S3Options{})
+	blobs, err := repo.Open(t.Context(), filepath.Join("..", "..", "..", "testing", "fixtures", "os2.19.4-data-stream"), repo.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,7 +58,7 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	blobs, err := repo.Open(t.Context(), "file://"+dir, repo.S3Options{})
+	blobs, err := repo.Open(t.Context(), "file://"+dir, repo.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func chain(t *testing.T) *follow.Chain {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	blobs, err := repo.Open(t.Context(), "file://"+history(t), repo.S3Options{})
+	blobs, err := repo.Open(t.Context(), "file://"+history(t), repo.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -298,7 +298,7 @@ func TestChain_RefusesAnotherCluster(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "meta-"+later.UUID+".dat"), global, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if c.Repo, err = repo.Open(t.Context(), "file://"+dir, repo.S3Options{}); err != nil {
+		if c.Repo, err = repo.Open(t.Context(), "file://"+dir, repo.Options{}); err != nil {
 			t.Fatal(err)
 		}
 		if catalog, err = snapshot.OpenCatalog(t.Context(), c.Repo); err != nil {

@@ -152,7 +152,7 @@ func TestDocumentsOfAStreamAreReadWhereItsMetadataCannotBe(t *testing.T) {
 	if err := os.WriteFile(broken[0], []byte("this is not metadata"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	blobs, err := repo.Open(t.Context(), dir, repo.S3Options{})
+	blobs, err := repo.Open(t.Context(), dir, repo.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

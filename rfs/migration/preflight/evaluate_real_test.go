@@ -44,7 +44,7 @@ func templateRepositories(t *testing.T) []string {
 
 func planOf(t *testing.T, path string) (*plan.Plan, repo.Repository) {
 	t.Helper()
-	blobs, err := repo.Open(t.Context(), path, repo.S3Options{})
+	blobs, err := repo.Open(t.Context(), path, repo.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

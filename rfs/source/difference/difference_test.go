@@ -22,7 +22,7 @@ const fixtures = "../../../testing/fixtures"
 // commits opens the commits of every shard of a repository's snapshots, by index, shard and history, in the order of the snapshots.
 func commits(t *testing.T, fixture string) map[string][]*lucene.Commit {
 	t.Helper()
-	r, err := repo.Open(t.Context(), filepath.Join(fixtures, fixture), repo.S3Options{})
+	r, err := repo.Open(t.Context(), filepath.Join(fixtures, fixture), repo.Options{})
 	must(t, err)
 	catalog, err := snapshot.OpenCatalog(t.Context(), r)
 	must(t, err)

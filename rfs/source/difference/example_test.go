@@ -13,7 +13,7 @@ import (
 // Two snapshots of a repository are compared index by index, with at most 1 MiB for the numbers of a shard.
 func Example() {
 	ctx := context.Background()
-	r, err := repo.Open(ctx, "../../../testing/fixtures/os2.19.4-history", repo.S3Options{})
+	r, err := repo.Open(ctx, "../../../testing/fixtures/os2.19.4-history", repo.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -24,7 +24,7 @@ import (
 // between returns what became of the indices between snap-1 and snap-3 of a repository.
 func between(t *testing.T, dir string, opt Options) (all []Index) {
 	t.Helper()
-	r, err := repo.Open(t.Context(), dir, repo.S3Options{})
+	r, err := repo.Open(t.Context(), dir, repo.Options{})
 	must(t, err)
 	catalog, err := snapshot.OpenCatalog(t.Context(), r)
 	must(t, err)
@@ -129,7 +129,7 @@ func (s *damagedStream) Read(p []byte) (int, error) {
 // directories are the first shard of an index in two snapshots of a repository.
 func directories(t testing.TB, repository, index string, names ...string) (dirs [2]lucene.Directory) {
 	t.Helper()
-	r, err := repo.Open(t.Context(), repository, repo.S3Options{})
+	r, err := repo.Open(t.Context(), repository, repo.Options{})
 	must(t, err)
 	catalog, err := snapshot.OpenCatalog(t.Context(), r)
 	must(t, err)
@@ -281,7 +281,7 @@ func (s *slow) change(folder string, by int) {
 // open opens the first snapshot of a slow repository.
 func (s *slow) open(t *testing.T) *snapshot.Snapshot {
 	t.Helper()
-	r, err := repo.Open(t.Context(), filepath.Join(fixtures, "7.10.2-multi-index"), repo.S3Options{})
+	r, err := repo.Open(t.Context(), filepath.Join(fixtures, "7.10.2-multi-index"), repo.Options{})
 	must(t, err)
 	s.Repository, s.running = r, map[string]int{}
 	catalog, err := snapshot.OpenCatalog(t.Context(), s)

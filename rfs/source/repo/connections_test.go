@@ -29,7 +29,7 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 	server.Start()
 	t.Cleanup(server.Close)
 	signer.SetEnvironment(t, "", "k", "s")
-	r, err := repo.Open(t.Context(), "s3://bucket/p", repo.S3Options{Region: "r", Endpoint: server.URL, PathStyle: true})
+	r, err := repo.Open(t.Context(), "s3://bucket/p", repo.Options{S3: repo.S3Options{Region: "r", Endpoint: server.URL, PathStyle: true}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 // Lazy is a repository that its first use opens. A use that cannot open it returns the reason, and the next one tries again.
 type Lazy struct {
 	Address string // as Open takes it
-	S3      S3Options
+	Options Options
 
 	mu     sync.Mutex
 	opened Repository
@@ -24,7 +24,7 @@ func (l *Lazy) get(ctx context.Context) (Repository, error) {
 	if l.opened != nil {
 		return l.opened, nil
 	}
-	r, err := Open(context.WithoutCancel(ctx), l.Address, l.S3)
+	r, err := Open(context.WithoutCancel(ctx), l.Address, l.Options)
 	if err == nil {
 		l.opened = r
 	}

@@ -16,8 +16,8 @@ type Federation struct {
 
 // OpenFederation opens a repository and remote stores, each "URI" or "NAME=URI". Without any
 // it is Open. Errors: fault.ErrConfig.
-func OpenFederation(ctx context.Context, uri string, remotes []string, s3 S3Options) (Repository, error) {
-	r, err := Open(ctx, uri, s3)
+func OpenFederation(ctx context.Context, uri string, remotes []string, o Options) (Repository, error) {
+	r, err := Open(ctx, uri, o)
 	if err != nil || len(remotes) == 0 {
 		return r, err
 	}
@@ -30,7 +30,7 @@ func OpenFederation(ctx context.Context, uri string, remotes []string, s3 S3Opti
 		if _, twice := f.remotes[name]; twice {
 			return nil, fmt.Errorf("remote store %q is given twice: %w", name, fault.ErrConfig)
 		}
-		if f.remotes[name], err = Open(ctx, at, s3); err != nil {
+		if f.remotes[name], err = Open(ctx, at, o); err != nil {
 			return nil, fmt.Errorf("remote store %s: %w", one, err)
 		}
 	}

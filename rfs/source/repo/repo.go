@@ -39,8 +39,26 @@ type Repository interface {
 	URI() string
 }
 
-// Open opens a repository: file:///path, a path, or s3://bucket/prefix.
-func Open(ctx context.Context, uri string, s3 S3Options) (Repository, error) {
+// Options configure access to buckets; each kind of store has its own. Directories need none.
+type Options struct {
+	S3    S3Options
+	GCS   GCSOptions
+	Azure AzureOptions
+	// Pace is the part of the requests ahead of readers that is made; nil: all.
+	Pace Pacer
+}
+
+// forms are the addresses of repositories.
+const forms = "file:///path, a path, s3://bucket/prefix, gs://bucket/prefix and azblob://container/prefix"
+
+// IsBucket reports whether an address is one of a bucket or container.
+func IsBucket(uri string) bool {
+	scheme, _, ok := strings.Cut(uri, "://")
+	return ok && (scheme == "s3" || scheme == "gs" || scheme == "azblob")
+}
+
+// Open opens a repository: file:///path, a path, s3://bucket/prefix, gs://bucket/prefix, or azblob://container/prefix.
+func Open(ctx context.Context, uri string, o Options) (Repository, error) {
 	scheme, rest, ok := strings.Cut(uri, "://")
 	switch {
 	case !ok:
@@ -50,14 +68,33 @@ func Open(ctx context.Context, uri string, s3 S3Options) (Repository, error) {
 			return nil, fmt.Errorf("%q: a file URI has three slashes, as in file:///path: %w", uri, fault.ErrConfig)
 		}
 		return NewDir(rest)
-	case scheme == "s3":
-		r, err := NewS3(ctx, uri, s3)
-		if err != nil {
-			return nil, err
-		}
-		return NewReadAhead(NewRetrying(r, retry.Policy{}), ReadAheadOptions{Pace: s3.Pace}), nil
 	}
-	return nil, fmt.Errorf("%q: only file:///path, a path, and s3://bucket/prefix are known: %w", uri, fault.ErrConfig)
+	r, err := openStore(ctx, uri, o)
+	if err != nil {
+		return nil, err
+	}
+	return NewReadAhead(NewRetrying(r, retry.Policy{}), ReadAheadOptions{Pace: o.Pace}), nil
+}
+
+// store is a bucket or container: one request for each call.
+type store interface {
+	Repository
+	writer
+	conditional
+}
+
+// openStore opens a bucket or container without retries.
+func openStore(ctx context.Context, uri string, o Options) (store, error) {
+	scheme, _, _ := strings.Cut(uri, "://")
+	switch scheme {
+	case "s3":
+		return NewS3(ctx, uri, o.S3)
+	case "gs":
+		return NewGCS(ctx, uri, o.GCS)
+	case "azblob":
+		return NewAzure(ctx, uri, o.Azure)
+	}
+	return nil, fmt.Errorf("%q: only %s are known: %w", uri, forms, fault.ErrConfig)
 }
 
 // checkName refuses names that are not plain relative paths, so that no manifest

@@ -36,7 +36,7 @@ func TestDirectoryKeepsTheContract(t *testing.T) {
 	repotest.Run(t, func(t *testing.T, blobs map[string][]byte) repotest.Repository {
 		dir := t.TempDir()
 		store(t, dir, blobs)
-		r, err := repo.Open(t.Context(), "file://"+dir, repo.S3Options{})
+		r, err := repo.Open(t.Context(), "file://"+dir, repo.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,8 +58,8 @@ func TestDecoratorsKeepTheContract(t *testing.T) {
 	})
 }
 
-func s3Options(s s3server.Server) repo.S3Options {
-	return repo.S3Options{Endpoint: s.Endpoint, Region: s.Region, PathStyle: true}
+func s3Options(s s3server.Server) repo.Options {
+	return repo.Options{S3: repo.S3Options{Endpoint: s.Endpoint, Region: s.Region, PathStyle: true}}
 }
 
 func TestRealS3ServerKeepsTheContract(t *testing.T) {
@@ -117,8 +117,8 @@ func TestWrongCredentialsAndBucketsAreConfiguration(t *testing.T) {
 }
 
 func TestUnknownURIsAreConfiguration(t *testing.T) {
-	for _, uri := range []string{"", "file://relative", "gs://bucket", "s3://", "s3:///prefix", "/not/there", "http://x/y"} {
-		if _, err := repo.Open(t.Context(), uri, repo.S3Options{Region: "x"}); uri != "" && !errors.Is(err, fault.ErrConfig) {
+	for _, uri := range []string{"", "file://relative", "s3://", "s3:///prefix", "/not/there", "http://x/y"} {
+		if _, err := repo.Open(t.Context(), uri, repo.Options{S3: repo.S3Options{Region: "x"}}); uri != "" && !errors.Is(err, fault.ErrConfig) {
 			t.Errorf("%q: %v", uri, err)
 		}
 	}
@@ -264,7 +264,7 @@ func TestAboveIsOneLevelUpInTheSameStore(t *testing.T) {
 		"file:///usr/bin":   "file:///usr",
 		"file:///":          "",
 	} {
-		r, err := repo.Open(t.Context(), given, repo.S3Options{Region: "r", Endpoint: "http://127.0.0.1:1", PathStyle: true})
+		r, err := repo.Open(t.Context(), given, repo.Options{S3: repo.S3Options{Region: "r", Endpoint: "http://127.0.0.1:1", PathStyle: true}})
 		if err != nil {
 			t.Fatal(err)
 		}

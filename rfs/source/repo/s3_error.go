@@ -2,18 +2,12 @@ package repo
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
-	"syscall"
-	"time"
 
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/smithy-go"
@@ -35,7 +29,7 @@ const verbPut = "put"
 // failed wraps an error of the store with its category. ctx is the caller's: when it is done,
 // its error is returned instead.
 func (r *S3) failed(ctx context.Context, verb, name string, err error) error {
-	what := fmt.Sprintf("%s s3://%s/%s%s", verb, r.bucket, r.prefix, name)
+	what := r.what(verb, name)
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s: %w", what, context.Cause(ctx))
 	}
@@ -81,79 +75,21 @@ func (r *S3) failed(ctx context.Context, verb, name string, err error) error {
 		return fmt.Errorf("%s: %w: %w", what, err, fault.ErrConfig)
 	}
 	if status == 0 {
-		return fmt.Errorf("%s: %w", what, r.silent(err))
+		return fmt.Errorf("%s: %w", what, r.unanswered(err))
 	}
 	return fmt.Errorf("%s: the store answers %d %s: %w", what, status, code, fault.ErrUnavailable)
 }
 
-// errUnreachable means that nothing accepts connections where the store should be, or that its name is unknown. It is a
-// fault.ErrUnavailable.
-var errUnreachable = fmt.Errorf("unreachable: %w", fault.ErrUnavailable)
-
-// silent returns the error of a request that nothing answered, without the words of the SDK: which endpoint, why, and which
-// option to check.
-func (r *S3) silent(err error) error {
+// unanswered returns the error of a request that nothing answered.
+func (r *S3) unanswered(err error) error {
 	flag := "--" + r.flags + "s3-"
-	where, remedy := "the endpoint "+r.endpoint, "check "+flag+"endpoint and the network"
+	s := silence{
+		where: "the endpoint " + r.endpoint, setting: flag + "endpoint", authority: "AWS_CA_BUNDLE", remedy: "check " + flag + "endpoint and the network",
+		noHost: ", or give " + flag + "path-style (without it the bucket's name is part of the host name)",
+	}
 	if r.endpoint == "" {
-		where, remedy = "S3 in the region "+r.region, "check "+flag+"region and the network, or name another store with "+flag+"endpoint"
+		s.where, s.noHost = "S3 in the region "+r.region, ""
+		s.remedy = "check " + flag + "region and the network, or name another store with " + flag + "endpoint"
 	}
-	kind := fault.ErrUnavailable
-	var dns *net.DNSError
-	var op *net.OpError
-	var invalid *tls.CertificateVerificationError
-	why := err
-	switch {
-	case errors.As(err, &invalid):
-		why, remedy = invalid.Err, "name the authority's certificate in AWS_CA_BUNDLE, or check "+flag+"endpoint"
-	case strings.Contains(err.Error(), "HTTP response to HTTPS client"): // net/http has no error value for it
-		why, remedy = errors.New("no TLS there"), "is it http:// in "+flag+"endpoint?"
-	case errors.As(err, &dns):
-		why = dns
-		if dns.IsNotFound {
-			kind = errUnreachable
-		}
-		if r.endpoint != "" {
-			remedy += ", or give " + flag + "path-style (without it the bucket's name is part of the host name)"
-		}
-	case errors.As(err, &op):
-		why = op.Err
-		if errors.Is(err, syscall.ECONNREFUSED) {
-			kind = errUnreachable
-		}
-	default:
-		for next := errors.Unwrap(why); next != nil; next = errors.Unwrap(why) {
-			why = next
-		}
-	}
-	return fmt.Errorf("%s does not answer: %s; %s: %w", where, why.Error(), remedy, kind)
-}
-
-// stallGuard ends a Read that returns no byte for too long. Time between two calls
-// of Read does not count.
-type stallGuard struct {
-	io.ReadCloser
-	ctx    context.Context // the caller's
-	cancel context.CancelFunc
-	timer  *time.Timer
-	stall  time.Duration
-}
-
-func (g *stallGuard) Read(p []byte) (int, error) {
-	g.timer.Reset(g.stall)
-	n, err := g.ReadCloser.Read(p)
-	g.timer.Stop()
-	switch {
-	case err == nil || errors.Is(err, io.EOF):
-		return n, err
-	case g.ctx.Err() != nil:
-		return n, fmt.Errorf("read body: %w", context.Cause(g.ctx))
-	}
-	return n, fmt.Errorf("read body: %w: %w", err, fault.ErrUnavailable)
-}
-
-func (g *stallGuard) Close() error {
-	g.timer.Stop()
-	g.cancel() // else closing would wait for the rest of the body
-	return g.ReadCloser.Close()
+	return s.of(err)
 }

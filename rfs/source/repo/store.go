@@ -1,9 +1,7 @@
 package repo
 
 import (
-	"path"
 	"path/filepath"
-	"strings"
 )
 
 // storer is a repository that lies below the root of a larger store.
@@ -22,9 +20,10 @@ func storeOf(r Repository) (Repository, bool) {
 // Store returns the whole bucket: OpenSearch may put the hash of a shard's path before the
 // base path of the repository, so that its files lie outside of it.
 func (r *S3) Store() (Repository, bool) {
+	at, ok := r.whole()
 	whole := *r
-	whole.prefix = ""
-	return &whole, r.prefix != ""
+	whole.place = at
+	return &whole, ok
 }
 
 // Store returns the whole store with the same retries.
@@ -63,9 +62,10 @@ func (d *Dir) Above() (Repository, bool) {
 
 // Above returns the bucket from one level above the prefix on; false without a prefix.
 func (r *S3) Above() (Repository, bool) {
+	at, ok := r.above()
 	above := *r
-	above.prefix, _ = path.Split(strings.TrimSuffix(r.prefix, "/"))
-	return &above, r.prefix != ""
+	above.place = at
+	return &above, ok
 }
 
 // Above returns what lies one level above, with the same retries.

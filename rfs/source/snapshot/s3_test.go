@@ -26,7 +26,7 @@ func TestARepositoryInABucketIsReadLikeOneInADirectory(t *testing.T) {
 	server := s3server.Start(t, dir)
 	server.Setenv(t)
 	for name, m := range repositories {
-		r, err := repo.Open(t.Context(), "s3://bucket/"+name, repo.S3Options{Endpoint: server.Endpoint, Region: server.Region, PathStyle: true})
+		r, err := repo.Open(t.Context(), "s3://bucket/"+name, repo.Options{S3: repo.S3Options{Endpoint: server.Endpoint, Region: server.Region, PathStyle: true}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -36,7 +36,7 @@ func serve(t testing.TB) s3server.Server {
 // connect opens s3://bucket/state of a server.
 func connect(t testing.TB, server s3server.Server) *repo.Objects {
 	t.Helper()
-	o, err := repo.OpenObjects(t.Context(), "s3://bucket/state", repo.S3Options{Region: server.Region, Endpoint: server.Endpoint, PathStyle: true})
+	o, err := repo.OpenObjects(t.Context(), "s3://bucket/state", repo.Options{S3: repo.S3Options{Region: server.Region, Endpoint: server.Endpoint, PathStyle: true}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -57,7 +57,7 @@ func process(text string, in io.Reader, out io.Writer) error {
 	if err := json.Unmarshal([]byte(text), &o); err != nil {
 		return err
 	}
-	b, err := repo.OpenObjects(ctx, "s3://bucket/state", repo.S3Options{Region: o.Region, Endpoint: o.Endpoint, PathStyle: true})
+	b, err := repo.OpenObjects(ctx, "s3://bucket/state", repo.Options{S3: repo.S3Options{Region: o.Region, Endpoint: o.Endpoint, PathStyle: true}})
 	if err != nil {
 		return err
 	}

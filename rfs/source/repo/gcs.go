@@ -1,0 +1,271 @@
+package repo
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+)
+
+// GCSOptions configure access to buckets of Google Cloud Storage. Without KeyFile the credentials are those of the environment:
+// GOOGLE_APPLICATION_CREDENTIALS (also for workload identity federation), gcloud's, or the service account of the machine or pod.
+type GCSOptions struct {
+	Endpoint string // "" for Google's; http:// is an emulator, which gets no credentials
+	KeyFile  string // JSON file of a service account, or of another form of Google credentials
+	Flags    string // what the names of these settings start with, for messages: "" or "coordinator-"
+	// Stall limits the time without a byte of a response; 0 means 30 s.
+	Stall time.Duration
+}
+
+// GCS is a repository in a bucket of Google Cloud Storage, read by ranges through its JSON API.
+type GCS struct {
+	place
+	client   *http.Client
+	tokens   *tokens // nil: requests without credentials
+	stall    time.Duration
+	endpoint string // without a slash at the end
+	flags    string
+}
+
+const (
+	googleEndpoint = "https://storage.googleapis.com"
+	// maxListing bounds the answer to a request for a page of a listing, in bytes: 1,000 names of 1 KiB, with what escapes add.
+	maxListing = 16 << 20
+	listed     = 1000 // names of a page
+	// maxRefusal bounds what is read of the body of an error, in bytes.
+	maxRefusal = 64 << 10
+)
+
+// NewGCS opens gs://bucket/prefix. Errors: fault.ErrConfig for a URI or options that make no sense, and if the environment holds no
+// credentials.
+func NewGCS(ctx context.Context, uri string, o GCSOptions) (*GCS, error) {
+	at, ok := placeOf(uri)
+	if !ok {
+		return nil, fmt.Errorf("repository URI: want gs://bucket/prefix, without user or password (credentials are in --%sgcs-key-file or the environment): %w", o.Flags, fault.ErrConfig)
+	}
+	stall := cmp.Or(o.Stall, defaultStall)
+	g := &GCS{
+		place: at, client: &http.Client{Transport: newTransport(stall), CheckRedirect: notFollowed}, stall: stall,
+		endpoint: strings.TrimSuffix(cmp.Or(o.Endpoint, googleEndpoint), "/"), flags: o.Flags,
+	}
+	u, err := url.Parse(g.endpoint)
+	if err != nil || u.Host == "" || u.User != nil {
+		return nil, fmt.Errorf("--%sgcs-endpoint %q: want a URL such as %s: %w", o.Flags, o.Endpoint, googleEndpoint, fault.ErrConfig)
+	}
+	if g.tokens, err = googleTokens(u, o); err != nil || g.tokens == nil {
+		return g, err
+	}
+	if _, err := g.tokens.get(ctx); err != nil { // now rather than at the first blob
+		return nil, fmt.Errorf("%s: %w", uri, err)
+	}
+	return g, nil
+}
+
+// object returns the address of an object, or of all objects for "".
+func (g *GCS) object(name string, query url.Values) string {
+	address := g.endpoint + "/storage/v1/b/" + url.PathEscape(g.bucket) + "/o"
+	if name != "" {
+		address += "/" + url.PathEscape(g.prefix+name)
+	}
+	return address + "?" + query.Encode()
+}
+
+// send makes one request. An answer that is no success is a *refusal.
+func (g *GCS) send(ctx context.Context, method, address string, header http.Header, body io.Reader, size int64) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, address, body)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", err, fault.ErrConfig)
+	}
+	req.ContentLength = size
+	for k, v := range header {
+		req.Header[k] = v
+	}
+	token := ""
+	if g.tokens != nil {
+		if token, err = g.tokens.get(ctx); err != nil {
+			return nil, err
+		}
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	res, err := g.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if res.StatusCode/100 != 2 {
+		defer res.Body.Close()
+		b, _ := io.ReadAll(io.LimitReader(res.Body, maxRefusal)) // what came of it
+		return nil, &refusal{status: res.StatusCode, header: res.Header, body: b, token: token}
+	}
+	if g.tokens != nil {
+		g.tokens.accepted(token)
+	}
+	return res, nil
+}
+
+// openVersion opens a part of an object in a version.
+func (g *GCS) openVersion(ctx context.Context, name string, off, n int64, version string) (io.ReadCloser, string, error) {
+	return openPart(ctx, g, part{name, off, n, version}, g.stall)
+}
+
+// Open streams a part of an object.
+func (g *GCS) Open(ctx context.Context, name string, off, n int64) (io.ReadCloser, error) {
+	rc, _, err := g.openVersion(ctx, name, off, n, "")
+	return rc, err
+}
+
+// generation names the version of an object in answers.
+const generation = "X-Goog-Generation"
+
+func (g *GCS) ask(ctx context.Context, p part) (answer, error) {
+	query, header := url.Values{"alt": {"media"}}, http.Header{}
+	if h := p.header(); h != "" {
+		header.Set("Range", h)
+	}
+	if p.version != "" {
+		query.Set("ifGenerationMatch", p.version)
+	}
+	res, err := g.send(ctx, http.MethodGet, g.object(p.name, query), header, nil, 0)
+	if err != nil {
+		return answer{}, g.failed(ctx, "get", p.name, err)
+	}
+	return answer{body: res.Body, length: res.ContentLength, ranged: res.Header.Get("Content-Range"), version: res.Header.Get(generation)}, nil
+}
+
+// gcsObject is what the JSON API states about an object. It writes numbers of 64 bits as text.
+type gcsObject struct {
+	Name       string `json:"name"`
+	Size       string `json:"size"`
+	Generation string `json:"generation"`
+}
+
+// size returns the length of an object in bytes.
+func (o gcsObject) size() (int64, error) {
+	n, err := strconv.ParseInt(o.Size, 10, 64)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("the store states the size %.40q: %w", o.Size, fault.ErrUnavailable)
+	}
+	return n, nil
+}
+
+// Stat asks for the size of an object.
+func (g *GCS) Stat(ctx context.Context, name string) (int64, error) {
+	if err := checkName(name); err != nil {
+		return 0, err
+	}
+	o, err := g.about(ctx, name)
+	if err != nil {
+		return 0, err
+	}
+	return o.size()
+}
+
+func (g *GCS) about(ctx context.Context, name string) (o gcsObject, err error) {
+	rctx, cancel := context.WithTimeout(ctx, g.stall)
+	defer cancel()
+	res, err := g.send(rctx, http.MethodGet, g.object(name, url.Values{"fields": {"name,size,generation"}}), nil, nil, 0)
+	if err != nil {
+		return o, g.failed(ctx, "head", name, err)
+	}
+	return o, g.decode(ctx, "head", name, res, &o)
+}
+
+// gcsPage is a page of a listing.
+type gcsPage struct {
+	Items []gcsObject `json:"items"`
+	Next  string      `json:"nextPageToken"`
+}
+
+// page asks for a page of the objects below a prefix: from a name on, or with the token that the page before ended with.
+func (g *GCS) page(ctx context.Context, prefix, from, token string) (p gcsPage, err error) {
+	query := url.Values{"prefix": {g.prefix + prefix}, "maxResults": {strconv.Itoa(listed)}, "fields": {"items(name,size,generation),nextPageToken"}}
+	if from != "" {
+		query.Set("startOffset", g.prefix+from)
+	}
+	if token != "" {
+		query.Set("pageToken", token)
+	}
+	rctx, cancel := context.WithTimeout(ctx, 4*g.stall)
+	defer cancel()
+	res, err := g.send(rctx, http.MethodGet, g.object("", query), nil, nil, 0)
+	if err != nil {
+		return p, g.failed(ctx, "list", prefix, err)
+	}
+	if err := g.decode(ctx, "list", prefix, res, &p); err != nil {
+		return p, err
+	}
+	if p.Next != "" && p.Next == token {
+		return p, fmt.Errorf("%s: the store repeats a page: %w", g.what("list", prefix), fault.ErrUnavailable)
+	}
+	return p, nil
+}
+
+// decode reads the body of an answer and closes it.
+func (g *GCS) decode(ctx context.Context, verb, name string, res *http.Response, v any) error {
+	defer res.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(res.Body, maxListing+1))
+	if err != nil {
+		return g.failed(ctx, verb, name, err)
+	}
+	if len(b) > maxListing {
+		err = errors.New("it is too long")
+	} else {
+		err = json.Unmarshal(b, v)
+	}
+	if err != nil { // a proxy, or a store of another kind
+		return fmt.Errorf("%s: the answer is not the one of Google Cloud Storage: %w: %w", g.what(verb, name), err, fault.ErrUnavailable)
+	}
+	return nil
+}
+
+// List pages through the objects below a prefix.
+func (g *GCS) List(ctx context.Context, prefix string) iter.Seq2[Blob, error] {
+	return func(yield func(Blob, error) bool) {
+		for token, more := "", true; more; more = token != "" {
+			p, err := g.page(ctx, prefix, "", token)
+			if err != nil {
+				yield(Blob{}, err)
+				return
+			}
+			for _, o := range p.Items {
+				name, below := strings.CutPrefix(o.Name, g.prefix)
+				if !below || strings.HasSuffix(name, "/") { // a folder that a console made
+					continue
+				}
+				size, err := o.size()
+				if err != nil {
+					err = fmt.Errorf("%s: %w", g.what("list", name), err)
+				}
+				if !yield(Blob{Name: name, Size: size}, err) || err != nil {
+					return
+				}
+			}
+			token = p.Next
+		}
+	}
+}
+
+// Store returns the whole bucket.
+func (g *GCS) Store() (Repository, bool) {
+	at, ok := g.whole()
+	whole := *g
+	whole.place = at
+	return &whole, ok
+}
+
+// Above returns the bucket from one level above the prefix on; false without a prefix.
+func (g *GCS) Above() (Repository, bool) {
+	at, ok := g.above()
+	above := *g
+	above.place = at
+	return &above, ok
+}

@@ -1,0 +1,82 @@
+package repo
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+)
+
+// refusal is an answer that is no success.
+type refusal struct {
+	status int
+	header http.Header
+	body   []byte // the beginning
+	token  string // that was sent
+}
+
+// Error returns the status.
+func (r *refusal) Error() string { return fmt.Sprintf("the store answers %d", r.status) }
+
+// elsewhere returns the host to which an answer redirects; "" when it does not.
+func (r *refusal) elsewhere() string {
+	if r.status/100 != 3 {
+		return ""
+	}
+	to, err := url.Parse(r.header.Get("Location"))
+	if err != nil {
+		return ""
+	}
+	return to.Host
+}
+
+// gcsReasons reads the reason and the message of an error of the JSON API. Errors of media are plain text, which is the message.
+func gcsReasons(body []byte) (reason, message string) {
+	var e struct {
+		Error struct {
+			Message string
+			Errors  []struct{ Reason string }
+		}
+	}
+	if json.Unmarshal(body, &e) != nil {
+		return "", sentence(string(body))
+	}
+	if len(e.Error.Errors) > 0 {
+		reason = sentence(e.Error.Errors[0].Reason)
+	}
+	return reason, sentence(e.Error.Message)
+}
+
+// maxSentence bounds what is quoted of a store's own words, in bytes.
+const maxSentence = 300
+
+// sentence returns the first line of a text, bounded and without control characters; "" for HTML and XML.
+func sentence(text string) string {
+	text, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
+	if strings.HasPrefix(text, "<") {
+		return ""
+	}
+	if len(text) > maxSentence {
+		text = text[:maxSentence] + "…"
+	}
+	return strings.TrimSuffix(strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, text), ".")
+}
+
+// passes reports whether a status means that the same request may be answered later.
+func passes(status int) bool {
+	return status == http.StatusTooManyRequests || status == http.StatusRequestTimeout || status >= 500
+}
+
+// redirected returns the error of an answer that redirects.
+func redirected(what, host, check string) error {
+	return fmt.Errorf("%s: the store redirects to %s, to which nothing is sent; check %s: %w", what, host, check, fault.ErrConfig)
+}
