@@ -2,9 +2,9 @@
 # setup.sh [packages|lacking]: installs what `make test` needs beside Go, make and git.
 #
 # As root on Debian and Ubuntu it installs the packages that are missing and names each. Otherwise it prints the one
-# command that root has to run. Then it installs the S3 server of the tests (a Go program) for the calling user, and
-# axe-core (with npm, where there is one). `setup.sh packages` leaves these two out; `setup.sh lacking` only prints which
-# needs this distribution has no package for.
+# command that root has to run. Then it installs the object stores of the tests (versitygw and fake-gcs-server, Go
+# programs, and Azurite, which needs Node.js with npm) and axe-core (with npm) for the calling user. `setup.sh packages`
+# leaves these out; `setup.sh lacking` only prints which needs this distribution has no package for.
 #
 # Exit 1 when something is missing that is needed, unless it is a single JDK that the distribution has no package of.
 # What is missing is named with what cannot run.
@@ -177,7 +177,7 @@ if [ "$obtainable" = 1 ]; then
   fi
 fi
 if [ "$code" = 0 ] && [ "$mode" = all ]; then
-  (cd "$here/.." && "$go" run -buildvcs=false ./testing/s3server/fetch) || echo "missing: versitygw. Not run: the tests of repositories in S3." >&2
+  (cd "$here/.." && "$go" run -buildvcs=false ./testing/objectserver/fetch) || true # it names what is missing
   if command -v npm >/dev/null; then
     (cd "$here/.." && "$go" run -buildvcs=false ./testing/browser/fetch) || echo "missing: axe-core. Not run: the status page under axe-core." >&2
   else

@@ -109,7 +109,7 @@ func TestSetupInstallsOnAFreshMachine(t *testing.T) {
 		if !strings.Contains(out, "no package of this distribution: a JDK 21") || !strings.Contains(out, "OpenSearch 3.8") {
 			t.Errorf("that no JDK 21 is to be had is not said:\n%s", out)
 		}
-		if !strings.Contains(out, "go run -buildvcs=false ./testing/s3server/fetch") {
+		if !strings.Contains(out, "go run -buildvcs=false ./testing/objectserver/fetch") {
 			t.Errorf("the S3 server is not installed:\n%s", out)
 		}
 		if code, out := m.setup(); code != 0 || strings.Count(m.installed(), "install ") != 1 {

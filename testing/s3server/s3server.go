@@ -4,16 +4,12 @@ package s3server
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
-	"time"
 
-	"github.com/rfsd/rfsd/testing/cluster"
-
+	"github.com/rfsd/rfsd/testing/objectserver"
 	"github.com/rfsd/rfsd/testing/signer"
 )
 
@@ -21,11 +17,8 @@ import (
 const (
 	module  = "github.com/versity/versitygw/cmd/versitygw"
 	version = "v1.8.0"
-)
-
-const (
-	startTimeout   = time.Minute
-	installTimeout = 30 * time.Minute
+	program = "versitygw"
+	folder  = program + "-" + version
 )
 
 // Server is a running server. It is stopped when the test ends.
@@ -40,40 +33,16 @@ type Server struct {
 // testing/setup.sh does that.
 func Start(t testing.TB, dir string) Server {
 	t.Helper()
-	bin, err := binary()
+	bin, err := objectserver.Binary(folder, program)
 	if err != nil {
 		t.Skipf("no S3 server: %v", err)
 	}
-	addr, err := cluster.FreeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := Server{Endpoint: "http://" + addr, AccessKey: "rfsd-test", SecretKey: "rfsd-test-key", Region: "us-east-1"}
-	ctx, cancel := context.WithCancel(context.Background())
-	cmd := exec.CommandContext(ctx, bin, "--port", addr, "--quiet", "posix", dir)
-	cmd.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+s.AccessKey, "ROOT_SECRET_KEY="+s.SecretKey)
-	log, err := os.Create(filepath.Join(t.TempDir(), "versitygw.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		t.Fatalf("start %s: %v", bin, err)
-	}
-	ended := make(chan struct{})
-	go func() {
-		cmd.Wait() //nolint:errcheck // it is killed in the end
-		close(ended)
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-ended
-		log.Close()
+	s := Server{AccessKey: "rfsd-test", SecretKey: "rfsd-test-key", Region: "us-east-1"}
+	s.Endpoint = "http://" + objectserver.Run(t, func(host, port string) *exec.Cmd {
+		cmd := exec.Command(bin, "--port", net.JoinHostPort(host, port), "--quiet", "posix", dir)
+		cmd.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+s.AccessKey, "ROOT_SECRET_KEY="+s.SecretKey)
+		return cmd
 	})
-	if err := waitFor(addr, ended); err != nil {
-		b, _ := os.ReadFile(log.Name())
-		t.Fatalf("the S3 server does not answer: %v\n%s", err, b)
-	}
 	return s
 }
 
@@ -83,73 +52,7 @@ func (s Server) Setenv(t *testing.T) {
 	signer.SetEnvironment(t, "", s.AccessKey, s.SecretKey)
 }
 
-// waitFor dials until a server listens.
-func waitFor(addr string, ended <-chan struct{}) error {
-	deadline := time.After(startTimeout)
-	again := time.NewTicker(20 * time.Millisecond)
-	defer again.Stop()
-	for {
-		conn, err := net.Dial("tcp", addr)
-		if err == nil {
-			return conn.Close()
-		}
-		select {
-		case <-again.C:
-		case <-ended:
-			return fmt.Errorf("it ended: %w", err)
-		case <-deadline:
-			return err
-		}
-	}
-}
-
-// place returns where the server is installed in the user's cache.
-func place() (string, error) {
-	cache := os.Getenv("RFSD_CACHE")
-	if cache == "" {
-		dir, err := os.UserCacheDir()
-		if err != nil {
-			return "", err
-		}
-		cache = filepath.Join(dir, "rfsd")
-	}
-	return filepath.Join(cache, "versitygw-"+version, "versitygw"), nil
-}
-
-// binary finds the server on the path or in the user's cache. A test installs nothing.
-func binary() (string, error) {
-	if bin, err := exec.LookPath("versitygw"); err == nil {
-		return bin, nil
-	}
-	bin, err := place()
-	if err != nil {
-		return "", err
-	}
-	if _, err := os.Stat(bin); err != nil {
-		return "", fmt.Errorf("versitygw is not installed; run testing/setup.sh: %w", err)
-	}
-	return bin, nil
-}
-
 // Install returns the path of the server and builds it in the user's cache when there is none.
 func Install(ctx context.Context) (string, error) {
-	if bin, err := binary(); err == nil {
-		return bin, nil
-	}
-	bin, err := place()
-	if err != nil {
-		return "", err
-	}
-	dir := filepath.Dir(bin)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", err
-	}
-	ctx, cancel := context.WithTimeout(ctx, installTimeout)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", "install", module+"@"+version) // go install renames into place
-	cmd.Env = append(os.Environ(), "GOBIN="+dir, "GOFLAGS=", "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go install %s@%s: %w\n%s", module, version, err, out)
-	}
-	return bin, nil
+	return objectserver.GoInstall(ctx, folder, program, module+"@"+version)
 }

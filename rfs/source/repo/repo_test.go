@@ -230,7 +230,7 @@ func BenchmarkRealS3Server(b *testing.B) {
 	server := s3server.Start(b, dir)
 	b.Setenv("AWS_ACCESS_KEY_ID", server.AccessKey)
 	b.Setenv("AWS_SECRET_ACCESS_KEY", server.SecretKey)
-	s3, err := repo.NewS3(b.Context(), "s3://bucket", s3Options(server))
+	s3, err := repo.NewS3(b.Context(), "s3://bucket", s3Options(server).S3)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -1,0 +1,76 @@
+package objectserver
+
+import (
+	"context"
+	"encoding/base64"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
+)
+
+// Package and version of the server that InstallAzurite installs.
+const (
+	azuriteVersion = "3.37.0"
+	azuriteFolder  = "azurite-" + azuriteVersion
+	azuriteProgram = "node_modules/.bin/azurite-blob"
+)
+
+// InstallAzurite returns the path of Azurite and installs it in the user's cache when there is none. It needs Node.js with npm.
+func InstallAzurite(ctx context.Context) (string, error) {
+	return install(azuriteFolder, azuriteProgram, func(dir string) *exec.Cmd {
+		root := filepath.Dir(filepath.Dir(dir))
+		return exec.CommandContext(ctx, "npm", "install", "--prefix", root, "--ignore-scripts", "--omit=dev", "--no-audit", "--no-fund", "azurite@"+azuriteVersion)
+	})
+}
+
+// Azurite is a running server of Azure Blob Storage.
+type Azurite struct {
+	Account  string
+	Endpoint string // with the account
+	KeyFile  string // holds the key of the account
+	client   *azblob.Client
+}
+
+// StartAzurite starts an empty server with a container "bucket". It skips the test when the server is not installed.
+func StartAzurite(t testing.TB) Azurite {
+	t.Helper()
+	bin, err := Binary(azuriteFolder, azuriteProgram)
+	if err != nil {
+		t.Skipf("no server of Azure Blob Storage: %v", err)
+	}
+	a := Azurite{Account: "rfsdtest", KeyFile: filepath.Join(t.TempDir(), "key")}
+	key := base64.StdEncoding.EncodeToString([]byte("a key that only this server knows"))
+	if err := os.WriteFile(a.KeyFile, []byte(key+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	at := t.TempDir()
+	address := Run(t, func(host, port string) *exec.Cmd {
+		// The SDK names a version of the protocol that is newer than the server; what is used of it is not.
+		cmd := exec.Command(bin, "--blobHost", host, "--blobPort", port, "--location", at, "--silent", "--skipApiVersionCheck", "--disableTelemetry")
+		cmd.Env = append(os.Environ(), "AZURITE_ACCOUNTS="+a.Account+":"+key)
+		return cmd
+	})
+	a.Endpoint = "http://" + address + "/" + a.Account
+	credential, err := azblob.NewSharedKeyCredential(a.Account, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.client, err = azblob.NewClientWithSharedKeyCredential(a.Endpoint, credential, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.client.CreateContainer(t.Context(), "bucket", nil); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// Put writes a blob of the container.
+func (a Azurite) Put(t testing.TB, name string, body []byte) {
+	t.Helper()
+	if _, err := a.client.UploadBuffer(t.Context(), "bucket", name, body, nil); err != nil {
+		t.Fatal(err)
+	}
+}
