@@ -67,7 +67,7 @@ func (s S3) options() repo.S3Options {
 // Repository locates the snapshot.
 type Repository struct {
 	_       struct{} `group:"Source" section:"source"`
-	URI     string   `flag:"repo-uri" check:"place" help:"snapshot repository: file:///path, a path, s3://bucket/prefix, gs://bucket/prefix, or azblob://container/prefix"`
+	URI     string   `flag:"repo-uri" check:"repository" help:"snapshot repository: file:///path, a path, s3://bucket/prefix, gs://bucket/prefix, azblob://container/prefix, or https://host/path (a web server with the files, read without credentials)"`
 	Remotes []string `flag:"remote-store-uri" check:"remote" help:"URI or NAME=URI of a remote store that a shallow snapshot of OpenSearch refers to (default: the repository itself); may be repeated"`
 	Stores  Stores
 }
@@ -205,7 +205,7 @@ type Origin struct {
 	_                  struct{} `group:"Source cluster" section:"source-cluster"`
 	Cluster            Cluster  `prefix:"source-" help:"URL of the source cluster: the snapshot is created there; may be repeated, for several addresses of that cluster"`
 	Repository         string   `flag:"snapshot-repo-name" default:"rfsd" help:"name under which the source knows the repository; it is registered if it does not exist"`
-	Type               string   `flag:"source-repo-type" oneof:"fs,s3," want:"fs or s3" help:"type of the repository on the source, fs or s3 (default: by --repo-uri)"`
+	Type               string   `flag:"source-repo-type" oneof:"fs,s3,gcs,azure," want:"fs, s3, gcs or azure" help:"type of the repository on the source (default: by --repo-uri)"`
 	Location           string   `flag:"source-repo-location" help:"where the repository is as the source sees it: a path, or bucket/prefix (default: as in --repo-uri)"`
 	Settings           Pairs    `flag:"source-repo-setting" want:"KEY=VALUE" help:"further setting of the repository on the source, KEY=VALUE, such as role_arn=…; may be repeated"`
 	MaxRate            string   `flag:"snapshot-max-rate" check:"byterate" help:"maximum bytes per second that each node of the source writes, such as 40mb"`

@@ -44,7 +44,7 @@ func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *reso
 		return nil, errors.Join(err, h.close())
 	}
 	h.kept = r.kept
-	budget.LimitMemory(o.options.memory().Budget(config.InBucket(h.blobs.URI())), os.Getenv)
+	budget.LimitMemory(o.options.memory().Budget(repo.IsRemote(h.blobs.URI())), os.Getenv)
 	existing := &importer.Existing{Counts: r.client, Records: session.PriorsOf(r.kept), Way: o.existing, Chosen: o.existing != "", Log: log}
 	identity := maps.Clone(r.identity)
 	identity[phase.ExistingKey] = string(o.existing) // empty until it is chosen

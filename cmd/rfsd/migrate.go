@@ -87,7 +87,7 @@ func perform(ctx context.Context, o options) (*report.Migration, error) {
 	if err != nil {
 		return nil, exit.With(exit.Snapshot, fmt.Errorf("repository %s: %w", o.repoURI, err))
 	}
-	budget.LimitMemory(o.memory().Budget(config.InBucket(blobs.URI())), os.Getenv) // before it is planned: a snapshot has any number of indices
+	budget.LimitMemory(o.memory().Budget(repo.IsRemote(blobs.URI())), os.Getenv) // before it is planned: a snapshot has any number of indices
 	counted, in := repo.NewCounting(blobs), newResources(o)
 	counted.LargeAlone(in.memory.Alone)
 	var planned *plan.Plan

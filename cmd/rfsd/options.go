@@ -269,7 +269,7 @@ type origin struct {
 	cluster  target.Config
 	derived  bool // the session creates the snapshot, under a name that follows from its settings
 	name     string
-	kind     string            // of the repository: fs or s3
+	kind     string            // of the repository: fs, s3, gcs or azure
 	settings map[string]string // of the repository, as the source takes them
 	global   bool
 	retry    bool

@@ -36,7 +36,7 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 	give := func(err error) (*phase.Session, func() error, error) {
 		return nil, nil, errors.Join(err, all.close())
 	}
-	budget.LimitMemory(o.memory().Budget(config.InBucket(blobs.URI())), os.Getenv)
+	budget.LimitMemory(o.memory().Budget(repo.IsRemote(blobs.URI())), os.Getenv)
 	o.target.Memory, o.coordinator.Memory = in.memory, in.memory
 	writer := in.newHolder()
 	request := o.request()

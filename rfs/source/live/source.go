@@ -87,7 +87,7 @@ func RepositorySettings(kind, uri, location, region string) (string, map[string]
 		scheme, rest = "file", uri
 	}
 	if kind == "" {
-		kind = map[string]string{"file": "fs", "s3": "s3"}[scheme]
+		kind = map[string]string{"file": "fs", "s3": "s3", "gs": "gcs", "azblob": "azure"}[scheme]
 	}
 	if location == "" {
 		location = rest
@@ -105,19 +105,28 @@ func RepositorySettings(kind, uri, location, region string) (string, map[string]
 			return usage("--source-repo-location %q: the path of a repository on the source is absolute", location)
 		}
 		return kind, map[string]string{"location": location}, nil
-	case "s3":
-		u, err := url.Parse("s3://" + strings.TrimPrefix(location, "s3://"))
+	case "s3", "gcs", "azure":
+		if _, rest, ok := strings.Cut(location, "://"); ok {
+			location = rest
+		}
+		u, err := url.Parse(kind + "://" + location)
 		if err != nil || u.Host == "" {
 			return usage("--source-repo-location %q is not bucket/prefix", location)
 		}
 		settings := map[string]string{"bucket": u.Host}
+		if kind == "azure" {
+			settings = map[string]string{"container": u.Host}
+		}
 		if prefix := strings.Trim(u.Path, "/"); prefix != "" {
 			settings["base_path"] = prefix
 		}
-		if region != "" {
+		if region != "" && kind == "s3" {
 			settings["region"] = region
 		}
 		return kind, settings, nil
 	}
-	return usage("--source-repo-type is missing: is the repository %s of the type fs or s3?", uri)
+	if scheme == "http" || scheme == "https" {
+		return usage("%s is read from a web server, to which no cluster writes snapshots: name the repository as the source writes it, or an existing snapshot with --snapshot-name", uri)
+	}
+	return usage("--source-repo-type is missing: is the repository %s of the type fs, s3, gcs or azure?", uri)
 }

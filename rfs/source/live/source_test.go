@@ -21,7 +21,10 @@ func TestRepositorySettings(t *testing.T) {
 		{"a bucket", "", "s3://b/a/c/", "", "eu-west-1", "s3", map[string]string{"bucket": "b", "base_path": "a/c", "region": "eu-west-1"}},
 		{"a bucket that is mounted here", "s3", "/mnt/b", "b", "", "s3", map[string]string{"bucket": "b"}},
 		{"no bucket", "s3", "/mnt/b", "/", "", "", nil},
-		{"an unknown kind", "", "https://host/snapshots", "", "", "", nil},
+		{"a bucket of Google", "", "gs://b/a/c", "", "eu-west-1", "gcs", map[string]string{"bucket": "b", "base_path": "a/c"}},
+		{"a container of Azure", "", "azblob://b/a/c", "", "", "azure", map[string]string{"container": "b", "base_path": "a/c"}},
+		{"a container that the source names otherwise", "", "azblob://b/a", "azblob://c", "", "azure", map[string]string{"container": "c"}},
+		{"a web server", "", "https://host/snapshots", "", "", "", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			kind, got, err := live.RepositorySettings(c.kind, c.uri, c.location, c.region)

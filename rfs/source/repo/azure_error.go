@@ -56,10 +56,8 @@ func (a *Azure) failed(ctx context.Context, verb, name string, err error) error 
 		return fmt.Errorf("%s; the blob is archived, bring it to an online tier first: %w", quoted, fault.ErrConfig)
 	case a.anonymous && (r.StatusCode == http.StatusUnauthorized || r.StatusCode == http.StatusForbidden || r.StatusCode == http.StatusConflict):
 		return fmt.Errorf("%s; no credentials are sent to %s, give %skey-file: %w", quoted, a.endpoint, flag, fault.ErrConfig)
-	case code == "AuthenticationFailed":
-		return fmt.Errorf("%s (%s); is it the key of the account, is the signature still valid, and is the clock of this machine right?: %w", quoted, azureMessage(r.RawResponse), fault.ErrConfig)
-	case code == "AuthorizationFailure":
-		return fmt.Errorf("%s; the firewall of the storage account may exclude this machine, or the signature does not cover the request: %w", quoted, fault.ErrConfig)
+	case code == "AuthenticationFailed" || code == "AuthorizationFailure":
+		return fmt.Errorf("%s (%s); is it the key of the account, is a signature valid for this request, is the clock of this machine right, and does the account's firewall admit it?: %w", quoted, azureMessage(r.RawResponse), fault.ErrConfig)
 	case r.StatusCode == http.StatusUnauthorized || r.StatusCode == http.StatusForbidden:
 		needed := azureNeeded[verb]
 		if needed == "" {

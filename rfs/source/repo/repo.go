@@ -49,7 +49,7 @@ type Options struct {
 }
 
 // forms are the addresses of repositories.
-const forms = "file:///path, a path, s3://bucket/prefix, gs://bucket/prefix and azblob://container/prefix"
+const forms = "file:///path, a path, s3://bucket/prefix, gs://bucket/prefix, azblob://container/prefix and https://host/path"
 
 // IsBucket reports whether an address is one of a bucket or container.
 func IsBucket(uri string) bool {
@@ -57,7 +57,13 @@ func IsBucket(uri string) bool {
 	return ok && (scheme == "s3" || scheme == "gs" || scheme == "azblob")
 }
 
-// Open opens a repository: file:///path, a path, s3://bucket/prefix, gs://bucket/prefix, or azblob://container/prefix.
+// IsRemote reports whether an address is read over a network, with read-ahead: that of a bucket or of a web server.
+func IsRemote(uri string) bool {
+	return IsBucket(uri) || strings.HasPrefix(uri, "http://") || strings.HasPrefix(uri, "https://")
+}
+
+// Open opens a repository: file:///path, a path, s3://bucket/prefix, gs://bucket/prefix, azblob://container/prefix, or
+// https://host/path (read-only, without listings).
 func Open(ctx context.Context, uri string, o Options) (Repository, error) {
 	scheme, rest, ok := strings.Cut(uri, "://")
 	switch {
@@ -69,11 +75,19 @@ func Open(ctx context.Context, uri string, o Options) (Repository, error) {
 		}
 		return NewDir(rest)
 	}
-	r, err := openStore(ctx, uri, o)
+	r, err := openRemote(ctx, uri, o)
 	if err != nil {
 		return nil, err
 	}
 	return NewReadAhead(NewRetrying(r, retry.Policy{}), ReadAheadOptions{Pace: o.Pace}), nil
+}
+
+// openRemote opens what is read over a network, without retries.
+func openRemote(ctx context.Context, uri string, o Options) (Repository, error) {
+	if IsRemote(uri) && !IsBucket(uri) {
+		return NewWeb(uri)
+	}
+	return openStore(ctx, uri, o)
 }
 
 // store is a bucket or container: one request for each call.
@@ -93,6 +107,9 @@ func openStore(ctx context.Context, uri string, o Options) (store, error) {
 		return NewGCS(ctx, uri, o.GCS)
 	case "azblob":
 		return NewAzure(ctx, uri, o.Azure)
+	}
+	if IsRemote(uri) {
+		return nil, fmt.Errorf("%q: a web server is only read, want s3://bucket/prefix, gs://bucket/prefix or azblob://container/prefix: %w", uri, fault.ErrConfig)
 	}
 	return nil, fmt.Errorf("%q: only %s are known: %w", uri, forms, fault.ErrConfig)
 }

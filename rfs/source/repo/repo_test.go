@@ -117,7 +117,7 @@ func TestWrongCredentialsAndBucketsAreConfiguration(t *testing.T) {
 }
 
 func TestUnknownURIsAreConfiguration(t *testing.T) {
-	for _, uri := range []string{"", "file://relative", "s3://", "s3:///prefix", "/not/there", "http://x/y"} {
+	for _, uri := range []string{"", "file://relative", "s3://", "s3:///prefix", "/not/there", "ftp://x/y", "gs://", "gs:///x", "azblob://"} {
 		if _, err := repo.Open(t.Context(), uri, repo.Options{S3: repo.S3Options{Region: "x"}}); uri != "" && !errors.Is(err, fault.ErrConfig) {
 			t.Errorf("%q: %v", uri, err)
 		}
