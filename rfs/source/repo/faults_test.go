@@ -126,7 +126,7 @@ func (p protocol) open(t *testing.T, endpoint string) (repo.Repository, error) {
 	o := p.options(t, endpoint)
 	switch uri := p.scheme + "://bucket/p"; p.scheme {
 	case "http":
-		return repo.NewWeb(endpoint + "/p")
+		return repo.NewWeb(endpoint+"/p", time.Second)
 	case "gs":
 		return repo.NewGCS(t.Context(), uri, o.GCS)
 	case "azblob":

@@ -85,7 +85,7 @@ func Open(ctx context.Context, uri string, o Options) (Repository, error) {
 // openRemote opens what is read over a network, without retries.
 func openRemote(ctx context.Context, uri string, o Options) (Repository, error) {
 	if IsRemote(uri) && !IsBucket(uri) {
-		return NewWeb(uri)
+		return NewWeb(uri, 0)
 	}
 	return openStore(ctx, uri, o)
 }

@@ -62,30 +62,6 @@ func s3Options(s s3server.Server) repo.Options {
 	return repo.Options{S3: repo.S3Options{Endpoint: s.Endpoint, Region: s.Region, PathStyle: true}}
 }
 
-func TestRealS3ServerKeepsTheContract(t *testing.T) {
-	for _, uri := range []string{"s3://bucket", "s3://bucket/some/prefix/"} {
-		t.Run(uri, func(t *testing.T) {
-			repotest.Run(t, func(t *testing.T, blobs map[string][]byte) repotest.Repository {
-				dir := t.TempDir()
-				store(t, filepath.Join(dir, uri[len("s3://"):]), blobs)
-				store(t, filepath.Join(dir, "bucket", "some", "prefix2"), map[string][]byte{"index-77": []byte("not ours")})
-				server := s3server.Start(t, dir)
-				server.Setenv(t)
-				if uri == "s3://bucket" {
-					if err := os.RemoveAll(filepath.Join(dir, "bucket", "some")); err != nil {
-						t.Fatal(err)
-					}
-				}
-				r, err := repo.Open(t.Context(), uri, s3Options(server))
-				if err != nil {
-					t.Fatal(err)
-				}
-				return r
-			})
-		})
-	}
-}
-
 func TestWrongCredentialsAndBucketsAreConfiguration(t *testing.T) {
 	dir := t.TempDir()
 	store(t, filepath.Join(dir, "bucket"), map[string][]byte{"index-0": []byte("{}")})

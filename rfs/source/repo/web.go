@@ -1,6 +1,7 @@
 package repo
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -22,14 +23,14 @@ type Web struct {
 	stall  time.Duration
 }
 
-// NewWeb opens http://host/path or https://host/path. Errors: fault.ErrConfig for an address that is none.
-func NewWeb(address string) (*Web, error) {
+// NewWeb opens http://host/path or https://host/path. stall limits the time without a byte of a response; 0 means 30 s. Errors: fault.ErrConfig for an address that is none.
+func NewWeb(address string, stall time.Duration) (*Web, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return nil, fmt.Errorf("repository URI: want https://host/path, without user, password or query: %w", fault.ErrConfig)
 	}
-	base := u.JoinPath("/")
-	return &Web{base: base, client: &http.Client{Transport: newTransport(defaultStall), CheckRedirect: notFollowed}, stall: defaultStall}, nil
+	stall = cmp.Or(stall, defaultStall)
+	return &Web{base: u.JoinPath("/"), client: &http.Client{Transport: newTransport(stall), CheckRedirect: notFollowed}, stall: stall}, nil
 }
 
 // URI returns the address.

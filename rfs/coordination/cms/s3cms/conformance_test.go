@@ -11,6 +11,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/s3cms"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/testing/cmstest"
+	"github.com/rfsd/rfsd/testing/objectserver"
 	"github.com/rfsd/rfsd/testing/s3server"
 )
 
@@ -36,7 +37,12 @@ func serve(t testing.TB) s3server.Server {
 // connect opens s3://bucket/state of a server.
 func connect(t testing.TB, server s3server.Server) *repo.Objects {
 	t.Helper()
-	o, err := repo.OpenObjects(t.Context(), "s3://bucket/state", repo.Options{S3: repo.S3Options{Region: server.Region, Endpoint: server.Endpoint, PathStyle: true}})
+	return objects(t, "s3://bucket/state", repo.Options{S3: repo.S3Options{Region: server.Region, Endpoint: server.Endpoint, PathStyle: true}})
+}
+
+func objects(t testing.TB, uri string, options repo.Options) *repo.Objects {
+	t.Helper()
+	o, err := repo.OpenObjects(t.Context(), uri, options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,15 +53,29 @@ func TestConformance(t *testing.T) {
 	t.Run("in memory", func(t *testing.T) {
 		cmstest.Run(t, func(t *testing.T) cms.Store { return open(t, newMemory(), "") })
 	})
-	t.Run("a real server", func(t *testing.T) {
-		if os.Getenv("RFSD_SOURCES") != "all" {
-			t.Skip("takes half a minute; RFSD_SOURCES=all runs it")
-		}
-		server := serve(t)
-		server.Setenv(t)
-		var n atomic.Int64
-		cmstest.Run(t, func(t *testing.T) cms.Store {
-			return open(t, connect(t, server), fmt.Sprintf("s%d", n.Add(1)))
+	for name, connect := range map[string]func(t *testing.T) s3cms.Bucket{
+		"a real server of S3": func(t *testing.T) s3cms.Bucket {
+			server := serve(t)
+			server.Setenv(t)
+			return connect(t, server)
+		},
+		"a real server of Google Cloud Storage": func(t *testing.T) s3cms.Bucket {
+			return objects(t, "gs://bucket/state", repo.Options{GCS: repo.GCSOptions{Endpoint: objectserver.StartGCS(t).Endpoint}})
+		},
+		"a real server of Azure": func(t *testing.T) s3cms.Bucket {
+			a := objectserver.StartAzurite(t)
+			return objects(t, "azblob://bucket/state", repo.Options{Azure: repo.AzureOptions{Account: a.Account, Endpoint: a.Endpoint, KeyFile: a.KeyFile}})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if os.Getenv("RFSD_SOURCES") != "all" {
+				t.Skip("takes half a minute; RFSD_SOURCES=all runs it")
+			}
+			bucket := connect(t)
+			var n atomic.Int64
+			cmstest.Run(t, func(t *testing.T) cms.Store {
+				return open(t, bucket, fmt.Sprintf("s%d", n.Add(1)))
+			})
 		})
-	})
+	}
 }
