@@ -19,7 +19,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// AzureOptions configure access to containers of Azure Blob Storage. Without KeyFile the credentials are those of the environment, in
+// AzureOptions configure access to containers of Azure Blob Storage. Without KeyFile the credentials come from the environment, in
 // the order of the SDK: AZURE_… variables, workload identity, managed identity, the CLI.
 type AzureOptions struct {
 	Account  string // the storage account
@@ -151,7 +151,7 @@ func (a *Azure) List(ctx context.Context, prefix string) iter.Seq2[Blob, error] 
 	}
 }
 
-// items yields the entries of listings, page by page, from a name on ("" for all). Stores that know no start begin with the first.
+// items yields the entries of listings, page by page, from a name on ("" for all). Stores without such starts return all names.
 func (a *Azure) items(ctx context.Context, prefix, from string) iter.Seq2[*container.BlobItem, error] {
 	return func(yield func(*container.BlobItem, error) bool) {
 		whole := a.prefix + prefix

@@ -16,7 +16,7 @@ import (
 // azureHosts are the ends of the names of the hosts for which Azure issues tokens.
 var azureHosts = []string{".blob.core.windows.net", ".blob.storage.azure.net", ".blob.core.usgovcloudapi.net", ".blob.core.chinacloudapi.cn"}
 
-// azureScope is what tokens for blobs are issued for.
+// azureScope is the scope of tokens for blobs.
 const azureScope = "https://storage.azure.com/.default"
 
 // connect makes the client. A key or signature goes to the endpoint that was given with it. The tokens of the environment go to Azure

@@ -17,7 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// GCSOptions configure access to buckets of Google Cloud Storage. Without KeyFile the credentials are those of the environment:
+// GCSOptions configure access to buckets of Google Cloud Storage. Without KeyFile the credentials come from the environment:
 // GOOGLE_APPLICATION_CREDENTIALS (also for workload identity federation), gcloud's, or the service account of the machine or pod.
 type GCSOptions struct {
 	Endpoint string // "" for Google's; http:// is an emulator, which gets no credentials
@@ -42,7 +42,7 @@ const (
 	// maxListing bounds the answer to a request for a page of a listing, in bytes: 1,000 names of 1 KiB, with what escapes add.
 	maxListing = 16 << 20
 	listed     = 1000 // names of a page
-	// maxRefusal bounds what is read of the body of an error, in bytes.
+	// maxRefusal bounds the part of the body of an error that is read, in bytes.
 	maxRefusal = 64 << 10
 )
 
@@ -80,7 +80,7 @@ func (g *GCS) object(name string, query url.Values) string {
 	return address + "?" + query.Encode()
 }
 
-// send makes one request. An answer that is no success is a *refusal.
+// send makes one request. Other statuses than 2xx are a *refusal.
 func (g *GCS) send(ctx context.Context, method, address string, header http.Header, body io.Reader, size int64) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, address, body)
 	if err != nil {
@@ -141,7 +141,7 @@ func (g *GCS) ask(ctx context.Context, p part) (answer, error) {
 	return answer{body: res.Body, length: res.ContentLength, ranged: res.Header.Get("Content-Range"), version: res.Header.Get(generation)}, nil
 }
 
-// gcsObject is what the JSON API states about an object. It writes numbers of 64 bits as text.
+// gcsObject holds the fields of an object in the JSON API, which writes numbers of 64 bits as text.
 type gcsObject struct {
 	Name       string `json:"name"`
 	Size       string `json:"size"`

@@ -26,7 +26,7 @@ const gcsScope = "https://www.googleapis.com/auth/devstorage.read_write"
 // tokenTimeout bounds a request for a token.
 const tokenTimeout = 30 * time.Second
 
-// tokens hands out the token of the requests, and replaces one that the store ceases to accept. It is safe for concurrent use.
+// tokens returns the token of the requests, and replaces it when the store ceases to accept it. It is safe for concurrent use.
 type tokens struct {
 	make func(ctx context.Context) (oauth2.TokenSource, error) // anew, without what an earlier source has kept
 
@@ -35,9 +35,9 @@ type tokens struct {
 	proven string // a token that the store has accepted
 }
 
-// googleTokens returns the source of tokens for an endpoint; nil for one that gets no credentials. Those of the environment were
-// configured for Google, so that they go to Google's hosts only. A token is worth as much as a password: without TLS it goes to this
-// machine only.
+// googleTokens returns the source of tokens for an endpoint; nil if it gets no credentials. The credentials of the
+// environment were configured for Google, so that they go to Google's hosts only. A token is worth as much as a password: without TLS
+// it goes to this machine only.
 func googleTokens(endpoint *url.URL, o GCSOptions) (*tokens, error) {
 	host := endpoint.Hostname()
 	client := &http.Client{Transport: newTransport(tokenTimeout), Timeout: tokenTimeout, CheckRedirect: notFollowed}
@@ -124,7 +124,7 @@ func (t *tokens) get(ctx context.Context) (string, error) {
 	return token.AccessToken, nil
 }
 
-// tokenError returns why there is no token, without the answer of the issuer, which may quote the request.
+// tokenError returns the reason for a missing token, without the answer of the issuer, which may quote the request.
 func tokenError(err error) error {
 	var refused *oauth2.RetrieveError
 	if !errors.As(err, &refused) {

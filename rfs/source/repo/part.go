@@ -30,7 +30,7 @@ func (p part) header() string {
 	return ""
 }
 
-// answer is what a store answered to a part.
+// answer is the answer of a store to a part.
 type answer struct {
 	body    io.ReadCloser
 	length  int64  // bytes of body; -1 when not stated

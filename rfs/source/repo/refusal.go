@@ -11,7 +11,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// refusal is an answer that is no success.
+// refusal is an answer with another status than 2xx.
 type refusal struct {
 	status int
 	header http.Header
@@ -51,7 +51,7 @@ func gcsReasons(body []byte) (reason, message string) {
 	return reason, sentence(e.Error.Message)
 }
 
-// maxSentence bounds what is quoted of a store's own words, in bytes.
+// maxSentence bounds a quotation of a store's message, in bytes.
 const maxSentence = 300
 
 // sentence returns the first line of a text, bounded and without control characters; "" for HTML and XML.

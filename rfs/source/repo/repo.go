@@ -57,7 +57,7 @@ func IsBucket(uri string) bool {
 	return ok && (scheme == "s3" || scheme == "gs" || scheme == "azblob")
 }
 
-// IsRemote reports whether an address is read over a network, with read-ahead: that of a bucket or of a web server.
+// IsRemote reports whether an address is read over a network, with read-ahead: a bucket or a web server.
 func IsRemote(uri string) bool {
 	return IsBucket(uri) || strings.HasPrefix(uri, "http://") || strings.HasPrefix(uri, "https://")
 }
@@ -82,7 +82,7 @@ func Open(ctx context.Context, uri string, o Options) (Repository, error) {
 	return NewReadAhead(NewRetrying(r, retry.Policy{}), ReadAheadOptions{Pace: o.Pace}), nil
 }
 
-// openRemote opens what is read over a network, without retries.
+// openRemote opens a bucket or a web server, without retries.
 func openRemote(ctx context.Context, uri string, o Options) (Repository, error) {
 	if IsRemote(uri) && !IsBucket(uri) {
 		return NewWeb(uri, 0)

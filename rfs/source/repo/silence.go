@@ -21,7 +21,7 @@ type silence struct {
 	remedy    string // what to check
 	setting   string // the option that names the address
 	authority string // the variable that names the certificates of authorities
-	noHost    string // what to check beside when the host name is unknown
+	noHost    string // what else to check when the host name is unknown
 }
 
 // of returns the error of a request that nothing answered, without the words of the client library.

@@ -64,7 +64,7 @@ func (w *Web) ask(ctx context.Context, p part) (answer, error) {
 	return answer{body: res.Body, length: res.ContentLength, ranged: res.Header.Get("Content-Range"), version: webVersion(res.Header)}, nil
 }
 
-// webVersion returns what tells one version of a file from another: a strong ETag, else the time of the last change; "" without both.
+// webVersion returns the version of a file: a strong ETag, else the time of the last change; "" without both.
 func webVersion(h http.Header) string {
 	if tag := h.Get("ETag"); strings.HasPrefix(tag, `"`) {
 		return tag

@@ -160,8 +160,8 @@ func (s *session) probe(ctx context.Context) error {
 		return err
 	}
 	if created || changed {
-		return fmt.Errorf("the S3 server ignores the conditions of writes (If-None-Match, If-Match), so that two processes could take the same work: "+
-			"name a bucket of AWS S3 or of a server that has conditional writes, or keep the state of the work in a cluster (--coordinator-host): %w", fault.ErrConfig)
+		return fmt.Errorf("the store ignores the conditions of writes (If-None-Match, If-Match), so that two processes could take the same work: "+
+			"name a bucket of AWS S3, Google Cloud Storage or Azure, or of a server that has conditional writes, or keep the state of the work in a cluster (--coordinator-host): %w", fault.ErrConfig)
 	}
 	return nil
 }
