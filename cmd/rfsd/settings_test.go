@@ -78,7 +78,7 @@ func TestFlagsAreOverTheEnvironmentAndThatIsOverTheFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.repoURI != "/file" || r.snapshot != "environment" || r.s3.Region != "flag" || r.own.Node.Workers != 3 || r.own.Node.Memory != 100_000_000 || r.maxRate != 12_500_000 {
+	if r.repoURI != "/file" || r.snapshot != "environment" || r.stores.S3.Region != "flag" || r.own.Node.Workers != 3 || r.own.Node.Memory != 100_000_000 || r.maxRate != 12_500_000 {
 		t.Errorf("%+v", r)
 	}
 	if !slices.Equal(r.indices.Include.Strings(), []string{"a", "regex:b,c"}) || !slices.Equal(r.own.Events.Command, []string{"/bin/x", "--y"}) {
