@@ -272,7 +272,7 @@ func (s Setting) look(text string) error {
 // forms describe the values that the checks of a text accept.
 var forms = map[string]string{
 	"field": "a letter, then a–z, A–Z, 0–9, _ and -", "name": "a–z, 0–9 and -, at most 64 characters", "version": "a version of OpenSearch such as 2.19 or 3.8.0", "byterate": "a size such as 40mb",
-	"url": "a URL such as https://localhost:9200", "address": "HOST:PORT", "place": "a path, file:///path, s3://bucket/prefix, gs://bucket/prefix, or azblob://container/prefix", "repository": "a path, file:///path, s3://bucket/prefix, gs://bucket/prefix, azblob://container/prefix, or https://host/path", "remote": "a path, file:///path, or the address of a bucket, also NAME=URI", "file": "a file that can be read",
+	"url": "a URL such as https://localhost:9200", "address": "HOST:PORT", "place": "a path, file:///path, s3://bucket/prefix, gs://bucket/prefix, or azblob://container/prefix", "repository": "a path, file:///path, s3://bucket/prefix, gs://bucket/prefix, azblob://container/prefix, or https://host/path", "remote": "a path, file:///path, s3://bucket/prefix, gs://bucket/prefix, or azblob://container/prefix, also NAME=URI", "file": "a file that can be read",
 }
 
 // Wants returns what the setting takes.

@@ -32,8 +32,8 @@ func (s Stores) Options() repo.Options {
 
 // GCS holds the connection settings of a bucket of Google Cloud Storage.
 type GCS struct {
-	Endpoint string `flag:"gcs-endpoint" check:"url" help:"address of Google Cloud Storage, if not Google's; an http:// address, as of an emulator, gets no credentials of the environment"`
-	KeyFile  string `flag:"gcs-key-file" check:"file" help:"JSON key file of a Google service account (default: the credentials of the environment or machine)"`
+	Endpoint string `flag:"gcs-endpoint" check:"url" help:"address of Google Cloud Storage, if not Google's"`
+	KeyFile  string `flag:"gcs-key-file" check:"file" help:"JSON key file of a Google service account"`
 }
 
 func (g GCS) options(flags string) repo.GCSOptions {
@@ -42,9 +42,9 @@ func (g GCS) options(flags string) repo.GCSOptions {
 
 // Azure holds the connection settings of a container of Azure Blob Storage.
 type Azure struct {
-	Account  string `flag:"azure-account" help:"storage account of the container"`
-	Endpoint string `flag:"azure-endpoint" check:"url" help:"address of the storage account (default: https://ACCOUNT.blob.core.windows.net); an emulator's ends with the account"`
-	KeyFile  string `flag:"azure-key-file" check:"file" help:"file holding a key of the storage account, or a shared access signature (default: the credentials of the environment or machine)"`
+	Account  string `flag:"azure-account" check:"name" help:"storage account of the container"`
+	Endpoint string `flag:"azure-endpoint" check:"url" help:"address of the storage account, if not Azure's"`
+	KeyFile  string `flag:"azure-key-file" check:"file" help:"file with a key of the account, or a SAS"`
 }
 
 func (a Azure) options(flags string) repo.AzureOptions {
@@ -67,7 +67,7 @@ func (s S3) options() repo.S3Options {
 // Repository locates the snapshot.
 type Repository struct {
 	_       struct{} `group:"Source" section:"source"`
-	URI     string   `flag:"repo-uri" check:"repository" help:"snapshot repository: file:///path, a path, s3://bucket/prefix, gs://bucket/prefix, azblob://container/prefix, or https://host/path (a web server with the files, read without credentials)"`
+	URI     string   `flag:"repo-uri" check:"repository" help:"snapshot repository: a path, s3://, gs://, azblob:// or https:// (read only)"`
 	Remotes []string `flag:"remote-store-uri" check:"remote" help:"URI or NAME=URI of a remote store that a shallow snapshot of OpenSearch refers to (default: the repository itself); may be repeated"`
 	Stores  Stores
 }
