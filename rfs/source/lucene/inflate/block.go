@@ -4,14 +4,14 @@ import "encoding/binary"
 
 const (
 	maxMatch = 258
-	// room is the maximum output of one round of the fast loop: four literals, and a match in steps of 16 bytes.
-	room = 4 + maxMatch + 16
+	// room is the maximum output of one round of the fast loop: four entries of two literals, and a match, copied in pieces of 32 bytes.
+	room = 4*2 + maxMatch + 32
 	// ahead is the maximum number of bytes that it reads ahead: two fills.
 	ahead = 16
 )
 
 // block decodes a compressed block: fast as long as both buffers are far from their ends, then
-// symbol by symbol.
+// entry by entry.
 func (d *Decoder) block(buf []byte, at int) (int, error) {
 	at, done, err := d.fast(buf, at)
 	if done || err != nil {
@@ -22,33 +22,38 @@ func (d *Decoder) block(buf []byte, at int) (int, error) {
 			d.fill()
 		}
 		e := d.lit[d.bits&(1<<litBits-1)]
-		if e&leadsOn != 0 && e&literal == 0 {
+		if e&leadsOn != 0 {
 			if d.n < litBits {
 				return at, errShort
 			}
 			d.drop(litBits)
-			e = d.lit[(e>>16+uint32(d.bits)&(1<<(e>>8&15)-1))&(litSize-1)]
+			e = d.lit[secondLevel(e, d.bits, 1<<litBits)&(litSize-1)]
 		}
 		n := uint(e & 63)
 		if n > d.n {
 			return at, errShort
 		}
-		switch {
-		case e&literal != 0:
+		for k := range e >> 30 {
 			if at == len(buf) {
 				return at, errLong
 			}
-			buf[at] = byte(e >> 16)
+			buf[at] = byte(e >> (8 + 8*k))
 			at++
+		}
+		length := int(e>>16&0xff) + 3
+		switch {
+		case e&isMatch != 0:
+		case e&special == 0:
 			d.drop(n)
 			continue
 		case e&blockEnd != 0:
 			d.drop(n)
 			return at, nil
-		case e&exception != 0:
+		case e&extended == 0:
 			return at, errCode
+		default:
+			length += extraBits(e, d.bits)
 		}
-		length := int(e>>16) + int(d.bits&(1<<n-1)>>(e>>8&15))
 		d.drop(n)
 		dist, err := d.distance()
 		switch {
@@ -64,24 +69,34 @@ func (d *Decoder) block(buf []byte, at int) (int, error) {
 	}
 }
 
+// secondLevel returns the index of the entry in the second level: first is the size of the first level, bits follow the code.
+func secondLevel(e uint32, bits uint64, first uint32) uint32 {
+	return first + e>>16&0x3ff + uint32(bits)&(1<<(e>>8&15)-1)
+}
+
+// extraBits returns the value of the extra bits of an entry whose code is at the start of bits.
+func extraBits(e uint32, bits uint64) int {
+	return int(bits & (1<<(e&63) - 1) >> (e >> 8 & 15))
+}
+
 // distance reads the distance of a match.
 func (d *Decoder) distance() (int, error) {
 	e := d.dist[d.bits&(1<<distBits-1)]
-	if e&leadsOn != 0 {
+	if e&distLeadsOn != 0 && e&distSpecial != 0 {
 		if d.n < distBits {
 			return 0, errShort
 		}
 		d.drop(distBits)
-		e = d.dist[(e>>16+uint32(d.bits)&(1<<(e>>8&15)-1))&(distSize-1)]
+		e = d.dist[secondLevel(e, d.bits, 1<<distBits)&(distSize-1)]
 	}
 	n := uint(e & 63)
 	switch {
-	case e&exception != 0:
+	case e&distSpecial != 0:
 		return 0, errCode
 	case n > d.n:
 		return 0, errShort
 	}
-	dist := int(e>>16) + int(d.bits&(1<<n-1)>>(e>>8&15))
+	dist := int(e>>16) + extraBits(e, d.bits)
 	d.drop(n)
 	return dist, nil
 }
@@ -98,118 +113,130 @@ func repeat(buf []byte, at, dist, n int) {
 }
 
 // fast decodes until the block ends, which it reports, or a buffer is near its end.
+//
+// Only the lowest six bits of n count: the entries are subtracted with all that they hold above those. Each round takes one piece
+// of either buffer, whose length is known to the compiler, so that the accesses to them need no checks.
 func (d *Decoder) fast(buf []byte, at int) (int, bool, error) {
-	src, pos, bits, n := d.src, d.pos, d.bits, d.n
-	lit, dist := &d.lit, &d.dist
+	src, pos, bits, n := d.src, d.pos, d.bits, uint64(d.n)
 	done := false
 	var err error
 	for pos+ahead <= len(src) && at+room <= len(buf) {
-		bits |= binary.LittleEndian.Uint64(src[pos:]) << (n & 63)
-		pos += int((63 - n) >> 3)
+		in := (*[ahead]byte)(src[pos : pos+ahead : pos+ahead])
+		out := (*[room]byte)(buf[at : at+room : at+room])
+		bits |= binary.LittleEndian.Uint64(in[:]) << (n & 63)
+		taken := (63 - n) & 63 >> 3
 		n |= 56
-		e := lit[bits&(1<<litBits-1)]
-		if e&literal != 0 {
-			// Up to four literals of at most 11 bits each.
+		e := d.lit[bits&(1<<litBits-1)]
+		binary.LittleEndian.PutUint16(out[:], uint16(e>>8))
+		k := uint(e >> 30)
+		if e&(isMatch|special) == 0 {
+			// Up to four entries of literals, at most 12 bits each.
 			bits >>= e & 63
-			n -= uint(e & 63)
-			buf[at] = byte(e >> 16)
-			at++
-			e = lit[bits&(1<<litBits-1)]
-			if e&literal != 0 {
+			n -= uint64(e)
+			e = d.lit[bits&(1<<litBits-1)]
+			binary.LittleEndian.PutUint16(out[k:], uint16(e>>8))
+			k += uint(e >> 30)
+			if e&(isMatch|special) == 0 {
 				bits >>= e & 63
-				n -= uint(e & 63)
-				buf[at] = byte(e >> 16)
-				at++
-				e = lit[bits&(1<<litBits-1)]
-				if e&literal != 0 {
+				n -= uint64(e)
+				e = d.lit[bits&(1<<litBits-1)]
+				binary.LittleEndian.PutUint16(out[k:], uint16(e>>8))
+				k += uint(e >> 30)
+				if e&(isMatch|special) == 0 {
 					bits >>= e & 63
-					n -= uint(e & 63)
-					buf[at] = byte(e >> 16)
-					at++
-					e = lit[bits&(1<<litBits-1)]
-					if e&literal != 0 {
+					n -= uint64(e)
+					e = d.lit[bits&(1<<litBits-1)]
+					binary.LittleEndian.PutUint16(out[k:], uint16(e>>8))
+					k += uint(e >> 30)
+					if e&(isMatch|special) == 0 {
 						bits >>= e & 63
-						n -= uint(e & 63)
-						buf[at] = byte(e >> 16)
-						at++
+						n -= uint64(e)
+						pos += int(taken)
+						at += int(k)
 						continue
 					}
 				}
 			}
-			bits |= binary.LittleEndian.Uint64(src[pos:]) << (n & 63)
-			pos += int((63 - n) >> 3)
+			bits |= binary.LittleEndian.Uint64(in[taken:]) << (n & 63)
+			taken += (63 - n) & 63 >> 3
 			n |= 56
 		}
-		if e&exception != 0 {
+		pos += int(taken)
+		length := int(e>>16&0xff) + 3
+		if e&special != 0 {
 			if e&leadsOn != 0 {
 				bits >>= litBits
 				n -= litBits
-				e = lit[(e>>16+uint32(bits)&(1<<(e>>8&15)-1))&(litSize-1)]
+				e = d.lit[secondLevel(e, bits, 1<<litBits)&(litSize-1)]
+				if e&literal != 0 {
+					out[k] = byte(e >> 8)
+					at += int(k) + 1
+					bits >>= e & 63
+					n -= uint64(e)
+					continue
+				}
+				length = int(e>>16&0xff) + 3
 			}
-			if e&literal != 0 {
-				bits >>= e & 63
-				n -= uint(e & 63)
-				buf[at] = byte(e >> 16)
-				at++
-				continue
-			}
-			if e&exception != 0 {
-				if e&blockEnd == 0 {
-					err = errCode
+			if e&special != 0 {
+				if e&extended == 0 {
+					at += int(k)
+					if done = e&blockEnd != 0; !done {
+						err = errCode
+						break
+					}
+					bits >>= e & 63
+					n -= uint64(e)
 					break
 				}
-				bits >>= e & 63
-				n -= uint(e & 63)
-				done = true
-				break
+				length += extraBits(e, bits)
 			}
 		}
-		length := int(e>>16) + int(bits&(1<<(e&63)-1)>>(e>>8&15))
 		bits >>= e & 63
-		n -= uint(e & 63)
-		e = dist[bits&(1<<distBits-1)]
-		if e&exception != 0 {
-			if e&leadsOn == 0 {
+		n -= uint64(e)
+		e = d.dist[bits&(1<<distBits-1)]
+		if e&distSpecial != 0 {
+			if e&distLeadsOn == 0 {
 				err = errCode
 				break
 			}
 			bits >>= distBits
 			n -= distBits
-			e = dist[(e>>16+uint32(bits)&(1<<(e>>8&15)-1))&(distSize-1)]
-			if e&exception != 0 {
+			e = d.dist[secondLevel(e, bits, 1<<distBits)&(distSize-1)]
+			if e&distSpecial != 0 {
 				err = errCode
 				break
 			}
 		}
-		back := int(e>>16) + int(bits&(1<<(e&63)-1)>>(e>>8&15))
+		back := int(e>>16) + extraBits(e, bits)
 		bits >>= e & 63
-		n -= uint(e & 63)
+		n -= uint64(e)
+		at += int(k)
 		from := at - back
 		if from < 0 {
 			err = errDistance
 			break
 		}
 		if back >= 16 {
-			copy16(buf, at, from)
-			if length > 16 {
-				copy16(buf, at+16, from+16)
-				if length > 32 {
-					for k := 32; k < length; k += 16 {
-						copy16(buf, at+k, from+k)
-					}
-				}
+			// The second copy may read bytes that the first one has written.
+			in := (*[32]byte)(buf[from : from+32 : from+32])
+			out := (*[32]byte)(out[k:])
+			*(*[16]byte)(out[:16]) = *(*[16]byte)(in[:16])
+			*(*[16]byte)(out[16:]) = *(*[16]byte)(in[16:])
+			for m := 32; m < length; m += 32 {
+				copy16(buf, at+m, from+m)
+				copy16(buf, at+m+16, from+m+16)
 			}
 		} else {
 			repeat(buf, at, back, length)
 		}
 		at += length
 	}
-	d.pos, d.n = pos, n
-	d.bits = bits & (1<<n - 1)
+	d.pos, d.n = pos, uint(n&63)
+	d.bits = bits & (1<<d.n - 1)
 	return at, done, err
 }
 
 // copy16 copies 16 bytes within buf.
 func copy16(buf []byte, to, from int) {
-	*(*[16]byte)(buf[to:]) = *(*[16]byte)(buf[from:])
+	*(*[16]byte)(buf[to : to+16 : to+16]) = *(*[16]byte)(buf[from : from+16 : from+16])
 }

@@ -2,8 +2,8 @@
 // optionally with a dictionary before the output. The length and the place of everything being
 // known, nothing is copied through a window, and bits come eight bytes at a time.
 //
-// The tables and the order of the inner loop follow what libdeflate has published. Everything is
-// plain Go with checked indices: damage can cause an error or wrong bytes, never an out-of-bounds access.
+// The order of the inner loop follows what libdeflate has published. An entry of the table of literals and lengths holds up to
+// two symbols (see table.go), because most of the time is lost where the processor mispredicts whether a literal or a match follows. Everything is plain Go with checked indices: damage can cause an error or wrong bytes, never an out-of-bounds access.
 package inflate
 
 import (
@@ -29,6 +29,9 @@ type Decoder struct {
 	lit   [litSize]uint32
 	dist  [distSize]uint32
 	fixed bool // uses the tables of fixed codes
+
+	pairs pairs
+	codes codes
 
 	pre     [1 << preBits]uint32
 	lengths [maxLits + maxDist]uint8
@@ -154,8 +157,7 @@ func (d *Decoder) fixedCodes() {
 	for i := range maxDist {
 		d.lengths[maxLits+i] = 5
 	}
-	build(d.lit[:], litMeaning[:], d.lengths[:maxLits], litBits)
-	build(d.dist[:], distMeaning[:], d.lengths[maxLits:], distBits)
+	d.tables(maxLits, maxDist)
 	d.fixed = true
 }
 
@@ -180,9 +182,10 @@ func (d *Decoder) dynamicCodes() error {
 		}
 		lengths[at] = uint8(n)
 	}
-	if !build(d.pre[:], preMeaning[:], lengths[:], preBits) {
+	if !d.codes.set(lengths[:]) {
 		return errLengths
 	}
+	build(d.pre[:], preMeaning[:], &d.codes, preBits, preSpecial, 0)
 	d.fixed = false
 	for i := 0; i < lits+dists; {
 		if d.n < 7+7 {
@@ -190,7 +193,7 @@ func (d *Decoder) dynamicCodes() error {
 		}
 		e := d.pre[d.bits&(1<<preBits-1)]
 		n := uint(e & 63)
-		if e&exception != 0 {
+		if e&preSpecial != 0 {
 			return errCode
 		}
 		if n > d.n {
@@ -228,8 +231,18 @@ func (d *Decoder) dynamicCodes() error {
 			d.lengths[i] = value
 		}
 	}
-	if !build(d.lit[:], litMeaning[:], d.lengths[:lits], litBits) || !build(d.dist[:], distMeaning[:], d.lengths[lits:lits+dists], distBits) {
+	if !d.tables(lits, dists) {
 		return errLengths
 	}
 	return nil
+}
+
+// tables builds the tables of the codes whose lengths were read, and reports whether they are complete.
+func (d *Decoder) tables(lits, dists int) bool {
+	if !d.pairs.set(d.lengths[:lits]) || !d.codes.set(d.lengths[lits:lits+dists]) {
+		return false
+	}
+	d.pairs.build(&d.lit)
+	build(d.dist[:], distMeaning[:], &d.codes, distBits, distSpecial, distSpecial|distLeadsOn)
+	return true
 }

@@ -6,32 +6,59 @@ import "math/bits"
 A decoding table of two levels is indexed by the next bits of the stream. The first level has
 1<<bits entries; a longer code has an entry there that leads to a table of the second level.
 
-	bits 0–5    bits of the stream that the entry stands for, extra bits included
-	bits 8–11   bits of the code alone; of an entry that leads on: bits that index the second level
-	bits 16–30  literal, least length, least distance (up to 24577), or where the second level starts
-	bit 31      literal
-	bit 14      not a literal and not a length or distance: one of the next two, or no code at all
-	bit 13      leads on
-	bit 12      end of the block
+An entry of literals and lengths holds one symbol, or two whose codes fit into the first level together: two literals, or a
+literal and a length. The extra bits of a length are part of the entry if they fit, too:
+
+	bits 0–5    number of bits of the stream that the entry takes
+	bit 7       of extra bits, here and below: bits 0–5 count them, too, bits 8–11 the code alone
+	bits 8–15   the first literal
+	bits 16–23  the second literal, or the length of a match less 3
+	bit 28      a match follows the literals; its length is complete
+	bit 29      an exception: one of the next three, or no code at all
+	bit 27      leads on: bits 16–25 are the start of its table in the second level, bits 8–11 the number of bits that index it
+	bit 26      a length with extra bits, which follow the code; bits 16–23 are the least length less 3
+	bit 24      end of the block
+	bits 30–31  how many literals
+
+An entry of distances:
+
+	bits 0–5    number of bits of the stream that the entry takes, extra bits included
+	bit 7       always
+	bits 8–11   bits of the code alone
+	bits 16–30  least distance (up to 24577)
+	bit 14      an exception: leads on, or no code at all
+	bit 13      leads on, as above
 */
 const (
-	literal   = 1 << 31
-	exception = 1 << 14
-	leadsOn   = 1 << 13
-	blockEnd  = 1 << 12
+	literal  = 1 << 30
+	isMatch  = 1 << 28
+	special  = 1 << 29
+	leadsOn  = 1 << 27
+	extended = 1 << 26
+	blockEnd = 1 << 24
+
+	twoLengths = 1 << 7
+
+	distSpecial = 1 << 14
+	distLeadsOn = 1 << 13
+
+	preSpecial = 1 << 14 // of the code of lengths, whose entries hold a length in bits 16–20: no code
 
 	litBits  = 11
 	distBits = 9
 	preBits  = 7
 
-	// The most entries that codes of 15 bits take are 2,342 of 288 symbols and 594 of 32. The sizes
-	// are powers of two so that a masked index needs no check.
-	litSize  = 4096
+	// A table of the second level with 1<<k entries has more than k codes. So it has at most twice as many entries as codes of
+	// literals and lengths, where k ≤ 3; of 32 codes of distances, zlib's enough.c counts at most 594 entries in both levels. The
+	// sizes are powers of two so that a masked index needs no check.
+	litSize  = 8192
 	distSize = 1024
 
 	maxCode = 15
 	maxLits = 288
 	maxDist = 32
+
+	sortedSize = 512 // a power of two, of at least maxLits
 )
 
 // What symbols mean, without the lengths of their codes.
@@ -43,20 +70,23 @@ var (
 
 func litMeanings() (m [maxLits]uint32) {
 	for i := range 256 {
-		m[i] = literal | uint32(i)<<16
+		m[i] = literal | uint32(i)<<8
 	}
-	m[256] = exception | blockEnd
-	base := uint32(3)
+	m[256] = special | blockEnd
+	base := uint32(0)
 	for i := range uint32(28) {
 		extra := uint32(0)
 		if i >= 8 {
 			extra = i/4 - 1
 		}
-		m[257+i] = base<<16 | extra
+		m[257+i] = isMatch | base<<16
+		if extra > 0 {
+			m[257+i] = special | extended | twoLengths | base<<16 | extra
+		}
 		base += 1 << extra
 	}
-	m[285] = 258 << 16
-	m[286], m[287] = exception, exception
+	m[285] = isMatch | 255<<16
+	m[286], m[287] = special, special
 	return m
 }
 
@@ -67,10 +97,10 @@ func distMeanings() (m [maxDist]uint32) {
 		if i >= 4 {
 			extra = i/2 - 1
 		}
-		m[i] = base<<16 | extra
+		m[i] = twoLengths | base<<16 | extra
 		base += 1 << extra
 	}
-	m[30], m[31] = exception, exception
+	m[30], m[31] = distSpecial, distSpecial
 	return m
 }
 
@@ -81,89 +111,116 @@ func preMeanings() (m [19]uint32) {
 	return m
 }
 
-// build returns the table of the codes whose lengths are given, and reports whether they are complete.
-// Like every decoder in use it takes no code at all, and a single one of one bit.
-func build(table, meaning []uint32, lengths []uint8, tableBits int) bool {
-	var count [maxCode + 1]int
-	for _, n := range lengths {
-		count[n]++
+// codes are the symbols of a Huffman code in the order of their codes.
+type codes struct {
+	count  [maxCode + 1]int // of symbols by length of the code
+	sorted [sortedSize]uint16
+	n      int // symbols with a code
+}
+
+// set sorts the symbols whose lengths are given, and reports whether they form a complete code. Like every decoder in use it takes
+// no code at all, and a single one of one bit.
+func (c *codes) set(lengths []uint8) bool {
+	// Neighbours are often of the same length, and are counted apart so that one does not wait for the other.
+	var even, odd [maxCode + 1]int32
+	for i := 0; i+1 < len(lengths); i += 2 {
+		even[lengths[i]&maxCode]++
+		odd[lengths[i+1]&maxCode]++
 	}
-	count[0] = 0
-	space, codes := 0, 0
-	for n := 1; n <= maxCode; n++ {
-		space += count[n] << (maxCode - n)
-		codes += count[n]
+	if len(lengths)%2 == 1 {
+		even[lengths[len(lengths)-1]&maxCode]++
 	}
-	switch {
-	case space == 1<<maxCode:
-	case codes == 0 || codes == 1 && count[1] == 1:
-		for i := range table[:1<<tableBits] {
-			table[i] = exception
-		}
-	default:
+	var at [maxCode + 1]uint32
+	space, n := 0, 0
+	for k := 1; k <= maxCode; k++ {
+		c.count[k] = int(even[k] + odd[k])
+		at[k] = uint32(n)
+		space += c.count[k] << (maxCode - k)
+		n += c.count[k]
+	}
+	c.n = n
+	if space != 1<<maxCode && n != 0 && (n != 1 || c.count[1] != 1) {
 		return false
 	}
-
-	// Symbols in the order of their codes.
-	var at [maxCode + 2]int
-	for n := 1; n <= maxCode; n++ {
-		at[n+1] = at[n] + count[n]
+	at[0] = uint32(n) // symbols without a code come behind those with one
+	for s, k := range lengths {
+		c.sorted[at[k&maxCode]%sortedSize] = uint16(s)
+		at[k&maxCode]++
 	}
-	var sorted [maxLits]uint16
-	for s, n := range lengths {
-		if n > 0 {
-			sorted[at[n]] = uint16(s)
-			at[n]++
-		}
-	}
+	return true
+}
 
+// complete reports whether every sequence of bits starts with a code.
+func (c *codes) complete() bool { return c.n > 1 }
+
+// build makes the table of a code without pairs. none is the entry of bits without a code.
+func build(table, meaning []uint32, c *codes, tableBits int, none, leads uint32) {
+	if !c.complete() {
+		fill(table[:1<<tableBits], none)
+	}
 	// Codes of at most tableBits: the table doubles with each bit.
 	code, next, filled := 0, 0, 1
 	for n := 1; n <= tableBits; n++ {
 		code <<= 1
-		if filled < 1<<n {
-			copy(table[filled:2*filled], table[:filled])
-			filled *= 2
-		}
-		for range count[n] {
-			table[reverse(code, n)] = entry(meaning[sorted[next]], n)
+		filled = double(table, filled, n)
+		for range c.count[n] {
+			table[reverse(code, n)] = entry(meaning[c.sorted[next]], n)
 			code++
 			next++
 		}
 	}
-	buildSecond(table, meaning, sorted[next:codes], &count, code, tableBits)
-	return true
+	buildSecond(table, meaning, c, next, code, tableBits, leads)
 }
 
-// buildSecond makes the tables of the second level; code is the one after the last of the first.
-func buildSecond(table, meaning []uint32, sorted []uint16, count *[maxCode + 1]int, code, tableBits int) {
+func fill(table []uint32, e uint32) {
+	for i := range table {
+		table[i] = e
+	}
+}
+
+// double repeats the entries of the first level so that n bits index them.
+func double(table []uint32, filled, n int) int {
+	if filled < 1<<n {
+		copy(table[filled:2*filled], table[:filled])
+		filled *= 2
+	}
+	return filled
+}
+
+// buildSecond makes the tables of the second level for the symbols from next on; code is the one after the last of the first level.
+func buildSecond(table, meaning []uint32, c *codes, next, code, tableBits int, leads uint32) {
 	prefix, begin, end := -1, 0, 1<<tableBits
 	for n := tableBits + 1; n <= maxCode; n++ {
 		code <<= 1
-		for left := count[n]; left > 0; left-- {
+		for left := c.count[n]; left > 0; left-- {
 			rev := reverse(code, n)
 			if p := rev & (1<<tableBits - 1); p != prefix {
 				prefix, begin = p, end
 				width := n - tableBits
 				for used := left; used < 1<<width; {
 					width++
-					used = used<<1 + count[tableBits+width]
+					used = used<<1 + c.count[tableBits+width]
 				}
 				end = begin + 1<<width
-				table[p] = uint32(begin)<<16 | exception | leadsOn | uint32(width)<<8 | uint32(tableBits)
+				table[p] = uint32(begin-1<<tableBits)<<16 | leads | uint32(width)<<8 | uint32(tableBits)
 			}
-			e := entry(meaning[sorted[0]], n-tableBits)
+			e := entry(meaning[c.sorted[next]], n-tableBits)
 			for i := begin + rev>>tableBits; i < end; i += 1 << (n - tableBits) {
 				table[i] = e
 			}
-			sorted = sorted[1:]
+			next++
 			code++
 		}
 	}
 }
 
 // entry adds the length of a code to what its symbol means.
-func entry(meaning uint32, n int) uint32 { return meaning + uint32(n) + uint32(n)<<8 }
+func entry(meaning uint32, n int) uint32 {
+	if meaning&twoLengths != 0 {
+		return meaning + uint32(n) + uint32(n)<<8
+	}
+	return meaning + uint32(n)
+}
 
 // reverse turns the lowest n bits of a code around, as they come in the stream.
 func reverse(code, n int) int { return int(bits.Reverse16(uint16(code)) >> (16 - n)) }
