@@ -177,6 +177,9 @@ func (z *qat) lz4Frame(dst, src []byte) error {
 // six times as long as the dictionary.
 const maxDictBlocks = 64
 
+// maxBlocks bounds the number of blocks behind a dictionary. Lucene and OpenSearch write ten.
+const maxBlocks = 1 << 16
+
 // dictHead returns the head of the modes with a dictionary: the first dictLen raw bytes are
 // stored first, the rest follows in blocks of blockLen that may refer to them.
 func dictHead(in *codec.Input, n int) (dictLen, blockLen int) {
@@ -194,9 +197,12 @@ type dictDecode func(buf []byte, start int, src []byte, fresh bool) error
 // dictPieces decodes units of a dictionary and blocks: VInt dictLen, VInt blockLen, then the
 // dictionary and each block as VInt compressed length and bytes.
 //
-// Decoders want the dictionary right before their output. Where another block ends, its last
-// bytes make room for the dictionary while the next one is decoded.
-type dictPieces struct{ aside []byte }
+// Decoders want the dictionary right before their output. The last block is decoded first, so that the dictionary lies where the
+// block before ends, which is decoded next. What a decoder overwrites behind its output is put back.
+type dictPieces struct {
+	prefix []byte // the dictionary
+	blocks [][]byte
+}
 
 func (z *dictPieces) pieces(dst, src []byte, n int, decode dictDecode) ([]byte, int, error) {
 	if err := checkUnit(n); err != nil {
@@ -219,25 +225,28 @@ func (z *dictPieces) pieces(dst, src []byte, n int, decode dictDecode) ([]byte, 
 			return dst, 0, err
 		}
 	}
-	for done := dictLen; done < n; {
-		p := piece(in)
+	z.prefix, z.blocks = append(z.prefix[:0], out[:dictLen]...), z.blocks[:0]
+	defer func() { clear(z.blocks) }()
+	for done := dictLen; done < n; done += blockLen {
+		if len(z.blocks) == maxBlocks {
+			in.Fail("more than %d blocks", maxBlocks)
+		}
+		z.blocks = append(z.blocks, piece(in))
 		if in.Err() != nil {
 			return dst, 0, in.Err()
 		}
-		to := min(done+blockLen, n)
-		buf := out[done-dictLen : to]
-		first := done == dictLen
-		if !first {
-			z.aside = append(z.aside[:0], buf[:dictLen]...)
-			copy(buf, out[:dictLen])
-		}
-		if err := decode(buf, dictLen, p, first); err != nil {
+	}
+	for i, p := range slices.Backward(z.blocks) {
+		begin := dictLen + i*blockLen
+		end := min(begin+blockLen, n)
+		buf := out[begin-dictLen : end]
+		copy(buf, z.prefix)
+		var behind [slack]byte
+		kept := copy(behind[:], out[end:])
+		if err := decode(buf, dictLen, p, i == len(z.blocks)-1); err != nil {
 			return dst, 0, err
 		}
-		if !first {
-			copy(buf, z.aside)
-		}
-		done = to
+		copy(out[end:], behind[:kept])
 	}
 	return dst, in.Pos(), nil
 }
