@@ -53,7 +53,7 @@ func Usage(format string, args ...any) error {
 // inner ones first. Errors are fault.ErrConfig and name the flag.
 func Decode(values Values, into any) error {
 	v := reflect.ValueOf(into).Elem()
-	for _, s := range declared(v.Type(), "", "", nil, nil) {
+	for _, s := range Settings(into) {
 		texts, ok := values[s.Name]
 		if !ok && s.Default != "" {
 			texts, ok = []string{s.Default}, true

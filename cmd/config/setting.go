@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/rfsd/rfsd/rfs/base/secret"
@@ -66,58 +67,115 @@ func Settings(options any) []Setting {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	return declared(t, "", "", nil, nil)
+	all := make([]Setting, 0, count(t))
+	return declared(all, t, "", "", nil, nil)
 }
 
-// declared collects the settings of a struct. What a field does not declare is taken from the marker of its group, then from
+// count returns how many settings a struct declares.
+func count(t reflect.Type) (n int) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if _, isSetting := f.Tag.Lookup("flag"); isSetting {
+			n++
+		} else if f.Type.Kind() == reflect.Struct && f.IsExported() {
+			n += count(f.Type)
+		}
+	}
+	return n
+}
+
+// tags are the keys and values of a struct tag, which is parsed once.
+type tags []struct{ key, value string }
+
+// parseTags returns the pairs of a tag up to the first mistake, which go vet reports.
+func parseTags(tag reflect.StructTag) (all tags) {
+	for rest := strings.TrimLeft(string(tag), " "); rest != ""; rest = strings.TrimLeft(rest, " ") {
+		key, quoted, ok := strings.Cut(rest, ":")
+		if !ok {
+			break
+		}
+		text, err := strconv.QuotedPrefix(quoted)
+		if err != nil {
+			break
+		}
+		value, err := strconv.Unquote(text)
+		if err != nil {
+			break
+		}
+		all = append(all, struct{ key, value string }{key, value})
+		rest = quoted[len(text):]
+	}
+	return all
+}
+
+func (t tags) lookup(key string) (string, bool) {
+	for _, x := range t {
+		if x.key == key {
+			return x.value, true
+		}
+	}
+	return "", false
+}
+
+// get returns the value of a key, or "" without it.
+func (t tags) get(key string) string {
+	value, _ := t.lookup(key)
+	return value
+}
+
+// declared appends the settings of a struct to all. What a field does not declare is taken from the marker of its group, then from
 // the field that holds the group, so that one struct (Cluster) can be the target, the source, or the coordinator.
-func declared(t reflect.Type, prefix, help string, outer []reflect.StructTag, index []int) (all []Setting) {
-	if marker, ok := t.FieldByName("_"); ok {
-		outer = append(slices.Clone(outer), marker.Tag)
+func declared(all []Setting, t reflect.Type, prefix, help string, outer []tags, index []int) []Setting {
+	for i := range t.NumField() {
+		if f := t.Field(i); f.Name == "_" {
+			outer = append(slices.Clone(outer), parseTags(f.Tag))
+			break
+		}
 	}
 	for i := range t.NumField() {
 		f := t.Field(i)
 		at := append(slices.Clone(index), i)
-		name, isSetting := f.Tag.Lookup("flag")
+		own := parseTags(f.Tag)
+		name, isSetting := own.lookup("flag")
 		switch {
 		case f.Name == "_" || !f.IsExported():
 		case isSetting:
-			all = append(all, newSetting(f, prefix+name, help, outer, at))
+			all = append(all, newSetting(f, own, prefix+name, help, outer, at))
 		case f.Type.Kind() == reflect.Struct:
-			tags := outer
-			if _, ok := f.Tag.Lookup("group"); ok {
-				tags = append(slices.Clone(outer), f.Tag)
+			inner := outer
+			if _, ok := own.lookup("group"); ok {
+				inner = append(slices.Clone(outer), own)
 			}
-			all = append(all, declared(f.Type, prefix+f.Tag.Get("prefix"), f.Tag.Get("help"), tags, at)...)
+			all = declared(all, f.Type, prefix+own.get("prefix"), own.get("help"), inner, at)
 		}
 	}
 	return all
 }
 
-func newSetting(f reflect.StructField, name, help string, outer []reflect.StructTag, index []int) Setting {
+func newSetting(f reflect.StructField, own tags, name, help string, outer []tags, index []int) Setting {
 	tag := func(key string) string {
-		if v, ok := f.Tag.Lookup(key); ok {
+		if v, ok := own.lookup(key); ok {
 			return v
 		}
 		for _, t := range slices.Backward(outer) {
-			if v, ok := t.Lookup(key); ok {
+			if v, ok := t.lookup(key); ok {
 				return v
 			}
 		}
 		return ""
 	}
 	s := Setting{
-		Name: name, Alias: f.Tag.Get("alias"), Group: tag("group"), Section: tag("section"), Kind: kindOf(f.Type),
-		Default: f.Tag.Get("default"), Help: f.Tag.Get("help"), Secret: secret.Option(name),
-		Hidden: f.Tag.Get("hidden") == "yes",
-		min:    f.Tag.Get("min"), max: f.Tag.Get("max"), oneOf: f.Tag.Get("oneof"), check: f.Tag.Get("check"), want: f.Tag.Get("want"),
-		noVariable: tag("variable") == "none", offLine: f.Tag.Get("line") == "no", field: f.Type, index: index,
+		Name: name, Alias: own.get("alias"), Group: tag("group"), Section: tag("section"), Kind: kindOf(f.Type),
+		Default: own.get("default"), Help: own.get("help"), Secret: secret.Option(name),
+		Hidden: own.get("hidden") == "yes",
+		min:    own.get("min"), max: own.get("max"), oneOf: own.get("oneof"), check: own.get("check"), want: own.get("want"),
+		noVariable: tag("variable") == "none", offLine: own.get("line") == "no", field: f.Type, index: index,
 	}
 	if s.Help == "" {
 		s.Help = help
 	}
 	if strings.Contains(s.Help, "{") {
-		s.Help = strings.NewReplacer("{variable}", strings.TrimSuffix(s.Variable(), "_FILE"), "{prefix}", strings.TrimSuffix(name, f.Tag.Get("flag"))).Replace(s.Help)
+		s.Help = strings.NewReplacer("{variable}", strings.TrimSuffix(s.Variable(), "_FILE"), "{prefix}", strings.TrimSuffix(name, own.get("flag"))).Replace(s.Help)
 	}
 	if s.Section == "none" {
 		s.Section = ""
