@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/rfsd/rfsd/testing/bench/corpus"
 )
 
 func TestTheTableIsWrittenBetweenItsLines(t *testing.T) {
@@ -34,6 +36,25 @@ func TestTheTableIsWrittenBetweenItsLines(t *testing.T) {
 		}
 		if strings.Contains(got, "old") {
 			t.Errorf("the former table is left:\n%s", got)
+		}
+	}
+}
+
+// TestTheWorstCorpusIsTheValueOfARow holds that no corpus hides behind another, and that a row shows all of them.
+func TestTheWorstCorpusIsTheValueOfARow(t *testing.T) {
+	f := worst("zstd", "9.7.0", []corpusRates{
+		{corpus: corpus.Orders, compressed: 2.04, once: 300, other: 200}, {corpus: corpus.Articles, compressed: 3.8, once: 450, other: 500}, {corpus: corpus.Events, compressed: 9.1, once: 800, other: 600},
+	}, func(r corpusRates) float64 { return r.once }, 1.2)
+	const want = "| zstd | orders (2.0 : 1) 300, articles (3.8 : 1) 450, events (9.1 : 1) 800 MB per CPU second | Lucene 9.7.0: 200, 500, 600 | 0.9 | at least 1.2 | no |"
+	if got := f.row(); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestOnlyTheRowsThatAreAskedForHaveSources(t *testing.T) {
+	for only, want := range map[string]int{"": 15, "DEFLATE": 3, "zstd": 9, "LZ4, 39 bytes": 0} {
+		if got := len(userSources(only)); got != want {
+			t.Errorf("%q: %d sources, want %d", only, got, want)
 		}
 	}
 }

@@ -148,7 +148,7 @@ func (l *pressed) run(ctx context.Context, url string, more ...string) (run, err
 
 // flowFigures measures migrations whose requests of documents take longer, and how long the rate takes to come back after refusals.
 func flowFigures(ctx context.Context, o options) ([]figure, error) {
-	return press(ctx, o, codecs[5].kind, func(l *pressed) ([]figure, error) {
+	return press(ctx, o, deflated, func(l *pressed) ([]figure, error) {
 		late, err := newGate(l.node.URL, &gate{delay: delayed})
 		if err != nil {
 			return nil, err
@@ -186,7 +186,7 @@ func flowFigures(ctx context.Context, o options) ([]figure, error) {
 // searchFigures measures searches at a fixed rate in an index beside: quiet, beside migrations, and beside migrations that keep to a
 // latency.
 func searchFigures(ctx context.Context, o options) ([]figure, error) {
-	return press(ctx, o, codecs[5].kind, func(l *pressed) ([]figure, error) {
+	return press(ctx, o, deflated, func(l *pressed) ([]figure, error) {
 		if err := l.makeSearched(ctx); err != nil {
 			return nil, err
 		}

@@ -27,7 +27,7 @@ type options struct {
 	lucene    bool
 	columns   int    // documents whose columns are read, instead of all else
 	part      string // of the table in the document, instead of all else
-	only      string // of the part reading, the rows whose names begin with it
+	only      string // of the parts sources and reading, the rows whose names begin with it
 	document  string // that the table is written to
 	json      bool
 	cache     string
@@ -55,7 +55,7 @@ func parse(args []string) (options, error) {
 	o := options{}
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	fs.StringVar(&o.rfsd, "rfsd", "bin/rfsd", "the program to measure")
-	name := fs.String("corpus", string(corpus.Mixed), "mixed (access logs and orders, 0.9 KB), wide (4 KB), long (1 MB), logs (324-byte lines) or tiny (39-byte counters)")
+	name := fs.String("corpus", string(corpus.Mixed), "mixed (access logs and orders, 0.9 KB), wide (4 KB), long (1 MB), logs (324-byte lines), tiny (39-byte counters), orders (ids and numbers), articles (eight languages) or events (logs of containers)")
 	fs.StringVar(&o.kind.Cluster, "source", ordinaryCluster, "product and version of the cluster that makes the snapshot")
 	fs.IntVar(&o.kind.Shards, "shards", ordinaryShards, "shards of the source's index")
 	fs.StringVar(&o.kind.Codec, "codec", "default", "index.codec of the source: default (LZ4), best_compression (DEFLATE), or zstd, zstd_no_dict of OpenSearch")
@@ -66,7 +66,7 @@ func parse(args []string) (options, error) {
 	fs.BoolVar(&o.lucene, "lucene", true, "read the shards with Lucene, too (needs a JDK and Maven)")
 	fs.IntVar(&o.columns, "columns", 0, "read columns of doc values of so many documents beside Lucene, and nothing else")
 	fs.StringVar(&o.part, "part", "", "measure a part of the table of docs/PERFORMANCE.md, and nothing else: all, "+strings.Join(partNames(), ", "))
-	fs.StringVar(&o.only, "only", "", "of the part reading, measure the sources whose names start so (\"LZ4, 39 bytes\"), and keep nothing")
+	fs.StringVar(&o.only, "only", "", "of the parts sources and reading, the rows whose names start so (\"LZ4, 39 bytes\", \"DEFLATE\"), and keep no figures")
 	fs.StringVar(&o.document, "write", "", "write the table of all parts that were measured into this file")
 	output := fs.String("output", "text", "text or json")
 	if err := fs.Parse(args); err != nil {
@@ -76,8 +76,8 @@ func parse(args []string) (options, error) {
 	switch {
 	case fs.NArg() > 0:
 		return o, fmt.Errorf("unexpected argument %q", fs.Arg(0))
-	case o.only != "" && (o.part != "reading" || o.document != ""):
-		return o, errors.New("--only is for --part reading without --write")
+	case o.only != "" && (o.part != "reading" && o.part != "sources" || o.document != ""):
+		return o, errors.New("--only is for --part sources and --part reading without --write")
 	case *output != "text" && *output != "json":
 		return o, fmt.Errorf("--output is text or json, not %q", *output)
 	case o.rounds < 1 || o.kind.Shards < 1 || o.kind.Documents < 0 || o.columns < 0:

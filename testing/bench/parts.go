@@ -24,16 +24,18 @@ func stored(c corpus.Kind, codec, from string) kind {
 
 // The sources of the parts.
 var (
-	mixed  = stored(corpus.Mixed, "default", ordinaryCluster)
-	single = kind{Corpus: corpus.Mixed, Codec: "default", Cluster: ordinaryCluster, Shards: 1, Documents: 1_130_000}
-	giants = kind{Corpus: corpus.Giant, Codec: "default", Cluster: ordinaryCluster, Shards: 1, Documents: corpus.Giant.Usual()}
-	shards = kind{Corpus: corpus.Tiny, Codec: "default", Cluster: ordinaryCluster, Shards: 10, Documents: 1000}
+	mixed    = stored(corpus.Mixed, "default", ordinaryCluster)
+	deflated = kind{Corpus: corpus.Mixed, Codec: "best_compression", Cluster: ordinaryCluster, Shards: ordinaryShards, Documents: 110_000}
+	single   = kind{Corpus: corpus.Mixed, Codec: "default", Cluster: ordinaryCluster, Shards: 1, Documents: 1_130_000}
+	giants   = kind{Corpus: corpus.Giant, Codec: "default", Cluster: ordinaryCluster, Shards: 1, Documents: corpus.Giant.Usual()}
+	shards   = kind{Corpus: corpus.Tiny, Codec: "default", Cluster: ordinaryCluster, Shards: 10, Documents: 1000}
 
 	tiniest = kind{Corpus: corpus.Tiny, Codec: "default", Cluster: ordinaryCluster, Shards: 20, Documents: 100}
 )
 
-// codecs are the rows of the part reading, with the goals of the whole program and of the pipeline alone; 0: there is none.
-var codecs = []struct {
+// lengths are the rows of the part reading over lengths of documents, with the goals of the whole program and of the pipeline
+// alone; 0: there is none.
+var lengths = []struct {
 	name         string
 	kind         kind
 	whole, alone float64
@@ -43,19 +45,20 @@ var codecs = []struct {
 	{"LZ4, 1 MB", stored(corpus.Long, "default", ordinaryCluster), 1.5, 0},
 	{"LZ4, 0.3 KB", stored(corpus.Logs, "default", ordinaryCluster), 1.2, 0},
 	{"LZ4, 39 bytes", stored(corpus.Tiny, "default", ordinaryCluster), 1, 0},
-	{"DEFLATE, 0.9 KB", kind{Corpus: corpus.Mixed, Codec: "best_compression", Cluster: ordinaryCluster, Shards: ordinaryShards, Documents: 110_000}, 0.9, 0},
-	{"zstd, whole unit, 0.9 KB", kind{Corpus: corpus.Mixed, Codec: "best_compression", Cluster: "elasticsearch-8.19.21", Shards: ordinaryShards, Documents: 110_000}, 0.8, 0},
-	{"zstd, dictionary, 0.9 KB", kind{Corpus: corpus.Mixed, Codec: "zstd", Cluster: "opensearch-2.9.0", Shards: ordinaryShards, Documents: 110_000}, 0.8, 0},
-	{"zstd, no dictionary, 0.9 KB", kind{Corpus: corpus.Mixed, Codec: "zstd_no_dict", Cluster: "opensearch-2.9.0", Shards: ordinaryShards, Documents: 110_000}, 0.8, 0},
 }
 
 // prepare makes all sources that are not in the cache. The other parts leave out what they have no source for.
 func prepare(ctx context.Context, o options) error {
-	all := []kind{shards, tiniest, single}
-	for _, c := range codecs {
-		all = append(all, c.kind)
+	all := userSources(o.only)
+	for _, c := range lengths {
+		if strings.HasPrefix(c.name, o.only) {
+			all = append(all, c.kind)
+		}
 	}
-	return provide(ctx, o.cache, append(all, giants)...)
+	if o.only == "" {
+		all = append(all, shards, tiniest, single, deflated, giants)
+	}
+	return provide(ctx, o.cache, all...)
 }
 
 // absent reports that there is no source for a row.
@@ -74,10 +77,13 @@ func unlessAbsent(k kind, err error) error {
 	return err
 }
 
-// readingFigures compares what is read in a CPU second with what Lucene reads, for each codec.
+// readingFigures compares what is read in a CPU second with what Lucene reads, for each codec and for each length of documents.
 func readingFigures(ctx context.Context, o options) ([]figure, error) {
-	var all []figure
-	for _, c := range codecs {
+	all, err := codecFigures(ctx, o)
+	if err != nil {
+		return all, err
+	}
+	for _, c := range lengths {
 		if !strings.HasPrefix(c.name, o.only) {
 			continue
 		}
@@ -136,7 +142,7 @@ func coresFigures(ctx context.Context, o options) (all []figure, err error) {
 	for _, c := range []struct {
 		name string
 		kind kind
-	}{{"LZ4", single}, {"DEFLATE", codecs[5].kind}} {
+	}{{"LZ4", single}, {"DEFLATE", deflated}} {
 		s, err := cached(o.cache, c.kind)
 		if absent(c.kind, err) {
 			continue

@@ -22,10 +22,16 @@ const (
 	Wide  Kind = "wide"  // batches of orders, 4 KB on average
 	Long  Kind = "long"  // texts of 1 MB
 	Giant Kind = "giant" // texts of 100 MB
+
+	// Documents that compress as those of users do: with DEFLATE about 2 : 1, 4 : 1 and 10 : 1.
+	Orders   Kind = "orders"   // orders of ids and numbers, 0.9 KB on average
+	Articles Kind = "articles" // texts in eight languages, 3.1 KB on average
+	Events   Kind = "events"   // records of containers' logs, 1.1 KB on average
 )
 
 // usual are the documents of a benchmark: about 200 MB, of giants three.
-var usual = map[Kind]int{Mixed: 220_000, Logs: 650_000, Tiny: 1_000_000, Wide: 50_000, Long: 200, Giant: 3}
+var usual = map[Kind]int{Mixed: 220_000, Logs: 650_000, Tiny: 1_000_000, Wide: 50_000, Long: 200, Giant: 3,
+	Orders: 220_000, Articles: 75_000, Events: 180_000}
 
 // Usual returns how many documents of a kind are measured; 0 for none that there is.
 func (k Kind) Usual() int { return usual[k] }
@@ -38,6 +44,8 @@ type Corpus struct {
 	zipf  *rand.Zipf
 	pcg   *rand.PCG
 	r     *rand.Rand
+
+	tongues []language // of articles
 }
 
 const (
@@ -57,6 +65,9 @@ func New(kind Kind) (*Corpus, error) {
 		c.words = append(c.words, c.invent())
 	}
 	c.zipf = rand.NewZipf(c.r, 1.05, 8, vocabulary-1)
+	if kind == Articles {
+		c.languages()
+	}
 	return c, nil
 }
 
@@ -88,6 +99,12 @@ func (c *Corpus) Append(dst []byte, i, revision int) []byte {
 		return c.letter(dst, i, 1_000_000)
 	case c.kind == Giant:
 		return c.letter(dst, i, 100_000_000)
+	case c.kind == Orders:
+		return c.purchase(dst, i)
+	case c.kind == Articles:
+		return c.article(dst, i)
+	case c.kind == Events:
+		return c.event(dst, i)
 	case i%4 == 0:
 		return c.access(dst, i)
 	default:

@@ -2,12 +2,14 @@ package corpus
 
 import (
 	"bytes"
+	"compress/flate"
 	"encoding/json"
+	"slices"
 	"testing"
 )
 
 func TestDocumentsAreJSONOfTheStatedSize(t *testing.T) {
-	for kind, want := range map[Kind]int{Mixed: 900, Logs: 324, Tiny: 39, Wide: 4050, Long: 1_000_000} {
+	for kind, want := range map[Kind]int{Mixed: 900, Logs: 324, Tiny: 39, Wide: 4050, Long: 1_000_000, Orders: 946, Articles: 3069, Events: 1132} {
 		c, err := New(kind)
 		if err != nil {
 			t.Fatal(err)
@@ -27,6 +29,36 @@ func TestDocumentsAreJSONOfTheStatedSize(t *testing.T) {
 		}
 		if mean := total / n; mean < want*97/100 || mean > want*103/100 {
 			t.Errorf("%s: %d bytes on average, want about %d", kind, mean, want)
+		}
+	}
+}
+
+// TestTheDocumentsOfUsersCompressAsStated cuts 48 KiB at a time, as the codecs of Lucene do.
+func TestTheDocumentsOfUsersCompressAsStated(t *testing.T) {
+	for kind, want := range map[Kind]float64{Orders: 2, Articles: 4, Events: 10} {
+		c, err := New(kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var raw []byte
+		for i := 0; len(raw) < 1<<20; i++ {
+			raw = c.Append(raw, i, 0)
+		}
+		var compressed bytes.Buffer
+		for block := range slices.Chunk(raw, 48<<10) {
+			w, err := flate.NewWriter(&compressed, 6)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.Write(block); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := float64(len(raw)) / float64(compressed.Len()); got < want*0.85 || got > want*1.25 {
+			t.Errorf("%s: compressed %.2f : 1, want about %g : 1", kind, got, want)
 		}
 	}
 }
