@@ -20,10 +20,11 @@ import (
 
 var named = regexp.MustCompile("(?:^|[\\s`(\"'/|,\\[])--([a-z][a-z0-9-]*[a-z0-9])")
 
-// ofOthers are options of the library, of curl, systemctl, useradd, zstd, sha256sum and aws, and the beginnings of names in --s3-… and --coordinator-….
+// ofOthers are options of the library, of docker, curl, systemctl, useradd, zstd, sha256sum and aws, and the beginnings of names in --s3-… and --coordinator-….
 var ofOthers = []string{
 	"help", "help-all", "version", "generate-bash-completion", "cacert", "cert", "key", "resolve", "unix-socket", "now", "create", "long",
 	"assume-role-policy-document", "cli-input-json", "instance-profile-name", "policy-document", "policy-name", "role-name", "s3", "coordinator", "recursive", "ignore-missing",
+	"rm", "read-only", "cap-drop", "tmpfs", "user",
 }
 
 // TestEveryOptionThatIsNamedExists reads messages, helps and documents.
