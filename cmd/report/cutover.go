@@ -8,7 +8,6 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
-	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
@@ -56,7 +55,7 @@ func CutoverText(c session.Cutover) string {
 		if len(c.Indices) > 0 {
 			what = fault.Names(c.Moved, mostBlocks)
 		}
-		text := progress.Sprintf("cut over: everything of %s had arrived %s after the end of writes, with round %d (snapshot %s)", what, outage, c.Round, c.Snapshot)
+		text := fmt.Sprintf("cut over: everything of %s had arrived %s after the end of writes, with round %d (snapshot %s)", what, outage, c.Round, c.Snapshot)
 		if c.Note != "" {
 			text += "; " + c.Note
 		}

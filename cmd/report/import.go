@@ -53,7 +53,7 @@ func (r *Import) WriteText(w io.Writer) {
 	progress.Fprintf(w, "%s: %s, %s of %s in %s\n", r.Source, progress.Plural(int64(r.Files), "file"), progress.Bytes(r.FileBytes), progress.Bytes(r.Size), progress.Plural(r.Windows, "window"))
 	progress.Fprintf(w, "documents %d: indexed %d, kept %d, failed %d, filtered %d; %s\n", r.Documents, r.Indexed, r.Kept, r.Failed, r.Filtered, progress.Bytes(r.Bytes))
 	for _, p := range r.Problems {
-		progress.Fprintf(w, "given up: %s, bytes %d to %d: %s\n", p.File, p.From, p.To, p.Reason)
+		fmt.Fprintf(w, "given up: %s, bytes %d to %d: %s\n", p.File, p.From, p.To, p.Reason)
 	}
 	if r.Redriven > 0 {
 		progress.Fprintf(w, "%d documents did not arrive when they were sent; rfsd redrive has delivered %d of them\n", r.Failed+r.Redriven, r.Redriven)

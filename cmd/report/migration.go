@@ -53,7 +53,7 @@ type Migration struct {
 
 // roundText describes a round and its changes.
 func roundText(x *follow.Report, d *difference.Totals, unchanged int) string {
-	text := progress.Sprintf("round %d: snapshot %s", x.Number, cmp.Or(x.Snapshot, "-"))
+	text := fmt.Sprintf("round %d: snapshot %s", x.Number, cmp.Or(x.Snapshot, "-"))
 	if x.Since != "" {
 		text += " since " + x.Since
 	}
@@ -79,7 +79,7 @@ func (a *Arrived) Conclude(w io.Writer, asJSON bool) error {
 	if asJSON {
 		return JSON(w, a)
 	}
-	_, err := progress.Fprintf(terminal.NewWriter(w), "snapshot %s has arrived in round %d: nothing was sent\n", a.Round.Snapshot, a.Round.Number)
+	_, err := fmt.Fprintf(terminal.NewWriter(w), "snapshot %s has arrived in round %d: nothing was sent\n", a.Round.Snapshot, a.Round.Number)
 	return err
 }
 
@@ -217,9 +217,9 @@ func (r *Migration) writeProblems(w io.Writer) {
 			fmt.Fprintf(w, "index %s is not complete: %s\n", p.Index, p.Reason)
 			continue
 		}
-		progress.Fprintf(w, "index %s shard %d failed: %s\n", p.Index, p.Shard, p.Reason)
+		fmt.Fprintf(w, "index %s shard %d failed: %s\n", p.Index, p.Shard, p.Reason)
 		if p.Undelivered > 0 {
-			progress.Fprintf(w, "index %s shard %d: at most %d documents were not delivered\n", p.Index, p.Shard, p.Undelivered)
+			fmt.Fprintf(w, "index %s shard %d: at most %s were not delivered\n", p.Index, p.Shard, progress.Plural(p.Undelivered, "document"))
 		}
 	}
 	if len(r.LeftOut) > 0 {

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"io"
 
 	"github.com/rfsd/rfsd/cmd/exit"
@@ -45,7 +46,7 @@ func (r *Stream) WriteText(w io.Writer) {
 	progress.Fprintf(w, "messages %d: indexed or deleted %d, failed %d, filtered %d; %s\n", c.Live, c.Indexed, c.Failed, c.Filtered, progress.Bytes(c.Bytes))
 	for _, p := range r.Partitions {
 		if p.FailedItem() {
-			progress.Fprintf(w, "given up: partition %d at offset %d: %s\n", p.Number, p.Watermark, p.Failure)
+			fmt.Fprintf(w, "given up: partition %d at offset %d: %s\n", p.Number, p.Watermark, p.Failure)
 		}
 	}
 	if r.Redriven > 0 {

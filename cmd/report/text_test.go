@@ -9,6 +9,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/migration/follow"
 	"github.com/rfsd/rfsd/rfs/migration/preflight"
 	"github.com/rfsd/rfsd/rfs/migration/summary"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
@@ -84,6 +85,19 @@ func TestMigration_DocumentsOnTheTarget(t *testing.T) {
 				t.Errorf("no %q in\n%s", c.text, out.String())
 			}
 		})
+	}
+}
+
+// Digits of counts are grouped; those of rounds and shards are names.
+func TestMigration_Numbers(t *testing.T) {
+	r := Migration{Summary: &summary.Summary{Problems: []summary.Problem{{Index: "a", Shard: 1234, Reason: "corrupt", Undelivered: 56789}}},
+		Round: &follow.Report{Number: 1234, Snapshot: "s", Arrived: true}}
+	var out bytes.Buffer
+	r.WriteText(&out)
+	for _, want := range []string{"index a shard 1234 failed", "shard 1234: at most 56,789 documents were", "round 1234: snapshot s"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, out.String())
+		}
 	}
 }
 

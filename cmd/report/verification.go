@@ -153,7 +153,7 @@ func placeText(d verify.Difference) string {
 		fmt.Fprintf(&b, ", at %s", d.Path)
 	}
 	if d.Kind != verify.Extra && d.Change != verify.Extra {
-		progress.Fprintf(&b, " (shard %d, ordinal %d)", d.Shard, d.Ordinal)
+		fmt.Fprintf(&b, " (shard %d, ordinal %d)", d.Shard, d.Ordinal)
 	}
 	return b.String()
 }

@@ -100,7 +100,7 @@ func (c checked) table(w io.Writer) error {
 		case f.Index != "":
 			where = strings.TrimSpace(where) + fmt.Sprintf(" (snapshot %s, index %s", f.Snapshot, f.Index)
 			if f.Shard != nil {
-				where += progress.Sprintf(", shard %d", *f.Shard)
+				where += fmt.Sprintf(", shard %d", *f.Shard)
 			}
 			where += ")"
 		case f.Snapshot != "" && where == "":

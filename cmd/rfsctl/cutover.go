@@ -169,7 +169,7 @@ func expect(w io.Writer, o config.Cutover, all session.Followed, now time.Time) 
 			return err
 		}
 	} else if arrived {
-		progress.Fprintf(w, "round %d arrived %s ago, and took %s with its snapshot: %s, %s\n", x.Round, progress.Span(x.Age), progress.Span(x.Took), progress.Plural(x.Documents, "document"), progress.Bytes(x.Bytes))
+		fmt.Fprintf(w, "round %d arrived %s ago, and took %s with its snapshot: %s, %s\n", x.Round, progress.Span(x.Age), progress.Span(x.Took), progress.Plural(x.Documents, "document"), progress.Bytes(x.Bytes))
 		fmt.Fprintf(w, "a cut-over after a round of this size ends writes for about %s; one further round precedes it\n", progress.Span(x.OutageSeconds))
 	}
 	if x.Prevented != "" {

@@ -79,9 +79,9 @@ func diffSnapshots(ctx context.Context, call *config.Call, o config.DiffSnapshot
 			switch {
 			case s.Err != nil:
 				broken = true
-				out.Remarks = append(out.Remarks, progress.Sprintf("shard %d: %s", n, fault.Text(s.Err)))
+				out.Remarks = append(out.Remarks, fmt.Sprintf("shard %d: %s", n, fault.Text(s.Err)))
 			case s.Whole != "":
-				out.Remarks = append(out.Remarks, progress.Sprintf("shard %d was not compared: %s", n, s.Whole))
+				out.Remarks = append(out.Remarks, fmt.Sprintf("shard %d was not compared: %s", n, s.Whole))
 			}
 		}
 		indices = append(indices, out)

@@ -113,8 +113,8 @@ func printItems(w io.Writer, l status.ItemList) error {
 	t := terminal.NewTable(w)
 	fmt.Fprintln(t, "INDEX\tSHARD\tCURSOR\tSTATE\tHOLDER\tLEASE END\tATTEMPTS\tWATERMARK\tLIVE\tINDEXED\tFAILED\tID\tREASON")
 	for _, x := range l.Items {
-		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\n", terminal.Clean(x.Index), x.Shard, x.Cursor, x.State,
-			orDash(x.Holder), at(x.Expiry), x.Attempts, x.Watermark, x.Live, x.Indexed, x.Failed, terminal.Clean(x.ID), orDash(terminal.Clean(x.Failure)))
+		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\n", terminal.Clean(x.Index), x.Shard, x.Cursor, x.State,
+			orDash(x.Holder), at(x.Expiry), x.Attempts, x.Watermark, progress.Count(x.Live), progress.Count(x.Indexed), progress.Count(x.Failed), terminal.Clean(x.ID), orDash(terminal.Clean(x.Failure)))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -168,10 +168,10 @@ func printItem(w io.Writer, x status.Item) error {
 	for _, line := range [][2]string{
 		{"index", x.Index}, {"shard", fmt.Sprint(x.Shard)}, {"cursor", fmt.Sprint(x.Cursor)}, {"end", end(x.End)}, {"id", x.ID}, {"state", x.State},
 		{"failure", orDash(x.Failure)}, {"holder", orDash(x.Holder)}, {"acquired", at(x.Acquired)}, {"lease end", at(x.Expiry)}, {"completed", at(x.Completed)},
-		{"last released for", orDash(x.Released)}, {"attempts without progress", fmt.Sprint(x.Attempts)}, {"next lease", progress.Sprintf("2^%d × initial lease", x.Exponent)},
-		{"setup", fmt.Sprintf("%.3f s", x.Setup)}, {"watermark", fmt.Sprint(x.Watermark)}, {"ordinals", fmt.Sprint(x.Ordinals)}, {"live", fmt.Sprint(x.Live)},
-		{"indexed", fmt.Sprint(x.Indexed)}, {"kept", fmt.Sprint(x.Kept)}, {"failed", fmt.Sprint(x.Failed)}, {"filtered", fmt.Sprint(x.Filtered)},
-		{"bytes", fmt.Sprint(x.Bytes)}, {"successors", orDash(strings.Join(x.Successors, ", "))}, {"created by", orDash(x.Creator)},
+		{"last released for", orDash(x.Released)}, {"attempts without progress", fmt.Sprint(x.Attempts)}, {"next lease", fmt.Sprintf("2^%d × initial lease", x.Exponent)},
+		{"setup", fmt.Sprintf("%.3f s", x.Setup)}, {"watermark", fmt.Sprint(x.Watermark)}, {"ordinals", fmt.Sprint(x.Ordinals)}, {"live", progress.Count(x.Live)},
+		{"indexed", progress.Count(x.Indexed)}, {"kept", progress.Count(x.Kept)}, {"failed", progress.Count(x.Failed)}, {"filtered", progress.Count(x.Filtered)},
+		{"bytes", progress.Bytes(x.Bytes)}, {"successors", orDash(strings.Join(x.Successors, ", "))}, {"created by", orDash(x.Creator)},
 	} {
 		fmt.Fprintf(t, "%s\t%s\n", line[0], terminal.Clean(line[1]))
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -141,7 +142,7 @@ func describe(ctx context.Context, catalog *snapshot.Catalog, ref snapshot.Ref) 
 		l.Indices = append(l.Indices, x.Name)
 	}
 	for _, f := range s.Failures {
-		l.Missing = append(l.Missing, progress.Sprintf("%s/%d: %s", f.Index, f.Shard, f.Reason))
+		l.Missing = append(l.Missing, fmt.Sprintf("%s/%d: %s", f.Index, f.Shard, f.Reason))
 	}
 	return l
 }
@@ -274,7 +275,7 @@ func tableOf(w io.Writer, indices []shownIndex) error {
 			fmt.Fprintf(t, "%s\t\t\t\t\t\t%s\n", x.Index, x.Error)
 		}
 		for _, s := range x.Shards {
-			progress.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%s\t%s\t%s%s\n", x.Index, s.Shard, s.Segments, s.Documents, s.Deleted, progress.Bytes(s.Bytes),
+			progress.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%s\t%s\t%s%s\n", x.Index, strconv.Itoa(s.Shard), s.Segments, s.Documents, s.Deleted, progress.Bytes(s.Bytes),
 				strings.Join(s.Lucene, " "), strings.Join(s.Stored, " "), missing(s.Missing)+s.Error)
 		}
 	}

@@ -275,7 +275,7 @@ func printRounds(w io.Writer, f *session.Followed, lag *float64) {
 		if i < len(f.Rounds)-shownRounds {
 			continue
 		}
-		progress.Fprintf(w, "round %d: snapshot %s: ", r.Number, orDash(terminal.Clean(r.Snapshot)))
+		fmt.Fprintf(w, "round %d: snapshot %s: ", r.Number, orDash(terminal.Clean(r.Snapshot)))
 		if r.Arrived == 0 && f.Finished != 0 {
 			fmt.Fprintln(w, "not brought: the following ended before")
 			continue
@@ -367,7 +367,7 @@ func printIndices(w io.Writer, all []progress.Index, shards bool) {
 		fmt.Fprintln(t)
 		for _, s := range x.Shards {
 			if shards {
-				progress.Fprintf(t, "  shard %d\t%s\t%s\t%d\t%d\t%3.0f %%\t%s\n", s.Number, s.State, progress.Bytes(s.Bytes), s.Counts.Indexed, s.Counts.Failed, 100*s.Fraction, s.Holder)
+				fmt.Fprintf(t, "  shard %d\t%s\t%s\t%s\t%s\t%3.0f %%\t%s\n", s.Number, s.State, progress.Bytes(s.Bytes), progress.Count(s.Counts.Indexed), progress.Count(s.Counts.Failed), 100*s.Fraction, s.Holder)
 			}
 		}
 	}
@@ -394,7 +394,7 @@ func printWorkers(w io.Writer, all []status.Worker) {
 	for _, x := range all {
 		on := "-"
 		if x.Item != "" {
-			on = progress.Sprintf("%s shard %d", x.Index, x.Shard)
+			on = fmt.Sprintf("%s shard %d", x.Index, x.Shard)
 		}
 		progress.Fprintf(t, "%d\t%s\t%s\t%s\t%d\t%s\t%d\t%s\n", x.Slot, x.State, orDash(strings.TrimSpace(x.Phase+" "+x.PhaseState)), on, int64(math.Round(x.Rate)), progress.Bytes(x.Resident), x.Restarts, terminal.Clean(orDash(x.LastExit)))
 	}
