@@ -1,6 +1,7 @@
 package config
 
 import (
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -86,6 +87,19 @@ func Arrange(commands []*cli.Command, args []string) ([]string, error) {
 		setHelp(command, called, full)
 	}
 	return slices.Concat(args[:at], options, names), nil
+}
+
+// AsksJSON reports whether a command line that may be wrong asks for JSON.
+func AsksJSON(args []string) bool {
+	asks := os.Getenv(Variable("output")) == JSON
+	for i, arg := range args {
+		name, text, inline := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		if name != "output" || !strings.HasPrefix(arg, "-") {
+			continue
+		}
+		asks = inline && text == JSON || !inline && i+1 < len(args) && args[i+1] == JSON
+	}
+	return asks
 }
 
 // negative is the form of a negative number: an argument, not an option.

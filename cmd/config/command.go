@@ -2,6 +2,7 @@ package config
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/base/secret"
 )
@@ -24,7 +26,8 @@ type Call struct {
 	Line        Values    // options of the command line
 	Environment Values    // RFS_ variables
 	Args        []string
-	Out, Err    io.Writer
+	Out         *output.Writer
+	Err         io.Writer
 	// Memory is for what others wrote: large blobs of a repository, long answers. Commands that move documents have a larger
 	// one, by their options.
 	Memory *budget.Budget
@@ -99,7 +102,17 @@ func Raw[O any](command cli.Command, run func(ctx context.Context, call *Call) e
 	}
 	command.OnUsageError = UsageError
 	command.Action = func(c *cli.Context) error {
-		call.Name, call.Args, call.Out, call.Err = c.Command.HelpName, c.Args().Slice(), c.App.Writer, c.App.ErrWriter
+		out, ok := c.App.Writer.(*output.Writer)
+		if !ok {
+			out = output.New(c.App.Writer)
+		}
+		call.Name, call.Args, call.Out, call.Err = c.Command.HelpName, c.Args().Slice(), out, c.App.ErrWriter
+		text, ok := call.Line["output"]
+		if !ok {
+			text = []string{os.Getenv(Variable("output"))}
+		}
+		_, takes := Find(call.Settings, "output")
+		out.Start(call.Name, takes && slices.Equal(text, []string{JSON}))
 		if command.ArgsUsage == "" && len(call.Args) > 0 {
 			return Usage("unexpected argument %q: every option starts with --", call.Args[0])
 		}
@@ -259,10 +272,16 @@ func (s Setting) Same(o Setting) bool {
 	return reflect.DeepEqual(s, o)
 }
 
+// Versions is the result of the command version.
+type Versions struct {
+	Program string `json:"program"`
+	Version string `json:"version"`
+}
+
 // Version returns the command that prints the version of a program.
 func Version(program, version string) *cli.Command {
-	return Raw[None](cli.Command{Name: "version", Usage: "print the version"}, func(_ context.Context, call *Call) error {
+	return Raw[Printed](cli.Command{Name: "version", Usage: "print the version"}, func(_ context.Context, call *Call) error {
 		_, err := fmt.Fprintln(call.Out, program, version)
-		return err
+		return errors.Join(err, call.Out.Result(Versions{program, version}))
 	})
 }

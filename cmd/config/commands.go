@@ -567,3 +567,11 @@ type ShowPage struct {
 
 // None is a command without settings.
 type None struct{}
+
+// WrittenFile is the result of a command that writes a file.
+type WrittenFile struct {
+	File string `json:"file"`
+}
+
+// Printed are the settings of a command that only prints.
+type Printed struct{ Output Output }

@@ -27,7 +27,7 @@ func TestDefaultsFormsAndBoundsAreThoseOfTheirSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	if b := m.Transfer.Bulk; b.Size.Bytes != 5<<20 || b.Connections != 8 || b.MaxRate != 0 || m.Transfer.Failed.Limit.Max != 1000 || m.Transfer.Slots.Number < 1 ||
-		m.Leases.Initial.Minutes() != 10 || m.Leases.Skew.Tolerance.Seconds() != 15 || m.Transfer.Types.Emit != "AUTO" || m.Transfer.Output.JSON() {
+		m.Leases.Initial.Minutes() != 10 || m.Leases.Skew.Tolerance.Seconds() != 15 || m.Transfer.Types.Emit != "AUTO" || m.Transfer.Output.Format != "text" {
 		t.Errorf("%+v", m)
 	}
 	for _, c := range []struct{ name, text, want string }{

@@ -423,8 +423,8 @@ type Output struct {
 	Format string   `flag:"output" default:"text" oneof:"text,json,table" help:"text or json (table means text)"`
 }
 
-// JSON reports whether output is for programs.
-func (o Output) JSON() bool { return o.Format == "json" }
+// JSON is the value of --output for programs. Call.Out is set by it.
+const JSON = "json"
 
 // Log selects the messages to log and their format.
 type Log struct {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/migration/summary"
 	"github.com/rfsd/rfsd/rfs/operation/verify"
@@ -36,7 +37,7 @@ func TestMigration_ExitCodeWithVerification(t *testing.T) {
 			if c.state != "" {
 				r.Verification = &verify.Report{State: c.state}
 			}
-			code, _ := exit.Of(r.Conclude(io.Discard, false, c.err))
+			code, _ := exit.Of(r.Conclude(output.New(io.Discard), c.err))
 			if code != c.want || r.ExitCode != c.want {
 				t.Errorf("exit %d, in the report %d, want %d", code, r.ExitCode, c.want)
 			}

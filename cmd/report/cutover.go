@@ -2,27 +2,60 @@ package report
 
 import (
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
+	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
-// cutover is a cut-over as JSON.
-type cutover struct {
-	session.Cutover
-	OutageSeconds float64 `json:"outage_seconds"`
+// CutoverResult is a cut-over as JSON.
+type CutoverResult struct {
+	Cutover CutoverState `json:"cutover"`
+}
+
+// CutoverState is the record of a cut-over, with times.
+type CutoverState struct {
+	State         session.CutoverState `json:"state"` // "": nothing was ordered
+	Block         bool                 `json:"block_source_writes"`
+	MaxOutage     float64              `json:"max_outage_seconds"`
+	AcceptFailed  bool                 `json:"accept_failed"`
+	Indices       []string             `json:"indices,omitempty"` // those that were chosen
+	Who           string               `json:"ordered_by"`
+	Ordered       *time.Time           `json:"ordered,omitempty"`
+	Blocked       *time.Time           `json:"blocked,omitempty"` // when writes ended
+	Arrived       *time.Time           `json:"arrived,omitempty"`
+	Ended         *time.Time           `json:"ended,omitempty"`
+	OutageSeconds float64              `json:"outage_seconds"`
+	Round         int                  `json:"round,omitempty"` // the last one
+	Snapshot      string               `json:"snapshot,omitempty"`
+	Blocks        []string             `json:"blocks,omitempty"` // indices of the source with a write block of the session
+	Moved         []string             `json:"moved,omitempty"`
+	Reason        string               `json:"reason,omitempty"` // why it returned
+	Note          string               `json:"note,omitempty"`
+}
+
+func cutoverState(c session.Cutover) CutoverState {
+	at := func(ms int64) *time.Time {
+		if ms == 0 {
+			return nil
+		}
+		t := time.UnixMilli(ms).UTC()
+		return &t
+	}
+	return CutoverState{
+		State: c.State, Block: c.Block, MaxOutage: float64(c.MaxOutage) / 1000, AcceptFailed: c.AcceptFailed, Indices: c.Indices, Who: c.Who,
+		Ordered: at(c.Ordered), Blocked: at(c.Blocked), Arrived: at(c.Arrived), Ended: at(c.Ended), OutageSeconds: c.Outage().Seconds(),
+		Round: c.Round, Snapshot: c.Snapshot, Blocks: c.Blocks, Moved: c.Moved, Reason: c.Reason, Note: c.Note,
+	}
 }
 
 // Cutover prints how far a cut-over is.
-func Cutover(w io.Writer, c session.Cutover, asJSON bool) error {
-	if asJSON {
-		return JSON(w, struct {
-			Cutover cutover `json:"cutover"`
-		}{cutover{c, c.Outage().Seconds()}})
+func Cutover(w *output.Writer, c session.Cutover) error {
+	if w.JSON {
+		return w.Result(CutoverResult{cutoverState(c)})
 	}
 	_, err := fmt.Fprintln(terminal.NewWriter(w), CutoverText(c))
 	return err

@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/cmd/report"
 )
 
@@ -12,7 +13,7 @@ import (
 func Example() {
 	r := &report.Import{Source: "file:///exports", OwnWindows: 1, FailedDir: "rfsd-failed"}
 	r.Complete, r.Files, r.Windows, r.Failed = true, 1, 1, 1
-	code, _ := exit.Of(r.Conclude(os.Stdout, false, nil))
+	code, _ := exit.Of(r.Conclude(output.New(os.Stdout), nil))
 	fmt.Println("exit code", int(code))
 	// Output:
 	// file:///exports: 1 file, 0 B of 0 B in 1 window

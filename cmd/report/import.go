@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
@@ -22,15 +23,14 @@ type Import struct {
 	OwnWindows   int64                 `json:"own_windows"`
 	Redriven     int64                 `json:"redriven,omitempty"` // of the indexed documents: they failed first, and rfsd redrive has delivered them
 	Seconds      float64               `json:"seconds"`
-	ExitCode     exit.Code             `json:"exit_code"`
-	Error        string                `json:"error,omitempty"`
+	ExitCode     exit.Code             `json:"-"`
 	FailedDir    string                `json:"-"`
 	Failures     []status.RefusedGroup `json:"failures,omitempty"` // classes of the documents that failed, as they failed first
 	cause        error                 // of an end before completion
 }
 
 // Conclude decides the exit code, prints the report to w, and returns the error that ends the command.
-func (r *Import) Conclude(w io.Writer, asJSON bool, err error) error {
+func (r *Import) Conclude(w *output.Writer, err error) error {
 	switch {
 	case err != nil || !r.Complete:
 		r.ExitCode = exit.Failed
@@ -39,13 +39,11 @@ func (r *Import) Conclude(w io.Writer, asJSON bool, err error) error {
 	case r.Failed > 0:
 		r.ExitCode = exit.Documents
 	}
-	if r.cause = err; err != nil {
-		r.Error = err.Error()
-	}
+	r.cause = err
 	if r.Problems == nil {
 		r.Problems = []importer.Problem{}
 	}
-	return Print(w, r, asJSON, r.ExitCode, err)
+	return Print(w, r, r.ExitCode, err)
 }
 
 // WriteText prints the documents of the import, and what an operator has to look at.

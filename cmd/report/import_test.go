@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
 
@@ -22,7 +23,7 @@ func TestImport_ExitCode(t *testing.T) {
 		{complete, nil, exit.OK}, {refused, nil, exit.Documents}, {damaged, nil, exit.Parts}, {importer.Status{}, nil, exit.Failed}, {complete, errors.New("close"), exit.Failed},
 	} {
 		r := &Import{Status: c.status}
-		err := r.Conclude(io.Discard, false, c.err)
+		err := r.Conclude(output.New(io.Discard), c.err)
 		var coded *exit.Error
 		if errors.As(err, &coded); r.ExitCode != c.want || c.want != exit.OK && (coded == nil || coded.Code != c.want) {
 			t.Errorf("%+v, %v: exit %d, %v", c.status, c.err, r.ExitCode, err)

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/daemon/status"
-	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
@@ -35,12 +35,11 @@ type Migration struct {
 	Resent          int64     `json:"documents_resent"`
 	Retries         int64     `json:"requests_retried"`
 	ItemsRun        int64     `json:"items_run"` // work items that this run worked on
-	ExitCode        exit.Code `json:"exit_code"`
+	ExitCode        exit.Code `json:"-"`
 	Cluster         bool      `json:"-"` // documents went to a cluster
 	DryRun          bool      `json:"-"` // documents went nowhere
 	ShardsLacking   bool      `json:"-"` // the snapshot lacks shards
 	AcceptReduced   bool      `json:"-"` // reduced sources do not change the exit code
-	Error           string    `json:"error,omitempty"`
 	// Failures are the classes of the documents that failed, as they failed first.
 	Failures []status.RefusedGroup `json:"failures,omitempty"`
 	// Verification is the comparison of --verify; nil without it.
@@ -75,9 +74,9 @@ type Arrived struct {
 }
 
 // Conclude prints the report.
-func (a *Arrived) Conclude(w io.Writer, asJSON bool) error {
-	if asJSON {
-		return JSON(w, a)
+func (a *Arrived) Conclude(w *output.Writer) error {
+	if w.JSON {
+		return w.Result(a)
 	}
 	_, err := fmt.Fprintf(terminal.NewWriter(w), "snapshot %s has arrived in round %d: nothing was sent\n", a.Round.Snapshot, a.Round.Number)
 	return err
@@ -317,7 +316,7 @@ func withoutName(text string, targets []string) string {
 }
 
 // Conclude decides the exit code, prints the report to w, and returns the error that ends the command.
-func (r *Migration) Conclude(w io.Writer, asJSON bool, err error) error {
+func (r *Migration) Conclude(w *output.Writer, err error) error {
 	if r.Summary == nil {
 		return err
 	}
@@ -341,8 +340,5 @@ func (r *Migration) Conclude(w io.Writer, asJSON bool, err error) error {
 		code = exit.Documents
 	}
 	r.ExitCode = code
-	if err != nil {
-		r.Error = fault.Text(err)
-	}
-	return Print(w, r, asJSON, code, err)
+	return Print(w, r, code, err)
 }

@@ -6,7 +6,7 @@ import (
 	"io"
 
 	"github.com/rfsd/rfsd/cmd/exit"
-	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/operation/redrive"
@@ -17,22 +17,18 @@ type Redrive struct {
 	Place string `json:"failed_documents"`
 	redrive.Report
 	Seconds  float64   `json:"seconds"`
-	ExitCode exit.Code `json:"exit_code"`
-	Error    string    `json:"error,omitempty"`
+	ExitCode exit.Code `json:"-"`
 }
 
 // Conclude decides the exit code, prints the report to w, and returns the error that ends the command.
-func (r *Redrive) Conclude(w io.Writer, asJSON bool, err error) error {
+func (r *Redrive) Conclude(w *output.Writer, err error) error {
 	switch {
 	case err != nil || !r.Complete:
 		r.ExitCode = exit.Failed
 	case r.Failed > 0:
 		r.ExitCode = exit.Documents
 	}
-	if err != nil {
-		r.Error = fault.Text(err)
-	}
-	return Print(w, r, asJSON, r.ExitCode, err)
+	return Print(w, r, r.ExitCode, err)
 }
 
 // WriteText prints what was sent, and what is left.

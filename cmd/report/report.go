@@ -4,12 +4,12 @@ package report
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
@@ -29,20 +29,10 @@ func Failures(n int64) string {
 	return fmt.Sprintf(", %s failed", progress.Count(n))
 }
 
-// JSON writes v as indented JSON, also to a terminal.Writer as it is.
-func JSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(terminal.Raw(w))
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(v); err != nil {
-		return fmt.Errorf("write output: %w", err)
-	}
-	return nil
-}
-
 // Print writes a report and returns the error that ends the command: err with the exit code.
-func Print(w io.Writer, r interface{ WriteText(w io.Writer) }, asJSON bool, code exit.Code, err error) error {
-	if asJSON {
-		err = errors.Join(err, JSON(w, r))
+func Print(w *output.Writer, r interface{ WriteText(w io.Writer) }, code exit.Code, err error) error {
+	if w.JSON {
+		err = errors.Join(err, w.Result(r))
 	} else {
 		r.WriteText(terminal.NewWriter(w))
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/stream/consume"
@@ -18,8 +19,7 @@ type Stream struct {
 	OwnMessages int64                 `json:"own_messages"`       // read by this process, also those that were sent again
 	Redriven    int64                 `json:"redriven,omitempty"` // of the indexed messages: they failed first, and rfsd redrive has delivered them
 	Seconds     float64               `json:"seconds"`
-	ExitCode    exit.Code             `json:"exit_code"`
-	Error       string                `json:"error,omitempty"`
+	ExitCode    exit.Code             `json:"-"`
 	Failures    []status.RefusedGroup `json:"failures,omitempty"` // classes of the messages that failed, as they failed first
 	FailedDir   string                `json:"-"`
 	UntilEnd    bool                  `json:"-"` // the run ends with the topic, and failed documents change its exit code
@@ -27,16 +27,16 @@ type Stream struct {
 
 // Conclude decides the exit code, prints the report to w, and returns the error that ends the command. The exit code of a stream that
 // was interrupted is OK.
-func (r *Stream) Conclude(w io.Writer, asJSON bool, err error) error {
+func (r *Stream) Conclude(w *output.Writer, err error) error {
 	switch {
 	case err != nil:
-		r.ExitCode, r.Error = exit.Failed, err.Error()
+		r.ExitCode = exit.Failed
 	case r.GivenUp > 0:
 		r.ExitCode = exit.Parts
 	case r.Counts.Failed > 0 && r.UntilEnd:
 		r.ExitCode = exit.Documents
 	}
-	return Print(w, r, asJSON, r.ExitCode, err)
+	return Print(w, r, r.ExitCode, err)
 }
 
 // WriteText prints the messages of the stream, and what an operator has to look at.

@@ -8,20 +8,21 @@ import (
 	"strings"
 
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/operation/verify"
 )
 
 // Verification prints a comparison and returns its exit code as an error.
-func Verification(out io.Writer, r *verify.Report, asJSON bool) error {
-	if asJSON {
-		b, err := r.Seal()
+func Verification(out *output.Writer, r *verify.Report) error {
+	if out.JSON {
+		sealed, err := r.Seal()
 		if err == nil {
-			_, err = out.Write(b)
+			err = out.Result(sealed)
 		}
 		if err != nil {
-			return fmt.Errorf("output: %w", err)
+			return err
 		}
 	} else {
 		writeVerification(terminal.NewWriter(out), r)

@@ -52,7 +52,7 @@ func createCert(_ context.Context, call *config.Call, o config.CreateCertificate
 		return err
 	}
 	is := createdCertificate{Fleet: fleet, Role: o.Certificate.Role, Certificate: filepath.Join(dir, name+".crt"), Key: filepath.Join(dir, name+".key"), Authority: filepath.Join(dir, cert.CAFile), authorityMade: made}
-	return report.Print(call.Out, is, o.Output.JSON(), exit.OK, nil)
+	return report.Print(call.Out, is, exit.OK, nil)
 }
 
 // createdCertificate names the files of a new certificate.
@@ -75,7 +75,7 @@ func (c createdCertificate) WriteText(w io.Writer) {
 
 // gossipKey appends a key: the file is then given to all nodes, and the key moved to the first line in
 // a second step, so that every node can read what the others send at all times.
-func gossipKey(_ context.Context, call *config.Call, _ config.None) error {
+func gossipKey(_ context.Context, call *config.Call, _ config.Printed) error {
 	if len(call.Args) != 1 {
 		return fmt.Errorf("rfsctl cert gossip-key takes the name of the file: %w", fault.ErrConfig)
 	}
@@ -91,5 +91,5 @@ func gossipKey(_ context.Context, call *config.Call, _ config.None) error {
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("write %s: %w", call.Args[0], err)
 	}
-	return nil
+	return call.Out.Result(config.WrittenFile{File: call.Args[0]})
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
-	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 )
@@ -49,8 +48,8 @@ func checkSnapshots(ctx context.Context, call *config.Call, o config.CheckSnapsh
 	if err != nil {
 		return err
 	}
-	if o.Snapshots.Output.JSON() {
-		err = report.JSON(call.Out, out)
+	if call.Out.JSON {
+		err = call.Out.Result(out)
 	} else {
 		err = out.table(call.Out)
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/lucene"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
+	"github.com/rfsd/rfsd/testing/outputtest"
 )
 
 // generations are small repositories made by real clusters.
@@ -404,7 +405,7 @@ func TestCommandsGiveTheirExitCodesAndForms(t *testing.T) {
 			Indices []string
 		}
 	}
-	if err := json.Unmarshal([]byte(try(0, "list", "--repo-uri", dir, "--output", "json")), &list); err != nil {
+	if err := outputtest.Decode(try(0, "list", "--repo-uri", dir, "--output", "json"), &list); err != nil {
 		t.Fatal(err)
 	}
 	if len(list.Snapshots) != 2 || !slices.Equal(list.Snapshots[0].Indices, []string{"hp", "hp2"}) {
@@ -426,7 +427,7 @@ func TestCommandsGiveTheirExitCodesAndForms(t *testing.T) {
 		t.Errorf("check: %s", table)
 	}
 	var out checked
-	if err := json.Unmarshal([]byte(try(0, "check", "--repo-uri", dir, "--output", "json", "--snapshot-name", "snap-2")), &out); err != nil {
+	if err := outputtest.Decode(try(0, "check", "--repo-uri", dir, "--output", "json", "--snapshot-name", "snap-2"), &out); err != nil {
 		t.Fatal(err)
 	}
 	if len(out.Snapshots) != 1 || len(out.Findings) != 0 || out.FilesRead == 0 {

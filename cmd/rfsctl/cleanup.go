@@ -91,6 +91,14 @@ func removeTrial(ctx context.Context, call *config.Call, o config.Cleanup, s *co
 	return undoWith(ctx, call, config.Undo{Stored: o.Stored, Removal: o.Removal}, s, documents.State != session.PhaseCompleted)
 }
 
+// removed is the result of rfsctl cleanup.
+type removed struct {
+	Place   string   `json:"place"`             // where the records of the session were
+	Names   []string `json:"indices,omitempty"` // of a cluster, with their aliases
+	Objects int      `json:"objects,omitempty"` // of a bucket
+	Left    []string `json:"left,omitempty"`    // objects there that rfsd did not write
+}
+
 // forget removes what is kept about a session, and closes it.
 func forget(ctx context.Context, call *config.Call, at config.Stored, s *coordination) error {
 	if s.bucket != nil {
@@ -101,7 +109,7 @@ func forget(ctx context.Context, call *config.Call, at config.Stored, s *coordin
 		if len(dropped) > 0 {
 			fmt.Fprintf(call.Out, "removed from %s: %s\n", s.place, strings.Join(dropped, ", "))
 		}
-		return errors.Join(err, s.close())
+		return errors.Join(err, call.Out.Result(removed{Place: s.place, Names: dropped}), s.close())
 	}
 	if err := s.close(); err != nil {
 		return err
@@ -110,15 +118,16 @@ func forget(ctx context.Context, call *config.Call, at config.Stored, s *coordin
 		return fmt.Errorf("%w: %w", err, fault.ErrConfig)
 	}
 	fmt.Fprintf(call.Out, "removed %s\n", s.place)
-	return nil
+	return call.Out.Result(removed{Place: s.place})
 }
 
 // emptyBucket removes the objects of a session from a bucket.
 func emptyBucket(ctx context.Context, call *config.Call, s *coordination) error {
 	folder := strings.TrimSuffix(s.place, "/") + "/" + s3cms.Folder(s.session) + "/"
 	fmt.Fprintf(call.Out, "removing the objects of the session below %s\n", folder)
-	removed, others, err := s3cms.Drop(ctx, s.bucket, s.session)
-	progress.Fprintf(call.Out, "removed %s\n", progress.Plural(int64(removed), "object"))
+	objects, others, err := s3cms.Drop(ctx, s.bucket, s.session)
+	fmt.Fprintf(call.Out, "removed %s\n", progress.Plural(int64(objects), "object"))
+	err = errors.Join(err, call.Out.Result(removed{Place: folder, Objects: objects, Left: others}))
 	if len(others) > 0 {
 		fmt.Fprintf(call.Out, "left there, because rfsd did not write them: %s\n", strings.Join(others, ", "))
 	}
@@ -134,7 +143,7 @@ func dropRest(ctx context.Context, call *config.Call, at config.Stored) error {
 	}
 	dropped, err := oscms.Drop(ctx, client, at.State.Session.Name)
 	fmt.Fprintf(call.Out, "removed from %s: %s\n", client.Name(), strings.Join(dropped, ", "))
-	return errors.Join(err, client.Close())
+	return errors.Join(err, call.Out.Result(removed{Place: client.Name(), Names: dropped}), client.Close())
 }
 
 // cluster is the client of the cluster that keeps the state, when a cluster does.

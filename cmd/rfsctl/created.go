@@ -12,7 +12,7 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
-	"github.com/rfsd/rfsd/cmd/report"
+	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
@@ -69,8 +69,8 @@ func showCreated(ctx context.Context, call *config.Call, o config.Stored) error 
 	if err = errors.Join(err, s.close()); err != nil {
 		return err
 	}
-	if o.Output.JSON() {
-		return report.JSON(call.Out, all)
+	if call.Out.JSON {
+		return call.Out.Result(all)
 	}
 	return printCreated(call.Out, all)
 }
@@ -212,7 +212,7 @@ func undoWith(ctx context.Context, call *config.Call, o config.Undo, s *coordina
 	} else {
 		all, err = u.List(ctx)
 	}
-	if perr := printUndo(call.Out, o, all); perr != nil || err != nil {
+	if perr := printUndo(call.Out, all); perr != nil || err != nil {
 		return errors.Join(err, perr)
 	}
 	refused := 0
@@ -230,9 +230,9 @@ func undoWith(ctx context.Context, call *config.Call, o config.Undo, s *coordina
 	return nil
 }
 
-func printUndo(out io.Writer, o config.Undo, all []rollback.Entry) error {
-	if o.Stored.Output.JSON() {
-		return report.JSON(out, all)
+func printUndo(out *output.Writer, all []rollback.Entry) error {
+	if out.JSON {
+		return out.Result(all)
 	}
 	return printCreated(out, all)
 }

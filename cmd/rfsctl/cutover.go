@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
@@ -76,7 +76,7 @@ func cutOverIn(ctx context.Context, call *config.Call, o config.Cutover, s *coor
 			return err
 		}
 	}
-	if err := report.Cutover(call.Out, is, o.Stored.Output.JSON()); err != nil {
+	if err := report.Cutover(call.Out, is); err != nil {
 		return err
 	}
 	switch {
@@ -117,7 +117,7 @@ func awaitCutover(ctx context.Context, call *config.Call, o config.Cutover, reco
 		case err != nil: // the store may answer again
 		case !is.Open() || is.State == session.CutoverFinishing: // applications need not wait for the restored settings
 			return is, nil
-		case is.State != last && !o.Stored.Output.JSON():
+		case is.State != last && !call.Out.JSON:
 			fmt.Fprintln(terminal.NewWriter(call.Err), report.CutoverText(is))
 		}
 		if is.State != last {
@@ -147,7 +147,7 @@ type expected struct {
 }
 
 // expect shows how long a cut-over would take: as long as the last round. Errors: fault.ErrConfig when something prevents it.
-func expect(w io.Writer, o config.Cutover, all session.Followed, now time.Time) error {
+func expect(w *output.Writer, o config.Cutover, all session.Followed, now time.Time) error {
 	var x expected
 	x.Failed = all.Failed()
 	last, arrived := all.Arrived()
@@ -164,8 +164,8 @@ func expect(w io.Writer, o config.Cutover, all session.Followed, now time.Time) 
 		x.Age, x.Took = now.Sub(time.UnixMilli(last.Arrived)).Seconds(), float64(last.Arrived-last.Started)/1000
 		x.OutageSeconds = x.Took
 	}
-	if o.Stored.Output.JSON() {
-		if err := report.JSON(w, x); err != nil {
+	if w.JSON {
+		if err := w.Result(x); err != nil {
 			return err
 		}
 	} else if arrived {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
-	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
@@ -89,12 +88,8 @@ func diffSnapshots(ctx context.Context, call *config.Call, o config.DiffSnapshot
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if o.Snapshots.Output.JSON() {
-		err = report.JSON(call.Out, struct {
-			Since    string           `json:"since"`
-			Snapshot string           `json:"snapshot"`
-			Indices  []differentIndex `json:"indices"`
-		}{from.Name, to.Name, indices})
+	if call.Out.JSON {
+		err = call.Out.Result(differentSnapshots{from.Name, to.Name, indices})
 	} else {
 		err = writeDifferences(call, indices, opt.Documents)
 	}
@@ -102,6 +97,13 @@ func diffSnapshots(ctx context.Context, call *config.Call, o config.DiffSnapshot
 		return exit.With(exit.Snapshot, nil)
 	}
 	return err
+}
+
+// differentSnapshots is the result of rfsctl snapshot diff.
+type differentSnapshots struct {
+	Since    string           `json:"since"`
+	Snapshot string           `json:"snapshot"`
+	Indices  []differentIndex `json:"indices"`
 }
 
 // add adds the difference of a shard.

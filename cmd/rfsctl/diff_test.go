@@ -2,11 +2,12 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/rfsd/rfsd/testing/outputtest"
 )
 
 func TestDiffSnapshots(t *testing.T) {
@@ -74,7 +75,7 @@ func TestDiffSnapshots(t *testing.T) {
 			Since, Snapshot string
 			Indices         []differentIndex
 		}
-		if err := json.Unmarshal(stdout.Bytes(), &got); code != 0 || err != nil {
+		if err := outputtest.Decode(stdout.Bytes(), &got); code != 0 || err != nil {
 			t.Fatalf("exit %d, %v: %s", code, err, stderr.String())
 		}
 		if len(got.Indices) != 3 || got.Since != "snap-1" || got.Snapshot != "snap-3" || got.Indices[1].New != 12 || got.Indices[1].Gone != 21 || got.Indices[1].Unchanged != 19 {
@@ -83,7 +84,7 @@ func TestDiffSnapshots(t *testing.T) {
 		stdout.Reset()
 		code = run(t.Context(), []string{"rfsctl", "snapshot", "diff", "--repo-uri", dir, "--since", "snap-1", "--snapshot-name", "snap-3", "--output", "json", "--read-documents"}, &stdout, &stderr)
 		got.Indices = nil
-		if err := json.Unmarshal(stdout.Bytes(), &got); code != 0 || err != nil {
+		if err := outputtest.Decode(stdout.Bytes(), &got); code != 0 || err != nil {
 			t.Fatalf("exit %d, %v: %s", code, err, stderr.String())
 		}
 		if x := got.Indices[1]; x.Versions != nil || *x.Documents != (Documents{Updated: 12, Deleted: 9}) || x.Unchanged != 19 {

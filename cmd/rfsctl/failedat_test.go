@@ -12,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/testing/outputtest"
 )
 
 // TestFailures_OfOneProcessAreKnownFromTheStore has a session of one process, whose failed documents are in its own directory.
@@ -53,7 +54,7 @@ func TestFailures_OfOneProcessAreKnownFromTheStore(t *testing.T) {
 		}
 		got, out, errs = rfsctl(t, "failures", "--coordinator-file", path, "--output", "json")
 		var f status.Failures
-		if err := json.Unmarshal([]byte(out), &f); err != nil || got != code || f.Failed != failed || f.Redriven != redriven || len(f.Places) != 1 {
+		if err := outputtest.Decode(out, &f); err != nil || got != code || f.Failed != failed || f.Redriven != redriven || len(f.Places) != 1 {
 			t.Errorf("exit %d, %v: %s%s", got, err, out, errs)
 		}
 	}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
-	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
@@ -97,8 +96,8 @@ func showFailures(ctx context.Context, call *config.Call, o config.Failures) err
 	if err != nil {
 		return err
 	}
-	if o.Either.Output.JSON() {
-		err = report.JSON(call.Out, f)
+	if call.Out.JSON {
+		err = call.Out.Result(f)
 	} else {
 		err = printFailures(terminal.NewWriter(call.Out), f)
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/failed"
 	"github.com/rfsd/rfsd/rfs/document/doc"
+	"github.com/rfsd/rfsd/testing/outputtest"
 )
 
 func TestRefusedDocumentsAreListedAndSummedUp(t *testing.T) {
@@ -32,7 +32,7 @@ func TestRefusedDocumentsAreListedAndSummedUp(t *testing.T) {
 
 	var got status.Failures
 	code, out, errs := rfsctl(t, "failures", "--coordinator-file", path, "--output", "json", "--index", "logs")
-	if code != 6 || json.Unmarshal([]byte(out), &got) != nil {
+	if code != 6 || outputtest.Decode(out, &got) != nil {
 		t.Fatalf("exit %d: %s%s", code, out, errs)
 	}
 	if want := (status.Failures{GivenUp: []progress.Failure{}, Documents: logs, Groups: []status.RefusedGroup{{Index: "logs", Class: "total_fields_limit", Reason: "illegal_argument_exception", Count: 2, Remedy: `PUT logs/_settings {"index.mapping.total_fields.limit":NUMBER}`}}}); !reflect.DeepEqual(got, want) {
@@ -67,7 +67,7 @@ func TestFailuresOfADirectoryAreGroupedByRemedy(t *testing.T) {
 	must(t, w.Close())
 	var got status.Failures
 	code, out, errs := rfsctl(t, "failures", "--failed-documents", dir, "--output", "json")
-	if code != 6 || json.Unmarshal([]byte(out), &got) != nil || got.Failed != 2 {
+	if code != 6 || outputtest.Decode(out, &got) != nil || got.Failed != 2 {
 		t.Fatalf("exit %d: %s%s", code, out, errs)
 	}
 	want := []status.RefusedGroup{

@@ -16,7 +16,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
-	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
@@ -65,8 +64,8 @@ func listItems(ctx context.Context, call *config.Call, o config.Items) error {
 	if err != nil {
 		return err
 	}
-	if o.Either.Output.JSON() {
-		return report.JSON(call.Out, l)
+	if call.Out.JSON {
+		return call.Out.Result(l)
 	}
 	return printItems(terminal.NewWriter(call.Out), l)
 }
@@ -157,8 +156,8 @@ func showItem(ctx context.Context, call *config.Call, o config.Either) error {
 	if len(l.Items) == 0 {
 		return fmt.Errorf("item %s does not exist among %d items: %w", id, l.Total, fault.ErrConfig)
 	}
-	if o.Output.JSON() {
-		return report.JSON(call.Out, l.Items[0])
+	if call.Out.JSON {
+		return call.Out.Result(l.Items[0])
 	}
 	return printItem(terminal.NewWriter(call.Out), l.Items[0])
 }
@@ -206,8 +205,8 @@ func changeItems(ctx context.Context, call *config.Call, o config.Stored, did, t
 		}
 		changed = append(changed, id.String())
 	}
-	if o.Output.JSON() {
-		return errors.Join(append(errs, report.JSON(call.Out, map[string]any{did: changed}))...)
+	if call.Out.JSON {
+		return errors.Join(append(errs, call.Out.Result(map[string][]string{did: changed}))...)
 	}
 	for _, id := range changed {
 		fmt.Fprintf(call.Out, "%s %s\n", id, told)

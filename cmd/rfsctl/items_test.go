@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/testing/outputtest"
 )
 
 // kept makes a coordination file whose last write was ago before now: logs/0 handed off and
@@ -79,7 +79,7 @@ func itemsOf(t *testing.T, args ...string) status.ItemList {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
 	var l status.ItemList
-	if err := json.Unmarshal([]byte(out), &l); err != nil {
+	if err := outputtest.Decode(out, &l); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return l
@@ -203,7 +203,7 @@ func TestShowTellsEverythingOfAnItem(t *testing.T) {
 	}
 	code, out, _ = rfsctl(t, "items", "show", "--coordinator-file", path, "--output", "json", id)
 	var shown status.Item
-	if err := json.Unmarshal([]byte(out), &shown); err != nil || code != 0 || shown.State != status.Failed || shown.ID != id || shown.Acquired == nil || shown.Completed == nil || shown.Creator != "test" {
+	if err := outputtest.Decode(out, &shown); err != nil || code != 0 || shown.State != status.Failed || shown.ID != id || shown.Acquired == nil || shown.Completed == nil || shown.Creator != "test" {
 		t.Errorf("exit %d, %v: %s", code, err, out)
 	}
 	unknown := cms.ItemID{Index: "none"}.String()
@@ -216,7 +216,7 @@ func TestReportSumsUpAndSuggestsALease(t *testing.T) {
 	path := kept(t, time.Hour)
 	code, out, errs := rfsctl(t, "report", "--coordinator-file", path, "--output", "json")
 	var a status.Account
-	if err := json.Unmarshal([]byte(out), &a); err != nil || code != 0 {
+	if err := outputtest.Decode(out, &a); err != nil || code != 0 {
 		t.Fatalf("exit %d, %v: %s%s", code, err, out, errs)
 	}
 	r := a.Work

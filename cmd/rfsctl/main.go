@@ -14,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/cmd/manual"
+	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/secret"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
@@ -37,17 +38,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) exit.Code
 	for _, name := range secret.Arguments(args) {
 		fmt.Fprintf(stderr, "rfsctl: warning: --%s holds a secret, which is visible to other users of this machine: give it by %s or a file\n", name, config.Variable(name))
 	}
-	app := newApp()
-	app.Writer, app.ErrWriter = stdout, stderr
+	app, out := newApp(), output.New(stdout)
+	app.Writer, app.ErrWriter = out, stderr
+	out.Start("rfsctl", config.AsksJSON(args))
 	args, err := config.Arrange(app.Commands, args)
 	if err == nil {
+		out.Start("rfsctl", false) // the command decides
 		err = app.RunContext(ctx, args)
 	}
-	code, err := exit.Of(err)
-	if err != nil {
-		fmt.Fprintln(stderr, "rfsctl:", fault.Text(err))
-	}
-	return code
+	return out.Finish("rfsctl", err, fault.Text, stderr)
 }
 
 func newApp() *cli.App {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -11,7 +12,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
-	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/base/wait"
@@ -72,8 +72,8 @@ func get[T any](ctx context.Context, call *config.Call, o config.Asked, path str
 	if err := ask(ctx, o, path, query, &v); err != nil {
 		return err
 	}
-	if o.Output.JSON() {
-		return report.JSON(call.Out, v)
+	if call.Out.JSON {
+		return call.Out.Result(v)
 	}
 	table(terminal.NewWriter(call.Out), v)
 	return nil
@@ -116,8 +116,8 @@ func showNodes(ctx context.Context, call *config.Call, o config.ShowNodes) error
 	}
 	k := knownNodes{Live: liveNodes(r)}
 	k.Gone = status.Gone(events, k.Live)
-	if o.Asked.Output.JSON() {
-		return report.JSON(call.Out, k)
+	if call.Out.JSON {
+		return call.Out.Result(k)
 	}
 	printNodes(terminal.NewWriter(call.Out), k.Live, k.Gone)
 	return nil
@@ -183,6 +183,15 @@ func showLogs(ctx context.Context, call *config.Call, o config.ShowLogs) error {
 		for _, l := range lines[from:] {
 			fmt.Fprintf(call.Out, "%s\n", l)
 			last = string(l)
+		}
+		if call.Out.JSON && (from < len(lines) || !o.Following.Follow) {
+			err := call.Out.Result(lines[from:])
+			if o.Following.Follow {
+				err = errors.Join(err, call.Out.Flush())
+			}
+			if err != nil {
+				return err
+			}
 		}
 		if !o.Following.Follow || wait.For(ctx, logPoll) != nil {
 			return nil

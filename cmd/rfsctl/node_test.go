@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -32,6 +31,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/testing/browser"
+	"github.com/rfsd/rfsd/testing/outputtest"
 )
 
 // oneNode is a node of a migration of two shards, one of which failed.
@@ -176,7 +176,7 @@ func TestAnOperatorSeesAndSteersThroughAnyNode(t *testing.T) {
 	}
 	var r status.Report
 	_, out, _ := rfsctl(t, "status", "--node", reader, "--output", "json")
-	if err := json.Unmarshal([]byte(out), &r); err != nil || r.Stale != 42 || r.Migration.Totals.Indexed != 77 {
+	if err := outputtest.Decode(out, &r); err != nil || r.Stale != 42 || r.Migration.Totals.Indexed != 77 {
 		t.Errorf("%v %s", err, out)
 	}
 }

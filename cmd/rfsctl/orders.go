@@ -9,7 +9,6 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
-	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/daemon/api"
 	"github.com/rfsd/rfsd/daemon/api/client"
 	"github.com/rfsd/rfsd/rfs/base/fault"
@@ -36,8 +35,8 @@ func give(ctx context.Context, call *config.Call, o config.Asked, kind session.O
 		return exit.With(exit.Unknown, err)
 	case err != nil:
 		return err
-	case o.Output.JSON():
-		return report.JSON(call.Out, ordered)
+	case call.Out.JSON:
+		return call.Out.Result(ordered)
 	}
 	fmt.Fprintf(call.Out, "%s (sent to %s)\n", done, who)
 	if len(ordered.NotFollowing) > 0 {

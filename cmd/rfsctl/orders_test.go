@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/testing/outputtest"
 )
 
 func TestOrdersHaveAResult(t *testing.T) {
@@ -108,7 +108,7 @@ func TestTheLastOrderIsInTheStatus(t *testing.T) {
 	}
 	var got status.Report
 	code, out, errs = rfsctl(t, "status", "--coordinator-file", file, "--output", "json")
-	if err := json.Unmarshal([]byte(out), &got); code != 0 || err != nil || got.Migration.Intent.By != "ann\x1b[31m" || !got.Migration.Intent.At.Equal(i.When.Truncate(time.Millisecond)) {
+	if err := outputtest.Decode(out, &got); code != 0 || err != nil || got.Migration.Intent.By != "ann\x1b[31m" || !got.Migration.Intent.At.Equal(i.When.Truncate(time.Millisecond)) {
 		t.Errorf("exit %d: %s%s, %v", code, errs, out, err)
 	}
 }

@@ -35,6 +35,11 @@ func pageCommand() *cli.Command {
 	return config.Command(cli.Command{Name: "page", Usage: "open the status page in a browser", Description: pageHelp}, openPage)
 }
 
+// servedPage is the result of rfsctl page.
+type servedPage struct {
+	Address string `json:"address"`
+}
+
 func openPage(ctx context.Context, call *config.Call, o config.ShowPage) error {
 	nodes, err := openNodes(o.Asked.Nodes)
 	if err != nil {
@@ -55,6 +60,9 @@ func openPage(ctx context.Context, call *config.Call, o config.ShowPage) error {
 	server := &http.Server{Handler: p, ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10,
 		BaseContext: func(net.Listener) context.Context { return ctx }}
 	fmt.Fprintf(call.Out, "the status page, once and from this machine: %s\n", p.address())
+	if err := errors.Join(call.Out.Result(servedPage{p.address()}), call.Out.Flush()); err != nil {
+		return err
+	}
 	if !o.Page.NoBrowser {
 		forget := browse(ctx, p.address())
 		defer forget()

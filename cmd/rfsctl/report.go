@@ -9,7 +9,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
-	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
@@ -48,8 +47,8 @@ func showReport(ctx context.Context, call *config.Call, o config.Either) error {
 	if err != nil {
 		return err
 	}
-	if o.Output.JSON() {
-		return report.JSON(call.Out, a)
+	if call.Out.JSON {
+		return call.Out.Result(a)
 	}
 	return printAccount(terminal.NewWriter(call.Out), a)
 }

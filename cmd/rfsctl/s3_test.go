@@ -2,12 +2,12 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"reflect"
 	"testing"
 
+	"github.com/rfsd/rfsd/testing/outputtest"
 	"github.com/rfsd/rfsd/testing/s3server"
 )
 
@@ -29,7 +29,7 @@ func TestABucketIsCheckedLikeADirectory(t *testing.T) {
 			if code := run(t.Context(), args, &stdout, &stderr); code != 0 {
 				t.Fatalf("exit code %d: %s%s", code, stdout.String(), stderr.String())
 			}
-			if err := json.Unmarshal(stdout.Bytes(), &out); err != nil {
+			if err := outputtest.Decode(stdout.Bytes(), &out); err != nil {
 				t.Fatal(err)
 			}
 			out.Repository = ""

@@ -12,7 +12,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
-	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
@@ -61,8 +60,8 @@ func showSessions(ctx context.Context, call *config.Call, o config.Stored) error
 			return err
 		}
 	}
-	if o.Output.JSON() {
-		return report.JSON(call.Out, all)
+	if call.Out.JSON {
+		return call.Out.Result(all)
 	}
 	return printSessions(terminal.NewWriter(call.Out), all)
 }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
-	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
@@ -80,23 +79,26 @@ type listed struct {
 	Error   string    `json:"error,omitempty"`
 }
 
+// snapshotList is the result of rfsctl snapshot list.
+type snapshotList struct {
+	Repository string   `json:"repository"`
+	Snapshots  []listed `json:"snapshots"`
+}
+
 func listSnapshots(ctx context.Context, call *config.Call, o config.Snapshots) error {
 	_, catalog, err := open(ctx, call, o.Repository)
 	if err != nil {
 		return unreadable(err)
 	}
-	out := struct {
-		Repository string   `json:"repository"`
-		Snapshots  []listed `json:"snapshots"`
-	}{Repository: o.Repository.URI, Snapshots: []listed{}}
+	out := snapshotList{Repository: o.Repository.URI, Snapshots: []listed{}}
 	for _, ref := range catalog.Snapshots {
 		out.Snapshots = append(out.Snapshots, describe(ctx, catalog, ref))
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 	}
-	if o.Output.JSON() {
-		return report.JSON(call.Out, out)
+	if call.Out.JSON {
+		return call.Out.Result(out)
 	}
 	t := terminal.NewTable(call.Out)
 	fmt.Fprintln(t, "NAME\tSTATE\tVERSION\tINDICES\tSHARDS\tSTARTED")
@@ -171,6 +173,12 @@ type shownShard struct {
 	Error     string   `json:"error,omitempty"`
 }
 
+// shownSnapshot is the result of rfsctl snapshot show.
+type shownSnapshot struct {
+	listed
+	Indices []shownIndex `json:"indices"`
+}
+
 func showSnapshot(ctx context.Context, call *config.Call, o config.ShowSnapshot) error {
 	r, catalog, err := open(ctx, call, o.Snapshots.Repository)
 	if err != nil {
@@ -180,18 +188,15 @@ func showSnapshot(ctx context.Context, call *config.Call, o config.ShowSnapshot)
 	if err != nil {
 		return err
 	}
-	out := struct {
-		listed
-		Indices []shownIndex `json:"indices"`
-	}{listed: describe(ctx, catalog, s.Ref)}
+	out := shownSnapshot{listed: describe(ctx, catalog, s.Ref)}
 	broken := false
 	for _, x := range s.Indices {
 		shown := showIndex(ctx, r, s, x.Name)
 		broken = broken || shown.Error != "" || slices.ContainsFunc(shown.Shards, func(s shownShard) bool { return s.Error != "" })
 		out.Indices = append(out.Indices, shown)
 	}
-	if o.Snapshots.Output.JSON() {
-		err = report.JSON(call.Out, out)
+	if call.Out.JSON {
+		err = call.Out.Result(out)
 	} else {
 		err = tableOf(call.Out, out.Indices)
 	}

@@ -52,8 +52,8 @@ func showStatus(ctx context.Context, call *config.Call, o config.ShowStatus) err
 }
 
 func shownStatus(call *config.Call, o config.ShowStatus, r status.Report) error {
-	if o.Either.Output.JSON() {
-		return report.JSON(call.Out, r)
+	if call.Out.JSON {
+		return call.Out.Result(r)
 	}
 	printStatus(call.Out, r, o.Watching.Shards)
 	return nil
@@ -63,26 +63,32 @@ func shownStatus(call *config.Call, o config.ShowStatus, r status.Report) error 
 func redraw(call *config.Call, o config.ShowStatus, r status.Report) {
 	var screen bytes.Buffer
 	printStatus(&screen, r, o.Watching.Shards)
-	fmt.Fprint(terminal.Raw(call.Out), "\x1b[H"+strings.ReplaceAll(screen.String(), "\n", "\x1b[K\n")+"\x1b[J")
+	fmt.Fprint(call.Out.Raw(), "\x1b[H"+strings.ReplaceAll(screen.String(), "\n", "\x1b[K\n")+"\x1b[J")
 }
 
 // followStatus shows every status of a node. A command that was found on this machine is not waited for when it is gone.
 func followStatus(ctx context.Context, call *config.Call, o config.ShowStatus, n *client.Client, found bool) error {
 	var r status.Report
 	for ctx.Err() == nil {
+		var werr error // of the output
 		err := n.Follow(ctx, func(b json.RawMessage) bool {
 			r = status.Report{}
 			if err := json.Unmarshal(b, &r); err != nil {
 				return true
 			}
-			if o.Either.Output.JSON() {
-				fmt.Fprintf(terminal.Raw(call.Out), "%s\n", b)
-			} else {
+			if !call.Out.JSON {
 				redraw(call, o, r)
+				return !ended(r)
 			}
-			return !ended(r)
+			werr = call.Out.Result(json.RawMessage(bytes.Clone(b)))
+			if !ended(r) {
+				werr = errors.Join(werr, call.Out.Flush())
+			}
+			return werr == nil && !ended(r)
 		})
 		switch {
+		case werr != nil:
+			return werr
 		case err == nil:
 			return outcome(r, o.Watching.ExitStatus)
 		case ctx.Err() != nil:
@@ -99,11 +105,11 @@ func followStatus(ctx context.Context, call *config.Call, o config.ShowStatus, n
 
 // tryAgain shows why there is no status, and blocks until it may be asked for again. It returns the error of ctx.
 func tryAgain(ctx context.Context, call *config.Call, o config.ShowStatus, err error) error {
-	out := call.Out
-	if o.Either.Output.JSON() {
-		out = call.Err // each line of the output is a status
+	out := call.Out.Raw()
+	if call.Out.JSON {
+		out = terminal.Raw(call.Err) // each line of the output is a status
 	}
-	fmt.Fprintf(terminal.Raw(out), "\x1b[J%s; trying again\n", terminal.Clean(fault.Text(err)))
+	fmt.Fprintf(out, "\x1b[J%s; trying again\n", terminal.Clean(fault.Text(err)))
 	return wait.For(ctx, 2*time.Second)
 }
 
@@ -147,8 +153,10 @@ func showStored(ctx context.Context, call *config.Call, o config.ShowStatus) (er
 		switch {
 		case !o.Watching.Watch:
 			err = shownStatus(call, o, r)
-		case o.Either.Output.JSON():
-			err = json.NewEncoder(terminal.Raw(call.Out)).Encode(r)
+		case call.Out.JSON:
+			if err = call.Out.Result(r); !ended(r) {
+				err = errors.Join(err, call.Out.Flush())
+			}
 		default:
 			redraw(call, o, r)
 		}

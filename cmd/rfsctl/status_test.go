@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -24,6 +23,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/testing/outputtest"
 )
 
 // ownDir gives this test sockets of its own.
@@ -83,7 +83,7 @@ func TestStatusIsReadFromTheStore(t *testing.T) {
 		}
 	}
 	var r status.Report
-	if _, out, _ := rfsctl(t, "status", "--coordinator-file", file, "--output", "json"); json.Unmarshal([]byte(out), &r) != nil || r.Progress.GivenUp != 2 || r.Migration.Totals.ItemsBad != 2 {
+	if _, out, _ := rfsctl(t, "status", "--coordinator-file", file, "--output", "json"); outputtest.Decode(out, &r) != nil || r.Progress.GivenUp != 2 || r.Migration.Totals.ItemsBad != 2 {
 		t.Error(out)
 	}
 	if code, _, errs := rfsctl(t, "status"); code != 1 || !strings.Contains(errs, "--target-host") {
@@ -185,7 +185,7 @@ func TestSessions_OfAFile(t *testing.T) {
 		GivenUp int64  `json:"given_up"`
 		Last    string `json:"last_report"`
 	}
-	if code, out, errs := rfsctl(t, "sessions", "--coordinator-file", file, "--output", "json"); code != 0 || json.Unmarshal([]byte(out), &all) != nil || len(all) != 1 || all[0].GivenUp != 2 || all[0].Last == "" {
+	if code, out, errs := rfsctl(t, "sessions", "--coordinator-file", file, "--output", "json"); code != 0 || outputtest.Decode(out, &all) != nil || len(all) != 1 || all[0].GivenUp != 2 || all[0].Last == "" {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 	for _, args := range [][]string{{"sessions"}, {"sessions", "--coordinator-file", file, "--session-name", "x"}, {"sessions", "--coordinator-file", file + "-none"}} {

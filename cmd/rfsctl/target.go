@@ -8,7 +8,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
-	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/rfs/destination/tuning"
 )
 
@@ -49,8 +48,8 @@ func restoreWith(ctx context.Context, call *config.Call, o config.Stored, s *coo
 		defer client.Close() //nolint:errcheck // nothing is written through it any more
 	}
 	done, err := s.tuner(client, o).Restore(ctx)
-	if o.Output.JSON() {
-		return done, errors.Join(err, report.JSON(call.Out, done))
+	if call.Out.JSON {
+		return done, errors.Join(err, call.Out.Result(append([]tuning.Restored{}, done...)))
 	}
 	for _, x := range done {
 		switch {

@@ -9,7 +9,10 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/manual"
+	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/migration/preflight"
+	"github.com/rfsd/rfsd/rfs/operation/verify"
 	"github.com/rfsd/rfsd/testing/configtest"
 )
 
@@ -31,7 +34,25 @@ func TestCommands(t *testing.T) {
 	t.Run("refuse every wrong value by name", p.TestEveryWrongValueIsRefusedByName)
 	t.Run("know no misspelt option", p.TestEveryMisspeltOptionIsUnknown)
 	t.Run("have a help", p.TestHelp)
+	t.Run("print JSON", func(t *testing.T) {
+		p.TestOutput(t, map[string]any{
+			"rfsd migrate": report.Migration{}, "rfsd follow": struct {
+				Round    report.Migration     `json:"round"`
+				Before   report.Arrived       `json:"arrived"`
+				Cutover  report.CutoverResult `json:"cutover"`
+				Finished finished             `json:"finished"`
+			}{},
+			"rfsd run": compared{}, "rfsd worker": nil, "rfsd plan": preflight.Report{}, "rfsd verify": compared{}, "rfsd import": report.Import{},
+			"rfsd consume": report.Stream{}, "rfsd redrive": report.Redrive{}, "rfsd config check": printedFile{}, "rfsd config init": printedFile{}, "rfsd version": config.Versions{},
+		})
+	})
 	t.Run("have manual pages", func(t *testing.T) { p.TestEveryCommandHasAManualPage(t, manual.Pages(newApp())) })
+}
+
+// compared has the members of a comparison, whose report is in it with the bytes of its digest.
+type compared struct {
+	verify.Sealed
+	Text verify.Report `json:"text"`
 }
 
 // TestArrange_FormerCommands: a former command names the one that replaces it.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
@@ -24,7 +25,7 @@ func TestVerifyOfFilesRefusesWhatFilesDoNotHave(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.values["from"] = []string{"no-such-directory"}
-			err := verifyFiles(t.Context(), c.values, io.Discard)
+			err := verifyFiles(t.Context(), c.values, output.New(io.Discard))
 			if !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%v", err)
 			}

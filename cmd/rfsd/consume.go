@@ -11,6 +11,7 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/foreground"
@@ -132,7 +133,7 @@ func (h *streamSession) shown(o consumeOptions, log *slog.Logger, lines foregrou
 }
 
 // runConsume takes part in a session and reports it.
-func runConsume(ctx context.Context, o consumeOptions) error {
+func runConsume(ctx context.Context, o consumeOptions, out *output.Writer) error {
 	log, screen := report.Log(o.options.log)
 	log, lines := keepLines(log, o.log.Level, keptLines)
 	o.warnOfRisks(log)
@@ -150,5 +151,5 @@ func runConsume(ctx context.Context, o consumeOptions) error {
 		r.Counts.Failed, r.Counts.Indexed = r.Counts.Failed-r.Redriven, r.Counts.Indexed+r.Redriven
 	}
 	r.Failures = status.FailureClasses(ctx, h.kept, h.Failed, r.Counts.Failed, log)
-	return r.Conclude(os.Stdout, o.json, errors.Join(err, h.close()))
+	return r.Conclude(out, errors.Join(err, h.close()))
 }

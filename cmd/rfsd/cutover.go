@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"os"
 	"time"
 
 	"github.com/rfsd/rfsd/cmd/config"
@@ -94,7 +93,7 @@ func (r rounds) cutOver(ctx context.Context) error {
 	if err == nil && len(is.Indices) > 0 {
 		err = errGroup
 	}
-	return errors.Join(err, report.Cutover(os.Stdout, is, r.json))
+	return errors.Join(err, report.Cutover(r.out, is))
 }
 
 // further runs rounds until one has arrived that was not started before.
@@ -111,7 +110,7 @@ func (r rounds) further(ctx context.Context) (cutover.Round, error) {
 		}
 		done, err := r.run(ctx, x)
 		if done != nil {
-			err = done.Conclude(os.Stdout, r.json, err)
+			err = done.Conclude(r.out, err)
 		}
 		if err != nil && (done == nil || !done.Round.Arrived) {
 			return cutover.Round{}, err

@@ -33,12 +33,12 @@ import (
 func followCommand() *cli.Command {
 	return config.Command(cli.Command{
 		Name: "follow", Usage: "migrate a snapshot, and then what changes in each later one", Description: config.FollowHelp,
-	}, func(ctx context.Context, _ *config.Call, f config.Follow) error {
+	}, func(ctx context.Context, call *config.Call, f config.Follow) error {
 		o, err := newOptions(f.Migrate)
 		if err != nil {
 			return err
 		}
-		o.deleteVanished = f.Rounds.Delete
+		o.deleteVanished, o.out = f.Rounds.Delete, call.Out
 		r := rounds{options: o, mayBlock: f.Blocks.Block, stops: f.Rounds.Stop.List, log: slog.New(slog.DiscardHandler)}
 		r.log, _ = report.Log(o.log)
 		switch {
@@ -85,6 +85,9 @@ func (r rounds) repeat(ctx context.Context, every time.Duration) error {
 			}
 			r.log.Info("following continues", "reason", err)
 		}
+		if err := r.out.Flush(); err != nil {
+			return err
+		}
 		next := time.Now().Add(every)
 		if arrived, err := r.round(ctx); err != nil {
 			if !arrived {
@@ -96,6 +99,11 @@ func (r rounds) repeat(ctx context.Context, every time.Duration) error {
 			return err
 		}
 	}
+}
+
+// finished is the result of rfsd follow --finish.
+type finished struct {
+	Restored []tuning.Restored `json:"restored"`
 }
 
 // pollOrders is the interval in which a process that follows looks for the order to cut over.
@@ -126,13 +134,13 @@ func (r rounds) round(ctx context.Context) (arrived bool, err error) {
 			return false, err
 		}
 		if !due {
-			return true, (&report.Arrived{Round: next.Report()}).Conclude(os.Stdout, r.json)
+			return true, (&report.Arrived{Round: next.Report()}).Conclude(r.out)
 		}
 		done, err := r.run(ctx, next)
 		arrived = err == nil
 		if done != nil {
 			arrived = done.Round.Arrived
-			err = done.Conclude(os.Stdout, r.json, err)
+			err = done.Conclude(r.out, err)
 		}
 		if err != nil || next.Snapshot == r.snapshot {
 			return arrived, err
@@ -326,13 +334,13 @@ func (r rounds) finish(ctx context.Context) error {
 		ledger := rollback.NewLedger(client, c.Root, c.Session, r.log)
 		t := &tuning.Tuner{API: client, Records: session.TuningsOf(c.Root), Mark: ledger.Mark, Log: r.log}
 		restored, err := t.Restore(ctx)
-		fmt.Fprintf(os.Stdout, "the target no longer follows; settings of %d indices restored\n", len(restored))
+		fmt.Fprintf(r.out, "the target no longer follows; settings of %d indices restored\n", len(restored))
 		for _, x := range restored {
 			if len(x.Left) > 0 || x.Reason != "" {
-				fmt.Fprintf(os.Stdout, "%s: left as they are: %s %s\n", x.Target, strings.Join(x.Left, ", "), x.Reason)
+				fmt.Fprintf(r.out, "%s: left as they are: %s %s\n", x.Target, strings.Join(x.Left, ", "), x.Reason)
 			}
 		}
-		return err
+		return errors.Join(err, r.out.Result(finished{restored}))
 	})
 	if errors.Is(err, follow.ErrNotStarted) {
 		err = fmt.Errorf("%w: %w", err, fault.ErrConfig)

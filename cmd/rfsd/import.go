@@ -3,12 +3,12 @@ package main
 import (
 	"context"
 	"errors"
-	"os"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/destination/export"
@@ -46,7 +46,7 @@ func decodeImport(values config.Values) (importOptions, error) {
 }
 
 // runImport takes part in an import and reports it.
-func runImport(ctx context.Context, o importOptions) error {
+func runImport(ctx context.Context, o importOptions, out *output.Writer) error {
 	log, screen := report.Log(o.options.log)
 	log, lines := keepLines(log, o.log.Level, keptLines)
 	o.warnOfRisks(log)
@@ -66,5 +66,5 @@ func runImport(ctx context.Context, o importOptions) error {
 	r.Failures = status.FailureClasses(ctx, h.kept, h.Failed, r.Failed, log)
 	own := h.Own()
 	r.OwnDocuments, r.OwnWindows = own.Documents, own.Windows
-	return r.Conclude(os.Stdout, o.json, errors.Join(err, h.close()))
+	return r.Conclude(out, errors.Join(err, h.close()))
 }

@@ -9,30 +9,23 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/testing/outputtest"
 )
 
 // TestAnInterruptionStatesHowToGoOn: the last line says what to do, and nothing of how Go names an interruption.
 func TestAnInterruptionStatesHowToGoOn(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
-	name := filepath.Join(t.TempDir(), "stderr")
-	f, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	was := os.Stderr
-	os.Stderr = f
-	defer func() { os.Stderr = was }()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	code := run(ctx, []string{"rfsd", "migrate", "--discard", "--output", "json", "--repo-uri", filepath.Join("..", "..", "testing", "fixtures", "7.10.2-demo"), "--snapshot-name", "snap1"})
-	b, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
+	var stdout, stderr bytes.Buffer
+	code := run(ctx, []string{"rfsd", "migrate", "--discard", "--output", "json", "--repo-uri", filepath.Join("..", "..", "testing", "fixtures", "7.10.2-demo"), "--snapshot-name", "snap1"}, &stdout, &stderr)
+	const want = "interrupted; run the same command again to continue"
+	if code != exit.Failed || !strings.HasPrefix(stderr.String(), "rfsd: "+want) || strings.Contains(stderr.String(), "canceled") {
+		t.Errorf("exit %d: %s", code, &stderr)
 	}
-	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
-	if last := lines[len(lines)-1]; code != exit.Failed || !strings.HasPrefix(last, "rfsd: interrupted; run the same command again to continue") || strings.Contains(last, "canceled") {
-		t.Errorf("exit %d: %s", code, b)
+	all, err := outputtest.Documents(stdout.String())
+	if err != nil || len(all) != 1 || all[0].ExitCode == nil || *all[0].ExitCode != 1 || !strings.HasPrefix(all[0].Error, want) || all[0].Command != "rfsd migrate" {
+		t.Errorf("%v %s", err, &stdout)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/cmd/manual"
+	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/secret"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
@@ -34,7 +35,7 @@ func main() {
 		interrupt(signals, os.Args, os.Stderr, cancel)
 		os.Exit(int(exit.Failed))
 	}()
-	code := run(ctx, os.Args)
+	code := run(ctx, os.Args, os.Stdout, os.Stderr)
 	cancel()
 	os.Exit(int(code))
 }
@@ -61,23 +62,21 @@ func interrupt(signals <-chan os.Signal, args []string, stderr io.Writer, cancel
 }
 
 // run executes one command line and returns its exit code.
-func run(ctx context.Context, args []string) exit.Code {
-	stderr := terminal.NewWriter(os.Stderr)
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) exit.Code {
+	stdout, stderr = terminal.NewWriter(stdout), terminal.NewWriter(stderr)
 	if err := config.ForbidCoreDumps(); err != nil {
 		fmt.Fprintln(stderr, "rfsd: warning:", err)
 	}
 	warnVisible(stderr, args)
-	app := newApp()
-	app.Writer, app.ErrWriter = terminal.NewWriter(os.Stdout), stderr
+	app, out := newApp(), output.New(stdout)
+	app.Writer, app.ErrWriter = out, stderr
+	out.Start("rfsd", config.AsksJSON(args))
 	args, err := config.Arrange(app.Commands, args)
 	if err == nil {
+		out.Start("rfsd", false) // the command decides
 		err = app.RunContext(ctx, args)
 	}
-	code, err := exit.Of(err)
-	if err != nil {
-		fmt.Fprintln(stderr, "rfsd:", fault.Text(worker.Interrupted(ctx, err)))
-	}
-	return code
+	return out.Finish("rfsd", err, func(err error) string { return fault.Text(worker.Interrupted(ctx, err)) }, stderr)
 }
 
 // warnVisible warns of secrets on the command line. The daemon refuses them.

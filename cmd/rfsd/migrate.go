@@ -36,11 +36,12 @@ func migrateCommand() *cli.Command {
 		Name:        "migrate",
 		Usage:       "migrate a snapshot to a cluster or to files, in the foreground",
 		Description: config.MigrateHelp,
-	}, func(ctx context.Context, _ *config.Call, m config.MigrateCommand) error {
+	}, func(ctx context.Context, call *config.Call, m config.MigrateCommand) error {
 		o, err := migrateOptions(m)
 		if err != nil {
 			return err
 		}
+		o.out = call.Out
 		return migrate(ctx, o)
 	})
 }
@@ -74,7 +75,7 @@ func migrate(ctx context.Context, o options) error {
 	if r == nil {
 		return err
 	}
-	return r.Conclude(os.Stdout, o.json, err)
+	return r.Conclude(o.out, err)
 }
 
 // perform runs one migration and returns its report, also with an error. The report is nil if it failed before its start.
@@ -218,12 +219,12 @@ func announce(log *slog.Logger, plan *plan.Plan) {
 
 // announceTrial prints what a trial run reads and sends, before it starts.
 func announceTrial(o options, p *plan.Plan) {
-	if o.trial == nil || o.json || o.log.Quiet {
+	if o.trial == nil || o.log.Quiet {
 		return
 	}
 	text := progress.Sprintf("trial run: reads and sends at most %d documents of each of %s to indices named %s…", o.trial.Documents, progress.Plural(int64(p.Shards()), "shard"), o.trial.Prefix)
 	if o.measure > 0 {
 		text += fmt.Sprintf("; then, for at most %s, at most %s of sources to indices that it deletes again", o.measure, progress.Bytes(load.MostSource(p)))
 	}
-	fmt.Fprintln(os.Stdout, text)
+	fmt.Fprintln(o.out, text)
 }

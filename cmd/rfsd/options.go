@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/cmd/state"
 	"github.com/rfsd/rfsd/rfs/base/pattern"
@@ -103,7 +104,7 @@ type options struct {
 	fleet            bool // there may be others who take part
 	maxFailed        int64
 	unavailable      time.Duration
-	json             bool
+	out              *output.Writer
 	log              report.Logging
 }
 
@@ -149,7 +150,7 @@ func (o *options) transfer(t config.Transfer) (err error) {
 	o.connections, o.bulkDocs, o.bulkBytes, o.maxRate = t.Bulk.Connections, t.Bulk.Documents, int(t.Bulk.Size.Bytes), int64(t.Bulk.MaxRate)
 	o.maxDocument, o.maxLatency = int64(t.Document.Most), t.Bulk.MaxLatency
 	o.existing = bulk.Existing(t.Existing.Documents)
-	o.slots, o.unavailable, o.json, o.log = t.Slots.Number, t.Patience.Unavailable, t.Output.JSON(), report.Logging{Level: t.Log.Least(), Format: t.Log.Format, Quiet: t.Log.Quiet}
+	o.slots, o.unavailable, o.log = t.Slots.Number, t.Patience.Unavailable, report.Logging{Level: t.Log.Least(), Format: t.Log.Format, Quiet: t.Log.Quiet}
 	o.allowPartial, o.includeSystem, o.guard.ignoreDisks = t.Partial.Allow, t.System.Include, t.Disks.Ignore
 	o.session, o.coordinatorFile = t.State.Session.Name, t.State.File
 	o.failedDir, o.failedShared, o.maxFailed = t.Failed.Place.Dir, t.Failed.Shared, int64(t.Failed.Limit.Max)

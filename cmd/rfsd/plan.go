@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
@@ -38,7 +38,7 @@ func planCommand() *cli.Command {
 		if err != nil {
 			return err
 		}
-		return planMigration(ctx, o, p.Planning, terminal.Raw(call.Out))
+		return planMigration(ctx, o, p.Planning, call.Out)
 	})
 }
 
@@ -65,7 +65,7 @@ func sectionsOf(o options, ask config.Planning) (preflight.Sections, error) {
 }
 
 // planMigration reports what a migration would do.
-func planMigration(ctx context.Context, o options, ask config.Planning, out io.Writer) error {
+func planMigration(ctx context.Context, o options, ask config.Planning, out *output.Writer) error {
 	only, err := sectionsOf(o, ask)
 	if err != nil {
 		return err
@@ -112,8 +112,8 @@ func planMigration(ctx context.Context, o options, ask config.Planning, out io.W
 	if err != nil {
 		return err
 	}
-	if o.json {
-		if err := report.JSON(out, r); err != nil {
+	if out.JSON {
+		if err := out.Result(r); err != nil {
 			return err
 		}
 	} else {

@@ -2,19 +2,19 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/urfave/cli/v2"
-
+	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/preflight"
 	"github.com/rfsd/rfsd/rfs/source/repo"
+	"github.com/rfsd/rfsd/testing/outputtest"
 )
 
 // planned runs rfsd plan of a bundled snapshot and returns its report.
@@ -22,12 +22,15 @@ func planned(t *testing.T, fixture string, more ...string) (r preflight.Report, 
 	t.Helper()
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	var out bytes.Buffer
-	app := newApp()
-	app.Writer, app.ExitErrHandler = &out, func(*cli.Context, error) {}
+	app, printed := newApp(), output.New(&out)
+	app.Writer = printed
 	dir := filepath.Join("..", "..", "testing", "fixtures", fixture)
 	err = app.RunContext(t.Context(), append([]string{"rfsd", "plan", "--repo-uri", dir, "--snapshot-name", "snap1", "--output", "json"}, more...))
 	if err == nil {
-		err = json.Unmarshal(out.Bytes(), &r)
+		err = printed.End(exit.OK, "")
+	}
+	if err == nil {
+		err = outputtest.Decode(out.Bytes(), &r)
 	}
 	return r, err
 }

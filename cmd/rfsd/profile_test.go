@@ -33,7 +33,7 @@ func BenchmarkDiscard(b *testing.B) {
 	for _, repository := range repositories {
 		b.Run(filepath.Base(filepath.Dir(repository)), func(b *testing.B) {
 			for b.Loop() {
-				if code := run(b.Context(), []string{"rfsd", "migrate", "--discard", "--log-level", "error", "--repo-uri", repository, "--snapshot-name", "snap1"}); code != exit.OK {
+				if code := run(b.Context(), []string{"rfsd", "migrate", "--discard", "--log-level", "error", "--repo-uri", repository, "--snapshot-name", "snap1"}, os.Stdout, os.Stderr); code != exit.OK {
 					b.Fatalf("exit code %d", code)
 				}
 			}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"slices"
@@ -15,10 +14,10 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/cmd/state"
 	"github.com/rfsd/rfsd/rfs/base/budget"
-	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/owner"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
@@ -57,7 +56,7 @@ func redriveCommand() *cli.Command {
 		if err != nil {
 			return err
 		}
-		return runRedrive(ctx, o, call.With, terminal.Raw(call.Out))
+		return runRedrive(ctx, o, call.With, call.Out)
 	})
 }
 
@@ -80,7 +79,7 @@ func redriveOptions(c config.Redrive) (options, error) {
 }
 
 // runRedrive sends failed documents again and reports it. again returns the command line with more options.
-func runRedrive(ctx context.Context, o options, again func(more ...string) string, out io.Writer) error {
+func runRedrive(ctx context.Context, o options, again func(more ...string) string, out *output.Writer) error {
 	begin := time.Now()
 	log, screen := report.Log(o.log)
 	o.warnOfRisks(log)
@@ -171,7 +170,7 @@ func runRedrive(ctx context.Context, o options, again func(more ...string) strin
 	}
 	stopProgress()
 	full := report.Redrive{Place: placeName(o), Report: done, Seconds: time.Since(begin).Seconds()}
-	return full.Conclude(out, o.json, errors.Join(err, closeKept()))
+	return full.Conclude(out, errors.Join(err, closeKept()))
 }
 
 // openLedger opens the records of what the session has created: of a round, the session of round 0 has them.

@@ -57,6 +57,7 @@ func runCommand() *cli.Command {
 		}
 		given := call.Given()
 		r.config, r.levelGiven = file.Name, given["log-level"] != nil || given["quiet"] != nil || given["verbose"] != nil
+		r.out = call.Out
 		return runNode(ctx, r)
 	})
 }
@@ -250,7 +251,7 @@ func (r runOptions) compare(ctx context.Context, m *progress.Migration, ended er
 	counted.LargeAlone(memory.Alone)
 	compared, err := compareAgain(ctx, o, counted, memory, log, nil)
 	if err == nil {
-		err = report.Verification(os.Stdout, compared, o.json)
+		err = report.Verification(o.out, compared)
 		if code, _ := exit.Of(err); code == exit.Documents && ended != nil { // which it has reported, or something worse
 			err = nil
 		}

@@ -49,7 +49,7 @@ func TestANodeThatRunsToTheEndEndsAsMigrateWould(t *testing.T) {
 			t.Setenv("XDG_STATE_HOME", dir)
 			args := []string{"rfsd", "run", "--repo-uri", repository, "--snapshot-name", "snap1", "--export-dir", filepath.Join(dir, "out"), "--exit-when-done",
 				"--workers", "2", "--failed-documents", filepath.Join(dir, "failed"), "--command", "/bin/sh", "--command", "-c", "--command", "cat >> '" + told + "'"}
-			if code := run(t.Context(), args); code != c.code {
+			if code := run(t.Context(), args, os.Stdout, os.Stderr); code != c.code {
 				t.Errorf("exit code %d, want %d", code, c.code)
 			}
 			events, err := os.ReadFile(told)

@@ -2,15 +2,17 @@ package main
 
 import (
 	"context"
+	"io"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 )
 
-// nodeSettings returns what is given to a node: by the file, over it by the environment, and over that by the command line. It
+// nodeSettings returns the settings of a node: those of the file, over them those of the environment, and over both the command line. It
 // refuses secrets on the command line, where every user of the machine sees them.
 func nodeSettings(call *config.Call, file string) (config.Values, error) {
 	for _, name := range call.Exposed() {
@@ -64,13 +66,30 @@ func configCommand() *cli.Command {
 			if err := r.checkFiles(ctx); err != nil {
 				return err
 			}
-			return config.Write(call.Out, call.Settings, values)
+			return printFile(call.Out, func(w io.Writer) error { return config.Write(w, call.Settings, values) })
 		}), config.Raw[config.Checked](cli.Command{
 			Name: "init", Usage: "print a new configuration file with comments; the given options are set in it",
 		}, func(_ context.Context, call *config.Call) error {
-			return config.WriteNew(call.Out, call.Settings, call.Given())
+			return printFile(call.Out, func(w io.Writer) error { return config.WriteNew(w, call.Settings, call.Given()) })
 		})},
 	}
+}
+
+// printedFile is a configuration file as JSON.
+type printedFile struct {
+	TOML string `json:"toml"`
+}
+
+// printFile prints a configuration file.
+func printFile(out *output.Writer, write func(io.Writer) error) error {
+	if !out.JSON {
+		return write(out)
+	}
+	var text strings.Builder
+	if err := write(&text); err != nil {
+		return err
+	}
+	return out.Result(printedFile{text.String()})
 }
 
 // checkFiles reads certificates, keys and authorities as a run does; nothing is asked of any cluster.

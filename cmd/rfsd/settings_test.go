@@ -43,7 +43,7 @@ func TestTheExampleIsAFileThatANodeTakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
-	if code := run(t.Context(), []string{"rfsd", "config", "check", name}); code != exit.OK {
+	if code := run(t.Context(), []string{"rfsd", "config", "check", name}, os.Stdout, os.Stderr); code != exit.OK {
 		t.Errorf("rfsd config check deploy/rfsd.toml: exit code %d", code)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/link"
 	"github.com/rfsd/rfsd/daemon/metrics"
@@ -56,14 +57,14 @@ func asPart[H taskPart](h H, err error) (taskPart, error) {
 }
 
 // runOrWork runs a command in the foreground, or takes part in its task as a worker of the daemon that has started it.
-func runOrWork[O interface{ task() *task }](ctx context.Context, call *config.Call, decode func(config.Values) (O, error), run func(context.Context, O) error) error {
+func runOrWork[O interface{ task() *task }](ctx context.Context, call *config.Call, decode func(config.Values) (O, error), run func(context.Context, O, *output.Writer) error) error {
 	values := call.Given()
 	if values["status-fd"] == nil && values["parent-fd"] == nil {
 		o, err := decode(values)
 		if err != nil {
 			return err
 		}
-		return run(ctx, o)
+		return run(ctx, o, call.Out)
 	}
 	l, values, err := openControlPipe(call)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/rfs/migration/phase"
 )
 
@@ -78,7 +79,7 @@ func TestTargetsThatAreNotTestedAreNamed(t *testing.T) {
 				t.Fatal(err)
 			}
 			var out bytes.Buffer
-			if err := planMigration(t.Context(), o.options, config.Planning{}, &out); err != nil && err.Error() != exit.Parts.String() {
+			if err := planMigration(t.Context(), o.options, config.Planning{}, output.New(&out)); err != nil && err.Error() != exit.Parts.String() {
 				t.Fatal(err)
 			}
 			return out.String()

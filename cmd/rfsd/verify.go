@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 
@@ -11,6 +10,7 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
@@ -32,7 +32,7 @@ func verifyCommand() *cli.Command {
 	}, func(ctx context.Context, call *config.Call) error {
 		values := call.Given()
 		if values.Text("from") != "" {
-			return verifyFiles(ctx, values, terminal.Raw(call.Out))
+			return verifyFiles(ctx, values, call.Out)
 		}
 		var v config.VerifySnapshot
 		if err := config.Decode(values, &v); err != nil {
@@ -50,7 +50,7 @@ func verifyCommand() *cli.Command {
 				return err
 			}
 		}
-		return runVerify(ctx, o, v.Verification, terminal.Raw(call.Out))
+		return runVerify(ctx, o, v.Verification, call.Out)
 	})
 }
 
@@ -70,7 +70,7 @@ func lastRound(ctx context.Context, o options) (options, error) {
 }
 
 // verifyFiles compares a target with files.
-func verifyFiles(ctx context.Context, values config.Values, out io.Writer) error {
+func verifyFiles(ctx context.Context, values config.Values, out *output.Writer) error {
 	task := config.Settings(config.VerifyFiles{})
 	for _, s := range config.Settings(config.VerifySnapshot{}) {
 		if _, known := config.Find(task, s.Name); !known && values[s.Name] != nil {
@@ -95,18 +95,18 @@ func verifyFiles(ctx context.Context, values config.Values, out io.Writer) error
 	if err != nil {
 		return err
 	}
-	return report.Verification(out, r, o.json)
+	return report.Verification(out, r)
 }
 
 // runVerify compares, reports, and returns the exit code as an error.
-func runVerify(ctx context.Context, o options, ask config.Verification, out io.Writer) error {
+func runVerify(ctx context.Context, o options, ask config.Verification, out *output.Writer) error {
 	budget.LimitMemory(verifyMemory, os.Getenv)
 	log, screen := report.Log(o.log)
 	r, err := compareSource(ctx, o, ask, log, screen)
 	if err != nil {
 		return err
 	}
-	return report.Verification(out, r, o.json)
+	return report.Verification(out, r)
 }
 
 // compareRound compares the target with the snapshot of the options.

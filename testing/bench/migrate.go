@@ -3,11 +3,12 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/rfsd/rfsd/testing/outputtest"
 )
 
 // run is one measured migration.
@@ -69,7 +70,7 @@ func migrationWith(ctx context.Context, rfsd string, s *source, name, state stri
 		return run{}, fmt.Errorf("%s: %w", name, err)
 	}
 	var sum summary
-	if err := json.Unmarshal(out, &sum); err != nil {
+	if err := outputtest.Decode(out, &sum); err != nil {
 		return run{}, fmt.Errorf("%s: summary: %w: %.300s", name, err, out)
 	}
 	if !sum.Complete || sum.Totals.Indexed != int64(s.Documents) || sum.Totals.Bytes != s.Bytes {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/outputtest"
 )
 
 // provoked is a document that the target refuses, and what its remedy asks for: requests before a redrive, or another index or
@@ -136,7 +137,7 @@ func TestClassesOfFailuresAndTheirRemedies(t *testing.T) {
 	var listed struct {
 		Groups []struct{ Index, Class, Remedy string }
 	}
-	must(t, json.Unmarshal([]byte(Run(t, "rfsctl", "failures", "--failed-documents", dir, "--output", "json").Stdout), &listed))
+	must(t, outputtest.Decode(Run(t, "rfsctl", "failures", "--failed-documents", dir, "--output", "json").Stdout, &listed))
 	classes, remedies := map[string]string{}, map[string]string{}
 	for _, g := range listed.Groups {
 		classes[g.Index], remedies[g.Index] = g.Class, g.Remedy
@@ -231,7 +232,7 @@ func TestRemediesThatAreOptionsOfAMigration(t *testing.T) {
 			Groups []struct{ Index, Class string }
 		}
 		if c.code != 0 {
-			must(t, json.Unmarshal([]byte(Run(t, "rfsctl", "failures", "--failed-documents", dir, "--output", "json").Stdout), &shown))
+			must(t, outputtest.Decode(Run(t, "rfsctl", "failures", "--failed-documents", dir, "--output", "json").Stdout, &shown))
 		}
 		var got []string
 		for _, g := range shown.Groups {

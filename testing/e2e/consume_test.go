@@ -18,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/outputtest"
 )
 
 // kafkaClient is a client of the tests' own.
@@ -245,7 +246,7 @@ func lastOfKey(s *streamTest) {
 	s.c.send(all...)
 	res, _ := s.consume("keys", "--documents-per-bulk-request", "500")
 	var r struct{ Counts struct{ Live, Indexed int64 } }
-	if err := json.Unmarshal([]byte(res.Stdout), &r); err != nil || res.Code != 0 || r.Counts.Live != 20_000 || r.Counts.Indexed != 20_000 {
+	if err := outputtest.Decode(res.Stdout, &r); err != nil || res.Code != 0 || r.Counts.Live != 20_000 || r.Counts.Indexed != 20_000 {
 		s.t.Fatalf("exit %d, %v: %s%s", res.Code, err, res.Stdout, res.Stderr)
 	}
 	there := 0
@@ -272,7 +273,7 @@ func unreadable(s *streamTest) {
 	var r struct {
 		Counts struct{ Live, Indexed, Failed int64 }
 	}
-	if err := json.Unmarshal([]byte(res.Stdout), &r); err != nil || res.Code != 6 || r.Counts.Live != 8 || r.Counts.Indexed != 3 || r.Counts.Failed != 5 {
+	if err := outputtest.Decode(res.Stdout, &r); err != nil || res.Code != 6 || r.Counts.Live != 8 || r.Counts.Indexed != 3 || r.Counts.Failed != 5 {
 		s.t.Fatalf("exit %d, %v: %s%s", res.Code, err, res.Stdout, res.Stderr)
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "failed", "*"))

@@ -3,7 +3,6 @@ package e2e
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/rfsd/rfsd/testing/cluster"
 	"github.com/rfsd/rfsd/testing/draw"
+	"github.com/rfsd/rfsd/testing/outputtest"
 	"github.com/rfsd/rfsd/testing/truth"
 )
 
@@ -135,7 +135,7 @@ type cutovers struct {
 		Reason  string   `json:"reason"`
 		Blocks  []string `json:"blocks"`
 		Outage  float64  `json:"outage_seconds"`
-		Arrived int64    `json:"arrived"`
+		Arrived string   `json:"arrived"`
 	} `json:"cutover"`
 }
 
@@ -149,8 +149,10 @@ func (f *followed) cutover(t *testing.T, more ...string) (Result, cutovers) {
 	}
 	r := RunIn(t, f.dir, nil, "rfsctl", append([]string{"cutover", "--target-host", f.target.URL, "--session-name", session, "--output", "json"}, more...)...)
 	var x cutovers
-	if strings.HasPrefix(strings.TrimSpace(r.Stdout), "{") {
-		must(t, json.Unmarshal([]byte(r.Stdout), &x))
+	all, err := outputtest.Documents(r.Stdout)
+	must(t, err)
+	if all[0].Data != nil {
+		must(t, outputtest.Decode(r.Stdout, &x))
 	}
 	return r, x
 }
@@ -254,7 +256,7 @@ func TestCutover_Killed(t *testing.T) {
 				Cutover struct{ State string }
 			}
 		}
-		must(t, json.Unmarshal([]byte(status.Stdout), &of))
+		must(t, outputtest.Decode(status.Stdout, &of))
 		t.Logf("killed after %s: %s, source blocked: %v", delay, of.Migration.Cutover.State, blockedWrites(t, f.source, "cut-killed"))
 		if of.Migration.Cutover.State == "FINISHING" {
 			break

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"maps"
 	"path/filepath"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"github.com/rfsd/rfsd/testing/cluster"
 	"github.com/rfsd/rfsd/testing/draw"
 	"github.com/rfsd/rfsd/testing/failedtest"
+	"github.com/rfsd/rfsd/testing/outputtest"
 )
 
 // family is the repository of an old version that holds duplicate keys, parents and children.
@@ -48,7 +48,7 @@ func TestDuplicateKeysArriveWhenTheLastIsKept(t *testing.T) {
 							Duplicates      int `json:"duplicate_keys"`
 						}
 					}
-					must(t, json.Unmarshal([]byte(res.Stdout), &sum))
+					must(t, outputtest.Decode(res.Stdout, &sum))
 					kept := 0
 					if c.args != nil {
 						kept = 6

@@ -9,6 +9,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/preflight"
 	"github.com/rfsd/rfsd/testing/cluster"
 	"github.com/rfsd/rfsd/testing/draw"
+	"github.com/rfsd/rfsd/testing/outputtest"
 )
 
 // TestEvaluateReportsWhatAnExistingTargetWouldSpoil evaluates a migration to a node on which the index of the snapshot exists
@@ -23,7 +24,7 @@ func TestEvaluateReportsWhatAnExistingTargetWouldSpoil(t *testing.T) {
 				t.Helper()
 				res := Run(t, "rfsd", slices.Concat([]string{"plan", "--only", "changes"}, args[1:], more)...)
 				var r preflight.Report
-				if err := json.Unmarshal([]byte(res.Stdout), &r); err != nil || res.Code != code || len(r.Indices) != 1 || len(r.Indices[0].Targets) != 1 {
+				if err := outputtest.Decode(res.Stdout, &r); err != nil || res.Code != code || len(r.Indices) != 1 || len(r.Indices[0].Targets) != 1 {
 					t.Fatalf("exit %d, want %d: %v\n%s%s", res.Code, code, err, res.Stdout, res.Stderr)
 				}
 				return r.Indices[0].Targets[0], r.Stops

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"flag"
 	"maps"
 	"os"
@@ -9,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rfsd/rfsd/testing/outputtest"
 	"github.com/rfsd/rfsd/testing/truth"
 )
 
@@ -73,7 +73,7 @@ func listSnapshots(t *testing.T, repo string) []snapshotListing {
 	var out struct {
 		Snapshots []snapshotListing `json:"snapshots"`
 	}
-	if err := json.Unmarshal([]byte(r.Stdout), &out); err != nil {
+	if err := outputtest.Decode(r.Stdout, &out); err != nil {
 		t.Fatalf("rfsctl snapshot list: %v\n%s", err, r.Stdout)
 	}
 	return out.Snapshots
@@ -113,7 +113,7 @@ type changes struct{ Inserted, Updated, Deleted, Unchanged int }
 func parseSummary(t *testing.T, r Result) summary {
 	t.Helper()
 	var s summary
-	if err := json.Unmarshal([]byte(r.Stdout), &s); err != nil {
+	if err := outputtest.Decode(r.Stdout, &s); err != nil {
 		t.Fatalf("summary: %v\nstdout: %s\nstderr: %s", err, r.Stdout, r.Stderr)
 	}
 	for _, i := range s.Indices {

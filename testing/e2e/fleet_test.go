@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/outputtest"
 )
 
 // machine is one rfsd run of a fleet on this machine.
@@ -165,7 +165,7 @@ func (m *machines) ctl(x *machine, args ...string) Result {
 func (m *machines) ask(x *machine) (r status.Report, ok bool) {
 	m.t.Helper()
 	res := m.ctl(x, "status", "--output", "json")
-	if res.Code != 0 || json.Unmarshal([]byte(res.Stdout), &r) != nil || r.Migration == nil {
+	if res.Code != 0 || outputtest.Decode(res.Stdout, &r) != nil || r.Migration == nil {
 		return r, false
 	}
 	return r, true

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/outputtest"
 )
 
 // refusedWith fails unless a run ended with exit code 1 and its error has every word.
@@ -101,7 +101,7 @@ func TestATargetIndexThatVanishesAfterItsLastItemIsReported(t *testing.T) {
 			}
 			Problems []struct{ Index, Reason string }
 		}
-		must(t, json.Unmarshal(out, &sum))
+		must(t, outputtest.Decode(out, &sum))
 		if code != 7 || !sum.Complete || len(sum.Problems) != 1 || sum.Problems[0].Index != "catalogue" || !strings.Contains(sum.Problems[0].Reason, "does not exist") {
 			t.Errorf("exit %d, %+v", code, sum)
 		}
@@ -134,7 +134,7 @@ func TestTheEndIsLookedForAtTheTarget(t *testing.T) {
 			Arrival *struct{ Expected, Found int64 }
 		}
 	}
-	must(t, json.Unmarshal([]byte(r.Stdout), &whole))
+	must(t, outputtest.Decode(r.Stdout, &whole))
 	some := ""
 	for _, x := range whole.Indices {
 		if x.Arrival == nil || x.Arrival.Found != x.Indexed || x.Arrival.Expected != x.Indexed {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/outputtest"
 	"github.com/rfsd/rfsd/testing/s3server"
 	"github.com/rfsd/rfsd/testing/truth"
 )
@@ -105,7 +106,7 @@ func importEquals(t *testing.T, n *cluster.Node, proxy *proxy, r repository, pac
 	killed := importWithKills(t, dir, three)
 	res := RunIn(t, dir, nil, "rfsd", args...)
 	var sum imported
-	if err := json.Unmarshal([]byte(res.Stdout), &sum); err != nil {
+	if err := outputtest.Decode(res.Stdout, &sum); err != nil {
 		t.Fatalf("%v: exit %d: %s", err, res.Code, res.Stderr)
 	}
 	if !sum.Complete || sum.GivenUp > 0 || sum.Documents != len(lines) || sum.Indexed+sum.Failed != len(lines) || sum.Filtered != 0 || sum.FileBytes != sum.Size {

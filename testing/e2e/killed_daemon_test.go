@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/testing/outputtest"
 )
 
 // soon is how long the items of a killed daemon may wait for another worker, with leases of ten minutes.
@@ -135,7 +135,7 @@ func (m *machines) accountOfTheDead() {
 	read := func() (r status.Report) {
 		t.Helper()
 		res := Run(t, "rfsctl", append(at, "--output", "json")...)
-		if err := json.Unmarshal([]byte(res.Stdout), &r); err != nil || r.Migration == nil {
+		if err := outputtest.Decode(res.Stdout, &r); err != nil || r.Migration == nil {
 			t.Fatalf("exit %d, %v: %s%s", res.Code, err, res.Stdout, res.Stderr)
 		}
 		return r

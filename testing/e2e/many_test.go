@@ -3,7 +3,6 @@ package e2e
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -22,6 +21,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/testing/browser"
 	"github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/outputtest"
 )
 
 // timed runs a program to its end, and tells how long it took and how much memory it had at most.
@@ -108,7 +108,7 @@ func manyInPart(t *testing.T, m *multiplied) {
 	}
 	var r status.Report
 	res = timed(t, "rfsctl status of 300 indices", "rfsctl", "status", "--target-host", n.URL, "--session-name", "part", "--output", "json")
-	if err := json.Unmarshal([]byte(res.Stdout), &r); err != nil || len(r.Migration.Indices) != 300 || r.Migration.Totals.Shards != 700 || !r.Migration.Complete {
+	if err := outputtest.Decode(res.Stdout, &r); err != nil || len(r.Migration.Indices) != 300 || r.Migration.Totals.Shards != 700 || !r.Migration.Complete {
 		t.Errorf("exit %d, %v: %.2000s%s", res.Code, err, res.Stdout, res.Stderr)
 	}
 	wipe(t, n)
@@ -132,7 +132,7 @@ func allOnThePage(t *testing.T, m *multiplied) {
 	ask := func() bool {
 		r = status.Report{}
 		res := Run(t, "rfsctl", "status", "--node", reader, "--output", "json")
-		return json.Unmarshal([]byte(res.Stdout), &r) == nil && r.Migration != nil
+		return outputtest.Decode(res.Stdout, &r) == nil && r.Migration != nil
 	}
 	for !(ask() && r.Migration.Seeded && r.Migration.Totals.Shards == int64(m.shards)) {
 		if time.Since(begin) > 5*time.Minute {
@@ -278,7 +278,7 @@ func TestTwoHundredWorkersShareAThousandShards(t *testing.T) {
 	}
 	var list status.ItemList
 	res := Run(t, "rfsctl", "items", "list", "--target-host", n.URL, "--session-name", "crowd", "--output", "json")
-	if err := json.Unmarshal([]byte(res.Stdout), &list); err != nil || list.Total != m.shards || list.States[status.Done] != m.shards {
+	if err := outputtest.Decode(res.Stdout, &list); err != nil || list.Total != m.shards || list.States[status.Done] != m.shards {
 		t.Fatalf("exit %d, %v: %d items, %v: %s", res.Code, err, list.Total, list.States, res.Stderr)
 	}
 	holders, again := map[string]int{}, 0

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/outputtest"
 )
 
 const (
@@ -208,7 +208,7 @@ func (w *network) ask(h *host) (r status.Report, ok bool) {
 	file := func(name string) string { return filepath.Join(w.dir, name) }
 	out, err := exec.Command("ip", "netns", "exec", h.space, Binary(w.t, "rfsctl"), "status", "--node", fmt.Sprintf("%s:%d", h.address, apiPort),
 		"--tls-cert", file("op.crt"), "--tls-key", file("op.key"), "--tls-ca", file("ca.crt"), "--fleet", "blue", "--output", "json").Output()
-	return r, err == nil && json.Unmarshal(out, &r) == nil && r.Migration != nil
+	return r, err == nil && outputtest.Decode(out, &r) == nil && r.Migration != nil
 }
 
 // complete waits until every node says so, and compares what they say and what has landed.

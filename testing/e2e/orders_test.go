@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"encoding/json"
 	"slices"
 	"strings"
 	"sync"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/daemon/status"
+	"github.com/rfsd/rfsd/testing/outputtest"
 )
 
 // late keeps the writes of pauses on their way while it holds; they arrive although their senders have given up.
@@ -76,7 +76,7 @@ func TestOrdersOverASlowTarget(t *testing.T) {
 		t.Helper()
 		res := ctl(node, append(args, "--output", "json")...)
 		var o status.Ordered
-		if err := json.Unmarshal([]byte(res.Stdout), &o); err != nil || res.Code != 0 || !strings.HasPrefix(o.Intent.By, "op") {
+		if err := outputtest.Decode(res.Stdout, &o); err != nil || res.Code != 0 || !strings.HasPrefix(o.Intent.By, "op") {
 			t.Fatalf("%v: exit %d: %s%s", args, res.Code, res.Stdout, res.Stderr)
 		}
 	}

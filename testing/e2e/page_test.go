@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -21,6 +20,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/testing/browser"
 	"github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/outputtest"
 )
 
 // wide is a cluster's snapshot of 20 indices of 5 shards each; it gives the repository and the number of documents.
@@ -146,7 +146,7 @@ func TestThePageShowsAMigrationOfAHundredShards(t *testing.T) {
 	// rfsctl says the same of it, and the documents are there.
 	var r status.Report
 	res := Run(t, "rfsctl", "status", "--node", reader, "--output", "json")
-	if err := json.Unmarshal([]byte(res.Stdout), &r); err != nil || res.Code != 0 || !r.Migration.Complete || r.Migration.Totals.Indexed != int64(documents) {
+	if err := outputtest.Decode(res.Stdout, &r); err != nil || res.Code != 0 || !r.Migration.Complete || r.Migration.Totals.Indexed != int64(documents) {
 		t.Errorf("exit %d, %v: %s%s", res.Code, err, res.Stdout, res.Stderr)
 	}
 	if got := len(landed(t, n)); got < documents {

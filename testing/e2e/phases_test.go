@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/outputtest"
 )
 
 // phasesReport is what the tests of phases read of a summary.
@@ -38,7 +38,7 @@ type phasesReport struct {
 func phasesOf(t *testing.T, r Result) phasesReport {
 	t.Helper()
 	var p phasesReport
-	if err := json.Unmarshal([]byte(r.Stdout), &p); err != nil {
+	if err := outputtest.Decode(r.Stdout, &p); err != nil {
 		t.Fatalf("summary: %v\nexit %d\nstdout: %s\nstderr: %s", err, r.Code, r.Stdout, r.Stderr)
 	}
 	return p

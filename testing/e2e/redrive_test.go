@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"net/url"
 	"os"
 	"os/exec"
@@ -14,6 +13,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/outputtest"
 )
 
 // redriven is the part of `rfsd redrive --output json` that the tests read.
@@ -34,7 +34,7 @@ func redrives(t *testing.T, want int, args ...string) redriven {
 	t.Helper()
 	res := Run(t, "rfsd", append([]string{"redrive", "--output", "json"}, args...)...)
 	var r redriven
-	if err := json.Unmarshal([]byte(res.Stdout), &r); err != nil || res.Code != want {
+	if err := outputtest.Decode(res.Stdout, &r); err != nil || res.Code != want {
 		t.Fatalf("exit %d, want %d: %v: %s%s", res.Code, want, err, res.Stdout, res.Stderr)
 	}
 	return r
@@ -53,7 +53,7 @@ func TestRedriveAfterTheMappingIsFixed(t *testing.T) {
 		Totals cms.Counts `json:"totals"`
 	}
 	res := Run(t, "rfsd", args...)
-	must(t, json.Unmarshal([]byte(res.Stdout), &sum))
+	must(t, outputtest.Decode(res.Stdout, &sum))
 	if res.Code != 6 || sum.Totals.Failed != refused {
 		t.Fatalf("exit %d: %s%s", res.Code, res.Stdout, res.Stderr)
 	}
@@ -79,7 +79,7 @@ func TestRedriveAfterTheMappingIsFixed(t *testing.T) {
 			} `json:"indices"`
 		}
 		res := Run(t, "rfsd", args...)
-		must(t, json.Unmarshal([]byte(res.Stdout), &sum))
+		must(t, outputtest.Decode(res.Stdout, &sum))
 		if res.Code != code || sum.Totals.Failed != left || sum.Redriven != refused-left {
 			t.Errorf("the migration again: exit %d, %d failed, %d delivered: %s", res.Code, sum.Totals.Failed, sum.Redriven, res.Stderr)
 		}

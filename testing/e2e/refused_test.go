@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"sync"
@@ -14,6 +13,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/testing/cluster"
 	"github.com/rfsd/rfsd/testing/failedtest"
+	"github.com/rfsd/rfsd/testing/outputtest"
 	"github.com/rfsd/rfsd/testing/s3server"
 )
 
@@ -135,12 +135,12 @@ func TestRefusedDocumentsOfAFleetAreInItsSinksOrTheControlIndex(t *testing.T) {
 	}
 	store := []string{"--target-host", n.URL, "--session-name", "sinks", "--output", "json"}
 	res := Run(t, "rfsctl", append([]string{"items", "list"}, store...)...)
-	must(t, json.Unmarshal([]byte(res.Stdout), &sums))
+	must(t, outputtest.Decode(res.Stdout, &sums))
 	var told struct {
 		Documents []session.Refused `json:"documents"`
 	}
 	res = Run(t, "rfsctl", append([]string{"failures"}, store...)...)
-	must(t, json.Unmarshal([]byte(res.Stdout), &told))
+	must(t, outputtest.Decode(res.Stdout, &told))
 
 	local, remote, noted := inSink(t, own), inSink(t, bucket), map[refusedKey]bool{}
 	for _, d := range told.Documents {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/outputtest"
 )
 
 // TestTheSameCommandGivesTheSameJSON asks a running daemon, and the store of its migration: while it is paused, with items of
@@ -37,7 +38,7 @@ func TestTheSameCommandGivesTheSameJSON(t *testing.T) {
 	ask := func(from []string, into any, args ...string) {
 		t.Helper()
 		res := RunIn(t, dir, nil, "rfsctl", append(append(args, "--output", "json"), from...)...)
-		if err := json.Unmarshal([]byte(res.Stdout), into); err != nil {
+		if err := outputtest.Decode(res.Stdout, into); err != nil {
 			t.Fatalf("%v, exit %d: %s%s", err, res.Code, res.Stdout, res.Stderr)
 		}
 	}

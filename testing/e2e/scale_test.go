@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/outputtest"
 )
 
 // scaled is a fleet on this machine whose size a driver decides: nodes that drive, and nodes with one worker as the machines.
@@ -101,7 +101,7 @@ func TestMachinesGrowAndEndWithTheWork(t *testing.T) {
 	drive("b")
 	ask := func(name string) (r status.Report) {
 		if res := Run(t, "rfsctl", "status", "--node", socket(name), "--output", "json"); res.Code == 0 {
-			_ = json.Unmarshal([]byte(res.Stdout), &r)
+			_ = outputtest.Decode(res.Stdout, &r)
 		}
 		return r
 	}

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/outputtest"
 )
 
 // TestPartsOfAShardArriveWholeThroughKills migrates one shard in eight parts while the process is killed again and again: 6
@@ -99,7 +99,7 @@ func TestTheCommandsKnowAShardOfParts(t *testing.T) {
 			t.Errorf("%s %v: exit %d, want %d: %s%s", program, args, res.Code, code, res.Stdout, res.Stderr)
 		}
 		if into != nil {
-			must(t, json.Unmarshal([]byte(res.Stdout), into))
+			must(t, outputtest.Decode(res.Stdout, into))
 		}
 		return res
 	}

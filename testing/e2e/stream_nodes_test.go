@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/outputtest"
 )
 
 // TestNodesConsumeATopic: a fleet of three nodes shares two partitions, so that one worker is idle. A worker is killed, a node is
@@ -61,7 +61,7 @@ func TestNodesConsumeATopic(t *testing.T) {
 	})
 	ask := func(name string) (r status.Report) {
 		if res := Run(t, "rfsctl", "status", "--node", socket(name), "--output", "json"); res.Code == 0 {
-			_ = json.Unmarshal([]byte(res.Stdout), &r)
+			_ = outputtest.Decode(res.Stdout, &r)
 		}
 		return r
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/outputtest"
 )
 
 // TestSwitchedOffSourcesAreFound migrates indices whose mappings switch sources off or filter them, and searches the target
@@ -35,7 +36,7 @@ func TestSwitchedOffSourcesAreFound(t *testing.T) {
 			var sum struct {
 				Totals struct{ Indexed, Failed, Reduced, Rebuilt int }
 			}
-			must(t, json.Unmarshal([]byte(res.Stdout), &sum))
+			must(t, outputtest.Decode(res.Stdout, &sum))
 			if got := sum.Totals; got.Indexed != c.indexed || got.Failed != c.failed || got.Reduced != c.reduced || got.Rebuilt != c.rebuilt {
 				t.Errorf("%+v, want %+v", got, c)
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/outputtest"
 )
 
 // TestATopicArrivesWholeWhileProcessesAreKilled consumes 12 partitions with three processes: one is killed every 5 s, one joins, one
@@ -132,7 +133,7 @@ func (x *bigTopic) committed(ctx context.Context, watch *kafkaClient) (seen int,
 func (x *bigTopic) account() *progress.Migration {
 	res := RunIn(x.t, x.dir, nil, "rfsctl", "status", "--target-host", x.n.URL, "--session-name", x.name, "--output", "json")
 	var r status.Report
-	if json.Unmarshal([]byte(res.Stdout), &r) != nil || r.Migration == nil || r.Migration.Stream == nil {
+	if outputtest.Decode(res.Stdout, &r) != nil || r.Migration == nil || r.Migration.Stream == nil {
 		return nil
 	}
 	return r.Migration

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/outputtest"
 )
 
 // triedSummary is what the tests read of the summary of a trial run or of a migration.
@@ -60,7 +60,7 @@ func classesOf(t *testing.T, dir string) map[string]int64 {
 		}
 	}
 	failures := Run(t, "rfsctl", "failures", "--failed-documents", dir, "--output", "json")
-	must(t, json.Unmarshal([]byte(failures.Stdout), &groups))
+	must(t, outputtest.Decode(failures.Stdout, &groups))
 	came := map[string]int64{}
 	for _, g := range groups.Groups {
 		came[g.Index+" "+g.Class] += g.Count
@@ -89,7 +89,7 @@ func trialArgs(t *testing.T, n *cluster.Node, source, dir, rules string, more ..
 func triedOf(t *testing.T, res Result) triedSummary {
 	t.Helper()
 	var sum triedSummary
-	if err := json.Unmarshal([]byte(res.Stdout), &sum); err != nil {
+	if err := outputtest.Decode(res.Stdout, &sum); err != nil {
 		t.Fatalf("exit %d: %v\n%s%s", res.Code, err, res.Stdout, res.Stderr)
 	}
 	return sum

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/rfsd/rfsd/testing/cluster"
 	"github.com/rfsd/rfsd/testing/draw"
+	"github.com/rfsd/rfsd/testing/outputtest"
 )
 
 // createdEntry is what the tests read of a list of what was created.
@@ -22,7 +22,7 @@ type createdEntry struct {
 func createdOf(t *testing.T, r Result) map[string]createdEntry {
 	t.Helper()
 	var all []createdEntry
-	if err := json.Unmarshal([]byte(r.Stdout), &all); err != nil {
+	if err := outputtest.Decode(r.Stdout, &all); err != nil {
 		t.Fatalf("list: %v\nexit %d: %s%s", err, r.Code, r.Stdout, r.Stderr)
 	}
 	byName := map[string]createdEntry{}

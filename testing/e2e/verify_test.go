@@ -19,6 +19,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/operation/verify"
 	"github.com/rfsd/rfsd/testing/cluster"
 	"github.com/rfsd/rfsd/testing/draw"
+	"github.com/rfsd/rfsd/testing/outputtest"
 	"github.com/rfsd/rfsd/testing/truth"
 	"github.com/rfsd/rfsd/testing/verifytest"
 )
@@ -328,12 +329,9 @@ func TestMigrateVerifiesAtItsEnd(t *testing.T) {
 				}
 			}
 			res := RunIn(t, t.TempDir(), nil, "rfsd", targetArgs(n.URL, demo(t), "--index-allowlist", index, "--verify", "--existing-documents", "overwrite")...)
-			var sum struct {
-				ExitCode     int `json:"exit_code"`
-				Verification *verify.Report
-			}
-			must(t, json.Unmarshal([]byte(res.Stdout), &sum))
-			if res.Code != c.code || sum.ExitCode != c.code || sum.Verification == nil || sum.Verification.State != c.state {
+			var sum struct{ Verification *verify.Report }
+			must(t, outputtest.Decode(res.Stdout, &sum))
+			if res.Code != c.code || sum.Verification == nil || sum.Verification.State != c.state {
 				t.Errorf("exit %d: %s%s", res.Code, res.Stdout, res.Stderr)
 			}
 		})
@@ -364,7 +362,7 @@ func TestAVerificationThatWasKilledIsRepeated(t *testing.T) {
 		}
 		Verification *verify.Report
 	}
-	must(t, json.Unmarshal([]byte(res.Stdout), &sum))
+	must(t, outputtest.Decode(res.Stdout, &sum))
 	if res.Code != 0 || sum.Verification == nil || sum.Verification.State != verify.Equal {
 		t.Fatalf("exit %d: %s%s", res.Code, res.Stdout, res.Stderr)
 	}

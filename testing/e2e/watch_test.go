@@ -17,6 +17,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/outputtest"
 	"github.com/rfsd/rfsd/testing/truth"
 )
 
@@ -49,7 +50,7 @@ func (w *watched) status(args ...string) (r status.Report, ok bool) {
 	cmd := exec.Command(Binary(w.t, "rfsctl"), append([]string{"status", "--output", "json"}, args...)...)
 	cmd.Dir, cmd.Env = w.dir, w.env()
 	out, _ := cmd.Output() // the exit code is that of the migration so far
-	return r, json.Unmarshal(out, &r) == nil
+	return r, outputtest.Decode(out, &r) == nil
 }
 
 // arrived returns the part of the documents that the destination holds, and how many.
@@ -238,10 +239,11 @@ func TestAMigrateIsWatchedFromASecondTerminal(t *testing.T) {
 	follow.Dir, follow.Env = dir, w.env()
 	out, err := follow.Output()
 	must(t, err)
-	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	all, err := outputtest.Documents(string(out))
+	must(t, err)
 	var end status.Report
-	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &end); err != nil || !end.Migration.Complete || end.Progress.State != progress.StateComplete {
-		t.Errorf("the last of %d lines: %v %s", len(lines), err, lines[len(lines)-1])
+	if err := json.Unmarshal(all[len(all)-1].Data, &end); err != nil || !end.Migration.Complete || end.Progress.State != progress.StateComplete {
+		t.Errorf("the last of %d documents: %v %s", len(all), err, all[len(all)-1].Data)
 	}
 	if err := w.process.Wait(); err != nil {
 		t.Fatalf("%v: %s", err, &w.said)

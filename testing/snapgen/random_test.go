@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"maps"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/rfsd/rfsd/testing/cluster"
 	"github.com/rfsd/rfsd/testing/draw"
+	"github.com/rfsd/rfsd/testing/outputtest"
 	"github.com/rfsd/rfsd/testing/truth"
 )
 
@@ -155,7 +155,7 @@ func different(t *testing.T, rfsctl string, l *lab, nested bool, since, name str
 			Remarks      []string
 		}
 	}
-	if err := json.Unmarshal(out, &got); err != nil {
+	if err := outputtest.Decode(out, &got); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]counts{}

@@ -2,6 +2,7 @@
 package verifytest
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -9,22 +10,23 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/operation/verify"
+	"github.com/rfsd/rfsd/testing/outputtest"
 )
 
-// Unseal reads a sealed report. An error is fault.ErrCorrupt when it is not as it was written.
+// Unseal reads the sealed report of a document that rfsd verify has printed. An error is fault.ErrCorrupt when it is not as it was written.
 func Unseal(b []byte) (*verify.Report, error) {
-	var s struct {
-		Format int             `json:"rfsd_verify"`
-		SHA256 string          `json:"sha256"`
-		Report json.RawMessage `json:"report"`
+	var s verify.Sealed
+	if err := outputtest.Decode(b, &s); err != nil {
+		return nil, fmt.Errorf("report: %w: %w", err, fault.ErrCorrupt)
 	}
-	if err := json.Unmarshal(b, &s); err != nil {
+	var report bytes.Buffer
+	if err := json.Compact(&report, s.Report); err != nil {
 		return nil, fmt.Errorf("report: %w: %w", err, fault.ErrCorrupt)
 	}
 	if s.Format != 1 {
 		return nil, fmt.Errorf("report of format %d, want 1: %w", s.Format, fault.ErrUnsupported)
 	}
-	sum := sha256.Sum256(s.Report)
+	sum := sha256.Sum256(report.Bytes())
 	if hex.EncodeToString(sum[:]) != s.SHA256 {
 		return nil, fmt.Errorf("report: its digest is %x, it states %s: %w", sum, s.SHA256, fault.ErrCorrupt)
 	}

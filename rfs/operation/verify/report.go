@@ -198,15 +198,22 @@ func (r *Report) Conclude() {
 	}
 }
 
-// Seal returns the report as JSON in one line together with its digest: SHA-256 of the bytes of "report".
-func (r *Report) Seal() ([]byte, error) {
+// Sealed is a report with its digest.
+type Sealed struct {
+	Format int             `json:"rfsd_verify"`
+	SHA256 string          `json:"sha256"`
+	Report json.RawMessage `json:"report"`
+}
+
+// Seal returns the report as compact JSON together with its digest: SHA-256 of its bytes.
+func (r *Report) Seal() (Sealed, error) {
 	var body bytes.Buffer
 	enc := json.NewEncoder(&body)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(r); err != nil {
-		return nil, fmt.Errorf("encode report: %w", err)
+		return Sealed{}, fmt.Errorf("encode report: %w", err)
 	}
 	report := bytes.TrimSuffix(body.Bytes(), []byte("\n"))
 	sum := sha256.Sum256(report)
-	return fmt.Appendf(nil, `{"rfsd_verify":1,"sha256":"%s","report":%s}`+"\n", hex.EncodeToString(sum[:]), report), nil
+	return Sealed{1, hex.EncodeToString(sum[:]), report}, nil
 }
