@@ -12,7 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/target"
 )
 
-// nodeSettings returns the settings of a node: those of the file, over them those of the environment, and over both the command line. It
+// nodeSettings returns the settings of a node: from the file, over it from the environment, and over both from the command line. It
 // refuses secrets on the command line, where every user of the machine sees them.
 func nodeSettings(call *config.Call, file string) (config.Values, error) {
 	for _, name := range call.Exposed() {
