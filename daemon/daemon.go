@@ -216,6 +216,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	readers.Go(func() { d.readLoop(inner) })
 	readers.Go(func() { d.intentLoop(inner) })
 	readers.Go(func() { d.holdPermit(inner) })
+	readers.Go(func() { d.logProgress(inner) })
 	if d.conf.Owner != nil {
 		readers.Go(func() { d.reclaim(inner) })
 	}

@@ -184,7 +184,7 @@ func startNode(t *testing.T, conf Config, starter *fakeStarter) *node {
 	if conf.Open == nil {
 		conf.Open = func(context.Context) (*cms.Coordinator, error) { return n.store, nil }
 	}
-	conf.Name, conf.Version, conf.Log = "n1", "test", discard()
+	conf.Name, conf.Version, conf.Log = "n1", "test", cmp.Or(conf.Log, discard())
 	if conf.Starter == nil {
 		conf.Starter = starter
 	}

@@ -1,6 +1,10 @@
 package report
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -72,6 +76,46 @@ func LogOptions(level slog.Leveler) *slog.HandlerOptions {
 		}
 		return a
 	}}
+}
+
+// Relay passes a line of a JSON log on to a handler. It returns false for another line.
+func Relay(h slog.Handler, line []byte) bool {
+	dec := json.NewDecoder(bytes.NewReader(line))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return false
+	}
+	var r slog.Record
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return false
+		}
+		var raw json.RawMessage
+		if err := dec.Decode(&raw); err != nil {
+			return false
+		}
+		text := string(raw)
+		if raw[0] == '"' {
+			if err := json.Unmarshal(raw, &text); err != nil {
+				return false
+			}
+		}
+		switch key {
+		case slog.TimeKey:
+			r.Time, err = time.Parse(time.RFC3339Nano, text)
+		case slog.LevelKey:
+			err = r.Level.UnmarshalText([]byte(text))
+		case slog.MessageKey:
+			r.Message = text
+		default:
+			r.AddAttrs(slog.String(fmt.Sprint(key), text))
+		}
+		if err != nil {
+			return false
+		}
+	}
+	ctx := context.Background()
+	return !h.Enabled(ctx, r.Level) || h.Handle(ctx, r) == nil
 }
 
 // firstProgress is the time after which progress is logged for the first time.

@@ -26,3 +26,28 @@ func TestHandler_Formats(t *testing.T) {
 		}
 	}
 }
+
+// TestRelay: a line of a worker has the form of its node's log.
+func TestRelay(t *testing.T) {
+	for _, c := range []struct {
+		name, line, want string
+		relayed          bool
+	}{
+		{"a line", `{"time":"2026-11-24T06:25:23.5Z","level":"WARN","msg":"worker stopped","slot":3,"index":"a b","left":null,"of":[1,2]}`,
+			"time=2026-11-24T06:25:23.500Z level=WARN msg=\"worker stopped\" slot=3 index=\"a b\" left=null of=[1,2]\n", true},
+		{"a secret", `{"level":"INFO","msg":"target","url":"https://u:hidden@h"}`, "level=INFO msg=target url=https://***@h\n", true},
+		{"below the level", `{"level":"DEBUG","msg":"x"}`, "", true},
+		{"no JSON", "panic: x", "", false},
+		{"an array", "[1]", "", false},
+		{"a cut line", `{"level":"INFO","msg":"x`, "", false},
+		{"a wrong level", `{"level":"LOUD","msg":"x"}`, "", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var b strings.Builder
+			relayed := report.Relay(report.Handler(&b, "text", false, report.LogOptions(slog.LevelInfo)), []byte(c.line))
+			if relayed != c.relayed || b.String() != c.want {
+				t.Errorf("relayed %t: %q", relayed, b.String())
+			}
+		})
+	}
+}

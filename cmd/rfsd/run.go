@@ -174,6 +174,11 @@ var leaseRules = []string{"initial-lease-duration", "max-lease-duration", "max-i
 // inside reports whether workers run in this process, because only it can open their store.
 func (r runOptions) inside() bool { return !r.shares() }
 
+// nodeLog returns the log of a node on standard error, in a format of --log-format; auto is JSON.
+func nodeLog(format string, level slog.Leveler) *slog.Logger {
+	return slog.New(report.Handler(terminal.NewWriter(os.Stderr), format, false, report.LogOptions(level)))
+}
+
 // runNode runs the daemon.
 func runNode(ctx context.Context, r runOptions) error {
 	notify, err := daemon.NewNotifier()
@@ -182,7 +187,7 @@ func runNode(ctx context.Context, r runOptions) error {
 	}
 	var level slog.LevelVar
 	level.Set(r.log.Level)
-	log, ring := keepLines(slog.New(report.Handler(terminal.NewWriter(os.Stderr), r.log.Format, false, report.LogOptions(&level))), &level, keptOfNode)
+	log, ring := keepLines(nodeLog(r.log.Format, &level), &level, keptOfNode)
 	log = log.With("node", r.own.Node.Name)
 	id, err := r.own.API.TLS.Identity()
 	if err != nil {
@@ -219,7 +224,9 @@ func runNode(ctx context.Context, r runOptions) error {
 			Owner: conf.Owner, Program: program, Args: []string{r.workerCommand()}, Options: r.settings, Memory: int64(r.own.Node.Memory),
 			Line: func(_, _ int, line []byte) {
 				ring.Add(line)
-				fmt.Fprintf(terminal.NewWriter(os.Stderr), "%s\n", line)
+				if r.log.Format != "text" || !report.Relay(log.Handler(), line) {
+					fmt.Fprintf(terminal.NewWriter(os.Stderr), "%s\n", line)
+				}
 			},
 		}
 	}

@@ -12,13 +12,11 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/cmd/config"
-	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/cmd/state"
 	"github.com/rfsd/rfsd/daemon/sharing"
 	"github.com/rfsd/rfsd/gossip"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/secret"
-	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/target"
@@ -59,7 +57,6 @@ const joinPatience = 5 * time.Second
 // joinFleet returns the settings, completed with those of the fleet that this node was not given itself. A node that lacks
 // what it needs waits for the store, also for one that is slow; another goes on with its own.
 func joinFleet(ctx context.Context, values config.Values, settings []config.Setting) (config.Values, error) {
-	log := slog.New(slog.NewJSONHandler(terminal.NewWriter(os.Stderr), report.LogOptions(slog.LevelInfo)))
 	if values.Text("coordinator-file") != "" || values.Text("target-host") == "" && values.Text("coordinator-host") == "" && values.Text("coordinator-bucket") == "" {
 		return values, nil // one node alone
 	}
@@ -68,6 +65,11 @@ func joinFleet(ctx context.Context, values config.Values, settings []config.Sett
 	if err != nil {
 		return nil, err
 	}
+	var logging config.Log
+	if err := config.Decode(values, &logging); err != nil {
+		return nil, err
+	}
+	log := nodeLog(logging.Format, logging.Least())
 	for began := time.Now(); ; {
 		scope, record, err := askFleet(ctx, values)
 		switch {
