@@ -132,7 +132,7 @@ func having(all []*cli.Command, prefix, name string) (others []string) {
 
 // takesValue reports whether an option is followed by a value.
 func takesValue(c *cli.Command, name string) (takes, known bool) {
-	if name == "help" || name == "h" || name == helpAll || name == "generate-bash-completion" {
+	if name == "help" || name == "h" || name == helpAll {
 		return false, true
 	}
 	for _, f := range c.Flags {

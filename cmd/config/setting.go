@@ -61,6 +61,11 @@ func (s Setting) Variable() string {
 	return Variable(s.Name)
 }
 
+// Choices returns the values that a setting may have; nil: any.
+func (s Setting) Choices() []string {
+	return slices.DeleteFunc(s.alternatives(), func(text string) bool { return text == "" })
+}
+
 // Settings returns what the groups in a command's struct declare, in their order. It panics on a declaration that is wrong.
 func Settings(options any) []Setting {
 	t := reflect.TypeOf(options)

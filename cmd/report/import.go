@@ -46,6 +46,9 @@ func (r *Import) Conclude(w *output.Writer, err error) error {
 	return Print(w, r, r.ExitCode, err)
 }
 
+// begun reports whether anything was done.
+func (r *Import) begun() bool { return r.Files > 0 || r.Windows > 0 }
+
 // WriteText prints the documents of the import, and what an operator has to look at.
 func (r *Import) WriteText(w io.Writer) {
 	progress.Fprintf(w, "%s: %s, %s of %s in %s\n", r.Source, progress.Plural(int64(r.Files), "file"), progress.Bytes(r.FileBytes), progress.Bytes(r.Size), progress.Plural(r.Windows, "window"))

@@ -11,6 +11,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/daemon/status"
+	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 )
@@ -31,9 +32,11 @@ func Failures(n int64) string {
 
 // Print writes a report and returns the error that ends the command: err with the exit code.
 func Print(w *output.Writer, r interface{ WriteText(w io.Writer) }, code exit.Code, err error) error {
-	if w.JSON {
+	switch begun, ok := r.(interface{ begun() bool }); {
+	case w.JSON:
 		err = errors.Join(err, w.Result(r))
-	} else {
+	case ok && !begun.begun() && errors.Is(err, fault.ErrConfig): // the error says it all
+	default:
 		r.WriteText(terminal.NewWriter(w))
 	}
 	if code == exit.OK {

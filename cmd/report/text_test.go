@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/migration/follow"
@@ -135,6 +136,38 @@ func TestImport_Interrupted(t *testing.T) {
 			}
 			if c.hasNot != "" && strings.Contains(out.String(), c.hasNot) {
 				t.Errorf("%q is in\n%s", c.hasNot, out.String())
+			}
+		})
+	}
+}
+
+// TestConclude_NothingBegun: a run that is refused before anything is done prints its error alone.
+func TestConclude_NothingBegun(t *testing.T) {
+	refused := fmt.Errorf("the target has documents already: %w", fault.ErrConfig)
+	for _, c := range []struct {
+		name   string
+		run    func(w *output.Writer) error
+		prints bool
+	}{
+		{"a migration", func(w *output.Writer) error {
+			return (&Migration{Summary: &summary.Summary{Phases: []summary.Phase{{Phase: "metadata", State: "in_progress"}}}}).Conclude(w, refused)
+		}, false},
+		{"a migration that has begun", func(w *output.Writer) error {
+			return (&Migration{Summary: &summary.Summary{Indices: []summary.Index{{Index: "a"}}}}).Conclude(w, refused)
+		}, true},
+		{"a migration that was interrupted", func(w *output.Writer) error {
+			return (&Migration{Summary: &summary.Summary{}}).Conclude(w, context.Canceled)
+		}, true},
+		{"an import", func(w *output.Writer) error { return (&Import{}).Conclude(w, refused) }, false},
+		{"an import that has begun", func(w *output.Writer) error {
+			return (&Import{Status: importer.Status{Totals: importer.Totals{Files: 1}}}).Conclude(w, refused)
+		}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var out bytes.Buffer
+			err := c.run(output.New(&out))
+			if (out.Len() > 0) != c.prints || err == nil {
+				t.Errorf("%v: %s", err, &out)
 			}
 		})
 	}

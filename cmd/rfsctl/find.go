@@ -12,7 +12,6 @@ import (
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/daemon/api"
 	"github.com/rfsd/rfsd/daemon/api/client"
-	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
@@ -48,7 +47,7 @@ func found() ([]string, error) {
 	names := make([]string, len(own))
 	for i, path := range own {
 		names[i] = "--node " + path
-		if session, err := sessionOf(path); err == nil {
+		if session, err := client.Session(context.Background(), path); err == nil {
 			names[i] += " (session " + orDash(terminal.Clean(session)) + ")"
 		}
 	}
@@ -60,7 +59,7 @@ func found() ([]string, error) {
 func socketsOf(session string) ([]string, error) {
 	var of, others []string
 	for _, path := range append(localSockets(), api.OwnSockets(os.Getenv)...) {
-		switch is, err := sessionOf(path); {
+		switch is, err := client.Session(context.Background(), path); {
 		case err != nil:
 			others = append(others, path+" ("+terminal.Clean(fault.Text(err))+")")
 		case is == session:
@@ -77,22 +76,6 @@ func socketsOf(session string) ([]string, error) {
 		running = "here run " + strings.Join(others, ", ")
 	}
 	return nil, fmt.Errorf("no process on this machine works on the session %s: %s; --node asks another node, --target-host, --coordinator-host, --coordinator-bucket or --coordinator-file reads the state of a session: %w", session, running, fault.ErrConfig)
-}
-
-// sessionOf asks a socket for its session.
-func sessionOf(path string) (string, error) {
-	c, err := client.New(client.Options{Nodes: []string{path}})
-	if err != nil {
-		return "", err
-	}
-	var r status.Report
-	if _, err := c.Get(context.Background(), "/v1/status", nil, &r); err != nil {
-		return "", err
-	}
-	if r.Migration == nil {
-		return "", fmt.Errorf("%s has not read its session yet: %w", path, fault.ErrUnavailable)
-	}
-	return r.Migration.Session, nil
 }
 
 // ownerOf returns the socket of the command that has a coordinator file open; "" for none.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/rfsd/rfsd/cmd/completion"
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/cmd/manual"
@@ -38,6 +39,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) exit.Code
 	for _, name := range secret.Arguments(args) {
 		fmt.Fprintf(stderr, "rfsctl: warning: --%s holds a secret, which is visible to other users of this machine: give it by %s or a file\n", name, config.Variable(name))
 	}
+	if words, ok := completion.Asked(args); ok {
+		completion.Write(ctx, stdout, newApp().Commands, words)
+		return exit.OK
+	}
 	app, out := newApp(), output.New(stdout)
 	app.Writer, app.ErrWriter = out, stderr
 	out.Start("rfsctl", config.AsksJSON(args))
@@ -51,13 +56,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) exit.Code
 
 func newApp() *cli.App {
 	app := &cli.App{
-		Name:                 "rfsctl",
-		Usage:                "inspect snapshots, and inspect and control migrations",
-		Version:              version,
-		EnableBashCompletion: true,
-		Commands:             append([]*cli.Command{snapshotCommand(), itemsCommand(), failuresCommand(), reportCommand(), certCommand(), cleanupCommand(), sessionsCommand(), cutoverCommand(), createdCommand(), undoCommand(), targetCommand(), pageCommand(), config.Version("rfsctl", version), manual.Completion("rfsctl", newApp), manual.Command(newApp)}, nodeCommands()...),
-		ExitErrHandler:       func(*cli.Context, error) {},
-		OnUsageError:         config.UsageError,
+		Name:           "rfsctl",
+		Usage:          "inspect snapshots, and inspect and control migrations",
+		Version:        version,
+		Commands:       append([]*cli.Command{snapshotCommand(), itemsCommand(), failuresCommand(), reportCommand(), certCommand(), cleanupCommand(), sessionsCommand(), cutoverCommand(), createdCommand(), undoCommand(), targetCommand(), pageCommand(), config.Version("rfsctl", version), completion.Command("rfsctl"), manual.Command(newApp)}, nodeCommands()...),
+		ExitErrHandler: func(*cli.Context, error) {},
+		OnUsageError:   config.UsageError,
 	}
 	exit.Document(app)
 	return app

@@ -12,13 +12,12 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/state"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/coordination/cms/oscms"
-	"github.com/rfsd/rfsd/rfs/coordination/cms/s3cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
-	"github.com/rfsd/rfsd/rfs/source/repo"
+	"github.com/rfsd/rfsd/rfs/destination/target"
 )
 
 const sessionsHelp = `Lists the sessions that keep their state in a target, a coordinator cluster or a bucket: name,
@@ -47,7 +46,7 @@ func showSessions(ctx context.Context, call *config.Call, o config.Stored) error
 	if o.State.Session.Name != "" {
 		return config.Usage("rfsctl sessions lists every session: leave --session-name out, or use rfsctl status --session-name %s", o.State.Session.Name)
 	}
-	names, err := sessionNames(ctx, call, o)
+	names, err := state.Sessions(ctx, o, func(c config.Cluster, role string) (*target.Client, error) { return connect(ctx, call, c, role) })
 	if err != nil {
 		return err
 	}
@@ -64,29 +63,6 @@ func showSessions(ctx context.Context, call *config.Call, o config.Stored) error
 		return call.Out.Result(all)
 	}
 	return printSessions(terminal.NewWriter(call.Out), all)
-}
-
-// sessionNames returns the names of the sessions that are kept in a place.
-func sessionNames(ctx context.Context, call *config.Call, o config.Stored) ([]string, error) {
-	cluster, role := o.Which()
-	switch {
-	case o.State.File != "":
-		return []string{""}, nil
-	case o.State.Bucket.URI != "":
-		objects, err := repo.OpenObjects(ctx, o.State.Bucket.URI, o.State.Bucket.Options())
-		if err != nil {
-			return nil, err
-		}
-		return s3cms.Sessions(ctx, objects)
-	case cluster.Host == "":
-		return nil, fmt.Errorf("the location of sessions is missing; give --target-host, --coordinator-host, --coordinator-bucket or --coordinator-file: %w", fault.ErrConfig)
-	}
-	client, err := connect(ctx, call, cluster, role)
-	if err != nil {
-		return nil, err
-	}
-	names, err := oscms.Sessions(ctx, client)
-	return names, errors.Join(err, client.Close())
 }
 
 // listSession reads one session.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/api"
+	"github.com/rfsd/rfsd/daemon/api/client"
 	"github.com/rfsd/rfsd/daemon/foreground"
 	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/daemon/status"
@@ -51,7 +52,7 @@ func command(t *testing.T, name, session, file string) {
 	until(t, func() bool {
 		for _, path := range api.OwnSockets(os.Getenv) {
 			if strings.HasPrefix(filepath.Base(path), name) {
-				is, err := sessionOf(path)
+				is, err := client.Session(t.Context(), path)
 				return err == nil && is == session
 			}
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/rfsd/rfsd/cmd/completion"
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/cmd/manual"
@@ -68,6 +69,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) exit.Code
 		fmt.Fprintln(stderr, "rfsd: warning:", err)
 	}
 	warnVisible(stderr, args)
+	if words, ok := completion.Asked(args); ok {
+		completion.Write(ctx, stdout, newApp().Commands, words)
+		return exit.OK
+	}
 	app, out := newApp(), output.New(stdout)
 	app.Writer, app.ErrWriter = out, stderr
 	out.Start("rfsd", config.AsksJSON(args))
@@ -91,12 +96,11 @@ func warnVisible(stderr io.Writer, args []string) {
 
 func newApp() *cli.App {
 	app := &cli.App{
-		Name:                 "rfsd",
-		Usage:                "migrate Elasticsearch and OpenSearch clusters to OpenSearch by reading their snapshots",
-		Version:              version,
-		EnableBashCompletion: true,
+		Name:    "rfsd",
+		Usage:   "migrate Elasticsearch and OpenSearch clusters to OpenSearch by reading their snapshots",
+		Version: version,
 		Commands: []*cli.Command{migrateCommand(), followCommand(), runCommand(), workerCommand(), planCommand(), verifyCommand(), importCommand(), consumeCommand(), redriveCommand(), configCommand(),
-			config.Version("rfsd", version), manual.Completion("rfsd", newApp), manual.Command(newApp)},
+			config.Version("rfsd", version), completion.Command("rfsd"), manual.Command(newApp)},
 		Action: func(c *cli.Context) error {
 			if !c.Args().Present() {
 				return cli.ShowAppHelp(c)

@@ -28,16 +28,19 @@ func (o opened) close() error {
 	return errors.Join(errs...)
 }
 
+// reach returns what the target is. The error of one that does not answer says what to check.
+func reach(ctx context.Context, client *target.Client) (target.Version, error) {
+	v, err := client.Info(ctx)
+	if errors.Is(err, fault.ErrUnavailable) && ctx.Err() == nil && !fault.HasStatus(err, http.StatusTooManyRequests, http.StatusServiceUnavailable) {
+		err = fmt.Errorf("the target does not answer: check --target-host, and whether the cluster runs: %w", err)
+	}
+	return v, err
+}
+
 // askTarget returns what the target is, and logs it.
 func askTarget(ctx context.Context, client *target.Client, log *slog.Logger) (target.Version, error) {
-	v, err := client.Info(ctx)
-	switch {
-	case err == nil:
-	case fault.HasStatus(err, http.StatusUnauthorized):
-		return v, fmt.Errorf("%s: %w", client.Refused(), err)
-	case errors.Is(err, fault.ErrUnavailable) && ctx.Err() == nil && !fault.HasStatus(err, http.StatusTooManyRequests, http.StatusServiceUnavailable):
-		return v, fmt.Errorf("the target does not answer: check --target-host, and whether the cluster runs: %w", err)
-	default:
+	v, err := reach(ctx, client)
+	if err != nil {
 		return v, err
 	}
 	log.Info("target", "url", client.Name(), "distribution", v.Distribution, "version", v.Number)

@@ -286,3 +286,19 @@ func (c *Client) Dial(ctx context.Context) (*http.Client, string, error) {
 	}
 	return nil, "", errors.Join(errs...)
 }
+
+// Session asks a socket for the name of the session of its process.
+func Session(ctx context.Context, path string) (string, error) {
+	c, err := New(Options{Nodes: []string{path}})
+	if err != nil {
+		return "", err
+	}
+	var r status.Report
+	if _, err := c.Get(ctx, "/v1/status", nil, &r); err != nil {
+		return "", err
+	}
+	if r.Migration == nil {
+		return "", fmt.Errorf("%s has not read its session yet: %w", path, fault.ErrUnavailable)
+	}
+	return r.Migration.Session, nil
+}

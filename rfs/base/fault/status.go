@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -50,21 +51,19 @@ type StatusError struct {
 	category     error
 }
 
-// Error returns call, status and the cluster's words.
+// Error returns call, status, the cluster's words as Explain has them, and the remedy.
 func (e *StatusError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: status %d", e.Call, e.Status)
 	if e.User != "" {
 		fmt.Fprintf(&b, " for %s", e.User)
 	}
-	if e.Type != "" {
-		b.WriteString(": " + e.Type)
+	text, remedy := Explain(e.Status, e.Type, e.Reason)
+	if text != "" {
+		b.WriteString(": " + text)
 	}
-	if e.Reason != "" {
-		b.WriteString(": " + e.Reason)
-	}
-	if e.Remedy != "" {
-		b.WriteString("; " + e.Remedy)
+	if remedy = cmp.Or(e.Remedy, remedy); remedy != "" {
+		b.WriteString("; " + remedy)
 	}
 	if e.category != nil {
 		b.WriteString(": " + e.category.Error())

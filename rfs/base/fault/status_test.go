@@ -39,7 +39,7 @@ func TestAResponseThatCannotBeDecodedIsUnavailable(t *testing.T) {
 			t.Errorf("%q: %v", body, err)
 		}
 	}
-	if err := Decode("GET /x", 403, []byte(`{"error":{"type":"security_exception","reason":"no permissions"}}`), &out); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "security_exception: no permissions") {
+	if err := Decode("GET /x", 403, []byte(`{"error":{"type":"security_exception","reason":"no permissions"}}`), &out); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "status 403: no permissions; ") {
 		t.Errorf("%v", err)
 	}
 }

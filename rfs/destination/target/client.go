@@ -261,6 +261,9 @@ func (c *Client) classifyError(call string, status int, answer []byte) error {
 	var e *fault.StatusError
 	if errors.As(err, &e) && errors.Is(err, fault.ErrConfig) && e.Type != "cluster_block_exception" {
 		e.User = c.conf.identity()
+		if status == http.StatusUnauthorized {
+			e.Remedy = c.Refused()
+		}
 		if c.signing != nil {
 			e.Type, e.Reason = awsErrorMessage(answer)
 			e.User, e.Remedy = c.signing.identity(), advice(e.Reason)

@@ -56,7 +56,7 @@ func (c *Client) Info(ctx context.Context) (Version, error) {
 	}
 	if err := c.get(ctx, "/", nil, &info); err != nil {
 		if fault.HasStatus(err, http.StatusNotFound) {
-			return Version{}, fmt.Errorf("%s does not answer GET / (404): if it is one, %w; else check its address and path", c.who(), ErrServerless)
+			return Version{}, fmt.Errorf("%s does not answer GET / (404): check its address and path; %w", c.who(), ErrServerless)
 		}
 		return Version{}, err
 	}

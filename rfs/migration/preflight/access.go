@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -144,20 +145,30 @@ func probes(session string, names []string) []probe {
 	}
 }
 
+// roles names the roles that have all permissions.
+const roles = "deploy/opensearch/role.yml is a role with all permissions"
+
+// explained returns an answer in words, and what to do; "" for nothing known.
+func explained(call string, status int, answer []byte) (words, remedy string) {
+	kind, reason := fault.ErrorMessage(answer)
+	text, remedy := fault.Explain(status, kind, reason)
+	return fmt.Sprintf("%s: status %d: %.300s", call, status, text), remedy
+}
+
 // permissions makes every probe. Nothing is left behind: each is impossible.
 func permissions(ctx context.Context, c rest.API, n Needs) []Finding {
 	var all []Finding
 	for _, p := range probes(n.Session, n.Names) {
 		f := Finding{Check: "may " + p.what, Level: Good}
 		status, answer, err := c.Do(ctx, p.method, p.path, p.query, []byte(p.body))
-		words := fmt.Sprintf("%s %s: status %d: %.300s", p.method, p.path, status, answer)
+		words, remedy := explained(p.method+" "+p.path, status, answer)
 		switch {
 		case err != nil:
 			f.Level, f.Detail, f.Remedy = Bad, fault.Text(err), remedyOf(err)
-		case status == http.StatusUnauthorized || status == http.StatusForbidden:
-			f.Level, f.Detail, f.Remedy = Bad, words, "give the user "+p.remedy
 		case transient(status, answer):
-			f.Level, f.Detail, f.Remedy = Warning, words, "look at the target's health, then run this again"
+			f.Level, f.Detail, f.Remedy = Warning, words, cmp.Or(remedy, "look at the target's health, then run this again")
+		case status == http.StatusUnauthorized || status == http.StatusForbidden:
+			f.Level, f.Detail, f.Remedy = Bad, words, "give the user "+p.remedy+" ("+roles+")"
 		}
 		all = append(all, f)
 	}

@@ -169,7 +169,8 @@ func (w *writeProbe) tryBulk(ctx context.Context, c rest.API, indices, as []stri
 		err = json.Unmarshal(raw, &answer)
 	}
 	if err != nil || status >= 300 || len(answer.Items) != len(indices) {
-		kind, words := "unknown", fmt.Sprintf("POST /_bulk: status %d: %.300s", status, raw)
+		kind := "unknown"
+		words, _ := explained("POST /_bulk", status, raw)
 		if err != nil {
 			words = fault.Text(err)
 		} else if status == http.StatusForbidden || status == http.StatusUnauthorized {
@@ -182,7 +183,8 @@ func (w *writeProbe) tryBulk(ctx context.Context, c rest.API, indices, as []stri
 	}
 	for i, item := range answer.Items {
 		x, name := item["index"], names[min(i, len(names)-1)]
-		words := fmt.Sprintf("status %d: %s: %.300s", x.Status, x.Error.Type, x.Error.Reason)
+		text, _ := fault.Explain(x.Status, x.Error.Type, x.Error.Reason)
+		words := fmt.Sprintf("status %d: %.300s", x.Status, text)
 		switch {
 		case x.Status == http.StatusConflict && as == nil:
 			w.proved = append(w.proved, name)
@@ -207,7 +209,8 @@ func (w *writeProbe) throwaway(ctx context.Context, c rest.API, names []string) 
 		if err != nil {
 			return fault.Text(err)
 		}
-		return fmt.Sprintf("%s: status %d: %.300s", index, status, answer)
+		text, _ := explained(index, status, answer)
+		return text
 	}
 	status, answer, err := c.Do(ctx, http.MethodDelete, path, nil, nil)
 	if err != nil || status != http.StatusNotFound {

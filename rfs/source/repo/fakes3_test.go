@@ -76,17 +76,23 @@ func TestAnswersOfAStoreHaveTheirCategory(t *testing.T) {
 		status int
 		code   string
 		want   error
+		says   string
 	}{
-		{404, "NoSuchKey", fs.ErrNotExist}, {404, "NoSuchBucket", fault.ErrConfig}, {403, "AccessDenied", fault.ErrConfig}, {403, "RequestTimeTooSkewed", fault.ErrUnavailable},
-		{400, "ExpiredToken", fault.ErrConfig}, {301, "PermanentRedirect", fault.ErrConfig}, {403, "InvalidObjectState", fault.ErrConfig},
-		{500, "InternalError", fault.ErrUnavailable}, {503, "SlowDown", fault.ErrUnavailable}, {503, "", fault.ErrUnavailable},
-		{400, "RequestTimeout", fault.ErrUnavailable}, {429, "TooManyRequests", fault.ErrUnavailable},
-		{412, "PreconditionFailed", fault.ErrCorrupt}, {416, "InvalidRange", fault.ErrCorrupt},
+		{403, "SignatureDoesNotMatch", fault.ErrConfig, "check AWS_SECRET_ACCESS_KEY"}, {403, "InvalidAccessKeyId", fault.ErrConfig, "check AWS_ACCESS_KEY_ID"},
+		{404, "InvalidAccessKeyId", fault.ErrConfig, "check AWS_ACCESS_KEY_ID"}, {400, "InvalidToken", fault.ErrConfig, "check AWS_SESSION_TOKEN"},
+		{404, "NoSuchKey", fs.ErrNotExist, ""}, {404, "NoSuchBucket", fault.ErrConfig, ""}, {403, "AccessDenied", fault.ErrConfig, ""}, {403, "RequestTimeTooSkewed", fault.ErrUnavailable, ""},
+		{400, "ExpiredToken", fault.ErrConfig, ""}, {301, "PermanentRedirect", fault.ErrConfig, ""}, {403, "InvalidObjectState", fault.ErrConfig, ""},
+		{500, "InternalError", fault.ErrUnavailable, ""}, {503, "SlowDown", fault.ErrUnavailable, ""}, {503, "", fault.ErrUnavailable, ""},
+		{400, "RequestTimeout", fault.ErrUnavailable, ""}, {429, "TooManyRequests", fault.ErrUnavailable, ""},
+		{412, "PreconditionFailed", fault.ErrCorrupt, ""}, {416, "InvalidRange", fault.ErrCorrupt, ""},
 	} {
 		r := fakeS3(t, body(), func(_ int64, w http.ResponseWriter, _ *http.Request) bool { return xmlError(w, c.status, c.code) })
 		_, err := r.Open(t.Context(), "b", 0, 10)
 		if !errors.Is(err, c.want) {
 			t.Errorf("%d %s: %v, not %v", c.status, c.code, err, c.want)
+		}
+		if c.says != "" && (!strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "may not do this")) {
+			t.Errorf("%d %s: %v; want %q", c.status, c.code, err, c.says)
 		}
 	}
 }

@@ -23,6 +23,13 @@ var passing = []string{"SlowDown", "InternalError", "ServiceUnavailable", "Reque
 // expired are error codes for credentials that were good once.
 var expired = []string{"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "RequestExpired"}
 
+// credentialRemedies are error codes for credentials that are wrong, whatever they are used for.
+var credentialRemedies = map[string]string{
+	"SignatureDoesNotMatch": "the secret key does not belong to the access key; check AWS_SECRET_ACCESS_KEY, or the profile of AWS_PROFILE",
+	"InvalidAccessKeyId":    "the access key is not known there; check AWS_ACCESS_KEY_ID, or the profile of AWS_PROFILE, and the endpoint",
+	"InvalidToken":          "the session token is wrong; check AWS_SESSION_TOKEN, and leave it out for keys that are not temporary",
+}
+
 // verbPut names the only request that writes.
 const verbPut = "put"
 
@@ -51,6 +58,8 @@ func (r *S3) failed(ctx context.Context, verb, name string, err error) error {
 	switch {
 	case slices.Contains(passing, code) || slices.Contains(expired, code) && awsconfig.Renew(ctx, r.creds):
 		return fmt.Errorf("%s: the store answers %d %s: %w", what, status, code, fault.ErrUnavailable)
+	case credentialRemedies[code] != "":
+		return fmt.Errorf("%s: the store refuses the credentials (%s): %s: %w", what, code, credentialRemedies[code], fault.ErrConfig)
 	case code == "NoSuchBucket" || verb == verbPut && status == http.StatusNotFound:
 		return fmt.Errorf("%s: %w", what, fault.ErrNoBucket)
 	case code == "NoSuchKey" || code == "NotFound" || status == http.StatusNotFound:

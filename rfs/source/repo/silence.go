@@ -13,7 +13,7 @@ import (
 
 // errUnreachable means that nothing accepts connections where the store should be, or that its name is unknown. It is a
 // fault.ErrUnavailable.
-var errUnreachable = fmt.Errorf("unreachable: %w", fault.ErrUnavailable)
+var errUnreachable = fmt.Errorf("%w", fault.ErrUnavailable)
 
 // silence describes a store that does not answer: which address, and which option to check.
 type silence struct {

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"iter"
 	"strconv"
 	"strings"
@@ -122,7 +121,7 @@ func openCatalog(ctx context.Context, r Repository) (*Catalog, error) {
 	defer done()
 	switch {
 	case missing(err) && c.Generation < 0:
-		return nil, fmt.Errorf("no snapshot repository in %s: neither index-N nor index exists; %s: %w", address(r), whereInstead(ctx, r), fs.ErrNotExist)
+		return nil, noRepository(fmt.Sprintf("no snapshot repository in %s: neither index-N nor index exists; %s", address(r), whereInstead(ctx, r)))
 	case missing(err):
 		return c, errCatalogGone
 	case err != nil:

@@ -3,6 +3,7 @@ package snapshot
 import (
 	"context"
 	"io"
+	"io/fs"
 	"path"
 	"strings"
 	"time"
@@ -15,6 +16,14 @@ const (
 	maxLooked = 10_000           // blobs that are listed in it
 	maxNamed  = 5                // repositories that an error names
 )
+
+// noRepository is an fs.ErrNotExist of a place without a repository, by its message.
+type noRepository string
+
+func (e noRepository) Error() string { return string(e) }
+
+// Is reports whether target is fs.ErrNotExist.
+func (noRepository) Is(target error) bool { return target == fs.ErrNotExist }
 
 // whereInstead returns what to give instead of r, which is not a repository: the repositories one level above and one below.
 func whereInstead(ctx context.Context, r Repository) string {

@@ -76,7 +76,13 @@ func answerError(status int, answer []byte) error {
 		}
 	}
 	inner := chain[len(chain)-1]
-	said := fmt.Errorf("HTTP %d %s: %s", status, inner.Type, inner.Reason)
+	said := fmt.Errorf("status %d", status)
+	text, remedy := fault.Explain(status, inner.Type, inner.Reason)
+	for i, more := range []string{text, remedy} {
+		if more != "" {
+			said = fmt.Errorf("%w%s%s", said, [...]string{": ", "; "}[i], more)
+		}
+	}
 	switch {
 	case status == http.StatusNotFound && top.Type == "index_not_found_exception":
 		return fmt.Errorf("%w: %w", said, cms.ErrStoreGone)
