@@ -26,7 +26,7 @@ func Asked(args []string) (words []string, ok bool) {
 	return args[:last], true
 }
 
-// Write writes what may stand at the end of a line, a candidate in each line; nothing where files may stand, and where nothing is known.
+// Write writes the candidates for the last word of a line, one in each line; nothing where the word may be a file, or where none is known.
 func Write(ctx context.Context, w io.Writer, commands []*cli.Command, words []string) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -35,7 +35,7 @@ func Write(ctx context.Context, w io.Writer, commands []*cli.Command, words []st
 	}
 }
 
-// Candidates returns what may stand at the end of a line, whose last word is the beginning of it.
+// Candidates returns the words that may replace the last word of a line, which is their beginning.
 func Candidates(ctx context.Context, commands []*cli.Command, words []string) []string {
 	if len(words) < 2 {
 		return nil
@@ -107,7 +107,7 @@ func option(settings []config.Setting, word string) (config.Setting, bool) {
 	return settings[i], true
 }
 
-// given returns the values of the line, below them those of the environment, and below these those of a configuration file.
+// given returns the values of the line, over the values of the environment, over the values of a configuration file.
 func given(settings []config.Setting, before []string) config.Values {
 	all := config.Values{}
 	for i := 0; i < len(before); i++ {

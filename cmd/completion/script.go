@@ -1,5 +1,5 @@
-// Package completion completes command lines in shells: commands, options, and the values of options, of which snapshots, indices and
-// sessions are read where the rest of the line says.
+// Package completion completes command lines in shells: commands, options and values. Names of snapshots, indices and sessions are read
+// from the repository and the store that the rest of the line names.
 package completion
 
 import (

@@ -16,7 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
-// values returns the values of an option, sorted, after the words before it. Without an answer in time there are none.
+// values returns the values of an option, sorted, after the words before it. It returns none without an answer in time.
 func values(ctx context.Context, settings []config.Setting, s config.Setting, before []string) []string {
 	if choices := s.Choices(); choices != nil {
 		return choices

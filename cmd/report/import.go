@@ -46,8 +46,8 @@ func (r *Import) Conclude(w *output.Writer, err error) error {
 	return Print(w, r, r.ExitCode, err)
 }
 
-// begun reports whether anything was done.
-func (r *Import) begun() bool { return r.Files > 0 || r.Windows > 0 }
+// hasStarted reports whether anything was done.
+func (r *Import) hasStarted() bool { return r.Files > 0 || r.Windows > 0 }
 
 // WriteText prints the documents of the import, and what an operator has to look at.
 func (r *Import) WriteText(w io.Writer) {

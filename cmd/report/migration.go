@@ -110,8 +110,8 @@ func (r *Migration) WriteText(w io.Writer) {
 	fmt.Fprintf(w, "%.1f s, %s read from the repository\n", r.Seconds, progress.Bytes(r.RepositoryBytes))
 }
 
-// begun reports whether anything was done.
-func (r *Migration) begun() bool { return len(r.Indices) > 0 || len(r.Problems) > 0 }
+// hasStarted reports whether anything was done.
+func (r *Migration) hasStarted() bool { return len(r.Indices) > 0 || len(r.Problems) > 0 }
 
 // before is the last line of a run that found nothing to do.
 func (r *Migration) before() string {

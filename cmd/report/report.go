@@ -32,10 +32,10 @@ func Failures(n int64) string {
 
 // Print writes a report and returns the error that ends the command: err with the exit code.
 func Print(w *output.Writer, r interface{ WriteText(w io.Writer) }, code exit.Code, err error) error {
-	switch begun, ok := r.(interface{ begun() bool }); {
+	switch started, ok := r.(interface{ hasStarted() bool }); {
 	case w.JSON:
 		err = errors.Join(err, w.Result(r))
-	case ok && !begun.begun() && errors.Is(err, fault.ErrConfig): // the error says it all
+	case ok && !started.hasStarted() && errors.Is(err, fault.ErrConfig): // the error suffices
 	default:
 		r.WriteText(terminal.NewWriter(w))
 	}

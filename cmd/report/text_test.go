@@ -141,8 +141,8 @@ func TestImport_Interrupted(t *testing.T) {
 	}
 }
 
-// TestConclude_NothingBegun: a run that is refused before anything is done prints its error alone.
-func TestConclude_NothingBegun(t *testing.T) {
+// TestConclude_NothingStarted: a run that is refused before anything is done prints its error alone.
+func TestConclude_NothingStarted(t *testing.T) {
 	refused := fmt.Errorf("the target has documents already: %w", fault.ErrConfig)
 	for _, c := range []struct {
 		name   string
@@ -152,14 +152,14 @@ func TestConclude_NothingBegun(t *testing.T) {
 		{"a migration", func(w *output.Writer) error {
 			return (&Migration{Summary: &summary.Summary{Phases: []summary.Phase{{Phase: "metadata", State: "in_progress"}}}}).Conclude(w, refused)
 		}, false},
-		{"a migration that has begun", func(w *output.Writer) error {
+		{"a migration that has started", func(w *output.Writer) error {
 			return (&Migration{Summary: &summary.Summary{Indices: []summary.Index{{Index: "a"}}}}).Conclude(w, refused)
 		}, true},
 		{"a migration that was interrupted", func(w *output.Writer) error {
 			return (&Migration{Summary: &summary.Summary{}}).Conclude(w, context.Canceled)
 		}, true},
 		{"an import", func(w *output.Writer) error { return (&Import{}).Conclude(w, refused) }, false},
-		{"an import that has begun", func(w *output.Writer) error {
+		{"an import that has started", func(w *output.Writer) error {
 			return (&Import{Status: importer.Status{Totals: importer.Totals{Files: 1}}}).Conclude(w, refused)
 		}, true},
 	} {

@@ -28,7 +28,7 @@ func (o opened) close() error {
 	return errors.Join(errs...)
 }
 
-// reach returns what the target is. The error of one that does not answer says what to check.
+// reach returns the version of the target. If it does not answer, the error names the options to check.
 func reach(ctx context.Context, client *target.Client) (target.Version, error) {
 	v, err := client.Info(ctx)
 	if errors.Is(err, fault.ErrUnavailable) && ctx.Err() == nil && !fault.HasStatus(err, http.StatusTooManyRequests, http.StatusServiceUnavailable) {

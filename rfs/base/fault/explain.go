@@ -11,11 +11,11 @@ const (
 	remedyPermissions = "grant it to the user (PERMISSIONS.md has roles); `rfsd plan --only access` names everything that is missing"
 )
 
-// general are types that state nothing beside their reasons.
+// general holds the types of errors whose reasons suffice.
 var general = []string{"illegal_argument_exception", "illegal_state_exception"}
 
-// Explain returns the message of an error of a cluster for a person, from its status, type and reason, and what to do about it; "" for
-// a message that says so itself.
+// Explain returns the message of an error of a cluster for a person, from its status, type and reason, and the remedy; "" where
+// none is known.
 func Explain(status int, kind, reason string) (text, remedy string) {
 	blocked := slices.Contains(blockTypes, kind)
 	switch {

@@ -23,10 +23,10 @@ var passing = []string{"SlowDown", "InternalError", "ServiceUnavailable", "Reque
 // expired are error codes for credentials that were good once.
 var expired = []string{"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "RequestExpired"}
 
-// credentialRemedies are error codes for credentials that are wrong, whatever they are used for.
+// credentialRemedies holds the remedy for each error code of wrong credentials.
 var credentialRemedies = map[string]string{
 	"SignatureDoesNotMatch": "the secret key does not belong to the access key; check AWS_SECRET_ACCESS_KEY, or the profile of AWS_PROFILE",
-	"InvalidAccessKeyId":    "the access key is not known there; check AWS_ACCESS_KEY_ID, or the profile of AWS_PROFILE, and the endpoint",
+	"InvalidAccessKeyId":    "the store has no such access key; check AWS_ACCESS_KEY_ID, or the profile of AWS_PROFILE, and the endpoint",
 	"InvalidToken":          "the session token is wrong; check AWS_SESSION_TOKEN, and leave it out for keys that are not temporary",
 }
 
