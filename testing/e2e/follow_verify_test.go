@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"encoding/json"
 	"maps"
 	"net/url"
 	"testing"
@@ -10,6 +9,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/operation/verify"
 	"github.com/rfsd/rfsd/testing/cluster"
 	"github.com/rfsd/rfsd/testing/draw"
+	"github.com/rfsd/rfsd/testing/outputtest"
 	"github.com/rfsd/rfsd/testing/truth"
 )
 
@@ -22,7 +22,7 @@ func verifyChanged(t *testing.T, dir, repo, url, session string, code int, more 
 		t.Fatalf("exit %d, not %d: %s %s", r.Code, code, r.Stdout, r.Stderr)
 	}
 	var sealed struct{ Report verify.Report }
-	must(t, json.Unmarshal([]byte(r.Stdout), &sealed))
+	must(t, outputtest.Decode(r.Stdout, &sealed))
 	return &sealed.Report
 }
 
