@@ -8,7 +8,7 @@ import (
 // StateBucket is a bucket that keeps the state of the work. How the snapshot's bucket is reached does not count for it.
 type StateBucket struct {
 	_         struct{} `group:"Coordination" section:"coordination"`
-	URI       string   `flag:"coordinator-bucket" help:"s3://bucket/prefix, gs://bucket/prefix or azblob://container/prefix that keeps the state of the work for any number of processes, without a cluster; the store must have conditional writes (If-None-Match, If-Match), as AWS S3, Google Cloud Storage and Azure have. Processes read its clock to the second: what depends on the end of a lease waits 2 s longer"`
+	URI       string   `flag:"coordinator-bucket" help:"keep the state of the work in s3://bucket/prefix, gs://bucket/prefix or azblob://container/prefix, for any number of processes, without a cluster; the store must have conditional writes"`
 	Region    string   `flag:"coordinator-s3-region" help:"region of that bucket (default: the environment's)"`
 	Endpoint  string   `flag:"coordinator-s3-endpoint" check:"url" help:"endpoint of the S3-compatible store that has that bucket"`
 	PathStyle bool     `flag:"coordinator-s3-path-style" help:"address that bucket by path instead of by host name"`

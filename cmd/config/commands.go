@@ -510,7 +510,7 @@ type Earlier struct {
 	_    struct{} `group:"Source" section:"source"`
 	Name string   `flag:"since" help:"name of the earlier snapshot, with which --snapshot-name is compared"`
 	// Documents has more read than numbers.
-	Documents bool `flag:"read-documents" help:"count inserted, updated and deleted documents instead of versions. Reads the stored fields that hold changed documents, and every document that was written in between where sequence numbers do not determine which these are"`
+	Documents bool `flag:"read-documents" help:"count inserted, updated and deleted documents instead of versions; this reads the stored fields that hold them"`
 }
 
 // Check refuses less than two snapshots.

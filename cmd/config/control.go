@@ -32,14 +32,14 @@ type Rounds struct {
 	Once   bool          `flag:"once" help:"run one round and exit as rfsd migrate does"`
 	Every  time.Duration `flag:"every" default:"15m" min:"1s" max:"720h" help:"time between the starts of two rounds, unless a round takes longer"`
 	Finish bool          `flag:"finish" help:"end the following: restore the settings of the target's indices that the rounds have changed; later rounds are refused"`
-	Stop   Patterns      `flag:"stop-following" help:"index of the source that is not followed any more after this round, whose target index stays as it is, for example because a shard is damaged: a name, a pattern such as logs-*, or regex:PATTERN; may be repeated"`
+	Stop   Patterns      `flag:"stop-following" help:"stop following an index of the source after this round, for example because a shard is damaged: a name, a pattern such as logs-*, or regex:PATTERN; may be repeated"`
 	Delete bool          `flag:"delete-indices" help:"delete target indices that the session created when their indices vanish from the source, unless other clients have written to them"`
 }
 
 // SourceBlocks permits or wishes write blocks.
 type SourceBlocks struct {
 	_     struct{} `group:"Cut-over"`
-	Block bool     `flag:"block-source-writes" help:"block writes to the source's indices in a cut-over (index.blocks.write): rfsd follow permits it, rfsctl cutover orders it; without it, end all writes before you order a cut-over"`
+	Block bool     `flag:"block-source-writes" help:"block writes to indices of the source in a cut-over (rfsd follow permits it, rfsctl cutover orders it); without it, end all writes before a cut-over"`
 }
 
 // CuttingOver selects what rfsctl cutover does.
@@ -73,9 +73,9 @@ func (e AtTheEnd) check(t Transfer) error {
 // Trial is a migration of a part of each shard to indices of its own.
 type Trial struct {
 	_         struct{}      `group:"Trial run"`
-	Documents int           `flag:"trial" default:"0" min:"0" max:"1000000" help:"trial run: at most this many documents of each shard, spread evenly over its ordinals, into indices of their own, in a session of its own; then estimates time, requests and cost of the whole migration (0: no trial run)"`
+	Documents int           `flag:"trial" default:"0" min:"0" max:"1000000" help:"try the migration out with at most this many documents of each shard, in indices and a session of their own, and estimate the rest (0: no trial run)"`
 	Prefix    string        `flag:"trial-prefix" default:"rfsd-trial-" check:"name" help:"prefix of the names of the indices of the trial run"`
-	Measure   time.Duration `flag:"trial-measure" default:"1m" min:"0s" max:"10m" help:"how long a trial run sends further documents to measure the rate of the whole migration: at most eight times the size of the snapshot and 1 GiB of sources, into indices of their own that it deletes at its end (0s: no measurement, and no estimate of the time)"`
+	Measure   time.Duration `flag:"trial-measure" default:"1m" min:"0s" max:"10m" help:"measure the rate of a trial run with further documents for this long, at most eight times the snapshot and 1 GiB of sources (0s: no estimate of the time)"`
 	Price     string        `flag:"price" check:"file" help:"TOML file with s3-get-per-1000, egress-per-gb and instance-per-hour; without it the trial run states no cost"`
 }
 

@@ -91,7 +91,7 @@ type Snapshot struct {
 // Partial controls how incomplete sources are handled.
 type Partial struct {
 	_     struct{} `group:"Source" section:"source"`
-	Allow bool     `flag:"allow-partial" help:"migrate the contents of a PARTIAL or FAILED snapshot (exit code 7; the missing parts are listed); with --from, import an incomplete export, or one with missing or changed files"`
+	Allow bool     `flag:"allow-partial" help:"migrate a PARTIAL or FAILED snapshot without its missing parts, which are listed (exit code 7); with --from, an incomplete export"`
 }
 
 // Reading holds the options of reading shards.
@@ -224,7 +224,7 @@ func (o *Origin) Check() error {
 
 // Target is the cluster to which documents go.
 type Target struct {
-	Cluster Cluster `prefix:"target-" group:"Target" section:"target" help:"URL of the target cluster; may be repeated, for several addresses: they share the documents, and an address that does not answer is left out until it does. The target also keeps the state of the migration unless --coordinator-host or --coordinator-file is given"`
+	Cluster Cluster `prefix:"target-" group:"Target" section:"target" help:"URL of the target cluster, which also keeps the state of the migration by default; may be repeated, for several addresses that share the documents (one without an answer is left out)"`
 }
 
 // Confirmation allows actions that are rejected otherwise.
@@ -249,13 +249,13 @@ type Sending struct {
 // Existing selects the handling of documents that the target already has.
 type Existing struct {
 	_         struct{} `group:"Target" section:"target"`
-	Documents string   `flag:"existing-documents" oneof:"overwrite,keep,newer," want:"overwrite, keep or newer" help:"documents whose ids the target has: overwrite replaces them, keep leaves them, newer replaces them unless their version is higher; has to be given when target indices hold documents already (else overwrite)"`
+	Documents string   `flag:"existing-documents" oneof:"overwrite,keep,newer," want:"overwrite, keep or newer" help:"decide about documents whose ids the target has: overwrite replaces them, keep leaves them, newer replaces older versions; required when target indices hold documents (else overwrite)"`
 }
 
 // Tuning changes settings of the target while documents come.
 type Tuning struct {
 	_    struct{} `group:"Protection of the target" section:"care"`
-	Tune bool     `flag:"tune-target" help:"while documents are sent, also set number_of_replicas to 0 on the indices that rfsd creates (refresh_interval is -1 meanwhile on indices of 64 MiB and more anyway); settings are restored at the end, after any crash, or by rfsctl target restore"`
+	Tune bool     `flag:"tune-target" help:"set number_of_replicas to 0, too, on created indices while documents are sent; settings are restored at the end, also after a crash, or by rfsctl target restore"`
 	Keep bool     `flag:"no-tune-target" help:"do not change index settings while documents are sent"`
 }
 
@@ -318,16 +318,16 @@ type Conversion struct {
 	WithoutRules       RuleNames   `flag:"without-rule" help:"conversion rule that is not applied, by its name; may be repeated"`
 	DataStreams        string      `flag:"data-streams" default:"index" oneof:"index,create" help:"backing indices of data streams: index makes them ordinary indices behind an alias of the stream's name; create writes their documents into a data stream of the target"`
 	MultiType          string      `flag:"multi-type" default:"split" oneof:"split,union" help:"several mapping types in one index: split into <index>_<type>, or union with ids <type>#<id>"`
-	ParentJoin         string      `flag:"parent-join" check:"field" help:"name of a join field that takes the place of _parent (Elasticsearch up to 5), such as relation: types with parents are united in one index, ids become <type>#<id> (default: has_child and has_parent find nothing)"`
-	RebuildSources     bool        `flag:"rebuild-sources" help:"rebuild sources that the mapping switches off or filters (_source) from stored fields and doc values: each value in the form that its field has, text only where it is stored or has a keyword below it; such documents count as reduced. rfsctl snapshot show lists the fields (default: they fail, or arrive as they are stored)"`
-	RebuildText        bool        `flag:"rebuild-text-from-terms" help:"with --rebuild-sources: analyzed text that is neither stored nor a keyword is put together out of its terms in the inverted index. It is approximate: lower case, without punctuation, as the analyzer made it (default: such text is lost)"`
-	DuplicateKeys      string      `flag:"duplicate-keys" default:"send" oneof:"send,keep-last" help:"documents with a key more than once in an object, which Elasticsearch before 6 accepted: send them as they are (OpenSearch refuses them), or keep-last, the last value as the old versions read it"`
+	ParentJoin         string      `flag:"parent-join" check:"field" help:"put a join field of this name in the place of _parent (Elasticsearch up to 5); types with parents are united, ids become <type>#<id> (default: has_child finds nothing)"`
+	RebuildSources     bool        `flag:"rebuild-sources" help:"rebuild sources that the mapping switches off or filters from stored fields and doc values; such documents count as reduced (default: they fail, or arrive as stored)"`
+	RebuildText        bool        `flag:"rebuild-text-from-terms" help:"add text that is neither stored nor a keyword, put together out of its terms, to rebuilt sources (--rebuild-sources); it is approximate (default: such text is lost)"`
+	DuplicateKeys      string      `flag:"duplicate-keys" default:"send" oneof:"send,keep-last" help:"send documents with a key more than once in an object as they are (OpenSearch refuses them), or with keep-last the last value, as Elasticsearch before 6 read it"`
 }
 
 // Splitting controls how the work on large shards is divided.
 type Splitting struct {
 	_    struct{} `group:"Processing" section:"work"`
-	Over Size     `flag:"split-shards-over" default:"0" max:"1024GiB" want:"0, or a size such as 10GiB, from 64KiB to 1024GiB" help:"shards of more bytes in the repository are worked on in parts of about that size, as 10GiB, by several slots or nodes at a time, at most 8 for each shard of the target index; decided when the work items of a new session are created. Not in a session in which workers of another tool participate (0: shards stay whole)"`
+	Over Size     `flag:"split-shards-over" default:"0" max:"1024GiB" want:"0, or a size such as 10GiB, from 64KiB to 1024GiB" help:"split shards with more bytes, as 10GiB, into parts of about that size for several slots or nodes; decided when a session is created (0: shards stay whole)"`
 }
 
 // Check refuses parts that are too small to be worth a lease.
@@ -361,7 +361,7 @@ type RequestSize struct {
 // Document bounds one document.
 type Document struct {
 	_    struct{} `group:"Processing" section:"work"`
-	Most Size     `flag:"max-document-size" default:"100MiB" max:"512MiB" want:"a size such as 100MiB or 256MB, from 1MiB to 512MiB" help:"longest document that is read, as 100MiB or 256MB; a longer one is recorded as too_large. One document takes up to four times that memory (default: what a cluster accepts unless http.max_content_length was raised)"`
+	Most Size     `flag:"max-document-size" default:"100MiB" max:"512MiB" want:"a size such as 100MiB or 256MB, from 1MiB to 512MiB" help:"read documents up to this size, as 100MiB; a longer one is recorded as too_large, and one takes up to four times that memory (default: what a cluster accepts unless configured)"`
 }
 
 // Check refuses a bound below which requests are.
@@ -406,7 +406,7 @@ type RefusalLimit struct {
 type Failed struct {
 	_       struct{} `group:"Processing" section:"work"`
 	Place   FailedPlace
-	Content string `flag:"failed-documents-content" default:"full" oneof:"full,hash,none" help:"content recorded for a failed document: full: its source and the target's message; hash: SHA-256 and length of the source, and the class of the failure; none: only the class (rfsd redrive --repo-uri reads the snapshot again)"`
+	Content string `flag:"failed-documents-content" default:"full" oneof:"full,hash,none" help:"record of a failed document: full: its source and the message of the target; hash: SHA-256 and length of the source; none: only the class of the failure"`
 	Shared  bool   `flag:"failed-documents-shared" help:"all processes see the same directory of --failed-documents, so that the control index need not list rejected documents"`
 	Limit   RefusalLimit
 }

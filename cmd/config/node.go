@@ -174,5 +174,5 @@ type Planning struct {
 // FleetKey is the key by which shared settings are believed.
 type FleetKey struct {
 	_    struct{} `group:"Coordination" section:"coordination"`
-	File string   `flag:"fleet-key" check:"file" help:"file of the key that signs the settings of the fleet, the same on all nodes (rfsctl cert gossip-key makes one; default: --gossip-keys); without it a node takes nothing from the store that moves data or credentials"`
+	File string   `flag:"fleet-key" check:"file" help:"sign the settings of the fleet with the key in this file, the same on all nodes; without it a node takes nothing from the store that moves data or credentials (default: --gossip-keys)"`
 }

@@ -6,7 +6,7 @@ import "time"
 type Scaling struct {
 	_              struct{}      `group:"Fleet: number of machines" section:"scaling"`
 	Driver         string        `flag:"scale-driver" oneof:"exec,aws," want:"exec or aws" help:"what starts and ends machines: exec runs --scale-command, aws sets the desired capacity of --scale-group; one of the nodes that have it drives (default: nothing)"`
-	Command        []string      `flag:"scale-command" help:"program that gets the wanted number of machines as its last argument and has that many run; further entries are arguments before it; the last line of its output may be the number that run"`
+	Command        []string      `flag:"scale-command" help:"run this program with the wanted number of machines as its last argument; further entries are arguments before it; its last line of output may be the number that run"`
 	Group          string        `flag:"scale-group" help:"name of an AWS Auto Scaling group"`
 	Region         string        `flag:"scale-region" help:"region of the group (default: from the AWS default chain)"`
 	Endpoint       string        `flag:"scale-endpoint" check:"url" help:"URL of the Auto Scaling service (default: the service's URL in the region)"`

@@ -23,7 +23,7 @@ type Stream struct {
 	UntilEnd      bool          `flag:"until-end" help:"end when all messages are consumed that there were at the start"`
 	Lease         time.Duration `flag:"partition-lease" default:"30s" min:"5s" max:"1h" help:"lease duration of a partition; a dead process's partition is taken over after it"`
 	Fetch         Size          `flag:"fetch-size" default:"4MiB" want:"a size from 64KiB to 256MiB" help:"bytes that are asked for at a time for each partition; they are held twice as they arrive"`
-	Batch         Size          `flag:"max-batch-size" default:"128MiB" want:"a size from 1MiB to 1GiB" help:"longest batch of messages that is taken, as it arrives and unpacked; the messages of all partitions of the process, unpacked and with their headers, take at most 64 MiB more than that"`
+	Batch         Size          `flag:"max-batch-size" default:"128MiB" want:"a size from 1MiB to 1GiB" help:"take batches of messages up to this size, as they arrive and unpacked; all partitions of the process take at most 64 MiB more than that"`
 	TLS           bool          `flag:"broker-tls" help:"connect to the brokers over TLS"`
 	CACert        string        `flag:"broker-cacert" check:"file" help:"PEM file of the CAs trusted for the brokers' certificates, instead of the system's"`
 	ClientCert    string        `flag:"broker-client-cert" check:"file" help:"PEM file of a client certificate"`

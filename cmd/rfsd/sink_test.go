@@ -171,7 +171,7 @@ func TestABucketKeepsWhatADirectoryKeeps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(r.Record(t.Context(), want[:1]), r.Sync(t.Context())); !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "s3:PutObject") {
+	if err := errors.Join(r.Record(t.Context(), want[:1]), r.Sync(t.Context())); !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "check AWS_SECRET_ACCESS_KEY") {
 		t.Errorf("a key that is wrong: %v", err)
 	}
 }

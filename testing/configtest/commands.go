@@ -172,6 +172,9 @@ func (p Program) TestEveryCommandHasAManualPage(t *testing.T, pages map[string]s
 	}
 }
 
+// mostHelp is the longest text of an option, in characters: one line of a wide terminal, or two of a narrow one.
+const mostHelp = 190
+
 // TestHelp reads the help of every command: it fits two screens, its options and examples are the command's, and --help-all lists every option.
 func (p Program) TestHelp(t *testing.T) {
 	app := p.App()
@@ -194,6 +197,9 @@ func (p Program) TestHelp(t *testing.T) {
 				}
 			}
 			for _, s := range config.Honours(c) {
+				if n := utf8.RuneCountInString(s.Help); n == 0 || n > mostHelp || strings.HasSuffix(s.Help, ".") {
+					t.Errorf("--%s has a text of %d characters, or of sentences; details belong into the docs: %s", s.Name, n, s.Help)
+				}
 				if lists := strings.Contains(full, "--"+s.Name+" ") || strings.Contains(full, "--"+s.Name+"\n"); lists == s.Hidden {
 					t.Errorf("--help-all lists --%s: %t", s.Name, lists)
 				}
