@@ -436,10 +436,14 @@ func TestCompletionScriptsCompleteCommands(t *testing.T) {
 	program, err := os.Executable()
 	must(t, err)
 	must(t, os.Symlink(program, dir+"/rfsctl"))
-	cmd := exec.CommandContext(t.Context(), bash, "-c",
-		`source <(rfsctl completion bash); COMP_WORDS=(rfsctl sta); COMP_CWORD=1; _rfsctl; echo "${COMPREPLY[@]}"; COMP_WORDS=(rfsctl items re); COMP_CWORD=2; _rfsctl; echo "${COMPREPLY[@]}"`)
-	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
-	if out, err := cmd.CombinedOutput(); err != nil || string(out) != "status\nretry\n" {
+	repository, err := filepath.Abs(filepath.Join("..", "..", "testing", "fixtures", "7.10.2-demo"))
+	must(t, err)
+	cmd := exec.CommandContext(t.Context(), bash, "-c", `source <(rfsctl completion bash)
+for line in "rfsctl sta" "rfsctl items re" "rfsctl snapshot show --repo-uri $REPO --snapshot-name " "rfsctl snapshot diff --repo-uri=$REPO --index-allowlist=o"; do
+  COMP_LINE=$line COMP_POINT=${#line}; _rfsctl; echo "${COMPREPLY[@]}"
+done`)
+	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "REPO="+repository)
+	if out, err := cmd.CombinedOutput(); err != nil || string(out) != "status\nretry\nsnap1\norders\n" {
 		t.Errorf("bash completes to %q, %v", out, err)
 	}
 }
