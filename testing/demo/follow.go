@@ -22,7 +22,9 @@ const rounds = 3
 
 // follow boots a source that a client writes to, follows it for a few rounds, and cuts over to a target.
 func (d run) follow(ctx context.Context, version string) (err error) {
-	fmt.Fprintf(d.out, "Starting Elasticsearch 7.10.2 and OpenSearch %s (the first time they are fetched with mvn) …\n", version)
+	if err := announce(d.out, "elasticsearch-7.10.2", "opensearch-"+version); err != nil {
+		return err
+	}
 	source, err := cluster.Boot(ctx, "elasticsearch", "7.10.2")
 	if err != nil {
 		return err

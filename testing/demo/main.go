@@ -64,7 +64,9 @@ func demo(ctx context.Context, args []string, out io.Writer) (err error) {
 	case "follow":
 		return d.follow(ctx, *version)
 	}
-	fmt.Fprintf(out, "Starting OpenSearch %s (the first time it is fetched with mvn) …\n", *version)
+	if err := announce(out, "opensearch-"+*version); err != nil {
+		return err
+	}
 	node, err := cluster.Boot(ctx, "opensearch", *version)
 	if err != nil {
 		return err
@@ -75,6 +77,23 @@ func demo(ctx context.Context, args []string, out io.Writer) (err error) {
 		return err
 	}
 	return d.intoCluster(ctx, c)
+}
+
+// announce prints which servers are started, and what is installed for that: servers that the cache lacks.
+func announce(out io.Writer, servers ...string) error {
+	cache, err := cluster.CacheDir()
+	if err != nil {
+		return err
+	}
+	for _, name := range servers {
+		dir := filepath.Join(cache, name)
+		if _, err := os.Stat(dir); err == nil {
+			fmt.Fprintf(out, "Starting %s from %s …\n", name, dir)
+			continue
+		}
+		fmt.Fprintf(out, "Installing %s in %s (some 100 MiB, with Maven, once), then starting it. It needs a JDK and Maven, which `testing/setup.sh packages` installs as root …\n", name, dir)
+	}
+	return nil
 }
 
 type run struct {
