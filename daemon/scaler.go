@@ -396,8 +396,8 @@ func (d *Daemon) handleCrash(s *slot, e End, now time.Time) {
 	} else { // killed from outside: no reason to delay the next one
 		s.lastExit, s.earliest = why, now.Add(restartAfterKill)
 	}
-	subject, item := s.lease.subject()
-	d.log.Error("worker crashed", "slot", s.n, "subject", subject, "item", item, "pid", s.worker.PID(), "class", class, "reason", why, "stderr", strings.Join(e.Stderr, "\n"))
+	subject, _ := s.lease.subject() // rfsctl items list has the ids
+	d.log.Error("worker crashed", "slot", s.n, "subject", subject, "pid", s.worker.PID(), "class", class, "reason", why, "stderr", strings.Join(e.Stderr, "\n"))
 	d.events.add("worker", s.lease, "worker_"+class, why)
 	cause := cms.CauseKilled
 	if counted {
