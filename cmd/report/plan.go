@@ -119,7 +119,7 @@ func changesText(o preflight.Object) string {
 		text += progress.Sprintf(", %d visible to searches", loses)
 	}
 	if o.Documents > 0 {
-		text += "; there: " + progress.Plural(int64(o.Documents), "document")
+		text += "; there: " + progress.Plural(o.Documents, "document")
 	}
 	if o.FinalPipeline != "" {
 		text += "; final pipeline " + o.FinalPipeline + " would change documents"

@@ -35,7 +35,7 @@ func health(ctx context.Context, c rest.API, n Needs) []Finding {
 	if f := ask(ctx, c, "target is healthy", "/_cluster/health", nil, &h); f != nil {
 		return []Finding{*f}
 	}
-	state := Finding{"target is healthy", Good, h.Status + ", " + progress.Plural(int64(h.Nodes), "data node"), ""}
+	state := Finding{"target is healthy", Good, h.Status + ", " + progress.Plural(h.Nodes, "data node"), ""}
 	if h.Status == "red" {
 		state.Level, state.Remedy = Bad, "some primaries are missing: GET _cluster/allocation/explain"
 	}
