@@ -66,7 +66,7 @@ func catalog(ctx context.Context, values config.Values) (*snapshot.Catalog, erro
 	if at.Repository.URI == "" {
 		return nil, config.Usage("--repo-uri is missing")
 	}
-	r, err := repo.OpenFederation(ctx, at.Repository.URI, at.Repository.Remotes, at.Repository.S3.Options())
+	r, err := repo.OpenFederation(ctx, at.Repository.URI, at.Repository.Remotes, at.Repository.Stores.Options())
 	if err != nil {
 		return nil, err
 	}
