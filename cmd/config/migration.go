@@ -393,7 +393,7 @@ type IndexPriority struct {
 // FailedPlace is the place where failed documents are kept.
 type FailedPlace struct {
 	_   struct{} `group:"Processing" section:"work"`
-	Dir string   `flag:"failed-documents" check:"place" help:"directory, or s3://bucket/prefix, gs://bucket/prefix or azblob://container/prefix (with the options of the source's bucket), for failed documents (default: ./rfsd-failed/<session>; with --discard they are only counted)"`
+	Dir string   `flag:"failed-documents" check:"place" help:"directory, or an address s3://…, gs://… or azblob://… in a bucket, for failed documents (default: ./rfsd-failed/<session>; with --discard they are only counted)"`
 }
 
 // RefusalLimit is the number of documents that may be rejected.

@@ -110,15 +110,15 @@ func TestSetupInstallsOnAFreshMachine(t *testing.T) {
 			t.Errorf("that no JDK 21 is to be had is not said:\n%s", out)
 		}
 		if !strings.Contains(out, "go run -buildvcs=false ./testing/objectserver/fetch") {
-			t.Errorf("the S3 server is not installed:\n%s", out)
+			t.Errorf("the object stores are not installed:\n%s", out)
 		}
 		if code, out := m.setup(); code != 0 || strings.Count(m.installed(), "install ") != 1 {
 			t.Errorf("a second time: exit %d, apt-get again:\n%s%s", code, m.installed(), out)
 		}
 	})
-	t.Run("root, packages only: no S3 server", func(t *testing.T) {
+	t.Run("root, packages only: no object stores", func(t *testing.T) {
 		m := newMachine(t, "0")
-		if code, out := m.setup("packages"); code != 0 || strings.Contains(out, "s3server") {
+		if code, out := m.setup("packages"); code != 0 || strings.Contains(out, "objectserver") {
 			t.Errorf("exit %d:\n%s", code, out)
 		}
 	})
@@ -132,20 +132,20 @@ func TestSetupInstallsOnAFreshMachine(t *testing.T) {
 			t.Errorf("the missing compiler is not named:\n%s", out)
 		}
 	})
-	t.Run("user after root: nothing to do but the S3 server", func(t *testing.T) {
+	t.Run("user after root: nothing to do but the object stores", func(t *testing.T) {
 		m := newMachine(t, "0")
 		if code, out := m.setup("packages"); code != 0 {
 			t.Fatalf("exit %d:\n%s", code, out)
 		}
 		m.program("id", "echo 1000")
-		if code, out := m.setup(); code != 0 || strings.Contains(out, "as root") || !strings.Contains(out, "s3server") {
+		if code, out := m.setup(); code != 0 || strings.Contains(out, "as root") || !strings.Contains(out, "objectserver") {
 			t.Errorf("exit %d:\n%s", code, out)
 		}
 	})
 	t.Run("an installation that fails is an error", func(t *testing.T) {
 		m := newMachine(t, "0")
 		m.program("apt-get", "exit 100")
-		if code, out := m.setup(); code != 1 || !strings.Contains(out, "missing: a JDK 17") || strings.Contains(out, "s3server") {
+		if code, out := m.setup(); code != 1 || !strings.Contains(out, "missing: a JDK 17") || strings.Contains(out, "objectserver") {
 			t.Errorf("exit %d:\n%s", code, out)
 		}
 	})
