@@ -546,8 +546,12 @@ func (c *Check) countOperations(ctx context.Context, group *arrivalGroup, is *pr
 	}
 	var written int64
 	for _, a := range group.all {
-		if written += a.sent.Written(); !group.own { // a document that was replaced may have been another client's
-			written -= a.sent.Rewrites
+		if written += a.sent.Written(); group.own {
+			continue
+		}
+		written -= a.sent.Rewrites // a document that was replaced may have been another client's
+		if c.Existing == bulk.Keep {
+			written -= a.sent.Resent + a.sent.Replaced // so may an equal document that an earlier process found
 		}
 	}
 	// A document that was sent again has used a second sequence number only where its first write had kept its own.

@@ -12,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
@@ -97,6 +98,12 @@ func TestCheck_Groups(t *testing.T) {
 		{name: "replaced documents in an index that was there", entries: map[string]plan.Entry{"a": wasThere(map[string]int64{"a": 10})}, holds: map[string]int64{"a": 12}, own: "[{[a] 5}]",
 			did: map[string]target.Operations{"a": {Executed: 15}}, change: func(a *audit) { a.item("a", 0, cms.Counts{Live: 5, Indexed: 5, Rewrites: 3}, nil) },
 			want: map[string]progress.Arrival{"a": {Expected: 5, Found: 12, Lucene: 24, Operations: 5, Written: 5, Accounted: true, Note: "not compared: a was there before this session"}}},
+		{name: "equal documents that were kept in an index that was there", entries: map[string]plan.Entry{"a": wasThere(map[string]int64{"a": 10})}, holds: map[string]int64{"a": 10}, own: "[{[a] 1}]",
+			did: map[string]target.Operations{"a": {Executed: 11}}, change: func(a *audit) {
+				a.Check.Existing = bulk.Keep
+				a.item("a", 0, cms.Counts{Live: 5, Indexed: 5, Resent: 3, Replaced: 1}, nil)
+			},
+			want: map[string]progress.Arrival{"a": {Expected: 5, Found: 10, Lucene: 20, Operations: 1, Written: 1, Accounted: true, Note: "not compared: a was there before this session"}}},
 		{name: "a data stream uses it", entries: map[string]plan.Entry{"a": {Shards: 1, Ours: []string{"a"}, Stream: &metadata.StreamPart{}}}, holds: map[string]int64{"a": 4}, own: "[{[a] 5}]",
 			did:    map[string]target.Operations{"a": {Executed: 6, Deletes: 1}},
 			change: func(a *audit) { a.fails["index a"] = errBroken },
