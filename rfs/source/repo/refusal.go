@@ -60,8 +60,8 @@ func sentence(text string) string {
 	if strings.HasPrefix(text, "<") {
 		return ""
 	}
-	if len(text) > maxSentence {
-		text = text[:maxSentence] + "…"
+	if text = strings.ToValidUTF8(text, ""); len(text) > maxSentence {
+		text = strings.ToValidUTF8(text[:maxSentence], "") + "…"
 	}
 	return strings.TrimSuffix(strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
