@@ -18,7 +18,8 @@ VERSION=${version#v}
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export VERSION SOURCE_DATE_EPOCH
 rm -rf dist
-mkdir -p dist/man dist/completion
+mkdir -p dist/man dist/completion dist/docs
+cp docs/*.md docs/*.png dist/docs/
 
 # compiler ARCH: the C compiler that links for it.
 compiler() {
