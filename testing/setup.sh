@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# setup.sh [packages|lacking]: installs what `make test` needs beside Go, make and git.
+# setup.sh [packages|stores|lacking]: installs what `make test` needs beside Go, make and git.
 #
 # As root on Debian and Ubuntu it installs the packages that are missing and names each. Otherwise it prints the one
-# command that root has to run. Then it installs the object stores of the tests (versitygw and fake-gcs-server, Go
-# programs, and Azurite, which needs Node.js with npm) and axe-core (with npm) for the calling user. `setup.sh packages`
-# leaves these out; `setup.sh lacking` only prints which needs this distribution has no package for.
+# command that root has to run. Then it installs the S3 server of the tests (a Go program) and axe-core (with npm) for the
+# calling user. `setup.sh packages` leaves these out; `setup.sh lacking` only prints which needs this distribution has no
+# package for. `setup.sh stores` installs the servers of Google Cloud Storage (fake-gcs-server, a Go program) and Azure Blob
+# Storage (Azurite, which needs Node.js with npm), in some minutes: the tests of these repositories do not run without them.
 #
 # Exit 1 when something is missing that is needed, unless it is a single JDK that the distribution has no package of.
 # What is missing is named with what cannot run.
@@ -140,6 +141,10 @@ install() {
 }
 
 mode=${1:-all}
+if [ "$mode" = stores ]; then
+  cd "$here/.."
+  exec "$go" run -buildvcs=false ./testing/objectserver/fetch all
+fi
 case $mode in
   lacking) lacking jdk17 jdk21; exit 0 ;;
   all|packages) ;;

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"time"
 
 	"github.com/rfsd/rfsd/testing/browser"
 )
@@ -14,6 +15,8 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
 	path, err := browser.InstallAxe(ctx)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "fetch:", err)

@@ -1,4 +1,5 @@
-// Command fetch installs the object stores of the tests in the user's cache unless they are there (testing/setup.sh runs it).
+// Command fetch installs the S3 server of the tests in the user's cache unless it is there, and with the argument "all" the servers of
+// Google Cloud Storage and Azure, which take minutes to build and to download (testing/setup.sh runs it).
 package main
 
 import (
@@ -6,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 
 	"github.com/rfsd/rfsd/testing/objectserver"
 	"github.com/rfsd/rfsd/testing/s3server"
@@ -14,13 +16,16 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	failed := false
-	for _, server := range []struct {
+	type server struct {
 		name    string
 		install func(context.Context) (string, error)
-	}{
-		{"S3", s3server.Install}, {"Google Cloud Storage", objectserver.InstallGCS}, {"Azure Blob Storage", objectserver.InstallAzurite},
-	} {
+	}
+	servers := []server{{"S3", s3server.Install}}
+	if slices.Contains(os.Args[1:], "all") {
+		servers = append(servers, server{"Google Cloud Storage", objectserver.InstallGCS}, server{"Azure Blob Storage", objectserver.InstallAzurite})
+	}
+	failed := false
+	for _, server := range servers {
 		bin, err := server.install(ctx)
 		if err != nil {
 			fmt.Fprintf(os.Stderr, "missing: the server of %s. Not run: the tests of repositories there. %v\n", server.name, err)
