@@ -109,7 +109,7 @@ func runVerify(ctx context.Context, o options, ask config.Verification, out *out
 	return report.Verification(out, r)
 }
 
-// compareRound compares the target with the snapshot of the options.
+// compareSource compares the target with the snapshot of the options.
 func compareSource(ctx context.Context, o options, ask config.Verification, log *slog.Logger, screen *terminal.Screen) (*verify.Report, error) {
 	blobs, err := openRepository(ctx, o)
 	if err != nil {

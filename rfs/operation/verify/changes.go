@@ -25,11 +25,11 @@ const (
 // those that are Gone must not be there. Everything else that the target holds is not looked at. One process does it by itself, and reads
 // at most Readers units at a time; each holds the documents of one request.
 func (v *Verifier) Changes(ctx context.Context, groups []Group) ([]*Index, error) {
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(v.Readers)
 	var all []*Index
-	for _, group := range groups {
+	parts := make([]*changes, len(groups))
+	for i, group := range groups {
 		x := &changes{Verifier: v, of: map[string]*comparison{}}
+		parts[i] = x
 		for _, name := range group.Targets {
 			held, err := v.Target.Look(ctx, name)
 			if err != nil {
@@ -39,8 +39,12 @@ func (v *Verifier) Changes(ctx context.Context, groups []Group) ([]*Index, error
 			c.open(group)
 			x.of[name], all = c, append(all, c.result)
 		}
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(v.Readers)
+	for i, group := range groups {
 		for _, u := range group.Units {
-			g.Go(func() error { return x.unit(ctx, u) })
+			g.Go(func() error { return parts[i].unit(ctx, u) })
 		}
 	}
 	if err := g.Wait(); err != nil {
