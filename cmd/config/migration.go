@@ -120,6 +120,8 @@ type Cluster struct {
 	Region       string   `flag:"aws-region" help:"region of the domain (default: from its host name, else AWS_REGION)"`
 	Service      string   `flag:"aws-service" help:"AWS service of the signature: es, for domains (the default); serverless collections are not supported"`
 	RoleARN      string   `flag:"aws-role-arn" help:"role to assume for the requests"`
+
+	header http.Header // Headers, as they were read
 }
 
 // checkAs reads the password and checks settings that belong together; prefix is the prefix of the flags.
@@ -141,7 +143,8 @@ func (c *Cluster) checkAs(prefix string) error {
 	if c.Token != "" && c.TokenFile != "" {
 		return Usage("--%stoken-file and %s exclude each other", prefix, Variable(prefix+"token"))
 	}
-	if _, err := c.headers(); err != nil {
+	var err error
+	if c.header, err = c.headers(); err != nil {
 		return Usage("--%sheader: %w", prefix, err)
 	}
 	if !c.SigV4 && c.Region+c.Service+c.RoleARN != "" {
@@ -190,10 +193,9 @@ func (c Cluster) headers() (http.Header, error) {
 // Config returns the cluster as its client takes it.
 func (c Cluster) Config(role, program string, connections int) target.Config {
 	conf := target.Config{
-		Role: role, URL: string(c.Host), Username: c.Username, Password: c.Password, APIKey: c.APIKey, Token: c.Token, TokenFile: c.TokenFile, Proxy: string(c.Proxy), Insecure: c.Insecure, CACert: c.CACert,
+		Role: role, URL: string(c.Host), Username: c.Username, Password: c.Password, APIKey: c.APIKey, Token: c.Token, TokenFile: c.TokenFile, Headers: c.header, Proxy: string(c.Proxy), Insecure: c.Insecure, CACert: c.CACert,
 		ClientCert: c.ClientCert, ClientKey: c.ClientKey, MaxConnections: connections, UserAgent: program,
 	}
-	conf.Headers, _ = c.headers() // they were checked
 	if c.SigV4 {
 		conf.SigV4 = &target.SigV4{Region: c.Region, Service: c.Service, RoleARN: c.RoleARN}
 	}

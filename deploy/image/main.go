@@ -48,8 +48,8 @@ type options struct {
 	created      time.Time
 }
 
-// nobody is the user of the image, as of other images without a shell.
-const nobody = 65532
+// userID is the number of the user of the image, as in other images without a shell.
+const userID = 65532
 
 // run writes the image of each ARCH=FOLDER, which holds the programs, and the licences of their modules if there are any.
 func run(o options, folders []string) error {
@@ -91,11 +91,11 @@ func image(o options, arch, folder string) (v1.Image, error) {
 	system, err := layer(o.created, func(w *tree) error {
 		w.folder("etc/ssl/certs", 0o755, 0)
 		w.file("etc/ssl/certs/ca-certificates.crt", 0o644, authorities())
-		w.file("etc/passwd", 0o644, fmt.Appendf(nil, "root:x:0:0:root:/:/sbin/nologin\nrfsd:x:%[1]d:%[1]d:rfsd:/var/lib/rfsd:/sbin/nologin\n", nobody))
-		w.file("etc/group", 0o644, fmt.Appendf(nil, "root:x:0:\nrfsd:x:%d:\n", nobody))
+		w.file("etc/passwd", 0o644, fmt.Appendf(nil, "root:x:0:0:root:/:/sbin/nologin\nrfsd:x:%[1]d:%[1]d:rfsd:/var/lib/rfsd:/sbin/nologin\n", userID))
+		w.file("etc/group", 0o644, fmt.Appendf(nil, "root:x:0:\nrfsd:x:%d:\n", userID))
 		w.folder("etc/rfsd", 0o755, 0)
 		w.folder("tmp", fs.ModeSticky|0o777, 0)
-		w.folder("var/lib/rfsd", 0o750, nobody)
+		w.folder("var/lib/rfsd", 0o750, userID)
 		return nil
 	})
 	if err != nil {
@@ -138,7 +138,7 @@ func configOf(img v1.Image, o options, arch string) *v1.ConfigFile {
 	c.OS, c.Architecture, c.Created = "linux", arch, v1.Time{Time: o.created}
 	c.History = []v1.History{{Created: c.Created, CreatedBy: "certificate authorities, user and folders"}, {Created: c.Created, CreatedBy: "rfsd " + o.version}}
 	c.Config = v1.Config{
-		User: fmt.Sprintf("%[1]d:%[1]d", nobody), WorkingDir: "/var/lib/rfsd", Entrypoint: []string{"/usr/bin/rfsd"}, Cmd: []string{"--help"},
+		User: fmt.Sprintf("%[1]d:%[1]d", userID), WorkingDir: "/var/lib/rfsd", Entrypoint: []string{"/usr/bin/rfsd"}, Cmd: []string{"--help"},
 		Env:          []string{"PATH=/usr/bin", "HOME=/var/lib/rfsd", "SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt"},
 		ExposedPorts: map[string]struct{}{"9310/tcp": {}},
 		Labels: map[string]string{
