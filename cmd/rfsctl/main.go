@@ -3,7 +3,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -15,10 +14,8 @@ import (
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/cmd/manual"
-	"github.com/rfsd/rfsd/cmd/output"
+	"github.com/rfsd/rfsd/cmd/program"
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/base/secret"
-	"github.com/rfsd/rfsd/rfs/base/terminal"
 )
 
 // version is set by the build.
@@ -32,26 +29,7 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) exit.Code {
-	stdout, stderr = terminal.NewWriter(stdout), terminal.NewWriter(stderr)
-	if err := config.ForbidCoreDumps(); err != nil {
-		fmt.Fprintln(stderr, "rfsctl: warning:", err)
-	}
-	for _, name := range secret.Arguments(args) {
-		fmt.Fprintf(stderr, "rfsctl: warning: --%s holds a secret, which is visible to other users of this machine: give it by %s or a file\n", name, config.Variable(name))
-	}
-	if words, ok := completion.Asked(args); ok {
-		completion.Write(ctx, stdout, newApp().Commands, words)
-		return exit.OK
-	}
-	app, out := newApp(), output.New(stdout)
-	app.Writer, app.ErrWriter = out, stderr
-	out.Start("rfsctl", config.AsksJSON(args))
-	args, err := config.Arrange(app.Commands, args)
-	if err == nil {
-		out.Start("rfsctl", false) // the command decides
-		err = app.RunContext(ctx, args)
-	}
-	return out.Finish("rfsctl", err, fault.Text, stderr)
+	return program.Run(ctx, newApp, args, stdout, stderr, fault.Text)
 }
 
 func newApp() *cli.App {

@@ -17,10 +17,8 @@ import (
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/cmd/manual"
-	"github.com/rfsd/rfsd/cmd/output"
+	"github.com/rfsd/rfsd/cmd/program"
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/base/secret"
-	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 )
 
@@ -64,34 +62,7 @@ func interrupt(signals <-chan os.Signal, args []string, stderr io.Writer, cancel
 
 // run executes one command line and returns its exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) exit.Code {
-	stdout, stderr = terminal.NewWriter(stdout), terminal.NewWriter(stderr)
-	if err := config.ForbidCoreDumps(); err != nil {
-		fmt.Fprintln(stderr, "rfsd: warning:", err)
-	}
-	warnVisible(stderr, args)
-	if words, ok := completion.Asked(args); ok {
-		completion.Write(ctx, stdout, newApp().Commands, words)
-		return exit.OK
-	}
-	app, out := newApp(), output.New(stdout)
-	app.Writer, app.ErrWriter = out, stderr
-	out.Start("rfsd", config.AsksJSON(args))
-	args, err := config.Arrange(app.Commands, args)
-	if err == nil {
-		out.Start("rfsd", false) // the command decides
-		err = app.RunContext(ctx, args)
-	}
-	return out.Finish("rfsd", err, func(err error) string { return fault.Text(worker.Interrupted(ctx, err)) }, stderr)
-}
-
-// warnVisible warns of secrets on the command line. The daemon refuses them.
-func warnVisible(stderr io.Writer, args []string) {
-	if len(args) > 1 && (args[1] == "run" || args[1] == "config") {
-		return
-	}
-	for _, name := range secret.Arguments(args) {
-		fmt.Fprintf(stderr, "rfsd: warning: --%s holds a secret, which is visible to other users of this machine: %s\n", name, secretWay(name))
-	}
+	return program.Run(ctx, newApp, args, stdout, stderr, func(err error) string { return fault.Text(worker.Interrupted(ctx, err)) })
 }
 
 func newApp() *cli.App {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/output"
+	"github.com/rfsd/rfsd/cmd/program"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 )
 
@@ -16,7 +17,7 @@ import (
 // refuses secrets on the command line, where every user of the machine sees them.
 func nodeSettings(call *config.Call, file string) (config.Values, error) {
 	for _, name := range call.Exposed() {
-		return nil, config.Usage("--%s holds a secret, which would be visible to other users of this machine: %s", name, secretWay(name))
+		return nil, config.Usage("--%s holds a secret, which would be visible to other users of this machine: %s", name, program.Unseen(name))
 	}
 	values := call.Given()
 	if file == "" {
@@ -27,17 +28,6 @@ func nodeSettings(call *config.Call, file string) (config.Values, error) {
 		return nil, err
 	}
 	return values.Over(lower), nil
-}
-
-// secretWay names how the secret of an option is given unseen.
-func secretWay(name string) string {
-	if which, ok := strings.CutSuffix(name, "-host"); ok {
-		return "use --" + which + "-username with --" + which + "-password-file or " + config.Variable(which+"-password")
-	}
-	if strings.HasSuffix(name, "-password") {
-		return "use --" + name + "-file or " + config.Variable(name)
-	}
-	return "use " + config.Variable(name)
 }
 
 // loadSettings reads the file alone.
