@@ -18,7 +18,7 @@ FUZZTIME   ?= 2s
 # OpenSearch versions that end-to-end tests boot.
 TARGETS    ?= 2.19.4 3.8.0
 
-.PHONY: all image packages packages-test release build test quick unit race plain lint fuzz fuzz-short sim sim-worlds sim-faults e2e e2e-programs e2e-waiting e2e-packages e2e-clusters abuse vuln ci bench profile demo fixtures corrupt mutants tools clean fleet fresh night kills
+.PHONY: all cross image packages packages-test release build test quick unit race plain lint fuzz fuzz-short sim sim-worlds sim-faults e2e e2e-programs e2e-waiting e2e-packages e2e-clusters abuse vuln ci bench profile demo fixtures corrupt mutants tools clean fleet fresh night kills
 
 all: build
 
@@ -153,6 +153,13 @@ packages:
 ## release: deb and rpm for amd64 and arm64, checksums and bills of materials in dist/ (needs gcc and its cross compiler)
 release:
 	@deploy/package/build.sh $(VERSION) amd64 arm64
+
+## cross: rfsd and rfsctl for macOS and Windows in bin/OS-ARCH, and go vet of what they are made of
+CROSS      ?= darwin-arm64 darwin-amd64 windows-amd64
+cross: tools
+	@set -e; for of in $(CROSS); do export GOOS=$${of%-*} GOARCH=$${of#*-}; echo "cross: $$of"; mkdir -p $(BIN)/$$of; \
+	  $(LINT) run --allow-parallel-runners --tests=false --enable-only govet ./cmd/... ./daemon/... ./gossip/... ./store/... ./rfs/...; \
+	  $(GO) build -pgo=auto -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/$$of/ ./cmd/rfsd ./cmd/rfsctl; done
 
 ## image: an OCI image for amd64 and arm64 in dist/, without a container daemon; IMAGEARCH=amd64 for one of them
 image:

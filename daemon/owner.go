@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/rfsd/rfsd/rfs/base/files"
 	"github.com/rfsd/rfsd/rfs/base/wait"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
@@ -87,7 +85,7 @@ func (o *Owner) former() ([]string, error) {
 // free calls release with the holder of a former run if all of its processes are dead, and removes its file when that succeeds.
 // alive means that one of them lives.
 func (o *Owner) free(name string, release func(holder string) error) (alive bool, err error) {
-	f, err := o.dir.OpenFile(name, os.O_RDWR|unix.O_NOFOLLOW, 0)
+	f, err := o.dir.OpenFile(name, os.O_RDWR|noFollow, 0)
 	if errors.Is(err, fs.ErrNotExist) { // another process of this node was faster
 		return false, nil
 	}

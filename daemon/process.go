@@ -15,8 +15,6 @@ import (
 	"sync"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // Processes starts each worker as a process. Options are sent through a pipe, so that no secret is in
@@ -63,7 +61,7 @@ func (p *Processes) Start(slot int, first WorkerCommand, report func(Record), en
 		cmd.ExtraFiles = append(cmd.ExtraFiles, p.Owner.file)
 		first.Holder = p.Owner.holder
 	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt at the terminal is the daemon's to pass on
+	cmd.SysProcAttr = apart()
 	oom := oomKills()
 	if err := cmd.Start(); err != nil {
 		pipes.close()
@@ -103,7 +101,7 @@ func (w *process) wait(p *Processes, slot int, status, stderr *os.File, oom int6
 	w.commands.Close()
 	e := End{Code: w.cmd.ProcessState.ExitCode(), Last: last, Stderr: words}
 	if ws, ok := w.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-		e.Signal = unix.SignalName(ws.Signal())
+		e.Signal = signalName(ws.Signal())
 		e.OOM = ws.Signal() == syscall.SIGKILL && oomKills() > oom
 	}
 	var exit *exec.ExitError

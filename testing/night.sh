@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 logs=${RFSD_NIGHT_LOGS:-$(mktemp -d "${TMPDIR:-/tmp}/rfsd-night.XXXXXX")}
 mkdir -p "$logs"
 export RFSD_LOGS=$logs RFSD_DRAW=all
-all=(unused servers stories snapshots drawn sources imports daemon kills memory namespaces remedies hints progress rate scale scroll consume processes stores clusters corrupt large attacks sim fleet mutants fuzz verify trial packages bench)
+all=(unused servers stories snapshots drawn sources imports daemon kills memory namespaces remedies hints progress rate scale scroll consume processes stores clusters corrupt large attacks sim fleet mutants fuzz verify trial packages cross bench)
 
 e2e() { E2EPACKAGES=${E2EPACKAGES:-./testing/e2e/...} E2EFLAGS="-timeout 300m $1" testing/e2e.sh e2e ${TARGETS:-2.19.4 3.8.0}; }
 
@@ -44,6 +44,7 @@ part() {
     verify) RFSD_TARGETS=3.8.0 TARGETS=3.8.0 e2e "-run VerifyAgreesWithOther|RedriveAfter|ClassesOfFailures|TrialRun|Undo" && RFSD_VERIFY=1 RFSD_SOURCES=all e2e "-run VerifyOf|VerifyAgrees|VerifyReads|TakesOverAComparison" ;;
     trial) RFSD_TRIAL=1 e2e "-run TrialRunForetells|EstimatesOfTrialRuns" ;;
     packages) make packages-test ;;
+    cross) make cross ;;
     bench) make bench ;;
     *) echo "night: no part $1; there are: ${all[*]}" >&2; return 2 ;;
   esac

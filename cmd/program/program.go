@@ -30,7 +30,7 @@ func Run(ctx context.Context, newApp func() *cli.App, args []string, stdout, std
 		completion.Write(ctx, stdout, app.Commands, words)
 		return exit.OK
 	}
-	app.Writer, app.ErrWriter = out, stderr
+	app.Writer, app.ErrWriter, app.HelpName = out, stderr, app.Name
 	out.Start(app.Name, config.AsksJSON(args))
 	args, err := config.Arrange(app.Commands, args)
 	if err == nil {

@@ -71,7 +71,7 @@ func private(dir string) error {
 	if err != nil {
 		return fmt.Errorf("directory of the socket: %w: %w", err, fault.ErrConfig)
 	}
-	if !info.IsDir() || info.Mode().Perm()&0o077 != 0 || !ownedByUser(info) {
+	if !info.IsDir() || !onlyForUser(info) {
 		return fmt.Errorf("%s is not a directory that only this user can enter: remove it: %w", dir, fault.ErrConfig)
 	}
 	return nil

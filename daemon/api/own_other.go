@@ -4,6 +4,7 @@ package api
 
 import "io/fs"
 
-func ownedByUser(fs.FileInfo) bool { return true }
+// onlyForUser returns true: the directory for temporary files of Windows is the user's own.
+func onlyForUser(fs.FileInfo) bool { return true }
 
 func processExists(int) bool { return false }

@@ -9,10 +9,10 @@ import (
 	"syscall"
 )
 
-// ownedByUser reports whether a file belongs to the user of this process.
-func ownedByUser(info fs.FileInfo) bool {
+// onlyForUser reports whether the user of this process owns a directory and nobody else may enter it.
+func onlyForUser(info fs.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
-	return ok && int(stat.Uid) == os.Geteuid()
+	return ok && int(stat.Uid) == os.Geteuid() && info.Mode().Perm()&0o077 == 0
 }
 
 // processExists reports whether a process runs, of whichever user.

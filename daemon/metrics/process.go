@@ -6,8 +6,6 @@ import (
 	"runtime"
 	"runtime/metrics"
 	"strconv"
-	"syscall"
-	"time"
 )
 
 // processFamilies are the metrics of this process, by the names that the client libraries of Prometheus use. A value that
@@ -16,9 +14,8 @@ func processFamilies() []family {
 	return []family{
 		process("process_start_time_seconds", "Time at which the process started, in seconds since 1970.", func(s state) float64 { return float64(s.started.UnixMilli()) / 1000 }),
 		{"process_cpu_seconds_total", "CPU time of the process, user and system, in seconds.", nil, func(emit emitter, _ state) {
-			var u syscall.Rusage
-			if syscall.Getrusage(syscall.RUSAGE_SELF, &u) == nil {
-				emit(counter, time.Duration(u.Utime.Nano()+u.Stime.Nano()).Seconds())
+			if used, ok := cpuTime(); ok {
+				emit(counter, used.Seconds())
 			}
 		}},
 		process("process_resident_memory_bytes", "Resident memory of the process.", func(state) float64 { return float64(Resident(os.Getpid())) }),
@@ -26,13 +23,7 @@ func processFamilies() []family {
 			open, _ := os.ReadDir("/proc/self/fd")
 			return float64(len(open))
 		}),
-		process("process_max_fds", "Limit of open file descriptors.", func(state) float64 {
-			var most syscall.Rlimit
-			if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &most) != nil {
-				return 0
-			}
-			return float64(most.Cur)
-		}),
+		process("process_max_fds", "Limit of open file descriptors.", func(state) float64 { return float64(maxFiles()) }),
 		process("go_goroutines", "Goroutines that exist.", func(state) float64 { return float64(runtime.NumGoroutine()) }),
 		process("go_memstats_heap_alloc_bytes", "Bytes of the heap that objects take.", func(state) float64 {
 			heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}

@@ -258,7 +258,7 @@ func (d *folder) sync() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Sync(), f.Close())
+	return errors.Join(syncNames(f), f.Close())
 }
 
 // SyncDir makes the names in a directory durable.
@@ -267,7 +267,7 @@ func SyncDir(path string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Sync(), f.Close())
+	return errors.Join(syncNames(f), f.Close())
 }
 
 // Rename gives a file another name in its directory, in place of the file of that name.

@@ -20,6 +20,9 @@ type owner struct {
 
 func isRoot() bool { return os.Geteuid() == 0 }
 
+// syncNames makes the names in an open directory durable.
+func syncNames(dir *os.File) error { return dir.Sync() }
+
 // trusted reports whether only root can have made a link in a directory.
 func trusted(info fs.FileInfo) bool {
 	return statOf(info).Uid == 0 && !othersWrite(info)

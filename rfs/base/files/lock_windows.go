@@ -1,0 +1,26 @@
+package files
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/windows"
+)
+
+// Lock takes a lock of an open file, which the system releases when the file is closed. Windows keeps other processes from reading and
+// writing what is locked: the lock therefore covers one byte that no file has. Errors: ErrLocked.
+func Lock(f *os.File, how Locking) error {
+	var flags uint32
+	if how == Alone || how == Turn {
+		flags |= windows.LOCKFILE_EXCLUSIVE_LOCK
+	}
+	if how == Alone || how == Together {
+		flags |= windows.LOCKFILE_FAIL_IMMEDIATELY
+	}
+	at := windows.Overlapped{OffsetHigh: 1 << 30}
+	err := windows.LockFileEx(windows.Handle(f.Fd()), flags, 0, 1, 0, &at)
+	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) || errors.Is(err, windows.ERROR_IO_PENDING) {
+		return ErrLocked
+	}
+	return err
+}
