@@ -8,56 +8,21 @@ import (
 	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // CutoverResult is a cut-over as JSON.
 type CutoverResult struct {
-	Cutover CutoverState `json:"cutover"`
-}
-
-// CutoverState is the record of a cut-over, with times.
-type CutoverState struct {
-	State         session.CutoverState `json:"state"` // "": nothing was ordered
-	Block         bool                 `json:"block_source_writes"`
-	MaxOutage     float64              `json:"max_outage_seconds"`
-	AcceptFailed  bool                 `json:"accept_failed"`
-	Indices       []string             `json:"indices,omitempty"` // those that were chosen
-	Who           string               `json:"ordered_by"`
-	Ordered       *time.Time           `json:"ordered,omitempty"`
-	Blocked       *time.Time           `json:"blocked,omitempty"` // when writes ended
-	Arrived       *time.Time           `json:"arrived,omitempty"`
-	Ended         *time.Time           `json:"ended,omitempty"`
-	OutageSeconds float64              `json:"outage_seconds"`
-	Round         int                  `json:"round,omitempty"` // the last one
-	Snapshot      string               `json:"snapshot,omitempty"`
-	Blocks        []string             `json:"blocks,omitempty"` // indices of the source with a write block of the session
-	Moved         []string             `json:"moved,omitempty"`
-	Reason        string               `json:"reason,omitempty"` // why it returned
-	Note          string               `json:"note,omitempty"`
-}
-
-func cutoverState(c session.Cutover) CutoverState {
-	at := func(ms int64) *time.Time {
-		if ms == 0 {
-			return nil
-		}
-		t := time.UnixMilli(ms).UTC()
-		return &t
-	}
-	return CutoverState{
-		State: c.State, Block: c.Block, MaxOutage: float64(c.MaxOutage) / 1000, AcceptFailed: c.AcceptFailed, Indices: c.Indices, Who: c.Who,
-		Ordered: at(c.Ordered), Blocked: at(c.Blocked), Arrived: at(c.Arrived), Ended: at(c.Ended), OutageSeconds: c.Outage().Seconds(),
-		Round: c.Round, Snapshot: c.Snapshot, Blocks: c.Blocks, Moved: c.Moved, Reason: c.Reason, Note: c.Note,
-	}
+	Cutover progress.Cutover `json:"cutover"`
 }
 
 // Cutover prints how far a cut-over is.
 func Cutover(w *output.Writer, c session.Cutover) error {
 	if w.JSON {
-		return w.Result(CutoverResult{cutoverState(c)})
+		return w.Result(CutoverResult{progress.CutoverOf(c)})
 	}
-	_, err := fmt.Fprintln(terminal.NewWriter(w), CutoverText(c))
+	_, err := fmt.Fprintln(terminal.NewWriter(w), CutoverText(progress.CutoverOf(c)))
 	return err
 }
 
@@ -65,21 +30,26 @@ func Cutover(w *output.Writer, c session.Cutover) error {
 const mostBlocks = 20
 
 // CutoverText describes how far a cut-over is, in a line, or in two.
-func CutoverText(c session.Cutover) string {
-	at := func(ms int64) string { return time.UnixMilli(ms).Local().Format(time.DateTime) }
-	outage := c.Outage().Round(100 * time.Millisecond)
+func CutoverText(c progress.Cutover) string {
+	at := func(t *time.Time) string {
+		if t == nil {
+			return "an unknown time"
+		}
+		return t.Local().Format(time.DateTime)
+	}
+	outage := seconds(c.OutageSeconds).Round(100 * time.Millisecond)
 	switch c.State {
 	case "":
 		return "no cut-over was ordered"
 	case session.CutoverOrdered:
-		return fmt.Sprintf("cut-over ordered by %s at %s: rounds run until one takes less than a quarter of the permitted outage of %s", c.Who, at(c.Ordered), time.Duration(c.MaxOutage)*time.Millisecond)
+		return fmt.Sprintf("cut-over ordered by %s at %s: rounds run until one takes less than a quarter of the permitted outage of %s", c.Who, at(c.Ordered), seconds(c.MaxOutage))
 	case session.CutoverBlocked:
 		return fmt.Sprintf("cut-over: writes to the source have ended at %s; the last round is in progress%s", at(c.Blocked), blocked(c))
 	case session.CutoverReturning:
 		return fmt.Sprintf("cut-over: returning (%s)%s", c.Reason, blocked(c))
 	case session.CutoverReturned:
 		text := fmt.Sprintf("cut-over returned at %s: %s", at(c.Ended), c.Reason)
-		if c.Blocked != 0 {
+		if c.Blocked != nil {
 			text += fmt.Sprintf("; writes were blocked for %s", outage)
 		}
 		return text
@@ -107,8 +77,10 @@ func CutoverText(c session.Cutover) string {
 	return string(c.State)
 }
 
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
 // blocked names the indices with write blocks of a session.
-func blocked(c session.Cutover) string {
+func blocked(c progress.Cutover) string {
 	if len(c.Blocks) == 0 {
 		return ""
 	}

@@ -118,7 +118,7 @@ func awaitCutover(ctx context.Context, call *config.Call, o config.Cutover, reco
 		case !is.Open() || is.State == session.CutoverFinishing: // applications need not wait for the restored settings
 			return is, nil
 		case is.State != last && !call.Out.JSON:
-			fmt.Fprintln(terminal.NewWriter(call.Err), report.CutoverText(is))
+			fmt.Fprintln(terminal.NewWriter(call.Err), report.CutoverText(progress.CutoverOf(is)))
 		}
 		if is.State != last {
 			begin, last = time.Now(), is.State

@@ -135,10 +135,10 @@ func describe(ctx context.Context, catalog *snapshot.Catalog, ref snapshot.Ref) 
 	}
 	l.State, l.Version, l.Shards = string(s.State), s.Version, s.TotalShards
 	if s.StartMillis > 0 {
-		l.Started = time.UnixMilli(s.StartMillis).UTC()
+		l.Started = progress.Time(s.StartMillis)
 	}
 	if s.EndMillis > 0 {
-		l.Ended = time.UnixMilli(s.EndMillis).UTC()
+		l.Ended = progress.Time(s.EndMillis)
 	}
 	for _, x := range s.Indices {
 		l.Indices = append(l.Indices, x.Name)

@@ -23,7 +23,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/wait"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
-	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 func showStatus(ctx context.Context, call *config.Call, o config.ShowStatus) error {
@@ -227,7 +226,7 @@ func printStatus(to io.Writer, r status.Report, shards bool) {
 		fmt.Fprintln(w, report.CutoverText(*m.Cutover))
 	}
 	switch {
-	case m.SafeFrom == nil, m.Rounds != nil && m.Rounds.Finished == 0:
+	case m.SafeFrom == nil, m.Rounds != nil && m.Rounds.Finished == nil:
 	case time.Now().Before(*m.SafeFrom):
 		fmt.Fprintf(w, "safe to write from %s on\n", m.SafeFrom.Local().Format(time.DateTime))
 	default:
@@ -278,29 +277,29 @@ func printIntent(w io.Writer, i progress.Intent) {
 const shownRounds = 5
 
 // printRounds prints the last rounds of a cluster that is followed.
-func printRounds(w io.Writer, f *session.Followed, lag *float64) {
+func printRounds(w io.Writer, f *progress.Following, lag *float64) {
 	for i, r := range f.Rounds {
 		if i < len(f.Rounds)-shownRounds {
 			continue
 		}
 		fmt.Fprintf(w, "round %d: snapshot %s: ", r.Number, orDash(terminal.Clean(r.Snapshot)))
-		if r.Arrived == 0 && f.Finished != 0 {
+		if r.Arrived == nil && f.Finished != nil {
 			fmt.Fprintln(w, "not brought: the following ended before")
 			continue
 		}
-		if r.Arrived == 0 {
-			fmt.Fprintf(w, "in progress since %s; rfsctl status --session-name of its own session shows it\n", time.UnixMilli(r.Started).Local().Format(time.DateTime))
+		if r.Arrived == nil {
+			fmt.Fprintf(w, "in progress since %s; rfsctl status --session-name of its own session shows it\n", r.Started.Local().Format(time.DateTime))
 			continue
 		}
-		progress.Fprintf(w, "arrived at %s after %s: %d documents inserted, %d updated, %d deleted, %d failed\n", time.UnixMilli(r.Arrived).Local().Format(time.DateTime),
-			progress.Span(float64(r.Arrived-r.Started)/1000), r.Inserted, r.Updated, r.Deleted, r.Failed)
+		progress.Fprintf(w, "arrived at %s after %s: %d documents inserted, %d updated, %d deleted, %d failed\n", r.Arrived.Local().Format(time.DateTime),
+			progress.Span(r.Took().Seconds()), r.Inserted, r.Updated, r.Deleted, r.Failed)
 	}
 	if len(f.Ended) > 0 {
 		progress.Fprintf(w, "not followed any more: %d of the source's indices\n", len(f.Ended))
 	}
 	switch {
-	case f.Finished != 0:
-		fmt.Fprintf(w, "the following was finished at %s\n", time.UnixMilli(f.Finished).Local().Format(time.DateTime))
+	case f.Finished != nil:
+		fmt.Fprintf(w, "the following was finished at %s\n", f.Finished.Local().Format(time.DateTime))
 	case lag != nil:
 		fmt.Fprintf(w, "the target lags %s behind the source; do not write to it while it follows\n", progress.Span(*lag))
 	}

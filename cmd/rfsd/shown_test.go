@@ -8,6 +8,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
@@ -40,8 +41,8 @@ func TestRoundsAreShown(t *testing.T) {
 	pause, round := readPause(), readRound(root)
 	shown := func(known int, lag bool) {
 		t.Helper()
-		for name, read := range map[string]func() (*session.Followed, *float64, error){
-			"pause": func() (*session.Followed, *float64, error) {
+		for name, read := range map[string]func() (*progress.Following, *float64, error){
+			"pause": func() (*progress.Following, *float64, error) {
 				r, err := pause(t.Context(), root)
 				if err != nil {
 					return nil, nil, err
@@ -49,7 +50,7 @@ func TestRoundsAreShown(t *testing.T) {
 				m, _, err := status.Sum(r)
 				return m.Rounds, m.Lag, err
 			},
-			"round": func() (*session.Followed, *float64, error) {
+			"round": func() (*progress.Following, *float64, error) {
 				r, err := round(t.Context(), later)
 				if err != nil {
 					return nil, nil, err

@@ -1,17 +1,14 @@
 package metrics
 
-import (
-	"github.com/rfsd/rfsd/rfs/coordination/progress"
-	"github.com/rfsd/rfsd/rfs/coordination/session"
-)
+import "github.com/rfsd/rfsd/rfs/coordination/progress"
 
 // arrived returns a metric of the round that arrived last; without a value when the session is not followed, and before the first arrival.
-func arrived(name, help string, labels []string, read func(emitter, session.Round)) family {
+func arrived(name, help string, labels []string, read func(emitter, progress.Round)) family {
 	return migration(name, help, labels, func(emit emitter, m *progress.Migration, _ state) {
 		if m.Rounds == nil {
 			return
 		}
-		if last, ok := m.Rounds.Arrived(); ok {
+		if last, ok := m.Rounds.LastArrived(); ok {
 			read(emit, last)
 		}
 	})
@@ -20,13 +17,13 @@ func arrived(name, help string, labels []string, read func(emitter, session.Roun
 // followFamilies are the metrics of a session that is followed (rfsd follow).
 func followFamilies() []family {
 	return []family{
-		arrived("rfsd_follow_round", "Number of the round that arrived last; 0: the migration of the first snapshot.", nil, func(emit emitter, r session.Round) {
+		arrived("rfsd_follow_round", "Number of the round that arrived last; 0: the migration of the first snapshot.", nil, func(emit emitter, r progress.Round) {
 			emit(gauge, float64(r.Number))
 		}),
-		arrived("rfsd_follow_round_duration_seconds", "Time that the round that arrived last took, with its snapshot.", nil, func(emit emitter, r session.Round) {
-			emit(gauge, float64(max(r.Arrived-r.Started, 0))/1000)
+		arrived("rfsd_follow_round_duration_seconds", "Time that the round that arrived last took, with its snapshot.", nil, func(emit emitter, r progress.Round) {
+			emit(gauge, r.Took().Seconds())
 		}),
-		arrived("rfsd_follow_round_documents", "Documents of the round that arrived last, by what it did with them.", []string{"result"}, func(emit emitter, r session.Round) {
+		arrived("rfsd_follow_round_documents", "Documents of the round that arrived last, by what it did with them.", []string{"result"}, func(emit emitter, r progress.Round) {
 			emit(gauge, float64(r.Inserted), "inserted")
 			emit(gauge, float64(r.Updated), "updated")
 			emit(gauge, float64(r.Deleted), "deleted")
@@ -35,7 +32,7 @@ func followFamilies() []family {
 		}),
 		migration("rfsd_follow_documents_failed", "Documents that failed in all rounds so far.", nil, func(emit emitter, m *progress.Migration, _ state) {
 			if m.Rounds != nil {
-				emit(gauge, float64(m.Rounds.Failed()))
+				emit(gauge, float64(m.Rounds.Failed))
 			}
 		}),
 		migration("rfsd_follow_lag_seconds", "Age of the snapshot that arrived last; absent before one has arrived, and when the following was finished.", nil, func(emit emitter, m *progress.Migration, s state) {

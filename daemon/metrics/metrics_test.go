@@ -39,9 +39,9 @@ func full() *Registry {
 				Totals: progress.Counts{Items: 10, ItemsOpen: 4, Leased: 3, ItemsBad: 1, Shards: 5, ShardsDone: 2, Indexed: 70, Bytes: 100, BytesDone: 40},
 				Phases: []progress.Phase{{Name: "documents", Started: &began}}, ReadAt: began.Add(30 * time.Second),
 				Stream: &progress.Stream{Lag: 5, Nodes: 3, Idle: []string{"a"}},
-				Rounds: &session.Followed{FailedBefore: 1, Rounds: []session.Round{
-					{Number: 3, Started: 1000, Arrived: 3500, Account: session.Account{Inserted: 5, Updated: 4, Deleted: 3, Unchanged: 2, Failed: 1}},
-					{Number: 4, Started: 60_000},
+				Rounds: &progress.Following{Failed: 2, Rounds: []progress.Round{
+					{Number: 3, Started: began.Add(-2500 * time.Millisecond), Arrived: &began, Account: session.Account{Inserted: 5, Updated: 4, Deleted: 3, Unchanged: 2, Failed: 1}},
+					{Number: 4, Started: began},
 				}},
 				Lag: &lag,
 			},

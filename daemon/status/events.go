@@ -6,9 +6,9 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
@@ -26,7 +26,7 @@ func ReadEvents(ctx context.Context, store *cms.Coordinator) ([]Event, error) {
 }
 
 func eventOf(r cms.Record) Event {
-	e := Event{ID: r.ID, Time: time.UnixMilli(r.CreatedAt).UTC(), Code: r.State}
+	e := Event{ID: r.ID, Time: progress.Time(r.CreatedAt), Code: r.State}
 	var body struct{ Subject, Item, Code, Detail string }
 	if json.Unmarshal(r.Body, &body) == nil {
 		e.Subject, e.Item, e.Detail = body.Subject, body.Item, body.Detail

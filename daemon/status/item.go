@@ -117,15 +117,15 @@ func itemOf(it cms.Item, now time.Time) (Item, bool) {
 		Exponent: int(it.Exponent), Released: it.ReleasedFor, Creator: it.CreatorID, Sums: sumsOf(it.Counts),
 	}
 	if it.Open() && it.Holder != "" {
-		t := time.Unix(it.Expiration, 0).UTC()
+		t := progress.Time(it.Expiration * 1000)
 		x.Expiry = &t
 	}
 	if it.AcquiredAt != 0 {
-		t := time.UnixMilli(it.AcquiredAt).UTC()
+		t := progress.Time(it.AcquiredAt)
 		x.Acquired = &t
 	}
 	if it.CompletedAt != 0 {
-		t := time.Unix(it.CompletedAt, 0).UTC()
+		t := progress.Time(it.CompletedAt * 1000)
 		x.Completed = &t
 	}
 	return x, true

@@ -54,12 +54,13 @@ func running() status.Report {
 func followed() status.Report {
 	r := ended()
 	now, lag := r.Migration.ReadAt, 912.0
-	at := func(ago time.Duration) int64 { return now.Add(-ago).UnixMilli() }
+	at := func(ago time.Duration) time.Time { return now.Add(-ago) }
+	arrived := func(ago time.Duration) *time.Time { return new(at(ago)) }
 	r.Migration.Lag = &lag
-	r.Migration.Rounds = &session.Followed{Rounds: []session.Round{
-		{Number: 0, Snapshot: "rfs-live", Started: at(3 * time.Hour), Arrived: at(time.Hour), Account: session.Account{Inserted: 160}},
-		{Number: 1, Snapshot: "rfs-live-round-1", Started: at(30 * time.Minute), Arrived: at(29 * time.Minute), Account: session.Account{Inserted: 20, Updated: 7, Deleted: 3}},
-		{Number: 2, Snapshot: "rfs-live-round-2", Started: at(912 * time.Second), Arrived: at(15 * time.Minute), Account: session.Account{Inserted: 5, Updated: 90}},
+	r.Migration.Rounds = &progress.Following{Rounds: []progress.Round{
+		{Number: 0, Snapshot: "rfs-live", Started: at(3 * time.Hour), Arrived: arrived(time.Hour), Account: session.Account{Inserted: 160}},
+		{Number: 1, Snapshot: "rfs-live-round-1", Started: at(30 * time.Minute), Arrived: arrived(29 * time.Minute), Account: session.Account{Inserted: 20, Updated: 7, Deleted: 3}},
+		{Number: 2, Snapshot: "rfs-live-round-2", Started: at(912 * time.Second), Arrived: arrived(15 * time.Minute), Account: session.Account{Inserted: 5, Updated: 90}},
 		{Number: 3, Started: at(12 * time.Second)},
 	}}
 	return r
@@ -122,7 +123,7 @@ func TestThePageShowsTheWorst(t *testing.T) {
 		}, look{"running, the store cannot be read", "state bad", "bar bad", "645", "doing", "catalogue", "shard done", "", "", "no answer"}},
 		{"dead", running, nil, look{"no answer", "state bad", "bar bad", "645", "doing", "catalogue", "shard done", "", "", "The node does not answer. Its last answer came at "}},
 		{"documents failed in a round", followed, func(r *status.Report) {
-			r.Migration.Rounds.Rounds[1].Failed, r.Migration.Rounds.FailedBefore = 0, 4
+			r.Migration.Rounds.Failed = 4
 		}, look{"following, 15 min 12 s behind the source, 4 documents failed in the rounds so far", "state lossy", "bar lossy", "4 of 4", "done", "catalogue", "shard done", "", "", ""}},
 		{"following", followed, func(*status.Report) {}, look{"following, 15 min 12 s behind the source", "state done", "bar done", "4 of 4", "done", "catalogue", "shard done", "", "", ""}},
 	} {

@@ -40,6 +40,9 @@ func (p Program) TestOutput(t *testing.T, results map[string]any) {
 // memberName is the form of the names of members.
 var memberName = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
 
+// timeName matches names of members that are times, or durations in another unit than seconds.
+var timeName = regexp.MustCompile(`(^|_)(at|time|until|started|arrived|finished|ordered|blocked|seen)$|_(ms|millis)$`)
+
 // members checks the members of a type, as encoding/json writes them.
 func members(t *testing.T, at string, of reflect.Type, seen map[reflect.Type]bool) {
 	t.Helper()
@@ -65,6 +68,8 @@ func members(t *testing.T, at string, of reflect.Type, seen map[reflect.Type]boo
 				t.Errorf("%s: the member %q (%s of %s) is not in snake_case", at, name, f.Name, of)
 			case f.Type == reflect.TypeFor[time.Duration]():
 				t.Errorf("%s: the member %q is a number of nanoseconds", at, name)
+			case timeName.MatchString(name) && f.Type.Kind() == reflect.Int64:
+				t.Errorf("%s: the member %q (%s of %s) is a number, and no time or duration in seconds", at, name, f.Name, of)
 			}
 			if !strings.Contains(options, "string") {
 				members(t, at+"."+name, f.Type, seen)

@@ -41,7 +41,7 @@ func TestFollow_IsShown(t *testing.T) {
 			if !ok || r.Migration == nil || r.Migration.Rounds == nil || r.Migration.Lag == nil {
 				return false
 			}
-			last, arrived := r.Migration.Rounds.Arrived()
+			last, arrived := r.Migration.Rounds.LastArrived()
 			return arrived && last.Number >= least
 		})
 		return r

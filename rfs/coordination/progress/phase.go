@@ -53,9 +53,14 @@ func instant(ms int64) *time.Time {
 	if ms == 0 {
 		return nil
 	}
-	t := time.UnixMilli(ms).UTC()
-	return &t
+	return new(Time(ms))
 }
+
+// latest is the last millisecond of the year 9999, after which RFC 3339 has no time.
+const latest = 253_402_300_799_999
+
+// Time returns a time that a store holds in epoch ms. Damaged ones become the closest time that can be printed.
+func Time(ms int64) time.Time { return time.UnixMilli(min(max(ms, 0), latest)).UTC() }
 
 // phases sorts the phases, adds those without a record, and sets their progress from items and index entries.
 func (r *reader) phases() {

@@ -32,12 +32,12 @@ type Migration struct {
 	// Foreign are the ids of documents among the items that are none.
 	Foreign []string `json:"foreign_documents,omitempty"`
 	// Rounds are the snapshots of a cluster that is followed from this session on; absent when it is not followed.
-	Rounds *session.Followed `json:"rounds,omitempty"`
+	Rounds *Following `json:"rounds,omitempty"`
 	// Lag is the time by which the target of a session that is followed lagged behind the source at ReadAt, in seconds: the age of the
 	// snapshot that arrived last. It is absent before one has arrived, and when the following was finished.
 	Lag *float64 `json:"lag_seconds,omitempty"`
 	// Cutover is the last order to cut over; absent before the first one.
-	Cutover *session.Cutover `json:"cutover,omitempty"`
+	Cutover *Cutover `json:"cutover,omitempty"`
 	// Stream is the progress of a session that consumes a stream; absent from any other.
 	Stream *Stream `json:"stream,omitempty"`
 }

@@ -41,15 +41,15 @@ func (r *Reading) Sum() (*Migration, []cms.Item) {
 	}
 	x.conclude(r.Redrives())
 	x.phases()
-	if len(r.Rounds.Rounds) > 0 {
-		x.m.Rounds = &r.Rounds
+	if x.m.Rounds = following(r.Rounds); x.m.Rounds != nil {
 		if lag, ok := r.Rounds.Lag(r.At); ok {
 			seconds := lag.Seconds()
 			x.m.Lag = &seconds
 		}
 	}
 	if r.Cutover.State != "" {
-		x.m.Cutover = &r.Cutover
+		shown := CutoverOf(r.Cutover)
+		x.m.Cutover = &shown
 	}
 	return x.m, x.items
 }

@@ -1,0 +1,87 @@
+package progress
+
+import (
+	"slices"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/coordination/session"
+)
+
+// Following is a cluster that is followed, as shown.
+type Following struct {
+	Rounds   []Round         `json:"rounds"`             // the last ones, in order
+	Finished *time.Time      `json:"finished,omitempty"` // absent: it is followed
+	Ended    []session.Ended `json:"ended,omitempty"`    // indices of the source that are not followed any more
+	Failed   int64           `json:"failed"`             // documents of all rounds
+}
+
+// Round is a session.Round with times of the store's clock.
+type Round struct {
+	Number   int        `json:"number"`
+	Snapshot string     `json:"snapshot"` // "": the round makes it, and it has not arrived
+	Started  time.Time  `json:"started"`
+	Arrived  *time.Time `json:"arrived,omitempty"` // absent: it has not arrived whole
+	session.Account
+}
+
+// following returns what is shown of f; nil when no cluster is followed.
+func following(f session.Followed) *Following {
+	if len(f.Rounds) == 0 {
+		return nil
+	}
+	shown := &Following{Finished: instant(f.Finished), Ended: f.Ended, Failed: f.Failed()}
+	for _, r := range f.Rounds {
+		shown.Rounds = append(shown.Rounds, Round{
+			Number: r.Number, Snapshot: r.Snapshot, Started: Time(r.Started), Arrived: instant(r.Arrived), Account: r.Account,
+		})
+	}
+	return shown
+}
+
+// LastArrived returns the last round that has arrived; false before the first one.
+func (f *Following) LastArrived() (last Round, ok bool) {
+	for _, r := range slices.Backward(f.Rounds) {
+		if r.Arrived != nil {
+			return r, true
+		}
+	}
+	return Round{}, false
+}
+
+// Took returns the time between the start and the arrival of a round; 0 before it has arrived.
+func (r Round) Took() time.Duration {
+	if r.Arrived == nil {
+		return 0
+	}
+	return max(r.Arrived.Sub(r.Started), 0)
+}
+
+// Cutover is a session.Cutover with times of the store's clock; a time is absent before its event.
+type Cutover struct {
+	State         session.CutoverState `json:"state"` // "": nothing was ordered
+	Block         bool                 `json:"block_source_writes"`
+	MaxOutage     float64              `json:"max_outage_seconds"`
+	AcceptFailed  bool                 `json:"accept_failed"`
+	Indices       []string             `json:"indices,omitempty"` // those that were chosen
+	Who           string               `json:"ordered_by"`
+	Ordered       *time.Time           `json:"ordered,omitempty"`
+	Blocked       *time.Time           `json:"blocked,omitempty"` // when writes ended
+	Arrived       *time.Time           `json:"arrived,omitempty"`
+	Ended         *time.Time           `json:"ended,omitempty"`
+	OutageSeconds float64              `json:"outage_seconds"`
+	Round         int                  `json:"round,omitempty"` // the last one
+	Snapshot      string               `json:"snapshot,omitempty"`
+	Blocks        []string             `json:"blocks,omitempty"` // indices of the source with a write block of the session
+	Moved         []string             `json:"moved,omitempty"`
+	Reason        string               `json:"reason,omitempty"` // why it returned
+	Note          string               `json:"note,omitempty"`
+}
+
+// CutoverOf returns what is shown of a cut-over.
+func CutoverOf(c session.Cutover) Cutover {
+	return Cutover{
+		State: c.State, Block: c.Block, MaxOutage: float64(c.MaxOutage) / 1000, AcceptFailed: c.AcceptFailed, Indices: c.Indices, Who: c.Who,
+		Ordered: instant(c.Ordered), Blocked: instant(c.Blocked), Arrived: instant(c.Arrived), Ended: instant(c.Ended), OutageSeconds: c.Outage().Seconds(),
+		Round: c.Round, Snapshot: c.Snapshot, Blocks: c.Blocks, Moved: c.Moved, Reason: c.Reason, Note: c.Note,
+	}
+}
