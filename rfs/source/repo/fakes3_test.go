@@ -80,6 +80,7 @@ func TestAnswersOfAStoreHaveTheirCategory(t *testing.T) {
 	}{
 		{403, "SignatureDoesNotMatch", fault.ErrConfig, "check AWS_SECRET_ACCESS_KEY"}, {403, "InvalidAccessKeyId", fault.ErrConfig, "check AWS_ACCESS_KEY_ID"},
 		{404, "InvalidAccessKeyId", fault.ErrConfig, "check AWS_ACCESS_KEY_ID"}, {400, "InvalidToken", fault.ErrConfig, "check AWS_SESSION_TOKEN"},
+		{404, "XAdminUserNotFound", fault.ErrConfig, "check AWS_ACCESS_KEY_ID"}, {400, "InvalidBucketName", fault.ErrConfig, "b: the store answers 400 InvalidBucketName: m"},
 		{404, "NoSuchKey", fs.ErrNotExist, ""}, {404, "NoSuchBucket", fault.ErrConfig, ""}, {403, "AccessDenied", fault.ErrConfig, ""}, {403, "RequestTimeTooSkewed", fault.ErrUnavailable, ""},
 		{400, "ExpiredToken", fault.ErrConfig, ""}, {301, "PermanentRedirect", fault.ErrConfig, ""}, {403, "InvalidObjectState", fault.ErrConfig, ""},
 		{500, "InternalError", fault.ErrUnavailable, ""}, {503, "SlowDown", fault.ErrUnavailable, ""}, {503, "", fault.ErrUnavailable, ""},

@@ -23,10 +23,13 @@ var passing = []string{"SlowDown", "InternalError", "ServiceUnavailable", "Reque
 // expired are error codes for credentials that were good once.
 var expired = []string{"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "RequestExpired"}
 
+const noSuchKey = "the store has no such access key; check AWS_ACCESS_KEY_ID, or the profile of AWS_PROFILE, and the endpoint"
+
 // credentialRemedies holds the remedy for each error code of wrong credentials.
 var credentialRemedies = map[string]string{
 	"SignatureDoesNotMatch": "the secret key does not belong to the access key; check AWS_SECRET_ACCESS_KEY, or the profile of AWS_PROFILE",
-	"InvalidAccessKeyId":    "the store has no such access key; check AWS_ACCESS_KEY_ID, or the profile of AWS_PROFILE, and the endpoint",
+	"InvalidAccessKeyId":    noSuchKey,
+	"XAdminUserNotFound":    noSuchKey, // of versitygw, with the status 404
 	"InvalidToken":          "the session token is wrong; check AWS_SESSION_TOKEN, and leave it out for keys that are not temporary",
 }
 
@@ -81,7 +84,11 @@ func (r *S3) failed(ctx context.Context, verb, name string, err error) error {
 	case status == http.StatusMovedPermanently || code == "PermanentRedirect" || code == "AuthorizationHeaderMalformed":
 		return fmt.Errorf("%s: %s; is --%ss3-region the bucket's region?: %w", what, code, r.flags, fault.ErrConfig)
 	case status >= 400 && status < 500 && status != http.StatusTooManyRequests && status != http.StatusRequestTimeout:
-		return fmt.Errorf("%s: %w: %w", what, err, fault.ErrConfig)
+		said := err.Error()
+		if api != nil {
+			said = fmt.Sprintf("the store answers %d %s: %s", status, sentence(code), sentence(api.ErrorMessage()))
+		}
+		return fmt.Errorf("%s: %s: %w", what, said, fault.ErrConfig)
 	}
 	if status == 0 {
 		return fmt.Errorf("%s: %w", what, r.unanswered(err))
