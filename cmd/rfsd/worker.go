@@ -193,8 +193,12 @@ func (l *workerLink) poll() time.Duration {
 	return pollIntent
 }
 
-// finish sends the final record and returns the end of the command.
+// finish sends the final record and returns the end of the command. A daemon reports the error, which the record holds.
 func (l *workerLink) finish(r daemon.Record, err error) error {
 	noteError(&r, err)
-	return exit.With(exit.Code(*r.Exit), errors.Join(err, l.Finish(r)))
+	sent := l.Finish(r)
+	if l.Attached() && sent == nil {
+		err = nil
+	}
+	return exit.With(exit.Code(*r.Exit), errors.Join(err, sent))
 }
