@@ -117,6 +117,53 @@ func TestBash(t *testing.T) {
 	}
 }
 
+// completed prints the line after the tabulator, as an interactive zsh in a terminal completes it: zsh -c SCRIPT SCRIPT-OF-COMPLETION LINE.
+const completed = `zmodload zsh/zpty
+zpty shell zsh -f -i
+zpty -w shell "PS1=; autoload -Uz compinit; compinit -u -D; source $0; show() { print -r -- '<'\$BUFFER'>'; exit }; zle -N show; bindkey '^X' show; print READY''NOW"
+zpty -r shell said '*READYNOW*'
+zpty -w -n shell $1$'\t\x18'
+zpty -r shell said '*<*>*'
+print -r -- ${${said##*<}%%>*}
+`
+
+// TestZshAndFish runs the scripts in real shells, with a program that prints what completes its last word.
+func TestZshAndFish(t *testing.T) {
+	dir := t.TempDir()
+	program := "#!/bin/sh\nfor word; do [ \"$word\" = " + completion.Option + " ] || last=$word; done\n" +
+		"case $last in mi) echo migrate ;; sn | --name=*) echo snap-1 ;; esac\n"
+	for name, content := range map[string]string{"rfsx": program, "file-1": "", "script.zsh": text(t, "zsh"), "script.fish": text(t, "fish")} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct{ name, line, word string }{
+		{"a command", "rfsx mi", "migrate"},
+		{"a value", "rfsx x --name sn", "snap-1"},
+		{"after an equals sign", "rfsx x --name=sn", "--name=snap-1"},
+		{"a file", "rfsx x --config fil", "file-1"},
+		{"a file after an equals sign", "rfsx x --config=fil", "--config=file-1"},
+	} {
+		for shell, args := range map[string][]string{
+			"zsh":  {"-f", "-c", completed, filepath.Join(dir, "script.zsh"), c.line},
+			"fish": {"--no-config", "-c", "source script.fish; complete -C '" + c.line + "'"},
+		} {
+			t.Run(shell+" "+c.name, func(t *testing.T) {
+				if _, err := exec.LookPath(shell); err != nil {
+					t.Skip("not run: needs " + shell)
+				}
+				cmd := exec.CommandContext(t.Context(), shell, args...)
+				cmd.Dir, cmd.Env = dir, append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "HOME="+dir)
+				out, err := cmd.CombinedOutput()
+				words := strings.Fields(string(out))
+				if err != nil || len(words) == 0 || words[len(words)-1] != c.word {
+					t.Errorf("%v, %q; want %q", err, out, c.word)
+				}
+			})
+		}
+	}
+}
+
 func text(t *testing.T, shell string) string {
 	t.Helper()
 	var b strings.Builder

@@ -25,7 +25,8 @@ names (or the environment, or --config), for at most two seconds.`
 // cursor, which may be empty.
 const Option = "--generate-bash-completion"
 
-// scripts are the scripts by shell. bash divides words at colons and equals signs, too: the script has the words of the line divided at
+// scripts are the scripts by shell. Where the program has no candidates, they complete names of files. fish compares candidates with the
+// whole word, with the option before an equals sign; bash divides words at colons and equals signs, too: the script has the words of the line divided at
 // blanks, and removes what bash regards as words before the last one.
 var scripts = map[string]string{
 	"bash": `_PROGRAM() {
@@ -50,10 +51,14 @@ _PROGRAM() {
 if [ "$funcstack[1]" = _PROGRAM ]; then _PROGRAM "$@"; else compdef _PROGRAM PROGRAM; fi
 `,
 	"fish": `function __PROGRAM_complete
-  set -l words (commandline -opc) (commandline -ct)
-  $words ` + Option + ` 2> /dev/null
+  set -l word (commandline -ct)
+  set -l words (commandline -opc) "$word"
+  set -l option (string match -r -- '^--[^=]*=' "$word")
+  set -l found ($words ` + Option + ` 2> /dev/null)
+  set -q found[1]; or set found (__fish_complete_path (string replace -- "$option" '' "$word"))
+  printf '%s\n' "$option"$found
 end
-complete -c PROGRAM -a '(__PROGRAM_complete)'
+complete -c PROGRAM -f -a '(__PROGRAM_complete)'
 `,
 }
 
