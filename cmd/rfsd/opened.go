@@ -3,11 +3,8 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"net/http"
 
-	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/target"
@@ -28,18 +25,9 @@ func (o opened) close() error {
 	return errors.Join(errs...)
 }
 
-// reach returns the version of the target. If it does not answer, the error names the options to check.
-func reach(ctx context.Context, client *target.Client) (target.Version, error) {
-	v, err := client.Info(ctx)
-	if errors.Is(err, fault.ErrUnavailable) && ctx.Err() == nil && !fault.HasStatus(err, http.StatusTooManyRequests, http.StatusServiceUnavailable) {
-		err = fmt.Errorf("the target does not answer: check --target-host, and whether the cluster runs: %w", err)
-	}
-	return v, err
-}
-
 // askTarget returns what the target is, and logs it.
 func askTarget(ctx context.Context, client *target.Client, log *slog.Logger) (target.Version, error) {
-	v, err := reach(ctx, client)
+	v, err := client.Info(ctx)
 	if err != nil {
 		return v, err
 	}

@@ -99,7 +99,7 @@ func planMigration(ctx context.Context, o options, ask config.Planning, out *out
 			return err
 		}
 		defer client.Close() //nolint:errcheck // nothing was written through it
-		if e.Version, err = reach(ctx, client); err != nil {
+		if e.Version, err = client.Info(ctx); err != nil {
 			return err
 		}
 		e.Target, indices.UUIDs = client, client

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -36,7 +37,7 @@ func Decode(call string, status int, answer []byte, out any) error {
 		return err
 	}
 	if err := json.Unmarshal(answer, out); err != nil {
-		return fmt.Errorf("%s: the response of %d bytes is not the JSON of a cluster: %w: %w", call, len(answer), err, ErrUnavailable)
+		return fmt.Errorf("%s: the response of %d bytes is not the JSON of a cluster, check the address: %w: %w", call, len(answer), err, ErrUnavailable)
 	}
 	return nil
 }
@@ -80,7 +81,10 @@ func HasStatus(err error, statuses ...int) bool {
 	return errors.As(err, &e) && slices.Contains(statuses, e.Status)
 }
 
-// ErrorMessage returns type and reason of an error response; of any other body its start as the reason.
+// tags matches tags of HTML and XML; the last one may be cut off.
+var tags = regexp.MustCompile(`<[^>]*(>|$)`)
+
+// ErrorMessage returns type and reason of an error response; of any other body its start as the reason, of a page its text.
 func ErrorMessage(answer []byte) (kind, reason string) {
 	var a struct {
 		Error json.RawMessage `json:"error"`
@@ -90,6 +94,9 @@ func ErrorMessage(answer []byte) (kind, reason string) {
 	}
 	const most = 300
 	s := strings.ToValidUTF8(string(answer[:min(len(answer), most)]), "")
+	if strings.HasPrefix(strings.TrimSpace(s), "<") {
+		s = "the answer is a page, not the response of a cluster; check the address: " + tags.ReplaceAllString(s, " ")
+	}
 	return "", strings.Join(strings.Fields(s), " ")
 }
 

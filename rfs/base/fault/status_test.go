@@ -28,6 +28,20 @@ func TestStatus(t *testing.T) {
 	}
 }
 
+// TestErrorMessage_Pages: of a page, such as that of a proxy, its text is shown, and not its tags.
+func TestErrorMessage_Pages(t *testing.T) {
+	for page, text := range map[string]string{
+		"<html>\n<h1>403 Forbidden</h1><hr>proxy</html>":                          "403 Forbidden proxy",
+		`<?xml version="1.0"?><Error><Code>AccessDenied</Code><Message>Access De`: "AccessDenied Access De",
+		"<html><p class=" + strings.Repeat("x", 400):                              "",
+	} {
+		_, got := ErrorMessage([]byte(page))
+		if want := strings.TrimSpace("the answer is a page, not the response of a cluster; check the address: " + text); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 // TestAResponseThatCannotBeDecodedIsUnavailable: a proxy's page, or half an answer, is not a reason to give up.
 func TestAResponseThatCannotBeDecodedIsUnavailable(t *testing.T) {
 	var out struct{ Count int }

@@ -24,7 +24,7 @@ type Round struct {
 	session.Account
 }
 
-// following returns what is shown of f; nil when no cluster is followed.
+// following returns the view of f; nil when no cluster is followed.
 func following(f session.Followed) *Following {
 	if len(f.Rounds) == 0 {
 		return nil
@@ -77,7 +77,7 @@ type Cutover struct {
 	Note          string               `json:"note,omitempty"`
 }
 
-// CutoverOf returns what is shown of a cut-over.
+// CutoverOf returns the view of a cut-over.
 func CutoverOf(c session.Cutover) Cutover {
 	return Cutover{
 		State: c.State, Block: c.Block, MaxOutage: float64(c.MaxOutage) / 1000, AcceptFailed: c.AcceptFailed, Indices: c.Indices, Who: c.Who,

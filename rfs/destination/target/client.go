@@ -242,6 +242,9 @@ func (c *Client) noAnswer(ctx context.Context, call string, err error) error {
 	if c.plain != "" && !c.answered.Load() && hungUp(err) && speaksTLS(ctx, c.plain) {
 		return fmt.Errorf("%s: %s speaks TLS there, give https:// in its address: %w: %w", call, c.who(), err, fault.ErrConfig)
 	}
+	if !c.answered.Load() {
+		return fmt.Errorf("%s: %s does not answer: %w; check --%s-host, and whether the cluster runs: %w", call, c.who(), err, c.conf.Role, fault.ErrUnavailable)
+	}
 	return fmt.Errorf("%s: %s: %w: %w", call, c.who(), err, fault.ErrUnavailable)
 }
 

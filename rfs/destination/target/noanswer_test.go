@@ -29,7 +29,7 @@ func TestATargetThatDoesNotAnswerIsNamedOnceWithARemedy(t *testing.T) {
 		name, url, address, remedy string
 		category                   error
 	}{
-		{"nothing listens", "http://" + closed, closed, "connection refused", fault.ErrUnavailable},
+		{"nothing listens", "http://" + closed, closed, "connection refused; check --target-host, and whether the cluster runs", fault.ErrUnavailable},
 		{"a certificate of an unknown authority", secure.URL, strings.TrimPrefix(secure.URL, "https://"), "--target-cacert", fault.ErrConfig},
 		{"a connection that ends immediately", "http://" + hangsUp, hangsUp, hangsUp, fault.ErrUnavailable},
 		{"a port of TLS that ends what is none", "http://" + silent, silent, "give https://", fault.ErrConfig},
