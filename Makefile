@@ -18,7 +18,7 @@ FUZZTIME   ?= 2s
 # OpenSearch versions that end-to-end tests boot.
 TARGETS    ?= 2.19.4 3.8.0
 
-.PHONY: all cross image packages packages-test release build test quick unit race plain lint fuzz fuzz-short sim sim-worlds sim-faults e2e e2e-programs e2e-waiting e2e-packages e2e-clusters abuse vuln ci bench profile demo fixtures corrupt mutants tools clean fleet fresh night kills
+.PHONY: all cross image packages packages-test release build test quick unit race plain lint docs-check fuzz fuzz-short sim sim-worlds sim-faults e2e e2e-programs e2e-waiting e2e-packages e2e-clusters abuse vuln ci bench profile demo fixtures corrupt mutants tools clean fleet fresh night kills
 
 all: build
 
@@ -122,6 +122,11 @@ test:
 ## vuln: known weaknesses of the modules in use; prints when the database cannot be reached
 vuln:
 	@testing/vuln.sh
+
+## docs-check: what the pages print, list and name against the programs: outputs of commands, tables, messages, files and links
+docs-check:
+	@testing/gotest.sh docs-check -short -run 'Example|Documentation|DocumentedTypes|SettingsDocument|PhasesDocument|ExitCodesIsTrue|PageHolds|ReferToWhat|NamesItsTest|IsInTheTable|NamesReal|^TestPages|TheDescriptionIs' \
+		./cmd/config ./cmd/exit ./daemon/api ./rfs/destination/failed/classes ./rfs/destination/metadata ./rfs/migration/phase ./rfs/source/rebuild ./testing/arch ./testing/e2e ./testing/truth ./testing/words
 
 ## abuse: attacks on the built programs, on loopback (some minutes)
 abuse: build
