@@ -18,8 +18,12 @@ VERSION=${version#v}
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export VERSION SOURCE_DATE_EPOCH
 rm -rf dist
-mkdir -p dist/man dist/completion dist/docs
-cp docs/*.md docs/*.png dist/docs/
+# share is what both architectures have of /usr/share: pages, and manual pages.
+doc=dist/share/doc/rfsd
+man=dist/share/man/man1
+mkdir -p dist/completion "$doc/docs" "$man"
+cp docs/*.md docs/*.png "$doc/docs/"
+cp README.md CHANGELOG.md NOTICE deploy/rfsd.toml deploy/package/copyright "$doc/"
 
 # compiler ARCH: the C compiler that links for it.
 compiler() {
@@ -33,20 +37,20 @@ compiler() {
 
 for program in rfsd rfsctl; do
   CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$version" -o dist/here ./cmd/$program
-  dist/here manual dist/man
+  dist/here manual "$man"
   for shell in bash zsh fish; do
     dist/here completion $shell >"dist/completion/$program.$shell"
   done
 done
 rm dist/here
-for page in dist/man/*.md; do
+for page in "$man"/*.md; do
   go run github.com/cpuguy83/go-md2man/v2 -in "$page" -out "${page%.md}"
   gzip -9n "${page%.md}"
 done
-rm dist/man/*.md
+rm "$man"/*.md
 
 printf 'rfsd (%s) unstable; urgency=medium\n\n  * See CHANGELOG.md in this folder.\n\n -- The rfsd maintainers <maintainers@users.noreply.github.com>  %s\n' \
-  "$VERSION" "$(date -u -R -d "@$SOURCE_DATE_EPOCH")" | gzip -9n >dist/changelog.gz
+  "$VERSION" "$(date -u -R -d "@$SOURCE_DATE_EPOCH")" | gzip -9n >"$doc/changelog.gz"
 
 for ARCH in "$@"; do
   export ARCH
@@ -66,8 +70,16 @@ for ARCH in "$@"; do
   deploy/package/size.sh "$out/bin/rfsd" "$out/bin/rfsctl"
   # What the programs are made of, from the programs themselves, packed and beside the packages.
   go run ./deploy/package/sbom -version "$VERSION" -bom "$out/rfsd.cdx.json" -licences "$out/LICENCES.txt" "$out/bin/rfsd" "$out/bin/rfsctl"
+  cp -r dist/share "$out/"
+  cp "$out/rfsd.cdx.json" "$out/LICENCES.txt" "$out/share/doc/rfsd/"
+  chmod -R u=rwX,go=rX "$out/share"
   for format in deb rpm; do
-    "$nfpm" package --config deploy/package/nfpm.yaml --packager "$format" --target dist/
+    [ $format = rpm ] && kind=doc || kind=file
+    {
+      cat deploy/package/nfpm.yaml
+      find "$out/share" -type f -printf "  - {src: %p, dst: /usr/share/%P, type: $kind}\\n" | LC_ALL=C sort
+    } >"$out/nfpm.yaml"
+    "$nfpm" package --config "$out/nfpm.yaml" --packager "$format" --target dist/
   done
 done
 # Receivers of the packages check them: sha256sum -c SHA256SUMS
