@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
@@ -27,7 +28,8 @@ type changedReading struct {
 	parts         []*shardReading // of the snapshot, then of former shards
 	at            int
 	end           int64
-	changes       *difference.Totals // nil: the shard is sent as a whole
+	changes       atomic.Pointer[difference.Totals] // nil: unknown so far, or the shard is sent as a whole
+	whole         bool                              // the shard is sent as a whole
 }
 
 // openChanged opens what changed of an item's shard. now is the shard in the snapshot.
@@ -52,24 +54,25 @@ func (s shardSource) openChanged(ctx context.Context, id cms.ItemID, now *openSh
 		}
 		former = append(former, was)
 	}
-	if s.entry.Since.Another || len(former) != 1 {
+	if x.whole = s.entry.Since.Another || len(former) != 1; x.whole {
 		add(now, difference.Every(now.commit.MaxOrdinal))
 		for _, was := range former { // also where the target index is a new one: it remembers the deletions when a late request comes
 			add(was, difference.Every(was.commit.MaxOrdinal))
 		}
 	} else {
-		d, counted, err := s.changes(ctx, id, former[0], now)
+		d, err := s.changes(ctx, id, former[0], now, opts.From > 0)
 		if err != nil {
 			return nil, err
 		}
-		if counted {
-			x.changes = &d.Totals
-		}
 		add(now, d.Changed)
-		if now.documents.editor != nil { // rules may have sent the former versions to other indices
-			d.Deleted = d.Gone
+		if x.whole = d.Every; !x.whole {
+			x.parts[0].reader = &pairing{recordReader: x.parts[0].reader, with: d, totals: &x.changes}
 		}
-		add(former[0], d.Deleted)
+		gone := d.Documents.Deleted
+		if now.documents.editor != nil { // rules may have sent the former versions to other indices
+			gone = d.Gone
+		}
+		add(former[0], gone)
 	}
 	x.shardReading = x.parts[0]
 	return x, nil
@@ -87,28 +90,48 @@ func (s shardSource) openFormer(ctx context.Context, number int) (*openShard, er
 	return was, nil
 }
 
-// changes returns the documents of a shard that changed between the former commit of an index and its present one. counted is false where
-// nothing shows that: all of them are sent, or deleted.
-func (s shardSource) changes(ctx context.Context, id cms.ItemID, was, now *openShard) (_ *difference.Documents, counted bool, err error) {
+// pairing shows the changed documents of a shard, as they are read, to what finds out which former ones are deleted. Deletions are read
+// when all of them were.
+type pairing struct {
+	recordReader
+	with   *difference.Pairing
+	totals *atomic.Pointer[difference.Totals]
+}
+
+// Next returns the next changed document.
+func (p *pairing) Next(ctx context.Context) (*lucene.Record, error) {
+	rec, err := p.recordReader.Next(ctx)
+	switch {
+	case err == nil:
+		p.with.See(rec)
+	case errors.Is(err, io.EOF):
+		p.with.End()
+		p.totals.Store(&p.with.Totals)
+	}
+	return rec, err
+}
+
+// changes returns the documents of a shard that changed between the former commit of an index and its present one. With complete, all of
+// them are read for that: some were sent by an earlier holder of the item.
+func (s shardSource) changes(ctx context.Context, id cms.ItemID, was, now *openShard, complete bool) (*difference.Pairing, error) {
 	r, err := difference.New(was.commit, now.commit, differenceMemory)
-	var d *difference.Documents
+	var d *difference.Pairing
 	if err == nil {
-		d, err = r.Documents(ctx)
+		d, err = r.Pair(ctx, complete)
 	}
 	whole := (*difference.Whole)(nil)
 	if errors.As(err, &whole) {
 		s.reader.Log.InfoContext(ctx, "sequence numbers do not show what changed: the contents of documents are compared", "index", id.Index, "shard", id.Shard, "reason", whole.Reason)
-		d, err = difference.NewByContents(was.commit, now.commit, differenceMemory, s.entry.Lacking.Source).Documents(ctx)
+		d, err = difference.NewByContents(was.commit, now.commit, differenceMemory, s.entry.Lacking.Source).Pair(ctx, complete)
 	}
 	if errors.As(err, &whole) {
 		s.reader.Log.WarnContext(ctx, "nothing shows what changed: the whole shard is sent, and former documents that it lacks are deleted", "index", id.Index, "shard", id.Shard, "reason", whole.Reason)
-		gone := difference.Every(was.commit.MaxOrdinal)
-		return &difference.Documents{Changed: difference.Every(now.commit.MaxOrdinal), Gone: gone, Deleted: gone}, false, nil
+		return difference.Everything(was.commit, now.commit), nil
 	}
 	if err != nil {
-		return nil, false, fmt.Errorf("what changed since snapshot %s: %w", s.entry.Since.Locator.SnapshotName, now.shard.Blame(err))
+		return nil, fmt.Errorf("what changed since snapshot %s: %w", s.entry.Since.Locator.SnapshotName, now.shard.Blame(err))
 	}
-	return d, true, nil
+	return d, nil
 }
 
 // only reads the documents of a set of ordinals from one on.
@@ -152,9 +175,13 @@ func (x *changedReading) Next(ctx context.Context, to *engine.Sink, most int) er
 // End is the ordinal behind the last one of the last part.
 func (x *changedReading) End() int64 { return x.end }
 
-// Checks returns the size of the difference; no file is read whole.
+// Checks returns the size of the difference once it is known, nil before; no file is read whole.
 func (x *changedReading) Checks(int64, time.Duration, time.Duration) (json.RawMessage, error) {
-	return json.Marshal(Checks{Ordinals: x.end, Changes: x.changes})
+	changes := x.changes.Load()
+	if changes == nil && !x.whole {
+		return nil, nil
+	}
+	return json.Marshal(Checks{Ordinals: x.end, Changes: changes})
 }
 
 // Close closes the readers and releases the memory.

@@ -39,7 +39,7 @@ func NewByContents(from, to *lucene.Commit, memory int64, filtered bool) *Reader
 // Passes returns how often the documents, or numbers, of the segments that only one of the commits has are read.
 func (r *Reader) Passes() int64 {
 	if !r.contents {
-		return max(r.top[1], 0)/r.memory + 1
+		return max(r.top[0], 0)/(r.memory*numbersPerByte) + 1
 	}
 	documents := int64(0)
 	for s := range r.changed(r.from) {

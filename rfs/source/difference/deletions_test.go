@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -176,20 +177,86 @@ func TestReader_NumbersMakeSourcesUnnecessary(t *testing.T) {
 	}
 }
 
-// TestPass_Terms: a pass has a byte for each of 253 terms.
+// TestPass_Terms compares the numbers of two commits, whose blocks have one term or several, with maps of them.
 func TestPass_Terms(t *testing.T) {
-	p := &pass{terms: map[int64]byte{}}
-	seen := map[byte]bool{0: true, both: true, second: true}
-	for term := range int64(253) {
-		b, err := p.term(term)
-		again, _ := p.term(term)
-		if err != nil || seen[b] || again != b {
-			t.Fatalf("term %d: %d, then %d, %v", term, b, again, err)
-		}
-		seen[b] = true
+	const most = 3 * blockNumbers
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, c := range []struct {
+		name string
+		term func(n int64) int64
+	}{
+		{"one term", func(int64) int64 { return 3 }},
+		{"terms that rise", func(n int64) int64 { return n / 1500 }},
+		{"any terms", func(n int64) int64 { return n * 7919 % mostTerms }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			reader := &Reader{memory: most, top: [2]int64{most, most}}
+			var p *pass
+			for range 3 { // with the memory of the one before
+				p = reader.newPass(0, p)
+				in := [2]map[int64]bool{{}, {}}
+				for n := range int64(most) {
+					in[0][n], in[1][n] = r.IntN(3) > 0, r.IntN(3) > 0
+					if in[1][n] {
+						must(t, p.add(lucene.Number{Seq: n, Term: c.term(n)}))
+					}
+				}
+				for n := range int64(most) {
+					if !in[0][n] {
+						continue
+					}
+					if both, err := p.take(lucene.Number{Seq: n, Term: c.term(n)}); both != in[1][n] || err != nil {
+						t.Fatalf("number %d, in both: %v, found %v, %v", n, in[1][n], both, err)
+					}
+				}
+				for n := range int64(most) {
+					if p.second.has(n) != (in[1][n] && !in[0][n]) {
+						t.Fatalf("number %d remains: %v", n, p.second.has(n))
+					}
+				}
+			}
+		})
 	}
-	if _, err := p.term(253); err == nil || err.Error() != (&Whole{ManyTerms}).Error() {
-		t.Error(err)
+}
+
+// TestPass_RefusesWhatItCannotDistinguish: numbers that occur twice in a commit, or under two terms, and too many terms.
+func TestPass_RefusesWhatItCannotDistinguish(t *testing.T) {
+	number := func(seq, term int64) lucene.Number { return lucene.Number{Seq: seq, Term: term} }
+	take := func(p *pass, n lucene.Number) error {
+		_, err := p.take(n)
+		return err
+	}
+	for _, c := range []struct {
+		name string
+		do   func(p *pass) error
+		want Reason
+	}{
+		{"twice in the second commit", func(p *pass) error { return errors.Join(p.add(number(5, 1)), p.add(number(5, 1))) }, NotUnique},
+		{"twice in the first commit", func(p *pass) error { return errors.Join(take(p, number(5, 1)), take(p, number(5, 1))) }, NotUnique},
+		{"twice in the first commit, once in the second", func(p *pass) error {
+			return errors.Join(p.add(number(5, 1)), take(p, number(5, 1)), take(p, number(5, 1)))
+		}, NotUnique},
+		{"under two terms", func(p *pass) error {
+			return errors.Join(p.add(number(5, 1)), p.add(number(6, 2)), take(p, number(5, 2)))
+		}, NotUnique},
+		{"under a term that the second commit lacks", func(p *pass) error { return errors.Join(p.add(number(5, 1)), take(p, number(5, 9))) }, NotUnique},
+		{"too many terms", func(p *pass) (err error) {
+			for n := range int64(mostTerms + 1) {
+				err = errors.Join(err, p.add(number(n, n)))
+			}
+			return err
+		}, ManyTerms},
+		{"several terms in too many blocks", func(p *pass) (err error) {
+			p.room = 0
+			return errors.Join(p.add(number(5, 1)), p.add(number(6, 2)))
+		}, ManyTerms},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			whole := (*Whole)(nil)
+			if err := c.do((&Reader{memory: blockNumbers, top: [2]int64{blockNumbers, blockNumbers}}).newPass(0, nil)); !errors.As(err, &whole) || whole.Reason != c.want {
+				t.Errorf("%v, want %s", err, c.want)
+			}
+		})
 	}
 }
 
@@ -199,9 +266,9 @@ func TestReader_Passes(t *testing.T) {
 		memory   int64
 		want     int64
 	}{
-		{false, 20, 3}, // the numbers 0 to 48
-		{false, 48, 2},
-		{false, 49, 1},
+		{false, 5, 3}, // the first commit has the numbers 0 to 39
+		{false, 13, 2},
+		{false, 14, 1},
 		{true, digestMemory, 61}, // 40 documents with 20 nested ones
 		{true, 60 * digestMemory, 2},
 		{true, 61 * digestMemory, 1},

@@ -3,7 +3,6 @@ package difference
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 	"strconv"
@@ -29,7 +28,7 @@ const (
 	// NoSources means that documents keep no source, or only a part of it, and no unique numbers either.
 	NoSources Reason = "its documents have neither unique sequence numbers nor whole sources"
 	// ManyTerms means that its numbers were assigned under more primary terms than a pass can distinguish.
-	ManyTerms Reason = "its documents were written under more than 253 primary terms"
+	ManyTerms Reason = "its documents were written under too many primary terms"
 )
 
 // Whole is the error of two commits whose numbers do not determine their difference.
@@ -79,7 +78,7 @@ func newReader(from, to *lucene.Commit, memory int64) *Reader {
 	return r
 }
 
-// New returns a reader of what changed between the commits from and to. A pass holds at most memory bytes, one for each number.
+// New returns a reader of what changed between the commits from and to. A pass holds about memory bytes, two bits for each number.
 // A *Whole when numbers do not determine it; fault.ErrCorrupt for records of a commit that cannot be.
 func New(from, to *lucene.Commit, memory int64) (*Reader, error) {
 	r := newReader(from, to, memory)
@@ -115,10 +114,9 @@ func MaxSeqNo(c *lucene.Commit) (n int64, ok bool, err error) {
 	return n, true, nil
 }
 
-// Read calls visit for each change, first for those in segments that both commits have, then in passes, within a pass by ordinals, new
-// documents before gone ones. The passes of New are ranges of numbers in rising order. After each pass it calls passed with the place of
-// the next one, once every change before it was visited; a later call continues from there. The first place is Start. Counts cover this
-// call only.
+// Read calls visit for each change, first for those in segments that both commits have, then in passes. The passes of New are ranges of
+// numbers in rising order. After each pass it calls passed with the place of the next one, once every change before it was visited; a
+// later call continues from there. The first place is Start. Counts cover this call only.
 //
 // A *Whole can also be found while documents are read; the changes that were visited before do not count then.
 func (r *Reader) Read(ctx context.Context, first int64, visit func(Change) error, passed func(next int64) error) (n Counts, err error) {
@@ -136,29 +134,6 @@ func (r *Reader) Read(ctx context.Context, first int64, visit func(Change) error
 	}
 	err = read(ctx, max(first, 0), visit, passed, &n)
 	return n, err
-}
-
-// readNumbers compares the numbers of the segments that only one of the commits has.
-func (r *Reader) readNumbers(ctx context.Context, first int64, visit func(Change) error, passed func(next int64) error, n *Counts) error {
-	var buffer []byte
-	for at := first; at <= r.top[1]; {
-		p := &pass{first: at, end: at + min(r.memory, r.top[1]-at+1), next: math.MaxInt64, terms: map[int64]byte{}}
-		if p.of = buffer; p.of == nil {
-			p.of = make([]byte, p.end-p.first)
-			buffer = p.of
-		}
-		clear(p.of)
-		if err := r.readPass(ctx, p, visit, n); err != nil {
-			return err
-		}
-		if at = p.next; at > r.top[1] {
-			return nil
-		}
-		if err := passed(at); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // readSame compares the live documents of segments that both commits have.
@@ -223,126 +198,4 @@ func next(ctx context.Context, r *lucene.Roots) (int32, error) {
 		return none, nil
 	}
 	return doc, err
-}
-
-// pass is one range of numbers.
-type pass struct {
-	first, end int64
-	next       int64  // the lowest number from end on that a document has
-	of         []byte // by number: 0: neither commit has it; the term in the first commit; one of the marks below
-	terms      map[int64]byte
-}
-
-// Marks of a number in a pass, next to terms.
-const (
-	both   = 255 // both commits have it
-	second = 254 // only the second commit has it
-	most   = 253 // terms
-)
-
-func (r *Reader) readPass(ctx context.Context, p *pass, visit func(Change) error, n *Counts) error {
-	err := r.each(ctx, r.from, r.top[0], p, func(_ int64, of *byte, term byte) error {
-		if *of != 0 {
-			return &Whole{NotUnique}
-		}
-		*of = term
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	err = r.each(ctx, r.to, r.top[1], p, func(ordinal int64, of *byte, term byte) error {
-		switch *of {
-		case term:
-			*of = both
-			n.Unchanged++
-			return nil
-		case 0:
-			*of = second
-			n.New++
-			return visit(Change{Ordinal: ordinal})
-		}
-		return &Whole{NotUnique} // twice in one commit, or under two terms
-	})
-	if err != nil {
-		return err
-	}
-	return r.each(ctx, r.from, r.top[0], p, func(ordinal int64, of *byte, term byte) error {
-		if *of != term {
-			return nil
-		}
-		n.Gone++
-		return visit(Change{Gone: true, Ordinal: ordinal})
-	})
-}
-
-// each calls f for the live root documents of a commit whose numbers are in a pass, in segments that the other commit lacks, with the
-// mark of the number and the byte of its term.
-func (r *Reader) each(ctx context.Context, c *lucene.Commit, top int64, p *pass, f func(ordinal int64, of *byte, term byte) error) error {
-	if p.first > top {
-		return nil // no document of the commit has such a number
-	}
-	for s := range r.changed(c) {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		roots, err := s.Roots(ctx, true)
-		if errors.Is(err, fault.ErrUnsupported) {
-			return &Whole{NoNumbers}
-		}
-		if err != nil {
-			return err
-		}
-		for {
-			doc, err := roots.Next(ctx)
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil {
-				return err
-			}
-			number, ok, err := numberOf(ctx, roots)
-			switch {
-			case err != nil:
-				return err
-			case !ok:
-				return &Whole{NoNumbers}
-			case number.Seq > top:
-				return fmt.Errorf("segment %s, document %d: %w", s.Name, doc, fault.Corrupt("", c.Name, -1, "a document has the number %d, the commit's last is %d", number.Seq, top))
-			case number.Seq >= p.end:
-				p.next = min(p.next, number.Seq)
-			case number.Seq >= p.first:
-				term, err := p.term(number.Term)
-				if err != nil {
-					return err
-				}
-				if err := f(s.Base+int64(doc), &p.of[number.Seq-p.first], term); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	return nil
-}
-
-// numberOf returns the number of the document that roots returned last; ok is false if it has none.
-func numberOf(ctx context.Context, roots *lucene.Roots) (n lucene.Number, ok bool, err error) {
-	n, err = roots.Number(ctx)
-	if errors.Is(err, fault.ErrUnsupported) {
-		return n, false, nil
-	}
-	return n, err == nil && n.Seq >= 0, err
-}
-
-// term returns the byte of a primary term.
-func (p *pass) term(of int64) (byte, error) {
-	b, ok := p.terms[of]
-	if !ok {
-		if len(p.terms) == most {
-			return 0, &Whole{ManyTerms}
-		}
-		b = byte(len(p.terms) + 1)
-		p.terms[of] = b
-	}
-	return b, nil
 }

@@ -7,8 +7,8 @@
 // shard write other segments with the same numbers.
 //
 // Segments that both commits have (by the id that Lucene draws for each) can only have lost documents in between: only their
-// deletions are compared. Of the others two columns are read, in passes over ranges of numbers, so that memory is bounded: one byte a
-// number, regardless of the size of the shard.
+// deletions are compared. Of the others two columns are read, once in each commit, in passes over ranges of numbers, so that memory is
+// bounded: two bits for each number up to the highest one of the earlier commit, regardless of the size of the shard.
 //
 // An update is a gone version and a new one. Telling it from a deletion and an insertion takes the ids of both: Documents reads them, for
 // these documents only. What it reads of stored fields are parts of files, whose checksums cannot be compared: damage is found where a

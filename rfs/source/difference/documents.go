@@ -32,7 +32,34 @@ type Documents struct {
 // versions take at most the memory of a pass; if there are more, all is read once for each part of them. It returns the same errors as
 // Read.
 func (r *Reader) Documents(ctx context.Context) (*Documents, error) {
-	d := &Documents{Changed: newOrdinals(r.to.MaxOrdinal), Gone: newOrdinals(r.from.MaxOrdinal), Deleted: newOrdinals(r.from.MaxOrdinal)}
+	p, err := r.Pair(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	return p.Documents, nil
+}
+
+// readAll reads the documents that changed, as often as the ids of gone versions have parts.
+func (r *Reader) readAll(ctx context.Context, d *Documents, parts int64) error {
+	for at := range parts {
+		p, err := r.pair(ctx, d, at, parts)
+		if err == nil {
+			err = records(ctx, r.to.Reader(lucene.ReadOptions{Only: d.Changed.Any}), func(rec *lucene.Record) error {
+				p.See(rec)
+				return nil
+			})
+		}
+		if err != nil {
+			return err
+		}
+		p.End()
+	}
+	return nil
+}
+
+// versions returns the new and the gone versions, without the ids of their documents, and the number of gone ones.
+func (r *Reader) versions(ctx context.Context) (d *Documents, gone int64, err error) {
+	d = &Documents{Changed: newOrdinals(r.to.MaxOrdinal), Gone: newOrdinals(r.from.MaxOrdinal)}
 	n, err := r.Read(ctx, Start, func(c Change) error {
 		if c.Gone {
 			d.Gone.add(c.Ordinal)
@@ -42,43 +69,80 @@ func (r *Reader) Documents(ctx context.Context) (*Documents, error) {
 		return nil
 	}, func(int64) error { return nil })
 	if err != nil {
+		return nil, 0, err
+	}
+	d.Unchanged, d.Deleted = n.Unchanged, newOrdinals(r.from.MaxOrdinal)
+	return d, n.Gone, nil
+}
+
+// parts returns the number of parts of the ids of gone versions, each of which takes at most the memory of a pass.
+func (r *Reader) parts(gone int64) int64 { return gone*digestMemory/r.memory + 1 }
+
+// Pairing finds out which of the documents that changed are updated, inserted or deleted, while its caller reads the changed ones, so that
+// they are read once. Deleted and the totals of its Documents are known after End.
+type Pairing struct {
+	*Documents
+	Every     bool             // nothing was compared: all documents changed, and all former ones are gone
+	at, parts int64            // the part of the ids
+	was       map[digest]int64 // ordinals of gone versions by id, of those that no changed document has, as far as is known
+}
+
+// Pair returns the documents that changed, of which the caller passes each one of Changed to See. With complete, and where the ids of gone
+// versions take more than the memory of a pass, the changed documents are read now; See and End do nothing then. It returns the same
+// errors as Read.
+func (r *Reader) Pair(ctx context.Context, complete bool) (*Pairing, error) {
+	d, gone, err := r.versions(ctx)
+	if err != nil {
 		return nil, err
 	}
-	d.Unchanged = n.Unchanged
-	for at, parts := int64(0), n.Gone*digestMemory/r.memory+1; at < parts; at++ {
-		part := func(id digest) bool { return id.part(parts) == at }
-		was := map[digest]int64{} // ordinals of gone versions by id
-		err := records(ctx, r.from.Reader(lucene.ReadOptions{Only: d.Gone.Any}), func(rec *lucene.Record) error {
-			if id := idOf(rec); part(id) {
-				was[id] = rec.Ordinal
-			}
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
-		err = records(ctx, r.to.Reader(lucene.ReadOptions{Only: d.Changed.Any}), func(rec *lucene.Record) error {
-			id := idOf(rec)
-			if !part(id) {
-				return nil
-			}
-			if _, ok := was[id]; ok {
-				delete(was, id)
-				d.Updated++
-				return nil
-			}
-			d.Inserted++
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
-		for _, ordinal := range was {
-			d.Deleted.add(ordinal)
-			d.Totals.Deleted++
-		}
+	if parts := r.parts(gone); complete || parts > 1 {
+		return &Pairing{Documents: d}, r.readAll(ctx, d, parts)
 	}
-	return d, nil
+	return r.pair(ctx, d, 0, 1)
+}
+
+// Everything returns the pairing of two commits whose documents are not compared.
+func Everything(from, to *lucene.Commit) *Pairing {
+	gone := Every(from.MaxOrdinal)
+	return &Pairing{Documents: &Documents{Changed: Every(to.MaxOrdinal), Gone: gone, Deleted: gone}, Every: true}
+}
+
+// pair reads the ids of a part of the gone versions.
+func (r *Reader) pair(ctx context.Context, d *Documents, at, parts int64) (*Pairing, error) {
+	p := &Pairing{Documents: d, at: at, parts: parts, was: map[digest]int64{}}
+	err := records(ctx, r.from.Reader(lucene.ReadOptions{Only: d.Gone.Any}), func(rec *lucene.Record) error {
+		if id := idOf(rec); id.part(parts) == at {
+			p.was[id] = rec.Ordinal
+		}
+		return nil
+	})
+	return p, err
+}
+
+// See takes note of a changed document.
+func (p *Pairing) See(rec *lucene.Record) {
+	if p.was == nil {
+		return
+	}
+	id := idOf(rec)
+	if id.part(p.parts) != p.at {
+		return
+	}
+	if _, ok := p.was[id]; ok {
+		delete(p.was, id)
+		p.Updated++
+		return
+	}
+	p.Inserted++
+}
+
+// End states that every changed document was seen.
+func (p *Pairing) End() {
+	for _, ordinal := range p.was {
+		p.Documents.Deleted.add(ordinal)
+		p.Totals.Deleted++
+	}
+	p.was = nil
 }
 
 // Ordinals is a set of ordinals of a commit.
@@ -96,6 +160,10 @@ func Every(n int64) Ordinals {
 }
 
 func (s Ordinals) add(ordinal int64) { s[ordinal>>6] |= 1 << (ordinal & 63) }
+
+func (s Ordinals) remove(ordinal int64) { s[ordinal>>6] &^= 1 << (ordinal & 63) }
+
+func (s Ordinals) has(ordinal int64) bool { return s[ordinal>>6]>>(ordinal&63)&1 != 0 }
 
 // Any reports whether an ordinal of [from, to) is in the set.
 func (s Ordinals) Any(from, to int64) bool {

@@ -144,17 +144,29 @@ func (d *columnData) check(ctx context.Context) error {
 		}
 		return d.checkSum(ctx)
 	}
-	head, err := d.data.readAt(ctx, 0, codec.MaxHeaderLen)
-	if err != nil {
-		return err
-	}
-	if err := d.checkHeader(head); err != nil {
+	if err := d.readHeader(ctx); err != nil {
 		return err
 	}
 	if err := d.data.verify(ctx); err != nil {
 		return err
 	}
 	return d.checkSum(ctx)
+}
+
+// verifyShort checks the whole file if it is kept, and its header otherwise.
+func (d *columnData) verifyShort(ctx context.Context) error {
+	if d.data.size <= wholeDocValues {
+		return d.verify(ctx)
+	}
+	return d.readHeader(ctx)
+}
+
+func (d *columnData) readHeader(ctx context.Context) error {
+	head, err := d.data.readAt(ctx, 0, codec.MaxHeaderLen)
+	if err != nil {
+		return err
+	}
+	return d.checkHeader(head)
 }
 
 func (d *columnData) checkSum(ctx context.Context) error {
