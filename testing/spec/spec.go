@@ -3,6 +3,8 @@
 // acquisition is an agent that may stop for ever after any step, or go on long
 // after another agent took its item (unbounded skew and pauses), so crashes need
 // no action of their own. What must hold is checked in every state.
+//
+// Rounds is the same for the rounds of a cluster that is followed, and requests that arrive late.
 package spec
 
 import (
@@ -98,9 +100,11 @@ type state struct {
 }
 
 // step is a successor state and how it came about; bad is a broken rule.
-type step struct {
+type step = stepOf[state]
+
+type stepOf[S any] struct {
 	action string
-	next   state
+	next   S
 	bad    string
 }
 
@@ -398,13 +402,33 @@ type Result struct {
 
 // Explore visits the states breadth first, at most limit of them.
 func (v Variant) Explore(limit int) Result {
+	return explore(v.initial(), func(s state) []step {
+		all := v.steps(s)
+		for i := range all {
+			st := &all[i]
+			if v.Forget == 0 {
+				st.next.past = [2]items{}
+			}
+			if st.bad == "" {
+				st.bad = broken(s, st.next)
+			}
+			if d := v.lost(st.next); st.bad == "" && d >= 0 {
+				st.bad = fmt.Sprintf("document %d is lost", d)
+			}
+		}
+		return all
+	}, limit)
+}
+
+// explore visits the states that steps lead to breadth first, at most limit of them.
+func explore[S comparable](initial S, steps func(S) []stepOf[S], limit int) Result {
 	type node struct {
-		s      state
+		s      S
 		parent int32
 		action string
 	}
-	nodes := []node{{s: v.initial(), parent: -1}}
-	seen := map[state]struct{}{nodes[0].s: {}}
+	nodes := []node{{s: initial, parent: -1}}
+	seen := map[S]struct{}{nodes[0].s: {}}
 	fail := func(n int, action, what string) Result {
 		trace := []string{action}
 		for ; n > 0; n = int(nodes[n].parent) {
@@ -413,18 +437,9 @@ func (v Variant) Explore(limit int) Result {
 		return Result{States: len(nodes), Violation: what, Trace: trace}
 	}
 	for n := 0; n < len(nodes); n++ {
-		for _, st := range v.steps(nodes[n].s) {
+		for _, st := range steps(nodes[n].s) {
 			if st.bad != "" {
 				return fail(n, st.action, st.bad)
-			}
-			if v.Forget == 0 {
-				st.next.past = [2]items{}
-			}
-			if bad := broken(nodes[n].s, st.next); bad != "" {
-				return fail(n, st.action, bad)
-			}
-			if d := v.lost(st.next); d >= 0 {
-				return fail(n, st.action, fmt.Sprintf("document %d is lost", d))
 			}
 			if _, ok := seen[st.next]; ok {
 				continue
