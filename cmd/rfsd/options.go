@@ -312,7 +312,8 @@ func (o options) snapshotOptions(settings map[string]string) phase.SnapshotOptio
 	return s
 }
 
-// liveSource returns the source cluster. The snapshot is made of the allowed indices when all of them are named.
+// liveSource returns the source cluster. The snapshot is made of the allowed indices when all of them are named, without the ones that are
+// not followed any more.
 func (o options) liveSource() *live.Source {
 	s := &live.Source{
 		Connect:    func(ctx context.Context) (rest.API, error) { return target.New(ctx, o.origin.cluster) },
@@ -320,6 +321,9 @@ func (o options) liveSource() *live.Source {
 	}
 	if o.indices.Exclude == nil && !slices.ContainsFunc(o.indices.Include, func(p pattern.Pattern) bool { return !p.Exact() }) {
 		s.Indices = o.indices.Include.Strings()
+	}
+	if o.follow != nil {
+		s.Without = o.follow.Ended
 	}
 	return s
 }

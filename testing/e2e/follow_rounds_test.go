@@ -235,3 +235,41 @@ func TestFollow_AFailoverOfTheSource(t *testing.T) {
 		t.Errorf("%+v", sum.Changes)
 	}
 }
+
+// TestFollow_SnapshotsLeaveOutWhatIsNotFollowed: the snapshots of rounds hold new indices, and not the ones whose following has ended, also
+// when these are gone from the source.
+func TestFollow_SnapshotsLeaveOutWhatIsNotFollowed(t *testing.T) {
+	source, n := cluster.Elasticsearch(t, "7.10.2"), cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	dir := t.TempDir()
+	args := []string{"follow", "--once", "--repo-uri", "file://" + filepath.Join(source.Repos, "leaves"), "--source-host", source.URL, "--snapshot-repo-name", "rfsd-leaves", "--target-host", n.URL,
+		"--output", "json", "--session-name", "leaves", "--index-allowlist", "leaves-*"}
+	put := func(index string) {
+		call(t, source, "PUT", "/"+index+"/_doc/1?refresh=true", map[string]any{"v": 1})
+		t.Cleanup(func() { _, _ = source.Send(t.Context(), http.MethodDelete, "/"+index, "", nil) })
+	}
+	put("leaves-soon")
+	put("leaves-never")
+	round(t, dir, args)
+	round(t, dir, append(slices.Clone(args), "--stop-following", "leaves-soon"))
+	for i, want := range [][]string{{"leaves-never", "leaves-new"}, {"leaves-never", "leaves-new", "leaves-newer"}} {
+		put([]string{"leaves-new", "leaves-newer"}[i])
+		if i > 0 {
+			call(t, source, "DELETE", "/leaves-soon", nil)
+		}
+		sum := round(t, dir, args)
+		made := call(t, source, "GET", "/_snapshot/rfsd-leaves/"+sum.Round.Snapshot, nil)["snapshots"].([]any)[0].(map[string]any)
+		var got []string
+		for _, name := range made["indices"].([]any) {
+			if strings.HasPrefix(name.(string), "leaves-") {
+				got = append(got, name.(string))
+			}
+		}
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Errorf("the snapshot of round %d holds %q, want %q", sum.Round.Number, got, want)
+		}
+		for _, index := range want {
+			call(t, n, "GET", "/"+index+"/_doc/1", nil)
+		}
+	}
+}

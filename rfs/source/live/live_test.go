@@ -136,6 +136,17 @@ func TestASnapshotIsBegunOnceAndItsNameIsNoError(t *testing.T) {
 	if want := `PUT /_snapshot/r/s wait_for_completion=false {"include_global_state":true,"indices":"a,b","partial":false}`; len(a.sent) != 1 || a.sent[0] != want {
 		t.Errorf("sent %q", a.sent)
 	}
+	for want, r := range map[string]Request{
+		`"indices":"b"`: {Indices: []string{"a", "b"}, Without: []string{"a", "c"}},
+		`"ignore_unavailable":true,"include_global_state":false,"indices":"*,-a,-c"`: {Without: []string{"a", ".ds-s-000001", "c"}},
+		`{"include_global_state":false,"partial":false}`:                             {Without: []string{".ds-s-000001"}},
+	} {
+		r.Repository, r.Name = "r", "s"
+		cluster, a := opened(t, map[string]answer{"PUT /_snapshot/r/s": {200, `{"accepted":true}`}})
+		if _, err := cluster.CreateSnapshot(t.Context(), r); err != nil || len(a.sent) != 1 || !strings.Contains(a.sent[0], want) {
+			t.Errorf("sent %q, %v, want %s", a.sent, err, want)
+		}
+	}
 	there := answer{200, `{"snapshots":[{"snapshot":"s","uuid":"u","state":"SUCCESS"}]}`}
 	for name, refused := range map[string]answer{
 		"7.10": {400, `{"error":{"type":"invalid_snapshot_name_exception","reason":"[r:s] Invalid snapshot name [s], snapshot with the same name already exists"},"status":400}`},

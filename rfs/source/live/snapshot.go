@@ -87,6 +87,7 @@ type Request struct {
 	Repository string
 	Name       string
 	Indices    []string // names; none: all
+	Without    []string // names that are left out; they need not exist
 	Global     bool     // the cluster's state: templates and the like
 	Partial    bool     // also when shards are missing
 }
@@ -95,8 +96,11 @@ type Request struct {
 // ErrBusy when it has to wait for another snapshot.
 func (c *Cluster) CreateSnapshot(ctx context.Context, r Request) (created bool, err error) {
 	body := map[string]any{"include_global_state": r.Global, "partial": r.Partial}
-	if len(r.Indices) > 0 {
-		body["indices"] = strings.Join(r.Indices, ",")
+	if names := r.names(); len(names) > 0 {
+		body["indices"] = strings.Join(names, ",")
+		if len(r.Indices) == 0 {
+			body["ignore_unavailable"] = true // else a name to leave out that is gone is refused
+		}
 	}
 	err = c.call(ctx, http.MethodPut, snapshotPath(r.Repository, r.Name), url.Values{"wait_for_completion": {"false"}}, body, nil)
 	if err == nil {
@@ -106,6 +110,23 @@ func (c *Cluster) CreateSnapshot(ctx context.Context, r Request) (created bool, 
 		return false, nil // for any name of the refusal
 	}
 	return false, err
+}
+
+// names returns the indices of the snapshot as the source takes them; none: all. A backing index of a data stream belongs to the snapshot
+// of its stream, and is not left out.
+func (r Request) names() (names []string) {
+	if len(r.Indices) > 0 {
+		return slices.DeleteFunc(slices.Clone(r.Indices), func(name string) bool { return slices.Contains(r.Without, name) })
+	}
+	for _, name := range r.Without {
+		if !strings.HasPrefix(name, ".ds-") {
+			names = append(names, "-"+name)
+		}
+	}
+	if len(names) > 0 {
+		names = append([]string{"*"}, names...)
+	}
+	return names
 }
 
 // DeleteSnapshot deletes exactly one snapshot. A missing snapshot is not an error. Errors: ErrBusy while the source makes or deletes a

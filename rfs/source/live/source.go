@@ -17,6 +17,7 @@ type Source struct {
 	Connect    func(ctx context.Context) (rest.API, error)
 	Repository Repository
 	Indices    []string // of the snapshot; none: all
+	Without    []string // are left out; they need not exist
 	Global     bool     // with the state of the cluster
 	Partial    bool     // also without shards that are missing
 
@@ -54,7 +55,7 @@ func (s *Source) Create(ctx context.Context, name string) (created bool, err err
 	if err != nil {
 		return false, err
 	}
-	return c.CreateSnapshot(ctx, Request{Repository: s.Repository.Name, Name: name, Indices: s.Indices, Global: s.Global, Partial: s.Partial})
+	return c.CreateSnapshot(ctx, Request{Repository: s.Repository.Name, Name: name, Indices: s.Indices, Without: s.Without, Global: s.Global, Partial: s.Partial})
 }
 
 // State is the snapshot as the source sees it.
