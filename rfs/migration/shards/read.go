@@ -59,7 +59,7 @@ func (s *openShard) open(ctx context.Context, repo snapshot.Repository, edit fun
 	}
 	s.values = needsValues(s.entry, b)
 	s.documents = newDocuments(s.entry, s.number, edit, b)
-	o := lucene.Options{Values: s.values || s.versions, Begin: s.begin}
+	o := lucene.Options{Values: s.values || s.versions, Begin: s.begin, Parts: s.entry.Since != nil}
 	if s.ahead {
 		if len(s.shard.Files) > aheadFiles {
 			return errNotAhead

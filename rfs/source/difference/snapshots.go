@@ -178,6 +178,6 @@ func OpenCommit(ctx context.Context, r snapshot.Repository, loc snapshot.Locator
 	if err != nil {
 		return nil, err
 	}
-	c, err := lucene.Open(ctx, s.Directory(), lucene.Options{})
+	c, err := lucene.Open(ctx, s.Directory(), lucene.Options{Parts: true})
 	return c, s.Blame(err)
 }

@@ -29,6 +29,8 @@ const (
 	wholeDocValues = 1 << 20
 	// wholeDocValuesPart is the part of .fdt up to which such a file is verified first, 1 in that many bytes.
 	wholeDocValuesPart = 50
+	// partDocValues is the length up to which a .dvd file is verified of which a part is needed (Options.Parts, Roots).
+	partDocValues = 64 << 10
 )
 
 // findColumns returns the columns of the soft-deleted documents and of the roots, verified. A column is nil if the segment
@@ -77,7 +79,11 @@ func (o *segmentOpener) verify(ctx context.Context, c *column) error {
 	if all, none := c.entry.Everywhere(int32(o.seg.MaxDoc)); all || none {
 		return nil
 	}
-	if c.field.dvGen >= 0 || c.data.size <= max(wholeDocValues, o.seg.StoredSize/wholeDocValuesPart) {
+	most := max(wholeDocValues, o.seg.StoredSize/wholeDocValuesPart)
+	if o.parts {
+		most = partDocValues
+	}
+	if c.field.dvGen >= 0 || c.data.size <= most {
 		return c.verify(ctx)
 	}
 	if !o.all {
@@ -153,9 +159,9 @@ func (d *columnData) check(ctx context.Context) error {
 	return d.checkSum(ctx)
 }
 
-// verifyShort checks the whole file if it is kept, and its header otherwise.
+// verifyShort checks the whole file if it is short, and its header otherwise.
 func (d *columnData) verifyShort(ctx context.Context) error {
-	if d.data.size <= wholeDocValues {
+	if d.data.size <= partDocValues {
 		return d.verify(ctx)
 	}
 	return d.readHeader(ctx)

@@ -27,6 +27,9 @@ type Options struct {
 	VerifyAll bool
 	// Values keeps what Record.Values and Record.Version need.
 	Values bool
+	// Parts states that documents are read here and there: of a long file of columns only the columns that are needed are read, and its
+	// checksum is not compared.
+	Parts bool
 	// Begin starts the streams of the documents of the first segments while the commit is opened, for a Reader from the first
 	// ordinal on. Close ends them unless that Reader was created.
 	Begin bool
@@ -105,7 +108,7 @@ func Open(ctx context.Context, dir Directory, opt Options) (*Commit, error) {
 	openers := make([]segmentOpener, len(info.segments))
 	shared := inAll{most: opt.Held, early: make(chan struct{}, earlyRequests)}
 	for i, e := range info.segments {
-		openers[i] = segmentOpener{dir: dir, commit: src, entry: e, all: opt.VerifyAll, values: opt.Values, inAll: &shared}
+		openers[i] = segmentOpener{dir: dir, commit: src, entry: e, all: opt.VerifyAll, parts: opt.Parts, values: opt.Values, inAll: &shared}
 	}
 	if opt.Begin {
 		markFirst(context.WithoutCancel(ctx), dir, openers) // they live longer than this call
@@ -155,6 +158,7 @@ type segmentOpener struct {
 	entry      segmentEntry
 	commit     *source
 	all        bool
+	parts      bool
 	values     bool
 	seg        *Segment
 	unverified []string
