@@ -35,7 +35,7 @@ func parts() []part {
 	return []part{
 		{"sources", func(ctx context.Context, o options) ([]figure, error) { return nil, prepare(ctx, o) }},
 		{"reading", readingFigures}, {"cores", coresFigures}, {"memory", memoryFigures}, {"latency", latencyFigures},
-		{"plan", planFigures}, {"start", startFigures}, {"target", targetFigures}, {"tiny", tinyFigures}, {"flow", flowFigures}, {"searches", searchFigures},
+		{"plan", planFigures}, {"start", startFigures}, {"target", targetFigures}, {"tiny", tinyFigures}, {"rounds", roundFigures}, {"flow", flowFigures}, {"searches", searchFigures},
 	}
 }
 

@@ -160,24 +160,11 @@ func fill(ctx context.Context, c rest.Client, location string, k kind) (*source,
 
 // takeSnapshot makes the snapshot of the index.
 func takeSnapshot(ctx context.Context, c rest.Client, location string) error {
-	if err := c.JSON(ctx, http.MethodPost, "/"+indexName+"/_flush", nil, nil); err != nil {
-		return err
-	}
 	repository := map[string]any{"type": "fs", "settings": map[string]any{"location": location}}
 	if err := c.JSON(ctx, http.MethodPut, "/_snapshot/bench", repository, nil); err != nil {
 		return err
 	}
-	var done struct {
-		Snapshot struct{ State string }
-	}
-	path := "/_snapshot/bench/" + snapshotName + "?wait_for_completion=true"
-	if err := c.JSON(ctx, http.MethodPut, path, `{"indices":"`+indexName+`","include_global_state":false}`, &done); err != nil {
-		return err
-	}
-	if done.Snapshot.State != "SUCCESS" {
-		return fmt.Errorf("the snapshot ended as %s", done.Snapshot.State)
-	}
-	return nil
+	return snapshotNamed(ctx, c, snapshotName)
 }
 
 // filler collects bulk bodies and sends the full ones.

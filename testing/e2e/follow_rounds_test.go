@@ -124,6 +124,53 @@ func TestFollow_OtherClientsWrite(t *testing.T) {
 	call(t, source, "DELETE", "/beside-*", nil)
 }
 
+// TestFollow_OtherClientsWriteWithinARound: documents that another client writes when a round has started are counted. One with a higher
+// version of its own is not replaced, and listed.
+func TestFollow_OtherClientsWriteWithinARound(t *testing.T) {
+	source, n := cluster.Elasticsearch(t, "7.10.2"), cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	p, dir := newProxy(t, n.URL, 0), t.TempDir()
+	args := followLive(source, "within", p.URL, "within-*")
+	put := func(x *cluster.Node, path string, v any) { call(t, x, "PUT", path, map[string]any{"v": v}) }
+	t.Cleanup(func() { _, _ = source.Send(t.Context(), http.MethodDelete, "/within-a", "", nil) })
+	for id := range 3 {
+		put(source, fmt.Sprintf("/within-a/_doc/%d", id), 0)
+	}
+	round(t, dir, args)
+	for id := range 3 {
+		put(source, fmt.Sprintf("/within-a/_doc/%d", id), 1)
+	}
+	var theirs sync.Once
+	p.held = func(_ string, isBulk bool, _ []byte) <-chan struct{} {
+		if isBulk {
+			theirs.Do(func() {
+				put(n, "/within-a/_doc/theirs", "theirs")
+				put(n, "/within-a/_doc/0", "theirs")
+				put(n, "/within-a/_doc/1?version=900000000000000000&version_type=external", "theirs")
+			})
+		}
+		return nil
+	}
+	r := RunIn(t, dir, nil, "rfsd", args...)
+	if r.Code != 6 || !strings.Contains(r.Stdout, "3 operations on it during this round are not of the round") {
+		t.Errorf("exit %d: %s %s", r.Code, r.Stdout, r.Stderr)
+	}
+	failed := RunIn(t, dir, nil, "rfsctl", "failures", "--target-host", n.URL, "--session-name", "within-round-1")
+	if !strings.Contains(failed.Stdout, "version_conflict_engine_exception") {
+		t.Errorf("exit %d: %s %s", failed.Code, failed.Stdout, failed.Stderr)
+	}
+	for id, want := range map[string]any{"0": 1., "1": "theirs", "2": 1., "theirs": "theirs"} {
+		if got := call(t, n, "GET", "/within-a/_doc/"+id, nil)["_source"].(map[string]any)["v"]; got != want {
+			t.Errorf("document %s: %v, want %v", id, got, want)
+		}
+	}
+	p.held = nil
+	put(source, "/within-a/_doc/2", 2)
+	if r := RunIn(t, dir, nil, "rfsd", args...); r.Code != 0 || strings.Contains(r.Stdout, "not of the round") || parseSummary(t, r).Changes.Updated != 1 {
+		t.Errorf("exit %d: %s %s", r.Code, r.Stdout, r.Stderr)
+	}
+}
+
 // TestFollow_Rollovers: an alias and a data stream get new indices on the source. The target's aliases write to the new ones.
 func TestFollow_Rollovers(t *testing.T) {
 	source, n := livingSource(t, "os1.3.14"), cluster.OpenSearch(t, targets[0])

@@ -433,10 +433,7 @@ func (c *Check) countArrival(ctx context.Context, group *arrivalGroup, is *progr
 	}
 	if !group.own || group.follows() {
 		if is.Note = "not compared: " + group.text() + " was there before this session"; group.follows() {
-			is.Note = ""
-			if whole := func(a *arriving) bool { return a.whole }; is.Expected != is.Found && !slices.ContainsFunc(group.all, whole) {
-				is.Note = fmt.Sprintf("%d documents were expected after this round; documents that failed in one of the rounds are missing, or other clients wrote to it: rfsd verify with this round's snapshot names them", is.Expected)
-			}
+			is.Note = roundNote(group, is)
 		}
 		if is.Problem = lostWrites(group, is); is.Problem != "" {
 			is.Problem += "; " + group.remedy()
@@ -453,6 +450,18 @@ func (c *Check) countArrival(ctx context.Context, group *arrivalGroup, is *progr
 	}
 	compareArrival(group, is, inUse)
 	return nil
+}
+
+// roundNote describes what differs from what a round can have left on targets that former rounds have filled; "": nothing does.
+func roundNote(group *arrivalGroup, is *progress.Arrival) string {
+	var notes []string
+	if whole := func(a *arriving) bool { return a.whole }; is.Expected != is.Found && !slices.ContainsFunc(group.all, whole) {
+		notes = append(notes, fmt.Sprintf("%d documents were expected after this round; documents that failed in one of the rounds are missing, or other clients wrote to it: rfsd verify with this round's snapshot names them", is.Expected))
+	}
+	if n := is.Foreign(); n > 0 {
+		notes = append(notes, fmt.Sprintf("%d operations on it during this round are not of the round: other clients wrote to it, and documents that the source changed, too, are as on the source; or requests without an answer took effect", n))
+	}
+	return strings.Join(notes, "; ")
 }
 
 // inUse reports whether applications can be expected to delete documents of a group: an alias or a data stream leads to a target.
