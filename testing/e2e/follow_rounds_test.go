@@ -171,6 +171,32 @@ func TestFollow_OtherClientsWriteWithinARound(t *testing.T) {
 	}
 }
 
+// TestFollow_SettingsFollow: settings that the source changes between rounds are changed on the target, unless another client has changed
+// them there.
+func TestFollow_SettingsFollow(t *testing.T) {
+	source, n := cluster.Elasticsearch(t, "7.10.2"), cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	dir, args := t.TempDir(), followLive(source, "settings", n.URL, "settings-*")
+	t.Cleanup(func() { _, _ = source.Send(t.Context(), http.MethodDelete, "/settings-*", "", nil) })
+	for _, index := range []string{"settings-a", "settings-b"} {
+		call(t, source, "PUT", "/"+index, map[string]any{"settings": map[string]any{"number_of_replicas": 0, "refresh_interval": "5s"}})
+		call(t, source, "PUT", "/"+index+"/_doc/1", map[string]any{"v": 1})
+	}
+	round(t, dir, args)
+	changed := map[string]any{"index.refresh_interval": "30s", "index.mapping.total_fields.limit": 1500, "index.number_of_replicas": 1, "index.max_result_window": 20000}
+	for _, index := range []string{"settings-a", "settings-b"} {
+		call(t, source, "PUT", "/"+index+"/_settings", changed)
+	}
+	call(t, n, "PUT", "/settings-b/_settings", map[string]any{"index.refresh_interval": "7s"})
+	round(t, dir, args)
+	for index, refresh := range map[string]string{"settings-a": "30s", "settings-b": "7s"} {
+		got := call(t, n, "GET", "/"+index+"/_settings?flat_settings=true", nil)[index].(map[string]any)["settings"].(map[string]any)
+		if got["index.refresh_interval"] != refresh || got["index.mapping.total_fields.limit"] != "1500" || got["index.number_of_replicas"] != "1" || got["index.max_result_window"] != "20000" || got["index.gc_deletes"] != "1441m" {
+			t.Errorf("%s has the settings %v", index, got)
+		}
+	}
+}
+
 // TestFollow_Rollovers: an alias and a data stream get new indices on the source. The target's aliases write to the new ones.
 func TestFollow_Rollovers(t *testing.T) {
 	source, n := livingSource(t, "os1.3.14"), cluster.OpenSearch(t, targets[0])

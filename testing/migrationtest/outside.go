@@ -19,6 +19,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/live"
+	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
 // Outside are the clusters: what was asked of them, and what they hold.
@@ -176,6 +177,11 @@ func (x Seen) RemoveAliases(_ context.Context, index string, names []string) err
 		x.AliasesOf[index] = string(body)
 		return err
 	})
+}
+
+// ChangeSettings changes nothing.
+func (Seen) ChangeSettings(context.Context, plan.Index, *snapshot.Index, []string) ([]string, error) {
+	return nil, nil
 }
 
 // SetAliases adds aliases to an index.

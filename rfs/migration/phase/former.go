@@ -9,6 +9,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
 // noteFormer adds to a new entry which target indices hold documents of a former index of the same name: one that was recreated since the
@@ -105,6 +106,31 @@ func (s *Session) deleteVanished(ctx context.Context, p *plan.Plan) error {
 		}
 	}
 	return nil
+}
+
+// settingsSince changes the settings that have changed on the source since the former snapshot, on target indices that the session created.
+func (s *Session) settingsSince(ctx context.Context, e plan.Entry, source *snapshot.Index) (left []string, err error) {
+	if e.Since == nil || e.Since.Another || e.Since.Set || e.Create || s.Ledger == nil {
+		return nil, nil
+	}
+	var targets []string
+	for _, name := range e.Naming.Targets() {
+		ours, err := s.Ledger.Owns(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if ours {
+			targets = append(targets, name)
+		}
+	}
+	if len(targets) == 0 {
+		return nil, nil
+	}
+	former, err := e.Since.Locator.Index(ctx, s.Shards.Repo)
+	if err != nil {
+		return nil, fmt.Errorf("index %s of the former snapshot: %w", e.Locator.IndexName, err)
+	}
+	return s.Indices.ChangeSettings(ctx, plan.Index{Name: e.Locator.IndexName, Source: source, Entry: e}, former, targets)
 }
 
 // followsOn returns a fault.ErrConfig when a target index that former rounds have filled is gone. Where indices are going to be created,

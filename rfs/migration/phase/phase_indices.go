@@ -242,6 +242,10 @@ func (s *Session) tryIndex(ctx context.Context, entry plan.Entry) (plan.Entry, e
 		if err != nil {
 			return entry, err
 		}
+		left, err := s.settingsSince(ctx, entry, source)
+		if err != nil {
+			return entry, err
+		}
 		made, err := s.Indices.Make(ctx, plan.Index{Name: entry.Locator.IndexName, Source: source, Entry: entry, Mark: mark})
 		if err != nil {
 			return entry, err
@@ -249,6 +253,7 @@ func (s *Session) tryIndex(ctx context.Context, entry plan.Entry) (plan.Entry, e
 		if err := s.confirm(ctx, entry, made.Created); err != nil {
 			return entry, err
 		}
+		made.Differs = append(left, made.Differs...)
 		entry.Late, entry.Differs = made.Late, made.Differs[:min(len(made.Differs), mostDiffers)]
 		entry.Originals = made.Originals
 		if entry, err = s.aliasesSince(ctx, entry, source); err != nil {
@@ -342,6 +347,8 @@ type Indices interface {
 	Check(ctx context.Context, plan *plan.Plan) error
 	// Absent returns those of the names that nothing on the target has.
 	Absent(ctx context.Context, names []string) ([]string, error)
+	// ChangeSettings gives target indices the settings that have changed since a former snapshot, and returns what was left as it is.
+	ChangeSettings(ctx context.Context, x plan.Index, former *snapshot.Index, targets []string) (left []string, err error)
 	// Make creates what is missing of an index and leaves alone what exists.
 	Make(ctx context.Context, x plan.Index) (creation.Made, error)
 	// RemoveAliases removes aliases from an index of the target; missing ones are left out.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -26,6 +27,30 @@ type Since struct {
 	Mapped bool `json:"mapped,omitempty"`
 	// Aliased states that the index has the same aliases as then.
 	Aliased bool `json:"aliased,omitempty"`
+	// Set states that the settings that follow the source have the same values as then.
+	Set bool `json:"set,omitempty"`
+}
+
+// followed are the settings whose later changes on the source reach the target, without "index.": the ones that an open index takes, and that
+// depend neither on nodes nor on other objects of the source. The load changes none of them, except for those that it restores.
+var followed = map[string]bool{
+	"refresh_interval": true, "number_of_replicas": true, "auto_expand_replicas": true, "priority": true, "hidden": true, "query.default_field": true,
+	"max_result_window": true, "max_inner_result_window": true, "max_rescore_window": true, "max_docvalue_fields_search": true, "max_script_fields": true,
+	"max_ngram_diff": true, "max_shingle_diff": true, "max_terms_count": true, "max_regex_length": true, "analyze.max_token_count": true, "highlight.max_analyzed_offset": true,
+	"mapping.total_fields.limit": true, "mapping.depth.limit": true, "mapping.nested_fields.limit": true, "mapping.nested_objects.limit": true, "mapping.field_name_length.limit": true,
+}
+
+// Follows reports whether changes of a setting on the source reach the target ("index.refresh_interval").
+func Follows(setting string) bool { return followed[strings.TrimPrefix(setting, "index.")] }
+
+// sameSettings reports whether the settings that follow the source are the same.
+func sameSettings(a, b map[string]string) bool {
+	for setting := range followed {
+		if a["index."+setting] != b["index."+setting] {
+			return false
+		}
+	}
+	return true
 }
 
 // FollowKey is the setting of a session that belongs to a chain of snapshots.
@@ -112,7 +137,7 @@ func (g *Generation) Since(ctx context.Context, x *snapshot.Index) (*Since, erro
 	}
 	another := was.Settings["index.uuid"] != x.Settings["index.uuid"] || was.NumShards != x.NumShards
 	return &Since{Locator: was.Locator, Shards: was.NumShards, Another: another, Mapped: reflect.DeepEqual(was.Mappings, x.Mappings),
-		Aliased: bytes.Equal(was.Aliases, x.Aliases)}, nil
+		Aliased: bytes.Equal(was.Aliases, x.Aliases), Set: sameSettings(was.Settings, x.Settings)}, nil
 }
 
 // vanished returns the names of indices that the former snapshot has and the snapshot lacks, of those that are selected.

@@ -16,7 +16,7 @@ import (
 const listReaders = 32
 
 // findUnchanged marks the indices that are the same as in the former snapshot of a chain: their shards consist of the same files, and
-// their mappings, aliases and places in data streams are the same. Of each shard it reads the two lists of files. A list that cannot be
+// their mappings, aliases, settings and places in data streams are the same. Of each shard it reads the two lists of files. A list that cannot be
 // read leaves its index to the items, which state the reason.
 func (p *Plan) findUnchanged(ctx context.Context, repo snapshot.Repository, gen *Generation) error {
 	if gen == nil || gen.base == nil {
@@ -60,7 +60,7 @@ func (g *Generation) streamWrites(ctx context.Context) (map[string]bool, error) 
 // unchanged reports whether the index has the metadata and the files of the former snapshot.
 func (x *Index) unchanged(ctx context.Context, repo snapshot.Repository) (bool, error) {
 	since := x.Entry.Since
-	if since == nil || since.Another || !since.Mapped || !since.Aliased || x.Entry.Create {
+	if since == nil || since.Another || !since.Mapped || !since.Aliased || !since.Set || x.Entry.Create {
 		return false, nil
 	}
 	for n := range x.Entry.Shards {
