@@ -19,7 +19,7 @@ import (
 )
 
 // ChangeSettings gives target indices of an index the values of settings that the source has changed since a former snapshot (plan.Follows),
-// as the target takes them. A setting that has another value on the target than the former one stays. It returns what was left as it is.
+// as the target takes them. A setting that has another value on the target than the former one stays. It returns a text for each setting that stays.
 func (t *Indices) ChangeSettings(ctx context.Context, x plan.Index, former *snapshot.Index, targets []string) (left []string, err error) {
 	now, err := t.settingsOf(ctx, x)
 	if err != nil {

@@ -31,7 +31,7 @@ type Since struct {
 	Set bool `json:"set,omitempty"`
 }
 
-// followed are the settings whose later changes on the source reach the target, without "index.": the ones that an open index takes, and that
+// followed are the settings whose later changes on the source reach the target, without "index.": an open index takes them, and they
 // depend neither on nodes nor on other objects of the source. The load changes none of them, except for those that it restores.
 var followed = map[string]bool{
 	"refresh_interval": true, "number_of_replicas": true, "auto_expand_replicas": true, "priority": true, "hidden": true, "query.default_field": true,

@@ -162,17 +162,17 @@ func (s shardSource) Open(ctx context.Context, id cms.ItemID, opts *bulk.Options
 	}
 	opts.Own, opts.Targets, opts.Distinct = s.entry.Own(), s.entry.Naming.Targets(), s.entry.Distinct() && !r.Merges
 	opts.Index, opts.Shard, opts.EmitType = s.entry.Naming.Index, id.Shard, s.entry.Naming.Emit
+	if r.VerifyFirst {
+		if err := checkShard(ctx, o.dir); err != nil {
+			return nil, errors.Join(o.shard.Blame(err), o.commit.Close())
+		}
+	}
 	if s.entry.Since != nil {
 		return s.openChanged(ctx, id, o, opts)
 	}
 	end, err := s.endIn(id, o.commit)
 	if err != nil {
 		return nil, errors.Join(err, o.commit.Close())
-	}
-	if r.VerifyFirst {
-		if err := checkShard(ctx, o.dir); err != nil {
-			return nil, o.shard.Blame(err)
-		}
 	}
 	x := &shardReading{openShard: o, end: end, near: s.near, last: s.nearFrom(id, o.commit.MaxOrdinal, end), memory: &allowance{budget: r.Memory, most: r.MaxBody, longest: r.MaxDocument}}
 	o.documents.log = r.Log

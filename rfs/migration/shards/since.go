@@ -86,6 +86,11 @@ func (s shardSource) openFormer(ctx context.Context, number int) (*openShard, er
 	if err := was.open(ctx, s.reader.Repo, s.reader.Edit); err != nil {
 		return nil, err
 	}
+	if s.reader.VerifyFirst {
+		if err := checkShard(ctx, was.dir); err != nil {
+			return nil, was.shard.Blame(err)
+		}
+	}
 	was.documents.gone, was.documents.version = true, 2*e.Version
 	return was, nil
 }

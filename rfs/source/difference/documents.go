@@ -75,10 +75,10 @@ func (r *Reader) versions(ctx context.Context) (d *Documents, gone int64, err er
 	return d, n.Gone, nil
 }
 
-// parts returns the number of parts of the ids of gone versions, each of which takes at most the memory of a pass.
+// parts returns the number of parts of the ids of gone versions. Each takes at most the memory of a pass.
 func (r *Reader) parts(gone int64) int64 { return gone*digestMemory/r.memory + 1 }
 
-// Pairing finds out which of the documents that changed are updated, inserted or deleted, while its caller reads the changed ones, so that
+// Pairing finds out whether documents that changed are updated, inserted or deleted, while its caller reads the changed ones, so that
 // they are read once. Deleted and the totals of its Documents are known after End.
 type Pairing struct {
 	*Documents
@@ -87,7 +87,7 @@ type Pairing struct {
 	was       map[digest]int64 // ordinals of gone versions by id, of those that no changed document has, as far as is known
 }
 
-// Pair returns the documents that changed, of which the caller passes each one of Changed to See. With complete, and where the ids of gone
+// Pair returns the documents that changed; its caller passes each one of Changed to See. With complete, and where the ids of gone
 // versions take more than the memory of a pass, the changed documents are read now; See and End do nothing then. It returns the same
 // errors as Read.
 func (r *Reader) Pair(ctx context.Context, complete bool) (*Pairing, error) {

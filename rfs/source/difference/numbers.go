@@ -116,7 +116,7 @@ func (r *Reader) readPass(ctx context.Context, p *pass, visit func(Change) error
 	})
 }
 
-// each calls f for the live root documents of a commit whose numbers are in a pass, or above those of the first commit, in segments that
+// each calls f for the live root documents of a commit whose numbers are in a pass, or above the numbers of the first commit, in segments that
 // the other commit lacks.
 func (r *Reader) each(ctx context.Context, c *lucene.Commit, which int, p *pass, f func(ordinal int64, number lucene.Number) error) error {
 	top := r.top[which]

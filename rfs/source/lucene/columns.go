@@ -29,7 +29,7 @@ const (
 	wholeDocValues = 1 << 20
 	// wholeDocValuesPart is the part of .fdt up to which such a file is verified first, 1 in that many bytes.
 	wholeDocValuesPart = 50
-	// partDocValues is the length up to which a .dvd file is verified of which a part is needed (Options.Parts, Roots).
+	// partDocValues is the length up to which a .dvd file is verified when a part of it is needed (Options.Parts, Roots).
 	partDocValues = 64 << 10
 )
 

@@ -31,7 +31,7 @@ type Roots struct {
 
 // Roots starts to read the live root documents of a segment. With numbers it opens their columns; a segment with live documents that has
 // no such column is fault.ErrUnsupported. It verifies the file that holds them if that has at most 64 KiB: the file has the columns of all
-// fields, some of which can be a hundred times as long.
+// fields, which together can be a hundred times as long.
 func (s *Segment) Roots(ctx context.Context, numbers bool) (*Roots, error) {
 	m, err := s.marks(ctx)
 	if err != nil {
