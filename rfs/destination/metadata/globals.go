@@ -21,6 +21,7 @@ const (
 	Pipeline          Kind = "pipeline"
 	Script            Kind = "script"
 	Policy            Kind = "ilm-policy" // becomes an ISM policy
+	StatePolicy       Kind = "ism-policy" // of an OpenSearch source
 )
 
 // Kinds that are listed only.
@@ -31,7 +32,7 @@ const (
 )
 
 // creationOrder lists the kinds so that an object is created after the objects it refers to.
-var creationOrder = []Kind{Script, Pipeline, LegacyTemplate, ComponentTemplate, IndexTemplate, Policy}
+var creationOrder = []Kind{Script, Pipeline, LegacyTemplate, ComponentTemplate, IndexTemplate, Policy, StatePolicy}
 
 // Globals holds the cluster metadata of a snapshot: raw JSON by kind and name.
 type Globals struct {
@@ -43,6 +44,8 @@ type Globals struct {
 	// Indices are the names of all indices of the snapshot: watches, users, transforms and
 	// more are kept in indices. ParseGlobals leaves it empty.
 	Indices []string
+	// Managed names, by the UUID of an index, the ISM policy that manages it.
+	Managed map[string]string
 
 	created int // major version of Elasticsearch that wrote it, as far as dates are concerned
 }
@@ -52,6 +55,8 @@ type Selection struct {
 	// Templates, ComponentTemplates and IndexTemplates choose by name; nil takes all.
 	Templates, ComponentTemplates, IndexTemplates func(name string) bool
 	Pipelines, Scripts, Policies                  bool
+	// Attach also takes, of each policy that rolls indices over, one for indices that the source has rolled over.
+	Attach bool
 	// Managed takes also what the source made for itself (.monitoring, logs, ilm-history, …).
 	Managed bool
 	// Ordinary are the ordinary indices that the migration creates: a template that makes
@@ -71,6 +76,9 @@ type Global struct {
 	Name    string
 	Body    json.RawMessage // of the request that creates it
 	Changes []Change        // Change.Index is "<kind> <name>"
+
+	// Later is the part of a policy that it gets when the documents have arrived; nil: none.
+	Later json.RawMessage
 
 	// convert makes Body and Changes anew without what the target lacks.
 	convert func(*Unsupported) (json.RawMessage, []Change, error)
@@ -203,10 +211,7 @@ func pipelineSection(g *Globals, _ string, raw json.RawMessage) error {
 		return notAsExpected(err)
 	}
 	for _, p := range section.Pipeline {
-		if g.Objects[Pipeline] == nil {
-			g.Objects[Pipeline] = map[string]json.RawMessage{}
-		}
-		g.Objects[Pipeline][p.ID] = p.Config
+		g.put(Pipeline, p.ID, p.Config)
 	}
 	return nil
 }
@@ -328,7 +333,7 @@ var systemIndices = []struct{ prefix, what string }{
 	{".enrich-", "enrich policies are kept in this index and have no equal on the target"},
 	{".kibana", "dashboards are kept in this index; export them as saved objects and import them into OpenSearch Dashboards"},
 	{".fleet-", "Elastic Agent keeps its state in this index; it has no equal on the target"},
-	{".opendistro-ism-config", "ISM policies are kept in this index; read them from the source's ISM API"},
+	{PolicyIndex, "ISM policies are documents of this index (--include policies reads them)"},
 	{".opendistro-alerting-config", "monitors are kept in this index; read them from the source's Alerting API"},
 	{".scripts", "scripts of Elasticsearch before 5 are documents of this index (--include scripts reads them)"},
 }

@@ -55,7 +55,7 @@ func (p *planner) leave(kind Kind, name, format string, args ...any) {
 
 // choose selects the objects to create, index templates before the components that they need.
 func (p *planner) choose() {
-	for _, kind := range []Kind{IndexTemplate, ComponentTemplate, LegacyTemplate, Script, Pipeline, Policy} {
+	for _, kind := range []Kind{IndexTemplate, ComponentTemplate, LegacyTemplate, Script, Pipeline, Policy, StatePolicy} {
 		p.taken[kind] = map[string]bool{}
 		for _, name := range keys(p.g.Objects[kind]) {
 			if why := p.unwanted(kind, name, p.g.Objects[kind][name]); why != "" {
@@ -78,7 +78,7 @@ func (p *planner) unwanted(kind Kind, name string, raw json.RawMessage) string {
 	asked := map[Kind]struct {
 		yes  bool
 		flag string
-	}{Pipeline: {p.sel.Pipelines, "pipelines"}, Script: {p.sel.Scripts, "scripts"}, Policy: {p.sel.Policies, "policies"}}
+	}{Pipeline: {p.sel.Pipelines, "pipelines"}, Script: {p.sel.Scripts, "scripts"}, Policy: {p.sel.Policies, "policies"}, StatePolicy: {p.sel.Policies, "policies"}}
 	switch {
 	case kind == ComponentTemplate && p.needed[name] != "" && (choose == nil || choose(name)):
 		return ""
@@ -201,12 +201,16 @@ func (p *planner) add(kind Kind, name string, raw json.RawMessage) error {
 			return nil
 		}
 		o.convert = func(*Unsupported) (json.RawMessage, []Change, error) { return p.pipeline(name, raw) }
-	case Policy:
+	case Policy, StatePolicy:
 		if p.v.Distribution != "opensearch" {
 			p.leave(kind, name, "%s has ILM, not ISM: put the policy there as it is", p.v.Distribution)
 			return nil
 		}
-		body, changes, why, err := p.policy(name, raw)
+		convert := p.policy
+		if kind == StatePolicy {
+			convert = p.statePolicy
+		}
+		body, changes, why, err := convert(name, raw)
 		if err != nil {
 			return err
 		}
@@ -215,6 +219,14 @@ func (p *planner) add(kind Kind, name string, raw json.RawMessage) error {
 			return nil
 		}
 		o.convert = func(*Unsupported) (json.RawMessage, []Change, error) { return body, changes, nil }
+		if p.sel.Attach {
+			if o.Later, err = laterPatterns(kind, raw); err != nil {
+				return err
+			}
+			if err := p.addRolledOver(kind, name, body); err != nil {
+				return err
+			}
+		}
 	default:
 		o.convert = func(l *Unsupported) (json.RawMessage, []Change, error) { return p.template(kind, name, raw, l) }
 	}

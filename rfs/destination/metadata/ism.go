@@ -71,7 +71,9 @@ func (p *planner) policy(name string, raw json.RawMessage) (body json.RawMessage
 		}
 		states = append(states, map[string]any{"name": phase, "actions": actions, "transitions": []any{}})
 	}
-	if patterns := p.patternsOf(name); len(patterns) > 0 {
+	if patterns := p.patternsOf(name); len(patterns) > 0 && p.sel.Attach {
+		e.note("ism-attach", "ism_template", "attached to the migrated indices that have it when their documents are complete; to new indices that match %s, attach it yourself", strings.Join(patterns, ", "))
+	} else if len(patterns) > 0 {
 		e.note("ism-attach", "ism_template", "not attached; when the documents are complete, add the policy to the indices that match %s", strings.Join(patterns, ", "))
 	}
 	body, err = json.Marshal(map[string]any{"policy": map[string]any{

@@ -26,6 +26,7 @@ var places = map[metadata.Kind]struct {
 	metadata.Pipeline:          {"/_ingest/pipeline/", false},
 	metadata.Script:            {"/_scripts/", false},
 	metadata.Policy:            {"/_plugins/_ism/policies/", false}, // creates only: replacing needs a sequence number
+	metadata.StatePolicy:       {"/_plugins/_ism/policies/", false},
 }
 
 // GlobalResult is the result of EnsureGlobals. Names are "<kind> <name>".
@@ -166,7 +167,7 @@ func leftOut(o metadata.Global, err error) string {
 		return ""
 	}
 	switch {
-	case o.Kind == metadata.Policy && (strings.Contains(status.Reason, "no handler found") || status.Status == http.StatusMethodNotAllowed):
+	case (o.Kind == metadata.Policy || o.Kind == metadata.StatePolicy) && (strings.Contains(status.Reason, "no handler found") || status.Status == http.StatusMethodNotAllowed):
 		return "the target has no ISM"
 	case !isTemplate(o.Kind):
 		return "the target refuses it: " + status.Reason

@@ -55,7 +55,7 @@ func (m Mark) Put(kind, name string, body json.RawMessage) (json.RawMessage, err
 	switch metadata.Kind(kind) {
 	case metadata.Pipeline:
 		err = m.describe(kind, name, object)
-	case metadata.Policy:
+	case metadata.Policy, metadata.StatePolicy:
 		err = m.describe(kind, name, child(object, "policy"))
 	case metadata.ComponentTemplate, metadata.IndexTemplate:
 		m.meta(kind, name, object)
@@ -121,7 +121,7 @@ func (m Mark) On(kind, name string, object json.RawMessage) bool {
 	switch metadata.Kind(kind) {
 	case metadata.ComponentTemplate, metadata.IndexTemplate:
 		is = x.Meta.Mark
-	case metadata.Pipeline, metadata.Policy:
+	case metadata.Pipeline, metadata.Policy, metadata.StatePolicy:
 		is = nil
 		if i := strings.LastIndex(x.Description, described); i >= 0 {
 			is = new(carried)

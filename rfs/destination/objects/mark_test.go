@@ -27,6 +27,7 @@ func TestMark_OnWhatWasCreatedWithIt(t *testing.T) {
 		{string(metadata.Pipeline), `{"processors":[]}`, `"processors":[]`, ""},
 		{string(metadata.Pipeline), `{"description":"of the user rfsd:{\"session\":\"old\"}"}`, `of the user rfsd:{`, ""},
 		{string(metadata.Policy), `{"policy":{"description":"converted"}}`, "converted rfsd:{", "policy"},
+		{string(metadata.StatePolicy), `{"policy":{"description":"keeps"}}`, "keeps rfsd:{", "policy"},
 	} {
 		body, err := mark.Put(c.kind, "a", json.RawMessage(c.body))
 		if err != nil || !strings.Contains(strings.ReplaceAll(string(body), `\"`, `"`), c.kept) || strings.Contains(string(body), "old") {

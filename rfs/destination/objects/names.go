@@ -86,7 +86,7 @@ func Object(kind metadata.Kind, name string, answer []byte) (json.RawMessage, er
 		default:
 			return nil, several(len(c) + len(t))
 		}
-	case metadata.Policy, metadata.Script:
+	case metadata.Policy, metadata.StatePolicy, metadata.Script:
 		var one struct {
 			ID     string          `json:"_id"`
 			Policy json.RawMessage `json:"policy"`
@@ -98,7 +98,7 @@ func Object(kind metadata.Kind, name string, answer []byte) (json.RawMessage, er
 			return nil, failed
 		case one.ID != name:
 			return nil, several(1)
-		case kind == metadata.Policy:
+		case kind != metadata.Script:
 			return one.Policy, nil
 		}
 		return one.Script, nil

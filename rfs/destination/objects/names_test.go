@@ -12,7 +12,7 @@ import (
 
 func TestCheckName_OneObjectOnly(t *testing.T) {
 	any := []string{"index", string(metadata.DataStream), string(metadata.LegacyTemplate), string(metadata.ComponentTemplate), string(metadata.IndexTemplate),
-		string(metadata.Pipeline), string(metadata.Script), string(metadata.Policy)}
+		string(metadata.Pipeline), string(metadata.Script), string(metadata.Policy), string(metadata.StatePolicy)}
 	for _, kind := range any {
 		for _, name := range []string{"", "*", "a*", "a,b", "_all", "-a", "+a", "_a", "a?", "<a-{now/d}>", "%2A", "a%2Cb", "a/b", `a\b`, "..", ".", "a\x00", "a\n", "\xff", strings.Repeat("a", 256)} {
 			if err := objects.CheckName(kind, name); !errors.Is(err, fault.ErrConfig) {
@@ -49,6 +49,7 @@ func TestObject_AnotherAnswerIsRefused(t *testing.T) {
 		{metadata.IndexTemplate, `[]`, ""},
 		{metadata.Policy, `{"_id":"a","policy":{"x":1}}`, `{"x":1}`},
 		{metadata.Policy, `{"policies":[{"_id":"a"}]}`, ""},
+		{metadata.StatePolicy, `{"_id":"a","policy":{"x":1}}`, `{"x":1}`},
 		{metadata.Script, `{"_id":"a","found":true,"script":{"x":1}}`, `{"x":1}`},
 		{metadata.Setting, `{"a":{}}`, ""},
 	} {

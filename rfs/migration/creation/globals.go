@@ -2,6 +2,7 @@ package creation
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 
@@ -45,21 +46,9 @@ func (t *Globals) Plan(ctx context.Context, plan *plan.Plan) (wanted metadata.Gl
 	if !plan.Source.IncludeGlobalState {
 		return wanted, fmt.Sprintf("the snapshot %s was taken without the cluster's state: it holds no templates, pipelines, scripts or policies", plan.Snapshot), nil
 	}
-	sections, err := plan.Source.Global(ctx)
+	all, err := t.read(ctx, plan)
 	if err != nil {
 		return metadata.GlobalPlan{}, "", err
-	}
-	all, err := metadata.ParseGlobals(sections)
-	if err != nil {
-		return metadata.GlobalPlan{}, "", err
-	}
-	for _, x := range plan.Source.Indices {
-		all.Indices = append(all.Indices, x.Name)
-	}
-	if t.Wanted.Scripts {
-		if err := addIndexedScripts(ctx, plan.Source, &all); err != nil {
-			return metadata.GlobalPlan{}, "", err
-		}
 	}
 	sel := t.Wanted
 	for _, x := range plan.Indices {
@@ -71,6 +60,25 @@ func (t *Globals) Plan(ctx context.Context, plan *plan.Plan) (wanted metadata.Gl
 	}
 	wanted, err = metadata.ConvertGlobals(t.Version, all, sel)
 	return wanted, "", err
+}
+
+// read returns what the snapshot holds.
+func (t *Globals) read(ctx context.Context, plan *plan.Plan) (metadata.Globals, error) {
+	var sections map[string]json.RawMessage
+	var err error
+	if plan.Source.IncludeGlobalState {
+		if sections, err = plan.Source.Global(ctx); err != nil {
+			return metadata.Globals{}, err
+		}
+	}
+	all, err := metadata.ParseGlobals(sections)
+	if err != nil {
+		return metadata.Globals{}, err
+	}
+	for _, x := range plan.Source.Indices {
+		all.Indices = append(all.Indices, x.Name)
+	}
+	return all, t.addStored(ctx, plan.Source, &all)
 }
 
 // tell logs the outcome, object by object.

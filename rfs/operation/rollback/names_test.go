@@ -15,7 +15,7 @@ import (
 // TestUndo_ANameThatIsAPatternRemovesNothing: a record of the store is input, whatever a cluster answers to its name.
 func TestUndo_ANameThatIsAPatternRemovesNothing(t *testing.T) {
 	kinds := []string{Index, DataStream, string(metadata.LegacyTemplate), string(metadata.ComponentTemplate), string(metadata.IndexTemplate),
-		string(metadata.Pipeline), string(metadata.Script), string(metadata.Policy), Setting, Alias, "unknown"}
+		string(metadata.Pipeline), string(metadata.Script), string(metadata.Policy), string(metadata.StatePolicy), Setting, Alias, "unknown"}
 	for _, name := range []string{"*", "_all", "a,b", "-a", "%2A", "", "?", "<a>", "..", "a"} {
 		for _, state := range []string{session.CreationIntended, session.CreationDone} {
 			on, r := &cluster{answers: map[string]string{}}, coordinator(t)

@@ -65,8 +65,8 @@ type Undo struct {
 
 // order is the order of removal: an object that names another is removed first.
 var order = []string{
-	Alias, Index, DataStream, Setting, string(metadata.Policy), string(metadata.IndexTemplate), string(metadata.ComponentTemplate), string(metadata.LegacyTemplate),
-	string(metadata.Pipeline), string(metadata.Script), Snapshot, Repository,
+	Alias, Index, DataStream, Setting, string(metadata.Policy), string(metadata.StatePolicy), string(metadata.IndexTemplate), string(metadata.ComponentTemplate),
+	string(metadata.LegacyTemplate), string(metadata.Pipeline), string(metadata.Script), Snapshot, Repository,
 }
 
 // List returns what the session created and what would become of each. An object that existed before the session, or

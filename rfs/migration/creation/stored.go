@@ -1,0 +1,103 @@
+package creation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/document/doc"
+	"github.com/rfsd/rfsd/rfs/source/lucene"
+	"github.com/rfsd/rfsd/rfs/source/snapshot"
+)
+
+// Up to Elasticsearch 2 stored scripts are documents of an index of this name; their type is the language.
+const scriptIndex = ".scripts"
+
+// mostStored bounds the documents of such an index in memory.
+const mostStored = 10_000
+
+// addStored adds what the source keeps in indices of its own, as far as it is asked for: scripts as <language>#<name>, and policies.
+func (t *Globals) addStored(ctx context.Context, snap *snapshot.Snapshot, all *metadata.Globals) error {
+	if t.Wanted.Scripts {
+		found := all.Objects[metadata.Script]
+		if found == nil {
+			found = map[string]json.RawMessage{}
+			all.Objects[metadata.Script] = found
+		}
+		err := readStored(ctx, snap, scriptIndex, all, func(d *doc.Document) error {
+			found[string(d.Type)+"#"+string(d.ID)] = slices.Clone(d.Source)
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("stored scripts: %w", err)
+		}
+	}
+	if t.Wanted.Policies {
+		err := readStored(ctx, snap, metadata.PolicyIndex, all, func(d *doc.Document) error { return all.AddStored(string(d.ID), d.Source) })
+		if err != nil {
+			return fmt.Errorf("stored policies: %w", err)
+		}
+	}
+	return nil
+}
+
+// readStored calls each with the documents of an index of the snapshot, if it has it, and takes its name from those that are listed.
+func readStored(ctx context.Context, snap *snapshot.Snapshot, index string, all *metadata.Globals, each func(*doc.Document) error) error {
+	if !slices.ContainsFunc(snap.Indices, func(x snapshot.IndexRef) bool { return x.Name == index }) {
+		return nil
+	}
+	x, err := snap.Index(ctx, index)
+	if err != nil {
+		return err
+	}
+	read := 0
+	for shard := range x.NumShards {
+		err := readShard(ctx, snap.Repository(), x.Locator, shard, func(d *doc.Document) error {
+			if read++; read > mostStored {
+				return fmt.Errorf("more than %d: %w", mostStored, fault.ErrUnsupported)
+			}
+			return each(d)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	all.Indices = slices.DeleteFunc(all.Indices, func(name string) bool { return name == index })
+	return nil
+}
+
+func readShard(ctx context.Context, repo snapshot.Repository, loc snapshot.Locator, shard int, each func(*doc.Document) error) error {
+	s, err := snapshot.OpenShard(ctx, repo, loc, shard)
+	if err != nil {
+		return err
+	}
+	commit, err := lucene.Open(ctx, s.Directory(), lucene.Options{})
+	if err != nil {
+		return s.Blame(err)
+	}
+	r := commit.Reader(lucene.ReadOptions{To: commit.MaxOrdinal})
+	defer r.Close()
+	decoder := doc.NewDecoder(loc.IndexName, shard)
+	decoder.SetType(loc.Type)
+	for {
+		rec, err := r.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return s.Blame(err)
+		}
+		d, failure := decoder.Decode(rec)
+		if failure != nil {
+			return fmt.Errorf("document %s: %s: %w", failure.ID, failure.Detail, fault.ErrCorrupt)
+		}
+		if err := each(d); err != nil {
+			return err
+		}
+	}
+}
