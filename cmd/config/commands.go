@@ -142,6 +142,8 @@ func (f *Follow) Check() error {
 		return Usage("--existing-documents %s and rfsd follow exclude each other: a later snapshot decides about its documents; only overwrite is possible", m.Transfer.Existing.Documents)
 	case m.Conversion.DataStreams == "create":
 		return Usage("--data-streams create and rfsd follow exclude each other: documents of a data stream cannot be changed or deleted; leave it out, so that backing indices become ordinary ones")
+	case m.Conversion.Include.Attachments:
+		return Usage("--include attachments and rfsd follow exclude each other: a policy could lock or delete an index that is still followed; attach it after the cut-over")
 	case len(m.Conversion.Phases) > 0:
 		return Usage("--phases and rfsd follow exclude each other: a round has all phases")
 	case !r.Once && !r.Finish && m.Snapshot.Name != "":

@@ -41,7 +41,7 @@ func TestDefaultsFormsAndBoundsAreThoseOfTheirSettings(t *testing.T) {
 		{"discard", "maybe", "want true or false"},
 		{"target-host", "localhost:9200", "want a URL such as https://localhost:9200"},
 		{"data-streams", "both", "want index or create"},
-		{"include", "all", "want pipelines, scripts, policies or managed"},
+		{"include", "all", "want pipelines, scripts, policies, attachments or managed"},
 		{"repo-uri", "ftp://x", "want a path, file:///path, s3://bucket/prefix, gs://bucket/prefix, azblob://container/prefix, or https://host/path"},
 		{"target-cacert", "/nowhere/ca.pem", "no such file"},
 		{"index-allowlist", "regex:(", "regex:("},

@@ -310,7 +310,7 @@ type Conversion struct {
 	Templates          Patterns `flag:"template-allowlist" help:"legacy template to migrate: a name, a pattern such as logs-*, or regex:PATTERN; may be repeated (default: all)"`
 	ComponentTemplates Patterns `flag:"component-template-allowlist" help:"component template to migrate, likewise"`
 	IndexTemplates     Patterns `flag:"index-template-allowlist" help:"index template to migrate, likewise"`
-	Include            Objects  `flag:"include" want:"pipelines, scripts, policies or managed" help:"what else of the cluster's state is migrated: pipelines, scripts, policies (ILM, as ISM), managed; may be repeated"`
+	Include            Objects  `flag:"include" want:"pipelines, scripts, policies, attachments or managed" help:"what else of the cluster's state is migrated: pipelines, scripts, policies (ISM; ILM becomes ISM), attachments (of policies to indices, at the end), managed; may be repeated"`
 	RulesText          string   `flag:"rules-text" hidden:"yes" variable:"none" section:"none" help:"--rules by its content, as nodes share it"`
 	Rules              RulesFile
 	Aliases            string      `flag:"aliases" oneof:"early,late," want:"early or late" help:"when aliases of created indices are set: early, or late: when all documents have arrived (default: late where one is for writing or has a filter)"`

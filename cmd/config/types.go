@@ -108,7 +108,7 @@ func (r *RuleNames) parseAll(texts []string) error {
 }
 
 // Objects selects the parts of the cluster's state to migrate in addition to templates.
-type Objects struct{ Pipelines, Scripts, Policies, Managed bool }
+type Objects struct{ Pipelines, Scripts, Policies, Attachments, Managed bool }
 
 func (o *Objects) parseAll(texts []string) error {
 	for _, text := range texts {
@@ -120,6 +120,8 @@ func (o *Objects) parseAll(texts []string) error {
 				o.Scripts = true
 			case "policies", "ilm":
 				o.Policies = true
+			case "attachments": // of policies, which they need
+				o.Policies, o.Attachments = true, true
 			case "managed":
 				o.Managed = true
 			default:

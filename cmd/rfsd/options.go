@@ -225,7 +225,7 @@ func (o *options) convert(c config.Conversion) (err error) {
 	}
 	o.globals = metadata.Selection{
 		Templates: c.Templates.Match(), ComponentTemplates: c.ComponentTemplates.Match(), IndexTemplates: c.IndexTemplates.Match(),
-		Pipelines: c.Include.Pipelines, Scripts: c.Include.Scripts, Policies: c.Include.Policies, Managed: c.Include.Managed,
+		Pipelines: c.Include.Pipelines, Scripts: c.Include.Scripts, Policies: c.Include.Policies, Attach: c.Include.Attachments, Managed: c.Include.Managed,
 		Rules: o.rules, Without: c.WithoutRules,
 	}
 	o.overrides = metadata.Overrides{Aliases: metadata.AliasTime(c.Aliases), Replicas: c.Replicas.Number, Shards: c.Shards, Rename: c.Rename, Without: c.WithoutRules}

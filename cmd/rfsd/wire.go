@@ -206,6 +206,9 @@ func openDestination(ctx context.Context, o options, s *phase.Session, in *resou
 	}
 	s.Indices, s.Globals, s.Preview = indices, globals.Migrate, preflight.Preview(client, indices, globals)
 	s.Streams = indices.StreamUUID
+	if o.globals.Attach {
+		s.Policies = globals
+	}
 	limits, stop := in.limits(ctx, o, client, s.Log)
 	return engine.ToCluster(in.counters.Sender(client), limits), client, stop, nil
 }

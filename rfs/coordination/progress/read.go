@@ -102,6 +102,8 @@ type entryBody struct {
 		Arrival *Arrival `json:"arrival,omitempty"`
 		// RefusedAliases are those that the target refused when all documents were there.
 		RefusedAliases []RefusedAlias `json:"refused_aliases,omitempty"`
+		// RefusedPolicies are those that were not attached then.
+		RefusedPolicies []RefusedPolicy `json:"refused_policies,omitempty"`
 	} `json:"locator"`
 }
 
@@ -131,6 +133,10 @@ func (r *reader) entry(rec cms.Record) {
 			r.failure(a.Problem, "index "+b.Name)
 		}
 		for _, refused := range b.Locator.RefusedAliases {
+			x.Error = refused.Problem()
+			r.failure(x.Error, "index "+b.Name)
+		}
+		for _, refused := range b.Locator.RefusedPolicies {
 			x.Error = refused.Problem()
 			r.failure(x.Error, "index "+b.Name)
 		}

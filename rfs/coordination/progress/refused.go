@@ -14,3 +14,16 @@ func (r RefusedAlias) Problem() string {
 	return fmt.Sprintf("the target refuses the alias %s of %s, all else is there: %s; change the alias on the target (another index may be its write index), then run the same command of rfsd migrate again, which sets it",
 		r.Alias, r.Index, r.Reason)
 }
+
+// RefusedPolicy is a policy that was not attached to an index when its documents were complete.
+type RefusedPolicy struct {
+	Index  string `json:"index"` // of the target
+	Policy string `json:"policy"`
+	Reason string `json:"reason"`
+}
+
+// Problem returns the refusal as a sentence with what to do.
+func (r RefusedPolicy) Problem() string {
+	return fmt.Sprintf("the policy %s does not manage %s, all else is there: %s; run the same command of rfsd migrate again when that is changed, or attach it yourself: POST /_plugins/_ism/add/%s",
+		r.Policy, r.Index, r.Reason, r.Index)
+}

@@ -204,7 +204,7 @@ func (s *Session) auditItems(ctx context.Context, seal bool) (cms.AuditReport, b
 		return report, false, fmt.Errorf("final audit: %w", err)
 	}
 	if clean {
-		if err := s.finishDestination(ctx); err != nil {
+		if err := errors.Join(s.finishDestination(ctx), s.attachPolicies(ctx)); err != nil {
 			return report, false, err
 		}
 	} else if err := s.unseal(ctx); err != nil { // more documents are sent
@@ -276,7 +276,7 @@ func (s *Session) lookForItems(ctx context.Context) error {
 	case err != nil:
 		return err
 	case open == 0:
-		if err := s.finishDestination(ctx); err != nil {
+		if err := errors.Join(s.finishDestination(ctx), s.attachPolicies(ctx)); err != nil {
 			return err
 		}
 		return cms.ErrAllDone

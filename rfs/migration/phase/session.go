@@ -104,8 +104,10 @@ type Cluster struct {
 	Globals func(context.Context, *plan.Plan, objects.Ledger) (creation.GlobalsResult, error)
 	// Preview logs, before the first phase that writes to the target, how it will differ; nil: nothing.
 	Preview func(context.Context, *plan.Plan, Phases) error
-	Indices Indices
-	Targets Targets
+	// Policies attaches the policies of the source at the end; nil: none are attached.
+	Policies Policies
+	Indices  Indices
+	Targets  Targets
 	// UUIDs returns the UUIDs of those indices that exist.
 	UUIDs  func(ctx context.Context, names []string) (map[string]string, error)
 	Counts arrival.Counts

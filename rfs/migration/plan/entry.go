@@ -70,6 +70,10 @@ type Entry struct {
 	Dropped map[string][]string `json:"dropped_aliases,omitempty"`
 	// RefusedAliases are the aliases of Late that the target refused when they were set.
 	RefusedAliases []progress.RefusedAlias `json:"refused_aliases,omitempty"`
+	// Managed means that the target indices of this session have the policies of the source, as far as it had any.
+	Managed bool `json:"managed,omitempty"`
+	// RefusedPolicies are policies that were not attached when the documents were complete.
+	RefusedPolicies []progress.RefusedPolicy `json:"refused_policies,omitempty"`
 
 	Ends map[int][]int64 `json:"-"` // of the parts of split shards, as session.IndexEntry.Ends; set where leases need it
 }

@@ -75,6 +75,8 @@ type Index struct {
 	AliasesWait bool `json:"aliases_wait,omitempty"`
 	// RefusedAliases are those that the target refused when all documents were there.
 	RefusedAliases []progress.RefusedAlias `json:"refused_aliases,omitempty"`
+	// RefusedPolicies are those that were not attached then.
+	RefusedPolicies []progress.RefusedPolicy `json:"refused_policies,omitempty"`
 	// Reduced is the reason why the stored sources differ from the indexed ones.
 	Reduced string `json:"reduced_source,omitempty"`
 	// Stream is the treatment of the backing index of a data stream.
@@ -185,6 +187,9 @@ func Of(ctx context.Context, of *phase.Session) (*Summary, error) {
 		for _, r := range x.RefusedAliases {
 			s.Problems = append(s.Problems, Problem{Index: x.Index, Shard: -1, Reason: r.Problem()})
 		}
+		for _, r := range x.RefusedPolicies {
+			s.Problems = append(s.Problems, Problem{Index: x.Index, Shard: -1, Reason: r.Problem()})
+		}
 		if x.State == session.PhaseFailed && chains[x.Index] == nil { // it has no items
 			s.Problems = append(s.Problems, Problem{Index: x.Index, Shard: -1, Reason: x.Error})
 		}
@@ -269,7 +274,7 @@ func indexSummaries(ctx context.Context, of *phase.Session) (map[string]*Index, 
 		by[e.Name] = &Index{
 			Index: e.Name, Targets: entry.Naming.Targets(), Shards: e.Shards, Reduced: entry.Reduced, Stream: entry.Note(),
 			follows: entry.Version != 0,
-			State:   e.State, Error: e.Error, Created: entry.Ours, AliasesWait: len(entry.Late) > 0 && len(entry.RefusedAliases) == 0, RefusedAliases: entry.RefusedAliases, Differs: entry.Differs, Arrival: entry.Arrival,
+			State:   e.State, Error: e.Error, Created: entry.Ours, AliasesWait: len(entry.Late) > 0 && len(entry.RefusedAliases) == 0, RefusedAliases: entry.RefusedAliases, RefusedPolicies: entry.RefusedPolicies, Differs: entry.Differs, Arrival: entry.Arrival,
 		}
 	}
 	return by, nil

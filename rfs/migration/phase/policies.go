@@ -1,0 +1,148 @@
+package phase
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
+)
+
+// Policies lets policies of the target manage its indices.
+type Policies interface {
+	// Attachments returns the policies of the indices of a plan at the source, by the names of the indices there.
+	Attachments(ctx context.Context, p *plan.Plan) (map[string]metadata.Attachment, error)
+	// Attach lets a policy manage an index of the target; refused is the reason why the index stays without it.
+	Attach(ctx context.Context, index string, a metadata.Attachment) (refused string, err error)
+	// SetPatterns gives the policies that the session created the index patterns that they had at the source.
+	SetPatterns(ctx context.Context, p *plan.Plan, l objects.Ledger) error
+}
+
+// attachPolicies lets the policies of the source manage those target indices that the session created and whose documents have all
+// arrived. It is called when every chain of items is whole. What was attached is recorded in the entry, so that it may be repeated, and
+// what an operator detaches later stays detached. What the target refuses is tried again by the next run.
+func (s *Session) attachPolicies(ctx context.Context) error {
+	if s.Policies == nil {
+		return nil
+	}
+	waiting, whole, err := s.unmanaged(ctx)
+	if err != nil || len(waiting) == 0 {
+		return err
+	}
+	p, err := s.plan(ctx)
+	if err != nil {
+		return err
+	}
+	wanted, err := s.Policies.Attachments(ctx, p)
+	if err != nil {
+		return fmt.Errorf("policies of the source: %w", err)
+	}
+	if whole { // before the last entry is recorded: a process that dies in between does both again
+		if err := s.Policies.SetPatterns(ctx, p, s.Ledger); err != nil {
+			return err
+		}
+	}
+	for _, index := range slices.Sorted(maps.Keys(waiting)) {
+		if err := s.attachPolicy(ctx, index, waiting[index], wanted); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unmanaged returns the entries whose target indices have no policy yet, although all documents have arrived. whole means that the
+// documents of all indices have: no index will be created again.
+func (s *Session) unmanaged(ctx context.Context) (waiting map[string]plan.Entry, whole bool, err error) {
+	entries, err := s.Entries(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	waiting, whole = map[string]plan.Entry{}, true
+	for _, e := range entries {
+		entry, err := plan.DecodeEntry(e.Name, e.Body)
+		if err != nil {
+			return nil, false, err
+		}
+		arrived := e.State == session.PhaseCompleted && (entry.Arrival == nil || entry.Arrival.Problem == "")
+		whole = whole && arrived
+		if arrived && !entry.Managed && !entry.Create && entry.Trial == nil && len(entry.Ours) > 0 {
+			waiting[e.Name] = entry
+		}
+	}
+	for item, err := range s.Coordinator.Items(ctx) {
+		if err != nil {
+			return nil, false, fmt.Errorf("list items: %w", err)
+		}
+		id, err := item.Range()
+		if err != nil {
+			continue
+		}
+		if !item.Open() && !item.FailedItem() && item.Counts.Failed == 0 {
+			continue
+		}
+		whole = false
+		if _, waits := waiting[id.Index]; waits {
+			s.Log.WarnContext(ctx, "no policy is attached, because documents are missing", "index", id.Index)
+			delete(waiting, id.Index)
+		}
+	}
+	return waiting, whole, nil
+}
+
+// attachPolicy attaches the policy of one index of the snapshot to its target indices.
+func (s *Session) attachPolicy(ctx context.Context, index string, entry plan.Entry, wanted map[string]metadata.Attachment) error {
+	a, has := wanted[index]
+	var refused []progress.RefusedPolicy
+	if has {
+		err := s.checkEntry(ctx, index, entry)
+		if err == nil {
+			err = s.checkTargets(ctx, entry, 0)
+		}
+		if errors.Is(err, engine.ErrTargetReplaced) {
+			refused = append(refused, progress.RefusedPolicy{Index: index, Policy: a.Policy, Reason: fault.Text(err)})
+		} else if err != nil {
+			return err
+		}
+		for _, name := range entry.Naming.Targets() {
+			if len(refused) > 0 || !slices.Contains(entry.Ours, name) {
+				continue
+			}
+			reason, err := s.Policies.Attach(ctx, name, a)
+			if err != nil {
+				return fmt.Errorf("policy of %s: %w", name, err)
+			}
+			if reason != "" {
+				refused = append(refused, progress.RefusedPolicy{Index: name, Policy: a.Named(), Reason: reason})
+				continue
+			}
+			s.Log.InfoContext(ctx, "policy attached", "index", name, "policy", a.Named())
+		}
+	}
+	for _, r := range refused {
+		s.Log.ErrorContext(ctx, "policy not attached", "index", r.Index, "policy", r.Policy, "reason", r.Reason)
+		if _, err := s.Coordinator.Event(ctx, fmt.Sprintf("policy %s of %s", r.Policy, r.Index), "refused", r.Reason); err != nil {
+			return err
+		}
+	}
+	return session.EntriesOf(s.Coordinator).UpdateBody(ctx, index, func(was json.RawMessage) json.RawMessage {
+		e, err := plan.DecodeEntry(index, was)
+		if err != nil {
+			return nil
+		}
+		e.Managed, e.RefusedPolicies = len(refused) == 0, refused
+		body, err := e.Encode()
+		if err != nil {
+			return nil
+		}
+		return body
+	})
+}
