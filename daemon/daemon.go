@@ -14,7 +14,6 @@ import (
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/coordination/cms/primitive"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
@@ -31,10 +30,8 @@ type Config struct {
 	Workers    int   // wanted number; 0: automatic, by cores, memory and rejections of the target; -1: none
 	MaxWorkers int   // limit on this node, overrides any wanted number; default 64
 	Memory     int64 // bytes a worker may use before it is stopped; 0: no limit
-	MaxRate    int64 // bytes per second of the whole fleet; 0: no limit
-	// HoldPermit keeps this node's permit on a part of MaxRate until the context is done; nil: the node has all of it. With an error,
-	// the reason why there can be no permit any more, the node ends.
-	HoldPermit func(context.Context, primitive.Spender) error
+	// Limits of the bytes that are sent, and that are read of the repository.
+	Send, Read Limit
 	// Owner proves which former workers of this node are dead, so that their leases are freed; nil: they run out.
 	Owner *Owner
 	// Fleet reports the other nodes; nil: a single node. Peers notifies them; nil: no notifications.
@@ -134,7 +131,7 @@ type Daemon struct {
 	reloads       chan struct{}
 	readNow       chan struct{}
 	readIntentNow chan struct{} // triggers a read of the intent
-	allowed       allowance
+	allowed       [limits]allowance
 	window        loadWindow
 	beat          time.Time // last iteration of the loop
 }
@@ -179,12 +176,8 @@ func New(conf Config) *Daemon {
 		beat: time.Now(), expired: map[string]bool{},
 	}
 	d.metrics = metrics.NewRegistry(d.snapshot)
-	if conf.HoldPermit == nil {
-		d.allowed.part = conf.MaxRate
-	} else {
-		d.allowed.left = func() time.Duration { return 0 } // until it has a permit
-	}
-	d.metrics.Limit(d.rateMetric())
+	d.allowed = [limits]allowance{sends: newAllowance(conf.Send), reads: newAllowance(conf.Read)}
+	d.noteLimits()
 	d.events = newEventBus(conf.Name, conf.Sinks, d.metrics, conf.Log)
 	d.auto = newAutoscale(conf.MaxWorkers, conf.Memory)
 	return d
@@ -215,7 +208,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 	sinks.Go(func() { d.events.run(inner) })
 	readers.Go(func() { d.readLoop(inner) })
 	readers.Go(func() { d.intentLoop(inner) })
-	readers.Go(func() { d.holdPermit(inner) })
+	readers.Go(func() { d.holdPermit(inner, sends) })
+	readers.Go(func() { d.holdPermit(inner, reads) })
 	readers.Go(func() { d.logProgress(inner) })
 	if d.conf.Owner != nil {
 		readers.Go(func() { d.reclaim(inner) })

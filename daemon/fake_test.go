@@ -55,9 +55,24 @@ func (w *fakeWorker) Send(o WorkerCommand) {
 	w.orders = append(w.orders, o)
 	deaf := w.deaf
 	w.mu.Unlock()
-	if o.Rate != nil && !deaf {
-		w.report(Record{Rate: o.Rate.Number})
+	if !deaf {
+		follow(o, w.report)
 	}
+}
+
+// follow reports the rates of a command that a worker follows.
+func follow(o WorkerCommand, report func(Record)) {
+	if o.Rate != nil {
+		report(Record{Rate: o.Rate.Number})
+	}
+	if o.ReadRate != nil {
+		report(Record{ReadRate: o.ReadRate.Number})
+	}
+}
+
+// rate returns the rate of a command.
+func (c WorkerCommand) rate(of limited) *RateCommand {
+	return [limits]*RateCommand{sends: c.Rate, reads: c.ReadRate}[of]
 }
 
 // end ends the worker, once.
@@ -103,9 +118,7 @@ func (s *fakeStarter) Start(slot int, first WorkerCommand, report func(Record), 
 	}
 	w := &fakeWorker{slot: slot, report: report, ended: ended, stopped: s.stopped, orders: []WorkerCommand{first}}
 	s.began = append(s.began, w)
-	if first.Rate != nil {
-		go report(Record{Rate: first.Rate.Number})
-	}
+	go follow(first, report)
 	if s.born != nil {
 		go s.born(w)
 	}

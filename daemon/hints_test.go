@@ -102,12 +102,12 @@ func metricsOf(d *Daemon) string {
 }
 
 // rateTold returns the last rate that a worker was sent, -1 for none.
-func rateTold(w *fakeWorker) int64 {
+func rateTold(w *fakeWorker, of limited) int64 {
 	_, _, orders := w.read()
 	rate, number := int64(-1), int64(0) // orders may overtake each other: the highest number counts
 	for _, o := range orders {
-		if o.Rate != nil && o.Rate.Number > number {
-			rate, number = o.Rate.BytesPerSecond, o.Rate.Number
+		if r := o.rate(of); r != nil && r.Number > number {
+			rate, number = r.BytesPerSecond, r.Number
 		}
 	}
 	return rate

@@ -300,7 +300,7 @@ func TestDaemon_StoreIsReachedLate(t *testing.T) {
 				answers := time.Now().Add(3 * time.Minute)
 				store := newStore(t, 1)
 				starter := &fakeStarter{stopped: handsOff}
-				n := startNode(t, Config{Workers: 1, MaxRate: 1 << 20, Mirror: &fakeMirror{leads: leads}, Open: func(context.Context) (*cms.Coordinator, error) {
+				n := startNode(t, Config{Workers: 1, Send: Limit{Most: 1 << 20}, Mirror: &fakeMirror{leads: leads}, Open: func(context.Context) (*cms.Coordinator, error) {
 					if time.Now().Before(answers) {
 						return nil, fmt.Errorf("connection refused: %w", fault.ErrUnavailable)
 					}

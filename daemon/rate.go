@@ -7,11 +7,37 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/primitive"
 )
 
-// allowance is the part of --max-rate that this node may use. It is guarded by the daemon's mutex.
+// limited is a kind of work that has a rate.
+type limited int
+
+const (
+	sends limited = iota // --max-rate
+	reads                // --max-read-rate
+	limits
+)
+
+// Limit is a limit of the whole fleet.
+type Limit struct {
+	Most int64 // bytes per second; 0: no limit
+	// Hold keeps this node's permit on a part of Most until the context is done; nil: the node has all of it. With an error, the reason
+	// why there can be no permit any more, the node ends.
+	Hold func(context.Context, primitive.Spender) error
+}
+
+// allowance is the part of a limit that this node may use. It is guarded by the daemon's mutex.
 type allowance struct {
+	Limit
 	part   int64
 	left   func() time.Duration // nil: without end
 	number int64                // of the last command
+}
+
+// newAllowance returns all of the limit, or nothing until the node has a permit.
+func newAllowance(l Limit) allowance {
+	if l.Hold == nil {
+		return allowance{Limit: l, part: l.Most}
+	}
+	return allowance{Limit: l, left: func() time.Duration { return 0 }}
 }
 
 // rateCommands are the rate commands that a worker may follow: the last one that it has reported, and later ones.
@@ -54,17 +80,21 @@ func (r rateCommands) follows(number int64) rateCommands {
 }
 
 // holdPermit keeps this node's permit until ctx is done. Without one the workers would wait indefinitely, so the node ends.
-func (d *Daemon) holdPermit(ctx context.Context) {
-	if d.conf.MaxRate <= 0 || d.conf.HoldPermit == nil {
+func (d *Daemon) holdPermit(ctx context.Context, of limited) {
+	l := d.allowed[of].Limit
+	if l.Most <= 0 || l.Hold == nil {
 		return
 	}
-	if err := d.conf.HoldPermit(ctx, spender{d}); err != nil && ctx.Err() == nil {
+	if err := l.Hold(ctx, spender{d, of}); err != nil && ctx.Err() == nil {
 		d.fail(err)
 	}
 }
 
 // spender is the node as the holder of a permit.
-type spender struct{ d *Daemon }
+type spender struct {
+	d  *Daemon
+	of limited
+}
 
 var _ primitive.Spender = spender{}
 
@@ -94,12 +124,13 @@ func (s spender) Allow(part int64, left func() time.Duration) {
 	d := s.d
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.rateLeft() <= 0 { // nothing that was allowed before is followed any more
+	if d.rateLeft(s.of) <= 0 { // nothing that was allowed before is followed any more
 		for _, x := range d.slots {
-			x.rates = nil
+			x.rates[s.of] = nil
 		}
 	}
-	d.allowed.part, d.allowed.left = min(part, d.conf.MaxRate), left
+	a := &d.allowed[s.of]
+	a.part, a.left = min(part, a.Most), left
 	d.pushLimits()
 }
 
@@ -107,33 +138,33 @@ func (s spender) Allow(part int64, left func() time.Duration) {
 func (s spender) InUse() int64 {
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()
-	if s.d.rateLeft() <= 0 {
+	if s.d.rateLeft(s.of) <= 0 {
 		return 0
 	}
-	return s.d.rateInUse()
+	return s.d.rateInUse(s.of)
 }
 
 // rateLeft returns how long the node's part of the rate holds.
-func (d *Daemon) rateLeft() time.Duration {
-	if d.allowed.left == nil {
+func (d *Daemon) rateLeft(of limited) time.Duration {
+	if d.allowed[of].left == nil {
 		return time.Hour
 	}
-	return d.allowed.left()
+	return d.allowed[of].left()
 }
 
 // rateLimit returns this node's part of the rate, in bytes per second; 0 without a limit, and without a permit.
-func (d *Daemon) rateLimit() int64 {
-	if d.conf.MaxRate == 0 || d.rateLeft() <= 0 {
+func (d *Daemon) rateLimit(of limited) int64 {
+	if d.allowed[of].Most == 0 || d.rateLeft(of) <= 0 {
 		return 0
 	}
-	return d.allowed.part
+	return d.allowed[of].part
 }
 
 // rateInUse returns the most that all workers may be using.
-func (d *Daemon) rateInUse() (sum int64) {
+func (d *Daemon) rateInUse(of limited) (sum int64) {
 	for _, s := range d.slots {
 		if s.worker != nil {
-			sum += s.rates.inUse()
+			sum += s.rates[of].inUse()
 		}
 	}
 	return sum
@@ -141,54 +172,71 @@ func (d *Daemon) rateInUse() (sum int64) {
 
 // rateCommand returns the next command for the worker of a slot, and notes it: an equal part of n, or as much of it as others are
 // known not to use any more. It is nil without a limit.
-func (d *Daemon) rateCommand(s *slot, n int) *RateCommand {
-	if d.conf.MaxRate == 0 {
+func (d *Daemon) rateCommand(s *slot, of limited, n int) *RateCommand {
+	a := &d.allowed[of]
+	if a.Most == 0 {
 		return nil
 	}
-	part := d.rateLimit()
-	rate, own := part/int64(max(n, 1)), s.rates.inUse()
+	part := d.rateLimit(of)
+	rate, own := part/int64(max(n, 1)), s.rates[of].inUse()
 	if rate > own {
-		rate = own + min(rate-own, max(part-d.rateInUse(), 0))
+		rate = own + min(rate-own, max(part-d.rateInUse(of), 0))
 	}
-	d.allowed.number++
-	o := RateCommand{Number: d.allowed.number, BytesPerSecond: rate}
-	if d.allowed.left != nil {
-		left := d.rateLeft()
+	a.number++
+	o := RateCommand{Number: a.number, BytesPerSecond: rate}
+	if a.left != nil {
+		left := d.rateLeft(of)
 		o.LeftMs, o.Until = left.Milliseconds(), time.Now().Add(left).UnixMilli()
 	}
-	s.rates = s.rates.add(o)
+	s.rates[of] = s.rates[of].add(o)
 	return &o
 }
 
-// pushLimits sends every worker its part of the rate, and the pace. Workers in this process share one bucket.
+// limitCommand returns the next command for the worker of a slot, one of n: its parts of the rates, and the pace.
+func (d *Daemon) limitCommand(s *slot, n int) WorkerCommand {
+	pace := d.pacer.current()
+	return WorkerCommand{Rate: d.rateCommand(s, sends, n), ReadRate: d.rateCommand(s, reads, n), Pace: &pace}
+}
+
+// pushLimits sends every worker its parts of the rates, and the pace. Workers in this process share their buckets.
 func (d *Daemon) pushLimits() {
-	d.metrics.Limit(d.rateMetric())
-	pace, n := d.pacer.current(), d.running()
+	d.noteLimits()
+	n := d.running()
 	for _, s := range d.slots {
 		if s.worker != nil {
-			d.sendCommand(s.worker, WorkerCommand{Rate: d.rateCommand(s, n), Pace: &pace})
+			d.sendCommand(s.worker, d.limitCommand(s, n))
 		}
 	}
 }
 
+// pushRates does what pushLimits does when the number of workers has changed.
+func (d *Daemon) pushRates() {
+	if d.allowed[sends].Most > 0 || d.allowed[reads].Most > 0 {
+		d.pushLimits()
+	}
+}
+
+// noteLimits sets the metrics of the limits.
+func (d *Daemon) noteLimits() { d.metrics.Limit(d.rateMetric(sends), d.rateMetric(reads)) }
+
 // rateMetric returns the limit in the form of the metric, where 0 means no limit.
-func (d *Daemon) rateMetric() int64 {
-	if d.conf.MaxRate == 0 {
+func (d *Daemon) rateMetric(of limited) int64 {
+	if d.allowed[of].Most == 0 {
 		return 0
 	}
-	return max(d.rateLimit(), 1)
+	return max(d.rateLimit(of), 1)
 }
 
 // followsRate notes that a worker follows a command. What it uses less others may have.
-func (d *Daemon) followsRate(s *slot, number int64) {
-	before := s.rates.inUse()
-	s.rates = s.rates.follows(number)
-	if s.rates.inUse() == before || d.running() == 0 {
+func (d *Daemon) followsRate(s *slot, of limited, number int64) {
+	before := s.rates[of].inUse()
+	s.rates[of] = s.rates[of].follows(number)
+	if s.rates[of].inUse() == before || d.running() == 0 {
 		return
 	}
-	each := d.rateLimit() / int64(d.running())
+	each := d.rateLimit(of) / int64(d.running())
 	for _, x := range d.slots {
-		if x.worker != nil && x.rates.last() < each {
+		if x.worker != nil && x.rates[of].last() < each {
 			d.pushLimits()
 			return
 		}

@@ -12,22 +12,33 @@ import (
 )
 
 // rateNode starts a node of two workers whose permit the test sets.
-func rateNode(t *testing.T) (*node, primitive.Spender) {
+func rateNode(t *testing.T, of limited) (*node, primitive.Spender) {
 	t.Helper()
 	held := make(chan primitive.Spender, 1)
-	n := startNode(t, Config{Workers: 2, MaxRate: 8000, HoldPermit: func(ctx context.Context, s primitive.Spender) error {
+	limit := Limit{Most: 8000, Hold: func(ctx context.Context, s primitive.Spender) error {
 		held <- s
 		<-ctx.Done()
 		return nil
-	}}, &fakeStarter{stopped: handsOff})
+	}}
+	conf := Config{Workers: 2, Send: limit}
+	if of == reads { // beside another limit, which is the node's own
+		conf.Send, conf.Read = Limit{Most: 100}, limit
+	}
+	n := startNode(t, conf, &fakeStarter{stopped: handsOff})
 	return n, <-held
 }
 
 // TestTheWorkersOfANodeKeepToItsPermit: the parts of all workers together are within the part of the node at any moment, and
 // what a worker may go on using is not given to another one, nor given back.
 func TestTheWorkersOfANodeKeepToItsPermit(t *testing.T) {
+	for of, metric := range []string{sends: "rfsd_rate_limit_bytes_per_second", reads: "rfsd_read_rate_limit_bytes_per_second"} {
+		t.Run(metric, func(t *testing.T) { keepsToItsPermit(t, limited(of), metric) })
+	}
+}
+
+func keepsToItsPermit(t *testing.T, of limited, metric string) {
 	synctest.Test(t, func(t *testing.T) {
-		n, permit := rateNode(t)
+		n, permit := rateNode(t, of)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		all := n.starter.living()
@@ -35,7 +46,7 @@ func TestTheWorkersOfANodeKeepToItsPermit(t *testing.T) {
 			t.Helper()
 			time.Sleep(time.Second)
 			synctest.Wait()
-			if x, y := rateTold(all[0]), rateTold(all[1]); x != a || y != b || permit.InUse() != inUse {
+			if x, y := rateTold(all[0], of), rateTold(all[1], of); x != a || y != b || permit.InUse() != inUse {
 				t.Errorf("%s: %d and %d, want %d and %d; %d in use, want %d", what, x, y, a, b, permit.InUse(), inUse)
 			}
 		}
@@ -48,7 +59,7 @@ func TestTheWorkersOfANodeKeepToItsPermit(t *testing.T) {
 		each("no permit yet", 0, 0, 0)
 		permit.Allow(6000, left)
 		each("a part", 3000, 3000, 6000)
-		if !strings.Contains(metricsOf(n.Daemon), "\nrfsd_rate_limit_bytes_per_second 6000\n") {
+		if !strings.Contains(metricsOf(n.Daemon), "\n"+metric+" 6000\n") {
 			t.Error("the metric is not the part of the node")
 		}
 		permit.Allow(1<<40, left)
@@ -66,7 +77,7 @@ func TestTheWorkersOfANodeKeepToItsPermit(t *testing.T) {
 		synctest.Wait()
 		all = n.starter.living()
 		each("it is dead", 2750, 2750, 5500)
-		if o := lastRate(all[0]); o.LeftMs <= 0 || o.LeftMs > lasts.Milliseconds() || time.Until(time.UnixMilli(o.Until)) > lasts {
+		if o := lastRate(all[0], of); o.LeftMs <= 0 || o.LeftMs > lasts.Milliseconds() || time.Until(time.UnixMilli(o.Until)) > lasts {
 			t.Errorf("%+v ends with the permit", o)
 		}
 		time.Sleep(2 * lasts)
@@ -80,11 +91,11 @@ func TestTheWorkersOfANodeKeepToItsPermit(t *testing.T) {
 }
 
 // lastRate returns the last order of a rate that a worker was sent.
-func lastRate(w *fakeWorker) (last RateCommand) {
+func lastRate(w *fakeWorker, of limited) (last RateCommand) {
 	_, _, orders := w.read()
 	for _, o := range orders {
-		if o.Rate != nil && o.Rate.Number > last.Number {
-			last = *o.Rate
+		if r := o.rate(of); r != nil && r.Number > last.Number {
+			last = *r
 		}
 	}
 	return last
@@ -119,7 +130,7 @@ func TestRateCommands(t *testing.T) {
 // TestOnlyLeasesCountForTheRate: workers that looked for an item in vain kept the part of their node from the one that had work.
 func TestOnlyLeasesCountForTheRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n, permit := rateNode(t)
+		n, permit := rateNode(t, sends)
 		weighs := func(what string, after time.Duration, want int) {
 			t.Helper()
 			time.Sleep(after)

@@ -24,7 +24,8 @@ type Record struct {
 	// Next are the successors of the item, which can be continued without a search.
 	Next []string `json:"next,omitempty"`
 	// Rate is the number of the last command of a rate that the worker follows.
-	Rate int64 `json:"rate,omitempty"`
+	Rate     int64 `json:"rate,omitempty"`
+	ReadRate int64 `json:"read_rate,omitempty"` // the same of the rate of reading
 	// NextMs is set with code 4: the time in ms, by the store's clock, until an item may become free.
 	NextMs int64 `json:"next_ms,omitempty"`
 }
@@ -63,11 +64,12 @@ func (l *Lease) subject() (name, item string) {
 // WorkerCommand is one line of JSON that the daemon writes to a worker: first the options, later
 // changes. When the pipe is closed the daemon has ended: the worker hands off and ends.
 type WorkerCommand struct {
-	Options  map[string][]string `json:"options,omitempty"`  // name of a flag → its values
-	Holder   string              `json:"holder,omitempty"`   // with the options: the prefix of the holders of all leases; "": the worker chooses one
-	Prefer   []string            `json:"prefer,omitempty"`   // with the options: items to try before a search
-	Exponent int                 `json:"exponent,omitempty"` // with the options: least lease exponent of new items
-	Rate     *RateCommand        `json:"rate,omitempty"`     // absent at first: no limit
+	Options  map[string][]string `json:"options,omitempty"`   // name of a flag → its values
+	Holder   string              `json:"holder,omitempty"`    // with the options: the prefix of the holders of all leases; "": the worker chooses one
+	Prefer   []string            `json:"prefer,omitempty"`    // with the options: items to try before a search
+	Exponent int                 `json:"exponent,omitempty"`  // with the options: least lease exponent of new items
+	Rate     *RateCommand        `json:"rate,omitempty"`      // of sending; absent at first: no limit
+	ReadRate *RateCommand        `json:"read_rate,omitempty"` // of reading the repository, likewise
 	Pace     *Pace               `json:"pace,omitempty"`
 	LogLevel string              `json:"log_level,omitempty"` // debug, info, warn, error
 	Slot     int                 `json:"slot,omitempty"`      // with the options: which of the node's workers it is
@@ -76,7 +78,7 @@ type WorkerCommand struct {
 	Record   time.Duration       `json:"record_ns,omitempty"` // with the options: interval in which progress is recorded; 0: the default
 }
 
-// RateCommand is the rate that a worker may send with. The worker follows the command with the highest number, and reports that number.
+// RateCommand is the rate that a worker may send with, or read with. The worker follows the command with the highest number, and reports that number.
 type RateCommand struct {
 	Number         int64 `json:"number"`
 	BytesPerSecond int64 `json:"bytes_per_second"` // 0: nothing

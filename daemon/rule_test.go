@@ -279,7 +279,7 @@ func TestAHintMayReorderDelayOrShrinkWorkAndNothingElse(t *testing.T) {
 func ruledNode(s *shelf, f *neighbours) *Daemon {
 	sched := &schedule.Scheduler{}
 	sched.SetPosition(schedule.NodePosition{Nodes: 1, Workers: 1})
-	d := New(Config{Name: "n1", MaxRate: ruleRate, MaxWorkers: ruleWorkers, Fleet: f, Peers: f, Scheduler: sched, Position: sched.Position, Log: discard()})
+	d := New(Config{Name: "n1", Send: Limit{Most: ruleRate}, MaxWorkers: ruleWorkers, Fleet: f, Peers: f, Scheduler: sched, Position: sched.Position, Log: discard()})
 	d.auto = autoscale{max: ruleWorkers, n: ruleWorkers}
 	d.store.set(s.Coordinator)
 	d.known, d.intent = true, session.Intent{State: session.Run}
@@ -303,7 +303,7 @@ func holdNode(t *testing.T, d *Daemon) (wanted int) {
 			t.Fatalf("the connections of workers shrink to %+v", p)
 		}
 	}
-	if b := d.rateLimit(); b != ruleRate { // no hint changes it
+	if b := d.rateLimit(sends); b != ruleRate { // no hint changes it
 		t.Errorf("a budget of %d bytes per second", b)
 	}
 	if e := d.plan().MinExponent(cms.DefaultInitialLease); e < 0 || e > 2 {

@@ -30,8 +30,8 @@ type slot struct {
 	memoryChecked  time.Time
 	overLimitCount int // consecutive measurements above the limit
 
-	rates  rateCommands // what the worker may send
-	leased time.Time    // when the slot had a lease last
+	rates  [limits]rateCommands // what the worker may send and read
+	leased time.Time            // when the slot had a lease last
 
 	stopped   time.Time // when it was asked to stop; zero: not yet
 	killed    bool
@@ -85,10 +85,10 @@ func (d *Daemon) reconcile(now time.Time) {
 	if is := d.pacer.current(); is != was {
 		d.log.Info("pace changed", "target", is.Target, "repository", is.Repository)
 		d.pushLimits()
-	} else if changed && d.conf.MaxRate > 0 {
-		d.pushLimits()
+	} else if changed {
+		d.pushRates()
 	}
-	d.metrics.Limit(d.rateMetric())
+	d.noteLimits()
 	if changed {
 		d.watchers.Notify()
 	}
@@ -136,9 +136,9 @@ func (d *Daemon) running() int {
 
 // start starts a worker in a slot.
 func (d *Daemon) start(s *slot, now time.Time) {
-	pace := d.pacer.current()
-	s.rates = nil
-	command := WorkerCommand{Rate: d.rateCommand(s, d.running()+1), Pace: &pace, Every: time.Second}
+	s.rates = [limits]rateCommands{}
+	command := d.limitCommand(s, d.running()+1)
+	command.Every = time.Second
 	d.addHints(&command, now)
 	w, err := d.conf.Starter.Start(s.n, command,
 		func(r Record) { d.handleRecord(s, r) }, func(e End) { d.handleEnd(s, e) })
@@ -281,7 +281,10 @@ func (d *Daemon) handleRecord(s *slot, r Record) {
 		d.watchers.Notify()
 	}
 	if r.Rate > 0 {
-		d.followsRate(s, r.Rate)
+		d.followsRate(s, sends, r.Rate)
+	}
+	if r.ReadRate > 0 {
+		d.followsRate(s, reads, r.ReadRate)
 	}
 	if r.Sample == nil {
 		return
@@ -315,10 +318,8 @@ func (d *Daemon) handleEnd(s *slot, e End) {
 		s.leased = now
 	}
 	s.settled.Documents, s.settled.Failed = s.settled.Documents+s.sample.Documents, s.settled.Failed+s.sample.Failed
-	s.worker, s.lease, s.sample, s.memory, s.rates, s.ended = nil, nil, metrics.Sample{}, 0, nil, now
-	if d.conf.MaxRate > 0 {
-		d.pushLimits()
-	}
+	s.worker, s.lease, s.sample, s.memory, s.rates, s.ended = nil, nil, metrics.Sample{}, 0, [limits]rateCommands{}, now
+	d.pushRates()
 	d.watchers.Notify()
 }
 

@@ -388,11 +388,11 @@ func TestAWorkerThatIsStoppedBeforeItHeardOfItsLeaseLeavesNoneBehind(t *testing.
 }
 
 func TestEachWorkerGetsItsShareOfTheRate(t *testing.T) {
-	n := runNode(t, Config{Workers: 2, MaxRate: 1000}, &fakeStarter{stopped: handsOff})
+	n := runNode(t, Config{Workers: 2, Send: Limit{Most: 1000}}, &fakeStarter{stopped: handsOff})
 	n.untilRunning(t, 2)
 	until(t, "both have half", func() bool {
 		all := n.starter.living()
-		return len(all) == 2 && rateTold(all[0]) == 500 && rateTold(all[1]) == 500
+		return len(all) == 2 && rateTold(all[0], sends) == 500 && rateTold(all[1], sends) == 500
 	})
 	one := 1
 	if err := n.order(t, "scale", &one); err != nil {
@@ -400,7 +400,7 @@ func TestEachWorkerGetsItsShareOfTheRate(t *testing.T) {
 	}
 	until(t, "the last one has all", func() bool {
 		all := n.starter.living()
-		return len(all) == 1 && rateTold(all[0]) == 1000
+		return len(all) == 1 && rateTold(all[0], sends) == 1000
 	})
 }
 

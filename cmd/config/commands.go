@@ -186,6 +186,7 @@ func (v *VerifySnapshot) Check() error {
 type VerifyFiles struct {
 	Files        Files
 	Stores       Stores
+	Pace         ReadPace
 	Transfer     Transfer
 	Verification Verification
 }
@@ -229,6 +230,7 @@ type Import struct {
 	Files    Files
 	Windows  Windows
 	Stores   Stores
+	Pace     ReadPace
 	Transfer Transfer
 }
 

@@ -36,6 +36,7 @@ func TestDefaultsFormsAndBoundsAreThoseOfTheirSettings(t *testing.T) {
 		{"initial-lease-duration", "1ms", "want a duration such as 10m or PT10M, from 1s to 6h"},
 		{"max-rate", "fast", "want bytes per second with a unit, such as 20MiB or 20MB (0: no limit)"},
 		{"max-rate", "20", "want bytes per second with a unit, such as 20MiB"},
+		{"max-read-rate", "20", "want bytes per second with a unit, such as 20MiB"},
 		{"documents-size-per-bulk-request", "1GB5", "want a size such as"},
 		{"documents-size-per-bulk-request", "2GiB", "from 1KiB to 1GiB"},
 		{"discard", "maybe", "want true or false"},

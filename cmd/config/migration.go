@@ -70,6 +70,13 @@ type Repository struct {
 	URI     string   `flag:"repo-uri" check:"repository" help:"snapshot repository: a path, s3://, gs://, azblob:// or https:// (read only)"`
 	Remotes []string `flag:"remote-store-uri" check:"remote" help:"URI or NAME=URI of a remote store that a shallow snapshot of OpenSearch refers to (default: the repository itself); may be repeated"`
 	Stores  Stores
+	Pace    ReadPace
+}
+
+// ReadPace bounds how fast a repository, or files, are read.
+type ReadPace struct {
+	_   struct{} `group:"Source" section:"source"`
+	Max Rate     `flag:"max-read-rate" default:"0" want:"bytes per second with a unit, such as 20MiB or 20MB (0: no limit)" help:"most bytes per second to read of the repository or of files, as 20MiB, over all slots; of a fleet, over all its nodes (0: no limit)"`
 }
 
 // Check refuses credentials in addresses.

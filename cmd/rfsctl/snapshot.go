@@ -17,6 +17,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
+	"github.com/rfsd/rfsd/rfs/base/throttle"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/lucene"
@@ -50,7 +51,9 @@ func unreadable(err error) error {
 
 // open opens the repository and its catalog.
 func open(ctx context.Context, call *config.Call, at config.Repository) (repo.Repository, *snapshot.Catalog, error) {
-	all, err := repo.OpenFederation(ctx, at.URI, at.Remotes, at.Stores.Options())
+	stores := at.Stores.Options()
+	stores.Rate = throttle.New(int64(at.Pace.Max))
+	all, err := repo.OpenFederation(ctx, at.URI, at.Remotes, stores)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -42,6 +42,7 @@ func decodeImport(values config.Values) (importOptions, error) {
 		options: options{stores: i.Stores.Options(), compression: string(export.None), fleet: true, leases: taskLeases, from: i.Files.From},
 		types:   importer.Types(i.Transfer.Types.Emit), windows: i.Windows,
 	}
+	o.limitReading(i.Pace)
 	return o, o.transfer(i.Transfer)
 }
 

@@ -108,7 +108,7 @@ func (in *resources) openStore(ctx context.Context, o options, log *slog.Logger,
 	if err != nil {
 		return nil, err
 	}
-	*all = append(*all, closeStore, in.holdPermit(ctx, o, store, log))
+	*all = append(*all, closeStore, in.holdPermits(ctx, o, store, log))
 	return store, nil
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/state"
 	"github.com/rfsd/rfsd/rfs/base/pattern"
 	"github.com/rfsd/rfsd/rfs/base/rest"
+	"github.com/rfsd/rfsd/rfs/base/throttle"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
@@ -93,7 +94,9 @@ type options struct {
 	bulkBytes        int
 	maxDocument      int64 // longest source that is read, in bytes
 	connections      int
-	maxRate          int64         // bytes per second; 0: no limit
+	maxRate          int64 // bytes per second that are sent; 0: no limit
+	maxReadRate      int64 // bytes per second that are read; 0: no limit
+	reading          *throttle.Bucket
 	maxLatency       time.Duration // of requests of the target, beyond which its load is lowered; 0: never
 	order            cms.Hints
 	failedDir        string // or s3://bucket/prefix
@@ -120,6 +123,7 @@ func newOptions(m config.Migrate) (options, error) {
 		parentJoin: m.Conversion.ParentJoin, duplicateKeys: plan.DuplicateKeys(m.Conversion.DuplicateKeys),
 		leases: m.Leases, splitOver: int64(m.Splitting.Over),
 	}
+	o.limitReading(m.Repository.Pace)
 	switch {
 	case m.Tuning.Tune:
 		o.guard.tune = tuning.All
@@ -143,6 +147,13 @@ func newOptions(m config.Migrate) (options, error) {
 		return o, err
 	}
 	return o, o.defaultPaths()
+}
+
+// limitReading sets how fast this process reads.
+func (o *options) limitReading(p config.ReadPace) {
+	o.maxReadRate = int64(p.Max)
+	o.reading = throttle.New(o.maxReadRate)
+	o.stores.Rate = o.reading
 }
 
 // transfer sets what all commands that send documents have in common.

@@ -29,11 +29,12 @@ import (
 // resources are what counts and bounds the work of one worker.
 type resources struct {
 	counters metrics.Counters
-	bucket   *throttle.Bucket
-	// rateOrder is the number of the daemon's last order of a rate.
-	rateOrder int64
-	memory    *budget.Budget
-	frames    *budget.Budget // of the zstd files of an import, beside memory
+	// What is sent, and what is read; reading may be nil.
+	bucket, reading *throttle.Bucket
+	// Numbers of the daemon's last orders of the two rates.
+	rateOrder, readOrder int64
+	memory               *budget.Budget
+	frames               *budget.Budget // of the zstd files of an import, beside memory
 	// Parts of the connections to the target, and of the requests that read ahead, which may be used.
 	pace, reads throttle.Pace
 	flow        *throttle.Flow // number and length of the requests of documents
@@ -57,7 +58,7 @@ func (in *resources) newHolder() string {
 }
 
 func newResources(o options) *resources {
-	return &resources{bucket: throttle.New(o.maxRate), flow: throttle.NewFlow(o.connections, o.bulkBytes), memory: o.memory().Input(), frames: budget.New(importer.MaxBack, 0)}
+	return &resources{bucket: throttle.New(o.maxRate), reading: o.reading, flow: throttle.NewFlow(o.connections, o.bulkBytes), memory: o.memory().Input(), frames: budget.New(importer.MaxBack, 0)}
 }
 
 // limits are those of all that is sent. They hold until stop is called.
@@ -85,6 +86,10 @@ func (in *resources) apply(o daemon.WorkerCommand) {
 		in.rateOrder = r.Number
 		in.bucket.Allow(r.BytesPerSecond, r.Left(cms.SystemClock()))
 	}
+	if r := o.ReadRate; r != nil && r.Number > in.readOrder && in.reading != nil {
+		in.readOrder = r.Number
+		in.reading.Allow(r.BytesPerSecond, r.Left(cms.SystemClock()))
+	}
 	if o.Pace != nil {
 		in.pace.Set(o.Pace.Target)
 		in.reads.Set(o.Pace.Repository)
@@ -96,16 +101,16 @@ func (o options) memory() budget.Process {
 	return budget.Process{Slots: o.slots, Connections: o.connections, Body: o.bulkBytes, Cluster: o.target.URL != "", Longer: o.maxDocument - shards.DefaultMaxDocument}
 }
 
-// permitUse is for how long a process that sends nothing counts as one that has work.
+// permitUse is for how long a process that sends or reads nothing counts as one that has work.
 const permitUse = 15 * time.Second
 
-// bucketSpender is a process that sends by itself, as the holder of a permit.
+// bucketSpender is a process that sends or reads by itself, as the holder of a permit.
 type bucketSpender struct {
 	*throttle.Bucket
 	slots int
 }
 
-// Weight returns the number of slots while they send.
+// Weight returns the number of slots while they take from the bucket.
 func (s bucketSpender) Weight() int {
 	if s.Used(permitUse) {
 		return max(s.slots, 1)
@@ -113,43 +118,69 @@ func (s bucketSpender) Weight() int {
 	return 0
 }
 
-// permits returns the permits of --max-rate in a store. limit is the rate of those processes that hold one.
-func permits(store primitive.Store, limit func() int64, log *slog.Logger) *primitive.Permits {
-	return &primitive.Permits{Store: store, Clock: cms.SystemClock(), Limit: limit, Log: log}
+// limitOption is an option that limits a rate, and its value in bytes per second; 0: no limit.
+type limitOption struct {
+	name string
+	most int64
 }
 
-// holdPermit lets this process send no more than its part of --max-rate among all processes that share the store, until stop is
-// called. When no permit can come any more, what waits to be sent ends with the reason. A coordinator file has one process, which has
-// the whole rate.
-func (in *resources) holdPermit(ctx context.Context, o options, store cms.Store, log *slog.Logger) (stop func() error) {
-	if o.maxRate <= 0 || !o.shares() {
+func (o options) sendLimit() limitOption { return limitOption{"max-rate", o.maxRate} }
+func (o options) readLimit() limitOption { return limitOption{"max-read-rate", o.maxReadRate} }
+
+// permits returns the permits of the option in a store.
+func (l limitOption) permits(store primitive.Store, log *slog.Logger) *primitive.Permits {
+	return &primitive.Permits{Store: store, Clock: cms.SystemClock(), Option: l.name, Limit: func() int64 { return l.most }, Log: log}
+}
+
+// holdPermits lets this process send and read no more than its parts of --max-rate and --max-read-rate among all processes that share
+// the store, until stop is called.
+func (in *resources) holdPermits(ctx context.Context, o options, store cms.Store, log *slog.Logger) (stop func() error) {
+	if !o.shares() { // a coordinator file has one process, which has the whole rates
 		return func() error { return nil }
 	}
-	s := bucketSpender{in.bucket, o.slots}
+	sending, reading := o.sendLimit().hold(ctx, in.bucket, o.slots, store, log), o.readLimit().hold(ctx, in.reading, o.slots, store, log)
+	return func() error { reading(); sending(); return nil }
+}
+
+// hold keeps a permit for what takes from the bucket, until stop is called; afterwards the bucket has the whole rate, for a comparison.
+// When no permit can come any more, what waits ends with the reason.
+func (l limitOption) hold(ctx context.Context, bucket *throttle.Bucket, slots int, store cms.Store, log *slog.Logger) (stop func()) {
+	if l.most <= 0 {
+		return func() {}
+	}
+	s := bucketSpender{bucket, slots}
 	s.Allow(0, nil)                                             // until it has a permit
 	held, end := context.WithCancel(context.WithoutCancel(ctx)) // a lease that is handed off needs it, too
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := permits(store, func() int64 { return o.maxRate }, log).Hold(held, s); err != nil {
-			in.bucket.End(err)
+		if err := l.permits(store, log).Hold(held, s); err != nil {
+			bucket.End(err)
 		}
 	}()
-	return func() error { end(); <-done; return nil }
+	return func() {
+		end()
+		<-done
+		bucket.Allow(l.most, nil)
+	}
 }
 
-// holdPermit keeps a node's permit until ctx is done, in a store that it opens, or returns the reason why there can be none any more.
-// limit is the rate of the nodes that hold permits.
-func (o options) holdPermit(ctx context.Context, s primitive.Spender, limit func() int64, log *slog.Logger) error {
-	store, closeStore, err := openPatiently(ctx, o, log)
-	if err != nil {
-		return nil //nolint:nilerr // ctx is done
+// nodeLimit returns a limit of a node, whose permit is in a store that it opens; there is no permit if only this node can open it.
+func (o options) nodeLimit(l limitOption, log *slog.Logger) daemon.Limit {
+	if !o.shares() {
+		return daemon.Limit{Most: l.most}
 	}
-	held := permits(store, limit, log).Hold(ctx, s)
-	if err := closeStore(); err != nil {
-		log.Debug("closing the store failed", "error", err)
-	}
-	return held
+	return daemon.Limit{Most: l.most, Hold: func(ctx context.Context, s primitive.Spender) error {
+		store, closeStore, err := openPatiently(ctx, o, log)
+		if err != nil {
+			return nil //nolint:nilerr // ctx is done
+		}
+		held := l.permits(store, log).Hold(ctx, s)
+		if err := closeStore(); err != nil {
+			log.Debug("closing the store failed", "error", err)
+		}
+		return held
+	}}
 }
 
 // targetGuard are how the target is treated while documents come.

@@ -28,7 +28,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/coordination/cms/primitive"
 	"github.com/rfsd/rfsd/rfs/coordination/owner"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
@@ -116,6 +115,7 @@ func parseRun(values config.Values) (runOptions, error) {
 		return r, err
 	}
 	delete(r.settings, "max-rate") // the node's; each worker is told its share
+	delete(r.settings, "max-read-rate")
 	delete(r.settings, "slots")
 	return r, nil
 }
@@ -198,7 +198,8 @@ func runNode(ctx context.Context, r runOptions) error {
 		log.Error("the certificate of this node has expired: operators and other nodes refuse it until it is replaced (rfsctl cert create); work continues by the coordination store alone", "expired", id.Expires())
 	}
 	conf := daemon.Config{
-		Name: r.own.Node.Name, Version: version, Session: r.session, Workers: int(r.own.Node.Workers), MaxWorkers: r.own.Node.MaxWorkers, Memory: int64(r.own.Node.Memory), MaxRate: r.maxRate,
+		Name: r.own.Node.Name, Version: version, Session: r.session, Workers: int(r.own.Node.Workers), MaxWorkers: r.own.Node.MaxWorkers, Memory: int64(r.own.Node.Memory),
+		Send: r.nodeLimit(r.sendLimit(), log), Read: r.nodeLimit(r.readLimit(), log),
 		Scales: r.own.Scaling.Driver != "", EndWhenDone: r.own.Node.EndWhenDone, Sinks: sinks(r), Logs: ring, Log: log, Notify: notify,
 		Reload: func() (string, error) { return reload(r, id, &level) },
 	}
@@ -290,11 +291,6 @@ func runParts(ctx context.Context, r runOptions, conf daemon.Config, id *cert.Id
 			Socket: socketPath(o.Socket, "operator.sock"), StatusSocket: socketPath(o.StatusSocket, "status.sock"), Listen: o.Listen, Identity: id, Hosts: o.Hosts,
 			Page: web.Handler(), Raft: streams, Peer: peer, Refused: d.ConnectionRefused, Log: log,
 		}, d)
-	}
-	if !r.inside() {
-		conf.HoldPermit = func(ctx context.Context, s primitive.Spender) error {
-			return r.holdPermit(ctx, s, func() int64 { return r.maxRate }, log)
-		}
 	}
 	if r.gossip.Bind == "" {
 		d := daemon.New(conf)

@@ -105,7 +105,7 @@ func TestANodeRefusesWhatMeansNothing(t *testing.T) {
 	}
 	for _, bad := range [][]string{
 		{"--workers", "0"}, {"--workers", "many"}, {"--max-workers", "0"}, {"--worker-memory", "1XB"}, {"--worker-memory", "1MB"},
-		{"--worker-memory", "-1"}, {"--max-rate", "fast"}, {"--max-rate", "-1"}, {"--max-rate", "NaN"}, {"--webhook", "ftp://x"},
+		{"--worker-memory", "-1"}, {"--max-rate", "fast"}, {"--max-rate", "-1"}, {"--max-rate", "NaN"}, {"--max-read-rate", "20"}, {"--webhook", "ftp://x"},
 		{"--webhook-file", "/nowhere"}, {"--index-priority", "x"}, {"--config", "/nowhere"},
 	} {
 		if _, err := parse(t, append(slices.Clone(good), bad...)...); err == nil {

@@ -15,7 +15,7 @@ import (
 // says it to users.
 func TestEachSettingIsTheFleetsOrTheNodes(t *testing.T) {
 	want := []string{
-		"repo-uri", "remote-store-uri", "snapshot-name", "s3-region", "s3-endpoint", "s3-path-style", "s3-role-arn", "s3-requester-pays", "gcs-endpoint", "azure-account", "azure-endpoint", "allow-partial", "verify-first",
+		"repo-uri", "remote-store-uri", "snapshot-name", "s3-region", "s3-endpoint", "s3-path-style", "s3-role-arn", "s3-requester-pays", "gcs-endpoint", "azure-account", "azure-endpoint", "max-read-rate", "allow-partial", "verify-first",
 		"source-host", "source-username", "source-aws-sigv4", "source-aws-region", "source-aws-service", "source-aws-role-arn",
 		"snapshot-repo-name", "source-repo-type", "source-repo-location", "source-repo-setting", "snapshot-max-rate", "without-global-state", "snapshot-no-wait", "retry-snapshot",
 		"tune-target", "no-tune-target", "ignore-disks", "run-pipelines", "existing-documents", "disable-compression",

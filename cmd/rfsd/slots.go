@@ -79,7 +79,7 @@ func (h *slotHost) session(ctx context.Context, slot int) (*workerSession, error
 	if x := h.sessions[slot]; x != nil {
 		return x, nil
 	}
-	x, err := openWorkerSession(ctx, h.o, h.log.With("slot", slot), &resources{bucket: h.bucket, flow: throttle.NewFlow(h.o.connections, h.o.bulkBytes), memory: h.memory, store: h.store, files: h.files, solo: &h.solo})
+	x, err := openWorkerSession(ctx, h.o, h.log.With("slot", slot), &resources{bucket: h.bucket, reading: h.o.reading, flow: throttle.NewFlow(h.o.connections, h.o.bulkBytes), memory: h.memory, store: h.store, files: h.files, solo: &h.solo})
 	if err == nil {
 		h.sessions[slot] = x
 	}

@@ -82,6 +82,7 @@ func verifyFiles(ctx context.Context, values config.Values, out *output.Writer) 
 		return err
 	}
 	o := importOptions{options: options{stores: v.Stores.Options(), from: v.Files.From}, types: importer.Types(v.Transfer.Types.Emit)}
+	o.limitReading(v.Pace)
 	if err := o.transfer(v.Transfer); err != nil {
 		return err
 	}

@@ -178,6 +178,9 @@ func (l *workerLink) handle(ctx context.Context, in *resources) (context.Context
 		if command.Rate != nil {
 			l.Send(daemon.Record{Rate: in.rateOrder}) // the rate that is followed
 		}
+		if command.ReadRate != nil {
+			l.Send(daemon.Record{ReadRate: in.readOrder})
+		}
 		var level slog.Level
 		if command.LogLevel != "" && level.UnmarshalText([]byte(command.LogLevel)) == nil {
 			l.level.Set(level)

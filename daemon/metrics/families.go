@@ -77,6 +77,8 @@ func workFamilies() []family {
 			}},
 		{"rfsd_rate_limit_bytes_per_second", "Bytes per second that this node sends at most, its part of the --max-rate of its fleet; 0: no limit.", nil,
 			func(emit emitter, s state) { emit(gauge, float64(s.limit)) }},
+		{"rfsd_read_rate_limit_bytes_per_second", "Bytes per second that this node reads at most of the repository, its part of the --max-read-rate of its fleet; 0: no limit.", nil,
+			func(emit emitter, s state) { emit(gauge, float64(s.reading)) }},
 	}
 }
 

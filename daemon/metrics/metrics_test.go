@@ -54,7 +54,7 @@ func full() *Registry {
 	r.Reaped()
 	r.Refused("port")
 	r.Event("webhook", "sent")
-	r.Limit(5)
+	r.Limit(5, 7)
 	return r
 }
 
@@ -74,7 +74,7 @@ func TestEveryMetricHasHelpUnitAndValue(t *testing.T) {
 		`rfsd_documents_total{result="indexed"} 5`, `rfsd_documents_total{result="failed"} 2`, `rfsd_leases_total{outcome="completed"} 1`,
 		`rfsd_migration_items{state="free"} 1`, `rfsd_migration_items{state="done"} 5`, `rfsd_worker_resident_bytes{slot="1"} 2.097152e+06`,
 		`rfsd_bulk_request_duration_seconds_bucket{le="0.02"} 2`, `rfsd_bulk_request_duration_seconds_count 3`, `rfsd_migration_eta_seconds 12.5`,
-		`rfsd_phase_duration_seconds{phase="documents"} 30`, `rfsd_rate_limit_bytes_per_second 5`, `rfsd_workers_reaped_total 1`, `rfsd_store_reachable 1`,
+		`rfsd_phase_duration_seconds{phase="documents"} 30`, `rfsd_rate_limit_bytes_per_second 5`, `rfsd_read_rate_limit_bytes_per_second 7`, `rfsd_workers_reaped_total 1`, `rfsd_store_reachable 1`,
 		`rfsd_follow_round 3`, `rfsd_follow_round_duration_seconds 2.5`, `rfsd_follow_round_documents{result="deleted"} 3`, `rfsd_follow_round_documents{result="failed"} 1`,
 		`rfsd_follow_documents_failed 2`, `rfsd_follow_lag_seconds 45`,
 	} {

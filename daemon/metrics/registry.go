@@ -21,6 +21,7 @@ type Registry struct {
 	refused  map[string]int64    // socket or port → connections
 	events   map[[2]string]int64 // sink and result → events
 	limit    int64               // --max-rate in bytes per second
+	reading  int64               // --max-read-rate, likewise
 	restarts int64
 }
 
@@ -89,9 +90,9 @@ func (r *Registry) Event(sink, result string) {
 	r.events[[2]string{sink, result}]++
 }
 
-// Limit notes the rate that the node keeps to, in bytes per second; 0: none.
-func (r *Registry) Limit(bytesPerSecond int64) {
+// Limit notes the rates of sending and reading that the node keeps to, in bytes per second; 0: none.
+func (r *Registry) Limit(sending, reading int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.limit = bytesPerSecond
+	r.limit, r.reading = sending, reading
 }

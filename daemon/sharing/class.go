@@ -48,7 +48,7 @@ var classes = map[string]Class{
 
 	// Pace.
 	"verify-first": Pace, "disable-compression": Pace, "documents-per-bulk-request": Pace, "documents-size-per-bulk-request": Pace,
-	"max-connections": Pace, "max-rate": Pace, "target-max-latency": Pace, "first": Pace, "index-priority": Pace, "max-failed-documents": Pace, "unavailable-timeout": Pace,
+	"max-connections": Pace, "max-rate": Pace, "max-read-rate": Pace, "target-max-latency": Pace, "first": Pace, "index-priority": Pace, "max-failed-documents": Pace, "unavailable-timeout": Pace,
 	"initial-lease-duration": Pace, "max-lease-duration": Pace, "max-item-attempts": Pace, "clock-skew-tolerance": Pace, "window-size": Pace, "window-lease": Pace, "max-attempts": Pace,
 	"partition-lease": Pace, "fetch-size": Pace, "max-batch-size": Pace,
 }

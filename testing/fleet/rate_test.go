@@ -68,7 +68,7 @@ func TestKilledNodesLeaveTheRateToTheOthers(t *testing.T) {
 				start := func() *rateNode {
 					dead, die := context.WithCancel(t.Context())
 					n := &rateNode{throttle.New(0), die}
-					permits := primitive.Permits{Store: mortalStore{store, dead}, Clock: cmstest.Clock{Start: begin}, Limit: func() int64 { return rate }, Log: slog.New(slog.DiscardHandler)}
+					permits := primitive.Permits{Store: mortalStore{store, dead}, Clock: cmstest.Clock{Start: begin}, Option: "max-rate", Limit: func() int64 { return rate }, Log: slog.New(slog.DiscardHandler)}
 					n.Allow(0, nil)
 					running.Go(func() {
 						if err := permits.Hold(dead, n); err != nil {

@@ -46,6 +46,8 @@ type Options struct {
 	Azure AzureOptions
 	// Pace is the part of the requests ahead of readers that is made; nil: all.
 	Pace Pacer
+	// Rate limits the bytes that are read of all repositories that are opened with it; nil: no limit.
+	Rate Limiter
 }
 
 // forms are the addresses of repositories.
@@ -68,18 +70,26 @@ func Open(ctx context.Context, uri string, o Options) (Repository, error) {
 	scheme, rest, ok := strings.Cut(uri, "://")
 	switch {
 	case !ok:
-		return NewDir(uri)
+		return openDir(uri, o)
 	case scheme == "file":
 		if !strings.HasPrefix(rest, "/") {
 			return nil, fmt.Errorf("%q: a file URI has three slashes, as in file:///path: %w", uri, fault.ErrConfig)
 		}
-		return NewDir(rest)
+		return openDir(rest, o)
 	}
 	r, err := openRemote(ctx, uri, o)
 	if err != nil {
 		return nil, err
 	}
-	return NewReadAhead(NewRetrying(r, retry.Policy{}), ReadAheadOptions{Pace: o.Pace}), nil
+	return NewReadAhead(NewRetrying(Limit(r, o.Rate), retry.Policy{}), ReadAheadOptions{Pace: o.Pace}), nil
+}
+
+func openDir(path string, o Options) (Repository, error) {
+	d, err := NewDir(path)
+	if err != nil {
+		return nil, err
+	}
+	return Limit(d, o.Rate), nil
 }
 
 // openRemote opens a bucket or a web server, without retries.

@@ -9,13 +9,14 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
-// Permits divides a limit, such as bytes per second, among the processes of a session. Each has a permit: a lease, by the store's
+// Permits divides the limit of an option, in bytes per second, among the processes of a session. Each has a permit: a lease, by the store's
 // clock, on a part of the limit. All permits are in one record that is changed by versioned updates, so that the parts of permits
 // that may be in use never add up to more than the limit:
 //
@@ -26,10 +27,11 @@ import (
 //
 // A process that joins adds its permit with what is left. The others see it at their next renewal and shrink to their fair part.
 type Permits struct {
-	Store Store
-	Clock cms.Clock
-	Limit func() int64 // the whole; it may change
-	Log   *slog.Logger
+	Store  Store
+	Clock  cms.Clock
+	Option string       // such as max-rate
+	Limit  func() int64 // the whole; it may change
+	Log    *slog.Logger
 }
 
 // Spender keeps to a part of the limit.
@@ -43,7 +45,6 @@ type Spender interface {
 }
 
 const (
-	permitsID   = "permits:rate"
 	permitsKind = "permits"
 	maxPermits  = maxNodes
 
@@ -121,7 +122,7 @@ func (p *Permits) Hold(ctx context.Context, s Spender) error {
 			}
 			if errors.Is(err, cms.ErrStoreGone) || refused >= maxRefused && k.left() <= 0 {
 				s.Allow(0, func() time.Duration { return 0 })
-				return fmt.Errorf("no part of --max-rate can be used any more: %w", err)
+				return fmt.Errorf("no part of --%s can be used any more: %w", p.Option, err)
 			}
 		}
 		if p.Clock.Sleep(ctx, every*3/4+pause(every/4)) != nil {
@@ -208,9 +209,12 @@ func (k *permit) giveBack(ctx context.Context) error {
 	})
 }
 
+// id returns the id of the record: permits:rate for max-rate.
+func (p *Permits) id() string { return "permits:" + strings.TrimPrefix(p.Option, "max-") }
+
 // change stores the permits that f makes of those in the record, if they differ.
 func (k *permit) change(ctx context.Context, f func(ctx context.Context, all []entry, now time.Time, maxErr time.Duration) ([]entry, error)) error {
-	err := k.leases.Change(ctx, permitsID, permitsKind, func(ctx context.Context, r cms.Record, now time.Time, maxErr time.Duration) (cms.Record, cms.Result, error) {
+	err := k.leases.Change(ctx, k.id(), permitsKind, func(ctx context.Context, r cms.Record, now time.Time, maxErr time.Duration) (cms.Record, cms.Result, error) {
 		var body permitsBody
 		if len(r.Body) > 0 {
 			if err := r.Decode(&body); err != nil {

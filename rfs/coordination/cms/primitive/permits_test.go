@@ -151,7 +151,7 @@ type process struct {
 func start(t *testing.T, s *slowStore, weight int, lag time.Duration) *process {
 	ctx, stop := context.WithCancel(t.Context())
 	p := &process{store: &cut{slowStore: s}, stop: stop, done: make(chan struct{}), weight: weight, lag: lag}
-	permits := &primitive.Permits{Store: p.store, Clock: cmstest.Clock{Start: time.Now()}, Limit: func() int64 { return permitLimit }, Log: slog.New(slog.DiscardHandler)}
+	permits := &primitive.Permits{Store: p.store, Clock: cmstest.Clock{Start: time.Now()}, Option: "max-rate", Limit: func() int64 { return permitLimit }, Log: slog.New(slog.DiscardHandler)}
 	go func() {
 		defer close(p.done)
 		if err := permits.Hold(ctx, p); err != nil {
@@ -410,7 +410,7 @@ func TestPermits_HoldEndsWithoutAStore(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := &vanishing{slowStore: newSlowStore(10*time.Millisecond, 0, 1)}
 				bucket := spendingBucket{throttle.New(1)}
-				permits := &primitive.Permits{Store: store, Clock: cmstest.Clock{Start: time.Now()}, Limit: func() int64 { return permitLimit }, Log: slog.New(slog.DiscardHandler)}
+				permits := &primitive.Permits{Store: store, Clock: cmstest.Clock{Start: time.Now()}, Option: "max-rate", Limit: func() int64 { return permitLimit }, Log: slog.New(slog.DiscardHandler)}
 				ctx, stop := context.WithCancel(t.Context())
 				ended := make(chan error, 1)
 				go func() { ended <- permits.Hold(ctx, bucket) }()
