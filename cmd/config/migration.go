@@ -282,6 +282,14 @@ type Export struct {
 	Discard     bool        `flag:"discard" help:"read everything, build the bulk bodies and send nothing (dry run, benchmark)"`
 }
 
+// Check refuses addresses: only a directory has the locks and renames by which files appear whole, once.
+func (e *Export) Check() error {
+	if strings.Contains(e.Dir, "://") {
+		return Usage("invalid --export-dir %q: an export is written to a directory. For a bucket, export to a directory, copy it when its rfsd-export.json has \"complete\": true (aws s3 sync, gcloud storage rsync, azcopy sync), and import it with --from and the bucket's address", e.Dir)
+	}
+	return nil
+}
+
 // Indices selects indices.
 type Indices struct {
 	_       struct{} `group:"Selection and conversion" section:"selection"`
