@@ -158,7 +158,10 @@ func (f *Flow) halve() {
 	f.epoch++
 	f.requests = max(1, math.Floor(f.requests/2))
 	f.bytes = max(min(leastBytes, f.maxBytes), f.bytes/2)
-	f.kept.bytes, f.rate, f.tries, f.fast, f.hold, f.pause = f.bytes, 0, none, false, firstHold, firstHold
+	if f.rate > 0 { // else the steps have not started: the refusals may be of one index
+		f.fast, f.hold = false, firstHold
+	}
+	f.kept.bytes, f.rate, f.tries, f.pause = f.bytes, 0, none, firstHold
 	f.section = nil
 }
 

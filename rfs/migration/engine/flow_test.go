@@ -115,16 +115,17 @@ func (c *hotTarget) Send(ctx context.Context, body []byte, n int) (bulk.Result, 
 	return bulk.Result{Refused: all}, nil
 }
 
-// TestToCluster_OverloadOfOneIndex: slots of a healthy index are as fast beside one whose index is overloaded as alone.
+// TestToCluster_OverloadOfOneIndex: slots of a healthy index are as fast beside one whose index is overloaded as alone, also when it is
+// overloaded from the start.
 func TestToCluster_OverloadOfOneIndex(t *testing.T) {
 	const slots, most, each = 4, 16, 4
-	run := func(slots int, hot bool) (taken, refused int64) {
+	run := func(d time.Duration, slots int, hot bool) (taken, refused int64) {
 		synctest.Test(t, func(t *testing.T) {
 			to := &hotTarget{cappedTarget: cappedTarget{most: most}}
 			flow := throttle.NewFlow(most, 5<<20)
 			cluster := ToCluster(to, Limits{Connections: most, Flow: flow})
 			recovery := &bulk.Recovery{}
-			ctx, stop := context.WithTimeout(t.Context(), 3*time.Minute)
+			ctx, stop := context.WithTimeout(t.Context(), d)
 			defer stop()
 			var all sync.WaitGroup
 			for slot := range slots {
@@ -153,12 +154,14 @@ func TestToCluster_OverloadOfOneIndex(t *testing.T) {
 		})
 		return taken, refused
 	}
-	alone, _ := run(slots-1, false)
-	beside, refused := run(slots, true)
-	if beside < alone*9/10 {
-		t.Errorf("%d requests were taken beside an overloaded index, %d without it", beside, alone)
-	}
-	if refused > 300 {
-		t.Errorf("%d requests to the overloaded index in 3 minutes", refused)
+	for _, d := range []time.Duration{20 * time.Second, 3 * time.Minute} {
+		alone, _ := run(d, slots-1, false)
+		beside, refused := run(d, slots, true)
+		if beside < alone*9/10 {
+			t.Errorf("%d requests were taken in %v beside an overloaded index, %d without it", beside, d, alone)
+		}
+		if refused > 300 {
+			t.Errorf("%d requests to the overloaded index in %v", refused, d)
+		}
 	}
 }
