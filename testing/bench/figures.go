@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -35,7 +34,7 @@ func parts() []part {
 	return []part{
 		{"sources", func(ctx context.Context, o options) ([]figure, error) { return nil, prepare(ctx, o) }},
 		{"reading", readingFigures}, {"cores", coresFigures}, {"memory", memoryFigures}, {"latency", latencyFigures},
-		{"plan", planFigures}, {"start", startFigures}, {"target", targetFigures}, {"tiny", tinyFigures}, {"rounds", roundFigures}, {"flow", flowFigures}, {"searches", searchFigures},
+		{"plan", planFigures}, {"start", startFigures}, {"target", targetFigures}, {"tiny", tinyFigures}, {"rounds", roundFigures}, {"flow", flowFigures}, {"overload", overloadFigures}, {"searches", searchFigures},
 	}
 }
 
@@ -124,17 +123,8 @@ const (
 
 // writeTable replaces the table in a document.
 func writeTable(document string, kept map[string]measuredPart) error {
-	raw, err := os.ReadFile(document)
-	if err != nil {
-		return err
-	}
-	before, rest, ok := strings.Cut(string(raw), tableBegin)
-	_, after, there := strings.Cut(rest, tableEnd)
-	if !ok || !there {
-		return errors.New(document + " does not have the lines between which the table stands")
-	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s%s\n\n| what | measured | beside it, in the same run | value | goal | met |\n|---|---|---|---|---|---|\n", before, tableBegin)
+	b.WriteString("| what | measured | compared with, in the same run | value | goal | met |\n|---|---|---|---|---|---|\n")
 	var days []string
 	for _, p := range parts() {
 		for _, f := range kept[p.name].Figures {
@@ -144,6 +134,20 @@ func writeTable(document string, kept map[string]measuredPart) error {
 			days = append(days, p.name+" "+day)
 		}
 	}
-	fmt.Fprintf(&b, "\nMeasured: %s.\n\n%s%s", strings.Join(days, ", "), tableEnd, after)
-	return os.WriteFile(document, []byte(b.String()), 0o644)
+	fmt.Fprintf(&b, "\nMeasured: %s.\n", strings.Join(days, ", "))
+	return replaceBetween(document, tableBegin, tableEnd, b.String())
+}
+
+// replaceBetween replaces what a document has between two of its lines.
+func replaceBetween(document, begin, end, text string) error {
+	raw, err := os.ReadFile(document)
+	if err != nil {
+		return err
+	}
+	before, rest, ok := strings.Cut(string(raw), begin)
+	_, after, there := strings.Cut(rest, end)
+	if !ok || !there {
+		return fmt.Errorf("%s does not have the lines %s and %s", document, begin, end)
+	}
+	return os.WriteFile(document, []byte(before+begin+"\n\n"+text+"\n"+end+after), 0o644)
 }

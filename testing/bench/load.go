@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/testing/rest"
 )
 
@@ -35,21 +37,24 @@ const (
 	searchRequest = `{"size":10,"query":{"multi_match":{"query":"status shipped 200","fields":["*"],"lenient":true}}}`
 )
 
-// gate passes requests on to a cluster, those of documents later, and refuses them for a while.
+// gate passes requests on to a cluster, requests of documents later, and refuses these for a while.
 type gate struct {
 	*httptest.Server
 	delay time.Duration
 	from  time.Duration // of the refusals, after the first request of documents
 	to    time.Duration
+	only  string // index that is refused; "": all
 
 	mu       sync.Mutex
 	first    time.Time
 	accepted []acceptedBody
+	refused  int // requests
 }
 
 type acceptedBody struct {
 	at    time.Duration // after the first request of documents
 	bytes int64
+	index string // with gate.only
 }
 
 func newGate(to string, g *gate) (*gate, error) {
@@ -65,8 +70,16 @@ func newGate(to string, g *gate) (*gate, error) {
 			next.ServeHTTP(w, r)
 			return
 		}
+		index, err := g.indexOf(r)
+		if err != nil {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
 		time.Sleep(g.delay)
-		if at := g.at(); at >= g.from && at < g.to {
+		if at := g.at(); at >= g.from && at < g.to && index == g.only {
+			g.mu.Lock()
+			g.refused++
+			g.mu.Unlock()
 			_, _ = io.Copy(io.Discard, r.Body) // what a refused request holds does not count
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusTooManyRequests)
@@ -77,10 +90,24 @@ func newGate(to string, g *gate) (*gate, error) {
 		next.ServeHTTP(w, r)
 		at := g.at()
 		g.mu.Lock()
-		g.accepted = append(g.accepted, acceptedBody{at, n})
+		g.accepted = append(g.accepted, acceptedBody{at, n, index})
 		g.mu.Unlock()
 	}))
 	return g, nil
+}
+
+// indexOf returns the index of a request of documents, which the path or the first line of the body names; "" unless one index is
+// to be refused.
+func (g *gate) indexOf(r *http.Request) (string, error) {
+	if g.only == "" {
+		return "", nil
+	}
+	body, err := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	if name, named := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, "/"), "/_bulk"); named {
+		return name, err
+	}
+	return string(bulk.FirstIndex(body)), err
 }
 
 // at returns the time since the first request of documents.
@@ -130,9 +157,11 @@ func press(ctx context.Context, o options, of kind, measure func(l *pressed) ([]
 	if err != nil {
 		return nil, unlessAbsent(of, err)
 	}
-	node, stop, err := bootTarget(ctx, o.target)
-	if err != nil {
-		return nil, err
+	node, stop := o.targetURL, func() error { return nil }
+	if node == "" {
+		if node, stop, err = bootTarget(ctx, o.target); err != nil {
+			return nil, err
+		}
 	}
 	defer func() { err = errors.Join(err, stop()) }()
 	return measure(&pressed{o: o, s: s, node: rest.Client{URL: node}})
@@ -140,10 +169,19 @@ func press(ctx context.Context, o options, of kind, measure func(l *pressed) ([]
 
 // run migrates into an empty index by way of url.
 func (l *pressed) run(ctx context.Context, url string, more ...string) (run, error) {
-	if err := l.node.JSON(ctx, http.MethodDelete, "/"+indexName+"?ignore_unavailable=true", nil, nil); err != nil {
+	return l.runFrom(ctx, l.s, url, more...)
+}
+
+// runFrom migrates a source of bench, and of others that multiply made, into empty indices by way of url.
+func (l *pressed) runFrom(ctx context.Context, s *source, url string, more ...string) (run, error) {
+	all := indexName
+	for i := range s.Copies - 1 {
+		all += "," + copyName(i)
+	}
+	if err := l.node.JSON(ctx, http.MethodDelete, "/"+all+"?ignore_unavailable=true", nil, nil); err != nil {
 		return run{}, err
 	}
-	return migration(ctx, l.o.rfsd, l.s, "→ "+url, append([]string{"--target-host", url, "--existing-documents", "overwrite"}, more...)...)
+	return migration(ctx, l.o.rfsd, s, "→ "+url, append([]string{"--target-host", url, "--existing-documents", "overwrite"}, more...)...)
 }
 
 // flowFigures measures migrations whose requests of documents take longer, and how long the rate takes to come back after refusals.

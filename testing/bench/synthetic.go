@@ -52,7 +52,7 @@ func multiply(s *source, dir string, n int, data bool) error {
 		return err
 	}
 	for i := range n - 1 {
-		index, copied := fmt.Sprintf("b%0*d", len(indexName)-1, i), fmt.Sprintf("%022d", i)
+		index, copied := copyName(i), fmt.Sprintf("%022d", i)
 		folder := filepath.Join(dir, "indices", copied)
 		if err := os.Mkdir(folder, 0o755); err != nil {
 			return err
@@ -77,6 +77,9 @@ func multiply(s *source, dir string, n int, data bool) error {
 	}
 	return os.WriteFile(filepath.Join(dir, "index-0"), raw, 0o644)
 }
+
+// copyName returns the name of the i-th further index that multiply makes, of the length of the first.
+func copyName(i int) string { return fmt.Sprintf("b%0*d", len(indexName)-1, i) }
 
 // link makes a directory with the files of another one, those with documents if data is set.
 func link(from, to string, data bool) error {
