@@ -33,7 +33,7 @@ type part struct {
 func parts() []part {
 	return []part{
 		{"sources", func(ctx context.Context, o options) ([]figure, error) { return nil, prepare(ctx, o) }},
-		{"reading", readingFigures}, {"cores", coresFigures}, {"memory", memoryFigures}, {"latency", latencyFigures},
+		{"reading", readingFigures}, {"cores", coresFigures}, {"memory", memoryFigures}, {"shard", shardFigures}, {"latency", latencyFigures},
 		{"plan", planFigures}, {"start", startFigures}, {"target", targetFigures}, {"tiny", tinyFigures}, {"rounds", roundFigures}, {"flow", flowFigures}, {"overload", overloadFigures}, {"searches", searchFigures},
 	}
 }

@@ -63,9 +63,7 @@ func discarded(ctx context.Context, rfsd string, s *source) (run, error) {
 
 // migrationWith is migration with all flags that name repository, destination and coordination; files go to the directory state.
 func migrationWith(ctx context.Context, rfsd string, s *source, name, state string, flags []string) (run, error) {
-	args := slices.Concat([]string{"migrate", "--snapshot-name", snapshotName, "--session-name", "bench",
-		"--failed-documents", filepath.Join(state, "failed"), "--log-level", "warn", "--output", "json"}, flags)
-	out, u, err := measured(ctx, rfsd, args...)
+	out, u, err := measured(ctx, rfsd, migrateArguments(state, flags)...)
 	if err != nil {
 		return run{}, fmt.Errorf("%s: %w", name, err)
 	}
@@ -81,6 +79,15 @@ func migrationWith(ctx context.Context, rfsd string, s *source, name, state stri
 		Name: name, usage: u, Documents: sum.Totals.Indexed, SourceBytes: sum.Totals.Bytes,
 		RepositoryBytes: sum.RepositoryBytes, Requests: sum.Requests, Resent: sum.Resent, Retried: sum.Retried,
 	}, nil
+}
+
+// migrateArguments returns the arguments of a migration, of the snapshot of a source unless rfsd has the source make one.
+func migrateArguments(state string, flags []string) []string {
+	args := []string{"migrate", "--session-name", "bench", "--failed-documents", filepath.Join(state, "failed"), "--log-level", "warn", "--output", "json"}
+	if !slices.Contains(flags, "--source-host") {
+		args = append(args, "--snapshot-name", snapshotName)
+	}
+	return append(args, flags...)
 }
 
 // byCPU and byTime are what rounds are compared by: alone, the work it takes; into a cluster, how long it lasts.

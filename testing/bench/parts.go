@@ -30,6 +30,8 @@ var (
 	giants   = kind{Corpus: corpus.Giant, Codec: "default", Cluster: ordinaryCluster, Shards: 1, Documents: corpus.Giant.Usual()}
 	shards   = kind{Corpus: corpus.Tiny, Codec: "default", Cluster: ordinaryCluster, Shards: 10, Documents: 1000}
 
+	counters = kind{Corpus: corpus.Tiny, Codec: "default", Cluster: ordinaryCluster, Shards: 1, Documents: corpus.Tiny.Usual(), Merged: true}
+
 	tiniest = kind{Corpus: corpus.Tiny, Codec: "default", Cluster: ordinaryCluster, Shards: 20, Documents: 100}
 )
 
@@ -56,7 +58,7 @@ func prepare(ctx context.Context, o options) error {
 		}
 	}
 	if o.only == "" {
-		all = append(all, shards, tiniest, single, deflated, giants)
+		all = append(all, shards, tiniest, single, counters, deflated, giants)
 	}
 	return provide(ctx, o.cache, all...)
 }

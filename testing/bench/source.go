@@ -31,7 +31,8 @@ type kind struct {
 	Codec     string // index.codec
 	Cluster   string // product and version: elasticsearch-7.10.2
 	Shards    int
-	Documents int // that are indexed
+	Documents int  // that are indexed
+	Merged    bool // each shard is one segment
 }
 
 // ordinary are cluster and shards where nothing else is asked for.
@@ -48,6 +49,9 @@ func (k kind) folder() string {
 	}
 	if k.Shards != ordinaryShards {
 		name += fmt.Sprintf("-%dshards", k.Shards)
+	}
+	if k.Merged {
+		name += "-merged"
 	}
 	return name
 }
@@ -148,6 +152,11 @@ func fill(ctx context.Context, c rest.Client, location string, k kind) (*source,
 	}
 	if err := f.flush(ctx); err != nil {
 		return nil, err
+	}
+	if k.Merged {
+		if err := c.JSON(ctx, http.MethodPost, "/"+indexName+"/_forcemerge?max_num_segments=1", nil, nil); err != nil {
+			return nil, err
+		}
 	}
 	for _, size := range sizes {
 		if size >= 0 {

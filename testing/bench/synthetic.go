@@ -3,14 +3,13 @@ package main
 import (
 	"bytes"
 	"compress/flate"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -58,7 +57,15 @@ func multiply(s *source, dir string, n int, data bool) error {
 			return err
 		}
 		for _, shard := range shards {
-			if err := link(shard, filepath.Join(folder, filepath.Base(shard)), data); err != nil {
+			to := filepath.Join(folder, filepath.Base(shard))
+			if err := os.Mkdir(to, 0o755); err != nil {
+				return err
+			}
+			prefixes := []string{"snap-", "index-"}
+			if data {
+				prefixes = append(prefixes, documentBlobs)
+			}
+			if err := link(shard, to, prefixes...); err != nil {
 				return err
 			}
 		}
@@ -81,14 +88,14 @@ func multiply(s *source, dir string, n int, data bool) error {
 // copyName returns the name of the i-th further index that multiply makes, of the length of the first.
 func copyName(i int) string { return fmt.Sprintf("b%0*d", len(indexName)-1, i) }
 
-// link makes a directory with the files of another one, those with documents if data is set.
-func link(from, to string, data bool) error {
+// documentBlobs is the prefix of the names of blobs with files of Lucene.
+const documentBlobs = "__"
+
+// link makes the files of one directory whose names have one of the prefixes files of another, too.
+func link(from, to string, prefixes ...string) error {
 	files, err := os.ReadDir(from)
-	if err == nil {
-		err = os.Mkdir(to, 0o755)
-	}
 	for _, f := range files {
-		if err == nil && (data || !strings.HasPrefix(f.Name(), "__")) {
+		if err == nil && slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(f.Name(), p) }) {
 			err = os.Link(filepath.Join(from, f.Name()), filepath.Join(to, f.Name()))
 		}
 	}
@@ -110,8 +117,7 @@ func renamed(blob []byte, index string) ([]byte, error) {
 		}
 	}
 	out := append(bytes.Clone(head), bytes.ReplaceAll(body, []byte(indexName), []byte(index))...)
-	out = append(out, 0xc0, 0x28, 0x93, 0xe8, 0, 0, 0, 0)
-	return binary.BigEndian.AppendUint64(out, uint64(crc32.ChecksumIEEE(out))), nil
+	return sealed(out), nil
 }
 
 // bucket answers the reading requests of S3 with the files of a directory, each after a time. It checks no signature.

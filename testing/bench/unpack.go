@@ -20,15 +20,7 @@ func unpack(ctx context.Context, root, dir string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	catalog, err := snapshot.OpenCatalog(ctx, blobs)
-	if err != nil {
-		return nil, err
-	}
-	snap, err := catalog.Snapshot(ctx, snapshotName)
-	if err != nil {
-		return nil, err
-	}
-	index, err := snap.Index(ctx, indexName)
+	index, err := indexOf(ctx, blobs, indexName)
 	if err != nil {
 		return nil, err
 	}
@@ -51,6 +43,19 @@ func unpack(ctx context.Context, root, dir string) ([]string, error) {
 		dirs = append(dirs, to)
 	}
 	return dirs, nil
+}
+
+// indexOf returns an index of the snapshot of a source.
+func indexOf(ctx context.Context, blobs snapshot.Repository, name string) (*snapshot.Index, error) {
+	catalog, err := snapshot.OpenCatalog(ctx, blobs)
+	if err != nil {
+		return nil, err
+	}
+	snap, err := catalog.Snapshot(ctx, snapshotName)
+	if err != nil {
+		return nil, err
+	}
+	return snap.Index(ctx, name)
 }
 
 func copyFile(ctx context.Context, from lucene.Directory, name, to string) error {
