@@ -65,6 +65,11 @@ func table(ctx context.Context, o options) error {
 	if err != nil && !isAbsent(err) {
 		return err
 	}
+	if o.document != "" && o.part != "all" {
+		if err := lostParts(o.document, o.part, kept); err != nil {
+			return err
+		}
+	}
 	for _, p := range parts() {
 		if o.part != p.name && o.part != "all" {
 			continue
@@ -92,6 +97,27 @@ func table(ctx context.Context, o options) error {
 		return nil
 	}
 	return writeTable(o.document, kept)
+}
+
+// lostParts returns an error with the parts whose figures the document has, but neither the cache nor the part to be measured.
+func lostParts(document, measured string, kept map[string]measuredPart) error {
+	raw, err := os.ReadFile(document)
+	if err != nil {
+		return err
+	}
+	_, text, _ := strings.Cut(string(raw), tableBegin)
+	text, _, _ = strings.Cut(text, tableEnd)
+	_, days, _ := strings.Cut(text, "\nMeasured: ")
+	var lost []string
+	for _, p := range parts() {
+		if _, is := kept[p.name]; !is && p.name != measured && strings.Contains(" "+days, " "+p.name+" ") {
+			lost = append(lost, p.name)
+		}
+	}
+	if len(lost) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s would lose the figures of the parts %s, which were measured elsewhere: measure them here, too, or leave out --write", document, strings.Join(lost, ", "))
 }
 
 // row is the figure as a row of a table of Markdown.

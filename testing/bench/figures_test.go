@@ -40,6 +40,29 @@ func TestTheTableIsWrittenBetweenItsLines(t *testing.T) {
 	}
 }
 
+// TestAPartDoesNotRemoveOthers holds that a document keeps what this machine has not measured.
+func TestAPartDoesNotRemoveOthers(t *testing.T) {
+	document := filepath.Join(t.TempDir(), "page.md")
+	text := tableBegin + "\n| a |\n\nMeasured: reading 2 May 2026, start 1 May 2026.\n\n" + tableEnd + "\n"
+	if err := os.WriteFile(document, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		part string
+		kept map[string]measuredPart
+		lost string
+	}{
+		{"reading", nil, "parts start,"},
+		{"plan", nil, "parts reading, start,"},
+		{"reading", map[string]measuredPart{"start": {}}, ""},
+	} {
+		err := lostParts(document, c.part, c.kept)
+		if c.lost == "" && err != nil || c.lost != "" && (err == nil || !strings.Contains(err.Error(), c.lost)) {
+			t.Errorf("%s, kept %v: %v", c.part, c.kept, err)
+		}
+	}
+}
+
 // TestTheWorstCorpusIsTheValueOfARow holds that no corpus hides behind another, and that a row shows all of them.
 func TestTheWorstCorpusIsTheValueOfARow(t *testing.T) {
 	f := worst("zstd", "9.7.0", []corpusRates{
