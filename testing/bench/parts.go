@@ -30,7 +30,7 @@ var (
 	giants   = kind{Corpus: corpus.Giant, Codec: "default", Cluster: ordinaryCluster, Shards: 1, Documents: corpus.Giant.Usual()}
 	shards   = kind{Corpus: corpus.Tiny, Codec: "default", Cluster: ordinaryCluster, Shards: 10, Documents: 1000}
 
-	counters = kind{Corpus: corpus.Tiny, Codec: "default", Cluster: ordinaryCluster, Shards: 1, Documents: corpus.Tiny.Usual(), Merged: true}
+	counters = kind{Corpus: corpus.Tiny, Codec: "default", Cluster: ordinaryCluster, Shards: 1, Documents: 10_000_000, Merged: true}
 
 	tiniest = kind{Corpus: corpus.Tiny, Codec: "default", Cluster: ordinaryCluster, Shards: 20, Documents: 100}
 )
