@@ -18,7 +18,7 @@ FUZZTIME   ?= 2s
 # OpenSearch versions that end-to-end tests boot.
 TARGETS    ?= 2.19.4 3.8.0
 
-.PHONY: all cross image packages packages-test release build test quick unit race plain lint docs-check fuzz fuzz-short sim sim-worlds sim-faults e2e e2e-programs e2e-waiting e2e-packages e2e-clusters abuse vuln ci bench profile demo fixtures corrupt mutants tools clean fleet fresh night kills
+.PHONY: all cross image packages packages-test release build test quick unit race plain lint docs-check fuzz fuzz-short sim sim-worlds sim-faults e2e e2e-programs e2e-waiting e2e-packages e2e-clusters abuse vuln ci bench bench-peers profile demo fixtures corrupt mutants tools clean fleet fresh night kills
 
 all: build
 
@@ -181,6 +181,12 @@ clean:
 bench: build
 	$(GO) build -o $(BIN)/bench ./testing/bench
 	$(BIN)/bench $(or $(BENCHFLAGS),-part all -write docs/PERFORMANCE.md)
+
+## bench-peers: one index from Elasticsearch 7.10.2 into OpenSearch by rfsd, by _reindex from remote, by elasticdump, and by esm where it is
+## on the path; the table of docs/PERFORMANCE.md. BENCHFLAGS='-peers 5000 -rounds 1' is a short one
+bench-peers: build
+	$(GO) build -o $(BIN)/bench ./testing/bench
+	$(BIN)/bench $(or $(BENCHFLAGS),-peers 223000 -rounds 3 -write docs/PERFORMANCE.md)
 
 ## profile: cmd/rfsd/default.pgo, by which rfsd is compiled, out of dry runs of the snapshots that bench has made
 profile:

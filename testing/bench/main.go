@@ -25,6 +25,7 @@ type options struct {
 	target    string // OpenSearch version, none for no target
 	targetURL string
 	lucene    bool
+	peers     int    // documents that other programs migrate, too, instead of all else
 	columns   int    // documents whose columns are read, instead of all else
 	part      string // of the table in the document, instead of all else
 	only      string // of the parts sources and reading, the rows whose names begin with it
@@ -65,9 +66,10 @@ func parse(args []string) (options, error) {
 	fs.StringVar(&o.targetURL, "target-url", "", "a running cluster to migrate into, instead of starting one; its index bench is deleted")
 	fs.BoolVar(&o.lucene, "lucene", true, "read the shards with Lucene, too (needs a JDK and Maven)")
 	fs.IntVar(&o.columns, "columns", 0, "read columns of doc values of so many documents beside Lucene, and nothing else")
+	fs.IntVar(&o.peers, "peers", 0, "index so many documents in Elasticsearch 7.10.2 and migrate them into OpenSearch by rfsd and by other programs, and nothing else")
 	fs.StringVar(&o.part, "part", "", "measure a part of the table of docs/PERFORMANCE.md, and nothing else: all, "+strings.Join(partNames(), ", "))
 	fs.StringVar(&o.only, "only", "", "of the parts sources and reading, the rows whose names start so (\"LZ4, 39 bytes\", \"DEFLATE\"), and keep no figures")
-	fs.StringVar(&o.document, "write", "", "write the table of all parts that were measured into this file")
+	fs.StringVar(&o.document, "write", "", "write the table of all parts that were measured, or with --peers theirs, into this file")
 	output := fs.String("output", "text", "text or json")
 	if err := fs.Parse(args); err != nil {
 		return o, err
@@ -80,8 +82,8 @@ func parse(args []string) (options, error) {
 		return o, errors.New("--only is for --part sources and --part reading without --write")
 	case *output != "text" && *output != "json":
 		return o, fmt.Errorf("--output is text or json, not %q", *output)
-	case o.rounds < 1 || o.kind.Shards < 1 || o.kind.Documents < 0 || o.columns < 0:
-		return o, errors.New("--rounds and --shards must be at least 1, --documents and --columns not negative")
+	case o.rounds < 1 || o.kind.Shards < 1 || o.kind.Documents < 0 || o.columns < 0 || o.peers < 0:
+		return o, errors.New("--rounds and --shards must be at least 1, --documents, --columns and --peers not negative")
 	}
 	o.json = *output == "json"
 	if o.kind.Documents == 0 {
@@ -99,6 +101,9 @@ func bench(ctx context.Context, args []string) error {
 	}
 	if o.columns > 0 {
 		return readColumns(ctx, o, os.Stdout)
+	}
+	if o.peers > 0 {
+		return comparePeers(ctx, o)
 	}
 	if o.part != "" || o.document != "" {
 		return table(ctx, o)
