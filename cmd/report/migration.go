@@ -228,7 +228,7 @@ func (r *Migration) writeProblems(w io.Writer) {
 		fmt.Fprintf(w, "left out (--include-system migrates them): %s\n", strings.Join(r.LeftOut, ", "))
 	}
 	if len(r.NotVerified) > 0 {
-		progress.Fprintf(w, "%d files were not verified (nothing in them lives, or only a part is needed): %s\n",
+		progress.Fprintf(w, "%d files were not verified (they hold no live documents, or only a part of them is needed): %s\n",
 			len(r.NotVerified), strings.Join(r.NotVerified[:min(5, len(r.NotVerified))], ", "))
 	}
 }

@@ -31,7 +31,7 @@ func askTarget(ctx context.Context, client *target.Client, log *slog.Logger) (ta
 	if err != nil {
 		return v, err
 	}
-	log.Info("target", "url", client.Name(), "distribution", v.Distribution, "version", v.Number)
+	log.Debug("target", "url", client.Name(), "distribution", v.Distribution, "version", v.Number)
 	if warning := v.Untested(); warning != "" {
 		log.Warn(warning)
 	}

@@ -40,7 +40,7 @@ type Machines struct {
 type Node struct {
 	Name    string    `json:"name"`
 	Version string    `json:"version"`
-	Started time.Time `json:"started"`
+	Started time.Time `json:"started,omitzero"`
 	State   string    `json:"state"` // starting, running, paused, draining, drained, done, stopping, failed
 	Reason  string    `json:"reason,omitempty"`
 	Wanted  int       `json:"workers_wanted"`
@@ -70,7 +70,7 @@ type Worker struct {
 	Item       string     `json:"item,omitempty"`
 	Index      string     `json:"index,omitempty"`
 	Shard      int        `json:"shard,omitempty"`
-	Started    time.Time  `json:"started"`
+	Started    time.Time  `json:"started,omitzero"`
 	Expiry     *time.Time `json:"lease_expiry,omitempty"`
 	Indexed    int64      `json:"documents_indexed"`
 	Rate       float64    `json:"documents_per_second"`

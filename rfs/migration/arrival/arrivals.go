@@ -654,7 +654,7 @@ func (c *Check) recordArrival(ctx context.Context, a *arriving, is progress.Arri
 		}
 		switch {
 		case is.Note != "":
-			c.Log.WarnContext(ctx, "documents counted on the target", "index", a.name, "expected", is.Expected, "found", is.Found, "note", is.Note)
+			c.Log.InfoContext(ctx, "documents counted on the target", "index", a.name, "expected", is.Expected, "found", is.Found, "note", is.Note)
 		case is.Problem == "":
 			c.Log.InfoContext(ctx, "index has arrived", "index", a.name, "sent", a.sent.Indexed, "on_target", is.Found)
 		}

@@ -211,7 +211,7 @@ func (s *Session) waitForOthers(ctx context.Context, st step, busy *cms.NoneAvai
 	if s.Snapshot.NoWait && st.Does == MakeSnapshot {
 		return fmt.Errorf("%w (%s watches it)", ErrSnapshotRuns, busy.Holder)
 	}
-	s.Log.InfoContext(ctx, "another worker works on the phase", "phase", st.Phase, "holder", busy.Holder, "until", busy.NextExpiry)
+	s.Log.DebugContext(ctx, "another worker works on the phase", "phase", st.Phase, "holder", busy.Holder, "until", busy.NextExpiry)
 	return s.Runner.Clock.Sleep(ctx, s.pauseBetween())
 }
 

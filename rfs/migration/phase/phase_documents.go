@@ -37,7 +37,7 @@ func (s *Session) seedItems(ctx context.Context, st step) error {
 // SeedOnce creates the items, in one process at a time. It does so again where a store lost the completion of that.
 func (s *Session) SeedOnce(ctx context.Context, holder string) error {
 	return session.PhasesOf(s.Coordinator).SeedOnce(ctx, holder, s.seed, func(busy *cms.NoneAvailable) {
-		s.Log.InfoContext(ctx, "another worker prepares the work items", "holder", busy.Holder, "until", busy.NextExpiry)
+		s.Log.DebugContext(ctx, "another worker prepares the work items", "holder", busy.Holder, "until", busy.NextExpiry)
 	})
 }
 

@@ -342,7 +342,7 @@ func (s *Segment) readerFields(ctx context.Context) (fieldTable, *fieldInfos, er
 func (o *segmentOpener) readStoredFormat(ctx context.Context, fdt *source) error {
 	if o.seg.LiveCount == 0 {
 		if !o.all {
-			o.unverified = append(o.unverified, fdt.name+": no document lives, not read")
+			o.unverified = append(o.unverified, fdt.name+": no live documents, not read")
 		}
 		return nil
 	}
