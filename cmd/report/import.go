@@ -68,7 +68,7 @@ func (r *Import) WriteText(w io.Writer) {
 	}
 	switch {
 	case !r.Complete && errors.Is(r.cause, fault.ErrConfig):
-		fmt.Fprintln(w, "not complete: see the error; the same command ends with it again until its cause is removed")
+		fmt.Fprintln(w, "not complete: remove the cause of the error, then run the same command again")
 	case !r.Complete:
 		fmt.Fprintln(w, "not complete: the same command continues")
 		if r.OwnDocuments > r.Documents {

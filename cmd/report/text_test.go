@@ -121,7 +121,7 @@ func TestImport_Interrupted(t *testing.T) {
 		hasNot string
 	}{
 		{"interrupted", context.Canceled, []string{"not complete: the same command continues", "36,000 documents were read by this process", "9,000"}, ""},
-		{"the same command cannot continue", fmt.Errorf("other files: %w", fault.ErrConfig), []string{"not complete: see the error"}, "the same command continues"},
+		{"the same command cannot continue", fmt.Errorf("other files: %w", fault.ErrConfig), []string{"not complete: remove the cause of the error"}, "the same command continues"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := &Import{OwnDocuments: 36000, Status: importer.Status{}}
