@@ -67,7 +67,11 @@ func TestFollow_RoundsBringTheTargetToEachSnapshot(t *testing.T) {
 			}
 			holds(t, n, repo, "snap-1")
 			want := changes{Inserted: 7, Updated: 12, Deleted: 42, Unchanged: 19} // again is sent as a whole, with 33 deletions
-			sum := round(t, dir, followArgs(n.URL, repo, "snap-3"))
+			changed := RunIn(t, dir, nil, "rfsd", followArgs(n.URL, repo, "snap-3")...)
+			sum := parseSummary(t, changed)
+			if changed.Code != 0 || strings.Contains(changed.Stdout, "not of the round") {
+				t.Errorf("exit %d: %s %s", changed.Code, changed.Stdout, changed.Stderr)
+			}
 			if sum.Round.Number != 1 || sum.Round.Since != "snap-1" || !sum.Round.Arrived || sum.Changes != want || sum.Totals.Failed != 0 {
 				t.Errorf("round 1: %+v, %+v", sum.Round, sum.Changes)
 			}
