@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 )
 
@@ -499,6 +500,31 @@ func (s *ShowSnapshot) Check() error {
 		return Usage("--snapshot-name is missing; `rfsctl snapshot list --repo-uri %s` lists them", s.Snapshots.Repository.URI)
 	}
 	return nil
+}
+
+// ExtractSnapshot are the settings of rfsctl snapshot extract.
+type ExtractSnapshot struct {
+	Snapshots Snapshots
+	Snapshot  Snapshot
+	Files     Extracted
+	Names     IndexNames
+}
+
+// Extracted names the place of files that are written from a snapshot.
+type Extracted struct {
+	_   struct{} `group:"Output" section:"output"`
+	Dir string   `flag:"to" line:"only" help:"new or empty directory that the files are written to"`
+}
+
+// Check refuses no snapshot and no directory.
+func (s *ExtractSnapshot) Check() error {
+	switch {
+	case s.Snapshot.Name == "":
+		return Usage("--snapshot-name is missing; `rfsctl snapshot list --repo-uri %s` lists them", s.Snapshots.Repository.URI)
+	case s.Files.Dir == "":
+		return Usage("--to is missing: which directory are the files written to?")
+	}
+	return metadata.Overrides{Rename: s.Names.Rename}.Check()
 }
 
 // DiffSnapshots are the settings of rfsctl snapshot diff.

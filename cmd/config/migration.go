@@ -318,6 +318,12 @@ type RulesFile struct {
 	Path string   `flag:"rules" check:"file" help:"file with your own rules for names, metadata and documents (see docs/RULES-FILE.md)"`
 }
 
+// IndexNames renames indices.
+type IndexNames struct {
+	_      struct{}    `group:"Selection and conversion" section:"selection"`
+	Rename RenameRules `flag:"index-rename" help:"names of indices on the target, PATTERN=NAME such as logs-*=old-$1 or regex:logs-(.*)=old-$1; may be repeated; the first match applies"`
+}
+
 // Conversion selects the other objects to include, and new names.
 type Conversion struct {
 	_                  struct{} `group:"Selection and conversion" section:"selection"`
@@ -328,17 +334,17 @@ type Conversion struct {
 	Include            Objects  `flag:"include" want:"pipelines, scripts, policies, attachments or managed" help:"what else of the cluster's state is migrated: pipelines, scripts, policies (ISM; ILM becomes ISM), attachments (of policies to indices, at the end), managed; may be repeated"`
 	RulesText          string   `flag:"rules-text" hidden:"yes" variable:"none" section:"none" help:"--rules by its content, as nodes share it"`
 	Rules              RulesFile
-	Aliases            string      `flag:"aliases" oneof:"early,late," want:"early or late" help:"when aliases of created indices are set: early, or late: when all documents have arrived (default: late where one is for writing or has a filter)"`
-	Replicas           Replicas    `flag:"replicas" want:"a number, 0 or more" help:"replicas of created indices (default: as at the source)"`
-	Shards             ShardRules  `flag:"shards" help:"shards of created indices, PATTERN=NUMBER such as logs-*=3; may be repeated; the first match applies"`
-	Rename             RenameRules `flag:"index-rename" help:"names of indices on the target, PATTERN=NAME such as logs-*=old-$1 or regex:logs-(.*)=old-$1; may be repeated; the first match applies"`
-	WithoutRules       RuleNames   `flag:"without-rule" help:"conversion rule that is not applied, by its name; may be repeated"`
-	DataStreams        string      `flag:"data-streams" default:"index" oneof:"index,create" help:"backing indices of data streams: index makes them ordinary indices behind an alias of the stream's name; create writes their documents into a data stream of the target"`
-	MultiType          string      `flag:"multi-type" default:"split" oneof:"split,union" help:"several mapping types in one index: split into <index>_<type>, or union with ids <type>#<id>"`
-	ParentJoin         string      `flag:"parent-join" check:"field" help:"put a join field of this name in the place of _parent (Elasticsearch up to 5); types with parents are united, ids become <type>#<id> (default: has_child finds nothing)"`
-	RebuildSources     bool        `flag:"rebuild-sources" help:"rebuild sources that the mapping switches off or filters from stored fields and doc values; such documents count as reduced (default: they fail, or arrive as stored)"`
-	RebuildText        bool        `flag:"rebuild-text-from-terms" help:"add text that is neither stored nor a keyword, put together out of its terms, to rebuilt sources (--rebuild-sources); it is approximate (default: such text is lost)"`
-	DuplicateKeys      string      `flag:"duplicate-keys" default:"send" oneof:"send,keep-last" help:"send documents with a key more than once in an object as they are (OpenSearch refuses them), or with keep-last the last value, as Elasticsearch before 6 read it"`
+	Aliases            string     `flag:"aliases" oneof:"early,late," want:"early or late" help:"when aliases of created indices are set: early, or late: when all documents have arrived (default: late where one is for writing or has a filter)"`
+	Replicas           Replicas   `flag:"replicas" want:"a number, 0 or more" help:"replicas of created indices (default: as at the source)"`
+	Shards             ShardRules `flag:"shards" help:"shards of created indices, PATTERN=NUMBER such as logs-*=3; may be repeated; the first match applies"`
+	Names              IndexNames
+	WithoutRules       RuleNames `flag:"without-rule" help:"conversion rule that is not applied, by its name; may be repeated"`
+	DataStreams        string    `flag:"data-streams" default:"index" oneof:"index,create" help:"backing indices of data streams: index makes them ordinary indices behind an alias of the stream's name; create writes their documents into a data stream of the target"`
+	MultiType          string    `flag:"multi-type" default:"split" oneof:"split,union" help:"several mapping types in one index: split into <index>_<type>, or union with ids <type>#<id>"`
+	ParentJoin         string    `flag:"parent-join" check:"field" help:"put a join field of this name in the place of _parent (Elasticsearch up to 5); types with parents are united, ids become <type>#<id> (default: has_child finds nothing)"`
+	RebuildSources     bool      `flag:"rebuild-sources" help:"rebuild sources that the mapping switches off or filters from stored fields and doc values; such documents count as reduced (default: they fail, or arrive as stored)"`
+	RebuildText        bool      `flag:"rebuild-text-from-terms" help:"add text that is neither stored nor a keyword, put together out of its terms, to rebuilt sources (--rebuild-sources); it is approximate (default: such text is lost)"`
+	DuplicateKeys      string    `flag:"duplicate-keys" default:"send" oneof:"send,keep-last" help:"send documents with a key more than once in an object as they are (OpenSearch refuses them), or with keep-last the last value, as Elasticsearch before 6 read it"`
 }
 
 // Splitting controls how the work on large shards is divided.

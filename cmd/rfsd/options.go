@@ -239,7 +239,7 @@ func (o *options) convert(c config.Conversion) (err error) {
 		Pipelines: c.Include.Pipelines, Scripts: c.Include.Scripts, Policies: c.Include.Policies, Attach: c.Include.Attachments, Managed: c.Include.Managed,
 		Rules: o.rules, Without: c.WithoutRules,
 	}
-	o.overrides = metadata.Overrides{Aliases: metadata.AliasTime(c.Aliases), Replicas: c.Replicas.Number, Shards: c.Shards, Rename: c.Rename, Without: c.WithoutRules}
+	o.overrides = metadata.Overrides{Aliases: metadata.AliasTime(c.Aliases), Replicas: c.Replicas.Number, Shards: c.Shards, Rename: c.Names.Rename, Without: c.WithoutRules}
 	return o.overrides.Check()
 }
 

@@ -62,6 +62,7 @@ func readers(t *testing.T, dir string) []reader {
 		{"check", false, args("rfsctl snapshot check", from)},
 		{"check of the data", false, args("rfsctl snapshot check --read-data-subset 1/1", from)},
 		{"diff", false, args("rfsctl snapshot diff --since snap1", from, []string{"--read-documents"})},
+		{"extract", false, args("rfsctl snapshot extract", from, []string{"--to", filepath.Join(t.TempDir(), "files")})},
 		{"plan of all", false, args("rfsd plan", from, target())},
 		{"plan without a target", false, args("rfsd plan --documents", from)},
 		{"plan for a version", false, args("rfsd plan --target-version 3.8", from)},

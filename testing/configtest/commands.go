@@ -24,7 +24,7 @@ type Program struct {
 // anyText are settings of which no text is wrong: names, and paths of what may be made.
 var anyText = []string{
 	"username", "password", "aws-region", "aws-service", "aws-role-arn", // of a cluster
-	"snapshot-name", "since", "s3-region", "s3-role-arn", "source-repo-location", "export-dir", "rules-text", "coordinator-file", "metrics-file", "node-name", "group", "broker-username", "broker-password", "command", "socket", "status-socket",
+	"snapshot-name", "since", "s3-region", "s3-role-arn", "source-repo-location", "export-dir", "to", "rules-text", "coordinator-file", "metrics-file", "node-name", "group", "broker-username", "broker-password", "command", "socket", "status-socket",
 	"allowed-hosts", "zone", "data-dir", "node", "index", "dir", "coordinator-s3-region", "coordinator-s3-role-arn",
 }
 

@@ -56,18 +56,27 @@ func readStored(ctx context.Context, snap *snapshot.Snapshot, index string, all 
 		return err
 	}
 	read := 0
+	err = ReadIndex(ctx, snap, x, func(d *doc.Document) error {
+		if read++; read > mostStored {
+			return fmt.Errorf("more than %d: %w", mostStored, fault.ErrUnsupported)
+		}
+		return each(d)
+	})
+	if err != nil {
+		return err
+	}
+	all.Indices = slices.DeleteFunc(all.Indices, func(name string) bool { return name == index })
+	return nil
+}
+
+// ReadIndex calls each with the documents of an index, whose parts are valid during the call. Errors: fault.ErrCorrupt, what reading the
+// repository gives, and the error of each.
+func ReadIndex(ctx context.Context, snap *snapshot.Snapshot, x *snapshot.Index, each func(*doc.Document) error) error {
 	for shard := range x.NumShards {
-		err := readShard(ctx, snap.Repository(), x.Locator, shard, func(d *doc.Document) error {
-			if read++; read > mostStored {
-				return fmt.Errorf("more than %d: %w", mostStored, fault.ErrUnsupported)
-			}
-			return each(d)
-		})
-		if err != nil {
+		if err := readShard(ctx, snap.Repository(), x.Locator, shard, each); err != nil {
 			return err
 		}
 	}
-	all.Indices = slices.DeleteFunc(all.Indices, func(name string) bool { return name == index })
 	return nil
 }
 

@@ -1,0 +1,233 @@
+package extract
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/files"
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/document/doc"
+	"github.com/rfsd/rfsd/rfs/migration/creation"
+	"github.com/rfsd/rfsd/rfs/source/snapshot"
+)
+
+// Result lists the files and the omissions.
+type Result struct {
+	Files []File `json:"files"`
+	// Left are saved objects that OpenSearch Dashboards does not import, and parts of others.
+	Left []Left `json:"left_out"`
+}
+
+// File is a written file.
+type File struct {
+	Name    string `json:"name"` // below the directory
+	Objects int    `json:"objects"`
+}
+
+// Left is a kind of objects, or a part of them, that is in no file.
+type Left struct {
+	What   string `json:"what"`
+	Count  int    `json:"count"`
+	Reason string `json:"reason"`
+}
+
+// extractor writes the files.
+type extractor struct {
+	snap    *snapshot.Snapshot
+	dir     string
+	titles  titles
+	drafts  map[string]*files.Draft // by name
+	objects map[string]int
+	left    map[[2]string]int // by what and reason
+}
+
+// Dashboards writes the saved objects of a snapshot into an empty directory: one file of lines for each tenant, and each space of
+// Kibana, which OpenSearch Dashboards imports. Index patterns are renamed as overrides rename indices. Errors: fault.ErrConfig for a
+// directory that is not empty, fault.ErrCorrupt, and what reading the repository and writing gives. Then no file is left.
+func Dashboards(ctx context.Context, snap *snapshot.Snapshot, dir string, overrides metadata.Overrides) (Result, error) {
+	if err := prepare(dir); err != nil {
+		return Result{}, err
+	}
+	x := &extractor{snap: snap, dir: dir, drafts: map[string]*files.Draft{}, objects: map[string]int{}, left: map[[2]string]int{}}
+	x.titles.overrides = overrides
+	for _, i := range snap.Indices {
+		x.titles.indices = append(x.titles.indices, i.Name)
+	}
+	err := x.dashboards(ctx)
+	for _, name := range slices.Sorted(maps.Keys(x.drafts)) {
+		if err != nil {
+			err = errors.Join(err, x.drafts[name].Drop())
+			continue
+		}
+		err = x.drafts[name].Commit()
+	}
+	return x.result(), err
+}
+
+// prepare makes the directory, and refuses a directory with files.
+func prepare(dir string) error {
+	if err := files.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(dir)
+	if err == nil && len(entries) > 0 {
+		err = fmt.Errorf("%s is not empty: name a new directory, or an empty one: %w", dir, fault.ErrConfig)
+	}
+	return err
+}
+
+func (x *extractor) result() Result {
+	r := Result{Files: []File{}, Left: []Left{}}
+	for _, name := range slices.Sorted(maps.Keys(x.objects)) {
+		r.Files = append(r.Files, File{name, x.objects[name]})
+	}
+	for key, n := range x.left {
+		r.Left = append(r.Left, Left{key[0], n, key[1]})
+	}
+	slices.SortFunc(r.Left, func(a, b Left) int { return cmp.Or(cmp.Compare(a.What, b.What), cmp.Compare(a.Reason, b.Reason)) })
+	return r
+}
+
+// maxLeft bounds the kinds of omissions that are listed apart.
+const maxLeft = 1000
+
+func (x *extractor) leave(what, reason string) {
+	key := [2]string{what, reason}
+	if _, known := x.left[key]; !known && len(x.left) >= maxLeft {
+		key = [2]string{"others", "more than are listed"}
+	}
+	x.left[key]++
+}
+
+// savedPrefixes are the beginnings of the names of indices with saved objects.
+var savedPrefixes = []string{".kibana", ".opensearch_dashboards"}
+
+// states are indices with such names that hold no saved objects.
+var states = []string{".kibana_task_manager", ".kibana_security_session", ".kibana-event-log", ".kibana-observability"}
+
+// dashboards writes the saved objects of the indices that are in use.
+func (x *extractor) dashboards(ctx context.Context) error {
+	for _, i := range x.snap.Indices {
+		has := func(p string) bool { return strings.HasPrefix(i.Name, p) }
+		if !slices.ContainsFunc(savedPrefixes, has) || slices.ContainsFunc(states, has) {
+			continue
+		}
+		index, err := x.snap.Index(ctx, i.Name)
+		if err != nil {
+			return err
+		}
+		aliases := slices.Sorted(maps.Keys(creation.AliasNames(index.Aliases)))
+		if generation.MatchString(i.Name) && len(aliases) == 0 {
+			x.leave("index "+i.Name, "a former generation: no alias refers to it")
+			continue
+		}
+		tenant := tenantOf(append(aliases, i.Name))
+		err = creation.ReadIndex(ctx, x.snap, index, func(d *doc.Document) error { return x.add(tenant, d) })
+		if err != nil {
+			return fmt.Errorf("index %s: %w", i.Name, err)
+		}
+	}
+	return nil
+}
+
+// generation is the end of the name of an index that migrations of saved objects made, such as .kibana_2 and .kibana_8.8.0_001.
+var generation = regexp.MustCompile(`_\d+$`)
+
+// tenant is the name by which the security plugin has the saved objects of a tenant.
+var tenant = regexp.MustCompile(`^\.(?:kibana|opensearch_dashboards)_-?\d{3,}_([^_]+)(?:_\d+)?$`)
+
+// tenantOf returns the tenant whose saved objects are known by one of the names; "": they belong to none.
+func tenantOf(names []string) string {
+	for _, name := range names {
+		if m := tenant.FindStringSubmatch(name); m != nil {
+			return m[1]
+		}
+	}
+	return ""
+}
+
+// add writes the saved object of a document.
+func (x *extractor) add(tenant string, d *doc.Document) error {
+	kind, s, err := readSaved(string(d.ID), string(d.Type), d.Source)
+	switch {
+	case err != nil:
+		return err
+	case s == nil:
+		reason := "OpenSearch Dashboards does not import this type"
+		if kind == "config" {
+			reason = "settings of one version of Kibana"
+		}
+		x.leave(fmt.Sprintf("%.100s", cmp.Or(kind, "document without a type")), reason)
+		return nil
+	}
+	for _, name := range s.dropped {
+		x.leave("attribute "+name, "the mapping of OpenSearch Dashboards does not take it")
+	}
+	for _, r := range s.References {
+		if _, ok := savedTypes[r.Type]; !ok {
+			x.leave(fmt.Sprintf("reference to %.100s", r.Type), "its object is left out: the panel stays empty")
+		}
+	}
+	if s.Type == "index-pattern" {
+		left, err := x.titles.rename(s)
+		if err != nil {
+			return err
+		}
+		for _, name := range left {
+			x.leave(fmt.Sprintf("index pattern %.100s", name), fmt.Sprintf("not renamed: more than %d indices that it matches get names of no common pattern", maxNames))
+		}
+	}
+	line, err := s.line()
+	if err != nil {
+		return err
+	}
+	w, err := x.file(fileName(tenant, s.space))
+	if err == nil {
+		_, err = w.Write(line)
+	}
+	return err
+}
+
+// maxFiles bounds the files, which are all open.
+const maxFiles = 500
+
+// file returns the file of that name and counts an object of it.
+func (x *extractor) file(name string) (io.Writer, error) {
+	x.objects[name]++
+	if d := x.drafts[name]; d != nil {
+		return d, nil
+	}
+	if len(x.drafts) == maxFiles {
+		return nil, fmt.Errorf("more than %d tenants and spaces: %w", maxFiles, fault.ErrUnsupported)
+	}
+	d, err := files.NewDraft(filepath.Join(x.dir, name), fs.FileMode(0o600))
+	if err == nil {
+		x.drafts[name] = d
+	}
+	return d, err
+}
+
+// unfit are characters that names of tenants and spaces may have and names of files should not.
+var unfit = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
+
+// fileName returns the file for the saved objects of a tenant or a space.
+func fileName(tenant, space string) string {
+	name := "saved-objects"
+	for _, part := range []string{tenant, space} {
+		if part = unfit.ReplaceAllString(part, "-"); part != "" {
+			name += "-" + part[:min(len(part), 100)]
+		}
+	}
+	return name + ".ndjson"
+}
