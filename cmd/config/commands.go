@@ -514,6 +514,8 @@ type ExtractSnapshot struct {
 type Extracted struct {
 	_   struct{} `group:"Output" section:"output"`
 	Dir string   `flag:"to" line:"only" help:"new or empty directory that the files are written to"`
+	// Users are secrets even as hashes.
+	Users bool `flag:"with-users" line:"only" help:"also write internal users, with the hashes of their passwords"`
 }
 
 // Check refuses no snapshot and no directory.

@@ -15,7 +15,8 @@ const extractHelp = `Writes the saved objects of Kibana or OpenSearch Dashboards
 visualizations, dashboards) as NDJSON files, which OpenSearch Dashboards imports: one file for
 the default space, and one for each other space or tenant. Index patterns are renamed as
 --index-rename renames indices. Types of objects that OpenSearch Dashboards does not import are
-left out and listed.`
+left out and listed. Roles, their mappings, tenants, action groups and, with --with-users, users
+of OpenSearch's security plugin are written as YAML files of the plugin, for review.`
 
 func extractSnapshot(ctx context.Context, call *config.Call, o config.ExtractSnapshot) error {
 	_, catalog, err := open(ctx, call, o.Snapshots.Repository)
@@ -26,7 +27,7 @@ func extractSnapshot(ctx context.Context, call *config.Call, o config.ExtractSna
 	if err != nil {
 		return unreadable(err)
 	}
-	done, err := extract.Dashboards(ctx, s, o.Files.Dir, metadata.Overrides{Rename: o.Names.Rename})
+	done, err := extract.Files(ctx, s, o.Files.Dir, extract.Options{Overrides: metadata.Overrides{Rename: o.Names.Rename}, Users: o.Files.Users})
 	if err != nil {
 		return unreadable(err)
 	}

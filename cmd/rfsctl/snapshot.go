@@ -36,7 +36,7 @@ func snapshotCommand() *cli.Command {
 			config.Command(cli.Command{Name: "list", Usage: "list the snapshots of a repository"}, listSnapshots),
 			config.Command(cli.Command{Name: "show", Usage: "show the indices and shards of a snapshot", Description: showHelp}, showSnapshot),
 			config.Command(cli.Command{Name: "diff", Usage: "count the documents that changed between two snapshots", Description: diffHelp}, diffSnapshots),
-			config.Command(cli.Command{Name: "extract", Usage: "write the dashboards of a snapshot to files", Description: extractHelp}, extractSnapshot),
+			config.Command(cli.Command{Name: "extract", Usage: "write the dashboards and roles of a snapshot to files", Description: extractHelp}, extractSnapshot),
 			checkCommand(),
 		},
 	}

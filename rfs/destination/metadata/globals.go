@@ -326,7 +326,7 @@ func isEmpty(raw json.RawMessage) bool {
 var systemIndices = []struct{ prefix, what string }{
 	{".watches", "watches are kept in this index; see Alerting of OpenSearch"},
 	{".security", "users, roles and API keys are kept in this index; set them up in the target's security plugin"},
-	{".opendistro_security", "users and roles are kept in this index; move them with the security plugin's own tool"},
+	{".opendistro_security", "users and roles are kept in this index (rfsctl snapshot extract writes them to files for review)"},
 	{".transform-internal", "transforms are kept in this index; see Index Transforms of OpenSearch"},
 	{".data-frame-internal", "transforms are kept in this index; see Index Transforms of OpenSearch"},
 	{".ml-config", "machine-learning jobs are kept in this index; see Anomaly Detection of OpenSearch"},

@@ -47,24 +47,35 @@ type extractor struct {
 	snap    *snapshot.Snapshot
 	dir     string
 	titles  titles
+	users   bool
 	drafts  map[string]*files.Draft // by name
 	objects map[string]int
 	left    map[[2]string]int // by what and reason
 }
 
-// Dashboards writes the saved objects of a snapshot into an empty directory: one file of lines for each tenant, and each space of
-// Kibana, which OpenSearch Dashboards imports. Index patterns are renamed as overrides rename indices. Errors: fault.ErrConfig for a
-// directory that is not empty, fault.ErrCorrupt, and what reading the repository and writing gives. Then no file is left.
-func Dashboards(ctx context.Context, snap *snapshot.Snapshot, dir string, overrides metadata.Overrides) (Result, error) {
+// Options state which files are written.
+type Options struct {
+	Overrides metadata.Overrides // index patterns are renamed as these rename indices
+	Users     bool               // also users, with the hashes of their passwords
+}
+
+// Files writes files into an empty directory: the saved objects of a snapshot, one file of lines for each tenant, and each space of
+// Kibana, which OpenSearch Dashboards imports; and the configuration of OpenSearch's security plugin in the form of its files. Errors:
+// fault.ErrConfig for a directory that is not empty, fault.ErrCorrupt, and what reading the repository and writing gives. Then no file is
+// left.
+func Files(ctx context.Context, snap *snapshot.Snapshot, dir string, o Options) (Result, error) {
 	if err := prepare(dir); err != nil {
 		return Result{}, err
 	}
 	x := &extractor{snap: snap, dir: dir, drafts: map[string]*files.Draft{}, objects: map[string]int{}, left: map[[2]string]int{}}
-	x.titles.overrides = overrides
+	x.titles.overrides, x.users = o.Overrides, o.Users
 	for _, i := range snap.Indices {
 		x.titles.indices = append(x.titles.indices, i.Name)
 	}
 	err := x.dashboards(ctx)
+	if err == nil {
+		err = x.security(ctx)
+	}
 	for _, name := range slices.Sorted(maps.Keys(x.drafts)) {
 		if err != nil {
 			err = errors.Join(err, x.drafts[name].Drop())
@@ -157,6 +168,9 @@ func tenantOf(names []string) string {
 	return ""
 }
 
+// notRenamed is the reason why an index pattern keeps its text.
+var notRenamed = fmt.Sprintf("not renamed: more than %d indices that it matches get names of no common pattern", maxNames)
+
 // add writes the saved object of a document.
 func (x *extractor) add(tenant string, d *doc.Document) error {
 	kind, s, err := readSaved(string(d.ID), string(d.Type), d.Source)
@@ -185,7 +199,7 @@ func (x *extractor) add(tenant string, d *doc.Document) error {
 			return err
 		}
 		for _, name := range left {
-			x.leave(fmt.Sprintf("index pattern %.100s", name), fmt.Sprintf("not renamed: more than %d indices that it matches get names of no common pattern", maxNames))
+			x.leave(fmt.Sprintf("index pattern %.100s", name), notRenamed)
 		}
 	}
 	line, err := s.line()

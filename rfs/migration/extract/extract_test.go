@@ -45,11 +45,11 @@ func renames(t *testing.T, texts ...string) (o metadata.Overrides) {
 	return o
 }
 
-// TestDashboards_WritesWhatIsImported reads a snapshot of OpenSearch 2.19.4 whose index .kibana_1 has objects of several types, in the
+// TestFiles_WritesWhatIsImported reads a snapshot of OpenSearch 2.19.4 whose index .kibana_1 has objects of several types, in the
 // default space and another one.
-func TestDashboards_WritesWhatIsImported(t *testing.T) {
+func TestFiles_WritesWhatIsImported(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "out")
-	r, err := extract.Dashboards(t.Context(), open(t), dir, renames(t, "logs-*=old-$1", "audit=new-audit"))
+	r, err := extract.Files(t.Context(), open(t), dir, extract.Options{Overrides: renames(t, "logs-*=old-$1", "audit=new-audit")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,13 +92,13 @@ func TestDashboards_WritesWhatIsImported(t *testing.T) {
 			}
 		}
 	}
-	if _, err := extract.Dashboards(t.Context(), open(t), dir, metadata.Overrides{}); !errors.Is(err, fault.ErrConfig) {
+	if _, err := extract.Files(t.Context(), open(t), dir, extract.Options{}); !errors.Is(err, fault.ErrConfig) {
 		t.Errorf("into a directory with files: %v", err)
 	}
 }
 
-// TestDashboards_TitlesThatCannotBeRenamed: a pattern whose indices get names of no common pattern becomes a list of them.
-func TestDashboards_TitlesThatCannotBeRenamed(t *testing.T) {
+// TestFiles_TitlesThatCannotBeRenamed: a pattern whose indices get names of no common pattern becomes a list of them.
+func TestFiles_TitlesThatCannotBeRenamed(t *testing.T) {
 	for _, c := range []struct{ name, rename, title string }{
 		{"nothing is renamed", "other=x", "logs-*"},
 		{"all by one pattern", "logs-*=old-$1", "old-*"},
@@ -107,7 +107,7 @@ func TestDashboards_TitlesThatCannotBeRenamed(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
-			if _, err := extract.Dashboards(t.Context(), open(t), dir, renames(t, c.rename)); err != nil {
+			if _, err := extract.Files(t.Context(), open(t), dir, extract.Options{Overrides: renames(t, c.rename)}); err != nil {
 				t.Fatal(err)
 			}
 			b, err := os.ReadFile(filepath.Join(dir, "saved-objects.ndjson"))

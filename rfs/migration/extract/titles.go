@@ -54,7 +54,10 @@ func (t titles) part(name string) (string, bool) {
 			want, changed = append(want, is), changed || is != index
 		}
 	}
-	if !changed {
+	switch {
+	case len(want) == 0: // the indices may be in another snapshot
+		return t.overrides.NewName(name), true
+	case !changed:
 		return name, true
 	}
 	slices.Sort(want)
