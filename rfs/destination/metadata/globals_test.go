@@ -307,3 +307,43 @@ func FuzzGlobals(f *testing.F) {
 		}
 	})
 }
+
+// TestGlobals_TheTableOfTheStateIsComplete: docs/TEMPLATES.md names every part that the program knows, and no other.
+func TestGlobals_TheTableOfTheStateIsComplete(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/TEMPLATES.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(page), "## Everything in the state of a cluster\n")
+	text, _, _ = strings.Cut(text, "\n## ")
+	sections, indices, found := strings.Cut(text, "| index | becomes |")
+	if !found {
+		t.Fatal("no table of indices")
+	}
+	named := func(table string) (names []string) {
+		for line := range strings.Lines(table) {
+			if !strings.HasPrefix(line, "| `") {
+				continue
+			}
+			cell, _, _ := strings.Cut(line[2:], " | ")
+			for name := range strings.SplitSeq(cell, ", ") {
+				names = append(names, strings.Trim(name, "`"))
+			}
+		}
+		slices.Sort(names)
+		return names
+	}
+	want := slices.Concat(ownSections, keys(readers), keys(otherReasons))
+	slices.Sort(want)
+	if want = slices.Compact(want); !slices.Equal(named(sections), want) {
+		t.Errorf("sections\n%q, want\n%q", named(sections), want)
+	}
+	want = nil
+	for _, s := range systemIndices {
+		want = append(want, s.prefix)
+	}
+	slices.Sort(want)
+	if got := named(indices); !slices.Equal(got, want) {
+		t.Errorf("indices\n%q, want\n%q", got, want)
+	}
+}

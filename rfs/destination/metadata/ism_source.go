@@ -22,6 +22,7 @@ func (g *Globals) AddStored(id string, source json.RawMessage) error {
 		} `json:"managed_index"`
 		Rollup    json.RawMessage `json:"rollup"`
 		Transform json.RawMessage `json:"transform"`
+		Snapshots json.RawMessage `json:"sm_policy"`
 	}
 	if err := json.Unmarshal(source, &stored); err != nil {
 		return fmt.Errorf("document %.100q: %w", id, notAsExpected(err))
@@ -38,6 +39,9 @@ func (g *Globals) AddStored(id string, source json.RawMessage) error {
 		g.Others = append(g.Others, LeftOut{Other, "rollup " + id, "rollup jobs are not migrated: create it on the target (Index Rollups)"})
 	case len(stored.Transform) > 0:
 		g.Others = append(g.Others, LeftOut{Other, "transform " + id, "transforms are not migrated: create it on the target (Index Transforms)"})
+	case len(stored.Snapshots) > 0:
+		name := strings.TrimSuffix(id, "-sm-policy")
+		g.Others = append(g.Others, LeftOut{Other, "snapshot policy " + name, "snapshot policies are not migrated, because repositories differ: create it on the target (Snapshot Management)"})
 	}
 	return nil
 }

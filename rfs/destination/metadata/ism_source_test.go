@@ -21,6 +21,7 @@ func TestGlobals_AddStored(t *testing.T) {
 		{"one without a policy", "u1", `{"managed_index":{"index":"x"}}`, false, 0, 0, ""},
 		{"a rollup job", "r", `{"rollup":{}}`, false, 0, 1, ""},
 		{"a transform", "t", `{"transform":{}}`, false, 0, 1, ""},
+		{"a snapshot policy", "daily-sm-policy", `{"sm_policy":{"name":"daily"}}`, false, 0, 1, ""},
 		{"the state of a job", "u1#metadata", `{"managed_index_metadata":{}}`, false, 0, 0, ""},
 		{"null", "n", `null`, false, 0, 0, ""},
 		{"no object", "n", `[1]`, true, 0, 0, ""},
