@@ -56,6 +56,11 @@ func New(ctx context.Context, conf Config) (*Client, error) {
 		return nil, err
 	}
 	u := addresses[0]
+	for _, a := range addresses { // also without a signature, before anything is asked
+		if _, service := fromHost(a.Hostname()); service == collections {
+			return nil, fmt.Errorf("%s %s: %w", conf.Role, a, ErrServerless)
+		}
+	}
 	tlsConf, err := conf.tls()
 	if err != nil {
 		return nil, err

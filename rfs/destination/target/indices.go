@@ -93,7 +93,7 @@ func (c *Client) Info(ctx context.Context) (Version, error) {
 
 // ErrServerless refuses collections of Amazon OpenSearch Serverless: they have no GET /, no nodes, no refresh and no ids of the
 // sender in time-series collections. It is a fault.ErrConfig.
-var ErrServerless = fmt.Errorf("an OpenSearch Serverless collection is not supported as target or coordinator; use a domain of Amazon OpenSearch Service or a cluster of your own: %w", fault.ErrConfig)
+var ErrServerless = fmt.Errorf("an OpenSearch Serverless collection is not supported as target or coordinator; use a domain of Amazon OpenSearch Service or a cluster of your own, or export to files (--export-dir) and send them with another client: %w", fault.ErrConfig)
 
 // MaxBody returns the largest body of a request that every node takes, in bytes; 0 when the target does not report it.
 // Proxies before the target may take less.

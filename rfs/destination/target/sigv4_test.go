@@ -189,6 +189,7 @@ func TestSettingsForSigningThatCannotWorkAreRefusedAtOnce(t *testing.T) {
 		{"service", accessKey, Config{URL: "http://h", SigV4: &SigV4{Region: "r", Service: "s3"}}, `"s3" is not es`},
 		{"collection by service", accessKey, Config{URL: "http://h", SigV4: &SigV4{Region: "r", Service: "aoss"}}, "Serverless collection is not supported"},
 		{"collection by host name", accessKey, Config{URL: "https://x1y2.us-west-2.aoss.amazonaws.com", SigV4: &SigV4{}}, "Serverless collection is not supported"},
+		{"collection without a signature", "", Config{URL: "https://x1y2.us-west-2.aoss.amazonaws.com"}, "Serverless collection is not supported"},
 		{"with a user", accessKey, Config{URL: "http://u:p@h", SigV4: &SigV4{Region: "r"}}, "exclude each other"},
 	} {
 		awsKeys(t, c.id, map[bool]string{true: secret}[c.id != ""], "")
