@@ -1,0 +1,37 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/throttle"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+)
+
+// TestHold_TheWholeRateIsThereAfterwards: a comparison at the end of a migration reads when there is no permit any more. It would wait
+// for one without an end.
+func TestHold_TheWholeRateIsThereAfterwards(t *testing.T) {
+	store, err := boltcms.Open(filepath.Join(t.TempDir(), "state.db"), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close() //nolint:errcheck // nothing is kept
+	const rate = 100 << 20
+	bucket := throttle.New(rate)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	stop := limitOption{"max-read-rate", rate}.hold(ctx, bucket, 1, store, slog.New(slog.DiscardHandler))
+	if err := bucket.Take(ctx, 1000); err != nil {
+		t.Errorf("with a permit: %v", err)
+	}
+	stop()
+	if n := bucket.InUse(); n != rate {
+		t.Errorf("%d of %d bytes per second afterwards", n, rate)
+	}
+	if err := bucket.Take(ctx, 1000); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+}
