@@ -83,8 +83,13 @@ func (g *Group) Acquire(ctx context.Context, hints Hints) ([]*Lease, error) {
 	return leases, err
 }
 
-// acquire tries the remaining items of the last search, then the items of a new one.
+// acquire tries the remaining items of the last search, in the present order, then the items of a new one.
 func (g *Group) acquire(ctx context.Context, hints Hints) ([]*Lease, error) {
+	if hints != nil {
+		g.mu.Lock()
+		hints(g.known)
+		g.mu.Unlock()
+	}
 	if leases, err := g.tryKnown(ctx); len(leases) > 0 || err != nil {
 		return leases, err
 	}
@@ -164,7 +169,7 @@ func (g *Group) pick(smallOnly bool) []Item {
 	return batch
 }
 
-// Upcoming returns up to n items that the slot tries to lease next, in that order, and keeps to it. They are not leased, so others
+// Upcoming returns up to n items that the slot tries to lease next, in that order, and keeps to it unless the hints change. They are not leased, so others
 // may be quicker. When the last search is too old, or has nothing left, it searches, so that the next Acquire need not. Items that
 // were handed off, or whose last holder made no progress, are not among them. It is called by one goroutine, and not concurrently with
 // Acquire.

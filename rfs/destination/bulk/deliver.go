@@ -265,6 +265,7 @@ func (l *Loader) backOff(since *time.Time, index string, try int, atLeast time.D
 	if left <= 0 {
 		return fmt.Errorf("gave up after %v: %w", now.Sub(*since).Round(time.Second), cause)
 	}
+	l.refused.Store(&index)
 	d := time.Duration(l.opts.Jitter() * float64(backoff.Pause(try+1)))
 	if l.opts.Recovery.wait(l.dispatchCtx, l, index, min(d, left), min(atLeast, left)) != nil {
 		return errStopped

@@ -138,7 +138,7 @@ func (c *Counts) add(d Counts) {
 var errStopped = errors.New("loader stopped")
 
 // Loader loads the documents of one shard. One goroutine calls Add, Fail, Filter, Advance, Flush,
-// Drain and Abort; Watermark, Counts and Settled may be called by any.
+// Drain and Abort; Watermark, Counts, Settled and Overloaded may be called by any.
 type Loader struct {
 	opts         Options
 	limiter      *aimdLimiter
@@ -156,7 +156,8 @@ type Loader struct {
 	lastClock time.Time // last reading of the clock
 	skipClock int       // documents until the next reading
 
-	halted atomic.Bool // no request may be started any more
+	halted  atomic.Bool            // no request may be started any more
+	refused atomic.Pointer[string] // the index that was refused last
 
 	mu        sync.Mutex
 	err       error // first fatal error
@@ -493,6 +494,12 @@ func (l *Loader) Counts() Counts {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.total
+}
+
+// Overloaded reports whether the target refuses documents of this Loader for now while it takes those of other indices.
+func (l *Loader) Overloaded() bool {
+	index := l.refused.Load()
+	return index != nil && l.opts.Recovery.overloaded(*index)
 }
 
 // Settled returns the watermark and the counts of exactly the documents below it, without the numbers of requests. Both

@@ -24,6 +24,7 @@ type Recovery struct {
 // refusedIndex is an index without an accepted request since its last rejection.
 type refusedIndex struct {
 	waiting []*waiter // longest wait first
+	others  bool      // another index was accepted
 	tried   bool      // one waiter was woken because another index was accepted
 	alone   bool      // it was refused after that, too
 	probing bool      // with alone: one of its waiters makes short pauses
@@ -46,11 +47,20 @@ func (r *Recovery) accepted(index string) {
 		}
 	}
 	for _, x := range r.indices {
+		x.others = true
 		if !x.tried && len(x.waiting) > 0 {
 			x.tried = true
 			x.waiting[0].wake()
 		}
 	}
+}
+
+// overloaded reports whether an index was refused while another one was accepted, and was not accepted itself since.
+func (r *Recovery) overloaded(index string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	x := r.indices[index]
+	return x != nil && x.others
 }
 
 // Waiting returns how many Loaders have a body that waits for its next try.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/destination/bulk"
 )
 
 // Meter reports the progress of a process: the sums of finished and running items.
@@ -12,8 +13,9 @@ type Meter struct {
 	mu      sync.Mutex
 	done    Progress
 	running map[*job]struct{}
-	ended   map[string]endedItem // of the last moments, by id
-	since   time.Duration        // when the first of the running items was leased; monotonic clock
+	refused map[string]*bulk.Loader // by index, the last one that the target refused
+	ended   map[string]endedItem    // of the last moments, by id
+	since   time.Duration           // when the first of the running items was leased; monotonic clock
 }
 
 // Progress is a reading of a Meter.
@@ -44,7 +46,9 @@ const (
 )
 
 // NewMeter makes an empty Meter.
-func NewMeter() *Meter { return &Meter{running: map[*job]struct{}{}, ended: map[string]endedItem{}} }
+func NewMeter() *Meter {
+	return &Meter{running: map[*job]struct{}{}, refused: map[string]*bulk.Loader{}, ended: map[string]endedItem{}}
+}
 
 // Items returns how far this process is with the items that it works on, or has ended within the last 30 s, by id.
 func (m *Meter) Items() map[string]progress.Ahead {
@@ -62,6 +66,31 @@ func (m *Meter) Items() map[string]progress.Ahead {
 	return all
 }
 
+// Overloaded returns the indices of items that run or have ended whose documents the target refuses for now while it takes those of
+// others.
+func (m *Meter) Overloaded() map[string]bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for j := range m.running {
+		m.refusedOf(j)
+	}
+	all := map[string]bool{}
+	for index, l := range m.refused {
+		if all[index] = l.Overloaded(); !all[index] {
+			delete(all, index)
+			delete(m.refused, index)
+		}
+	}
+	return all
+}
+
+// refusedOf keeps the Loader of a job that the target refuses. The mutex is held.
+func (m *Meter) refusedOf(j *job) {
+	if l := j.loaded.Load(); l != nil && l.Overloaded() {
+		m.refused[j.id.Index] = l
+	}
+}
+
 func (m *Meter) start(j *job) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -75,6 +104,7 @@ func (m *Meter) finish(j *job) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.running, j)
+	m.refusedOf(j)
 	now := j.runner.Clock.Read().Mono
 	end := now
 	if j.lease.Grouped() { // it waits for the others

@@ -136,31 +136,33 @@ func (m *Migration) isPaused(index string) bool {
 	return paused
 }
 
-// hints is the order of acquisitions, nil when nothing is wanted.
+// hints is the order of acquisitions, nil when nothing is wanted: the session's order, then the items of indices that the target
+// refuses for now, since each of them would hold a slot, and the items of paused indices.
 func (m *Migration) hints() cms.Hints {
+	overloaded := m.Runner.Meter.Overloaded()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.Order == nil && len(m.paused) == 0 {
+	if m.Order == nil && len(m.paused) == 0 && len(overloaded) == 0 {
 		return nil
 	}
-	return m.pausedLast
-}
-
-// pausedLast is the session's order, with the items of paused indices last.
-func (m *Migration) pausedLast(items []cms.Item) {
-	if m.Order != nil {
-		m.Order(items)
+	rank := func(item cms.Item) int {
+		id, err := item.Range()
+		switch {
+		case err != nil:
+			return 0
+		case m.isPaused(id.Index):
+			return 2
+		case overloaded[id.Index]:
+			return 1
+		}
+		return 0
 	}
-	slices.SortStableFunc(items, func(a, b cms.Item) int {
-		return m.rank(a) - m.rank(b)
-	})
-}
-
-func (m *Migration) rank(item cms.Item) int {
-	if id, err := item.Range(); err == nil && m.isPaused(id.Index) {
-		return 1
+	return func(items []cms.Item) {
+		if m.Order != nil {
+			m.Order(items)
+		}
+		slices.SortStableFunc(items, func(a, b cms.Item) int { return rank(a) - rank(b) })
 	}
-	return 0
 }
 
 // otherWork reports whether an open item belongs to an index that is not paused.

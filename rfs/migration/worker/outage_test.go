@@ -187,7 +187,7 @@ func TestPausedIndicesAreNamed(t *testing.T) {
 func TestItemsOfPausedIndicesComeLast(t *testing.T) {
 	m := migrationtest.NewMemory()
 	c := cms.New(cms.Config{Store: m, Creator: "test"})
-	run := &Migration{Session: &phase.Session{Coordinator: c}, paused: map[string]string{"a": "full"}}
+	run := &Migration{Session: &phase.Session{Coordinator: c, Transfer: phase.Transfer{Runner: &engine.Runner{Meter: engine.NewMeter()}}}, paused: map[string]string{"a": "full"}}
 	item := func(index string, shard int) cms.Item {
 		return cms.NewItem(cms.ItemID{Index: index, Shard: shard}.String(), "test", 0)
 	}
