@@ -24,7 +24,7 @@ import (
 // Migration runs all phases to their end in one process, and items in its slots.
 type Migration struct {
 	*phase.Session
-	Slots int
+	Slots int // 0: other processes work on the items, and this one waits until none is open
 	// Dead are the holders of former processes that are proven dead; their leases are
 	// freed immediately, and Freed, when not nil, is called when that is done.
 	Dead  []string
@@ -102,11 +102,7 @@ func (m *Migration) toTheEnd(ctx context.Context) error {
 	if m.sizes, err = m.CheckIndices(ctx, m.insist); err != nil {
 		return err
 	}
-	g, gctx := errgroup.WithContext(ctx)
-	for n := range m.Slots {
-		g.Go(func() error { return m.slot(gctx, n) })
-	}
-	if err := g.Wait(); err != nil {
+	if err := m.items(ctx); err != nil {
 		return err
 	}
 	if ctx.Err() != nil {
@@ -114,6 +110,39 @@ func (m *Migration) toTheEnd(ctx context.Context) error {
 	}
 	return m.audit(ctx)
 }
+
+// items blocks until no item is left that the slots, or other processes, can work on.
+func (m *Migration) items(ctx context.Context) error {
+	if m.Slots == 0 {
+		return m.await(ctx)
+	}
+	g, gctx := errgroup.WithContext(ctx)
+	for n := range m.Slots {
+		g.Go(func() error { return m.slot(gctx, n) })
+	}
+	return g.Wait()
+}
+
+// await blocks until other processes have done all items.
+func (m *Migration) await(ctx context.Context) error {
+	for {
+		var open cms.Open
+		err := m.insist(ctx, func() (err error) {
+			open, err = m.Coordinator.Store().Open(ctx)
+			return err
+		})
+		if err != nil || open.Items == 0 {
+			return err
+		}
+		m.pause(ctx, awaitEvery, nil)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+}
+
+// awaitEvery is the interval in which a process without slots counts the open items.
+const awaitEvery = time.Second
 
 // reclaim frees what former processes held that are proven dead.
 func (m *Migration) reclaim(ctx context.Context) error {
@@ -267,7 +296,11 @@ func (m *Migration) audit(ctx context.Context) error {
 				report.Open, fault.ErrUnavailable)
 		}
 		m.Log.Warn("the audit found missing items and created them again, or items that are not all seeded", "items", len(report.Repaired))
-		if err := m.slot(ctx, 0); err != nil {
+		again := m.await
+		if m.Slots > 0 {
+			again = func(ctx context.Context) error { return m.slot(ctx, 0) }
+		}
+		if err := again(ctx); err != nil {
 			return err
 		}
 	}

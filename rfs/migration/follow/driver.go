@@ -1,0 +1,193 @@
+package follow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/retry"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/primitive"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
+)
+
+// Driver starts rounds and completes them for a fleet, whose nodes work on their items. Each node has a Driver. Of all of them one
+// drives: it holds a lock in the session of round 0. Gossip and Raft have no part in it.
+//
+// A driver keeps nothing that the next one needs. The start of a round, its arrival, each step of a cut-over and the orders of the
+// operator are records, which are changed by conditional writes, and a step that is repeated changes nothing. The next driver therefore
+// continues where the last one stopped, and a former driver that wakes up late does no harm.
+type Driver struct {
+	Root  *cms.Coordinator // of the session of round 0
+	Clock cms.Clock
+	TTL   time.Duration // of the lock: for so long no node drives after its holder was killed
+	Every time.Duration // between the starts of two rounds
+	// Round starts the round that is due, or continues it, and returns nil when it has arrived. It ends when this node drives no longer.
+	Round func(ctx context.Context) error
+	// CutOver carries out the order to cut over until it is done or has returned. It continues when this node drives no longer: only so
+	// the write blocks end in time although the store does not answer.
+	CutOver func(ctx context.Context) error
+	Log     *slog.Logger
+}
+
+// lockName is the name of the lock of drivers.
+const lockName = "follow"
+
+// lookEvery is the interval in which a driver looks for orders, and whether a round is due.
+const lookEvery = 2 * time.Second
+
+// failures holds the pauses after rounds and cut-overs that failed in a row.
+var failures = retry.Policy{First: 5 * time.Second, Max: 5 * time.Minute}
+
+// Run drives while this node holds the lock, for which it waits, until the following has ended or ctx is done. Errors are logged, and
+// what failed is tried again.
+func (d *Driver) Run(ctx context.Context) {
+	locks := primitive.Locks{Store: d.Root.Store(), Clock: d.Clock}
+	warned := false
+	for ctx.Err() == nil {
+		err := locks.Lead(ctx, lockName, d.TTL, func(led context.Context) error {
+			d.Log.Info("this node drives the rounds of its fleet")
+			warned = false
+			return d.drive(ctx, led)
+		})
+		if err == nil {
+			return // the following has ended
+		}
+		if ctx.Err() == nil && !warned {
+			warned = true
+			d.Log.Warn("this node does not drive the rounds of its fleet", "reason", fault.Text(err), "next_try_in", lookEvery)
+		}
+		if d.Clock.Sleep(ctx, lookEvery) != nil {
+			return
+		}
+	}
+}
+
+// drive runs rounds and cut-overs when they are due, until the following has ended. led ends with the leadership.
+func (d *Driver) drive(ctx, led context.Context) error {
+	failed, again := 0, time.Duration(0)
+	for {
+		now, err := d.look(led)
+		if err != nil {
+			return err
+		}
+		wait := lookEvery
+		switch {
+		case now.over:
+			return nil
+		case now.state != session.Run, d.Clock.Read().Mono < again:
+		case now.cutOver:
+			err, wait = d.CutOver(ctx), 0
+		case now.left <= 0:
+			err, wait = d.Round(led), 0
+		default:
+			wait = min(now.left, lookEvery)
+		}
+		switch {
+		case led.Err() != nil:
+			return led.Err()
+		case err != nil && d.held(led):
+		case err != nil:
+			failed++
+			pause := failures.Pause(failed)
+			again = d.Clock.Read().Mono + pause
+			d.report(led, now.round, err, pause)
+		case wait == 0:
+			failed = 0
+		}
+		if err := d.Clock.Sleep(led, wait); err != nil {
+			return err
+		}
+	}
+}
+
+// held reports whether the operator wants no work, which ends a round.
+func (d *Driver) held(ctx context.Context) bool {
+	is, err := d.look(ctx)
+	return err == nil && is.state != session.Run
+}
+
+// report logs why a round has not arrived, or a cut-over has not ended, and stores it as an event, once for a round.
+func (d *Driver) report(ctx context.Context, round int, reason error, pause time.Duration) {
+	d.Log.Warn("the round or the cut-over has not ended", "round", round, "reason", fault.Text(reason), "next_try_in", pause.Round(time.Second))
+	if _, err := d.Root.Event(ctx, fmt.Sprintf("round %d", round), "round_failed", fault.Text(reason)); err != nil {
+		d.Log.Debug("event not stored", "error", err)
+	}
+}
+
+// due are the tasks of a driver.
+type due struct {
+	round   int  // the last one
+	over    bool // the following has ended, and the settings of the target are restored
+	cutOver bool
+	state   session.FleetState // that the operator wants
+	left    time.Duration      // until the next round
+}
+
+// look reads which tasks there are.
+func (d *Driver) look(ctx context.Context) (is due, err error) {
+	all, err := session.RoundsOf(d.Root).Read(ctx)
+	if err != nil {
+		return is, err
+	}
+	cutover, _, err := session.CutoversOf(d.Root).Read(ctx)
+	if err != nil {
+		return is, err
+	}
+	intent, err := session.OrdersOf(d.Root).Intent(ctx)
+	if err != nil && !errors.Is(err, fault.ErrCorrupt) && !errors.Is(err, fault.ErrConfig) { // an unreadable intent is to run
+		return is, err
+	}
+	now, _, err := d.Root.Leases().Now(ctx)
+	is.cutOver, is.state = cutover.Open(), intent.State
+	last, _ := all.Last()
+	is.round, is.over, is.left = last.Number, all.Finished != 0 && !is.cutOver, Due(all, d.Every).Sub(now)
+	return is, err
+}
+
+// Due returns when the next round starts, by the store's clock: every after the start of the last one. It returns the zero time for
+// immediately: none has started, or the last one has not arrived.
+func Due(all session.Followed, every time.Duration) time.Time {
+	last, started := all.Last()
+	if !started || last.Arrived == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(last.Started).Add(every)
+}
+
+// Now is the round that a fleet works on.
+type Now struct {
+	Round
+	Next time.Time // when the round after it starts, by the store's clock; zero: it is in progress
+	// Started is false before the first round; Over is true when the following has ended.
+	Started, Over bool
+}
+
+// Now returns the round that a fleet works on, or has worked on last.
+func (c *Chain) Now(ctx context.Context, every time.Duration) (now Now, err error) {
+	all, err := session.RoundsOf(c.Root).Read(ctx)
+	if err != nil {
+		return now, err
+	}
+	last, started := all.Last()
+	if now.Started = started; !started {
+		now.Session = c.Session
+		return now, nil
+	}
+	var settings map[string]string
+	if last.Number == 0 {
+		if settings, err = c.settings(ctx); err != nil {
+			return now, err
+		}
+	}
+	now.Next = Due(all, every)
+	if now.Round, err = c.round(all, len(all.Rounds)-1, settings); err != nil || all.Finished == 0 {
+		return now, err
+	}
+	cutover, _, err := session.CutoversOf(c.Root).Read(ctx)
+	now.Over = !cutover.Open()
+	return now, err
+}
