@@ -25,7 +25,10 @@ type Config struct {
 	Session       string
 	// Open connects to the coordination store, for the kind of items that the workers work on; it is retried while it returns
 	// fault.ErrUnavailable.
-	Open       func(context.Context) (*cms.Coordinator, error)
+	Open func(context.Context) (*cms.Coordinator, error)
+	// Work returns the session whose items the workers work on at present; orders is the session that Open has returned, which keeps
+	// orders and rounds. It is called every IntentInterval by one goroutine. nil: the items are in the same session as the orders.
+	Work       func(ctx context.Context, orders *cms.Coordinator) (Work, error)
 	Starter    Starter
 	Workers    int   // wanted number; 0: automatic, by cores, memory and rejections of the target; -1: none
 	MaxWorkers int   // limit on this node, overrides any wanted number; default 64
@@ -106,6 +109,8 @@ type Daemon struct {
 	wanted        int
 	intent        session.Intent
 	known         bool      // the intent was read
+	work          *Work     // the session of the items; nil: unknown, or the items are in the session of the orders
+	workError     string    // why it could not be read last time
 	done          bool      // no work is left
 	idleUntil     time.Time // until then no worker is started: all open items are leased
 	startAfter    time.Time // nor until then, so that the nodes of a large fleet do not all start at the same time
@@ -149,6 +154,7 @@ type storeState struct {
 
 // refusals are the rejected documents that the fleet has recorded, grouped by reason, as of the last read.
 type refusals struct {
+	session   string // in which they were recorded
 	documents *status.Failures
 	failed    int64 // documents that had failed then
 	due       time.Time
@@ -178,7 +184,7 @@ func New(conf Config) *Daemon {
 	d.metrics = metrics.NewRegistry(d.snapshot)
 	d.allowed = [limits]allowance{sends: newAllowance(conf.Send), reads: newAllowance(conf.Read)}
 	d.noteLimits()
-	d.events = newEventBus(conf.Name, conf.Sinks, d.metrics, conf.Log)
+	d.events = newEventBus(conf.Name, conf.Sinks, d.workStore, d.metrics, conf.Log)
 	d.auto = newAutoscale(conf.MaxWorkers, conf.Memory)
 	return d
 }
@@ -324,7 +330,7 @@ func (d *Daemon) finished() bool {
 	if d.running() > 0 {
 		return false
 	}
-	return d.stopping || d.failed != nil || d.conf.EndWhenDone && d.done && d.lastRead.migration != nil && d.lastRead.migration.Complete
+	return d.stopping || d.failed != nil || d.conf.EndWhenDone && d.ended() && d.done && d.lastRead.migration != nil && d.lastRead.migration.Complete
 }
 
 func (d *Daemon) wakeUp() { trySend(d.wake) }

@@ -42,6 +42,8 @@ type eventBus struct {
 	closing chan struct{} // closed when the sinks are to end
 	limit   time.Duration // of what they may still take then
 	due     time.Time     // of the next reading
+	// work returns the session whose items the workers work on.
+	work func() (store *cms.Coordinator, session string, err error)
 
 	mu     sync.Mutex
 	events []status.Event
@@ -59,8 +61,8 @@ type storedEvent struct {
 	at int64
 }
 
-func newEventBus(node string, sinks []Sink, m *metrics.Registry, log *slog.Logger) *eventBus {
-	b := &eventBus{node: node, started: time.Now(), metrics: m, log: log, closing: make(chan struct{}), known: map[string]bool{}}
+func newEventBus(node string, sinks []Sink, work func() (*cms.Coordinator, string, error), m *metrics.Registry, log *slog.Logger) *eventBus {
+	b := &eventBus{node: node, work: work, started: time.Now(), metrics: m, log: log, closing: make(chan struct{}), known: map[string]bool{}}
 	for _, s := range sinks {
 		b.sinks = append(b.sinks, newSinkWorker(s, b))
 	}
@@ -155,7 +157,7 @@ func (b *eventBus) readNow(ctx context.Context, store *cms.Coordinator) {
 		b.log.Debug("delivered events unreadable", "error", err)
 		return
 	}
-	all, err := status.ReadEvents(ctx, store)
+	all, err := b.readAll(ctx, store)
 	if err != nil {
 		b.log.Debug("events unreadable", "error", err)
 		return
@@ -179,6 +181,23 @@ func (b *eventBus) readNow(ctx context.Context, store *cms.Coordinator) {
 		}
 	}
 	slices.SortStableFunc(b.stored, func(x, y storedEvent) int { return cmp.Compare(x.at, y.at) })
+}
+
+// readAll returns the events of a store, and of the session whose items the workers work on, if that is another.
+func (b *eventBus) readAll(ctx context.Context, store *cms.Coordinator) ([]status.Event, error) {
+	all, err := status.ReadEvents(ctx, store)
+	if err != nil {
+		return nil, err
+	}
+	work, of, err := b.work()
+	if err != nil || work == store || work == nil {
+		return all, nil //nolint:nilerr // no round has started yet
+	}
+	more, err := status.ReadEvents(ctx, work)
+	for i := range more {
+		more[i].ID = of + " " + more[i].ID // sessions use the same ids
+	}
+	return append(all, more...), err
 }
 
 // begin reads at the first contact the record of events that this node has delivered before. A node without a record

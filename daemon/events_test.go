@@ -58,7 +58,7 @@ func (s *fakeSink) events() []status.Event {
 // busOf runs the events of a node, as its process does, until the returned function ends it.
 func busOf(t *testing.T, store *cms.Coordinator, sinks ...Sink) (b *eventBus, end func()) {
 	t.Helper()
-	b = newEventBus("n1", sinks, metrics.NewRegistry(nil), discard())
+	b = newEventBus("n1", sinks, func() (*cms.Coordinator, string, error) { return nil, "", nil }, metrics.NewRegistry(nil), discard())
 	var wg sync.WaitGroup
 	wg.Go(func() { b.run(t.Context()) })
 	return b, func() {

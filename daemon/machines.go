@@ -18,7 +18,8 @@ func (d *Daemon) Demand() scale.Demand {
 	m := d.lastRead.migration
 	read := d.known && d.lastRead.err == "" && m != nil
 	return scale.Demand{
-		Known: known && read, Complete: read && m.Complete, Held: d.intent.State != session.Run, Workers: d.intent.Workers,
+		Known: known && read, Complete: read && m.Complete && d.ended(), Workers: d.intent.Workers,
+		Held:  d.intent.State != session.Run || d.waits() != "" || read && m.Complete && !d.ended(), // another round follows
 		Items: left.ItemsOpen, Bytes: left.BytesLeft(),
 	}
 }

@@ -111,8 +111,10 @@ func (d *Daemon) state() (state, reason string) {
 		return "drained", "by " + d.intent.Who
 	case d.intent.Drains(d.conf.Name):
 		return "draining", "by " + d.intent.Who
-	case d.done:
+	case d.done && d.ended():
 		return "done", ""
+	case d.waits() != "":
+		return "waiting", d.waits()
 	case d.trouble != "" && !slices.ContainsFunc(d.slots, func(s *slot) bool { return s.lease != nil }):
 		return "failed", d.trouble // no worker succeeds, though they are restarted
 	}

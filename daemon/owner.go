@@ -135,7 +135,7 @@ func (d *Daemon) reclaimOnce(ctx context.Context) (left bool, err error) {
 	if err != nil || len(names) == 0 {
 		return false, err
 	}
-	store, err := d.store.coordinator()
+	store, _, err := d.workStore()
 	if err != nil {
 		return true, nil // it is asked again
 	}

@@ -22,14 +22,10 @@ const (
 
 // checkLease checks in the background whether the lease of a worker is over by the store's clock, and stops
 // the worker if it is: it should have stopped by itself before.
-func (d *Daemon) checkLease(s *slot, w Worker, l Lease, late time.Duration) {
+func (d *Daemon) checkLease(s *slot, w Worker, store *cms.Coordinator, l Lease, late time.Duration) {
 	d.background.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), storeQueryTimeout)
-		store, err := d.store.coordinator()
-		var over string
-		if err == nil {
-			over, err = leaseOverSince(ctx, store, l)
-		}
+		over, err := leaseOverSince(ctx, store, l)
 		cancel()
 		if over != "" {
 			over = leaseOver + ": " + over
@@ -50,10 +46,9 @@ func (d *Daemon) checkLease(s *slot, w Worker, l Lease, late time.Duration) {
 	})
 }
 
-// release releases the lease of a dead worker in the background, with retries until releaseTimeout.
-func (d *Daemon) release(holder string, l *Lease, cause cms.Cause) {
-	store, err := d.store.coordinator()
-	if err != nil || holder == "" && l == nil {
+// release releases the lease of a dead worker in the store of its items in the background, with retries until releaseTimeout.
+func (d *Daemon) release(store *cms.Coordinator, holder string, l *Lease, cause cms.Cause) {
+	if holder == "" && l == nil {
 		return
 	}
 	d.background.Go(func() {
@@ -69,7 +64,9 @@ func (d *Daemon) release(holder string, l *Lease, cause cms.Cause) {
 				return
 			}
 			if errors.Is(err, cms.ErrStoreGone) {
-				d.fail(err)
+				if d.conf.Work == nil { // the records of a former round are removed
+					d.fail(err)
+				}
 				return
 			}
 			d.log.Warn("releasing a lease failed", "holder", holder, "error", err)

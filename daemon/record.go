@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/rfsd/rfsd/daemon/metrics"
@@ -65,6 +66,7 @@ func (l *Lease) subject() (name, item string) {
 // changes. When the pipe is closed the daemon has ended: the worker hands off and ends.
 type WorkerCommand struct {
 	Options  map[string][]string `json:"options,omitempty"`   // name of a flag → its values
+	Round    json.RawMessage     `json:"round,omitempty"`     // with the options: the round of a cluster that is followed
 	Holder   string              `json:"holder,omitempty"`    // with the options: the prefix of the holders of all leases; "": the worker chooses one
 	Prefer   []string            `json:"prefer,omitempty"`    // with the options: items to try before a search
 	Exponent int                 `json:"exponent,omitempty"`  // with the options: least lease exponent of new items

@@ -15,9 +15,11 @@ import (
 // slot runs one worker after the other. It is guarded by the daemon's mutex.
 type slot struct {
 	n            int
-	worker       Worker    // nil between two
-	since        time.Time // the worker's start
-	holder       string    // of the worker, as it reported
+	worker       Worker           // nil between two
+	session      string           // whose items the worker works on
+	store        *cms.Coordinator // of the items
+	since        time.Time        // the worker's start
+	holder       string           // of the worker, as it reported
 	phase        WorkerPhase
 	lease        *Lease
 	leaseEnd     time.Time // end of the lease, by this machine's monotonic clock
@@ -71,7 +73,7 @@ func (d *Daemon) reconcile(now time.Time) {
 	changed := false
 	for _, s := range d.slots {
 		switch {
-		case s.worker != nil && s.n >= d.wanted && s.stopped.IsZero():
+		case s.worker != nil && (s.n >= d.wanted || !d.current(s.session)) && s.stopped.IsZero():
 			d.stopWorker(s, now, "")
 		case s.worker != nil:
 			d.supervise(s, now)
@@ -96,7 +98,7 @@ func (d *Daemon) reconcile(now time.Time) {
 
 // wantedWorkers returns how many workers should run now.
 func (d *Daemon) wantedWorkers(now time.Time) int {
-	if d.conf.Workers < 0 || d.stopping || d.failed != nil || !d.store.reached() || !d.known || d.done || d.intent.State != session.Run || d.intent.Drains(d.conf.Name) {
+	if d.conf.Workers < 0 || d.stopping || d.failed != nil || !d.store.reached() || !d.known || d.done || d.waits() != "" || d.intent.State != session.Run || d.intent.Drains(d.conf.Name) {
 		return 0
 	}
 	n := d.conf.Workers
@@ -137,8 +139,15 @@ func (d *Daemon) running() int {
 // start starts a worker in a slot.
 func (d *Daemon) start(s *slot, now time.Time) {
 	s.rates = [limits]rateCommands{}
+	store, of, err := d.workStoreLocked()
+	if err != nil {
+		return // it is not wanted
+	}
 	command := d.limitCommand(s, d.running()+1)
 	command.Every = time.Second
+	if d.work != nil {
+		command.Round = d.work.Round
+	}
 	d.addHints(&command, now)
 	w, err := d.conf.Starter.Start(s.n, command,
 		func(r Record) { d.handleRecord(s, r) }, func(e End) { d.handleEnd(s, e) })
@@ -154,7 +163,7 @@ func (d *Daemon) start(s *slot, now time.Time) {
 	if now.Sub(s.ended) > maxRateGap {
 		s.done = progress.Measure{}
 	}
-	*s = slot{n: s.n, worker: w, rates: s.rates, since: now, settled: s.settled, done: s.done, crashes: s.crashes, restarts: s.restarts, lastExit: s.lastExit}
+	*s = slot{n: s.n, worker: w, session: of, store: store, rates: s.rates, since: now, settled: s.settled, done: s.done, crashes: s.crashes, restarts: s.restarts, lastExit: s.lastExit}
 	s.measure(d.started, now, 0)
 	d.log.Debug("worker started", "slot", s.n, "pid", w.PID())
 }
@@ -230,7 +239,7 @@ func (d *Daemon) supervise(s *slot, now time.Time) {
 	d.checkMemory(s, now)
 	if s.lease != nil && now.After(s.leaseEnd) && now.Sub(s.leaseChecked) > time.Second && s.endReason == "" {
 		s.leaseChecked = now
-		d.checkLease(s, s.worker, *s.lease, now.Sub(s.leaseEnd))
+		d.checkLease(s, s.worker, s.store, *s.lease, now.Sub(s.leaseEnd))
 	}
 }
 
@@ -332,7 +341,7 @@ func (d *Daemon) handleExit(s *slot, e End, now time.Time) {
 		d.handleCrash(s, e, now)
 		return
 	}
-	if e.Last.Gone && d.failed == nil {
+	if e.Last.Gone && d.failed == nil && d.conf.Work == nil { // the records of a former round are removed
 		d.failed = fmt.Errorf("%s: %w", e.Last.Error, cms.ErrStoreGone)
 	}
 	if s.endReason != "" { // it handed off before it was killed
@@ -342,9 +351,9 @@ func (d *Daemon) handleExit(s *slot, e End, now time.Time) {
 	if *e.Last.Exit == ExitFailed || s.lease == nil && !s.stopped.IsZero() {
 		// It may hold a lease that it could not release, or whose grant it did not receive. Leases
 		// that it does not hold are unaffected.
-		d.release(s.holder, s.lease, cms.CauseDrain)
+		d.release(s.store, s.holder, s.lease, cms.CauseDrain)
 	}
-	if code := *e.Last.Exit; !s.stopped.IsZero() && code != ExitNoneLeft {
+	if code := *e.Last.Exit; !s.stopped.IsZero() && code != ExitNoneLeft || !d.current(s.session) {
 		s.earliest = now // it ended because it was asked to
 		return
 	}
@@ -404,7 +413,7 @@ func (d *Daemon) handleCrash(s *slot, e End, now time.Time) {
 	if counted {
 		cause = cms.CauseNone // it may be the item that killed it
 	}
-	d.release(s.holder, s.lease, cause)
+	d.release(s.store, s.holder, s.lease, cause)
 }
 
 // classifyExit returns the class of a crash for metrics and events, and whether the item may be the cause.

@@ -47,7 +47,7 @@ func (d *Daemon) readPause(took time.Duration) time.Duration {
 	pause := d.position().ReadInterval(least, took)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.running() == 0 && (d.done || d.intent.State != session.Run) && !d.conf.EndWhenDone && d.lastRead.err == "" {
+	if d.running() == 0 && (d.done || d.waits() != "" || d.intent.State != session.Run) && !d.conf.EndWhenDone && d.lastRead.err == "" {
 		pause *= idleFactor
 	}
 	return pause
@@ -59,19 +59,26 @@ func (d *Daemon) readStoreSoon() { trySend(d.readNow) }
 func (d *Daemon) readStore(ctx context.Context) {
 	rctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	store, err := d.connect(rctx)
+	orders, err := d.connect(rctx)
 	var m *progress.Migration
 	var items []status.Item
 	var reading *progress.Reading
+	var of string
 	if err == nil {
-		reading, err = status.ReadStore(rctx, store)
+		var store *cms.Coordinator
+		if store, of, err = d.workStore(); err == nil {
+			reading, err = status.ReadStore(rctx, store)
+		}
+		if err == nil && store != orders {
+			err = reading.ReadRounds(rctx, orders)
+		}
 	}
 	if err == nil {
 		m, items, err = status.Sum(reading)
 	}
 	var machines *status.Machines
 	if err == nil && d.conf.Scales {
-		machines, err = readMachines(rctx, store.Store())
+		machines, err = readMachines(rctx, orders.Store())
 	}
 	if ctx.Err() != nil {
 		return
@@ -83,6 +90,10 @@ func (d *Daemon) readStore(ctx context.Context) {
 	defer d.mu.Unlock()
 	defer d.watchers.Notify()
 	d.lastRead.tried = true
+	if of != "" && !d.current(of) {
+		d.readStoreSoon() // another round has started meanwhile
+		return
+	}
 	if err != nil {
 		if d.lastRead.err == "" {
 			d.log.Warn("reading the store failed", "error", err)
@@ -90,7 +101,7 @@ func (d *Daemon) readStore(ctx context.Context) {
 		d.lastRead.err = fault.Text(err)
 		return
 	}
-	m.Session = d.conf.Session
+	m.Session = of
 	now := time.Now()
 	d.lastRead = storeState{migration: d.withIntent(m), items: items, machines: machines, at: now, offset: m.ReadAt.Sub(now), tried: true}
 	d.sample(&d.lastRead)
@@ -123,7 +134,7 @@ func busyItems(items []status.Item) map[string]bool {
 // reportExpired stores an event, once for the fleet, for each lease that is over and that no worker has taken: its worker is dead,
 // cut off from the store, or hangs, and nothing freed the lease.
 func (d *Daemon) reportExpired(ctx context.Context) {
-	store, err := d.store.coordinator()
+	store, _, err := d.workStore()
 	if err != nil {
 		return
 	}
@@ -160,19 +171,19 @@ const (
 
 // readRefused reads the recorded rejected documents, if more documents have failed since the last read.
 func (d *Daemon) readRefused(ctx context.Context) {
-	store, err := d.store.coordinator()
+	store, of, err := d.workStore()
 	if err != nil {
 		return
 	}
 	d.mu.Lock()
 	m, was := d.shown().migration, d.refused
 	d.mu.Unlock()
-	if m == nil || m.Totals.Failed == was.failed || time.Now().Before(was.due) {
+	if m == nil || m.Totals.Failed == was.failed && of == was.session || time.Now().Before(was.due) {
 		return
 	}
 	rctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	is := refusals{failed: m.Totals.Failed, due: time.Now().Add(d.position().Interval(eventsEvery, schedule.EventRate))}
+	is := refusals{session: of, failed: m.Totals.Failed, due: time.Now().Add(d.position().Interval(eventsEvery, schedule.EventRate))}
 	if is.documents, err = status.ReadRefused(rctx, store); err != nil {
 		d.log.Debug("reading rejected documents failed", "error", err)
 		is.failed, is.documents = was.failed, was.documents
@@ -200,6 +211,7 @@ func (d *Daemon) intentLoop(ctx context.Context) {
 			switch {
 			case err == nil:
 				warned = false
+				d.followWork(ctx, store)
 			case errors.Is(err, cms.ErrStoreGone):
 				d.fail(err)
 				return

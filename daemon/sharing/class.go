@@ -43,6 +43,9 @@ var classes = map[string]Class{
 	"data-streams": Signed, "multi-type": Signed, "duplicate-keys": Signed, "parent-join": Signed, "rebuild-sources": Signed, "emit-doc-type": Signed, "run-pipelines": Signed, "create-indices": Signed,
 	"allow-partial": Signed, "existing-documents": Signed, "split-shards-over": Signed, "max-document-size": Signed, "failed-documents-content": Signed,
 
+	// The following of a cluster, and its consequences for the source and for indices of the target.
+	"follow": Signed, "stop-following": Signed, "delete-indices": Signed, "block-source-writes": Signed, "every": Pace,
+
 	// What is done to the target beside documents.
 	"tune-target": Signed, "no-tune-target": Signed, "ignore-disks": Signed,
 

@@ -41,7 +41,7 @@ type Node struct {
 	Name    string    `json:"name"`
 	Version string    `json:"version"`
 	Started time.Time `json:"started,omitzero"`
-	State   string    `json:"state"` // starting, running, paused, draining, drained, done, stopping, failed
+	State   string    `json:"state"` // starting, running, paused, draining, drained, waiting (for the next round), done, stopping, failed
 	Reason  string    `json:"reason,omitempty"`
 	Wanted  int       `json:"workers_wanted"`
 	Running int       `json:"workers_running"`

@@ -1,0 +1,120 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"testing"
+
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
+)
+
+// roundsOf is what a test lets the rounds of a followed cluster be.
+type roundsOf struct {
+	mu sync.Mutex
+	is Work
+}
+
+func (r *roundsOf) set(w Work) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.is = w
+}
+
+func (r *roundsOf) work(context.Context, *cms.Coordinator) (Work, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.is, nil
+}
+
+// TestWork_MovesFromRoundToRound: workers work on the items of the round in progress and on none between two rounds, while orders hold for
+// all rounds.
+func TestWork_MovesFromRoundToRound(t *testing.T) {
+	first, second := newStore(t, 2), newStore(t, 3)
+	var rounds roundsOf
+	rounds.set(Work{Store: first, Session: "s-round-1", Round: json.RawMessage(`1`)})
+	n := runNode(t, Config{Session: "s", Workers: 2, EndWhenDone: true, Work: rounds.work}, &fakeStarter{stopped: handsOff})
+	n.untilRunning(t, 2)
+	started := n.starter.living()
+	if _, _, orders := started[0].read(); string(orders[0].Round) != "1" {
+		t.Errorf("the worker was told of round %s", orders[0].Round)
+	}
+	until(t, "round 1 is shown", func() bool {
+		m := n.Status(t.Context()).Migration
+		return m != nil && m.Session == "s-round-1" && m.Totals.Items == 2
+	})
+
+	rounds.set(Work{Store: first, Session: "s-round-1", Round: json.RawMessage(`1`), Waits: "the next round starts at noon"})
+	n.untilRunning(t, 0)
+	if r := n.Status(t.Context()).Node; r.State != "waiting" || r.Reason != "the next round starts at noon" {
+		t.Errorf("between two rounds the node is %s: %s", r.State, r.Reason)
+	}
+	if d := n.Demand(); !d.Held || d.Complete {
+		t.Errorf("between two rounds the scaler is told %+v", d)
+	}
+
+	rounds.set(Work{Store: second, Session: "s-round-2", Round: json.RawMessage(`2`)})
+	n.untilRunning(t, 2)
+	for _, w := range n.starter.living() {
+		if _, _, orders := w.read(); string(orders[0].Round) != "2" {
+			t.Errorf("a worker was told of round %s", orders[0].Round)
+		}
+	}
+	if err := n.order(t, "pause", nil); err != nil {
+		t.Fatal(err)
+	}
+	n.untilRunning(t, 0)
+	if i, err := session.OrdersOf(n.store).Intent(t.Context()); err != nil || i.State != session.Pause {
+		t.Errorf("the order is not kept in the session that is followed: %+v, %v", i, err)
+	}
+	third := newStore(t, 4)
+	rounds.set(Work{Store: third, Session: "s-round-3", Round: json.RawMessage(`3`)})
+	until(t, "round 3 is shown", func() bool {
+		m := n.Status(t.Context()).Migration
+		return m != nil && m.Session == "s-round-3" && m.Totals.Items == 4
+	})
+	if r := n.Status(t.Context()).Node; r.State != "paused" || r.Running != 0 {
+		t.Errorf("the pause ended with the round: %s, %d workers", r.State, r.Running)
+	}
+	if err := n.order(t, "resume", nil); err != nil {
+		t.Fatal(err)
+	}
+	n.untilRunning(t, 2)
+}
+
+// TestWork_OfAFormerRoundEndsNothing: what workers of a former round report says nothing about the present one, also that its records are
+// gone.
+func TestWork_OfAFormerRoundEndsNothing(t *testing.T) {
+	var rounds roundsOf
+	rounds.set(Work{Store: newStore(t, 2), Session: "s-round-1"})
+	n := runNode(t, Config{Session: "s", Workers: 1, EndWhenDone: true, Work: rounds.work}, &fakeStarter{})
+	n.untilRunning(t, 1)
+	former := n.starter.living()[0]
+	n.starter.mu.Lock()
+	n.starter.stopped = handsOff // of later workers
+	n.starter.mu.Unlock()
+	rounds.set(Work{Store: newStore(t, 2), Session: "s-round-2"})
+	until(t, "the worker of the former round is to end", func() bool { stops, _, _ := former.read(); return stops > 0 })
+	former.exit(ExitNoneLeft, Record{Gone: true})
+	n.untilRunning(t, 1)
+	if w := n.starter.living()[0]; w == former || n.Healthy() != nil {
+		t.Errorf("no worker of the present round runs: %v", n.Healthy())
+	}
+}
+
+// TestWork_EndsWithTheFollowing: a node ends when no round comes any more, and not when the items of a round are done.
+func TestWork_EndsWithTheFollowing(t *testing.T) {
+	store := newStore(t, 0)
+	var rounds roundsOf
+	rounds.set(Work{Store: store, Session: "s"})
+	n := runNode(t, Config{Session: "s", Workers: 1, EndWhenDone: true, Work: rounds.work}, &fakeStarter{stopped: handsOff})
+	n.untilRunning(t, 1)
+	n.starter.living()[0].exit(ExitNoneLeft, Record{})
+	until(t, "the node waits", func() bool { return n.Status(t.Context()).Node.State == "waiting" })
+	if d := n.Demand(); d.Complete {
+		t.Errorf("the scaler is told %+v while the round is completed", d)
+	}
+	rounds.set(Work{Store: store, Session: "s", Over: true})
+	until(t, "the node is done", func() bool { return n.Status(t.Context()).Node.State == "done" })
+}
