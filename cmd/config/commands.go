@@ -155,6 +155,25 @@ func (f *Follow) Check() error {
 	return nil
 }
 
+// FleetFollow are the settings of a node that follows a cluster with its fleet.
+type FleetFollow struct {
+	Migrate   Migrate
+	Following FollowCluster
+	Rounds    EachRound
+	Blocks    SourceBlocks
+}
+
+// Check refuses what a fleet cannot follow.
+func (f *FleetFollow) Check() error {
+	switch m := f.Migrate; {
+	case m.Transfer.State.File != "":
+		return Usage("--coordinator-file and --follow exclude each other: a file belongs to one process; use rfsd follow, or keep the state of the work in a cluster or a bucket")
+	case m.Origin.Cluster.Host == "" || m.Snapshot.Name != "":
+		return Usage("--follow makes a snapshot for each round: give --source-host, and no --snapshot-name; for snapshots that others make, run rfsd follow --once")
+	}
+	return (&Follow{Migrate: f.Migrate, Rounds: Rounds{Each: f.Rounds}, Blocks: f.Blocks}).Check()
+}
+
 // Verify holds the settings of rfsd verify for a comparison with a snapshot and with files; only one of them is decoded.
 type Verify struct {
 	Migrate      Compared
@@ -339,21 +358,27 @@ func (o *Own) Check() error {
 
 // Run holds the settings of rfsd run for a migration, an import and a stream, only one of which is decoded, and the node's own settings.
 type Run struct {
-	Migrate Migrate
-	Files   Files
-	Windows Windows
-	Stream  Stream
-	Own     Own
-	File    ConfigFile
+	Migrate   Migrate
+	Files     Files
+	Windows   Windows
+	Stream    Stream
+	Own       Own
+	File      ConfigFile
+	Following FollowCluster
+	Rounds    EachRound
+	Blocks    SourceBlocks
 }
 
 // Checked holds the settings of rfsd config check, which come from a file.
 type Checked struct {
-	Migrate Migrate
-	Files   Files
-	Windows Windows
-	Stream  Stream
-	Own     Own
+	Migrate   Migrate
+	Files     Files
+	Windows   Windows
+	Stream    Stream
+	Own       Own
+	Following FollowCluster
+	Rounds    EachRound
+	Blocks    SourceBlocks
 }
 
 // Stored are the settings of commands that open the state of the work.
@@ -588,7 +613,7 @@ type ShowLast struct {
 type ShowLogs struct {
 	Asked     Asked
 	Last      Last
-	Following Following
+	Following FollowCluster
 }
 
 // ShowPage are the settings of rfsctl page.

@@ -28,17 +28,29 @@ type Verification struct {
 
 // Rounds select what rfsd follow does.
 type Rounds struct {
-	_      struct{}      `group:"Rounds"`
-	Once   bool          `flag:"once" help:"run one round and exit as rfsd migrate does"`
+	_      struct{} `group:"Rounds"`
+	Once   bool     `flag:"once" help:"run one round and exit as rfsd migrate does"`
+	Finish bool     `flag:"finish" help:"end the following: restore the settings of the target's indices that the rounds have changed; later rounds are refused"`
+	Each   EachRound
+}
+
+// EachRound are the settings of all rounds.
+type EachRound struct {
+	_      struct{}      `group:"Rounds" section:"follow"`
 	Every  time.Duration `flag:"every" default:"15m" min:"1s" max:"720h" help:"time between the starts of two rounds, unless a round takes longer"`
-	Finish bool          `flag:"finish" help:"end the following: restore the settings of the target's indices that the rounds have changed; later rounds are refused"`
 	Stop   Patterns      `flag:"stop-following" help:"stop following an index of the source after this round, for example because a shard is damaged: a name, a pattern such as logs-*, or regex:PATTERN; may be repeated"`
 	Delete bool          `flag:"delete-indices" help:"delete target indices that the session created when their indices vanish from the source, unless other clients have written to them"`
 }
 
+// FollowCluster makes a node follow a cluster with its fleet.
+type FollowCluster struct {
+	_      struct{} `group:"Rounds" section:"follow"`
+	Follow bool     `flag:"follow" help:"follow the source cluster: the fleet migrates a first snapshot, and then what changes in each later one, until a cut-over"`
+}
+
 // SourceBlocks permits or wishes write blocks.
 type SourceBlocks struct {
-	_     struct{} `group:"Cut-over"`
+	_     struct{} `group:"Cut-over" section:"follow"`
 	Block bool     `flag:"block-source-writes" help:"block writes to indices of the source in a cut-over (rfsd follow permits it, rfsctl cutover orders it); without it, end all writes before a cut-over"`
 }
 

@@ -47,7 +47,8 @@ The exit codes are the same as for rfsd migrate.`
 of the migration. Each worker is a process that leases one work item (rfsd worker). With a
 coordinator file, which only one process can open, the workers run inside the daemon. With
 --from, files are imported (rfsd import) instead of a snapshot; with --topic, a Kafka topic is
-consumed (rfsd consume) until the node is stopped.
+consumed (rfsd consume) until the node is stopped. With --follow, the fleet follows the source
+cluster by rounds, as rfsd follow does, until a cut-over.
 
 Settings come from the file (--config; strict TOML, see rfsd config check), the environment
 (RFS_*) and flags; the latter take precedence. SIGTERM hands every lease off within 30 s, a

@@ -38,8 +38,8 @@ func followCommand() *cli.Command {
 		if err != nil {
 			return err
 		}
-		o.deleteVanished, o.out = f.Rounds.Delete, call.Out
-		r := rounds{options: o, mayBlock: f.Blocks.Block, stops: f.Rounds.Stop.List, log: slog.New(slog.DiscardHandler)}
+		o.deleteVanished, o.out = f.Rounds.Each.Delete, call.Out
+		r := rounds{options: o, mayBlock: f.Blocks.Block, stops: f.Rounds.Each.Stop.List, log: slog.New(slog.DiscardHandler)}
 		r.log, _ = report.Log(o.log)
 		switch {
 		case f.Rounds.Finish:
@@ -58,7 +58,7 @@ func followCommand() *cli.Command {
 			_, err = r.round(ctx)
 			return err
 		}
-		return r.repeat(ctx, f.Rounds.Every)
+		return r.repeat(ctx, f.Rounds.Each.Every)
 	})
 }
 

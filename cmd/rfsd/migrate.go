@@ -14,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/cmd/report"
+	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/foreground"
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/base/budget"
@@ -80,9 +81,13 @@ func migrate(ctx context.Context, o options) error {
 
 // perform runs one migration and returns its report, also with an error. The report is nil if it failed before its start.
 func perform(ctx context.Context, o options) (*report.Migration, error) {
-	log, screen := report.Log(o.log)
-	log, lines := keepLines(log, o.log.Level, keptLines)
-	o.warnOfRisks(log)
+	log, screen := o.driver, (*terminal.Screen)(nil)
+	var lines *daemon.LogRing
+	if o.driver == nil {
+		log, screen = report.Log(o.log)
+		log, lines = keepLines(log, o.log.Level, keptLines)
+		o.warnOfRisks(log)
+	}
 	begin := time.Now()
 	blobs, err := openRepository(ctx, o)
 	if err != nil {
@@ -121,13 +126,23 @@ func perform(ctx context.Context, o options) (*report.Migration, error) {
 	if err != nil {
 		return nil, errors.Join(err, done())
 	}
-	ctx, stop, err := session.OrdersOf(s.Coordinator).Watch(ctx, pollIntent, s.Log)
+	orders := s.Coordinator
+	if o.driver != nil && s.Root != nil { // orders to a fleet are given to the session that it follows
+		orders = s.Root
+	}
+	ctx, stop, err := session.OrdersOf(orders).Watch(ctx, pollIntent, s.Log)
 	defer stop()
 	if err != nil {
 		return nil, errors.Join(err, done(), owned.Release())
 	}
 	m := &worker.Migration{Session: s, Dead: owned.Dead(), Freed: owned.Freed, Slots: o.slots, Unavailable: o.unavailable}
-	sum, err := runShown(ctx, m, shownMigration(o, s, counted, in, lines, log), log, screen)
+	var sum *summary.Summary
+	if o.driver != nil {
+		m.Slots = 0
+		sum, err = m.Run(ctx)
+	} else {
+		sum, err = runShown(ctx, m, shownMigration(o, s, counted, in, lines, log), log, screen)
+	}
 	r := &report.Migration{Summary: sum}
 	if sum != nil && o.trial == nil {
 		r.Failures = status.FailureClasses(ctx, s.Coordinator, s.Runner.Failed, sum.Totals.Failed, log)

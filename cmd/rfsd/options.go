@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/url"
 	"path/filepath"
@@ -74,6 +75,7 @@ type options struct {
 
 	follow *plan.Follow // place in a chain of snapshots; nil: none
 	first  *options     // of the session that migrated the first snapshot of the chain; nil: this session
+	driver *slog.Logger // of a node that drives rounds, whose items the workers of its fleet work on; nil: this process works on them
 
 	trial   *plan.Trial   // nil: none
 	measure time.Duration // the rate of a trial run, for at most so long; 0: not at all

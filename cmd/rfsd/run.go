@@ -66,9 +66,10 @@ type runOptions struct {
 	options
 	own        config.Own
 	gossip     gossip.Config
-	task       *task          // nil: a migration
-	settings   config.Values  // for workers
-	shared     session.Shared // for other nodes
+	task       *task               // nil: a migration
+	follows    *config.FleetFollow // nil: this node does not follow a cluster
+	settings   config.Values       // for workers
+	shared     session.Shared      // for other nodes
 	trust      sharing.Checker
 	config     string // file; "": none
 	levelGiven bool   // the log level is not that of the file
@@ -108,6 +109,9 @@ func parseRun(values config.Values) (runOptions, error) {
 		return r, config.Usage("--scale-driver: a coordinator file belongs to one node; machines that are started need a cluster or a bucket (--coordinator-bucket) for the state of the work")
 	}
 	r.settings = values.Of(settings)
+	if r.follows != nil {
+		settings = config.Settings(config.FleetFollow{})
+	}
 	if r.shared, err = sharedSettings(values, settings, slog.New(slog.DiscardHandler)); err != nil {
 		return r, err
 	}
@@ -124,7 +128,7 @@ func parseRun(values config.Values) (runOptions, error) {
 func (r *runOptions) parseTask(values config.Values) ([]config.Setting, error) {
 	switch {
 	case values.Text("topic") != "":
-		settings, err := settingsOf(config.Consume{}, values, "a stream (--topic)", config.Migrate{}, config.Import{})
+		settings, err := settingsOf(config.Consume{}, values, "a stream (--topic)", config.FleetFollow{}, config.Import{})
 		if err != nil {
 			return nil, err
 		}
@@ -138,7 +142,7 @@ func (r *runOptions) parseTask(values config.Values) ([]config.Setting, error) {
 		}
 		return settings, err
 	case values.Text("from") != "":
-		settings, err := settingsOf(config.Import{}, values, "an import (--from)", config.Migrate{}, config.Consume{})
+		settings, err := settingsOf(config.Import{}, values, "an import (--from)", config.FleetFollow{}, config.Consume{})
 		if err != nil {
 			return nil, err
 		}
@@ -146,7 +150,21 @@ func (r *runOptions) parseTask(values config.Values) ([]config.Setting, error) {
 		r.task, r.options = o.task(), o.options
 		return settings, err
 	}
-	settings, err := settingsOf(config.Migrate{}, values, "a migration (without --topic)", struct{ Stream config.Stream }{})
+	others := []any{struct{ Stream config.Stream }{}}
+	follows := values.Text("follow") == "true"
+	if !follows {
+		others = append(others, struct {
+			Rounds config.EachRound
+			Blocks config.SourceBlocks
+		}{})
+	}
+	settings, err := settingsOf(config.Migrate{}, values, "a migration (without --topic or --follow)", others...)
+	if err == nil && follows {
+		r.follows = &config.FleetFollow{}
+		if err = config.Decode(values, r.follows); err == nil && r.own.End.Verify {
+			err = config.Usage("--verify and --follow exclude each other: rfsd verify --changed compares what a round changed")
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -231,7 +249,12 @@ func runNode(ctx context.Context, r runOptions) error {
 			},
 		}
 	}
-	done, err := runParts(ctx, r, conf, id, log)
+	var rounds *fleetRounds
+	if r.follows != nil {
+		rounds = newFleetRounds(r, log)
+		conf.Work = rounds.work
+	}
+	done, err := runParts(ctx, r, conf, rounds, id, log)
 	if conf.Owner != nil {
 		if oerr := conf.Owner.Close(); oerr != nil {
 			log.Warn("state of the node not removed", "error", oerr)
@@ -279,7 +302,7 @@ func (r runOptions) workerCommand() string {
 }
 
 // runParts runs the daemon and its part of the fleet. It returns the migration when that has ended, nil when the node was stopped.
-func runParts(ctx context.Context, r runOptions, conf daemon.Config, id *cert.Identity, log *slog.Logger) (*progress.Migration, error) {
+func runParts(ctx context.Context, r runOptions, conf daemon.Config, rounds *fleetRounds, id *cert.Identity, log *slog.Logger) (*progress.Migration, error) {
 	var streams *api.Streams
 	var peer api.Peer
 	if id != nil && r.gossip.Bind != "" {
@@ -295,7 +318,7 @@ func runParts(ctx context.Context, r runOptions, conf daemon.Config, id *cert.Id
 	if r.gossip.Bind == "" {
 		d := daemon.New(conf)
 		defer d.HearSignals()()
-		return ending(r.runDriving(ctx, d, func() []schedule.Load { return []schedule.Load{d.Load()} }, log), r, d)
+		return ending(r.runDriving(ctx, d, rounds, func() []schedule.Load { return []schedule.Load{d.Load()} }, log), r, d)
 	}
 	var err error
 	r.gossip.Log = log
@@ -303,10 +326,11 @@ func runParts(ctx context.Context, r runOptions, conf daemon.Config, id *cert.Id
 		return nil, fmt.Errorf("--gossip-listen: %w", err)
 	}
 	var d *daemon.Daemon
-	conf.Scheduler = &schedule.Scheduler{}
+	scheduler := &schedule.Scheduler{}
+	conf.Scheduler = scheduler
 	self := &fleet.Member{Load: func() schedule.Load { return d.Load() }, Log: log}
 	self.Begin = func(ctx context.Context) (*fleet.Fleet, func(), error) {
-		return r.beginFleet(ctx, id, streams, conf.Scheduler, func() *daemon.Daemon { return d }, log)
+		return r.beginFleet(ctx, id, streams, scheduler, func() *daemon.Daemon { return d }, log)
 	}
 	defer func() {
 		if p := r.gossip.Port; p != nil { // this node never took part
@@ -317,7 +341,10 @@ func runParts(ctx context.Context, r runOptions, conf daemon.Config, id *cert.Id
 		self.Keys = func() (gossip.Keys, error) { return gossip.LoadKeys(keys) }
 	}
 	peer = self
-	conf.Fleet, conf.Peers, conf.Mirror, conf.Position = self, self, self, conf.Scheduler.Position
+	conf.Fleet, conf.Peers, conf.Mirror, conf.Position = self, self, self, scheduler.Position
+	if rounds != nil { // readings and hints about items do not state to which round they belong
+		conf.Mirror, conf.Scheduler = nil, nil
+	}
 	inner := conf.Reload
 	conf.Reload = func() (string, error) {
 		if err := self.Rotate(); err != nil {
@@ -335,24 +362,33 @@ func runParts(ctx context.Context, r runOptions, conf daemon.Config, id *cert.Id
 			log.Info("leaving the gossip cluster failed", "error", fault.Text(err))
 		}
 	})
-	err = r.runDriving(ctx, d, self.Loads, log)
+	err = r.runDriving(ctx, d, rounds, self.Loads, log)
 	end()
 	joined.Wait()
 	return ending(err, r, d)
 }
 
-// runDriving runs the daemon, and starts and ends machines meanwhile if this node does so.
-func (r runOptions) runDriving(ctx context.Context, d *daemon.Daemon, loads func() []schedule.Load, log *slog.Logger) error {
-	s := r.scaler(d, log)
-	if s == nil {
-		return d.Run(ctx)
-	}
+// runDriving runs the daemon. Meanwhile it drives the rounds of a cluster that is followed, and starts and ends machines, if this node
+// does so.
+func (r runOptions) runDriving(ctx context.Context, d *daemon.Daemon, rounds *fleetRounds, loads func() []schedule.Load, log *slog.Logger) error {
+	var drivers sync.WaitGroup
 	beside, end := context.WithCancel(context.WithoutCancel(ctx))
-	var driver sync.WaitGroup
-	driver.Go(func() { r.drive(beside, s, loads, log) })
+	defer end()
+	if s := r.scaler(d, log); s != nil {
+		drivers.Go(func() { r.drive(beside, s, loads, log) })
+	}
+	following, endFollowing := context.WithCancel(ctx)
+	defer endFollowing()
+	if rounds != nil {
+		drivers.Go(func() { rounds.drive(following) })
+	}
 	err := d.Run(ctx)
 	end()
-	driver.Wait()
+	endFollowing()
+	drivers.Wait()
+	if rounds != nil {
+		err = errors.Join(err, rounds.close())
+	}
 	return err
 }
 

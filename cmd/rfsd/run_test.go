@@ -103,6 +103,8 @@ func TestANodeHasOneTask(t *testing.T) {
 		{stream, "from=out", "--from has no meaning for a stream"},
 		{stream, "window-size=100000", "--window-size has no meaning for a stream"},
 		{stream, "until-end=true", "rfsd consume"},
+		{stream, "follow=true", "--follow has no meaning for a stream"},
+		{files, "every=5m", "--every has no meaning for an import"},
 		{stream, "exit-when-done=true", "which has no end"},
 		{stream, "scale-driver=exec", "--scale-driver"},
 		{files, "brokers=127.0.0.1:9092", "--brokers has no meaning for an import"},
@@ -120,5 +122,39 @@ func TestANodeHasOneTask(t *testing.T) {
 	}
 	if r, err := parseRun(stream.Over(config.Values{"workers": {"3"}})); err != nil || r.own.Node.Workers != 3 || r.settings["topic"] == nil || r.shared["topic"] == nil || r.shared["broker-tls"] != nil {
 		t.Errorf("%v, %+v", err, r.shared)
+	}
+}
+
+// TestRun_FollowRefusals: a node follows with the options of rfsd follow, and with none that only rfsd follow can have.
+func TestRun_FollowRefusals(t *testing.T) {
+	follows := []string{"--follow", "true", "--repo-uri", "/r", "--source-host", "http://localhost:9200", "--target-host", "http://localhost:9201"}
+	for _, c := range []struct {
+		name, says string
+		args       []string
+	}{
+		{"following", "", follows},
+		{"with all options", "", append(follows, "--every", "5m", "--delete-indices", "true", "--block-source-writes", "true", "--stop-following", "a", "--exit-when-done", "true")},
+		{"a snapshot", "no --snapshot-name", append(follows, "--snapshot-name", "s")},
+		{"no source", "give --source-host", []string{"--follow", "true", "--repo-uri", "/r", "--snapshot-name", "s", "--target-host", "http://localhost:9201"}},
+		{"a file", "belongs to one process", append(follows, "--coordinator-file", "/c")},
+		{"documents are kept", "only overwrite is possible", append(follows, "--existing-documents", "keep")},
+		{"data streams", "cannot be changed or deleted", append(follows, "--data-streams", "create")},
+		{"phases", "a round has all phases", append(follows, "--phases", "documents")},
+		{"a comparison at the end", "rfsd verify --changed", append(follows, "--exit-when-done", "true", "--verify", "true")},
+		{"an option of rounds without --follow", "--every has no meaning", append(follows[2:], "--every", "5m")},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			values := config.Values{"node-name": {"n"}}
+			for i := 0; i < len(c.args); i += 2 {
+				values[c.args[i][2:]] = []string{c.args[i+1]}
+			}
+			r, err := parseRun(values)
+			switch {
+			case c.says == "" && (err != nil || r.follows == nil || r.shared["follow"] == nil || r.settings["every"] != nil):
+				t.Errorf("%v, follows %+v, told to the fleet %q, told to workers %q", err, r.follows, r.shared, r.settings)
+			case c.says != "" && (!errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), c.says)):
+				t.Errorf("%v, want an error with %q", err, c.says)
+			}
+		})
 	}
 }

@@ -26,6 +26,7 @@ func TestEachSettingIsTheFleetsOrTheNodes(t *testing.T) {
 		"initial-lease-duration", "max-lease-duration", "max-item-attempts", "clock-skew-tolerance",
 		"brokers", "topic", "group", "format", "index-name", "start", "partition-lease", "fetch-size", "max-batch-size",
 		"from", "create-indices", "window-size", "window-lease", "max-attempts",
+		"follow", "every", "stop-following", "delete-indices", "block-source-writes",
 	}
 	var is []string
 	for _, s := range config.Settings(config.Run{}) {

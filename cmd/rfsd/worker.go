@@ -39,6 +39,9 @@ func workerCommand() *cli.Command {
 			}
 		}
 		o, err := decodeMigrate(values)
+		if err == nil && l.First.Round != nil {
+			o, err = o.ofRound(l.First.Round)
+		}
 		if err != nil {
 			return l.finish(failedRecord(err), err)
 		}
