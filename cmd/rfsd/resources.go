@@ -29,12 +29,12 @@ import (
 // resources are what counts and bounds the work of one worker.
 type resources struct {
 	counters metrics.Counters
-	// What is sent, and what is read; reading may be nil.
+	// The pace of sending and of reading; reading may be nil.
 	bucket, reading *throttle.Bucket
 	// Numbers of the daemon's last orders of the two rates.
 	rateOrder, readOrder int64
 	memory               *budget.Budget
-	frames               *budget.Budget // of the zstd files of an import, beside memory
+	frames               *budget.Budget // of the zstd files of an import, in addition to memory
 	// Parts of the connections to the target, and of the requests that read ahead, which may be used.
 	pace, reads throttle.Pace
 	flow        *throttle.Flow // number and length of the requests of documents
@@ -165,7 +165,7 @@ func (l limitOption) hold(ctx context.Context, bucket *throttle.Bucket, slots in
 	}
 }
 
-// nodeLimit returns a limit of a node, whose permit is in a store that it opens; there is no permit if only this node can open it.
+// nodeLimit returns a limit of a node. Its permit is in a store that it opens, unless only this node can open it.
 func (o options) nodeLimit(l limitOption, log *slog.Logger) daemon.Limit {
 	if !o.shares() {
 		return daemon.Limit{Most: l.most}
@@ -183,7 +183,7 @@ func (o options) nodeLimit(l limitOption, log *slog.Logger) daemon.Limit {
 	}}
 }
 
-// targetGuard are how the target is treated while documents come.
+// targetGuard protects the target while documents arrive.
 type targetGuard struct {
 	tune        tuning.Wish
 	ignoreDisks bool

@@ -11,8 +11,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 )
 
-// TestHold_TheWholeRateIsThereAfterwards: a comparison at the end of a migration reads when there is no permit any more. It would wait
-// for one without an end.
+// TestHold_TheWholeRateIsThereAfterwards: a comparison at the end of a migration reads although the permit was given back. It would
+// wait for one without an end.
 func TestHold_TheWholeRateIsThereAfterwards(t *testing.T) {
 	store, err := boltcms.Open(filepath.Join(t.TempDir(), "state.db"), time.Now)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// onlyForUser reports whether the user of this process owns a directory and nobody else may enter it.
+// onlyForUser reports whether the user of this process is the only one who may enter a directory.
 func onlyForUser(info fs.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return ok && int(stat.Uid) == os.Geteuid() && info.Mode().Perm()&0o077 == 0

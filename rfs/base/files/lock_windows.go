@@ -8,7 +8,7 @@ import (
 )
 
 // Lock takes a lock of an open file, which the system releases when the file is closed. Windows keeps other processes from reading and
-// writing what is locked: the lock therefore covers one byte that no file has. Errors: ErrLocked.
+// writing the locked range: the lock therefore covers one byte that no file has. Errors: ErrLocked.
 func Lock(f *os.File, how Locking) error {
 	var flags uint32
 	if how == Alone || how == Turn {

@@ -496,7 +496,7 @@ func (l *Loader) Counts() Counts {
 	return l.total
 }
 
-// Overloaded reports whether the target refuses documents of this Loader for now while it takes those of other indices.
+// Overloaded reports whether the target refuses documents of this Loader for now while it takes documents of others.
 func (l *Loader) Overloaded() bool {
 	index := l.refused.Load()
 	return index != nil && l.opts.Recovery.overloaded(*index)

@@ -13,7 +13,7 @@ type Meter struct {
 	mu      sync.Mutex
 	done    Progress
 	running map[*job]struct{}
-	refused map[string]*bulk.Loader // by index, the last one that the target refused
+	refused map[string]*bulk.Loader // by index, the last Loader that the target refused
 	ended   map[string]endedItem    // of the last moments, by id
 	since   time.Duration           // when the first of the running items was leased; monotonic clock
 }
@@ -66,8 +66,8 @@ func (m *Meter) Items() map[string]progress.Ahead {
 	return all
 }
 
-// Overloaded returns the indices of items that run or have ended whose documents the target refuses for now while it takes those of
-// others.
+// Overloaded returns the indices of items that run or have ended whose documents the target refuses for now while it takes
+// documents of other indices.
 func (m *Meter) Overloaded() map[string]bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -245,7 +245,7 @@ func (j *job) giveBackAs(ctx context.Context, r cms.Return, why error) (Outcome,
 	return Released, why
 }
 
-// tooLate ends a lease whose deadline is over, or that is no longer ours. Nothing is sent any more; until the lease itself
+// tooLate ends a lease whose deadline is over, or that another process holds. Nothing is sent any more; until the lease itself
 // ends the item may still be freed for the next holder.
 func (j *job) tooLate(ctx context.Context, why error) (Outcome, error) {
 	why = fmt.Errorf("%s: %w", j.id.Name(), why)
