@@ -144,9 +144,9 @@ func TestFollow_OtherClientsWriteWithinARound(t *testing.T) {
 	p.held = func(_ string, isBulk bool, _ []byte) <-chan struct{} {
 		if isBulk {
 			theirs.Do(func() {
-				put(n, "/within-a/_doc/theirs", "theirs")
-				put(n, "/within-a/_doc/0", "theirs")
-				put(n, "/within-a/_doc/1?version=900000000000000000&version_type=external", "theirs")
+				put(n, "/within-a/_doc/theirs", 7)
+				put(n, "/within-a/_doc/0", 7)
+				put(n, "/within-a/_doc/1?version=900000000000000000&version_type=external", 7)
 			})
 		}
 		return nil
@@ -159,7 +159,7 @@ func TestFollow_OtherClientsWriteWithinARound(t *testing.T) {
 	if !strings.Contains(failed.Stdout, "version_conflict_engine_exception") {
 		t.Errorf("exit %d: %s %s", failed.Code, failed.Stdout, failed.Stderr)
 	}
-	for id, want := range map[string]any{"0": 1., "1": "theirs", "2": 1., "theirs": "theirs"} {
+	for id, want := range map[string]any{"0": 1., "1": 7., "2": 1., "theirs": 7.} {
 		if got := call(t, n, "GET", "/within-a/_doc/"+id, nil)["_source"].(map[string]any)["v"]; got != want {
 			t.Errorf("document %s: %v, want %v", id, got, want)
 		}
@@ -324,6 +324,7 @@ func TestFollow_SnapshotsLeaveOutWhatIsNotFollowed(t *testing.T) {
 	put("leaves-soon")
 	put("leaves-never")
 	round(t, dir, args)
+	put("leaves-soon")
 	round(t, dir, append(slices.Clone(args), "--stop-following", "leaves-soon"))
 	for i, want := range [][]string{{"leaves-never", "leaves-new"}, {"leaves-never", "leaves-new", "leaves-newer"}} {
 		put([]string{"leaves-new", "leaves-newer"}[i])
