@@ -1,0 +1,128 @@
+package phase
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/destination/failed"
+	"github.com/rfsd/rfsd/rfs/document/doc"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/migration/shards"
+	"github.com/rfsd/rfsd/rfs/source/repo"
+)
+
+// short reads no document of more than 100 bytes.
+type short struct{}
+
+func (short) Edit(d *doc.Document, _ int64) (bool, error) {
+	if len(d.Source) > 100 {
+		return false, doc.ErrTooLong
+	}
+	return true, nil
+}
+
+func (short) Forget() {}
+
+// TestUnmanaged_OnlyWholeIndices: a policy could lock or delete an index of which documents are still missing.
+func TestUnmanaged_OnlyWholeIndices(t *testing.T) {
+	all := []string{"catalogue", "orders", "weblogs"}
+	for _, c := range []struct {
+		name   string
+		long   bool // documents of more than 100 bytes fail
+		fails  string
+		change func(index string, e *plan.Entry)
+		want   []string
+		whole  bool
+	}{
+		{"all", false, "", func(string, *plan.Entry) {}, all, true},
+		{"documents failed", true, "", func(string, *plan.Entry) {}, []string{"catalogue"}, false},
+		{"an item failed", false, "orders", func(string, *plan.Entry) {}, []string{"catalogue", "weblogs"}, false},
+		{"the target has fewer", false, "", func(index string, e *plan.Entry) {
+			if index == "weblogs" {
+				e.Arrival = &progress.Arrival{Problem: "documents are missing"}
+			}
+		}, []string{"catalogue", "orders"}, false},
+		{"they have it already", false, "", func(_ string, e *plan.Entry) { e.Managed = true }, nil, true},
+		{"others created them", false, "", func(_ string, e *plan.Entry) { e.Ours = nil }, nil, true},
+		{"a trial run", false, "", func(_ string, e *plan.Entry) { e.Trial = &plan.Trial{} }, nil, true},
+		{"data streams", false, "", func(_ string, e *plan.Entry) { e.Create = true }, nil, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			blobs, err := repo.NewDir(filepath.Join("..", "..", "..", "testing", "fixtures", "7.10.2-demo"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			store, err := boltcms.OpenTemporary(filepath.Join(t.TempDir(), "state.db"), time.Now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer store.Close()
+			recorder, err := failed.Open(filepath.Join(t.TempDir(), "failed"), "test", failed.Full)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer recorder.Close()
+			req := plan.Request{SnapshotName: "snap1", MultiType: plan.SplitTypes, EmitType: plan.EmitAuto}
+			log := slog.New(slog.DiscardHandler)
+			s := &Session{
+				Coordinator: cms.New(cms.Config{Store: store, Creator: "test"}), Holder: "worker", Settings: req.Settings(""), Log: log, Phases: Phases{PhaseDocuments},
+				Source: Source{Plan: func(ctx context.Context, _ string) (*plan.Plan, error) { return plan.New(ctx, blobs, req) }},
+				Transfer: Transfer{
+					Shards: shards.Reader{Repo: blobs},
+					Runner: &engine.Runner{Destination: engine.ToNowhere(), Failed: recorder, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: log},
+				},
+			}
+			if c.long {
+				s.Shards.Edit = func(string) shards.DocumentEditor { return short{} }
+			}
+			for n := 0; ; n++ {
+				_, _, err := s.RunOne(t.Context(), nil)
+				if errors.Is(err, cms.ErrAllDone) {
+					break
+				}
+				if err != nil || n > 20 {
+					t.Fatal(err)
+				}
+				if n == 0 && c.fails != "" {
+					if _, err := s.Coordinator.FailIndex(t.Context(), c.fails, "damaged"); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			for _, index := range all {
+				err := session.EntriesOf(s.Coordinator).UpdateBody(t.Context(), index, func(was json.RawMessage) json.RawMessage {
+					e, err := plan.DecodeEntry(index, was)
+					if err != nil {
+						t.Fatal(err)
+					}
+					e.Ours = e.Naming.Targets()
+					c.change(index, &e)
+					body, err := e.Encode()
+					if err != nil {
+						t.Fatal(err)
+					}
+					return body
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			waiting, whole, err := s.unmanaged(t.Context())
+			if got := slices.Sorted(maps.Keys(waiting)); err != nil || !slices.Equal(got, c.want) || whole != c.whole {
+				t.Errorf("%q, whole %t, %v", got, whole, err)
+			}
+		})
+	}
+}
