@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"os"
@@ -132,7 +133,7 @@ func TestFollow_OtherClientsWriteWithinARound(t *testing.T) {
 	p, dir := newProxy(t, n.URL, 0), t.TempDir()
 	args := followLive(source, "within", p.URL, "within-*")
 	put := func(x *cluster.Node, path string, v any) { call(t, x, "PUT", path, map[string]any{"v": v}) }
-	t.Cleanup(func() { _, _ = source.Send(t.Context(), http.MethodDelete, "/within-a", "", nil) })
+	t.Cleanup(func() { _, _ = source.Send(context.WithoutCancel(t.Context()), http.MethodDelete, "/within-a", "", nil) })
 	for id := range 3 {
 		put(source, fmt.Sprintf("/within-a/_doc/%d", id), 0)
 	}
@@ -177,7 +178,7 @@ func TestFollow_SettingsFollow(t *testing.T) {
 	source, n := cluster.Elasticsearch(t, "7.10.2"), cluster.OpenSearch(t, targets[0])
 	wipe(t, n)
 	dir, args := t.TempDir(), followLive(source, "settings", n.URL, "settings-*")
-	t.Cleanup(func() { _, _ = source.Send(t.Context(), http.MethodDelete, "/settings-*", "", nil) })
+	t.Cleanup(func() { _, _ = source.Send(context.WithoutCancel(t.Context()), http.MethodDelete, "/settings-*", "", nil) })
 	for _, index := range []string{"settings-a", "settings-b"} {
 		call(t, source, "PUT", "/"+index, map[string]any{"settings": map[string]any{"number_of_replicas": 0, "refresh_interval": "5s"}})
 		call(t, source, "PUT", "/"+index+"/_doc/1", map[string]any{"v": 1})
@@ -319,7 +320,7 @@ func TestFollow_SnapshotsLeaveOutWhatIsNotFollowed(t *testing.T) {
 		"--output", "json", "--session-name", "leaves", "--index-allowlist", "leaves-*"}
 	put := func(index string) {
 		call(t, source, "PUT", "/"+index+"/_doc/1?refresh=true", map[string]any{"v": 1})
-		t.Cleanup(func() { _, _ = source.Send(t.Context(), http.MethodDelete, "/"+index, "", nil) })
+		t.Cleanup(func() { _, _ = source.Send(context.WithoutCancel(t.Context()), http.MethodDelete, "/"+index, "", nil) })
 	}
 	put("leaves-soon")
 	put("leaves-never")
