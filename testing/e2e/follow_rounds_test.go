@@ -133,7 +133,9 @@ func TestFollow_OtherClientsWriteWithinARound(t *testing.T) {
 	p, dir := newProxy(t, n.URL, 0), t.TempDir()
 	args := followLive(source, "within", p.URL, "within-*")
 	put := func(x *cluster.Node, path string, v any) { call(t, x, "PUT", path, map[string]any{"v": v}) }
-	t.Cleanup(func() { _, _ = source.Send(context.WithoutCancel(t.Context()), http.MethodDelete, "/within-a", "", nil) })
+	t.Cleanup(func() {
+		_, _ = source.Send(context.WithoutCancel(t.Context()), http.MethodDelete, "/within-a", "", nil)
+	})
 	for id := range 3 {
 		put(source, fmt.Sprintf("/within-a/_doc/%d", id), 0)
 	}
@@ -178,7 +180,9 @@ func TestFollow_SettingsFollow(t *testing.T) {
 	source, n := cluster.Elasticsearch(t, "7.10.2"), cluster.OpenSearch(t, targets[0])
 	wipe(t, n)
 	dir, args := t.TempDir(), followLive(source, "settings", n.URL, "settings-*")
-	t.Cleanup(func() { _, _ = source.Send(context.WithoutCancel(t.Context()), http.MethodDelete, "/settings-*", "", nil) })
+	t.Cleanup(func() {
+		_, _ = source.Send(context.WithoutCancel(t.Context()), http.MethodDelete, "/settings-*", "", nil)
+	})
 	for _, index := range []string{"settings-a", "settings-b"} {
 		call(t, source, "PUT", "/"+index, map[string]any{"settings": map[string]any{"number_of_replicas": 0, "refresh_interval": "5s"}})
 		call(t, source, "PUT", "/"+index+"/_doc/1", map[string]any{"v": 1})
