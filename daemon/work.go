@@ -83,7 +83,7 @@ func (d *Daemon) waits() string {
 		return ""
 	case d.work == nil:
 		return "no round has started yet"
-	case d.work.Waits == "" && d.done:
+	case d.work.Waits == "" && d.done && !d.work.Over:
 		return "no item of the round is left"
 	}
 	return d.work.Waits

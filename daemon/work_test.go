@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
@@ -103,18 +104,20 @@ func TestWork_OfAFormerRoundEndsNothing(t *testing.T) {
 	}
 }
 
-// TestWork_EndsWithTheFollowing: a node ends when no round comes any more, and not when the items of a round are done.
+// TestWork_EndsWithTheFollowing: neither a node nor its machines end when the items of a round are done, but when no round comes any more.
 func TestWork_EndsWithTheFollowing(t *testing.T) {
-	store := newStore(t, 0)
 	var rounds roundsOf
-	rounds.set(Work{Store: store, Session: "s"})
-	n := runNode(t, Config{Session: "s", Workers: 1, EndWhenDone: true, Work: rounds.work}, &fakeStarter{stopped: handsOff})
-	n.untilRunning(t, 1)
-	n.starter.living()[0].exit(ExitNoneLeft, Record{})
-	until(t, "the node waits", func() bool { return n.Status(t.Context()).Node.State == "waiting" })
-	if d := n.Demand(); d.Complete {
-		t.Errorf("the scaler is told %+v while the round is completed", d)
+	d := New(Config{Session: "s", EndWhenDone: true, Work: rounds.work, Log: discard()})
+	d.store.set(newStore(t, 0))
+	d.known, d.done, d.work, d.lastRead.migration = true, true, &Work{Session: "s"}, &progress.Migration{Complete: true}
+	for _, over := range []bool{false, true} {
+		d.work.Over = over
+		want := map[bool]string{false: "waiting", true: "done"}[over]
+		if state, _ := d.state(); state != want || d.finished() != over {
+			t.Errorf("with the following over (%t) the node is %s, and has ended: %t", over, state, d.finished())
+		}
+		if m := d.Demand(); m.Complete != over || m.Held == over {
+			t.Errorf("with the following over (%t) the scaler is told %+v", over, m)
+		}
 	}
-	rounds.set(Work{Store: store, Session: "s", Over: true})
-	until(t, "the node is done", func() bool { return n.Status(t.Context()).Node.State == "done" })
 }
