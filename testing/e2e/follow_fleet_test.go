@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/daemon/status"
-	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/testing/cluster"
 	"github.com/rfsd/rfsd/testing/draw"
 	"github.com/rfsd/rfsd/testing/outputtest"
@@ -91,19 +91,25 @@ func (f *following) status(name string) (r status.Report) {
 	return r
 }
 
+// newestRound returns the number of the last round that has started; -1 for none.
+func newestRound(m *progress.Migration) int {
+	if m.Rounds == nil || len(m.Rounds.Rounds) == 0 {
+		return -1
+	}
+	return m.Rounds.Rounds[len(m.Rounds.Rounds)-1].Number
+}
+
 // arrived blocks until a round has arrived that had not started yet, and returns it.
-func (f *following) arrived(by string) (last session.Round) {
+func (f *following) arrived(by string) (last progress.Round) {
 	f.t.Helper()
 	least := -1
 	if m := f.status(by).Migration; m != nil && m.Rounds != nil {
-		if x, ok := m.Rounds.Last(); ok {
-			least = x.Number
-		}
+		least = newestRound(m)
 	}
 	deadline := time.Now().Add(90 * time.Second)
 	for time.Now().Before(deadline) {
 		if m := f.status(by).Migration; m != nil && m.Rounds != nil {
-			if x, ok := m.Rounds.Arrived(); ok && x.Number > least {
+			if x, ok := m.Rounds.LastArrived(); ok && x.Number > least {
 				return x
 			}
 		}
@@ -178,11 +184,11 @@ func TestFollow_AFleetOfDaemons(t *testing.T) {
 		a, b := f.status(left).Node, f.status("n3").Node
 		return a.State == "paused" && b.State == "paused" && a.Running+b.Running == 0
 	})
-	was, _ := f.status(left).Migration.Rounds.Last()
+	was := newestRound(f.status(left).Migration)
 	f.put(index, 1300, 1400, 3)
 	time.Sleep(5 * time.Second) // longer than --every
-	if now, _ := f.status(left).Migration.Rounds.Last(); now.Number != was.Number {
-		t.Errorf("round %d has started while the fleet is paused", now.Number)
+	if now := newestRound(f.status(left).Migration); now != was {
+		t.Errorf("round %d has started while the fleet is paused", now)
 	}
 	f.order("n3", "resume")
 	f.arrived("n3")
