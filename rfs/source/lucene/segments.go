@@ -59,6 +59,15 @@ const maxSegmentsFormat = 10
 
 const luceneTooOld = "segments of Lucene 3 (made by Elasticsearch before 0.90): merge the index on Elasticsearch 1.x with _upgrade or _optimize, snapshot it again"
 
+// UserData returns what Elasticsearch or OpenSearch recorded in a commit, of the bytes of its file segments_N.
+func UserData(name string, b []byte) (map[string]string, error) {
+	c, err := parseSegments(name, b)
+	if err != nil {
+		return nil, err
+	}
+	return c.userData, nil
+}
+
 func parseSegments(name string, b []byte) (*commitInfo, error) {
 	in := codec.NewInput(b)
 	if len(b) >= 4 && int32(binary.BigEndian.Uint32(b)) < 0 {

@@ -30,6 +30,8 @@ type Index struct {
 	Mappings  []Mapping         // of an index of a source-only snapshot, the original ones
 	Aliases   json.RawMessage   // object by alias name
 	Locator   Locator
+
+	remote json.RawMessage // form of paths in the remote store
 }
 
 // Mapping is the mapping of one type; Body is the value below the type's name.
@@ -49,6 +51,8 @@ type Locator struct {
 	PathType     int    `json:"path_type,omitempty"`
 	// Legacy: Elasticsearch 1.x, plain JSON by name.
 	Legacy bool `json:"legacy,omitempty"`
+	// Pinned is set for an index of a snapshot that pins a moment of a remote store.
+	Pinned *Pinned `json:"pinned,omitempty"`
 	// Generations of the shards' own lists, which are used when a snapshot's list is gone.
 	Generations []string `json:"generations,omitempty"`
 	// MetaSum and ShardSums are content hashes (SHA-256, the first 16 bytes, base64url) of the index's metadata and of the shards'
@@ -73,7 +77,7 @@ func (l Locator) NestedTerms() bool { return l.Created > 0 && l.Created < nested
 func (s *Snapshot) Located(name string) (loc Locator, shards int, ok bool) {
 	ref, ok := s.ref(name)
 	generations := s.catalog.indices[name].generations
-	if !ok || s.legacy || len(generations) == 0 || len(generations) > maxShards {
+	if !ok || s.legacy || s.pinned > 0 || len(generations) == 0 || len(generations) > maxShards {
 		return Locator{}, 0, false
 	}
 	blob, _ := s.metaBlob(ref)
@@ -83,7 +87,7 @@ func (s *Snapshot) Located(name string) (loc Locator, shards int, ok bool) {
 // SameLists reports whether two locators find the same lists of shards.
 func (l Locator) SameLists(o Locator) bool {
 	return l.SnapshotName == o.SnapshotName && l.SnapshotUUID == o.SnapshotUUID && l.IndexID == o.IndexID && l.PathType == o.PathType && l.Legacy == o.Legacy &&
-		slices.Equal(l.Generations, o.Generations)
+		l.Pinned == nil && o.Pinned == nil && slices.Equal(l.Generations, o.Generations)
 }
 
 func (s *Snapshot) locator(ref IndexRef, blob string) Locator {
@@ -112,6 +116,12 @@ func (s *Snapshot) Index(ctx context.Context, name string) (*Index, error) {
 	if err := x.parse(blob, b); err != nil {
 		return nil, err
 	}
+	var pinned *Pinned
+	if s.pinned > 0 {
+		if pinned, err = s.pinnedAt(x, blob); err != nil {
+			return nil, err
+		}
+	}
 	if err := s.noFurtherShard(ctx, x, blob); err != nil {
 		return nil, err
 	}
@@ -121,6 +131,7 @@ func (s *Snapshot) Index(ctx context.Context, name string) (*Index, error) {
 		}
 	} else {
 		x.Locator = s.locator(ref, blob)
+		x.Locator.Pinned = pinned
 	}
 	if types := x.Types(); len(types) == 1 {
 		x.Locator.Type = types[0]
@@ -161,6 +172,9 @@ func (l Locator) Finds(x *Index) bool {
 		if strings.ContainsAny(name, `/\`) {
 			return false
 		}
+	}
+	if p := l.Pinned; p != nil && (p.IndexUUID != x.Settings["index.uuid"] || strings.ContainsAny(p.IndexUUID, `/\`)) {
+		return false
 	}
 	if x.Mounted() {
 		uuid, id := x.mountOf()
@@ -275,6 +289,7 @@ func (x *Index) parse(blob string, b []byte) error {
 		Settings json.RawMessage `json:"settings"`
 		Mappings json.RawMessage `json:"mappings"`
 		Aliases  json.RawMessage `json:"aliases"`
+		Remote   json.RawMessage `json:"remote_store"`
 	}
 	if err := fewPaths(blob, b); err != nil {
 		return err
@@ -286,7 +301,7 @@ func (x *Index) parse(blob string, b []byte) error {
 	if !ok {
 		return fault.Corrupt(blob, "", -1, "it does not describe index %s", x.Name)
 	}
-	x.State, x.Aliases, x.Settings = m.State, m.Aliases, map[string]string{}
+	x.State, x.Aliases, x.Settings, x.remote = m.State, m.Aliases, map[string]string{}, m.Remote
 	if n := countValues(m.Settings); n > maxSettings {
 		return fault.Corrupt(blob, "", -1, "index %s has %d values in its settings, more than %d", x.Name, n, maxSettings)
 	}

@@ -98,14 +98,17 @@ func (s *Shard) openShallow(ctx context.Context, loc Locator, blob string) error
 // place locates the folders of a shard in a store.
 type place struct {
 	Repository
-	doc   *shallow
-	shard int
-	whole bool // Repository is the whole store, base path included
+	doc      *shallow
+	shard    int
+	category string // segments or translog
+	whole    bool   // Repository is the whole store, base path included
 }
+
+const segments = "segments"
 
 // folder is the path of "data", "metadata" or "lock_files"; "" when its hash is unknown.
 func (p *place) folder(kind string) string {
-	path := fmt.Sprintf("%s/%d/segments/%s", p.doc.IndexUUID, p.shard, kind)
+	path := fmt.Sprintf("%s/%d/%s/%s", p.doc.IndexUUID, p.shard, p.category, kind)
 	base := ""
 	if b := strings.Trim(p.doc.Base, "/"); b != "" && p.whole {
 		base = b + "/"
@@ -114,7 +117,7 @@ func (p *place) folder(kind string) string {
 		return base + path
 	}
 	var hash string
-	switch text := fmt.Sprintf("%s%dsegments%s", p.doc.IndexUUID, p.shard, kind); p.doc.Algorithm {
+	switch text := fmt.Sprintf("%s%d%s%s", p.doc.IndexUUID, p.shard, p.category, kind); p.doc.Algorithm {
 	case hashBase64:
 		h := fnv.New64a()
 		h.Write([]byte(text)) //nolint:errcheck // a hash takes everything
@@ -135,12 +138,11 @@ type remotes interface {
 	Remote(name string) (repo.Repository, bool)
 }
 
-// findCommit returns the store that holds the commit and the metadata blobs it may be in; no store when
-// none that is at hand does.
-func (s *Shard) findCommit(ctx context.Context, doc *shallow, snapshotUUID string) (*place, []string, error) {
+// stores returns the repository in which a remote store may be, and then the whole store around it, if there is one.
+func (s *Shard) stores(name string) []Repository {
 	stores := []Repository{s.repo}
 	if r, ok := s.repo.(remotes); ok {
-		if remote, ok := r.Remote(doc.Repository); ok {
+		if remote, ok := r.Remote(name); ok {
 			stores = []Repository{remote}
 		}
 	}
@@ -151,8 +153,25 @@ func (s *Shard) findCommit(ctx context.Context, doc *shallow, snapshotUUID strin
 			stores = append(stores, whole)
 		}
 	}
-	for i, r := range stores {
-		p := &place{Repository: r, doc: doc, shard: s.Number, whole: i > 0}
+	return stores
+}
+
+// baseOf returns the path of a repository in its bucket.
+func baseOf(r Repository) string {
+	at, ok := r.(interface{ URI() string })
+	if !ok {
+		return ""
+	}
+	_, rest, _ := strings.Cut(at.URI(), "://")
+	_, base, _ := strings.Cut(rest, "/")
+	return base
+}
+
+// findCommit returns the store that holds the commit and the metadata blobs it may be in; no store when
+// none that is at hand does.
+func (s *Shard) findCommit(ctx context.Context, doc *shallow, snapshotUUID string) (*place, []string, error) {
+	for i, r := range s.stores(doc.Repository) {
+		p := &place{Repository: r, doc: doc, shard: s.Number, category: segments, whole: i > 0}
 		if p.folder("metadata") == "" {
 			return nil, nil, fmt.Errorf("%s: path hash algorithm %d is unknown: %w", s.Manifest, doc.Algorithm, fault.ErrUnsupported)
 		}
@@ -204,6 +223,14 @@ func readSegmentMetadata(ctx context.Context, r Repository, name string, doc *sh
 		return nil, referenced(name, "the lock of the snapshot", err)
 	}
 	commit := "segments_" + strconv.FormatInt(doc.Generation, 36)
+	if doc.Files == nil { // all of a moment; the commit is then the image
+		for f := range uploaded {
+			if !strings.HasPrefix(f, "segments_") {
+				doc.Files = append(doc.Files, f)
+			}
+		}
+		slices.Sort(doc.Files)
+	}
 	entries := make([]fileEntry, 0, len(doc.Files)+1)
 	listed := false
 	for _, f := range doc.Files {
@@ -231,13 +258,10 @@ codec, in version 2 also the files of the checkpoint. Errors: fault.ErrCorrupt, 
 blob's name.
 */
 func parseSegmentMetadata(b []byte) (map[string]fileEntry, []byte, error) {
-	if len(b) < footerSize || binary.BigEndian.Uint32(b[len(b)-footerSize:]) != footerMagic {
-		return nil, nil, fault.Corrupt("", "", int64(len(b)), "no footer")
+	body, err := checkedBody(b)
+	if err != nil {
+		return nil, nil, err
 	}
-	if want, got := binary.BigEndian.Uint64(b[len(b)-8:]), uint64(crc32.ChecksumIEEE(b[:len(b)-8])); want != got {
-		return nil, nil, fault.Corrupt("", "", int64(len(b)-8), "checksum %08x, computed %08x", want, got)
-	}
-	body := b[:len(b)-footerSize]
 	in := codec.NewInput(body)
 	if h := in.Header(); in.Err() == nil && (h.Codec != "segment_md" || h.Version < 1 || h.Version > 2) {
 		return nil, nil, fmt.Errorf("codec %q version %d where segment_md 1 or 2 is expected: %w", h.Codec, h.Version, fault.ErrUnsupported)
@@ -261,6 +285,17 @@ func parseSegmentMetadata(b []byte) (map[string]fileEntry, []byte, error) {
 	}
 	image, err := commitImage(body, in.Pos())
 	return files, image, err
+}
+
+// checkedBody returns a blob without its footer, whose checksum is right.
+func checkedBody(b []byte) ([]byte, error) {
+	if len(b) < footerSize || binary.BigEndian.Uint32(b[len(b)-footerSize:]) != footerMagic {
+		return nil, fault.Corrupt("", "", int64(len(b)), "no footer")
+	}
+	if want, got := binary.BigEndian.Uint64(b[len(b)-8:]), uint64(crc32.ChecksumIEEE(b[:len(b)-8])); want != got {
+		return nil, fault.Corrupt("", "", int64(len(b)-8), "checksum %08x, computed %08x", want, got)
+	}
+	return b[:len(b)-footerSize], nil
 }
 
 // remoteLucene is the oldest version of Lucene that wrote files of remote stores (OpenSearch 2.3).

@@ -286,22 +286,10 @@ func TestFoldersOfARemoteStore(t *testing.T) {
 		{pathFixed, 0, "", true, "SmFAZ1euRxGGCYnyePenIw/1/segments/data"},
 		{pathHashedPrefix, 7, "", false, ""},
 	} {
-		p := &place{doc: &shallow{IndexUUID: "SmFAZ1euRxGGCYnyePenIw", Base: c.base, PathType: c.pathType, Algorithm: c.algorithm}, shard: 1, whole: c.whole}
+		p := &place{doc: &shallow{IndexUUID: "SmFAZ1euRxGGCYnyePenIw", Base: c.base, PathType: c.pathType, Algorithm: c.algorithm}, shard: 1, category: segments, whole: c.whole}
 		if got := p.folder("data"); got != c.want {
 			t.Errorf("%+v: %s", c, got)
 		}
-	}
-}
-
-func TestASnapshotThatOnlyPinsATimestampIsRefusedWithWhatToDo(t *testing.T) {
-	s := &Snapshot{Ref: Ref{Name: "s", UUID: "u"}, catalog: &Catalog{}, blob: "snap-u.dat"}
-	doc := `{"snapshot":{"name":"s","uuid":"u","state":"SUCCESS","indices":[],"remote_store_index_shallow_copy":true,"pinned_timestamp":%d}}`
-	err := s.parse(t.Context(), fmt.Appendf(nil, doc, 1795242851339))
-	if !errors.Is(err, fault.ErrUnsupported) || !strings.Contains(err.Error(), "full snapshot") {
-		t.Errorf("pinned: %v", err)
-	}
-	if err := s.parse(t.Context(), fmt.Appendf(nil, doc, 0)); errors.Is(err, fault.ErrUnsupported) {
-		t.Errorf("not pinned: %v", err)
 	}
 }
 

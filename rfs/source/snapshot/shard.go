@@ -73,6 +73,9 @@ func OpenShard(ctx context.Context, r Repository, loc Locator, number int) (*Sha
 
 func openShard(ctx context.Context, r Repository, loc Locator, number int) (*Shard, error) {
 	s := &Shard{Index: loc.IndexName, Number: number, repo: r, origin: loc.origin(r)}
+	if loc.Pinned != nil {
+		return s, s.openPinned(ctx, *loc.Pinned)
+	}
 	path, err := loc.ShardFolder(number)
 	if err == nil {
 		err = s.openAt(ctx, loc, path)

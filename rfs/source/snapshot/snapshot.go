@@ -24,6 +24,7 @@ type Snapshot struct {
 	Reason             string
 
 	catalog *Catalog
+	pinned  int64  // moment of a remote store, in epoch ms; 0: the snapshot lists its shards
 	legacy  bool   // Elasticsearch 1.x form: plain JSON blobs by name
 	blob    string // the snapshot's own blob
 }
@@ -116,9 +117,7 @@ func (s *Snapshot) parse(ctx context.Context, b []byte) error {
 	if d.Name != s.Name || d.UUID != "" && d.UUID != s.UUID {
 		return fault.Corrupt(s.blob, "", -1, "it describes snapshot %q %s, not %q %s", d.Name, d.UUID, s.Name, s.UUID)
 	}
-	if d.Pinned > 0 {
-		return fmt.Errorf("snapshot %s only pins a moment of the cluster's remote store (shallow_snapshot_v2) and lists nothing of its shards; take a full snapshot (remote_store_index_shallow_copy: false): %w", s.Name, fault.ErrUnsupported)
-	}
+	s.pinned = max(d.Pinned, 0)
 	if d.State != "" {
 		s.State = State(d.State)
 	}

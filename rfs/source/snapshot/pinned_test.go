@@ -1,0 +1,156 @@
+package snapshot
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+)
+
+// pinnedRepository returns the real repository whose snapshots pin a remote store in the same place, segments and translog.
+func pinnedRepository(t testing.TB) memory {
+	t.Helper()
+	dir, m := "../../../testing/fixtures/os2.19.4-pinned", memory{}
+	err := filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		rel, _ := filepath.Rel(dir, path)
+		m[filepath.ToSlash(rel)], err = os.ReadFile(path)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestPinned_EachSnapshotIsReadAtItsMoment(t *testing.T) {
+	m, docs := pinnedRepository(t), map[string]int64{}
+	eachShard(t, m, func(loc Locator, n int) {
+		if loc.Pinned == nil {
+			t.Fatalf("%+v pins nothing", loc)
+		}
+		s, err := OpenShard(t.Context(), m, loc, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		docs[loc.SnapshotName] += liveDocs(t, s)
+		for _, f := range s.Files {
+			if _, err := crcOf(t.Context(), s, f.Name); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if docs["snap-1"] != 57 || docs["snap-2"] != 114 || len(docs) != 2 {
+		t.Errorf("%v, want 57 and 114", docs)
+	}
+}
+
+func TestPinned_WithoutTheRemoteStoreIsRefusedWithWhatToDo(t *testing.T) {
+	m := pinnedRepository(t)
+	for _, c := range []struct{ lacks, want string }{
+		{"/segments/", "--remote-store-uri segment=URI"},
+		{"/translog/", "--remote-store-uri translog=URI"},
+	} {
+		lacking := memory{}
+		for name, b := range m {
+			if !strings.Contains(name, c.lacks) {
+				lacking[name] = b
+			}
+		}
+		eachShard(t, m, func(loc Locator, n int) {
+			_, err := OpenShard(t.Context(), lacking, loc, n)
+			if !errors.Is(err, fault.ErrUnsupported) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "full snapshot") {
+				t.Errorf("without %s: %v", c.lacks, err)
+			}
+		})
+	}
+}
+
+// TestPinned_OperationsInTheTranslogAloneAreNeverLeftOut: a shard whose translog has more than its segments is refused.
+func TestPinned_OperationsInTheTranslogAloneAreNeverLeftOut(t *testing.T) {
+	m := pinnedRepository(t)
+	eachShard(t, m, func(loc Locator, n int) {
+		s := &Shard{Index: loc.IndexName, Number: n, repo: m}
+		err := s.nothingBeyond(t.Context(), *loc.Pinned, 3)
+		if !errors.Is(err, fault.ErrUnsupported) || !strings.Contains(err.Error(), "operations 4 to ") || !strings.Contains(err.Error(), "POST /remote/_refresh") {
+			t.Errorf("%s shard %d: %v", loc.SnapshotName, n, err)
+		}
+		lacking := memory{}
+		for name, b := range m {
+			if !strings.HasSuffix(name, ".ckp") {
+				lacking[name] = b
+			}
+		}
+		s.repo = lacking
+		if err := s.nothingBeyond(t.Context(), *loc.Pinned, math.MaxInt64); !errors.Is(err, fault.ErrUnsupported) || !strings.Contains(err.Error(), ".ckp is missing") {
+			t.Errorf("%s shard %d without checkpoints: %v", loc.SnapshotName, n, err)
+		}
+	})
+}
+
+func TestNewestAt(t *testing.T) {
+	name := func(term, generation, at int64) string {
+		return fmt.Sprintf("metadata__%019d__%019d__%019d__%019d__-7__%019d__1", math.MaxInt64-term, math.MaxInt64-generation, math.MaxInt64-1, math.MaxInt64-1, math.MaxInt64-at)
+	}
+	first, second, third, stale := name(1, 2, 100), name(1, 3, 200), name(2, 4, 300), name(1, 9, 350)
+	all := []string{third, stale, second, first}
+	for _, c := range []struct {
+		at   int64
+		want string
+	}{{99, ""}, {100, first}, {199, first}, {200, second}, {299, second}, {300, third}, {math.MaxInt64 / 2, third}} {
+		if got, err := newestAt("f/", all, segments, c.at); got != c.want || err != nil {
+			t.Errorf("at %d: %q, %v, want %q", c.at, got, err, c.want)
+		}
+	}
+	for _, bad := range []string{"metadata", "metadata__1__2", "metadata__1__2__3__4__5__x__1", "metadata__1__2__3__4__5__-1__1"} {
+		if _, err := newestAt("f/", []string{bad}, segments, 1); !errors.Is(err, fault.ErrCorrupt) {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
+func TestEveryChangedByteOfTheTranslogIsDamage(t *testing.T) {
+	for name, b := range pinnedRepository(t) {
+		parse := func(b []byte) error { _, err := parseTranslog(b); return err }
+		switch {
+		case strings.HasSuffix(name, ".ckp"):
+			parse = func(b []byte) error { _, err := parseCheckpoint(b); return err }
+		case !strings.Contains(name, "/translog/metadata/"):
+			continue
+		}
+		if err := parse(b); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for i := range b {
+			changed := bytes.Clone(b)
+			changed[i] ^= 0x20
+			if err := parse(changed); !errors.Is(err, fault.ErrCorrupt) {
+				t.Errorf("%s: byte %d changed: %v", name, i, err)
+			}
+			if err := parse(b[:i]); !errors.Is(err, fault.ErrCorrupt) {
+				t.Errorf("%s: cut at %d: %v", name, i, err)
+			}
+		}
+	}
+}
+
+func FuzzTranslog(f *testing.F) {
+	for name, b := range pinnedRepository(f) {
+		if strings.HasSuffix(name, ".ckp") || strings.Contains(name, "/translog/metadata/") {
+			f.Add(b)
+		}
+	}
+	f.Fuzz(func(_ *testing.T, b []byte) {
+		b = resealed(b)
+		_, _ = parseTranslog(b)
+		_, _ = parseCheckpoint(b)
+	})
+}
