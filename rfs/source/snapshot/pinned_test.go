@@ -53,6 +53,47 @@ func TestPinned_EachSnapshotIsReadAtItsMoment(t *testing.T) {
 	}
 }
 
+// TestPinned_TheMomentOfALockChoosesItsCommit reads the shallow snapshots of real nodes by the moments of their commits, and gets the
+// documents that their locks name.
+func TestPinned_TheMomentOfALockChoosesItsCommit(t *testing.T) {
+	for name, m := range shallowRepositories(t) {
+		compared := 0
+		eachShard(t, m, func(loc Locator, n int) {
+			want, err := OpenShard(t.Context(), m, loc, n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for blob := range m {
+				at, locked := strings.CutSuffix(blob, "..."+loc.SnapshotUUID+".v2_lock")
+				folders := strings.Split(at, "/")
+				if !locked || folders[len(folders)-4] != fmt.Sprint(n) {
+					continue
+				}
+				commit := folders[len(folders)-1]
+				millis, err := inverted("", commit, strings.Count(commit, "__")-1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				p := Pinned{Millis: millis, IndexUUID: folders[len(folders)-5], Segments: "segments", Translog: "translog"}
+				if strings.HasSuffix(name, "-hashed") {
+					p.PathType, p.Algorithm = pathHashedPrefix, hashComposite
+				}
+				s := &Shard{Index: loc.IndexName, Number: n, repo: m}
+				if err := s.openPinned(t.Context(), p); !errors.Is(err, fault.ErrUnsupported) || !strings.Contains(err.Error(), "--remote-store-uri translog=URI") {
+					t.Errorf("%s shard %d: %v, want the lack of the translog", name, n, err)
+				}
+				if is, of := liveDocs(t, s), liveDocs(t, want); is != of || !strings.HasSuffix(s.Manifest, "/"+commit) {
+					t.Errorf("%s shard %d: %d documents of %s, want %d of %s", name, n, is, s.Manifest, of, commit)
+				}
+				compared++
+			}
+		})
+		if compared < 4 {
+			t.Errorf("%s: %d commits", name, compared)
+		}
+	}
+}
+
 func TestPinned_WithoutTheRemoteStoreIsRefusedWithWhatToDo(t *testing.T) {
 	m := pinnedRepository(t)
 	for _, c := range []struct{ lacks, want string }{
