@@ -199,7 +199,7 @@ func New(ctx context.Context, repo snapshot.Repository, req Request) (*Plan, err
 	if _, err := req.Rename.Names(names); err != nil {
 		return nil, err
 	}
-	indices := ahead.of(names)
+	indices := ahead.of(snap, names)
 	if indices == nil {
 		indices = planIndices(ctx, repo, snap, names, req)
 	}

@@ -69,9 +69,9 @@ func planEarly(ctx context.Context, repo snapshot.Repository, catalog *snapshot.
 	return earlyPlans{names, early.Start(ctx, func(ctx context.Context) *indexPlans { return planIndices(ctx, repo, snap, names, req) })}
 }
 
-// of waits for the plans of the names; nil if others were made.
-func (e earlyPlans) of(names []string) *indexPlans {
-	if e.Result == nil || !slices.Equal(names, e.names) {
+// of waits for the plans of the names; nil if others were made, or the snapshot's own blob states where its shards are.
+func (e earlyPlans) of(snap *snapshot.Snapshot, names []string) *indexPlans {
+	if e.Result == nil || snap.Pins() || !slices.Equal(names, e.names) {
 		return nil
 	}
 	return e.Wait()

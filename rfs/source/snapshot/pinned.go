@@ -41,6 +41,9 @@ type Pinned struct {
 	Algorithm int    `json:"algorithm,omitempty"`
 }
 
+// Pins reports whether the snapshot pins a moment of a remote store. The catalog does not show it (Listed).
+func (s *Snapshot) Pins() bool { return s.pinned > 0 }
+
 // pinnedAt returns where the shards of the index are, by its metadata. Errors: fault.ErrCorrupt, fault.ErrUnsupported.
 func (s *Snapshot) pinnedAt(x *Index, blob string) (*Pinned, error) {
 	p := &Pinned{
