@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -71,6 +72,9 @@ func comparePeers(ctx context.Context, o options) (err error) {
 		return err
 	}
 	b.s.Repo = location
+	if err := b.source.JSON(ctx, http.MethodPost, "/"+indexName+"/_refresh", nil, nil); err != nil { // searches see it
+		return err
+	}
 	peers, err := b.peers(ctx)
 	if err != nil {
 		return err
@@ -108,7 +112,15 @@ func (b *peersBench) peers(ctx context.Context) ([]peer, error) {
 		{"rfsd with `--source-host`", true, b.fromSource},
 		{"`_reindex` from remote", false, func(ctx context.Context) (usage, error) {
 			body := fmt.Sprintf(`{"source":{"remote":{"host":%q},"index":%q},"dest":{"index":%q}}`, b.source.URL, indexName, indexName)
-			return usage{}, b.target.JSON(ctx, http.MethodPost, "/_reindex", body, nil)
+			var done struct {
+				Total    int64             `json:"total"`
+				Failures []json.RawMessage `json:"failures"`
+			}
+			err := b.target.JSON(ctx, http.MethodPost, "/_reindex", body, &done)
+			if err == nil && (done.Total == 0 || len(done.Failures) > 0) {
+				err = fmt.Errorf("_reindex found %d documents, and failed with %s", done.Total, done.Failures[:min(len(done.Failures), 1)])
+			}
+			return usage{}, err
 		}},
 	}
 	dump, err := elasticdump(ctx, b.o.cache)
