@@ -288,7 +288,7 @@ func (s Setting) Wants() string {
 	case s.field == durationType:
 		return strings.TrimSpace("a duration such as 10m or PT10M" + comma(bounds))
 	case s.Kind == Text && s.field.Kind() == reflect.Int64:
-		return "a size such as 512MB or 1GiB" + comma(bounds)
+		return "a size with its unit, such as 5MiB or 5MB" + comma(bounds)
 	case s.Kind == Number:
 		return "a whole number" + comma(bounds)
 	case s.Kind == Bool:

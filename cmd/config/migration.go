@@ -378,7 +378,7 @@ func (s *Slots) Check() error {
 // RequestSize bounds the body of a bulk request.
 type RequestSize struct {
 	_     struct{} `group:"Processing" section:"work"`
-	Bytes Size     `flag:"documents-size-per-bulk-request" default:"5MiB" min:"1KiB" max:"1GiB" help:"most bytes in one request, as 5MiB, or a number of bytes; halved while the target reports overload; a larger document goes alone"`
+	Bytes Size     `flag:"documents-size-per-bulk-request" default:"5MiB" min:"1KiB" max:"1GiB" help:"most bytes in one request, as 5MiB; halved while the target reports overload; a larger document goes alone"`
 }
 
 // Document bounds one document.

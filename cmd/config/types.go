@@ -215,9 +215,6 @@ func (r *Replicas) parse(text string) error {
 type Rate int64
 
 func (r *Rate) parse(text string) error {
-	if number := strings.Trim(text, "0123456789."); number == "" && text != "0" {
-		return errSyntax // megabytes to some, bytes to others
-	}
 	var s Size
 	err := s.parse(text)
 	*r = Rate(s)
@@ -262,11 +259,15 @@ func (w *Workers) parse(text string) error {
 
 const maxWorkers = 256
 
-// Size is a number of bytes: 512MB (10^6), 1GiB (2^30), 1.5GB, or a plain number.
+// Size is a number of bytes with its unit: 512MB (10^6), 1GiB (2^30), 1.5GB; 0: none.
 type Size int64
 
 func (s *Size) parse(text string) error {
-	n, err := humanize.ParseBytes(strings.TrimSpace(text))
+	text = strings.TrimSpace(text)
+	if number := strings.Trim(text, "0123456789."); number == "" && text != "0" {
+		return errSyntax // megabytes to some, bytes to others
+	}
+	n, err := humanize.ParseBytes(text)
 	if err != nil || n > 1<<50 || strings.Contains(text, ",") { // a comma is a decimal point to some, and left out by the library
 		return errSyntax
 	}

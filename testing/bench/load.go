@@ -192,7 +192,7 @@ func flowFigures(ctx context.Context, o options) ([]figure, error) {
 			return nil, err
 		}
 		defer late.Close()
-		size := []string{"--documents-size-per-bulk-request", strconv.Itoa(small)}
+		size := []string{"--documents-size-per-bulk-request", strconv.Itoa(small) + "B"}
 		through := func(more ...string) func() (run, error) {
 			return func() (run, error) { return l.run(ctx, late.URL, append(more, size...)...) }
 		}

@@ -68,7 +68,7 @@ func (l *pressed) overload(ctx context.Context, s *source, more ...string) (*gat
 	}
 	defer g.Close()
 	slots := strconv.Itoa((healthyIndices + 1) * deflated.Shards)
-	_, err = l.runFrom(ctx, s, g.URL, append([]string{"--slots", slots, "--documents-size-per-bulk-request", strconv.Itoa(small)}, more...)...)
+	_, err = l.runFrom(ctx, s, g.URL, append([]string{"--slots", slots, "--documents-size-per-bulk-request", strconv.Itoa(small) + "B"}, more...)...)
 	return g, err
 }
 

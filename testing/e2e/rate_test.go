@@ -54,7 +54,7 @@ func newRated(t *testing.T, nodes, shards, documents int, megabytes float64) *ra
 	call(t, n, "PUT", "/_snapshot/rated/snap1?wait_for_completion=true", map[string]any{"include_global_state": false})
 	call(t, n, "DELETE", "/_snapshot/rated", nil)
 	wipe(t, n)
-	r.task = []string{"--repo-uri", dir, "--snapshot-name", "snap1", "--documents-size-per-bulk-request", "500000", "--initial-lease-duration", "20s",
+	r.task = []string{"--repo-uri", dir, "--snapshot-name", "snap1", "--documents-size-per-bulk-request", "500KB", "--initial-lease-duration", "20s",
 		"--max-rate", strconv.FormatFloat(megabytes, 'f', -1, 64) + "MB"}
 	return r
 }

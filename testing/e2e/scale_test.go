@@ -95,7 +95,7 @@ func TestMachinesGrowAndEndWithTheWork(t *testing.T) {
 	socket := func(name string) string { return filepath.Join(dir, name+".sock") }
 	drive := func(name string) {
 		s.start(name, "--workers", "none", "--socket", socket(name), "--scale-driver", "exec", "--scale-command", command, "--scale-max", "8",
-			"--scale-worker-bytes", "16000", "--scale-cooldown", "2s")
+			"--scale-worker-bytes", "16KB", "--scale-cooldown", "2s")
 	}
 	drive("a")
 	drive("b")

@@ -77,7 +77,7 @@ func TestProgressIsTrue(t *testing.T) {
 		size += len(source)
 	}
 	args := []string{"--repo-uri", repo, "--snapshot-name", "snap1", "--session-name", "watched",
-		"--max-rate", strconv.FormatFloat(float64(size)/1e6/float64(seconds), 'f', 3, 64) + "MB", "--documents-size-per-bulk-request", "500000"}
+		"--max-rate", strconv.FormatFloat(float64(size)/1e6/float64(seconds), 'f', 3, 64) + "MB", "--documents-size-per-bulk-request", "500KB"}
 	t.Run("files", func(t *testing.T) {
 		dir := t.TempDir()
 		out := filepath.Join(dir, "out")
