@@ -66,7 +66,7 @@ func Arrange(commands []*cli.Command, args []string) ([]string, error) {
 		options = append(options, arg)
 		takes, known := takesValue(command, name)
 		if !known {
-			return nil, unknown(all, command, called, name)
+			return nil, unknown(all, command, called, name, arg)
 		}
 		if takes && !hasValue {
 			if len(rest) < 2 {
@@ -105,8 +105,9 @@ func AsksJSON(args []string) bool {
 // negative is the form of a negative number: an argument, not an option.
 var negative = regexp.MustCompile(`^-[0-9]+$`)
 
-// unknown returns the error about an option that a command does not have.
-func unknown(all []*cli.Command, command *cli.Command, called, name string) error {
+// unknown returns the error about an option that a command does not have, as it was typed.
+func unknown(all []*cli.Command, command *cli.Command, called, name, typed string) error {
+	typed, _, _ = strings.Cut(typed, "=")
 	var names []string
 	for _, f := range command.Flags {
 		if o, ok := f.(*option); !ok || !o.Hidden {
@@ -114,9 +115,12 @@ func unknown(all []*cli.Command, command *cli.Command, called, name string) erro
 		}
 	}
 	if others := having(all, "", name); len(others) > 0 {
-		return Usage("%s has no option --%s, which is one of %s", called, name, strings.Join(others, ", "))
+		return Usage("%s has no option %s, which is one of %s", called, typed, strings.Join(others, ", "))
 	}
-	return Usage("%s has no option --%s%s", called, name, suggest(name, names, "; see "+called+" --help"))
+	if slices.ContainsFunc(Settings(struct{ Log Log }{}), func(s Setting) bool { return s.Name == name || s.Alias == name }) {
+		return Usage("%s has no option %s: it logs nothing; the commands of rfsd that work on documents log, and have it", called, typed)
+	}
+	return Usage("%s has no option %s%s", called, typed, suggest(name, names, "; see "+called+" --help"))
 }
 
 // having returns the commands that have an option.

@@ -29,6 +29,7 @@ func TestArrange(t *testing.T) {
 		{"misspelt", "/usr/bin/rfsctl items show ID --target-hots x", "", "rfsctl items show has no option --target-hots; did you mean target-host?"},
 		{"of another command", "rfsctl items show ID --index x", "", "rfsctl items show has no option --index, which is one of list"},
 		{"like nothing", "rfsctl items show --zzzzzz", "", "rfsctl items show has no option --zzzzzz; see rfsctl items show --help"},
+		{"of what logs", "rfsctl items show ID -v", "", "rfsctl items show has no option -v: it logs nothing; the commands of rfsd"},
 		{"without its value", "rfsctl items show --target-host", "", "--target-host is given without its value"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
