@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"sync"
@@ -86,7 +85,7 @@ func work1(ctx context.Context, o options, l *workerLink) error {
 	defer stop()
 	r, err := h.work(ctx, l.poll(), func(lease *cms.Lease) {
 		l.Send(link.Leased(lease))
-		watch.Go(func() { endAtDeadline(watched, lease, l) })
+		watch.Go(func() { endAtDeadline(watched, lease, l, h.Log) })
 	})
 	stop()
 	watch.Wait()
@@ -95,12 +94,12 @@ func work1(ctx context.Context, o options, l *workerLink) error {
 }
 
 // endAtDeadline ends the process when its lease is over before ctx is, even when the main flow hangs.
-func endAtDeadline(ctx context.Context, l *cms.Lease, pipe *workerLink) {
+func endAtDeadline(ctx context.Context, l *cms.Lease, pipe *workerLink, log *slog.Logger) {
 	if l.Wait(ctx) != nil {
 		return
 	}
 	pipe.SendFinal(daemon.Record{Exit: codeOf(exit.LeaseEnded), Outcome: "deadline", Item: l.Item.ID, Error: "the lease was over before the work had ended"})
-	fmt.Fprintln(os.Stderr, "rfsd: the lease is over; the process ends")
+	log.ErrorContext(ctx, "process ends", "reason", "the lease was over before the work had ended", "index", l.ID.Index, "shard", l.ID.Shard)
 	os.Exit(int(exit.LeaseEnded))
 }
 

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -233,6 +234,11 @@ func TestHungWorkerEndsAtItsDeadline(t *testing.T) {
 	}
 	if !ok || code != 2 {
 		t.Errorf("exit %d, record %+v (%v): %s", code, r, ok, p.stderr.String())
+	}
+	for line := range strings.Lines(p.stderr.String()) {
+		if !json.Valid([]byte(line)) {
+			t.Errorf("between the lines of JSON: %s", line)
+		}
 	}
 	w.proxy.silent.Store(false)
 	until(t, "the lease is over", func() bool { return len(w.items(t, leased)) == 0 })
