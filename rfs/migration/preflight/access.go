@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -118,24 +119,25 @@ type probe struct {
 // nothing is a name that no index, template or pipeline has.
 const nothing = "rfsd-doctor-and-nothing-is-called-so"
 
-// probes are the calls about indices that do not exist. Their names start like a real one, because permissions are often granted
-// by patterns of names.
+// probes are the calls about an index that is going to be written, since permissions are granted by names and patterns of names. Each is
+// refused whether the index exists or not. Names of all else start like it.
 func probes(session string, names []string) []probe {
-	nothing := nothing
+	index, nothing := nothing, nothing
 	all := slices.Sorted(maps.Keys(distinct(names)))
 	if i := slices.IndexFunc(all, func(name string) bool { return !strings.HasPrefix(name, ".") }); i >= 0 {
-		nothing = all[i][:min(len(all[i]), 150)] + "-" + nothing
+		index, nothing = all[i], all[i][:min(len(all[i]), 150)]+"-"+nothing
 	}
+	path := "/" + url.PathEscape(index)
 	control := ".rfs_control_" + nothing
 	if session != "" {
 		control = ".rfs_control_" + session + "-doctor"
 	}
 	impossible := `{"settings":{"index.number_of_shards":-1}}`
 	return []probe{
-		{"create indices", "PUT", "/" + nothing, nil, impossible, "indices:admin/create on the target indices"},
-		{"read settings and mappings", "GET", "/" + nothing, nil, "", "indices:admin/get on the target indices"},
-		{"change settings", "PUT", "/" + nothing + "/_settings", nil, `{"index.refresh_interval":"1s"}`, "indices:admin/settings/update on the target indices"},
-		{"set aliases", "POST", "/_aliases", nil, `{"actions":[{"add":{"index":"` + nothing + `","alias":"` + nothing + `-alias"}}]}`, "indices:admin/aliases on the target indices"},
+		{"create indices", "PUT", path, nil, impossible, "indices:admin/create on the target indices"},
+		{"read settings and mappings", "GET", path, url.Values{"filter_path": {"*.settings.index.number_of_shards"}}, "", "indices:admin/get on the target indices"},
+		{"change settings", "PUT", path + "/_settings", nil, `{"index.number_of_shards":-1}`, "indices:admin/settings/update on the target indices"},
+		{"set aliases", "POST", "/_aliases", nil, `{"actions":[{"remove":{"index":` + strconv.Quote(index) + `,"alias":` + strconv.Quote(nothing) + `}}]}`, "indices:admin/aliases on the target indices"},
 		{"create legacy templates", "PUT", "/_template/" + nothing, url.Values{"create": {"true"}}, `{"index_patterns":["` + nothing + `-*"],"settings":{"index.number_of_shards":-1}}`, "indices:admin/template/put"},
 		{"create component templates", "PUT", "/_component_template/" + nothing, url.Values{"create": {"true"}}, `{"template":{"settings":{"index.number_of_shards":-1}}}`, "cluster:admin/component_template/put"},
 		{"create index templates", "PUT", "/_index_template/" + nothing, url.Values{"create": {"true"}}, `{"index_patterns":["` + nothing + `-*"],"template":{"settings":{"index.number_of_shards":-1}}}`, "indices:admin/index_template/put"},

@@ -61,7 +61,7 @@ func TestEachFindingNamesItsRemedy(t *testing.T) {
 			"/_nodes/stats/jvm":            `{"nodes":{"a":{"name":"n","jvm":{"mem":{"heap_used_percent":93}}}}}`,
 			"/_nodes/http":                 `{"nodes":{"a":{"http":{"max_content_length_in_bytes":100}}}}`,
 		},
-		status: map[string]int{"PUT /good-" + nothing: 403, "POST /_aliases": 503},
+		status: map[string]int{"PUT /good": 403, "POST /_aliases": 503},
 	}
 	all := examine(t, c, Needs{
 		Names: []string{"good", "Bad", ".ok"}, Shards: 6, Bytes: 100, BulkBytes: 1000, Tolerance: 15 * time.Second,
@@ -190,4 +190,20 @@ func TestAUserWithoutPermissionsIsToldEachOfThem(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 	}
+	t.Run("only for throw-away indices", func(t *testing.T) { // as the second half of the role of deploy/opensearch grants
+		for path, body := range map[string]string{
+			"roles/doctor":        `{"index_permissions":[{"index_patterns":["*-rfsd-doctor-*"],"allowed_actions":["indices:*"]}]}`,
+			"rolesmapping/doctor": `{"users":["onlooker"]}`,
+		} {
+			if status, b, err := admin.Do(t.Context(), http.MethodPut, "/_plugins/_security/api/"+path, nil, []byte(body)); err != nil || status >= 300 {
+				t.Fatal(status, string(b), err)
+			}
+		}
+		all := examine(t, client, Needs{Names: []string{"orders"}, Now: time.Now})
+		for _, what := range []string{"create indices", "read settings and mappings", "change settings", "set aliases"} {
+			if f := find(t, all, "may "+what); f.Level != Bad {
+				t.Errorf("%+v", f)
+			}
+		}
+	})
 }
