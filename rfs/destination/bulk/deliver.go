@@ -185,7 +185,11 @@ func (l *Loader) sortResult(b *batch, items []item, res Result, before int64) (r
 				b.keep(items[r.Pos])
 			}
 		case concernsIndex(r):
-			return nil, "", fmt.Errorf("index %s: %d %s: %s: %w", b.indexName(items[r.Pos]), r.Status, r.Type, r.Reason, ErrIndexBlocked)
+			text, remedy := fault.Explain(r.Status, r.Type, r.Reason)
+			if remedy != "" {
+				text += "; " + remedy
+			}
+			return nil, "", fmt.Errorf("index %s: status %d: %s: %w", b.indexName(items[r.Pos]), r.Status, text, ErrIndexBlocked)
 		default:
 			if r.Written() {
 				b.counts.Rewrites++

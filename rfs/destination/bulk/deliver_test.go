@@ -138,14 +138,17 @@ func TestFailuresAreDurableBeforeTheWatermarkPasses(t *testing.T) {
 }
 
 func TestABlockedIndexIsNotTheDocumentsFault(t *testing.T) {
-	for _, r := range []Refusal{{Status: 403, Type: "cluster_block_exception"}, {Status: 404, Type: "index_not_found_exception"},
-		{Status: 400, Type: "index_closed_exception"}, {Status: 403, Type: "security_exception"}} {
+	for _, r := range []Refusal{{Status: 403, Type: "cluster_block_exception", Reason: "index [a] blocked by: [FORBIDDEN/8/index write (api)];"},
+		{Status: 404, Type: "index_not_found_exception"}, {Status: 400, Type: "index_closed_exception"},
+		{Status: 403, Type: "security_exception", Reason: "no permissions for [indices:data/write/bulk[s]] and User [name=u, backend_roles=[]]"}} {
 		s := &target{answer: func(context.Context, []string, int) (Result, error) { return Result{Refused: []Refusal{r}}, nil }}
 		rec := &records{}
 		l := New(Options{Sender: s, Recorder: rec})
 		add(t, l, 0, 2)
 		if err := l.Flush(t.Context()); !errors.Is(err, ErrIndexBlocked) || !errors.Is(err, fault.ErrRejected) || len(rec.synced) != 0 || l.Watermark() != 0 {
 			t.Errorf("%s: %v, recorded %v, watermark %d", r.Type, err, rec.synced, l.Watermark())
+		} else if text, remedy := fault.Explain(r.Status, r.Type, r.Reason); !strings.Contains(err.Error(), text) || !strings.Contains(err.Error(), remedy) {
+			t.Errorf("%s: %v, want %s; %s", r.Type, err, text, remedy)
 		}
 	}
 }
