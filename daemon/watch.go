@@ -60,6 +60,9 @@ func (d *Daemon) readStore(ctx context.Context) {
 	rctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	orders, err := d.connect(rctx)
+	if err == nil && d.beforeWork() {
+		return // the first answer triggers a read
+	}
 	var m *progress.Migration
 	var items []status.Item
 	var reading *progress.Reading

@@ -56,6 +56,13 @@ func (d *Daemon) followWork(ctx context.Context, orders *cms.Coordinator) {
 	}
 }
 
+// beforeWork reports whether the session that the workers work on was not asked for yet.
+func (d *Daemon) beforeWork() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.conf.Work != nil && d.work == nil && d.workError == ""
+}
+
 // workStore returns the store of the items that the workers work on, and the name of their session; fault.ErrUnavailable before it is
 // known.
 func (d *Daemon) workStore() (*cms.Coordinator, string, error) {

@@ -3,6 +3,8 @@ package daemon
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 
@@ -119,5 +121,23 @@ func TestWork_EndsWithTheFollowing(t *testing.T) {
 		if m := d.Demand(); m.Complete != over || m.Held == over {
 			t.Errorf("with the following over (%t) the scaler is told %+v", over, m)
 		}
+	}
+}
+
+// TestWork_NothingIsReadBeforeItsSessionIsAskedFor: a node that has just started reports no failure of the store, and reports why the
+// session of its work is not known.
+func TestWork_NothingIsReadBeforeItsSessionIsAskedFor(t *testing.T) {
+	var rounds roundsOf
+	var said strings.Builder
+	d := New(Config{Session: "s", Work: rounds.work, Log: slog.New(slog.NewTextHandler(&said, nil))})
+	d.store.set(newStore(t, 0))
+	d.readStore(t.Context())
+	if said.Len() > 0 || d.lastRead.err != "" {
+		t.Errorf("before the first answer: %s, %s", d.lastRead.err, &said)
+	}
+	d.workError = "round 7 has no state"
+	d.readStore(t.Context())
+	if !strings.Contains(said.String(), "round 7 has no state") || !strings.Contains(d.lastRead.err, "round 7 has no state") {
+		t.Errorf("without a session: %s, %s", d.lastRead.err, &said)
 	}
 }
