@@ -14,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/owner"
+	"github.com/rfsd/rfsd/rfs/coordination/schedule"
 	"github.com/rfsd/rfsd/rfs/migration/follow"
 )
 
@@ -32,6 +33,9 @@ type fleetRounds struct {
 
 // driverTTL is for how long no node drives after the driver was killed.
 const driverTTL = 30 * time.Second
+
+// askForLock is the interval in which a node of a small fleet asks for the lock of drivers.
+const askForLock = 5 * time.Second
 
 func newFleetRounds(r runOptions, log *slog.Logger) *fleetRounds {
 	f := &fleetRounds{
@@ -116,13 +120,15 @@ func (f *fleetRounds) open(ctx context.Context, x follow.Round) (*cms.Coordinato
 func (f *fleetRounds) close() error { return f.closing.close() }
 
 // drive drives the rounds of the fleet while this node is the one that does, until the following has ended or ctx is done.
-func (f *fleetRounds) drive(ctx context.Context) {
+// position returns the place of the node in its fleet.
+func (f *fleetRounds) drive(ctx context.Context, position func() schedule.NodePosition) {
 	store, shut, err := openPatiently(ctx, f.options, f.log)
 	if err != nil {
 		return // ctx is done
 	}
 	d := &follow.Driver{
 		Root: cms.New(f.coordination(store, owner.Name())), Clock: cms.SystemClock(), TTL: f.ttl, Every: f.every,
+		Ask:   func() time.Duration { return position().Interval(askForLock, schedule.ElectionRate) },
 		Round: f.arrives, CutOver: f.cutsOver, Log: f.log,
 	}
 	d.Run(ctx)

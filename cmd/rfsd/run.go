@@ -318,7 +318,7 @@ func runParts(ctx context.Context, r runOptions, conf daemon.Config, rounds *fle
 	if r.gossip.Bind == "" {
 		d := daemon.New(conf)
 		defer d.HearSignals()()
-		return ending(r.runDriving(ctx, d, rounds, func() []schedule.Load { return []schedule.Load{d.Load()} }, log), r, d)
+		return ending(r.runDriving(ctx, d, rounds, func() []schedule.Load { return []schedule.Load{d.Load()} }, func() schedule.NodePosition { return schedule.NodePosition{} }, log), r, d)
 	}
 	var err error
 	r.gossip.Log = log
@@ -362,7 +362,7 @@ func runParts(ctx context.Context, r runOptions, conf daemon.Config, rounds *fle
 			log.Info("leaving the gossip cluster failed", "error", fault.Text(err))
 		}
 	})
-	err = r.runDriving(ctx, d, rounds, self.Loads, log)
+	err = r.runDriving(ctx, d, rounds, self.Loads, scheduler.Position, log)
 	end()
 	joined.Wait()
 	return ending(err, r, d)
@@ -370,7 +370,7 @@ func runParts(ctx context.Context, r runOptions, conf daemon.Config, rounds *fle
 
 // runDriving runs the daemon. Meanwhile it drives the rounds of a cluster that is followed, and starts and ends machines, if this node
 // does so.
-func (r runOptions) runDriving(ctx context.Context, d *daemon.Daemon, rounds *fleetRounds, loads func() []schedule.Load, log *slog.Logger) error {
+func (r runOptions) runDriving(ctx context.Context, d *daemon.Daemon, rounds *fleetRounds, loads func() []schedule.Load, position func() schedule.NodePosition, log *slog.Logger) error {
 	var drivers sync.WaitGroup
 	beside, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
@@ -380,7 +380,7 @@ func (r runOptions) runDriving(ctx context.Context, d *daemon.Daemon, rounds *fl
 	following, endFollowing := context.WithCancel(ctx)
 	defer endFollowing()
 	if rounds != nil {
-		drivers.Go(func() { rounds.drive(following) })
+		drivers.Go(func() { rounds.drive(following, position) })
 	}
 	err := d.Run(ctx)
 	end()

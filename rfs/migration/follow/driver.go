@@ -24,6 +24,8 @@ type Driver struct {
 	Root  *cms.Coordinator // of the session of round 0
 	Clock cms.Clock
 	TTL   time.Duration // of the lock: for so long no node drives after its holder was killed
+	// Ask returns after which time at most a node that does not drive asks for the lock, which a driver frees when it is stopped.
+	Ask   func() time.Duration
 	Every time.Duration // between the starts of two rounds
 	// Round starts the round that is due, or continues it, and returns nil when it has arrived. It ends when this node drives no longer.
 	Round func(ctx context.Context) error
@@ -45,7 +47,7 @@ var failures = retry.Policy{First: 5 * time.Second, Max: 5 * time.Minute}
 // Run drives while this node holds the lock, for which it waits, until the following has ended or ctx is done. Errors are logged, and
 // what failed is tried again.
 func (d *Driver) Run(ctx context.Context) {
-	locks := primitive.Locks{Store: d.Root.Store(), Clock: d.Clock}
+	locks := primitive.Locks{Store: d.Root.Store(), Clock: d.Clock, Ask: d.Ask}
 	warned := false
 	for ctx.Err() == nil {
 		err := locks.Lead(ctx, lockName, d.TTL, func(led context.Context) error {
@@ -137,14 +139,24 @@ func (d *Driver) look(ctx context.Context) (is due, err error) {
 	if err != nil {
 		return is, err
 	}
-	intent, err := session.OrdersOf(d.Root).Intent(ctx)
-	if err != nil && !errors.Is(err, fault.ErrCorrupt) && !errors.Is(err, fault.ErrConfig) { // an unreadable intent is to run
+	intent, err := Wanted(ctx, d.Root)
+	if err != nil {
 		return is, err
 	}
 	now, _, err := d.Root.Leases().Now(ctx)
 	is.cutOver, is.state = cutover.Open(), intent.State
 	last, _ := all.Last()
 	is.round, is.over, is.left = last.Number, all.Finished != 0 && !is.cutOver, Due(all, d.Every).Sub(now)
+	return is, err
+}
+
+// Wanted returns what the operator wants of all rounds: the orders are given to the session of round 0, root. An unreadable record is to
+// run.
+func Wanted(ctx context.Context, root *cms.Coordinator) (session.Intent, error) {
+	is, err := session.OrdersOf(root).Intent(ctx)
+	if errors.Is(err, fault.ErrCorrupt) || errors.Is(err, fault.ErrConfig) {
+		return is, nil
+	}
 	return is, err
 }
 

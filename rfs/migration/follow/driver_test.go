@@ -47,6 +47,7 @@ type fleetOf struct {
 	t     *testing.T
 	store *faulty
 	start time.Time
+	ttl   time.Duration // of the lock
 	nodes sync.WaitGroup
 
 	mu      sync.Mutex
@@ -67,7 +68,7 @@ func newFleet(t *testing.T) *fleetOf {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = bolt.Close() })
-	return &fleetOf{t: t, store: &faulty{Store: bolt}, start: time.Now(), driving: map[string]bool{}, die: func(string, string) bool { return false }}
+	return &fleetOf{t: t, store: &faulty{Store: bolt}, start: time.Now(), ttl: 10 * time.Second, driving: map[string]bool{}, die: func(string, string) bool { return false }}
 }
 
 func (f *fleetOf) root() *cms.Coordinator { return f.chain(f.store).Root }
@@ -97,7 +98,7 @@ func (f *fleetOf) drives(name string) (end func()) {
 		return nil
 	}
 	c := f.chain(own)
-	d := &follow.Driver{Root: c.Root, Clock: c.Clock, TTL: 10 * time.Second, Every: time.Minute, Log: slog.New(slog.DiscardHandler), Round: func(ctx context.Context) error {
+	d := &follow.Driver{Root: c.Root, Clock: c.Clock, TTL: f.ttl, Ask: func() time.Duration { return 5 * time.Second }, Every: time.Minute, Log: slog.New(slog.DiscardHandler), Round: func(ctx context.Context) error {
 		f.mu.Lock()
 		for other := range f.driving {
 			f.t.Errorf("%s and %s drive at the same time", name, other)
@@ -274,6 +275,26 @@ func TestDriver_PausedFleet(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		if n := len(f.rounds()); n != before+1 || f.by[n-1] == f.by[0] {
 			t.Errorf("%d rounds after the fleet was resumed, arrived by %v", n, f.by)
+		}
+		for _, end := range ends {
+			end()
+		}
+		f.nodes.Wait()
+	})
+}
+
+// TestDriver_AStoppedDriverIsReplacedSoon stops the driver in order: another node drives long before the lock would have ended.
+func TestDriver_AStoppedDriverIsReplacedSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		f.ttl = time.Hour
+		ends := map[string]func(){"a": f.drives("a"), "b": f.drives("b")}
+		time.Sleep(59 * time.Second) // round 0 has arrived, and round 1 is due soon
+		first := f.by[0]
+		ends[first]()
+		time.Sleep(10 * time.Second)
+		if n := len(f.rounds()); n != 2 || len(f.by) != 2 || f.by[1] == first {
+			t.Errorf("%d rounds have started, they arrived by %v", n, f.by)
 		}
 		for _, end := range ends {
 			end()

@@ -34,6 +34,9 @@ type Locks struct {
 	// Wait is the extra time that Acquire waits before it asks again for a lock that is held: of many that wait, few
 	// ask at a time. nil: not at all.
 	Wait func() time.Duration
+	// Ask is the longest time after which Acquire asks again, so that it takes a lock soon that its holder has freed. nil: when the
+	// running lock expires.
+	Ask func() time.Duration
 }
 
 // Lock is a held lock: the lease of a record. Work under it must stop when its guard does.
@@ -52,7 +55,7 @@ func (l *Locks) Try(ctx context.Context, name string, ttl time.Duration) (*Lock,
 
 func (l *Locks) leases() *cms.Leases { return cms.NewLeases(l.Store, l.Clock, nil) }
 
-// Acquire waits for the lock. It does not ask again before the running lock expires.
+// Acquire blocks until it has the lock. It asks again when the running lock expires, or after Ask.
 func (l *Locks) Acquire(ctx context.Context, name string, ttl time.Duration) (*Lock, error) {
 	for {
 		lock, err := l.Try(ctx, name, ttl)
@@ -67,6 +70,9 @@ func (l *Locks) Acquire(ctx context.Context, name string, ttl time.Duration) (*L
 		pause := max(held.Until.Sub(now)+maxErr, 0) + time.Millisecond
 		if l.Wait != nil {
 			pause += l.Wait()
+		}
+		if l.Ask != nil {
+			pause = min(pause, l.Ask())
 		}
 		if err := l.Clock.Sleep(ctx, pause); err != nil {
 			return nil, err
