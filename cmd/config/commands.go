@@ -135,22 +135,29 @@ type Follow struct {
 
 // Check refuses what cannot be followed.
 func (f *Follow) Check() error {
-	m, r := f.Migrate, f.Rounds
+	r := f.Rounds
 	switch {
-	case m.Transfer.Target.Cluster.Host == "":
-		return Usage("rfsd follow changes documents of a cluster: give --target-host")
-	case m.Transfer.Existing.Documents != "" && m.Transfer.Existing.Documents != "overwrite":
-		return Usage("--existing-documents %s and rfsd follow exclude each other: a later snapshot decides about its documents; only overwrite is possible", m.Transfer.Existing.Documents)
-	case m.Conversion.DataStreams == "create":
-		return Usage("--data-streams create and rfsd follow exclude each other: documents of a data stream cannot be changed or deleted; leave it out, so that backing indices become ordinary ones")
-	case m.Conversion.Include.Attachments:
-		return Usage("--include attachments and rfsd follow exclude each other: a policy could lock or delete an index that is still followed; attach it after the cut-over")
-	case len(m.Conversion.Phases) > 0:
-		return Usage("--phases and rfsd follow exclude each other: a round has all phases")
-	case !r.Once && !r.Finish && m.Snapshot.Name != "":
+	case !r.Once && !r.Finish && f.Migrate.Snapshot.Name != "":
 		return Usage("--snapshot-name names one snapshot: give --once, or --source-host without --snapshot-name, so that each round makes a snapshot")
 	case r.Once && r.Finish:
 		return Usage("--once and --finish exclude each other")
+	}
+	return f.Migrate.checkFollowed("rfsd follow")
+}
+
+// checkFollowed refuses what no round can have; program names the command in messages.
+func (m *Migrate) checkFollowed(program string) error {
+	switch {
+	case m.Transfer.Target.Cluster.Host == "":
+		return Usage("%s changes documents of a cluster: give --target-host", program)
+	case m.Transfer.Existing.Documents != "" && m.Transfer.Existing.Documents != "overwrite":
+		return Usage("--existing-documents %s and %s exclude each other: a later snapshot decides about its documents; only overwrite is possible", m.Transfer.Existing.Documents, program)
+	case m.Conversion.DataStreams == "create":
+		return Usage("--data-streams create and %s exclude each other: documents of a data stream cannot be changed or deleted; leave it out, so that backing indices become ordinary ones", program)
+	case m.Conversion.Include.Attachments:
+		return Usage("--include attachments and %s exclude each other: a policy could lock or delete an index that is still followed; attach it after the cut-over", program)
+	case len(m.Conversion.Phases) > 0:
+		return Usage("--phases and %s exclude each other: a round has all phases", program)
 	}
 	return nil
 }
@@ -171,7 +178,7 @@ func (f *FleetFollow) Check() error {
 	case m.Origin.Cluster.Host == "" || m.Snapshot.Name != "":
 		return Usage("--follow makes a snapshot for each round: give --source-host, and no --snapshot-name; for snapshots that others make, run rfsd follow --once")
 	}
-	return (&Follow{Migrate: f.Migrate, Rounds: Rounds{Each: f.Rounds}, Blocks: f.Blocks}).Check()
+	return f.Migrate.checkFollowed("rfsd run --follow")
 }
 
 // Verify holds the settings of rfsd verify for a comparison with a snapshot and with files; only one of them is decoded.
@@ -219,7 +226,7 @@ func (v *VerifyFiles) Check() error {
 	case v.Verification.Quick:
 		return Usage("--quick compares numbers of Lucene documents, which files do not state: leave it out")
 	case v.Verification.Changed:
-		return Usage("--changed compares what a round of rfsd follow changed, not files: leave it out")
+		return Usage("--changed compares what a round changed, not files: leave it out")
 	}
 	return nil
 }

@@ -70,7 +70,7 @@ func CutoverText(c progress.Cutover) string {
 		case len(c.Indices) > 0:
 			text += "\nthe other indices are followed; index.gc_deletes stays raised until the last cut-over, or rfsd follow --finish"
 		case c.State == session.CutoverFinishing:
-			text += "\nrfsd follow restores the settings of the target when no request of the last round can arrive any more, within two minutes"
+			text += "\nthe process that follows restores the settings of the target when no request of the last round can arrive any more, within two minutes"
 		}
 		return text
 	}

@@ -67,7 +67,7 @@ func cleanup(ctx context.Context, call *config.Call, o config.Cleanup) error {
 	}
 	cut, _, err := session.CutoversOf(s.Coordinator).Read(ctx)
 	if err == nil && cut.Open() && !o.Force.Yes {
-		return errors.Join(fmt.Errorf("%s; end it first (rfsd follow with the options of the session), or return from it (rfsctl cutover --abort): %w", report.CutoverText(progress.CutoverOf(cut)), fault.ErrConfig), s.close())
+		return errors.Join(fmt.Errorf("%s; end it first (rfsd follow, or rfsd run --follow, with the options of the session), or return from it (rfsctl cutover --abort): %w", report.CutoverText(progress.CutoverOf(cut)), fault.ErrConfig), s.close())
 	}
 	return forget(ctx, call, o.Stored, s)
 }

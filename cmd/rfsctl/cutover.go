@@ -19,16 +19,17 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
-const cutoverHelp = `Orders the process that follows the source (rfsd follow) to cut over to the target, and waits
-for the end. Rounds run until one takes less than a quarter of --max-outage. Then writes to the
-source are blocked (with --block-source-writes, which rfsd follow has to permit by the option of
-that name; without it, end all writes first), a last round arrives, and every shard of the source
-is compared with the last snapshot. Then no further round can start, and applications can be
-pointed to the target. Two minutes later rfsd follow restores the target's settings and ends.
+const cutoverHelp = `Orders the process that follows the source (rfsd follow, or a node of rfsd run --follow) to cut
+over to the target, and waits for the end. Rounds run until one takes less than a quarter of
+--max-outage. Then writes to the source are blocked (with --block-source-writes, which that
+process has to permit by the option of that name; without it, end all writes first), a last round
+arrives, and every shard of the source is compared with the last snapshot. Then no further round
+can start, and applications can be pointed to the target. Two minutes later that process restores
+the target's settings and ends.
 
 Until everything has arrived, each failure leads back: the write blocks are removed, and the
-following continues. So do --abort and the end of --max-outage. After a kill the next rfsd follow
-with the same options completes the cut-over, or returns from it.
+following continues. So do --abort and the end of --max-outage. After a kill the next process
+with the same options, or another node, completes the cut-over, or returns from it.
 
 --indices cuts over some indices; the others are followed until the last cut-over.
 
@@ -125,7 +126,7 @@ func awaitCutover(ctx context.Context, call *config.Call, o config.Cutover, reco
 		}
 		if !hinted && time.Since(begin) > idleAfter && (is.State == session.CutoverOrdered || is.State == session.CutoverReturning) {
 			hinted = true
-			fmt.Fprintln(call.Err, "no step was taken for a while: is rfsd follow running with the options of the session? A round in progress ends first")
+			fmt.Fprintln(call.Err, "no step was taken for a while: is rfsd follow, or rfsd run --follow, running with the options of the session? A round in progress ends first")
 		}
 		select {
 		case <-ctx.Done():

@@ -39,7 +39,7 @@ const askForLock = 5 * time.Second
 
 func newFleetRounds(r runOptions, log *slog.Logger) *fleetRounds {
 	f := &fleetRounds{
-		rounds: rounds{options: r.options, mayBlock: r.follows.Blocks.Block, stops: r.follows.Rounds.Stop.List, log: log},
+		rounds: rounds{options: r.options, program: "rfsd run --follow", mayBlock: r.follows.Blocks.Block, stops: r.follows.Rounds.Stop.List, log: log},
 		every:  r.follows.Rounds.Every, ttl: driverTTL,
 	}
 	if r.own.Fleet.OneMachine {

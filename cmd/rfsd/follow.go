@@ -39,7 +39,7 @@ func followCommand() *cli.Command {
 			return err
 		}
 		o.deleteVanished, o.out = f.Rounds.Each.Delete, call.Out
-		r := rounds{options: o, mayBlock: f.Blocks.Block, stops: f.Rounds.Each.Stop.List, log: slog.New(slog.DiscardHandler)}
+		r := rounds{options: o, program: "rfsd follow", mayBlock: f.Blocks.Block, stops: f.Rounds.Each.Stop.List, log: slog.New(slog.DiscardHandler)}
 		r.log, _ = report.Log(o.log)
 		switch {
 		case f.Rounds.Finish:
@@ -65,6 +65,7 @@ func followCommand() *cli.Command {
 // rounds follows a cluster.
 type rounds struct {
 	options
+	program  string // this command, as messages name it
 	stops    pattern.List // indices that are not followed any more after the round
 	mayBlock bool         // a cut-over may block writes to the source
 	log      *slog.Logger

@@ -137,7 +137,7 @@ func TestRun_FollowRefusals(t *testing.T) {
 		{"a snapshot", "no --snapshot-name", append(follows, "--snapshot-name", "s")},
 		{"no source", "give --source-host", []string{"--follow", "true", "--repo-uri", "/r", "--snapshot-name", "s", "--target-host", "http://localhost:9201"}},
 		{"a file", "belongs to one process", append(follows, "--coordinator-file", "/c")},
-		{"documents are kept", "only overwrite is possible", append(follows, "--existing-documents", "keep")},
+		{"documents are kept", "rfsd run --follow exclude each other: a later snapshot decides about its documents; only overwrite is possible", append(follows, "--existing-documents", "keep")},
 		{"data streams", "cannot be changed or deleted", append(follows, "--data-streams", "create")},
 		{"phases", "a round has all phases", append(follows, "--phases", "documents")},
 		{"a comparison at the end", "rfsd verify --changed", append(follows, "--exit-when-done", "true", "--verify", "true")},

@@ -120,7 +120,7 @@ func (s Cutovers) Order(ctx context.Context, wish CutoverWish, who string) (Cuto
 	}
 	switch _, started := rounds.Last(); {
 	case !started:
-		return Cutover{}, fmt.Errorf("no round of this session has started: run rfsd follow first: %w", fault.ErrConfig)
+		return Cutover{}, fmt.Errorf("no round of this session has started: run rfsd follow, or rfsd run --follow, first: %w", fault.ErrConfig)
 	case rounds.Finished != 0:
 		return Cutover{}, ErrFinished
 	case len(wish.Indices) > maxPatterns:

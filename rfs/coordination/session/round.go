@@ -141,7 +141,7 @@ var ErrFinished = fmt.Errorf("the following of this cluster was finished: start 
 const stateFollowed = "FOLLOWED"
 
 // ErrFollowed means that later snapshots have changed what the session sent.
-var ErrFollowed = fmt.Errorf("later snapshots have changed the documents of this session, which this command would bring back: run rfsd follow with the same options: %w", fault.ErrConfig)
+var ErrFollowed = fmt.Errorf("later snapshots have changed the documents of this session, which this command would bring back: run rfsd follow, or rfsd run --follow, with the same options: %w", fault.ErrConfig)
 
 // Start records the next round, unless the last one has not arrived, and returns the last one then. Of several processes that start a
 // round at the same time one does. Errors: ErrFinished.

@@ -55,6 +55,8 @@ type Cutover struct {
 	Records Records
 	// Connect opens the source.
 	Connect func(ctx context.Context) (Source, error)
+	// Program is the command that follows, as messages name it: rfsd follow, or rfsd run --follow.
+	Program string
 	// MayBlock permits to block writes to the source. The order is input of a store that others may write to.
 	MayBlock bool
 	// Selects reports whether an index of the source is migrated.
@@ -178,7 +180,7 @@ func maxOutage(is session.Cutover) time.Duration {
 // accepts refuses a block that is not permitted, and documents that failed.
 func (c *Cutover) accepts(ctx context.Context, is session.Cutover) error {
 	if is.Block && !c.MayBlock {
-		return fmt.Errorf("rfsd follow was started without --block-source-writes, which permits it: %w", fault.ErrConfig)
+		return fmt.Errorf("%s was started without --block-source-writes, which permits it: %w", c.Program, fault.ErrConfig)
 	}
 	n, err := c.Failed(ctx)
 	if err == nil && n > 0 && !is.AcceptFailed {
@@ -236,7 +238,7 @@ func (c *Cutover) complete(ctx context.Context, is session.Cutover) error {
 			return err
 		}
 		if round.Failed > 0 && !is.AcceptFailed {
-			return fmt.Errorf("%d documents failed in the last round; rfsd follow has named them: %w", round.Failed, fault.ErrConfig)
+			return fmt.Errorf("%d documents failed in the last round; rfsctl failures names them (--session-name of that round): %w", round.Failed, fault.ErrConfig)
 		}
 		proof, err := c.compare(ctx, source, round.Snapshot, is)
 		if err != nil {
@@ -332,7 +334,7 @@ func (c *Cutover) end(ctx context.Context, is session.Cutover) error {
 		finish = func(ctx context.Context) error { return c.Move(ctx, is.Moved) }
 	}
 	if err := finish(ctx); err != nil {
-		return fmt.Errorf("everything has arrived; what follows the cut-over is not done yet (rfsd follow with the same options does it): %w", err)
+		return fmt.Errorf("everything has arrived; what follows the cut-over is not done yet (%s with the same options does it): %w", c.Program, err)
 	}
 	_, err := c.Records.Move(ctx, session.CutoverFinishing, func(x *session.Cutover, now int64) { x.State, x.Ended = session.CutoverDone, now })
 	return err
@@ -399,7 +401,7 @@ func (c *Cutover) remove(ctx context.Context, is session.Cutover) error {
 		err = source.Unblock(ctx, namesOf(all, func(x live.Index) bool { return x.Blocked && slices.Contains(is.Blocks, x.Name) }))
 	}
 	if err != nil {
-		return fmt.Errorf("write blocks of the cut-over stay on the source: run rfsd follow with the same options, or remove index.blocks.write from the indices that rfsctl status names: %w", err)
+		return fmt.Errorf("write blocks of the cut-over stay on the source: run %s with the same options, or remove index.blocks.write from the indices that rfsctl status names: %w", c.Program, err)
 	}
 	return nil
 }

@@ -68,7 +68,7 @@ func TestCutover_EachFailureLeadsBack(t *testing.T) {
 		{"the answer to a block is lost", block, fails("blocked", 1), "no route"},
 		{"shards do not answer", block, fails("shards", 1), "no route"},
 		{"the target differs", block, fails("verify", 1), "no route"},
-		{"blocks are not permitted", block, func(_ *world, c *cutover.Cutover) { c.MayBlock = false }, "--block-source-writes"},
+		{"blocks are not permitted", block, func(_ *world, c *cutover.Cutover) { c.MayBlock = false }, "rfsd run --follow was started without --block-source-writes"},
 		{"documents failed before", block, func(w *world, _ *cutover.Cutover) { w.failed = 3 }, "3 documents"},
 		{"documents fail in the last round", block, func(w *world, _ *cutover.Cutover) {
 			w.round = func(context.Context) (cutover.Round, error) { return cutover.Round{Snapshot: last, Failed: 2}, nil }

@@ -176,7 +176,7 @@ func (p process) Shards(ctx context.Context, names []string) (map[string]map[int
 func (w *world) start() *cutover.Cutover {
 	p := process{w}
 	return &cutover.Cutover{
-		Records: p, MayBlock: true, Selects: func(name string) bool { return name != "system" }, Repo: w.repo, Clock: cms.SystemClock(), Log: slog.New(slog.DiscardHandler),
+		Records: p, Program: "rfsd run --follow", MayBlock: true, Selects: func(name string) bool { return name != "system" }, Repo: w.repo, Clock: cms.SystemClock(), Log: slog.New(slog.DiscardHandler),
 		Connect: func(ctx context.Context) (cutover.Source, error) { return p, p.step(ctx, "connect") },
 		Round: func(ctx context.Context) (cutover.Round, error) {
 			if err := p.step(ctx, "round"); err != nil {
