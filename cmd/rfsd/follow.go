@@ -28,6 +28,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
+	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
 func followCommand() *cli.Command {
@@ -252,13 +253,11 @@ func (r rounds) arrive(ctx context.Context, x follow.Round, done *report.Migrati
 	if err != nil {
 		return planError(err)
 	}
-	var over follow.Over
-	var stopped []string
-	for _, index := range done.Summary.Indices {
-		if r.stops.Match(index.Index) {
-			stopped = append(stopped, index.Index)
-		}
+	stopped, err := r.stopped(ctx, blobs, done.Summary.Snapshot)
+	if err != nil {
+		return planError(err)
 	}
+	var over follow.Over
 	err = r.chain(ctx, func(c *follow.Chain) (err error) {
 		if err := session.RoundsOf(c.Root).End(ctx, stopped); err != nil {
 			return err
@@ -280,6 +279,18 @@ func (r rounds) arrive(ctx context.Context, x follow.Round, done *report.Migrati
 		}
 	}
 	return nil
+}
+
+// stopped returns the indices of a snapshot that are not followed any more, also the ones that have not changed and are no part of a
+// summary.
+func (r rounds) stopped(ctx context.Context, blobs repo.Repository, snapshot string) ([]string, error) {
+	if len(r.stops) == 0 {
+		return nil, nil
+	}
+	request := r.request()
+	request.SnapshotName = snapshot
+	names, err := plan.Selected(ctx, blobs, request)
+	return slices.DeleteFunc(names, func(name string) bool { return !r.stops.Match(name) }), err
 }
 
 // deleteSnapshot deletes the snapshot that a round made. The record is input: only a snapshot with the derived name of the session is deleted.

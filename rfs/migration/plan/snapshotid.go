@@ -19,6 +19,24 @@ func identityOf(snap *snapshot.Snapshot) string {
 	return fmt.Sprintf("started at %d", snap.StartMillis)
 }
 
+// Selected returns the names of the indices of a snapshot that are migrated, sorted.
+func Selected(ctx context.Context, repo snapshot.Repository, req Request) (names []string, err error) {
+	catalog, err := snapshot.OpenCatalog(ctx, repo)
+	if err != nil {
+		return nil, err
+	}
+	snap, err := catalog.Snapshot(ctx, req.SnapshotName)
+	if err != nil {
+		return nil, err
+	}
+	for _, x := range snap.Indices {
+		if req.Selects(x.Name) {
+			names = append(names, x.Name)
+		}
+	}
+	return names, nil
+}
+
 // SnapshotIdentity reads what distinguishes the snapshot from another of the same name.
 func SnapshotIdentity(ctx context.Context, repo snapshot.Repository, name string) (string, error) {
 	catalog, err := snapshot.OpenCatalog(ctx, repo)
