@@ -59,6 +59,7 @@ func followCommand() *cli.Command {
 			_, err = r.round(ctx)
 			return err
 		}
+		r.repeats = true
 		return r.repeat(ctx, f.Rounds.Each.Every)
 	})
 }
@@ -73,9 +74,12 @@ type rounds struct {
 }
 
 // repeat runs rounds until one fails, a cut-over has ended the following, or ctx is done. A round that takes longer than every is followed
-// by the next one immediately.
+// by the next one immediately. While the operator wants no work, no round and no cut-over runs.
 func (r rounds) repeat(ctx context.Context, every time.Duration) error {
 	for {
+		if err := r.awaitResume(ctx); err != nil {
+			return err
+		}
 		open, err := r.ordered(ctx)
 		if err != nil {
 			return err
@@ -91,10 +95,14 @@ func (r rounds) repeat(ctx context.Context, every time.Duration) error {
 			return err
 		}
 		next := time.Now().Add(every)
-		if arrived, err := r.round(ctx); err != nil {
-			if !arrived {
-				return err
-			}
+		arrived, err := r.round(ctx)
+		var paused *session.PausedError
+		switch {
+		case errors.As(err, &paused):
+			continue // with this round, when the operator wants work again
+		case err != nil && !arrived:
+			return err
+		case err != nil:
 			r.log.Warn("parts of the round failed; the next round starts nevertheless", "error", err)
 		}
 		if err := r.sleep(ctx, next); err != nil {
@@ -103,12 +111,42 @@ func (r rounds) repeat(ctx context.Context, every time.Duration) error {
 	}
 }
 
+// intent reads what the operator wants of all rounds.
+func (r rounds) intent(ctx context.Context) (is session.Intent, err error) {
+	r.log = slog.New(slog.DiscardHandler)
+	err = r.chain(ctx, func(c *follow.Chain) (err error) {
+		is, err = follow.Wanted(ctx, c.Root)
+		return err
+	})
+	return is, err
+}
+
+// awaitResume blocks until the operator wants work. It shows the session meanwhile.
+func (r rounds) awaitResume(ctx context.Context) error {
+	is, err := r.intent(ctx)
+	if err != nil || is.State == session.Run {
+		return err
+	}
+	r.log.Info("the operator wants no work: no round runs until rfsctl resume", "intent", is.State, "who", is.Who)
+	defer r.showPause(ctx)()
+	for is.State != session.Run {
+		if err := cms.SystemClock().Sleep(ctx, pollOrders); err != nil {
+			return err
+		}
+		if is, err = r.intent(ctx); err != nil {
+			return err
+		}
+	}
+	r.log.Info("the operator wants work again", "who", is.Who)
+	return nil
+}
+
 // finished is the result of rfsd follow --finish.
 type finished struct {
 	Restored []tuning.Restored `json:"restored"`
 }
 
-// pollOrders is the interval in which a process that follows looks for the order to cut over.
+// pollOrders is the interval in which a process that follows looks for orders.
 const pollOrders = 3 * time.Second
 
 // sleep blocks until the next round is due, or a cut-over is ordered. It shows the session meanwhile.

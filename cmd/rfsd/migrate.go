@@ -127,10 +127,14 @@ func perform(ctx context.Context, o options) (*report.Migration, error) {
 		return nil, errors.Join(err, done())
 	}
 	orders := s.Coordinator
-	if o.driver != nil && s.Root != nil { // orders to a fleet are given to the session that it follows
+	if s.Root != nil { // orders are given to the session that is followed
 		orders = s.Root
 	}
-	ctx, stop, err := session.OrdersOf(orders).Watch(ctx, pollIntent, s.Log)
+	poll := pollIntent
+	if o.repeats { // the orders are given to this process
+		poll = pollOrders
+	}
+	ctx, stop, err := session.OrdersOf(orders).Watch(ctx, poll, s.Log)
 	defer stop()
 	if err != nil {
 		return nil, errors.Join(err, done(), owned.Release())

@@ -71,6 +71,7 @@ type options struct {
 	duplicateKeys  plan.DuplicateKeys
 	existing       bulk.Existing // "": not chosen
 
+	repeats        bool // it runs rounds until it is stopped
 	deleteVanished bool // target indices of indices that the source has no more
 
 	follow *plan.Follow // place in a chain of snapshots; nil: none

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"os"
@@ -33,7 +34,7 @@ func keepLines(log *slog.Logger, level slog.Leveler, n int) (*slog.Logger, *daem
 // shownMigration returns a migration of this process as rfsctl status shows it.
 func shownMigration(o options, s *phase.Session, blobs *repo.Counting, in *resources, lines *daemon.LogRing, log *slog.Logger) *foreground.Command {
 	return foreground.New(foreground.Config{
-		Name: "migrate", Version: version, Session: o.session, Slots: o.slots, Store: s.Coordinator, Read: readRound(s.Root), Ahead: s.Runner.Meter.Items,
+		Name: "migrate", Version: version, Session: o.session, Slots: o.slots, Store: s.Coordinator, Orders: o.takes(cmp.Or(s.Root, s.Coordinator)), Read: readRound(s.Root), Ahead: s.Runner.Meter.Items,
 		Own: func() progress.Work {
 			p := s.Runner.Meter.Read(time.Now())
 			return progress.Work{Documents: p.Documents, Failed: p.Failed, SourceBytes: p.Bytes, Bytes: p.ShardBytes, Running: int64(p.Running)}
@@ -43,7 +44,15 @@ func shownMigration(o options, s *phase.Session, blobs *repo.Counting, in *resou
 	})
 }
 
-// readRound returns a function that reads a session, and with it the rounds that root keeps; nil: the session keeps its own.
+// takes returns the session whose orders this process takes while it is shown; nil: it takes none, because it would end while it is paused.
+func (o options) takes(root *cms.Coordinator) *cms.Coordinator {
+	if !o.repeats || !o.shares() {
+		return nil
+	}
+	return root
+}
+
+// readRound returns a function that reads a session, and with it the rounds and orders that root keeps; nil: the session keeps its own.
 func readRound(root *cms.Coordinator) func(context.Context, *cms.Coordinator) (*progress.Reading, error) {
 	if root == nil {
 		return status.ReadStore
@@ -72,12 +81,12 @@ func readPause() func(context.Context, *cms.Coordinator) (*progress.Reading, err
 			return nil, err
 		}
 		is := *first
-		is.At, is.Intent, is.Redriven = head.At, head.Intent, head.Redriven
+		is.At, is.Redriven = head.At, head.Redriven
 		return &is, is.ReadRounds(ctx, store)
 	}
 }
 
-// showPause shows the session that is followed between two rounds, as a round is shown while it runs, until the returned function is
+// showPause shows the session that is followed while no round runs, as a round is shown while it runs, until the returned function is
 // called. A coordinator file is not opened for it, because the commands that order a cut-over could not open it then.
 func (r rounds) showPause(ctx context.Context) (stop func()) {
 	if !r.shares() {
@@ -89,8 +98,9 @@ func (r rounds) showPause(ctx context.Context) (stop func()) {
 		return func() {}
 	}
 	log, lines := keepLines(r.log, r.options.log.Level, keptLines)
+	root := cms.New(r.coordination(store, owner.Name()))
 	shown := foreground.New(foreground.Config{
-		Name: "migrate", Version: version, Session: r.sessionOrDefault(), Slots: r.slots, Store: cms.New(r.coordination(store, owner.Name())), Read: readPause(),
+		Name: "migrate", Version: version, Session: r.sessionOrDefault(), Slots: r.slots, Store: root, Orders: r.takes(root), Read: readPause(),
 		Own:    func() progress.Work { return progress.Work{} },
 		Sample: func() metrics.Sample { return metrics.Sample{} },
 		Clock:  cms.SystemClock(), Logs: lines, Log: log, Env: os.Getenv,

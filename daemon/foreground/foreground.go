@@ -35,6 +35,8 @@ type Config struct {
 	Slots   int // items that it works on at the same time, at most
 	// Store is where the work is coordinated.
 	Store *cms.Coordinator
+	// Orders is the session to which orders are given, for a command that waits while it is paused; nil: it takes none.
+	Orders *cms.Coordinator
 	// Read reads the session, such as status.ReadStore.
 	Read   func(ctx context.Context, store *cms.Coordinator) (*progress.Reading, error)
 	Own    func() progress.Work             // what this process did since it began
@@ -265,12 +267,29 @@ func (c *Command) Metrics() http.Handler {
 	})
 }
 
-// errNoOrders is the answer to every order.
-var errNoOrders = fmt.Errorf("a command in the foreground takes no orders: end it with Ctrl-C; the same command continues: %w", fault.ErrConfig)
+var (
+	errNoOrders = fmt.Errorf("a command in the foreground takes no orders: end it with Ctrl-C; the same command continues: %w", fault.ErrConfig)
+	errNoNodes  = fmt.Errorf("a command in the foreground takes the orders pause and resume only, without names of nodes: %w", fault.ErrConfig)
+)
 
-// Order returns an error: a command takes no orders.
-func (c *Command) Order(context.Context, session.Order) (status.Ordered, error) {
-	return status.Ordered{}, errNoOrders
+// storeTimeout limits the write of an order.
+const storeTimeout = 10 * time.Second
+
+// Order stores an order to pause or to resume. Errors: fault.ErrConfig for every other order, and the errors of session.Orders.Give.
+func (c *Command) Order(ctx context.Context, o session.Order) (status.Ordered, error) {
+	switch {
+	case c.conf.Orders == nil:
+		return status.Ordered{}, errNoOrders
+	case o.Kind != session.OrderPause && o.Kind != session.OrderResume, len(o.Nodes) > 0:
+		return status.Ordered{}, errNoNodes
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	i, err := session.OrdersOf(c.conf.Orders).Give(ctx, o)
+	if err != nil {
+		return status.Ordered{}, err
+	}
+	return status.Ordered{Intent: progress.NewIntent(i)}, nil
 }
 
 // Healthy returns nil: the process answers.

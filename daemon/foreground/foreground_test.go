@@ -22,6 +22,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	coordination "github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 func must(t *testing.T, err error) {
@@ -287,6 +288,49 @@ func TestCommand_RowsAndHeaderAgree(t *testing.T) {
 		}
 		if r.Progress.Documents != n || rows != n || r.Progress.Failed != r.Migration.Totals.Failed || r.Migration.Totals.Failed != 1 {
 			t.Errorf("header %d, %d failed; rows %d, %+v; want %d", r.Progress.Documents, r.Progress.Failed, rows, r.Migration.Totals, n)
+		}
+	}
+}
+
+// TestCommand_TakesOrdersOfTheSessionThatItFollows: pause and resume are stored with the orders of all rounds; no other order is taken.
+func TestCommand_TakesOrdersOfTheSessionThatItFollows(t *testing.T) {
+	round, _ := session(t)
+	root, _ := session(t)
+	dir := t.TempDir()
+	env := func(string) string { return dir }
+	command := foreground.New(foreground.Config{
+		Name: "migrate", Version: "1", Session: "night-round-1", Slots: 1, Store: round, Orders: root, Read: status.ReadStore, Own: func() progress.Work { return progress.Work{} },
+		Sample: func() metrics.Sample { return metrics.Sample{} }, Clock: cms.SystemClock(), Logs: noLines{}, Log: slog.New(slog.DiscardHandler), Env: env,
+	})
+	ctx, end := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { command.Run(ctx) })
+	defer running.Wait()
+	defer end()
+	c, err := client.New(client.Options{Nodes: sockets(t, env, 1)})
+	must(t, err)
+	for _, x := range []struct {
+		kind   coordination.OrderKind
+		with   api.OrderArguments
+		refuse string
+		want   coordination.FleetState
+	}{
+		{coordination.OrderPause, api.OrderArguments{}, "", coordination.Pause},
+		{coordination.OrderDrain, api.OrderArguments{}, "pause and resume only", coordination.Pause},
+		{coordination.OrderScale, api.OrderArguments{Workers: new(int)}, "pause and resume only", coordination.Pause},
+		{coordination.OrderResume, api.OrderArguments{Nodes: []string{"n1"}}, "without names of nodes", coordination.Pause},
+		{coordination.OrderResume, api.OrderArguments{}, "", coordination.Run},
+	} {
+		_, _, err := c.Order(t.Context(), x.kind, x.with)
+		if (err == nil) != (x.refuse == "") || err != nil && !strings.Contains(err.Error(), x.refuse) {
+			t.Errorf("%s: %v", x.kind, err)
+		}
+		of, err := coordination.OrdersOf(root).Intent(t.Context())
+		must(t, err)
+		own, err := coordination.OrdersOf(round).Intent(t.Context())
+		must(t, err)
+		if of.State != x.want || own.State != coordination.Run {
+			t.Errorf("after %s: %s of all rounds, %s of this one", x.kind, of.State, own.State)
 		}
 	}
 }

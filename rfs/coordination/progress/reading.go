@@ -65,12 +65,21 @@ func ReadStore(ctx context.Context, c *cms.Coordinator) (*Reading, error) {
 	if r.Phases, err = records(ctx, c, "phase"); err != nil {
 		return nil, err
 	}
-	return r, r.ReadRounds(ctx, c)
+	return r, r.readRounds(ctx, c)
 }
 
-// ReadRounds reads the rounds of a cluster that is followed, and its cut-over, from the session that migrated the first snapshot: the
-// session of a later round has no record of them.
-func (r *Reading) ReadRounds(ctx context.Context, root *cms.Coordinator) (err error) {
+// ReadRounds reads the rounds of a cluster that is followed, its cut-over and the orders, from the session that migrated the first
+// snapshot: the session of a later round has no record of them.
+func (r *Reading) ReadRounds(ctx context.Context, root *cms.Coordinator) error {
+	i, err := session.OrdersOf(root).Intent(ctx)
+	if err != nil {
+		return err
+	}
+	r.Intent = NewIntent(i)
+	return r.readRounds(ctx, root)
+}
+
+func (r *Reading) readRounds(ctx context.Context, root *cms.Coordinator) (err error) {
 	if r.Rounds, err = session.RoundsOf(root).Read(ctx); err != nil || len(r.Rounds.Rounds) == 0 {
 		return err
 	}

@@ -67,14 +67,18 @@ func (m *Migration) Run(ctx context.Context) (*summary.Summary, error) {
 	return sum, err
 }
 
-// Interrupted replaces an error that only reports the end of ctx by an error that states how to continue, or that the store is gone. The
-// first one names the interrupted request.
+// Interrupted replaces an error that only reports the end of ctx by an error that states how to continue, that the store is gone, or who wants no
+// work. The first one names the interrupted request.
 func Interrupted(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
 		return err
 	}
-	if cause := context.Cause(ctx); errors.Is(cause, cms.ErrStoreGone) {
+	var paused *session.PausedError
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, cms.ErrStoreGone):
 		return cause
+	case errors.As(cause, &paused):
+		return fmt.Errorf("interrupted: %w: %w", paused, ctx.Err())
 	}
 	return fmt.Errorf("interrupted; run the same command again to continue: %w", ctx.Err())
 }
