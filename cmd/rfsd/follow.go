@@ -67,7 +67,7 @@ func followCommand() *cli.Command {
 // rounds follows a cluster.
 type rounds struct {
 	options
-	program  string // this command, as messages name it
+	program  string       // this command, as messages name it
 	stops    pattern.List // indices that are not followed any more after the round
 	mayBlock bool         // a cut-over may block writes to the source
 	log      *slog.Logger

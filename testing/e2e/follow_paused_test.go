@@ -91,9 +91,9 @@ func TestFollow_OrdersHoldForAllRounds(t *testing.T) {
 	start()
 	last := quiet()
 	order("resume")
-	shown("rounds arrive again", func(r status.Report) bool {
+	shown("the round and the one after it have arrived", func(r status.Report) bool {
 		x, ok := r.Migration.Rounds.LastArrived()
-		return ok && x.Number > last && r.Migration.Intent.State == "run"
+		return ok && x.Number > last+1 && r.Migration.Intent.State == "run"
 	})
 	same(t, source, n, "paused-a")
 }
