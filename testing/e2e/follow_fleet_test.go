@@ -132,10 +132,20 @@ func (f *following) put(index string, from, to, value int) {
 }
 
 // operations returns how many documents the target has indexed and deleted in an index.
-func (f *following) operations(index string) float64 {
+func (f *following) operations(index string) int {
 	f.t.Helper()
-	of := call(f.t, f.target, "GET", "/"+index+"/_stats/indexing", nil)["_all"].(map[string]any)["primaries"].(map[string]any)["indexing"].(map[string]any)
-	return of["index_total"].(float64) + of["delete_total"].(float64)
+	var is struct {
+		All struct {
+			Primaries struct {
+				Indexing struct {
+					Indexed int `json:"index_total"`
+					Deleted int `json:"delete_total"`
+				} `json:"indexing"`
+			} `json:"primaries"`
+		} `json:"_all"`
+	}
+	must(f.t, f.target.JSON(f.t.Context(), http.MethodGet, "/"+index+"/_stats/indexing", nil, &is))
+	return is.All.Primaries.Indexing.Indexed + is.All.Primaries.Indexing.Deleted
 }
 
 // order gives an order to a node.
@@ -171,7 +181,7 @@ func TestFollow_AFleetOfDaemons(t *testing.T) {
 	was := f.operations(index)
 	f.arrived("n1")
 	if now := f.operations(index); now != was || was < 600+400+1 {
-		t.Errorf("a round without changes sent %.0f operations after %.0f", now-was, was)
+		t.Errorf("a round without changes sent %d operations after %d", now-was, was)
 	}
 
 	f.put(index, 800, 1200, 2)
