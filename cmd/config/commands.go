@@ -540,6 +540,7 @@ type ExtractSnapshot struct {
 	Snapshot  Snapshot
 	Files     Extracted
 	Names     IndexNames
+	Rules     RulesFile
 }
 
 // Extracted names the place of files that are written from a snapshot.

@@ -148,6 +148,7 @@ var ownSections = []string{
 	"version", "uuid", "cluster_uuid", "cluster_uuid_committed", "cluster_coordination", "index-graveyard", "licenses",
 	"registered_snapshots", "reserved_state", "hashes_of_consistent_settings", "node_shutdown", "nodes_removed", "desired_nodes",
 	"health", "feature_migration_results", "trial", "weighted_shard_routing", "decommissionedAttribute", "indices", "transport_versions",
+	"lifecycle_operation",
 }
 
 // readers of the sections that mean something.
@@ -247,8 +248,7 @@ func settingSection(g *Globals, _ string, raw json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	flat := map[string]string{}
-	flatten("", m, flat)
+	flat := FlatSettings(m)
 	for _, k := range keys(flat) {
 		if !strings.HasPrefix(k, "archived.") {
 			g.Others = append(g.Others, LeftOut{Setting, k, fmt.Sprintf("settings of the cluster are not migrated (%s): they were chosen for other machines", Brief(flat[k]))})
@@ -263,7 +263,7 @@ func lifecycleSection(g *Globals, _ string, raw json.RawMessage) error {
 		return err
 	}
 	for _, name := range keys(all) {
-		g.Others = append(g.Others, LeftOut{Other, "snapshot_lifecycle " + name, "snapshot policies are not migrated: repositories differ; see Snapshot Management of OpenSearch"})
+		g.Others = append(g.Others, LeftOut{Other, "snapshot_lifecycle " + name, "snapshot policies are not migrated, because repositories differ (rfsctl snapshot extract writes them to files for Snapshot Management)"})
 	}
 	return nil
 }

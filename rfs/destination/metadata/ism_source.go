@@ -41,7 +41,7 @@ func (g *Globals) AddStored(id string, source json.RawMessage) error {
 		g.Others = append(g.Others, LeftOut{Other, "transform " + id, "transforms are not migrated: create it on the target (Index Transforms)"})
 	case len(stored.Snapshots) > 0:
 		name := strings.TrimSuffix(id, "-sm-policy")
-		g.Others = append(g.Others, LeftOut{Other, "snapshot policy " + name, "snapshot policies are not migrated, because repositories differ: create it on the target (Snapshot Management)"})
+		g.Others = append(g.Others, LeftOut{Other, "snapshot policy " + name, "snapshot policies are not migrated, because repositories differ (rfsctl snapshot extract writes them to files for Snapshot Management)"})
 	}
 	return nil
 }

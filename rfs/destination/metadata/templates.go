@@ -216,6 +216,13 @@ func (p *planner) settings(e *edit, in map[string]any) map[string]any {
 	return out
 }
 
+// FlatSettings returns nested settings by their dotted keys.
+func FlatSettings(in map[string]any) map[string]string {
+	flat := map[string]string{}
+	flatten("", in, flat)
+	return flat
+}
+
 // flatten writes nested settings as dotted keys, elements of lists as a.0, a.1, …
 func flatten(prefix string, in map[string]any, out map[string]string) {
 	for k, v := range in {
@@ -235,9 +242,8 @@ func flatten(prefix string, in map[string]any, out map[string]string) {
 
 // IndexSettings returns flat settings whose keys all have the prefix "index.", which some versions leave out.
 func IndexSettings(in map[string]any) map[string]string {
-	all, flat := map[string]string{}, map[string]string{}
-	flatten("", in, all)
-	for k, v := range all {
+	flat := map[string]string{}
+	for k, v := range FlatSettings(in) {
 		if !strings.HasPrefix(k, "index.") {
 			k = "index." + k
 		}

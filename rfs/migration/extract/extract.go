@@ -18,6 +18,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/files"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/document/doc"
+	"github.com/rfsd/rfsd/rfs/document/rules"
 	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
@@ -25,7 +26,7 @@ import (
 // Result lists the files and the omissions.
 type Result struct {
 	Files []File `json:"files"`
-	// Left are saved objects that OpenSearch Dashboards does not import, and parts of others.
+	// Left are saved objects that OpenSearch Dashboards does not import, policies without an equal, and parts of others.
 	Left []Left `json:"left_out"`
 }
 
@@ -33,6 +34,8 @@ type Result struct {
 type File struct {
 	Name    string `json:"name"` // below the directory
 	Objects int    `json:"objects"`
+	// Apply names the request or the program that brings it to a target.
+	Apply string `json:"apply"`
 }
 
 // Left is a kind of objects, or a part of them, that is in no file.
@@ -50,31 +53,37 @@ type extractor struct {
 	users   bool
 	drafts  map[string]*files.Draft // by name
 	objects map[string]int
-	left    map[[2]string]int // by what and reason
+	// requests create what files hold, by the names of the files, where each file has its own.
+	requests map[string]string
+	left     map[[2]string]int // by what and reason
 }
 
 // Options state which files are written.
 type Options struct {
 	Overrides metadata.Overrides // index patterns are renamed as these rename indices
+	Rules     *rules.Set         // and these, after them; nil: none
 	Users     bool               // also users, with the hashes of their passwords
 }
 
 // Files writes files into an empty directory: the saved objects of a snapshot, one file of lines for each tenant, and each space of
-// Kibana, which OpenSearch Dashboards imports; and the configuration of OpenSearch's security plugin in the form of its files. Errors:
-// fault.ErrConfig for a directory that is not empty, fault.ErrCorrupt, and what reading the repository and writing gives. Then no file is
-// left.
+// Kibana, which OpenSearch Dashboards imports; the configuration of OpenSearch's security plugin in the form of its files; and the policies
+// that take snapshots, each as the body of a request of Snapshot Management. Errors: fault.ErrConfig for a directory that is not empty,
+// fault.ErrCorrupt, and what reading the repository and writing gives. Then no file is left.
 func Files(ctx context.Context, snap *snapshot.Snapshot, dir string, o Options) (Result, error) {
 	if err := prepare(dir); err != nil {
 		return Result{}, err
 	}
-	x := &extractor{snap: snap, dir: dir, drafts: map[string]*files.Draft{}, objects: map[string]int{}, left: map[[2]string]int{}}
-	x.titles.overrides, x.users = o.Overrides, o.Users
+	x := newExtractor(dir, o)
+	x.snap = snap
 	for _, i := range snap.Indices {
 		x.titles.indices = append(x.titles.indices, i.Name)
 	}
 	err := x.dashboards(ctx)
 	if err == nil {
 		err = x.security(ctx)
+	}
+	if err == nil {
+		err = x.policies(ctx)
 	}
 	for _, name := range slices.Sorted(maps.Keys(x.drafts)) {
 		if err != nil {
@@ -84,6 +93,13 @@ func Files(ctx context.Context, snap *snapshot.Snapshot, dir string, o Options) 
 		err = x.drafts[name].Commit()
 	}
 	return x.result(), err
+}
+
+func newExtractor(dir string, o Options) *extractor {
+	return &extractor{
+		dir: dir, users: o.Users, titles: titles{overrides: o.Overrides, rules: o.Rules},
+		drafts: map[string]*files.Draft{}, objects: map[string]int{}, requests: map[string]string{}, left: map[[2]string]int{},
+	}
 }
 
 // prepare makes the directory, and refuses a directory with files.
@@ -101,13 +117,24 @@ func prepare(dir string) error {
 func (x *extractor) result() Result {
 	r := Result{Files: []File{}, Left: []Left{}}
 	for _, name := range slices.Sorted(maps.Keys(x.objects)) {
-		r.Files = append(r.Files, File{name, x.objects[name]})
+		r.Files = append(r.Files, File{name, x.objects[name], x.apply(name)})
 	}
 	for key, n := range x.left {
 		r.Left = append(r.Left, Left{key[0], n, key[1]})
 	}
 	slices.SortFunc(r.Left, func(a, b Left) int { return cmp.Or(cmp.Compare(a.What, b.What), cmp.Compare(a.Reason, b.Reason)) })
 	return r
+}
+
+// apply returns what brings a file to a target.
+func (x *extractor) apply(name string) string {
+	switch filepath.Ext(name) {
+	case ".ndjson":
+		return "POST api/saved_objects/_import"
+	case ".yml":
+		return "securityadmin.sh"
+	}
+	return x.requests[name]
 }
 
 // maxLeft bounds the kinds of omissions that are listed apart.
@@ -223,7 +250,7 @@ func (x *extractor) file(name string) (io.Writer, error) {
 		return d, nil
 	}
 	if len(x.drafts) == maxFiles {
-		return nil, fmt.Errorf("more than %d tenants and spaces: %w", maxFiles, fault.ErrUnsupported)
+		return nil, fmt.Errorf("more than %d files of tenants, spaces and policies: %w", maxFiles, fault.ErrUnsupported)
 	}
 	d, err := files.NewDraft(filepath.Join(x.dir, name), fs.FileMode(0o600))
 	if err == nil {

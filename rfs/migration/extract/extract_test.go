@@ -11,6 +11,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/document/rules"
 	"github.com/rfsd/rfsd/rfs/migration/extract"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
@@ -53,7 +54,10 @@ func TestFiles_WritesWhatIsImported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []extract.File{{Name: "saved-objects-ops.ndjson", Objects: 1}, {Name: "saved-objects.ndjson", Objects: 4}}; !slices.Equal(r.Files, want) {
+	if want := []extract.File{
+		{Name: "saved-objects-ops.ndjson", Objects: 1, Apply: "POST api/saved_objects/_import"}, {Name: "saved-objects.ndjson", Objects: 4, Apply: "POST api/saved_objects/_import"},
+		{Name: "snapshot-policy-daily.json", Objects: 1, Apply: "POST _plugins/_sm/policies/daily"},
+	}; !slices.Equal(r.Files, want) {
 		t.Errorf("files %+v", r.Files)
 	}
 	var left []string
@@ -99,15 +103,24 @@ func TestFiles_WritesWhatIsImported(t *testing.T) {
 
 // TestFiles_TitlesThatCannotBeRenamed: a pattern whose indices get names of no common pattern becomes a list of them.
 func TestFiles_TitlesThatCannotBeRenamed(t *testing.T) {
-	for _, c := range []struct{ name, rename, title string }{
-		{"nothing is renamed", "other=x", "logs-*"},
-		{"all by one pattern", "logs-*=old-$1", "old-*"},
-		{"one of them", "logs-000001=first", "first,logs-000002"},
-		{"to a pattern that others match, too", "logs-*=un$1", "un000001,un000002"},
+	for _, c := range []struct{ name, rename, rules, title string }{
+		{"nothing is renamed", "other=x", "", "logs-*"},
+		{"all by one pattern", "logs-*=old-$1", "", "old-*"},
+		{"one of them", "logs-000001=first", "", "first,logs-000002"},
+		{"by a rule", "other=x", "[[rename-index]]\nmatch = \"logs-*\"\nto = \"ruled-$1\"\n", "ruled-*"},
+		{"by an option, and by a rule after it", "logs-*=old-$1", "[[rename-index]]\nmatch = \"old-*\"\nto = \"ruled-$1\"\n", "ruled-*"},
+		{"to a pattern that others match, too", "logs-*=un$1", "", "un000001,un000002"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
-			if _, err := extract.Files(t.Context(), open(t), dir, extract.Options{Overrides: renames(t, c.rename)}); err != nil {
+			o := extract.Options{Overrides: renames(t, c.rename)}
+			if c.rules != "" {
+				var err error
+				if o.Rules, err = rules.Parse("rules.toml", []byte(c.rules)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := extract.Files(t.Context(), open(t), dir, o); err != nil {
 				t.Fatal(err)
 			}
 			b, err := os.ReadFile(filepath.Join(dir, "saved-objects.ndjson"))

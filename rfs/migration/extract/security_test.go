@@ -11,7 +11,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/base/files"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/document/doc"
 )
@@ -22,10 +21,9 @@ func writing(t *testing.T, users bool) *extractor {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &extractor{
-		dir: t.TempDir(), users: users, drafts: map[string]*files.Draft{}, objects: map[string]int{}, left: map[[2]string]int{},
-		titles: titles{overrides: metadata.Overrides{Rename: []metadata.RenameRule{rule}}, indices: []string{"logs-1", "logs-2"}},
-	}
+	x := newExtractor(t.TempDir(), Options{Overrides: metadata.Overrides{Rename: []metadata.RenameRule{rule}}, Users: users})
+	x.titles.indices = []string{"logs-1", "logs-2"}
+	return x
 }
 
 func securityDocument(id, content string) *doc.Document {
