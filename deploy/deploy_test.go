@@ -46,6 +46,13 @@ func read(t *testing.T, name string) []byte {
 	return b
 }
 
+// TestTheAlertsFireAndStaySilent checks the rules for Prometheus, and evaluates them for the series of their own tests.
+func TestTheAlertsFireAndStaySilent(t *testing.T) {
+	need(t, "promtool")
+	run(t, "promtool", "check", "rules", "prometheus/rfsd.rules.yml")
+	run(t, "promtool", "test", "rules", "prometheus/rfsd.rules.test.yml")
+}
+
 func TestTheUnitIsHardenedAndStopsGently(t *testing.T) {
 	unit := string(read(t, "systemd/rfsd.service"))
 	for _, line := range []string{"Type=notify", "KillMode=mixed", "TimeoutStopSec=45s", "OOMPolicy=continue", "WatchdogSec=30s", "RestartPreventExitStatus=6 7 8",

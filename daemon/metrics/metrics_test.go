@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
@@ -240,6 +242,58 @@ func TestRequestsToTheStoreAreMeasuredAndDecisionsAreNoErrors(t *testing.T) {
 	}
 }
 
+// metricNames are the names of metrics of this program in an expression.
+var metricNames = regexp.MustCompile(`\b(rfsd|process|go)_[a-z0-9_]+`)
+
+// existing returns the names of all metrics.
+func existing(t *testing.T) map[string]bool {
+	t.Helper()
+	exist := map[string]bool{}
+	for line := range strings.Lines(text(t, full())) {
+		if name, _, ok := strings.Cut(line, " "); ok && !strings.HasPrefix(line, "#") {
+			name, _, _ = strings.Cut(name, "{")
+			exist[name] = true
+		}
+	}
+	return exist
+}
+
+func TestTheAlertsAskForMetricsThatExist(t *testing.T) {
+	b, err := os.ReadFile(filepath.Join("..", "..", "deploy", "prometheus", "rfsd.rules.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Groups []struct {
+			Rules []struct {
+				Alert, Expr         string
+				Labels, Annotations map[string]string
+			}
+		}
+	}
+	if err := yaml.Unmarshal(b, &file); err != nil {
+		t.Fatal(err)
+	}
+	exist, alerts := existing(t), 0
+	for _, g := range file.Groups {
+		for _, r := range g.Rules {
+			alerts++
+			found := metricNames.FindAllString(r.Expr, -1)
+			if len(found) == 0 || r.Labels["severity"] == "" || r.Annotations["summary"] == "" || r.Annotations["description"] == "" {
+				t.Errorf("alert %q has no metric, severity, summary or description", r.Alert)
+			}
+			for _, name := range found {
+				if !exist[name] {
+					t.Errorf("alert %q asks for %s, which does not exist", r.Alert, name)
+				}
+			}
+		}
+	}
+	if alerts < 7 {
+		t.Errorf("%d alerts", alerts)
+	}
+}
+
 func TestTheDashboardAsksForMetricsThatExist(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join("..", "..", "deploy", "grafana", "rfsd.json"))
 	if err != nil {
@@ -257,21 +311,14 @@ func TestTheDashboardAsksForMetricsThatExist(t *testing.T) {
 	if err := json.Unmarshal(b, &board); err != nil {
 		t.Fatal(err)
 	}
-	exist := map[string]bool{}
-	for line := range strings.Lines(text(t, full())) {
-		if name, _, ok := strings.Cut(line, " "); ok && !strings.HasPrefix(line, "#") {
-			name, _, _ = strings.Cut(name, "{")
-			exist[name] = true
-		}
-	}
+	exist := existing(t)
 	asked := map[string]bool{}
-	names := regexp.MustCompile(`\b(rfsd|process|go)_[a-z0-9_]+`)
 	for _, p := range board.Panels {
 		if len(p.Targets) == 0 || p.Title == "" || p.FieldConfig.Defaults.Unit == "" {
 			t.Errorf("panel %q has no query or no unit", p.Title)
 		}
 		for _, q := range p.Targets {
-			found := names.FindAllString(q.Expr, -1)
+			found := metricNames.FindAllString(q.Expr, -1)
 			if len(found) == 0 {
 				t.Errorf("panel %q asks for nothing: %s", p.Title, q.Expr)
 			}
