@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/cmd/output"
@@ -16,6 +17,9 @@ import (
 type Redrive struct {
 	Place string `json:"failed_documents"`
 	redrive.Report
+	// PoliciesWait are indices of the snapshot that have no policy yet (--include attachments), because documents were missing.
+	PoliciesWait []string `json:"policies_wait,omitempty"`
+
 	Seconds  float64   `json:"seconds"`
 	ExitCode exit.Code `json:"-"`
 }
@@ -55,5 +59,17 @@ func (r *Redrive) WriteText(w io.Writer) {
 	case r.Documents == 0:
 		fmt.Fprintln(w, "there was nothing to send")
 	}
+	if len(r.PoliciesWait) > 0 {
+		progress.Fprintf(w, "without a policy until all their documents are there; then the same rfsd migrate or worker attaches it: %s\n", some(r.PoliciesWait))
+	}
 	fmt.Fprintf(w, "%.1f s\n", r.Seconds)
+}
+
+// some returns the first names of a list, and how many more it has.
+func some(names []string) string {
+	const shown = 10
+	if len(names) <= shown {
+		return terminal.Clean(strings.Join(names, ", "))
+	}
+	return fmt.Sprintf("%s and %d more", terminal.Clean(strings.Join(names[:shown], ", ")), len(names)-shown)
 }

@@ -171,6 +171,9 @@ func runRedrive(ctx context.Context, o options, again func(more ...string) strin
 	}
 	stopProgress()
 	full := report.Redrive{Place: placeName(o), Report: done, Seconds: time.Since(begin).Seconds()}
+	if kept != nil && err == nil {
+		full.PoliciesWait, err = phase.PoliciesWaiting(ctx, kept)
+	}
 	return full.Conclude(out, errors.Join(err, closeKept()))
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
@@ -67,35 +68,65 @@ func (s *Session) unmanaged(ctx context.Context) (waiting map[string]plan.Entry,
 		return nil, false, err
 	}
 	waiting, whole = map[string]plan.Entry{}, true
+	targets := map[string][]string{}
 	for _, e := range entries {
 		entry, err := plan.DecodeEntry(e.Name, e.Body)
 		if err != nil {
 			return nil, false, err
 		}
+		targets[e.Name] = entry.Naming.Targets()
 		arrived := e.State == session.PhaseCompleted && (entry.Arrival == nil || entry.Arrival.Problem == "")
 		whole = whole && arrived
 		if arrived && !entry.Managed && !entry.Create && entry.Trial == nil && len(entry.Ours) > 0 {
 			waiting[e.Name] = entry
 		}
 	}
+	lacking, err := s.lacking(ctx, targets)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, index := range lacking {
+		if entry, waits := waiting[index]; waits {
+			s.Log.WarnContext(ctx, "no policy is attached, because documents are missing; when rfsd redrive has delivered them, the same command attaches it", "index", index)
+			delete(waiting, index)
+			if entry.PolicyWaits {
+				continue
+			}
+			if err := s.note(ctx, index, func(e *plan.Entry) { e.PolicyWaits = true }); err != nil {
+				return nil, false, err
+			}
+		}
+	}
+	return waiting, whole && len(lacking) == 0, nil
+}
+
+// lacking returns the indices of the snapshot, sorted, of which documents are missing on the target: an item is open or failed, or
+// documents failed and rfsd redrive has not delivered them. targets are the target indices of each.
+func (s *Session) lacking(ctx context.Context, targets map[string][]string) ([]string, error) {
+	failed, missing := map[string]int64{}, map[string]bool{}
 	for item, err := range s.Coordinator.Items(ctx) {
 		if err != nil {
-			return nil, false, fmt.Errorf("list items: %w", err)
+			return nil, fmt.Errorf("list items: %w", err)
 		}
 		id, err := item.Range()
 		if err != nil {
 			continue
 		}
-		if !item.Open() && !item.FailedItem() && item.Counts.Failed == 0 {
-			continue
+		if item.Open() || item.FailedItem() {
+			missing[id.Index] = true
 		}
-		whole = false
-		if _, waits := waiting[id.Index]; waits {
-			s.Log.WarnContext(ctx, "no policy is attached, because documents are missing", "index", id.Index)
-			delete(waiting, id.Index)
+		failed[id.Index] += item.Counts.Failed
+	}
+	again, err := progress.ReadRedrives(ctx, s.Coordinator)
+	if err != nil {
+		return nil, fmt.Errorf("documents that were sent again: %w", err)
+	}
+	for _, index := range slices.Sorted(maps.Keys(failed)) {
+		if n := failed[index]; n > 0 && again.Take(targets[index], n) < n {
+			missing[index] = true
 		}
 	}
-	return waiting, whole, nil
+	return slices.Sorted(maps.Keys(missing)), nil
 }
 
 // attachPolicy attaches the policy of one index of the snapshot to its target indices.
@@ -133,16 +164,40 @@ func (s *Session) attachPolicy(ctx context.Context, index string, entry plan.Ent
 			return err
 		}
 	}
+	return s.note(ctx, index, func(e *plan.Entry) { e.Managed, e.RefusedPolicies = len(refused) == 0, refused })
+}
+
+// note changes the recorded entry of an index.
+func (s *Session) note(ctx context.Context, index string, change func(*plan.Entry)) error {
 	return session.EntriesOf(s.Coordinator).UpdateBody(ctx, index, func(was json.RawMessage) json.RawMessage {
 		e, err := plan.DecodeEntry(index, was)
 		if err != nil {
 			return nil
 		}
-		e.Managed, e.RefusedPolicies = len(refused) == 0, refused
+		change(&e)
 		body, err := e.Encode()
 		if err != nil {
 			return nil
 		}
 		return body
 	})
+}
+
+// PoliciesWaiting returns the indices of the snapshot, sorted, that the session gave no policy because documents were missing.
+func PoliciesWaiting(ctx context.Context, c *cms.Coordinator) ([]string, error) {
+	var all []string
+	for e, err := range session.EntriesOf(c).All(ctx) {
+		if err != nil {
+			return nil, fmt.Errorf("list indices: %w", err)
+		}
+		entry, err := plan.DecodeEntry(e.Name, e.Body)
+		if err != nil {
+			return nil, err
+		}
+		if entry.PolicyWaits && !entry.Managed {
+			all = append(all, e.Name)
+		}
+	}
+	slices.Sort(all)
+	return all, nil
 }

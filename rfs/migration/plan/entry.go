@@ -72,6 +72,8 @@ type Entry struct {
 	RefusedAliases []progress.RefusedAlias `json:"refused_aliases,omitempty"`
 	// Managed means that the target indices of this session have the policies of the source, as far as it had any.
 	Managed bool `json:"managed,omitempty"`
+	// PolicyWaits means that documents were missing when the policies of the others were attached.
+	PolicyWaits bool `json:"policy_waits,omitempty"`
 	// RefusedPolicies are policies that were not attached when the documents were complete.
 	RefusedPolicies []progress.RefusedPolicy `json:"refused_policies,omitempty"`
 

@@ -4,13 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/objects"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/testing/migrationtest"
 )
@@ -93,6 +98,54 @@ func TestSession_AttachesPoliciesWhenDocumentsAreThere(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestSession_PoliciesWaitForRedrivenDocuments: an index whose documents failed gets its policy from the run after the one of rfsd redrive
+// that delivered the last of them.
+func TestSession_PoliciesWaitForRedrivenDocuments(t *testing.T) {
+	const index = "stored"
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := &policies{life: &migrationtest.Life{}, attached: map[string]int{}}
+		w.with = func(m *Migration) {
+			m.Session.Policies, m.Session.Transfer.Runner.Failed = p, migrationtest.DroppedFailures{}
+		}
+		w.wrap = func(d engine.Destination) engine.Destination { return refusing{d} }
+		var failed int64
+		state := cms.New(cms.Config{Store: w.store, Creator: "test"})
+		kept := session.RedrivesOf(state)
+		redriven := func(n int64) {
+			t.Helper()
+			if err := kept.Note(t.Context(), "place", false, session.RedrivenFile{Name: "file", Lines: int(failed), Documents: map[string]int64{index: n}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for run, c := range []struct {
+			before   func()
+			attached int
+		}{
+			{func() {}, 0},
+			{func() {}, 0},
+			{func() { redriven(failed - 1) }, 0},
+			{func() { redriven(failed) }, 1},
+			{func() {}, 1},
+		} {
+			c.before()
+			sum, err := w.run(t, run+1, &migrationtest.Life{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if run == 0 {
+				failed = sum.Totals.Failed
+			}
+			if failed < 2 || p.attached[index] != c.attached || (p.patterns > 0) != (c.attached > 0) {
+				t.Errorf("run %d: %d failed, attached %v, patterns %d times", run, failed, p.attached, p.patterns)
+			}
+			if waiting, err := phase.PoliciesWaiting(t.Context(), state); err != nil || slices.Contains(waiting, index) != (c.attached == 0) {
+				t.Errorf("run %d: %q wait, %v", run, waiting, err)
+			}
+		}
+	})
 }
 
 // TestSession_PoliciesSurviveADeath: a process that dies at an attachment, before or after it took effect, leaves it to the next.
