@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/cmd/output"
+	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/operation/redrive"
@@ -60,16 +60,7 @@ func (r *Redrive) WriteText(w io.Writer) {
 		fmt.Fprintln(w, "there was nothing to send")
 	}
 	if len(r.PoliciesWait) > 0 {
-		progress.Fprintf(w, "without a policy until all their documents are there; then the same rfsd migrate or worker attaches it: %s\n", some(r.PoliciesWait))
+		progress.Fprintf(w, "without a policy until all their documents are there; then the same rfsd migrate or worker attaches it: %s\n", terminal.Clean(fault.Names(r.PoliciesWait, 10)))
 	}
 	fmt.Fprintf(w, "%.1f s\n", r.Seconds)
-}
-
-// some returns the first names of a list, and how many more it has.
-func some(names []string) string {
-	const shown = 10
-	if len(names) <= shown {
-		return terminal.Clean(strings.Join(names, ", "))
-	}
-	return fmt.Sprintf("%s and %d more", terminal.Clean(strings.Join(names[:shown], ", ")), len(names)-shown)
 }

@@ -32,6 +32,18 @@ func TestPlan_GroupsRepeatedDifferences(t *testing.T) {
 	}
 }
 
+func TestRedrive_NamesIndicesWithoutPolicies(t *testing.T) {
+	r := Redrive{}
+	for n := range 12 {
+		r.PoliciesWait = append(r.PoliciesWait, fmt.Sprintf("logs-%02d", n))
+	}
+	var out bytes.Buffer
+	r.WriteText(&out)
+	if !strings.Contains(out.String(), "the same rfsd migrate or worker attaches it: logs-00, ") || !strings.Contains(out.String(), "logs-09 and 2 more\n") {
+		t.Errorf("%s", out.String())
+	}
+}
+
 func TestMigration_GroupsWhatManyIndicesShare(t *testing.T) {
 	r := Migration{Summary: &summary.Summary{}}
 	for n := range 12 {

@@ -100,8 +100,8 @@ func (s *Session) unmanaged(ctx context.Context) (waiting map[string]plan.Entry,
 	return waiting, whole && len(lacking) == 0, nil
 }
 
-// lacking returns the indices of the snapshot, sorted, of which documents are missing on the target: an item is open or failed, or
-// documents failed and rfsd redrive has not delivered them. targets are the target indices of each.
+// lacking returns the indices of the snapshot, sorted, that lack documents on the target: an item is open or failed, or documents failed
+// and rfsd redrive has not delivered them. targets are the target indices of each.
 func (s *Session) lacking(ctx context.Context, targets map[string][]string) ([]string, error) {
 	failed, missing := map[string]int64{}, map[string]bool{}
 	for item, err := range s.Coordinator.Items(ctx) {
