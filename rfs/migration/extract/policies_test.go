@@ -63,7 +63,7 @@ func written(t *testing.T, x *extractor) (content, requests map[string]string) {
 	return content, requests
 }
 
-// metadata of a policy in the state of a cluster, as 7.17 and 8.19 write it.
+// state returns the metadata of a policy as the source of Elasticsearch 7.17 and 8.19 writes it to the state of a cluster.
 func state(id, policy string) string {
 	return `{"policies":{"` + id + `":{"policy":` + policy + `,"headers":{"_xpack_security_authentication":"secret=="},"version":1,"modified_date_millis":1732700000000,
 "modified_date":"2024-11-27T09:33:20.000Z","last_success":{"snapshot_name":"nightly-2024.11.27-x","time":1732700000000},"invocations_since_last_success":0}},
@@ -172,7 +172,7 @@ func TestAddLifecycles_Damage(t *testing.T) {
 	}
 }
 
-// TestAddManagement: a document as OpenSearch 2.19.4 keeps it becomes the request that creates the policy.
+// TestAddManagement: a document of the form that the plugin of OpenSearch 2.19.4 writes becomes the request that creates the policy.
 func TestAddManagement(t *testing.T) {
 	const stored = `{"sm_policy":{"name":"daily","description":"d","schema_version":21,"creation":{"schedule":{"cron":{"expression":"0 8 * * *","timezone":"UTC"}},"time_limit":"1h"},
 "deletion":{"schedule":{"cron":{"expression":"0 1 * * *","timezone":"America/Los_Angeles"}},"condition":{"max_age":"7d","min_count":7,"max_count":21},"time_limit":"1h"},
