@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,7 +24,7 @@ type large struct {
 	id        string                   // of the segment, 16 bytes
 	top       int64                    // the highest number
 	number    func(doc int64) int64    // below 2^32
-	read      *int64                   // bytes of its files
+	read      *atomic.Int64            // bytes of its files
 	files     map[string]func() []byte // short ones
 }
 
@@ -193,7 +194,7 @@ func (f largeFile) Size() int64 { return f.size }
 
 // ReadAt reads from the head, or makes numbers.
 func (f largeFile) ReadAt(_ context.Context, p []byte, off int64) error {
-	*f.c.read += int64(len(p))
+	f.c.read.Add(int64(len(p)))
 	n := 0
 	if off < int64(len(f.head)) {
 		n = copy(p, f.head[off:])
@@ -216,9 +217,9 @@ func (largeFile) Stream(context.Context, int64, int64) (io.ReadCloser, error) {
 func (largeFile) Locate(int64) (string, int64) { return "", 0 }
 
 // largePair opens two commits of n documents, of which the second has every thousandth written again, after a forced merge of both.
-func largePair(t testing.TB, n int64) (r *Reader, read *int64) {
+func largePair(t testing.TB, n int64) (r *Reader, read *atomic.Int64) {
 	t.Helper()
-	read = new(int64)
+	read = &atomic.Int64{}
 	first := &large{documents: n, id: "0123456789abcdef", top: n - 1, number: func(doc int64) int64 { return n - 1 - doc }, read: read}
 	second := &large{documents: n, id: "fedcba9876543210", top: 2*n - 1, read: read, number: func(doc int64) int64 {
 		if doc%1000 == 0 {
@@ -250,7 +251,7 @@ func readLarge(t testing.TB, r *Reader) (d *Documents, gone int64) {
 func TestReader_SizeOfASet(t *testing.T) {
 	const n = 4_000_000
 	r, read := largePair(t, n)
-	*read = 0
+	read.Store(0)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	d, gone := readLarge(t, r)
@@ -259,11 +260,11 @@ func TestReader_SizeOfASet(t *testing.T) {
 		t.Errorf("%d gone, %d unchanged", gone, d.Unchanged)
 	}
 	const fixed = 4 << 20 // pages of the columns, blocks of terms
-	if columns := int64(2 * 4 * n); *read > columns*101/100 {
-		t.Errorf("%d bytes were read of columns of %d", *read, columns)
+	if columns := int64(2 * 4 * n); read.Load() > columns*101/100 {
+		t.Errorf("%d bytes were read of columns of %d", read.Load(), columns)
 	}
 	// Pages of columns are allocated as they are read, and are garbage then.
-	if got := int64(after.TotalAlloc-before.TotalAlloc) - *read; got > n*5/8+fixed {
+	if got := int64(after.TotalAlloc-before.TotalAlloc) - read.Load(); got > n*5/8+fixed {
 		t.Errorf("%d bytes for %d numbers", got, n)
 	}
 }
@@ -296,6 +297,6 @@ func BenchmarkReader_HundredMillionNumbers(b *testing.B) {
 			b.Fatalf("%d gone, %d unchanged", gone, d.Unchanged)
 		}
 		b.ReportMetric(float64(peak)/1e6, "peak-MB")
-		b.ReportMetric(float64(*read)/1e6, "read-MB")
+		b.ReportMetric(float64(read.Load())/1e6, "read-MB")
 	}
 }

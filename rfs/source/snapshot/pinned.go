@@ -214,8 +214,8 @@ func (s *Shard) nothingBeyond(ctx context.Context, p Pinned, searchable int64) e
 		case err != nil:
 			return err
 		case greatest > searchable:
-			return fmt.Errorf("index %s shard %d: operations %d to %d were not searchable when the snapshot was taken, and are in the translog of the remote store alone; stop writing, refresh the index (POST /%s/_refresh), and take another snapshot, or a full one (remote_store_index_shallow_copy: false): %w",
-				s.Index, s.Number, searchable+1, greatest, s.Index, fault.ErrUnsupported)
+			return fmt.Errorf("index %s shard %d: operations %d to %d were not searchable when the snapshot was taken, and are in the translog of the remote store alone (%s); stop writing, refresh the index (POST /%s/_refresh), and take another snapshot, or a full one (remote_store_index_shallow_copy: false): %w",
+				s.Index, s.Number, searchable+1, greatest, checkpoint, s.Index, fault.ErrUnsupported)
 		}
 	}
 	return nil
