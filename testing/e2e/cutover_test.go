@@ -104,10 +104,11 @@ func (f *followed) kill() {
 	<-f.ended
 }
 
-// livingSource returns a node of a version of Elasticsearch, or of OpenSearch as "os2.19.4".
+// livingSource returns a node of a version of Elasticsearch, or of OpenSearch as "os2.19.4". It is the test's own: the directory for
+// repositories of a node that others have started is not known.
 func livingSource(t *testing.T, version string) *cluster.Node {
 	if of, ok := strings.CutPrefix(version, "os"); ok {
-		return cluster.OpenSearch(t, of)
+		return cluster.OpenSearch(t, of, cluster.Heap("512m"))
 	}
 	return cluster.Elasticsearch(t, version, cluster.Heap("512m"))
 }
