@@ -269,7 +269,7 @@ func (b *peersBench) table(peers []peer, rounds [][]peerRound) string {
 		}
 		fmt.Fprintf(&t, "| %s | %.1f | %s | %.1f | %.1f | %d |\n", p.name, m.seconds, tool, m.source, m.target, m.arrived)
 	}
-	fmt.Fprintf(&t, "\n%d documents, %.0f MB of source, from Elasticsearch 7.10.2 into OpenSearch %s on one machine, %s; medians of %d alternated rounds after one that is not counted.\n",
+	fmt.Fprintf(&t, "\n%d documents, %.0f MB of source, from Elasticsearch 7.10.2 into OpenSearch %s on one machine, %s; medians of %d alternated rounds after a first one, which does not count.\n",
 		b.s.Documents, float64(b.s.Bytes)/mega, b.o.target, time.Now().UTC().Format("2 January 2006"), b.o.rounds)
 	return t.String()
 }
