@@ -18,7 +18,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
-// ChangeSettings gives target indices of an index the values of settings that the source has changed since a former snapshot (plan.Follows),
+// ChangeSettings sets on target indices of an index the values of settings that the source has changed since a former snapshot (plan.Follows),
 // as the target takes them. A setting that has another value on the target than the former one stays. It returns a text for each setting that stays.
 func (t *Indices) ChangeSettings(ctx context.Context, x plan.Index, former *snapshot.Index, targets []string) (left []string, err error) {
 	now, err := t.settingsOf(ctx, x)
@@ -98,29 +98,16 @@ func (t *Indices) settingsOf(ctx context.Context, x plan.Index) (map[string]map[
 		if err := json.Unmarshal(done.Body, &body); err != nil {
 			return nil, fmt.Errorf("index %s: %w: %w", w.Name, err, fault.ErrCorrupt)
 		}
-		all[w.Name] = map[string]string{}
-		flatten("", body.Settings, all[w.Name])
+		all[w.Name] = following(body.Settings)
 	}
 	return all, nil
 }
 
-// flatten adds the settings that follow the source, by their full names.
-func flatten(prefix string, from map[string]any, to map[string]string) {
-	for key, v := range from {
-		switch v := v.(type) {
-		case map[string]any:
-			flatten(prefix+key+".", v, to)
-		case nil:
-		default:
-			key := prefix + key
-			if !strings.HasPrefix(key, "index.") {
-				key = "index." + key
-			}
-			if plan.Follows(key) {
-				to[key] = fmt.Sprint(v)
-			}
-		}
-	}
+// following returns the settings that follow the source, by their full names.
+func following(settings map[string]any) map[string]string {
+	all := metadata.IndexSettings(settings)
+	maps.DeleteFunc(all, func(key, _ string) bool { return !plan.Follows(key) })
+	return all
 }
 
 // present returns the explicit settings of a target index that follow the source.
@@ -131,7 +118,5 @@ func (t *Indices) present(ctx context.Context, name string) (map[string]string, 
 	if err := rest.Get(ctx, t.Requester, "/"+url.PathEscape(name)+"/_settings", url.Values{"flat_settings": {"true"}}, &answer); err != nil {
 		return nil, err
 	}
-	is := map[string]string{}
-	flatten("", answer[name].Settings, is)
-	return is, nil
+	return following(answer[name].Settings), nil
 }
