@@ -150,18 +150,7 @@ func (s *Session) setAliases(ctx context.Context, index string, entry plan.Entry
 			return err
 		}
 	}
-	return session.EntriesOf(s.Coordinator).UpdateBody(ctx, index, func(was json.RawMessage) json.RawMessage {
-		e, err := plan.DecodeEntry(index, was)
-		if err != nil {
-			return nil
-		}
-		e.Late, e.Dropped, e.RefusedAliases = left(entry.Late, refused), nil, refused
-		body, err := e.Encode()
-		if err != nil {
-			return nil
-		}
-		return body
-	})
+	return s.note(ctx, index, func(e *plan.Entry) { e.Late, e.Dropped, e.RefusedAliases = left(entry.Late, refused), nil, refused })
 }
 
 // aliasesSince adds to an entry the aliases that its index has got, and lost, since the former snapshot. Target indices that the session
