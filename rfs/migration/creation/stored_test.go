@@ -27,22 +27,28 @@ func (e emptyTarget) Do(_ context.Context, method, path string, _ url.Values, bo
 	return http.StatusOK, []byte("{}"), nil
 }
 
+// ofSnapshot returns the plan of a snapshot in a directory, and what migrates the wanted parts of its cluster's state to a target.
+func ofSnapshot(t *testing.T, dir, name string, on emptyTarget, wanted metadata.Selection) (*plan.Plan, *Globals) {
+	t.Helper()
+	blobs, err := repo.NewDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := plan.New(t.Context(), blobs, plan.Request{SnapshotName: name, MultiType: plan.SplitTypes, EmitType: plan.EmitAuto})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, &Globals{
+		Cluster: on, Version: target.Version{Distribution: "opensearch", Number: "2.19.4", Major: 2, Minor: 19},
+		Wanted: wanted, Log: slog.New(slog.DiscardHandler),
+	}
+}
+
 // TestScriptsThatAnOldClusterKeptInAnIndexAreMigrated reads a snapshot of Elasticsearch 2.4.6 that
 // has scripts of three languages and a search template.
 func TestScriptsThatAnOldClusterKeptInAnIndexAreMigrated(t *testing.T) {
-	blobs, err := repo.NewDir("../worker/testdata/scripts-2.4.6")
-	if err != nil {
-		t.Fatal(err)
-	}
-	plan, err := plan.New(t.Context(), blobs, plan.Request{SnapshotName: "snap1", MultiType: plan.SplitTypes, EmitType: plan.EmitAuto})
-	if err != nil {
-		t.Fatal(err)
-	}
 	on := emptyTarget{}
-	globals := &Globals{
-		Cluster: on, Version: target.Version{Distribution: "opensearch", Number: "2.19.4", Major: 2, Minor: 19},
-		Wanted: metadata.Selection{Scripts: true}, Log: slog.New(slog.DiscardHandler),
-	}
+	plan, globals := ofSnapshot(t, "../worker/testdata/scripts-2.4.6", "snap1", on, metadata.Selection{Scripts: true})
 	done, err := globals.Migrate(t.Context(), plan, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -72,19 +78,8 @@ func TestScriptsThatAnOldClusterKeptInAnIndexAreMigrated(t *testing.T) {
 // TestGlobals_PoliciesOfOpenSearchAreMigrated reads a snapshot of OpenSearch 2.19.4 with ISM policies and what they manage, as the
 // plugin had written them.
 func TestGlobals_PoliciesOfOpenSearchAreMigrated(t *testing.T) {
-	blobs, err := repo.NewDir("testdata/os2.19.4-policies")
-	if err != nil {
-		t.Fatal(err)
-	}
-	plan, err := plan.New(t.Context(), blobs, plan.Request{SnapshotName: "s1", MultiType: plan.SplitTypes, EmitType: plan.EmitAuto})
-	if err != nil {
-		t.Fatal(err)
-	}
 	on := emptyTarget{}
-	globals := &Globals{
-		Cluster: on, Version: target.Version{Distribution: "opensearch", Number: "2.19.4", Major: 2, Minor: 19},
-		Wanted: metadata.Selection{Policies: true}, Log: slog.New(slog.DiscardHandler),
-	}
+	plan, globals := ofSnapshot(t, "testdata/os2.19.4-policies", "s1", on, metadata.Selection{Policies: true})
 	done, err := globals.Migrate(t.Context(), plan, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -123,15 +118,7 @@ func TestGlobals_PoliciesOfOpenSearchAreMigrated(t *testing.T) {
 
 // TestGlobals_AttachmentsOfIndices finds which policy managed which index of that snapshot, and which index its alias writes to.
 func TestGlobals_AttachmentsOfIndices(t *testing.T) {
-	blobs, err := repo.NewDir("testdata/os2.19.4-policies")
-	if err != nil {
-		t.Fatal(err)
-	}
-	plan, err := plan.New(t.Context(), blobs, plan.Request{SnapshotName: "s1", MultiType: plan.SplitTypes, EmitType: plan.EmitAuto})
-	if err != nil {
-		t.Fatal(err)
-	}
-	globals := &Globals{Wanted: metadata.Selection{Policies: true, Attach: true}}
+	plan, globals := ofSnapshot(t, "testdata/os2.19.4-policies", "s1", emptyTarget{}, metadata.Selection{Policies: true, Attach: true})
 	got, err := globals.Attachments(t.Context(), plan)
 	want := map[string]metadata.Attachment{
 		"audit": {Policy: "keep"}, "logs-000001": {Policy: "logs", Alias: "logs", RolledOver: true}, "logs-000002": {Policy: "logs", Alias: "logs"},
