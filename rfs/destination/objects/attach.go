@@ -114,7 +114,7 @@ func asRefusal(err error) (string, error) {
 	return "", err
 }
 
-// SetPatterns gives a policy that the session of l created the index patterns in o.Later, unless it was changed since its creation. It
+// SetPatterns sets the index patterns in o.Later on a policy that the session of l created, unless it was changed since its creation. It
 // may be repeated. refused is the target's reason against it, "" if it has them or was changed.
 func SetPatterns(ctx context.Context, c rest.API, o metadata.Global, l Ledger) (refused string, err error) {
 	var is struct {

@@ -61,7 +61,7 @@ func (t *Globals) Attach(ctx context.Context, index string, a metadata.Attachmen
 	return objects.Attach(ctx, t.Cluster, index, a)
 }
 
-// SetPatterns gives the policies that the session of l created the index patterns of the source, unless they were changed since.
+// SetPatterns sets the index patterns of the source on the policies that the session of l created, unless they were changed since.
 func (t *Globals) SetPatterns(ctx context.Context, p *plan.Plan, l objects.Ledger) error {
 	wanted, _, err := t.Plan(ctx, p)
 	if err != nil {

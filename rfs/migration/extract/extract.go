@@ -68,7 +68,7 @@ type Options struct {
 // Files writes files into an empty directory: the saved objects of a snapshot, one file of lines for each tenant, and each space of
 // Kibana, which OpenSearch Dashboards imports; the configuration of OpenSearch's security plugin in the form of its files; and the policies
 // that take snapshots, each as the body of a request of Snapshot Management. Errors: fault.ErrConfig for a directory that is not empty,
-// fault.ErrCorrupt, and what reading the repository and writing gives. Then no file is left.
+// fault.ErrCorrupt, and the errors of reading the repository and of writing. Then no file is left.
 func Files(ctx context.Context, snap *snapshot.Snapshot, dir string, o Options) (Result, error) {
 	if err := prepare(dir); err != nil {
 		return Result{}, err

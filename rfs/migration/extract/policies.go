@@ -210,7 +210,7 @@ func (x *extractor) config(in map[string]any, note func(string, ...any)) map[str
 	return out
 }
 
-// renameConfig gives the indices of the snapshots of a policy the names of the target.
+// renameConfig sets the names of the target in the indices of the snapshots of a policy.
 func (x *extractor) renameConfig(config map[string]any, note func(string, ...any)) {
 	rename := func(text string) string {
 		is, left := x.titles.list(text)

@@ -103,7 +103,7 @@ func (x *extractor) addSecurity(d *doc.Document) error {
 	return err
 }
 
-// renameIn gives the index patterns of a role the names of the target.
+// renameIn sets the names of the target in the index patterns of a role.
 func (x *extractor) renameIn(role string, e map[string]any) {
 	permissions, _ := e["index_permissions"].([]any)
 	for _, p := range permissions {

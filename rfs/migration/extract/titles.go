@@ -23,7 +23,7 @@ type titles struct {
 // newName returns the name that an index of the snapshot, or a pattern, has on the target.
 func (t titles) newName(name string) string { return t.rules.IndexName(t.overrides.NewName(name)) }
 
-// rename gives an index pattern the title for the target. It returns the parts of the title that were left although indices that they
+// rename sets the title for the target on an index pattern. It returns the parts of the title that were left although indices that they
 // match get other names.
 func (t titles) rename(s *saved) (left []string, err error) {
 	var title string

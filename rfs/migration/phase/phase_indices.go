@@ -347,7 +347,7 @@ type Indices interface {
 	Check(ctx context.Context, plan *plan.Plan) error
 	// Absent returns those of the names that nothing on the target has.
 	Absent(ctx context.Context, names []string) ([]string, error)
-	// ChangeSettings gives target indices the settings that have changed since a former snapshot, and returns what was left as it is.
+	// ChangeSettings sets on target indices the settings that have changed since a former snapshot, and returns what was left as it is.
 	ChangeSettings(ctx context.Context, x plan.Index, former *snapshot.Index, targets []string) (left []string, err error)
 	// Make creates what is missing of an index and leaves alone what exists.
 	Make(ctx context.Context, x plan.Index) (creation.Made, error)

@@ -24,7 +24,7 @@ type Policies interface {
 	Attachments(ctx context.Context, p *plan.Plan) (map[string]metadata.Attachment, error)
 	// Attach lets a policy manage an index of the target; refused is the reason why the index stays without it.
 	Attach(ctx context.Context, index string, a metadata.Attachment) (refused string, err error)
-	// SetPatterns gives the policies that the session created the index patterns that they had at the source.
+	// SetPatterns sets on the policies that the session created the index patterns that they had at the source.
 	SetPatterns(ctx context.Context, p *plan.Plan, l objects.Ledger) error
 }
 
