@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
@@ -332,16 +333,17 @@ func TestCheck_ReportsErrorsOfSendingAgain(t *testing.T) {
 	w, c := orders(t)
 	w.lose(1, "1000001")
 	ctx, cancel := context.WithCancel(t.Context())
-	var start error
+	var opened, late atomic.Bool // late: a request may start after the cancellation
 	w.opens = func(_ cms.ItemID, mayStart func() error) error {
+		cancel()
+		opened.Store(true)
 		if mayStart() == nil {
-			cancel()
-			start = mayStart()
+			late.Store(true)
 		}
 		return errBroken
 	}
-	if _, err := c.All(ctx); err == nil || start == nil || len(c.Resent) > 0 || recordedIn(t, c.Coordinator, "orders") != nil {
-		t.Errorf("cancelled: %v, requests may start: %v", err, start)
+	if _, err := c.All(ctx); err == nil || !opened.Load() || late.Load() || len(c.Resent) > 0 || recordedIn(t, c.Coordinator, "orders") != nil {
+		t.Errorf("cancelled: %v, requests still start: %v", err, late.Load())
 	}
 	w, c = orders(t)
 	w.hidden = true
@@ -388,6 +390,8 @@ func TestCheck_ReportsLostWritesOfAPart(t *testing.T) {
 	c.Runner.Bulk.MaxDocs, c.Runner.Bulk.MaxInFlight = 4, 1
 	w.before = 2 - w.seq
 	w.sends = func() error {
+		w.mu.Lock()
+		defer w.mu.Unlock()
 		if len(w.bodies) > 1 {
 			return fmt.Errorf("no: %w", fault.ErrConfig)
 		}
