@@ -450,6 +450,11 @@ func TestAMigrationIsSeenLiveInARealBrowser(t *testing.T) {
 	if len(axes) != 3 || axes[0] != "65,600 documents/s" || !day.MatchString(axes[1]) || !day.MatchString(axes[2]) {
 		t.Errorf("axes of the throughput: %q", axes)
 	}
+	var midnight string
+	eval("clock(new Date().setHours(0, 5, 9))", &midnight)
+	if !strings.HasPrefix(midnight, "00:05:09 ") {
+		t.Errorf("shortly after midnight: %q", midnight)
+	}
 	// Events that are alike and follow each other are one.
 	var few string
 	eval("together([{code: 'a', subject: 'x'}, {code: 'a', subject: 'x'}, {code: 'a', subject: 'y'}, {code: 'b', subject: 'x'}, {code: 'a', subject: 'x'}]).map((e) => e.code + e.times + e.subject).join()", &few)

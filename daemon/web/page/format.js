@@ -62,6 +62,6 @@ function svg(tag, attributes) {
 // clock is a time of day in 24 hours with its zone, and the date where that is not today's.
 function clock(at) {
   const t = new Date(at);
-  const time = t.toLocaleTimeString("en-GB", { hour12: false, timeZoneName: "short" });
+  const time = t.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23", timeZoneName: "short" });
   return t.toDateString() === new Date().toDateString() ? time : t.toLocaleDateString("sv") + " " + time;
 }
