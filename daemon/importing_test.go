@@ -13,6 +13,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
@@ -95,7 +96,7 @@ func TestAnImportIsShownAsAMigrationIs(t *testing.T) {
 	go1, ended := make(sluggish), make(chan error, 1)
 	held := make(chan importer.Hold, 100)
 	m := &importer.Import{
-		Source: files, Store: store, Session: session.IdentityOf(coordinator), Clock: cms.SystemClock(), Log: slog.New(slog.DiscardHandler), Indices: anywhere{}, Failed: anywhere{}, Token: "host_pid1_x",
+		Source: files, Store: store, Session: session.IdentityOf(coordinator), Clock: timing.SystemClock(), Log: slog.New(slog.DiscardHandler), Indices: anywhere{}, Failed: anywhere{}, Token: "host_pid1_x",
 		Destination: engine.ToCluster(go1, engine.Limits{Connections: 64}), Bulk: bulk.Options{MaxBytes: 1 << 20, MaxInFlight: 1},
 		Tell: func(h importer.Hold) { held <- h },
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 )
 
 // Record is one line of JSON that a worker writes to its status pipe: its holder at the start, its
@@ -91,7 +92,7 @@ type RateCommand struct {
 }
 
 // Left returns a function that returns the time that is left of the command, from now on; nil: it has no end.
-func (c RateCommand) Left(clock cms.Clock) func() time.Duration {
+func (c RateCommand) Left(clock timing.Clock) func() time.Duration {
 	if c.Until == 0 {
 		return nil
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
@@ -306,7 +307,7 @@ func holdNode(t *testing.T, d *Daemon) (wanted int) {
 	if b := d.rateLimit(sends); b != ruleRate { // no hint changes it
 		t.Errorf("a budget of %d bytes per second", b)
 	}
-	if e := d.plan().MinExponent(cms.DefaultInitialLease); e < 0 || e > 2 {
+	if e := d.plan().MinExponent(timing.DefaultInitialLease); e < 0 || e > 2 {
 		t.Errorf("the length of a shard makes leases 2^%d times as long", e)
 	}
 	r := d.view(now)
@@ -328,7 +329,7 @@ func holdOrder(t *testing.T, d *Daemon) []string {
 	var o WorkerCommand
 	now := time.Now()
 	d.addHints(&o, now)
-	if o.Exponent < 0 || o.Exponent > cms.MaxExponent {
+	if o.Exponent < 0 || o.Exponent > timing.MaxExponent {
 		t.Errorf("new leases are 2^%d times as long", o.Exponent)
 	}
 	if wait := d.startAfter.Sub(now); wait < 0 || wait > 10*time.Minute {

@@ -8,6 +8,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/rfs/base/retry"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
@@ -177,7 +178,7 @@ func (d *Daemon) addHints(o *WorkerCommand, now time.Time) {
 		place := d.position()
 		d.startAfter = now.Add(place.StartInterval())
 		o.Record, o.Tries = place.RecordInterval(), place.MaxTries()
-		o.Exponent = max(place.MinExponent(cms.DefaultInitialLease), d.plan().MinExponent(cms.DefaultInitialLease))
+		o.Exponent = max(place.MinExponent(timing.DefaultInitialLease), d.plan().MinExponent(timing.DefaultInitialLease))
 	}
 	if d.conf.Scheduler != nil {
 		o.Prefer = d.conf.Scheduler.Propose(now, preferredItems)

@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/primitive"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/testing/fuzzing"
 )
 
@@ -234,7 +234,7 @@ func TestAFleetThatWentDownFindsItselfByTheCoordinationStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	nodes := &primitive.Nodes{Store: store, Clock: cms.SystemClock()}
+	nodes := &primitive.Nodes{Store: store, Clock: timing.SystemClock()}
 	keys := Keys{key(1)}
 	for generation := range 2 {
 		a := start(t, member(fmt.Sprintf("a%d", generation), keys, NodeList{nodes}))

@@ -3,38 +3,22 @@ package config
 import (
 	"cmp"
 	"fmt"
-	"os"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
-)
 
-// Bounds of the width of the help, in columns.
-const (
-	leastWidth, usualWidth, mostWidth = 60, 100, 120
-	mostIndent                        = 34 // of the texts of options
+	"github.com/rfsd/rfsd/cmd/help"
 )
 
 // helpAll is the option that shows every option of a command. The library does not know it: Arrange replaces it.
 const helpAll = "help-all"
 
-// helpWidth returns the number of columns for the help.
-func helpWidth() int {
-	n, err := strconv.Atoi(os.Getenv("COLUMNS"))
-	if err != nil || n <= 0 {
-		return usualWidth
-	}
-	return min(max(n, leastWidth), mostWidth)
-}
-
 // setHelp gives a command its help: its most frequent options, or all of them.
 func setHelp(c *cli.Command, called string, all bool) {
-	text := helpText(c, called, all, helpWidth())
+	text := helpText(c, called, all, help.Width())
 	c.CustomHelpTemplate = strings.ReplaceAll(text, "{{", `{{"{{"}}`) // which the library reads as a template
 }
 
@@ -43,7 +27,7 @@ func helpText(c *cli.Command, called string, all bool, width int) string {
 	g, guided := guides[called]
 	settings := slices.DeleteFunc(Honours(c), func(s Setting) bool { return s.Hidden })
 	var b strings.Builder
-	b.WriteString(wrapped(called+" - "+c.Usage, width, "\n    ") + "\n\n")
+	b.WriteString(help.Wrapped(called+" - "+c.Usage, width, "\n    ") + "\n\n")
 	fmt.Fprintf(&b, "Usage: %s%s [options]\n", called, strings.TrimSuffix(" "+c.ArgsUsage, " "))
 	about, codes, _ := strings.Cut(c.Description, "Exit codes:\n")
 	about = strings.TrimSpace(about)
@@ -57,7 +41,7 @@ func helpText(c *cli.Command, called string, all bool, width int) string {
 		if i == 0 {
 			b.WriteString("\nExamples:\n")
 		}
-		fmt.Fprintf(&b, "  # %s\n  %s\n", e.Task, strings.ReplaceAll(wrapped(unbroken(e.Line), width-4, " \\\n      "), fixed, " "))
+		fmt.Fprintf(&b, "  # %s\n  %s\n", e.Task, help.CommandLine(e.Line, width-4, "      "))
 	}
 	if guided && !all {
 		fmt.Fprintf(&b, "\nFrequent options (of %d):\n", len(settings))
@@ -65,7 +49,7 @@ func helpText(c *cli.Command, called string, all bool, width int) string {
 		for _, name := range g.options {
 			names, texts = append(names, strings.TrimSuffix("--"+name+" "+brief[name][0], " ")), append(texts, brief[name][1])
 		}
-		writeOptions(&b, append(names, "--"+helpAll), append(texts, "list all options"), width)
+		help.WriteOptions(&b, append(names, "--"+helpAll), append(texts, "list all options"), width)
 	} else {
 		writeGroups(&b, settings, width)
 	}
@@ -107,7 +91,7 @@ func writeGroups(b *strings.Builder, settings []Setting, width int) {
 			}
 			names, texts = append(names, name), append(texts, text)
 		}
-		writeOptions(b, names, texts, width)
+		help.WriteOptions(b, names, texts, width)
 	}
 	b.WriteString(variables)
 }
@@ -123,66 +107,6 @@ func placeOf(group string) int {
 		return i
 	}
 	return len(groupOrder)
-}
-
-// writeOptions writes options and their texts in two columns.
-func writeOptions(b *strings.Builder, names, texts []string, width int) {
-	indent := 0
-	for _, name := range names {
-		indent = max(indent, utf8.RuneCountInString(name)+4)
-	}
-	indent = min(indent, mostIndent)
-	for i, name := range names {
-		line := "  " + name
-		if n := utf8.RuneCountInString(line); n+2 > indent {
-			line += "\n" + strings.Repeat(" ", indent)
-		} else {
-			line += strings.Repeat(" ", indent-n)
-		}
-		b.WriteString(line + wrapped(texts[i], width-indent, "\n"+strings.Repeat(" ", indent)) + "\n")
-	}
-}
-
-// wrapped returns a text with a line end instead of a blank wherever a line would be longer than width columns.
-func wrapped(text string, width int, end string) string {
-	var b strings.Builder
-	at := 0
-	for i, word := range strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == '\n' }) {
-		n := utf8.RuneCountInString(word)
-		switch {
-		case i == 0:
-		case at+1+n > width:
-			b.WriteString(end)
-			at = 0
-		default:
-			b.WriteByte(' ')
-			at++
-		}
-		b.WriteString(word)
-		at += n
-	}
-	return b.String()
-}
-
-// fixed represents a blank at which a line is not broken.
-const fixed = "\u00a0"
-
-// unbroken returns a command line that is not broken between an option and its value.
-func unbroken(line string) string {
-	var b strings.Builder
-	option := false
-	for i, word := range strings.Split(line, " ") {
-		switch is := strings.HasPrefix(word, "--"); {
-		case option && !is:
-			b.WriteString(fixed)
-			option = false
-		case i > 0:
-			b.WriteByte(' ')
-			option = is
-		}
-		b.WriteString(word)
-	}
-	return b.String()
 }
 
 // placeholder returns the word that represents the value of a setting.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/BurntSushi/toml"
 
+	"github.com/rfsd/rfsd/cmd/help"
 	"github.com/rfsd/rfsd/rfs/base/secret"
 )
 
@@ -98,8 +99,8 @@ func WriteNew(w io.Writer, settings []Setting, values Values) error {
 			if !given {
 				line = "# " + line
 			}
-			help := cmp.Or(brief[s.Name][1], s.Usage())
-			of = append(of, "# "+wrapped(help, usualWidth-2, "\n# "), line)
+			text := cmp.Or(brief[s.Name][1], s.Usage())
+			of = append(of, "# "+help.Wrapped(text, help.UsualWidth-2, "\n# "), line)
 		}
 		if len(of) > 0 {
 			lines = append(append(append(lines, "["+section+"]"), of...), "")

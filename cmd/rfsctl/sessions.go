@@ -15,7 +15,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/state"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 )
@@ -79,7 +79,7 @@ func listSession(ctx context.Context, call *config.Call, at config.Stored) liste
 		return x
 	}
 	measure := progress.Measure{Lag: progress.RecordLag}
-	now := cms.SystemClock().Read().Mono
+	now := timing.SystemClock().Read().Mono
 	measure.Add(now, m.Totals.Work())
 	v := measure.View(now, m)
 	x.Snapshot, x.State, x.Documents, x.Failed, x.GivenUp, x.LastReport = m.Snapshot, v.State, v.Documents, v.Failed, v.GivenUp, m.LastReport

@@ -21,7 +21,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/base/wait"
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 )
 
@@ -128,7 +128,7 @@ func showStored(ctx context.Context, call *config.Call, o config.ShowStatus) (er
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	follower := &progress.Follower{Clock: cms.SystemClock(), Read: func(ctx context.Context) (*progress.Migration, error) {
+	follower := &progress.Follower{Clock: timing.SystemClock(), Read: func(ctx context.Context) (*progress.Migration, error) {
 		m, _, err := s.read(ctx)
 		return m, err
 	}}

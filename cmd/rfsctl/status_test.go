@@ -23,6 +23,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/testing/outputtest"
 )
@@ -43,7 +44,7 @@ func command(t *testing.T, name, session, file string) {
 	c := cms.New(cms.Config{Store: store, Creator: "test"})
 	shown := foreground.New(foreground.Config{
 		Name: name, Version: "1", Session: session, Slots: 1, Store: c, Read: status.ReadStore, Own: func() progress.Work { return progress.Work{} },
-		Sample: func() metrics.Sample { return metrics.Sample{} }, Clock: cms.SystemClock(), Logs: daemon.NewLogRing(1), Log: slog.New(slog.DiscardHandler), Env: os.Getenv,
+		Sample: func() metrics.Sample { return metrics.Sample{} }, Clock: timing.SystemClock(), Logs: daemon.NewLogRing(1), Log: slog.New(slog.DiscardHandler), Env: os.Getenv,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup

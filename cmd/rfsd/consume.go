@@ -11,6 +11,7 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/cmd/help"
 	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/daemon"
@@ -19,6 +20,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/export"
@@ -31,7 +33,7 @@ func consumeCommand() *cli.Command {
 	return config.Raw[config.ConsumeCommand](cli.Command{
 		Name:        "consume",
 		Usage:       "bring the messages of a Kafka topic into a cluster; any number of processes share the partitions",
-		Description: config.ConsumeHelp,
+		Description: help.Consume,
 	}, func(ctx context.Context, call *config.Call) error {
 		return runOrWork(ctx, call, decodeConsume, runConsume)
 	})
@@ -90,7 +92,7 @@ func openConsume(ctx context.Context, o consumeOptions, log *slog.Logger, in *re
 		host = ""
 	}
 	h.Task = &consume.Task{
-		Stream: topic, Name: string(s.Topic), Group: s.Group, Store: r.store, Session: session.IdentityOf(r.kept), Intent: session.OrdersOf(r.kept).Intent, Clock: cms.SystemClock(), Log: log,
+		Stream: topic, Name: string(s.Topic), Group: s.Group, Store: r.store, Session: session.IdentityOf(r.kept), Intent: session.OrdersOf(r.kept).Intent, Clock: timing.SystemClock(), Log: log,
 		Indices:  &importer.TargetIndices{Cluster: r.client, Create: o.create, Ledger: r.ledger},
 		Identity: r.identity, Destination: r.sender,
 		Failed: r.failed, Bulk: bulkOptions(o.options, in, r.client), Format: consume.Format(s.Format), Index: s.IndexOrTopic(), Latest: s.Start == "latest", IncludeSystem: o.includeSystem,
@@ -128,7 +130,7 @@ func (h *streamSession) shown(o consumeOptions, log *slog.Logger, lines foregrou
 			return progress.Work{Documents: own.Documents, Failed: own.Failed, SourceBytes: own.Bytes, Running: own.Running}
 		},
 		Sample: h.sample,
-		Clock:  cms.SystemClock(), Logs: lines, Log: log, Env: os.Getenv,
+		Clock:  timing.SystemClock(), Logs: lines, Log: log, Env: os.Getenv,
 	})
 }
 

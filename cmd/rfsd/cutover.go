@@ -12,7 +12,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/cutover"
 	"github.com/rfsd/rfsd/rfs/migration/follow"
@@ -83,7 +83,7 @@ func (r rounds) cutOver(ctx context.Context) error {
 	request := r.request()
 	request.Follow = &plan.Follow{Ended: all.EndedBefore(math.MaxInt)}
 	c := &cutover.Cutover{
-		Records: orders{r}, Program: r.program, MayBlock: r.mayBlock, Selects: request.Selects, Round: r.further, Verify: r.verify, Failed: r.failed, Finish: r.finish, Move: r.move, Repo: blobs, Clock: cms.SystemClock(), Log: r.log,
+		Records: orders{r}, Program: r.program, MayBlock: r.mayBlock, Selects: request.Selects, Round: r.further, Verify: r.verify, Failed: r.failed, Finish: r.finish, Move: r.move, Repo: blobs, Clock: timing.SystemClock(), Log: r.log,
 		Connect: func(ctx context.Context) (cutover.Source, error) { return r.liveSource().Open(ctx) },
 	}
 	is, err := c.Run(ctx)

@@ -18,6 +18,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/fleet"
 	"github.com/rfsd/rfsd/gossip"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/owner"
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
 	"github.com/rfsd/rfsd/rfs/migration/phase"
@@ -80,7 +81,7 @@ func (r *runOptions) beginFleet(ctx context.Context, id *cert.Identity, streams 
 	}
 	coordinator := cms.New(o.coordination(kept, owner.Name()))
 	conf := fleet.Config{
-		Store: kept, Clock: cms.SystemClock(), Gossip: r.gossip, Dir: r.own.Fleet.DataDir, Quick: r.own.Fleet.OneMachine,
+		Store: kept, Clock: timing.SystemClock(), Gossip: r.gossip, Dir: r.own.Fleet.DataDir, Quick: r.own.Fleet.OneMachine,
 		Shards:  func(ctx context.Context) ([]schedule.Shard, error) { return phase.ShardSizes(ctx, coordinator) },
 		Workers: func() int { return d().Running() }, Load: func() schedule.Load { return d().Load() },
 		Remaining: func() (schedule.Remaining, bool) { return d().Remaining() }, IntentChanged: func() { d().ReadIntent() },

@@ -13,6 +13,7 @@ import (
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/owner"
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
 	"github.com/rfsd/rfsd/rfs/migration/follow"
@@ -68,7 +69,7 @@ func (o options) ofRound(told json.RawMessage) (options, error) {
 
 // work returns the session whose items the workers of this node work on.
 func (f *fleetRounds) work(ctx context.Context, orders *cms.Coordinator) (daemon.Work, error) {
-	c := &follow.Chain{Root: orders, Session: f.sessionOrDefault(), Clock: cms.SystemClock()}
+	c := &follow.Chain{Root: orders, Session: f.sessionOrDefault(), Clock: timing.SystemClock()}
 	now, err := c.Now(ctx, f.every)
 	if err != nil {
 		return daemon.Work{}, err
@@ -127,7 +128,7 @@ func (f *fleetRounds) drive(ctx context.Context, position func() schedule.NodePo
 		return // ctx is done
 	}
 	d := &follow.Driver{
-		Root: cms.New(f.coordination(store, owner.Name())), Clock: cms.SystemClock(), TTL: f.ttl, Every: f.every,
+		Root: cms.New(f.coordination(store, owner.Name())), Clock: timing.SystemClock(), TTL: f.ttl, Every: f.every,
 		Ask:   func() time.Duration { return position().Interval(askForLock, schedule.ElectionRate) },
 		Round: f.arrives, CutOver: f.cutsOver, Log: f.log,
 	}

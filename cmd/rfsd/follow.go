@@ -16,10 +16,12 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/cmd/help"
 	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/pattern"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/owner"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/target"
@@ -33,7 +35,7 @@ import (
 
 func followCommand() *cli.Command {
 	return config.Command(cli.Command{
-		Name: "follow", Usage: "migrate a snapshot, and then what changes in each later one", Description: config.FollowHelp,
+		Name: "follow", Usage: "migrate a snapshot, and then what changes in each later one", Description: help.Follow,
 	}, func(ctx context.Context, call *config.Call, f config.Follow) error {
 		o, err := newOptions(f.Migrate)
 		if err != nil {
@@ -130,7 +132,7 @@ func (r rounds) awaitResume(ctx context.Context) error {
 	r.log.Info("the operator wants no work: no round runs until rfsctl resume", "intent", is.State, "who", is.Who)
 	defer r.showPause(ctx)()
 	for is.State != session.Run {
-		if err := cms.SystemClock().Sleep(ctx, pollOrders); err != nil {
+		if err := timing.SystemClock().Sleep(ctx, pollOrders); err != nil {
 			return err
 		}
 		if is, err = r.intent(ctx); err != nil {
@@ -156,7 +158,7 @@ func (r rounds) sleep(ctx context.Context, next time.Time) error {
 	}
 	for {
 		left := time.Until(next)
-		if err := cms.SystemClock().Sleep(ctx, min(left, pollOrders)); err != nil || left <= pollOrders {
+		if err := timing.SystemClock().Sleep(ctx, min(left, pollOrders)); err != nil || left <= pollOrders {
 			return err
 		}
 		if open, err := r.ordered(ctx); err != nil || open {
@@ -194,7 +196,7 @@ func (r rounds) chain(ctx context.Context, f func(*follow.Chain) error) error {
 	if err != nil {
 		return err
 	}
-	err = f(&follow.Chain{Root: cms.New(r.coordination(store, owner.Name())), Session: r.sessionOrDefault(), Clock: cms.SystemClock()})
+	err = f(&follow.Chain{Root: cms.New(r.coordination(store, owner.Name())), Session: r.sessionOrDefault(), Clock: timing.SystemClock()})
 	return errors.Join(err, shut())
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/help"
 	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/daemon/status"
@@ -19,7 +20,7 @@ func importCommand() *cli.Command {
 	return config.Raw[config.ImportCommand](cli.Command{
 		Name:        "import",
 		Usage:       "import NDJSON files, such as the files of an export, into a cluster; any number of processes share the work",
-		Description: config.ImportHelp,
+		Description: help.Import,
 	}, func(ctx context.Context, call *config.Call) error {
 		return runOrWork(ctx, call, decodeImport, runImport)
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/phase"
@@ -48,7 +49,7 @@ func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *reso
 	identity := maps.Clone(r.identity)
 	identity[phase.ExistingKey] = string(o.existing) // empty until it is chosen
 	h.Import = &importer.Import{
-		Source: h.blobs, Store: r.store, Session: session.IdentityOf(r.kept), Identity: identity, Clock: cms.SystemClock(), Log: log, Failed: r.failed,
+		Source: h.blobs, Store: r.store, Session: session.IdentityOf(r.kept), Identity: identity, Clock: timing.SystemClock(), Log: log, Failed: r.failed,
 		Indices: &importer.TargetIndices{Cluster: r.client, Create: o.windows.NewIndices.Create, Ledger: r.ledger, Ask: existing.Ask}, Ledger: r.ledger,
 		Arrived: func(ctx context.Context, sent cms.Counts) (progress.Arrival, []rollback.Own, error) {
 			again, err := progress.ReadRedrives(ctx, r.kept)

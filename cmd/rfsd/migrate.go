@@ -13,6 +13,7 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/cmd/help"
 	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/foreground"
@@ -36,7 +37,7 @@ func migrateCommand() *cli.Command {
 	return config.Command(cli.Command{
 		Name:        "migrate",
 		Usage:       "migrate a snapshot to a cluster or to files, in the foreground",
-		Description: config.MigrateHelp,
+		Description: help.Migrate,
 	}, func(ctx context.Context, call *config.Call, m config.MigrateCommand) error {
 		o, err := migrateOptions(m)
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/cmd/help"
 	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/rfs/base/budget"
@@ -24,7 +25,7 @@ import (
 
 func planCommand() *cli.Command {
 	return config.Raw[config.Plan](cli.Command{
-		Name: "plan", Usage: "report what a migration would do, and what would prevent it", Description: config.PlanHelp,
+		Name: "plan", Usage: "report what a migration would do, and what would prevent it", Description: help.Plan,
 	}, func(ctx context.Context, call *config.Call) error {
 		values := call.Given()
 		if values.Text("target-host") == "" && values.Text("export-dir") == "" {

@@ -13,6 +13,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/throttle"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/primitive"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/owner"
 	"github.com/rfsd/rfsd/rfs/destination/diskwatch"
 	"github.com/rfsd/rfsd/rfs/destination/export"
@@ -84,11 +85,11 @@ func (in *resources) sample(s *phase.Session, blobs *repo.Counting) metrics.Samp
 func (in *resources) apply(o daemon.WorkerCommand) {
 	if r := o.Rate; r != nil && r.Number > in.rateOrder {
 		in.rateOrder = r.Number
-		in.bucket.Allow(r.BytesPerSecond, r.Left(cms.SystemClock()))
+		in.bucket.Allow(r.BytesPerSecond, r.Left(timing.SystemClock()))
 	}
 	if r := o.ReadRate; r != nil && r.Number > in.readOrder && in.reading != nil {
 		in.readOrder = r.Number
-		in.reading.Allow(r.BytesPerSecond, r.Left(cms.SystemClock()))
+		in.reading.Allow(r.BytesPerSecond, r.Left(timing.SystemClock()))
 	}
 	if o.Pace != nil {
 		in.pace.Set(o.Pace.Target)
@@ -129,7 +130,7 @@ func (o options) readLimit() limitOption { return limitOption{"max-read-rate", o
 
 // permits returns the permits of the option in a store.
 func (l limitOption) permits(store primitive.Store, log *slog.Logger) *primitive.Permits {
-	return &primitive.Permits{Store: store, Clock: cms.SystemClock(), Option: l.name, Limit: func() int64 { return l.most }, Log: log}
+	return &primitive.Permits{Store: store, Clock: timing.SystemClock(), Option: l.name, Limit: func() int64 { return l.most }, Log: log}
 }
 
 // holdPermits lets this process send and read no more than its parts of --max-rate and --max-read-rate among all processes that share

@@ -17,6 +17,7 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/cmd/help"
 	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/api"
@@ -37,7 +38,7 @@ import (
 
 func runCommand() *cli.Command {
 	return config.Raw[config.Run](cli.Command{
-		Name: "run", Usage: "run this machine's part of a migration: the daemon", Description: config.RunHelp,
+		Name: "run", Usage: "run this machine's part of a migration: the daemon", Description: help.Run,
 	}, func(ctx context.Context, call *config.Call) error {
 		var file config.ConfigFile
 		if err := config.Decode(call.Given(), &file); err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/scale"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
 )
 
@@ -39,7 +40,7 @@ func (r runOptions) drive(ctx context.Context, s *scale.Scaler, loads func() []s
 	if err != nil {
 		return // ctx is done
 	}
-	l := scale.Leadership{Store: store, Clock: cms.SystemClock(), TTL: 30 * time.Second, Every: 15 * time.Second, Loads: loads}
+	l := scale.Leadership{Store: store, Clock: timing.SystemClock(), TTL: 30 * time.Second, Every: 15 * time.Second, Loads: loads}
 	if r.own.Fleet.OneMachine {
 		l.TTL, l.Every = 3*time.Second, 500*time.Millisecond
 	}
@@ -62,7 +63,7 @@ func openPatiently(ctx context.Context, o options, log *slog.Logger) (cms.Store,
 		if !warned && ctx.Err() == nil {
 			log.Warn("store not opened", "error", fault.Text(err), "next_try_in", storeRetry)
 		}
-		if err := cms.SystemClock().Sleep(ctx, storeRetry); err != nil {
+		if err := timing.SystemClock().Sleep(ctx, storeRetry); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/secret"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 )
@@ -96,7 +97,7 @@ func joinFleet(ctx context.Context, values config.Values, settings []config.Sett
 			return values, nil
 		}
 		log.Info("waiting for the store to return the fleet's settings", "error", fault.Text(err))
-		if serr := cms.SystemClock().Sleep(ctx, 2*time.Second); serr != nil {
+		if serr := timing.SystemClock().Sleep(ctx, 2*time.Second); serr != nil {
 			return nil, errors.Join(serr, err)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/owner"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/migration/phase"
@@ -40,7 +41,7 @@ func shownMigration(o options, s *phase.Session, blobs *repo.Counting, in *resou
 			return progress.Work{Documents: p.Documents, Failed: p.Failed, SourceBytes: p.Bytes, Bytes: p.ShardBytes, Running: int64(p.Running)}
 		},
 		Sample: func() metrics.Sample { return in.sample(s, blobs) },
-		DryRun: o.discard, Clock: cms.SystemClock(), Logs: lines, Log: log, Env: os.Getenv,
+		DryRun: o.discard, Clock: timing.SystemClock(), Logs: lines, Log: log, Env: os.Getenv,
 	})
 }
 
@@ -103,7 +104,7 @@ func (r rounds) showPause(ctx context.Context) (stop func()) {
 		Name: "migrate", Version: version, Session: r.sessionOrDefault(), Slots: r.slots, Store: root, Orders: r.takes(root), Read: readPause(),
 		Own:    func() progress.Work { return progress.Work{} },
 		Sample: func() metrics.Sample { return metrics.Sample{} },
-		Clock:  cms.SystemClock(), Logs: lines, Log: log, Env: os.Getenv,
+		Clock:  timing.SystemClock(), Logs: lines, Log: log, Env: os.Getenv,
 	})
 	ctx, end := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -126,7 +127,7 @@ func shownImport(o importOptions, h *importSession, lines *daemon.LogRing, log *
 			return progress.Work{Documents: own.Documents, Failed: own.Failed, SourceBytes: own.Bytes}
 		},
 		Sample: h.sample,
-		Clock:  cms.SystemClock(), Logs: lines, Log: log, Env: os.Getenv,
+		Clock:  timing.SystemClock(), Logs: lines, Log: log, Env: os.Getenv,
 	})
 }
 

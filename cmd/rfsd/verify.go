@@ -10,6 +10,7 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/cmd/help"
 	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/rfs/base/budget"
@@ -28,7 +29,7 @@ const verifyMemory = 160 << 20
 
 func verifyCommand() *cli.Command {
 	return config.Raw[config.Verify](cli.Command{
-		Name: "verify", Usage: "compare a target with the snapshot or the files that it was filled from", Description: config.VerifyHelp,
+		Name: "verify", Usage: "compare a target with the snapshot or the files that it was filled from", Description: help.Verify,
 	}, func(ctx context.Context, call *config.Call) error {
 		values := call.Given()
 		if values.Text("from") != "" {

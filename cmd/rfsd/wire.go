@@ -13,6 +13,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/state"
 	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/export"
@@ -88,7 +89,7 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 	}
 	s.Runner = &engine.Runner{
 		Destination: destination, Failed: recorder, Meter: engine.NewMeter(),
-		Clock: cms.SystemClock(), Log: log, RecordEvery: o.recordEvery, Bulk: bulkOptions(o, in, client),
+		Clock: timing.SystemClock(), Log: log, RecordEvery: o.recordEvery, Bulk: bulkOptions(o, in, client),
 	}
 	if client != nil {
 		s.Shards.MaxBody = maxBody(client, log)
@@ -137,7 +138,7 @@ func (o options) coordination(store cms.Store, creator string) cms.Config {
 }
 
 // taskLeases are the rules of windows and partitions, whose lengths are options of their own.
-var taskLeases = config.Leases{Skew: config.Skew{Tolerance: cms.DefaultTolerance}}
+var taskLeases = config.Leases{Skew: config.Skew{Tolerance: timing.DefaultTolerance}}
 
 // skewTolerance is the allowed distance to the clock of the coordination store; 0, which is any, for a file,
 // whose clock is that of this process.

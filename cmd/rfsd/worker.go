@@ -12,6 +12,7 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/cmd/help"
 	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/link"
@@ -23,7 +24,7 @@ import (
 
 func workerCommand() *cli.Command {
 	return config.Raw[config.Worker](cli.Command{
-		Name: "worker", Usage: "work on one lease of a migration, then exit", Description: config.WorkerHelp,
+		Name: "worker", Usage: "work on one lease of a migration, then exit", Description: help.Worker,
 	}, func(ctx context.Context, call *config.Call) error {
 		l, values, err := openControlPipe(call)
 		if err != nil {

@@ -19,8 +19,8 @@ import (
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/gossip"
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/primitive"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
 	"github.com/rfsd/rfsd/store"
 )
@@ -29,7 +29,7 @@ import (
 type Config struct {
 	// Store is the coordination store. It has the node list, the locks and the record of the Raft cluster.
 	Store  primitive.Store
-	Clock  cms.Clock
+	Clock  timing.Clock
 	Gossip gossip.Config
 	// Dir has the files of the hints. Streams opens the connections for Raft, once per epoch; RaftAddress is the
 	// address for other nodes, and Peers asks them. Without Streams, Raft and hints are off.

@@ -18,6 +18,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
 	"github.com/rfsd/rfsd/store"
 )
@@ -136,7 +137,7 @@ func (f *testFleet) startWith(name string, raft bool) *testNode {
 	}
 	n := &testNode{sched: &schedule.Scheduler{}, store: &lockCounter{Store: f.store}}
 	n.Fleet, err = Start(f.t.Context(), Config{
-		Store: n.store, Clock: cms.SystemClock(), Dir: f.dirs[name], Streams: streams, RaftAddress: address, Peers: f, Quick: true,
+		Store: n.store, Clock: timing.SystemClock(), Dir: f.dirs[name], Streams: streams, RaftAddress: address, Peers: f, Quick: true,
 		Gossip: gossip.Config{
 			Fleet: "blue", Name: name, Bind: "127.0.0.1:0", Keys: gossip.Keys{make([]byte, 32)}, RejoinInterval: 500 * time.Millisecond,
 			Meta: gossip.Meta{API: name + ":1", Version: "1", Zone: name, Started: 1}, Log: slog.New(slog.DiscardHandler),

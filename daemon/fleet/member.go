@@ -10,7 +10,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/gossip"
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/owner"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
@@ -196,7 +196,7 @@ func (m *Member) Run(ctx context.Context) error {
 			return nil
 		}
 		m.Log.Warn("this node works without its fleet for now", "error", fault.Text(err))
-		if cms.SystemClock().Sleep(ctx, retryBegin) != nil {
+		if timing.SystemClock().Sleep(ctx, retryBegin) != nil {
 			return nil
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/gossip"
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
 )
 
@@ -111,7 +111,7 @@ func TestTheVersionOfTheIntentIsReportedAtOnce(t *testing.T) {
 	f := newTestFleet(t)
 	var version atomic.Int64
 	n, err := Start(t.Context(), Config{
-		Store: f.store, Clock: cms.SystemClock(), Workers: func() int { return 1 }, Scheduler: &schedule.Scheduler{}, Log: slog.New(slog.DiscardHandler),
+		Store: f.store, Clock: timing.SystemClock(), Workers: func() int { return 1 }, Scheduler: &schedule.Scheduler{}, Log: slog.New(slog.DiscardHandler),
 		Gossip:    gossip.Config{Fleet: "blue", Name: "n0", Bind: "127.0.0.1:0", Keys: gossip.Keys{make([]byte, 32)}, Log: slog.New(slog.DiscardHandler)},
 		Load:      func() schedule.Load { return schedule.Load{Workers: 1, Intent: version.Load()} },
 		Remaining: f.left,

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
 	"github.com/rfsd/rfsd/store"
 )
@@ -38,7 +39,7 @@ func TestWhateverAHintSaysANodeKeepsWithinItsBounds(t *testing.T) {
 			n.applySummary(h, now)
 			n.applyShards(h)
 			p := n.Plan()
-			if e := p.MinExponent(cms.DefaultInitialLease); e < 0 || e > 2 {
+			if e := p.MinExponent(timing.DefaultInitialLease); e < 0 || e > 2 {
 				t.Fatalf("%s: leases 2^%d times as long", payload, e)
 			}
 			if left := schedule.Estimate(1<<40, p.Throughput); left != nil && !(*left >= 0) {

@@ -18,6 +18,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/web"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
@@ -43,7 +44,7 @@ type Config struct {
 	Ahead  func() map[string]progress.Ahead // how far it is with its items, by id; nil: not known
 	Sample func() metrics.Sample            // the same in more detail, for the metrics
 	DryRun bool                             // nothing is sent
-	Clock  cms.Clock
+	Clock  timing.Clock
 	Logs   LogReader
 	Log    *slog.Logger
 	Env    func(string) string

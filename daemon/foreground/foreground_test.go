@@ -21,6 +21,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	coordination "github.com/rfsd/rfsd/rfs/coordination/session"
 )
@@ -60,7 +61,7 @@ func begin(t *testing.T, name string, c *cms.Coordinator, own progress.Work, env
 	t.Helper()
 	command := foreground.New(foreground.Config{
 		Name: name, Version: "1", Session: "night", Slots: 2, Store: c, Read: status.ReadStore, Own: func() progress.Work { return own },
-		Sample: func() metrics.Sample { return metrics.Sample{Documents: own.Documents} }, Clock: cms.SystemClock(), Logs: noLines{}, Log: slog.New(slog.DiscardHandler), Env: env,
+		Sample: func() metrics.Sample { return metrics.Sample{Documents: own.Documents} }, Clock: timing.SystemClock(), Logs: noLines{}, Log: slog.New(slog.DiscardHandler), Env: env,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -269,7 +270,7 @@ func TestCommand_RowsAndHeaderAgree(t *testing.T) {
 			defer mu.Unlock()
 			return map[string]progress.Ahead{lease.Item.ID: {Watermark: documents, Counts: cms.Counts{Indexed: documents - 1, Failed: min(documents, 1)}}}
 		},
-		Sample: func() metrics.Sample { return metrics.Sample{} }, Clock: cms.SystemClock(), Logs: noLines{}, Log: slog.New(slog.DiscardHandler), Env: env,
+		Sample: func() metrics.Sample { return metrics.Sample{} }, Clock: timing.SystemClock(), Logs: noLines{}, Log: slog.New(slog.DiscardHandler), Env: env,
 	})
 	ctx, end := context.WithCancel(t.Context())
 	var running sync.WaitGroup
@@ -300,7 +301,7 @@ func TestCommand_TakesOrdersOfTheSessionThatItFollows(t *testing.T) {
 	env := func(string) string { return dir }
 	command := foreground.New(foreground.Config{
 		Name: "migrate", Version: "1", Session: "night-round-1", Slots: 1, Store: round, Orders: root, Read: status.ReadStore, Own: func() progress.Work { return progress.Work{} },
-		Sample: func() metrics.Sample { return metrics.Sample{} }, Clock: cms.SystemClock(), Logs: noLines{}, Log: slog.New(slog.DiscardHandler), Env: env,
+		Sample: func() metrics.Sample { return metrics.Sample{} }, Clock: timing.SystemClock(), Logs: noLines{}, Log: slog.New(slog.DiscardHandler), Env: env,
 	})
 	ctx, end := context.WithCancel(t.Context())
 	var running sync.WaitGroup

@@ -6,15 +6,15 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/primitive"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
 )
 
 // Leadership is how the nodes that can drive machines agree on one of them: by a lock in the coordination store, with or without gossip.
 type Leadership struct {
 	Store primitive.Store
-	Clock cms.Clock
+	Clock timing.Clock
 	TTL   time.Duration          // of the lock: for so long no node drives after its holder was killed
 	Every time.Duration          // between two turns, ±25 %
 	Loads func() []schedule.Load // of all nodes that this node hears of

@@ -11,9 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/primitive"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
 )
 
@@ -148,7 +148,7 @@ func TestAFleetGrowsAndEndsThoughItsLeadersDie(t *testing.T) {
 			ctx, kill := context.WithCancel(t.Context())
 			ended = make(chan struct{})
 			s := &Scaler{Settings: set, Driver: c, Node: name, Demand: c.demand, Log: slog.New(slog.DiscardHandler)}
-			locks := &primitive.Locks{Store: store, Clock: cms.SystemClock()}
+			locks := &primitive.Locks{Store: store, Clock: timing.SystemClock()}
 			go func() {
 				defer close(ended)
 				_ = locks.Lead(ctx, "fleet", 30*time.Second, func(ctx context.Context) error {
@@ -156,7 +156,7 @@ func TestAFleetGrowsAndEndsThoughItsLeadersDie(t *testing.T) {
 						if err := s.Turn(ctx, store, []schedule.Load{{Workers: 1}}); err != nil && ctx.Err() == nil {
 							t.Errorf("%s: %v", name, err)
 						}
-						_ = cms.SystemClock().Sleep(ctx, 15*time.Second)
+						_ = timing.SystemClock().Sleep(ctx, 15*time.Second)
 					}
 					return ctx.Err()
 				})

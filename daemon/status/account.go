@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 )
 
@@ -148,5 +148,5 @@ func percentile(sorted []time.Duration, p int) time.Duration {
 func suggestLease(setup, work time.Duration) time.Duration {
 	d := max(20*setup, min(work*4/3, time.Hour))
 	d = (d + time.Minute - 1).Truncate(time.Minute)
-	return min(max(d, time.Minute), cms.DefaultMaxLease)
+	return min(max(d, time.Minute), timing.DefaultMaxLease)
 }

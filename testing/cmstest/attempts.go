@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 )
 
 // dies lets the holder of the only free item die, after it has got to an ordinal. It reports whether the
@@ -68,8 +69,8 @@ func randomDeaths(t *testing.T, s cms.Store) {
 func neverBegan(t *testing.T, s cms.Store) {
 	c := Coordinator(t, s, 10*time.Minute)
 	Seed(t, c, "a", 1)
-	for i := range 3 * cms.DefaultMaxAttempts {
-		if alone := dies(t, c, s, false, 0, 0); alone != (i >= cms.DefaultMaxAttempts) {
+	for i := range 3 * timing.DefaultMaxAttempts {
+		if alone := dies(t, c, s, false, 0, 0); alone != (i >= timing.DefaultMaxAttempts) {
 			t.Errorf("acquisition %d: alone %v", i, alone)
 		}
 	}

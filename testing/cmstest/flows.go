@@ -14,6 +14,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
@@ -93,7 +94,7 @@ func poison(t *testing.T, s cms.Store) {
 			t.Fatal(err)
 		}
 	}
-	for i := range cms.DefaultMaxAttempts {
+	for i := range timing.DefaultMaxAttempts {
 		l, err := c.AcquireNext(ctx, "h", nil)
 		if err != nil {
 			t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
@@ -110,7 +111,7 @@ func entries(t *testing.T, s cms.Store) {
 			t.Fatal(err)
 		}
 	}
-	if e.Attempts != cms.DefaultMaxAttempts+1 || e.State != session.PhaseFailed || e.Error != "no" || string(e.Body) != `{"n":1}` {
+	if e.Attempts != timing.DefaultMaxAttempts+1 || e.State != session.PhaseFailed || e.Error != "no" || string(e.Body) != `{"n":1}` {
 		t.Errorf("%+v", e)
 	}
 	if again, err := c.Event(ctx, "index bad", "failed", ""); err != nil || again {

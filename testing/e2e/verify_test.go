@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/operation/verify"
 	"github.com/rfsd/rfsd/testing/cluster"
 	"github.com/rfsd/rfsd/testing/draw"
@@ -401,7 +401,7 @@ func TestAnotherMachineTakesOverAComparison(t *testing.T) {
 		t.Errorf("exit %d: %v\n%s", res.Code, err, res.Stderr)
 	}
 	took := time.Since(died)
-	if was := doneBefore(t, res); was == 0 || took < lease/2 || took > cms.DefaultInitialLease/2 {
+	if was := doneBefore(t, res); was == 0 || took < lease/2 || took > timing.DefaultInitialLease/2 {
 		t.Errorf("%d items were done before, the end came %v after the death\n%s", was, took, res.Stderr)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/primitive"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
 )
 
@@ -245,7 +246,7 @@ func (w *world) search() []cms.Item {
 	if w.now-w.foundAt >= refresh {
 		w.foundAt, w.found = w.now, w.found[:0]
 		for _, it := range w.open {
-			if it.Expiration*1000+cms.Grace(w.Lease).Milliseconds() < w.clock() {
+			if it.Expiration*1000+timing.Grace(w.Lease).Milliseconds() < w.clock() {
 				w.found = append(w.found, it)
 			}
 		}
@@ -326,8 +327,8 @@ func (w *world) tryEach(n *node, ids []string, none func()) {
 		result := cms.Lost
 		if it != nil {
 			it.Item, result = cms.Acquire{
-				Holder: holder, InitialMs: w.Lease.Milliseconds(), MaxMs: cms.DefaultMaxLease.Milliseconds(),
-				GraceMs: cms.Grace(w.Lease).Milliseconds(), MaxAttempts: cms.DefaultMaxAttempts,
+				Holder: holder, InitialMs: w.Lease.Milliseconds(), MaxMs: timing.DefaultMaxLease.Milliseconds(),
+				GraceMs: timing.Grace(w.Lease).Milliseconds(), MaxAttempts: timing.DefaultMaxAttempts,
 			}.Apply(it.Item, w.clock())
 		}
 		if result != cms.Applied {
@@ -358,14 +359,14 @@ func (w *world) pause() time.Duration {
 
 // work reads a shard from the item's watermark until its end or the lease's trigger.
 func (w *world) work(n *node, slot int, it *item, holder string) {
-	length := cms.LeaseLength(w.Lease, int(it.LeaseExponent), cms.DefaultMaxLease)
+	length := timing.LeaseLength(w.Lease, int(it.LeaseExponent), timing.DefaultMaxLease)
 	begin := it.Begin()
 	id, err := it.Range()
 	if err != nil {
 		panic(err) // the simulation made it
 	}
 	need := time.Duration(float64(it.end-begin) / w.Rate * float64(time.Second))
-	until := min(cms.TriggerAfter(length), length-cms.Margin(length)) - w.Setup
+	until := min(timing.TriggerAfter(length), length-timing.Margin(length)) - w.Setup
 	at := func(d time.Duration) int64 { return begin + int64(d.Seconds()*w.Rate) }
 	began := w.now
 
@@ -411,7 +412,7 @@ func (w *world) work(n *node, slot int, it *item, holder string) {
 		} else {
 			mark := at(until)
 			next := cms.ItemID{Index: id.Index, Shard: id.Shard, Cursor: mark}
-			k := max(cms.RightSize(length, w.Lease, w.Setup), w.place(0, w.Nodes).MinExponent(w.Lease))
+			k := max(timing.RightSize(length, w.Lease, w.Setup), w.place(0, w.Nodes).MinExponent(w.Lease))
 			w.op()
 			it.Item, _ = cms.SetSuccessors{Holder: holder, Successors: next.String(), HandExponent: k, Watermark: mark}.Apply(it.Item, w.clock())
 			w.op()

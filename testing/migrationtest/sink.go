@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/document/doc"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
@@ -69,7 +70,7 @@ func (s *SlowSink) Open(context.Context, cms.ItemID, func() error) (engine.Outpu
 
 // Send takes a body after a while.
 func (s *SlowSink) Send(ctx context.Context, body []byte, n int) (bulk.Result, error) {
-	if err := cms.SystemClock().Sleep(ctx, s.Each); err != nil {
+	if err := timing.SystemClock().Sleep(ctx, s.Each); err != nil {
 		return bulk.Result{}, err
 	}
 	s.mu.Lock()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/testing/draw"
 )
 
@@ -46,7 +47,7 @@ func config(seed uint64) Config {
 	case 1:
 		cfg.Skew, cfg.StoreTrip = time.Hour, time.Second
 	case 2:
-		cfg.Skew, cfg.Tolerance = time.Hour, cms.DefaultTolerance
+		cfg.Skew, cfg.Tolerance = time.Hour, timing.DefaultTolerance
 	case 3:
 		cfg.Jump = 20 * time.Second
 		if !cfg.Migrate { // each run of migrate tries again what has failed
@@ -156,7 +157,7 @@ func TestLeaseHistoriesAreThoseOfARegister(t *testing.T) {
 		cfg.Lose = 0
 		r := Run(t, cfg)
 		ops := r.History.operations()
-		grace := cms.Grace(cfg.Lease)
+		grace := timing.Grace(cfg.Lease)
 		if got := porcupine.CheckOperationsTimeout(leases(grace), ops, time.Minute); got != porcupine.Ok {
 			t.Errorf("seed %d: %d operations: %v", seed, len(ops), got)
 		}

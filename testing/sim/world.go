@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 )
 
 // errDead ends what a killed process still does: nothing of it has an effect any more.
@@ -198,7 +198,7 @@ func (m *machine) wait(ctx context.Context, d time.Duration) error {
 }
 
 // Read reads this machine's clocks.
-func (m *machine) Read() cms.Reading {
+func (m *machine) Read() timing.Reading {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
@@ -207,7 +207,7 @@ func (m *machine) Read() cms.Reading {
 		slept += now.Sub(m.asleep)
 	}
 	boot := now.Sub(m.start)
-	return cms.Reading{Wall: now.Add(m.skew).Round(0), Mono: boot - slept, Boot: boot}
+	return timing.Reading{Wall: now.Add(m.skew).Round(0), Mono: boot - slept, Boot: boot}
 }
 
 // Sleep waits.

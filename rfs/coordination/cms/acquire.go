@@ -193,7 +193,7 @@ func (c *Coordinator) acquire(ctx context.Context, id, holder string, initial ti
 		asking, answered := overtime.Context(ctx, acquireTimeout)
 		it, v, err := c.store.Apply(asking, id, asked)
 		answered()
-		c.store95.add(c.clock.Read().Mono - before.Mono)
+		c.store95.Add(c.clock.Read().Mono - before.Mono)
 		switch {
 		case errors.Is(err, ErrConflict), errors.Is(err, ErrNotFound):
 			return nil, it, Held, nil // another worker was first

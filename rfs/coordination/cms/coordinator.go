@@ -15,12 +15,13 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/retry"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 )
 
 // Config of a Coordinator. Zero values of durations and counts mean the defaults.
 type Config struct {
 	Store Store
-	Clock Clock
+	Clock timing.Clock
 	// Kind is the kind of the items in Store; "" for shards.
 	Kind string
 	// SetupTask is the task of the setup, if this process creates it: settings that all processes that seed share. "": none.
@@ -44,13 +45,13 @@ type Config struct {
 // by several slots; each acquisition gets a holder id of its own.
 type Coordinator struct {
 	store   Store
-	clock   Clock
+	clock   timing.Clock
 	cfg     Config
 	grace   time.Duration
 	seq     atomic.Int64
 	seeded  atomic.Bool
 	retries retrier
-	store95 latencies
+	store95 timing.Latencies
 	debts   debts
 	ended   endedItems
 	leases  *Leases
@@ -59,19 +60,19 @@ type Coordinator struct {
 // New returns a Coordinator.
 func New(cfg Config) *Coordinator {
 	if cfg.InitialLease <= 0 {
-		cfg.InitialLease = DefaultInitialLease
+		cfg.InitialLease = timing.DefaultInitialLease
 	}
 	if cfg.MaxLease <= 0 {
-		cfg.MaxLease = DefaultMaxLease
+		cfg.MaxLease = timing.DefaultMaxLease
 	}
 	cfg.MaxLease = max(cfg.MaxLease, cfg.InitialLease)
 	if cfg.MaxAttempts <= 0 {
-		cfg.MaxAttempts = DefaultMaxAttempts
+		cfg.MaxAttempts = timing.DefaultMaxAttempts
 	}
 	if cfg.Clock == nil {
-		cfg.Clock = SystemClock()
+		cfg.Clock = timing.SystemClock()
 	}
-	c := &Coordinator{store: cfg.Store, clock: cfg.Clock, cfg: cfg, grace: Grace(cfg.InitialLease)}
+	c := &Coordinator{store: cfg.Store, clock: cfg.Clock, cfg: cfg, grace: timing.Grace(cfg.InitialLease)}
 	c.retries = retrier{clock: cfg.Clock, rand: newJitter(cfg.Rand), contended: cfg.Tries > 0}
 	c.leases = &Leases{store: cfg.Store, clock: cfg.Clock, retries: c.retries, budget: readBudget}
 	return c
@@ -162,7 +163,7 @@ func (c *Coordinator) AcquireSetup(ctx context.Context, holder string) (*Lease, 
 	if !it.Open() {
 		return nil, ErrSetupDone
 	}
-	l, it, v, err := c.acquire(ctx, c.setup(), holder, SetupLease(c.cfg.InitialLease), 0)
+	l, it, v, err := c.acquire(ctx, c.setup(), holder, timing.SetupLease(c.cfg.InitialLease), 0)
 	switch {
 	case err != nil:
 		return nil, err
@@ -428,7 +429,7 @@ func (c *Coordinator) apply(ctx context.Context, b retry.Policy, id string, t Tr
 	err = c.retries.do(ctx, b, func(ctx context.Context) error {
 		begin := c.clock.Read().Mono
 		it, v, err = c.store.Apply(ctx, id, t)
-		c.store95.add(c.clock.Read().Mono - begin)
+		c.store95.Add(c.clock.Read().Mono - begin)
 		return err
 	})
 	return it, v, err
@@ -437,6 +438,6 @@ func (c *Coordinator) apply(ctx context.Context, b retry.Policy, id string, t Tr
 func (c *Coordinator) timedCreate(ctx context.Context, items []Item) (created int, err error) {
 	begin := c.clock.Read().Mono
 	created, err = c.store.Create(ctx, items)
-	c.store95.add(c.clock.Read().Mono - begin)
+	c.store95.Add(c.clock.Read().Mono - begin)
 	return created, err
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/overtime"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 )
 
 const (
@@ -324,7 +325,7 @@ func (c *Coordinator) applyGroup(ctx context.Context, done []Change, want []Item
 	asking, answered := overtime.Context(ctx, acquireTimeout)
 	outcomes, err := c.store.ApplyAll(asking, changes)
 	answered()
-	c.store95.add(c.clock.Read().Mono - before.Mono)
+	c.store95.Add(c.clock.Read().Mono - before.Mono)
 	var leases []*Lease
 	var errs []error
 	for i, it := range want {
@@ -348,7 +349,7 @@ func (c *Coordinator) applyGroup(ctx context.Context, done []Change, want []Item
 }
 
 // acquired judges one acquisition of several, of an item as a search found it. The lease is nil unless it was granted and is worth keeping.
-func (c *Coordinator) acquired(ctx context.Context, it Item, asked Acquire, o Outcome, before Reading) (*Lease, error) {
+func (c *Coordinator) acquired(ctx context.Context, it Item, asked Acquire, o Outcome, before timing.Reading) (*Lease, error) {
 	switch {
 	case errors.Is(o.Err, ErrConflict), errors.Is(o.Err, ErrNotFound):
 		return nil, nil // another worker was quicker
@@ -373,7 +374,7 @@ func (c *Coordinator) acquired(ctx context.Context, it Item, asked Acquire, o Ou
 }
 
 // acquisition is the transition that leases an item under a holder id of its own.
-func (c *Coordinator) acquisition(holder string, before Reading, initial time.Duration, attempts int) Acquire {
+func (c *Coordinator) acquisition(holder string, before timing.Reading, initial time.Duration, attempts int) Acquire {
 	return Acquire{
 		Holder: c.freshHolder(holder), InitialMs: initial.Milliseconds(), MaxMs: max(initial, c.cfg.MaxLease).Milliseconds(),
 		GraceMs: c.grace.Milliseconds(), MaxAttempts: attempts,

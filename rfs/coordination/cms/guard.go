@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 )
 
 const (
@@ -20,39 +21,39 @@ const (
 // Guard decides about a deadline, for leases of items and of records. A deadline has passed when the first of the
 // three clocks passes it. A guard sends no request by itself, so that no hanging call can delay it.
 type Guard struct {
-	clock Clock
+	clock timing.Clock
 	name  string
 	// confirm asks the store whether the lease is still this holder's.
 	confirm func(context.Context) error
 
 	mu        sync.Mutex
-	safe, end instant // when the holder has to stop, and when others may start
+	safe, end timing.Instant // when the holder has to stop, and when others may start
 	third     time.Duration
 	lost      error
-	last      Reading // of the latest look; zero before the first
-	pauses    int     // of the process that were noticed
-	confirmed int     // pauses after which the store has confirmed the lease
+	last      timing.Reading // of the latest look; zero before the first
+	pauses    int            // of the process that were noticed
+	confirmed int            // pauses after which the store has confirmed the lease
 }
 
 // granted sets the deadline: the lease started after the reading.
-func (g *Guard) granted(before Reading, length, margin time.Duration) {
+func (g *Guard) granted(before timing.Reading, length, margin time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.safe, g.end, g.third = before.after(length-margin), before.after(length), length/3
+	g.safe, g.end, g.third = before.After(length-margin), before.After(length), length/3
 }
 
 // UntilDeadline returns the time in which requests may still be started; ≤ 0 when it is over.
 func (g *Guard) UntilDeadline() time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.safe.left(g.clock.Read())
+	return g.safe.Left(g.clock.Read())
 }
 
 // UntilEnd returns the time until others may acquire the lease.
 func (g *Guard) UntilEnd() time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.end.left(g.clock.Read())
+	return g.end.Left(g.clock.Read())
 }
 
 func (g *Guard) renewAfter() time.Duration {
@@ -95,7 +96,7 @@ func (g *Guard) touch() (pauses int, unconfirmed bool) {
 	now := g.clock.Read()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.last != (Reading{}) && (now.Boot-g.last.Boot > maxPause || now.Wall.Round(0).Sub(g.last.Wall.Round(0)) > maxPause) {
+	if g.last != (timing.Reading{}) && (now.Boot-g.last.Boot > maxPause || now.Wall.Round(0).Sub(g.last.Wall.Round(0)) > maxPause) {
 		g.pauses++
 	}
 	g.last = now
@@ -109,7 +110,7 @@ func (g *Guard) MayStart(ctx context.Context) error {
 		return err
 	}
 	g.mu.Lock()
-	watched := g.last != (Reading{})
+	watched := g.last != (timing.Reading{})
 	g.mu.Unlock()
 	if !watched {
 		return nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/retry"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 )
 
 // Cause is the reason why an item is released before its end.
@@ -47,9 +48,9 @@ type Lease struct {
 	group   *Group // nil: the lease completes by itself
 	beside  int    // leases of the group besides this one
 	begin   int64
-	held    bool    // before this lease, as the search found the item
-	trigger instant // when a quick store answers
-	half    instant
+	held    bool           // before this lease, as the search found the item
+	trigger timing.Instant // when a quick store answers
+	half    timing.Instant
 
 	ending sync.Mutex
 	ended  *Item
@@ -59,13 +60,13 @@ type Lease struct {
 	movedAt time.Duration // when it was, by the monotonic clock; 0: never
 }
 
-func (c *Coordinator) newLease(it Item, before Reading, initial time.Duration) *Lease {
-	length := LeaseLength(initial, int(it.LeaseExponent), max(initial, c.cfg.MaxLease))
-	margin := Margin(length)
+func (c *Coordinator) newLease(it Item, before timing.Reading, initial time.Duration) *Lease {
+	length := timing.LeaseLength(initial, int(it.LeaseExponent), max(initial, c.cfg.MaxLease))
+	margin := timing.Margin(length)
 	l := &Lease{
 		Item: it, Holder: it.Holder, Length: length, c: c, begin: it.Begin(),
-		trigger: before.after(min(TriggerAfter(length), length-margin)),
-		half:    before.after(length / 2),
+		trigger: before.After(min(timing.TriggerAfter(length), length-margin)),
+		half:    before.After(length / 2),
 		reached: it.Begin(),
 	}
 	l.clock, l.confirm = c.clock, l.Validate
@@ -95,18 +96,22 @@ func (l *Lease) Grouped() bool { return l.beside > 0 }
 // before half of the lease is over.
 func (l *Lease) UntilTrigger() time.Duration {
 	now := l.c.clock.Read()
-	return min(l.trigger.left(now), max(l.half.left(now), l.safe.left(now)-l.reserve()))
+	return min(l.trigger.Left(now), max(l.half.Left(now), l.safe.Left(now)-l.reserve()))
 }
 
+// handoffRequests is the number of successive requests of a hand-off: two to make sure that the
+// target is the same, and those that store the successor's id, create it and complete the item.
+const handoffRequests = 5
+
 // HandoffTime is the time that a hand-off takes at the store, by the latency of its latest requests.
-func (l *Lease) HandoffTime() time.Duration { return handoffRequests * l.c.store95.p95() }
+func (l *Lease) HandoffTime() time.Duration { return handoffRequests * l.c.store95.P95() }
 
 // reserve is kept before the deadline: for the hand-off, and for the requests in flight to end.
 func (l *Lease) reserve() time.Duration { return l.HandoffTime() + l.Length/10 }
 
 // Short reports whether the lease is too short for a timely hand-off that starts at its half.
 func (l *Lease) Short() bool {
-	return l.Length-Margin(l.Length)-l.reserve() < l.Length/2
+	return l.Length-timing.Margin(l.Length)-l.reserve() < l.Length/2
 }
 
 // Validate asks the store whether the item is still this lease's, as after a pause
@@ -197,9 +202,9 @@ func (l *Lease) Handoff(ctx context.Context, watermark int64, w Work) error {
 		return err
 	}
 	next := ItemID{Kind: l.ID.Kind, Index: l.ID.Index, Shard: l.ID.Shard, Cursor: watermark}.String()
-	exponent := max(RightSize(l.Length, l.c.cfg.InitialLease, w.Setup), min(l.c.cfg.MinExponent, MaxExponent))
+	exponent := max(timing.RightSize(l.Length, l.c.cfg.InitialLease, w.Setup), min(l.c.cfg.MinExponent, timing.MaxExponent))
 	if l.Short() {
-		exponent = max(exponent, min(int(l.Item.LeaseExponent)+1, MaxExponent))
+		exponent = max(exponent, min(int(l.Item.LeaseExponent)+1, timing.MaxExponent))
 	}
 	it, v, err := l.c.apply(ctx, l.c.retries.before(l.end, successorBudget), l.Item.ID, SetSuccessors{
 		Holder: l.Holder, Successors: next, HandExponent: exponent,

@@ -11,6 +11,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/testing/cmstest"
 )
@@ -22,9 +23,9 @@ type hands struct {
 	lag  time.Duration // the monotonic clock missed this
 }
 
-func (h *hands) Read() cms.Reading {
+func (h *hands) Read() timing.Reading {
 	up := h.at.Sub(time.UnixMilli(now))
-	return cms.Reading{Wall: h.at.Add(h.skew), Mono: up - h.lag, Boot: up}
+	return timing.Reading{Wall: h.at.Add(h.skew), Mono: up - h.lag, Boot: up}
 }
 
 func (h *hands) Sleep(ctx context.Context, d time.Duration) error {
@@ -172,12 +173,12 @@ func TestALeaseWhoseAnswerCameTooLateIsGivenBack(t *testing.T) {
 }
 
 func TestClockSkewIsNamedAndNeverNoWork(t *testing.T) {
-	b := newBench(t, cms.DefaultTolerance)
+	b := newBench(t, timing.DefaultTolerance)
 	b.clock.skew = 15 * time.Second
 	if _, err := b.AcquireNext(t.Context(), "h", nil); err != nil {
 		t.Fatalf("a skew of the tolerance: %v", err)
 	}
-	b = newBench(t, cms.DefaultTolerance)
+	b = newBench(t, timing.DefaultTolerance)
 	for _, skew := range []time.Duration{16 * time.Second, -10 * time.Minute} {
 		b.clock.skew = skew
 		if _, err := b.AcquireNext(t.Context(), "h", nil); !errors.Is(err, cms.ErrClockSkew) || !errors.Is(err, fault.ErrConfig) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/retry"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 )
 
 // RecordStore is the part of a store that leases of records need.
@@ -40,7 +41,7 @@ var ErrMoved = errors.New("the record has moved on")
 // Leases reads, changes and leases the records of a store: of phases, locks and leaderships. Time is the store's.
 type Leases struct {
 	store   RecordStore
-	clock   Clock
+	clock   timing.Clock
 	retries retrier
 	budget  retry.Policy // of a change of a lease
 }
@@ -52,7 +53,7 @@ var (
 )
 
 // NewLeases returns the leases of a store's records; random drives pauses, nil: a fresh seed.
-func NewLeases(store RecordStore, clock Clock, random *rand.Rand) *Leases {
+func NewLeases(store RecordStore, clock timing.Clock, random *rand.Rand) *Leases {
 	return &Leases{store: store, clock: clock, retries: retrier{clock: clock, rand: newJitter(random)}, budget: leaseBudget}
 }
 
@@ -60,8 +61,8 @@ func NewLeases(store RecordStore, clock Clock, random *rand.Rand) *Leases {
 type Changed struct {
 	Record Record
 	Result Result
-	Now    time.Time // of the store, when the change was decided
-	Before Reading   // of our clocks, before Now was asked for
+	Now    time.Time      // of the store, when the change was decided
+	Before timing.Reading // of our clocks, before Now was asked for
 }
 
 // RecordChange decides by a record and the store's time, which may be off by maxErr, what the record is to be. It is stored
@@ -244,7 +245,7 @@ func (l *RecordLease) note(ch Changed) {
 	l.record = ch.Record
 	l.mu.Unlock()
 	length := time.UnixMilli(ch.Record.Expire).Sub(ch.Now)
-	l.granted(ch.Before, length, Margin(length))
+	l.granted(ch.Before, length, timing.Margin(length))
 }
 
 // Acquired returns the record as it was leased.

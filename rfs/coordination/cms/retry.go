@@ -9,6 +9,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/retry"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 )
 
 // The budgets of the kinds of requests. A retrier takes the jitter from its own random source.
@@ -26,7 +27,7 @@ const maxUnasked = 3 * time.Second
 
 // retrier repeats requests that ended in fault.ErrUnavailable or ErrConflict.
 type retrier struct {
-	clock     Clock
+	clock     timing.Clock
 	rand      *jitter
 	contended bool // many processes use the store
 }
@@ -44,8 +45,8 @@ func (r retrier) do(ctx context.Context, p retry.Policy, f func(context.Context)
 }
 
 // before returns a budget without a pause that ends at i or later.
-func (r retrier) before(i instant, p retry.Policy) retry.Policy {
-	p.Left = func() time.Duration { return i.left(r.clock.Read()) }
+func (r retrier) before(i timing.Instant, p retry.Policy) retry.Policy {
+	p.Left = func() time.Duration { return i.Left(r.clock.Read()) }
 	return p
 }
 

@@ -1,5 +1,7 @@
 package cms
 
+import "github.com/rfsd/rfsd/rfs/coordination/cms/timing"
+
 // Result is the outcome of a transition.
 type Result uint8
 
@@ -91,7 +93,7 @@ func (a Acquire) Apply(it Item, now int64) (Item, Result) {
 	}
 	before := it.Attempts
 	it = attempt(it, a.MaxAttempts)
-	k, next := min(it.Exponent, MaxExponent), Exponent(1)
+	k, next := min(it.Exponent, timing.MaxExponent), Exponent(1)
 	if aloneAfter(it.Attempts, a.MaxAttempts) {
 		// No work is done while a dead holder's lease runs: these leases start anew and do not grow with each death.
 		next = 0
@@ -100,7 +102,7 @@ func (a Acquire) Apply(it Item, now int64) (Item, Result) {
 		}
 	}
 	it.Holder = a.Holder
-	it.Expiration = ceilSeconds(now + leaseMs(a.InitialMs, int(k), a.MaxMs))
+	it.Expiration = ceilSeconds(now + timing.LeaseMs(a.InitialMs, int(k), a.MaxMs))
 	it.LeaseExponent, it.Exponent = k, k+next
 	it.AcquiredAt = now
 	it.Engine = engine
@@ -267,7 +269,7 @@ func (r Release) Apply(it Item, _ int64) (Item, Result) {
 		it.Attempts, it.AloneAt, it.Exponent = max(0, it.Attempts-1), 0, it.LeaseExponent
 	}
 	if r.Longer {
-		it.Exponent = max(it.Exponent, min(it.LeaseExponent+1, MaxExponent))
+		it.Exponent = max(it.Exponent, min(it.LeaseExponent+1, timing.MaxExponent))
 	}
 	return it, Applied
 }

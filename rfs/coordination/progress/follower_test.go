@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 )
 
@@ -27,7 +27,7 @@ func TestAFollowerOfASlowStore(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				readings := 0
-				f := &progress.Follower{Clock: cms.SystemClock(), Read: func(context.Context) (*progress.Migration, error) {
+				f := &progress.Follower{Clock: timing.SystemClock(), Read: func(context.Context) (*progress.Migration, error) {
 					time.Sleep(c.took)
 					readings++
 					m := &progress.Migration{}

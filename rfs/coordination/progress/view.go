@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 )
 
 const (
@@ -189,7 +189,7 @@ func (m *Migration) givenUp() (n int64) {
 // Follower reads a session repeatedly, so that a process can show the progress of all participants.
 type Follower struct {
 	Read    func(ctx context.Context) (*Migration, error)
-	Clock   cms.Clock
+	Clock   timing.Clock
 	Own     func() Work // the work of this process since its start, some of which the store does not show yet; nil if it does no work
 	DryRun  bool
 	Changed func() // called after each sample; may be nil

@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 )
 
 // stepClock is moved by the test.
 type stepClock struct{ mono time.Duration }
 
-func (c *stepClock) Read() cms.Reading { return cms.Reading{Mono: c.mono} }
+func (c *stepClock) Read() timing.Reading { return timing.Reading{Mono: c.mono} }
 
 func (c *stepClock) Sleep(ctx context.Context, _ time.Duration) error {
 	<-ctx.Done()

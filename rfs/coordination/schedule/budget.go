@@ -5,7 +5,7 @@ import (
 	"math/bits"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 )
 
 // Budgets of a whole fleet for operations on the coordination store, per second. Intervals of nodes and workers grow with the
@@ -87,7 +87,7 @@ func (p NodePosition) MinExponent(initial time.Duration) int {
 		return 0
 	}
 	wanted := float64(p.Workers) / startBudget // seconds
-	return min(bits.Len(uint(math.Ceil(wanted/initial.Seconds())-1)), cms.MaxExponent)
+	return min(bits.Len(uint(math.Ceil(wanted/initial.Seconds())-1)), timing.MaxExponent)
 }
 
 // contentionThreshold is the number of nodes above which a worker does not try all items that a search finds, since all nodes

@@ -4,7 +4,7 @@ import (
 	"math/bits"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 )
 
 // Load is the load of a node, as it reports it to the others.
@@ -122,5 +122,5 @@ func (p Plan) MinExponent(initial time.Duration) int {
 	if p.ShardDuration <= initial || initial <= 0 {
 		return 0
 	}
-	return min(bits.Len64(uint64((p.ShardDuration-1)/initial)), maxShardExponent, cms.MaxExponent)
+	return min(bits.Len64(uint64((p.ShardDuration-1)/initial)), maxShardExponent, timing.MaxExponent)
 }

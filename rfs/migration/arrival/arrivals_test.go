@@ -16,6 +16,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
@@ -34,7 +35,7 @@ func ended(t *testing.T, store cms.Store, n int) *phase.Session {
 	log := slog.New(slog.DiscardHandler)
 	return &phase.Session{
 		Coordinator: c, Holder: fmt.Sprint("process", n), Log: log, Phases: phase.Phases{phase.PhaseDocuments},
-		Transfer: phase.Transfer{Runner: &engine.Runner{Clock: cms.SystemClock(), Log: log}},
+		Transfer: phase.Transfer{Runner: &engine.Runner{Clock: timing.SystemClock(), Log: log}},
 		Cluster:  phase.Cluster{Indices: migrationtest.Seen{Outside: migrationtest.NewOutside(), Life: &migrationtest.Life{}}},
 	}
 }

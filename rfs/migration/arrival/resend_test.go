@@ -15,6 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/target"
@@ -193,7 +194,7 @@ func ordersTo(t *testing.T, k *keeping) *phase.Session {
 	s := &phase.Session{
 		Coordinator: c, Holder: "test", Log: slog.New(slog.DiscardHandler), Phases: phase.Phases{phase.PhaseDocuments},
 		Source:   phase.Source{Plan: func(context.Context, string) (*plan.Plan, error) { return p, nil }},
-		Transfer: phase.Transfer{Shards: shards.Reader{Repo: blobs}, Runner: &engine.Runner{Destination: k, Failed: migrationtest.NoFailures{}, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: slog.New(slog.DiscardHandler)}},
+		Transfer: phase.Transfer{Shards: shards.Reader{Repo: blobs}, Runner: &engine.Runner{Destination: k, Failed: migrationtest.NoFailures{}, Meter: engine.NewMeter(), Clock: timing.SystemClock(), Log: slog.New(slog.DiscardHandler)}},
 		Cluster:  phase.Cluster{Targets: k, Counts: k},
 	}
 	if err := s.Join(t.Context()); err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/throttle"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/owner"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/failed"
@@ -105,7 +106,7 @@ func (c *Run) with(ctx context.Context, r *verify.Report, source Source) (err er
 	if err != nil {
 		return err
 	}
-	bucket, pause := throttle.New(c.MaxRate), cms.SystemClock().Sleep
+	bucket, pause := throttle.New(c.MaxRate), timing.SystemClock().Sleep
 	held := Target{Client: client, Version: v, Longest: c.MaxDocument, Admit: bucket.Take, Pause: pause, Log: c.Log,
 		Sequence: func(ctx context.Context, name string) (map[string]int64, error) {
 			return rollback.Sequence(ctx, client, name)
@@ -136,7 +137,7 @@ func (c *Run) with(ctx context.Context, r *verify.Report, source Source) (err er
 	}
 	options := verify.Options{
 		Target: held, Find: held.Find, Sample: verify.Sample(c.Sample), Failed: refused, Names: c.Names, Readers: c.Readers, Pause: pause, Log: c.Log,
-		Work: verify.Work{Clock: cms.SystemClock(), Holder: owner.Name(), Identity: source.Identity + " " + v.ClusterUUID, Reuse: c.Reuse, Lease: min(c.Lease, verify.DefaultLease)},
+		Work: verify.Work{Clock: timing.SystemClock(), Holder: owner.Name(), Identity: source.Identity + " " + v.ClusterUUID, Reuse: c.Reuse, Lease: min(c.Lease, verify.DefaultLease)},
 	}
 	if source.Identity == "" { // nothing that it shares with another
 		options.Work.Identity, state = options.Work.Holder, nil

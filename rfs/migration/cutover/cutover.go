@@ -22,7 +22,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/pattern"
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/source/live"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
@@ -71,7 +71,7 @@ type Cutover struct {
 	Finish func(ctx context.Context) error
 	Move   func(ctx context.Context, indices []string) error
 	Repo   snapshot.Repository
-	Clock  cms.Clock
+	Clock  timing.Clock
 	Log    *slog.Logger
 
 	blocks []string      // that this process has recorded last

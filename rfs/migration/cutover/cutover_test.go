@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/cutover"
 	"github.com/rfsd/rfsd/rfs/source/live"
@@ -94,7 +94,7 @@ func TestCutover_EachFailureLeadsBack(t *testing.T) {
 		}, "4 documents"},
 		{"a shard does not report", block, func(w *world, _ *cutover.Cutover) { delete(w.shards["grows"], 0) }, "shard 0 of grows"},
 		{"the operator returns between two rounds", block, func(w *world, c *cutover.Cutover) {
-			c.Clock = slow{cms.SystemClock(), new(time.Duration)}
+			c.Clock = slow{timing.SystemClock(), new(time.Duration)}
 			w.round = func(context.Context) (cutover.Round, error) {
 				_, err := w.records.Return(context.Background(), "not now")
 				return cutover.Round{}, err
@@ -245,7 +245,7 @@ func TestCutover_LateConclusionIsRefused(t *testing.T) {
 			return nil
 		})
 		x := w.start()
-		x.Clock = still{cms.SystemClock()}
+		x.Clock = still{timing.SystemClock()}
 		if is, err := x.Run(t.Context()); err != nil || is.State != session.CutoverReturned || w.ended > 0 || len(w.blocked()) > 0 {
 			t.Errorf("%+v, %v", is, err)
 		}
@@ -253,7 +253,7 @@ func TestCutover_LateConclusionIsRefused(t *testing.T) {
 }
 
 // still is a clock of a process that sleeps until its context ends.
-type still struct{ cms.Clock }
+type still struct{ timing.Clock }
 
 func (still) Sleep(ctx context.Context, _ time.Duration) error {
 	<-ctx.Done()
@@ -341,13 +341,13 @@ func TestCutover_AForgedRecordUnblocksNothingElse(t *testing.T) {
 
 // slow is a clock on which each round takes an hour.
 type slow struct {
-	cms.Clock
+	timing.Clock
 	mono *time.Duration
 }
 
-func (s slow) Read() cms.Reading {
+func (s slow) Read() timing.Reading {
 	*s.mono += time.Hour
-	return cms.Reading{Mono: *s.mono}
+	return timing.Reading{Mono: *s.mono}
 }
 
 // TestCutover_AcceptsWhatTheOperatorAccepts: failed documents, and indices without sequence numbers, whose comparison is noted.

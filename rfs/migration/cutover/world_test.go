@@ -11,6 +11,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/cutover"
 	"github.com/rfsd/rfsd/rfs/source/difference"
@@ -176,7 +177,7 @@ func (p process) Shards(ctx context.Context, names []string) (map[string]map[int
 func (w *world) start() *cutover.Cutover {
 	p := process{w}
 	return &cutover.Cutover{
-		Records: p, Program: "rfsd run --follow", MayBlock: true, Selects: func(name string) bool { return name != "system" }, Repo: w.repo, Clock: cms.SystemClock(), Log: slog.New(slog.DiscardHandler),
+		Records: p, Program: "rfsd run --follow", MayBlock: true, Selects: func(name string) bool { return name != "system" }, Repo: w.repo, Clock: timing.SystemClock(), Log: slog.New(slog.DiscardHandler),
 		Connect: func(ctx context.Context) (cutover.Source, error) { return p, p.step(ctx, "connect") },
 		Round: func(ctx context.Context) (cutover.Round, error) {
 			if err := p.step(ctx, "round"); err != nil {

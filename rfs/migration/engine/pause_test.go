@@ -15,6 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/throttle"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/export"
 	"github.com/rfsd/rfsd/rfs/document/doc"
@@ -23,10 +24,10 @@ import (
 // handClock stands still until it is moved.
 type handClock struct {
 	mu  sync.Mutex
-	now cms.Reading
+	now timing.Reading
 }
 
-func (c *handClock) Read() cms.Reading {
+func (c *handClock) Read() timing.Reading {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.now
@@ -46,7 +47,7 @@ func (c *handClock) move(awake, asleep time.Duration) {
 	c.now.Wall = c.now.Wall.Add(awake + asleep)
 }
 
-func leaseOf(t *testing.T, clock cms.Clock) (*cms.Lease, *cms.Coordinator) {
+func leaseOf(t *testing.T, clock timing.Clock) (*cms.Lease, *cms.Coordinator) {
 	t.Helper()
 	store, err := boltcms.Open(filepath.Join(t.TempDir(), "state.db"), func() time.Time { return clock.Read().Wall })
 	if err != nil {
@@ -77,7 +78,7 @@ func TestNothingIsSentAfterAStandstillBeforeTheStoreWasAsked(t *testing.T) {
 		{"the item is still ours", 0, 3 * time.Second, false, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			clock := &handClock{now: cms.Reading{Wall: time.Now()}}
+			clock := &handClock{now: timing.Reading{Wall: time.Now()}}
 			lease, coordinator := leaseOf(t, clock)
 			_, stop := lease.Watch(t.Context(), nil)
 			defer stop()
@@ -106,7 +107,7 @@ func TestNothingIsSentAfterAStandstillBeforeTheStoreWasAsked(t *testing.T) {
 
 func TestNothingIsSentAfterTheDeadlineByAnyClock(t *testing.T) {
 	for _, c := range []struct{ awake, asleep time.Duration }{{10 * time.Minute, 0}, {0, 10 * time.Minute}} {
-		clock := &handClock{now: cms.Reading{Wall: time.Now()}}
+		clock := &handClock{now: timing.Reading{Wall: time.Now()}}
 		lease, _ := leaseOf(t, clock)
 		_, stop := lease.Watch(t.Context(), nil)
 		defer stop()
@@ -131,14 +132,14 @@ func TestAnItemBelowItsEndIsNotCompleted(t *testing.T) {
 		{"every document is settled", 1, Completed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			lease, coordinator := leaseOf(t, cms.SystemClock())
+			lease, coordinator := leaseOf(t, timing.SystemClock())
 			loader := bulk.New(bulk.Options{Sender: &export.Discard{}, Recorder: noFailures{}})
 			d := doc.Document{Index: []byte("i"), ID: []byte("1"), Source: []byte("{}")}
 			if err := errors.Join(loader.Add(t.Context(), &d), loader.Flush(t.Context())); err != nil {
 				t.Fatal(err)
 			}
 			j := &job{
-				runner: &Runner{Clock: cms.SystemClock(), Destination: ToNowhere()}, lease: lease, id: lease.ID, loader: loader,
+				runner: &Runner{Clock: timing.SystemClock(), Destination: ToNowhere()}, lease: lease, id: lease.ID, loader: loader,
 				out: discarded{}, source: &ordinals{end: c.ordinal}, guard: func(context.Context, time.Duration) error { return nil },
 			}
 			outcome, err := j.complete(t.Context())

@@ -11,6 +11,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/retry"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
@@ -43,7 +44,7 @@ type Runner struct {
 	Failed      bulk.Recorder
 	Bulk        bulk.Options // limits; what belongs to one item is filled in
 	Meter       *Meter
-	Clock       cms.Clock
+	Clock       timing.Clock
 	Log         *slog.Logger
 	// RecordEvery is the interval at which a running item's watermark is recorded; 0 means 10 s.
 	RecordEvery time.Duration

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 )
 
@@ -40,10 +41,10 @@ func (o *ordinals) Checks(int64, time.Duration, time.Duration) (json.RawMessage,
 
 // TestWorkDoneAloneKnowsItsLastRecord: it counts the ordinals since the store knows where the worker stands.
 func TestWorkDoneAloneKnowsItsLastRecord(t *testing.T) {
-	lease, _ := leaseOf(t, cms.SystemClock())
+	lease, _ := leaseOf(t, timing.SystemClock())
 	log := slog.New(slog.DiscardHandler)
 	j := &job{
-		runner: &Runner{Clock: cms.SystemClock(), Destination: ToNowhere(), Log: log, Failed: noFailures{}}, lease: lease, id: lease.ID,
+		runner: &Runner{Clock: timing.SystemClock(), Destination: ToNowhere(), Log: log, Failed: noFailures{}}, lease: lease, id: lease.ID,
 		from: &ordinals{end: 20 * part}, log: log, alone: &alone{records: part},
 		guard: func(context.Context, time.Duration) error { return nil },
 	}

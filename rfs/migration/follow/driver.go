@@ -11,6 +11,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/retry"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/primitive"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
@@ -22,7 +23,7 @@ import (
 // continues where the last one stopped, and a former driver that wakes up late does no harm.
 type Driver struct {
 	Root  *cms.Coordinator // of the session of round 0
-	Clock cms.Clock
+	Clock timing.Clock
 	TTL   time.Duration // of the lock: for so long no node drives after its holder was killed
 	// Ask returns after which time at most a node that does not drive asks for the lock, which a driver frees when it is stopped.
 	Ask   func() time.Duration

@@ -20,6 +20,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
@@ -31,7 +32,7 @@ import (
 type Chain struct {
 	Root    *cms.Coordinator // of the session of round 0
 	Session string           // its name
-	Clock   cms.Clock
+	Clock   timing.Clock
 	Repo    snapshot.Repository
 	// AllowPartial permits snapshots that lack shards.
 	AllowPartial bool

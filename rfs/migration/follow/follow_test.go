@@ -15,6 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/pattern"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/follow"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
@@ -35,7 +36,7 @@ func chain(t *testing.T) *follow.Chain {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &follow.Chain{Root: cms.New(cms.Config{Store: store, Creator: "test"}), Session: "s", Clock: cms.SystemClock(), Repo: blobs}
+	return &follow.Chain{Root: cms.New(cms.Config{Store: store, Creator: "test"}), Session: "s", Clock: timing.SystemClock(), Repo: blobs}
 }
 
 func history(t *testing.T) string {

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
@@ -134,7 +135,7 @@ func paced(t *testing.T, fixture string, sample int64, slots int, making time.Du
 	return &worker.Migration{Slots: slots, Unavailable: time.Hour, Session: &phase.Session{
 		Coordinator: c, Holder: "process", Settings: req.Settings(""), Log: log, Phases: phase.Phases{phase.PhaseIndices, phase.PhaseDocuments},
 		Source:   phase.Source{Plan: func(context.Context, string) (*plan.Plan, error) { return p, nil }},
-		Transfer: phase.Transfer{Shards: shards.Reader{Repo: blobs}, Runner: &engine.Runner{Destination: to, Failed: migrationtest.DroppedFailures{}, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: log, Bulk: o}},
+		Transfer: phase.Transfer{Shards: shards.Reader{Repo: blobs}, Runner: &engine.Runner{Destination: to, Failed: migrationtest.DroppedFailures{}, Meter: engine.NewMeter(), Clock: timing.SystemClock(), Log: log, Bulk: o}},
 		Cluster:  phase.Cluster{Indices: slowIndices{on, making}, Targets: on, Counts: on},
 	}}, p, on.Docs
 }

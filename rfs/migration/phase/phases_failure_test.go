@@ -10,6 +10,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/live"
@@ -205,7 +206,7 @@ func TestAPhaseThatFailsTooOftenIsFailedWithOneEvent(t *testing.T) {
 				break
 			}
 		}
-		if attempts != cms.DefaultMaxAttempts || failed == nil || !strings.Contains(failed.Reason, "unknown setting") || m.Events("failed") != 1 {
+		if attempts != timing.DefaultMaxAttempts || failed == nil || !strings.Contains(failed.Reason, "unknown setting") || m.Events("failed") != 1 {
 			t.Errorf("%d attempts, %v, %d events", attempts, failed, m.Events("failed"))
 		}
 		if words := failed.Error(); strings.Contains(words, "--retry-snapshot") || !strings.Contains(words, "run the same command") {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
@@ -58,7 +59,7 @@ func process(t *testing.T, store cms.Store, x *migrationtest.Outside, n int, l *
 	return &Session{
 		Coordinator: coordinator, Holder: fmt.Sprint("process", n), Log: log, Settings: map[string]string{"snapshot": ""}, Phases: Phases{PhaseSnapshot, PhaseMetadata, PhaseIndices, PhaseDocuments},
 		Source:   Source{Snapshot: SnapshotOptions{Name: "rfs-s", Derived: true, Repository: "r"}, Snapshots: on, Plan: func(context.Context, string) (*plan.Plan, error) { return threeIndices(), nil }},
-		Transfer: Transfer{Runner: &engine.Runner{Clock: cms.SystemClock(), Log: log}},
+		Transfer: Transfer{Runner: &engine.Runner{Clock: timing.SystemClock(), Log: log}},
 		Cluster:  Cluster{Globals: on.MigrateGlobals, Indices: on, Targets: on},
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/destination/failed"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
@@ -46,7 +47,7 @@ func TestWorkerReadsNothingButItsShard(t *testing.T) {
 		return &Session{
 			Coordinator: coordinator, Holder: holder, Settings: req.Settings(""), Log: log, Phases: Phases{PhaseDocuments},
 			Source:   Source{Plan: plan},
-			Transfer: Transfer{Shards: shards.Reader{Repo: r}, Runner: &engine.Runner{Destination: engine.ToNowhere(), Failed: recorder, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: log}},
+			Transfer: Transfer{Shards: shards.Reader{Repo: r}, Runner: &engine.Runner{Destination: engine.ToNowhere(), Failed: recorder, Meter: engine.NewMeter(), Clock: timing.SystemClock(), Log: log}},
 		}
 	}
 	seeder := session("seeder", repo.NewCounting(blobs), func(ctx context.Context, _ string) (*plan.Plan, error) { return plan.New(ctx, blobs, req) })

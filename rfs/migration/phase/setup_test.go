@@ -13,6 +13,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
@@ -29,11 +30,11 @@ func TestSetupOfDocumentsFails(t *testing.T) {
 		failed   bool
 		attempts int
 	}{
-		{"an error that stays is counted", errors.New("this cannot be read"), true, cms.DefaultMaxAttempts + 1},
+		{"an error that stays is counted", errors.New("this cannot be read"), true, timing.DefaultMaxAttempts + 1},
 		{"damage of the repository ends it at once", fault.Corrupt("index-0", "", 3, "torn"), true, 1},
-		{"an outage is not", fmt.Errorf("no answer: %w", fault.ErrUnavailable), false, cms.DefaultMaxAttempts + 1},
-		{"what another worker changed meanwhile is not", fmt.Errorf("take over the queue: %w", cms.ErrConflict), false, cms.DefaultMaxAttempts + 1},
-		{"what the user has to change is not", fmt.Errorf("no such index: %w", fault.ErrConfig), false, cms.DefaultMaxAttempts + 1},
+		{"an outage is not", fmt.Errorf("no answer: %w", fault.ErrUnavailable), false, timing.DefaultMaxAttempts + 1},
+		{"what another worker changed meanwhile is not", fmt.Errorf("take over the queue: %w", cms.ErrConflict), false, timing.DefaultMaxAttempts + 1},
+		{"what the user has to change is not", fmt.Errorf("no such index: %w", fault.ErrConfig), false, timing.DefaultMaxAttempts + 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			blobs, err := repo.NewDir(filepath.Join("..", "..", "..", "testing", "fixtures", "7.10.2-demo"))
@@ -57,7 +58,7 @@ func TestSetupOfDocumentsFails(t *testing.T) {
 					}
 					return plan.New(ctx, blobs, req)
 				}},
-				Transfer: Transfer{Shards: shards.Reader{Repo: blobs}, Runner: &engine.Runner{Destination: engine.ToNowhere(), Failed: migrationtest.NoFailures{}, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: log}},
+				Transfer: Transfer{Shards: shards.Reader{Repo: blobs}, Runner: &engine.Runner{Destination: engine.ToNowhere(), Failed: migrationtest.NoFailures{}, Meter: engine.NewMeter(), Clock: timing.SystemClock(), Log: log}},
 			}
 			for range c.attempts {
 				if _, _, err := s.RunOne(t.Context(), nil); !errors.Is(err, c.err) {

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/migration/creation"
@@ -115,7 +115,7 @@ func TestAPolicyStopsWorkOnAStreamAtEveryLook(t *testing.T) {
 	if _, err := on.Make(t.Context(), plan.Index{Name: ".ds-events-000001", Entry: e}); !errors.Is(err, objects.ErrRollover) {
 		t.Errorf("made: %v", err)
 	}
-	s := &Session{Transfer: Transfer{Runner: &engine.Runner{Clock: cms.SystemClock()}}, Cluster: Cluster{Targets: noTargets{t}, Streams: on.StreamUUID}}
+	s := &Session{Transfer: Transfer{Runner: &engine.Runner{Clock: timing.SystemClock()}}, Cluster: Cluster{Targets: noTargets{t}, Streams: on.StreamUUID}}
 	if err := s.checkTargets(t.Context(), e, 0); !errors.Is(err, objects.ErrRollover) {
 		t.Errorf("guarded: %v", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/document/doc"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
@@ -83,7 +84,7 @@ func TestDeathsBlameOnlyTheDocumentThatCausesThem(t *testing.T) {
 				if it := s.Item(t); it.Open() {
 					t.Errorf("still open after %d deaths: %+v", deaths, it)
 				}
-				if c.failed && (deaths <= cms.DefaultMaxAttempts || deaths > 20) {
+				if c.failed && (deaths <= timing.DefaultMaxAttempts || deaths > 20) {
 					t.Errorf("failed after %d deaths", deaths)
 				}
 			})

@@ -5,18 +5,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
 // countedClock counts how often it is read.
 type countedClock struct {
-	cms.Clock
+	timing.Clock
 	reads atomic.Int64
 }
 
-func (c *countedClock) Read() cms.Reading {
+func (c *countedClock) Read() timing.Reading {
 	c.reads.Add(1)
 	return c.Clock.Read()
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/testing/migrationtest"
@@ -44,7 +45,7 @@ func (v *versioned) set(away bool, hang ...int) {
 }
 
 func (v *versioned) Send(ctx context.Context, body []byte, _ int) (bulk.Result, error) {
-	if err := cms.SystemClock().Sleep(ctx, v.each); err != nil {
+	if err := timing.SystemClock().Sleep(ctx, v.each); err != nil {
 		return bulk.Result{}, err
 	}
 	v.mu.Lock()

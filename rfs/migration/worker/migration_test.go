@@ -13,6 +13,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/failed"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
@@ -69,7 +70,7 @@ func runFrom(ctx context.Context, t *testing.T, blobs snapshot.Repository, kept 
 			Coordinator: coordinator, Holder: fmt.Sprintf("test_%d", rand.Int()), Settings: req.Settings(""), Log: slog.New(slog.DiscardHandler), Phases: phase.Phases{phase.PhaseDocuments},
 			Source: phase.Source{Plan: func(context.Context, string) (*plan.Plan, error) { return p, nil }},
 			Transfer: phase.Transfer{Shards: shards.Reader{Repo: blobs, Manifests: kept, Edit: edit, Log: slog.New(slog.DiscardHandler)}, Runner: &engine.Runner{
-				Destination: to, Failed: recorder, Meter: engine.NewMeter(), Clock: cms.SystemClock(),
+				Destination: to, Failed: recorder, Meter: engine.NewMeter(), Clock: timing.SystemClock(),
 				Log: slog.New(slog.DiscardHandler), Bulk: bulk.Options{MaxDocs: 7, MaxInFlight: 3},
 			}},
 		},

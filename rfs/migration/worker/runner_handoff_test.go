@@ -17,6 +17,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/export"
 	"github.com/rfsd/rfsd/rfs/document/doc"
@@ -106,7 +107,7 @@ func (o slowOutput) Send(ctx context.Context, body []byte, n int) (bulk.Result, 
 		o.together.Add(1)
 	}
 	defer o.busy.Add(-1)
-	if err := cms.SystemClock().Sleep(ctx, o.each); err != nil {
+	if err := timing.SystemClock().Sleep(ctx, o.each); err != nil {
 		return bulk.Result{}, err
 	}
 	return o.Output.Send(ctx, body, n)
@@ -270,7 +271,7 @@ func (s *reportingStore) Apply(ctx context.Context, id string, tr cms.Transition
 		s.under.Add(1)
 		defer s.under.Add(-1)
 		s.once.Do(func() { close(s.started) })
-		if err := cms.SystemClock().Sleep(ctx, time.Second); err != nil {
+		if err := timing.SystemClock().Sleep(ctx, time.Second); err != nil {
 			return cms.Item{}, 0, fmt.Errorf("no answer: %w: %w", err, fault.ErrUnavailable)
 		}
 	case cms.Complete, cms.SetSuccessors:

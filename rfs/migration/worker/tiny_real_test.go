@@ -19,6 +19,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/oscms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
@@ -180,7 +181,7 @@ func tinyMigration(b *testing.B, w *wire, client *target.Client, session, holder
 		Coordinator: c, Holder: holder, Log: log, Phases: phase.Phases{phase.PhaseDocuments},
 		Source: phase.Source{Plan: func(context.Context, string) (*plan.Plan, error) { return p, nil }},
 		Transfer: phase.Transfer{Shards: shards.Reader{Repo: blobs, Log: log}, Runner: &engine.Runner{
-			Destination: engine.ToCluster(client, engine.Limits{Connections: 10}), Failed: migrationtest.NoFailures{}, Meter: engine.NewMeter(), Clock: cms.SystemClock(), Log: log,
+			Destination: engine.ToCluster(client, engine.Limits{Connections: 10}), Failed: migrationtest.NoFailures{}, Meter: engine.NewMeter(), Clock: timing.SystemClock(), Log: log,
 			Bulk: bulk.Options{Pool: &bulk.Pool{}},
 		}},
 		Cluster: phase.Cluster{Targets: client, Counts: client, Indices: there{}},

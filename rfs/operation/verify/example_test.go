@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/operation/verify"
 )
 
@@ -49,7 +49,7 @@ func Example() {
 
 	v := verify.New(verify.Options{
 		Target: weblogs{unit("target", [2]string{"3", `{"bytes": 3}`}, [2]string{"1", `{"bytes":1}`}, [2]string{"2", `{"bytes":20}`})},
-		Work:   verify.Work{Store: store, Clock: cms.SystemClock(), Holder: "example", Identity: "snapshot"},
+		Work:   verify.Work{Store: store, Clock: timing.SystemClock(), Holder: "example", Identity: "snapshot"},
 	})
 	source := unit("shard 0", [2]string{"1", `{"bytes":1}`}, [2]string{"2", `{"bytes":2}`}, [2]string{"3", `{"bytes":3}`}, [2]string{"4", `{"bytes":4}`})
 	all, err := v.Compare(context.Background(), []verify.Group{{Targets: []string{"weblogs"}, Sources: []string{"weblogs"}, Units: []verify.Unit{source}}})

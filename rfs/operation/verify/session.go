@@ -18,12 +18,13 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/primitive"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 )
 
 // Work locates the items of a comparison and their results. Any number of processes share it.
 type Work struct {
 	Store  cms.Store
-	Clock  cms.Clock
+	Clock  timing.Clock
 	Holder string        // of this process, unique; the prefix of the names of the holders of its items
 	Dead   []string      // holders of processes that are known to have ended: their leases are not waited for
 	Lease  time.Duration // of an item of the source, the first; DefaultLease
@@ -171,7 +172,7 @@ func (x *grouped) add(side int, u Unit, name string, exponent int, of map[string
 
 // exponentFor returns the exponent of a lease that suffices to read the documents in one go.
 func exponentFor(initial time.Duration, documents int64) (k int) {
-	for k < cms.MaxExponent && (initial<<k).Seconds()/2 < float64(documents)/documentsPerSecond {
+	for k < timing.MaxExponent && (initial<<k).Seconds()/2 < float64(documents)/documentsPerSecond {
 		k++
 	}
 	return k

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 )
 
 var errKilled = errors.New("killed")
@@ -177,7 +178,7 @@ func TestProcessesShareAComparison(t *testing.T) {
 	want, all := s.alone()
 	synctest.Test(t, func(t *testing.T) {
 		s.t, s.work, s.each, s.options.Readers = t, work(t), 20*time.Millisecond, 2
-		s.work.Clock = cms.SystemClock()
+		s.work.Clock = timing.SystemClock()
 		var wg sync.WaitGroup
 		var total atomic.Int64
 		for i, most := range []int64{900, whole, whole} {

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 )
 
 // record is a document of a side that is made up.
@@ -81,7 +81,7 @@ func work(t *testing.T) Work {
 			t.Error(err)
 		}
 	})
-	return Work{Store: store, Clock: cms.SystemClock(), Holder: "test", Identity: "snapshot"}
+	return Work{Store: store, Clock: timing.SystemClock(), Holder: "test", Identity: "snapshot"}
 }
 
 func compared(t *testing.T, o Options, source []Unit, held Held) *Index {

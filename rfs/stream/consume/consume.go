@@ -14,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/retry"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/primitive"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
@@ -50,7 +51,7 @@ type Task struct {
 	Session Session
 	// Intent returns the state of the fleet that the operator wants.
 	Intent  func(ctx context.Context) (session.Intent, error)
-	Clock   cms.Clock
+	Clock   timing.Clock
 	Log     *slog.Logger
 	Indices Indices
 	// Identity binds the session to its destination.

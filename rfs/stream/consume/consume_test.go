@@ -10,6 +10,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/stream/consume"
@@ -370,9 +371,9 @@ func TestAPausedSessionTakesNothing(t *testing.T) {
 }
 
 // fastClock is ten minutes ahead.
-type fastClock struct{ cms.Clock }
+type fastClock struct{ timing.Clock }
 
-func (c fastClock) Read() cms.Reading {
+func (c fastClock) Read() timing.Reading {
 	r := c.Clock.Read()
 	r.Wall = r.Wall.Add(10 * time.Minute)
 	return r
@@ -381,7 +382,9 @@ func (c fastClock) Read() cms.Reading {
 func TestTask_RefusesAClockThatIsWrong(t *testing.T) {
 	inBubble(t, 2, func(w *world) {
 		w.topic.add(0, "1", "{}")
-		p := w.start(func(task *consume.Task) { task.Clock, task.SkewTolerance = fastClock{task.Clock}, cms.DefaultTolerance })
+		p := w.start(func(task *consume.Task) {
+			task.Clock, task.SkewTolerance = fastClock{task.Clock}, timing.DefaultTolerance
+		})
 		time.Sleep(time.Minute)
 		p.end()
 		if !errors.Is(p.err, cms.ErrClockSkew) || !strings.Contains(p.err.Error(), "10m0s off") || w.target.has("1") {

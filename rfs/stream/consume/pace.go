@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 )
 
@@ -25,14 +25,14 @@ type pace struct {
 	most    int         // bytes of a body
 	under   int         // concurrent bodies of a partition, without bounds
 	running func() int64
-	clock   cms.Clock
+	clock   timing.Clock
 	within  time.Duration
 
 	mu    sync.Mutex
 	bytes int
 }
 
-func newPace(o bulk.Options, lease time.Duration, clock cms.Clock, running func() int64) *pace {
+func newPace(o bulk.Options, lease time.Duration, clock timing.Clock, running func() int64) *pace {
 	p := &pace{bounds: o.Bounds, most: o.MaxBytes, under: o.MaxInFlight, clock: clock, running: running, within: min(longestAnswer, lease/longestPart)}
 	if p.most <= 0 {
 		p.most = bulk.DefaultMaxBytes

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/failed"
 	"github.com/rfsd/rfsd/rfs/destination/target"
@@ -61,7 +62,7 @@ func Example() {
 	}
 
 	m := importer.Import{
-		Source: source, Store: store, Session: session.IdentityOf(cms.New(cms.Config{Store: store, Creator: "example"})), Clock: cms.SystemClock(),
+		Source: source, Store: store, Session: session.IdentityOf(cms.New(cms.Config{Store: store, Creator: "example"})), Clock: timing.SystemClock(),
 		Log: slog.New(slog.DiscardHandler), Indices: anyIndex{}, Destination: engine.ToCluster(client, engine.Limits{Connections: 2}), Failed: rejected,
 	}
 	status, err := m.Run(ctx)

@@ -12,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/primitive"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
@@ -54,7 +55,7 @@ type Import struct {
 	Source  Source
 	Store   cms.Store // of the session
 	Session Session
-	Clock   cms.Clock
+	Clock   timing.Clock
 	Log     *slog.Logger
 	Indices Indices
 	Ledger  Ledger // nil: nothing is recorded

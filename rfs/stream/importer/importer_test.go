@@ -17,6 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
 
@@ -343,9 +344,9 @@ func wide(t *testing.T, text string, back int) string {
 }
 
 // fastClock is ten minutes ahead.
-type fastClock struct{ cms.Clock }
+type fastClock struct{ timing.Clock }
 
-func (c fastClock) Read() cms.Reading {
+func (c fastClock) Read() timing.Reading {
 	r := c.Clock.Read()
 	r.Wall = r.Wall.Add(10 * time.Minute)
 	return r
@@ -354,7 +355,7 @@ func (c fastClock) Read() cms.Reading {
 func TestImport_RefusesAClockThatIsWrong(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		w.corpus()
-		_, err := w.node(func(m *importer.Import) { m.Clock, m.SkewTolerance = fastClock{w.clock}, cms.DefaultTolerance }).Run(t.Context())
+		_, err := w.node(func(m *importer.Import) { m.Clock, m.SkewTolerance = fastClock{w.clock}, timing.DefaultTolerance }).Run(t.Context())
 		if !errors.Is(err, cms.ErrClockSkew) || !strings.Contains(err.Error(), "10m0s off") || len(w.target.docs) > 0 {
 			t.Errorf("%v; %d documents", err, len(w.target.docs))
 		}

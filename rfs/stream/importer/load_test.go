@@ -14,6 +14,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/export"
@@ -58,7 +59,7 @@ func BenchmarkImport(b *testing.B) {
 				}
 				c := cms.New(cms.Config{Store: store, Creator: "b"})
 				m := &importer.Import{
-					Source: src, Store: store, Session: session.IdentityOf(c), Clock: cms.SystemClock(), Log: slog.New(slog.DiscardHandler), Indices: anyIndex{}, Failed: &failedtest.Recorder{},
+					Source: src, Store: store, Session: session.IdentityOf(c), Clock: timing.SystemClock(), Log: slog.New(slog.DiscardHandler), Indices: anyIndex{}, Failed: &failedtest.Recorder{},
 					Destination: engine.ToCluster(&export.Discard{}, engine.Limits{Connections: 64}), Bulk: bulk.Options{MaxBytes: 5 << 20},
 				}
 				if s, err := m.Run(b.Context()); err != nil || s.Indexed != 20000 {

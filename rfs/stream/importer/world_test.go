@@ -20,6 +20,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
@@ -122,7 +123,7 @@ type world struct {
 	session *cms.Coordinator
 	target  *landing
 	failed  *failedtest.Recorder
-	clock   cms.Clock
+	clock   timing.Clock
 }
 
 func inBubble(t *testing.T, f func(t *testing.T, w *world)) {

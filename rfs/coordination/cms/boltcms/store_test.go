@@ -12,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/testing/cmstest"
 )
@@ -91,7 +92,7 @@ func TestOpeningTheFileFreesTheLeasesOfADeadOwner(t *testing.T) {
 	if err != nil {
 		t.Fatalf("the lease of the dead owner was not freed: %v", err)
 	}
-	if l.Start() != 10 || l.Length != cms.DefaultInitialLease {
+	if l.Start() != 10 || l.Length != timing.DefaultInitialLease {
 		t.Errorf("start %d, lease %s", l.Start(), l.Length)
 	}
 	more := cms.Counts{Ordinals: 5, Live: 5, Indexed: 5, Bytes: 50}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 )
 
 // writeQuery is the query of every write of an item, and of each bulk.
@@ -179,7 +180,7 @@ func updateBody(t cms.Transition) ([]byte, error) {
 	params["scriptVersion"] = cms.ScriptVersion
 	switch t.(type) {
 	case cms.Acquire, cms.Release:
-		params["maxExponent"] = cms.MaxExponent
+		params["maxExponent"] = timing.MaxExponent
 	}
 	return json.Marshal(map[string]any{
 		"_source": true,

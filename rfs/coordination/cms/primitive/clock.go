@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 )
 
 const (
@@ -21,18 +21,20 @@ const (
 // rememberedClock is a store whose clock is read once in a while.
 type rememberedClock struct {
 	Store
-	clock cms.Clock
+	clock timing.Clock
 
 	mu     sync.Mutex
-	read   cms.Reading // before the store's clock was read
-	is     time.Time   // the store's time; zero: not read
+	read   timing.Reading // before the store's clock was read
+	is     time.Time      // the store's time; zero: not read
 	maxErr time.Duration
 	age    time.Duration // for which the reading is used
 }
 
 // RememberClock returns the store with a clock that is read every few minutes and continues by this machine's clock in between; the error
 // of what it returns grows with the age of the reading. A store's clock that was set meanwhile is noticed at the next reading.
-func RememberClock(s Store, clock cms.Clock) Store { return &rememberedClock{Store: s, clock: clock} }
+func RememberClock(s Store, clock timing.Clock) Store {
+	return &rememberedClock{Store: s, clock: clock}
+}
 
 // Now returns the store's time and how far it may be off.
 func (r *rememberedClock) Now(ctx context.Context) (time.Time, time.Duration, error) {

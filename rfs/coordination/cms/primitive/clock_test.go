@@ -6,8 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/primitive"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/testing/cmstest"
 )
 
@@ -38,7 +38,7 @@ type setClock struct {
 	set time.Duration
 }
 
-func (c *setClock) Read() cms.Reading {
+func (c *setClock) Read() timing.Reading {
 	r := c.Clock.Read()
 	r.Wall = r.Wall.Add(c.set)
 	return r

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 )
 
 // Store is the part of a coordination store that primitives need.
@@ -30,7 +31,7 @@ func Token() string {
 // Locks hands out locks kept in a store.
 type Locks struct {
 	Store Store
-	Clock cms.Clock
+	Clock timing.Clock
 	// Wait is the extra time that Acquire waits before it asks again for a lock that is held: of many that wait, few
 	// ask at a time. nil: not at all.
 	Wait func() time.Duration

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 )
 
 // Node is one member of the fleet as it advertises itself.
@@ -30,7 +31,7 @@ type Node struct {
 // advice only; nothing is granted or refused by it.
 type Nodes struct {
 	Store Store
-	Clock cms.Clock
+	Clock timing.Clock
 }
 
 const (

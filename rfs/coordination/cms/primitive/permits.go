@@ -14,6 +14,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 )
 
 // Permits divides the limit of an option, in bytes per second, among the processes of a session. Each has a permit: a lease, by the store's
@@ -28,7 +29,7 @@ import (
 // A process that joins adds its permit with what is left. The others see it at their next renewal and shrink to their fair part.
 type Permits struct {
 	Store  Store
-	Clock  cms.Clock
+	Clock  timing.Clock
 	Option string       // such as max-rate
 	Limit  func() int64 // the whole; it may change
 	Log    *slog.Logger
@@ -162,7 +163,7 @@ func (k *permit) renew(ctx context.Context) error {
 		if own != nil {
 			is.Expire = max(is.Expire, own.Expire) // if the answer is lost, this process continues until the former end
 		}
-		left = k.until(read, ttl-cms.Margin(ttl)-maxErr)
+		left = k.until(read, ttl-timing.Margin(ttl)-maxErr)
 		return append(others, is), nil
 	})
 	if err != nil {
@@ -174,7 +175,7 @@ func (k *permit) renew(ctx context.Context) error {
 }
 
 // until returns how long usable lasts from a reading of the clocks on.
-func (k *permit) until(read cms.Reading, usable time.Duration) func() time.Duration {
+func (k *permit) until(read timing.Reading, usable time.Duration) func() time.Duration {
 	end, wall := read.Boot+usable, read.Wall.Add(usable)
 	return func() time.Duration {
 		at := k.Clock.Read()
@@ -244,7 +245,7 @@ func (k *permit) change(ctx context.Context, f func(ctx context.Context, all []e
 // current returns the permits of others that may be in use, and the permit of this process, which may be nil. Values that cannot be are
 // clamped, so that a permit of any other writer ends.
 func (k *permit) current(all []entry, now time.Time, maxErr time.Duration) (others []entry, own *entry) {
-	latest, over := now.Add(maxPermitTTL+cms.Margin(maxPermitTTL)).UnixMilli(), now.Add(-maxErr-cms.Grace(leastTTL(len(all)))).UnixMilli()
+	latest, over := now.Add(maxPermitTTL+timing.Margin(maxPermitTTL)).UnixMilli(), now.Add(-maxErr-timing.Grace(leastTTL(len(all)))).UnixMilli()
 	for _, e := range all {
 		e.Weight, e.Part, e.Expire = min(max(e.Weight, 0), maxWeight), min(max(e.Part, 0), maxPermitPart), min(e.Expire, latest)
 		switch {

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package cms
+package timing
 
 import "time"
 

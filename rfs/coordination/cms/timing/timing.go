@@ -1,4 +1,5 @@
-package cms
+// Package timing has the clocks by which a holder of a lease measures its time, and the lengths of leases.
+package timing
 
 import (
 	"math"
@@ -21,10 +22,11 @@ const (
 
 // LeaseLength is min(2^k × initial, limit); k is clamped to 0..MaxExponent.
 func LeaseLength(initial time.Duration, k int, limit time.Duration) time.Duration {
-	return time.Duration(leaseMs(initial.Milliseconds(), k, limit.Milliseconds())) * time.Millisecond
+	return time.Duration(LeaseMs(initial.Milliseconds(), k, limit.Milliseconds())) * time.Millisecond
 }
 
-func leaseMs(initial int64, k int, limit int64) int64 {
+// LeaseMs is LeaseLength in milliseconds.
+func LeaseMs(initial int64, k int, limit int64) int64 {
 	k = max(0, min(k, MaxExponent))
 	if initial > limit>>k {
 		return limit

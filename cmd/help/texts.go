@@ -1,9 +1,9 @@
-package config
+package help
 
 // Help texts of the commands of rfsd that have many options. The options themselves are described where they are declared.
 const (
-	// MigrateHelp describes rfsd migrate.
-	MigrateHelp = `Creates a snapshot (with --source-host) or reads an existing one, and migrates templates, indices
+	// Migrate describes rfsd migrate.
+	Migrate = `Creates a snapshot (with --source-host) or reads an existing one, and migrates templates, indices
 and every live document to a cluster, or exports the documents to files. It runs in the
 foreground until it is complete. Interrupted or killed, the same command continues where it
 stopped; documents keep their ids and are never duplicated. Existing indices, templates and
@@ -25,8 +25,8 @@ The failed documents (--failed-documents) list rejected documents and those with
 (exit code 6). Exit code 7 takes precedence over 6, and 8 (--verify) over both; 5 means that no
 work was started, 4 that the source is still making the snapshot (--snapshot-no-wait).`
 
-	// FollowHelp describes rfsd follow.
-	FollowHelp = `Migrates a snapshot as rfsd migrate does (round 0), and then sends what changed in each later
+	// Follow describes rfsd follow.
+	Follow = `Migrates a snapshot as rfsd migrate does (round 0), and then sends what changed in each later
 snapshot (rounds 1, 2, …): new and changed documents, and deletions. It reads and sends nothing
 else of the documents. A session of rfsd migrate can be followed, too.
 
@@ -42,8 +42,8 @@ source stay. While it follows, the target remembers the versions of deleted docu
 
 The exit codes are the same as for rfsd migrate.`
 
-	// RunHelp describes rfsd run.
-	RunHelp = `Keeps workers running on this machine until no work is left, and continues reporting the progress
+	// Run describes rfsd run.
+	Run = `Keeps workers running on this machine until no work is left, and continues reporting the progress
 of the migration. Each worker is a process that leases one work item (rfsd worker). With a
 coordinator file, which only one process can open, the workers run inside the daemon. With
 --from, files are imported (rfsd import) instead of a snapshot; with --topic, a Kafka topic is
@@ -59,16 +59,16 @@ import: as rfsd import does). Exit code 7 takes precedence over 6. With --verify
 the target with the snapshot, together with the other nodes that have this option, and prints the
 report; exit code 8 takes precedence over both.`
 
-	// WorkerHelp describes rfsd worker.
-	WorkerHelp = `Performs one step of a phase before the documents (snapshot, cluster metadata, indices), or
+	// Worker describes rfsd worker.
+	Worker = `Performs one step of a phase before the documents (snapshot, cluster metadata, indices), or
 leases one work item and works on it, and exits. A fleet consists of many of these, on any number
 of machines, restarted by a parent process.
 
 It also exits with 0 when documents were rejected (they are counted) and after a clean SIGTERM. A
 crash exits with 2, too: rely on 2 only together with the final record on --status-fd.`
 
-	// PlanHelp describes rfsd plan.
-	PlanHelp = `Reports what migrate with the same options would do, without writing a document. Sections:
+	// Plan describes rfsd plan.
+	Plan = `Reports what migrate with the same options would do, without writing a document. Sections:
 - changes: what would be created, changed, left out and refused. What migrate would create is
 passed to the target's template simulation, which stores nothing; existing objects are compared.
 - sizes: bytes and requests to the repository; with --documents also documents.
@@ -83,8 +83,8 @@ with the name NAME-rfsd-doctor-RANDOM is created and removed immediately.
 the changes on an empty target of that version. Each finding states what to do. Exit code 7: the
 migration, or a part of it, would fail.`
 
-	// VerifyHelp describes rfsd verify.
-	VerifyHelp = `Compares what migrate with the same options sends with what the target holds, document by
+	// Verify describes rfsd verify.
+	Verify = `Compares what migrate with the same options sends with what the target holds, document by
 document: id, routing and every byte of the source; and the types of the fields of its mappings.
 Lists missing, extra and different documents. No document is changed; target indices are
 refreshed.
@@ -100,8 +100,8 @@ differences; nor do later writes to the target, if the end of the migration is r
 With --changed it looks up on the target only what the last round of rfsd follow sent or
 deleted.`
 
-	// ImportHelp describes rfsd import.
-	ImportHelp = `Imports NDJSON files (pairs of action and source line, as --export-dir writes them and the bulk
+	// Import describes rfsd import.
+	Import = `Imports NDJSON files (pairs of action and source line, as --export-dir writes them and the bulk
 API takes them; plain, .gz or .zst) from a directory or a bucket into a cluster. Start the same
 command on any number of machines that see the same files: one of them divides the files into
 windows, all of them work, and any of them may die. The same command continues where it stopped;
@@ -119,8 +119,8 @@ The failed documents (--failed-documents) list rejected and unreadable documents
 offset (exit code 6). Abandoned windows of a damaged file, and documents that the target
 does not hold at the end, exit with 7, which takes precedence over 6.`
 
-	// ConsumeHelp describes rfsd consume.
-	ConsumeHelp = `Brings the messages of a Kafka topic into a cluster until it is interrupted. Start the same
+	// Consume describes rfsd consume.
+	Consume = `Brings the messages of a Kafka topic into a cluster until it is interrupted. Start the same
 command on as many machines as you like: one of them divides the partitions among all, and again
 when one joins or is missing. A message arrives at least once; documents are overwritten by id,
 in the order of their partition. A message without a value deletes the document whose id is its

@@ -1,4 +1,4 @@
-package cms
+package timing
 
 import (
 	"context"
@@ -22,16 +22,16 @@ type Clock interface {
 	Sleep(ctx context.Context, d time.Duration) error
 }
 
-// instant is a point in time on all three clocks.
-type instant Reading
+// Instant is a point in time on all three clocks.
+type Instant Reading
 
-// after returns the instant d later on all three clocks.
-func (r Reading) after(d time.Duration) instant {
-	return instant{Wall: r.Wall.Add(d), Mono: r.Mono + d, Boot: r.Boot + d}
+// After returns the instant d later on all three clocks.
+func (r Reading) After(d time.Duration) Instant {
+	return Instant{Wall: r.Wall.Add(d), Mono: r.Mono + d, Boot: r.Boot + d}
 }
 
-// left is the time until the instant on the clock where it comes first; ≤ 0 when it is over.
-func (i instant) left(now Reading) time.Duration {
+// Left returns the time until the instant on the clock where it comes first; ≤ 0 when it is over.
+func (i Instant) Left(now Reading) time.Duration {
 	return min(i.Wall.Round(0).Sub(now.Wall.Round(0)), i.Mono-now.Mono, i.Boot-now.Boot)
 }
 

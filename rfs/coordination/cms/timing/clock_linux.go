@@ -1,4 +1,4 @@
-package cms
+package timing
 
 import (
 	"time"

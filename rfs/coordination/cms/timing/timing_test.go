@@ -1,10 +1,10 @@
-package cms_test
+package timing_test
 
 import (
 	"testing"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 )
 
 func TestLeaseDoublesUpToItsLimit(t *testing.T) {
@@ -12,7 +12,7 @@ func TestLeaseDoublesUpToItsLimit(t *testing.T) {
 		k    int
 		want time.Duration
 	}{{0, 10 * time.Minute}, {1, 20 * time.Minute}, {2, 40 * time.Minute}, {5, 320 * time.Minute}, {6, 6 * time.Hour}, {10, 6 * time.Hour}, {1 << 30, 6 * time.Hour}, {-3, 10 * time.Minute}} {
-		if got := cms.LeaseLength(10*time.Minute, tc.k, 6*time.Hour); got != tc.want {
+		if got := timing.LeaseLength(10*time.Minute, tc.k, 6*time.Hour); got != tc.want {
 			t.Errorf("k=%d: %v, want %v", tc.k, got, tc.want)
 		}
 	}
@@ -25,20 +25,20 @@ func TestHandoffStartsEarly(t *testing.T) {
 		60 * time.Minute: 55*time.Minute + 30*time.Second,
 		20 * time.Second: 15 * time.Second,
 	} {
-		if got := cms.TriggerAfter(lease); got != want {
+		if got := timing.TriggerAfter(lease); got != want {
 			t.Errorf("%v: %v, want %v", lease, got, want)
 		}
 	}
 }
 
 func TestMarginsShrinkWithShortLeases(t *testing.T) {
-	if cms.Margin(10*time.Minute) != 15*time.Second || cms.Margin(20*time.Second) != 2*time.Second {
+	if timing.Margin(10*time.Minute) != 15*time.Second || timing.Margin(20*time.Second) != 2*time.Second {
 		t.Error("margin")
 	}
-	if cms.Grace(10*time.Minute) != 5*time.Second || cms.Grace(20*time.Second) != time.Second {
+	if timing.Grace(10*time.Minute) != 5*time.Second || timing.Grace(20*time.Second) != time.Second {
 		t.Error("grace")
 	}
-	if cms.SetupLease(10*time.Minute) != 5*time.Minute || cms.SetupLease(20*time.Second) != 20*time.Second {
+	if timing.SetupLease(10*time.Minute) != 5*time.Minute || timing.SetupLease(20*time.Second) != 20*time.Second {
 		t.Error("setup lease")
 	}
 }
@@ -58,9 +58,9 @@ func TestSuccessorLeaseIsSizedByTheShareOfSetup(t *testing.T) {
 		{"too short a lease", w, 2 * time.Minute, 1},
 		{"another initial lease than the parent's", 80 * time.Minute, 4 * time.Minute, 3},
 		{"shorter than the initial lease", time.Minute, 3 * time.Second, 0},
-		{"never above the limit", w << 10, w << 9, cms.MaxExponent},
+		{"never above the limit", w << 10, w << 9, timing.MaxExponent},
 	} {
-		if got := cms.RightSize(tc.lease, w, tc.setup); got != tc.want {
+		if got := timing.RightSize(tc.lease, w, tc.setup); got != tc.want {
 			t.Errorf("%s: %d, want %d", tc.name, got, tc.want)
 		}
 	}
