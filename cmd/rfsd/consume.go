@@ -45,7 +45,7 @@ func decodeConsume(values config.Values) (consumeOptions, error) {
 	if err := config.Decode(values, &c); err != nil {
 		return consumeOptions{}, err
 	}
-	o := consumeOptions{options: options{stores: c.Stores.Options(), compression: string(export.None), fleet: true, leases: taskLeases}, stream: c.Stream, create: c.NewIndices.Create}
+	o := consumeOptions{options: options{version: version, stores: c.Stores.Options(), compression: string(export.None), fleet: true, leases: taskLeases}, stream: c.Stream, create: c.NewIndices.Create}
 	return o, o.transfer(c.Transfer())
 }
 

@@ -51,22 +51,6 @@ func newFleetRounds(r runOptions, log *slog.Logger) *fleetRounds {
 	return f
 }
 
-// toldRound is a round as a worker gets it from its daemon.
-type toldRound struct {
-	follow.Round
-	Delete bool // target indices of indices that vanished
-}
-
-// ofRound returns the options of a worker in a round.
-func (o options) ofRound(told json.RawMessage) (options, error) {
-	var r toldRound
-	if err := json.Unmarshal(told, &r); err != nil {
-		return o, fmt.Errorf("the round that the daemon has named: %w", err)
-	}
-	o.deleteVanished = r.Delete
-	return rounds{options: o}.of(r.Round)
-}
-
 // work returns the session whose items the workers of this node work on.
 func (f *fleetRounds) work(ctx context.Context, orders *cms.Coordinator) (daemon.Work, error) {
 	c := &follow.Chain{Root: orders, Session: f.sessionOrDefault(), Clock: timing.SystemClock()}
@@ -165,4 +149,20 @@ func (f *fleetRounds) cutsOver(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// toldRound is a round as a worker gets it from its daemon.
+type toldRound struct {
+	follow.Round
+	Delete bool // target indices of indices that vanished
+}
+
+// ofRound returns the options of a worker in a round.
+func ofRound(o options, told json.RawMessage) (options, error) {
+	var r toldRound
+	if err := json.Unmarshal(told, &r); err != nil {
+		return o, fmt.Errorf("the round that the daemon has named: %w", err)
+	}
+	o.deleteVanished = r.Delete
+	return rounds{options: o}.of(r.Round)
 }

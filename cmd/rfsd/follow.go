@@ -37,7 +37,7 @@ func followCommand() *cli.Command {
 	return config.Command(cli.Command{
 		Name: "follow", Usage: "migrate a snapshot, and then what changes in each later one", Description: help.Follow,
 	}, func(ctx context.Context, call *config.Call, f config.Follow) error {
-		o, err := newOptions(f.Migrate)
+		o, err := newOptions(version, f.Migrate)
 		if err != nil {
 			return err
 		}

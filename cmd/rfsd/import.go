@@ -40,7 +40,7 @@ func decodeImport(values config.Values) (importOptions, error) {
 		return importOptions{}, err
 	}
 	o := importOptions{
-		options: options{stores: i.Stores.Options(), compression: string(export.None), fleet: true, leases: taskLeases, from: i.Files.From},
+		options: options{version: version, stores: i.Stores.Options(), compression: string(export.None), fleet: true, leases: taskLeases, from: i.Files.From},
 		types:   importer.Types(i.Transfer.Types.Emit), windows: i.Windows,
 	}
 	o.limitReading(i.Pace)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -19,13 +18,11 @@ import (
 	"github.com/rfsd/rfsd/daemon/foreground"
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/base/budget"
-	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
-	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/owner"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/migration/estimate"
-	"github.com/rfsd/rfsd/rfs/migration/load"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/summary"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
@@ -51,7 +48,7 @@ func migrateCommand() *cli.Command {
 // migrateOptions returns the options of a migration, or of its trial run.
 func migrateOptions(m config.MigrateCommand) (options, error) {
 	if m.Trial.Documents == 0 {
-		o, err := newOptions(m.Migrate)
+		o, err := newOptions(version, m.Migrate)
 		o.verify = m.End.Verify
 		return o, err
 	}
@@ -59,7 +56,7 @@ func migrateOptions(m config.MigrateCommand) (options, error) {
 	if err != nil {
 		return options{}, err
 	}
-	o, err := newOptions(of)
+	o, err := newOptions(version, of)
 	if err != nil {
 		return o, err
 	}
@@ -190,61 +187,11 @@ func runShown(ctx context.Context, m *worker.Migration, shown *foreground.Comman
 	return sum, err
 }
 
-// request returns what is read of the snapshot.
-func (o options) request() plan.Request {
-	return plan.Request{
-		SnapshotName: o.snapshot, Session: o.session, Indices: o.indices, IncludeSystem: o.includeSystem,
-		AllowPartial: o.allowPartial, MultiType: o.multiType, EmitType: o.emitType, Rename: o.overrides, Rules: o.rules, DataStreams: o.dataStreams,
-		RebuildSources: o.rebuildSources, RebuildText: o.rebuildText, ParentJoin: o.parentJoin, DuplicateKeys: o.duplicateKeys, Trial: o.trial, SplitOver: o.splitOver, Follow: o.follow,
+// claim takes the lock of a migration on this machine. A coordinator file needs none, as it is locked itself.
+func claim(o options, holder string) (*owner.Claim, error) {
+	c, err := owner.Take(o.ownerFile, holder)
+	if errors.Is(err, owner.ErrLive) {
+		return nil, config.Usage("another rfsd migrate runs this migration on this machine (%s is locked)", o.ownerFile)
 	}
-}
-
-// repositoryIdentity names a repository for the settings of a session; a path means
-// something on one machine only.
-func repositoryIdentity(uri string) string {
-	if strings.HasPrefix(uri, "file://") {
-		return ""
-	}
-	return uri
-}
-
-// planError returns an error of plan.New with its exit code: wrong names are the user's, the rest is the snapshot's.
-func planError(err error) error {
-	if err == nil || errors.Is(err, fault.ErrConfig) || errors.Is(err, context.Canceled) {
-		return err
-	}
-	return exit.With(exit.Snapshot, err)
-}
-
-// announce says before the run what will not arrive as it was, or not at all.
-func announce(log *slog.Logger, plan *plan.Plan) {
-	for _, w := range plan.Warnings {
-		log.Warn(w)
-	}
-	for _, x := range plan.Vanished {
-		log.Warn("the snapshot lacks an index that the former one has: it stays on the target, except with --delete-indices", "index", x.Name)
-	}
-	for _, m := range plan.Missing {
-		log.Warn("the snapshot lacks a shard", "shard", m)
-	}
-	for _, x := range plan.Indices {
-		if x.Entry.Reduced != "" {
-			log.Warn("stored sources differ from the indexed documents", "index", x.Name, "reason", x.Entry.Reduced)
-		}
-	}
-	if len(plan.LeftOut) > 0 {
-		log.Info("system indices are left out; --include-system migrates them", "indices", strings.Join(plan.LeftOut, ", "))
-	}
-}
-
-// announceTrial prints what a trial run reads and sends, before it starts.
-func announceTrial(o options, p *plan.Plan) {
-	if o.trial == nil || o.log.Quiet {
-		return
-	}
-	text := progress.Sprintf("trial run: reads and sends at most %d documents of each of %s to indices named %s…", o.trial.Documents, progress.Plural(int64(p.Shards()), "shard"), o.trial.Prefix)
-	if o.measure > 0 {
-		text += fmt.Sprintf("; then, for at most %s, at most %s of sources to indices that it deletes again", o.measure, progress.Bytes(load.MostSource(p)))
-	}
-	fmt.Fprintln(o.out, text)
+	return c, err
 }

@@ -37,6 +37,8 @@ import (
 
 // options are what one run does, made of its settings.
 type options struct {
+	version string // of this program
+
 	repoURI      string
 	from         string // files of an import
 	snapshot     string
@@ -115,8 +117,9 @@ type options struct {
 }
 
 // newOptions makes the options of a run of its settings.
-func newOptions(m config.Migrate) (options, error) {
+func newOptions(version string, m config.Migrate) (options, error) {
 	o := options{
+		version: version,
 		repoURI: m.Repository.URI, remotes: m.Repository.Remotes, snapshot: m.Snapshot.Name, stores: m.Repository.Stores.Options(),
 		verifyFirst: m.Reading.VerifyFirst,
 		exportDir:   m.Export.Dir, compression: string(m.Export.Compression), discard: m.Export.Discard, allowSource: m.Confirm.AllowSource, acceptReduced: m.Accept.Reduced,
@@ -189,7 +192,7 @@ func (o *options) transfer(t config.Transfer) (err error) {
 
 // cluster returns a cluster as its client takes it.
 func (o *options) cluster(c config.Cluster, role string) target.Config {
-	return c.Config(role, "rfsd/"+version, o.connections)
+	return c.Config(role, "rfsd/"+o.version, o.connections)
 }
 
 // shares reports whether a cluster or a bucket keeps the state of the work, so that any number of processes can share it.
@@ -340,4 +343,12 @@ func (o options) liveSource() *live.Source {
 		s.Without = o.follow.Ended
 	}
 	return s
+}
+
+// takes returns the session whose orders this process takes while it is shown; nil: it takes none, because it would end while it is paused.
+func (o options) takes(root *cms.Coordinator) *cms.Coordinator {
+	if !o.repeats || !o.shares() {
+		return nil
+	}
+	return root
 }

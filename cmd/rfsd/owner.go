@@ -3,26 +3,15 @@ package main
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"strings"
 
-	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/state"
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/rfs/coordination/owner"
 )
-
-// claim takes the lock of a migration on this machine. A coordinator file needs none, as it is locked itself.
-func claim(o options, holder string) (*owner.Claim, error) {
-	c, err := owner.Take(o.ownerFile, holder)
-	if errors.Is(err, owner.ErrLive) {
-		return nil, config.Usage("another rfsd migrate runs this migration on this machine (%s is locked)", o.ownerFile)
-	}
-	return c, err
-}
 
 // owner claims the state of this run of a node. Without it, for which the log gives the reason, the leases of workers that are killed
 // together with their daemon run out.

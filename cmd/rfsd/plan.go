@@ -35,7 +35,7 @@ func planCommand() *cli.Command {
 		if err := config.Decode(values, &p); err != nil {
 			return err
 		}
-		o, err := newOptions(p.Migrate)
+		o, err := newOptions(version, p.Migrate)
 		if err != nil {
 			return err
 		}

@@ -62,7 +62,7 @@ func redriveCommand() *cli.Command {
 
 // redriveOptions are the options of a run of its settings.
 func redriveOptions(c config.Redrive) (options, error) {
-	o := options{stores: c.Repository.Stores.Options(), repoURI: c.Repository.URI, from: c.Files.From, remotes: c.Repository.Remotes, recorded: c.Recorded.Only, fleet: true, compression: "none"}
+	o := options{version: version, stores: c.Repository.Stores.Options(), repoURI: c.Repository.URI, from: c.Files.From, remotes: c.Repository.Remotes, recorded: c.Recorded.Only, fleet: true, compression: "none"}
 	o.limitReading(c.Repository.Pace)
 	var err error
 	if c.Rules.Path != "" {

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/rfsd/rfsd/cmd/config"
@@ -174,20 +172,6 @@ func newRedriveAccount(o options, kept *cms.Coordinator) (session.PlaceAccount, 
 		dir = host + ":" + dir
 	}
 	return session.PlaceAccount{Records: session.RedrivesOf(kept), Place: dir, Bucket: bucket}, nil
-}
-
-// placeOf returns the host and the absolute path of a directory, or no host and the URI of a bucket.
-func placeOf(dir string) (host, path string, err error) {
-	if config.InBucket(dir) {
-		return "", dir, nil
-	}
-	if path, err = filepath.Abs(dir); err != nil {
-		return "", "", fmt.Errorf("failed documents: %w", err)
-	}
-	if host, err = os.Hostname(); err != nil {
-		return "", "", fmt.Errorf("failed documents: %w", err)
-	}
-	return host, path, nil
 }
 
 // deliveredLater returns how many of the failed documents of a session rfsd redrive has delivered.

@@ -7,8 +7,6 @@ import (
 
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/scale"
-	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
 )
@@ -47,24 +45,5 @@ func (r runOptions) drive(ctx context.Context, s *scale.Scaler, loads func() []s
 	l.Run(ctx, s)
 	if err := closeStore(); err != nil {
 		log.Debug("closing the store failed", "error", err)
-	}
-}
-
-// storeRetry is the time between two tries to open a store.
-const storeRetry = 2 * time.Second
-
-// openPatiently opens the store of the options as soon as that is possible. The error is that of ctx.
-func openPatiently(ctx context.Context, o options, log *slog.Logger) (cms.Store, func() error, error) {
-	for warned := false; ; warned = true {
-		store, closeStore, err := openStore(ctx, o, false)
-		if err == nil {
-			return store, closeStore, nil
-		}
-		if !warned && ctx.Err() == nil {
-			log.Warn("store not opened", "error", fault.Text(err), "next_try_in", storeRetry)
-		}
-		if err := timing.SystemClock().Sleep(ctx, storeRetry); err != nil {
-			return nil, nil, err
-		}
 	}
 }

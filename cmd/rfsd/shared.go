@@ -114,7 +114,7 @@ func askFleet(ctx context.Context, values config.Values) (sharing.Scope, session
 	if err := config.Decode(values, &at); err != nil {
 		return sharing.Scope{}, session.SharedRecord{}, err
 	}
-	o := options{connections: 1, session: at.State.Session.Name}
+	o := options{version: version, connections: 1, session: at.State.Session.Name}
 	if at.Target.Cluster.Host != "" {
 		o.target = o.cluster(at.Target.Cluster, "target")
 	}

@@ -45,14 +45,6 @@ func shownMigration(o options, s *phase.Session, blobs *repo.Counting, in *resou
 	})
 }
 
-// takes returns the session whose orders this process takes while it is shown; nil: it takes none, because it would end while it is paused.
-func (o options) takes(root *cms.Coordinator) *cms.Coordinator {
-	if !o.repeats || !o.shares() {
-		return nil
-	}
-	return root
-}
-
 // readRound returns a function that reads a session, and with it the rounds and orders that root keeps; nil: the session keeps its own.
 func readRound(root *cms.Coordinator) func(context.Context, *cms.Coordinator) (*progress.Reading, error) {
 	if root == nil {

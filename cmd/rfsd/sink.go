@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/rfsd/rfsd/cmd/config"
@@ -111,4 +113,18 @@ func refused(failures []doc.Failure) []session.Refused {
 		}
 	}
 	return all
+}
+
+// placeOf returns the host and the absolute path of a directory, or no host and the URI of a bucket.
+func placeOf(dir string) (host, path string, err error) {
+	if config.InBucket(dir) {
+		return "", dir, nil
+	}
+	if path, err = filepath.Abs(dir); err != nil {
+		return "", "", fmt.Errorf("failed documents: %w", err)
+	}
+	if host, err = os.Hostname(); err != nil {
+		return "", "", fmt.Errorf("failed documents: %w", err)
+	}
+	return host, path, nil
 }

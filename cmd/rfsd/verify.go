@@ -42,7 +42,7 @@ func verifyCommand() *cli.Command {
 		if v.Migrate.Transfer.Target.Cluster.Host == "" {
 			return config.Usage("verify compares a cluster: give --target-host")
 		}
-		o, err := newOptions(config.Migrate(v.Migrate))
+		o, err := newOptions(version, config.Migrate(v.Migrate))
 		if err != nil {
 			return err
 		}
@@ -82,7 +82,7 @@ func verifyFiles(ctx context.Context, values config.Values, out *output.Writer) 
 	if err := config.Decode(values, &v); err != nil {
 		return err
 	}
-	o := importOptions{options: options{stores: v.Stores.Options(), from: v.Files.From}, types: importer.Types(v.Transfer.Types.Emit)}
+	o := importOptions{options: options{version: version, stores: v.Stores.Options(), from: v.Files.From}, types: importer.Types(v.Transfer.Types.Emit)}
 	o.limitReading(v.Pace)
 	if err := o.transfer(v.Transfer); err != nil {
 		return err

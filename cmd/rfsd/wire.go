@@ -12,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/state"
 	"github.com/rfsd/rfsd/rfs/base/budget"
+	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
@@ -253,5 +254,24 @@ func maxBody(client *target.Client, log *slog.Logger) func(ctx context.Context) 
 			log.DebugContext(ctx, "size of requests unknown", "error", err)
 		}
 		return most
+	}
+}
+
+// storeRetry is the time between two tries to open a store.
+const storeRetry = 2 * time.Second
+
+// openPatiently opens the store of the options as soon as that is possible. The error is that of ctx.
+func openPatiently(ctx context.Context, o options, log *slog.Logger) (cms.Store, func() error, error) {
+	for warned := false; ; warned = true {
+		store, closeStore, err := openStore(ctx, o, false)
+		if err == nil {
+			return store, closeStore, nil
+		}
+		if !warned && ctx.Err() == nil {
+			log.Warn("store not opened", "error", fault.Text(err), "next_try_in", storeRetry)
+		}
+		if err := timing.SystemClock().Sleep(ctx, storeRetry); err != nil {
+			return nil, nil, err
+		}
 	}
 }

@@ -40,7 +40,7 @@ func workerCommand() *cli.Command {
 		}
 		o, err := decodeMigrate(values)
 		if err == nil && l.First.Round != nil {
-			o, err = o.ofRound(l.First.Round)
+			o, err = ofRound(o, l.First.Round)
 		}
 		if err != nil {
 			return l.finish(failedRecord(err), err)
@@ -55,7 +55,7 @@ func decodeMigrate(values config.Values) (options, error) {
 	if err := config.Decode(values, &m); err != nil {
 		return options{}, err
 	}
-	return newOptions(m)
+	return newOptions(version, m)
 }
 
 // joinSoon takes over the fleet's settings as joinFleet does, and fails when the store does not answer: the process that
