@@ -1,8 +1,10 @@
 package e2e
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,7 +14,7 @@ import (
 )
 
 // TestRole_Suffices: a user with the roles of deploy/opensearch plans, migrates, verifies, follows and undoes; without the role for it, it
-// removes nothing.
+// removes nothing; and a single action that the role lacks is named.
 func TestRole_Suffices(t *testing.T) {
 	n := cluster.OpenSearch(t, "2.19.4", cluster.Secured())
 	b, err := os.ReadFile(filepath.Join("..", "..", "deploy", "opensearch", "role.yml"))
@@ -26,10 +28,11 @@ func TestRole_Suffices(t *testing.T) {
 	call(t, n, "PUT", "/_plugins/_security/api/internalusers/mover", map[string]any{"password": password})
 	call(t, n, "PUT", "/_plugins/_security/api/rolesmapping/rfsd", map[string]any{"users": []string{"mover"}})
 	dir := t.TempDir()
-	at := []string{"--target-host", n.URL, "--target-username", "mover", "--target-cacert", n.CACert}
+	secret := []string{"RFS_TARGET_PASSWORD=" + password}
+	target := []string{"--target-host", n.URL, "--target-username", "mover", "--target-cacert", n.CACert}
 	run := func(code int, program string, args ...string) Result {
 		t.Helper()
-		r := RunIn(t, dir, []string{"RFS_TARGET_PASSWORD=" + password}, program, append(args, at...)...)
+		r := RunIn(t, dir, secret, program, append(args, target...)...)
 		if r.Code != code || code == 0 && strings.Contains(r.Stdout+r.Stderr, "no permissions for") {
 			t.Errorf("%s %q: exit %d: %s %s", program, args, r.Code, r.Stdout, r.Stderr)
 		}
@@ -52,4 +55,48 @@ func TestRole_Suffices(t *testing.T) {
 		t.Errorf("undo leaves more than the script, which has no place for a mark: %s %s", r.Stdout, r.Stderr)
 	}
 	run(0, "rfsctl", "cleanup", "--session-name", "perm", "--force")
+	t.Run("without one action", func(t *testing.T) {
+		for _, action := range []string{
+			"indices:data/write/index", "indices:data/write/bulk*", "cluster:admin/ingest/pipeline/put", "cluster:admin/script/put", "cluster:admin/component_template/put",
+			"indices:admin/index_template/put", "indices:admin/template/put",
+		} {
+			wipe(t, n)
+			state, _ := call(t, n, "GET", "/_cluster/state/metadata?filter_path=metadata.stored_scripts", nil)["metadata"].(map[string]any)
+			scripts, _ := state["stored_scripts"].(map[string]any)
+			for name := range scripts {
+				call(t, n, "DELETE", "/_scripts/"+name, nil)
+			}
+			call(t, n, "PUT", "/_plugins/_security/api/roles/rfsd", without(roles["rfsd"], action))
+			named := strings.TrimSuffix(action, "*")
+			at := slices.Replace(slices.Clone(templates), 5, 6, "minus")
+			if r := RunIn(t, dir, secret, "rfsd", slices.Concat([]string{"plan"}, at, target)...); r.Code != 7 || !strings.Contains(r.Stdout, named) {
+				t.Errorf("plan without %s: exit %d: %s %s", action, r.Code, r.Stdout, r.Stderr)
+			}
+			r := RunIn(t, dir, secret, "rfsd", slices.Concat([]string{"migrate"}, at, target)...)
+			if r.Code == 0 || !strings.Contains(r.Stdout+r.Stderr, named) || !strings.Contains(r.Stdout+r.Stderr, "PERMISSIONS.md") {
+				t.Errorf("migrate without %s: exit %d: %s %s", action, r.Code, r.Stdout, r.Stderr)
+			}
+			t.Logf("%s: exit %d: %s", action, r.Code, r.Stderr)
+		}
+	})
+}
+
+// without returns a role that does not grant one action.
+func without(role map[string]any, action string) map[string]any {
+	r := maps.Clone(role)
+	less := func(all any) []any {
+		list, _ := all.([]any)
+		return slices.DeleteFunc(slices.Clone(list), func(x any) bool { return x == action })
+	}
+	r["cluster_permissions"] = less(r["cluster_permissions"])
+	var indices []any
+	granted, _ := r["index_permissions"].([]any)
+	for _, x := range granted {
+		grant, _ := x.(map[string]any)
+		grant = maps.Clone(grant)
+		grant["allowed_actions"] = less(grant["allowed_actions"])
+		indices = append(indices, grant)
+	}
+	r["index_permissions"] = indices
+	return r
 }

@@ -52,6 +52,8 @@ type Needs struct {
 	Over      map[string][]MappingLimit // limits that the mappings of indices of the snapshot exceed
 	Tolerance time.Duration             // between the clocks; 0: any
 	Session   string
+	// Pipelines and Scripts are set when they are migrated, too.
+	Pipelines, Scripts bool
 	// Now is this machine's clock.
 	Now func() time.Time
 }
@@ -121,19 +123,19 @@ const nothing = "rfsd-doctor-and-nothing-is-called-so"
 
 // probes are the calls about an index that is going to be written, since permissions are granted by names and patterns of names. Each is
 // refused whether the index exists or not. Names of all else start like it.
-func probes(session string, names []string) []probe {
+func probes(n Needs) []probe {
 	index, nothing := nothing, nothing
-	all := slices.Sorted(maps.Keys(distinct(names)))
+	all := slices.Sorted(maps.Keys(distinct(n.Names)))
 	if i := slices.IndexFunc(all, func(name string) bool { return !strings.HasPrefix(name, ".") }); i >= 0 {
 		index, nothing = all[i], all[i][:min(len(all[i]), 150)]+"-"+nothing
 	}
 	path := "/" + url.PathEscape(index)
 	control := ".rfs_control_" + nothing
-	if session != "" {
-		control = ".rfs_control_" + session + "-doctor"
+	if n.Session != "" {
+		control = ".rfs_control_" + n.Session + "-doctor"
 	}
 	impossible := `{"settings":{"index.number_of_shards":-1}}`
-	return []probe{
+	calls := []probe{
 		{"create indices", "PUT", path, nil, impossible, "indices:admin/create on the target indices"},
 		{"read settings and mappings", "GET", path, url.Values{"filter_path": {"*.settings.index.number_of_shards"}}, "", "indices:admin/get on the target indices"},
 		{"change settings", "PUT", path + "/_settings", nil, `{"index.number_of_shards":-1}`, "indices:admin/settings/update on the target indices"},
@@ -145,6 +147,13 @@ func probes(session string, names []string) []probe {
 		{"change the state of the work", "POST", "/.rfs_items_" + nothing + "/_update/1", url.Values{"require_alias": {"true"}}, `{"doc":{}}`, "indices:data/write/update on .rfs_*"},
 		{"read the nodes' clocks and disks", "GET", "/_nodes/_local/stats/process", url.Values{"filter_path": {"nodes.*.timestamp"}}, "", "cluster:monitor/nodes/stats"},
 	}
+	if n.Pipelines {
+		calls = append(calls, probe{"create pipelines", "PUT", "/_ingest/pipeline/" + nothing, nil, `{"processors":[{"` + nothing + `":{}}]}`, "cluster:admin/ingest/pipeline/put"})
+	}
+	if n.Scripts {
+		calls = append(calls, probe{"create scripts", "PUT", "/_scripts/" + nothing, nil, `{"script":{"lang":"` + nothing + `","source":"1"}}`, "cluster:admin/script/put"})
+	}
+	return calls
 }
 
 // roles names the roles that have all permissions.
@@ -160,7 +169,7 @@ func explained(call string, status int, answer []byte) (words, remedy string) {
 // permissions makes every probe. Nothing is left behind: each is impossible.
 func permissions(ctx context.Context, c rest.API, n Needs) []Finding {
 	var all []Finding
-	for _, p := range probes(n.Session, n.Names) {
+	for _, p := range probes(n) {
 		f := Finding{Check: "may " + p.what, Level: Good}
 		status, answer, err := c.Do(ctx, p.method, p.path, p.query, []byte(p.body))
 		words, remedy := explained(p.method+" "+p.path, status, answer)

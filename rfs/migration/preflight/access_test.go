@@ -127,7 +127,7 @@ func TestARealTargetIsExaminedAndLeftAsItWas(t *testing.T) {
 			}
 			defer client.Close()
 			before := everything(t, client)
-			for _, f := range examine(t, client, Needs{Names: []string{"a"}, Tolerance: 15 * time.Second, Now: time.Now, BulkBytes: 1 << 20}) {
+			for _, f := range examine(t, client, Needs{Names: []string{"rfsd-doctor"}, Tolerance: 15 * time.Second, Now: time.Now, BulkBytes: 1 << 20, Pipelines: true, Scripts: true}) {
 				if f.Level != Good {
 					t.Errorf("%+v", f)
 				}
@@ -155,7 +155,7 @@ func everything(t *testing.T, c *target.Client) string {
 			}
 		}
 	}
-	for _, path := range []string{"/_template/" + nothing, "/_component_template/" + nothing, "/_index_template/" + nothing} {
+	for _, path := range []string{"/_template/rfsd-doctor-" + nothing, "/_component_template/rfsd-doctor-" + nothing, "/_index_template/rfsd-doctor-" + nothing, "/_ingest/pipeline/rfsd-doctor-" + nothing, "/_scripts/rfsd-doctor-" + nothing} {
 		if status, b, err := c.Do(t.Context(), http.MethodGet, path, nil, nil); err != nil || status != 404 {
 			t.Errorf("GET %s: %d %s %v", path, status, b, err)
 		}
@@ -184,8 +184,9 @@ func TestAUserWithoutPermissionsIsToldEachOfThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	all := examine(t, client, Needs{Now: time.Now})
-	for _, p := range probes("", nil) {
+	needs := Needs{Now: time.Now, Pipelines: true, Scripts: true}
+	all := examine(t, client, needs)
+	for _, p := range probes(needs) {
 		if f := find(t, all, "may "+p.what); f.Level != Bad || f.Remedy == "" || strings.Contains(f.Detail, secret) {
 			t.Errorf("%+v", f)
 		}
@@ -200,7 +201,7 @@ func TestAUserWithoutPermissionsIsToldEachOfThem(t *testing.T) {
 			}
 		}
 		all := examine(t, client, Needs{Names: []string{"orders"}, Now: time.Now})
-		for _, what := range []string{"create indices", "read settings and mappings", "change settings", "set aliases"} {
+		for _, what := range []string{"create indices", "read settings and mappings", "change settings", "set aliases", "index documents"} {
 			if f := find(t, all, "may "+what); f.Level != Bad {
 				t.Errorf("%+v", f)
 			}

@@ -102,6 +102,9 @@ func (e *Evaluator) needs(p *plan.Plan, r *Report) Needs {
 		n.Names = append(n.Names, targets...)
 		n.Shards += int64(len(targets) * x.Entry.Shards * (1 + replicas(x.Source.Settings)))
 	}
+	if e.Globals != nil {
+		n.Pipelines, n.Scripts = e.Globals.Wanted.Pipelines, e.Globals.Wanted.Scripts
+	}
 	if e.Only.Has(Changes) {
 		n.Shards = r.toCreate
 	}

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
@@ -28,7 +29,8 @@ const (
 )
 
 // mayWrite proves the permission to index documents under the names of the target's indices, and writes none: in an index that
-// exists by an action with an impossible sequence number, and for the others in a throw-away index whose name starts alike.
+// exists by an action with an impossible sequence number, and for the others by a request to index into an index that does not exist,
+// which is refused afterwards, and in a throw-away index whose name starts alike.
 func mayWrite(ctx context.Context, c rest.API, n Needs) []Finding {
 	names := slices.Sorted(maps.Keys(distinct(n.Names)))
 	if len(names) == 0 {
@@ -50,6 +52,10 @@ func mayWrite(ctx context.Context, c rest.API, n Needs) []Finding {
 	alike := beginnings(absent)
 	keys := slices.Sorted(maps.Keys(alike))
 	for _, key := range keys[:min(len(keys), maxThrowaway)] {
+		if words := refusedIndexing(ctx, c, alike[key][0]); words != "" {
+			w.add("forbidden", fault.Names(alike[key], maxShownNames), words)
+			continue
+		}
 		all = append(all, w.throwaway(ctx, c, alike[key])...)
 	}
 	for _, key := range keys[min(len(keys), maxThrowaway):] {
@@ -200,6 +206,20 @@ func (w *writeProbe) tryBulk(ctx context.Context, c rest.API, indices, as []stri
 	}
 }
 
+// refusedIndexing returns the target's words when the user may not index documents under a name, which need not be an index. Whoever may
+// is refused for two other reasons: the name is not an alias, and no document has the sequence number.
+func refusedIndexing(ctx context.Context, c rest.API, name string) string {
+	path := "/" + url.PathEscape(name) + "/_doc/" + nothing
+	q := url.Values{"require_alias": {"true"}, "if_seq_no": {strconv.FormatInt(impossibleSeqNo, 10)}, "if_primary_term": {"1"}, "routing": {nothing}, "pipeline": {"_none"}}
+	status, answer, err := c.Do(ctx, http.MethodPut, path, q, []byte("{}"))
+	kind, _ := fault.ErrorMessage(answer)
+	if err != nil || status != http.StatusForbidden && status != http.StatusUnauthorized || strings.Contains(kind, "block") {
+		return ""
+	}
+	words, _ := explained("PUT "+path, status, answer)
+	return words
+}
+
 // throwaway makes an index whose name starts like the names, tries it, and removes it. A user who may not remove it does not
 // get one.
 func (w *writeProbe) throwaway(ctx context.Context, c rest.API, names []string) []Finding {
@@ -222,10 +242,13 @@ func (w *writeProbe) throwaway(ctx context.Context, c rest.API, names []string) 
 		w.add("unknown", fault.Names(names, maxShownNames), "no throw-away index: PUT "+words(status, answer, err))
 		return nil
 	}
-	if err == nil {
-		w.try(ctx, c, []string{index}, []string{fault.Names(names, maxShownNames)})
-	} else {
+	switch {
+	case err != nil:
 		w.add("unknown", fault.Names(names, maxShownNames), "no throw-away index: PUT "+words(status, answer, err))
+	case refusedIndexing(ctx, c, index) != "": // the user's permissions name the indices, and not what starts like them
+		w.add("unknown", fault.Names(names, maxShownNames), "the user may index single documents; bulk requests could not be tested, since a throw-away index may not be written")
+	default:
+		w.try(ctx, c, []string{index}, []string{fault.Names(names, maxShownNames)})
 	}
 	// Also without an answer it may have been made.
 	status, answer, derr := c.Do(context.WithoutCancel(ctx), http.MethodDelete, path, nil, nil)

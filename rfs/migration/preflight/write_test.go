@@ -21,6 +21,9 @@ type guarded struct {
 	indices              map[string]bool
 	aliases              map[string]string // alias: index
 	writes, makes, drops []string
+	writesOnly           string // part of each name that may be written
+	exact                bool   // names of writes are whole
+	noBulk               bool   // single documents may be indexed, bulk requests not
 	blocked              string
 	keeps                bool // it does not remove what it has permitted to remove
 	wrote                []string
@@ -33,12 +36,29 @@ func (g *guarded) may(all []string, name string) bool {
 
 const noPermissions = `{"error":{"type":"security_exception","reason":"no permissions"},"status":403}`
 
-func (g *guarded) Do(_ context.Context, method, path string, _ url.Values, body []byte) (int, []byte, error) {
+func (g *guarded) mayWrite(name string) bool {
+	if g.exact {
+		return slices.Contains(g.writes, name)
+	}
+	return g.may(g.writes, name) && strings.Contains(name, g.writesOnly)
+}
+
+func (g *guarded) Do(_ context.Context, method, path string, q url.Values, body []byte) (int, []byte, error) {
 	name := strings.TrimPrefix(path, "/")
 	switch {
 	case path == "/_bulk":
 		return g.bulk(string(body))
-	case strings.HasPrefix(name, "_"), strings.Contains(name, "/"):
+	case strings.HasPrefix(name, "_"):
+		return 400, nil, nil
+	case strings.Contains(name, "/_doc/"):
+		if index, _, _ := strings.Cut(name, "/"); !g.mayWrite(index) {
+			return 403, []byte(noPermissions), nil
+		}
+		if q.Get("require_alias") != "true" || q.Get("if_seq_no") == "" {
+			g.wrote = append(g.wrote, name)
+		}
+		return 404, nil, nil
+	case strings.Contains(name, "/"):
 		return 400, nil, nil
 	case method == http.MethodGet:
 		found := map[string]any{}
@@ -94,7 +114,7 @@ func (g *guarded) bulk(body string) (int, []byte, error) {
 			real = g.aliases[name]
 		}
 		switch {
-		case !g.may(g.writes, real):
+		case g.noBulk, !g.mayWrite(real):
 			item(403, "security_exception")
 		case real == g.blocked:
 			item(403, "cluster_block_exception")
@@ -128,7 +148,12 @@ func TestThePermissionToWriteIsProvedUnderTheRealNames(t *testing.T) {
 		{"a blocked index is not a lack of permission", []string{"a"}, guarded{indices: map[string]bool{"a": true}, writes: []string{""}, blocked: "a"}, map[Level]string{Bad: "cluster_block"}, Good, 0},
 		{"names that are to come, in one throw-away index", many, guarded{writes: []string{"logs-"}, makes: []string{"logs-"}, drops: []string{"logs-"}},
 			map[Level]string{Good: "throw-away index for logs-00, logs-01, logs-02, logs-03, logs-04 and 15 more"}, Bad, 1},
-		{"names that may be created and not written", many, guarded{makes: []string{"logs-"}, drops: []string{"logs-"}}, map[Level]string{Bad: "logs-00"}, Good, 1},
+		{"names that may be created and not written", many, guarded{makes: []string{"logs-"}, drops: []string{"logs-"}}, map[Level]string{Bad: "logs-00"}, Good, 0},
+		{"throw-away indices that may be written, and no others", many, guarded{writes: []string{""}, writesOnly: "-rfsd-doctor-", makes: []string{""}, drops: []string{""}},
+			map[Level]string{Bad: "PUT /logs-00/_doc/"}, Good, 0},
+		{"names that may be written, but not what starts like them", []string{"a"}, guarded{writes: []string{"a"}, exact: true, makes: []string{""}, drops: []string{""}},
+			map[Level]string{Skipped: "bulk requests could not be tested"}, Bad, 1},
+		{"single documents only", []string{"a"}, guarded{writes: []string{""}, noBulk: true, makes: []string{""}, drops: []string{""}}, map[Level]string{Bad: "a: status 403"}, Good, 1},
 		{"a user who may not remove gets no throw-away index", many, guarded{writes: []string{""}, makes: []string{""}}, map[Level]string{Skipped: "could not be removed again"}, Good, 0},
 		{"an index that cannot be removed is named", []string{"x"}, guarded{writes: []string{""}, makes: []string{""}, drops: []string{""}, keeps: true}, map[Level]string{Warning: "could not be removed", Good: "x"}, Bad, 1},
 	} {
