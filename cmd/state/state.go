@@ -59,7 +59,8 @@ func OpenCluster(ctx context.Context, client *target.Client, session string) (*o
 		names, _ := oscms.Sessions(ctx, client) // they only help
 		return nil, fmt.Errorf("%s holds no session %s%s: %w", client.Name(), shown(session), others(names), ErrNone)
 	}
-	store, err := oscms.Open(ctx, oscms.Config{Client: client, Session: session})
+	// Without the request that finds out whether the cluster runs scripts: it is a write, which is refused where disks are full.
+	store, err := oscms.Open(ctx, oscms.Config{Client: client, Session: session, Mode: oscms.CAS})
 	if err != nil {
 		return nil, fmt.Errorf("coordination in %s: %w", client.Name(), err)
 	}
