@@ -39,8 +39,14 @@ func Arrange(commands []*cli.Command, args []string) ([]string, error) {
 	}
 	called := strings.Join(append([]string{filepath.Base(args[0])}, args[1:at]...), " ")
 	if command == nil || len(commands) > 0 {
-		if at == len(args) || strings.HasPrefix(args[at], "-") || slices.Contains([]string{"help", "h"}, args[at]) {
+		if at == len(args) || slices.Contains([]string{"help", "h", "version", "v"}, strings.TrimLeft(args[at], "-")) {
 			return args, nil
+		}
+		if args[at] == "--"+helpAll { // groups and programs have one help
+			return append(slices.Clone(args[:at]), "--help"), nil
+		}
+		if strings.HasPrefix(args[at], "-") {
+			return nil, Usage("%s: options follow the command; see %s --help", strings.SplitN(args[at], "=", 2)[0], called)
 		}
 		if now := replaced[called+" "+args[at]]; now != "" {
 			return nil, Usage("%s %s is now part of `%s`", called, args[at], now)
@@ -115,7 +121,7 @@ func unknown(all []*cli.Command, command *cli.Command, called, name, typed strin
 		}
 	}
 	if others := having(all, "", name); len(others) > 0 {
-		return Usage("%s has no option %s, which is one of %s", called, typed, strings.Join(others, ", "))
+		return Usage("%s has no option %s: it belongs to %s", called, typed, strings.Join(others, ", "))
 	}
 	if slices.ContainsFunc(Settings(struct{ Log Log }{}), func(s Setting) bool { return s.Name == name || s.Alias == name }) {
 		return Usage("%s has no option %s: it logs nothing; the commands of rfsd that work on documents log, and have it", called, typed)

@@ -40,7 +40,7 @@ func found() ([]string, error) {
 	own := api.OwnSockets(os.Getenv)
 	switch len(own) {
 	case 0:
-		return nil, fmt.Errorf("no node runs on this machine (%s does not exist, or is not yours), and no rfsd of this user in the foreground; --node HOST:PORT asks another node, --target-host reads the state of the work: %w", operatorSocket, fault.ErrConfig)
+		return nil, fmt.Errorf("no node runs on this machine (%s does not exist, or is not yours), and no rfsd of this user in the foreground; --node HOST:PORT asks another node; status, report, items and failures also read the state of the work where it is kept (--target-host): %w", operatorSocket, fault.ErrConfig)
 	case 1:
 		return own, nil
 	}

@@ -37,7 +37,7 @@ func Decode(call string, status int, answer []byte, out any) error {
 		return err
 	}
 	if err := json.Unmarshal(answer, out); err != nil {
-		return fmt.Errorf("%s: the response of %d bytes is not the JSON of a cluster, check the address: %w: %w", call, len(answer), err, ErrUnavailable)
+		return fmt.Errorf("%s: the response of %d bytes is not the JSON of a cluster; check the address: %w: %w", call, len(answer), err, ErrUnavailable)
 	}
 	return nil
 }

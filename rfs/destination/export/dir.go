@@ -49,7 +49,7 @@ func (c Compression) level(highest int) (int, error) {
 	}
 	n, err := strconv.Atoi(level)
 	if err != nil || n < 1 || n > highest {
-		return 0, fmt.Errorf("compression %q: want a level from 1 to %d after %s: %w", string(c), highest, c.Method(), fault.ErrConfig)
+		return 0, fmt.Errorf("want a level from 1 to %d after %s: %w", highest, c.Method(), fault.ErrConfig)
 	}
 	return n, nil
 }
@@ -73,7 +73,7 @@ func (c Compression) parse() (extension string, level int, err error) {
 		level, err = c.level(maxZstd)
 		return extensions[2], level, err
 	}
-	return "", 0, fmt.Errorf("compression %q: want none, gzip or zstd, or gzip:LEVEL or zstd:LEVEL: %w", string(c), fault.ErrConfig)
+	return "", 0, fmt.Errorf("want none, gzip or zstd, or gzip:LEVEL or zstd:LEVEL: %w", fault.ErrConfig)
 }
 
 // Check returns a fault.ErrConfig error if c is invalid.

@@ -236,9 +236,12 @@ func (c *Client) noAnswer(ctx context.Context, call string, err error) error {
 		err = inner
 	}
 	var record tls.RecordHeaderError
+	var named x509.HostnameError
 	switch {
 	case errors.Is(err, fault.ErrConfig):
 		return fmt.Errorf("%s: %s: %w", call, c.who(), err)
+	case errors.As(err, &named):
+		return fmt.Errorf("%s: %s: its certificate is for other names, give one of them in the address (or --%s-insecure): %w: %w", call, c.who(), c.conf.Role, err, fault.ErrConfig)
 	case untrusted(err):
 		return fmt.Errorf("%s: %s: its certificate is not trusted, give --%s-cacert (or --%s-insecure): %w: %w", call, c.who(), c.conf.Role, c.conf.Role, err, fault.ErrConfig)
 	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):

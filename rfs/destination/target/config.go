@@ -117,12 +117,12 @@ func (c Config) tls() (*tls.Config, error) {
 	if c.CACert != "" {
 		pem, err := os.ReadFile(c.CACert)
 		if err != nil {
-			return nil, fmt.Errorf("certificate authority: %w: %w", err, fault.ErrConfig)
+			return nil, fmt.Errorf("--%s-cacert: %w: %w", c.Role, err, fault.ErrConfig)
 		}
 		// This file alone: an authority that the system knows cannot speak for this cluster.
 		pool := x509.NewCertPool()
 		if !pool.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("certificate authority: %s holds no PEM certificate: %w", c.CACert, fault.ErrConfig)
+			return nil, fmt.Errorf("--%s-cacert %s holds no PEM certificate: %w", c.Role, c.CACert, fault.ErrConfig)
 		}
 		conf.RootCAs = pool
 	}

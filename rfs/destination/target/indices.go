@@ -86,7 +86,7 @@ func (c *Client) Info(ctx context.Context) (Version, error) {
 		v.Minor, err2 = strconv.Atoi(numbers[1])
 	}
 	if len(numbers) < 2 || err != nil || err2 != nil {
-		return Version{}, fmt.Errorf("%s calls its version %q; is it an OpenSearch? %w", c.who(), v.Number, fault.ErrConfig)
+		return Version{}, fmt.Errorf("%s does not answer as an OpenSearch: its version is %q; check --%s-host: %w", c.who(), v.Number, c.conf.Role, fault.ErrConfig)
 	}
 	return v, nil
 }

@@ -159,7 +159,7 @@ func (s *Session) plan(ctx context.Context) (*plan.Plan, error) {
 		return nil, err
 	}
 	if uuid != "" && p.UUID != "" && p.UUID != uuid {
-		return nil, fmt.Errorf("the repository holds a snapshot %s with the UUID %s, the one this session created has %s; do --repo-uri and the source's repository name the same place? %w",
+		return nil, fmt.Errorf("the repository holds a snapshot %s with the UUID %s, the one this session created has %s; check that --repo-uri and the source's repository name the same place: %w",
 			name, p.UUID, uuid, fault.ErrConfig)
 	}
 	if err := s.bindSnapshot(ctx, p.Identity); err != nil {

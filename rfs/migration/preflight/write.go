@@ -206,8 +206,8 @@ func (w *writeProbe) tryBulk(ctx context.Context, c rest.API, indices, as []stri
 	}
 }
 
-// refusedIndexing returns the target's words when the user may not index documents under a name, which need not be an index. Whoever may
-// is refused for two other reasons: the name is not an alias, and no document has the sequence number.
+// refusedIndexing returns the target's words when the user may not index documents under a name, which need not be an index. Others
+// are refused for two other reasons: the name is not an alias, and no document has the sequence number.
 func refusedIndexing(ctx context.Context, c rest.API, name string) string {
 	path := "/" + url.PathEscape(name) + "/_doc/" + nothing
 	q := url.Values{"require_alias": {"true"}, "if_seq_no": {strconv.FormatInt(impossibleSeqNo, 10)}, "if_primary_term": {"1"}, "routing": {nothing}, "pipeline": {"_none"}}

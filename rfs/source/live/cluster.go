@@ -68,7 +68,7 @@ func Open(ctx context.Context, api rest.API) (*Cluster, error) {
 		v.Minor, err2 = strconv.Atoi(parts[1])
 	}
 	if len(parts) < 2 || err != nil || err2 != nil {
-		return nil, fmt.Errorf("source calls its version %q; is it an Elasticsearch or OpenSearch? %w", v.Number, fault.ErrConfig)
+		return nil, fmt.Errorf("the source does not answer as an Elasticsearch or OpenSearch: its version is %q; check --source-host: %w", v.Number, fault.ErrConfig)
 	}
 	c.version = v
 	return c, nil

@@ -59,12 +59,13 @@ type document struct {
 
 func (s *Store) get(ctx context.Context, alias, id string) (document, error) {
 	var d document
-	answer, err := s.request(ctx, http.MethodGet, "/"+alias+"/_doc/"+url.PathEscape(id), nil, nil)
+	path := "/" + alias + "/_doc/" + url.PathEscape(id)
+	answer, err := s.request(ctx, http.MethodGet, path, nil, nil)
 	if err != nil {
 		return d, err
 	}
-	if err := json.Unmarshal(answer, &d); err != nil {
-		return d, fmt.Errorf("document %s: %w: %w", id, err, fault.ErrUnavailable)
+	if err := fault.Decode(http.MethodGet+" "+path, http.StatusOK, answer, &d); err != nil {
+		return d, err
 	}
 	if !d.Found {
 		return d, fmt.Errorf("document %s: %w", id, cms.ErrNotFound)
