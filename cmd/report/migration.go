@@ -257,7 +257,7 @@ func (r *Migration) writeDocuments(w io.Writer) {
 // writePhases prints the state of each phase, and what the phases did.
 func (r *Migration) writePhases(w io.Writer) {
 	for _, p := range r.Phases {
-		fmt.Fprintf(w, "phase %s: %s", p.Phase, strings.ToLower(p.State))
+		fmt.Fprintf(w, "phase %s: %s", p.Phase, strings.ReplaceAll(strings.ToLower(p.State), "_", " "))
 		switch {
 		case p.Error != "":
 			fmt.Fprintf(w, ": %s", p.Error)

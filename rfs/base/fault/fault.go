@@ -90,12 +90,24 @@ func Corrupt(blob, file string, offset int64, format string, args ...any) error 
 // which the message itself makes plain, and without secrets that addresses or settings in it hold.
 // For a full disk it adds what to do.
 func Text(err error) string {
-	s := secret.Text(err.Error())
-	for _, category := range []error{ErrConfig, ErrUnavailable, ErrRejected, ErrUnsupported, context.Canceled} {
-		s = strings.TrimSuffix(s, ": "+category.Error())
+	lines := strings.Split(secret.Text(err.Error()), "\n")
+	for i, line := range lines {
+		lines[i] = withoutCategories(line)
 	}
+	s := strings.Join(lines, "\n")
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		s += "; free space there, then run the same command again: it continues"
+	}
+	return s
+}
+
+// withoutCategories returns a text without the names of categories at its end.
+func withoutCategories(s string) string {
+	for was := ""; was != s; {
+		was = s
+		for _, category := range []error{ErrConfig, ErrUnavailable, ErrRejected, ErrUnsupported, context.Canceled} {
+			s = strings.TrimSuffix(s, ": "+category.Error())
+		}
 	}
 	return s
 }

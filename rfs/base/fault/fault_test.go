@@ -21,8 +21,16 @@ func TestNestedDamageIsToldOnceWithAllThatIsKnown(t *testing.T) {
 }
 
 func TestTextLeavesOutTheCategory(t *testing.T) {
-	if got := Text(fmt.Errorf("no such flag: %w", ErrConfig)); got != "no such flag" {
-		t.Errorf("%q", got)
+	for _, err := range []error{
+		fmt.Errorf("no such flag: %w", ErrConfig),
+		fmt.Errorf("no such flag: %w: %w: %w", ErrConfig, ErrUnavailable, ErrConfig),
+	} {
+		if got := Text(err); got != "no such flag" {
+			t.Errorf("%q", got)
+		}
+		if got := Text(errors.Join(err, err)); got != "no such flag\nno such flag" {
+			t.Errorf("%q", got)
+		}
 	}
 }
 
