@@ -66,7 +66,7 @@ func (f *fleetRounds) work(ctx context.Context, orders *cms.Coordinator) (daemon
 	case now.Over:
 		return w, nil
 	case !now.Next.IsZero():
-		w.Waits = "following; the next round starts at " + now.Next.Format(time.DateTime)
+		w.Waits = nextRound(now.Next)
 	}
 	if w.Round, err = json.Marshal(toldRound{now.Round, f.deleteVanished}); err != nil || now.Number == 0 {
 		return w, err

@@ -130,7 +130,7 @@ func (r rounds) awaitResume(ctx context.Context) error {
 		return err
 	}
 	r.log.Info("the operator wants no work: no round runs until rfsctl resume", "intent", is.State, "who", is.Who)
-	defer r.showPause(ctx)()
+	defer r.showPause(ctx, "the operator wants no work")()
 	for is.State != session.Run {
 		if err := timing.SystemClock().Sleep(ctx, pollOrders); err != nil {
 			return err
@@ -154,7 +154,7 @@ const pollOrders = 3 * time.Second
 // sleep blocks until the next round is due, or a cut-over is ordered. It shows the session meanwhile.
 func (r rounds) sleep(ctx context.Context, next time.Time) error {
 	if time.Until(next) > pollOrders {
-		defer r.showPause(ctx)()
+		defer r.showPause(ctx, nextRound(next))()
 	}
 	for {
 		left := time.Until(next)
@@ -165,6 +165,11 @@ func (r rounds) sleep(ctx context.Context, next time.Time) error {
 			return err
 		}
 	}
+}
+
+// nextRound returns why a process that follows waits between two rounds.
+func nextRound(at time.Time) string {
+	return "following; the next round starts at " + at.Format(time.DateTime)
 }
 
 // round runs rounds until the snapshot of the options has arrived, or one round where each makes its own. It reports whether it has

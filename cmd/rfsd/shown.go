@@ -79,9 +79,9 @@ func readPause() func(context.Context, *cms.Coordinator) (*progress.Reading, err
 	}
 }
 
-// showPause shows the session that is followed while no round runs, as a round is shown while it runs, until the returned function is
-// called. A coordinator file is not opened for it, because the commands that order a cut-over could not open it then.
-func (r rounds) showPause(ctx context.Context) (stop func()) {
+// showPause shows the session that is followed while no round runs, and why, as a round is shown while it runs, until the returned function
+// is called. A coordinator file is not opened for it, because the commands that order a cut-over could not open it then.
+func (r rounds) showPause(ctx context.Context, why string) (stop func()) {
 	if !r.shares() {
 		return func() {}
 	}
@@ -93,7 +93,7 @@ func (r rounds) showPause(ctx context.Context) (stop func()) {
 	log, lines := keepLines(r.log, r.options.log.Level, keptLines)
 	root := cms.New(r.coordination(store, owner.Name()))
 	shown := foreground.New(foreground.Config{
-		Name: "migrate", Version: version, Session: r.sessionOrDefault(), Slots: r.slots, Store: root, Orders: r.takes(root), Read: readPause(),
+		Name: "migrate", Version: version, Session: r.sessionOrDefault(), Slots: r.slots, Store: root, Orders: r.takes(root), Waits: why, Read: readPause(),
 		Own:    func() progress.Work { return progress.Work{} },
 		Sample: func() metrics.Sample { return metrics.Sample{} },
 		Clock:  timing.SystemClock(), Logs: lines, Log: log, Env: os.Getenv,

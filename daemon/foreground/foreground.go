@@ -38,6 +38,8 @@ type Config struct {
 	Store *cms.Coordinator
 	// Orders is the session to which orders are given, for a command that waits while it is paused; nil: it takes none.
 	Orders *cms.Coordinator
+	// Waits is why the command has nothing to do for now; "": it works.
+	Waits string
 	// Read reads the session, such as status.ReadStore.
 	Read   func(ctx context.Context, store *cms.Coordinator) (*progress.Reading, error)
 	Own    func() progress.Work             // what this process did since it began
@@ -164,13 +166,28 @@ func (c *Command) Status(context.Context) status.Report {
 		r.StoreError = fault.Text(err)
 	}
 	r.Node = status.Node{
-		Name: fmt.Sprintf("%s-%d", c.conf.Name, os.Getpid()), Version: c.conf.Version, Started: c.started.UTC(), State: "running",
-		Wanted: c.conf.Slots, Running: int(c.conf.Own().Running),
+		Name: fmt.Sprintf("%s-%d", c.conf.Name, os.Getpid()), Version: c.conf.Version, Started: c.started.UTC(),
+		Running: int(c.conf.Own().Running),
 	}
-	if m == nil {
-		r.Node.State = "starting"
+	if r.Node.State, r.Node.Reason = c.state(m); r.Node.State == "running" {
+		r.Node.Wanted = c.conf.Slots
 	}
 	return r
+}
+
+// state returns the state of the command in the words of a node, and the reason if there is one.
+func (c *Command) state(m *progress.Migration) (state, reason string) {
+	switch {
+	case m == nil:
+		return "starting", ""
+	case c.conf.Orders != nil && m.Intent.State == "pause":
+		return "paused", "by " + m.Intent.By
+	case c.conf.Orders != nil && m.Intent.State == "drain":
+		return "drained", "by " + m.Intent.By
+	case c.conf.Waits != "":
+		return "waiting", c.conf.Waits
+	}
+	return "running", ""
 }
 
 // ahead returns the session as of the last read of the store, with what this process has done since; nil if that is not known. All

@@ -335,3 +335,57 @@ func TestCommand_TakesOrdersOfTheSessionThatItFollows(t *testing.T) {
 		}
 	}
 }
+
+// TestCommand_ShowsWhyItDoesNotWork: in a round and between two, under each order of the session that it follows, and without orders.
+func TestCommand_ShowsWhyItDoesNotWork(t *testing.T) {
+	const between = "following; the next round starts at noon"
+	pause, drain := coordination.OrderPause, coordination.OrderDrain
+	for _, x := range []struct {
+		name          string
+		waits         string
+		deaf          bool // it takes no orders
+		orders        []coordination.OrderKind
+		state, reason string
+		wanted        int
+	}{
+		{"a round", "", false, nil, "running", "", 3},
+		{"a paused round", "", false, []coordination.OrderKind{pause}, "paused", "by ann", 0},
+		{"a drained round", "", false, []coordination.OrderKind{drain}, "drained", "by ann", 0},
+		{"a resumed round", "", false, []coordination.OrderKind{pause, coordination.OrderResume}, "running", "", 3},
+		{"a scaled round", "", false, []coordination.OrderKind{coordination.OrderScale}, "running", "", 3},
+		{"between two rounds", between, false, nil, "waiting", between, 0},
+		{"paused between two rounds", between, false, []coordination.OrderKind{pause}, "paused", "by ann", 0},
+		{"resumed between two rounds", between, false, []coordination.OrderKind{pause, coordination.OrderResume}, "waiting", between, 0},
+		{"a migration, which takes no orders", "", true, []coordination.OrderKind{pause}, "running", "", 3},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			root, _ := session(t)
+			for _, kind := range x.orders {
+				_, err := coordination.OrdersOf(root).Give(t.Context(), coordination.Order{Kind: kind, Who: "ann"})
+				must(t, err)
+			}
+			conf := foreground.Config{
+				Name: "migrate", Version: "1", Session: "night", Slots: 3, Store: root, Orders: root, Waits: x.waits, Read: status.ReadStore, Own: func() progress.Work { return progress.Work{} },
+				Sample: func() metrics.Sample { return metrics.Sample{} }, Clock: cms.SystemClock(), Logs: noLines{}, Log: slog.New(slog.DiscardHandler), Env: func(string) string { return t.TempDir() },
+			}
+			if x.deaf {
+				conf.Orders = nil
+			}
+			command := foreground.New(conf)
+			if first := command.Status(t.Context()).Node; first.State != "starting" || first.Wanted != 0 {
+				t.Errorf("before the store was read it is %+v", first)
+			}
+			ctx, end := context.WithCancel(t.Context())
+			var running sync.WaitGroup
+			running.Go(func() { command.Run(ctx) })
+			defer running.Wait()
+			defer end()
+			for command.Status(ctx).Migration == nil {
+				time.Sleep(time.Millisecond)
+			}
+			if is := command.Status(ctx).Node; is.State != x.state || is.Reason != x.reason || is.Wanted != x.wanted {
+				t.Errorf("it is %s (%s) and wants %d workers", is.State, is.Reason, is.Wanted)
+			}
+		})
+	}
+}

@@ -126,6 +126,9 @@ func TestThePageShowsTheWorst(t *testing.T) {
 			r.Migration.Rounds.Failed = 4
 		}, look{"following, 15 min 12 s behind the source, 4 documents failed in the rounds so far", "state lossy", "bar lossy", "4 of 4", "done", "catalogue", "shard done", "", "", ""}},
 		{"following", followed, func(*status.Report) {}, look{"following, 15 min 12 s behind the source", "state done", "bar done", "4 of 4", "done", "catalogue", "shard done", "", "", ""}},
+		{"following, paused", followed, func(r *status.Report) {
+			r.Node.State, r.Node.Reason = "paused", "by ann"
+		}, look{"paused, 15 min 12 s behind the source", "state wait", "bar wait", "4 of 4", "done", "catalogue", "shard done", "", "", ""}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := c.start()

@@ -26,7 +26,7 @@ function worst(r) {
   if (dead(r) || r.store_error || view.given_up || view.shards_failed || r.node.state === "failed") return "bad";
   if (view.documents_failed || roundsFailed(m)) return "lossy";
   if (gone(r)) return "wait";
-  if (m && m.complete) return "done";
+  if (m && m.complete && !held(r)) return "done";
   if (r.node.state !== "running" && r.node.state !== "done" || ["unknown", "paused", "no report"].includes(view.state) || waits(r)) return "wait";
   return "doing";
 }
@@ -40,6 +40,9 @@ let roundGap = 15 * 1000;
 // gone reports whether the process that follows does not answer between two rounds.
 const gone = (r) => broken && !dead(r) && following(r.migration) && Date.now() - lastAt > roundGap;
 
+// held reports whether an order of the operator keeps the rounds of a cluster that is followed from starting.
+const held = (r) => following(r.migration) && ["paused", "drained", "draining"].includes(r.node.state);
+
 // waits reports whether work is left that no worker holds or is about to take. Between two items it lasts for a moment.
 const waits = (r) => r.progress.state === "waiting" && r.node.workers_running === 0;
 
@@ -47,7 +50,7 @@ const waits = (r) => r.progress.state === "waiting" && r.node.workers_running ==
 function stateOf(r) {
   const m = r.migration, view = r.progress;
   if (dead(r)) return "no answer";
-  if (following(m) && m.complete) return "following" + (gone(r) ? ", no answer" : lag(r) === undefined ? "" : ", " + span(lag(r)) + " behind the source");
+  if (following(m) && m.complete) return (held(r) ? r.node.state : "following") + (gone(r) ? ", no answer" : lag(r) === undefined ? "" : ", " + span(lag(r)) + " behind the source");
   if (m && m.complete) return view.state;
   if (r.node.state !== "running" && r.node.state !== "done") return r.node.state;
   if (view.state === "no report") return "running, no report of a worker";
