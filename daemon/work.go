@@ -96,6 +96,12 @@ func (d *Daemon) waits() string {
 	return d.work.Waits
 }
 
+// later reports whether the workers work on a round after the first, which is a session of its own. d.mu is held.
+func (d *Daemon) later() bool {
+	orders, err := d.store.coordinator()
+	return err == nil && d.work != nil && d.work.Store != orders
+}
+
 // ended reports whether no more work comes when all present items are done. d.mu is held.
 func (d *Daemon) ended() bool { return d.conf.Work == nil || d.work != nil && d.work.Over }
 

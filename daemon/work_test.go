@@ -53,7 +53,7 @@ func TestWork_MovesFromRoundToRound(t *testing.T) {
 	if r := n.Status(t.Context()).Node; r.State != "waiting" || r.Reason != "the next round starts at noon" {
 		t.Errorf("between two rounds the node is %s: %s", r.State, r.Reason)
 	}
-	if d := n.Demand(); !d.Held || d.Complete {
+	if d := n.Demand(); d.Held != "the next round starts at noon" || d.Complete {
 		t.Errorf("between two rounds the scaler is told %+v", d)
 	}
 
@@ -118,7 +118,7 @@ func TestWork_EndsWithTheFollowing(t *testing.T) {
 		if state, _ := d.state(); state != want || d.finished() != over {
 			t.Errorf("with the following over (%t) the node is %s, and has ended: %t", over, state, d.finished())
 		}
-		if m := d.Demand(); m.Complete != over || m.Held == over {
+		if m := d.Demand(); m.Complete != over || (m.Held == "") != over {
 			t.Errorf("with the following over (%t) the scaler is told %+v", over, m)
 		}
 	}
@@ -139,5 +139,92 @@ func TestWork_NothingIsReadBeforeItsSessionIsAskedFor(t *testing.T) {
 	d.readStore(t.Context())
 	if !strings.Contains(said.String(), "round 7 has no state") || !strings.Contains(d.lastRead.err, "round 7 has no state") {
 		t.Errorf("without a session: %s, %s", d.lastRead.err, &said)
+	}
+}
+
+// TestWork_OrdersInEachPhase: in each phase of a cluster that is followed, a node shows each order and obeys it, keeps its machines while it
+// does no work, and continues when the order is withdrawn.
+func TestWork_OrdersInEachPhase(t *testing.T) {
+	const first, between = "the first round has not started yet", "following; the next round starts at noon"
+	type seen struct {
+		state, reason string
+		workers       int
+		held          string // of the scaler
+	}
+	ordered := func(state string) seen { return seen{state, "by ann", 0, "the fleet is paused or drained"} }
+	running := seen{"running", "", 2, ""}
+	for _, phase := range []struct {
+		name string
+		is   Work
+		seen seen
+	}{
+		{"before the first round", Work{Session: "s", Waits: first}, seen{"waiting", first, 0, first}},
+		{"in the first round", Work{Session: "s"}, running},
+		{"between two rounds", Work{Session: "s-round-1", Waits: between}, seen{"waiting", between, 0, between}},
+		{"in a round, also the last one of a cut-over", Work{Session: "s-round-2"}, running},
+	} {
+		for _, order := range []struct {
+			kind    string
+			workers *int
+			nodes   []string
+			seen    seen
+			back    string
+		}{
+			{kind: "pause", seen: ordered("paused"), back: "resume"},
+			{kind: "drain", seen: ordered("drained"), back: "resume"},
+			{kind: "drain", nodes: []string{"n1"}, seen: seen{"drained", "by ann", 0, phase.seen.held}, back: "resume"},
+			{kind: "drain", nodes: []string{"n2"}, seen: phase.seen, back: "resume"},
+			{kind: "scale", workers: new(1), seen: seen{phase.seen.state, phase.seen.reason, min(phase.seen.workers, 1), phase.seen.held}, back: "scale"},
+		} {
+			t.Run(phase.name+"/"+strings.Join(append([]string{order.kind}, order.nodes...), " "), func(t *testing.T) {
+				store := newStore(t, 4)
+				open := func(context.Context) (*cms.Coordinator, error) { return store, nil }
+				var rounds roundsOf
+				is := phase.is
+				if is.Store = store; strings.Contains(is.Session, "round") {
+					is.Store = newStore(t, 3)
+				}
+				rounds.set(is)
+				n := runNode(t, Config{Session: "s", Workers: 2, Open: open, Work: rounds.work}, &fakeStarter{stopped: handsOff})
+				n.store = store
+				shows := func(what string, want seen) {
+					t.Helper()
+					var got seen
+					until(t, what, func() bool {
+						r := n.Status(t.Context())
+						got = seen{r.Node.State, r.Node.Reason, r.Node.Running, n.Demand().Held}
+						return got == want && r.Migration != nil && r.Migration.Session == is.Session
+					})
+				}
+				shows("the phase is shown", phase.seen)
+				if err := n.order(t, order.kind, order.workers, order.nodes...); err != nil {
+					t.Fatal(err)
+				}
+				shows("the order is shown", order.seen)
+				if d := n.Demand(); d.Complete {
+					t.Errorf("the scaler is told %+v", d)
+				}
+				if err := n.order(t, order.back, nil, order.nodes...); err != nil {
+					t.Fatal(err)
+				}
+				shows("the phase is shown again", phase.seen)
+			})
+		}
+	}
+}
+
+// TestWork_ARoundKeepsItsMachines: the scaler is told the work that is left of the first round, and the whole work of a later one.
+func TestWork_ARoundKeepsItsMachines(t *testing.T) {
+	for name, want := range map[string]int64{"s": 1, "s-round-1": 4} {
+		d := New(Config{Session: "s", Log: discard()})
+		root := newStore(t, 0)
+		d.store.set(root)
+		if d.known, d.work = true, (&Work{Session: name, Store: root}); name != "s" {
+			d.work.Store = newStore(t, 0)
+		}
+		d.lastRead.migration = &progress.Migration{Totals: progress.Counts{Items: 4, ItemsOpen: 1}}
+		if is := d.Demand(); is.Items != want || is.Held != "" {
+			t.Errorf("of %s the scaler is told %+v", name, is)
+		}
 	}
 }

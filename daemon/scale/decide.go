@@ -21,10 +21,10 @@ type Settings struct {
 
 // Demand is the work that is left, as of the leader's last read of the store.
 type Demand struct {
-	Known    bool // the work is planned and was read
-	Complete bool // every phase has ended and no item is open
-	Held     bool // an operator has paused or drained the fleet
-	Workers  *int // wanted by an operator; nil: as the work needs
+	Known    bool   // the work is planned and was read
+	Complete bool   // every phase has ended and no item is open
+	Held     string // why no work is done for now, such as a pause or the time between two rounds; "": it is
+	Workers  *int   // wanted by an operator; nil: as the work needs
 	Items    int64
 	Bytes    int64 // of the repository
 }
@@ -86,10 +86,10 @@ func (s Settings) wanted(st State, d Demand, loads []schedule.Load) (n int, reas
 		return s.Min, "the work is complete", true
 	case d.Complete:
 		return 0, "the work is complete", true
+	case d.Held != "":
+		return bounded, d.Held, st.Machines > s.Max
 	case !d.Known:
 		return bounded, "the work is not planned yet", st.Machines > s.Max
-	case d.Held:
-		return bounded, "the fleet is paused or drained", st.Machines > s.Max
 	case d.Workers != nil:
 		return min(max(divide(int64(*d.Workers), int64(s.MachineWorkers)), least), s.Max), fmt.Sprintf("an operator wants %d workers", *d.Workers), st.Machines > s.Max
 	}
