@@ -294,6 +294,9 @@ func printRounds(w io.Writer, f *progress.Following, lag *float64) {
 		progress.Fprintf(w, "arrived at %s after %s: %d documents inserted, %d updated, %d deleted, %d failed\n", r.Arrived.Local().Format(time.DateTime),
 			progress.Span(r.Took().Seconds()), r.Inserted, r.Updated, r.Deleted, r.Failed)
 	}
+	if f.Failures > 0 && f.Finished == nil {
+		fmt.Fprintf(w, "%s failed since a round arrived last; the last one: %s\n", progress.Plural(int64(f.Failures), "attempt"), terminal.Clean(f.Failure))
+	}
 	if len(f.Ended) > 0 {
 		progress.Fprintf(w, "not followed any more: %d of the source's indices\n", len(f.Ended))
 	}

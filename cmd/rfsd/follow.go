@@ -97,7 +97,7 @@ func (r rounds) repeat(ctx context.Context, every time.Duration) error {
 			return err
 		}
 		next := time.Now().Add(every)
-		arrived, err := r.round(ctx)
+		arrived, err := r.try(ctx)
 		var paused *session.PausedError
 		switch {
 		case errors.As(err, &paused):
@@ -166,6 +166,24 @@ func (r rounds) sleep(ctx context.Context, next time.Time) error {
 		}
 	}
 }
+
+// try runs a round, and records that it has failed, unless its options were refused.
+func (r rounds) try(ctx context.Context) (arrived bool, err error) {
+	arrived, err = r.round(ctx)
+	var paused *session.PausedError
+	if err == nil || arrived || ctx.Err() != nil || errors.As(err, &paused) || errors.Is(err, fault.ErrConfig) || errors.Is(err, cms.ErrStoreGone) {
+		return arrived, err
+	}
+	within, cancel := context.WithTimeout(ctx, recordFailure)
+	defer cancel()
+	if rerr := r.chain(within, func(c *follow.Chain) error { return session.RoundsOf(c.Root).Fail(within, fault.Text(err)) }); rerr != nil {
+		r.log.Debug("failure not counted", "error", rerr)
+	}
+	return arrived, err
+}
+
+// recordFailure bounds the record of a failed round: the process ends anyway.
+const recordFailure = 10 * time.Second
 
 // nextRound returns why a process that follows waits between two rounds.
 func nextRound(at time.Time) string {

@@ -35,6 +35,11 @@ func followFamilies() []family {
 				emit(gauge, float64(m.Rounds.Failed))
 			}
 		}),
+		migration("rfsd_follow_failures", "Attempts at rounds and cut-overs that failed since a round arrived last; absent when the following was finished.", nil, func(emit emitter, m *progress.Migration, _ state) {
+			if m.Rounds != nil && m.Rounds.Finished == nil {
+				emit(gauge, float64(m.Rounds.Failures))
+			}
+		}),
 		migration("rfsd_follow_lag_seconds", "Age of the snapshot that arrived last; absent before one has arrived, and when the following was finished.", nil, func(emit emitter, m *progress.Migration, s state) {
 			if m.Lag != nil {
 				emit(gauge, *m.Lag+s.report.Stale)

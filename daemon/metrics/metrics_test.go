@@ -41,7 +41,7 @@ func full() *Registry {
 				Totals: progress.Counts{Items: 10, ItemsOpen: 4, Leased: 3, ItemsBad: 1, Shards: 5, ShardsDone: 2, Indexed: 70, Bytes: 100, BytesDone: 40},
 				Phases: []progress.Phase{{Name: "documents", Started: &began}}, ReadAt: began.Add(30 * time.Second),
 				Stream: &progress.Stream{Lag: 5, Nodes: 3, Idle: []string{"a"}},
-				Rounds: &progress.Following{Failed: 2, Rounds: []progress.Round{
+				Rounds: &progress.Following{Failed: 2, Failures: 6, Rounds: []progress.Round{
 					{Number: 3, Started: began.Add(-2500 * time.Millisecond), Arrived: &began, Account: session.Account{Inserted: 5, Updated: 4, Deleted: 3, Unchanged: 2, Failed: 1}},
 					{Number: 4, Started: began},
 				}},
@@ -78,7 +78,7 @@ func TestEveryMetricHasHelpUnitAndValue(t *testing.T) {
 		`rfsd_bulk_request_duration_seconds_bucket{le="0.02"} 2`, `rfsd_bulk_request_duration_seconds_count 3`, `rfsd_migration_eta_seconds 12.5`,
 		`rfsd_phase_duration_seconds{phase="documents"} 30`, `rfsd_rate_limit_bytes_per_second 5`, `rfsd_read_rate_limit_bytes_per_second 7`, `rfsd_workers_reaped_total 1`, `rfsd_store_reachable 1`,
 		`rfsd_follow_round 3`, `rfsd_follow_round_duration_seconds 2.5`, `rfsd_follow_round_documents{result="deleted"} 3`, `rfsd_follow_round_documents{result="failed"} 1`,
-		`rfsd_follow_documents_failed 2`, `rfsd_follow_lag_seconds 45`,
+		`rfsd_follow_documents_failed 2`, `rfsd_follow_failures 6`, `rfsd_follow_lag_seconds 45`,
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%s is missing", want)

@@ -126,7 +126,8 @@ func TestThePageShowsTheWorst(t *testing.T) {
 			r.Migration.Rounds.Failed = 4
 		}, look{"following, 15 min 12 s behind the source, 4 documents failed in the rounds so far", "state lossy", "bar lossy", "4 of 4", "done", "catalogue", "shard done", "", "", ""}},
 		{"following", followed, func(*status.Report) {}, look{"following, 15 min 12 s behind the source", "state done", "bar done", "4 of 4", "done", "catalogue", "shard done", "", "", ""}},
-		{"following, paused", followed, func(r *status.Report) {
+		{"following, paused while rounds fail", followed, func(r *status.Report) {
+			r.Migration.Rounds.Failures, r.Migration.Rounds.Failure = 3, "shard 0 is damaged"
 			r.Node.State, r.Node.Reason = "paused", "by ann"
 		}, look{"paused, 15 min 12 s behind the source", "state wait", "bar wait", "4 of 4", "done", "catalogue", "shard done", "", "", ""}},
 	} {
@@ -163,13 +164,20 @@ func TestThePageShowsTheWorst(t *testing.T) {
 				}
 			}
 			if m := r.Migration; m.Rounds != nil {
+				failing, want := "", ""
+				if m.Rounds.Failures > 0 {
+					want = "3 attempts failed since a round arrived last; the last one: shard 0 is damaged"
+				}
+				if must(t, b.Eval(ctx, "document.getElementById('failing').textContent", &failing)); failing != want {
+					t.Errorf("%q, want %q", failing, want)
+				}
 				var rounds []string
 				must(t, b.Eval(ctx, "[...document.querySelectorAll('#rounds tbody tr')].map((r) => [...r.cells].map((c, i) => i === 2 || i === 3 ? '' : c.textContent).join())", &rounds))
-				want := []string{"3,,,,,,,,", "2,rfs-live-round-2,,,12 s,5,90,0,0", "1,rfs-live-round-1,,,1 min 0 s,20,7,3,0", "0,rfs-live,,,2 h 0 min,160,0,0,0"}
-				if bars := 0; !slices.Equal(rounds, want) {
-					t.Errorf("rounds %q, want %q", rounds, want)
-				} else if must(t, b.Eval(ctx, "document.querySelectorAll('#timeline rect').length", &bars)); bars != len(want) {
-					t.Errorf("the timeline has %d rounds, want %d", bars, len(want))
+				rows := []string{"3,,,,,,,,", "2,rfs-live-round-2,,,12 s,5,90,0,0", "1,rfs-live-round-1,,,1 min 0 s,20,7,3,0", "0,rfs-live,,,2 h 0 min,160,0,0,0"}
+				if bars := 0; !slices.Equal(rounds, rows) {
+					t.Errorf("rounds %q, want %q", rounds, rows)
+				} else if must(t, b.Eval(ctx, "document.querySelectorAll('#timeline rect').length", &bars)); bars != len(rows) {
+					t.Errorf("the timeline has %d rounds, want %d", bars, len(rows))
 				}
 			}
 			inspect(t, ctx, b, strings.ReplaceAll(c.name, " ", "-"))

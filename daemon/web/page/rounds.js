@@ -25,6 +25,7 @@ function showRounds(r) {
   put("lag", m.rounds.finished ? "The following was finished at " + clock(m.rounds.finished) + "."
     : behind === undefined ? "The first round is in progress."
       : "The target lags " + span(behind) + " behind the source. Do not write to the target while it follows.");
+  put("failing", m.rounds.failures && !m.rounds.finished ? plural(m.rounds.failures, "attempt") + " failed since a round arrived last; the last one: " + m.rounds.failure : "");
   put("cutover", m.cutover ? cutover(m.cutover) : "");
   timeline(all.slice(-roundsDrawn), new Date(m.read_at).getTime());
   fill($("rounds"), all.slice(-roundsListed).reverse().map((x) => [String(x.number), x.snapshot || "", clock(x.started),

@@ -13,6 +13,9 @@ type Following struct {
 	Finished *time.Time      `json:"finished,omitempty"` // absent: it is followed
 	Ended    []session.Ended `json:"ended,omitempty"`    // indices of the source that are not followed any more
 	Failed   int64           `json:"failed"`             // documents of all rounds
+	// Failures counts the attempts at rounds and cut-overs that failed since a round arrived last, and Failure is why the last one did.
+	Failures int    `json:"failures,omitempty"`
+	Failure  string `json:"failure,omitempty"`
 }
 
 // Round is a session.Round with times of the store's clock.
@@ -29,7 +32,7 @@ func following(f session.Followed) *Following {
 	if len(f.Rounds) == 0 {
 		return nil
 	}
-	shown := &Following{Finished: instant(f.Finished), Ended: f.Ended, Failed: f.Failed()}
+	shown := &Following{Finished: instant(f.Finished), Ended: f.Ended, Failed: f.Failed(), Failures: max(f.Failures, 0), Failure: f.Failure}
 	for _, r := range f.Rounds {
 		shown.Rounds = append(shown.Rounds, Round{
 			Number: r.Number, Snapshot: r.Snapshot, Started: Time(r.Started), Arrived: instant(r.Arrived), Account: r.Account,

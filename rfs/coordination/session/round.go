@@ -52,6 +52,9 @@ type Followed struct {
 	Finished int64   `json:"finished,omitempty"` // epoch ms by the store's clock; 0: it is followed
 	// Ended are the indices of the source that are not followed any more, sorted by name: they were cut over, or the operator gave them up.
 	Ended []Ended `json:"ended,omitempty"`
+	// Failures counts the attempts at rounds and cut-overs that failed since a round arrived last, and Failure is why the last one did.
+	Failures int    `json:"failures,omitempty"`
+	Failure  string `json:"failure,omitempty"`
 	// FailedBefore counts the failed documents of earlier rounds, which are not listed any more.
 	FailedBefore int64 `json:"failed_before,omitempty"`
 }
@@ -186,9 +189,25 @@ func (s Rounds) Arrive(ctx context.Context, done Round) (first bool, err error) 
 		}
 		done.Started, done.Made, done.Arrived = last.Started, last.Made, now.UnixMilli()
 		f.Rounds[len(f.Rounds)-1], first = done, true
+		f.Failures, f.Failure = 0, ""
 		return true, nil
 	})
 	return first && err == nil, err
+}
+
+// maxFailure bounds the reason of a failed attempt, in bytes.
+const maxFailure = 1 << 10
+
+// Fail records that an attempt at a round or at a cut-over has failed. Before the first round it records nothing.
+func (s Rounds) Fail(ctx context.Context, reason string) error {
+	_, err := s.change(ctx, func(f *Followed, _ time.Time) (bool, error) {
+		if len(f.Rounds) == 0 {
+			return false, nil
+		}
+		f.Failures, f.Failure = f.Failures+1, cutText(reason, maxFailure)
+		return true, nil
+	})
+	return err
 }
 
 // End records that indices are not followed any more. Recording it again changes nothing.

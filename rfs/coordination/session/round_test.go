@@ -3,6 +3,7 @@ package session_test
 import (
 	"errors"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -123,4 +124,33 @@ func TestFollowed_Lag(t *testing.T) {
 			t.Errorf("%s: %v %v, want %v", c.name, got, ok, c.want)
 		}
 	}
+}
+
+// TestRounds_FailuresAreCountedUntilARoundArrives: of any process, and with a reason of bounded length.
+func TestRounds_FailuresAreCountedUntilARoundArrives(t *testing.T) {
+	r := rounds(t)
+	is := func(failures int, reason string) {
+		t.Helper()
+		if all, err := r.Read(t.Context()); err != nil || all.Failures != failures || all.Failure != reason {
+			t.Errorf("%d failures, the last because of %.40q, %v; want %d because of %.40q", all.Failures, all.Failure, err, failures, reason)
+		}
+	}
+	fail := func(reason string) {
+		t.Helper()
+		if err := r.Fail(t.Context(), reason); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fail("no round has started")
+	is(0, "")
+	if _, err := r.Start(t.Context(), session.Round{Snapshot: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	fail("shard 0 is damaged")
+	fail(strings.Repeat("é", 5000))
+	is(2, strings.Repeat("é", 512))
+	if _, err := r.Arrive(t.Context(), session.Round{Snapshot: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	is(0, "")
 }

@@ -113,9 +113,12 @@ func (d *Driver) held(ctx context.Context) bool {
 	return err == nil && is.state != session.Run
 }
 
-// report logs why a round has not arrived, or a cut-over has not ended, and stores it as an event, once for a round.
+// report logs why a round has not arrived, or a cut-over has not ended, counts it, and stores it as an event, once for a round.
 func (d *Driver) report(ctx context.Context, round int, reason error, pause time.Duration) {
 	d.Log.Warn("the round or the cut-over has not ended", "round", round, "reason", fault.Text(reason), "next_try_in", pause.Round(time.Second))
+	if err := session.RoundsOf(d.Root).Fail(ctx, fault.Text(reason)); err != nil {
+		d.Log.Debug("failure not counted", "error", err)
+	}
 	if _, err := d.Root.Event(ctx, fmt.Sprintf("round %d", round), "round_failed", fault.Text(reason)); err != nil {
 		d.Log.Debug("event not stored", "error", err)
 	}

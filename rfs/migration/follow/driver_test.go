@@ -315,8 +315,16 @@ func TestDriver_AFailedRoundIsTriedAgain(t *testing.T) {
 			t.Errorf("%d tries in 20 minutes, %d rounds arrived", f.tries, len(f.by))
 		}
 		f.broken = false
+		tries := f.tries
 		f.mu.Unlock()
+		all, err := session.RoundsOf(f.root()).Read(t.Context())
+		if err != nil || all.Failures != tries || !strings.Contains(all.Failure, "shard 0 is damaged") {
+			t.Errorf("%d of %d failures are counted, the last because of %q; %v", all.Failures, tries, all.Failure, err)
+		}
 		time.Sleep(7 * time.Minute)
+		if all, err := session.RoundsOf(f.root()).Read(t.Context()); err != nil || all.Failures != 0 {
+			t.Errorf("%d failures are counted after a round has arrived; %v", all.Failures, err)
+		}
 		if n := len(f.rounds()); n < 3 {
 			t.Errorf("%d rounds after the shard was repaired", n)
 		}
@@ -402,4 +410,74 @@ func TestChain_NowNamesTheRoundOfAFleet(t *testing.T) {
 			t.Errorf("after the end: %+v", is)
 		}
 	})
+}
+
+// TestDriver_OrdersInEachPhase gives each order in each phase: a driver starts neither rounds nor cut-overs while the operator wants no
+// work, continues afterwards, and takes orders about workers for no reason to wait.
+func TestDriver_OrdersInEachPhase(t *testing.T) {
+	for _, phase := range []struct {
+		name   string
+		at     time.Duration // since the start of the driver
+		rounds int           // that have started then
+		cut    bool
+	}{
+		{"before the first round", 0, 0, false},
+		{"in a round", 500 * time.Millisecond, 1, false},
+		{"between two rounds", 30 * time.Second, 1, false},
+		{"before a cut-over", 30 * time.Second, 1, true},
+	} {
+		for _, order := range []struct {
+			session.Order
+			holds bool
+		}{
+			{session.Order{Kind: session.OrderPause}, true},
+			{session.Order{Kind: session.OrderDrain}, true},
+			{session.Order{Kind: session.OrderDrain, Nodes: []string{"a"}}, false}, // its workers hand off
+			{session.Order{Kind: session.OrderScale, Workers: new(0)}, false},
+		} {
+			t.Run(fmt.Sprint(phase.name, "/", order.Kind, order.Nodes), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					f := newFleet(t)
+					over := func() bool {
+						now, err := f.chain(f.store).Now(t.Context(), time.Minute)
+						if err != nil {
+							t.Fatal(err)
+						}
+						return now.Over
+					}
+					give := func(o session.Order) {
+						if _, err := session.OrdersOf(f.root()).Give(t.Context(), o); err != nil {
+							t.Fatal(err)
+						}
+					}
+					if phase.at == 0 {
+						give(order.Order)
+					}
+					end := f.drives("a")
+					if time.Sleep(phase.at); phase.at > 0 {
+						give(order.Order)
+					}
+					if phase.cut {
+						if _, err := session.CutoversOf(f.root()).Order(t.Context(), session.CutoverWish{MaxOutage: time.Minute.Milliseconds()}, "ann"); err != nil {
+							t.Fatal(err)
+						}
+					}
+					time.Sleep(2 * time.Minute)
+					if n := len(f.rounds()); order.holds && n != phase.rounds || !order.holds && !phase.cut && n < 2 {
+						t.Errorf("%d rounds have started within 2 minutes", n)
+					}
+					if is := over(); is != (phase.cut && !order.holds) {
+						t.Errorf("the following is over: %t", is)
+					}
+					give(session.Order{Kind: session.OrderResume, Nodes: order.Nodes})
+					time.Sleep(10 * time.Second)
+					if n := len(f.rounds()); n < phase.rounds+1 && !phase.cut || over() != phase.cut {
+						t.Errorf("%d rounds have started after the order was withdrawn; the following is over: %t", n, over())
+					}
+					end()
+					f.nodes.Wait()
+				})
+			})
+		}
+	}
 }
