@@ -101,9 +101,10 @@ func (d *Daemon) restOf(leads, follows bool, took time.Duration) time.Duration {
 func (d *Daemon) follow(ctx context.Context, now bool) bool {
 	d.mu.Lock()
 	asked := now || time.Since(d.asked) < askedFor || d.watchers.Any()
-	known := d.lastRead.migration != nil
+	own := d.lastRead.migration
+	known := own != nil && d.current(own.Session)
 	d.mu.Unlock()
-	if !known { // nor is the store's clock
+	if !known { // nor is the store's clock; or it is of a former round
 		return false
 	}
 	m, items, err := d.leadersReading(ctx, asked)
@@ -113,7 +114,7 @@ func (d *Daemon) follow(ctx context.Context, now bool) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	local := time.Now()
-	if m != nil {
+	if m != nil && d.current(m.Session) {
 		d.show(m, items, local)
 	}
 	young := local.Sub(d.mirrored.at) < d.fresh()
@@ -123,17 +124,22 @@ func (d *Daemon) follow(ctx context.Context, now bool) bool {
 	return !d.mustRead(d.shown().migration.Totals, local) && (!asked || local.Sub(d.shown().at) < d.fresh())
 }
 
-// leadersReading returns the sum of the leader's reading; nil without a newer one of this node's kind of items.
+// leadersReading returns the sum of the leader's reading; nil without a newer one of this node's kind of items, and of its round.
 func (d *Daemon) leadersReading(ctx context.Context, asked bool) (*progress.Migration, []status.Item, error) {
-	store, err := d.store.coordinator()
+	store, of, err := d.workStore()
 	if err != nil {
 		return nil, nil, err
 	}
 	r, err := d.conf.Mirror.Reading(ctx, asked)
-	if err != nil || r == nil || r.Kind != store.Kind() {
+	if err != nil || r == nil || r.Kind != store.Kind() || r.Session != of {
 		return nil, nil, err
 	}
-	return status.Sum(r)
+	m, items, err := status.Sum(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	m.Session = of
+	return m, items, nil
 }
 
 // show replaces the leader's reading that this node shows, unless m is older, or ahead of the store's clock. d.mu is held.
@@ -146,12 +152,11 @@ func (d *Daemon) show(m *progress.Migration, items []status.Item, local time.Tim
 	if was != nil {
 		d.mirroredEach = m.ReadAt.Sub(was.ReadAt)
 	}
-	m.Session = d.conf.Session
 	d.mirrored = storeState{migration: d.withIntent(m), items: items, at: local.Add(-max(age, 0))}
 	d.sample(&d.mirrored)
 	d.watchers.Notify()
-	if d.conf.Scheduler != nil {
-		d.conf.Scheduler.MarkBusy(busyItems(items), local.Add(busyTTL))
+	if s := d.scheduler(); s != nil {
+		s.MarkBusy(busyItems(items), local.Add(busyTTL))
 	}
 }
 

@@ -180,14 +180,14 @@ func (d *Daemon) addHints(o *WorkerCommand, now time.Time) {
 		o.Record, o.Tries = place.RecordInterval(), place.MaxTries()
 		o.Exponent = max(place.MinExponent(timing.DefaultInitialLease), d.plan().MinExponent(timing.DefaultInitialLease))
 	}
-	if d.conf.Scheduler != nil {
-		o.Prefer = d.conf.Scheduler.Propose(now, preferredItems)
+	if s := d.scheduler(); s != nil {
+		o.Prefer = s.Propose(now, preferredItems)
 	}
 }
 
 // updateScheduler passes a worker's lease and end to the scheduler.
 func (d *Daemon) updateScheduler(lease *Lease, e *End) {
-	s := d.conf.Scheduler
+	s := d.scheduler()
 	switch {
 	case s == nil || lease == nil:
 	case e == nil:

@@ -87,6 +87,7 @@ func (d *Daemon) readStore(ctx context.Context) {
 		return
 	}
 	if err == nil {
+		reading.Session = of
 		d.publish(reading)
 	}
 	d.mu.Lock()
@@ -108,8 +109,8 @@ func (d *Daemon) readStore(ctx context.Context) {
 	now := time.Now()
 	d.lastRead = storeState{migration: d.withIntent(m), items: items, machines: machines, at: now, offset: m.ReadAt.Sub(now), tried: true}
 	d.sample(&d.lastRead)
-	if d.conf.Scheduler != nil {
-		d.conf.Scheduler.MarkBusy(busyItems(items), now.Add(busyTTL))
+	if s := d.scheduler(); s != nil {
+		s.MarkBusy(busyItems(items), now.Add(busyTTL))
 	}
 	if m.Totals.ItemsOpen > 0 && d.done {
 		d.done = false // an item was reopened

@@ -8,6 +8,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/schedule"
 )
 
 // Work is the session whose items the workers of a node work on, where a fleet follows a cluster: each round is a session of its own.
@@ -44,7 +45,7 @@ func (d *Daemon) followWork(ctx context.Context, orders *cms.Coordinator) {
 	if was == nil || was.Session != w.Session {
 		d.log.Info("this node works on a round", "session", w.Session)
 		d.done, d.idleUntil, d.trouble = false, time.Time{}, ""
-		d.measure = progress.Measure{Lag: progress.RecordLag}
+		d.measure, d.mirrored = progress.Measure{Lag: progress.RecordLag}, storeState{}
 	}
 	if was == nil || was.Session != w.Session || was.Waits != w.Waits || was.Over != w.Over {
 		if w.Over {
@@ -100,6 +101,15 @@ func (d *Daemon) waits() string {
 func (d *Daemon) later() bool {
 	orders, err := d.store.coordinator()
 	return err == nil && d.work != nil && d.work.Store != orders
+}
+
+// scheduler returns the hints about the order of items; nil for none. They are about the first round alone, which is the migration: the
+// sizes of shards say nothing about what changed in them. d.mu is held.
+func (d *Daemon) scheduler() *schedule.Scheduler {
+	if d.later() {
+		return nil
+	}
+	return d.conf.Scheduler
 }
 
 // ended reports whether no more work comes when all present items are done. d.mu is held.

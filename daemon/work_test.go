@@ -7,9 +7,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/schedule"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
@@ -227,4 +229,62 @@ func TestWork_ARoundKeepsItsMachines(t *testing.T) {
 			t.Errorf("of %s the scaler is told %+v", name, is)
 		}
 	}
+}
+
+// TestWork_HintsAreOfTheirRound: the leader's reading is shown by nodes that work on the same round, whose own reading decides when a round
+// ends. Hints about the order of items are about the first round.
+func TestWork_HintsAreOfTheirRound(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		first, later := newStore(t, 4), newStore(t, 3)
+		var rounds roundsOf
+		rounds.set(Work{Store: first, Session: "s"})
+		mirror, scheduler := &fakeMirror{}, &schedule.Scheduler{}
+		scheduler.SetPosition(schedule.NodePosition{Nodes: 1})
+		scheduler.SetShards([]schedule.Shard{{Index: "logs", Bytes: 9}, {Index: "logs", Shard: 1, Bytes: 7}})
+		open := func(context.Context) (*cms.Coordinator, error) { return first, nil }
+		n := startNode(t, Config{Session: "s", Workers: 1, Open: open, Work: rounds.work, Mirror: mirror, Scheduler: scheduler, Position: fleetOf(3), ReadInterval: 3 * time.Second}, &fakeStarter{stopped: handsOff})
+		leads := func(of string, store *cms.Coordinator) {
+			mirror.set(false, func() *progress.Reading {
+				r := readingOf(t, store)
+				r.Session, r.Snapshot = of, "as the leader read it"
+				return r
+			})
+		}
+		shown := func(session string, items int64, fromLeader bool) {
+			t.Helper()
+			time.Sleep(10 * time.Second)
+			if own := n.Migration(); own.Session != session || own.Snapshot != "" {
+				t.Errorf("the own reading is of %s", own.Session)
+			}
+			n.Status(t.Context())
+			time.Sleep(20 * time.Second)
+			m := n.Status(t.Context()).Migration
+			if m == nil || m.Session != session || m.Totals.Items != items || (m.Snapshot != "") != fromLeader {
+				t.Errorf("of %s %+v is shown, want %d items of %s; as the leader read it: %t", m.Session, m.Totals, items, session, fromLeader)
+			}
+		}
+		prefers := func() int {
+			_, _, commands := n.starter.living()[0].read()
+			return len(commands[0].Prefer)
+		}
+		leads("s-round-1", later)
+		shown("s", 4, false)
+		leads("s", first)
+		shown("s", 4, true)
+		if prefers() == 0 {
+			t.Error("in the first round the worker is told of no item")
+		}
+		rounds.set(Work{Store: later, Session: "s-round-1"})
+		shown("s-round-1", 3, false)
+		leads("s-round-1", later)
+		shown("s-round-1", 3, true)
+		if n := prefers(); n > 0 {
+			t.Errorf("in a later round the worker is told of %d items of the first one", n)
+		}
+		next := newStore(t, 2)
+		leads("s-round-2", next) // before this node knows of it
+		rounds.set(Work{Store: next, Session: "s-round-2"})
+		shown("s-round-2", 2, true)
+		mirror.set(false, nil)
+	})
 }

@@ -343,9 +343,6 @@ func runParts(ctx context.Context, r runOptions, conf daemon.Config, rounds *fle
 	}
 	peer = self
 	conf.Fleet, conf.Peers, conf.Mirror, conf.Position = self, self, self, scheduler.Position
-	if rounds != nil { // readings and hints about items do not state to which round they belong
-		conf.Mirror, conf.Scheduler = nil, nil
-	}
 	inner := conf.Reload
 	conf.Reload = func() (string, error) {
 		if err := self.Rotate(); err != nil {

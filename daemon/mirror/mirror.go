@@ -14,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // Format: a zstd frame of JSON values, one a line: a header, then as many items, indices, phases and records of re-driven documents
@@ -31,6 +32,7 @@ const (
 type header struct {
 	At         int64           `json:"at"` // epoch ms by the store's clock
 	Kind       string          `json:"kind,omitempty"`
+	Session    string          `json:"session,omitempty"`
 	Seeded     bool            `json:"seeded,omitempty"`
 	Intent     progress.Intent `json:"intent"`
 	Repository string          `json:"repository,omitempty"`
@@ -39,6 +41,9 @@ type header struct {
 	Indices    int             `json:"indices"`
 	Phases     int             `json:"phases"`
 	Redriven   int             `json:"redriven"`
+	// Of a cluster that is followed.
+	Rounds  *session.Followed `json:"rounds,omitempty"`
+	Cutover *session.Cutover  `json:"cutover,omitempty"`
 }
 
 // item and record are documents of the store with their ids.
@@ -92,8 +97,11 @@ func Pack(r *progress.Reading) ([]byte, error) {
 
 func write(to *json.Encoder, r *progress.Reading) error {
 	h := header{
-		At: r.At.UnixMilli(), Kind: r.Kind, Seeded: r.Seeded, Intent: r.Intent, Repository: r.Repository, Snapshot: r.Snapshot,
+		At: r.At.UnixMilli(), Kind: r.Kind, Session: r.Session, Seeded: r.Seeded, Intent: r.Intent, Repository: r.Repository, Snapshot: r.Snapshot,
 		Items: len(r.Items), Indices: len(r.Indices), Phases: len(r.Phases), Redriven: len(r.Redriven),
+	}
+	if len(r.Rounds.Rounds) > 0 {
+		h.Rounds, h.Cutover = &r.Rounds, &r.Cutover
 	}
 	if err := to.Encode(h); err != nil {
 		return err
@@ -154,7 +162,10 @@ func unpack(packed []byte) (*progress.Reading, error) {
 		rows += n
 	}
 	r := &progress.Reading{
-		At: time.UnixMilli(h.At), Kind: h.Kind, Seeded: h.Seeded, Intent: h.Intent, Repository: h.Repository, Snapshot: h.Snapshot,
+		At: time.UnixMilli(h.At), Kind: h.Kind, Session: h.Session, Seeded: h.Seeded, Intent: h.Intent, Repository: h.Repository, Snapshot: h.Snapshot,
+	}
+	if h.Rounds != nil && h.Cutover != nil {
+		r.Rounds, r.Cutover = *h.Rounds, *h.Cutover
 	}
 	for range h.Items {
 		var it item

@@ -17,16 +17,17 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
-// session is a store's content that a test changes.
-type session struct {
+// content is a store's content that a test changes.
+type content struct {
 	rng *rand.Rand
 	r   progress.Reading
 }
 
-func newSession(indices, shards int) *session {
-	s := &session{rng: rand.New(rand.NewPCG(1, 2))}
+func newSession(indices, shards int) *content {
+	s := &content{rng: rand.New(rand.NewPCG(1, 2))}
 	s.r = progress.Reading{At: time.UnixMilli(1_000_000_000_123), Intent: progress.Intent{State: "run"}, Repository: "s3://bucket/path", Snapshot: "snap"}
 	setup := cms.NewItem(cms.SetupID, "n1_w1_a", 0)
 	setup.CompletedAt = 1_000_000_000
@@ -54,7 +55,7 @@ func newSession(indices, shards int) *session {
 }
 
 // change makes n items differ as workers do.
-func (s *session) change(n int) {
+func (s *content) change(n int) {
 	s.r.At = s.r.At.Add(26 * time.Second)
 	for range n {
 		it := &s.r.Items[1+s.rng.IntN(len(s.r.Items)-1)]
@@ -107,9 +108,13 @@ func TestPack_HasTheSumOfTheStore(t *testing.T) {
 		if round == 10 { // an index is gone
 			s.r.Items, s.r.Indices = append(s.r.Items[:1:1], s.r.Items[6:]...), s.r.Indices[1:]
 		}
+		if round == 20 { // it is a round of a cluster that is followed
+			s.r.Session, s.r.Cutover = "live-round-3", session.Cutover{State: session.CutoverReturned, Reason: "the target is silent", Ordered: 1_000_000_000_000}
+			s.r.Rounds = session.Followed{FailedBefore: 2, Failures: 1, Failure: "shard 0 is damaged", Rounds: []session.Round{{Number: 2, Snapshot: "a", Started: 1, Arrived: 2}, {Number: 3, Started: 3}}}
+		}
 		r, err := Unpack(pack(t, &s.r))
-		if err != nil {
-			t.Fatal(round, err)
+		if err != nil || r.Session != s.r.Session {
+			t.Fatalf("%d: session %q, %v", round, r.Session, err)
 		}
 		if got, want := sum(t, r), sum(t, &s.r); got != want {
 			t.Fatalf("round %d:\n%s\nwant\n%s", round, got, want)

@@ -274,7 +274,7 @@ func TestCutover_Killed(t *testing.T) {
 	f.equal(t, "cut-killed")
 }
 
-// TestCutover_SilentTarget: the target does not answer during the outage. It goes on when it answers again, and returns when the permitted
+// TestCutover_SilentTarget: the target does not answer within a round, which goes on afterwards, nor during the outage. It goes on when it answers again, and returns when the permitted
 // outage is over, even where the target, which keeps the records, is still silent.
 func TestCutover_SilentTarget(t *testing.T) {
 	n := cluster.OpenSearch(t, targets[0])
@@ -293,6 +293,18 @@ func TestCutover_SilentTarget(t *testing.T) {
 		}
 	}
 	blocked := func() bool { return blockedWrites(t, f.source, "cut-silent") }
+	silence := func() {
+		p.silent.Store(true)
+		time.Sleep(map[bool]time.Duration{false: 15 * time.Second, true: 30 * time.Second}[long()])
+		p.silent.Store(false)
+	}
+	if long() {
+		before := p.bulks.Load()
+		await("no documents of a round are sent", time.Minute, func() bool { return p.bulks.Load() > before })
+		silence()
+		before = p.bulks.Load()
+		await("no round goes on", time.Minute, func() bool { return p.bulks.Load() > before+3 })
+	}
 	f.cutover(t, "--block-source-writes", "--no-wait", "--max-outage", "20s")
 	await("writes are not blocked", time.Minute, blocked)
 	p.silent.Store(true)
@@ -316,9 +328,7 @@ func TestCutover_SilentTarget(t *testing.T) {
 
 	f.cutover(t, "--block-source-writes", "--no-wait")
 	await("writes are not blocked", time.Minute, blocked)
-	p.silent.Store(true)
-	time.Sleep(15 * time.Second)
-	p.silent.Store(false)
+	silence()
 	await("the cut-over has not ended", 2*time.Minute, func() bool {
 		status := RunIn(t, f.dir, nil, "rfsctl", "status", "--target-host", n.URL, "--session-name", "cut-silent")
 		return strings.Contains(status.Stdout, "cut over:")

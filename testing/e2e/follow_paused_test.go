@@ -76,7 +76,7 @@ func TestFollow_OrdersHoldForAllRounds(t *testing.T) {
 	quiet := func() (arrived int) {
 		t.Helper()
 		paused := func(r status.Report) bool {
-			return r.Migration.Session == "paused" && r.Migration.Intent.State == "pause"
+			return r.Migration.Session == "paused" && r.Migration.Intent.State == "pause" && r.Node.State == "paused" && strings.HasPrefix(r.Node.Reason, "by ")
 		}
 		arrived, sent := shown("the session is paused", paused), p.bulks.Load()
 		time.Sleep(5 * time.Second) // longer than --every

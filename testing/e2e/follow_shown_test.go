@@ -47,7 +47,9 @@ func TestFollow_IsShown(t *testing.T) {
 		return r
 	}
 	until(t, "the pause after round 0 is shown", func() bool { return strings.Count(log.String(), "rfsctl status shows this process") == 2 })
-	if r := followed(0); r.Migration.Session != "shown" || !r.Migration.Complete || *r.Migration.Lag < 0 || *r.Migration.Lag > 120 {
+	if r := followed(0); r.Node.State != "waiting" || !strings.HasPrefix(r.Node.Reason, "following; the next round starts at ") {
+		t.Errorf("between two rounds the process is %s: %s", r.Node.State, r.Node.Reason)
+	} else if r.Migration.Session != "shown" || !r.Migration.Complete || *r.Migration.Lag < 0 || *r.Migration.Lag > 120 {
 		t.Errorf("session %s, a lag of %f s", r.Migration.Session, *r.Migration.Lag)
 	}
 	sockets, err := filepath.Glob(filepath.Join(w.dir, "rfsd", "*.sock"))
