@@ -103,8 +103,8 @@ func (d *Daemon) later() bool {
 	return err == nil && d.work != nil && d.work.Store != orders
 }
 
-// scheduler returns the hints about the order of items; nil for none. They are about the first round alone, which is the migration: the
-// sizes of shards say nothing about what changed in them. d.mu is held.
+// scheduler returns the hints about the order of items; nil for none. They are about the first round alone, which is the migration:
+// how much of a shard changed later does not depend on its size. d.mu is held.
 func (d *Daemon) scheduler() *schedule.Scheduler {
 	if d.later() {
 		return nil

@@ -15,7 +15,7 @@ import (
 type Reading struct {
 	At                   time.Time // in whole milliseconds, by the store's clock
 	Kind                 string    // of the items; "" for shards, which only Sum and Compact support
-	Session              string    // whose items they are, as the reader names it; "": the only one that there is
+	Session              string    // whose items they are, as the reader names it
 	Seeded               bool      // of another kind: every item has been made
 	Intent               Intent
 	Repository, Snapshot string       // "" before the migration has started
