@@ -366,7 +366,7 @@ func TestCommand_ShowsWhyItDoesNotWork(t *testing.T) {
 			}
 			conf := foreground.Config{
 				Name: "migrate", Version: "1", Session: "night", Slots: 3, Store: root, Orders: root, Waits: x.waits, Read: status.ReadStore, Own: func() progress.Work { return progress.Work{} },
-				Sample: func() metrics.Sample { return metrics.Sample{} }, Clock: cms.SystemClock(), Logs: noLines{}, Log: slog.New(slog.DiscardHandler), Env: func(string) string { return t.TempDir() },
+				Sample: func() metrics.Sample { return metrics.Sample{} }, Clock: timing.SystemClock(), Logs: noLines{}, Log: slog.New(slog.DiscardHandler), Env: func(string) string { return t.TempDir() },
 			}
 			if x.deaf {
 				conf.Orders = nil
