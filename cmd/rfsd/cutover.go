@@ -96,15 +96,15 @@ func (r rounds) cutOver(ctx context.Context) error {
 	return errors.Join(err, report.Cutover(r.out, is))
 }
 
-// further runs rounds until one has arrived that was not started before.
-func (r rounds) further(ctx context.Context) (cutover.Round, error) {
+// further runs rounds until one has arrived that was not started before. group are patterns of the indices that it brings; none: all.
+func (r rounds) further(ctx context.Context, group []string) (cutover.Round, error) {
 	all, err := r.read(ctx)
 	if err != nil {
 		return cutover.Round{}, err
 	}
 	before, started := all.Last()
 	for {
-		x, _, err := r.next(ctx)
+		x, _, err := r.next(ctx, group)
 		if err != nil {
 			return cutover.Round{}, err
 		}

@@ -194,7 +194,7 @@ func nextRound(at time.Time) string {
 // arrived; with an error documents failed, or indices that are not followed any more.
 func (r rounds) round(ctx context.Context) (arrived bool, err error) {
 	for {
-		next, due, err := r.next(ctx)
+		next, due, err := r.next(ctx, nil)
 		if err != nil {
 			return false, err
 		}
@@ -223,14 +223,15 @@ func (r rounds) chain(ctx context.Context, f func(*follow.Chain) error) error {
 	return errors.Join(err, shut())
 }
 
-func (r rounds) next(ctx context.Context) (next follow.Round, due bool, err error) {
+// next returns the round that is due. group are patterns of the indices of a new one; none: all.
+func (r rounds) next(ctx context.Context, group []string) (next follow.Round, due bool, err error) {
 	blobs, err := openRepository(ctx, r.options)
 	if err != nil {
 		return next, false, exit.With(exit.Snapshot, fmt.Errorf("repository %s: %w", r.repoURI, err))
 	}
 	err = r.chain(ctx, func(c *follow.Chain) (err error) {
 		c.Repo, c.AllowPartial = blobs, r.allowPartial
-		next, due, err = c.Next(ctx, r.snapshot, r.request().Settings(repositoryIdentity(blobs.URI())))
+		next, due, err = c.Next(ctx, r.snapshot, group, r.request().Settings(repositoryIdentity(blobs.URI())))
 		return err
 	})
 	return next, due, err
@@ -336,8 +337,8 @@ func (r rounds) arrive(ctx context.Context, x follow.Round, done *report.Migrati
 			r.log.Warn("records of a former round stay: remove them with rfsctl cleanup", "round", x.Number, "session", x.Session, "error", err)
 		}
 	}
-	if x := over.Snapshot; x != nil {
-		if err := r.deleteSnapshot(ctx, *x, repositoryIdentity(blobs.URI())); err != nil {
+	for _, x := range over.Snapshots {
+		if err := r.deleteSnapshot(ctx, x, repositoryIdentity(blobs.URI())); err != nil {
 			r.log.Warn("the snapshot of a former round stays: delete it by hand", "round", x.Number, "snapshot", x.Snapshot, "error", err)
 		}
 	}

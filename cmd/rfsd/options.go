@@ -340,7 +340,10 @@ func (o options) liveSource() *live.Source {
 		s.Indices = o.indices.Include.Strings()
 	}
 	if o.follow != nil {
-		s.Without = o.follow.Ended
+		s.Without, s.Vanishing = o.follow.Ended, o.follow.Since != ""
+		if len(o.follow.Group) > 0 {
+			s.Selects = o.request().Selects
+		}
 	}
 	return s
 }

@@ -408,3 +408,99 @@ func TestCutover_InGroups(t *testing.T) {
 		}
 	}
 }
+
+// TestCutover_GroupsKeepTheirBases: the last snapshots of a group have its indices alone. Whether its cut-over returns or is done, the next
+// round compares each index with the snapshot that brought it last.
+func TestCutover_GroupsKeepTheirBases(t *testing.T) {
+	source, n := livingSource(t, draw.Of(t, 1, []string{"7.10.2", "os2.19.4", "5.6.16"})[0]), cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	dir, args := t.TempDir(), followLive(source, "groups", n.URL, "groups-*", "--block-source-writes")
+	fill := func(index string, ids ...int) {
+		t.Helper()
+		var b strings.Builder
+		for _, id := range ids {
+			fmt.Fprintf(&b, `{"index":{"_index":%q,"_type":"doc","_id":"%d"}}`+"\n"+`{"v":%d}`+"\n", index, id, id)
+		}
+		body := b.String()
+		if source.Product != "elasticsearch" || source.Version >= "7" {
+			body = strings.ReplaceAll(body, `,"_type":"doc"`, "")
+		}
+		_, err := source.Send(t.Context(), http.MethodPost, "/_bulk?refresh=true", "application/x-ndjson", []byte(body))
+		must(t, err)
+	}
+	empty := func(index string) {
+		t.Helper()
+		call(t, source, "POST", "/"+index+"/_delete_by_query?refresh=true", map[string]any{"query": map[string]any{"match_all": map[string]any{}}})
+	}
+	t.Cleanup(func() {
+		_, _ = source.Send(context.WithoutCancel(t.Context()), http.MethodDelete, "/groups-*", "", nil)
+	})
+	// made returns the snapshots of the session with the indices that they have, in order of their rounds.
+	made := func() (all []string) {
+		for _, s := range call(t, source, "GET", "/_snapshot/rfsd-groups/_all", nil)["snapshots"].([]any) {
+			of := s.(map[string]any)["indices"].([]any)
+			names := make([]string, len(of))
+			for i, x := range of {
+				names[i] = strings.TrimPrefix(x.(string), "groups-")
+			}
+			slices.Sort(names)
+			all = append(all, strings.Join(names, " "))
+		}
+		return all
+	}
+	cut := func(more ...string) Result {
+		t.Helper()
+		order := RunIn(t, dir, nil, "rfsctl", append([]string{"cutover", "--target-host", n.URL, "--session-name", "groups", "--indices", "groups-a*", "--no-wait"}, more...)...)
+		if order.Code != 4 {
+			t.Fatalf("exit %d: %s %s", order.Code, order.Stdout, order.Stderr)
+		}
+		return RunIn(t, dir, nil, "rfsd", args...)
+	}
+	fill("groups-a", 1, 2, 3)
+	fill("groups-b", 1, 2, 3)
+	fill("other", 1)
+	round(t, dir, args)
+	round(t, dir, args)
+
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() { // writes that nobody ends: the source holds more than each snapshot
+		defer close(stopped)
+		for id := 100; ; id++ {
+			select {
+			case <-stop:
+				return
+			default:
+				fill("groups-a", id)
+				fill("groups-b", id)
+			}
+		}
+	}()
+	r := cut()
+	close(stop)
+	<-stopped
+	if r.Code != 1 || !strings.Contains(r.Stderr, "the source holds what 3 snapshots lack") {
+		t.Fatalf("exit %d: %s %s", r.Code, r.Stdout, r.Stderr)
+	}
+	if got := made(); len(got) < 3 || !slices.Equal(got[len(got)-2:], []string{"a", "a"}) || !strings.Contains(got[0], "a b") {
+		t.Errorf("the snapshots have the indices %q", got)
+	}
+	empty("groups-a") // documents, too, that the rounds of the group have brought
+	fill("groups-a", 7)
+	empty("groups-b")
+	fill("groups-b", 8)
+	round(t, dir, args)
+	same(t, source, n, "groups-*")
+
+	fill("groups-b", 9)
+	if r := cut("--block-source-writes"); r.Code != 0 || !strings.Contains(r.Stdout, "FINISHING") && !strings.Contains(r.Stdout, "DONE") {
+		t.Fatalf("exit %d: %s %s", r.Code, r.Stdout, r.Stderr)
+	}
+	empty("groups-b")
+	fill("groups-b", 10)
+	round(t, dir, args)
+	round(t, dir, args)
+	same(t, source, n, "groups-*")
+	if got := made(); len(got) != 2 || strings.Contains(got[0], "a") || !strings.Contains(got[0], "b") {
+		t.Errorf("the snapshots have the indices %q", got)
+	}
+}

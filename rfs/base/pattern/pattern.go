@@ -64,6 +64,15 @@ func (p Pattern) Exact() bool { return p.exact }
 // String returns the pattern as it was written.
 func (p Pattern) String() string { return p.text }
 
+// MarshalText returns the pattern as it was written.
+func (p Pattern) MarshalText() ([]byte, error) { return []byte(p.text), nil }
+
+// UnmarshalText reads what MarshalText returns; it refuses what Parse does.
+func (p *Pattern) UnmarshalText(text []byte) (err error) {
+	*p, err = Parse(string(text))
+	return err
+}
+
 // Regexp returns the expression that the whole name has to match. Each * and ? is a group of it.
 func (p Pattern) Regexp() *regexp.Regexp { return p.re }
 

@@ -25,8 +25,10 @@ type Round struct {
 	Snapshot string `json:"snapshot"`           // "": the round makes it, and it has not arrived
 	Identity string `json:"identity,omitempty"` // distinguishes the snapshot from another of its name; "": it has not arrived
 	Made     bool   `json:"made,omitempty"`     // the round makes its snapshot
-	Started  int64  `json:"started"`            // epoch ms by the store's clock
-	Arrived  int64  `json:"arrived,omitempty"`  // likewise; 0: it has not arrived whole
+	// Group are patterns of the indices that the round brings, for a cut-over of these alone; none: all that are followed.
+	Group   []string `json:"group,omitempty"`
+	Started int64    `json:"started"`           // epoch ms by the store's clock
+	Arrived int64    `json:"arrived,omitempty"` // likewise; 0: it has not arrived whole
 	Account
 }
 
@@ -73,6 +75,24 @@ func (f Followed) EndedBefore(round int) (names []string) {
 		}
 	}
 	return names
+}
+
+// Bases returns what a round at a place of Rounds is compared with: a former round, and rounds after it that brought some indices only, in
+// their place for these, the last one first. A place behind the last one stands for a round of all indices. It returns false without a former round.
+func (f Followed) Bases(at int) (base Round, parts []Round, ok bool) {
+	var group []string
+	if at < len(f.Rounds) {
+		group = f.Rounds[at].Group
+	}
+	for _, r := range slices.Backward(f.Rounds[:at]) {
+		switch {
+		case len(r.Group) == 0 || slices.Equal(r.Group, group):
+			return r, parts, true
+		case !slices.ContainsFunc(parts, func(p Round) bool { return slices.Equal(p.Group, r.Group) }):
+			parts = append(parts, r)
+		}
+	}
+	return Round{}, nil, false
 }
 
 // Failed returns the number of documents that failed in all rounds.
@@ -133,6 +153,9 @@ func decodeRounds(r cms.Record) (Followed, error) {
 		if i > 0 && x.Number != f.Rounds[i-1].Number+1 || x.Number < 0 {
 			return f, fmt.Errorf("rounds: number %d after %d rounds: %w", x.Number, i, fault.ErrCorrupt)
 		}
+		if len(x.Group) > maxPatterns {
+			return f, fmt.Errorf("rounds: %d patterns of indices in round %d, more than %d: %w", len(x.Group), x.Number, maxPatterns, fault.ErrCorrupt)
+		}
 	}
 	return f, nil
 }
@@ -187,7 +210,7 @@ func (s Rounds) Arrive(ctx context.Context, done Round) (first bool, err error) 
 		case last.Number > done.Number || last.Arrived != 0:
 			return false, nil
 		}
-		done.Started, done.Made, done.Arrived = last.Started, last.Made, now.UnixMilli()
+		done.Started, done.Made, done.Group, done.Arrived = last.Started, last.Made, last.Group, now.UnixMilli()
 		f.Rounds[len(f.Rounds)-1], first = done, true
 		f.Failures, f.Failure = 0, ""
 		return true, nil

@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -153,4 +154,23 @@ func TestRounds_FailuresAreCountedUntilARoundArrives(t *testing.T) {
 		t.Fatal(err)
 	}
 	is(0, "")
+}
+
+// TestFollowed_Bases: rounds of some indices take the place of the last round of all indices, for these.
+func TestFollowed_Bases(t *testing.T) {
+	group := func(names ...string) session.Round { return session.Round{Group: names} }
+	all := session.Followed{Rounds: []session.Round{group(), group("a"), group("a"), group("b", "c"), group("a"), group("a"), group(), group("c")}}
+	for i := range all.Rounds {
+		all.Rounds[i].Number = i + 10
+	}
+	for at, want := range []string{"false 0 []", "true 10 []", "true 11 []", "true 10 [12]", "true 12 [13]", "true 14 []", "true 10 [15 13]", "true 16 []", "true 16 [17]"} {
+		base, parts, ok := all.Bases(at)
+		numbers := []int{}
+		for _, p := range parts {
+			numbers = append(numbers, p.Number)
+		}
+		if got := fmt.Sprint(ok, base.Number, numbers); got != want {
+			t.Errorf("round %d: %s, want %s", at, got, want)
+		}
+	}
 }

@@ -61,8 +61,9 @@ type Cutover struct {
 	MayBlock bool
 	// Selects reports whether an index of the source is migrated.
 	Selects func(index string) bool
-	// Round runs a round whose snapshot starts after the call, and returns it when it has arrived.
-	Round func(ctx context.Context) (Round, error)
+	// Round runs a round whose snapshot starts after the call, and returns it when it has arrived. group are patterns of the indices that
+	// the round brings; none: all that are followed.
+	Round func(ctx context.Context, group []string) (Round, error)
 	// Verify compares what a round changed with the target. A difference is an error.
 	Verify func(ctx context.Context, round Round) error
 	// Failed returns the number of documents that failed in the rounds so far.
@@ -152,7 +153,7 @@ func (c *Cutover) approach(ctx context.Context, is session.Cutover) error {
 	}
 	for {
 		begin := c.Clock.Read().Mono
-		if _, err := c.Round(ctx); err != nil {
+		if _, err := c.Round(ctx, nil); err != nil {
 			return err
 		}
 		took, most := c.Clock.Read().Mono-begin, maxOutage(is)/share
@@ -233,7 +234,7 @@ func (c *Cutover) complete(ctx context.Context, is session.Cutover) error {
 		if err := c.block(ctx, source, is); err != nil {
 			return err
 		}
-		round, err := c.Round(ctx)
+		round, err := c.Round(ctx, is.Indices)
 		if err != nil {
 			return err
 		}
@@ -268,9 +269,6 @@ func (c *Cutover) complete(ctx context.Context, is session.Cutover) error {
 
 // block records and sets write blocks on all indices that take writes.
 func (c *Cutover) block(ctx context.Context, source Source, is session.Cutover) error {
-	if !is.Block {
-		return nil
-	}
 	selects, err := c.selects(is)
 	if err != nil {
 		return err
@@ -278,6 +276,12 @@ func (c *Cutover) block(ctx context.Context, source Source, is session.Cutover) 
 	all, err := source.Indices(ctx, selects)
 	if err != nil {
 		return err
+	}
+	if len(all) == 0 && len(is.Indices) > 0 {
+		return fmt.Errorf("no index of the source that is followed matches %q: %w", is.Indices, fault.ErrConfig)
+	}
+	if !is.Block {
+		return nil
 	}
 	names := namesOf(all, func(x live.Index) bool { return !x.Blocked })
 	if len(names) == 0 {

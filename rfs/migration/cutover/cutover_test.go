@@ -434,6 +434,9 @@ func TestCutover_Group(t *testing.T) {
 	if err != nil || is.State != session.CutoverDone || !slices.Equal(is.Moved, []string{"grows"}) || !slices.Equal(w.blocked(), is.Moved) || w.ended > 0 {
 		t.Errorf("%+v, %v, blocked %q, ended %d times", is, err, w.blocked(), w.ended)
 	}
+	if got := fmt.Sprint(w.groups); got != "[[] [gro* system]]" { // the round before the block brings all indices
+		t.Errorf("the rounds bring %s", got)
+	}
 	all, err := w.rounds.Read(t.Context())
 	if err != nil || !slices.Equal(all.EndedBefore(1), []string{"grows"}) || len(all.EndedBefore(0)) > 0 {
 		t.Errorf("%+v, %v", all, err)

@@ -30,7 +30,8 @@ type world struct {
 	shards  map[string]map[int]live.Shard
 	round   func(ctx context.Context) (cutover.Round, error)
 	failed  int64
-	ended   int // calls of Finish
+	ended   int        // calls of Finish
+	groups  [][]string // of the rounds
 	calls   atomic.Int64
 	at      atomic.Pointer[func(call int64, name string) error]
 }
@@ -179,7 +180,8 @@ func (w *world) start() *cutover.Cutover {
 	return &cutover.Cutover{
 		Records: p, Program: "rfsd run --follow", MayBlock: true, Selects: func(name string) bool { return name != "system" }, Repo: w.repo, Clock: timing.SystemClock(), Log: slog.New(slog.DiscardHandler),
 		Connect: func(ctx context.Context) (cutover.Source, error) { return p, p.step(ctx, "connect") },
-		Round: func(ctx context.Context) (cutover.Round, error) {
+		Round: func(ctx context.Context, group []string) (cutover.Round, error) {
+			w.groups = append(w.groups, group)
 			if err := p.step(ctx, "round"); err != nil {
 				return cutover.Round{}, err
 			}

@@ -113,7 +113,7 @@ func (f *fleetOf) drives(name string) (end func()) {
 		if err := dies("start"); err != nil {
 			return err
 		}
-		x, _, err := c.Next(ctx, "", settings)
+		x, _, err := c.Next(ctx, "", nil, settings)
 		if err != nil {
 			return err
 		}

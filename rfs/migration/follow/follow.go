@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/pattern"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
@@ -62,15 +63,19 @@ func (r Round) Report() Report {
 	return shown
 }
 
-// Next returns the round that is due so that a snapshot arrives; "" for a snapshot that the round makes. due is false when the snapshot
-// has arrived. settings are compared with the settings of round 0, except for its snapshot. Errors: fault.ErrConfig when they differ.
-func (c *Chain) Next(ctx context.Context, snapshot string, settings map[string]string) (next Round, due bool, err error) {
+// Next returns the round that is due so that a snapshot arrives; "" for a snapshot that the round makes. group are patterns of the indices
+// that it brings, none for all; a round that has not arrived keeps its own. due is false when the snapshot has arrived. settings are
+// compared with the settings of round 0, except for its snapshot. Errors: fault.ErrConfig when they differ.
+func (c *Chain) Next(ctx context.Context, snapshot string, group []string, settings map[string]string) (next Round, due bool, err error) {
 	if err := session.IdentityOf(c.Root).CheckUndone(ctx); err != nil {
 		return next, false, err
 	}
 	all, err := session.RoundsOf(c.Root).Read(ctx)
 	if err != nil {
 		return next, false, err
+	}
+	if _, err := pattern.ParseList(group); err != nil {
+		return next, false, fmt.Errorf("indices of the round: %w", err)
 	}
 	last, started := all.Last()
 	due = true
@@ -95,8 +100,12 @@ func (c *Chain) Next(ctx context.Context, snapshot string, settings map[string]s
 	case last.Arrived != 0 && last.Snapshot == snapshot:
 		due = false
 	case last.Arrived != 0:
-		if err = c.check(ctx, snapshot, plan.Follow{Since: last.Snapshot, Identity: last.Identity}); err == nil {
-			all, err = session.RoundsOf(c.Root).Start(ctx, session.Round{Number: last.Number + 1, Snapshot: snapshot})
+		var f plan.Follow
+		if f, err = placeOf(all, len(all.Rounds)); err == nil {
+			err = c.check(ctx, snapshot, f)
+		}
+		if err == nil {
+			all, err = session.RoundsOf(c.Root).Start(ctx, session.Round{Number: last.Number + 1, Snapshot: snapshot, Group: group})
 		}
 	}
 	if err != nil {
@@ -124,16 +133,35 @@ func (c *Chain) Last(ctx context.Context) (Round, error) {
 func (c *Chain) round(all session.Followed, at int, settings map[string]string) (Round, error) {
 	is := all.Rounds[at]
 	r := Round{Round: is, Session: c.Name(is.Number), Follow: &plan.Follow{}}
-	switch {
-	case is.Number == 0 && settings != nil && settings[plan.FollowKey] == "":
-		r.Follow = nil
-	case is.Number > 0 && at == 0:
-		return r, fmt.Errorf("round %d is recorded without the one before it: %w", is.Number, fault.ErrCorrupt)
-	case is.Number > 0:
-		r.Follow.Since, r.Follow.Identity = all.Rounds[at-1].Snapshot, all.Rounds[at-1].Identity
-		r.Follow.Ended = all.EndedBefore(is.Number)
+	if is.Number == 0 {
+		if settings != nil && settings[plan.FollowKey] == "" {
+			r.Follow = nil
+		}
+		return r, nil
 	}
-	return r, nil
+	f, err := placeOf(all, at)
+	if err == nil {
+		f.Group, err = pattern.ParseList(is.Group)
+	}
+	f.Ended, r.Follow = all.EndedBefore(is.Number), &f
+	return r, err
+}
+
+// placeOf returns the former snapshots of a round at a place, after round 0.
+func placeOf(all session.Followed, at int) (f plan.Follow, err error) {
+	base, parts, ok := all.Bases(at)
+	if !ok {
+		return f, fmt.Errorf("round %d is recorded without the one before it: %w", all.Rounds[min(at, len(all.Rounds)-1)].Number, fault.ErrCorrupt)
+	}
+	f.Since, f.Identity = base.Snapshot, base.Identity
+	for _, p := range parts {
+		group, err := pattern.ParseList(p.Group)
+		if err != nil {
+			return f, fmt.Errorf("indices of round %d: %w", p.Number, err)
+		}
+		f.Parts = append(f.Parts, plan.Part{Since: p.Snapshot, Identity: p.Identity, Group: group})
+	}
+	return f, nil
 }
 
 // check refuses a snapshot that cannot be the next round, before the round is recorded.
@@ -235,8 +263,8 @@ func Arrived(sum *summary.Summary, stops func(index string) bool) bool {
 type Over struct {
 	// Records is the round before, whose records can be removed. Its snapshot shows what the last round changed, and is kept.
 	Records *Round
-	// Snapshot is the round before that one, whose snapshot can be deleted.
-	Snapshot *Round
+	// Snapshots are the rounds whose snapshots can be deleted: neither the last round nor the next one is compared with them.
+	Snapshots []Round
 }
 
 // Arrive records that a round has arrived, with the snapshot that it was and what it sent. After round 0 that started as a migration it
@@ -264,22 +292,44 @@ func (c *Chain) Arrive(ctx context.Context, r Round, identity string, sum *summa
 	if err != nil {
 		return over, err
 	}
-	for at, is := range all.Rounds {
-		before := r.Number - is.Number
-		if before != 1 && before != 2 || is.Failed > 0 || at == 0 && is.Number > 0 {
+	last := slices.IndexFunc(all.Rounds, func(x session.Round) bool { return x.Number == r.Number })
+	needed, before := neededAfter(all, last), neededAfter(all, last-1)
+	for at, is := range all.Rounds[:max(last, 0)] {
+		if is.Failed > 0 || at == 0 && is.Number > 0 {
 			continue
 		}
 		was, err := c.round(all, at, settings)
 		if err != nil {
 			return over, err
 		}
-		if before == 1 {
+		if at == last-1 {
 			over.Records = &was
-		} else {
-			over.Snapshot = &was
+		}
+		if before[is.Number] && !needed[is.Number] {
+			over.Snapshots = append(over.Snapshots, was)
 		}
 	}
 	return over, nil
+}
+
+// neededAfter returns the numbers of the rounds whose snapshots are needed when the round at a place was the last one to arrive: to compare
+// what it changed, and for the next round.
+func neededAfter(all session.Followed, at int) map[int]bool {
+	if at < 0 {
+		return nil
+	}
+	numbers := map[int]bool{all.Rounds[at].Number: true}
+	next := session.Followed{Rounds: all.Rounds[:at+1]}
+	for _, place := range []int{at, at + 1} {
+		base, parts, ok := next.Bases(place)
+		for _, p := range parts {
+			numbers[p.Number] = true
+		}
+		if ok {
+			numbers[base.Number] = true
+		}
+	}
+	return numbers
 }
 
 // accountOf returns what a round found and sent.

@@ -1,7 +1,9 @@
 package follow_test
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -63,7 +65,7 @@ func begun(t *testing.T, c *follow.Chain, more map[string]string) {
 
 func next(t *testing.T, c *follow.Chain, snapshot string) (follow.Round, bool) {
 	t.Helper()
-	r, due, err := c.Next(t.Context(), snapshot, settings)
+	r, due, err := c.Next(t.Context(), snapshot, nil, settings)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +97,7 @@ func TestChain_RoundsFollowEachOther(t *testing.T) {
 	if last, err := c.Last(t.Context()); !errors.Is(err, fault.ErrConfig) {
 		t.Errorf("the last round that sent changes: %+v, %v", last, err)
 	}
-	if over := arrive(t, c, zero, "snap-1", 0); over != (follow.Over{}) {
+	if over := arrive(t, c, zero, "snap-1", 0); over.Records != nil || len(over.Snapshots) > 0 {
 		t.Errorf("before round 0 there was %+v", over)
 	}
 	if r, due := next(t, c, "snap-1"); due || r.Number != 0 {
@@ -105,7 +107,7 @@ func TestChain_RoundsFollowEachOther(t *testing.T) {
 	if !due || one.Number != 1 || one.Session != "s-round-1" || one.Follow.Since != "snap-1" || one.Snapshot != "snap-3" {
 		t.Errorf("%+v, %+v", one, one.Follow)
 	}
-	if over := arrive(t, c, one, "snap-3", 0); over.Records == nil || over.Records.Number != 0 || over.Snapshot != nil {
+	if over := arrive(t, c, one, "snap-3", 0); over.Records == nil || over.Records.Number != 0 || len(over.Snapshots) > 0 {
 		t.Errorf("of round 0 is not needed any more: %+v", over)
 	}
 	if last, err := c.Last(t.Context()); err != nil || last.Session != "s-round-1" || last.Snapshot != "snap-3" || last.Follow.Since != "snap-1" {
@@ -127,14 +129,14 @@ func TestChain_RoundsFollowEachOther(t *testing.T) {
 		if want := n != 4; (over.Records != nil) != want || want && over.Records.Number != n-1 {
 			t.Errorf("round %d: records that can be removed: %+v", n, over)
 		}
-		if is := over.Snapshot; is == nil || is.Number != n-2 || is.Made != (n > 3) {
+		if is := over.Snapshots; len(is) != 1 || is[0].Number != n-2 || is[0].Made != (n > 3) {
 			t.Errorf("round %d: snapshot that can be deleted: %+v", n, is)
 		}
 	}
 	if err := c.Finish(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := c.Next(t.Context(), "", settings); !errors.Is(err, session.ErrFinished) {
+	if _, _, err := c.Next(t.Context(), "", nil, settings); !errors.Is(err, session.ErrFinished) {
 		t.Errorf("after the end: %v", err)
 	}
 }
@@ -150,7 +152,7 @@ func TestChain_AnotherProcessArrivesLate(t *testing.T) {
 		t.Errorf("%+v", over)
 	}
 	for range 2 { // before, and after the next round has started
-		if over := arrive(t, c, one, "made", 7); over != (follow.Over{}) {
+		if over := arrive(t, c, one, "made", 7); over.Records != nil || len(over.Snapshots) > 0 {
 			t.Errorf("removes %+v", over)
 		}
 		if two, _ := next(t, c, ""); two.Number != 2 || two.Follow.Since != "made" {
@@ -191,14 +193,12 @@ func TestChain_MovedIndicesAreLeftOut(t *testing.T) {
 			t.Fatal(err)
 		}
 		p, err := plan.New(t.Context(), c.Repo, plan.Request{SnapshotName: "snap-3", Follow: two.Follow, Indices: pattern.Selection{Include: only}})
+		want := 1
 		if include != "" { // all of them were cut over, and leaves is gone from the snapshot
-			if !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "leaves") {
-				t.Errorf("%v", err)
-			}
-			continue
+			want = 0
 		}
-		if err != nil || len(p.Indices) != 1 || p.Indices[0].Name != "again" || len(p.LeftOut)+len(p.Vanished) > 0 {
-			t.Errorf("%+v, left out %q, vanished %+v, %v", p.Indices, p.LeftOut, p.Vanished, err)
+		if err != nil || len(p.Indices) != want || want > 0 && p.Indices[0].Name != "again" || len(p.LeftOut)+len(p.Vanished) > 0 {
+			t.Fatalf("%+v, %v", p, err)
 		}
 	}
 }
@@ -211,7 +211,7 @@ func TestChain_RefusesWhatCannotFollow(t *testing.T) {
 	}
 	refused := func(snapshot string, of map[string]string, words ...string) {
 		t.Helper()
-		_, _, err := c.Next(t.Context(), snapshot, of)
+		_, _, err := c.Next(t.Context(), snapshot, nil, of)
 		if !errors.Is(err, fault.ErrConfig) {
 			t.Fatalf("%v", err)
 		}
@@ -252,7 +252,7 @@ func TestChain_RoundZeroEndsWithTheFirstChange(t *testing.T) {
 	if err := session.IdentityOf(c.Root).BeginUndo(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := c.Next(t.Context(), "snap-3", settings); !errors.Is(err, session.ErrUndone) {
+	if _, _, err := c.Next(t.Context(), "snap-3", nil, settings); !errors.Is(err, session.ErrUndone) {
 		t.Errorf("a round after an undo: %v", err)
 	}
 }
@@ -265,7 +265,7 @@ func TestChain_ABaseThatIsGone(t *testing.T) {
 		if _, err := c.Arrive(t.Context(), zero, identity, &summary.Summary{Snapshot: snapshot, Complete: true}); err != nil {
 			t.Fatal(err)
 		}
-		_, _, err := c.Next(t.Context(), "snap-3", settings)
+		_, _, err := c.Next(t.Context(), "snap-3", nil, settings)
 		if !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "the former snapshot "+snapshot) || !strings.Contains(err.Error(), "--session-name") {
 			t.Errorf("%v", err)
 		}
@@ -335,4 +335,104 @@ func TestChain_AMigrationIsFollowed(t *testing.T) {
 			t.Errorf("%+v", one)
 		}
 	})
+}
+
+// TestChain_RoundsOfAGroup: rounds of some indices keep the bases of the others, whose snapshots stay until a round of all indices has arrived.
+func TestChain_RoundsOfAGroup(t *testing.T) {
+	c := chain(t)
+	zero, _ := next(t, c, "snap-1")
+	begun(t, c, map[string]string{"snapshot": "snap-1", plan.FollowKey: "first"})
+	arrive(t, c, zero, "snap-1", 0)
+	if _, _, err := c.Next(t.Context(), "", []string{"regex:("}, settings); !errors.Is(err, fault.ErrConfig) {
+		t.Errorf("a group that is no pattern: %v", err)
+	}
+	for n, x := range []struct {
+		group   []string
+		since   string
+		parts   string // and their groups
+		deleted []int
+	}{
+		{nil, "snap-1", "[]", nil},
+		{[]string{"a*", "b"}, "made-1", "[]", []int{0}},
+		{[]string{"a*", "b"}, "made-2", "[]", nil},
+		{[]string{"c"}, "made-1", "[made-3 [a* b]]", []int{2}},
+		{nil, "made-1", "[made-4 [c] made-3 [a* b]]", nil},
+		{nil, "made-5", "[]", []int{1, 3, 4}},
+	} {
+		r, due, err := c.Next(t.Context(), "", x.group, settings)
+		if err != nil || !due || r.Number != n+1 {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		if again, _ := next(t, c, ""); !slices.Equal(again.Group, x.group) || !slices.Equal(again.Follow.Group.Strings(), x.group) {
+			t.Errorf("round %d in another process: %+v", r.Number, again)
+		}
+		var parts []any
+		for _, p := range r.Follow.Parts {
+			parts = append(parts, p.Since, p.Group.Strings())
+		}
+		if got := fmt.Sprint(parts); r.Follow.Since != x.since || got != x.parts {
+			t.Errorf("round %d is compared with %s and %s, want %s and %s", r.Number, r.Follow.Since, got, x.since, x.parts)
+		}
+		var deleted []int
+		over := arrive(t, c, r, fmt.Sprint("made-", r.Number), 0)
+		for _, x := range over.Snapshots {
+			deleted = append(deleted, x.Number)
+		}
+		if !slices.Equal(deleted, x.deleted) || over.Records == nil || over.Records.Number != n {
+			t.Errorf("round %d: snapshots %v can be deleted, want %v; records %+v", r.Number, deleted, x.deleted, over.Records)
+		}
+	}
+}
+
+// TestFollow_Groups: a round of a group has its indices alone, and an index of a part is compared with that.
+func TestFollow_Groups(t *testing.T) {
+	c := chain(t)
+	group := func(name string) pattern.List {
+		l, err := pattern.ParseList([]string{name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	for _, x := range []struct {
+		name     string
+		f        plan.Follow
+		want     string // the indices, and the ones that vanished
+		compared bool   // grows is compared with a former snapshot
+	}{
+		{"all", plan.Follow{Since: "snap-1"}, "[again grows] [leaves]", true},
+		{"a group", plan.Follow{Since: "snap-1", Group: group("gro*")}, "[grows] []", true},
+		{"a group of which the source has nothing any more", plan.Follow{Since: "snap-1", Group: group("leaves")}, "[] [leaves]", false},
+		{"a part that has the index", plan.Follow{Since: "snap-1", Parts: []plan.Part{{Since: "snap-1", Group: group("grows,again")}}}, "[again grows] [leaves]", true},
+		{"a part that had the index that vanished", plan.Follow{Since: "snap-1", Parts: []plan.Part{{Since: "snap-1", Group: group("leaves")}}}, "[again grows] [leaves]", true},
+	} {
+		body, err := json.Marshal(x.f) // as a worker gets it
+		if err != nil {
+			t.Fatal(err)
+		}
+		var f plan.Follow
+		if err := json.Unmarshal(body, &f); err != nil {
+			t.Fatal(err)
+		}
+		p, err := plan.New(t.Context(), c.Repo, plan.Request{SnapshotName: "snap-3", Follow: &f})
+		if err != nil {
+			t.Errorf("%s: %v", x.name, err)
+			continue
+		}
+		names, vanished, compared := []string{}, []string{}, false
+		for _, i := range p.Indices {
+			names = append(names, i.Name)
+			compared = compared || i.Name == "grows" && i.Entry.Since != nil
+		}
+		for _, i := range p.Vanished {
+			vanished = append(vanished, i.Name)
+		}
+		if got := fmt.Sprint(names, vanished); got != x.want || compared != x.compared {
+			t.Errorf("%s: %s, %v", x.name, got, compared)
+		}
+	}
+	gone := plan.Follow{Since: "snap-1", Parts: []plan.Part{{Since: "gone", Group: group("grows")}}}
+	if _, err := plan.New(t.Context(), c.Repo, plan.Request{SnapshotName: "snap-3", Follow: &gone}); !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "former snapshot gone") {
+		t.Errorf("%v", err)
+	}
 }

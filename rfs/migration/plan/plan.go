@@ -272,23 +272,24 @@ func (p *Plan) checkState(snap *snapshot.Snapshot, allowPartial bool) error {
 
 func (p *Plan) selectIndices(snap *snapshot.Snapshot, req Request) ([]string, error) {
 	var all, names []string
-	moved := 0
 	for _, x := range snap.Indices {
 		all = append(all, x.Name)
 		switch {
-		case req.Follow.ended(x.Name):
-			moved++
+		case req.Follow.leavesOut(x.Name):
 		case req.Selects(x.Name):
 			names = append(names, x.Name)
 		case req.Indices.Match(x.Name):
 			p.LeftOut = append(p.LeftOut, x.Name)
 		}
 	}
+	if req.Follow != nil && req.Follow.Since != "" {
+		return names, nil // the former snapshot shows which indices have vanished
+	}
 	if missing := req.Indices.Missing(all); len(missing) > 0 {
 		return nil, fmt.Errorf("snapshot %s has no index %s; it has: %s: %w", snap.Name,
 			fault.Names(missing, maxNamed), fault.Names(all, maxNamed), fault.ErrConfig)
 	}
-	if len(names)+moved == 0 && len(req.Indices.Include)+len(req.Indices.Exclude) > 0 {
+	if len(names) == 0 && len(req.Indices.Include)+len(req.Indices.Exclude) > 0 {
 		selection := ""
 		if names := req.Indices.Include.Strings(); len(names) > 0 {
 			selection = "--index-allowlist " + strings.Join(names, " ")
@@ -303,7 +304,7 @@ func (p *Plan) selectIndices(snap *snapshot.Snapshot, req Request) ([]string, er
 
 // Selects reports whether an index of the snapshot is migrated.
 func (r Request) Selects(index string) bool {
-	return !r.Follow.ended(index) && r.Indices.Match(index) && (!isSystem(index) || r.IncludeSystem || r.Indices.Include.Exact(index))
+	return !r.Follow.leavesOut(index) && r.Indices.Match(index) && (!isSystem(index) || r.IncludeSystem || r.Indices.Include.Exact(index))
 }
 
 func planIndex(ctx context.Context, repo snapshot.Repository, snap *snapshot.Snapshot, name string, req Request) (Index, error) {

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/pattern"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
@@ -60,45 +61,85 @@ const FollowKey = "follow"
 type Follow struct {
 	Since    string // name of the former snapshot; "": the session migrates the first one
 	Identity string // distinguishes the former snapshot from another of the same name; "": unknown
+	// Parts are later snapshots of some indices, the last one first. For these they take the place of the former snapshot.
+	Parts []Part `json:",omitempty"`
 	// Ended are indices that are not followed any more, sorted by name: applications write to them on the target.
 	Ended []string
+	// Group selects the indices of the session; none: all that are followed.
+	Group pattern.List `json:",omitempty"`
 }
 
-// ended reports whether an index is not followed any more.
-func (f *Follow) ended(index string) bool {
+// Part is a former snapshot of some indices.
+type Part struct {
+	Since, Identity string // as of Follow
+	Group           pattern.List
+}
+
+// leavesOut reports whether an index is not followed any more, or belongs to another group.
+func (f *Follow) leavesOut(index string) bool {
 	if f == nil {
 		return false
 	}
-	_, is := slices.BinarySearch(f.Ended, index)
-	return is
+	if len(f.Group) > 0 && !f.Group.Match(index) {
+		return true
+	}
+	_, ended := slices.BinarySearch(f.Ended, index)
+	return ended
 }
 
 // Generation compares the snapshot of a session with the one before it in a chain of snapshots.
 type Generation struct {
 	// Version orders the documents of all snapshots of a chain: it is higher than the version of each former snapshot.
 	Version int64
-	base    *snapshot.Snapshot // nil: the first of the chain
+	bases   []base // the last one first; none: the first of the chain
 }
 
-// Read reads the snapshot before snap in its chain. Errors: fault.ErrConfig when that is gone, or not older.
+// base is a former snapshot.
+type base struct {
+	*snapshot.Snapshot
+	group pattern.List // of the indices that it has; none: all
+}
+
+// baseOf returns the former snapshot that an index is compared with; nil: none.
+func (g *Generation) baseOf(index string) *snapshot.Snapshot {
+	for _, b := range g.bases {
+		if len(b.group) == 0 || b.group.Match(index) {
+			return b.Snapshot
+		}
+	}
+	return nil
+}
+
+// Read reads the snapshots before snap in its chain. Errors: fault.ErrConfig when one is gone, or not older.
 func (f Follow) Read(ctx context.Context, catalog *snapshot.Catalog, snap *snapshot.Snapshot) (*Generation, error) {
-	former := f.Since
 	g := &Generation{Version: snap.StartMillis}
 	if snap.StartMillis <= 0 {
 		return nil, fmt.Errorf("snapshot %s does not state its start, which orders the snapshots of a cluster that is followed: %w", snap.Name, fault.ErrUnsupported)
 	}
-	if former == "" {
+	if f.Since == "" {
 		return g, nil
 	}
-	base, err := catalog.Snapshot(ctx, former)
+	for _, p := range slices.Concat(f.Parts, []Part{{Since: f.Since, Identity: f.Identity}}) {
+		former, err := p.read(ctx, catalog, snap)
+		if err != nil {
+			return nil, err
+		}
+		g.bases = append(g.bases, base{former, p.Group})
+	}
+	return g, nil
+}
+
+// read reads a snapshot before snap. Errors: fault.ErrConfig when it is gone, or not older.
+func (p Part) read(ctx context.Context, catalog *snapshot.Catalog, snap *snapshot.Snapshot) (*snapshot.Snapshot, error) {
+	base, err := catalog.Snapshot(ctx, p.Since)
 	switch {
-	case errors.Is(err, fault.ErrConfig), err == nil && f.Identity != "" && identityOf(base) != f.Identity:
+	case errors.Is(err, fault.ErrConfig), err == nil && p.Identity != "" && identityOf(base) != p.Identity:
 		return nil, fmt.Errorf("the former snapshot %s, whose documents are on the target, is gone from the repository, so that nothing shows what changed since: "+
-			"start a new session (--session-name) with --existing-documents overwrite, and let the policy that deletes snapshots keep the last snapshot in the target: %w", former, fault.ErrConfig)
+			"start a new session (--session-name) with --existing-documents overwrite, and let the policy that deletes snapshots keep the last snapshot in the target: %w", p.Since, fault.ErrConfig)
 	case err != nil:
 		return nil, fmt.Errorf("former snapshot: %w", err)
 	case base.StartMillis >= snap.StartMillis:
-		return nil, fmt.Errorf("snapshot %s was not made after %s, whose documents are on the target: choose a later snapshot: %w", snap.Name, former, fault.ErrConfig)
+		return nil, fmt.Errorf("snapshot %s was not made after %s, whose documents are on the target: choose a later snapshot: %w", snap.Name, p.Since, fault.ErrConfig)
 	}
 	var of [2]string
 	for i, s := range []*snapshot.Snapshot{base, snap} {
@@ -108,10 +149,9 @@ func (f Follow) Read(ctx context.Context, catalog *snapshot.Catalog, snap *snaps
 	}
 	if of[0] != "" && of[1] != "" && of[0] != of[1] {
 		return nil, fmt.Errorf("snapshot %s was made by the cluster %s, and %s, whose documents are on the target, by the cluster %s: choose a snapshot of that cluster, or start a new session (--session-name): %w",
-			snap.Name, of[1], former, of[0], fault.ErrConfig)
+			snap.Name, of[1], p.Since, of[0], fault.ErrConfig)
 	}
-	g.base = base
-	return g, nil
+	return base, nil
 }
 
 // clusterOf returns the UUID of the cluster that made a snapshot, as its global metadata has it; "" where it has none, or cannot be read.
@@ -128,10 +168,11 @@ func clusterOf(ctx context.Context, s *snapshot.Snapshot) (uuid string, err erro
 
 // Since returns the former index of one of the snapshot, and nil if the former snapshot has none of its name.
 func (g *Generation) Since(ctx context.Context, x *snapshot.Index) (*Since, error) {
-	if g.base == nil || !g.base.Has(x.Name) {
+	base := g.baseOf(x.Name)
+	if base == nil || !base.Has(x.Name) {
 		return nil, nil
 	}
-	was, err := g.base.Index(ctx, x.Name)
+	was, err := base.Index(ctx, x.Name)
 	if err != nil {
 		return nil, fmt.Errorf("index %s of the former snapshot: %w", x.Name, err)
 	}
@@ -140,17 +181,22 @@ func (g *Generation) Since(ctx context.Context, x *snapshot.Index) (*Since, erro
 		Aliased: bytes.Equal(was.Aliases, x.Aliases), Set: sameSettings(was.Settings, x.Settings)}, nil
 }
 
-// vanished returns the names of indices that the former snapshot has and the snapshot lacks, of those that are selected.
-func (g *Generation) vanished(snap *snapshot.Snapshot, selected func(name string) bool) (names []string) {
-	if g.base == nil {
-		return nil
-	}
-	for _, x := range g.base.Indices {
-		if !snap.Has(x.Name) && selected(x.Name) {
-			names = append(names, x.Name)
+// vanished returns the indices that the former snapshot has and the snapshot lacks, of those that are selected, with the snapshots that have them.
+func (g *Generation) vanished(snap *snapshot.Snapshot, selected func(name string) bool) (all []vanishedIndex) {
+	for _, b := range g.bases {
+		for _, x := range b.Indices {
+			if !snap.Has(x.Name) && selected(x.Name) && g.baseOf(x.Name) == b.Snapshot {
+				all = append(all, vanishedIndex{x.Name, b.Snapshot})
+			}
 		}
 	}
-	return names
+	return all
+}
+
+// vanishedIndex is an index that the source has no more.
+type vanishedIndex struct {
+	name string
+	base *snapshot.Snapshot
 }
 
 // follow adds to the entries of a plan what their indices were in the former snapshot. It returns nil for a session without a chain.
@@ -163,8 +209,8 @@ func (p *Plan) follow(ctx context.Context, repo snapshot.Repository, catalog *sn
 		return nil, err
 	}
 	req.Sizes = false
-	for _, name := range gen.vanished(p.Source, req.Selects) {
-		x, err := planIndex(ctx, repo, gen.base, name, req)
+	for _, v := range gen.vanished(p.Source, req.Selects) {
+		x, err := planIndex(ctx, repo, v.base, v.name, req)
 		if err != nil {
 			return nil, fmt.Errorf("former snapshot: %w", err)
 		}

@@ -19,7 +19,7 @@ const listReaders = 32
 // their mappings, aliases, settings and places in data streams are the same. Of each shard it reads the two lists of files. A list that cannot be
 // read leaves its index to the items, which state the reason.
 func (p *Plan) findUnchanged(ctx context.Context, repo snapshot.Repository, gen *Generation) error {
-	if gen == nil || gen.base == nil {
+	if gen == nil || len(gen.bases) == 0 {
 		return nil
 	}
 	writes, err := gen.streamWrites(ctx)
@@ -44,15 +44,19 @@ func (p *Plan) findUnchanged(ctx context.Context, repo snapshot.Repository, gen 
 // streamWrites returns the backing indices to which the data streams of the former snapshot write.
 func (g *Generation) streamWrites(ctx context.Context) (map[string]bool, error) {
 	writes := map[string]bool{}
-	if len(g.base.DataStreams) == 0 {
-		return writes, nil
-	}
-	all, err := ReadStreams(ctx, g.base)
-	if errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil {
-		return nil, fmt.Errorf("data streams of the former snapshot: %w", err)
-	}
-	for name, part := range metadata.StreamParts(all, func(string) bool { return false }) {
-		writes[name] = part.Writes
+	for _, b := range g.bases {
+		if len(b.DataStreams) == 0 {
+			continue
+		}
+		all, err := ReadStreams(ctx, b.Snapshot)
+		if errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil {
+			return nil, fmt.Errorf("data streams of the former snapshot: %w", err)
+		}
+		for name, part := range metadata.StreamParts(all, func(string) bool { return false }) {
+			if g.baseOf(name) == b.Snapshot {
+				writes[name] = part.Writes
+			}
+		}
 	}
 	return writes, nil
 }

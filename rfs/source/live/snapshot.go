@@ -86,8 +86,9 @@ func unusable(r Repository, err error) error {
 type Request struct {
 	Repository string
 	Name       string
-	Indices    []string // names; none: all
+	Indices    []string // names; empty: all
 	Without    []string // names that are left out; they need not exist
+	Vanishing  bool     // Indices need not exist
 	Global     bool     // the cluster's state: templates and the like
 	Partial    bool     // also when shards are missing
 }
@@ -98,7 +99,7 @@ func (c *Cluster) CreateSnapshot(ctx context.Context, r Request) (created bool, 
 	body := map[string]any{"include_global_state": r.Global, "partial": r.Partial}
 	if names := r.names(); len(names) > 0 {
 		body["indices"] = strings.Join(names, ",")
-		if len(r.Indices) == 0 {
+		if len(r.Indices) == 0 || r.Vanishing {
 			body["ignore_unavailable"] = true // else a name to leave out that is gone is refused
 		}
 	}
@@ -116,10 +117,13 @@ func (c *Cluster) CreateSnapshot(ctx context.Context, r Request) (created bool, 
 // of its stream, and is not left out.
 func (r Request) names() (names []string) {
 	if len(r.Indices) > 0 {
-		return slices.DeleteFunc(slices.Clone(r.Indices), func(name string) bool { return slices.Contains(r.Without, name) })
+		if names = slices.DeleteFunc(slices.Clone(r.Indices), func(name string) bool { return slices.Contains(r.Without, name) }); len(names) == 0 {
+			return none
+		}
+		return names
 	}
 	for _, name := range r.Without {
-		if !strings.HasPrefix(name, ".ds-") {
+		if !strings.HasPrefix(name, backingPrefix) {
 			names = append(names, "-"+name)
 		}
 	}
@@ -128,6 +132,9 @@ func (r Request) names() (names []string) {
 	}
 	return names
 }
+
+// none selects no index: a snapshot without a list has all.
+var none = []string{"*", "-*"}
 
 // DeleteSnapshot deletes exactly one snapshot. A missing snapshot is not an error. Errors: ErrBusy while the source makes or deletes a
 // snapshot.

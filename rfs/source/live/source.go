@@ -16,10 +16,13 @@ import (
 type Source struct {
 	Connect    func(ctx context.Context) (rest.API, error)
 	Repository Repository
-	Indices    []string // of the snapshot; none: all
+	Indices    []string // of the snapshot; empty: all
 	Without    []string // are left out; they need not exist
-	Global     bool     // with the state of the cluster
-	Partial    bool     // also without shards that are missing
+	Vanishing  bool     // Indices need not exist
+	// Selects selects the indices of the snapshot, instead of Indices and Without, when it is made; nil: these do.
+	Selects func(name string) bool
+	Global  bool // with the state of the cluster
+	Partial bool // also without shards that are missing
 
 	mu      sync.Mutex
 	cluster *Cluster
@@ -55,7 +58,14 @@ func (s *Source) Create(ctx context.Context, name string) (created bool, err err
 	if err != nil {
 		return false, err
 	}
-	return c.CreateSnapshot(ctx, Request{Repository: s.Repository.Name, Name: name, Indices: s.Indices, Without: s.Without, Global: s.Global, Partial: s.Partial})
+	r := Request{Repository: s.Repository.Name, Name: name, Indices: s.Indices, Without: s.Without, Vanishing: s.Vanishing, Global: s.Global, Partial: s.Partial}
+	if s.Selects != nil {
+		r.Without, r.Vanishing = nil, true
+		if r.Indices, err = c.expressions(ctx, s.Selects); err != nil {
+			return false, err
+		}
+	}
+	return c.CreateSnapshot(ctx, r)
 }
 
 // State is the snapshot as the source sees it.

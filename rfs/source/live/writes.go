@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -31,8 +32,13 @@ type Shard struct {
 // atOnce is the number of indices of one request, whose path names them.
 const atOnce = 20
 
-// Indices returns the open indices, in order of names, except those that match selects leaves out.
+// Indices returns the open indices, in order of names, that selects selects.
 func (c *Cluster) Indices(ctx context.Context, selects func(name string) bool) ([]Index, error) {
+	return c.indices(ctx, "open", selects)
+}
+
+// indices returns the indices of a state that selects selects, in order of names.
+func (c *Cluster) indices(ctx context.Context, state string, selects func(name string) bool) ([]Index, error) {
 	var answer map[string]struct {
 		Settings struct {
 			Index struct {
@@ -41,9 +47,9 @@ func (c *Cluster) Indices(ctx context.Context, selects func(name string) bool) (
 			}
 		}
 	}
-	query := url.Values{"expand_wildcards": {"open"}} // 5.x refuses flat_settings here
+	query := url.Values{"expand_wildcards": {state}} // 5.x refuses flat_settings here
 	if c.atLeast(7, 7) {
-		query.Set("expand_wildcards", "open,hidden")
+		query.Set("expand_wildcards", state+",hidden")
 	}
 	if err := c.call(ctx, http.MethodGet, "/_all/_settings/index.uuid,index.blocks.*", query, nil, &answer); err != nil {
 		return nil, err
@@ -63,6 +69,60 @@ func (c *Cluster) Indices(ctx context.Context, selects func(name string) bool) (
 	slices.SortFunc(all, func(a, b Index) int { return strings.Compare(a.Name, b.Name) })
 	return all, nil
 }
+
+// expressions returns what names the indices that selects selects to a snapshot: closed indices too, and for backing indices their data
+// streams, which a snapshot has as a whole.
+func (c *Cluster) expressions(ctx context.Context, selects func(name string) bool) (names []string, err error) {
+	all, err := c.indices(ctx, "open,closed", selects)
+	if err != nil {
+		return nil, err
+	}
+	chosen, backing := map[string]bool{}, false
+	for _, x := range all {
+		chosen[x.Name] = true
+		backing = backing || strings.HasPrefix(x.Name, backingPrefix)
+	}
+	if backing {
+		if err := c.nameStreams(ctx, chosen); err != nil {
+			return nil, err
+		}
+	}
+	if len(chosen) == 0 {
+		return none, nil
+	}
+	return slices.Sorted(maps.Keys(chosen)), nil
+}
+
+// nameStreams replaces backing indices by their data streams.
+func (c *Cluster) nameStreams(ctx context.Context, chosen map[string]bool) error {
+	var answer struct {
+		Streams []struct {
+			Name    string
+			Indices []struct {
+				Name string `json:"index_name"`
+			}
+		} `json:"data_streams"`
+	}
+	query := url.Values{}
+	if c.version.Distribution == "elasticsearch" && c.version.Major >= 8 {
+		query.Set("expand_wildcards", "all") // also hidden ones, which older versions list anyway
+	}
+	if err := c.call(ctx, http.MethodGet, "/_data_stream", query, nil, &answer); err != nil {
+		return err
+	}
+	for _, s := range answer.Streams {
+		for _, x := range s.Indices {
+			if chosen[x.Name] {
+				delete(chosen, x.Name)
+				chosen[s.Name] = true
+			}
+		}
+	}
+	return nil
+}
+
+// backingPrefix starts the names of the backing indices of data streams.
+const backingPrefix = ".ds-"
 
 // atLeast reports whether the source is OpenSearch, or at least this Elasticsearch.
 func (c *Cluster) atLeast(major, minor int) bool {

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"reflect"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/rest"
 )
 
 func TestCluster_Indices(t *testing.T) {
@@ -87,5 +89,43 @@ func TestCluster_Shards(t *testing.T) {
 	c, _ = opened(t, stats("1", ``))
 	if _, err := c.Shards(t.Context(), []string{"a"}); !errors.Is(err, fault.ErrUnavailable) || !strings.Contains(err.Error(), "1 shards") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestSource_SelectsIndices: a snapshot of a group names closed indices too, and for backing indices their data streams. A group that has
+// no index makes no snapshot of all.
+func TestSource_SelectsIndices(t *testing.T) {
+	const path = "PUT /_snapshot/r/s"
+	for _, c := range []struct {
+		name, selects string
+		want          string
+	}{
+		{"indices", "a", "a-1,a-2"},
+		{"of a data stream", ".ds-", ".ds-alone,logs"},
+		{"a backing index of another name", "", ".ds-alone,a-1,logs,other"},
+		{"none", "z", "*,-*"},
+	} {
+		cluster := &answers{by: map[string]answer{
+			"GET /": {200, `{"version":{"number":"7.10.2"}}`},
+			"GET /_all/_settings/index.uuid,index.blocks.*": {200, `{"a-2":{},"a-1":{},".ds-logs-1":{},".ds-logs-2":{},".ds-alone":{},"other":{}}`},
+			"GET /_data_stream":                             {200, `{"data_streams":[{"name":"logs","indices":[{"index_name":".ds-logs-1"},{"index_name":".ds-logs-2"},{"index_name":"a-2"}]},{"name":"more","indices":[{"index_name":".ds-more"}]}]}`},
+			path:                                            {200, `{}`},
+		}}
+		if c.selects == "a" {
+			delete(cluster.by, "GET /_data_stream") // the source may be too old for it
+		}
+		s := &Source{Connect: func(context.Context) (rest.API, error) { return cluster, nil }, Repository: Repository{Name: "r"}, Indices: []string{"x"}, Without: []string{"a-1"},
+			Selects: func(name string) bool { return strings.HasPrefix(name, c.selects) }}
+		created, err := s.Create(t.Context(), "s")
+		if want := `"ignore_unavailable":true,"include_global_state":false,"indices":"` + c.want + `"`; err != nil || !created || len(cluster.sent) != 1 || !strings.Contains(cluster.sent[0], want) {
+			t.Errorf("%s: %q, %v", c.name, cluster.sent, err)
+		}
+	}
+}
+
+// TestRequest_NamesNoIndex: when all named indices are left out, the snapshot has none, not all.
+func TestRequest_NamesNoIndex(t *testing.T) {
+	if got := (Request{Indices: []string{"a"}, Without: []string{"a"}}).names(); !slices.Equal(got, none) {
+		t.Errorf("%q", got)
 	}
 }
