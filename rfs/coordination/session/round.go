@@ -78,7 +78,7 @@ func (f Followed) EndedBefore(round int) (names []string) {
 }
 
 // Bases returns what a round at a place of Rounds is compared with: a former round, and rounds after it that brought some indices only, in
-// their place for these, the last one first. A place behind the last one stands for a round of all indices. It returns false without a former round.
+// their place for these, the last one first. A place behind the last one means a round of all indices. It returns false without a former round.
 func (f Followed) Bases(at int) (base Round, parts []Round, ok bool) {
 	var group []string
 	if at < len(f.Rounds) {

@@ -436,3 +436,30 @@ func TestFollow_Groups(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestChain_RefusesPartialSnapshots, unless they are permitted: a shard that is missing is no shard whose documents are gone.
+func TestChain_RefusesPartialSnapshots(t *testing.T) {
+	c := chain(t)
+	blobs, err := repo.Open(t.Context(), "file://"+filepath.Join(filepath.Dir(history(t)), "6.8.23-partial"), repo.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Repo = blobs
+	catalog, err := snapshot.OpenCatalog(t.Context(), blobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := ""
+	for _, s := range catalog.Snapshots {
+		if strings.Contains(s.Name, "partial") {
+			name = s.Name
+		}
+	}
+	if _, _, err := c.Next(t.Context(), name, nil, settings); !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "PARTIAL; --allow-partial") {
+		t.Errorf("%s: %v", name, err)
+	}
+	c.AllowPartial = true
+	if _, due := next(t, c, name); !due {
+		t.Error("a snapshot that is permitted is not due")
+	}
+}

@@ -197,7 +197,7 @@ func (s *Session) watchSnapshot(ctx context.Context, lease *session.PhaseLease, 
 			if err := lease.Save(ctx, "", r.encode(), moved); err != nil {
 				return err
 			}
-			if ended, err := s.snapshotEnded(ctx, lease, r); ended {
+			if ended, err := s.snapshotEnded(ctx, lease, r, st.Started); ended {
 				return err
 			}
 			if s.Snapshot.NoWait {
@@ -212,10 +212,13 @@ func (s *Session) watchSnapshot(ctx context.Context, lease *session.PhaseLease, 
 }
 
 // snapshotEnded decides what the end of the snapshot means for the phase.
-func (s *Session) snapshotEnded(ctx context.Context, lease *session.PhaseLease, r SnapshotRecord) (ended bool, err error) {
+func (s *Session) snapshotEnded(ctx context.Context, lease *session.PhaseLease, r SnapshotRecord, started int64) (ended bool, err error) {
 	s.Log.InfoContext(ctx, "snapshot", "snapshot", r.Name, "state", r.State, "shards", r.ShardsDone, "of", r.ShardsTotal, "bytes", r.BytesDone, "of_bytes", r.BytesTotal)
 	switch {
 	case r.State == "SUCCESS", r.State == "PARTIAL" && s.Snapshot.AllowPartial:
+		if err := s.isLater(ctx, r.Name, started); err != nil {
+			return true, s.endSnapshot(ctx, lease, err)
+		}
 		return true, lease.Advance(ctx, session.PhaseCompleted, nil)
 	case r.State == "PARTIAL":
 		return true, s.endSnapshot(ctx, lease, fmt.Errorf("snapshot %s is PARTIAL: %s; --allow-partial migrates what it holds", r.Name, failuresText(r)))
@@ -223,6 +226,21 @@ func (s *Session) snapshotEnded(ctx context.Context, lease *session.PhaseLease, 
 		return true, s.endSnapshot(ctx, lease, fmt.Errorf("snapshot %s is %s on the source: %s", r.Name, r.State, failuresText(r)))
 	}
 	return false, nil
+}
+
+// isLater returns an error when the source dates a snapshot before the former one of its chain: the order of the two would be unknown.
+func (s *Session) isLater(ctx context.Context, name string, started int64) error {
+	if s.Request == nil || s.Request.Follow == nil || s.Request.Follow.Since == "" {
+		return nil
+	}
+	since := s.Request.Follow.Since
+	former, err := s.Snapshots.State(ctx, since)
+	if err != nil || former.Started < started { // what else is wrong with the former one is found where it is read
+		return nil
+	}
+	at := func(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
+	return fmt.Errorf("the source dates the snapshot %s %s, and the former one, %s, %s: the clock of its elected master was set back, or another node with another clock is the master now. "+
+		"Set the clocks, and wait until they are past the latter", name, at(started), since, at(former.Started))
 }
 
 func failuresText(r SnapshotRecord) string {

@@ -196,6 +196,51 @@ func TestAFailedOrPartialSnapshotStopsWithTheCause(t *testing.T) {
 	}
 }
 
+// dated is a source that dates snapshots by their names.
+type dated struct {
+	Snapshots
+	started map[string]int64
+}
+
+func (d dated) State(ctx context.Context, name string) (live.State, error) {
+	if name == "base" {
+		return live.State{State: "SUCCESS", Started: d.started[name]}, nil
+	}
+	st, err := d.Snapshots.State(ctx, name)
+	st.Started = d.started[name]
+	return st, err
+}
+
+// TestSession_ASnapshotBeforeTheFormerOne: the clock of the source was set back between two rounds. When it is right again, --retry-snapshot
+// makes another snapshot.
+func TestSession_ASnapshotBeforeTheFormerOne(t *testing.T) {
+	inPhases(t, func(t *testing.T, m *migrationtest.Memory, x *migrationtest.Outside) {
+		started := map[string]int64{"base": 1_000_000, "rfs-s": 1_000_000, "rfs-s-2": 1_000_001}
+		run := func(number int, retry bool) (session.Phase, error) {
+			s := process(t, m, x, number, &migrationtest.Life{})
+			s.Snapshot.Retry = retry
+			s.Snapshots, s.Request = dated{s.Snapshots, started}, &plan.Request{Follow: &plan.Follow{Since: "base"}}
+			if err := s.retrySnapshot(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			err := toItems(t.Context(), s)
+			p, rerr := session.PhasesOf(s.Coordinator).Read(t.Context(), session.SnapshotPhase)
+			if rerr != nil {
+				t.Fatal(rerr)
+			}
+			return p, err
+		}
+		var failed *PhaseFailed
+		p, err := run(1, false)
+		if p.State != session.PhaseFailed || !errors.As(err, &failed) || !strings.Contains(err.Error(), "the clock") || !strings.Contains(err.Error(), "--retry-snapshot") {
+			t.Fatalf("%+v, %v", p, err)
+		}
+		if p, err := run(2, true); p.State != session.PhaseCompleted || !strings.Contains(string(p.Body), "rfs-s-2") {
+			t.Errorf("%+v, %v", p, err)
+		}
+	})
+}
+
 func TestAPhaseThatFailsTooOftenIsFailedWithOneEvent(t *testing.T) {
 	inPhases(t, func(t *testing.T, m *migrationtest.Memory, x *migrationtest.Outside) {
 		x.Globals = fmt.Errorf("template t: unknown setting: %w", fault.ErrRejected)
