@@ -410,11 +410,23 @@ func TestCutover_InGroups(t *testing.T) {
 }
 
 // TestCutover_GroupsKeepTheirBases: the last snapshots of a group have its indices alone. Whether its cut-over returns or is done, the next
-// round compares each index with the snapshot that brought it last.
+// round compares each index with the snapshot that brought it last. Settings, replicas and aliases that the source changes until the last
+// snapshot arrive with it.
 func TestCutover_GroupsKeepTheirBases(t *testing.T) {
 	source, n := livingSource(t, draw.Of(t, 1, []string{"7.10.2", "os2.19.4", "5.6.16"})[0]), cluster.OpenSearch(t, targets[0])
 	wipe(t, n)
 	dir, args := t.TempDir(), followLive(source, "groups", n.URL, "groups-*", "--block-source-writes")
+	door := newProxy(t, source.URL, 0)
+	args[slices.Index(args, source.URL)] = door.URL
+	var late sync.Once
+	door.before = func(path string) { // the round before the block has arrived, and the last one has not started
+		if path == "/groups-a/_block/write" || path == "/groups-a/_settings" {
+			late.Do(func() {
+				call(t, source, "PUT", "/groups-a/_settings", map[string]any{"index.refresh_interval": "33s", "index.max_result_window": 20000, "index.number_of_replicas": 2})
+				call(t, source, "PUT", "/groups-a/_alias/groups-alias", nil)
+			})
+		}
+	}
 	fill := func(index string, ids ...int) {
 		t.Helper()
 		var b strings.Builder
@@ -494,6 +506,11 @@ func TestCutover_GroupsKeepTheirBases(t *testing.T) {
 	fill("groups-b", 9)
 	if r := cut("--block-source-writes"); r.Code != 0 || !strings.Contains(r.Stdout, "FINISHING") && !strings.Contains(r.Stdout, "DONE") {
 		t.Fatalf("exit %d: %s %s", r.Code, r.Stdout, r.Stderr)
+	}
+	is := call(t, n, "GET", "/groups-a?flat_settings=true", nil)["groups-a"].(map[string]any)
+	settings := is["settings"].(map[string]any)
+	if settings["index.refresh_interval"] != "33s" || settings["index.max_result_window"] != "20000" || settings["index.number_of_replicas"] != "2" || is["aliases"].(map[string]any)["groups-alias"] == nil {
+		t.Errorf("the target has %v, %v", settings, is["aliases"])
 	}
 	empty("groups-b")
 	fill("groups-b", 10)
