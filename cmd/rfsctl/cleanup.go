@@ -10,7 +10,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
-	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/oscms"
@@ -35,8 +34,8 @@ UUID, or that others wrote to, is refused by name and stays, together with the r
 Sequence numbers are recorded when the trial run ends; after a kill, and of the indices that it
 fills only to measure, mark and UUID alone are compared. Run it when the trial run has ended.
 
-Only a complete migration is removed, unless --force is given. Stop the daemons of the session
-first.`
+Only a complete migration is removed, and a followed session when its following has ended, unless
+--force is given. Stop the daemons of the session first.`
 
 func cleanupCommand() *cli.Command {
 	return config.Command(cli.Command{
@@ -65,11 +64,22 @@ func cleanup(ctx context.Context, call *config.Call, o config.Cleanup) error {
 	if err == nil && !m.Complete && !o.Force.Yes {
 		return errors.Join(fmt.Errorf("the migration kept in %s is not complete (%d items open); --force forgets it all the same: %w", s.place, m.Totals.ItemsOpen, fault.ErrConfig), s.close())
 	}
-	cut, _, err := session.CutoversOf(s.Coordinator).Read(ctx)
-	if err == nil && cut.Open() && !o.Force.Yes {
-		return errors.Join(fmt.Errorf("%s; end it first (rfsd follow, or rfsd run --follow, with the options of the session), or return from it (rfsctl cutover --abort): %w", report.CutoverText(progress.CutoverOf(cut)), fault.ErrConfig), s.close())
+	if err := errors.Join(cutOverEnded(ctx, s), followed(ctx, s)); err != nil && !o.Force.Yes {
+		return errors.Join(err, s.close())
 	}
 	return forget(ctx, call, o.Stored, s)
+}
+
+// followed refuses a session whose rounds go on: its records name the snapshot that the next round is compared with.
+func followed(ctx context.Context, s *coordination) error {
+	if err := session.IdentityOf(s.Coordinator).CheckUndone(ctx); errors.Is(err, session.ErrUndone) {
+		return nil
+	}
+	all, err := session.RoundsOf(s.Coordinator).Read(ctx)
+	if last, started := all.Last(); err == nil && started && all.Finished == 0 {
+		err = fmt.Errorf("the session is followed (its last round is round %d), and no round can continue without its records: end the following first (rfsctl cutover, or rfsd follow --finish); --force forgets it all the same: %w", last.Number, fault.ErrConfig)
+	}
+	return err
 }
 
 // removeTrial removes what a trial run created; without --yes it lists that and returns an error.

@@ -11,7 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/s3cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/testing/s3server"
 )
@@ -100,4 +102,68 @@ func TestCleanupOfABucketRemovesOneSession(t *testing.T) {
 		t.Errorf("left: %v, want %v", got, want)
 	}
 	run(1, `holds no session "one", but "one-more"`, "cleanup", "--force")
+}
+
+// TestAFollowedSession is neither forgotten nor undone while it goes on.
+func TestAFollowedSession(t *testing.T) {
+	root := t.TempDir()
+	must(t, os.Mkdir(filepath.Join(root, "bucket"), 0o755))
+	server := s3server.Start(t, root)
+	server.Setenv(t)
+	in := func(name string, f func(*cms.Coordinator)) {
+		t.Helper()
+		objects, err := repo.OpenObjects(t.Context(), "s3://bucket/state", repo.Options{S3: repo.S3Options{Region: server.Region, Endpoint: server.Endpoint, PathStyle: true}})
+		must(t, err)
+		store, err := s3cms.Open(t.Context(), s3cms.Config{Bucket: objects, Session: name})
+		must(t, err)
+		f(cms.New(cms.Config{Store: store, Creator: "test"}))
+	}
+	var lease *cms.Lease
+	work := func(c *cms.Coordinator) {
+		seed, err := c.AcquireSetup(t.Context(), "seeder")
+		must(t, err)
+		_, err = c.SeedItems(t.Context(), slices.Values([]cms.ItemID{{Index: "a"}}))
+		must(t, err)
+		must(t, seed.Complete(t.Context(), cms.Work{}))
+		lease, err = c.AcquireNext(t.Context(), "worker", nil)
+		must(t, err)
+	}
+	at := []string{"--coordinator-bucket", "s3://bucket/state", "--coordinator-s3-region", server.Region, "--coordinator-s3-endpoint", server.Endpoint, "--coordinator-s3-path-style", "--session-name", "s"}
+	refused := func(want string, args ...string) {
+		t.Helper()
+		code, out, errs := rfsctl(t, append(args, at...)...)
+		if code == 0 || !strings.Contains(errs, want) {
+			t.Errorf("%q: exit %d: %s%s, want %s", args, code, out, errs, want)
+		}
+	}
+	in("s", func(c *cms.Coordinator) {
+		work(c)
+		must(t, lease.Complete(t.Context(), cms.Work{}))
+		_, err := session.PhasesOf(c).Move(t.Context(), session.DocsPhase, "", session.PhaseCompleted, nil)
+		must(t, err)
+		rounds := session.RoundsOf(c)
+		_, err = rounds.Start(t.Context(), session.Round{Snapshot: "a"})
+		must(t, err)
+		_, err = rounds.Arrive(t.Context(), session.Round{Snapshot: "a"})
+		must(t, err)
+		_, err = rounds.Start(t.Context(), session.Round{Number: 1, Snapshot: "b"})
+		must(t, err)
+	})
+	refused("rfsd follow --finish", "cleanup")
+	in("s-round-1", work)
+	refused("the session runs: worker", "undo", "--yes", "--target-host", "http://127.0.0.1:1")
+	in("s-round-1", func(*cms.Coordinator) { must(t, lease.Complete(t.Context(), cms.Work{})) })
+	in("s", func(c *cms.Coordinator) {
+		_, err := session.CutoversOf(c).Order(t.Context(), session.CutoverWish{MaxOutage: 1000}, "test")
+		must(t, err)
+	})
+	refused("rfsctl cutover --abort", "undo", "--yes", "--target-host", "http://127.0.0.1:1")
+	in("s", func(c *cms.Coordinator) {
+		_, err := session.CutoversOf(c).Return(t.Context(), "test")
+		must(t, err)
+		must(t, session.RoundsOf(c).Finish(t.Context()))
+	})
+	if code, out, errs := rfsctl(t, append([]string{"cleanup"}, at...)...); code != 0 {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
 }

@@ -13,13 +13,17 @@ import (
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/cmd/output"
+	"github.com/rfsd/rfsd/cmd/report"
+	"github.com/rfsd/rfsd/cmd/state"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/destination/tuning"
+	"github.com/rfsd/rfsd/rfs/migration/follow"
 	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 	"github.com/rfsd/rfsd/rfs/stream/consume"
@@ -191,7 +195,7 @@ func undo(ctx context.Context, call *config.Call, o config.Undo) error {
 
 // undoWith removes what a session created; unended is rollback.Undo.Unended.
 func undoWith(ctx context.Context, call *config.Call, o config.Undo, s *coordination, unended bool) error {
-	if err := idle(ctx, s); err != nil {
+	if err := settled(ctx, call, o.Stored, s); err != nil {
 		return err
 	}
 	u, done, err := undoOf(ctx, call, o.Stored, s)
@@ -205,7 +209,7 @@ func undoWith(ctx context.Context, call *config.Call, o config.Undo, s *coordina
 		if err := session.IdentityOf(s.Coordinator).BeginUndo(ctx); err != nil {
 			return err
 		}
-		if err := idle(ctx, s); err != nil { // a process may have joined a moment before
+		if err := settled(ctx, call, o.Stored, s); err != nil { // a process may have joined a moment before
 			return err
 		}
 		all, err = u.Run(ctx)
@@ -235,6 +239,41 @@ func printUndo(out *output.Writer, all []rollback.Entry) error {
 		return out.Result(all)
 	}
 	return printCreated(out, all)
+}
+
+// settled refuses a session that a process works on, also on the last round where it is followed, and one whose cut-over has not ended.
+func settled(ctx context.Context, call *config.Call, at config.Stored, s *coordination) error {
+	if err := errors.Join(idle(ctx, s), cutOverEnded(ctx, s)); err != nil {
+		return err
+	}
+	all, err := session.RoundsOf(s.Coordinator).Read(ctx)
+	last, _ := all.Last()
+	if err != nil || last.Number == 0 || last.Arrived != 0 {
+		return err
+	}
+	named := func(name string) string { return (&follow.Chain{Session: name}).Name(last.Number) }
+	if at.State.File != "" {
+		at.State.File = named(at.State.File)
+	} else {
+		at.State.Session.Name = named(at.State.Session.OrDefault())
+	}
+	round, err := openCoordination(ctx, call, at)
+	if errors.Is(err, state.ErrNone) || errors.Is(err, cms.ErrStoreGone) {
+		return nil // it has not begun to work, or was removed
+	}
+	if err != nil {
+		return fmt.Errorf("round %d of the session: %w", last.Number, err)
+	}
+	return errors.Join(idle(ctx, round), round.close())
+}
+
+// cutOverEnded refuses a session whose cut-over has not ended: it may have left write blocks on the source.
+func cutOverEnded(ctx context.Context, s *coordination) error {
+	cut, _, err := session.CutoversOf(s.Coordinator).Read(ctx)
+	if err == nil && cut.Open() {
+		err = fmt.Errorf("%s; end it first (rfsd follow, or rfsd run --follow, with the options of the session), or return from it (rfsctl cutover --abort): %w", report.CutoverText(progress.CutoverOf(cut)), fault.ErrConfig)
+	}
+	return err
 }
 
 // idle refuses a session that a process works on.
