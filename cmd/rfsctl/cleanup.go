@@ -70,7 +70,7 @@ func cleanup(ctx context.Context, call *config.Call, o config.Cleanup) error {
 	return forget(ctx, call, o.Stored, s)
 }
 
-// followed refuses a session whose rounds go on: its records name the snapshot that the next round is compared with.
+// followed refuses a session whose following has not ended: its records name the snapshot that the next round is compared with.
 func followed(ctx context.Context, s *coordination) error {
 	if err := session.IdentityOf(s.Coordinator).CheckUndone(ctx); errors.Is(err, session.ErrUndone) {
 		return nil

@@ -259,7 +259,7 @@ func settled(ctx context.Context, call *config.Call, at config.Stored, s *coordi
 	}
 	round, err := openCoordination(ctx, call, at)
 	if errors.Is(err, state.ErrNone) || errors.Is(err, cms.ErrStoreGone) {
-		return nil // it has not begun to work, or was removed
+		return nil // it has no state yet, or was removed
 	}
 	if err != nil {
 		return fmt.Errorf("round %d of the session: %w", last.Number, err)
