@@ -39,11 +39,14 @@ func Arrange(commands []*cli.Command, args []string) ([]string, error) {
 	}
 	called := strings.Join(append([]string{filepath.Base(args[0])}, args[1:at]...), " ")
 	if command == nil || len(commands) > 0 {
-		if at == len(args) || slices.Contains([]string{"help", "h", "version", "v"}, strings.TrimLeft(args[at], "-")) {
-			return args, nil
+		if at < len(args) && slices.Contains([]string{"help", "h", helpAll}, strings.TrimLeft(args[at], "-")) { // programs and groups have one help
+			if at+1 < len(args) {
+				return Arrange(all, append(slices.Concat(args[:at], args[at+1:]), "--help"))
+			}
+			return args[:at], nil
 		}
-		if args[at] == "--"+helpAll { // groups and programs have one help
-			return append(slices.Clone(args[:at]), "--help"), nil
+		if at == len(args) || slices.Contains([]string{"version", "v"}, strings.TrimLeft(args[at], "-")) {
+			return args, nil
 		}
 		if strings.HasPrefix(args[at], "-") {
 			return nil, Usage("%s: options follow the command; see %s --help", strings.SplitN(args[at], "=", 2)[0], called)

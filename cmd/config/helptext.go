@@ -18,8 +18,7 @@ const helpAll = "help-all"
 
 // setHelp gives a command its help: its most frequent options, or all of them.
 func setHelp(c *cli.Command, called string, all bool) {
-	text := helpText(c, called, all, help.Width())
-	c.CustomHelpTemplate = strings.ReplaceAll(text, "{{", `{{"{{"}}`) // which the library reads as a template
+	c.CustomHelpTemplate = help.Template(helpText(c, called, all, help.Width()))
 }
 
 // helpText returns the help of a command.

@@ -12,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/completion"
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/cmd/help"
 	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/rfs/base/secret"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
@@ -31,6 +32,7 @@ func Run(ctx context.Context, newApp func() *cli.App, args []string, stdout, std
 		return exit.OK
 	}
 	app.Writer, app.ErrWriter, app.HelpName = out, stderr, app.Name
+	help.SetProgram(app)
 	out.Start(app.Name, config.AsksJSON(args))
 	args, err := config.Arrange(app.Commands, args)
 	if err == nil {

@@ -37,7 +37,7 @@ func newApp() *cli.App {
 		Name:           "rfsctl",
 		Usage:          "inspect snapshots, and inspect and control migrations",
 		Version:        version,
-		Commands:       append([]*cli.Command{snapshotCommand(), itemsCommand(), failuresCommand(), reportCommand(), certCommand(), cleanupCommand(), sessionsCommand(), cutoverCommand(), createdCommand(), undoCommand(), targetCommand(), pageCommand(), config.Version("rfsctl", version), completion.Command("rfsctl"), manual.Command(newApp)}, nodeCommands()...),
+		Commands:       append(nodeCommands(), pageCommand(), sessionsCommand(), itemsCommand(), failuresCommand(), reportCommand(), createdCommand(), undoCommand(), cleanupCommand(), cutoverCommand(), targetCommand(), snapshotCommand(), certCommand(), config.Version("rfsctl", version), completion.Command("rfsctl"), manual.Command(newApp)),
 		ExitErrHandler: func(*cli.Context, error) {},
 		OnUsageError:   config.UsageError,
 	}

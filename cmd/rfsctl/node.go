@@ -43,12 +43,12 @@ phases that failed: rfsctl failures lists them.`
 func nodeCommands() []*cli.Command {
 	return []*cli.Command{
 		config.Command(cli.Command{Name: "status", Usage: "show the progress of the migration", Description: statusHelp}, showStatus),
-		config.Command(cli.Command{Name: "nodes", Usage: "list the nodes of the fleet that live, with --all also those that are gone", Description: nodeHelp}, showNodes),
+		config.Command(cli.Command{Name: "nodes", Usage: "list the live nodes of the fleet; with --all also lost ones", Description: nodeHelp}, showNodes),
 		config.Command(cli.Command{Name: "events", Usage: "list events, newest last", Description: nodeHelp}, showEvents),
 		config.Command(cli.Command{Name: "logs", Usage: "show the last log lines of a node and its workers", Description: nodeHelp}, showLogs),
-		config.Command(cli.Command{Name: "pause", Usage: "have every worker of the fleet hand off and wait; this is not counted as an attempt", Description: orderHelp}, choose(session.OrderPause, "paused")),
+		config.Command(cli.Command{Name: "pause", Usage: "let every worker of the fleet hand off and wait for resume", Description: orderHelp}, choose(session.OrderPause, "paused")),
 		config.Command(cli.Command{Name: "resume", Usage: "let the fleet work again, or only the named nodes that were drained", ArgsUsage: "[NODE...]", Description: orderHelp}, choose(session.OrderResume, "resumed")),
-		config.Command(cli.Command{Name: "drain", Usage: "have every worker of the fleet, or of the named nodes, hand off before machines stop", ArgsUsage: "[NODE...]", Description: orderHelp}, choose(session.OrderDrain, "draining")),
+		config.Command(cli.Command{Name: "drain", Usage: "let the workers of the fleet, or of named nodes, hand off before machines stop", ArgsUsage: "[NODE...]", Description: orderHelp}, choose(session.OrderDrain, "draining")),
 		config.Command(cli.Command{Name: "scale", Usage: "set the number of workers of the fleet; auto lets each node decide", ArgsUsage: "N|auto", Description: orderHelp}, scale),
 	}
 }
