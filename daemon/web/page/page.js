@@ -65,6 +65,7 @@ function show(r) {
   $("node").textContent = "node " + r.node.name + ", version " + r.node.version + ", " + Math.min(r.node.workers_running, r.node.workers_wanted) + " of " + r.node.workers_wanted + " workers"
     + (r.node.workers_running > r.node.workers_wanted ? ", " + (r.node.workers_running - r.node.workers_wanted) + " to end" : "");
   $("reason").textContent = r.node.reason || "";
+  $("reason").hidden = !r.node.reason;
   $("reason").className = r.node.state === "failed" ? "bad" : "";
   put("silence", m ? silence(m, r.progress) || (waits(r) && !dead(r) && r.node.state === "running" ? "Work is left, and no worker holds any of it." : "") : "");
   showTotals(m, r.progress);
@@ -287,7 +288,8 @@ function draw() {
   put("most", count(most) + " documents/s");
   put("from", clock(from));
   put("to", clock(now.at));
-  const points = history.map((p) => ((p.at - from) / (now.at - from) * 600).toFixed(1) + " " + (155 - p.docs / (most || 1) * 145).toFixed(1));
+  const shown = history.length > 1 ? history : [{ ...now, at: now.at - 1000 }, now]; // the first value is seen, too
+  const points = shown.map((p) => ((p.at - from) / (now.at - from) * 600).toFixed(1) + " " + (155 - p.docs / (most || 1) * 145).toFixed(1));
   const first = points[0].split(" ")[0];
   $("chart").replaceChildren(
     svg("line", { x1: 0, y1: 155, x2: 600, y2: 155 }), svg("line", { x1: 0, y1: 10, x2: 600, y2: 10 }),
