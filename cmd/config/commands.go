@@ -621,7 +621,7 @@ type ShowLast struct {
 type ShowLogs struct {
 	Asked     Asked
 	Last      Last
-	Following FollowCluster
+	Following Following
 }
 
 // ShowPage are the settings of rfsctl page.

@@ -116,9 +116,9 @@ var guides = map[string]guide{
 
 // brief holds the placeholder of the value of an option and its help in one line, for the short help.
 var brief = map[string][2]string{
-	"abort":                {"", "return from a cut-over that is in progress"},
+	"abort":                {"", "give up a cut-over that is in progress; writes are possible again"},
 	"accept-failed":        {"", "cut over although documents failed"},
-	"block-source-writes":  {"", "set write blocks on the source in a cut-over"},
+	"block-source-writes":  {"", "block writes to the source in a cut-over"},
 	"brokers":              {"HOST:PORT", "brokers of the Kafka cluster"},
 	"config":               {"FILE", "configuration file; `rfsd config init` writes one"},
 	"create-indices":       {"", "create indices that the target lacks"},
@@ -145,7 +145,7 @@ var brief = map[string][2]string{
 	"indices":              {"PATTERN", "cut over only these indices"},
 	"join":                 {"HOST:PORT", "another node of the fleet"},
 	"listen":               {"HOST:PORT", "address of the API and the status page"},
-	"max-outage":           {"DURATION", "return when writes have ended for this long (default: 10m)"},
+	"max-outage":           {"DURATION", "give up the cut-over when writes were blocked for this long (default: 10m)"},
 	"max-rate":             {"SIZE", "send at most this much per second, as 20MiB (0: no limit)"},
 	"metrics-file":         {"FILE", "write Prometheus metrics there"},
 	"no-wait":              {"", "do not wait for the end"},
@@ -176,6 +176,12 @@ var brief = map[string][2]string{
 	"watch":                {"", "repeat until it is complete"},
 	"workers":              {"N", "number of workers of this node"},
 	"yes":                  {"", "do it; without it, list only"},
+
+	"rfsctl --session-name":       {"NAME", "name of the migration"},
+	"rfsctl cleanup --trial":      {"", "remove a trial run: what it created, then its state"},
+	"rfsd redrive --session-name": {"NAME", "name of the migration"},
+	"rfsd plan --session-name":    {"NAME", "name that the migration will have"},
+	"rfsd verify --session-name":  {"NAME", "name of the migration"},
 }
 
 // groupOrder is the order of the headings of the full help: the order of the work.

@@ -46,7 +46,8 @@ func helpText(c *cli.Command, called string, all bool, width int) string {
 		fmt.Fprintf(&b, "\nFrequent options (of %d):\n", len(settings))
 		var names, texts []string
 		for _, name := range g.options {
-			names, texts = append(names, strings.TrimSuffix("--"+name+" "+brief[name][0], " ")), append(texts, brief[name][1])
+			short := briefOf(called, name)
+			names, texts = append(names, strings.TrimSuffix("--"+name+" "+short[0], " ")), append(texts, short[1])
 		}
 		help.WriteOptions(&b, append(names, "--"+helpAll), append(texts, "list all options"), width)
 	} else {
@@ -106,6 +107,17 @@ func placeOf(group string) int {
 		return i
 	}
 	return len(groupOrder)
+}
+
+// briefOf returns the placeholder and the help of an option in one line: as the command has it, its program, or all commands.
+func briefOf(called, name string) [2]string {
+	program, _, _ := strings.Cut(called, " ")
+	for _, key := range []string{called + " --" + name, program + " --" + name} {
+		if own, is := brief[key]; is {
+			return own
+		}
+	}
+	return brief[name]
 }
 
 // placeholder returns the word that represents the value of a setting.

@@ -447,3 +447,13 @@ done`)
 		t.Errorf("bash completes to %q, %v", out, err)
 	}
 }
+
+// TestLogs_HasAShortOptionToFollow asks a node that does not answer.
+func TestLogs_HasAShortOptionToFollow(t *testing.T) {
+	if code, _, errs := rfsctl(t, "logs", "-f", "--node", filepath.Join(t.TempDir(), "none.sock")); code != 1 || strings.Contains(errs, "option") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+	if _, text, _ := rfsctl(t, "logs", "--help"); !strings.Contains(text, "print new ones") {
+		t.Errorf("the help of --follow: %s", text)
+	}
+}
