@@ -5,7 +5,8 @@
 # Maven Central; how this machine reaches them (apt, go env, proxies, certificates, Maven's settings) is copied.
 #
 # Packages, modules and jars are kept below RFSD_FRESH_CACHE (default: the user's cache directory) for the next run;
-# FRESH=cold begins without them. Nothing compiled is kept. FRESHPARTS="root user" chooses the parts. The logs stay in
+# FRESH=cold begins without them. Nothing compiled is kept. FRESHPARTS="root user" chooses the parts; the part
+# first has the first commands alone. The logs stay in
 # RFSD_FRESH_LOGS, or in the temporary directory named at the end. /etc/hosts does not name the loopback addresses.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -125,6 +126,17 @@ refused() {
   fi
   printf '%s\n' "$out"
   case $out in *"$4"*) ;; *) echo "it does not state: $4"; return 1 ;; esac
+}
+
+# as_first: what a newcomer does first, each command by its time.
+as_first() {
+  step "first: prepared" prepare c || return
+  step "first: make build" in_root c root "make build" || true
+  step "first: make demo" in_root c root "make demo" || true
+  step "first: make demo TARGET=opensearch without Java names the command" \
+    refused c root "make demo TARGET=opensearch" "run as root: testing/setup.sh packages" || true
+  step "first: testing/setup.sh packages" in_root c root "testing/setup.sh packages" || true
+  step "first: make demo TARGET=opensearch" in_root c root "make demo TARGET=opensearch" || true
 }
 
 as_root() {
