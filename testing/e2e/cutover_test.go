@@ -413,7 +413,13 @@ func TestCutover_InGroups(t *testing.T) {
 // round compares each index with the snapshot that brought it last. Settings, replicas and aliases that the source changes until the last
 // snapshot arrive with it.
 func TestCutover_GroupsKeepTheirBases(t *testing.T) {
-	source, n := livingSource(t, draw.Of(t, 1, []string{"7.10.2", "os2.19.4", "5.6.16"})[0]), cluster.OpenSearch(t, targets[0])
+	for _, version := range draw.Of(t, 1, []string{"5.6.16", "7.10.2", "9.5.3", "os3.8.0"}) {
+		t.Run(version, func(t *testing.T) { keepsBases(t, livingSource(t, version)) })
+	}
+}
+
+func keepsBases(t *testing.T, source *cluster.Node) {
+	n := cluster.OpenSearch(t, targets[0])
 	wipe(t, n)
 	dir, args := t.TempDir(), followLive(source, "groups", n.URL, "groups-*", "--block-source-writes")
 	door := newProxy(t, source.URL, 0)

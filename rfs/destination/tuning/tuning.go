@@ -124,15 +124,8 @@ func (t *Tuner) Tune(ctx context.Context, targets []string, wish Wish) error {
 // for the duration of the load. Their former setting is recorded before, for Restore. Names may be aliases and data streams.
 // Errors: fault.ErrConfig when it may not be changed.
 func (t *Tuner) Harden(ctx context.Context, targets []string) error {
-	var weak map[string]map[string]string
-	var err error
-	for len(targets) > 0 {
-		n, size := 0, 0
-		for n < len(targets) && (n == 0 || size+len(targets[n]) < maxNames) {
-			size += 3*len(targets[n]) + 1 // escaped at worst
-			n++
-		}
-		weak, err = t.async(ctx, targets[:n])
+	for part := range inParts(targets) {
+		all, err := t.values(ctx, part, durability)
 		switch {
 		case errors.Is(err, fault.ErrConfig), errors.Is(err, fault.ErrRejected): // the check at the end finds losses
 			t.Log.WarnContext(ctx, "the target does not let see whether it acknowledges documents before they are on disk", "reason", fault.Text(err))
@@ -140,25 +133,54 @@ func (t *Tuner) Harden(ctx context.Context, targets []string) error {
 		case err != nil:
 			return err
 		}
-		for _, index := range slices.Sorted(maps.Keys(weak)) {
-			if err := t.harden(ctx, index, weak[index]); err != nil {
+		for _, index := range slices.Sorted(maps.Keys(all)) {
+			if !strings.EqualFold(all[index][durability], "async") {
+				continue
+			}
+			if err := t.harden(ctx, index, all[index]); err != nil {
 				return err
 			}
 		}
-		targets = targets[n:]
 	}
 	return nil
 }
 
+// inParts divides names into parts whose names one request can have.
+func inParts(names []string) iter.Seq[[]string] {
+	return func(yield func([]string) bool) {
+		for len(names) > 0 {
+			n, size := 0, 0
+			for n < len(names) && (n == 0 || size+len(names[n]) < maxNames) {
+				size += 3*len(names[n]) + 1 // escaped at worst
+				n++
+			}
+			if !yield(names[:n]) {
+				return
+			}
+			names = names[n:]
+		}
+	}
+}
+
 // Remember lets indices of the session remember the versions of deleted documents for a day, until Restore is called without Follows.
 func (t *Tuner) Remember(ctx context.Context, targets []string) error {
-	for _, target := range targets {
+	var others []string // of all but the first round none, as a rule
+	for part := range inParts(targets) {
+		all, err := t.values(ctx, part, gcDeletes)
+		if err != nil {
+			return err
+		}
+		for _, target := range part {
+			if all[target][gcDeletes] != remembered {
+				others = append(others, target)
+			}
+		}
+	}
+	for _, target := range others {
 		uuid, now, ours, err := t.settings(ctx, target)
 		switch {
 		case err != nil:
 			return err
-		case now[gcDeletes] == remembered:
-			continue
 		case !ours:
 			t.Log.WarnContext(ctx, "the index does not carry the mark of this session, so that its settings stay: a request that is delayed for longer than its index.gc_deletes (60 s by default) may bring back a deleted document", "index", target)
 			continue
@@ -194,26 +216,24 @@ func (t *Tuner) harden(ctx context.Context, index string, now map[string]string)
 	return nil
 }
 
-// async returns the settings of those indices behind the names that acknowledge documents before they are on disk.
-func (t *Tuner) async(ctx context.Context, names []string) (map[string]map[string]string, error) {
+// values returns the UUIDs and a setting of the indices behind the names, where it is set.
+func (t *Tuner) values(ctx context.Context, names []string, key string) (map[string]map[string]string, error) {
 	escaped := make([]string, len(names))
 	for i, n := range names {
 		escaped[i] = url.PathEscape(n)
 	}
-	path := "/" + strings.Join(escaped, ",") + "/_settings/index.uuid," + durability
+	path := "/" + strings.Join(escaped, ",") + "/_settings/index.uuid," + key
 	var answer map[string]struct {
 		Settings map[string]string `json:"settings"`
 	}
 	if err := rest.Get(ctx, t.API, path, url.Values{"flat_settings": {"true"}, "ignore_unavailable": {"true"}, "allow_no_indices": {"true"}}, &answer); err != nil {
 		return nil, err
 	}
-	weak := map[string]map[string]string{}
+	all := map[string]map[string]string{}
 	for index, x := range answer {
-		if strings.EqualFold(x.Settings[durability], "async") {
-			weak[index] = x.Settings
-		}
+		all[index] = x.Settings
 	}
-	return weak, nil
+	return all, nil
 }
 
 // Restored is the result for one index.

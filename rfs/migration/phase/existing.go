@@ -7,10 +7,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/migration/arrival"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
@@ -34,34 +38,16 @@ func (s *Session) checkHeld(ctx context.Context, plan *plan.Plan) error {
 	for _, e := range entries {
 		planned[e.Name] = true
 	}
-	held, counted, before := map[string]int64{}, map[string]bool{}, map[string]int64{}
+	var names []string
 	for _, x := range plan.Indices {
-		if planned[x.Name] || x.Entry.Create || x.Unchanged {
-			continue
+		if !planned[x.Name] && !x.Entry.Create && !x.Unchanged {
+			names = append(names, x.Entry.Naming.Targets()...)
 		}
-		for _, name := range x.Entry.Naming.Targets() {
-			if counted[name] {
-				continue
-			}
-			counted[name] = true
-			n, there, err := engine.CountHeld(ctx, s.Counts, name, s.Log)
-			if err != nil {
-				return err
-			}
-			if !there {
-				continue
-			}
-			if n > 0 {
-				held[name] = n
-			}
-			did, err := s.Counts.Operations(ctx, name)
-			switch {
-			case errors.Is(err, fault.ErrUnavailable), ctx.Err() != nil:
-				return fmt.Errorf("operations on %s: %w", name, err)
-			case err == nil:
-				before[name] = did.Executed
-			}
-		}
+	}
+	slices.Sort(names)
+	held, before, err := s.countHeld(ctx, slices.Compact(names))
+	if err != nil {
+		return err
 	}
 	if s.Phases.Has(PhaseDocuments) && s.Existing == "" && len(held) > 0 && s.Root == nil {
 		return engine.HeldError(held, engine.SnapshotHas)
@@ -77,6 +63,36 @@ func (s *Session) checkHeld(ctx context.Context, plan *plan.Plan) error {
 	}
 	s.held, s.before = held, before
 	return nil
+}
+
+// countHeld returns how many documents target indices hold, where they do, and how many operations they have executed, where that is known.
+func (s *Session) countHeld(ctx context.Context, names []string) (held, before map[string]int64, err error) {
+	held, before = map[string]int64{}, map[string]int64{}
+	var mu sync.Mutex
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(arrival.AtOnce)
+	for _, name := range names {
+		g.Go(func() error {
+			n, there, err := engine.CountHeld(ctx, s.Counts, name, s.Log)
+			if err != nil || !there {
+				return err
+			}
+			did, err := s.Counts.Operations(ctx, name)
+			if errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil {
+				return fmt.Errorf("operations on %s: %w", name, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if n > 0 {
+				held[name] = n
+			}
+			if err == nil {
+				before[name] = did.Executed
+			}
+			return nil
+		})
+	}
+	return held, before, g.Wait()
 }
 
 // noteHeld adds to a new entry what its target indices had.
