@@ -28,12 +28,14 @@ type fakeTarget struct {
 	denied  bool                // puts are refused
 	fail    int                 // the next so many puts break before they are applied
 	theirs  map[string]bool     // indices without the mark of the session
+	asked   int                 // requests
 }
 
 // ours is the mark of the session.
 var ours = objects.Mark{Session: "s", Token: "T"}
 
 func (f *fakeTarget) Do(_ context.Context, method, path string, _ url.Values, body []byte) (int, []byte, error) {
+	f.asked++
 	if names, _, several := strings.Cut(strings.TrimPrefix(path, "/"), "/_settings/"); several {
 		found := map[string]any{}
 		for _, name := range strings.Split(names, ",") {
@@ -175,6 +177,10 @@ func TestTuner_Remember(t *testing.T) {
 	}
 	if x := f.indices["theirs"]["index.gc_deletes"]; x != "5m" {
 		t.Errorf("an index of others was changed: %v", x)
+	}
+	f.asked = 0
+	if err := tuner(t, f).Remember(t.Context(), all[:2]); err != nil || f.asked != 1 {
+		t.Errorf("%d requests for indices that remember versions already, %v", f.asked, err)
 	}
 }
 
