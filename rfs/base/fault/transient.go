@@ -43,6 +43,8 @@ var kinds = []kind{
 	// CircuitBreakingException is transient regardless of its durability: PERMANENT means that most of the memory is in caches and
 	// field data, which are evicted, too. OpenSearchRejectedExecutionException has the same status.
 	{http.StatusTooManyRequests, []string{"circuit_breaking_exception"}, nil, true},
+	// Collections of OpenSearch Serverless whose compute units are all in use, until they have more.
+	{http.StatusPaymentRequired, []string{"service_quota_exceeded_exception"}, nil, true},
 }
 
 var blockTypes = []string{"cluster_block_exception", "index_create_block_exception"}

@@ -53,6 +53,8 @@ func TestTransient(t *testing.T) {
 		{500, "input_coercion_exception", "Numeric value out of range of long", ErrRejected},
 		{429, "rejected_execution_exception", "rejected execution of primary operation", ErrUnavailable},
 		{429, "circuit_breaking_exception", "[parent] Data too large", ErrUnavailable},
+		{402, "service_quota_exceeded_exception", "maximum OCU capacity reached", ErrUnavailable},
+		{402, "", "pay first", ErrRejected},
 		{500, "cluster_manager_throttling_exception", "Throttling Exception : Limit exceeded for put-mapping", ErrUnavailable},
 		{500, "failed_to_commit_cluster_state_exception", "publication failed", ErrUnavailable},
 		{500, "not_cluster_manager_exception", "no longer cluster-manager", ErrUnavailable},

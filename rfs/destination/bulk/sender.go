@@ -51,8 +51,8 @@ type Refusal struct {
 // Retryable reports whether the same item may be accepted later.
 func (r Refusal) Retryable() bool { return fault.Transient(r.Status, r.Type, r.Reason) }
 
-// overload reports whether the target rejected the item because it is overloaded.
-func (r Refusal) overload() bool { return r.Status == 429 || r.Status == 503 }
+// overload reports whether the target rejected the item because it is overloaded; 402 is of collections of OpenSearch Serverless.
+func (r Refusal) overload() bool { return r.Status == 429 || r.Status == 503 || r.Status == 402 }
 
 // Written reports whether the target used a sequence number for the refused document: its engine found out, while writing, that
 // a value is too long for a term.

@@ -43,9 +43,13 @@ func (c *Client) UnfitAliases(ctx context.Context, names []string) (map[string]s
 		behind[name] = map[string]json.RawMessage{}
 	}
 	query := url.Values{"ignore_unavailable": {"true"}, "allow_no_indices": {"true"}}
+	aliases := "/_alias"
+	if c.serverless { // which answer this with the index only
+		aliases = ""
+	}
 	err := eachPath(names, func(path string) error {
 		var answer map[string]struct{ Aliases map[string]json.RawMessage }
-		err := c.get(ctx, path+"/_alias", query, &answer)
+		err := c.get(ctx, path+aliases, query, &answer)
 		if fault.HasStatus(err, http.StatusNotFound) {
 			return nil // none of the names exists
 		}

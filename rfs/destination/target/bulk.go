@@ -26,8 +26,22 @@ const longBody = 32 << 20
 // pipelines are switched off (pipeline=_none) unless Config.RunPipelines.
 func (c *Client) Send(ctx context.Context, body []byte, n int) (bulk.Result, error) {
 	query := url.Values{"filter_path": {"took,errors,items.*._index,items.*._id,items.*.status,items.*._version,items.*.result,items.*.error"}}
-	if !c.conf.RunPipelines {
+	if !c.conf.RunPipelines && !c.serverless {
 		query.Set("pipeline", "_none")
+	}
+	if c.serverless {
+		kind, err := c.collection(ctx)
+		if err != nil {
+			return bulk.Result{}, err
+		}
+		if (Version{Collection: kind}).ChoosesIDs() {
+			if len(body) > longBody { // two forms of it would be held
+				return bulk.Result{}, fmt.Errorf("a body of %d bytes for a collection that chooses ids, of at most %d: %w", len(body), longBody, bulk.ErrTooLarge)
+			}
+			if body, err = appendWithoutIDs(make([]byte, 0, len(body)), body); err != nil {
+				return bulk.Result{}, err
+			}
+		}
 	}
 	encoding, path, sent := "", "/_bulk", body
 	if len(body) >= unnamedBytes && len(body)/max(n, 1) <= unnamedLength {

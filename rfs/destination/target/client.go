@@ -33,12 +33,15 @@ type Client struct {
 	plain     string      // host:port where TLS is not spoken; "" otherwise, and with several addresses
 	answered  atomic.Bool // a request was answered
 	transport *opensearchtransport.Client
-	signing   *signing  // nil when requests are not signed
-	balancer  *balancer // nil with one address
-	gzips     sync.Pool // *squeezer
-	encodings encodings
-	answers   sync.Pool // *bytes.Buffer
-	leads     leads
+	signing   *signing // nil when requests are not signed
+	// serverless: it is a collection of OpenSearch Serverless, of the type that kind holds once it was asked.
+	serverless bool
+	kind       atomic.Pointer[Collection]
+	balancer   *balancer // nil with one address
+	gzips      sync.Pool // *squeezer
+	encodings  encodings
+	answers    sync.Pool // *bytes.Buffer
+	leads      leads
 }
 
 // who names the cluster in errors, by its part and address.
@@ -56,10 +59,9 @@ func New(ctx context.Context, conf Config) (*Client, error) {
 		return nil, err
 	}
 	u := addresses[0]
-	for _, a := range addresses { // also without a signature, before anything is asked
-		if _, service := fromHost(a.Hostname()); service == collections {
-			return nil, fmt.Errorf("%s %s: %w", conf.Role, a, ErrServerless)
-		}
+	serverless, err := conf.Serverless()
+	if err != nil { // before anything is asked
+		return nil, err
 	}
 	tlsConf, err := conf.tls()
 	if err != nil {
@@ -93,7 +95,7 @@ func New(ctx context.Context, conf Config) (*Client, error) {
 	if tr, err = newAuthorizing(conf, tr); err != nil {
 		return nil, err
 	}
-	c := &Client{conf: conf, name: names(addresses), signing: sign}
+	c := &Client{conf: conf, name: names(addresses), signing: sign, serverless: serverless}
 	if u.Scheme == "http" && len(addresses) == 1 && conf.Proxy == "" {
 		c.plain = net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "80"))
 	}
@@ -124,6 +126,9 @@ func names(addresses []*url.URL) string {
 
 // Refused returns what to check when the cluster refuses the credential (status 401).
 func (c *Client) Refused() string { return c.conf.Refused() }
+
+// Serverless reports whether the client is of a collection of OpenSearch Serverless, by its configuration.
+func (c *Client) Serverless() bool { return c.serverless }
 
 // Name is the URL of the target without user and password; several separated by commas.
 func (c *Client) Name() string { return c.name }
@@ -164,6 +169,11 @@ func (c *Client) Do(ctx context.Context, method, path string, query url.Values, 
 
 // send does one round trip; the answer, of at most limit bytes, is read into buf.
 func (c *Client) send(ctx context.Context, method, path string, query url.Values, contentType, encoding string, body []byte, buf *bytes.Buffer, limit int) (*http.Response, error) {
+	if c.serverless {
+		if err := mayAsk(method, path); err != nil {
+			return nil, err
+		}
+	}
 	inner, cancel := context.WithTimeout(ctx, c.conf.Timeout)
 	defer cancel()
 	if len(query) > 0 {

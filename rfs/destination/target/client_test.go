@@ -327,9 +327,9 @@ func TestInfoKnowsBothProductsAndSeesThroughTheDisguise(t *testing.T) {
 		root string
 		want Version
 	}{
-		{`{"cluster_uuid":"c1","version":{"distribution":"opensearch","number":"2.19.4"}}`, Version{"opensearch", "2.19.4", 2, 19, "c1"}},
-		{`{"cluster_uuid":"_na_","version":{"number":"7.10.2"},"tagline":"You Know, for Search"}`, Version{"elasticsearch", "7.10.2", 7, 10, ""}},
-		{`{"version":{"number":"7.10.2"},"tagline":"The OpenSearch Project: https://opensearch.org/"}`, Version{"opensearch", "1.3.14", 1, 3, ""}},
+		{`{"cluster_uuid":"c1","version":{"distribution":"opensearch","number":"2.19.4"}}`, Version{"opensearch", "2.19.4", 2, 19, "c1", ""}},
+		{`{"cluster_uuid":"_na_","version":{"number":"7.10.2"},"tagline":"You Know, for Search"}`, Version{"elasticsearch", "7.10.2", 7, 10, "", ""}},
+		{`{"version":{"number":"7.10.2"},"tagline":"The OpenSearch Project: https://opensearch.org/"}`, Version{"opensearch", "1.3.14", 1, 3, "", ""}},
 	} {
 		cl := serve(t, func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/_nodes/_local" {
@@ -342,7 +342,7 @@ func TestInfoKnowsBothProductsAndSeesThroughTheDisguise(t *testing.T) {
 			t.Errorf("%s: %+v, %v", c.root, got, err)
 		}
 	}
-	if _, err := serve(t, answer(404, ``)).Info(t.Context()); !errors.Is(err, ErrServerless) || !errors.Is(err, fault.ErrConfig) {
+	if _, err := serve(t, answer(404, ``)).Info(t.Context()); !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "--target-aws-service aoss") {
 		t.Errorf("no answer to GET /: %v", err)
 	}
 	if _, err := serve(t, answer(200, `{"version":{"number":"weird"}}`)).Info(t.Context()); !errors.Is(err, fault.ErrConfig) {

@@ -22,7 +22,11 @@ func (c *Client) Find(ctx context.Context, keys []bulk.Key) ([]bulk.Found, error
 		return nil, fmt.Errorf("documents to be read: %w", err)
 	}
 	const path = "/_mget"
-	status, answer, err := c.Do(ctx, http.MethodPost, path, nil, body)
+	method := http.MethodPost
+	if c.serverless {
+		method = http.MethodGet
+	}
+	status, answer, err := c.Do(ctx, method, path, nil, body)
 	if errors.Is(err, errLongAnswer) {
 		if len(keys) == 1 {
 			return []bulk.Found{{}}, nil
@@ -36,7 +40,7 @@ func (c *Client) Find(ctx context.Context, keys []bulk.Key) ([]bulk.Found, error
 		return append(first, rest...), err
 	}
 	if err == nil {
-		err = c.classifyError("POST "+path, status, answer)
+		err = c.classifyError(method+" "+path, status, answer)
 	}
 	if err != nil {
 		return nil, err

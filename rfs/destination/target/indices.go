@@ -21,6 +21,7 @@ type Version struct {
 	Number       string // 2.19.4
 	Major, Minor int
 	ClusterUUID  string // "" when the cluster reports none
+	Collection   Collection
 }
 
 // MappingTypes reports whether indices of that version may have mapping types, which went with OpenSearch 2 and Elasticsearch 8.
@@ -49,6 +50,9 @@ const noUUID = "_na_"
 // Info asks the target what it is. A node of OpenSearch that calls itself 7.10.2
 // (compatibility.override_main_response_version) is seen through.
 func (c *Client) Info(ctx context.Context) (Version, error) {
+	if c.serverless {
+		return c.infoOfCollection(ctx)
+	}
 	var info struct {
 		Version     struct{ Distribution, Number string }
 		Tagline     string
@@ -56,7 +60,7 @@ func (c *Client) Info(ctx context.Context) (Version, error) {
 	}
 	if err := c.get(ctx, "/", nil, &info); err != nil {
 		if fault.HasStatus(err, http.StatusNotFound) {
-			return Version{}, fmt.Errorf("%s does not answer GET / (404): check its address and path; %w", c.who(), ErrServerless)
+			return Version{}, fmt.Errorf("%s does not answer GET / (404): check its address and path; a collection of OpenSearch Serverless under another name than its own needs --target-aws-service aoss: %w", c.who(), fault.ErrConfig)
 		}
 		return Version{}, err
 	}
@@ -91,13 +95,12 @@ func (c *Client) Info(ctx context.Context) (Version, error) {
 	return v, nil
 }
 
-// ErrServerless refuses collections of Amazon OpenSearch Serverless: they have no GET /, no nodes, no refresh and no ids of the
-// sender in time-series collections. It is a fault.ErrConfig.
-var ErrServerless = fmt.Errorf("an OpenSearch Serverless collection is not supported as target or coordinator; use a domain of Amazon OpenSearch Service or a cluster of your own, or export to files (--export-dir) and send them with another client: %w", fault.ErrConfig)
-
 // MaxBody returns the largest body of a request that every node takes, in bytes; 0 when the target does not report it.
 // Proxies before the target may take less.
 func (c *Client) MaxBody(ctx context.Context) (int64, error) {
+	if c.serverless {
+		return 0, nil
+	}
 	var nodes struct {
 		Nodes map[string]struct {
 			HTTP struct {
@@ -130,7 +133,11 @@ func (c *Client) IndexExists(ctx context.Context, name string) (bool, error) {
 // index of that name is there already the error is a *fault.StatusError of type
 // resource_already_exists_exception.
 func (c *Client) CreateIndex(ctx context.Context, name string, body []byte) error {
-	return c.call(ctx, http.MethodPut, "/"+url.PathEscape(name), nil, body, nil)
+	err := c.call(ctx, http.MethodPut, "/"+url.PathEscape(name), nil, body, nil)
+	if err == nil && c.serverless {
+		err = c.awaitIndex(ctx, name)
+	}
+	return err
 }
 
 // CreateTypedIndex creates an index with a mapping type, which OpenSearch 1 and Elasticsearch 7 still take;
@@ -248,8 +255,11 @@ func eachPath(indices []string, ask func(path string) error) error {
 	return nil
 }
 
-// Refresh makes everything taken visible to Count and searches.
+// Refresh makes everything taken visible to Count and searches, except in collections, which refresh by themselves (Version.Lag).
 func (c *Client) Refresh(ctx context.Context, index string) error {
+	if c.serverless {
+		return nil
+	}
 	return c.call(ctx, http.MethodPost, "/"+url.PathEscape(index)+"/_refresh", nil, nil, nil)
 }
 

@@ -21,14 +21,14 @@ import (
 
 // SigV4 configures signing requests with AWS Signature Version 4. Credentials come from the default chain:
 // variables, shared files, container and instance roles. Empty fields are taken from the host name
-// (<name>.<region>.es.amazonaws.com), the region else from the chain.
+// (<name>.<region>.es.amazonaws.com, <id>.<region>.aoss.amazonaws.com), the region else from the chain.
 type SigV4 struct {
 	Region  string
-	Service string // "es" (domains), the default; serverless collections ("aoss") are refused
+	Service string // "es" (domains), the default, or "aoss" (collections of OpenSearch Serverless)
 	RoleARN string // role to assume with the default credentials; "" for none
 }
 
-// The services that take signed requests. Collections lack what a target and a coordinator need, see ErrServerless.
+// The services that take signed requests.
 const (
 	domains     = "es"
 	collections = "aoss"
@@ -51,11 +51,8 @@ type signing struct {
 func newSigning(ctx context.Context, conf Config, u *url.URL) (*signing, error) {
 	region, service := fromHost(u.Hostname())
 	region, service = cmp.Or(conf.SigV4.Region, region), cmp.Or(conf.SigV4.Service, service, domains)
-	if service == collections {
-		return nil, fmt.Errorf("%s %s: %w", conf.Role, u, ErrServerless)
-	}
-	if service != domains {
-		return nil, fmt.Errorf("%s %s: AWS service %q is not %s (domains): %w", conf.Role, u, service, domains, fault.ErrConfig)
+	if service != domains && service != collections {
+		return nil, fmt.Errorf("%s %s: AWS service %q is neither %s (domains) nor %s (collections): %w", conf.Role, u, service, domains, collections, fault.ErrConfig)
 	}
 	cfg, err := awsconfig.Load(ctx, awsconfig.Options{Region: region, RegionSetting: "--" + conf.Role + "-aws-region", RoleARN: conf.SigV4.RoleARN})
 	if err != nil {
@@ -70,8 +67,41 @@ func newSigning(ctx context.Context, conf Config, u *url.URL) (*signing, error) 
 	return s, nil
 }
 
+// Serverless reports whether a collection of OpenSearch Serverless is meant: by its address, or by the service of the signature.
+// Errors: fault.ErrConfig where it cannot be used.
+func (c Config) Serverless() (bool, error) {
+	addresses, err := Addresses(c.URL)
+	if err != nil {
+		return false, err
+	}
+	is := c.SigV4 != nil && c.SigV4.Service == collections
+	for _, a := range addresses {
+		_, service := fromHost(a.Hostname())
+		is = is || service == collections
+	}
+	switch {
+	case !is:
+		return false, nil
+	case c.Role != "" && c.Role != "target":
+		return true, fmt.Errorf("%s %s: %w", c.Role, addresses[0], ErrServerless)
+	case c.SigV4 == nil:
+		return true, fmt.Errorf("%s %s: a collection of OpenSearch Serverless takes signed requests only: give --%s-aws-sigv4: %w", c.Role, addresses[0], c.Role, fault.ErrConfig)
+	case c.SigV4.Service != "" && c.SigV4.Service != collections:
+		return true, fmt.Errorf("%s %s: the requests to a collection are signed for the service %s, not %q: %w", c.Role, addresses[0], collections, c.SigV4.Service, fault.ErrConfig)
+	case c.RunPipelines, len(addresses) > 1, c.Discover:
+		return true, fmt.Errorf("%s %s: a collection of OpenSearch Serverless has one address, no nodes and no ingest pipelines: leave out --run-pipelines and further addresses: %w", c.Role, addresses[0], fault.ErrConfig)
+	}
+	return true, nil
+}
+
 // fromHost reads region and service out of the names that AWS gives to endpoints.
 func fromHost(host string) (region, service string) {
+	if name, ok := strings.CutSuffix(host, ".on.aws"); ok { // <id>.aoss.<region>.on.aws
+		if f := strings.Split(name, "."); len(f) == 3 && f[1] == collections {
+			return f[2], f[1]
+		}
+		return "", ""
+	}
 	name, ok := strings.CutSuffix(host, ".amazonaws.com")
 	if !ok {
 		return "", ""
@@ -90,10 +120,14 @@ func (s *signing) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	signed := req.Clone(req.Context())
+	if s.service == collections { // they do not see the length that the client states
+		signed.ContentLength = 0
+	}
 	err = s.signer.SignHTTP(req.Context(), creds, signed, req.Header.Get(hashHeader), s.service, s.region, time.Now())
 	if err != nil {
 		return nil, fmt.Errorf("sign: %w", err)
 	}
+	signed.ContentLength = req.ContentLength
 	return s.next.RoundTrip(signed)
 }
 
@@ -123,13 +157,13 @@ func advice(reason string) string {
 	case strings.Contains(low, "valid region"):
 		return "state the AWS region of the target"
 	case strings.Contains(low, "correct service"):
-		return "state the AWS service of the target: es for domains"
+		return "state the AWS service of the target: es for domains, aoss for collections of OpenSearch Serverless"
 	case strings.Contains(low, "security token"):
 		return "check the access key and its session token (AWS_SESSION_TOKEN)"
 	case strings.Contains(low, "signature we calculated"):
 		return "check the secret access key, and that no proxy changes requests"
 	}
-	return "check that the access policy of the target admits them, and its fine-grained access control"
+	return "check that the access policy of the target admits them, and its fine-grained access control or, of a collection, its data access policy"
 }
 
 // bodyHash is the SHA-256 of a body in hexadecimal digits.

@@ -186,10 +186,12 @@ func TestSettingsForSigningThatCannotWorkAreRefusedAtOnce(t *testing.T) {
 	}{
 		{"no credentials", "", Config{URL: "http://h", SigV4: &SigV4{Region: "r"}}, "no AWS credentials, set AWS_ACCESS_KEY_ID"},
 		{"no region", accessKey, Config{URL: "http://h", SigV4: &SigV4{}}, "give --target-aws-region or set AWS_REGION"},
-		{"service", accessKey, Config{URL: "http://h", SigV4: &SigV4{Region: "r", Service: "s3"}}, `"s3" is not es`},
-		{"collection by service", accessKey, Config{URL: "http://h", SigV4: &SigV4{Region: "r", Service: "aoss"}}, "Serverless collection is not supported"},
-		{"collection by host name", accessKey, Config{URL: "https://x1y2.us-west-2.aoss.amazonaws.com", SigV4: &SigV4{}}, "Serverless collection is not supported"},
-		{"collection without a signature", "", Config{URL: "https://x1y2.us-west-2.aoss.amazonaws.com"}, "Serverless collection is not supported"},
+		{"service", accessKey, Config{URL: "http://h", SigV4: &SigV4{Region: "r", Service: "s3"}}, `"s3" is neither es`},
+		{"collection as coordinator", accessKey, Config{Role: "coordinator", URL: "http://h", SigV4: &SigV4{Region: "r", Service: "aoss"}}, "can only be a target"},
+		{"collection as source", accessKey, Config{Role: "source", URL: "https://x1y2.us-west-2.aoss.amazonaws.com", SigV4: &SigV4{}}, "can only be a target"},
+		{"collection without a signature", "", Config{URL: "https://x1y2.us-west-2.aoss.amazonaws.com"}, "give --target-aws-sigv4"},
+		{"collection signed for a domain", accessKey, Config{URL: "https://x1y2.us-west-2.aoss.amazonaws.com", SigV4: &SigV4{Service: "es"}}, "signed for the service aoss"},
+		{"collection with pipelines", accessKey, Config{URL: "https://x1y2.us-west-2.aoss.amazonaws.com", SigV4: &SigV4{}, RunPipelines: true}, "leave out --run-pipelines"},
 		{"with a user", accessKey, Config{URL: "http://u:p@h", SigV4: &SigV4{Region: "r"}}, "exclude each other"},
 	} {
 		awsKeys(t, c.id, map[bool]string{true: secret}[c.id != ""], "")
@@ -203,6 +205,8 @@ func TestRegionAndServiceAreReadFromTheNamesThatAWSGives(t *testing.T) {
 	for host, want := range map[string][2]string{
 		"search-logs-abc.eu-central-1.es.amazonaws.com": {"eu-central-1", "es"},
 		"x1y2.us-west-2.aoss.amazonaws.com":             {"us-west-2", "aoss"},
+		"x1y2.aoss.us-west-2.on.aws":                    {"us-west-2", "aoss"},
+		"x1y2.lambda-url.us-west-2.on.aws":              {},
 		"es.amazonaws.com":                              {},
 		"localhost":                                     {},
 		"bucket.s3.eu-west-1.amazonaws.com":             {},

@@ -1,0 +1,203 @@
+package target
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/wait"
+)
+
+// Collection is the type of a collection of Amazon OpenSearch Serverless. What collections answer, and what each type takes, is
+// described in this file only; docs/SERVERLESS.md lists the sources.
+type Collection string
+
+// The types of collections, and the value for a cluster.
+const (
+	NoCollection         Collection = ""
+	SearchCollection     Collection = "search"
+	TimeSeriesCollection Collection = "time series"
+	VectorCollection     Collection = "vector search"
+)
+
+// ErrServerless refuses a collection as source or coordinator. It is a fault.ErrConfig.
+var ErrServerless = fmt.Errorf("a collection of OpenSearch Serverless can only be a target: it has no snapshots, and cannot keep the state of the work, which needs conditional writes (--coordinator-bucket, --coordinator-host or --coordinator-file names a place for it): %w", fault.ErrConfig)
+
+// ErrNotAnswered means that a request was not sent because no collection answers it. It is a fault.ErrRejected.
+var ErrNotAnswered = fmt.Errorf("collections of OpenSearch Serverless do not answer this: %w", fault.ErrRejected)
+
+// Serverless reports whether the target is a collection: it has no nodes, no statistics, no data streams, no ingest pipelines, no
+// policies, and manages shards, replicas and refreshes itself.
+func (v Version) Serverless() bool { return v.Collection != NoCollection }
+
+// ChoosesIDs reports whether the target gives documents ids of its own and refuses the sender's, so that a document that is sent again
+// is there twice.
+func (v Version) ChoosesIDs() bool {
+	return v.Collection == TimeSeriesCollection || v.Collection == VectorCollection
+}
+
+// Lag returns the time after which counts and searches see all documents that the target took, where no request makes it refresh; 0:
+// Refresh does.
+func (v Version) Lag() time.Duration {
+	switch v.Collection {
+	case SearchCollection, TimeSeriesCollection:
+		return 30 * time.Second
+	case VectorCollection:
+		return time.Minute
+	}
+	return 0
+}
+
+// KeepsSetting reports whether indices of the target may be created with a setting, a name such as index.knn.
+func (v Version) KeepsSetting(name string) bool {
+	if !v.Serverless() {
+		return true
+	}
+	for _, kept := range []string{"index.analysis", "index.similarity", "index.mapping", "index.knn"} {
+		if name == kept || strings.HasPrefix(name, kept+".") {
+			return true
+		}
+	}
+	return false
+}
+
+// answered lists the calls that are sent to collections; * is the name of an index, alias or template. AWS lists more, which rfsd does
+// not need.
+var answered = []string{
+	"HEAD *", "GET *", "PUT *", "DELETE *", // indices
+	"GET */_mapping", "PUT */_mapping", "GET */_settings", "GET */_settings/*",
+	"POST _bulk", "POST */_bulk", "GET _mget", "GET */_count",
+	"POST _aliases", "GET _alias", "GET _alias/*", "GET */_alias/*",
+	"GET _index_template", "GET _index_template/*", "PUT _index_template/*", "DELETE _index_template/*",
+	"GET _component_template", "GET _component_template/*", "PUT _component_template/*", "DELETE _component_template/*",
+}
+
+// mayAsk returns ErrNotAnswered for a request that no collection answers. path is escaped and has no query.
+func mayAsk(method, path string) error {
+	got := strings.Split(method+" "+strings.TrimPrefix(path, "/"), "/")
+	for _, call := range answered {
+		if matches(strings.Split(call, "/"), got) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s %s: %w", method, path, ErrNotAnswered)
+}
+
+// matches compares a path with a call, part by part. An index has no name that starts with _; collections have no system indices, whose
+// names start with a dot.
+func matches(call, got []string) bool {
+	if len(call) != len(got) {
+		return false
+	}
+	for i, part := range call {
+		fixed, isName := strings.CutSuffix(part, "*")
+		name, begins := strings.CutPrefix(got[i], fixed)
+		if !begins || !isName && name != "" || isName && (name == "" || name[0] == '_' || i == 0 && name[0] == '.') {
+			return false
+		}
+	}
+	return true
+}
+
+// probedIndex is the name in the request that shows the type of a collection. No such index is ever created.
+const probedIndex = "rfsd-collection-type"
+
+// ImpossibleIndex is the body of an index that no collection creates: its vector has a negative dimension.
+const ImpossibleIndex = `{"settings":{"index.knn":true},"mappings":{"properties":{"v":{"type":"knn_vector","dimension":-1}}}}`
+
+// types are the words by which collections refuse it.
+var types = []struct {
+	words string
+	of    Collection
+}{
+	{"KNN features not supported on SEARCH collection type", SearchCollection},
+	{"KNN features not supported on TIMESERIES collection type", TimeSeriesCollection},
+	{"Dimension value must be greater than 0", VectorCollection},
+}
+
+// collection finds out the type of the collection. It asks once. Errors: fault.ErrConfig, fault.ErrUnavailable.
+func (c *Client) collection(ctx context.Context) (Collection, error) {
+	if is := c.kind.Load(); is != nil {
+		return *is, nil
+	}
+	err := c.call(ctx, http.MethodPut, "/"+probedIndex, nil, []byte(ImpossibleIndex), nil)
+	if err == nil {
+		return "", fmt.Errorf("%s created the index %s, which no collection does: remove it, and check --target-aws-service: %w", c.who(), probedIndex, fault.ErrConfig)
+	}
+	for _, t := range types {
+		if strings.Contains(err.Error(), t.words) {
+			c.kind.Store(&t.of)
+			return t.of, nil
+		}
+	}
+	if fault.HasStatus(err, http.StatusForbidden) {
+		return "", fmt.Errorf("the type of the collection is in its refusal of the index %s, for which the data access policy has to permit aoss:CreateIndex: %w", probedIndex, err)
+	}
+	return "", fmt.Errorf("the type of the collection is not among those that rfsd knows (search, time series, vector search): %w", err)
+}
+
+// infoOfCollection returns the version of a collection, which reports none. They are compatible with clients of
+// OpenSearch 2.11. Its address takes the place of the UUID of a cluster.
+func (c *Client) infoOfCollection(ctx context.Context) (Version, error) {
+	kind, err := c.collection(ctx)
+	if err != nil {
+		return Version{}, err
+	}
+	u, err := url.Parse(c.name)
+	if err != nil {
+		return Version{}, fmt.Errorf("%s: %w: %w", c.who(), err, fault.ErrConfig)
+	}
+	return Version{Distribution: "opensearch", Number: "Serverless (" + string(kind) + ")", Major: 2, Minor: 11, ClusterUUID: u.Host, Collection: kind}, nil
+}
+
+// Every call to a collection may come to another part of it, which learns of a new index some seconds later.
+const (
+	indexKnown = time.Minute
+	askAgain   = 250 * time.Millisecond
+)
+
+// awaitIndex blocks until the collection shows an index that it has created. Errors: fault.ErrUnavailable.
+func (c *Client) awaitIndex(ctx context.Context, name string) error {
+	for end := time.Now().Add(indexKnown); ; {
+		there, err := c.IndexExists(ctx, name)
+		if there || err != nil {
+			return err
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("%s has created the index %s and does not show it after %v: %w", c.who(), name, indexKnown, fault.ErrUnavailable)
+		}
+		if err := wait.For(ctx, askAgain); err != nil {
+			return err
+		}
+	}
+}
+
+var idField = []byte(`,"_id":`)
+
+// appendWithoutIDs appends a bulk body to dst without the ids in its action lines, which are in the form that rfs/destination/bulk writes.
+// Errors: fault.ErrUnsupported for a deletion, which needs an id.
+func appendWithoutIDs(dst, body []byte) ([]byte, error) {
+	for len(body) > 0 {
+		line, rest, _ := bytes.Cut(body, []byte{'\n'})
+		source, behind, found := bytes.Cut(rest, []byte{'\n'})
+		at := bytes.Index(line, idField)
+		if at < 0 || !found || !bytes.HasPrefix(line, []byte(`{"index":`)) {
+			return dst, fmt.Errorf("the action %.100s: collections that choose ids take new documents only: %w", line, fault.ErrUnsupported)
+		}
+		var id string
+		in := json.NewDecoder(bytes.NewReader(line[at+len(idField):]))
+		if err := in.Decode(&id); err != nil {
+			return dst, fmt.Errorf("action line: %w", err)
+		}
+		dst = append(append(dst, line[:at]...), line[at+len(idField)+int(in.InputOffset()):]...)
+		dst = append(append(append(dst, '\n'), source...), '\n')
+		body = behind
+	}
+	return dst, nil
+}
