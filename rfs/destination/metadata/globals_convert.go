@@ -86,11 +86,17 @@ func (p *planner) unwanted(kind Kind, name string, raw json.RawMessage) string {
 		return "not in the allow-list"
 	case !p.sel.Managed && isManaged(kind, name, raw):
 		return "the source made it for itself (--include managed takes it)"
+	case p.v.Serverless() && kind != ComponentTemplate && kind != IndexTemplate:
+		return "a collection of OpenSearch Serverless has no such objects"
 	case (kind == ComponentTemplate || kind == IndexTemplate) && !composable(p.v):
 		return fmt.Sprintf("%s %s has no such templates", p.v.Distribution, p.v.Number)
 	}
 	if a, optional := asked[kind]; optional && !a.yes {
 		return "not asked for (--include " + a.flag + ")"
+	}
+	var made StreamTemplate
+	if kind == IndexTemplate && p.v.Serverless() && json.Unmarshal(raw, &made) == nil && made.makes() {
+		return "it makes data streams, which a collection of OpenSearch Serverless does not have"
 	}
 	if kind == IndexTemplate {
 		if index := p.refused(raw); index != "" {

@@ -86,6 +86,7 @@ func ConvertFor(v target.Version, w Wanted, unsupported *Unsupported) (Converted
 	out := e.body(settings, mapping, aliases)
 	out["settings"] = settings
 	e.override(w.Overrides, w.Index.Name, settings)
+	e.ofTarget(settings)
 	for _, done := range w.Rules.EditIndex(w.Index.Name, out) {
 		e.note("user-rule", done.Path, "%s", done.Detail)
 	}

@@ -61,7 +61,18 @@ func (e *edit) settings(in map[string]string) map[string]any {
 			r.apply(e, out)
 		}
 	}
+	e.ofTarget(out)
 	return out
+}
+
+// ofTarget drops the settings that the target decides about by itself.
+func (e *edit) ofTarget(settings map[string]any) {
+	for _, k := range slices.Sorted(maps.Keys(settings)) {
+		if !e.version.KeepsSetting(k) {
+			e.note("collection-setting", k, "dropped, a collection of OpenSearch Serverless decides about it: %q", Text(settings[k]))
+			delete(settings, k)
+		}
+	}
 }
 
 // ignoreMalformed sets whether fields without a parameter of their own ignore values of the wrong type.

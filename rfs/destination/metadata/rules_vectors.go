@@ -26,6 +26,8 @@ func denseVector(e *edit, path string, f map[string]any) {
 	to := map[string]any{"type": "knn_vector", "dimension": json.Number(dims)}
 	engine, space := "lucene", spaces[similarity]
 	switch {
+	case e.version.Serverless(): // collections have no other engine
+		engine = "faiss"
 	case !e.since(2, 2):
 		engine = "nmslib"
 	case similarity == "max_inner_product" && !e.since(2, 13), similarity == "dot_product" && !e.since(2, 13):
@@ -84,9 +86,13 @@ func graphParameters(options map[string]any) map[string]any {
 	return out
 }
 
-// knnEngine: OpenSearch 3 makes no new index with nmslib, and takes no method from settings.
+// methodsInMappings reports whether a target makes no new index with nmslib, and takes no method from settings: OpenSearch 3, and
+// collections of OpenSearch Serverless, which have the engine Faiss only.
+func (e *edit) methodsInMappings() bool { return e.since(3, 0) || e.version.Serverless() }
+
+// knnEngine replaces engines that the target does not have.
 func knnEngine(e *edit, path string, f map[string]any) {
-	if f["type"] != "knn_vector" || !e.since(3, 0) {
+	if f["type"] != "knn_vector" || !e.methodsInMappings() {
 		return
 	}
 	method, ok := f["method"].(map[string]any)
@@ -112,6 +118,9 @@ func knnEngine(e *edit, path string, f map[string]any) {
 	case ok && (method["engine"] == "nmslib" || method["engine"] == nil && method["space_type"] != nil):
 		method["engine"] = "faiss"
 		e.note("knn-engine", path, "faiss instead of nmslib")
+	case ok && e.version.Serverless() && method["engine"] == "lucene":
+		method["engine"] = "faiss"
+		e.note("knn-engine", path, "faiss instead of lucene")
 	case !ok:
 		return
 	}
@@ -123,7 +132,7 @@ func knnEngine(e *edit, path string, f map[string]any) {
 
 // knnSettings takes out the settings that were a method before methods stood in the mapping.
 func knnSettings(e *edit, s map[string]any) {
-	if !e.since(3, 0) {
+	if !e.methodsInMappings() {
 		return
 	}
 	for _, k := range []string{"index.knn.space_type", "index.knn.algo_param.m", "index.knn.algo_param.ef_construction"} {

@@ -13,6 +13,7 @@ import (
 var (
 	os21  = target.Version{Distribution: "opensearch", Number: "2.1.0", Major: 2, Minor: 1}
 	os380 = target.Version{Distribution: "opensearch", Number: "3.8.0", Major: 3, Minor: 8}
+	aoss  = target.Version{Distribution: "opensearch", Number: "Serverless", Major: 2, Minor: 11, Collection: target.VectorCollection}
 )
 
 func TestVectorsAreThoseOfTheNeighbourPlugin(t *testing.T) {
@@ -34,6 +35,9 @@ func TestVectorsAreThoseOfTheNeighbourPlugin(t *testing.T) {
 		{"nmslib is gone", "136000099", `"true"`, `{"type":"knn_vector","dimension":2,"method":{"name":"hnsw","engine":"nmslib","space_type":"l2"}}`, `{"type":"knn_vector","dimension":2,"method":{"name":"hnsw","engine":"faiss","space_type":"l2"}}`, "true", os380},
 		{"nmslib stays before", "136000099", `"true"`, `{"type":"knn_vector","dimension":2,"method":{"name":"hnsw","engine":"nmslib","space_type":"l2"}}`, `{"type":"knn_vector","dimension":2,"method":{"name":"hnsw","engine":"nmslib","space_type":"l2"}}`, "true", os219},
 		{"a space of nmslib only", "136000099", `"true"`, `{"type":"knn_vector","dimension":2,"method":{"name":"hnsw","engine":"nmslib","space_type":"l1"}}`, `{"type":"knn_vector","dimension":2,"method":{"name":"hnsw","engine":"faiss","space_type":"l2"}}`, "true", os380},
+		{"a vector in a collection", "8500003", "", `{"type":"dense_vector","dims":3}`, `{"type":"knn_vector","dimension":3,"method":{"name":"hnsw","engine":"faiss","space_type":"cosinesimil"}}`, "true", aoss},
+		{"lucene in a collection", "136000099", `"true"`, `{"type":"knn_vector","dimension":2,"method":{"name":"hnsw","engine":"lucene","space_type":"l2"}}`, `{"type":"knn_vector","dimension":2,"method":{"name":"hnsw","engine":"faiss","space_type":"l2"}}`, "true", aoss},
+		{"method from settings in a collection", "136000099", `"true","index.knn.space_type":"l2"`, `{"type":"knn_vector","dimension":2}`, `{"type":"knn_vector","dimension":2,"method":{"name":"hnsw","engine":"faiss","space_type":"l2"}}`, "true", aoss},
 		{"method from settings", "136000099", `"true","index.knn.space_type":"cosinesimil","index.knn.algo_param.m":"8","index.knn.algo_param.ef_search":"9"`, `{"type":"knn_vector","dimension":2}`,
 			`{"type":"knn_vector","dimension":2,"method":{"name":"hnsw","engine":"faiss","space_type":"cosinesimil","parameters":{"m":8}}}`, "true", os380},
 	} {

@@ -75,11 +75,14 @@ func MakesStream(templates []StreamTemplate, stream string) bool {
 	for _, t := range templates {
 		fits := slices.ContainsFunc(t.Patterns, func(p string) bool { return pattern.Star(p, stream) })
 		if fits && t.Priority > best {
-			best, makes = t.Priority, len(t.Stream) > 0 && string(t.Stream) != "null"
+			best, makes = t.Priority, t.makes()
 		}
 	}
 	return makes
 }
+
+// makes reports whether the template makes data streams.
+func (t StreamTemplate) makes() bool { return len(t.Stream) > 0 && string(t.Stream) != "null" }
 
 // MakesStream reports whether an index template of the plan will make a data stream of the name.
 func (p GlobalPlan) MakesStream(stream string) bool {

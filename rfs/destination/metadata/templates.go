@@ -213,6 +213,7 @@ func (p *planner) settings(e *edit, in map[string]any) map[string]any {
 	for k, v := range kept {
 		out[k] = v
 	}
+	e.ofTarget(out)
 	return out
 }
 

@@ -84,7 +84,7 @@ func FindStream(ctx context.Context, c rest.API, name string) (*TargetStream, er
 		} `json:"data_streams"`
 	}
 	err := rest.Get(ctx, c, "/_data_stream/"+url.PathEscape(name), nil, &answer)
-	if fault.HasStatus(err, http.StatusNotFound, http.StatusBadRequest, http.StatusMethodNotAllowed) {
+	if fault.HasStatus(err, http.StatusNotFound, http.StatusBadRequest, http.StatusMethodNotAllowed) || errors.Is(err, target.ErrNotAnswered) {
 		return nil, nil // 400: an alias has the name, or the target does not support data streams
 	}
 	if err != nil || len(answer.Streams) == 0 || len(answer.Streams[0].Indices) == 0 {
@@ -198,7 +198,7 @@ func rollover(ctx context.Context, c rest.API, stream string) (string, error) {
 // getMaybe is rest.Get; false when the target has nothing of that name, or does not know such things.
 func getMaybe(ctx context.Context, c rest.API, path string, into any) (bool, error) {
 	err := rest.Get(ctx, c, path, nil, into)
-	if fault.HasStatus(err, http.StatusNotFound, http.StatusMethodNotAllowed) ||
+	if errors.Is(err, target.ErrNotAnswered) || fault.HasStatus(err, http.StatusNotFound, http.StatusMethodNotAllowed) ||
 		fault.HasStatus(err, http.StatusBadRequest) && strings.Contains(err.Error(), "no handler found") {
 		return false, nil
 	}

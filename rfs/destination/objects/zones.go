@@ -2,18 +2,24 @@ package objects
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
 
 	"github.com/rfsd/rfsd/rfs/base/rest"
+	"github.com/rfsd/rfsd/rfs/destination/target"
 )
 
 // Zones returns the largest number of values of a forced awareness attribute when the target demands balanced copies
 // (cluster.routing.allocation.awareness.balance), and 0 otherwise.
 func Zones(ctx context.Context, c rest.API) (int, error) {
 	var levels struct{ Defaults, Persistent, Transient map[string]any }
-	if err := rest.Get(ctx, c, "/_cluster/settings", url.Values{"include_defaults": {"true"}, "flat_settings": {"true"}}, &levels); err != nil {
+	err := rest.Get(ctx, c, "/_cluster/settings", url.Values{"include_defaults": {"true"}, "flat_settings": {"true"}}, &levels)
+	if errors.Is(err, target.ErrNotAnswered) {
+		return 0, nil // it has no zones to be seen
+	}
+	if err != nil {
 		return 0, fmt.Errorf("awareness of the target: %w", err)
 	}
 	get := func(key string) any {
