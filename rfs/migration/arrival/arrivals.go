@@ -10,10 +10,13 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/wait"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
@@ -63,6 +66,10 @@ type Check struct {
 	Log       *slog.Logger
 	// Resent holds the groups of target indices that this process has read again.
 	Resent map[string]bool
+	// Lag is the time within which the target shows what it took, where Refresh cannot make it do so.
+	Lag time.Duration
+	// Repeats states that documents that were sent again are there several times, since the target gives them ids of its own.
+	Repeats bool
 }
 
 // arriving holds the counts that an index of the snapshot has sent.
@@ -177,9 +184,10 @@ func (c *Check) All(ctx context.Context) ([]rollback.Own, error) {
 	arrivals, lacking := make([]progress.Arrival, len(groups)), make([]bool, len(groups))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(AtOnce)
+	shown := sync.OnceValue(func() error { return wait.For(gctx, c.Lag) })
 	for i, group := range groups {
 		g.Go(func() (err error) {
-			if arrivals[i], err = c.arrival(gctx, group); err != nil {
+			if arrivals[i], err = c.arrivalShown(gctx, group, shown); err != nil {
 				return err
 			}
 			if lacking[i], err = c.mayResend(gctx, group, &arrivals[i]); err != nil || lacking[i] {
@@ -198,7 +206,7 @@ func (c *Check) All(ctx context.Context) ([]rollback.Own, error) {
 		if group.again, err = c.resend(ctx, group); err != nil {
 			return nil, err
 		}
-		if arrivals[i], err = c.arrival(ctx, group); err != nil {
+		if arrivals[i], err = c.arrivalShown(ctx, group, func() error { return wait.For(ctx, c.Lag) }); err != nil {
 			return nil, err
 		}
 		if err := c.recordArrivals(ctx, group, arrivals[i]); err != nil {
@@ -336,6 +344,23 @@ func (g *arrivalGroup) executedBefore(ours map[string]bool) (sum int64, known bo
 	return sum, true
 }
 
+// arrivalShown is arrival, but calls shown, which blocks until the target shows what it took, where the numbers may be short without it:
+// of documents that are missing, and of copies.
+func (c *Check) arrivalShown(ctx context.Context, group *arrivalGroup, shown func() error) (is progress.Arrival, err error) {
+	if c.Lag == 0 {
+		return c.arrival(ctx, group)
+	}
+	if !c.Repeats {
+		if is, err = c.arrival(ctx, group); err != nil || is.Problem == "" {
+			return is, err
+		}
+	}
+	if err := shown(); err != nil {
+		return is, err
+	}
+	return c.arrival(ctx, group)
+}
+
 // arrival asks the target for the indices of a group.
 func (c *Check) arrival(ctx context.Context, group *arrivalGroup) (progress.Arrival, error) {
 	is := progress.Arrival{Shared: len(group.all) > 1}
@@ -449,6 +474,9 @@ func (c *Check) countArrival(ctx context.Context, group *arrivalGroup, is *progr
 		}
 	}
 	compareArrival(group, is, inUse)
+	if n := is.Found - is.Expected; c.Repeats && n > 0 && is.Problem == "" {
+		is.Note = fmt.Sprintf("%d documents are there more often than once: they were sent again after an answer was lost or a process died, and the collection gives each an id of its own; or other clients wrote to it", n)
+	}
 	return nil
 }
 
@@ -574,6 +602,9 @@ func (c *Check) countOperations(ctx context.Context, group *arrivalGroup, is *pr
 func (c *Check) operations(ctx context.Context, group *arrivalGroup) (sum target.Operations, known bool, err error) {
 	for _, name := range group.targets {
 		did, err := c.Counts.Operations(ctx, name)
+		if errors.Is(err, target.ErrNotAnswered) {
+			return sum, false, nil
+		}
 		if errors.Is(err, fault.ErrConfig) || errors.Is(err, fault.ErrRejected) {
 			c.Log.InfoContext(ctx, "the target does not state how many operations it has executed", "index", name, "reason", fault.Text(err))
 			return sum, false, nil
@@ -606,6 +637,9 @@ func (c *Check) keptOperations(ctx context.Context, group *arrivalGroup, was *pr
 func countLucene(ctx context.Context, counts Counts, targets []string, log *slog.Logger) (sum int64, err error) {
 	for _, name := range targets {
 		n, err := counts.CountLucene(ctx, name)
+		if errors.Is(err, target.ErrNotAnswered) {
+			return 0, nil
+		}
 		if errors.Is(err, fault.ErrConfig) {
 			log.InfoContext(ctx, "the target does not state its Lucene documents", "index", name, "reason", fault.Text(err))
 			return 0, nil

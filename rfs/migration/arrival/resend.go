@@ -63,6 +63,8 @@ func list(names []string, n int64) string {
 // the target has executed no operations except this session's, as far as it counts them. Each process does so once.
 func (c *Check) mayResend(ctx context.Context, group *arrivalGroup, is *progress.Arrival) (bool, error) {
 	switch {
+	case c.Repeats: // each document would be sent again
+		return false, nil
 	case is.Problem == "" || is.Gone || c.Runner == nil || c.Shards.Repo == nil || c.Resent[group.key()]:
 		return false, nil
 	case slices.ContainsFunc(group.all, func(a *arriving) bool { return a.failed || a.sent.Moved > 0 || a.entry.Trial != nil }):

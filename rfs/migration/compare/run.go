@@ -97,6 +97,9 @@ func (c *Run) with(ctx context.Context, r *verify.Report, source Source) (err er
 		return err
 	}
 	defer client.Close() //nolint:errcheck // no request is in flight
+	if client.Serverless() {
+		return fmt.Errorf("a comparison reads the target shard by shard, which a collection of OpenSearch Serverless does not let be done: compare the numbers of documents (GET INDEX/_count) with the summary of the migration: %w", fault.ErrConfig)
+	}
 	v, err := client.Info(ctx)
 	if err != nil {
 		return err

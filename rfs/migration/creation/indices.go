@@ -269,6 +269,9 @@ func (t *Indices) Check(ctx context.Context, plan *plan.Plan) error {
 		if x.Entry.Naming.Emit && !t.Version.MappingTypes() {
 			return fmt.Errorf("--emit-doc-type ON: %s %s takes no mapping types: %w", t.Version.Distribution, t.Version.Number, fault.ErrConfig)
 		}
+		if x.Entry.Create && t.Version.Serverless() {
+			return fmt.Errorf("--data-streams create: a collection of OpenSearch Serverless has no data streams; leave it out, for indices behind aliases: %w", fault.ErrConfig)
+		}
 	}
 	if t.UUIDs != nil {
 		warning, err := CheckSource(ctx, plan, t.Version.ClusterUUID, t.UUIDs, t.AllowSource)

@@ -74,7 +74,7 @@ func (t *Indices) withhold(ctx context.Context, late map[string]json.RawMessage)
 		var indices map[string]struct {
 			Aliases map[string]json.RawMessage `json:"aliases"`
 		}
-		if err := rest.Get(ctx, t.Requester, "/"+url.PathEscape(name)+"/_alias", nil, &indices); err != nil {
+		if err := rest.Get(ctx, t.Requester, "/"+url.PathEscape(name), url.Values{"filter_path": {"*.aliases"}}, &indices); err != nil {
 			return err
 		}
 		var early []string

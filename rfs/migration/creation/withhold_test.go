@@ -20,7 +20,7 @@ type aliasesOf struct {
 }
 
 func (a *aliasesOf) Do(_ context.Context, method, path string, _ url.Values, body []byte) (int, []byte, error) {
-	if method == http.MethodGet && path == "/logs-1/_alias" {
+	if method == http.MethodGet && path == "/logs-1" {
 		return http.StatusOK, []byte(`{"logs-1":{"aliases":` + a.aliases + `}}`), nil
 	}
 	a.changed = string(body)

@@ -228,6 +228,7 @@ func (s *Session) checkArrivals(ctx context.Context) ([]rollback.Own, error) {
 		Coordinator: s.Coordinator, Counts: s.Counts, Existing: s.Existing, Redirects: s.Redirects, Log: s.Log,
 		Entry: s.readEntry, Present: func(ctx context.Context, e plan.Entry) error { return s.checkTargets(ctx, e, 0) },
 		Runner: s.Runner, Shards: &s.Shards, Resent: s.resent,
+		Lag: s.Version.Lag(), Repeats: s.Version.ChoosesIDs(),
 	}
 	if s.Ledger != nil {
 		check.Ledger = s.Ledger

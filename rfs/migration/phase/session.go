@@ -12,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/objects"
+	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/destination/tuning"
 	"github.com/rfsd/rfsd/rfs/migration/arrival"
 	"github.com/rfsd/rfsd/rfs/migration/creation"
@@ -111,6 +112,8 @@ type Cluster struct {
 	// UUIDs returns the UUIDs of those indices that exist.
 	UUIDs  func(ctx context.Context, names []string) (map[string]string, error)
 	Counts arrival.Counts
+	// Version is the target's, which decides on the requests.
+	Version target.Version
 	// Streams tells data streams of the target apart as Targets does indices, and refuses one that a policy rolls over.
 	Streams func(ctx context.Context, name string) (uuid string, err error)
 	// Tuner changes settings of the indices this session creates while documents come, as Tune says,

@@ -56,21 +56,25 @@ type Needs struct {
 	Pipelines, Scripts bool
 	// Now is this machine's clock.
 	Now func() time.Time
+
+	version target.Version
 }
 
-// checks are the checks of each section, in their order.
+// checks are the checks of each section, in their order. Collections are asked for permissions only: they have no nodes.
 var checks = []struct {
-	section Section
-	check   func(context.Context, rest.API, Needs) []Finding
+	section    Section
+	check      func(context.Context, rest.API, Needs) []Finding
+	collection bool
 }{
-	{Access, permissions}, {Access, mayWrite}, {Access, scripts},
-	{Disks, room},
-	{Limits, clock}, {Limits, health}, {Limits, heap}, {Limits, bodies}, {Limits, autoCreate}, {Limits, fields},
+	{Access, permissions, true}, {Access, mayWrite, false}, {Access, scripts, false},
+	{Disks, room, false},
+	{Limits, clock, false}, {Limits, health, false}, {Limits, heap, false}, {Limits, bodies, false}, {Limits, autoCreate, false}, {Limits, fields, true},
 }
 
 // Check makes the checks of some sections. Every check is made, regardless of the results of the others.
 func Check(ctx context.Context, c rest.API, v target.Version, n Needs, only Sections) []Checked {
 	var all []Checked
+	n.version = v
 	add := func(section Section, found ...Finding) {
 		for _, f := range found {
 			all = append(all, Checked{section, f})
@@ -80,7 +84,7 @@ func Check(ctx context.Context, c rest.API, v target.Version, n Needs, only Sect
 		add(Versions, version(v))
 	}
 	for _, x := range checks {
-		if only.Has(x.section) && ctx.Err() == nil {
+		if only.Has(x.section) && ctx.Err() == nil && (x.collection || !v.Serverless()) {
 			add(x.section, x.check(ctx, c, n)...)
 		}
 	}
@@ -135,11 +139,20 @@ func probes(n Needs) []probe {
 		control = ".rfs_control_" + n.Session + "-doctor"
 	}
 	impossible := `{"settings":{"index.number_of_shards":-1}}`
+	noAlias := `{"actions":[{"remove":{"index":` + strconv.Quote(index) + `,"alias":` + strconv.Quote(nothing) + `}}]}`
+	shown := url.Values{"filter_path": {"*.settings.index.number_of_shards"}}
+	if n.version.Serverless() {
+		return []probe{
+			{"create indices", "PUT", path, nil, target.ImpossibleIndex, "aoss:CreateIndex on the indices, in the data access policy"},
+			{"read settings and mappings", "GET", path, shown, "", "aoss:DescribeIndex on the indices, in the data access policy"},
+			{"set aliases", "POST", "/_aliases", nil, noAlias, "aoss:CreateCollectionItems on the collection, in the data access policy"},
+		}
+	}
 	calls := []probe{
 		{"create indices", "PUT", path, nil, impossible, "indices:admin/create on the target indices"},
-		{"read settings and mappings", "GET", path, url.Values{"filter_path": {"*.settings.index.number_of_shards"}}, "", "indices:admin/get on the target indices"},
+		{"read settings and mappings", "GET", path, shown, "", "indices:admin/get on the target indices"},
 		{"change settings", "PUT", path + "/_settings", nil, `{"index.number_of_shards":-1}`, "indices:admin/settings/update on the target indices"},
-		{"set aliases", "POST", "/_aliases", nil, `{"actions":[{"remove":{"index":` + strconv.Quote(index) + `,"alias":` + strconv.Quote(nothing) + `}}]}`, "indices:admin/aliases on the target indices"},
+		{"set aliases", "POST", "/_aliases", nil, noAlias, "indices:admin/aliases on the target indices"},
 		{"create legacy templates", "PUT", "/_template/" + nothing, url.Values{"create": {"true"}}, `{"index_patterns":["` + nothing + `-*"],"settings":{"index.number_of_shards":-1}}`, "indices:admin/template/put"},
 		{"create component templates", "PUT", "/_component_template/" + nothing, url.Values{"create": {"true"}}, `{"template":{"settings":{"index.number_of_shards":-1}}}`, "cluster:admin/component_template/put"},
 		{"create index templates", "PUT", "/_index_template/" + nothing, url.Values{"create": {"true"}}, `{"index_patterns":["` + nothing + `-*"],"template":{"settings":{"index.number_of_shards":-1}}}`, "indices:admin/index_template/put"},
@@ -169,6 +182,10 @@ func explained(call string, status int, answer []byte) (words, remedy string) {
 // permissions makes every probe. Nothing is left behind: each is impossible.
 func permissions(ctx context.Context, c rest.API, n Needs) []Finding {
 	var all []Finding
+	where := roles
+	if n.version.Serverless() {
+		where = "docs/SERVERLESS.md has a policy with all permissions"
+	}
 	for _, p := range probes(n) {
 		f := Finding{Check: "may " + p.what, Level: Good}
 		status, answer, err := c.Do(ctx, p.method, p.path, p.query, []byte(p.body))
@@ -179,7 +196,7 @@ func permissions(ctx context.Context, c rest.API, n Needs) []Finding {
 		case transient(status, answer):
 			f.Level, f.Detail, f.Remedy = Warning, words, cmp.Or(remedy, "look at the target's health, then run this again")
 		case status == http.StatusUnauthorized || status == http.StatusForbidden:
-			f.Level, f.Detail, f.Remedy = Bad, words, "give the user "+p.remedy+" ("+roles+")"
+			f.Level, f.Detail, f.Remedy = Bad, words, "give the user "+p.remedy+" ("+where+")"
 		}
 		all = append(all, f)
 	}

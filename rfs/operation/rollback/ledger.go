@@ -18,6 +18,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/objects"
+	"github.com/rfsd/rfsd/rfs/destination/target"
 )
 
 // Ledger records what a session creates on its target. The name of an object that the target does not have is recorded
@@ -465,7 +466,7 @@ func (l *Ledger) sequences(ctx context.Context, wanted func(session.Creation, ob
 		g.Go(func() (err error) {
 			all[i].is, err = Sequence(gctx, l.API, all[i].c.Name)
 			switch {
-			case errors.Is(err, errAbsent):
+			case errors.Is(err, errAbsent), errors.Is(err, target.ErrNotAnswered): // an undo gives the reason
 				return nil
 			case errors.Is(err, fault.ErrConfig), errors.Is(err, fault.ErrRejected):
 				l.Log.WarnContext(ctx, "sequence numbers are unknown; `rfsctl undo` will refuse the index", "index", all[i].c.Name, "reason", err.Error())
