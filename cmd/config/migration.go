@@ -125,7 +125,7 @@ type Cluster struct {
 	ClientKey    string   `flag:"client-cert-key" check:"file" help:"PEM file of the client certificate's key"`
 	SigV4        bool     `flag:"aws-sigv4" help:"sign requests with AWS Signature Version 4, with the credentials of the default chain"`
 	Region       string   `flag:"aws-region" help:"region of the domain (default: from its host name, else AWS_REGION)"`
-	Service      string   `flag:"aws-service" help:"AWS service of the signature: es, for domains (the default); serverless collections are not supported"`
+	Service      string   `flag:"aws-service" help:"AWS service of the signature: es, for domains, or aoss, for collections of OpenSearch Serverless (default: from the host name, else es)"`
 	RoleARN      string   `flag:"aws-role-arn" help:"role to assume for the requests"`
 
 	header http.Header // Headers, as they were read
@@ -252,6 +252,7 @@ type Acceptance struct {
 type Sending struct {
 	_                  struct{} `group:"Target" section:"target"`
 	RunPipelines       bool     `flag:"run-pipelines" help:"let the target's default pipelines change documents (otherwise pipeline=_none)"`
+	AllowDuplicates    bool     `flag:"allow-duplicates" help:"send to a collection of OpenSearch Serverless that gives documents ids of its own, where documents that are sent again after a crash or a lost answer are there twice"`
 	DisableCompression bool     `flag:"disable-compression" help:"send requests and accept responses uncompressed (on loopback they always are; elsewhere documents are compressed while that makes them arrive faster)"`
 }
 

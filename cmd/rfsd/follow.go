@@ -240,6 +240,9 @@ func (r rounds) next(ctx context.Context, group []string) (next follow.Round, du
 // of returns the options of a round.
 func (r rounds) of(x follow.Round) (options, error) {
 	o := r.options
+	if err := clusterOnly(o.target, "following, which changes and deletes documents by their ids and needs index.gc_deletes,"); err != nil {
+		return o, err
+	}
 	o.session, o.follow, o.snapshot = x.Session, x.Follow, x.Snapshot
 	switch {
 	case x.Snapshot != "":

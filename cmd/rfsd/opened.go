@@ -73,6 +73,9 @@ func openReceiver(ctx context.Context, o options, log *slog.Logger, in *resource
 	if r.client, err = target.New(ctx, o.target); err != nil {
 		return r, err
 	}
+	if err := clusterOnly(o.target, "an import or a stream"); err != nil {
+		return r, err
+	}
 	v, err := askTarget(ctx, r.client, log)
 	if err != nil {
 		return r, err

@@ -54,7 +54,9 @@ type options struct {
 	exportDir   string
 	compression string
 	discard     bool
-	allowSource bool // the target may be the source
+	// allowDuplicates: documents may go to a target that gives them ids of its own.
+	allowDuplicates bool
+	allowSource     bool // the target may be the source
 	// acceptReduced: documents whose sources lack parts do not change the exit code.
 	acceptReduced bool
 
@@ -165,6 +167,7 @@ func (o *options) limitReading(p config.ReadPace) {
 // transfer sets what all commands that send documents have in common.
 func (o *options) transfer(t config.Transfer) (err error) {
 	o.connections, o.bulkDocs, o.bulkBytes, o.maxRate = t.Bulk.Connections, t.Bulk.Documents, int(t.Bulk.Size.Bytes), int64(t.Bulk.MaxRate)
+	o.allowDuplicates = t.Sending.AllowDuplicates
 	o.maxDocument, o.maxLatency = int64(t.Document.Most), t.Bulk.MaxLatency
 	o.existing = bulk.Existing(t.Existing.Documents)
 	o.slots, o.unavailable, o.log = t.Slots.Number, t.Patience.Unavailable, report.Logging{Level: t.Log.Least(), Format: t.Log.Format, Quiet: t.Log.Quiet}
@@ -198,6 +201,11 @@ func (o *options) cluster(c config.Cluster, role string) target.Config {
 // shares reports whether a cluster or a bucket keeps the state of the work, so that any number of processes can share it.
 func (o options) shares() bool {
 	return o.coordinatorFile == "" && (o.target.URL != "" || o.coordinator.URL != "" || o.bucket.URI != "")
+}
+
+// stateInTarget reports whether the target keeps the state of the work.
+func (o options) stateInTarget() bool {
+	return o.shares() && o.bucket.URI == "" && o.coordinator.URL == ""
 }
 
 // isLoopback reports whether all addresses of a cluster are of this machine.

@@ -93,6 +93,9 @@ func runRedrive(ctx context.Context, o options, again func(more ...string) strin
 		return err
 	}
 	defer client.Close() //nolint:errcheck // every answer that matters was read
+	if err := clusterOnly(o.target, "rfsd redrive"); err != nil {
+		return err
+	}
 	if _, err := askTarget(ctx, client, log); err != nil {
 		return err
 	}

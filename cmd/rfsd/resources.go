@@ -193,7 +193,7 @@ type targetGuard struct {
 // gate lets a request start when the rate and the target's disks allow it. The disks are looked at now, while nothing else takes
 // the target's time, and from then on until stop is called.
 func (o targetGuard) gate(ctx context.Context, client *target.Client, bucket *throttle.Bucket, log *slog.Logger) (admit func(context.Context, int) error, stop func()) {
-	if o.ignoreDisks {
+	if o.ignoreDisks || client.Serverless() {
 		return bucket.Take, func() {}
 	}
 	disks := &diskwatch.Watcher{API: client, Log: log}

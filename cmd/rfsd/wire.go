@@ -82,7 +82,9 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 	if client != nil {
 		ledger := rollback.NewLedger(client, kept, name, log)
 		s.Ledger = ledger
-		s.Tuner, s.Tune = &tuning.Tuner{API: client, Records: session.TuningsOf(kept), Mark: ledger.Mark, Follows: o.follow != nil, Log: log}, o.guard.tune
+		if !client.Serverless() {
+			s.Tuner, s.Tune = &tuning.Tuner{API: client, Records: session.TuningsOf(kept), Mark: ledger.Mark, Follows: o.follow != nil, Log: log}, o.guard.tune
+		}
 	}
 	s.Shards = shards.Reader{
 		Repo: blobs, Manifests: &in.manifests, Log: log, VerifyFirst: o.verifyFirst, Edit: o.editor, Merges: o.rules.Merges(), Memory: in.memory, MaxDocument: o.maxDocument,
@@ -163,10 +165,10 @@ func openStore(ctx context.Context, o options, join bool) (cms.Store, func() err
 func (o options) place(join bool) state.Place {
 	at := state.Place{Session: o.session, Bucket: o.bucket, Apart: o.splitOver > 0, Join: join}
 	switch {
-	case o.bucket.URI == "" && o.coordinator.URL != "":
-		at.Cluster = o.coordinator
-	case o.bucket.URI == "":
+	case o.stateInTarget():
 		at.Cluster = o.target
+	case o.bucket.URI == "":
+		at.Cluster = o.coordinator
 	}
 	return at
 }
@@ -194,10 +196,17 @@ func openDestination(ctx context.Context, o options, s *phase.Session, in *resou
 	if err != nil {
 		return nil, nil, nil, err
 	}
+	if err := o.checkCollection(client); err != nil {
+		return nil, nil, nil, err
+	}
 	v, err := askTarget(ctx, client, s.Log)
+	if err == nil {
+		err = o.checkRepeats(v, s.Log)
+	}
 	if err != nil {
 		return nil, nil, nil, err
 	}
+	s.Version = v
 	s.Identity = phase.ClusterIdentity(v.ClusterUUID, o.target.RunPipelines)
 	s.Identity[phase.ExistingKey] = string(o.existing)
 	s.Targets, s.UUIDs, s.Counts, s.Redirects = client, client.IndexUUIDs, client, o.rules.Targets

@@ -52,6 +52,9 @@ func (p Place) Create(ctx context.Context) (store cms.Store, closeStore func() e
 	if err != nil {
 		return nil, nil, fmt.Errorf("coordinator: %w", err)
 	}
+	if client.Serverless() {
+		return nil, nil, errors.Join(target.ErrServerless, client.Close())
+	}
 	kept, err := oscms.Open(ctx, oscms.Config{Client: client, Session: p.Session, Apart: p.Apart, Join: p.Join})
 	switch {
 	case errors.Is(err, cms.ErrStoreGone):

@@ -50,6 +50,9 @@ func OpenBucket(ctx context.Context, b config.StateBucket, session string) (*s3c
 
 // OpenCluster opens a session in a cluster; ErrNone when there is none.
 func OpenCluster(ctx context.Context, client *target.Client, session string) (*oscms.Store, error) {
+	if client.Serverless() {
+		return nil, target.ErrServerless
+	}
 	index := oscms.ControlIndex(session)
 	exists, err := client.IndexExists(ctx, index)
 	switch {
