@@ -73,7 +73,7 @@ func TestAMigrationGoesThroughADoorThatVerifiesSignatures(t *testing.T) {
 		more  []string
 	}{
 		{"state the AWS region", true, []string{"--target-aws-region", "us-east-1"}},
-		{"Serverless collection is not supported", true, []string{"--target-aws-region", region, "--target-aws-service", "aoss"}},
+		{"can only be a target", true, []string{"--target-aws-region", region, "--target-aws-service", "aoss"}},
 		{"check the access key", false, []string{"--target-aws-region", region}},
 	} {
 		if door.Remove(id); c.known {
