@@ -35,6 +35,8 @@ type Config struct {
 	Memory     int64 // bytes a worker may use before it is stopped; 0: no limit
 	// Limits of the bytes that are sent, and that are read of the repository.
 	Send, Read Limit
+	// Set is called with the limits that an operator has set, for workers in this process, which share them; nil: none are.
+	Set func(session.Limits)
 	// Owner proves which former workers of this node are dead, so that their leases are freed; nil: they run out.
 	Owner *Owner
 	// Fleet reports the other nodes; nil: a single node. Peers notifies them; nil: no notifications.

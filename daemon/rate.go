@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms/primitive"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // limited is a kind of work that has a rate.
@@ -16,9 +17,12 @@ const (
 	limits
 )
 
+// settings are the names under which an operator sets the limits.
+var settings = [limits]string{sends: session.MaxRate, reads: session.MaxReadRate}
+
 // Limit is a limit of the whole fleet.
 type Limit struct {
-	Most int64 // bytes per second; 0: no limit
+	Most int64 // bytes per second, unless an operator has set another; 0: no limit
 	// Hold keeps this node's permit on a part of Most until the context is done; nil: the node has all of it. With an error, the reason
 	// why there can be no permit any more, the node ends.
 	Hold func(context.Context, primitive.Spender) error
@@ -27,17 +31,41 @@ type Limit struct {
 // allowance is the part of a limit that this node may use. It is guarded by the daemon's mutex.
 type allowance struct {
 	Limit
-	part   int64
+	part   int64                // primitive.Unlimited: no limit
 	left   func() time.Duration // nil: without end
 	number int64                // of the last command
 }
 
 // newAllowance returns all of the limit, or nothing until the node has a permit.
 func newAllowance(l Limit) allowance {
-	if l.Hold == nil {
-		return allowance{Limit: l, part: l.Most}
+	if l.Hold == nil || l.Most <= 0 {
+		return allowance{Limit: l, part: whole(l.Most)}
 	}
 	return allowance{Limit: l, left: func() time.Duration { return 0 }}
+}
+
+// whole returns what a node may use that has a limit to itself.
+func whole(most int64) int64 {
+	if most <= 0 {
+		return primitive.Unlimited
+	}
+	return most
+}
+
+// most returns the limit that holds, of the option or of an operator; 0: no limit.
+func (d *Daemon) most(of limited) int64 { return d.intent.Set.Of(settings[of], d.allowed[of].Most) }
+
+// limitsSet applies limits that an operator has set. Where nodes share one, the holder of the permit follows it.
+func (d *Daemon) limitsSet() {
+	for of := range limits {
+		if a := &d.allowed[of]; a.Hold == nil {
+			a.part = whole(d.most(of))
+		}
+	}
+	if d.conf.Set != nil {
+		d.conf.Set(d.intent.Set)
+	}
+	d.pushLimits()
 }
 
 // rateCommands are the rate commands that a worker may follow: the last one that it has reported, and later ones.
@@ -82,7 +110,7 @@ func (r rateCommands) follows(number int64) rateCommands {
 // holdPermit keeps this node's permit until ctx is done. Without one the workers would wait indefinitely, so the node ends.
 func (d *Daemon) holdPermit(ctx context.Context, of limited) {
 	l := d.allowed[of].Limit
-	if l.Most <= 0 || l.Hold == nil {
+	if l.Hold == nil {
 		return
 	}
 	if err := l.Hold(ctx, spender{d, of}); err != nil && ctx.Err() == nil {
@@ -100,6 +128,13 @@ var _ primitive.Spender = spender{}
 
 // recentLease is for how long a slot counts as busy after the end of its lease: the next one may take a while to come.
 const recentLease = 15 * time.Second
+
+// Limit returns the limit of the whole fleet.
+func (s spender) Limit() int64 {
+	s.d.mu.Lock()
+	defer s.d.mu.Unlock()
+	return s.d.most(s.of)
+}
 
 // Weight returns the number of slots that have, or recently had, a lease; at first the configured number. A worker that
 // looks for a lease sends nothing.
@@ -130,7 +165,10 @@ func (s spender) Allow(part int64, left func() time.Duration) {
 		}
 	}
 	a := &d.allowed[s.of]
-	a.part, a.left = min(part, a.Most), left
+	a.part, a.left = part, left
+	if part != primitive.Unlimited {
+		a.part = min(part, d.most(s.of))
+	}
 	d.pushLimits()
 }
 
@@ -154,10 +192,10 @@ func (d *Daemon) rateLeft(of limited) time.Duration {
 
 // rateLimit returns this node's part of the rate, in bytes per second; 0 without a limit, and without a permit.
 func (d *Daemon) rateLimit(of limited) int64 {
-	if d.allowed[of].Most == 0 || d.rateLeft(of) <= 0 {
+	if d.rateLeft(of) <= 0 {
 		return 0
 	}
-	return d.allowed[of].part
+	return max(d.allowed[of].part, 0)
 }
 
 // rateInUse returns the most that all workers may be using.
@@ -171,11 +209,17 @@ func (d *Daemon) rateInUse(of limited) (sum int64) {
 }
 
 // rateCommand returns the next command for the worker of a slot, and notes it: an equal part of n, or as much of it as others are
-// known not to use any more. It is nil without a limit.
+// known not to use any more. It is nil for a worker without a limit that is to have none.
 func (d *Daemon) rateCommand(s *slot, of limited, n int) *RateCommand {
 	a := &d.allowed[of]
-	if a.Most == 0 {
-		return nil
+	if a.part == primitive.Unlimited {
+		if r := s.rates[of]; len(r) == 0 || r.last() == primitive.Unlimited {
+			return nil
+		}
+		a.number++
+		o := RateCommand{Number: a.number, BytesPerSecond: primitive.Unlimited}
+		s.rates[of] = s.rates[of].add(o)
+		return &o
 	}
 	part := d.rateLimit(of)
 	rate, own := part/int64(max(n, 1)), s.rates[of].inUse()
@@ -194,8 +238,8 @@ func (d *Daemon) rateCommand(s *slot, of limited, n int) *RateCommand {
 
 // limitCommand returns the next command for the worker of a slot, one of n: its parts of the rates, and the pace.
 func (d *Daemon) limitCommand(s *slot, n int) WorkerCommand {
-	pace := d.pacer.current()
-	return WorkerCommand{Rate: d.rateCommand(s, sends, n), ReadRate: d.rateCommand(s, reads, n), Pace: &pace}
+	pace, set := d.pacer.current(), d.intent.Set
+	return WorkerCommand{Set: &set, Rate: d.rateCommand(s, sends, n), ReadRate: d.rateCommand(s, reads, n), Pace: &pace}
 }
 
 // pushLimits sends every worker its parts of the rates, and the pace. Workers in this process share their buckets.
@@ -211,7 +255,7 @@ func (d *Daemon) pushLimits() {
 
 // pushRates does what pushLimits does when the number of workers has changed.
 func (d *Daemon) pushRates() {
-	if d.allowed[sends].Most > 0 || d.allowed[reads].Most > 0 {
+	if d.allowed[sends].part != primitive.Unlimited || d.allowed[reads].part != primitive.Unlimited {
 		d.pushLimits()
 	}
 }
@@ -221,7 +265,7 @@ func (d *Daemon) noteLimits() { d.metrics.Limit(d.rateMetric(sends), d.rateMetri
 
 // rateMetric returns the limit in the form of the metric, where 0 means no limit.
 func (d *Daemon) rateMetric(of limited) int64 {
-	if d.allowed[of].Most == 0 {
+	if d.allowed[of].part == primitive.Unlimited {
 		return 0
 	}
 	return max(d.rateLimit(of), 1)

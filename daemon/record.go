@@ -7,6 +7,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // Record is one line of JSON that a worker writes to its status pipe: its holder at the start, its
@@ -74,6 +75,7 @@ type WorkerCommand struct {
 	Rate     *RateCommand        `json:"rate,omitempty"`      // of sending; absent at first: no limit
 	ReadRate *RateCommand        `json:"read_rate,omitempty"` // of reading the repository, likewise
 	Pace     *Pace               `json:"pace,omitempty"`
+	Set      *session.Limits     `json:"set,omitempty"`       // limits that an operator has set; a worker takes the latency of the target from them
 	LogLevel string              `json:"log_level,omitempty"` // debug, info, warn, error
 	Slot     int                 `json:"slot,omitempty"`      // with the options: which of the node's workers it is
 	Every    time.Duration       `json:"sample_ns,omitempty"` // with the options: interval of samples
@@ -84,7 +86,7 @@ type WorkerCommand struct {
 // RateCommand is the rate that a worker may send with, or read with. The worker follows the command with the highest number, and reports that number.
 type RateCommand struct {
 	Number         int64 `json:"number"`
-	BytesPerSecond int64 `json:"bytes_per_second"` // 0: nothing
+	BytesPerSecond int64 `json:"bytes_per_second"` // 0: nothing; primitive.Unlimited: no limit
 	// LeftMs and Until limit the command, whichever comes first: ms from when the command is read, and epoch ms by the
 	// machine's clock. Without Until, the command has no end.
 	LeftMs int64 `json:"left_ms,omitempty"`

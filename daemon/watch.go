@@ -262,10 +262,14 @@ func (d *Daemon) apply(i session.Intent) {
 	moved := !d.known || i.Revision != d.intent.Revision
 	changed := !d.known || !i.Same(d.intent)
 	if changed && d.known {
-		d.log.Info("orders changed", "state", i.State, "workers", i.Workers, "drained", i.Drained, "by", i.Who)
+		d.log.Info("orders changed", "state", i.State, "workers", i.Workers, "drained", i.Drained, "set", i.Set.String(), "by", i.Who)
 		d.events.add("fleet", nil, "intent", i.Since(d.intent)+" by "+i.Who)
 	}
+	set := !i.Set.Same(d.intent.Set)
 	d.intent, d.known = i, true
+	if set {
+		d.limitsSet()
+	}
 	d.lastRead.migration, d.mirrored.migration = d.withIntent(d.lastRead.migration), d.withIntent(d.mirrored.migration)
 	if changed {
 		d.watchers.Notify()

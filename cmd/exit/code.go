@@ -71,6 +71,7 @@ var further = map[string][]Code{
 	"rfsctl pause":            {Unknown},
 	"rfsctl resume":           {Unknown},
 	"rfsctl scale":            {Unknown},
+	"rfsctl set":              {Unknown},
 	"rfsctl snapshot list":    {Snapshot},
 	"rfsctl snapshot show":    {Snapshot},
 	"rfsctl snapshot diff":    {Snapshot},

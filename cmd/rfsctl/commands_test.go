@@ -15,7 +15,7 @@ import (
 
 func TestCommands(t *testing.T) {
 	p := configtest.Program{App: newApp, Args: map[string][]string{
-		"rfsctl items show": {"ID"}, "rfsctl items retry": {"ID"}, "rfsctl items cancel": {"ID"}, "rfsctl cert create": {"NAME"}, "rfsctl scale": {"auto"},
+		"rfsctl items show": {"ID"}, "rfsctl items retry": {"ID"}, "rfsctl items cancel": {"ID"}, "rfsctl cert create": {"NAME"}, "rfsctl scale": {"auto"}, "rfsctl set": {"max-rate", "20MiB"},
 	}}
 	t.Run("are declared", p.TestCommandsAreDeclared)
 	t.Run("refuse every wrong value by name", p.TestEveryWrongValueIsRefusedByName)
@@ -33,7 +33,7 @@ func TestCommands(t *testing.T) {
 			"rfsctl created": []rollback.Entry{}, "rfsctl undo": []rollback.Entry{}, "rfsctl target restore": []tuning.Restored{},
 			"rfsctl cert create": createdCertificate{}, "rfsctl cert gossip-key": config.WrittenFile{}, "rfsctl page": servedPage{}, "rfsctl version": config.Versions{},
 			"rfsctl status": status.Report{}, "rfsctl nodes": knownNodes{}, "rfsctl events": []status.Event{}, "rfsctl logs": []status.LogLine{},
-			"rfsctl pause": status.Ordered{}, "rfsctl resume": status.Ordered{}, "rfsctl drain": status.Ordered{}, "rfsctl scale": status.Ordered{},
+			"rfsctl pause": status.Ordered{}, "rfsctl resume": status.Ordered{}, "rfsctl drain": status.Ordered{}, "rfsctl scale": status.Ordered{}, "rfsctl set": status.Ordered{},
 		})
 	})
 	t.Run("have manual pages", func(t *testing.T) { p.TestEveryCommandHasAManualPage(t, manual.Pages(newApp())) })

@@ -50,6 +50,7 @@ func nodeCommands() []*cli.Command {
 		config.Command(cli.Command{Name: "resume", Usage: "let the fleet work again, or only the named nodes that were drained", ArgsUsage: "[NODE...]", Description: orderHelp}, choose(session.OrderResume, "resumed")),
 		config.Command(cli.Command{Name: "drain", Usage: "let the workers of the fleet, or of named nodes, hand off before machines stop", ArgsUsage: "[NODE...]", Description: orderHelp}, choose(session.OrderDrain, "draining")),
 		config.Command(cli.Command{Name: "scale", Usage: "set the number of workers of the fleet; auto lets each node decide", ArgsUsage: "N|auto", Description: orderHelp}, scale),
+		config.Command(cli.Command{Name: "set", Usage: "set max-rate, max-read-rate or target-max-latency of the session while it runs", ArgsUsage: "NAME VALUE|default", Description: setHelp}, set),
 	}
 }
 

@@ -23,6 +23,12 @@ Exit code 1: it was refused, and does not come into force. Exit code 9: the stor
 answer; "rfsctl status" shows the intent, its author and time later. An order that is stored
 rules out that an earlier one without an answer comes into force afterwards.`
 
+const setHelp = `The value replaces the option of the same name of every process of the session, also of
+processes that start later, until "default" lets the options hold again; 0 means no limit.
+Values are written as the options take them: 20MiB, 500ms. "rfsctl status" shows them.
+
+` + orderHelp
+
 // give sends an order to a node and shows whether it is in force.
 func give(ctx context.Context, call *config.Call, o config.Asked, kind session.OrderKind, with api.OrderArguments, done string) error {
 	n, err := openNodes(o.Nodes)
@@ -54,6 +60,23 @@ func choose(kind session.OrderKind, done string) func(context.Context, *config.C
 		}
 		return give(ctx, call, o, kind, api.OrderArguments{Nodes: call.Args}, about+": "+done)
 	}
+}
+
+// set gives the order to set a limit.
+func set(ctx context.Context, call *config.Call, o config.Asked) error {
+	if len(call.Args) != 2 {
+		return fmt.Errorf("rfsctl set takes the name of a setting and its value, or default: %w", fault.ErrConfig)
+	}
+	name, text := call.Args[0], call.Args[1]
+	value, err := config.LimitValue(name, text)
+	if err != nil {
+		return err
+	}
+	done := name + " is set to " + text
+	if value == nil {
+		done = "the option --" + name + " of each node holds again"
+	}
+	return give(ctx, call, o, session.OrderSet, api.OrderArguments{Setting: name, Value: value}, done)
 }
 
 func scale(ctx context.Context, call *config.Call, o config.Asked) error {

@@ -35,6 +35,13 @@ func TestOrdersHaveAResult(t *testing.T) {
 		{"unknown", "resume", nil, unknown, 9, nil, []string{"no answer", "`rfsctl status` shows it"}},
 		{"an order to the contrary is in force", "pause", nil, fmt.Errorf("newer: %w", fault.ErrRejected), 1, nil, []string{"newer"}},
 		{"the store does not answer", "pause", nil, silent, 1, nil, []string{"no answer"}},
+		{"a rate", "set max-rate 20MiB", nil, nil, 0, []string{"max-rate is set to 20MiB (sent to "}, nil},
+		{"a rate that is taken back", "set max-rate default", nil, nil, 0, []string{"the option --max-rate of each node holds again (sent to "}, nil},
+		{"a latency as JSON", "set target-max-latency 500ms --output json", nil, nil, 0, []string{`"by": "ann"`}, nil},
+		{"a rate without a unit that is known", "set max-rate 20parsecs", nil, nil, 1, nil, []string{`invalid --max-rate "20parsecs"`}},
+		{"a latency that is too long", "set target-max-latency 2h", nil, nil, 1, nil, []string{`invalid --target-max-latency "2h"`}},
+		{"a setting that cannot be set", "set slots 4", nil, nil, 1, nil, []string{`"slots" cannot be set while the work runs: want max-rate`}},
+		{"a setting without a value", "set max-rate", nil, nil, 1, nil, []string{"takes the name of a setting and its value"}},
 		{"pause takes no node", "pause n1", nil, nil, 1, nil, []string{`unexpected argument "n1"`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

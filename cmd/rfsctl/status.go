@@ -270,6 +270,9 @@ func printIntent(w io.Writer, i progress.Intent) {
 	if i.Workers != nil {
 		fmt.Fprintf(w, ", %s", progress.Plural(int64(*i.Workers), "worker"))
 	}
+	if set := i.Set.String(); set != "" {
+		fmt.Fprintf(w, ", %s", set)
+	}
 	fmt.Fprintf(w, "; last order by %s at %s\n", terminal.Clean(i.By), i.At.Local().Format(time.DateTime))
 }
 

@@ -79,10 +79,10 @@ func TestTheRateHoldsForEveryDestination(t *testing.T) {
 		o  options
 		in *resources
 	}{
-		"dry run":             {options{discard: true}, &resources{}},
-		"export":              {options{exportDir: t.TempDir(), compression: "none"}, &resources{}},
-		"export of a slot":    {options{exportDir: "shared", compression: "none"}, &resources{files: dir}},
-		"dry run in a worker": {options{discard: true, coordinator: target.Config{URL: "http://127.0.0.1:1"}}, &resources{}},
+		"dry run":             {options{discard: true}, &resources{limits: newLimits(options{})}},
+		"export":              {options{exportDir: t.TempDir(), compression: "none"}, &resources{limits: newLimits(options{})}},
+		"export of a slot":    {options{exportDir: "shared", compression: "none"}, &resources{limits: newLimits(options{}), files: dir}},
+		"dry run in a worker": {options{discard: true, coordinator: target.Config{URL: "http://127.0.0.1:1"}}, &resources{limits: newLimits(options{})}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.in.bucket = throttle.New(1)

@@ -128,11 +128,7 @@ func perform(ctx context.Context, o options) (*report.Migration, error) {
 	if s.Root != nil { // orders are given to the session that is followed
 		orders = s.Root
 	}
-	poll := pollIntent
-	if o.repeats { // the orders are given to this process
-		poll = pollOrders
-	}
-	ctx, stop, err := session.OrdersOf(orders).Watch(ctx, poll, s.Log)
+	ctx, stop, err := session.OrdersOf(orders).Watch(ctx, pollOrders, in.follow, s.Log)
 	defer stop()
 	if err != nil {
 		return nil, errors.Join(err, done(), owned.Release())

@@ -96,7 +96,7 @@ func openReceiver(ctx context.Context, o options, log *slog.Logger, in *resource
 	}
 	r.identity = phase.ClusterIdentity(v.ClusterUUID, o.target.RunPipelines)
 	r.ledger = rollback.NewLedger(r.client, r.kept, o.session, log)
-	limits, stop := in.limits(ctx, o, r.client, log)
+	limits, stop := in.sending(ctx, o, r.client, log)
 	*all = append(*all, stop)
 	r.sender = engine.ToCluster(in.counters.Sender(r.client), limits)
 	return r, nil

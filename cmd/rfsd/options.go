@@ -356,10 +356,5 @@ func (o options) liveSource() *live.Source {
 	return s
 }
 
-// takes returns the session whose orders this process takes while it is shown; nil: it takes none, because it would end while it is paused.
-func (o options) takes(root *cms.Coordinator) *cms.Coordinator {
-	if !o.repeats || !o.shares() {
-		return nil
-	}
-	return root
-}
+// pauses reports whether this process waits while it is paused; another one would end.
+func (o options) pauses() bool { return o.repeats && o.shares() }

@@ -130,7 +130,7 @@ func runRedrive(ctx context.Context, o options, again func(more ...string) strin
 	if err != nil {
 		return errors.Join(err, closeKept())
 	}
-	limits, stopLimits := in.limits(ctx, o, client, log)
+	limits, stopLimits := in.sending(ctx, o, client, log)
 	defer stopLimits() //nolint:errcheck // it only ends what it started
 	sender, err := engine.ToCluster(in.counters.Sender(client), limits).Open(ctx, cms.ItemID{}, func() error { return nil })
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/throttle"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // TestHold_TheWholeRateIsThereAfterwards: a comparison at the end of a migration reads although the permit was given back. It would
@@ -23,7 +24,7 @@ func TestHold_TheWholeRateIsThereAfterwards(t *testing.T) {
 	bucket := throttle.New(rate)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	stop := limitOption{"max-read-rate", rate}.hold(ctx, bucket, 1, store, slog.New(slog.DiscardHandler))
+	stop := hold(ctx, permits(session.MaxReadRate, store, slog.New(slog.DiscardHandler)), bucketSpender{bucket, 1, func() int64 { return rate }})
 	if err := bucket.Take(ctx, 1000); err != nil {
 		t.Errorf("with a permit: %v", err)
 	}

@@ -218,7 +218,7 @@ func runNode(ctx context.Context, r runOptions) error {
 	}
 	conf := daemon.Config{
 		Name: r.own.Node.Name, Version: version, Session: r.session, Workers: int(r.own.Node.Workers), MaxWorkers: r.own.Node.MaxWorkers, Memory: int64(r.own.Node.Memory),
-		Send: r.nodeLimit(r.sendLimit(), log), Read: r.nodeLimit(r.readLimit(), log),
+		Send: r.nodeLimit(session.MaxRate, r.maxRate, log), Read: r.nodeLimit(session.MaxReadRate, r.maxReadRate, log),
 		Scales: r.own.Scaling.Driver != "", EndWhenDone: r.own.Node.EndWhenDone, Sinks: sinks(r), Logs: ring, Log: log, Notify: notify,
 		Reload: func() (string, error) { return reload(r, id, &level) },
 	}
@@ -226,7 +226,7 @@ func runNode(ctx context.Context, r runOptions) error {
 	if r.inside() {
 		host := newSlotHost(r.options, log)
 		host.task = r.task
-		conf.Open, conf.Starter, closeStore = r.kind(host.open), host.starter(), host.close
+		conf.Open, conf.Starter, conf.Set, closeStore = r.kind(host.open), host.starter(), host.limits.follow, host.close
 	} else {
 		program, err := os.Executable()
 		if err != nil {

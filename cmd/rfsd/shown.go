@@ -35,7 +35,7 @@ func keepLines(log *slog.Logger, level slog.Leveler, n int) (*slog.Logger, *daem
 // shownMigration returns a migration of this process as rfsctl status shows it.
 func shownMigration(o options, s *phase.Session, blobs *repo.Counting, in *resources, lines *daemon.LogRing, log *slog.Logger) *foreground.Command {
 	return foreground.New(foreground.Config{
-		Name: "migrate", Version: version, Session: o.session, Slots: o.slots, Store: s.Coordinator, Orders: o.takes(cmp.Or(s.Root, s.Coordinator)), Read: readRound(s.Root), Ahead: s.Runner.Meter.Items,
+		Name: "migrate", Version: version, Session: o.session, Slots: o.slots, Store: s.Coordinator, Orders: cmp.Or(s.Root, s.Coordinator), Pauses: o.pauses(), Read: readRound(s.Root), Ahead: s.Runner.Meter.Items,
 		Own: func() progress.Work {
 			p := s.Runner.Meter.Read(time.Now())
 			return progress.Work{Documents: p.Documents, Failed: p.Failed, SourceBytes: p.Bytes, Bytes: p.ShardBytes, Running: int64(p.Running)}
@@ -93,7 +93,7 @@ func (r rounds) showPause(ctx context.Context, why string) (stop func()) {
 	log, lines := keepLines(r.log, r.options.log.Level, keptLines)
 	root := cms.New(r.coordination(store, owner.Name()))
 	shown := foreground.New(foreground.Config{
-		Name: "migrate", Version: version, Session: r.sessionOrDefault(), Slots: r.slots, Store: root, Orders: r.takes(root), Waits: why, Read: readPause(),
+		Name: "migrate", Version: version, Session: r.sessionOrDefault(), Slots: r.slots, Store: root, Orders: root, Pauses: r.pauses(), Waits: why, Read: readPause(),
 		Own:    func() progress.Work { return progress.Work{} },
 		Sample: func() metrics.Sample { return metrics.Sample{} },
 		Clock:  timing.SystemClock(), Logs: lines, Log: log, Env: os.Getenv,

@@ -26,7 +26,7 @@ import (
 type slotHost struct {
 	o      options
 	log    *slog.Logger
-	bucket *throttle.Bucket
+	limits *limits
 	memory *budget.Budget
 	frames *budget.Budget // of the zstd files of an import, beside memory
 	solo   engine.Solo
@@ -41,7 +41,7 @@ type slotHost struct {
 }
 
 func newSlotHost(o options, log *slog.Logger) *slotHost {
-	return &slotHost{o: o, log: log, bucket: throttle.New(o.maxRate), memory: o.memory().Input(), frames: budget.New(importer.MaxBack, 0), sessions: map[int]*workerSession{}}
+	return &slotHost{o: o, log: log, limits: newLimits(o), memory: o.memory().Input(), frames: budget.New(importer.MaxBack, 0), sessions: map[int]*workerSession{}}
 }
 
 // open opens the store, once.
@@ -79,7 +79,7 @@ func (h *slotHost) session(ctx context.Context, slot int) (*workerSession, error
 	if x := h.sessions[slot]; x != nil {
 		return x, nil
 	}
-	x, err := openWorkerSession(ctx, h.o, h.log.With("slot", slot), &resources{bucket: h.bucket, reading: h.o.reading, flow: throttle.NewFlow(h.o.connections, h.o.bulkBytes), memory: h.memory, store: h.store, files: h.files, solo: &h.solo})
+	x, err := openWorkerSession(ctx, h.o, h.log.With("slot", slot), &resources{limits: h.limits, flow: throttle.NewFlow(h.o.connections, h.o.bulkBytes), memory: h.memory, store: h.store, files: h.files, solo: &h.solo})
 	if err == nil {
 		h.sessions[slot] = x
 	}

@@ -93,7 +93,7 @@ func (h *slotHost) runTask(ctx context.Context, slot int, report func(daemon.Rec
 	h.mu.Lock()
 	store := h.store
 	h.mu.Unlock()
-	x, err := h.task.open(ctx, h.log.With("slot", slot), &resources{bucket: h.bucket, reading: h.o.reading, flow: throttle.NewFlow(h.o.connections, h.o.bulkBytes), memory: h.memory, frames: h.frames, store: store, solo: &h.solo})
+	x, err := h.task.open(ctx, h.log.With("slot", slot), &resources{limits: h.limits, flow: throttle.NewFlow(h.o.connections, h.o.bulkBytes), memory: h.memory, frames: h.frames, store: store, solo: &h.solo})
 	if err != nil {
 		return failedRecord(err)
 	}

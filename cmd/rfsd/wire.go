@@ -220,7 +220,7 @@ func openDestination(ctx context.Context, o options, s *phase.Session, in *resou
 	if o.globals.Attach {
 		s.Policies = globals
 	}
-	limits, stop := in.limits(ctx, o, client, s.Log)
+	limits, stop := in.sending(ctx, o, client, s.Log)
 	return engine.ToCluster(in.counters.Sender(client), limits), client, stop, nil
 }
 

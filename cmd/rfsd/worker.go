@@ -174,7 +174,7 @@ func (l *workerLink) logger(o options) *slog.Logger {
 // handle follows the commands of the daemon; the context ends when the daemon has ended.
 func (l *workerLink) handle(ctx context.Context, in *resources) (context.Context, context.CancelFunc) {
 	if l.Attached() {
-		in.run = l.First.Holder
+		in.run, in.led = l.First.Holder, true
 	}
 	return l.Follow(ctx, func(command daemon.WorkerCommand) {
 		in.apply(command)

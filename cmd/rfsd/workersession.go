@@ -85,7 +85,7 @@ func (h *workerSession) work(ctx context.Context, poll time.Duration, started fu
 	var lease *cms.Lease
 	h.unreadable = false
 	if poll > 0 {
-		watched, stop, err := session.OrdersOf(h.Coordinator).Watch(ctx, poll, h.Log)
+		watched, stop, err := session.OrdersOf(h.Coordinator).Watch(ctx, poll, h.in.follow, h.Log)
 		defer stop()
 		if err != nil {
 			return daemon.Record{Exit: codeOf(exit.NotYet), Outcome: engine.Released.String(), Error: fault.Text(err), NextMs: poll.Milliseconds()}, err

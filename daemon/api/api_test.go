@@ -62,6 +62,9 @@ func (n *fakeNode) Metrics() http.Handler {
 }
 func (n *fakeNode) Order(_ context.Context, o session.Order) (status.Ordered, error) {
 	words := append([]string{string(o.Kind)}, o.Nodes...)
+	if o.Value != nil {
+		words = append(words, o.Setting, fmt.Sprint(*o.Value))
+	}
 	if o.Workers != nil {
 		words = append(words, fmt.Sprint(*o.Workers))
 	}
@@ -128,6 +131,8 @@ func TestTheOperatorsSocketSteersAndTheOtherReads(t *testing.T) {
 		{op, "POST", "/v1/pause", "", 200, `{"intent":{"state":"pause","by":"socket","revision":7},"not_following":["n2"]}`},
 		{op, "POST", "/v1/scale", `{"workers":7}`, 200, `"scale"`},
 		{op, "POST", "/v1/scale", `{"workers":null}`, 200, `"scale"`},
+		{op, "POST", "/v1/set", `{"setting":"max-rate","value":7}`, 200, `"set"`},
+		{ro, "POST", "/v1/set", `{"setting":"max-rate","value":7}`, 403, "the role reader may not"},
 		{op, "POST", "/v1/drain", `{"nodes":["n1","n2"]}`, 200, `"drain"`},
 		{op, "POST", "/v1/scale", `{"wokers":7}`, 400, "wokers"},
 		{op, "POST", "/v1/scale", `{"workers":` + strings.Repeat(" ", maxBody) + `7}`, 400, "too large"},
@@ -146,7 +151,7 @@ func TestTheOperatorsSocketSteersAndTheOtherReads(t *testing.T) {
 			t.Errorf("%s %s: %d %s", c.method, c.path, code, answer)
 		}
 	}
-	if want := []string{"pause socket", "scale 7 socket", "scale socket", "drain n1 n2 socket"}; !slices.Equal(n.wishes, want) {
+	if want := []string{"pause socket", "scale 7 socket", "scale socket", "set max-rate 7 socket", "drain n1 n2 socket"}; !slices.Equal(n.wishes, want) {
 		t.Errorf("wishes %v", n.wishes)
 	}
 	n.err = fmt.Errorf("no answer: %w", fault.ErrUnavailable)
@@ -353,7 +358,7 @@ func TestOnlyTheRightRolePasses(t *testing.T) {
 		}
 	}
 	t.Logf("%d rows", rows)
-	if len(n.wishes) != 4 || slices.ContainsFunc(n.wishes, func(w string) bool { return !strings.HasSuffix(w, " operator operator") }) {
+	if len(n.wishes) != 5 || slices.ContainsFunc(n.wishes, func(w string) bool { return !strings.HasSuffix(w, " operator operator") }) {
 		t.Errorf("wishes %v", n.wishes)
 	}
 }

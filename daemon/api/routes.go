@@ -59,6 +59,8 @@ type (
 	OrderArguments struct {
 		Nodes   []string `json:"nodes,omitempty"`   // of resume and drain, by name; none: the whole fleet
 		Workers *int     `json:"workers,omitempty"` // of scale: the wanted number of the fleet; null lets each node decide
+		Setting string   `json:"setting,omitempty"` // of set: max-rate, max-read-rate or target-max-latency
+		Value   *int64   `json:"value,omitempty"`   // of set: bytes per second, or ms; 0: no limit; null lets the options hold
 	}
 )
 
@@ -76,6 +78,7 @@ func routes() []route {
 		{method: "POST", path: "/v1/resume", roles: operators, summary: "The fleet works again, or the named nodes that were drained", body: OrderArguments{}, answer: status.Ordered{}, serve: order(session.OrderResume)},
 		{method: "POST", path: "/v1/drain", roles: operators, summary: "Every worker of the fleet hands off, or of the named nodes, because they are going to stop", body: OrderArguments{}, answer: status.Ordered{}, serve: order(session.OrderDrain)},
 		{method: "POST", path: "/v1/scale", roles: operators, summary: "Wanted number of workers of the fleet", body: OrderArguments{}, answer: status.Ordered{}, serve: order(session.OrderScale)},
+		{method: "POST", path: "/v1/set", roles: operators, summary: "A limit that replaces the option of every node", body: OrderArguments{}, answer: status.Ordered{}, serve: order(session.OrderSet)},
 		{method: "GET", path: "/v1/peer/hints", roles: nodesOnly, summary: "For other nodes: the hints of a kind", query: []string{"kind"}, serve: (*Server).hints},
 		{method: "GET", path: "/v1/peer/reading", roles: nodesOnly, summary: "For other nodes: what the leader read of the coordination store after a time in epoch ms, packed; empty if nothing", query: []string{"after"}, serve: (*Server).reading},
 		{method: "GET", path: "/v1/openapi.json", roles: allRoles, summary: "This description", serve: (*Server).describe},
@@ -285,7 +288,7 @@ func order(kind session.OrderKind) func(*Server, http.ResponseWriter, *http.Requ
 		if err := body(r, &with); err != nil {
 			return err
 		}
-		done, err := s.node.Order(r.Context(), session.Order{Kind: kind, Nodes: with.Nodes, Workers: with.Workers, Who: who.name})
+		done, err := s.node.Order(r.Context(), session.Order{Kind: kind, Nodes: with.Nodes, Workers: with.Workers, Setting: with.Setting, Value: with.Value, Who: who.name})
 		return ok(w, done, err)
 	}
 }

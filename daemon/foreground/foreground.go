@@ -36,10 +36,12 @@ type Config struct {
 	Slots   int // items that it works on at the same time, at most
 	// Store is where the work is coordinated.
 	Store *cms.Coordinator
-	// Orders is the session to which orders are given, for a command that waits while it is paused; nil: it takes none.
+	// Orders is the session to which orders are given; nil: the command takes none.
 	Orders *cms.Coordinator
 	// Waits is why the command has nothing to do for now; "": it works.
 	Waits string
+	// Pauses means that the command waits while it is paused; another one would end, and takes no order to pause.
+	Pauses bool
 	// Read reads the session, such as status.ReadStore.
 	Read   func(ctx context.Context, store *cms.Coordinator) (*progress.Reading, error)
 	Own    func() progress.Work             // what this process did since it began
@@ -180,9 +182,9 @@ func (c *Command) state(m *progress.Migration) (state, reason string) {
 	switch {
 	case m == nil:
 		return "starting", ""
-	case c.conf.Orders != nil && m.Intent.State == "pause":
+	case c.conf.Pauses && m.Intent.State == "pause":
 		return "paused", "by " + m.Intent.By
-	case c.conf.Orders != nil && m.Intent.State == "drain":
+	case c.conf.Pauses && m.Intent.State == "drain":
 		return "drained", "by " + m.Intent.By
 	case c.conf.Waits != "":
 		return "waiting", c.conf.Waits
@@ -287,18 +289,22 @@ func (c *Command) Metrics() http.Handler {
 
 var (
 	errNoOrders = fmt.Errorf("a command in the foreground takes no orders: end it with Ctrl-C; the same command continues: %w", fault.ErrConfig)
-	errNoNodes  = fmt.Errorf("a command in the foreground takes the orders pause and resume only, without names of nodes: %w", fault.ErrConfig)
+	errNoPause  = fmt.Errorf("this command takes no orders but set, because it would end while it is paused: end it with Ctrl-C; the same command continues: %w", fault.ErrConfig)
+	errNoNodes  = fmt.Errorf("a command in the foreground takes the orders pause, resume and set only, without names of nodes: %w", fault.ErrConfig)
 )
 
 // storeTimeout limits the write of an order.
 const storeTimeout = 10 * time.Second
 
-// Order stores an order to pause or to resume. Errors: fault.ErrConfig for every other order, and the errors of session.Orders.Give.
+// Order stores an order to set a limit, or, for a command that waits, to pause or to resume. Errors: fault.ErrConfig for every other order,
+// and the errors of session.Orders.Give.
 func (c *Command) Order(ctx context.Context, o session.Order) (status.Ordered, error) {
 	switch {
 	case c.conf.Orders == nil:
 		return status.Ordered{}, errNoOrders
-	case o.Kind != session.OrderPause && o.Kind != session.OrderResume, len(o.Nodes) > 0:
+	case !c.conf.Pauses && o.Kind != session.OrderSet:
+		return status.Ordered{}, errNoPause
+	case o.Kind != session.OrderPause && o.Kind != session.OrderResume && o.Kind != session.OrderSet, len(o.Nodes) > 0:
 		return status.Ordered{}, errNoNodes
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)

@@ -293,46 +293,70 @@ func TestCommand_RowsAndHeaderAgree(t *testing.T) {
 	}
 }
 
-// TestCommand_TakesOrdersOfTheSessionThatItFollows: pause and resume are stored with the orders of all rounds; no other order is taken.
+// TestCommand_TakesOrdersOfTheSessionThatItFollows: orders are stored with the orders of all rounds. A command that would end while it is
+// paused takes only limits.
 func TestCommand_TakesOrdersOfTheSessionThatItFollows(t *testing.T) {
-	round, _ := session(t)
-	root, _ := session(t)
-	dir := t.TempDir()
-	env := func(string) string { return dir }
-	command := foreground.New(foreground.Config{
-		Name: "migrate", Version: "1", Session: "night-round-1", Slots: 1, Store: round, Orders: root, Read: status.ReadStore, Own: func() progress.Work { return progress.Work{} },
-		Sample: func() metrics.Sample { return metrics.Sample{} }, Clock: timing.SystemClock(), Logs: noLines{}, Log: slog.New(slog.DiscardHandler), Env: env,
-	})
-	ctx, end := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	running.Go(func() { command.Run(ctx) })
-	defer running.Wait()
-	defer end()
-	c, err := client.New(client.Options{Nodes: sockets(t, env, 1)})
-	must(t, err)
-	for _, x := range []struct {
+	rate, none := int64(20<<20), int64(0)
+	type order struct {
 		kind   coordination.OrderKind
 		with   api.OrderArguments
 		refuse string
 		want   coordination.FleetState
+		set    string
+	}
+	set := func(name string, value *int64) api.OrderArguments {
+		return api.OrderArguments{Setting: name, Value: value}
+	}
+	for _, c := range []struct {
+		name   string
+		pauses bool
+		orders []order
 	}{
-		{coordination.OrderPause, api.OrderArguments{}, "", coordination.Pause},
-		{coordination.OrderDrain, api.OrderArguments{}, "pause and resume only", coordination.Pause},
-		{coordination.OrderScale, api.OrderArguments{Workers: new(int)}, "pause and resume only", coordination.Pause},
-		{coordination.OrderResume, api.OrderArguments{Nodes: []string{"n1"}}, "without names of nodes", coordination.Pause},
-		{coordination.OrderResume, api.OrderArguments{}, "", coordination.Run},
+		{"waits", true, []order{
+			{coordination.OrderPause, api.OrderArguments{}, "", coordination.Pause, ""},
+			{coordination.OrderDrain, api.OrderArguments{}, "pause, resume and set only", coordination.Pause, ""},
+			{coordination.OrderScale, api.OrderArguments{Workers: new(int)}, "pause, resume and set only", coordination.Pause, ""},
+			{coordination.OrderSet, set("max-rate", &rate), "", coordination.Pause, "max-rate 20MiB"},
+			{coordination.OrderResume, api.OrderArguments{Nodes: []string{"n1"}}, "without names of nodes", coordination.Pause, "max-rate 20MiB"},
+			{coordination.OrderResume, api.OrderArguments{}, "", coordination.Run, "max-rate 20MiB"},
+		}},
+		{"ends", false, []order{
+			{coordination.OrderPause, api.OrderArguments{}, "no orders but set", coordination.Run, ""},
+			{coordination.OrderSet, set("max-read-rate", &none), "", coordination.Run, "max-read-rate 0"},
+			{coordination.OrderSet, set("slots", &none), "cannot be set while the work runs", coordination.Run, "max-read-rate 0"},
+			{coordination.OrderSet, set("max-read-rate", nil), "", coordination.Run, ""},
+		}},
 	} {
-		_, _, err := c.Order(t.Context(), x.kind, x.with)
-		if (err == nil) != (x.refuse == "") || err != nil && !strings.Contains(err.Error(), x.refuse) {
-			t.Errorf("%s: %v", x.kind, err)
-		}
-		of, err := coordination.OrdersOf(root).Intent(t.Context())
-		must(t, err)
-		own, err := coordination.OrdersOf(round).Intent(t.Context())
-		must(t, err)
-		if of.State != x.want || own.State != coordination.Run {
-			t.Errorf("after %s: %s of all rounds, %s of this one", x.kind, of.State, own.State)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			round, _ := session(t)
+			root, _ := session(t)
+			dir := t.TempDir()
+			env := func(string) string { return dir }
+			command := foreground.New(foreground.Config{
+				Name: "migrate", Version: "1", Session: "night-round-1", Slots: 1, Store: round, Orders: root, Pauses: c.pauses, Read: status.ReadStore, Own: func() progress.Work { return progress.Work{} },
+				Sample: func() metrics.Sample { return metrics.Sample{} }, Clock: timing.SystemClock(), Logs: noLines{}, Log: slog.New(slog.DiscardHandler), Env: env,
+			})
+			ctx, end := context.WithCancel(t.Context())
+			var running sync.WaitGroup
+			running.Go(func() { command.Run(ctx) })
+			defer running.Wait()
+			defer end()
+			asked, err := client.New(client.Options{Nodes: sockets(t, env, 1)})
+			must(t, err)
+			for _, x := range c.orders {
+				_, done, err := asked.Order(t.Context(), x.kind, x.with)
+				if (err == nil) != (x.refuse == "") || err != nil && !strings.Contains(err.Error(), x.refuse) {
+					t.Errorf("%s: %v", x.kind, err)
+				}
+				of, err := coordination.OrdersOf(root).Intent(t.Context())
+				must(t, err)
+				own, err := coordination.OrdersOf(round).Intent(t.Context())
+				must(t, err)
+				if of.State != x.want || of.Set.String() != x.set || own.State != coordination.Run || own.Set.String() != "" || x.refuse == "" && done.Intent.Set.String() != x.set {
+					t.Errorf("after %s: %+v of all rounds, %+v of this one, %+v answered", x.kind, of, own, done)
+				}
+			}
+		})
 	}
 }
 
@@ -343,7 +367,7 @@ func TestCommand_ShowsWhyItDoesNotWork(t *testing.T) {
 	for _, x := range []struct {
 		name          string
 		waits         string
-		deaf          bool // it takes no orders
+		deaf          bool // it would end while it is paused
 		orders        []coordination.OrderKind
 		state, reason string
 		wanted        int
@@ -356,7 +380,7 @@ func TestCommand_ShowsWhyItDoesNotWork(t *testing.T) {
 		{"between two rounds", between, false, nil, "waiting", between, 0},
 		{"paused between two rounds", between, false, []coordination.OrderKind{pause}, "paused", "by ann", 0},
 		{"resumed between two rounds", between, false, []coordination.OrderKind{pause, coordination.OrderResume}, "waiting", between, 0},
-		{"a migration, which takes no orders", "", true, []coordination.OrderKind{pause}, "running", "", 3},
+		{"a migration, which ends instead", "", true, []coordination.OrderKind{pause}, "running", "", 3},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			root, _ := session(t)
@@ -365,11 +389,8 @@ func TestCommand_ShowsWhyItDoesNotWork(t *testing.T) {
 				must(t, err)
 			}
 			conf := foreground.Config{
-				Name: "migrate", Version: "1", Session: "night", Slots: 3, Store: root, Orders: root, Waits: x.waits, Read: status.ReadStore, Own: func() progress.Work { return progress.Work{} },
+				Name: "migrate", Version: "1", Session: "night", Slots: 3, Store: root, Orders: root, Pauses: !x.deaf, Waits: x.waits, Read: status.ReadStore, Own: func() progress.Work { return progress.Work{} },
 				Sample: func() metrics.Sample { return metrics.Sample{} }, Clock: timing.SystemClock(), Logs: noLines{}, Log: slog.New(slog.DiscardHandler), Env: func(string) string { return t.TempDir() },
-			}
-			if x.deaf {
-				conf.Orders = nil
 			}
 			command := foreground.New(conf)
 			if first := command.Status(t.Context()).Node; first.State != "starting" || first.Wanted != 0 {

@@ -18,7 +18,7 @@ func Specs() []Spec {
 		{"rfsctl failures", config.Failures{}}, {"rfsctl report", config.Either{}}, {"rfsctl cleanup", config.Cleanup{}}, {"rfsctl sessions", config.Stored{}}, {"rfsctl cutover", config.Cutover{}}, {"rfsctl created", config.Stored{}}, {"rfsctl undo", config.Undo{}}, {"rfsctl target restore", config.Restore{}},
 		{"rfsctl cert create", config.CreateCertificate{}}, {"rfsctl cert gossip-key", config.Printed{}}, {"rfsctl page", config.ShowPage{}},
 		{"rfsctl completion", config.None{}}, {"rfsctl version", config.Printed{}}, {"rfsctl status", config.ShowStatus{}}, {"rfsctl nodes", config.ShowNodes{}}, {"rfsctl events", config.ShowLast{}}, {"rfsctl logs", config.ShowLogs{}},
-		{"rfsctl pause", config.Asked{}}, {"rfsctl resume", config.Asked{}}, {"rfsctl drain", config.Asked{}}, {"rfsctl scale", config.Asked{}},
+		{"rfsctl pause", config.Asked{}}, {"rfsctl resume", config.Asked{}}, {"rfsctl drain", config.Asked{}}, {"rfsctl scale", config.Asked{}}, {"rfsctl set", config.Asked{}},
 	}
 }
 

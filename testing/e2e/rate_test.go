@@ -172,3 +172,57 @@ func TestOneShardHasTheWholeRate(t *testing.T) {
 		t.Errorf("%.2f MB beyond the rate, want at most %.2f", r.excess()/1e6, limit/1e6)
 	}
 }
+
+// TestTheRateIsSetWhileNodesRun: two nodes send as fast as an operator has set, by the target's count, also after one of them was killed and
+// started again with its own --max-rate, until the limit is removed.
+func TestTheRateIsSetWhileNodesRun(t *testing.T) {
+	r := newRated(t, 2, 8, 1000, 1)
+	for _, x := range r.all {
+		r.start(x)
+	}
+	until(t, "the first document", func() bool { return r.look() > 0 })
+	set := func(value, shown string) {
+		t.Helper()
+		if res := r.ctl(r.all[1], "set", "max-rate", value); res.Code != 0 || !strings.HasPrefix(res.Stdout, "max-rate is set to "+value) {
+			t.Fatalf("exit %d: %s%s", res.Code, res.Stdout, res.Stderr)
+		}
+		for _, x := range r.all {
+			until(t, "the status shows it", func() bool {
+				res := r.ctl(x, "status")
+				return strings.Contains(res.Stdout, "intent: run, "+shown+"; last order by operator op")
+			})
+		}
+	}
+	sends := func(megabytes float64) {
+		t.Helper()
+		<-time.After(6 * time.Second) // renewals of the permits
+		from := r.look()
+		begin := time.Now()
+		<-time.After(6 * time.Second)
+		mean := float64(r.look()-from) * ratedSize / time.Since(begin).Seconds() / 1e6
+		t.Logf("%.2f MB/s of %.2f", mean, megabytes)
+		if mean < 0.6*megabytes || mean > 1.3*megabytes {
+			t.Errorf("%.2f MB/s arrive, want %.2f", mean, megabytes)
+		}
+	}
+	set("4MB", "max-rate 4000000")
+	sends(4)
+	must(t, r.all[0].cmd.Process.Kill())
+	_ = r.all[0].cmd.Wait()
+	r.start(r.all[0])
+	until(t, "the node works again", func() bool { s, ok := r.ask(r.all[0]); return ok && s.Node.Running > 0 })
+	set("2MB", "max-rate 2000000")
+	sends(2)
+	set("0", "max-rate 0")
+	begin := time.Now()
+	r.complete(func() {})
+	if took := time.Since(begin); took > time.Minute {
+		t.Errorf("without a limit it took %v", took)
+	}
+	if !r.whole() {
+		t.Error("documents are missing")
+	}
+	if res := r.ctl(r.all[0], "events"); !strings.Contains(res.Stdout, "set max-rate 2000000 by ") {
+		t.Errorf("no event of it:\n%s", res.Stdout)
+	}
+}

@@ -32,13 +32,16 @@ func (s mortalStore) Put(ctx context.Context, r cms.Record) (cms.Revision, error
 	return s.Store.Put(ctx, r)
 }
 
+const rate = 6_000_000 // bytes per second of all nodes
+
 // rateNode sends documents with a permit.
 type rateNode struct {
 	*throttle.Bucket
 	die context.CancelFunc
 }
 
-func (rateNode) Weight() int { return 2 }
+func (rateNode) Weight() int  { return 2 }
+func (rateNode) Limit() int64 { return rate }
 
 // arrival is what the target counts.
 type arrival struct {
@@ -49,7 +52,7 @@ type arrival struct {
 // TestKilledNodesLeaveTheRateToTheOthers plays three nodes at 6 MB/s with 240 documents, which are killed twelve times in the first
 // 72 s, each time to start again a second later.
 func TestKilledNodesLeaveTheRateToTheOthers(t *testing.T) {
-	const rate, documents, size, kills = 6_000_000, 240, 1_000_000, 12
+	const documents, size, kills = 240, 1_000_000, 12
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -68,7 +71,7 @@ func TestKilledNodesLeaveTheRateToTheOthers(t *testing.T) {
 				start := func() *rateNode {
 					dead, die := context.WithCancel(t.Context())
 					n := &rateNode{throttle.New(0), die}
-					permits := primitive.Permits{Store: mortalStore{store, dead}, Clock: cmstest.Clock{Start: begin}, Option: "max-rate", Limit: func() int64 { return rate }, Log: slog.New(slog.DiscardHandler)}
+					permits := primitive.Permits{Store: mortalStore{store, dead}, Clock: cmstest.Clock{Start: begin}, Option: "max-rate", Log: slog.New(slog.DiscardHandler)}
 					n.Allow(0, nil)
 					running.Go(func() {
 						if err := permits.Hold(dead, n); err != nil {

@@ -123,6 +123,9 @@ function showTotals(m, view) {
   }
   if (view.quiet_seconds) facts.push(fact("no document arrived for", span(view.quiet_seconds)));
   if (view.dry_run) facts.push(fact("dry run", "nothing is sent"));
+  const set = m.intent.set || {};
+  for (const [name, value, shown] of [["max-rate", set.max_rate, bytes], ["max-read-rate", set.max_read_rate, bytes], ["target-max-latency", set.target_max_latency_ms, (ms) => count(ms) + " ms"]])
+    if (value != null) facts.push(fact(name + ", as set", value ? shown(value) + (shown === bytes ? "/s" : "") : "no limit"));
   $("facts").replaceChildren(...facts);
   $("phases").replaceChildren(...(m.phases || []).map((p) => {
     const lost = p.name !== "documents" || p.state !== "COMPLETED" ? "" : view.given_up ? "bad" : view.documents_failed ? "lossy" : "";

@@ -35,11 +35,16 @@ func New(bytesPerSecond int64) *Bucket {
 }
 
 // Allow changes the rate, also for requests that wait already. It holds while left returns more than 0 (nil: without end);
-// afterwards, and with a rate of 0, nothing may be sent until the next call.
+// afterwards, and with a rate of 0, nothing may be sent until the next call. A negative rate removes the limit.
 func (b *Bucket) Allow(bytesPerSecond int64, left func() time.Duration) {
-	bytesPerSecond = max(bytesPerSecond, 0)
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if bytesPerSecond < 0 {
+		b.limited, b.left = false, nil
+		close(b.changed)
+		b.changed = make(chan struct{})
+		return
+	}
 	open := b.limited && b.isOpen()
 	b.left = left
 	if open && b.isOpen() && b.limiter.Limit() == rate.Limit(bytesPerSecond) {

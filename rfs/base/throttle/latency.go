@@ -16,7 +16,7 @@ const (
 // Latency lowers the load of readers that share it while answers take longer than a limit, and raises it again step by
 // step. Requests become smaller first, to a 16th; then readers pause, up to 15 times as long as the answer took.
 type Latency struct {
-	limit time.Duration
+	limit func() time.Duration
 	sleep func(ctx context.Context, d time.Duration) error
 
 	mu    sync.Mutex
@@ -24,11 +24,8 @@ type Latency struct {
 	turn  int     // how often the share was lowered
 }
 
-// NewLatency returns a Latency that allows the full load. A limit of 0 returns nil: the load is never lowered.
-func NewLatency(limit time.Duration, sleep func(ctx context.Context, d time.Duration) error) *Latency {
-	if limit <= 0 {
-		return nil
-	}
+// NewLatency returns a Latency that allows the full load. The limit may change; while it is 0 the load is not lowered.
+func NewLatency(limit func() time.Duration, sleep func(ctx context.Context, d time.Duration) error) *Latency {
 	return &Latency{limit: limit, sleep: sleep, share: 1}
 }
 
@@ -61,10 +58,13 @@ func (l *Latency) Begin() (part float64, end func(ctx context.Context) error) {
 func (l *Latency) pause(took time.Duration, turn int) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	limit := l.limit()
 	switch {
-	case took > l.limit && turn == l.turn:
+	case limit <= 0:
+		l.share = 1
+	case took > limit && turn == l.turn:
 		l.share, l.turn = max(l.share/2, leastShare), l.turn+1
-	case took <= l.limit*4/5:
+	case took <= limit*4/5:
 		l.share = min(l.share+shareStep, 1)
 	}
 	if l.share >= leastPart {

@@ -31,6 +31,28 @@ func answered(t *testing.T, l *Latency, took time.Duration) (part float64, pause
 	return part, time.Since(begin)
 }
 
+func fixed(limit time.Duration) func() time.Duration { return func() time.Duration { return limit } }
+
+// TestLatency_LimitChanges: a limit is followed that is set and removed while requests are answered.
+func TestLatency_LimitChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limit := time.Duration(0)
+		l := NewLatency(func() time.Duration { return limit }, sleep)
+		for _, c := range []struct{ limit, took, paused time.Duration }{
+			{0, time.Hour, 0}, {time.Second, 2 * time.Second, 0}, {time.Second, 2 * time.Second, 0}, {time.Second, 2 * time.Second, 0}, {time.Second, 2 * time.Second, 0},
+			{time.Second, 2 * time.Second, 2 * time.Second}, {0, 2 * time.Second, 0}, {time.Hour, 2 * time.Second, 0},
+		} {
+			limit = c.limit
+			if _, paused := answered(t, l, c.took); paused != c.paused {
+				t.Errorf("limit %v, an answer after %v: a pause of %v, want %v", c.limit, c.took, paused, c.paused)
+			}
+		}
+		if l.Share() != 1 {
+			t.Errorf("a share of %v at the end", l.Share())
+		}
+	})
+}
+
 func TestLatency(t *testing.T) {
 	const limit = 100 * time.Millisecond
 	for _, c := range []struct {
@@ -53,7 +75,7 @@ func TestLatency(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := NewLatency(limit, sleep)
+				l := NewLatency(fixed(limit), sleep)
 				var paused time.Duration
 				for _, took := range c.took {
 					_, paused = answered(t, l, took)
@@ -65,14 +87,11 @@ func TestLatency(t *testing.T) {
 			})
 		})
 	}
-	if NewLatency(0, sleep) != nil {
-		t.Error("without a limit the load is lowered")
-	}
 }
 
 func TestRequestsUnderWayLowerTheLoadOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := NewLatency(time.Second, sleep)
+		l := NewLatency(fixed(time.Second), sleep)
 		var ends []func(context.Context) error
 		for range 8 {
 			_, end := l.Begin()
@@ -92,7 +111,7 @@ func TestRequestsUnderWayLowerTheLoadOnce(t *testing.T) {
 
 func TestAPauseEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := NewLatency(time.Second, sleep)
+		l := NewLatency(fixed(time.Second), sleep)
 		for range 9 {
 			answered(t, l, 2*time.Second)
 		}

@@ -54,16 +54,18 @@ type Stream struct {
 
 // Intent is the desired state of the fleet, set by the operator. The store is authoritative.
 type Intent struct {
-	State    string     `json:"state"`              // run, pause or drain
-	Workers  *int       `json:"workers,omitempty"`  // wanted number of workers of the fleet; nil: each node decides
-	By       string     `json:"by,omitempty"`       // who gave the last order
-	At       *time.Time `json:"at,omitempty"`       // of the last order, by the store's clock; nil without one
-	Revision int64      `json:"revision,omitempty"` // of the record; grows with each order
+	State   string `json:"state"`             // run, pause or drain
+	Workers *int   `json:"workers,omitempty"` // wanted number of workers of the fleet; nil: each node decides
+	// Set are the limits that replace options.
+	Set      session.Limits `json:"set,omitzero"`
+	By       string         `json:"by,omitempty"`       // who gave the last order
+	At       *time.Time     `json:"at,omitempty"`       // of the last order, by the store's clock; nil without one
+	Revision int64          `json:"revision,omitempty"` // of the record; grows with each order
 }
 
 // NewIntent returns an intent as views show it.
 func NewIntent(i session.Intent) Intent {
-	shown := Intent{State: strings.ToLower(string(i.State)), Workers: i.Workers, By: i.Who, Revision: i.Revision.Seq}
+	shown := Intent{State: strings.ToLower(string(i.State)), Workers: i.Workers, Set: i.Set, By: i.Who, Revision: i.Revision.Seq}
 	if !i.When.IsZero() {
 		at := i.When.UTC()
 		shown.At = &at

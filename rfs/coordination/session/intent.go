@@ -31,6 +31,7 @@ type Intent struct {
 	State    FleetState       `json:"-"`
 	Workers  *int             `json:"desiredWorkers,omitempty"` // wanted number of workers of the fleet; nil: each node decides
 	Drained  []string         `json:"drainedNodes,omitempty"`   // nodes, by name, that hand everything off and take nothing, whatever the state is
+	Set      Limits           `json:"set,omitzero"`             // values that replace options
 	Who      string           `json:"who"`                      // gave the last order
 	When     time.Time        `json:"-"`                        // of the last order, by the store's clock; zero without one
 	Replaced map[string]int64 `json:"replaced,omitempty"`       // Seq of the revision that the last order of each subject replaced
@@ -58,10 +59,10 @@ func (i Intent) Drains(node string) bool { return i.State == Drain || slices.Con
 
 // Same reports whether both want the same; authors may differ.
 func (i Intent) Same(o Intent) bool {
-	return i.State == o.State && sameNumber(i.Workers, o.Workers) && slices.Equal(i.Drained, o.Drained)
+	return i.State == o.State && sameNumber(i.Workers, o.Workers) && slices.Equal(i.Drained, o.Drained) && i.Set.Same(o.Set)
 }
 
-func sameNumber(a, b *int) bool { return a == b || a != nil && b != nil && *a == *b }
+func sameNumber[N int | int64](a, b *N) bool { return a == b || a != nil && b != nil && *a == *b }
 
 // Since describes how the intent differs from an earlier one, in the words of the orders; "" if both want the same.
 func (i Intent) Since(o Intent) string {
@@ -85,7 +86,7 @@ func (i Intent) Since(o Intent) string {
 	if resumed := without(o.Drained, i.Drained); len(resumed) > 0 {
 		changes = append(changes, "resume "+strings.Join(resumed, " "))
 	}
-	return strings.Join(changes, ", ")
+	return strings.Join(append(changes, i.Set.since(o.Set)...), ", ")
 }
 
 // Intent reads the operator's desired state; without a record it is to run.
@@ -149,5 +150,5 @@ func (i Intent) check() error {
 			return fmt.Errorf("drained node %q: a name of 1 to %d bytes: %w", name, maxNodeName, fault.ErrConfig)
 		}
 	}
-	return nil
+	return i.Set.check()
 }

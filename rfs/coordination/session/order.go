@@ -22,6 +22,7 @@ const (
 	OrderResume OrderKind = "resume"
 	OrderDrain  OrderKind = "drain"
 	OrderScale  OrderKind = "scale"
+	OrderSet    OrderKind = "set"
 )
 
 // maxIssuer bounds Order.Who, in bytes.
@@ -32,6 +33,8 @@ type Order struct {
 	Kind    OrderKind
 	Nodes   []string // of resume and drain; none: the fleet
 	Workers *int     // of scale; nil: each node decides
+	Setting string   // of set: MaxRate, MaxReadRate or MaxLatency
+	Value   *int64   // of set, in the setting's unit; nil: the options hold
 	Who     string
 }
 
@@ -43,6 +46,8 @@ func (o Order) subject() (own, against string) {
 	switch {
 	case o.Kind == OrderScale:
 		return "workers", "workers"
+	case o.Kind == OrderSet:
+		return o.Setting, o.Setting
 	case len(o.Nodes) == 0:
 		return "state", "state"
 	case o.Kind == OrderDrain:
@@ -69,6 +74,10 @@ func (o Order) applied(i Intent) Intent {
 	switch {
 	case o.Kind == OrderScale:
 		i.Workers = o.Workers
+	case o.Kind == OrderSet:
+		if value, _ := i.Set.value(o.Setting); value != nil {
+			*value = o.Value
+		}
 	case o.Kind == OrderPause:
 		i.State = Pause
 	case o.Kind == OrderResume && len(o.Nodes) == 0:
@@ -87,14 +96,24 @@ func (o Order) applied(i Intent) Intent {
 
 func (o Order) check() error {
 	switch {
-	case !slices.Contains([]OrderKind{OrderPause, OrderResume, OrderDrain, OrderScale}, o.Kind):
-		return fmt.Errorf("invalid order %q: want pause, resume, drain or scale: %w", o.Kind, fault.ErrConfig)
-	case len(o.Nodes) > 0 && (o.Kind == OrderPause || o.Kind == OrderScale):
+	case !slices.Contains([]OrderKind{OrderPause, OrderResume, OrderDrain, OrderScale, OrderSet}, o.Kind):
+		return fmt.Errorf("invalid order %q: want pause, resume, drain, scale or set: %w", o.Kind, fault.ErrConfig)
+	case len(o.Nodes) > 0 && o.Kind != OrderResume && o.Kind != OrderDrain:
 		return fmt.Errorf("%s takes no nodes: drain them by name: %w", o.Kind, fault.ErrConfig)
 	case o.Workers != nil && o.Kind != OrderScale:
 		return fmt.Errorf("%s takes no number of workers: %w", o.Kind, fault.ErrConfig)
 	}
-	return Intent{State: Run, Workers: o.Workers, Drained: o.Nodes}.check()
+	i := Intent{State: Run, Workers: o.Workers, Drained: o.Nodes}
+	value, _ := i.Set.value(o.Setting)
+	switch {
+	case o.Kind == OrderSet && value == nil:
+		return fmt.Errorf("%q cannot be set while the work runs: want %s: %w", o.Setting, strings.Join(limitNames, ", "), fault.ErrConfig)
+	case o.Kind == OrderSet:
+		*value = o.Value
+	case o.Setting != "" || o.Value != nil:
+		return fmt.Errorf("%s takes no setting: %w", o.Kind, fault.ErrConfig)
+	}
+	return i.check()
 }
 
 // Give changes the intent by one conditional write and returns it. Errors: fault.ErrConfig for an invalid order,

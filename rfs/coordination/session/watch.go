@@ -19,12 +19,16 @@ func (e *PausedError) Error() string {
 }
 
 // Watch returns a context that ends when the operator wants no work any more, with a *PausedError as its cause, or when the store was
-// deleted, with cms.ErrStoreGone: then no order arrives and nothing can be completed. The store is read at the interval every. If the
-// operator wants no work already, the *PausedError is returned. stop must be called in any case.
-func (s Orders) Watch(ctx context.Context, every time.Duration, log *slog.Logger) (watched context.Context, stop func(), err error) {
-	if i, err := s.Intent(ctx); err == nil && i.State != Run {
+// deleted, with cms.ErrStoreGone: then no order arrives and nothing can be completed. The store is read at the interval every, and set
+// is called with the limits that the operator has set, before Watch returns and after each change. If the operator wants no work already,
+// the *PausedError is returned. stop must be called in any case.
+func (s Orders) Watch(ctx context.Context, every time.Duration, set func(Limits), log *slog.Logger) (watched context.Context, stop func(), err error) {
+	i, err := s.Intent(ctx)
+	if err == nil && i.State != Run {
 		return ctx, func() {}, &PausedError{i}
 	}
+	is := i.Set
+	set(is)
 	watched, cancel := context.WithCancelCause(ctx)
 	ended := make(chan struct{})
 	go func() {
@@ -45,6 +49,10 @@ func (s Orders) Watch(ctx context.Context, every time.Duration, log *slog.Logger
 			case err == nil && i.State != Run:
 				log.Info("the operator wants no work: handing off", "intent", i.State, "who", i.Who)
 				cancel(&PausedError{i})
+			case err == nil && !i.Set.Same(is):
+				log.Info("limits changed", "set", i.Set.String(), "who", i.Who)
+				is = i.Set
+				set(is)
 			}
 		}
 	}()

@@ -49,7 +49,7 @@ func TestRecords_WatchStoreThatVanishes(t *testing.T) {
 				defer file.Close() //nolint:errcheck // it is thrown away
 				store := &recordsOf{Store: file}
 				coordinator := cms.New(cms.Config{Store: store, Creator: "test"})
-				watched, stop, err := session.OrdersOf(coordinator).Watch(t.Context(), 2*time.Second, slog.New(slog.DiscardHandler))
+				watched, stop, err := session.OrdersOf(coordinator).Watch(t.Context(), 2*time.Second, func(session.Limits) {}, slog.New(slog.DiscardHandler))
 				if err != nil {
 					t.Fatal(err)
 				}

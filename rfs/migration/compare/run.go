@@ -114,8 +114,8 @@ func (c *Run) with(ctx context.Context, r *verify.Report, source Source) (err er
 		Sequence: func(ctx context.Context, name string) (map[string]int64, error) {
 			return rollback.Sequence(ctx, client, name)
 		}}
-	if latency := throttle.NewLatency(c.MaxLatency, pause); latency != nil {
-		held.Pace = latency
+	if c.MaxLatency > 0 {
+		held.Pace = throttle.NewLatency(func() time.Duration { return c.MaxLatency }, pause)
 	}
 	state, end, why := c.State(ctx, client)
 	defer func() { err = errors.Join(err, end()) }()

@@ -43,8 +43,8 @@ type Limits struct {
 	// Flow decides how many of the Connections are used; nil: all.
 	Flow *throttle.Flow
 	// MaxLatency lowers the load while requests take longer to be answered, and raises it again: fewer of them at the same
-	// time, then pauses between them. 0: never.
-	MaxLatency time.Duration
+	// time, then pauses between them. It may change; nil, and while it returns 0: never.
+	MaxLatency func() time.Duration
 }
 
 // limiter bounds the requests in flight over all slots of a process, and their rate.
@@ -62,7 +62,9 @@ type limiter struct {
 
 func newLimiter(next bulk.Sender, limits Limits) *limiter {
 	l := &limiter{next: next, Limits: limits}
-	l.latency = throttle.NewLatency(limits.MaxLatency, l.rest)
+	if limits.MaxLatency != nil {
+		l.latency = throttle.NewLatency(limits.MaxLatency, l.rest)
+	}
 	return l
 }
 

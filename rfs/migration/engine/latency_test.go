@@ -48,7 +48,7 @@ func (l *loadedTarget) since() (mean time.Duration, n, most int) {
 func TestTheLoadFollowsTheLatencyOfTheTarget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to := &loadedTarget{}
-		limit := newLimiter(to, Limits{Connections: 8, MaxLatency: 200 * time.Millisecond})
+		limit := newLimiter(to, Limits{Connections: 8, MaxLatency: func() time.Duration { return 200 * time.Millisecond }})
 		ctx, stop := context.WithCancel(t.Context())
 		var senders sync.WaitGroup
 		for range 8 {

@@ -30,20 +30,24 @@ import (
 type Permits struct {
 	Store  Store
 	Clock  timing.Clock
-	Option string       // such as max-rate
-	Limit  func() int64 // the whole; it may change
+	Option string // such as max-rate
 	Log    *slog.Logger
 }
 
 // Spender keeps to a part of the limit.
 type Spender interface {
+	// Limit returns the whole of all processes, which may change; 0: no limit, and no permit.
+	Limit() int64
 	// Weight returns how much it has to do, such as its leases; 0: nothing at present.
 	Weight() int
-	// Allow sets the part that may be used as long as left returns more than 0.
+	// Allow sets the part that may be used as long as left returns more than 0. Unlimited: without a limit or an end.
 	Allow(part int64, left func() time.Duration)
 	// InUse returns the most that may be in use. It follows Allow, immediately or when others have followed.
 	InUse() int64
 }
+
+// Unlimited is the part of a process without a limit.
+const Unlimited = -1
 
 const (
 	permitsKind = "permits"
@@ -93,17 +97,29 @@ type permit struct {
 	interval time.Duration // by the last reading
 	took     time.Duration // of the last renewal
 	wanting  bool          // others have to shrink first
+	free     bool          // of any limit
+	limit    int64         // by which part was computed
+	part     int64         // that was allowed last
 	left     func() time.Duration
 }
 
-// Hold keeps a permit for s until ctx is done, then releases it and returns nil. Where no permit can come any more it returns the
+// none is the time that is left without a permit.
+func none() time.Duration { return 0 }
+
+// Hold keeps a permit for s while it has a limit, until ctx is done. Then it releases the permit and returns nil. Where no permit can come any more it returns the
 // reason, and s may use nothing: immediately when the store is gone, and for what else the user has to change when the permit is over
 // and ten renewals have failed like that.
 func (p *Permits) Hold(ctx context.Context, s Spender) error {
-	k := &permit{Permits: p, leases: cms.NewLeases(RememberClock(p.Store, p.Clock), p.Clock, nil), spender: s, token: Token(), interval: permitInterval, left: func() time.Duration { return 0 }}
+	k := &permit{Permits: p, leases: cms.NewLeases(RememberClock(p.Store, p.Clock), p.Clock, nil), spender: s, token: Token(), interval: permitInterval, left: none}
 	s.Allow(0, k.left)
 	failing, refused := false, 0
 	for {
+		if !k.limited(ctx) {
+			if p.Clock.Sleep(ctx, permitInterval) != nil {
+				return nil
+			}
+			continue
+		}
 		begin := p.Clock.Read().Boot
 		err := k.renew(ctx)
 		every := k.interval
@@ -122,11 +138,11 @@ func (p *Permits) Hold(ctx context.Context, s Spender) error {
 				refused = 0
 			}
 			if errors.Is(err, cms.ErrStoreGone) || refused >= maxRefused && k.left() <= 0 {
-				s.Allow(0, func() time.Duration { return 0 })
+				s.Allow(0, none)
 				return fmt.Errorf("no part of --%s can be used any more: %w", p.Option, err)
 			}
 		}
-		if p.Clock.Sleep(ctx, every*3/4+pause(every/4)) != nil {
+		if k.rest(ctx, every*3/4+pause(every/4)) != nil {
 			break
 		}
 	}
@@ -138,9 +154,50 @@ func (p *Permits) Hold(ctx context.Context, s Spender) error {
 	return nil
 }
 
+// limited reports whether there is a limit. When it has been removed, the permit is, too.
+func (k *permit) limited(ctx context.Context) bool {
+	switch limit := k.spender.Limit(); {
+	case limit > 0 && k.free:
+		k.free = false
+		k.spender.Allow(0, k.left) // until the record has the permit
+	case limit <= 0 && !k.free:
+		k.free, k.left = true, none
+		k.spender.Allow(Unlimited, nil)
+		if k.limit > 0 {
+			k.limit = 0
+			ctx, cancel := context.WithTimeout(ctx, giveBackTime)
+			defer cancel()
+			if err := k.remove(ctx); err != nil {
+				k.Log.Debug("permit not returned", "error", err) // it expires
+			}
+		}
+	}
+	return !k.free
+}
+
+// rest blocks for d, or until the limit was removed. A lower limit lowers the part immediately, which the record has at the next renewal.
+func (k *permit) rest(ctx context.Context, d time.Duration) error {
+	for d > 0 {
+		step := min(d, permitInterval)
+		if err := k.Clock.Sleep(ctx, step); err != nil {
+			return err
+		}
+		d -= step
+		limit := k.spender.Limit()
+		if limit <= 0 {
+			return nil
+		}
+		if limit < k.limit {
+			k.part, k.limit = int64(float64(k.part)*float64(limit)/float64(k.limit)), limit
+			k.spender.Allow(k.part, k.left)
+		}
+	}
+	return nil
+}
+
 // renew extends the permit, with the fair part or as much of it as the others leave.
 func (k *permit) renew(ctx context.Context) error {
-	var part int64
+	var part, limit int64
 	var left func() time.Duration
 	err := k.change(ctx, func(ctx context.Context, all []entry, now time.Time, maxErr time.Duration) ([]entry, error) {
 		read := k.Clock.Read()
@@ -150,7 +207,8 @@ func (k *permit) renew(ctx context.Context) error {
 				return nil, err
 			}
 		}
-		weight, limit := min(max(k.spender.Weight(), 0), maxWeight), min(max(k.Limit(), 0), maxPermitPart)
+		weight := min(max(k.spender.Weight(), 0), maxWeight)
+		limit = min(max(k.spender.Limit(), 0), maxPermitPart)
 		fair := fairPart(others, weight, limit)
 		part = min(fair, max(limit-sum(others), 0))
 		if err := k.shrink(ctx, part); err != nil && ctx.Err() != nil {
@@ -169,7 +227,7 @@ func (k *permit) renew(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	k.left = left
+	k.limit, k.part, k.left = limit, part, left
 	k.spender.Allow(part, k.left)
 	return nil
 }
@@ -205,6 +263,11 @@ func (k *permit) giveBack(ctx context.Context) error {
 	if err := k.shrink(ctx, 0); err != nil {
 		return err
 	}
+	return k.remove(ctx)
+}
+
+// remove removes the permit from the record.
+func (k *permit) remove(ctx context.Context) error {
 	return k.change(ctx, func(_ context.Context, all []entry, _ time.Time, _ time.Duration) ([]entry, error) {
 		return slices.DeleteFunc(slices.Clone(all), func(e entry) bool { return e.Holder == k.token }), nil
 	})

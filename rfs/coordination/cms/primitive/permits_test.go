@@ -142,6 +142,7 @@ type process struct {
 
 	mu      sync.Mutex
 	weight  int
+	limit   int64
 	part    int64
 	left    func() time.Duration
 	before  int64 // in use until then, beside part
@@ -150,8 +151,8 @@ type process struct {
 
 func start(t *testing.T, s *slowStore, weight int, lag time.Duration) *process {
 	ctx, stop := context.WithCancel(t.Context())
-	p := &process{store: &cut{slowStore: s}, stop: stop, done: make(chan struct{}), weight: weight, lag: lag}
-	permits := &primitive.Permits{Store: p.store, Clock: cmstest.Clock{Start: time.Now()}, Option: "max-rate", Limit: func() int64 { return permitLimit }, Log: slog.New(slog.DiscardHandler)}
+	p := &process{store: &cut{slowStore: s}, stop: stop, done: make(chan struct{}), weight: weight, limit: permitLimit, lag: lag}
+	permits := &primitive.Permits{Store: p.store, Clock: cmstest.Clock{Start: time.Now()}, Option: "max-rate", Log: slog.New(slog.DiscardHandler)}
 	go func() {
 		defer close(p.done)
 		if err := permits.Hold(ctx, p); err != nil {
@@ -167,6 +168,12 @@ func (p *process) kill() {
 	p.store.dead = true
 	p.store.mu.Unlock()
 	p.stop()
+}
+
+func (p *process) Limit() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.limit
 }
 
 func (p *process) Weight() int {
@@ -410,7 +417,7 @@ func TestPermits_HoldEndsWithoutAStore(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := &vanishing{slowStore: newSlowStore(10*time.Millisecond, 0, 1)}
 				bucket := spendingBucket{throttle.New(1)}
-				permits := &primitive.Permits{Store: store, Clock: cmstest.Clock{Start: time.Now()}, Option: "max-rate", Limit: func() int64 { return permitLimit }, Log: slog.New(slog.DiscardHandler)}
+				permits := &primitive.Permits{Store: store, Clock: cmstest.Clock{Start: time.Now()}, Option: "max-rate", Log: slog.New(slog.DiscardHandler)}
 				ctx, stop := context.WithCancel(t.Context())
 				ended := make(chan error, 1)
 				go func() { ended <- permits.Hold(ctx, bucket) }()
@@ -442,4 +449,79 @@ func TestPermits_HoldEndsWithoutAStore(t *testing.T) {
 // spendingBucket is a process that always has something to send.
 type spendingBucket struct{ *throttle.Bucket }
 
-func (spendingBucket) Weight() int { return 1 }
+func (spendingBucket) Limit() int64 { return permitLimit }
+func (spendingBucket) Weight() int  { return 1 }
+
+// TestPermits_TheLimitChanges: all processes follow a limit that changes while they hold permits, and none asks the store for one while
+// there is no limit.
+func TestPermits_TheLimitChanges(t *testing.T) {
+	const few = 5
+	for _, c := range []struct {
+		name   string
+		before int64
+		after  int64
+		within time.Duration
+	}{
+		{"lower", permitLimit, permitLimit / 10, 2500 * time.Millisecond},
+		{"higher", permitLimit / 10, permitLimit, 15 * time.Second},
+		{"removed", permitLimit, 0, 3 * time.Second},
+		{"made", 0, permitLimit, 15 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSlowStore(10*time.Millisecond, 0, 1)
+				var all []*process
+				set := func(p *process, limit int64) {
+					p.mu.Lock()
+					defer p.mu.Unlock()
+					p.limit = limit
+				}
+				for range few {
+					p := start(t, s, 1, 0)
+					set(p, c.before)
+					all = append(all, p)
+				}
+				asked := func() int {
+					s.mu.Lock()
+					defer s.mu.Unlock()
+					return len(s.requests)
+				}
+				kept := func(limit int64, when string) {
+					t.Helper()
+					if limit > 0 {
+						if sum := inUse(all); sum > limit || sum < limit*95/100 {
+							t.Errorf("%s: %d of %d are in use", when, sum, limit)
+						}
+						return
+					}
+					for _, p := range all {
+						p.mu.Lock()
+						part := p.part
+						p.mu.Unlock()
+						if part != primitive.Unlimited {
+							t.Errorf("%s: a part of %d", when, part)
+						}
+					}
+					before := asked()
+					time.Sleep(time.Minute)
+					if n := asked() - before; n > 0 {
+						t.Errorf("%s: %d requests of the store in a minute", when, n)
+					}
+				}
+				time.Sleep(2 * time.Minute)
+				kept(c.before, "before")
+				for _, p := range all {
+					set(p, c.after)
+				}
+				time.Sleep(c.within)
+				kept(c.after, "after")
+				for _, p := range all {
+					p.stop()
+				}
+				for _, p := range all {
+					<-p.done
+				}
+			})
+		})
+	}
+}
