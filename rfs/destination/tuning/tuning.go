@@ -164,7 +164,7 @@ func inParts(names []string) iter.Seq[[]string] {
 
 // Remember lets indices of the session remember the versions of deleted documents for a day, until Restore is called without Follows.
 func (t *Tuner) Remember(ctx context.Context, targets []string) error {
-	var others []string // of all but the first round none, as a rule
+	var others []string // the first round has set it on former ones
 	for part := range inParts(targets) {
 		all, err := t.values(ctx, part, gcDeletes)
 		if err != nil {
