@@ -106,7 +106,7 @@ func (f *following) arrived(by string) (last progress.Round) {
 	if m := f.status(by).Migration; m != nil && m.Rounds != nil {
 		least = newestRound(m)
 	}
-	deadline := time.Now().Add(90 * time.Second)
+	deadline := time.Now().Add(4 * time.Minute) // as until
 	for time.Now().Before(deadline) {
 		if m := f.status(by).Migration; m != nil && m.Rounds != nil {
 			if x, ok := m.Rounds.LastArrived(); ok && x.Number > least {
