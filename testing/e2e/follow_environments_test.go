@@ -13,14 +13,15 @@ import (
 
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/testing/cluster"
-	"github.com/rfsd/rfsd/testing/draw"
 )
 
-// TestFollow_AFleetInEachEnvironment: three nodes follow a source in each environment in which a fleet migrates. The target equals the source
+// TestFollow_DaemonsInEachEnvironment: three nodes follow a source in each environment in which a fleet migrates. The target equals the source
 // after each round, and after the cut-over.
-func TestFollow_AFleetInEachEnvironment(t *testing.T) {
-	draw.Test(t)
-	for _, c := range draw.Of(t, 1, []struct {
+func TestFollow_DaemonsInEachEnvironment(t *testing.T) {
+	if !long() {
+		t.Skip("not run: RFSD_DAEMON_LONG=1 follows a source in five environments, for two minutes each")
+	}
+	for _, c := range []struct {
 		name string
 		run  func(t *testing.T, e *environment)
 	}{
@@ -29,7 +30,7 @@ func TestFollow_AFleetInEachEnvironment(t *testing.T) {
 		{"silent target", silentTarget},
 		{"kills", killedCutovers},
 		{"scaler", withAScaler},
-	}) {
+	} {
 		t.Run(c.name, func(t *testing.T) {
 			source, n := cluster.Elasticsearch(t, "7.10.2"), cluster.OpenSearch(t, targets[0])
 			wipe(t, n)
@@ -298,8 +299,6 @@ func withAScaler(t *testing.T, e *environment) {
 		t.Errorf("between two rounds the reasons are %v", reasons)
 	}
 	e.cutsOver()
-	if !long() { // the following is over when the settings of the target are restored, two minutes later
-		return
-	}
+	// The following is over when the settings of the target are restored, two minutes later.
 	until(t, "no machine is wanted when the following has ended", func() bool { all := asked(); return all[len(all)-1] == "0" })
 }
