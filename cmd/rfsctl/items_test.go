@@ -226,10 +226,10 @@ func TestReportSumsUpAndSuggestsALease(t *testing.T) {
 	if a.Items[status.Failed] != 2 || len(a.Migration.Failures) != 1 || len(a.Events) != 2 {
 		t.Errorf("%+v", a)
 	}
-	if r.Total.Setup != 1.5 || r.SetupP90 != 0.5 || r.Total.Rate <= 0 || r.SuggestedLease != "PT1M" {
+	if r.Total.Setup != 1.5 || r.SetupP90 != 0.5 || r.Total.Rate <= 0 || r.SuggestedLease != "1m" {
 		t.Errorf("%+v", r)
 	}
-	if _, out, _ := rfsctl(t, "report", "--coordinator-file", path); !strings.Contains(out, "--initial-lease-duration PT1M") {
+	if _, out, _ := rfsctl(t, "report", "--coordinator-file", path); !strings.Contains(out, "--initial-lease-duration 1m") {
 		t.Error(out)
 	}
 }

@@ -63,7 +63,7 @@ type Work struct {
 	SetupP90       float64     `json:"setup_p90_seconds"`
 	DurationP50    float64     `json:"duration_p50_seconds"`
 	DurationP90    float64     `json:"duration_p90_seconds"`
-	SuggestedLease string      `json:"suggested_initial_lease,omitempty"` // ISO 8601; absent before an item has ended
+	SuggestedLease string      `json:"suggested_initial_lease,omitempty"` // such as 10m; absent before an item has ended
 
 	setups, durations []time.Duration
 }
@@ -134,7 +134,7 @@ func (w *Work) finish() {
 	w.SetupShare = w.Total.Setup / w.Total.Seconds
 	w.SetupP50, w.SetupP90 = percentile(w.setups, 50).Seconds(), percentile(w.setups, 90).Seconds()
 	w.DurationP50, w.DurationP90 = percentile(w.durations, 50).Seconds(), percentile(w.durations, 90).Seconds()
-	w.SuggestedLease = fmt.Sprintf("PT%dM", suggestLease(percentile(w.setups, 90), percentile(w.durations, 90))/time.Minute)
+	w.SuggestedLease = fmt.Sprintf("%dm", suggestLease(percentile(w.setups, 90), percentile(w.durations, 90))/time.Minute)
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -267,7 +267,7 @@ func (p *Plan) checkState(snap *snapshot.Snapshot, allowPartial bool) error {
 	if len(p.Missing) > 0 {
 		what = "; it lacks " + strings.Join(p.Missing[:min(len(p.Missing), 20)], ", ")
 	}
-	return fmt.Errorf("snapshot %s is %s%s; --allow-partial migrates what it holds: %w", snap.Name, snap.State, what, ErrIncomplete)
+	return fmt.Errorf("snapshot %s is %s: %w%s; --allow-partial migrates what it holds", snap.Name, snap.State, ErrIncomplete, what)
 }
 
 func (p *Plan) selectIndices(snap *snapshot.Snapshot, req Request) ([]string, error) {
