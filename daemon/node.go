@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
@@ -220,6 +222,11 @@ func (d *Daemon) ConnectionRefused(listener string) { d.metrics.Refused(listener
 
 // Metrics returns the handler of the node's metrics in the Prometheus format.
 func (d *Daemon) Metrics() http.Handler { return d.metrics.Handler() }
+
+// Produce returns the metrics in the form of OpenTelemetry. The error is nil.
+func (d *Daemon) Produce(ctx context.Context) ([]metricdata.ScopeMetrics, error) {
+	return d.metrics.Produce(ctx)
+}
 
 // loopHangTimeout is the age of the last iteration after which the loop counts as hung.
 const loopHangTimeout = 10 * time.Second

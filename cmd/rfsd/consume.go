@@ -139,12 +139,21 @@ func runConsume(ctx context.Context, o consumeOptions, out *output.Writer) error
 	log, screen := report.Log(o.options.log)
 	log, lines := keepLines(log, o.log.Level, keptLines)
 	o.warnOfRisks(log)
+	ctx, t, err := o.observe(ctx, "consume", "", log)
+	if err != nil {
+		return err
+	}
+	defer t.Stop()
 	begin := time.Now()
 	h, err := openConsume(ctx, o, log, newResources(o.options))
 	if err != nil {
 		return err
 	}
-	stopShowing := show(ctx, h.shown(o, log, lines), log, screen)
+	shown := h.shown(o, log, lines)
+	if err := t.Measure(ctx, shown); err != nil {
+		return errors.Join(err, h.close())
+	}
+	stopShowing := show(ctx, shown, log, screen)
 	account, err := h.Run(ctx)
 	stopShowing()
 	r := &report.Stream{Account: account, Idle: len(account.Plan.Idle()), Session: o.session, Seconds: time.Since(begin).Seconds(), OwnMessages: h.Own().Documents, FailedDir: o.failedDir, UntilEnd: o.stream.UntilEnd}

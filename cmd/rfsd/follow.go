@@ -243,7 +243,7 @@ func (r rounds) of(x follow.Round) (options, error) {
 	if err := clusterOnly(o.target, "following, which changes and deletes documents by their ids and needs index.gc_deletes,"); err != nil {
 		return o, err
 	}
-	o.session, o.follow, o.snapshot = x.Session, x.Follow, x.Snapshot
+	o.session, o.follow, o.snapshot, o.number = x.Session, x.Follow, x.Snapshot, x.Number
 	switch {
 	case x.Snapshot != "":
 		o.origin.derived = false

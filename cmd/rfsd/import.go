@@ -52,12 +52,21 @@ func runImport(ctx context.Context, o importOptions, out *output.Writer) error {
 	log, screen := report.Log(o.options.log)
 	log, lines := keepLines(log, o.log.Level, keptLines)
 	o.warnOfRisks(log)
+	ctx, t, err := o.observe(ctx, "import", "", log)
+	if err != nil {
+		return err
+	}
+	defer t.Stop()
 	begin := time.Now()
 	h, err := openImport(ctx, o, log, newResources(o.options))
 	if err != nil {
 		return err
 	}
-	stopShowing := show(ctx, shownImport(o, h, lines, log), log, screen)
+	shown := shownImport(o, h, lines, log)
+	if err := t.Measure(ctx, shown); err != nil {
+		return errors.Join(err, h.close())
+	}
+	stopShowing := show(ctx, shown, log, screen)
 	done, err := h.Run(ctx)
 	stopShowing()
 	r := &report.Import{Status: done, Source: h.Source.URI(), Session: o.session, Seconds: time.Since(begin).Seconds(), FailedDir: o.failedDir}

@@ -86,6 +86,12 @@ func perform(ctx context.Context, o options) (*report.Migration, error) {
 		log, lines = keepLines(log, o.log.Level, keptLines)
 		o.warnOfRisks(log)
 	}
+	observed, t, err := o.observe(ctx, "migrate", "", log)
+	if err != nil {
+		return nil, err
+	}
+	defer t.Stop()
+	ctx = observed
 	begin := time.Now()
 	blobs, err := openRepository(ctx, o)
 	if err != nil {
@@ -139,7 +145,10 @@ func perform(ctx context.Context, o options) (*report.Migration, error) {
 		m.Slots = 0
 		sum, err = m.Run(ctx)
 	} else {
-		sum, err = runShown(ctx, m, shownMigration(o, s, counted, in, lines, log), log, screen)
+		shown := shownMigration(o, s, counted, in, lines, log)
+		if err = t.Measure(ctx, shown); err == nil {
+			sum, err = runShown(ctx, m, shown, log, screen)
+		}
 	}
 	r := &report.Migration{Summary: sum}
 	if sum != nil && o.trial == nil {

@@ -75,6 +75,7 @@ type options struct {
 	duplicateKeys  plan.DuplicateKeys
 	existing       bulk.Existing // "": not chosen
 
+	number         int  // of the round of a cluster that is followed
 	repeats        bool // it runs rounds until it is stopped
 	deleteVanished bool // target indices of indices that the source has no more
 

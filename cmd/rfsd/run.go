@@ -24,6 +24,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/cert"
 	"github.com/rfsd/rfsd/daemon/fleet"
 	"github.com/rfsd/rfsd/daemon/sharing"
+	"github.com/rfsd/rfsd/daemon/telemetry"
 	"github.com/rfsd/rfsd/daemon/web"
 	"github.com/rfsd/rfsd/gossip"
 	"github.com/rfsd/rfsd/rfs/base/fault"
@@ -73,7 +74,8 @@ type runOptions struct {
 	shared     session.Shared      // for other nodes
 	trust      sharing.Checker
 	config     string // file; "": none
-	levelGiven bool   // the log level is not that of the file
+	sent       *telemetry.Telemetry
+	levelGiven bool // the log level is not that of the file
 }
 
 // parseRun makes the options of a node of given settings.
@@ -216,6 +218,11 @@ func runNode(ctx context.Context, r runOptions) error {
 	if id != nil && time.Now().After(id.Expires()) {
 		log.Error("the certificate of this node has expired: operators and other nodes refuse it until it is replaced (rfsctl cert create); work continues by the coordination store alone", "expired", id.Expires())
 	}
+	ctx, r.sent, err = r.observe(ctx, "run", r.own.Node.Name, log)
+	if err != nil {
+		return err
+	}
+	defer r.sent.Stop()
 	conf := daemon.Config{
 		Name: r.own.Node.Name, Version: version, Session: r.session, Workers: int(r.own.Node.Workers), MaxWorkers: r.own.Node.MaxWorkers, Memory: int64(r.own.Node.Memory),
 		Send: r.nodeLimit(session.MaxRate, r.maxRate, log), Read: r.nodeLimit(session.MaxReadRate, r.maxReadRate, log),
@@ -224,7 +231,7 @@ func runNode(ctx context.Context, r runOptions) error {
 	}
 	closeStore := func() error { return nil }
 	if r.inside() {
-		host := newSlotHost(r.options, log)
+		host := newSlotHost(ctx, r.options, log)
 		host.task = r.task
 		conf.Open, conf.Starter, conf.Set, closeStore = r.kind(host.open), host.starter(), host.limits.follow, host.close
 	} else {
@@ -311,6 +318,9 @@ func runParts(ctx context.Context, r runOptions, conf daemon.Config, rounds *fle
 	}
 	conf.Serve = func(d *daemon.Daemon) (func() error, error) {
 		o := r.own.API
+		if err := r.sent.Measure(ctx, d); err != nil {
+			return nil, err
+		}
 		return api.Open(api.Config{
 			Socket: socketPath(o.Socket, "operator.sock"), StatusSocket: socketPath(o.StatusSocket, "status.sock"), Listen: o.Listen, Identity: id, Hosts: o.Hosts,
 			Page: web.Handler(), Raft: streams, Peer: peer, Refused: d.ConnectionRefused, Log: log,

@@ -15,6 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/base/throttle"
+	"github.com/rfsd/rfsd/rfs/base/tracing"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/owner"
 	"github.com/rfsd/rfsd/rfs/destination/export"
@@ -37,11 +38,13 @@ type slotHost struct {
 	shut     []func() error
 	sessions map[int]*workerSession // by slot; each has connections, counters and a name of its own
 
+	ctx context.Context // has the provider of spans
+
 	task *task // nil: a migration
 }
 
-func newSlotHost(o options, log *slog.Logger) *slotHost {
-	return &slotHost{o: o, log: log, limits: newLimits(o), memory: o.memory().Input(), frames: budget.New(importer.MaxBack, 0), sessions: map[int]*workerSession{}}
+func newSlotHost(ctx context.Context, o options, log *slog.Logger) *slotHost {
+	return &slotHost{ctx: ctx, o: o, log: log, limits: newLimits(o), memory: o.memory().Input(), frames: budget.New(importer.MaxBack, 0), sessions: map[int]*workerSession{}}
 }
 
 // open opens the store, once.
@@ -88,6 +91,7 @@ func (h *slotHost) session(ctx context.Context, slot int) (*workerSession, error
 
 // run runs one lease in a slot, or its part of another task. Samples count from the begin, as a process does.
 func (h *slotHost) run(ctx context.Context, slot int, report func(daemon.Record)) daemon.Record {
+	ctx = tracing.As(ctx, h.ctx)
 	if h.task != nil {
 		return h.runTask(ctx, slot, report)
 	}

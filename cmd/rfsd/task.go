@@ -79,6 +79,11 @@ func runOrWork[O interface{ task() *task }](ctx context.Context, call *config.Ca
 	ctx, cancel := l.handle(ctx, in)
 	defer cancel()
 	log := l.logger(t.options)
+	ctx, sent, err := t.options.observe(ctx, t.command, in.run, log)
+	if err != nil {
+		return l.finish(failedRecord(err), err)
+	}
+	defer sent.Stop()
 	h, err := t.open(ctx, log, in)
 	if err != nil {
 		return l.finish(failedRecord(err), err)

@@ -72,7 +72,13 @@ func work1(ctx context.Context, o options, l *workerLink) error {
 	ctx, cancel := l.handle(ctx, in)
 	defer cancel()
 	o.minExponent, o.tries, o.recordEvery, o.fleet = l.First.Exponent, l.First.Tries, l.First.Record, true
-	h, err := openWorkerSession(ctx, o, l.logger(o), in)
+	log := l.logger(o)
+	ctx, t, err := o.observe(ctx, "worker", in.run, log)
+	if err != nil {
+		return l.finish(failedRecord(err), err)
+	}
+	defer t.Stop()
+	h, err := openWorkerSession(ctx, o, log, in)
 	if err != nil {
 		return l.finish(h.failed(err), err)
 	}

@@ -48,6 +48,7 @@ func (p Place) Create(ctx context.Context) (store cms.Store, closeStore func() e
 		}
 		return store, func() error { return nil }, nil
 	}
+	p.Cluster.Purpose = "store"
 	client, err := target.New(ctx, p.Cluster)
 	if err != nil {
 		return nil, nil, fmt.Errorf("coordinator: %w", err)

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
 	"github.com/rfsd/rfsd/daemon/api"
 	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/daemon/status"
@@ -278,13 +280,24 @@ func (c *Command) Logs(_ context.Context, limit int) []status.LogLine { return c
 func (c *Command) Metrics() http.Handler {
 	handler := c.metrics.Handler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c.mu.Lock()
-		sample := c.conf.Sample()
-		c.metrics.Add(sample.Minus(c.sampled))
-		c.sampled = sample
-		c.mu.Unlock()
+		c.sample()
 		handler.ServeHTTP(w, r)
 	})
+}
+
+// Produce returns the metrics in the form of OpenTelemetry. The error is nil.
+func (c *Command) Produce(ctx context.Context) ([]metricdata.ScopeMetrics, error) {
+	c.sample()
+	return c.metrics.Produce(ctx)
+}
+
+// sample adds what the command did since the last time to its metrics.
+func (c *Command) sample() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	sample := c.conf.Sample()
+	c.metrics.Add(sample.Minus(c.sampled))
+	c.sampled = sample
 }
 
 var (

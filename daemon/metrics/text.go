@@ -64,13 +64,19 @@ func (r *Registry) WriteFile(name string) error {
 	return nil
 }
 
-// text reads everything at this moment.
-func (r *Registry) text() []byte {
+// read returns what a reading of this moment shows.
+func (r *Registry) read() state {
 	s := state{Registry: r, now: time.Now()}
 	if r.report != nil {
 		rep := r.report()
 		s.report = &rep
 	}
+	return s
+}
+
+// text reads everything at this moment.
+func (r *Registry) text() []byte {
+	s := r.read()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var out bytes.Buffer

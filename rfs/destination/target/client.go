@@ -24,6 +24,7 @@ import (
 	"github.com/opensearch-project/opensearch-go/v4/opensearchtransport"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/tracing"
 )
 
 // Client is a connection to one cluster. It is safe for concurrent use.
@@ -84,6 +85,7 @@ func New(ctx context.Context, conf Config) (*Client, error) {
 	if conf.Wrap != nil {
 		tr = conf.Wrap(tr)
 	}
+	tr = tracing.Transport(tr, cmp.Or(conf.Purpose, conf.Role))
 	var sign *signing
 	if conf.SigV4 != nil {
 		if sign, err = newSigning(ctx, conf, u); err != nil {

@@ -57,6 +57,9 @@ type Config struct {
 	// Log receives which addresses are left out and why; nil: they are not logged.
 	Log *slog.Logger
 
+	// Purpose of the requests, as traces name it; "": Role.
+	Purpose string
+
 	// Wrap decorates the transport; nil for none.
 	Wrap func(http.RoundTripper) http.RoundTripper
 }

@@ -8,8 +8,13 @@ import (
 	"log/slog"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/retry"
+	"github.com/rfsd/rfsd/rfs/base/tracing"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
@@ -69,6 +74,9 @@ func (r *Runner) guardEvery() time.Duration { return max(guardInterval, 3*r.reco
 // guard reports whether the target is still the intended one, or was at most maxAge ago; it is asked before
 // the first document, now and then, and before the item is completed.
 func (r *Runner) Run(ctx context.Context, lease *cms.Lease, from Source, guard func(ctx context.Context, maxAge time.Duration) error) (Outcome, error) {
+	ctx, span := tracing.Start(ctx, "lease", attribute.String("rfsd.index", lease.ID.Index), attribute.Int("rfsd.shard", lease.ID.Shard),
+		attribute.Int64("rfsd.cursor", lease.ID.Cursor), attribute.Int("rfsd.attempt", lease.Item.Attempts))
+	defer span.End()
 	j := &job{
 		runner: r, lease: lease, id: lease.ID, begin: lease.Start(), from: from, guard: guard, acquired: r.Clock.Read().Mono,
 		log: r.Log.With("index", lease.ID.Index, "shard", lease.ID.Shard, "cursor", lease.ID.Cursor),
@@ -92,8 +100,25 @@ func (r *Runner) Run(ctx context.Context, lease *cms.Lease, from Source, guard f
 	if outcome == Failed {
 		level = slog.LevelError
 	}
+	j.trace(span, outcome, err)
 	j.log.Log(ctx, level, "lease ended", "outcome", outcome.String(), "error", errorText(err))
 	return outcome, err
+}
+
+// trace records how the lease ended, and what it settled.
+func (j *job) trace(span trace.Span, outcome Outcome, err error) {
+	if !span.IsRecording() {
+		return
+	}
+	var did cms.Counts
+	if j.loader != nil {
+		_, did = j.settled()
+	}
+	span.SetAttributes(attribute.String("rfsd.end", outcome.String()), attribute.Int64("rfsd.documents", did.Indexed),
+		attribute.Int64("rfsd.documents_failed", did.Failed), attribute.Int64("rfsd.bytes", did.Bytes))
+	if err != nil && (outcome == Failed || outcome == Lost) {
+		span.SetStatus(codes.Error, fault.Text(err))
+	}
 }
 
 func errorText(err error) string {

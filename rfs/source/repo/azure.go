@@ -17,6 +17,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/tracing"
 )
 
 // AzureOptions configure access to containers of Azure Blob Storage. Without KeyFile the credentials come from the environment, in
@@ -58,7 +59,7 @@ func NewAzure(ctx context.Context, uri string, o AzureOptions) (*Azure, error) {
 	options := &container.ClientOptions{ClientOptions: azcore.ClientOptions{
 		// The retry decorator resumes broken bodies and knows when to stop; one layer retries.
 		Retry:     policy.RetryOptions{MaxRetries: -1},
-		Transport: &http.Client{Transport: bounded{newTransport(a.stall)}, CheckRedirect: notFollowed},
+		Transport: &http.Client{Transport: bounded{tracing.Transport(newTransport(a.stall), role(o.Flags))}, CheckRedirect: notFollowed},
 		Telemetry: policy.TelemetryOptions{Disabled: true},
 	}}
 	if err := a.connect(ctx, u, o, options); err != nil {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/tracing"
 )
 
 // GCSOptions configure access to buckets of Google Cloud Storage. Without KeyFile the credentials come from the environment:
@@ -55,7 +56,7 @@ func NewGCS(ctx context.Context, uri string, o GCSOptions) (*GCS, error) {
 	}
 	stall := cmp.Or(o.Stall, defaultStall)
 	g := &GCS{
-		place: at, client: &http.Client{Transport: newTransport(stall), CheckRedirect: notFollowed}, stall: stall,
+		place: at, client: &http.Client{Transport: tracing.Transport(newTransport(stall), role(o.Flags)), CheckRedirect: notFollowed}, stall: stall,
 		endpoint: strings.TrimSuffix(cmp.Or(o.Endpoint, googleEndpoint), "/"), flags: o.Flags,
 	}
 	u, err := url.Parse(g.endpoint)

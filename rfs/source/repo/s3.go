@@ -19,6 +19,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/awsconfig"
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/tracing"
 )
 
 // S3Options configures access to a bucket. Credentials come from the default chain:
@@ -67,7 +68,7 @@ func NewS3(ctx context.Context, uri string, o S3Options) (*S3, error) {
 	}
 	if build, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok {
 		// The SDK follows redirects, and to another port or a subdomain it takes the signature along.
-		cfg.HTTPClient = &http.Client{Transport: build.GetTransport(), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		cfg.HTTPClient = &http.Client{Transport: tracing.Transport(build.GetTransport(), role(o.Flags)), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	}
 	if _, err := awsconfig.Credentials(ctx, cfg.Credentials); err != nil { // now rather than at the first blob
 		return nil, fmt.Errorf("%s: %w: %w", uri, err, fault.ErrConfig)

@@ -22,6 +22,14 @@ func newTransport(stall time.Duration) *http.Transport {
 	}
 }
 
+// role returns what the servers of a place are, as traces name them. flags is the prefix of its options.
+func role(flags string) string {
+	if flags == "" {
+		return "repository"
+	}
+	return "store"
+}
+
 // http1 returns HTTP/1 alone: reads share no connection, because a slow one would hold up the others.
 func http1() *http.Protocols {
 	p := new(http.Protocols)

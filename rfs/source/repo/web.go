@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/tracing"
 )
 
 // Web is a repository behind a web server, as repositories of the type url are. It has no listings, and no credentials are sent.
@@ -30,7 +31,7 @@ func NewWeb(address string, stall time.Duration) (*Web, error) {
 		return nil, fmt.Errorf("repository URI: want https://host/path, without user, password or query: %w", fault.ErrConfig)
 	}
 	stall = cmp.Or(stall, defaultStall)
-	return &Web{base: u.JoinPath("/"), client: &http.Client{Transport: newTransport(stall), CheckRedirect: notFollowed}, stall: stall}, nil
+	return &Web{base: u.JoinPath("/"), client: &http.Client{Transport: tracing.Transport(newTransport(stall), role("")), CheckRedirect: notFollowed}, stall: stall}, nil
 }
 
 // URI returns the address.
