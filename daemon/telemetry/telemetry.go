@@ -114,7 +114,7 @@ func (t *Telemetry) Measure(ctx context.Context, from sdkmetric.Producer) error 
 	return nil
 }
 
-// Stop exports what is left, for at most five seconds, and blocks until all that was started has ended.
+// Stop makes the last export, for at most five seconds, and blocks until all that was started has ended.
 func (t *Telemetry) Stop() {
 	if t == nil {
 		return
@@ -135,7 +135,7 @@ func (t *Telemetry) Stop() {
 	}
 }
 
-// unheard logs that the collector does not take what is sent, once.
+// unheard logs failed exports, once.
 type unheard struct {
 	log  *slog.Logger
 	once sync.Once
@@ -143,7 +143,7 @@ type unheard struct {
 
 func (u *unheard) note(err error) {
 	u.once.Do(func() {
-		u.log.Warn("the OpenTelemetry collector does not take traces or metrics; they are lost, and the work goes on", "error", fault.Text(err))
+		u.log.Warn("the OpenTelemetry collector does not take traces or metrics; they are lost, and the work continues", "error", fault.Text(err))
 	})
 }
 

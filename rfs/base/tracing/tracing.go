@@ -48,7 +48,7 @@ func With(ctx context.Context, common ...attribute.KeyValue) context.Context {
 	return ctx
 }
 
-// Start begins a span, the first one of a trace. It records nothing without a provider.
+// Start starts a span, the first one of a trace. It records nothing without a provider.
 func Start(ctx context.Context, name string, attributes ...attribute.KeyValue) (context.Context, trace.Span) {
 	is := trace.SpanFromContext(ctx)
 	if c, ok := is.(carrier); ok {
@@ -67,7 +67,7 @@ type transport struct {
 // and query, headers and bodies are not.
 func Transport(next http.RoundTripper, role string) http.RoundTripper { return transport{next, role} }
 
-// CloseIdleConnections closes those of next.
+// CloseIdleConnections closes the idle connections of next.
 func (t transport) CloseIdleConnections() {
 	if c, ok := t.next.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()

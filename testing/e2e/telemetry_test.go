@@ -1,0 +1,282 @@
+package e2e
+
+import (
+	"bufio"
+	"compress/gzip"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	collectormetrics "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
+	collectortrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/rfsd/rfsd/daemon/status"
+	"github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/outputtest"
+)
+
+// span is a span as a collector has it.
+type span struct {
+	trace, id, parent, name string
+	attributes              map[string]string
+}
+
+// collected is what a collector has: spans, and the last value of each metric by its name and labels.
+type collected struct {
+	mu      sync.Mutex
+	spans   []span
+	metrics map[string]float64
+}
+
+// ServeHTTP takes requests of OTLP by HTTP, by the types of its specification.
+func (c *collected) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	unpacked := io.Reader(r.Body)
+	var err error
+	if r.Header.Get("Content-Encoding") == "gzip" {
+		if unpacked, err = gzip.NewReader(r.Body); err != nil {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+	}
+	b, err := io.ReadAll(unpacked)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var spans collectortrace.ExportTraceServiceRequest
+	var metrics collectormetrics.ExportMetricsServiceRequest
+	switch {
+	case err != nil:
+	case r.URL.Path == "/v1/traces":
+		err = proto.Unmarshal(b, &spans)
+	default:
+		err = proto.Unmarshal(b, &metrics)
+	}
+	if err != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	for _, x := range spans.ResourceSpans {
+		for _, y := range x.ScopeSpans {
+			for _, s := range y.Spans {
+				is := span{hex.EncodeToString(s.TraceId), hex.EncodeToString(s.SpanId), hex.EncodeToString(s.ParentSpanId), s.Name, map[string]string{}}
+				for _, a := range s.Attributes {
+					is.attributes[a.Key] = a.Value.GetStringValue()
+					if n := a.Value.GetIntValue(); n != 0 {
+						is.attributes[a.Key] = fmt.Sprint(n)
+					}
+				}
+				c.spans = append(c.spans, is)
+			}
+		}
+	}
+	for _, x := range metrics.ResourceMetrics {
+		for _, y := range x.ScopeMetrics {
+			for _, m := range y.Metrics {
+				for _, p := range append(m.GetSum().GetDataPoints(), m.GetGauge().GetDataPoints()...) {
+					name := m.Name
+					for _, a := range p.Attributes {
+						name += " " + a.Value.GetStringValue()
+					}
+					c.metrics[name] = p.GetAsDouble()
+				}
+			}
+		}
+	}
+}
+
+// read adds what a real collector has written to a file, in lines of OTLP JSON.
+func (c *collected) read(t *testing.T, dir string) {
+	t.Helper()
+	type value struct {
+		StringValue string
+		IntValue    string
+	}
+	type attribute struct {
+		Key   string
+		Value value
+	}
+	type points struct {
+		DataPoints []struct {
+			Attributes []attribute
+			AsDouble   float64
+		}
+	}
+	type line struct {
+		ResourceSpans []struct {
+			ScopeSpans []struct {
+				Spans []struct {
+					TraceID, SpanID, ParentSpanID, Name string
+					Attributes                          []attribute
+				}
+			}
+		}
+		ResourceMetrics []struct {
+			ScopeMetrics []struct {
+				Metrics []struct {
+					Name       string
+					Sum, Gauge points
+				}
+			}
+		}
+	}
+	for _, name := range []string{"traces.json", "metrics.json"} {
+		f, err := os.Open(filepath.Join(dir, name))
+		must(t, err)
+		defer f.Close() //nolint:errcheck // it was read
+		lines := bufio.NewScanner(f)
+		lines.Buffer(nil, 64<<20)
+		for lines.Scan() {
+			var l line
+			must(t, json.Unmarshal(lines.Bytes(), &l))
+			for _, x := range l.ResourceSpans {
+				for _, y := range x.ScopeSpans {
+					for _, s := range y.Spans {
+						is := span{s.TraceID, s.SpanID, s.ParentSpanID, s.Name, map[string]string{}}
+						for _, a := range s.Attributes {
+							is.attributes[a.Key] = a.Value.StringValue + strings.TrimPrefix(a.Value.IntValue, "0")
+						}
+						c.spans = append(c.spans, is)
+					}
+				}
+			}
+			for _, x := range l.ResourceMetrics {
+				for _, y := range x.ScopeMetrics {
+					for _, m := range y.Metrics {
+						for _, p := range append(m.Sum.DataPoints, m.Gauge.DataPoints...) {
+							name := m.Name
+							for _, a := range p.Attributes {
+								name += " " + a.Value.StringValue
+							}
+							c.metrics[name] = p.AsDouble
+						}
+					}
+				}
+			}
+		}
+		must(t, lines.Err())
+	}
+}
+
+// startCollector starts a collector and returns its address, and a function that ends it and returns what it has. It is the real one of
+// RFSD_COLLECTOR (testing/collector), or a server in this process.
+func startCollector(t *testing.T) (address string, end func() *collected) {
+	t.Helper()
+	c := &collected{metrics: map[string]float64{}}
+	program := os.Getenv("RFSD_COLLECTOR")
+	if program == "" {
+		s := httptest.NewServer(c)
+		return s.URL, func() *collected { s.Close(); return c }
+	}
+	dir, listen := t.TempDir(), freeAddress(t)
+	conf := filepath.Join(dir, "collector.yaml")
+	must(t, os.WriteFile(conf, []byte(fmt.Sprintf(`receivers: {otlp: {protocols: {http: {endpoint: %q}}}}
+exporters: {files: {directory: %q}}
+service:
+  telemetry: {metrics: {level: none}}
+  pipelines:
+    traces: {receivers: [otlp], exporters: [files]}
+    metrics: {receivers: [otlp], exporters: [files]}
+`, listen, dir)), 0o600))
+	var said lockedBuffer
+	cmd := exec.Command(program, "--config", "file:"+conf)
+	cmd.Stderr = &said
+	must(t, cmd.Start())
+	ended := sync.OnceFunc(func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("the collector: %v\n%s", err, said.String())
+		}
+	})
+	t.Cleanup(ended)
+	until(t, "the collector listens", func() bool {
+		conn, err := net.DialTimeout("tcp", listen, time.Second)
+		if err == nil {
+			err = conn.Close()
+		}
+		return err == nil
+	})
+	return "http://" + listen, func() *collected { ended(); c.read(t, dir); return c }
+}
+
+// TestTelemetry_EachLeaseIsATrace: after a migration a collector has one span for each completed lease, the first of its trace, with the
+// requests to the repository, the target and the store below, and the metrics count the documents that arrived. No span has a secret.
+func TestTelemetry_EachLeaseIsATrace(t *testing.T) {
+	repository := httptest.NewServer(http.FileServer(http.Dir(filepath.Join(Root(), "testing", "fixtures", "7.10.2-demo"))))
+	defer repository.Close()
+	for _, c := range []struct {
+		name  string
+		to    func(t *testing.T) (migrate, items []string)
+		roles []string
+	}{
+		{"into files", func(t *testing.T) (migrate, items []string) {
+			dir := t.TempDir()
+			return []string{"--export-dir", dir}, []string{"--coordinator-file", filepath.Join(dir, ".rfsd", "coordinator.db")}
+		}, []string{"repository"}},
+		{"into a cluster", func(t *testing.T) (migrate, items []string) {
+			n := cluster.OpenSearch(t, targets[0])
+			wipe(t, n)
+			place := []string{"--target-host", n.URL, "--session-name", "traced"}
+			return place, place
+		}, []string{"repository", "target", "store"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			to, state := c.to(t)
+			address, end := startCollector(t)
+			res := RunIn(t, t.TempDir(), []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + address}, "rfsd", append([]string{"migrate", "--repo-uri", repository.URL, "--snapshot-name", "snap1"}, to...)...)
+			if res.Code != 0 {
+				t.Fatalf("exit %d: %s%s", res.Code, res.Stdout, res.Stderr)
+			}
+			got := end()
+			listed := Run(t, "rfsctl", append([]string{"items", "list", "--output", "json"}, state...)...)
+			var items status.ItemList
+			must(t, outputtest.Decode(listed.Stdout, &items))
+			leases, below := map[string]span{}, map[string]map[string]int{}
+			for _, s := range got.spans {
+				if s.name == "lease" {
+					leases[s.id], below[s.id] = s, map[string]int{}
+				}
+			}
+			documents := 0
+			for id, s := range leases {
+				var n int
+				_, err := fmt.Sscan(s.attributes["rfsd.documents"], &n)
+				documents += n
+				if s.parent != "" || s.attributes["rfsd.end"] != "completed" || s.attributes["rfsd.index"] == "" || s.attributes["rfsd.session"] == "" || s.attributes["rfsd.bytes"] == "" || err != nil {
+					t.Errorf("lease %s is %+v", id, s)
+				}
+			}
+			for _, s := range got.spans {
+				if s.name == "lease" {
+					continue
+				}
+				if lease, ok := leases[s.parent]; !ok || lease.trace != s.trace {
+					t.Errorf("the parent of %+v is no lease", s)
+					continue
+				}
+				below[s.parent][s.attributes["rfsd.role"]]++
+			}
+			for id, of := range below {
+				for _, role := range c.roles {
+					if of[role] == 0 {
+						t.Errorf("lease %+v has no request to the %s", leases[id], role)
+					}
+				}
+			}
+			if len(items.Items) == 0 || len(leases) != len(items.Items) || documents != 159 || got.metrics["rfsd_documents_total indexed"] != 159 {
+				t.Errorf("%d leases of %d items, %d documents in spans, metrics %v", len(leases), len(items.Items), documents, got.metrics)
+			}
+			t.Logf("%d leases, %d spans, %d metrics", len(leases), len(got.spans), len(got.metrics))
+		})
+	}
+}
