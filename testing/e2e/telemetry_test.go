@@ -169,7 +169,7 @@ func (c *collected) read(t *testing.T, dir string) {
 }
 
 // startCollector starts a collector and returns its address, and a function that ends it and returns what it has. It is the real one of
-// RFSD_COLLECTOR (testing/collector), or a server in this process.
+// RFSD_COLLECTOR, whose exporter "files" writes OTLP JSON, or a server in this process.
 func startCollector(t *testing.T) (address string, end func() *collected) {
 	t.Helper()
 	c := &collected{metrics: map[string]float64{}}
