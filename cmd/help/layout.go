@@ -8,10 +8,13 @@ import (
 	"unicode/utf8"
 )
 
+// UsualWidth is the width of the help in columns, where the terminal has not told its own.
+const UsualWidth = 100
+
 // Bounds of the width of the help, in columns.
 const (
-	leastWidth, UsualWidth, mostWidth = 60, 100, 120
-	mostIndent                        = 34 // of the texts of options
+	leastWidth, mostWidth = 60, 120
+	mostIndent            = 34 // of the texts of options
 )
 
 // Width returns the number of columns for the help.

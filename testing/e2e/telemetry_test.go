@@ -1,22 +1,15 @@
 package e2e
 
 import (
-	"bufio"
 	"compress/gzip"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	collectormetrics "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	collectortrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
@@ -95,120 +88,6 @@ func (c *collected) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// read adds what a real collector has written to a file, in lines of OTLP JSON.
-func (c *collected) read(t *testing.T, dir string) {
-	t.Helper()
-	type value struct {
-		StringValue string
-		IntValue    string
-	}
-	type attribute struct {
-		Key   string
-		Value value
-	}
-	type points struct {
-		DataPoints []struct {
-			Attributes []attribute
-			AsDouble   float64
-		}
-	}
-	type line struct {
-		ResourceSpans []struct {
-			ScopeSpans []struct {
-				Spans []struct {
-					TraceID, SpanID, ParentSpanID, Name string
-					Attributes                          []attribute
-				}
-			}
-		}
-		ResourceMetrics []struct {
-			ScopeMetrics []struct {
-				Metrics []struct {
-					Name       string
-					Sum, Gauge points
-				}
-			}
-		}
-	}
-	for _, name := range []string{"traces.json", "metrics.json"} {
-		f, err := os.Open(filepath.Join(dir, name))
-		must(t, err)
-		defer f.Close() //nolint:errcheck // it was read
-		lines := bufio.NewScanner(f)
-		lines.Buffer(nil, 64<<20)
-		for lines.Scan() {
-			var l line
-			must(t, json.Unmarshal(lines.Bytes(), &l))
-			for _, x := range l.ResourceSpans {
-				for _, y := range x.ScopeSpans {
-					for _, s := range y.Spans {
-						is := span{s.TraceID, s.SpanID, s.ParentSpanID, s.Name, map[string]string{}}
-						for _, a := range s.Attributes {
-							is.attributes[a.Key] = a.Value.StringValue + strings.TrimPrefix(a.Value.IntValue, "0")
-						}
-						c.spans = append(c.spans, is)
-					}
-				}
-			}
-			for _, x := range l.ResourceMetrics {
-				for _, y := range x.ScopeMetrics {
-					for _, m := range y.Metrics {
-						for _, p := range append(m.Sum.DataPoints, m.Gauge.DataPoints...) {
-							name := m.Name
-							for _, a := range p.Attributes {
-								name += " " + a.Value.StringValue
-							}
-							c.metrics[name] = p.AsDouble
-						}
-					}
-				}
-			}
-		}
-		must(t, lines.Err())
-	}
-}
-
-// startCollector starts a collector and returns its address, and a function that ends it and returns what it has. It is the real one of
-// RFSD_COLLECTOR, whose exporter "files" writes OTLP JSON, or a server in this process.
-func startCollector(t *testing.T) (address string, end func() *collected) {
-	t.Helper()
-	c := &collected{metrics: map[string]float64{}}
-	program := os.Getenv("RFSD_COLLECTOR")
-	if program == "" {
-		s := httptest.NewServer(c)
-		return s.URL, func() *collected { s.Close(); return c }
-	}
-	dir, listen := t.TempDir(), freeAddress(t)
-	conf := filepath.Join(dir, "collector.yaml")
-	must(t, os.WriteFile(conf, []byte(fmt.Sprintf(`receivers: {otlp: {protocols: {http: {endpoint: %q}}}}
-exporters: {files: {directory: %q}}
-service:
-  telemetry: {metrics: {level: none}}
-  pipelines:
-    traces: {receivers: [otlp], exporters: [files]}
-    metrics: {receivers: [otlp], exporters: [files]}
-`, listen, dir)), 0o600))
-	var said lockedBuffer
-	cmd := exec.Command(program, "--config", "file:"+conf)
-	cmd.Stderr = &said
-	must(t, cmd.Start())
-	ended := sync.OnceFunc(func() {
-		_ = cmd.Process.Signal(os.Interrupt)
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("the collector: %v\n%s", err, said.String())
-		}
-	})
-	t.Cleanup(ended)
-	until(t, "the collector listens", func() bool {
-		conn, err := net.DialTimeout("tcp", listen, time.Second)
-		if err == nil {
-			err = conn.Close()
-		}
-		return err == nil
-	})
-	return "http://" + listen, func() *collected { ended(); c.read(t, dir); return c }
-}
-
 // TestTelemetry_EachLeaseIsATrace: after a migration a collector has one span for each completed lease, the first of its trace, with the
 // requests to the repository, the target and the store below, and the metrics count the documents that arrived. No span has a secret.
 func TestTelemetry_EachLeaseIsATrace(t *testing.T) {
@@ -232,12 +111,14 @@ func TestTelemetry_EachLeaseIsATrace(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			to, state := c.to(t)
-			address, end := startCollector(t)
-			res := RunIn(t, t.TempDir(), []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + address}, "rfsd", append([]string{"migrate", "--repo-uri", repository.URL, "--snapshot-name", "snap1"}, to...)...)
+			got := &collected{metrics: map[string]float64{}}
+			collector := httptest.NewServer(got)
+			defer collector.Close()
+			res := RunIn(t, t.TempDir(), []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + collector.URL}, "rfsd", append([]string{"migrate", "--repo-uri", repository.URL, "--snapshot-name", "snap1"}, to...)...)
 			if res.Code != 0 {
 				t.Fatalf("exit %d: %s%s", res.Code, res.Stdout, res.Stderr)
 			}
-			got := end()
+			collector.Close()
 			listed := Run(t, "rfsctl", append([]string{"items", "list", "--output", "json"}, state...)...)
 			var items status.ItemList
 			must(t, outputtest.Decode(listed.Stdout, &items))

@@ -81,8 +81,8 @@ func TestTransport_Request(t *testing.T) {
 			is := map[attribute.Key]attribute.Value{}
 			for _, a := range all[0].Attributes() {
 				is[a.Key] = a.Value
-				if strings.Contains(a.Value.Emit(), "secret") {
-					t.Errorf("%s is %s", a.Key, a.Value.Emit())
+				if strings.Contains(a.Value.String(), "secret") {
+					t.Errorf("%s is %s", a.Key, a.Value.String())
 				}
 			}
 			if is["url.full"].AsString() != "https://repo:443/a%20b/c" || is["error.type"].AsString() != c.class || c.read >= 0 && is["http.response.body.size"].AsInt64() != c.read {
