@@ -36,6 +36,7 @@ func TestDaemon_LimitsAreSet(t *testing.T) {
 				forever := func() time.Duration { return time.Hour }
 				settle := func(n *node) {
 					time.Sleep(time.Second)
+					synctest.Wait()
 					if c.shared { // as the holder of the permit does
 						limit := held.Limit()
 						if limit == 0 {
