@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -448,7 +449,20 @@ func keepsBases(t *testing.T, source *cluster.Node) {
 	}
 	empty := func(index string) {
 		t.Helper()
-		call(t, source, "POST", "/"+index+"/_delete_by_query?refresh=true", map[string]any{"query": map[string]any{"match_all": map[string]any{}}})
+		hits := call(t, source, "GET", "/"+index+"/_search?size=10000&_source=false", nil)["hits"].(map[string]any)["hits"].([]any)
+		var b strings.Builder
+		for _, hit := range hits {
+			is := hit.(map[string]any)
+			of := map[string]any{"_index": index, "_id": is["_id"]}
+			if source.Product == "elasticsearch" && source.Version < "7" {
+				of["_type"] = is["_type"]
+			}
+			line, err := json.Marshal(map[string]any{"delete": of})
+			must(t, err)
+			b.Write(append(line, '\n'))
+		}
+		_, err := source.Send(t.Context(), http.MethodPost, "/_bulk?refresh=true", "application/x-ndjson", []byte(b.String()))
+		must(t, err)
 	}
 	t.Cleanup(func() {
 		_, _ = source.Send(context.WithoutCancel(t.Context()), http.MethodDelete, "/groups-*", "", nil)
