@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// UsualWidth is the width of the help in columns, where the terminal has not told its own.
+// UsualWidth is the width of the help in columns where COLUMNS is not set.
 const UsualWidth = 100
 
 // Bounds of the width of the help, in columns.
