@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"path"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -230,7 +229,7 @@ func TestFollow_ReadsWhatARoundNeeds(t *testing.T) {
 			yield(i)
 		}
 	})
-	dir := filepath.Join(n.Repos, "bytes")
+	dir := repositoryOn(t, n)
 	call(t, n, "PUT", "/_snapshot/bytes", map[string]any{"type": "fs", "settings": map[string]any{"location": dir}})
 	take := func(name string) {
 		call(t, n, "POST", "/"+index+"/_flush", nil)
