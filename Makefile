@@ -18,7 +18,7 @@ FUZZTIME   ?= 2s
 # OpenSearch versions that end-to-end tests boot.
 TARGETS    ?= 2.19.4 3.8.0
 
-.PHONY: all cross image packages packages-test release build test quick unit race plain lint docs-check fuzz fuzz-short sim sim-worlds sim-faults e2e e2e-programs e2e-waiting e2e-packages e2e-clusters abuse vuln ci bench bench-peers profile demo fixtures corrupt mutants tools clean fleet fresh night kills
+.PHONY: all cross image packages packages-test release build test quick unit race plain lint docs-check fuzz fuzz-short sim sim-and-packages sim-worlds sim-faults e2e e2e-programs e2e-waiting e2e-packages e2e-clusters abuse vuln ci bench bench-peers profile demo fixtures corrupt mutants tools clean fleet fresh night kills
 
 all: build
 
@@ -132,15 +132,18 @@ docs-check:
 abuse: build
 	RFSD_ABUSE_BIN=$(CURDIR)/$(BIN) $(GO) test -count=1 -timeout 20m ./testing/abuse
 
-## ci: everything a change has to pass; attacks wait for deadlines most of the time, and simulations run in virtual time
+## ci: everything a change has to pass. Attacks wait for deadlines most of the time: simulations and packages use the processors meanwhile
 ci:
 	$(MAKE) test RACE=1
 	$(MAKE) lint
 	RFSD_TESTS=7:$$(date +%s) $(MAKE) e2e TESTED='$(PROMISED)'
 	$(MAKE) vuln
-	$(MAKE) -j2 abuse sim SEEDS=20 SIMTIME=1m
+	$(MAKE) -j2 abuse sim-and-packages SEEDS=20 SIMTIME=1m
 	FUZZPACKAGES=5 $(MAKE) fuzz-short
-	$(MAKE) packages
+
+sim-and-packages:
+	$(MAKE) --no-print-directory sim
+	$(MAKE) --no-print-directory packages
 
 ## fresh: README's commands in a fresh Debian root, as root and as a user (root, debootstrap; 1 to 2 hours). FRESH=cold
 ## empties the caches of earlier runs
