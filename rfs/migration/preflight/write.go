@@ -39,17 +39,31 @@ func mayWrite(ctx context.Context, c rest.API, n Needs) []Finding {
 	there, unknown := existing(ctx, c, names)
 	w := writeProbe{results: map[string][]string{}}
 	w.try(ctx, c, slices.Sorted(maps.Keys(there)), nil)
-	var absent []string
+	var absent, unseen []string
 	for _, name := range names {
-		if !there[name] && unknown[name] == "" {
+		switch {
+		case unknown[name] != "":
+			unseen = append(unseen, name)
+		case !there[name]:
 			absent = append(absent, name)
 		}
-		if why := unknown[name]; why != "" {
-			w.add("unknown", name, why)
+	}
+	alike := beginnings(unseen)
+	for i, key := range slices.Sorted(maps.Keys(alike)) {
+		words := ""
+		if i < maxThrowaway {
+			words = refusedIndexing(ctx, c, alike[key][0])
+		}
+		if words != "" {
+			w.add("forbidden", fault.Names(alike[key], maxShownNames), words)
+			continue
+		}
+		for _, name := range alike[key] {
+			w.add("unknown", name, unknown[name])
 		}
 	}
 	var all []Finding
-	alike := beginnings(absent)
+	alike = beginnings(absent)
 	keys := slices.Sorted(maps.Keys(alike))
 	for _, key := range keys[:min(len(keys), maxThrowaway)] {
 		if words := refusedIndexing(ctx, c, alike[key][0]); words != "" {

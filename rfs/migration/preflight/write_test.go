@@ -24,6 +24,7 @@ type guarded struct {
 	writesOnly           string // part of each name that may be written
 	exact                bool   // names of writes are whole
 	noBulk               bool   // single documents may be indexed, bulk requests not
+	hides                bool   // it shows no index
 	blocked              string
 	keeps                bool // it does not remove what it has permitted to remove
 	wrote                []string
@@ -60,6 +61,8 @@ func (g *guarded) Do(_ context.Context, method, path string, q url.Values, body 
 		return 404, nil, nil
 	case strings.Contains(name, "/"):
 		return 400, nil, nil
+	case method == http.MethodGet && g.hides:
+		return 403, []byte(noPermissions), nil
 	case method == http.MethodGet:
 		found := map[string]any{}
 		for _, n := range strings.Split(name, ",") {
@@ -153,6 +156,8 @@ func TestThePermissionToWriteIsProvedUnderTheRealNames(t *testing.T) {
 			map[Level]string{Bad: "PUT /logs-00/_doc/"}, Good, 0},
 		{"names that may be written, but not what starts like them", []string{"a"}, guarded{writes: []string{"a"}, exact: true, makes: []string{""}, drops: []string{""}},
 			map[Level]string{Skipped: "bulk requests could not be tested"}, Bad, 1},
+		{"names that are not shown, and not written", []string{"a"}, guarded{hides: true}, map[Level]string{Bad: "PUT /a/_doc/"}, Good, 0},
+		{"names that are not shown", []string{"a"}, guarded{hides: true, writes: []string{""}}, map[Level]string{Skipped: "GET /a"}, Good, 0},
 		{"single documents only", []string{"a"}, guarded{writes: []string{""}, noBulk: true, makes: []string{""}, drops: []string{""}}, map[Level]string{Bad: "a: status 403"}, Good, 1},
 		{"a user who may not remove gets no throw-away index", many, guarded{writes: []string{""}, makes: []string{""}}, map[Level]string{Skipped: "could not be removed again"}, Good, 0},
 		{"an index that cannot be removed is named", []string{"x"}, guarded{writes: []string{""}, makes: []string{""}, drops: []string{""}, keeps: true}, map[Level]string{Warning: "could not be removed", Good: "x"}, Bad, 1},
