@@ -192,11 +192,11 @@ func TestAUserWithoutPermissionsIsToldEachOfThem(t *testing.T) {
 		}
 	}
 	t.Run("only for throw-away indices", func(t *testing.T) { // as the second half of the role of deploy/opensearch grants
-		for path, body := range map[string]string{
-			"roles/doctor":        `{"index_permissions":[{"index_patterns":["*-rfsd-doctor-*"],"allowed_actions":["indices:*"]}]}`,
-			"rolesmapping/doctor": `{"users":["onlooker"]}`,
+		for _, put := range [][2]string{
+			{"roles/doctor", `{"index_permissions":[{"index_patterns":["*-rfsd-doctor-*"],"allowed_actions":["indices:*"]}]}`},
+			{"rolesmapping/doctor", `{"users":["onlooker"]}`},
 		} {
-			if status, b, err := admin.Do(t.Context(), http.MethodPut, "/_plugins/_security/api/"+path, nil, []byte(body)); err != nil || status >= 300 {
+			if status, b, err := admin.Do(t.Context(), http.MethodPut, "/_plugins/_security/api/"+put[0], nil, []byte(put[1])); err != nil || status >= 300 {
 				t.Fatal(status, string(b), err)
 			}
 		}
