@@ -39,17 +39,9 @@ type allowance struct {
 // newAllowance returns all of the limit, or nothing until the node has a permit.
 func newAllowance(l Limit) allowance {
 	if l.Hold == nil || l.Most <= 0 {
-		return allowance{Limit: l, part: whole(l.Most)}
+		return allowance{Limit: l, part: primitive.Whole(l.Most)}
 	}
 	return allowance{Limit: l, left: func() time.Duration { return 0 }}
-}
-
-// whole returns what a node may use that has a limit to itself.
-func whole(most int64) int64 {
-	if most <= 0 {
-		return primitive.Unlimited
-	}
-	return most
 }
 
 // most returns the limit that holds, of the option or of an operator; 0: no limit.
@@ -59,7 +51,7 @@ func (d *Daemon) most(of limited) int64 { return d.intent.Set.Of(settings[of], d
 func (d *Daemon) limitsSet() {
 	for of := range limits {
 		if a := &d.allowed[of]; a.Hold == nil {
-			a.part = whole(d.most(of))
+			a.part = primitive.Whole(d.most(of))
 		}
 	}
 	if d.conf.Set != nil {

@@ -35,9 +35,9 @@ func (l *limits) follow(set session.Limits) {
 	if !l.alone || set.Same(before) {
 		return // the holders of the permits follow it
 	}
-	l.bucket.Allow(whole(l.rate()), nil)
+	l.bucket.Allow(primitive.Whole(l.rate()), nil)
 	if l.reading != nil {
-		l.reading.Allow(whole(l.readRate()), nil)
+		l.reading.Allow(primitive.Whole(l.readRate()), nil)
 	}
 }
 
@@ -54,14 +54,6 @@ func (l *limits) latency() time.Duration { return l.now().Latency(l.maxLatency) 
 // rate and readRate return the bytes per second that all processes together may send, and read; 0: no limit.
 func (l *limits) rate() int64     { return l.now().Of(session.MaxRate, l.maxRate) }
 func (l *limits) readRate() int64 { return l.now().Of(session.MaxReadRate, l.maxReadRate) }
-
-// whole returns a limit as a bucket takes it.
-func whole(rate int64) int64 {
-	if rate <= 0 {
-		return primitive.Unlimited
-	}
-	return rate
-}
 
 // permitUse is for how long a process that sends or reads nothing counts as one that has work.
 const permitUse = 15 * time.Second
@@ -120,7 +112,7 @@ func hold(ctx context.Context, p *primitive.Permits, s bucketSpender) (stop func
 	return func() {
 		end()
 		<-done
-		s.Allow(whole(s.Limit()), nil)
+		s.Allow(primitive.Whole(s.Limit()), nil)
 	}
 }
 

@@ -49,6 +49,14 @@ type Spender interface {
 // Unlimited is the part of a process without a limit.
 const Unlimited = -1
 
+// Whole returns the part of a process that has a limit to itself; Unlimited where the limit is 0, which is none.
+func Whole(limit int64) int64 {
+	if limit <= 0 {
+		return Unlimited
+	}
+	return limit
+}
+
 const (
 	permitsKind = "permits"
 	maxPermits  = maxNodes
