@@ -7,7 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// SetProgram gives a program, and its commands that have commands, the help that lists them.
+// SetProgram sets the help of a program, and of its commands that have commands: a list of the commands.
 func SetProgram(app *cli.App) {
 	width := Width()
 	app.CustomAppHelpTemplate = Template(list(app.Name, app.Usage, "", app.Commands, width))

@@ -62,7 +62,7 @@ func choose(kind session.OrderKind, done string) func(context.Context, *config.C
 	}
 }
 
-// set gives the order to set a limit.
+// set sends the order to set a limit.
 func set(ctx context.Context, call *config.Call, o config.Asked) error {
 	if len(call.Args) != 2 {
 		return fmt.Errorf("rfsctl set takes the name of a setting and its value, or default: %w", fault.ErrConfig)

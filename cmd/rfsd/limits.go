@@ -18,7 +18,7 @@ import (
 type limits struct {
 	maxRate, maxReadRate int64 // bytes per second; 0: no limit
 	maxLatency           time.Duration
-	alone                bool // nobody shares the store, so that the process has the whole rates
+	alone                bool // no other process uses the store, so that this one has the whole rates
 	// The pace of sending and of reading; reading may be nil.
 	bucket, reading *throttle.Bucket
 	set             atomic.Pointer[session.Limits] // nil: nothing
