@@ -135,7 +135,7 @@ func readIndex(ctx context.Context, blobs *repo.Dir, snap *snapshot.Snapshot, na
 		if err != nil {
 			return 0, err
 		}
-		loader := bulk.New(bulk.Options{Sender: &export.Discard{}, Index: name, MaxBytes: 5 << 20, MaxInFlight: 2, Pool: pool})
+		loader := bulk.New(ctx, bulk.Options{Sender: &export.Discard{}, Index: name, MaxBytes: 5 << 20, MaxInFlight: 2, Pool: pool})
 		if err := load(ctx, commit.Reader(lucene.ReadOptions{Helpers: helpers}), doc.NewDecoder(name, n), loader); err != nil {
 			return 0, err
 		}

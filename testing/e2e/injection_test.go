@@ -58,7 +58,7 @@ func TestNoSourceInjectsABulkAction(t *testing.T) {
 			recorder, err := failed.Open(filepath.Join(t.TempDir(), "failed"), "test", failed.Full)
 			must(t, err)
 			defer recorder.Close()
-			loader := bulk.New(bulk.Options{Sender: client, Recorder: recorder, Index: "hostile", MaxDocs: 5})
+			loader := bulk.New(t.Context(), bulk.Options{Sender: client, Recorder: recorder, Index: "hostile", MaxDocs: 5})
 			good, ordinal := 0, int64(0)
 			send := func(id, source string) {
 				d, failure := doc.NewDecoder("hostile", 0).Decode(&lucene.Record{

@@ -30,7 +30,7 @@ func TestNoTypeIsWrittenWhereThereIsNone(t *testing.T) {
 }
 
 func TestCountsHaveTheBytesOfSources(t *testing.T) {
-	l := New(Options{Sender: &target{}, Recorder: &records{}})
+	l := New(t.Context(), Options{Sender: &target{}, Recorder: &records{}})
 	add(t, l, 0, 3) // 7 bytes each
 	if err := errors.Join(l.Fail(t.Context(), doc.Failure{Ordinal: 3, Source: []byte("xyz")}), l.Flush(t.Context())); err != nil {
 		t.Fatal(err)
@@ -44,7 +44,7 @@ func TestReducedDocumentsAreCountedWhenTheTargetTakesThem(t *testing.T) {
 	s := &target{answer: func(_ context.Context, ids []string, _ int) (Result, error) {
 		return Result{Refused: []Refusal{{Pos: 0, Status: 400, Type: "x"}}}, nil // the first, which is reduced
 	}}
-	l := New(Options{Sender: s, Recorder: &records{}, MaxDocs: 50})
+	l := New(t.Context(), Options{Sender: s, Recorder: &records{}, MaxDocs: 50})
 	for i := range int64(6) {
 		d := doc.Document{Ordinal: i, Index: []byte("i"), ID: []byte{'a' + byte(i)}, Source: []byte("{}"), Reduced: i%2 == 0}
 		if err := l.Add(t.Context(), &d); err != nil {
@@ -63,7 +63,7 @@ func TestTheBreakerKnowsHowManyDocumentsWereSent(t *testing.T) {
 	s := &target{answer: func(_ context.Context, ids []string, _ int) (Result, error) {
 		return Result{Refused: []Refusal{{Pos: 0, Status: 400, Type: "x"}}}, nil // one of fifty
 	}}
-	l := New(Options{Sender: s, Recorder: &records{}, MaxDocs: 50, Breaker: NewBreaker(2)})
+	l := New(t.Context(), Options{Sender: s, Recorder: &records{}, MaxDocs: 50, Breaker: NewBreaker(2)})
 	add(t, l, 0, 500)
 	if err := l.Flush(t.Context()); err != nil || l.Counts().Failed != 10 {
 		t.Errorf("%v, %+v", err, l.Counts())
@@ -75,7 +75,7 @@ func TestFailuresAreRecordedInOrder(t *testing.T) {
 		return Result{Refused: []Refusal{{Pos: 0, Status: 400, Type: "x"}}}, nil
 	}}
 	rec := &records{}
-	l := New(Options{Sender: s, Recorder: rec})
+	l := New(t.Context(), Options{Sender: s, Recorder: rec})
 	add(t, l, 0, 1)
 	fail(t, l, 1, 3)
 	if err := l.Flush(t.Context()); err != nil {
@@ -93,7 +93,7 @@ func TestFailuresAreRecordedInOrder(t *testing.T) {
 func TestFilterHonoursItsContextWhenABatchIsOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := held()
-		l := New(Options{Sender: s, Recorder: &records{}, MaxInFlight: 1, MaxDocs: 1})
+		l := New(t.Context(), Options{Sender: s, Recorder: &records{}, MaxInFlight: 1, MaxDocs: 1})
 		add(t, l, 0, 2)
 		time.Sleep(DefaultMaxAge)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

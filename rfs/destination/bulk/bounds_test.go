@@ -27,7 +27,7 @@ func TestBodiesAreFilledToTheByte(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := &target{}
-			l := New(Options{Sender: s, Recorder: &records{}, MaxBytes: c.maxBytes, MaxInFlight: 1})
+			l := New(t.Context(), Options{Sender: s, Recorder: &records{}, MaxBytes: c.maxBytes, MaxInFlight: 1})
 			add(t, l, 0, 6)
 			if err := l.Flush(t.Context()); err != nil {
 				t.Fatal(err)
@@ -54,7 +54,7 @@ func TestFailuresAloneAreRecordedInBatches(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := New(Options{Sender: &target{}, Recorder: &records{}, MaxBytes: c.maxBytes})
+				l := New(t.Context(), Options{Sender: &target{}, Recorder: &records{}, MaxBytes: c.maxBytes})
 				for o := range c.failures {
 					if err := l.Fail(t.Context(), doc.Failure{Ordinal: o, Source: make([]byte, c.source)}); err != nil {
 						t.Fatal(err)
@@ -83,7 +83,7 @@ func TestTheClockIsNotReadForEachFastDocument(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			now, readings := time.Now(), 0
-			l := New(Options{Sender: &target{}, Recorder: &records{}, Now: func() time.Time {
+			l := New(t.Context(), Options{Sender: &target{}, Recorder: &records{}, Now: func() time.Time {
 				readings++
 				now = now.Add(c.each)
 				return now
@@ -126,7 +126,7 @@ func TestNothingIsDoneAfterAStop(t *testing.T) {
 	end()
 	for range 20 {
 		s, rec := &target{}, &records{}
-		l := New(Options{Sender: s, Recorder: rec, MaxDocs: 1})
+		l := New(t.Context(), Options{Sender: s, Recorder: rec, MaxDocs: 1})
 		add(t, l, 0, 1)
 		if err := l.Add(ended, document(1)); !errors.Is(err, context.Canceled) {
 			t.Fatalf("add with a context that has ended: %v", err)
@@ -135,7 +135,7 @@ func TestNothingIsDoneAfterAStop(t *testing.T) {
 		if len(s.requests) != 0 {
 			t.Fatalf("requests %v", s.requests)
 		}
-		l = New(Options{Sender: s, Recorder: rec})
+		l = New(t.Context(), Options{Sender: s, Recorder: rec})
 		fail(t, l, 0, 1)
 		l.Abort()
 		if err := l.Flush(t.Context()); !errors.Is(err, errStopped) || len(rec.synced) != 0 {
@@ -156,7 +156,7 @@ func TestABatchThatWaitsForItsTurnIsNotDone(t *testing.T) {
 			<-ctx.Done()
 			return Result{}, ctx.Err()
 		}}
-		l := New(Options{Sender: s, Recorder: &records{}, MaxDocs: 1, MaxInFlight: 2, Jitter: func() float64 { return 0 }})
+		l := New(t.Context(), Options{Sender: s, Recorder: &records{}, MaxDocs: 1, MaxInFlight: 2, Jitter: func() float64 { return 0 }})
 		add(t, l, 0, 2) // 0 is sent again and hangs
 		synctest.Wait()
 		add(t, l, 2, 3) // 1 waits for its end
@@ -175,7 +175,7 @@ func TestABatchThatWaitsForItsTurnIsNotDone(t *testing.T) {
 }
 
 func TestALoaderThatIsStoppedGivesItsSlotsBack(t *testing.T) {
-	l := New(Options{Sender: &target{}, Recorder: &records{}, MaxInFlight: 1, MayStart: func() error { return fault.ErrLeaseLost }})
+	l := New(t.Context(), Options{Sender: &target{}, Recorder: &records{}, MaxInFlight: 1, MayStart: func() error { return fault.ErrLeaseLost }})
 	add(t, l, 0, 1)
 	if err := l.Flush(t.Context()); !errors.Is(err, fault.ErrLeaseLost) || l.limiter.inFlight != 0 {
 		t.Errorf("%v, %d requests in flight", err, l.limiter.inFlight)
@@ -183,7 +183,7 @@ func TestALoaderThatIsStoppedGivesItsSlotsBack(t *testing.T) {
 }
 
 func TestAGapBeforeTheFirstDocumentIsDone(t *testing.T) {
-	l := New(Options{Sender: &target{}, Recorder: &records{}})
+	l := New(t.Context(), Options{Sender: &target{}, Recorder: &records{}})
 	add(t, l, 5, 6)
 	wantSettled(t, l, 5, Counts{})
 	l.Abort()
@@ -192,7 +192,7 @@ func TestAGapBeforeTheFirstDocumentIsDone(t *testing.T) {
 func TestFilteredDocumentsBehindARequestAreCountedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, release := held()
-		l := New(Options{Sender: s, Recorder: &records{}, MaxAge: time.Second})
+		l := New(t.Context(), Options{Sender: s, Recorder: &records{}, MaxAge: time.Second})
 		add(t, l, 0, 1)
 		time.Sleep(time.Second)
 		filter(t, l, 1, 10) // sends the document off
@@ -209,7 +209,7 @@ func TestFilteredDocumentsBehindARequestAreCountedOnce(t *testing.T) {
 }
 
 func TestRebuiltDocumentsAreCounted(t *testing.T) {
-	l := New(Options{Sender: &target{}, Recorder: &records{}})
+	l := New(t.Context(), Options{Sender: &target{}, Recorder: &records{}})
 	for o := range int64(3) {
 		d := document(o)
 		d.Rebuilt = o != 1
@@ -227,7 +227,7 @@ func TestATargetThatTakesNothingIsGivenUpAtTheStallTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
 		s := &target{answer: func(context.Context, []string, int) (Result, error) { return Result{}, fault.ErrUnavailable }}
-		l := New(Options{Sender: s, Recorder: &records{}, StallTimeout: time.Minute, Pause: func(ctx context.Context, _ time.Duration) error { return wait.For(ctx, 30*time.Second) }})
+		l := New(t.Context(), Options{Sender: s, Recorder: &records{}, StallTimeout: time.Minute, Pause: func(ctx context.Context, _ time.Duration) error { return wait.For(ctx, 30*time.Second) }})
 		add(t, l, 0, 1)
 		if err := l.Flush(t.Context()); !errors.Is(err, fault.ErrUnavailable) || time.Since(begin) != time.Minute {
 			t.Errorf("after %v: %v", time.Since(begin), err)
@@ -242,7 +242,7 @@ func TestADocumentThatIsTooLargeIsRecordedWithItsSize(t *testing.T) {
 		return Result{}, ErrTooLarge
 	}}
 	rec := &records{}
-	l := New(Options{Sender: s, Recorder: rec, From: 7})
+	l := New(t.Context(), Options{Sender: s, Recorder: rec, From: 7})
 	add(t, l, 7, 9)
 	if err := l.Flush(t.Context()); err != nil {
 		t.Fatal(err)
@@ -263,7 +263,7 @@ func TestAnIndexThatForbidsDocumentsBlocks(t *testing.T) {
 func TestAFailureWithoutANameIsNotRecorded(t *testing.T) {
 	s := &refusing{}
 	rec := &records{}
-	l := New(Options{Sender: s, Recorder: rec})
+	l := New(t.Context(), Options{Sender: s, Recorder: rec})
 	add(t, l, 0, 1)
 	l.cur.body[0] = '?' // memory that went bad
 	if err := l.Flush(t.Context()); err == nil || !strings.Contains(err.Error(), "action line") || len(rec.synced) != 0 || l.Watermark() != 0 {
@@ -280,7 +280,7 @@ func (refusing) Send(context.Context, []byte, int) (Result, error) {
 
 func TestAnAnswerThatArrivesInAnAbortCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := New(Options{MaxDocs: 1, Recorder: &records{}, Sender: &target{answer: func(ctx context.Context, _ []string, _ int) (Result, error) {
+		l := New(t.Context(), Options{MaxDocs: 1, Recorder: &records{}, Sender: &target{answer: func(ctx context.Context, _ []string, _ int) (Result, error) {
 			<-ctx.Done()
 			return Result{}, nil // it was taken all the same
 		}}})
@@ -293,7 +293,7 @@ func TestAnAnswerThatArrivesInAnAbortCounts(t *testing.T) {
 
 func TestAnAddThatWaitsForRoomEndsWithTheLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := New(Options{MaxDocs: 1, MaxInFlight: 1, Recorder: &records{}, Sender: &target{answer: func(ctx context.Context, _ []string, _ int) (Result, error) {
+		l := New(t.Context(), Options{MaxDocs: 1, MaxInFlight: 1, Recorder: &records{}, Sender: &target{answer: func(ctx context.Context, _ []string, _ int) (Result, error) {
 			return Result{}, errors.Join(fault.ErrRejected, wait.For(ctx, time.Second))
 		}}})
 		add(t, l, 0, 2) // 0 is under way, 1 waits for its body

@@ -47,7 +47,7 @@ func TestBreakerStopsALoaderAfterTheRecord(t *testing.T) {
 		return res, nil
 	}}
 	rec := &records{}
-	l := New(Options{Sender: s, Recorder: rec, MaxDocs: 5, MaxInFlight: 1, Breaker: NewBreaker(12)})
+	l := New(t.Context(), Options{Sender: s, Recorder: rec, MaxDocs: 5, MaxInFlight: 1, Breaker: NewBreaker(12)})
 	var err error
 	for o := int64(0); err == nil; o++ {
 		err = l.Add(t.Context(), document(o))

@@ -70,7 +70,7 @@ func TestDocumentsOfOneIDCollide(t *testing.T) {
 			if c.index != "" {
 				index = c.index
 			}
-			l := New(c.opts)
+			l := New(t.Context(), c.opts)
 			for i := range 3 {
 				if err := l.Add(t.Context(), &doc.Document{Ordinal: int64(i), Index: []byte(index), ID: fmt.Append(nil, i), Source: fmt.Appendf(nil, `{"n":%d}`, i)}); err != nil {
 					t.Fatal(err)

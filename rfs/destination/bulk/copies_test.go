@@ -57,7 +57,7 @@ func TestCopiesAreCountedByTheirCause(t *testing.T) {
 				}
 				return res, nil
 			}}
-			l := New(Options{Sender: s, Recorder: &records{}, Own: c.own, Ordered: c.ordered, Pause: func(context.Context, time.Duration) error { return nil }})
+			l := New(t.Context(), Options{Sender: s, Recorder: &records{}, Own: c.own, Ordered: c.ordered, Pause: func(context.Context, time.Duration) error { return nil }})
 			add(t, l, 0, 3)
 			if err := l.Flush(t.Context()); err != nil {
 				t.Fatal(err)

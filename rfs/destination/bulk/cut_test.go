@@ -21,7 +21,7 @@ func TestBodiesAreCutByBothLines(t *testing.T) {
 		lengths, ids = append(lengths, n), append(ids, of...)
 		return Result{}, nil
 	}}
-	l := New(Options{Sender: s, Recorder: &records{}, MaxBytes: most, MaxInFlight: 1})
+	l := New(t.Context(), Options{Sender: s, Recorder: &records{}, MaxBytes: most, MaxInFlight: 1})
 	var pairs []int
 	var want []string
 	for o := range int64(200) {
@@ -59,7 +59,7 @@ func TestADocumentThatOpensABodyWaitsForItsID(t *testing.T) {
 			done = append(done, time.Since(begin))
 			return Result{}, nil
 		}}
-		l := New(Options{Sender: s, Recorder: &records{}, MaxBytes: 100, MaxInFlight: 2, Ordered: true})
+		l := New(t.Context(), Options{Sender: s, Recorder: &records{}, MaxBytes: 100, MaxInFlight: 2, Ordered: true})
 		for o := range int64(2) {
 			d := document(7)
 			d.Ordinal, d.Routing = o, bytes.Repeat([]byte("r"), 30)
@@ -94,7 +94,7 @@ func (s *buffers) Send(_ context.Context, body []byte, _ int) (Result, error) {
 func TestABodyIsSentBeforeTheNextIsFull(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	s := &buffers{seen: map[*byte]int{}}
-	l := New(Options{Sender: s, MaxBytes: 4 << 10})
+	l := New(t.Context(), Options{Sender: s, MaxBytes: 4 << 10})
 	for o := range int64(10_000) {
 		if err := l.Add(t.Context(), sized(o, 100)); err != nil {
 			t.Fatal(err)

@@ -26,7 +26,7 @@ func TestOnlyWhatFailedIsSentAgain(t *testing.T) {
 			return Result{Refused: []Refusal{{Pos: 1, Status: 429}, {Pos: 2, Status: 400, Type: "mapper_parsing_exception", Reason: "no"}, {Pos: 4, Status: 503}}}, nil
 		}}
 		rec := &records{}
-		l := New(Options{Sender: s, Recorder: rec, Shard: 7})
+		l := New(t.Context(), Options{Sender: s, Recorder: rec, Shard: 7})
 		add(t, l, 0, 6)
 		if err := l.Flush(t.Context()); err != nil {
 			t.Fatal(err)
@@ -52,7 +52,7 @@ func TestATooLargeBodyIsSplitDownToTheDocument(t *testing.T) {
 		return Result{}, nil
 	}}
 	rec := &records{}
-	l := New(Options{Sender: s, Recorder: rec})
+	l := New(t.Context(), Options{Sender: s, Recorder: rec})
 	add(t, l, 0, 16)
 	if err := l.Flush(t.Context()); err != nil {
 		t.Fatal(err)
@@ -82,7 +82,7 @@ func TestAnOverloadedTargetIsRelieved(t *testing.T) {
 			return Result{}, nil
 		}
 		rec := &records{}
-		l := New(Options{Sender: s, Recorder: rec, MaxDocs: 1})
+		l := New(t.Context(), Options{Sender: s, Recorder: rec, MaxDocs: 1})
 		for o := int64(0); time.Since(start) < 110*time.Second; o++ {
 			add(t, l, o, o+1)
 		}
@@ -108,7 +108,7 @@ func TestATargetThatStaysAwayEndsTheLoad(t *testing.T) {
 		s := &target{answer: func(context.Context, []string, int) (Result, error) {
 			return Result{}, fmt.Errorf("no route: %w", fault.ErrUnavailable)
 		}}
-		l := New(Options{Sender: s, Recorder: &records{}, StallTimeout: time.Minute})
+		l := New(t.Context(), Options{Sender: s, Recorder: &records{}, StallTimeout: time.Minute})
 		add(t, l, 0, 3)
 		err := l.Flush(t.Context())
 		if !errors.Is(err, fault.ErrUnavailable) || !strings.Contains(err.Error(), "no route") {
@@ -128,7 +128,7 @@ func TestATargetThatStaysAwayEndsTheLoad(t *testing.T) {
 
 func TestFailuresAreDurableBeforeTheWatermarkPasses(t *testing.T) {
 	rec := &records{err: errors.New("disk full")}
-	l := New(Options{Sender: &target{}, Recorder: rec, From: 3})
+	l := New(t.Context(), Options{Sender: &target{}, Recorder: rec, From: 3})
 	if err := l.Fail(t.Context(), doc.Failure{Ordinal: 3, Reason: doc.NoSource}); err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func TestABlockedIndexIsNotTheDocumentsFault(t *testing.T) {
 		{Status: 403, Type: "security_exception", Reason: "no permissions for [indices:data/write/bulk[s]] and User [name=u, backend_roles=[]]"}} {
 		s := &target{answer: func(context.Context, []string, int) (Result, error) { return Result{Refused: []Refusal{r}}, nil }}
 		rec := &records{}
-		l := New(Options{Sender: s, Recorder: rec})
+		l := New(t.Context(), Options{Sender: s, Recorder: rec})
 		add(t, l, 0, 2)
 		if err := l.Flush(t.Context()); !errors.Is(err, ErrIndexBlocked) || !errors.Is(err, fault.ErrRejected) || len(rec.synced) != 0 || l.Watermark() != 0 {
 			t.Errorf("%s: %v, recorded %v, watermark %d", r.Type, err, rec.synced, l.Watermark())
@@ -156,7 +156,7 @@ func TestABlockedIndexIsNotTheDocumentsFault(t *testing.T) {
 func TestAnAnswerThatDoesNotFitIsAnError(t *testing.T) {
 	for _, refused := range [][]Refusal{{{Pos: 2, Status: 400}}, {{Pos: 1, Status: 400}, {Pos: 1, Status: 400}}, {{Pos: -1, Status: 429}}} {
 		s := &target{answer: func(context.Context, []string, int) (Result, error) { return Result{Refused: refused}, nil }}
-		l := New(Options{Sender: s, Recorder: &records{}})
+		l := New(t.Context(), Options{Sender: s, Recorder: &records{}})
 		add(t, l, 0, 2)
 		if err := l.Flush(t.Context()); err == nil || l.Watermark() != 0 {
 			t.Errorf("%v: %v, watermark %d", refused, err, l.Watermark())

@@ -27,7 +27,7 @@ func (printed) Sync(context.Context) error { return nil }
 // Two documents are sent. The watermark passes the rejected one after it was recorded.
 func ExampleLoader() {
 	ctx := context.Background()
-	l := bulk.New(bulk.Options{Sender: printed{}, Recorder: printed{}, Index: "weblogs"})
+	l := bulk.New(context.Background(), bulk.Options{Sender: printed{}, Recorder: printed{}, Index: "weblogs"})
 	for ordinal, source := range []string{`{"bytes":1}`, `{"bytes":"many"}`} {
 		d := doc.Document{Ordinal: int64(ordinal), Index: []byte("weblogs"), ID: fmt.Append(nil, ordinal), Source: []byte(source)}
 		if err := l.Add(ctx, &d); err != nil {

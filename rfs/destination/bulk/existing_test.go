@@ -100,7 +100,7 @@ func TestDocumentsThatTheTargetHas(t *testing.T) {
 			if c.blind {
 				o.Finder = nil
 			}
-			l := New(o)
+			l := New(t.Context(), o)
 			for i := range 3 {
 				d := &doc.Document{Ordinal: int64(i), Index: []byte("i"), ID: fmt.Append(nil, i), Source: fmt.Appendf(nil, `{"n":%d}`, i), Reduced: true}
 				if err := l.Add(t.Context(), d); err != nil {
@@ -130,7 +130,7 @@ func TestDocumentsThatTheTargetHas(t *testing.T) {
 // one, and none for another.
 func TestLoader_DeletionsThatComeAfterNewerDocuments(t *testing.T) {
 	s := &afterwards{}
-	l := New(Options{Sender: s, Recorder: &records{}, Existing: Follow})
+	l := New(t.Context(), Options{Sender: s, Recorder: &records{}, Existing: Follow})
 	for i := range 3 {
 		if err := l.Add(t.Context(), &doc.Document{Ordinal: int64(i), Index: []byte("i"), ID: fmt.Append(nil, i), Version: 6, Delete: true}); err != nil {
 			t.Fatal(err)

@@ -46,7 +46,7 @@ func TestFilteredDocumentsMoveTheWatermark(t *testing.T) {
 		test func(t *testing.T)
 	}{
 		{"immediately when nothing is before them", func(t *testing.T) {
-			l := New(Options{Sender: &target{}, Recorder: &records{}, From: 20})
+			l := New(t.Context(), Options{Sender: &target{}, Recorder: &records{}, From: 20})
 			filter(t, l, 20, 674)
 			wantSettled(t, l, 674, Counts{Live: 654, Filtered: 654})
 			if c := l.Counts(); c.Filtered != 654 || c.Live != 654 {
@@ -57,7 +57,7 @@ func TestFilteredDocumentsMoveTheWatermark(t *testing.T) {
 		}},
 		{"with the batch in progress before them", func(t *testing.T) {
 			s, release := held()
-			l := New(Options{Sender: s, Recorder: &records{}, MaxDocs: 1, MaxAge: time.Hour})
+			l := New(t.Context(), Options{Sender: s, Recorder: &records{}, MaxDocs: 1, MaxAge: time.Hour})
 			add(t, l, 0, 2) // 0 is under way, 1 is buffered
 			filter(t, l, 2, 50)
 			add(t, l, 50, 51)
@@ -69,7 +69,7 @@ func TestFilteredDocumentsMoveTheWatermark(t *testing.T) {
 			l.Abort()
 		}},
 		{"behind a batch that is cut by its age", func(t *testing.T) {
-			l := New(Options{Sender: &target{}, Recorder: &records{}, MaxAge: 10 * time.Second})
+			l := New(t.Context(), Options{Sender: &target{}, Recorder: &records{}, MaxAge: 10 * time.Second})
 			add(t, l, 0, 1)
 			filter(t, l, 1, 100)
 			time.Sleep(9 * time.Second)
@@ -84,7 +84,7 @@ func TestFilteredDocumentsMoveTheWatermark(t *testing.T) {
 		}},
 		{"several runs of them behind one request", func(t *testing.T) {
 			s, release := held()
-			l := New(Options{Sender: s, Recorder: &records{}, MaxAge: time.Second})
+			l := New(t.Context(), Options{Sender: s, Recorder: &records{}, MaxAge: time.Second})
 			add(t, l, 0, 1)
 			time.Sleep(time.Second)
 			filter(t, l, 1, 10) // cuts
@@ -98,7 +98,7 @@ func TestFilteredDocumentsMoveTheWatermark(t *testing.T) {
 			l.Abort()
 		}},
 		{"in a shard where little is kept, at most an age is lost by a drain", func(t *testing.T) {
-			l := New(Options{Sender: &target{}, Recorder: &records{}, MaxAge: 10 * time.Second})
+			l := New(t.Context(), Options{Sender: &target{}, Recorder: &records{}, MaxAge: 10 * time.Second})
 			o := int64(0)
 			for ; o < 1000; o++ { // one a second, each 20th is kept
 				if o%20 == 0 {
@@ -121,7 +121,7 @@ func TestFilteredDocumentsMoveTheWatermark(t *testing.T) {
 func TestBatchesAreCutByAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &target{}
-		l := New(Options{Sender: s, Recorder: &records{}})
+		l := New(t.Context(), Options{Sender: s, Recorder: &records{}})
 		for o := range int64(4) {
 			add(t, l, o, o+1)
 			time.Sleep(DefaultMaxAge / 2)
@@ -151,7 +151,7 @@ func TestDrainRecordsWhatNeedsNoRequest(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, rec := &target{}, &records{}
-			l := New(Options{Sender: s, Recorder: rec})
+			l := New(t.Context(), Options{Sender: s, Recorder: rec})
 			c.fill(t, l)
 			l.Drain(t.Context())
 			wantSettled(t, l, c.mark, c.counts)

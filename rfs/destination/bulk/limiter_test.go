@@ -164,7 +164,7 @@ func TestDocumentsRefusedForLoadHalveTheRequestsUnderWay(t *testing.T) {
 					}
 					return Result{}, nil
 				}
-				l := New(Options{Sender: s, Recorder: &records{}, MaxDocs: 1, MaxInFlight: 8, Jitter: func() float64 { return 0 }})
+				l := New(t.Context(), Options{Sender: s, Recorder: &records{}, MaxDocs: 1, MaxInFlight: 8, Jitter: func() float64 { return 0 }})
 				add(t, l, 0, 9)
 				time.Sleep(500 * time.Millisecond)
 				synctest.Wait()

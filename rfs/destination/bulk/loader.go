@@ -168,8 +168,9 @@ type Loader struct {
 	total     Counts
 }
 
-// New returns a Loader. It has goroutines only while requests are in flight.
-func New(opts Options) *Loader {
+// New returns a Loader. Its requests have the values of ctx, such as a span; its end does not stop them. The Loader has goroutines only
+// while requests are in flight.
+func New(ctx context.Context, opts Options) *Loader {
 	if opts.MaxBytes <= 0 {
 		opts.MaxBytes = DefaultMaxBytes
 	}
@@ -199,7 +200,7 @@ func New(opts Options) *Loader {
 	}
 	l := &Loader{opts: opts, limiter: newAIMDLimiter(opts.MaxInFlight), slots: make(chan struct{}, opts.MaxInFlight), freed: make(chan struct{}, 1), watermark: opts.From,
 		lines: lines{op: opts.Existing.op(), emitType: opts.EmitType, version: opts.Existing.versioned()}}
-	l.ctx, l.cancel = context.WithCancel(context.Background())
+	l.ctx, l.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	l.dispatchCtx, l.stopDispatch = context.WithCancel(l.ctx)
 	return l
 }

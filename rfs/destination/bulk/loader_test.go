@@ -157,7 +157,7 @@ func TestASourceThatLooksLikeActionsStaysOneLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &target{}
-	l := New(Options{Sender: s, Recorder: &records{}})
+	l := New(t.Context(), Options{Sender: s, Recorder: &records{}})
 	d := document(0)
 	d.Source = source
 	if err := errors.Join(l.Add(t.Context(), d), l.Flush(t.Context())); err != nil {
@@ -172,7 +172,7 @@ func TestASourceThatLooksLikeActionsStaysOneLine(t *testing.T) {
 func TestAnIDThatNoTargetTakesFailsItsDocumentOnly(t *testing.T) {
 	for most, want := range map[int]int{3: 1, 0: 0} {
 		s, r := &target{}, &records{}
-		l := New(Options{Sender: s, Recorder: r, MaxID: most, Shard: 7})
+		l := New(t.Context(), Options{Sender: s, Recorder: r, MaxID: most, Shard: 7})
 		for i, id := range []string{"abc", "abcd", "x"} {
 			d := document(int64(i))
 			d.ID = []byte(id)
@@ -194,7 +194,7 @@ func TestAnIDThatNoTargetTakesFailsItsDocumentOnly(t *testing.T) {
 
 func TestBodiesAreCutByBytesAndDocuments(t *testing.T) {
 	s := &target{}
-	l := New(Options{Sender: s, Recorder: &records{}, MaxDocs: 3, MaxBytes: 200, MaxInFlight: 1})
+	l := New(t.Context(), Options{Sender: s, Recorder: &records{}, MaxDocs: 3, MaxBytes: 200, MaxInFlight: 1})
 	add(t, l, 0, 7)
 	big := document(7)
 	big.Source = []byte(`{"x":"` + strings.Repeat("y", 500) + `"}`)
@@ -257,7 +257,7 @@ func checkWatermark(t *testing.T, seed uint64, n, perBody, inFlight, stopAt int)
 		return res, nil
 	}
 	rec := &records{}
-	l := New(Options{Sender: s, Recorder: rec, From: 10, MaxDocs: perBody, MaxInFlight: inFlight})
+	l := New(t.Context(), Options{Sender: s, Recorder: rec, From: 10, MaxDocs: perBody, MaxInFlight: inFlight})
 	live := map[int64]string{} // ordinal: what it is
 	check := func() {
 		w, c := l.Settled()
@@ -338,7 +338,7 @@ func TestOutOfOrderCompletionHoldsTheWatermark(t *testing.T) {
 			}
 			return Result{}, nil
 		}}
-		l := New(Options{Sender: s, Recorder: &records{}, MaxDocs: 2})
+		l := New(t.Context(), Options{Sender: s, Recorder: &records{}, MaxDocs: 2})
 		add(t, l, 0, 7)
 		synctest.Wait()
 		if w, c := l.Settled(); w != 0 || c.Live != 0 || l.Counts().Indexed != 4 {
@@ -364,7 +364,7 @@ func TestNoRequestStartsAfterTheDeadline(t *testing.T) {
 			}
 			return Result{}, wait.For(ctx, 300*time.Millisecond)
 		}}
-		l := New(Options{Sender: s, Recorder: &records{}, MaxDocs: 1, MaxInFlight: 1, MayStart: func() error {
+		l := New(t.Context(), Options{Sender: s, Recorder: &records{}, MaxDocs: 1, MaxInFlight: 1, MayStart: func() error {
 			if !time.Now().Before(deadline) {
 				return fault.ErrLeaseLost
 			}
@@ -390,7 +390,7 @@ func TestDrainWaitsForWhatIsUnderWayAndStartsNothing(t *testing.T) {
 			}
 			return Result{}, wait.For(ctx, 5*time.Second)
 		}}
-		l := New(Options{Sender: s, Recorder: &records{}, MaxDocs: 2})
+		l := New(t.Context(), Options{Sender: s, Recorder: &records{}, MaxDocs: 2})
 		add(t, l, 0, 7)
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -407,7 +407,7 @@ func TestAddHonoursItsContextWhileTheWindowIsFull(t *testing.T) {
 		s := &target{answer: func(ctx context.Context, _ []string, _ int) (Result, error) {
 			return Result{}, wait.For(ctx, time.Hour)
 		}}
-		l := New(Options{Sender: s, Recorder: &records{}, MaxDocs: 1, MaxInFlight: 2})
+		l := New(t.Context(), Options{Sender: s, Recorder: &records{}, MaxDocs: 1, MaxInFlight: 2})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		var err error
@@ -431,7 +431,7 @@ func (sink) Send(context.Context, []byte, int) (Result, error) { return Result{}
 
 func BenchmarkAdd(b *testing.B) {
 	d := &doc.Document{Index: []byte("logs-2026"), ID: []byte("AVx3kq9XyZ0123456789"), Source: []byte(`{"m":"` + strings.Repeat("x", 316) + `"}`)}
-	l := New(Options{Sender: sink{}, Recorder: &records{}, Breaker: NewBreaker(1000)})
+	l := New(b.Context(), Options{Sender: sink{}, Recorder: &records{}, Breaker: NewBreaker(1000)})
 	b.SetBytes(int64(len(d.Source)))
 	b.ReportAllocs()
 	for b.Loop() {

@@ -35,7 +35,7 @@ func TestALoaderKeepsToBoundsThatChange(t *testing.T) {
 		section := func(from int64, bytes, inFlight int64, wantBytes, wantPeak int) {
 			b.bytes.Store(bytes)
 			b.inFlight.Store(inFlight)
-			l := New(Options{Sender: s, Recorder: &records{}, From: from, MaxBytes: 8 * size, MaxInFlight: 4, Bounds: &b})
+			l := New(t.Context(), Options{Sender: s, Recorder: &records{}, From: from, MaxBytes: 8 * size, MaxInFlight: 4, Bounds: &b})
 			s.peak, longest = 0, 0
 			add(t, l, from, from+200)
 			if err := l.Flush(t.Context()); err != nil || l.Counts().Indexed != 200 {

@@ -81,7 +81,7 @@ func ordered(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	u := &unsteady{rng: rand.New(rand.NewPCG(seed, 2)), docs: map[string]string{}}
 	failed := &failedtest.Recorder{}
-	l := bulk.New(bulk.Options{
+	l := bulk.New(t.Context(), bulk.Options{
 		Sender: u, Recorder: failed, Ordered: true, MaxDocs: 1 + rng.IntN(20), MaxInFlight: 4,
 		Pause: func(context.Context, time.Duration) error { return nil },
 	})

@@ -70,7 +70,7 @@ func loadBeside(t *testing.T, s *partlyBusy, healthy bool, d time.Duration) {
 	for i, index := range indices {
 		jitter := rand.New(rand.NewPCG(1, uint64(i)))
 		var mu sync.Mutex
-		l := New(Options{Sender: s, Recorder: &records{}, Recovery: recovery, Index: index, MaxDocs: 1, MaxInFlight: 4, StallTimeout: 24 * time.Hour, Jitter: func() float64 {
+		l := New(t.Context(), Options{Sender: s, Recorder: &records{}, Recovery: recovery, Index: index, MaxDocs: 1, MaxInFlight: 4, StallTimeout: 24 * time.Hour, Jitter: func() float64 {
 			mu.Lock()
 			defer mu.Unlock()
 			return jitter.Float64()
@@ -136,7 +136,7 @@ func TestRecovery_FollowsOtherIndices(t *testing.T) {
 				}
 				return Result{}, nil
 			}}
-			l := New(Options{Sender: s, Recorder: &records{}, Recovery: recovery, MaxDocs: 1, MaxInFlight: 3, StallTimeout: time.Hour, Jitter: func() float64 { return jitter }})
+			l := New(t.Context(), Options{Sender: s, Recorder: &records{}, Recovery: recovery, MaxDocs: 1, MaxInFlight: 3, StallTimeout: time.Hour, Jitter: func() float64 { return jitter }})
 			all.Go(func() {
 				for n := range int64(3) {
 					if err := l.Add(t.Context(), &doc.Document{Ordinal: n, Index: []byte(index), ID: fmt.Append(nil, n), Source: []byte("{}")}); err != nil {
@@ -193,7 +193,7 @@ func TestRecovery_RetryAfter(t *testing.T) {
 				doc := func(index string) *doc.Document {
 					return &doc.Document{Index: []byte(index), ID: []byte("1"), Source: []byte("{}")}
 				}
-				l := New(Options{Sender: s, Recorder: &records{}, Recovery: recovery, StallTimeout: c.stall})
+				l := New(t.Context(), Options{Sender: s, Recorder: &records{}, Recovery: recovery, StallTimeout: c.stall})
 				if err := l.Add(t.Context(), doc("h")); err != nil {
 					t.Fatal(err)
 				}
@@ -201,7 +201,7 @@ func TestRecovery_RetryAfter(t *testing.T) {
 				go func() { done <- l.Flush(t.Context()) }()
 				time.Sleep(time.Second)
 				if c.other != "" {
-					o := New(Options{Sender: &target{}, Recorder: &records{}, Recovery: recovery})
+					o := New(t.Context(), Options{Sender: &target{}, Recorder: &records{}, Recovery: recovery})
 					if err := errors.Join(o.Add(t.Context(), doc(c.other)), o.Flush(t.Context())); err != nil {
 						t.Fatal(err)
 					}

@@ -22,7 +22,7 @@ func TestPool(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			pool := &Pool{}
-			l := New(Options{Sender: taker{}, MaxBytes: c.maxBytes, Pool: pool})
+			l := New(t.Context(), Options{Sender: taker{}, MaxBytes: c.maxBytes, Pool: pool})
 			if err := l.Add(t.Context(), sized(0, c.source)); err != nil {
 				t.Fatal(err)
 			}
@@ -56,7 +56,7 @@ func BenchmarkLease(b *testing.B) {
 			b.SetBytes(int64(n * c.source))
 			b.ReportAllocs()
 			for b.Loop() {
-				l := New(Options{Sender: taker{}, Pool: pool, MaxInFlight: 2})
+				l := New(b.Context(), Options{Sender: taker{}, Pool: pool, MaxInFlight: 2})
 				for i := range n {
 					d.Ordinal = int64(i)
 					if err := l.Add(b.Context(), d); err != nil {
@@ -91,7 +91,7 @@ func TestSendNow(t *testing.T) {
 		}
 		return Result{}, nil
 	}}
-	l := New(Options{Sender: to, MaxInFlight: 2})
+	l := New(t.Context(), Options{Sender: to, MaxInFlight: 2})
 	at := 0
 	released := func() { at++ }
 	if err := l.SendNow(t.Context(), released); err != nil || at != 1 {
@@ -127,7 +127,7 @@ func TestSendNow(t *testing.T) {
 // its memory.
 func TestABodyGrowsInFewSteps(t *testing.T) {
 	const most = 4 << 20
-	l := New(Options{Sender: taker{}, MaxBytes: most})
+	l := New(t.Context(), Options{Sender: taker{}, MaxBytes: most})
 	var sizes, items []int
 	for i := range most / 200 {
 		if err := l.Add(t.Context(), sized(int64(i), 100)); err != nil {

@@ -52,7 +52,7 @@ func TestTheFullRateIsBackSoonAfterAnOutage(t *testing.T) {
 					var all sync.WaitGroup
 					for range loaders {
 						all.Go(func() {
-							l := New(Options{Sender: s, Recorder: &records{}, MaxDocs: 1, MaxInFlight: connections, Recovery: shared})
+							l := New(t.Context(), Options{Sender: s, Recorder: &records{}, MaxDocs: 1, MaxInFlight: connections, Recovery: shared})
 							for n := int64(0); l.Add(ctx, &doc.Document{Index: []byte("i"), ID: []byte("1"), Source: []byte("{}"), Ordinal: n}) == nil; n++ {
 							}
 							l.Abort()

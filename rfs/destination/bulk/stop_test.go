@@ -36,7 +36,7 @@ func TestSourcesAreSentByteForByte(t *testing.T) {
 		`{"u":"\u00e9\/\ud83d\ude00","v":"é"}`, "{\"tab\":\"\\t\"}\t", `{}`, "{\"bad\":\"\xff\"}",
 	}
 	s := &bodies{}
-	l := New(Options{Sender: s, Recorder: &records{}, MaxInFlight: 1})
+	l := New(t.Context(), Options{Sender: s, Recorder: &records{}, MaxInFlight: 1})
 	var want bytes.Buffer
 	for i, source := range sources {
 		d := document(int64(i))
@@ -56,7 +56,7 @@ func TestSourcesAreSentByteForByte(t *testing.T) {
 
 func TestDocumentsOfSeveralIndicesKeepTheirs(t *testing.T) {
 	s := &bodies{}
-	l := New(Options{Sender: s, Recorder: &records{}, MaxInFlight: 1})
+	l := New(t.Context(), Options{Sender: s, Recorder: &records{}, MaxInFlight: 1})
 	var want strings.Builder
 	for i, index := range []string{"a", "b", "b", "a", "ab"} {
 		d := document(int64(i))
@@ -106,7 +106,7 @@ func TestFatalErrorsStopTheLoadAndHoldTheWatermark(t *testing.T) {
 		}, &records{syncErr: errDisk}, errDisk},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l := New(Options{Sender: &target{answer: c.answer}, Recorder: c.rec, Index: "logs", Shard: 3})
+			l := New(t.Context(), Options{Sender: &target{answer: c.answer}, Recorder: c.rec, Index: "logs", Shard: 3})
 			add(t, l, 0, 8)
 			err := l.Flush(t.Context())
 			if !errors.Is(err, c.want) || !strings.Contains(err.Error(), "index logs, shard 3") {
@@ -138,7 +138,7 @@ func TestStoppedLoadersSaySo(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := &target{}
-			l := New(Options{Sender: s, Recorder: &records{}})
+			l := New(t.Context(), Options{Sender: s, Recorder: &records{}})
 			add(t, l, 0, 3)
 			c.stop(t, l)
 			for name, err := range map[string]error{
@@ -163,7 +163,7 @@ func TestFlushHonoursItsContext(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, release := held()
-				l := New(Options{Sender: s, Recorder: &records{}, MaxDocs: 1, MaxInFlight: 1})
+				l := New(t.Context(), Options{Sender: s, Recorder: &records{}, MaxDocs: 1, MaxInFlight: 1})
 				add(t, l, 0, 1)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
@@ -195,7 +195,7 @@ func TestDrainEndsTriesThatWait(t *testing.T) {
 		s := &target{answer: func(context.Context, []string, int) (Result, error) {
 			return Result{RetryAfter: time.Hour}, fmt.Errorf("busy: %w", fault.ErrUnavailable)
 		}}
-		l := New(Options{Sender: s, Recorder: &records{}, MaxDocs: 1, MaxInFlight: 2})
+		l := New(t.Context(), Options{Sender: s, Recorder: &records{}, MaxDocs: 1, MaxInFlight: 2})
 		add(t, l, 0, 3)
 		synctest.Wait()
 		begin := time.Now()
@@ -256,7 +256,7 @@ func TestAdvanceSettlesWhatHoldsNoDocuments(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, release := held()
-				l := New(Options{Sender: s, Recorder: &records{}, From: 10, MaxDocs: 1})
+				l := New(t.Context(), Options{Sender: s, Recorder: &records{}, From: 10, MaxDocs: 1})
 				c.test(t, l, release)
 				l.Abort()
 			})
@@ -278,7 +278,7 @@ func TestGivingUpCountsFromTheLastDocumentTaken(t *testing.T) {
 			}
 			return res, nil
 		}
-		l := New(Options{Sender: s, Recorder: &records{}, StallTimeout: time.Minute, Pause: func(ctx context.Context, _ time.Duration) error { return wait.For(ctx, 25*time.Second) }})
+		l := New(t.Context(), Options{Sender: s, Recorder: &records{}, StallTimeout: time.Minute, Pause: func(ctx context.Context, _ time.Duration) error { return wait.For(ctx, 25*time.Second) }})
 		add(t, l, 0, 10)
 		err := l.Flush(t.Context())
 		// Nine are taken by 200 s, the tenth is refused for a minute from then on.
@@ -313,7 +313,7 @@ func pausesGrow(t *testing.T, probes bool) {
 		}
 		return Result{}, nil
 	}}
-	l := New(Options{Sender: s, Recorder: &records{}, Recovery: &Recovery{probing: !probes}, Jitter: func() float64 { return 1 }, StallTimeout: time.Hour, Pause: func(_ context.Context, d time.Duration) error {
+	l := New(t.Context(), Options{Sender: s, Recorder: &records{}, Recovery: &Recovery{probing: !probes}, Jitter: func() float64 { return 1 }, StallTimeout: time.Hour, Pause: func(_ context.Context, d time.Duration) error {
 		pauses = append(pauses, d)
 		return nil
 	}})

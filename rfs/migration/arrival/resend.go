@@ -126,7 +126,7 @@ func (c *Check) resendShard(ctx context.Context, a *arriving, shard int, r *rese
 	opts.Sender, opts.Recorder, opts.MayStart = missing{out, r}, refusedAgain{r}, mayStart
 	opts.Finder, opts.Breaker = nil, nil
 	opts.Index, opts.Shard, opts.EmitType, opts.Targets = a.entry.Naming.Index, shard, a.entry.Naming.Emit, a.entry.Naming.Targets()
-	l := bulk.New(opts)
+	l := bulk.New(ctx, opts)
 	defer l.Abort()
 	err = shards.Read(ctx, c.Shards.Repo, a.entry, shard, c.Shards.Edit, shards.Documents{
 		Versions: opts.Existing == bulk.Newer, Memory: c.Shards.Memory, MaxDocument: c.Shards.MaxDocument, Helpers: c.Shards.Helpers,

@@ -61,7 +61,7 @@ func TestTheFlowOfAProcess(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				l := bulk.New(bulk.Options{Sender: out, Recorder: noFailures{}, MaxDocs: 1, MaxInFlight: most / slots, Bounds: bulk.Share{Requests: flow, Slots: slots, Recovery: recovery}, Recovery: recovery})
+				l := bulk.New(t.Context(), bulk.Options{Sender: out, Recorder: noFailures{}, MaxDocs: 1, MaxInFlight: most / slots, Bounds: bulk.Share{Requests: flow, Slots: slots, Recovery: recovery}, Recovery: recovery})
 				defer l.Abort()
 				for n := int64(0); ctx.Err() == nil; n++ {
 					_ = l.Add(ctx, &doc.Document{Index: []byte("i"), ID: fmt.Appendf(nil, "%d-%d", slot, n), Source: []byte("{}"), Ordinal: n})
@@ -139,7 +139,7 @@ func TestToCluster_OverloadOfOneIndex(t *testing.T) {
 						t.Error(err)
 						return
 					}
-					l := bulk.New(bulk.Options{
+					l := bulk.New(t.Context(), bulk.Options{
 						Sender: out, Recorder: noFailures{}, MaxDocs: 1, MaxInFlight: each, Recovery: recovery, StallTimeout: time.Hour,
 						Bounds: bulk.Share{Requests: flow, Slots: slots, Recovery: recovery},
 					})

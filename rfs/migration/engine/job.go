@@ -78,7 +78,7 @@ func (j *job) open(ctx, work context.Context) error {
 	if j.alone != nil || j.lease.Grouped() || !j.runner.Destination.Durable() {
 		opts.MaxInFlight = 1 // a file is written in order, and ends at the watermark; small items need no more
 	}
-	j.loader = bulk.New(opts)
+	j.loader = bulk.New(ctx, opts)
 	j.loaded.Store(j.loader)
 	return nil
 }

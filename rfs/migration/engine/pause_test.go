@@ -133,7 +133,7 @@ func TestAnItemBelowItsEndIsNotCompleted(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			lease, coordinator := leaseOf(t, timing.SystemClock())
-			loader := bulk.New(bulk.Options{Sender: &export.Discard{}, Recorder: noFailures{}})
+			loader := bulk.New(t.Context(), bulk.Options{Sender: &export.Discard{}, Recorder: noFailures{}})
 			d := doc.Document{Index: []byte("i"), ID: []byte("1"), Source: []byte("{}")}
 			if err := errors.Join(loader.Add(t.Context(), &d), loader.Flush(t.Context())); err != nil {
 				t.Fatal(err)

@@ -290,7 +290,7 @@ func (m *loading) visit(ctx context.Context, s *loadShard) error {
 		opts.MaxInFlight = 1
 	}
 	opts.Index, opts.Shard, opts.EmitType = s.entry.Naming.Index, s.id.Shard, s.entry.Naming.Emit
-	loader := bulk.New(opts)
+	loader := bulk.New(ctx, opts)
 	part, round := s.next()
 	var id []byte
 	reading, err := shards.Open(ctx, all.Repo, s.entry, s.id.Shard, all.Edit, shards.Documents{

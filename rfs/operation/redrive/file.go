@@ -253,7 +253,7 @@ func (f *file) add(ctx context.Context, n int, d *doc.Document) error {
 		opts := f.run.Bulk
 		opts.Recorder, opts.From, opts.Index, opts.EmitType = f, int64(len(f.order)), string(d.Index), true
 		opts.Existing, opts.SentBelow = existing, math.MaxInt64 // a redrive that was killed may have sent it
-		f.loader, f.exists, f.begin = bulk.New(opts), existing, len(f.order)
+		f.loader, f.exists, f.begin = bulk.New(ctx, opts), existing, len(f.order)
 	}
 	f.mu.Lock()
 	d.Ordinal = int64(len(f.order))
