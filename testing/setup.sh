@@ -5,7 +5,8 @@
 # command that root has to run. Then it installs the S3 server of the tests (a Go program) and axe-core (with npm) for the
 # calling user. `setup.sh packages` leaves these out; `setup.sh lacking` only prints which needs this distribution has no
 # package for. `setup.sh stores` installs the servers of Google Cloud Storage (fake-gcs-server, a Go program) and Azure Blob
-# Storage (Azurite, which needs Node.js with npm), in some minutes: the tests of these repositories do not run without them.
+# Storage (Azurite, which needs Node.js with npm) and a collector of OpenTelemetry, in some minutes: the tests with these do not run
+# without them.
 #
 # Exit 1 when something is missing that is needed, unless it is a single JDK that the distribution has no package of.
 # What is missing is named with what cannot run.

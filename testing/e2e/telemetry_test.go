@@ -2,11 +2,13 @@ package e2e
 
 import (
 	"compress/gzip"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,6 +21,7 @@ import (
 
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/objectserver"
 	"github.com/rfsd/rfsd/testing/outputtest"
 )
 
@@ -35,7 +38,7 @@ type collected struct {
 	metrics map[string]float64
 }
 
-// ServeHTTP takes requests of OTLP by HTTP, by the types of its specification.
+// ServeHTTP takes requests of OTLP by HTTP.
 func (c *collected) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	unpacked := io.Reader(r.Body)
 	var err error
@@ -46,20 +49,28 @@ func (c *collected) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	b, err := io.ReadAll(unpacked)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var spans collectortrace.ExportTraceServiceRequest
-	var metrics collectormetrics.ExportMetricsServiceRequest
-	switch {
-	case err != nil:
-	case r.URL.Path == "/v1/traces":
-		err = proto.Unmarshal(b, &spans)
-	default:
-		err = proto.Unmarshal(b, &metrics)
+	if err == nil {
+		err = c.add(b, r.URL.Path == "/v1/traces")
 	}
 	if err != nil {
 		w.WriteHeader(http.StatusBadRequest)
-		return
+	}
+}
+
+// add decodes a message by the types of OTLP's specification.
+func (c *collected) add(message []byte, traces bool) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if traces {
+		return c.addSpans(message)
+	}
+	return c.addMetrics(message)
+}
+
+func (c *collected) addSpans(message []byte) error {
+	var spans collectortrace.ExportTraceServiceRequest
+	if err := proto.Unmarshal(message, &spans); err != nil {
+		return err
 	}
 	for _, x := range spans.ResourceSpans {
 		for _, y := range x.ScopeSpans {
@@ -75,6 +86,14 @@ func (c *collected) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}
+	return nil
+}
+
+func (c *collected) addMetrics(message []byte) error {
+	var metrics collectormetrics.ExportMetricsServiceRequest
+	if err := proto.Unmarshal(message, &metrics); err != nil {
+		return err
+	}
 	for _, x := range metrics.ResourceMetrics {
 		for _, y := range x.ScopeMetrics {
 			for _, m := range y.Metrics {
@@ -88,6 +107,37 @@ func (c *collected) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}
+	return nil
+}
+
+// addFile adds the messages of a file of a collector.
+func (c *collected) addFile(t *testing.T, name string, traces bool) {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	must(t, err)
+	for len(b) >= 4 {
+		size := int(binary.BigEndian.Uint32(b))
+		must(t, c.add(b[4:4+size], traces))
+		b = b[4+size:]
+	}
+}
+
+// startCollector returns the address of a collector, and a function that ends it and returns what it has. A real one is a program that writes
+// files; the other is a server of this process.
+func startCollector(t *testing.T, genuine bool) (address string, end func() *collected) {
+	t.Helper()
+	got := &collected{metrics: map[string]float64{}}
+	if !genuine {
+		server := httptest.NewServer(got)
+		return server.URL, func() *collected { server.Close(); return got }
+	}
+	c := objectserver.StartCollector(t)
+	return c.Endpoint, func() *collected {
+		must(t, c.Stop())
+		got.addFile(t, c.Traces, true)
+		got.addFile(t, c.Metrics, false)
+		return got
+	}
 }
 
 // TestTelemetry_EachLeaseIsATrace: after a migration a collector has one span for each completed lease, the first of its trace, with its
@@ -95,32 +145,33 @@ func (c *collected) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func TestTelemetry_EachLeaseIsATrace(t *testing.T) {
 	repository := httptest.NewServer(http.FileServer(http.Dir(filepath.Join(Root(), "testing", "fixtures", "7.10.2-demo"))))
 	defer repository.Close()
+	intoCluster := func(t *testing.T) (migrate, items []string) {
+		n := cluster.OpenSearch(t, targets[0])
+		wipe(t, n)
+		place := []string{"--target-host", n.URL, "--session-name", "traced"}
+		return place, place
+	}
 	for _, c := range []struct {
-		name  string
-		to    func(t *testing.T) (migrate, items []string)
-		roles []string
+		name    string
+		genuine bool // a collector of OpenTelemetry, instead of a server of this process
+		to      func(t *testing.T) (migrate, items []string)
+		roles   []string
 	}{
-		{"into files", func(t *testing.T) (migrate, items []string) {
+		{"into files", false, func(t *testing.T) (migrate, items []string) {
 			dir := t.TempDir()
 			return []string{"--export-dir", dir}, []string{"--coordinator-file", filepath.Join(dir, ".rfsd", "coordinator.db")}
 		}, []string{"repository"}},
-		{"into a cluster", func(t *testing.T) (migrate, items []string) {
-			n := cluster.OpenSearch(t, targets[0])
-			wipe(t, n)
-			place := []string{"--target-host", n.URL, "--session-name", "traced"}
-			return place, place
-		}, []string{"repository", "bulk"}},
+		{"into a cluster", false, intoCluster, []string{"repository", "bulk"}},
+		{"into a cluster, with a real collector", true, intoCluster, []string{"repository", "bulk"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			to, state := c.to(t)
-			got := &collected{metrics: map[string]float64{}}
-			collector := httptest.NewServer(got)
-			defer collector.Close()
-			res := RunIn(t, t.TempDir(), []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + collector.URL}, "rfsd", append([]string{"migrate", "--repo-uri", repository.URL, "--snapshot-name", "snap1"}, to...)...)
+			address, end := startCollector(t, c.genuine)
+			res := RunIn(t, t.TempDir(), []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + address}, "rfsd", append([]string{"migrate", "--repo-uri", repository.URL, "--snapshot-name", "snap1"}, to...)...)
 			if res.Code != 0 {
 				t.Fatalf("exit %d: %s%s", res.Code, res.Stdout, res.Stderr)
 			}
-			collector.Close()
+			got := end()
 			listed := Run(t, "rfsctl", append([]string{"items", "list", "--output", "json"}, state...)...)
 			var items status.ItemList
 			must(t, outputtest.Decode(listed.Stdout, &items))

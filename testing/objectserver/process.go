@@ -1,5 +1,5 @@
-// Package objectserver runs object stores for tests: servers of Google Cloud Storage (fake-gcs-server) and of Azure Blob Storage
-// (Azurite), which answer as those do.
+// Package objectserver runs servers for tests: object stores that answer as Google Cloud Storage (fake-gcs-server) and Azure Blob
+// Storage (Azurite) do, and a collector of OpenTelemetry.
 package objectserver
 
 import (
@@ -23,6 +23,13 @@ const (
 // Run starts a server that listens at an address of this machine, which command gets, and waits until it does. The server is stopped
 // when the test ends.
 func Run(t testing.TB, command func(host, port string) *exec.Cmd) (address string) {
+	t.Helper()
+	address, _ = run(t, command)
+	return address
+}
+
+// run is Run, and also returns a channel that is closed when the server has ended.
+func run(t testing.TB, command func(host, port string) *exec.Cmd) (string, <-chan struct{}) {
 	t.Helper()
 	address, err := cluster.FreeAddress()
 	if err != nil {
@@ -55,7 +62,7 @@ func Run(t testing.TB, command func(host, port string) *exec.Cmd) (address strin
 		b, _ := os.ReadFile(log.Name())
 		t.Fatalf("%s does not answer: %v\n%s", cmd.Path, err, b)
 	}
-	return address
+	return address, ended
 }
 
 // waitFor dials until a server listens.

@@ -1,5 +1,6 @@
 // Command fetch installs the S3 server of the tests in the user's cache unless it is there, and with the argument "all" the servers of
-// Google Cloud Storage and Azure, which take minutes to build and to download (testing/setup.sh runs it).
+// Google Cloud Storage and Azure and the collector of OpenTelemetry, which take minutes to build and to download (testing/setup.sh runs
+// it from the directory of this module).
 package main
 
 import (
@@ -17,18 +18,21 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	type server struct {
-		name    string
-		install func(context.Context) (string, error)
+		name, use string
+		install   func(context.Context) (string, error)
 	}
-	servers := []server{{"S3", s3server.Install}}
+	const repositories = "the tests of repositories there"
+	servers := []server{{"S3", repositories, s3server.Install}}
 	if slices.Contains(os.Args[1:], "all") {
-		servers = append(servers, server{"Google Cloud Storage", objectserver.InstallGCS}, server{"Azure Blob Storage", objectserver.InstallAzurite})
+		collector := func(ctx context.Context) (string, error) { return objectserver.InstallCollector(ctx, ".") }
+		servers = append(servers, server{"Google Cloud Storage", repositories, objectserver.InstallGCS},
+			server{"Azure Blob Storage", repositories, objectserver.InstallAzurite}, server{"OpenTelemetry", "telemetry with a real collector", collector})
 	}
 	failed := false
 	for _, server := range servers {
 		bin, err := server.install(ctx)
 		if err != nil {
-			fmt.Fprintf(os.Stderr, "missing: the server of %s. Not run: the tests of repositories there. %v\n", server.name, err)
+			fmt.Fprintf(os.Stderr, "missing: the server of %s. Not run: %s. %v\n", server.name, server.use, err)
 			failed = true
 			continue
 		}
