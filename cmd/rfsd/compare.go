@@ -27,7 +27,7 @@ import (
 // newComparison returns what compares the target of the options, within the budget of the process.
 func newComparison(o options, ask config.Verification, memory *budget.Budget, log *slog.Logger, screen *terminal.Screen) *compare.Run {
 	return &compare.Run{
-		Target: o.target, Memory: memory, Version: version, Sample: float64(ask.Sample), Quick: ask.Quick, Strict: ask.Strict, Changed: ask.Changed, Names: ask.Differences,
+		Target: o.target, Memory: memory, Version: o.version, Sample: float64(ask.Sample), Quick: ask.Quick, Strict: ask.Strict, Changed: ask.Changed, Names: ask.Differences,
 		Readers: o.slots, MaxDocument: o.maxDocument, MaxRate: o.maxRate, MaxLatency: o.maxLatency, Lease: o.leases.Initial,
 		Failed: func(ctx context.Context, kept *cms.Coordinator) (*verify.Failed, error) {
 			return failedOf(ctx, o, kept)
@@ -69,7 +69,7 @@ func compareSnapshot(ctx context.Context, o options, blobs repo.Repository, run 
 func compareFiles(ctx context.Context, o options, files repo.Repository, types importer.Types, run *compare.Run) (*verify.Report, error) {
 	source := importer.Comparison{Source: files, Types: types, AllowPartial: o.allowPartial, IncludeSystem: o.includeSystem, MaxDocument: o.maxDocument,
 		Memory: run.Memory, Frames: budget.New(importer.MaxBack, 0), Log: run.Log}
-	identity := fmt.Sprintf("%s %s %s %t %d", version, repositoryIdentity(files.URI()), types, o.includeSystem, o.maxDocument)
+	identity := fmt.Sprintf("%s %s %s %t %d", o.version, repositoryIdentity(files.URI()), types, o.includeSystem, o.maxDocument)
 	return run.Compare(ctx, files.URI(), source.Compared(files, identity))
 }
 
@@ -97,7 +97,7 @@ func comparedIdentity(o options, uri string, plan *plan.Plan) string {
 	if err != nil { // texts only
 		return ""
 	}
-	return version + " " + plan.Identity + " " + string(settings)
+	return o.version + " " + plan.Identity + " " + string(settings)
 }
 
 // stateOfSession opens the state of the session; nil where none was named and there is none. A named one that does not exist is a

@@ -23,7 +23,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
-	"github.com/rfsd/rfsd/rfs/destination/export"
 	"github.com/rfsd/rfsd/rfs/stream/consume"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
 	"github.com/rfsd/rfsd/rfs/stream/kafka"
@@ -45,15 +44,7 @@ func decodeConsume(values config.Values) (consumeOptions, error) {
 	if err := config.Decode(values, &c); err != nil {
 		return consumeOptions{}, err
 	}
-	o := consumeOptions{options: options{version: version, stores: c.Stores.Options(), compression: string(export.None), fleet: true, leases: taskLeases}, stream: c.Stream, create: c.NewIndices.Create}
-	return o, o.transfer(c.Transfer())
-}
-
-// consumeOptions are what a stream's session does, made of its settings.
-type consumeOptions struct {
-	options
-	stream config.Stream
-	create bool // missing indices
+	return newConsumeOptions(version, c)
 }
 
 // streamSession is the part of one process in consuming a stream.

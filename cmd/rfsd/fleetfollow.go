@@ -40,14 +40,13 @@ const askForLock = 5 * time.Second
 
 func newFleetRounds(r runOptions, log *slog.Logger) *fleetRounds {
 	f := &fleetRounds{
-		rounds: rounds{options: r.options, program: "rfsd run --follow", mayBlock: r.follows.Blocks.Block, stops: r.follows.Rounds.Stop.List, log: log},
+		rounds: rounds{options: r.options.driving(log), out: output.New(io.Discard), program: "rfsd run --follow", mayBlock: r.follows.Blocks.Block, stops: r.follows.Rounds.Stop.List, log: log},
 		every:  r.follows.Rounds.Every, ttl: driverTTL,
 	}
 	if r.own.Fleet.OneMachine {
 		f.ttl = 3 * time.Second
 	}
 	f.deleteVanished = r.follows.Rounds.Delete
-	f.driver, f.slots, f.maxRate, f.out = log, 1, 0, output.New(io.Discard) // it sends no documents
 	return f
 }
 
@@ -80,7 +79,7 @@ func (f *fleetRounds) open(ctx context.Context, x follow.Round) (*cms.Coordinato
 	if f.session == x.Session {
 		return f.store, nil
 	}
-	o, err := f.of(x)
+	o, err := f.options.round(x)
 	if err != nil {
 		return nil, err
 	}
@@ -164,5 +163,5 @@ func ofRound(o options, told json.RawMessage) (options, error) {
 		return o, fmt.Errorf("the round that the daemon has named: %w", err)
 	}
 	o.deleteVanished = r.Delete
-	return rounds{options: o}.of(r.Round)
+	return o.round(r.Round)
 }

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"path"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/cmd/help"
+	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/pattern"
@@ -27,7 +27,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/destination/tuning"
 	"github.com/rfsd/rfsd/rfs/migration/follow"
-	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 	"github.com/rfsd/rfsd/rfs/source/repo"
@@ -41,8 +40,8 @@ func followCommand() *cli.Command {
 		if err != nil {
 			return err
 		}
-		o.deleteVanished, o.out = f.Rounds.Each.Delete, call.Out
-		r := rounds{options: o, program: "rfsd follow", mayBlock: f.Blocks.Block, stops: f.Rounds.Each.Stop.List, log: slog.New(slog.DiscardHandler)}
+		o.deleteVanished = f.Rounds.Each.Delete
+		r := rounds{options: o, out: call.Out, program: "rfsd follow", mayBlock: f.Blocks.Block, stops: f.Rounds.Each.Stop.List, log: slog.New(slog.DiscardHandler)}
 		r.log, _ = report.Log(o.log)
 		switch {
 		case f.Rounds.Finish:
@@ -69,6 +68,7 @@ func followCommand() *cli.Command {
 // rounds follows a cluster.
 type rounds struct {
 	options
+	out      *output.Writer
 	program  string       // this command, as messages name it
 	stops    pattern.List // indices that are not followed any more after the round
 	mayBlock bool         // a cut-over may block writes to the source
@@ -237,36 +237,6 @@ func (r rounds) next(ctx context.Context, group []string) (next follow.Round, du
 	return next, due, err
 }
 
-// of returns the options of a round.
-func (r rounds) of(x follow.Round) (options, error) {
-	o := r.options
-	if err := clusterOnly(o.target, "following, which changes and deletes documents by their ids and needs index.gc_deletes,"); err != nil {
-		return o, err
-	}
-	o.session, o.follow, o.snapshot, o.number = x.Session, x.Follow, x.Snapshot, x.Number
-	switch {
-	case x.Snapshot != "":
-		o.origin.derived = false
-		o.phases = slices.DeleteFunc(slices.Clone(o.phases), func(name string) bool { return name == phase.PhaseSnapshot })
-	case !o.origin.derived:
-		return o, config.Usage("round %d, which has not ended, makes its snapshot on the source: give --source-host, and no --snapshot-name", x.Number)
-	}
-	if x.Number == 0 {
-		return o, nil
-	}
-	o.first = &r.options
-	suffix := strings.TrimPrefix(o.session, r.sessionOrDefault()) // -round-1
-	if o.coordinatorFile != "" {
-		o.coordinatorFile += suffix
-	}
-	if o.failedDir == defaultFailedDir(r.sessionOrDefault()) {
-		o.failedDir = defaultFailedDir(o.session)
-	} else if o.failedDir = strings.TrimSuffix(o.failedDir, "/") + "/" + suffix[1:]; !config.InBucket(o.failedDir) {
-		o.failedDir = path.Clean(o.failedDir)
-	}
-	return o, o.defaultPaths()
-}
-
 // recorded returns a round as it is recorded.
 func (r rounds) recorded(ctx context.Context, number int) (is session.Round, err error) {
 	all, err := r.read(ctx)
@@ -288,11 +258,11 @@ func (r rounds) read(ctx context.Context) (all session.Followed, err error) {
 // run runs a round, and records that it has arrived. It returns its report, also with an error; nil without one when other processes have
 // ended the round.
 func (r rounds) run(ctx context.Context, x follow.Round) (*report.Migration, error) {
-	o, err := r.of(x)
+	o, err := r.options.round(x)
 	if err != nil {
 		return nil, err
 	}
-	done, err := perform(ctx, o)
+	done, err := perform(ctx, o, r.out)
 	if err != nil && ctx.Err() == nil {
 		if is, rerr := r.recorded(ctx, x.Number); rerr == nil && is.Arrived != 0 {
 			r.log.Info("other processes have ended the round, and removed its records", "round", x.Number, "error", err)
@@ -367,7 +337,7 @@ func (r rounds) deleteSnapshot(ctx context.Context, x follow.Round, repository s
 	}
 	made := x
 	made.Snapshot = ""
-	o, err := r.of(made)
+	o, err := r.options.round(made)
 	if err != nil {
 		return err
 	}
@@ -379,7 +349,7 @@ func (r rounds) deleteSnapshot(ctx context.Context, x follow.Round, repository s
 
 // forget removes the records of a round that is over. Round 0 keeps its records: they hold the others.
 func (r rounds) forget(ctx context.Context, x follow.Round) error {
-	o, err := r.of(x)
+	o, err := r.options.round(x)
 	switch {
 	case err != nil || x.Number == 0:
 		return err

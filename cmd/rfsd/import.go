@@ -12,8 +12,6 @@ import (
 	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/daemon/status"
-	"github.com/rfsd/rfsd/rfs/destination/export"
-	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
 
 func importCommand() *cli.Command {
@@ -26,25 +24,13 @@ func importCommand() *cli.Command {
 	})
 }
 
-// importOptions are what an import does, made of its settings.
-type importOptions struct {
-	options
-	types   importer.Types
-	windows config.Windows
-}
-
 // decodeImport makes the options of an import of given settings.
 func decodeImport(values config.Values) (importOptions, error) {
 	var i config.Import
 	if err := config.Decode(values, &i); err != nil {
 		return importOptions{}, err
 	}
-	o := importOptions{
-		options: options{version: version, stores: i.Stores.Options(), compression: string(export.None), fleet: true, leases: taskLeases, from: i.Files.From},
-		types:   importer.Types(i.Transfer.Types.Emit), windows: i.Windows,
-	}
-	o.limitReading(i.Pace)
-	return o, o.transfer(i.Transfer)
+	return newImportOptions(version, i)
 }
 
 // runImport takes part in an import and reports it.

@@ -13,6 +13,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/cmd/help"
+	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/foreground"
@@ -21,7 +22,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/owner"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
-	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/migration/estimate"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/summary"
@@ -36,49 +36,26 @@ func migrateCommand() *cli.Command {
 		Usage:       "migrate a snapshot to a cluster or to files, in the foreground",
 		Description: help.Migrate,
 	}, func(ctx context.Context, call *config.Call, m config.MigrateCommand) error {
-		o, err := migrateOptions(m)
+		o, err := newMigrateOptions(version, m)
 		if err != nil {
 			return err
 		}
-		o.out = call.Out
-		return migrate(ctx, o)
+		return migrate(ctx, o, call.Out)
 	})
 }
 
-// migrateOptions returns the options of a migration, or of its trial run.
-func migrateOptions(m config.MigrateCommand) (options, error) {
-	if m.Trial.Documents == 0 {
-		o, err := newOptions(version, m.Migrate)
-		o.verify = m.End.Verify
-		return o, err
-	}
-	of, err := m.Trial.Of(m.Migrate)
-	if err != nil {
-		return options{}, err
-	}
-	o, err := newOptions(version, of)
-	if err != nil {
-		return o, err
-	}
-	o.trial, o.overrides.Aliases = &plan.Trial{Documents: int64(m.Trial.Documents), Prefix: m.Trial.Prefix}, metadata.AliasesNone
-	o.measure = m.Trial.Measure
-	if m.Trial.Price != "" {
-		o.price, err = trial.ReadPrice(m.Trial.Price)
-	}
-	return o, err
-}
-
 // migrate runs one migration and reports it.
-func migrate(ctx context.Context, o options) error {
-	r, err := perform(ctx, o)
+func migrate(ctx context.Context, o options, out *output.Writer) error {
+	r, err := perform(ctx, o, out)
 	if r == nil {
 		return err
 	}
-	return r.Conclude(o.out, err)
+	return r.Conclude(out, err)
 }
 
-// perform runs one migration and returns its report, also with an error. The report is nil if it failed before its start.
-func perform(ctx context.Context, o options) (*report.Migration, error) {
+// perform runs one migration and returns its report, also with an error. The report is nil if it failed before its start. Before a trial run
+// starts, it prints to out what that reads and sends.
+func perform(ctx context.Context, o options, out *output.Writer) (*report.Migration, error) {
 	log, screen := o.driver, (*terminal.Screen)(nil)
 	var lines *daemon.LogRing
 	if o.driver == nil {
@@ -113,7 +90,7 @@ func perform(ctx context.Context, o options) (*report.Migration, error) {
 		}
 		planned = p
 		announce(log, planned)
-		announceTrial(o, planned)
+		announceTrial(o, planned, out)
 		return planned, nil
 	}
 	if o.snapshot != "" { // it is there already: what cannot be read is told before anything is asked

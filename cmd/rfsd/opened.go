@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 
+	"github.com/rfsd/rfsd/daemon/sharing"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/target"
@@ -122,4 +123,24 @@ func (o options) warnOfRisks(log *slog.Logger) {
 			log.Warn("a connection is not protected", "reason", risk)
 		}
 	}
+}
+
+// scope returns where the fleet's settings in the store of the options are valid.
+func (o options) scope(ctx context.Context) (sharing.Scope, error) {
+	if o.bucket.URI != "" {
+		return sharing.Scope{Session: o.session, Cluster: o.bucket.Endpoint + " " + o.bucket.URI}, nil
+	}
+	conf := o.coordinator
+	if conf.URL == "" {
+		conf = o.target
+	}
+	client, err := target.New(ctx, conf)
+	if err != nil {
+		return sharing.Scope{}, err
+	}
+	v, err := client.Info(ctx)
+	if cerr := client.Close(); err == nil {
+		err = cerr
+	}
+	return sharing.Scope{Session: o.session, Cluster: v.ClusterUUID}, err
 }

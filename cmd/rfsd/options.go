@@ -8,31 +8,36 @@ import (
 	"log/slog"
 	"maps"
 	"net/url"
+	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rfsd/rfsd/cmd/config"
-	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/cmd/state"
+	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/rfs/base/pattern"
 	"github.com/rfsd/rfsd/rfs/base/rest"
 	"github.com/rfsd/rfsd/rfs/base/throttle"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/destination/export"
 	"github.com/rfsd/rfsd/rfs/destination/failed"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/destination/tuning"
 	"github.com/rfsd/rfsd/rfs/document/rules"
+	"github.com/rfsd/rfsd/rfs/migration/follow"
 	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/operation/trial"
 	"github.com/rfsd/rfsd/rfs/source/live"
 	"github.com/rfsd/rfsd/rfs/source/repo"
+	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
 
 // options are what one run does, made of its settings.
@@ -115,11 +120,10 @@ type options struct {
 	fleet            bool // there may be others who take part
 	maxFailed        int64
 	unavailable      time.Duration
-	out              *output.Writer
 	log              report.Logging
 }
 
-// newOptions makes the options of a run of its settings.
+// newOptions returns the options of a migration.
 func newOptions(version string, m config.Migrate) (options, error) {
 	o := options{
 		version: version,
@@ -359,3 +363,136 @@ func (o options) liveSource() *live.Source {
 
 // pauses reports whether this process waits while it is paused; another one would end.
 func (o options) pauses() bool { return o.repeats && o.shares() }
+
+// importOptions are what an import does, made of its settings.
+type importOptions struct {
+	options
+	types   importer.Types
+	windows config.Windows
+}
+
+// newImportOptions returns the options of an import.
+func newImportOptions(version string, i config.Import) (importOptions, error) {
+	o := importOptions{
+		options: options{version: version, stores: i.Stores.Options(), compression: string(export.None), fleet: true, leases: taskLeases, from: i.Files.From},
+		types:   importer.Types(i.Transfer.Types.Emit), windows: i.Windows,
+	}
+	o.limitReading(i.Pace)
+	return o, o.transfer(i.Transfer)
+}
+
+// newFilesOptions returns the options of a comparison with files.
+func newFilesOptions(version string, v config.VerifyFiles) (importOptions, error) {
+	o := importOptions{options: options{version: version, stores: v.Stores.Options(), from: v.Files.From}, types: importer.Types(v.Transfer.Types.Emit)}
+	o.limitReading(v.Pace)
+	return o, o.transfer(v.Transfer)
+}
+
+// consumeOptions are what a stream's session does, made of its settings.
+type consumeOptions struct {
+	options
+	stream config.Stream
+	create bool // missing indices
+}
+
+// newConsumeOptions returns the options of a stream's session.
+func newConsumeOptions(version string, c config.Consume) (consumeOptions, error) {
+	o := consumeOptions{options: options{version: version, stores: c.Stores.Options(), compression: string(export.None), fleet: true, leases: taskLeases}, stream: c.Stream, create: c.NewIndices.Create}
+	return o, o.transfer(c.Transfer())
+}
+
+// newRedriveOptions returns the options of a redrive.
+func newRedriveOptions(version string, c config.Redrive) (options, error) {
+	o := options{version: version, stores: c.Repository.Stores.Options(), repoURI: c.Repository.URI, from: c.Files.From, remotes: c.Repository.Remotes, recorded: c.Recorded.Only, fleet: true, compression: "none"}
+	o.limitReading(c.Repository.Pace)
+	var err error
+	if c.Rules.Path != "" {
+		if o.rules, err = rules.Load(c.Rules.Path); err != nil {
+			return o, err
+		}
+	}
+	o.indices = c.Indices.Selection()
+	if err := o.transfer(c.Transfer()); err != nil {
+		return o, err
+	}
+	o.named = len(c.Indices.Include.List) > 0
+	o.sinkNamed = c.Failed.Dir != ""
+	return o, nil
+}
+
+// newMigrateOptions returns the options of rfsd migrate: of a migration, or of its trial run.
+func newMigrateOptions(version string, m config.MigrateCommand) (options, error) {
+	if m.Trial.Documents == 0 {
+		o, err := newOptions(version, m.Migrate)
+		o.verify = m.End.Verify
+		return o, err
+	}
+	of, err := m.Trial.Of(m.Migrate)
+	if err != nil {
+		return options{}, err
+	}
+	o, err := newOptions(version, of)
+	if err != nil {
+		return o, err
+	}
+	o.trial, o.overrides.Aliases = &plan.Trial{Documents: int64(m.Trial.Documents), Prefix: m.Trial.Prefix}, metadata.AliasesNone
+	o.measure = m.Trial.Measure
+	if m.Trial.Price != "" {
+		o.price, err = trial.ReadPrice(m.Trial.Price)
+	}
+	return o, err
+}
+
+// newStateOptions returns the options of a process that only reads the state of a session. A target without an address is none.
+func newStateOptions(version string, to config.Cluster, at config.State) options {
+	o := options{version: version, connections: 1, session: at.Session.Name, bucket: at.Bucket}
+	if to.Host != "" {
+		o.target = o.cluster(to, "target")
+	}
+	if at.Coordinator.Host != "" {
+		o.coordinator = o.cluster(at.Coordinator, "coordinator")
+	}
+	return o
+}
+
+// driving returns the options of a node that drives rounds: the workers of its fleet work on their items, and it sends no documents.
+func (o options) driving(log *slog.Logger) options {
+	o.driver, o.slots, o.maxRate = log, 1, 0
+	return o
+}
+
+// ofWorker returns the options of a worker whose daemon has sent hints.
+func (o options) ofWorker(hints daemon.WorkerCommand) options {
+	o.minExponent, o.tries, o.recordEvery, o.fleet = hints.Exponent, hints.Tries, hints.Record, true
+	return o
+}
+
+// round returns the options of a round of the cluster that o follows.
+func (o options) round(x follow.Round) (options, error) {
+	first := o
+	if err := clusterOnly(o.target, "following, which changes and deletes documents by their ids and needs index.gc_deletes,"); err != nil {
+		return o, err
+	}
+	o.session, o.follow, o.snapshot, o.number = x.Session, x.Follow, x.Snapshot, x.Number
+	switch {
+	case x.Snapshot != "":
+		o.origin.derived = false
+		o.phases = slices.DeleteFunc(slices.Clone(o.phases), func(name string) bool { return name == phase.PhaseSnapshot })
+	case !o.origin.derived:
+		return o, config.Usage("round %d, which has not ended, makes its snapshot on the source: give --source-host, and no --snapshot-name", x.Number)
+	}
+	if x.Number == 0 {
+		return o, nil
+	}
+	o.first = &first
+	suffix := strings.TrimPrefix(o.session, first.sessionOrDefault()) // -round-1
+	if o.coordinatorFile != "" {
+		o.coordinatorFile += suffix
+	}
+	if o.failedDir == defaultFailedDir(first.sessionOrDefault()) {
+		o.failedDir = defaultFailedDir(o.session)
+	} else if o.failedDir = strings.TrimSuffix(o.failedDir, "/") + "/" + suffix[1:]; !config.InBucket(o.failedDir) {
+		o.failedDir = path.Clean(o.failedDir)
+	}
+	return o, o.defaultPaths()
+}

@@ -13,22 +13,22 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/owner"
 )
 
-// owner claims the state of this run of a node. Without it, for which the log gives the reason, the leases of workers that are killed
+// owner claims the state of this run of a node of the given name. Without it, for which the log gives the reason, the leases of workers that are killed
 // together with their daemon run out.
-func (r runOptions) owner(log *slog.Logger) *daemon.Owner {
+func (o options) owner(node string, log *slog.Logger) *daemon.Owner {
 	host, err := os.Hostname()
 	var dir string
 	if err == nil {
 		dir, err = state.NodeDir()
 	}
-	var o *daemon.Owner
+	var claim *daemon.Owner
 	if err == nil {
-		sum := sha256.Sum256([]byte(strings.Join([]string{host, r.own.Node.Name, r.target.URL, r.coordinator.URL, r.bucket.URI}, "\x00")))
-		o, err = daemon.Own(dir, fmt.Sprintf("%s-%s", r.sessionOrDefault(), hex.EncodeToString(sum[:8])), owner.Name())
+		sum := sha256.Sum256([]byte(strings.Join([]string{host, node, o.target.URL, o.coordinator.URL, o.bucket.URI}, "\x00")))
+		claim, err = daemon.Own(dir, fmt.Sprintf("%s-%s", o.sessionOrDefault(), hex.EncodeToString(sum[:8])), owner.Name())
 	}
 	if err != nil {
 		log.Warn("state of the node cannot be kept: if its workers are killed together with it, their leases run out instead of being freed at its next start", "error", err)
 		return nil
 	}
-	return o
+	return claim
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/migration/load"
@@ -62,7 +63,7 @@ func announce(log *slog.Logger, plan *plan.Plan) {
 }
 
 // announceTrial prints what a trial run reads and sends, before it starts.
-func announceTrial(o options, p *plan.Plan) {
+func announceTrial(o options, p *plan.Plan, out *output.Writer) {
 	if o.trial == nil || o.log.Quiet {
 		return
 	}
@@ -70,5 +71,5 @@ func announceTrial(o options, p *plan.Plan) {
 	if o.measure > 0 {
 		text += fmt.Sprintf("; then, for at most %s, at most %s of sources to indices that it deletes again", o.measure, progress.Bytes(load.MostSource(p)))
 	}
-	fmt.Fprintln(o.out, text)
+	fmt.Fprintln(out, text)
 }

@@ -25,7 +25,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/destination/target"
-	"github.com/rfsd/rfsd/rfs/document/rules"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/follow"
 	"github.com/rfsd/rfsd/rfs/migration/phase"
@@ -52,31 +51,12 @@ func redriveCommand() *cli.Command {
 	return config.Command(cli.Command{
 		Name: "redrive", Usage: "send failed documents again, after the cause was fixed", Description: redriveHelp,
 	}, func(ctx context.Context, call *config.Call, c config.Redrive) error {
-		o, err := redriveOptions(c)
+		o, err := newRedriveOptions(version, c)
 		if err != nil {
 			return err
 		}
 		return runRedrive(ctx, o, call.With, call.Out)
 	})
-}
-
-// redriveOptions are the options of a run of its settings.
-func redriveOptions(c config.Redrive) (options, error) {
-	o := options{version: version, stores: c.Repository.Stores.Options(), repoURI: c.Repository.URI, from: c.Files.From, remotes: c.Repository.Remotes, recorded: c.Recorded.Only, fleet: true, compression: "none"}
-	o.limitReading(c.Repository.Pace)
-	var err error
-	if c.Rules.Path != "" {
-		if o.rules, err = rules.Load(c.Rules.Path); err != nil {
-			return o, err
-		}
-	}
-	o.indices = c.Indices.Selection()
-	if err := o.transfer(c.Transfer()); err != nil {
-		return o, err
-	}
-	o.named = len(c.Indices.Include.List) > 0
-	o.sinkNamed = c.Failed.Dir != ""
-	return o, nil
 }
 
 // runRedrive sends failed documents again and reports it. again returns the command line with more options.

@@ -18,6 +18,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/cmd/help"
+	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/api"
@@ -75,6 +76,7 @@ type runOptions struct {
 	trust      sharing.Checker
 	config     string // file; "": none
 	sent       *telemetry.Telemetry
+	out        *output.Writer
 	levelGiven bool // the log level is not that of the file
 }
 
@@ -246,7 +248,7 @@ func runNode(ctx context.Context, r runOptions) error {
 			}
 			return coordinator, err
 		})
-		conf.Owner = r.owner(log)
+		conf.Owner = r.owner(r.own.Node.Name, log)
 		conf.Starter = &daemon.Processes{
 			Owner: conf.Owner, Program: program, Args: []string{r.workerCommand()}, Options: r.settings, Memory: int64(r.own.Node.Memory),
 			Line: func(_, _ int, line []byte) {
@@ -290,7 +292,7 @@ func (r runOptions) compare(ctx context.Context, m *progress.Migration, ended er
 	counted.LargeAlone(memory.Alone)
 	compared, err := compareAgain(ctx, o, counted, memory, log, nil)
 	if err == nil {
-		err = report.Verification(o.out, compared)
+		err = report.Verification(r.out, compared)
 		if code, _ := exit.Of(err); code == exit.Documents && ended != nil { // which it has reported, or something worse
 			err = nil
 		}

@@ -20,7 +20,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
-	"github.com/rfsd/rfsd/rfs/destination/target"
 )
 
 // sharedSettings returns those of the given settings that the fleet may know. A value that holds a secret is kept out,
@@ -114,14 +113,7 @@ func askFleet(ctx context.Context, values config.Values) (sharing.Scope, session
 	if err := config.Decode(values, &at); err != nil {
 		return sharing.Scope{}, session.SharedRecord{}, err
 	}
-	o := options{version: version, connections: 1, session: at.State.Session.Name}
-	if at.Target.Cluster.Host != "" {
-		o.target = o.cluster(at.Target.Cluster, "target")
-	}
-	o.bucket = at.State.Bucket
-	if at.State.Coordinator.Host != "" {
-		o.coordinator = o.cluster(at.State.Coordinator, "coordinator")
-	}
+	o := newStateOptions(version, at.Target.Cluster, at.State)
 	coordinator, err := openCoordinator(ctx, o) // its connections end with ctx
 	if err != nil {
 		return sharing.Scope{}, session.SharedRecord{}, err
@@ -130,7 +122,7 @@ func askFleet(ctx context.Context, values config.Values) (sharing.Scope, session
 	if err != nil {
 		return sharing.Scope{}, record, err
 	}
-	scope, err := sharedScope(ctx, o)
+	scope, err := o.scope(ctx)
 	return scope, record, err
 }
 
@@ -195,29 +187,9 @@ func newTrust(values config.Values) (sharing.Checker, error) {
 	return t, err
 }
 
-// sharedScope returns where the record of the options' store is valid.
-func sharedScope(ctx context.Context, o options) (sharing.Scope, error) {
-	if o.bucket.URI != "" {
-		return sharing.Scope{Session: o.session, Cluster: o.bucket.Endpoint + " " + o.bucket.URI}, nil
-	}
-	conf := o.coordinator
-	if conf.URL == "" {
-		conf = o.target
-	}
-	client, err := target.New(ctx, conf)
-	if err != nil {
-		return sharing.Scope{}, err
-	}
-	v, err := client.Info(ctx)
-	if cerr := client.Close(); err == nil {
-		err = cerr
-	}
-	return sharing.Scope{Session: o.session, Cluster: v.ClusterUUID}, err
-}
-
 // share stores this node's settings for the fleet, once the store can be reached.
 func (r runOptions) share(ctx context.Context, coordinator *cms.Coordinator, log *slog.Logger) {
-	stored, err := r.trust.Share(ctx, session.SharedSettingsOf(coordinator), r.shared, r.own.Fleet.Share, func(ctx context.Context) (sharing.Scope, error) { return sharedScope(ctx, r.options) })
+	stored, err := r.trust.Share(ctx, session.SharedSettingsOf(coordinator), r.shared, r.own.Fleet.Share, r.scope)
 	switch {
 	case err != nil:
 		log.Warn("the fleet does not know this node's settings", "error", fault.Text(err))

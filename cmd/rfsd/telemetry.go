@@ -14,7 +14,7 @@ import (
 // observe starts to send traces by OTLP, where the environment names a collector. The spans of the returned context name the session of
 // the options, and its round.
 func (o options) observe(ctx context.Context, command, node string, log *slog.Logger) (context.Context, *telemetry.Telemetry, error) {
-	ctx, t, err := telemetry.Start(ctx, telemetry.Config{Command: command, Version: version, Session: o.sessionOrDefault(), Node: node, Env: os.Getenv, Log: log})
+	ctx, t, err := telemetry.Start(ctx, telemetry.Config{Command: command, Version: o.version, Session: o.sessionOrDefault(), Node: node, Env: os.Getenv, Log: log})
 	if err != nil {
 		return ctx, nil, err
 	}

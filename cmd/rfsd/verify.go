@@ -18,7 +18,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/follow"
 	"github.com/rfsd/rfsd/rfs/operation/verify"
 	"github.com/rfsd/rfsd/rfs/source/repo"
-	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
 
 // wholeTarget asks for the comparison that migrate --verify makes.
@@ -67,7 +66,7 @@ func lastRound(ctx context.Context, o options) (options, error) {
 	if err != nil {
 		return o, err
 	}
-	return r.of(x)
+	return r.options.round(x)
 }
 
 // verifyFiles compares a target with files.
@@ -82,9 +81,8 @@ func verifyFiles(ctx context.Context, values config.Values, out *output.Writer) 
 	if err := config.Decode(values, &v); err != nil {
 		return err
 	}
-	o := importOptions{options: options{version: version, stores: v.Stores.Options(), from: v.Files.From}, types: importer.Types(v.Transfer.Types.Emit)}
-	o.limitReading(v.Pace)
-	if err := o.transfer(v.Transfer); err != nil {
+	o, err := newFilesOptions(version, v)
+	if err != nil {
 		return err
 	}
 	budget.LimitMemory(verifyMemory, os.Getenv)

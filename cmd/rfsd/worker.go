@@ -71,7 +71,7 @@ func work1(ctx context.Context, o options, l *workerLink) error {
 	in := newResources(o)
 	ctx, cancel := l.handle(ctx, in)
 	defer cancel()
-	o.minExponent, o.tries, o.recordEvery, o.fleet = l.First.Exponent, l.First.Tries, l.First.Record, true
+	o = o.ofWorker(l.First)
 	log := l.logger(o)
 	ctx, t, err := o.observe(ctx, "worker", in.run, log)
 	if err != nil {
