@@ -10,10 +10,8 @@ import (
 	"os"
 
 	"github.com/rfsd/rfsd/cmd/config"
-	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/cmd/state"
 	"github.com/rfsd/rfsd/rfs/base/budget"
-	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/migration/compare"
@@ -25,7 +23,7 @@ import (
 )
 
 // newComparison returns what compares the target of the options, within the budget of the process.
-func newComparison(o options, ask config.Verification, memory *budget.Budget, log *slog.Logger, screen *terminal.Screen) *compare.Run {
+func newComparison(o options, ask config.Verification, memory *budget.Budget, log *slog.Logger) *compare.Run {
 	return &compare.Run{
 		Target: o.target, Memory: memory, Version: o.version, Sample: float64(ask.Sample), Quick: ask.Quick, Strict: ask.Strict, Changed: ask.Changed, Names: ask.Differences,
 		Readers: o.slots, MaxDocument: o.maxDocument, MaxRate: o.maxRate, MaxLatency: o.maxLatency, Lease: o.leases.Initial,
@@ -36,16 +34,8 @@ func newComparison(o options, ask config.Verification, memory *budget.Budget, lo
 			return stateOfSession(ctx, o, client)
 		},
 		NoSession: state.ErrNone, StateDir: state.Dir, Temporary: func() (cms.Store, func() error, error) { return state.CreateFile("") },
-		Show: func(v *verify.Verifier) func() { return report.Progress(verifyProgress(v), log, screen) },
-		Log:  log,
+		Log: log,
 	}
-}
-
-// compareAgain compares the whole target with the snapshot that was migrated, unless another process of the session has done so since.
-func compareAgain(ctx context.Context, o options, blobs repo.Repository, memory *budget.Budget, log *slog.Logger, screen *terminal.Screen) (*verify.Report, error) {
-	run := newComparison(o, wholeTarget, memory, log, screen)
-	run.Reuse = true
-	return compareSnapshot(ctx, o, blobs, run)
 }
 
 // compareSnapshot compares the target with the snapshot of a repository.
@@ -55,7 +45,7 @@ func compareSnapshot(ctx context.Context, o options, blobs repo.Repository, run 
 		return nil, planError(err)
 	}
 	s := compare.Snapshot{
-		Comparison: compare.Comparison{Repo: blobs, Edit: o.editor, Redirects: o.rules.Targets, Memory: run.Memory, MaxDocument: o.maxDocument, Identity: comparedIdentity(o, blobs.URI(), p), Changed: run.Changed, Log: run.Log},
+		Comparison: compare.Comparison{Repo: blobs, Edit: o.editor, Redirects: o.rules.Targets, Memory: run.Memory, MaxDocument: o.maxDocument, Identity: comparedIdentity(o, blobs, p), Changed: run.Changed, Log: run.Log},
 		Plan:       p, Rules: o.rules, Overrides: o.overrides, TypesOnly: run.Quick || run.Changed,
 		Mine: func(identity map[string]string) bool { return phase.IsOf(identity, p) },
 	}
@@ -66,10 +56,10 @@ func compareSnapshot(ctx context.Context, o options, blobs repo.Repository, run 
 }
 
 // compareFiles compares the target with files, such as those of an export.
-func compareFiles(ctx context.Context, o options, files repo.Repository, types importer.Types, run *compare.Run) (*verify.Report, error) {
-	source := importer.Comparison{Source: files, Types: types, AllowPartial: o.allowPartial, IncludeSystem: o.includeSystem, MaxDocument: o.maxDocument,
+func compareFiles(ctx context.Context, o importOptions, files repo.Repository, run *compare.Run) (*verify.Report, error) {
+	source := importer.Comparison{Source: files, Types: o.types, AllowPartial: o.allowPartial, IncludeSystem: o.includeSystem, MaxDocument: o.maxDocument,
 		Memory: run.Memory, Frames: budget.New(importer.MaxBack, 0), Log: run.Log}
-	identity := fmt.Sprintf("%s %s %s %t %d", o.version, repositoryIdentity(files.URI()), types, o.includeSystem, o.maxDocument)
+	identity := fmt.Sprintf("%s %s %s %t %d", o.version, repositoryIdentity(files.URI()), o.types, o.includeSystem, o.maxDocument)
 	return run.Compare(ctx, files.URI(), source.Compared(files, identity))
 }
 
@@ -89,11 +79,11 @@ func failedOf(ctx context.Context, o options, kept *cms.Coordinator) (*verify.Fa
 }
 
 // comparedIdentity identifies the snapshot and all settings that decide what is sent of it; "" when the snapshot has no identity.
-func comparedIdentity(o options, uri string, plan *plan.Plan) string {
+func comparedIdentity(o options, blobs repo.Repository, plan *plan.Plan) string {
 	if plan.Identity == "" {
 		return ""
 	}
-	settings, err := json.Marshal(o.request().Settings(repositoryIdentity(uri)))
+	settings, err := json.Marshal(o.sessionSettings(blobs))
 	if err != nil { // texts only
 		return ""
 	}

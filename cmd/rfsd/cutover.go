@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/cmd/config"
-	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
@@ -69,12 +68,12 @@ var (
 
 // cutOver carries out the order to cut over, and reports it. Errors: errReturned, errGroup.
 func (r rounds) cutOver(ctx context.Context) error {
-	if !r.origin.derived {
+	if !r.makesSnapshots() {
 		return config.Usage("a cut-over is ordered, which makes a snapshot on the source: give --source-host, and no --snapshot-name; `rfsctl cutover --abort` withdraws the order")
 	}
 	blobs, err := openRepository(ctx, r.options)
 	if err != nil {
-		return exit.With(exit.Snapshot, fmt.Errorf("repository %s: %w", r.repoURI, err))
+		return err
 	}
 	all, err := r.read(ctx)
 	if err != nil {

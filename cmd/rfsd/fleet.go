@@ -17,7 +17,6 @@ import (
 	"github.com/rfsd/rfsd/daemon/cert"
 	"github.com/rfsd/rfsd/daemon/fleet"
 	"github.com/rfsd/rfsd/gossip"
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/owner"
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
@@ -79,7 +78,7 @@ func (r *runOptions) beginFleet(ctx context.Context, id *cert.Identity, streams 
 		_ = closeStore()
 		return nil, nil, err
 	}
-	coordinator := cms.New(o.coordination(kept, owner.Name()))
+	coordinator := o.stateIn(kept)
 	conf := fleet.Config{
 		Store: kept, Clock: timing.SystemClock(), Gossip: r.gossip, Dir: r.own.Fleet.DataDir, Quick: r.own.Fleet.OneMachine,
 		Shards:  func(ctx context.Context) ([]schedule.Shard, error) { return phase.ShardSizes(ctx, coordinator) },

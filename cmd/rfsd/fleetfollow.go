@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/rfsd/rfsd/cmd/output"
@@ -14,7 +15,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
-	"github.com/rfsd/rfsd/rfs/coordination/owner"
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
 	"github.com/rfsd/rfsd/rfs/migration/follow"
 )
@@ -29,7 +29,7 @@ type fleetRounds struct {
 	// The store of the round in progress; the goroutine of work alone uses them.
 	session string
 	store   *cms.Coordinator
-	closing opened // the stores of this round and of the one before it, which a worker may still hold leases of
+	closing []func() error // the stores of this round and of the one before it, which a worker may still hold leases of
 }
 
 // driverTTL is for how long no node drives after the driver was killed.
@@ -96,12 +96,18 @@ func (f *fleetRounds) open(ctx context.Context, x follow.Round) (*cms.Coordinato
 		}
 		f.closing = f.closing[1:]
 	}
-	f.session, f.store = x.Session, cms.New(o.coordination(store, owner.Name()))
+	f.session, f.store = x.Session, o.stateIn(store)
 	return f.store, nil
 }
 
 // close closes the stores of the last rounds when the node has ended.
-func (f *fleetRounds) close() error { return f.closing.close() }
+func (f *fleetRounds) close() error {
+	var errs []error
+	for _, shut := range slices.Backward(f.closing) {
+		errs = append(errs, shut())
+	}
+	return errors.Join(errs...)
+}
 
 // drive drives the rounds of the fleet while this node is the one that does, until the following has ended or ctx is done.
 // position returns the place of the node in its fleet.
@@ -111,7 +117,7 @@ func (f *fleetRounds) drive(ctx context.Context, position func() schedule.NodePo
 		return // ctx is done
 	}
 	d := &follow.Driver{
-		Root: cms.New(f.coordination(store, owner.Name())), Clock: timing.SystemClock(), TTL: f.ttl, Every: f.every,
+		Root: f.stateIn(store), Clock: timing.SystemClock(), TTL: f.ttl, Every: f.every,
 		Ask:   func() time.Duration { return position().Interval(askForLock, schedule.ElectionRate) },
 		Round: f.arrives, CutOver: f.cutsOver, Log: f.log,
 	}

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -14,7 +12,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
-	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/cmd/help"
 	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/cmd/report"
@@ -22,7 +19,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/pattern"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
-	"github.com/rfsd/rfsd/rfs/coordination/owner"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/destination/tuning"
@@ -219,7 +215,7 @@ func (r rounds) chain(ctx context.Context, f func(*follow.Chain) error) error {
 	if err != nil {
 		return err
 	}
-	err = f(&follow.Chain{Root: cms.New(r.coordination(store, owner.Name())), Session: r.sessionOrDefault(), Clock: timing.SystemClock()})
+	err = f(&follow.Chain{Root: r.stateIn(store), Session: r.sessionOrDefault(), Clock: timing.SystemClock()})
 	return errors.Join(err, shut())
 }
 
@@ -227,11 +223,11 @@ func (r rounds) chain(ctx context.Context, f func(*follow.Chain) error) error {
 func (r rounds) next(ctx context.Context, group []string) (next follow.Round, due bool, err error) {
 	blobs, err := openRepository(ctx, r.options)
 	if err != nil {
-		return next, false, exit.With(exit.Snapshot, fmt.Errorf("repository %s: %w", r.repoURI, err))
+		return next, false, err
 	}
 	err = r.chain(ctx, func(c *follow.Chain) (err error) {
 		c.Repo, c.AllowPartial = blobs, r.allowPartial
-		next, due, err = c.Next(ctx, r.snapshot, group, r.request().Settings(repositoryIdentity(blobs.URI())))
+		next, due, err = c.Next(ctx, r.snapshot, group, r.sessionSettings(blobs))
 		return err
 	})
 	return next, due, err
@@ -306,12 +302,12 @@ func (r rounds) arrive(ctx context.Context, x follow.Round, done *report.Migrati
 		return err
 	}
 	if x := over.Records; x != nil {
-		if err := r.forget(ctx, *x); err != nil {
+		if err := r.forgetRound(ctx, *x); err != nil {
 			r.log.Warn("records of a former round stay: remove them with rfsctl cleanup", "round", x.Number, "session", x.Session, "error", err)
 		}
 	}
 	for _, x := range over.Snapshots {
-		if err := r.deleteSnapshot(ctx, x, repositoryIdentity(blobs.URI())); err != nil {
+		if err := r.deleteSnapshot(ctx, x, blobs); err != nil {
 			r.log.Warn("the snapshot of a former round stays: delete it by hand", "round", x.Number, "snapshot", x.Snapshot, "error", err)
 		}
 	}
@@ -328,38 +324,6 @@ func (r rounds) stopped(ctx context.Context, blobs repo.Repository, snapshot str
 	request.SnapshotName = snapshot
 	names, err := plan.Selected(ctx, blobs, request)
 	return slices.DeleteFunc(names, func(name string) bool { return !r.stops.Match(name) }), err
-}
-
-// deleteSnapshot deletes the snapshot that a round made. The record is input: only a snapshot with the derived name of the session is deleted.
-func (r rounds) deleteSnapshot(ctx context.Context, x follow.Round, repository string) error {
-	if !x.Made || !r.origin.derived {
-		return nil
-	}
-	made := x
-	made.Snapshot = ""
-	o, err := r.options.round(made)
-	if err != nil {
-		return err
-	}
-	if name := o.snapshotOptions(o.request().Settings(repository)).Name; x.Snapshot == name || x.Snapshot == name+"-2" {
-		return o.liveSource().Delete(ctx, x.Snapshot)
-	}
-	return nil
-}
-
-// forget removes the records of a round that is over. Round 0 keeps its records: they hold the others.
-func (r rounds) forget(ctx context.Context, x follow.Round) error {
-	o, err := r.options.round(x)
-	switch {
-	case err != nil || x.Number == 0:
-		return err
-	case o.shares():
-		return o.place(false).Remove(ctx)
-	}
-	if err := os.Remove(o.coordinatorFile); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
 }
 
 // finish ends the following: the target's indices get back the settings that the rounds have changed. It blocks until no request of the

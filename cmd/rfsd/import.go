@@ -12,6 +12,8 @@ import (
 	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/daemon/status"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
 )
 
 func importCommand() *cli.Command {
@@ -50,7 +52,7 @@ func runImport(ctx context.Context, o importOptions, out *output.Writer) error {
 	}
 	shown := shownImport(o, h, lines, log)
 	if err := t.Measure(ctx, shown); err != nil {
-		return errors.Join(err, h.close())
+		return errors.Join(err, h.Close())
 	}
 	stopShowing := show(ctx, shown, log, screen)
 	done, err := h.Run(ctx)
@@ -63,5 +65,14 @@ func runImport(ctx context.Context, o importOptions, out *output.Writer) error {
 	r.Failures = status.FailureClasses(ctx, h.kept, h.Failed, r.Failed, log)
 	own := h.Own()
 	r.OwnDocuments, r.OwnWindows = own.Documents, own.Windows
-	return r.Conclude(out, errors.Join(err, h.close()))
+	return r.Conclude(out, errors.Join(err, h.Close()))
+}
+
+// deliveredLater returns how many of the failed documents of a session rfsd redrive has delivered.
+func deliveredLater(ctx context.Context, kept *cms.Coordinator, failed int64) (int64, error) {
+	again, err := progress.ReadRedrives(ctx, kept)
+	if err != nil {
+		return 0, err
+	}
+	return again.TakeAll(failed), nil
 }

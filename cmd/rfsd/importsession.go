@@ -3,15 +3,10 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
-	"os"
 
-	"github.com/rfsd/rfsd/cmd/exit"
-	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/metrics"
-	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
@@ -34,17 +29,17 @@ type importSession struct {
 // openImport puts the parts together.
 func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *resources) (*importSession, error) {
 	o.stores.Pace = &in.reads
-	files, err := repo.Open(ctx, o.from, o.stores)
+	files, err := openFiles(ctx, o.options)
 	if err != nil {
-		return nil, fmt.Errorf("--from %s: %w", o.from, err)
+		return nil, err
 	}
 	h := &importSession{in: in, blobs: repo.NewCounting(files)}
 	r, err := openReceiver(ctx, o.options, log, in, &h.opened)
 	if err != nil {
-		return nil, errors.Join(err, h.close())
+		return nil, errors.Join(err, h.Close())
 	}
 	h.kept = r.kept
-	budget.LimitMemory(o.options.memory().Budget(repo.IsRemote(h.blobs.URI())), os.Getenv)
+	limitMemory(o.options, h.blobs)
 	existing := &importer.Existing{Counts: r.client, Records: session.PriorsOf(r.kept), Way: o.existing, Chosen: o.existing != "", Log: log}
 	identity := maps.Clone(r.identity)
 	identity[phase.ExistingKey] = string(o.existing) // empty until it is chosen
@@ -70,32 +65,11 @@ func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *reso
 	return h, nil
 }
 
-func (h *importSession) name() string { return h.Token }
-
-// sample is what the session did so far.
-func (h *importSession) sample() metrics.Sample {
+// Sample returns what the process has done so far.
+func (h *importSession) Sample() metrics.Sample {
 	sum, own := h.in.counters.Sample(), h.Own()
 	sum.Documents, sum.Failed, sum.SourceBytes = own.Documents, own.Failed, own.Bytes
 	sum.RepoRequests, sum.RepoBytes = h.blobs.Totals()
 	sum.RepoErrors = h.blobs.Errors()
 	return sum
-}
-
-// work takes part until the import is complete or ctx ends, and gives the last record of a worker. tell hears
-// which item it has.
-func (h *importSession) work(ctx context.Context, tell func(daemon.Record)) (daemon.Record, error) {
-	h.Tell = func(x importer.Hold) {
-		tell(daemon.Record{Lease: &daemon.Lease{Item: x.Window, Holder: x.Holder, Index: x.File, Shard: x.Number, LeftMs: x.Left.Milliseconds()}})
-	}
-	tell(daemon.Record{Phase: &daemon.WorkerPhase{Name: "import", State: session.PhaseInProgress}})
-	status, err := h.Run(ctx)
-	code, sample := exit.Failed, h.sample()
-	switch {
-	case err != nil:
-	case status.Complete:
-		code = exit.NoneLeft
-	case ctx.Err() != nil:
-		code = exit.OK // asked to end: what it had is given back
-	}
-	return daemon.Record{Exit: codeOf(code), Outcome: "import", Sample: &sample}, err
 }

@@ -116,7 +116,12 @@ func hold(ctx context.Context, p *primitive.Permits, s bucketSpender) (stop func
 	}
 }
 
-// nodeLimit returns a limit of a node. Its permit is in a store that it opens, unless only this node can open it.
+// nodeLimits return the limits of a node for sending and for reading. Their permits are in a store that each opens, unless only this node
+// can open it.
+func (o options) nodeLimits(log *slog.Logger) (send, read daemon.Limit) {
+	return o.nodeLimit(session.MaxRate, o.maxRate, log), o.nodeLimit(session.MaxReadRate, o.maxReadRate, log)
+}
+
 func (o options) nodeLimit(option string, most int64, log *slog.Logger) daemon.Limit {
 	if !o.shares() {
 		return daemon.Limit{Most: most}

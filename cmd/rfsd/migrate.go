@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -18,16 +18,15 @@ import (
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/foreground"
 	"github.com/rfsd/rfsd/daemon/status"
-	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
-	"github.com/rfsd/rfsd/rfs/coordination/owner"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/estimate"
+	"github.com/rfsd/rfsd/rfs/migration/load"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/summary"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/operation/trial"
-	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
 func migrateCommand() *cli.Command {
@@ -70,13 +69,12 @@ func perform(ctx context.Context, o options, out *output.Writer) (*report.Migrat
 	defer t.Stop()
 	ctx = observed
 	begin := time.Now()
-	blobs, err := openRepository(ctx, o)
+	in := newResources(o)
+	counted, err := openCounted(ctx, o, in.memory)
 	if err != nil {
-		return nil, exit.With(exit.Snapshot, fmt.Errorf("repository %s: %w", o.repoURI, err))
+		return nil, err
 	}
-	budget.LimitMemory(o.memory().Budget(repo.IsRemote(blobs.URI())), os.Getenv) // before it is planned: a snapshot has any number of indices
-	counted, in := repo.NewCounting(blobs), newResources(o)
-	counted.LargeAlone(in.memory.Alone)
+	limitMemory(o, counted) // before it is planned: a snapshot has any number of indices
 	var planned *plan.Plan
 	read := func(ctx context.Context, name string) (*plan.Plan, error) {
 		if planned != nil {
@@ -103,7 +101,7 @@ func perform(ctx context.Context, o options, out *output.Writer) (*report.Migrat
 		return nil, err
 	}
 	s.Plan = read
-	owned, err := claim(o, s.Holder)
+	owned, err := o.claim(s.Holder)
 	if err != nil {
 		return nil, errors.Join(err, done())
 	}
@@ -132,7 +130,7 @@ func perform(ctx context.Context, o options, out *output.Writer) (*report.Migrat
 		r.Failures = status.FailureClasses(ctx, s.Coordinator, s.Runner.Failed, sum.Totals.Failed, log)
 	}
 	wall := time.Since(begin)
-	tried := &estimate.Run{Plan: planned, Blobs: counted, Memory: in.memory, Edit: o.editor, MaxDocument: o.maxDocument, Slots: o.slots, Price: o.price}
+	tried := o.estimate(planned, counted, in.memory)
 	var load estimate.Load
 	if o.measure > 0 && err == nil && sum.Complete {
 		load, err = tried.Measure(ctx, s, o.measure, o.failedContent)
@@ -169,11 +167,35 @@ func runShown(ctx context.Context, m *worker.Migration, shown *foreground.Comman
 	return sum, err
 }
 
-// claim takes the lock of a migration on this machine. A coordinator file needs none, as it is locked itself.
-func claim(o options, holder string) (*owner.Claim, error) {
-	c, err := owner.Take(o.ownerFile, holder)
-	if errors.Is(err, owner.ErrLive) {
-		return nil, config.Usage("another rfsd migrate runs this migration on this machine (%s is locked)", o.ownerFile)
+// announce says before the run what will not arrive as it was, or not at all.
+func announce(log *slog.Logger, plan *plan.Plan) {
+	for _, w := range plan.Warnings {
+		log.Warn(w)
 	}
-	return c, err
+	for _, x := range plan.Vanished {
+		log.Warn("the snapshot lacks an index that the former one has: it stays on the target, except with --delete-indices", "index", x.Name)
+	}
+	for _, m := range plan.Missing {
+		log.Warn("the snapshot lacks a shard", "shard", m)
+	}
+	for _, x := range plan.Indices {
+		if x.Entry.Reduced != "" {
+			log.Warn("stored sources differ from the indexed documents", "index", x.Name, "reason", x.Entry.Reduced)
+		}
+	}
+	if len(plan.LeftOut) > 0 {
+		log.Info("system indices are left out; --include-system migrates them", "indices", strings.Join(plan.LeftOut, ", "))
+	}
+}
+
+// announceTrial prints what a trial run reads and sends, before it starts.
+func announceTrial(o options, p *plan.Plan, out *output.Writer) {
+	if o.trial == nil || o.log.Quiet {
+		return
+	}
+	text := progress.Sprintf("trial run: reads and sends at most %d documents of each of %s to indices named %s…", o.trial.Documents, progress.Plural(int64(p.Shards()), "shard"), o.trial.Prefix)
+	if o.measure > 0 {
+		text += fmt.Sprintf("; then, for at most %s, at most %s of sources to indices that it deletes again", o.measure, progress.Bytes(load.MostSource(p)))
+	}
+	fmt.Fprintln(out, text)
 }

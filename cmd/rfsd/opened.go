@@ -3,10 +3,13 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 
+	"github.com/rfsd/rfsd/cmd/state"
 	"github.com/rfsd/rfsd/daemon/sharing"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/owner"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
@@ -17,8 +20,8 @@ import (
 // opened are the functions that close what was opened, in the order of opening.
 type opened []func() error
 
-// close closes the last first.
-func (o opened) close() error {
+// Close closes the last first.
+func (o opened) Close() error {
 	var errs []error
 	for i := len(o) - 1; i >= 0; i-- {
 		errs = append(errs, o[i]())
@@ -118,7 +121,7 @@ func (in *resources) openStore(ctx context.Context, o options, log *slog.Logger,
 
 // warnOfRisks logs what the options leave open on the way to the clusters, once per run.
 func (o options) warnOfRisks(log *slog.Logger) {
-	for _, c := range []target.Config{o.target, o.coordinator, o.origin.cluster} {
+	for _, c := range o.clusters() {
 		for _, risk := range c.Risks() {
 			log.Warn("a connection is not protected", "reason", risk)
 		}
@@ -143,4 +146,61 @@ func (o options) scope(ctx context.Context) (sharing.Scope, error) {
 		err = cerr
 	}
 	return sharing.Scope{Session: o.session, Cluster: v.ClusterUUID}, err
+}
+
+// clusters returns the clusters of the options; an absent one has no URL.
+func (o options) clusters() []target.Config {
+	return []target.Config{o.target, o.coordinator, o.origin.cluster}
+}
+
+// checkConnections reads certificates, keys and authorities as a run does; nothing is asked of any cluster.
+func (o options) checkConnections(ctx context.Context) error {
+	for _, c := range o.clusters() {
+		if c.URL == "" {
+			continue
+		}
+		client, err := target.New(ctx, c)
+		if err != nil {
+			return err
+		}
+		if err := client.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openSession opens the state of a session that has begun; state.ErrNone for another one.
+func openSession(ctx context.Context, o options, client *target.Client) (*cms.Coordinator, func() error, error) {
+	var store cms.Store
+	end := func() error { return nil }
+	switch {
+	case o.coordinatorFile != "":
+		file, err := state.OpenFile(o.coordinatorFile)
+		if err != nil {
+			return nil, nil, err
+		}
+		store, end = file, file.Close
+	case o.bucket.URI != "":
+		kept, _, err := state.OpenBucket(ctx, o.bucket, o.session)
+		if err != nil {
+			return nil, nil, err
+		}
+		store = kept
+	default:
+		if o.coordinator.URL != "" {
+			var err error
+			if client, err = target.New(ctx, o.coordinator); err != nil {
+				return nil, nil, fmt.Errorf("coordinator: %w", err)
+			}
+			end = client.Close
+		}
+		kept, err := state.OpenCluster(ctx, client, o.session)
+		if err != nil {
+			return nil, nil, errors.Join(err, end())
+		}
+		store = kept
+	}
+	c := cms.New(cms.Config{Store: store, Creator: owner.Name()})
+	return c, end, nil
 }

@@ -4,10 +4,13 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"net/url"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -361,6 +364,9 @@ func (o options) liveSource() *live.Source {
 	return s
 }
 
+// makesSnapshots reports whether this session creates the snapshot that it reads.
+func (o options) makesSnapshots() bool { return o.origin.derived }
+
 // pauses reports whether this process waits while it is paused; another one would end.
 func (o options) pauses() bool { return o.repeats && o.shares() }
 
@@ -461,6 +467,12 @@ func (o options) driving(log *slog.Logger) options {
 	return o
 }
 
+// ofSlot returns the options of one worker, which reads at its pace.
+func (o options) ofSlot(in *resources) options {
+	o.slots, o.stores.Pace = 1, &in.reads
+	return o
+}
+
 // ofWorker returns the options of a worker whose daemon has sent hints.
 func (o options) ofWorker(hints daemon.WorkerCommand) options {
 	o.minExponent, o.tries, o.recordEvery, o.fleet = hints.Exponent, hints.Tries, hints.Record, true
@@ -495,4 +507,36 @@ func (o options) round(x follow.Round) (options, error) {
 		o.failedDir = path.Clean(o.failedDir)
 	}
 	return o, o.defaultPaths()
+}
+
+// deleteSnapshot deletes the snapshot that a round made. The record is input: only a snapshot with the derived name of the session is deleted.
+func (o options) deleteSnapshot(ctx context.Context, x follow.Round, blobs repo.Repository) error {
+	if !x.Made || !o.origin.derived {
+		return nil
+	}
+	made := x
+	made.Snapshot = ""
+	of, err := o.round(made)
+	if err != nil {
+		return err
+	}
+	if name := of.snapshotOptions(of.sessionSettings(blobs)).Name; x.Snapshot == name || x.Snapshot == name+"-2" {
+		return of.liveSource().Delete(ctx, x.Snapshot)
+	}
+	return nil
+}
+
+// forgetRound removes the records of a round that is over. Round 0 keeps its records: they hold the others.
+func (o options) forgetRound(ctx context.Context, x follow.Round) error {
+	of, err := o.round(x)
+	switch {
+	case err != nil || x.Number == 0:
+		return err
+	case of.shares():
+		return of.place(false).Remove(ctx)
+	}
+	if err := os.Remove(of.coordinatorFile); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }

@@ -3,11 +3,13 @@ package main
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"strings"
 
+	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/state"
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/rfs/coordination/owner"
@@ -31,4 +33,13 @@ func (o options) owner(node string, log *slog.Logger) *daemon.Owner {
 		return nil
 	}
 	return claim
+}
+
+// claim takes the lock of a migration on this machine. A coordinator file needs none, as it is locked itself.
+func (o options) claim(holder string) (*owner.Claim, error) {
+	c, err := owner.Take(o.ownerFile, holder)
+	if errors.Is(err, owner.ErrLive) {
+		return nil, config.Usage("another rfsd migrate runs this migration on this machine (%s is locked)", o.ownerFile)
+	}
+	return c, err
 }

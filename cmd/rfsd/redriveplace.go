@@ -13,7 +13,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/base/retry"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/failed"
@@ -27,8 +26,8 @@ import (
 
 const controlIndex = "control index"
 
-// placeName is where a redrive takes documents from.
-func placeName(o options) string {
+// redrivePlace returns the name of the place that a redrive takes documents from.
+func (o options) redrivePlace() string {
 	if o.recorded {
 		return controlIndex
 	}
@@ -125,16 +124,16 @@ func noPlaces(o options) string {
 
 // filesAgain opens the files that the session imported.
 func filesAgain(ctx context.Context, o options, kept *cms.Coordinator, in *resources, log *slog.Logger) (redrive.Source, error) {
-	files, err := repo.Open(ctx, o.from, o.stores)
+	files, err := openFiles(ctx, o)
 	if err != nil {
-		return nil, fmt.Errorf("--from %s: %w", o.from, err)
+		return nil, err
 	}
 	return importer.NewAgain(ctx, importer.Comparison{Source: files, MaxDocument: o.maxDocument, Memory: in.memory, Frames: budget.New(importer.MaxBack, 0), Log: log}, kept)
 }
 
 // snapshotAgain opens the snapshot that the session migrated.
 func snapshotAgain(ctx context.Context, o options, kept *cms.Coordinator, recorded map[string]string, in *resources) (redrive.Source, error) {
-	blobs, err := openRepository(ctx, o)
+	blobs, err := repo.OpenFederation(ctx, o.repoURI, o.remotes, o.stores)
 	if err != nil {
 		return nil, fmt.Errorf("repository %s: %w", o.repoURI, err)
 	}
@@ -172,13 +171,4 @@ func newRedriveAccount(o options, kept *cms.Coordinator) (session.PlaceAccount, 
 		dir = host + ":" + dir
 	}
 	return session.PlaceAccount{Records: session.RedrivesOf(kept), Place: dir, Bucket: bucket}, nil
-}
-
-// deliveredLater returns how many of the failed documents of a session rfsd redrive has delivered.
-func deliveredLater(ctx context.Context, kept *cms.Coordinator, failed int64) (int64, error) {
-	again, err := progress.ReadRedrives(ctx, kept)
-	if err != nil {
-		return 0, err
-	}
-	return again.TakeAll(failed), nil
 }

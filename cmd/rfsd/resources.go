@@ -105,6 +105,11 @@ func (o options) memory() budget.Process {
 	return budget.Process{Slots: o.slots, Connections: o.connections, Body: o.bulkBytes, Cluster: o.target.URL != "", Longer: o.maxDocument - shards.DefaultMaxDocument}
 }
 
+// limitMemory limits the memory of the process to what the options allow for a repository.
+func limitMemory(o options, blobs repo.Repository) {
+	budget.LimitMemory(o.memory().Budget(repo.IsRemote(blobs.URI())), os.Getenv)
+}
+
 // targetGuard protects the target while documents arrive.
 type targetGuard struct {
 	tune        tuning.Wish

@@ -31,11 +31,9 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/coordination/owner"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
-	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
 func runCommand() *cli.Command {
@@ -227,15 +225,15 @@ func runNode(ctx context.Context, r runOptions) error {
 	defer r.sent.Stop()
 	conf := daemon.Config{
 		Name: r.own.Node.Name, Version: version, Session: r.session, Workers: int(r.own.Node.Workers), MaxWorkers: r.own.Node.MaxWorkers, Memory: int64(r.own.Node.Memory),
-		Send: r.nodeLimit(session.MaxRate, r.maxRate, log), Read: r.nodeLimit(session.MaxReadRate, r.maxReadRate, log),
 		Scales: r.own.Scaling.Driver != "", EndWhenDone: r.own.Node.EndWhenDone, Sinks: sinks(r), Logs: ring, Log: log, Notify: notify,
 		Reload: func() (string, error) { return reload(r, id, &level) },
 	}
+	conf.Send, conf.Read = r.nodeLimits(log)
 	closeStore := func() error { return nil }
 	if r.inside() {
 		host := newSlotHost(ctx, r.options, log)
 		host.task = r.task
-		conf.Open, conf.Starter, conf.Set, closeStore = r.kind(host.open), host.starter(), host.limits.follow, host.close
+		conf.Open, conf.Starter, conf.Set, closeStore = r.kind(host.shared.open), host.starter(), host.shared.follow, host.close
 	} else {
 		program, err := os.Executable()
 		if err != nil {
@@ -284,12 +282,11 @@ func runNode(ctx context.Context, r runOptions) error {
 func (r runOptions) compare(ctx context.Context, m *progress.Migration, ended error, log *slog.Logger) error {
 	o := r.options
 	o.snapshot = cmp.Or(o.snapshot, m.Snapshot)
-	blobs, err := openRepository(ctx, o)
+	memory := o.memory().Input()
+	counted, err := openCounted(ctx, o, memory)
 	if err != nil {
-		return errors.Join(exit.With(exit.Snapshot, fmt.Errorf("repository %s: %w", o.repoURI, err)), ended)
+		return errors.Join(err, ended)
 	}
-	counted, memory := repo.NewCounting(blobs), o.memory().Input()
-	counted.LargeAlone(memory.Alone)
 	compared, err := compareAgain(ctx, o, counted, memory, log, nil)
 	if err == nil {
 		err = report.Verification(r.out, compared)
@@ -423,15 +420,6 @@ func (r runOptions) kind(open func(context.Context) (*cms.Coordinator, error)) f
 		}
 		return c.OfKind(ctx, r.task.kind)
 	}
-}
-
-// openCoordinator connects to the store that the workers use.
-func openCoordinator(ctx context.Context, o options) (*cms.Coordinator, error) {
-	store, _, err := openStore(ctx, o, false)
-	if err != nil {
-		return nil, err
-	}
-	return cms.New(o.coordination(store, owner.Name())), nil
 }
 
 func sinks(r runOptions) []daemon.Sink {

@@ -10,7 +10,6 @@ import (
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/cmd/program"
-	"github.com/rfsd/rfsd/rfs/destination/target"
 )
 
 // nodeSettings returns the settings of a node: from the file, over it from the environment, and over both from the command line. It
@@ -87,17 +86,5 @@ func (r runOptions) checkFiles(ctx context.Context) error {
 	if _, err := r.own.API.TLS.Identity(); err != nil {
 		return err
 	}
-	for _, c := range []target.Config{r.origin.cluster, r.target, r.coordinator} {
-		if c.URL == "" {
-			continue
-		}
-		client, err := target.New(ctx, c)
-		if err != nil {
-			return err
-		}
-		if err := client.Close(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return r.checkConnections(ctx)
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
-	"github.com/rfsd/rfsd/rfs/coordination/owner"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/source/repo"
@@ -91,7 +90,7 @@ func (r rounds) showPause(ctx context.Context, why string) (stop func()) {
 		return func() {}
 	}
 	log, lines := keepLines(r.log, r.options.log.Level, keptLines)
-	root := cms.New(r.coordination(store, owner.Name()))
+	root := r.stateIn(store)
 	shown := foreground.New(foreground.Config{
 		Name: "migrate", Version: version, Session: r.sessionOrDefault(), Slots: r.slots, Store: root, Orders: root, Pauses: r.pauses(), Waits: why, Read: readPause(),
 		Own:    func() progress.Work { return progress.Work{} },
@@ -118,7 +117,7 @@ func shownImport(o importOptions, h *importSession, lines *daemon.LogRing, log *
 			own := h.Own()
 			return progress.Work{Documents: own.Documents, Failed: own.Failed, SourceBytes: own.Bytes}
 		},
-		Sample: h.sample,
+		Sample: h.Sample,
 		Clock:  timing.SystemClock(), Logs: lines, Log: log, Env: os.Getenv,
 	})
 }
@@ -134,4 +133,17 @@ func show(ctx context.Context, shown *foreground.Command, log *slog.Logger, scre
 		end()
 		running.Wait()
 	}
+}
+
+// shownConsume returns the part of this process in a stream as rfsctl status shows it.
+func shownConsume(o consumeOptions, h *streamSession, lines *daemon.LogRing, log *slog.Logger) *foreground.Command {
+	return foreground.New(foreground.Config{
+		Name: "consume", Version: version, Session: o.session, Slots: 1, Store: h.kept, Read: status.ReadStreamStore,
+		Own: func() progress.Work {
+			own := h.Own()
+			return progress.Work{Documents: own.Documents, Failed: own.Failed, SourceBytes: own.Bytes, Running: own.Running}
+		},
+		Sample: h.Sample,
+		Clock:  timing.SystemClock(), Logs: lines, Log: log, Env: os.Getenv,
+	})
 }

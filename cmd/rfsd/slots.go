@@ -12,30 +12,18 @@ import (
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/link"
 	"github.com/rfsd/rfsd/daemon/metrics"
-	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
-	"github.com/rfsd/rfsd/rfs/base/throttle"
 	"github.com/rfsd/rfsd/rfs/base/tracing"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/coordination/owner"
-	"github.com/rfsd/rfsd/rfs/destination/export"
-	"github.com/rfsd/rfsd/rfs/migration/engine"
-	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
 
 // slotHost runs workers inside the daemon, with one store for all.
 type slotHost struct {
 	o      options
 	log    *slog.Logger
-	limits *limits
-	memory *budget.Budget
-	frames *budget.Budget // of the zstd files of an import, beside memory
-	solo   engine.Solo
+	shared *shared
 
 	mu       sync.Mutex
-	store    cms.Store
-	files    *export.Dir
-	shut     []func() error
 	sessions map[int]*workerSession // by slot; each has connections, counters and a name of its own
 
 	ctx context.Context // has the provider of spans
@@ -44,28 +32,7 @@ type slotHost struct {
 }
 
 func newSlotHost(ctx context.Context, o options, log *slog.Logger) *slotHost {
-	return &slotHost{ctx: ctx, o: o, log: log, limits: newLimits(o), memory: o.memory().Input(), frames: budget.New(importer.MaxBack, 0), sessions: map[int]*workerSession{}}
-}
-
-// open opens the store, once.
-func (h *slotHost) open(ctx context.Context) (*cms.Coordinator, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.store == nil {
-		store, shut, err := openStore(ctx, h.o, false)
-		if err != nil {
-			return nil, err
-		}
-		h.store, h.shut = store, append(h.shut, shut)
-	}
-	if h.files == nil && h.o.exportDir != "" {
-		dir, err := openExport(h.o, owner.Name())
-		if err != nil {
-			return nil, err
-		}
-		h.files, h.shut = dir, append(h.shut, dir.Close)
-	}
-	return cms.New(h.o.coordination(h.store, owner.Name())), nil
+	return &slotHost{ctx: ctx, o: o, log: log, shared: newShared(o), sessions: map[int]*workerSession{}}
 }
 
 func (h *slotHost) starter() daemon.Starter {
@@ -82,7 +49,7 @@ func (h *slotHost) session(ctx context.Context, slot int) (*workerSession, error
 	if x := h.sessions[slot]; x != nil {
 		return x, nil
 	}
-	x, err := openWorkerSession(ctx, h.o, h.log.With("slot", slot), &resources{limits: h.limits, flow: throttle.NewFlow(h.o.connections, h.o.bulkBytes), memory: h.memory, store: h.store, files: h.files, solo: &h.solo})
+	x, err := openWorkerSession(ctx, h.o, h.log.With("slot", slot), h.shared.slot())
 	if err == nil {
 		h.sessions[slot] = x
 	}
@@ -122,8 +89,5 @@ func (h *slotHost) close() error {
 	for _, x := range h.sessions {
 		errs = append(errs, x.close())
 	}
-	for i := len(h.shut) - 1; i >= 0; i-- {
-		errs = append(errs, h.shut[i]())
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, h.shared.Close())...)
 }

@@ -6,11 +6,13 @@ import (
 	"log/slog"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/link"
 	"github.com/rfsd/rfsd/daemon/metrics"
-	"github.com/rfsd/rfsd/rfs/base/throttle"
+	"github.com/rfsd/rfsd/daemon/status"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/stream/consume"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
@@ -27,33 +29,67 @@ type task struct {
 // taskPart is one worker's part in a task.
 type taskPart interface {
 	name() string // of the worker, with which the holders of its leases begin
-	sample() metrics.Sample
+	Sample() metrics.Sample
 	// work takes part until nothing is left or ctx ends, and returns the last record of a worker. tell hears what it works on.
 	work(ctx context.Context, tell func(daemon.Record)) (daemon.Record, error)
-	close() error
+	Close() error
 }
 
 // task returns the import as a task of workers.
 func (o importOptions) task() *task {
 	o.slots = 1
 	return &task{options: o.options, command: "import", kind: importer.Kind, open: func(ctx context.Context, log *slog.Logger, in *resources) (taskPart, error) {
-		return asPart(openImport(ctx, o, log, in))
+		h, err := openImport(ctx, o, log, in)
+		return importPart{h}, err
 	}}
 }
 
 // task returns the stream as a task of workers.
 func (o consumeOptions) task() *task {
 	return &task{options: o.options, command: "consume", kind: consume.Kind, open: func(ctx context.Context, log *slog.Logger, in *resources) (taskPart, error) {
-		return asPart(openConsume(ctx, o, log, in))
+		h, err := openConsume(ctx, o, log, in)
+		return streamPart{h}, err
 	}}
 }
 
-// asPart returns a part that was opened without an error.
-func asPart[H taskPart](h H, err error) (taskPart, error) {
-	if err != nil {
-		return nil, err
+// importPart is a worker's part in an import.
+type importPart struct{ *importSession }
+
+func (h importPart) name() string { return h.Token }
+
+// work takes part until the import is complete or ctx ends, and gives the last record of a worker. tell hears
+// which item it has.
+func (h importPart) work(ctx context.Context, tell func(daemon.Record)) (daemon.Record, error) {
+	h.Tell = func(x importer.Hold) {
+		tell(daemon.Record{Lease: &daemon.Lease{Item: x.Window, Holder: x.Holder, Index: x.File, Shard: x.Number, LeftMs: x.Left.Milliseconds()}})
 	}
-	return h, nil
+	tell(daemon.Record{Phase: &daemon.WorkerPhase{Name: "import", State: session.PhaseInProgress}})
+	status, err := h.Run(ctx)
+	code, sample := exit.Failed, h.Sample()
+	switch {
+	case err != nil:
+	case status.Complete:
+		code = exit.NoneLeft
+	case ctx.Err() != nil:
+		code = exit.OK // asked to end: what it had is given back
+	}
+	return daemon.Record{Exit: codeOf(code), Outcome: "import", Sample: &sample}, err
+}
+
+// streamPart is a worker's part in consuming a stream.
+type streamPart struct{ *streamSession }
+
+func (h streamPart) name() string { return h.Token }
+
+// work takes part until ctx ends, and returns the last record of a worker.
+func (h streamPart) work(ctx context.Context, tell func(daemon.Record)) (daemon.Record, error) {
+	tell(daemon.Record{Phase: &daemon.WorkerPhase{Name: status.StreamPhase, State: session.PhaseInProgress}})
+	_, err := h.Run(ctx)
+	code, sample := exit.OK, h.Sample()
+	if err != nil {
+		code = exit.Failed
+	}
+	return daemon.Record{Exit: codeOf(code), Outcome: "consume", Sample: &sample}, err
 }
 
 // runOrWork runs a command in the foreground, or takes part in its task as a worker of the daemon that has started it.
@@ -88,23 +124,20 @@ func runOrWork[O interface{ task() *task }](ctx context.Context, call *config.Ca
 	if err != nil {
 		return l.finish(failedRecord(err), err)
 	}
-	l.Begin(h.name(), h.sample, log)
+	l.Begin(h.name(), h.Sample, log)
 	r, err := h.work(ctx, l.Send)
-	return l.finish(r, errors.Join(err, h.close()))
+	return l.finish(r, errors.Join(err, h.Close()))
 }
 
 // runTask runs a slot's part of a task. What the slots have in common is the store.
 func (h *slotHost) runTask(ctx context.Context, slot int, report func(daemon.Record)) daemon.Record {
-	h.mu.Lock()
-	store := h.store
-	h.mu.Unlock()
-	x, err := h.task.open(ctx, h.log.With("slot", slot), &resources{limits: h.limits, flow: throttle.NewFlow(h.o.connections, h.o.bulkBytes), memory: h.memory, frames: h.frames, store: store, solo: &h.solo})
+	x, err := h.task.open(ctx, h.log.With("slot", slot), h.shared.slot())
 	if err != nil {
 		return failedRecord(err)
 	}
-	end := link.Sample(report, x.sample)
+	end := link.Sample(report, x.Sample)
 	r, err := x.work(ctx, report)
 	end()
-	noteError(&r, errors.Join(err, x.close()))
+	noteError(&r, errors.Join(err, x.Close()))
 	return r
 }

@@ -68,7 +68,7 @@ func TestTargetsThatAreNotTestedAreNamed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := h.close(); err != nil {
+			if err := h.Close(); err != nil {
 				t.Error(err)
 			}
 			return ""

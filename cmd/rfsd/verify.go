@@ -9,12 +9,12 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
-	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/cmd/help"
 	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
+	"github.com/rfsd/rfsd/rfs/migration/compare"
 	"github.com/rfsd/rfsd/rfs/migration/follow"
 	"github.com/rfsd/rfsd/rfs/operation/verify"
 	"github.com/rfsd/rfsd/rfs/source/repo"
@@ -86,12 +86,12 @@ func verifyFiles(ctx context.Context, values config.Values, out *output.Writer) 
 		return err
 	}
 	budget.LimitMemory(verifyMemory, os.Getenv)
-	files, err := repo.Open(ctx, o.from, o.stores)
+	files, err := openFiles(ctx, o.options)
 	if err != nil {
-		return fmt.Errorf("--from %s: %w", o.from, err)
+		return err
 	}
 	log, screen := report.Log(o.options.log)
-	r, err := compareFiles(ctx, o.options, files, o.types, newComparison(o.options, v.Verification, o.options.memory().Input(), log, screen))
+	r, err := compareFiles(ctx, o, files, shownComparison(o.options, v.Verification, o.options.memory().Input(), log, screen))
 	if err != nil {
 		return err
 	}
@@ -111,13 +111,12 @@ func runVerify(ctx context.Context, o options, ask config.Verification, out *out
 
 // compareSource compares the target with the snapshot of the options.
 func compareSource(ctx context.Context, o options, ask config.Verification, log *slog.Logger, screen *terminal.Screen) (*verify.Report, error) {
-	blobs, err := openRepository(ctx, o)
+	memory := o.memory().Input()
+	counted, err := openCounted(ctx, o, memory)
 	if err != nil {
-		return nil, exit.With(exit.Snapshot, fmt.Errorf("repository %s: %w", o.repoURI, err))
+		return nil, err
 	}
-	counted, memory := repo.NewCounting(blobs), o.memory().Input()
-	counted.LargeAlone(memory.Alone)
-	return compareSnapshot(ctx, o, counted, newComparison(o, ask, memory, log, screen))
+	return compareSnapshot(ctx, o, counted, shownComparison(o, ask, memory, log, screen))
 }
 
 func verifyProgress(v *verify.Verifier) func(elapsed float64) string {
@@ -125,4 +124,18 @@ func verifyProgress(v *verify.Verifier) func(elapsed float64) string {
 		p := v.Progress()
 		return fmt.Sprintf("source: %s; target: %s", report.Rates(p.SourceDocuments, p.SourceBytes, elapsed), report.Rates(p.TargetDocuments, p.TargetBytes, elapsed))
 	}
+}
+
+// shownComparison returns what compares the target of the options, and shows its progress.
+func shownComparison(o options, ask config.Verification, memory *budget.Budget, log *slog.Logger, screen *terminal.Screen) *compare.Run {
+	run := newComparison(o, ask, memory, log)
+	run.Show = func(v *verify.Verifier) func() { return report.Progress(verifyProgress(v), log, screen) }
+	return run
+}
+
+// compareAgain compares the whole target with the snapshot that was migrated, unless another process of the session has done so since.
+func compareAgain(ctx context.Context, o options, blobs repo.Repository, memory *budget.Budget, log *slog.Logger, screen *terminal.Screen) (*verify.Report, error) {
+	run := shownComparison(o, wholeTarget, memory, log, screen)
+	run.Reuse = true
+	return compareSnapshot(ctx, o, blobs, run)
 }

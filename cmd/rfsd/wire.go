@@ -5,16 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"runtime"
 	"time"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/cmd/state"
 	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
+	"github.com/rfsd/rfsd/rfs/coordination/owner"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/export"
@@ -36,14 +37,14 @@ import (
 func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting, in *resources) (*phase.Session, func() error, error) {
 	var all opened
 	give := func(err error) (*phase.Session, func() error, error) {
-		return nil, nil, errors.Join(err, all.close())
+		return nil, nil, errors.Join(err, all.Close())
 	}
-	budget.LimitMemory(o.memory().Budget(repo.IsRemote(blobs.URI())), os.Getenv)
+	limitMemory(o, blobs)
 	o.target.Memory, o.coordinator.Memory = in.memory, in.memory
 	writer := in.newHolder()
 	request := o.request()
 	s := &phase.Session{
-		Holder: writer, Log: log, Phases: o.phases, Settings: o.request().Settings(repositoryIdentity(blobs.URI())), Existing: o.existing,
+		Holder: writer, Log: log, Phases: o.phases, Settings: o.sessionSettings(blobs), Existing: o.existing,
 		Source:   phase.Source{Request: &request},
 		Transfer: phase.Transfer{Solo: in.solo, Order: o.order, SplitOver: o.splitOver},
 	}
@@ -97,7 +98,7 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 	if client != nil {
 		s.Shards.MaxBody = maxBody(client, log)
 	}
-	return s, all.close, nil
+	return s, all.Close, nil
 }
 
 // openFirst opens the state of the session that migrated the first snapshot of a cluster that is followed.
@@ -138,6 +139,11 @@ func (o options) coordination(store cms.Store, creator string) cms.Config {
 	return cms.Config{
 		Store: store, Creator: creator, InitialLease: o.leases.Initial, MaxLease: o.leases.Longest, MaxAttempts: o.leases.Attempts, SkewTolerance: o.skewTolerance(),
 	}
+}
+
+// stateIn returns the state of the work in a store.
+func (o options) stateIn(store cms.Store) *cms.Coordinator {
+	return cms.New(o.coordination(store, owner.Name()))
 }
 
 // taskLeases are the rules of windows and partitions, whose lengths are options of their own.
@@ -251,7 +257,22 @@ func openRepository(ctx context.Context, o options) (repo.Repository, error) {
 	if o.origin.derived {
 		return &repo.Lazy{Address: o.repoURI, Options: o.stores}, nil
 	}
-	return repo.OpenFederation(ctx, o.repoURI, o.remotes, o.stores)
+	blobs, err := repo.OpenFederation(ctx, o.repoURI, o.remotes, o.stores)
+	if err != nil {
+		return nil, exit.With(exit.Snapshot, fmt.Errorf("repository %s: %w", o.repoURI, err))
+	}
+	return blobs, nil
+}
+
+// openCounted opens the repository, counts its requests, and reads large blobs within memory.
+func openCounted(ctx context.Context, o options, memory *budget.Budget) (*repo.Counting, error) {
+	blobs, err := openRepository(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	counted := repo.NewCounting(blobs)
+	counted.LargeAlone(memory.Alone)
+	return counted, nil
 }
 
 // maxBody returns what asks the target, once it is needed, for the longest body of a request that it takes; 0 when that is
@@ -283,4 +304,22 @@ func openPatiently(ctx context.Context, o options, log *slog.Logger) (cms.Store,
 			return nil, nil, err
 		}
 	}
+}
+
+// openCoordinator connects to the store that the workers use.
+func openCoordinator(ctx context.Context, o options) (*cms.Coordinator, error) {
+	store, _, err := openStore(ctx, o, false)
+	if err != nil {
+		return nil, err
+	}
+	return o.stateIn(store), nil
+}
+
+// openFiles opens the files of an import.
+func openFiles(ctx context.Context, o options) (repo.Repository, error) {
+	files, err := repo.Open(ctx, o.from, o.stores)
+	if err != nil {
+		return nil, fmt.Errorf("--from %s: %w", o.from, err)
+	}
+	return files, nil
 }

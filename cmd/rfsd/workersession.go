@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -30,15 +29,13 @@ type workerSession struct {
 
 // openWorkerSession puts the parts of a worker together. The session is returned also beside an error, to say of it what it was.
 func openWorkerSession(ctx context.Context, o options, log *slog.Logger, in *resources) (*workerSession, error) {
-	o.slots, o.stores.Pace = 1, &in.reads
+	o = o.ofSlot(in)
 	h := &workerSession{in: in, done: func() error { return nil }}
-	blobs, err := openRepository(ctx, o)
-	if err != nil {
+	var err error
+	if h.blobs, err = openCounted(ctx, o, in.memory); err != nil {
 		h.unreadable = true
-		return h, fmt.Errorf("repository %s: %w", o.repoURI, err)
+		return h, err
 	}
-	h.blobs = repo.NewCounting(blobs)
-	h.blobs.LargeAlone(in.memory.Alone)
 	if h.Session, h.done, err = wire(ctx, o, log, h.blobs, in); err != nil {
 		h.done = func() error { return nil }
 		return h, err

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/state"
+	"github.com/rfsd/rfsd/rfs/base/budget"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
+	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
+	"github.com/rfsd/rfsd/rfs/migration/follow"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/migration/shards"
+	"github.com/rfsd/rfsd/rfs/operation/redrive"
+	"github.com/rfsd/rfsd/rfs/operation/rollback"
+)
+
+// redriveSession sends the failed documents of one session again.
+type redriveSession struct {
+	*redrive.Redrive
+	kept   *cms.Coordinator // the state of the session; nil: it was removed
+	ledger *rollback.Ledger // what the session has created; nil likewise
+	opened
+}
+
+// openRedrive puts the parts together. again returns the command line with more options.
+func openRedrive(ctx context.Context, o options, again func(more ...string) string, log *slog.Logger) (*redriveSession, error) {
+	h := &redriveSession{}
+	give := func(err error) (*redriveSession, error) { return nil, errors.Join(err, h.Close()) }
+	in := newResources(o)
+	budget.LimitMemory(o.memory().Budget(config.InBucket(o.failedDir)), os.Getenv)
+	o.target.Memory, o.coordinator.Memory = in.memory, in.memory
+	o.target.Log = log
+	client, err := target.New(ctx, o.target)
+	if err != nil {
+		return give(err)
+	}
+	h.opened = append(h.opened, client.Close)
+	if err := clusterOnly(o.target, "rfsd redrive"); err != nil {
+		return give(err)
+	}
+	if _, err := askTarget(ctx, client, log); err != nil {
+		return give(err)
+	}
+	kept, closeKept, err := openSession(ctx, o, client)
+	switch {
+	case errors.Is(err, state.ErrNone) && o.sinkNamed && o.named: // its state was removed
+	case err != nil:
+		return give(err)
+	default:
+		h.kept, h.opened = kept, append(h.opened, closeKept)
+		var closeFirst func() error
+		if h.ledger, closeFirst, err = openLedger(ctx, o, kept, client, log); err != nil {
+			return give(err)
+		}
+		h.opened = append(h.opened, closeFirst)
+	}
+	permit, err := newWritable(ctx, o, h.kept, h.ledger, again)
+	if err != nil {
+		return give(err)
+	}
+	if o.existing, err = existingOf(ctx, h.kept); err != nil {
+		return give(err)
+	}
+	source, err := sourceOf(ctx, o, h.kept, in, log)
+	if err != nil {
+		return give(err)
+	}
+	place, err := failedPlace(ctx, o, h.kept)
+	if err != nil {
+		return give(err)
+	}
+	limits, stopLimits := in.sending(ctx, o, client, log)
+	h.opened = append(h.opened, stopLimits)
+	sender, err := engine.ToCluster(in.counters.Sender(client), limits).Open(ctx, cms.ItemID{}, func() error { return nil })
+	if err != nil {
+		return give(err)
+	}
+	opts := bulkOptions(o, in, client)
+	opts.Sender = sender
+	h.Redrive = &redrive.Redrive{
+		Place: place, Source: source, Bulk: opts, Log: log, Select: o.indices.Match, Permit: permit.mayNot, MaxDocument: cmp.Or(o.maxDocument, shards.DefaultMaxDocument),
+		Existing: func(ctx context.Context, index string) (bulk.Existing, error) {
+			stream, err := objects.IsStream(ctx, client, index)
+			if stream {
+				return bulk.Keep, err
+			}
+			return o.existing, err
+		},
+	}
+	if h.kept == nil {
+		return h, nil
+	}
+	if h.Account, err = newRedriveAccount(o, h.kept); err != nil {
+		return give(err)
+	}
+	h.Arrived = func(ctx context.Context, arrived func(redrive.Document) bool) error {
+		return session.RefusalsOf(h.kept).Forget(ctx, func(d session.Refused) bool {
+			return arrived(redrive.Document{Index: d.Index, ID: d.ID, Shard: d.Shard, Ordinal: d.Ordinal})
+		})
+	}
+	return h, nil
+}
+
+// run sends the documents. Indices without other writes since the migration ended are sealed again after it.
+func (h *redriveSession) run(ctx context.Context) (done redrive.Report, err error) {
+	if h.ledger == nil {
+		return h.Redrive.Run(ctx)
+	}
+	err = h.ledger.Around(ctx, func() (err error) {
+		done, err = h.Redrive.Run(ctx)
+		return err
+	})
+	return done, err
+}
+
+// policiesWaiting returns the indices that the session gave no policy because documents were missing.
+func (h *redriveSession) policiesWaiting(ctx context.Context) ([]string, error) {
+	if h.kept == nil {
+		return nil, nil
+	}
+	return phase.PoliciesWaiting(ctx, h.kept)
+}
+
+// openLedger opens the records of what the session has created: of a round, the session of round 0 has them.
+func openLedger(ctx context.Context, o options, kept *cms.Coordinator, client *target.Client, log *slog.Logger) (*rollback.Ledger, func() error, error) {
+	own, nothing := rollback.NewLedger(client, kept, o.session, log), func() error { return nil }
+	root, number, is := follow.RootOf(o.session)
+	if !is {
+		return own, nothing, nil
+	}
+	first := o
+	first.session, first.coordinatorFile = root, strings.TrimSuffix(o.coordinatorFile, strings.TrimPrefix(o.session, root))
+	records, closeFirst, err := openSession(ctx, first, client)
+	switch {
+	case errors.Is(err, state.ErrNone): // a session with such a name of its own
+		return own, nothing, nil
+	case err != nil:
+		return nil, nil, fmt.Errorf("session %s, which is followed: %w", root, err)
+	}
+	all, err := session.RoundsOf(records).Read(ctx)
+	if err != nil {
+		return nil, nil, errors.Join(err, closeFirst())
+	}
+	if !slices.ContainsFunc(all.Rounds, func(r session.Round) bool { return r.Number == number }) {
+		return own, closeFirst, nil
+	}
+	return rollback.NewLedger(client, records, root, log), closeFirst, nil
+}
+
+// existingOf returns what the session does with documents that the target has.
+func existingOf(ctx context.Context, kept *cms.Coordinator) (bulk.Existing, error) {
+	if kept == nil {
+		return bulk.Overwrite, nil
+	}
+	identity, err := session.IdentityOf(kept).Read(ctx)
+	if err != nil && !errors.Is(err, cms.ErrNotFound) {
+		return "", fmt.Errorf("state of the session: %w", err)
+	}
+	settings, err := session.IdentityOf(kept).Settings(ctx)
+	if err != nil && !errors.Is(err, cms.ErrNotFound) {
+		return "", fmt.Errorf("state of the session: %w", err)
+	}
+	if settings[plan.FollowKey] != "" { // by their versions, documents that a later round changed stay
+		return bulk.Newer, nil
+	}
+	if f, err := session.RoundsOf(kept).Read(ctx); err != nil || len(f.Rounds) > 1 {
+		return "", cmp.Or(err, session.ErrFollowed)
+	}
+	return bulk.Existing(cmp.Or(identity[phase.ExistingKey], string(bulk.Overwrite))), nil
+}

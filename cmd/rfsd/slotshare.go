@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"sync"
+
+	"github.com/rfsd/rfsd/rfs/base/budget"
+	"github.com/rfsd/rfsd/rfs/base/throttle"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/owner"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/destination/export"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
+	"github.com/rfsd/rfsd/rfs/stream/importer"
+)
+
+// shared is what the workers of all slots inside a daemon use together: one store, and one export directory.
+type shared struct {
+	o      options
+	limits *limits
+	memory *budget.Budget
+	frames *budget.Budget // of the zstd files of an import, beside memory
+	solo   engine.Solo
+
+	mu    sync.Mutex
+	store cms.Store
+	files *export.Dir
+	opened
+}
+
+func newShared(o options) *shared {
+	return &shared{o: o, limits: newLimits(o), memory: o.memory().Input(), frames: budget.New(importer.MaxBack, 0)}
+}
+
+// open opens the store and the export directory, once.
+func (h *shared) open(ctx context.Context) (*cms.Coordinator, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.store == nil {
+		store, shut, err := openStore(ctx, h.o, false)
+		if err != nil {
+			return nil, err
+		}
+		h.store, h.opened = store, append(h.opened, shut)
+	}
+	if h.files == nil && h.o.exportDir != "" {
+		dir, err := openExport(h.o, owner.Name())
+		if err != nil {
+			return nil, err
+		}
+		h.files, h.opened = dir, append(h.opened, dir.Close)
+	}
+	return h.o.stateIn(h.store), nil
+}
+
+// slot returns the resources of one slot, after open.
+func (h *shared) slot() *resources {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return &resources{limits: h.limits, flow: throttle.NewFlow(h.o.connections, h.o.bulkBytes), memory: h.memory, frames: h.frames, store: h.store, files: h.files, solo: &h.solo}
+}
+
+// follow applies the limits that an operator has set.
+func (h *shared) follow(set session.Limits) { h.limits.follow(set) }
