@@ -53,7 +53,7 @@ func TestOpenDestination_OfACollection(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			url, requests := collectionOf(t, c.kind)
-			o, err := parse(t, append([]string{"--repo-uri", filepath.Join("..", "..", "testing", "fixtures", "7.10.2-demo"), "--snapshot-name", "snap1",
+			o, err := parsedMigration(t, append([]string{"--repo-uri", filepath.Join("..", "..", "testing", "fixtures", "7.10.2-demo"), "--snapshot-name", "snap1",
 				"--target-host", url, "--target-aws-sigv4", "--target-aws-service", "aoss"}, c.args...)...)
 			if err != nil {
 				t.Fatal(err)
@@ -61,8 +61,8 @@ func TestOpenDestination_OfACollection(t *testing.T) {
 			o.verify = c.name == "a comparison"
 			var log bytes.Buffer
 			s := &phase.Session{Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))}
-			in := newResources(o.options)
-			_, _, done, err := openDestination(t.Context(), o.options, s, in)
+			in := newResources(o)
+			_, _, done, err := openDestination(t.Context(), o, s, in)
 			if err == nil {
 				defer done() //nolint:errcheck // nothing was sent
 			}
@@ -73,7 +73,7 @@ func TestOpenDestination_OfACollection(t *testing.T) {
 				t.Errorf("%d requests, logged %s", n, log.String())
 			}
 			if o.coordinator.URL != "" {
-				if _, _, err := openStore(t.Context(), o.options, false); err == nil || !strings.Contains(err.Error(), "can only be a target") {
+				if _, _, err := openStore(t.Context(), o, false); err == nil || !strings.Contains(err.Error(), "can only be a target") {
 					t.Errorf("a collection keeps the state: %v", err)
 				}
 			}
@@ -83,8 +83,14 @@ func TestOpenDestination_OfACollection(t *testing.T) {
 
 func TestCollections_AreRefusedByCommandsWithoutAFormForThem(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
-	url, requests := collectionOf(t, "SEARCH")
-	to := []string{"--target-host", url, "--target-aws-sigv4", "--target-aws-service", "aoss", "--coordinator-file", filepath.Join(t.TempDir(), "c.db")}
+	var requests atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		requests.Add(1)
+		w.WriteHeader(http.StatusBadRequest)
+	}))
+	defer s.Close()
+	signer.SetEnvironment(t, "eu-west-1", "AKID", "secret")
+	to := []string{"--target-host", s.URL, "--target-aws-sigv4", "--target-aws-service", "aoss", "--coordinator-file", filepath.Join(t.TempDir(), "c.db")}
 	demo := []string{"--repo-uri", filepath.Join("..", "..", "testing", "fixtures", "7.10.2-demo"), "--snapshot-name", "snap1"}
 	for _, args := range [][]string{
 		append([]string{"import", "--from", t.TempDir()}, to...),

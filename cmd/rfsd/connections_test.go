@@ -61,11 +61,11 @@ func TestRequestsToTheStoreHaveConnectionsOfTheirOwn(t *testing.T) {
 	s.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) }
 	s.Start()
 	defer s.Close()
-	o, err := parse(t, "--repo-uri", "/repo", "--snapshot-name", "s", "--target-host", s.URL, "--max-connections", fmt.Sprint(hanging))
+	o, err := parsedMigration(t, "--repo-uri", "/repo", "--snapshot-name", "s", "--target-host", s.URL, "--max-connections", fmt.Sprint(hanging))
 	if err != nil {
 		t.Fatal(err)
 	}
-	destination, client, done, err := openDestination(t.Context(), o.options, &phase.Session{Log: slog.New(slog.DiscardHandler)}, newResources(o.options))
+	destination, client, done, err := openDestination(t.Context(), o, &phase.Session{Log: slog.New(slog.DiscardHandler)}, newResources(o))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestRequestsToTheStoreHaveConnectionsOfTheirOwn(t *testing.T) {
 	ask := func() {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		store, closeStore, err := openStore(ctx, o.options, false)
+		store, closeStore, err := openStore(ctx, o, false)
 		if err == nil { // the server has no state; what counts is that it was asked and answered
 			_, _, err = store.Now(ctx)
 			defer closeStore() //nolint:errcheck // nothing was written through it

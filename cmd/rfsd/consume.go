@@ -20,7 +20,7 @@ func consumeCommand() *cli.Command {
 		Usage:       "bring the messages of a Kafka topic into a cluster; any number of processes share the partitions",
 		Description: help.Consume,
 	}, func(ctx context.Context, call *config.Call) error {
-		return runOrWork(ctx, call, decodeConsume, runConsume)
+		return runOrWork(ctx, call, decodeConsume, consumeTask, runConsume)
 	})
 }
 

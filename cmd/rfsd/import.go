@@ -22,7 +22,7 @@ func importCommand() *cli.Command {
 		Usage:       "import NDJSON files, such as the files of an export, into a cluster; any number of processes share the work",
 		Description: help.Import,
 	}, func(ctx context.Context, call *config.Call) error {
-		return runOrWork(ctx, call, decodeImport, runImport)
+		return runOrWork(ctx, call, decodeImport, importTask, runImport)
 	})
 }
 

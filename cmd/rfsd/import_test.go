@@ -19,7 +19,11 @@ import (
 func parsedImport(t *testing.T, args ...string) (o importOptions, err error) {
 	t.Helper()
 	c := config.Raw[config.ImportCommand](cli.Command{Name: "import"}, func(_ context.Context, call *config.Call) error {
-		o, err = decodeImport(call.Given())
+		var i config.Import
+		if err := config.Decode(call.Given(), &i); err != nil {
+			return err
+		}
+		o, err = newImportOptions("test", i)
 		return err
 	})
 	app := &cli.App{Name: "rfsd", Commands: []*cli.Command{c}, Writer: io.Discard, ErrWriter: io.Discard}

@@ -39,7 +39,7 @@ func TestLimits_FollowOrders(t *testing.T) {
 				log := slog.New(slog.DiscardHandler)
 				stop := in.holdPermits(t.Context(), o, store, log)
 				orders := session.OrdersOf(cms.New(cms.Config{Store: store, Creator: "test"}))
-				_, unwatch, err := orders.Watch(t.Context(), pollOrders, in.follow, log)
+				_, unwatch, err := orders.Watch(t.Context(), 3*time.Second, in.follow, log)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -136,7 +136,7 @@ func (r *runOptions) parseTask(values config.Values) ([]config.Setting, error) {
 			return nil, err
 		}
 		o, err := decodeConsume(values)
-		r.task, r.options = o.task(), o.options
+		r.task, r.options = consumeTask(o), o.options
 		if err == nil && o.stream.UntilEnd {
 			err = config.Usage("--until-end ends a process: a node consumes until it is stopped; use rfsd consume")
 		}
@@ -150,7 +150,7 @@ func (r *runOptions) parseTask(values config.Values) ([]config.Setting, error) {
 			return nil, err
 		}
 		o, err := decodeImport(values)
-		r.task, r.options = o.task(), o.options
+		r.task, r.options = importTask(o), o.options
 		return settings, err
 	}
 	others := []any{struct{ Stream config.Stream }{}}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -78,22 +79,24 @@ func TestFlagsAreOverTheEnvironmentAndThatIsOverTheFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.repoURI != "/file" || r.snapshot != "environment" || r.stores.S3.Region != "flag" || r.own.Node.Workers != 3 || r.own.Node.Memory != 100_000_000 || r.maxRate != 12_500_000 {
+	send, _ := r.nodeLimits(slog.New(slog.DiscardHandler))
+	if r.snapshot != "environment" || r.own.Node.Workers != 3 || r.own.Node.Memory != 100_000_000 || send.Most != 12_500_000 || !slices.Equal(r.own.Events.Command, []string{"/bin/x", "--y"}) {
 		t.Errorf("%+v", r)
-	}
-	if !slices.Equal(r.indices.Include.Strings(), []string{"a", "regex:b,c"}) || !slices.Equal(r.own.Events.Command, []string{"/bin/x", "--y"}) {
-		t.Errorf("%q, %q", r.indices.Include.Strings(), r.own.Events.Command)
 	}
 	// What workers get, and that it becomes the same options again.
 	if !slices.Equal(r.settings["index-allowlist"], []string{"a", "regex:b,c"}) || r.settings["target-password"][0] != "canary" || r.settings["max-rate"] != nil || r.settings["workers"] != nil {
 		t.Errorf("%v", r.settings)
 	}
 	o, err := decodeMigrate(r.settings)
-	if err != nil {
+	if err != nil || o.target.Password != "canary" || o.snapshot != "environment" {
+		t.Errorf("%+v, %v", o, err)
+	}
+	var m config.Migrate
+	if err := config.Decode(r.settings, &m); err != nil {
 		t.Fatal(err)
 	}
-	if o.target.Password != "canary" || !slices.Equal(o.indices.Include.Strings(), []string{"a", "regex:b,c"}) || o.repoURI != "/file" {
-		t.Errorf("%+v", o)
+	if !slices.Equal(m.Indices.Include.List.Strings(), []string{"a", "regex:b,c"}) || m.Repository.URI != "/file" || m.Repository.Stores.Options().S3.Region != "flag" {
+		t.Errorf("%+v", m)
 	}
 }
 

@@ -220,7 +220,7 @@ func TestADryRunWritesNoFailedDocumentsUnlessToldWhere(t *testing.T) {
 func parsedMigration(t *testing.T, args ...string) (o options, err error) {
 	t.Helper()
 	c := config.Command(cli.Command{Name: "migrate"}, func(_ context.Context, _ *config.Call, m config.Migrate) error {
-		o, err = newOptions(version, m)
+		o, err = newOptions("test", m)
 		return err
 	})
 	app := &cli.App{Name: "rfsd", Commands: []*cli.Command{c}, Writer: io.Discard, ErrWriter: io.Discard}

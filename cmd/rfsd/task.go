@@ -35,8 +35,8 @@ type taskPart interface {
 	Close() error
 }
 
-// task returns the import as a task of workers.
-func (o importOptions) task() *task {
+// importTask returns an import as a task of workers.
+func importTask(o importOptions) *task {
 	o.slots = 1
 	return &task{options: o.options, command: "import", kind: importer.Kind, open: func(ctx context.Context, log *slog.Logger, in *resources) (taskPart, error) {
 		h, err := openImport(ctx, o, log, in)
@@ -44,8 +44,8 @@ func (o importOptions) task() *task {
 	}}
 }
 
-// task returns the stream as a task of workers.
-func (o consumeOptions) task() *task {
+// consumeTask returns a stream as a task of workers.
+func consumeTask(o consumeOptions) *task {
 	return &task{options: o.options, command: "consume", kind: consume.Kind, open: func(ctx context.Context, log *slog.Logger, in *resources) (taskPart, error) {
 		h, err := openConsume(ctx, o, log, in)
 		return streamPart{h}, err
@@ -93,7 +93,7 @@ func (h streamPart) work(ctx context.Context, tell func(daemon.Record)) (daemon.
 }
 
 // runOrWork runs a command in the foreground, or takes part in its task as a worker of the daemon that has started it.
-func runOrWork[O interface{ task() *task }](ctx context.Context, call *config.Call, decode func(config.Values) (O, error), run func(context.Context, O, *output.Writer) error) error {
+func runOrWork[O any](ctx context.Context, call *config.Call, decode func(config.Values) (O, error), asTask func(O) *task, run func(context.Context, O, *output.Writer) error) error {
 	values := call.Given()
 	if values["status-fd"] == nil && values["parent-fd"] == nil {
 		o, err := decode(values)
@@ -110,7 +110,7 @@ func runOrWork[O interface{ task() *task }](ctx context.Context, call *config.Ca
 	if err != nil {
 		return l.finish(failedRecord(err), err)
 	}
-	t := o.task()
+	t := asTask(o)
 	in := newResources(t.options)
 	ctx, cancel := l.handle(ctx, in)
 	defer cancel()

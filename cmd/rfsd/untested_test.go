@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/cmd/config"
-	"github.com/rfsd/rfsd/cmd/exit"
-	"github.com/rfsd/rfsd/cmd/output"
+	"github.com/rfsd/rfsd/cmd/report"
+	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/migration/phase"
 )
 
@@ -46,11 +46,11 @@ func TestTargetsThatAreNotTestedAreNamed(t *testing.T) {
 		run  func(t *testing.T, url string, log *slog.Logger) (shown string)
 	}{
 		{"migrate", func(t *testing.T, url string, log *slog.Logger) string {
-			o, err := parse(t, "--repo-uri", demo, "--snapshot-name", "snap1", "--target-host", url)
+			o, err := parsedMigration(t, "--repo-uri", demo, "--snapshot-name", "snap1", "--target-host", url)
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, _, done, err := openDestination(t.Context(), o.options, &phase.Session{Log: log}, newResources(o.options))
+			_, _, done, err := openDestination(t.Context(), o, &phase.Session{Log: log}, newResources(o))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -74,14 +74,16 @@ func TestTargetsThatAreNotTestedAreNamed(t *testing.T) {
 			return ""
 		}},
 		{"plan", func(t *testing.T, url string, log *slog.Logger) string {
-			o, err := parse(t, "--repo-uri", demo, "--snapshot-name", "snap1", "--target-host", url)
+			o, err := parsedMigration(t, "--repo-uri", demo, "--snapshot-name", "snap1", "--target-host", url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := evaluate(t.Context(), o, config.Planning{}, log)
 			if err != nil {
 				t.Fatal(err)
 			}
 			var out bytes.Buffer
-			if err := planMigration(t.Context(), o.options, config.Planning{}, output.New(&out)); err != nil && err.Error() != exit.Parts.String() {
-				t.Fatal(err)
-			}
+			report.Plan(terminal.NewWriter(&out), r)
 			return out.String()
 		}},
 	}
