@@ -11,6 +11,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/help"
 	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/cmd/report"
+	"github.com/rfsd/rfsd/cmd/wiring"
 	"github.com/rfsd/rfsd/daemon/status"
 )
 
@@ -25,26 +26,26 @@ func consumeCommand() *cli.Command {
 }
 
 // decodeConsume makes the options of a stream's session of given settings.
-func decodeConsume(values config.Values) (consumeOptions, error) {
+func decodeConsume(values config.Values) (wiring.StreamOptions, error) {
 	var c config.Consume
 	if err := config.Decode(values, &c); err != nil {
-		return consumeOptions{}, err
+		return wiring.StreamOptions{}, err
 	}
-	return newConsumeOptions(version, c)
+	return wiring.ForStream(version, c)
 }
 
 // runConsume takes part in a session and reports it.
-func runConsume(ctx context.Context, o consumeOptions, out *output.Writer) error {
-	log, screen := report.Log(o.options.log)
-	log, lines := keepLines(log, o.log.Level, keptLines)
-	o.warnOfRisks(log)
-	ctx, t, err := o.observe(ctx, "consume", "", log)
+func runConsume(ctx context.Context, o wiring.StreamOptions, out *output.Writer) error {
+	log, screen := report.Log(o.Options.Log)
+	log, lines := keepLines(log, o.Log.Level, keptLines)
+	o.WarnOfRisks(log)
+	ctx, t, err := o.Observe(ctx, "consume", "", log)
 	if err != nil {
 		return err
 	}
 	defer t.Stop()
 	begin := time.Now()
-	h, err := openConsume(ctx, o, log, newResources(o.options))
+	h, err := wiring.OpenStream(ctx, o, log, wiring.NewResources(o.Options))
 	if err != nil {
 		return err
 	}
@@ -55,11 +56,11 @@ func runConsume(ctx context.Context, o consumeOptions, out *output.Writer) error
 	stopShowing := show(ctx, shown, log, screen)
 	account, err := h.Run(ctx)
 	stopShowing()
-	r := &report.Stream{Account: account, Idle: len(account.Plan.Idle()), Session: o.session, Seconds: time.Since(begin).Seconds(), OwnMessages: h.Own().Documents, FailedDir: o.failedDir, UntilEnd: o.stream.UntilEnd}
+	r := &report.Stream{Account: account, Idle: len(account.Plan.Idle()), Session: o.Session, Seconds: time.Since(begin).Seconds(), OwnMessages: h.Own().Documents, FailedDir: o.FailedDir, UntilEnd: o.Stream.UntilEnd}
 	if err == nil {
-		r.Redriven, err = deliveredLater(context.WithoutCancel(ctx), h.kept, r.Counts.Failed) // an end that was asked for has its account, too
+		r.Redriven, err = deliveredLater(context.WithoutCancel(ctx), h.Kept, r.Counts.Failed) // an end that was asked for has its account, too
 		r.Counts.Failed, r.Counts.Indexed = r.Counts.Failed-r.Redriven, r.Counts.Indexed+r.Redriven
 	}
-	r.Failures = status.FailureClasses(ctx, h.kept, h.Failed, r.Counts.Failed, log)
+	r.Failures = status.FailureClasses(ctx, h.Kept, h.Failed, r.Counts.Failed, log)
 	return r.Conclude(out, errors.Join(err, h.Close()))
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/report"
+	"github.com/rfsd/rfsd/cmd/wiring"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
@@ -68,10 +69,10 @@ var (
 
 // cutOver carries out the order to cut over, and reports it. Errors: errReturned, errGroup.
 func (r rounds) cutOver(ctx context.Context) error {
-	if !r.makesSnapshots() {
+	if !r.MakesSnapshots() {
 		return config.Usage("a cut-over is ordered, which makes a snapshot on the source: give --source-host, and no --snapshot-name; `rfsctl cutover --abort` withdraws the order")
 	}
-	blobs, err := openRepository(ctx, r.options)
+	blobs, err := wiring.OpenRepository(ctx, r.Options)
 	if err != nil {
 		return err
 	}
@@ -79,11 +80,11 @@ func (r rounds) cutOver(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	request := r.request()
+	request := r.Request()
 	request.Follow = &plan.Follow{Ended: all.EndedBefore(math.MaxInt)}
 	c := &cutover.Cutover{
 		Records: orders{r}, Program: r.program, MayBlock: r.mayBlock, Selects: request.Selects, Round: r.further, Verify: r.verify, Failed: r.failed, Finish: r.finish, Move: r.move, Repo: blobs, Clock: timing.SystemClock(), Log: r.log,
-		Connect: func(ctx context.Context) (cutover.Source, error) { return r.liveSource().Open(ctx) },
+		Connect: func(ctx context.Context) (cutover.Source, error) { return r.LiveSource().Open(ctx) },
 	}
 	is, err := c.Run(ctx)
 	if err == nil && is.State == session.CutoverReturned {
@@ -127,7 +128,7 @@ func (r rounds) further(ctx context.Context, group []string) (cutover.Round, err
 
 // verify compares what the last round changed with the target. A difference is an error.
 func (r rounds) verify(ctx context.Context, round cutover.Round) error {
-	o, err := lastRound(ctx, r.options)
+	o, err := lastRound(ctx, r.Options)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/state"
+	"github.com/rfsd/rfsd/cmd/wiring"
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/api"
 	"github.com/rfsd/rfsd/daemon/api/client"
@@ -69,8 +70,8 @@ func dataDir(own config.Own) (string, error) {
 
 // beginFleet starts the part of this node in the fleet, of which d is the daemon.
 func (r *runOptions) beginFleet(ctx context.Context, id *cert.Identity, streams *api.Streams, sched *schedule.Scheduler, d func() *daemon.Daemon, log *slog.Logger) (*fleet.Fleet, func(), error) {
-	o := r.options
-	kept, closeStore, err := openStore(ctx, o, false)
+	o := r.Options
+	kept, closeStore, err := wiring.OpenStore(ctx, o, false)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -78,7 +79,7 @@ func (r *runOptions) beginFleet(ctx context.Context, id *cert.Identity, streams 
 		_ = closeStore()
 		return nil, nil, err
 	}
-	coordinator := o.stateIn(kept)
+	coordinator := o.StateIn(kept)
 	conf := fleet.Config{
 		Store: kept, Clock: timing.SystemClock(), Gossip: r.gossip, Dir: r.own.Fleet.DataDir, Quick: r.own.Fleet.OneMachine,
 		Shards:  func(ctx context.Context) ([]schedule.Shard, error) { return phase.ShardSizes(ctx, coordinator) },

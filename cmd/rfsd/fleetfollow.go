@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/cmd/output"
+	"github.com/rfsd/rfsd/cmd/wiring"
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
@@ -40,19 +41,19 @@ const askForLock = 5 * time.Second
 
 func newFleetRounds(r runOptions, log *slog.Logger) *fleetRounds {
 	f := &fleetRounds{
-		rounds: rounds{options: r.options.driving(log), out: output.New(io.Discard), program: "rfsd run --follow", mayBlock: r.follows.Blocks.Block, stops: r.follows.Rounds.Stop.List, log: log},
+		rounds: rounds{Options: r.Options.Driving(log), out: output.New(io.Discard), program: "rfsd run --follow", mayBlock: r.follows.Blocks.Block, stops: r.follows.Rounds.Stop.List, log: log},
 		every:  r.follows.Rounds.Every, ttl: driverTTL,
 	}
 	if r.own.Fleet.OneMachine {
 		f.ttl = 3 * time.Second
 	}
-	f.deleteVanished = r.follows.Rounds.Delete
+	f.DeleteVanished = r.follows.Rounds.Delete
 	return f
 }
 
 // work returns the session whose items the workers of this node work on.
 func (f *fleetRounds) work(ctx context.Context, orders *cms.Coordinator) (daemon.Work, error) {
-	c := &follow.Chain{Root: orders, Session: f.sessionOrDefault(), Clock: timing.SystemClock()}
+	c := &follow.Chain{Root: orders, Session: f.SessionOrDefault(), Clock: timing.SystemClock()}
 	now, err := c.Now(ctx, f.every)
 	if err != nil {
 		return daemon.Work{}, err
@@ -67,7 +68,7 @@ func (f *fleetRounds) work(ctx context.Context, orders *cms.Coordinator) (daemon
 	case !now.Next.IsZero():
 		w.Waits = nextRound(now.Next)
 	}
-	if w.Round, err = json.Marshal(toldRound{now.Round, f.deleteVanished}); err != nil || now.Number == 0 {
+	if w.Round, err = json.Marshal(toldRound{now.Round, f.DeleteVanished}); err != nil || now.Number == 0 {
 		return w, err
 	}
 	w.Store, err = f.open(ctx, now.Round)
@@ -79,11 +80,11 @@ func (f *fleetRounds) open(ctx context.Context, x follow.Round) (*cms.Coordinato
 	if f.session == x.Session {
 		return f.store, nil
 	}
-	o, err := f.options.round(x)
+	o, err := f.Options.Round(x)
 	if err != nil {
 		return nil, err
 	}
-	store, shut, err := openStore(ctx, o, true)
+	store, shut, err := wiring.OpenStore(ctx, o, true)
 	if errors.Is(err, cms.ErrStoreGone) {
 		return nil, fmt.Errorf("round %d has no state yet, or has none any more: %w", x.Number, fault.ErrUnavailable)
 	}
@@ -96,7 +97,7 @@ func (f *fleetRounds) open(ctx context.Context, x follow.Round) (*cms.Coordinato
 		}
 		f.closing = f.closing[1:]
 	}
-	f.session, f.store = x.Session, o.stateIn(store)
+	f.session, f.store = x.Session, o.StateIn(store)
 	return f.store, nil
 }
 
@@ -112,12 +113,12 @@ func (f *fleetRounds) close() error {
 // drive drives the rounds of the fleet while this node is the one that does, until the following has ended or ctx is done.
 // position returns the place of the node in its fleet.
 func (f *fleetRounds) drive(ctx context.Context, position func() schedule.NodePosition) {
-	store, shut, err := openPatiently(ctx, f.options, f.log)
+	store, shut, err := wiring.OpenPatiently(ctx, f.Options, f.log)
 	if err != nil {
 		return // ctx is done
 	}
 	d := &follow.Driver{
-		Root: f.stateIn(store), Clock: timing.SystemClock(), TTL: f.ttl, Every: f.every,
+		Root: f.StateIn(store), Clock: timing.SystemClock(), TTL: f.ttl, Every: f.every,
 		Ask:   func() time.Duration { return position().Interval(askForLock, schedule.ElectionRate) },
 		Round: f.arrives, CutOver: f.cutsOver, Log: f.log,
 	}
@@ -163,11 +164,11 @@ type toldRound struct {
 }
 
 // ofRound returns the options of a worker in a round.
-func ofRound(o options, told json.RawMessage) (options, error) {
+func ofRound(o wiring.Options, told json.RawMessage) (wiring.Options, error) {
 	var r toldRound
 	if err := json.Unmarshal(told, &r); err != nil {
 		return o, fmt.Errorf("the round that the daemon has named: %w", err)
 	}
-	o.deleteVanished = r.Delete
-	return o.round(r.Round)
+	o.DeleteVanished = r.Delete
+	return o.Round(r.Round)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/help"
 	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/cmd/report"
+	"github.com/rfsd/rfsd/cmd/wiring"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/pattern"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
@@ -32,13 +33,13 @@ func followCommand() *cli.Command {
 	return config.Command(cli.Command{
 		Name: "follow", Usage: "migrate a snapshot, and then what changes in each later one", Description: help.Follow,
 	}, func(ctx context.Context, call *config.Call, f config.Follow) error {
-		o, err := newOptions(version, f.Migrate)
+		o, err := wiring.ForMigration(version, f.Migrate)
 		if err != nil {
 			return err
 		}
-		o.deleteVanished = f.Rounds.Each.Delete
-		r := rounds{options: o, out: call.Out, program: "rfsd follow", mayBlock: f.Blocks.Block, stops: f.Rounds.Each.Stop.List, log: slog.New(slog.DiscardHandler)}
-		r.log, _ = report.Log(o.log)
+		o.DeleteVanished = f.Rounds.Each.Delete
+		r := rounds{Options: o, out: call.Out, program: "rfsd follow", mayBlock: f.Blocks.Block, stops: f.Rounds.Each.Stop.List, log: slog.New(slog.DiscardHandler)}
+		r.log, _ = report.Log(o.Log)
 		switch {
 		case f.Rounds.Finish:
 			return r.finish(ctx)
@@ -56,14 +57,14 @@ func followCommand() *cli.Command {
 			_, err = r.round(ctx)
 			return err
 		}
-		r.repeats = true
+		r.Repeats = true
 		return r.repeat(ctx, f.Rounds.Each.Every)
 	})
 }
 
 // rounds follows a cluster.
 type rounds struct {
-	options
+	wiring.Options
 	out      *output.Writer
 	program  string       // this command, as messages name it
 	stops    pattern.List // indices that are not followed any more after the round
@@ -203,7 +204,7 @@ func (r rounds) round(ctx context.Context) (arrived bool, err error) {
 			arrived = done.Round.Arrived
 			err = done.Conclude(r.out, err)
 		}
-		if err != nil || next.Snapshot == r.snapshot {
+		if err != nil || next.Snapshot == r.Snapshot {
 			return arrived, err
 		}
 	}
@@ -211,23 +212,23 @@ func (r rounds) round(ctx context.Context) (arrived bool, err error) {
 
 // chain opens the records of the rounds, which the session of round 0 keeps.
 func (r rounds) chain(ctx context.Context, f func(*follow.Chain) error) error {
-	store, shut, err := openPatiently(ctx, r.options, r.log)
+	store, shut, err := wiring.OpenPatiently(ctx, r.Options, r.log)
 	if err != nil {
 		return err
 	}
-	err = f(&follow.Chain{Root: r.stateIn(store), Session: r.sessionOrDefault(), Clock: timing.SystemClock()})
+	err = f(&follow.Chain{Root: r.StateIn(store), Session: r.SessionOrDefault(), Clock: timing.SystemClock()})
 	return errors.Join(err, shut())
 }
 
 // next returns the round that is due. group are patterns of the indices of a new one; none: all.
 func (r rounds) next(ctx context.Context, group []string) (next follow.Round, due bool, err error) {
-	blobs, err := openRepository(ctx, r.options)
+	blobs, err := wiring.OpenRepository(ctx, r.Options)
 	if err != nil {
 		return next, false, err
 	}
 	err = r.chain(ctx, func(c *follow.Chain) (err error) {
-		c.Repo, c.AllowPartial = blobs, r.allowPartial
-		next, due, err = c.Next(ctx, r.snapshot, group, r.sessionSettings(blobs))
+		c.Repo, c.AllowPartial = blobs, r.AllowPartial
+		next, due, err = c.Next(ctx, r.Snapshot, group, r.SessionSettings(blobs))
 		return err
 	})
 	return next, due, err
@@ -254,7 +255,7 @@ func (r rounds) read(ctx context.Context) (all session.Followed, err error) {
 // run runs a round, and records that it has arrived. It returns its report, also with an error; nil without one when other processes have
 // ended the round.
 func (r rounds) run(ctx context.Context, x follow.Round) (*report.Migration, error) {
-	o, err := r.options.round(x)
+	o, err := r.Options.Round(x)
 	if err != nil {
 		return nil, err
 	}
@@ -278,17 +279,17 @@ func (r rounds) run(ctx context.Context, x follow.Round) (*report.Migration, err
 
 // arrive records that a round has arrived.
 func (r rounds) arrive(ctx context.Context, x follow.Round, done *report.Migration) error {
-	blobs, err := openRepository(ctx, r.options)
+	blobs, err := wiring.OpenRepository(ctx, r.Options)
 	if err != nil {
 		return err
 	}
 	identity, err := plan.SnapshotIdentity(ctx, blobs, done.Summary.Snapshot)
 	if err != nil {
-		return planError(err)
+		return wiring.PlanError(err)
 	}
 	stopped, err := r.stopped(ctx, blobs, done.Summary.Snapshot)
 	if err != nil {
-		return planError(err)
+		return wiring.PlanError(err)
 	}
 	var over follow.Over
 	err = r.chain(ctx, func(c *follow.Chain) (err error) {
@@ -302,12 +303,12 @@ func (r rounds) arrive(ctx context.Context, x follow.Round, done *report.Migrati
 		return err
 	}
 	if x := over.Records; x != nil {
-		if err := r.forgetRound(ctx, *x); err != nil {
+		if err := r.ForgetRound(ctx, *x); err != nil {
 			r.log.Warn("records of a former round stay: remove them with rfsctl cleanup", "round", x.Number, "session", x.Session, "error", err)
 		}
 	}
 	for _, x := range over.Snapshots {
-		if err := r.deleteSnapshot(ctx, x, blobs); err != nil {
+		if err := r.DeleteSnapshot(ctx, x, blobs); err != nil {
 			r.log.Warn("the snapshot of a former round stays: delete it by hand", "round", x.Number, "snapshot", x.Snapshot, "error", err)
 		}
 	}
@@ -320,7 +321,7 @@ func (r rounds) stopped(ctx context.Context, blobs repo.Repository, snapshot str
 	if len(r.stops) == 0 {
 		return nil, nil
 	}
-	request := r.request()
+	request := r.Request()
 	request.SnapshotName = snapshot
 	names, err := plan.Selected(ctx, blobs, request)
 	return slices.DeleteFunc(names, func(name string) bool { return !r.stops.Match(name) }), err
@@ -329,8 +330,8 @@ func (r rounds) stopped(ctx context.Context, blobs repo.Repository, snapshot str
 // finish ends the following: the target's indices get back the settings that the rounds have changed. It blocks until no request of the
 // last round can still arrive: with the former index.gc_deletes the target forgets deletions, which refuse such a request, after a minute.
 func (r rounds) finish(ctx context.Context) error {
-	r.target.Log = r.log
-	client, err := target.New(ctx, r.target)
+	r.Target.Log = r.log
+	client, err := target.New(ctx, r.Target)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/help"
 	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/cmd/report"
+	"github.com/rfsd/rfsd/cmd/wiring"
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
@@ -27,26 +28,26 @@ func importCommand() *cli.Command {
 }
 
 // decodeImport makes the options of an import of given settings.
-func decodeImport(values config.Values) (importOptions, error) {
+func decodeImport(values config.Values) (wiring.ImportOptions, error) {
 	var i config.Import
 	if err := config.Decode(values, &i); err != nil {
-		return importOptions{}, err
+		return wiring.ImportOptions{}, err
 	}
-	return newImportOptions(version, i)
+	return wiring.ForImport(version, i)
 }
 
 // runImport takes part in an import and reports it.
-func runImport(ctx context.Context, o importOptions, out *output.Writer) error {
-	log, screen := report.Log(o.options.log)
-	log, lines := keepLines(log, o.log.Level, keptLines)
-	o.warnOfRisks(log)
-	ctx, t, err := o.observe(ctx, "import", "", log)
+func runImport(ctx context.Context, o wiring.ImportOptions, out *output.Writer) error {
+	log, screen := report.Log(o.Options.Log)
+	log, lines := keepLines(log, o.Log.Level, keptLines)
+	o.WarnOfRisks(log)
+	ctx, t, err := o.Observe(ctx, "import", "", log)
 	if err != nil {
 		return err
 	}
 	defer t.Stop()
 	begin := time.Now()
-	h, err := openImport(ctx, o, log, newResources(o.options))
+	h, err := wiring.OpenImport(ctx, o, log, wiring.NewResources(o.Options))
 	if err != nil {
 		return err
 	}
@@ -57,12 +58,12 @@ func runImport(ctx context.Context, o importOptions, out *output.Writer) error {
 	stopShowing := show(ctx, shown, log, screen)
 	done, err := h.Run(ctx)
 	stopShowing()
-	r := &report.Import{Status: done, Source: h.Source.URI(), Session: o.session, Seconds: time.Since(begin).Seconds(), FailedDir: o.failedDir}
+	r := &report.Import{Status: done, Source: h.Source.URI(), Session: o.Session, Seconds: time.Since(begin).Seconds(), FailedDir: o.FailedDir}
 	if err == nil {
-		r.Redriven, err = deliveredLater(ctx, h.kept, r.Failed)
+		r.Redriven, err = deliveredLater(ctx, h.Kept, r.Failed)
 		r.Failed, r.Indexed = r.Failed-r.Redriven, r.Indexed+r.Redriven
 	}
-	r.Failures = status.FailureClasses(ctx, h.kept, h.Failed, r.Failed, log)
+	r.Failures = status.FailureClasses(ctx, h.Kept, h.Failed, r.Failed, log)
 	own := h.Own()
 	r.OwnDocuments, r.OwnWindows = own.Documents, own.Windows
 	return r.Conclude(out, errors.Join(err, h.Close()))

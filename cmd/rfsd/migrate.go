@@ -15,6 +15,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/help"
 	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/cmd/report"
+	"github.com/rfsd/rfsd/cmd/wiring"
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/foreground"
 	"github.com/rfsd/rfsd/daemon/status"
@@ -35,7 +36,7 @@ func migrateCommand() *cli.Command {
 		Usage:       "migrate a snapshot to a cluster or to files, in the foreground",
 		Description: help.Migrate,
 	}, func(ctx context.Context, call *config.Call, m config.MigrateCommand) error {
-		o, err := newMigrateOptions(version, m)
+		o, err := wiring.ForMigrateCommand(version, m)
 		if err != nil {
 			return err
 		}
@@ -44,7 +45,7 @@ func migrateCommand() *cli.Command {
 }
 
 // migrate runs one migration and reports it.
-func migrate(ctx context.Context, o options, out *output.Writer) error {
+func migrate(ctx context.Context, o wiring.Options, out *output.Writer) error {
 	r, err := perform(ctx, o, out)
 	if r == nil {
 		return err
@@ -54,54 +55,54 @@ func migrate(ctx context.Context, o options, out *output.Writer) error {
 
 // perform runs one migration and returns its report, also with an error. The report is nil if it failed before its start. Before a trial run
 // starts, it prints to out what that reads and sends.
-func perform(ctx context.Context, o options, out *output.Writer) (*report.Migration, error) {
-	log, screen := o.driver, (*terminal.Screen)(nil)
+func perform(ctx context.Context, o wiring.Options, out *output.Writer) (*report.Migration, error) {
+	log, screen := o.Driver, (*terminal.Screen)(nil)
 	var lines *daemon.LogRing
-	if o.driver == nil {
-		log, screen = report.Log(o.log)
-		log, lines = keepLines(log, o.log.Level, keptLines)
-		o.warnOfRisks(log)
+	if o.Driver == nil {
+		log, screen = report.Log(o.Log)
+		log, lines = keepLines(log, o.Log.Level, keptLines)
+		o.WarnOfRisks(log)
 	}
-	observed, t, err := o.observe(ctx, "migrate", "", log)
+	observed, t, err := o.Observe(ctx, "migrate", "", log)
 	if err != nil {
 		return nil, err
 	}
 	defer t.Stop()
 	ctx = observed
 	begin := time.Now()
-	in := newResources(o)
-	counted, err := openCounted(ctx, o, in.memory)
+	in := wiring.NewResources(o)
+	counted, err := wiring.OpenCounted(ctx, o, in.Memory)
 	if err != nil {
 		return nil, err
 	}
-	limitMemory(o, counted) // before it is planned: a snapshot has any number of indices
+	wiring.LimitMemory(o, counted) // before it is planned: a snapshot has any number of indices
 	var planned *plan.Plan
 	read := func(ctx context.Context, name string) (*plan.Plan, error) {
 		if planned != nil {
 			return planned, nil
 		}
-		request := o.request()
-		request.SnapshotName, request.Sizes, request.Manifests = name, true, &in.manifests
+		request := o.Request()
+		request.SnapshotName, request.Sizes, request.Manifests = name, true, &in.Manifests
 		p, err := plan.New(ctx, counted, request)
 		if err != nil {
-			return nil, planError(err)
+			return nil, wiring.PlanError(err)
 		}
 		planned = p
 		announce(log, planned)
 		announceTrial(o, planned, out)
 		return planned, nil
 	}
-	if o.snapshot != "" { // it is there already: what cannot be read is told before anything is asked
-		if _, err := read(ctx, o.snapshot); err != nil {
+	if o.Snapshot != "" { // it is there already: what cannot be read is told before anything is asked
+		if _, err := read(ctx, o.Snapshot); err != nil {
 			return nil, err
 		}
 	}
-	s, done, err := wire(ctx, o, log, counted, in)
+	s, done, err := wiring.OpenMigration(ctx, o, log, counted, in)
 	if err != nil {
 		return nil, err
 	}
 	s.Plan = read
-	owned, err := o.claim(s.Holder)
+	owned, err := o.Claim(s.Holder)
 	if err != nil {
 		return nil, errors.Join(err, done())
 	}
@@ -109,14 +110,14 @@ func perform(ctx context.Context, o options, out *output.Writer) (*report.Migrat
 	if s.Root != nil { // orders are given to the session that is followed
 		orders = s.Root
 	}
-	ctx, stop, err := session.OrdersOf(orders).Watch(ctx, pollOrders, in.follow, s.Log)
+	ctx, stop, err := session.OrdersOf(orders).Watch(ctx, pollOrders, in.Follow, s.Log)
 	defer stop()
 	if err != nil {
 		return nil, errors.Join(err, done(), owned.Release())
 	}
-	m := &worker.Migration{Session: s, Dead: owned.Dead(), Freed: owned.Freed, Slots: o.slots, Unavailable: o.unavailable}
+	m := &worker.Migration{Session: s, Dead: owned.Dead(), Freed: owned.Freed, Slots: o.Slots, Unavailable: o.Unavailable}
 	var sum *summary.Summary
-	if o.driver != nil {
+	if o.Driver != nil {
 		m.Slots = 0
 		sum, err = m.Run(ctx)
 	} else {
@@ -126,35 +127,35 @@ func perform(ctx context.Context, o options, out *output.Writer) (*report.Migrat
 		}
 	}
 	r := &report.Migration{Summary: sum}
-	if sum != nil && o.trial == nil {
+	if sum != nil && o.Trial == nil {
 		r.Failures = status.FailureClasses(ctx, s.Coordinator, s.Runner.Failed, sum.Totals.Failed, log)
 	}
 	wall := time.Since(begin)
-	tried := o.estimate(planned, counted, in.memory)
+	tried := o.Estimate(planned, counted, in.Memory)
 	var load estimate.Load
-	if o.measure > 0 && err == nil && sum.Complete {
-		load, err = tried.Measure(ctx, s, o.measure, o.failedContent)
+	if o.Measure > 0 && err == nil && sum.Complete {
+		load, err = tried.Measure(ctx, s, o.Measure, o.FailedContent)
 	}
 	err = errors.Join(err, done(), owned.Release())
 	r.Seconds = time.Since(begin).Seconds()
 	r.RepositoryReads, r.RepositoryBytes = counted.Totals()
 	p := m.Runner.Meter.Read(time.Now())
 	r.Resent, r.Retries, r.ItemsRun = p.Resent, p.Retries, p.Items
-	if o.verify && err == nil && sum.Complete {
-		o.snapshot = sum.Snapshot
-		r.Verification, err = compareAgain(ctx, o, counted, in.memory, log, screen)
+	if o.Verify && err == nil && sum.Complete {
+		o.Snapshot = sum.Snapshot
+		r.Verification, err = compareAgain(ctx, o, counted, in.Memory, log, screen)
 	}
-	if o.trial != nil && err == nil && sum.Complete {
-		tried.Trial = *o.trial
+	if o.Trial != nil && err == nil && sum.Complete {
+		tried.Trial = *o.Trial
 		r.Trial, err = tried.Whole(ctx, sum, r.ItemsRun, trial.Measured{Wall: wall, Busy: p.Busy, Leases: p.Leases, Load: load.All, Refresh: load.Refresh}, load.Problem)
 		if errors.Is(err, estimate.ErrSnapshot) {
 			err = exit.With(exit.Snapshot, err)
 		}
 	}
 	if sum != nil {
-		r.FailedDir = o.failedDir
+		r.FailedDir = o.FailedDir
 	}
-	r.Cluster, r.DryRun, r.AcceptReduced = o.target.URL != "", o.discard, o.acceptReduced
+	r.Cluster, r.DryRun, r.AcceptReduced = o.Target.URL != "", o.Discard, o.AcceptReduced
 	r.ShardsLacking = planned != nil && len(planned.Missing) > 0
 	return r, err
 }
@@ -189,13 +190,13 @@ func announce(log *slog.Logger, plan *plan.Plan) {
 }
 
 // announceTrial prints what a trial run reads and sends, before it starts.
-func announceTrial(o options, p *plan.Plan, out *output.Writer) {
-	if o.trial == nil || o.log.Quiet {
+func announceTrial(o wiring.Options, p *plan.Plan, out *output.Writer) {
+	if o.Trial == nil || o.Log.Quiet {
 		return
 	}
-	text := progress.Sprintf("trial run: reads and sends at most %d documents of each of %s to indices named %s…", o.trial.Documents, progress.Plural(int64(p.Shards()), "shard"), o.trial.Prefix)
-	if o.measure > 0 {
-		text += fmt.Sprintf("; then, for at most %s, at most %s of sources to indices that it deletes again", o.measure, progress.Bytes(load.MostSource(p)))
+	text := progress.Sprintf("trial run: reads and sends at most %d documents of each of %s to indices named %s…", o.Trial.Documents, progress.Plural(int64(p.Shards()), "shard"), o.Trial.Prefix)
+	if o.Measure > 0 {
+		text += fmt.Sprintf("; then, for at most %s, at most %s of sources to indices that it deletes again", o.Measure, progress.Bytes(load.MostSource(p)))
 	}
 	fmt.Fprintln(out, text)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/help"
 	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/cmd/report"
+	"github.com/rfsd/rfsd/cmd/wiring"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 )
 
@@ -25,7 +26,7 @@ func planCommand() *cli.Command {
 		if err := config.Decode(values, &p); err != nil {
 			return err
 		}
-		o, err := newOptions(version, p.Migrate)
+		o, err := wiring.ForMigration(version, p.Migrate)
 		if err != nil {
 			return err
 		}
@@ -34,9 +35,9 @@ func planCommand() *cli.Command {
 }
 
 // planMigration reports what a migration would do.
-func planMigration(ctx context.Context, o options, ask config.Planning, out *output.Writer) error {
-	log, _ := report.Log(o.log)
-	r, err := evaluate(ctx, o, ask, log)
+func planMigration(ctx context.Context, o wiring.Options, ask config.Planning, out *output.Writer) error {
+	log, _ := report.Log(o.Log)
+	r, err := wiring.Preflight(ctx, o, ask, log)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/cmd/report"
+	"github.com/rfsd/rfsd/cmd/wiring"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 )
 
@@ -31,7 +32,7 @@ func redriveCommand() *cli.Command {
 	return config.Command(cli.Command{
 		Name: "redrive", Usage: "send failed documents again, after the cause was fixed", Description: redriveHelp,
 	}, func(ctx context.Context, call *config.Call, c config.Redrive) error {
-		o, err := newRedriveOptions(version, c)
+		o, err := wiring.ForRedrive(version, c)
 		if err != nil {
 			return err
 		}
@@ -40,22 +41,22 @@ func redriveCommand() *cli.Command {
 }
 
 // runRedrive sends failed documents again and reports it. again returns the command line with more options.
-func runRedrive(ctx context.Context, o options, again func(more ...string) string, out *output.Writer) error {
+func runRedrive(ctx context.Context, o wiring.Options, again func(more ...string) string, out *output.Writer) error {
 	begin := time.Now()
-	log, screen := report.Log(o.log)
-	o.warnOfRisks(log)
-	r, err := openRedrive(ctx, o, again, log)
+	log, screen := report.Log(o.Log)
+	o.WarnOfRisks(log)
+	r, err := wiring.OpenRedrive(ctx, o, again, log)
 	if err != nil {
 		return err
 	}
 	stopProgress := report.Progress(func(elapsed float64) string {
 		return fmt.Sprintf("%s documents, %s documents/s", progress.Count(r.Sent.Load()), progress.Count(int64(float64(r.Sent.Load())/elapsed))) + report.Failures(r.Failed.Load())
 	}, log, screen)
-	done, err := r.run(ctx)
+	done, err := r.Run(ctx)
 	stopProgress()
-	full := report.Redrive{Place: o.redrivePlace(), Report: done, Seconds: time.Since(begin).Seconds()}
+	full := report.Redrive{Place: o.RedrivePlace(), Report: done, Seconds: time.Since(begin).Seconds()}
 	if err == nil {
-		full.PoliciesWait, err = r.policiesWaiting(ctx)
+		full.PoliciesWait, err = r.PoliciesWaiting(ctx)
 	}
 	return full.Conclude(out, errors.Join(err, r.Close()))
 }

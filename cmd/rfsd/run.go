@@ -20,6 +20,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/help"
 	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/cmd/report"
+	"github.com/rfsd/rfsd/cmd/wiring"
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/api"
 	"github.com/rfsd/rfsd/daemon/cert"
@@ -64,7 +65,7 @@ func runCommand() *cli.Command {
 
 // runOptions are what a node does, made of its settings.
 type runOptions struct {
-	options
+	wiring.Options
 	own        config.Own
 	gossip     gossip.Config
 	task       *task               // nil: a migration
@@ -102,7 +103,7 @@ func parseRun(values config.Values) (runOptions, error) {
 	if r.own.Fleet.DataDir, err = dataDir(r.own); err != nil {
 		return r, err
 	}
-	if err := config.OutsideData(r.failedDir, r.own.Fleet.DataDir); err != nil {
+	if err := config.OutsideData(r.FailedDir, r.own.Fleet.DataDir); err != nil {
 		return r, err
 	}
 	if r.gossip.Bind != "" && r.inside() {
@@ -136,8 +137,8 @@ func (r *runOptions) parseTask(values config.Values) ([]config.Setting, error) {
 			return nil, err
 		}
 		o, err := decodeConsume(values)
-		r.task, r.options = consumeTask(o), o.options
-		if err == nil && o.stream.UntilEnd {
+		r.task, r.Options = consumeTask(o), o.Options
+		if err == nil && o.Stream.UntilEnd {
 			err = config.Usage("--until-end ends a process: a node consumes until it is stopped; use rfsd consume")
 		}
 		if r.own.Node.Workers == 0 { // each works on all of its partitions at the same time
@@ -150,7 +151,7 @@ func (r *runOptions) parseTask(values config.Values) ([]config.Setting, error) {
 			return nil, err
 		}
 		o, err := decodeImport(values)
-		r.task, r.options = importTask(o), o.options
+		r.task, r.Options = importTask(o), o.Options
 		return settings, err
 	}
 	others := []any{struct{ Stream config.Stream }{}}
@@ -171,7 +172,7 @@ func (r *runOptions) parseTask(values config.Values) ([]config.Setting, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.options, err = decodeMigrate(values)
+	r.Options, err = decodeMigrate(values)
 	return settings, err
 }
 
@@ -193,7 +194,7 @@ func settingsOf(kind any, values config.Values, what string, others ...any) ([]c
 var leaseRules = []string{"initial-lease-duration", "max-lease-duration", "max-item-attempts", "clock-skew-tolerance"}
 
 // inside reports whether workers run in this process, because only it can open their store.
-func (r runOptions) inside() bool { return !r.shares() }
+func (r runOptions) inside() bool { return !r.Shares() }
 
 // nodeLog returns the log of a node on standard error, in a format of --log-format; auto is JSON.
 func nodeLog(format string, level slog.Leveler) *slog.Logger {
@@ -207,51 +208,51 @@ func runNode(ctx context.Context, r runOptions) error {
 		return err
 	}
 	var level slog.LevelVar
-	level.Set(r.log.Level)
-	log, ring := keepLines(nodeLog(r.log.Format, &level), &level, keptOfNode)
+	level.Set(r.Log.Level)
+	log, ring := keepLines(nodeLog(r.Log.Format, &level), &level, keptOfNode)
 	log = log.With("node", r.own.Node.Name)
 	id, err := r.own.API.TLS.Identity()
 	if err != nil {
 		return err
 	}
-	r.warnOfRisks(log)
+	r.WarnOfRisks(log)
 	if id != nil && time.Now().After(id.Expires()) {
 		log.Error("the certificate of this node has expired: operators and other nodes refuse it until it is replaced (rfsctl cert create); work continues by the coordination store alone", "expired", id.Expires())
 	}
-	ctx, r.sent, err = r.observe(ctx, "run", r.own.Node.Name, log)
+	ctx, r.sent, err = r.Observe(ctx, "run", r.own.Node.Name, log)
 	if err != nil {
 		return err
 	}
 	defer r.sent.Stop()
 	conf := daemon.Config{
-		Name: r.own.Node.Name, Version: version, Session: r.session, Workers: int(r.own.Node.Workers), MaxWorkers: r.own.Node.MaxWorkers, Memory: int64(r.own.Node.Memory),
+		Name: r.own.Node.Name, Version: version, Session: r.Session, Workers: int(r.own.Node.Workers), MaxWorkers: r.own.Node.MaxWorkers, Memory: int64(r.own.Node.Memory),
 		Scales: r.own.Scaling.Driver != "", EndWhenDone: r.own.Node.EndWhenDone, Sinks: sinks(r), Logs: ring, Log: log, Notify: notify,
 		Reload: func() (string, error) { return reload(r, id, &level) },
 	}
-	conf.Send, conf.Read = r.nodeLimits(log)
+	conf.Send, conf.Read = r.NodeLimits(log)
 	closeStore := func() error { return nil }
 	if r.inside() {
-		host := newSlotHost(ctx, r.options, log)
+		host := newSlotHost(ctx, r.Options, log)
 		host.task = r.task
-		conf.Open, conf.Starter, conf.Set, closeStore = r.kind(host.shared.open), host.starter(), host.shared.follow, host.close
+		conf.Open, conf.Starter, conf.Set, closeStore = r.kind(host.shared.Open), host.starter(), host.shared.Follow, host.close
 	} else {
 		program, err := os.Executable()
 		if err != nil {
 			return fmt.Errorf("the program's own file: %w", err)
 		}
 		conf.Open = r.kind(func(ctx context.Context) (*cms.Coordinator, error) {
-			coordinator, err := openCoordinator(ctx, r.options)
+			coordinator, err := wiring.OpenCoordinator(ctx, r.Options)
 			if err == nil {
 				r.share(ctx, coordinator, log)
 			}
 			return coordinator, err
 		})
-		conf.Owner = r.owner(r.own.Node.Name, log)
+		conf.Owner = r.Owner(r.own.Node.Name, log)
 		conf.Starter = &daemon.Processes{
 			Owner: conf.Owner, Program: program, Args: []string{r.workerCommand()}, Options: r.settings, Memory: int64(r.own.Node.Memory),
 			Line: func(_, _ int, line []byte) {
 				ring.Add(line)
-				if r.log.Format != "text" || !report.Relay(log.Handler(), line) {
+				if r.Log.Format != "text" || !report.Relay(log.Handler(), line) {
 					fmt.Fprintf(terminal.NewWriter(os.Stderr), "%s\n", line)
 				}
 			},
@@ -280,10 +281,10 @@ func runNode(ctx context.Context, r runOptions) error {
 // compare compares the target with the snapshot of a migration that has ended with an error, or nil. All nodes that do so share the
 // work.
 func (r runOptions) compare(ctx context.Context, m *progress.Migration, ended error, log *slog.Logger) error {
-	o := r.options
-	o.snapshot = cmp.Or(o.snapshot, m.Snapshot)
-	memory := o.memory().Input()
-	counted, err := openCounted(ctx, o, memory)
+	o := r.Options
+	o.Snapshot = cmp.Or(o.Snapshot, m.Snapshot)
+	memory := o.Memory().Input()
+	counted, err := wiring.OpenCounted(ctx, o, memory)
 	if err != nil {
 		return errors.Join(err, ended)
 	}
@@ -405,7 +406,7 @@ func ending(err error, r runOptions, d *daemon.Daemon) (*progress.Migration, err
 	if err != nil || !r.own.Node.EndWhenDone {
 		return nil, err
 	}
-	return report.Ended(d.Migration(), r.acceptReduced)
+	return report.Ended(d.Migration(), r.AcceptReduced)
 }
 
 // kind returns open for the items that this node works on.

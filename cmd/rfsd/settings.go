@@ -86,5 +86,5 @@ func (r runOptions) checkFiles(ctx context.Context) error {
 	if _, err := r.own.API.TLS.Identity(); err != nil {
 		return err
 	}
-	return r.checkConnections(ctx)
+	return r.CheckConnections(ctx)
 }

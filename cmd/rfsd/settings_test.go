@@ -79,8 +79,8 @@ func TestFlagsAreOverTheEnvironmentAndThatIsOverTheFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	send, _ := r.nodeLimits(slog.New(slog.DiscardHandler))
-	if r.snapshot != "environment" || r.own.Node.Workers != 3 || r.own.Node.Memory != 100_000_000 || send.Most != 12_500_000 || !slices.Equal(r.own.Events.Command, []string{"/bin/x", "--y"}) {
+	send, _ := r.NodeLimits(slog.New(slog.DiscardHandler))
+	if r.Snapshot != "environment" || r.own.Node.Workers != 3 || r.own.Node.Memory != 100_000_000 || send.Most != 12_500_000 || !slices.Equal(r.own.Events.Command, []string{"/bin/x", "--y"}) {
 		t.Errorf("%+v", r)
 	}
 	// What workers get, and that it becomes the same options again.
@@ -88,7 +88,7 @@ func TestFlagsAreOverTheEnvironmentAndThatIsOverTheFile(t *testing.T) {
 		t.Errorf("%v", r.settings)
 	}
 	o, err := decodeMigrate(r.settings)
-	if err != nil || o.target.Password != "canary" || o.snapshot != "environment" {
+	if err != nil || o.Target.Password != "canary" || o.Snapshot != "environment" {
 		t.Errorf("%+v, %v", o, err)
 	}
 	var m config.Migrate

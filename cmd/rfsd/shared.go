@@ -13,6 +13,7 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/state"
+	"github.com/rfsd/rfsd/cmd/wiring"
 	"github.com/rfsd/rfsd/daemon/sharing"
 	"github.com/rfsd/rfsd/gossip"
 	"github.com/rfsd/rfsd/rfs/base/fault"
@@ -113,8 +114,8 @@ func askFleet(ctx context.Context, values config.Values) (sharing.Scope, session
 	if err := config.Decode(values, &at); err != nil {
 		return sharing.Scope{}, session.SharedRecord{}, err
 	}
-	o := newStateOptions(version, at.Target.Cluster, at.State)
-	coordinator, err := openCoordinator(ctx, o) // its connections end with ctx
+	o := wiring.ForState(version, at.Target.Cluster, at.State)
+	coordinator, err := wiring.OpenCoordinator(ctx, o) // its connections end with ctx
 	if err != nil {
 		return sharing.Scope{}, session.SharedRecord{}, err
 	}
@@ -122,7 +123,7 @@ func askFleet(ctx context.Context, values config.Values) (sharing.Scope, session
 	if err != nil {
 		return sharing.Scope{}, record, err
 	}
-	scope, err := o.scope(ctx)
+	scope, err := o.Scope(ctx)
 	return scope, record, err
 }
 
@@ -189,7 +190,7 @@ func newTrust(values config.Values) (sharing.Checker, error) {
 
 // share stores this node's settings for the fleet, once the store can be reached.
 func (r runOptions) share(ctx context.Context, coordinator *cms.Coordinator, log *slog.Logger) {
-	stored, err := r.trust.Share(ctx, session.SharedSettingsOf(coordinator), r.shared, r.own.Fleet.Share, r.scope)
+	stored, err := r.trust.Share(ctx, session.SharedSettingsOf(coordinator), r.shared, r.own.Fleet.Share, r.Scope)
 	switch {
 	case err != nil:
 		log.Warn("the fleet does not know this node's settings", "error", fault.Text(err))

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/cmd/report"
+	"github.com/rfsd/rfsd/cmd/wiring"
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/foreground"
 	"github.com/rfsd/rfsd/daemon/metrics"
@@ -32,15 +33,15 @@ func keepLines(log *slog.Logger, level slog.Leveler, n int) (*slog.Logger, *daem
 }
 
 // shownMigration returns a migration of this process as rfsctl status shows it.
-func shownMigration(o options, s *phase.Session, blobs *repo.Counting, in *resources, lines *daemon.LogRing, log *slog.Logger) *foreground.Command {
+func shownMigration(o wiring.Options, s *phase.Session, blobs *repo.Counting, in *wiring.Resources, lines *daemon.LogRing, log *slog.Logger) *foreground.Command {
 	return foreground.New(foreground.Config{
-		Name: "migrate", Version: version, Session: o.session, Slots: o.slots, Store: s.Coordinator, Orders: cmp.Or(s.Root, s.Coordinator), Pauses: o.pauses(), Read: readRound(s.Root), Ahead: s.Runner.Meter.Items,
+		Name: "migrate", Version: version, Session: o.Session, Slots: o.Slots, Store: s.Coordinator, Orders: cmp.Or(s.Root, s.Coordinator), Pauses: o.Pauses(), Read: readRound(s.Root), Ahead: s.Runner.Meter.Items,
 		Own: func() progress.Work {
 			p := s.Runner.Meter.Read(time.Now())
 			return progress.Work{Documents: p.Documents, Failed: p.Failed, SourceBytes: p.Bytes, Bytes: p.ShardBytes, Running: int64(p.Running)}
 		},
-		Sample: func() metrics.Sample { return in.sample(s, blobs) },
-		DryRun: o.discard, Clock: timing.SystemClock(), Logs: lines, Log: log, Env: os.Getenv,
+		Sample: func() metrics.Sample { return in.Sample(s, blobs) },
+		DryRun: o.Discard, Clock: timing.SystemClock(), Logs: lines, Log: log, Env: os.Getenv,
 	})
 }
 
@@ -81,18 +82,18 @@ func readPause() func(context.Context, *cms.Coordinator) (*progress.Reading, err
 // showPause shows the session that is followed while no round runs, and why, as a round is shown while it runs, until the returned function
 // is called. A coordinator file is not opened for it, because the commands that order a cut-over could not open it then.
 func (r rounds) showPause(ctx context.Context, why string) (stop func()) {
-	if !r.shares() {
+	if !r.Shares() {
 		return func() {}
 	}
-	store, shut, err := openStore(ctx, r.options, false)
+	store, shut, err := wiring.OpenStore(ctx, r.Options, false)
 	if err != nil {
 		r.log.Info("the pause between two rounds is not shown", "error", err)
 		return func() {}
 	}
-	log, lines := keepLines(r.log, r.options.log.Level, keptLines)
-	root := r.stateIn(store)
+	log, lines := keepLines(r.log, r.Options.Log.Level, keptLines)
+	root := r.StateIn(store)
 	shown := foreground.New(foreground.Config{
-		Name: "migrate", Version: version, Session: r.sessionOrDefault(), Slots: r.slots, Store: root, Orders: root, Pauses: r.pauses(), Waits: why, Read: readPause(),
+		Name: "migrate", Version: version, Session: r.SessionOrDefault(), Slots: r.Slots, Store: root, Orders: root, Pauses: r.Pauses(), Waits: why, Read: readPause(),
 		Own:    func() progress.Work { return progress.Work{} },
 		Sample: func() metrics.Sample { return metrics.Sample{} },
 		Clock:  timing.SystemClock(), Logs: lines, Log: log, Env: os.Getenv,
@@ -110,9 +111,9 @@ func (r rounds) showPause(ctx context.Context, why string) (stop func()) {
 }
 
 // shownImport returns the part of this process in an import as rfsctl status shows it.
-func shownImport(o importOptions, h *importSession, lines *daemon.LogRing, log *slog.Logger) *foreground.Command {
+func shownImport(o wiring.ImportOptions, h *wiring.Import, lines *daemon.LogRing, log *slog.Logger) *foreground.Command {
 	return foreground.New(foreground.Config{
-		Name: "import", Version: version, Session: o.session, Slots: o.slots, Store: h.kept, Read: status.ReadImportStore,
+		Name: "import", Version: version, Session: o.Session, Slots: o.Slots, Store: h.Kept, Read: status.ReadImportStore,
 		Own: func() progress.Work {
 			own := h.Own()
 			return progress.Work{Documents: own.Documents, Failed: own.Failed, SourceBytes: own.Bytes}
@@ -136,9 +137,9 @@ func show(ctx context.Context, shown *foreground.Command, log *slog.Logger, scre
 }
 
 // shownConsume returns the part of this process in a stream as rfsctl status shows it.
-func shownConsume(o consumeOptions, h *streamSession, lines *daemon.LogRing, log *slog.Logger) *foreground.Command {
+func shownConsume(o wiring.StreamOptions, h *wiring.Stream, lines *daemon.LogRing, log *slog.Logger) *foreground.Command {
 	return foreground.New(foreground.Config{
-		Name: "consume", Version: version, Session: o.session, Slots: 1, Store: h.kept, Read: status.ReadStreamStore,
+		Name: "consume", Version: version, Session: o.Session, Slots: 1, Store: h.Kept, Read: status.ReadStreamStore,
 		Own: func() progress.Work {
 			own := h.Own()
 			return progress.Work{Documents: own.Documents, Failed: own.Failed, SourceBytes: own.Bytes, Running: own.Running}

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/cmd/wiring"
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/link"
 	"github.com/rfsd/rfsd/daemon/metrics"
@@ -19,9 +20,9 @@ import (
 
 // slotHost runs workers inside the daemon, with one store for all.
 type slotHost struct {
-	o      options
+	o      wiring.Options
 	log    *slog.Logger
-	shared *shared
+	shared *wiring.Shared
 
 	mu       sync.Mutex
 	sessions map[int]*workerSession // by slot; each has connections, counters and a name of its own
@@ -31,8 +32,8 @@ type slotHost struct {
 	task *task // nil: a migration
 }
 
-func newSlotHost(ctx context.Context, o options, log *slog.Logger) *slotHost {
-	return &slotHost{ctx: ctx, o: o, log: log, shared: newShared(o), sessions: map[int]*workerSession{}}
+func newSlotHost(ctx context.Context, o wiring.Options, log *slog.Logger) *slotHost {
+	return &slotHost{ctx: ctx, o: o, log: log, shared: wiring.NewShared(o), sessions: map[int]*workerSession{}}
 }
 
 func (h *slotHost) starter() daemon.Starter {
@@ -49,7 +50,7 @@ func (h *slotHost) session(ctx context.Context, slot int) (*workerSession, error
 	if x := h.sessions[slot]; x != nil {
 		return x, nil
 	}
-	x, err := openWorkerSession(ctx, h.o, h.log.With("slot", slot), h.shared.slot())
+	x, err := openWorkerSession(ctx, h.o, h.log.With("slot", slot), h.shared.Slot())
 	if err == nil {
 		h.sessions[slot] = x
 	}

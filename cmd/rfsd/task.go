@@ -8,6 +8,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/cmd/output"
+	"github.com/rfsd/rfsd/cmd/wiring"
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/link"
 	"github.com/rfsd/rfsd/daemon/metrics"
@@ -21,9 +22,9 @@ import (
 type task struct {
 	command string // whose processes do it
 	kind    string // of its items
-	options options
+	options wiring.Options
 	// open puts one worker's part together.
-	open func(ctx context.Context, log *slog.Logger, in *resources) (taskPart, error)
+	open func(ctx context.Context, log *slog.Logger, in *wiring.Resources) (taskPart, error)
 }
 
 // taskPart is one worker's part in a task.
@@ -36,24 +37,24 @@ type taskPart interface {
 }
 
 // importTask returns an import as a task of workers.
-func importTask(o importOptions) *task {
-	o.slots = 1
-	return &task{options: o.options, command: "import", kind: importer.Kind, open: func(ctx context.Context, log *slog.Logger, in *resources) (taskPart, error) {
-		h, err := openImport(ctx, o, log, in)
+func importTask(o wiring.ImportOptions) *task {
+	o.Slots = 1
+	return &task{options: o.Options, command: "import", kind: importer.Kind, open: func(ctx context.Context, log *slog.Logger, in *wiring.Resources) (taskPart, error) {
+		h, err := wiring.OpenImport(ctx, o, log, in)
 		return importPart{h}, err
 	}}
 }
 
 // consumeTask returns a stream as a task of workers.
-func consumeTask(o consumeOptions) *task {
-	return &task{options: o.options, command: "consume", kind: consume.Kind, open: func(ctx context.Context, log *slog.Logger, in *resources) (taskPart, error) {
-		h, err := openConsume(ctx, o, log, in)
+func consumeTask(o wiring.StreamOptions) *task {
+	return &task{options: o.Options, command: "consume", kind: consume.Kind, open: func(ctx context.Context, log *slog.Logger, in *wiring.Resources) (taskPart, error) {
+		h, err := wiring.OpenStream(ctx, o, log, in)
 		return streamPart{h}, err
 	}}
 }
 
 // importPart is a worker's part in an import.
-type importPart struct{ *importSession }
+type importPart struct{ *wiring.Import }
 
 func (h importPart) name() string { return h.Token }
 
@@ -77,7 +78,7 @@ func (h importPart) work(ctx context.Context, tell func(daemon.Record)) (daemon.
 }
 
 // streamPart is a worker's part in consuming a stream.
-type streamPart struct{ *streamSession }
+type streamPart struct{ *wiring.Stream }
 
 func (h streamPart) name() string { return h.Token }
 
@@ -111,11 +112,11 @@ func runOrWork[O any](ctx context.Context, call *config.Call, decode func(config
 		return l.finish(failedRecord(err), err)
 	}
 	t := asTask(o)
-	in := newResources(t.options)
+	in := wiring.NewResources(t.options)
 	ctx, cancel := l.handle(ctx, in)
 	defer cancel()
 	log := l.logger(t.options)
-	ctx, sent, err := t.options.observe(ctx, t.command, in.run, log)
+	ctx, sent, err := t.options.Observe(ctx, t.command, in.Daemon, log)
 	if err != nil {
 		return l.finish(failedRecord(err), err)
 	}
@@ -131,7 +132,7 @@ func runOrWork[O any](ctx context.Context, call *config.Call, decode func(config
 
 // runTask runs a slot's part of a task. What the slots have in common is the store.
 func (h *slotHost) runTask(ctx context.Context, slot int, report func(daemon.Record)) daemon.Record {
-	x, err := h.task.open(ctx, h.log.With("slot", slot), h.shared.slot())
+	x, err := h.task.open(ctx, h.log.With("slot", slot), h.shared.Slot())
 	if err != nil {
 		return failedRecord(err)
 	}

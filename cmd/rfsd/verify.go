@@ -12,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/help"
 	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/cmd/report"
+	"github.com/rfsd/rfsd/cmd/wiring"
 	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/migration/compare"
@@ -41,7 +42,7 @@ func verifyCommand() *cli.Command {
 		if v.Migrate.Transfer.Target.Cluster.Host == "" {
 			return config.Usage("verify compares a cluster: give --target-host")
 		}
-		o, err := newOptions(version, config.Migrate(v.Migrate))
+		o, err := wiring.ForMigration(version, config.Migrate(v.Migrate))
 		if err != nil {
 			return err
 		}
@@ -55,9 +56,9 @@ func verifyCommand() *cli.Command {
 }
 
 // lastRound returns the options of the last round of the session that has arrived.
-func lastRound(ctx context.Context, o options) (options, error) {
-	r := rounds{options: o}
-	r.log, _ = report.Log(o.log)
+func lastRound(ctx context.Context, o wiring.Options) (wiring.Options, error) {
+	r := rounds{Options: o}
+	r.log, _ = report.Log(o.Log)
 	var x follow.Round
 	err := r.chain(ctx, func(c *follow.Chain) (err error) {
 		x, err = c.Last(ctx)
@@ -66,7 +67,7 @@ func lastRound(ctx context.Context, o options) (options, error) {
 	if err != nil {
 		return o, err
 	}
-	return r.options.round(x)
+	return r.Options.Round(x)
 }
 
 // verifyFiles compares a target with files.
@@ -81,17 +82,17 @@ func verifyFiles(ctx context.Context, values config.Values, out *output.Writer) 
 	if err := config.Decode(values, &v); err != nil {
 		return err
 	}
-	o, err := newFilesOptions(version, v)
+	o, err := wiring.ForFiles(version, v)
 	if err != nil {
 		return err
 	}
 	budget.LimitMemory(verifyMemory, os.Getenv)
-	files, err := openFiles(ctx, o.options)
+	files, err := wiring.OpenFiles(ctx, o.Options)
 	if err != nil {
 		return err
 	}
-	log, screen := report.Log(o.options.log)
-	r, err := compareFiles(ctx, o, files, shownComparison(o.options, v.Verification, o.options.memory().Input(), log, screen))
+	log, screen := report.Log(o.Options.Log)
+	r, err := wiring.CompareFiles(ctx, o, files, shownComparison(o.Options, v.Verification, o.Options.Memory().Input(), log, screen))
 	if err != nil {
 		return err
 	}
@@ -99,9 +100,9 @@ func verifyFiles(ctx context.Context, values config.Values, out *output.Writer) 
 }
 
 // runVerify compares, reports, and returns the exit code as an error.
-func runVerify(ctx context.Context, o options, ask config.Verification, out *output.Writer) error {
+func runVerify(ctx context.Context, o wiring.Options, ask config.Verification, out *output.Writer) error {
 	budget.LimitMemory(verifyMemory, os.Getenv)
-	log, screen := report.Log(o.log)
+	log, screen := report.Log(o.Log)
 	r, err := compareSource(ctx, o, ask, log, screen)
 	if err != nil {
 		return err
@@ -110,13 +111,13 @@ func runVerify(ctx context.Context, o options, ask config.Verification, out *out
 }
 
 // compareSource compares the target with the snapshot of the options.
-func compareSource(ctx context.Context, o options, ask config.Verification, log *slog.Logger, screen *terminal.Screen) (*verify.Report, error) {
-	memory := o.memory().Input()
-	counted, err := openCounted(ctx, o, memory)
+func compareSource(ctx context.Context, o wiring.Options, ask config.Verification, log *slog.Logger, screen *terminal.Screen) (*verify.Report, error) {
+	memory := o.Memory().Input()
+	counted, err := wiring.OpenCounted(ctx, o, memory)
 	if err != nil {
 		return nil, err
 	}
-	return compareSnapshot(ctx, o, counted, shownComparison(o, ask, memory, log, screen))
+	return wiring.CompareSnapshot(ctx, o, counted, shownComparison(o, ask, memory, log, screen))
 }
 
 func verifyProgress(v *verify.Verifier) func(elapsed float64) string {
@@ -127,15 +128,15 @@ func verifyProgress(v *verify.Verifier) func(elapsed float64) string {
 }
 
 // shownComparison returns what compares the target of the options, and shows its progress.
-func shownComparison(o options, ask config.Verification, memory *budget.Budget, log *slog.Logger, screen *terminal.Screen) *compare.Run {
-	run := newComparison(o, ask, memory, log)
+func shownComparison(o wiring.Options, ask config.Verification, memory *budget.Budget, log *slog.Logger, screen *terminal.Screen) *compare.Run {
+	run := wiring.Comparison(o, ask, memory, log)
 	run.Show = func(v *verify.Verifier) func() { return report.Progress(verifyProgress(v), log, screen) }
 	return run
 }
 
 // compareAgain compares the whole target with the snapshot that was migrated, unless another process of the session has done so since.
-func compareAgain(ctx context.Context, o options, blobs repo.Repository, memory *budget.Budget, log *slog.Logger, screen *terminal.Screen) (*verify.Report, error) {
+func compareAgain(ctx context.Context, o wiring.Options, blobs repo.Repository, memory *budget.Budget, log *slog.Logger, screen *terminal.Screen) (*verify.Report, error) {
 	run := shownComparison(o, wholeTarget, memory, log, screen)
 	run.Reuse = true
-	return compareSnapshot(ctx, o, blobs, run)
+	return wiring.CompareSnapshot(ctx, o, blobs, run)
 }

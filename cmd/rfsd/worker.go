@@ -14,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/cmd/help"
 	"github.com/rfsd/rfsd/cmd/report"
+	"github.com/rfsd/rfsd/cmd/wiring"
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/link"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
@@ -50,12 +51,12 @@ func workerCommand() *cli.Command {
 }
 
 // decodeMigrate makes the options of a migration of given settings.
-func decodeMigrate(values config.Values) (options, error) {
+func decodeMigrate(values config.Values) (wiring.Options, error) {
 	var m config.Migrate
 	if err := config.Decode(values, &m); err != nil {
-		return options{}, err
+		return wiring.Options{}, err
 	}
-	return newOptions(version, m)
+	return wiring.ForMigration(version, m)
 }
 
 // joinSoon takes over the fleet's settings as joinFleet does, and fails when the store does not answer: the process that
@@ -67,13 +68,13 @@ func joinSoon(ctx context.Context, values config.Values) (config.Values, error) 
 }
 
 // work1 runs one lease and turns its end into an exit code and a status record.
-func work1(ctx context.Context, o options, l *workerLink) error {
-	in := newResources(o)
+func work1(ctx context.Context, o wiring.Options, l *workerLink) error {
+	in := wiring.NewResources(o)
 	ctx, cancel := l.handle(ctx, in)
 	defer cancel()
-	o = o.ofWorker(l.First)
+	o = o.OfWorker(l.First)
 	log := l.logger(o)
-	ctx, t, err := o.observe(ctx, "worker", in.run, log)
+	ctx, t, err := o.Observe(ctx, "worker", in.Daemon, log)
 	if err != nil {
 		return l.finish(failedRecord(err), err)
 	}
@@ -168,27 +169,27 @@ func openControlPipe(call *config.Call) (*workerLink, config.Values, error) {
 }
 
 // logger logs as the run does; under a daemon, which keeps the lines, always JSON that names the slot, of a level that may change.
-func (l *workerLink) logger(o options) *slog.Logger {
+func (l *workerLink) logger(o wiring.Options) *slog.Logger {
 	if !l.Attached() {
-		log, _ := report.Log(o.log)
+		log, _ := report.Log(o.Log)
 		return log
 	}
-	l.level.Set(o.log.Level)
+	l.level.Set(o.Log.Level)
 	return slog.New(slog.NewJSONHandler(terminal.NewWriter(os.Stderr), report.LogOptions(&l.level))).With("slot", l.First.Slot, "pid", os.Getpid())
 }
 
 // handle follows the commands of the daemon; the context ends when the daemon has ended.
-func (l *workerLink) handle(ctx context.Context, in *resources) (context.Context, context.CancelFunc) {
+func (l *workerLink) handle(ctx context.Context, in *wiring.Resources) (context.Context, context.CancelFunc) {
 	if l.Attached() {
-		in.run, in.led = l.First.Holder, true
+		in.Daemon, in.Led = l.First.Holder, true
 	}
 	return l.Follow(ctx, func(command daemon.WorkerCommand) {
-		in.apply(command)
+		in.Apply(command)
 		if command.Rate != nil {
-			l.Send(daemon.Record{Rate: in.rateOrder}) // the rate that is followed
+			l.Send(daemon.Record{Rate: in.RateOrder}) // the rate that is followed
 		}
 		if command.ReadRate != nil {
-			l.Send(daemon.Record{ReadRate: in.readOrder})
+			l.Send(daemon.Record{ReadRate: in.ReadOrder})
 		}
 		var level slog.Level
 		if command.LogLevel != "" && level.UnmarshalText([]byte(command.LogLevel)) == nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/cmd/wiring"
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/rfs/base/fault"
@@ -21,28 +22,28 @@ import (
 // workerSession runs leases: one in a worker process, one after the other in a slot of a daemon.
 type workerSession struct {
 	*phase.Session
-	in         *resources
+	in         *wiring.Resources
 	blobs      *repo.Counting
 	done       func() error
 	unreadable bool // the snapshot could not be read
 }
 
 // openWorkerSession puts the parts of a worker together. The session is returned also beside an error, to say of it what it was.
-func openWorkerSession(ctx context.Context, o options, log *slog.Logger, in *resources) (*workerSession, error) {
-	o = o.ofSlot(in)
+func openWorkerSession(ctx context.Context, o wiring.Options, log *slog.Logger, in *wiring.Resources) (*workerSession, error) {
+	o = o.OfSlot(in)
 	h := &workerSession{in: in, done: func() error { return nil }}
 	var err error
-	if h.blobs, err = openCounted(ctx, o, in.memory); err != nil {
+	if h.blobs, err = wiring.OpenCounted(ctx, o, in.Memory); err != nil {
 		h.unreadable = true
 		return h, err
 	}
-	if h.Session, h.done, err = wire(ctx, o, log, h.blobs, in); err != nil {
+	if h.Session, h.done, err = wiring.OpenMigration(ctx, o, log, h.blobs, in); err != nil {
 		h.done = func() error { return nil }
 		return h, err
 	}
 	h.Plan = func(ctx context.Context, name string) (*plan.Plan, error) {
-		request := o.request()
-		request.SnapshotName, request.Sizes, request.Manifests = name, true, &in.manifests
+		request := o.Request()
+		request.SnapshotName, request.Sizes, request.Manifests = name, true, &in.Manifests
 		plan, err := plan.New(ctx, h.blobs, request)
 		h.unreadable = err != nil && !errors.Is(err, fault.ErrConfig) && !errors.Is(err, fault.ErrUnavailable)
 		return plan, err
@@ -53,7 +54,7 @@ func openWorkerSession(ctx context.Context, o options, log *slog.Logger, in *res
 func (h *workerSession) close() error { return h.done() }
 
 // sample is what the session did so far.
-func (h *workerSession) sample() metrics.Sample { return h.in.sample(h.Session, h.blobs) }
+func (h *workerSession) sample() metrics.Sample { return h.in.Sample(h.Session, h.blobs) }
 
 // noteError notes why a worker ends.
 func noteError(r *daemon.Record, err error) {
@@ -82,7 +83,7 @@ func (h *workerSession) work(ctx context.Context, poll time.Duration, started fu
 	var lease *cms.Lease
 	h.unreadable = false
 	if poll > 0 {
-		watched, stop, err := session.OrdersOf(h.Coordinator).Watch(ctx, poll, h.in.follow, h.Log)
+		watched, stop, err := session.OrdersOf(h.Coordinator).Watch(ctx, poll, h.in.Follow, h.Log)
 		defer stop()
 		if err != nil {
 			return daemon.Record{Exit: codeOf(exit.NotYet), Outcome: engine.Released.String(), Error: fault.Text(err), NextMs: poll.Milliseconds()}, err

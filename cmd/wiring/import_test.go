@@ -1,4 +1,4 @@
-package main
+package wiring
 
 import (
 	"context"
@@ -16,14 +16,14 @@ import (
 )
 
 // parsedImport parses a command line without running it.
-func parsedImport(t *testing.T, args ...string) (o importOptions, err error) {
+func parsedImport(t *testing.T, args ...string) (o ImportOptions, err error) {
 	t.Helper()
 	c := config.Raw[config.ImportCommand](cli.Command{Name: "import"}, func(_ context.Context, call *config.Call) error {
 		var i config.Import
 		if err := config.Decode(call.Given(), &i); err != nil {
 			return err
 		}
-		o, err = newImportOptions("test", i)
+		o, err = ForImport("test", i)
 		return err
 	})
 	app := &cli.App{Name: "rfsd", Commands: []*cli.Command{c}, Writer: io.Discard, ErrWriter: io.Discard}
@@ -54,7 +54,7 @@ func TestOptionsOfAnImportAreChecked(t *testing.T) {
 		}
 	}
 	o, err := parsedImport(t, append(good, "--emit-doc-type", "off", "--window-lease", "PT30S", "--session-name", "x")...)
-	if err != nil || o.types != importer.DropTypes || o.windows.Lease != 30*time.Second || o.windows.Size != importer.DefaultWindow || o.windows.MaxAttempts != importer.DefaultMaxAttempts || !strings.HasSuffix(o.failedDir, "x") {
+	if err != nil || o.types != importer.DropTypes || o.windows.Lease != 30*time.Second || o.windows.Size != importer.DefaultWindow || o.windows.MaxAttempts != importer.DefaultMaxAttempts || !strings.HasSuffix(o.FailedDir, "x") {
 		t.Errorf("%+v %v", o, err)
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package wiring
 
 import (
 	"context"
@@ -16,23 +16,23 @@ import (
 	"github.com/rfsd/rfsd/rfs/stream/kafka"
 )
 
-// streamSession is the part of one process in consuming a stream.
-type streamSession struct {
+// Stream is the part of one process in consuming a stream.
+type Stream struct {
 	*consume.Task
-	in   *resources
-	kept *cms.Coordinator
+	in   *Resources
+	Kept *cms.Coordinator
 	opened
 }
 
-// openConsume puts the parts together.
-func openConsume(ctx context.Context, o consumeOptions, log *slog.Logger, in *resources) (*streamSession, error) {
-	h := &streamSession{in: in}
-	give := func(err error) (*streamSession, error) { return nil, errors.Join(err, h.Close()) }
-	transport, err := o.stream.Config()
+// OpenStream connects to the topic and to the target, and opens the state of the work.
+func OpenStream(ctx context.Context, o StreamOptions, log *slog.Logger, in *Resources) (*Stream, error) {
+	h := &Stream{in: in}
+	give := func(err error) (*Stream, error) { return nil, errors.Join(err, h.Close()) }
+	transport, err := o.Stream.Config()
 	if err != nil {
 		return give(err)
 	}
-	s := o.stream
+	s := o.Stream
 	topic, err := kafka.New(kafka.Config{
 		Brokers: s.Brokers, Topic: string(s.Topic), Group: s.Group, TLS: transport, Mechanism: s.SASL, Username: s.Username, Password: s.Password, PlainLoopback: s.PlainLoopback,
 		Fetch: int64(s.Fetch), Batch: int64(s.Batch), Client: "rfsd",
@@ -41,12 +41,12 @@ func openConsume(ctx context.Context, o consumeOptions, log *slog.Logger, in *re
 		return give(err)
 	}
 	h.opened = append(h.opened, topic.Close)
-	r, err := openReceiver(ctx, o.options, log, in, &h.opened)
+	r, err := openReceiver(ctx, o.Options, log, in, &h.opened)
 	if err != nil {
 		return give(err)
 	}
-	h.kept = r.kept
-	budget.LimitMemory(o.options.memory().Budget(false), os.Getenv)
+	h.Kept = r.kept
+	budget.LimitMemory(o.Options.Memory().Budget(false), os.Getenv)
 	host, err := os.Hostname()
 	if err != nil {
 		host = ""
@@ -55,14 +55,14 @@ func openConsume(ctx context.Context, o consumeOptions, log *slog.Logger, in *re
 		Stream: topic, Name: string(s.Topic), Group: s.Group, Store: r.store, Session: session.IdentityOf(r.kept), Intent: session.OrdersOf(r.kept).Intent, Clock: timing.SystemClock(), Log: log,
 		Indices:  &importer.TargetIndices{Cluster: r.client, Create: o.create, Ledger: r.ledger},
 		Identity: r.identity, Destination: r.sender,
-		Failed: r.failed, Bulk: bulkOptions(o.options, in, r.client), Format: consume.Format(s.Format), Index: s.IndexOrTopic(), Latest: s.Start == "latest", IncludeSystem: o.includeSystem,
-		MaxSource: r.longest, UntilEnd: s.UntilEnd, Lease: s.Lease, SkewTolerance: o.skewTolerance(), Unavailable: o.unavailable, Token: r.writer, Node: host,
+		Failed: r.failed, Bulk: bulkOptions(o.Options, in, r.client), Format: consume.Format(s.Format), Index: s.IndexOrTopic(), Latest: s.Start == "latest", IncludeSystem: o.includeSystem,
+		MaxSource: r.longest, UntilEnd: s.UntilEnd, Lease: s.Lease, SkewTolerance: o.skewTolerance(), Unavailable: o.Unavailable, Token: r.writer, Node: host,
 	}
 	return h, nil
 }
 
 // Sample returns what the process has done so far.
-func (h *streamSession) Sample() metrics.Sample {
+func (h *Stream) Sample() metrics.Sample {
 	sum, own := h.in.counters.Sample(), h.Own()
 	sum.Documents, sum.Failed, sum.SourceBytes = own.Documents, own.Failed, own.Bytes
 	return sum

@@ -1,4 +1,4 @@
-package main
+package wiring
 
 import (
 	"context"
@@ -16,14 +16,14 @@ import (
 )
 
 // sectionsOf returns the sections of a plan: those that were asked for, or all that are possible.
-func sectionsOf(o options, ask config.Planning) (preflight.Sections, error) {
+func sectionsOf(o Options, ask config.Planning) (preflight.Sections, error) {
 	possible := preflight.AllSections()
 	switch {
-	case o.target.URL != "" && ask.Version != "":
+	case o.Target.URL != "" && ask.Version != "":
 		return nil, config.Usage("--target-host and --target-version exclude each other: the target reports its version")
 	case ask.Version != "":
 		possible = preflight.Sections{preflight.Changes, preflight.Sizes}
-	case o.target.URL == "":
+	case o.Target.URL == "":
 		possible = preflight.Sections{preflight.Sizes}
 	}
 	for _, x := range ask.Only {
@@ -37,34 +37,34 @@ func sectionsOf(o options, ask config.Planning) (preflight.Sections, error) {
 	return possible, nil
 }
 
-// evaluate returns what a migration would do, and what would prevent it.
-func evaluate(ctx context.Context, o options, ask config.Planning, log *slog.Logger) (*preflight.Report, error) {
+// Preflight returns what a migration would do, and what would prevent it.
+func Preflight(ctx context.Context, o Options, ask config.Planning, log *slog.Logger) (*preflight.Report, error) {
 	only, err := sectionsOf(o, ask)
 	if err != nil {
 		return nil, err
 	}
-	if o.snapshot == "" {
+	if o.Snapshot == "" {
 		return nil, config.Usage("plan needs a snapshot that is there (--snapshot-name)")
 	}
-	o.warnOfRisks(log)
-	memory := o.memory().Input()
-	counted, err := openCounted(ctx, o, memory)
+	o.WarnOfRisks(log)
+	memory := o.Memory().Input()
+	counted, err := OpenCounted(ctx, o, memory)
 	if err != nil {
 		return nil, err
 	}
 	budget.LimitMemory(budget.MemoryOfInput, os.Getenv) // no documents are read at the same time
-	o.target.Memory = memory
-	p, err := plan.New(ctx, counted, o.request())
+	o.Target.Memory = memory
+	p, err := plan.New(ctx, counted, o.Request())
 	if err != nil {
-		return nil, planError(err)
+		return nil, PlanError(err)
 	}
 	e := &preflight.Evaluator{
 		Target: preflight.Offline{}, Version: preflight.VersionOf(ask.Version), Repo: counted, Existing: o.existing, Only: only, Documents: ask.Documents,
-		Needs: preflight.Needs{BulkBytes: int64(o.bulkBytes), Tolerance: o.skewTolerance(), Session: o.session, Now: time.Now},
+		Needs: preflight.Needs{BulkBytes: int64(o.bulkBytes), Tolerance: o.skewTolerance(), Session: o.Session, Now: time.Now},
 	}
 	indices := &creation.Indices{Rules: o.rules, Overrides: o.overrides, Log: log, AllowSource: o.allowSource}
-	if o.target.URL != "" && only.NeedTarget() {
-		client, err := target.New(ctx, o.target)
+	if o.Target.URL != "" && only.NeedTarget() {
+		client, err := target.New(ctx, o.Target)
 		if err != nil {
 			return nil, err
 		}

@@ -1,4 +1,4 @@
-package main
+package wiring
 
 import (
 	"context"
@@ -22,11 +22,11 @@ import (
 	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
 
-// newComparison returns what compares the target of the options, within the budget of the process.
-func newComparison(o options, ask config.Verification, memory *budget.Budget, log *slog.Logger) *compare.Run {
+// Comparison returns what compares the target of the options, within the budget of the process.
+func Comparison(o Options, ask config.Verification, memory *budget.Budget, log *slog.Logger) *compare.Run {
 	return &compare.Run{
-		Target: o.target, Memory: memory, Version: o.version, Sample: float64(ask.Sample), Quick: ask.Quick, Strict: ask.Strict, Changed: ask.Changed, Names: ask.Differences,
-		Readers: o.slots, MaxDocument: o.maxDocument, MaxRate: o.maxRate, MaxLatency: o.maxLatency, Lease: o.leases.Initial,
+		Target: o.Target, Memory: memory, Version: o.version, Sample: float64(ask.Sample), Quick: ask.Quick, Strict: ask.Strict, Changed: ask.Changed, Names: ask.Differences,
+		Readers: o.Slots, MaxDocument: o.maxDocument, MaxRate: o.maxRate, MaxLatency: o.maxLatency, Lease: o.leases.Initial,
 		Failed: func(ctx context.Context, kept *cms.Coordinator) (*verify.Failed, error) {
 			return failedOf(ctx, o, kept)
 		},
@@ -38,11 +38,11 @@ func newComparison(o options, ask config.Verification, memory *budget.Budget, lo
 	}
 }
 
-// compareSnapshot compares the target with the snapshot of a repository.
-func compareSnapshot(ctx context.Context, o options, blobs repo.Repository, run *compare.Run) (*verify.Report, error) {
-	p, err := plan.New(ctx, blobs, o.request())
+// CompareSnapshot compares the target with the snapshot of a repository.
+func CompareSnapshot(ctx context.Context, o Options, blobs repo.Repository, run *compare.Run) (*verify.Report, error) {
+	p, err := plan.New(ctx, blobs, o.Request())
 	if err != nil {
-		return nil, planError(err)
+		return nil, PlanError(err)
 	}
 	s := compare.Snapshot{
 		Comparison: compare.Comparison{Repo: blobs, Edit: o.editor, Redirects: o.rules.Targets, Memory: run.Memory, MaxDocument: o.maxDocument, Identity: comparedIdentity(o, blobs, p), Changed: run.Changed, Log: run.Log},
@@ -55,35 +55,35 @@ func compareSnapshot(ctx context.Context, o options, blobs repo.Repository, run 
 	return run.Compare(ctx, blobs.URI(), s.Source())
 }
 
-// compareFiles compares the target with files, such as those of an export.
-func compareFiles(ctx context.Context, o importOptions, files repo.Repository, run *compare.Run) (*verify.Report, error) {
-	source := importer.Comparison{Source: files, Types: o.types, AllowPartial: o.allowPartial, IncludeSystem: o.includeSystem, MaxDocument: o.maxDocument,
+// CompareFiles compares the target with files, such as those of an export.
+func CompareFiles(ctx context.Context, o ImportOptions, files repo.Repository, run *compare.Run) (*verify.Report, error) {
+	source := importer.Comparison{Source: files, Types: o.types, AllowPartial: o.AllowPartial, IncludeSystem: o.includeSystem, MaxDocument: o.maxDocument,
 		Memory: run.Memory, Frames: budget.New(importer.MaxBack, 0), Log: run.Log}
 	identity := fmt.Sprintf("%s %s %s %t %d", o.version, repositoryIdentity(files.URI()), o.types, o.includeSystem, o.maxDocument)
 	return run.Compare(ctx, files.URI(), source.Compared(files, identity))
 }
 
 // failedOf reads which documents the migration has recorded as failed: from its directory or bucket.
-func failedOf(ctx context.Context, o options, kept *cms.Coordinator) (*verify.Failed, error) {
-	if o.failedDir == "" {
+func failedOf(ctx context.Context, o Options, kept *cms.Coordinator) (*verify.Failed, error) {
+	if o.FailedDir == "" {
 		return &verify.Failed{}, nil
 	}
-	files, err := repo.Open(ctx, o.failedDir, o.stores)
+	files, err := repo.Open(ctx, o.FailedDir, o.stores)
 	if err != nil {
-		if _, serr := os.Stat(o.failedDir); !config.InBucket(o.failedDir) && errors.Is(serr, fs.ErrNotExist) {
+		if _, serr := os.Stat(o.FailedDir); !config.InBucket(o.FailedDir) && errors.Is(serr, fs.ErrNotExist) {
 			return &verify.Failed{}, nil
 		}
 		return nil, fmt.Errorf("failed documents: %w", err)
 	}
-	return compare.FailedIn(ctx, files, o.failedDir, kept)
+	return compare.FailedIn(ctx, files, o.FailedDir, kept)
 }
 
 // comparedIdentity identifies the snapshot and all settings that decide what is sent of it; "" when the snapshot has no identity.
-func comparedIdentity(o options, blobs repo.Repository, plan *plan.Plan) string {
+func comparedIdentity(o Options, blobs repo.Repository, plan *plan.Plan) string {
 	if plan.Identity == "" {
 		return ""
 	}
-	settings, err := json.Marshal(o.sessionSettings(blobs))
+	settings, err := json.Marshal(o.SessionSettings(blobs))
 	if err != nil { // texts only
 		return ""
 	}
@@ -92,10 +92,10 @@ func comparedIdentity(o options, blobs repo.Repository, plan *plan.Plan) string 
 
 // stateOfSession opens the state of the session; nil where none was named and there is none. A named one that does not exist is a
 // state.ErrNone.
-func stateOfSession(ctx context.Context, o options, client *target.Client) (*cms.Coordinator, func() error, error) {
+func stateOfSession(ctx context.Context, o Options, client *target.Client) (*cms.Coordinator, func() error, error) {
 	nothing := func() error { return nil }
 	session, end, err := openSession(ctx, o, client)
-	if errors.Is(err, state.ErrNone) && o.session == "" && o.coordinatorFile == "" {
+	if errors.Is(err, state.ErrNone) && o.Session == "" && o.coordinatorFile == "" {
 		return nil, nothing, nil
 	}
 	if err != nil {

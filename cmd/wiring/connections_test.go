@@ -1,4 +1,4 @@
-package main
+package wiring
 
 import (
 	"context"
@@ -65,7 +65,7 @@ func TestRequestsToTheStoreHaveConnectionsOfTheirOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	destination, client, done, err := openDestination(t.Context(), o, &phase.Session{Log: slog.New(slog.DiscardHandler)}, newResources(o))
+	destination, client, done, err := openDestination(t.Context(), o, &phase.Session{Log: slog.New(slog.DiscardHandler)}, NewResources(o))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestRequestsToTheStoreHaveConnectionsOfTheirOwn(t *testing.T) {
 	ask := func() {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		store, closeStore, err := openStore(ctx, o, false)
+		store, closeStore, err := OpenStore(ctx, o, false)
 		if err == nil { // the server has no state; what counts is that it was asked and answered
 			_, _, err = store.Now(ctx)
 			defer closeStore() //nolint:errcheck // nothing was written through it

@@ -1,4 +1,4 @@
-package main
+package wiring
 
 import (
 	"context"
@@ -21,14 +21,14 @@ import (
 )
 
 // openRecorder opens what keeps documents that do not arrive, logs them by class, and records in the store where they are kept.
-func openRecorder(ctx context.Context, o options, kept *cms.Coordinator, writer string, log *slog.Logger) (*failed.Watched, func() error, error) {
+func openRecorder(ctx context.Context, o Options, kept *cms.Coordinator, writer string, log *slog.Logger) (*failed.Watched, func() error, error) {
 	r, done, err := openSink(ctx, o, kept, writer)
 	if err != nil {
 		return nil, nil, err
 	}
 	at := session.FailedAt{}
-	if o.failedDir != "" {
-		if at.Host, at.Place, err = placeOf(o.failedDir); err != nil {
+	if o.FailedDir != "" {
+		if at.Host, at.Place, err = placeOf(o.FailedDir); err != nil {
 			return nil, nil, errors.Join(err, done())
 		}
 	}
@@ -51,13 +51,13 @@ const flushTimeout = 10 * time.Second
 
 // openSink opens a directory or a bucket for documents that do not arrive. Other members of a fleet may never see a directory of
 // this machine; unless it is declared shared, the control index records which documents they were.
-func openSink(ctx context.Context, o options, kept *cms.Coordinator, writer string) (bulk.Recorder, func() error, error) {
-	if config.InBucket(o.failedDir) {
-		bucket, err := repo.OpenBucket(ctx, o.failedDir, o.stores, retry.Policy{})
+func openSink(ctx context.Context, o Options, kept *cms.Coordinator, writer string) (bulk.Recorder, func() error, error) {
+	if config.InBucket(o.FailedDir) {
+		bucket, err := repo.OpenBucket(ctx, o.FailedDir, o.stores, retry.Policy{})
 		if err != nil {
 			return nil, nil, fmt.Errorf("failed documents: %w", err)
 		}
-		objects, err := failed.NewObjects(bucket, o.sessionOrDefault(), writer, o.failedContent)
+		objects, err := failed.NewObjects(bucket, o.SessionOrDefault(), writer, o.FailedContent)
 		if err != nil {
 			return nil, nil, fmt.Errorf("failed documents: %w", err)
 		}
@@ -66,17 +66,17 @@ func openSink(ctx context.Context, o options, kept *cms.Coordinator, writer stri
 		}
 		return objects, objects.Close, nil
 	}
-	if o.failedDir == "" {
+	if o.FailedDir == "" {
 		return dropping{}, func() error { return nil }, nil
 	}
-	w, err := failed.Open(o.failedDir, writer, o.failedContent)
+	w, err := failed.Open(o.FailedDir, writer, o.FailedContent)
 	if err != nil {
 		return nil, nil, fmt.Errorf("failed documents: %w", err)
 	}
 	if kept != nil {
 		w.Owner = session.IdentityOf(kept).Mark
 	}
-	if o.failedShared || !o.fleet || o.coordinatorFile != "" || o.target.URL == "" {
+	if o.failedShared || !o.fleet || o.coordinatorFile != "" || o.Target.URL == "" {
 		return w, w.Close, nil
 	}
 	return &noting{Recorder: w, kept: session.RefusalsOf(kept)}, w.Close, nil
@@ -86,7 +86,8 @@ func openSink(ctx context.Context, o options, kept *cms.Coordinator, writer stri
 type dropping struct{}
 
 func (dropping) Record(context.Context, []doc.Failure) error { return nil }
-func (dropping) Sync(context.Context) error                  { return nil }
+
+func (dropping) Sync(context.Context) error { return nil }
 
 // noting is a recorder that also notes in the control index which documents did not arrive.
 type noting struct {

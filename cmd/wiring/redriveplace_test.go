@@ -1,4 +1,4 @@
-package main
+package wiring
 
 import (
 	"context"
@@ -37,9 +37,9 @@ func TestRedriveOfABucket(t *testing.T) {
 	}
 	server, faults := s3server.Start(t, root).Faulty(t, 30, "redrive")
 	server.Setenv(t)
-	o := options{failedDir: "s3://bucket/failed", stores: repo.Options{S3: repo.S3Options{Endpoint: server.Endpoint, Region: server.Region, PathStyle: true}}}
+	o := Options{FailedDir: "s3://bucket/failed", stores: repo.Options{S3: repo.S3Options{Endpoint: server.Endpoint, Region: server.Region, PathStyle: true}}}
 	const documents = 9
-	for _, o.session = range []string{"move", "other"} {
+	for _, o.Session = range []string{"move", "other"} {
 		r, done, err := openSink(t.Context(), o, nil, "w")
 		for i := 0; err == nil && i < documents; i += 3 {
 			err = errors.Join(r.Record(t.Context(), refusals(documents)[i:i+3]), r.Sync(t.Context()))
@@ -63,7 +63,7 @@ func TestRedriveOfABucket(t *testing.T) {
 		}
 		return n
 	}
-	o.session = "move"
+	o.Session = "move"
 	other := size("other")
 	for turn, c := range []struct {
 		refuses int

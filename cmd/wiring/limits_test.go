@@ -1,4 +1,4 @@
-package main
+package wiring
 
 import (
 	"context"
@@ -20,10 +20,10 @@ import (
 func TestLimits_FollowOrders(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		o    options
+		o    Options
 	}{
-		{"alone", options{coordinatorFile: "c.db"}},
-		{"of a fleet", options{target: target.Config{URL: "http://127.0.0.1:1"}, slots: 1}},
+		{"alone", Options{coordinatorFile: "c.db"}},
+		{"of a fleet", Options{Target: target.Config{URL: "http://127.0.0.1:1"}, Slots: 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -35,11 +35,11 @@ func TestLimits_FollowOrders(t *testing.T) {
 				o := c.o
 				o.maxReadRate, o.maxLatency = 1000, time.Second
 				o.reading = throttle.New(o.maxReadRate)
-				in := newResources(o)
+				in := NewResources(o)
 				log := slog.New(slog.DiscardHandler)
 				stop := in.holdPermits(t.Context(), o, store, log)
 				orders := session.OrdersOf(cms.New(cms.Config{Store: store, Creator: "test"}))
-				_, unwatch, err := orders.Watch(t.Context(), 3*time.Second, in.follow, log)
+				_, unwatch, err := orders.Watch(t.Context(), 3*time.Second, in.Follow, log)
 				if err != nil {
 					t.Fatal(err)
 				}

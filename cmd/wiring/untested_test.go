@@ -1,4 +1,4 @@
-package main
+package wiring
 
 import (
 	"bytes"
@@ -50,7 +50,7 @@ func TestTargetsThatAreNotTestedAreNamed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, _, done, err := openDestination(t.Context(), o, &phase.Session{Log: log}, newResources(o))
+			_, _, done, err := openDestination(t.Context(), o, &phase.Session{Log: log}, NewResources(o))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -64,7 +64,7 @@ func TestTargetsThatAreNotTestedAreNamed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			h, err := openImport(t.Context(), o, log, newResources(o.options))
+			h, err := OpenImport(t.Context(), o, log, NewResources(o.Options))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -78,7 +78,7 @@ func TestTargetsThatAreNotTestedAreNamed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := evaluate(t.Context(), o, config.Planning{}, log)
+			r, err := Preflight(t.Context(), o, config.Planning{}, log)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,4 +1,4 @@
-package main
+package wiring
 
 import (
 	"context"
@@ -24,12 +24,12 @@ type limits struct {
 	set             atomic.Pointer[session.Limits] // nil: nothing
 }
 
-func newLimits(o options) *limits {
-	return &limits{maxRate: o.maxRate, maxReadRate: o.maxReadRate, maxLatency: o.maxLatency, alone: !o.shares(), bucket: throttle.New(o.maxRate), reading: o.reading}
+func newLimits(o Options) *limits {
+	return &limits{maxRate: o.maxRate, maxReadRate: o.maxReadRate, maxLatency: o.maxLatency, alone: !o.Shares(), bucket: throttle.New(o.maxRate), reading: o.reading}
 }
 
-// follow applies what an operator has set.
-func (l *limits) follow(set session.Limits) {
+// Follow applies what an operator has set.
+func (l *limits) Follow(set session.Limits) {
 	before := l.now()
 	l.set.Store(&set)
 	if !l.alone || set.Same(before) {
@@ -52,7 +52,8 @@ func (l *limits) now() session.Limits {
 func (l *limits) latency() time.Duration { return l.now().Latency(l.maxLatency) }
 
 // rate and readRate return the bytes per second that all processes together may send, and read; 0: no limit.
-func (l *limits) rate() int64     { return l.now().Of(session.MaxRate, l.maxRate) }
+func (l *limits) rate() int64 { return l.now().Of(session.MaxRate, l.maxRate) }
+
 func (l *limits) readRate() int64 { return l.now().Of(session.MaxReadRate, l.maxReadRate) }
 
 // permitUse is for how long a process that sends or reads nothing counts as one that has work.
@@ -78,14 +79,14 @@ func (s bucketSpender) Limit() int64 { return s.most() }
 
 // holdPermits lets this process send and read no more than its parts of the rates among all processes that share the store, until stop
 // is called.
-func (in *resources) holdPermits(ctx context.Context, o options, store cms.Store, log *slog.Logger) (stop func() error) {
-	if in.alone || in.led {
+func (in *Resources) holdPermits(ctx context.Context, o Options, store cms.Store, log *slog.Logger) (stop func() error) {
+	if in.alone || in.Led {
 		return func() error { return nil }
 	}
-	sending := hold(ctx, permits(session.MaxRate, store, log), bucketSpender{in.bucket, o.slots, in.rate})
+	sending := hold(ctx, permits(session.MaxRate, store, log), bucketSpender{in.bucket, o.Slots, in.rate})
 	reading := func() {}
 	if in.reading != nil {
-		reading = hold(ctx, permits(session.MaxReadRate, store, log), bucketSpender{in.reading, o.slots, in.readRate})
+		reading = hold(ctx, permits(session.MaxReadRate, store, log), bucketSpender{in.reading, o.Slots, in.readRate})
 	}
 	return func() error { reading(); sending(); return nil }
 }
@@ -116,14 +117,14 @@ func hold(ctx context.Context, p *primitive.Permits, s bucketSpender) (stop func
 	}
 }
 
-// nodeLimits return the limits of a node for sending and for reading. Their permits are in a store that each opens, unless only this node
+// NodeLimits return the limits of a node for sending and for reading. Their permits are in a store that each opens, unless only this node
 // can open it.
-func (o options) nodeLimits(log *slog.Logger) (send, read daemon.Limit) {
+func (o Options) NodeLimits(log *slog.Logger) (send, read daemon.Limit) {
 	return o.nodeLimit(session.MaxRate, o.maxRate, log), o.nodeLimit(session.MaxReadRate, o.maxReadRate, log)
 }
 
-func (o options) nodeLimit(option string, most int64, log *slog.Logger) daemon.Limit {
-	if !o.shares() {
+func (o Options) nodeLimit(option string, most int64, log *slog.Logger) daemon.Limit {
+	if !o.Shares() {
 		return daemon.Limit{Most: most}
 	}
 	return daemon.Limit{Most: most, Hold: func(ctx context.Context, s primitive.Spender) error {
@@ -132,7 +133,7 @@ func (o options) nodeLimit(option string, most int64, log *slog.Logger) daemon.L
 				return nil //nolint:nilerr // ctx is done
 			}
 		}
-		store, closeStore, err := openPatiently(ctx, o, log)
+		store, closeStore, err := OpenPatiently(ctx, o, log)
 		if err != nil {
 			return nil //nolint:nilerr // ctx is done
 		}

@@ -1,4 +1,4 @@
-package main
+package wiring
 
 import (
 	"context"
@@ -69,16 +69,16 @@ func stored(t *testing.T, c *cms.Coordinator) (n int) {
 func TestOnlyAFleetWithoutASharedSinkNotesRefusedDocuments(t *testing.T) {
 	cluster := target.Config{URL: "http://127.0.0.1:1"}
 	for name, c := range map[string]struct {
-		o     options
+		o     Options
 		notes int
 	}{
-		"fleet":            {options{fleet: true, target: cluster}, 3},
-		"shared directory": {options{fleet: true, failedShared: true, target: cluster}, 0},
-		"one process":      {options{target: cluster}, 0},
-		"file":             {options{fleet: true, target: cluster, coordinatorFile: "c.db"}, 0},
+		"fleet":            {Options{fleet: true, Target: cluster}, 3},
+		"shared directory": {Options{fleet: true, failedShared: true, Target: cluster}, 0},
+		"one process":      {Options{Target: cluster}, 0},
+		"file":             {Options{fleet: true, Target: cluster, coordinatorFile: "c.db"}, 0},
 	} {
 		kept := control(t)
-		c.o.failedDir = t.TempDir()
+		c.o.FailedDir = t.TempDir()
 		for _, writer := range []string{"killed", "next"} { // before its progress was recorded
 			r, done, err := openRecorder(t.Context(), c.o, kept, writer, slog.New(slog.DiscardHandler))
 			if err != nil {
@@ -95,13 +95,13 @@ func TestOnlyAFleetWithoutASharedSinkNotesRefusedDocuments(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := []session.FailedAt{{Host: host, Place: c.o.failedDir, Sums: []session.FailedSum{{Index: "logs", Class: "mapping", Reason: "mapper_parsing_exception", Count: 6,
+		want := []session.FailedAt{{Host: host, Place: c.o.FailedDir, Sums: []session.FailedSum{{Index: "logs", Class: "mapping", Reason: "mapper_parsing_exception", Count: 6,
 			Remedy: classes.Of("mapper_parsing_exception", "").For("logs", "")}}}}
 		if at, err := session.PlacesOf(kept).All(t.Context()); err != nil || !reflect.DeepEqual(at, want) {
 			t.Errorf("%s: the store names %+v, %v; want %+v", name, at, err, want)
 		}
 		n := 0
-		for _, err := range failedtest.Read(c.o.failedDir) {
+		for _, err := range failedtest.Read(c.o.FailedDir) {
 			if n++; err != nil {
 				t.Error(err)
 			}
@@ -139,7 +139,7 @@ func TestABucketKeepsWhatADirectoryKeeps(t *testing.T) {
 	}
 	server, faults := s3server.Start(t, root).Faulty(t, 30, "sink")
 	server.Setenv(t)
-	o := options{fleet: true, session: "move", failedDir: "s3://bucket/failed", stores: repo.Options{S3: repo.S3Options{Endpoint: server.Endpoint, Region: server.Region, PathStyle: true}}}
+	o := Options{fleet: true, Session: "move", FailedDir: "s3://bucket/failed", stores: repo.Options{S3: repo.S3Options{Endpoint: server.Endpoint, Region: server.Region, PathStyle: true}}}
 	want := refusals(9)
 	for _, writer := range []string{"killed", "next"} {
 		r, done, err := openSink(t.Context(), o, nil, writer)
@@ -209,7 +209,7 @@ func TestADryRunWritesNoFailedDocumentsUnlessToldWhere(t *testing.T) {
 			if err != nil || (len(files) > 0) != c.file {
 				t.Errorf("files %q, %v", files, err)
 			}
-			if err := config.OutsideData(o.failedDir, filepath.Join(t.TempDir(), "data")); err != nil {
+			if err := config.OutsideData(o.FailedDir, filepath.Join(t.TempDir(), "data")); err != nil {
 				t.Error(err)
 			}
 		})
@@ -217,10 +217,10 @@ func TestADryRunWritesNoFailedDocumentsUnlessToldWhere(t *testing.T) {
 }
 
 // parsedMigration parses a command line without running it.
-func parsedMigration(t *testing.T, args ...string) (o options, err error) {
+func parsedMigration(t *testing.T, args ...string) (o Options, err error) {
 	t.Helper()
 	c := config.Command(cli.Command{Name: "migrate"}, func(_ context.Context, _ *config.Call, m config.Migrate) error {
-		o, err = newOptions("test", m)
+		o, err = ForMigration("test", m)
 		return err
 	})
 	app := &cli.App{Name: "rfsd", Commands: []*cli.Command{c}, Writer: io.Discard, ErrWriter: io.Discard}

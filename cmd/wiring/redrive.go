@@ -1,4 +1,4 @@
-package main
+package wiring
 
 import (
 	"cmp"
@@ -27,28 +27,28 @@ import (
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 )
 
-// redriveSession sends the failed documents of one session again.
-type redriveSession struct {
+// Redrive sends the failed documents of one session again.
+type Redrive struct {
 	*redrive.Redrive
 	kept   *cms.Coordinator // the state of the session; nil: it was removed
 	ledger *rollback.Ledger // what the session has created; nil likewise
 	opened
 }
 
-// openRedrive puts the parts together. again returns the command line with more options.
-func openRedrive(ctx context.Context, o options, again func(more ...string) string, log *slog.Logger) (*redriveSession, error) {
-	h := &redriveSession{}
-	give := func(err error) (*redriveSession, error) { return nil, errors.Join(err, h.Close()) }
-	in := newResources(o)
-	budget.LimitMemory(o.memory().Budget(config.InBucket(o.failedDir)), os.Getenv)
-	o.target.Memory, o.coordinator.Memory = in.memory, in.memory
-	o.target.Log = log
-	client, err := target.New(ctx, o.target)
+// OpenRedrive opens the failed documents of a session, its state and the target. again returns the command line with more options.
+func OpenRedrive(ctx context.Context, o Options, again func(more ...string) string, log *slog.Logger) (*Redrive, error) {
+	h := &Redrive{}
+	give := func(err error) (*Redrive, error) { return nil, errors.Join(err, h.Close()) }
+	in := NewResources(o)
+	budget.LimitMemory(o.Memory().Budget(config.InBucket(o.FailedDir)), os.Getenv)
+	o.Target.Memory, o.coordinator.Memory = in.Memory, in.Memory
+	o.Target.Log = log
+	client, err := target.New(ctx, o.Target)
 	if err != nil {
 		return give(err)
 	}
 	h.opened = append(h.opened, client.Close)
-	if err := clusterOnly(o.target, "rfsd redrive"); err != nil {
+	if err := clusterOnly(o.Target, "rfsd redrive"); err != nil {
 		return give(err)
 	}
 	if _, err := askTarget(ctx, client, log); err != nil {
@@ -114,8 +114,8 @@ func openRedrive(ctx context.Context, o options, again func(more ...string) stri
 	return h, nil
 }
 
-// run sends the documents. Indices without other writes since the migration ended are sealed again after it.
-func (h *redriveSession) run(ctx context.Context) (done redrive.Report, err error) {
+// Run sends the documents. Indices without other writes since the migration ended are sealed again after it.
+func (h *Redrive) Run(ctx context.Context) (done redrive.Report, err error) {
 	if h.ledger == nil {
 		return h.Redrive.Run(ctx)
 	}
@@ -126,8 +126,8 @@ func (h *redriveSession) run(ctx context.Context) (done redrive.Report, err erro
 	return done, err
 }
 
-// policiesWaiting returns the indices that the session gave no policy because documents were missing.
-func (h *redriveSession) policiesWaiting(ctx context.Context) ([]string, error) {
+// PoliciesWaiting returns the indices that the session gave no policy because documents were missing.
+func (h *Redrive) PoliciesWaiting(ctx context.Context) ([]string, error) {
 	if h.kept == nil {
 		return nil, nil
 	}
@@ -135,14 +135,14 @@ func (h *redriveSession) policiesWaiting(ctx context.Context) ([]string, error) 
 }
 
 // openLedger opens the records of what the session has created: of a round, the session of round 0 has them.
-func openLedger(ctx context.Context, o options, kept *cms.Coordinator, client *target.Client, log *slog.Logger) (*rollback.Ledger, func() error, error) {
-	own, nothing := rollback.NewLedger(client, kept, o.session, log), func() error { return nil }
-	root, number, is := follow.RootOf(o.session)
+func openLedger(ctx context.Context, o Options, kept *cms.Coordinator, client *target.Client, log *slog.Logger) (*rollback.Ledger, func() error, error) {
+	own, nothing := rollback.NewLedger(client, kept, o.Session, log), func() error { return nil }
+	root, number, is := follow.RootOf(o.Session)
 	if !is {
 		return own, nothing, nil
 	}
 	first := o
-	first.session, first.coordinatorFile = root, strings.TrimSuffix(o.coordinatorFile, strings.TrimPrefix(o.session, root))
+	first.Session, first.coordinatorFile = root, strings.TrimSuffix(o.coordinatorFile, strings.TrimPrefix(o.Session, root))
 	records, closeFirst, err := openSession(ctx, first, client)
 	switch {
 	case errors.Is(err, state.ErrNone): // a session with such a name of its own

@@ -1,6 +1,7 @@
-package main
+package wiring
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 
@@ -9,6 +10,37 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 )
+
+// clusters returns the clusters of the options; an absent one has no URL.
+func (o Options) clusters() []target.Config {
+	return []target.Config{o.Target, o.coordinator, o.origin.cluster}
+}
+
+// WarnOfRisks logs what the options leave open on the way to the clusters, once per run.
+func (o Options) WarnOfRisks(log *slog.Logger) {
+	for _, c := range o.clusters() {
+		for _, risk := range c.Risks() {
+			log.Warn("a connection is not protected", "reason", risk)
+		}
+	}
+}
+
+// CheckConnections reads certificates, keys and authorities as a run does; nothing is asked of any cluster.
+func (o Options) CheckConnections(ctx context.Context) error {
+	for _, c := range o.clusters() {
+		if c.URL == "" {
+			continue
+		}
+		client, err := target.New(ctx, c)
+		if err != nil {
+			return err
+		}
+		if err := client.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // clusterOnly refuses a collection of OpenSearch Serverless as the target of a command that has no form for it.
 func clusterOnly(to target.Config, what string) error {
@@ -19,22 +51,22 @@ func clusterOnly(to target.Config, what string) error {
 }
 
 // checkCollection refuses, before anything is asked, what cannot be done with a collection of OpenSearch Serverless.
-func (o options) checkCollection(client *target.Client) error {
+func (o Options) checkCollection(client *target.Client) error {
 	switch {
 	case !client.Serverless():
 		return nil
 	case o.stateInTarget():
 		return target.ErrServerless
-	case o.verify:
-		return clusterOnly(o.target, "comparisons (--verify)")
-	case o.measure > 0:
-		return clusterOnly(o.target, "measurements (leave them out with --trial-measure 0s)")
+	case o.Verify:
+		return clusterOnly(o.Target, "comparisons (--verify)")
+	case o.Measure > 0:
+		return clusterOnly(o.Target, "measurements (leave them out with --trial-measure 0s)")
 	}
 	return nil
 }
 
 // checkRepeats refuses a target that gives documents ids of its own, unless that is permitted, and warns of it where it is.
-func (o options) checkRepeats(v target.Version, log *slog.Logger) error {
+func (o Options) checkRepeats(v target.Version, log *slog.Logger) error {
 	const means = "a collection of type %s gives documents ids of its own: a document that is sent again, because an answer was lost or a process died, is there twice"
 	switch {
 	case !v.ChoosesIDs():

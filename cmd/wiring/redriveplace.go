@@ -1,4 +1,4 @@
-package main
+package wiring
 
 import (
 	"cmp"
@@ -26,17 +26,9 @@ import (
 
 const controlIndex = "control index"
 
-// redrivePlace returns the name of the place that a redrive takes documents from.
-func (o options) redrivePlace() string {
-	if o.recorded {
-		return controlIndex
-	}
-	return o.failedDir
-}
-
 // failedPlace opens the files of failed documents of a session, or what it has recorded. kept is nil for a session whose state was
 // removed.
-func failedPlace(ctx context.Context, o options, kept *cms.Coordinator) (redrive.Place, error) {
+func failedPlace(ctx context.Context, o Options, kept *cms.Coordinator) (redrive.Place, error) {
 	if o.recorded {
 		return recordedPlace(kept), nil
 	}
@@ -61,19 +53,19 @@ func (p ownFiles) Names(ctx context.Context) ([]string, error) {
 }
 
 // failedFiles opens the files of failed documents.
-func failedFiles(ctx context.Context, o options) (redrive.Place, error) {
-	if !config.InBucket(o.failedDir) {
-		return redrive.Folder(o.failedDir), nil
+func failedFiles(ctx context.Context, o Options) (redrive.Place, error) {
+	if !config.InBucket(o.FailedDir) {
+		return redrive.Folder(o.FailedDir), nil
 	}
-	read, err := repo.Open(ctx, o.failedDir, o.stores)
+	read, err := repo.Open(ctx, o.FailedDir, o.stores)
 	if err != nil {
 		return nil, fmt.Errorf("failed documents: %w", err)
 	}
-	write, err := repo.OpenBucket(ctx, o.failedDir, o.stores, retry.Policy{})
+	write, err := repo.OpenBucket(ctx, o.FailedDir, o.stores, retry.Policy{})
 	if err != nil {
 		return nil, fmt.Errorf("failed documents: %w", err)
 	}
-	return redrive.Objects{Read: read, Put: write.PutFrom, Session: o.sessionOrDefault()}, nil
+	return redrive.Objects{Read: read, Put: write.PutFrom, Session: o.SessionOrDefault()}, nil
 }
 
 // recordedPlace lists what a fleet has recorded of its failed documents.
@@ -97,7 +89,7 @@ func recordedPlace(kept *cms.Coordinator) redrive.Recorded {
 }
 
 // sourceOf opens what the session has read, with --repo-uri the snapshot, with --from the files of an import; else nil.
-func sourceOf(ctx context.Context, o options, kept *cms.Coordinator, in *resources, log *slog.Logger) (redrive.Source, error) {
+func sourceOf(ctx context.Context, o Options, kept *cms.Coordinator, in *Resources, log *slog.Logger) (redrive.Source, error) {
 	if o.repoURI == "" && o.from == "" {
 		return nil, nil
 	}
@@ -118,27 +110,27 @@ func sourceOf(ctx context.Context, o options, kept *cms.Coordinator, in *resourc
 }
 
 // noPlaces is what is wrong with a session without state.
-func noPlaces(o options) string {
-	return fmt.Sprintf("the session %s has no state, which names the places of its documents: give --session-name, --coordinator-host, --coordinator-bucket or --coordinator-file of the migration or import", o.sessionOrDefault())
+func noPlaces(o Options) string {
+	return fmt.Sprintf("the session %s has no state, which names the places of its documents: give --session-name, --coordinator-host, --coordinator-bucket or --coordinator-file of the migration or import", o.SessionOrDefault())
 }
 
 // filesAgain opens the files that the session imported.
-func filesAgain(ctx context.Context, o options, kept *cms.Coordinator, in *resources, log *slog.Logger) (redrive.Source, error) {
-	files, err := openFiles(ctx, o)
+func filesAgain(ctx context.Context, o Options, kept *cms.Coordinator, in *Resources, log *slog.Logger) (redrive.Source, error) {
+	files, err := OpenFiles(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	return importer.NewAgain(ctx, importer.Comparison{Source: files, MaxDocument: o.maxDocument, Memory: in.memory, Frames: budget.New(importer.MaxBack, 0), Log: log}, kept)
+	return importer.NewAgain(ctx, importer.Comparison{Source: files, MaxDocument: o.maxDocument, Memory: in.Memory, Frames: budget.New(importer.MaxBack, 0), Log: log}, kept)
 }
 
 // snapshotAgain opens the snapshot that the session migrated.
-func snapshotAgain(ctx context.Context, o options, kept *cms.Coordinator, recorded map[string]string, in *resources) (redrive.Source, error) {
+func snapshotAgain(ctx context.Context, o Options, kept *cms.Coordinator, recorded map[string]string, in *Resources) (redrive.Source, error) {
 	blobs, err := repo.OpenFederation(ctx, o.repoURI, o.remotes, o.stores)
 	if err != nil {
 		return nil, fmt.Errorf("repository %s: %w", o.repoURI, err)
 	}
 	if is := repositoryIdentity(blobs.URI()); recorded["repository"] != is {
-		return nil, config.Usage("the session %s was migrated from %s: give it as --repo-uri", o.sessionOrDefault(), cmp.Or(recorded["repository"], "a directory"))
+		return nil, config.Usage("the session %s was migrated from %s: give it as --repo-uri", o.SessionOrDefault(), cmp.Or(recorded["repository"], "a directory"))
 	}
 	digest := ""
 	if o.rules != nil {
@@ -146,23 +138,23 @@ func snapshotAgain(ctx context.Context, o options, kept *cms.Coordinator, record
 	}
 	if was := recorded["rules"]; was != digest {
 		if was == "" {
-			return nil, config.Usage("the session %s was migrated without rules: leave --rules out", o.sessionOrDefault())
+			return nil, config.Usage("the session %s was migrated without rules: leave --rules out", o.SessionOrDefault())
 		}
-		return nil, config.Usage("the session %s was migrated with other rules: give its file as --rules", o.sessionOrDefault())
+		return nil, config.Usage("the session %s was migrated with other rules: give its file as --rules", o.SessionOrDefault())
 	}
 	entries, err := phase.SessionEntries(ctx, kept)
 	if err != nil {
 		return nil, err
 	}
-	return &shards.Again{Repo: blobs, Entries: entries, Edit: o.editor, Redirects: o.rules.Targets, Memory: in.memory, Versions: o.existing == bulk.Newer, MaxDocument: o.maxDocument}, nil
+	return &shards.Again{Repo: blobs, Entries: entries, Edit: o.editor, Redirects: o.rules.Targets, Memory: in.Memory, Versions: o.existing == bulk.Newer, MaxDocument: o.maxDocument}, nil
 }
 
 // newRedriveAccount returns the account of the place of o. That of a directory is known by host and path.
-func newRedriveAccount(o options, kept *cms.Coordinator) (session.PlaceAccount, error) {
+func newRedriveAccount(o Options, kept *cms.Coordinator) (session.PlaceAccount, error) {
 	if o.recorded {
 		return session.PlaceAccount{Records: session.RedrivesOf(kept), Place: controlIndex, All: true}, nil
 	}
-	host, dir, err := placeOf(o.failedDir)
+	host, dir, err := placeOf(o.FailedDir)
 	if err != nil {
 		return session.PlaceAccount{}, err
 	}

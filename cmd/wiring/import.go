@@ -1,4 +1,4 @@
-package main
+package wiring
 
 import (
 	"context"
@@ -17,29 +17,29 @@ import (
 	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
 
-// importSession is the part of one process, or of one slot of a daemon, in an import.
-type importSession struct {
+// Import is the part of one process, or of one slot of a daemon, in an import.
+type Import struct {
 	*importer.Import
-	in    *resources
+	in    *Resources
 	blobs *repo.Counting
-	kept  *cms.Coordinator // the state of the work
+	Kept  *cms.Coordinator // the state of the work
 	opened
 }
 
-// openImport puts the parts together.
-func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *resources) (*importSession, error) {
+// OpenImport connects to the target and opens the files and the state of the work.
+func OpenImport(ctx context.Context, o ImportOptions, log *slog.Logger, in *Resources) (*Import, error) {
 	o.stores.Pace = &in.reads
-	files, err := openFiles(ctx, o.options)
+	files, err := OpenFiles(ctx, o.Options)
 	if err != nil {
 		return nil, err
 	}
-	h := &importSession{in: in, blobs: repo.NewCounting(files)}
-	r, err := openReceiver(ctx, o.options, log, in, &h.opened)
+	h := &Import{in: in, blobs: repo.NewCounting(files)}
+	r, err := openReceiver(ctx, o.Options, log, in, &h.opened)
 	if err != nil {
 		return nil, errors.Join(err, h.Close())
 	}
-	h.kept = r.kept
-	limitMemory(o.options, h.blobs)
+	h.Kept = r.kept
+	LimitMemory(o.Options, h.blobs)
 	existing := &importer.Existing{Counts: r.client, Records: session.PriorsOf(r.kept), Way: o.existing, Chosen: o.existing != "", Log: log}
 	identity := maps.Clone(r.identity)
 	identity[phase.ExistingKey] = string(o.existing) // empty until it is chosen
@@ -56,8 +56,8 @@ func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *reso
 			return existing.Arrived(ctx, sent)
 		},
 		Destination: r.sender,
-		Bulk:        bulkOptions(o.options, in, r.client), Workers: o.slots, Window: o.windows.Size, Lease: o.windows.Lease, SkewTolerance: o.skewTolerance(), MaxAttempts: o.windows.MaxAttempts,
-		Unavailable: o.unavailable, Types: o.types, IncludeSystem: o.includeSystem, MaxSource: r.longest, Memory: in.memory, Frames: in.frames, AllowPartial: o.allowPartial, Token: r.writer, Solo: in.solo,
+		Bulk:        bulkOptions(o.Options, in, r.client), Workers: o.Slots, Window: o.windows.Size, Lease: o.windows.Lease, SkewTolerance: o.skewTolerance(), MaxAttempts: o.windows.MaxAttempts,
+		Unavailable: o.Unavailable, Types: o.types, IncludeSystem: o.includeSystem, MaxSource: r.longest, Memory: in.Memory, Frames: in.frames, AllowPartial: o.AllowPartial, Token: r.writer, Solo: in.solo,
 	}
 	if !existing.Chosen {
 		h.AskAll = existing.AskAll
@@ -66,7 +66,7 @@ func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *reso
 }
 
 // Sample returns what the process has done so far.
-func (h *importSession) Sample() metrics.Sample {
+func (h *Import) Sample() metrics.Sample {
 	sum, own := h.in.counters.Sample(), h.Own()
 	sum.Documents, sum.Failed, sum.SourceBytes = own.Documents, own.Failed, own.Bytes
 	sum.RepoRequests, sum.RepoBytes = h.blobs.Totals()

@@ -1,4 +1,4 @@
-package main
+package wiring
 
 import (
 	"context"
@@ -12,14 +12,14 @@ import (
 
 // writable decides to which indices a redrive may write. Neither lines of files nor records that others can write decide it.
 type writable struct {
-	o       options
+	o       Options
 	ledger  *rollback.Ledger // nil: the state of the session was removed
 	targets map[string]bool  // of the session, as a file of this operator holds them
 	again   func(more ...string) string
 }
 
 // newWritable returns the indices to which a redrive of a session may write. kept is its state, nil if it was removed. again returns the command line of this redrive with more options.
-func newWritable(ctx context.Context, o options, kept *cms.Coordinator, ledger *rollback.Ledger, again func(more ...string) string) (writable, error) {
+func newWritable(ctx context.Context, o Options, kept *cms.Coordinator, ledger *rollback.Ledger, again func(more ...string) string) (writable, error) {
 	p := writable{o: o, ledger: ledger, again: again}
 	var err error
 	if kept != nil && o.coordinatorFile != "" {

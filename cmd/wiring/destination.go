@@ -1,0 +1,178 @@
+package wiring
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/rfsd/rfsd/rfs/base/throttle"
+	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/destination/diskwatch"
+	"github.com/rfsd/rfsd/rfs/destination/export"
+	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/destination/tuning"
+	"github.com/rfsd/rfsd/rfs/migration/compare"
+	"github.com/rfsd/rfsd/rfs/migration/creation"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/migration/preflight"
+)
+
+// openDestination connects to the cluster, opens the export directory, or none for a dry run.
+func openDestination(ctx context.Context, o Options, s *phase.Session, in *Resources) (engine.Destination, *target.Client, func() error, error) {
+	nothing := func() error { return nil }
+	switch {
+	case o.Discard:
+		s.Identity = map[string]string{phase.DestinationKey: phase.KindDryRun}
+		return engine.Limited(engine.ToNowhere(), in.bucket.Take), nil, nothing, nil
+	case in.files != nil:
+		identifyFiles(o, s, in.files)
+		return engine.Limited(engine.ToFiles(in.files), in.bucket.Take), nil, nothing, nil
+	case o.exportDir != "":
+		dir, err := openExport(o, s.Holder)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		identifyFiles(o, s, dir)
+		return engine.Limited(engine.ToFiles(dir), in.bucket.Take), nil, dir.Close, nil
+	}
+	o.Target.Log = s.Log
+	client, err := target.New(ctx, o.Target)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if err := o.checkCollection(client); err != nil {
+		return nil, nil, nil, err
+	}
+	v, err := askTarget(ctx, client, s.Log)
+	if err == nil {
+		err = o.checkRepeats(v, s.Log)
+	}
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	s.Version = v
+	s.Identity = phase.ClusterIdentity(v.ClusterUUID, o.Target.RunPipelines)
+	s.Identity[phase.ExistingKey] = string(o.existing)
+	s.Targets, s.UUIDs, s.Counts, s.Redirects = client, client.IndexUUIDs, client, o.rules.Targets
+	indices := &creation.Indices{Cluster: client, Version: v, Rules: o.rules, Overrides: o.overrides, Requester: client, Log: s.Log, UUIDs: client, AllowSource: o.allowSource}
+	globals := &creation.Globals{Cluster: client, Version: v, Wanted: o.globals, Log: s.Log}
+	if o.phases.Has(phase.PhaseMetadata) {
+		indices.Globals = globals
+	}
+	s.Indices, s.Globals, s.Preview = indices, globals.Migrate, preflight.Preview(client, indices, globals)
+	s.Streams = indices.StreamUUID
+	if o.globals.Attach {
+		s.Policies = globals
+	}
+	limits, stop := in.sending(ctx, o, client, s.Log)
+	return engine.ToCluster(in.counters.Sender(client), limits), client, stop, nil
+}
+
+// openExport opens the export directory, for this process alone or beside those with which it shares the work.
+func openExport(o Options, writer string) (*export.Dir, error) {
+	open := export.Open
+	if o.Shares() {
+		open = export.OpenShared
+	}
+	dir, err := open(o.exportDir, writer, export.Compression(o.compression))
+	if err != nil {
+		return nil, fmt.Errorf("export directory %s: %w", o.exportDir, err)
+	}
+	return dir, nil
+}
+
+// identifyFiles binds a session to its export directory, which gets the mappings, and to how files are compressed.
+func identifyFiles(o Options, s *phase.Session, dir *export.Dir) {
+	s.Exported = func(ctx context.Context, p *plan.Plan) error {
+		return compare.WriteMappings(ctx, o.exportDir, &creation.Indices{Rules: o.rules, Overrides: o.overrides}, p)
+	}
+	s.Identity = map[string]string{phase.DestinationKey: phase.KindFiles, phase.DestinationIDKey: dir.ID(), phase.CompressionKey: string(export.Compression(o.compression).Method())}
+}
+
+// bulkOptions bounds the bodies of one slot, so that all slots together keep to --max-connections.
+// client reads documents that the target has already; nil where there is no cluster.
+func bulkOptions(o Options, in *Resources, client *target.Client) bulk.Options {
+	recovery := &bulk.Recovery{}
+	b := bulk.Options{
+		Existing: o.existing,
+		MaxBytes: o.bulkBytes, MaxDocs: o.bulkDocs,
+		MaxInFlight:  max(1, (o.connections+o.Slots-1)/o.Slots),
+		Breaker:      bulk.NewBreaker(o.maxFailed),
+		Pool:         &bulk.Pool{},
+		Recovery:     recovery,
+		StallTimeout: o.Unavailable,
+		Bounds:       bulk.Share{Requests: in.flow, Slots: o.Slots, Recovery: recovery},
+	}
+	if client != nil {
+		b.Finder = client
+	}
+	if o.Target.URL != "" {
+		b.MaxID = target.MaxID
+	}
+	return b
+}
+
+// maxBody returns what asks the target, once it is needed, for the longest body of a request that it takes; 0 when that is
+// not known.
+func maxBody(client *target.Client, log *slog.Logger) func(ctx context.Context) int64 {
+	return func(ctx context.Context) int64 {
+		most, err := client.MaxBody(ctx)
+		if err != nil {
+			log.DebugContext(ctx, "size of requests unknown", "error", err)
+		}
+		return most
+	}
+}
+
+// longestSource returns the bytes of the longest source that is sent: what the user permits, or what the target takes in a
+// request; 0: not known. Errors are those of ctx.
+func longestSource(ctx context.Context, o Options, client *target.Client, log *slog.Logger) (int64, error) {
+	most, err := client.MaxBody(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return 0, err
+		}
+		log.Debug("the size of requests that the target takes is unknown", "error", err)
+	}
+	if o.maxDocument > 0 && (most <= 0 || most > o.maxDocument) {
+		most = o.maxDocument
+	}
+	return most, nil
+}
+
+// askTarget returns what the target is, and logs it.
+func askTarget(ctx context.Context, client *target.Client, log *slog.Logger) (target.Version, error) {
+	v, err := client.Info(ctx)
+	if err != nil {
+		return v, err
+	}
+	log.Debug("target", "url", client.Name(), "distribution", v.Distribution, "version", v.Number)
+	if warning := v.Untested(); warning != "" {
+		log.Warn(warning)
+	}
+	return v, nil
+}
+
+// targetGuard protects the target while documents arrive.
+type targetGuard struct {
+	tune        tuning.Wish
+	ignoreDisks bool
+}
+
+// gate lets a request start when the rate and the target's disks allow it. The disks are looked at now, while nothing else takes
+// the target's time, and from then on until stop is called.
+func (o targetGuard) gate(ctx context.Context, client *target.Client, bucket *throttle.Bucket, log *slog.Logger) (admit func(context.Context, int) error, stop func()) {
+	if o.ignoreDisks || client.Serverless() {
+		return bucket.Take, func() {}
+	}
+	disks := &diskwatch.Watcher{API: client, Log: log}
+	stop = disks.Start(ctx)
+	return func(ctx context.Context, n int) error {
+		if err := disks.Wait(ctx); err != nil {
+			return err
+		}
+		return bucket.Take(ctx, n)
+	}, stop
+}

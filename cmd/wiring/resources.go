@@ -1,0 +1,99 @@
+package wiring
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/rfsd/rfsd/daemon"
+	"github.com/rfsd/rfsd/daemon/metrics"
+	"github.com/rfsd/rfsd/rfs/base/budget"
+	"github.com/rfsd/rfsd/rfs/base/throttle"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
+	"github.com/rfsd/rfsd/rfs/coordination/owner"
+	"github.com/rfsd/rfsd/rfs/destination/export"
+	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/source/repo"
+	"github.com/rfsd/rfsd/rfs/stream/importer"
+)
+
+// Resources are what counts and bounds the work of one worker.
+type Resources struct {
+	counters metrics.Counters
+	*limits
+	// Numbers of the daemon's last orders of the two rates.
+	RateOrder, ReadOrder int64
+	Memory               *budget.Budget
+	frames               *budget.Budget // of the zstd files of an import, in addition to memory
+	// Parts of the connections to the target, and of the requests that read ahead, which may be used.
+	pace, reads throttle.Pace
+	flow        *throttle.Flow // number and length of the requests of documents
+	// Opened already, for a slot inside a daemon; nil: open those of the options.
+	store cms.Store
+	files *export.Dir
+	// That the plan of this process has read.
+	Manifests plan.Manifests
+	solo      *engine.Solo // of the slots inside a daemon; nil: the worker has the process to itself
+	// Daemon is the name that the daemon of a worker gave itself; "": the process has no daemon. The daemon has opened the state of
+	// the work before it started the worker.
+	Daemon string
+	// Led means that the daemon of the worker divides the rates.
+	Led bool
+}
+
+// newHolder names this process, so that its leases are never taken for another's. The name of a worker begins with its daemon's.
+func (in *Resources) newHolder() string {
+	if in.Daemon == "" {
+		return owner.Name()
+	}
+	return fmt.Sprintf("%s_pid%d_%s", in.Daemon, os.Getpid(), owner.Suffix())
+}
+
+// NewResources returns the resources of the only worker of a process.
+func NewResources(o Options) *Resources {
+	return &Resources{limits: newLimits(o), flow: throttle.NewFlow(o.connections, o.bulkBytes), Memory: o.Memory().Input(), frames: budget.New(importer.MaxBack, 0)}
+}
+
+// sending returns the limits of all that is sent. They hold until stop is called.
+func (in *Resources) sending(ctx context.Context, o Options, client *target.Client, log *slog.Logger) (limits engine.Limits, stop func() error) {
+	admit, end := o.guard.gate(ctx, client, in.bucket, log)
+	return engine.Limits{Connections: o.connections, Pace: &in.pace, Flow: in.flow, Admit: admit, MaxLatency: in.latency}, func() error {
+		end()
+		return nil
+	}
+}
+
+// Sample returns what the worker has done so far.
+func (in *Resources) Sample(s *phase.Session, blobs *repo.Counting) metrics.Sample {
+	sum := in.counters.Sample()
+	p := s.Runner.Meter.Read(time.Now())
+	sum.Documents, sum.Failed, sum.SourceBytes, sum.Resent, sum.Retries = p.Documents, p.Failed, p.Bytes, p.Resent, p.Retries
+	sum.RepoRequests, sum.RepoBytes = blobs.Totals()
+	sum.RepoErrors = blobs.Errors()
+	return sum
+}
+
+// Apply takes over what bounds the work.
+func (in *Resources) Apply(o daemon.WorkerCommand) {
+	if r := o.Rate; r != nil && r.Number > in.RateOrder {
+		in.RateOrder = r.Number
+		in.bucket.Allow(r.BytesPerSecond, r.Left(timing.SystemClock()))
+	}
+	if r := o.ReadRate; r != nil && r.Number > in.ReadOrder && in.reading != nil {
+		in.ReadOrder = r.Number
+		in.reading.Allow(r.BytesPerSecond, r.Left(timing.SystemClock()))
+	}
+	if o.Set != nil {
+		in.set.Store(o.Set)
+	}
+	if o.Pace != nil {
+		in.pace.Set(o.Pace.Target)
+		in.reads.Set(o.Pace.Repository)
+	}
+}

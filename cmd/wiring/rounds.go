@@ -1,0 +1,91 @@
+package wiring
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/migration/follow"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
+	"github.com/rfsd/rfsd/rfs/source/repo"
+)
+
+// Round returns the options of a round of the cluster that o follows.
+func (o Options) Round(x follow.Round) (Options, error) {
+	first := o
+	if err := clusterOnly(o.Target, "following, which changes and deletes documents by their ids and needs index.gc_deletes,"); err != nil {
+		return o, err
+	}
+	o.Session, o.follow, o.Snapshot, o.number = x.Session, x.Follow, x.Snapshot, x.Number
+	switch {
+	case x.Snapshot != "":
+		o.origin.derived = false
+		o.phases = slices.DeleteFunc(slices.Clone(o.phases), func(name string) bool { return name == phase.PhaseSnapshot })
+	case !o.origin.derived:
+		return o, config.Usage("round %d, which has not ended, makes its snapshot on the source: give --source-host, and no --snapshot-name", x.Number)
+	}
+	if x.Number == 0 {
+		return o, nil
+	}
+	o.first = &first
+	suffix := strings.TrimPrefix(o.Session, first.SessionOrDefault()) // -round-1
+	if o.coordinatorFile != "" {
+		o.coordinatorFile += suffix
+	}
+	if o.FailedDir == defaultFailedDir(first.SessionOrDefault()) {
+		o.FailedDir = defaultFailedDir(o.Session)
+	} else if o.FailedDir = strings.TrimSuffix(o.FailedDir, "/") + "/" + suffix[1:]; !config.InBucket(o.FailedDir) {
+		o.FailedDir = path.Clean(o.FailedDir)
+	}
+	return o, o.defaultPaths()
+}
+
+// DeleteSnapshot deletes the snapshot that a round made. The record is input: only a snapshot with the derived name of the session is deleted.
+func (o Options) DeleteSnapshot(ctx context.Context, x follow.Round, blobs repo.Repository) error {
+	if !x.Made || !o.origin.derived {
+		return nil
+	}
+	made := x
+	made.Snapshot = ""
+	of, err := o.Round(made)
+	if err != nil {
+		return err
+	}
+	if name := of.snapshotOptions(of.SessionSettings(blobs)).Name; x.Snapshot == name || x.Snapshot == name+"-2" {
+		return of.LiveSource().Delete(ctx, x.Snapshot)
+	}
+	return nil
+}
+
+// ForgetRound removes the records of a round that is over. Round 0 keeps its records: they hold the others.
+func (o Options) ForgetRound(ctx context.Context, x follow.Round) error {
+	of, err := o.Round(x)
+	switch {
+	case err != nil || x.Number == 0:
+		return err
+	case of.Shares():
+		return of.place(false).Remove(ctx)
+	}
+	if err := os.Remove(of.coordinatorFile); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// openFirst opens the state of the session that migrated the first snapshot of a cluster that is followed.
+func openFirst(ctx context.Context, first Options, writer string, log *slog.Logger, all *opened) (*cms.Coordinator, error) {
+	store, closeStore, err := OpenPatiently(ctx, first, log)
+	if err != nil {
+		return nil, fmt.Errorf("session %s, which is followed: %w", first.SessionOrDefault(), err)
+	}
+	*all = append(*all, closeStore)
+	return cms.New(first.coordination(store, writer)), nil
+}

@@ -1,0 +1,292 @@
+package wiring
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"net/url"
+	"path/filepath"
+	"slices"
+
+	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/report"
+	"github.com/rfsd/rfsd/cmd/state"
+	"github.com/rfsd/rfsd/rfs/base/throttle"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
+	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/destination/export"
+	"github.com/rfsd/rfsd/rfs/destination/failed"
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/destination/tuning"
+	"github.com/rfsd/rfsd/rfs/document/rules"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/operation/trial"
+	"github.com/rfsd/rfsd/rfs/source/live"
+	"github.com/rfsd/rfsd/rfs/stream/importer"
+)
+
+// ForMigration returns the options of a migration.
+func ForMigration(version string, m config.Migrate) (Options, error) {
+	o := Options{
+		version: version,
+		repoURI: m.Repository.URI, remotes: m.Repository.Remotes, Snapshot: m.Snapshot.Name, stores: m.Repository.Stores.Options(),
+		verifyFirst: m.Reading.VerifyFirst,
+		exportDir:   m.Export.Dir, compression: string(m.Export.Compression), Discard: m.Export.Discard, allowSource: m.Confirm.AllowSource, AcceptReduced: m.Accept.Reduced,
+		indices:   m.Indices.Selection(),
+		multiType: plan.MultiType(m.Conversion.MultiType), emitType: plan.EmitType(m.Transfer.Types.Emit), dataStreams: plan.DataStreams(m.Conversion.DataStreams),
+		rebuildSources: m.Conversion.RebuildSources, rebuildText: m.Conversion.RebuildText,
+		parentJoin: m.Conversion.ParentJoin, duplicateKeys: plan.DuplicateKeys(m.Conversion.DuplicateKeys),
+		leases: m.Leases, splitOver: int64(m.Splitting.Over),
+	}
+	o.limitReading(m.Repository.Pace)
+	switch {
+	case m.Tuning.Tune:
+		o.guard.tune = tuning.All
+	case !m.Tuning.Keep:
+		o.guard.tune = tuning.Refreshes
+	}
+	if err := o.transfer(m.Transfer); err != nil {
+		return o, err
+	}
+	var err error
+	if o.order, err = m.Priority.Hints(); err != nil {
+		return o, err
+	}
+	if err := o.derive(m.Origin); err != nil {
+		return o, err
+	}
+	if err := o.choosePhases(phase.Phases(m.Conversion.Phases)); err != nil {
+		return o, err
+	}
+	if err := o.convert(m.Conversion); err != nil {
+		return o, err
+	}
+	return o, o.defaultPaths()
+}
+
+// ForMigrateCommand returns the options of rfsd migrate: of a migration, or of its trial run.
+func ForMigrateCommand(version string, m config.MigrateCommand) (Options, error) {
+	if m.Trial.Documents == 0 {
+		o, err := ForMigration(version, m.Migrate)
+		o.Verify = m.End.Verify
+		return o, err
+	}
+	of, err := m.Trial.Of(m.Migrate)
+	if err != nil {
+		return Options{}, err
+	}
+	o, err := ForMigration(version, of)
+	if err != nil {
+		return o, err
+	}
+	o.Trial, o.overrides.Aliases = &plan.Trial{Documents: int64(m.Trial.Documents), Prefix: m.Trial.Prefix}, metadata.AliasesNone
+	o.Measure = m.Trial.Measure
+	if m.Trial.Price != "" {
+		o.price, err = trial.ReadPrice(m.Trial.Price)
+	}
+	return o, err
+}
+
+// ForImport returns the options of an import.
+func ForImport(version string, i config.Import) (ImportOptions, error) {
+	o := ImportOptions{
+		Options: Options{version: version, stores: i.Stores.Options(), compression: string(export.None), fleet: true, leases: taskLeases, from: i.Files.From},
+		types:   importer.Types(i.Transfer.Types.Emit), windows: i.Windows,
+	}
+	o.limitReading(i.Pace)
+	return o, o.transfer(i.Transfer)
+}
+
+// ForFiles returns the options of a comparison with files.
+func ForFiles(version string, v config.VerifyFiles) (ImportOptions, error) {
+	o := ImportOptions{Options: Options{version: version, stores: v.Stores.Options(), from: v.Files.From}, types: importer.Types(v.Transfer.Types.Emit)}
+	o.limitReading(v.Pace)
+	return o, o.transfer(v.Transfer)
+}
+
+// ForStream returns the options of a stream's session.
+func ForStream(version string, c config.Consume) (StreamOptions, error) {
+	o := StreamOptions{Options: Options{version: version, stores: c.Stores.Options(), compression: string(export.None), fleet: true, leases: taskLeases}, Stream: c.Stream, create: c.NewIndices.Create}
+	return o, o.transfer(c.Transfer())
+}
+
+// ForRedrive returns the options of a redrive.
+func ForRedrive(version string, c config.Redrive) (Options, error) {
+	o := Options{version: version, stores: c.Repository.Stores.Options(), repoURI: c.Repository.URI, from: c.Files.From, remotes: c.Repository.Remotes, recorded: c.Recorded.Only, fleet: true, compression: "none"}
+	o.limitReading(c.Repository.Pace)
+	var err error
+	if c.Rules.Path != "" {
+		if o.rules, err = rules.Load(c.Rules.Path); err != nil {
+			return o, err
+		}
+	}
+	o.indices = c.Indices.Selection()
+	if err := o.transfer(c.Transfer()); err != nil {
+		return o, err
+	}
+	o.named = len(c.Indices.Include.List) > 0
+	o.sinkNamed = c.Failed.Dir != ""
+	return o, nil
+}
+
+// ForState returns the options of a process that only reads the state of a session. A target without an address is none.
+func ForState(version string, to config.Cluster, at config.State) Options {
+	o := Options{version: version, connections: 1, Session: at.Session.Name, bucket: at.Bucket}
+	if to.Host != "" {
+		o.Target = o.cluster(to, "target")
+	}
+	if at.Coordinator.Host != "" {
+		o.coordinator = o.cluster(at.Coordinator, "coordinator")
+	}
+	return o
+}
+
+// taskLeases are the rules of windows and partitions, whose lengths are options of their own.
+var taskLeases = config.Leases{Skew: config.Skew{Tolerance: timing.DefaultTolerance}}
+
+// limitReading sets how fast this process reads.
+func (o *Options) limitReading(p config.ReadPace) {
+	o.maxReadRate = int64(p.Max)
+	o.reading = throttle.New(o.maxReadRate)
+	o.stores.Rate = o.reading
+}
+
+// transfer sets what all commands that send documents have in common.
+func (o *Options) transfer(t config.Transfer) (err error) {
+	o.connections, o.bulkDocs, o.bulkBytes, o.maxRate = t.Bulk.Connections, t.Bulk.Documents, int(t.Bulk.Size.Bytes), int64(t.Bulk.MaxRate)
+	o.allowDuplicates = t.Sending.AllowDuplicates
+	o.maxDocument, o.maxLatency = int64(t.Document.Most), t.Bulk.MaxLatency
+	o.existing = bulk.Existing(t.Existing.Documents)
+	o.Slots, o.Unavailable, o.Log = t.Slots.Number, t.Patience.Unavailable, report.Logging{Level: t.Log.Least(), Format: t.Log.Format, Quiet: t.Log.Quiet}
+	o.AllowPartial, o.includeSystem, o.guard.ignoreDisks = t.Partial.Allow, t.System.Include, t.Disks.Ignore
+	o.Session, o.coordinatorFile = t.State.Session.Name, t.State.File
+	o.FailedDir, o.failedShared, o.maxFailed = t.Failed.Place.Dir, t.Failed.Shared, int64(t.Failed.Limit.Max)
+	o.FailedContent = failed.Content(t.Failed.Content)
+	if o.FailedDir == "" && !o.Discard {
+		o.FailedDir = defaultFailedDir(t.State.Session.OrDefault())
+	}
+	o.bucket = t.State.Bucket
+	if t.State.Coordinator.Host != "" {
+		o.coordinator = o.cluster(t.State.Coordinator, "coordinator")
+	}
+	if t.Target.Cluster.Host != "" {
+		o.Target = o.cluster(t.Target.Cluster, "target")
+		o.Target.RunPipelines = t.Sending.RunPipelines
+		// Compressing for one's own machine costs the processor and saves nothing.
+		o.Target.CompressRequests = !t.Sending.DisableCompression && !isLoopback(o.Target.URL)
+		o.Target.Discover = t.Bulk.Discover
+		o.Target.PlainAnswers = !o.Target.CompressRequests
+	}
+	return nil
+}
+
+// cluster returns a cluster as its client takes it.
+func (o *Options) cluster(c config.Cluster, role string) target.Config {
+	return c.Config(role, "rfsd/"+o.version, o.connections)
+}
+
+// isLoopback reports whether all addresses of a cluster are of this machine.
+func isLoopback(text string) bool {
+	all, err := target.Addresses(text)
+	return err == nil && !slices.ContainsFunc(all, func(u *url.URL) bool { return !target.IsLoopback(u) })
+}
+
+// choosePhases takes the phases that were asked for, or all that are possible.
+func (o *Options) choosePhases(wanted phase.Phases) error {
+	var possible phase.Phases
+	if o.origin.derived {
+		possible = append(possible, phase.PhaseSnapshot)
+	}
+	if o.Target.URL != "" {
+		possible = append(possible, phase.PhaseMetadata, phase.PhaseIndices)
+	}
+	possible = append(possible, phase.PhaseDocuments)
+	if o.phases = wanted; len(wanted) == 0 {
+		o.phases = possible
+	}
+	for _, name := range o.phases {
+		if !possible.Has(name) {
+			if name == phase.PhaseSnapshot {
+				return config.Usage("--phases: %s needs a source cluster (--source-host), and no --snapshot-name", name)
+			}
+			return config.Usage("--phases: %s needs a target cluster (--target-host)", name)
+		}
+	}
+	return nil
+}
+
+// convert takes over what is migrated of the cluster's state, and how indices are changed.
+func (o *Options) convert(c config.Conversion) (err error) {
+	if c.Rules.Path != "" {
+		o.rules, err = rules.Load(c.Rules.Path)
+	} else if c.RulesText != "" {
+		o.rules, err = rules.Parse("the fleet's rules", []byte(c.RulesText))
+	}
+	if err != nil {
+		return err
+	}
+	o.globals = metadata.Selection{
+		Templates: c.Templates.Match(), ComponentTemplates: c.ComponentTemplates.Match(), IndexTemplates: c.IndexTemplates.Match(),
+		Pipelines: c.Include.Pipelines, Scripts: c.Include.Scripts, Policies: c.Include.Policies, Attach: c.Include.Attachments, Managed: c.Include.Managed,
+		Rules: o.rules, Without: c.WithoutRules,
+	}
+	o.overrides = metadata.Overrides{Aliases: metadata.AliasTime(c.Aliases), Replicas: c.Replicas.Number, Shards: c.Shards, Rename: c.Names.Rename, Without: c.WithoutRules}
+	return o.overrides.Check()
+}
+
+// defaultPaths derives where the state of the work is kept.
+func (o *Options) defaultPaths() error {
+	if o.coordinatorFile != "" || o.Discard && !o.Shares() {
+		return nil
+	}
+	if o.exportDir != "" && o.bucket.URI == "" {
+		o.coordinatorFile = filepath.Join(o.exportDir, ".rfsd", "coordinator.db")
+		return nil
+	}
+	dir, err := state.Dir()
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256([]byte(o.repoURI + "\x00" + o.Snapshot + "\x00" + o.Target.URL + "\x00" + o.coordinator.URL + "\x00" + o.bucket.URI))
+	o.ownerFile = filepath.Join(dir, fmt.Sprintf("%s-%s.owner", o.SessionOrDefault(), hex.EncodeToString(sum[:8])))
+	return nil
+}
+
+// defaultFailedDir returns the folder for failed documents of a session that names no other.
+func defaultFailedDir(session string) string { return filepath.Join("rfsd-failed", session) }
+
+// origin is the source cluster and how the snapshot is created on it.
+type origin struct {
+	cluster  target.Config
+	derived  bool // the session creates the snapshot, under a name that follows from its settings
+	name     string
+	kind     string            // of the repository: fs, s3, gcs or azure
+	settings map[string]string // of the repository, as the source takes them
+	global   bool
+	retry    bool
+	noWait   bool
+}
+
+// derive takes over the source cluster.
+func (o *Options) derive(from config.Origin) error {
+	if from.Cluster.Host == "" {
+		return nil
+	}
+	o.origin = origin{
+		cluster: o.cluster(from.Cluster, "source"), derived: o.Snapshot == "", name: from.Repository,
+		global: !from.WithoutGlobalState, retry: from.Retry, noWait: from.NoWait,
+	}
+	kind, settings, err := live.RepositorySettings(from.Type, o.repoURI, from.Location, o.stores.S3.Region)
+	if err != nil {
+		return err
+	}
+	maps.Copy(settings, from.Settings)
+	if from.MaxRate != "" {
+		settings["max_snapshot_bytes_per_sec"] = from.MaxRate
+	}
+	o.origin.kind, o.origin.settings = kind, settings
+	return nil
+}

@@ -1,0 +1,65 @@
+package wiring
+
+import (
+	"context"
+	"sync"
+
+	"github.com/rfsd/rfsd/rfs/base/budget"
+	"github.com/rfsd/rfsd/rfs/base/throttle"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/owner"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/destination/export"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
+	"github.com/rfsd/rfsd/rfs/stream/importer"
+)
+
+// Shared is what the workers of all slots inside a daemon use together: one store, and one export directory.
+type Shared struct {
+	o      Options
+	limits *limits
+	memory *budget.Budget
+	frames *budget.Budget // of the zstd files of an import, beside memory
+	solo   engine.Solo
+
+	mu    sync.Mutex
+	store cms.Store
+	files *export.Dir
+	opened
+}
+
+// NewShared returns what the slots share; nothing is open yet.
+func NewShared(o Options) *Shared {
+	return &Shared{o: o, limits: newLimits(o), memory: o.Memory().Input(), frames: budget.New(importer.MaxBack, 0)}
+}
+
+// Open opens the store and the export directory, once.
+func (h *Shared) Open(ctx context.Context) (*cms.Coordinator, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.store == nil {
+		store, shut, err := OpenStore(ctx, h.o, false)
+		if err != nil {
+			return nil, err
+		}
+		h.store, h.opened = store, append(h.opened, shut)
+	}
+	if h.files == nil && h.o.exportDir != "" {
+		dir, err := openExport(h.o, owner.Name())
+		if err != nil {
+			return nil, err
+		}
+		h.files, h.opened = dir, append(h.opened, dir.Close)
+	}
+	return h.o.StateIn(h.store), nil
+}
+
+// Slot returns the resources of one slot, after Open.
+func (h *Shared) Slot() *Resources {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return &Resources{limits: h.limits, flow: throttle.NewFlow(h.o.connections, h.o.bulkBytes), Memory: h.memory, frames: h.frames, store: h.store, files: h.files, solo: &h.solo}
+}
+
+// Follow applies the limits that an operator has set.
+func (h *Shared) Follow(set session.Limits) { h.limits.Follow(set) }

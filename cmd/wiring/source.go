@@ -1,0 +1,121 @@
+package wiring
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/rfs/base/budget"
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/pattern"
+	"github.com/rfsd/rfsd/rfs/base/rest"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/estimate"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/source/live"
+	"github.com/rfsd/rfsd/rfs/source/repo"
+)
+
+// OpenRepository opens the repository. When this session creates the snapshot, the repository
+// may not be there before the source has written to it: then it is opened when it is read first.
+func OpenRepository(ctx context.Context, o Options) (repo.Repository, error) {
+	if o.origin.derived {
+		return &repo.Lazy{Address: o.repoURI, Options: o.stores}, nil
+	}
+	blobs, err := repo.OpenFederation(ctx, o.repoURI, o.remotes, o.stores)
+	if err != nil {
+		return nil, exit.With(exit.Snapshot, fmt.Errorf("repository %s: %w", o.repoURI, err))
+	}
+	return blobs, nil
+}
+
+// OpenCounted opens the repository, counts its requests, and reads large blobs within memory.
+func OpenCounted(ctx context.Context, o Options, memory *budget.Budget) (*repo.Counting, error) {
+	blobs, err := OpenRepository(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	counted := repo.NewCounting(blobs)
+	counted.LargeAlone(memory.Alone)
+	return counted, nil
+}
+
+// OpenFiles opens the files of an import.
+func OpenFiles(ctx context.Context, o Options) (repo.Repository, error) {
+	files, err := repo.Open(ctx, o.from, o.stores)
+	if err != nil {
+		return nil, fmt.Errorf("--from %s: %w", o.from, err)
+	}
+	return files, nil
+}
+
+// Request returns what is read of the snapshot.
+func (o Options) Request() plan.Request {
+	return plan.Request{
+		SnapshotName: o.Snapshot, Session: o.Session, Indices: o.indices, IncludeSystem: o.includeSystem,
+		AllowPartial: o.AllowPartial, MultiType: o.multiType, EmitType: o.emitType, Rename: o.overrides, Rules: o.rules, DataStreams: o.dataStreams,
+		RebuildSources: o.rebuildSources, RebuildText: o.rebuildText, ParentJoin: o.parentJoin, DuplicateKeys: o.duplicateKeys, Trial: o.Trial, SplitOver: o.splitOver, Follow: o.follow,
+	}
+}
+
+// SessionSettings returns the settings that all processes of a session have in common, for a repository.
+func (o Options) SessionSettings(blobs repo.Repository) map[string]string {
+	return o.Request().Settings(repositoryIdentity(blobs.URI()))
+}
+
+// repositoryIdentity names a repository for the settings of a session; a path means
+// something on one machine only.
+func repositoryIdentity(uri string) string {
+	if strings.HasPrefix(uri, "file://") {
+		return ""
+	}
+	return uri
+}
+
+// PlanError returns an error of plan.New with its exit code: wrong names are the user's, the rest is the snapshot's.
+func PlanError(err error) error {
+	if err == nil || errors.Is(err, fault.ErrConfig) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return exit.With(exit.Snapshot, err)
+}
+
+// snapshotOptions say which snapshot is read, or created under a name that every worker derives.
+func (o Options) snapshotOptions(settings map[string]string) phase.SnapshotOptions {
+	s := phase.SnapshotOptions{
+		Name: o.Snapshot, Derived: o.origin.derived, Repository: o.origin.name, Retry: o.origin.retry, AllowPartial: o.AllowPartial, NoWait: o.origin.noWait,
+	}
+	if s.Derived {
+		s.Name = session.SnapshotName(o.Session, settings)
+	}
+	return s
+}
+
+// LiveSource returns the source cluster. The snapshot is made of the allowed indices when all of them are named, without the ones that are
+// not followed any more.
+func (o Options) LiveSource() *live.Source {
+	s := &live.Source{
+		Connect:    func(ctx context.Context) (rest.API, error) { return target.New(ctx, o.origin.cluster) },
+		Repository: live.Repository{Name: o.origin.name, Type: o.origin.kind, Settings: o.origin.settings}, Global: o.origin.global, Partial: o.AllowPartial,
+	}
+	if o.indices.Exclude == nil && !slices.ContainsFunc(o.indices.Include, func(p pattern.Pattern) bool { return !p.Exact() }) {
+		s.Indices = o.indices.Include.Strings()
+	}
+	if o.follow != nil {
+		s.Without, s.Vanishing = o.follow.Ended, o.follow.Since != ""
+		if len(o.follow.Group) > 0 {
+			s.Selects = o.Request().Selects
+		}
+	}
+	return s
+}
+
+// Estimate returns what estimates a migration by its trial run.
+func (o Options) Estimate(p *plan.Plan, blobs *repo.Counting, memory *budget.Budget) *estimate.Run {
+	return &estimate.Run{Plan: p, Blobs: blobs, Memory: memory, Edit: o.editor, MaxDocument: o.maxDocument, Slots: o.Slots, Price: o.price}
+}
