@@ -17,19 +17,17 @@ import (
 type Hints func([]Item)
 
 const (
-	candidates = 32 // that one acquisition tries
-	// hinted is the number of candidates that a hint orders; the first ones are tried.
+	candidates = 32 // tried by one acquisition
+	// hinted is the number of candidates that are passed to Hints; the first of its order are tried.
 	hinted        = 1024
-	acquireRounds = 8 // of candidates that all went to others, before NoneAvailable
+	acquireRounds = 8 // searches whose candidates all went to others, before NoneAvailable
 )
 
-// AcquireNext leases an item for the slot. holder must be unique to the slot over
-// all processes, such as host_uuid_slot; a number is added per acquisition.
-// Half-done hand-offs that it meets are finished on the way.
+// AcquireNext leases an item for the slot. holder must be unique to the slot over all processes, such as host_uuid_slot; each acquisition
+// appends a number. A half-done hand-off of a candidate is finished on the way.
 //
-// A *NoneAvailable reports until when others work; ErrAllDone that no item
-// is open; ErrClockSkew that the clocks differ too much; ErrForeign that another tool
-// works on the queue.
+// A *NoneAvailable reports until when other workers hold the open items, ErrAllDone that no item is open, ErrClockSkew that the clocks
+// differ too much, and ErrForeign that another tool has worked on the queue.
 func (c *Coordinator) AcquireNext(ctx context.Context, holder string, hints Hints) (lease *Lease, err error) {
 	err = c.untilLeased(ctx, func(ctx context.Context) (bool, error) {
 		var err error
@@ -122,8 +120,7 @@ func (c *Coordinator) fromCandidates(ctx context.Context, holder string, hints H
 	return nil, nil
 }
 
-// search returns up to n candidates in the order in which they are to be tried, without those that this process has ended
-// itself.
+// search returns up to n candidates in the order in which to try them, without items that this process has just completed.
 func (c *Coordinator) search(ctx context.Context, hints Hints, n int) ([]Item, error) {
 	var found []Item
 	looked := n
@@ -139,7 +136,7 @@ func (c *Coordinator) search(ctx context.Context, hints Hints, n int) ([]Item, e
 	}
 	found = c.ended.without(found, c.clock.Read().Mono)
 	c.retries.rand.shuffle(found)
-	if c.cfg.MaxAttempts > 0 { // those to work on alone come last
+	if c.cfg.MaxAttempts > 0 { // items to work on alone come last
 		slices.SortStableFunc(found, func(a, b Item) int {
 			return cmp.Compare(min(a.Attempts/c.cfg.MaxAttempts, 1), min(b.Attempts/c.cfg.MaxAttempts, 1))
 		})
@@ -154,12 +151,12 @@ func (c *Coordinator) search(ctx context.Context, hints Hints, n int) ([]Item, e
 	return found, nil
 }
 
-// try leases a candidate; nil when another worker was quicker.
+// try leases a candidate. The lease is nil when another worker was quicker.
 func (c *Coordinator) try(ctx context.Context, it Item, holder string) (*Lease, error) {
 	if err := it.foreign(); err != nil {
 		return nil, err
 	}
-	if _, err := it.Range(); err != nil { // no item of this protocol; no worker may lease it
+	if _, err := it.Range(); err != nil { // not an item of this protocol; no worker may lease it
 		_, err := c.Event(ctx, it.ID, "foreign_document", "in the index of work items")
 		return nil, err
 	}
@@ -171,7 +168,7 @@ func (c *Coordinator) try(ctx context.Context, it Item, holder string) (*Lease, 
 	return c.usable(ctx, l, got)
 }
 
-// usable returns the lease unless the item was handed off already: then the hand-off is finished.
+// usable returns the lease. If its item was handed off already, it finishes the hand-off and returns nil.
 func (c *Coordinator) usable(ctx context.Context, l *Lease, got Item) (*Lease, error) {
 	if got.Successors == "" {
 		return l, nil
@@ -182,8 +179,7 @@ func (c *Coordinator) usable(ctx context.Context, l *Lease, got Item) (*Lease, e
 	return nil, nil
 }
 
-// acquire tries to lease one item. The lease is nil unless the result is Applied
-// or Already. An answer that was lost is read back, never assumed.
+// acquire tries to lease one item. The lease is nil unless the result is Applied or Already. If the answer is lost, the item is read back.
 func (c *Coordinator) acquire(ctx context.Context, id, holder string, initial time.Duration, attempts int) (*Lease, Item, Result, error) {
 	asked := c.acquisition(holder, c.clock.Read(), initial, attempts)
 	mine := asked.Holder
@@ -201,7 +197,7 @@ func (c *Coordinator) acquire(ctx context.Context, id, holder string, initial ti
 			if ctx.Err() == nil {
 				it, err = c.get(ctx, id)
 			}
-			if err != nil || it.Holder != mine { // also a request that has yet to arrive
+			if err != nil || it.Holder != mine { // the request may still arrive
 				c.owe(id, Release{Holder: mine, Cause: string(CauseOutage)})
 			}
 			if err != nil {
@@ -237,8 +233,8 @@ func (c *Coordinator) acquire(ctx context.Context, id, holder string, initial ti
 	}
 }
 
-// keep returns the lease if it leaves time for work, and releases it otherwise. An answer may come too late to start anything:
-// the next lease is longer. A lease that had to be read back is worth keeping while half of it is left.
+// keep returns the lease if it leaves time for work, and releases it otherwise. If the answer came too late to start anything, the next
+// lease is longer. A lease that was read back is kept while half of it is left.
 func (c *Coordinator) keep(ctx context.Context, l *Lease, readBack bool) (*Lease, error) {
 	if l.UntilTrigger() <= 0 || readBack && l.UntilEnd() < l.Length/2 {
 		return nil, errors.Join(l.GiveBack(ctx, Return{Cause: CauseOutage, Longer: !readBack}), ctx.Err())
@@ -246,12 +242,11 @@ func (c *Coordinator) keep(ctx context.Context, l *Lease, readBack bool) (*Lease
 	return l, nil
 }
 
-// acquireTimeout limits the wait for an acquisition in flight when its caller is asked to
-// stop: a granted lease that this process does not know would keep the item from others.
+// acquireTimeout is the time that an acquisition in flight gets after its caller was cancelled: a granted lease that this process does not
+// know would keep the item from others.
 const acquireTimeout = 3 * time.Second
 
-// skew measures the distance of the clocks and gives an ErrClockSkew when it is
-// really beyond the tolerance.
+// skew measures the difference of the clocks and returns an ErrClockSkew when it exceeds the tolerance.
 func (c *Coordinator) skew(ctx context.Context) error {
 	now, maxErr, err := c.leases.Now(ctx)
 	if err != nil {

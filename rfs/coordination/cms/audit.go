@@ -29,11 +29,11 @@ type shard struct {
 	number int
 }
 
-// AuditShards walks every chain of shards from its root. Missing roots of those that entries yields, and missing successors of
-// completed items, are created again: the store may have lost acknowledged writes. Events of failed items are made up for, but
-// not for those with a reason in told, which may grow while entries is read: they have one event together. Errors
-// are fault.ErrCorrupt when the chains of a split shard do not cover it, and ErrForeign when another tool has worked on an item.
-func (c *Coordinator) AuditShards(ctx context.Context, entries iter.Seq2[Root, error], told map[string]bool) (AuditReport, error) {
+// AuditShards walks every chain of shards from its root. It creates missing roots of entries and missing successors of completed items
+// again, because the store may have lost acknowledged writes, and stores missing events of failed items. Items whose reason is in reported,
+// which may grow while entries is read, get none: they share one event. Errors are fault.ErrCorrupt when the chains of a split shard do not
+// cover it, and ErrForeign when another tool has worked on an item.
+func (c *Coordinator) AuditShards(ctx context.Context, entries iter.Seq2[Root, error], reported map[string]bool) (AuditReport, error) {
 	rep, chains, why, err := c.readChains(ctx)
 	if err != nil {
 		return rep, err
@@ -58,17 +58,17 @@ func (c *Coordinator) AuditShards(ctx context.Context, entries iter.Seq2[Root, e
 			}
 		}
 	}
-	return rep, c.checkChains(ctx, &rep, roots, chains, why, told)
+	return rep, c.checkChains(ctx, &rep, roots, chains, why, reported)
 }
 
 // AuditTasks is AuditShards for a kind whose chains start with the given items. A chain that starts at none of them is stray.
-func (c *Coordinator) AuditTasks(ctx context.Context, begins iter.Seq[Root]) (AuditReport, error) {
+func (c *Coordinator) AuditTasks(ctx context.Context, starts iter.Seq[Root]) (AuditReport, error) {
 	rep, chains, why, err := c.readChains(ctx)
 	if err != nil {
 		return rep, err
 	}
 	roots := map[shard][]Root{}
-	for r := range begins {
+	for r := range starts {
 		r.ID.Kind = c.cfg.Kind
 		roots[shard{r.ID.Index, r.ID.Shard}] = []Root{r}
 	}
@@ -80,7 +80,7 @@ func (c *Coordinator) AuditTasks(ctx context.Context, begins iter.Seq[Root]) (Au
 	return rep, c.checkChains(ctx, &rep, roots, chains, why, nil)
 }
 
-// readChains reads every item, and why those that are FAILED are.
+// readChains reads every item, grouped by shard and id. why has the reason of each FAILED item by id.
 func (c *Coordinator) readChains(ctx context.Context) (rep AuditReport, chains map[shard]map[string]Item, why map[string]string, err error) {
 	chains, why = map[shard]map[string]Item{}, map[string]string{}
 	for it, err := range c.Items(ctx) {
@@ -108,13 +108,13 @@ func (c *Coordinator) readChains(ctx context.Context) (rep AuditReport, chains m
 	return rep, chains, why, nil
 }
 
-// checkChains walks the chains from their roots, emits the missing events of failed items, and creates the missing items.
-func (c *Coordinator) checkChains(ctx context.Context, rep *AuditReport, roots map[shard][]Root, chains map[shard]map[string]Item, why map[string]string, missing map[string]bool) error {
+// checkChains walks the chains from their roots, stores the missing events of failed items, and creates the missing items.
+func (c *Coordinator) checkChains(ctx context.Context, rep *AuditReport, roots map[shard][]Root, chains map[shard]map[string]Item, why map[string]string, reported map[string]bool) error {
 	rep.Chains = len(roots)
 	lost := map[string]Root{} // missing items, with the root of their chain
-	for k, begins := range roots {
+	for k, starts := range roots {
 		reached := map[string]bool{}
-		for _, root := range begins {
+		for _, root := range starts {
 			missing, err := rep.walk(root, chains[k], reached)
 			if err != nil {
 				return fmt.Errorf("audit: %w", err)
@@ -129,8 +129,8 @@ func (c *Coordinator) checkChains(ctx context.Context, rep *AuditReport, roots m
 	slices.Sort(rep.Failed)
 	slices.Sort(rep.Stray)
 	for _, id := range rep.Failed { // the worker that marked it may have died before it reported it
-		if missing[why[id]] {
-			continue // said once for the whole index
+		if reported[why[id]] {
+			continue // reported once for the whole index
 		}
 		if _, err := c.Event(ctx, id, "failed", why[id]); err != nil {
 			return err
@@ -168,8 +168,8 @@ func (r *AuditReport) walk(root Root, items map[string]Item, reached map[string]
 	return missing, nil
 }
 
-// covers returns an error unless the item has the end of its chain. In a chain with an end, the handed-off part starts where the
-// item ends to be done, and the last item is done up to the end.
+// covers returns an error unless the item has the end of its chain. In a chain with an end, a successor must start at the watermark of its
+// parent, and the last item must be done up to the end.
 func (it Item) covers(end int64) error {
 	switch {
 	case it.End != end:
@@ -182,7 +182,7 @@ func (it Item) covers(end int64) error {
 	return nil
 }
 
-// strays notes the items of a shard that no chain reaches.
+// strays records the items of a shard that no chain reaches.
 func (r *AuditReport) strays(items map[string]Item, reached map[string]bool) {
 	for id := range items {
 		if !reached[id] {

@@ -10,14 +10,14 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// Bounds of what one request creates.
+// Limits of one request.
 const (
 	batchRecords = 500
 	batchBytes   = 4 << 20
 )
 
-// CreateRecords adds each record as Leases.Create does, many by one request, and calls created, unless nil, with each that it added. The first
-// error of records ends it. After an error any of them may have been added.
+// CreateRecords adds each record as Leases.Create does, in batches, and calls created, unless nil, with each record that it added. The
+// first error of records ends it. After an error any of the records may have been added.
 func (c *Coordinator) CreateRecords(ctx context.Context, records iter.Seq2[Record, error], created func(Record)) error {
 	var batch []Record
 	size := 0
@@ -80,7 +80,7 @@ func (c *Coordinator) createBatch(ctx context.Context, batch []Record, created f
 	return nil
 }
 
-// Events stores an event of a code for each subject and its detail, once, many by one request.
+// Events stores one event of the code for each subject and its detail, in batches. Events that exist already are kept.
 func (c *Coordinator) Events(ctx context.Context, code string, details iter.Seq2[string, string]) error {
 	return c.CreateRecords(ctx, func(yield func(Record, error) bool) {
 		for subject, detail := range details {
@@ -91,7 +91,7 @@ func (c *Coordinator) Events(ctx context.Context, code string, details iter.Seq2
 	}, nil)
 }
 
-// createAll creates the items that do not exist yet, many by one request, and returns how many it created.
+// createAll creates the items that do not exist yet, in batches, and returns how many it created.
 func (c *Coordinator) createAll(ctx context.Context, items iter.Seq[Item]) (created int, err error) {
 	var batch []Item
 	for it := range items {
@@ -121,8 +121,8 @@ type FailedIndex struct {
 	Reason string
 }
 
-// CreateFailedItems creates the items of indices that do not exist on the target, ended with their reason from the beginning: they
-// are never leased.
+// CreateFailedItems creates the items of indices that do not exist on the target as FAILED with their reason, so that they are never
+// leased.
 func (c *Coordinator) CreateFailedItems(ctx context.Context, indices iter.Seq[FailedIndex]) error {
 	now, _, err := c.leases.Now(ctx)
 	if err != nil {

@@ -24,20 +24,20 @@ type Config struct {
 	Clock timing.Clock
 	// Kind is the kind of the items in Store; "" for shards.
 	Kind string
-	// SetupTask is the task of the setup, if this process creates it: settings that all processes that seed share. "": none.
+	// SetupTask is the task of the setup item if this process creates it: settings that all seeding processes share. "": none.
 	SetupTask string
-	// Creator is written into the items this process creates.
+	// Creator is written into the items that this process creates.
 	Creator       string
 	InitialLease  time.Duration // default 10 min
 	MaxLease      time.Duration // default 6 h
 	MaxAttempts   int           // in a row without progress, after which an item is leased to work on alone; default 5
 	SkewTolerance time.Duration // 0 = off
-	// MinExponent is the minimum lease exponent of the items this process creates: a hint for big
-	// fleets, whose hand-offs would keep the store busy otherwise. 0 = none.
+	// MinExponent is the minimum lease exponent of the items that this process creates. It keeps the hand-offs of big fleets from loading
+	// the store. 0 = none.
 	MinExponent int
-	// Tries limits the candidates of one search that AcquireNext tries before a *NoneAvailable; 0: all, of several searches.
+	// Tries limits the candidates of one search that AcquireNext tries before it returns a *NoneAvailable; 0: all, of several searches.
 	Tries int
-	// Rand drives pauses; nil means a fresh seed.
+	// Rand is the source of jitter; nil means a fresh seed.
 	Rand *rand.Rand
 }
 
@@ -78,13 +78,13 @@ func New(cfg Config) *Coordinator {
 	return c
 }
 
-// Store returns what the coordinator works on.
+// Store returns the store of the items.
 func (c *Coordinator) Store() Store { return c.store }
 
 // Leases returns the records of the store and their leases.
 func (c *Coordinator) Leases() *Leases { return c.leases }
 
-// Config returns the configuration with the defaults that apply.
+// Config returns the configuration with the defaults applied.
 func (c *Coordinator) Config() Config { return c.cfg }
 
 // Kind returns the kind of the items; "" for shards.
@@ -103,7 +103,7 @@ func (c *Coordinator) OfKind(ctx context.Context, kind string) (*Coordinator, er
 
 func (c *Coordinator) setup() string { return SetupOf(c.cfg.Kind) }
 
-// SeedItems creates the items that do not exist yet and gives how many it created.
+// SeedItems creates the items that do not exist yet and returns how many it created.
 func (c *Coordinator) SeedItems(ctx context.Context, ids iter.Seq[ItemID]) (created int, err error) {
 	return c.SeedRoots(ctx, func(yield func(Root) bool) {
 		for id := range ids {
@@ -143,8 +143,8 @@ func (c *Coordinator) create(ctx context.Context, items []Item) (created int, er
 	return created, nil
 }
 
-// AcquireSetup leases the right to seed. ErrSetupDone when that is over, ErrForeign when another tool did it; a
-// *NoneAvailable reports the process that seeds and the end of its lease.
+// AcquireSetup leases the right to seed. It returns ErrSetupDone when seeding is complete, ErrForeign when another tool did it, and a
+// *NoneAvailable with the holder and the end of its lease while another process seeds.
 func (c *Coordinator) AcquireSetup(ctx context.Context, holder string) (*Lease, error) {
 	c.repay(ctx)
 	it, err := c.get(ctx, c.setup())
@@ -175,7 +175,7 @@ func (c *Coordinator) AcquireSetup(ctx context.Context, holder string) (*Lease, 
 	return l, nil
 }
 
-// CheckSetup refuses a queue that another tool, or another version of the protocol, created.
+// CheckSetup returns ErrForeign for a queue that another tool created, and ErrSchemaMismatch for another version of the protocol.
 func (c *Coordinator) CheckSetup(ctx context.Context) error {
 	it, err := c.get(ctx, SetupID)
 	switch {
@@ -189,10 +189,9 @@ func (c *Coordinator) CheckSetup(ctx context.Context) error {
 	return it.foreign()
 }
 
-// SeedOnce runs seed in exactly one process at a time until one has completed it,
-// and returns when it is completed. waiting, when not nil, is called with the holder whose lease is
-// waited for. An error of seed gives the lease back and is returned. A queue that another
-// tool seeded is refused with ErrForeign.
+// SeedOnce runs seed in one process at a time until one has completed it, and returns when it is completed. waiting, if not nil, is called
+// repeatedly with the holder of the lease while another process seeds. When seed fails, SeedOnce releases the lease and returns the error.
+// It returns ErrForeign for a queue that another tool seeded.
 func (c *Coordinator) SeedOnce(ctx context.Context, holder string, seed func(context.Context) error, waiting func(*NoneAvailable)) error {
 	return c.SeedLeased(ctx, holder, func(ctx context.Context, _ *Lease) error { return seed(ctx) }, waiting)
 }
@@ -294,8 +293,7 @@ func (c *Coordinator) SetupTask(ctx context.Context) (string, error) {
 	return it.Task, nil
 }
 
-// Seeded reports whether every item has been created. A store that no longer has that record, which it may have lost, makes those who look
-// for work find the items unseeded.
+// Seeded reports whether every item has been created. If the store has lost that record, later acquisitions treat the items as unseeded.
 func (c *Coordinator) Seeded(ctx context.Context) (bool, error) {
 	it, err := c.get(ctx, c.setup())
 	if err != nil && !errors.Is(err, ErrNotFound) {
@@ -327,9 +325,8 @@ func (c *Coordinator) Reopen(ctx context.Context, id ItemID, operator string) er
 	return c.audited(ctx, it.ID, "retried", operator)
 }
 
-// Cancel marks an open item of any kind FAILED on an operator's command and records it as an event: the rest of the
-// migration ends without it. Reopen opens it again. It is refused, fault.ErrConfig, while a lease of it runs, after its end,
-// and in the middle of a hand-off.
+// Cancel marks an open item of any kind FAILED on an operator's command and records it as an event, so that the migration can end without
+// it. Reopen opens it again. Cancel returns fault.ErrConfig while the item is leased, after its end, and in the middle of a hand-off.
 func (c *Coordinator) Cancel(ctx context.Context, id ItemID, operator string) error {
 	if id.Kind != c.cfg.Kind {
 		of, err := c.OfKind(ctx, id.Kind)
@@ -344,7 +341,7 @@ func (c *Coordinator) Cancel(ctx context.Context, id ItemID, operator string) er
 		return fmt.Errorf("cancel %s (item %s): %w", id.Name(), id, err)
 	case v == Foreign:
 		return ErrSchemaMismatch
-	case v == Held: // stores do not return what they left as it was
+	case v == Held: // stores do not return an item that they did not change
 		if it, err = c.Item(ctx, id); err != nil {
 			return fmt.Errorf("cancel %s: %w", id.Name(), err)
 		}
@@ -367,8 +364,7 @@ func (c *Coordinator) audited(ctx context.Context, id, did, operator string) err
 	return err
 }
 
-// ReleaseHolder releases the lease of a process that is proven dead, such as a
-// child that its parent has waited for.
+// ReleaseHolder releases the lease of a process that is proven dead, such as a child after its parent waited for its exit.
 func (c *Coordinator) ReleaseHolder(ctx context.Context, id, holder string, cause Cause) error {
 	_, v, err := c.apply(ctx, readBudget, id, Release{Holder: holder, Cause: string(cause), Counted: cause.counted()})
 	if err != nil {
@@ -380,8 +376,8 @@ func (c *Coordinator) ReleaseHolder(ctx context.Context, id, holder string, caus
 	return nil
 }
 
-// FailIndex gives up every open item of an index that no running lease holds, and
-// says how many; the holders of the others find out themselves.
+// FailIndex marks every open item of an index FAILED unless a running lease holds it, and returns how many it marked. The holders of the
+// others notice by themselves.
 func (c *Coordinator) FailIndex(ctx context.Context, index, reason string) (failed int, err error) {
 	for it, err := range c.Items(ctx) {
 		if err != nil {

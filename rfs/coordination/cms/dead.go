@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// ReleaseDead releases the items and the right to seed that a process held which is proven dead. prefix is the holder that the process was started with; a number follows it in
-// each acquisition. Items are released for cause, the right to seed without counting an attempt.
+// ReleaseDead releases the items, and the right to seed, of a process that is proven dead. prefix is the holder that the process was
+// started with; each acquisition appends a number. Items are released for cause, the right to seed without counting an attempt.
 func (c *Coordinator) ReleaseDead(ctx context.Context, prefix string, cause Cause) error {
 	if prefix == "" {
 		return nil

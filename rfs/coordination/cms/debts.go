@@ -13,15 +13,15 @@ import (
 
 const (
 	debtTTL      = 2 * time.Minute // after which no request that was sent can still be applied
-	debtInterval = 2 * time.Second // between two tries
+	debtInterval = 2 * time.Second // between two attempts
 )
 
-// debts are leases that this process may hold at the store without knowing, because the answer to the
-// acquisition was lost, or that it could not release. No work is done under them.
+// debts are leases that this process may hold without knowing, because the answer to the acquisition was lost, and leases that it could not
+// release. No work is done under them.
 type debts struct {
 	mu   sync.Mutex
 	open map[string]debt // by holder, which is unique to an acquisition
-	next time.Duration   // monotonic clock: when they are tried again
+	next time.Duration   // monotonic clock: the next attempt
 }
 
 type debt struct {
@@ -41,8 +41,8 @@ func (c *Coordinator) owe(id string, give Release) {
 	c.debts.next = 0
 }
 
-// repay releases each recorded lease once. A request that was lost may be applied later than this, so
-// that a lease that the store does not know of is looked for until debtTTL is over.
+// repay tries to release each recorded lease once. The store may still apply a request whose answer was lost, so a lease that it does not
+// have yet is tried again until debtTTL is over.
 func (c *Coordinator) repay(ctx context.Context) {
 	now := c.clock.Read().Mono
 	c.debts.mu.Lock()

@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	endedTTL = time.Minute // searches are older than that nowhere
+	endedTTL = time.Minute // no search returns an older state
 	maxEnded = 16384
 )
 
-// endedItems are items that this process has completed lately. A search that is not refreshed still finds them.
+// endedItems are items that this process has just completed. A search that is not refreshed still finds them.
 type endedItems struct {
 	mu sync.Mutex
 	at map[string]time.Duration // by id; monotonic clock
@@ -32,14 +32,14 @@ func (e *endedItems) add(id string, now time.Duration) {
 	}
 }
 
-// clear forgets all of them, when searches are known to see every change.
+// clear forgets all items, once searches see every change.
 func (e *endedItems) clear() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	clear(e.at)
 }
 
-// without returns the candidates that are not among them.
+// without returns the candidates except for the items of e.
 func (e *endedItems) without(found []Item, now time.Duration) []Item {
 	e.mu.Lock()
 	defer e.mu.Unlock()

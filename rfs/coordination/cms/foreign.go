@@ -10,8 +10,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// ErrForeign means that another tool has worked on the queue. It counts ordinals in its own way, so that a cursor that it
-// chose means nothing here. It is a fault.ErrConfig.
+// ErrForeign means that another tool has worked on the queue. It counts ordinals differently, so its cursors mean nothing here. It is a
+// fault.ErrConfig.
 var ErrForeign = fmt.Errorf("another tool has worked on this queue, which cannot be continued: use a new session (--session-name): %w", fault.ErrConfig)
 
 // foreign returns an ErrForeign with the name of the item when another engine has worked on it. This program marks every item that
@@ -41,7 +41,7 @@ func (it Item) foreignSuccessors() bool {
 	return !ok || it.Watermark <= 0 || cursor != strconv.FormatInt(it.Watermark, 10)
 }
 
-// ownSuccessors returns an ErrForeign when another engine has created one of the items, which exist already.
+// ownSuccessors returns an ErrForeign when another engine has created one of the items.
 func (c *Coordinator) ownSuccessors(ctx context.Context, items []Item) error {
 	for _, it := range items {
 		is, err := c.get(ctx, it.ID)

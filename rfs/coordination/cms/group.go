@@ -14,24 +14,23 @@ import (
 )
 
 const (
-	// groupCandidates limits the items of one search that are kept for groups; candidatesTTL is the time for which they are kept.
+	// groupCandidates limits the items of one search that are kept for groups; candidatesTTL is the time they are kept.
 	groupCandidates = 128
 	candidatesTTL   = 5 * time.Second
 	// linger is the time for which a completion waits for others of its group.
 	linger = time.Second
 )
 
-// Small states which items may be leased together with others, and how many.
+// Small defines which items may be leased together, and how many.
 type Small struct {
-	Items int                 // leases of a group, at most; up to 1: none are leased together
-	Bytes int64               // of all items of a group, at most
-	Size  func(it Item) int64 // bytes that an item covers; 0: unknown, so that it is leased by itself
-	More  func() bool         // whether the next group may be acquired when the completions of one are sent
+	Items int                 // maximum number of leases in a group; up to 1: items are leased singly
+	Bytes int64               // maximum of all items in a group
+	Size  func(it Item) int64 // bytes that an item covers; 0: unknown, so that it is leased singly
+	More  func() bool         // whether the request with completions may acquire the next group
 }
 
-// Group leases items for one slot of a process: one, or several small ones, each under a holder id of its own. Their
-// completions go to the store in one request, together with the acquisition of the next group. What a request for several
-// does not settle is settled by requests of the leases themselves, so that a Group saves requests and decides nothing.
+// Group leases items for one slot of a process: one, or several small ones, each under a holder id of its own. One request sends their
+// completions and acquires the next group. What it leaves open is settled by requests of single leases, so a Group only saves requests.
 // Acquire and Close are called by one goroutine, Left and the methods of leases by any.
 type Group struct {
 	c      *Coordinator
@@ -42,7 +41,7 @@ type Group struct {
 	known   []Item        // candidates of the last search that were not tried yet
 	foundAt time.Duration // monotonic clock
 	coming  []string      // ids that Upcoming returned last
-	working int           // leases that have not left
+	working int           // leases that the slot still works on
 	waiting []*completion
 	next    []*Lease // acquired together with completions
 }
@@ -60,8 +59,8 @@ func (c *Coordinator) Group(holder string, small Small) *Group {
 	return &Group{c: c, holder: holder, small: small}
 }
 
-// Acquire leases the next items, at least one. All leases that it returned before must have left. Errors are those of
-// AcquireNext.
+// Acquire leases the next items, at least one. All leases that it returned before must have ended. Errors are those that AcquireNext
+// returns.
 func (g *Group) Acquire(ctx context.Context, hints Hints) ([]*Lease, error) {
 	g.mu.Lock()
 	leases := g.next
@@ -79,12 +78,12 @@ func (g *Group) Acquire(ctx context.Context, hints Hints) ([]*Lease, error) {
 	defer g.mu.Unlock()
 	g.working, g.waiting = len(leases), nil
 	for _, l := range leases {
-		l.group, l.beside = g, len(leases)-1
+		l.group, l.others = g, len(leases)-1
 	}
 	return leases, err
 }
 
-// acquire tries the remaining items of the last search, in the present order, then the items of a new one.
+// acquire tries the remaining items of the last search, in the current order of hints, then the items of a new one.
 func (g *Group) acquire(ctx context.Context, hints Hints) ([]*Lease, error) {
 	if hints != nil {
 		g.mu.Lock()
@@ -113,7 +112,7 @@ func (g *Group) search(ctx context.Context, hints Hints) ([]Item, error) {
 	return g.c.search(ctx, hints, n)
 }
 
-// tryKnown tries the known candidates until some are leased.
+// tryKnown tries the known candidates until some are leased. It returns nil when none are left.
 func (g *Group) tryKnown(ctx context.Context) ([]*Lease, error) {
 	for {
 		batch := g.pick(false)
@@ -137,7 +136,8 @@ func (g *Group) tryKnown(ctx context.Context) ([]*Lease, error) {
 	}
 }
 
-// pick takes the first of the known candidates, and if it is small others with it; only small ones if so wished.
+// pick removes and returns the first known candidate and, if it is small, other small ones with it. With smallOnly it returns nil when the
+// first is not small.
 func (g *Group) pick(smallOnly bool) []Item {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -170,9 +170,9 @@ func (g *Group) pick(smallOnly bool) []Item {
 	return batch
 }
 
-// Upcoming returns up to n items that the slot tries to lease next, in that order, and keeps to it unless the hints change. They are not leased, so others
-// may be quicker. When the last search is too old, or has nothing left, it searches, so that the next Acquire need not. Items that
-// were handed off, or whose last holder made no progress, are not among them. It is called by one goroutine, and not concurrently with
+// Upcoming returns up to n items that the slot tries to lease next, in that order, and keeps to it unless the hints change. They are not
+// leased, so others may be quicker. When the last search is too old or used up, Upcoming searches ahead for the next Acquire. It leaves out
+// items that were handed off, and items whose last holder made no progress. It is called by one goroutine, and not concurrently with
 // Acquire.
 func (g *Group) Upcoming(ctx context.Context, hints Hints, n int) []Item {
 	g.mu.Lock()
@@ -199,19 +199,19 @@ func (g *Group) Upcoming(ctx context.Context, hints Hints, n int) []Item {
 	return next
 }
 
-// isOld reports whether the last search is. g.mu is held.
+// isOld reports whether the last search is older than candidatesTTL. g.mu is held.
 func (g *Group) isOld() bool { return g.c.clock.Read().Mono-g.foundAt > candidatesTTL }
 
-// keepComing forgets the candidates that Upcoming did not return. g.mu is held.
+// keepComing drops the candidates that Upcoming did not return last. g.mu is held.
 func (g *Group) keepComing() {
 	g.known = slices.DeleteFunc(g.known, func(it Item) bool { return !slices.Contains(g.coming, it.ID) })
 }
 
-// begun reports whether an item was handed off, starts where another engine chose, or was leased and no progress followed.
+// begun reports whether an item was handed off, starts at another engine's cursor, or was leased without progress since.
 func (it Item) begun() bool { return it.Attempts > 0 || it.Successors != "" || it.foreignCursor() }
 
-// groupable returns the bytes of an item that may be leased together with others, 0 for any other. An item whose last holder
-// made no progress is not one of them: what it does to a process concerns no more items than it must.
+// groupable returns the bytes of an item that may be leased together with others, and 0 for any other. An item whose last holder made no
+// progress is leased singly, so that it can harm no other items.
 func (g *Group) groupable(it Item) int64 {
 	if g.small.Items <= 1 || it.begun() {
 		return 0
@@ -225,7 +225,7 @@ func (g *Group) groupable(it Item) int64 {
 	return 0
 }
 
-// Left notes that the work under one of the group's leases has ended, with any outcome.
+// Left records that the work under one of the group's leases has ended, with any outcome.
 func (g *Group) Left(ctx context.Context) {
 	g.mu.Lock()
 	g.working--
@@ -236,9 +236,9 @@ func (g *Group) Left(ctx context.Context) {
 	}
 }
 
-// complete sends the completion of a lease together with the other completions, and returns its outcome; false if it is not
-// settled by that.
-func (g *Group) complete(ctx context.Context, l *Lease, t Complete) (Outcome, bool) {
+// complete sends the completion of a lease together with the other completions and returns its outcome; ok is false when that did not
+// settle it.
+func (g *Group) complete(ctx context.Context, l *Lease, t Complete) (o Outcome, ok bool) {
 	asleep, wake := context.WithCancel(ctx)
 	defer wake()
 	w := &completion{change: Change{l.Item.ID, t}, wake: wake, settled: make(chan struct{})}
@@ -247,7 +247,7 @@ func (g *Group) complete(ctx context.Context, l *Lease, t Complete) (Outcome, bo
 	last := len(g.waiting) == g.working
 	g.mu.Unlock()
 	if !last {
-		_ = g.c.clock.Sleep(asleep, linger) // until others send it, or it is time
+		_ = g.c.clock.Sleep(asleep, linger) // until another completion sends it, or linger is over
 	}
 	g.mu.Lock()
 	at := slices.Index(g.waiting, w)
@@ -266,7 +266,7 @@ func (g *Group) complete(ctx context.Context, l *Lease, t Complete) (Outcome, bo
 	return w.outcome, w.outcome.Err == nil
 }
 
-// send sends the completions that wait. If the whole group is done, the next one is acquired by the same request.
+// send sends the waiting completions. If the whole group is done, the same request acquires the next one.
 func (g *Group) send(ctx context.Context) {
 	g.mu.Lock()
 	done := g.waiting
@@ -299,7 +299,7 @@ func (g *Group) send(ctx context.Context) {
 	}
 }
 
-// Close releases the leases under which no work was started. It counts no attempts.
+// Close releases the leases acquired for the next group, without counting attempts.
 func (g *Group) Close(ctx context.Context) error {
 	g.mu.Lock()
 	next := g.next
@@ -312,8 +312,8 @@ func (g *Group) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// applyGroup sends completions and acquisitions in one request. It returns the outcomes of the completions, nil without an
-// answer, and the leases that were granted and are worth keeping.
+// applyGroup sends completions and acquisitions in one request. It returns the outcomes of the completions, nil if there was no answer, and
+// the granted leases that leave time for work.
 func (c *Coordinator) applyGroup(ctx context.Context, done []Change, want []Item, holder string) ([]Outcome, []*Lease, error) {
 	changes := slices.Clone(done)
 	before := c.clock.Read()
@@ -342,13 +342,14 @@ func (c *Coordinator) applyGroup(ctx context.Context, done []Change, want []Item
 	if err != nil {
 		return nil, nil, fmt.Errorf("acquire and complete %d work items: %w", len(changes), err)
 	}
-	if len(leases) > 0 { // errors of the others occur again
+	if len(leases) > 0 { // errors of the others will occur again
 		return outcomes[:len(done)], leases, nil
 	}
 	return outcomes[:len(done)], nil, errors.Join(errs...)
 }
 
-// acquired judges one acquisition of several, of an item as a search found it. The lease is nil unless it was granted and is worth keeping.
+// acquired evaluates the outcome of one acquisition in a group. it is the item as the search found it. The lease is nil unless it was
+// granted and leaves time for work.
 func (c *Coordinator) acquired(ctx context.Context, it Item, asked Acquire, o Outcome, before timing.Reading) (*Lease, error) {
 	switch {
 	case errors.Is(o.Err, ErrConflict), errors.Is(o.Err, ErrNotFound):
@@ -373,7 +374,7 @@ func (c *Coordinator) acquired(ctx context.Context, it Item, asked Acquire, o Ou
 	return c.usable(ctx, l, o.Item)
 }
 
-// acquisition is the transition that leases an item under a holder id of its own.
+// acquisition returns the transition that leases an item under a fresh holder id.
 func (c *Coordinator) acquisition(holder string, before timing.Reading, initial time.Duration, attempts int) Acquire {
 	return Acquire{
 		Holder: c.freshHolder(holder), InitialMs: initial.Milliseconds(), MaxMs: max(initial, c.cfg.MaxLease).Milliseconds(),

@@ -13,25 +13,25 @@ import (
 const (
 	// guardInterval is the interval at which a guard reads the clocks.
 	guardInterval = 500 * time.Millisecond
-	// maxPause is the longest time between two looks in a process that runs. After a longer one the process or the
-	// machine was stopped, and another one may hold the lease.
+	// maxPause is the longest time between two readings of the clocks in a running process. After a longer one the process or the machine
+	// was suspended, and another process may hold the lease.
 	maxPause = 2 * time.Second
 )
 
-// Guard decides about a deadline, for leases of items and of records. A deadline has passed when the first of the
-// three clocks passes it. A guard sends no request by itself, so that no hanging call can delay it.
+// Guard enforces the deadline of a lease of an item or a record. The deadline has passed when the first of the three clocks passes it. A
+// guard sends no request by itself, so no hanging call can delay it.
 type Guard struct {
 	clock timing.Clock
 	name  string
-	// confirm asks the store whether the lease is still this holder's.
+	// confirm asks the store whether this holder still has the lease.
 	confirm func(context.Context) error
 
 	mu        sync.Mutex
 	safe, end timing.Instant // when the holder has to stop, and when others may start
 	third     time.Duration
 	lost      error
-	last      timing.Reading // of the latest look; zero before the first
-	pauses    int            // of the process that were noticed
+	last      timing.Reading // of the latest touch; zero before the first
+	pauses    int            // pauses of the process that touch noticed
 	confirmed int            // pauses after which the store has confirmed the lease
 }
 
@@ -42,7 +42,7 @@ func (g *Guard) granted(before timing.Reading, length, margin time.Duration) {
 	g.safe, g.end, g.third = before.After(length-margin), before.After(length), length/3
 }
 
-// UntilDeadline returns the time in which requests may still be started; ≤ 0 when it is over.
+// UntilDeadline returns the time in which requests may still be started; ≤ 0 after the deadline.
 func (g *Guard) UntilDeadline() time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -62,7 +62,7 @@ func (g *Guard) renewAfter() time.Duration {
 	return g.third
 }
 
-// Check returns a fault.ErrLeaseLost when the deadline has passed or the lease was found to be another's.
+// Check returns a fault.ErrLeaseLost when the deadline has passed or the store reported another holder.
 func (g *Guard) Check() error {
 	if lost := g.Lost(); lost != nil {
 		return lost
@@ -73,14 +73,14 @@ func (g *Guard) Check() error {
 	return nil
 }
 
-// Lost returns why the lease is no longer this holder's by the answers of the store; nil also after the deadline.
+// Lost returns why the lease is lost according to the store's answers. It stays nil when only the deadline has passed.
 func (g *Guard) Lost() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.lost
 }
 
-// lose remembers that the lease is another's, so that Check refuses from now on.
+// lose records that another process has the lease: Check returns err from now on.
 func (g *Guard) lose(err error) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -90,8 +90,8 @@ func (g *Guard) lose(err error) error {
 	return err
 }
 
-// touch notes that the process runs and reports how many pauses there were, and whether the store has yet to confirm the
-// lease since the last one. Readings that go back do not count as a pause.
+// touch records that the process runs. It returns the number of pauses so far, and whether the store has yet to confirm the lease after the
+// last one. Readings that go back do not count as a pause.
 func (g *Guard) touch() (pauses int, unconfirmed bool) {
 	now := g.clock.Read()
 	g.mu.Lock()
@@ -103,8 +103,8 @@ func (g *Guard) touch() (pauses int, unconfirmed bool) {
 	return g.pauses, g.confirmed < g.pauses
 }
 
-// MayStart returns nil when a request may be started now. After a pause of a process that is watched, the store is asked
-// first; its error is returned.
+// MayStart returns nil when a request may be started now. After a pause of a watched process it asks the store first, and returns its
+// error.
 func (g *Guard) MayStart(ctx context.Context) error {
 	if err := g.Check(); err != nil {
 		return err
@@ -128,7 +128,7 @@ func (g *Guard) MayStart(ctx context.Context) error {
 	return nil
 }
 
-// Wait blocks until the deadline is over, or returns the error of ctx.
+// Wait blocks until the deadline has passed, or returns the error of ctx.
 func (g *Guard) Wait(ctx context.Context) error {
 	for left := g.UntilDeadline(); left > 0; left = g.UntilDeadline() {
 		// In small steps: a clock may jump meanwhile.
@@ -139,8 +139,8 @@ func (g *Guard) Wait(ctx context.Context) error {
 	return nil
 }
 
-// Watch returns a context that ends with Check's error as its cause as soon as there is one, and with the error of each,
-// which is called at every look; nil: nothing else is looked at. stop ends the watch and waits for it.
+// Watch returns a context that ends as soon as Check or each, which may be nil, returns an error; that error is its cause. Both are called
+// every guardInterval. stop ends the watch and waits for it.
 func (g *Guard) Watch(ctx context.Context, each func() error) (guarded context.Context, stop func()) {
 	guarded, end := context.WithCancelCause(ctx)
 	g.touch()

@@ -1,11 +1,9 @@
-// Package cms coordinates workers: which of them works on which part of the migration, and until when.
+// Package cms coordinates workers: which worker works on which part of the migration, and until when.
 //
-// A shard of the snapshot is a chain of items. An item covers the ordinals of
-// its shard from its cursor to the cursor of its successor (or to the end). One
-// worker at a time leases an item; a worker that loses it in the middle leaves a
-// successor or a recorded watermark behind. The rules are pure functions
-// (transition.go); stores apply them atomically under their own clock
-// (boltcms, oscms); workers use the Coordinator.
+// A shard of the snapshot is a chain of items. An item covers the ordinals of its shard from its cursor to the cursor of its successor, or
+// to the end. One worker at a time leases an item; a worker that ends early leaves a successor or a recorded watermark behind. The rules
+// are pure functions (transition.go); stores apply them atomically under their own clock (boltcms, oscms, s3cms); workers use the
+// Coordinator.
 package cms
 
 import (
@@ -47,12 +45,12 @@ const StatusFailed = "FAILED"
 // MaxIDLength is the longest id, in bytes, that Elasticsearch and OpenSearch accept.
 const MaxIDLength = 512
 
-// ItemID names a range by its first ordinal: of a shard, or of what an item of another kind is about.
+// ItemID identifies a range by its first ordinal, in a shard or in the subject of an item of another kind.
 type ItemID struct {
 	Kind   string // "" for shards; else lower-case letters
-	Index  string // name in the snapshot, UTF-8; of another kind, such as an import, the name of the file
-	Shard  int    // or the part of the file
-	Cursor int64  // first ordinal of the range, or byte
+	Index  string // name in the snapshot, UTF-8; for other kinds, such as an import, the name of the file
+	Shard  int    // for an import the part of the file
+	Cursor int64  // first ordinal, or byte, of the range
 }
 
 // String returns the wire id: base64url of the name without padding, shard and
@@ -65,7 +63,7 @@ func (id ItemID) String() string {
 	return kind + NameKey(id.Index) + "__" + strconv.Itoa(id.Shard) + "__" + strconv.FormatInt(id.Cursor, 10)
 }
 
-// Name returns the range for people: index and shard, and its first ordinal unless it starts with the shard.
+// Name returns the range for display: index and shard, and its first ordinal unless it starts with the shard.
 func (id ItemID) Name() string {
 	if id.Kind != "" {
 		return fmt.Sprintf("%s of %s from %d", id.Kind, id.Index, id.Cursor)
@@ -84,14 +82,13 @@ func ItemName(id string) string {
 	return "item " + id
 }
 
-// NameKey returns the base64url of a name, as the ids of items and records have it.
+// NameKey returns the unpadded base64url of a name, as ids of items and records contain it.
 func NameKey(index string) string { return base64.RawURLEncoding.EncodeToString([]byte(index)) }
 
-// longName is the longest name that IndexFor keeps, in bytes as base64.
+// longName is the longest name that IndexFor keeps, in bytes of base64.
 const longName = 400
 
-// IndexFor returns the name of a file, or of another thing than an index, as the ids of its items have it: a digest if the name does
-// not fit an id.
+// IndexFor returns the name that the ids of items have for a file or another subject than an index: a digest if the name does not fit.
 func IndexFor(name string) string {
 	if utf8.ValidString(name) && base64.RawURLEncoding.EncodedLen(len(name)) <= longName {
 		return name
@@ -100,8 +97,8 @@ func IndexFor(name string) string {
 	return "sha256-" + hex.EncodeToString(sum[:])
 }
 
-// ParseID reads a wire id. It splits from the right: the encoded name may itself
-// end in "_", shard and cursor never contain one. Any other id is an fault.ErrCorrupt.
+// ParseID parses a wire id. It splits from the right: the encoded name may itself end in "_", shard and cursor never contain one. It
+// returns a fault.ErrCorrupt for any other id.
 func ParseID(s string) (ItemID, error) {
 	if len(s) > MaxIDLength {
 		return ItemID{}, fmt.Errorf("work item id of %d bytes: %w", len(s), fault.ErrCorrupt)
@@ -133,13 +130,13 @@ func ParseID(s string) (ItemID, error) {
 		return ItemID{}, badID(s)
 	}
 	id := ItemID{Kind: kind, Index: string(raw), Shard: int(sh), Cursor: cur}
-	if id.String() != s { // leading zeros, signs: not an id that a store holds
+	if id.String() != s { // leading zeros, signs: not an id of this program
 		return ItemID{}, badID(s)
 	}
 	return id, nil
 }
 
-// isKind reports whether s may name a kind of items.
+// isKind reports whether s is a valid name of a kind of items.
 func isKind(s string) bool {
 	return s != "" && len(s) <= 32 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz") == ""
 }
@@ -156,37 +153,36 @@ func badID(s string) error {
 	return fmt.Errorf("%q is not a work item id: %w", s, fault.ErrCorrupt)
 }
 
-// Counts holds the outcomes of the ordinals of a range. Indexed, Kept, Failed and
-// Filtered add up to Live; Ordinals decides when a range is done.
+// Counts holds the outcomes of the ordinals of a range. Indexed, Kept, Failed and Filtered add up to Live.
 type Counts struct {
 	Ordinals int64 `json:"ordinals"` // ordinals passed: documents, deleted ones, children
 	Live     int64 `json:"live"`     // live root documents among them
-	Indexed  int64 `json:"indexed"`  // taken by the target
+	Indexed  int64 `json:"indexed"`  // acknowledged by the target
 	Failed   int64 `json:"failed"`   // recorded as failed documents
 	Filtered int64 `json:"filtered"` // left out on purpose
 	Bytes    int64 `json:"bytes"`    // bytes of the sources that were indexed, kept or failed
-	// Kept are documents that the target had already and that stayed as they were there.
+	// Kept counts documents whose id the target already had, and that stayed unchanged there.
 	Kept int64 `json:"kept,omitempty"`
-	// Deleted counts the deletions of Live.
+	// Deleted counts the deletions among Live.
 	Deleted int64 `json:"deleted,omitempty"`
-	// Reduced counts the documents of Indexed whose source may lack indexed parts that were not stored.
+	// Reduced counts the documents among Indexed whose source may lack indexed parts that were not stored.
 	Reduced int64 `json:"reduced,omitempty"`
-	// Rebuilt counts the documents of Indexed and Failed whose source was not stored and was put together from other fields.
+	// Rebuilt counts the documents among Indexed and Failed whose source was not stored and was rebuilt from other fields.
 	Rebuilt int64 `json:"rebuilt,omitempty"`
-	// KeptLast counts the documents of Indexed and Failed that had duplicate keys; the last value was kept.
+	// KeptLast counts the documents among Indexed and Failed that had duplicate keys; the last value was kept.
 	KeptLast int64 `json:"duplicate_keys,omitempty"`
-	// Retried counts documents that requests repeated, Resent those that a later holder sent after an earlier one had delivered them,
-	// each time counted. Replaced counts the documents of Indexed that replaced a document from before the first holder.
+	// Retried counts documents that were sent again in a retry, Resent documents that a later holder sent again after an earlier one had
+	// delivered them, once per time. Replaced counts the documents among Indexed that replaced a document from before the first holder.
 	Retried  int64 `json:"retried,omitempty"`
 	Resent   int64 `json:"resent,omitempty"`
 	Replaced int64 `json:"replaced,omitempty"`
-	// Rewrites counts the writes of the target beyond one for each document of Indexed, by the versions in its answers.
+	// Rewrites counts the writes of the target beyond one per document of Indexed, by the versions in its answers.
 	Rewrites int64 `json:"rewrites,omitempty"`
-	// Moved counts the documents of Indexed to which an ingest pipeline gave another index or id.
+	// Moved counts the documents among Indexed to which an ingest pipeline gave another index or id.
 	Moved int64 `json:"moved,omitempty"`
 }
 
-// Add returns the sum.
+// Add returns the sum of both.
 func (c Counts) Add(o Counts) Counts {
 	return Counts{
 		Ordinals: c.Ordinals + o.Ordinals, Live: c.Live + o.Live, Indexed: c.Indexed + o.Indexed,
@@ -197,16 +193,16 @@ func (c Counts) Add(o Counts) Counts {
 	}
 }
 
-// Written returns how many sequence numbers the documents have used in an index that only this session writes to.
+// Written returns how many sequence numbers the documents used in an index that only this session writes to.
 func (c Counts) Written() int64 { return c.Indexed - c.Moved + c.Rewrites }
 
-// Item is the wire document of a work item: first the fields that every engine
-// on the queue reads, then ours, which others carry along but never change.
+// Item is the wire document of a work item. The first fields are read by every engine on the queue; the others are ours, which other
+// engines preserve but never change.
 type Item struct {
 	ID string `json:"-"`
 
 	ScriptVersion string   `json:"scriptVersion"`
-	IndexName     string   `json:"indexName,omitempty"` // only on seeded items, for the reader
+	IndexName     string   `json:"indexName,omitempty"` // only on seeded items, for display
 	CreatorID     string   `json:"creatorId,omitempty"`
 	Holder        string   `json:"leaseHolderId,omitempty"`      // kept after completion
 	Expiration    int64    `json:"expiration"`                   // epoch seconds of the store's clock; 0 = free
@@ -215,8 +211,8 @@ type Item struct {
 	Successors    string   `json:"successor_items,omitempty"`    // ids joined by ","; written once
 	Status        string   `json:"status,omitempty"`             // "" or StatusFailed
 
-	Failure       string   `json:"failure,omitempty"`           // why it is FAILED
-	Attempts      int      `json:"attempts,omitempty"`          // acquisitions in a row without progress and without a cause
+	Failure       string   `json:"failure,omitempty"`           // reason why it is FAILED
+	Attempts      int      `json:"attempts,omitempty"`          // consecutive acquisitions without progress and without a cause
 	Reached       int64    `json:"reached,omitempty"`           // every ordinal below was handled once, by a holder whose output is durable only at its end
 	AloneAt       int64    `json:"aloneAt,omitempty"`           // position of the holder that works on nothing else: ordinal + 1; 0: none
 	AloneDied     int64    `json:"aloneDied,omitempty"`         // where the last such holder died: ordinal + 1
@@ -228,12 +224,12 @@ type Item struct {
 	Watermark     int64    `json:"watermark,omitempty"`         // every ordinal below is durably done
 	Counts        Counts   `json:"counts,omitzero"`             // of the ordinals from the cursor to Watermark or the end
 	Checks        string   `json:"checks,omitempty"`            // JSON array, one opaque element per acquisition that did a part
-	SetupMs       int64    `json:"setupMs,omitempty"`           // from acquisition to the first document read, ms
+	SetupMs       int64    `json:"setupMs,omitempty"`           // from acquisition to the first document read, in ms; 0 unknown
 	ReleasedFor   string   `json:"releasedFor,omitempty"`       // cause of the last release, also while it is leased again
-	Engine        string   `json:"engine,omitempty"`            // "go" when one of ours acquired it, or created it in mid-shard
+	Engine        string   `json:"engine,omitempty"`            // "go" when this program acquired it, or created it in mid-shard
 	Kind          string   `json:"kind,omitempty"`              // "" for shards
-	Task          string   `json:"task,omitempty"`              // of another kind: its task, as JSON that only this kind reads
-	End           int64    `json:"end,omitempty"`               // of a part of a split shard: the first ordinal behind it; 0 = the end of the shard
+	Task          string   `json:"task,omitempty"`              // for other kinds: the task, as JSON that only this kind reads
+	End           int64    `json:"end,omitempty"`               // for a part of a split shard: the first ordinal after it; 0 = the end of the shard
 }
 
 // Exponent is a small non-negative integer. Any other stored value reads as 0.
@@ -249,16 +245,15 @@ func (e *Exponent) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// NewItem returns a free item that was never leased, as it is seeded or as a successor is created.
+// NewItem returns a free item that was never leased, for seeding or for a successor.
 func NewItem(id string, creator string, exponent int) Item {
 	return Item{ID: id, ScriptVersion: ScriptVersion, CreatorID: creator, Exponent: Exponent(max(0, exponent))}
 }
 
-// engine marks the items of this program.
+// engine marks the items that this program acquired or created in mid-shard.
 const engine = "go"
 
-// newSuccessor is NewItem for an item in the middle of a shard. Its cursor is an
-// ordinal as this program counts them, which is written down.
+// newSuccessor is NewItem for an item in the middle of a shard. It marks the item, because its cursor counts ordinals as this program does.
 func newSuccessor(id, creator string, exponent int) Item {
 	it := NewItem(id, creator, exponent)
 	it.Engine = engine
@@ -268,23 +263,23 @@ func newSuccessor(id, creator string, exponent int) Item {
 // MaxTask is the longest task of an item, in bytes.
 const MaxTask = 16 << 10
 
-// Root is the first item of a chain, as it is seeded.
+// Root is the first item of a chain.
 type Root struct {
 	ID   ItemID
-	Task string // of another kind than shards
-	End  int64  // of a part of a split shard, as Item.End
-	// Exponent is the minimum exponent of the first lease of an item of another kind than shards.
+	Task string // for other kinds than shards
+	End  int64  // for a part of a split shard, as Item.End
+	// Exponent is the minimum exponent of the first lease, for other kinds than shards.
 	Exponent int
 }
 
-// newOf is newSuccessor for an item that belongs to the chain of a root: each has the root's kind, task and end.
+// newOf is newSuccessor for an item of the chain of a root: it has the root's kind, task and end.
 func newOf(id string, of Root, creator string, exponent int) Item {
 	it := newSuccessor(id, creator, exponent)
 	it.Kind, it.Task, it.End = of.ID.Kind, of.Task, of.End
 	return it
 }
 
-// Range parses the item's id; not for SetupID.
+// Range parses the item's id. It returns an error for SetupID.
 func (it Item) Range() (ItemID, error) { return ParseID(it.ID) }
 
 // Open reports whether the item is not completed.

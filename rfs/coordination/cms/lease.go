@@ -28,7 +28,7 @@ const (
 
 func (c Cause) counted() bool { return c == CauseNone }
 
-// Work holds the results of one acquisition, counted from Lease.Start.
+// Work holds the results of one acquisition, from Lease.Start on.
 type Work struct {
 	Counts Counts
 	Checks json.RawMessage // opaque; may be nil
@@ -46,18 +46,18 @@ type Lease struct {
 	Guard
 	c       *Coordinator
 	group   *Group // nil: the lease completes by itself
-	beside  int    // leases of the group besides this one
+	others  int    // other leases of the group
 	begin   int64
-	held    bool           // before this lease, as the search found the item
-	trigger timing.Instant // when a quick store answers
+	held    bool           // the search found the item leased before
+	trigger timing.Instant // trigger for a fast store
 	half    timing.Instant
 
 	ending sync.Mutex
 	ended  *Item
 
 	moving  sync.Mutex
-	reached int64         // the highest ordinal that was recorded
-	movedAt time.Duration // when it was, by the monotonic clock; 0: never
+	reached int64         // the highest ordinal recorded
+	movedAt time.Duration // when it was recorded, by the monotonic clock; 0: never
 }
 
 func (c *Coordinator) newLease(it Item, before timing.Reading, initial time.Duration) *Lease {
@@ -78,44 +78,43 @@ func (c *Coordinator) newLease(it Item, before timing.Reading, initial time.Dura
 	return l
 }
 
-// Start is the first ordinal to work on: the item's cursor, or the watermark that
-// an earlier holder recorded.
+// Start returns the first ordinal to work on: the item's cursor, or the watermark that an earlier holder recorded.
 func (l *Lease) Start() int64 { return l.begin }
 
-// Follows reports whether another lease may have sent documents from Start on: of the item, or of the one whose successor it is.
-// The reading of the item before it was acquired does not decide it alone: another lease may have started and ended since.
+// Follows reports whether an earlier lease, of this item or of its predecessor, may have sent documents from Start on. The search result
+// before the acquisition is not enough: another lease may have started and ended since.
 func (l *Lease) Follows() bool {
 	successor := l.ID.Cursor > 0 && l.Item.IndexName == "" // the first item of a chain has the name
 	return l.held || successor || l.Item.Attempts > 1 || l.begin > l.ID.Cursor || l.Item.ReleasedFor != ""
 }
 
 // Grouped reports whether the slot works on other small items at the same time.
-func (l *Lease) Grouped() bool { return l.beside > 0 }
+func (l *Lease) Grouped() bool { return l.others > 0 }
 
-// UntilTrigger returns the time until the hand-off has to start: earlier the slower the store answers, but not
-// before half of the lease is over.
+// UntilTrigger returns the time until the hand-off has to start. It is shorter the slower the store answers, but the trigger is never
+// before half of the lease.
 func (l *Lease) UntilTrigger() time.Duration {
 	now := l.c.clock.Read()
 	return min(l.trigger.Left(now), max(l.half.Left(now), l.safe.Left(now)-l.reserve()))
 }
 
-// handoffRequests is the number of successive requests of a hand-off: two to make sure that the
-// target is the same, and those that store the successor's id, create it and complete the item.
+// handoffRequests is the number of successive requests of a hand-off: two verify that the target is unchanged, three store the successor's
+// id, create it and complete the item.
 const handoffRequests = 5
 
-// HandoffTime is the time that a hand-off takes at the store, by the latency of its latest requests.
+// HandoffTime returns the expected time of a hand-off, from the latency of the store's latest requests.
 func (l *Lease) HandoffTime() time.Duration { return handoffRequests * l.c.store95.P95() }
 
-// reserve is kept before the deadline: for the hand-off, and for the requests in flight to end.
+// reserve returns the time to keep before the deadline: for the hand-off, and for requests in flight to end.
 func (l *Lease) reserve() time.Duration { return l.HandoffTime() + l.Length/10 }
 
-// Short reports whether the lease is too short for a timely hand-off that starts at its half.
+// Short reports whether a hand-off would have to start before half of the lease to end in time.
 func (l *Lease) Short() bool {
 	return l.Length-timing.Margin(l.Length)-l.reserve() < l.Length/2
 }
 
-// Validate asks the store whether the item is still this lease's, as after a pause
-// in which the machine or the process was stopped. An item that this lease completed is.
+// Validate asks the store whether the item is still this lease's, also if this lease completed it. It is called after a pause of the
+// process.
 func (l *Lease) Validate(ctx context.Context) error {
 	if err := l.Check(); err != nil {
 		return err
@@ -130,10 +129,8 @@ func (l *Lease) Validate(ctx context.Context) error {
 	return nil
 }
 
-// Progress records that every ordinal below watermark is durably done, with what
-// was done from Start to there. It never resends: a failure costs nothing but rework.
-// A record that comes after this very lease ended the item, or stored its successors, changes
-// nothing and returns no error.
+// Progress records that every ordinal below watermark is durably done, with the results from Start to there. It is not retried: a failure
+// only costs rework. After this lease ended the item or stored its successors, Progress changes nothing and returns nil.
 func (l *Lease) Progress(ctx context.Context, watermark int64, w Work) error {
 	checks, err := l.checks(w)
 	if err != nil {
@@ -144,14 +141,14 @@ func (l *Lease) Progress(ctx context.Context, watermark int64, w Work) error {
 	})
 }
 
-// Reach records that every ordinal below was handled, though it is not durable before the end: the
-// next holder starts where this one did, but the progress counts in favor of the item.
+// Reach records that every ordinal below was handled, though nothing is durable before the end. The next holder starts where this one did,
+// but Attempts is reset.
 func (l *Lease) Reach(ctx context.Context, ordinal int64) error {
 	return l.progress(ctx, onceBudget, Progress{Reached: ordinal})
 }
 
-// RecordPosition records, under a lease to work on alone, that everything below watermark is durably done, as
-// Progress does, and everything below reached is handled. Work continues only when it returns nil.
+// RecordPosition is Progress and Reach in one request, under a lease to work on alone. It is retried; work may continue only when it
+// returns nil.
 func (l *Lease) RecordPosition(ctx context.Context, watermark, reached int64, w Work) error {
 	checks, err := l.checks(w)
 	if err != nil {
@@ -171,7 +168,7 @@ func (l *Lease) progress(ctx context.Context, b retry.Policy, p Progress) error 
 	if v == Applied {
 		l.move(max(p.Watermark, p.Reached))
 	}
-	return l.expect(v, Applied, Already, Done, Mismatch) // the last two are results for the holder only
+	return l.expect(v, Applied, Already, Done, Mismatch) // Done and Mismatch can only be this holder's own doing
 }
 
 func (l *Lease) move(ordinal int64) {
@@ -182,17 +179,16 @@ func (l *Lease) move(ordinal int64) {
 	}
 }
 
-// MovedAt returns when a higher ordinal than before was last recorded, by the monotonic clock: the store and the place where documents
-// go answered then. It returns false while none is.
+// MovedAt returns when a higher ordinal was last recorded, by the monotonic clock: the store and the destination answered then. moved is
+// false when none was.
 func (l *Lease) MovedAt() (at time.Duration, moved bool) {
 	l.moving.Lock()
 	defer l.moving.Unlock()
 	return l.movedAt, l.movedAt > 0
 }
 
-// Handoff ends the lease at watermark in four steps, each of which any worker can
-// repeat: name the successor, store its id on the item, create it, complete the
-// item. ErrNoProgress when watermark is not beyond Start.
+// Handoff ends the lease at watermark in four steps, each repeatable by any worker: name the successor, store its id on the item, create
+// it, complete the item. It returns ErrNoProgress when watermark is not beyond Start.
 func (l *Lease) Handoff(ctx context.Context, watermark int64, w Work) error {
 	if watermark <= l.begin || watermark <= l.ID.Cursor {
 		return fmt.Errorf("%s at %d: %w", l.ID.Name(), watermark, ErrNoProgress)
@@ -214,7 +210,7 @@ func (l *Lease) Handoff(ctx context.Context, watermark int64, w Work) error {
 		return l.failed("store successor of", err)
 	}
 	if v == Mismatch && it.Holder == l.Holder && it.Successors != "" {
-		return l.finish(ctx, it) // the stored record counts, not the intended one
+		return l.finish(ctx, it) // the stored watermark applies, not the argument
 	}
 	if err := l.expect(v, Applied, Already); err != nil {
 		return err
@@ -222,8 +218,8 @@ func (l *Lease) Handoff(ctx context.Context, watermark int64, w Work) error {
 	return l.finish(ctx, it)
 }
 
-// finish does the remaining steps of a hand-off whose successors are stored. A hand-off of another engine is
-// left unchanged and the item released, with an ErrForeign.
+// finish does the remaining steps of a hand-off whose successors are stored. A hand-off of another engine is left unchanged: the item is
+// released and an ErrForeign returned.
 func (l *Lease) finish(ctx context.Context, it Item) error {
 	if err := it.foreign(); err != nil {
 		return errors.Join(err, l.Release(ctx, CauseDrain))
@@ -242,7 +238,7 @@ func (l *Lease) finish(ctx context.Context, it Item) error {
 	if err != nil {
 		return l.failed("create successor of", err)
 	}
-	if created < len(items) { // whose are those that exist?
+	if created < len(items) { // some exist already: check their engine
 		if err := l.c.ownSuccessors(ctx, items); err != nil {
 			return l.failed("read successor of", err)
 		}
@@ -252,14 +248,13 @@ func (l *Lease) finish(ctx context.Context, it Item) error {
 		return l.failed("complete", err)
 	}
 	if v == NoSuccessors || v == Mismatch {
-		// The store forgot an acknowledged write. The item stays open: its
-		// next holder does its range again.
+		// The store lost an acknowledged write. The item stays open, and its next holder does its range again.
 		return fmt.Errorf("%s: stored successors are not those that were stored (%s): %w", l.ID.Name(), v, fault.ErrLeaseLost)
 	}
 	return l.endsAs(last, v)
 }
 
-// endsAs remembers the item as it was left.
+// endsAs records the final state of the item.
 func (l *Lease) endsAs(it Item, v Result) error {
 	if err := l.expect(v, Applied, Already); err != nil {
 		return err
@@ -271,7 +266,7 @@ func (l *Lease) endsAs(it Item, v Result) error {
 	return nil
 }
 
-// Ended returns the item as Complete or Handoff left it; false before, and when the lease ended otherwise.
+// Ended returns the item as Complete or Handoff left it; false before that, and when the lease ended otherwise.
 func (l *Lease) Ended() (Item, bool) {
 	l.ending.Lock()
 	defer l.ending.Unlock()
@@ -281,7 +276,7 @@ func (l *Lease) Ended() (Item, bool) {
 	return *l.ended, true
 }
 
-// Complete ends the item: its range was done to its end.
+// Complete completes the item: its range was done to its end.
 func (l *Lease) Complete(ctx context.Context, w Work) error {
 	checks, err := l.checks(w)
 	if err != nil {
@@ -302,7 +297,7 @@ func (l *Lease) Complete(ctx context.Context, w Work) error {
 	return l.endsAs(it, v)
 }
 
-// complete sends the completion: with the completions of the group, or alone if that does not settle it.
+// complete sends the completion: with the completions of the group, or by itself if that does not settle it.
 func (l *Lease) complete(ctx context.Context, t Complete) (Item, Result, error) {
 	if l.group != nil {
 		if o, settled := l.group.complete(ctx, l, t); settled {
@@ -320,15 +315,15 @@ func (l *Lease) Release(ctx context.Context, cause Cause) error {
 // Return describes the release of a lease before its end.
 type Return struct {
 	Cause Cause
-	// Longer: the lease was too short, so the next one is longer. It does not count as an attempt.
+	// Longer means that the lease was too short: the next one is longer, and no attempt counts.
 	Longer bool
-	// The next holder starts at Watermark, if it is beyond Start; Work holds the results below it.
+	// Watermark, if it is beyond Start, is recorded for the next holder to start at; Work holds the results below it.
 	Watermark int64
 	Work      Work
 }
 
-// GiveBack is a Release that records the durable progress in the same request. When the store does not
-// answer, the coordinator gives the item back at its next acquisition.
+// GiveBack is a Release that records the durable progress in the same request. If the store does not answer, the coordinator releases the
+// item before its next acquisition.
 func (l *Lease) GiveBack(ctx context.Context, r Return) error {
 	t := Release{Holder: l.Holder, Cause: string(r.Cause), Counted: r.Cause.counted() && !r.Longer, Longer: r.Longer, Begin: l.begin}
 	if r.Watermark > l.begin {
@@ -349,7 +344,7 @@ func (l *Lease) GiveBack(ctx context.Context, r Return) error {
 	return nil
 }
 
-// Over reports whether the store records that this lease completed the item, even if the answer was lost.
+// Over reports whether the store has recorded that this lease completed the item, for when the answer was lost.
 func (l *Lease) Over(ctx context.Context) bool {
 	it, err := l.c.store.Get(ctx, l.Item.ID)
 	if err != nil || it.Holder != l.Holder || it.Open() || it.FailedItem() {
@@ -382,7 +377,7 @@ func (l *Lease) Fail(ctx context.Context, reason string, part json.RawMessage) e
 	return err
 }
 
-// checks appends the part of this acquisition to what earlier ones left.
+// checks returns the item's checks with the part of this acquisition appended.
 func (l *Lease) checks(w Work) (string, error) {
 	var all []json.RawMessage
 	if l.Item.Checks != "" {

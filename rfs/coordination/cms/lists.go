@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// scan yields all items, as the store does; while the store does not answer it is asked again.
+// scan yields all items of the store, and retries while the store does not answer.
 func (c *Coordinator) scan(ctx context.Context) iter.Seq2[Item, error] {
 	return eachOnce(ctx, c.leases, c.store.Scan, func(it Item) string { return it.ID })
 }
 
-// eachOnce yields what all does. After a transient error it starts again, without the ids that were yielded.
+// eachOnce yields the elements of all. After a transient error it starts again, without the ids that were yielded.
 func eachOnce[T any](ctx context.Context, s *Leases, all func(context.Context) iter.Seq2[T, error], id func(T) string) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		seen := map[string]bool{}
@@ -39,7 +39,7 @@ func eachOnce[T any](ctx context.Context, s *Leases, all func(context.Context) i
 	}
 }
 
-// Busy returns the unexpired lease of an item that ends last, or nil.
+// Busy returns the unexpired lease that ends last, or nil if no item is leased.
 func (c *Coordinator) Busy(ctx context.Context) (last *NoneAvailable, err error) {
 	now, _, err := c.leases.Now(ctx)
 	if err != nil {

@@ -8,9 +8,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// AcquireOneOf tries to lease one of the items, in their order, without a search. The ids are hints: they
-// may be taken, done, another engine's or not exist, and then the next one is tried. nil without an
-// error means that none was free; AcquireNext finds free ones.
+// AcquireOneOf tries to lease one of the items, in their order, without a search. An item that is leased, completed, another engine's or
+// missing is skipped. A nil lease without an error means that none was free.
 func (c *Coordinator) AcquireOneOf(ctx context.Context, holder string, ids []string) (*Lease, error) {
 	c.repay(ctx)
 	for _, id := range ids {
@@ -18,7 +17,7 @@ func (c *Coordinator) AcquireOneOf(ctx context.Context, holder string, ids []str
 		if err != nil {
 			continue
 		}
-		if r.Cursor > 0 { // who chose the cursor has to be seen before the item is touched
+		if r.Cursor > 0 { // check the engine of the cursor before the item is changed
 			it, err := c.get(ctx, id)
 			if errors.Is(err, ErrNotFound) {
 				continue

@@ -19,18 +19,18 @@ import (
 // RecordStore is the part of a store that leases of records need.
 type RecordStore interface {
 	Records
-	// Now is the store's clock and how far the answer may be off.
+	// Now returns the store's clock and its maximum error.
 	Now(ctx context.Context) (now time.Time, maxErr time.Duration, err error)
 }
 
-// HeldError reports who holds a record and until when.
+// HeldError reports the holder of a record and the end of its lease.
 type HeldError struct {
 	ID     string
 	Holder string
 	Until  time.Time // by the store's clock; others may take it a grace later
 }
 
-// Error names record, holder and time.
+// Error names the record, the holder and the time.
 func (h *HeldError) Error() string {
 	return fmt.Sprintf("%s is held by %s until %s", h.ID, h.Holder, h.Until.UTC().Format(time.RFC3339Nano))
 }
@@ -43,16 +43,16 @@ type Leases struct {
 	store   RecordStore
 	clock   timing.Clock
 	retries retrier
-	budget  retry.Policy // of a change of a lease
+	budget  retry.Policy // for changes of leases
 }
 
-// leaseBudget is for callers that try again by themselves, sharedBudget for records that all processes of a fleet change.
+// leaseBudget is for callers that retry by themselves, sharedBudget for records that all processes of a fleet change.
 var (
 	leaseBudget  = retry.Policy{Tries: 4, First: 50 * time.Millisecond, Max: 200 * time.Millisecond, Jitter: retry.Full}
 	sharedBudget = retry.Policy{Tries: 13, First: 20 * time.Millisecond, Max: 3 * time.Second, Jitter: retry.Full}
 )
 
-// NewLeases returns the leases of a store's records; random drives pauses, nil: a fresh seed.
+// NewLeases returns the leases of a store's records. random is the source of jitter; nil: a fresh seed.
 func NewLeases(store RecordStore, clock timing.Clock, random *rand.Rand) *Leases {
 	return &Leases{store: store, clock: clock, retries: retrier{clock: clock, rand: newJitter(random)}, budget: leaseBudget}
 }
@@ -61,15 +61,15 @@ func NewLeases(store RecordStore, clock timing.Clock, random *rand.Rand) *Leases
 type Changed struct {
 	Record Record
 	Result Result
-	Now    time.Time      // of the store, when the change was decided
-	Before timing.Reading // of our clocks, before Now was asked for
+	Now    time.Time      // the store's time of the decision
+	Before timing.Reading // this machine's clocks, before Now was requested
 }
 
-// RecordChange decides by a record and the store's time, which may be off by maxErr, what the record is to be. It is stored
-// when the result is Applied or Exhausted.
+// RecordChange returns the new content of a record, for the store's time, whose error is at most maxErr. It is stored when the result is
+// Applied or Exhausted.
 type RecordChange func(ctx context.Context, r Record, now time.Time, maxErr time.Duration) (Record, Result, error)
 
-// pure is a RecordChange that needs nothing else and cannot fail.
+// pure returns f as a RecordChange that cannot fail.
 func pure(f func(r Record, now time.Time, maxErr time.Duration) (Record, Result)) RecordChange {
 	return func(_ context.Context, r Record, now time.Time, maxErr time.Duration) (Record, Result, error) {
 		is, v := f(r, now, maxErr)
@@ -77,9 +77,9 @@ func pure(f func(r Record, now time.Time, maxErr time.Duration) (Record, Result)
 	}
 }
 
-// Change applies f to a record that all processes of a fleet change, again when another writer came between or the answer was
-// lost: f has to recognize what it stored before. A record that does not exist is passed with id and kind only. It returns
-// the error of f immediately, unless it is a fault.ErrUnavailable.
+// Change applies f to a record that all processes of a fleet change, again when another writer was first or the answer was lost: f has to
+// recognize what it has already stored. A missing record is passed with id and kind only. An error of f is returned immediately, unless it
+// is a fault.ErrUnavailable.
 func (s *Leases) Change(ctx context.Context, id, kind string, f RecordChange) error {
 	_, err := s.change(ctx, sharedBudget, id, kind, f)
 	return err
@@ -103,7 +103,7 @@ func (s *Leases) change(ctx context.Context, b retry.Policy, id, kind string, f 
 	return ch, nil
 }
 
-// changeFrom applies f once to the record as it was read; ErrConflict when it changed since.
+// changeFrom applies f once to the record as it was read. It returns ErrConflict when the record changed since.
 func (s *Leases) changeFrom(ctx context.Context, old Record, f RecordChange, ch *Changed) error {
 	ch.Before = s.clock.Read()
 	now, maxErr, err := s.store.Now(ctx)
@@ -126,10 +126,10 @@ type Terms struct {
 	Kind     string        // of a record that does not exist yet
 	Holder   string        // fresh for each acquisition
 	States   []string      // states in which the record may be leased; a new record gets the first; empty: any
-	Window   time.Duration // of the lease
+	Window   time.Duration // duration of the lease
 	Grow     bool          // the n-th attempt in a row is leased for n windows
-	Grace    time.Duration // a lease is taken over only this long after its end
-	Attempts int           // in a row without progress, after which the record is FAILED; 0: any number
+	Grace    time.Duration // a lease may be taken over only this long after its end
+	Attempts int           // consecutive attempts without progress after which the record is FAILED; 0: any number
 }
 
 func (t Terms) length(attempts int) time.Duration {
@@ -139,7 +139,7 @@ func (t Terms) length(attempts int) time.Duration {
 	return t.Window
 }
 
-// acquire leases a record whose lease is free or over, or marks it FAILED when it was tried too often.
+// acquire leases a record whose lease is free or expired, or marks it FAILED after too many attempts.
 func (t Terms) acquire(r Record, now time.Time, maxErr time.Duration) (Record, Result) {
 	switch {
 	case r.State != "" && len(t.States) > 0 && !slices.Contains(t.States, r.State):
@@ -169,10 +169,10 @@ func (t Terms) acquire(r Record, now time.Time, maxErr time.Duration) (Record, R
 type HolderChange struct {
 	State  string          // "" keeps it
 	Body   json.RawMessage // nil keeps it
-	Moved  bool            // there is progress: attempts count from one again
-	Free   bool            // gives the lease back, also after its end while no other holder came
+	Moved  bool            // there was progress: attempts count from one again
+	Free   bool            // releases the lease, even after its end unless another holder took it
 	Forget bool            // with Free: the attempt does not count
-	Error  string          // with Free: why
+	Error  string          // with Free: the reason
 }
 
 // apply makes the change for the holder of t.
@@ -180,7 +180,7 @@ func (h HolderChange) apply(t Terms, r Record, now time.Time) (Record, Result) {
 	freed := r.Holder == "" && (h.State == "" && h.Free || h.State != "" && r.State == h.State)
 	switch {
 	case freed && r.Revision != (Revision{}):
-		return r, Already // our own answer was lost, or another holder ended it the same way
+		return r, Already // the answer to our change was lost, or another holder ended it the same way
 	case r.Holder != t.Holder, r.Expire <= now.UnixMilli() && !h.Free:
 		return r, Lost
 	}
@@ -204,7 +204,7 @@ func (h HolderChange) apply(t Terms, r Record, now time.Time) (Record, Result) {
 	return r, Applied
 }
 
-// RecordLease is the right to a record, for as long as it is renewed. What needs it stops when its Guard does.
+// RecordLease is the right to a record while it is renewed. Work under it stops when its Guard does.
 type RecordLease struct {
 	Guard
 	leases *Leases
@@ -216,8 +216,8 @@ type RecordLease struct {
 	record Record // as it was read or written last
 }
 
-// Acquire leases a record. A *HeldError reports who has it; ErrMoved that it is in another state, or was marked
-// FAILED: then the record is returned.
+// Acquire leases a record. It returns a *HeldError with the holder, or ErrMoved with the record when that is in another state or was marked
+// FAILED.
 func (s *Leases) Acquire(ctx context.Context, id string, t Terms) (*RecordLease, Record, error) {
 	ch, err := s.change(ctx, s.budget, id, t.Kind, pure(t.acquire))
 	if err != nil {
@@ -239,7 +239,7 @@ func (s *Leases) leased(id string, t Terms, ch Changed) (*RecordLease, Record, e
 	return l, ch.Record, nil
 }
 
-// note keeps the stored record and the time until which it may be relied on.
+// note keeps the stored record and sets the deadline.
 func (l *RecordLease) note(ch Changed) {
 	l.mu.Lock()
 	l.record = ch.Record
@@ -254,8 +254,8 @@ func (l *RecordLease) Acquired() Record { return l.first }
 // Holder returns the name under which the record is leased.
 func (l *RecordLease) Holder() string { return l.terms.Holder }
 
-// Renew holds the record for another period. A fault.ErrLeaseLost when it is over or another's: then everything that it
-// protects must stop.
+// Renew extends the lease by another period. It returns fault.ErrLeaseLost when the lease is over or another's; then all work under it must
+// stop.
 func (l *RecordLease) Renew(ctx context.Context) error { return l.Change(ctx, HolderChange{}) }
 
 // Change makes a change that only the holder may make, and renews the lease unless it releases it.
@@ -271,7 +271,7 @@ func (l *RecordLease) Change(ctx context.Context, h HolderChange) error {
 	var ch Changed
 	again := false
 	err := l.leases.retries.do(ctx, l.leases.budget, func(ctx context.Context) (err error) {
-		if again { // another writer came between, or the answer was lost
+		if again { // another writer was first, or the answer was lost
 			if old, err = l.leases.store.Record(ctx, l.id); errors.Is(err, ErrNotFound) {
 				old, err = Record{ID: l.id}, nil
 			}
@@ -308,13 +308,12 @@ func (l *RecordLease) End(ctx context.Context, h HolderChange) error {
 	return err
 }
 
-// Run does work and renews the lease after each third of it. The context of work ends before the lease does; its cause
-// is then a fault.ErrLeaseLost, which Run returns when work fails by it. A store that does not answer holds up the renewal
-// only.
+// Run calls work and renews the lease after each third of it. The context of work ends before the lease does, with a fault.ErrLeaseLost as
+// its cause; Run returns that cause if work fails. A store that does not answer delays only the renewal.
 func (l *RecordLease) Run(ctx context.Context, work func(context.Context) error) error {
 	guarded, stop := l.Watch(ctx, nil)
-	var beside sync.WaitGroup
-	beside.Go(func() {
+	var renewals sync.WaitGroup
+	renewals.Go(func() {
 		for pause := l.renewAfter(); l.leases.clock.Sleep(guarded, pause) == nil; {
 			switch err := l.Renew(guarded); {
 			case err == nil:
@@ -329,15 +328,15 @@ func (l *RecordLease) Run(ctx context.Context, work func(context.Context) error)
 	err := work(guarded)
 	cause := context.Cause(guarded)
 	stop()
-	beside.Wait()
+	renewals.Wait()
 	if err != nil && errors.Is(cause, fault.ErrLeaseLost) {
 		return cause
 	}
 	return err
 }
 
-// LeaseRecord leases a record under a holder id of this acquisition, with the coordinator's grace. A *NoneAvailable reports who
-// holds it and until when; ErrMoved that it is in another state, with the record.
+// LeaseRecord leases a record under a fresh holder id, with the coordinator's grace. It returns a *NoneAvailable with the holder and the
+// end of its lease, or ErrMoved with the record when that is in another state.
 func (c *Coordinator) LeaseRecord(ctx context.Context, id, holder string, t Terms) (*RecordLease, Record, error) {
 	t.Holder, t.Grace = c.freshHolder(holder), c.grace
 	l, r, err := c.leases.Acquire(ctx, id, t)
@@ -348,7 +347,7 @@ func (c *Coordinator) LeaseRecord(ctx context.Context, id, holder string, t Term
 	return l, r, err
 }
 
-// freshHolder returns a holder id that no other acquisition of this process has.
+// freshHolder returns a holder id that is unique to an acquisition of this process.
 func (c *Coordinator) freshHolder(holder string) string {
 	return holder + "_" + strconv.FormatInt(c.seq.Add(1), 10)
 }

@@ -13,7 +13,7 @@ import (
 // KindEvent is the kind of the records of events.
 const KindEvent = "event"
 
-// Now returns the store's clock and how far the answer may be off.
+// Now returns the store's clock and its maximum error.
 func (s *Leases) Now(ctx context.Context) (now time.Time, maxErr time.Duration, err error) {
 	err = s.Retry(ctx, func(ctx context.Context) error {
 		now, maxErr, err = s.store.Now(ctx)
@@ -25,12 +25,12 @@ func (s *Leases) Now(ctx context.Context) (now time.Time, maxErr time.Duration, 
 	return now, maxErr, nil
 }
 
-// Retry calls f again, after a pause, while it returns fault.ErrUnavailable or ErrConflict and its budget lasts.
+// Retry calls f again, after a pause, while it returns fault.ErrUnavailable or ErrConflict and the budget lasts.
 func (s *Leases) Retry(ctx context.Context, f func(context.Context) error) error {
 	return s.retries.do(ctx, s.budget, f)
 }
 
-// Pause blocks for a random time between lo and hi, or until ctx ends, and then returns its error.
+// Pause blocks for a random time between lo and hi. It returns the error of ctx if that ends first.
 func (s *Leases) Pause(ctx context.Context, lo, hi time.Duration) error {
 	return s.clock.Sleep(ctx, s.retries.rand.between(lo, hi))
 }
@@ -47,7 +47,7 @@ func (s *Leases) Record(ctx context.Context, id string) (r Record, err error) {
 	return r, nil
 }
 
-// List yields the records of a kind in order of ids. While the store does not answer it is asked again.
+// List yields the records of a kind in order of ids, and retries while the store does not answer.
 func (s *Leases) List(ctx context.Context, kind string) iter.Seq2[Record, error] {
 	all := func(ctx context.Context) iter.Seq2[Record, error] { return s.store.List(ctx, kind) }
 	return eachOnce(ctx, s, all, func(r Record) string { return r.ID })
@@ -67,8 +67,8 @@ func (s *Leases) Forget(ctx context.Context, id string) error {
 	})
 }
 
-// Create adds a record unless one of that id exists, and reports whether it did. A conflict is believed only when the record is
-// there: an index whose entry is missing would be left out without a word.
+// Create adds a record unless its id exists, and reports whether it did. After a conflict it checks that the record exists: an index
+// without an entry would be left out silently.
 func (s *Leases) Create(ctx context.Context, r Record) (created bool, err error) {
 	r.Revision = Revision{}
 	if err := s.stamp(ctx, &r); err != nil {
@@ -87,7 +87,7 @@ func (s *Leases) Create(ctx context.Context, r Record) (created bool, err error)
 	return created, nil
 }
 
-// exists returns fault.ErrUnavailable for a record that was refused as existing and does not exist.
+// exists returns fault.ErrUnavailable for a record that was refused as existing but does not exist.
 func (s *Leases) exists(ctx context.Context, id string) error {
 	_, err := s.store.Record(ctx, id)
 	if errors.Is(err, ErrNotFound) {
@@ -131,8 +131,7 @@ func (s *Leases) Put(ctx context.Context, r Record) error {
 	return nil
 }
 
-// Update applies a pure change to a record, again when another writer came between. A record that does not exist is
-// passed with id and kind only.
+// Update applies a pure change to a record, again when another writer was first. A missing record is passed with id and kind only.
 func (s *Leases) Update(ctx context.Context, id, kind string, f func(Record, time.Time) (Record, Result)) (Changed, error) {
 	return s.change(ctx, s.budget, id, kind, pure(func(r Record, now time.Time, _ time.Duration) (Record, Result) { return f(r, now) }))
 }
@@ -146,7 +145,7 @@ func (s *Leases) stamp(ctx context.Context, r *Record) error {
 	return nil
 }
 
-// Decoded yields what decode makes of records, until the first error.
+// Decoded yields the decoded records, until the first error.
 func Decoded[T any](records iter.Seq2[Record, error], decode func(Record) (T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for r, err := range records {

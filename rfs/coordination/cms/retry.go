@@ -21,11 +21,11 @@ var (
 	onceBudget      = retry.Policy{Tries: 1}
 )
 
-// maxUnasked is the longest time between two tries, so that the end of an outage is noticed; a contended leaves the store alone for
-// the whole of a pause.
+// maxUnasked is the longest time between two requests during an outage, so that its end is noticed soon. A contended retrier keeps to the
+// longer pauses of its budget.
 const maxUnasked = 3 * time.Second
 
-// retrier repeats requests that ended in fault.ErrUnavailable or ErrConflict.
+// retrier retries requests that ended in fault.ErrUnavailable or ErrConflict.
 type retrier struct {
 	clock     timing.Clock
 	rand      *jitter
@@ -44,7 +44,7 @@ func (r retrier) do(ctx context.Context, p retry.Policy, f func(context.Context)
 	return p.Do(ctx, f)
 }
 
-// before returns a budget without a pause that ends at i or later.
+// before returns the budget without pauses that end at i or later.
 func (r retrier) before(i timing.Instant, p retry.Policy) retry.Policy {
 	p.Left = func() time.Duration { return i.Left(r.clock.Read()) }
 	return p

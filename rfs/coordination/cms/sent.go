@@ -29,8 +29,7 @@ func decodeSent(r Record) (sentBody, error) {
 	return b, nil
 }
 
-// SentBelow returns the ordinal below which holders of the shard's items may have sent documents, as NoteSent recorded it;
-// 0 when nothing was.
+// SentBelow returns the ordinal below which holders of the shard's items may have sent documents, as recorded by NoteSent, or 0.
 func (l *Lease) SentBelow(ctx context.Context) (int64, error) {
 	r, err := l.c.leases.Record(ctx, l.sentID())
 	if errors.Is(err, ErrNotFound) {
@@ -43,7 +42,7 @@ func (l *Lease) SentBelow(ctx context.Context) (int64, error) {
 	return b.Below, err
 }
 
-// NoteSent records that documents below an ordinal of the shard may be sent from now on. A higher record stays.
+// NoteSent records that documents below an ordinal of the shard may be sent from now on. A higher recorded ordinal stays.
 func (l *Lease) NoteSent(ctx context.Context, below int64) error {
 	var failed error
 	_, err := l.c.leases.Update(ctx, l.sentID(), kindSent, func(r Record, _ time.Time) (Record, Result) {

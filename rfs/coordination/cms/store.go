@@ -30,21 +30,21 @@ var (
 	ErrAllDone = errors.New("no work left")
 	// ErrSetupDone: the items are seeded.
 	ErrSetupDone = errors.New("work is already seeded")
-	// ErrNoProgress: a hand-off would create the item itself, or lies where the acquisition started.
+	// ErrNoProgress: a hand-off would create the item itself, or is at the start of the acquisition.
 	ErrNoProgress = errors.New("no progress to hand off")
-	// ErrShort: a completion elsewhere than at the end of the item, or a hand-off that is not before it. The lease continues.
+	// ErrShort: a completion elsewhere than at the end of the item, or a hand-off at or after it. The lease continues.
 	ErrShort = errors.New("not where the item ends")
 )
 
 // NoneAvailable means that work is open but leased by others.
 type NoneAvailable struct {
-	Holder     string    // who holds the lease that ends first
-	NextExpiry time.Time // when, by the store's clock; others may take it a grace later
+	Holder     string    // of the lease that ends first
+	NextExpiry time.Time // end of that lease, by the store's clock; others may take it a grace later
 	Open       int64     // open items
 	Unseeded   bool      // no item is open, and the store does not record that all are seeded
 }
 
-// Error names holder and time.
+// Error names the holder and the time.
 func (e *NoneAvailable) Error() string {
 	return fmt.Sprintf("no work available: %d items open, the next lease (of %s) ends at %s",
 		e.Open, e.Holder, e.NextExpiry.UTC().Format(time.RFC3339))
@@ -52,14 +52,14 @@ func (e *NoneAvailable) Error() string {
 
 // Transitions is the part of a store that changes items, one at a time and atomically.
 type Transitions interface {
-	// Create adds items; those whose id exists are left untouched and not counted.
+	// Create adds items. Items whose id exists are left unchanged and not counted.
 	Create(ctx context.Context, items []Item) (created int, err error)
-	// Apply runs the transition on the stored item under the store's clock and
-	// returns the item as it is afterwards. ErrNotFound when it does not exist.
+	// Apply runs the transition on the stored item under the store's clock and returns the resulting item. It returns ErrNotFound when the
+	// item does not exist.
 	Apply(ctx context.Context, id string, t Transition) (Item, Result, error)
-	// Get reads an item as it is now.
+	// Get reads the current item.
 	Get(ctx context.Context, id string) (Item, error)
-	// Now is the store's clock and how far the answer may be off.
+	// Now returns the store's clock and its maximum error.
 	Now(ctx context.Context) (now time.Time, maxErr time.Duration, err error)
 }
 
@@ -69,7 +69,7 @@ type Change struct {
 	Transition Transition
 }
 
-// Outcome is the outcome of a Change: the results of Transitions.Apply.
+// Outcome holds the results of Transitions.Apply for a Change.
 type Outcome struct {
 	Item   Item
 	Result Result
@@ -78,18 +78,18 @@ type Outcome struct {
 
 // Batches is the part of a store that changes several items, or several records, in one request.
 type Batches interface {
-	// ApplyAll applies each change as Apply does and returns the outcomes in the same order. Each change is atomic by
-	// itself. An error concerns the whole request: fault.ErrUnavailable means that every outcome is unknown.
+	// ApplyAll applies each change as Apply does and returns the outcomes in the same order. Each change is atomic by itself. An error
+	// applies to the whole request: fault.ErrUnavailable means that every outcome is unknown.
 	ApplyAll(ctx context.Context, changes []Change) ([]Outcome, error)
-	// PutAll writes each record as Put does and returns the errors in the same order, nil for a record that was written.
-	// Each write is atomic by itself. An error concerns the whole request, as with ApplyAll.
+	// PutAll writes each record as Put does and returns the errors in the same order, nil for a written record. Each write is atomic by
+	// itself. An error applies to the whole request, as with ApplyAll.
 	PutAll(ctx context.Context, records []Record) ([]error, error)
 }
 
 // Queue is the part of a store that finds work.
 type Queue interface {
-	// Candidates gives up to n open items, in random order, whose leases ended more
-	// than grace ago. They may be stale. SetupID is never among them.
+	// Candidates returns up to n open items, in random order, whose leases ended more than grace ago. They may be stale. SetupID is never
+	// among them.
 	Candidates(ctx context.Context, grace time.Duration, n int) ([]Item, error)
 	// Open counts the open items without SetupID. It sees every write that was
 	// acknowledged before the call.
@@ -99,14 +99,14 @@ type Queue interface {
 // Open counts the remaining work.
 type Open struct {
 	Items      int64
-	NextExpiry int64  // smallest expiration of an open item, epoch seconds; 0 = one is free
-	Holder     string // of the item that expires first
+	NextExpiry int64  // smallest expiration of an open item, epoch seconds; 0: an item is free
+	Holder     string // holder of the item that expires first
 }
 
 // Auditor is the part of a store that reads every item.
 type Auditor interface {
-	// Scan yields every item, SetupID too, in no particular order. It sees every write
-	// acknowledged before the call. An error ends it.
+	// Scan yields every item, including SetupID, in no particular order, until the first error. It sees every write acknowledged before the
+	// call.
 	Scan(ctx context.Context) iter.Seq2[Item, error]
 }
 
@@ -134,7 +134,7 @@ type Record struct {
 	Body      json.RawMessage `json:"body,omitempty"` // an object
 }
 
-// Decode parses the body into a struct. It returns fault.ErrCorrupt if it is in another form.
+// Decode unmarshals the body. It returns fault.ErrCorrupt if the body does not fit.
 func (r Record) Decode(into any) error {
 	if err := json.Unmarshal(r.Body, into); err != nil {
 		return fmt.Errorf("record %s: %w: %w", r.ID, err, fault.ErrCorrupt)
@@ -144,10 +144,9 @@ func (r Record) Decode(into any) error {
 
 // Records is the part of a store that keeps control records.
 type Records interface {
-	// Record reads a record as it is now, or ErrNotFound.
+	// Record returns the current record, or ErrNotFound.
 	Record(ctx context.Context, id string) (Record, error)
-	// Put writes the record if the stored revision is still r.Revision, else
-	// ErrConflict, and gives the new revision. A write with Before has no effect when it arrives later.
+	// Put writes the record if the stored revision is still r.Revision, and returns the new revision; else ErrConflict.
 	Put(ctx context.Context, r Record) (Revision, error)
 	// Delete removes the record if the stored revision is still r.Revision, else ErrConflict.
 	Delete(ctx context.Context, r Record) error
@@ -155,17 +154,17 @@ type Records interface {
 	List(ctx context.Context, kind string) iter.Seq2[Record, error]
 }
 
-// Store is all of it.
+// Store is a coordination store.
 type Store interface {
 	Transitions
 	Batches
 	Queue
 	Auditor
 	Records
-	// Incarnation returns what distinguishes this store from all others, such as a former one of the same session's name. What
-	// the session creates is marked with it. A cluster assigns it to the control index, so that no writer of records can choose it.
+	// Incarnation returns an id that distinguishes this store from all others, including former ones of the same session name. The session
+	// marks with it what it creates. A cluster assigns it to the control index, so that no writer of records can choose it.
 	Incarnation(ctx context.Context) (string, error)
-	// OfKind returns the store of the items of a kind, which are kept apart from the items of shards (kind ""). Its records
-	// and its clock are the same.
+	// OfKind returns the store of the items of a kind, which are kept apart from the items of shards (kind ""). It shares its records and
+	// clock with this store.
 	OfKind(ctx context.Context, kind string) (Store, error)
 }

@@ -7,33 +7,33 @@ type Result uint8
 
 // Results. Only Applied and Exhausted mean that the document changed.
 const (
-	// Applied: the document changed as asked.
+	// Applied: the document changed as requested.
 	Applied Result = iota + 1
-	// Already: it was so before; a repeated request, or nothing to change.
+	// Already: the document was already so, because of a repeated request or because nothing had to change.
 	Already
-	// Held: another holder's lease still runs.
+	// Held: another holder's lease is running.
 	Held
 	// Done: the item is completed.
 	Done
-	// Exhausted: a phase was tried too often and is now FAILED. Items never are: see Lease.Condemned.
+	// Exhausted: a phase was tried too often and is now FAILED. Items never return it: see Lease.Condemned.
 	Exhausted
-	// Lost: the caller does not hold the item (any more).
+	// Lost: the caller does not hold the item, or no longer.
 	Lost
 	// Mismatch: other successors than the caller's are stored.
 	Mismatch
 	// NoSuccessors: a hand-off cannot be completed before its successors are stored.
 	NoSuccessors
-	// Skewed: the caller's clock is too far from the store's.
+	// Skewed: the caller's clock differs too much from the store's.
 	Skewed
-	// Foreign: the document is of another version than ScriptVersion.
+	// Foreign: the document has another version than ScriptVersion.
 	Foreign
-	// Short: a completion elsewhere than at the item's end, or a hand-off that is not before it.
+	// Short: a completion elsewhere than at the item's end, or a hand-off at or after it.
 	Short
 )
 
 var verdictNames = [...]string{"", "applied", "already", "held", "done", "exhausted", "lost", "mismatch", "unset", "skewed", "foreign", "short"}
 
-// String names the result.
+// String returns the name of the result.
 func (v Result) String() string {
 	if int(v) < len(verdictNames) && v > 0 {
 		return verdictNames[v]
@@ -51,33 +51,30 @@ func ParseResult(s string) (v Result, ok bool) {
 	return 0, false
 }
 
-// Transition is one change of one item with its arguments. Its JSON form is what
-// a store passes to a script. Times are epoch milliseconds.
+// Transition is a change of one item with its arguments. Its JSON form is the parameters of a script. Times are epoch milliseconds.
 type Transition interface {
-	// Name is the stable name of the kind of transition.
+	// Name returns the stable name of the kind of transition.
 	Name() string
-	// Apply returns the document after the transition. When the result is neither
-	// Applied nor Exhausted the document is returned unchanged.
+	// Apply returns the document after the transition, unchanged unless the result is Applied or Exhausted.
 	Apply(it Item, nowMs int64) (Item, Result)
 }
 
 // Acquire leases a free or expired item.
 type Acquire struct {
-	Holder      string `json:"holder"`      // fresh for each acquisition
+	Holder      string `json:"holder"`      // unique to the acquisition
 	InitialMs   int64  `json:"initialMs"`   // lease of exponent 0
-	MaxMs       int64  `json:"maxMs"`       // no lease is longer
-	GraceMs     int64  `json:"graceMs"`     // a lease is stolen only this long after its end
-	MaxAttempts int    `json:"maxAttempts"` // acquisitions in a row without progress after which the item is leased alone; 0 = no limit
+	MaxMs       int64  `json:"maxMs"`       // maximum length of a lease
+	GraceMs     int64  `json:"graceMs"`     // a lease is taken over only this long after its end
+	MaxAttempts int    `json:"maxAttempts"` // consecutive acquisitions without progress after which the item is leased alone; 0 = no limit
 	ClientMs    int64  `json:"clientMs"`    // the caller's clock
-	ToleranceMs int64  `json:"toleranceMs"` // allowed distance to the store's clock; 0 = any
+	ToleranceMs int64  `json:"toleranceMs"` // allowed difference to the store's clock; 0 = any
 }
 
-// Name is "acquire".
+// Name returns "acquire".
 func (Acquire) Name() string { return "acquire" }
 
-// Apply leases the item. An attempt is counted in advance, because a holder that dies cannot count
-// it; releases with a cause and progress take it back. After MaxAttempts the lease is one to work on
-// alone (see attempts.go).
+// Apply leases the item. It counts an attempt in advance, because a holder that dies cannot; releases with a cause and progress take it
+// back. After MaxAttempts the lease is to work on alone (see attempts.go).
 func (a Acquire) Apply(it Item, now int64) (Item, Result) {
 	switch {
 	case it.ScriptVersion != ScriptVersion:
@@ -95,7 +92,7 @@ func (a Acquire) Apply(it Item, now int64) (Item, Result) {
 	it = attempt(it, a.MaxAttempts)
 	k, next := min(it.Exponent, timing.MaxExponent), Exponent(1)
 	if aloneAfter(it.Attempts, a.MaxAttempts) {
-		// No work is done while a dead holder's lease runs: these leases start anew and do not grow with each death.
+		// These leases start at the initial length and do not grow with each death: no work is done while a dead holder's lease runs.
 		next = 0
 		if before <= a.MaxAttempts {
 			k = 0
@@ -109,7 +106,7 @@ func (a Acquire) Apply(it Item, now int64) (Item, Result) {
 	return it, Applied
 }
 
-// Progress records how far the holder is. It is also the poll that notices a lost lease.
+// Progress records the holder's progress. It also serves as the poll that notices a lost lease.
 type Progress struct {
 	Holder    string `json:"holder"`
 	Begin     int64  `json:"begin"` // start of this acquisition
@@ -117,17 +114,16 @@ type Progress struct {
 	Counts    Counts `json:"counts"` // from the cursor to Watermark
 	Checks    string `json:"checks"`
 	SetupMs   int64  `json:"setupMs"`
-	Reached   int64  `json:"reached"` // every ordinal below it was handled, durably or not; 0: use Watermark
-	Alone     bool   `json:"alone"`   // by the holder of a lease to work on alone, before it continues
+	Reached   int64  `json:"reached"` // every ordinal below was handled, durably or not; 0: use Watermark
+	Alone     bool   `json:"alone"`   // the lease is to work on alone, and its holder waits for the result
 }
 
-// Name is "progress".
+// Name returns "progress".
 func (Progress) Name() string { return "progress" }
 
-// Apply stores watermark and counts. A late request that lies behind the progress
-// stored changes nothing. The first ordinal beyond the start of the acquisition, or
-// beyond what any reached where nothing is durable yet, clears the count of attempts
-// and makes the next lease shorter: this one was long enough, and deaths must not add up to leases of hours.
+// Apply stores watermark and counts. A late request behind the stored progress changes nothing. Progress beyond the start of the
+// acquisition, or beyond every ordinal reached before if nothing is durable yet, resets the attempts and makes the next lease shorter: this
+// one was long enough, and repeated deaths must not lead to leases of hours.
 func (p Progress) Apply(it Item, now int64) (Item, Result) {
 	if v := holds(it, p.Holder); v != Applied {
 		return it, v
@@ -136,8 +132,8 @@ func (p Progress) Apply(it Item, now int64) (Item, Result) {
 		return it, Mismatch
 	}
 	durable, further := p.Watermark > max(it.Watermark, p.Begin), p.Reached > max(it.Reached, it.Watermark, p.Begin)
-	stand := max(p.Begin, p.Watermark, p.Reached) + 1
-	alone := p.Alone && stand > it.AloneAt
+	position := max(p.Begin, p.Watermark, p.Reached) + 1
+	alone := p.Alone && position > it.AloneAt
 	if !durable && !further && !alone {
 		return it, Already
 	}
@@ -152,14 +148,14 @@ func (p Progress) Apply(it Item, now int64) (Item, Result) {
 		it.ReportedAt = now
 	}
 	if p.Alone {
-		it.AloneAt = max(it.AloneAt, stand) // a lease to work on alone follows until the item moves on
+		it.AloneAt = max(it.AloneAt, position) // leases to work on alone follow until the item makes other progress
 	} else {
 		it.Attempts = 0
 	}
 	return it, Applied
 }
 
-// SetSuccessors is the second step of a hand-off: from now on any worker can finish it.
+// SetSuccessors is the second step of a hand-off: after it any worker can finish the hand-off.
 type SetSuccessors struct {
 	Holder       string `json:"holder"`
 	Successors   string `json:"successors"` // ids joined by ","
@@ -170,10 +166,11 @@ type SetSuccessors struct {
 	SetupMs      int64  `json:"setupMs"`
 }
 
-// Name is "successors".
+// Name returns "successors".
 func (SetSuccessors) Name() string { return "successors" }
 
-// Apply stores the successors once; the same again is Already, others a Mismatch. They start before the item's end.
+// Apply stores the successors once. For the same successors again it returns Already, for others Mismatch, and Short unless they start
+// before the item's end.
 func (s SetSuccessors) Apply(it Item, _ int64) (Item, Result) {
 	if v := holds(it, s.Holder); v != Applied {
 		if v == Done && it.Successors == s.Successors {
@@ -195,23 +192,21 @@ func (s SetSuccessors) Apply(it Item, _ int64) (Item, Result) {
 	return acquitted(it), Applied
 }
 
-// Complete ends an item. With successors it is the last step of a hand-off and
-// asserts that they are stored; without, the range was done to its end, which is
-// asserted where the item names it.
+// Complete ends an item. With successors it is the last step of a hand-off and asserts that they are stored; without, the range was done to
+// its end, which is asserted if the item records its end.
 type Complete struct {
 	Holder     string `json:"holder"`
 	Successors string `json:"successors"`
-	Watermark  int64  `json:"watermark"` // plain completion: end of the range
-	Counts     Counts `json:"counts"`    // plain completion: of the whole range
+	Watermark  int64  `json:"watermark"` // without successors: end of the range
+	Counts     Counts `json:"counts"`    // without successors: counts of the whole range
 	Checks     string `json:"checks"`
 	SetupMs    int64  `json:"setupMs"`
 }
 
-// Name is "complete".
+// Name returns "complete".
 func (Complete) Name() string { return "complete" }
 
-// Apply completes the item. The time of the first completion is kept. Whether the
-// lease is over does not matter as long as no other worker took the item.
+// Apply completes the item. The time of the first completion is kept. An expired lease is accepted while no other worker took the item.
 func (c Complete) Apply(it Item, now int64) (Item, Result) {
 	if v := holds(it, c.Holder); v != Applied {
 		if v == Done && it.Status == "" && it.Successors == c.Successors {
@@ -235,7 +230,7 @@ func (c Complete) Apply(it Item, now int64) (Item, Result) {
 	return acquitted(it), Applied
 }
 
-// Release gives the item back before its lease ends.
+// Release releases the item before its lease ends.
 type Release struct {
 	Holder  string `json:"holder"`
 	Cause   string `json:"cause"`
@@ -250,11 +245,11 @@ type Release struct {
 	SetupMs   int64  `json:"setupMs"`
 }
 
-// Name is "release".
+// Name returns "release".
 func (Release) Name() string { return "release" }
 
-// Apply frees the item. An uncounted release undoes what the acquisition did to
-// the attempts and, unless Longer, to the length of the next lease.
+// Apply frees the item. An uncounted release takes back the acquisition's attempt and, unless Longer, its effect on the length of the next
+// lease.
 func (r Release) Apply(it Item, _ int64) (Item, Result) {
 	if v := holds(it, r.Holder); v != Applied {
 		return it, v
@@ -274,12 +269,11 @@ func (r Release) Apply(it Item, _ int64) (Item, Result) {
 	return it, Applied
 }
 
-// Reclaim frees an item whose holder is proven dead. The
-// acquisition counts, because the item may be what killed the holder; the next
-// lease is as long as the last, because time was not what it lacked.
+// Reclaim frees an item whose holder is proven dead. The acquisition counts as an attempt, because the item may have killed the holder. The
+// next lease is as long as the last, because the holder did not lack time.
 type Reclaim struct{}
 
-// Name is "reclaim".
+// Name returns "reclaim".
 func (Reclaim) Name() string { return "reclaim" }
 
 // Apply frees the item.
@@ -297,7 +291,7 @@ func (Reclaim) Apply(it Item, _ int64) (Item, Result) {
 	return it, Applied
 }
 
-// Fail marks an item as failed: by its holder, or by any worker when no lease runs.
+// Fail marks an item FAILED: by its holder, or by any worker when no lease is running.
 type Fail struct {
 	Holder  string `json:"holder"`
 	Reason  string `json:"reason"`
@@ -305,10 +299,10 @@ type Fail struct {
 	Checks  string `json:"checks"` // "": the checks of the item stay
 }
 
-// Name is "fail".
+// Name returns "fail".
 func (Fail) Name() string { return "fail" }
 
-// Apply marks the item FAILED unless it is completed or another's lease runs.
+// Apply marks the item FAILED unless it is completed, or another holder's lease is running.
 func (f Fail) Apply(it Item, now int64) (Item, Result) {
 	switch {
 	case it.ScriptVersion != ScriptVersion:
@@ -328,13 +322,13 @@ func (f Fail) Apply(it Item, now int64) (Item, Result) {
 	return failed(it, f.Reason, now), Applied
 }
 
-// Reopen opens a FAILED item again, on an operator's word.
+// Reopen opens a FAILED item again, on an operator's command.
 type Reopen struct{}
 
-// Name is "reopen".
+// Name returns "reopen".
 func (Reopen) Name() string { return "reopen" }
 
-// Apply opens the item with a clean count of attempts; watermark and counts stay.
+// Apply opens the item with attempts reset; watermark and counts stay.
 func (Reopen) Apply(it Item, _ int64) (Item, Result) {
 	switch {
 	case it.ScriptVersion != ScriptVersion:
@@ -349,7 +343,7 @@ func (Reopen) Apply(it Item, _ int64) (Item, Result) {
 	return acquitted(it), Applied
 }
 
-// holds is Applied when the open item belongs to holder.
+// holds returns Applied when holder has the open item, and else the reason why not.
 func holds(it Item, holder string) Result {
 	switch {
 	case it.ScriptVersion != ScriptVersion:

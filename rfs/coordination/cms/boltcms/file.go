@@ -12,11 +12,10 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// Layout of a bbolt file, as far as it has to be checked before it is mapped:
-// the first two pages are copies of the meta page, the valid one with the higher
-// transaction id counts. After a page header of 16 bytes: magic, version, page
-// size, flags (4 bytes each), root (16), freelist (8), number of pages in use (8),
-// transaction id (8), FNV-1a 64 of all that. Integers in the order of the machine.
+// Layout of a bbolt file, as far as it is checked before the file is mapped. The first two pages are copies of the meta page; the valid
+// copy with the higher transaction id applies. A page header of 16 bytes is followed by magic, version, page size, flags (4 bytes each),
+// root (16), freelist (8), number of pages in use (8), transaction id (8), and the FNV-1a 64 hash of all these. Integers have the byte
+// order of the machine.
 const (
 	pageHeader = 16
 	metaSize   = 64
@@ -25,8 +24,8 @@ const (
 	maxPage    = 1 << 24
 )
 
-// check refuses a file that is shorter than its pages in use: reading a missing
-// page of a mapped file kills the process. A new or empty file is fine.
+// check returns fault.ErrCorrupt for a file that is shorter than its pages in use: reading a missing page of a mapped file kills the
+// process. A new or empty file passes.
 func check(path string) error {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -53,10 +52,9 @@ func check(path string) error {
 	return checkPages(f, path, pages, pageSize)
 }
 
-// checkPages refuses a page that claims to continue beyond the file: freeing it would
-// take memory and time without bound. The header of a page is its own number (8
-// bytes), flags (2), count (2) and the number of pages it continues for (4); pages
-// whose first bytes are not their number are the inside of another, or never used.
+// checkPages returns fault.ErrCorrupt for a page that claims to continue beyond the file: freeing it would take memory and time without
+// bound. A page header has the page's own number (8 bytes), flags (2), count (2) and the number of pages that continue it (4). Pages that
+// do not start with their own number continue another page or were never used.
 func checkPages(f io.ReaderAt, path string, pages, pageSize uint64) error {
 	var h [pageHeader]byte
 	for i := uint64(2); i < pages; i++ {
@@ -71,8 +69,8 @@ func checkPages(f io.ReaderAt, path string, pages, pageSize uint64) error {
 	return nil
 }
 
-// newestMeta reads both meta pages. The second lies at the page size, which the
-// first one names; when the first is damaged, it is looked for at usual sizes.
+// newestMeta returns the pages in use and the page size in bytes from the valid meta page with the higher transaction id. The second meta
+// page is at the offset of the page size in the first; when the first is damaged, the usual sizes are tried.
 func newestMeta(f io.ReaderAt) (pages, pageSize uint64, ok bool) {
 	var txid uint64
 	take := func(at int64) (size uint64, valid bool) {
@@ -104,8 +102,7 @@ func newestMeta(f io.ReaderAt) (pages, pageSize uint64, ok bool) {
 	return pages, pageSize, ok
 }
 
-// safely turns a panic of the file's reader over damaged pages, and a fault in
-// reading them, into an error.
+// safely calls f and returns a panic of bbolt over damaged pages, and a memory fault in reading them, as an error.
 func safely(path string, f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

@@ -36,8 +36,7 @@ func decodeRecord(id string, v []byte) (cms.Record, error) {
 }
 
 func writeRecord(tx *bolt.Tx, r cms.Record) (cms.Revision, error) {
-	// The sequence of the bucket, so that a record that was deleted and made again
-	// never has a revision it had before.
+	// The sequence of the bucket, so that a record that was deleted and created again never repeats a revision.
 	seq, err := tx.Bucket(controlBucket).NextSequence()
 	if err != nil {
 		return cms.Revision{}, err
@@ -61,7 +60,7 @@ func (s *Store) Record(ctx context.Context, id string) (r cms.Record, err error)
 	return r, err
 }
 
-// Incarnation returns the random text of the file, which it has from its creation.
+// Incarnation returns the random text that the file got at its creation.
 func (s *Store) Incarnation(ctx context.Context) (is string, err error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
@@ -88,7 +87,7 @@ func (s *Store) Put(ctx context.Context, r cms.Record) (rev cms.Revision, err er
 	return rev, err
 }
 
-// PutAll writes the records in one write transaction, with one sync; without any when all are refused.
+// PutAll writes the records in one write transaction with one sync. When all are refused, it writes nothing.
 func (s *Store) PutAll(ctx context.Context, records []cms.Record) ([]error, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -1,8 +1,7 @@
-// Package boltcms keeps the coordination of a migration in one bbolt file, for a
-// single process without a cluster to ask.
+// Package boltcms keeps the coordination state of a migration in one bbolt file, for a single process.
 //
-// Opening the file proves that its former owner is dead: the file lock is held
-// for the life of a process. All leases of the former owner are freed then.
+// The file lock is held for the life of a process, so opening the file proves that its former owner is dead. All leases of the former owner
+// are freed then.
 package boltcms
 
 import (
@@ -32,15 +31,15 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
-// Buckets. The index of expiries holds open items only: key is the expiration
-// (8 bytes, big-endian epoch seconds) and the id, the value is empty.
+// Buckets. The expiry index holds open items only: a key is the expiration (8 bytes, big-endian epoch seconds) followed by the id, the
+// value is empty.
 var (
 	itemsBucket   = []byte("items")
 	expiryBucket  = []byte("expiry")
 	controlBucket = []byte("control")
 	metaBucket    = []byte("meta")
 	tasksBucket   = []byte("tasks")        // items of all kinds but shards
-	tasksExpiry   = []byte("tasks_expiry") // their index of expiries
+	tasksExpiry   = []byte("tasks_expiry") // their expiry index
 
 	formatKey = []byte("format") // "1"
 	markKey   = []byte("mark")   // random, from the creation of the file
@@ -85,15 +84,16 @@ type file struct {
 	is   os.FileInfo // of the open file
 	now  func() time.Time
 
-	unsynced atomic.Pointer[error] // why nothing more is written
+	unsynced atomic.Pointer[error] // error after which nothing more is written
 
 	mu   sync.Mutex
-	last time.Time // reading of now at the last look
-	at   int64     // the store's clock then, epoch ms
+	last time.Time // result of now at the last call of clock
+	at   int64     // the store's clock at that time, epoch ms
 }
 
-// clock is the wall clock, but never runs backwards: while it is behind what it was in this process, time
-// goes on from there. A former process's clock means nothing, since all its leases are freed by Open.
+// clock returns the store's clock in epoch milliseconds: the wall clock, which in this process never runs backwards. While the wall clock
+// is behind an earlier reading, the clock advances from that reading. Readings of a former process do not matter, because Open frees all
+// its leases.
 func (s *file) clock() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,9 +104,8 @@ func (s *file) clock() int64 {
 	return s.at
 }
 
-// Open opens or creates the file (mode 0600, its directory 0700) and frees the
-// leases of its former owner. now is the wall clock; while the file is open the store
-// never lets it run backwards. cms.ErrLocked when another process has the file.
+// Open opens or creates the file (mode 0600, its directory 0700) and frees the leases of its former owner. now is the wall clock. Open
+// returns cms.ErrLocked when another process has the file open.
 func Open(path string, now func() time.Time) (*Store, error) {
 	return open(path, now, bolt.Options{})
 }
@@ -154,7 +153,7 @@ func open(path string, now func() time.Time, options bolt.Options) (*Store, erro
 	if err := s.begin(); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	// Only words for a message; the lock itself is the kernel's.
+	// The id is only for messages; the lock itself is the kernel's.
 	if err := writePID(path + ".pid"); err != nil {
 		return nil, errors.Join(fmt.Errorf("coordination file: %w: %w", err, fault.ErrConfig), db.Close())
 	}
@@ -179,7 +178,7 @@ func owner(path string) string {
 	return ""
 }
 
-// Owner returns the id of the process that noted that it has the file open, 0 for none. It may have been killed since.
+// Owner returns the id of the process that recorded that it has the file open, or 0. The process may have been killed since.
 func Owner(path string) int {
 	b, err := os.ReadFile(path + ".pid")
 	if err != nil || len(b) > 32 {
@@ -192,7 +191,7 @@ func Owner(path string) int {
 	return pid
 }
 
-// Close gives the file free for the next process.
+// Close closes the file and releases its lock.
 func (s *Store) Close() error {
 	rerr := os.Remove(s.path + ".pid")
 	if errors.Is(rerr, os.ErrNotExist) {
@@ -231,7 +230,7 @@ func (s *file) begin() error {
 	})
 }
 
-// reclaim frees what the former owner held, of all kinds that are kept there.
+// reclaim frees the items that the former owner held, of all kinds in the buckets of q.
 func (q queue) reclaim(tx *bolt.Tx, now int64) error {
 	var held []string
 	c := tx.Bucket(q.expiry).Cursor()
@@ -255,9 +254,8 @@ func (q queue) reclaim(tx *bolt.Tx, now int64) error {
 // errUnchanged ends a write transaction that has nothing to write.
 var errUnchanged = errors.New("nothing to write")
 
-// update runs f in a write transaction with a clock that never runs backwards. A write that fails changed nothing and
-// may be tried again. After a sync that failed nothing more is written: the system may have dropped what it could not
-// write, and report the next sync as done.
+// update runs f in a write transaction with the store's clock. A failed write changed nothing and may be retried. After a failed sync
+// nothing more is written: the system may have dropped the pages that it could not write, and report success for the next sync.
 func (s *file) update(f func(tx *bolt.Tx, now int64) error) error {
 	if failed := s.unsynced.Load(); failed != nil {
 		return *failed
@@ -285,7 +283,7 @@ func (s *file) update(f func(tx *bolt.Tx, now int64) error) error {
 	}))
 }
 
-// present returns cms.ErrStoreGone when the open file was deleted, or replaced by another: no other process would see the changes.
+// present returns cms.ErrStoreGone when the open file was deleted or replaced: no other process would see the changes.
 func (s *file) present() error {
 	is, err := os.Stat(s.path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(is, s.is) {
@@ -301,7 +299,7 @@ func (s *file) view(f func(tx *bolt.Tx) error) error {
 	return storeError(safely(s.path, func() error { return s.db.View(f) }))
 }
 
-// storeError gives errors of the file itself a category.
+// storeError adds a category to errors of the file itself.
 func storeError(err error) error {
 	if err == nil || errors.Is(err, cms.ErrNotFound) || errors.Is(err, cms.ErrConflict) ||
 		errors.Is(err, fault.ErrCorrupt) || errors.Is(err, fault.ErrConfig) {
@@ -310,11 +308,11 @@ func storeError(err error) error {
 	if errors.Is(err, berrors.ErrDatabaseNotOpen) {
 		return fmt.Errorf("coordination file: %w: %w", err, cms.ErrStoreGone)
 	}
-	// A full disk or a failing one: the transaction was not committed.
+	// The disk is full or failing: the transaction was not committed.
 	return fmt.Errorf("coordination file: %w: %w", err, fault.ErrUnavailable)
 }
 
-// Now is the store's clock: the wall clock, unless that ran backwards.
+// Now returns the store's clock; its error is 0.
 func (s *Store) Now(context.Context) (now time.Time, maxErr time.Duration, err error) {
 	return time.UnixMilli(s.clock()), 0, nil
 }
@@ -349,7 +347,7 @@ func (s *Store) Apply(ctx context.Context, id string, t cms.Transition) (cms.Ite
 	return all[0].Item, all[0].Result, all[0].Err
 }
 
-// ApplyAll runs the transitions in one write transaction, with one sync; without any when nothing changes.
+// ApplyAll runs the transitions in one write transaction with one sync. When nothing changes, it writes nothing.
 func (s *Store) ApplyAll(ctx context.Context, changes []cms.Change) ([]cms.Outcome, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -395,8 +393,8 @@ func (s *Store) Get(ctx context.Context, id string) (it cms.Item, err error) {
 	return it, err
 }
 
-// Candidates samples the open items whose lease ended more than grace ago, each
-// with the same chance (reservoir sampling over the index of expiries).
+// Candidates samples the open items whose lease ended more than grace ago, each with the same probability (reservoir sampling over the
+// expiry index).
 func (s *Store) Candidates(ctx context.Context, grace time.Duration, n int) (items []cms.Item, err error) {
 	if err := ctx.Err(); err != nil || n <= 0 {
 		return nil, err
@@ -470,8 +468,8 @@ func (s *Store) Scan(ctx context.Context) iter.Seq2[cms.Item, error] {
 	})
 }
 
-// pages yields the values of a bucket whose keys have the prefix and that decode takes, in order of keys, page by page: no transaction
-// stays open while the caller works.
+// pages yields the values that decode accepts, in order of keys, of the keys with the prefix in a bucket. It reads them page by page, so
+// that no transaction stays open while the caller works.
 func pages[T any](ctx context.Context, s *Store, bucket []byte, prefix string, decode func(key string, v []byte) (x T, taken bool, err error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for from := []byte(prefix); from != nil; {
@@ -527,7 +525,7 @@ func decodeItem(id string, v []byte) (cms.Item, error) {
 	return it, nil
 }
 
-// write stores the item and keeps the index of expiries in step with it.
+// write stores the item and updates the expiry index.
 func (q queue) write(tx *bolt.Tx, old *cms.Item, it cms.Item) error {
 	idx := tx.Bucket(q.expiry)
 	if old != nil && old.Open() {

@@ -12,7 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
-// ApplyAll runs the transitions by one _bulk request of updates; under conditions, one by one.
+// ApplyAll runs the transitions by one _bulk request of updates; in mode CAS, one by one.
 func (s *Store) ApplyAll(ctx context.Context, changes []cms.Change) ([]cms.Outcome, error) {
 	outcomes := make([]cms.Outcome, len(changes))
 	if s.mode == CAS {
@@ -67,13 +67,13 @@ func (s *Store) ApplyAll(ctx context.Context, changes []cms.Change) ([]cms.Outco
 	return outcomes, nil
 }
 
-// What the answer for one written document takes at most, bytes: a status, or an error with its causes.
+// Limits of the answer's size in bytes: each document has a status, or an error with its causes.
 const (
 	answerHead    = 64 << 10
 	answerPerItem = 4 << 10
 )
 
-// bulk sends a _bulk request of n create or index actions. It returns the error of each, nil for a document that was written.
+// bulk sends a _bulk request of n create or index actions. It returns the error of each action, nil for a written document.
 func (s *Store) bulk(ctx context.Context, body []byte, n int) ([]error, error) {
 	q := s.writeQuery()
 	q.Set("filter_path", "errors,items.*.status,items.*.error")
@@ -111,7 +111,7 @@ func (s *Store) bulk(ctx context.Context, body []byte, n int) ([]error, error) {
 	return errs, nil
 }
 
-// PutAll writes records by one _bulk request, each under the condition of its revision.
+// PutAll writes records by one _bulk request, each conditional on its revision.
 func (s *Store) PutAll(ctx context.Context, records []cms.Record) ([]error, error) {
 	var body bytes.Buffer
 	enc := json.NewEncoder(&body)

@@ -11,13 +11,13 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// Now is the clock of a node of the cluster, from the timestamp of its statistics,
-// extrapolated for up to 30 s. The error is half the round trip.
+// Now returns the clock of a cluster node, from the timestamp of its statistics, extrapolated for up to 30 s. The error is half the round
+// trip.
 func (s *Store) Now(ctx context.Context) (time.Time, time.Duration, error) {
 	return s.clock.Now(ctx, s.cfg.Now, 0, s.askClock)
 }
 
-// askClock returns the clock of a node of the cluster, in milliseconds.
+// askClock requests the clock of a cluster node, with a resolution of 1 ms.
 func (s *Store) askClock(ctx context.Context) (time.Time, error) {
 	answer, err := s.request(ctx, http.MethodGet, "/_nodes/_local/stats/process", url.Values{"filter_path": {"nodes.*.timestamp"}}, nil)
 	if err != nil {

@@ -11,16 +11,16 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/rest"
 )
 
-// Drop removes the indices of one session, by their names and never by a pattern; their aliases
-// go with them. It returns the names of those that were there. No process may work on the session any more.
+// Drop deletes the indices of one session, by their names and never by a pattern; their aliases are deleted with them. It returns the names
+// of the indices that existed. No process may work on the session any more.
 func Drop(ctx context.Context, c rest.API, sess string) (dropped []string, err error) {
 	if !session.MatchString(sess) {
 		return nil, fmt.Errorf("session name %q: only a-z, 0-9 and -, at most 64: %w", sess, fault.ErrConfig)
 	}
 	items, itemsAlias, control, controlAlias := names(sess)
-	// The items go first: a session without items but with its records is found again by the next call.
-	// An index under an alias's name exists when the real one was deleted in the middle of an update:
-	// OpenSearch then makes one of that name in spite of require_alias. An alias itself is refused with 400.
+	// The items are deleted before the records, so that the next call finds a half-deleted session by its records. An index under an
+	// alias's name exists when the real one was deleted in the middle of an update: OpenSearch then creates that index in spite of
+	// require_alias. Deleting an alias is refused with 400.
 	tasks, tasksAlias := taskNames(sess)
 	apart, apartAlias := apartNames(sess)
 	for _, index := range []string{tasks, tasksAlias, apart, apartAlias, items, itemsAlias, control, controlAlias} {

@@ -13,7 +13,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
-// errScripts: the cluster runs no inline scripts.
+// errScripts means that inline scripts are disabled in the cluster.
 var errScripts = errors.New("the cluster runs no inline scripts")
 
 // refused is a result that a script threw.
@@ -28,7 +28,7 @@ type cause struct {
 	CausedBy *cause `json:"caused_by"`
 }
 
-// chain yields the error and what caused it, outermost first, at most 16 deep.
+// chain returns the error and its causes, outermost first, at most 16.
 func (c *cause) chain() []*cause {
 	var out []*cause
 	for ; c != nil && len(out) < 16; c = c.CausedBy {
@@ -55,7 +55,7 @@ func (s *Store) request(ctx context.Context, method, path string, query url.Valu
 	return answer, fmt.Errorf("coordination store: %s %s: %w", method, path, answerError(status, answer))
 }
 
-// answerError gives the answer of a failed request its category.
+// answerError returns the error of a failed request, with its category.
 func answerError(status int, answer []byte) error {
 	var a struct {
 		Error json.RawMessage `json:"error"`

@@ -16,7 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 )
 
-// writeQuery is the query of every write of an item, and of each bulk.
+// writeQuery returns the query of every write of an item, and of each _bulk.
 func (s *Store) writeQuery() url.Values {
 	return url.Values{"require_alias": {jsonTrue}}
 }
@@ -42,7 +42,7 @@ func (s *Store) Create(ctx context.Context, items []cms.Item) (created int, err 
 		switch {
 		case err == nil:
 			created++
-		case !errors.Is(err, cms.ErrConflict): // an item that exists is as good
+		case !errors.Is(err, cms.ErrConflict): // an item that exists already is fine
 			return created, fmt.Errorf("create %s: %w", cms.ItemName(items[i].ID), err)
 		}
 	}
@@ -91,7 +91,7 @@ func (s *Store) Get(ctx context.Context, id string) (cms.Item, error) {
 	return decodeItem(id, d.Source)
 }
 
-// Apply runs the transition on the node of the primary shard, or under a condition.
+// Apply runs the transition as a script on the node of the primary shard, or in mode CAS by a conditional write.
 func (s *Store) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Result, error) {
 	if s.mode == CAS {
 		return s.applyCAS(ctx, id, t)
@@ -126,7 +126,7 @@ func (a *updated) decode(id string, answer []byte) error {
 	return nil
 }
 
-// outcome reads the outcome of a change from its answer, or from the error of that.
+// outcome returns the outcome of a change, from its answer or the request's error.
 func (s *Store) outcome(ctx context.Context, c cms.Change, a updated, err error) cms.Outcome {
 	var no refused
 	switch {
@@ -147,7 +147,7 @@ func (s *Store) outcome(ctx context.Context, c cms.Change, a updated, err error)
 	return cms.Outcome{Item: it, Result: scriptResult(a.Result, it, c.Transition)}
 }
 
-// scriptResult reads the result of a script that threw nothing.
+// scriptResult returns the result of a script that did not throw.
 func scriptResult(result string, it cms.Item, t cms.Transition) cms.Result {
 	acq, isAcquire := t.(cms.Acquire)
 	switch {
@@ -219,8 +219,7 @@ func (s *Store) applyCAS(ctx context.Context, id string, t cms.Transition) (cms.
 	return it, v, nil
 }
 
-// merge writes the changed item over the stored source and keeps the fields that
-// this package does not know.
+// merge returns the stored source with the changed item written over it. Unknown fields are kept.
 func merge(source json.RawMessage, old, it cms.Item) ([]byte, error) {
 	fields := map[string]json.RawMessage{}
 	if err := json.Unmarshal(source, &fields); err != nil {

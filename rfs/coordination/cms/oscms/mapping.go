@@ -10,7 +10,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// mapping holds the fields on which a search for open items depends.
+// mapping holds the parts of an index mapping that searches for open items depend on.
 type mapping struct {
 	Dynamic    any `json:"dynamic"` // true, false, "strict", "runtime"; absent is true
 	Properties map[string]struct {
@@ -22,7 +22,7 @@ type mapping struct {
 // searched are the fields of items that searches use.
 var searched = []string{"expiration", "completedAt"}
 
-// check returns an error when items in an index of this mapping could not be found.
+// check returns an error when items in an index with this mapping cannot be found.
 func (m mapping) check() error {
 	for _, field := range searched {
 		p, there := m.Properties[field]
@@ -40,7 +40,8 @@ func (m mapping) check() error {
 	return nil
 }
 
-// checkMapping refuses an index of items that something else made in such a way that no item would ever be found.
+// checkMapping returns a fault.ErrConfig when an index of items was created by something else with a mapping under which no item is ever
+// found.
 func (s *Store) checkMapping(ctx context.Context, index string) error {
 	answer, err := s.request(ctx, http.MethodGet, "/"+index+"/_mapping", nil, nil)
 	switch {
@@ -67,7 +68,7 @@ func (s *Store) checkMapping(ctx context.Context, index string) error {
 	return nil
 }
 
-// decodeMapping reads a mapping; before 7.0 it is under the name of a type.
+// decodeMapping decodes a mapping. Before 7.0 it is nested under a type name.
 func decodeMapping(raw json.RawMessage) (m mapping, err error) {
 	var typed map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &typed); err != nil {

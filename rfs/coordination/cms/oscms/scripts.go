@@ -2,10 +2,9 @@ package oscms
 
 import "github.com/rfsd/rfsd/rfs/coordination/cms"
 
-// The scripts repeat cms's transitions in Painless. Their text never changes, so
-// that a node compiles each once; every value is a parameter. A refusal is thrown
-// as "rfsd:<verdict>", "nothing to do" is ctx.op none, and both leave the document
-// as it is. The conformance suite holds them against the Go functions.
+// The scripts repeat the transitions of cms in Painless. Their text is constant, so that a node compiles each once; every value is a
+// parameter. A script throws a result as "rfsd:<result>" or sets ctx.op to none when it has nothing to do; both leave the document
+// unchanged. The conformance suite compares them with the Go functions.
 const (
 	prelude = `
 long num(def d) { return d instanceof Number ? ((Number) d).longValue() : 0L; }
@@ -24,7 +23,7 @@ long clock() { return System.currentTimeMillis(); }
 def s = ctx._source;
 if (s.scriptVersion != params.scriptVersion) { refuse('foreign'); }
 `
-	// holderOnly refuses all but the holder of the open item.
+	// holderOnly throws unless params.holder holds the item.
 	holderOnly = `
 if (!some(params.holder) || s.leaseHolderId != params.holder) { refuse('lost'); }
 `
@@ -169,7 +168,7 @@ s.nextAcquisitionLeaseExponent = exponent(s.leaseExponent);
 `
 )
 
-// script returns the text for a transition; "" for one this store does not know.
+// script returns the text for a transition, or "" for an unknown one.
 func script(t cms.Transition) string {
 	switch t.(type) {
 	case cms.Acquire:

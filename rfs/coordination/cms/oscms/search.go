@@ -18,7 +18,7 @@ import (
 const (
 	pageSize   = 1000
 	scrollTime = "2m"
-	// scrollEnd limits the wait for a scroll that is being opened or closed after its reader was stopped.
+	// scrollEnd limits the wait for opening or closing a scroll after its reader was stopped.
 	scrollEnd = 3 * time.Second
 )
 
@@ -41,7 +41,7 @@ type hits struct {
 
 type object = map[string]any
 
-// openItems is the query for items of the kind that are not completed; other documents have no expiration.
+// openItems returns the query for open items of the kind. Other documents have no expiration.
 func (s *Store) openItems(filters ...object) object {
 	if s.kind != "" {
 		filters = append(filters, s.allItems())
@@ -109,7 +109,7 @@ func (s *Store) Candidates(ctx context.Context, grace time.Duration, n int) ([]c
 	return items, nil
 }
 
-// Open refreshes the index and counts.
+// Open refreshes the index and counts the open items.
 func (s *Store) Open(ctx context.Context) (cms.Open, error) {
 	if err := s.refresh(ctx, s.items); err != nil {
 		return cms.Open{}, err
@@ -135,7 +135,7 @@ func (s *Store) Open(ctx context.Context) (cms.Open, error) {
 	return o, nil
 }
 
-// allItems is the query for the items of the kind.
+// allItems returns the query for the items of the kind.
 func (s *Store) allItems() object {
 	if s.kind == "" {
 		return object{"match_all": object{}}
@@ -143,7 +143,7 @@ func (s *Store) allItems() object {
 	return object{"term": object{"kind": s.kind}}
 }
 
-// Scan refreshes the index and reads it through a scroll.
+// Scan refreshes the index and yields all items through a scroll.
 func (s *Store) Scan(ctx context.Context) iter.Seq2[cms.Item, error] {
 	return func(yield func(cms.Item, error) bool) {
 		for h, err := range s.scroll(ctx, s.items, s.allItems()) {
@@ -215,7 +215,7 @@ func (s *Store) clearScroll(ctx context.Context, id string) error {
 	}
 	_, err = s.request(ctx, http.MethodDelete, "/_search/scroll", nil, body)
 	if errors.Is(err, cms.ErrNotFound) || errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil {
-		return nil // it ends by itself
+		return nil // the scroll expires by itself
 	}
 	return err
 }

@@ -1,11 +1,8 @@
-// Package oscms keeps the coordination of a migration in two indices of an
-// OpenSearch or Elasticsearch cluster.
+// Package oscms keeps the coordination state of a migration in two indices of an OpenSearch or Elasticsearch cluster.
 //
-// Work items are the wire documents of the existing tool's queue. Each transition
-// is one _update request whose script runs on the node of the primary shard, under
-// its clock; where scripts are disabled it is a read and a conditional write under
-// the cluster's clock. Every write goes through an alias with require_alias, so
-// that a deleted index is never made again by accident.
+// Work items are the wire documents of the Java tool's queue. Each transition is one _update request whose script runs on the node of the
+// primary shard, under its clock. Where scripts are disabled, it is a read and a conditional write under the cluster's clock. Every write
+// goes through an alias with require_alias, so that a deleted index is never recreated by accident.
 package oscms
 
 import (
@@ -28,11 +25,11 @@ import (
 // Mode selects how transitions are applied.
 type Mode string
 
-// Modes. Auto asks the cluster whether it runs scripts.
+// Modes. With Auto, Open finds out whether the cluster runs scripts.
 const (
 	Auto    Mode = ""
 	Scripts Mode = "scripts"
-	CAS     Mode = "cas" // read, then write under the condition of an unchanged sequence number
+	CAS     Mode = "cas" // read, then write conditional on an unchanged sequence number
 )
 
 // Config of a Store.
@@ -40,15 +37,14 @@ type Config struct {
 	Client  rest.API
 	Session string // [a-z0-9-]{0,64}; "" is the common queue
 	Mode    Mode
-	// Apart keeps the items of shards of a new session in an index that no other engine looks for: parts of shards must not be
-	// leased by workers that do not know where they end. A session that has started is opened where its items are, but with Apart
-	// only if no other engine looks there: else fault.ErrConfig.
+	// Apart keeps the items of shards of a new session in an index that no other engine searches: parts of shards must not be leased by
+	// workers that do not know where they end. An existing session is opened where its items are; with Apart, Open returns fault.ErrConfig
+	// if that is the index of other engines.
 	Apart bool
-	// Join opens a session that exists and creates nothing: if its indices are missing, they were deleted, and Open returns
-	// cms.ErrStoreGone.
+	// Join opens an existing session and creates nothing. If its indices are missing, they were deleted, and Open returns cms.ErrStoreGone.
 	Join           bool
 	RequestTimeout time.Duration    // default 30 s
-	Now            func() time.Time // default time.Now; for the distance to the cluster's clock
+	Now            func() time.Time // default time.Now; extrapolates the cluster's clock
 }
 
 // Store is a cms.Store in a cluster.
@@ -91,7 +87,7 @@ const (
 		"updatedAt":{"type":"date","format":"epoch_millis"},"body":{"type":"object","enabled":false}}}`
 )
 
-// names of the indices behind the aliases.
+// names returns the indices and aliases of a session.
 func names(sess string) (items, itemsAlias, control, controlAlias string) {
 	if sess != "" {
 		sess = "_" + sess
@@ -99,8 +95,8 @@ func names(sess string) (items, itemsAlias, control, controlAlias string) {
 	return ".migrations_working_state" + sess, ".rfs_items" + sess, ".rfs_control" + sess, ".rfs_records" + sess
 }
 
-// apartNames returns the index of the items of shards that no other engine looks for, and its alias. Roles that are given
-// `.rfs_items*` reach both, and no name of a session leads to either.
+// apartNames returns the index of the items of shards that no other engine searches, and its alias. Both match `.rfs_items*`, for which
+// roles grant access, and neither is an index or alias of another session.
 func apartNames(sess string) (apart, apartAlias string) {
 	if sess != "" {
 		sess = "_" + sess
@@ -108,8 +104,7 @@ func apartNames(sess string) (apart, apartAlias string) {
 	return ".rfs_items-shards" + sess, ".rfs_items-parts" + sess
 }
 
-// taskNames returns the index of the items of all kinds but shards, and its alias. Roles that are given `.rfs_items*` reach
-// both, and no name of a session leads to either.
+// taskNames returns the index of the items of all other kinds than shards, and its alias. Their names have the properties of apartNames.
 func taskNames(sess string) (tasks, tasksAlias string) {
 	if sess != "" {
 		sess = "_" + sess
@@ -117,7 +112,8 @@ func taskNames(sess string) (tasks, tasksAlias string) {
 	return ".rfs_items-work" + sess, ".rfs_items-tasks" + sess
 }
 
-// OfKind finds or makes the index of all kinds but shards. cms.ErrStoreGone when it was deleted or replaced since it was made.
+// OfKind finds or creates the index of all kinds but shards. It returns cms.ErrStoreGone when the index was deleted or replaced since its
+// creation.
 func (s *Store) OfKind(ctx context.Context, kind string) (cms.Store, error) {
 	if kind == s.kind {
 		return s, nil
@@ -139,14 +135,14 @@ func (s *Store) OfKind(ctx context.Context, kind string) (cms.Store, error) {
 	return of, nil
 }
 
-// ControlIndex returns the index that exists once a session has started.
+// ControlIndex returns the name of the index that exists once a session has started.
 func ControlIndex(session string) string {
 	_, _, control, _ := names(session)
 	return control
 }
 
-// Open finds or makes the indices of the session. cms.ErrStoreGone when one of
-// them was deleted or replaced since the session started.
+// Open finds or creates the indices of the session. It returns cms.ErrStoreGone when one of them was deleted or replaced since the session
+// started.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if !session.MatchString(cfg.Session) {
 		return nil, fmt.Errorf("session name %q: only a-z, 0-9 and -, at most 64: %w", cfg.Session, fault.ErrConfig)
@@ -159,19 +155,19 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	}
 	items, itemsAlias, control, controlAlias := names(cfg.Session)
 	s := &Store{cfg: cfg, items: itemsAlias, control: controlAlias, mode: cfg.Mode}
-	// An index that another worker has made this moment answers 503 until its shard has started.
+	// An index that another worker has just created answers 503 until its shard has started.
 	if err := opening.Do(ctx, func(ctx context.Context) error { return s.begin(ctx, items, control) }); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-// opening bounds how long Open waits for a cluster that does not answer, or not yet: 2 s.
+// opening limits how long Open waits for a cluster that does not answer, to 2 s.
 var opening = retry.Policy{Tries: 11, First: 200 * time.Millisecond}
 
-// begin makes the indices of the session or finds them, and looks how to write to them.
+// begin finds or creates the indices of the session, and sets the mode.
 func (s *Store) begin(ctx context.Context, items, control string) error {
-	// A session that is known costs no more than is asked here: thousands of workers open it again and again.
+	// Opening a known session costs no more requests than these, because thousands of workers do so repeatedly.
 	r, err := s.Record(ctx, incarnationID)
 	switch {
 	case err == nil:
@@ -205,7 +201,7 @@ func (s *Store) begin(ctx context.Context, items, control string) error {
 	return nil
 }
 
-// unclaimed returns fault.ErrConfig when the index that other engines look for exists.
+// unclaimed returns fault.ErrConfig when the index that other engines search exists.
 func (s *Store) unclaimed(ctx context.Context, index string) error {
 	switch _, err := s.request(ctx, http.MethodHead, "/"+index, nil, nil); {
 	case errors.Is(err, cms.ErrNotFound), errors.Is(err, cms.ErrStoreGone):
@@ -216,7 +212,7 @@ func (s *Store) unclaimed(ctx context.Context, index string) error {
 	return notApart(index)
 }
 
-// notApart is the error of a session whose items other engines can lease.
+// notApart returns the error for a session whose items other engines can lease.
 func notApart(index string) error {
 	return fmt.Errorf("other tools can take work of this session (index %s exists), so its shards cannot be split (--split-shards-over); use a new session (--session-name): %w",
 		index, fault.ErrConfig)
@@ -225,7 +221,7 @@ func notApart(index string) error {
 // Mode returns how this store applies transitions: Scripts or CAS.
 func (s *Store) Mode() Mode { return s.mode }
 
-// ensure makes the index unless it exists, and its alias.
+// ensure creates the index unless it exists, and its alias.
 func (s *Store) ensure(ctx context.Context, index, alias, mapping string) error {
 	_, err := s.request(ctx, http.MethodHead, "/"+index, nil, nil)
 	if errors.Is(err, cms.ErrNotFound) || errors.Is(err, cms.ErrStoreGone) {
@@ -251,20 +247,20 @@ func (s *Store) ensure(ctx context.Context, index, alias, mapping string) error 
 	return nil
 }
 
-// incarnationID is the record of the items index's UUID, tasksID the record for the index of the other kinds.
+// incarnationID is the id of the record with the UUID of the items index, tasksID the id for the index of other kinds.
 const (
 	incarnationID = "incarnation"
 	tasksID       = "incarnation:tasks"
 )
 
-// incarnationBody is the content of a record of an incarnation. Index is "" for the index that other engines look for.
+// incarnationBody is the body of such a record. Index is "" for the index that other engines search.
 type incarnationBody struct {
 	UUID  string `json:"uuid"`
 	Index string `json:"index,omitempty"`
 }
 
-// incarnation makes an index of items for a new session and remembers its UUID; in a
-// session that has one it must be the same index still. r is its record, named id, when it is known.
+// incarnation creates an index of items for a new session and records its UUID. If known, r is the session's record with that id, and the
+// index must still have the UUID in it; else cms.ErrStoreGone is returned.
 func (s *Store) incarnation(ctx context.Context, items, id string, r cms.Record, known bool) error {
 	public, publicAlias, _, _ := names(s.cfg.Session)
 	apart, apartAlias := apartNames(s.cfg.Session)
@@ -351,7 +347,7 @@ func (s *Store) Incarnation(ctx context.Context) (string, error) {
 	return s.uuid(ctx, ControlIndex(s.cfg.Session))
 }
 
-// probe runs a script that changes nothing on the record of the incarnation.
+// probe sets the mode by running a script that changes nothing on the record of the incarnation.
 func (s *Store) probe(ctx context.Context) error {
 	body := []byte(`{"script":{"lang":"painless","source":"ctx.op = 'none'"}}`)
 	_, err := s.request(ctx, http.MethodPost, "/"+s.control+"/_update/"+incarnationID, url.Values{"require_alias": {jsonTrue}}, body)

@@ -9,34 +9,34 @@ import (
 )
 
 const (
-	// clockAge is for how long a reading of a store's clock is used at most. Each is used for a random part of it, at least a
-	// quarter, so that processes that started together do not read at the same time.
+	// clockAge is the longest time for which a reading of a store's clock is used. Each is used for a random time from a quarter of it, so
+	// that processes that started together do not read at the same time.
 	clockAge = 5 * time.Minute
-	// clockDrift is the rate at which a clock may gain on another one: twice the correction of NTP.
+	// clockDrift is the rate at which clocks may drift apart: twice the correction of NTP.
 	clockDrift = 0.001
-	// clockJump is by how much the clocks of this machine may disagree about the time since a reading.
+	// clockJump is the tolerated difference between this machine's clocks in the time since a reading.
 	clockJump = time.Second
 )
 
-// rememberedClock is a store whose clock is read once in a while.
+// rememberedClock is a store whose clock is read every few minutes.
 type rememberedClock struct {
 	Store
 	clock timing.Clock
 
 	mu     sync.Mutex
 	read   timing.Reading // before the store's clock was read
-	is     time.Time      // the store's time; zero: not read
+	is     time.Time      // the store's time then; zero: not read
 	maxErr time.Duration
-	age    time.Duration // for which the reading is used
+	age    time.Duration // time for which the reading is used
 }
 
-// RememberClock returns the store with a clock that is read every few minutes and continues by this machine's clock in between; the error
-// of what it returns grows with the age of the reading. A store's clock that was set meanwhile is noticed at the next reading.
+// RememberClock returns the store with a clock that is read every few minutes and extrapolated by this machine's clock in between; the
+// error of its result grows with the age of the reading. If a store's clock is set meanwhile, the next reading notices.
 func RememberClock(s Store, clock timing.Clock) Store {
 	return &rememberedClock{Store: s, clock: clock}
 }
 
-// Now returns the store's time and how far it may be off.
+// Now returns the store's time and its maximum error.
 func (r *rememberedClock) Now(ctx context.Context) (time.Time, time.Duration, error) {
 	if now, maxErr, ok := r.remembered(); ok {
 		return now, maxErr, nil

@@ -21,7 +21,7 @@ type Store = cms.RecordStore
 // Held reports who has a lock and until when.
 type Held = cms.HeldError
 
-// Token is a new random name for a holder: 16 bytes in hexadecimal.
+// Token returns a new random name for a holder: 16 bytes in hexadecimal.
 func Token() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails
@@ -32,11 +32,10 @@ func Token() string {
 type Locks struct {
 	Store Store
 	Clock timing.Clock
-	// Wait is the extra time that Acquire waits before it asks again for a lock that is held: of many that wait, few
-	// ask at a time. nil: not at all.
+	// Wait returns extra time before Acquire retries a lock that is held, so that many waiting processes spread their requests. nil: none.
 	Wait func() time.Duration
-	// Ask is the longest time after which Acquire asks again, so that it takes a lock soon that its holder has freed. nil: when the
-	// running lock expires.
+	// Ask returns the longest time after which Acquire retries, so that it soon gets a lock that its holder released. nil: it retries when
+	// the running lock expires.
 	Ask func() time.Duration
 }
 
@@ -45,7 +44,7 @@ type Lock struct{ *cms.RecordLease }
 
 const kindLock = "lock"
 
-// Try takes the lock, or returns a *Held.
+// Try acquires the lock, or returns a *Held.
 func (l *Locks) Try(ctx context.Context, name string, ttl time.Duration) (*Lock, error) {
 	lease, _, err := l.leases().Acquire(ctx, kindLock+":"+name, cms.Terms{Kind: kindLock, Holder: Token(), Window: ttl})
 	if err != nil {
@@ -56,7 +55,7 @@ func (l *Locks) Try(ctx context.Context, name string, ttl time.Duration) (*Lock,
 
 func (l *Locks) leases() *cms.Leases { return cms.NewLeases(l.Store, l.Clock, nil) }
 
-// Acquire blocks until it has the lock. It asks again when the running lock expires, or after Ask.
+// Acquire blocks until it has the lock. It retries when the running lock expires, or after Ask.
 func (l *Locks) Acquire(ctx context.Context, name string, ttl time.Duration) (*Lock, error) {
 	for {
 		lock, err := l.Try(ctx, name, ttl)
@@ -81,7 +80,7 @@ func (l *Locks) Acquire(ctx context.Context, name string, ttl time.Duration) (*L
 	}
 }
 
-// Unlock frees the lock. It returns no error when the lock is already lost.
+// Unlock releases the lock. It returns no error when the lock is already lost.
 func (k *Lock) Unlock(ctx context.Context) error {
 	if err := k.Change(ctx, cms.HolderChange{Free: true}); !errors.Is(err, fault.ErrLeaseLost) {
 		return err
@@ -89,8 +88,8 @@ func (k *Lock) Unlock(ctx context.Context) error {
 	return nil
 }
 
-// Lead runs lead whenever this process is the leader, until ctx ends or lead
-// returns. The context of lead ends before the leadership does.
+// Lead runs lead whenever this process is the leader, until ctx is done or lead returns. The context of lead ends before the leadership
+// does.
 func (l *Locks) Lead(ctx context.Context, name string, ttl time.Duration, lead func(context.Context) error) error {
 	for {
 		lock, err := l.Acquire(ctx, "leader/"+name, ttl)

@@ -19,16 +19,14 @@ type Node struct {
 	Token   string `json:"token"`
 	Workers int    `json:"workers"`
 	Seen    int64  `json:"seen"` // epoch ms of the store's clock; filled by Advertise
-	// Gossip and API are the addresses of the node (host:port), so that a fleet whose
-	// nodes all went down finds itself again.
+	// Gossip and API are the addresses of the node (host:port), so that its fleet finds itself again after all nodes were down.
 	Gossip string `json:"gossip,omitempty"`
 	API    string `json:"api,omitempty"`
 	// Task is the kind of work of a process other than a daemon, such as the consumption of a topic.
 	Task string `json:"task,omitempty"`
 }
 
-// Nodes is the list of nodes: one record, changed by versioned updates. It is
-// advice only; nothing is granted or refused by it.
+// Nodes is the list of nodes: one record, changed by versioned updates. It is advisory; nothing is granted or refused by it.
 type Nodes struct {
 	Store Store
 	Clock timing.Clock
@@ -75,14 +73,14 @@ func (n *Nodes) Advertise(ctx context.Context, self Node) error {
 	})
 }
 
-// Expire removes the nodes that were not seen for longer than age.
+// Expire removes the nodes that were last seen more than age ago.
 func (n *Nodes) Expire(ctx context.Context, age time.Duration) error {
 	return n.update(ctx, func(nodes []Node, now int64) []Node {
 		return slices.DeleteFunc(nodes, func(x Node) bool { return now-x.Seen > age.Milliseconds() })
 	})
 }
 
-// update stores the nodes as they are changed at a time in epoch ms of the store's clock, if that makes a difference.
+// update stores the result of change, which gets the time in epoch ms of the store's clock, if it differs.
 func (n *Nodes) update(ctx context.Context, change func(nodes []Node, now int64) []Node) error {
 	err := cms.NewLeases(n.Store, n.Clock, nil).Change(ctx, nodesID, nodesID, func(_ context.Context, r cms.Record, now time.Time, _ time.Duration) (cms.Record, cms.Result, error) {
 		before, err := decodeNodes(r)

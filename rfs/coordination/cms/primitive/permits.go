@@ -18,15 +18,15 @@ import (
 )
 
 // Permits divides the limit of an option, in bytes per second, among the processes of a session. Each has a permit: a lease, by the store's
-// clock, on a part of the limit. All permits are in one record that is changed by versioned updates, so that the parts of permits
-// that may be in use never add up to more than the limit:
+// clock, of a part of the limit. All permits are in one record that is changed by versioned updates, so that the parts of permits that may
+// be in use never add up to more than the limit:
 //
-//   - A process takes at most what the permits of all others leave of the limit.
-//   - It uses more only after the record has it, and uses less before the record has it.
-//   - It ceases to use its part a margin before its permit expires; others wait a grace. So the part of a process that was killed
+//   - A process takes at most the part of the limit that the permits of all others leave.
+//   - It uses more only after the record has been raised, and uses less before the record is lowered.
+//   - It stops using its part a margin before its permit expires; others wait a grace. The part of a killed process
 //     stays unused until then.
 //
-// A process that joins adds its permit with what is left. The others see it at their next renewal and shrink to their fair part.
+// A process that joins adds its permit with the part that is left. The others see it at their next renewal and shrink to their fair part.
 type Permits struct {
 	Store  Store
 	Clock  timing.Clock
@@ -34,22 +34,22 @@ type Permits struct {
 	Log    *slog.Logger
 }
 
-// Spender keeps to a part of the limit.
+// Spender limits its use to a part of the limit.
 type Spender interface {
-	// Limit returns the whole of all processes, which may change; 0: no limit, and no permit.
+	// Limit returns the limit for all processes together, which may change; 0: no limit, and no permit.
 	Limit() int64
-	// Weight returns how much it has to do, such as its leases; 0: nothing at present.
+	// Weight returns how much work it has, such as its number of leases; 0: none at present.
 	Weight() int
-	// Allow sets the part that may be used as long as left returns more than 0. Unlimited: without a limit or an end.
+	// Allow sets the part that may be used while left returns more than 0. Unlimited has no limit and no end.
 	Allow(part int64, left func() time.Duration)
-	// InUse returns the most that may be in use. It follows Allow, immediately or when others have followed.
+	// InUse returns the most that may be in use. It follows Allow, immediately or when the users of the part have followed.
 	InUse() int64
 }
 
 // Unlimited is the part of a process without a limit.
 const Unlimited = -1
 
-// Whole returns the part of a process that has a limit to itself; Unlimited where the limit is 0, which is none.
+// Whole returns the part of a process that has a limit to itself, and Unlimited for 0.
 func Whole(limit int64) int64 {
 	if limit <= 0 {
 		return Unlimited
@@ -62,29 +62,29 @@ const (
 	maxPermits  = maxNodes
 
 	permitInterval = 2 * time.Second
-	permitPerNode  = 140 * time.Millisecond // of the interval, for each process: with 500 it is 70 s
+	permitPerNode  = 140 * time.Millisecond // of the interval, per process: with 500 it is 70 s
 	permitTTL      = 10 * time.Second
 	maxPermitTTL   = time.Hour
 	settlePoll     = 50 * time.Millisecond
 	settleTimeout  = 3 * time.Second
 	giveBackTime   = 5 * time.Second
 	maxRefused     = 10
-	// idlePart is the part of an equal one that a process without work keeps, so that it can start.
+	// idlePart is the fraction of an equal part that a process without work keeps, so that it can start.
 	idlePart      = 0.1
 	maxWeight     = 1 << 14
 	maxPermitPart = 1 << 50
 )
 
-// PermitInterval returns the time between two renewals of a permit, for a number of permits. It grows with them: all renewals together are at
-// most 8 per second. Each reads and writes the record; the store's clock is read at about every third.
+// PermitInterval returns the interval between renewals of a permit, for a number of permits. It grows with them: all processes together
+// make at most 8 renewals per second. Each reads and writes the record; the store's clock is read at about every third.
 func PermitInterval(permits int) time.Duration {
 	return max(permitInterval, time.Duration(min(permits, maxPermits))*permitPerNode)
 }
 
-// leastTTL returns the duration of a permit, for a number of permits, where the store answers immediately.
+// leastTTL returns the duration of a permit, for a number of permits, if the store answers immediately.
 func leastTTL(permits int) time.Duration { return max(permitTTL, 3*PermitInterval(permits)) }
 
-// entry is a permit as the record has it.
+// entry is a permit in the record.
 type entry struct {
 	Holder string `json:"holder"` // random token
 	Weight int    `json:"weight,omitempty"`
@@ -102,21 +102,21 @@ type permit struct {
 	leases   *cms.Leases
 	spender  Spender
 	token    string
-	interval time.Duration // by the last reading
-	took     time.Duration // of the last renewal
-	wanting  bool          // others have to shrink first
-	free     bool          // of any limit
-	limit    int64         // by which part was computed
-	part     int64         // that was allowed last
+	interval time.Duration // as of the last reading of the record
+	took     time.Duration // duration of the last renewal
+	wanting  bool          // the part is less than fair: others have to shrink first
+	free     bool          // the process has no limit
+	limit    int64         // from which part was computed
+	part     int64         // allowed last
 	left     func() time.Duration
 }
 
-// none is the time that is left without a permit.
+// none returns the time left without a permit.
 func none() time.Duration { return 0 }
 
-// Hold keeps a permit for s while it has a limit, until ctx is done. Then it releases the permit and returns nil. Where no permit can come any more it returns the
-// reason, and s may use nothing: immediately when the store is gone, and for what else the user has to change when the permit is over
-// and ten renewals have failed like that.
+// Hold keeps a permit for s while it has a limit, until ctx is done; then it releases the permit and returns nil. When no permit can be had
+// any more, it sets the part to 0 and returns the reason: immediately when the store is gone, and for other faults that need the user when
+// the permit has expired and ten renewals in a row have failed.
 func (p *Permits) Hold(ctx context.Context, s Spender) error {
 	k := &permit{Permits: p, leases: cms.NewLeases(RememberClock(p.Store, p.Clock), p.Clock, nil), spender: s, token: Token(), interval: permitInterval, left: none}
 	s.Allow(0, k.left)
@@ -162,7 +162,7 @@ func (p *Permits) Hold(ctx context.Context, s Spender) error {
 	return nil
 }
 
-// limited reports whether there is a limit. When it has been removed, the permit is, too.
+// limited reports whether there is a limit. It removes the permit once the limit has been removed.
 func (k *permit) limited(ctx context.Context) bool {
 	switch limit := k.spender.Limit(); {
 	case limit > 0 && k.free:
@@ -183,7 +183,7 @@ func (k *permit) limited(ctx context.Context) bool {
 	return !k.free
 }
 
-// rest blocks for d, or until the limit was removed. A lower limit lowers the part immediately, which the record has at the next renewal.
+// rest blocks for d, or until the limit is removed. When the limit is lowered, it lowers the part immediately; the next renewal records it.
 func (k *permit) rest(ctx context.Context, d time.Duration) error {
 	for d > 0 {
 		step := min(d, permitInterval)
@@ -211,7 +211,7 @@ func (k *permit) renew(ctx context.Context) error {
 		read := k.Clock.Read()
 		others, own := k.current(all, now, maxErr)
 		if own == nil {
-			if err := k.shrink(ctx, 0); err != nil { // the record does not have what this process may have used
+			if err := k.shrink(ctx, 0); err != nil { // the record lacks what this process may have used
 				return nil, err
 			}
 		}
@@ -240,7 +240,7 @@ func (k *permit) renew(ctx context.Context) error {
 	return nil
 }
 
-// until returns how long usable lasts from a reading of the clocks on.
+// until returns a function for the time left of usable, counted from a reading of the clocks.
 func (k *permit) until(read timing.Reading, usable time.Duration) func() time.Duration {
 	end, wall := read.Boot+usable, read.Wall.Add(usable)
 	return func() time.Duration {
@@ -249,7 +249,7 @@ func (k *permit) until(read timing.Reading, usable time.Duration) func() time.Du
 	}
 }
 
-// shrink reduces the use to part and blocks until the use has fallen. It returns an error after settleTimeout.
+// shrink lowers the use to part and blocks until it has fallen. It returns an error after settleTimeout.
 func (k *permit) shrink(ctx context.Context, part int64) error {
 	if k.spender.InUse() <= part {
 		return nil
@@ -266,7 +266,7 @@ func (k *permit) shrink(ctx context.Context, part int64) error {
 	return nil
 }
 
-// giveBack removes the permit. A permit that may be in use stays until it expires.
+// giveBack removes the permit. A permit that may still be in use stays until it expires.
 func (k *permit) giveBack(ctx context.Context) error {
 	if err := k.shrink(ctx, 0); err != nil {
 		return err
@@ -281,10 +281,10 @@ func (k *permit) remove(ctx context.Context) error {
 	})
 }
 
-// id returns the id of the record: permits:rate for max-rate.
+// id returns the id of the record, such as permits:rate for max-rate.
 func (p *Permits) id() string { return "permits:" + strings.TrimPrefix(p.Option, "max-") }
 
-// change stores the permits that f makes of those in the record, if they differ.
+// change stores the permits that f returns for the permits in the record, if they differ.
 func (k *permit) change(ctx context.Context, f func(ctx context.Context, all []entry, now time.Time, maxErr time.Duration) ([]entry, error)) error {
 	err := k.leases.Change(ctx, k.id(), permitsKind, func(ctx context.Context, r cms.Record, now time.Time, maxErr time.Duration) (cms.Record, cms.Result, error) {
 		var body permitsBody
@@ -313,8 +313,8 @@ func (k *permit) change(ctx context.Context, f func(ctx context.Context, all []e
 	return nil
 }
 
-// current returns the permits of others that may be in use, and the permit of this process, which may be nil. Values that cannot be are
-// clamped, so that a permit of any other writer ends.
+// current returns the permits of others that may be in use, and the permit of this process, which may be nil. Impossible values are
+// clamped, so that every permit expires.
 func (k *permit) current(all []entry, now time.Time, maxErr time.Duration) (others []entry, own *entry) {
 	latest, over := now.Add(maxPermitTTL+timing.Margin(maxPermitTTL)).UnixMilli(), now.Add(-maxErr-timing.Grace(leastTTL(len(all)))).UnixMilli()
 	for _, e := range all {
@@ -336,8 +336,8 @@ func sum(all []entry) (parts int64) {
 	return parts
 }
 
-// fairPart returns what a process of that weight should have of the limit beside others: a tenth of an equal part, and of the rest
-// as much as its weight is of all weights.
+// fairPart returns the part of the limit due to a process of that weight: a tenth of an equal part, and a share of the rest in proportion
+// to the weights.
 func fairPart(others []entry, weight int, limit int64) int64 {
 	n, weights := int64(len(others)+1), int64(weight)
 	for _, e := range others {
@@ -351,5 +351,5 @@ func fairPart(others []entry, weight int, limit int64) int64 {
 	return least + int64(float64(rest)*float64(weight)/float64(weights))
 }
 
-// pause is a random time up to d.
+// pause returns a random time up to d.
 func pause(d time.Duration) time.Duration { return time.Duration(rand.Int64N(int64(d) + 1)) }

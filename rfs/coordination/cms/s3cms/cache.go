@@ -8,19 +8,18 @@ import (
 
 const (
 	maxCached      = 100_000  // objects whose versions are kept
-	maxCachedBytes = 64 << 20 // of objects whose content is kept, as JSON
+	maxCachedBytes = 64 << 20 // of objects whose content is kept, in bytes of JSON
 )
 
-// cached is the last content of an object that this process read or wrote. It is what the object holds as long as that has
-// the same version.
+// cached is the last content of an object that this process read or wrote. It is valid while the object has the same version.
 type cached struct {
 	version string
 	size    int
-	item    cms.Item // of an item
-	rev     int64    // of a record
+	item    cms.Item // if it is an item
+	rev     int64    // if it is a record
 }
 
-// cache keeps contents of objects by their names. When it is full, any others are dropped.
+// cache keeps contents of objects by their names. When it is full, it drops arbitrary ones.
 type cache struct {
 	mu      sync.Mutex
 	objects map[string]cached

@@ -8,7 +8,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
-// resolution is the resolution of the Date header. It is added to the error of every reading, and by that to every margin.
+// resolution is the resolution of the Date header. It is added to the error of every reading, and thereby to every margin.
 const resolution = time.Second
 
 // Now returns the clock of the server from the Date header of an answer, extrapolated for up to 30 s. The error is half the
@@ -23,8 +23,8 @@ func (s *session) Now(ctx context.Context) (time.Time, time.Duration, error) {
 	})
 }
 
-// careful returns a transition that waits longer after the end of another's lease by as much as two readings of the clock may
-// differ: that of the holder, which decided when the lease ends, and ours.
+// careful returns the transition with a longer grace after the end of another's lease, by twice the error of the clock: the readings of the
+// holder, which set the end, and of this process may differ by as much.
 func careful(t cms.Transition, maxErr time.Duration) cms.Transition {
 	more := 2 * maxErr.Milliseconds()
 	switch t := t.(type) {

@@ -8,17 +8,17 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// Emptied is the part of an S3 client that Drop needs. Each call is one request; a lost one is repeated by the next Drop.
+// Emptied is the part of an S3 client that Drop needs. Each call is one request; the next Drop repeats failed ones.
 type Emptied interface {
-	// List returns a page of the names with a prefix that come after a name, in order, and their versions.
+	// List returns a page of the names with the prefix after a name, in order, and their versions.
 	List(ctx context.Context, prefix, after string) (names, versions []string, more bool, err error)
 	// Delete removes an object. It returns no error when the object does not exist.
 	Delete(ctx context.Context, name string) error
 }
 
-// Drop removes the objects of one session, and returns how many they were and the names of up to 10 objects of its folder that
-// no process of rfsd wrote: these stay. The object by which the session is found goes last, so that an interrupted Drop can be
-// repeated. No process may work on the session any more.
+// Drop removes the objects of one session. It returns the number of removed objects, and the names of up to 10 objects in its folder that
+// are not rfsd's: these stay. The object that identifies the session is removed last, so that an interrupted Drop can be repeated. No
+// process may work on the session any more.
 func Drop(ctx context.Context, b Emptied, sess string) (removed int, others []string, err error) {
 	if !sessionName.MatchString(sess) {
 		return 0, nil, fmt.Errorf("session name %q: only a-z, 0-9 and -, at most 64: %w", sess, fault.ErrConfig)
@@ -59,5 +59,5 @@ func Drop(ctx context.Context, b Emptied, sess string) (removed int, others []st
 	return removed, others, nil
 }
 
-// maxOthers bounds the names that Drop returns.
+// maxOthers limits the names that Drop returns.
 const maxOthers = 10

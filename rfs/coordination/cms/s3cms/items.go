@@ -14,7 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
-// storedItem is the content of an item's object. The name of the object may hold a part of the id only.
+// storedItem is the content of an item's object. The name of the object may contain only a part of the id.
 type storedItem struct {
 	ID string `json:"id"`
 	cms.Item
@@ -29,7 +29,7 @@ func decodeItem(name string, body []byte) (cms.Item, error) {
 	return s.Item, nil
 }
 
-// load reads the item of an object and keeps it.
+// load reads the item of an object and caches it.
 func (s *Store) load(ctx context.Context, name, what string) (cached, error) {
 	body, version, err := s.read(ctx, name, what)
 	if err != nil {
@@ -61,7 +61,7 @@ func (s *Store) store(ctx context.Context, it cms.Item, version string) error {
 	return nil
 }
 
-// itemSize is about what an item takes without its longest fields, bytes.
+// itemSize is the approximate size of an item without its longest fields, in bytes.
 const itemSize = 1 << 10
 
 // each calls f for 0 ≤ i < n, up to readAhead at the same time, and waits for all.
@@ -78,7 +78,7 @@ func each(n int, f func(i int)) {
 	wg.Wait()
 }
 
-// Create adds items, each under the condition that it does not exist.
+// Create adds the items that do not exist yet, by one conditional write each.
 func (s *Store) Create(ctx context.Context, items []cms.Item) (created int, err error) {
 	errs := make([]error, len(items))
 	each(len(items), func(i int) { errs[i] = s.store(ctx, items[i], "") })
@@ -86,7 +86,7 @@ func (s *Store) Create(ctx context.Context, items []cms.Item) (created int, err 
 		switch {
 		case e == nil:
 			created++
-		case !errors.Is(e, cms.ErrConflict) && err == nil: // an existing one is as good
+		case !errors.Is(e, cms.ErrConflict) && err == nil: // an existing item is fine
 			err = e
 		}
 	}
@@ -99,8 +99,8 @@ func (s *Store) Get(ctx context.Context, id string) (cms.Item, error) {
 	return o.item, err
 }
 
-// Apply runs the transition on what this process knows of the item, or else on what it reads, and writes the result under the
-// condition that the item is still that. It refuses only for what it has read during the call.
+// Apply runs the transition on the cached item, or on the stored one if none is cached, and writes the result on the condition that the
+// item is unchanged. A result other than Applied is returned only for an item that was read during the call.
 func (s *Store) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Result, error) {
 	now, maxErr, err := s.Now(ctx)
 	if err != nil {
@@ -136,7 +136,8 @@ func (s *Store) ApplyAll(ctx context.Context, changes []cms.Change) ([]cms.Outco
 	return outcomes, nil
 }
 
-// page lists a page of items after a name; cms.ErrStoreGone when the session was deleted. Items that are known in the listed version come with it, the others have none.
+// page lists a page of items after a name. It returns cms.ErrStoreGone when the session was deleted. Items that are cached in the listed
+// version are in known, the others have no version there.
 func (s *Store) page(ctx context.Context, after string) (names []string, known []cached, more bool, err error) {
 	names, versions, more, err := s.cfg.Bucket.List(ctx, s.items(), after)
 	if err == nil && len(names) == 0 { // all items may be done, or deleted
@@ -154,7 +155,7 @@ func (s *Store) page(ctx context.Context, after string) (names []string, known [
 	return names, known, more, nil
 }
 
-// fill reads the unknown items. An item that is gone stays without a version.
+// fill reads the items that are not in known. A deleted item remains without a version.
 func (s *Store) fill(ctx context.Context, names []string, known []cached) error {
 	errs := make([]error, len(names))
 	each(len(names), func(i int) {
@@ -170,9 +171,9 @@ func (s *Store) fill(ctx context.Context, names []string, known []cached) error 
 	return nil
 }
 
-// Candidates looks from a random position on for open items whose lease ended more than grace ago: page by page, in random
-// order within a page, and reads only what it does not know, until it has n, at most readAhead, or has seen all. A process that
-// starts thus reads a few items and not the whole session.
+// Candidates searches from a random position for open items whose lease ended more than grace ago: page by page, in random order within a
+// page, until it has found n, at most readAhead, or has seen all. It reads only items that are not cached, so that a starting process reads
+// a few items and not the whole session.
 func (s *Store) Candidates(ctx context.Context, grace time.Duration, n int) (found []cms.Item, err error) {
 	now, maxErr, err := s.Now(ctx)
 	if err != nil || n <= 0 {
@@ -200,7 +201,7 @@ func (s *Store) Candidates(ctx context.Context, grace time.Duration, n int) (fou
 				return nil, err
 			}
 			for i, o := range known[:part] {
-				again := wrapped && names[i] > start // seen before it wrapped around
+				again := wrapped && names[i] > start // seen before the search wrapped around
 				if o.version != "" && !again && o.item.Open() && o.item.ID != s.setup && o.item.Expiration*1000 < latest && len(found) < n {
 					found = append(found, o.item)
 				}
@@ -234,7 +235,7 @@ func (s *Store) Open(ctx context.Context) (o cms.Open, err error) {
 	return o, nil
 }
 
-// Scan yields all items, page by page, and reads those that changed since this process saw them last.
+// Scan yields all items, page by page, and reads those that changed since this process last saw them.
 func (s *Store) Scan(ctx context.Context) iter.Seq2[cms.Item, error] {
 	return func(yield func(cms.Item, error) bool) {
 		for after, more := "", true; more; {

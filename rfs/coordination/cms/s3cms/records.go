@@ -13,8 +13,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
-// storedRecord is the content of a record's object. The object of a deleted record stays, so that no later record of the id
-// gets a revision that was there before, and because not every server deletes under a condition.
+// storedRecord is the content of a record's object. The object of a deleted record stays, because a new record of the id must not repeat a
+// revision, and because not every server has conditional deletes.
 type storedRecord struct {
 	ID      string `json:"id"`
 	Rev     int64  `json:"rev"`
@@ -22,7 +22,7 @@ type storedRecord struct {
 	cms.Record
 }
 
-// load returns the record of an object as it is now, deleted or not, and the version of the object.
+// loadRecord returns the current record of an object, deleted or not, and the version of the object.
 func (s *session) loadRecord(ctx context.Context, name, what string) (storedRecord, string, error) {
 	body, version, err := s.read(ctx, name, what)
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *session) Delete(ctx context.Context, r cms.Record) error {
 	return err
 }
 
-// change writes the next revision of a record. What this process remembers of its version is tried first.
+// change writes the next revision of a record. It tries the cached version first.
 func (s *session) change(ctx context.Context, r cms.Record, deleted bool) (cms.Revision, error) {
 	name, what := s.recordName(r.ID), "record "+r.ID
 	fresh := r.Revision == cms.Revision{}

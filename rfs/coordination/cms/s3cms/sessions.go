@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Sessions returns the names of the sessions in a bucket, sorted; "" is the common one. It takes one request for each
-// session, however many objects that has.
+// Sessions returns the names of the sessions in a bucket, sorted; "" is the common one. It takes one request per session, regardless of how
+// many objects the session has.
 func Sessions(ctx context.Context, bucket Bucket) (all []string, err error) {
 	common := Folder("")
 	for after := ""; ; {

@@ -1,14 +1,12 @@
-// Package s3cms keeps the coordination of a migration in objects of an S3 bucket, for any number of processes without a
-// cluster to ask.
+// Package s3cms keeps the coordination state of a migration in objects of an S3 bucket, for any number of processes without a cluster.
 //
-// Each item and each record is one object. A transition reads the object and writes it again under the condition that its
-// version (ETag) is still the same (If-Match); a new object is written under the condition that none exists
-// (If-None-Match). Listings and reads of S3 see every write that was acknowledged before. Names of objects, below the
-// prefix and the name of the session:
+// Each item and each record is one object. A transition reads the object and writes it again on the condition that its version (ETag) is
+// unchanged (If-Match); a new object is written on the condition that none exists (If-None-Match). Listings and reads of S3 see every write
+// acknowledged before. Names of objects, below the prefix and the name of the session:
 //
-//	conditions                      made first, with a random text; what Open tests the conditions of the server with
-//	items/<kind>/<position>-<name>  an item; kind "shards" for the items of shards; position: see position
-//	records/<name>                  a record
+// conditions                      created first, with a random text; Open tests the server's conditional writes with it
+// items/<kind>/<position>-<name>  an item; kind "shards" for the items of shards; position: see position
+// records/<name>                  a record
 package s3cms
 
 import (
@@ -36,12 +34,12 @@ import (
 type Bucket interface {
 	// Get returns an object and its version, or fs.ErrNotExist.
 	Get(ctx context.Context, name string) (body []byte, version string, err error)
-	// Put writes an object if its version is still the given one, or with "" if it does not exist, and returns the new one.
-	// fs.ErrExist: the condition did not hold. fault.ErrUnavailable: the outcome is unknown.
+	// Put writes an object if its version is still the given one, or with "" if it does not exist, and returns the new version. fs.ErrExist
+	// means that the condition did not hold, fault.ErrUnavailable that the outcome is unknown.
 	Put(ctx context.Context, name string, body []byte, version string) (is string, err error)
-	// List returns a page of the names with a prefix that come after a name, in order, and their versions.
+	// List returns a page of the names with the prefix after a name, in order, and their versions.
 	List(ctx context.Context, prefix, after string) (names, versions []string, more bool, err error)
-	// Date returns the server's clock, in whole seconds, from its answer about an object that exists.
+	// Date returns the server's clock, in whole seconds, from its answer about an existing object.
 	Date(ctx context.Context, name string) (time.Time, error)
 }
 
@@ -69,18 +67,18 @@ type session struct {
 
 	mu      sync.Mutex
 	mark    string    // of the session; "": not read yet
-	present time.Time // when it was read last
+	present time.Time // when it was last read
 }
 
 var sessionName = regexp.MustCompile(`^[a-z0-9-]{0,64}$`)
 
 const (
 	conditions = "conditions"
-	noVersion  = `"00000000000000000000000000000000"` // of no object
+	noVersion  = `"00000000000000000000000000000000"` // not the version of any object
 	readAhead  = 16                                   // objects that are read or created at the same time
-	presentFor = time.Second                          // after its object was read, objects are made in the session without another look
+	presentFor = time.Second                          // time for which a read of its object proves that the session exists
 	maxName    = 180                                  // bytes of an escaped id in the name of an object
-	keptPrefix = 120                                  // of an id that is longer
+	keptPrefix = 120                                  // bytes kept of a longer id
 )
 
 // begun is the content of the object of a session.
@@ -89,10 +87,10 @@ type begun struct {
 	Mark         string `json:"mark"` // random
 }
 
-// ErrNoSession means that no process has started the session in this place.
+// ErrNoSession means that no process has started the session in the bucket.
 var ErrNoSession = fmt.Errorf("no migration or import of this session: %w", fault.ErrConfig)
 
-// Open makes the session or joins it. It refuses a server that does not observe conditions, as fault.ErrConfig.
+// Open creates the session or joins it. It returns fault.ErrConfig for a server without conditional writes.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	s, err := prepare(cfg)
 	if err != nil {
@@ -104,7 +102,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// Join opens an existing session, without a write; ErrNoSession when it does not exist.
+// Join opens an existing session without a write. It returns ErrNoSession when the session does not exist.
 func Join(ctx context.Context, cfg Config) (*Store, error) {
 	s, err := prepare(cfg)
 	if err != nil {
@@ -138,8 +136,8 @@ func (s *session) of(kind string) *Store { return &Store{s, kind, cms.SetupOf(ki
 // OfKind returns the store of the items of a kind.
 func (s *Store) OfKind(_ context.Context, kind string) (cms.Store, error) { return s.of(kind), nil }
 
-// probe creates the object of the session, and demands that the server refuses to create it again and to change a version
-// that it does not have.
+// probe creates the object of the session, and verifies that the server refuses to create it again and to overwrite a version that it does
+// not have.
 func (s *session) probe(ctx context.Context) error {
 	name := s.name + conditions
 	body, err := json.Marshal(begun{1, rand.Text()})
@@ -166,7 +164,7 @@ func (s *session) probe(ctx context.Context) error {
 	return nil
 }
 
-// try reports whether the server took a write under a condition.
+// try reports whether the server accepted a conditional write.
 func (s *session) try(ctx context.Context, name string, body []byte, version string) (taken bool, err error) {
 	_, err = s.cfg.Bucket.Put(ctx, name, body, version)
 	switch {
@@ -178,8 +176,8 @@ func (s *session) try(ctx context.Context, name string, body []byte, version str
 	return true, nil
 }
 
-// Incarnation returns the random text of the object with which the session started. cms.ErrStoreGone when the object was deleted, or
-// replaced by the object of another session.
+// Incarnation returns the random text in the object that the session was created with. It returns cms.ErrStoreGone when the object was
+// deleted, or replaced by that of another session.
 func (s *session) Incarnation(ctx context.Context) (string, error) {
 	body, _, err := s.cfg.Bucket.Get(ctx, s.name+conditions)
 	if err != nil {
@@ -198,7 +196,7 @@ func (s *session) Incarnation(ctx context.Context) (string, error) {
 	return b.Mark, nil
 }
 
-// exists returns cms.ErrStoreGone when the session was deleted. It asks at most once per presentFor.
+// exists returns cms.ErrStoreGone when the session was deleted. It sends at most one request per presentFor.
 func (s *session) exists(ctx context.Context) error {
 	s.mu.Lock()
 	known := !s.present.IsZero() && s.cfg.Now().Sub(s.present) < presentFor
@@ -210,7 +208,7 @@ func (s *session) exists(ctx context.Context) error {
 	return err
 }
 
-// failed wraps the error of a request about an object that every session has, or about any if the error is not fs.ErrNotExist.
+// failed wraps an error. fs.ErrNotExist is only passed for the object that every session has.
 func (s *session) failed(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -221,15 +219,15 @@ func (s *session) failed(err error) error {
 	return fmt.Errorf("coordination store: %w", err)
 }
 
-// position returns the position of an item in listings: eight hexadecimal digits that are spread evenly. Processes look
-// for work from random positions on, so that they do not meet at the first free item.
+// position returns the position of an item in listings: eight evenly distributed hexadecimal digits. Processes search from random
+// positions, so that they do not all find the same free item first.
 func position(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return hex.EncodeToString(sum[:4])
 }
 
-// escaped returns an id as a part of the name of an object: letters, digits, ".", "_" and "-" as they are, other bytes as
-// "!" and two hexadecimal digits. A long one ends in its digest.
+// escaped returns an id as part of an object name: letters, digits, ".", "_" and "-" unchanged, other bytes as "!" and two hexadecimal
+// digits. A long id is cut and ends in its digest.
 func escaped(id string) string {
 	var b strings.Builder
 	for i := range len(id) {
@@ -258,8 +256,8 @@ func (s *Store) itemName(id string) string { return s.items() + position(id) + "
 
 func (s *session) recordName(id string) string { return s.name + "records/" + escaped(id) }
 
-// read returns an object of a session with its version. cms.ErrNotFound when it does not exist, cms.ErrStoreGone when the whole session
-// is gone.
+// read returns an object of a session with its version. It returns cms.ErrNotFound when the object does not exist, cms.ErrStoreGone when
+// the whole session is gone.
 func (s *session) read(ctx context.Context, name, what string) ([]byte, string, error) {
 	body, version, err := s.cfg.Bucket.Get(ctx, name)
 	switch {
@@ -274,8 +272,7 @@ func (s *session) read(ctx context.Context, name, what string) ([]byte, string, 
 	return body, version, nil
 }
 
-// write stores v if the version is still the given one. cms.ErrConflict when it is not. It makes no object in a session that was
-// deleted.
+// write stores v if the version is unchanged, and returns cms.ErrConflict otherwise. It creates no object in a deleted session.
 func (s *session) write(ctx context.Context, name, what string, v any, version string) (is string, err error) {
 	if version == "" {
 		if err := s.exists(ctx); err != nil {

@@ -15,21 +15,21 @@ const (
 	maxTrip = 2 * time.Second  // slower answers are too inexact
 )
 
-// Clock is the clock of the server of a coordination store, read from its answers (Cristian's method). It is safe for
-// concurrent use. The zero value has read nothing.
+// Clock is the clock of a coordination store's server, read from its answers (Cristian's method). It is safe for concurrent use. The zero
+// value has no reading.
 type Clock struct {
 	mu   sync.Mutex
 	last reading
 }
 
-// reading is the clock of a server at a moment of ours.
+// reading is a reading of a server's clock.
 type reading struct {
-	local  time.Time // middle of the request; wall and monotonic
+	local  time.Time // at the middle of the request; wall and monotonic
 	server time.Time
 	maxErr time.Duration
 }
 
-// at extrapolates; ok is false when the reading is old or this machine's clocks disagree about that.
+// at extrapolates the reading to now. ok is false when the reading is old or this machine's clocks disagree on its age.
 func (r reading) at(now time.Time) (time.Time, bool) {
 	mono, wall := now.Sub(r.local), now.Round(0).Sub(r.local.Round(0))
 	if r.server.IsZero() || mono > maxAge || (wall-mono).Abs() > time.Second {
@@ -38,9 +38,9 @@ func (r reading) at(now time.Time) (time.Time, bool) {
 	return r.server.Add(mono), true
 }
 
-// Now returns the clock of the server, extrapolated by local for up to 30 s from an answer of ask. ask sends one request and
-// returns the clock of its answer. The error is half the round trip and the resolution of that clock. A slow answer, and a
-// clock of this machine that jumps, are fault.ErrUnavailable.
+// Now returns the clock of the server, extrapolated by local for up to 30 s. ask sends one request and returns the clock in its answer. The
+// error is half the round trip plus the resolution of that clock. Now returns fault.ErrUnavailable after a slow answer, and when this
+// machine's clock jumps.
 func (c *Clock) Now(ctx context.Context, local func() time.Time, resolution time.Duration, ask func(context.Context) (time.Time, error)) (time.Time, time.Duration, error) {
 	c.mu.Lock()
 	r := c.last

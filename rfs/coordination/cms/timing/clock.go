@@ -7,18 +7,18 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/wait"
 )
 
-// Reading is one look at the clocks of this machine.
+// Reading is one reading of this machine's clocks.
 type Reading struct {
 	Wall time.Time     // may jump
-	Mono time.Duration // since an arbitrary start; stopped while the machine sleeps
-	Boot time.Duration // since some start; runs on while the machine sleeps
+	Mono time.Duration // since an arbitrary start; does not advance while the machine sleeps
+	Boot time.Duration // since an arbitrary start; advances while the machine sleeps
 }
 
-// Clock is the machine's time. Stores have their own.
+// Clock is the clock of the machine. Stores have their own.
 type Clock interface {
 	Read() Reading
-	// Sleep blocks for d, or until ctx is done and returns its error. Without a time to wait it starts no timer: several that run
-	// out as they are started in one bubble of testing/synctest break the race detector.
+	// Sleep blocks for d, or until ctx is done, and returns the error of ctx. For d ≤ 0 it starts no timer, because several timers that
+	// expire as they are started in one bubble of testing/synctest break the race detector.
 	Sleep(ctx context.Context, d time.Duration) error
 }
 
@@ -30,14 +30,14 @@ func (r Reading) After(d time.Duration) Instant {
 	return Instant{Wall: r.Wall.Add(d), Mono: r.Mono + d, Boot: r.Boot + d}
 }
 
-// Left returns the time until the instant on the clock where it comes first; ≤ 0 when it is over.
+// Left returns the time until the instant, by the clock on which it comes first; ≤ 0 when it has passed.
 func (i Instant) Left(now Reading) time.Duration {
 	return min(i.Wall.Round(0).Sub(now.Wall.Round(0)), i.Mono-now.Mono, i.Boot-now.Boot)
 }
 
 type systemClock struct{ start time.Time }
 
-// SystemClock reads the clocks of the operating system.
+// SystemClock returns the clocks of the operating system.
 func SystemClock() Clock { return systemClock{start: time.Now()} }
 
 func (c systemClock) Read() Reading {

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bootTime reads CLOCK_BOOTTIME, which also counts the time a machine was suspended.
+// bootTime returns CLOCK_BOOTTIME, which advances while the machine is suspended.
 func bootTime(mono time.Duration) time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {

@@ -4,5 +4,5 @@ package timing
 
 import "time"
 
-// bootTime has no clock of its own here; the wall clock notices a suspended machine.
+// bootTime returns mono, because no boot-time clock is available; the wall clock notices a suspended machine.
 func bootTime(mono time.Duration) time.Duration { return mono }

@@ -8,7 +8,7 @@ import (
 
 const latencySamples = 64
 
-// Latencies holds the durations of the latest requests to the store, also of those without an answer.
+// Latencies holds the durations of the latest requests to the store, including requests without an answer.
 type Latencies struct {
 	mu   sync.Mutex
 	last [latencySamples]time.Duration
@@ -23,7 +23,7 @@ func (l *Latencies) Add(d time.Duration) {
 	l.n++
 }
 
-// P95 returns the duration that 95 of 100 requests do not exceed; the longest of less than 20.
+// P95 returns the 95th percentile of the durations; the maximum of fewer than 20, and 0 without any.
 func (l *Latencies) P95() time.Duration {
 	l.mu.Lock()
 	n := min(l.n, latencySamples)
