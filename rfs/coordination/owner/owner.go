@@ -15,18 +15,18 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/files"
 )
 
-// Claim is an exclusive lock on a file that contains the holder names of the processes that had it. A process keeps the lock for as
-// long as it lives, so that all former names belong to dead processes: their leases need not be waited for.
+// Claim is an exclusive lock on a file with the names of the holders that had the lock. A process keeps the lock as long as it lives, so
+// all former names belong to dead processes: nothing has to wait for their leases.
 type Claim struct {
 	file   *os.File
 	holder string
 	dead   []string
 }
 
-// ErrLive means that a process of this machine that lives holds the lock.
+// ErrLive means that a live process of this machine holds the lock.
 var ErrLive = errors.New("locked by another process")
 
-// Name returns a name of this process that no other process has.
+// Name returns a name that is unique to this process.
 func Name() string {
 	host, err := os.Hostname()
 	if err != nil || host == "" {
@@ -41,8 +41,8 @@ const SuffixLength = 8
 // Suffix returns a random text that distinguishes processes of one name.
 func Suffix() string { return rand.Text()[:SuffixLength] }
 
-// Take locks a file, which is created if it does not exist, and adds the name of a holder to it. It returns ErrLive if another process
-// has the lock, and fault.ErrConfig if the file cannot be opened. Without a path it returns a Claim that proves nothing.
+// Take locks a file, creating it if necessary, and adds the holder's name to it. It returns ErrLive if another process has the lock, and
+// fault.ErrConfig if the file cannot be opened. Without a path it returns a Claim that proves nothing.
 func Take(path, holder string) (*Claim, error) {
 	if path == "" {
 		return &Claim{}, nil
@@ -64,7 +64,7 @@ func Take(path, holder string) (*Claim, error) {
 	was, err := io.ReadAll(io.LimitReader(f, maxFile))
 	c := &Claim{file: f, holder: holder, dead: strings.Fields(string(was))}
 	if err == nil {
-		// The names of the dead stay in the file until their leases are freed: this process may die before.
+		// Dead names stay in the file until their leases are released: this process may die before.
 		err = c.write(append(slices.Clone(c.dead), holder))
 	}
 	if err != nil {
@@ -74,14 +74,13 @@ func Take(path, holder string) (*Claim, error) {
 	return c, nil
 }
 
-// Dead returns the names of former holders whose leases are not freed yet.
+// Dead returns the names of former holders whose leases have not been released yet.
 func (c *Claim) Dead() []string { return c.dead }
 
-// maxFile bounds the file, in bytes: the names of some thousand processes.
+// maxFile limits the file, in bytes: to the names of some thousand processes.
 const maxFile = 1 << 18
 
-// write replaces the names in the file. A torn write loses names, not documents: leases
-// of the forgotten run out by themselves.
+// write replaces the names in the file. A torn write loses names, but no documents: the leases of forgotten holders expire by themselves.
 func (c *Claim) write(holders []string) error {
 	if err := c.file.Truncate(0); err != nil {
 		return err
@@ -90,7 +89,7 @@ func (c *Claim) write(holders []string) error {
 	return err
 }
 
-// Freed records that the leases of the dead are freed.
+// Freed records that the leases of dead holders were released.
 func (c *Claim) Freed() error {
 	if c.file == nil || len(c.dead) == 0 {
 		return nil
@@ -102,7 +101,7 @@ func (c *Claim) Freed() error {
 	return nil
 }
 
-// Forget removes the file: the holder has no leases left.
+// Forget removes the file. The holder must have no leases left.
 func (c *Claim) Forget() error {
 	if c.file == nil {
 		return nil

@@ -10,13 +10,13 @@ import (
 // maxHolders limits the holders of leases that a Migration lists.
 const maxHolders = 10
 
-// Activity collects from the items of a session when a worker last did something, and who holds leases.
+// Activity collects from the items of a session the time of the last report, and the holders of leases.
 type Activity struct {
 	last    int64 // epoch ms; 0: never
 	holders map[string]Holder
 }
 
-// Add adds an item as it is at a time of the store's clock.
+// Add adds an item. now is the store's clock.
 func (a *Activity) Add(it cms.Item, now time.Time) {
 	a.last = max(a.last, it.AcquiredAt, it.ReportedAt, 1000*it.CompletedAt)
 	expiry := time.Unix(it.Expiration, 0).UTC()
@@ -34,7 +34,7 @@ func (a *Activity) Add(it cms.Item, now time.Time) {
 	a.holders[it.Holder] = h
 }
 
-// Set sets the last report and the holders of a session.
+// Set sets LastReport and Holders of m.
 func (a *Activity) Set(m *Migration) {
 	if a.last > 0 {
 		m.LastReport = instant(a.last)

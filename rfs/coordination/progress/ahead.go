@@ -6,13 +6,13 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
-// Ahead is the progress of an item that the process working on it knows before the store does.
+// Ahead is the progress of an item in the process that works on it, which is ahead of the store.
 type Ahead struct {
 	Watermark int64      // every ordinal below it is done
-	Counts    cms.Counts // of all that arrived, from the cursor of the item
+	Counts    cms.Counts // of all documents that arrived, from the cursor of the item
 }
 
-// With returns a reading whose open items are as far as their workers know, by id. Sums, rows and items of it agree.
+// With returns the reading with the given progress of its open items, by id. Its sums, rows and items agree.
 func (r *Reading) With(ahead map[string]Ahead) *Reading {
 	is := *r
 	is.Items = slices.Clone(r.Items)
@@ -29,12 +29,12 @@ func (r *Reading) With(ahead map[string]Ahead) *Reading {
 	return &is
 }
 
-// Of returns the view with the numbers of a session that was read or derived at the same moment.
+// Of returns the view with the counts of m, which was read or derived at the same time.
 func (v View) Of(m *Migration) View {
 	w := m.Totals.Work()
 	v.Documents, v.Failed = w.Documents, w.Failed
 	if !m.Complete && m.Totals.Bytes > 0 {
-		v.Share = max(v.Share, min(float64(w.Bytes)/float64(m.Totals.Bytes), 1)) // the process knows its own before the store does
+		v.Share = max(v.Share, min(float64(w.Bytes)/float64(m.Totals.Bytes), 1)) // the process knows its own work before the store does
 	}
 	return v
 }

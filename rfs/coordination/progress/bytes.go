@@ -6,7 +6,7 @@ import "fmt"
 func Bytes(n int64) string {
 	const units = "KMGTPE"
 	size, unit := float64(n), -1
-	for size >= 1023.95 && unit+1 < len(units) { // which is 1024.0 to one digit
+	for size >= 1023.95 && unit+1 < len(units) { // rounds to 1024.0
 		size, unit = size/1024, unit+1
 	}
 	if unit < 0 {

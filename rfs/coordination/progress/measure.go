@@ -9,24 +9,24 @@ const (
 	quietAfter = 10 * time.Second
 )
 
-// Work is the work done by one process, or by all participants of a session. The numbers only grow.
+// Work is the work done by one process, or by all processes of a session. The numbers only grow.
 type Work struct {
-	Documents   int64 // that are settled: indexed, kept or failed
-	Failed      int64 // of them, those that failed
-	SourceBytes int64 // bytes of their sources
-	Bytes       int64 // of the repository
+	Documents   int64 // indexed, kept or failed
+	Failed      int64 // part of Documents
+	SourceBytes int64 // size of the sources
+	Bytes       int64 // read from the repository
 	Running     int64 // items in progress
 }
 
-// Work returns what the counts of a session amount to.
+// Work returns the work in the counts of a session.
 func (c Counts) Work() Work {
 	return Work{Documents: c.Indexed + c.Kept + c.Failed, Failed: c.Failed, SourceBytes: c.SourceBytes, Bytes: c.BytesDone, Running: c.Leased}
 }
 
-// more reports whether w is further than o.
+// more reports whether w is ahead of o.
 func (w Work) more(o Work) bool { return w.Documents > o.Documents || w.Bytes > o.Bytes }
 
-// plus returns the sum; the items in progress are taken from w.
+// plus returns the sum, with the items in progress of w.
 func (w Work) plus(o Work) Work {
 	w.Documents, w.Failed, w.SourceBytes, w.Bytes = w.Documents+o.Documents, w.Failed+o.Failed, w.SourceBytes+o.SourceBytes, w.Bytes+o.Bytes
 	return w
@@ -47,16 +47,15 @@ func (w Work) atLeast(o Work) Work {
 	}
 }
 
-// Measure derives the rates of a session, and its end, from samples of the work that was done. Every program measures
-// with it. The zero value is ready.
+// Measure derives the rates and the remaining time of a session from samples of its work. All programs use it. The zero value is ready.
 type Measure struct {
-	// Lag is the maximum delay between the work and its samples, such as the samples of a store in which workers record periodically.
+	// Lag is the maximum delay between work and samples, for samples of a store in which workers record periodically.
 	Lag time.Duration
 
-	begin  sample   // the last before anything grew
-	points []sample // of the last minute, at which the work grew; the first is the start of the minute
+	begin  sample   // the last one before any growth
+	points []sample // of the last minute, when the work grew; the first is the start of the minute
 	last   sample
-	grown  time.Duration // when the work last grew, or none was in progress
+	grown  time.Duration // when the work last grew, or no item was in progress
 	any    bool
 }
 
@@ -65,7 +64,7 @@ type sample struct {
 	sum Work
 }
 
-// Add takes the work that is done at a time of the monotonic clock.
+// Add adds a sample of the work at a time of the monotonic clock.
 func (m *Measure) Add(at time.Duration, sum Work) {
 	s := sample{at, sum}
 	before := m.last
@@ -86,8 +85,8 @@ func (m *Measure) Add(at time.Duration, sum Work) {
 	}
 }
 
-// span returns the first and the last point of the last minute at which the work grew, and the time between them. The
-// time is extended once the work has not grown for longer than it did between two points.
+// span returns the first and the last point of the last minute, and the time between them. The time is extended if the work has not grown
+// for longer than between any two points.
 func (m *Measure) span(now time.Duration) (first, last sample, took time.Duration) {
 	if len(m.points) == 0 {
 		return sample{}, sample{}, 0
@@ -104,7 +103,7 @@ func (m *Measure) span(now time.Duration) (first, last sample, took time.Duratio
 	return first, last, took
 }
 
-// rates sets the rates of v and how long no document has arrived.
+// rates sets the rates of v, and the time since a document last arrived.
 func (m *Measure) rates(v *View, now time.Duration) {
 	first, last, took := m.span(now)
 	done := last.sum.minus(first.sum)

@@ -9,7 +9,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
-// The phases in their order. phaseName maps the names of the last two in the store.
+// phaseNames are the phases in their order. phaseName maps the store's names of the last two.
 var phaseNames = [...]string{"snapshot", "metadata", "indices", "documents"}
 
 func phaseName(stored string) string {
@@ -22,7 +22,7 @@ func phaseName(stored string) string {
 	return stored
 }
 
-// phaseBody is the part of a phase record's body that is read; every field may be absent.
+// phaseBody holds the fields of a phase record's body that are read; each may be absent.
 type phaseBody struct {
 	Done  int64  `json:"done,omitempty"`
 	Total int64  `json:"total,omitempty"`
@@ -59,13 +59,13 @@ func instant(ms int64) *time.Time {
 // latest is the last millisecond of the year 9999, after which RFC 3339 has no time.
 const latest = 253_402_300_799_999
 
-// Time returns a time that a store holds in epoch ms. Damaged ones become the closest time that can be printed.
+// Time converts a store's epoch ms. Invalid values become the closest time that can be printed.
 func Time(ms int64) time.Time { return time.UnixMilli(min(max(ms, 0), latest)).UTC() }
 
 // phases sorts the phases, adds those without a record, and sets their progress from items and index entries.
 func (r *reader) phases() {
 	found := map[string]Phase{}
-	latest := -1 // of the phases that have a record
+	latest := -1 // index of the last phase with a record
 	for _, p := range r.m.Phases {
 		found[p.Name] = p
 		latest = max(latest, slices.Index(phaseNames[:], p.Name))

@@ -9,7 +9,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
-// States of shards and indices, and of skipped phases; other phases have the states of their records.
+// States of shards, indices and skipped phases; other phases have the states of their records.
 const (
 	NotStarted = "NOT_STARTED"
 	InProgress = "IN_PROGRESS"
@@ -21,8 +21,7 @@ const (
 // maxExamples limits the examples of a failure.
 const maxExamples = 5
 
-// Sum derives the state of the session and returns it with the items that can be read, sorted by id. It is a pure function:
-// equal readings have equal sums, wherever they were read.
+// Sum returns the state of the session, and the items that can be decoded, sorted by id. It is a pure function of r.
 func (r *Reading) Sum() (*Migration, []cms.Item) {
 	x := &reader{
 		m: &Migration{
@@ -56,14 +55,14 @@ func (r *Reading) Sum() (*Migration, []cms.Item) {
 
 func recordID(r cms.Record) string { return r.ID }
 
-// sortedByID returns a copy of all that is sorted by id.
+// sortedByID returns a copy of all, sorted by id.
 func sortedByID[T any](all []T, id func(T) string) []T {
 	all = slices.Clone(all)
 	slices.SortStableFunc(all, func(a, b T) int { return strings.Compare(id(a), id(b)) })
 	return all
 }
 
-// reader collects what follows from one reading of the store.
+// reader derives a Migration from one reading of the store.
 type reader struct {
 	m        *Migration
 	now      time.Time
@@ -73,7 +72,7 @@ type reader struct {
 	activity Activity
 	barrier  WriteBarrier
 	entries  int64 // index entries
-	created  int64 // of them, those whose creation has ended
+	created  int64 // number of entries whose creation has ended
 }
 
 // index is the state of one index during a read.
@@ -85,7 +84,7 @@ type index struct {
 	chains map[int][]cms.Item
 }
 
-// entryBody is the part of an index entry's body that is read (rfs/migration/worker writes it).
+// entryBody holds the fields of an index entry's body that are read (rfs/migration/worker writes it).
 type entryBody struct {
 	Name    string          `json:"name"`
 	Shards  int             `json:"shards"`
@@ -100,9 +99,9 @@ type entryBody struct {
 		Reduced string  `json:"reduced,omitempty"`
 		// Arrival is the content of the target after all documents were sent.
 		Arrival *Arrival `json:"arrival,omitempty"`
-		// RefusedAliases are those that the target refused when all documents were there.
+		// RefusedAliases are aliases that the target refused after all documents had arrived.
 		RefusedAliases []RefusedAlias `json:"refused_aliases,omitempty"`
-		// RefusedPolicies are those that were not attached then.
+		// RefusedPolicies are policies that were not attached then.
 		RefusedPolicies []RefusedPolicy `json:"refused_policies,omitempty"`
 	} `json:"locator"`
 }
@@ -110,7 +109,7 @@ type entryBody struct {
 func (r *reader) entry(rec cms.Record) {
 	var b entryBody
 	if json.Unmarshal(rec.Body, &b) != nil || b.Name == "" {
-		return // the worker of the index reports that
+		return // the worker of the index reports it
 	}
 	x := r.index(b.Name)
 	x.shards, x.bytes, x.ends, x.Reduced, x.OnTarget = b.Shards, b.Locator.Bytes, b.Ends, b.Locator.Reduced, b.Locator.Arrival

@@ -11,22 +11,22 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
-// Reading is the state of a session in the coordination store at one time. Its sum is a Migration.
+// Reading is the state of a session in the coordination store at one time. Its Sum is a Migration.
 type Reading struct {
 	At                   time.Time // in whole milliseconds, by the store's clock
-	Kind                 string    // of the items; "" for shards, which only Sum and Compact support
-	Session              string    // whose items they are, as the reader names it
-	Seeded               bool      // of another kind: every item has been made
+	Kind                 string    // of the items; "" for shards. Sum and Compact support only shards
+	Session              string    // owner of the items, as named by the reader
+	Seeded               bool      // for other kinds: every item exists
 	Intent               Intent
 	Repository, Snapshot string       // "" before the migration has started
-	Indices, Phases      []cms.Record // their records; of another kind: its records are Phases
-	Redriven             []cms.Record // of each place whose failed documents were re-driven
+	Indices, Phases      []cms.Record // their records; for other kinds, Phases has the records of the kind
+	Redriven             []cms.Record // of each place with re-driven documents
 	Rounds               session.Followed
 	Cutover              session.Cutover
-	Items                []cms.Item // all documents among the items, also those that are none
+	Items                []cms.Item // all documents among the items, including foreign ones
 }
 
-// ReadHead reads the store's clock, the intent of a session, and the re-driven failed documents.
+// ReadHead reads the store's clock, the intent of a session, and the records of re-driven documents.
 func ReadHead(ctx context.Context, c *cms.Coordinator) (*Reading, error) {
 	now, _, err := c.Leases().Now(ctx)
 	if err != nil {
@@ -69,8 +69,8 @@ func ReadStore(ctx context.Context, c *cms.Coordinator) (*Reading, error) {
 	return r, r.readRounds(ctx, c)
 }
 
-// ReadRounds reads the rounds of a cluster that is followed, its cut-over and the orders, from the session that migrated the first
-// snapshot: the session of a later round has no record of them.
+// ReadRounds reads the rounds of a followed cluster, its cut-over and the orders from root, the session that migrated the first snapshot:
+// sessions of later rounds have no such records.
 func (r *Reading) ReadRounds(ctx context.Context, root *cms.Coordinator) error {
 	i, err := session.OrdersOf(root).Intent(ctx)
 	if err != nil {
@@ -98,7 +98,7 @@ func records(ctx context.Context, c *cms.Coordinator, kind string) (all []cms.Re
 	return all, nil
 }
 
-// Compact returns a reading with the same sum whose records have only what Sum reads of them.
+// Compact returns a reading with the same sum, without the parts of records that Sum does not read.
 func (r *Reading) Compact() *Reading {
 	if r.Kind != "" {
 		return r
@@ -108,7 +108,7 @@ func (r *Reading) Compact() *Reading {
 	for _, rec := range r.Indices {
 		var b entryBody
 		if json.Unmarshal(rec.Body, &b) != nil || b.Name == "" {
-			continue // Sum leaves it out
+			continue // Sum ignores it
 		}
 		if body, err := json.Marshal(b); err == nil {
 			is.Indices = append(is.Indices, cms.Record{ID: rec.ID, State: rec.State, Error: rec.Error, Body: body})
@@ -126,7 +126,7 @@ func (r *Reading) Compact() *Reading {
 	return &is
 }
 
-// Shards returns how many shards the sum of r lists, which is the size of the sum.
+// Shards returns the number of shards in the sum of r, which determines its size.
 func (r *Reading) Shards() (n int64) {
 	most := map[string]int64{}
 	for _, rec := range r.Indices {

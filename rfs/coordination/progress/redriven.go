@@ -12,14 +12,14 @@ import (
 // Redrives are the failed documents of a session that rfsd redrive has delivered.
 type Redrives struct{ by map[string]*redrive }
 
-// redrive is the account of a target index.
+// redrive holds the counts of a target index.
 type redrive struct {
 	delivered int64
 	left      int64 // in all files
-	listed    int64 // in the store
+	listed    int64 // in the store's list
 }
 
-// ReadRedrives reads them from the store of a session.
+// ReadRedrives reads the re-driven documents of a session.
 func ReadRedrives(ctx context.Context, c *cms.Coordinator) (*Redrives, error) {
 	all, err := session.RedrivesOf(c).All(ctx)
 	if err != nil {
@@ -45,22 +45,22 @@ func redrivesOf(all []session.Redriven) *Redrives {
 			}
 		}
 	}
-	for _, is := range r.by { // the list holds documents of the files, too
+	for _, is := range r.by { // the list also has the documents of the files
 		is.left = max(is.left, is.listed)
 	}
 	return r
 }
 
-// Take returns the number of failed documents of an index of the snapshot that were delivered, and removes them. Indices with
-// the same targets share the documents delivered there: each document is taken once. Documents that remain in a file were not
-// delivered, regardless of how often a killed re-drive has sent them.
+// Take returns the number of failed documents of an index of the snapshot that were delivered, and removes them. Indices with the same
+// targets share the documents delivered there; each document is taken once. Documents that remain in a file were not delivered, even if a
+// killed re-drive has sent them.
 func (r *Redrives) Take(targets []string, failed int64) int64 {
 	if failed <= 0 || len(r.by) == 0 {
 		return 0
 	}
 	var of []*redrive
 	delivered, left := int64(0), int64(0)
-	for _, name := range append([]string{""}, targets...) { // "": indices that are not counted by themselves
+	for _, name := range append([]string{""}, targets...) { // "": indices without a count of their own
 		if is := r.by[name]; is != nil {
 			of = append(of, is)
 			delivered, left = delivered+is.delivered, left+is.left
@@ -76,13 +76,13 @@ func (r *Redrives) Take(targets []string, failed int64) int64 {
 	return n
 }
 
-// TakeAll is Take of all targets.
+// TakeAll is Take for all targets.
 func (r *Redrives) TakeAll(failed int64) int64 {
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(r.by)), func(name string) bool { return name == "" })
 	return r.Take(names, failed)
 }
 
-// Redrives returns the delivered ones of the failed documents. A record that cannot be read is ignored.
+// Redrives returns the failed documents that were delivered later. Undecodable records are ignored.
 func (r *Reading) Redrives() *Redrives {
 	var all []session.Redriven
 	for _, rec := range r.Redriven {
@@ -94,7 +94,7 @@ func (r *Reading) Redrives() *Redrives {
 	return redrivesOf(all)
 }
 
-// Redrive moves documents that were delivered later from those that failed to those that were indexed.
+// Redrive moves n documents that were delivered later from Failed to Indexed.
 func (c *Counts) Redrive(n int64) {
 	c.Failed, c.Indexed, c.Redriven = c.Failed-n, c.Indexed+n, c.Redriven+n
 }

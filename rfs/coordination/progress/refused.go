@@ -2,14 +2,14 @@ package progress
 
 import "fmt"
 
-// RefusedAlias is an alias that the target refuses for an index whose documents are all there.
+// RefusedAlias is an alias that the target refused for an index whose documents have all arrived.
 type RefusedAlias struct {
 	Index  string `json:"index"` // of the target
 	Alias  string `json:"alias"`
-	Reason string `json:"reason"` // the target's words
+	Reason string `json:"reason"` // message of the target
 }
 
-// Problem returns the refusal as a sentence with what to do.
+// Problem returns the refusal and the remedy as a sentence.
 func (r RefusedAlias) Problem() string {
 	return fmt.Sprintf("the target refuses the alias %s of %s, all else is there: %s; change the alias on the target (another index may be its write index), then run the same command of rfsd migrate again, which sets it",
 		r.Alias, r.Index, r.Reason)
@@ -22,7 +22,7 @@ type RefusedPolicy struct {
 	Reason string `json:"reason"`
 }
 
-// Problem returns the refusal as a sentence with what to do.
+// Problem returns the refusal and the remedy as a sentence.
 func (r RefusedPolicy) Problem() string {
 	return fmt.Sprintf("the policy %s does not manage %s, all else is there: %s; run the same command of rfsd migrate again when that is changed, or attach it yourself: POST /_plugins/_ism/add/%s",
 		r.Policy, r.Index, r.Reason, r.Index)

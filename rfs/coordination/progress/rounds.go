@@ -7,13 +7,13 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
-// Following is a cluster that is followed, as shown.
+// Following is a followed cluster for display.
 type Following struct {
 	Rounds   []Round         `json:"rounds"`             // the last ones, in order
-	Finished *time.Time      `json:"finished,omitempty"` // absent: it is followed
-	Ended    []session.Ended `json:"ended,omitempty"`    // indices of the source that are not followed any more
+	Finished *time.Time      `json:"finished,omitempty"` // absent while it is followed
+	Ended    []session.Ended `json:"ended,omitempty"`    // indices of the source whose following has ended
 	Failed   int64           `json:"failed"`             // documents of all rounds
-	// Failures counts the attempts at rounds and cut-overs that failed since a round arrived last, and Failure is why the last one did.
+	// Failures counts the failed attempts at rounds and cut-overs since a round last arrived, and Failure is the reason of the last one.
 	Failures int    `json:"failures,omitempty"`
 	Failure  string `json:"failure,omitempty"`
 }
@@ -21,13 +21,13 @@ type Following struct {
 // Round is a session.Round with times of the store's clock.
 type Round struct {
 	Number   int        `json:"number"`
-	Snapshot string     `json:"snapshot"` // "": the round makes it, and it has not arrived
+	Snapshot string     `json:"snapshot"` // "": the round creates it, and it has not arrived
 	Started  time.Time  `json:"started"`
-	Arrived  *time.Time `json:"arrived,omitempty"` // absent: it has not arrived whole
+	Arrived  *time.Time `json:"arrived,omitempty"` // absent: it has not arrived completely
 	session.Account
 }
 
-// following returns the view of f; nil when no cluster is followed.
+// following returns f for display; nil when no cluster is followed.
 func following(f session.Followed) *Following {
 	if len(f.Rounds) == 0 {
 		return nil
@@ -41,7 +41,7 @@ func following(f session.Followed) *Following {
 	return shown
 }
 
-// LastArrived returns the last round that has arrived; false before the first one.
+// LastArrived returns the last round that has arrived; ok is false before the first one.
 func (f *Following) LastArrived() (last Round, ok bool) {
 	for _, r := range slices.Backward(f.Rounds) {
 		if r.Arrived != nil {
@@ -65,7 +65,7 @@ type Cutover struct {
 	Block         bool                 `json:"block_source_writes"`
 	MaxOutage     float64              `json:"max_outage_seconds"`
 	AcceptFailed  bool                 `json:"accept_failed"`
-	Indices       []string             `json:"indices,omitempty"` // those that were chosen
+	Indices       []string             `json:"indices,omitempty"` // the chosen ones
 	Who           string               `json:"ordered_by"`
 	Ordered       *time.Time           `json:"ordered,omitempty"`
 	Blocked       *time.Time           `json:"blocked,omitempty"` // when writes ended
@@ -80,7 +80,7 @@ type Cutover struct {
 	Note          string               `json:"note,omitempty"`
 }
 
-// CutoverOf returns the view of a cut-over.
+// CutoverOf returns a cut-over for display.
 func CutoverOf(c session.Cutover) Cutover {
 	return Cutover{
 		State: c.State, Block: c.Block, MaxOutage: float64(c.MaxOutage) / 1000, AcceptFailed: c.AcceptFailed, Indices: c.Indices, Who: c.Who,

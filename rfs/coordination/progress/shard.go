@@ -86,7 +86,7 @@ func (r *reader) lease(s *Shard, it cms.Item) {
 	s.Holder, s.Expiry = it.Holder, &expiry
 }
 
-// chainComplete reports whether every successor of the completed items exists, and an item up to each end of the parts.
+// chainComplete reports whether every successor of the completed items exists, and for each end of a part an item.
 func chainComplete(chain []cms.Item, ends []int64) bool {
 	have, to := map[string]bool{}, map[int64]bool{}
 	for _, it := range chain {
@@ -107,8 +107,8 @@ func chainComplete(chain []cms.Item, ends []int64) bool {
 	return true
 }
 
-// fraction returns how much of a shard is done, 0 to 1: exact if a worker has recorded its number of
-// ordinals, else estimated from the ordinals per byte of completed shards.
+// fraction returns the completed fraction of a shard, 0 to 1: exact if a worker has recorded its number of ordinals, else estimated from
+// the ordinals per byte of completed shards.
 func fraction(s Shard, chain []cms.Item, passed int64, density float64) float64 {
 	if s.State == Completed {
 		return 1
@@ -123,7 +123,7 @@ func fraction(s Shard, chain []cms.Item, passed int64, density float64) float64 
 	return min(float64(passed)/total, 0.99)
 }
 
-// ordinals returns the number of ordinals of the shard, as recorded by a worker with its checks; 0 if unknown.
+// ordinals returns the shard's number of ordinals that a worker recorded with its checks, or 0.
 func ordinals(chain []cms.Item) int64 {
 	for _, it := range chain {
 		if n, _ := ShardSize(it); n > 0 {
@@ -133,7 +133,7 @@ func ordinals(chain []cms.Item) int64 {
 	return 0
 }
 
-// live returns the number of Lucene documents of the shard, as recorded by a worker that gave an item up; 0 if unknown.
+// live returns the shard's number of Lucene documents that a worker recorded when an item failed, or 0.
 func live(chain []cms.Item) int64 {
 	for _, it := range chain {
 		if _, n := ShardSize(it); n > 0 {
@@ -143,8 +143,7 @@ func live(chain []cms.Item) int64 {
 	return 0
 }
 
-// ShardSize returns the number of ordinals of an item's shard, and of its live Lucene documents, as recorded with the checks of the
-// item; 0 if unknown.
+// ShardSize returns the number of ordinals of an item's shard, and of its live Lucene documents, from the checks of the item; 0 if unknown.
 func ShardSize(it cms.Item) (ordinals, live int64) {
 	var parts []struct {
 		Ordinals int64 `json:"ordinals"`

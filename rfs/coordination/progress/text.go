@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// String returns the view in one line: the phase and, from the documents phase on, the documents that arrived, the rate of
-// the last minute and the mean, the completed share and the remaining time.
+// String returns the view in one line: the phase and, from the documents phase on, the documents that arrived, the rate of the last minute
+// and the mean, the completed share and the remaining time.
 func (v View) String() string {
 	s := v.beforeDocuments()
 	if s == "" {
@@ -47,7 +47,7 @@ func (v View) String() string {
 	return s
 }
 
-// Lost returns how many documents did not arrive because their shards or indices failed, as text; "" when none did.
+// Lost returns text on the documents that did not arrive because their shards or indices failed; "" if none.
 func (v View) Lost() string {
 	var parts []string
 	if v.Undelivered > 0 {
@@ -59,7 +59,7 @@ func (v View) Lost() string {
 	return strings.Join(parts, "; ")
 }
 
-// Plural returns a number with a noun, which takes an s unless the number is 1.
+// Plural returns a number with a noun, with an s unless the number is 1.
 func Plural(n int64, noun string) string {
 	if n != 1 {
 		noun += "s"
@@ -67,7 +67,7 @@ func Plural(n int64, noun string) string {
 	return Count(n) + " " + noun
 }
 
-// beforeDocuments returns the text of a phase before the documents; "" in the documents phase.
+// beforeDocuments returns the text for a phase before the documents; "" in the documents phase.
 func (v View) beforeDocuments() string {
 	if v.Phase.Name == "" || v.Phase.Name == "documents" || v.Documents > 0 {
 		return ""
@@ -87,7 +87,7 @@ func (v View) beforeDocuments() string {
 	return s
 }
 
-// Span returns a number of seconds as text, such as 1m30s.
+// Span returns seconds as text, such as 1m30s.
 func Span(seconds float64) string {
 	return time.Duration(seconds * float64(time.Second)).Round(time.Second).String()
 }
@@ -105,23 +105,23 @@ func Count(n int64) string {
 	return b.String()
 }
 
-// counted is a number that is printed in groups of three digits.
+// counted is a number that is formatted in groups of three digits.
 type counted int64
 
-// Format prints the number as Count returns it, in the width of the verb.
+// Format writes the number like Count, padded to the width of the verb.
 func (n counted) Format(f fmt.State, _ rune) {
 	fmt.Fprintf(f, fmt.FormatString(f, 's'), Count(int64(n)))
 }
 
-// Fprintf is fmt.Fprintf with whole numbers in groups of three digits, as Count returns them.
+// Fprintf is fmt.Fprintf with integers formatted like Count.
 func Fprintf(w io.Writer, format string, args ...any) (int, error) {
 	return fmt.Fprintf(w, format, grouped(args)...)
 }
 
-// Sprintf is fmt.Sprintf likewise.
+// Sprintf is fmt.Sprintf with integers formatted like Count.
 func Sprintf(format string, args ...any) string { return fmt.Sprintf(format, grouped(args)...) }
 
-// grouped returns args with whole numbers as counted ones.
+// grouped returns args with the integers converted to counted.
 func grouped(args []any) []any {
 	all := slices.Clone(args)
 	for i, a := range all {
@@ -135,7 +135,8 @@ func grouped(args []any) []any {
 	return all
 }
 
-// Again returns the documents that were sent more than once, in one line, from the counts of a session, an index or an item; "" if there were none.
+// Again returns one line about the documents that were sent more than once, from the counts of a session, an index or an item; "" if none
+// were.
 func Again(retried, resent, replaced int64) string {
 	var parts []string
 	if retried > 0 {

@@ -15,7 +15,7 @@ const (
 	sampleInterval = time.Second
 	// readTimeout limits one reading.
 	readTimeout = time.Minute
-	// RecordLag is the maximum delay until the store shows the work: workers record every 10 s, and are read every few seconds.
+	// RecordLag is the maximum delay until work appears in the store: workers record every 10 s, and the store is read every few seconds.
 	RecordLag = 20 * time.Second
 )
 
@@ -24,37 +24,37 @@ const (
 	StateUnknown  = "unknown"              // not read yet
 	StateWorking  = "working"              // leases are held, or a phase before the documents is in progress
 	StateWaiting  = "waiting"              // work is left, and no lease is held
-	StatePaused   = "paused"               // the operator wants no work
-	StateSilent   = "no report"            // leases are held, and no worker has reported for a while: their processes may have ended
+	StatePaused   = "paused"               // the operator has paused or drained the fleet
+	StateSilent   = "no report"            // leases are held, but no worker has reported lately: their processes may have ended
 	StateComplete = "complete"             // every phase has ended, no item is open, and nothing was lost
 	StateLosses   = "complete with losses" // every phase has ended and no item is open, but documents, shards or indices failed
 )
 
-// silentAfter is the time that workers holding leases may go without a report before a View shows it. They report every 10 s.
+// silentAfter is the time without a report after which a View shows that workers are silent although they hold leases. Workers report every
+// 10 s.
 const silentAfter = 30 * time.Second
 
-// View is an observer's view of a session at one time. It is shown by rfsd migrate, rfsctl status, the API, the page
-// and the metrics.
+// View is an observer's view of a session at one time, for rfsd migrate, rfsctl status, the API, the page and the metrics.
 type View struct {
 	State string `json:"state"` // unknown, working, waiting, paused, no report, complete, complete with losses
-	// GivenUp are failed items, indices and phases, which do not become complete by themselves.
+	// GivenUp counts failed items, indices and phases, which do not become complete by themselves.
 	GivenUp   int64   `json:"given_up"`
 	DryRun    bool    `json:"dry_run,omitempty"` // nothing is sent
 	Phase     Phase   `json:"phase,omitzero"`    // the current one; absent before the first reading, and at the end
 	Documents int64   `json:"documents"`         // of the session, by all present and former processes: indexed, kept or failed
 	Failed    int64   `json:"documents_failed"`  // of Documents
 	Rate      float64 `json:"documents_per_second"`
-	// Mean is the rate since the observer started, or since the start of the phase if it looked only once.
+	// Mean is the rate since the observer started; with a single reading, since the start of the phase.
 	Mean       float64 `json:"documents_per_second_mean"`
 	SourceRate float64 `json:"source_bytes_per_second"`     // of the sources of documents
 	ByteRate   float64 `json:"repository_bytes_per_second"` // of the repository
-	// Share is the completed part of the repository's bytes, 0 to 1; 0 while it is unknown.
+	// Share is the completed fraction of the repository's bytes, 0 to 1; 0 while unknown.
 	Share float64 `json:"share"`
-	// Left is the time to the end at the rate of the last minute, in seconds; nil while it is unknown.
+	// Left is the remaining time at the rate of the last minute, in seconds; nil while unknown.
 	Left *float64 `json:"eta_seconds,omitempty"`
-	// Quiet is the time since a document last arrived although items are in progress, in seconds; 0 for a short time.
+	// Quiet is the time since a document last arrived although items are in progress, in seconds; 0 if it is short.
 	Quiet float64 `json:"quiet_seconds,omitempty"`
-	// Silent is the time since a worker last reported, in seconds, while work is left and no worker is known to be active; 0 otherwise.
+	// Silent is the time since a worker last reported, in seconds, while work is left and no worker is known to be active; otherwise 0.
 	Silent float64 `json:"silent_seconds,omitempty"`
 	// ShardsFailed, Undelivered and Uncounted are copied from the Counts of the session.
 	ShardsFailed int64 `json:"shards_failed,omitempty"`
@@ -65,8 +65,8 @@ type View struct {
 // Ended reports whether every phase has ended and no item is open.
 func (v View) Ended() bool { return v.State == StateComplete || v.State == StateLosses }
 
-// View returns the view at a time of the monotonic clock. s is the session as it was last read, nil before; the samples of
-// the Measure cover the whole session.
+// View returns the view at a time of the monotonic clock. s is the session as last read, or nil; the samples of the Measure must cover the
+// whole session.
 func (m *Measure) View(now time.Duration, s *Migration) View {
 	v := View{State: StateUnknown, Documents: m.last.sum.Documents, Failed: m.last.sum.Failed}
 	m.rates(&v, now)
@@ -94,7 +94,7 @@ func (m *Measure) View(now time.Duration, s *Migration) View {
 	case total == 0:
 	case v.ByteRate > 0:
 		v.left(total-t.BytesLost-m.last.sum.Bytes, v.ByteRate)
-	case m.Lag > 0 && len(m.points) < 2: // nothing has grown since the store was read for the first time
+	case m.Lag > 0 && len(m.points) < 2: // nothing has grown since the first reading of the store
 		s.mean(&v)
 	}
 	if v.State != StateWorking {
@@ -111,7 +111,7 @@ func (m *Measure) View(now time.Duration, s *Migration) View {
 	return v
 }
 
-// silence sets how long no worker has reported, where only the store shows whether workers are at work.
+// silence sets Silent when only the store shows whether workers are active.
 func (m *Measure) silence(v *View, s *Migration) {
 	if m.Lag == 0 || s.LastReport == nil || v.State != StateWorking && v.State != StateWaiting {
 		return
@@ -126,7 +126,7 @@ func (m *Measure) silence(v *View, s *Migration) {
 	}
 }
 
-// maxLeft is the longest time that is worth a number.
+// maxLeft is the longest time that is shown.
 const maxLeft = 10 * 365 * 24 * time.Hour
 
 func (v *View) left(bytes int64, perSecond float64) {
@@ -135,7 +135,7 @@ func (v *View) left(bytes int64, perSecond float64) {
 	}
 }
 
-// mean estimates from a single reading: the mean since the start of the documents phase.
+// mean sets Mean and Left from a single reading: the mean since the start of the documents phase.
 func (m *Migration) mean(v *View) {
 	for _, p := range m.Phases {
 		if p.Name != "documents" || p.Started == nil || p.Finished != nil {
@@ -186,11 +186,11 @@ func (m *Migration) givenUp() (n int64) {
 	return n
 }
 
-// Follower reads a session repeatedly, so that a process can show the progress of all participants.
+// Follower reads a session repeatedly, so that a process can show the progress of all processes.
 type Follower struct {
 	Read    func(ctx context.Context) (*Migration, error)
 	Clock   timing.Clock
-	Own     func() Work // the work of this process since its start, some of which the store does not show yet; nil if it does no work
+	Own     func() Work // work of this process since its start, which the store shows later; nil if it does no work
 	DryRun  bool
 	Changed func() // called after each sample; may be nil
 
@@ -199,11 +199,11 @@ type Follower struct {
 	seen    *Migration
 	at      time.Duration // of the last reading
 	failed  error         // of the last reading
-	first   Work          // of the first reading, less what this process had done by then
+	first   Work          // of the first reading, minus the work of this process by then
 }
 
-// Run reads the store until ctx ends, at most every 5 s and for at most a twentieth of the time (until there are items every
-// second and for at most half of the time), and takes a sample every second.
+// Run reads the store until ctx is done, at most every 5 s and for at most a twentieth of the time (until items exist, every second and for
+// at most half of the time), and takes a sample every second.
 func (f *Follower) Run(ctx context.Context) {
 	var reading sync.WaitGroup
 	reading.Go(func() {
@@ -211,7 +211,7 @@ func (f *Follower) Run(ctx context.Context) {
 			begin := f.Clock.Read().Mono
 			pause, share := readInterval, time.Duration(20)
 			if f.Look(ctx); !f.seeded() {
-				pause, share = sampleInterval, 1 // the total is about to be known
+				pause, share = sampleInterval, 1 // the total will soon be known
 			}
 			if took := f.Clock.Read().Mono - begin; f.Clock.Sleep(ctx, max(pause, share*took)) != nil {
 				return
@@ -227,7 +227,7 @@ func (f *Follower) Run(ctx context.Context) {
 	reading.Wait()
 }
 
-// Look reads the store once. After an error the former reading counts on.
+// Look reads the store once. After an error the previous reading remains.
 func (f *Follower) Look(ctx context.Context) {
 	rctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -250,7 +250,7 @@ func (f *Follower) Look(ctx context.Context) {
 	f.seen, f.at = m, f.Clock.Read().Mono
 }
 
-// seeded reports whether the items of the session were read.
+// seeded reports whether items of the session were read.
 func (f *Follower) seeded() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -264,7 +264,7 @@ func (f *Follower) own() Work {
 	return f.Own()
 }
 
-// Seen returns the session as it was read last, nil before, how long ago that was, and the error of a later reading.
+// Seen returns the session as last read, or nil, the age of that reading, and the error of a later one.
 func (f *Follower) Seen() (m *Migration, age time.Duration, err error) {
 	now := f.Clock.Read().Mono
 	f.mu.Lock()
@@ -272,7 +272,7 @@ func (f *Follower) Seen() (m *Migration, age time.Duration, err error) {
 	return f.seen, now - f.at, f.failed
 }
 
-// View returns the state at this moment.
+// View takes a sample and returns the current view.
 func (f *Follower) View() View {
 	now, own := f.Clock.Read().Mono, f.own()
 	f.mu.Lock()

@@ -8,13 +8,13 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 )
 
-// Budgets of a whole fleet for operations on the coordination store, per second. Intervals of nodes and workers grow with the
-// size of the fleet to keep within them; small fleets use the minimum intervals. Without gossip the size is unknown, and each
-// node uses the intervals of a single node.
+// Limits of a whole fleet's operations on the coordination store, per second. The intervals of nodes and workers grow with the fleet to
+// keep within them; small fleets use the minimum intervals. Without gossip the size is unknown, and each node uses the intervals of a
+// single node.
 const (
-	startBudget  = 3 // workers that acquire a lease; each makes about 20 operations from start to end
+	startBudget  = 3 // acquisitions by workers; each worker makes about 20 operations from start to end
 	recordBudget = 30
-	// soloNodes is the size of a fleet up to which nodes start workers without delay.
+	// soloNodes is the fleet size up to which nodes start workers without delay.
 	soloNodes = 4
 )
 
@@ -30,8 +30,8 @@ const (
 	ElectionRate  Rate = 2   // attempts to acquire the leader's lock
 )
 
-// Interval returns the time between two operations of one node so that all nodes together keep to a rate; at least least, and
-// least without a hint.
+// Interval returns the time between two operations of one node, so that all nodes together keep to a rate. It is at least least, and
+// exactly least without a hint.
 func (p NodePosition) Interval(least time.Duration, all Rate) time.Duration {
 	return max(least, seconds(float64(p.clamp().Nodes)/float64(all)))
 }
@@ -39,31 +39,32 @@ func (p NodePosition) Interval(least time.Duration, all Rate) time.Duration {
 // maxReadInterval limits the age of a node's view of the migration while no operator requests it.
 const maxReadInterval = 15 * time.Minute
 
-// MirroredReadInterval returns the time between two reads of all items of a node whose leader reads for the fleet: a minute in a
-// small fleet, half an hour in one of 500 nodes.
+// MirroredReadInterval returns the time between two reads of all items by a node whose leader reads for the fleet: one minute in a small
+// fleet, half an hour with 500 nodes.
 func (p NodePosition) MirroredReadInterval() time.Duration {
 	return min(p.Interval(time.Minute, mirroredReadRate), 2*maxReadInterval)
 }
 
-// mirroredReadRate is the number of nodes per second that read all items although the leader reads for them.
+// mirroredReadRate is the number of full reads per second by all nodes of a fleet whose leader reads for it.
 const mirroredReadRate Rate = 500.0 / 1800
 
-// ReadInterval returns the time between two reads of all items if one read takes took, so that about one node of a fleet reads at a
+// ReadInterval returns the time between two reads of all items, given the duration of one, so that about one node of a fleet reads at a
 // time. A status request of an operator triggers an earlier read.
 func (p NodePosition) ReadInterval(least, took time.Duration) time.Duration {
 	return max(least, min(seconds(float64(p.clamp().Nodes)*took.Seconds()), maxReadInterval))
 }
 
-// minRecordInterval is the interval in which a single worker records its progress.
+// minRecordInterval is the interval at which a single worker records its progress.
 const minRecordInterval = 10 * time.Second
 
-// RecordInterval returns the interval in which a worker records its progress. Work since the last record is repeated if it dies.
+// RecordInterval returns the interval at which a worker records its progress. The work after the last record is repeated if the worker
+// dies.
 func (p NodePosition) RecordInterval() time.Duration {
 	return min(max(minRecordInterval, seconds(float64(p.clamp().Workers)/recordBudget)), maxReadInterval)
 }
 
-// StartInterval returns the time between two starts of workers on one node, so that a whole fleet that starts at the same time keeps
-// within startBudget. 0 without a hint.
+// StartInterval returns the time between two starts of workers on one node, so that a fleet whose nodes start at the same time keeps within
+// startBudget. It is 0 without a hint.
 func (p NodePosition) StartInterval() time.Duration {
 	return min(seconds(float64(p.clamp().Nodes-soloNodes)/startBudget), maxStartInterval)
 }
@@ -80,8 +81,8 @@ func (p NodePosition) StartDelay() time.Duration {
 	return p.StartInterval() * time.Duration(p.Position) / time.Duration(p.Nodes)
 }
 
-// MinExponent returns the minimum lease exponent of a new item: leases are long enough that workers acquire at most startBudget of
-// them per second. 0 without a hint.
+// MinExponent returns the minimum lease exponent of a new item. With it leases are long enough that workers acquire at most startBudget of
+// them per second. It is 0 without a hint.
 func (p NodePosition) MinExponent(initial time.Duration) int {
 	if p = p.clamp(); p.Workers == 0 || initial <= 0 {
 		return 0
@@ -90,8 +91,8 @@ func (p NodePosition) MinExponent(initial time.Duration) int {
 	return min(bits.Len(uint(math.Ceil(wanted/initial.Seconds())-1)), timing.MaxExponent)
 }
 
-// contentionThreshold is the number of nodes above which a worker does not try all items that a search finds, since all nodes
-// find the same ones.
+// contentionThreshold is the number of nodes above which a worker does not try all items that a search finds, because all nodes find the
+// same items.
 const contentionThreshold = 16
 
 // MaxTries returns how many items of one search a worker tries before it stops for now; 0: all of them.

@@ -26,8 +26,8 @@ type Sample struct {
 	Worked    int64 `json:"w"` // ms, summed over all workers
 }
 
-// History is the throughput of a fleet since its start, in bounded space: when it is full, neighbours are merged and each
-// sample covers twice the time. Idle times are left out.
+// History is the throughput of a fleet since its start, in bounded space: when it is full, neighbouring samples are merged, so that each
+// covers twice the time. Idle times are omitted.
 type History struct {
 	Step    int64    `json:"step"` // minimum ms of a sample
 	Samples []Sample `json:"points,omitempty"`
@@ -76,8 +76,8 @@ type Throughput struct {
 	Worker    float64 // bytes per second of one worker
 }
 
-// recentWindow is the part of the history that Recent averages: long enough that the end of a big shard or a pause of the target
-// changes it little.
+// recentWindow is the part of the history that Recent averages. It is long enough that the end of a big shard, or a pause of the target,
+// has little effect.
 const recentWindow = 15 * time.Minute
 
 // Recent returns the mean over the last recentWindow of work, or over the whole history if it is shorter. It ignores invalid
@@ -102,7 +102,7 @@ func (h History) Recent() Throughput {
 	return t
 }
 
-// Last returns the last n samples of the history, which determine the current throughput.
+// Last returns the last n samples of the history, from which the current throughput is computed.
 func (h History) Last(n int) History {
 	h.Samples = h.Samples[max(len(h.Samples)-n, 0):]
 	return h

@@ -10,7 +10,7 @@ import (
 // Load is the load of a node, as it reports it to the others.
 type Load struct {
 	Workers           int     `json:"w"`           // running
-	MaxWorkers        int     `json:"m"`           // it could run
+	MaxWorkers        int     `json:"m"`           // maximum that it could run
 	Rate              int64   `json:"r,omitempty"` // source bytes per second, of all its workers
 	TargetRejectRatio float64 `json:"b,omitempty"` // ratio of bulk requests that the target rejected because it was overloaded
 	RepoThrottleRatio float64 `json:"s,omitempty"` // ratio of repository requests that failed or were throttled
@@ -23,20 +23,20 @@ const (
 	maxRate    = 1 << 50 // bytes per second
 )
 
-// Clamp returns l with all values within valid limits; other nodes' loads are not trusted.
+// Clamp returns l with all values within valid limits, because loads of other nodes are not trusted.
 func (l Load) Clamp() Load {
 	l.Workers, l.MaxWorkers = min(max(l.Workers, 0), maxWorkers), min(max(l.MaxWorkers, 0), maxWorkers)
 	l.Rate, l.TargetRejectRatio, l.RepoThrottleRatio = min(max(l.Rate, 0), maxRate), min(max(l.TargetRejectRatio, 0), 1), min(max(l.RepoThrottleRatio, 0), 1)
 	return l
 }
 
-// Plan is the leader's proposal with the loads that nodes report. Zero values propose nothing.
+// Plan is the leader's proposal, with the loads that nodes report. Zero values propose nothing.
 type Plan struct {
-	Workers       int           // of the whole fleet, unless the operator has set a number
-	ShardDuration time.Duration // of a shard of average size, with one worker
-	// Ratios of all nodes' requests that the target rejected and that the repository throttled.
+	Workers       int           // for the whole fleet, unless the operator has set a number
+	ShardDuration time.Duration // of one worker for a shard of average size
+	// TargetRejectRatio and RepoThrottleRatio are the ratios of all nodes' requests that the target rejected and the repository throttled.
 	TargetRejectRatio, RepoThrottleRatio float64
-	// Throughput of the fleet, in bytes of the repository per second, from its history; used to estimate the end only.
+	// Throughput is the throughput of the fleet, in bytes of the repository per second, from its history. It is only for estimates.
 	Throughput float64
 }
 
@@ -59,9 +59,8 @@ func Pressure(loads []Load) (busy, slow float64) {
 	return busy / workers, slow / workers
 }
 
-// ProposeWorkers returns the next number of workers of a fleet: at most what its nodes can run and as many as there are open
-// items, three quarters of was under high pressure, one more per node under low pressure. was is 0 at the start; open is -1 if
-// unknown.
+// ProposeWorkers returns the next number of workers of a fleet: three quarters of was under high pressure, one more per node under low
+// pressure; at most as many as its nodes can run and as items are open. was is 0 at the start; open is -1 if unknown.
 func ProposeWorkers(was int, loads []Load, open int) int {
 	most := 0
 	for _, l := range loads {
@@ -73,9 +72,9 @@ func ProposeWorkers(was int, loads []Load, open int) int {
 	return Next(was, most, loads)
 }
 
-// Next returns the number that follows was, of workers or machines: three quarters of was while over HighPressure of the requests
-// are rejected or throttled, one more per node under LowPressure; at most most and, unless that is 0, at least 1. was is 0 at the
-// start, which is at most.
+// Next returns the next number of workers or machines: three quarters of was while over HighPressure of the requests are rejected or
+// throttled, one more per node under LowPressure, and most at the start, when was is 0. It is at most most and, unless that is 0, at least
+// 1.
 func Next(was, most int, loads []Load) int {
 	n := was
 	busy, slow := Pressure(loads)
@@ -90,8 +89,8 @@ func Next(was, most int, loads []Load) int {
 	return max(min(n, most), min(1, most))
 }
 
-// TypicalShard returns the time one worker needs for a shard of average size, from the reported rates or, without any, from
-// the former throughput of one worker in bytes per second; 0 if unknown.
+// TypicalShard returns the time that one worker needs for a shard of average size, from the reported rates or, without any, from the former
+// throughput of one worker in bytes per second. It returns 0 if unknown.
 func TypicalShard(shards []Shard, loads []Load, before float64) time.Duration {
 	var bytes, rate float64
 	workers := 0
@@ -114,7 +113,7 @@ func TypicalShard(shards []Shard, loads []Load, before float64) time.Duration {
 	return time.Duration(min(seconds, 24*3600) * float64(time.Second))
 }
 
-// maxShardExponent limits the exponent that a typical shard adds to new leases: the lease of a dead worker lasts as long.
+// maxShardExponent limits the exponent that a typical shard adds to new leases: the item of a dead worker waits for the end of its lease.
 const maxShardExponent = 2
 
 // MinExponent returns the minimum lease exponent of a new item, so that a shard of average size needs one lease.

@@ -1,6 +1,5 @@
-// Package schedule orders work by hints. A hint may reorder, delay or shrink work, and never grants,
-// extends, completes or skips it. Every function works without hints: then work is taken in random
-// order, without delay.
+// Package schedule orders work by hints. A hint may reorder, delay or shrink work; it never grants, extends, completes or skips it. Without
+// hints every function works: work is then done in random order, without delay.
 package schedule
 
 import (
@@ -22,11 +21,11 @@ type Shard struct {
 // NodePosition is the position of a node in its fleet, as far as it knows.
 type NodePosition struct {
 	Position int `json:"position"` // among the live nodes sorted by name, from 0
-	Nodes    int `json:"nodes"`    // live nodes; 0 if unknown
+	Nodes    int `json:"nodes"`    // number of live nodes; 0 if unknown
 	Workers  int `json:"workers"`  // of the whole fleet; 0 if unknown
 }
 
-// maxNodes and maxFleet limit the values of a position, which other nodes report.
+// maxNodes and maxFleet limit the values of a position, because other nodes report them.
 const (
 	maxNodes = 4096
 	maxFleet = 1 << 20 // workers
@@ -47,13 +46,13 @@ type Scheduler struct {
 	mu        sync.Mutex
 	position  NodePosition
 	shards    []Shard              // biggest first
-	next      []string             // items this node handed off, to be continued first
-	taken     map[string]time.Time // items not to propose until then: leased, done, or they crashed a worker
+	next      []string             // items that this node handed off, to continue first
+	taken     map[string]time.Time // items not to propose until then: leased, done, or after a crash of a worker
 	busy      map[string]bool      // items that were leased or done at the last read of the store
 	busyUntil time.Time            // when busy expires
 }
 
-// maxTaken limits the entries of taken; beyond it, those that end first are dropped.
+// maxTaken limits the entries of taken; the entries that expire first are dropped.
 const maxTaken = 1 << 17
 
 // SetPosition sets the node's position in the fleet.
@@ -90,7 +89,7 @@ func (s *Scheduler) AddHandedOff(item string) {
 	}
 }
 
-// MarkTaken suppresses an item until then: it is leased, done, or it crashed a worker.
+// MarkTaken excludes an item from proposals until a time: it is leased or done, or it crashed a worker.
 func (s *Scheduler) MarkTaken(item string, until time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,14 +108,14 @@ func (s *Scheduler) MarkTaken(item string, until time.Time) {
 	}
 }
 
-// MarkBusy sets the items that were leased or done at the last read of the store. It is in effect until then.
+// MarkBusy sets the items that were leased or done at the last read of the store. They are not proposed until a time.
 func (s *Scheduler) MarkBusy(busy map[string]bool, until time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.busy, s.busyUntil = busy, until
 }
 
-// IsBusy reports whether an item is not to be proposed now.
+// IsBusy reports whether an item must not be proposed now.
 func (s *Scheduler) IsBusy(item string, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,9 +126,8 @@ func (s *Scheduler) isBusy(item string, now time.Time) bool {
 	return s.taken[item].After(now) || s.busy[item] && s.busyUntil.After(now)
 }
 
-// Propose returns up to n items to try before a search: those this node handed off, then the biggest
-// shards of the node's own share. They may be taken, done or not exist. Items that are marked taken
-// or busy are left out.
+// Propose returns up to n items to try before a search: items that this node handed off, then the biggest shards of the node's share. They
+// may be leased, done or missing. Items that are marked taken or busy are omitted.
 func (s *Scheduler) Propose(now time.Time, n int) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

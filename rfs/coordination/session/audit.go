@@ -9,22 +9,22 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
-// Run is AuditShards of the indices that have entries. Each index that failed has one event.
+// Run is AuditShards for the indices that have entries. Each index that failed has one event.
 func (s Audits) Run(ctx context.Context) (cms.AuditReport, error) {
-	missing := map[string]bool{} // reasons why an index is not on the target
-	return s.items.AuditShards(ctx, s.roots(ctx, missing), missing)
+	reported := map[string]bool{} // reasons why indices are not on the target, which have an event of their own
+	return s.items.AuditShards(ctx, s.roots(ctx, reported), reported)
 }
 
 // auditedEntries limits the failed entries that roots holds before it records their events.
 const auditedEntries = 500
 
-// roots yields the first item of each chain that an entry names, and notes why indices failed.
-func (s Audits) roots(ctx context.Context, missing map[string]bool) iter.Seq2[cms.Root, error] {
+// roots yields the first item of each chain in the entries, and adds the reasons of failed indices to reported.
+func (s Audits) roots(ctx context.Context, reported map[string]bool) iter.Seq2[cms.Root, error] {
 	return func(yield func(cms.Root, error) bool) {
 		var failed []IndexEntry
 		for e, err := range Entries(s).All(ctx) {
 			if err == nil && e.State == PhaseFailed {
-				missing[e.Error] = true
+				reported[e.Error] = true
 				failed = append(failed, e)
 			}
 			if len(failed) == auditedEntries {
@@ -47,8 +47,7 @@ func (s Audits) roots(ctx context.Context, missing map[string]bool) iter.Seq2[cm
 	}
 }
 
-// Finish audits the items and, when every chain is whole and ended, records that
-// the documents are complete. The second result says whether they are.
+// Finish audits the items and reports whether the documents are complete: every chain is whole and ended. It records that.
 func (s Audits) Finish(ctx context.Context) (cms.AuditReport, bool, error) {
 	rep, err := s.Run(ctx)
 	if err != nil {

@@ -12,12 +12,11 @@ const (
 	auditID   = kindAudit + ":" + DocsPhase
 )
 
-// auditWindow is the lease of the audit of the documents, at most: after a process that died, others wait so long.
+// auditWindow is the maximum lease of the audit of the documents. After the death of its holder, others wait for its end.
 const auditWindow = 20 * time.Second
 
-// Lease leases the audit of the documents, which reads every item and every target index: one process at a time does it,
-// so that a fleet does not do it as often as it has processes. Nothing depends on the lease but that: an audit may be repeated.
-// A *NoneAvailable reports who has it.
+// Lease leases the audit of the documents, which reads every item and every target index, so that one process of a fleet does it and not
+// each. The lease only saves work: an audit may be repeated. A *NoneAvailable reports the holder.
 func (s Audits) Lease(ctx context.Context, holder string) (*cms.RecordLease, error) {
 	l, _, err := s.items.LeaseRecord(ctx, auditID, holder, cms.Terms{Kind: kindAudit, Window: min(auditWindow, s.items.Config().InitialLease)})
 	return l, err

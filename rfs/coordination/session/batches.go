@@ -12,8 +12,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
-// BatchSize is how many index entries make a batch: the target indices of a batch are created by one process at a time, which is
-// the only one that reads its entries.
+// BatchSize is the number of index entries in a batch. The target indices of a batch are created by one process at a time, and only that
+// process reads its entries.
 const BatchSize = 64
 
 const (
@@ -40,8 +40,7 @@ func (s Batches) Divide(ctx context.Context, names []string) error {
 	return nil
 }
 
-// All returns the names of all indices that have entries, in batches. If the store has lost the batches, the indices are
-// divided again.
+// All returns the names of all indices that have entries, in batches. If the store has lost the batches, it divides the indices again.
 func (s Batches) All(ctx context.Context) ([][]string, error) {
 	batches, err := s.all(ctx)
 	if !errors.Is(err, cms.ErrNotFound) {
@@ -72,7 +71,7 @@ func (s Batches) all(ctx context.Context) ([][]string, error) {
 	return b.Batches, nil
 }
 
-// Lease leases a batch. A *NoneAvailable reports who has it; ErrMoved that all of its entries have ended.
+// Lease leases a batch. A *NoneAvailable reports the holder, ErrMoved that all of its entries have ended.
 func (s Batches) Lease(ctx context.Context, n int, holder string) (*cms.RecordLease, error) {
 	l, _, err := s.items.LeaseRecord(ctx, batchID(n), holder, cms.Terms{
 		Kind: kindBatch, States: []string{PhaseNotStarted}, Window: PhaseWindow(s.items.Config().InitialLease, 1),
@@ -80,7 +79,7 @@ func (s Batches) Lease(ctx context.Context, n int, holder string) (*cms.RecordLe
 	return l, err
 }
 
-// End ends the lease of a batch. done states that all of its entries have ended.
+// End releases the lease of a batch. done means that all of its entries have ended.
 func (s Batches) End(ctx context.Context, l *cms.RecordLease, done bool) error {
 	h := cms.HolderChange{Free: true, Moved: true}
 	if done {
@@ -89,7 +88,7 @@ func (s Batches) End(ctx context.Context, l *cms.RecordLease, done bool) error {
 	return l.End(ctx, h)
 }
 
-// Reopen makes the batch of an index one to be worked on, before its entry is.
+// Reopen reopens the batch of an index. It is called before the entry is reopened.
 func (s Batches) Reopen(ctx context.Context, index string) error {
 	batches, err := s.all(ctx)
 	if errors.Is(err, cms.ErrNotFound) {
@@ -105,7 +104,7 @@ func (s Batches) Reopen(ctx context.Context, index string) error {
 	return s.leases.Change(ctx, batchID(n), kindBatch, reopenBatch)
 }
 
-// reopenBatch is the change of a batch that is done.
+// reopenBatch is the change that reopens a completed batch.
 func reopenBatch(_ context.Context, r cms.Record, _ time.Time, _ time.Duration) (cms.Record, cms.Result, error) {
 	if r.State != PhaseCompleted {
 		return r, cms.Already, nil

@@ -17,18 +17,18 @@ const kindCreated = "created"
 
 // States of a creation.
 const (
-	CreationIntended = "INTENDED" // recorded before the request; the outcome is not recorded
+	CreationIntended = "INTENDED" // recorded before the request; the outcome is unknown
 	CreationDone     = "CREATED"
 )
 
-// Creation is the record of one object that the session creates outside of the coordination store: it is written before
-// the object is created, and confirmed afterwards.
+// Creation is the record of one object that the session creates outside of the coordination store. It is written before the object is
+// created, and confirmed afterwards.
 type Creation struct {
 	Kind  string
 	Name  string
 	State string          // CreationIntended or CreationDone
-	Since time.Time       // of the first intent, by the store's clock; the caller may set it anew
-	Body  json.RawMessage // an object that the caller chooses
+	Since time.Time       // time of the first intent, by the store's clock; the caller may reset it
+	Body  json.RawMessage // JSON object of the caller
 }
 
 type storedCreation struct {
@@ -38,7 +38,7 @@ type storedCreation struct {
 	Body  json.RawMessage `json:"object,omitempty"`
 }
 
-// createdID is bounded, whatever the length of the name.
+// createdID returns an id of bounded length for any name.
 func createdID(kind, name string) string {
 	return fmt.Sprintf("%s:%x", kindCreated, sha256.Sum256([]byte(kind+"\x00"+name)))
 }
@@ -51,9 +51,8 @@ func decodeCreation(r cms.Record) (Creation, error) {
 	return Creation{Kind: s.Kind, Name: s.Name, State: r.State, Since: time.UnixMilli(s.Since), Body: s.Body}, nil
 }
 
-// Change replaces the record of an object by what f makes of it, and reports whether f changed it. f gets a
-// Creation without State where there is none, and the store's time; it returns false to leave the record as it is, and
-// may be called again.
+// Change replaces the record of an object by the result of f, and reports whether f changed it. f gets a Creation without State if no
+// record exists, and the store's time. It returns false to keep the record, and may be called again.
 func (s Created) Change(ctx context.Context, kind, name string, f func(Creation, time.Time) (Creation, bool)) (changed bool, err error) {
 	var failed error
 	ch, err := s.leases.Update(ctx, createdID(kind, name), kindCreated, func(r cms.Record, now time.Time) (cms.Record, cms.Result) {
@@ -88,12 +87,12 @@ func (s Created) Read(ctx context.Context, kind, name string) (Creation, error) 
 	return decodeCreation(r)
 }
 
-// All yields the records of what the session created, in no order of use.
+// All yields the records of what the session created, in arbitrary order.
 func (s Created) All(ctx context.Context) iter.Seq2[Creation, error] {
 	return cms.Decoded(s.leases.List(ctx, kindCreated), decodeCreation)
 }
 
-// Forget removes the record of an object that is not there, or is not the session's. It may be repeated.
+// Forget removes the record of an object that does not exist, or is not the session's. It may be repeated.
 func (s Created) Forget(ctx context.Context, kind, name string) error {
 	if err := s.leases.Forget(ctx, createdID(kind, name)); err != nil {
 		return fmt.Errorf("record of created %s %s: %w", kind, name, err)
@@ -101,14 +100,14 @@ func (s Created) Forget(ctx context.Context, kind, name string) error {
 	return nil
 }
 
-// stateUndo is the state of the session's own record from the moment when its undo begins.
+// stateUndo is the state of the session's meta record from the start of its undo.
 const stateUndo = "UNDO"
 
 // ErrUndone means that what the session created was removed, or is being removed.
 var ErrUndone = fmt.Errorf("what this session created was removed by `rfsctl undo`: remove its records with `rfsctl cleanup --force` and run the command again, "+
 	"or start another session with a new --session-name (and another --coordinator-file, where one is used): %w", fault.ErrConfig)
 
-// BeginUndo ends the session for good: no process can join it from now on. ErrNotFound when there is no session.
+// BeginUndo ends the session permanently: no process can join it from now on. It returns ErrNotFound when the session does not exist.
 func (s Identity) BeginUndo(ctx context.Context) error {
 	ch, err := s.leases.Update(ctx, kindMeta, kindMeta, func(r cms.Record, _ time.Time) (cms.Record, cms.Result) {
 		switch {

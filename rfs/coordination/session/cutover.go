@@ -14,14 +14,14 @@ import (
 
 const (
 	kindCutover = "cutover"
-	// maxBlocks bounds the indices of a source on which a session sets write blocks.
+	// maxBlocks limits the indices of a source on which a session sets write blocks.
 	maxBlocks = 20_000
 )
 
-// CutoverState names the step that a cut-over has reached.
+// CutoverState is the step that a cut-over has reached.
 type CutoverState string
 
-// The states, in order. A cut-over returns from the first two of them, and continues from the others.
+// The states, in order. A cut-over can return only from the first two.
 const (
 	CutoverOrdered   CutoverState = "ORDERED"   // rounds run until one is short
 	CutoverBlocked   CutoverState = "BLOCKED"   // writes to the source have ended
@@ -31,27 +31,27 @@ const (
 	CutoverReturned  CutoverState = "RETURNED"  // following continues
 )
 
-// CutoverWish holds the choices of the operator.
+// CutoverWish holds the operator's choices.
 type CutoverWish struct {
 	Block        bool  `json:"block_source_writes"`
-	MaxOutage    int64 `json:"max_outage_ms"` // from the end of writes on; the cut-over returns after it
+	MaxOutage    int64 `json:"max_outage_ms"` // limit of the outage, from the end of writes; then the cut-over returns
 	AcceptFailed bool  `json:"accept_failed"` // documents that failed in a round do not prevent the cut-over
-	// Indices are patterns of the indices of the source that are cut over; none: all, which ends the following.
+	// Indices are patterns of the source's indices to cut over; none: all, which ends following.
 	Indices []string `json:"indices,omitempty"`
 }
 
-// maxPatterns bounds the patterns of an order.
+// maxPatterns limits the patterns of an order.
 const maxPatterns = 1000
 
-// Cutover is an order to end the following, with everything that the source has on the target. Times are epoch ms by the store's clock;
-// 0: not yet.
+// Cutover is an order to stop following once the target has everything that the source has. Times are epoch ms by the store's clock; 0: not
+// yet.
 type Cutover struct {
-	State CutoverState `json:"state"` // "": nothing was ordered
+	State CutoverState `json:"state"` // "": none was ordered
 	CutoverWish
 	Who      string   `json:"who"`
 	Ordered  int64    `json:"ordered"`
-	Blocked  int64    `json:"blocked,omitempty"` // when the outage started
-	Arrived  int64    `json:"arrived,omitempty"` // everything, compared with the source
+	Blocked  int64    `json:"blocked,omitempty"` // start of the outage
+	Arrived  int64    `json:"arrived,omitempty"` // when everything had arrived, compared with the source
 	Ended    int64    `json:"ended,omitempty"`
 	Round    int      `json:"round,omitempty"` // the last one
 	Snapshot string   `json:"snapshot,omitempty"`
@@ -66,7 +66,7 @@ func (c Cutover) Open() bool {
 	return c.State != "" && c.State != CutoverDone && c.State != CutoverReturned
 }
 
-// Outage returns how long no client could write: until everything had arrived, or until the blocks were removed; 0 before its end.
+// Outage returns how long no client could write: until everything had arrived, or until the blocks were removed. It is 0 before that.
 func (c Cutover) Outage() time.Duration {
 	end := c.Arrived
 	if c.State == CutoverReturned {
@@ -81,10 +81,10 @@ func (c Cutover) Outage() time.Duration {
 // Cutovers keeps the order to cut over, in the records of the session that migrated the first snapshot.
 type Cutovers records
 
-// CutoversOf returns the order to the session whose items c leases.
+// CutoversOf returns the cut-overs of the session whose items c leases.
 func CutoversOf(c *cms.Coordinator) Cutovers { return Cutovers(of(c)) }
 
-// Read returns the last order and the time of the store's clock; the State is "" before the first one.
+// Read returns the last order, with State "" before the first one. For an open order it also returns the time of the store's clock.
 func (s Cutovers) Read(ctx context.Context) (c Cutover, now time.Time, err error) {
 	r, err := s.leases.Record(ctx, kindCutover)
 	if errors.Is(err, cms.ErrNotFound) {
@@ -112,7 +112,7 @@ func decodeCutover(r cms.Record) (c Cutover, err error) {
 	return c, nil
 }
 
-// Order orders a cut-over. Errors: fault.ErrConfig when one is in progress, or done, or when nothing is followed.
+// Order orders a cut-over. It returns fault.ErrConfig when one is in progress or done, or when nothing is followed.
 func (s Cutovers) Order(ctx context.Context, wish CutoverWish, who string) (Cutover, error) {
 	rounds, err := Rounds(s).Read(ctx)
 	if err != nil {
@@ -135,10 +135,10 @@ func (s Cutovers) Order(ctx context.Context, wish CutoverWish, who string) (Cuto
 	})
 }
 
-// ErrTooLate means that a cut-over cannot return any more.
+// ErrTooLate means that a cut-over can no longer return.
 var ErrTooLate = fmt.Errorf("everything has arrived, and the following has ended: %w", fault.ErrConfig)
 
-// Return orders a cut-over to return. If it has returned, or returns, nothing changes. Errors: ErrTooLate; fault.ErrConfig when
+// Return orders a cut-over to return. If it has returned, or is returning, nothing changes. It returns ErrTooLate, or fault.ErrConfig when
 // none was ordered.
 func (s Cutovers) Return(ctx context.Context, reason string) (Cutover, error) {
 	return s.change(ctx, func(c *Cutover, now time.Time) (bool, error) {
@@ -159,10 +159,10 @@ func (s Cutovers) Return(ctx context.Context, reason string) (Cutover, error) {
 	})
 }
 
-// ErrCutoverMoved means that another process, or the operator, has moved a cut-over to another state.
+// ErrCutoverMoved means that another process, or the operator, has changed the state of a cut-over.
 var ErrCutoverMoved = errors.New("the cut-over was moved on by another process, or by the operator")
 
-// Move changes a cut-over that is in the state from. Errors: ErrCutoverMoved when it is in another one.
+// Move changes a cut-over that is in the state from. It returns ErrCutoverMoved when it is in another state.
 func (s Cutovers) Move(ctx context.Context, from CutoverState, f func(c *Cutover, now int64)) (Cutover, error) {
 	return s.change(ctx, func(c *Cutover, now time.Time) (bool, error) {
 		if c.State != from {

@@ -11,19 +11,19 @@ import (
 
 const (
 	kindDelivered = "delivered"
-	// maxDelivered bounds the record of one node, in bytes of JSON.
+	// maxDelivered limits the record of one node, in bytes of JSON.
 	maxDelivered = 256 << 10
 )
 
-// Delivered is which events of the store the sinks of one node have taken, so that a restarted node goes on there.
+// Delivered records which events of the store the sinks of one node have accepted, so that a restarted node continues from there.
 type Delivered struct {
-	From  int64               `json:"from"`  // in ms by the store's clock: earlier events concern no sink of this node any more
-	Sinks map[string][]string `json:"sinks"` // by the name of a sink: ids of events since From that it has taken
+	From  int64               `json:"from"`  // in ms by the store's clock: every sink of this node has earlier events
+	Sinks map[string][]string `json:"sinks"` // by the name of a sink: ids of events since From that it has accepted
 }
 
 func deliveredID(node string) string { return kindDelivered + ":" + cms.EventKey(node) }
 
-// Read returns the record of a node, or ErrNotFound before its first start.
+// Read returns the record of a node, or ErrNotFound before the node's first start.
 func (s Deliveries) Read(ctx context.Context, node string) (Delivered, error) {
 	var d Delivered
 	r, err := s.leases.Record(ctx, deliveredID(node))
@@ -36,7 +36,7 @@ func (s Deliveries) Read(ctx context.Context, node string) (Delivered, error) {
 	return d, nil
 }
 
-// ErrTooManyDelivered is returned when a record would become larger than the store should hold.
+// ErrTooManyDelivered means that a record would exceed maxDelivered.
 var ErrTooManyDelivered = errors.New("too many delivered events to record")
 
 // Note replaces the record of a node.

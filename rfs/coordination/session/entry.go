@@ -15,14 +15,14 @@ import (
 // IndexEntry is the record of one index of the snapshot, "index:<base64url of the name>".
 type IndexEntry struct {
 	Name     string
-	State    string // PhaseNotStarted, PhaseCompleted or PhaseFailed: of its creation on the target
+	State    string // of its creation on the target: PhaseNotStarted, PhaseCompleted or PhaseFailed
 	Shards   int
-	Attempts int    // at creating it
-	Error    string // why it failed, or why the last attempt did
-	// Ends are, of each shard that is worked on in parts, the first ordinals behind each part; the last one is the number of
-	// the shard's ordinals. A shard that stays whole although it was to be split has none.
+	Attempts int    // at its creation
+	Error    string // of the failure, or of the last attempt
+	// Ends has, for each shard that is split, the first ordinals after each part; the last one is the number of the shard's ordinals. A
+	// shard that stays whole although splitting was requested has none.
 	Ends map[int][]int64
-	// Body is what a worker needs to find and name the index; an opaque JSON object.
+	// Body is the data that workers need to find and name the index: an opaque JSON object.
 	Body json.RawMessage
 }
 
@@ -34,7 +34,7 @@ type storedEntry struct {
 	Locator json.RawMessage `json:"locator"`
 }
 
-// indexSubject is what events of an index are about.
+// indexSubject returns the subject of events of an index.
 func indexSubject(index string) string { return "index " + index }
 
 func entryID(index string) string { return kindIndex + ":" + cms.NameKey(index) }
@@ -50,8 +50,8 @@ func decodeEntry(r cms.Record) (IndexEntry, error) {
 	return IndexEntry{Name: e.Name, State: r.State, Shards: e.Shards, Attempts: r.Attempts, Error: r.Error, Ends: e.Ends, Body: e.Locator}, nil
 }
 
-// Create stores the entries of indices that have none, many by one request, and returns the entries that it
-// stored. After an error some may be stored; the next call stores the others.
+// Create stores the entries of indices that have none, in batches, and returns the entries that it stored. After an error some may be
+// stored; the next call stores the others.
 func (s Entries) Create(ctx context.Context, entries ...IndexEntry) (created []IndexEntry, err error) {
 	added := map[string]bool{}
 	err = s.items.CreateRecords(ctx, func(yield func(cms.Record, error) bool) {
@@ -73,7 +73,7 @@ func (s Entries) Create(ctx context.Context, entries ...IndexEntry) (created []I
 	return created, err
 }
 
-// Renew replaces shards and body of an entry that is FAILED; another one stays as it is.
+// Renew replaces shards and body of an entry that is FAILED. Other entries are kept.
 func (s Entries) Renew(ctx context.Context, e IndexEntry) error {
 	raw, err := json.Marshal(storedEntry{Name: e.Name, Shards: e.Shards, Locator: e.Body})
 	if err != nil {
@@ -103,22 +103,20 @@ func (s Entries) All(ctx context.Context) iter.Seq2[IndexEntry, error] {
 	return cms.Decoded(s.leases.List(ctx, kindIndex), decodeEntry)
 }
 
-// Complete records that the index is there; body nil keeps the body. An entry that
-// has ended already stays as it is, and is returned as it is.
+// Complete records that the index exists; body nil keeps the body. An entry that has already ended is returned unchanged.
 func (s Entries) Complete(ctx context.Context, index string, body json.RawMessage) (IndexEntry, error) {
 	return s.change(ctx, index, func(r cms.Record, _ time.Time) (cms.Record, cms.Result) { return completeEntry(r, body) })
 }
 
-// AttemptFailed counts an attempt at creating the index. With the last of the attempts that
-// are allowed the entry is FAILED, with one event. seen are the attempts that the caller
-// read before it tried: of several that tried at the same time only one counts.
+// AttemptFailed counts an attempt at creating the index. After the last allowed attempt the entry is FAILED, with one event. seen is the
+// number of attempts that the caller read before it tried, so that concurrent attempts count once.
 func (s Entries) AttemptFailed(ctx context.Context, index string, seen int, reason string) (IndexEntry, error) {
 	return s.fail(ctx, index, func(r cms.Record, _ time.Time) (cms.Record, cms.Result) {
 		return failAttempt(r, PhaseNotStarted, seen, s.items.Config().MaxAttempts, reason)
 	})
 }
 
-// Fail gives the index up at once, with one event.
+// Fail marks the entry FAILED immediately, with one event.
 func (s Entries) Fail(ctx context.Context, index, reason string) (IndexEntry, error) {
 	return s.fail(ctx, index, func(r cms.Record, _ time.Time) (cms.Record, cms.Result) {
 		return failAttempt(r, PhaseNotStarted, r.Attempts, 0, reason)
@@ -133,7 +131,7 @@ func (s Entries) fail(ctx context.Context, index string, f func(cms.Record, time
 	return e, s.Events(ctx, e)
 }
 
-// Events records the failure of each index that failed as an event, once, many by one request.
+// Events records an event for each failed index, once, in batches.
 func (s Entries) Events(ctx context.Context, entries ...IndexEntry) error {
 	return s.items.Events(ctx, "failed", func(yield func(subject, reason string) bool) {
 		for _, e := range entries {
@@ -144,14 +142,14 @@ func (s Entries) Events(ctx context.Context, entries ...IndexEntry) error {
 	})
 }
 
-// UpdateBody replaces the body of an entry by what f makes of it; f returns nil to leave
-// it, and may be called again when another process changed the entry meanwhile.
+// UpdateBody replaces the body of an entry by the result of f. f returns nil to keep it, and is called again if another process changes the
+// entry meanwhile.
 func (s Entries) UpdateBody(ctx context.Context, index string, f func(json.RawMessage) json.RawMessage) error {
 	_, err := s.change(ctx, index, func(r cms.Record, _ time.Time) (cms.Record, cms.Result) { return withBody(r, f) })
 	return err
 }
 
-// Reopen lets a FAILED index be created again and records who asked for it.
+// Reopen allows a FAILED index to be created again and records the operator.
 func (s Entries) Reopen(ctx context.Context, index, operator string) (reopened bool, err error) {
 	ch, err := s.leases.Update(ctx, entryID(index), kindIndex, func(r cms.Record, _ time.Time) (cms.Record, cms.Result) {
 		if r.State != PhaseFailed {
@@ -210,7 +208,7 @@ func failAttempt(r cms.Record, open string, seen, most int, reason string) (cms.
 func withBody(r cms.Record, f func(json.RawMessage) json.RawMessage) (cms.Record, cms.Result) {
 	var e storedEntry
 	if err := json.Unmarshal(r.Body, &e); err != nil {
-		return r, cms.Lost // decodeEntry says so
+		return r, cms.Lost // decodeEntry returns the error
 	}
 	if e.Locator = f(e.Locator); e.Locator == nil {
 		return r, cms.Already
@@ -223,7 +221,7 @@ func withBody(r cms.Record, f func(json.RawMessage) json.RawMessage) (cms.Record
 	return r, cms.Applied
 }
 
-// Target returns the recorded UUID of a target index; "" when none is.
+// Target returns the recorded UUID of a target index, or "".
 func (s Entries) Target(ctx context.Context, index string) (string, error) {
 	r, err := s.leases.Record(ctx, kindTarget+":"+cms.NameKey(index))
 	if errors.Is(err, cms.ErrNotFound) {
@@ -263,7 +261,7 @@ func decodeTarget(r cms.Record) (string, error) {
 	return got.UUID, err
 }
 
-// ForgetTarget removes the recorded UUID of a target index that is gone, so that another one of its name can be claimed.
+// ForgetTarget removes the recorded UUID of a deleted target index, so that another index of its name can be claimed.
 func (s Entries) ForgetTarget(ctx context.Context, index string) error {
 	err := s.leases.Forget(ctx, kindTarget+":"+cms.NameKey(index))
 	if errors.Is(err, cms.ErrNotFound) || errors.Is(err, cms.ErrConflict) {
@@ -272,8 +270,8 @@ func (s Entries) ForgetTarget(ctx context.Context, index string) error {
 	return err
 }
 
-// ClaimTarget records the UUID of the target index when none is recorded yet, and
-// gives the recorded one. A worker that finds another index under the name stops.
+// ClaimTarget records the UUID of the target index unless one is recorded, and returns the recorded one. A worker that finds another UUID
+// under the name stops.
 func (s Entries) ClaimTarget(ctx context.Context, index, uuid string) (recorded string, err error) {
 	body, err := json.Marshal(targetRecord{index, uuid})
 	if err != nil {

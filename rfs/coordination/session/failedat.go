@@ -12,18 +12,18 @@ import (
 
 const kindFailedAt = "failed"
 
-// FailedAt is where a process keeps the documents that failed, and what they are.
+// FailedAt is the place where a process keeps its failed documents, with their sums.
 type FailedAt struct {
 	Host  string      `json:"host,omitempty"` // "" for a bucket
 	Place string      `json:"place"`          // absolute path of a directory, or URI
-	Sums  []FailedSum `json:"sums"`           // the largest first
+	Sums  []FailedSum `json:"sums"`           // largest first
 }
 
-// FailedSum is a number of failed documents of one target index with one remedy. That without an index is the sum of all others.
+// FailedSum is the number of failed documents of one target index with one remedy. A FailedSum without an index is the sum of all others.
 type FailedSum struct {
 	Index  string `json:"index,omitempty"`
 	Class  string `json:"class,omitempty"`
-	Reason string `json:"reason,omitempty"` // of the first
+	Reason string `json:"reason,omitempty"` // of the first document
 	Remedy string `json:"remedy,omitempty"`
 	Count  int64  `json:"count"`
 }
@@ -41,7 +41,7 @@ func (s Places) Keep(ctx context.Context, process string, at FailedAt) error {
 	return s.leases.Put(ctx, cms.Record{ID: kindFailedAt + ":" + cms.EventKey(process), Kind: kindFailedAt, Body: body})
 }
 
-// All returns where the failed documents of the session are kept, each place once with the sums of its processes.
+// All returns the places of the session's failed documents, each once with the sums of its processes.
 func (s Places) All(ctx context.Context) ([]FailedAt, error) {
 	var all []FailedAt
 	for r, err := range s.leases.List(ctx, kindFailedAt) {

@@ -9,8 +9,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
-// ReleaseDead releases whatever a process held that is proven dead: phases and the audit, without counting an attempt, and what
-// ReleaseDead of a cms.Coordinator does.
+// ReleaseDead releases everything that a process held which is proven dead: phases and the audit, without counting an attempt, and what
+// ReleaseDead of a cms.Coordinator releases.
 func (s Held) ReleaseDead(ctx context.Context, holder string, cause cms.Cause) error {
 	if holder == "" {
 		return nil
@@ -26,7 +26,7 @@ func (s Held) ReleaseDead(ctx context.Context, holder string, cause cms.Cause) e
 				return r, cms.Already
 			}
 			r.Holder, r.Expire = "", 0
-			if id != phaseID(DocsPhase) { // whose attempts are counted when they have failed
+			if id != phaseID(DocsPhase) { // counted when the attempt fails, not when it starts
 				r.Attempts = max(r.Attempts-1, 0)
 			}
 			return r, cms.Applied
@@ -38,7 +38,7 @@ func (s Held) ReleaseDead(ctx context.Context, holder string, cause cms.Cause) e
 	return s.items.ReleaseDead(ctx, holder, cause)
 }
 
-// Busy returns a *NoneAvailable that names a process with an unexpired lease of an item or a phase, nil when there is none.
+// Busy returns a *NoneAvailable for the process whose lease of an item or a phase ends last, or nil if none is held.
 func (s Held) Busy(ctx context.Context) error {
 	last, err := s.items.Busy(ctx)
 	if err != nil {

@@ -14,57 +14,55 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
-// FleetState is what the operator wants of all workers.
+// FleetState is the operator's desired state of all workers.
 type FleetState string
 
-// The states. Pause and drain hand every lease off, which is no attempt; drain says
-// besides that the nodes are going to be stopped.
+// The states. Pause and drain hand off every lease, without counting an attempt; drain also means that the nodes will be stopped.
 const (
 	Run   FleetState = "RUN"
 	Pause FleetState = "PAUSE"
 	Drain FleetState = "DRAIN"
 )
 
-// Intent is what the operator wants of the fleet. The store's copy is the authority;
-// whatever carries it faster is a hint.
+// Intent is the operator's desired state of the fleet. The copy in the store is authoritative; faster channels carry hints.
 type Intent struct {
 	State    FleetState       `json:"-"`
-	Workers  *int             `json:"desiredWorkers,omitempty"` // wanted number of workers of the fleet; nil: each node decides
-	Drained  []string         `json:"drainedNodes,omitempty"`   // nodes, by name, that hand everything off and take nothing, whatever the state is
-	Set      Limits           `json:"set,omitzero"`             // values that replace options
-	Who      string           `json:"who"`                      // gave the last order
-	When     time.Time        `json:"-"`                        // of the last order, by the store's clock; zero without one
-	Replaced map[string]int64 `json:"replaced,omitempty"`       // Seq of the revision that the last order of each subject replaced
-	Revision cms.Revision     `json:"-"`                        // at which it was read
+	Workers  *int             `json:"desiredWorkers,omitempty"` // desired number of workers of the fleet; nil: each node decides
+	Drained  []string         `json:"drainedNodes,omitempty"`   // names of nodes that hand off everything and lease nothing, in any state
+	Set      Limits           `json:"set,omitzero"`             // values that override options
+	Who      string           `json:"who"`                      // issuer of the last order
+	When     time.Time        `json:"-"`                        // time of the last order, by the store's clock; zero without one
+	Replaced map[string]int64 `json:"replaced,omitempty"`       // per subject, the Seq of the revision that its last order replaced
+	Revision cms.Revision     `json:"-"`                        // as it was read
 }
 
 const (
 	kindIntent  = "intent"
 	fleetIntent = kindIntent + ":fleet"
-	// maxIntent bounds the record, in bytes: the names of MaxDrained nodes.
+	// maxIntent limits the record, in bytes: to the names of MaxDrained nodes.
 	maxIntent = 512 << 10
 )
 
-// MaxWorkers bounds the wanted number of workers of a fleet.
+// MaxWorkers limits the desired number of workers of a fleet.
 const MaxWorkers = 100_000
 
-// MaxDrained bounds the nodes that are drained one by one, and maxNodeName their names in bytes.
+// MaxDrained limits the number of nodes drained by name, and maxNodeName the length of a name in bytes.
 const (
 	MaxDrained  = 1000
 	maxNodeName = 256
 )
 
-// Drains reports whether a node is to hand off and take nothing.
+// Drains reports whether a node must hand off everything and lease nothing.
 func (i Intent) Drains(node string) bool { return i.State == Drain || slices.Contains(i.Drained, node) }
 
-// Same reports whether both want the same; authors may differ.
+// Same reports whether both have the same desired state; issuers may differ.
 func (i Intent) Same(o Intent) bool {
 	return i.State == o.State && sameNumber(i.Workers, o.Workers) && slices.Equal(i.Drained, o.Drained) && i.Set.Same(o.Set)
 }
 
 func sameNumber[N int | int64](a, b *N) bool { return a == b || a != nil && b != nil && *a == *b }
 
-// Since describes how the intent differs from an earlier one, in the words of the orders; "" if both want the same.
+// Since describes how the intent differs from an earlier one, in the words of orders; "" if it does not.
 func (i Intent) Since(o Intent) string {
 	var changes []string
 	if i.State != o.State {
@@ -89,7 +87,7 @@ func (i Intent) Since(o Intent) string {
 	return strings.Join(append(changes, i.Set.since(o.Set)...), ", ")
 }
 
-// Intent reads the operator's desired state; without a record it is to run.
+// Intent reads the operator's desired state. Without a record it is Run.
 func (s Orders) Intent(ctx context.Context) (Intent, error) {
 	r, err := s.leases.Record(ctx, fleetIntent)
 	if errors.Is(err, cms.ErrNotFound) {
@@ -101,7 +99,7 @@ func (s Orders) Intent(ctx context.Context) (Intent, error) {
 	return decodeIntent(r)
 }
 
-// decodeIntent returns the intent in a record. With an error it is to run, at the revision of the record.
+// decodeIntent returns the intent in a record. With an error it returns Run, at the revision of the record.
 func decodeIntent(r cms.Record) (Intent, error) {
 	none := Intent{State: Run, Revision: r.Revision}
 	if len(r.Body) > maxIntent {
@@ -117,7 +115,7 @@ func decodeIntent(r cms.Record) (Intent, error) {
 	return i, nil
 }
 
-// put writes the record under the revision at which it was read.
+// put writes the record on the condition of the revision at which it was read.
 func (s Orders) put(ctx context.Context, i Intent) (cms.Revision, error) {
 	body, err := json.Marshal(i)
 	if err != nil {

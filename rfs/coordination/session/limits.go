@@ -9,22 +9,22 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// Limits are the values that an operator has set while the work runs. They replace the options of every process of the session. nil: the
-// option of each process holds; 0: no limit.
+// Limits are the values that an operator has set during the work. They override the options of every process of the session. nil: the
+// option applies; 0: no limit.
 type Limits struct {
 	MaxRate     *int64 `json:"max_rate,omitempty"`              // bytes per second
 	MaxReadRate *int64 `json:"max_read_rate,omitempty"`         // bytes per second
 	MaxLatency  *int64 `json:"target_max_latency_ms,omitempty"` // milliseconds
 }
 
-// The settings that can be set, named as their options.
+// The settings that can be set, named like their options.
 const (
 	MaxRate     = "max-rate"
 	MaxReadRate = "max-read-rate"
 	MaxLatency  = "target-max-latency"
 )
 
-// Bounds of the values: bytes per second, and milliseconds.
+// Limits of the values: bytes per second, and milliseconds.
 const (
 	mostRate    = 1 << 50
 	mostLatency = int64(time.Hour / time.Millisecond)
@@ -33,7 +33,7 @@ const (
 // limitNames lists the settings in the order in which they are shown.
 var limitNames = []string{MaxRate, MaxReadRate, MaxLatency}
 
-// value returns where the value of a setting is kept, and its bound; nil for an unknown name.
+// value returns a pointer to a setting's value, and its limit; nil for an unknown name.
 func (l *Limits) value(name string) (value **int64, most int64) {
 	switch name {
 	case MaxRate:
@@ -46,7 +46,7 @@ func (l *Limits) value(name string) (value **int64, most int64) {
 	return nil, 0
 }
 
-// Of returns the value that holds for a setting whose option has the given one.
+// Of returns the value in effect for a setting whose option has the given value.
 func (l Limits) Of(name string, option int64) int64 {
 	if value, _ := l.value(name); value != nil && *value != nil {
 		return **value
@@ -54,7 +54,7 @@ func (l Limits) Of(name string, option int64) int64 {
 	return option
 }
 
-// Latency returns the limit of the target's latency that holds; 0: none.
+// Latency returns the latency limit of the target in effect; 0: none.
 func (l Limits) Latency(option time.Duration) time.Duration {
 	if l.MaxLatency == nil {
 		return option
@@ -65,7 +65,7 @@ func (l Limits) Latency(option time.Duration) time.Duration {
 // Same reports whether both set the same values.
 func (l Limits) Same(o Limits) bool { return len(l.since(o)) == 0 }
 
-// since returns the orders that make l of o.
+// since returns the orders that change o to l.
 func (l Limits) since(o Limits) (orders []string) {
 	for _, name := range limitNames {
 		is, _ := l.value(name)
@@ -92,7 +92,7 @@ func (l Limits) String() string {
 	return strings.Join(all, ", ")
 }
 
-// limitText returns a value as its option takes it.
+// limitText returns a value in the syntax of its option.
 func limitText(name string, value int64) string {
 	if name == MaxLatency {
 		return (time.Duration(value) * time.Millisecond).String()

@@ -7,10 +7,10 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// maxToken bounds the token of a session, in bytes.
+// maxToken limits the token of a session, in bytes.
 const maxToken = 64
 
-// Mark returns the token that what the session creates carries: the incarnation of the store.
+// Mark returns the token with which the session marks what it creates: the incarnation of the store.
 func (s Identity) Mark(ctx context.Context) (token string, err error) {
 	err = s.leases.Retry(ctx, func(ctx context.Context) error {
 		token, err = s.items.Store().Incarnation(ctx)

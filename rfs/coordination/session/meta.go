@@ -18,24 +18,22 @@ import (
 
 const schemaVersion = 1
 
-// Meta is what a migration is: two runs with the same session must agree on it.
+// Meta defines a migration: two runs with the same session must agree on it.
 type Meta struct {
-	// Settings are what decides which documents go where: repository, snapshot,
-	// allow-list, transformation and naming rules. Never lease windows, rates,
-	// credentials or paths of this machine.
+	// Settings determine which documents go where: repository, snapshot, allow-list, transformation and naming rules. They never include
+	// lease windows, rates, credentials or paths of this machine.
 	Settings map[string]string
-	// Identity is what the session is bound to: its snapshot, its destination, and settings that change what is sent.
-	// A value that is empty or absent is unknown: it equals every other, and Bind records it later.
+	// Identity is what the session is bound to: its snapshot, its destination, and settings that change the documents. An empty or absent
+	// value is unknown: it equals any other, and Bind can record it later.
 	Identity map[string]string
-	// AcceptChange stores other settings than those that are recorded.
+	// AcceptChange replaces the recorded settings if they differ.
 	AcceptChange bool
 }
 
-// ConfigMismatch says in which settings a run differs from the one that began the
-// session. It is a fault.ErrConfig.
+// ConfigMismatch lists how the settings of a run differ from those with which the session started. It is a fault.ErrConfig.
 type ConfigMismatch struct{ Differences []string }
 
-// Error lists the differences and states what to do.
+// Error lists the differences and the remedy.
 func (e *ConfigMismatch) Error() string {
 	return "this session belongs to another migration: " + strings.Join(e.Differences, "; ") +
 		"; give the former values to continue it, or start another session with a new --session-name (and another --coordinator-file, where one is used)"
@@ -52,9 +50,8 @@ type metaBody struct {
 	Identity      map[string]string `json:"identity,omitempty"`
 }
 
-// Init begins a session or joins it, and returns the identity that is recorded. A *ConfigMismatch when
-// the session was begun with other settings or for something else, ErrSchemaMismatch when by another version, cms.ErrForeign when by
-// another tool.
+// Init starts or joins a session and returns its recorded identity. It returns a *ConfigMismatch when the session has other settings or
+// another identity, ErrSchemaMismatch when it is of another version, and cms.ErrForeign when it is another tool's.
 func (s Identity) Init(ctx context.Context, m Meta) (identity map[string]string, err error) {
 	body := metaBody{SchemaVersion: schemaVersion, ScriptVersion: cms.ScriptVersion, Digest: digest(m.Settings), Settings: m.Settings, Identity: known(m.Identity)}
 	raw, err := json.Marshal(body)
@@ -91,7 +88,7 @@ func (s Identity) Init(ctx context.Context, m Meta) (identity map[string]string,
 	return nil, &ConfigMismatch{Differences: other}
 }
 
-// Bind adds to the recorded identity of a session what it lacks. A *ConfigMismatch when it records something else.
+// Bind adds missing values to the recorded identity of a session. It returns a *ConfigMismatch when a recorded value differs.
 func (s Identity) Bind(ctx context.Context, identity map[string]string) error {
 	var failed error
 	_, err := s.leases.Update(ctx, kindMeta, kindMeta, func(r cms.Record, _ time.Time) (cms.Record, cms.Result) {
@@ -125,7 +122,7 @@ func decodeMeta(r cms.Record) (metaBody, error) {
 	return m, nil
 }
 
-// known returns the values that are not empty.
+// known returns the non-empty values.
 func known(identity map[string]string) map[string]string {
 	all := make(map[string]string, len(identity))
 	for k, v := range identity {
@@ -149,7 +146,7 @@ func conflicts(was, is map[string]string) []string {
 
 func difference(key, was, is string) string { return fmt.Sprintf("%s was %q, is %q", key, was, is) }
 
-// Settings returns the settings the session was begun with, or ErrNotFound.
+// Settings returns the settings with which the session started, or ErrNotFound.
 func (s Identity) Settings(ctx context.Context) (map[string]string, error) {
 	r, err := s.leases.Record(ctx, kindMeta)
 	if err != nil {
@@ -159,7 +156,7 @@ func (s Identity) Settings(ctx context.Context) (map[string]string, error) {
 	return m.Settings, err
 }
 
-// Read returns what the session is bound to, or ErrNotFound.
+// Read returns the identity of the session, or ErrNotFound.
 func (s Identity) Read(ctx context.Context) (map[string]string, error) {
 	r, err := s.leases.Record(ctx, kindMeta)
 	if err != nil {

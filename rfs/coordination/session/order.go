@@ -13,10 +13,10 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
-// OrderKind is what an order changes.
+// OrderKind is the kind of change that an order makes.
 type OrderKind string
 
-// The kinds. Resume and drain concern the named nodes, or the fleet without names.
+// The kinds. Resume and drain apply to the named nodes, or without names to the fleet.
 const (
 	OrderPause  OrderKind = "pause"
 	OrderResume OrderKind = "resume"
@@ -25,7 +25,7 @@ const (
 	OrderSet    OrderKind = "set"
 )
 
-// maxIssuer bounds Order.Who, in bytes.
+// maxIssuer limits Order.Who, in bytes.
 const maxIssuer = 256
 
 // Order is a change of the intent by an operator.
@@ -34,14 +34,14 @@ type Order struct {
 	Nodes   []string // of resume and drain; none: the fleet
 	Workers *int     // of scale; nil: each node decides
 	Setting string   // of set: MaxRate, MaxReadRate or MaxLatency
-	Value   *int64   // of set, in the setting's unit; nil: the options hold
+	Value   *int64   // of set, in the setting's unit; nil: the options apply
 	Who     string
 }
 
-// ErrOrderUnknown is returned for an order that was sent to a store that did not answer.
+// ErrOrderUnknown means that an order was sent to a store that did not answer.
 var ErrOrderUnknown = fmt.Errorf("the coordination store does not answer, so it is unknown whether the order is in force; `rfsctl status` shows it later, and the next order that is stored rules out that this one comes into force afterwards: %w", fault.ErrUnavailable)
 
-// subject returns what the order changes, and the subject of the orders that contradict it.
+// subject returns the subject that the order changes, and the subject of contradicting orders.
 func (o Order) subject() (own, against string) {
 	switch {
 	case o.Kind == OrderScale:
@@ -56,14 +56,14 @@ func (o Order) subject() (own, against string) {
 	return "resumed", "drained"
 }
 
-// contradicted reports whether an order that contradicts this one was stored after the revision since.
+// contradicted reports whether a contradicting order was stored after the revision since.
 func (o Order) contradicted(is Intent, since cms.Revision) bool {
 	_, against := o.subject()
 	replaced, ok := is.Replaced[against]
 	return ok && replaced >= since.Seq
 }
 
-// applied returns what is wanted after the order.
+// applied returns the intent after the order.
 func (o Order) applied(i Intent) Intent {
 	i.Drained, i.Replaced = slices.Clone(i.Drained), maps.Clone(i.Replaced)
 	if i.Replaced == nil {
@@ -116,9 +116,9 @@ func (o Order) check() error {
 	return i.check()
 }
 
-// Give changes the intent by one conditional write and returns it. Errors: fault.ErrConfig for an invalid order,
-// fault.ErrRejected if an order that contradicts it was stored meanwhile, ErrOrderUnknown if the store did not answer after the order
-// was sent, fault.ErrUnavailable if it did not answer before. Except with ErrOrderUnknown the order is not in force and never will be.
+// Give changes the intent by one conditional write and returns it. It returns fault.ErrConfig for an invalid order, fault.ErrRejected if a
+// contradicting order was stored meanwhile, ErrOrderUnknown if the store did not answer after the order was sent, and fault.ErrUnavailable
+// if it did not answer before. Except with ErrOrderUnknown the order is not in force and never will be.
 func (s Orders) Give(ctx context.Context, o Order) (Intent, error) {
 	if len(o.Who) > maxIssuer {
 		o.Who = strings.ToValidUTF8(o.Who[:maxIssuer], "")
@@ -134,7 +134,7 @@ func (s Orders) Give(ctx context.Context, o Order) (Intent, error) {
 	if err != nil {
 		return Intent{}, unfinished(ctx, false, err)
 	}
-	lost := false // a write was sent, and its outcome is not known
+	lost := false // a write was sent, and its outcome is unknown
 	for first := i.Revision; ; {
 		next := o.applied(i)
 		next.When = now
@@ -159,7 +159,7 @@ func (s Orders) Give(ctx context.Context, o Order) (Intent, error) {
 		case err != nil:
 			return Intent{}, unfinished(ctx, lost, err)
 		case is.Revision == i.Revision:
-			continue // a write that was lost may still arrive; it is in conflict with the next one then
+			continue // a lost write may still arrive; it then conflicts with the next one
 		case o.applied(is).Same(is):
 			return is, nil
 		case o.contradicted(is, first):
@@ -169,7 +169,7 @@ func (s Orders) Give(ctx context.Context, o Order) (Intent, error) {
 	}
 }
 
-// unfinished is the error of an order that was given up; lost tells that a write of it may still arrive.
+// unfinished returns the error of an order that was given up. lost means that its write may still arrive.
 func unfinished(ctx context.Context, lost bool, err error) error {
 	switch {
 	case lost:
@@ -180,7 +180,7 @@ func unfinished(ctx context.Context, lost bool, err error) error {
 	return err
 }
 
-// replaceable reads the intent; one that cannot be understood is replaced.
+// replaceable reads the intent. An undecodable intent is returned as Run, to be replaced.
 func (s Orders) replaceable(ctx context.Context) (Intent, error) {
 	r, err := s.leases.Record(ctx, fleetIntent)
 	if errors.Is(err, cms.ErrNotFound) {
@@ -189,6 +189,6 @@ func (s Orders) replaceable(ctx context.Context) (Intent, error) {
 	if err != nil {
 		return Intent{}, err
 	}
-	i, _ := decodeIntent(r) // the order is written over it
+	i, _ := decodeIntent(r) // the order overwrites it
 	return i, nil
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
-// MaxParts is the most parts of one shard.
+// MaxParts is the maximum number of parts of one shard.
 const MaxParts = 1024
 
-// Roots yields the first item of each chain of the index: one for each shard, or for each part of one that was split.
+// Roots yields the first item of each chain of the index: one for each whole shard, and for each part of a split one.
 func (e IndexEntry) Roots() iter.Seq[cms.Root] {
 	return func(yield func(cms.Root) bool) {
 		for n := range e.Shards {
@@ -32,8 +32,8 @@ func (e IndexEntry) Roots() iter.Seq[cms.Root] {
 	}
 }
 
-// Split records into which parts shards of an index are split, unless that is decided for the shard already, and returns
-// the entry with what is decided. It comes before the items of these shards are created.
+// Split records the parts into which shards of an index are split, unless that was decided before, and returns the entry. It is called
+// before the items of these shards are created.
 func (s Entries) Split(ctx context.Context, index string, ends map[int][]int64) (IndexEntry, error) {
 	if err := checkEnds(ends); err != nil {
 		return IndexEntry{}, fmt.Errorf("index entry %s: %w", index, err)
@@ -41,11 +41,11 @@ func (s Entries) Split(ctx context.Context, index string, ends map[int][]int64) 
 	return s.change(ctx, index, func(r cms.Record, _ time.Time) (cms.Record, cms.Result) { return withEnds(r, ends) })
 }
 
-// withEnds adds the ends of shards of which none are known.
+// withEnds adds the ends of shards that have no recorded ends.
 func withEnds(r cms.Record, ends map[int][]int64) (cms.Record, cms.Result) {
 	var e storedEntry
 	if err := json.Unmarshal(r.Body, &e); err != nil {
-		return r, cms.Lost // decodeEntry says so
+		return r, cms.Lost // decodeEntry returns the error
 	}
 	if e.Ends == nil {
 		e.Ends = map[int][]int64{}
@@ -67,7 +67,7 @@ func withEnds(r cms.Record, ends map[int][]int64) (cms.Record, cms.Result) {
 	return r, cms.Applied
 }
 
-// checkEnds returns an error unless the ends of each shard are positive and grow.
+// checkEnds returns an error unless the ends of each shard are positive and increase.
 func checkEnds(ends map[int][]int64) error {
 	for n, of := range ends {
 		if len(of) > MaxParts {

@@ -17,7 +17,7 @@ const (
 	DocsPhase     = "docs"
 )
 
-// States of phase records and index entries. A phase that was never begun has no record.
+// States of phase records and index entries. A phase that was never started has no record.
 const (
 	PhaseNotStarted = "NOT_STARTED"
 	PhaseSetup      = "SETUP"
@@ -30,8 +30,8 @@ const (
 // PhaseNames lists the names in the order in which the phases run.
 func PhaseNames() []string { return []string{SnapshotPhase, MetadataPhase, IndexPhase, DocsPhase} }
 
-// leasedStates are the states in which a phase is worked on under a lease; the first is that of a record that is opened
-// again. The documents' setup is leased by SetupID instead of its record.
+// leasedStates are the states in which a phase is leased; a reopened record gets the first one. The setup of the documents is leased by
+// SetupID instead of the phase's record.
 var leasedStates = map[string][]string{
 	SnapshotPhase: {PhaseNotStarted, PhaseInProgress},
 	MetadataPhase: {PhaseInProgress},
@@ -39,16 +39,16 @@ var leasedStates = map[string][]string{
 	DocsPhase:     {PhaseSetup},
 }
 
-// phaseLease is the window of the first attempt at a phase.
+// phaseLease is the maximum lease of the first attempt at a phase.
 const phaseLease = time.Minute
 
-// PhaseWindow is the lease of the n-th attempt at a phase: n × min(60 s, initial lease).
+// PhaseWindow returns the lease of the n-th attempt at a phase: n × min(60 s, initial lease).
 func PhaseWindow(initial time.Duration, attempt int) time.Duration {
 	return time.Duration(max(attempt, 1)) * min(phaseLease, initial)
 }
 
-// SnapshotName is the name of the snapshot that a session creates: every worker derives the
-// same one. It has at most 85 bytes, all of them a–z, 0–9 and "-".
+// SnapshotName returns the name of the snapshot that a session creates. Every worker derives the same one. It has at most 85 bytes: a–z,
+// 0–9 and "-".
 func SnapshotName(session string, settings map[string]string) string {
 	if session == "" {
 		session = "default"
@@ -59,20 +59,20 @@ func SnapshotName(session string, settings map[string]string) string {
 // Phase is the record of a phase.
 type Phase struct {
 	Name     string
-	State    string // "" when never begun
+	State    string // "" if it was never started
 	Holder   string
 	Expire   time.Time // of the holder's lease, by the store's clock; zero: free
 	Attempts int
-	Error    string // why it failed, or why the last attempt did
+	Error    string // of the failure, or of the last attempt
 	Body     json.RawMessage
 	Created  time.Time
 	Updated  time.Time
 }
 
-// Over reports whether the phase has ended: no worker needs to work on it any more.
+// Over reports whether the phase has ended.
 func (p Phase) Over() bool { return p.State == PhaseCompleted || p.State == PhaseFailed }
 
-// phaseSubject is what events of a phase are about.
+// phaseSubject returns the subject of events of a phase.
 func phaseSubject(name string) string { return "phase " + name }
 
 func phaseID(name string) string { return kindPhase + ":" + name }
@@ -88,7 +88,7 @@ func phaseOf(r cms.Record) Phase {
 	return p
 }
 
-// Read reads the record of a phase; its State is "" when there is none.
+// Read reads the record of a phase. Without one its State is "".
 func (s Phases) Read(ctx context.Context, name string) (Phase, error) {
 	r, err := s.leases.Record(ctx, phaseID(name))
 	if errors.Is(err, cms.ErrNotFound) {

@@ -10,7 +10,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
-// PhaseLease is the right to work on a phase, for as long as Run renews it.
+// PhaseLease is the right to work on a phase while Run renews it.
 type PhaseLease struct {
 	*cms.RecordLease
 	Phase Phase // as it was acquired
@@ -18,9 +18,8 @@ type PhaseLease struct {
 	records Phases
 }
 
-// Acquire leases a phase. A *NoneAvailable says who holds it and until when;
-// ErrMoved that it has ended or goes on without a lease. A phase that was tried too
-// often is marked FAILED, with one event, which is an ErrMoved too.
+// Acquire leases a phase. It returns a *NoneAvailable with the holder, or ErrMoved when the phase has ended or continues without a lease.
+// After too many attempts it marks the phase FAILED, with one event, and returns ErrMoved.
 func (s Phases) Acquire(ctx context.Context, name, holder string) (*PhaseLease, error) {
 	l, r, err := s.items.LeaseRecord(ctx, phaseID(name), holder, cms.Terms{
 		Kind: kindPhase, States: leasedStates[name], Window: PhaseWindow(s.items.Config().InitialLease, 1), Grow: true, Attempts: s.items.Config().MaxAttempts,
@@ -34,8 +33,7 @@ func (s Phases) Acquire(ctx context.Context, name, holder string) (*PhaseLease, 
 	return &PhaseLease{RecordLease: l, Phase: phaseOf(r), records: s}, nil
 }
 
-// Event records the event of a phase's failure, once: the worker that marked the phase may
-// have died before it did.
+// Event records the event of a phase's failure, once. The worker that marked the phase may have died before it did so.
 func (s Phases) Event(ctx context.Context, p Phase) error {
 	if p.State != PhaseFailed {
 		return nil
@@ -44,18 +42,17 @@ func (s Phases) Event(ctx context.Context, p Phase) error {
 	return err
 }
 
-// Save writes the body of the record and renews the lease. moved says that it is progress:
-// attempts count from one again. state "" keeps the state.
+// Save writes the body of the record and renews the lease. moved means progress: attempts count from one again. state "" keeps the state.
 func (l *PhaseLease) Save(ctx context.Context, state string, body json.RawMessage, moved bool) error {
 	return l.Change(ctx, cms.HolderChange{State: state, Body: body, Moved: moved})
 }
 
-// Advance moves the phase to a state and gives the lease up; body nil keeps the body.
+// Advance sets the state of the phase and releases the lease; body nil keeps the body.
 func (l *PhaseLease) Advance(ctx context.Context, state string, body json.RawMessage) error {
 	return l.Change(ctx, cms.HolderChange{State: state, Body: body, Free: true, Moved: true})
 }
 
-// Fail ends the phase for good, with one event.
+// Fail marks the phase FAILED, with one event.
 func (l *PhaseLease) Fail(ctx context.Context, reason string) error {
 	if err := l.Change(ctx, cms.HolderChange{State: PhaseFailed, Free: true, Error: reason}); err != nil {
 		return err
@@ -67,13 +64,13 @@ func (l *PhaseLease) Fail(ctx context.Context, reason string) error {
 	return l.records.Event(ctx, p)
 }
 
-// Release gives the lease back. Only an attempt that failed by itself counts.
+// Release releases the lease. Only an attempt that failed by itself counts.
 func (l *PhaseLease) Release(ctx context.Context, cause cms.Cause, reason string) error {
 	return l.Change(ctx, cms.HolderChange{Free: true, Forget: cause != cms.CauseNone, Error: reason})
 }
 
-// Move changes the state of a phase that needs no lease, if it is still from
-// ("" for a phase without a record); moved says whether this call did. body nil keeps the body.
+// Move changes the state of a phase without a lease from from to to; "" means no record. moved reports whether this call did. body nil
+// keeps the body.
 func (s Phases) Move(ctx context.Context, name, from, to string, body json.RawMessage) (moved bool, err error) {
 	ch, err := s.leases.Update(ctx, phaseID(name), kindPhase, func(r cms.Record, now time.Time) (cms.Record, cms.Result) {
 		return movePhase(r, from, to, body)
@@ -95,7 +92,8 @@ func movePhase(r cms.Record, from, to string, body json.RawMessage) (cms.Record,
 	return r, cms.Applied
 }
 
-// SeedOnce is SeedOnce of a cms.Coordinator for the items of shards, and notes in the documents' phase who prepares them and until when.
+// SeedOnce is SeedOnce of a cms.Coordinator for the items of shards. It also records the seeding process and the end of its lease in the
+// documents phase.
 func (s Phases) SeedOnce(ctx context.Context, holder string, seed func(context.Context) error, waiting func(*cms.NoneAvailable)) error {
 	return s.items.SeedLeased(ctx, holder, func(ctx context.Context, l *cms.Lease) error {
 		err := s.noteSetup(ctx, l.Holder, l.Item.Expiration*1000)
@@ -105,14 +103,14 @@ func (s Phases) SeedOnce(ctx context.Context, holder string, seed func(context.C
 		if err != nil {
 			rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 			defer cancel()
-			_ = s.noteSetup(rctx, l.Holder, 0) // the next holder, or the next state, replaces what stays
+			_ = s.noteSetup(rctx, l.Holder, 0) // anything left is replaced by the next holder or state
 		}
 		return err
 	}, waiting)
 }
 
-// noteSetup writes into the documents' phase who prepares its items and until when, in epoch ms; until 0 removes this holder.
-// The lease itself is that of SetupID. Without the record, or in another state, it does nothing.
+// noteSetup records in the documents phase the process that seeds its items and the end of its lease, in epoch ms; until 0 removes this
+// holder. The lease itself is on SetupID. It does nothing unless the phase is in its setup.
 func (s Phases) noteSetup(ctx context.Context, holder string, until int64) error {
 	_, err := s.leases.Update(ctx, phaseID(DocsPhase), kindPhase, func(r cms.Record, _ time.Time) (cms.Record, cms.Result) {
 		switch {
@@ -127,9 +125,9 @@ func (s Phases) noteSetup(ctx context.Context, holder string, until int64) error
 	return err
 }
 
-// SetupFailed counts an attempt at preparing the documents that failed by itself. With the last of the attempts that are
-// allowed the phase is FAILED, with one event. seen are the attempts that the caller read before it tried: of several workers
-// that tried at the same time one counts. last states that no other attempt can succeed.
+// SetupFailed counts an attempt at preparing the documents that failed by itself. After the last allowed attempt the phase is FAILED, with
+// one event. seen is the number of attempts that the caller read before it tried, so that concurrent attempts count once. last means that
+// no other attempt can succeed.
 func (s Phases) SetupFailed(ctx context.Context, seen int, reason string, last bool) error {
 	most := s.items.Config().MaxAttempts
 	if last {
@@ -148,8 +146,7 @@ func (s Phases) SetupFailed(ctx context.Context, seen int, reason string, last b
 	return s.Event(ctx, p)
 }
 
-// Reopen opens a FAILED phase again in its first state and records who did; body nil
-// keeps the body. A phase that is not FAILED stays as it is.
+// Reopen sets a FAILED phase to its first state and records the operator; body nil keeps the body. Other phases are unchanged.
 func (s Phases) Reopen(ctx context.Context, name, operator string, body json.RawMessage) (reopened bool, err error) {
 	ch, err := s.leases.Update(ctx, phaseID(name), kindPhase, func(r cms.Record, now time.Time) (cms.Record, cms.Result) {
 		if r.State != PhaseFailed {

@@ -10,10 +10,10 @@ type PlaceAccount struct {
 	Records Redrives
 	Place   string
 	All     bool // the place is the list in the store
-	Bucket  bool // files of the place have their whole names; elsewhere directories do not count
+	Bucket  bool // files are identified by their whole names; elsewhere without directories
 }
 
-// Begin records what the place holds. The names of files are those of their writers, wherever their directory is.
+// Begin records the contents of the place. Files are identified by the names that their writers chose, regardless of the directory.
 func (a PlaceAccount) Begin(ctx context.Context, files []string, left map[string]int64) error {
 	if !a.All {
 		names := make([]string, len(files))
@@ -27,7 +27,7 @@ func (a PlaceAccount) Begin(ctx context.Context, files []string, left map[string
 	return a.Records.NoteLeft(ctx, a.Place, a.All, left)
 }
 
-// Delivered records what arrived of a file.
+// Delivered records the delivered documents of a file.
 func (a PlaceAccount) Delivered(ctx context.Context, file string, lines int, documents map[string]int64) error {
 	return a.Records.Note(ctx, a.Place, a.All, RedrivenFile{Name: a.name(file), Lines: lines, Documents: documents})
 }

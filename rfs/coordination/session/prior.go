@@ -12,13 +12,13 @@ import (
 
 const kindPrior = "prior"
 
-// Prior is what a target index had before the session sent its first document there.
+// Prior is the content of a target index before the session sent its first document there.
 type Prior struct {
 	Index     string `json:"index,omitempty"` // its name
 	Documents int64  `json:"documents"`
-	// Chosen means that it was chosen what becomes of these documents.
+	// Chosen means that the user has chosen what happens to these documents.
 	Chosen bool `json:"chosen,omitempty"`
-	// Untouched means that it had neither documents nor operations.
+	// Untouched means that the index had neither documents nor operations.
 	Untouched bool `json:"untouched,omitempty"`
 }
 
@@ -26,7 +26,7 @@ func priorID(index string) string {
 	return fmt.Sprintf("%s:%x", kindPrior, sha256.Sum256([]byte(index)))
 }
 
-// Read returns what is recorded of a target index, or ErrNotFound.
+// Read returns the record of a target index, or ErrNotFound.
 func (s Priors) Read(ctx context.Context, index string) (Prior, error) {
 	var h Prior
 	r, err := s.leases.Record(ctx, priorID(index))
@@ -36,7 +36,7 @@ func (s Priors) Read(ctx context.Context, index string) (Prior, error) {
 	return h, r.Decode(&h)
 }
 
-// All returns what is recorded of all target indices.
+// All returns the records of all target indices.
 func (s Priors) All(ctx context.Context) (all []Prior, err error) {
 	for r, err := range s.leases.List(ctx, kindPrior) {
 		var h Prior
@@ -51,7 +51,7 @@ func (s Priors) All(ctx context.Context) (all []Prior, err error) {
 	return all, nil
 }
 
-// Note records what a target index had, unless another process did before. It returns what is recorded.
+// Note records the content of a target index, unless another process did before, and returns the record.
 func (s Priors) Note(ctx context.Context, index string, h Prior) (Prior, error) {
 	h.Index = index
 	body, err := json.Marshal(h)
@@ -64,7 +64,7 @@ func (s Priors) Note(ctx context.Context, index string, h Prior) (Prior, error) 
 	return s.Read(ctx, index)
 }
 
-// Choose records that it was chosen what becomes of the documents that an index had.
+// Choose records that the user has chosen what happens to the documents that an index had.
 func (s Priors) Choose(ctx context.Context, index string) error {
 	h, err := s.Read(ctx, index)
 	if errors.Is(err, cms.ErrNotFound) || err == nil && h.Chosen {

@@ -17,40 +17,40 @@ import (
 
 const (
 	kindRedriven = "redriven"
-	// mostRedriven bounds the indices of one place that are counted by themselves. The others are summed up under "".
+	// mostRedriven limits the indices of one place with counts of their own. The others are summed under "".
 	mostRedriven = 2000
-	// mostRedrivenFiles bounds the files by which a place is recognized.
+	// mostRedrivenFiles limits the file names by which a place is recognized.
 	mostRedrivenFiles = 200
 )
 
-// Redriven is what re-drives of one place of failed documents have delivered, and what it still holds.
+// Redriven counts, for one place of failed documents, what re-drives have delivered and what is left.
 type Redriven struct {
 	Place string `json:"place"`
-	// All is set for the list in the store, which holds documents of other places as well.
+	// All is set for the list in the store, which also has documents of other places.
 	All     bool            `json:"all,omitempty"`
 	Indices []RedrivenIndex `json:"indices"` // by name
-	// Files are digests of the names of some files that it held.
+	// Files are digests of the names of some of its files.
 	Files []string `json:"files,omitempty"`
-	// Last is the file whose documents were added last.
+	// Last is the last file whose documents were added.
 	Last *RedrivenFile `json:"last,omitempty"`
 }
 
-// RedrivenIndex is the account of a target index.
+// RedrivenIndex holds the counts of a target index.
 type RedrivenIndex struct {
 	Index     string `json:"index"`
 	Delivered int64  `json:"delivered"`
 	Left      int64  `json:"left"`
 }
 
-// RedrivenFile is a file of failed documents before it was replaced. A file that is re-driven again with as many lines as
-// before was not replaced: its documents are counted once.
+// RedrivenFile is a file of failed documents before its replacement. A file that is re-driven again with the same number of lines was not
+// replaced: its documents count once.
 type RedrivenFile struct {
 	Name      string           `json:"name"`
 	Lines     int              `json:"lines"`
-	Documents map[string]int64 `json:"documents"` // that arrived, by target index
+	Documents map[string]int64 `json:"documents"` // delivered documents by target index
 }
 
-// All returns the record of each place whose failed documents were re-driven.
+// All returns the records of all places whose failed documents were re-driven.
 func (s Redrives) All(ctx context.Context) (all []Redriven, err error) {
 	for r, err := range s.leases.List(ctx, kindRedriven) {
 		var x Redriven
@@ -81,8 +81,8 @@ func (s Redrives) NoteLeft(ctx context.Context, place string, all bool, left map
 	})
 }
 
-// NoteMoved records the files of a place. What other places held of them is not there any more: they are the same directory seen
-// from another machine, or it was moved.
+// NoteMoved records the files of a place. Other places that had some of these files now hold nothing: they are the same directory under
+// another path, or it was moved.
 func (s Redrives) NoteMoved(ctx context.Context, place string, files []string) error {
 	names := make([]string, len(files))
 	for i, name := range files {
@@ -106,7 +106,7 @@ func (s Redrives) NoteMoved(ctx context.Context, place string, files []string) e
 	return s.change(ctx, place, false, func(_ map[string]RedrivenIndex, r *Redriven) { r.Files = names })
 }
 
-// Note records the documents of a file that arrived, before the file is replaced. It may be repeated.
+// Note records the delivered documents of a file, before the file is replaced. It may be repeated.
 func (s Redrives) Note(ctx context.Context, place string, all bool, file RedrivenFile) error {
 	return s.change(ctx, place, all, func(by map[string]RedrivenIndex, r *Redriven) {
 		add := func(documents map[string]int64, sign int64) {
@@ -128,7 +128,7 @@ func (s Redrives) Note(ctx context.Context, place string, all bool, file Redrive
 	})
 }
 
-// boundedSums returns the sums of at most mostRedriven names, and that of the others under "".
+// boundedSums returns the sums of at most mostRedriven names, and the sum of the others under "".
 func boundedSums(of map[string]int64) map[string]int64 {
 	if len(of) <= mostRedriven {
 		return of
@@ -144,7 +144,7 @@ func boundedSums(of map[string]int64) map[string]int64 {
 	return by
 }
 
-// change changes the record of a place.
+// change applies a change to the record of a place.
 func (s Redrives) change(ctx context.Context, place string, all bool, change func(by map[string]RedrivenIndex, r *Redriven)) error {
 	var failed error
 	_, err := s.leases.Update(ctx, kindRedriven+":"+cms.EventKey(place), kindRedriven, func(r cms.Record, _ time.Time) (cms.Record, cms.Result) {
@@ -171,7 +171,7 @@ func (s Redrives) change(ctx context.Context, place string, all bool, change fun
 	return nil
 }
 
-// redrivenIndices returns the indices by name, at most mostRedriven and the sum of the others.
+// redrivenIndices returns the indices sorted by name, at most mostRedriven, and the sum of the others.
 func redrivenIndices(by map[string]RedrivenIndex) []RedrivenIndex {
 	all, rest := []RedrivenIndex{}, by[""]
 	rest.Index = ""

@@ -18,21 +18,20 @@ import (
 
 const (
 	kindRefused = "refused"
-	// Bounds of a record: documents in it, and bytes of what is kept of each.
+	// Limits of a record: documents, and bytes of their texts.
 	mostRefused      = 200
 	maxRefusedString = 512
 	maxRefusedReason = 256
 )
 
-// Refused is a document that did not arrive, as the control index keeps it: enough to find it at the source
-// again, and no content.
+// Refused is the record of a document that did not arrive: enough to find it at the source again, and no content.
 type Refused struct {
 	Index   string `json:"index"`
-	ID      string `json:"id,omitempty"` // "" when not known
+	ID      string `json:"id,omitempty"` // "" if unknown
 	Shard   int    `json:"shard"`
 	Ordinal int64  `json:"ordinal"`
 	Reason  string `json:"reason"`          // the target's error type, such as mapper_parsing_exception, or a reason of rfsd
-	Class   string `json:"class,omitempty"` // what has to be repaired; "" in records of before
+	Class   string `json:"class,omitempty"` // kind of repair; "" in older records
 	Status  int    `json:"status,omitempty"`
 }
 
@@ -40,14 +39,14 @@ type refusedBody struct {
 	Documents []Refused `json:"documents"`
 }
 
-// bounded cuts what is too long.
+// bounded returns r with texts cut to their limits.
 func (r Refused) bounded() Refused {
 	r.Index, r.ID = cutText(r.Index, maxRefusedString), cutText(r.ID, maxRefusedString)
 	r.Reason, r.Class = cutText(r.Reason, maxRefusedReason), cutText(r.Class, maxRefusedReason)
 	return r
 }
 
-// cutText returns the beginning of s: whole characters, at most n bytes.
+// cutText returns a prefix of s of at most n bytes, in whole characters.
 func cutText(s string, n int) string {
 	if s = strings.ToValidUTF8(s, "\uFFFD"); len(s) <= n {
 		return s
@@ -58,7 +57,7 @@ func cutText(s string, n int) string {
 	return s[:n]
 }
 
-// refusedKey is what makes two entries one document. The reason may be another when it is sent again.
+// refusedKey identifies a document. The reason may differ when it is sent again.
 type refusedKey struct {
 	index, id string
 	shard     int
@@ -71,15 +70,15 @@ func (r Refused) compare(o Refused) int {
 	return cmp.Or(cmp.Compare(r.Index, o.Index), cmp.Compare(r.Shard, o.Shard), cmp.Compare(r.Ordinal, o.Ordinal), cmp.Compare(r.ID, o.ID))
 }
 
-// sortedOnce sorts documents and leaves each in once, its first entry.
+// sortedOnce sorts documents and keeps the first entry of each.
 func sortedOnce(docs []Refused) []Refused {
 	slices.SortStableFunc(docs, Refused.compare)
 	return slices.CompactFunc(docs, func(a, b Refused) bool { return a.key() == b.key() })
 }
 
-// Keep stores documents that did not arrive; they are durable when it returns. It may be repeated, in whatever
-// portions and by whomever: a record is named by its first document and grows until
-// Forget, so that neither work done again nor a late writer loses one. Errors are those of the store.
+// Keep stores documents that did not arrive; they are durable when it returns. It may be repeated by any process, in any portions: a record
+// is named by its first document and grows until Forget, so that neither repeated work nor a late writer loses one. Errors are those that
+// the store returns.
 func (s Refusals) Keep(ctx context.Context, docs []Refused) error {
 	all := make([]Refused, len(docs))
 	for i, d := range docs {
@@ -95,7 +94,7 @@ func (s Refusals) Keep(ctx context.Context, docs []Refused) error {
 
 func (s Refusals) keep(ctx context.Context, docs []Refused) error {
 	first := docs[0]
-	// Ids of a store are short, names of indices need not be.
+	// Ids in a store are short, names of indices need not be.
 	id := fmt.Sprintf("%s:%x:%d:%d", kindRefused, sha256.Sum256([]byte(first.Index)), first.Shard, first.Ordinal)
 	var failed error
 	_, err := s.leases.Update(ctx, id, kindRefused, func(r cms.Record, _ time.Time) (cms.Record, cms.Result) {
@@ -121,7 +120,7 @@ func refusedOf(r cms.Record) ([]Refused, error) {
 	return body.Documents, nil
 }
 
-// All yields the documents that are stored as refused, each once. An error ends it.
+// All yields the refused documents, each once, until the first error.
 func (s Refusals) All(ctx context.Context) iter.Seq2[Refused, error] {
 	return func(yield func(Refused, error) bool) {
 		seen := map[refusedKey]bool{}

@@ -15,20 +15,20 @@ import (
 
 const (
 	kindRounds = "rounds"
-	// mostRounds bounds the rounds that a session remembers.
+	// mostRounds limits the rounds that a session lists.
 	mostRounds = 100
 )
 
-// Round is one snapshot of a cluster that is followed, on its way to the target. Round 0 is the migration of the first snapshot.
+// Round is the transfer of one snapshot of a followed cluster to the target. Round 0 is the migration of the first snapshot.
 type Round struct {
 	Number   int    `json:"number"`
-	Snapshot string `json:"snapshot"`           // "": the round makes it, and it has not arrived
-	Identity string `json:"identity,omitempty"` // distinguishes the snapshot from another of its name; "": it has not arrived
-	Made     bool   `json:"made,omitempty"`     // the round makes its snapshot
-	// Group are patterns of the indices that the round brings, for a cut-over of these alone; none: all that are followed.
+	Snapshot string `json:"snapshot"`           // "": the round creates it, and it has not arrived
+	Identity string `json:"identity,omitempty"` // distinguishes the snapshot from others of its name; "": it has not arrived
+	Made     bool   `json:"made,omitempty"`     // the round creates its snapshot
+	// Group are patterns of the indices in a round for a cut-over of these alone; none: all followed indices.
 	Group   []string `json:"group,omitempty"`
 	Started int64    `json:"started"`           // epoch ms by the store's clock
-	Arrived int64    `json:"arrived,omitempty"` // likewise; 0: it has not arrived whole
+	Arrived int64    `json:"arrived,omitempty"` // epoch ms by the store's clock; 0: it has not arrived completely
 	Account
 }
 
@@ -42,32 +42,32 @@ type Account struct {
 	Bytes     int64 `json:"bytes"` // of the sources that were sent
 }
 
-// Rounds keeps the rounds of a cluster that is followed, in the records of the session that migrated its first snapshot.
+// Rounds keeps the rounds of a followed cluster, in the records of the session that migrated its first snapshot.
 type Rounds records
 
 // RoundsOf returns the rounds that follow the session whose items c leases.
 func RoundsOf(c *cms.Coordinator) Rounds { return Rounds(of(c)) }
 
-// Followed is a cluster that is followed.
+// Followed is a followed cluster.
 type Followed struct {
 	Rounds   []Round `json:"rounds"`             // the last ones, in order; none before the first one started
-	Finished int64   `json:"finished,omitempty"` // epoch ms by the store's clock; 0: it is followed
-	// Ended are the indices of the source that are not followed any more, sorted by name: they were cut over, or the operator gave them up.
+	Finished int64   `json:"finished,omitempty"` // epoch ms by the store's clock; 0: still followed
+	// Ended are the indices of the source that are no longer followed, sorted by name: they were cut over, or the operator gave them up.
 	Ended []Ended `json:"ended,omitempty"`
-	// Failures counts the attempts at rounds and cut-overs that failed since a round arrived last, and Failure is why the last one did.
+	// Failures counts the failed attempts at rounds and cut-overs since a round last arrived, and Failure is the reason of the last one.
 	Failures int    `json:"failures,omitempty"`
 	Failure  string `json:"failure,omitempty"`
-	// FailedBefore counts the failed documents of earlier rounds, which are not listed any more.
+	// FailedBefore counts the failed documents of rounds that are no longer listed.
 	FailedBefore int64 `json:"failed_before,omitempty"`
 }
 
-// Ended is an index that is not followed any more.
+// Ended is an index that is no longer followed.
 type Ended struct {
 	Index string `json:"index"`
-	After int    `json:"after"` // the last round that may have it
+	After int    `json:"after"` // the last round that may contain it
 }
 
-// EndedBefore returns the names of the indices that a round has no more, sorted.
+// EndedBefore returns the sorted names of the indices that a round no longer contains.
 func (f Followed) EndedBefore(round int) (names []string) {
 	for _, m := range f.Ended {
 		if m.After < round {
@@ -77,8 +77,8 @@ func (f Followed) EndedBefore(round int) (names []string) {
 	return names
 }
 
-// Bases returns what a round at a place of Rounds is compared with: a former round, and rounds after it that brought some indices only, in
-// their place for these, the last one first. A place behind the last one means a round of all indices. It returns false without a former round.
+// Bases returns the rounds with which the round at index at of Rounds is compared: a former round and, for the indices of later partial
+// rounds, these, the last one first. An index beyond the last round means a round of all indices. ok is false without a former round.
 func (f Followed) Bases(at int) (base Round, parts []Round, ok bool) {
 	var group []string
 	if at < len(f.Rounds) {
@@ -104,7 +104,7 @@ func (f Followed) Failed() int64 {
 	return n
 }
 
-// Last returns the last round.
+// Last returns the last round; ok is false if none has started.
 func (f Followed) Last() (last Round, ok bool) {
 	if len(f.Rounds) == 0 {
 		return Round{}, false
@@ -112,7 +112,7 @@ func (f Followed) Last() (last Round, ok bool) {
 	return f.Rounds[len(f.Rounds)-1], true
 }
 
-// Arrived returns the last round that has arrived.
+// Arrived returns the last round that has arrived; ok is false if none has.
 func (f Followed) Arrived() (last Round, ok bool) {
 	for _, r := range slices.Backward(f.Rounds) {
 		if r.Arrived != 0 {
@@ -122,8 +122,8 @@ func (f Followed) Arrived() (last Round, ok bool) {
 	return Round{}, false
 }
 
-// Lag returns how far the target lags behind the source: the age of the snapshot that arrived last. It returns false before the first
-// one has arrived, and when the following was finished.
+// Lag returns how far the target is behind the source: the age of the last snapshot that arrived. ok is false before one has arrived, and
+// after following has finished.
 func (f Followed) Lag(now time.Time) (lag time.Duration, ok bool) {
 	last, ok := f.Arrived()
 	if !ok || f.Finished != 0 {
@@ -160,17 +160,17 @@ func decodeRounds(r cms.Record) (Followed, error) {
 	return f, nil
 }
 
-// ErrFinished means that rfsd follow --finish has ended the following.
+// ErrFinished means that rfsd follow --finish has ended following.
 var ErrFinished = fmt.Errorf("the following of this cluster was finished: start a new session (--session-name): %w", fault.ErrConfig)
 
-// stateFollowed is the state of the session's own record from the first round that sends changes on.
+// stateFollowed is the state of the session's meta record from the first round that sends changes.
 const stateFollowed = "FOLLOWED"
 
 // ErrFollowed means that later snapshots have changed what the session sent.
 var ErrFollowed = fmt.Errorf("later snapshots have changed the documents of this session, which this command would bring back: run rfsd follow, or rfsd run --follow, with the same options: %w", fault.ErrConfig)
 
-// Start records the next round, unless the last one has not arrived, and returns the last one then. Of several processes that start a
-// round at the same time one does. Errors: ErrFinished.
+// Start records the next round unless the last one has not arrived, and returns the rounds. Of several processes that start a round at the
+// same time one succeeds. It returns ErrFinished after Finish.
 func (s Rounds) Start(ctx context.Context, next Round) (Followed, error) {
 	if next.Number > 0 {
 		_, err := s.leases.Update(ctx, kindMeta, kindMeta, func(r cms.Record, _ time.Time) (cms.Record, cms.Result) {
@@ -198,7 +198,7 @@ func (s Rounds) Start(ctx context.Context, next Round) (Followed, error) {
 	})
 }
 
-// Arrive records that a round has arrived whole, and returns whether this call has recorded it: another process that shares the round may
+// Arrive records that a round has arrived completely, and reports whether this call recorded it: another process that shares the round may
 // have done so, and may have started the next one.
 func (s Rounds) Arrive(ctx context.Context, done Round) (first bool, err error) {
 	_, err = s.change(ctx, func(f *Followed, now time.Time) (bool, error) {
@@ -218,10 +218,10 @@ func (s Rounds) Arrive(ctx context.Context, done Round) (first bool, err error) 
 	return first && err == nil, err
 }
 
-// maxFailure bounds the reason of a failed attempt, in bytes.
+// maxFailure limits the reason of a failed attempt, in bytes.
 const maxFailure = 1 << 10
 
-// Fail records that an attempt at a round or at a cut-over has failed. Before the first round it records nothing.
+// Fail records a failed attempt at a round or at a cut-over. Before the first round it records nothing.
 func (s Rounds) Fail(ctx context.Context, reason string) error {
 	_, err := s.change(ctx, func(f *Followed, _ time.Time) (bool, error) {
 		if len(f.Rounds) == 0 {
@@ -233,7 +233,7 @@ func (s Rounds) Fail(ctx context.Context, reason string) error {
 	return err
 }
 
-// End records that indices are not followed any more. Recording it again changes nothing.
+// End records that indices are no longer followed. It may be repeated.
 func (s Rounds) End(ctx context.Context, indices []string) error {
 	_, err := s.change(ctx, func(f *Followed, _ time.Time) (bool, error) {
 		last, _ := f.Last()
@@ -252,7 +252,7 @@ func (s Rounds) End(ctx context.Context, indices []string) error {
 	return err
 }
 
-// Finish records the end of the following.
+// Finish records the end of following.
 func (s Rounds) Finish(ctx context.Context) error {
 	_, err := s.change(ctx, func(f *Followed, now time.Time) (bool, error) {
 		if f.Finished != 0 {
@@ -264,7 +264,7 @@ func (s Rounds) Finish(ctx context.Context) error {
 	return err
 }
 
-// change changes the rounds by f, which reports whether it has, and returns them.
+// change applies f, which reports a change, to the rounds and returns them.
 func (s Rounds) change(ctx context.Context, f func(all *Followed, now time.Time) (bool, error)) (Followed, error) {
 	return change(ctx, s.leases, kindRounds, decodeRounds, func(all *Followed, now time.Time) (bool, error) {
 		changed, err := f(all, now)
@@ -275,7 +275,7 @@ func (s Rounds) change(ctx context.Context, f func(all *Followed, now time.Time)
 	})
 }
 
-// change changes the only record of a kind by f, which reports whether it has, and returns what the record holds then.
+// change applies f, which reports a change, to the only record of a kind and returns its content.
 func change[T any](ctx context.Context, l *cms.Leases, kind string, decode func(cms.Record) (T, error), f func(is *T, now time.Time) (bool, error)) (is T, err error) {
 	var failed error
 	_, err = l.Update(ctx, kind, kind, func(r cms.Record, now time.Time) (cms.Record, cms.Result) {

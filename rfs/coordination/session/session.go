@@ -1,6 +1,6 @@
-// Package session keeps the records of a migration: what it is, what the operator wants, how far its phases and indices are, what it
-// created, changed and could not deliver. They lie in the coordination store of package cms beside the items, whose leases are the
-// business of cms; it does not know this package.
+// Package session keeps the records of a migration: its settings, the operator's desired state, the progress of its phases and indices, and
+// what it created, changed and could not deliver. The records are in the coordination store of package cms, next to the items; cms does not
+// import this package.
 package session
 
 import (
@@ -18,8 +18,8 @@ const (
 	kindMeta   = "meta"
 )
 
-// records are the handles that every type of this package works with. The types differ in the records that they read and change, and all
-// are safe for concurrent use.
+// records are the handles used by every type of this package. The types differ in the records that they read and change; all are safe for
+// concurrent use.
 type records struct {
 	items  *cms.Coordinator
 	leases *cms.Leases
@@ -27,20 +27,20 @@ type records struct {
 
 func of(c *cms.Coordinator) records { return records{items: c, leases: c.Leases()} }
 
-// Identity reads and binds what a session is about: the settings with which it started, the identity of its source and target, the mark
-// of its objects, and whether it is being undone.
+// Identity reads and binds the identity of a session: the settings with which it started, its source and target, the mark of its objects,
+// and whether it is being undone.
 type Identity records
 
 // IdentityOf returns the identity of the session whose items c leases.
 func IdentityOf(c *cms.Coordinator) Identity { return Identity(of(c)) }
 
-// Orders reads and changes the state of the fleet that an operator wants.
+// Orders reads and changes the operator's desired state of the fleet.
 type Orders records
 
-// OrdersOf returns the orders to the session whose items c leases.
+// OrdersOf returns the orders of the session whose items c leases.
 func OrdersOf(c *cms.Coordinator) Orders { return Orders(of(c)) }
 
-// Phases leases the phases and moves them on.
+// Phases leases the phases and changes their states.
 type Phases records
 
 // PhasesOf returns the phases of the session whose items c leases.
@@ -52,10 +52,10 @@ type Entries records
 // EntriesOf returns the entries of the session whose items c leases.
 func EntriesOf(c *cms.Coordinator) Entries { return Entries(of(c)) }
 
-// Batches leases groups of indices, in which the processes of a session create them.
+// Batches leases batches of indices, which the processes of a session create.
 type Batches records
 
-// BatchesOf returns the groups of indices of the session whose items c leases.
+// BatchesOf returns the batches of the session whose items c leases.
 func BatchesOf(c *cms.Coordinator) Batches { return Batches(of(c)) }
 
 // Audits compares the items with the entries, and ends a session whose items are all done.
@@ -64,7 +64,7 @@ type Audits records
 // AuditsOf returns the audits of the session whose items c leases.
 func AuditsOf(c *cms.Coordinator) Audits { return Audits(of(c)) }
 
-// Held reads and frees the leases of workers.
+// Held reads and releases the leases of workers.
 type Held records
 
 // HeldOf returns the leases that workers of the session hold.
@@ -79,7 +79,7 @@ func CreatedOf(c *cms.Coordinator) Created { return Created(of(c)) }
 // Tunings keeps the former settings of indices that are tuned for the load.
 type Tunings records
 
-// TuningsOf returns the former settings that the session whose items c leases has changed.
+// TuningsOf returns the former settings of indices that the session whose items c leases has changed.
 func TuningsOf(c *cms.Coordinator) Tunings { return Tunings(of(c)) }
 
 // Priors keeps the documents that target indices held before an import.
@@ -88,7 +88,7 @@ type Priors records
 // PriorsOf returns the prior documents of the session whose items c leases.
 func PriorsOf(c *cms.Coordinator) Priors { return Priors(of(c)) }
 
-// Refusals keeps documents that did not arrive, where the session has no other place for them.
+// Refusals keeps documents that did not arrive, for sessions without another place for them.
 type Refusals records
 
 // RefusalsOf returns the refused documents of the session whose items c leases.
@@ -106,10 +106,10 @@ type Redrives records
 // RedrivesOf returns the counts of the session whose items c leases.
 func RedrivesOf(c *cms.Coordinator) Redrives { return Redrives(of(c)) }
 
-// Deliveries keeps how far each node has sent the events of its session.
+// Deliveries keeps which events each node has sent.
 type Deliveries records
 
-// DeliveriesOf returns the positions of the session whose items c leases.
+// DeliveriesOf returns the deliveries of the session whose items c leases.
 func DeliveriesOf(c *cms.Coordinator) Deliveries { return Deliveries(of(c)) }
 
 // SharedSettings keeps the settings that one node shares with the others.

@@ -11,15 +11,15 @@ import (
 
 const (
 	kindConfig = "config"
-	// mostShared bounds the settings of a fleet, in bytes of JSON.
+	// mostShared limits the settings of a fleet, in bytes of JSON.
 	mostShared = 256 << 10
 )
 
-// Shared are the settings that all nodes of a fleet have in common, by the names of options. Secrets and what
-// is one machine's own are not among them.
+// Shared are the settings that all nodes of a fleet have in common, by the names of options. They include no secrets and no settings
+// specific to a machine.
 type Shared map[string][]string
 
-// SharedRecord is what the store holds of them. The store is not believed: package sharing judges revision and signature.
+// SharedRecord is the record of the shared settings. The store is not trusted: package sharing checks revision and signature.
 type SharedRecord struct {
 	Settings  Shared `json:"settings"`
 	Revision  int64  `json:"revision,omitempty"`
@@ -31,7 +31,7 @@ type sharedBody struct {
 	SharedRecord
 }
 
-// Read returns the record of the fleet's settings, or ErrNotFound when no node has stored any.
+// Read returns the record of the fleet's settings, or ErrNotFound.
 func (s SharedSettings) Read(ctx context.Context) (SharedRecord, error) {
 	r, err := s.leases.Record(ctx, kindConfig)
 	if err != nil {
@@ -50,7 +50,7 @@ func (s SharedSettings) Read(ctx context.Context) (SharedRecord, error) {
 	return body.SharedRecord, nil
 }
 
-// Share stores the fleet's settings unless there are some; over replaces those. It reports whether it did. Errors:
+// Share stores the fleet's settings unless a record exists, or replaces it if over is set. It reports whether it stored them, and returns
 // fault.ErrConfig when they are too big.
 func (s SharedSettings) Share(ctx context.Context, r SharedRecord, over bool) (stored bool, err error) {
 	raw, err := json.Marshal(sharedBody{schemaVersion, r})

@@ -13,8 +13,8 @@ import (
 
 const kindTuned = "tuned"
 
-// Tuned is a target index whose settings were changed for the time of the migration: what they were
-// and what they were set to, as the target writes them. A setting that was not set is null.
+// Tuned is a target index whose settings were changed during the migration: the former and the new values, as the target returns them. A
+// setting that had no value is null.
 type Tuned struct {
 	Target string             `json:"target"`
 	UUID   string             `json:"uuid"`
@@ -24,8 +24,8 @@ type Tuned struct {
 
 func tunedID(target string) string { return kindTuned + ":" + cms.NameKey(target) }
 
-// Note records what is going to be changed, before it is, and returns the record that counts, which is the first one of
-// an index: created is false when there was one already.
+// Note records settings before they are changed, and returns the record in effect, which is the first one of an index; created is false if
+// it existed already.
 func (s Tunings) Note(ctx context.Context, t Tuned) (recorded Tuned, created bool, err error) {
 	raw, err := json.Marshal(t)
 	if err != nil {
@@ -43,8 +43,7 @@ func (s Tunings) Note(ctx context.Context, t Tuned) (recorded Tuned, created boo
 	return recorded, false, err
 }
 
-// Extend records settings of an index that are going to be changed beside those that its record has, before they are.
-// What the record has stays as it is.
+// Extend adds further settings of an index to its record before they are changed. Recorded settings are kept.
 func (s Tunings) Extend(ctx context.Context, t Tuned) error {
 	if _, created, err := s.Note(ctx, t); created || err != nil {
 		return err
@@ -57,7 +56,7 @@ func (s Tunings) Extend(ctx context.Context, t Tuned) error {
 				return r, cms.Lost
 			}
 		}
-		if is.UUID != t.UUID { // of an index that is gone
+		if is.UUID != t.UUID { // of a deleted index
 			is = t
 		}
 		changed := len(r.Body) == 0 || is.UUID != t.UUID
@@ -87,16 +86,16 @@ func decodeTuned(r cms.Record) (t Tuned, err error) {
 	return t, nil
 }
 
-// All yields what was changed and not restored yet.
+// All yields the records of settings that were changed and not restored yet.
 func (s Tunings) All(ctx context.Context) iter.Seq2[Tuned, error] {
 	return cms.Decoded(s.leases.List(ctx, kindTuned), decodeTuned)
 }
 
-// Forget removes the record of an index that was restored, or is none of ours any more.
+// Forget removes the record of an index that was restored, or is no longer ours.
 func (s Tunings) Forget(ctx context.Context, target string) error {
 	err := s.leases.Forget(ctx, tunedID(target))
 	if errors.Is(err, cms.ErrConflict) {
-		return nil // another process has removed it, and noted it anew
+		return nil // another process has removed it, and created a new one
 	}
 	return err
 }

@@ -13,15 +13,15 @@ import (
 // PausedError reports that the operator does not want the fleet to run.
 type PausedError struct{ Intent Intent }
 
-// Error names the operator and what is wanted.
+// Error names the operator and the desired state.
 func (e *PausedError) Error() string {
 	return fmt.Sprintf("the operator (%s) wants no work: %s", e.Intent.Who, e.Intent.State)
 }
 
-// Watch returns a context that ends when the operator wants no work any more, with a *PausedError as its cause, or when the store was
-// deleted, with cms.ErrStoreGone: then no order arrives and nothing can be completed. The store is read at the interval every, and set
-// is called with the limits that the operator has set, before Watch returns and after each change. If the operator wants no work already,
-// the *PausedError is returned. stop must be called in any case.
+// Watch returns a context that ends when the operator no longer wants the fleet to run, with a *PausedError as its cause, or when the store
+// was deleted, with cms.ErrStoreGone: then no order arrives and nothing can be completed. It reads the store at the interval every, and
+// calls set with the operator's limits, before it returns and after each change. If the fleet is not to run already, it returns the
+// *PausedError. stop must be called in any case.
 func (s Orders) Watch(ctx context.Context, every time.Duration, set func(Limits), log *slog.Logger) (watched context.Context, stop func(), err error) {
 	i, err := s.Intent(ctx)
 	if err == nil && i.State != Run {
