@@ -1,6 +1,5 @@
-// Package awsconfig reads the configuration and the credentials of AWS for every package that calls a service of AWS, so that
-// the same omission has the same message everywhere. Both come from the SDK's default chain: variables, shared files, container
-// and instance roles.
+// Package awsconfig reads the configuration and the credentials of AWS, for all packages that call AWS services, so that the same omission
+// has the same message everywhere. Both come from the SDK's default chain: variables, shared files, container and instance roles.
 package awsconfig
 
 import (
@@ -20,20 +19,20 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// Options are settings of the user in addition to the chain. The names of settings are for messages.
+// Options are the user's settings in addition to the chain. The names of settings are for messages.
 type Options struct {
 	Region        string // "" is the chain's
 	RegionSetting string // such as --s3-region
 	RoleARN       string // role to assume with the default credentials; "" for none
-	// Client changes how the SDK sends requests; nil: as it does by default.
+	// Client changes how the SDK sends requests; nil: unchanged.
 	Client []func(*config.LoadOptions) error
 }
 
-// Load reads the configuration. Credentials are not read yet, see Credentials. It returns fault.ErrConfig if a file of the chain
-// cannot be read, or if the region is unknown.
+// Load reads the configuration. Credentials are read later, see Credentials. It returns fault.ErrConfig if a file of the chain cannot be
+// read, or if the region is unknown.
 func Load(ctx context.Context, o Options) (aws.Config, error) {
 	load := append(slices.Clone(o.Client), config.WithLogger(logging.LoggerFunc(func(_ logging.Classification, format string, v ...any) {
-		slog.DebugContext(ctx, "AWS SDK", "message", fmt.Sprintf(format, v...)) // what matters is in errors
+		slog.DebugContext(ctx, "AWS SDK", "message", fmt.Sprintf(format, v...)) // errors have the relevant part
 	})))
 	if o.Region != "" {
 		load = append(load, config.WithRegion(o.Region))
@@ -51,10 +50,10 @@ func Load(ctx context.Context, o Options) (aws.Config, error) {
 	return conf, nil
 }
 
-// NoCredentialsError is returned if the chain has no credentials, or the role cannot be assumed. No request was sent for the caller.
+// NoCredentialsError means that the chain has no credentials, or that the role cannot be assumed. No request was sent for the caller.
 type NoCredentialsError struct{ err error }
 
-// Error returns the reason and what to do.
+// Error returns the reason and the remedy.
 func (e *NoCredentialsError) Error() string {
 	remedy := "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or run on a machine that has a role"
 	var call *smithy.OperationError
@@ -67,8 +66,8 @@ func (e *NoCredentialsError) Error() string {
 // Unwrap returns the reason.
 func (e *NoCredentialsError) Unwrap() error { return e.err }
 
-// Credentials returns the credentials of a configuration. Errors are a *NoCredentialsError without a category: whether they may be
-// there later depends on the caller.
+// Credentials returns the credentials of a configuration. Errors are a *NoCredentialsError without a category: whether credentials may
+// exist later depends on the caller.
 func Credentials(ctx context.Context, from aws.CredentialsProvider) (aws.Credentials, error) {
 	c, err := from.Retrieve(ctx)
 	if err != nil {
@@ -77,8 +76,8 @@ func Credentials(ctx context.Context, from aws.CredentialsProvider) (aws.Credent
 	return c, nil
 }
 
-// Renew drops credentials that can be had anew, such as a role's, so that the next request asks for them. It reports false
-// for keys that the operator has to replace.
+// Renew drops credentials that can be renewed, such as a role's, so that the next request obtains new ones. It returns false for keys that
+// the operator has to replace.
 func Renew(ctx context.Context, from aws.CredentialsProvider) bool {
 	cache, ok := from.(*aws.CredentialsCache)
 	if !ok {

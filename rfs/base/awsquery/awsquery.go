@@ -1,5 +1,5 @@
-// Package awsquery calls services of AWS that take a form and answer in XML (EC2, Auto Scaling). Requests are signed here rather
-// than sent by the SDK's packages for these services, which would be half of the program for a few calls.
+// Package awsquery calls AWS services with form-encoded requests and XML responses (EC2, Auto Scaling). It signs the requests itself: the
+// SDK's packages for these services would be half of the program for a few calls.
 package awsquery
 
 import (
@@ -31,13 +31,13 @@ type Client struct {
 	RegionSetting string
 }
 
-// maxAnswer limits an answer, in bytes. A page of EC2 with 1,000 instances is the largest.
+// maxAnswer limits a response, in bytes. The largest is a page of EC2 with 1,000 instances.
 const maxAnswer = 16 << 20
 
-// Refused is an answer of the service that is not 200.
+// Refused is a response of the service other than 200.
 type Refused struct {
 	Status        int
-	Code, Message string // of the service; Message holds the first bytes of an answer in another form
+	Code, Message string // from the service; for a body of another form, Message is its start
 }
 
 // Error returns status, code and message.
@@ -63,7 +63,7 @@ func (c Client) Open(ctx context.Context) (*Session, error) {
 	return &Session{c, conf}, nil
 }
 
-// Call sends one signed request and decodes its answer into answer. An answer other than 200 is a *Refused.
+// Call sends one signed request and decodes the response into answer. A response other than 200 is a *Refused.
 func (s *Session) Call(ctx context.Context, action string, form url.Values, answer any) error {
 	form.Set("Action", action)
 	form.Set("Version", s.c.Version)
@@ -98,7 +98,7 @@ func (s *Session) Call(ctx context.Context, action string, form url.Values, answ
 	return xml.Unmarshal(b, answer)
 }
 
-// noRedirects sends signed requests only to the host they were signed for.
+// noRedirects follows no redirects, so that signed requests go only to the host that they were signed for.
 var noRedirects = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
 // endpoint returns the URL of a service in a region.
@@ -110,7 +110,7 @@ func endpoint(service, region string) string {
 	return "https://" + service + "." + region + "." + domain + "/"
 }
 
-// refused returns the error of an answer. EC2 has a list of errors in it, Auto Scaling one.
+// refused returns the error in a response. EC2 sends a list of errors, Auto Scaling a single one.
 func refused(status int, answer []byte) *Refused {
 	type reason struct{ Code, Message string }
 	var body struct {
@@ -131,7 +131,7 @@ func refused(status int, answer []byte) *Refused {
 	return r
 }
 
-// Temporary reports whether the service had too many requests or failed, so that the same request may succeed later.
+// Temporary reports whether the service was overloaded or failed, so that the same request may succeed later.
 func (r *Refused) Temporary() bool {
 	switch r.Code {
 	case "Throttling", "ThrottlingException", "RequestLimitExceeded", "ResourceContention", "ScalingActivityInProgress":

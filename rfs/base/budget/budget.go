@@ -1,5 +1,5 @@
-// Package budget bounds the bytes that a process holds of what others wrote: long documents, metadata, answers. What
-// is short, and bounded by options, is not counted.
+// Package budget limits the bytes that a process holds of foreign data: long documents, metadata, responses. Data that is short, or limited
+// by options, is not counted.
 package budget
 
 import (
@@ -8,27 +8,26 @@ import (
 	"sync"
 )
 
-// Budget is the bytes that the parts of a process share. It is safe for concurrent use. The nil Budget bounds nothing.
+// Budget is a number of bytes that the parts of a process share. It is safe for concurrent use. The nil Budget has no limit.
 type Budget struct {
 	most, reserve int64
 
 	mu      sync.Mutex
 	used    int64
-	waiting []*waiter // in the order in which they came
+	waiting []*waiter // in order of arrival
 }
 
 type waiter struct {
 	n    int64
-	turn chan struct{} // closed when n bytes are its own
+	turn chan struct{} // closed when it has been granted n bytes
 }
 
-// New returns a Budget of most bytes. The last reserve bytes of it are for Try: what ends work, such as an answer, never
-// waits for what starts some.
+// New returns a Budget of most bytes. The last reserve bytes are only for Try: data that finishes work, such as a response, never waits for
+// data that starts work.
 func New(most, reserve int64) *Budget { return &Budget{most: most, reserve: reserve} }
 
-// Take blocks until n bytes are free and returns them. A request larger than the Budget takes all of it, alone. It
-// returns the error of ctx. A caller that holds a Share and takes another may wait for itself: take both in one call and
-// Split.
+// Take blocks until n bytes are free and returns them, or the error of ctx. A request larger than the Budget takes all of it, alone. A
+// caller that takes another Share while it holds one may wait for itself: take both in one call and Split.
 func (b *Budget) Take(ctx context.Context, n int64) (*Share, error) {
 	if b == nil || n <= 0 {
 		return nil, nil
@@ -57,18 +56,18 @@ func (b *Budget) Take(ctx context.Context, n int64) (*Share, error) {
 			return nil, context.Cause(ctx)
 		}
 	}
-	b.used -= n // it was its turn at the same moment
+	b.used -= n // it was granted at the same moment
 	b.admit()
 	return nil, context.Cause(ctx)
 }
 
-// Alone blocks until nothing else of the Budget is held, except for its reserve, and takes all of it until release is called.
+// Alone blocks until nothing of the Budget is held, except for its reserve, and takes all of it until release is called.
 func (b *Budget) Alone(ctx context.Context) (release func(), err error) {
 	s, err := b.Take(ctx, math.MaxInt64)
 	return s.Release, err
 }
 
-// Try returns n bytes if they are free now, the reserve included; ok reports whether they were.
+// Try returns n bytes if they are free now, including the reserve; ok reports whether they were.
 func (b *Budget) Try(n int64) (s *Share, ok bool) {
 	if b == nil || n <= 0 {
 		return nil, true
@@ -82,10 +81,10 @@ func (b *Budget) Try(n int64) (s *Share, ok bool) {
 	return &Share{budget: b, n: n}, true
 }
 
-// fits reports whether n bytes may be taken now. What Try took of the reserve does not keep a lone one waiting.
+// fits reports whether n bytes may be taken now, without the reserve.
 func (b *Budget) fits(n int64) bool { return b.used+n <= b.most-b.reserve }
 
-// admit calls those who wait, in their order, as far as there is room. b.mu is held.
+// admit grants the waiting requests in order, as far as they fit. b.mu is held.
 func (b *Budget) admit() {
 	for len(b.waiting) > 0 && b.fits(b.waiting[0].n) {
 		b.used += b.waiting[0].n
@@ -95,13 +94,13 @@ func (b *Budget) admit() {
 	}
 }
 
-// Share is bytes of a Budget that are held. Release may be called by any goroutine. The nil Share is none.
+// Share is a number of bytes held of a Budget. Release may be called by any goroutine. The nil Share holds none.
 type Share struct {
 	budget *Budget
 	n      int64
 }
 
-// Split moves n bytes, or all if there are fewer, into another Share.
+// Split moves n bytes, or all if there are fewer, to another Share.
 func (s *Share) Split(n int64) *Share {
 	if s == nil {
 		return nil

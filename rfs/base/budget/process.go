@@ -4,23 +4,23 @@ import (
 	"runtime/debug"
 )
 
-// What a process holds besides bodies, in bytes.
+// Memory that a process uses in addition to bodies, in bytes.
 const (
-	memoryOfProcess = 48 << 20 // program, plans, connections and their answers
+	memoryOfProcess = 48 << 20 // program, plans, connections and their responses
 	memoryOfSlot    = 24 << 20 // window, raw chunk and chunks read ahead of a reader, buffers of a compressor
 	memoryAhead     = 64 << 20 // ranges read ahead from a bucket
 )
 
-// Process is the number of bytes that a process may hold at the same time.
+// Process describes the memory use of a process.
 type Process struct {
 	Slots, Connections int
-	Body               int   // bytes of a request
+	Body               int   // of a request, in bytes
 	Cluster            bool  // requests go to a cluster
 	Longer             int64 // bytes by which the longest source may exceed the default
 }
 
-// Budget returns the bytes that a process may hold, without long documents: a body that is filled and one more per slot,
-// and the bodies of all requests in flight, which grow by a quarter at a time. bucket adds the ranges that are read ahead from a bucket.
+// Budget returns the bytes that a process may hold, without long documents: a body that is filled and another one per slot, and the bodies
+// of all requests in flight, which grow by a quarter at a time. bucket adds the ranges that are read ahead from a bucket.
 func (p Process) Budget(bucket bool) int64 {
 	bodies := 2 * p.Slots
 	if p.Cluster {
@@ -33,29 +33,28 @@ func (p Process) Budget(bucket bool) int64 {
 	return budget
 }
 
-// LimitMemory makes the budget, less the program, the soft limit of the runtime, which then collects garbage more often
-// instead of growing beyond it, unless GOMEMLIMIT is set. Giant documents may still take more.
+// LimitMemory sets the runtime's soft memory limit to the budget minus the program, unless GOMEMLIMIT is set. The runtime then collects
+// garbage more often instead of growing beyond it. Giant documents may still take more.
 func LimitMemory(budget int64, getenv func(string) string) {
 	if getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(budget - memoryOfProgram)
 	}
 }
 
-// memoryOfProgram is the part of the budget that the program itself takes, in bytes, which the runtime does not count.
+// memoryOfProgram is the part of the budget for the program itself, in bytes, which the runtime does not count.
 const memoryOfProgram = 20 << 20
 
-// What a process holds of long documents, large metadata and long answers together, in bytes: what is left of a half
-// gigabyte at default settings.
+// Limits of long documents, large metadata and long responses together, in bytes: the rest of half a gigabyte at default settings.
 const (
 	// MemoryOfInput is the limit of a process that reads without sending.
 	MemoryOfInput = 480 << 20
 	leastOfInput  = 192 << 20
-	// answersOfInput is the part of it that only answers may take.
+	// answersOfInput is the part of it for responses only.
 	answersOfInput = 64 << 20
 )
 
-// Input returns the budget of the process for what others wrote. Where longer documents are read than by default, it
-// grows with them, so that it bounds them still.
+// Input returns the budget of the process for foreign data. It grows with the configured maximum length of documents, so that it still
+// limits them.
 func (p Process) Input() *Budget {
 	return New(max(MemoryOfInput-p.Budget(false), leastOfInput)+max(0, 2*p.Longer), answersOfInput)
 }

@@ -11,11 +11,10 @@ const (
 	remedyPermissions = "grant it to the user (PERMISSIONS.md has roles); `rfsd plan --only access` names everything that is missing"
 )
 
-// general holds the types of errors whose reasons suffice.
+// general are types of errors that add nothing to their reasons.
 var general = []string{"illegal_argument_exception", "illegal_state_exception"}
 
-// Explain returns the message of an error of a cluster for a person, from its status, type and reason, and the remedy; "" where
-// none is known.
+// Explain returns the message of a cluster's error for display, from its status, type and reason, and the remedy, or "" if none is known.
 func Explain(status int, kind, reason string) (text, remedy string) {
 	blocked := slices.Contains(blockTypes, kind)
 	switch {
@@ -24,7 +23,7 @@ func Explain(status int, kind, reason string) (text, remedy string) {
 	case blocked && strings.Contains(reason, "/12/"):
 		return "a disk of the cluster is above its flood stage, so that the index takes no documents", remedyDisks
 	case status == http.StatusForbidden && kind == "security_exception":
-		text, _, _ = strings.Cut(reason, " and User [") // and the names of all its roles
+		text, _, _ = strings.Cut(reason, " and User [") // the names of all roles follow
 		return text, remedyPermissions
 	case status == http.StatusForbidden && kind == "" && reason == "": // the response to a HEAD request has no body
 		return "a permission of the user is missing", remedyPermissions

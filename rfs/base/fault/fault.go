@@ -1,9 +1,8 @@
-// Package fault holds the few categories into which every error of rfsd falls.
+// Package fault defines the categories of all errors of rfsd.
 //
-// A category decides what the caller does: damage is named and never retried, a
-// lost lease stops the work, a refusal by the target concerns one document or
-// request forever, an unavailable peer is asked again. Errors wrap a category
-// with %w and are tested with errors.Is.
+// A category decides what the caller does: damage is reported and never retried, a lost lease stops the work, a rejection by the target
+// concerns one document or request permanently, an unavailable peer is asked again. Errors wrap a category with %w and are tested with
+// errors.Is.
 package fault
 
 import (
@@ -17,15 +16,15 @@ import (
 )
 
 var (
-	// ErrCorrupt means that bytes of the repository are not what they should be. Never retried.
+	// ErrCorrupt means that bytes of the repository are damaged. Never retried.
 	ErrCorrupt = errors.New("corrupt")
-	// ErrUnsupported means a form that is intact but that rfsd refuses; the message states what to do.
+	// ErrUnsupported means an intact form that rfsd does not support; the message has the remedy.
 	ErrUnsupported = errors.New("unsupported")
 	// ErrLeaseLost means that another worker holds the work item, or that the lease has expired. Stop immediately.
 	ErrLeaseLost = errors.New("lease lost")
-	// ErrRejected means that the target refuses, and would refuse again. Permanent.
+	// ErrRejected means that the target rejects a request, and would reject it again. Permanent.
 	ErrRejected = errors.New("rejected by target")
-	// ErrUnavailable means that the other side cannot answer now. Retried with backoff.
+	// ErrUnavailable means that the peer cannot answer now. Retried with backoff.
 	ErrUnavailable = errors.New("unavailable")
 	// ErrConfig means that the user has to change an option, a permission or a name before a new run.
 	ErrConfig = errors.New("configuration")
@@ -33,16 +32,16 @@ var (
 	ErrNoBucket = fmt.Errorf("the bucket does not exist: %w", ErrConfig)
 )
 
-// Damage states which bytes of the repository are wrong. It is an ErrCorrupt.
+// Damage identifies damaged bytes of the repository. It is an ErrCorrupt.
 type Damage struct {
-	Blob   string // blob in the repository, relative to its root; "" when unknown yet
-	File   string // Lucene file or part of a metadata blob; "" when the blob itself is meant
-	Offset int64  // byte offset in File (in Blob when File is ""); -1 when it concerns the whole
+	Blob   string // blob in the repository, relative to its root; "" if not yet known
+	File   string // Lucene file or part of a metadata blob; "" for the blob itself
+	Offset int64  // byte offset in File (in Blob if File is ""); -1 for the whole
 	Err    error  // what is wrong
 }
 
-// Error names blob, file and offset, then the cause. Where one Damage wraps another,
-// the inner one knows the place better and the outer one fills in what it lacks.
+// Error returns blob, file and offset, then the cause. If one Damage wraps another, the inner location applies, and the outer one fills in
+// missing fields.
 func (d *Damage) Error() string {
 	for inner, ok := d.Err.(*Damage); ok; inner, ok = d.Err.(*Damage) { //nolint:errorlint // only the direct cause is merged
 		merged := *inner
@@ -75,20 +74,19 @@ func (d *Damage) Error() string {
 	return b.String()
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (d *Damage) Unwrap() error { return d.Err }
 
 // Is makes every Damage an ErrCorrupt.
 func (d *Damage) Is(target error) bool { return target == ErrCorrupt }
 
-// Corrupt makes a Damage for a place in a blob or Lucene file.
+// Corrupt returns a Damage at an offset of a blob or Lucene file.
 func Corrupt(blob, file string, offset int64, format string, args ...any) error {
 	return &Damage{Blob: blob, File: file, Offset: offset, Err: fmt.Errorf(format, args...)}
 }
 
-// Text is the message of an error for a person: without the names of the categories,
-// which the message itself makes plain, and without secrets that addresses or settings in it hold.
-// For a full disk it adds what to do.
+// Text returns the message of an error for display: without the names of categories at its end, which the message itself implies, and
+// without secrets in addresses or settings. For a full disk it adds the remedy.
 func Text(err error) string {
 	lines := strings.Split(secret.Text(err.Error()), "\n")
 	for i, line := range lines {
@@ -112,7 +110,7 @@ func withoutCategories(s string) string {
 	return s
 }
 
-// Names returns a list of names in a text: the first of many, and how many more there are.
+// Names returns a list of names as text: at most most of them, and how many more there are.
 func Names(names []string, most int) string {
 	if n := len(names) - most; n > 0 {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), n)

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// CheckStatus returns nil for a status below 300, otherwise a *StatusError: ErrUnavailable for a Transient error, ErrConfig for 401
-// and 403, else ErrRejected. call is method and path of the request.
+// CheckStatus returns nil for a status below 300, otherwise a *StatusError: ErrUnavailable for a Transient error, ErrConfig for 401 and
+// 403, else ErrRejected. call is the method and path of the request.
 func CheckStatus(call string, status int, answer []byte) error {
 	if status < 300 {
 		return nil
@@ -30,7 +30,7 @@ func CheckStatus(call string, status int, answer []byte) error {
 	return e
 }
 
-// Decode decodes the JSON of a response into out. It returns the *StatusError of CheckStatus for a response that is not a success, and
+// Decode decodes the JSON of a response into out. It returns the *StatusError of CheckStatus for an unsuccessful response, and
 // ErrUnavailable for a body that cannot be decoded.
 func Decode(call string, status int, answer []byte, out any) error {
 	if err := CheckStatus(call, status, answer); err != nil {
@@ -42,17 +42,17 @@ func Decode(call string, status int, answer []byte, out any) error {
 	return nil
 }
 
-// StatusError is a response of a cluster that is not a success.
+// StatusError is an unsuccessful response of a cluster.
 type StatusError struct {
 	Call         string // method and path
 	Status       int    // HTTP status
-	Type, Reason string // the cluster's words; Type is "" when the answer is not a JSON error
-	User         string // who was refused, for 401 and 403, such as "user ann"
-	Remedy       string // what to look at, "" when the words suffice
+	Type, Reason string // from the cluster; Type is "" if the body is not a JSON error
+	User         string // the rejected user for 401 and 403, such as "user ann"
+	Remedy       string // "" if the message suffices
 	category     error
 }
 
-// Error returns call, status, the cluster's words as Explain has them, and the remedy.
+// Error returns call, status, the cluster's message as Explain returns it, and the remedy.
 func (e *StatusError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: status %d", e.Call, e.Status)
@@ -81,10 +81,10 @@ func HasStatus(err error, statuses ...int) bool {
 	return errors.As(err, &e) && slices.Contains(statuses, e.Status)
 }
 
-// tags matches tags of HTML and XML; the last one may be cut off.
+// tags matches tags of HTML and XML; the last one may be truncated.
 var tags = regexp.MustCompile(`<[^>]*(>|$)`)
 
-// ErrorMessage returns type and reason of an error response; of any other body its start as the reason, of a page its text.
+// ErrorMessage returns type and reason of an error response. For any other body, the reason is its start, and for a page its text.
 func ErrorMessage(answer []byte) (kind, reason string) {
 	var a struct {
 		Error json.RawMessage `json:"error"`

@@ -1,10 +1,9 @@
-// Package files creates and replaces files. Links are not followed, neither at the last part of a path nor at a directory that
-// another user could have put there, and what replaces a file is written under a random name first.
+// Package files creates and replaces files. It follows no links, neither at the last element of a path nor at a directory that another user
+// could have created, and writes a replacement under a random name first.
 //
-// Root writes into directories of other users as well, such as the one of a service. There it follows no link, opens only files of
-// the directory's owner or its own that have one name, and gives what it creates to the directory's owner: nobody gains the rights
-// of root, or loses access. A directory that everyone can write, without the sticky bit, is refused, and so is one of root that a
-// group can write.
+// Root also writes into directories of other users, such as a service's. There it opens only files that belong to the directory's owner or
+// to root and have one name, and gives created files to the directory's owner: no user gains the rights of root, or loses access. A
+// world-writable directory without the sticky bit is refused, and so is a directory of root that a group can write.
 package files
 
 import (
@@ -49,10 +48,10 @@ func open(path string) (*folder, error) {
 	return f, nil
 }
 
-// maxLinks bounds the links of a path.
+// maxLinks limits the links in a path.
 const maxLinks = 40
 
-// enter opens a directory. A process that runs as root follows links only where no other user could have made them.
+// enter opens a directory. A process running as root follows links only where no other user could have created them.
 func enter(path string) (*os.Root, error) {
 	if !isRoot() {
 		return os.OpenRoot(path)
@@ -87,7 +86,7 @@ func enter(path string) (*os.Root, error) {
 	return at, nil
 }
 
-// step opens a directory of at and closes at. For a link it returns at and the absolute path where the link leads.
+// step opens a directory in at and closes at. For a link it returns at and the absolute target of the link.
 func step(at *os.Root, name string) (next *os.Root, link string, err error) {
 	info, err := at.Lstat(name)
 	if err != nil {
@@ -117,7 +116,7 @@ func step(at *os.Root, name string) (next *os.Root, link string, err error) {
 	return at, link, nil
 }
 
-// unchanged returns an error unless a file is the same before and after it was opened. err is the error of the second look at it.
+// unchanged returns an error unless a file is the same before and after it was opened. err is the error of the second stat.
 func unchanged(path string, was, is fs.FileInfo, err error) error {
 	if err == nil && !os.SameFile(was, is) {
 		return fmt.Errorf("%s was replaced while it was opened: %w", path, fault.ErrConfig)
@@ -125,7 +124,7 @@ func unchanged(path string, was, is fs.FileInfo, err error) error {
 	return err
 }
 
-// whole returns an error of a Root with the whole path.
+// whole returns an error of a Root with the complete path.
 func whole(at *os.Root, err error) error {
 	var of *fs.PathError
 	if errors.As(err, &of) {
@@ -138,7 +137,7 @@ func parts(path string) []string {
 	return strings.FieldsFunc(filepath.Clean(path), func(r rune) bool { return r == filepath.Separator })
 }
 
-// OpenFile opens a file as os.OpenFile does, except for links. A file that exists has to be a regular one.
+// OpenFile opens a file like os.OpenFile, but follows no link. An existing file has to be a regular one.
 func OpenFile(path string, flag int, perm fs.FileMode) (*os.File, error) {
 	dir, err := open(filepath.Dir(path))
 	if err != nil {
@@ -148,7 +147,7 @@ func OpenFile(path string, flag int, perm fs.FileMode) (*os.File, error) {
 	return f, errors.Join(err, dir.Close())
 }
 
-// tries bounds how often a file is opened that others create and remove meanwhile.
+// tries limits the attempts to open a file that other processes create and remove concurrently.
 const tries = 100
 
 func (d *folder) openFile(name string, flag int, perm fs.FileMode) (*os.File, error) {
@@ -176,7 +175,7 @@ func (d *folder) create(name string, flag int, perm fs.FileMode, to owner) (*os.
 	return f, nil
 }
 
-// existing opens a file that is there.
+// existing opens an existing file.
 func (d *folder) existing(name string, flag int) (*os.File, error) {
 	was, err := d.Lstat(name)
 	if err != nil {
@@ -207,7 +206,7 @@ func (d *folder) existing(name string, flag int) (*os.File, error) {
 	return f, nil
 }
 
-// named returns an error of a Root with the whole path.
+// named returns an error of the folder with the complete path.
 func (d *folder) named(err error) error {
 	if link, ok := errors.AsType[*os.LinkError](err); ok {
 		return &os.LinkError{Op: link.Op, Old: filepath.Join(d.path, link.Old), New: filepath.Join(d.path, link.New), Err: link.Err}
@@ -215,7 +214,7 @@ func (d *folder) named(err error) error {
 	return whole(d.Root, err)
 }
 
-// MkdirAll makes a directory and those above it that are missing, durably.
+// MkdirAll creates a directory and its missing parents, durably.
 func MkdirAll(path string, perm fs.FileMode) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -241,7 +240,7 @@ func MkdirAll(path string, perm fs.FileMode) error {
 
 func (d *folder) mkdir(name string, perm fs.FileMode) error {
 	err := d.Mkdir(name, perm)
-	if errors.Is(err, fs.ErrExist) { // another process has made it, or something else is there, which is noticed later
+	if errors.Is(err, fs.ErrExist) { // another process has created it, or another file exists, which is noticed later
 		return nil
 	}
 	if err != nil {
@@ -270,7 +269,7 @@ func SyncDir(path string) error {
 	return errors.Join(syncNames(f), f.Close())
 }
 
-// Rename gives a file another name in its directory, in place of the file of that name.
+// Rename renames a file within its directory, replacing an existing file of that name.
 func Rename(from, to string) error {
 	if filepath.Dir(from) != filepath.Dir(to) {
 		return fmt.Errorf("rename %s to %s: another directory: %w", from, to, fault.ErrConfig)
@@ -282,7 +281,7 @@ func Rename(from, to string) error {
 	return errors.Join(dir.named(dir.Root.Rename(filepath.Base(from), filepath.Base(to))), dir.Close())
 }
 
-// Remove removes a file, durably. A link is removed, not what it leads to.
+// Remove removes a file, durably. For a link it removes the link.
 func Remove(path string) error {
 	dir, err := open(filepath.Dir(path))
 	if err != nil {
@@ -294,7 +293,7 @@ func Remove(path string) error {
 	return errors.Join(err, dir.Close())
 }
 
-// RemoveDrafts removes the drafts of a file that killed processes left. The caller makes sure that no other process has one.
+// RemoveDrafts removes the drafts of a file that killed processes left. The caller ensures that no other process has one.
 func RemoveDrafts(path string) error {
 	dir, err := open(filepath.Dir(path))
 	if err != nil {
@@ -319,7 +318,7 @@ type Draft struct {
 	temp string
 }
 
-// NewDraft returns an empty draft of a file in the directory of it, under a random name that starts with a dot.
+// NewDraft returns an empty draft of a file in the file's directory, under a random name that starts with a dot.
 func NewDraft(path string, perm fs.FileMode) (*Draft, error) {
 	dir, err := open(filepath.Dir(path))
 	if err != nil {
@@ -348,7 +347,7 @@ func NewDraft(path string, perm fs.FileMode) (*Draft, error) {
 	return d, nil
 }
 
-// Commit replaces the file, durably. The draft is closed also after an error.
+// Commit replaces the file, durably. The draft is closed even after an error.
 func (d *Draft) Commit() error {
 	err := errors.Join(d.Sync(), d.File.Close())
 	if err == nil {
@@ -369,7 +368,7 @@ func (d *Draft) Drop() error {
 	return errors.Join(err, d.dir.Remove(d.temp), d.dir.Close())
 }
 
-// Replace writes a file in place of the one of that path, durably: after a crash the old or the new content is there.
+// Replace writes a file in place of an existing one, durably: after a crash the path has either the old or the new content.
 func Replace(path string, perm fs.FileMode, write func(w io.Writer) error) error {
 	d, err := NewDraft(path, perm)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Lock takes the flock(2) lock of an open file. The system releases it when the file is closed by the last process that inherited it.
-// Errors: ErrLocked, and errors.ErrUnsupported where the file system has no locks.
+// Lock acquires the flock(2) lock of an open file. The system releases it when the last process that inherited the file closes it. It
+// returns ErrLocked, or errors.ErrUnsupported if the file system has no locks.
 func Lock(f *os.File, how Locking) error {
 	flags := map[Locking]int{Alone: unix.LOCK_EX | unix.LOCK_NB, Together: unix.LOCK_SH | unix.LOCK_NB, Turn: unix.LOCK_EX, SharedTurn: unix.LOCK_SH}[how]
 	for {

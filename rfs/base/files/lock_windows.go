@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// Lock takes a lock of an open file, which the system releases when the file is closed. Windows keeps other processes from reading and
-// writing the locked range: the lock therefore covers one byte that no file has. Errors: ErrLocked.
+// Lock acquires a lock on an open file, which the system releases when the file is closed. Windows prevents other processes from reading
+// and writing the locked range, so the lock covers one byte beyond the end of any file. It returns ErrLocked.
 func Lock(f *os.File, how Locking) error {
 	var flags uint32
 	if how == Alone || how == Turn {

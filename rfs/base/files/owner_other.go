@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// owner is unknown where files have no owner of this kind.
+// owner is empty on systems without file owners of this kind.
 type owner struct{}
 
 func isRoot() bool { return false }

@@ -11,7 +11,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// owner is the user to whom root gives what it creates in a directory.
+// owner is the user who gets the files that root creates in a directory.
 type owner struct {
 	root     bool // this process runs as root
 	shared   bool // others can create names in the directory
@@ -23,20 +23,20 @@ func isRoot() bool { return os.Geteuid() == 0 }
 // syncNames makes the names in an open directory durable.
 func syncNames(dir *os.File) error { return dir.Sync() }
 
-// trusted reports whether only root can have made a link in a directory.
+// trusted reports whether only root can have created a link in a directory.
 func trusted(info fs.FileInfo) bool {
 	return statOf(info).Uid == 0 && !othersWrite(info)
 }
 
-// statOf returns what the system states of a file.
+// statOf returns the system's stat of a file.
 func statOf(info fs.FileInfo) *syscall.Stat_t { return info.Sys().(*syscall.Stat_t) }
 
-// othersWrite reports whether others than the owner can write a directory.
+// othersWrite reports whether users other than the owner can write a directory.
 func othersWrite(info fs.FileInfo) bool {
 	return info.Mode().Perm()&0o002 != 0 || info.Mode().Perm()&0o020 != 0 && statOf(info).Gid != 0
 }
 
-// mayWrite returns the owner of a directory, or an error when root does not create files in it.
+// mayWrite returns the owner of a directory, or an error if root must not create files in it.
 func mayWrite(path string, info fs.FileInfo) (owner, error) {
 	if !isRoot() {
 		return owner{}, nil
@@ -51,7 +51,7 @@ func mayWrite(path string, info fs.FileInfo) (owner, error) {
 	return o, nil
 }
 
-// mayOpen returns an error for a file that is neither the directory's owner's nor root's own, or that has further names.
+// mayOpen returns an error for a file that belongs neither to the directory's owner nor to root, or that has further names.
 func (o owner) mayOpen(path string, info fs.FileInfo) error {
 	if !o.root {
 		return nil
@@ -66,7 +66,7 @@ func (o owner) mayOpen(path string, info fs.FileInfo) error {
 	return nil
 }
 
-// of returns the owner of a file that is replaced, which what replaces it belongs to.
+// of returns the owner of an existing file, for its replacement.
 func (o owner) of(info fs.FileInfo) owner {
 	if o.root {
 		o.uid, o.gid = int(statOf(info).Uid), int(statOf(info).Gid)
@@ -74,7 +74,7 @@ func (o owner) of(info fs.FileInfo) owner {
 	return o
 }
 
-// give gives a file to the directory's owner.
+// give changes the owner of a file to the directory's owner.
 func (o owner) give(f *os.File) error {
 	if !o.root || o.uid == 0 {
 		return nil
@@ -82,7 +82,7 @@ func (o owner) give(f *os.File) error {
 	return f.Chown(o.uid, o.gid)
 }
 
-// giveName gives a new directory to the owner of its parent directory.
+// giveName changes the owner of a new directory to the owner of its parent.
 func (o owner) giveName(in *os.Root, name string) error {
 	if !o.root || o.uid == 0 {
 		return nil

@@ -1,5 +1,5 @@
-// Package overtime makes contexts that end later than others: for requests whose answer must be known although their caller
-// has been cancelled, such as a request that opens something at the server.
+// Package overtime creates contexts that outlive others by some time, for requests whose result must be known although their caller has
+// been cancelled, such as a request that opens something at the server.
 package overtime
 
 import (
@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// Context returns a context with the values of ctx that ends the time more after ctx has ended. done ends it immediately and
-// frees it.
+// Context returns a context with the values of ctx that ends more after ctx. done ends it immediately and releases its resources.
 func Context(ctx context.Context, more time.Duration) (longer context.Context, done func()) {
 	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {

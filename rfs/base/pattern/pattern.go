@@ -1,5 +1,5 @@
-// Package pattern matches names of indices and templates against what a user writes. Every option that selects
-// names uses it, so that one spelling works everywhere:
+// Package pattern matches names of indices and templates against patterns of the user. Every option that selects names uses it, so that one
+// syntax works everywhere:
 //
 //	logs-2024        exactly this name
 //	logs-*           * is any text, ? is one character
@@ -18,15 +18,15 @@ import (
 // prefix marks a regular expression.
 const prefix = "regex:"
 
-// Pattern is one entry. Its zero value matches nothing.
+// Pattern is one entry of an option. Its zero value matches nothing.
 type Pattern struct {
 	text  string
 	exact bool
 	re    *regexp.Regexp // of the whole name
 }
 
-// Parse reads one entry. It refuses with fault.ErrConfig what is not a regular expression by its prefix but looks like
-// one: as a name it would match nothing, without an error.
+// Parse parses one entry. It returns fault.ErrConfig for an entry that looks like a regular expression but lacks the prefix: as a name it
+// would silently match nothing.
 func Parse(text string) (Pattern, error) {
 	p := Pattern{text: text}
 	expr, isRegexp := strings.CutPrefix(text, prefix)
@@ -47,10 +47,10 @@ func Parse(text string) (Pattern, error) {
 	return p, nil
 }
 
-// Star reports whether a name matches a pattern of a template or policy, in which only * is special.
+// Star reports whether a name matches a pattern of a template or policy, where only * is special.
 func Star(pattern, name string) bool {
 	quoted := strings.NewReplacer(`\`, `\\`, `?`, `\?`, `[`, `\[`).Replace(pattern)
-	// path.Match lets * stop at slashes, which no name of an index has.
+	// path.Match stops * at slashes, which names of indices do not contain.
 	ok, err := path.Match(quoted, name)
 	return ok && err == nil
 }
@@ -67,20 +67,20 @@ func (p Pattern) String() string { return p.text }
 // MarshalText returns the pattern as it was written.
 func (p Pattern) MarshalText() ([]byte, error) { return []byte(p.text), nil }
 
-// UnmarshalText reads what MarshalText returns; it refuses what Parse does.
+// UnmarshalText parses a pattern like Parse.
 func (p *Pattern) UnmarshalText(text []byte) (err error) {
 	*p, err = Parse(string(text))
 	return err
 }
 
-// Regexp returns the expression that the whole name has to match. Each * and ? is a group of it.
+// Regexp returns the expression that the whole name has to match. Each * and ? is a group in it.
 func (p Pattern) Regexp() *regexp.Regexp { return p.re }
 
 // List is a list of patterns.
 type List []Pattern
 
-// ParseList reads the entries of an option. An entry may hold several names or patterns with commas between them;
-// a regular expression is taken as it is, commas included.
+// ParseList parses the entries of an option. An entry may contain several names or patterns separated by commas; a regular expression is
+// used unchanged, including commas.
 func ParseList(entries []string) (List, error) {
 	var l List
 	for _, entry := range entries {
@@ -131,10 +131,10 @@ func (l List) Strings() []string {
 	return all
 }
 
-// Selection is what participates: names that Include matches and Exclude does not. An empty Include matches every name.
+// Selection selects names: Include matches and Exclude does not. An empty Include matches every name.
 type Selection struct{ Include, Exclude List }
 
-// Match reports whether the name participates.
+// Match reports whether the name is selected.
 func (s Selection) Match(name string) bool {
 	return (len(s.Include) == 0 || s.Include.Match(name)) && !s.Exclude.Match(name)
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Outage bounds the time for which calls are repeated without a success. It is safe for concurrent use: the success of one caller ends
-// the outage of all.
+// Outage limits the time for which calls are retried without a success. It is safe for concurrent use: the success of one caller ends the
+// outage for all.
 type Outage struct {
 	Limit  time.Duration
 	Now    func() time.Duration // a monotonic clock
@@ -21,18 +21,18 @@ type Outage struct {
 	success time.Duration // when the last call succeeded
 }
 
-// Over notes a success.
+// Over records a success.
 func (o *Outage) Over() { o.OverAt(o.Now()) }
 
-// OverAt notes a success at an earlier time of the clock. An outage that started later continues.
+// OverAt records a success at an earlier time of the clock. An outage that started later continues.
 func (o *Outage) OverAt(at time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.lasts, o.success = o.lasts && o.since > at, max(o.success, at)
 }
 
-// Check notes the result of a call that started at a time of the clock. It returns nil after a success and while the call may be
-// repeated. Otherwise it returns err; if the limit has passed, with the limit.
+// Check records the result of a call that started at a time of the clock. It returns nil after a success and while the call may be retried.
+// Otherwise it returns err, with the limit if that has been exceeded.
 func (o *Outage) Check(started time.Duration, err error) error {
 	switch {
 	case err == nil:
@@ -55,7 +55,7 @@ func (o *Outage) Check(started time.Duration, err error) error {
 	return nil
 }
 
-// Do calls f, with pauses, until it succeeds or may not be repeated. It returns the error of sleep if that fails.
+// Do calls f, with pauses, until it succeeds or must not be retried. It returns the error of sleep if that fails.
 func (o *Outage) Do(ctx context.Context, pause time.Duration, sleep func(context.Context, time.Duration) error, f func(context.Context) error) error {
 	for {
 		started := o.Now()

@@ -1,4 +1,4 @@
-// Package retry repeats calls whose errors may pass. A Policy bounds the number of calls, an Outage the time without a success.
+// Package retry retries calls whose errors may pass. A Policy limits the number of calls, an Outage the time without a success.
 package retry
 
 import (
@@ -12,14 +12,14 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/wait"
 )
 
-// Policy decides how often a call is repeated and how long the pauses between are.
+// Policy determines how often a call is retried, and the pauses between the calls.
 type Policy struct {
-	Tries      int                               // calls of a Series
-	First, Max time.Duration                     // the first and the longest pause; pauses double. Max 0: all are First
-	Jitter     func(time.Duration) time.Duration // makes a pause random; nil: it is exact
-	Least      time.Duration                     // shortest time for which calls are repeated, beyond Tries if their pauses were short
-	Unasked    time.Duration                     // longest time between two calls; a longer pause has further calls in it. 0: unlimited
-	Left       func() time.Duration              // time left; no pause reaches its end. nil: unlimited
+	Tries      int                               // maximum number of calls
+	First, Max time.Duration                     // first and longest pause; pauses double. Max 0: all are First
+	Jitter     func(time.Duration) time.Duration // randomizes a pause; nil: exact pauses
+	Least      time.Duration                     // minimum time for which calls are retried, even beyond Tries
+	Unasked    time.Duration                     // maximum time between two calls; longer pauses are interrupted by further calls. 0: unlimited
+	Left       func() time.Duration              // time left; no pause may exceed it. nil: unlimited
 	Passes     func(err error) bool              // whether the call may succeed later; nil: errors.Is(err, fault.ErrUnavailable)
 	Now        func() time.Duration              // a monotonic clock, for Least
 	Sleep      func(ctx context.Context, d time.Duration) error
@@ -54,7 +54,7 @@ func (p Policy) Do(ctx context.Context, f func(context.Context) error) error {
 	}
 }
 
-// Start returns the empty series of calls that a Policy allows.
+// Start returns an empty Series of the Policy.
 func (p Policy) Start() Series {
 	s := Series{Policy: p}
 	if p.Least > 0 {
@@ -63,19 +63,19 @@ func (p Policy) Start() Series {
 	return s
 }
 
-// Series counts the calls that failed in a row.
+// Series counts consecutive failed calls.
 type Series struct {
 	Policy
 	calls, pauses int
-	rest          time.Duration // of the pause
+	rest          time.Duration // of the current pause
 	begin         time.Duration
 }
 
-// Reset notes that a call succeeded.
+// Reset records a success.
 func (s *Series) Reset() { s.calls, s.pauses, s.rest = 0, 0, 0 }
 
-// Again notes that a call failed, and blocks for the pause before the next one. It returns err if the call may not be repeated: err does
-// not pass, the tries are used up, or too little time is left. If ctx is done, it returns err with the error of ctx.
+// Again records a failed call, and blocks for the pause before the next one. It returns err if the call must not be retried: err does not
+// pass, the tries are used up, or too little time is left. If ctx is done, it returns err joined with the error of ctx.
 func (s *Series) Again(ctx context.Context, err error) error {
 	s.calls++
 	switch {

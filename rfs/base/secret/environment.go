@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// passed are the variables that programs of the operator get; a name that ends with _ matches all that start with it.
+// passed are the variables passed to the operator's programs; a name that ends with _ matches all names that start with it.
 var passed = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_", "TZ", "TMPDIR"}
 
-// Environment returns the variables of an environment ("NAME=value") that a program of the operator gets: who and where it is, and its
-// language. Everything else may hold the credentials of this process, regardless of its name.
+// Environment returns the variables of an environment ("NAME=value") that may be passed to a program of the operator: its user, paths and
+// language. Any other variable may contain credentials of this process, regardless of its name.
 func Environment(all []string) []string {
 	var kept []string
 	for _, v := range all {

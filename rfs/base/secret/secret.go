@@ -1,5 +1,5 @@
-// Package secret finds credentials in values and texts, by one set of rules: user and password of an address, also behind
-// NAME=, and KEY=VALUE with a key that names a secret.
+// Package secret finds credentials in values and texts, by one set of rules: user and password in an address, also after NAME=, and
+// KEY=VALUE with a key that names a secret.
 package secret
 
 import (
@@ -12,15 +12,15 @@ import (
 // Mask replaces a secret.
 const Mask = "***"
 
-// Option reports whether the value of an option is secret by its name.
+// Option reports whether the value of an option is secret, judging by the option's name.
 func Option(name string) bool {
 	return slices.ContainsFunc([]string{"-password", "-secret", "-secret-key", "-token", "-api-key", "-passphrase"}, func(end string) bool { return strings.HasSuffix(name, end) })
 }
 
-// patterns are options whose values are PATTERN=VALUE over names of indices: "tokens=x" holds no secret.
+// patterns are options whose values are PATTERN=VALUE over names of indices: "tokens=x" is not a secret.
 var patterns = []string{"index-rename", "shards", "index-priority", "first", "index-allowlist", "index-exclude", "join"}
 
-// In reports whether the value of an option holds a secret: one by the option's name, user or password in an address, or KEY=VALUE.
+// In reports whether the value of an option contains a secret: by the option's name, a user or password in an address, or KEY=VALUE.
 func In(option, value string) bool {
 	if value == "" {
 		return false
@@ -35,7 +35,7 @@ func In(option, value string) bool {
 	return at != nil && at[0] == 0
 }
 
-// user reports whether an address in the text holds a user or a password.
+// user reports whether an address in the text contains a user or a password.
 func user(text string) bool { return Text(text, addresses) != text }
 
 // assignment is KEY=VALUE with a key that names a secret. Its first group is the key with "=".
@@ -44,7 +44,7 @@ var assignment = regexp.MustCompile(`(?i)((?:\b|_)[a-z0-9_.-]*(?:secret|passw(?:
 // Rule is one form of secrets that Text masks.
 type Rule func(string) string
 
-// Text returns a text without the secrets in it; rules limit it to some forms, none means all.
+// Text returns a text with its secrets masked. rules selects the forms; without rules, all forms are masked.
 func Text(text string, rules ...Rule) string {
 	if len(rules) == 0 {
 		rules = []Rule{addresses, assignments}
@@ -62,8 +62,7 @@ func assignments(text string) string {
 	return assignment.ReplaceAllString(text, "${1}"+Mask)
 }
 
-// addresses masks the text between :// and @ of each address. A password may itself hold / and @, which are not escaped
-// as they should be.
+// addresses masks the text between :// and @ of each address. A password may itself contain unescaped / and @.
 func addresses(text string) string {
 	var b strings.Builder
 	for {
@@ -90,7 +89,7 @@ func addresses(text string) string {
 	return b.String()
 }
 
-// userEnd returns the position of the @ behind user and password in the text after ://, -1 when there is neither.
+// userEnd returns the index of the @ after user and password in the text after ://, or -1 if it has neither.
 func userEnd(rest string) int {
 	authority := rest
 	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
@@ -103,10 +102,10 @@ func userEnd(rest string) int {
 	if !ok || strings.HasPrefix(authority, "[") || strings.Trim(port, "0123456789") == "" {
 		return -1
 	}
-	return strings.LastIndexByte(rest, '@') // no port: the start of a password
+	return strings.LastIndexByte(rest, '@') // not a port, but the start of a password
 }
 
-// Address returns an address whose every part except scheme and host may be secret, such as the address of a webhook.
+// Address returns an address with everything after scheme and host masked, for addresses that are secret as a whole, such as a webhook's.
 func Address(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" {
@@ -118,7 +117,7 @@ func Address(text string) string {
 	return u.Scheme + "://" + u.Host + "/" + Mask
 }
 
-// Arguments returns the options of a command line whose values are secret and are seen by every user of the machine.
+// Arguments returns the options of a command line that have secret values, which every user of the machine can read.
 func Arguments(args []string) []string {
 	var found []string
 	for i, arg := range args {
@@ -139,7 +138,7 @@ func Arguments(args []string) []string {
 	return found
 }
 
-// Shown returns the value of an option as it may be printed: without secrets, and without the query of an address.
+// Shown returns the value of an option for display: without secrets, and without the query of an address.
 func Shown(option, value string) string {
 	switch {
 	case Option(option):

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Grouped collects lines that are the same for several names, in the order of their first one.
+// Grouped collects lines that are equal for several names, in order of their first occurrence.
 type Grouped struct {
 	lines []string
 	names map[string][]string
 }
 
-// Add notes a line for a name; %s in it is replaced by the names.
+// Add adds a name to a line. %s in the line is replaced by the names.
 func (g *Grouped) Add(name, line string) {
 	if g.names == nil {
 		g.names = map[string][]string{}
@@ -23,7 +23,7 @@ func (g *Grouped) Add(name, line string) {
 	g.names[line] = append(g.names[line], name)
 }
 
-// Write prints each line once, for a single name with one before it.
+// Write prints each line once. For a single name, one precedes it.
 func (g *Grouped) Write(w io.Writer, one string) {
 	for _, line := range g.lines {
 		names := g.names[line]
@@ -44,5 +44,5 @@ func abbreviated(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:shownNames], ", "), len(names)-shownNames)
 }
 
-// Escaped returns text that is printed unchanged as part of a format.
+// Escaped returns a text for use in a format that prints it unchanged.
 func Escaped(text string) string { return strings.ReplaceAll(text, "%", "%%") }

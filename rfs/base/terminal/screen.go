@@ -9,16 +9,16 @@ import (
 	"golang.org/x/term"
 )
 
-// Screen shows one line of progress below everything else that is written to it.
+// Screen shows one line of progress below all other output.
 type Screen struct {
 	out   io.Writer
-	width func() int // columns at this moment; 0: unknown
+	width func() int // current columns; 0: unknown
 
 	mu    sync.Mutex
 	shown string
 }
 
-// NewScreen returns a Screen on a file. What is written is cleaned as by a Writer.
+// NewScreen returns a Screen on a file. Its output is cleaned like a Writer's.
 func NewScreen(f *os.File) *Screen {
 	return &Screen{out: NewWriter(f), width: func() int {
 		w, _, err := term.GetSize(int(f.Fd()))
@@ -29,7 +29,7 @@ func NewScreen(f *os.File) *Screen {
 	}}
 }
 
-// Write writes whole lines above the line of progress.
+// Write writes complete lines above the line of progress.
 func (s *Screen) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,7 +39,7 @@ func (s *Screen) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Show replaces the line of progress; "" removes it. A line that is wider than the terminal is cut.
+// Show replaces the line of progress; "" removes it. A line wider than the terminal is truncated.
 func (s *Screen) Show(line string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

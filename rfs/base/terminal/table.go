@@ -8,19 +8,19 @@ import (
 	"unicode/utf8"
 )
 
-// Table writes lines of cells that are separated by tabs as aligned columns, two blanks apart. Columns of numbers are aligned to the right.
+// Table aligns tab-separated cells in columns, two blanks apart. Columns of numbers are right-aligned.
 type Table struct {
 	to    io.Writer
 	lines bytes.Buffer
 }
 
-// NewTable returns a table that is written to to by Flush.
+// NewTable returns a Table that Flush writes to a writer.
 func NewTable(to io.Writer) *Table { return &Table{to: to} }
 
-// Write adds to the lines.
+// Write adds lines to the table.
 func (t *Table) Write(b []byte) (int, error) { return t.lines.Write(b) }
 
-// numeric is the form of cells of a column of numbers: 218,533, 1.2 MiB, 97 %, 3/4, or nothing.
+// numeric matches the cells of a column of numbers: 218,533, 1.2 MiB, 97 %, 3/4, or nothing.
 var numeric = regexp.MustCompile(`^([-–?]?|[-+]?([0-9]{1,3}(,[0-9]{3})+|[0-9]+)(\.[0-9]+)?( ?([KMGTPE]iB|B|%|s|ms))?(/[0-9,]+|/s)?)$`)
 
 // Flush writes the table.

@@ -1,5 +1,5 @@
-// Package terminal keeps text that others wrote (names of snapshots and indices, messages of nodes, targets and
-// sources) from steering the terminal it is shown on.
+// Package terminal prevents foreign text (names of snapshots and indices, messages of nodes, targets and sources) from controlling the
+// terminal on which it is shown.
 package terminal
 
 import (
@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Clean returns s as one line without control characters: each becomes a blank.
+// Clean returns s as one line, with control characters replaced by blanks.
 func Clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' {
@@ -19,8 +19,8 @@ func Clean(s string) string {
 	}, s)
 }
 
-// keep returns the rune, or a blank for a rune that steers a terminal or hides text: C0 and C1 controls,
-// marks that turn the direction of writing, separators of lines, and bytes that are not UTF-8.
+// keep returns the rune, or a blank for a rune that controls a terminal or hides text: C0 and C1 controls, marks that change the direction
+// of writing, line separators, and invalid UTF-8.
 func keep(r rune) rune {
 	switch {
 	case r == '\n' || r == '\t':
@@ -32,7 +32,7 @@ func keep(r rune) rune {
 	return r
 }
 
-// Writer passes text on without what would steer the terminal; lines and tabs stay.
+// Writer passes text on without runes that control the terminal, except for line breaks and tabs.
 type Writer struct {
 	to io.Writer
 
@@ -40,11 +40,10 @@ type Writer struct {
 	rest []byte // the start of a rune that the next Write may complete
 }
 
-// NewWriter returns a Writer to another one.
+// NewWriter returns a Writer that writes to another writer.
 func NewWriter(to io.Writer) *Writer { return &Writer{to: to} }
 
-// Raw returns the writer behind a Writer, for JSON and for this program's own control of the screen; another writer
-// is returned as it is.
+// Raw returns the writer behind a Writer, for JSON and for this program's own control of the screen. Other writers are returned unchanged.
 func Raw(w io.Writer) io.Writer {
 	if c, ok := w.(*Writer); ok {
 		return c.to
@@ -52,7 +51,7 @@ func Raw(w io.Writer) io.Writer {
 	return w
 }
 
-// Write passes b on, cleaned.
+// Write writes b, cleaned.
 func (w *Writer) Write(b []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -9,23 +9,23 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Bucket is a token bucket of bytes that all slots of a process share. It starts empty and holds the bytes of at most one
-// second. Bodies larger than that wait for several refills; requests are served in order. New(0) does not limit.
+// Bucket is a token bucket of bytes that all slots of a process share. It starts empty and holds the bytes of at most one second. Larger
+// bodies wait for several refills; requests are served in order. New(0) has no limit.
 type Bucket struct {
 	limiter *rate.Limiter
 	turn    chan struct{} // held by the request that waits for tokens
 
 	mu      sync.Mutex
 	credit  int                  // tokens of a cancelled request, for the next one
-	limited bool                 // by Allow, for as long as left is positive
-	left    func() time.Duration // nil: without end
-	waiting int                  // requests
-	used    time.Time            // when the last one ended
+	limited bool                 // by Allow, while left is positive
+	left    func() time.Duration // nil: no end
+	waiting int                  // waiting requests
+	used    time.Time            // end of the last request
 	changed chan struct{}        // closed and replaced when the rate changes
-	ended   error                // nothing may be sent any more
+	ended   error                // set by End: nothing may be sent any more
 }
 
-// New returns an empty bucket of a rate that holds until Allow changes it. 0: no limit.
+// New returns an empty bucket with a rate that Allow can change. 0: no limit.
 func New(bytesPerSecond int64) *Bucket {
 	b := &Bucket{limiter: rate.NewLimiter(rate.Inf, 0), turn: make(chan struct{}, 1), changed: make(chan struct{}), used: time.Now()}
 	if bytesPerSecond > 0 {
@@ -34,8 +34,8 @@ func New(bytesPerSecond int64) *Bucket {
 	return b
 }
 
-// Allow changes the rate, also for requests that wait already. It holds while left returns more than 0 (nil: without end);
-// afterwards, and with a rate of 0, nothing may be sent until the next call. A negative rate removes the limit.
+// Allow changes the rate, also for waiting requests. It applies while left returns more than 0 (nil: no end); after that, and with a rate
+// of 0, nothing may be sent until the next call. A negative rate removes the limit.
 func (b *Bucket) Allow(bytesPerSecond int64, left func() time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -55,14 +55,14 @@ func (b *Bucket) Allow(bytesPerSecond int64, left func() time.Duration) {
 	b.limiter.SetBurstAt(now, int(bytesPerSecond))
 	if !open {
 		b.credit = 0
-		b.limiter.AllowN(now, max(int(b.limiter.TokensAt(now)), 0)) // the time without a permit or without a limit earns nothing
+		b.limiter.AllowN(now, max(int(b.limiter.TokensAt(now)), 0)) // time without a permit or without a limit adds no tokens
 	}
 	b.limited = true
 	close(b.changed)
 	b.changed = make(chan struct{})
 }
 
-// End makes all requests that wait, and all later ones, return err.
+// End makes all waiting and later requests return err.
 func (b *Bucket) End(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -71,7 +71,7 @@ func (b *Bucket) End(err error) {
 	b.changed = make(chan struct{})
 }
 
-// isOpen reports whether something may be sent now. The mutex is held.
+// isOpen reports whether anything may be sent now. b.mu is held.
 func (b *Bucket) isOpen() bool {
 	return !b.limited || b.limiter.Limit() > 0 && (b.left == nil || b.left() > 0)
 }
@@ -86,14 +86,14 @@ func (b *Bucket) InUse() int64 {
 	return int64(b.limiter.Limit())
 }
 
-// Used reports whether a request waits, or ended within a duration. A new bucket counts as used.
+// Used reports whether a request is waiting, or ended within a duration. A new bucket counts as used.
 func (b *Bucket) Used(within time.Duration) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.waiting > 0 || time.Since(b.used) <= within
 }
 
-// Take blocks until n bytes may be sent. If ctx is done first it returns the error of ctx, after End that of End.
+// Take blocks until n bytes may be sent. It returns the error of ctx if that is done first, or the error passed to End.
 func (b *Bucket) Take(ctx context.Context, n int) error {
 	b.count(1)
 	defer b.count(-1)
@@ -138,7 +138,7 @@ func (b *Bucket) count(waiting int) {
 	b.used = time.Now()
 }
 
-// takeSome blocks until up to n bytes may be sent and returns how many; 0 if the rate has changed or ended meanwhile.
+// takeSome blocks until up to n bytes may be sent, and returns how many; 0 if the rate changed or expired meanwhile.
 func (b *Bucket) takeSome(ctx context.Context, n int) (int, error) {
 	b.mu.Lock()
 	if b.ended != nil || !b.limited {

@@ -8,39 +8,38 @@ import (
 
 // Constants of a Flow.
 const (
-	firstRequests = 4         // in progress at the same time, until more of them have proven to be of use
+	firstRequests = 4         // in flight at the start, until more have proven useful
 	leastBytes    = 256 << 10 // of a request
 	sectionTime   = time.Second
-	gain          = 1.05 // by which the throughput has to rise for more to be kept
-	enough        = 0.98 // to which it may fall for less to be kept
-	busy          = 0.7  // part of the requests that were in progress on average, where throughput states what the target can do
-	firstHold     = 8    // sections until the next try after one without a gain; doubled with each, up to maxHold
+	gain          = 1.05 // required rise of the throughput to keep more requests
+	enough        = 0.98 // fraction of the throughput required to keep fewer requests
+	busy          = 0.7  // required average fraction of the requests in flight for the throughput to be meaningful
+	firstHold     = 8    // sections until the next try after one without a gain; doubled each time up to maxHold
 	maxHold       = 64
 )
 
-// Flow decides how many requests are in progress at the same time and how long they are, by the throughput that is measured.
-// It tries more or longer ones, keeps them while the throughput rises, and goes back otherwise; it also tries whether fewer do.
-// When the target reports
-// overload it halves both, once for all that were in progress together; then good answers raise the number again up to the one
-// that was kept before, and the length is tried. It is safe for concurrent use.
+// Flow adapts the number of requests in flight and their length to the measured throughput. It tries more or longer requests, keeps them
+// while the throughput rises, and otherwise reverts; it also tries fewer. When the target reports overload, it halves both, once for all
+// requests that were in flight together. Then successful responses raise the number again to the previously kept one, and the length is
+// tried. It is safe for concurrent use.
 type Flow struct {
 	maxRequests, maxBytes int
 
 	mu       sync.Mutex
 	requests float64
 	bytes    int
-	part     float64 // of the length that is used
-	kept     step    // the last that has proven to be of use
-	underWay int
+	part     float64 // fraction of the length in use
+	kept     step    // the last that proved useful
+	inFlight int
 	epoch    int // counts the halvings
 
 	section *section // nil: not started
-	rate    float64  // bytes per second with kept; 0: not measured
-	tries   int      // kind of the try in progress, 0: none
-	next    int      // kind of the next
-	fast    bool     // steps double, until the first without a gain
+	rate    float64  // bytes per second of kept; 0: not measured
+	tries   int      // kind of the current try; 0: none
+	next    int      // kind of the next try
+	fast    bool     // steps double, until the first one without a gain
 	hold    int      // sections until the next try
-	pause   int      // how long the next hold is
+	pause   int      // length of the next hold
 }
 
 // step is a number and a length of requests.
@@ -57,20 +56,19 @@ const (
 	fewerRequests
 )
 
-// section is a part of the time in which throughput is measured. It starts when as many requests are in progress as may be: those
-// that are started while the number still rises or falls are answered at the speed of another number, so that each step would
-// seem to be a gain.
+// section is a period in which throughput is measured. It starts when the allowed number of requests is in flight: requests that start
+// while the number still rises or falls are answered at the speed of another number, so that each step would seem to be a gain.
 type section struct {
-	begin, last time.Time // last: when the number of requests in progress has changed
-	area        float64   // requests in progress × seconds
-	// Of the requests that were started and answered in it:
+	begin, last time.Time // last: when the number of requests in flight last changed
+	area        float64   // requests in flight × seconds
+	// Of the requests that started and ended in the section:
 	answers   int
-	bytes     int64 // that the target has taken
+	bytes     int64 // accepted by the target
 	spent     time.Duration
 	disturbed bool // by an overload
 }
 
-// NewFlow returns a Flow that starts with at most firstRequests requests of the full length. The bounds are at least 1.
+// NewFlow returns a Flow that starts with at most firstRequests requests of full length. The limits are at least 1.
 func NewFlow(maxRequests, maxBytes int) *Flow {
 	maxRequests, maxBytes = max(maxRequests, 1), max(maxBytes, 1)
 	f := &Flow{maxRequests: maxRequests, maxBytes: maxBytes, requests: float64(min(maxRequests, firstRequests)), bytes: maxBytes, part: 1, fast: true, pause: firstHold}
@@ -78,29 +76,29 @@ func NewFlow(maxRequests, maxBytes int) *Flow {
 	return f
 }
 
-// Requests returns how many requests may be in progress at the same time.
+// Requests returns how many requests may be in flight.
 func (f *Flow) Requests() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return int(f.requests)
 }
 
-// Bytes returns how long a request may be.
+// Bytes returns the maximum length of a request.
 func (f *Flow) Bytes() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return min(f.bytes, max(leastBytes, int(f.part*float64(f.bytes))))
 }
 
-// Shorten makes requests shorter: part of their length, between 0 and 1, until it is called again.
+// Shorten reduces the length of requests to a fraction between 0 and 1, until it is called again.
 func (f *Flow) Shorten(part float64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.part = part
 }
 
-// Begin is called when a request is sent, and end when it was answered: with the bytes that the target has taken, and whether it
-// reports overload.
+// Begin is called when a request is sent, and end when it has ended, with the bytes that the target accepted and whether it reported
+// overload.
 func (f *Flow) Begin() (end func(taken int, overloaded bool)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -110,20 +108,20 @@ func (f *Flow) Begin() (end func(taken int, overloaded bool)) {
 	return func(taken int, overloaded bool) { f.end(epoch, s, begin, taken, overloaded) }
 }
 
-// count changes how many requests are in progress, and starts a section. The mutex is held.
+// count changes the number of requests in flight, and starts a section if due. f.mu is held.
 func (f *Flow) count(now time.Time, change int) {
-	before := f.underWay
-	f.underWay += change
+	before := f.inFlight
+	f.inFlight += change
 	switch s := f.section; {
 	case s != nil:
 		s.area += float64(before) * now.Sub(s.last).Seconds()
 		s.last = now
-	case f.underWay == int(f.requests):
+	case f.inFlight == int(f.requests):
 		f.section = &section{begin: now, last: now}
 	}
 }
 
-// end counts the answer to a request that was started in s.
+// end counts the response to a request that started in s.
 func (f *Flow) end(epoch int, s *section, begin time.Time, taken int, overloaded bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -146,26 +144,26 @@ func (f *Flow) end(epoch int, s *section, begin time.Time, taken int, overloaded
 	f.measure(now)
 }
 
-// disturb makes the section inconclusive. The mutex is held.
+// disturb makes the section inconclusive. f.mu is held.
 func (f *Flow) disturb() {
 	if f.section != nil {
 		f.section.disturbed = true
 	}
 }
 
-// halve lowers number and length. The mutex is held.
+// halve halves number and length. f.mu is held.
 func (f *Flow) halve() {
 	f.epoch++
 	f.requests = max(1, math.Floor(f.requests/2))
 	f.bytes = max(min(leastBytes, f.maxBytes), f.bytes/2)
-	if f.rate > 0 { // else the steps have not started: the refusals may be of one index
+	if f.rate > 0 { // before the first measurement the refusals may be those for one index
 		f.fast, f.hold = false, firstHold
 	}
 	f.kept.bytes, f.rate, f.tries, f.pause = f.bytes, 0, none, firstHold
 	f.section = nil
 }
 
-// measure ends a section when it is conclusive. The mutex is held.
+// measure ends a section once it is conclusive. f.mu is held.
 func (f *Flow) measure(now time.Time) {
 	s := f.section
 	if s == nil || now.Sub(s.begin) < sectionTime || s.answers < 2*int(f.requests) {
@@ -174,9 +172,9 @@ func (f *Flow) measure(now time.Time) {
 	took := now.Sub(s.begin)
 	f.section = nil
 	if s.disturbed || s.area < busy*math.Floor(f.requests)*took.Seconds() {
-		return // it states nothing about what the target can do
+		return // inconclusive about the target's capacity
 	}
-	// Bytes per second of one request, by the number of requests: the end of a section between answers does not matter.
+	// Bytes per second of one request, times the number of requests: it does not matter that the section ends between responses.
 	rate := float64(s.bytes) / max(s.spent.Seconds(), 1e-9) * s.area / took.Seconds()
 	switch {
 	case f.tries == none && f.rate == 0:
@@ -203,7 +201,7 @@ func (f *Flow) measure(now time.Time) {
 	f.try()
 }
 
-// try takes the next step, of the other kind where one is at its bound. The mutex is held.
+// try takes the next step, of another kind if the first is at its limit. f.mu is held.
 func (f *Flow) try() {
 	if f.next == none {
 		f.next = moreRequests

@@ -7,25 +7,25 @@ import (
 
 // Constants of Overloads.
 const (
-	healthyFor     = 5 * time.Second // without a refusal, and at most so long after the last accepted request
+	healthyFor     = 5 * time.Second // minimum time without a refusal, and maximum time since the last accepted request
 	healthyAnswers = 8               // accepted since the last refusal
-	maxIdleIndices = 256             // that are remembered although none of their requests was answered lately
+	maxIdleIndices = 256             // remembered indices without recent responses
 )
 
-// Overloads attributes refusals to the target or to one of its indices. The refusals of an index are its own while another index is
-// healthy: the target then has no more load than it can bear. It is safe for concurrent use; the zero value is ready.
+// Overloads attributes refusals to the target or to one of its indices. While another index is healthy, the refusals of an index are its
+// own: the target is not overloaded then. It is safe for concurrent use; the zero value is ready.
 type Overloads struct {
 	mu      sync.Mutex
 	indices map[string]*answers
 }
 
-// answers are those to the requests of an index.
+// answers are the responses to the requests of an index.
 type answers struct {
-	refused, accepted time.Time // the last ones
+	refused, accepted time.Time // time of the last one
 	since             int       // accepted since the last refusal
 }
 
-// Note notes the answer to a request of an index. It reports whether the answer is a refusal that concerns the whole target.
+// Note records the response to a request of an index. It reports whether the response is a refusal that concerns the whole target.
 func (o *Overloads) Note(index string, refused bool) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -48,12 +48,12 @@ func (o *Overloads) Note(index string, refused bool) bool {
 	return true
 }
 
-// healthy reports whether an index was accepted lately and not refused.
+// healthy reports whether requests of an index were recently accepted and not refused.
 func (a *answers) healthy(now time.Time) bool {
 	return a.since >= healthyAnswers && now.Sub(a.accepted) <= healthyFor && now.Sub(a.refused) > healthyFor
 }
 
-// add adds an index, and forgets others that have no requests any more when there are many. The mutex is held.
+// add adds an index. If there are many, it drops those without recent responses. o.mu is held.
 func (o *Overloads) add(index string, now time.Time) *answers {
 	if o.indices == nil {
 		o.indices = map[string]*answers{}

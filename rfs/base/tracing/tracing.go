@@ -1,5 +1,5 @@
-// Package tracing records leases and their requests as spans of OpenTelemetry, where the context has a provider. Without one nothing is
-// recorded, and nothing is allocated per request.
+// Package tracing records leases and their requests as spans of OpenTelemetry if the context has a provider. Without a provider nothing is
+// recorded or allocated per request.
 package tracing
 
 import (
@@ -20,7 +20,7 @@ import (
 // scope names this program as the origin of spans.
 const scope = "github.com/rfsd/rfsd"
 
-// carrier is a span that records nothing. It carries the provider of the spans that start below it, and what they have in common.
+// carrier is a span that records nothing. It carries the provider and the common attributes of the spans started below it.
 type carrier struct {
 	noop.Span
 	provider trace.TracerProvider
@@ -39,7 +39,7 @@ func As(ctx, from context.Context) context.Context {
 	return trace.ContextWithSpan(ctx, trace.SpanFromContext(from))
 }
 
-// With returns ctx with attributes for all spans that Start starts below it; ctx itself without a provider.
+// With returns ctx with attributes for all spans started below it, or ctx itself if it has no provider.
 func With(ctx context.Context, common ...attribute.KeyValue) context.Context {
 	if c, ok := trace.SpanFromContext(ctx).(carrier); ok {
 		c.common = append(c.common[:len(c.common):len(c.common)], common...)
@@ -48,7 +48,7 @@ func With(ctx context.Context, common ...attribute.KeyValue) context.Context {
 	return ctx
 }
 
-// Start starts a span, the first one of a trace. It records nothing without a provider.
+// Start starts the root span of a trace. It records nothing without a provider.
 func Start(ctx context.Context, name string, attributes ...attribute.KeyValue) (context.Context, trace.Span) {
 	is := trace.SpanFromContext(ctx)
 	if c, ok := is.(carrier); ok {
@@ -63,8 +63,8 @@ type transport struct {
 	role string
 }
 
-// Transport returns next, whose requests are recorded with the role of the server, such as target. The address is recorded without user
-// and query, headers and bodies are not.
+// Transport returns next with its requests recorded, with the role of the server, such as target. The address is recorded without user and
+// query; headers and bodies are not recorded.
 func Transport(next http.RoundTripper, role string) http.RoundTripper { return transport{next, role} }
 
 // CloseIdleConnections closes the idle connections of next.
@@ -74,7 +74,7 @@ func (t transport) CloseIdleConnections() {
 	}
 }
 
-// RoundTrip sends a request. Its span ends with the body of the answer.
+// RoundTrip sends a request. Its span ends with the response body.
 func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	above := trace.SpanFromContext(req.Context())
 	if !above.IsRecording() {
@@ -101,10 +101,10 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// maxPath bounds the part of a path that is recorded, in bytes.
+// maxPath limits the recorded part of a path, in bytes.
 const maxPath = 1024
 
-// fails marks a span. Texts of errors may have addresses with their queries, so only a class is recorded.
+// fails marks a span as failed. Error texts may contain addresses with their queries, so only a class is recorded.
 func fails(span trace.Span, err error) {
 	class := "error"
 	switch {
@@ -117,7 +117,7 @@ func fails(span trace.Span, err error) {
 	span.SetStatus(codes.Error, class)
 }
 
-// body ends the span of its request when it has been read or closed, which may be while it is read.
+// body ends the span of its request when it was read completely or closed. Close may be called during a Read.
 type body struct {
 	io.ReadCloser
 	span  trace.Span
@@ -134,7 +134,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close ends the span, too, of a body that was not read to its end.
+// Close also ends the span of a body that was not read completely.
 func (b *body) Close() error {
 	b.end(io.EOF)
 	return b.ReadCloser.Close()

@@ -1,4 +1,4 @@
-// Package wait pauses a goroutine for a time that the end of its context shortens.
+// Package wait pauses a goroutine until a duration has elapsed or a context is done.
 package wait
 
 import (
@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// For blocks for d, or until ctx ends; it returns the error of ctx then, also if d is not positive.
+// For blocks for d, or until ctx is done and then returns its error, even if d is not positive.
 func For(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
