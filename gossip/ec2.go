@@ -12,8 +12,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// EC2 finds the running instances of an account and region that have a tag. Credentials come
-// from the default chain; the only permission needed is ec2:DescribeInstances.
+// EC2 finds the running instances with a tag in an account and region. Credentials come from the default chain; the only permission needed
+// is ec2:DescribeInstances.
 type EC2 struct {
 	TagKey, TagValue string
 	Region           string // "" is the chain's
@@ -24,7 +24,7 @@ type EC2 struct {
 // String describes the finder for logs.
 func (e EC2) String() string { return "EC2 instances tagged " + e.TagKey + "=" + e.TagValue }
 
-// parseCloud reads "provider=aws key=value …"; values hold no blanks.
+// parseCloud parses "provider=aws key=value …". Values contain no blanks.
 func parseCloud(s string) (Finder, error) {
 	e := EC2{Port: DefaultPort}
 	for _, word := range strings.Fields(s) {
@@ -61,7 +61,7 @@ func parseCloud(s string) (Finder, error) {
 	return e, nil
 }
 
-// maxEC2Pages bounds one search. A page of EC2's answer holds at most 1,000 instances.
+// maxEC2Pages limits one search. A page of EC2's response has at most 1,000 instances.
 const maxEC2Pages = 1000
 
 // describeAnswer is the part of the DescribeInstances response that is read.

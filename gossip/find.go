@@ -19,7 +19,7 @@ import (
 const (
 	findTimeout       = 10 * time.Second // default of Config.FinderTimeout
 	minRejoinInterval = time.Second      // first interval of a node that has found no other
-	maxAddress        = 32               // addresses tried at once; one that answers suffices to join
+	maxAddress        = 32               // addresses tried at the same time; one that answers suffices to join
 )
 
 // List is a fixed list of addresses.
@@ -31,7 +31,7 @@ func (l List) Find(context.Context) ([]string, error) { return l, nil }
 // String returns the list.
 func (l List) String() string { return "list " + strings.Join(l, ",") }
 
-// DNS looks a name up: SRV records when the name starts with "_", else addresses.
+// DNS resolves a name: SRV records if the name starts with "_", else addresses.
 type DNS struct {
 	Name     string
 	Port     int           // for addresses without one
@@ -69,8 +69,8 @@ func (d DNS) Find(ctx context.Context) ([]string, error) {
 	return all, nil
 }
 
-// NodeList finds nodes in the node list of the coordination store. It works even if all nodes of a fleet
-// were restarted with other addresses.
+// NodeList finds nodes in the node list of the coordination store. It works even if all nodes of a fleet were restarted with other
+// addresses.
 type NodeList struct{ Nodes *primitive.Nodes }
 
 // String describes the finder for logs.
@@ -92,8 +92,8 @@ func (n NodeList) Find(ctx context.Context) ([]string, error) {
 	return all, nil
 }
 
-// ParseFinder reads one --join value: host:port, host, dns:name[:port], or a cloud's
-// "provider=aws tag_key=K tag_value=V [region=R] [port=N] [endpoint=URL]".
+// ParseFinder parses one --join value: host:port, host, dns:name[:port], or the AWS form "provider=aws tag_key=K tag_value=V [region=R]
+// [port=N] [endpoint=URL]".
 func ParseFinder(s string) (Finder, error) {
 	switch {
 	case strings.HasPrefix(s, "provider="):
@@ -124,8 +124,8 @@ func ParseFinder(s string) (Finder, error) {
 	return List{s}, nil
 }
 
-// rejoinLoop searches for unknown nodes until ctx is done, with growing intervals. It also rejoins
-// the two halves of a fleet after a network partition.
+// rejoinLoop searches for unknown nodes at growing intervals until ctx is done. It also reunites the halves of a fleet after a network
+// partition.
 func (g *Gossip) rejoinLoop(ctx context.Context) {
 	for pause := minRejoinInterval; len(g.conf.Finders) > 0; {
 		joined := g.joinMissing(ctx)
@@ -140,7 +140,7 @@ func (g *Gossip) rejoinLoop(ctx context.Context) {
 	}
 }
 
-// joinMissing runs every finder, joins the addresses at which no live member is known, and reports whether one answered.
+// joinMissing runs every finder, joins the addresses of no live member, and reports whether any address answered.
 func (g *Gossip) joinMissing(ctx context.Context) bool {
 	var missing []string
 	for _, f := range g.conf.Finders {
@@ -171,7 +171,7 @@ func (g *Gossip) runFinder(ctx context.Context, f Finder) []string {
 	return found
 }
 
-// withoutMembers returns the addresses at which no live member, nor this node, is known.
+// withoutMembers returns the addresses that belong neither to a live member nor to this node.
 func (g *Gossip) withoutMembers(ctx context.Context, found []string) []string {
 	alive := map[string]bool{}
 	for _, n := range g.Members() {

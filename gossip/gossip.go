@@ -1,5 +1,5 @@
-// Package gossip keeps the membership of a fleet: which nodes are alive, their addresses, and short
-// notes with a time to live. Nothing learnt here grants, extends, completes or skips work.
+// Package gossip keeps the membership of a fleet: which nodes are alive, their addresses, and short notes with a time to live. Nothing
+// learned here grants, extends, completes or skips work.
 package gossip
 
 import (
@@ -25,12 +25,12 @@ const DefaultPort = 7946
 
 // Config identifies this node and configures how it finds the others.
 type Config struct {
-	Fleet          string // the label of every packet: two fleets never merge
+	Fleet          string // label of every packet; fleets with different labels never merge
 	Name           string // of this node; unique over all nodes and restarts (host and boot)
-	Bind           string // host:port; port 0 takes a free one; "" is loopback with DefaultPort
-	Port           *Port  // of Bind, if it is open already: Start takes it over; nil: Start opens it
-	Advertise      string // host:port others reach this node by; "" is Bind
-	Keys           Keys   // none is allowed on loopback only
+	Bind           string // host:port; port 0 selects a free port; "" is loopback with DefaultPort
+	Port           *Port  // the open port of Bind, which Start takes over; nil: Start opens it
+	Advertise      string // host:port at which other nodes reach this node; "" is Bind
+	Keys           Keys   // may be empty only on loopback
 	Meta           Meta
 	Finders        []Finder      // queried in turn until a node answers, and again when nodes are missing
 	RejoinInterval time.Duration // between searches for missing nodes; 0 is 30 s
@@ -42,7 +42,7 @@ type Config struct {
 
 // Finder looks up addresses (host:port) where nodes may be.
 type Finder interface {
-	// Find returns addresses; dead ones and this node's own are ignored.
+	// Find returns addresses; dead addresses and this node's own are ignored.
 	Find(ctx context.Context) ([]string, error)
 	// String names the finder in logs.
 	String() string
@@ -55,13 +55,13 @@ type Member struct {
 	Meta    Meta
 }
 
-// Departure is a member that is gone.
+// Departure is a member that has left or failed.
 type Departure struct {
 	Member
-	Left bool // it said so; otherwise it does not answer
+	Left bool // it announced its departure; otherwise it stopped answering
 }
 
-// maxDepartures is how many are kept, the latest.
+// maxDepartures limits the departures that are kept, to the latest.
 const maxDepartures = 256
 
 // Gossip is this node's membership of the fleet.
@@ -76,7 +76,7 @@ type Gossip struct {
 
 	mu      sync.Mutex
 	meta    Meta
-	members map[string]Member // the library changes its own nodes without a lock of ours
+	members map[string]Member // copies, because memberlist changes its own nodes without our lock
 	gone    []Departure
 	hosts   map[string]int // addresses of members, without ports
 	changed chan struct{}  // closed and replaced whenever the members change
@@ -85,8 +85,8 @@ type Gossip struct {
 	done sync.WaitGroup
 }
 
-// Start opens the port and starts to search for other nodes. It does not wait for them: a single node is
-// a fleet of one. It returns fault.ErrConfig if the configuration is invalid or listens beyond loopback without a key.
+// Start opens the port and starts searching for other nodes. It does not wait for them: a single node is a fleet of one. It returns
+// fault.ErrConfig if the configuration is invalid or listens beyond loopback without a key.
 func Start(ctx context.Context, conf Config) (*Gossip, error) {
 	if conf.Bind == "" {
 		conf.Bind = net.JoinHostPort("127.0.0.1", strconv.Itoa(DefaultPort))
@@ -126,7 +126,7 @@ func Start(ctx context.Context, conf Config) (*Gossip, error) {
 	if g.list, err = memberlist.Create(mc); err != nil {
 		return nil, errors.Join(fmt.Errorf("gossip on %s: %w: %w", conf.Bind, err, fault.ErrConfig), g.net.Shutdown())
 	}
-	self := g.list.LocalNode() // read it now: later the library changes it without our lock
+	self := g.list.LocalNode() // memberlist changes it later without our lock
 	g.address = net.JoinHostPort(self.Addr.String(), strconv.Itoa(int(self.Port)))
 	lasting, stop := context.WithCancel(context.WithoutCancel(ctx))
 	g.stop = stop
@@ -153,7 +153,7 @@ func (c Config) Check() error {
 	return nil
 }
 
-// memberlist turns the configuration into the library's.
+// memberlist converts the configuration to memberlist's.
 func (g *Gossip) memberlist() (*memberlist.Config, error) {
 	host, port, err := g.conf.bind()
 	if err != nil {
@@ -186,7 +186,7 @@ func (g *Gossip) memberlist() (*memberlist.Config, error) {
 	return c, nil
 }
 
-// Address returns where this node's gossip is reached (host:port).
+// Address returns the address of this node's gossip (host:port).
 func (g *Gossip) Address() string { return g.address }
 
 // Name returns this node's name.
@@ -214,7 +214,7 @@ func (g *Gossip) Changed() <-chan struct{} {
 	return g.changed
 }
 
-// addMember adds or updates a node; nodes with unreadable metadata speak another protocol and are ignored.
+// addMember adds or updates a node. Nodes with unreadable metadata speak another protocol and are ignored.
 func (g *Gossip) addMember(n *memberlist.Node) {
 	meta, err := decodeMeta(n.Meta)
 	if err != nil {
@@ -248,29 +248,28 @@ func (g *Gossip) deleteMember(name string) {
 	delete(g.members, name)
 	host, _, err := net.SplitHostPort(m.Address)
 	if err != nil {
-		return // seen joined it
+		return // addMember joined host and port
 	}
 	if g.hosts[host]--; g.hosts[host] == 0 {
 		delete(g.hosts, host)
 	}
 }
 
-// Departures returns the members that have gone, oldest first: of those of the past the latest 256. A member that was only unreachable
-// for a while is among the members again.
+// Departures returns the latest 256 departures, oldest first. A member that was unreachable only temporarily is among the Members again.
 func (g *Gossip) Departures() []Departure {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Clone(g.gone)
 }
 
-// isMember reports whether a member that is believed to be alive has the address.
+// isMember reports whether a live member has the address.
 func (g *Gossip) isMember(host string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.hosts[host] > 0
 }
 
-// Refused returns how many connections and packets were refused because the port's limits were reached.
+// Refused returns how many connections and packets were refused because of the port's limits.
 func (g *Gossip) Refused() uint64 { return g.net.refused.total.Load() }
 
 // notifyChanged wakes the waiters of Changed; g.mu is held.
@@ -306,15 +305,14 @@ func (g *Gossip) currentMeta() Meta {
 // Broadcast sends a note to all nodes.
 func (g *Gossip) Broadcast(n Note) error { return g.notes.publish(n) }
 
-// Notes returns the unexpired notes of a kind, this node's included: the newest of each origin and
-// key, sorted by origin and key.
+// Notes returns the unexpired notes of a kind, including this node's: the newest per origin and key, sorted by origin and key.
 func (g *Gossip) Notes(kind string) []Note { return g.notes.list(kind) }
 
-// NoteArrived returns a channel that is closed when the next note of another node arrives. Obtain it before reading Notes.
+// NoteArrived returns a channel that is closed when the next note from another node arrives. Obtain it before reading Notes.
 func (g *Gossip) NoteArrived() <-chan struct{} { return g.notes.nextArrival() }
 
-// Rotate replaces the set of keys: new ones are added, the first encrypts from now on, missing ones
-// are removed. To rotate a fleet, deploy [old new] to all nodes, then [new old], then [new].
+// Rotate replaces the keys: it adds new keys, encrypts with the first from now on, and removes missing ones. To rotate the keys of a fleet,
+// deploy [old new] to all nodes, then [new old], then [new].
 func (g *Gossip) Rotate(keys Keys) error {
 	if g.ring == nil || len(keys) == 0 {
 		return fmt.Errorf("gossip keys cannot be switched on or off while the node runs: %w", fault.ErrConfig)
@@ -322,7 +320,7 @@ func (g *Gossip) Rotate(keys Keys) error {
 	return keys.replace(g.ring)
 }
 
-// Leave announces that this node leaves, waiting at most timeout, and closes the port.
+// Leave announces that this node leaves, for at most timeout, and closes the port.
 func (g *Gossip) Leave(timeout time.Duration) error {
 	g.stop()
 	lerr := g.list.Leave(timeout)
@@ -334,7 +332,7 @@ func (g *Gossip) Leave(timeout time.Duration) error {
 	return nil
 }
 
-// Abandon closes the port without announcing it, as a crash would.
+// Abandon closes the port without an announcement, as a crash would.
 func (g *Gossip) Abandon() error {
 	g.stop()
 	err := g.list.Shutdown()
@@ -342,7 +340,7 @@ func (g *Gossip) Abandon() error {
 	return err
 }
 
-// bind returns the address of Bind as the library wants it.
+// bind returns host and port of Bind for memberlist.
 func (c Config) bind() (string, int, error) {
 	host, port, err := hostPort(c.Bind)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -144,8 +145,9 @@ func TestANoteReachesAllAndIsForgottenAfterItsTime(t *testing.T) {
 	until(t, c, "the lasting note has come", func() bool { n := c.Notes("pressure"); return len(n) >= 1 && n[0].Key == "other" })
 	until(t, b, "the note of two seconds is gone", func() bool { return len(b.Notes("pressure")) == 1 })
 
-	for _, wrong := range []Note{{Kind: "x"}, {Kind: "x", TTL: maxNoteTTL + 1}, {TTL: 1}, {Kind: "x", TTL: 1, Payload: make([]byte, maxPayload+1)}} {
-		if err := a.Broadcast(wrong); !errors.Is(err, fault.ErrConfig) {
+	for _, wrong := range []Note{{Kind: "x"}, {Kind: "x", TTL: maxNoteTTL + 1}, {TTL: 1}, {Kind: "x", TTL: 1, Payload: make([]byte, maxPayload+1)},
+		{Kind: "x", Key: strings.Repeat("k", maxNote), TTL: 1}} {
+		if err := a.Broadcast(wrong); !errors.Is(err, fault.ErrConfig) || strings.Contains(err.Error(), "%!") {
 			t.Errorf("note %+v: %v", wrong, err)
 		}
 	}

@@ -18,8 +18,8 @@ type Keys [][]byte
 // maxKeys limits the keys tried on every packet.
 const maxKeys = 8
 
-// LoadKeys reads a key file: one base64 key per line, the first encrypts; empty lines and
-// lines that start with # are ignored. It returns fault.ErrConfig if the file is accessible to others.
+// LoadKeys reads a key file with one base64 key per line; the first encrypts. Empty lines and lines that start with # are ignored. It
+// returns fault.ErrConfig if the file is accessible to others.
 func LoadKeys(name string) (Keys, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -58,7 +58,7 @@ func parseKeys(name, content string) (Keys, error) {
 	return keys, nil
 }
 
-// ring returns the keyring; nil, which disables encryption, if there are no keys.
+// ring returns the keyring, or nil without keys, which disables encryption.
 func (k Keys) ring() (*memberlist.Keyring, error) {
 	if len(k) == 0 {
 		return nil, nil
@@ -70,7 +70,7 @@ func (k Keys) ring() (*memberlist.Keyring, error) {
 	return ring, nil
 }
 
-// replace sets the keys of the ring. Meanwhile packets of the old and of the new keys can be decrypted.
+// replace sets the keys of the ring. During the change, packets encrypted with old and new keys can be decrypted.
 func (k Keys) replace(ring *memberlist.Keyring) error {
 	for _, key := range k {
 		if err := ring.AddKey(key); err != nil {

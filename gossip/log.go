@@ -45,7 +45,7 @@ func (w *logWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// allow reports whether a line may be written, and how many were suppressed in the second before.
+// allow reports whether a line may be written, and how many lines were suppressed in the previous second.
 func (w *logWriter) allow() (dropped int, ok bool) {
 	now := time.Now().Truncate(time.Second)
 	w.mu.Lock()

@@ -12,14 +12,14 @@ const maxMeta = 400
 
 // Meta is the metadata that a node publishes; at most maxMeta bytes in JSON.
 type Meta struct {
-	API     string `json:"a,omitempty"` // host:port of the daemon's API; "" when it has none for others
-	Raft    string `json:"t,omitempty"` // host:port of its Raft; "" when it has none
+	API     string `json:"a,omitempty"` // host:port of the daemon's API; "" if other nodes cannot reach it
+	Raft    string `json:"t,omitempty"` // host:port of its Raft; "" if it has none
 	Version string `json:"v,omitempty"`
 	Zone    string `json:"z,omitempty"`
 	Voter   bool   `json:"r,omitempty"` // is a Raft voter
 	Quorum  bool   `json:"q,omitempty"` // is a Raft voter that has a leader
 	Started int64  `json:"s,omitempty"` // epoch ms; the longest running nodes become voters
-	Spot    bool   `json:"p,omitempty"` // a spot instance, which may be terminated any time
+	Spot    bool   `json:"p,omitempty"` // a spot instance, which may be terminated at any time
 	Workers int    `json:"w,omitempty"`
 	Idle    bool   `json:"n,omitempty"` // runs no workers, by choice
 }

@@ -13,12 +13,12 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// Note is a message from one node to all others. Each node drops it when its time to live has passed
-// since it arrived, by its own monotonic clock.
+// Note is a message from one node to all others. Each node drops it when its time to live has elapsed since its arrival, by the node's own
+// monotonic clock.
 type Note struct {
 	Origin  string          `json:"o"` // name of the sender; set by Broadcast
 	Kind    string          `json:"k"`
-	Key     string          `json:"i,omitempty"` // the same origin, kind and key: the newer note replaces the older
+	Key     string          `json:"i,omitempty"` // a newer note of the same origin, kind and key replaces the older one
 	Seq     uint64          `json:"n"`           // set by Broadcast
 	TTL     int             `json:"t"`           // seconds, 1 to 3600
 	Payload json.RawMessage `json:"p,omitempty"` // at most 512 bytes
@@ -39,7 +39,7 @@ type noteEntry struct {
 	expires time.Time // with the monotonic clock
 }
 
-// notes holds the notes this node knows, and the queue of those to be retransmitted.
+// notes holds the notes that this node knows, and the queue of notes to retransmit.
 type notes struct {
 	origin string
 
@@ -54,7 +54,7 @@ type notes struct {
 func newNotes(origin string, size func() int) *notes {
 	return &notes{
 		origin: origin, known: map[noteKey]noteEntry{}, evictedSeq: map[string]uint64{}, arrived: make(chan struct{}),
-		// Sequence numbers rise across restarts.
+		// Sequence numbers increase across restarts.
 		seq:   uint64(time.Now().UnixMilli()) << 8,
 		queue: &memberlist.TransmitLimitedQueue{NumNodes: size, RetransmitMult: 3},
 	}
@@ -69,8 +69,11 @@ func (s *notes) publish(n Note) error {
 	n.Origin, n.Seq = s.origin, s.seq
 	s.mu.Unlock()
 	b, err := json.Marshal(n)
-	if err != nil || len(b) > maxNote {
-		return fmt.Errorf("note %s/%s of %d bytes: %w: %w", n.Kind, n.Key, len(b), err, fault.ErrConfig)
+	if err == nil && len(b) > maxNote {
+		err = fmt.Errorf("%d bytes, more than %d", len(b), maxNote)
+	}
+	if err != nil {
+		return fmt.Errorf("note %s/%s: %w: %w", n.Kind, n.Key, err, fault.ErrConfig)
 	}
 	s.add(n, b)
 	return nil
@@ -94,8 +97,8 @@ func (s *notes) add(n Note, b []byte) {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// A sequence number seen before is a replay, even if its note has expired. Each start of a node uses
-	// another origin, so that the numbers of an origin only rise.
+	// A sequence number seen before is a replay, even if its note has expired. Each start of a node uses another origin, so the numbers of
+	// an origin only increase.
 	if was, ok := s.known[key]; ok && was.note.Seq >= n.Seq || !ok && n.Seq <= s.evictedSeq[n.Origin] {
 		return
 	}
@@ -109,7 +112,7 @@ func (s *notes) add(n Note, b []byte) {
 	s.queue.Prune(maxNotes)
 }
 
-// evict removes expired notes, and then those that expire first, until at most maxNotes are left.
+// evict removes expired notes, then the notes that expire first, until at most maxNotes are left.
 func (s *notes) evict(now time.Time) {
 	if len(s.known) <= maxNotes {
 		return
@@ -147,7 +150,7 @@ func (s *notes) remove(k noteKey, h noteEntry) {
 	delete(s.evictedSeq, oldest)
 }
 
-// nextArrival returns a channel that is closed when a note of another node arrives.
+// nextArrival returns a channel that is closed when a note from another node arrives.
 func (s *notes) nextArrival() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -206,7 +209,7 @@ func (s *notes) merge(b []byte) {
 // 0.6.0 would renumber its entries and lose one of two of equal length. Receivers ignore the older one.
 type broadcast struct{ body []byte }
 
-// UniqueBroadcast marks a broadcast that invalidates no other.
+// UniqueBroadcast marks a broadcast that invalidates no other one.
 func (b *broadcast) UniqueBroadcast()                      {}
 func (b *broadcast) Invalidates(memberlist.Broadcast) bool { return false }
 func (b *broadcast) Message() []byte                       { return b.body }

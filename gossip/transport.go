@@ -14,13 +14,12 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// Limits of the TCP port. memberlist reads the first frame of a stream completely before it decrypts it, so
-// a caller without the key can make this process allocate up to maxStreams × maxFrame bytes.
+// Limits of the TCP port. memberlist reads the first frame of a stream completely before it decrypts it, so a client without the key can
+// make this process allocate up to maxStreams × maxFrame bytes.
 const (
 	// maxFrame limits the bytes read from one stream: 1,000 nodes of maxMeta bytes and maxNoteState of notes.
 	maxFrame = 1 << 20
-	// maxStreams limits the open incoming connections. Addresses of live members can use all of them,
-	// others maxNonMembers.
+	// maxStreams limits the open incoming connections. Addresses of live members can use all of them, other addresses maxNonMembers.
 	maxStreams         = 32
 	maxNonMembers      = 16
 	maxPerHost         = 4  // connections of an address without a member
@@ -29,10 +28,10 @@ const (
 	refusedLogInterval = 10 * time.Second // between log records about refused connections
 )
 
-// transport is memberlist's NetTransport with limits on input that is not yet decrypted.
+// transport is memberlist's NetTransport with limits on undecrypted input.
 type transport struct {
 	*memberlist.NetTransport
-	isMember  func(host string) bool // reports whether a living member has the address
+	isMember  func(host string) bool // reports whether a live member has the address
 	encrypted bool
 	log       *slog.Logger
 
@@ -46,17 +45,17 @@ type transport struct {
 	refused refusedCounter
 }
 
-// Port is a TCP and UDP port that is open already.
+// Port is an open TCP and UDP port.
 type Port struct{ net *memberlist.NetTransport }
 
-// Listen opens the port of Config.Bind; port 0 selects a free one. Nothing is read from it before Start, which closes it at the end.
-// It returns fault.ErrConfig if the port is taken.
+// Listen opens the port of Config.Bind; port 0 selects a free one. Nothing is read from it before Start, which takes it over. It returns
+// fault.ErrConfig if the port is in use.
 func Listen(conf Config) (*Port, error) {
 	host, port, err := conf.bind()
 	if err != nil {
 		return nil, err
 	}
-	const tries = 10 // a free TCP port may be taken in UDP
+	const tries = 10 // a free TCP port may be in use in UDP
 	var p Port
 	for range tries {
 		p.net, err = memberlist.NewNetTransport(&memberlist.NetTransportConfig{
@@ -75,7 +74,7 @@ func Listen(conf Config) (*Port, error) {
 // Close closes a port that was not passed to Start.
 func (p *Port) Close() error { return p.net.Shutdown() }
 
-// newTransport reads from an open port.
+// newTransport returns a transport that reads from an open port.
 func newTransport(port *Port, encrypted bool, known func(string) bool, logger *slog.Logger) *transport {
 	t := &transport{
 		NetTransport: port.net, isMember: known, encrypted: encrypted, log: logger, limiter: connLimiter{hosts: map[string]int{}},
@@ -86,7 +85,7 @@ func newTransport(port *Port, encrypted bool, known func(string) bool, logger *s
 	return t
 }
 
-// StreamCh returns the incoming connections that were admitted.
+// StreamCh returns the admitted incoming connections.
 func (t *transport) StreamCh() <-chan net.Conn { return t.streams }
 
 // PacketCh returns the incoming packets.
@@ -170,7 +169,7 @@ func compressed(b []byte) bool {
 	return len(b) > 0 && b[0] == typeCompressed
 }
 
-// DialAddressTimeout connects to a node; its response is limited like incoming streams.
+// DialAddressTimeout connects to a node. The response is limited like incoming streams.
 func (t *transport) DialAddressTimeout(a memberlist.Address, timeout time.Duration) (net.Conn, error) {
 	conn, err := t.NetTransport.DialAddressTimeout(a, timeout)
 	if err != nil {
@@ -271,7 +270,7 @@ func (p *connLimiter) release(host string) {
 	}
 }
 
-// refusedCounter counts refused connections since the last log record about them.
+// refusedCounter counts refused connections, in total and since the last log record.
 type refusedCounter struct {
 	total atomic.Uint64
 
@@ -280,7 +279,7 @@ type refusedCounter struct {
 	n    int
 }
 
-// add counts one and returns how many to log now, 0 if the interval has not passed.
+// add counts one refusal. It returns how many to log now, or 0 if the interval has not elapsed.
 func (r *refusedCounter) add(now time.Time) int {
 	r.total.Add(1)
 	r.mu.Lock()
@@ -294,12 +293,12 @@ func (r *refusedCounter) add(now time.Time) int {
 	return n
 }
 
-// limit limits the bytes read from a connection, and its lifetime.
+// limit returns the connection with a limit of the bytes read and of its lifetime.
 func (t *transport) limit(conn net.Conn, closed func()) *limitedConn {
 	return &limitedConn{Conn: conn, remaining: maxFrame, plain: !t.encrypted, deadline: time.Now().Add(streamTimeout), closed: closed}
 }
 
-// errFrameTooLarge ends a stream with more bytes than any node sends.
+// errFrameTooLarge is the error of a stream with more bytes than any node sends.
 var errFrameTooLarge = fmt.Errorf("a stream brings more than %d bytes: %w", maxFrame, fault.ErrRejected)
 
 var errCompressed = fmt.Errorf("a stream without a key is compressed: %w", fault.ErrRejected)
@@ -353,7 +352,7 @@ func (c *limitedConn) inspect(b []byte) bool {
 			c.label = int(x)
 		case c.seen > 1 && c.seen < 2+c.label:
 		default:
-			c.plain = false // the type was seen
+			c.plain = false // this is the message type
 			return x == typeCompressed
 		}
 		c.seen++

@@ -27,8 +27,8 @@ var (
 	keyBytes     = []byte("bytes") // of all hints
 )
 
-// fsm is the Raft finite state machine: hints in a bbolt file. The file is rebuilt at every start from
-// Raft's snapshot and log, so it needs no fsync and a crash cannot damage it.
+// fsm is the Raft finite state machine: hints in a bbolt file. The file is rebuilt at every start from Raft's snapshot and log, so it needs
+// no fsync and a crash cannot damage it.
 type fsm struct {
 	path  string
 	limit int64 // bytes of all hints
@@ -47,8 +47,8 @@ func newFSM(dir string, limit int64) (*fsm, error) {
 	return m, err
 }
 
-// initialMmapSize reserves address space for the file to grow. Growing beyond it waits for readers, so that
-// a running snapshot would block Apply.
+// initialMmapSize is the address space reserved for the file. Growing beyond it waits for readers, so that a running snapshot would block
+// Apply.
 const initialMmapSize = 4 * maxBytes
 
 func openHints(path string) (*bbolt.DB, error) {
@@ -79,7 +79,7 @@ func (m *fsm) close() error {
 // Apply applies one entry of the log.
 func (m *fsm) Apply(l *raft.Log) any { return m.ApplyBatch([]*raft.Log{l})[0] }
 
-// ApplyBatch applies entries in one transaction. Invalid entries are skipped, on all nodes alike.
+// ApplyBatch applies entries in one transaction. All nodes skip invalid entries alike.
 func (m *fsm) ApplyBatch(logs []*raft.Log) []any {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -134,7 +134,7 @@ func apply(tx *bbolt.Tx, c command, limit int64) error {
 
 func hintKey(kind, key string) []byte { return append(append([]byte(kind), 0), key...) }
 
-// stored returns the hint of a key and a value of the file.
+// stored decodes a hint from a key and a value of the file.
 func stored(k, v []byte) (Hint, error) {
 	kind, key, ok := strings.Cut(string(k), "\x00")
 	if !ok || len(v) < 8 {
@@ -199,7 +199,7 @@ func (m *fsm) list(kind string, now time.Time) ([]Hint, error) {
 	return all, nil
 }
 
-// Snapshot returns a consistent view of the hints, which is written while Apply continues.
+// Snapshot returns a consistent view of the hints, to be written while Apply continues.
 func (m *fsm) Snapshot() (raft.FSMSnapshot, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -233,7 +233,7 @@ func (s *fsmSnapshot) Persist(sink raft.SnapshotSink) error {
 // Release ends the view.
 func (s *fsmSnapshot) Release() { _ = s.tx.Rollback() }
 
-// Restore replaces all hints by those of a snapshot, atomically: the new file is written, synced, checked and renamed.
+// Restore replaces all hints by those in a snapshot, atomically: it writes, syncs, checks and renames a new file.
 func (m *fsm) Restore(from io.ReadCloser) error {
 	defer from.Close()
 	next := m.path + ".next"
@@ -253,7 +253,7 @@ func (m *fsm) Restore(from io.ReadCloser) error {
 	return err
 }
 
-// unpack decompresses a snapshot into a file. It returns fault.ErrCorrupt beyond limit bytes.
+// unpack decompresses a snapshot into a file. It returns fault.ErrCorrupt if it exceeds limit bytes.
 func unpack(from io.Reader, name string, limit int64) error {
 	z, err := zstd.NewReader(from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(128<<20))
 	if err != nil {

@@ -27,7 +27,7 @@ const (
 	maxBytes   = 64 << 20 // of all hints; beyond this, those that expire first are evicted
 )
 
-// ErrNotLeader means that another node is the leader, or that there is none.
+// ErrNotLeader means that another node is the Raft leader, or none.
 var ErrNotLeader = fmt.Errorf("not the leader of the hints: %w", fault.ErrUnavailable)
 
 func (h Hint) check() error {
@@ -42,7 +42,7 @@ func (h Hint) size() int64 { return int64(len(h.Kind) + len(h.Key) + len(h.Paylo
 // alive reports whether the hint has not expired.
 func (h Hint) alive(now time.Time) bool { return now.UnixMilli() < h.Expires }
 
-// Valid returns the hints of another node's answer that are within bounds, of a kind, and not expired.
+// Valid returns the hints from another node that are within limits, of the kind, and not expired.
 func Valid(hints []Hint, kind string) []Hint {
 	now, all := time.Now(), hints[:0]
 	for _, h := range hints {
@@ -53,7 +53,7 @@ func Valid(hints []Hint, kind string) []Hint {
 	return all
 }
 
-// command is one entry of the Raft log. It contains every time it needs, so that applying it reads no clock.
+// command is one entry of the Raft log. It contains every time that it needs, so that applying it reads no clock.
 type command struct {
 	Put []Hint `json:"put,omitempty"`
 	// Sweep removes hints that expired before this time, in epoch ms of the leader.

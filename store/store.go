@@ -20,9 +20,9 @@ import (
 
 // Config identifies this node in the Raft cluster.
 type Config struct {
-	Dir     string // its files; those of other clusters and epochs in it are removed
+	Dir     string // its files; those of other clusters and epochs are removed
 	ID      string // the node's name in gossip
-	Address string // where others reach its Raft
+	Address string // address of its Raft for other nodes
 	Streams Streams
 	Cluster Cluster
 	// Bootstrap makes this node the first voter. Set it only directly after writing Cluster to the
@@ -40,8 +40,8 @@ type Store struct {
 	raft        *raft.Raft
 	layer       *layer
 	openedAt    time.Time
-	closers     []func() error       // in order
-	unreachable map[string]time.Time // nodes that did not answer a probe, and when; used by ReconcileVoters only
+	closers     []func() error       // called in order
+	unreachable map[string]time.Time // when nodes did not answer a probe; used by ReconcileVoters only
 }
 
 // Open joins the Raft cluster, or bootstraps it. Without Bootstrap the node stays passive until the
@@ -85,7 +85,7 @@ func (s *Store) open(transport raft.Transport) error {
 	if conf.Bootstrap {
 		first := raft.Configuration{Servers: []raft.Server{{ID: rc.LocalID, Address: raft.ServerAddress(conf.Address)}}}
 		if err := raft.BootstrapCluster(rc, logs, logs, snapshots, transport, first); err != nil && !errors.Is(err, raft.ErrCantBootstrap) {
-			return errors.Join(fmt.Errorf("found the cluster of hints: %w", err), s.closeFiles())
+			return errors.Join(fmt.Errorf("bootstrap the cluster of hints: %w", err), s.closeFiles())
 		}
 	}
 	if s.raft, err = raft.NewRaft(rc, s.fsm, logs, logs, snapshots, transport); err != nil {
@@ -95,10 +95,10 @@ func (s *Store) open(transport raft.Transport) error {
 }
 
 const (
-	// snapshotThreshold is the number of log entries after which Raft makes a snapshot: an entry may have maxBatch hints, so that
-	// Raft's own 8,192 would be gigabytes.
+	// snapshotThreshold is the number of log entries after which Raft takes a snapshot. An entry may have maxBatch hints, so Raft's default
+	// of 8,192 would be gigabytes.
 	snapshotThreshold = 512
-	// trailingLogs is how many entries are kept after a snapshot, for followers that are behind.
+	// trailingLogs is the number of entries kept after a snapshot, for followers that are behind.
 	trailingLogs = 128
 )
 
@@ -111,7 +111,7 @@ func (c Config) raft() *raft.Config {
 		rc.HeartbeatTimeout, rc.ElectionTimeout, rc.LeaderLeaseTimeout = 300*time.Millisecond, 300*time.Millisecond, 200*time.Millisecond
 	}
 	rc.SnapshotThreshold, rc.TrailingLogs = snapshotThreshold, trailingLogs
-	rc.ShutdownOnRemove = false // a node that lost its vote still works
+	rc.ShutdownOnRemove = false // a node that lost its vote continues to work
 	rc.NoLegacyTelemetry = true
 	rc.BatchApplyCh = true
 	rc.Logger = logger{log: c.Log}
@@ -183,11 +183,11 @@ func (s *Store) apply(ctx context.Context, c command) error {
 	return nil
 }
 
-// List returns the unexpired hints of a kind from this node's copy, sorted by key. It does not contact
-// other nodes; without a majority the result may be outdated.
+// List returns the unexpired hints of a kind from this node's copy, sorted by key. It does not contact other nodes; without a majority the
+// result may be outdated.
 func (s *Store) List(kind string) ([]Hint, error) { return s.fsm.list(kind, time.Now()) }
 
-// Leader returns the id of the Raft leader, "" if there is none.
+// Leader returns the id of the Raft leader, or "".
 func (s *Store) Leader() (id string) {
 	_, leader := s.raft.LeaderWithID()
 	return string(leader)
@@ -196,8 +196,8 @@ func (s *Store) Leader() (id string) {
 // IsLeader reports whether this node is the Raft leader.
 func (s *Store) IsLeader() bool { return s.raft.State() == raft.Leader }
 
-// Resign starts to transfer the leadership of this node to another voter. It does not wait, since Raft does not answer when it is
-// shut down meanwhile. If the transfer fails, this node goes on to lead.
+// Resign starts to transfer the leadership to another voter. It does not wait, because Raft does not answer if it is shut down meanwhile.
+// If the transfer fails, this node remains the leader.
 func (s *Store) Resign() { s.raft.LeadershipTransfer() }
 
 // Servers returns the members of the Raft cluster as this node knows them.
@@ -223,7 +223,7 @@ func (s *Store) Member() bool {
 	return false
 }
 
-// SinceLeaderContact returns the time since the last contact with a leader, at most since Open; 0 on the leader.
+// SinceLeaderContact returns the time since the last contact with a leader, or since Open if that is shorter; 0 on the leader.
 func (s *Store) SinceLeaderContact() time.Duration {
 	if s.IsLeader() {
 		return 0
@@ -263,7 +263,7 @@ func (s *Store) changeVoters(nodes []Node, now time.Time) {
 	}
 }
 
-// probeInterval returns how long a node that did not answer a probe is not probed again.
+// probeInterval returns the time after which an unreachable node is probed again.
 func (c Config) probeInterval() time.Duration {
 	if c.Quick {
 		return time.Second
@@ -271,7 +271,7 @@ func (c Config) probeInterval() time.Duration {
 	return time.Minute
 }
 
-// reachable returns the nodes, without the addresses of those that lately did not answer a probe. They get no vote for now.
+// reachable returns the nodes. Nodes that recently did not answer a probe have no address, so that they do not become voters.
 func (s *Store) reachable(nodes []Node, now time.Time) []Node {
 	nodes = slices.Clone(nodes)
 	for i, n := range nodes {
@@ -282,8 +282,8 @@ func (s *Store) reachable(nodes []Node, now time.Time) []Node {
 	return nodes
 }
 
-// probe reports whether the node's Raft port answers for this epoch. Gossip may consider a node alive that is
-// not, or that is not in this epoch yet; as a voter it could cost the majority.
+// probe reports whether the node's Raft port answers for this epoch. Gossip may list a node as alive that is dead or not in this epoch yet;
+// as a voter it could cost the majority.
 func (s *Store) probe(n Node, now time.Time) bool {
 	conn, err := s.layer.Dial(raft.ServerAddress(n.Address), applyTimeout)
 	if err != nil {
@@ -296,8 +296,8 @@ func (s *Store) probe(n Node, now time.Time) bool {
 	return true
 }
 
-// newTransport returns the transport of a node. It sends one request after the other to each follower: when a follower refuses
-// one of several in progress, the replication of hashicorp/raft 1.7 may block permanently, with all that waits for its end
+// newTransport returns the transport of a node. It sends one request at a time to each follower: if a follower refuses one of several
+// requests in flight, the replication of hashicorp/raft 1.7 may block permanently, together with everything that waits for its end
 // (github.com/hashicorp/raft/issues/612).
 func newTransport(l *layer, log logger) *raft.NetworkTransport {
 	return raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{

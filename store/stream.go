@@ -13,15 +13,14 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// Streams listens for and dials Raft connections. The implementation is responsible for TLS and for
-// checking the role "node".
+// Streams listens for and dials Raft connections. The implementation is responsible for TLS and for checking the role "node".
 type Streams interface {
 	net.Listener
 	// Dial connects to the Raft port of another node.
 	Dial(address string, timeout time.Duration) (net.Conn, error)
 }
 
-// Cluster identifies a Raft cluster. Another epoch is another, empty cluster.
+// Cluster identifies a Raft cluster. Each epoch is a separate cluster that starts empty.
 type Cluster struct {
 	ID    string `json:"id"` // at most 64 bytes
 	Epoch uint64 `json:"epoch"`
@@ -57,7 +56,7 @@ func newLayer(s Streams, c Cluster) (*layer, error) {
 	return l, nil
 }
 
-// listen accepts connections and runs their handshakes concurrently, so that a slow one blocks no other.
+// listen accepts connections and runs their handshakes concurrently, so that a slow one does not block others.
 func (l *layer) listen() {
 	for {
 		conn, err := l.Streams.Accept()

@@ -13,7 +13,7 @@ type Node struct {
 	Zone    string
 	Spot    bool
 	Started int64 // epoch ms
-	// Gone is how long it has been missing; 0 while gossip considers it alive.
+	// Gone is the time for which it has been missing; 0 while gossip considers it alive.
 	Gone time.Duration
 }
 
@@ -23,7 +23,7 @@ type Server struct {
 	Voter bool
 }
 
-// Change is one step of the membership.
+// Change is one change of the membership.
 type Change struct {
 	Add    *Node // as a voter
 	Remove string
@@ -34,7 +34,7 @@ const (
 	minVoterAge = 30 * time.Second // of a node, before it may become a voter
 )
 
-// Voters returns the wanted number of voters in a fleet of n nodes.
+// Voters returns the desired number of voters in a fleet of n nodes.
 func Voters(n int) int {
 	switch {
 	case n <= 2:
@@ -46,8 +46,8 @@ func Voters(n int) int {
 	}
 }
 
-// NextChange returns the best single change of the voters, if any. A missing voter is removed only if the
-// others keep a majority; if there is a suitable new one, it is added first.
+// NextChange returns the best single change of the voters, if any. A missing voter is removed only if the others keep a majority; a
+// suitable replacement is added first.
 func NextChange(self string, servers []Server, nodes []Node, now time.Time) (Change, bool) {
 	byID := map[string]Node{}
 	for _, n := range nodes {
@@ -109,7 +109,7 @@ func bestCandidate(nodes []Node, servers []Server, here []string, byID map[strin
 	return fit[0], true
 }
 
-// placementCost returns a lower value for nodes that make the loss of a majority less likely.
+// placementCost returns a lower value for nodes whose vote makes the loss of a majority less likely.
 func placementCost(n Node, here []string, byID map[string]Node) int {
 	r := 0
 	for _, id := range here {
