@@ -8,8 +8,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
 )
 
-// autoscale chooses the number of workers: up to the limit of processors and memory, fewer while the
-// target rejects requests. It increases additively by one and decreases multiplicatively by a quarter.
+// autoscale chooses the number of workers: up to the limit of processors and memory, and fewer while the target rejects requests. It
+// increases by one and decreases by a quarter.
 type autoscale struct {
 	max  int
 	n    int
@@ -36,8 +36,8 @@ func newAutoscale(most int, perWorker int64) autoscale {
 	return autoscale{max: n, n: n}
 }
 
-// wanted returns the number of workers; it decides anew every autoscaleInterval.
-// others is the ratio of rejected or throttled requests in the whole fleet, as far as it is known.
+// wanted returns the number of workers, which it updates every autoscaleInterval. others is the ratio of rejected or throttled requests in
+// the whole fleet, as far as known.
 func (a *autoscale) wanted(now time.Time, total metrics.Sample, others float64) int {
 	if a.next.IsZero() {
 		a.next, a.last = now.Add(autoscaleInterval), total

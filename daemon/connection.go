@@ -8,8 +8,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
-// connection holds the coordination store once it was reached. Every use of the store passes through coordinator, so that none can
-// forget that a node may run for hours before the store answers for the first time.
+// connection holds the coordination store once it was reached. Every use of the store calls coordinator, because a node may run for hours
+// before the store answers for the first time.
 type connection struct {
 	to atomic.Pointer[cms.Coordinator]
 }

@@ -1,5 +1,5 @@
-// Package daemon is one node of a migration: it keeps workers running, reaps dead and hung ones,
-// reads the progress of the migration, and reports it. It assigns no work.
+// Package daemon is one node of a migration: it keeps workers running, reaps dead and hung ones, and reads and reports the progress of the
+// migration. It assigns no work.
 package daemon
 
 import (
@@ -23,41 +23,41 @@ import (
 type Config struct {
 	Name, Version string
 	Session       string
-	// Open connects to the coordination store, for the kind of items that the workers work on; it is retried while it returns
+	// Open connects to the coordination store, for the kind of items that the workers process. It is retried while it returns
 	// fault.ErrUnavailable.
 	Open func(context.Context) (*cms.Coordinator, error)
-	// Work returns the session whose items the workers work on at present; orders is the session that Open has returned, which keeps
-	// orders and rounds. It is called every IntentInterval by one goroutine. nil: the items are in the same session as the orders.
+	// Work returns the session whose items the workers process at present. orders is the session returned by Open, which keeps orders and
+	// rounds. It is called every IntentInterval by one goroutine. nil: the items are in the same session as the orders.
 	Work       func(ctx context.Context, orders *cms.Coordinator) (Work, error)
 	Starter    Starter
-	Workers    int   // wanted number; 0: automatic, by cores, memory and rejections of the target; -1: none
-	MaxWorkers int   // limit on this node, overrides any wanted number; default 64
+	Workers    int   // desired number; 0: automatic, by cores, memory and rejections of the target; -1: none
+	MaxWorkers int   // limit on this node, which overrides any desired number; default 64
 	Memory     int64 // bytes a worker may use before it is stopped; 0: no limit
-	// Limits of the bytes that are sent, and that are read of the repository.
+	// Send and Read are the limits of the bytes sent, and read from the repository.
 	Send, Read Limit
-	// Set is called with the limits that an operator has set, for workers in this process, which share them; nil: none are.
+	// Set is called with the operator's limits, for workers in this process, which share them. It may be nil.
 	Set func(session.Limits)
-	// Owner proves which former workers of this node are dead, so that their leases are freed; nil: they run out.
+	// Owner proves which former workers of this node are dead, so that their leases are released; nil: the leases expire.
 	Owner *Owner
 	// Fleet reports the other nodes; nil: a single node. Peers notifies them; nil: no notifications.
 	Fleet Fleet
 	Peers PeerNotifier
-	// Mirror exchanges the readings of the fleet's leader; nil: this node shows its own only.
+	// Mirror exchanges the readings of the fleet's leader; nil: this node shows only its own.
 	Mirror Mirror
-	// Scheduler has the hints about the order of work; nil: none. Position returns the node's position in the fleet.
+	// Scheduler has the hints on the order of work; nil: none. Position returns the node's position in the fleet.
 	Scheduler *schedule.Scheduler
 	Position  func() schedule.NodePosition
-	// Scales means that the fleet has a scaler, whose state is read and reported.
+	// Scales means that the fleet has a scaler, whose state is read and shown.
 	Scales bool
 	// EndWhenDone makes Run return when no work is left.
 	EndWhenDone bool
 	Sinks       []Sink // receive every event
 	Logs        *LogRing
 	Log         *slog.Logger
-	Notify      *Notifier // of the service manager; nil: none
+	Notify      *Notifier // notifies the service manager; nil: none
 	Reload      func() (logLevel string, err error)
-	// Serve starts the API (daemon/api) before the node reports that it is ready; stop closes it
-	// at the end. An error ends Run. May be nil.
+	// Serve starts the API (daemon/api) before the node reports that it is ready; stop closes it at the end. Its error ends Run. It may be
+	// nil.
 	Serve func(*Daemon) (stop func() error, err error)
 
 	IntentInterval time.Duration // default 2 s
@@ -65,32 +65,31 @@ type Config struct {
 	StopTimeout    time.Duration // between SIGTERM and SIGKILL of a worker; default 27 s
 }
 
-// Fleet reports the other nodes. All of it may be wrong, old or missing: it affects order and pace only.
+// Fleet reports the other nodes. Its reports may be wrong, outdated or missing: they affect order and pace only.
 type Fleet interface {
-	// Share returns this node's position among the nodes and their number, to divide numbers for the whole fleet.
+	// Share returns this node's position among the live nodes and their number, to divide numbers for the whole fleet.
 	Share() (position, count int)
 	Nodes() []status.Node // live nodes
-	// Gone returns the nodes that have gone since this node participates, by State node_lost or node_left; one that has started again
-	// is in Nodes, too, with a later start.
+	// Gone returns the nodes that have left or failed since this node joined, with the State node_lost or node_left. A node that has
+	// restarted is in Nodes, too, with a later start.
 	Gone() []status.Node
 	Plan() schedule.Plan // the leader's proposal
 }
 
-// Mirror exchanges the leader's readings of the store. They may be wrong, old or missing: they are shown, and decide nothing.
+// Mirror exchanges the leader's readings of the store. They may be wrong, outdated or missing: they are only shown.
 type Mirror interface {
-	Mirrors() bool // this node is the leader: it reads for all
+	Mirrors() bool // this node is the leader: it reads for the fleet
 	PublishReading(*progress.Reading) error
-	// Reading returns a reading that is newer than the last one, or nil; asked: an operator wants it.
+	// Reading returns a reading that is newer than the last one, or nil. asked means that an operator requests it.
 	Reading(ctx context.Context, asked bool) (*progress.Reading, error)
-	// Published returns the time of the reading that the leader published last, by the store's clock; zero if this node has not
-	// heard of one.
+	// Published returns the time of the leader's last published reading, by the store's clock; zero if this node knows of none.
 	Published() time.Time
 }
 
-// PeerNotifier notifies other nodes immediately of changes that they would detect later.
+// PeerNotifier notifies other nodes of changes that they would otherwise detect later.
 type PeerNotifier interface {
 	IntentChanged()           // the intent in the store has changed
-	IntentFollowed()          // this node follows another version of it
+	IntentFollowed()          // this node follows another version of the intent
 	ItemPoisoned(item string) // an item crashed a worker
 }
 
@@ -111,29 +110,29 @@ type Daemon struct {
 	wanted        int
 	intent        session.Intent
 	known         bool      // the intent was read
-	work          *Work     // the session of the items; nil: unknown, or the items are in the session of the orders
-	workError     string    // why it could not be read last time
+	work          *Work     // the session of the items; nil: unknown, or the session of the orders
+	workError     string    // why the last read of it failed
 	done          bool      // no work is left
-	idleUntil     time.Time // until then no worker is started: all open items are leased
-	startAfter    time.Time // nor until then, so that the nodes of a large fleet do not all start at the same time
+	idleUntil     time.Time // no worker is started before: all open items are leased
+	startAfter    time.Time // no worker is started before, so that the nodes of a large fleet do not start at the same time
 	positioned    bool      // the node knows its position in the fleet
 	stopping      bool
 	killNow       bool
 	failed        error  // fatal error
-	trouble       string // last reason of a worker that ended with an error; "" after a good one
+	trouble       string // error of the last worker that ended; "" after a success
 	auto          autoscale
 	pacer         pacer
-	lastRead      storeState    // this node's own; all decisions are made of it
-	mirrored      storeState    // the leader's, if there is one
-	mirroredEach  time.Duration // between the last two of them
+	lastRead      storeState    // this node's own, the basis of all decisions
+	mirrored      storeState    // the leader's, if any
+	mirroredEach  time.Duration // interval between the last two mirrored readings
 	readRequested time.Time     // when a status request last triggered a read of the store
-	cutOff        bool          // the intent could not be read last time
+	cutOff        bool          // the last read of the intent failed
 	asked         time.Time     // when an operator last asked for the status
 	refused       refusals
-	expired       map[string]bool // leases that are over and were reported; of the reading loop
+	expired       map[string]bool // reported leases that are over; used by the reading loop only
 	others        goneNodes
 	measure       progress.Measure
-	measured      time.Duration // when the measure was last given a reading, since the start
+	measured      time.Duration // time since the start of the last reading passed to measure
 	watchers      status.Watchers
 	reloads       chan struct{}
 	readNow       chan struct{}
@@ -146,7 +145,7 @@ type Daemon struct {
 // storeState is the result of the last read of the store.
 type storeState struct {
 	migration *progress.Migration
-	items     []status.Item // in order of index, shard and cursor
+	items     []status.Item // sorted by index, shard and cursor
 	machines  *status.Machines
 	at        time.Time // monotonic
 	offset    time.Duration
@@ -154,15 +153,15 @@ type storeState struct {
 	tried     bool
 }
 
-// refusals are the rejected documents that the fleet has recorded, grouped by reason, as of the last read.
+// refusals are the rejected documents recorded by the fleet, grouped by reason, as of the last read.
 type refusals struct {
-	session   string // in which they were recorded
+	session   string // that recorded them
 	documents *status.Failures
 	failed    int64 // documents that had failed then
 	due       time.Time
 }
 
-// New returns a Daemon; Run runs it.
+// New returns a Daemon, which Run runs.
 func New(conf Config) *Daemon {
 	defaults := func(d *time.Duration, is time.Duration) {
 		if *d <= 0 {
@@ -194,8 +193,8 @@ func New(conf Config) *Daemon {
 // loopInterval is the maximum time between two iterations of the main loop.
 const loopInterval = 250 * time.Millisecond
 
-// Run runs the node until ctx is done, then makes every worker hand off. It returns an error if the
-// coordination store rejects the node permanently.
+// Run runs the node until ctx is done, then makes every worker hand off. It returns an error if the coordination store rejects the node
+// permanently.
 func (d *Daemon) Run(ctx context.Context) error {
 	if d.conf.Serve != nil {
 		stop, err := d.conf.Serve(d)
@@ -245,18 +244,17 @@ func (d *Daemon) flushLimit() time.Duration {
 	return flushTimeout
 }
 
-// loop reconciles the workers until the daemon has finished. Only this loop feeds the watchdog, so that a
-// hang is detected.
+// loop reconciles the workers until the daemon has finished. Only this loop feeds the watchdog, so that it detects a hang.
 func (d *Daemon) loop(ctx context.Context) {
 	tick := time.NewTicker(loopInterval)
 	defer tick.Stop()
 	ended := ctx.Done()
-	said := ""
+	shown := ""
 	for {
 		d.conf.Notify.Feed(time.Now())
 		d.reconcile(time.Now())
-		if now := d.statusLine(); now != said {
-			said = now
+		if now := d.statusLine(); now != shown {
+			shown = now
 			d.conf.Notify.Send("STATUS=" + now)
 		}
 		if d.finished() {
@@ -274,7 +272,7 @@ func (d *Daemon) loop(ctx context.Context) {
 	}
 }
 
-// beginShutdown stops starting workers and makes all of them hand off.
+// beginShutdown starts no more workers and makes all of them hand off.
 func (d *Daemon) beginShutdown() {
 	d.conf.Notify.Send("STOPPING=1")
 	d.log.Info("stopping", "stop_timeout", d.conf.StopTimeout)
@@ -283,7 +281,7 @@ func (d *Daemon) beginShutdown() {
 	d.stopping = true
 }
 
-// KillWorkers kills workers that have not handed off yet; for a second signal.
+// KillWorkers kills workers that have not handed off yet, after a second signal.
 func (d *Daemon) KillWorkers() {
 	d.mu.Lock()
 	d.killNow = true
@@ -320,7 +318,7 @@ func (d *Daemon) reload() {
 	}
 }
 
-// sendCommand sends a command in the background, so that a worker that does not read blocks nothing.
+// sendCommand sends a command in the background, so that a worker that does not read cannot block the caller.
 func (d *Daemon) sendCommand(w Worker, o WorkerCommand) {
 	d.background.Go(func() { w.Send(o) })
 }
@@ -337,7 +335,7 @@ func (d *Daemon) finished() bool {
 
 func (d *Daemon) wakeUp() { trySend(d.wake) }
 
-// statusLine returns a line for the service manager.
+// statusLine returns the status line for the service manager.
 func (d *Daemon) statusLine() string {
 	r := d.snapshot()
 	s := fmt.Sprintf("%s: %d of %d workers", r.Node.State, r.Node.Running, r.Node.Wanted)
@@ -364,7 +362,7 @@ func (d *Daemon) fail(err error) {
 	d.wakeUp()
 }
 
-// connect returns the store, which it opens if it is not open.
+// connect returns the store, and opens it if necessary.
 func (d *Daemon) connect(ctx context.Context) (*cms.Coordinator, error) {
 	if c, err := d.store.coordinator(); err == nil {
 		return c, nil

@@ -23,26 +23,25 @@ type Sink interface {
 
 const (
 	eventsEvery   = 10 * time.Second
-	eventsTimeout = 5 * time.Second // of the last reading and of the last record
-	// visibleWithin bounds the time from the stamp of an event to the moment when all nodes can read it.
+	eventsTimeout = 5 * time.Second // of the last read and of the last record
+	// visibleWithin is the maximum time from the timestamp of an event until all nodes can read it.
 	visibleWithin = time.Minute
-	// startSlack is the maximum age of an event, relative to the node's start, to count as new at its first start: clocks of the store's nodes differ.
+	// startSlack is the maximum age of an event before the node's first start to count as new: clocks of the store's nodes differ.
 	startSlack = time.Second
 )
 
-// eventBus keeps the last events and passes them to the sinks without blocking the caller. An event of the store is offered to a
-// sink again until it is delivered; deliveries are recorded in the store, so that a restarted node neither repeats nor loses an
-// event.
+// eventBus keeps the last events and passes them to the sinks without blocking the caller. It offers an event of the store to a sink again
+// until it is delivered, and records deliveries in the store, so that a restarted node neither repeats nor loses an event.
 type eventBus struct {
 	node    string
 	started time.Time
 	metrics *metrics.Registry
 	log     *slog.Logger
 	sinks   []*sinkWorker
-	closing chan struct{} // closed when the sinks are to end
-	limit   time.Duration // of what they may still take then
-	due     time.Time     // of the next reading
-	// work returns the session whose items the workers work on.
+	closing chan struct{} // closed when the sinks have to end
+	limit   time.Duration // of the time that they may take then
+	due     time.Time     // time of the next read
+	// work returns the session whose items the workers process.
 	work func() (store *cms.Coordinator, session string, err error)
 
 	mu     sync.Mutex
@@ -51,9 +50,9 @@ type eventBus struct {
 	store  *cms.Coordinator
 	from   int64         // earlier events of the store, in ms by its clock, are not delivered
 	stored []storedEvent // since from, in order of time
-	saved  bool          // the store has the record as it is
+	saved  bool          // the record in the store is current
 
-	saving sync.Mutex // one writer of the record
+	saving sync.Mutex // serializes writes of the record
 }
 
 type storedEvent struct {
@@ -69,7 +68,7 @@ func newEventBus(node string, sinks []Sink, work func() (*cms.Coordinator, strin
 	return b
 }
 
-// run delivers events until close is called, and then the queued ones within its limit.
+// run delivers events until close is called, then the queued ones within its limit.
 func (b *eventBus) run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -93,7 +92,7 @@ func (b *eventBus) run(ctx context.Context) {
 	b.save(last)
 }
 
-// close reads the events of the store, if it was reached, a last time and has run return once all are delivered, at the latest after limit.
+// close reads the events of the store a last time, if it was reached. Then run returns once all are delivered, or after limit.
 func (b *eventBus) close(ctx context.Context, store *connection, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), eventsTimeout)
 	defer cancel()
@@ -104,7 +103,7 @@ func (b *eventBus) close(ctx context.Context, store *connection, limit time.Dura
 	close(b.closing)
 }
 
-// add takes an event of this node. about is the lease that it concerns; nil: none.
+// add adds an event of this node. about is the lease that it concerns, or nil.
 func (b *eventBus) add(subject string, about *Lease, code, detail string) {
 	e := status.Event{Time: time.Now().UTC(), Node: b.node, Subject: subject, Code: code, Detail: detail}
 	if about != nil {
@@ -120,7 +119,7 @@ func (b *eventBus) add(subject string, about *Lease, code, detail string) {
 	}
 }
 
-// keep adds an event to those that are shown. The mutex is held.
+// keep adds an event to the shown ones. b.mu is held.
 func (b *eventBus) keep(e status.Event) {
 	b.events = append(b.events, e)
 	if over := len(b.events) - status.KeptEvents; over > 0 {
@@ -140,7 +139,7 @@ func (b *eventBus) last(limit int) []status.Event {
 	return sorted
 }
 
-// read takes the events of the store over when that is due.
+// read reads the events of the store when that is due.
 func (b *eventBus) read(ctx context.Context, to *connection, every time.Duration) {
 	store, err := to.coordinator()
 	if err != nil || time.Now().Before(b.due) {
@@ -177,13 +176,13 @@ func (b *eventBus) readNow(ctx context.Context, store *cms.Coordinator) {
 			b.stored = append(b.stored, storedEvent{e.ID, at})
 		}
 		for _, s := range b.sinks {
-			s.offer(e) // a full queue gets it at the next reading
+			s.offer(e) // after a full queue, the next read offers it again
 		}
 	}
 	slices.SortStableFunc(b.stored, func(x, y storedEvent) int { return cmp.Compare(x.at, y.at) })
 }
 
-// readAll returns the events of a store, and of the session whose items the workers work on, if that is another.
+// readAll returns the events of the session of the orders, and of the session whose items the workers process, if that differs.
 func (b *eventBus) readAll(ctx context.Context, store *cms.Coordinator) ([]status.Event, error) {
 	all, err := status.ReadEvents(ctx, store)
 	if err != nil {
@@ -200,8 +199,8 @@ func (b *eventBus) readAll(ctx context.Context, store *cms.Coordinator) ([]statu
 	return append(all, more...), err
 }
 
-// begin reads at the first contact the record of events that this node has delivered before. A node without a record
-// delivers the events since its own start, by the store's clock.
+// begin reads, at the first contact with the store, the record of delivered events. A node without a record delivers the events since its
+// own start, by the store's clock.
 func (b *eventBus) begin(ctx context.Context, store *cms.Coordinator) error {
 	b.mu.Lock()
 	known := b.store != nil
@@ -233,7 +232,7 @@ func (b *eventBus) begin(ctx context.Context, store *cms.Coordinator) error {
 	return nil
 }
 
-// settle notes the end of the delivery of an event, and records it when nothing else waits.
+// settle records that the delivery of an event has ended, and saves the record when the queue is empty.
 func (b *eventBus) settle(ctx context.Context, s *sinkWorker, e status.Event, ok bool) {
 	if e.ID == "" {
 		return
@@ -249,7 +248,7 @@ func (b *eventBus) settle(ctx context.Context, s *sinkWorker, e status.Event, ok
 	}
 }
 
-// save records the delivered events. A failure costs at most that a restarted node repeats an event.
+// save records the delivered events. After a failure a restarted node repeats events at worst.
 func (b *eventBus) save(ctx context.Context) {
 	b.saving.Lock()
 	defer b.saving.Unlock()
@@ -270,7 +269,7 @@ func (b *eventBus) save(ctx context.Context) {
 	}
 }
 
-// delivered returns the record, without the events that every sink has accepted. The caller holds the mutex.
+// delivered returns the record, without the events that every sink has accepted. b.mu is held.
 func (b *eventBus) delivered() session.Delivered {
 	for _, x := range b.stored {
 		if slices.ContainsFunc(b.sinks, func(s *sinkWorker) bool { return !s.taken[x.id] }) {

@@ -8,16 +8,16 @@ import (
 	"github.com/rfsd/rfsd/daemon/status"
 )
 
-// nodeReporters is the number of nodes of a fleet that store events about other nodes. Each event is stored once, by the first node that reports it.
+// nodeReporters is the number of nodes in a fleet that store events about other nodes. Each event is stored once, by the first of them.
 const nodeReporters = 3
 
-// goneNodes holds the events that this node has stored about nodes that are gone. It belongs to the reading loop.
+// goneNodes records the events that this node has stored about nodes that left or failed. Only the reading loop uses it.
 type goneNodes struct {
-	reported map[string]bool      // subjects and codes
-	gone     map[string]time.Time // by name: when the run that is gone had started
+	reported map[string]bool      // subjects followed by codes
+	gone     map[string]time.Time // by name: start of the run that is gone
 }
 
-// reportNodes stores an event, once for the fleet, for each node that was lost, has left, or has returned after that.
+// reportNodes stores an event, once for the fleet, for each node that failed, left, or has returned since.
 func (d *Daemon) reportNodes(ctx context.Context) {
 	store, err := d.store.coordinator()
 	if err != nil || d.conf.Fleet == nil {
@@ -35,7 +35,7 @@ func (d *Daemon) reportNodes(ctx context.Context) {
 		defer cancel()
 		if _, err := store.Event(ectx, subject, code, detail); err != nil {
 			d.log.Debug("change of a node not reported", "node", n.Name, "error", err)
-			return false // tried again after the next read
+			return false // retried after the next read
 		}
 		d.log.Info(code, "node", n.Name, "detail", detail)
 		if d.others.reported == nil || len(d.others.reported) >= maxExpired {
@@ -48,7 +48,7 @@ func (d *Daemon) reportNodes(ctx context.Context) {
 		d.others.gone = map[string]time.Time{}
 	}
 	for _, n := range d.conf.Fleet.Gone() {
-		code, detail := status.NodeLost, "it does not answer any more; its workers hand off if they live, otherwise their leases run out or are freed when it starts again"
+		code, detail := status.NodeLost, "it does not answer any more; its workers hand off if they are alive; otherwise their leases expire, or are released when it starts again"
 		if n.State == status.NodeLeft {
 			code, detail = status.NodeLeft, "it has ended, and its workers have handed off"
 		}

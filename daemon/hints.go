@@ -10,7 +10,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
-// loadWindow is the time over which the load of a node is measured.
+// loadWindow is the period over which the load of a node is measured.
 type loadWindow struct {
 	began time.Time
 	total metrics.Sample
@@ -26,7 +26,7 @@ func ratio(of, all int64) float64 {
 	return min(max(float64(of)/float64(all), 0), 1)
 }
 
-// Load returns this node's load, which is reported to the others.
+// Load returns this node's load, for the other nodes.
 func (d *Daemon) Load() schedule.Load {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -72,7 +72,7 @@ func (d *Daemon) Remaining() (left schedule.Remaining, known bool) {
 // ReadIntent makes the daemon read the intent in the store immediately.
 func (d *Daemon) ReadIntent() { trySend(d.readIntentNow) }
 
-// plan returns the fleet's proposal; the zero value on a single node.
+// plan returns the fleet's proposal, or the zero Plan for a single node.
 func (d *Daemon) plan() schedule.Plan {
 	if d.conf.Fleet == nil {
 		return schedule.Plan{}
@@ -93,11 +93,11 @@ func (d *Daemon) nodeShare(total int) int {
 func (d *Daemon) nodes() []status.Node {
 	all := slices.Clone(d.conf.Fleet.Nodes())
 	for i, n := range all {
-		if n.Name == d.conf.Name { // gossip about this node itself is older
+		if n.Name == d.conf.Name { // gossip about this node itself is outdated
 			all[i].Running, all[i].Order = d.running(), d.intent.Revision.Seq
 		}
 		switch {
-		case all[i].Order < d.intent.Revision.Seq: // it does not follow yet
+		case all[i].Order < d.intent.Revision.Seq: // it does not follow the intent yet
 		case d.intent.State == session.Pause:
 			all[i].State = "paused"
 		case d.intent.Drains(n.Name) && n.Running == 0:

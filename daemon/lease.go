@@ -13,7 +13,7 @@ import (
 func leaseOverSince(ctx context.Context, store *cms.Coordinator, l Lease) (string, error) {
 	id, err := cms.ParseID(l.Item)
 	if err != nil {
-		return "", err // not an item; its phase ends by itself
+		return "", err // not an item; the lease of its phase ends by itself
 	}
 	it, err := store.Item(ctx, id)
 	if err != nil {
@@ -31,8 +31,8 @@ func leaseOverSince(ctx context.Context, store *cms.Coordinator, l Lease) (strin
 	return "", nil
 }
 
-// freeLease releases the lease that a dead worker reported. Without one the worker died before its report: it may
-// hold the setup item, a phase, or an item.
+// freeLease releases the lease that a dead worker reported. With l nil the worker died before it reported a lease: it may hold the setup
+// item, a phase, or an item.
 func freeLease(ctx context.Context, store *cms.Coordinator, holder string, l *Lease, cause cms.Cause) error {
 	if l == nil {
 		return session.HeldOf(store).ReleaseDead(ctx, holder, cause)

@@ -22,7 +22,7 @@ const maxLogLine = 16 << 10
 // NewLogRing returns a ring of n lines.
 func NewLogRing(n int) *LogRing { return &LogRing{lines: make([]status.LogLine, n)} }
 
-// Write keeps one line, or each of several.
+// Write adds each line of p.
 func (r *LogRing) Write(p []byte) (int, error) {
 	for line := range bytes.Lines(p) {
 		r.Add(bytes.TrimRight(line, "\r\n"))
@@ -30,7 +30,7 @@ func (r *LogRing) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Add appends a line; other text than a JSON object becomes the message of one.
+// Add appends a line. Text that is not a JSON object becomes the message of one.
 func (r *LogRing) Add(line []byte) {
 	if len(line) == 0 {
 		return

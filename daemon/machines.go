@@ -10,8 +10,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
-// Demand returns the work that is left for the scaler of the fleet, as of the last read of the store. Of a round after the first it is the
-// whole work of the round: at the end of each round machines would be ended that the next one starts again.
+// Demand returns the remaining work for the fleet's scaler, as of the last read of the store. For rounds after the first, it is the whole
+// work of the round: otherwise machines would be terminated at the end of each round, and started again by the next one.
 func (d *Daemon) Demand() scale.Demand {
 	left, known := d.Remaining()
 	d.mu.Lock()
@@ -35,7 +35,7 @@ func (d *Daemon) Demand() scale.Demand {
 	return is
 }
 
-// readMachines reads what the scaler of the fleet has done; nil before its first turn.
+// readMachines returns the state of the fleet's scaler, or nil before its first round.
 func readMachines(ctx context.Context, store cms.Records) (*status.Machines, error) {
 	st, err := scale.Read(ctx, store)
 	if err != nil || st.At == 0 {

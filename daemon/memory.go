@@ -9,8 +9,7 @@ import (
 // oomKills returns the number of processes that the kernel has killed for lack of memory since boot.
 func oomKills() int64 { return procNumber("/proc/vmstat", "oom_kill", 1) }
 
-// totalMemory returns the lesser of the memory of this machine and the limit of this process's control group,
-// in bytes; 0 if unknown.
+// totalMemory returns the smaller of this machine's memory and the memory limit of this process's control group, in bytes; 0 if unknown.
 func totalMemory() int64 {
 	total := procNumber("/proc/meminfo", "MemTotal:", 1024)
 	own, err := os.ReadFile("/proc/self/cgroup") // version 2: one line, 0::/path

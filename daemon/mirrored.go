@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	// mirrorTimeout is the longest age up to which a reading of the leader saves this node its own.
+	// mirrorTimeout is the maximum age at which a reading of the leader replaces one of this node.
 	mirrorTimeout = 3 * time.Minute
-	// askTimeout is the time that a status waits for a reading of the leader when this node's is old.
+	// askTimeout is the time that a status request waits for a reading of the leader if this node's is old.
 	askTimeout = 2 * time.Second
-	// askedFor is for how long after an operator has asked this node follows the leader's readings closely.
+	// askedFor is the time after an operator's request during which this node requests the leader's readings often.
 	askedFor = 20 * time.Second
-	// maxAhead is the maximum time by which a reading may be ahead of the store's clock as this node remembers it.
+	// maxAhead is the maximum time by which a reading may be ahead of the store's clock, as this node extrapolates it.
 	maxAhead = 10 * time.Second
 )
 
-// shown returns the newer reading, of the leader or this node's own.
+// shown returns the newer of the leader's reading and this node's own.
 func (d *Daemon) shown() *storeState {
 	own, other := d.lastRead.migration, d.mirrored.migration
 	if other != nil && (own == nil || other.ReadAt.After(own.ReadAt)) {
@@ -29,12 +29,12 @@ func (d *Daemon) shown() *storeState {
 	return &d.lastRead
 }
 
-// fresh returns the age up to which a reading of the leader saves this node its own: a leader that is due is gone.
+// fresh returns the maximum age at which a reading of the leader replaces one of this node. An older one means that the leader is gone.
 func (d *Daemon) fresh() time.Duration {
 	return min(max(5*d.conf.ReadInterval, 3*d.mirroredEach), mirrorTimeout)
 }
 
-// sample adds a reading to the measure of progress, if it is the current one.
+// sample adds a reading to the measure of progress if it is the shown one.
 func (d *Daemon) sample(read *storeState) {
 	if d.shown() != read {
 		return
@@ -43,7 +43,7 @@ func (d *Daemon) sample(read *storeState) {
 	d.measure.Add(d.measured, read.migration.Totals.Work())
 }
 
-// publish makes a reading of this node available to the others if it is the leader. Without it they read the store themselves.
+// publish makes a reading of this node available to other nodes if it is the leader. Without it they read the store themselves.
 func (d *Daemon) publish(r *progress.Reading) {
 	if d.conf.Mirror == nil || !d.conf.Mirror.Mirrors() {
 		return
@@ -53,7 +53,7 @@ func (d *Daemon) publish(r *progress.Reading) {
 	}
 }
 
-// rest blocks until this node is to read the store itself; took is the duration of the last read. It reports false if ctx has ended.
+// rest blocks until this node has to read the store itself. took is the duration of the last read. It returns false if ctx is done.
 func (d *Daemon) rest(ctx context.Context, took time.Duration) bool {
 	if d.conf.Mirror == nil {
 		return waitOrWake(ctx, d.readPause(took), d.readNow)
@@ -62,7 +62,7 @@ func (d *Daemon) rest(ctx context.Context, took time.Duration) bool {
 	for {
 		leads := d.conf.Mirror.Mirrors()
 		if leads && !led {
-			return true // the others wait for its first reading
+			return true // the other nodes wait for its first reading
 		}
 		led = leads
 		follows := !leads && d.follow(ctx, asked)
@@ -85,7 +85,7 @@ func (d *Daemon) rest(ctx context.Context, took time.Duration) bool {
 	}
 }
 
-// restOf returns the time between two reads of the store by a leader, by a node that follows one, and by any other.
+// restOf returns the time between two reads of the store by a leader, by a node that follows one, and by other nodes.
 func (d *Daemon) restOf(leads, follows bool, took time.Duration) time.Duration {
 	switch {
 	case leads && d.position().Nodes > 1:
@@ -96,15 +96,15 @@ func (d *Daemon) restOf(leads, follows bool, took time.Duration) time.Duration {
 	return d.readPause(took)
 }
 
-// follow takes the leader's reading and reports whether it saves this node its own: it is recent, or published and not asked for,
-// and shows nothing that this node would act on. In any case, this node acts only on its own reading of the store.
+// follow gets the leader's reading and reports whether it replaces a read of the store: it is recent, or a recent one was published and no
+// operator asked, and this node would not act on it. This node acts only on its own readings.
 func (d *Daemon) follow(ctx context.Context, now bool) bool {
 	d.mu.Lock()
 	asked := now || time.Since(d.asked) < askedFor || d.watchers.Any()
 	own := d.lastRead.migration
 	known := own != nil && d.current(own.Session)
 	d.mu.Unlock()
-	if !known { // nor is the store's clock; or it is of a former round
+	if !known { // the store's clock is unknown, or the reading is of a former round
 		return false
 	}
 	m, items, err := d.leadersReading(ctx, asked)
@@ -124,7 +124,7 @@ func (d *Daemon) follow(ctx context.Context, now bool) bool {
 	return !d.mustRead(d.shown().migration.Totals, local) && (!asked || local.Sub(d.shown().at) < d.fresh())
 }
 
-// leadersReading returns the sum of the leader's reading; nil without a newer one of this node's kind of items, and of its round.
+// leadersReading returns the sum of the leader's reading; nil if it is not newer, or not of this node's kind of items and round.
 func (d *Daemon) leadersReading(ctx context.Context, asked bool) (*progress.Migration, []status.Item, error) {
 	store, of, err := d.workStore()
 	if err != nil {
@@ -142,7 +142,7 @@ func (d *Daemon) leadersReading(ctx context.Context, asked bool) (*progress.Migr
 	return m, items, nil
 }
 
-// show replaces the leader's reading that this node shows, unless m is older, or ahead of the store's clock. d.mu is held.
+// show replaces the shown reading of the leader, unless m is older, or ahead of the store's clock. d.mu is held.
 func (d *Daemon) show(m *progress.Migration, items []status.Item, local time.Time) {
 	age := local.Add(d.lastRead.offset).Sub(m.ReadAt)
 	was := d.mirrored.migration
@@ -160,8 +160,8 @@ func (d *Daemon) show(m *progress.Migration, items []status.Item, local time.Tim
 	}
 }
 
-// mustRead reports whether this node reads the store as often as without a leader: it acts on the store's contents, or the
-// leader's reading shows something that it would act on.
+// mustRead reports whether this node has to read the store as often as without a leader: it acts on the store's contents, or would act on
+// the leader's reading.
 func (d *Daemon) mustRead(t progress.Counts, now time.Time) bool {
 	idle := now.Before(d.idleUntil)
 	return d.conf.Scales || d.cutOff || d.lastRead.err != "" || d.done && (d.conf.EndWhenDone || t.ItemsOpen > 0) || idle && t.ItemsOpen > t.Leased

@@ -17,14 +17,14 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
-// Status returns the node's current view without a request to the store. If the view is old, a reading of the leader is waited
-// for a moment, or a read of the store is triggered for the next call.
+// Status returns the node's current view without a request to the store. If the view is old, it waits up to askTimeout for a reading of the
+// leader, or triggers a read of the store for the next call.
 func (d *Daemon) Status(ctx context.Context) status.Report {
 	d.look(ctx)
 	return d.snapshot()
 }
 
-// look has an old view renewed, for an operator.
+// look renews an old view for an operator.
 func (d *Daemon) look(ctx context.Context) {
 	d.mu.Lock()
 	now, old := time.Now(), 2*d.conf.ReadInterval
@@ -42,7 +42,7 @@ func (d *Daemon) look(ctx context.Context) {
 	}
 }
 
-// awaitReading blocks until the view is young, ctx is done, or askTimeout is over.
+// awaitReading blocks until the view is fresh, ctx is done, or askTimeout is over.
 func (d *Daemon) awaitReading(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -58,7 +58,7 @@ func (d *Daemon) awaitReading(ctx context.Context) {
 	}
 }
 
-// Migration returns the session as this node itself read it from the store last; nil before. Exit codes are made of it.
+// Migration returns the session as this node last read it from the store, or nil. Exit codes depend on it.
 func (d *Daemon) Migration() *progress.Migration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -98,7 +98,7 @@ func (d *Daemon) Running() int {
 	return d.running()
 }
 
-// state returns the state of the node, and the reason if there is one.
+// state returns the state of the node, and the reason if any.
 func (d *Daemon) state() (state, reason string) {
 	switch {
 	case d.failed != nil:
@@ -118,7 +118,7 @@ func (d *Daemon) state() (state, reason string) {
 	case d.waits() != "":
 		return "waiting", d.waits()
 	case d.trouble != "" && !slices.ContainsFunc(d.slots, func(s *slot) bool { return s.lease != nil }):
-		return "failed", d.trouble // no worker succeeds, though they are restarted
+		return "failed", d.trouble // no worker succeeds, although they are restarted
 	}
 	return "running", d.trouble
 }
@@ -156,12 +156,12 @@ func (d *Daemon) worker(s *slot, now time.Time) status.Worker {
 	return w
 }
 
-// view returns the view on the migration, whose end is estimated from the fleet's history until this node has seen work grow.
+// view returns the view of the migration. Until this node has seen the work grow, it estimates the end from the fleet's history.
 func (d *Daemon) view(now time.Time) progress.View {
 	m := d.shown().migration
 	v := d.measure.View(now.Sub(d.started), m)
 	if v.State == progress.StateSilent && d.running() > 0 {
-		v.State, v.Silent = progress.StateWorking, 0 // this node's own
+		v.State, v.Silent = progress.StateWorking, 0 // this node's own workers
 	}
 	if m != nil && v.ByteRate == 0 && m.Totals.ItemsOpen > 0 && v.State == progress.StateWorking {
 		v.Left = schedule.Estimate(m.Totals.BytesLeft(), d.plan().Throughput)
@@ -169,12 +169,12 @@ func (d *Daemon) view(now time.Time) progress.View {
 	return v
 }
 
-// Events returns the last events of store and node, at most limit, newest last; limit ≤ 0: all that are kept.
+// Events returns the last events of store and node, at most limit, newest last; limit ≤ 0: all kept events.
 func (d *Daemon) Events(_ context.Context, limit int) ([]status.Event, error) {
 	return d.events.last(limit), nil
 }
 
-// Items lists work items as of the last read of the store.
+// Items returns the work items as of the last read of the store.
 func (d *Daemon) Items(ctx context.Context, f status.ItemFilter) (status.ItemList, error) {
 	d.look(ctx)
 	d.mu.Lock()
@@ -186,7 +186,7 @@ func (d *Daemon) Items(ctx context.Context, f status.ItemFilter) (status.ItemLis
 	return status.NewItemList(m, items, f), nil
 }
 
-// Failures returns what failed as of the last read of the store.
+// Failures returns the failures as of the last read of the store.
 func (d *Daemon) Failures(ctx context.Context) (*status.Failures, error) {
 	d.look(ctx)
 	d.mu.Lock()
@@ -198,7 +198,7 @@ func (d *Daemon) Failures(ctx context.Context) (*status.Failures, error) {
 	return d.refused.documents.With(m), nil
 }
 
-// Account sums the session up as of the last read of the store.
+// Account returns the account of the session as of the last read of the store.
 func (d *Daemon) Account(ctx context.Context) (status.Account, error) {
 	d.look(ctx)
 	d.mu.Lock()
@@ -214,7 +214,7 @@ func errNotRead(why string) error {
 	return fmt.Errorf("the coordination store was not read yet: %s: %w", why, fault.ErrUnavailable)
 }
 
-// Logs returns the last log lines of the node and its workers, at most limit; limit ≤ 0: all that are kept.
+// Logs returns the last log lines of the node and its workers, at most limit; limit ≤ 0: all kept lines.
 func (d *Daemon) Logs(_ context.Context, limit int) []status.LogLine { return d.conf.Logs.Last(limit) }
 
 // ConnectionRefused counts a connection that a socket or port of the API refused.
@@ -223,7 +223,7 @@ func (d *Daemon) ConnectionRefused(listener string) { d.metrics.Refused(listener
 // Metrics returns the handler of the node's metrics in the Prometheus format.
 func (d *Daemon) Metrics() http.Handler { return d.metrics.Handler() }
 
-// Produce returns the metrics in the form of OpenTelemetry. The error is nil.
+// Produce returns the metrics in OpenTelemetry's format. The error is nil.
 func (d *Daemon) Produce(ctx context.Context) ([]metricdata.ScopeMetrics, error) {
 	return d.metrics.Produce(ctx)
 }
@@ -241,7 +241,7 @@ func (d *Daemon) Healthy() error {
 	default:
 	}
 	if late := time.Since(d.beat); late > loopHangTimeout {
-		return fmt.Errorf("the main loop hangs since %v", late.Round(time.Second))
+		return fmt.Errorf("the main loop has been hanging for %v", late.Round(time.Second))
 	}
 	return nil
 }

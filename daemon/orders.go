@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// orderStoreTimeout limits the write of an order, for which the operator's request waits.
+	// orderStoreTimeout limits the write of an order while the operator's request waits.
 	orderStoreTimeout = 10 * time.Second
 	// followTimeout is the time that the response to an order waits for the nodes to follow it.
 	followTimeout  = 2 * time.Second
 	followInterval = 50 * time.Millisecond
 )
 
-// Order stores an order, applies it here, and waits up to followTimeout for the other nodes. Errors: those of
-// session.Orders.Give, and fault.ErrConfig if a node to drain does not live.
+// Order stores an order, applies it here, and waits up to followTimeout for the other nodes. It returns the errors of session.Orders.Give,
+// and fault.ErrConfig if a node to drain is not alive.
 func (d *Daemon) Order(ctx context.Context, o session.Order) (status.Ordered, error) {
 	store, err := d.store.coordinator()
 	if err != nil {
@@ -45,7 +45,7 @@ func (d *Daemon) Order(ctx context.Context, o session.Order) (status.Ordered, er
 	return status.Ordered{Intent: progress.NewIntent(i), NotFollowing: d.waitForFollowers(ctx, i.Revision.Seq)}, nil
 }
 
-// checkNodes returns fault.ErrConfig if a node to drain does not live. Without gossip every name is accepted.
+// checkNodes returns fault.ErrConfig if a node to drain is not alive. Without gossip it accepts every name.
 func (d *Daemon) checkNodes(o session.Order) error {
 	if o.Kind != session.OrderDrain || d.conf.Fleet == nil {
 		return nil
@@ -58,14 +58,14 @@ func (d *Daemon) checkNodes(o session.Order) error {
 	live = slices.Compact(live)
 	for _, n := range o.Nodes {
 		if !slices.Contains(live, n) {
-			return fmt.Errorf("no live node is called %s: there are %s: %w", n, strings.Join(live[:min(len(live), 20)], ", "), fault.ErrConfig)
+			return fmt.Errorf("no live node is named %s, only %s: %w", n, strings.Join(live[:min(len(live), 20)], ", "), fault.ErrConfig)
 		}
 	}
 	return nil
 }
 
-// waitForFollowers blocks until all live nodes follow a version of the intent, ctx is done, or followTimeout is over. It
-// returns the nodes that do not follow it.
+// waitForFollowers blocks until all live nodes follow a version of the intent, ctx is done, or followTimeout is over. It returns the nodes
+// that do not follow it.
 func (d *Daemon) waitForFollowers(ctx context.Context, version int64) []string {
 	ctx, cancel := context.WithTimeout(ctx, followTimeout)
 	defer cancel()
@@ -77,7 +77,7 @@ func (d *Daemon) waitForFollowers(ctx context.Context, version int64) []string {
 	}
 }
 
-// notFollowing returns the other live nodes that have not reported that they follow a version of the intent, sorted.
+// notFollowing returns the other live nodes that have not reported that they follow a version of the intent, sorted by name.
 func (d *Daemon) notFollowing(version int64) []string {
 	if d.conf.Fleet == nil {
 		return nil

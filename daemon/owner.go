@@ -17,9 +17,9 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
-// Owner proves which former processes of a node are dead. The daemon and all of its workers keep a lock on one file, which the
-// workers inherit, for as long as any of them lives; the file contains the common prefix of the holders of their leases. A node that
-// starts again frees the leases of each former run whose lock is free.
+// Owner proves which former processes of a node are dead. The daemon and its workers, which inherit it, hold a lock on one file while any
+// of them is alive. The file contains the common prefix of the holders of their leases. A restarted node releases the leases of each former
+// run whose lock is free.
 type Owner struct {
 	dir    *os.Root
 	prefix string // of the files of this node
@@ -30,17 +30,16 @@ type Owner struct {
 
 const (
 	ownerSuffix = ".run"
-	// maxOwnerFile bounds the name of a former run, bytes.
+	// maxOwnerFile limits the holder of a former run, in bytes.
 	maxOwnerFile = 4 << 10
-	// reclaimInterval is the time between two checks of former runs whose processes still live, or whose leases were not freed yet.
+	// reclaimInterval is the interval between checks of former runs that still have live processes, or whose leases were not released yet.
 	reclaimInterval = time.Second
 	// reclaimTimeout limits the release of the leases of one former run.
 	reclaimTimeout = time.Minute
 )
 
-// Own creates the file of this run of a node in a directory, which is created if it does not exist. node identifies the node and its
-// session among all files there; holder is the prefix of all holders of its workers. The error states why the file cannot be
-// created.
+// Own creates the file of this run of a node in a directory, which it creates if necessary. node distinguishes the node and its session
+// from all others there; holder is the prefix of all holders of its workers. The error is the reason why the file cannot be created.
 func Own(dir, node, holder string) (*Owner, error) {
 	if err := files.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -62,7 +61,7 @@ func Own(dir, node, holder string) (*Owner, error) {
 	return o, nil
 }
 
-// Close removes the file. It is called when all workers have ended.
+// Close removes the file. It is called after all workers have ended.
 func (o *Owner) Close() error {
 	return errors.Join(o.dir.Remove(o.name), o.file.Close(), o.dir.Close())
 }
@@ -82,8 +81,8 @@ func (o *Owner) former() ([]string, error) {
 	return names, nil
 }
 
-// free calls release with the holder of a former run if all of its processes are dead, and removes its file when that succeeds.
-// alive means that one of them lives.
+// free calls release with the holder of a former run if all of its processes are dead, and then removes its file. alive means that one of
+// them is alive.
 func (o *Owner) free(name string, release func(holder string) error) (alive bool, err error) {
 	f, err := o.dir.OpenFile(name, os.O_RDWR|noFollow, 0)
 	if errors.Is(err, fs.ErrNotExist) { // another process of this node was faster
@@ -102,7 +101,7 @@ func (o *Owner) free(name string, release func(holder string) error) (alive bool
 	if err != nil {
 		return false, err
 	}
-	if holder := strings.TrimSpace(string(b)); holder != "" { // a process that died before it had written its name held nothing
+	if holder := strings.TrimSpace(string(b)); holder != "" { // a process that died before it wrote its name held no leases
 		if err := release(holder); err != nil {
 			return false, err
 		}
@@ -110,7 +109,7 @@ func (o *Owner) free(name string, release func(holder string) error) (alive bool
 	return false, o.dir.Remove(name)
 }
 
-// reclaim frees the leases of former runs of this node until none is left or ctx is done. Errors are logged once and tried again.
+// reclaim releases the leases of former runs of this node until none are left or ctx is done. Errors are logged once and retried.
 func (d *Daemon) reclaim(ctx context.Context) {
 	warned := false
 	for {
@@ -128,7 +127,7 @@ func (d *Daemon) reclaim(ctx context.Context) {
 	}
 }
 
-// reclaimOnce frees the leases of all former runs whose processes are dead. left means that a process of another run lives, or that
+// reclaimOnce releases the leases of all former runs whose processes are dead. left means that a process of a former run is alive, or that
 // the store was not reached yet.
 func (d *Daemon) reclaimOnce(ctx context.Context) (left bool, err error) {
 	names, err := d.conf.Owner.former()
@@ -137,7 +136,7 @@ func (d *Daemon) reclaimOnce(ctx context.Context) (left bool, err error) {
 	}
 	store, _, err := d.workStore()
 	if err != nil {
-		return true, nil // it is asked again
+		return true, nil // retried later
 	}
 	for _, name := range names {
 		alive, err := d.conf.Owner.free(name, func(holder string) error {

@@ -7,8 +7,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
 )
 
-// pacer determines the share of their connections that the workers of this node may use. It reacts to rejections of the target
-// and throttling of the repository if the number of workers does not: because it is fixed, or because there is only one.
+// pacer determines the share of their connections that the workers of this node may use. It reacts to rejections of the target and
+// throttling of the repository if the number of workers does not: because it is fixed, or because only one worker runs.
 type pacer struct {
 	less Pace // unused shares, so that the zero value uses all
 	next time.Time
@@ -21,7 +21,7 @@ const (
 	minPace      = 1.0 / 16
 )
 
-// update decides anew every autoscaleInterval. others has the ratios of the fleet; firm means that the number of workers is not
+// update updates the shares every autoscaleInterval. others has the ratios of the fleet; firm means that the number of workers is not
 // reduced instead.
 func (p *pacer) update(now time.Time, total metrics.Sample, others schedule.Plan, firm bool) {
 	if p.next.IsZero() {

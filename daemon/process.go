@@ -17,22 +17,21 @@ import (
 	"time"
 )
 
-// Processes starts each worker as a process. Options are sent through a pipe, so that no secret is in
-// its arguments or its environment.
+// Processes starts each worker as a process. Options are sent through a pipe, so that its arguments and environment contain no secrets.
 type Processes struct {
 	Program string   // the rfsd binary
-	Args    []string // before the flags for the pipes: worker
+	Args    []string // arguments before the flags for the pipes: worker
 	Env     []string
 	Options map[string][]string
-	Memory  int64                            // GOMEMLIMIT of each, bytes; 0: none
+	Memory  int64                            // GOMEMLIMIT of each worker in bytes; 0: none
 	Line    func(slot, pid int, line []byte) // called with every line that a worker writes to stderr
-	Owner   *Owner                           // names the holders of the workers, each of which keeps its lock; nil: no lock
+	Owner   *Owner                           // holder and lock of the workers; nil: none
 }
 
 const (
 	maxLine     = 1 << 20 // bytes of a record or a line of stderr
 	stderrLines = 20      // kept for the reason of a crash
-	// commandTimeout limits the write of a command: a stopped process does not read.
+	// commandTimeout limits the write of a command, because a stopped process does not read.
 	commandTimeout = time.Second
 )
 
@@ -40,7 +39,7 @@ type process struct {
 	cmd      *exec.Cmd
 	commands *os.File
 
-	mu sync.Mutex // of commands
+	mu sync.Mutex // guards commands
 }
 
 // Start starts a worker process.
@@ -115,7 +114,7 @@ func (w *process) PID() int { return w.cmd.Process.Pid }
 func (w *process) Stop()    { w.signal(syscall.SIGTERM) }
 func (w *process) Kill()    { w.signal(syscall.SIGKILL) }
 
-// signal does nothing if the process has ended: os.Process never signals another process with the same id.
+// signal signals the process, unless it has ended: os.Process never signals another process with the same id.
 func (w *process) signal(s syscall.Signal) {
 	if err := w.cmd.Process.Signal(s); err != nil {
 		return // it has ended, which wait reports
@@ -130,11 +129,11 @@ func (w *process) Send(o WorkerCommand) {
 	w.write(o)
 }
 
-// write sends one command. The mutex is held.
+// write sends one command. w.mu is held.
 func (w *process) write(o WorkerCommand) {
 	line, err := json.Marshal(o)
 	if err != nil {
-		return // an Order is plain data
+		return // does not happen: a WorkerCommand is plain data
 	}
 	if err := w.commands.SetWriteDeadline(time.Now().Add(commandTimeout)); err != nil && !errors.Is(err, os.ErrNoDeadline) {
 		return // closed: the worker has ended
@@ -168,7 +167,7 @@ func readRecords(in io.Reader, report func(Record)) *Record {
 	for lines.Scan() {
 		var r Record
 		if json.Unmarshal(lines.Bytes(), &r) != nil {
-			continue // a torn line of a process that was killed
+			continue // a torn line of a killed process
 		}
 		if r.Exit != nil {
 			last = &r
@@ -179,7 +178,7 @@ func readRecords(in io.Reader, report func(Record)) *Record {
 	return last
 }
 
-// readLines passes on every line and returns the last of those that may explain a crash.
+// readLines passes on every line and returns those that may explain a crash: the first and the last ones.
 func readLines(in io.Reader, pass func([]byte)) []string {
 	var words []string
 	lines := bufio.NewScanner(in)
@@ -199,7 +198,7 @@ func readLines(in io.Reader, pass func([]byte)) []string {
 	return words
 }
 
-// drain reads the rest, so that a writer of a line that is too long is not blocked.
+// drain reads the rest, so that a writer of a too long line is not blocked.
 func drain(in io.Reader) {
 	if _, err := io.Copy(io.Discard, in); err != nil {
 		return // closed

@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// noFollow refuses to open a symbolic link.
+// noFollow makes opening a symbolic link fail.
 const noFollow = unix.O_NOFOLLOW
 
-// apart keeps an interruption at the terminal from the workers: the daemon passes it on.
+// apart starts workers in their own process groups, so that an interrupt from the terminal reaches only the daemon.
 func apart() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 func signalName(s syscall.Signal) string { return unix.SignalName(s) }

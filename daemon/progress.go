@@ -9,14 +9,14 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/wait"
 )
 
-// Times of the lines about progress: the first one after the start of the node, and the interval of the others.
+// The time of the first log line about progress, and the interval of the others.
 const (
 	firstProgress    = 5 * time.Second
 	progressInterval = time.Minute
 )
 
-// logProgress logs the progress of the migration soon after the start, then every minute, and at the end.
-// A migration that is complete is logged once.
+// logProgress logs the progress of the migration soon after the start, then every minute, and at the end. A complete migration is logged
+// once.
 func (d *Daemon) logProgress(ctx context.Context) {
 	pause, complete := firstProgress, false
 	for ended := false; !ended; pause = progressInterval {

@@ -8,7 +8,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
-// limited is a kind of work that has a rate.
+// limited is a kind of work with a rate limit.
 type limited int
 
 const (
@@ -17,22 +17,22 @@ const (
 	limits
 )
 
-// settings are the names under which an operator sets the limits.
+// settings are the names by which an operator sets the limits.
 var settings = [limits]string{sends: session.MaxRate, reads: session.MaxReadRate}
 
 // Limit is a limit of the whole fleet.
 type Limit struct {
-	Most int64 // bytes per second, unless an operator has set another; 0: no limit
-	// Hold keeps this node's permit on a part of Most until the context is done; nil: the node has all of it. With an error, the reason
-	// why there can be no permit any more, the node ends.
+	Most int64 // bytes per second, unless an operator has set another value; 0: no limit
+	// Hold keeps this node's permit for a part of Most until the context is done; nil: the node has all of it. It returns an error when no
+	// permit can be had any more; then the node ends.
 	Hold func(context.Context, primitive.Spender) error
 }
 
-// allowance is the part of a limit that this node may use. It is guarded by the daemon's mutex.
+// allowance is the part of a limit that this node may use. d.mu guards it.
 type allowance struct {
 	Limit
 	part   int64                // primitive.Unlimited: no limit
-	left   func() time.Duration // nil: without end
+	left   func() time.Duration // nil: no end
 	number int64                // of the last command
 }
 
@@ -44,10 +44,10 @@ func newAllowance(l Limit) allowance {
 	return allowance{Limit: l, left: func() time.Duration { return 0 }}
 }
 
-// most returns the limit that holds, of the option or of an operator; 0: no limit.
+// most returns the limit in effect, from the option or an operator; 0: no limit.
 func (d *Daemon) most(of limited) int64 { return d.intent.Set.Of(settings[of], d.allowed[of].Most) }
 
-// limitsSet applies limits that an operator has set. Where nodes share one, the holder of the permit follows it.
+// limitsSet applies limits that an operator has set. If nodes share a limit, the holder of the permit follows it.
 func (d *Daemon) limitsSet() {
 	for of := range limits {
 		if a := &d.allowed[of]; a.Hold == nil {
@@ -60,13 +60,13 @@ func (d *Daemon) limitsSet() {
 	d.pushLimits()
 }
 
-// rateCommands are the rate commands that a worker may follow: the last one that it has reported, and later ones.
+// rateCommands are the rate commands that a worker may be following: the last one that it reported, and later ones.
 type rateCommands []RateCommand
 
-// maxRateCommands limits the commands that a worker has not read.
+// maxRateCommands limits the commands that a worker has not read yet.
 const maxRateCommands = 32
 
-// inUse returns the most that the worker may be using, in bytes per second.
+// inUse returns the highest rate that the worker may be using, in bytes per second.
 func (r rateCommands) inUse() (most int64) {
 	for _, o := range r {
 		most = max(most, o.BytesPerSecond)
@@ -82,7 +82,7 @@ func (r rateCommands) last() int64 {
 	return r[len(r)-1].BytesPerSecond
 }
 
-// add returns r with another command. Of too many, the first ones become one with their highest rate.
+// add returns r with another command. If there are too many, the first two are merged with the higher rate.
 func (r rateCommands) add(o RateCommand) rateCommands {
 	if len(r) >= maxRateCommands {
 		r[1].BytesPerSecond = max(r[0].BytesPerSecond, r[1].BytesPerSecond)
@@ -91,7 +91,7 @@ func (r rateCommands) add(o RateCommand) rateCommands {
 	return append(r, o)
 }
 
-// follows returns r after the worker has reported a number: it follows no earlier command any more.
+// follows returns r after the worker has reported a number: it no longer follows earlier commands.
 func (r rateCommands) follows(number int64) rateCommands {
 	for len(r) > 1 && r[0].Number < number {
 		r = r[1:]
@@ -99,7 +99,7 @@ func (r rateCommands) follows(number int64) rateCommands {
 	return r
 }
 
-// holdPermit keeps this node's permit until ctx is done. Without one the workers would wait indefinitely, so the node ends.
+// holdPermit keeps this node's permit until ctx is done. Without a permit the workers would wait indefinitely, so the node ends.
 func (d *Daemon) holdPermit(ctx context.Context, of limited) {
 	l := d.allowed[of].Limit
 	if l.Hold == nil {
@@ -110,7 +110,7 @@ func (d *Daemon) holdPermit(ctx context.Context, of limited) {
 	}
 }
 
-// spender is the node as the holder of a permit.
+// spender is the node as holder of a permit.
 type spender struct {
 	d  *Daemon
 	of limited
@@ -118,7 +118,7 @@ type spender struct {
 
 var _ primitive.Spender = spender{}
 
-// recentLease is for how long a slot counts as busy after the end of its lease: the next one may take a while to come.
+// recentLease is the time for which a slot counts as busy after the end of its lease, because the next one may take a while.
 const recentLease = 15 * time.Second
 
 // Limit returns the limit of the whole fleet.
@@ -128,8 +128,8 @@ func (s spender) Limit() int64 {
 	return s.d.most(s.of)
 }
 
-// Weight returns the number of slots that have, or recently had, a lease; at first the configured number. A worker that
-// looks for a lease sends nothing.
+// Weight returns the number of slots that have, or recently had, a lease, and at first the configured number. A worker that searches for a
+// lease sends nothing.
 func (s spender) Weight() int {
 	d := s.d
 	d.mu.Lock()
@@ -151,7 +151,7 @@ func (s spender) Allow(part int64, left func() time.Duration) {
 	d := s.d
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.rateLeft(s.of) <= 0 { // nothing that was allowed before is followed any more
+	if d.rateLeft(s.of) <= 0 { // workers no longer follow earlier commands
 		for _, x := range d.slots {
 			x.rates[s.of] = nil
 		}
@@ -164,7 +164,7 @@ func (s spender) Allow(part int64, left func() time.Duration) {
 	d.pushLimits()
 }
 
-// InUse returns the most that the workers of this node may be using together.
+// InUse returns the highest rate that the workers of this node may be using together.
 func (s spender) InUse() int64 {
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()
@@ -174,7 +174,7 @@ func (s spender) InUse() int64 {
 	return s.d.rateInUse(s.of)
 }
 
-// rateLeft returns how long the node's part of the rate holds.
+// rateLeft returns how long the node's part of the rate is valid.
 func (d *Daemon) rateLeft(of limited) time.Duration {
 	if d.allowed[of].left == nil {
 		return time.Hour
@@ -190,7 +190,7 @@ func (d *Daemon) rateLimit(of limited) int64 {
 	return max(d.allowed[of].part, 0)
 }
 
-// rateInUse returns the most that all workers may be using.
+// rateInUse returns the highest rate that all workers may be using together.
 func (d *Daemon) rateInUse(of limited) (sum int64) {
 	for _, s := range d.slots {
 		if s.worker != nil {
@@ -200,8 +200,8 @@ func (d *Daemon) rateInUse(of limited) (sum int64) {
 	return sum
 }
 
-// rateCommand returns the next command for the worker of a slot, and notes it: an equal part of n, or as much of it as others are
-// known not to use any more. It is nil for a worker without a limit that is to have none.
+// rateCommand returns and records the next command for the worker of a slot: the n-th part of the rate, or as much of it as the others no
+// longer use. It returns nil for a worker that has no limit and needs none.
 func (d *Daemon) rateCommand(s *slot, of limited, n int) *RateCommand {
 	a := &d.allowed[of]
 	if a.part == primitive.Unlimited {
@@ -245,7 +245,7 @@ func (d *Daemon) pushLimits() {
 	}
 }
 
-// pushRates does what pushLimits does when the number of workers has changed.
+// pushRates is pushLimits after a change of the number of workers.
 func (d *Daemon) pushRates() {
 	if d.allowed[sends].part != primitive.Unlimited || d.allowed[reads].part != primitive.Unlimited {
 		d.pushLimits()
@@ -255,7 +255,7 @@ func (d *Daemon) pushRates() {
 // noteLimits sets the metrics of the limits.
 func (d *Daemon) noteLimits() { d.metrics.Limit(d.rateMetric(sends), d.rateMetric(reads)) }
 
-// rateMetric returns the limit in the form of the metric, where 0 means no limit.
+// rateMetric returns the limit as the metric shows it, where 0 means no limit.
 func (d *Daemon) rateMetric(of limited) int64 {
 	if d.allowed[of].part == primitive.Unlimited {
 		return 0
@@ -263,7 +263,7 @@ func (d *Daemon) rateMetric(of limited) int64 {
 	return max(d.rateLimit(of), 1)
 }
 
-// followsRate notes that a worker follows a command. What it uses less others may have.
+// followsRate records that a worker follows a command. Other workers may use the rate that it no longer uses.
 func (d *Daemon) followsRate(s *slot, of limited, number int64) {
 	before := s.rates[of].inUse()
 	s.rates[of] = s.rates[of].follows(number)

@@ -13,15 +13,15 @@ import (
 const (
 	leaseOver         = "lease over"
 	storeQueryTimeout = 10 * time.Second
-	// unreachableReapDelay is the time after the end of a lease, by this machine's clock, when a worker is
-	// stopped although the store does not answer: it must not send documents any more.
+	// unreachableReapDelay is the time after the end of a lease, by this machine's clock, when a worker is stopped even if the store does
+	// not answer: it must not send documents any more.
 	unreachableReapDelay = 30 * time.Second
 	// releaseTimeout limits the release of a dead worker's lease; after that the lease expires.
 	releaseTimeout = 5 * time.Minute
 )
 
-// checkLease checks in the background whether the lease of a worker is over by the store's clock, and stops
-// the worker if it is: it should have stopped by itself before.
+// checkLease checks in the background whether the lease of a worker is over by the store's clock, and then stops the worker: it should have
+// stopped by itself before.
 func (d *Daemon) checkLease(s *slot, w Worker, store *cms.Coordinator, l Lease, late time.Duration) {
 	d.background.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), storeQueryTimeout)
@@ -58,13 +58,13 @@ func (d *Daemon) release(store *cms.Coordinator, holder string, l *Lease, cause 
 			err := freeLease(ctx, store, holder, l, cause)
 			if err == nil {
 				d.mu.Lock()
-				d.idleUntil = time.Time{} // its item is free now
+				d.idleUntil = time.Time{} // its item is now free
 				d.mu.Unlock()
 				d.wakeUp()
 				return
 			}
 			if errors.Is(err, cms.ErrStoreGone) {
-				if d.conf.Work == nil { // the records of a former round are removed
+				if d.conf.Work == nil { // otherwise the records of a former round were removed
 					d.fail(err)
 				}
 				return
@@ -94,7 +94,7 @@ func trySend(soon chan<- struct{}) {
 	}
 }
 
-// waitOrWake waits for a time or until soon is set, and reports whether ctx is not done.
+// waitOrWake waits for d or until soon receives a value. It returns false if ctx is done.
 func waitOrWake(ctx context.Context, d time.Duration, soon <-chan struct{}) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -10,12 +10,12 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
-// Record is one line of JSON that a worker writes to its status pipe: its holder at the start, its
-// lease when it has one, periodic samples, and its result (with Exit) as the last line.
+// Record is one line of JSON that a worker writes to its status pipe: its holder at the start, each lease, periodic samples, and as the
+// last line its result (with Exit).
 type Record struct {
 	Holder string          `json:"holder,omitempty"` // prefix of the holders of all its leases
 	Lease  *Lease          `json:"lease,omitempty"`
-	Phase  *WorkerPhase    `json:"phase,omitempty"` // on each change of the worker's phase or state
+	Phase  *WorkerPhase    `json:"phase,omitempty"` // at each change of the worker's phase or state
 	Sample *metrics.Sample `json:"sample,omitempty"`
 
 	Exit    *int       `json:"exit,omitempty"` // exit code of the process
@@ -23,24 +23,24 @@ type Record struct {
 	Item    string     `json:"item,omitempty"`
 	Counts  cms.Counts `json:"counts,omitzero"`
 	Error   string     `json:"error,omitempty"`
-	Gone    bool       `json:"gone,omitempty"` // the coordination store was deleted: another worker would start over
+	Gone    bool       `json:"gone,omitempty"` // the coordination store was deleted: another worker would start from scratch
 	// Next are the successors of the item, which can be continued without a search.
 	Next []string `json:"next,omitempty"`
-	// Rate is the number of the last command of a rate that the worker follows.
+	// Rate is the number of the last rate command that the worker follows.
 	Rate     int64 `json:"rate,omitempty"`
-	ReadRate int64 `json:"read_rate,omitempty"` // the same of the rate of reading
+	ReadRate int64 `json:"read_rate,omitempty"` // the same for the rate of reading
 	// NextMs is set with code 4: the time in ms, by the store's clock, until an item may become free.
 	NextMs int64 `json:"next_ms,omitempty"`
 }
 
-// WorkerPhase is the phase that a worker acts on, and the state of the phase's record.
+// WorkerPhase is the phase in which a worker is, and the state of the phase's record.
 type WorkerPhase struct {
 	Name  string `json:"name"`
 	State string `json:"state"`
 }
 
-// Lease is the lease of a worker: an item of a migration or a window of an import. Without Item the worker
-// has none for now.
+// Lease is the lease of a worker: an item of a migration or a window of an import. An empty Item means that the worker has no lease at
+// present.
 type Lease struct {
 	Item   string `json:"item"`
 	Holder string `json:"holder"`
@@ -50,7 +50,7 @@ type Lease struct {
 	LeftMs int64 `json:"left_ms"`
 }
 
-// subject returns the lease's name for messages, and the item's id for commands, "" without one.
+// subject returns the lease's name for messages, and the item's id for commands, or "".
 func (l *Lease) subject() (name, item string) {
 	if l == nil || l.Item == "" {
 		return "worker", ""
@@ -64,36 +64,37 @@ func (l *Lease) subject() (name, item string) {
 	return l.Item, l.Item
 }
 
-// WorkerCommand is one line of JSON that the daemon writes to a worker: first the options, later
-// changes. When the pipe is closed the daemon has ended: the worker hands off and ends.
+// WorkerCommand is one line of JSON that the daemon writes to a worker: first the options, later changes. A closed pipe means that the
+// daemon has ended: the worker hands off and ends.
 type WorkerCommand struct {
 	Options  map[string][]string `json:"options,omitempty"`   // name of a flag → its values
-	Round    json.RawMessage     `json:"round,omitempty"`     // with the options: the round of a cluster that is followed
+	Round    json.RawMessage     `json:"round,omitempty"`     // with the options: the round of a followed cluster
 	Holder   string              `json:"holder,omitempty"`    // with the options: the prefix of the holders of all leases; "": the worker chooses one
 	Prefer   []string            `json:"prefer,omitempty"`    // with the options: items to try before a search
-	Exponent int                 `json:"exponent,omitempty"`  // with the options: least lease exponent of new items
-	Rate     *RateCommand        `json:"rate,omitempty"`      // of sending; absent at first: no limit
-	ReadRate *RateCommand        `json:"read_rate,omitempty"` // of reading the repository, likewise
+	Exponent int                 `json:"exponent,omitempty"`  // with the options: minimum lease exponent of new items
+	Rate     *RateCommand        `json:"rate,omitempty"`      // for sending; absent in the first command: no limit
+	ReadRate *RateCommand        `json:"read_rate,omitempty"` // for reading the repository, likewise
 	Pace     *Pace               `json:"pace,omitempty"`
-	Set      *session.Limits     `json:"set,omitempty"`       // limits that an operator has set; a worker takes the latency of the target from them
+	Set      *session.Limits     `json:"set,omitempty"`       // the operator's limits, from which a worker uses the target's latency
 	LogLevel string              `json:"log_level,omitempty"` // debug, info, warn, error
-	Slot     int                 `json:"slot,omitempty"`      // with the options: which of the node's workers it is
+	Slot     int                 `json:"slot,omitempty"`      // with the options: number of the worker's slot
 	Every    time.Duration       `json:"sample_ns,omitempty"` // with the options: interval of samples
-	Tries    int                 `json:"tries,omitempty"`     // with the options: most items of a search that are tried; 0: all
-	Record   time.Duration       `json:"record_ns,omitempty"` // with the options: interval in which progress is recorded; 0: the default
+	Tries    int                 `json:"tries,omitempty"`     // with the options: maximum number of items of a search to try; 0: all
+	Record   time.Duration       `json:"record_ns,omitempty"` // with the options: interval at which progress is recorded; 0: the default
 }
 
-// RateCommand is the rate that a worker may send with, or read with. The worker follows the command with the highest number, and reports that number.
+// RateCommand limits the rate at which a worker sends or reads. The worker follows the command with the highest number, and reports that
+// number.
 type RateCommand struct {
 	Number         int64 `json:"number"`
 	BytesPerSecond int64 `json:"bytes_per_second"` // 0: nothing; primitive.Unlimited: no limit
-	// LeftMs and Until limit the command, whichever comes first: ms from when the command is read, and epoch ms by the
-	// machine's clock. Without Until, the command has no end.
+	// LeftMs and Until limit the validity of the command: ms after it was read, and epoch ms by the machine's clock. The earlier one
+	// applies. Without Until, the command has no end.
 	LeftMs int64 `json:"left_ms,omitempty"`
 	Until  int64 `json:"until,omitempty"`
 }
 
-// Left returns a function that returns the time that is left of the command, from now on; nil: it has no end.
+// Left returns a function for the remaining validity of the command, counted from now, or nil if it has no end.
 func (c RateCommand) Left(clock timing.Clock) func() time.Duration {
 	if c.Until == 0 {
 		return nil
@@ -104,8 +105,8 @@ func (c RateCommand) Left(clock timing.Clock) func() time.Duration {
 	}
 }
 
-// Pace is the share of its connections that a worker may use, between 0 and 1: of those to the target, and of the read-ahead
-// requests to the repository. At least one may always be used.
+// Pace is the share of its connections to the target, and of its read-ahead requests to the repository, that a worker may use, between 0
+// and 1. At least one may always be used.
 type Pace struct {
 	Target     float64 `json:"target"`
 	Repository float64 `json:"repository"`
@@ -115,7 +116,7 @@ type Pace struct {
 const (
 	ExitDone       = 0
 	ExitFailed     = 1
-	ExitTimeout    = 2 // the lease ended first; valid only with a final record
+	ExitTimeout    = 2 // the lease ended first; only valid with a final record
 	ExitNoneLeft   = 3
 	ExitNoneFree   = 4
 	ExitUnreadable = 5
@@ -123,9 +124,9 @@ const (
 
 // End describes how a worker ended; its process is known to be dead.
 type End struct {
-	Code   int      // exit code; -1 when a signal ended it
-	Signal string   // name of the signal; "" when it exited
-	Last   *Record  // its final record; nil without one
+	Code   int      // exit code; -1 if a signal ended it
+	Signal string   // name of the signal; "" if it exited
+	Last   *Record  // its final record, or nil
 	Stderr []string // last lines, without JSON of level INFO
 	OOM    bool     // the kernel killed a process for lack of memory meanwhile
 }

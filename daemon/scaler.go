@@ -13,12 +13,12 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
-// slot runs one worker after the other. It is guarded by the daemon's mutex.
+// slot runs one worker at a time. d.mu guards it.
 type slot struct {
 	n            int
-	worker       Worker           // nil between two
-	session      string           // whose items the worker works on
-	store        *cms.Coordinator // of the items
+	worker       Worker           // nil while no worker runs
+	session      string           // session of the worker's items
+	store        *cms.Coordinator // store of these items
 	since        time.Time        // the worker's start
 	holder       string           // of the worker, as it reported
 	phase        WorkerPhase
@@ -26,22 +26,22 @@ type slot struct {
 	leaseEnd     time.Time // end of the lease, by this machine's monotonic clock
 	leaseChecked time.Time // when the lease was last checked in the store
 
-	sample         metrics.Sample   // the worker's last
-	settled        progress.Work    // what former workers of the slot have done
-	done           progress.Measure // what all workers of the slot have done, since the daemon's start
+	sample         metrics.Sample   // last one of the worker
+	settled        progress.Work    // work of former workers of the slot
+	done           progress.Measure // work of all workers of the slot, by time since the daemon's start
 	memory         int64            // resident bytes
 	memoryChecked  time.Time
 	overLimitCount int // consecutive measurements above the limit
 
-	rates  [limits]rateCommands // what the worker may send and read
-	leased time.Time            // when the slot had a lease last
+	rates  [limits]rateCommands // rates at which the worker may send and read
+	leased time.Time            // when the slot last had a lease
 
 	stopped   time.Time // when it was asked to stop; zero: not yet
 	killed    bool
 	endReason string // why this daemon stops it; "" if the operator does
 
-	crashes  int       // in a row, without a good run between
-	earliest time.Time // of the next start
+	crashes  int       // consecutive crashes
+	earliest time.Time // earliest time of the next start
 	restarts int
 	lastExit string
 	ended    time.Time // when the last worker ended
@@ -49,17 +49,17 @@ type slot struct {
 
 const (
 	restartAfterKill = 500 * time.Millisecond
-	// minGoodRun is the run time after which a worker counts as started successfully, which resets the backoff.
+	// minGoodRun is the run time after which a worker counts as successfully started, which resets the backoff.
 	minGoodRun = 30 * time.Second
-	// reapTimeout is between SIGTERM and SIGKILL for a worker whose lease is over, or that takes too much memory.
+	// reapTimeout is the time between SIGTERM and SIGKILL for a worker whose lease is over, or that uses too much memory.
 	reapTimeout = 3 * time.Second
-	// maxRateGap is the time between two workers of a slot after which its rate is measured anew.
+	// maxRateGap is the pause between two workers of a slot after which its rate is measured from scratch.
 	maxRateGap = 5 * time.Second
 	// maxIdleWait limits the wait for leases of others, which may end early.
 	maxIdleWait = 30 * time.Second
 )
 
-// reconcile starts and stops workers until their number is the wanted one, and supervises them.
+// reconcile starts and stops workers until the desired number runs, and supervises them.
 func (d *Daemon) reconcile(now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -142,7 +142,7 @@ func (d *Daemon) start(s *slot, now time.Time) {
 	s.rates = [limits]rateCommands{}
 	store, of, err := d.workStoreLocked()
 	if err != nil {
-		return // it is not wanted
+		return // the worker is not needed
 	}
 	command := d.limitCommand(s, d.running()+1)
 	command.Every = time.Second
@@ -213,7 +213,7 @@ const clockSkew = "clock skew"
 // doneTTL is the time for which an ended item is not proposed; an operator may reopen it.
 const doneTTL = time.Hour
 
-// stopWorker makes a worker hand off and end; why is "" if the operator wants it.
+// stopWorker makes a worker hand off and end. why is "" if the operator wants that.
 func (d *Daemon) stopWorker(s *slot, now time.Time, why string) {
 	if s.stopped.IsZero() {
 		s.stopped = now
@@ -244,7 +244,7 @@ func (d *Daemon) supervise(s *slot, now time.Time) {
 	}
 }
 
-// checkMemory measures the memory of a worker process and stops it after three consecutive values above the limit.
+// checkMemory measures the memory of a worker process, and stops it after three consecutive values above the limit.
 func (d *Daemon) checkMemory(s *slot, now time.Time) {
 	pid := s.worker.PID()
 	if pid == 0 || now.Sub(s.memoryChecked) < time.Second {
@@ -261,7 +261,7 @@ func (d *Daemon) checkMemory(s *slot, now time.Time) {
 	}
 }
 
-// memoryLimit returns the resident size above which a worker is stopped: GOMEMLIMIT is soft, and excludes mappings and stacks.
+// memoryLimit returns the resident size above which a worker is stopped: GOMEMLIMIT is a soft limit, and excludes mappings and stacks.
 func memoryLimit(soft int64) int64 {
 	if soft == 0 {
 		return 0
@@ -308,8 +308,8 @@ func (d *Daemon) handleRecord(s *slot, r Record) {
 	}
 }
 
-// measure adds the present work of the slot to its measure, whose times count from the daemon's start. running is 0 before a worker has
-// sent a sample.
+// measure adds the current work of the slot to its measure, at the time since start, the daemon's. running is 0 before the worker has sent
+// a sample.
 func (s *slot) measure(start, now time.Time, running int64) {
 	s.done.Add(now.Sub(start), progress.Work{
 		Documents: s.settled.Documents + s.sample.Documents, Failed: s.settled.Failed + s.sample.Failed, Running: running,
@@ -342,7 +342,7 @@ func (d *Daemon) handleExit(s *slot, e End, now time.Time) {
 		d.handleCrash(s, e, now)
 		return
 	}
-	if e.Last.Gone && d.failed == nil && d.conf.Work == nil { // the records of a former round are removed
+	if e.Last.Gone && d.failed == nil && d.conf.Work == nil { // otherwise the records of a former round were removed
 		d.failed = fmt.Errorf("%s: %w", e.Last.Error, cms.ErrStoreGone)
 	}
 	if s.endReason != "" { // it handed off before it was killed
@@ -350,12 +350,11 @@ func (d *Daemon) handleExit(s *slot, e End, now time.Time) {
 		return
 	}
 	if *e.Last.Exit == ExitFailed || s.lease == nil && !s.stopped.IsZero() {
-		// It may hold a lease that it could not release, or whose grant it did not receive. Leases
-		// that it does not hold are unaffected.
+		// It may hold a lease that it could not release, or whose grant was lost. Leases of other holders are unaffected.
 		d.release(s.store, s.holder, s.lease, cms.CauseDrain)
 	}
 	if code := *e.Last.Exit; !s.stopped.IsZero() && code != ExitNoneLeft || !d.current(s.session) {
-		s.earliest = now // it ended because it was asked to
+		s.earliest = now // it was stopped
 		return
 	}
 	switch *e.Last.Exit {
@@ -394,7 +393,7 @@ func (d *Daemon) handleFailure(s *slot, now time.Time, why, class string) {
 	d.events.add("worker", nil, "worker_failed", why)
 }
 
-// handleCrash handles a worker that did not end by itself, and releases its leases: its process is known to be dead.
+// handleCrash handles a worker that did not end by itself, and releases its leases, because its process is known to be dead.
 func (d *Daemon) handleCrash(s *slot, e End, now time.Time) {
 	class, counted := classifyExit(s, e)
 	why := describeExit(s, e)
@@ -404,15 +403,15 @@ func (d *Daemon) handleCrash(s *slot, e End, now time.Time) {
 	}
 	if counted {
 		d.delayRestart(s, now, why)
-	} else { // killed from outside: no reason to delay the next one
+	} else { // killed from outside: no reason to delay the next worker
 		s.lastExit, s.earliest = why, now.Add(restartAfterKill)
 	}
-	subject, _ := s.lease.subject() // rfsctl items list has the ids
+	subject, _ := s.lease.subject() // rfsctl items list shows the ids
 	d.log.Error("worker crashed", "slot", s.n, "subject", subject, "pid", s.worker.PID(), "class", class, "reason", why, "stderr", strings.Join(e.Stderr, "\n"))
 	d.events.add("worker", s.lease, "worker_"+class, why)
 	cause := cms.CauseKilled
 	if counted {
-		cause = cms.CauseNone // it may be the item that killed it
+		cause = cms.CauseNone // the item may have killed it
 	}
 	d.release(s.store, s.holder, s.lease, cause)
 }
@@ -429,12 +428,12 @@ func classifyExit(s *slot, e End) (class string, counted bool) {
 	case e.Signal != "":
 		return "signal", true
 	case e.Code == ExitTimeout:
-		return "panic", true // the runtime of Go ends a panic with 2
+		return "panic", true // Go exits with 2 after a panic
 	}
 	return "exit", true
 }
 
-// describeExit returns one line on how a worker ended.
+// describeExit returns one line that describes how a worker ended.
 func describeExit(s *slot, e End) string {
 	var parts []string
 	if s.endReason != "" {
@@ -446,7 +445,7 @@ func describeExit(s *slot, e End) string {
 	case e.Signal != "":
 		parts = append(parts, "ended by "+e.Signal)
 	default:
-		parts = append(parts, fmt.Sprintf("exit code %d without a last word", e.Code))
+		parts = append(parts, fmt.Sprintf("exit code %d without a final record", e.Code))
 	}
 	for _, line := range e.Stderr { // the first line that looks like a reason
 		if strings.HasPrefix(line, "panic:") || strings.HasPrefix(line, "fatal error:") || strings.HasPrefix(line, "rfsd:") {
@@ -457,7 +456,7 @@ func describeExit(s *slot, e End) string {
 	return strings.Join(parts, "; ")
 }
 
-// restarts holds the pauses before a slot starts again after crashes in a row.
+// restarts determines the pauses before a slot restarts after consecutive crashes.
 var restarts = retry.Policy{First: time.Second, Max: time.Minute}
 
 // delayRestart delays the next start of the slot, with exponential backoff.

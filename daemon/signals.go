@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// HearSignals reloads at SIGHUP, and kills the workers at the second of the signals that end the daemon, until stop is called. The first
-// one is not handled: it ends the context of Run.
+// HearSignals reloads at SIGHUP, and kills the workers at the second signal that ends the daemon, until stop is called. The first one is
+// not handled here: it cancels the context of Run.
 func (d *Daemon) HearSignals() (stop func()) {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGHUP, syscall.SIGTERM, os.Interrupt)

@@ -23,7 +23,7 @@ type Webhook struct {
 	client *http.Client
 }
 
-// NewWebhook returns a sink that posts to a URL. Redirects are not followed.
+// NewWebhook returns a sink that posts to a URL. It follows no redirects.
 func NewWebhook(url string) *Webhook {
 	return &Webhook{url: url, client: &http.Client{
 		Timeout:       10 * time.Second,
@@ -34,7 +34,7 @@ func NewWebhook(url string) *Webhook {
 // Name returns "webhook".
 func (w *Webhook) Name() string { return "webhook" }
 
-// Deliver posts the event. Errors never contain the URL, which may contain a secret.
+// Deliver posts the event. Errors never contain the URL, because that may contain a secret.
 func (w *Webhook) Deliver(ctx context.Context, e status.Event) error {
 	body, err := json.Marshal(e)
 	if err != nil {
@@ -66,7 +66,7 @@ func (w *Webhook) Deliver(ctx context.Context, e status.Event) error {
 // Command runs a program for each event, with the event as JSON on its standard input.
 type Command struct{ args []string }
 
-// NewCommand returns a sink that runs a program with arguments; no shell is involved.
+// NewCommand returns a sink that runs a program with arguments, without a shell.
 func NewCommand(args []string) *Command { return &Command{args: args} }
 
 // Name returns "command".

@@ -11,20 +11,20 @@ import (
 const (
 	sinkQueueSize   = 256
 	deliveryTimeout = 15 * time.Second
-	// Timeouts of the sinks when the node ends: by itself, and when it is stopped.
+	// Timeouts of the sinks when the node ends by itself, and when it is stopped.
 	flushTimeout     = 30 * time.Second
 	stopFlushTimeout = 5 * time.Second
 )
 
-// deliveries bounds the attempts to deliver an event. Any error may pass.
+// deliveries limits the attempts to deliver an event. Every error is retried.
 var deliveries = retry.Policy{Tries: 5, First: time.Second, Max: time.Minute, Passes: func(error) bool { return true }}
 
-// sinkWorker delivers the events of one sink in sequence. Its maps are guarded by the bus's mutex.
+// sinkWorker delivers the events of one sink in sequence. The mutex of bus guards its maps.
 type sinkWorker struct {
 	sink   Sink
 	bus    *eventBus
 	queue  chan status.Event
-	queued map[string]bool // ids of the store's events in the queue or being delivered
+	queued map[string]bool // ids of the store's events that are queued or being delivered
 	taken  map[string]bool // ids of the store's events that were delivered
 }
 
@@ -32,7 +32,7 @@ func newSinkWorker(s Sink, b *eventBus) *sinkWorker {
 	return &sinkWorker{sink: s, bus: b, queue: make(chan status.Event, sinkQueueSize), queued: map[string]bool{}, taken: map[string]bool{}}
 }
 
-// offer queues an event unless it was delivered, and returns false if the queue is full. The bus's mutex is held.
+// offer queues an event unless it was delivered, and returns false if the queue is full. The mutex of bus is held.
 func (s *sinkWorker) offer(e status.Event) bool {
 	if e.ID != "" && (s.queued[e.ID] || s.taken[e.ID]) {
 		return true
@@ -48,7 +48,7 @@ func (s *sinkWorker) offer(e status.Event) bool {
 	}
 }
 
-// run delivers until the bus is closed and the queue is empty, or ctx ends.
+// run delivers events until the bus is closed and the queue is empty. After ctx is done, each delivery fails immediately.
 func (s *sinkWorker) run(ctx context.Context) {
 	for {
 		select {
@@ -68,7 +68,7 @@ func (s *sinkWorker) run(ctx context.Context) {
 	}
 }
 
-// deliver delivers an event, with several attempts and growing pauses.
+// deliver delivers an event, with retries.
 func (s *sinkWorker) deliver(ctx context.Context, e status.Event) {
 	err := deliveries.Do(ctx, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, deliveryTimeout)

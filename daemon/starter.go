@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Starter starts workers. Both functions are called from other goroutines: report for every
-// record, ended once, after the last record, when the worker is known to be dead.
+// Starter starts workers. Both functions are called by other goroutines: report for every record, and ended once, after the last record,
+// when the worker is known to be dead.
 type Starter interface {
 	Start(slot int, first WorkerCommand, report func(Record), ended func(End)) (Worker, error)
 }
@@ -21,7 +21,7 @@ type Worker interface {
 
 // InProcess runs workers as goroutines, for a store that only one process can open.
 type InProcess struct {
-	// Run runs one lease; when ctx is done it has to hand off.
+	// Run runs one lease. When ctx is done it has to hand off.
 	Run func(ctx context.Context, slot int, report func(Record)) Record
 	// Exit ends the process. It is called if a killed slot has not returned within KillTimeout.
 	Exit        func(reason string)
@@ -55,7 +55,7 @@ func (w *inProcessWorker) PID() int           { return 0 }
 func (w *inProcessWorker) Stop()              { w.stop() }
 func (w *inProcessWorker) Send(WorkerCommand) {}
 
-// Kill cancels the slot, and ends the process if the slot does not return.
+// Kill cancels the slot, and ends the process if the slot does not return within KillTimeout.
 func (w *inProcessWorker) Kill() {
 	w.stop()
 	patience := w.in.KillTimeout

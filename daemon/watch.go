@@ -15,12 +15,12 @@ import (
 
 const (
 	readTimeout = time.Minute
-	// idleFactor is by how much the interval grows while the migration is done, paused or drained.
+	// idleFactor is the factor by which the interval grows while the migration is done, paused or drained.
 	idleFactor = 5
 )
 
-// readLoop reads the store periodically until ctx is done; the interval is at least four times the duration of the
-// last read. In between a node of a fleet shows what its leader has read.
+// readLoop reads the store periodically until ctx is done. The interval is at least four times the duration of the last read. In between, a
+// node of a fleet shows its leader's readings.
 func (d *Daemon) readLoop(ctx context.Context) {
 	for ctx.Err() == nil {
 		begin := time.Now()
@@ -41,7 +41,7 @@ func (d *Daemon) readMore(ctx context.Context) {
 	d.readRefused(ctx)
 }
 
-// readPause returns how long this node does not read the store after a read that took so long.
+// readPause returns the pause before this node's next read of the store, given the duration of the last one.
 func (d *Daemon) readPause(took time.Duration) time.Duration {
 	least := max(d.conf.ReadInterval, 4*took)
 	pause := d.position().ReadInterval(least, took)
@@ -61,7 +61,7 @@ func (d *Daemon) readStore(ctx context.Context) {
 	defer cancel()
 	orders, err := d.connect(rctx)
 	if err == nil && d.beforeWork() {
-		return // the first answer triggers a read
+		return // the first result of Work triggers a read
 	}
 	var m *progress.Migration
 	var items []status.Item
@@ -135,8 +135,8 @@ func busyItems(items []status.Item) map[string]bool {
 	return busy
 }
 
-// reportExpired stores an event, once for the fleet, for each lease that is over and that no worker has taken: its worker is dead,
-// cut off from the store, or hangs, and nothing freed the lease.
+// reportExpired stores an event, once for the fleet, for each lease that is over and that no worker has taken over: its worker is dead, cut
+// off from the store, or hangs, and the lease was not released.
 func (d *Daemon) reportExpired(ctx context.Context) {
 	store, _, err := d.workStore()
 	if err != nil {
@@ -156,7 +156,7 @@ func (d *Daemon) reportExpired(ctx context.Context) {
 		cancel()
 		if err != nil {
 			d.log.Debug("expired lease not reported", "index", x.Index, "shard", x.Shard, "error", err)
-			return // tried again after the next read
+			return // retried after the next read
 		}
 		if len(d.expired) >= maxExpired {
 			clear(d.expired)
@@ -166,10 +166,10 @@ func (d *Daemon) reportExpired(ctx context.Context) {
 }
 
 const (
-	// expiredAfter is the time after its end when a lease that no worker has taken over is reported.
+	// expiredAfter is the time after its end when a lease is reported that no worker has taken over.
 	expiredAfter = 15 * time.Second
 	expiredCode  = "lease_expired"
-	// maxExpired bounds what this node remembers to have reported.
+	// maxExpired limits the reports that this node remembers.
 	maxExpired = 10_000
 )
 
@@ -242,7 +242,7 @@ func (d *Daemon) position() schedule.NodePosition {
 	return d.conf.Position()
 }
 
-// withIntent returns a reading with the intent that this node follows, which the reading may not have yet; nil for nil.
+// withIntent returns a reading with the intent that this node follows, which the reading may lack; nil for nil.
 func (d *Daemon) withIntent(m *progress.Migration) *progress.Migration {
 	if m == nil || !d.known {
 		return m
@@ -252,7 +252,7 @@ func (d *Daemon) withIntent(m *progress.Migration) *progress.Migration {
 	return &is
 }
 
-// apply applies an intent unless a newer version of it is known.
+// apply applies an intent unless a newer version is known.
 func (d *Daemon) apply(i session.Intent) {
 	d.mu.Lock()
 	if d.known && i.Revision.Precedes(d.intent.Revision) {

@@ -11,19 +11,19 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
 )
 
-// Work is the session whose items the workers of a node work on, where a fleet follows a cluster: each round is a session of its own.
+// Work is the session whose items the workers of a node process if a fleet follows a cluster: each round is a separate session.
 type Work struct {
 	Store   *cms.Coordinator // of its items
 	Session string           // its name
-	Round   json.RawMessage  // is passed to the workers
-	// Waits is why the workers have nothing to do for now; "": they work.
+	Round   json.RawMessage  // passed to the workers
+	// Waits is the reason why the workers have no work at present; "": they work.
 	Waits string
-	// Over means that the following has ended: no other session comes.
+	// Over means that following has ended: no other session comes.
 	Over bool
 }
 
-// followWork asks which session the workers work on. An error leaves the last one: a round that has just started has no store yet, and
-// the store of a former one may be gone.
+// followWork updates the session that the workers process. After an error the previous one stays: the store of a new round may not exist
+// yet, and that of a former round may be gone.
 func (d *Daemon) followWork(ctx context.Context, orders *cms.Coordinator) {
 	if d.conf.Work == nil {
 		return
@@ -57,14 +57,14 @@ func (d *Daemon) followWork(ctx context.Context, orders *cms.Coordinator) {
 	}
 }
 
-// beforeWork reports whether the session that the workers work on was not asked for yet.
+// beforeWork reports whether the session of the items has not been requested yet.
 func (d *Daemon) beforeWork() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.conf.Work != nil && d.work == nil && d.workError == ""
 }
 
-// workStore returns the store of the items that the workers work on, and the name of their session; fault.ErrUnavailable before it is
+// workStore returns the store of the items that the workers process, and the name of their session; fault.ErrUnavailable before it is
 // known.
 func (d *Daemon) workStore() (*cms.Coordinator, string, error) {
 	d.mu.Lock()
@@ -84,7 +84,7 @@ func (d *Daemon) workStoreLocked() (*cms.Coordinator, string, error) {
 	return d.work.Store, d.work.Session, nil
 }
 
-// waits returns why the workers have nothing to do until the next round; "": they have. d.mu is held.
+// waits returns the reason why the workers have no work until the next round, or "". d.mu is held.
 func (d *Daemon) waits() string {
 	switch {
 	case d.conf.Work == nil:
@@ -97,14 +97,14 @@ func (d *Daemon) waits() string {
 	return d.work.Waits
 }
 
-// later reports whether the workers work on a round after the first, which is a session of its own. d.mu is held.
+// later reports whether the workers process a round after the first, which is a separate session. d.mu is held.
 func (d *Daemon) later() bool {
 	orders, err := d.store.coordinator()
 	return err == nil && d.work != nil && d.work.Store != orders
 }
 
-// scheduler returns the hints about the order of items; nil for none. They are about the first round alone, which is the migration:
-// how much of a shard changed later does not depend on its size. d.mu is held.
+// scheduler returns the hints on the order of items, or nil. They apply only to the first round, the migration: later changes of a shard do
+// not depend on its size. d.mu is held.
 func (d *Daemon) scheduler() *schedule.Scheduler {
 	if d.later() {
 		return nil
@@ -112,10 +112,10 @@ func (d *Daemon) scheduler() *schedule.Scheduler {
 	return d.conf.Scheduler
 }
 
-// ended reports whether no more work comes when all present items are done. d.mu is held.
+// ended reports whether no more work comes after the present items are done. d.mu is held.
 func (d *Daemon) ended() bool { return d.conf.Work == nil || d.work != nil && d.work.Over }
 
-// current reports whether a session is the one whose items the workers work on. d.mu is held.
+// current reports whether the workers process the items of a session. d.mu is held.
 func (d *Daemon) current(session string) bool {
 	return d.conf.Work == nil || d.work != nil && d.work.Session == session
 }

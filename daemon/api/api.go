@@ -29,7 +29,7 @@ type Viewer interface {
 	Items(ctx context.Context, f status.ItemFilter) (status.ItemList, error)
 }
 
-// EventReader reads events, logs, metrics, and the account of the session.
+// EventReader returns events, logs, metrics, and the account of the session.
 type EventReader interface {
 	Account(ctx context.Context) (status.Account, error)
 	Events(ctx context.Context, limit int) ([]status.Event, error)
@@ -37,7 +37,7 @@ type EventReader interface {
 	Metrics() http.Handler
 }
 
-// Controller takes orders.
+// Controller accepts orders.
 type Controller interface {
 	// Order stores an order. With session.ErrOrderUnknown it may be in force.
 	Order(ctx context.Context, o session.Order) (status.Ordered, error)
@@ -57,11 +57,11 @@ type Node interface {
 	Health
 }
 
-// Peer answers the questions of other nodes of the fleet.
+// Peer answers requests of other nodes of the fleet.
 type Peer interface {
 	// Hints returns this node's copy of the hints of a kind, as JSON.
 	Hints(kind string) ([]byte, error)
-	// PackedReading returns the leader's reading of the coordination store (daemon/mirror), as this node has it; empty if it is not newer
+	// PackedReading returns this node's copy of the leader's reading of the coordination store (daemon/mirror); empty if it is not newer
 	// than after.
 	PackedReading(after time.Time) ([]byte, error)
 }
@@ -73,21 +73,21 @@ type Config struct {
 	OwnSocket    string // Unix socket of the user who runs the process, 0600; "" for none
 	Listen       string // host:port; beyond loopback only with an Identity
 	Identity     *cert.Identity
-	Hosts        []string // further names by which clients reach the port
+	Hosts        []string // additional names by which clients reach the port
 	Page         http.Handler
-	// Raft accepts connections of nodes with the protocol RaftProtocol; nil refuses them.
+	// Raft accepts connections from nodes with the protocol RaftProtocol; nil refuses them.
 	Raft *Streams
 	Peer Peer // nil: this node has no fleet
 	// Refused is called for each refused connection, with the name of the socket or port; may be nil.
 	Refused func(listener string)
-	Now     func() time.Time // by which certificates expire; nil: time.Now
+	Now     func() time.Time // the clock for the expiry of certificates; nil: time.Now
 	Log     *slog.Logger
 }
 
 // Limits of a server.
 const (
 	maxBody      = 64 << 10
-	maxStreams   = 32 // status streams of each role
+	maxStreams   = 32 // status streams per role
 	headTimeout  = 10 * time.Second
 	readTimeout  = 30 * time.Second // of a whole request
 	idleTimeout  = 2 * time.Minute
@@ -107,8 +107,7 @@ type Server struct {
 	done      sync.WaitGroup
 }
 
-// New opens the sockets and the port. It returns fault.ErrConfig if the port would be open beyond loopback without
-// certificates.
+// New opens the sockets and the port. It returns fault.ErrConfig for a port beyond loopback without certificates.
 func New(conf Config, node Node) (*Server, error) {
 	s := &Server{conf: conf, node: node, log: conf.Log, now: conf.Now, streams: map[cert.Role]chan struct{}{}}
 	if s.now == nil {
@@ -189,7 +188,7 @@ func (s *Server) serve(l net.Listener, h http.Handler) *http.Server {
 	return server
 }
 
-// Addr returns the address of the port, "" without one.
+// Addr returns the address of the port, or "".
 func (s *Server) Addr() string {
 	for _, l := range s.listeners {
 		if l.Addr().Network() == "tcp" {
@@ -255,7 +254,7 @@ func listenUnix(path string, mode os.FileMode) (net.Listener, error) {
 	if mode&0o060 == 0 {
 		return l, nil
 	}
-	// Give the socket to the group of operators, if it exists and this process may do so.
+	// Give the socket to the group of operators, if that exists and this process may do so.
 	if g, err := user.LookupGroup("rfsd-operators"); err == nil {
 		if id, err := strconv.Atoi(g.Gid); err == nil {
 			_ = os.Chown(path, -1, id)

@@ -21,14 +21,14 @@ type authenticator interface {
 	authenticate(r *http.Request) (caller, error)
 }
 
-// unixAuth authenticates by the file permissions of a socket, which has one role.
+// unixAuth authenticates by the file permissions of a socket. Each socket has one role.
 type unixAuth cert.Role
 
 func (d unixAuth) authenticate(*http.Request) (caller, error) {
 	return caller{role: cert.Role(d), name: "socket"}, nil
 }
 
-// tlsAuth authenticates by client certificate; on loopback without certificates every caller is a reader.
+// tlsAuth authenticates by client certificate. On loopback without certificates, every caller is a reader.
 type tlsAuth struct {
 	hosts []string
 	tls   *tlsListener // nil without certificates
@@ -62,8 +62,7 @@ func (d tlsAuth) authenticate(r *http.Request) (caller, error) {
 	return caller{role: role, name: string(role) + " " + leaf.Subject.CommonName}, nil
 }
 
-// sameSite rejects requests of other sites' pages in a browser: the Host must be one of this node, and an
-// Origin, if present, must be that host.
+// sameSite rejects requests from other sites' pages in a browser: Host must name this node, and an Origin, if present, must be that host.
 func (d tlsAuth) sameSite(r *http.Request) error {
 	if !slices.Contains(d.hosts, strings.ToLower(r.Host)) {
 		return denied(fmt.Sprintf("host %q is not this node's; --allowed-hosts names further ones", r.Host))
@@ -83,8 +82,8 @@ func (d tlsAuth) sameSite(r *http.Request) error {
 	return nil
 }
 
-// hostsOf returns the names by which a port is reached: its own address; with certificates any address of
-// this machine, since callers are authenticated anyway.
+// hostsOf returns the names by which a port is reached: its own address; with certificates also every address of this machine, because
+// callers are authenticated anyway.
 func hostsOf(a net.Addr, withTLS bool) []string {
 	host, port, err := net.SplitHostPort(a.String())
 	if err != nil {
@@ -110,10 +109,10 @@ func hostsOf(a net.Addr, withTLS bool) []string {
 	return append(all, "rfsd") // used by rfsctl for all addresses
 }
 
-// RaftProtocol is the ALPN name of connections between nodes about hints.
+// RaftProtocol is the ALPN name of Raft connections between nodes.
 const RaftProtocol = "rfsd-raft/1"
 
-// secure passes connections of nodes with the protocol RaftProtocol to Config.Raft.
+// secure passes connections from nodes with the protocol RaftProtocol to Config.Raft.
 func (s *Server) secure(server *http.Server) {
 	server.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) }
 	server.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){
@@ -127,7 +126,7 @@ func (s *Server) secure(server *http.Server) {
 	}
 }
 
-// Streams carries Raft over the port of the API: it listens for connections of nodes, and dials nodes.
+// Streams carries Raft over the port of the API: it listens for connections from nodes, and dials nodes.
 type Streams struct {
 	id    *cert.Identity
 	addr  string
@@ -139,12 +138,12 @@ type Streams struct {
 	dialed map[*dialedConn]struct{} // open
 }
 
-// NewStreams returns the Streams of a node whose port has the address addr.
+// NewStreams returns the Streams of a node. addr is the address of its port.
 func NewStreams(id *cert.Identity, addr string) *Streams {
 	return &Streams{id: id, addr: addr, conns: make(chan net.Conn), quit: make(chan struct{}), dialed: map[*dialedConn]struct{}{}}
 }
 
-// take passes a connection to Accept and blocks until it is closed, since net/http closes it on return.
+// take passes a connection to Accept and blocks until it is closed, because net/http closes it on return.
 func (s *Streams) take(conn net.Conn) {
 	c := &waitedConn{Conn: conn, closed: make(chan struct{})}
 	_ = conn.SetDeadline(time.Time{}) // the server's, for requests
@@ -153,7 +152,7 @@ func (s *Streams) take(conn net.Conn) {
 	select {
 	case s.conns <- c:
 	case <-wait.C:
-		return // the hints are not open
+		return // no Stream is accepting
 	case <-s.quit:
 		return
 	}
@@ -176,14 +175,14 @@ func (s *Streams) close() {
 // Open returns a listener for one epoch of the hints. Closing it does not close the port.
 func (s *Streams) Open() *Stream { return &Stream{s: s, quit: make(chan struct{})} }
 
-// Stream is a net.Listener with a way to dial.
+// Stream is a net.Listener that can also dial.
 type Stream struct {
 	s    *Streams
 	quit chan struct{}
 	once sync.Once
 }
 
-// Accept returns the next connection of a node.
+// Accept returns the next connection from a node.
 func (l *Stream) Accept() (net.Conn, error) {
 	select {
 	case c := <-l.s.conns:
@@ -194,13 +193,13 @@ func (l *Stream) Accept() (net.Conn, error) {
 	return nil, net.ErrClosed
 }
 
-// Close ends Accept.
+// Close makes Accept return.
 func (l *Stream) Close() error {
 	l.once.Do(func() { close(l.quit) })
 	return nil
 }
 
-// Addr returns where others reach this node.
+// Addr returns the address at which other nodes reach this node.
 func (l *Stream) Addr() net.Addr { return streamAddr(l.s.addr) }
 
 type streamAddr string
@@ -242,14 +241,14 @@ func (c *dialedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// recheck closes connections to nodes whose certificate is not valid any more.
+// recheck closes connections to nodes whose certificate is no longer valid.
 func (s *Streams) recheck(now time.Time) {
 	s.mu.Lock()
 	all := slices.Collect(maps.Keys(s.dialed))
 	s.mu.Unlock()
 	for _, c := range all {
 		if s.id.StillValid(c.ConnectionState(), now) != nil {
-			_ = c.NetConn().Close() // without the alert of TLS, for which a writer may hold the lock
+			_ = c.NetConn().Close() // without a TLS alert, because a writer may hold its lock
 		}
 	}
 }

@@ -15,13 +15,13 @@ import (
 	"github.com/rfsd/rfsd/daemon/cert"
 )
 
-// Limits of the connections to each socket and port, which are counted separately.
+// Limits of connections, which apply to each socket and port separately.
 const (
-	maxSocket     = 64 // connections of a socket, or of the port on loopback without certificates
-	maxPerUser    = 16 // of these, connections of one user
+	maxSocket     = 64 // connections to a socket, or to the port on loopback without certificates
+	maxPerUser    = 16 // of maxSocket: connections of one user
 	keptForOwner  = 16 // of maxSocket: reserved for root and the daemon's own user
 	maxHandshakes = 1024
-	maxPerAddress = 512 // concurrent handshakes of one address
+	maxPerAddress = 512 // concurrent handshakes from one address
 	refusedEvery  = 10 * time.Second
 
 	handshakeTimeout = 3 * time.Second
@@ -41,7 +41,7 @@ type refusals struct {
 	n    int
 }
 
-// add counts one refusal; at most one line is written in refusedEvery.
+// add counts one refusal, and logs at most once per refusedEvery.
 func (r *refusals) add(why string) {
 	if r.observe != nil {
 		r.observe(r.name)
@@ -62,10 +62,10 @@ func (r *refusals) add(why string) {
 type boundListener struct {
 	net.Listener
 	refused *refusals
-	owner   int // user with reserved connections, beside root
+	owner   int // user with reserved connections, in addition to root
 
 	mu    sync.Mutex
-	users map[int]int // user → open connections; unknownUser for connections without one
+	users map[int]int // user → open connections; unknownUser for unidentified ones
 	all   int
 }
 
@@ -91,7 +91,7 @@ func (l *boundListener) Accept() (net.Conn, error) {
 	}
 }
 
-// take counts a connection, or returns why it exceeds a limit.
+// take counts a connection, or returns the reason why it exceeds a limit.
 func (l *boundListener) take(user int) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,7 +116,7 @@ func (l *boundListener) leave(user int) {
 	}
 }
 
-// placedConn frees its slot when it is closed.
+// placedConn releases its slot when it is closed.
 type placedConn struct {
 	net.Conn
 	leave func()
@@ -129,9 +129,9 @@ func (c *placedConn) Close() error {
 	return err
 }
 
-// tlsListener is the port with certificates. It runs handshakes concurrently, for up to handshakeTimeout; above the limit
-// it closes the oldest one of the address with the most, so that idle connections cannot block others.
-// Connections with a certificate are limited per role, and are closed when the certificate is no longer valid.
+// tlsListener is the port with certificates. It runs handshakes concurrently, each for up to handshakeTimeout. Above the limit it closes
+// the oldest handshake of the address with the most, so that idle connections cannot block others. Connections are limited per role of
+// their certificate, and closed when the certificate is no longer valid.
 type tlsListener struct {
 	net.Listener
 	id      *cert.Identity
@@ -144,10 +144,10 @@ type tlsListener struct {
 	quit  chan struct{}
 	once  sync.Once
 	done  sync.WaitGroup
-	also  func(now time.Time) // rechecks the connections that this node has dialed; may be nil
+	also  func(now time.Time) // rechecks the connections dialed by this node; may be nil
 
 	mu      sync.Mutex
-	pending map[string][]net.Conn // by address, the oldest first
+	pending map[string][]net.Conn // by address, oldest first
 	waiting int
 	open    map[*tls.Conn]*shown
 	roles   map[cert.Role]int
@@ -167,7 +167,7 @@ func newTLSListener(l net.Listener, id *cert.Identity, now func() time.Time, ref
 // shown is the certificate data of a connection.
 type shown struct {
 	role       cert.Role
-	generation uint64 // of the authority by which it was last verified
+	generation uint64 // of the authority that last verified it
 	until      time.Time
 }
 
@@ -201,7 +201,7 @@ func (t *tlsListener) Close() error {
 	return err
 }
 
-// acceptPause is the pause after a failed accept, such as without free file descriptors.
+// acceptPause is the pause after a failed accept, for example without free file descriptors.
 const acceptPause = 50 * time.Millisecond
 
 func (t *tlsListener) listen() {
@@ -226,7 +226,7 @@ func (t *tlsListener) listen() {
 	}
 }
 
-// begin counts a handshake, and closes the oldest one of the address with the most if there are too many.
+// begin counts a handshake. If there are too many, it closes the oldest one of the address with the most.
 func (t *tlsListener) begin(conn net.Conn) (host string) {
 	host = hostOf(conn.RemoteAddr())
 	t.mu.Lock()
@@ -272,7 +272,7 @@ func (t *tlsListener) drop(host string, conn net.Conn) {
 func (t *tlsListener) shake(raw net.Conn, host string) {
 	placed := &placedConn{Conn: raw, leave: func() {}}
 	conn := tls.Server(placed, t.conf)
-	generation := t.id.Generation() // before the handshake takes the authority
+	generation := t.id.Generation() // before the handshake reads the authority
 	ctx, cancel := context.WithTimeout(context.Background(), handshakeTimeout)
 	err := conn.HandshakeContext(ctx)
 	cancel()
@@ -320,7 +320,7 @@ func roleOf(conn *tls.Conn) (cert.Role, error) {
 	return cert.RoleOf(chains[0][0])
 }
 
-// sweepEvery is the interval in which the certificates of open connections are verified again.
+// sweepEvery is the interval at which the certificates of open connections are verified again.
 const sweepEvery = 2 * time.Second
 
 func (t *tlsListener) sweep() {
@@ -372,7 +372,7 @@ func (t *tlsListener) recheck() {
 			continue
 		}
 		t.refused.log.Warn("connection closed: certificate no longer valid", "listener", t.refused.name, "address", conn.RemoteAddr().String(), "error", err)
-		_ = conn.NetConn().Close() // without the alert of TLS, for which a writer may hold the lock
+		_ = conn.NetConn().Close() // without a TLS alert, because a writer may hold its lock
 	}
 }
 

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// certificateInterval is the time between two checks for changed certificates.
+// certificateInterval is the interval between checks for changed certificates.
 const certificateInterval = 4 * time.Second
 
-// Open serves the API of a node and loads changed certificates, until stop is called.
+// Open serves the API of a node, and reloads changed certificates, until stop is called.
 func Open(conf Config, node Node) (stop func() error, err error) {
 	log, id := conf.Log, conf.Identity
 	server, err := New(conf, node)
@@ -33,10 +33,10 @@ func Open(conf Config, node Node) (stop func() error, err error) {
 		running.Go(func() {
 			id.Watch(ctx, certificateInterval, func(err error) {
 				if err != nil {
-					log.Warn("changed certificates are not usable; the ones before stay in use", "error", err)
+					log.Warn("changed certificates not usable, the previous ones stay in use", "error", err)
 					return
 				}
-				log.Info("certificates were loaded again")
+				log.Info("certificates reloaded")
 			})
 		})
 	}
@@ -47,7 +47,7 @@ func Open(conf Config, node Node) (stop func() error, err error) {
 	}, nil
 }
 
-// removeSockets removes what listeners may have left.
+// removeSockets removes sockets that listeners may have left.
 func removeSockets(paths ...string) error {
 	var errs []error
 	for _, p := range paths {

@@ -16,8 +16,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/files"
 )
 
-// ownDirs returns the directories in which processes of this user keep their sockets. A process takes the first, clients
-// look into all: a login session has other variables than a timer, and its directory goes when it ends.
+// ownDirs returns the directories in which processes of this user keep their sockets. A process uses the first, clients search all: a login
+// session has other variables than a timer, and its directory is removed when it ends.
 func ownDirs(env func(string) string) []string {
 	uid := strconv.Itoa(os.Geteuid())
 	var all []string
@@ -31,8 +31,8 @@ func ownDirs(env func(string) string) []string {
 	return all
 }
 
-// NewOwnSocket returns the path of the socket of a command that runs in this process, such as migrate-4711.sock, in a
-// directory that only this user can enter. It makes the directory, and removes the sockets of processes that were killed.
+// NewOwnSocket returns a socket path for a command in this process, such as migrate-4711.sock, in a directory that only this user can
+// enter. It creates the directory, and removes the sockets of killed processes.
 func NewOwnSocket(command string, env func(string) string) (string, error) {
 	dir := ownDirs(env)[0]
 	if err := files.MkdirAll(dir, 0o700); err != nil {
@@ -49,7 +49,7 @@ func NewOwnSocket(command string, env func(string) string) (string, error) {
 	return filepath.Join(dir, fmt.Sprintf("%s-%d.sock", command, os.Getpid())), nil
 }
 
-// OwnSockets returns the sockets of commands of this user that run now, sorted by path.
+// OwnSockets returns the sockets of this user's running commands, sorted by path.
 func OwnSockets(env func(string) string) (all []string) {
 	for _, dir := range ownDirs(env) {
 		if private(dir) != nil {
@@ -77,7 +77,7 @@ func private(dir string) error {
 	return nil
 }
 
-// ProcessOf returns the id of the process that a socket is named after; 0 if there is none in its name.
+// ProcessOf returns the process id in the name of a socket, or 0.
 func ProcessOf(path string) int {
 	name := strings.TrimSuffix(filepath.Base(path), ".sock")
 	pid, err := strconv.Atoi(name[strings.LastIndexByte(name, '-')+1:])
@@ -109,7 +109,7 @@ func served(path string) bool {
 	return true
 }
 
-// alive reports whether the process that a socket is named after exists.
+// alive reports whether the process in the name of a socket exists.
 func alive(path string) bool {
 	pid := ProcessOf(path)
 	return pid > 0 && processExists(pid)

@@ -4,7 +4,7 @@ package api
 
 import "io/fs"
 
-// onlyForUser returns true: the directory for temporary files of Windows is the user's own.
+// onlyForUser returns true, because the directory for temporary files on Windows belongs to the user.
 func onlyForUser(fs.FileInfo) bool { return true }
 
 func processExists(int) bool { return false }

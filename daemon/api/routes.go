@@ -18,7 +18,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
-// caller is an authenticated caller: its role, and its name for the records.
+// caller is an authenticated caller: its role, and its name for records.
 type caller struct {
 	role cert.Role
 	name string
@@ -44,9 +44,9 @@ var (
 //go:embed openapi.json
 var description []byte
 
-// Responses and request bodies beside those of package status.
+// Responses and request bodies in addition to those of package status.
 type (
-	// Done is the response of a node that is well.
+	// Done is the response of a healthy node.
 	Done struct {
 		Done string `json:"done"`
 	}
@@ -55,12 +55,12 @@ type (
 		Error    string `json:"error"`
 		Category string `json:"category"` // unavailable, config, rejected, unknown, internal
 	}
-	// OrderArguments are those of an order.
+	// OrderArguments are the arguments of an order.
 	OrderArguments struct {
 		Nodes   []string `json:"nodes,omitempty"`   // of resume and drain, by name; none: the whole fleet
-		Workers *int     `json:"workers,omitempty"` // of scale: the wanted number of the fleet; null lets each node decide
+		Workers *int     `json:"workers,omitempty"` // of scale: desired number of workers of the fleet; null: each node decides
 		Setting string   `json:"setting,omitempty"` // of set: max-rate, max-read-rate or target-max-latency
-		Value   *int64   `json:"value,omitempty"`   // of set: bytes per second, or ms; 0: no limit; null lets the options hold
+		Value   *int64   `json:"value,omitempty"`   // of set: bytes per second, or ms; 0: no limit; null: the options apply
 	}
 )
 
@@ -119,7 +119,7 @@ func (s *Server) handler(auth authenticator) http.Handler {
 	})
 }
 
-// last makes the response the last of its connection, without waiting for a request body.
+// last makes the response the last one of its connection, without waiting for a request body.
 func last(w http.ResponseWriter) {
 	w.Header().Set("Connection", "close")
 	_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) // long ago
@@ -172,7 +172,7 @@ func (s *Server) fail(w http.ResponseWriter, err error) {
 func writeJSON(w http.ResponseWriter, code int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(v) // the client is gone
+	_ = json.NewEncoder(w).Encode(v) // on failure the client is gone
 }
 
 func ok(w http.ResponseWriter, v any, err error) error {
@@ -229,7 +229,7 @@ func (s *Server) logs(w http.ResponseWriter, r *http.Request, _ caller) error {
 	return ok(w, orEmpty(s.node.Logs(r.Context(), limit)), nil)
 }
 
-// errNoFleet is the answer to other nodes when this node has no fleet.
+// errNoFleet is the response to other nodes when this node has no fleet.
 var errNoFleet = fmt.Errorf("this node has no fleet: %w", fault.ErrUnavailable)
 
 func (s *Server) hints(w http.ResponseWriter, r *http.Request, _ caller) error {
@@ -241,7 +241,7 @@ func (s *Server) hints(w http.ResponseWriter, r *http.Request, _ caller) error {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(all) // the client is gone
+	_, _ = w.Write(all) // on failure the client is gone
 	return nil
 }
 
@@ -258,7 +258,7 @@ func (s *Server) reading(w http.ResponseWriter, r *http.Request, _ caller) error
 		return err
 	}
 	w.Header().Set("Content-Type", "application/zstd")
-	_, _ = w.Write(packed) // the client is gone
+	_, _ = w.Write(packed) // on failure the client is gone
 	return nil
 }
 
@@ -293,7 +293,7 @@ func order(kind session.OrderKind) func(*Server, http.ResponseWriter, *http.Requ
 	}
 }
 
-// body decodes the body of a request, if there is one.
+// body decodes the body of a request, if it has one.
 func body(r *http.Request, into any) error {
 	dec := json.NewDecoder(r.Body)
 	dec.DisallowUnknownFields()
@@ -341,7 +341,7 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request, _ caller) error {
 
 // Intervals of the event stream.
 const (
-	streamEvery = 500 * time.Millisecond // at most
+	streamEvery = 500 * time.Millisecond // minimum between two statuses
 	streamBeat  = 15 * time.Second
 )
 
@@ -356,7 +356,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, who caller) erro
 	ctx := r.Context()
 	changed := s.node.Subscribe(ctx)
 	out := http.NewResponseController(w)
-	_ = out.SetReadDeadline(time.Time{}) // remove that of the request
+	_ = out.SetReadDeadline(time.Time{}) // remove the request's deadline
 	w.Header().Set("Content-Type", "text/event-stream")
 	beat := time.NewTicker(streamBeat)
 	defer beat.Stop()

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// userOf returns the user of the process at the other end of a Unix socket, unknownUser for other connections.
+// userOf returns the user of the process at the other end of a Unix socket, or unknownUser.
 func userOf(conn net.Conn) int {
 	c, ok := conn.(*net.UnixConn)
 	if !ok {

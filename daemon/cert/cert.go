@@ -1,6 +1,6 @@
-// Package cert makes and reads the certificates of a fleet: one authority, and a certificate per node,
-// operator and reader. The role stands in the subject's organizational unit, the fleet's name in the
-// certificate's DNS name, so that no certificate is tied to a machine's address.
+// Package cert creates and reads the certificates of a fleet: one authority, and a certificate per node, operator and reader. The role is
+// in the subject's organizational unit, the fleet's name in the certificate's DNS name, so that no certificate is tied to a machine's
+// address.
 package cert
 
 import (
@@ -24,18 +24,17 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/files"
 )
 
-// Role is what a certificate's owner may do.
+// Role determines what the owner of a certificate may do.
 type Role string
 
-// The roles. A node may talk to nodes and read; an operator may read and change what is wanted; a
-// reader may read.
+// The roles. A node may connect to nodes and read; an operator may read and give orders; a reader may read.
 const (
 	Node     Role = "node"
 	Operator Role = "operator"
 	Reader   Role = "reader"
 )
 
-// Roles are all of them.
+// Roles lists all roles.
 var Roles = []Role{Node, Operator, Reader}
 
 // RoleOf returns the role of a verified certificate, or a fault.ErrRejected.
@@ -52,7 +51,7 @@ func RoleOf(c *x509.Certificate) (Role, error) {
 
 var fleetName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?$`)
 
-// ServerName returns the DNS name in every node's certificate: what a client verifies instead of an address.
+// ServerName returns the DNS name in every node's certificate. Clients verify it instead of an address.
 func ServerName(fleet string) (string, error) {
 	if !fleetName.MatchString(fleet) {
 		return "", fmt.Errorf("fleet name %q: a–z, 0–9 and - only, at most 42, neither first nor last a -: %w", fleet, fault.ErrConfig)
@@ -60,16 +59,16 @@ func ServerName(fleet string) (string, error) {
 	return fleet + ".rfsd.internal", nil
 }
 
-// Files of a fleet's authority in its directory.
+// Files of a fleet's authority in its directory, and validity of certificates.
 const (
 	CAFile    = "ca.crt"
 	caKeyFile = "ca.key"
 	caLife    = 10 * 365 * 24 * time.Hour
-	backdate  = time.Hour // clocks differ: a machine that is behind must accept new certificates
+	backdate  = time.Hour // clocks differ: a machine whose clock is behind must accept new certificates
 )
 
-// CreateAuthority returns a fleet's authority in dir, unless there is one. The key (0600) never needs to
-// leave the machine where certificates are made.
+// CreateAuthority creates a fleet's authority in dir unless it exists, and reports whether it did. The key (0600) never needs to leave the
+// machine where certificates are created.
 func CreateAuthority(dir, fleet string, now time.Time) (created bool, err error) {
 	if _, err := ServerName(fleet); err != nil {
 		return false, err
@@ -91,15 +90,14 @@ func CreateAuthority(dir, fleet string, now time.Time) (created bool, err error)
 	return true, write(dir, CAFile, caKeyFile, c, c, key, key)
 }
 
-// Request is a certificate that is wanted.
+// Request describes a certificate to create.
 type Request struct {
-	Fleet, Name string // Name is the file's name too
+	Fleet, Name string // Name is also the name of the files
 	Role        Role
 	Life        time.Duration
 }
 
-// Create signs a certificate with the authority in dir and writes NAME.crt and NAME.key (0600). It
-// overwrites nothing.
+// Create signs a certificate with the authority in dir and writes NAME.crt and NAME.key (0600). It overwrites no file.
 func Create(dir string, r Request, now time.Time) error {
 	server, err := ServerName(r.Fleet)
 	if err != nil {
@@ -127,7 +125,7 @@ func Create(dir string, r Request, now time.Time) error {
 		NotBefore: now.Add(-backdate), NotAfter: minTime(now.Add(r.Life), parent.NotAfter),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, BasicConstraintsValid: true,
 	}
-	if r.Role == Node { // only nodes answer
+	if r.Role == Node { // only nodes are servers
 		c.ExtKeyUsage = append(c.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
 		c.DNSNames = []string{server}
 	}
@@ -176,7 +174,7 @@ func readPEM(name string) ([]byte, error) {
 	return block.Bytes, nil
 }
 
-// write signs and writes both files, the key first: a certificate without its key is useless.
+// write signs the certificate and writes both files, the key first: a certificate without its key is useless.
 func write(dir, certName, keyName string, c, parent *x509.Certificate, key, parentKey *ecdsa.PrivateKey) error {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
 	if err != nil {

@@ -12,13 +12,13 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// Files are the certificate, its key and the fleet's authority.
+// Files are the paths of the certificate, its key and the fleet's authority.
 type Files struct{ Cert, Key, CA string }
 
-// Complete reports whether all three are named.
+// Complete reports whether all three are set.
 func (f Files) Complete() bool { return f.Cert != "" && f.Key != "" && f.CA != "" }
 
-// Identity is the certificate of a process and the authority that it trusts; Reload reads the files again.
+// Identity is the certificate of a process and the authority that it trusts. Reload reads the files again.
 type Identity struct {
 	files  Files
 	fleet  string
@@ -26,7 +26,7 @@ type Identity struct {
 }
 
 type loaded struct {
-	generation uint64 // how many authorities came before this one
+	generation uint64 // number of authorities loaded before this one
 
 	own  tls.Certificate
 	pool *x509.CertPool
@@ -35,7 +35,7 @@ type loaded struct {
 	ca   []byte // content of the authority's file
 }
 
-// Load reads the files. fault.ErrConfig names what is wrong with them.
+// Load reads the files. It returns fault.ErrConfig if any of them is invalid.
 func Load(f Files, fleet string) (*Identity, error) {
 	i := &Identity{files: f, fleet: fleet}
 	if _, err := ServerName(fleet); err != nil {
@@ -44,7 +44,7 @@ func Load(f Files, fleet string) (*Identity, error) {
 	return i, i.Reload()
 }
 
-// Reload reads the files again; on an error what was loaded before stays.
+// Reload reads the files again. After an error the previous ones stay in use.
 func (i *Identity) Reload() error {
 	seen := i.files.stamp()
 	own, err := tls.LoadX509KeyPair(i.files.Cert, i.files.Key)
@@ -76,19 +76,19 @@ func (i *Identity) Reload() error {
 	return nil
 }
 
-// Generation returns a number that rises whenever another authority is loaded.
+// Generation returns a number that increases whenever another authority is loaded.
 func (i *Identity) Generation() uint64 { return i.loaded.Load().generation }
 
-// Expires returns when this program's certificate expires.
+// Expires returns the expiry of this process's certificate.
 func (i *Identity) Expires() time.Time { return i.loaded.Load().leaf.NotAfter }
 
-// Until returns when the certificates that the other side of a connection showed expire: the first of them.
+// Until returns the earliest expiry of the certificates in the verified chain of the other side of a connection.
 func Until(s tls.ConnectionState) time.Time {
 	var until time.Time
 	if len(s.VerifiedChains) == 0 {
 		return until
 	}
-	for _, c := range s.VerifiedChains[0] { // the one that was taken at the handshake
+	for _, c := range s.VerifiedChains[0] { // the chain used in the handshake
 		if until.IsZero() || c.NotAfter.Before(until) {
 			until = c.NotAfter
 		}
@@ -96,8 +96,8 @@ func Until(s tls.ConnectionState) time.Time {
 	return until
 }
 
-// StillValid holds what the other side of a connection has shown against the authority that is loaded now. It
-// returns a fault.ErrRejected when the certificate has expired, or is of another authority.
+// StillValid verifies the certificates of the other side of a connection with the current authority. It returns a fault.ErrRejected when
+// the certificate has expired, or was issued by another authority.
 func (i *Identity) StillValid(s tls.ConnectionState, now time.Time) error {
 	if len(s.PeerCertificates) == 0 {
 		return fmt.Errorf("no certificate: %w", fault.ErrRejected)
@@ -108,7 +108,7 @@ func (i *Identity) StillValid(s tls.ConnectionState, now time.Time) error {
 	}
 	_, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{
 		Roots: i.loaded.Load().pool, Intermediates: between, CurrentTime: now,
-		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, // of every role
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, // which all roles have
 	})
 	if err != nil {
 		return fmt.Errorf("the certificate is not valid any more: %w: %w", err, fault.ErrRejected)
@@ -116,7 +116,7 @@ func (i *Identity) StillValid(s tls.ConnectionState, now time.Time) error {
 	return nil
 }
 
-// Role returns this process's own.
+// Role returns the role of this process.
 func (i *Identity) Role() Role {
 	role, err := RoleOf(i.loaded.Load().leaf)
 	if err != nil { // Reload has checked it
@@ -125,7 +125,7 @@ func (i *Identity) Role() Role {
 	return role
 }
 
-// Server asks every client for a certificate of the fleet's authority, with TLS 1.3 only.
+// Server returns a TLS 1.3 configuration that requires a client certificate of the fleet's authority.
 func (i *Identity) Server(protocols ...string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, NextProtos: protocols,
@@ -134,13 +134,13 @@ func (i *Identity) Server(protocols ...string) *tls.Config {
 			return &tls.Config{
 				MinVersion: tls.VersionTLS13, NextProtos: protocols, Certificates: []tls.Certificate{now.own},
 				ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: now.pool,
-				SessionTicketsDisabled: true, // a certificate that was taken away must not come back by a ticket
+				SessionTicketsDisabled: true, // a ticket must not outlive a revoked authority
 			}, nil
 		},
 	}
 }
 
-// Client returns a configuration that presents this process's certificate and trusts nodes of the fleet only.
+// Client returns a TLS 1.3 configuration that presents this process's certificate and trusts only nodes of the fleet.
 func (i *Identity) Client(protocols ...string) (*tls.Config, error) {
 	name, err := ServerName(i.fleet)
 	if err != nil {

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Watch loads the files again whenever they have changed, until ctx ends; it looks every so often. told
-// hears of each loading: nil, or why what was loaded before stays in use. A certificate and its key are
-// replaced one after the other; the pair is then loaded at the look after the second.
-func (i *Identity) Watch(ctx context.Context, every time.Duration, told func(error)) {
+// Watch checks the files at the interval every until ctx is done, and reloads them when they have changed. It calls report with the result
+// of each reload: nil, or the reason why the previous files stay in use. A certificate and its key are replaced separately; the pair is
+// loaded at the first check after both.
+func (i *Identity) Watch(ctx context.Context, every time.Duration, report func(error)) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	last := i.loaded.Load().seen
@@ -24,14 +24,14 @@ func (i *Identity) Watch(ctx context.Context, every time.Duration, told func(err
 			continue
 		}
 		last = now
-		told(i.Reload())
+		report(i.Reload())
 	}
 }
 
-// stamps identify versions of the three files.
+// stamps identifies versions of the three files.
 type stamps [3]struct {
 	size int64
-	time int64 // of the last change, in nanoseconds
+	time int64 // modification time, in nanoseconds
 }
 
 func (f Files) stamp() (s stamps) {

@@ -1,6 +1,5 @@
-// Package fleet connects a node with the other nodes: node list in the coordination store, gossip, hints
-// replicated by Raft, and leader election. All of it is an optimisation: without it the migration
-// completes with the same result.
+// Package fleet connects a node with the other nodes: node list in the coordination store, gossip, hints replicated by Raft, and leader
+// election. All of it is an optimisation: without it the migration completes with the same result.
 package fleet
 
 import (
@@ -31,8 +30,8 @@ type Config struct {
 	Store  primitive.Store
 	Clock  timing.Clock
 	Gossip gossip.Config
-	// Dir has the files of the hints. Streams opens the connections for Raft, once per epoch; RaftAddress is the
-	// address for other nodes, and Peers asks them. Without Streams, Raft and hints are off.
+	// Dir has the files of the hints. Streams opens the connections for Raft, once per epoch; RaftAddress is the address for other nodes,
+	// and Peers sends them requests. Without Streams, Raft and hints are off.
 	Dir         string
 	Streams     func() (store.Streams, error)
 	RaftAddress string
@@ -53,9 +52,9 @@ type Config struct {
 type intervals struct {
 	advertise, hints, lead time.Duration
 	load                   time.Duration // between reports of the load, in a small fleet
-	nodeTTL                time.Duration // a node not seen for so long is removed from the list
+	nodeTTL                time.Duration // after which a node that was not seen is removed from the list
 	leaderTTL              time.Duration // of the leader's lock
-	leaderlessTimeout      time.Duration // hints without a leader for so long are bootstrapped again
+	leaderlessTimeout      time.Duration // after which hints without a leader are bootstrapped again
 	planTTL                time.Duration // of the leader's proposals
 }
 
@@ -90,11 +89,11 @@ type Fleet struct {
 	leading bool
 	heard   heard
 	own     schedule.Load    // as last reported
-	shards  []schedule.Shard // of the snapshot, as far as hints hold them
-	// targetRejectRatio and slow are the pressure on target and repository by the last reports of all nodes.
+	shards  []schedule.Shard // of the snapshot, as far as they are in hints
+	// The pressure on target and repository, from the last reports of all nodes.
 	targetRejectRatio, repoThrottleRatio float64
 
-	shardsRead shardsRead // used by refresh only
+	shardsRead shardsRead // used only by refresh
 	reading    reading
 }
 
@@ -137,7 +136,7 @@ func Start(ctx context.Context, conf Config) (*Fleet, error) {
 	return f, nil
 }
 
-// repeat runs f every interval ±25 % until ctx is done, logging errors at debug level.
+// repeat runs errand every interval ±25 % until ctx is done, and logs errors at debug level.
 func (f *Fleet) repeat(ctx context.Context, every time.Duration, errand func(context.Context) error) {
 	f.repeatEvery(ctx, func() time.Duration { return every }, errand)
 }
@@ -147,7 +146,7 @@ func (f *Fleet) advertiseInterval() time.Duration {
 	return min(f.conf.Scheduler.Position().Interval(f.intervals.advertise, schedule.HeartbeatRate), f.intervals.nodeTTL/2)
 }
 
-// repeatEvery is repeat with an interval that depends on the size of the fleet.
+// repeatEvery is repeat with an interval that may change, such as with the size of the fleet.
 func (f *Fleet) repeatEvery(ctx context.Context, interval func() time.Duration, errand func(context.Context) error) {
 	for {
 		every := interval()
@@ -223,7 +222,7 @@ func (f *Fleet) Nodes() []status.Node {
 			Name: m.Name, Version: m.Meta.Version, Started: time.UnixMilli(m.Meta.Started), State: "running",
 			Running: m.Meta.Workers, Address: m.Meta.API, Zone: m.Meta.Zone,
 		}
-		if l, ok := loads[m.Name]; ok { // reported more often than the members' own notes
+		if l, ok := loads[m.Name]; ok { // reported more often than the members' metadata
 			n.Running, n.Order = l.Workers, l.Intent
 		}
 		all = append(all, n)
@@ -231,13 +230,13 @@ func (f *Fleet) Nodes() []status.Node {
 	return all
 }
 
-// Gone returns the nodes that have gone since this node participates.
+// Gone returns the nodes that have left or failed since this node joined.
 func (f *Fleet) Gone() []status.Node {
 	members := f.gossip.Members()
 	var all []status.Node
 	for _, d := range f.gossip.Departures() {
 		if slices.ContainsFunc(members, func(m gossip.Member) bool { return m.Name == d.Name }) {
-			continue // it was unreachable for a while
+			continue // it was unreachable temporarily
 		}
 		n := status.Node{Name: d.Name, Version: d.Meta.Version, Started: time.UnixMilli(d.Meta.Started), State: status.NodeLost, Zone: d.Meta.Zone}
 		if d.Left {

@@ -13,7 +13,7 @@ import (
 	"github.com/rfsd/rfsd/store"
 )
 
-// ID, kind and lock of the record that names the Raft cluster. The node that has written it bootstraps the cluster.
+// ID, kind and lock of the record that identifies the Raft cluster. The node that wrote it bootstraps the cluster.
 const (
 	clusterRecordID   = "raft:cluster"
 	clusterRecordKind = "raft"
@@ -41,8 +41,8 @@ func (f *Fleet) readCluster(ctx context.Context) (cms.Record, clusterRecord, err
 	return r, is, nil
 }
 
-// syncHints opens the hints of the recorded epoch. It records the first epoch, or the next one if the
-// current one has lost its quorum; otherwise it only reads the record.
+// syncHints opens the hints of the recorded epoch. If no epoch is recorded, or the current one has lost its quorum, it records the next
+// one.
 func (f *Fleet) syncHints(ctx context.Context) error {
 	_, is, err := f.readCluster(ctx)
 	if err != nil {
@@ -54,8 +54,8 @@ func (f *Fleet) syncHints(ctx context.Context) error {
 		if is, err = f.bootstrap(ctx, is); err != nil {
 			return err
 		}
-		// Only directly after writing the record: a node whose files were deleted since must not
-		// bootstrap the same epoch a second time.
+		// Bootstrap only directly after writing the record: a node whose files were deleted since then must not bootstrap the same epoch a
+		// second time.
 		mine = is.First == f.gossip.Name() && is.Epoch == was+1
 	}
 	return f.open(is, mine)
@@ -89,7 +89,7 @@ func (f *Fleet) quorumLost(is clusterRecord) bool {
 	return 2*here <= len(servers)
 }
 
-// neverJoinedFactor multiplies the time that a node waits for a leader if it was never added to the cluster.
+// neverJoinedFactor multiplies leaderlessTimeout for a node that was never added to the cluster.
 const neverJoinedFactor = 4
 
 func (f *Fleet) isMember(node string) bool {
@@ -101,11 +101,11 @@ func (f *Fleet) isMember(node string) bool {
 	return false
 }
 
-// bootstrap records the next epoch, under a lock, so that only one of several nodes does.
+// bootstrap records the next epoch, under a lock, so that only one of several nodes does so.
 func (f *Fleet) bootstrap(ctx context.Context, was clusterRecord) (clusterRecord, error) {
 	lock, err := f.locks.Try(ctx, bootstrapLock, bootstrapTTL)
 	if err != nil {
-		return clusterRecord{}, fmt.Errorf("found the hints: %w", err)
+		return clusterRecord{}, fmt.Errorf("bootstrap the hints: %w", err)
 	}
 	guarded, end := lock.Watch(ctx, nil)
 	defer end()
@@ -118,14 +118,14 @@ func (f *Fleet) bootstrap(ctx context.Context, was clusterRecord) (clusterRecord
 		return was, errors.Join(err, lock.Unlock(ctx))
 	}
 	if _, err := f.conf.Store.Put(guarded, r); err != nil {
-		return was, errors.Join(fmt.Errorf("found the hints: %w", err), lock.Unlock(ctx))
+		return was, errors.Join(fmt.Errorf("bootstrap the hints: %w", err), lock.Unlock(ctx))
 	}
 	f.log.Info("raft cluster bootstrapped", "epoch", is.Epoch)
 	return is, lock.Unlock(ctx)
 }
 
-// open opens the hints of this epoch and closes the hints of another one.
-func (f *Fleet) open(is clusterRecord, found bool) error {
+// open opens the hints of the epoch in is and closes the hints of another epoch. With bootstrap, this node is the first voter.
+func (f *Fleet) open(is clusterRecord, bootstrap bool) error {
 	s := f.hintStore()
 	if s != nil && s.Cluster() == is.Cluster {
 		return nil
@@ -142,7 +142,7 @@ func (f *Fleet) open(is clusterRecord, found bool) error {
 	}
 	opened, err := store.Open(store.Config{
 		Dir: f.conf.Dir, ID: f.gossip.Name(), Address: f.conf.RaftAddress, Streams: streams, Cluster: is.Cluster,
-		Bootstrap: found, Quick: f.conf.Quick, Log: f.log,
+		Bootstrap: bootstrap, Quick: f.conf.Quick, Log: f.log,
 	})
 	if err != nil {
 		return err
@@ -219,7 +219,7 @@ func (f *Fleet) publish(ctx context.Context, shards []schedule.Shard) error {
 		if err != nil {
 			return err
 		}
-		if len(b) <= 4<<10 { // a part with very long names is left out: those shards are found by search
+		if len(b) <= 4<<10 { // a list with very long names is omitted: its shards are found by search
 			hints = append(hints, store.Hint{Kind: kindShards, Key: fmt.Sprintf("%06d", from/shardsPerHint), Expires: expires, Payload: b})
 		}
 	}
@@ -250,7 +250,7 @@ func (f *Fleet) list(ctx context.Context, kind string) ([]store.Hint, error) {
 	return store.Valid(hints, kind), nil
 }
 
-// Hints returns this node's copy of the hints of a kind as JSON, for another node. It returns fault.ErrUnavailable without a copy.
+// Hints returns this node's copy of the hints of a kind as JSON, for another node. It returns fault.ErrUnavailable if it has no copy.
 func (f *Fleet) Hints(kind string) ([]byte, error) {
 	s := f.hintStore()
 	if s == nil || !s.Member() {
@@ -263,10 +263,10 @@ func (f *Fleet) Hints(kind string) ([]byte, error) {
 	return json.Marshal(hints)
 }
 
-// shardsRead schedules the next read of the sizes of the shards: they do not change, and are the largest part of the hints.
+// shardsRead schedules the next read of the sizes of the shards. They do not change, and are the largest part of the hints.
 type shardsRead struct {
 	of    store.Cluster
-	pause time.Duration // between the last two readings
+	pause time.Duration // between the last two reads
 	next  time.Time
 }
 
@@ -287,7 +287,7 @@ func (f *Fleet) refresh(ctx context.Context) error {
 	return f.readShards(ctx, s.Cluster())
 }
 
-// readShards reads the sizes of shards, less and less often once there are some. A leader may still be writing the first ones.
+// readShards reads the sizes of shards, at growing intervals once some exist: a leader may still be writing the first ones.
 func (f *Fleet) readShards(ctx context.Context, of store.Cluster) error {
 	r, now := &f.shardsRead, f.now()
 	if r.of != of {

@@ -12,8 +12,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
 )
 
-// electionLoop competes for the leader's lock whenever this node may lead, until ctx is done. The leader writes the hints for
-// the whole fleet; its loss stops no work.
+// electionLoop competes for the leader's lock whenever this node may lead, until ctx is done. The leader writes the hints for the whole
+// fleet; its loss stops no work.
 func (f *Fleet) electionLoop(ctx context.Context) {
 	for ctx.Err() == nil {
 		if f.mayLead() {
@@ -28,22 +28,22 @@ func (f *Fleet) electionLoop(ctx context.Context) {
 	}
 }
 
-// resignRaft transfers Raft's leadership to another voter: this node leads Raft, and cannot get or keep the leader's lock.
+// resignRaft transfers Raft's leadership, if this node has it, to another voter, because this node cannot get or keep the leader's lock.
 func (f *Fleet) resignRaft() {
 	if s := f.hintStore(); s != nil && s.IsLeader() {
 		s.Resign()
 	}
 }
 
-// yieldChecks is the number of checks in a row that find that a node may not lead, after which it releases the lock: elections of Raft
-// are short.
+// yieldChecks is the number of consecutive checks with the result that a node may not lead, after which it releases the lock. Raft's
+// elections are short.
 const yieldChecks = 2
 
-// compete waits for the leader's lock and leads with it, until this node may not lead any more or ctx is done.
+// compete waits for the leader's lock and leads with it, until this node may no longer lead or ctx is done.
 func (f *Fleet) compete(ctx context.Context) error {
 	eligible, end := context.WithCancel(ctx)
-	var beside sync.WaitGroup
-	beside.Go(func() {
+	var checks sync.WaitGroup
+	checks.Go(func() {
 		defer end()
 		for refused := 0; refused < yieldChecks; {
 			if refused++; f.mayLead() {
@@ -56,12 +56,12 @@ func (f *Fleet) compete(ctx context.Context) error {
 	})
 	err := f.locks.Lead(eligible, "fleet", f.intervals.leaderTTL, f.runAsLeader)
 	end()
-	beside.Wait()
+	checks.Wait()
 	return err
 }
 
-// mayLead reports whether this node competes for the leader's lock: while Raft has a leader, only that one does, so that what the
-// leader of the fleet proposes is not forwarded.
+// mayLead reports whether this node may compete for the leader's lock. While Raft has a leader, only that node may, so that the leader's
+// proposals need not be forwarded.
 func (f *Fleet) mayLead() bool {
 	if s := f.hintStore(); s != nil && s.Leader() != "" && s.Member() {
 		return s.IsLeader()
@@ -69,12 +69,13 @@ func (f *Fleet) mayLead() bool {
 	return !f.quorum()
 }
 
-// quorum reports whether other nodes are voters that have a Raft leader, as gossip reports them.
+// quorum reports whether gossip shows another node as a voter with a Raft leader.
 func (f *Fleet) quorum() bool {
 	return slices.ContainsFunc(f.gossip.Members(), func(m gossip.Member) bool { return m.Meta.Quorum && m.Name != f.gossip.Name() })
 }
 
-// electionPause returns the time that a node waits in addition to the lock's duration, so that few of all competing nodes try at the same time.
+// electionPause returns the time that a node waits in addition to the lock's duration, so that few of the competing nodes try at the same
+// time.
 func (f *Fleet) electionPause() time.Duration {
 	if s := f.hintStore(); s != nil && s.IsLeader() {
 		return 0 // only this node competes

@@ -14,7 +14,7 @@ func (f *Fleet) advertise(ctx context.Context) error {
 	})
 }
 
-// now returns the time of a clock that is never set and that advances while the machine sleeps.
+// now returns the time of a clock that is never set, and that advances while the machine sleeps.
 func (f *Fleet) now() time.Time { return time.Unix(0, 0).Add(f.conf.Clock.Read().Boot) }
 
 func (f *Fleet) loadInterval(nodes int) time.Duration {

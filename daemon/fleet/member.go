@@ -16,11 +16,11 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
 )
 
-// Member is this node's part of the fleet. It has no fleet until Begin has succeeded; until then it reports itself as the only node.
+// Member is this node's membership of the fleet. Until Begin has succeeded, it has no fleet and reports itself as the only node.
 type Member struct {
-	// Begin starts the fleet. It is called again after a failure. done is called when the fleet is closed.
+	// Begin starts the fleet. It is called again after a failure. done is called after the fleet was closed.
 	Begin func(ctx context.Context) (f *Fleet, done func(), err error)
-	// Keys reads the keys of gossip again; nil: there are none.
+	// Keys reads the gossip keys again; nil: no keys.
 	Keys func() (gossip.Keys, error)
 	Load func() schedule.Load // of this node
 	Log  *slog.Logger
@@ -35,7 +35,7 @@ func (m *Member) current() *Fleet {
 	return m.fleet
 }
 
-// Share is this node's place among the living.
+// Share returns this node's position among the live nodes, and their number.
 func (m *Member) Share() (position, count int) {
 	if f := m.current(); f != nil {
 		return f.Share()
@@ -43,7 +43,7 @@ func (m *Member) Share() (position, count int) {
 	return 0, 1
 }
 
-// Nodes are the living nodes, by the names their operators gave them.
+// Nodes returns the live nodes, by the names that their operators gave them.
 func (m *Member) Nodes() []status.Node {
 	f := m.current()
 	if f == nil {
@@ -56,7 +56,7 @@ func (m *Member) Nodes() []status.Node {
 	return all
 }
 
-// Gone returns the nodes that have gone, by the names that their operators gave them.
+// Gone returns the nodes that have left or failed, by the names that their operators gave them.
 func (m *Member) Gone() []status.Node {
 	f := m.current()
 	if f == nil {
@@ -69,7 +69,7 @@ func (m *Member) Gone() []status.Node {
 	return all
 }
 
-// nodeName takes off what makes each start of a node another in gossip.
+// nodeName returns the name of a node without the suffix that distinguishes its starts in gossip.
 func nodeName(member string) string {
 	if i := len(member) - owner.SuffixLength - 1; i > 0 && member[i] == '-' {
 		return member[:i]
@@ -77,7 +77,7 @@ func nodeName(member string) string {
 	return member
 }
 
-// Plan is what the fleet proposes to this node.
+// Plan returns the fleet's proposal to this node.
 func (m *Member) Plan() schedule.Plan {
 	if f := m.current(); f != nil {
 		return f.Plan()
@@ -85,7 +85,7 @@ func (m *Member) Plan() schedule.Plan {
 	return schedule.Plan{}
 }
 
-// Loads returns the loads of all nodes, of this one alone before it takes part.
+// Loads returns the loads of all nodes, or of this node alone before it has joined.
 func (m *Member) Loads() []schedule.Load {
 	if f := m.current(); f != nil {
 		return f.Loads()
@@ -136,10 +136,10 @@ func (m *Member) Reading(ctx context.Context, asked bool) (*progress.Reading, er
 	return nil, nil
 }
 
-// errNoFleet is the answer to other nodes before this node has joined the fleet.
+// errNoFleet is the response to other nodes before this node has joined the fleet.
 var errNoFleet = fmt.Errorf("this node has not joined the fleet yet: %w", fault.ErrUnavailable)
 
-// PackedReading answers another node with the leader's reading.
+// PackedReading returns the leader's reading for another node.
 func (m *Member) PackedReading(after time.Time) ([]byte, error) {
 	if f := m.current(); f != nil {
 		return f.PackedReading(after)
@@ -147,7 +147,7 @@ func (m *Member) PackedReading(after time.Time) ([]byte, error) {
 	return nil, errNoFleet
 }
 
-// Hints answers another node with the hints of a kind.
+// Hints returns the hints of a kind for another node.
 func (m *Member) Hints(kind string) ([]byte, error) {
 	if f := m.current(); f != nil {
 		return f.Hints(kind)
@@ -155,7 +155,7 @@ func (m *Member) Hints(kind string) ([]byte, error) {
 	return nil, errNoFleet
 }
 
-// Published returns when the reading was made that the leader published last.
+// Published returns the time of the leader's last published reading.
 func (m *Member) Published() time.Time {
 	if f := m.current(); f != nil {
 		return f.Published()
@@ -163,7 +163,7 @@ func (m *Member) Published() time.Time {
 	return time.Time{}
 }
 
-// Rotate reads the keys of gossip again.
+// Rotate reads the gossip keys again.
 func (m *Member) Rotate() error {
 	f := m.current()
 	if f == nil || m.Keys == nil {
@@ -179,7 +179,7 @@ func (m *Member) Rotate() error {
 // retryBegin is the time between two attempts to start the fleet.
 const retryBegin = 5 * time.Second
 
-// Run takes part in the fleet until ctx is done. Failures are logged and tried again: work continues without the fleet.
+// Run keeps the node in the fleet until ctx is done. Failures are logged and retried: work continues without the fleet.
 func (m *Member) Run(ctx context.Context) error {
 	for {
 		f, done, err := m.Begin(ctx)

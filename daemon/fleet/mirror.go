@@ -16,20 +16,20 @@ import (
 	"github.com/rfsd/rfsd/store"
 )
 
-// Peers asks other nodes, given by the addresses of their APIs, in turn until one answers.
+// Peers sends requests to other nodes, given by the addresses of their APIs, in turn until one answers.
 type Peers interface {
 	// Hints returns a node's copy of the hints of a kind, as JSON.
 	Hints(ctx context.Context, nodes []string, kind string) ([]byte, error)
-	// Reading returns the leader's packed reading of the coordination store as a node has it; empty if it is not newer than after.
+	// Reading returns a node's copy of the leader's packed reading of the coordination store; empty if it is not newer than after.
 	Reading(ctx context.Context, nodes []string, after time.Time) ([]byte, error)
 }
 
 const (
-	// unaskedRate is the number of bytes per second that the nodes without a copy of the hints request, all together, while no
-	// operator asks them. questionSize is the part of them that a question without an answer has.
+	// unaskedRate is the number of bytes per second that all nodes without a copy of the hints request together, while no operator asks
+	// them. questionSize is the size of a request with an empty response.
 	unaskedRate  = 200 << 10
 	questionSize = 6 << 10
-	// smallFleet is the number of nodes up to which each has the leader's reading, asked or not.
+	// smallFleet is the number of nodes up to which each node has the leader's reading, even if no operator asks.
 	smallFleet = 20
 	// serveRate is the number of bytes per second of readings that a node sends to others, beyond serveBurst.
 	serveRate  = 2 << 20
@@ -39,28 +39,28 @@ const (
 // reading is this node's copy of the leader's reading.
 type reading struct {
 	served    *rate.Limiter
-	published atomic.Int64 // time of the reading that this node published last as the leader, in epoch ms; 0: none
+	published atomic.Int64 // time of the last reading that this node published as the leader, in epoch ms; 0: none
 
 	mu     sync.Mutex
 	packed []byte // for other nodes
 	at     time.Time
-	due    time.Time // of the next request that no operator wants
+	due    time.Time // time of the next request without an operator's
 }
 
-// set replaces the copy by a newer one.
+// set replaces the copy with a newer one.
 func (r *reading) set(packed []byte, at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.packed, r.at = packed, at
 }
 
-// Mirrors reports whether this node is the leader and has a copy of the hints, so that it publishes its readings.
+// Mirrors reports whether this node publishes its readings: it is the leader and has a copy of the hints.
 func (f *Fleet) Mirrors() bool {
 	s := f.hintStore()
 	return f.IsLeader() && s != nil && s.Member() && s.Leader() != ""
 }
 
-// PublishReading packs a reading of the coordination store for the other nodes. It is called by the leader only.
+// PublishReading packs a reading of the coordination store for the other nodes. Only the leader calls it.
 func (f *Fleet) PublishReading(is *progress.Reading) error {
 	packed, err := mirror.Pack(is)
 	if err != nil {
@@ -71,8 +71,7 @@ func (f *Fleet) PublishReading(is *progress.Reading) error {
 	return nil
 }
 
-// Published returns the time of the reading that the leader published last, by the store's clock; zero if this node has not heard
-// of one.
+// Published returns the time of the leader's last published reading, by the store's clock; zero if this node knows of none.
 func (f *Fleet) Published() time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -94,8 +93,8 @@ func (f *Fleet) PackedReading(after time.Time) ([]byte, error) {
 	return r.packed, nil
 }
 
-// Reading returns the leader's reading of the coordination store, nil if none is newer than the last returned one. Raft's voters
-// always ask for it, and the others in a small fleet; in a large one only if an operator asked them.
+// Reading returns the leader's reading of the coordination store, or nil if none is newer than the last one. Raft's voters always request
+// it, and other nodes in a small fleet; in a large fleet, other nodes do so only if an operator asked.
 func (f *Fleet) Reading(ctx context.Context, asked bool) (*progress.Reading, error) {
 	r, s, now, nodes := &f.reading, f.hintStore(), f.now(), len(f.gossip.Members())
 	if s == nil {
@@ -126,8 +125,7 @@ func (f *Fleet) Reading(ctx context.Context, asked bool) (*progress.Reading, err
 	return is, nil
 }
 
-// voters returns the addresses of the APIs of other nodes that have a copy of the hints: Raft's leader first if it is known, and the
-// others in random order.
+// voters returns the API addresses of other nodes that have a copy of the hints: Raft's leader first if known, the others in random order.
 func (f *Fleet) voters() []string {
 	leader, first := "", []string(nil)
 	if s := f.hintStore(); s != nil {

@@ -14,29 +14,29 @@ const (
 	noteLoad   = "load"   // load of a node
 	noteIntent = "intent" // the intent in the store has changed
 	notePoison = "poison" // an item crashed a worker
-	// kindSummary is the leader's summary, as it is in the coordination store, with the last part of its history.
+	// kindSummary is the leader's summary as in the coordination store, with only the end of its history.
 	kindSummary = "summary"
 )
 
-// TTLs of notes and hints. They are much longer than the interval between two of them, and short enough that
-// the notes and hints of dead nodes expire soon.
+// TTLs of notes and hints. They are much longer than the interval between two of them, and short enough that notes and hints of dead nodes
+// expire soon.
 const (
 	loadTTLFactor = 3 // times the interval
 	intentTTL     = 30 * time.Second
 	poisonTTL     = time.Hour
-	// summaryTTL is for how long the history of a summary is used: longer than an election of a leader.
+	// summaryTTL is the time for which the history of a summary is used: longer than the election of a leader.
 	summaryTTL = 10 * time.Minute
-	// loadIntervalPerNode limits the load reports of a fleet: the interval of a node is so long per node of the fleet.
+	// loadIntervalPerNode is the interval of a node's load reports, per node of the fleet.
 	loadIntervalPerNode = 200 * time.Millisecond
 )
 
 // heard holds the conclusions from the leader's summary, and their expiry.
 type heard struct {
 	workers        int
-	shard          time.Duration // of an average shard, with one worker
-	proposed       time.Time     // end of the two above
+	shard          time.Duration // for an average shard, with one worker
+	proposed       time.Time     // expiry of workers and shard
 	bytesPerSecond float64       // of the fleet
-	throughput     time.Time     // end of that
+	throughput     time.Time     // expiry of bytesPerSecond
 	published      time.Time     // of the leader's last reading, by the store's clock; zero: none
 }
 
@@ -70,7 +70,7 @@ func (f *Fleet) loadLoop(ctx context.Context) {
 	}
 }
 
-// Loads returns the loads of the live nodes that have reported one, including what this node reported last.
+// Loads returns the last reported loads of the live nodes, including this node's.
 func (f *Fleet) Loads() []schedule.Load {
 	f.mu.Lock()
 	own := f.own
@@ -78,18 +78,18 @@ func (f *Fleet) Loads() []schedule.Load {
 	return f.loads(own)
 }
 
-// loads returns the loads of the live nodes that have reported one, including this node's.
+// loads returns the loads reported by the live nodes, with own as this node's.
 func (f *Fleet) loads(own schedule.Load) (loads []schedule.Load) {
-	told := map[string]schedule.Load{}
+	reported := map[string]schedule.Load{}
 	for _, n := range f.Notes(noteLoad) {
 		var l schedule.Load
 		if json.Unmarshal(n.Payload, &l) == nil {
-			told[n.Origin] = l.Clamp()
+			reported[n.Origin] = l.Clamp()
 		}
 	}
-	told[f.gossip.Name()] = own
+	reported[f.gossip.Name()] = own
 	for _, m := range f.gossip.Members() {
-		if l, ok := told[m.Name]; ok {
+		if l, ok := reported[m.Name]; ok {
 			loads = append(loads, l)
 		}
 	}
@@ -98,12 +98,12 @@ func (f *Fleet) loads(own schedule.Load) (loads []schedule.Load) {
 
 // noteLoop handles notes of other nodes as they arrive, until ctx is done.
 func (f *Fleet) noteLoop(ctx context.Context) {
-	wishes, poison := map[string]uint64{}, map[string]uint64{}
+	intents, poison := map[string]uint64{}, map[string]uint64{}
 	for first := true; ; first = false {
 		next := f.gossip.NoteArrived()
 		for _, n := range f.Notes(noteIntent) {
-			if wishes[n.Origin] < n.Seq {
-				wishes[n.Origin] = n.Seq
+			if intents[n.Origin] < n.Seq {
+				intents[n.Origin] = n.Seq
 				if f.conf.IntentChanged != nil && !first && n.Origin != f.gossip.Name() {
 					f.conf.IntentChanged()
 				}
@@ -130,7 +130,7 @@ func (f *Fleet) IntentChanged() { f.broadcastEvent(noteIntent, "", intentTTL) }
 func (f *Fleet) IntentFollowed() {
 	select {
 	case f.reportNow <- struct{}{}:
-	default: // it is going to be
+	default: // a report is pending
 	}
 }
 
@@ -172,7 +172,7 @@ func (f *Fleet) readSummaryHint(ctx context.Context) error {
 	return nil
 }
 
-// applySummary uses a summary by its age at a time of the store's clock. A hint that cannot be is left out.
+// applySummary applies valid summaries. now is the store's clock.
 func (f *Fleet) applySummary(hints []store.Hint, now time.Time) {
 	for _, h := range hints {
 		var s Summary
@@ -182,7 +182,7 @@ func (f *Fleet) applySummary(hints []store.Hint, now time.Time) {
 	}
 }
 
-// follow derives this node's actions from a summary. A summary from the future is ignored: its age is unknown.
+// follow updates this node's proposal from a summary. A summary from the future is ignored, because its age is unknown.
 func (f *Fleet) follow(s Summary, now time.Time) {
 	age := now.Sub(time.UnixMilli(s.At))
 	if age < -f.intervals.planTTL || age > summaryTTL {
@@ -202,7 +202,7 @@ func (f *Fleet) follow(s Summary, now time.Time) {
 	if s.Published > 0 {
 		h.published = time.UnixMilli(s.Published)
 	}
-	if f.hintStore() == nil { // the others do not hear the proposal: each goes by its own counters
+	if f.hintStore() == nil { // the other nodes do not get the proposal: each uses its own counters
 		h.workers, h.shard = 0, 0
 	}
 	f.mu.Lock()

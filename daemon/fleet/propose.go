@@ -15,11 +15,11 @@ type leadership struct {
 	resumed   bool // the summary of the former leader was read
 	history   schedule.History
 	remaining schedule.Remaining // at the last sample of the history
-	at        int64              // of that sample, in epoch ms of the store; 0: none
+	at        int64              // time of that sample, in epoch ms of the store; 0: none
 }
 
 const (
-	// maxGap is the longest time without a leader that is part of the history: beyond it, the activity is unknown.
+	// maxGap is the longest time without a leader that is part of the history. After a longer one, the activity is unknown.
 	maxGap = 5 * time.Minute
 	// historySamples is the length of the history in a hint: more than Recent needs.
 	historySamples = 40
@@ -45,7 +45,7 @@ func (t *leadership) add(now int64, left schedule.Remaining, workers int) {
 	t.at, t.remaining = now, left
 }
 
-// propose makes the plan of the fleet and writes its summary, to the store and as a hint. It is called by the leader only.
+// propose updates the plan of the fleet and writes its summary, to the store and as a hint. Only the leader calls it.
 func (f *Fleet) propose(ctx context.Context, t *leadership) error {
 	if f.conf.Load == nil {
 		return nil

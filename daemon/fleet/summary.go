@@ -19,14 +19,14 @@ const (
 // Summary is the leader's summary of the fleet.
 type Summary struct {
 	Leader   string  `json:"leader"`
-	At       int64   `json:"at"`    // epoch ms by the store's clock: when it was written
+	At       int64   `json:"at"`    // when it was written, in epoch ms by the store's clock
 	Nodes    int     `json:"nodes"` // that have reported to the leader
 	Workers  int     `json:"workers"`
 	Proposed int     `json:"workersProposed"`
 	Rate     int64   `json:"bytesPerSecond"` // of sources, by all workers
 	Pressure float64 `json:"pressure"`       // ratio of requests that target or repository rejected
 
-	OpenItems   int64 `json:"openItems"` // -1 if the progress is unknown: then the following ones are 0
+	OpenItems   int64 `json:"openItems"` // -1 if the progress is unknown: then the following fields are 0
 	FailedItems int64 `json:"failedItems"`
 	Shards      int64 `json:"shards"`
 	ShardsDone  int64 `json:"shardsDone"`
@@ -36,7 +36,7 @@ type Summary struct {
 	Kept        int64 `json:"documentsKept,omitempty"`
 	Bytes       int64 `json:"bytes"`     // of the repository
 	LeftBytes   int64 `json:"leftBytes"` // likewise
-	// Published is when the leader made the reading that it published last, in epoch ms by the store's clock; 0: it does not publish.
+	// Published is the time of the leader's last published reading, in epoch ms by the store's clock; 0: none.
 	Published int64 `json:"published,omitempty"`
 	// Seconds is the estimated remaining time, by the throughput of the last quarter of an hour; absent if unknown.
 	Seconds *float64 `json:"secondsLeft,omitempty"`

@@ -1,5 +1,4 @@
-// Package foreground shows a command that runs in the foreground, such as rfsd migrate, as a node is shown: by the same API,
-// to the same clients.
+// Package foreground shows a command in the foreground, such as rfsd migrate, like a node: by the same API, for the same clients.
 package foreground
 
 import (
@@ -32,23 +31,23 @@ type LogReader interface {
 
 // Config describes a command.
 type Config struct {
-	Name    string // of the command, such as migrate
+	Name    string // such as migrate
 	Version string
 	Session string
-	Slots   int // items that it works on at the same time, at most
-	// Store is where the work is coordinated.
+	Slots   int // maximum number of items that it processes at the same time
+	// Store coordinates the work.
 	Store *cms.Coordinator
-	// Orders is the session to which orders are given; nil: the command takes none.
+	// Orders is the session that receives orders; nil: the command accepts none.
 	Orders *cms.Coordinator
-	// Waits is why the command has nothing to do for now; "": it works.
+	// Waits is the reason why the command has no work at present; "": it works.
 	Waits string
-	// Pauses means that the command waits while it is paused; another one would end, and takes no order to pause.
+	// Pauses means that the command waits while it is paused. Other commands would end, and accept no order to pause.
 	Pauses bool
 	// Read reads the session, such as status.ReadStore.
 	Read   func(ctx context.Context, store *cms.Coordinator) (*progress.Reading, error)
-	Own    func() progress.Work             // what this process did since it began
-	Ahead  func() map[string]progress.Ahead // how far it is with its items, by id; nil: not known
-	Sample func() metrics.Sample            // the same in more detail, for the metrics
+	Own    func() progress.Work             // work of this process since its start
+	Ahead  func() map[string]progress.Ahead // progress of its items, by id; nil: unknown
+	Sample func() metrics.Sample            // the work in more detail, for the metrics
 	DryRun bool                             // nothing is sent
 	Clock  timing.Clock
 	Logs   LogReader
@@ -68,12 +67,12 @@ type Command struct {
 	reading *progress.Reading
 	items   []status.Item
 	events  []status.Event
-	refused *status.Failures // as of failed documents
+	refused *status.Failures // for the value of failed
 	failed  int64
 	sampled metrics.Sample
 }
 
-// New returns a Command. Run keeps it up to date.
+// New returns a Command. Run updates it.
 func New(conf Config) *Command {
 	c := &Command{conf: conf, started: time.Now()}
 	c.follower = &progress.Follower{Read: c.read, Clock: conf.Clock, Own: conf.Own, DryRun: conf.DryRun, Changed: c.watchers.Notify}
@@ -81,17 +80,17 @@ func New(conf Config) *Command {
 	return c
 }
 
-// View returns the view of this moment on the session.
+// View returns the current view of the session.
 func (c *Command) View() progress.View { return c.follower.View() }
 
-// lastRead limits the reading of the store at the end.
+// lastRead limits the last read of the store.
 const lastRead = 5 * time.Second
 
-// lastStatus is how long clients that follow the status are given to receive the last one.
+// lastStatus is the time for clients that follow the status to receive the last one.
 const lastStatus = time.Second
 
-// Run reads the store, and serves the socket of the command, until ctx ends. Clients that follow the status receive that of
-// the end. A socket that cannot be opened is logged: the work goes on without it.
+// Run reads the store, and serves the socket of the command, until ctx is done. Clients that follow the status receive the final one. If
+// the socket cannot be opened, that is logged and the work continues.
 func (c *Command) Run(ctx context.Context) {
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
@@ -109,7 +108,7 @@ func (c *Command) Run(ctx context.Context) {
 	running.Wait()
 }
 
-// serve serves the socket until ctx ends.
+// serve serves the socket until ctx is done.
 func (c *Command) serve(ctx context.Context) {
 	path, err := api.NewOwnSocket(c.conf.Name, c.conf.Env)
 	var server *api.Server
@@ -124,7 +123,7 @@ func (c *Command) serve(ctx context.Context) {
 	if err := server.Serve(ctx); err != nil && ctx.Err() == nil {
 		c.conf.Log.Warn("the socket for rfsctl status has ended", "error", err)
 	}
-	_ = os.Remove(path) // closing has removed it
+	_ = os.Remove(path) // closing normally removes it
 }
 
 func (c *Command) read(ctx context.Context) (*progress.Migration, error) {
@@ -155,7 +154,7 @@ func (c *Command) read(ctx context.Context) (*progress.Migration, error) {
 	return m, nil
 }
 
-// Status returns the view of this moment.
+// Status returns the current status.
 func (c *Command) Status(context.Context) status.Report {
 	r := status.Report{Progress: c.follower.View(), Workers: []status.Worker{}}
 	m, age, err := c.follower.Seen()
@@ -179,7 +178,7 @@ func (c *Command) Status(context.Context) status.Report {
 	return r
 }
 
-// state returns the state of the command in the words of a node, and the reason if there is one.
+// state returns the state of the command in the terms of a node, and the reason if any.
 func (c *Command) state(m *progress.Migration) (state, reason string) {
 	switch {
 	case m == nil:
@@ -194,8 +193,8 @@ func (c *Command) state(m *progress.Migration) (state, reason string) {
 	return "running", ""
 }
 
-// ahead returns the session as of the last read of the store, with what this process has done since; nil if that is not known. All
-// numbers of a status are made of it.
+// ahead returns the session as of the last read of the store, with the work of this process since then; nil if that is unknown. All numbers
+// of a status are derived from it.
 func (c *Command) ahead() *progress.Migration {
 	c.mu.Lock()
 	reading := c.reading
@@ -211,11 +210,10 @@ func (c *Command) ahead() *progress.Migration {
 	return m
 }
 
-// Subscribe returns a channel that receives a value when the status has changed, at most one pending. It is closed when
-// ctx is done.
+// Subscribe returns a channel that receives a value when the status has changed, at most one pending. It is closed when ctx is done.
 func (c *Command) Subscribe(ctx context.Context) <-chan struct{} { return c.watchers.Subscribe(ctx) }
 
-// seen returns an error until the store was read.
+// seen returns the session as last read, or an error before the first read.
 func (c *Command) seen() (*progress.Migration, error) {
 	m, _, err := c.follower.Seen()
 	if m != nil {
@@ -228,7 +226,7 @@ func (c *Command) seen() (*progress.Migration, error) {
 	return nil, fmt.Errorf("the coordination store was not read yet: %s: %w", why, fault.ErrUnavailable)
 }
 
-// Failures returns what failed as of the last read of the store.
+// Failures returns the failures as of the last read of the store.
 func (c *Command) Failures(context.Context) (*status.Failures, error) {
 	m, err := c.seen()
 	if err != nil {
@@ -239,7 +237,7 @@ func (c *Command) Failures(context.Context) (*status.Failures, error) {
 	return c.refused.With(m), nil
 }
 
-// Items lists work items as of the last read of the store.
+// Items returns the work items as of the last read of the store.
 func (c *Command) Items(_ context.Context, f status.ItemFilter) (status.ItemList, error) {
 	m, err := c.seen()
 	if err != nil {
@@ -251,7 +249,7 @@ func (c *Command) Items(_ context.Context, f status.ItemFilter) (status.ItemList
 	return status.NewItemList(m, items, f), nil
 }
 
-// Account sums the session up as of the last read of the store.
+// Account returns the account of the session as of the last read of the store.
 func (c *Command) Account(context.Context) (status.Account, error) {
 	m, err := c.seen()
 	if err != nil {
@@ -273,7 +271,7 @@ func (c *Command) Events(_ context.Context, limit int) ([]status.Event, error) {
 	return slices.Clone(c.events[len(c.events)-limit:]), nil
 }
 
-// Logs returns the last log lines, at most limit; limit ≤ 0: all that are kept.
+// Logs returns the last log lines, at most limit; limit ≤ 0: all kept lines.
 func (c *Command) Logs(_ context.Context, limit int) []status.LogLine { return c.conf.Logs.Last(limit) }
 
 // Metrics returns the handler of the metrics in the Prometheus format.
@@ -285,13 +283,13 @@ func (c *Command) Metrics() http.Handler {
 	})
 }
 
-// Produce returns the metrics in the form of OpenTelemetry. The error is nil.
+// Produce returns the metrics in OpenTelemetry's format. The error is nil.
 func (c *Command) Produce(ctx context.Context) ([]metricdata.ScopeMetrics, error) {
 	c.sample()
 	return c.metrics.Produce(ctx)
 }
 
-// sample adds what the command did since the last time to its metrics.
+// sample adds the work since the last call to the metrics.
 func (c *Command) sample() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -309,7 +307,7 @@ var (
 // storeTimeout limits the write of an order.
 const storeTimeout = 10 * time.Second
 
-// Order stores an order to set a limit, or, for a command that waits, to pause or to resume. Errors: fault.ErrConfig for every other order,
+// Order stores an order to set a limit or, for a command that waits, to pause or to resume. It returns fault.ErrConfig for other orders,
 // and the errors of session.Orders.Give.
 func (c *Command) Order(ctx context.Context, o session.Order) (status.Ordered, error) {
 	switch {
@@ -332,7 +330,7 @@ func (c *Command) Order(ctx context.Context, o session.Order) (status.Ordered, e
 // Healthy returns nil: the process answers.
 func (c *Command) Healthy() error { return nil }
 
-// Ready returns why the process does not work, or nil.
+// Ready returns the reason why the process does not work, or nil.
 func (c *Command) Ready() error {
 	_, err := c.seen()
 	return err

@@ -1,4 +1,4 @@
-// Package link is a worker's end of the pipes between a daemon and its workers: records go to the daemon, commands come from it.
+// Package link is a worker's end of the pipes to its daemon: records go to the daemon, commands come from it.
 package link
 
 import (
@@ -19,28 +19,29 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
-// maxCommand bounds a line on the parent's pipe: all options of a run.
+// maxCommand limits a line on the parent's pipe, in bytes: all options of a run.
 const maxCommand = 4 << 20
 
-// Pipe carries the records of a worker to the process that started it, and its commands to the worker. A worker that was started by
-// hand has a Pipe without a parent, which carries nothing. Its methods are safe for concurrent use.
+// Pipe carries the records of a worker to the process that started it, and commands to the worker. A worker started by hand has a Pipe
+// without a parent, which carries nothing. Its methods are safe for concurrent use.
 type Pipe struct {
 	// First is the first command: options, hints and limits.
 	First daemon.WorkerCommand
 
 	metricsFile string
 	every       time.Duration // between samples; 0: none
-	parent      *os.File      // nil: no process listens
+	parent      *os.File      // nil: no parent
 	commands    *bufio.Scanner
 
 	stop    chan struct{} // ends the sampling
 	sampler sync.WaitGroup
 
-	mu  sync.Mutex // of out
-	out *os.File   // nil: no parent listens, or the final record is sent
+	mu  sync.Mutex // guards out
+	out *os.File   // nil: no parent, or the final record has been sent
 }
 
-// Open opens the pipes of a worker, below 3 for none, and reads the first command. metricsFile is written with each sample; "": none.
+// Open opens the pipes of a worker and reads the first command. status and parent are file descriptors, below 3 for none. metricsFile is
+// written with each sample; "": none.
 func Open(status, parent int, metricsFile string) (*Pipe, error) {
 	l := &Pipe{metricsFile: metricsFile, stop: make(chan struct{})}
 	if status >= 3 {
@@ -65,10 +66,10 @@ func Open(status, parent int, metricsFile string) (*Pipe, error) {
 	return l, nil
 }
 
-// Attached reports whether a process listens.
+// Attached reports whether the Pipe has a parent.
 func (l *Pipe) Attached() bool { return l.parent != nil }
 
-// Follow calls apply with every command, the first one included, and returns a context that ends when the parent has closed the pipe.
+// Follow calls apply with every command, including the first, and returns a context that ends when the parent closes the pipe.
 func (l *Pipe) Follow(ctx context.Context, apply func(daemon.WorkerCommand)) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	if l.parent == nil {
@@ -131,26 +132,26 @@ func Sample(report func(daemon.Record), read func() metrics.Sample) (end func())
 	return func() { close(stop); sampler.Wait() }
 }
 
-// Moved returns a function that reports the phase that a worker acts on.
+// Moved returns a function that reports the phase in which a worker is.
 func Moved(report func(daemon.Record)) func(phase, state string) {
 	return func(phase, state string) {
 		report(daemon.Record{Phase: &daemon.WorkerPhase{Name: phase, State: state}})
 	}
 }
 
-// Leased returns the record of a lease of an item of a migration.
+// Leased returns the record of a migration item's lease.
 func Leased(l *cms.Lease) daemon.Record {
 	return daemon.Record{Lease: &daemon.Lease{Item: l.Item.ID, Holder: l.Holder, Index: l.ID.Index, Shard: l.ID.Shard, LeftMs: l.UntilEnd().Milliseconds()}}
 }
 
-// Send writes one record to the parent. Without a parent it does nothing: a status pipe alone gets the final record only.
+// Send writes one record to the parent, if the Pipe has one: a status pipe alone gets only the final record.
 func (l *Pipe) Send(r daemon.Record) {
 	if l.parent != nil {
 		l.write(r)
 	}
 }
 
-// write writes one record, unless the status pipe is closed or missing. The parent's other pipe shows that the parent has gone.
+// write writes one record, unless the status pipe is closed or missing. Whether the parent still exists is known from its own pipe.
 func (l *Pipe) write(r daemon.Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -163,7 +164,7 @@ func (l *Pipe) write(r daemon.Record) {
 	}
 }
 
-// SendFinal sends the final record, also without a parent; nothing is sent after it.
+// SendFinal sends the final record, even without a parent; nothing is sent after it.
 func (l *Pipe) SendFinal(r daemon.Record) {
 	l.write(r)
 	l.mu.Lock()
@@ -174,7 +175,7 @@ func (l *Pipe) SendFinal(r daemon.Record) {
 	}
 }
 
-// Finish ends the sampling, and sends the final record.
+// Finish ends the sampling and sends the final record.
 func (l *Pipe) Finish(r daemon.Record) (err error) {
 	close(l.stop)
 	l.sampler.Wait()
@@ -185,7 +186,7 @@ func (l *Pipe) Finish(r daemon.Record) (err error) {
 	return err
 }
 
-// writeMetrics writes the file, when one is wanted; outcome is that of a lease that ended.
+// writeMetrics writes the metrics file, if any. outcome is the outcome of an ended lease, or "".
 func (l *Pipe) writeMetrics(sample metrics.Sample, outcome string) error {
 	if l.metricsFile == "" {
 		return nil

@@ -25,7 +25,7 @@ func histograms() []histogram {
 	}
 }
 
-// families lists every metric of this program but the histograms. Names end in their unit.
+// families returns all metrics of this program except the histograms. Names end in their unit.
 func families() []family {
 	return slices.Concat(workFamilies(), nodeFamilies(), migrationFamilies(), followFamilies())
 }
@@ -37,7 +37,7 @@ func total(name, help string, read func(Sample) int64) family {
 	}}
 }
 
-// workFamilies are the metrics of this node's workers.
+// workFamilies returns the metrics of this node's workers.
 func workFamilies() []family {
 	return []family{
 		{"rfsd_documents_total", "Documents that this node's workers are done with: indexed by the target, or recorded as failed.", []string{"result"},
@@ -82,7 +82,7 @@ func workFamilies() []family {
 	}
 }
 
-// nodeFamilies are the metrics of the node.
+// nodeFamilies returns the metrics of the node.
 func nodeFamilies() []family {
 	return []family{
 		{"rfsd_node_info", "Always 1; version and state of the node are labels.", []string{"version", "state"}, func(emit emitter, s state) {
@@ -136,7 +136,7 @@ func nodeFamilies() []family {
 	}
 }
 
-// machines returns a gauge of the fleet's scaler; without a value when there is none.
+// machines returns a gauge of the fleet's scaler. It has no value without a scaler.
 func machines(name, help string, read func(*status.Machines) float64) family {
 	return family{name, help, nil, func(emit emitter, s state) {
 		if s.report != nil && s.report.Machines != nil {
@@ -152,7 +152,7 @@ func truth(b bool) float64 {
 	return 0
 }
 
-// migration returns a gauge of the whole migration, as of the last read of the store; without a value until then.
+// migration returns a gauge of the whole migration, as of the last read of the store. It has no value before the first.
 func migration(name, help string, labels []string, read func(emitter, *progress.Migration, state)) family {
 	return family{name, help, labels, func(emit emitter, s state) {
 		if s.report != nil && s.report.Migration != nil {
@@ -161,7 +161,7 @@ func migration(name, help string, labels []string, read func(emitter, *progress.
 	}}
 }
 
-// migrationFamilies are the metrics of the whole migration; they are the same on every node.
+// migrationFamilies returns the metrics of the whole migration, which are the same on every node.
 func migrationFamilies() []family {
 	return []family{
 		migration("rfsd_migration_age_seconds", "Age of the last reading of the coordination store.", nil, func(emit emitter, _ *progress.Migration, s state) {

@@ -2,7 +2,7 @@ package metrics
 
 import "github.com/rfsd/rfsd/rfs/coordination/progress"
 
-// arrived returns a metric of the round that arrived last; without a value when the session is not followed, and before the first arrival.
+// arrived returns a metric of the last round that arrived. It has no value before the first arrival, or if the session is not followed.
 func arrived(name, help string, labels []string, read func(emitter, progress.Round)) family {
 	return migration(name, help, labels, func(emit emitter, m *progress.Migration, _ state) {
 		if m.Rounds == nil {
@@ -14,7 +14,7 @@ func arrived(name, help string, labels []string, read func(emitter, progress.Rou
 	})
 }
 
-// followFamilies are the metrics of a session that is followed (rfsd follow).
+// followFamilies returns the metrics of a followed session (rfsd follow).
 func followFamilies() []family {
 	return []family{
 		arrived("rfsd_follow_round", "Number of the round that arrived last; 0: the migration of the first snapshot.", nil, func(emit emitter, r progress.Round) {

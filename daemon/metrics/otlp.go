@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 )
 
-// Produce returns all metrics in the form of OpenTelemetry, with the names and labels that Handler serves. The error is nil.
+// Produce returns all metrics in OpenTelemetry's format, with the names and labels of Handler. The error is nil.
 func (r *Registry) Produce(context.Context) ([]metricdata.ScopeMetrics, error) {
 	s := r.read()
 	r.mu.Lock()
@@ -43,7 +43,7 @@ func (r *Registry) Produce(context.Context) ([]metricdata.ScopeMetrics, error) {
 	return []metricdata.ScopeMetrics{{Scope: instrumentation.Scope{Name: "github.com/rfsd/rfsd"}, Metrics: all}}, nil
 }
 
-// point returns the distribution as OpenTelemetry has it.
+// point returns the distribution in OpenTelemetry's format.
 func (l Latency) point(from, to time.Time) metricdata.HistogramDataPoint[float64] {
 	p := metricdata.HistogramDataPoint[float64]{StartTime: from, Time: to, Bounds: Bounds[:], Sum: l.Seconds}
 	for _, n := range l.Buckets {

@@ -8,8 +8,7 @@ import (
 	"strconv"
 )
 
-// processFamilies are the metrics of this process, by the names that the client libraries of Prometheus use. A value that
-// cannot be read is left out.
+// processFamilies returns the metrics of this process, with the names used by Prometheus client libraries. Unknown values are omitted.
 func processFamilies() []family {
 	return []family{
 		process("process_start_time_seconds", "Time at which the process started, in seconds since 1970.", func(s state) float64 { return float64(s.started.UnixMilli()) / 1000 }),
@@ -33,7 +32,7 @@ func processFamilies() []family {
 	}
 }
 
-// process returns a gauge of this process; read returns 0 for what cannot be read.
+// process returns a gauge of this process. read returns 0 for an unknown value.
 func process(name, help string, read func(state) float64) family {
 	return family{name, help, nil, func(emit emitter, s state) {
 		if v := read(s); v > 0 {

@@ -7,8 +7,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/status"
 )
 
-// Registry adds up the samples of workers and shows them, and the state of node and migration,
-// to Prometheus.
+// Registry adds up the samples of workers, and exports them with the state of the node and the migration.
 type Registry struct {
 	report  func() status.Report
 	started time.Time
@@ -16,17 +15,17 @@ type Registry struct {
 	mu       sync.Mutex
 	sum      Sample
 	leases   map[string]int64    // outcome → leases
-	ends     map[string]int64    // why a worker ended that should not have
-	reaped   int64               // workers whose lease was over
+	ends     map[string]int64    // class of crash → workers
+	reaped   int64               // workers killed because their lease was over
 	refused  map[string]int64    // socket or port → connections
 	events   map[[2]string]int64 // sink and result → events
 	limit    int64               // --max-rate in bytes per second
-	reading  int64               // --max-read-rate, likewise
+	reading  int64               // --max-read-rate in bytes per second
 	restarts int64
 }
 
-// NewRegistry returns a registry. report returns the state of the node on each scrape; nil
-// when there is no node, as in a lone worker.
+// NewRegistry returns a Registry. report returns the state of the node for each scrape; nil if the process is not a node, such as a lone
+// worker.
 func NewRegistry(report func() status.Report) *Registry {
 	return &Registry{
 		report: report, started: time.Now(),
@@ -34,7 +33,7 @@ func NewRegistry(report func() status.Report) *Registry {
 	}
 }
 
-// Add adds what a worker did since its last sample.
+// Add adds the work of a worker since its last sample.
 func (r *Registry) Add(s Sample) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -55,14 +54,14 @@ func (r *Registry) Lease(outcome string) {
 	r.leases[outcome]++
 }
 
-// Crash counts a worker that did not end cleanly; class is one of a few values (killed, panic, memory, …).
+// Crash counts a worker that did not end cleanly. class is one of a few values (killed, panic, memory, …).
 func (r *Registry) Crash(class string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ends[class]++
 }
 
-// Restart counts the start of a worker in place of one that ended.
+// Restart counts the start of a worker to replace one that ended.
 func (r *Registry) Restart() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -76,21 +75,21 @@ func (r *Registry) Reaped() {
 	r.reaped++
 }
 
-// Refused counts a connection that a socket or port refused, or closed before it was authenticated.
+// Refused counts a connection that a socket or port refused, or closed before authentication.
 func (r *Registry) Refused(listener string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.refused[listener]++
 }
 
-// Event counts an event that was sent to a sink (webhook, command); result is sent, failed or dropped.
+// Event counts an event for a sink (webhook, command). result is sent, failed or dropped.
 func (r *Registry) Event(sink, result string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.events[[2]string{sink, result}]++
 }
 
-// Limit notes the rates of sending and reading that the node keeps to, in bytes per second; 0: none.
+// Limit records the node's limits of sending and reading, in bytes per second; 0: none.
 func (r *Registry) Limit(sending, reading int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

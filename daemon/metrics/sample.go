@@ -1,5 +1,5 @@
-// Package metrics counts what workers do and shows it to Prometheus. A worker process counts for
-// itself (Counters); its daemon gets Samples on the status pipe and adds them up (Registry).
+// Package metrics counts the work of workers and exports it. A worker process counts its own work (Counters); its daemon receives Samples
+// on the status pipe and adds them up (Registry).
 package metrics
 
 import (
@@ -12,17 +12,17 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 )
 
-// Sample is what one process did since it began. All numbers only grow.
+// Sample is the work of one process since its start. All numbers only grow.
 type Sample struct {
-	Documents    int64   `json:"documents,omitempty"` // that arrived or were recorded as failed
-	Failed       int64   `json:"failed,omitempty"`    // of them, those recorded as failed
+	Documents    int64   `json:"documents,omitempty"` // arrived or recorded as failed
+	Failed       int64   `json:"failed,omitempty"`    // part of Documents: recorded as failed
 	SourceBytes  int64   `json:"source_bytes,omitempty"`
 	Resent       int64   `json:"resent,omitempty"`  // documents sent again because the target was busy
-	Retries      int64   `json:"retries,omitempty"` // bulk requests repeated, whole or in part
+	Retries      int64   `json:"retries,omitempty"` // bulk requests retried, whole or in part
 	BulkBytes    int64   `json:"bulk_bytes,omitempty"`
-	BulkBusy     int64   `json:"bulk_busy,omitempty"`    // requests with 429 for the whole or for documents in it
-	BulkErrors   int64   `json:"bulk_errors,omitempty"`  // requests without a usable answer
-	BulkRefused  int64   `json:"bulk_refused,omitempty"` // documents that the target refused for good
+	BulkBusy     int64   `json:"bulk_busy,omitempty"`    // requests answered with 429, as a whole or for documents in them
+	BulkErrors   int64   `json:"bulk_errors,omitempty"`  // requests without a usable response
+	BulkRefused  int64   `json:"bulk_refused,omitempty"` // documents that the target rejected permanently
 	Bulk         Latency `json:"bulk,omitzero"`
 	RepoRequests int64   `json:"repo_requests,omitempty"`
 	RepoBytes    int64   `json:"repo_bytes,omitempty"`
@@ -31,7 +31,7 @@ type Sample struct {
 	StoreErrors  int64   `json:"store_errors,omitempty"`
 }
 
-// Bounds of the buckets of a Latency, in seconds; the last bucket has no bound.
+// Bounds are the upper bounds of the buckets of a Latency, in seconds; the last bucket has none.
 var Bounds = [...]float64{0.005, 0.02, 0.1, 0.5, 2, 10}
 
 // Latency is a histogram of durations.
@@ -41,12 +41,12 @@ type Latency struct {
 	Buckets [len(Bounds) + 1]int64 `json:"b"` // not cumulative
 }
 
-// Minus returns what was added since earlier; a worker that began again counts from 0.
+// Minus returns the difference to an earlier sample of the same process.
 func (s Sample) Minus(earlier Sample) Sample {
 	return s.with(earlier, func(a, b int64) int64 { return a - b }, func(a, b float64) float64 { return a - b })
 }
 
-// Plus returns the sum.
+// Plus returns the sum of both.
 func (s Sample) Plus(o Sample) Sample {
 	return s.with(o, func(a, b int64) int64 { return a + b }, func(a, b float64) float64 { return a + b })
 }
@@ -76,7 +76,7 @@ type Counters struct {
 	storeErrors                       atomic.Int64
 }
 
-// Sample reads the counters; what the stages of the work count is the caller's.
+// Sample returns the counters. The caller adds the counts of the stages of the work.
 func (c *Counters) Sample() Sample {
 	return Sample{
 		Bulk: c.bulk.read(), BulkBytes: c.bulkBytes.Load(), BulkBusy: c.busy.Load(), BulkErrors: c.errored.Load(), BulkRefused: c.refused.Load(),
@@ -84,7 +84,7 @@ func (c *Counters) Sample() Sample {
 	}
 }
 
-// latency is a Latency that several goroutines add to.
+// latency is a Latency that is safe for concurrent use.
 type latency struct {
 	nanos   atomic.Int64
 	buckets [len(Bounds) + 1]atomic.Int64
@@ -109,7 +109,7 @@ func (l *latency) read() Latency {
 	return out
 }
 
-// Sender counts the bulk requests that pass through it.
+// Sender returns next with its bulk requests counted.
 func (c *Counters) Sender(next bulk.Sender) bulk.Sender { return sender{next, c} }
 
 type sender struct {

@@ -9,8 +9,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
-// Store measures the requests to a coordination store. Listings are not measured: their
-// time is that of the consumer of the sequence.
+// Store returns next with its requests measured. Listings are not measured, because their duration depends on the consumer of the sequence.
 func (c *Counters) Store(next cms.Store) cms.Store { return &store{next, c} }
 
 type store struct {
@@ -18,7 +17,7 @@ type store struct {
 	c    *Counters
 }
 
-// took notes one request; answers that are decisions are no errors.
+// took records one request. Errors that are decisions do not count as errors.
 func (s *store) took(begin time.Time, err error) {
 	s.c.store.add(time.Since(begin))
 	if err != nil && !errors.Is(err, cms.ErrNotFound) && !errors.Is(err, cms.ErrConflict) && !errors.Is(err, context.Canceled) {

@@ -15,8 +15,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/files"
 )
 
-// The text format of Prometheus, version 0.0.4 (https://prometheus.io/docs/instrumenting/exposition_formats/), is written here:
-// the client library of Prometheus would link protobuf, which nothing else needs.
+// The text format of Prometheus, version 0.0.4 (https://prometheus.io/docs/instrumenting/exposition_formats/). It is implemented here
+// because the client library of Prometheus would link protobuf, which nothing else needs.
 const contentType = "text/plain; version=0.0.4; charset=utf-8"
 
 // kind is the type of a metric.
@@ -27,17 +27,17 @@ const (
 	gauge   kind = "gauge"
 )
 
-// family is one metric: its description and how it is read.
+// family is one metric: its description and a function that reads it.
 type family struct {
 	name, help string
 	labels     []string
 	read       func(emit emitter, s state)
 }
 
-// emitter takes a value with the values of the family's labels.
+// emitter receives a value with the values of the family's labels.
 type emitter func(k kind, value float64, labels ...string)
 
-// state is what one reading shows.
+// state is a snapshot of everything that the metrics show.
 type state struct {
 	*Registry
 	report *status.Report
@@ -48,11 +48,11 @@ type state struct {
 func (r *Registry) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", contentType)
-		_, _ = w.Write(r.text()) // an error means that the client has gone
+		_, _ = w.Write(r.text()) // an error means that the client is gone
 	})
 }
 
-// WriteFile writes the metrics to a file in the text format, at once or not at all.
+// WriteFile writes the metrics to a file in the text format, atomically.
 func (r *Registry) WriteFile(name string) error {
 	err := files.Replace(name, 0o644, func(w io.Writer) error {
 		_, err := w.Write(r.text())
@@ -64,7 +64,7 @@ func (r *Registry) WriteFile(name string) error {
 	return nil
 }
 
-// read returns what a reading of this moment shows.
+// read returns the current state.
 func (r *Registry) read() state {
 	s := state{Registry: r, now: time.Now()}
 	if r.report != nil {
@@ -74,7 +74,7 @@ func (r *Registry) read() state {
 	return s
 }
 
-// text reads everything at this moment.
+// text returns all metrics in the text format.
 func (r *Registry) text() []byte {
 	s := r.read()
 	r.mu.Lock()

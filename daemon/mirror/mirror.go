@@ -1,5 +1,5 @@
-// Package mirror packs the leader's reading of the coordination store, so that other nodes can show it. A reading of another node is
-// shown and decides nothing.
+// Package mirror packs the leader's reading of the coordination store, so that other nodes can show it. Another node's reading is shown,
+// and no decision depends on it.
 package mirror
 
 import (
@@ -17,15 +17,15 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
-// Format: a zstd frame of JSON values, one a line: a header, then as many items, indices, phases and records of re-driven documents
-// as the header states.
+// Format: a zstd frame of JSON values, one per line: a header, then the number of items, indices, phases and records of re-driven documents
+// in the header.
 
-// Limits of a packed reading. The nodes that send one are authenticated, and may still be wrong.
+// Limits of a packed reading. The nodes that send it are authenticated, but may be wrong.
 const (
 	MaxPacked = 24 << 20
 	maxPlain  = 192 << 20
 	maxRows   = 1 << 20
-	maxShards = 1 << 20 // that the sum of a reading lists
+	maxShards = 1 << 20 // in the sum of a reading
 	maxWindow = 4 << 20
 )
 
@@ -41,7 +41,7 @@ type header struct {
 	Indices    int             `json:"indices"`
 	Phases     int             `json:"phases"`
 	Redriven   int             `json:"redriven"`
-	// Of a cluster that is followed.
+	// For a followed cluster.
 	Rounds  *session.Followed `json:"rounds,omitempty"`
 	Cutover *session.Cutover  `json:"cutover,omitempty"`
 }
@@ -57,7 +57,7 @@ type record struct {
 	cms.Record
 }
 
-// itemOf returns an item without what only its workers read.
+// itemOf returns an item without the fields that only its workers read.
 func itemOf(it cms.Item) item {
 	is := cms.Item{
 		CreatorID: it.CreatorID, Holder: it.Holder, Expiration: it.Expiration, Exponent: it.Exponent, CompletedAt: it.CompletedAt,
@@ -70,7 +70,7 @@ func itemOf(it cms.Item) item {
 	return item{it.ID, is}
 }
 
-// Pack returns a reading without what no sum of it needs. It returns fault.ErrUnsupported if the reading is too large.
+// Pack returns a reading without the parts that its sum does not need. It returns fault.ErrUnsupported if the reading is too large.
 func Pack(r *progress.Reading) ([]byte, error) {
 	if rows := len(r.Items) + len(r.Indices) + len(r.Phases) + len(r.Redriven); rows > maxRows || r.Shards() > maxShards {
 		return nil, fmt.Errorf("%d items and records are too many for other nodes: %w", rows, fault.ErrUnsupported)
@@ -83,7 +83,7 @@ func Pack(r *progress.Reading) ([]byte, error) {
 	}
 	plain := &counter{w: z}
 	if err := write(json.NewEncoder(plain), r); err != nil {
-		_ = z.Close() // the first error counts
+		_ = z.Close() // the first error is returned
 		return nil, fmt.Errorf("pack the reading of the coordination store: %w", err)
 	}
 	if err := z.Close(); err != nil {
@@ -131,7 +131,7 @@ func (c *counter) Write(b []byte) (int, error) {
 	return c.w.Write(b)
 }
 
-// Unpack returns the reading that another node has packed. It returns fault.ErrCorrupt if it is not one, or is beyond the limits.
+// Unpack returns the reading packed by another node. It returns fault.ErrCorrupt if it is invalid or exceeds the limits.
 func Unpack(packed []byte) (*progress.Reading, error) {
 	r, err := unpack(packed)
 	if err != nil {

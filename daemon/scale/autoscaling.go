@@ -15,11 +15,11 @@ import (
 // autoscaling:DescribeAutoScalingGroups and autoscaling:SetDesiredCapacity.
 type AutoScaling struct {
 	Group    string
-	Region   string // "" is the one of the usual chain of AWS
+	Region   string // "" is the default chain's
 	Endpoint string // "" is the region's
 }
 
-// group is the part of a group's description that is read. Source: Auto Scaling API Reference, version 2011-01-01.
+// group has the fields of a group's description that are read. Source: Auto Scaling API Reference, version 2011-01-01.
 type group struct {
 	Name      string   `xml:"AutoScalingGroupName"`
 	Desired   int      `xml:"DesiredCapacity"`
@@ -29,8 +29,8 @@ type group struct {
 	Instances []string `xml:"Instances>member>LifecycleState"`
 }
 
-// Apply sets the desired capacity to n unless it is n, and returns the number of instances that are not terminated yet. A number
-// outside the group's own limits is set to the nearest of them and reported.
+// Apply sets the desired capacity to n unless it is n already, and returns the number of instances that are not terminated yet. For a
+// number outside the group's own limits it sets the nearest limit and returns an error.
 func (a AutoScaling) Apply(ctx context.Context, n int) (running int, err error) {
 	session, err := awsquery.Client{Service: "autoscaling", Version: "2011-01-01", Region: a.Region, RegionSetting: "--scale-region", Endpoint: a.Endpoint}.Open(ctx)
 	if err != nil {
@@ -63,7 +63,7 @@ func (a AutoScaling) Apply(ctx context.Context, n int) (running int, err error) 
 	return running, nil
 }
 
-// failed returns the error of a request. What the service refuses has to be changed by the user, unless it was too busy.
+// failed returns the error of a request. The user has to fix whatever the service refuses, unless the service was too busy.
 func (a AutoScaling) failed(what string, err error) error {
 	category := fault.ErrUnavailable
 	if refused := (*awsquery.Refused)(nil); errors.As(err, &refused) && !refused.Temporary() {

@@ -1,5 +1,5 @@
-// Package scale turns the work that is left into a number of machines and has a driver start and end them. It assigns no work: a
-// machine that starts runs rfsd, whose workers take leases as all others do. Only the leader of a fleet calls it.
+// Package scale converts the remaining work to a number of machines, which a driver starts and terminates. It assigns no work: a started
+// machine runs rfsd, whose workers acquire leases like all others. Only the leader of a fleet calls it.
 package scale
 
 import (
@@ -9,31 +9,31 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
 )
 
-// Settings are the limits within which machines are started and ended. The configuration has checked them.
+// Settings are the limits for starting and terminating machines. The configuration has validated them.
 type Settings struct {
-	Min, Max       int           // machines while there is work; Max has to be positive
+	Min, Max       int           // number of machines while work is left; Max must be positive
 	MachineWorkers int           // workers of one machine; at least 1
-	WorkerBytes    int64         // of the repository, for which one worker is wanted; 0: one for each open item
-	Cooldown       time.Duration // between two changes while there is work
-	Budget         time.Duration // instance time in all, after which there are no machines; 0: no limit
+	WorkerBytes    int64         // repository bytes per desired worker; 0: one worker per open item
+	Cooldown       time.Duration // between two changes while work is left
+	Budget         time.Duration // total instance time, after which no machines run; 0: no limit
 	KeepMin        bool          // keep Min machines when the work is complete, rather than none
 }
 
-// Demand is the work that is left, as of the leader's last read of the store.
+// Demand is the remaining work, as of the leader's last read of the store.
 type Demand struct {
 	Known    bool   // the work is planned and was read
 	Complete bool   // every phase has ended and no item is open
-	Held     string // why no work is done for now, such as a pause or the time between two rounds; "": it is
-	Workers  *int   // wanted by an operator; nil: as the work needs
+	Held     string // reason why no work is done at present, such as a pause or the time between two rounds; "" while work is done
+	Workers  *int   // as set by an operator; nil: as the work requires
 	Items    int64
 	Bytes    int64 // of the repository
 }
 
-// State is what the scaler has done. It is a record of the coordination store, so that the next leader continues it.
+// State is the state of the scaler. It is a record in the coordination store, which the next leader continues.
 type State struct {
 	Leader   string `json:"leader"`
-	At       int64  `json:"at"`       // epoch ms of the store's clock: last turn
-	Machines int    `json:"machines"` // asked of the driver
+	At       int64  `json:"at"`       // epoch ms of the store's clock: last round
+	Machines int    `json:"machines"` // requested from the driver
 	Changed  int64  `json:"changed"`  // epoch ms of the last change of Machines; 0: none
 	Reason   string `json:"reason"`   // of Machines
 	Running  int    `json:"running"`  // as the driver reported
@@ -41,10 +41,10 @@ type State struct {
 	Error    string `json:"error,omitempty"`
 }
 
-// maxMachines limits what is read from the store.
+// maxMachines limits numbers that are read from the store.
 const maxMachines = 1 << 14
 
-// clamp returns st with all values within valid limits; records are not trusted.
+// clamp returns st with all values within valid limits, because records are not trusted.
 func (st State) clamp(now int64) State {
 	st.Machines, st.Running = min(max(st.Machines, 0), maxMachines), min(max(st.Running, 0), maxMachines)
 	st.At, st.Changed = min(max(st.At, 0), now), max(st.Changed, 0)
@@ -55,7 +55,7 @@ func (st State) clamp(now int64) State {
 	return st
 }
 
-// next returns the state that follows at now, in epoch ms.
+// next returns the next state; now is in epoch ms.
 func (s Settings) next(st State, d Demand, loads []schedule.Load, now int64) State {
 	st = st.clamp(now)
 	if st.At > 0 {
@@ -75,7 +75,7 @@ func (s Settings) next(st State, d Demand, loads []schedule.Load, now int64) Sta
 	return st
 }
 
-// wanted returns the number of machines, its reason, and whether the change does not wait for the cool-down.
+// wanted returns the number of machines, the reason, and whether the change skips the cool-down.
 func (s Settings) wanted(st State, d Demand, loads []schedule.Load) (n int, reason string, urgent bool) {
 	least := max(s.Min, 1)
 	bounded := min(max(st.Machines, least), s.Max)
@@ -107,7 +107,7 @@ func (s Settings) wanted(st State, d Demand, loads []schedule.Load) (n int, reas
 	return n, reason, st.Machines > s.Max
 }
 
-// divide returns how many parts of a size hold n, at most maxMachines.
+// divide returns the number of parts of a size that n needs, at most maxMachines.
 func divide(n, size int64) int {
 	if n <= 0 {
 		return 0

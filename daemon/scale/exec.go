@@ -15,9 +15,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/secret"
 )
 
-// Exec runs a program with the wanted number of machines as its last argument. The program has that many machines run, whatever
-// their number is, and may print how many run now as the last line of its output. No shell is involved; its environment is
-// secret.Environment.
+// Exec runs a program with the desired number of machines as its last argument. The program adjusts the number of machines to it, from any
+// number, and may print how many run now as the last line of its output. It is run without a shell; its environment is secret.Environment.
 type Exec struct {
 	Args []string
 
@@ -27,14 +26,13 @@ type Exec struct {
 }
 
 const (
-	// execInterval is the interval in which the program is run with an unchanged number: machines may have ended by themselves.
+	// execInterval is the interval at which the program is run with an unchanged number, because machines may have ended by themselves.
 	execInterval = time.Minute
-	// maxOutput is how much of the program's output is kept, in bytes.
+	// maxOutput limits the part of the program's output that is kept, in bytes.
 	maxOutput = 4 << 10
 )
 
-// Apply runs the program if the number has changed, the last run failed, or execInterval has passed. It ends the program when ctx
-// is done.
+// Apply runs the program if the number has changed, the last run failed, or execInterval has passed. When ctx is done it kills the program.
 func (e *Exec) Apply(ctx context.Context, n int) (running int, err error) {
 	if e.applied == n && time.Now().Before(e.due) {
 		return e.running, nil
@@ -58,7 +56,7 @@ func (e *Exec) Apply(ctx context.Context, n int) (running int, err error) {
 	return e.running, nil
 }
 
-// tail keeps the last bytes that are written to it.
+// tail keeps the last maxOutput bytes written to it.
 type tail struct{ b []byte }
 
 func (t *tail) Write(p []byte) (int, error) {
@@ -67,7 +65,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// lastLine returns the last line that is not empty.
+// lastLine returns the last non-empty line.
 func (t *tail) lastLine() string {
 	b := bytes.TrimSpace(t.b)
 	return string(b[bytes.LastIndexByte(b, '\n')+1:])

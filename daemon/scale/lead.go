@@ -11,19 +11,20 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
 )
 
-// Leadership is how the nodes that can drive machines agree on one of them: by a lock in the coordination store, with or without gossip.
+// Leadership selects one of the nodes that can drive machines, by a lock in the coordination store, with or without gossip.
 type Leadership struct {
 	Store primitive.Store
 	Clock timing.Clock
-	TTL   time.Duration          // of the lock: for so long no node drives after its holder was killed
-	Every time.Duration          // between two turns, ±25 %
-	Loads func() []schedule.Load // of all nodes that this node hears of
+	TTL   time.Duration          // of the lock: after its holder is killed, no node drives for this time
+	Every time.Duration          // between two rounds, ±25 %
+	Loads func() []schedule.Load // of all nodes that this node knows
 }
 
-// lockName is the name of the lock. It is apart from the leader's of the hints: machines that are started need no driver of their own.
+// lockName is the name of the lock. It differs from the lock for the hints' leader, because machines that are started need no driver of
+// their own.
 const lockName = "scale"
 
-// Run takes turns while this node holds the lock, for which it waits, until ctx is done. Errors are logged once and tried again.
+// Run waits for the lock and runs rounds while this node holds it, until ctx is done. Errors are logged once and retried.
 func (l *Leadership) Run(ctx context.Context, s *Scaler) {
 	locks := primitive.Locks{Store: l.Store, Clock: l.Clock}
 	failed := false

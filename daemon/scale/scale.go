@@ -15,12 +15,12 @@ import (
 
 // Driver starts and ends machines.
 type Driver interface {
-	// Apply has n machines run, which may take time after it returns, and returns how many run now. It may be called again with
-	// the same number, and by a former leader with an older one.
+	// Apply sets the number of running machines to n, which may take effect later, and returns how many run now. It may be called again
+	// with the same number, and by a former leader with an older one.
 	Apply(ctx context.Context, n int) (running int, err error)
 }
 
-// Scaler drives the machines of a fleet while this node is its leader.
+// Scaler drives the machines of a fleet while this node holds the lock.
 type Scaler struct {
 	Settings Settings
 	Driver   Driver
@@ -37,9 +37,9 @@ const (
 	applyTimeout = time.Minute
 )
 
-// Turn decides on the number of machines, records it, and has the driver apply it. The number is recorded before, by
-// compare-and-set: a node that was deposed meanwhile changes nothing, and one that stops in between leaves a number that the next
-// leader applies. Whatever a former leader still applies is at most the maximum.
+// Turn decides on the number of machines, records it, and has the driver apply it. It records the number first, by compare-and-set: a node
+// that was deposed meanwhile changes nothing, and if it stops in between, the next leader applies the number. A former leader may still
+// apply a number, but at most the maximum.
 func (s *Scaler) Turn(ctx context.Context, store cms.RecordStore, loads []schedule.Load) error {
 	now, _, err := store.Now(ctx)
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *Scaler) Turn(ctx context.Context, store cms.RecordStore, loads []schedu
 	return err
 }
 
-// Read returns what the scaler has done; the zero State if there is none.
+// Read returns the state of the scaler, or the zero State.
 func Read(ctx context.Context, store cms.Records) (State, error) {
 	_, st, err := read(ctx, store)
 	return st, err
@@ -92,7 +92,7 @@ func read(ctx context.Context, store cms.Records) (r cms.Record, st State, err e
 	if err != nil {
 		return r, st, fmt.Errorf("state of the scaler: %w", err)
 	}
-	if err := r.Decode(&st); err != nil { // not begun anew: the time that was used would be forgotten
+	if err := r.Decode(&st); err != nil { // no fresh start, which would forget the used time
 		return r, State{}, fmt.Errorf("state of the scaler: %w", err)
 	}
 	return r, st, nil

@@ -7,13 +7,13 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
-// Checker checks the record of the fleet's settings, and signs it.
+// Checker checks and signs the record of the fleet's settings.
 type Checker struct {
-	Keys Keys // none: nothing is signed
+	Keys Keys // none: records are not signed
 	Seen Seen
 }
 
-// Of returns how far this node believes a record, whose revision it keeps when it does.
+// Of returns how far this node trusts a record. If it trusts all of it, it keeps the record's revision.
 func (c Checker) Of(scope Scope, record session.SharedRecord) (Trust, error) {
 	seen, err := c.Seen.Revision(scope)
 	if err != nil {
@@ -26,8 +26,8 @@ func (c Checker) Of(scope Scope, record session.SharedRecord) (Trust, error) {
 	return t, err
 }
 
-// Share stores settings for the fleet, signed if there are keys, and reports whether it did: with replace also in place of other
-// settings. scope returns where the record is valid.
+// Share stores settings for the fleet, signed if there are keys, and reports whether it stored them. With replace it overwrites existing
+// settings. scope returns the scope of the record.
 func (c Checker) Share(ctx context.Context, kept session.SharedSettings, settings session.Shared, replace bool, scope func(context.Context) (Scope, error)) (stored bool, err error) {
 	record := session.SharedRecord{Settings: settings}
 	if len(c.Keys) == 0 {

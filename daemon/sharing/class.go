@@ -1,23 +1,23 @@
-// Package sharing decides which settings of a fleet a node takes from the coordination store. The store is input,
-// not authority: what moves data or credentials counts only in a record that the fleet's key has signed.
+// Package sharing decides which settings of a fleet a node accepts from the coordination store. The store is untrusted: settings that
+// affect where data or credentials go are accepted only from a record that the fleet's key has signed.
 package sharing
 
 import "strings"
 
-// Class is how far the coordination store is believed about a setting.
+// Class is the trust that a setting requires.
 type Class int
 
-// Classes. A setting that has none is Own.
+// Classes. A setting without one is Own.
 const (
-	Own    Class = iota // one machine's, or a secret: never shared
-	Pace                // speed, order and patience only: taken from any record
-	Signed              // what is read, from where, as whom, where it goes, how it is changed: taken from signed records only
+	Own    Class = iota // specific to a machine, or a secret: never shared
+	Pace                // speed, order and patience only: accepted from any record
+	Signed              // what is read, from where, as whom, where it goes, how it is changed: accepted from signed records only
 )
 
-// RulesText is --rules by its content, as it is shared.
+// RulesText is the content of --rules, in which form it is shared.
 const RulesText = "rules-text"
 
-// failedDocuments is shared when it is a bucket; a directory is one machine's.
+// failedDocuments is shared if it is a bucket; a directory is specific to a machine.
 const failedDocuments = "failed-documents"
 
 var classes = map[string]Class{
@@ -28,10 +28,10 @@ var classes = map[string]Class{
 	"source-host": Signed, "source-username": Signed,
 	"source-aws-sigv4": Signed, "source-aws-region": Signed, "source-aws-service": Signed, "source-aws-role-arn": Signed,
 
-	// What is consumed, and what becomes of it. How each machine reaches the brokers is its own.
+	// What is consumed, and where it goes. How each machine reaches the brokers is Own.
 	"brokers": Signed, "topic": Signed, "group": Signed, "format": Signed, "index-name": Signed, "start": Signed,
 
-	// What the source is told to do.
+	// Requests to the source.
 	"snapshot-repo-name": Signed, "source-repo-type": Signed, "source-repo-location": Signed, "source-repo-setting": Signed,
 	"without-global-state": Signed, "snapshot-no-wait": Signed, "retry-snapshot": Signed, "snapshot-max-rate": Pace,
 
@@ -43,10 +43,10 @@ var classes = map[string]Class{
 	"data-streams": Signed, "multi-type": Signed, "duplicate-keys": Signed, "parent-join": Signed, "rebuild-sources": Signed, "emit-doc-type": Signed, "run-pipelines": Signed, "create-indices": Signed,
 	"allow-partial": Signed, "existing-documents": Signed, "split-shards-over": Signed, "max-document-size": Signed, "failed-documents-content": Signed,
 
-	// The following of a cluster, and its consequences for the source and for indices of the target.
+	// Following a cluster, and its effects on the source and on indices of the target.
 	"follow": Signed, "stop-following": Signed, "delete-indices": Signed, "block-source-writes": Signed, "every": Pace,
 
-	// What is done to the target beside documents.
+	// Changes of the target in addition to documents.
 	"tune-target": Signed, "no-tune-target": Signed, "ignore-disks": Signed,
 
 	// Pace.
@@ -56,13 +56,13 @@ var classes = map[string]Class{
 	"partition-lease": Pace, "fetch-size": Pace, "max-batch-size": Pace,
 }
 
-// bucketURI reports whether a place is in a bucket, which every machine reaches.
+// bucketURI reports whether a place is in a bucket, which every machine can reach.
 func bucketURI(place string) bool {
 	return strings.HasPrefix(place, "s3://") || strings.HasPrefix(place, "gs://") || strings.HasPrefix(place, "azblob://")
 }
 
-// ClassOf returns the class of a setting with these values: a bucket for refused documents is the fleet's, a
-// directory is one machine's.
+// ClassOf returns the class of a setting with these values: a bucket for rejected documents is shared, a directory is specific to a
+// machine.
 func ClassOf(name string, values []string) Class {
 	if name == failedDocuments && len(values) == 1 && bucketURI(values[0]) {
 		return Signed

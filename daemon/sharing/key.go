@@ -14,13 +14,13 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
-// Keys sign and check the shared record. The first signs, all check, so that keys can be replaced one file at a time.
+// Keys sign and verify the shared record. The first key signs and all verify, so that keys can be replaced one file at a time.
 type Keys [][]byte
 
-// purpose separates these keys from every other use of the same key file, such as the encryption of gossip.
+// purpose separates these keys from other uses of the same key file, such as the encryption of gossip.
 const purpose = "rfsd shared settings 1"
 
-// Derive makes the keys from those of a key file.
+// Derive derives the keys from the keys in a key file.
 func Derive(file [][]byte) (Keys, error) {
 	keys := make(Keys, 0, len(file))
 	for _, k := range file {
@@ -33,7 +33,7 @@ func Derive(file [][]byte) (Keys, error) {
 	return keys, nil
 }
 
-// Scope is where a record is valid.
+// Scope defines where a record is valid.
 type Scope struct {
 	Session string
 	Cluster string // UUID of the cluster that keeps the record
@@ -47,7 +47,7 @@ func (k Keys) Sign(s Scope, r session.SharedRecord) session.SharedRecord {
 	return r
 }
 
-// Signed reports whether one of the keys signed the record for this scope.
+// Signed reports whether any of the keys signed the record for this scope.
 func (k Keys) Signed(s Scope, r session.SharedRecord) bool {
 	given, err := base64.StdEncoding.DecodeString(r.Signature)
 	if err != nil || len(given) != sha256.Size {
@@ -56,8 +56,8 @@ func (k Keys) Signed(s Scope, r session.SharedRecord) bool {
 	return slices.ContainsFunc(k, func(key []byte) bool { return hmac.Equal(given, sum(key, s, r)) })
 }
 
-// sum is the HMAC over the scope, the revision and the settings. Every text goes in behind its length, every list behind its
-// count, so that no two records have the same form.
+// sum returns the HMAC of the scope, the revision and the settings. Every text is preceded by its length and every list by its count, so
+// that no two records have the same encoding.
 func sum(key []byte, s Scope, r session.SharedRecord) []byte {
 	var form []byte
 	number := func(n int64) { form = binary.BigEndian.AppendUint64(form, uint64(n)) }

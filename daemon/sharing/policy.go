@@ -6,14 +6,14 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
-// Trust is how far a node believes a record.
+// Trust is the extent to which a node trusts a record.
 type Trust struct {
-	// Doubt is the reason why the record's Signed settings are not taken, and what to do; "" when they are.
+	// Doubt is the reason why the record's Signed settings are not accepted, with the remedy; "" if they are.
 	Doubt string
 }
 
-// TrustOf returns how far a node with these keys believes the record. seen is the highest revision of a signed record that this
-// node has taken.
+// TrustOf returns how far a node with these keys trusts the record. seen is the highest revision of a signed record that this node has
+// accepted.
 func TrustOf(keys Keys, s Scope, r session.SharedRecord, seen int64) Trust {
 	switch {
 	case len(keys) == 0:
@@ -28,7 +28,7 @@ func TrustOf(keys Keys, s Scope, r session.SharedRecord, seen int64) Trust {
 	return Trust{}
 }
 
-// Takes reports whether a setting of the record is taken.
+// Takes reports whether a setting of the record is accepted.
 func (j Trust) Takes(name string, values []string) bool {
 	switch ClassOf(name, values) {
 	case Pace:
@@ -39,6 +39,6 @@ func (j Trust) Takes(name string, values []string) bool {
 	return false
 }
 
-// Next returns the revision of a record that replaces others: above what the node has seen and what is stored, and above
-// those of nodes whose clocks agree. now is in milliseconds.
+// Next returns the revision of a record that replaces others: above the revisions that the node has seen and that is stored and, if clocks
+// agree, above those of other nodes. now is in milliseconds.
 func Next(seen, stored, now int64) int64 { return max(seen+1, stored+1, now) }

@@ -15,8 +15,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/files"
 )
 
-// Seen keeps the highest revision of each scope's record in a directory of this machine. Without it an old record that
-// is put back would be taken, signed as it is.
+// Seen keeps the highest revision of each scope's record in a directory of this machine. Without it, an old signed record could be restored
+// by an attacker and would be accepted.
 type Seen struct{ Dir string }
 
 func (s Seen) file(scope Scope) string {
@@ -24,7 +24,7 @@ func (s Seen) file(scope Scope) string {
 	return filepath.Join(s.Dir, "settings-"+hex.EncodeToString(name[:12]))
 }
 
-// Revision returns the highest revision that was noted, 0 when none was.
+// Revision returns the highest recorded revision, or 0.
 func (s Seen) Revision(scope Scope) (int64, error) {
 	b, err := os.ReadFile(s.file(scope))
 	if errors.Is(err, os.ErrNotExist) {
@@ -40,7 +40,7 @@ func (s Seen) Revision(scope Scope) (int64, error) {
 	return n, nil
 }
 
-// Note keeps a revision unless a higher one is there. It is durable when Note returns.
+// Note records a revision unless a higher one is recorded. It is durable when Note returns.
 func (s Seen) Note(scope Scope, revision int64) error {
 	was, err := s.Revision(scope)
 	if err != nil || revision <= was {

@@ -10,20 +10,20 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 )
 
-// Account sums up a session, to be archived.
+// Account is a summary of a session, for the archive.
 type Account struct {
 	ReadAt    time.Time           `json:"read_at"` // by the clock of the store
 	Migration *progress.Migration `json:"migration"`
 	Items     map[string]int      `json:"items_by_state"`
 	Work      Work                `json:"work"`
-	Refused   []RefusedGroup      `json:"refused"` // documents of a fleet; Failures lists them
-	Events    []Event             `json:"events"`  // the last ones of the store, at most KeptEvents
+	Refused   []RefusedGroup      `json:"refused"` // documents recorded by a fleet; Failures lists them
+	Events    []Event             `json:"events"`  // last events of the store, at most KeptEvents
 }
 
-// KeptEvents is how many events a node keeps and an account has.
+// KeptEvents limits the events that a node keeps, and that an account contains.
 const KeptEvents = 1000
 
-// NewAccount sums up what was read of a session.
+// NewAccount returns the account of a session as it was read.
 func NewAccount(m *progress.Migration, items []Item, failures *Failures, events []Event) Account {
 	of := []Event{}
 	for _, e := range events {
@@ -37,33 +37,33 @@ func NewAccount(m *progress.Migration, items []Item, failures *Failures, events 
 	}
 }
 
-// IndexWork is what the items of one index took.
+// IndexWork is the work on the items of one index.
 type IndexWork struct {
 	Index    string  `json:"index"`
 	Items    int     `json:"items"`
 	Ended    int     `json:"ended"` // done, handed off or failed
 	GivenUp  int     `json:"items_failed"`
-	Seconds  float64 `json:"lease_seconds"` // of the last leases of ended items
+	Seconds  float64 `json:"lease_seconds"` // in the last leases of ended items
 	Setup    float64 `json:"setup_seconds"`
-	Rate     float64 `json:"documents_per_second"` // of one worker
-	ByteRate float64 `json:"bytes_per_second"`     // of one worker
+	Rate     float64 `json:"documents_per_second"` // per worker
+	ByteRate float64 `json:"bytes_per_second"`     // per worker
 	Sums
 
 	timedDocs, timedBytes int64
 }
 
-// Work is how long the items took. Percentiles are of ended items, in seconds.
+// Work describes the time spent on items. Percentiles are of ended items, in seconds.
 type Work struct {
 	Indices        []IndexWork `json:"indices"`
 	Total          IndexWork   `json:"total"`
-	First          *time.Time  `json:"first_lease,omitempty"` // of the last leases of all items
+	First          *time.Time  `json:"first_lease,omitempty"` // start of the first of all items' last leases
 	Last           *time.Time  `json:"last_end,omitempty"`
-	SetupShare     float64     `json:"setup_share"` // of all lease time, 0 to 1
+	SetupShare     float64     `json:"setup_share"` // fraction of all lease time, 0 to 1
 	SetupP50       float64     `json:"setup_p50_seconds"`
 	SetupP90       float64     `json:"setup_p90_seconds"`
 	DurationP50    float64     `json:"duration_p50_seconds"`
 	DurationP90    float64     `json:"duration_p90_seconds"`
-	SuggestedLease string      `json:"suggested_initial_lease,omitempty"` // such as 10m; absent before an item has ended
+	SuggestedLease string      `json:"suggested_initial_lease,omitempty"` // such as 10m; absent until an item has ended
 
 	setups, durations []time.Duration
 }
@@ -139,7 +139,7 @@ func (w *Work) finish() {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// percentile of a sorted, non-empty slice, by the nearest rank.
+// percentile returns a percentile of a sorted, non-empty slice, by the nearest rank.
 func percentile(sorted []time.Duration, p int) time.Duration {
 	return sorted[max(0, (len(sorted)*p+99)/100-1)]
 }

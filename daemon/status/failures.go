@@ -15,40 +15,40 @@ import (
 	"github.com/rfsd/rfsd/rfs/document/doc"
 )
 
-// MaxRefused is how many refused documents are listed; all are counted.
+// MaxRefused limits the refused documents that are listed; all are counted.
 const MaxRefused = 10_000
 
 // RefusedGroup is a number of refused documents of one index with one remedy.
 type RefusedGroup struct {
 	Index  string `json:"index"`
 	Class  string `json:"class"`
-	Reason string `json:"reason"` // of the first
+	Reason string `json:"reason"` // of the first document
 	Count  int64  `json:"count"`
 	Remedy string `json:"remedy"`
 }
 
-// Failures are what failed in a session.
+// Failures are the failures of a session.
 type Failures struct {
-	// GivenUp are the failed items, indices and phases, grouped by reason; nil: they are not known.
+	// GivenUp are the failed items, indices and phases, grouped by reason; nil: unknown.
 	GivenUp []progress.Failure `json:"given_up"`
-	// Groups are the refused documents by index and class, the largest first.
+	// Groups are the refused documents by index and class, largest first.
 	Groups []RefusedGroup `json:"groups"`
-	// Documents are the refused documents, which may name people: at most MaxRefused, and none for readers.
+	// Documents are the refused documents: at most MaxRefused, and none for readers, because ids may contain personal data.
 	Documents []session.Refused `json:"documents"`
-	// Omitted is how many refused documents are not listed.
+	// Omitted is the number of refused documents that are not listed.
 	Omitted int64 `json:"documents_omitted,omitempty"`
-	// Failed is how many documents of the session, or of the files, failed and were not delivered since.
+	// Failed is the number of documents of the session, or of the files, that failed and were not delivered later.
 	Failed int64 `json:"documents_failed"`
-	// Redriven is how many documents failed first and were delivered by rfsd redrive.
+	// Redriven is the number of documents that first failed and were delivered by rfsd redrive.
 	Redriven int64 `json:"documents_redriven,omitempty"`
-	// Places are where processes keep their failed documents; documents of former versions are in none.
+	// Places are where processes keep their failed documents. Documents of former versions are in no place.
 	Places []FailedPlace `json:"places,omitempty"`
 }
 
 // FailedPlace is a directory of a host, or a bucket, that keeps failed documents.
 type FailedPlace struct {
 	Host  string `json:"host,omitempty"` // "" for a bucket
-	Place string `json:"place"`          // absolute path or URI; "": documents were counted only
+	Place string `json:"place"`          // absolute path or URI; "": documents were only counted
 }
 
 // String returns host and path, or the URI.
@@ -62,12 +62,12 @@ func (p FailedPlace) String() string {
 	return p.Host + ":" + p.Place
 }
 
-// NewFailures returns that nothing failed.
+// NewFailures returns Failures without any failure.
 func NewFailures() *Failures {
 	return &Failures{GivenUp: []progress.Failure{}, Groups: []RefusedGroup{}, Documents: []session.Refused{}}
 }
 
-// With returns f with what was given up and how many documents failed. A nil f has no refused documents.
+// With returns f with the failures and counts of m. A nil f has no refused documents.
 func (f *Failures) With(m *progress.Migration) *Failures {
 	is := *NewFailures()
 	if f != nil {
@@ -75,14 +75,14 @@ func (f *Failures) With(m *progress.Migration) *Failures {
 	}
 	is.GivenUp = append([]progress.Failure{}, m.Failures...)
 	is.Failed, is.Redriven = m.Totals.Failed, m.Totals.Redriven
-	if is.Failed == 0 && len(is.Documents) == 0 && is.Omitted == 0 { // what is known of the classes is of before the redrive
+	if is.Failed == 0 && len(is.Documents) == 0 && is.Omitted == 0 { // the classes are from before the redrive
 		is.Groups = []RefusedGroup{}
 	}
 	return &is
 }
 
-// ReadRefused returns the refused documents that the workers of a fleet recorded, and where all processes keep theirs. If a bucket
-// or a shared directory has the failed documents, or a single process, the classes are known and none is listed.
+// ReadRefused returns the refused documents that the workers of a fleet recorded, and the places of all processes. If a bucket, a shared
+// directory or a single process keeps the failed documents, it returns their classes but lists none.
 func ReadRefused(ctx context.Context, store *cms.Coordinator) (*Failures, error) {
 	f := NewFailures()
 	for d, err := range session.RefusalsOf(store).All(ctx) {
@@ -102,8 +102,8 @@ func ReadRefused(ctx context.Context, store *cms.Coordinator) (*Failures, error)
 	return f, nil
 }
 
-// ReadPlaces returns where the processes of a session keep their failed documents, and the classes of these as they failed first,
-// the largest first.
+// ReadPlaces returns the places where the processes of a session keep their failed documents, and the classes of these as they first
+// failed, largest first.
 func ReadPlaces(ctx context.Context, store *cms.Coordinator) ([]FailedPlace, []RefusedGroup, error) {
 	all, err := session.PlacesOf(store).All(ctx)
 	if err != nil {
@@ -128,7 +128,7 @@ func ReadPlaces(ctx context.Context, store *cms.Coordinator) ([]FailedPlace, []R
 	return places, sum.Groups, nil
 }
 
-// Add adds a document; detail is the target's message, if it is known.
+// Add adds a document. detail is the target's message, if known.
 func (f *Failures) Add(d session.Refused, detail string) {
 	class, ok := classes.Named(d.Class)
 	if !ok {
@@ -147,7 +147,7 @@ func (f *Failures) Add(d session.Refused, detail string) {
 	f.Documents = append(f.Documents, d)
 }
 
-// Sort orders groups, the largest first, and documents by index, shard and ordinal.
+// Sort sorts groups, largest first, and documents by index, shard and ordinal.
 func (f *Failures) Sort() {
 	slices.SortFunc(f.Groups, func(a, b RefusedGroup) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Index, b.Index), cmp.Compare(a.Class, b.Class))
@@ -157,7 +157,7 @@ func (f *Failures) Sort() {
 	})
 }
 
-// WithoutDocuments returns what readers may see: the ids of documents may name people.
+// WithoutDocuments returns f for readers: ids of documents may contain personal data.
 func (f *Failures) WithoutDocuments() *Failures {
 	is := *f
 	is.Omitted += int64(len(f.Documents))
@@ -165,7 +165,7 @@ func (f *Failures) WithoutDocuments() *Failures {
 	return &is
 }
 
-// Of returns the refused documents of one index, of all with "", and what was given up of all indices.
+// Of returns f with the refused documents of one index, or of all for "". GivenUp always covers all indices.
 func (f *Failures) Of(index string) *Failures {
 	if index == "" {
 		return f
@@ -180,11 +180,11 @@ func (f *Failures) Of(index string) *Failures {
 	return &is
 }
 
-// accountTimeout limits how long the end of a process waits for the store to take and return the account of failed documents.
+// accountTimeout limits the time that the end of a process waits for the store to write and read the account of failed documents.
 const accountTimeout = 10 * time.Second
 
-// FailureClasses returns the classes of the failed documents of a session, of all processes, the largest first; none when there is
-// no failed document, or the store does not answer.
+// FailureClasses returns the classes of the failed documents of a session, of all processes, largest first. It returns none if no document
+// failed, or if the store does not answer.
 func FailureClasses(ctx context.Context, kept *cms.Coordinator, recorder any, documents int64, log *slog.Logger) []RefusedGroup {
 	if documents == 0 {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Codes of events about nodes of a fleet; the first two are also the states of nodes that are gone.
+// Codes of events about nodes of a fleet. The first two are also the states of such nodes.
 const (
 	NodeLost     = "node_lost"
 	NodeLeft     = "node_left"
@@ -23,15 +23,15 @@ func NodeSubject(n Node) string {
 	return nodeSubject + n.Name + nodeStarted + n.Started.UTC().Format(time.RFC3339Nano)
 }
 
-// GoneNode is a node that does not live any more.
+// GoneNode is a node that is no longer alive.
 type GoneNode struct {
 	Name    string    `json:"name"`
 	State   string    `json:"state"` // node_lost or node_left
 	Started time.Time `json:"started"`
-	Seen    time.Time `json:"last_seen"` // when the fleet noticed that it was gone, by the store's clock
+	Seen    time.Time `json:"last_seen"` // when the fleet noticed that, by the store's clock
 }
 
-// Gone returns the nodes that are gone by the events of the store and that do not live, in order of names.
+// Gone returns the nodes that left or failed according to the events of the store and are not live, sorted by name.
 func Gone(events []Event, live []Node) []GoneNode {
 	last := map[string]GoneNode{}
 	for _, e := range events {

@@ -22,7 +22,7 @@ func ReadImport(ctx context.Context, store *cms.Coordinator) (*progress.Migratio
 	return sumImport(r)
 }
 
-// ReadImportStore reads what the store holds of a session that imports files.
+// ReadImportStore reads the contents of the store for a session that imports files.
 func ReadImportStore(ctx context.Context, store *cms.Coordinator) (*progress.Reading, error) {
 	r, err := progress.ReadHead(ctx, store)
 	if err != nil {
@@ -39,7 +39,7 @@ func ReadImportStore(ctx context.Context, store *cms.Coordinator) (*progress.Rea
 	return r, nil
 }
 
-// sumImport is Sum of an import. Its items are windows of files.
+// sumImport is Sum for an import. Its items are windows of files.
 func sumImport(r *progress.Reading) (*progress.Migration, []Item, error) {
 	s := importer.Stored{Seeded: r.Seeded, Items: r.Items}
 	if len(r.Phases) > 0 {
@@ -79,7 +79,7 @@ func headOf(r *progress.Reading) *progress.Migration {
 	return &progress.Migration{ReadAt: r.At.UTC(), Intent: r.Intent, Indices: []progress.Index{}, Failures: []progress.Failure{}}
 }
 
-// countLease adds an item that is leased or whose lease is over.
+// countLease counts an item that is leased or whose lease has expired.
 func countLease(t *progress.Counts, state string) {
 	switch state {
 	case Leased:
@@ -123,7 +123,7 @@ func givenUp(problems []importer.Problem) (all []progress.Failure) {
 
 // windowItem returns an item of an import: its file is the index, its first byte the cursor.
 func windowItem(w importer.Window, now time.Time) Item {
-	x, _ := itemOf(w.Item, now) // its id was read before
+	x, _ := itemOf(w.Item, now) // its id was decoded before
 	x.Index, x.Shard = w.Task.File, w.Task.Number
 	return x
 }

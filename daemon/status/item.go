@@ -14,16 +14,16 @@ import (
 const (
 	Open      = "open"
 	Leased    = "leased"
-	Expired   = "expired" // its lease is over: the next worker takes it
+	Expired   = "expired" // its lease is over: the next worker may acquire it
 	Done      = "done"
 	HandedOff = "handed off" // its successors have the rest
 	Failed    = "failed"
 )
 
-// ItemStates are all states, in the order in which they are counted.
+// ItemStates lists all states, in the order in which they are counted.
 var ItemStates = []string{Open, Leased, Expired, Done, HandedOff, Failed}
 
-// stateOf returns the state of an item by the clock of the store.
+// stateOf returns the state of an item. now is the store's clock.
 func stateOf(it cms.Item, now time.Time) string {
 	switch {
 	case it.FailedItem():
@@ -40,21 +40,21 @@ func stateOf(it cms.Item, now time.Time) string {
 	return Leased
 }
 
-// Sums are numbers of documents and bytes of an item, or of several.
+// Sums are numbers of documents and bytes of one or more items.
 type Sums struct {
-	Ordinals int64 `json:"ordinals,omitempty"`       // passed: documents, deleted ones, nested ones
+	Ordinals int64 `json:"ordinals,omitempty"`       // passed: documents, deleted and nested ones
 	Live     int64 `json:"documents_live,omitempty"` // root documents among them
 	Indexed  int64 `json:"documents_indexed"`
 	Failed   int64 `json:"documents_failed"`
 	Filtered int64 `json:"documents_filtered"`
 	Kept     int64 `json:"documents_kept,omitempty"`    // the target had them already
-	Reduced  int64 `json:"documents_reduced,omitempty"` // of the indexed ones: the source may lack parts
-	Rebuilt  int64 `json:"documents_rebuilt,omitempty"` // the source is not stored
+	Reduced  int64 `json:"documents_reduced,omitempty"` // part of Indexed: the source may lack parts
+	Rebuilt  int64 `json:"documents_rebuilt,omitempty"` // the source was not stored and was rebuilt
 	KeptLast int64 `json:"documents_with_duplicate_keys,omitempty"`
-	Retried  int64 `json:"documents_retried,omitempty"`  // sent again by requests that were repeated, each time counted
-	Resent   int64 `json:"documents_resent,omitempty"`   // sent again after a hand-over, likewise
-	Replaced int64 `json:"documents_replaced,omitempty"` // of the indexed ones: from before this session, such as an earlier run
-	Bytes    int64 `json:"source_bytes"`                 // of documents that were indexed, kept or failed
+	Retried  int64 `json:"documents_retried,omitempty"`  // sent again by retried requests, counted each time
+	Resent   int64 `json:"documents_resent,omitempty"`   // sent again after a hand-off, counted each time
+	Replaced int64 `json:"documents_replaced,omitempty"` // part of Indexed: replaced documents from before this session, such as an earlier run's
+	Bytes    int64 `json:"source_bytes"`                 // of indexed, kept or failed documents
 }
 
 func sumsOf(c cms.Counts) Sums {
@@ -78,11 +78,11 @@ type Item struct {
 	Index      string     `json:"index"`
 	Shard      int        `json:"shard"`
 	Cursor     int64      `json:"cursor"`        // first ordinal
-	End        int64      `json:"end,omitempty"` // ordinal behind the last one; absent: the end of the shard
+	End        int64      `json:"end,omitempty"` // first ordinal after the item; absent: the end of the shard
 	State      string     `json:"state"`         // see ItemStates
 	Holder     string     `json:"holder,omitempty"`
 	Expiry     *time.Time `json:"lease_expiry,omitempty"`
-	Attempts   int        `json:"attempts,omitempty"` // in a row without progress
+	Attempts   int        `json:"attempts,omitempty"` // consecutive ones without progress
 	Watermark  int64      `json:"watermark,omitempty"`
 	Failure    string     `json:"failure,omitempty"`
 	Successors []string   `json:"successors,omitempty"`
@@ -95,10 +95,10 @@ type Item struct {
 	Sums
 }
 
-// ended reports whether no worker works on the item again by itself.
+// ended reports whether the item has ended, unless an operator reopens it.
 func (x Item) ended() bool { return x.Completed != nil || x.State == Done || x.State == Failed }
 
-// lease returns how long the last lease of an item that has ended lasted; 0: not known.
+// lease returns the duration of the last lease of an ended item; 0: unknown.
 func (x Item) lease() time.Duration {
 	if x.State == Failed || x.Acquired == nil || x.Completed == nil {
 		return 0
@@ -143,14 +143,14 @@ type ItemFilter struct {
 	ID     string
 	Index  string
 	States []string
-	Limit  int // at most so many; 0: 1000
+	Limit  int // maximum number; 0: 1000
 }
 
 func (f ItemFilter) takes(x Item) bool {
 	return (f.ID == "" || f.ID == x.ID) && (f.Index == "" || f.Index == x.Index) && (len(f.States) == 0 || slices.Contains(f.States, x.State))
 }
 
-// ItemList is a list of items. Its sums are those of all items, whatever is listed.
+// ItemList is a list of items. Its sums cover all items, not only the listed ones.
 type ItemList struct {
 	ReadAt   time.Time      `json:"read_at"` // by the clock of the store
 	Items    []Item         `json:"items"`
@@ -160,7 +160,7 @@ type ItemList struct {
 	Seeded   bool           `json:"seeded"` // every item exists
 	Safe     bool           `json:"safe_to_write"`
 	SafeFrom *time.Time     `json:"safe_to_write_from,omitempty"`
-	Foreign  []string       `json:"foreign_documents,omitempty"` // ids of documents among the items that are none
+	Foreign  []string       `json:"foreign_documents,omitempty"` // ids of documents among the items that are not items
 }
 
 func countStates(all []Item) map[string]int {
@@ -171,7 +171,7 @@ func countStates(all []Item) map[string]int {
 	return states
 }
 
-// NewItemList lists the items of a session that f selects.
+// NewItemList returns the items of a session that f selects.
 func NewItemList(m *progress.Migration, all []Item, f ItemFilter) ItemList {
 	l := ItemList{
 		ReadAt: m.ReadAt, Items: []Item{}, States: countStates(all), Total: len(all), Seeded: m.Seeded, SafeFrom: m.SafeFrom,

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Event is one thing that happened once: to an item, an index, a phase or the fleet. Events of the
-// store have the id of their record; events of a node (a worker that crashed, say) have none.
+// Event is something that happened once: to an item, an index, a phase or the fleet. Events of the store have the id of their record;
+// events of a node, such as a crashed worker, have none.
 type Event struct {
 	ID      string    `json:"id,omitempty"`
 	Time    time.Time `json:"time"`
 	Node    string    `json:"node,omitempty"` // "" for events of the store
-	Subject string    `json:"subject"`        // index and shard, index, phase, worker or node, in words
-	Item    string    `json:"item,omitempty"` // id of the work item that it is about, as `rfsctl items show` takes it
+	Subject string    `json:"subject"`        // text: index and shard, index, phase, worker or node
+	Item    string    `json:"item,omitempty"` // id of the work item concerned, for `rfsctl items show`
 	Code    string    `json:"code"`           // failed, audit_repair, clock_skew, worker_crashed, …
 	Detail  string    `json:"detail,omitempty"`
 }

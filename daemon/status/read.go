@@ -9,7 +9,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
 
-// Read reads a session from its store, with its items sorted by index, shard and cursor: those of the coordinator's kind.
+// Read reads a session from its store, with its items of the coordinator's kind, sorted by index, shard and cursor.
 func Read(ctx context.Context, store *cms.Coordinator) (*progress.Migration, []Item, error) {
 	r, err := ReadStore(ctx, store)
 	if err != nil {
@@ -18,7 +18,7 @@ func Read(ctx context.Context, store *cms.Coordinator) (*progress.Migration, []I
 	return Sum(r)
 }
 
-// ReadStore reads what the store holds of the items of the coordinator's kind.
+// ReadStore reads the contents of the store for the items of the coordinator's kind.
 func ReadStore(ctx context.Context, store *cms.Coordinator) (*progress.Reading, error) {
 	switch store.Kind() {
 	case importer.Kind:
@@ -29,8 +29,8 @@ func ReadStore(ctx context.Context, store *cms.Coordinator) (*progress.Reading, 
 	return progress.ReadStore(ctx, store)
 }
 
-// Sum derives the state of a session from a reading of its store, with its items sorted by index, shard and cursor. It is a pure
-// function. A fault.ErrCorrupt or fault.ErrConfig when the store holds an import or a stream that this version cannot read.
+// Sum returns the state of a session from a reading of its store, with its items sorted by index, shard and cursor. It is a pure function.
+// It returns fault.ErrCorrupt or fault.ErrConfig for an import or a stream that this version cannot read.
 func Sum(r *progress.Reading) (*progress.Migration, []Item, error) {
 	switch r.Kind {
 	case importer.Kind:

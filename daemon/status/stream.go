@@ -22,7 +22,7 @@ func ReadStream(ctx context.Context, store *cms.Coordinator) (*progress.Migratio
 	return sumStream(r)
 }
 
-// ReadStreamStore reads what the store holds of a session that consumes a stream.
+// ReadStreamStore reads the contents of the store for a session that consumes a stream.
 func ReadStreamStore(ctx context.Context, store *cms.Coordinator) (*progress.Reading, error) {
 	r, err := progress.ReadHead(ctx, store)
 	if err != nil {
@@ -36,7 +36,7 @@ func ReadStreamStore(ctx context.Context, store *cms.Coordinator) (*progress.Rea
 	return r, nil
 }
 
-// sumStream is Sum of a stream. Its items are partitions.
+// sumStream is Sum for a stream. Its items are partitions.
 func sumStream(r *progress.Reading) (*progress.Migration, []Item, error) {
 	m := headOf(r)
 	a, err := consume.Stored{Records: r.Phases, Items: r.Items}.Account()
@@ -77,6 +77,6 @@ func sumStream(r *progress.Reading) (*progress.Migration, []Item, error) {
 
 // partitionItem returns the item of a partition: its topic is the index, the partition the shard.
 func partitionItem(p consume.Partition, now time.Time) Item {
-	x, _ := itemOf(p.Item, now) // its id was read before
+	x, _ := itemOf(p.Item, now) // its id was decoded before
 	return x
 }

@@ -5,14 +5,13 @@ import (
 	"sync"
 )
 
-// Watchers are the clients that follow a status. The zero Watchers is ready to use.
+// Watchers are the clients that follow a status. The zero value is ready.
 type Watchers struct {
 	mu  sync.Mutex
 	all map[chan struct{}]struct{}
 }
 
-// Subscribe returns a channel that receives a value when the status has changed, at most one pending. It is closed when
-// ctx is done.
+// Subscribe returns a channel that receives a value when the status has changed, at most one pending. It is closed when ctx is done.
 func (w *Watchers) Subscribe(ctx context.Context) <-chan struct{} {
 	ch := make(chan struct{}, 1)
 	w.mu.Lock()
@@ -42,7 +41,7 @@ func (w *Watchers) Notify() {
 	}
 }
 
-// Any reports whether a client follows the status.
+// Any reports whether any client follows the status.
 func (w *Watchers) Any() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// client returns the client of a signal's collector. It follows no redirect, so that headers with credentials stay at the configured
-// address, which the client of the exporters does not promise.
+// client returns the HTTP client for a signal's collector. It follows no redirects, so that headers with credentials are sent only to the
+// configured address; the exporters' own client does not guarantee that.
 func client(env func(string) string, signal string) (*http.Client, error) {
 	value := func(name string) string {
 		if v := env("OTEL_EXPORTER_OTLP_" + signal + "_" + name); v != "" {

@@ -1,4 +1,4 @@
-// Package telemetry sends traces and metrics by OTLP, where the environment names a collector.
+// Package telemetry exports traces and metrics by OTLP if the environment names a collector.
 package telemetry
 
 import (
@@ -23,11 +23,11 @@ import (
 )
 
 const (
-	// flushTimeout bounds the last export at the end of the process.
+	// flushTimeout limits the last export at the end of the process.
 	flushTimeout = 5 * time.Second
-	// exportTimeout bounds an export and its repetitions.
+	// exportTimeout limits an export and its retries.
 	exportTimeout = 10 * time.Second
-	// maxQueue bounds the spans that wait for an export; further ones are dropped.
+	// maxQueue limits the spans that wait for an export; further ones are dropped.
 	maxQueue = 4096
 )
 
@@ -35,18 +35,18 @@ const (
 type Config struct {
 	Command, Version string
 	Session, Node    string              // Node may be empty
-	Env              func(string) string // the variables of OpenTelemetry
+	Env              func(string) string // reads the variables of OpenTelemetry
 	Log              *slog.Logger
 }
 
-// Telemetry exports what a process does. nil exports nothing.
+// Telemetry exports the traces and metrics of a process. nil exports nothing.
 type Telemetry struct {
-	resource *resource.Resource
-	traces   *sdktrace.TracerProvider // nil: none
-	metrics  *sdkmetric.MeterProvider // nil: none yet
-	measures bool
-	unheard  *unheard
-	env      func(string) string
+	resource      *resource.Resource
+	traces        *sdktrace.TracerProvider // nil: none
+	metrics       *sdkmetric.MeterProvider // nil: none yet
+	measures      bool
+	failedExports *failedExports
+	env           func(string) string
 }
 
 // wanted reports whether a signal is exported by OTLP: the environment names a collector and does not switch the signal off.
@@ -60,14 +60,14 @@ func wanted(env func(string) string, signal string) bool {
 	return env("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || env("OTEL_EXPORTER_OTLP_"+signal+"_ENDPOINT") != ""
 }
 
-// Start starts to export, where the environment names a collector, and returns ctx with the provider of spans. Without one it returns
-// ctx and nil, and starts nothing. The error is fault.ErrConfig.
+// Start starts to export if the environment names a collector, and returns ctx with the provider of spans. Otherwise it returns ctx and
+// nil, and starts nothing. The error is fault.ErrConfig.
 func Start(ctx context.Context, conf Config) (context.Context, *Telemetry, error) {
 	spans, measures := wanted(conf.Env, "TRACES"), wanted(conf.Env, "METRICS")
 	if !spans && !measures {
 		return ctx, nil, nil
 	}
-	t := &Telemetry{measures: measures, unheard: &unheard{log: conf.Log}, env: conf.Env}
+	t := &Telemetry{measures: measures, failedExports: &failedExports{log: conf.Log}, env: conf.Env}
 	is := []attribute.KeyValue{attribute.String("service.version", conf.Version), attribute.String("rfsd.command", conf.Command)}
 	if conf.Session != "" {
 		is = append(is, attribute.String("rfsd.session", conf.Session))
@@ -92,11 +92,11 @@ func Start(ctx context.Context, conf Config) (context.Context, *Telemetry, error
 		return ctx, nil, fmt.Errorf("OTLP traces: %w: %w", err, fault.ErrConfig)
 	}
 	t.traces = sdktrace.NewTracerProvider(sdktrace.WithResource(t.resource),
-		sdktrace.WithBatcher(spanExporter{exporter, t.unheard}, sdktrace.WithMaxQueueSize(maxQueue), sdktrace.WithExportTimeout(exportTimeout)))
+		sdktrace.WithBatcher(spanExporter{exporter, t.failedExports}, sdktrace.WithMaxQueueSize(maxQueue), sdktrace.WithExportTimeout(exportTimeout)))
 	return tracing.Carry(ctx, t.traces), t, nil
 }
 
-// Measure exports metrics at the interval OTEL_METRIC_EXPORT_INTERVAL, and the last time in Stop.
+// Measure exports metrics at the interval OTEL_METRIC_EXPORT_INTERVAL, and a last time in Stop.
 func (t *Telemetry) Measure(ctx context.Context, from sdkmetric.Producer) error {
 	if t == nil || !t.measures {
 		return nil
@@ -110,11 +110,11 @@ func (t *Telemetry) Measure(ctx context.Context, from sdkmetric.Producer) error 
 		return fmt.Errorf("OTLP metrics: %w: %w", err, fault.ErrConfig)
 	}
 	t.metrics = sdkmetric.NewMeterProvider(sdkmetric.WithResource(t.resource),
-		sdkmetric.WithReader(sdkmetric.NewPeriodicReader(metricExporter{exporter, t.unheard}, sdkmetric.WithProducer(from), sdkmetric.WithTimeout(exportTimeout))))
+		sdkmetric.WithReader(sdkmetric.NewPeriodicReader(metricExporter{exporter, t.failedExports}, sdkmetric.WithProducer(from), sdkmetric.WithTimeout(exportTimeout))))
 	return nil
 }
 
-// Stop makes the last export, for at most five seconds, and blocks until all that was started has ended.
+// Stop makes the last export, for at most five seconds, and blocks until everything has ended.
 func (t *Telemetry) Stop() {
 	if t == nil {
 		return
@@ -131,31 +131,31 @@ func (t *Telemetry) Stop() {
 	}
 	ending.Wait()
 	if err := errors.Join(spans, measures); err != nil {
-		t.unheard.note(err)
+		t.failedExports.note(err)
 	}
 }
 
-// unheard logs failed exports, once.
-type unheard struct {
+// failedExports logs failed exports, once.
+type failedExports struct {
 	log  *slog.Logger
 	once sync.Once
 }
 
-func (u *unheard) note(err error) {
+func (u *failedExports) note(err error) {
 	u.once.Do(func() {
-		u.log.Warn("the OpenTelemetry collector does not take traces or metrics; they are lost, and the work continues", "error", fault.Text(err))
+		u.log.Warn("the OpenTelemetry collector does not accept traces or metrics; they are lost, and the work continues", "error", fault.Text(err))
 	})
 }
 
 // spanExporter is an exporter whose errors are logged once.
 type spanExporter struct {
 	sdktrace.SpanExporter
-	unheard *unheard
+	failedExports *failedExports
 }
 
 func (e spanExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	if err := e.SpanExporter.ExportSpans(ctx, spans); err != nil {
-		e.unheard.note(err)
+		e.failedExports.note(err)
 	}
 	return nil
 }
@@ -163,12 +163,12 @@ func (e spanExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnly
 // metricExporter is an exporter whose errors are logged once.
 type metricExporter struct {
 	sdkmetric.Exporter
-	unheard *unheard
+	failedExports *failedExports
 }
 
 func (e metricExporter) Export(ctx context.Context, all *metricdata.ResourceMetrics) error {
 	if err := e.Exporter.Export(ctx, all); err != nil {
-		e.unheard.note(err)
+		e.failedExports.note(err)
 	}
 	return nil
 }

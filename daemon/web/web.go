@@ -1,5 +1,5 @@
-// Package web is the status page of a node: static files without a build step, which read the API of
-// the node that serves them and nothing else, and the pages of the documentation that it links to.
+// Package web is the status page of a node: static files without a build step, which use only the API of the node that serves them, and the
+// documentation pages that they link to.
 package web
 
 import (
@@ -15,8 +15,8 @@ import (
 //go:embed page
 var files embed.FS
 
-// policy restricts the page to requests to its own node, and forbids framing. Names of indices are
-// set as text, never as markup; this is the second line of defence.
+// policy restricts the page to requests to its own node, and forbids framing. It is the second line of defence: names of indices are set as
+// text, never as markup.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 

@@ -1,4 +1,4 @@
-// Package client sends requests to the API of nodes: to several in turn until one answers.
+// Package client sends requests to the APIs of nodes, in turn until one answers.
 package client
 
 import (
@@ -41,7 +41,7 @@ type Client struct {
 type node struct {
 	name string
 	base string
-	bare bool // a port that is asked without a certificate
+	bare bool // a port without a certificate
 	http *http.Client
 }
 
@@ -95,7 +95,7 @@ func reach(name string, id *cert.Identity) (node, error) {
 	return n, nil
 }
 
-// RefusedError is a rejection by a node; other nodes would reject the request, too.
+// RefusedError is a rejection by a node. Other nodes would also reject the request.
 type RefusedError struct {
 	Node   string
 	Code   int
@@ -103,16 +103,16 @@ type RefusedError struct {
 	reason error
 }
 
-// ErrNotKnown is returned for an order that may be in force: the node that received it, or the store, did not answer.
+// ErrNotKnown means that an order may be in force: the node that received it, or the store, did not answer.
 var ErrNotKnown = errors.New("the order may have been stored: `rfsctl status` shows whether it is in force")
 
-// Error returns the node's words.
+// Error returns the node's message.
 func (e *RefusedError) Error() string { return fmt.Sprintf("%s: %s", e.Node, e.Words) }
 
-// Unwrap gives the category.
+// Unwrap returns the category.
 func (e *RefusedError) Unwrap() error { return e.reason }
 
-// Get sends a request to the nodes in turn and decodes the first answer. It returns the name of the node that answered.
+// Get sends a request to the nodes in turn and decodes the first response. It returns the name of the node that answered.
 func (c *Client) Get(ctx context.Context, path string, query url.Values, out any) (string, error) {
 	if len(query) > 0 {
 		path += "?" + query.Encode()
@@ -120,13 +120,13 @@ func (c *Client) Get(ctx context.Context, path string, query url.Values, out any
 	return c.do(ctx, http.MethodGet, path, nil, decode(out))
 }
 
-// decode returns a function that reads an answer in JSON.
+// decode returns a function that decodes a JSON response.
 func decode(out any) func(io.Reader) error {
 	return func(r io.Reader) error { return json.NewDecoder(io.LimitReader(r, 256<<20)).Decode(out) }
 }
 
-// Order sends an order to the first node that answers and returns its name and what is in force then. It waits longer than a
-// node takes to store an order. ErrNotKnown is returned if no node answers that may have received it.
+// Order sends an order to the first node that answers, and returns the node's name and the resulting state. It waits longer than a node
+// takes to store an order. It returns ErrNotKnown if a node that may have received the order did not answer, and no other did.
 func (c *Client) Order(ctx context.Context, kind session.OrderKind, with api.OrderArguments) (who string, done status.Ordered, err error) {
 	body, err := json.Marshal(with)
 	if err != nil {
@@ -138,7 +138,7 @@ func (c *Client) Order(ctx context.Context, kind session.OrderKind, with api.Ord
 	return who, done, err
 }
 
-// orderTimeout is longer than a node waits for the store and for the other nodes.
+// orderTimeout is longer than the time that a node waits for the store and for other nodes.
 const orderTimeout = 20 * time.Second
 
 func (c *Client) do(ctx context.Context, method, path string, body []byte, read func(io.Reader) error) (string, error) {
@@ -218,18 +218,17 @@ func (c *Client) send(ctx context.Context, n node, method, path string, body []b
 	return nil, refused
 }
 
-const wantsCertificate = "the port wants a certificate: give --tls-cert, --tls-key, --tls-ca and --fleet, or name the node's socket"
+const wantsCertificate = "the port requires a certificate: give --tls-cert, --tls-key, --tls-ca and --fleet, or name the node's socket"
 
-// remedy returns what to do about an error of a connection that was made and did not become an exchange; "" when the node
-// may only be away.
+// remedy returns the remedy for an error of a connection that was established but failed; "" if the node may only be unavailable.
 func (n node) remedy(err error) string {
 	var name x509.HostnameError
 	var authority x509.UnknownAuthorityError
 	var invalid x509.CertificateInvalidError
-	var alert *net.OpError // of which the operation is this when the other side sent a TLS alert
+	var alert *net.OpError // its Op is "remote error" if the node sent a TLS alert
 	switch {
 	case n.bare && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || strings.Contains(err.Error(), "malformed HTTP response")):
-		return wantsCertificate // it closed the connection at the first byte that is not of TLS
+		return wantsCertificate // it closed the connection at the first byte that was not TLS
 	case n.bare:
 		return ""
 	case errors.As(err, &name):
@@ -239,15 +238,14 @@ func (n node) remedy(err error) string {
 	case errors.As(err, &invalid):
 		return "the node's certificate is not valid; check the clocks, or make another with `rfsctl cert create`"
 	case errors.As(err, &alert) && alert.Op == "remote error":
-		return "the node does not take the certificate in --tls-cert: it is of another authority than the node's, or over"
+		return "the node rejects the certificate in --tls-cert: it was issued by another authority, or has expired"
 	case strings.Contains(err.Error(), "HTTP response to HTTPS client"): // net/http has no error value for it
 		return "the port has no certificates: leave out --tls-cert, --tls-key and --tls-ca"
 	}
 	return ""
 }
 
-// Follow gives every status of the first node that answers until ctx ends, the connection breaks or
-// each returns false.
+// Follow calls each with every status of the first node that answers, until ctx is done, the connection breaks or each returns false.
 func (c *Client) Follow(ctx context.Context, each func(json.RawMessage) bool) error {
 	var errs []error
 	for _, n := range c.nodes {
@@ -256,7 +254,7 @@ func (c *Client) Follow(ctx context.Context, each func(json.RawMessage) bool) er
 			errs = append(errs, err)
 			continue
 		}
-		defer res.Body.Close() //nolint:revive // one of them is open: it returns
+		defer res.Body.Close() //nolint:revive // only one is open: it returns
 		lines := bufio.NewScanner(res.Body)
 		lines.Buffer(nil, 64<<20)
 		for lines.Scan() {
@@ -273,7 +271,7 @@ func (c *Client) Follow(ctx context.Context, each func(json.RawMessage) bool) er
 	return errors.Join(errs...)
 }
 
-// Dial opens a raw connection to the first node that answers, with its certificate checked; for a proxy.
+// Dial returns a client and the base URL of the first node that answers, for a proxy. The node's certificate is verified.
 func (c *Client) Dial(ctx context.Context) (*http.Client, string, error) {
 	var errs []error
 	for _, n := range c.nodes {
@@ -287,7 +285,7 @@ func (c *Client) Dial(ctx context.Context) (*http.Client, string, error) {
 	return nil, "", errors.Join(errs...)
 }
 
-// Session asks a socket for the name of the session of its process.
+// Session returns the session of the process behind a socket.
 func Session(ctx context.Context, path string) (string, error) {
 	c, err := New(Options{Nodes: []string{path}})
 	if err != nil {
