@@ -1,4 +1,4 @@
-// Package oscms keeps the coordination state of a migration in two indices of an OpenSearch or Elasticsearch cluster.
+// Package oscms keeps the coordination state of a migration in up to three indices of an OpenSearch or Elasticsearch cluster.
 //
 // Work items are the wire documents of the Java tool's queue. Each transition is one _update request whose script runs on the node of the
 // primary shard, under its clock. Where scripts are disabled, it is a read and a conditional write under the cluster's clock. Every write
