@@ -55,7 +55,7 @@ func (s *fakeSink) events() []status.Event {
 	return append([]status.Event(nil), s.got...)
 }
 
-// busOf runs the events of a node, as its process does, until the returned function ends it.
+// busOf runs the events of a node, like its process, until the returned function is called.
 func busOf(t *testing.T, store *cms.Coordinator, sinks ...Sink) (b *eventBus, end func()) {
 	t.Helper()
 	b = newEventBus("n1", sinks, func() (*cms.Coordinator, string, error) { return nil, "", nil }, metrics.NewRegistry(nil), discard())
@@ -80,7 +80,7 @@ func stored(t *testing.T, store *cms.Coordinator, subject string) {
 	}
 }
 
-// read reads the store's events as the node does every ten seconds.
+// readEvents reads the store's events as the node does every ten seconds.
 func readEvents(t *testing.T, b *eventBus, store *cms.Coordinator) {
 	t.Helper()
 	time.Sleep(eventsEvery) // of the bubble
@@ -175,7 +175,7 @@ func TestEventsOfTheStoreReachEverySinkOnce(t *testing.T) {
 	}
 }
 
-// named is a sink of another name.
+// named is a sink with another name.
 type named struct {
 	Sink
 	name string
@@ -296,7 +296,7 @@ func TestTheLogRingKeepsTheLastLinesAsJSON(t *testing.T) {
 	}
 }
 
-// TestEventsNameIndexAndShard: what reaches a webhook about a lease says in words what it is about, and has the id that commands take.
+// TestEventsNameIndexAndShard: an event about a lease names index and shard as text, and has the id that commands accept.
 func TestEventsNameIndexAndShard(t *testing.T) {
 	item := cms.ItemID{Index: "logs", Shard: 2, Cursor: 70}.String()
 	for _, c := range []struct {

@@ -16,7 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
-// fakeWorker does what a test tells it.
+// fakeWorker is a worker controlled by the test.
 type fakeWorker struct {
 	slot   int
 	report func(Record)
@@ -60,7 +60,7 @@ func (w *fakeWorker) Send(o WorkerCommand) {
 	}
 }
 
-// follow reports the rates of a command that a worker follows.
+// follow reports the rates in a command, as a worker that follows it.
 func follow(o WorkerCommand, report func(Record)) {
 	if o.Rate != nil {
 		report(Record{Rate: o.Rate.Number})
@@ -98,7 +98,7 @@ func (w *fakeWorker) read() (stops, kills int, orders []WorkerCommand) {
 	return w.stops, w.kills, slices.Clone(w.orders)
 }
 
-// handsOff is a worker that ends well when it is asked to.
+// handsOff is a worker that hands off when it is stopped.
 func handsOff(w *fakeWorker) { w.exit(ExitDone, Record{Outcome: "handed off", Item: "x"}) }
 
 // fakeStarter starts fake workers.
@@ -184,8 +184,8 @@ func runNode(t *testing.T, conf Config, starter *fakeStarter) *node {
 	return startNode(t, conf, starter)
 }
 
-// inVirtualTime runs a test whose clock advances only while everything waits: what it measures is the product's own waiting,
-// not how busy the machine is.
+// inVirtualTime runs a test whose clock advances only while all goroutines wait, so that it measures the product's own waiting and not the
+// load of the machine.
 func inVirtualTime(t *testing.T, test func(t *testing.T)) {
 	t.Parallel()
 	synctest.Test(t, test)
@@ -215,7 +215,7 @@ func startNode(t *testing.T, conf Config, starter *fakeStarter) *node {
 	return n
 }
 
-// order gives an order of ann.
+// order gives an order by ann.
 func (n *node) order(t *testing.T, kind string, workers *int, nodes ...string) error {
 	return orderOf(t.Context(), n.Daemon, kind, workers, nodes...)
 }

@@ -18,7 +18,7 @@ func codes(t *testing.T, n *node) (all []string) {
 	return all
 }
 
-// TestDaemon_EventsNameTheOrders gives the orders of an operator: each is an event with what was ordered, of what and by whom.
+// TestDaemon_EventsNameTheOrders gives the orders of an operator: each is an event with kind, subject and issuer.
 func TestDaemon_EventsNameTheOrders(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		n := startNode(t, Config{Workers: 1, Fleet: &neighbours{count: 2, names: []string{"n1", "n2"}}}, &fakeStarter{stopped: handsOff})
@@ -44,7 +44,7 @@ func TestDaemon_EventsNameTheOrders(t *testing.T) {
 	})
 }
 
-// TestDaemon_LossAndReturnOfANodeAreEvents loses a node, lets another leave, and has the first start again.
+// TestDaemon_LossAndReturnOfANodeAreEvents loses a node, lets another leave, and restarts the first.
 func TestDaemon_LossAndReturnOfANodeAreEvents(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		first, again := time.Now(), time.Now().Add(time.Hour)

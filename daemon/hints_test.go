@@ -19,7 +19,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
-// neighbours are a fleet that says what a test wants.
+// neighbours are the other nodes of a fleet, controlled by the test.
 type neighbours struct {
 	mu              sync.Mutex
 	position, count int
@@ -94,7 +94,7 @@ func (f *neighbours) read() (wishes int, poison []string) {
 	return f.wishes, slices.Clone(f.poison)
 }
 
-// metricsOf returns what Prometheus reads of a node.
+// metricsOf returns the metrics of a node as Prometheus reads them.
 func metricsOf(d *Daemon) string {
 	rec := httptest.NewRecorder()
 	d.Metrics().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/metrics", nil))
@@ -113,8 +113,8 @@ func rateTold(w *fakeWorker, of limited) int64 {
 	return rate
 }
 
-// TestAProposedNumberOnlyShrinksAndTheOperatorsCounts: a hint may take workers away from a node that chooses itself; it adds none, and changes
-// nothing where an operator has given a number.
+// TestAProposedNumberOnlyShrinksAndTheOperatorsCounts: a hint may reduce the workers of a node that chooses the number itself; it adds
+// none, and has no effect if an operator has set the number.
 func TestAProposedNumberOnlyShrinksAndTheOperatorsCounts(t *testing.T) {
 	for _, c := range []struct {
 		name     string

@@ -31,7 +31,7 @@ func (anywhere) Ensure(context.Context, []byte) error        { return nil }
 func (anywhere) Record(context.Context, []doc.Failure) error { return nil }
 func (anywhere) Sync(context.Context) error                  { return nil }
 
-// sluggish takes a body when it is told to.
+// sluggish accepts a body when the test allows it.
 type sluggish chan struct{}
 
 func (s sluggish) Send(ctx context.Context, _ []byte, _ int) (bulk.Result, error) {
@@ -43,7 +43,7 @@ func (s sluggish) Send(ctx context.Context, _ []byte, _ int) (bulk.Result, error
 	}
 }
 
-// readMirrored reads an import as another node shows it that has the leader's reading.
+// readMirrored reads an import as shown by another node with the leader's reading.
 func readMirrored(t *testing.T, c *cms.Coordinator) (*progress.Migration, []status.Item, error) {
 	t.Helper()
 	read, err := status.ReadStore(t.Context(), c)
@@ -69,7 +69,7 @@ func readMirrored(t *testing.T, c *cms.Coordinator) (*progress.Migration, []stat
 	return m, items, err
 }
 
-// TestAnImportIsShownAsAMigrationIs reads an import while a window is in work, after its process died, and at the end.
+// TestAnImportIsShownAsAMigrationIs reads an import while a window is in progress, after its process died, and at the end.
 func TestAnImportIsShownAsAMigrationIs(t *testing.T) {
 	dir := t.TempDir()
 	size := 0

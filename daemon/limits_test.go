@@ -12,8 +12,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
-// TestDaemon_LimitsAreSet: what an operator sets replaces the options of a node until it is taken back, for the workers that run and for
-// a node that starts later, and is shown.
+// TestDaemon_LimitsAreSet: a limit that an operator sets overrides the option of a node until it is removed, for running workers and for a
+// node that starts later, and is shown.
 func TestDaemon_LimitsAreSet(t *testing.T) {
 	for _, c := range []struct {
 		name   string

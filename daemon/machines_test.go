@@ -8,7 +8,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 )
 
-// TestACompleteSessionWithoutItemsWantsNoMachines: the snapshot held no shard.
+// TestACompleteSessionWithoutItemsWantsNoMachines: the snapshot has no shard.
 func TestACompleteSessionWithoutItemsWantsNoMachines(t *testing.T) {
 	d := New(Config{Log: discard()})
 	d.known, d.lastRead.migration = true, &progress.Migration{Complete: true}
@@ -46,7 +46,7 @@ func TestANodeWithoutWorkersOnlyReports(t *testing.T) {
 	})
 }
 
-// TestALeaseThatIsNotRenewedIsReported: the machine of a worker died, and no worker is free to take its item.
+// TestALeaseThatIsNotRenewedIsReported: a worker's machine died, and no worker is free to take over its item.
 func TestALeaseThatIsNotRenewedIsReported(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		n := startNode(t, Config{Workers: -1}, &fakeStarter{stopped: handsOff})

@@ -19,7 +19,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
 
-// fakeMirror is the rest of a fleet. read makes the leader's reading, nil while there is none.
+// fakeMirror is the rest of a fleet. read produces the leader's reading, or nil.
 type fakeMirror struct {
 	mu        sync.Mutex
 	leads     bool
@@ -70,7 +70,7 @@ func (m *fakeMirror) set(leads bool, read func() *progress.Reading) {
 	m.leads, m.read = leads, read
 }
 
-// countedStore counts the scans of a store, and fails while it is silent.
+// countedStore counts the scans of a store, and fails while it is set to.
 type countedStore struct {
 	cms.Store
 	scans  atomic.Int64
@@ -89,7 +89,7 @@ func fleetOf(nodes int) func() schedule.NodePosition {
 	return func() schedule.NodePosition { return schedule.NodePosition{Nodes: nodes, Workers: nodes} }
 }
 
-// readingOf returns the truth of a store.
+// readingOf returns a correct reading of a store.
 func readingOf(t *testing.T, store *cms.Coordinator) *progress.Reading {
 	t.Helper()
 	r, err := progress.ReadStore(t.Context(), store)
@@ -168,7 +168,7 @@ func text(t *testing.T, v any) string {
 	return string(b)
 }
 
-// TestTheLeaderReadsForTheFleet checks who reads how often: the leader every few seconds, also of a large fleet, the others rarely.
+// TestTheLeaderReadsForTheFleet checks how often nodes read: the leader every few seconds, even of a large fleet, the others rarely.
 func TestTheLeaderReadsForTheFleet(t *testing.T) {
 	for _, far := range []bool{false, true} {
 		t.Run(map[bool]string{false: "with a copy of the hints", true: "without"}[far], func(t *testing.T) { leaderReads(t, far) })
@@ -207,7 +207,7 @@ func leaderReads(t *testing.T, far bool) {
 	})
 }
 
-// TestALyingMirrorChangesNoExitCode has a leader that shows what is not so: the node ends by what the store holds alone.
+// TestALyingMirrorChangesNoExitCode has a leader with false readings: the node ends by the contents of the store alone.
 func TestALyingMirrorChangesNoExitCode(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -271,7 +271,7 @@ func phaseOf(t *testing.T, store *cms.Coordinator) cms.Record {
 	return r
 }
 
-// TestAReadingOfTheFutureIsNotShown has a leader whose readings would be shown for ever.
+// TestAReadingOfTheFutureIsNotShown has a leader whose readings would be shown permanently.
 func TestAReadingOfTheFutureIsNotShown(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		mirror := &fakeMirror{}
@@ -292,7 +292,7 @@ func putPhase(t *testing.T, store *cms.Coordinator) {
 	}
 }
 
-// TestDaemon_StoreIsReachedLate starts a node of a fleet whose store answers after minutes: all it does before is to wait.
+// TestDaemon_StoreIsReachedLate starts a node of a fleet whose store answers after minutes: until then the node only waits.
 func TestDaemon_StoreIsReachedLate(t *testing.T) {
 	for name, leads := range map[string]bool{"follower": false, "leader": true} {
 		t.Run(name, func(t *testing.T) {

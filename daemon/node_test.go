@@ -207,7 +207,7 @@ func TestTheNumberOfWorkersFollowsTheTarget(t *testing.T) {
 	}
 }
 
-// TestTheNodeTellsWhichDocumentsItsFleetWasRefused: they are among the failures once the counts of an item say so.
+// TestTheNodeTellsWhichDocumentsItsFleetWasRefused: they are among the failures once the counts of an item include them.
 func TestTheNodeTellsWhichDocumentsItsFleetWasRefused(t *testing.T) {
 	n := runNode(t, Config{Workers: 1}, &fakeStarter{stopped: handsOff})
 	n.untilRunning(t, 1)

@@ -99,7 +99,7 @@ func TestTheServiceManagerIsToldOfBeginReloadAndEnd(t *testing.T) {
 	until(t, "the end is told", func() bool { return m.count("STOPPING=1") == 1 })
 }
 
-// stuckStarter hangs in Start, as a loop that hangs would.
+// stuckStarter hangs in Start, like a hanging loop.
 type stuckStarter struct{ release chan struct{} }
 
 func (s stuckStarter) Start(int, WorkerCommand, func(Record), func(End)) (Worker, error) {

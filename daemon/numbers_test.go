@@ -7,8 +7,8 @@ import (
 	"github.com/rfsd/rfsd/daemon/metrics"
 )
 
-// TestStatus_WorkersRateIsOfTheLastMinute has a worker whose documents arrive a thousand at a time, every five seconds: 200 per second
-// whenever one looks. The node says the same number of workers in the list of nodes as of itself.
+// TestStatus_WorkersRateIsOfTheLastMinute has a worker whose documents arrive in batches of a thousand every five seconds: the rate is
+// always 200 per second. The list of nodes shows the same number of workers as the node itself.
 func TestStatus_WorkersRateIsOfTheLastMinute(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		starter := &fakeStarter{stopped: handsOff}
@@ -39,8 +39,8 @@ func TestStatus_WorkersRateIsOfTheLastMinute(t *testing.T) {
 	})
 }
 
-// TestStatus_RateOfShortWorkers: workers that end within a second or two, as with many small shards, send a sample at most before their
-// last one. The rate of their slot is that of all of them, and falls when no worker runs any more.
+// TestStatus_RateOfShortWorkers: workers that end within a second or two, as with many small shards, send at most one sample before the
+// final one. The rate of their slot includes all of them, and falls when no worker runs any more.
 func TestStatus_RateOfShortWorkers(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		starter := &fakeStarter{stopped: handsOff, born: func(w *fakeWorker) {

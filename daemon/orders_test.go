@@ -18,7 +18,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
-// heldStore keeps writes on their way.
+// heldStore delays writes in flight.
 type heldStore struct {
 	*silentStore
 	hold    atomic.Bool
@@ -214,7 +214,7 @@ func give(t *testing.T, n *node, o session.Order) status.Ordered {
 	return got
 }
 
-// clockBehind is a store of which a node reads the clock a second late.
+// clockBehind is a store whose clock a node reads a second late.
 type clockBehind struct{ cms.Store }
 
 func (s clockBehind) Now(ctx context.Context) (time.Time, time.Duration, error) {

@@ -10,8 +10,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
-// TestOwner_LeasesOfDeadWorkersAreFreed starts a node after a run of it whose processes are dead, beside one of which a worker lives, and
-// beside the run of another node: only the leases of the first are freed, and no attempt counts.
+// TestOwner_LeasesOfDeadWorkersAreFreed restarts a node after a run with dead processes, next to a run with a live worker and a run of
+// another node: only the leases of the first run are released, and no attempt counts.
 func TestOwner_LeasesOfDeadWorkersAreFreed(t *testing.T) {
 	dir, store := t.TempDir(), newStore(t, 3)
 	run := func(node, holder string) *Owner {
@@ -60,7 +60,7 @@ func TestOwner_LeasesOfDeadWorkersAreFreed(t *testing.T) {
 	}
 }
 
-// TestOwn_DirectoryThatCannotBeWritten names the reason.
+// TestOwn_DirectoryThatCannotBeWritten checks that the error has the reason.
 func TestOwn_DirectoryThatCannotBeWritten(t *testing.T) {
 	file := t.TempDir() + "/file"
 	must(t, os.WriteFile(file, nil, 0o600))

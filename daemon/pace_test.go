@@ -10,7 +10,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
-// TestConnectionsGiveWayWhereTheNumberOfWorkersDoesNot plays readings of the counters and words of others.
+// TestConnectionsGiveWayWhereTheNumberOfWorkersDoesNot simulates counters and the reports of other nodes.
 func TestConnectionsGiveWayWhereTheNumberOfWorkersDoesNot(t *testing.T) {
 	var p pacer
 	var total metrics.Sample
@@ -69,7 +69,7 @@ func paceTold(w *fakeWorker) (p Pace) {
 	return p
 }
 
-// TestAFixedNumberOfWorkersSlowsDownWhenOthersAreRefused has a fleet tell of a busy target; running workers and new ones hear of it.
+// TestAFixedNumberOfWorkersSlowsDownWhenOthersAreRefused has a fleet that reports a busy target; running and new workers slow down.
 func TestAFixedNumberOfWorkersSlowsDownWhenOthersAreRefused(t *testing.T) {
 	f, starter := &neighbours{count: 1}, &fakeStarter{stopped: handsOff}
 	d := New(Config{Workers: 1, Fleet: f, Starter: starter, Log: discard()})

@@ -17,7 +17,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/metrics"
 )
 
-// TestMain lets the test binary be a worker: what it does is its first argument.
+// TestMain lets the test binary act as a worker: its first argument selects the behaviour.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && strings.HasPrefix(os.Args[1], "worker-that-") {
 		os.Exit(workerThat(strings.TrimPrefix(os.Args[1], "worker-that-")))

@@ -200,7 +200,7 @@ func (d *Daemon) rateInUse(of limited) (sum int64) {
 	return sum
 }
 
-// rateCommand returns and records the next command for the worker of a slot: the n-th part of the rate, or as much of it as the others no
+// rateCommand returns and records the next command for the worker of a slot: one of n equal parts of the rate, or as much as the others no
 // longer use. It returns nil for a worker that has no limit and needs none.
 func (d *Daemon) rateCommand(s *slot, of limited, n int) *RateCommand {
 	a := &d.allowed[of]

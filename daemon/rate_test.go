@@ -28,8 +28,8 @@ func rateNode(t *testing.T, of limited) (*node, primitive.Spender) {
 	return n, <-held
 }
 
-// TestTheWorkersOfANodeKeepToItsPermit: the parts of all workers together are within the part of the node at any moment, and
-// what a worker may go on using is not given to another one, nor given back.
+// TestTheWorkersOfANodeKeepToItsPermit: the parts of all workers together never exceed the part of the node, and a rate that a worker may
+// still use is neither given to another one nor released.
 func TestTheWorkersOfANodeKeepToItsPermit(t *testing.T) {
 	for of, metric := range []string{sends: "rfsd_rate_limit_bytes_per_second", reads: "rfsd_read_rate_limit_bytes_per_second"} {
 		t.Run(metric, func(t *testing.T) { keepsToItsPermit(t, limited(of), metric) })
@@ -90,7 +90,7 @@ func keepsToItsPermit(t *testing.T, of limited, metric string) {
 	})
 }
 
-// lastRate returns the last order of a rate that a worker was sent.
+// lastRate returns the last rate command sent to a worker.
 func lastRate(w *fakeWorker, of limited) (last RateCommand) {
 	_, _, orders := w.read()
 	for _, o := range orders {
@@ -127,7 +127,7 @@ func TestRateCommands(t *testing.T) {
 	}
 }
 
-// TestOnlyLeasesCountForTheRate: workers that looked for an item in vain kept the part of their node from the one that had work.
+// TestOnlyLeasesCountForTheRate: workers that searched for an item in vain kept the part of their node from the worker that had work.
 func TestOnlyLeasesCountForTheRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, permit := rateNode(t, sends)

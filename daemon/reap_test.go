@@ -44,8 +44,8 @@ func (s *deletable) Apply(ctx context.Context, id string, t cms.Transition) (cms
 	return s.Store.Apply(ctx, id, t)
 }
 
-// TestDaemon_EndsWhenItsStateIsDeleted: also while it frees the lease of a worker that is dead, which takes as long as the lease where
-// the store does not answer.
+// TestDaemon_EndsWhenItsStateIsDeleted: even while it releases the lease of a dead worker, which takes as long as the lease if the store
+// does not answer.
 func TestDaemon_EndsWhenItsStateIsDeleted(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		kept, starter := newStore(t, 4), &fakeStarter{stopped: handsOff}

@@ -101,7 +101,7 @@ func (s *shelf) bytes(t *testing.T) []byte {
 	return b
 }
 
-// ruleCase is one value of one kind of hint, as a node may send it that is wrong, broken or hostile.
+// ruleCase is a value of a kind of hint, from a node that is faulty or hostile.
 type ruleCase struct {
 	kind, value string
 	fleet       *neighbours
@@ -122,7 +122,7 @@ func said(kind string, all map[string]func(*shelf, *Daemon)) (cases []ruleCase) 
 	return cases
 }
 
-// pressed returns what a node does with the words of others about their loads.
+// pressed returns the plan that a node derives from the loads reported by others.
 func pressed(loads ...schedule.Load) schedule.Plan {
 	for i := range loads {
 		loads[i] = loads[i].Clamp()
@@ -249,9 +249,9 @@ func cleanEnd(code int, next ...string) *End {
 
 const ruleRate, ruleWorkers = 1_000_000, 4
 
-// TestAHintMayReorderDelayOrShrinkWorkAndNothingElse: whatever is said, nothing in the store changes by it, a node keeps at least
-// one worker and no more than it bears, some of the rate and no more than all of it, and leases of a bounded length; and its workers
-// get each free item once, with a lease as long as any, and nothing that is done, failed or another's.
+// TestAHintMayReorderDelayOrShrinkWorkAndNothingElse: no hint changes the store. A node keeps at least one worker and no more than its
+// limit, some of the rate and no more than all of it, and leases of limited length. Its workers get each free item once, with a normal
+// lease, and no item that is done, failed or leased by another worker.
 func TestAHintMayReorderDelayOrShrinkWorkAndNothingElse(t *testing.T) {
 	for _, c := range ruleCases() {
 		t.Run(c.kind+": "+c.value, func(t *testing.T) {
@@ -288,7 +288,7 @@ func ruledNode(s *shelf, f *neighbours) *Daemon {
 	return d
 }
 
-// holdNode holds against the rule what a node makes of the hints for a long time, and gives how many workers it wants at the end.
+// holdNode checks the node's reactions to the hints against the rule for a long time, and returns the final number of workers.
 func holdNode(t *testing.T, d *Daemon) (wanted int) {
 	t.Helper()
 	now := time.Now()
@@ -323,7 +323,7 @@ func holdNode(t *testing.T, d *Daemon) (wanted int) {
 	return wanted
 }
 
-// holdOrder holds the order of a new worker against the rule, and gives what it prefers.
+// holdOrder checks the command of a new worker against the rule, and returns its preferred items.
 func holdOrder(t *testing.T, d *Daemon) []string {
 	t.Helper()
 	var o WorkerCommand
@@ -344,7 +344,7 @@ func holdOrder(t *testing.T, d *Daemon) []string {
 	return o.Prefer
 }
 
-// workOff leases what is preferred and then what a search finds, as a worker does, and holds the items against what they were.
+// workOff leases the preferred items and then the results of a search, like a worker, and compares the items with their former state.
 func (s *shelf) workOff(t *testing.T, prefer []string, before map[string]string) {
 	t.Helper()
 	var got []string

@@ -458,7 +458,7 @@ func TestAStoreThatRefusesEndsTheNodeAndOneThatIsSilentDoesNot(t *testing.T) {
 	}
 }
 
-// TestAClockThatIsWrongStaysTheReason: workers that find nothing free in between were not asked for their clock.
+// TestAClockThatIsWrongStaysTheReason: workers that find no free item in between have not checked their clock.
 func TestAClockThatIsWrongStaysTheReason(t *testing.T) {
 	n := runNode(t, Config{Workers: 1}, &fakeStarter{stopped: handsOff})
 	n.untilRunning(t, 1)

@@ -15,7 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
-// roundsOf is what a test lets the rounds of a followed cluster be.
+// roundsOf simulates the rounds of a followed cluster, controlled by the test.
 type roundsOf struct {
 	mu sync.Mutex
 	is Work
@@ -33,7 +33,7 @@ func (r *roundsOf) work(context.Context, *cms.Coordinator) (Work, error) {
 	return r.is, nil
 }
 
-// TestWork_MovesFromRoundToRound: workers work on the items of the round in progress and on none between two rounds, while orders hold for
+// TestWork_MovesFromRoundToRound: workers process the items of the round in progress, and none between two rounds, while orders apply to
 // all rounds.
 func TestWork_MovesFromRoundToRound(t *testing.T) {
 	first, second := newStore(t, 2), newStore(t, 3)
@@ -88,8 +88,7 @@ func TestWork_MovesFromRoundToRound(t *testing.T) {
 	n.untilRunning(t, 2)
 }
 
-// TestWork_OfAFormerRoundEndsNothing: what workers of a former round report says nothing about the present one, also that its records are
-// gone.
+// TestWork_OfAFormerRoundEndsNothing: reports of workers of a former round, and the removal of its records, do not affect the current one.
 func TestWork_OfAFormerRoundEndsNothing(t *testing.T) {
 	var rounds roundsOf
 	rounds.set(Work{Store: newStore(t, 2), Session: "s-round-1"})
@@ -108,7 +107,7 @@ func TestWork_OfAFormerRoundEndsNothing(t *testing.T) {
 	}
 }
 
-// TestWork_EndsWithTheFollowing: neither a node nor its machines end when the items of a round are done, but when no round comes any more.
+// TestWork_EndsWithTheFollowing: a node and its machines do not end when the items of a round are done, but when no further round comes.
 func TestWork_EndsWithTheFollowing(t *testing.T) {
 	var rounds roundsOf
 	d := New(Config{Session: "s", EndWhenDone: true, Work: rounds.work, Log: discard()})
@@ -127,7 +126,7 @@ func TestWork_EndsWithTheFollowing(t *testing.T) {
 }
 
 // TestWork_NothingIsReadBeforeItsSessionIsAskedFor: a node that has just started reports no failure of the store, and reports why the
-// session of its work is not known.
+// session of its work is unknown.
 func TestWork_NothingIsReadBeforeItsSessionIsAskedFor(t *testing.T) {
 	var rounds roundsOf
 	var said strings.Builder
@@ -144,8 +143,8 @@ func TestWork_NothingIsReadBeforeItsSessionIsAskedFor(t *testing.T) {
 	}
 }
 
-// TestWork_OrdersInEachPhase: in each phase of a cluster that is followed, a node shows each order and obeys it, keeps its machines while it
-// does no work, and continues when the order is withdrawn.
+// TestWork_OrdersInEachPhase: in each phase of a followed cluster, a node shows each order and follows it, keeps its machines while no work
+// is done, and continues when the order is withdrawn.
 func TestWork_OrdersInEachPhase(t *testing.T) {
 	const first, between = "the first round has not started yet", "following; the next round starts at noon"
 	type seen struct {
@@ -215,7 +214,7 @@ func TestWork_OrdersInEachPhase(t *testing.T) {
 	}
 }
 
-// TestWork_ARoundKeepsItsMachines: the scaler is told the work that is left of the first round, and the whole work of a later one.
+// TestWork_ARoundKeepsItsMachines: the scaler gets the remaining work of the first round, and the whole work of later ones.
 func TestWork_ARoundKeepsItsMachines(t *testing.T) {
 	for name, want := range map[string]int64{"s": 1, "s-round-1": 4} {
 		d := New(Config{Session: "s", Log: discard()})
@@ -231,8 +230,8 @@ func TestWork_ARoundKeepsItsMachines(t *testing.T) {
 	}
 }
 
-// TestWork_HintsAreOfTheirRound: the leader's reading is shown by nodes that work on the same round, whose own reading decides when a round
-// ends. Hints about the order of items are about the first round.
+// TestWork_HintsAreOfTheirRound: the leader's reading is shown by nodes in the same round, whose own reading determines the end of the
+// round. Hints on the order of items apply to the first round.
 func TestWork_HintsAreOfTheirRound(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		first, later := newStore(t, 4), newStore(t, 3)

@@ -27,14 +27,14 @@ const (
 // instance is one machine of the account.
 type instance struct{ ip, state, tag string }
 
-// cloud answers DescribeInstances as EC2 does, one reservation per page, to requests that are signed.
+// cloud answers signed DescribeInstances requests like EC2, one reservation per page.
 type cloud struct {
 	*signer.Verifier
 	instances []instance
 	pages     int
 }
 
-// launchCloud starts it and gives this process credentials and nothing else of AWS.
+// launchCloud starts a cloud and gives this process only its credentials.
 func launchCloud(t *testing.T, all ...instance) (*cloud, string) {
 	t.Helper()
 	signer.SetEnvironment(t, ec2Region, "AKIDEXAMPLE", ec2Secret)
@@ -92,7 +92,7 @@ func (c *cloud) describe(w http.ResponseWriter, r *http.Request) {
 	_ = xml.NewEncoder(w).Encode(answer) // the client is told what it can be told
 }
 
-// finder returns what --join reads.
+// finder returns the finder for a --join value.
 func (c *cloud) finder(t *testing.T, endpoint, more string) Finder {
 	t.Helper()
 	f, err := ParseFinder("provider=aws tag_key=fleet tag_value=blue endpoint=" + endpoint + more)

@@ -10,7 +10,7 @@ import (
 	"github.com/rfsd/rfsd/gossip"
 )
 
-// Two nodes of a fleet meet, because the second one is told the address of the first.
+// Two nodes of a fleet meet, because the second one has the address of the first.
 func Example() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -255,7 +255,7 @@ func TestAFleetThatWentDownFindsItselfByTheCoordinationStore(t *testing.T) {
 	}
 }
 
-// relay stands before a node and keeps the packets that were sent to it.
+// relay is a proxy in front of a node that records the packets sent to it.
 type relay struct {
 	conn    net.PacketConn
 	to      net.Addr

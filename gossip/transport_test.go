@@ -24,7 +24,7 @@ func labelled(b ...byte) []byte {
 	return append([]byte{typeLabel, 4, 'b', 'l', 'u', 'e'}, b...)
 }
 
-// announce returns an encrypted frame's head that claims n bytes.
+// announce returns the head of an encrypted frame that claims n bytes.
 func announce(n uint32) []byte {
 	return labelled(binary.BigEndian.AppendUint32([]byte{10}, n)...)
 }
@@ -292,7 +292,7 @@ func FuzzFirstFrame(f *testing.F) {
 	})
 }
 
-// TestListen_TakenPort opens a port that another process has, and one that this process holds for its own gossip.
+// TestListen_TakenPort opens a port in use by another process, and a port that this process holds for its own gossip.
 func TestListen_TakenPort(t *testing.T) {
 	conf := Config{Fleet: "blue", Name: "n", Bind: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)}
 	port, err := Listen(conf)

@@ -8,8 +8,8 @@ import (
 	"github.com/rfsd/rfsd/testing/disk"
 )
 
-// TestHintsOnAFullDisk: hints that cannot be written are lost and reported; those before stay, and later ones are taken
-// when there is room again.
+// TestHintsOnAFullDisk: hints that cannot be written are lost and reported; earlier ones stay, and later ones are accepted when space is
+// available again.
 func TestHintsOnAFullDisk(t *testing.T) {
 	m := testMachine(t, maxBytes)
 	put := func(key string) any { return m.Apply(entry(t, command{Put: []Hint{hint("k", key, 2000, `1`)}})) }

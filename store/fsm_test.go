@@ -166,7 +166,7 @@ func TestHintsOutOfBoundsAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzApply gives the machine what a voter could write into the log.
+// FuzzApply applies log entries that a faulty voter could write.
 func FuzzApply(f *testing.F) {
 	f.Add([]byte(`{"put":[{"k":"size","i":"a","e":100,"p":{"n":1}},{"k":"size","i":"a","e":5,"p":2}]}`), int64(50))
 	f.Add([]byte(`{"sweep":9223372036854775807}`), int64(-1))

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// FuzzGreeting feeds the first bytes of a connection to the greeting of Raft.
+// FuzzGreeting feeds the first bytes of a connection to Raft's handshake.
 func FuzzGreeting(f *testing.F) {
 	l := &layer{cluster: Cluster{ID: "c", Epoch: 7}}
 	right := l.hello()

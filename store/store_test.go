@@ -114,7 +114,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// put asks every node until the leader has taken it.
+// put asks every node until the leader has accepted the hint.
 func (f *fleet) put(h Hint) {
 	f.t.Helper()
 	eventually(f.t, "a leader takes the hint", func() bool {
@@ -243,7 +243,7 @@ func TestStore_AFleetOfTwoHasOneCopy(t *testing.T) {
 	}
 }
 
-// TestValid_LeavesOutWhatIsNotAHint gives hints that another node may answer with.
+// TestValid_LeavesOutWhatIsNotAHint passes hints that another node may return.
 func TestValid_LeavesOutWhatIsNotAHint(t *testing.T) {
 	later := time.Now().Add(time.Hour).UnixMilli()
 	good := hint("size", "a", later, "1")
@@ -256,7 +256,7 @@ func TestValid_LeavesOutWhatIsNotAHint(t *testing.T) {
 	}
 }
 
-// TestAFollowerGetsOneRequestAfterTheOther: with several in progress Raft may never end.
+// TestAFollowerGetsOneRequestAfterTheOther: with several requests in flight Raft may never end.
 func TestAFollowerGetsOneRequestAfterTheOther(t *testing.T) {
 	l, err := newLayer(listen(t, "127.0.0.1:0"), Cluster{ID: "blue"})
 	if err != nil {

@@ -26,7 +26,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
-// fakeNode records what is wanted of it.
+// fakeNode records the calls.
 type fakeNode struct {
 	mu      sync.Mutex
 	wishes  []string
@@ -179,7 +179,7 @@ func TestTheOperatorsSocketSteersAndTheOtherReads(t *testing.T) {
 	}
 }
 
-// TestIDsOfDocumentsAreForOperators: they may name people, and the status socket is for every user of the machine.
+// TestIDsOfDocumentsAreForOperators: ids may contain personal data, and the status socket is for every user of the machine.
 func TestIDsOfDocumentsAreForOperators(t *testing.T) {
 	dir := t.TempDir()
 	n := &fakeNode{failed: status.NewFailures()}
@@ -263,7 +263,7 @@ func TestOtherSitesMayNotAskThroughABrowser(t *testing.T) {
 	}
 }
 
-// identities makes certificates of a fleet by role, and some that must not pass.
+// identities creates certificates of a fleet by role, and some that must be rejected.
 func identities(t *testing.T) map[string]*cert.Identity {
 	t.Helper()
 	all := map[string]*cert.Identity{}
@@ -296,7 +296,7 @@ func identities(t *testing.T) map[string]*cert.Identity {
 	return all
 }
 
-// TestOnlyTheRightRolePasses asks every route of the router in every way there is.
+// TestOnlyTheRightRolePasses requests every route in every way.
 func TestOnlyTheRightRolePasses(t *testing.T) {
 	ids := identities(t)
 	n := &fakeNode{changed: make(chan struct{})}

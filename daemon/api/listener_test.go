@@ -223,7 +223,7 @@ func TestFollowersAreCountedPerRole(t *testing.T) {
 	}
 }
 
-// TestCertificatesThatAreTakenAwayEndWhatIsOpen: an idle connection, a follower, and Raft both ways.
+// TestCertificatesThatAreTakenAwayEndWhatIsOpen: an idle connection, a follower, and Raft in both directions.
 func TestCertificatesThatAreTakenAwayEndWhatIsOpen(t *testing.T) {
 	for _, how := range []string{"another authority", "expired"} {
 		t.Run(how, func(t *testing.T) {
@@ -300,7 +300,7 @@ func TestCertificatesThatAreTakenAwayEndWhatIsOpen(t *testing.T) {
 	}
 }
 
-// replaceAuthority makes a new authority and certificate n1 in the place of the old ones.
+// replaceAuthority replaces the authority and the certificate n1 by new ones.
 func replaceAuthority(t *testing.T, dir string) {
 	t.Helper()
 	for _, name := range []string{"ca.crt", "ca.key", "n1.crt", "n1.key"} {

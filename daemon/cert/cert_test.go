@@ -92,7 +92,7 @@ func TestARoleIsExactlyOneKnownUnit(t *testing.T) {
 	}
 }
 
-// shake connects a client to a server, each as its identity is, and gives both sides' errors.
+// shake connects a client to a server, each with its identity, and returns the errors of both sides.
 func shake(t *testing.T, server, client *cert.Identity) (atServer, atClient error) {
 	t.Helper()
 	conf, err := client.Client()

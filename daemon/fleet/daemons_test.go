@@ -13,7 +13,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
-// TestTheStatusOutlivesTheLeader has three daemons of a fleet with Raft. When the leader dies the others show what the store has, young.
+// TestTheStatusOutlivesTheLeader has three daemons of a fleet with Raft. After the leader's death the others show a recent state of the
+// store.
 func TestTheStatusOutlivesTheLeader(t *testing.T) {
 	f := newTestFleet(t)
 	c := cms.New(cms.Config{Store: f.store, Creator: "test", InitialLease: time.Minute})

@@ -159,7 +159,7 @@ func (f *testFleet) startWith(name string, raft bool) *testNode {
 	return n
 }
 
-// Hints and Reading are those of the first of some nodes that is there and answers.
+// Hints and Reading return the result of the first of the nodes that exists and answers.
 func (f *testFleet) Hints(_ context.Context, nodes []string, kind string) (hints []byte, err error) {
 	err = fault.ErrUnavailable
 	for _, n := range f.answering(nodes) {
@@ -288,7 +288,7 @@ func TestNodesMeetByTheStoreAndShareTheCatalogue(t *testing.T) {
 	f.agree()
 }
 
-// TestLeader: of four nodes three are voters. The one that leads Raft has the lock; no other asks for it until no voter is left.
+// TestLeader: three of four nodes are voters. The Raft leader has the lock; no other node competes for it until no voter is left.
 func TestLeader(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t)
@@ -349,7 +349,7 @@ func TestLeader(t *testing.T) {
 	eventually(t, "the one that is left leads", f.nodes[left].IsLeader)
 }
 
-// TestLeader_WithoutTheStore: the leader of Raft cannot reach the coordination store. Another voter leads instead of it.
+// TestLeader_WithoutTheStore: the Raft leader cannot reach the coordination store. Another voter leads in its place.
 func TestLeader_WithoutTheStore(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t)

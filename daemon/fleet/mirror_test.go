@@ -16,7 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 )
 
-// testReading returns a reading of so many items of which the first done are completed.
+// testReading returns a reading with a number of items, the first of which are completed.
 func testReading(items, done int) *progress.Reading {
 	r := &progress.Reading{At: time.UnixMilli(time.Now().UnixMilli()), Intent: progress.Intent{State: "run"}, Snapshot: "snap"}
 	for i := range items {
@@ -29,7 +29,7 @@ func testReading(items, done int) *progress.Reading {
 	return r
 }
 
-// TestEveryNodeShowsTheLeadersReading has four nodes, of which one has no copy of the hints.
+// TestEveryNodeShowsTheLeadersReading has four nodes, one of them without a copy of the hints.
 func TestEveryNodeShowsTheLeadersReading(t *testing.T) {
 	f := newTestFleet(t)
 	for i := range 4 {
@@ -98,7 +98,7 @@ func TestEveryNodeShowsTheLeadersReading(t *testing.T) {
 	show(testReading(1500, 710))
 }
 
-// TestReading_Asked: a node without a copy of the hints asks for readings when an operator asks it, else as often as all may.
+// TestReading_Asked: a node without a copy of the hints requests readings when an operator asks it, and otherwise within the common limit.
 func TestReading_Asked(t *testing.T) {
 	f := newTestFleet(t)
 	one, two := f.start("n1"), f.start("n2")
@@ -131,7 +131,7 @@ func TestReading_Asked(t *testing.T) {
 	}
 }
 
-// TestReading_VotersAlwaysAsk: what the leader has read survives it, though no operator has asked another node.
+// TestReading_VotersAlwaysAsk: the leader's reading survives the leader, although no operator has asked another node.
 func TestReading_VotersAlwaysAsk(t *testing.T) {
 	f := newTestFleet(t)
 	for i := range 3 {
@@ -160,7 +160,7 @@ func TestReading_VotersAlwaysAsk(t *testing.T) {
 	}
 }
 
-// TestPackedReading_IsBounded: nodes that ask all the time get a few readings, then none.
+// TestPackedReading_IsBounded: nodes that ask continuously get a few readings, then none.
 func TestPackedReading_IsBounded(t *testing.T) {
 	f := &Fleet{reading: reading{served: rate.NewLimiter(serveRate, serveBurst)}}
 	f.reading.set(make([]byte, mirror.MaxPacked), time.Now())

@@ -13,7 +13,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
 )
 
-// TestTheLeaderProposesWorkers: every node hears the proposal, and the summary is in the coordination store.
+// TestTheLeaderProposesWorkers: every node gets the proposal, and the summary is in the coordination store.
 func TestTheLeaderProposesWorkers(t *testing.T) {
 	f := newTestFleet(t)
 	for _, name := range []string{"n0", "n1", "n2"} {
@@ -57,7 +57,7 @@ func (f *testFleet) summary() (s Summary, ok bool) {
 	return s, err == nil && json.Unmarshal(r.Body, &s) == nil
 }
 
-// TestTheNextLeaderGoesOnWithTheHistoryAndWhoComesKnowsIt: a node that has just started and has read nothing can tell the end.
+// TestTheNextLeaderGoesOnWithTheHistoryAndWhoComesKnowsIt: a node that has just started and has read nothing can estimate the end.
 func TestTheNextLeaderGoesOnWithTheHistoryAndWhoComesKnowsIt(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t)
@@ -105,7 +105,7 @@ func TestAWishAndAPoisonedItemAreHeardByAllOthers(t *testing.T) {
 
 func testLoad() schedule.Load { return schedule.Load{Workers: 2, MaxWorkers: 4, Rate: 1000, Intent: 7} }
 
-// The load has the version of the intent that a node follows. A change of it does not wait for the next report, 10 s later.
+// The load has the version of the intent that a node follows. After a change the node does not wait for the next report, 10 s later.
 func TestTheVersionOfTheIntentIsReportedAtOnce(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t)

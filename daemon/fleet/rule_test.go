@@ -14,8 +14,8 @@ import (
 	"github.com/rfsd/rfsd/store"
 )
 
-// TestWhateverAHintSaysANodeKeepsWithinItsBounds: payloads that the leader of another version, or no leader, may have written. What is
-// left of them is within what a node may be told (daemon.TestAHintMayReorderDelayOrShrinkWorkAndNothingElse goes on from there).
+// TestWhateverAHintSaysANodeKeepsWithinItsBounds: payloads that a leader of another version, or another writer, may have written. The
+// accepted values are within valid limits (daemon.TestAHintMayReorderDelayOrShrinkWorkAndNothingElse continues from there).
 func TestWhateverAHintSaysANodeKeepsWithinItsBounds(t *testing.T) {
 	f := newTestFleet(t)
 	n := f.startWith("n0", false)
@@ -56,7 +56,7 @@ func TestWhateverAHintSaysANodeKeepsWithinItsBounds(t *testing.T) {
 	}
 }
 
-// TestASummaryIsUsedByItsAge: the store's clock decides how long, whatever the clocks of leader and node are.
+// TestASummaryIsUsedByItsAge: the store's clock determines the age, whatever the clocks of leader and node are.
 func TestASummaryIsUsedByItsAge(t *testing.T) {
 	f := newTestFleet(t)
 	f.start("n0")
@@ -105,7 +105,7 @@ func TestASummaryFitsIntoAHint(t *testing.T) {
 	}
 }
 
-// TestALeaderGoesOnFromAnyAccount: the record of the leader before cannot be read, or says what cannot be.
+// TestALeaderGoesOnFromAnyAccount: the former leader's record is unreadable, or has impossible values.
 func TestALeaderGoesOnFromAnyAccount(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{`{"history":5}`, `{"divided":9223372036854775807}`, `{"at":-1,"divided":-9,"shards":-1,"leftBytes":9,"history":{"step":-1,"points":[{"n":-1},{}]}}`} {

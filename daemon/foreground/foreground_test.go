@@ -71,7 +71,7 @@ func begin(t *testing.T, name string, c *cms.Coordinator, own progress.Work, env
 	return end
 }
 
-// sockets blocks until as many commands can be asked.
+// sockets blocks until a number of commands can be reached.
 func sockets(t *testing.T, env func(string) string, n int) []string {
 	t.Helper()
 	for {
@@ -147,7 +147,7 @@ func TestCommandsAreFoundByTheirUserAlone(t *testing.T) {
 	}
 }
 
-// The store, a node and a command describe the same session in the same words.
+// The store, a node and a command describe the same session in the same terms.
 func TestACommandAnswersWhatTheStoreHolds(t *testing.T) {
 	env := environment(t.TempDir())
 	c, _ := session(t)
@@ -250,8 +250,8 @@ func text(t *testing.T, v any) string {
 	return string(b)
 }
 
-// TestCommand_RowsAndHeaderAgree asks for the status while the process is ahead of the store: the rows of indices and the header are
-// made of the same numbers, at any moment.
+// TestCommand_RowsAndHeaderAgree requests the status while the process is ahead of the store: the rows of indices and the header always
+// have the same numbers.
 func TestCommand_RowsAndHeaderAgree(t *testing.T) {
 	c, lease := session(t)
 	var mu sync.Mutex
@@ -294,7 +294,7 @@ func TestCommand_RowsAndHeaderAgree(t *testing.T) {
 }
 
 // TestCommand_TakesOrdersOfTheSessionThatItFollows: orders are stored with the orders of all rounds. A command that would end while it is
-// paused takes only limits.
+// paused accepts only limits.
 func TestCommand_TakesOrdersOfTheSessionThatItFollows(t *testing.T) {
 	rate, none := int64(20<<20), int64(0)
 	type order struct {

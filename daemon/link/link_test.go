@@ -10,7 +10,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/link"
 )
 
-// TestPipe_StatusWithoutAParent: a program that gives only --status-fd reads one record, the final one.
+// TestPipe_StatusWithoutAParent: a program that passes only --status-fd reads one record, the final one.
 func TestPipe_StatusWithoutAParent(t *testing.T) {
 	records, fromWorker, err := os.Pipe()
 	if err != nil {

@@ -100,7 +100,7 @@ func TestEveryMetricHasHelpUnitAndValue(t *testing.T) {
 	}
 }
 
-// TestTheTextIsWhatPrometheusReads: each line is of the format, no series is there twice, and labels are escaped.
+// TestTheTextIsWhatPrometheusReads: each line has the right format, no series occurs twice, and labels are escaped.
 func TestTheTextIsWhatPrometheusReads(t *testing.T) {
 	r := full()
 	r.Event("a\"b\\c\nd\xff", "sent")

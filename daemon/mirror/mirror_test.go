@@ -54,7 +54,7 @@ func newSession(indices, shards int) *content {
 	return s
 }
 
-// change makes n items differ as workers do.
+// change makes n items differ as workers would.
 func (s *content) change(n int) {
 	s.r.At = s.r.At.Add(26 * time.Second)
 	for range n {
@@ -89,7 +89,7 @@ func sum(t testing.TB, r *progress.Reading) string {
 	return string(b)
 }
 
-// pack returns a reading as another node gets it.
+// pack returns a reading as another node receives it.
 func pack(t testing.TB, r *progress.Reading) []byte {
 	t.Helper()
 	packed, err := Pack(r)
@@ -178,7 +178,7 @@ func TestUnpack_RefusesWhatIsNotAReading(t *testing.T) {
 	}
 }
 
-// FuzzUnpack gives a node what another one could send.
+// FuzzUnpack unpacks input that another node could send.
 func FuzzUnpack(f *testing.F) {
 	s := newSession(1, 2)
 	packed, _ := Pack(&s.r)

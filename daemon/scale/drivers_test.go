@@ -71,7 +71,7 @@ const (
 	asSecret = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
 )
 
-// region answers as Auto Scaling does to requests that are signed.
+// region answers signed requests like Auto Scaling.
 type region struct {
 	*signer.Verifier
 	groups map[string]*group

@@ -30,7 +30,8 @@ func (c *counted) Apply(_ context.Context, n int) (int, error) {
 	return n, nil
 }
 
-// TestLeadership_OneNodeDrives runs two nodes that know each other by the store alone: one drives, and the other when that one has ended.
+// TestLeadership_OneNodeDrives runs two nodes that know each other only through the store: one drives, and the other does after that one
+// has ended.
 func TestLeadership_OneNodeDrives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)

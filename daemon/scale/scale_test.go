@@ -137,8 +137,8 @@ func openStore(t *testing.T) *boltcms.Store {
 	return store
 }
 
-// TestAFleetGrowsAndEndsThoughItsLeadersDie: from 0 to 8 to 0 machines while two leaders die, each with a request to the driver
-// under way that arrives long after the next leader has decided.
+// TestAFleetGrowsAndEndsThoughItsLeadersDie: from 0 to 8 to 0 machines while two leaders die, each with a request to the driver in flight
+// that arrives long after the next leader has decided.
 func TestAFleetGrowsAndEndsThoughItsLeadersDie(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, c := openStore(t), &cloud{left: 200 << 30, last: time.Now()}
@@ -209,7 +209,7 @@ func TestAFleetGrowsAndEndsThoughItsLeadersDie(t *testing.T) {
 	})
 }
 
-// failing is a driver that does not work.
+// failing is a driver that always fails.
 type failing struct{ err error }
 
 func (f failing) Apply(context.Context, int) (int, error) { return 0, f.err }

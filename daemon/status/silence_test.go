@@ -12,7 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
 
-// TestSum_SilenceOfImportsAndStreams: the items of both show when a process last did something, and who holds them.
+// TestSum_SilenceOfImportsAndStreams: the items of both show when a process last reported, and their holders.
 func TestSum_SilenceOfImportsAndStreams(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	ms := func(ago time.Duration) int64 { return now.Add(-ago).UnixMilli() }

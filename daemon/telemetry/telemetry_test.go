@@ -28,7 +28,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/tracing"
 )
 
-// received is what a collector has taken.
+// received is the data that a collector has accepted.
 type received struct {
 	mu      sync.Mutex
 	spans   []*tracepb.Span
@@ -36,7 +36,7 @@ type received struct {
 	service map[string]string
 }
 
-// ServeHTTP takes requests of OTLP by HTTP.
+// ServeHTTP accepts OTLP requests over HTTP.
 func (c *received) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var in io.Reader = r.Body
 	if r.Header.Get("Content-Encoding") == "gzip" {
@@ -247,7 +247,7 @@ func shows(all []*metricspb.Metric, line string) bool {
 	return false
 }
 
-// TestTelemetry_ACollectorThatTakesNothing costs one warning, the time of the last export at most, and nothing else.
+// TestTelemetry_ACollectorThatTakesNothing costs one warning, at most the time of the last export, and nothing else.
 func TestTelemetry_ACollectorThatTakesNothing(t *testing.T) {
 	stolen := make(chan string, 100)
 	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { stolen <- r.Header.Get("X-Key") }))

@@ -54,7 +54,7 @@ func inspect(t *testing.T, ctx context.Context, b *browser.Browser, name string)
 	}
 }
 
-// controls returns all that the keyboard has to reach, in their order.
+// controls collects all elements that the keyboard has to reach, in their order.
 const controls = `window.controls = [...document.querySelectorAll('a[href],button,input,select,textarea,summary,[tabindex="0"]')].filter((e) => e.checkVisibility())`
 
 // useKeyboard reaches every control with Tab in the order of the page, sees where the focus is, and opens an index.

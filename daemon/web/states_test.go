@@ -73,8 +73,8 @@ func failing(r *status.Report) {
 	x.Counts.Failed, x.Shards[0].Counts.Failed = 6, 6
 }
 
-// TestThePageShowsTheWorst: words and colours of the page are those of the worst thing that happened, and losses come first. In each
-// state, on a desktop and on a phone, light and dark, every control can be reached by keyboard, and axe-core finds nothing.
+// TestThePageShowsTheWorst: text and colours of the page show the worst event, and losses come first. In each state, on a desktop and on a
+// phone, light and dark, every control can be reached by keyboard, and axe-core finds no problem.
 func TestThePageShowsTheWorst(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
@@ -185,8 +185,8 @@ func TestThePageShowsTheWorst(t *testing.T) {
 	}
 }
 
-// TestThePageShowsThatItsNodeIsDead: a node that was killed, and one that sends nothing any more, with the time of the last answer. The page
-// continues when a node answers at the same address. The end of a process whose work is complete is no alarm.
+// TestThePageShowsThatItsNodeIsDead: after its node was killed, or stops sending, the page shows that with the time of the last response.
+// It continues when a node answers at the same address. The end of a process whose work is complete is not an alarm.
 func TestThePageShowsThatItsNodeIsDead(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()

@@ -132,7 +132,7 @@ func luminance(t *testing.T, hex string) float64 {
 
 func contrast(a, b float64) float64 { return (max(a, b) + 0.05) / (min(a, b) + 0.05) }
 
-// site is a node as the page sees it; tell changes what it tells.
+// site is a node as the page sees it; tell changes its responses.
 type site struct {
 	*httptest.Server
 	failed  []status.RefusedGroup
@@ -265,7 +265,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// keep leaves a screenshot where the environment says, for people to look at.
+// keep saves a screenshot where the environment requests it, for people to look at.
 func keep(t *testing.T, ctx context.Context, b *browser.Browser, name string) {
 	t.Helper()
 	png, err := b.Screenshot(ctx)
@@ -279,7 +279,7 @@ func keep(t *testing.T, ctx context.Context, b *browser.Browser, name string) {
 	}
 }
 
-// TestFailedIndicesAreShownHoweverManyThereAre: of more indices than the page has rows, those that failed are not cut off.
+// TestFailedIndicesAreShownHoweverManyThereAre: if there are more indices than rows, the failed ones are not cut off.
 func TestFailedIndicesAreShownHoweverManyThereAre(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
@@ -331,7 +331,8 @@ func TestFailedIndicesAreShownHoweverManyThereAre(t *testing.T) {
 	complaints(t, b, s.URL)
 }
 
-// TestThePageShowsTwoThousandIndices: 5,000 shards, 750 indices with five. All have a row, each shard a cell, and a change arrives.
+// TestThePageShowsTwoThousandIndices: 5,000 shards, 750 indices with five each. Every index has a row, each shard a cell, and a change
+// arrives.
 func TestThePageShowsTwoThousandIndices(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
@@ -510,7 +511,7 @@ func TestAMigrationIsSeenLiveInARealBrowser(t *testing.T) {
 	must(t, b.Wait(ctx, "/does not answer/.test(document.getElementById('alarm').textContent)"))
 }
 
-// complaints fails when the page broke, broke its own policy, or asked another host than its node.
+// complaints fails the test if the page broke, violated its own policy, or sent requests to another host than its node.
 func complaints(t *testing.T, b *browser.Browser, origin string) {
 	t.Helper()
 	for _, method := range []string{"Runtime.exceptionThrown", "Log.entryAdded"} {

@@ -42,7 +42,7 @@ func serve(t *testing.T, conf api.Config) string {
 	return s.Addr()
 }
 
-// authority makes a fleet and returns how its certificates are loaded.
+// authority creates a fleet and returns a function that loads its certificates.
 func authority(t *testing.T, fleet string) func(name, as string) *cert.Identity {
 	t.Helper()
 	dir := t.TempDir()
@@ -64,7 +64,7 @@ func authority(t *testing.T, fleet string) func(name, as string) *cert.Identity 
 	}
 }
 
-// TestAWrongWayToAskStatesTheRightOne: what cannot become a connection is no silence of the node.
+// TestAWrongWayToAskStatesTheRightOne: a failed connection with a known cause is not reported as an unreachable node.
 func TestAWrongWayToAskStatesTheRightOne(t *testing.T) {
 	blue, other := authority(t, "blue"), authority(t, "blue")
 	secured, open := serve(t, api.Config{Identity: blue("node", "blue")}), serve(t, api.Config{})

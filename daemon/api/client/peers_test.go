@@ -11,7 +11,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// peer answers with a reading of a time, and with one hint of the kind that it is asked for.
+// peer answers with a reading of a given time, and with one hint of the requested kind.
 type peer struct {
 	at     time.Time
 	packed []byte

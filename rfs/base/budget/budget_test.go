@@ -71,7 +71,7 @@ func TestTake(t *testing.T) {
 
 var errWaits = errors.New("it waits")
 
-// TestTheBudgetIsNeverExceeded: whatever many take, the sum stays within it and all are served.
+// TestTheBudgetIsNeverExceeded: with many concurrent requests the sum stays within the budget, and all are granted.
 func TestTheBudgetIsNeverExceeded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New(1000, 0)

@@ -28,7 +28,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// TestErrorMessage_Pages: of a page, such as that of a proxy, its text is shown, and not its tags.
+// TestErrorMessage_Pages: for a page, such as a proxy's, the text is shown without tags.
 func TestErrorMessage_Pages(t *testing.T) {
 	for page, text := range map[string]string{
 		"<html>\n<h1>403 Forbidden</h1><hr>proxy</html>":                          "403 Forbidden proxy",
@@ -42,7 +42,7 @@ func TestErrorMessage_Pages(t *testing.T) {
 	}
 }
 
-// TestAResponseThatCannotBeDecodedIsUnavailable: a proxy's page, or half an answer, is not a reason to give up.
+// TestAResponseThatCannotBeDecodedIsUnavailable: a proxy's page, or a truncated response, is no reason to give up.
 func TestAResponseThatCannotBeDecodedIsUnavailable(t *testing.T) {
 	var out struct{ Count int }
 	if err := Decode("GET /x", 200, []byte(`{"count":3}`), &out); err != nil || out.Count != 3 {

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// kinds are the rules for errors of OpenSearch and Elasticsearch that their status alone does not classify, from the sources of OpenSearch (the classes
-// and their status() in 2.19.4). ExceptionsHelper.status returns 400 for each IllegalArgumentException: limits of mappings, the limit of
-// shards (ValidationException), unknown settings, names. Other exceptions, and classes of the server that do not override status(), are
-// 500, both for requests that make no sense in the present state of the cluster and for a node that is stopping. So 500 alone decides
-// nothing.
+// kinds are the rules for errors of OpenSearch and Elasticsearch that their status alone does not classify, from the sources of OpenSearch
+// (the classes and their status() in 2.19.4). ExceptionsHelper.status returns 400 for each IllegalArgumentException: limits of mappings,
+// the limit of shards (ValidationException), unknown settings, names. Other exceptions, and classes of the server that do not override
+// status(), are 500, both for requests that make no sense in the present state of the cluster and for a node that is stopping. So 500 alone
+// decides nothing.
 var kinds = []kind{
 	// IllegalStateException, from checks of the cluster state: a second write index of an alias (AliasValidator), an alias hidden in only
 	// some indices, and others. A starting or stopping node throws it, too.

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestTransient: errors as OpenSearch words them, and whether waiting helps.
+// TestTransient: errors in OpenSearch's wording, and whether waiting helps.
 func TestTransient(t *testing.T) {
 	for _, c := range []struct {
 		status       int

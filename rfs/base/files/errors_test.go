@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestErrors_NameThePath: no operation succeeds where it can do nothing.
+// TestErrors_NameThePath: operations that cannot do anything return an error.
 func TestErrors_NameThePath(t *testing.T) {
 	operations := map[string]func(path string) error{
 		"OpenFile": func(path string) error { _, err := OpenFile(path, os.O_RDONLY, 0o600); return err },

@@ -46,7 +46,7 @@ func names(t *testing.T, dir string) (all []string) {
 	return all
 }
 
-// TestOpenFile_IsThatOfTheSystem checks what does not differ from os.OpenFile.
+// TestOpenFile_IsThatOfTheSystem checks the behaviour shared with os.OpenFile.
 func TestOpenFile_IsThatOfTheSystem(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a")
@@ -118,7 +118,7 @@ func TestLinks_AreNotFollowed(t *testing.T) {
 	}
 }
 
-// TestReplace_IsAtomicAndItsNameIsRandom checks that a draft that is given up leaves everything as it was.
+// TestReplace_IsAtomicAndItsNameIsRandom checks that a dropped draft changes nothing.
 func TestReplace_IsAtomicAndItsNameIsRandom(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a")

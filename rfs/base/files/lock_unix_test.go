@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TestLock_WhatTwoFilesMayHave opens one file twice and checks each pair of locks.
+// TestLock_WhatTwoFilesMayHave opens one file twice and tries each pair of locks.
 func TestLock_WhatTwoFilesMayHave(t *testing.T) {
 	for _, c := range []struct {
 		name          string

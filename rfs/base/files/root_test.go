@@ -163,7 +163,7 @@ func TestRoot_InItsOwnDirectories(t *testing.T) {
 	}
 }
 
-// TestRoot_KeepsWhatIsItsOwn checks that a file of root in a directory of another user does not become that user's.
+// TestRoot_KeepsWhatIsItsOwn checks that a file of root in another user's directory keeps its owner.
 func TestRoot_KeepsWhatIsItsOwn(t *testing.T) {
 	dir, _ := serviceDir(t)
 	path := filepath.Join(dir, "x")
@@ -174,7 +174,7 @@ func TestRoot_KeepsWhatIsItsOwn(t *testing.T) {
 	}
 }
 
-// TestRoot_FollowsItsOwnLinks checks that links that only root can have made work, as that of a data disk.
+// TestRoot_FollowsItsOwnLinks checks that links that only root can have created are followed, such as one to a data disk.
 func TestRoot_FollowsItsOwnLinks(t *testing.T) {
 	dir, precious := serviceDir(t)
 	must(t, os.Chmod(filepath.Dir(precious), 0o755))

@@ -15,7 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// asService runs do as the user of a service. A thread of Linux has a user of its own.
+// asService runs do as the user of a service. On Linux each thread has its own user.
 func asService(t *testing.T, do func()) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -33,7 +33,7 @@ func asService(t *testing.T, do func()) {
 	do()
 }
 
-// TestUser_ChecksNoOwners checks that a user who is not root may do what the system permits: the rules for root are not its.
+// TestUser_ChecksNoOwners checks that a user other than root may do whatever the system permits, because the rules for root do not apply.
 func TestUser_ChecksNoOwners(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -74,7 +74,7 @@ func TestUser_ChecksNoOwners(t *testing.T) {
 	}
 }
 
-// TestUser_WithoutPermission checks that what the system denies is reported, and that nothing is left of it.
+// TestUser_WithoutPermission checks that an operation denied by the system is reported and leaves no trace.
 func TestUser_WithoutPermission(t *testing.T) {
 	for name, do := range map[string]func(dir string) error{
 		"a new file": func(dir string) error {
@@ -115,7 +115,7 @@ func TestUser_WithoutPermission(t *testing.T) {
 	}
 }
 
-// TestCreate_WhatCannotBeGivenToItsOwner checks that it does not stay as another user's.
+// TestCreate_WhatCannotBeGivenToItsOwner checks that a file is removed if its owner cannot be changed.
 func TestCreate_WhatCannotBeGivenToItsOwner(t *testing.T) {
 	dir, precious := serviceDir(t)
 	must(t, os.Chmod(filepath.Dir(filepath.Dir(precious)), 0o755))
@@ -136,7 +136,7 @@ func TestCreate_WhatCannotBeGivenToItsOwner(t *testing.T) {
 	}
 }
 
-// TestHandles_NoneIsLeft checks that no operation leaves a file or directory open, also when it fails.
+// TestHandles_NoneIsLeft checks that no operation leaves a file or directory open, even after an error.
 func TestHandles_NoneIsLeft(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "directory", "file")
@@ -202,7 +202,7 @@ func TestHandles_NoneIsLeft(t *testing.T) {
 	}
 }
 
-// TestUnchanged_WhatIsReplacedWhileItIsOpened checks that it is refused.
+// TestUnchanged_WhatIsReplacedWhileItIsOpened checks that a file replaced while it is opened is refused.
 func TestUnchanged_WhatIsReplacedWhileItIsOpened(t *testing.T) {
 	dir := t.TempDir()
 	var infos []fs.FileInfo
@@ -228,7 +228,7 @@ func TestUnchanged_WhatIsReplacedWhileItIsOpened(t *testing.T) {
 	}
 }
 
-// TestWorkingDirectory_Removed checks that a relative path below it is refused.
+// TestWorkingDirectory_Removed checks that a relative path in a removed working directory is refused.
 func TestWorkingDirectory_Removed(t *testing.T) {
 	gone := filepath.Join(t.TempDir(), "gone")
 	must(t, os.Mkdir(gone, 0o700))

@@ -67,7 +67,7 @@ func TestOutage_IsOverForAllCallers(t *testing.T) {
 	})
 }
 
-// TestOutage_OverAt: a success that is noted later ends the outages that began before it, and no other.
+// TestOutage_OverAt: a success that is recorded later ends only the outages that started before it.
 func TestOutage_OverAt(t *testing.T) {
 	for _, c := range []struct {
 		name    string

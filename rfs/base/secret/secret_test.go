@@ -96,7 +96,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// FuzzText: what was masked once has no secret left, and a text without marks of one is as it was.
+// FuzzText: masked text contains no secret, and text without secrets is unchanged.
 func FuzzText(f *testing.F) {
 	for _, s := range []string{"http://u:p@h", "x=https://u:p@h", "secret_key=x", "://@", "a://b://c:d@e", "token=token=x"} {
 		f.Add(s)

@@ -137,7 +137,7 @@ func TestWhatIsNotUsedIsKeptForASecond(t *testing.T) {
 	})
 }
 
-// TestBucket_End: what waits, and all that comes later, ends with the reason, also when the rate is changed afterwards.
+// TestBucket_End: waiting and later requests return the reason, even if the rate is changed afterwards.
 func TestBucket_End(t *testing.T) {
 	for _, rate := range []int64{0, 10, 1 << 30} {
 		synctest.Test(t, func(t *testing.T) {

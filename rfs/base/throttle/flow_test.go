@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// flowTarget takes requests side by side. At each moment those in progress share a rate, up to a rate for each. It refuses
-// those beyond a number.
+// flowTarget processes requests concurrently. Requests in flight share a total rate, with a maximum rate each. It rejects requests beyond a
+// number.
 type flowTarget struct {
 	delay time.Duration // of each request, before its bytes
 	each  float64       // bytes per second of a request
@@ -26,7 +26,7 @@ type flowTarget struct {
 	refused  int
 }
 
-// send takes a request, and returns how much of it.
+// send processes a request, and returns the accepted bytes.
 func (s *flowTarget) send(bytes int) (taken int, overloaded bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,17 +54,17 @@ func (s *flowTarget) send(bytes int) (taken int, overloaded bool) {
 	return bytes, false
 }
 
-// sleep waits without the mutex.
+// sleep sleeps with the mutex unlocked.
 func (s *flowTarget) sleep(d time.Duration) {
 	s.mu.Unlock()
 	defer s.mu.Lock()
 	time.Sleep(d)
 }
 
-// speed returns the bytes per second of each request that shares.
+// speed returns the bytes per second of each of the requests in flight.
 func (s *flowTarget) speed() float64 { return min(s.each, s.all/float64(s.sharing)) }
 
-// share brings the progress up to date, then changes how many share. The mutex is held.
+// share updates the progress, then changes the number of requests in flight. The mutex is held.
 func (s *flowTarget) share(change int) {
 	now := time.Now()
 	if s.sharing > 0 {
@@ -80,7 +80,7 @@ func (s *flowTarget) share(change int) {
 	}
 }
 
-// run sends for a time and returns the bytes per second of its last half.
+// run sends for a time and returns the bytes per second of the last half of it.
 func (s *flowTarget) run(f *Flow, connections int, d time.Duration) float64 {
 	var senders sync.WaitGroup
 	end := time.Now().Add(d)
@@ -121,8 +121,8 @@ func (s *flowTarget) run(f *Flow, connections int, d time.Duration) float64 {
 
 const mb = 1 << 20
 
-// TestFlowFollowsTheThroughput: more requests while that brings more, no more than are of use, and both ways when the target
-// changes.
+// TestFlowFollowsTheThroughput: the number of requests grows while that raises the throughput, not further, and adapts both ways when the
+// target changes.
 func TestFlowFollowsTheThroughput(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -154,8 +154,8 @@ func TestFlowFollowsTheThroughput(t *testing.T) {
 	}
 }
 
-// TestFlowMeasuresWhatOneNumberBrings: requests that are started while their number rises to twice as many, or falls, are answered
-// at another speed than those that follow, and prove nothing.
+// TestFlowMeasuresWhatOneNumberBrings: requests that start while their number doubles, or falls, are answered at another speed than later
+// ones, and prove nothing.
 func TestFlowMeasuresWhatOneNumberBrings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		type request struct {
@@ -184,7 +184,7 @@ func TestFlowMeasuresWhatOneNumberBrings(t *testing.T) {
 	})
 }
 
-// TestFlowHalvesOnOverload, number and length, once for all that were in progress; afterwards both rise again.
+// TestFlowHalvesOnOverload halves number and length, once for all requests in flight; afterwards both rise again.
 func TestFlowHalvesOnOverload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := NewFlow(4, 4*mb)

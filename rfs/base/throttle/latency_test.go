@@ -19,7 +19,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// answered lets one request take so long, and returns its part and how long its reader paused.
+// answered makes one request with a duration, and returns its part and the pause of its reader.
 func answered(t *testing.T, l *Latency, took time.Duration) (part float64, paused time.Duration) {
 	t.Helper()
 	part, end := l.Begin()
@@ -33,7 +33,7 @@ func answered(t *testing.T, l *Latency, took time.Duration) (part float64, pause
 
 func fixed(limit time.Duration) func() time.Duration { return func() time.Duration { return limit } }
 
-// TestLatency_LimitChanges: a limit is followed that is set and removed while requests are answered.
+// TestLatency_LimitChanges: a limit that is set or removed during requests takes effect.
 func TestLatency_LimitChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limit := time.Duration(0)

@@ -39,7 +39,7 @@ func TestOverloads_Note(t *testing.T) {
 	}
 }
 
-// TestOverloads_Forgets: the memory of a process that loads many indices in sequence is bounded.
+// TestOverloads_Forgets: the memory of a process that loads many indices in sequence is limited.
 func TestOverloads_Forgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &Overloads{}

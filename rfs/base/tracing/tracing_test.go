@@ -43,7 +43,7 @@ func recorder(t *testing.T) (context.Context, *tracetest.SpanRecorder) {
 	return tracing.Carry(t.Context(), p), spans
 }
 
-// TestTransport_Request: a request is a span below that of its context, and ends with its body, however that ends.
+// TestTransport_Request: a request is a span below its context's, and ends with its body, however that ends.
 func TestTransport_Request(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -105,7 +105,7 @@ func TestAs_OutlivesTheContext(t *testing.T) {
 	}
 }
 
-// TestTransport_Off: without a provider, and outside of a lease, a request is passed on as it is, and nothing is allocated for it.
+// TestTransport_Off: without a provider, and outside of a lease, a request is passed on unchanged, without allocations.
 func TestTransport_Off(t *testing.T) {
 	on, spans := recorder(t)
 	off, span := tracing.Start(tracing.With(t.Context(), attribute.String("a", "b")), "lease")
@@ -132,7 +132,7 @@ type fixed struct{ res *http.Response }
 
 func (f fixed) RoundTrip(*http.Request) (*http.Response, error) { return f.res, nil }
 
-// BenchmarkTransport_Off is what a request costs more without a provider: compare with direct.
+// BenchmarkTransport_Off measures the overhead of a request without a provider: compare with direct.
 func BenchmarkTransport_Off(b *testing.B) {
 	req, direct := request(context.Background(), b), http.RoundTripper(fixed{&http.Response{Body: http.NoBody}})
 	for name, tr := range map[string]http.RoundTripper{"direct": direct, "off": tracing.Transport(direct, "target")} {
@@ -145,7 +145,7 @@ func BenchmarkTransport_Off(b *testing.B) {
 	}
 }
 
-// BenchmarkStart_Off is what a lease costs more without a provider.
+// BenchmarkStart_Off measures the overhead of a lease without a provider.
 func BenchmarkStart_Off(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {

@@ -10,7 +10,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 )
 
-// quickStore lets another worker acquire an item, and give it back, before an acquisition that has read it as never leased.
+// quickStore lets another worker acquire and release an item before an acquisition that read the item as never leased.
 type quickStore struct {
 	cms.Store
 	other *cms.Coordinator
@@ -31,8 +31,7 @@ func (s *quickStore) Apply(ctx context.Context, id string, t cms.Transition) (cm
 	return s.Store.Apply(ctx, id, t)
 }
 
-// TestALeaseFollowsOneThatItsWorkerHasNotSeen: what the target has of a document is a copy by the migration then, and not a
-// document from before it.
+// TestALeaseFollowsOneThatItsWorkerHasNotSeen: a document on the target may then be the migration's own copy, not one from before it.
 func TestALeaseFollowsOneThatItsWorkerHasNotSeen(t *testing.T) {
 	for _, between := range []bool{false, true} {
 		bolt, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)

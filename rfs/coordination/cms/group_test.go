@@ -58,7 +58,7 @@ func (s *counted) Candidates(ctx context.Context, grace time.Duration, n int) ([
 	return s.Store.Candidates(ctx, grace, n)
 }
 
-// seeded is a queue of n items.
+// seeded returns a store with n items and its coordinator.
 func seeded(t *testing.T, n int) (*counted, *cms.Coordinator) {
 	t.Helper()
 	bolt, err := boltcms.OpenTemporary(filepath.Join(t.TempDir(), "c.db"), time.Now)
@@ -84,8 +84,7 @@ func seeded(t *testing.T, n int) (*counted, *cms.Coordinator) {
 	return s, c
 }
 
-// drain completes everything that a slot gets, and returns how many leases that took. took is how long the work under a
-// lease takes.
+// drain completes all items that a slot leases, and returns the number of leases. took is the duration of the work under a lease.
 func drain(t *testing.T, c *cms.Coordinator, took func(l *cms.Lease) time.Duration) (leases int) {
 	t.Helper()
 	g := c.Group("slot", cms.Small{Items: 8, Bytes: 1 << 20, Size: func(cms.Item) int64 { return 1000 }, More: func() bool { return true }})
@@ -115,7 +114,7 @@ func drain(t *testing.T, c *cms.Coordinator, took func(l *cms.Lease) time.Durati
 	}
 }
 
-// TestSmallItemsShareRequests: a search finds work for several groups, and one request completes a group and acquires the next.
+// TestSmallItemsShareRequests: one search finds work for several groups, and one request completes a group and acquires the next.
 func TestSmallItemsShareRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c := seeded(t, 200)
@@ -158,8 +157,8 @@ func TestASlowMemberOfAGroupDelaysNoOther(t *testing.T) {
 	})
 }
 
-// TestWhatARequestForSeveralDoesNotSettleIsSettledOneByOne loses requests and answers: every item is completed once, none
-// stays leased, with no worker on it, for the length of a lease, and none has an attempt counted.
+// TestWhatARequestForSeveralDoesNotSettleIsSettledOneByOne loses requests and answers: every item is completed once, no item stays leased
+// without a worker until its lease ends, and no attempt is counted.
 func TestWhatARequestForSeveralDoesNotSettleIsSettledOneByOne(t *testing.T) {
 	for _, applied := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -181,7 +180,7 @@ func TestWhatARequestForSeveralDoesNotSettleIsSettledOneByOne(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotLeasedTogether: items of unknown size, and those whose last holder made no progress.
+// TestWhatIsNotLeasedTogether: items of unknown size, and items whose last holder made no progress.
 func TestWhatIsNotLeasedTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, own := seeded(t, 10)
@@ -224,8 +223,8 @@ func TestWhatIsNotLeasedTogether(t *testing.T) {
 	})
 }
 
-// TestWhatComesNextIsTriedFirst: a slot prepares for the items that Upcoming returns, so it leases these next, also when the search that
-// found them is old. What others took meanwhile costs one request.
+// TestWhatComesNextIsTriedFirst: a slot prepares for the items that Upcoming returns, so it leases these next, even if the search that
+// found them is old. Each item that others leased meanwhile costs one request.
 func TestWhatComesNextIsTriedFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c := seeded(t, 40)

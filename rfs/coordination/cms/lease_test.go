@@ -33,7 +33,7 @@ func (h *hands) Sleep(ctx context.Context, d time.Duration) error {
 	return ctx.Err()
 }
 
-// faulty loses answers, or the requests themselves, when told to.
+// faulty loses answers, or the requests themselves, on request.
 type faulty struct {
 	cms.Store
 	before func(t cms.Transition) error // not applied
@@ -254,7 +254,7 @@ func TestEachAcquisitionHasAHolderOfItsOwn(t *testing.T) {
 	}
 }
 
-// TestWhatALeaseEndedItselfIsNotLost: a record of progress that was sent before the end may be decided after it.
+// TestWhatALeaseEndedItselfIsNotLost: a progress request sent before the end of the lease may be applied after it.
 func TestWhatALeaseEndedItselfIsNotLost(t *testing.T) {
 	for name, end := range map[string]func(*bench, *cms.Lease) error{
 		"completed":  func(_ *bench, l *cms.Lease) error { return l.Complete(t.Context(), cms.Work{}) },
@@ -361,7 +361,7 @@ func TestAHandoffTheStoreForgotIsNotCompleted(t *testing.T) {
 	}
 }
 
-// forget brings the item back as it was.
+// forget resets the item to a former state.
 func (b *bench) forget(t *testing.T, was cms.Item) {
 	t.Helper()
 	if _, _, err := b.store.Store.Apply(t.Context(), b.id, restore{was}); err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
-// breaks ends lists with err after their first entry, until it has done so often enough.
+// breaks ends lists with err after their first entry, a given number of times.
 type breaks struct {
 	cms.Store
 	err  error
@@ -48,7 +48,7 @@ func broken[T any](b *breaks, all iter.Seq2[T, error]) iter.Seq2[T, error] {
 	}
 }
 
-// TestAListSurvivesAnOutage: a search that a busy store refused at the end of a migration ended the whole run.
+// TestAListSurvivesAnOutage: a search refused by a busy store at the end of a migration used to end the whole run.
 func TestAListSurvivesAnOutage(t *testing.T) {
 	busy := fmt.Errorf("HTTP 429: %w", fault.ErrUnavailable)
 	for _, c := range []struct {

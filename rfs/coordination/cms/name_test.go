@@ -22,7 +22,7 @@ func TestItemsAreNamedByIndexAndShard(t *testing.T) {
 	}
 }
 
-// TestErrorsAboutItemsNameIndexAndShard: an operator reads them in logs, where an encoded id says nothing.
+// TestErrorsAboutItemsNameIndexAndShard: operators read them in logs, where an encoded id is meaningless.
 func TestErrorsAboutItemsNameIndexAndShard(t *testing.T) {
 	steal := func(t *testing.T, b *bench) {
 		if _, v, err := b.store.Apply(t.Context(), b.id, cms.Reclaim{}); err != nil || v != cms.Applied {

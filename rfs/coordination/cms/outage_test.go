@@ -14,12 +14,12 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 )
 
-// eighth is a random source of which each number is about an eighth of its range.
+// eighth is a random source whose numbers are about an eighth of their range.
 type eighth struct{}
 
 func (eighth) Uint64() uint64 { return 1<<61 + 99991 }
 
-// silent is a store that answers no search until a time.
+// silent is a store that answers no search before a given time.
 type silent struct {
 	cms.Store
 	until time.Time
@@ -32,7 +32,7 @@ func (s silent) Candidates(ctx context.Context, grace time.Duration, n int) ([]c
 	return s.Store.Candidates(ctx, grace, n)
 }
 
-// TestShortPausesDoNotShortenAnOutage: a request is repeated for a minute, however short its random pauses are, and not for ever.
+// TestShortPausesDoNotShortenAnOutage: a request is retried for a minute, however short its random pauses are, and not indefinitely.
 func TestShortPausesDoNotShortenAnOutage(t *testing.T) {
 	for _, c := range []struct {
 		name      string

@@ -10,7 +10,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 )
 
-// lateStore answers an acquisition only after its caller was told to stop.
+// lateStore answers an acquisition only after its caller was cancelled.
 type lateStore struct {
 	cms.Store
 	stop context.CancelFunc

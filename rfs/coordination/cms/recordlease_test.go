@@ -15,7 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
-// hanging is a store whose requests wait for the end of their context while it hangs.
+// hanging is a store whose requests block until their context ends, while it hangs.
 type hanging struct {
 	cms.Store
 	on atomic.Bool

@@ -139,8 +139,8 @@ func TestFailedIsReportedOverACompletion(t *testing.T) {
 	}
 }
 
-// TestInvariantsOfRandomHistories: whatever is done to an item in whatever order,
-// done stays done, successors are write-once, and refusals change nothing.
+// TestInvariantsOfRandomHistories: under any sequence of transitions, completed items stay completed, successors are written once, and
+// refused transitions change nothing.
 func TestInvariantsOfRandomHistories(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		it := cms.NewItem("YQ__0__10", "c", 0)

@@ -11,7 +11,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 )
 
-// stale finds items that others have leased meanwhile, and counts what is tried.
+// stale finds items that others have leased meanwhile, and counts the attempts.
 type stale struct {
 	cms.Store
 	found           []cms.Item
@@ -28,7 +28,7 @@ func (s *stale) Apply(ctx context.Context, id string, t cms.Transition) (cms.Ite
 	return s.Store.Apply(ctx, id, t)
 }
 
-// TestOneOfACrowdGivesUpSoon: where many find the same, each tries few of it and waits; alone, a worker searches again and again.
+// TestOneOfACrowdGivesUpSoon: if many workers find the same items, each tries few and waits; a lone worker searches repeatedly.
 func TestOneOfACrowdGivesUpSoon(t *testing.T) {
 	for _, c := range []struct{ tries, most, searches int }{{2, 2, 1}, {0, 80, 8}} {
 		bolt, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)

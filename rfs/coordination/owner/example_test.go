@@ -9,7 +9,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/owner"
 )
 
-// A second process is refused while the first lives; afterwards it learns which leases need not be waited for.
+// A second process is refused while the first is alive; afterwards it learns for which leases nothing has to wait.
 func Example() {
 	dir, err := os.MkdirTemp("", "owner-")
 	if err != nil {

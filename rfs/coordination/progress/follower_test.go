@@ -10,8 +10,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 )
 
-// TestAFollowerOfASlowStore: a first reading that took two seconds on a busy machine put off the next by 40, and for so long
-// a migration that worked was shown at 0 %.
+// TestAFollowerOfASlowStore: a first reading that took two seconds on a busy machine delayed the next by 40 s, during which a running
+// migration was shown at 0 %.
 func TestAFollowerOfASlowStore(t *testing.T) {
 	for _, c := range []struct {
 		name   string

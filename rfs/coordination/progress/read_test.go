@@ -69,7 +69,7 @@ func (w world) put(t *testing.T, r cms.Record) {
 	}
 }
 
-// lease takes the item, which must be the only one that the order puts first.
+// lease leases the item, which must be the first candidate.
 func (w world) lease(t *testing.T, id cms.ItemID) *cms.Lease {
 	t.Helper()
 	first := func(items []cms.Item) {
@@ -242,7 +242,8 @@ func TestAnIndexWhoseDocumentsAreNotOnTheTargetHasFailed(t *testing.T) {
 	}
 }
 
-// TestReading_RefusedAliases: an alias that the target refuses is a failure with its remedy, though the documents of its index are there.
+// TestReading_RefusedAliases: an alias that the target refuses is a failure with a remedy, although the documents of its index have
+// arrived.
 func TestReading_RefusedAliases(t *testing.T) {
 	w := newWorld(t)
 	w.put(t, cms.Record{ID: "index:Z29uZQ", Kind: "index", State: progress.Completed, Body: json.RawMessage(`{"name":"gone","shards":1,"locator":{"refused_aliases":[{"index":"to","alias":"w","reason":"second write index"}]}}`)})

@@ -10,7 +10,7 @@ import (
 	"github.com/rfsd/rfsd/testing/cmstest"
 )
 
-// TestRedrives_Take checks what failed documents are taken for delivered.
+// TestRedrives_Take checks which failed documents count as delivered.
 func TestRedrives_Take(t *testing.T) {
 	type index struct {
 		targets []string

@@ -40,7 +40,7 @@ func seconds(left *float64) float64 {
 	return *left
 }
 
-// A process that goes on with the work of another counts what that one did, and estimates the end from its own rate.
+// A process that continues the work of another includes the other's work, and estimates the end from its own rate.
 func TestTheViewOfAResumedMigrationIsTrue(t *testing.T) {
 	w := newWorld(t)
 	w.entry(t, "logs", progress.Completed, 1000, 3000)
@@ -58,7 +58,7 @@ func TestTheViewOfAResumedMigrationIsTrue(t *testing.T) {
 	}
 }
 
-// The end is estimated from the last minute, not from a slow begin.
+// The end is estimated from the last minute, not from a slow start.
 func TestTheRateIsThatOfTheLastMinute(t *testing.T) {
 	w := newWorld(t)
 	w.entry(t, "logs", progress.Completed, 10_000)
@@ -107,7 +107,7 @@ func TestTimeWithoutDocumentsIsReported(t *testing.T) {
 	}
 }
 
-// A store that does not answer leaves what the process itself did.
+// Without an answer from the store, the process's own work remains.
 func TestAViewWithoutAStore(t *testing.T) {
 	w := newWorld(t)
 	must(t, w.store.Close())
@@ -118,7 +118,7 @@ func TestAViewWithoutAStore(t *testing.T) {
 	}
 }
 
-// What is only read from a store grows by steps, in which workers record it: the rate is that of whole steps.
+// Work read from a store grows in steps, because workers record it periodically: the rate is measured over whole steps.
 func TestTheRateOfRecordedWork(t *testing.T) {
 	m := progress.Measure{Lag: progress.RecordLag}
 	session := &progress.Migration{Totals: progress.Counts{Bytes: 100_000, Leased: 1, ItemsOpen: 1}}
@@ -144,7 +144,7 @@ func TestTheRateOfRecordedWork(t *testing.T) {
 	}
 }
 
-// A single reading has the mean since the documents began; items in work decide whether work is under way.
+// A single reading has the mean since the documents phase started; items in progress determine whether work is being done.
 func TestTheViewOfASingleReading(t *testing.T) {
 	w := newWorld(t)
 	w.entry(t, "logs", progress.Completed, 1000, 3000)
@@ -190,7 +190,7 @@ func TestWhatWasGivenUpIsSeen(t *testing.T) {
 	}
 }
 
-// TestMeasure_Losses: a session that has ended without all of its documents is never plainly complete, nor 100 % done.
+// TestMeasure_Losses: a session that has ended without all of its documents is neither complete without losses nor 100 % done.
 func TestMeasure_Losses(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -226,7 +226,7 @@ func TestMeasure_Losses(t *testing.T) {
 	}
 }
 
-// TestMeasure_Silence: of a session whose processes have ended without a word it is said, and nothing is estimated.
+// TestMeasure_Silence: a session whose processes ended without a report is shown as silent, without an estimate.
 func TestMeasure_Silence(t *testing.T) {
 	now := time.Date(2026, 11, 24, 6, 20, 0, 0, time.UTC)
 	for _, c := range []struct {
@@ -268,7 +268,7 @@ func TestMeasure_Silence(t *testing.T) {
 	}
 }
 
-// TestView_Of: the share of a process that is ahead of the store is not replaced by what the store has recorded.
+// TestView_Of: the share of a process that is ahead of the store is not replaced by the recorded one.
 func TestView_Of(t *testing.T) {
 	m := &progress.Migration{Totals: progress.Counts{Indexed: 50, Bytes: 1000, BytesDone: 200}}
 	for own, want := range map[float64]float64{0: 0.2, 0.1: 0.2, 0.6: 0.6} {

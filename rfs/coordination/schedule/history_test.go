@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestAHistoryCoversTheWholeRunInBoundedSpace: what was done is never lost, whatever the length, and the end is at most one step coarse.
+// TestAHistoryCoversTheWholeRunInBoundedSpace: no work is lost, whatever the length, and the end is at most one step coarse.
 func TestAHistoryCoversTheWholeRunInBoundedSpace(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, spans := range []int{1, 100, 500, 20_000} {

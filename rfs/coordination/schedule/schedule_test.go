@@ -137,7 +137,7 @@ func BenchmarkPropose(b *testing.B) {
 	}
 }
 
-// TestTheMoreThereAreTheLessOftenEachAsks: what nodes and workers do again and again, and that a small fleet does not notice.
+// TestTheMoreThereAreTheLessOftenEachAsks: periodic operations of nodes and workers, which a small fleet makes without delay.
 func TestTheMoreThereAreTheLessOftenEachAsks(t *testing.T) {
 	const took = 2 * time.Second
 	for _, c := range []struct {

@@ -13,7 +13,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
-// TestCutovers_Order: nothing to cut over from, an order in progress, and the end.
+// TestCutovers_Order: before any round, while an order is in progress, and after the end.
 func TestCutovers_Order(t *testing.T) {
 	store, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 
 func bytesOf(n int64) *int64 { return &n }
 
-// TestOrders_GiveSet: values are set and taken back one by one; other orders keep them.
+// TestOrders_GiveSet: values are set and removed one by one; other orders keep them.
 func TestOrders_GiveSet(t *testing.T) {
 	c := intentCoordinator(t)
 	for _, x := range []struct {
@@ -44,7 +44,7 @@ func TestOrders_GiveSet(t *testing.T) {
 	}
 }
 
-// TestOrders_SetIsBounded: values out of bounds are refused, of orders and of records that others have written.
+// TestOrders_SetIsBounded: values beyond the limits are refused, in orders and in records of other writers.
 func TestOrders_SetIsBounded(t *testing.T) {
 	set := session.OrderSet
 	for name, o := range map[string]session.Order{

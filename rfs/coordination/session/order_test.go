@@ -28,7 +28,7 @@ type wire struct {
 	delivered sync.WaitGroup                           // late writes
 }
 
-// waits blocks while the store is silent.
+// waits blocks while the store does not answer.
 func (w *wire) waits(ctx context.Context) error {
 	for {
 		w.mu.Lock()
@@ -63,7 +63,7 @@ func (w *wire) Record(ctx context.Context, id string) (cms.Record, error) {
 	return w.Store.Record(ctx, id)
 }
 
-// Put lets a write arrive when its channel is closed, also after its sender has given up.
+// Put applies a write when its channel is closed, even after its sender has given up.
 func (w *wire) Put(ctx context.Context, r cms.Record) (cms.Revision, error) {
 	if err := w.waits(ctx); err != nil {
 		return cms.Revision{}, err
@@ -137,7 +137,7 @@ func waitsFor(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// is checks what the fleet is to do, and who gave the last order.
+// is checks the state of the fleet, and the issuer of the last order.
 func is(t *testing.T, c *cms.Coordinator, state session.FleetState, who string) {
 	t.Helper()
 	if i, err := session.OrdersOf(c).Intent(t.Context()); err != nil || i.State != state || i.Who != who {

@@ -13,7 +13,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
-// conflicting refuses the first writes of records as if another worker had been quicker.
+// conflicting refuses the first writes of records, as if another worker had been quicker.
 type conflicting struct {
 	cms.Store
 	left int

@@ -24,7 +24,7 @@ func rounds(t *testing.T) session.Rounds {
 	return session.RoundsOf(cms.New(cms.Config{Store: store, Creator: "test"}))
 }
 
-// TestRounds_OneAfterTheOther: a round starts when the one before it has arrived.
+// TestRounds_OneAfterTheOther: a round starts after the previous one has arrived.
 func TestRounds_OneAfterTheOther(t *testing.T) {
 	r := rounds(t)
 	if all, err := r.Read(t.Context()); err != nil || len(all.Rounds) != 0 {
@@ -62,7 +62,7 @@ func TestRounds_OneAfterTheOther(t *testing.T) {
 	}
 }
 
-// TestRounds_AtTheSameTime: of processes that start the same round one does, and all see its snapshot.
+// TestRounds_AtTheSameTime: of several processes that start the same round one succeeds, and all see its snapshot.
 func TestRounds_AtTheSameTime(t *testing.T) {
 	r := rounds(t)
 	var wg sync.WaitGroup
@@ -106,7 +106,7 @@ func TestRounds_TheLastHundredAreKept(t *testing.T) {
 	}
 }
 
-// TestFollowed_Lag: the lag is the age of the snapshot that arrived last, whatever is in progress, and ends with the following.
+// TestFollowed_Lag: the lag is the age of the last snapshot that arrived, regardless of rounds in progress, until following has finished.
 func TestFollowed_Lag(t *testing.T) {
 	now := time.UnixMilli(100_000)
 	for _, c := range []struct {
@@ -127,7 +127,7 @@ func TestFollowed_Lag(t *testing.T) {
 	}
 }
 
-// TestRounds_FailuresAreCountedUntilARoundArrives: of any process, and with a reason of bounded length.
+// TestRounds_FailuresAreCountedUntilARoundArrives: of every process, with a reason of limited length.
 func TestRounds_FailuresAreCountedUntilARoundArrives(t *testing.T) {
 	r := rounds(t)
 	is := func(failures int, reason string) {
@@ -156,7 +156,7 @@ func TestRounds_FailuresAreCountedUntilARoundArrives(t *testing.T) {
 	is(0, "")
 }
 
-// TestFollowed_Bases: rounds of some indices take the place of the last round of all indices, for these.
+// TestFollowed_Bases: rounds of some indices replace the last round of all indices, for these indices.
 func TestFollowed_Bases(t *testing.T) {
 	group := func(names ...string) session.Round { return session.Round{Group: names} }
 	all := session.Followed{Rounds: []session.Round{group(), group("a"), group("a"), group("b", "c"), group("a"), group("a"), group(), group("c")}}

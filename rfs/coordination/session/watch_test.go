@@ -17,7 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
-// recordsOf is a store whose records fail from some time on, while its items are there.
+// recordsOf is a store whose records fail from a given time on, while its items remain.
 type recordsOf struct {
 	cms.Store
 	fails atomic.Pointer[error]
@@ -30,7 +30,7 @@ func (s *recordsOf) Record(ctx context.Context, id string) (cms.Record, error) {
 	return s.Store.Record(ctx, id)
 }
 
-// TestRecords_WatchStoreThatVanishes: a command ends when the store of its orders was deleted, not when that does not answer.
+// TestRecords_WatchStoreThatVanishes: a command ends when the store of its orders was deleted, but not when the store does not answer.
 func TestRecords_WatchStoreThatVanishes(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -57,7 +57,7 @@ func TestStoreOnAFailingDisk(t *testing.T) {
 	}
 }
 
-// TestTemporaryIsNotSynced: what is thrown away waits for no disk.
+// TestTemporaryIsNotSynced: temporary state does not wait for a disk.
 func TestTemporaryIsNotSynced(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.db")
 	s, err := OpenTemporary(path, time.Now)

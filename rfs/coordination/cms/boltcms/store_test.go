@@ -187,8 +187,8 @@ func TestForeignFileIsNotTouched(t *testing.T) {
 	}
 }
 
-// TestATornFileIsRefusedOrWhole cuts the file as a power loss may, at many places:
-// it opens with a whole state, or is refused; it never opens with half an item.
+// TestATornFileIsRefusedOrWhole truncates the file at many places, as a power loss may: it opens with a complete state, or is refused; it
+// never opens with half an item.
 func TestATornFileIsRefusedOrWhole(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "cms.db")
@@ -235,7 +235,7 @@ func TestATornFileIsRefusedOrWhole(t *testing.T) {
 	}
 }
 
-// TestADamagedFileNeverKillsTheProcess turns over bytes all over the file.
+// TestADamagedFileNeverKillsTheProcess flips bytes throughout the file.
 func TestADamagedFileNeverKillsTheProcess(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "cms.db")
@@ -284,7 +284,7 @@ func TestADamagedFileNeverKillsTheProcess(t *testing.T) {
 	}
 }
 
-// TestAFutureClockIsForgotten: the clock was an hour ahead, when the file was written or while it is open.
+// TestAFutureClockIsForgotten: the clock was an hour ahead, when the file was written or while it was open.
 func TestAFutureClockIsForgotten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.db")
 	right := time.UnixMilli(1_700_000_000_000)
@@ -325,7 +325,7 @@ func TestAFutureClockIsForgotten(t *testing.T) {
 	}
 }
 
-// TestStore_MarkIsOfTheFile: a file keeps its mark, and one that replaces it has another.
+// TestStore_MarkIsOfTheFile: a file keeps its mark, and a replacement has another.
 func TestStore_MarkIsOfTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.db")
 	mark := func() string {

@@ -12,7 +12,7 @@ import (
 	"github.com/rfsd/rfsd/testing/cmstest"
 )
 
-// TestPartsOfShardsAreWhereNoOtherEngineLooks holds that a session of Apart never has the index whose items other engines lease.
+// TestPartsOfShardsAreWhereNoOtherEngineLooks checks that a session with Apart never uses the index whose items other engines lease.
 func TestPartsOfShardsAreWhereNoOtherEngineLooks(t *testing.T) {
 	c := connect(t, real)
 	sess := freshSession(t, c)

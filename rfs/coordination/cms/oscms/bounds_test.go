@@ -13,7 +13,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/oscms"
 )
 
-// flood answers bulk requests with many items, all else as a cluster whose session is known.
+// flood answers bulk requests with many items, and other requests as a cluster with a known session.
 type flood struct{ items string }
 
 func (f flood) Do(_ context.Context, _, path string, _ url.Values, _ []byte) (int, []byte, error) {
@@ -29,7 +29,7 @@ func (f flood) Do(_ context.Context, _, path string, _ url.Values, _ []byte) (in
 	return http.StatusOK, []byte(`{}`), nil
 }
 
-// TestAnswersToCreatedItemsAreBounded: a store may answer with more than was asked.
+// TestAnswersToCreatedItemsAreBounded: a store may answer with more than was requested.
 func TestAnswersToCreatedItemsAreBounded(t *testing.T) {
 	for name, c := range map[string]struct {
 		items   string

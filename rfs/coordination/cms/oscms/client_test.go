@@ -85,7 +85,7 @@ func send(t testing.TB, c rest.API, method, path, body string) string {
 	return string(answer)
 }
 
-// hooked asks before and after each request whether it shall fail.
+// hooked calls a hook before and after each request, which may make it fail.
 type hooked struct {
 	next rest.API
 	hook func(method, path string) (status int, answer string, lost bool)

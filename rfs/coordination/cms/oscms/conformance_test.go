@@ -10,8 +10,8 @@ import (
 	"github.com/rfsd/rfsd/testing/draw"
 )
 
-// TestConformance runs the whole suite on OpenSearch 2.19.4 with scripts, and the operations of the store in one other mode or version
-// that is drawn; with RFSD_SOURCES=all the whole suite in every mode of every version.
+// TestConformance runs the whole suite on OpenSearch 2.19.4 with scripts, and the store's operations in one randomly drawn other mode or
+// version; with RFSD_SOURCES=all the whole suite in every mode of every version.
 func TestConformance(t *testing.T) {
 	type variant struct {
 		version string

@@ -25,7 +25,7 @@ import (
 	"github.com/rfsd/rfsd/testing/cmstest"
 )
 
-// conflicts counts the updates that lost a race, and those that the cluster refused (429).
+// conflicts counts the updates that lost a race, and those that the cluster rejected (429).
 type conflicts struct {
 	rest.API
 	n, refused, requests atomic.Int64
@@ -44,8 +44,8 @@ func (c *conflicts) Do(ctx context.Context, method, path string, query url.Value
 	return status, answer, err
 }
 
-// TestFortyProcessesLeaseWithoutAConvoy: 40 processes lease 200 items. Beside it the same by
-// one _update_by_query per lease, in the order of the index as that call does by itself.
+// TestFortyProcessesLeaseWithoutAConvoy: 40 processes lease 200 items. For comparison, they do so by one _update_by_query per lease, in
+// index order as that call does by default.
 func TestFortyProcessesLeaseWithoutAConvoy(t *testing.T) {
 	url := crowdTarget(t)
 	if n := crowd(t, url, leaseOrder{Each: 5, Items: 200}, 40); n > 40 {
@@ -62,10 +62,10 @@ func crowdTarget(t *testing.T) string {
 	return cluster.OpenSearch(t, real).URL
 }
 
-// leaserVariable holds the order of a process that this test binary starts of itself.
+// leaserVariable is the variable with the order for a child process of this test binary.
 const leaserVariable = "RFSD_TEST_LEASER"
 
-// leaseOrder is what one process has to do.
+// leaseOrder is the order for one process.
 type leaseOrder struct {
 	URL, Session, Name string
 	Each, Items        int
@@ -73,7 +73,7 @@ type leaseOrder struct {
 	Limit              time.Duration // then it gives up; 0 = 2 min
 }
 
-// leaseResult is what it did.
+// leaseResult is the result of one process.
 type leaseResult struct {
 	Leased                       []string
 	Waits                        []time.Duration
@@ -91,8 +91,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// leaser is the main function of a leasing process. It says when it is ready and begins
-// when its input ends, so that all begin at the same time.
+// leaser is the main function of a leasing process. It reports that it is ready and starts when its input ends, so that all start at the
+// same time.
 func leaser(arg string, in io.Reader, out io.Writer) error {
 	var o leaseOrder
 	if err := json.Unmarshal([]byte(arg), &o); err != nil {
@@ -140,7 +140,7 @@ func leaser(arg string, in io.Reader, out io.Writer) error {
 	return errors.Join(json.NewEncoder(out).Encode(r), c.Close())
 }
 
-// leaseByQuery leases by _update_by_query with max_docs=1 until it has got something.
+// leaseByQuery leases by _update_by_query with max_docs=1 until it has an item.
 func leaseByQuery(ctx context.Context, c rest.API, o leaseOrder) (string, error) {
 	for {
 		now := time.Now().Unix()
@@ -164,7 +164,7 @@ func leaseByQuery(ctx context.Context, c rest.API, o leaseOrder) (string, error)
 	}
 }
 
-// crowd lets processes lease items at the same time and gives the number of lost races.
+// crowd lets processes lease items at the same time and returns the number of lost races.
 func crowd(t *testing.T, url string, order leaseOrder, processes int) (lost int64) {
 	t.Helper()
 	c := connectURL(t, url)

@@ -17,7 +17,7 @@ import (
 	"github.com/rfsd/rfsd/testing/cmstest"
 )
 
-// real is the version on which single behaviours are tested; the suite runs on all.
+// real is the version on which single features are tested; the suite runs on all versions.
 const real = "2.19.4"
 
 func TestADeletedQueueIsGoneAndNeverMadeAgain(t *testing.T) {
@@ -324,7 +324,7 @@ func TestRecordsAreReadableByPeople(t *testing.T) {
 	}
 }
 
-// TestStore_FormerRecordsDoNotBringTheMarkBack: of a session that begins anew under the name of a former one.
+// TestStore_FormerRecordsDoNotBringTheMarkBack: a new session under the name of a former one has another mark.
 func TestStore_FormerRecordsDoNotBringTheMarkBack(t *testing.T) {
 	c := connect(t, real)
 	sess := freshSession(t, c)

@@ -10,8 +10,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/oscms"
 )
 
-// scrolls counts the scrolls that are open, and stops the reader at a request: the answer to a request whose context has
-// ended is lost.
+// scrolls counts the open scrolls, and stops the reader at a given request: the answer to a request whose context has ended is lost.
 type scrolls struct {
 	flood
 	stop context.CancelFunc
@@ -40,8 +39,8 @@ func (s *scrolls) Do(ctx context.Context, method, path string, query url.Values,
 	return http.StatusOK, []byte(`{"_scroll_id":"x","hits":{"hits":[{"_id":"a","_source":{}}]}}`), nil
 }
 
-// TestAScrollIsClosedThoughItsReaderIsStopped stops a reader of items while its scroll is being opened and closed. A node
-// has 500 scrolls by default, and each one that is forgotten counts for minutes.
+// TestAScrollIsClosedThoughItsReaderIsStopped stops a reader of items while its scroll is being opened and closed. A node allows 500
+// scrolls by default, and a forgotten one counts for minutes.
 func TestAScrollIsClosedThoughItsReaderIsStopped(t *testing.T) {
 	for _, at := range []string{"", http.MethodPost, http.MethodDelete} {
 		t.Run("stopped at "+at, func(t *testing.T) {

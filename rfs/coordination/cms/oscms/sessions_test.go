@@ -11,7 +11,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/oscms"
 )
 
-// told is a cluster with one answer.
+// told is a cluster with one fixed response.
 type told struct {
 	status int
 	answer string
@@ -21,7 +21,7 @@ func (c told) Do(context.Context, string, string, url.Values, []byte) (int, []by
 	return c.status, []byte(c.answer), nil
 }
 
-// TestSessions_List: the control indices of a cluster are its sessions; names that no session can have are of others.
+// TestSessions_List: the control indices of a cluster are its sessions; indices whose names no session can have are ignored.
 func TestSessions_List(t *testing.T) {
 	for _, c := range []struct {
 		name string

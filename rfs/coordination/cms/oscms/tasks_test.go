@@ -9,7 +9,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
-// TestTheStrictMappingNamesEveryField: a field that it lacks would be refused with the item.
+// TestTheStrictMappingNamesEveryField: an item with an unmapped field would be refused.
 func TestTheStrictMappingNamesEveryField(t *testing.T) {
 	var m struct {
 		Dynamic    string         `json:"dynamic"`

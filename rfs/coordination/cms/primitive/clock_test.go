@@ -11,7 +11,7 @@ import (
 	"github.com/rfsd/rfsd/testing/cmstest"
 )
 
-// driftingStore is a store whose clock is fast by a part of the time, and ahead by a constant.
+// driftingStore is a store whose clock runs fast by a fraction of the time, with a constant offset.
 type driftingStore struct {
 	primitive.Store
 	start  time.Time

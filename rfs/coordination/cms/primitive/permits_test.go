@@ -37,7 +37,7 @@ func newSlowStore(latency time.Duration, lose float64, seed uint64) *slowStore {
 	return &slowStore{latency: latency, lose: lose, rng: rand.New(rand.NewPCG(seed, 1)), records: map[string]cms.Record{}}
 }
 
-// request counts a request and returns whether it has an effect and whether it is answered.
+// request counts a request and returns whether it takes effect and whether it is answered.
 func (s *slowStore) request(ctx context.Context) (effect, answered bool, err error) {
 	s.mu.Lock()
 	s.requests = append(s.requests, time.Now())
@@ -84,7 +84,7 @@ func (s *slowStore) Put(ctx context.Context, r cms.Record) (cms.Revision, error)
 	return r.Revision, nil
 }
 
-// Now is off by up to 200 ms, and says so.
+// Now returns a time that is off by up to 200 ms, and that maximum error.
 func (s *slowStore) Now(ctx context.Context) (time.Time, time.Duration, error) {
 	if _, answered, err := s.request(ctx); err != nil || !answered {
 		return time.Time{}, 0, fmt.Errorf("lost: %w", fault.ErrUnavailable)
@@ -94,7 +94,7 @@ func (s *slowStore) Now(ctx context.Context) (time.Time, time.Duration, error) {
 	return time.Now().Add(time.Duration(s.rng.Int64N(400)-200) * time.Millisecond), 200 * time.Millisecond, nil
 }
 
-// busiest returns the most requests of a minute since then, per second.
+// busiest returns the maximum requests per second over any minute since a time.
 func (s *slowStore) busiest(since time.Time) (most float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +110,7 @@ func (s *slowStore) busiest(since time.Time) (most float64) {
 	return most
 }
 
-// cut is the store as a process sees it that may be killed.
+// cut is the store as seen by a process that may be killed.
 type cut struct {
 	*slowStore
 	mu   sync.Mutex
@@ -133,7 +133,7 @@ func (c *cut) Put(ctx context.Context, r cms.Record) (cms.Revision, error) {
 	return c.slowStore.Put(ctx, r)
 }
 
-// process holds a permit. Its workers use less a moment after they were to, and survive it when it is killed.
+// process holds a permit. Its workers follow a lower part with a delay, and survive it when it is killed.
 type process struct {
 	store *cut
 	stop  context.CancelFunc
@@ -162,7 +162,7 @@ func start(t *testing.T, s *slowStore, weight int, lag time.Duration) *process {
 	return p
 }
 
-// kill ends the process as SIGKILL does: it gives nothing back.
+// kill ends the process like SIGKILL: it releases nothing.
 func (p *process) kill() {
 	p.store.mu.Lock()
 	p.store.dead = true
@@ -218,8 +218,8 @@ func inUse(all []*process) (sum int64) {
 	return sum
 }
 
-// TestPermitsNeverExceedTheLimit plays processes that start, end, are killed and change their weights on a store that loses
-// requests, and holds what may be in use at any moment against the limit.
+// TestPermitsNeverExceedTheLimit simulates processes that start, end, are killed and change their weights, on a store that loses requests,
+// and checks that the rate that may be in use never exceeds the limit.
 func TestPermitsNeverExceedTheLimit(t *testing.T) {
 	seeds := uint64(12)
 	if testing.Short() {
@@ -271,7 +271,7 @@ func TestPermitsNeverExceedTheLimit(t *testing.T) {
 	}
 }
 
-// TestAProcessThatStartsHasItsPartSoon measures when a process has its full part, and what all permits ask of the store.
+// TestAProcessThatStartsHasItsPartSoon measures when a process has its full part, and the load of all permits on the store.
 func TestAProcessThatStartsHasItsPartSoon(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -332,7 +332,7 @@ func TestAProcessThatStartsHasItsPartSoon(t *testing.T) {
 	}
 }
 
-// TestTheRecordOfPermits: what others wrote neither blocks a process for good nor lets it exceed the limit.
+// TestTheRecordOfPermits: foreign entries neither block a process permanently nor let it exceed the limit.
 func TestTheRecordOfPermits(t *testing.T) {
 	for _, c := range []struct {
 		name, body string
@@ -365,7 +365,7 @@ func TestTheRecordOfPermits(t *testing.T) {
 	}
 }
 
-// vanishing is a store whose requests fail from some time on.
+// vanishing is a store whose requests fail from a given time on.
 type vanishing struct {
 	*slowStore
 	mu    sync.Mutex
@@ -398,7 +398,7 @@ func (v *vanishing) Put(ctx context.Context, r cms.Record) (cms.Revision, error)
 	return v.slowStore.Put(ctx, r)
 }
 
-// TestPermits_HoldEndsWithoutAStore: a holder learns when there can be no permit any more, and keeps trying while there may be one.
+// TestPermits_HoldEndsWithoutAStore: a holder notices when no permit can be had any more, and retries while one may be.
 func TestPermits_HoldEndsWithoutAStore(t *testing.T) {
 	denied := fmt.Errorf("403 security_exception: %w", fault.ErrConfig)
 	for _, c := range []struct {
@@ -452,8 +452,8 @@ type spendingBucket struct{ *throttle.Bucket }
 func (spendingBucket) Limit() int64 { return permitLimit }
 func (spendingBucket) Weight() int  { return 1 }
 
-// TestPermits_TheLimitChanges: all processes follow a limit that changes while they hold permits, and none asks the store for one while
-// there is no limit.
+// TestPermits_TheLimitChanges: all processes follow a limit that changes while they hold permits, and send no requests to the store while
+// the limit is removed.
 func TestPermits_TheLimitChanges(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -29,7 +29,7 @@ func (c *counting) Record(ctx context.Context, id string) (cms.Record, error) {
 	return c.Store.Record(ctx, id)
 }
 
-// run gives the test a store and locks on it, in virtual time.
+// run runs f in virtual time with a store and locks on it.
 func run(t *testing.T, f func(t *testing.T, s *counting, l *primitive.Locks)) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := boltcms.Open(filepath.Join(t.TempDir(), "cms.db"), time.Now)

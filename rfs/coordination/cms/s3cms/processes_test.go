@@ -23,16 +23,16 @@ import (
 	"github.com/rfsd/rfsd/testing/s3server"
 )
 
-// orderVariable holds the order of a process that this test binary starts of itself.
+// orderVariable is the variable with the order for a child process of this test binary.
 const orderVariable = "RFSD_TEST_S3_WORKER"
 
-// order is what one process has to do.
+// order is the order for one process.
 type order struct {
 	Endpoint, Region, Session, Name string
 	Lease                           int // so many items, without working on them; 0: work until nothing is left
 }
 
-// result is what it did.
+// result is the result of one process.
 type result struct {
 	Leased []string
 	Waits  []time.Duration
@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// process is the main function of a process. One that leases says when it is ready and begins when its input ends.
+// process is the main function of a process. A leasing process reports that it is ready and starts when its input ends.
 func process(text string, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
@@ -85,7 +85,7 @@ func process(text string, in io.Reader, out io.Writer) error {
 	return json.NewEncoder(out).Encode(r)
 }
 
-// The work of a session: shards of so many ordinals, of which a lease does half, with one watermark in between.
+// The work of a session: shards with a number of ordinals. A lease does half of a shard, with one watermark in between.
 const (
 	workShards   = 2
 	workOrdinals = 40
@@ -235,8 +235,8 @@ func (w *watched) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// TestAProcessMayBeKilledAtEveryRequest kills a process by SIGKILL before and after each request that it makes, from the first
-// one of a session to the last, and lets another process do the rest.
+// TestAProcessMayBeKilledAtEveryRequest kills a process by SIGKILL before and after each of its requests, from the first one of a session
+// to the last, and lets another process do the rest.
 func TestAProcessMayBeKilledAtEveryRequest(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: no real servers")
@@ -290,7 +290,7 @@ func TestAProcessMayBeKilledAtEveryRequest(t *testing.T) {
 	}
 }
 
-// finishAfter does the rest of a session whose process is dead, and looks at what is recorded of it.
+// finishAfter does the rest of a session whose process is dead, and checks its records.
 func finishAfter(t *testing.T, s cms.Store) {
 	t.Helper()
 	c := cmstest.Coordinator(t, s, 10*time.Minute)

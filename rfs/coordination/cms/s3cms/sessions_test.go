@@ -8,7 +8,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/s3cms"
 )
 
-// TestSessions_List: every session of a bucket is listed, whatever else the bucket holds, with one request for each.
+// TestSessions_List: every session of a bucket is listed, with one request per session, regardless of other objects in the bucket.
 func TestSessions_List(t *testing.T) {
 	m := newMemory()
 	want := []string{"", "move", "move-1", "move-10", "z"}

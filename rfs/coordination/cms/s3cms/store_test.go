@@ -54,7 +54,7 @@ func TestASessionIsJoinedWithoutAWrite(t *testing.T) {
 	}
 }
 
-// TestStore_MarkIsOfTheSession: all processes of a session have one mark, and one of the same name in another place has another.
+// TestStore_MarkIsOfTheSession: all processes of a session have one mark, and a session of the same name in another bucket has another.
 func TestStore_MarkIsOfTheSession(t *testing.T) {
 	mark := func(b *memory) string {
 		t.Helper()
@@ -85,7 +85,7 @@ func create(t *testing.T, s cms.Store, ids ...string) {
 	}
 }
 
-// TestNamesOfEveryLengthAreApart: names of objects are short enough for directories, and belong to one id.
+// TestNamesOfEveryLengthAreApart: object names are short enough for directories, and unique to an id.
 func TestNamesOfEveryLengthAreApart(t *testing.T) {
 	b := newMemory()
 	s := open(t, b, "")
@@ -124,7 +124,7 @@ func TestNamesOfEveryLengthAreApart(t *testing.T) {
 	}
 }
 
-// TestObjectsOfOthersAreReported: what another program wrote below the prefix is damage, by its name.
+// TestObjectsOfOthersAreReported: an object of another program below the prefix is reported as damage, by its name.
 func TestObjectsOfOthersAreReported(t *testing.T) {
 	for _, c := range []struct{ from, body string }{
 		{"items", "junk"}, {"items", `{"id":"other__0__0"}`}, {"records", "{}"}, {"records", `[]`},
@@ -152,7 +152,7 @@ func TestObjectsOfOthersAreReported(t *testing.T) {
 	}
 }
 
-// TestAnAcquisitionReadsLittle: what it costs does not grow with what is done, nor with the number of items.
+// TestAnAcquisitionReadsLittle: its cost grows neither with the completed work nor with the number of items.
 func TestAnAcquisitionReadsLittle(t *testing.T) {
 	b := newMemory()
 	b.page = 1000
@@ -184,7 +184,7 @@ func TestAnAcquisitionReadsLittle(t *testing.T) {
 	}
 }
 
-// TestAKnownItemIsReadAgainBeforeItIsRefused: another process has released it since.
+// TestAKnownItemIsReadAgainBeforeItIsRefused: another process may have released it since.
 func TestAKnownItemIsReadAgainBeforeItIsRefused(t *testing.T) {
 	b := newMemory()
 	one, two := open(t, b, ""), open(t, b, "")
@@ -214,8 +214,8 @@ func TestAKnownItemIsReadAgainBeforeItIsRefused(t *testing.T) {
 	}
 }
 
-// TestTheResolutionOfTheClockIsInEveryMargin: two processes read the second of the server's clock at its beginning and at its
-// end. A lease is not taken over while its holder may still work.
+// TestTheResolutionOfTheClockIsInEveryMargin: two processes read the same second of the server's clock at its start and at its end. A lease
+// is not taken over while its holder may still work.
 func TestTheResolutionOfTheClockIsInEveryMargin(t *testing.T) {
 	b := newMemory()
 	at := time.UnixMilli(1_700_000_000_000)
@@ -259,7 +259,7 @@ func TestTheResolutionOfTheClockIsInEveryMargin(t *testing.T) {
 	}
 }
 
-// racing looks at the condition before it writes, as a server that is not atomic does.
+// racing checks the condition before it writes, like a server whose conditions are not atomic.
 type racing struct{ *memory }
 
 func (r racing) Put(ctx context.Context, name string, body []byte, version string) (string, error) {
@@ -278,8 +278,8 @@ func (r racing) Put(ctx context.Context, name string, body []byte, version strin
 	return fmt.Sprint(r.last), nil
 }
 
-// TestConditionsThatAreNotAtomicGiveAnItemToTwo shows why the conditions have to be atomic: a server that looks before it
-// writes lets two processes lease the same item. Open cannot notice it.
+// TestConditionsThatAreNotAtomicGiveAnItemToTwo shows why the conditions have to be atomic: with a server that checks before it writes, two
+// processes can lease the same item. Open cannot notice that.
 func TestConditionsThatAreNotAtomicGiveAnItemToTwo(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -324,7 +324,7 @@ func TestConditionsThatAreNotAtomicGiveAnItemToTwo(t *testing.T) {
 	}
 }
 
-// TestTheObjectsAreARegisterForManyClients: what clients are told fits an item that one has at a time.
+// TestTheObjectsAreARegisterForManyClients: the clients' results are linearizable for an item with one holder at a time.
 func TestTheObjectsAreARegisterForManyClients(t *testing.T) {
 	b := newMemory()
 	n, fits, err := sim.Hammer(t.Context(), open(t, b, ""), 32, 40, 12, 1)
@@ -333,8 +333,8 @@ func TestTheObjectsAreARegisterForManyClients(t *testing.T) {
 	}
 }
 
-// TestStore_EndsWithTheSessionThatWasDeleted: nothing takes a deleted session for a new one or for one that is complete, and nothing is
-// written in its place.
+// TestStore_EndsWithTheSessionThatWasDeleted: a deleted session is never mistaken for a new or a complete one, and nothing is written in
+// its place.
 func TestStore_EndsWithTheSessionThatWasDeleted(t *testing.T) {
 	id := cmstest.ID("a", 0, 0)
 	deletions := map[string]func(t *testing.T, b *memory){
