@@ -8,18 +8,18 @@ import (
 	"github.com/rfsd/rfsd/rfs/document/doc"
 )
 
-// lines writes action lines. It keeps the part that the lines of an index share.
+// lines writes action lines. It caches the prefix that consecutive lines of the same index and operation share.
 type lines struct {
-	op                string // index or create, of documents that are not deleted
+	op                string // index or create; deletions have their own
 	emitType, version bool
 
 	index    []byte
 	deletion bool
 	prefix   []byte // for index and op
-	changes  uint32 // how often index or op were others than before
+	changes  uint32 // how often index or op changed
 }
 
-// use sets the index and the op of the lines to the document's.
+// use sets the index and the operation of the prefix to the document's.
 func (l *lines) use(d *doc.Document) {
 	l.index, l.deletion = append(l.index[:0], d.Index...), d.Delete
 	l.changes++
@@ -34,7 +34,7 @@ func (l *lines) use(d *doc.Document) {
 	}
 }
 
-// append appends the action line of a document, with its line break.
+// append appends the action line of d, with its line break, to dst and returns the result.
 func (l *lines) append(dst []byte, d *doc.Document) []byte {
 	if l.prefix == nil || l.deletion != d.Delete || string(l.index) != string(d.Index) {
 		l.use(d)

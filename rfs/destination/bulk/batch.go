@@ -9,7 +9,7 @@ import (
 )
 
 // item is one document in a body: body[start:source] is its action line,
-// body[source:end] its source line, both with their line breaks. A document that is deleted has no source line.
+// body[source:end] its source line, both with their line breaks. A deletion has no source line.
 type item struct {
 	ordinal            int64
 	key                uint64 // of its index and id, with Options.Ordered
@@ -19,16 +19,15 @@ type item struct {
 
 const reducedBit = 1 << 31
 
-// reduced reports whether the source may lack parts.
 func (it item) reduced() bool { return it.index&reducedBit != 0 }
 
-// indexOf returns the number of the index of an item.
+// indexOf returns the position of the item's index in batch.indices.
 func (it item) indexOf() int { return int(it.index &^ reducedBit) }
 
 // size returns the length of both lines.
 func (it item) size() int { return int(it.end - it.start) }
 
-// sent returns the source as it was sent; nil without a source line.
+// sent returns the source as it was sent, without the line break; nil for a deletion.
 func (it item) sent(body []byte) []byte {
 	if it.source == it.end {
 		return nil
@@ -36,7 +35,7 @@ func (it item) sent(body []byte) []byte {
 	return body[it.source : it.end-1]
 }
 
-// batch is a range of ordinals that is done or not done as a whole, with the body of
+// batch is a range of ordinals that is done as a whole or not at all, with the body of
 // its documents. The producer fills it, then one goroutine owns it.
 type batch struct {
 	from, to int64 // ordinals [from, to); guarded by Loader.mu
@@ -51,7 +50,7 @@ type batch struct {
 	changes  uint32 // lines.changes of its action line
 	failures []doc.Failure
 	weight   int    // bytes of body and failures
-	release  func() // of the memory of a long document; nil: none
+	release  func() // called when the batch is settled, see SendNow; nil: none
 	counts   Counts
 	resent   int64 // documents sent again
 	// keys are the Options.Ordered keys of the items. The producer writes them before the batch is sent.
@@ -59,7 +58,7 @@ type batch struct {
 	repeats bool // two items have the same key
 }
 
-// indexCount is the number of documents of a batch for one index.
+// indexCount counts the documents of a batch for one index.
 type indexCount struct {
 	name []byte
 	sent int64
@@ -69,8 +68,8 @@ func (b *batch) reset() {
 	*b = batch{body: b.body[:0], items: b.items[:0], indices: b.indices[:0]}
 }
 
-// append adds a document. body is the batch's body followed by the action line of the document, for the index with the number
-// changes. key is the Options.Ordered key, 0 without it.
+// append adds a document. body is the batch's body followed by the document's action line; changes is lines.changes after that
+// line, which detects a new index. key is the result of keyOf with Options.Ordered, else 0.
 func (b *batch) append(d *doc.Document, body []byte, changes uint32, key uint64) {
 	start, source := len(b.body), len(body)
 	if d.Delete {
@@ -83,13 +82,13 @@ func (b *batch) append(d *doc.Document, body []byte, changes uint32, key uint64)
 		b.index, b.changes = b.indexOf(d.Index), changes
 	}
 	b.indices[b.index].sent++
-	b.items = append(b.items, item{}) // set in place: a copy of fields that were just written waits for them
+	b.items = append(b.items, item{}) // set in place: copying a struct just after its fields were written stalls on store forwarding
 	it := &b.items[len(b.items)-1]
 	it.ordinal, it.key, it.index = d.Ordinal, key, uint32(b.index)
 	it.start, it.source, it.end = uint32(start), uint32(source), uint32(len(body))
 	b.weight += len(body) - start
 	if key != 0 {
-		b.take(key)
+		b.addKey(key)
 	}
 	b.counts.Live++
 	b.counts.Bytes += int64(len(d.Source))
@@ -106,8 +105,8 @@ func (b *batch) append(d *doc.Document, body []byte, changes uint32, key uint64)
 	b.extend(d.Ordinal)
 }
 
-// reserve ensures capacity for size more bytes in the body. Beyond a small body it allocates a full one, most bytes,
-// immediately, and the items likewise: growing by a quarter each time would copy and discard four times as much.
+// reserve ensures capacity for size more bytes in the body. If the body is no longer small, it grows immediately to most bytes, the
+// length of a full one, and the items likewise: growth by a quarter each time would copy and discard four times as much.
 func (b *batch) reserve(size, most int) {
 	n, small := len(b.body), most/smallBody
 	if n+size <= small {
@@ -123,10 +122,10 @@ func (b *batch) reserve(size, most int) {
 // usualLine is the memory reserved for an action line, in bytes. A longer line grows the body.
 const usualLine = 1 << 10
 
-// smallBody is the part of a full body, one smallBody-th, up to which a body is small.
+// smallBody divides the length of a full body: up to the quotient a body is small.
 const smallBody = 16
 
-// extend extends the range of the batch to an ordinal.
+// extend extends the range of the batch to include an ordinal.
 func (b *batch) extend(ordinal int64) { b.end = max(b.end, ordinal+1) }
 
 func (b *batch) indexOf(name []byte) int {
@@ -139,11 +138,10 @@ func (b *batch) indexOf(name []byte) int {
 	return len(b.indices) - 1
 }
 
-// indexName returns the name of the index of an item.
 func (b *batch) indexName(it item) []byte { return b.indices[it.indexOf()].name }
 
-// compact moves the items at the given positions together, to the start of the first item, so that they are
-// one contiguous body. Positions are ascending.
+// compact moves the items at the positions keep, which are ascending, to the start of the first item, so that they form one
+// contiguous body, and returns them.
 func (b *batch) compact(items []item, keep []int) []item {
 	at := items[0].start
 	for n, pos := range keep {
@@ -158,7 +156,7 @@ func (b *batch) compact(items []item, keep []int) []item {
 	return items[:len(keep)]
 }
 
-// keep counts an item that the target has already.
+// keep counts an item whose document the target keeps as it is.
 func (b *batch) keep(it item) {
 	b.counts.Kept++
 	if it.reduced() {
@@ -166,7 +164,7 @@ func (b *batch) keep(it item) {
 	}
 }
 
-// fail records an item as a failure, with a copy of its source.
+// fail adds an item to the failures of the batch, with a copy of its source.
 func (b *batch) fail(it item, shard, status int, reason doc.Reason, detail string) error {
 	a, err := parseAction(b.body[it.start:it.source])
 	if err != nil {

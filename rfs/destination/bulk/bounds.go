@@ -2,19 +2,19 @@ package bulk
 
 import "context"
 
-// Bounds limit what a Loader sends at present, within Options.MaxBytes and Options.MaxInFlight.
+// Bounds are the current limits of a Loader, within Options.MaxBytes and Options.MaxInFlight.
 type Bounds interface {
-	Bytes() int    // of a body
+	Bytes() int    // maximum length of a body
 	InFlight() int // maximum number of concurrent bodies, at least one
 }
 
-// Requests are the present limits of the length and the number of concurrent requests of a process.
+// Requests are the current limits of the length and the number of concurrent requests of a process.
 type Requests interface {
 	Bytes() int
 	Requests() int
 }
 
-// Share divides the requests of a process over its slots. What those leave whose bodies wait for their next try is for the others.
+// Share divides the requests of a process among its slots. Slots whose bodies wait for a retry leave their share to the others.
 type Share struct {
 	Requests
 
@@ -28,7 +28,7 @@ func (s Share) InFlight() int {
 	return (s.Requests.Requests() + slots - 1) / slots
 }
 
-// maxBytes returns how long a body may be at present.
+// maxBytes returns the current maximum length of a body.
 func (l *Loader) maxBytes() int {
 	if l.opts.Bounds == nil {
 		return l.opts.MaxBytes
@@ -36,8 +36,8 @@ func (l *Loader) maxBytes() int {
 	return min(l.opts.MaxBytes, l.opts.Bounds.Bytes())
 }
 
-// room blocks until one more body may be in flight, and takes a slot for it.
-func (l *Loader) room(ctx context.Context) error {
+// acquireSlot blocks until one more body may be in flight, and acquires a slot for it.
+func (l *Loader) acquireSlot(ctx context.Context) error {
 	for l.opts.Bounds != nil && len(l.slots) >= max(1, l.opts.Bounds.InFlight()) {
 		select {
 		case <-l.freed:
@@ -57,8 +57,8 @@ func (l *Loader) room(ctx context.Context) error {
 	}
 }
 
-// freeSlot gives a slot back.
-func (l *Loader) freeSlot() {
+// releaseSlot releases a slot and wakes acquireSlot.
+func (l *Loader) releaseSlot() {
 	<-l.slots
 	select {
 	case l.freed <- struct{}{}:

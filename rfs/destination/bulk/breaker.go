@@ -22,9 +22,8 @@ var (
 // maxReasons limits the reasons that a Breaker distinguishes per index.
 const maxReasons = 100
 
-// Breaker stops the load of an index that rejects more than a number of documents, if
-// these are also more than a tenth of all that were answered. One Breaker is shared by
-// all Loaders of a process; it is safe for concurrent use.
+// Breaker trips when an index has rejected more documents than a limit, and more than a tenth of all documents with a final
+// answer. One Breaker is shared by all Loaders of a process; it is safe for concurrent use.
 type Breaker struct {
 	maxFailed int64
 	mu        sync.Mutex

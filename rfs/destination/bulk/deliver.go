@@ -12,11 +12,11 @@ import (
 	"github.com/rfsd/rfsd/rfs/document/doc"
 )
 
-// backoff holds the longest pauses between attempts. Each pause ends early when the target accepts a request; see Recovery.
+// backoff holds the longest pauses between attempts. A pause ends early when the target accepts a request; see Recovery.
 var backoff = retry.Policy{First: 500 * time.Millisecond, Max: 30 * time.Second}
 
-// finish sends a batch, records and syncs its failures, and settles it. A batch for which that
-// fails stays in the queue and holds the watermark.
+// finish sends a batch, records and syncs its failures, and settles it. After an error the batch
+// stays in the queue and holds the watermark.
 func (l *Loader) finish(b *batch) {
 	err := l.deliver(b, b.items, 0)
 	if err == nil {
@@ -40,10 +40,10 @@ func (l *Loader) finish(b *batch) {
 	}
 }
 
-// deliver sends items until each is accepted, kept or rejected permanently. before is the number of earlier requests by which
-// they may have arrived.
+// deliver sends items until each is accepted, kept or rejected permanently. before is the number of earlier requests that may
+// have written them.
 func (l *Loader) deliver(b *batch, items []item, before int64) error {
-	var since time.Time // of the first attempt without any progress; zero while there is progress
+	var since time.Time // of the first attempt without progress; zero after progress
 	for try := 0; len(items) > 0; try++ {
 		res, err := l.request(b, items, try > 0)
 		cause := err
@@ -80,12 +80,12 @@ func (l *Loader) deliver(b *batch, items []item, before int64) error {
 	return nil
 }
 
-// mayHaveArrived reports whether items that are sent again may have been taken all the same.
+// mayHaveArrived reports whether the target may have written items although its answer requires sending them again.
 func mayHaveArrived(res Result, err error) bool {
 	return err != nil && !res.NoneTaken || slices.ContainsFunc(res.Refused, func(r Refusal) bool { return r.Status >= 500 })
 }
 
-// request sends items as one body, when the limiter and MayStart permit it.
+// request sends items as one body once the limiter admits it, unless MayStart returns an error.
 func (l *Loader) request(b *batch, items []item, again bool) (Result, error) {
 	epoch, err := l.limiter.acquire(l.dispatchCtx)
 	if err != nil {
@@ -116,7 +116,7 @@ func (l *Loader) request(b *batch, items []item, again bool) (Result, error) {
 	return res, err
 }
 
-// accepted reports to the Recovery the indices without a rejection caused by the load of the target.
+// accepted reports to the Recovery each index without an item rejected for overload.
 func (l *Loader) accepted(b *batch, items []item, res Result) {
 	const unseen, taken, refused = 0, 1, 2
 	seen := make([]uint8, len(b.indices))
@@ -133,10 +133,10 @@ func (l *Loader) accepted(b *batch, items []item, res Result) {
 	}
 }
 
-// Overloaded reports whether an answer means that the target has more load than it can bear: 429, 503 or none in time.
+// Overloaded reports whether an answer means that the target is overloaded: an unavailable target, or an item with 402, 429 or 503.
 func Overloaded(res Result, err error) bool { return loadOf(res, err) == overloaded }
 
-// loadOf returns what an answer implies about the load of the target.
+// loadOf classifies an answer by what it implies about the load of the target.
 func loadOf(res Result, err error) outcome {
 	switch {
 	case errors.Is(err, fault.ErrUnavailable):
@@ -153,8 +153,7 @@ func loadOf(res Result, err error) outcome {
 }
 
 // sortResult counts kept documents, records permanent rejections as failures and returns the items to be sent again; why
-// is the target's message for the first of these. before is the number of earlier requests by which items may have
-// arrived.
+// is the target's message for the first of these. before is the number of earlier requests that may have written the items.
 func (l *Loader) sortResult(b *batch, items []item, res Result, before int64) (rest []item, why string, err error) {
 	for _, r := range res.Replaced {
 		if err := l.replaced(b, items, r, before); err != nil {
@@ -163,7 +162,7 @@ func (l *Loader) sortResult(b *batch, items []item, res Result, before int64) (r
 	}
 	b.counts.Moved += int64(res.Moved)
 	var keep []int
-	var there []Refusal // documents that may be our own copies
+	var there []Refusal // existing documents that may be our own copies
 	last := -1
 	for _, r := range res.Refused {
 		if r.Pos <= last || r.Pos >= len(items) {
@@ -176,7 +175,7 @@ func (l *Loader) sortResult(b *batch, items []item, res Result, before int64) (r
 				why = fmt.Sprintf("%d %s: %s", r.Status, r.Type, r.Reason)
 			}
 			keep = append(keep, r.Pos)
-		case l.opts.Existing == Follow && items[r.Pos].source == items[r.Pos].end && r.conflict(): // a newer document came before
+		case l.opts.Existing == Follow && items[r.Pos].source == items[r.Pos].end && r.conflict(): // a deletion older than the target's document
 			b.keep(items[r.Pos])
 		case l.opts.Existing.keeps(r):
 			if l.opts.Finder != nil && (l.mayBeOwn(items[r.Pos], before) || l.ours(b, items[r.Pos])) {
@@ -220,17 +219,17 @@ func (l *Loader) sortResult(b *batch, items []item, res Result, before int64) (r
 }
 
 // replaced counts an item that replaced a document of the target. before is the number of earlier requests that may have
-// sent copies of it. If only they can have written the index, and the versions show more documents than copies, the
-// replaced document was another one with the same id, and is lost.
+// written copies of it. If only these can have written to the index, and the versions count more documents than requests, the
+// replaced document was a different one with the same id, and is lost.
 func (l *Loader) replaced(b *batch, items []item, r Replacement, before int64) error {
 	if r.Pos < 0 || r.Pos >= len(items) {
 		return fmt.Errorf("answer for item %d in a request of %d", r.Pos, len(items))
 	}
 	copies := max(r.Copies-before, 0)
 	switch it := items[r.Pos]; {
-	case l.opts.Ordered: // the ids themselves come again
+	case l.opts.Ordered: // a stream repeats ids
 	case copies > 0 && l.opts.First && l.ours(b, it):
-		// Status 0: sending it again changes nothing.
+		// Status 0: redrive does not send it again, which would change nothing.
 		b.counts.Rewrites++
 		if l.opts.Distinct {
 			return b.fail(it, l.opts.Shard, 0, doc.Foreign, "it is on the target, where it has replaced a document that another client or session wrote with this id after the index had been created")
@@ -240,7 +239,7 @@ func (l *Loader) replaced(b *batch, items []item, r Replacement, before int64) e
 		if !l.opts.Own {
 			copies = min(copies, 1)
 		}
-		if l.opts.Existing != Follow { // there the former round sent the replaced document
+		if l.opts.Existing != Follow { // with Follow, an earlier round sent the replaced document
 			b.counts.Copies += copies
 		}
 		b.counts.Rewrites += r.Copies
@@ -248,8 +247,7 @@ func (l *Loader) replaced(b *batch, items []item, r Replacement, before int64) e
 	return nil
 }
 
-// concernsIndex reports whether a rejection concerns the whole index, so that every document would be rejected
-// until the index is repaired.
+// concernsIndex reports whether a rejection concerns the whole index: it would reject every document until it is repaired.
 func concernsIndex(r Refusal) bool {
 	switch r.Type {
 	case "cluster_block_exception", "index_closed_exception", "index_not_found_exception", "security_exception":
@@ -258,8 +256,8 @@ func concernsIndex(r Refusal) bool {
 	return r.Status == 401 || r.Status == 403
 }
 
-// backOff waits before the next attempt with documents of an index, at most until StallTimeout. It returns cause if the target has
-// accepted nothing for so long.
+// backOff blocks until the next attempt to send documents to an index. It returns cause if the target has accepted nothing for
+// StallTimeout, and errStopped after a stop.
 func (l *Loader) backOff(since *time.Time, index string, try int, atLeast time.Duration, cause error) error {
 	now := l.opts.Now()
 	if since.IsZero() {
@@ -292,7 +290,7 @@ func (l *Loader) record(b *batch) error {
 	return nil
 }
 
-// refusals returns the failures that the target has rejected.
+// refusals returns the failures of documents that the target rejected.
 func (b *batch) refusals() []doc.Failure {
 	var out []doc.Failure
 	for _, f := range b.failures {

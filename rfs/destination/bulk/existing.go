@@ -13,22 +13,21 @@ import (
 	"github.com/rfsd/rfsd/rfs/document/doc"
 )
 
-// Existing decides what becomes of a document whose id the target has.
+// Existing is the policy for a document whose id the target already has.
 type Existing string
 
-// The ways. The zero value is Overwrite.
+// The policies. The zero value is Overwrite.
 const (
 	Overwrite Existing = "overwrite" // op index: the document is replaced
-	Keep      Existing = "keep"      // op create, the only op that data streams accept: the target's document stays
-	// Newer replaces the document unless its version on the target is higher (external_gte). Numbers are compared, not times.
+	Keep      Existing = "keep"      // op create, the only op that data streams accept: the target keeps its document
+	// Newer replaces the document unless its version on the target is higher (external_gte). Version numbers are compared, not times.
 	Newer Existing = "newer"
-	// Follow replaces and deletes documents unless their version on the target is higher, as Newer does, with versions that rise from
-	// one snapshot to the next. A document with a higher version on the target was not written by the session: it fails. A deletion
-	// that comes after a newer document counts as kept.
+	// Follow replaces and deletes documents like Newer, with versions that rise from one snapshot to the next. If the target has a
+	// higher version, the session did not write it: the document fails, and a deletion counts as kept.
 	Follow Existing = "follow"
 )
 
-// versioned reports whether action lines hold the versions of documents.
+// versioned reports whether action lines contain the versions of documents.
 func (e Existing) versioned() bool { return e == Newer || e == Follow }
 
 // op returns the operation in the action lines.
@@ -39,12 +38,12 @@ func (e Existing) op() string {
 	return "index"
 }
 
-// keeps reports whether a rejection means that the document of the target stays.
+// keeps reports whether a rejection means that the target keeps its document.
 func (e Existing) keeps(r Refusal) bool {
 	return (e == Keep || e == Newer) && r.conflict()
 }
 
-// conflict reports whether the target has a newer version of the document.
+// conflict reports whether the target rejected the document because of the version, or the existence, of its own.
 func (r Refusal) conflict() bool {
 	return r.Status == http.StatusConflict && r.Type == "version_conflict_engine_exception"
 }
@@ -62,22 +61,22 @@ type Found struct {
 	There   bool   // the document exists
 	Source  []byte // nil if the document does not exist, or the target does not return its source
 	Routing string // "" for none
-	Version int64  // 0: the target does not state it
+	Version int64  // 0: unknown
 }
 
 // Finder reads documents of the target by their ids. *target.Client is one.
 type Finder interface {
-	// Find returns the documents in the order of the keys. Errors: fault.ErrUnavailable; fault.ErrConfig or
-	// fault.ErrRejected when it may not be read.
+	// Find returns the documents in the order of the keys. It returns fault.ErrUnavailable, or fault.ErrConfig or
+	// fault.ErrRejected without the permission to read.
 	Find(ctx context.Context, keys []Key) ([]Found, error)
 }
 
-// findBytes bounds the sources that are compared by one request, in bytes as they were sent.
+// findBytes limits the sources that one request compares, in bytes as they were sent.
 const findBytes = 1 << 20
 
-// findOwn compares existing documents with the sent ones. An equal document is our own copy, which arrived by an earlier
-// request (before is the number of those of this batch). A document with another routing in an index of this session is
-// a collision. Any other document is kept. It returns the positions of documents to be sent again because the target did
+// findOwn compares existing documents with the sent ones. An equal document is our own copy, written by an earlier request;
+// before is the number of earlier requests of this batch. A document with another routing in an index of this session is
+// a collision. Any other document is kept. findOwn returns the positions of documents to be sent again because the target did
 // not answer.
 func (l *Loader) findOwn(b *batch, items []item, there []Refusal, before int64) (unknown []int, err error) {
 	for len(there) > 0 {
@@ -105,7 +104,7 @@ func (l *Loader) findOwn(b *batch, items []item, there []Refusal, before int64) 
 			}
 			return unknown, nil
 		case errors.Is(err, fault.ErrConfig), errors.Is(err, fault.ErrRejected):
-			found = make([]Found, n) // without read permission they cannot be distinguished from others' documents
+			found = make([]Found, n) // without read permission all count as documents of other clients
 		case err != nil:
 			return nil, err
 		}
@@ -130,12 +129,12 @@ func (l *Loader) findOwn(b *batch, items []item, there []Refusal, before int64) 
 	return unknown, nil
 }
 
-// mayBeOwn reports whether the document that keeps an item from being created may be a copy that an earlier request brought.
+// mayBeOwn reports whether the existing document of the same id may be a copy that an earlier request wrote.
 func (l *Loader) mayBeOwn(it item, before int64) bool {
 	return l.opts.Existing == Keep && (before > 0 || it.ordinal < l.opts.SentBelow)
 }
 
-// ours reports whether this session created the index of an item, so that others wrote to it at most since then.
+// ours reports whether this session created the index of an item, so that other clients can have written to it only since then.
 func (l *Loader) ours(b *batch, it item) bool {
 	name := string(b.indices[it.indexOf()].name)
 	return !l.opts.Ordered && (l.opts.Own && slices.Contains(l.opts.Targets, name) || l.opts.Made != nil && l.opts.Made(name))

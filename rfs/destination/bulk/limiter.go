@@ -20,7 +20,7 @@ func newAIMDLimiter(limit int) *aimdLimiter {
 	return &aimdLimiter{max: float64(limit), limit: float64(limit), changed: make(chan struct{})}
 }
 
-// acquire blocks until a slot is free or ctx is done, and gives none to a ctx that is done already. Pass the
+// acquire blocks until a slot is free, or returns the error of ctx when that is done, even if a slot is free. Pass the
 // returned epoch to release.
 func (g *aimdLimiter) acquire(ctx context.Context) (int, error) {
 	for {
@@ -43,16 +43,16 @@ func (g *aimdLimiter) acquire(ctx context.Context) (int, error) {
 	}
 }
 
-// outcome is the effect of a request's result on the estimate of the target's load.
+// outcome is what the answer to a request implies about the load of the target.
 type outcome int
 
 const (
-	neutral    outcome = iota // no information
-	accepted                  // accepted
-	overloaded                // 429, 503 or no answer
+	neutral    outcome = iota // nothing
+	accepted                  // it can take more
+	overloaded                // see Overloaded
 )
 
-// release frees a slot. Concurrent requests that all failed halve the limit once: only
+// release releases a slot. Concurrent overloaded requests halve the limit once: only
 // the first of an epoch counts.
 func (g *aimdLimiter) release(epoch int, o outcome) {
 	g.mu.Lock()

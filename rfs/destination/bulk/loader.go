@@ -31,7 +31,7 @@ const maxFailures = 1000
 
 // Recorder stores failed documents. It is safe for concurrent use.
 type Recorder interface {
-	// Record appends failures; they are durable after the next Sync.
+	// Record appends failures, which are durable after the next Sync.
 	Record(ctx context.Context, failures []doc.Failure) error
 	Sync(ctx context.Context) error
 }
@@ -41,76 +41,75 @@ type Recorder interface {
 type Options struct {
 	Sender   Sender
 	Recorder Recorder
-	From     int64  // start of the watermark
+	From     int64  // initial watermark
 	Index    string // target index of most documents; used in errors only
 	Shard    int    // shard of the documents, for the record of failures
 	EmitType bool   // write the mapping type into action lines
-	// Existing decides about documents whose id the target has.
+	// Existing is the policy for documents whose id the target already has.
 	Existing Existing
 	// SentBelow is the ordinal below which documents may have been sent before. With Keep, an existing document
 	// is compared with the sent one, also after a request whose response was lost; our own copy counts as
 	// indexed.
 	SentBelow int64
-	// Finder makes that comparison; if it is nil, existing documents count as kept. With Own it also detects documents that
-	// share an id but not the routing.
+	// Finder reads the existing documents for this comparison; if it is nil, they count as kept. With Own it also detects
+	// documents with the same id but another routing.
 	Finder Finder
-	// Ordered makes documents of the same index and id take effect in the order of their ordinals: no two concurrent
-	// requests share a document. Without it an id occurs once, or any order is right.
+	// Ordered makes documents of the same index and id take effect in the order of their ordinals: concurrent requests never
+	// contain the same id. Leave it unset if each id occurs once, or if the order does not matter.
 	Ordered bool
-	Targets []string // all target indices of the documents, without those named by rules
-	// Own states that documents of the target indices come from this session only, so that their versions count what it sent
-	// before. Without it a document that was there counts once.
+	Targets []string // all target indices of the documents, except indices named by rules
+	// Own states that only this session writes to the target indices, so that the versions of their documents count its own earlier
+	// requests. Without it an existing document counts once.
 	Own bool
-	// Made reports likewise of an index that is created or found empty when the first document for it comes; nil: none.
+	// Made reports the same of an index that is created, or found empty, when its first document arrives; nil: false.
 	Made func(index string) bool
-	// First states, with Own or Made, that only this Loader has sent documents from the range. A document that replaces another in
+	// First states, with Own or Made, that no other Loader has sent documents of the range. A document that replaces another in
 	// these indices is then a collision. It is recorded as failed, since one of the two is missing on the target.
 	First bool
 	// Distinct states that no two documents of this session have the same id, so that a collision is with a document of another client.
 	Distinct bool
-	MaxID    int // longest id that is sent, in bytes: a document with a longer one fails by itself; 0: any
+	MaxID    int // maximum length of an id in bytes; a document with a longer id is recorded as failed without being sent; 0: no limit
 
-	MaxBytes    int    // bytes of a body, DefaultMaxBytes; a larger document goes alone
-	MaxDocs     int    // documents of a body; no limit
-	MaxInFlight int    // concurrent requests, DefaultMaxInFlight
-	Bounds      Bounds // lower bounds that change while documents are sent; nil: none
+	MaxBytes    int    // maximum bytes of a body, DefaultMaxBytes; a larger document is sent alone
+	MaxDocs     int    // maximum documents of a body; 0: no limit
+	MaxInFlight int    // maximum concurrent requests, DefaultMaxInFlight
+	Bounds      Bounds // lower limits, which may change while documents are sent; nil: none
 	// MaxAge is the time that a body waits for more documents. The first Add, Fail or Filter after it sends the
-	// body, or one of the next 63 if documents come fast. It limits the work that is repeated after a stop.
+	// body, or one of the next 255 if documents arrive fast. It limits the work that is repeated after a stop.
 	// DefaultMaxAge.
 	MaxAge time.Duration
 
-	// MayStart is called before each request; after an error no request is started
-	// any more. nil: always.
+	// MayStart is called before each request; after an error no further request starts. nil: always allowed.
 	MayStart func() error
 	Breaker  *Breaker  // nil: none
-	Pool     *Pool     // buffers that the Loaders of a process share; nil: of its own
-	Recovery *Recovery // ends pauses of the Loaders of a process; nil: of its own
+	Pool     *Pool     // buffers that the Loaders of a process share; nil: a new one
+	Recovery *Recovery // ends pauses of the Loaders of a process; nil: a new one
 	// StallTimeout is the time without an accepted document of a body after which the Loader stops with
 	// fault.ErrUnavailable; DefaultStallTimeout.
 	StallTimeout time.Duration
 
 	Now    func() time.Time                                 // time.Now
-	Pause  func(ctx context.Context, d time.Duration) error // waits for d or until ctx ends
-	Jitter func() float64                                   // in [0,1), random
+	Pause  func(ctx context.Context, d time.Duration) error // blocks for d, or until ctx is done; wait.For
+	Jitter func() float64                                   // random, in [0,1); rand.Float64
 }
 
-// Counts are the results of documents.
+// Counts counts documents by their results, and the requests that sent them.
 type Counts struct {
 	Live     int64 // Indexed + Kept + Failed + Filtered
 	Indexed  int64 // accepted by the target
 	Failed   int64 // recorded as failed
 	Filtered int64 // left out by choice
 	Reduced  int64 // of Indexed: doc.Document.Reduced
-	Kept     int64 // refused because the target has the id: Options.Existing
+	Kept     int64 // the target keeps its document of this id: Options.Existing
 	Bytes    int64 // bytes of the sources of documents indexed, kept or failed
 	Requests int64 // requests started
-	Retries  int64 // of these: repetitions, whole or in part
-	Resent   int64 // documents sent again by these repetitions, each time counted
-	Copies   int64 // of Indexed: documents that the target took before, except for possible repetitions; see DESIGN.md
+	Retries  int64 // of Requests: retries of a whole request or a part of it
+	Resent   int64 // documents sent again by retries, counted each time
+	Copies   int64 // of Indexed: earlier copies on the target, except for copies that a retry may have written; see DESIGN.md
 	Rebuilt  int64 // of Live, without documents that were never sent: the source was rebuilt from other fields
-	KeptLast int64 // likewise: of duplicate keys the last was kept
+	KeptLast int64 // likewise: of duplicate JSON keys the last was kept
 	Deleted  int64 // of Live: deletions
-	// Rewrites is the number of writes beyond the first for each of Indexed, by the versions in the target's responses.
+	// Rewrites counts the sequence numbers that the target used beyond one per indexed document, by the versions in its responses.
 	Rewrites int64
 	Moved    int64 // of Indexed: an ingest pipeline gave them another index or id
 }
@@ -137,39 +136,39 @@ func (c *Counts) add(d Counts) {
 // errStopped ends the goroutine of a batch after a stop; the batch is not done.
 var errStopped = errors.New("loader stopped")
 
-// Loader loads the documents of one shard. One goroutine calls Add, Fail, Filter, Advance, Flush,
-// Drain and Abort; Watermark, Counts, Settled and Overloaded may be called by any.
+// Loader loads the documents of one shard. One goroutine calls Add, Fail, Filter, Advance, SendNow, Flush,
+// Drain and Abort; any goroutine may call Watermark, Counts, Settled and Overloaded.
 type Loader struct {
 	opts         Options
 	limiter      *aimdLimiter
 	slots        chan struct{} // one per batch that has a goroutine
-	freed        chan struct{} // holds an element when a slot has been freed
+	freed        chan struct{} // signalled when a slot is released
 	wg           sync.WaitGroup
 	ctx          context.Context // of the goroutines; cancelled by Abort, and by Drain when its ctx is done
 	cancel       context.CancelFunc
-	dispatchCtx  context.Context // done when no request may be started any more
+	dispatchCtx  context.Context // done when no further request may start
 	stopDispatch context.CancelFunc
 
 	cur       *batch // being filled; nil when empty
 	lines     lines
-	most      int       // bytes of a body at present
+	most      int       // current maximum length of a body
 	lastClock time.Time // last reading of the clock
 	skipClock int       // documents until the next reading
 
-	halted  atomic.Bool            // no request may be started any more
-	refused atomic.Pointer[string] // the index that was refused last
+	halted  atomic.Bool            // no further request may start
+	refused atomic.Pointer[string] // the index rejected last
 
 	mu        sync.Mutex
 	err       error // first fatal error
 	stopped   bool
 	queue     []*batch // not settled, in order of ordinals, the current one last
-	watermark int64    // the watermark
-	settled   Counts
+	watermark int64
+	settled   Counts // of the documents below the watermark
 	total     Counts
 }
 
-// New returns a Loader. Its requests have the values of ctx, such as a span; its end does not stop them. The Loader has goroutines only
-// while requests are in flight.
+// New returns a Loader. Its requests inherit the values of ctx, such as a span, but not its cancellation. The Loader has goroutines
+// only while requests are in flight.
 func New(ctx context.Context, opts Options) *Loader {
 	if opts.MaxBytes <= 0 {
 		opts.MaxBytes = DefaultMaxBytes
@@ -205,9 +204,9 @@ func New(ctx context.Context, opts Options) *Loader {
 	return l
 }
 
-// Add queues a document, borrowed until it returns. Its ordinal is greater than all earlier ones, and the
-// ordinals in between are done (deleted, nested). It blocks while the window is full. On error the document
-// was not queued; it returns the first fatal error, or ctx's error.
+// Add queues d, which is borrowed until Add returns. Its ordinal must be greater than all earlier ones; the
+// ordinals in between count as done (deleted, nested). Add blocks while MaxInFlight bodies are in flight. On error, the first fatal
+// one or that of ctx, the document is not queued.
 func (l *Loader) Add(ctx context.Context, d *doc.Document) error {
 	if most := l.opts.MaxID; most > 0 && len(d.ID) > most { // a target rejects the whole request for it
 		return l.Fail(ctx, doc.Failure{
@@ -224,7 +223,7 @@ func (l *Loader) Add(ctx context.Context, d *doc.Document) error {
 		if err != nil {
 			return err
 		}
-		if l.opts.Ordered && l.underWay(key) {
+		if l.opts.Ordered && l.inFlight(key) {
 			if err := l.Flush(ctx); err != nil {
 				return err
 			}
@@ -244,7 +243,7 @@ func (l *Loader) Add(ctx context.Context, d *doc.Document) error {
 	}
 }
 
-// Fail queues the failure of a live document that is not sent. It is recorded with its batch and then counts as done.
+// Fail queues the failure of a live document that is not sent. It is recorded, and then done, with its batch.
 func (l *Loader) Fail(ctx context.Context, f doc.Failure) error {
 	b, err := l.reserve(ctx, f.Ordinal, len(f.Source))
 	if err != nil {
@@ -291,7 +290,7 @@ func (l *Loader) skip(ordinal int64) {
 		l.watermark = max(l.watermark, ordinal+1)
 		return
 	}
-	if !l.queue[n-1].done { // its goroutine counts in it
+	if !l.queue[n-1].done { // its goroutine owns the counts
 		l.queue = append(l.queue, &batch{from: ordinal, done: true})
 		n++
 	}
@@ -300,7 +299,7 @@ func (l *Loader) skip(ordinal int64) {
 	tail.to = max(tail.to, ordinal+1)
 }
 
-// Advance marks everything below the ordinal that was not added as done.
+// Advance marks all ordinals below ordinal that were not added as done.
 func (l *Loader) Advance(ordinal int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -311,7 +310,7 @@ func (l *Loader) Advance(ordinal int64) {
 	l.watermark = max(l.watermark, ordinal)
 }
 
-// reserve returns the batch for an entry of size bytes; a full one is flushed first.
+// reserve returns the batch for an entry of size bytes. If the current batch is full, it is flushed first.
 func (l *Loader) reserve(ctx context.Context, ordinal int64, size int) (*batch, error) {
 	if l.halted.Load() {
 		return nil, l.reason()
@@ -328,8 +327,8 @@ func (l *Loader) reserve(ctx context.Context, ordinal int64, size int) (*batch, 
 	return l.cur, nil
 }
 
-// If documents come faster than one per fastDocument, the clock and the bounds are read only for every untimedDocuments-th:
-// that takes longer than adding a small document.
+// If documents arrive faster than one per fastDocument, the clock and the bounds are read only for every untimedDocuments-th:
+// reading them takes longer than adding a small document.
 const (
 	fastDocument     = 100 * time.Microsecond
 	untimedDocuments = 256
@@ -349,7 +348,7 @@ func (l *Loader) aged() bool {
 	return now.Sub(l.cur.opened) >= l.opts.MaxAge
 }
 
-// open starts a batch at an ordinal.
+// open returns a new batch that starts at an ordinal, and appends it to the queue.
 func (l *Loader) open(ordinal int64) *batch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -362,7 +361,7 @@ func (l *Loader) open(ordinal int64) *batch {
 	return b
 }
 
-// flushBatch blocks until the window has room and starts a goroutine for the current batch.
+// flushBatch blocks until a slot is free and starts a goroutine for the current batch.
 func (l *Loader) flushBatch(ctx context.Context) error {
 	if l.halted.Load() {
 		return l.reason()
@@ -370,11 +369,11 @@ func (l *Loader) flushBatch(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if err := l.room(ctx); err != nil {
+	if err := l.acquireSlot(ctx); err != nil {
 		return err
 	}
 	l.launch()
-	runtime.Gosched() // while all cores fill bodies, the request would otherwise start only after several more of them
+	runtime.Gosched() // while all cores fill bodies, the request would otherwise start only after several more bodies
 	return nil
 }
 
@@ -389,7 +388,7 @@ func (l *Loader) SendNow(ctx context.Context, release func()) error {
 	return l.flushBatch(ctx)
 }
 
-// launch starts a goroutine for the current batch, which frees the slot that the caller acquired.
+// launch starts a goroutine that sends the current batch and releases the slot that the caller acquired.
 func (l *Loader) launch() {
 	b := l.cur
 	l.cur = nil
@@ -397,7 +396,7 @@ func (l *Loader) launch() {
 	b.to = max(b.to, b.end)
 	l.mu.Unlock()
 	l.wg.Go(func() {
-		defer l.freeSlot()
+		defer l.releaseSlot()
 		l.finish(b)
 	})
 }
@@ -415,8 +414,8 @@ func (l *Loader) Flush(ctx context.Context) error {
 	return l.reason()
 }
 
-// Drain stops starting requests, even for buffered documents, and waits for the requests in flight; when ctx
-// is done they are cancelled. A batch that consists of failures needs no request and is recorded. Afterwards
+// Drain starts no further request, not even for buffered documents, and blocks until the requests in flight have ended. When ctx
+// is done it cancels them. A buffered batch that consists only of failures needs no request and is recorded. Afterwards
 // the Loader has no goroutines.
 func (l *Loader) Drain(ctx context.Context) {
 	l.halt(nil)
@@ -432,7 +431,7 @@ func (l *Loader) Drain(ctx context.Context) {
 	}
 }
 
-// Abort cancels the requests in flight and waits for their end.
+// Abort cancels the requests in flight and blocks until they have ended.
 func (l *Loader) Abort() {
 	l.halt(nil)
 	l.cancel()
@@ -458,7 +457,7 @@ func (l *Loader) wait(ctx context.Context) error {
 	return nil
 }
 
-// halt stops starting requests; the first err that is not nil is kept as the reason.
+// halt prevents further requests and keeps the first err that is not nil as the reason.
 func (l *Loader) halt(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -483,27 +482,27 @@ func (l *Loader) reason() error {
 	return nil
 }
 
-// Watermark returns the lowest ordinal that is not durably done: not acknowledged by the
-// target, and not in the synced record of failures.
+// Watermark returns the lowest ordinal that is not durably done: neither acknowledged by the
+// target nor in the synced record of failures.
 func (l *Loader) Watermark() int64 {
 	w, _ := l.Settled()
 	return w
 }
 
-// Counts returns the counts of all documents with a result, also above the watermark.
+// Counts returns the counts of all documents with a result, including documents above the watermark.
 func (l *Loader) Counts() Counts {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.total
 }
 
-// Overloaded reports whether the target refuses documents of this Loader for now while it takes documents of others.
+// Overloaded reports whether the target rejects documents of this Loader's index temporarily while it accepts documents of others.
 func (l *Loader) Overloaded() bool {
 	index := l.refused.Load()
 	return index != nil && l.opts.Recovery.overloaded(*index)
 }
 
-// Settled returns the watermark and the counts of exactly the documents below it, without the numbers of requests. Both
+// Settled returns the watermark and the counts of exactly the documents below it, without Requests and Retries. Both
 // are read under one lock.
 func (l *Loader) Settled() (int64, Counts) {
 	l.mu.Lock()
@@ -517,7 +516,7 @@ func (l *Loader) settle(b *batch) {
 	defer l.mu.Unlock()
 	b.done = true
 	l.total.add(b.counts)
-	b.counts.Resent = b.resent // l.total has them since they were sent
+	b.counts.Resent = b.resent // after the line above: request has added them to l.total
 	if b.release != nil {
 		b.body, b.items, b.failures = nil, nil, nil
 		b.release()

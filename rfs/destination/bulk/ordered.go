@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// keySeed makes keys that the authors of documents cannot foresee.
+// keySeed makes keys unpredictable for the authors of documents.
 var keySeed = maphash.MakeSeed()
 
-// keyOf returns the key of a document: equal for the same index and id, and for few others. It is never 0.
+// keyOf returns the key of a document, a hash of its index and id. It is never 0.
 func keyOf(index, id []byte) uint64 {
 	var h maphash.Hash
 	h.SetSeed(keySeed)
@@ -18,8 +18,8 @@ func keyOf(index, id []byte) uint64 {
 	return max(h.Sum64(), 1)
 }
 
-// underWay reports whether a batch that was sent and is not done has the key.
-func (l *Loader) underWay(key uint64) bool {
+// inFlight reports whether a batch that was sent and is not done has the key.
+func (l *Loader) inFlight(key uint64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.ContainsFunc(l.queue, func(b *batch) bool {
@@ -28,8 +28,8 @@ func (l *Loader) underWay(key uint64) bool {
 	})
 }
 
-// take notes the key of a document of the batch.
-func (b *batch) take(key uint64) {
+// addKey adds the key of a document to the batch.
+func (b *batch) addKey(key uint64) {
 	if b.keys == nil {
 		b.keys = map[uint64]struct{}{}
 	}
@@ -39,8 +39,8 @@ func (b *batch) take(key uint64) {
 	b.keys[key] = struct{}{}
 }
 
-// withLater adds to the items that are sent again all later ones of the same keys that the target has taken: they are to take
-// effect after these. Positions are ascending.
+// withLater returns the positions keep of items to be sent again, and the positions of all later items of the same keys that the target
+// has accepted, which must take effect after them. Positions are ascending.
 func withLater(items []item, keep []int, res Result) []int {
 	again := make(map[uint64]struct{}, len(keep))
 	refused := make(map[int]struct{}, len(res.Refused))

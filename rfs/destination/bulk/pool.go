@@ -2,7 +2,7 @@ package bulk
 
 import "sync"
 
-// maxIdle limits the bytes of bodies that a Pool keeps: enough for two slots that each fill a body while
+// maxIdle limits the idle bodies of a Pool, in bytes: enough for two slots that each fill a body while
 // another one is in flight.
 const maxIdle = 48 << 20
 
@@ -28,7 +28,7 @@ func (p *Pool) get() *batch {
 	return b
 }
 
-// put adds a batch that is no longer referenced. A body larger than most, made by a giant document, is not
+// put adds a batch that is no longer referenced. A body with a capacity above most, from a giant document, is not
 // kept.
 func (p *Pool) put(b *batch, most int) {
 	b.reset()

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// maxProbeBackoff is the longest pause of one of those that wait at the same time, so that the end of an outage is noticed.
+// maxProbeBackoff is the longest pause of the one waiter that probes for the end of an outage.
 const maxProbeBackoff = 3 * time.Second
 
 // Recovery ends the pauses of the Loaders of a process when the target accepts requests again. A pause belongs to the index that
@@ -17,8 +17,8 @@ const maxProbeBackoff = 3 * time.Second
 // the zero value is ready.
 type Recovery struct {
 	mu      sync.Mutex
-	indices map[string]*refusedIndex // refused since their last accepted request
-	probing bool                     // one of the indices that are not refused by themselves makes short pauses
+	indices map[string]*refusedIndex // rejected since their last accepted request
+	probing bool                     // a waiter of the indices that are not alone makes short pauses
 }
 
 // refusedIndex is an index without an accepted request since its last rejection.
@@ -26,7 +26,7 @@ type refusedIndex struct {
 	waiting []*waiter // longest wait first
 	others  bool      // another index was accepted
 	tried   bool      // one waiter was woken because another index was accepted
-	alone   bool      // it was refused after that, too
+	alone   bool      // it was rejected after that, too: the index itself is overloaded
 	probing bool      // with alone: one of its waiters makes short pauses
 }
 
@@ -36,7 +36,7 @@ type waiter struct {
 	accepted context.CancelFunc // ends the whole pause
 }
 
-// accepted notes that a request of an index was accepted.
+// accepted records an accepted request of an index: it ends the pauses of the index and wakes one waiter of each other index.
 func (r *Recovery) accepted(index string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -55,7 +55,7 @@ func (r *Recovery) accepted(index string) {
 	}
 }
 
-// overloaded reports whether an index was refused while another one was accepted, and was not accepted itself since.
+// overloaded reports whether an index was rejected and, since then, only other indices were accepted.
 func (r *Recovery) overloaded(index string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -63,7 +63,7 @@ func (r *Recovery) overloaded(index string) bool {
 	return x != nil && x.others
 }
 
-// Waiting returns how many Loaders have a body that waits for its next try.
+// Waiting returns the number of Loaders with a body that waits for a retry.
 func (r *Recovery) Waiting() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -76,8 +76,8 @@ func (r *Recovery) Waiting() int {
 	return len(loaders)
 }
 
-// wait blocks for d, or until the target accepts a request; for at least as long as the target asked for, unless it accepts a
-// request of the same index before. It returns the error of a ctx that is done first.
+// wait blocks for d, or until the target accepts a request. It blocks at least for atLeast, the target's Retry-After, unless the
+// target accepts a request of the same index before. It returns the error of ctx if that is done first.
 func (r *Recovery) wait(ctx context.Context, l *Loader, index string, d, atLeast time.Duration) error {
 	asked, accepted := context.WithCancel(ctx)
 	defer accepted()
@@ -101,7 +101,7 @@ func (r *Recovery) wait(ctx context.Context, l *Loader, index string, d, atLeast
 	return ctx.Err()
 }
 
-// enter adds a waiter of an index, and reports whether it is the one with short pauses. leave has to follow.
+// enter adds a waiter of an index, and reports whether it is the one that probes with short pauses. The caller must call leave.
 func (r *Recovery) enter(index string, w *waiter) (probes bool, leave func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
