@@ -1,5 +1,5 @@
-// Package export writes documents into files instead of a cluster: bulk bodies as they
-// would be sent, a folder per index, a file per work item.
+// Package export writes documents to files instead of a cluster: bulk bodies as they
+// would be sent, in a folder per index and a file per work item.
 package export
 
 import (
@@ -22,7 +22,7 @@ import (
 // Compression of export files: a method, or a method with a level ("zstd:3").
 type Compression string
 
-// The ways to compress, and the extension that each adds to .ndjson.
+// The compression methods, with the extension that each adds to .ndjson.
 const (
 	None Compression = "none" // no extension
 	Gzip Compression = "gzip" // .gz
@@ -32,7 +32,7 @@ const (
 // extensions of all finished files of an item.
 var extensions = [...]string{".ndjson", ".ndjson.gz", ".ndjson.zst"}
 
-// Method returns the compression without its level, which decides the names of files.
+// Method returns the compression without its level. It determines the extension of files.
 func (c Compression) Method() Compression {
 	method, _, _ := strings.Cut(string(c), ":")
 	if method == "" {
@@ -41,7 +41,7 @@ func (c Compression) Method() Compression {
 	return Compression(method)
 }
 
-// level returns the level that is asked for, from 1 to highest, or 0 when none is.
+// level returns the requested level, from 1 to highest, or 0 for the default.
 func (c Compression) level(highest int) (int, error) {
 	_, level, given := strings.Cut(string(c), ":")
 	if !given {
@@ -54,7 +54,7 @@ func (c Compression) level(highest int) (int, error) {
 	return n, nil
 }
 
-// Levels are limited by gzip and zstd.
+// The highest levels.
 const (
 	maxGzip = 9
 	maxZstd = 22
@@ -82,7 +82,7 @@ func (c Compression) Check() error {
 	return err
 }
 
-// private is the folder of rfsd itself in an export directory: lock, coordinator, notes.
+// private is the folder of rfsd itself in an export directory: locks, coordination store, records of items.
 const private = ".rfsd"
 
 // unfinished matches the temporary files of items.
@@ -93,23 +93,23 @@ var unfinished = regexp.MustCompile(`^[0-9]+-[0-9]+\.ndjson(\.gz|\.zst)?\.tmp-`)
 type Dir struct {
 	path, writer string
 	method       Compression // without its level
-	level        int         // 0: none is asked for
+	level        int         // 0: the default
 	extension    string
 	files        Files
 	lock         io.Closer
 	shared       bool
 	own          io.Closer // lock of this writer in a shared directory
 
-	mu        sync.Mutex       // also held while the files of an attempt get their names
+	mu        sync.Mutex       // also held while the files of an attempt are renamed
 	attempts  int64            // how often Create was called
 	current   map[string]*File // the latest attempt of each item in progress, by item
 	manifest  Manifest         // as it is on disk; its ID never changes
-	accounted bool             // the manifest describes the files as they are
+	accounted bool             // the manifest lists the current files
 }
 
-// Open makes dir (0700) when it is missing, locks it against a second writer, and removes
-// what dead writers left unfinished. A new export gets a manifest. Errors are fault.ErrConfig; a locked
-// directory's names the holder.
+// Open creates dir (0700) if it is missing, locks it against a second writer, and removes
+// the temporary files of dead writers. A new export gets a manifest. Errors are fault.ErrConfig; if the directory is locked,
+// the error names the holder.
 func Open(dir, writer string, c Compression) (*Dir, error) { return OpenOn(system{}, dir, writer, c) }
 
 // OpenOn does what Open does, on another file system.
@@ -153,7 +153,7 @@ func open(on Files, dir, writer string, c Compression, shared bool) (*Dir, error
 }
 
 // makeDurable creates the folder of rfsd in an export directory, and syncs the directory and its parents, so that the
-// contents survive a crash of the machine. Distant parents that cannot be synced existed before.
+// contents survive a crash of the machine. Errors of higher parents are ignored: those existed before.
 func makeDurable(files Files, dir string) error {
 	if err := files.MkdirAll(filepath.Join(dir, private), 0o700); err != nil {
 		return err
@@ -168,7 +168,7 @@ func makeDurable(files Files, dir string) error {
 	}
 }
 
-// sign writes into a locked file who holds it.
+// sign writes the name of the holder to a locked file.
 func sign(f *os.File, holder string) error {
 	host, err := os.Hostname()
 	if err != nil {
@@ -181,7 +181,7 @@ func sign(f *os.File, holder string) error {
 	return err
 }
 
-// clean removes temporary files. Their writers are dead: this process holds the lock.
+// clean removes all temporary files. Their writers are dead, since this process holds the lock.
 func (d *Dir) clean() error {
 	return d.files.WalkDir(d.path, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
@@ -194,10 +194,10 @@ func (d *Dir) clean() error {
 	})
 }
 
-// Close gives the directory free.
-func (d *Dir) Close() error { return errors.Join(d.leave(), d.lock.Close()) }
+// Close releases the locks of the directory.
+func (d *Dir) Close() error { return errors.Join(d.releaseWriter(), d.lock.Close()) }
 
-// folder is the folder of an index on this file system.
+// folder returns the path of an index's folder.
 func (d *Dir) folder(index string) string {
 	return filepath.Join(d.path, filepath.FromSlash(EncodeName(index)))
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 )
 
-// Discard is a Sender that takes every body and drops it: dry run and benchmark.
+// Discard is a Sender that accepts every body and drops it, for dry runs and benchmarks.
 type Discard struct{ documents, bytes atomic.Int64 }
 
 // Send counts a body.
@@ -17,5 +17,5 @@ func (d *Discard) Send(_ context.Context, body []byte, n int) (bulk.Result, erro
 	return bulk.Result{}, nil
 }
 
-// Dropped returns the documents and bytes that were dropped so far.
+// Dropped returns the numbers of documents and bytes dropped so far.
 func (d *Discard) Dropped() (documents, bytes int64) { return d.documents.Load(), d.bytes.Load() }

@@ -24,28 +24,28 @@ type File struct {
 	index   string
 	name    string       // <shard>-<cursor>
 	attempt int64        // unique in the Dir
-	may     func() error // asked before the files of a shared directory get their names
+	may     func() error // see Dir.Create
 
 	mu    sync.Mutex
-	own   []byte // the start of an action line of the own index
-	parts map[string]*part
-	err   error // of a write: the content of the files is no longer known
+	own   []byte           // prefix of the action lines of the item's own index
+	parts map[string]*part // by index
+	err   error            // of a write, after which the content of the files is unknown
 	done  bool
 }
 
-// ErrSuperseded reports that a later attempt at the same item has started: its files are the ones to publish.
+// ErrSuperseded means that a later attempt at the same item has started, which will publish its files.
 var ErrSuperseded = errors.New("a later attempt at the item has started")
 
-// Create starts an attempt at the output of an item. No file exists before the first document. From then on
-// an earlier File of the item publishes nothing any more. may reports why this process may no longer publish the item: another
-// may work on it, in a directory that is shared.
+// Create starts an attempt to write the files of an item; the first document creates the first of them. After Create, an earlier File
+// of the item no longer publishes. In a shared directory, Commit calls may, which returns an error if this process no longer holds
+// the item.
 func (d *Dir) Create(index string, shard int, cursor int64, may func() error) (*File, error) {
 	if shard < 0 || cursor < 0 {
 		return nil, fmt.Errorf("item of shard %d and cursor %d", shard, cursor)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := d.turn(d.resume); err != nil {
+	if err := d.exclusively(d.resume); err != nil {
 		return nil, err
 	}
 	d.attempts++
@@ -54,7 +54,7 @@ func (d *Dir) Create(index string, shard int, cursor int64, may func() error) (*
 	return f, nil
 }
 
-// item identifies the work item of f within the directory.
+// item returns the key of the work item in Dir.current.
 func (f *File) item() string { return f.name + " " + f.index }
 
 // forget removes an attempt that has ended from the attempts in progress.
@@ -66,8 +66,8 @@ func (d *Dir) forget(f *File) {
 	}
 }
 
-// Send appends a body. After an error the File takes nothing any more: part of
-// the body may be written.
+// Send appends a body. An error is final for the File, since part of
+// the body may have been written.
 func (f *File) Send(ctx context.Context, body []byte, _ int) (bulk.Result, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -88,11 +88,11 @@ func (f *File) Send(ctx context.Context, body []byte, _ int) (bulk.Result, error
 
 // split writes each run of documents of one index to that index's file.
 func (f *File) split(body []byte) error {
-	from, run, documents := 0, "", int64(0) // body[from:at] is not written yet: documents of the index run
+	from, run, documents := 0, "", int64(0) // body[from:at], documents of the index run, is yet to be written
 	for at := 0; at < len(body); {
 		action := bytes.IndexByte(body[at:], '\n') + 1
 		source := bytes.IndexByte(body[at+action:], '\n') + 1
-		if source == 0 { // happens without an action line
+		if source == 0 { // also if there was no action line
 			return errors.New("body is not pairs of lines")
 		}
 		index, err := f.indexOf(body[at : at+action])
@@ -111,7 +111,7 @@ func (f *File) split(body []byte) error {
 	return f.write(run, body[from:], documents)
 }
 
-// indexOf reads the index of an action line.
+// indexOf returns the index in an action line.
 func (f *File) indexOf(line []byte) (string, error) {
 	if f.own != nil && bytes.HasPrefix(line, f.own) {
 		return f.index, nil
@@ -128,7 +128,7 @@ func (f *File) indexOf(line []byte) (string, error) {
 		return "", errors.New("action line names no index")
 	}
 	if a.Index.Index == f.index {
-		if i := bytes.Index(line, []byte(`","`)); i >= 0 { // no name holds a quote unescaped
+		if i := bytes.Index(line, []byte(`","`)); i >= 0 { // quotes within a name are escaped
 			f.own = bytes.Clone(line[:i+3])
 		}
 	}
@@ -150,10 +150,9 @@ func (f *File) write(index string, b []byte, documents int64) error {
 	return p.write(b, documents)
 }
 
-// Commit finishes the files: flushed, synced, renamed, their folders synced. What an
-// earlier run of the same item left in other places is removed, so that an item that was
-// handed off earlier than last time leaves no document twice. Commit may be repeated,
-// also by a later run of the same item after a crash in its midst.
+// Commit flushes, syncs and renames the files, and syncs their folders. It removes the files that an
+// earlier run of the same item left elsewhere, so that no document is duplicated if the item was
+// handed off earlier this time. Commit may be repeated, also by a later run of the item after a crash.
 func (f *File) Commit(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -184,11 +183,11 @@ func (f *File) commit() error {
 	if f.dir.current[f.item()] != f {
 		return ErrSuperseded
 	}
-	return f.dir.turn(f.publish)
+	return f.dir.exclusively(f.publish)
 }
 
-// publish notes which files the item has and gives them their names. A writer of a shared directory that has lost the item
-// publishes nothing: it is asked while no other can publish, and another that takes the item publishes after it.
+// publish records the item's files and renames them to their final names. In a shared directory the caller holds the publish lock,
+// so that the next holder of the item publishes after this one; a writer that lost the item publishes nothing.
 func (f *File) publish() error {
 	if f.dir.shared {
 		if err := f.may(); err != nil {
@@ -212,8 +211,8 @@ func (f *File) publish() error {
 	return nil
 }
 
-// note keeps in DIR/.rfsd which files an item has, before they appear under their names. It
-// returns all indices that this or an earlier run of the item may have files in.
+// note records the files of an item in DIR/.rfsd before they appear under their final names. It
+// returns all indices whose folders may contain files of this or an earlier run of the item.
 func (f *File) note() ([]string, error) {
 	path := filepath.Join(f.dir.path, private, "items", filepath.FromSlash(EncodeName(f.index)), f.name+".json")
 	n, err := f.dir.readNote(path)
@@ -243,7 +242,7 @@ func (f *File) note() ([]string, error) {
 	return indices, replace(f.dir.files, path, b)
 }
 
-// replace writes a small file into an existing folder durably: the old or the new content survives a crash.
+// replace durably writes a small file in an existing folder. After a crash the file has the old or the new content.
 func replace(files Files, path string, b []byte) error {
 	tmp := path + ".new"
 	t, err := files.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)

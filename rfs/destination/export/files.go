@@ -9,20 +9,20 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/files"
 )
 
-// Files is the file system below an export directory. Open uses the operating system's; tests use others, which
+// Files is the file system of an export directory. Open uses the operating system's; tests use implementations that
 // fail or lose unsynced data.
 type Files interface {
 	MkdirAll(path string, perm fs.FileMode) error
-	// OpenFile opens a file to be written.
+	// OpenFile opens a file for writing.
 	OpenFile(path string, flag int, perm fs.FileMode) (Handle, error)
 	ReadFile(path string) ([]byte, error)
 	Rename(from, to string) error
 	Remove(path string) error
-	// SyncDir makes the names in a directory durable.
+	// SyncDir makes the entries of a directory durable.
 	SyncDir(path string) error
 	WalkDir(root string, visit fs.WalkDirFunc) error
-	// Lock locks the file at path against other processes. An exclusively locked file contains the name of its
-	// holder. Errors are fault.ErrConfig; for a locked file they name the holder.
+	// Lock locks the file at path against other processes. An exclusive lock writes the name of its holder into the file.
+	// Errors are fault.ErrConfig; if the file is locked, the error names the holder.
 	Lock(path, holder string, how files.Locking) (io.Closer, error)
 }
 

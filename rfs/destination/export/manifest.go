@@ -20,19 +20,19 @@ import (
 const (
 	// ManifestName is the file of an export directory that describes the export.
 	ManifestName = "rfsd-export.json"
-	// MaxManifest bounds the bytes of a manifest.
+	// MaxManifest is the maximum size of a manifest in bytes.
 	MaxManifest = 512 << 20
-	// manifestFormat is the version of a manifest's form.
+	// manifestFormat is the version of the manifest format.
 	manifestFormat = 1
 )
 
-// Manifest describes an export. It is written at the first start, as incomplete, and again when every item is
+// Manifest describes an export. It is written as incomplete when the export starts, and again when every item is
 // done and all files are durable.
 type Manifest struct {
 	Format   int    `json:"rfsd_export"`
 	ID       string `json:"id"` // of the directory; it never changes
 	Complete bool   `json:"complete"`
-	// Reason is why the export is not complete; empty while it runs.
+	// Reason states why the export is incomplete; empty while it runs.
 	Reason    string  `json:"reason,omitempty"`
 	Documents int64   `json:"documents"`
 	Bytes     int64   `json:"bytes"`
@@ -43,14 +43,14 @@ type Manifest struct {
 type Entry struct {
 	Name  string `json:"name"` // slash-separated, below the export directory
 	Bytes int64  `json:"bytes"`
-	// Documents and SHA256 (hexadecimal, of the bytes of the file) are absent when an rfsd without manifests wrote the file.
+	// Documents and SHA256 (hexadecimal, of the file as stored) are absent if the item has no record of the file.
 	Documents int64  `json:"documents,omitempty"`
 	SHA256    string `json:"sha256,omitempty"`
 }
 
 var sha256Text = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// ParseManifest reads a manifest. Errors are fault.ErrCorrupt, or fault.ErrUnsupported when a later rfsd wrote it.
+// ParseManifest parses a manifest. Errors are fault.ErrCorrupt, or fault.ErrUnsupported if a later rfsd wrote it.
 func ParseManifest(b []byte) (Manifest, error) {
 	var m Manifest
 	if len(b) > MaxManifest {
@@ -77,7 +77,7 @@ func ParseManifest(b []byte) (Manifest, error) {
 	return m, nil
 }
 
-// readManifest reads the manifest of the directory, or makes one for a new export, durable before anything is exported.
+// readManifest reads the manifest of the directory. For a new export it writes one durably, before any document is exported.
 func (d *Dir) readManifest() error {
 	b, err := d.files.ReadFile(filepath.Join(d.path, ManifestName))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -98,13 +98,13 @@ func (d *Dir) writeManifest() error {
 	return replace(d.files, filepath.Join(d.path, ManifestName), append(b, '\n'))
 }
 
-// ID returns the id of the export directory, which was made when it was first opened.
+// ID returns the id of the export directory, which was generated when it was first opened.
 func (d *Dir) ID() string { return d.manifest.ID }
 
-// resume marks the export as incomplete before a file of it may change. d.mu is held.
+// resume marks the export as incomplete before one of its files may change. d.mu is held.
 func (d *Dir) resume() error {
 	d.accounted = false
-	if err := d.again(); err != nil {
+	if err := d.reloadManifest(); err != nil {
 		return err
 	}
 	if !d.manifest.Complete && d.manifest.Reason == "" {
@@ -120,20 +120,19 @@ func (d *Dir) resume() error {
 }
 
 // Finish writes the manifest of all finished files. missing is the reason why the export is incomplete
-// although no work is left. If it is empty, the export is complete, and a committed file that is missing or
-// changed is an error, fault.ErrCorrupt. Finish may be repeated; it checks the files again if something was
-// created since.
+// although no work is left. If it is empty, the export is complete, and Finish returns fault.ErrCorrupt for a committed file that is
+// missing or has another size. Finish may be repeated; it checks the files again if Create was called since.
 func (d *Dir) Finish(missing string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.shared && d.accounted && d.manifest.Reason == missing {
 		return nil
 	}
-	return d.turn(func() error { return d.finish(missing) })
+	return d.exclusively(func() error { return d.finish(missing) })
 }
 
 func (d *Dir) finish(missing string) error {
-	if err := d.again(); err != nil {
+	if err := d.reloadManifest(); err != nil {
 		return fmt.Errorf("finish export %s: %w", d.path, err)
 	}
 	m := Manifest{Format: manifestFormat, ID: d.manifest.ID, Complete: missing == "", Reason: missing}
@@ -158,8 +157,8 @@ func (d *Dir) finish(missing string) error {
 	return nil
 }
 
-// account lists the finished files on disk, with the notes of their items. strict requires that notes and
-// files agree; they may differ for an item that failed between the two.
+// account returns the finished files on disk, described by the records of their items. strict requires that records and
+// files agree; they differ for an item that failed between the two.
 func (d *Dir) account(strict bool) ([]Entry, error) {
 	there := map[string]int64{}
 	noted := map[string]Entry{}
@@ -228,7 +227,8 @@ func finished(name string) bool {
 	return slices.ContainsFunc(extensions[:], func(ext string) bool { return strings.HasSuffix(name, ext) })
 }
 
-// note is the record of an item in DIR/.rfsd/items: its finished files, and the indices in whose folders earlier attempts may have left some.
+// note is the record of an item in DIR/.rfsd/items: its finished files, and all indices that may have files of this or an earlier
+// attempt in their folders.
 type note struct {
 	Files  []noted  `json:"files"`
 	Former []string `json:"former,omitempty"`
@@ -239,7 +239,7 @@ type noted struct {
 	Index string `json:"index"`
 }
 
-// readNote reads a note, and returns the zero value if the file does not exist.
+// readNote returns the record in a file, or the zero value if the file does not exist.
 func (d *Dir) readNote(path string) (note, error) {
 	var n note
 	b, err := d.files.ReadFile(path)
@@ -255,7 +255,7 @@ func (d *Dir) readNote(path string) (note, error) {
 	return n, nil
 }
 
-// entry describes the part, which is durable under its temporary name.
+// entry returns the manifest entry of a finished part.
 func (p *part) entry() Entry {
 	return Entry{Name: p.name, Bytes: p.sum.n, Documents: p.documents, SHA256: hex.EncodeToString(p.sum.hash.Sum(nil))}
 }

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// maxComponent bounds one component of a folder's path; file systems allow 255 bytes, and the rest is
+// maxComponent limits one component of a folder's path, in bytes. File systems allow 255; the rest is
 // reserved for escapes at its ends.
 const maxComponent = 240
 
 // EncodeName returns the folder of an index below the export directory, slash-separated. Lower-case letters,
-// digits, '-', '_' and inner dots stay; every other byte becomes %XX, so that no two names meet on a file
-// system that ignores case and none is special. The names that Windows reserves get an escape for their first
-// letter. A name too long for one component continues in a folder below: a component that ends with '%' is
-// not the last. The empty name is "%".
+// digits, '-', '_' and inner dots stay; every other byte becomes %XX, so that different indices have different folders even on a
+// file system that ignores case, and no name is special. The first letter of a name that Windows reserves is escaped.
+// A name too long for one component continues in a folder below: a component that ends with '%' is
+// not the last. The empty name becomes "%".
 func EncodeName(index string) string {
 	if index == "" {
 		return "%"

@@ -24,12 +24,12 @@ type part struct {
 	out        io.Writer
 	sum        *summed
 	documents  int64
-	closers    []func() error // compressor, buffer, sync, file: the remaining steps of finishing
-	stop       func()         // waits until the compressor writes nothing any more; nil: it has no goroutine
+	closers    []func() error // remaining steps of finish: close compressor, flush buffer, sync, close file
+	stop       func()         // blocks until the compressor's goroutine has ended; nil: it has none
 	published  bool
 }
 
-// makeFolder makes a folder below the export directory. A new folder is durable before anything is in it.
+// makeFolder creates a folder below the export directory, and syncs its parents.
 func (d *Dir) makeFolder(folder string) error {
 	if err := d.files.MkdirAll(folder, 0o700); err != nil {
 		return err
@@ -44,7 +44,7 @@ func (d *Dir) makeFolder(folder string) error {
 	}
 }
 
-// createPart opens the temporary file.
+// createPart creates the temporary file of a part.
 func (d *Dir) createPart(index, name string, attempt int64) (*part, error) {
 	folder := d.folder(index)
 	if err := d.makeFolder(folder); err != nil {
@@ -64,9 +64,8 @@ func (d *Dir) createPart(index, name string, attempt int64) (*part, error) {
 	return p, nil
 }
 
-// compress puts the compressor between the documents and the file. Bodies come from a goroutine
-// of their own while the next one is read. zstd moreover encodes what it was given while it takes
-// more; its goroutine ends with finish or remove.
+// compress inserts the compressor between the documents and the file. The goroutine of a body compresses it
+// while the next body is read. zstd encodes concurrently in one more goroutine, which ends with finish or remove.
 func (p *part) compress(method Compression, level int) error {
 	switch method {
 	case Gzip:
@@ -97,7 +96,7 @@ type summed struct {
 	n    int64
 }
 
-// Write writes to the file; what it took is counted.
+// Write writes b to the file, and counts and hashes the bytes written.
 func (s *summed) Write(b []byte) (int, error) {
 	n, err := s.to.Write(b)
 	s.hash.Write(b[:n])
@@ -124,7 +123,7 @@ func (p *part) finish() error {
 	return nil
 }
 
-// publish gives the file its name, durably.
+// publish durably renames the file to its final name.
 func (p *part) publish() error {
 	if !p.published {
 		if err := p.files.Rename(p.tmp, p.final); err != nil {
@@ -135,7 +134,7 @@ func (p *part) publish() error {
 	return p.files.SyncDir(filepath.Dir(p.final))
 }
 
-// remove gives up a file that is not published.
+// remove removes the temporary file of a part that is not published.
 func (p *part) remove() error {
 	if p.published {
 		return nil
@@ -144,8 +143,8 @@ func (p *part) remove() error {
 		p.stop()
 	}
 	if n := len(p.closers); n > 0 {
-		// Only the file itself matters; buffered data is dropped with it.
-		p.closers[n-1]() //nolint:errcheck // the file goes anyway
+		// Close only the file, without flushing the buffers.
+		p.closers[n-1]() //nolint:errcheck // the file is removed anyway
 	}
 	if err := p.files.Remove(p.tmp); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -153,7 +152,7 @@ func (p *part) remove() error {
 	return nil
 }
 
-// removeOthers removes the finished files of an item in an index's folder but the one just published.
+// removeOthers removes the finished files of an item in an index's folder, except the one just published.
 func (d *Dir) removeOthers(index, name string, keep *part) error {
 	folder := d.folder(index)
 	removed := false

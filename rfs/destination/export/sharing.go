@@ -19,15 +19,15 @@ const (
 	publishFile   = "publish" // DIR/.rfsd/publish is locked while names and manifest change
 )
 
-// OpenShared is Open for a directory that other processes, also on other machines, write to at the same time. What an item
-// has is published under a lock of the directory, by who may still start requests for the item.
+// OpenShared is Open for a directory that other processes, also on other machines, write to at the same time. The files of an item
+// are published under a lock of the directory, if the writer still holds the item.
 func OpenShared(dir, writer string, c Compression) (*Dir, error) {
 	return open(system{}, dir, writer, c, true)
 }
 
-// join takes the locks of one of several writers and removes what dead ones left unfinished.
+// join acquires the lock of this writer and removes the temporary files of dead writers.
 func (d *Dir) join() error {
-	return d.turn(func() error {
+	return d.exclusively(func() error {
 		if err := d.files.MkdirAll(filepath.Join(d.path, private, writersFolder), 0o700); err != nil {
 			return err
 		}
@@ -43,8 +43,8 @@ func (d *Dir) join() error {
 	})
 }
 
-// turn runs f while no other writer publishes anything.
-func (d *Dir) turn(f func() error) error {
+// exclusively runs f while no other writer publishes: in a shared directory under the publish lock, for which it waits.
+func (d *Dir) exclusively(f func() error) error {
 	if !d.shared {
 		return f()
 	}
@@ -55,8 +55,8 @@ func (d *Dir) turn(f func() error) error {
 	return errors.Join(f(), lock.Close())
 }
 
-// again reads the manifest that other writers may have changed.
-func (d *Dir) again() error {
+// reloadManifest reads the manifest of a shared directory again, since other writers may have changed it.
+func (d *Dir) reloadManifest() error {
 	if !d.shared {
 		return nil
 	}
@@ -73,7 +73,7 @@ func (d *Dir) cleanDead() error {
 		}
 		lock, err := d.files.Lock(path, d.writer, files.Alone)
 		if errors.Is(err, fault.ErrConfig) {
-			return nil //nolint:nilerr // it lives
+			return nil //nolint:nilerr // the writer lives
 		}
 		if err != nil {
 			return err
@@ -105,8 +105,8 @@ func writerOf(name string) string {
 	return rest[:max(0, strings.LastIndexByte(rest, '-'))]
 }
 
-// leave ends the writer's locks.
-func (d *Dir) leave() error {
+// releaseWriter removes the lock file of this writer in a shared directory, and releases the lock.
+func (d *Dir) releaseWriter() error {
 	if d.own == nil {
 		return nil
 	}
