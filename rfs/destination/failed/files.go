@@ -10,13 +10,13 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/files"
 )
 
-// Files is the file system of a Writer. Open uses the one of the operating system; tests give others, which fail or
-// forget what was not synced.
+// Files is the file system of a Writer. Open uses the operating system's; tests use implementations that fail or
+// lose unsynced data.
 type Files interface {
 	MkdirAll(path string, perm fs.FileMode) error
-	// OpenFile opens a file to be read and appended to.
+	// OpenFile opens a file for reading and appending.
 	OpenFile(path string, flag int, perm fs.FileMode) (Handle, error)
-	// SyncDir makes the names in a directory durable.
+	// SyncDir makes the entries of a directory durable.
 	SyncDir(path string) error
 }
 
@@ -48,7 +48,7 @@ func (system) OpenFile(path string, flag int, perm fs.FileMode) (Handle, error) 
 
 func (system) SyncDir(path string) error { return files.SyncDir(path) }
 
-// Discard is a file system that keeps nothing: a Writer on it takes as long as on a real one, but for the disk.
+// Discard is a file system that keeps nothing, for dry runs: a Writer on it does all its work except for the disk's.
 type Discard struct{}
 
 // MkdirAll does nothing.
@@ -63,7 +63,7 @@ func (Discard) OpenFile(string, int, fs.FileMode) (Handle, error) {
 // SyncDir does nothing.
 func (Discard) SyncDir(string) error { return nil }
 
-// discarded is the null device, which can neither be truncated nor synced.
+// discarded is the null device; truncating or syncing it would fail.
 type discarded struct{ *os.File }
 
 func (discarded) Truncate(int64) error { return nil }

@@ -13,20 +13,20 @@ import (
 	"github.com/rfsd/rfsd/rfs/document/doc"
 )
 
-// Content states what is written of the source of a failed document.
+// Content is the part of a failed document's source that is recorded.
 type Content string
 
 // The values of --failed-documents-content. The zero Content is Full.
 const (
 	Full Content = "full"
-	Hash Content = "hash" // its SHA-256 and length; no message, which quotes values, but the class of the failure
-	None Content = "none" // likewise without both
+	Hash Content = "hash" // its SHA-256 and length; instead of the message, which quotes values, the class of the failure
+	None Content = "none" // the class of the failure only
 )
 
-// sources reports whether sources and messages are written.
+// sources reports whether sources and messages are recorded.
 func (c Content) sources() bool { return c == Full || c == "" }
 
-// line is a failure as it is written; the source follows by hand, byte for byte.
+// line is a failure in its JSON form. AppendLine appends the source itself, byte for byte.
 type line struct {
 	Index   string          `json:"index"`
 	ID      string          `json:"id"`
@@ -38,17 +38,17 @@ type line struct {
 	Status  int             `json:"status"`
 	Version int64           `json:"version,omitempty"`
 	Class   string          `json:"class,omitempty"`
-	Content Content         `json:"content,omitempty"` // what is written of the source, where it is not the source
+	Content Content         `json:"content,omitempty"` // Hash or None if the document has a source that is not in the line
 	SHA256  string          `json:"source_sha256,omitempty"`
 	Bytes   int             `json:"source_bytes,omitempty"`
 	Detail  string          `json:"detail"`
-	Remedy  string          `json:"remedy,omitempty"` // of the class; none where the message itself is all that is known
+	Remedy  string          `json:"remedy,omitempty"` // of the class; "" for failures without a class
 	Source  json.RawMessage `json:"source,omitempty"`
 	Base64  []byte          `json:"source_base64,omitempty"`
 }
 
-// AppendLine appends a failure as a line. The source is embedded as it is when it is JSON in
-// one line, otherwise its bytes are kept in base64.
+// AppendLine appends a failure as a line to dst and returns the result. A source that is JSON in one line is embedded
+// as it is, any other in base64.
 func AppendLine(dst []byte, f *doc.Failure, content Content) []byte {
 	l := line{Index: f.Index, ID: f.ID, Type: f.Type, Routing: f.Routing, Shard: f.Shard, Ordinal: f.Ordinal, Reason: f.Reason, Status: f.Status, Version: f.Version}
 	if content.sources() {
@@ -73,7 +73,7 @@ func AppendLine(dst []byte, f *doc.Failure, content Content) []byte {
 	return append(dst, "\"}\n"...)
 }
 
-// AppendRecord appends a failure of which only the names and the class are known, as a line of None.
+// AppendRecord appends a failure with only names and class, as a line of None, to dst and returns the result.
 func AppendRecord(dst []byte, f *doc.Failure, class string) []byte {
 	l := line{Index: f.Index, ID: f.ID, Shard: f.Shard, Ordinal: f.Ordinal, Reason: f.Reason, Status: f.Status, Class: class, Content: None}
 	return l.append(dst)
@@ -83,11 +83,11 @@ func (l *line) append(dst []byte) []byte {
 	buf := bytes.NewBuffer(dst)
 	enc := json.NewEncoder(buf)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(l) // texts and numbers can always be encoded, and memory always takes them
+	_ = enc.Encode(l) // strings and numbers can always be encoded, and writing to memory never fails
 	return buf.Bytes()
 }
 
-// leaveOut notes what stands for the source and the message.
+// leaveOut sets the fields that replace the source and the message.
 func (l *line) leaveOut(f *doc.Failure, content Content) {
 	l.Class = classes.Of(f.Reason, f.Detail).Name
 	if f.Source == nil {
@@ -99,7 +99,7 @@ func (l *line) leaveOut(f *doc.Failure, content Content) {
 	}
 }
 
-// Digest returns what a line has of a source with Hash.
+// Digest returns the SHA-256 of a source in hexadecimal, as a line of Hash contains it.
 func Digest(source []byte) string {
 	sum := sha256.Sum256(source)
 	return hex.EncodeToString(sum[:])
@@ -108,7 +108,7 @@ func Digest(source []byte) string {
 // Omitted reports whether the document has a source that is not in the line.
 func (l Line) Omitted() bool { return l.Content == Hash || l.Content == None }
 
-// Class returns what has to be repaired: what the line states, else what its reason and message mean.
+// Class returns the class that the line names, else the class of its reason and message.
 func (l Line) Class() classes.Class {
 	if c, ok := classes.Named(l.class); ok {
 		return c
@@ -116,7 +116,7 @@ func (l Line) Class() classes.Class {
 	return classes.Of(l.Failure.Reason, l.Failure.Detail)
 }
 
-// parse reads one line; what it keeps shares nothing with the text.
+// parse parses one line. The result does not alias text.
 func (l *Line) parse(text []byte) error {
 	var x line
 	if err := json.Unmarshal(text, &x); err != nil {

@@ -12,16 +12,16 @@ import (
 	"github.com/rfsd/rfsd/rfs/document/doc"
 )
 
-// ErrInUse means that a running process writes a file of failed documents.
+// ErrInUse means that a running process writes to a file of failed documents.
 var ErrInUse = errors.New("a running process writes it")
 
-// maxHead bounds the part of a line before the source, in bytes.
+// maxHead limits the part of a line before the source, in bytes.
 const maxHead = 1 << 20
 
 // Line is one line of a file of failed documents.
 type Line struct {
 	Failure doc.Failure
-	Content Content // the written form of the source, where it is not the source
+	Content Content // Hash or None if the document has a source that is not in the line
 	SHA256  string  // with Hash
 	Text    []byte  // with its line feed; borrowed until the next line
 	Err     error   // why the line cannot be read; Failure is empty then
@@ -29,8 +29,8 @@ type Line struct {
 	class string
 }
 
-// Lines yields the lines of a file in their order. An unfinished last line is left out: the process that wrote it died
-// before it counted the document. Errors are the errors of r, and fault.ErrUnsupported for a line that holds more than a source
+// Lines yields the lines of a file in order. It skips an unfinished last line: the process that wrote it died
+// before it counted the document. Errors are the errors of r, and fault.ErrUnsupported for a line too long for a source
 // of most bytes.
 func Lines(r io.Reader, most int64) iter.Seq2[Line, error] {
 	return each(r, int(most)/3*4+maxHead, func([]byte) ([]byte, error) {
@@ -38,10 +38,10 @@ func Lines(r io.Reader, most int64) iter.Seq2[Line, error] {
 	})
 }
 
-// Heads yields the lines of a file as Lines does, regardless of their length. The source of a long one is left out.
+// Heads yields the lines of a file like Lines, regardless of their length. It omits the source of a line longer than 1 MiB.
 func Heads(r io.Reader) iter.Seq2[Line, error] {
 	return each(r, maxHead, func(text []byte) ([]byte, error) {
-		for _, key := range []string{`,"source":`, `,"source_base64":`} { // quotes within a text have a backslash before them
+		for _, key := range []string{`,"source":`, `,"source_base64":`} { // quotes within a string are escaped
 			if i := bytes.Index(text, []byte(key)); i >= 0 {
 				return append(text[:i], "}\n"...), nil
 			}
@@ -50,7 +50,7 @@ func Heads(r io.Reader) iter.Seq2[Line, error] {
 	})
 }
 
-// each yields lines. Of one of more than limit bytes it yields what cut makes of its beginning.
+// each yields lines. It passes the start of a line longer than limit bytes to cut, and yields the result.
 func each(r io.Reader, limit int, cut func(text []byte) ([]byte, error)) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		in := bufio.NewReaderSize(r, 256<<10)

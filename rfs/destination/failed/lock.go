@@ -8,11 +8,12 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/files"
 )
 
-// lockShared marks a file as being written until it is closed, where the file system can lock.
+// lockShared acquires a shared lock on a file until it is closed, which Reserve reports as ErrInUse. It does nothing on a file
+// system without locks.
 func lockShared(f *os.File) error { return locked(files.Lock(f, files.SharedTurn)) }
 
-// Reserve locks a file of failed documents, until it is closed, against the process that writes it. It returns ErrInUse
-// while that process lives.
+// Reserve locks a file of failed documents exclusively until it is closed. It returns ErrInUse
+// while the process that writes the file lives.
 func Reserve(f *os.File) error {
 	err := files.Lock(f, files.Alone)
 	if errors.Is(err, files.ErrLocked) {
@@ -21,7 +22,7 @@ func Reserve(f *os.File) error {
 	return locked(err)
 }
 
-// locked returns the error of a lock; nil if the file system has no locks.
+// locked returns err, or nil if the error is that the file system has no locks.
 func locked(err error) error {
 	if errors.Is(err, syscall.ENOLCK) || errors.Is(err, errors.ErrUnsupported) {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// Names calls each with target index and id of every failure in a file, in its order; the same one may come again. An
-// unfinished last line is left out. Errors are fault.ErrCorrupt, an error of each, and errors of reading.
+// Names calls each with the target index and id of every failure in a file, in order; a document may occur repeatedly. It skips an
+// unfinished last line. Errors are fault.ErrCorrupt, the error of each, and errors of reading.
 func Names(r io.Reader, each func(index, id string) error) error {
 	lines := bufio.NewReaderSize(r, 1<<20)
 	for n := 1; ; n++ {

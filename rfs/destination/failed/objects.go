@@ -12,20 +12,18 @@ import (
 	"github.com/rfsd/rfsd/rfs/document/doc"
 )
 
-// objectSize is the number of bytes of lines kept in memory before they become an object. One line more may be
-// longer than that.
+// objectSize is the number of buffered bytes at which lines are stored as an object. The last line may exceed it.
 const objectSize = 4 << 20
 
-// Store takes whole objects.
+// Store stores whole objects.
 type Store interface {
-	// Put stores an object under a name of parts separated by slashes, in place of an existing one. It is durable
+	// Put stores an object under a name with slashes, and replaces an existing one. The object is durable
 	// when Put returns.
 	Put(ctx context.Context, name string, body []byte) error
 }
 
-// Objects writes failures to a Store, as the lines that a Writer writes: each Sync makes objects
-// <session>/<index>/<shard>/<writer>/<number>.ndjson of the documents recorded since the one before; with an Owner the writer is
-// followed by ~<mark>. It is safe for concurrent use.
+// Objects writes failures to a Store, in the lines of a Writer. The documents recorded between two calls of Sync are stored as objects
+// <session>/<index>/<shard>/<writer>/<number>.ndjson; with an Owner the writer is followed by ~<mark>. It is safe for concurrent use.
 type Objects struct {
 	// Owner is set before the first failure; nil: names have no mark.
 	Owner Owner
@@ -36,11 +34,11 @@ type Objects struct {
 
 	mu     sync.Mutex
 	place  string // <index>/<shard> of the lines in buf
-	buf    []byte // whole lines that are in no object
+	buf    []byte // whole lines that are not yet stored
 	number int    // of the next object
 }
 
-// NewObjects makes a writer, whose id is unique among all that there ever were in the session.
+// NewObjects returns an Objects. The id writer must be unique among all writers that the session ever had.
 func NewObjects(s Store, session, writer string, content Content) (*Objects, error) {
 	for _, name := range []string{session, writer} {
 		if !isName(name) {
@@ -50,7 +48,7 @@ func NewObjects(s Store, session, writer string, content Content) (*Objects, err
 	return &Objects{store: s, session: session, writer: writer, content: content}, nil
 }
 
-// Record takes failures; they are durable after the next Sync, or earlier when there are many.
+// Record buffers failures, which are durable after the next Sync, or earlier if they fill an object.
 func (o *Objects) Record(ctx context.Context, failures []doc.Failure) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -67,26 +65,26 @@ func (o *Objects) Record(ctx context.Context, failures []doc.Failure) error {
 	return nil
 }
 
-// part makes one part of a name out of the name of an index.
+// part returns the name of an index as one component of an object's name.
 func part(index string) string {
 	s := url.PathEscape(index)
 	if strings.Trim(s, ".") == "" {
-		return "_" + s // no index is called so
+		return "_" + s // not the name of an index: these do not start with _
 	}
 	return s
 }
 
-// Sync makes everything recorded so far durable. What could not be stored is tried again by the next Sync.
+// Sync makes everything recorded so far durable. After an error the next Sync retries.
 func (o *Objects) Sync(ctx context.Context) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.put(ctx)
 }
 
-// Close stores what no Sync has stored.
+// Close stores the remaining lines.
 func (o *Objects) Close() error { return o.Sync(context.Background()) }
 
-// put makes an object of the lines. Its name stays the same until it is stored: an answer that was lost leaves one
+// put stores the buffered lines as one object. A retry uses the same name, so that a lost answer leaves no second
 // object.
 func (o *Objects) put(ctx context.Context) error {
 	if len(o.buf) == 0 {

@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// Owner returns the mark of the session that a file belongs to, which is a part of its name. A new session of the same name has
-// another mark.
+// Owner returns the mark of the session that a file belongs to. The name of the file contains its hash. A new session of the same
+// name has another mark.
 type Owner func(ctx context.Context) (mark string, err error)
 
-// ownedName ends the name of a file without its extension, and the folder of objects.
+// ownedName matches the suffix of a file's name without extension, and of a folder of objects.
 var ownedName = regexp.MustCompile(`~[0-9a-f]{16}$`)
 
-// suffix returns what the names of a session's files end with; "" for an Owner that is nil.
+// suffix returns the suffix of the names of a session's files; "" for a nil Owner.
 func (o Owner) suffix(ctx context.Context) (string, error) {
 	if o == nil {
 		return "", nil
@@ -31,8 +31,8 @@ func suffix(mark string) string {
 	return "~" + hex.EncodeToString(sum[:8])
 }
 
-// OfAnother reports whether the name of a file or object states that it belongs to a session with another mark. A name without
-// a mark, which an operator gave, belongs to each session.
+// OfAnother reports whether the name of a file or object has the mark of another session. A name without
+// a mark, which an operator gave, belongs to every session.
 func OfAnother(name, mark string) bool {
 	name = filepath.ToSlash(name)
 	owner := strings.TrimSuffix(path.Base(name), extension)

@@ -12,43 +12,43 @@ import (
 	"github.com/rfsd/rfsd/rfs/document/doc"
 )
 
-// maxSums bounds the pairs of index and class that a Watched counts by themselves. The others are counted under "".
+// maxSums limits the pairs of index and class that a Watched counts separately. It counts all others under "".
 const maxSums = 2000
 
-// Sum is a number of documents of one target index that failed and have one remedy.
+// Sum counts the failed documents of one target index and class.
 type Sum struct {
 	Index  string
 	Class  string
-	Reason doc.Reason // of the first
+	Reason doc.Reason // of the first document
 	Remedy string
 	Count  int64
 }
 
-// Watched is a Recorder that logs what fails and keeps an account of it. The log never holds ids or messages of the target,
+// Watched is a Recorder that logs failures and counts them by index and class. The log never contains ids, or messages of the target,
 // which quote values. It is safe for concurrent use.
 type Watched struct {
 	bulk.Recorder
 
 	Log *slog.Logger
-	// Note keeps the account, the largest sums first. It is called before the first document of an index and class is recorded,
-	// then whenever twice as many have failed, and by Flush.
+	// Note stores the sums, largest first. It is called before the first document of an index and class is recorded,
+	// then whenever the number of failures has doubled, and by Flush.
 	Note func(ctx context.Context, sums []Sum) error
 
 	mu    sync.Mutex
 	sums  map[[2]string]*Sum // by index and class
 	class map[string]*watched
 	total int64
-	noted int64 // of total
+	noted int64 // total at the last Note
 }
 
-// watched holds the known facts about a class.
+// watched counts the failures of a class for the log.
 type watched struct {
 	count   int64
 	next    int64 // count at which it is logged again
 	indices map[string]bool
 }
 
-// Record records failures. It logs the first of each class, then each time ten times as many have failed.
+// Record records failures. It logs the first of each class, then each power of ten.
 func (w *Watched) Record(ctx context.Context, failures []doc.Failure) error {
 	if err := w.watch(ctx, failures); err != nil {
 		return err
@@ -89,7 +89,7 @@ func (w *Watched) watch(ctx context.Context, failures []doc.Failure) error {
 	return w.note(ctx)
 }
 
-// log writes a line for the first document of a class, and at powers of ten.
+// log logs the first document of a class, and the count at each power of ten.
 func (w *Watched) log(ctx context.Context, f *doc.Failure, c classes.Class) {
 	is := w.class[c.Name]
 	if is == nil {
@@ -106,7 +106,7 @@ func (w *Watched) log(ctx context.Context, f *doc.Failure, c classes.Class) {
 	}
 }
 
-// note passes the account on.
+// note passes the sums to Note.
 func (w *Watched) note(ctx context.Context) error {
 	all := make([]Sum, 0, len(w.sums))
 	for _, s := range w.sums {
@@ -122,7 +122,7 @@ func (w *Watched) note(ctx context.Context) error {
 	return nil
 }
 
-// Flush keeps the rest of the account.
+// Flush calls Note if documents have failed since its last call.
 func (w *Watched) Flush(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

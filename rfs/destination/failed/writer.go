@@ -1,5 +1,5 @@
-// Package failed keeps the documents that did not arrive, and why, as lines of JSON
-// in a directory (one file per writer, appended) or as objects of a store, synced before any watermark passes them.
+// Package failed records the documents that did not arrive, with the reasons, as lines of JSON: appended
+// to one file per writer in a directory, or as objects in a store. They are synced before a watermark passes them.
 package failed
 
 import (
@@ -30,17 +30,17 @@ type Writer struct {
 	content Content
 
 	mu   sync.Mutex
-	f    Handle // nil until the first failure: a run without any leaves no file
+	f    Handle // nil until the first failure: a run without failures leaves no file
 	size int64  // bytes of whole lines
 	buf  []byte
-	err  error // a failed write or sync: the content of the disk is unknown
+	err  error // of a failed write or sync, after which the content of the disk is unknown
 	open bool
 	todo bool // written, not synced
 }
 
-// Open returns a writer to dir, whose id is unique among those that run. It returns a fault.ErrConfig for a directory that cannot be
-// written or made. Directory (0700) and file (0600) appear with the first failure; a line that an earlier process of the same id left
-// unfinished is cut off then.
+// Open returns a Writer to dir. The id writer must be unique among the running processes. Open returns fault.ErrConfig if this process
+// cannot write to dir, or create it. The first failure creates directory (0700) and file (0600), and removes an
+// unfinished line that an earlier process of the same id left.
 func Open(dir, writer string, content Content) (*Writer, error) {
 	if err := writable(dir); err != nil {
 		return nil, fmt.Errorf("%w: %w", err, fault.ErrConfig)
@@ -48,8 +48,7 @@ func Open(dir, writer string, content Content) (*Writer, error) {
 	return OpenOn(system{}, dir, writer, content)
 }
 
-// writable returns an error unless dir, or the nearest directory above that exists, is a directory in which this process may
-// create files.
+// writable returns an error unless this process may create files in dir, or in its nearest existing parent.
 func writable(dir string) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -70,7 +69,7 @@ func writable(dir string) error {
 	}
 }
 
-// isName reports whether a name is one part of a path, and not hidden.
+// isName reports whether a name is a single path component that is not hidden.
 func isName(name string) bool {
 	return filepath.IsLocal(name) && name == filepath.Base(name) && name[0] != '.'
 }
@@ -83,8 +82,8 @@ func OpenOn(files Files, dir, writer string, content Content) (*Writer, error) {
 	return &Writer{files: files, path: filepath.Join(dir, writer+extension), content: content, open: true}, nil
 }
 
-// Record appends failures; they are durable after the next Sync. A write that fails
-// leaves whole lines only, and the Writer takes nothing any more.
+// Record appends failures, which are durable after the next Sync. A failed write
+// leaves only whole lines, and its error is final for the Writer.
 func (w *Writer) Record(ctx context.Context, failures []doc.Failure) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -106,7 +105,7 @@ func (w *Writer) Record(ctx context.Context, failures []doc.Failure) error {
 	return nil
 }
 
-// ready opens the file when it is not open yet.
+// ready opens the file if it is not open yet.
 func (w *Writer) ready(ctx context.Context) error {
 	switch {
 	case w.err != nil:
@@ -161,8 +160,8 @@ func wholeLines(f Handle) (int64, error) {
 	return 0, nil
 }
 
-// Sync makes everything recorded so far durable. After it failed once nothing is
-// trusted any more: a second fsync may succeed without having written.
+// Sync makes everything recorded so far durable. An error is final for the Writer, since
+// a second fsync may succeed without having written the data.
 func (w *Writer) Sync(context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

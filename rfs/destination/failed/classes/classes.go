@@ -1,4 +1,4 @@
-// Package classes sorts failed documents by the necessary repair: one class, one remedy.
+// Package classes classifies failed documents by their remedy.
 package classes
 
 import (
@@ -12,19 +12,19 @@ import (
 type Class struct {
 	Name   string
 	Cause  string
-	Remedy string // what to do before a redrive; INDEX and FIELD stand for names
+	Remedy string // required action before a redrive; INDEX and FIELD are placeholders
 
 	types []string // error types of the target, or reasons of rfsd
 	words []string // parts of the message
 }
 
-// Other is the class of failures that no class describes.
+// other is the class of failures that no entry of table matches.
 var other = Class{
 	Name: "other", Cause: "a reason that has no class of its own",
 	Remedy: "read the target's message in the file of failed documents; repair what it names",
 }
 
-// Of returns the class of a failure: the first of All that fits.
+// Of returns the class of a failure: the first of All that matches.
 func Of(reason doc.Reason, detail string) Class {
 	for _, c := range table {
 		if c.fits(string(reason), detail) {
@@ -37,7 +37,7 @@ func Of(reason doc.Reason, detail string) Class {
 // All returns the classes in the order in which they are tried.
 func All() []Class { return append(slices.Clone(table), other) }
 
-// Named returns the class of a name; false if no class has it.
+// Named returns the class with a name; false if none has it.
 func Named(name string) (Class, bool) {
 	all := All()
 	if i := slices.IndexFunc(all, func(c Class) bool { return c.Name == name }); i >= 0 {
@@ -46,15 +46,15 @@ func Named(name string) (Class, bool) {
 	return Class{}, false
 }
 
-// Known reports whether the class describes the failure: all but the last of All do.
+// Known reports whether the class is not "other".
 func (c Class) Known() bool { return c.Name != other.Name }
 
-// fits reports whether one of the types or one of the words is that of the failure.
+// fits reports whether the reason is one of the types, or the message contains one of the words.
 func (c Class) fits(reason, detail string) bool {
 	return slices.Contains(c.types, reason) || slices.ContainsFunc(c.words, func(w string) bool { return strings.Contains(detail, w) })
 }
 
-// For returns the remedy with the names that are known: of the index, and of the field that a message names.
+// For returns the remedy with the name of the index, and of the field that the message names, filled in.
 func (c Class) For(index, detail string) string {
 	text := c.Remedy
 	if index != "" {
@@ -66,7 +66,7 @@ func (c Class) For(index, detail string) string {
 	return text
 }
 
-// fieldIn returns the name of the field in a message of a target; "" if it names none.
+// fieldIn returns the name of the field in a message of the target; "" if it names none.
 func fieldIn(detail string) string {
 	for _, quote := range [][2]string{{"field [", "]"}, {`field="`, `"`}} {
 		_, rest, ok := strings.Cut(detail, quote[0])
@@ -80,4 +80,4 @@ func fieldIn(detail string) string {
 	return ""
 }
 
-const maxField = 200 // bytes of a name that is shown
+const maxField = 200 // maximum length of a shown name in bytes

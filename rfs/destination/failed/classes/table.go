@@ -2,14 +2,14 @@ package classes
 
 import "github.com/rfsd/rfsd/rfs/document/doc"
 
-// ignoreMalformed is the remedy for values that a field does not take.
+// ignoreMalformed is the remedy for values that a field does not accept.
 const ignoreMalformed = `keep the value in _source and leave it out of the index: PUT INDEX/_mapping {"properties":{"FIELD":{"type":"TYPE","ignore_malformed":true}}} ` +
 	`with the TYPE of the field; or create the index with another type and migrate it in a new session`
 
-// newType is the remedy for fields whose type is the wrong one.
+// newType is the remedy for fields with the wrong type.
 const newType = `create the index with another mapping (the type of a field cannot be changed) and migrate it in a new session, or change the documents with --rules`
 
-// table lists the classes, special ones before general ones.
+// table lists the classes, specific before general.
 var table = []Class{
 	{
 		Name: "strict_mapping", Cause: "the mapping is strict and lacks a field", types: []string{"strict_dynamic_mapping_exception"},
