@@ -23,12 +23,12 @@ import (
 // Defaults of a Watcher.
 const (
 	defaultInterval = 30 * time.Second
-	readTimeout     = 8 * time.Second // of one reading
+	readTimeout     = 8 * time.Second // for all requests of one reading
 )
 
-// Watcher blocks the load while a data node of the target is above its high disk watermark. A goroutine reads the disk usage while
-// requests come: at most once per interval, four times as often while a disk is full. Requests look at its last result and never
-// wait for a reading, so that a node that does not answer holds nothing up.
+// Watcher blocks the load while a data node of the target is above its high disk watermark. While requests arrive, a goroutine reads
+// the disk usage: at most about once per interval, two to four times as often while a disk is full. Requests use the last result and
+// never wait for a reading, so that a node that does not answer delays none of them.
 type Watcher struct {
 	API      rest.API
 	Log      *slog.Logger
@@ -36,19 +36,19 @@ type Watcher struct {
 
 	once   sync.Once
 	result atomic.Pointer[result]
-	wanted chan struct{} // holds an element when a request has come since the last reading started
+	wanted chan struct{} // signalled by each request; run waits for it before the next reading
 }
 
-// result is the last reading.
+// result is the result of one reading.
 type result struct {
 	full []Full
-	next chan struct{} // closed when there is a newer result
+	next chan struct{} // closed when a newer result exists
 }
 
 // Full is a node above the high watermark.
 type Full struct {
 	Node      string  `json:"node"`
-	Used      float64 `json:"used"` // share, 0 to 1
+	Used      float64 `json:"used"` // fraction of the disk, 0 to 1
 	Watermark string  `json:"high_watermark"`
 }
 
@@ -59,7 +59,7 @@ func (w *Watcher) init() {
 	})
 }
 
-// Start starts the goroutine, and blocks until it has read the disk usage for the first time or could not within 8 s. stop ends it
+// Start starts the goroutine, and blocks until its first reading has succeeded or failed, at most 8 s. stop ends the goroutine
 // and blocks until it has ended.
 func (w *Watcher) Start(ctx context.Context) (stop func()) {
 	w.init()
@@ -80,7 +80,7 @@ func (w *Watcher) Start(ctx context.Context) (stop func()) {
 	}
 }
 
-// Wait blocks until documents may be sent, or returns the context's error. If disk usage cannot be read (missing
+// Wait blocks until no disk is full, or returns the error of ctx. If the disk usage cannot be read (missing
 // permission) it does not block; the target still rejects writes at its flood stage.
 func (w *Watcher) Wait(ctx context.Context) error {
 	w.init()
@@ -117,7 +117,7 @@ func (w *Watcher) run(ctx context.Context) {
 		}
 		pause := every * 3 / 4
 		if len(full) > 0 {
-			pause = every/4 + rand.N(every/4+1) // sooner than otherwise, since requests wait
+			pause = every/4 + rand.N(every/4+1) // sooner, since requests wait
 		}
 		if wait.For(ctx, pause) != nil {
 			return
@@ -130,8 +130,8 @@ func (w *Watcher) run(ctx context.Context) {
 	}
 }
 
-// read returns the nodes that are above the high watermark, or before if the target does not answer; permitted is false if the user
-// may not read the disk usage.
+// read returns the nodes that are above the high watermark, or before if the target does not answer. permitted is false after any
+// other error, such as a missing permission.
 func (w *Watcher) read(ctx context.Context, before []Full) (full []Full, permitted bool) {
 	limited, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -183,7 +183,7 @@ func FullNodes(ctx context.Context, api rest.API) ([]Full, error) {
 	return full, nil
 }
 
-// limit is a watermark: the ratio of the disk that may be used, or the bytes that must be free.
+// limit is a watermark: the fraction of the disk that may be used, or the bytes that must be free.
 type limit struct {
 	text string
 	used float64
@@ -211,9 +211,8 @@ func watermark(ctx context.Context, api rest.API) (limit, bool, error) {
 	return l, true, err
 }
 
-// Settings reads the cluster settings below the prefixes and returns a function for the effective value of a
-// setting: transient before persistent before the default. It requests nested objects, since filter_path does
-// not match flat names.
+// Settings reads the cluster settings below the prefixes. It returns a function for the effective value of a setting: transient,
+// else persistent, else the default, else otherwise. It requests nested objects, since filter_path does not match flat names.
 func Settings(ctx context.Context, api rest.API, prefixes ...string) (func(name, otherwise string) string, error) {
 	var paths []string
 	for _, p := range prefixes {
@@ -253,7 +252,7 @@ func lookUp(m map[string]any, name string) (any, bool) {
 	return nil, false
 }
 
-// parseLimit reads "90%", "0.9" (both: used) or "20gb" (free).
+// parseLimit parses "90%" or "0.9", the used fraction, or "20gb", the free bytes.
 func parseLimit(s string) (limit, error) {
 	l := limit{text: s}
 	text := strings.ToLower(strings.TrimSpace(s))
