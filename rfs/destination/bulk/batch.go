@@ -105,7 +105,7 @@ func (b *batch) append(d *doc.Document, body []byte, changes uint32, key uint64)
 	b.extend(d.Ordinal)
 }
 
-// reserve ensures capacity for size more bytes in the body. If the body is no longer small, it grows immediately to most bytes, the
+// reserve ensures capacity for size more bytes in the body. A body that is not small any more grows immediately to most bytes, the
 // length of a full one, and the items likewise: growth by a quarter each time would copy and discard four times as much.
 func (b *batch) reserve(size, most int) {
 	n, small := len(b.body), most/smallBody

@@ -43,7 +43,7 @@ func (g *aimdLimiter) acquire(ctx context.Context) (int, error) {
 	}
 }
 
-// outcome is what the answer to a request implies about the load of the target.
+// outcome classifies the answer to a request by what it implies about the load of the target.
 type outcome int
 
 const (

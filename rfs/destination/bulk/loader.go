@@ -206,7 +206,7 @@ func New(ctx context.Context, opts Options) *Loader {
 
 // Add queues d, which is borrowed until Add returns. Its ordinal must be greater than all earlier ones; the
 // ordinals in between count as done (deleted, nested). Add blocks while MaxInFlight bodies are in flight. On error, the first fatal
-// one or that of ctx, the document is not queued.
+// one or the error of ctx, the document is not queued.
 func (l *Loader) Add(ctx context.Context, d *doc.Document) error {
 	if most := l.opts.MaxID; most > 0 && len(d.ID) > most { // a target rejects the whole request for it
 		return l.Fail(ctx, doc.Failure{

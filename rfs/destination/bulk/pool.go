@@ -28,7 +28,7 @@ func (p *Pool) get() *batch {
 	return b
 }
 
-// put adds a batch that is no longer referenced. A body with a capacity above most, from a giant document, is not
+// put adds a batch without references. A body with a capacity above most, from a giant document, is not
 // kept.
 func (p *Pool) put(b *batch, most int) {
 	b.reset()

@@ -101,7 +101,7 @@ func (r *Recovery) wait(ctx context.Context, l *Loader, index string, d, atLeast
 	return ctx.Err()
 }
 
-// enter adds a waiter of an index, and reports whether it is the one that probes with short pauses. The caller must call leave.
+// enter adds a waiter of an index, and reports whether it probes with short pauses. The caller must call leave.
 func (r *Recovery) enter(index string, w *waiter) (probes bool, leave func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
