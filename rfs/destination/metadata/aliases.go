@@ -48,8 +48,8 @@ func (e *edit) aliases(raw json.RawMessage) (map[string]any, error) {
 	return all, nil
 }
 
-// splitAliases parts the aliases that are set with the index from those that wait for its documents. An index that
-// is named not to be written to has part in an alias for writing, and waits as the others of it do.
+// splitAliases separates the aliases that are set when the index is created from the aliases that are set when its documents are
+// complete. is_write_index: false also marks a write alias, whose members all wait.
 func splitAliases(all map[string]any, when AliasTime) (early, late map[string]any) {
 	early, late = map[string]any{}, map[string]any{}
 	if when == AliasesNone {

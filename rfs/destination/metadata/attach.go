@@ -10,15 +10,15 @@ import (
 // Attachment is the policy that managed an index at the source.
 type Attachment struct {
 	Policy string // its name, also on the target
-	Alias  string // by which it rolls over; "": it has none
-	// RolledOver means that the index does not receive the documents that are written to Alias.
+	Alias  string // rollover alias; "" for none
+	// RolledOver means that the index is not the write index of Alias.
 	RolledOver bool
 }
 
-// rolledOverSuffix is the end of the name of a policy for indices that the source has rolled over.
+// rolledOverSuffix is the suffix of the policy for indices that the source has rolled over.
 const rolledOverSuffix = "-rolled-over"
 
-// Named returns the name of the policy on the target that is attached to the index.
+// Named returns the name of the target's policy to attach to the index.
 func (a Attachment) Named() string {
 	if a.RolledOver {
 		return a.Policy + rolledOverSuffix
@@ -26,13 +26,14 @@ func (a Attachment) Named() string {
 	return a.Policy
 }
 
-// Settings that name the policy of an index, and the alias by which it rolls over, in the order in which they count.
+// Settings that name the policy of an index, and its rollover alias, in order of precedence.
 var (
 	policySettings = []string{"index.lifecycle.name", "index.plugins.index_state_management.policy_id", "index.opendistro.index_state_management.policy_id"}
 	aliasSettings  = []string{"index.lifecycle.rollover_alias", "index.plugins.index_state_management.rollover_alias", "index.opendistro.index_state_management.rollover_alias"}
 )
 
-// AttachmentOf returns the policy of an index with those settings; managed is its policy by Globals.Managed. false when it has none.
+// AttachmentOf returns the policy of an index with the given settings, or false if it has none. managed is its policy in
+// Globals.Managed.
 func AttachmentOf(settings map[string]string, managed string) (Attachment, bool) {
 	first := func(keys []string) string {
 		for _, k := range keys {
@@ -46,8 +47,8 @@ func AttachmentOf(settings map[string]string, managed string) (Attachment, bool)
 	return a, a.Policy != ""
 }
 
-// addRolledOver adds the policy for indices that the source has rolled over, if this one rolls indices over: the target knows nothing of
-// the rollovers of the source, and would wait for one without end.
+// addRolledOver adds, for a policy that rolls indices over, a policy for indices that the source has rolled over: the target does
+// not know of these rollovers, and would wait indefinitely for another.
 func (p *planner) addRolledOver(kind Kind, name string, body json.RawMessage) error {
 	in, err := DecodeObject(body)
 	if err != nil {
@@ -74,7 +75,7 @@ func (p *planner) addRolledOver(kind Kind, name string, body json.RawMessage) er
 	return nil
 }
 
-// withoutRollover takes rollovers out of a state of an ISM policy, and lets ages count from the creation of the index. It reports
+// withoutRollover removes rollovers from a state of an ISM policy, and makes ages count from the creation of the index. It reports
 // whether the state had a rollover.
 func withoutRollover(state map[string]any) bool {
 	actions, _ := state["actions"].([]any)
@@ -97,7 +98,7 @@ func withoutRollover(state map[string]any) bool {
 	return len(kept) < len(actions)
 }
 
-// laterPatterns returns the index patterns of an ISM policy of the source as ism_template has them; nil: none.
+// laterPatterns returns the index patterns of an ISM policy of the source in the form of ism_template; nil for none.
 func laterPatterns(kind Kind, raw json.RawMessage) (json.RawMessage, error) {
 	if kind != StatePolicy {
 		return nil, nil

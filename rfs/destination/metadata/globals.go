@@ -10,7 +10,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/document/rules"
 )
 
-// Kind is a kind of object that belongs to a cluster and to no index.
+// Kind is a kind of cluster-wide object.
 type Kind string
 
 // Kinds that can be migrated.
@@ -39,34 +39,34 @@ type Globals struct {
 	Objects map[Kind]map[string]json.RawMessage
 	// DataStreams are the backing indices of each data stream, oldest first.
 	DataStreams map[string][]string
-	// Others are parts of the metadata that no target can take, with the reason.
+	// Others are parts of the metadata that cannot be migrated, with the reasons.
 	Others []LeftOut
-	// Indices are the names of all indices of the snapshot: watches, users, transforms and
-	// more are kept in indices. ParseGlobals leaves it empty.
+	// Indices are the names of all indices of the snapshot, since watches, users, transforms and
+	// more are stored in indices. The caller of ParseGlobals sets it.
 	Indices []string
-	// Managed names, by the UUID of an index, the ISM policy that manages it.
+	// Managed is the ISM policy that manages an index, by the UUID of the index.
 	Managed map[string]string
 
-	created int // major version of Elasticsearch that wrote it, as far as dates are concerned
+	created int // major version of Elasticsearch that wrote the metadata, exact enough for the formats of dates
 }
 
-// Selection states which objects are wanted.
+// Selection states which objects are migrated.
 type Selection struct {
-	// Templates, ComponentTemplates and IndexTemplates choose by name; nil takes all.
+	// Templates, ComponentTemplates and IndexTemplates choose by name; nil chooses all.
 	Templates, ComponentTemplates, IndexTemplates func(name string) bool
 	Pipelines, Scripts, Policies                  bool
-	// Attach also takes, of each policy that rolls indices over, one for indices that the source has rolled over.
+	// Attach adds, for each policy that rolls indices over, a policy for indices that the source has rolled over.
 	Attach bool
-	// Managed takes also what the source made for itself (.monitoring, logs, ilm-history, …).
+	// Managed includes objects that the source created for itself (.monitoring, logs, ilm-history, …).
 	Managed bool
-	// Ordinary are the ordinary indices that the migration creates: a template that makes
-	// data streams of their names would refuse them, and is left out.
+	// Ordinary are the ordinary indices that the migration creates. A template that creates
+	// data streams of their names would prevent that, and is left out.
 	Ordinary []string
 	// Streams are the data streams of the source whose documents are created in streams of the target.
 	Streams []string
 	// Rules are the user's own changes; nil: none.
 	Rules *rules.Set
-	// Without are rules that are not applied, by their names (RuleNames).
+	// Without names the rules that are not applied (RuleNames).
 	Without []string
 }
 
@@ -77,10 +77,10 @@ type Global struct {
 	Body    json.RawMessage // of the request that creates it
 	Changes []Change        // Change.Index is "<kind> <name>"
 
-	// Later is the part of a policy that it gets when the documents have arrived; nil: none.
+	// Later is the part of a policy that is added when the documents have arrived; nil: none.
 	Later json.RawMessage
 
-	// convert makes Body and Changes anew without what the target lacks.
+	// convert returns Body and Changes without features that the target lacks.
 	convert func(*Unsupported) (json.RawMessage, []Change, error)
 }
 
@@ -104,14 +104,14 @@ type LeftOut struct {
 	Reason string
 }
 
-// GlobalPlan lists the objects to create, in that order, and the objects that are left out.
+// GlobalPlan lists the objects to create, in order, and the objects that are left out.
 type GlobalPlan struct {
 	Objects []Global
 	Left    []LeftOut
 }
 
-// ParseGlobals reads the global metadata of a snapshot (snapshot.Snapshot.Global): the members of
-// "meta-data", by section. Sections that cannot be migrated are listed in Globals.Others. Errors:
+// ParseGlobals parses the global metadata of a snapshot (snapshot.Snapshot.Global): the members of
+// "meta-data", by section. It lists sections that cannot be migrated in Globals.Others. Errors are
 // fault.ErrCorrupt.
 func ParseGlobals(sections map[string]json.RawMessage) (Globals, error) {
 	g := Globals{Objects: map[Kind]map[string]json.RawMessage{}, DataStreams: map[string][]string{}, created: writtenBy(sections)}
@@ -131,8 +131,8 @@ func ParseGlobals(sections map[string]json.RawMessage) (Globals, error) {
 	return g, nil
 }
 
-// writtenBy distinguishes generations by their sections: before Elasticsearch 2 the cluster's UUID is "uuid";
-// from 7 on, and in OpenSearch, "cluster_coordination" exists.
+// writtenBy returns the major version of Elasticsearch that determines the format of dates, by the sections: before Elasticsearch 2
+// the cluster's UUID is "uuid"; from 7 on, and in OpenSearch, "cluster_coordination" exists.
 func writtenBy(sections map[string]json.RawMessage) int {
 	if _, ok := sections["cluster_coordination"]; ok {
 		return 7
@@ -151,7 +151,7 @@ var ownSections = []string{
 	"lifecycle_operation",
 }
 
-// readers of the sections that mean something.
+// readers are the parsers of sections, by section.
 var readers = map[string]func(*Globals, string, json.RawMessage) error{
 	"templates":           func(g *Globals, _ string, raw json.RawMessage) error { return g.take(LegacyTemplate, raw, "") },
 	"component_template":  func(g *Globals, s string, raw json.RawMessage) error { return g.take(ComponentTemplate, raw, s) },
@@ -167,7 +167,7 @@ var readers = map[string]func(*Globals, string, json.RawMessage) error{
 	"data_stream_aliases": otherSection,
 }
 
-// take reads objects by name. Since composable templates exist, they are nested in a member of the section's own name.
+// take adds the objects of a section, by name. below is the member that contains them; "" for the section itself.
 func (g *Globals) take(kind Kind, raw json.RawMessage, below string) error {
 	all, err := byName(raw, below)
 	if err == nil && len(all) > 0 {
@@ -242,7 +242,7 @@ func dataStreamSection(g *Globals, _ string, raw json.RawMessage) error {
 	return nil
 }
 
-// settingSection lists the persistent settings of the cluster, which belong to its machines.
+// settingSection lists the persistent settings of the cluster as left out: they belong to its machines.
 func settingSection(g *Globals, _ string, raw json.RawMessage) error {
 	m, err := DecodeObject(raw)
 	if err != nil {
@@ -268,7 +268,7 @@ func lifecycleSection(g *Globals, _ string, raw json.RawMessage) error {
 	return nil
 }
 
-// taskSection lists the tasks that users started; every cluster starts its internal tasks itself.
+// taskSection lists the tasks that users started. Internal tasks are ignored, since every cluster starts its own.
 func taskSection(g *Globals, _ string, raw json.RawMessage) error {
 	var section struct {
 		Tasks []struct {
@@ -317,12 +317,12 @@ func otherSection(g *Globals, section string, raw json.RawMessage) error {
 	return nil
 }
 
-// isEmpty reports whether a section holds nothing, however deep its empty objects are.
+// isEmpty reports whether a section contains nothing but empty objects and lists, at any depth.
 func isEmpty(raw json.RawMessage) bool {
 	return !strings.ContainsFunc(string(raw), func(r rune) bool { return !strings.ContainsRune("{}[] \n\t\r", r) }) || string(raw) == "null"
 }
 
-// systemIndices hold what clusters keep in indices and this migration does not understand.
+// systemIndices contain cluster metadata that rfsd does not migrate.
 var systemIndices = []struct{ prefix, what string }{
 	{".watches", "watches are kept in this index; see Alerting of OpenSearch"},
 	{".security", "users, roles and API keys are kept in this index; set them up in the target's security plugin"},
@@ -339,7 +339,7 @@ var systemIndices = []struct{ prefix, what string }{
 	{".scripts", "scripts of Elasticsearch before 5 are documents of this index (--include scripts reads them)"},
 }
 
-// kept lists the cluster metadata that the indices of the snapshot refer to.
+// kept returns the cluster metadata that the source stores in indices.
 func (g Globals) kept() []LeftOut {
 	var left []LeftOut
 	for _, name := range g.Indices {

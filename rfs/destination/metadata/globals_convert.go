@@ -9,21 +9,21 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/target"
 )
 
-// planner turns globals into a plan.
+// planner builds the plan for Globals.
 type planner struct {
 	v    target.Version
 	g    Globals
 	sel  Selection
 	plan GlobalPlan
-	// needed are component templates that a template which is taken is composed of.
+	// needed are the component templates of selected templates.
 	needed map[string]string
-	// taken are the objects of the plan by kind.
+	// taken are the selected objects by kind and name.
 	taken map[Kind]map[string]bool
 }
 
-// ConvertGlobals returns the plan for the selected objects and a target of that version. It sends no
-// request; what depends on the target's state is decided by EnsureGlobals. Errors: fault.ErrCorrupt
-// when an object is not a JSON object.
+// ConvertGlobals returns the plan for the selected objects and a target of version v. It sends no
+// request; EnsureGlobals decides all that depends on the target's state. It returns fault.ErrCorrupt
+// if an object is not a JSON object.
 func ConvertGlobals(v target.Version, g Globals, sel Selection) (GlobalPlan, error) {
 	p := &planner{v: v, g: g, sel: sel, needed: map[string]string{}, taken: map[Kind]map[string]bool{}}
 	p.choose()
@@ -72,7 +72,7 @@ func (p *planner) choose() {
 	}
 }
 
-// unwanted returns the reason why an object is not taken; "" when it is.
+// unwanted returns the reason why an object is not selected; "" if it is.
 func (p *planner) unwanted(kind Kind, name string, raw json.RawMessage) string {
 	choose := map[Kind]func(string) bool{LegacyTemplate: p.sel.Templates, ComponentTemplate: p.sel.ComponentTemplates, IndexTemplate: p.sel.IndexTemplates}[kind]
 	asked := map[Kind]struct {
@@ -106,12 +106,13 @@ func (p *planner) unwanted(kind Kind, name string, raw json.RawMessage) string {
 	return ""
 }
 
-// composable: templates of components exist since Elasticsearch 7.8 and in every OpenSearch.
+// composable reports whether the target has composable templates: Elasticsearch since 7.8, and every OpenSearch.
 func composable(v target.Version) bool {
 	return v.Distribution == "opensearch" || v.Major > 7 || v.Major == 7 && v.Minor >= 8
 }
 
-// refused names an ordinary index of this migration that a template for data streams would refuse.
+// refused returns an ordinary index of this migration that a template for data streams matches; "" for none. The target would
+// refuse to create the index.
 func (p *planner) refused(raw json.RawMessage) string {
 	var t struct {
 		Patterns   []string        `json:"index_patterns"`
@@ -138,7 +139,7 @@ func composedOf(raw json.RawMessage) []string {
 	return t.ComposedOf
 }
 
-// managedNames lists the objects that plugins of Elasticsearch and OpenSearch install. A star matches any text.
+// managedNames lists the objects that Elasticsearch, OpenSearch and their plugins install. A star matches any text.
 var managedNames = map[Kind][]string{
 	LegacyTemplate: {".*", "security-index-template", "security_audit_log", "kibana_index_template:*", "logstash-index-template", "ilm-history", "triggered_watches", "watches", "watch_history*", "tenant_template", "ss4o_*"},
 	ComponentTemplate: {
@@ -158,8 +159,8 @@ var managedNames = map[Kind][]string{
 	},
 }
 
-// isManaged reports whether the source made an object for itself. Names that users choose as
-// well (logs, metrics, synthetics) count only together with the patterns of the original.
+// isManaged reports whether the source created an object for itself. Names that users choose as
+// well (logs, metrics, synthetics) count only with the patterns of the original.
 func isManaged(kind Kind, name string, raw json.RawMessage) bool {
 	var body struct {
 		Meta struct {
@@ -183,7 +184,7 @@ func isManaged(kind Kind, name string, raw json.RawMessage) bool {
 	return slices.ContainsFunc(managedNames[kind], func(p string) bool { return pattern.Star(p, name) })
 }
 
-// add converts one object and puts it into the plan, or leaves it out with the reason.
+// add converts one object and adds it to the plan, or to the objects left out with the reason.
 func (p *planner) add(kind Kind, name string, raw json.RawMessage) error {
 	o := Global{Kind: kind, Name: name}
 	switch kind {

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// ilmPhases in the order in which an index passes through them.
+// ilmPhases are the phases in the order in which an index passes through them.
 var ilmPhases = []string{"hot", "warm", "cold", "frozen", "delete"}
 
-// ilmOrder is the order of the actions within a phase, of all phases together.
+// ilmOrder is the order of actions within any phase.
 var ilmOrder = []string{"set_priority", "rollover", "readonly", "allocate", "shrink", "forcemerge", "delete"}
 
 // lifecycle is a policy of ILM (Elasticsearch 6.6 and later).
@@ -23,11 +23,11 @@ type lifecycle struct {
 	} `json:"policy"`
 }
 
-// policy converts an ILM policy into one of ISM. why is the reason if it cannot be converted.
+// policy converts an ILM policy to an ISM policy. why is the reason if it cannot be converted.
 //
-// A phase becomes a state, its min_age the condition of the transition into it. ILM counts
-// ages from the rollover when there is one, which ISM calls min_rollover_age. The policy is
-// attached to nothing: while documents are sent it could roll over, lock or delete an index.
+// A phase becomes a state, its min_age the condition of the transition to it. ILM counts
+// ages from a rollover, if the index had one; ISM calls that min_rollover_age. The policy is not
+// attached to indices: while documents are sent it could roll over, lock or delete an index.
 func (p *planner) policy(name string, raw json.RawMessage) (body json.RawMessage, changes []Change, why string, err error) {
 	var in lifecycle
 	if err := json.Unmarshal(raw, &in); err != nil {
@@ -85,7 +85,7 @@ func (p *planner) policy(name string, raw json.RawMessage) (body json.RawMessage
 	return body, e.changes, "", nil
 }
 
-// rollsAtOnce reports whether an action is a rollover without a condition.
+// rollsAtOnce reports whether an action is a rollover without conditions.
 func rollsAtOnce(action map[string]any) bool {
 	conditions, ok := action["rollover"].(map[string]any)
 	return ok && len(conditions) == 0
@@ -138,7 +138,7 @@ func (e *edit) actions(phase string, in map[string]map[string]any) []map[string]
 	return out
 }
 
-// options gives options their new names, from and to in turn, and reports those that have none.
+// options renames options, by names in pairs of old and new, and reports the options that are not listed.
 func (e *edit) options(at string, in map[string]any, names ...string) map[string]any {
 	out := map[string]any{}
 	for _, k := range keys(in) {
@@ -153,7 +153,7 @@ func (e *edit) options(at string, in map[string]any, names ...string) map[string
 	return out
 }
 
-// patternsOf are the patterns of the templates that name an ILM policy, themselves or by a component.
+// patternsOf returns the patterns of the templates that name an ILM policy, directly or in a component.
 func (p *planner) patternsOf(policy string) []string {
 	var patterns []string
 	names := func(raw json.RawMessage) bool {

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// PolicyIndex is the index in which OpenSearch keeps ISM policies, and which index each of them manages.
+// PolicyIndex is the index where OpenSearch stores ISM policies, and the indices that they manage.
 const PolicyIndex = ".opendistro-ism-config"
 
-// statePolicyKeys are the properties of a stored ISM policy that a request may have. ism_template is dropped with a note.
+// statePolicyKeys are the properties of a stored ISM policy that a request may have. ism_template is dropped and reported.
 var statePolicyKeys = []string{"description", "default_state", "states", "error_notification"}
 
-// AddStored adds a document of PolicyIndex. Documents that hold only the state of jobs are ignored. Errors: fault.ErrCorrupt.
+// AddStored adds a document of PolicyIndex. It ignores documents that contain only the state of jobs. Errors are fault.ErrCorrupt.
 func (g *Globals) AddStored(id string, source json.RawMessage) error {
 	var stored struct {
 		Policy  json.RawMessage `json:"policy"`
@@ -53,8 +53,8 @@ func (g *Globals) put(kind Kind, name string, raw json.RawMessage) {
 	g.Objects[kind][name] = raw
 }
 
-// statePolicy returns the body that creates an ISM policy of an OpenSearch source again. Its states stay as they are. Its index
-// patterns are left out: the target would attach it to indices whose documents still arrive.
+// statePolicy returns the body that creates an ISM policy of an OpenSearch source on the target. Its states stay unchanged. Its index
+// patterns are left out, since the target would attach it to indices whose documents are still arriving.
 func (p *planner) statePolicy(name string, raw json.RawMessage) (body json.RawMessage, changes []Change, why string, err error) {
 	stored, err := DecodeObject(raw)
 	if err != nil {
@@ -98,10 +98,10 @@ func statePatterns(policy map[string]any) []string {
 	return slices.Compact(patterns)
 }
 
-// stateTemplates returns the members of ism_template, which names the indices that an ISM policy is attached to when they are created.
+// stateTemplates returns the members of ism_template: the patterns of indices to which OpenSearch attaches the policy on creation.
 func stateTemplates(policy map[string]any) []map[string]any {
 	templates, _ := policy["ism_template"].([]any)
-	if one, ok := policy["ism_template"].(map[string]any); ok { // a single one, as OpenSearch 1.0 kept it
+	if one, ok := policy["ism_template"].(map[string]any); ok { // a single object in OpenSearch 1.0
 		templates = []any{one}
 	}
 	var all []map[string]any
@@ -113,7 +113,7 @@ func stateTemplates(policy map[string]any) []map[string]any {
 	return all
 }
 
-// actionsOf calls each with the actions of the states of an ISM policy.
+// actionsOf calls each for every action of every state of an ISM policy.
 func actionsOf(policy map[string]any, each func(state map[string]any, action map[string]any)) {
 	states, _ := policy["states"].([]any)
 	for _, s := range states {
@@ -130,7 +130,7 @@ func actionsOf(policy map[string]any, each func(state map[string]any, action map
 	}
 }
 
-// snapshotActions returns the repositories that a policy takes snapshots in, sorted.
+// snapshotActions returns the repositories of a policy's snapshot actions, sorted.
 func snapshotActions(policy map[string]any) []string {
 	var names []string
 	actionsOf(policy, func(_, action map[string]any) {

@@ -8,14 +8,14 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// Join is a field of type join in place of the relations that Elasticsearch up to 5 keeps between mapping types (_parent).
+// Join is a field of type join that replaces the relations between mapping types of Elasticsearch up to 5 (_parent).
 type Join struct {
 	Field   string            `json:"field"`   // its name
-	Parents map[string]string `json:"parents"` // the type of the parents, by the type of the children
+	Parents map[string]string `json:"parents"` // type of the parents, by the type of their children
 }
 
-// NewJoin returns the Join for the mappings of an index, nil when no type has parents. It is fault.ErrConfig when a type is
-// its own parent, or the index has a field of that name.
+// NewJoin returns the Join for the mappings of an index, nil if no type has parents. It returns fault.ErrConfig if a type is
+// its own parent, or the index already has a field of that name.
 func NewJoin(field string, mappings []Mapping) (*Join, error) {
 	j := &Join{Field: field, Parents: map[string]string{}}
 	var taken error
@@ -65,7 +65,7 @@ func (j *Join) Related() map[string]bool {
 	return related
 }
 
-// relations are the types of the children by the type of their parents, as a mapping has them.
+// relations returns the types of the children by the type of their parents, in the form of a mapping.
 func (j *Join) relations() map[string]any {
 	children := map[string][]string{}
 	for _, child := range keys(j.Parents) {

@@ -13,7 +13,7 @@ import (
 
 func keys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// defaultType held defaults for new types up to Elasticsearch 6; every type repeats them.
+// defaultType contained the defaults for new types up to Elasticsearch 6. Every existing type repeats them.
 const defaultType = "_default_"
 
 // mapping merges the wanted types and converts the result.
@@ -78,7 +78,7 @@ func opaqueFields(props map[string]any) map[string]bool {
 	return found
 }
 
-// fieldAliases drops fields of type alias that name a field which is not indexed: targets refuse them.
+// fieldAliases drops fields of type alias that name a field without an index, which targets reject.
 func (e *edit) fieldAliases(props map[string]any, path string, opaque map[string]bool) {
 	if len(opaque) == 0 {
 		return
@@ -99,7 +99,7 @@ func (e *edit) fieldAliases(props map[string]any, path string, opaque map[string
 	}
 }
 
-// looseRouting makes routing optional for all types if it is optional for one of them. (Children of
+// looseRouting makes routing optional if one of the types does not require it. (Children of
 // Elasticsearch 2–5 required it, their parents did not.)
 func (e *edit) looseRouting(a, b map[string]any, typ string) {
 	demands := func(m map[string]any) bool {
@@ -113,7 +113,7 @@ func (e *edit) looseRouting(a, b map[string]any, typ string) {
 	}
 }
 
-// union adds what b has to a; where both differ a stays.
+// union adds the members of b to a. If both have a member and differ, a wins, and the difference is reported.
 func (e *edit) union(path string, a, b map[string]any, typ string) {
 	for _, k := range keys(b) {
 		at := strings.TrimPrefix(path+"."+k, ".")
@@ -141,7 +141,7 @@ func joinLists(a, b any) any {
 	if !ok || !ok2 {
 		return a
 	}
-	seen := make(map[string]bool, len(x)) // as JSON, whose members are in order
+	seen := make(map[string]bool, len(x)) // by JSON, which has sorted members
 	for _, v := range x {
 		seen[encoded(v)] = true
 	}
@@ -153,7 +153,7 @@ func joinLists(a, b any) any {
 	return x
 }
 
-// encoded returns a decoded value as JSON.
+// encoded returns a value as JSON.
 func encoded(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -162,7 +162,7 @@ func encoded(v any) string {
 	return string(b)
 }
 
-// rootKeys lists the keys that are kept at the top of a mapping.
+// rootKeys lists the keys that are kept at the top level of a mapping.
 var rootKeys = map[string]bool{
 	"properties": true, "dynamic": true, "dynamic_templates": true, "date_detection": true, "dynamic_date_formats": true,
 	"numeric_detection": true, "_source": true, "_routing": true, "_meta": true,
@@ -207,13 +207,13 @@ func (e *edit) root(m map[string]any) {
 	e.properties("", m)
 }
 
-// rootRules are the rules about members of a mapping that have a name of their own.
+// rootRules are the rules for top-level members of a mapping, by member.
 var rootRules = map[string]string{
 	"_all": "all-field", "_timestamp": "timestamp-field", "_ttl": "timestamp-field", "_parent": "parent-field",
 	"runtime": "runtime-fields", "include_in_all": "include-in-all",
 }
 
-// dropRoot reports a member of the mapping that the target has no equal for.
+// dropRoot reports a top-level member of the mapping that is dropped because the target has no equivalent.
 func (e *edit) dropRoot(rule, key string, v any) {
 	m, _ := v.(map[string]any)
 	switch {
@@ -233,7 +233,7 @@ func (e *edit) dropRoot(rule, key string, v any) {
 	}
 }
 
-// keep drops members of m[key] that are not listed, or that the target does not know.
+// keep drops the members of m[key] that are not allowed, or that the target does not know.
 func (e *edit) keep(m map[string]any, key string, allowed ...string) {
 	sub, ok := m[key].(map[string]any)
 	if !ok {
@@ -250,7 +250,7 @@ func (e *edit) keep(m map[string]any, key string, allowed ...string) {
 	}
 }
 
-// dynamic converts the values that only Elasticsearch knows.
+// dynamic converts the value runtime of "dynamic", which only Elasticsearch has.
 func (e *edit) dynamic(path string, m map[string]any) {
 	if m["dynamic"] == "runtime" && e.on("dynamic-runtime") {
 		e.note("dynamic-runtime", path, "dynamic: true instead of runtime")
@@ -308,7 +308,7 @@ type template struct {
 
 func (t template) name(base string) string { return base + t.suffix }
 
-// matchTypes splits a template for several types, which Elasticsearch 8 allows, into one per type.
+// matchTypes splits a dynamic template for several types, which Elasticsearch 8 allows, into one template per type.
 func (e *edit) matchTypes(path string, body map[string]any) []template {
 	types, ok := body["match_mapping_type"].([]any)
 	if !ok || !e.on("dynamic-templates") {
@@ -373,7 +373,7 @@ func (e *edit) field(path string, f map[string]any) {
 	}
 }
 
-// Brief quotes a value in a report.
+// Brief returns a value as JSON for a report, shortened if it is long.
 func Brief(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -386,7 +386,7 @@ func Brief(v any) string {
 	return string(b)
 }
 
-// Part returns the object below a key; nil if the key is missing.
+// Part returns the object m[name]; nil if it is missing or not an object.
 func Part(m map[string]any, name string) map[string]any {
 	p, _ := m[name].(map[string]any)
 	return p

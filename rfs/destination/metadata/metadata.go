@@ -1,6 +1,6 @@
-// Package metadata converts the metadata of a snapshot to what a target accepts: settings, mappings and aliases of indices, and
-// templates, pipelines, scripts and policies of Elasticsearch 1.x–9.x and OpenSearch 1–3. Small named rules do it, and every change
-// and omission is reported. The package sends no requests.
+// Package metadata converts the metadata of a snapshot to a form that the target accepts: settings, mappings and aliases of indices,
+// and templates, pipelines, scripts and policies of Elasticsearch 1.x–9.x and OpenSearch 1–3. It applies small named rules, and reports
+// every change and omission. The package sends no requests.
 package metadata
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/document/rules"
 )
 
-// Index is the description of one index as a snapshot holds it.
+// Index is the metadata of one index in a snapshot.
 type Index struct {
 	Name     string
 	Settings map[string]string // flat, every key starts with "index."; elements of lists end in ".0", ".1", …
@@ -28,17 +28,17 @@ type Mapping struct {
 	Body json.RawMessage
 }
 
-// Wanted is an index that the target has to have.
+// Wanted describes an index to create on the target.
 type Wanted struct {
 	Name  string // on the target
 	Index Index
-	// Type takes the mapping of one type only; "" takes the union of all.
+	// Type selects the mapping of one type; "" selects the union of all.
 	Type string
 	// Join is the field that relates documents of several types; nil: none.
 	Join *Join
-	// Overrides are the user's wishes about all indices. Renaming is the caller's (Overrides.Names): Name counts.
+	// Overrides are the user's overrides for all indices, except for renaming: the caller sets Name (Overrides.Names).
 	Overrides Overrides
-	// Rules are the user's own changes, which come last; nil: none.
+	// Rules are the user's own changes, which are applied last; nil: none.
 	Rules *rules.Set
 }
 
@@ -46,24 +46,24 @@ type Wanted struct {
 type Change struct {
 	Index  string // on the target
 	Rule   string // stable name of the rule, such as string-to-text
-	Path   string // where: a field (a.b), a setting (index.codec) or an alias
+	Path   string // of a field (a.b), a setting (index.codec) or an alias
 	Detail string // the change that was made
-	// Lossy means that by this one change searches may find less, or something else.
+	// Lossy means that because of this change searches may find less, or something else.
 	Lossy bool
 }
 
 // Loses reports whether searches may find less, or something else, than at the source.
 func (c Change) Loses() bool { return c.Lossy || losing(c.Rule) }
 
-// Converted is an index as the target is asked to have it.
+// Converted is the converted form of an index.
 type Converted struct {
 	Body    []byte          // of the request that creates it, with the aliases that are set immediately
 	Late    json.RawMessage // aliases by name that wait for the documents; nil: none
 	Changes []Change
 }
 
-// ConvertIndex returns how an index is created and what that changes. It sends no request: types of
-// plugins stay, which Ensure replaces when the target refuses them.
+// ConvertIndex returns the request that creates an index, and the changes. It sends no request: types of
+// plugins stay, and objects.Ensure replaces them if the target rejects them.
 func ConvertIndex(v target.Version, w Wanted) (Converted, error) {
 	return ConvertFor(v, w, NewUnsupported())
 }
@@ -109,8 +109,8 @@ func ConvertFor(v target.Version, w Wanted, unsupported *Unsupported) (Converted
 	return done, nil
 }
 
-// body puts the converted parts of an index or of a template together; parts that are empty
-// are left out. What one part needs of another (vectors of a setting) is seen to here.
+// body assembles the converted parts of an index or a template, without empty parts. It also applies the changes that one part
+// requires in another (vectors require a setting).
 func (e *edit) body(settings, mapping, aliases map[string]any) map[string]any {
 	if settings == nil {
 		settings = map[string]any{}
@@ -131,23 +131,23 @@ type edit struct {
 	version     target.Version
 	index       string
 	unsupported *Unsupported
-	joined      bool // a join field takes the place of _parent
+	joined      bool // a join field replaces _parent
 	sourceOnly  bool // the index comes from a source-only snapshot
-	created     int  // major version of Elasticsearch that made the index
+	created     int  // major version of Elasticsearch that created the index
 	exactly     int  // the number in index.version.created; 0 if unknown
 	without     map[string]bool
 	changes     []Change
 	details     map[string]string // of the changes, each once
 
-	vectors bool           // there are vectors to be searched
-	moved   map[string]any // what settings leave to the mapping
+	vectors bool           // the index has searchable vectors
+	moved   map[string]any // settings that move to the mapping
 	gone    []string       // similarities whose definitions were dropped
 }
 
 // newEdit starts an edit; created is the setting index.version.created.
 func newEdit(v target.Version, name, created string, without []string, unsupported *Unsupported) *edit {
 	e := &edit{version: v, index: name, unsupported: unsupported, created: createdMajor(created), without: map[string]bool{}, moved: map[string]any{}}
-	e.exactly, _ = strconv.Atoi(created) //nolint:errcheck // 0 is for what cannot be read
+	e.exactly, _ = strconv.Atoi(created) //nolint:errcheck // 0 if it is not a number
 	for _, rule := range without {
 		e.without[rule] = true
 	}
@@ -157,8 +157,8 @@ func newEdit(v target.Version, name, created string, without []string, unsupport
 // on reports whether a rule is applied.
 func (e *edit) on(rule string) bool { return !e.without[rule] }
 
-// createdMajor reads index.version.created: 2040699 is 2.4.6. Since Elasticsearch 8.11 the number counts the
-// format, which is below the version's own (8500003). OpenSearch, forked from version 7, sets bit 27.
+// createdMajor returns the major version in index.version.created: 2040699 is 2.4.6. Since Elasticsearch 8.11 the number is a version
+// of the index format (8500003). OpenSearch, forked from version 7, sets bit 27.
 func createdMajor(s string) int {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 1_000_000 || n&(1<<27) != 0 {
@@ -170,7 +170,7 @@ func createdMajor(s string) int {
 func (e *edit) note(rule, path, format string, args ...any) {
 	detail := fmt.Sprintf(format, args...)
 	if known, ok := e.details[detail]; ok {
-		detail = known // one string for 300,000 fields that change alike
+		detail = known // shared by up to 300,000 fields with the same change
 	} else if e.details == nil {
 		e.details = map[string]string{detail: detail}
 	} else {
@@ -179,7 +179,7 @@ func (e *edit) note(rule, path, format string, args ...any) {
 	e.changes = append(e.changes, Change{Index: e.index, Rule: rule, Path: path, Detail: detail})
 }
 
-// lose is note for what may let searches find less, or something else.
+// lose is note for a change that may make searches find less, or something else.
 func (e *edit) lose(rule, path, format string, args ...any) {
 	e.note(rule, path, format, args...)
 	e.changes[len(e.changes)-1].Lossy = true

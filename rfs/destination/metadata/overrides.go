@@ -12,8 +12,8 @@ import (
 // AliasTime selects when the aliases of an index are set.
 type AliasTime string
 
-// The times. AliasesAuto keeps back what would be written to or filtered while documents are still on
-// their way, and sets the others with the index.
+// The times. AliasesAuto sets write aliases and aliases with a filter when the documents are complete, and
+// the others with the index.
 const (
 	AliasesAuto  AliasTime = ""
 	AliasesEarly AliasTime = "early" // all with the index
@@ -21,29 +21,29 @@ const (
 	AliasesNone  AliasTime = "none"  // never: a trial run
 )
 
-// Overrides are the user's wishes about every index; the zero value changes nothing.
+// Overrides are the user's overrides for every index; the zero value changes nothing.
 type Overrides struct {
 	Replicas *int        // instead of the source's; nil keeps them
-	Shards   []ShardRule // the first that matches counts
+	Shards   []ShardRule // the first match wins
 	Rename   []RenameRule
 	Aliases  AliasTime
-	// Zones is the number of values of the target's awareness attribute when it demands balanced
-	// copies (Zones, the function, asks); replicas are raised so that copies are a multiple of it. 0: no demand.
+	// Zones is the number of values of the target's awareness attribute if the target requires balanced
+	// copies (objects.Zones). Replicas are raised to make copies a multiple of it. 0: no requirement.
 	Zones int
-	// Without are rules that are not applied, by their names (RuleNames).
+	// Without names the rules that are not applied (RuleNames).
 	Without []string
 }
 
-// ShardRule gives indices whose source name matches another number of shards.
+// ShardRule sets the number of shards of indices with a matching source name.
 type ShardRule struct {
 	Pattern pattern.Pattern
 	Shards  int
 }
 
-// RenameRule gives indices another name. The first rule that matches counts.
+// RenameRule renames indices. The first matching rule wins.
 type RenameRule struct {
 	Match pattern.Pattern
-	To    string // may refer to groups of Match: $1, ${name}; each * and ? is one
+	To    string // may refer to groups of Match: $1, ${name}; each * and ? is a group
 }
 
 // Check returns a fault.ErrConfig error if an override is invalid.
@@ -64,7 +64,7 @@ func (o Overrides) Check() error {
 	return CheckRuleNames(o.Without)
 }
 
-// ParseShardRule reads PATTERN=NUMBER.
+// ParseShardRule parses PATTERN=NUMBER.
 func ParseShardRule(s string) (ShardRule, error) {
 	i := strings.LastIndexByte(s, '=')
 	n, err := strconv.Atoi(s[i+1:])
@@ -79,7 +79,7 @@ func ParseShardRule(s string) (ShardRule, error) {
 	return r, Overrides{Shards: []ShardRule{r}}.Check()
 }
 
-// ParseRenameRule reads PATTERN=NAME, such as logs-*=old-$1 or regex:logs-(.*)=old-$1.
+// ParseRenameRule parses PATTERN=NAME, such as logs-*=old-$1 or regex:logs-(.*)=old-$1.
 func ParseRenameRule(s string) (RenameRule, error) {
 	i := strings.LastIndexByte(s, '=')
 	if i <= 0 || i == len(s)-1 {
@@ -89,7 +89,7 @@ func ParseRenameRule(s string) (RenameRule, error) {
 	return RenameRule{Match: p, To: s[i+1:]}, err
 }
 
-// NewName returns the name that an index of the source has on the target.
+// NewName returns the target name of an index of the source.
 func (o Overrides) NewName(name string) string {
 	for _, r := range o.Rename {
 		if r.Match.Match(name) {
@@ -99,8 +99,8 @@ func (o Overrides) NewName(name string) string {
 	return name
 }
 
-// Names returns the new name of each index. It returns an error (fault.ErrConfig) that names both indices if
-// two get the same name, and an error if a target would not accept a new name.
+// Names returns the new name of each index. It returns fault.ErrConfig, with the names of both indices, if
+// two get the same name, and an error if no target would accept a new name.
 func (o Overrides) Names(indices []string) (map[string]string, error) {
 	names, from := make(map[string]string, len(indices)), make(map[string]string, len(indices))
 	for _, old := range indices {
@@ -116,7 +116,7 @@ func (o Overrides) Names(indices []string) (map[string]string, error) {
 	return names, nil
 }
 
-// RefusedName returns the reason why no OpenSearch takes the name for an index; "" when it does.
+// RefusedName returns the reason why OpenSearch rejects the name of an index; "" if it accepts it.
 func RefusedName(name string) string {
 	switch {
 	case name == "" || name == "." || name == "..":
@@ -133,7 +133,7 @@ func RefusedName(name string) string {
 	return ""
 }
 
-// override applies the wishes to the settings of one index.
+// override applies the overrides to the settings of one index.
 func (e *edit) override(o Overrides, source string, settings map[string]any) {
 	for _, r := range o.Shards {
 		if !r.Pattern.Match(source) {
@@ -146,7 +146,7 @@ func (e *edit) override(o Overrides, source string, settings map[string]any) {
 			}
 			e.note("override", "index.number_of_shards", what, r.Shards, was, r.Pattern)
 			settings["index.number_of_shards"] = strconv.Itoa(r.Shards)
-			// It has to be a multiple of the number of shards, and was for another one.
+			// It must be a multiple of the number of shards, which has changed.
 			delete(settings, "index.number_of_routing_shards")
 		}
 		break
@@ -166,12 +166,12 @@ func (e *edit) override(o Overrides, source string, settings map[string]any) {
 	}
 }
 
-// balance raises replicas so that every zone has as many copies as any other.
+// balance raises the number of replicas so that all zones have the same number of copies.
 func (e *edit) balance(zones int, settings map[string]any) {
 	up := func(replicas int) int { return (replicas+zones)/zones*zones - 1 }
 	if low, high, ok := strings.Cut(Text(settings["index.auto_expand_replicas"]), "-"); ok {
 		n, err := strconv.Atoi(high)
-		if err != nil || up(n) == n { // "all", or as demanded
+		if err != nil || up(n) == n { // "all", or already balanced
 			return
 		}
 		e.note("awareness", "index.auto_expand_replicas", "up to %d instead of %d: copies are a multiple of %d zones", up(n), n, zones)

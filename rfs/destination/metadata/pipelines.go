@@ -9,8 +9,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/target"
 )
 
-// elasticProcessors are processors of Elasticsearch that no OpenSearch has, or has under
-// the same name with another meaning. About all others the target itself decides.
+// elasticProcessors are processors of Elasticsearch that no OpenSearch has, or that have another
+// meaning there, with the reason. The target itself rejects others that it lacks.
 var elasticProcessors = map[string]string{
 	"inference": "models of Elasticsearch do not run on the target", "enrich": "enrich policies have no equal on the target",
 	"set_security_user": "", "circle": "", "network_direction": "", "registered_domain": "", "uri_parts": "", "reroute": "", "terminate": "",
@@ -21,8 +21,8 @@ var elasticProcessors = map[string]string{
 // pipelineKeys lists the properties of a pipeline that are kept.
 var pipelineKeys = []string{"description", "processors", "on_failure", "version"}
 
-// pipelineRefused returns the reason why a pipeline is not migrated at all: part of a pipeline would change
-// documents in untested ways. It returns "" if the pipeline can be migrated.
+// pipelineRefused returns the reason why a pipeline is not migrated; "" if it is. A pipeline is never migrated in part, since that
+// would change documents in untested ways.
 func pipelineRefused(v target.Version, raw json.RawMessage) string {
 	body, err := DecodeObject(raw)
 	if err != nil {
@@ -49,7 +49,7 @@ func pipelineRefused(v target.Version, raw json.RawMessage) string {
 	return ""
 }
 
-// processors lists the types of processors, those within foreach and on_failure included.
+// processors appends the types of processors to found, including nested ones in foreach and on_failure.
 func processors(v any, found []string) []string {
 	list, ok := v.([]any)
 	if !ok {
@@ -75,7 +75,7 @@ func processors(v any, found []string) []string {
 	return found
 }
 
-// pipeline returns the body of a pipeline, its processors as they are.
+// pipeline returns the body of a pipeline, with unchanged processors.
 func (p *planner) pipeline(name string, raw json.RawMessage) (json.RawMessage, []Change, error) {
 	in, err := DecodeObject(raw)
 	if err != nil {
@@ -105,14 +105,14 @@ func (p *planner) pipeline(name string, raw json.RawMessage) (json.RawMessage, [
 type script struct {
 	name, lang string
 	source     any    // text; search templates may be objects
-	key        string // the name as the snapshot has it
+	key        string // the name in the snapshot
 }
 
 // scriptLanguages lists the script languages of OpenSearch, and of Elasticsearch since 6.
 var scriptLanguages = []string{"painless", "expression", "mustache"}
 
-// parseScript reads a stored script: {"lang","source"} since 5.6, {"lang","code"} from 5.3 on,
-// {"script"} or {"template"}, or the bare text, before. Up to 5.x it may be called <lang>#<name>.
+// parseScript parses a stored script: {"lang","source"} since 5.6, {"lang","code"} since 5.3, before that
+// {"script"}, {"template"} or the bare text. Up to 5.x its name may be <lang>#<name>.
 func parseScript(name string, raw json.RawMessage) (script, error) {
 	s := script{name: name, key: name}
 	if lang, rest, ok := strings.Cut(name, "#"); ok {
@@ -144,13 +144,13 @@ func parseScript(name string, raw json.RawMessage) (script, error) {
 	return s, nil
 }
 
-// same reports whether a script called <lang>#<name> is there under its name, too: Elasticsearch 5 kept both.
+// same reports whether a script named <lang>#<name> also exists under its plain name: Elasticsearch 5 stored both.
 func (s script) same(all map[string]json.RawMessage) bool {
 	_, ok := all[s.name]
 	return ok && s.key != s.name
 }
 
-// refused returns the reason why a script is not taken.
+// refused returns the reason why a script is not migrated; "" if it is.
 func (s script) refused() string {
 	switch {
 	case s.source == nil:

@@ -9,16 +9,16 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// Unsupported records the features that a target reported as unsupported. Which field types, options
-// and settings exist depends on its version and plugins, so only the target itself can report it.
+// Unsupported records the features that a target reported as unsupported. Field types, options
+// and settings depend on its version and plugins, so only the target itself knows them.
 type Unsupported struct {
 	types    map[string]bool // field type
 	options  map[string]bool // "<field type> <option>"
-	fields   map[string]bool // "<last part of the field's name> <option>"
-	root     map[string]bool // key of the mapping itself
+	fields   map[string]bool // "<last component of the field's name> <option>"
+	root     map[string]bool // top-level key of the mapping
 	settings map[string]bool // "index.x"
 
-	pipelines map[string]bool // refused by the target
+	pipelines map[string]bool // rejected by the target
 }
 
 // NewUnsupported returns an empty record.
@@ -29,7 +29,7 @@ func NewUnsupported() *Unsupported {
 	}
 }
 
-// The words of OpenSearch 1–3 and Elasticsearch 7–9.
+// Error messages of OpenSearch 1–3 and Elasticsearch 7–9.
 var (
 	noHandler      = regexp.MustCompile(`(?i)no handler for type \[([^\]]+)\] declared on field`)
 	unknownOption  = regexp.MustCompile(`unknown parameter \[([^\]]+)\] on mapper \[[^\]]*\] of type \[([^\]]+)\]`)
@@ -47,10 +47,10 @@ func (l *Unsupported) OfOneObject() *Unsupported {
 	return one
 }
 
-// RecordPipeline records a pipeline that the target refused.
+// RecordPipeline records a pipeline that the target rejected.
 func (l *Unsupported) RecordPipeline(name string) { l.pipelines[name] = true }
 
-// Record takes from a refusal what the target does not know; false when that is nothing new.
+// Record adds the unsupported features that a rejection names. It returns false if none of them is new.
 func (l *Unsupported) Record(err error) bool {
 	var refused *fault.StatusError
 	if !errors.As(err, &refused) || refused.Status != http.StatusBadRequest {

@@ -8,18 +8,18 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// Rule describes one rule; Change.Rule bears its name.
+// Rule describes one rule.
 type Rule struct {
-	Name string
+	Name string // also in Change.Rule
 	Does string // one line
-	// Loses: after it searches may find less, or something else, than at the source. Of rules that
-	// depend on the target or on the field, Change.Loses knows for each change.
+	// Loses means that searches may find less, or something else, than at the source. For rules that
+	// depend on the target or the field, Change.Loses reports it for each change.
 	Loses bool
-	// Report marks a rule that cannot be switched off, because it only reports what happens anyway.
+	// Report marks a rule that cannot be switched off, because it only reports an unavoidable change.
 	Report bool
 }
 
-// registry lists every rule, those that can be switched off first. docs/RULES.md is made of it.
+// registry lists every rule, first the rules that can be switched off. docs/RULES.md is generated from it.
 var registry = []Rule{
 	{Name: "default-mapping", Does: "`_default_` is left out of indices, whose types have it already, and becomes part of the mapping of templates"},
 	{Name: "string-to-text", Does: "`string` is `text` when it was analyzed and `keyword` when it was not (`index: not_analyzed`, `index: no`)"},
@@ -95,7 +95,7 @@ var registry = []Rule{
 	{Name: "missing-component", Does: "a component that a template need not have, and the snapshot has not, is left out", Report: true},
 }
 
-// RuleNames lists the rules that can be switched off (Overrides.Without, Selection.Without).
+// RuleNames returns the names of the rules that can be switched off (Overrides.Without, Selection.Without).
 func RuleNames() []string {
 	var names []string
 	for _, r := range registry {
@@ -116,7 +116,7 @@ func CheckRuleNames(names []string) error {
 	return nil
 }
 
-// losing: of the rules that only report, all changes are alike.
+// losing reports whether every change of a rule is lossy. Only rules marked Report state that for all changes.
 func losing(rule string) bool {
 	return slices.ContainsFunc(registry, func(r Rule) bool { return r.Name == rule && r.Loses && r.Report })
 }

@@ -19,9 +19,9 @@ func dateFormats(e *edit, path string, f map[string]any) {
 	f["format"] = s
 }
 
-// dateFormat writes built-in names in the only spelling that every target takes (dateOptionalTime is
-// date_optional_time) and patterns in the letters of java.time: Elasticsearch 7 does; before it, patterns
-// were Joda's unless they had the prefix "8".
+// dateFormat returns a format with built-in names in the spelling that every target accepts (dateOptionalTime becomes
+// date_optional_time) and patterns in the letters of java.time, which Elasticsearch uses since 7. Older patterns
+// are Joda's unless they have the prefix "8".
 func (e *edit) dateFormat(path, format string) string {
 	if !e.on("date-format") {
 		return format
@@ -58,8 +58,8 @@ func isName(s string) bool {
 	return strings.Contains(s, "_") && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz_") == ""
 }
 
-// jodaPattern writes a Joda pattern in the letters of java.time: year of era Y is y, week year x is Y,
-// offsets Z (+0100) and ZZ (+01:00) are XX and XXX, zone ids ZZZ are VV. Quoted text stays.
+// jodaPattern returns a Joda pattern in the letters of java.time: year of era Y becomes y, week year x becomes Y,
+// offsets Z (+0100) and ZZ (+01:00) become XX and XXX, zone ids ZZZ become VV. Quoted text stays.
 func jodaPattern(p string) string {
 	var b strings.Builder
 	quoted := false
@@ -86,7 +86,7 @@ func jodaPattern(p string) string {
 	return b.String()
 }
 
-// dateNames are the built-in formats whose name has more than one word, without strict_.
+// dateNames are the names of built-in formats, without strict_.
 var dateNames = map[string]bool{
 	"date_optional_time": true, "basic_date": true, "basic_date_time": true, "basic_date_time_no_millis": true,
 	"basic_ordinal_date": true, "basic_ordinal_date_time": true, "basic_ordinal_date_time_no_millis": true, "basic_time": true,

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// fieldRule converts one thing about a field in place. Rules run in order: first those that
-// give old types their new names, then those that clean options of the new types. "" is for
-// rules that look up their name by the type.
+// fieldRule converts one aspect of a field in place. Rules run in order: the first ones rename
+// old types, the others clean options of the new types. The name is "" for
+// functions that apply several named rules.
 type fieldRule struct {
 	name  string
 	apply func(e *edit, path string, f map[string]any)
@@ -34,7 +34,7 @@ var fieldRules = []fieldRule{
 	{"date-format", dateFormats},
 }
 
-// dropping makes a rule that drops options.
+// dropping returns a rule that drops options.
 func dropping(rule string, options ...string) func(*edit, string, map[string]any) {
 	return func(e *edit, path string, f map[string]any) {
 		for _, k := range options {
@@ -46,7 +46,7 @@ func dropping(rule string, options ...string) func(*edit, string, map[string]any
 	}
 }
 
-// scriptField: a field whose values a script computes keeps none.
+// scriptField drops the script of a field that a script computes. The field has no values on the target.
 func scriptField(e *edit, path string, f map[string]any) {
 	if v, ok := f["script"]; ok {
 		e.lose("script-field", path, "dropped script: %s", Brief(v))
@@ -54,14 +54,14 @@ func scriptField(e *edit, path string, f map[string]any) {
 	drop(f, []string{"script", "on_script_error"})
 }
 
-// geoShape: shapes were approximated by the cells of a prefix tree before Elasticsearch 6.6.
+// geoShape drops the options of prefix trees, which approximated shapes by cells before Elasticsearch 6.6.
 func geoShape(e *edit, path string, f map[string]any) {
 	if f["type"] == "geo_shape" {
 		dropping("geo-shape", "tree", "tree_levels", "precision", "strategy", "distance_error_pct", "points_only")(e, path, f)
 	}
 }
 
-// fieldBoost drops a boost of 1.0, which is the default.
+// fieldBoost drops boosts, and reports them unless they are 1.0, the default.
 func fieldBoost(e *edit, path string, f map[string]any) {
 	if b, ok := f["boost"]; ok && Text(b) != "1" && Text(b) != "1.0" {
 		e.lose("field-boost", path, "dropped boost: %s", Brief(b))
@@ -69,7 +69,7 @@ func fieldBoost(e *edit, path string, f map[string]any) {
 	delete(f, "boost")
 }
 
-// norms writes old forms as a boolean.
+// norms converts old forms of norms to a boolean.
 func norms(e *edit, path string, f map[string]any) {
 	old := map[string]any{}
 	if n, ok := f["norms"].(map[string]any); ok {
@@ -89,7 +89,7 @@ func norms(e *edit, path string, f map[string]any) {
 	}
 	if t := f["type"]; t != "text" && t != "keyword" && f["norms"] != nil {
 		old["norms"] = f["norms"]
-		delete(f, "norms") // other types never have any
+		delete(f, "norms") // other types have no norms
 	}
 	if len(old) > 0 {
 		e.note("norms", path, "%s is norms: %s", Brief(old), Brief(f["norms"]))
@@ -148,14 +148,14 @@ func multiField(e *edit, path string, f map[string]any) {
 	e.note("multi-field", path, "one field of type %v with subfields", f["type"])
 }
 
-// keywordOnly and textOnly are options that the other one refuses.
+// keywordOnly and textOnly are options that the other type rejects.
 var (
 	keywordOnly = []string{"ignore_above", "doc_values", "null_value", "normalizer", "eager_global_ordinals"}
 	textOnly    = []string{"analyzer", "search_analyzer", "search_quote_analyzer", "index_options", "term_vector", "position_increment_gap",
 		"fielddata", "fielddata_frequency_filter", "index_prefixes", "index_phrases", "norms", "omit_norms", "omit_term_freq_and_positions"}
 )
 
-// stringType: string became text (analyzed) and keyword (not analyzed) in Elasticsearch 5.
+// stringType converts string to text (analyzed) or keyword (not analyzed), as Elasticsearch 5 did.
 func stringType(e *edit, path string, f map[string]any) {
 	if f["type"] != "string" {
 		return
@@ -186,7 +186,7 @@ var oldOptions = []string{
 	"synthetic_source_keep", "subobjects", "priority",
 }
 
-// oldOption drops options that no target knows.
+// oldOption drops the options that no target knows.
 func oldOption(e *edit, path string, f map[string]any) {
 	for _, k := range oldOptions {
 		if v, ok := f[k]; ok {
@@ -222,18 +222,18 @@ func oldOption(e *edit, path string, f map[string]any) {
 	}
 }
 
-// booleans that old versions wrote as words or in quotes.
+// booleans are options that old versions wrote as words or in quotes.
 var booleans = []string{"index", "store", "doc_values", "norms", "enabled", "ignore_malformed", "coerce", "fielddata",
 	"eager_global_ordinals", "include_in_parent", "include_in_root", "ignore_z_value"}
 
-// booleanOption writes old words (not_analyzed, no, yes, on, "true") as booleans.
+// booleanOption converts old words (not_analyzed, no, yes, on, "true") to booleans.
 func booleanOption(_ *edit, _ string, f map[string]any) {
 	for _, k := range booleans {
 		boolean(f, k)
 	}
 }
 
-// boolean converts m[key] when it is a word for true or false.
+// boolean converts m[key] if it is a word for true or false.
 func boolean(m map[string]any, key string) {
 	v, ok := m[key]
 	if !ok {
@@ -247,7 +247,7 @@ func boolean(m map[string]any, key string) {
 	}
 }
 
-// legacySimilarity drops names of similarities that are built in no longer, or were of such a type.
+// legacySimilarity drops similarities that are not built in any more, and similarities whose definitions were dropped.
 func legacySimilarity(e *edit, path string, f map[string]any) {
 	if s := Text(f["similarity"]); s == "default" || s == "classic" || slices.Contains(e.gone, s) && s != "" {
 		e.lose("legacy-similarity", path, "BM25 instead of %s", s)
@@ -270,7 +270,7 @@ func drop(m map[string]any, names []string) {
 	}
 }
 
-// Text returns strings, booleans and numbers as text; "" for anything else.
+// Text returns a string, boolean or number as text; "" for any other value.
 func Text(v any) string {
 	switch v := v.(type) {
 	case string:

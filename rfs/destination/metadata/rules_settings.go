@@ -20,7 +20,7 @@ var keptSettings = []string{
 	"index.codec", "index.codec.", "index.mapper.dynamic",
 }
 
-// silentSettings are internal to the old index; dropping them is not reported.
+// silentSettings are internal to the old index and dropped without a report.
 var silentSettings = []string{
 	"index.uuid", "index.creation_date", "index.creation_date_string", "index.version.", "index.provided_name", "index.history.",
 	"index.soft_deletes.", "index.resize.", "index.shrink.", "index.routing.", "index.allocation.", "index.verified_before_close",
@@ -30,14 +30,14 @@ var silentSettings = []string{
 // sourceOnly marks an index of a source-only snapshot.
 const sourceOnly = "index.source_only"
 
-// Listed reports whether a list holds a key, or a prefix of it that ends with a dot.
+// Listed reports whether a list contains a key, or a prefix of it that ends with a dot.
 func Listed(list []string, key string) bool {
 	return slices.ContainsFunc(list, func(k string) bool {
 		return k == key || strings.HasSuffix(k, ".") && strings.HasPrefix(key, k)
 	})
 }
 
-// settings takes what the new index keeps, lists put together again.
+// settings returns the settings that the new index keeps, with lists joined, and reports the others.
 func (e *edit) settings(in map[string]string) map[string]any {
 	kept := map[string]string{}
 	for _, k := range keys(in) {
@@ -65,7 +65,7 @@ func (e *edit) settings(in map[string]string) map[string]any {
 	return out
 }
 
-// ofTarget drops the settings that the target decides about by itself.
+// ofTarget drops settings that the target does not let clients choose.
 func (e *edit) ofTarget(settings map[string]any) {
 	for _, k := range slices.Sorted(maps.Keys(settings)) {
 		if !e.version.KeepsSetting(k) {
@@ -75,12 +75,12 @@ func (e *edit) ofTarget(settings map[string]any) {
 	}
 }
 
-// ignoreMalformed sets whether fields without a parameter of their own ignore values of the wrong type.
+// ignoreMalformed is the setting that makes fields without a parameter of their own ignore values of the wrong type.
 const ignoreMalformed = "index.mapping.ignore_malformed"
 
-// logsdb applies the treatment of malformed values that the mode of an index implies: they are ignored, unless the index
-// has a setting of its own. Source: FieldMapper.IGNORE_MALFORMED_SETTING of Elasticsearch 8.16 and later. Earlier versions
-// rejected such documents, so the snapshot holds none.
+// logsdb sets ignoreMalformed for indices in logsdb mode, which implies it, unless the index
+// has the setting itself. Source: FieldMapper.IGNORE_MALFORMED_SETTING of Elasticsearch 8.16 and later. Earlier versions
+// rejected documents with malformed values, so the snapshot contains none.
 func logsdb(e *edit, in map[string]string, out map[string]any) {
 	const setting = ignoreMalformed
 	if _, set := in[setting]; !set && strings.HasPrefix(in["index.mode"], "logsdb") {
@@ -94,9 +94,9 @@ var takesMalformed = []string{
 	"long", "integer", "short", "byte", "double", "float", "half_float", "scaled_float", "unsigned_long", "date", "date_nanos", "ip", "geo_point", "geo_shape",
 }
 
-// malformedBooleans gives an index whose boolean fields ignore malformed values the setting that does it on the target, where the
-// type has no such parameter (BooleanFieldMapper of OpenSearch). Fields of other types state what they had, so that the setting
-// does not change it.
+// malformedBooleans sets ignoreMalformed for an index with boolean fields that ignore malformed values, since the
+// type has no such parameter on the target (BooleanFieldMapper of OpenSearch). Fields of other types get their previous value as a
+// parameter, so that the setting does not change it.
 func (e *edit) malformedBooleans(settings, mapping map[string]any) {
 	if !e.on("malformed-boolean") || e.version.Distribution != "opensearch" || e.unsupported.settings[ignoreMalformed] {
 		return
@@ -122,7 +122,7 @@ func (e *edit) malformedBooleans(settings, mapping map[string]any) {
 		strings.Join(booleans, ", "))
 }
 
-// eachField calls yield for the fields and subfields of a mapping.
+// eachField calls yield for all fields and subfields of a mapping.
 func eachField(mapping map[string]any, prefix string, yield func(path string, f map[string]any)) {
 	for _, kind := range []string{"properties", "fields"} {
 		below := Part(mapping, kind)
@@ -137,7 +137,7 @@ func eachField(mapping map[string]any, prefix string, yield func(path string, f 
 	}
 }
 
-// withoutElement takes the position off the name of a list element: a.b.0 is a.b.
+// withoutElement returns the name of the list that a setting is an element of: a.b for a.b.0; other names are unchanged.
 func withoutElement(key string) string {
 	dot := strings.LastIndexByte(key, '.')
 	if _, err := strconv.ParseUint(key[dot+1:], 10, 31); err != nil || dot < 0 {
@@ -146,7 +146,7 @@ func withoutElement(key string) string {
 	return key[:dot]
 }
 
-// lists makes a list of the elements a.0, a.1, … when none is missing.
+// lists returns the settings with the elements a.0, a.1, … joined to a list, if none is missing.
 func lists(in map[string]string) map[string]any {
 	sizes := map[string]int{}
 	for k := range in {
@@ -191,10 +191,10 @@ var settingRules = []struct {
 	{"gram-limit", gramLimits}, {"knn-engine", knnSettings},
 }
 
-// foreignCodecs are of Elasticsearch only.
+// foreignCodecs are codecs that only Elasticsearch has.
 var foreignCodecs = []string{"legacy_default", "legacy_best_compression", "lucene_default"}
 
-// codecs drops codecs that no OpenSearch has. Codecs of plugins (zstd) are offered; a target without the plugin reports them as unsupported.
+// codecs drops codecs that no OpenSearch has. Codecs of plugins (zstd) stay; a target without the plugin reports them as unsupported.
 func codecs(e *edit, s map[string]any) {
 	if c := Text(s["index.codec"]); slices.Contains(foreignCodecs, c) {
 		e.note("codec", "index.codec", "dropped: %v", c)
@@ -211,7 +211,7 @@ func codecs(e *edit, s map[string]any) {
 	}
 }
 
-// dynamicSetting: before Elasticsearch 7 it said whether documents may bring new mapping types.
+// dynamicSetting drops index.mapper.dynamic. Before Elasticsearch 7 it stated whether documents may add mapping types.
 func dynamicSetting(e *edit, s map[string]any) {
 	if v, ok := s["index.mapper.dynamic"]; ok {
 		delete(s, "index.mapper.dynamic")
@@ -219,7 +219,7 @@ func dynamicSetting(e *edit, s map[string]any) {
 	}
 }
 
-// defaultIndex: the default analyzer for documents lost its own name in Elasticsearch 5.
+// defaultIndex renames the default analyzer for documents from default_index to default, its name since Elasticsearch 5.
 func defaultIndex(e *edit, s map[string]any) {
 	const old, now = "index.analysis.analyzer.default_index.", "index.analysis.analyzer.default."
 	if e.created >= 5 {
@@ -239,7 +239,7 @@ func defaultIndex(e *edit, s map[string]any) {
 	}
 }
 
-// allField: _all is gone, and queries need no default field to search everything.
+// allField drops the default field _all, which does not exist; without a default, queries search all fields.
 func allField(e *edit, s map[string]any) {
 	if s["index.query.default_field"] == "_all" {
 		e.note("all-field", "index.query.default_field", "dropped: _all is not a field")
@@ -262,13 +262,13 @@ func similarities(e *edit, s map[string]any) {
 	}
 }
 
-// newNames of analysis components that lost their first spelling.
+// newNames are the current names of analysis components with old spellings.
 var newNames = map[string]string{
 	"nGram": "ngram", "edgeNGram": "edge_ngram", "htmlStrip": "html_strip", "delimited_payload_filter": "delimited_payload",
 	"PathHierarchy": "path_hierarchy",
 }
 
-// componentNames gives analysis components their present names, where they are defined and where they are used.
+// componentNames renames analysis components to their current names, in definitions and in uses.
 func componentNames(e *edit, s map[string]any) {
 	for _, k := range keys(s) {
 		if !strings.HasPrefix(k, "index.analysis.") {
@@ -293,7 +293,7 @@ func componentNames(e *edit, s map[string]any) {
 	}
 }
 
-// standardFilter: the token filter "standard" did nothing and is gone.
+// standardFilter drops the token filter "standard", which had no effect and does not exist any more.
 func standardFilter(e *edit, s map[string]any) {
 	for _, k := range keys(s) {
 		if !strings.HasPrefix(k, "index.analysis.analyzer.") || !strings.HasSuffix(k, ".filter") {
@@ -314,7 +314,7 @@ func standardFilter(e *edit, s map[string]any) {
 	}
 }
 
-// each applies f to a name, a comma-separated list of names or a list; nil when none is left.
+// each applies f to a name, a comma-separated list of names or a list, and returns the remaining names; nil for none.
 func each(v any, f func(string) (string, bool)) any {
 	var in []any
 	single := false
@@ -352,7 +352,7 @@ func each(v any, f func(string) (string, bool)) any {
 	return out
 }
 
-// gramLimits raises the limits that newer versions put on ngram and shingle sizes.
+// gramLimits raises the limits of ngram and shingle sizes in newer versions to the sizes that the index uses.
 func gramLimits(e *edit, s map[string]any) {
 	limits := []struct {
 		types                   []string

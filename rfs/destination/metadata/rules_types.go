@@ -11,17 +11,17 @@ type replacement struct {
 	rule         string
 	major, minor int // first OpenSearch that has the native type; 0 for none
 	native       string
-	plugin       bool // kept until the target refuses it
+	plugin       bool // kept until the target rejects it
 	otherwise    map[string]any
-	lossy        bool // otherwise finds less, or something else
+	lossy        bool // searches of otherwise find less, or something else
 }
 
-// opaque keeps any value in the document and indexes nothing of it.
+// opaque is a field that keeps any value in the document without indexing it.
 var opaque = map[string]any{"type": "object", "enabled": false}
 
 func typed(name string) map[string]any { return map[string]any{"type": name} }
 
-// elasticTypes lists types that not every OpenSearch has.
+// elasticTypes lists the types that some or all versions of OpenSearch lack.
 var elasticTypes = map[string]replacement{
 	"flattened":               {rule: "flattened", major: 2, minor: 7, native: "flat_object", otherwise: opaque, lossy: true},
 	"flat_object":             {rule: "flattened", major: 2, minor: 7, native: "flat_object", otherwise: opaque, lossy: true},
@@ -34,15 +34,15 @@ var elasticTypes = map[string]replacement{
 	"version":                 {rule: "version-type", otherwise: typed("keyword"), lossy: true},
 	"icu_collation_keyword":   {rule: "elastic-type", plugin: true, otherwise: typed("keyword"), lossy: true},
 	"counted_keyword":         {rule: "elastic-type", otherwise: typed("keyword")},
-	"semantic_text":           {rule: "semantic-text", otherwise: opaque, lossy: true}, // documents of 8.15–8.17 hold objects there
-	"dense_vector":            {rule: "dense-vector", otherwise: opaque, lossy: true},  // what knnVector does not take
+	"semantic_text":           {rule: "semantic-text", otherwise: opaque, lossy: true}, // documents of 8.15–8.17 have objects there
+	"dense_vector":            {rule: "dense-vector", otherwise: opaque, lossy: true},  // unless denseVector converts it
 	"sparse_vector":           {rule: "sparse-vector", otherwise: opaque, lossy: true},
 	"rank_vectors":            {rule: "sparse-vector", otherwise: opaque, lossy: true},
 	"knn_vector":              {rule: "dense-vector", plugin: true, otherwise: opaque, lossy: true},
 	"histogram":               {rule: "histogram", otherwise: histogramParts, lossy: true},
 	"exponential_histogram":   {rule: "histogram", otherwise: opaque, lossy: true},
 	"tdigest":                 {rule: "histogram", otherwise: opaque, lossy: true},
-	"aggregate_metric_double": {rule: "aggregate-metric", otherwise: opaque, lossy: true}, // what aggregateMetric does not take
+	"aggregate_metric_double": {rule: "aggregate-metric", otherwise: opaque, lossy: true}, // unless aggregateMetric converts it
 	"point":                   {rule: "elastic-type", otherwise: opaque, lossy: true},
 	"shape":                   {rule: "elastic-type", otherwise: opaque, lossy: true},
 	"attachment":              {rule: "elastic-type", otherwise: opaque, lossy: true},
@@ -50,12 +50,12 @@ var elasticTypes = map[string]replacement{
 	"passthrough":             {rule: "elastic-type", otherwise: typed("object")},
 }
 
-// histogramParts keeps that documents with a histogram are found, and those with a value in it.
+// histogramParts makes documents searchable by the existence of a histogram, and by its values.
 var histogramParts = map[string]any{"type": "object", "dynamic": false, "properties": map[string]any{
 	"values": map[string]any{"type": "double", "ignore_malformed": true}, "counts": map[string]any{"type": "long", "ignore_malformed": true},
 }}
 
-// elasticType replaces types that the target lacks; options of the old type go with it.
+// elasticType replaces types that the target lacks, and drops options of the old type.
 func elasticType(e *edit, path string, f map[string]any) {
 	old, _ := f["type"].(string)
 	r, ok := elasticTypes[old]
@@ -73,7 +73,7 @@ func elasticType(e *edit, path string, f map[string]any) {
 		return
 	}
 	if old == "constant_keyword" && f["value"] == nil {
-		r.major = 0 // the target demands the value, which later documents would set
+		r.major = 0 // the target requires the value, which Elasticsearch takes from the first document
 	}
 	if r.major > 0 && e.since(r.major, r.minor) && !e.unsupported.types[r.native] {
 		if r.native == old {
@@ -84,7 +84,7 @@ func elasticType(e *edit, path string, f map[string]any) {
 	e.replace(r, path, f)
 }
 
-// replace gives a field another type.
+// replace replaces the type of a field by r.otherwise.
 func (e *edit) replace(r replacement, path string, f map[string]any) {
 	old := f["type"]
 	for _, k := range keys(f) {
@@ -106,7 +106,7 @@ func (e *edit) replace(r replacement, path string, f map[string]any) {
 	note(r.rule, path, "%v is %v", old, f["type"])
 }
 
-// survives returns which options of a replaced type mean the same for the new one.
+// survives reports whether an option of a replaced type has the same meaning for the new type.
 func survives(typ any, option string) bool {
 	switch typ {
 	case "keyword":
@@ -122,7 +122,7 @@ func survives(typ any, option string) bool {
 }
 
 // aggregateMetric converts an aggregate_metric_double to an object of its metrics. Each metric can be
-// searched and aggregated by its own name.
+// searched and aggregated by its name.
 func aggregateMetric(e *edit, path string, f map[string]any) {
 	metrics, ok := f["metrics"].([]any)
 	if f["type"] != "aggregate_metric_double" || !ok || Text(f["ignore_malformed"]) == "true" {

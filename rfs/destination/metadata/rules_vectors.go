@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// spaces are the names that the k-NN plugin has for Elasticsearch's similarities. Vectors of
+// spaces are the k-NN plugin's names for Elasticsearch's similarities. Vectors of
 // dot_product have length 1.
 var spaces = map[string]string{"l2_norm": "l2", "cosine": "cosinesimil", "dot_product": "innerproduct", "max_inner_product": "innerproduct"}
 
-// indexedByDefault is the first index.version.created (of Elasticsearch 8.11) in which vectors are indexed
+// indexedByDefault is the first index.version.created (of Elasticsearch 8.11) whose vectors are indexed
 // unless the mapping disables it.
 const indexedByDefault = 8_500_000
 
 // denseVector converts Elasticsearch's vectors to the type of the k-NN plugin. If the target rejects that
-// type, elasticType converts them to objects. Vectors that were only compared by scripts need no graph.
+// type, elasticType converts them to objects. Vectors that only scripts compare need no graph.
 func denseVector(e *edit, path string, f map[string]any) {
 	dims := Text(f["dims"])
 	if f["type"] != "dense_vector" || e.version.Distribution == "elasticsearch" || e.unsupported.types["knn_vector"] || dims == "" {
@@ -37,11 +37,11 @@ func denseVector(e *edit, path string, f map[string]any) {
 	case element == "byte" && e.since(2, 9):
 		to["data_type"] = "byte"
 	case element == "bit" && e.since(2, 16):
-		// Both write eight bits as one number of a list, and count bits.
+		// Both encode eight bits as one number, and count bits in the dimension.
 		to["data_type"], engine, space = "binary", "faiss", "hamming"
 	case element == "bfloat16", element == "float":
 	default:
-		return // the target has no such elements
+		return // the target does not have this element type
 	}
 	if space == "" {
 		return
@@ -86,8 +86,8 @@ func graphParameters(options map[string]any) map[string]any {
 	return out
 }
 
-// methodsInMappings reports whether a target makes no new index with nmslib, and takes no method from settings: OpenSearch 3, and
-// collections of OpenSearch Serverless, which have the engine Faiss only.
+// methodsInMappings reports whether a target creates no index with nmslib, and ignores methods in settings: OpenSearch 3, and
+// collections of OpenSearch Serverless, whose only engine is Faiss.
 func (e *edit) methodsInMappings() bool { return e.since(3, 0) || e.version.Serverless() }
 
 // knnEngine replaces engines that the target does not have.
@@ -130,7 +130,7 @@ func knnEngine(e *edit, path string, f map[string]any) {
 	}
 }
 
-// knnSettings takes out the settings that were a method before methods stood in the mapping.
+// knnSettings moves the settings that defined a method before methods were part of the mapping.
 func knnSettings(e *edit, s map[string]any) {
 	if !e.methodsInMappings() {
 		return

@@ -12,11 +12,11 @@ import (
 // StreamPart describes the ordinary index that a backing index of a data stream becomes.
 type StreamPart struct {
 	Stream string `json:"name"`             // at the source
-	Alias  string `json:"alias,omitempty"`  // the stream's name; "" when something else on the target has it
+	Alias  string `json:"alias,omitempty"`  // the stream's name; "" if it is not free on the target
 	Writes bool   `json:"writes,omitempty"` // the newest: the alias writes to it
 }
 
-// StreamParts returns the part of each backing index, by the name of the backing index. taken reports whether
+// StreamParts returns a StreamPart for each backing index, by its name. taken reports whether
 // the target, or another index of the migration, already has a name.
 func StreamParts(g Globals, taken func(name string) bool) map[string]StreamPart {
 	parts := map[string]StreamPart{}
@@ -33,8 +33,8 @@ func StreamParts(g Globals, taken func(name string) bool) map[string]StreamPart 
 	return parts
 }
 
-// BackingName is the name of a backing index on a target. It is unchanged, unless the target rejects names that
-// start with a dot; then the dot is removed (.ds-logs-2024.01.01-000001 is ds-logs-2024.01.01-000001). OpenSearch
+// BackingName returns the name of a backing index on the target. It is unchanged, unless the target rejects names with
+// a leading dot; then the dot is removed (.ds-logs-2024.01.01-000001 becomes ds-logs-2024.01.01-000001). OpenSearch
 // rejects .ds-logs-000001 while it has a data stream logs, whose next backing index might get that name.
 func BackingName(name string, dotsRefused bool) string {
 	if dotsRefused {
@@ -43,7 +43,7 @@ func BackingName(name string, dotsRefused bool) string {
 	return name
 }
 
-// With adds the alias that replaces its stream to a backing index. The newest index is the write index of the
+// With returns a backing index with the alias that replaces its stream. The newest index is the write index of the
 // alias, as it was for the stream.
 func (p StreamPart) With(x Index) (Index, error) {
 	if p.Alias == "" {
@@ -62,14 +62,14 @@ func (p StreamPart) With(x Index) (Index, error) {
 	return x, err
 }
 
-// StreamTemplate holds the parts of an index template that affect streams.
+// StreamTemplate is the part of an index template that affects data streams.
 type StreamTemplate struct {
 	Patterns []string        `json:"index_patterns"`
 	Priority int             `json:"priority"`
 	Stream   json.RawMessage `json:"data_stream"`
 }
 
-// MakesStream reports whether the template that counts for the name makes a data stream.
+// MakesStream reports whether the matching template with the highest priority creates a data stream.
 func MakesStream(templates []StreamTemplate, stream string) bool {
 	best, makes := -1, false
 	for _, t := range templates {
@@ -81,10 +81,10 @@ func MakesStream(templates []StreamTemplate, stream string) bool {
 	return makes
 }
 
-// makes reports whether the template makes data streams.
+// makes reports whether the template creates data streams.
 func (t StreamTemplate) makes() bool { return len(t.Stream) > 0 && string(t.Stream) != "null" }
 
-// MakesStream reports whether an index template of the plan will make a data stream of the name.
+// MakesStream reports whether an index template of the plan will create a data stream with the name.
 func (p GlobalPlan) MakesStream(stream string) bool {
 	var all []StreamTemplate
 	for _, o := range p.Objects {

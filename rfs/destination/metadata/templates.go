@@ -11,7 +11,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// template converts a template of any of the three kinds into the body of its request.
+// template converts a template of any kind to the body of its request.
 func (p *planner) template(kind Kind, name string, raw json.RawMessage, l *Unsupported) (json.RawMessage, []Change, error) {
 	in, err := DecodeObject(raw)
 	if err != nil {
@@ -36,7 +36,7 @@ func (p *planner) template(kind Kind, name string, raw json.RawMessage, l *Unsup
 	return body, e.changes, nil
 }
 
-// userRules applies the user's own changes, which come last: nothing overrides them.
+// userRules applies the user's own changes last, so that nothing overrides them.
 func (p *planner) userRules(e *edit, kind Kind, name string, out map[string]any) {
 	body := out
 	if inner, ok := out["template"].(map[string]any); ok && kind != LegacyTemplate {
@@ -52,8 +52,8 @@ func (p *planner) userRules(e *edit, kind Kind, name string, out map[string]any)
 	}
 }
 
-// legacy converts a template as it was before Elasticsearch 7.8: up to 5 it has one pattern
-// called "template", and its mappings are by type up to 7.
+// legacy converts a template of the form before Elasticsearch 7.8. Up to 5 it has a single pattern,
+// "template"; up to 7 its mappings are by type.
 func (p *planner) legacy(e *edit, in map[string]any) (map[string]any, error) {
 	out := map[string]any{}
 	for _, k := range keys(in) {
@@ -72,7 +72,7 @@ func (p *planner) legacy(e *edit, in map[string]any) (map[string]any, error) {
 	return out, p.content(e, in, out)
 }
 
-// silentTemplateKeys hold the creation and modification times of a template.
+// silentTemplateKeys are keys that are dropped without a report.
 var silentTemplateKeys = []string{"created_date", "created_date_millis", "modified_date", "modified_date_millis", "deprecated"}
 
 // composed converts component and index templates.
@@ -115,7 +115,7 @@ func (p *planner) composed(e *edit, kind Kind, in map[string]any) (map[string]an
 	return out, nil
 }
 
-// components drops those that may be missing and are: no OpenSearch knows ignore_missing_component_templates.
+// components drops missing components that ignore_missing_component_templates lists: no OpenSearch knows this option.
 func (p *planner) components(e *edit, in, out map[string]any) {
 	may, ok := in["ignore_missing_component_templates"].([]any)
 	composed, ok2 := out["composed_of"].([]any)
@@ -131,7 +131,7 @@ func (p *planner) components(e *edit, in, out map[string]any) {
 	})
 }
 
-// dataStream keeps the one part of a data stream's template that OpenSearch supports: the name of the timestamp field.
+// dataStream keeps only timestamp_field of a template's data_stream, since OpenSearch supports nothing else.
 func dataStream(e *edit, out map[string]any) {
 	d, ok := out["data_stream"].(map[string]any)
 	if !ok {
@@ -151,7 +151,7 @@ func dataStream(e *edit, out map[string]any) {
 	}
 }
 
-// content converts settings, mappings and aliases with the rules that indices have.
+// content converts settings, mappings and aliases with the rules for indices.
 func (p *planner) content(e *edit, in, out map[string]any) error {
 	var settings, aliases map[string]any
 	if s, ok := in["settings"].(map[string]any); ok {
@@ -184,7 +184,7 @@ func (p *planner) settings(e *edit, in map[string]any) map[string]any {
 		v := flat[k]
 		switch {
 		case k == "index.final_pipeline" && v != "_none":
-			// Nothing in a request can switch it off: it would change the documents of this migration once more.
+			// No request can switch it off: it would change the documents of this migration a second time.
 			e.note("pipeline-setting", k, "dropped: set it to %s when the documents are complete", v)
 		case k == "index.default_pipeline" && v != "_none" && (!p.taken[Pipeline][v] || e.unsupported.pipelines[v]):
 			e.note("pipeline-setting", k, "dropped: the pipeline %s is not migrated", v)
@@ -217,7 +217,7 @@ func (p *planner) settings(e *edit, in map[string]any) map[string]any {
 	return out
 }
 
-// FlatSettings returns nested settings by their dotted keys.
+// FlatSettings returns nested settings by dotted keys; see flatten.
 func FlatSettings(in map[string]any) map[string]string {
 	flat := map[string]string{}
 	flatten("", in, flat)
@@ -260,8 +260,8 @@ func plain(v any) string {
 	return fmt.Sprint(v)
 }
 
-// templateMapping merges the types of a template. What it gives to every new type
-// (_default_) becomes part of the only type there is.
+// templateMapping merges the types of a template. Its defaults for new types
+// (_default_) become part of the result.
 func (e *edit) templateMapping(v any) (map[string]any, error) {
 	types, err := mappingTypes(v)
 	if err != nil {
@@ -297,9 +297,9 @@ type typedMapping struct {
 	body any
 }
 
-// mappingTypes finds the types of a template's mappings, _default_ last: a list of objects
+// mappingTypes returns the types of a template's mappings, _default_ last. The mappings are a list of objects
 // by type, an object by type, or a mapping without a type. Up to Elasticsearch 6 a type may
-// itself be text.
+// be a string of JSON.
 func mappingTypes(v any) ([]typedMapping, error) {
 	var types []typedMapping
 	switch v := v.(type) {
@@ -347,7 +347,7 @@ func mappingTypes(v any) ([]typedMapping, error) {
 	return types, nil
 }
 
-// ownMapping reads the value of a type: an object, or its text, in which the type is named again.
+// ownMapping returns the mapping of a type: an object, or a string of JSON that may repeat the name of the type.
 func ownMapping(name string, v any) (any, error) {
 	s, ok := v.(string)
 	if !ok {
@@ -363,7 +363,7 @@ func ownMapping(name string, v any) (any, error) {
 	return m, nil
 }
 
-// isMapping distinguishes a mapping from an object of mappings by type: all its keys are keys of a mapping.
+// isMapping distinguishes a mapping, all of whose keys are keys of mappings, from an object of mappings by type.
 func isMapping(m map[string]any) bool {
 	if len(m) == 0 {
 		return true
