@@ -14,8 +14,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 )
 
-// Attach lets an ISM policy of the target manage an index, as a policy did at the source. It may be repeated. refused is the reason
-// why the index stays without it, "" if it has it. Errors: fault.ErrUnavailable, fault.ErrConfig.
+// Attach attaches an ISM policy of the target to an index that a policy managed at the source. It may be repeated. refused is the
+// reason why the policy is not attached, "" if it is. Errors are fault.ErrUnavailable and fault.ErrConfig.
 func Attach(ctx context.Context, c rest.API, index string, a metadata.Attachment) (refused string, err error) {
 	policy, rolls, err := policyFor(ctx, c, a)
 	if err != nil || policy == "" {
@@ -57,8 +57,8 @@ func Attach(ctx context.Context, c rest.API, index string, a metadata.Attachment
 	return "", nil
 }
 
-// policyFor returns the name of the policy to attach, and whether it rolls over. "" when the target lacks it. For an index that was
-// rolled over a policy without a rollover will do.
+// policyFor returns the name of the policy to attach, "" if the target lacks it, and whether it rolls indices over. An index that was
+// rolled over gets its original policy only if that has no rollover.
 func policyFor(ctx context.Context, c rest.API, a metadata.Attachment) (name string, rolls bool, err error) {
 	for _, name := range []string{a.Named(), a.Policy} {
 		var answer struct {
@@ -88,7 +88,7 @@ func policyFor(ctx context.Context, c rest.API, a metadata.Attachment) (name str
 	return "", false, nil
 }
 
-// setRolloverAlias sets the alias by which an index is rolled over. An index that has no such alias would never be.
+// setRolloverAlias sets the rollover alias of an index, without which ISM never rolls it over.
 func setRolloverAlias(ctx context.Context, c rest.API, index, alias string) (refused string, err error) {
 	if alias == "" {
 		return "its policy rolls over, and no alias is known for that", nil
@@ -105,7 +105,7 @@ func setRolloverAlias(ctx context.Context, c rest.API, index, alias string) (ref
 	return asRefusal(rest.Call(ctx, c, http.MethodPut, "/"+url.PathEscape(index)+"/_settings", nil, body, nil))
 }
 
-// asRefusal returns the reason of the target's refusal, or any other error.
+// asRefusal returns the target's reason if err is a rejection, else err.
 func asRefusal(err error) (string, error) {
 	var status *fault.StatusError
 	if errors.As(err, &status) && errors.Is(err, fault.ErrRejected) {
@@ -114,8 +114,8 @@ func asRefusal(err error) (string, error) {
 	return "", err
 }
 
-// SetPatterns sets the index patterns in o.Later on a policy that the session of l created, unless it was changed since its creation. It
-// may be repeated. refused is the target's reason against it, "" if it has them or was changed.
+// SetPatterns adds the index patterns in o.Later to a policy that the session of l created, unless it has been changed since. It
+// may be repeated. refused is the reason of the target's rejection, "" if the policy has the patterns or was changed.
 func SetPatterns(ctx context.Context, c rest.API, o metadata.Global, l Ledger) (refused string, err error) {
 	var is struct {
 		Version     int             `json:"_version"`

@@ -11,12 +11,12 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 )
 
-// Differences compares the body of a request that created an index with the answer of GET /<index>, which must
-// hold only that index. It returns what the target added, changed or left out: its templates give new indices
-// settings, fields and aliases of their own. asked is metadata.Converted.Body. Different spellings of the same value
+// Differences compares the body of a request that created an index (metadata.Converted.Body) with the answer of GET /<index>.
+// It returns the settings, fields and aliases that the target added, changed or left out, such as additions of its templates.
+// It ignores different spellings of the same value
 // (numbers as text, with and without "index.", dotted or nested), internal settings of every index (uuid,
-// dates, versions), and defaults are not reported. Errors: fault.ErrCorrupt if either argument is not JSON
-// object, or the answer does not hold exactly one index.
+// dates, versions), and defaults. It returns fault.ErrCorrupt if either argument is not a JSON
+// object, or the answer does not contain exactly one index.
 func Differences(asked, answer []byte) ([]metadata.Change, error) {
 	want, err := metadata.DecodeObject(asked)
 	if err != nil {
@@ -37,8 +37,8 @@ func Differences(asked, answer []byte) ([]metadata.Change, error) {
 	return d.found, nil
 }
 
-// expanded returns a mapping with its dotted names as objects, as targets create them. Exceptions are fields with subobjects: false
-// and the columnar modes of Elasticsearch. A name below a field that is not an object stays, for no target accepts it.
+// expanded returns a mapping with dotted names expanded to objects, as targets do, except for fields with subobjects: false
+// and the columnar modes of Elasticsearch. A name below a field that is not an object stays dotted, since no target accepts it.
 func expanded(mapping map[string]any) map[string]any {
 	properties := metadata.Part(mapping, "properties")
 	if properties == nil {
@@ -92,7 +92,7 @@ func (d *differences) note(path, format string, args ...any) {
 	d.found = append(d.found, metadata.Change{Index: d.index, Rule: "target", Path: path, Detail: fmt.Sprintf(format, args...)})
 }
 
-// ownSettings the target notes about every index.
+// ownSettings are settings that the target sets in every index.
 var ownSettings = []string{
 	"index.uuid", "index.creation_date", "index.version.", "index.provided_name", "index.replication.type", "index.routing.allocation.",
 	"index.resize.", "index.history.", "index.remote_store.", "index.append_only.",
@@ -143,7 +143,7 @@ func (d *differences) object(path string, want, have map[string]any) {
 	}
 }
 
-// fieldDefaults lists values that a target may omit from its answer although they were requested, or add although they were not.
+// fieldDefaults lists values that a target may omit from its answer even if they were requested, or add even if they were not.
 var fieldDefaults = map[string][]string{
 	"index": {"true"}, "store": {"false"}, "doc_values": {"true"}, "enabled": {"true"}, "norms": {"true", "false"}, "dynamic": {"true"},
 	"coerce": {"true"}, "ignore_malformed": {"false"}, "eager_global_ordinals": {"false"}, "fielddata": {"false"},
@@ -181,7 +181,7 @@ func empty(v any) bool {
 	return false
 }
 
-// same compares values that may be text on one side.
+// same reports whether two values are equal; either may be written as text.
 func same(a, b any) bool {
 	x, y := metadata.Text(a), metadata.Text(b)
 	if x != "" || y != "" {
@@ -202,7 +202,7 @@ func same(a, b any) bool {
 	return metadata.Brief(a) == metadata.Brief(b)
 }
 
-// aliases compares by alias; a routing counts for both kinds.
+// aliases compares the aliases. "routing" is equal to the same index_routing and search_routing.
 func (d *differences) aliases(want, have map[string]any) {
 	for _, k := range keys(have) {
 		w, asked := want[k]
@@ -234,7 +234,7 @@ func routed(v any) map[string]any {
 	return out
 }
 
-// sameJSON leaves aside how a filter is written out: targets add a boost of 1.
+// sameJSON reports whether two aliases are equal, ignoring the content of filters, to which targets add a boost of 1.
 func sameJSON(a, b map[string]any) bool {
 	x, err := json.Marshal(withoutFilter(a))
 	y, err2 := json.Marshal(withoutFilter(b))

@@ -15,7 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/target"
 )
 
-// DryRunTarget is the cluster that a dry run asks. *target.Client is one.
+// DryRunTarget is the cluster that a dry run queries. *target.Client is one.
 type DryRunTarget interface {
 	rest.API
 	IndexExists(ctx context.Context, name string) (bool, error)
@@ -24,41 +24,40 @@ type DryRunTarget interface {
 	UnfitAliases(ctx context.Context, names []string) (map[string]string, error)
 }
 
-// DryRunCluster wraps a target and prevents writes: a request to create an object becomes the target's own
+// DryRunCluster wraps a target and prevents writes: it replaces a request to create an object by the target's
 // simulation of a template. The simulation parses settings, analysis and mappings with the target's version
-// and plugins and keeps nothing. So it rejects the same objects with the same messages.
+// and plugins and stores nothing, so that it rejects the same objects with the same messages.
 type DryRunCluster struct {
 	Target DryRunTarget
-	Blind  bool // the target permits no simulation: everything counts as accepted
+	Blind  bool // the target permits no simulation: every object counts as accepted
 }
 
-// Permitted returns the error with which the target refuses simulations; nil when it permits them.
+// Permitted returns the error of a simulation of an empty template; nil if the target permits simulations.
 func (r DryRunCluster) Permitted(ctx context.Context) error {
 	return r.simulate(ctx, "POST /_index_template/_simulate", nil)
 }
 
-// simulated matches no existing index.
 const (
-	simulated         = "rfsd-evaluates-and-nothing-is-called-so-*"
-	simulatedPriority = 2_147_000_000 // no template of the same priority may match too
+	simulated         = "rfsd-evaluates-and-nothing-is-called-so-*" // matches no existing index
+	simulatedPriority = 2_147_000_000                               // targets reject matching templates of equal priority
 )
 
-// IndexExists asks the target.
+// IndexExists passes the request to the target.
 func (r DryRunCluster) IndexExists(ctx context.Context, name string) (bool, error) {
 	return r.Target.IndexExists(ctx, name)
 }
 
-// PipelineEffects asks the target.
+// PipelineEffects passes the request to the target.
 func (r DryRunCluster) PipelineEffects(ctx context.Context, name string) ([]string, error) {
 	return r.Target.PipelineEffects(ctx, name)
 }
 
-// FinalPipelines asks the target.
+// FinalPipelines passes the request to the target.
 func (r DryRunCluster) FinalPipelines(ctx context.Context, indices []string) (map[string]string, error) {
 	return r.Target.FinalPipelines(ctx, indices)
 }
 
-// UnfitAliases asks the target.
+// UnfitAliases passes the request to the target.
 func (r DryRunCluster) UnfitAliases(ctx context.Context, names []string) (map[string]string, error) {
 	return r.Target.UnfitAliases(ctx, names)
 }
@@ -69,7 +68,7 @@ func (DryRunCluster) SetAliases(context.Context, string, json.RawMessage) error 
 // CreateTypedIndex does nothing: targets that know mapping types have no simulation.
 func (DryRunCluster) CreateTypedIndex(context.Context, string, string, []byte) error { return nil }
 
-// CreateIndex asks whether the target would create the index.
+// CreateIndex returns an error if the target would reject the index.
 func (r DryRunCluster) CreateIndex(ctx context.Context, name string, body []byte) error {
 	if why := metadata.RefusedName(name); why != "" {
 		return fmt.Errorf("index name %q: %s: %w", name, why, fault.ErrRejected)
@@ -81,7 +80,7 @@ func (r DryRunCluster) CreateIndex(ctx context.Context, name string, body []byte
 	return r.simulate(ctx, "PUT /"+url.PathEscape(name), body)
 }
 
-// simulate posts settings, mappings and aliases as a template that is kept nowhere.
+// simulate posts settings, mappings and aliases as a template that the target does not store.
 func (r DryRunCluster) simulate(ctx context.Context, call string, template json.RawMessage) error {
 	if r.Blind {
 		return nil
@@ -96,18 +95,18 @@ func (r DryRunCluster) simulate(ctx context.Context, call string, template json.
 	}
 	status, answer, err := r.Target.Do(ctx, http.MethodPost, "/_index_template/_simulate", nil, body)
 	if errors.Is(err, target.ErrNotAnswered) {
-		return nil // it is asked when the index is created
+		return nil // errors will show when the index is created
 	}
 	if err != nil {
 		return err
 	}
 	if status == http.StatusNotFound || status == http.StatusMethodNotAllowed || strings.Contains(string(answer), "no handler found") {
-		return nil // an old target: it is asked when the index is created
+		return nil // an old target: errors will show when the index is created
 	}
 	return fault.CheckStatus(call, status, answer)
 }
 
-// Do lets questions pass and simulates what would write.
+// Do passes read requests to the target and simulates requests that create objects.
 func (r DryRunCluster) Do(ctx context.Context, method, path string, query url.Values, body []byte) (int, []byte, error) {
 	if method == http.MethodGet || method == http.MethodHead {
 		return r.Target.Do(ctx, method, path, query, body)
@@ -131,14 +130,14 @@ func (r DryRunCluster) Do(ctx context.Context, method, path string, query url.Va
 	switch {
 	case err == nil:
 		return http.StatusOK, done, nil
-	case errors.As(err, &refused): // as the target has said it
+	case errors.As(err, &refused): // in the form of the target's own answer
 		answer, merr := json.Marshal(map[string]any{"error": map[string]any{"type": refused.Type, "reason": refused.Reason}, "status": refused.Status})
 		return refused.Status, answer, merr
 	}
 	return 0, nil, err
 }
 
-// templateSections returns the parts of a legacy template that a composable one has too.
+// templateSections returns the parts of a legacy template that composable templates have too.
 func templateSections(body []byte) json.RawMessage {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(body, &all) != nil {
@@ -157,8 +156,8 @@ func templateSections(body []byte) json.RawMessage {
 	return b
 }
 
-// simulatePipeline lets the target build the pipeline's processors and run them over an empty document;
-// what comes of that does not matter.
+// simulatePipeline makes the target build the pipeline's processors and run them on an empty document,
+// whose result is ignored.
 func (r DryRunCluster) simulatePipeline(ctx context.Context, pipeline []byte) (int, []byte, error) {
 	body, err := json.Marshal(map[string]any{"pipeline": json.RawMessage(pipeline), "docs": []any{map[string]any{"_source": map[string]any{}}}})
 	if err != nil {

@@ -8,22 +8,23 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 )
 
-// FieldDifference is a field of a mapping that an index of the target maps to another type, or does not have.
+// FieldDifference is a field that an index of the target maps to another type than requested, or lacks.
 type FieldDifference struct {
 	Field string // its full name
-	Want  string // its type in the mapping that was asked for
-	Has   string // its type in the index; "" when that lacks the field
-	// Path leads to the values of the field in a document. A field of "fields" has the path of its parent, and an alias has the path of its target.
+	Want  string // its type in the requested mapping
+	Has   string // its type in the index; "" if the index lacks the field
+	// Path is the path of the field's values in a document. A field of "fields" has the path of its parent, and an alias the path of
+	// its target.
 	Path []string
 }
 
-// maxFieldDifferences bounds the fields that FieldDifferences lists.
+// maxFieldDifferences limits the fields that FieldDifferences returns.
 const maxFieldDifferences = 1000
 
-// FieldDifferences compares the types of the fields in the body of a request that creates an index (metadata.Converted.Body) with the mapping of an index. It
-// returns at most 1000 differences in the order of their names. It ignores fields that only the index has, and properties that are not fields, such
-// as _meta and dynamic. It also ignores fields that the index lacks only because it maps no further fields (dynamic: false). The error is
-// fault.ErrCorrupt if either argument is not a JSON object.
+// FieldDifferences compares the field types in the body of a request that creates an index (metadata.Converted.Body) with the mapping
+// of an index. It returns at most 1000 differences, sorted by name. It ignores fields that only the index has, and properties that are
+// not fields, such as _meta and dynamic. It also ignores fields that the index lacks only because it maps no further fields (dynamic:
+// false). It returns fault.ErrCorrupt if either argument is not a JSON object.
 func FieldDifferences(asked, mapping []byte) ([]FieldDifference, error) {
 	want, err := metadata.DecodeObject(asked)
 	if err != nil {
@@ -40,8 +41,8 @@ func FieldDifferences(asked, mapping []byte) ([]FieldDifference, error) {
 	return c.found, nil
 }
 
-// FieldTypes returns the types of all fields, by their full names, of the body of a request that creates an index (metadata.Converted.Body). An
-// error is fault.ErrCorrupt when it is not a JSON object.
+// FieldTypes returns the types of all fields, by full name, in the body of a request that creates an index (metadata.Converted.Body).
+// It returns fault.ErrCorrupt if asked is not a JSON object.
 func FieldTypes(asked []byte) (map[string]string, error) {
 	body, err := metadata.DecodeObject(asked)
 	if err != nil {
@@ -62,7 +63,7 @@ func FieldTypes(asked []byte) (map[string]string, error) {
 	return all, nil
 }
 
-// untyped returns the mapping of the only type of an index where the target states mapping types, and others as they are.
+// untyped returns the mapping of the only type if the target has mapping types, else mapping.
 func untyped(mapping map[string]any) map[string]any {
 	if len(mapping) == 1 {
 		for name, v := range mapping {
@@ -82,10 +83,10 @@ func (c *fieldComparison) add(d FieldDifference) {
 	}
 }
 
-// dynamics states whether an object maps no fields that it does not name (dynamic: false), as asked and as the target has it.
+// dynamics states whether an object ignores unmapped fields (dynamic: false), as requested and on the target.
 type dynamics struct{ want, have bool }
 
-// of returns the dynamics of objects inside an object with other ones.
+// of returns the dynamics of nested objects, which inherit those of the outer object, d.
 func (d dynamics) of(want, have map[string]any) dynamics {
 	for _, x := range []struct {
 		object map[string]any
@@ -98,7 +99,7 @@ func (d dynamics) of(want, have map[string]any) dynamics {
 	return d
 }
 
-// compare compares the fields of an object. What the target lacks is its own choice where it alone maps no further fields.
+// compare compares the fields of an object. It ignores missing fields if only the target has dynamic: false.
 func (c *fieldComparison) compare(prefix []string, wanted, had map[string]any, outer dynamics) {
 	is := outer.of(wanted, had)
 	want, have := metadata.Part(wanted, "properties"), metadata.Part(had, "properties")
@@ -127,7 +128,7 @@ func (c *fieldComparison) compare(prefix []string, wanted, had map[string]any, o
 	}
 }
 
-// multi compares the further fields that index the values of one.
+// multi compares the subfields ("fields") of a field.
 func (c *fieldComparison) multi(path []string, want, have map[string]any) {
 	for _, name := range keys(want) {
 		w, ok := want[name].(map[string]any)
@@ -144,7 +145,7 @@ func (c *fieldComparison) multi(path []string, want, have map[string]any) {
 	}
 }
 
-// fieldType returns the type of a field; an object need not state its own.
+// fieldType returns the type of a field; the default is object.
 func fieldType(f map[string]any) string {
 	if t, ok := f["type"].(string); ok {
 		return t

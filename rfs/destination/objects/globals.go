@@ -14,8 +14,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 )
 
-// places holds the path of each kind. Kinds with create have a parameter of that name that prevents a request
-// from replacing an existing object.
+// places is the path of each kind. create states that requests have a parameter of that name, which prevents
+// replacing an existing object.
 var places = map[metadata.Kind]struct {
 	path   string
 	create bool
@@ -32,17 +32,17 @@ var places = map[metadata.Kind]struct {
 // GlobalResult is the result of EnsureGlobals. Names are "<kind> <name>".
 type GlobalResult struct {
 	Created []string           // in the order of the plan
-	Existed []string           // left as they are
-	Left    []metadata.LeftOut // of the plan, and what the target has no equal for
+	Existed []string           // unchanged
+	Left    []metadata.LeftOut // of the plan, and objects that the target does not support
 	Changes []metadata.Change  // of created objects only
 }
 
 // EnsureGlobals creates the objects that the target lacks and never changes existing ones. It may be
-// repeated, and several processes may run it concurrently. A template is offered again without the features
-// that the target reports as unsupported. Pipelines, scripts and policies without an equivalent on the target
-// are left out, and so is a template if an existing one of the same priority covers the same names. Any other
-// rejection of a template is an error (fault.ErrRejected), returned after everything else was tried. Further
-// errors: fault.ErrUnavailable, fault.ErrConfig. The result is valid even if an error is returned. l records
+// repeated, and several processes may run it concurrently. It repeats the request for a template without the features
+// that the target reports as unsupported. It leaves out pipelines, scripts and policies without an equivalent on the target,
+// and templates whose names an existing template of the same priority covers. Any other
+// rejection of a template is an error (fault.ErrRejected), returned after all other objects were tried. Further
+// errors are fault.ErrUnavailable and fault.ErrConfig. The result is valid even with an error. l records
 // each creation; if it is nil, nothing is recorded.
 func EnsureGlobals(ctx context.Context, c rest.API, plan metadata.GlobalPlan, l Ledger) (GlobalResult, error) {
 	if l == nil {
@@ -88,8 +88,8 @@ func EnsureGlobals(ctx context.Context, c rest.API, plan metadata.GlobalPlan, l 
 	return r, errors.Join(refusals...)
 }
 
-// recordOutcome completes the record of an object, or withdraws it where the target refused the object. After a request
-// without an answer it stays an intent.
+// recordOutcome completes the record of an object, or withdraws it if the target rejected the object. After a request
+// without an answer the record stays an intent.
 func recordOutcome(ctx context.Context, l Ledger, o metadata.Global, err error) error {
 	switch {
 	case err == nil:
@@ -102,7 +102,7 @@ func recordOutcome(ctx context.Context, l Ledger, o metadata.Global, err error) 
 	return nil
 }
 
-// hasObject asks whether the name is taken.
+// hasObject reports whether the target has an object of this kind and name.
 func hasObject(ctx context.Context, c rest.API, o metadata.Global) (bool, error) {
 	err := request(ctx, c, http.MethodGet, o, nil)
 	if fault.HasStatus(err, http.StatusNotFound) {
@@ -111,7 +111,7 @@ func hasObject(ctx context.Context, c rest.API, o metadata.Global) (bool, error)
 	return err == nil, err
 }
 
-// createObject offers an object, and again without the features that the target reports as unsupported.
+// createObject creates an object, and repeats the request without the features that the target reports as unsupported.
 func createObject(ctx context.Context, c rest.API, o metadata.Global, known *metadata.Unsupported, l Ledger) ([]metadata.Change, error) {
 	unsupported := known.OfOneObject()
 	mark, refused := l.Mark(ctx)
@@ -152,15 +152,15 @@ func request(ctx context.Context, c rest.API, method string, o metadata.Global, 
 	return rest.Call(ctx, c, method, path, query, body, nil)
 }
 
-// isThere reports whether the target refused to replace an object. All versions answer 400 with
-// these words for templates, and 409 for policies.
+// isThere reports whether the target rejected an object because it already exists. All versions answer 400 with
+// this message for templates, and 409 for policies.
 func isThere(err error) bool {
 	var status *fault.StatusError
 	return errors.As(err, &status) && (status.Status == http.StatusConflict ||
 		status.Status == http.StatusBadRequest && strings.HasSuffix(status.Reason, "already exists"))
 }
 
-// leftOut returns the reason why a rejected object need not stop the migration, or "".
+// leftOut returns the reason why a rejected object is left out without stopping the migration, or "".
 func leftOut(o metadata.Global, err error) string {
 	var status *fault.StatusError
 	if !errors.As(err, &status) || !errors.Is(err, fault.ErrRejected) || isThere(err) {

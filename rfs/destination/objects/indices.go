@@ -13,25 +13,24 @@ import (
 // Cluster is the part of the target that Ensure needs.
 type Cluster interface {
 	IndexExists(ctx context.Context, name string) (bool, error)
-	// CreateIndex creates an index. target.IsExists reports whether an error means that the index exists already.
+	// CreateIndex creates an index. target.IsExists reports whether an error means that the index already exists.
 	CreateIndex(ctx context.Context, name string, body []byte) error
 }
 
 // Result is the result of Ensure.
 type Result struct {
-	Created []string          // in the order wanted
-	Existed []string          // left as they are
+	Created []string          // in the order of wanted
+	Existed []string          // unchanged
 	Changes []metadata.Change // of created indices only
-	// Late are the aliases, by index, that wait for the documents, of existing indices
-	// as well: a worker that was killed after it created one has to find them again. Only indices
-	// that the migration itself created may get them.
+	// Late are the aliases to set when the documents are complete, by index. They include aliases of existing indices, since a worker
+	// may have been killed after it created an index. Set them only on indices that the migration itself created.
 	Late map[string]json.RawMessage
 }
 
 // Ensure creates the indices that the target lacks and never changes existing ones. v is the version of the
-// target. If an error is returned, the result lists the actions before it. Errors carry the target's own
-// message (fault.ErrRejected and others, see rfs/destination/target). The error is fault.ErrConfig if a
-// wanted type does not exist, and fault.ErrCorrupt if metadata of the snapshot is not JSON.
+// target. With an error the result lists the actions before it. Errors contain the target's
+// message (fault.ErrRejected and others, see rfs/destination/target). Ensure returns fault.ErrConfig if a
+// wanted mapping type does not exist, and fault.ErrCorrupt if metadata of the snapshot is not JSON.
 func Ensure(ctx context.Context, c Cluster, v target.Version, wanted []metadata.Wanted) (Result, error) {
 	r := Result{Late: map[string]json.RawMessage{}}
 	for _, w := range wanted {
@@ -61,11 +60,11 @@ func Ensure(ctx context.Context, c Cluster, v target.Version, wanted []metadata.
 	return r, nil
 }
 
-// maxTries bounds how often one index is offered; each refusal but the last teaches something.
+// maxTries limits the requests for one object. Each rejection before the last names further unsupported features.
 const maxTries = 100
 
-// create offers an index, and again without the features that the target reports as unsupported. It returns
-// the last offer, also with an error.
+// create creates an index, and repeats the request without the features that the target reports as unsupported. It returns
+// the last request, also with an error.
 func create(ctx context.Context, c Cluster, v target.Version, w metadata.Wanted) (done metadata.Converted, refused error) {
 	unsupported := metadata.NewUnsupported()
 	for range maxTries {
@@ -83,7 +82,7 @@ func create(ctx context.Context, c Cluster, v target.Version, w metadata.Wanted)
 	return done, refused
 }
 
-// remedy returns what to do about an index that the target does not create.
+// remedy returns the remedy for an index that the target does not create.
 func remedy(err error) string {
 	if strings.Contains(err.Error(), "maximum shards open") {
 		return "raise cluster.max_shards_per_node, add nodes, or reduce shards with --shards and --replicas"

@@ -12,24 +12,24 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 )
 
-// Mark is the mark on objects that a session creates, set by the creating request itself. Only marked objects are removed or
-// changed as the session's, regardless of the records in the coordination store. The zero Mark matches no object.
+// Mark is the mark on objects that a session creates, set by the creating request itself. The session removes and changes
+// only objects with its mark, regardless of the records in the coordination store. The zero Mark matches no object.
 type Mark struct {
 	Session string // its name
-	Token   string // of this session only: cms.Store.Incarnation
+	Token   string // unique to this session: cms.Store.Incarnation
 }
 
-// Kinds of marked objects, in addition to the kinds of objects that belong to no index.
+// Kinds of marked objects, in addition to the kinds of cluster-wide objects.
 const (
 	IndexMark   = "index"
-	ScratchMark = "scratch" // an index that holds copies only
+	ScratchMark = "scratch" // an index that contains only copies
 )
 
 // markKey is the key of a mark in the _meta of an object.
 const markKey = "rfsd"
 
-// carried is a mark as an object has it. It names the object: what a template has in its mapping comes into the mappings of
-// indices that others create.
+// carried is the form of a mark in an object. It names the object, since indices that other clients create inherit the
+// mappings of a marked template.
 type carried struct {
 	Session string `json:"session"`
 	Kind    string `json:"kind"`
@@ -39,11 +39,11 @@ type carried struct {
 
 func (m Mark) carried(kind, name string) carried { return carried{m.Session, kind, name, m.Token} }
 
-// CanCarry reports whether objects of a kind can hold a mark. A stored script has no place for one.
+// CanCarry reports whether objects of a kind can have a mark. Stored scripts cannot.
 func CanCarry(kind string) bool { return kind != string(metadata.Script) }
 
-// Put returns the body of a request that creates an object with the mark in it. Other keys of _meta, and the description of the
-// user, stay.
+// Put returns the body of a request to create an object, with the mark added. Other keys of _meta, and the user's description,
+// stay.
 func (m Mark) Put(kind, name string, body json.RawMessage) (json.RawMessage, error) {
 	if m.Token == "" || !CanCarry(kind) {
 		return body, nil
@@ -68,7 +68,7 @@ func (m Mark) Put(kind, name string, body json.RawMessage) (json.RawMessage, err
 	return json.Marshal(object)
 }
 
-// child returns the object below a key, and creates it if it is missing.
+// child returns the object in[key], which it creates if it is missing.
 func child(in map[string]any, key string) map[string]any {
 	out, ok := in[key].(map[string]any)
 	if !ok {
@@ -82,7 +82,7 @@ func (m Mark) meta(kind, name string, in map[string]any) {
 	child(in, "_meta")[markKey] = m.carried(kind, name)
 }
 
-// described starts a mark in a description, used for objects that have no _meta.
+// described is the start of a mark in a description, for objects without _meta.
 const described = "rfsd:{"
 
 func (m Mark) describe(kind, name string, in map[string]any) error {
@@ -98,8 +98,8 @@ func (m Mark) describe(kind, name string, in map[string]any) error {
 	return nil
 }
 
-// On reports whether an object carries the mark: an index (of a data stream: the oldest backing index) with its mappings, or
-// what Object returns.
+// On reports whether an object has the mark. object is an index with its mappings (the oldest backing index of a data stream), or
+// the result of Object.
 func (m Mark) On(kind, name string, object json.RawMessage) bool {
 	if m.Token == "" {
 		return false
@@ -133,8 +133,8 @@ func (m Mark) On(kind, name string, object json.RawMessage) bool {
 	return is != nil && *is == m.carried(kind, name)
 }
 
-// MarkStream puts the mark on the backing index of a data stream that was created a moment ago: the request that creates a stream
-// has no body. Other keys of its _meta stay. A stream that has several backing indices already gets none.
+// MarkStream adds the mark to the backing index of a newly created data stream, since the request that creates a stream
+// has no body. Other keys of its _meta stay. A stream with several backing indices gets no mark.
 func MarkStream(ctx context.Context, c rest.API, name string, m Mark) error {
 	stream, err := FindStream(ctx, c, name)
 	if err != nil || stream == nil || len(stream.Indices) != 1 || m.Token == "" {

@@ -12,12 +12,12 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 )
 
-// maxName is the length of the longest name of an index or a template, in bytes.
+// maxName is the maximum length of the name of an index or a template, in bytes.
 const maxName = 255
 
-// CheckName returns an error if a name, sent in the path of a request, could mean anything but the single object of that name. It
-// rejects patterns, lists, exclusions, names with a special meaning to a target, and names that the kind does not allow. Kinds are
-// the Kind constants of this package and "index". The error is a fault.ErrConfig.
+// CheckName returns fault.ErrConfig if a name in the path of a request could refer to anything but the single object of that name. It
+// rejects patterns, lists, exclusions, names with a special meaning to a target, and names that the kind does not allow. kind is
+// a metadata.Kind or "index".
 func CheckName(kind, name string) error {
 	named := kind == "index" || kind == string(metadata.DataStream)
 	why := ""
@@ -45,8 +45,8 @@ func CheckName(kind, name string) error {
 	return fmt.Errorf("the name %.100q does not identify one %s: %s: %w", name, kind, why, fault.ErrConfig)
 }
 
-// Object returns the object itself from answer, the response to a GET request of ObjectPath. It is an error when the answer
-// has another object, or several.
+// Object returns the object itself from answer, the response to a GET request of ObjectPath. It returns fault.ErrRejected if the
+// answer contains another object, or several.
 func Object(kind metadata.Kind, name string, answer []byte) (json.RawMessage, error) {
 	several := func(n int) error {
 		return fmt.Errorf("the target answers with %d objects, or another one, when it is asked for the %s %.100q: %w", n, kind, name, fault.ErrRejected)

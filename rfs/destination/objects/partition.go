@@ -8,13 +8,13 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// withoutPartition returns a template, or the body of an index, without its routing partition size, with that size and the number of shards;
-// 0: not stated. A simulation always uses one shard, regardless of the template, and would reject every partition size.
+// withoutPartition returns a template, or the body of an index, without its routing partition size; the size; and the number of
+// shards. Both are 0 if unset. A simulation always uses one shard, and would reject every partition size.
 func withoutPartition(template json.RawMessage) (rest json.RawMessage, size, shards int) {
 	var all map[string]json.RawMessage
 	var settings map[string]any
 	if json.Unmarshal(template, &all) != nil || json.Unmarshal(all["settings"], &settings) != nil {
-		return template, 0, 0 // the target refuses it in its own words
+		return template, 0, 0 // the target rejects it
 	}
 	found := false
 	take := func(in map[string]any, prefix string) {
@@ -47,7 +47,7 @@ func withoutPartition(template json.RawMessage) (rest json.RawMessage, size, sha
 	return b, size, shards
 }
 
-// checkPartition returns the refusal of an index whose routing partition size does not fit its shards, as the target would.
+// checkPartition returns the target's error for an index whose routing partition size does not fit its number of shards.
 func checkPartition(name string, size, shards int) error {
 	if size <= 1 || shards == 0 || size < shards {
 		return nil

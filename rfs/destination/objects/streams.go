@@ -21,10 +21,10 @@ import (
 // ErrRollover means that a policy would roll a data stream over while documents are created in it.
 var ErrRollover = fmt.Errorf("a policy rolls the data stream over: %w", fault.ErrConfig)
 
-// CheckStream reports whether documents may be created in a data stream of the target by op create: a
-// template makes a stream of its name, and no policy that rolls it over is attached, for then a document that is
-// sent again lands in the next backing index as well. Even so, duplicates are possible when it
-// is rolled over by hand. Errors: fault.ErrConfig with the remedy (ErrRollover is one), fault.ErrUnavailable.
+// CheckStream returns an error unless documents may be created in a data stream of the target: a
+// template must create a stream of this name, and no policy may roll it over, since a document that is
+// sent again would then be created in the next backing index as well. A manual rollover can still
+// cause duplicates. Errors are fault.ErrConfig with the remedy, such as ErrRollover, and fault.ErrUnavailable.
 func CheckStream(ctx context.Context, c rest.API, stream string) error {
 	makes, err := MakesStream(ctx, c, stream)
 	if err != nil {
@@ -36,12 +36,12 @@ func CheckStream(ctx context.Context, c rest.API, stream string) error {
 	return CheckRollover(ctx, c, stream)
 }
 
-// NoStreamTemplate is the error for a stream that no template makes.
+// NoStreamTemplate returns the error for a stream without a template.
 func NoStreamTemplate(stream string) error {
 	return fmt.Errorf("data stream %s: the target has no index template that makes a stream of this name: create one first, or leave out --data-streams create: %w", stream, fault.ErrConfig)
 }
 
-// MakesStream reports whether the target has an index template that makes a data stream of the name.
+// MakesStream reports whether the target has an index template that creates a data stream of this name.
 func MakesStream(ctx context.Context, c rest.API, stream string) (bool, error) {
 	var answer struct {
 		Templates []struct {
@@ -58,7 +58,7 @@ func MakesStream(ctx context.Context, c rest.API, stream string) (bool, error) {
 	return metadata.MakesStream(all, stream), nil
 }
 
-// CheckRollover refuses a stream that a policy of the target rolls over: ErrRollover.
+// CheckRollover returns ErrRollover if a policy of the target rolls the stream over.
 func CheckRollover(ctx context.Context, c rest.API, stream string) error {
 	policy, err := rollover(ctx, c, stream)
 	if err != nil || policy == "" {
@@ -69,11 +69,11 @@ func CheckRollover(ctx context.Context, c rest.API, stream string) error {
 
 // TargetStream is a data stream of a target.
 type TargetStream struct {
-	UUID    string   // of its oldest backing index: another one means another stream
+	UUID    string   // of its oldest backing index; it identifies the stream
 	Indices []string // its backing indices, oldest first
 }
 
-// FindStream asks for a data stream of the target; nil when it has none of that name.
+// FindStream returns a data stream of the target; nil if it has none of this name.
 func FindStream(ctx context.Context, c rest.API, name string) (*TargetStream, error) {
 	var answer struct {
 		Streams []struct {
@@ -97,8 +97,8 @@ func FindStream(ctx context.Context, c rest.API, name string) (*TargetStream, er
 	return found, nil
 }
 
-// NameTaken reports whether an index, or an alias of other indices than ours, has the name on the target. Data
-// streams are FindStream's.
+// NameTaken reports whether an index, or an alias of indices other than ours, has the name on the target. FindStream finds
+// data streams.
 func NameTaken(ctx context.Context, c rest.API, name string, ours []string) (bool, error) {
 	if err := rest.Call(ctx, c, http.MethodHead, "/"+url.PathEscape(name), nil, nil, nil); fault.HasStatus(err, http.StatusNotFound) {
 		return false, nil
@@ -127,7 +127,7 @@ func CreateStream(ctx context.Context, c rest.API, name string) (created bool, e
 	return err == nil, err
 }
 
-// attachedPolicies returns the ISM policies that manage an index, or the backing indices of a data stream, by index; none where
+// attachedPolicies returns the ISM policies that manage an index, or the backing indices of a data stream, by index; none if
 // the target has no ISM.
 func attachedPolicies(ctx context.Context, c rest.API, name string) (map[string]string, error) {
 	var explained map[string]json.RawMessage
@@ -150,7 +150,7 @@ func attachedPolicies(ctx context.Context, c rest.API, name string) (map[string]
 	return managed, nil
 }
 
-// rollover names an ISM policy with a rollover that manages the stream, or will manage its indices.
+// rollover returns an ISM policy with a rollover that manages the stream, or will manage its future indices; "" for none.
 func rollover(ctx context.Context, c rest.API, stream string) (string, error) {
 	var all struct {
 		Policies []struct {
@@ -195,7 +195,7 @@ func rollover(ctx context.Context, c rest.API, stream string) (string, error) {
 	return "", nil
 }
 
-// getMaybe is rest.Get; false when the target has nothing of that name, or does not know such things.
+// getMaybe is rest.Get, but returns false if the target has no such object, or does not support this kind of object.
 func getMaybe(ctx context.Context, c rest.API, path string, into any) (bool, error) {
 	err := rest.Get(ctx, c, path, nil, into)
 	if errors.Is(err, target.ErrNotAnswered) || fault.HasStatus(err, http.StatusNotFound, http.StatusMethodNotAllowed) ||
@@ -205,8 +205,8 @@ func getMaybe(ctx context.Context, c rest.API, path string, into any) (bool, err
 	return err == nil, err
 }
 
-// IsStream reports whether a name of the target is a data stream, and returns a fault.ErrConfig for one that is not there:
-// sending to it would create an index with guessed mappings.
+// IsStream reports whether a name of the target is a data stream. It returns fault.ErrConfig if the name does not exist, since
+// sending documents to it would create an index with guessed mappings.
 func IsStream(ctx context.Context, c interface {
 	rest.API
 	IndexExists(ctx context.Context, name string) (bool, error)
@@ -219,7 +219,7 @@ func IsStream(ctx context.Context, c interface {
 		return false, fmt.Errorf("index %s is not on the target: create it with its mappings first, or leave its documents in the files with --index-exclude %s: %w", index, index, fault.ErrConfig)
 	}
 	stream, err := FindStream(ctx, c, index)
-	if err != nil && !errors.Is(err, fault.ErrConfig) { // without the permission to ask: the target refuses what does not fit
+	if err != nil && !errors.Is(err, fault.ErrConfig) { // without the permission to ask, the target rejects unsuitable requests
 		return false, fmt.Errorf("index %s: %w", index, err)
 	}
 	return stream != nil, nil

@@ -11,13 +11,13 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/target"
 )
 
-// Zones returns the largest number of values of a forced awareness attribute when the target demands balanced copies
-// (cluster.routing.allocation.awareness.balance), and 0 otherwise.
+// Zones returns the largest number of values of a forced awareness attribute if the target requires balanced copies
+// (cluster.routing.allocation.awareness.balance), else 0.
 func Zones(ctx context.Context, c rest.API) (int, error) {
 	var levels struct{ Defaults, Persistent, Transient map[string]any }
 	err := rest.Get(ctx, c, "/_cluster/settings", url.Values{"include_defaults": {"true"}, "flat_settings": {"true"}}, &levels)
 	if errors.Is(err, target.ErrNotAnswered) {
-		return 0, nil // it has no zones to be seen
+		return 0, nil // the target does not show zones
 	}
 	if err != nil {
 		return 0, fmt.Errorf("awareness of the target: %w", err)
@@ -41,7 +41,7 @@ func Zones(ctx context.Context, c rest.API) (int, error) {
 	return zones, nil
 }
 
-// words reads a list that is either JSON or separated by commas.
+// words returns the elements of a list in JSON or separated by commas.
 func words(v any) []string {
 	var all []string
 	switch v := v.(type) {

@@ -29,15 +29,16 @@ type Records interface {
 	Forget(ctx context.Context, target string) error
 }
 
-// tuned are the settings during the load: no refreshes, no replicas, and no acknowledgement before documents are on disk.
+// tuned are the settings during the load: no refreshes, no replicas, no acknowledgement before documents are on disk, and versions of
+// deleted documents kept for a day.
 var tuned = map[string]string{refreshInterval: "-1", replicas: "0", durability: hardened, gcDeletes: remembered}
 
-// remembered is the time for which a target remembers versions of deleted documents while it follows another cluster, so that late requests
-// of former rounds bring none of them back. Other programs do not spell it so.
+// remembered is how long a target keeps the versions of deleted documents while it follows another cluster, so that late requests
+// of earlier rounds restore none of them. Other programs are unlikely to use this spelling of a day.
 const remembered = "1441m"
 
-// hardened is a durability of "request" in a spelling that no other program uses. Clusters accept each spelling and keep it, so that any
-// process recognizes indices that were hardened, also those that carry no mark.
+// hardened is the durability "request" in a spelling that no other program uses. Clusters accept and keep any spelling, so that any
+// process recognizes hardened indices, even without a mark.
 const hardened = "ReQuest"
 
 const (
@@ -51,25 +52,25 @@ const (
 type Tuner struct {
 	API     rest.API
 	Records Records
-	// Mark returns what indices of the session carry. Settings of others are neither changed nor restored, regardless of the records,
-	// except by Harden.
+	// Mark returns the mark of the session's indices. Settings of other indices are neither changed nor restored, regardless of the
+	// records, except by Harden.
 	Mark func(ctx context.Context) (objects.Mark, error)
-	// Follows states that Restore leaves the setting of Remember.
+	// Follows states that Restore keeps the setting of Remember.
 	Follows bool
 	Log     *slog.Logger
 }
 
-// Wish is the wanted change of an index.
+// Wish states which settings of an index are tuned.
 type Wish int
 
-// The wishes.
+// The values of Wish.
 const (
 	Nothing   Wish = iota
-	Refreshes      // none while documents come
-	All            // neither refreshes nor replicas
+	Refreshes      // no refreshes during the load
+	All            // no refreshes and no replicas
 )
 
-// settings returns what the wish sets.
+// settings returns the settings to change.
 func (w Wish) settings() map[string]string {
 	set := map[string]string{}
 	for key, v := range tuned {
@@ -81,8 +82,8 @@ func (w Wish) settings() map[string]string {
 }
 
 // Tune changes the settings of target indices that this migration has created. It first records the former
-// settings, so that any process can restore them; what was recorded by an earlier call is what is set. It is idempotent.
-// fault.ErrConfig when that is not permitted.
+// settings, so that any process can restore them. If an earlier call has recorded an index, Tune sets the recorded settings, so that
+// it is idempotent. It returns fault.ErrConfig if the target does not permit the change.
 func (t *Tuner) Tune(ctx context.Context, targets []string, wish Wish) error {
 	for _, target := range targets {
 		uuid, now, ours, err := t.settings(ctx, target)
@@ -106,7 +107,7 @@ func (t *Tuner) Tune(ctx context.Context, targets []string, wish Wish) error {
 		}
 		set := map[string]*string{}
 		for key, v := range is.Set {
-			if tuned[key] == v { // a record is input: it sets nothing else
+			if tuned[key] == v { // records are untrusted: they set no other values
 				set[key] = &v
 			}
 		}
@@ -120,9 +121,9 @@ func (t *Tuner) Tune(ctx context.Context, targets []string, wish Wish) error {
 	return nil
 }
 
-// Harden lets indices that acknowledge documents before these are on disk (index.translog.durability: async) write them first,
-// for the duration of the load. Their former setting is recorded before, for Restore. Names may be aliases and data streams.
-// Errors: fault.ErrConfig when it may not be changed.
+// Harden makes indices with index.translog.durability: async, which acknowledge documents before these are on disk, write them first,
+// for the duration of the load. It first records their setting for Restore. targets may be aliases and data streams.
+// It returns fault.ErrConfig if the target does not permit the change.
 func (t *Tuner) Harden(ctx context.Context, targets []string) error {
 	for part := range inParts(targets) {
 		all, err := t.values(ctx, part, durability)
@@ -145,13 +146,13 @@ func (t *Tuner) Harden(ctx context.Context, targets []string) error {
 	return nil
 }
 
-// inParts divides names into parts whose names one request can have.
+// inParts yields names in parts that are short enough for the path of one request.
 func inParts(names []string) iter.Seq[[]string] {
 	return func(yield func([]string) bool) {
 		for len(names) > 0 {
 			n, size := 0, 0
 			for n < len(names) && (n == 0 || size+len(names[n]) < maxNames) {
-				size += 3*len(names[n]) + 1 // escaped at worst
+				size += 3*len(names[n]) + 1 // if every byte is escaped
 				n++
 			}
 			if !yield(names[:n]) {
@@ -162,9 +163,9 @@ func inParts(names []string) iter.Seq[[]string] {
 	}
 }
 
-// Remember lets indices of the session remember the versions of deleted documents for a day, until Restore is called without Follows.
+// Remember makes indices of the session keep the versions of deleted documents for a day, until Restore is called without Follows.
 func (t *Tuner) Remember(ctx context.Context, targets []string) error {
-	var others []string // the first round has set it on former ones
+	var others []string // without the setting; an earlier round has set it on the rest
 	for part := range inParts(targets) {
 		all, err := t.values(ctx, part, gcDeletes)
 		if err != nil {
@@ -204,10 +205,10 @@ func (t *Tuner) change(ctx context.Context, index, uuid, key string, now map[str
 	return t.put(ctx, index, map[string]*string{key: &value})
 }
 
-// maxNames bounds the names in one path, in bytes: servers take 4096 of a request line.
+// maxNames limits the names in one path, in bytes: servers accept request lines of 4096 bytes.
 const maxNames = 2000
 
-// harden hardens one index with these settings.
+// harden sets the durability of one index; now are its current settings.
 func (t *Tuner) harden(ctx context.Context, index string, now map[string]string) error {
 	if err := t.change(ctx, index, now["index.uuid"], durability, now, hardened); err != nil {
 		return fmt.Errorf("index %s acknowledges documents before they are on disk (%s: async), so that it loses some when a node dies, and this cannot be changed for the duration of the documents: %w", index, durability, err)
@@ -216,7 +217,7 @@ func (t *Tuner) harden(ctx context.Context, index string, now map[string]string)
 	return nil
 }
 
-// values returns the UUIDs and a setting of the indices behind the names, where it is set.
+// values returns the UUIDs of the indices behind the names, and a setting of each if it is set.
 func (t *Tuner) values(ctx context.Context, names []string, key string) (map[string]map[string]string, error) {
 	escaped := make([]string, len(names))
 	for i, n := range names {
@@ -240,8 +241,8 @@ func (t *Tuner) values(ctx context.Context, names []string, key string) (map[str
 type Restored struct {
 	Target string   `json:"index"`
 	Keys   []string `json:"restored,omitempty"`
-	Left   []string `json:"left,omitempty"`   // changed by another client meanwhile
-	Reason string   `json:"reason,omitempty"` // why nothing was restored: the index was deleted, or replaced by another one
+	Left   []string `json:"left,omitempty"`   // not restored, since another client changed them
+	Reason string   `json:"reason,omitempty"` // why nothing was restored, such as a deleted or replaced index
 }
 
 // Restore restores the settings of every tuned index, unless another client has changed them since. It is
@@ -290,7 +291,7 @@ func (t *Tuner) restore(ctx context.Context, x session.Tuned) (Restored, error) 
 			kept = true
 			continue
 		}
-		// A record is input: it restores no other setting, and to no other form of value.
+		// Records are untrusted: they restore only tuned settings, to values of the expected form.
 		value, known := tuned[key]
 		if is, set := now[key]; !ours && key != durability || !set || is != x.Set[key] || !known || is != value || !former(key, x.Was[key]) {
 			done.Left = append(done.Left, key)
@@ -310,10 +311,10 @@ func (t *Tuner) restore(ctx context.Context, x session.Tuned) (Restored, error) 
 	return done, t.Records.Forget(ctx, x.Target)
 }
 
-// formerValue is the form of durations and numbers of replicas as a target writes them.
+// formerValue matches durations and numbers of replicas in the form of the target's answers.
 var formerValue = regexp.MustCompile(`^(-1|[0-9]{1,12}(nanos|micros|ms|s|m|h|d)?)$`)
 
-// former reports whether a recorded value can be that of a setting before it was tuned.
+// former reports whether a recorded value is plausible for a setting before it was tuned.
 func former(key string, v *string) bool {
 	if key == durability {
 		return v != nil && strings.EqualFold(*v, "async")
@@ -323,7 +324,7 @@ func former(key string, v *string) bool {
 
 var errGone = fmt.Errorf("no such index: %w", fault.ErrRejected)
 
-// settings returns the explicit settings of an index, its UUID, and whether it carries the mark of the session.
+// settings returns the explicit settings of an index, its UUID, and whether it has the mark of the session.
 func (t *Tuner) settings(ctx context.Context, target string) (uuid string, set map[string]string, ours bool, err error) {
 	if objects.CheckName("index", target) != nil {
 		return "", nil, false, fmt.Errorf("no index has the name %.100q: %w", target, errGone)
