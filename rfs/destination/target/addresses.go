@@ -9,20 +9,20 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// Most addresses of a cluster: those that are given, and all with those that it names.
+// Maximum numbers of given addresses, and of given and discovered addresses.
 const (
 	maxGiven = 32
 	maxNodes = 64
 )
 
 // Addresses returns the addresses in a text: http(s)://host:port[/prefix], separated by commas. Errors are fault.ErrConfig and
-// hold no password.
+// contain no password.
 func Addresses(text string) ([]*url.URL, error) {
 	var all []*url.URL
 	for part := range strings.SplitSeq(text, ",") {
 		u, err := url.Parse(strings.TrimSpace(part))
 		if err != nil {
-			// url.Error repeats the URL, which may hold a password.
+			// url.Error repeats the URL, which may contain a password.
 			if ue := (*url.Error)(nil); errors.As(err, &ue) {
 				err = ue.Err
 			}
@@ -67,8 +67,8 @@ func (c *Config) addresses() ([]*url.URL, error) {
 	return all, c.mayDiscover(all[0])
 }
 
-// mayDiscover rejects addresses that the cluster names unless a CA configured by the user decides which of them are its
-// nodes: the system's CAs sign the certificate of any host.
+// mayDiscover returns an error for Discover without a CA configured by the user. Only such a CA identifies the nodes of the
+// cluster: the system's CAs sign certificates for any host.
 func (c *Config) mayDiscover(first *url.URL) error {
 	if !c.Discover {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// SetAliases adds aliases to an index: an object by alias name, in the form of "aliases" in a request that
-// creates an index. It sets all or none.
+// SetAliases adds aliases to an index. aliases is an object by alias name, in the form of "aliases" in a request to
+// create an index. All are set, or none.
 func (c *Client) SetAliases(ctx context.Context, index string, aliases json.RawMessage) error {
 	var all map[string]map[string]any
 	if err := json.Unmarshal(aliases, &all); err != nil {
@@ -35,7 +35,7 @@ func (c *Client) SetAliases(ctx context.Context, index string, aliases json.RawM
 	return c.call(ctx, http.MethodPost, "/_aliases", nil, body, nil)
 }
 
-// UnfitAliases returns the names of aliases that documents cannot be sent to directly, with the reason and the remedy: aliases of
+// UnfitAliases returns the aliases that cannot receive documents, with the reason and the remedy: aliases of
 // several indices, and aliases with a routing or a filter.
 func (c *Client) UnfitAliases(ctx context.Context, names []string) (map[string]string, error) {
 	behind := map[string]map[string]json.RawMessage{} // name, index
@@ -44,7 +44,7 @@ func (c *Client) UnfitAliases(ctx context.Context, names []string) (map[string]s
 	}
 	query := url.Values{"ignore_unavailable": {"true"}, "allow_no_indices": {"true"}}
 	aliases := "/_alias"
-	if c.serverless { // which answer this with the index only
+	if c.serverless { // collections omit the options of the alias
 		aliases = ""
 	}
 	err := eachPath(names, func(path string) error {
@@ -77,7 +77,7 @@ func (c *Client) UnfitAliases(ctx context.Context, names []string) (map[string]s
 	return found, nil
 }
 
-// unfit returns why documents cannot be sent to an alias, which leads to indices with some options, "" when they can.
+// unfit returns the reason why an alias cannot receive documents, "" if it can. behind is its options by index.
 func unfit(name string, behind map[string]json.RawMessage) string {
 	const remedy = "name an index, such as with --index-rename"
 	if len(behind) > 1 {

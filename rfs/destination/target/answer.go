@@ -13,7 +13,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/document/doc"
 )
 
-// parseBulk reads the answer to a bulk request: {"took":1,"errors":true,"items":[{"index":
+// parseBulk parses the answer to a bulk request: {"took":1,"errors":true,"items":[{"index":
 // {"_index":"a","_id":"1","status":201}},{"index":{"status":400,"error":{…}}}]}. It calls each with
 // every item in order; the item is valid until each returns. It returns the number of items, and
 // whether the answer states that there were errors.
@@ -49,17 +49,17 @@ func parseBulk(b []byte, each func(pos int, it *item) error) (items int, errs bo
 	return items, errs, err
 }
 
-// item is one item of a bulk answer, or of a body. op, index and id are JSON text between quotes, nil when absent.
+// item is one item of a bulk answer, or of a body. op, index and id are JSON strings without their quotes, nil if absent.
 type item struct {
 	op, index, id []byte
 	status        int
-	version       int64  // after the operation; 0 when the answer does not state it, and of a body
-	external      bool   // of a body: the version is given
-	noop          bool   // the answer states that nothing was done
+	version       int64  // after the operation; 0 if unknown, and in a body
+	external      bool   // in a body: the action sets the version
+	noop          bool   // the answer states that the operation had no effect
 	failure       []byte // JSON; nil without an error
 }
 
-// arrived reports whether the item was taken.
+// arrived reports whether the target accepted the item.
 func (it *item) arrived() bool {
 	return it.failure == nil && (it.status < 300 && !it.dropped() || it.gone())
 }
@@ -69,18 +69,18 @@ func (it *item) dropped() bool {
 	return it.noop && it.failure == nil && it.status == http.StatusOK && string(it.op) != "delete"
 }
 
-// gone reports whether the item is one to be deleted that the target does not have.
+// gone reports whether the item deletes a document that the target does not have.
 func (it *item) gone() bool {
 	return string(it.op) == "delete" && it.failure == nil && it.status == http.StatusNotFound
 }
 
-// replaced reports whether a document was there that the item has replaced.
+// replaced reports whether the item replaced a document.
 func (it *item) replaced() bool {
 	return string(it.op) == "index" && it.failure == nil && it.status == http.StatusOK
 }
 
-// copies returns the number of earlier documents of its id that the target took before an item that has replaced one, from the
-// action line and the response. A version set by the action gives no such count.
+// copies returns the number of earlier writes of the id of an item that replaced a document, by the version in the response.
+// It returns 1 if the action set the version.
 func copies(want, got *item) int64 {
 	if want.external {
 		return 1
@@ -88,7 +88,7 @@ func copies(want, got *item) int64 {
 	return max(got.version-1, 1)
 }
 
-// refusal returns what the target states about an item that it did not take.
+// refusal returns the rejection of an item in the answer.
 func (it *item) refusal(pos int) bulk.Refusal {
 	r := bulk.Refusal{Pos: pos, Status: it.status}
 	if it.dropped() {
@@ -97,14 +97,14 @@ func (it *item) refusal(pos int) bulk.Refusal {
 	if it.failure != nil {
 		r.Type, r.Reason = fault.ErrorObject(it.failure)
 		var where struct{ Index string }
-		if json.Unmarshal(it.failure, &where) == nil { // some errors are texts
+		if json.Unmarshal(it.failure, &where) == nil { // some errors are strings
 			r.Index = where.Index
 		}
 	}
 	return r
 }
 
-// item reads {"index":{"status":201,"error":{…}}}.
+// item parses {"index":{"status":201,"error":{…}}}.
 func (s *scanner) item() (it item, err error) {
 	operations := 0
 	err = s.object(func(op []byte) error {
@@ -151,7 +151,7 @@ func (s *scanner) item() (it item, err error) {
 	return it, err
 }
 
-// textOrNull reads a string, or nil for another value.
+// textOrNull parses a value and returns the text of a string, nil for other values.
 func (s *scanner) textOrNull() ([]byte, error) {
 	if s.space() == '"' {
 		return s.text()
@@ -161,7 +161,7 @@ func (s *scanner) textOrNull() ([]byte, error) {
 
 var errShort = errors.New("ends early")
 
-// scanner walks over JSON without building anything.
+// scanner parses JSON without allocating.
 type scanner struct {
 	b []byte
 	i int
@@ -174,7 +174,7 @@ func (s *scanner) wrong(what string) error {
 	return fmt.Errorf("no bulk answer: %s at byte %d", what, s.i)
 }
 
-// space skips white space and gives the next byte, 0 at the end.
+// space skips white space and returns the next byte, 0 at the end.
 func (s *scanner) space() byte {
 	for ; s.i < len(s.b); s.i++ {
 		switch c := s.b[s.i]; c {
@@ -236,7 +236,7 @@ func (s *scanner) list(open, end byte, element func() error) error {
 	}
 }
 
-// text reads a string and returns the text between the quotes, without decoding escapes.
+// text parses a string and returns the text between the quotes, without decoding escapes.
 func (s *scanner) text() ([]byte, error) {
 	if s.i >= len(s.b) || s.b[s.i] != '"' {
 		return nil, s.wrong("expected a string")
@@ -249,7 +249,7 @@ func (s *scanner) text() ([]byte, error) {
 		}
 		j += n
 		escapes := 0
-		for s.b[j-1-escapes] == '\\' { // at the latest the opening quote ends these
+		for s.b[j-1-escapes] == '\\' { // the opening quote ends the loop at the latest
 			escapes++
 		}
 		j++
@@ -260,7 +260,7 @@ func (s *scanner) text() ([]byte, error) {
 	}
 }
 
-// integer reads an HTTP status.
+// integer parses an HTTP status.
 func (s *scanner) integer() (int, error) {
 	n, start := 0, s.i
 	for ; s.i < len(s.b) && s.b[s.i] >= '0' && s.b[s.i] <= '9' && n < 1e6; s.i++ {
@@ -272,7 +272,7 @@ func (s *scanner) integer() (int, error) {
 	return n, nil
 }
 
-// version reads the version of a document, 0 for a value that is not a version.
+// version parses the version of a document, and returns 0 for a value that is not a version.
 func (s *scanner) version() (int64, error) {
 	s.space()
 	start := s.i
@@ -281,15 +281,15 @@ func (s *scanner) version() (int64, error) {
 	}
 	n, err := strconv.ParseInt(string(s.b[start:s.i]), 10, 64)
 	if err != nil || n < 0 {
-		return 0, nil // a number beyond, or another value: nothing depends on it but a count
+		return 0, nil // out of range, or another value: only a count depends on it
 	}
 	return n, nil
 }
 
-// deepest bounds the nesting of a value that is skipped.
+// deepest limits the nesting of a value that is skipped.
 const deepest = 200
 
-// skip moves behind the value at s.i.
+// skip moves past the value at s.i.
 func (s *scanner) skip(depth int) error {
 	if depth > deepest {
 		return s.wrong("nested too deeply")

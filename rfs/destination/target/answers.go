@@ -9,23 +9,23 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// Bounds of answers, which may be compressed at more than 1,000:1.
+// Limits of answers, which may be compressed at more than 1,000:1.
 const (
-	// maxAnswer bounds one answer, bytes.
+	// maxAnswer limits one answer, in bytes.
 	maxAnswer = 64 << 20
-	// maxAnswers bounds what the answers that a client reads at the same time hold, bytes, if it has no budget.
+	// maxAnswers limits all concurrent answers of a client without a budget, in bytes.
 	maxAnswers = 96 << 20
-	// maxValues bounds the values of an answer that is decoded: a short text can be many of them.
+	// maxValues limits the values of a decoded answer, since a short text can contain many.
 	maxValues = 3_000_000
 
-	// Limits of the response for one item, in bytes: names, and an error with its causes. The target may quote
-	// the document in it, for which there is a separate allowance.
+	// Limits of a bulk answer: bytes for its head, bytes per item for names and an error with its causes, and a factor of the
+	// body, since the target may quote documents.
 	answerHead    = 64 << 10
 	answerPerItem = 4 << 10
 	answerQuotes  = 4
 )
 
-// errLongAnswer is an answer beyond the bounds. It is a fault.ErrUnavailable.
+// errLongAnswer means that an answer exceeds the limits. It is a fault.ErrUnavailable.
 var errLongAnswer = fmt.Errorf("long answer: %w", fault.ErrUnavailable)
 
 // bulkAnswer returns the bound of the answer to n items in a body of size bytes.
@@ -73,7 +73,7 @@ func readAnswer(memory *budget.Budget, buf *bytes.Buffer, r io.Reader, limit int
 	}
 }
 
-// tooMany reports whether an answer may hold more than maxValues values.
+// tooMany reports whether an answer may contain more than maxValues values.
 func tooMany(b []byte) bool {
 	if len(b) < maxValues {
 		return false

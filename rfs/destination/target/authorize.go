@@ -16,7 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// Bounds of the files of credentials and headers.
+// Limits for files with credentials.
 const (
 	mostCredential = 64 << 10 // bytes of a file
 	tokenLookEvery = time.Second
@@ -29,7 +29,8 @@ type authorizing struct {
 	token   *tokenFile // nil: the credential does not change
 }
 
-// newAuthorizing returns a transport with the credential of a configuration, and next itself where it has none. Errors: fault.ErrConfig.
+// newAuthorizing returns a transport with the credential and headers of a configuration, or next if it has none. Errors are
+// fault.ErrConfig.
 func newAuthorizing(conf Config, next http.RoundTripper) (http.RoundTripper, error) {
 	if err := conf.checkCredentials(); err != nil {
 		return nil, err
@@ -57,7 +58,7 @@ func newAuthorizing(conf Config, next http.RoundTripper) (http.RoundTripper, err
 	return a, nil
 }
 
-// checkCredentials refuses several credentials, and a credential that no header can hold.
+// checkCredentials returns an error for several credentials, and for a credential that a header cannot contain.
 func (c Config) checkCredentials() error {
 	var given []string
 	for _, x := range []struct {
@@ -85,7 +86,7 @@ func (c Config) checkCredentials() error {
 // anonymous is the identity of a client without a credential.
 const anonymous = "user anonymous"
 
-// identity names the credential of a configuration, without secrets.
+// identity returns a description of the credential for errors, without secrets.
 func (c Config) identity() string {
 	switch {
 	case c.Username != "":
@@ -102,7 +103,7 @@ func (c Config) identity() string {
 	return anonymous
 }
 
-// Refused returns what to check when the cluster refuses the credential (status 401).
+// Refused returns the remedy for a credential that the cluster rejects (status 401).
 func (c Config) Refused() string {
 	role := c.withDefaults().Role
 	variable := "RFS_" + strings.ToUpper(role)
@@ -117,7 +118,7 @@ func (c Config) Refused() string {
 	return fmt.Sprintf("the %s refuses the user: check --%s-username and the password (--%s-password-file or %s_PASSWORD)", role, role, role, variable)
 }
 
-// encodedKey returns an API key as the header has it: the base64 of "id:key".
+// encodedKey returns an API key in the form of the header: the base64 of "id:key".
 func encodedKey(text string) string {
 	if strings.Contains(text, ":") {
 		return base64.StdEncoding.EncodeToString([]byte(text))
@@ -125,7 +126,7 @@ func encodedKey(text string) string {
 	return text
 }
 
-// oneWord reports whether a text has visible characters of ASCII only.
+// oneWord reports whether a text consists of visible ASCII characters only.
 func oneWord(text string) bool {
 	return strings.IndexFunc(text, func(c rune) bool { return c <= ' ' || c > '~' }) < 0
 }
@@ -142,7 +143,7 @@ func (a *authorizing) RoundTrip(req *http.Request) (*http.Response, error) {
 	return a.next.RoundTrip(sent)
 }
 
-// tokenFile is a file that holds a bearer token, which others replace before it expires.
+// tokenFile is a file with a bearer token, which other programs replace before it expires.
 type tokenFile struct {
 	path string
 	now  func() time.Time
@@ -153,13 +154,13 @@ type tokenFile struct {
 	seen   fs.FileInfo
 }
 
-// current returns the token. It looks at the file at most once a second; while that cannot be read, the last token stays.
+// current returns the token. It checks the file at most once a second; while the file is unreadable, it returns the last token.
 func (t *tokenFile) current() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if now := t.now(); now.Sub(t.looked) >= tokenLookEvery {
 		t.looked = now
-		_ = t.load() // the cluster refuses a token that has expired
+		_ = t.load() // if the last token has expired, the cluster rejects it
 	}
 	return t.token
 }
@@ -198,10 +199,10 @@ func (t *tokenFile) load() error {
 	return nil
 }
 
-// ownHeaders are set by rfsd, or by the transport.
+// ownHeaders are headers that rfsd or the transport sets.
 var ownHeaders = []string{"Host", "Content-Length", "Content-Type", "Content-Encoding", "Transfer-Encoding", "Accept-Encoding", "Connection", "Proxy-Connection", "Upgrade", "Te", "Trailer"}
 
-// AddHeader adds a header in the form "NAME: VALUE". Errors name the mistake, without the value.
+// AddHeader adds a header in the form "NAME: VALUE". Errors do not contain the value.
 func AddHeader(to http.Header, line string) error {
 	name, value, ok := strings.Cut(line, ":")
 	name, value = strings.TrimSpace(name), strings.TrimSpace(value)
@@ -221,8 +222,8 @@ func AddHeader(to http.Header, line string) error {
 	return nil
 }
 
-// ProxyOf returns the function that chooses the proxy of a request: the given one, none ("none"), or the one of the environment ("").
-// Errors: fault.ErrConfig.
+// ProxyOf returns the function that returns the proxy of a request: the given URL, none ("none"), or the proxy of the environment ("").
+// Errors are fault.ErrConfig.
 func ProxyOf(text string) (func(*http.Request) (*url.URL, error), error) {
 	switch text {
 	case "":

@@ -22,7 +22,7 @@ import (
 // Times of a balancer.
 const (
 	identifyTimeout  = 5 * time.Second
-	minAbsence       = time.Second // before an address that did not answer is asked again
+	minAbsence       = time.Second // before an address that did not answer is probed again; doubled up to maxAbsence
 	maxAbsence       = 30 * time.Second
 	discoverInterval = 5 * time.Minute
 	maxIdentity      = 64 << 10 // bytes of the answer that identifies a node
@@ -30,28 +30,28 @@ const (
 )
 
 // balancer is a transport that sends each request to one of the addresses of a cluster. Documents go to the address with the
-// fewest requests in flight, all other requests to the first that answers, so that they see one clock and one view of the
-// cluster. An address is used once it has shown the UUID of the cluster, and after a failed request only once it has shown
-// it again. It is safe for concurrent use.
+// fewest requests in flight, all other requests to the first that answers, so that they see one clock and one
+// cluster state. An address is used once it has returned the UUID of the cluster, and after a failed request only once it has
+// returned it again. It is safe for concurrent use.
 type balancer struct {
 	next     http.RoundTripper
-	header   http.Header // of requests that identify a node
+	header   http.Header // of the balancer's own requests
 	role     string
 	scheme   string
 	path     string
 	discover bool
 	signs    bool
 	log      *slog.Logger
-	ctx      context.Context // of requests of its own; done when the client is closed
+	ctx      context.Context // of the balancer's own requests; done when the client is closed
 	stop     context.CancelFunc
-	own      sync.WaitGroup // such requests
+	own      sync.WaitGroup // goroutines of its own requests
 
 	identifying chan struct{} // held by the request that identifies all addresses
 
 	mu      sync.Mutex
 	all     []*address
 	turn    int
-	cluster string // UUID; "" until an address has shown it
+	cluster string // UUID; "" until an address has returned it
 	foreign error  // a given address belongs to another cluster
 	asked   time.Time
 	asking  bool // for the nodes
@@ -60,15 +60,15 @@ type balancer struct {
 // address is one address of a cluster, guarded by the balancer's mutex.
 type address struct {
 	host     string // host:port
-	given    bool   // by the user; otherwise named by the cluster
+	given    bool   // by the user; otherwise discovered
 	at       string // IP:port that host was connected to when it last identified itself
-	known    bool   // it has shown the UUID of the cluster
+	known    bool   // it has returned the UUID of the cluster
 	live     bool
 	left     bool // reported as left out
 	probing  bool
 	underWay int
 	absence  time.Duration
-	next     time.Time // when it is asked again
+	next     time.Time // time of the next probe
 }
 
 func newBalancer(ctx context.Context, conf Config, given []*url.URL, header http.Header, next http.RoundTripper) *balancer {
@@ -83,7 +83,7 @@ func newBalancer(ctx context.Context, conf Config, given []*url.URL, header http
 	return b
 }
 
-// close ends its own requests and waits for them.
+// close cancels the balancer's own requests and blocks until they have ended.
 func (b *balancer) close() {
 	b.stop()
 	b.own.Wait()
@@ -114,7 +114,7 @@ func (b *balancer) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// to returns a copy of the request to the address.
+// to returns a copy of the request for the address.
 func (b *balancer) to(a *address, req *http.Request) *http.Request {
 	to, u := *req, *req.URL
 	u.Scheme, u.Host = b.scheme, a.host
@@ -151,7 +151,7 @@ func (b *balancer) choose(ctx context.Context) (*address, error) {
 	if a, err := b.pick(ctx); a != nil || err != nil {
 		return a, err
 	}
-	// Addresses that may recover are waited for; addresses that must be corrected are not.
+	// If an address may recover, report only such errors, so that the caller retries.
 	if passing := slices.DeleteFunc(slices.Clone(errs), lasting); len(passing) > 0 {
 		errs = passing
 	}
@@ -192,7 +192,7 @@ func (b *balancer) pick(ctx context.Context) (*address, error) {
 	return best, nil
 }
 
-// askWhatIsDue asks addresses that did not answer again, and the cluster for its nodes. The mutex is held.
+// askWhatIsDue starts the due probes of addresses that did not answer, and the due discovery of nodes. The mutex is held.
 func (b *balancer) askWhatIsDue() {
 	now := time.Now()
 	if b.ctx.Err() != nil {
@@ -203,7 +203,7 @@ func (b *balancer) askWhatIsDue() {
 			continue
 		}
 		a.probing = true
-		b.own.Go(func() { _ = b.identify(b.ctx, a) }) // which notes the result
+		b.own.Go(func() { _ = b.identify(b.ctx, a) }) // identify records the result
 	}
 	if b.discover && !b.asking && (b.asked.IsZero() || now.Sub(b.asked) >= discoverInterval) {
 		b.asking = true
@@ -211,7 +211,7 @@ func (b *balancer) askWhatIsDue() {
 	}
 }
 
-// identifyAll asks all addresses who they are, those that the user has given first, and returns why they cannot be used.
+// identifyAll identifies all addresses, the given ones first, and returns the errors of unusable ones.
 func (b *balancer) identifyAll(ctx context.Context) []error {
 	b.mu.Lock()
 	all := slices.Clone(b.all)
@@ -228,7 +228,7 @@ func (b *balancer) identifyAll(ctx context.Context) []error {
 	return errs
 }
 
-// identify asks one address for the UUID of its cluster, and notes whether it can be used.
+// identify requests the UUID of the cluster from one address, and records whether the address can be used.
 func (b *balancer) identify(ctx context.Context, a *address) error {
 	var node struct {
 		UUID string `json:"cluster_uuid"`
@@ -266,7 +266,7 @@ func (b *balancer) identify(ctx context.Context, a *address) error {
 	return err
 }
 
-// get reads a small answer of one address into to.
+// get decodes a JSON answer of one address, of at most most bytes, into to.
 func (b *balancer) get(ctx context.Context, a *address, path string, most int64, to any) error {
 	ctx, cancel := context.WithTimeout(ctx, identifyTimeout)
 	defer cancel()
@@ -283,7 +283,7 @@ func (b *balancer) get(ctx context.Context, a *address, path string, most int64,
 	if err != nil {
 		return fmt.Errorf("%s: %w", at, err)
 	}
-	defer res.Body.Close() //nolint:errcheck // what counts has been read
+	defer res.Body.Close() //nolint:errcheck // the answer has been read
 	if res.StatusCode >= 300 && res.StatusCode < 400 {
 		return fmt.Errorf("%s redirects to %s, to which nothing is sent: %w", at, redacted(res.Header.Get("Location")), fault.ErrConfig)
 	}
@@ -300,9 +300,9 @@ func (b *balancer) get(ctx context.Context, a *address, path string, most int64,
 	return nil
 }
 
-// discoverNodes asks the cluster for the addresses of its nodes, and adds those that are new. They are used after they have
-// identified themselves over TLS; those that the cluster does not name any more fail by themselves. A node that was given by a name
-// is not added by its IP.
+// discoverNodes requests the addresses of the cluster's nodes, and adds new ones. They are used after they have
+// identified themselves over TLS. Addresses that the cluster does not list any more stay, and fail when their nodes stop. A node that
+// was given by name is not added by its IP.
 func (b *balancer) discoverNodes() {
 	b.mu.Lock()
 	i := slices.IndexFunc(b.all, func(a *address) bool { return a.given && a.live })
@@ -330,13 +330,13 @@ func (b *balancer) discoverNodes() {
 	}
 }
 
-// published is an address that the cluster names.
+// published is the address of a discovered node.
 type published struct {
 	host string // host:port
 	at   string // IP:port
 }
 
-// nodes returns the addresses of the nodes that take documents. Invalid addresses are reported and left out.
+// nodes returns the addresses of the nodes that accept documents. Invalid addresses are logged and left out.
 func (b *balancer) nodes(from *address) ([]published, error) {
 	var answer struct {
 		Nodes map[string]struct {
@@ -353,7 +353,7 @@ func (b *balancer) nodes(from *address) ([]published, error) {
 	for _, n := range answer.Nodes {
 		takes := func(role string) bool { return role == "ingest" || strings.HasPrefix(role, "data") }
 		if len(n.Roles) > 0 && !slices.ContainsFunc(n.Roles, takes) {
-			continue // a node that only manages the cluster
+			continue // a dedicated cluster manager
 		}
 		p, err := publishedHost(n.HTTP.Address)
 		if err != nil {
@@ -368,7 +368,7 @@ func (b *balancer) nodes(from *address) ([]published, error) {
 	return found, nil
 }
 
-// publishedHost reads http.publish_address, which is IP:PORT or NAME/IP:PORT.
+// publishedHost parses http.publish_address, which is IP:PORT or NAME/IP:PORT.
 func publishedHost(text string) (published, error) {
 	name, address, named := strings.Cut(text, "/")
 	if !named {

@@ -14,16 +14,16 @@ import (
 // Client sends the requests of rfs/destination/bulk.
 var _ bulk.Sender = (*Client)(nil)
 
-// keepAnswer is the largest answer buffer that is kept for the next request, in bytes.
+// keepAnswer is the size of the largest answer buffer that is reused, in bytes.
 const keepAnswer = 4 << 20
 
-// longBody is the length of a document that is sent alone beyond which it is not compressed, in bytes: two forms of it would
-// be held while it is sent.
+// longBody is the maximum length of a compressed body, in bytes. Compressing a longer one, a single document, would keep two copies
+// of it in memory.
 const longBody = 32 << 20
 
-// Send posts one bulk body of n items; see bulk.Sender. The response has to cover every item as it was sent.
-// Otherwise the error is fault.ErrUnavailable, because it is unknown which documents were indexed. Default
-// pipelines are switched off (pipeline=_none) unless Config.RunPipelines.
+// Send posts one bulk body of n items; see bulk.Sender. If the response does not match the request item by item,
+// the error is fault.ErrUnavailable, because it is unknown which documents were indexed. Default
+// pipelines are switched off (pipeline=_none) unless Config.RunPipelines is set.
 func (c *Client) Send(ctx context.Context, body []byte, n int) (bulk.Result, error) {
 	query := url.Values{"filter_path": {"took,errors,items.*._index,items.*._id,items.*.status,items.*._version,items.*.result,items.*.error"}}
 	if !c.conf.RunPipelines && !c.serverless {
@@ -35,7 +35,7 @@ func (c *Client) Send(ctx context.Context, body []byte, n int) (bulk.Result, err
 			return bulk.Result{}, err
 		}
 		if (Version{Collection: kind}).ChoosesIDs() {
-			if len(body) > longBody { // two forms of it would be held
+			if len(body) > longBody { // the copy without ids would be too large
 				return bulk.Result{}, fmt.Errorf("a body of %d bytes for a collection that chooses ids, of at most %d: %w", len(body), longBody, bulk.ErrTooLarge)
 			}
 			if body, err = appendWithoutIDs(make([]byte, 0, len(body)), body); err != nil {

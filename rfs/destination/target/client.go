@@ -31,11 +31,11 @@ import (
 type Client struct {
 	conf      Config
 	name      string
-	plain     string      // host:port where TLS is not spoken; "" otherwise, and with several addresses
+	plain     string      // host:port of an address with http://; "" otherwise, and with several addresses
 	answered  atomic.Bool // a request was answered
 	transport *opensearchtransport.Client
 	signing   *signing // nil when requests are not signed
-	// serverless: it is a collection of OpenSearch Serverless, of the type that kind holds once it was asked.
+	// serverless states that the target is a collection of OpenSearch Serverless; kind is its type, once requested.
 	serverless bool
 	kind       atomic.Pointer[Collection]
 	balancer   *balancer // nil with one address
@@ -45,11 +45,11 @@ type Client struct {
 	leads      leads
 }
 
-// who names the cluster in errors, by its part and address.
+// who returns the role and the address of the cluster, for errors.
 func (c *Client) who() string { return c.conf.Role + " " + c.name }
 
-// New checks the configuration; it sends nothing. The client's connections end with ctx or
-// Close. Errors: fault.ErrConfig.
+// New returns a Client after checking the configuration; it sends no request. The client's connections end with ctx or
+// Close. Errors are fault.ErrConfig.
 func New(ctx context.Context, conf Config) (*Client, error) {
 	conf = conf.withDefaults()
 	if err := refuseEnvironment(os.Environ()); err != nil {
@@ -61,7 +61,7 @@ func New(ctx context.Context, conf Config) (*Client, error) {
 	}
 	u := addresses[0]
 	serverless, err := conf.Serverless()
-	if err != nil { // before anything is asked
+	if err != nil { // before any request
 		return nil, err
 	}
 	tlsConf, err := conf.tls()
@@ -107,7 +107,7 @@ func New(ctx context.Context, conf Config) (*Client, error) {
 	}
 	c.transport, err = opensearchtransport.New(opensearchtransport.Config{
 		URLs: []*url.URL{u}, Transport: agent{tr, conf.UserAgent}, Context: ctx,
-		DisableRetry: true, // who sends decides what may be sent again
+		DisableRetry: true, // the caller decides about retries
 		HealthCheck:  opensearchtransport.NoOpHealthCheck, HealthCheckMaxRetries: -1, MaxRetryClusterHealth: -1,
 		NodeStatsInterval: -1, ActiveListCap: -1, StandbyRotationInterval: -1,
 	})
@@ -126,16 +126,16 @@ func names(addresses []*url.URL) string {
 	return strings.Join(all, ",")
 }
 
-// Refused returns what to check when the cluster refuses the credential (status 401).
+// Refused returns the remedy for a credential that the cluster rejects (status 401).
 func (c *Client) Refused() string { return c.conf.Refused() }
 
-// Serverless reports whether the client is of a collection of OpenSearch Serverless, by its configuration.
+// Serverless reports whether the configuration is for a collection of OpenSearch Serverless.
 func (c *Client) Serverless() bool { return c.serverless }
 
-// Name is the URL of the target without user and password; several separated by commas.
+// Name returns the URL of the target without user and password; several are separated by commas.
 func (c *Client) Name() string { return c.name }
 
-// Close ends idle connections.
+// Close stops the balancer and closes idle connections.
 func (c *Client) Close() error {
 	if c.balancer != nil {
 		c.balancer.close()
@@ -143,7 +143,7 @@ func (c *Client) Close() error {
 	return c.transport.Close()
 }
 
-// agent states who asks.
+// agent is a transport that sets the User-Agent.
 type agent struct {
 	next http.RoundTripper
 	name string
@@ -155,8 +155,8 @@ func (a agent) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // Do sends one request and returns the status and the whole response, for any status; the caller checks it.
-// path starts with "/" and is escaped. Requests are never repeated. Errors: fault.ErrUnavailable (no
-// response; the request may have been applied), fault.ErrConfig (certificates, redirects), ctx's error.
+// path starts with "/" and is escaped. Requests are never repeated. Errors are fault.ErrUnavailable (no
+// response; the request may have been applied), fault.ErrConfig (certificates, redirects) and the error of ctx.
 func (c *Client) Do(ctx context.Context, method, path string, query url.Values, body []byte) (status int, answer []byte, err error) {
 	var buf bytes.Buffer
 	res, err := c.send(ctx, method, path, query, "application/json", "", body, &buf, maxAnswer)
@@ -169,7 +169,7 @@ func (c *Client) Do(ctx context.Context, method, path string, query url.Values, 
 	return res.StatusCode, buf.Bytes(), nil
 }
 
-// send does one round trip; the answer, of at most limit bytes, is read into buf.
+// send does one round trip and reads the answer, of at most limit bytes, into buf.
 func (c *Client) send(ctx context.Context, method, path string, query url.Values, contentType, encoding string, body []byte, buf *bytes.Buffer, limit int) (*http.Response, error) {
 	if c.serverless {
 		if err := mayAsk(method, path); err != nil {
@@ -191,7 +191,7 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 	}
 	call := method + " " + req.URL.Path
 	if method != http.MethodGet && method != http.MethodHead {
-		req.GetBody = nil // keeps the HTTP transport from repeating what may have arrived
+		req.GetBody = nil // prevents the HTTP transport from repeating a request that may have arrived
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", contentType)
@@ -207,7 +207,7 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 		return nil, c.noAnswer(ctx, call, err)
 	}
 	c.answered.Store(true)
-	defer res.Body.Close() //nolint:errcheck // everything that counts has been read
+	defer res.Body.Close() //nolint:errcheck // the answer has been read
 	if res.StatusCode >= 300 && res.StatusCode < 400 {
 		return nil, fmt.Errorf("%s: %s redirects to %s; give the address it redirects to: %w",
 			call, c.who(), redacted(res.Header.Get("Location")), fault.ErrConfig)
@@ -232,7 +232,7 @@ func redacted(location string) string {
 	return u.Redacted()
 }
 
-// noAnswer puts a failure below HTTP into its category.
+// noAnswer returns the error for a request without an HTTP response, in its category.
 func (c *Client) noAnswer(ctx context.Context, call string, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s: %s: %w", call, c.who(), context.Cause(ctx))
@@ -243,7 +243,7 @@ func (c *Client) noAnswer(ctx context.Context, call string, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("%s: %s: no answer within %v: %w", call, c.who(), c.conf.Timeout, fault.ErrUnavailable)
 	}
-	// The transport quotes method and address, which are named already.
+	// The transport quotes method and address, which the error already contains.
 	for inner := errors.Unwrap(err); inner != nil && strings.HasPrefix(err.Error(), `"`); inner = errors.Unwrap(err) {
 		err = inner
 	}
@@ -268,7 +268,7 @@ func (c *Client) noAnswer(ctx context.Context, call string, err error) error {
 	return fmt.Errorf("%s: %s: %w: %w", call, c.who(), err, fault.ErrUnavailable)
 }
 
-// untrusted reports whether a certificate was not accepted.
+// untrusted reports whether an error rejects a certificate.
 func untrusted(err error) bool {
 	var (
 		unknown  x509.UnknownAuthorityError
@@ -295,10 +295,10 @@ func (c *Client) classifyError(call string, status int, answer []byte) error {
 	return err
 }
 
-// awsErrorMessage reads the answer of AWS's own front door, {"message":"…"}, and else what fault.ErrorMessage reads.
+// awsErrorMessage returns the message of an answer of the AWS front end, {"message":"…"}, else the result of fault.ErrorMessage.
 func awsErrorMessage(answer []byte) (kind, reason string) {
 	var a struct {
-		Message string `json:"message"` // in either case
+		Message string `json:"message"` // upper or lower case
 	}
 	if json.Unmarshal(answer, &a) == nil && a.Message != "" {
 		return "", a.Message
@@ -306,10 +306,10 @@ func awsErrorMessage(answer []byte) (kind, reason string) {
 	return fault.ErrorMessage(answer)
 }
 
-// maxRetryAfter is the longest pause that is granted to a target: balancers ask for an hour during an outage of seconds.
+// maxRetryAfter limits the pause that a target may request: balancers ask for an hour during an outage of seconds.
 const maxRetryAfter = time.Minute
 
-// retryAfter returns the pause of the header of that name, seconds or a date; at most maxRetryAfter.
+// retryAfter returns the pause in the header Retry-After (seconds or a date), at most maxRetryAfter; 0 without one.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	v := h.Get("Retry-After")
 	if s, err := strconv.Atoi(v); err == nil && s > 0 {
@@ -322,13 +322,12 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 }
 
 // hungUp reports whether the other side ended the connection instead of answering, as a port that speaks TLS does to
-// plain HTTP. net/http has no value for a connection that ends before the request is written, only the words.
+// plain HTTP. net/http has no error value for a connection that ends before the request is written, only a message.
 func hungUp(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || strings.Contains(err.Error(), "server closed idle connection")
 }
 
-// speaksTLS reports whether the other side participates in a TLS handshake: a port of plain HTTP whose server is just ending does
-// not. It asks for 5 s at most.
+// speaksTLS reports whether the other side answers a TLS handshake within 5 s. A server of plain HTTP that is shutting down does not.
 func speaksTLS(ctx context.Context, address string) bool {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

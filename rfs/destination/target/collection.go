@@ -14,8 +14,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/wait"
 )
 
-// Collection is the type of a collection of Amazon OpenSearch Serverless. What collections answer, and what each type takes, is
-// described in this file only; docs/SERVERLESS.md lists the sources.
+// Collection is the type of a collection of Amazon OpenSearch Serverless. This file alone describes the requests that collections
+// answer and the limits of each type; docs/SERVERLESS.md lists the sources.
 type Collection string
 
 // The types of collections, and the value for a cluster.
@@ -26,7 +26,7 @@ const (
 	VectorCollection     Collection = "vector search"
 )
 
-// ErrServerless refuses a collection as source or coordinator. It is a fault.ErrConfig.
+// ErrServerless means that a collection cannot be a source or coordinator. It is a fault.ErrConfig.
 var ErrServerless = fmt.Errorf("a collection of OpenSearch Serverless can only be a target: it has no snapshots, and cannot keep the state of the work, which needs conditional writes (--coordinator-bucket, --coordinator-host or --coordinator-file names a place for it): %w", fault.ErrConfig)
 
 // ErrNotAnswered means that a request was not sent because no collection answers it. It is a fault.ErrRejected.
@@ -36,14 +36,14 @@ var ErrNotAnswered = fmt.Errorf("collections of OpenSearch Serverless do not ans
 // policies, and manages shards, replicas and refreshes itself.
 func (v Version) Serverless() bool { return v.Collection != NoCollection }
 
-// ChoosesIDs reports whether the target gives documents ids of its own and refuses the sender's, so that a document that is sent again
-// is there twice.
+// ChoosesIDs reports whether the target generates the ids of documents and rejects the client's, so that a document that is sent again
+// is duplicated.
 func (v Version) ChoosesIDs() bool {
 	return v.Collection == TimeSeriesCollection || v.Collection == VectorCollection
 }
 
-// Lag returns the time after which counts and searches see all documents that the target took, where no request makes it refresh; 0:
-// Refresh does.
+// Lag returns the time after which counts and searches include all accepted documents, if the target does not support refresh
+// requests; 0 if Refresh makes them visible.
 func (v Version) Lag() time.Duration {
 	switch v.Collection {
 	case SearchCollection, TimeSeriesCollection:
@@ -67,8 +67,8 @@ func (v Version) KeepsSetting(name string) bool {
 	return false
 }
 
-// answered lists the calls that are sent to collections; * is the name of an index, alias or template. AWS lists more, which rfsd does
-// not need.
+// answered lists the requests that are sent to collections; * is the name of an index, alias or template. AWS supports more, which rfsd
+// does not need.
 var answered = []string{
 	"HEAD *", "GET *", "PUT *", "DELETE *", // indices
 	"GET */_mapping", "PUT */_mapping", "GET */_settings", "GET */_settings/*",
@@ -89,8 +89,8 @@ func mayAsk(method, path string) error {
 	return fmt.Errorf("%s %s: %w", method, path, ErrNotAnswered)
 }
 
-// matches compares a path with a call, part by part. An index has no name that starts with _; collections have no system indices, whose
-// names start with a dot.
+// matches reports whether a request matches an entry of answered, by path components. Names of indices do not start with _, and
+// collections have no system indices, whose names start with a dot.
 func matches(call, got []string) bool {
 	if len(call) != len(got) {
 		return false
@@ -105,13 +105,13 @@ func matches(call, got []string) bool {
 	return true
 }
 
-// probedIndex is the name in the request that shows the type of a collection. No such index is ever created.
+// probedIndex is the name in the request that reveals the type of a collection. No such index is ever created.
 const probedIndex = "rfsd-collection-type"
 
-// ImpossibleIndex is the body of an index that no collection creates: its vector has a negative dimension.
+// ImpossibleIndex is the body of an index that every collection rejects, since its vector has a negative dimension.
 const ImpossibleIndex = `{"settings":{"index.knn":true},"mappings":{"properties":{"v":{"type":"knn_vector","dimension":-1}}}}`
 
-// types are the words by which collections refuse it.
+// types are the error messages of collections for ImpossibleIndex.
 var types = []struct {
 	words string
 	of    Collection
@@ -121,7 +121,7 @@ var types = []struct {
 	{"Dimension value must be greater than 0", VectorCollection},
 }
 
-// collection finds out the type of the collection. It asks once. Errors: fault.ErrConfig, fault.ErrUnavailable.
+// collection returns the type of the collection, which it requests once. Errors are fault.ErrConfig and fault.ErrUnavailable.
 func (c *Client) collection(ctx context.Context) (Collection, error) {
 	if is := c.kind.Load(); is != nil {
 		return *is, nil
@@ -142,8 +142,8 @@ func (c *Client) collection(ctx context.Context) (Collection, error) {
 	return "", fmt.Errorf("the type of the collection is not among those that rfsd knows (search, time series, vector search): %w", err)
 }
 
-// infoOfCollection returns the version of a collection, which reports none. They are compatible with clients of
-// OpenSearch 2.11. Its address takes the place of the UUID of a cluster.
+// infoOfCollection returns the Version of a collection. Collections report no version; they are compatible with clients of
+// OpenSearch 2.11. The address replaces the UUID of a cluster.
 func (c *Client) infoOfCollection(ctx context.Context) (Version, error) {
 	kind, err := c.collection(ctx)
 	if err != nil {
@@ -156,13 +156,13 @@ func (c *Client) infoOfCollection(ctx context.Context) (Version, error) {
 	return Version{Distribution: "opensearch", Number: "Serverless (" + string(kind) + ")", Major: 2, Minor: 11, ClusterUUID: u.Host, Collection: kind}, nil
 }
 
-// Every call to a collection may come to another part of it, which learns of a new index some seconds later.
+// Collections are eventually consistent: a request may reach a node that learns of a new index some seconds later.
 const (
 	indexKnown = time.Minute
 	askAgain   = 250 * time.Millisecond
 )
 
-// awaitIndex blocks until the collection shows an index that it has created. Errors: fault.ErrUnavailable.
+// awaitIndex blocks until the collection shows an index that it has created. Errors are fault.ErrUnavailable.
 func (c *Client) awaitIndex(ctx context.Context, name string) error {
 	for end := time.Now().Add(indexKnown); ; {
 		there, err := c.IndexExists(ctx, name)
@@ -180,8 +180,8 @@ func (c *Client) awaitIndex(ctx context.Context, name string) error {
 
 var idField = []byte(`,"_id":`)
 
-// appendWithoutIDs appends a bulk body to dst without the ids in its action lines, which are in the form that rfs/destination/bulk writes.
-// Errors: fault.ErrUnsupported for a deletion, which needs an id.
+// appendWithoutIDs appends a bulk body of rfs/destination/bulk to dst, without the ids in its action lines.
+// It returns fault.ErrUnsupported for a deletion, which needs an id.
 func appendWithoutIDs(dst, body []byte) ([]byte, error) {
 	for len(body) > 0 {
 		line, rest, _ := bytes.Cut(body, []byte{'\n'})

@@ -1,6 +1,6 @@
-// Package target talks to the cluster that documents go to: OpenSearch, or Elasticsearch
-// from 7.10 on. It never repeats a request and never follows a redirect; every error
-// falls into a category of rfs/base/fault, and no error or log line holds a password.
+// Package target is the client of the target cluster: OpenSearch, or Elasticsearch
+// since 7.10. It never repeats a request and never follows a redirect. Every error
+// has a category of rfs/base/fault, and no error or log line contains a password.
 package target
 
 import (
@@ -22,13 +22,13 @@ import (
 // Config holds the settings of a Client.
 type Config struct {
 	Role               string // of the cluster in errors: source, target, coordinator; "" is target
-	URL                string // http(s)://host:port[/prefix], several separated by commas; a user in it counts when Username is ""
+	URL                string // http(s)://host:port[/prefix], several separated by commas; a user in it is used if Username is ""
 	Username, Password string
-	APIKey             string      // "id:key", or that in base64; "" for none
+	APIKey             string      // "id:key", plain or in base64; "" for none
 	Token              string      // bearer token; "" for none
-	TokenFile          string      // holds a bearer token, and is read again when it changes; "" for none
-	Headers            http.Header // further ones of each request
-	Proxy              string      // http://, https:// or socks5://HOST:PORT; "none"; "" for the one of the environment
+	TokenFile          string      // file with a bearer token, read again when it changes; "" for none
+	Headers            http.Header // additional headers of each request
+	Proxy              string      // http://, https:// or socks5://HOST:PORT; "none"; "" for the proxy of the environment
 
 	CACert                string // PEM file of the only trusted CAs; "" for the system's CAs
 	ClientCert, ClientKey string // PEM files, both or none
@@ -36,28 +36,28 @@ type Config struct {
 
 	SigV4 *SigV4 // signs every request; nil for none
 
-	// Discover also uses the nodes that the cluster names, over TLS verified by CACert.
+	// Discover also uses the other nodes of the cluster, over TLS verified by CACert.
 	Discover bool
 
-	// RunPipelines lets default ingest pipelines of indices change documents. A final
-	// pipeline runs in any case; FinalPipelines finds them.
+	// RunPipelines lets default ingest pipelines of indices change documents. Final
+	// pipelines always run; FinalPipelines returns them.
 	RunPipelines bool
-	// CompressRequests sends bulk bodies as gzip, as long as they arrive faster that way.
+	// CompressRequests sends bulk bodies as gzip, as long as that is faster.
 	CompressRequests bool
-	// PlainAnswers asks for answers that are not compressed.
+	// PlainAnswers requests uncompressed answers.
 	PlainAnswers bool
 
-	MaxConnections int           // idle connections that are kept; 0 means 8
+	MaxConnections int           // maximum number of idle connections; 0 means 8
 	Timeout        time.Duration // of one request with its answer; 0 means two minutes
 	UserAgent      string
 
-	// Memory bounds the memory of responses, shared with other users of the budget; nil: a budget of the client's own.
+	// Memory limits the memory of responses, together with other users of the budget; nil: a budget of the client's own.
 	Memory *budget.Budget
 
-	// Log receives which addresses are left out and why; nil: they are not logged.
+	// Log receives the addresses that are left out, with reasons; nil: they are not logged.
 	Log *slog.Logger
 
-	// Purpose of the requests, as traces name it; "": Role.
+	// Purpose is the purpose of the requests in traces; "": Role.
 	Purpose string
 
 	// Wrap decorates the transport; nil for none.
@@ -86,7 +86,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Risks returns what this configuration leaves open on the way to the cluster, with what to do.
+// Risks returns the security risks of the connection that this configuration leaves, with remedies.
 func (c Config) Risks() []string {
 	if c.URL == "" {
 		return nil
@@ -108,13 +108,13 @@ func (c Config) Risks() []string {
 	return all
 }
 
-// IsLoopback reports whether an address is of this machine.
+// IsLoopback reports whether an address is a loopback address.
 func IsLoopback(u *url.URL) bool {
 	ip := net.ParseIP(u.Hostname())
 	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// tls reads certificates and keys.
+// tls returns the TLS configuration, with certificates and keys from the files.
 func (c Config) tls() (*tls.Config, error) {
 	conf := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: c.Insecure} //nolint:gosec // the user asked for it
 	if c.CACert != "" {
@@ -122,7 +122,7 @@ func (c Config) tls() (*tls.Config, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--%s-cacert: %w: %w", c.Role, err, fault.ErrConfig)
 		}
-		// This file alone: an authority that the system knows cannot speak for this cluster.
+		// Only this file: certificates of the system's CAs are not accepted for this cluster.
 		pool := x509.NewCertPool()
 		if !pool.AppendCertsFromPEM(pem) {
 			return nil, fmt.Errorf("--%s-cacert %s holds no PEM certificate: %w", c.Role, c.CACert, fault.ErrConfig)
@@ -142,7 +142,7 @@ func (c Config) tls() (*tls.Config, error) {
 	return conf, nil
 }
 
-// refuseEnvironment rejects variables of the client library that would silently override settings such as
+// refuseEnvironment returns an error if a variable of the client library is set that would silently override settings such as
 // timeouts and routing.
 func refuseEnvironment(environ []string) error {
 	for _, kv := range environ {

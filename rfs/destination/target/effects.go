@@ -13,27 +13,26 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// maxEffects bounds the processors of a pipeline that are named, maxNesting how deep they are looked for, maxPipelines the pipelines
-// that are read.
+// Limits of PipelineEffects: described processors, depth of nesting, and pipelines read.
 const (
 	maxEffects   = 10
 	maxNesting   = 8
 	maxPipelines = 20
 )
 
-// PipelineEffects describes the processors of an ingest pipeline that can drop a document or give it another index, id or routing,
-// in their order, as far as they can be recognized. It follows pipelines that the pipeline runs, and processors that run after a
-// failure. It returns none for a pipeline that does not exist.
+// PipelineEffects returns descriptions of the processors of an ingest pipeline that can drop a document or change its index, id or
+// routing, in order, as far as they can be recognized. It includes pipelines that the pipeline runs, and processors that run after a
+// failure. It returns none for a missing pipeline.
 func (c *Client) PipelineEffects(ctx context.Context, name string) ([]string, error) {
 	e := effects{client: c, seen: map[string]bool{}}
 	all, _ := e.pipeline(ctx, name, maxNesting)
 	return all, e.err
 }
 
-// effects looks for the effects of a pipeline.
+// effects collects the effects of a pipeline.
 type effects struct {
 	client *Client
-	seen   map[string]bool // the names of pipelines that were read
+	seen   map[string]bool // names of the pipelines that were read
 	err    error
 }
 
@@ -103,7 +102,7 @@ func (e *effects) effect(ctx context.Context, kind string, raw json.RawMessage, 
 		If        string                     `json:"if"`
 		Processor map[string]json.RawMessage `json:"processor"`
 	}
-	if json.Unmarshal(raw, &is) != nil { // fields of other types belong to processors that are not described
+	if json.Unmarshal(raw, &is) != nil { // processors with fields of other types have no effects
 		return nil
 	}
 	sometimes := ""

@@ -9,13 +9,13 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// Constants of an encodings.
+// Constants of encodings.
 const (
-	measuredBytes = 64 << 10 // of a body that is measured, at least
-	trialBodies   = 4        // with the other form, before it is compared
+	measuredBytes = 64 << 10 // minimum length of a measured body
+	trialBodies   = 4        // bodies of a trial of the other form
 	firstPeriod   = 32       // bodies between two trials, doubled up to lastPeriod while the form stays the same
 	lastPeriod    = 512
-	worthwhile    = 1.1 // by which compressed bodies have to arrive faster for them to be sent
+	worthwhile    = 1.1 // minimum ratio of the throughputs, compressed to plain, for compression
 )
 
 // encodings decides by the measured throughput whether bodies are compressed. Compressed bodies arrive faster if the network is
@@ -23,9 +23,9 @@ const (
 // the other form from time to time. It is safe for concurrent use; the zero value is ready.
 type encodings struct {
 	mu       sync.Mutex
-	plain    bool // the form that is sent, unless the other one is tried
-	trying   bool
-	begun    int              // bodies of the current section
+	plain    bool             // current form
+	trying   bool             // a trial of the other form is in progress
+	begun    int              // measured bodies since the last trial started or ended
 	period   int              // bodies until the next trial
 	measured [2]encodingRates // compressed, plain: the last trialBodies of each
 }
@@ -38,7 +38,7 @@ type encodingRates struct {
 
 func (r encodingRates) rate() float64 { return float64(r.bytes) / max(r.spent.Seconds(), 1e-9) }
 
-// begin returns whether to compress the next body, and end. The caller calls end with the body's length once the response has
+// begin reports whether to compress the next body. The caller calls end with the body's length once the response has
 // arrived, unless the body was not accepted completely.
 func (e *encodings) begin() (compressed bool, end func(length int)) {
 	e.mu.Lock()
@@ -55,14 +55,14 @@ func (e *encodings) end(plain bool, length int, took time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if plain != (e.plain != e.trying) {
-		return // it was sent before the form changed
+		return // the body was sent before the form changed
 	}
 	form := 0
 	if plain {
 		form = 1
 	}
 	e.begun++
-	if e.trying || e.begun > e.period-trialBodies { // older measurements may come from another load
+	if e.trying || e.begun > e.period-trialBodies { // older measurements may be from another load
 		m := &e.measured[form]
 		m.bytes, m.spent = m.bytes+int64(length), m.spent+took
 	}
@@ -80,7 +80,7 @@ func (e *encodings) end(plain bool, length int, took time.Duration) {
 	}
 }
 
-// squeezer makes bodies shorter, one at a time.
+// squeezer compresses bodies, and removes their index names, one body at a time.
 type squeezer struct {
 	buf     bytes.Buffer
 	w       *gzip.Writer
@@ -96,7 +96,7 @@ func (c *Client) squeezer() *squeezer {
 	return s
 }
 
-// pack returns the compressed body; it is valid until the next call.
+// pack returns the compressed body, which is valid until the next call.
 func (s *squeezer) pack(body []byte) ([]byte, error) {
 	s.buf.Reset()
 	s.w.Reset(&s.buf)

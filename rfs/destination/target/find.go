@@ -14,8 +14,8 @@ import (
 
 var _ bulk.Finder = (*Client)(nil)
 
-// Find reads documents by their ids, also those that searches do not find yet; see bulk.Finder. A document that is too
-// long for an answer counts as not shown.
+// Find returns documents by their ids, including documents that are not yet visible to searches; see bulk.Finder. The source of a
+// document too long for an answer is nil.
 func (c *Client) Find(ctx context.Context, keys []bulk.Key) ([]bulk.Found, error) {
 	body, err := json.Marshal(map[string]any{"docs": keys})
 	if err != nil {
@@ -55,7 +55,7 @@ func (c *Client) Find(ctx context.Context, keys []bulk.Key) ([]bulk.Found, error
 	return found, nil
 }
 
-// foundDocuments returns each document of a response, an empty one for each that was not found. The response is not plain JSON
+// foundDocuments returns the documents of a response, and a zero Found for each missing one. The response is not plain JSON
 // if a source has comments or a byte order mark.
 func foundDocuments(answer []byte) (all []bulk.Found, err error) {
 	s := scanner{b: answer}

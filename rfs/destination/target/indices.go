@@ -20,11 +20,11 @@ type Version struct {
 	Distribution string // opensearch or elasticsearch
 	Number       string // 2.19.4
 	Major, Minor int
-	ClusterUUID  string // "" when the cluster reports none
+	ClusterUUID  string // "" if the cluster reports none
 	Collection   Collection
 }
 
-// MappingTypes reports whether indices of that version may have mapping types, which went with OpenSearch 2 and Elasticsearch 8.
+// MappingTypes reports whether indices may have mapping types, which OpenSearch 2 and Elasticsearch 8 removed.
 func (v Version) MappingTypes() bool {
 	if v.Distribution == "opensearch" {
 		return v.Major < 2
@@ -44,11 +44,11 @@ func (v Version) Untested() string {
 		v.Distribution, v.Number, tested)
 }
 
-// noUUID is the UUID that a cluster without a state reports.
+// noUUID is the UUID that a node without a cluster state reports.
 const noUUID = "_na_"
 
-// Info asks the target what it is. A node of OpenSearch that calls itself 7.10.2
-// (compatibility.override_main_response_version) is seen through.
+// Info returns the version of the target. It recognizes OpenSearch even if that reports the version 7.10.2
+// (compatibility.override_main_response_version).
 func (c *Client) Info(ctx context.Context) (Version, error) {
 	if c.serverless {
 		return c.infoOfCollection(ctx)
@@ -95,8 +95,8 @@ func (c *Client) Info(ctx context.Context) (Version, error) {
 	return v, nil
 }
 
-// MaxBody returns the largest body of a request that every node takes, in bytes; 0 when the target does not report it.
-// Proxies before the target may take less.
+// MaxBody returns the largest request body that every node accepts, in bytes; 0 if the target does not report it.
+// Proxies in front of the target may accept less.
 func (c *Client) MaxBody(ctx context.Context) (int64, error) {
 	if c.serverless {
 		return 0, nil
@@ -120,7 +120,7 @@ func (c *Client) MaxBody(ctx context.Context) (int64, error) {
 	return least, nil
 }
 
-// IndexExists reports whether the name is taken by an index, alias or data stream.
+// IndexExists reports whether an index, alias or data stream has the name.
 func (c *Client) IndexExists(ctx context.Context, name string) (bool, error) {
 	err := c.call(ctx, http.MethodHead, "/"+url.PathEscape(name), nil, nil, nil)
 	if fault.HasStatus(err, http.StatusNotFound) {
@@ -129,8 +129,8 @@ func (c *Client) IndexExists(ctx context.Context, name string) (bool, error) {
 	return err == nil, err
 }
 
-// CreateIndex creates an index. body is {"settings":…,"mappings":…,"aliases":…}. When an
-// index of that name is there already the error is a *fault.StatusError of type
+// CreateIndex creates an index. body is {"settings":…,"mappings":…,"aliases":…}. If an
+// index of that name exists, the error is a *fault.StatusError of type
 // resource_already_exists_exception.
 func (c *Client) CreateIndex(ctx context.Context, name string, body []byte) error {
 	err := c.call(ctx, http.MethodPut, "/"+url.PathEscape(name), nil, body, nil)
@@ -140,8 +140,8 @@ func (c *Client) CreateIndex(ctx context.Context, name string, body []byte) erro
 	return err
 }
 
-// CreateTypedIndex creates an index with a mapping type, which OpenSearch 1 and Elasticsearch 7 still take;
-// body is as for CreateIndex, its mapping becomes the mapping of typ.
+// CreateTypedIndex creates an index with a mapping type, which OpenSearch 1 and Elasticsearch 7 still accept.
+// The mapping in body, which has the form for CreateIndex, becomes the mapping of typ.
 func (c *Client) CreateTypedIndex(ctx context.Context, name, typ string, body []byte) error {
 	var parts map[string]json.RawMessage
 	err := json.Unmarshal(body, &parts)
@@ -162,7 +162,7 @@ func IsExists(err error) bool {
 	return errors.As(err, &e) && (e.Type == "resource_already_exists_exception" || e.Type == "index_already_exists_exception")
 }
 
-// MaxID is the longest id of a document that Elasticsearch from 5.0 and OpenSearch take, in bytes of UTF-8 (IndexRequest.validate).
+// MaxID is the maximum length of a document id in Elasticsearch since 5.0 and OpenSearch, in bytes of UTF-8 (IndexRequest.validate).
 const MaxID = 512
 
 // Index is an index of the target.
@@ -174,7 +174,7 @@ type Index struct {
 	Aliases  json.RawMessage
 }
 
-// GetIndex reads the indices behind a name: one, or all of an alias. None is an error.
+// GetIndex returns the index with a name, or all indices of an alias. If the name does not exist, it returns an error.
 func (c *Client) GetIndex(ctx context.Context, name string) ([]Index, error) {
 	var answer map[string]struct {
 		Settings map[string]json.RawMessage
@@ -196,7 +196,7 @@ func (c *Client) GetIndex(ctx context.Context, name string) ([]Index, error) {
 	return all, nil
 }
 
-// plainText returns a string as it is and anything else as JSON.
+// plainText returns the text of a string, and other values as JSON.
 func plainText(v json.RawMessage) string {
 	var s string
 	if json.Unmarshal(v, &s) == nil {
@@ -205,20 +205,20 @@ func plainText(v json.RawMessage) string {
 	return string(v)
 }
 
-// FinalPipelines returns the final ingest pipeline of those indices that have one. Nothing
-// in a bulk request can switch it off. Names that do not exist are left out.
+// FinalPipelines returns the final ingest pipelines by index; bulk requests
+// cannot switch them off. It ignores names that do not exist.
 func (c *Client) FinalPipelines(ctx context.Context, indices []string) (map[string]string, error) {
 	found, err := c.setting(ctx, indices, "index.final_pipeline")
 	maps.DeleteFunc(found, func(_, p string) bool { return p == "" || p == "_none" })
 	return found, err
 }
 
-// IndexUUIDs returns the UUIDs of those indices that exist, by their own names where a name is an alias.
+// IndexUUIDs returns the UUIDs of the existing indices, by the names of indices, not of aliases.
 func (c *Client) IndexUUIDs(ctx context.Context, names []string) (map[string]string, error) {
 	return c.setting(ctx, names, "index.uuid")
 }
 
-// setting returns a setting of those indices that exist.
+// setting returns a setting of the existing indices, by index.
 func (c *Client) setting(ctx context.Context, indices []string, key string) (map[string]string, error) {
 	found := map[string]string{}
 	query := url.Values{"flat_settings": {"true"}, "ignore_unavailable": {"true"}, "allow_no_indices": {"true"}}
@@ -234,13 +234,13 @@ func (c *Client) setting(ctx context.Context, indices []string, key string) (map
 	})
 }
 
-// eachPath calls ask with paths that name as many indices as a request line takes, until all were named or it returns an error.
+// eachPath calls ask with paths of as many indices as a request line can contain, until all are done or ask returns an error.
 func eachPath(indices []string, ask func(path string) error) error {
 	const most = 2000 // bytes of names in one path; servers take 4096 of a request line
 	for len(indices) > 0 {
 		n, size := 0, 0
 		for n < len(indices) && (n == 0 || size+len(indices[n]) < most) {
-			size += 3*len(indices[n]) + 1 // escaped at worst
+			size += 3*len(indices[n]) + 1 // if every byte is escaped
 			n++
 		}
 		names := make([]string, n)
@@ -255,7 +255,7 @@ func eachPath(indices []string, ask func(path string) error) error {
 	return nil
 }
 
-// Refresh makes everything taken visible to Count and searches, except in collections, which refresh by themselves (Version.Lag).
+// Refresh makes all accepted documents visible to Count and searches. It does nothing for collections (Version.Lag).
 func (c *Client) Refresh(ctx context.Context, index string) error {
 	if c.serverless {
 		return nil
@@ -278,7 +278,7 @@ func (c *Client) Count(ctx context.Context, index string) (int64, error) {
 	return *answer.Count, nil
 }
 
-// CountLucene returns the number of visible Lucene documents of the primaries, nested ones included.
+// CountLucene returns the number of visible Lucene documents of the primaries, including nested ones.
 func (c *Client) CountLucene(ctx context.Context, index string) (int64, error) {
 	var answer struct {
 		Shards struct{ Failed int } `json:"_shards"`
@@ -302,12 +302,12 @@ type Operations struct {
 	// Executed is the number of used sequence numbers: one for each document that was written or deleted, one for each that the
 	// engine rejected while writing it, and the numbers that a shard filled after it was lost or moved.
 	Executed int64
-	// Deletes is the number of deletions that they have executed since each was last started or moved.
+	// Deletes is the number of deletions since each primary shard was last started or moved.
 	Deletes int64
 }
 
-// Operations returns what the primary shards of an index have executed. Errors: fault.ErrRejected when the target does not
-// report it; fault.ErrUnavailable when not every shard answers.
+// Operations returns the operations of the primary shards of an index. It returns fault.ErrRejected if the target does not
+// report them, and fault.ErrUnavailable if a shard does not answer.
 func (c *Client) Operations(ctx context.Context, index string) (sum Operations, err error) {
 	var answer struct {
 		Shards struct {
@@ -357,7 +357,7 @@ func (c *Client) get(ctx context.Context, path string, query url.Values, out any
 	return c.call(ctx, http.MethodGet, path, query, nil, out)
 }
 
-// call sends a request, reads its status and decodes the answer into out unless that is nil.
+// call sends a request, checks its status and decodes the answer into out unless that is nil.
 func (c *Client) call(ctx context.Context, method, path string, query url.Values, body []byte, out any) error {
 	status, answer, err := c.Do(ctx, method, path, query, body)
 	if err != nil {
@@ -370,8 +370,8 @@ func (c *Client) call(ctx context.Context, method, path string, query url.Values
 	return fault.Decode(name, status, answer, out)
 }
 
-// IndexUUID returns the UUID of the index behind a name. The error is fs.ErrNotExist if the index does not exist,
-// and fault.ErrConfig if the name is an alias that documents cannot be sent to, see UnfitAliases.
+// IndexUUID returns the UUID of the index behind a name. It returns fs.ErrNotExist if the index does not exist,
+// and fault.ErrConfig if the name is an alias that cannot receive documents; see UnfitAliases.
 func (c *Client) IndexUUID(ctx context.Context, name string) (string, error) {
 	found, err := c.GetIndex(ctx, name)
 	switch {

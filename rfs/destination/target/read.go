@@ -17,30 +17,30 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/retry"
 )
 
-// Bounds of a page.
+// Limits of a page.
 const (
-	pageBytes = 4 << 20 // what a page is aimed at
+	pageBytes = 4 << 20 // intended size
 	// pageLimit is the size of a page beyond which it is requested again with fewer documents.
 	pageLimit = 4 * pageBytes
 	firstPage = 100
 	maxPage   = 10_000 // the default of index.max_result_window
 )
 
-// readKeepAlive is the time for which the target keeps an idle reading.
+// readKeepAlive is the time after which the target closes an idle cursor.
 const readKeepAlive = "5m"
 
-// lateAnswer bounds the wait for the id of a cursor, and closing it, after the reading has ended.
+// lateAnswer limits the time to wait for the id of a cursor, and to close it, after the reading has ended.
 const lateAnswer = 10 * time.Second
 
 // Hit is one document of a target. The slices are borrowed until the callback returns.
 type Hit struct {
 	ID, Routing []byte
-	Source      []byte // as it is stored; nil when the target keeps none
-	// Sequence is the number of the operation that wrote the document in its shard; -1 unless it was asked for.
+	Source      []byte // as stored; nil if the target stores none
+	// Sequence is the sequence number of the operation that wrote the document; -1 unless requested.
 	Sequence int64
 }
 
-// Pace bounds the load of a reading by the time that its pages take: *throttle.Latency is one.
+// Pace limits the load of a reading by the latency of its pages. *throttle.Latency implements it.
 type Pace interface {
 	// Begin is called before a page is requested, and blocks while no page should be requested. It returns the fraction
 	// of a full page to request, and end, which is called when the response has arrived or failed.
@@ -51,25 +51,25 @@ type Pace interface {
 type Reading struct {
 	Index string // one index, no alias
 	Shard int
-	// PointInTime reads by a point in time, which only OpenSearch from 2.4 on has in this form; otherwise by a scroll.
+	// PointInTime reads with a point in time (see Version.HasPointInTime), otherwise with a scroll.
 	PointInTime bool
 	// Window is index.max_result_window of the index; 0 means 10,000.
 	Window int
-	// Size is the number of documents that the first page requests, and is lowered when a page is too long; nil: a
-	// default. A scroll cannot change it midway: then the shard is read again with the lower number.
+	// Size is the number of documents of the first page. ReadShard lowers it if a page is too long; nil: a
+	// default. A scroll cannot change it midway: then the caller reads the shard again with the lower number.
 	Size *int
-	// Longest is the longest source that is read, in bytes; 0: what other answers may have.
+	// Longest is the maximum length of a source in bytes; 0: the limit of other answers.
 	Longest int64
 	// Admit is called with the size of each page in bytes after it was read, and blocks until that size is allowed; nil: always allowed.
 	Admit func(ctx context.Context, bytes int) error
 	Pace  Pace // nil: none
-	// Sequence asks for the sequence number of each document.
+	// Sequence requests the sequence number of each document.
 	Sequence bool
-	// Pause waits before a page is asked for again.
+	// Pause blocks before a page is requested again.
 	Pause func(ctx context.Context, d time.Duration) error
 }
 
-// HasPointInTime reports whether the target can be read by a point in time.
+// HasPointInTime reports whether the target supports points in time in the form of OpenSearch since 2.4.
 func (v Version) HasPointInTime() bool {
 	return v.Distribution == "opensearch" && (v.Major > 2 || v.Major == 2 && v.Minor >= 4)
 }
@@ -77,9 +77,9 @@ func (v Version) HasPointInTime() bool {
 // ReportsSequence reports whether a search returns sequence numbers.
 func (v Version) ReportsSequence() bool { return v.Distribution == "opensearch" || v.Major >= 7 }
 
-// ReadShard calls each with every visible root document of one shard, in one consistent state of it. Nothing stays open at
-// the target. A page of a point in time is asked for again when it does not come; what a scroll has lost is
-// fault.ErrUnavailable, and the shard has to be read from its beginning.
+// ReadShard calls each with every visible root document of one consistent state of a shard. It closes the cursor at
+// the target. It retries a page of a point in time if the response is lost. If the response of a scroll is lost, it returns
+// fault.ErrUnavailable, and the shard must be read again from the start.
 func (c *Client) ReadShard(ctx context.Context, r Reading, each func(Hit) error) error {
 	if r.Size == nil {
 		r.Size = new(int)
@@ -96,7 +96,7 @@ func (c *Client) ReadShard(ctx context.Context, r Reading, each func(Hit) error)
 		err = p.all(ctx, each)
 	}
 	p.shrink()
-	// The cursor is closed also when ctx has ended.
+	// Close the cursor even if ctx is done.
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), lateAnswer)
 	defer cancel()
 	if cerr := p.close(closing); cerr != nil && err == nil && !errors.Is(cerr, fault.ErrUnavailable) {
@@ -105,7 +105,7 @@ func (c *Client) ReadShard(ctx context.Context, r Reading, each func(Hit) error)
 	return err
 }
 
-// tries returns the repetitions of a request for a page.
+// tries returns the retry policy for a page.
 func (r Reading) tries() retry.Policy {
 	return retry.Policy{Tries: 4, First: 2 * time.Second, Max: 8 * time.Second, Sleep: r.Pause}
 }
@@ -121,13 +121,13 @@ func (r Reading) window() int {
 type pages struct {
 	c      *Client
 	r      Reading
-	size   int    // documents to ask for
+	size   int    // documents of the next page
 	cursor string // id of the point in time or of the scroll; "" for none
 	after  []byte // sort values of the last hit, JSON
 	buf    bytes.Buffer
-	part   float64       // of a whole page that the next one should have
-	long   bool          // the next page is a document longer than pages are
-	held   *budget.Share // of buf, where it is one
+	part   float64       // fraction of a full page to request
+	long   bool          // the next page is one document that is longer than a page
+	held   *budget.Share // memory of buf for such a document
 }
 
 func (p *pages) open(ctx context.Context) error {
@@ -164,7 +164,7 @@ func (p *pages) close(ctx context.Context) error {
 		return err
 	}
 	err = p.c.call(ctx, http.MethodDelete, path, nil, b, nil)
-	if fault.HasStatus(err, http.StatusNotFound) { // it ended by itself
+	if fault.HasStatus(err, http.StatusNotFound) { // it has expired
 		return nil
 	}
 	return err
@@ -200,7 +200,7 @@ func (p *pages) shrink() {
 	p.held, p.long = nil, false
 }
 
-// longest returns how long the answer with one document may be.
+// longest returns the maximum length of an answer with one document, in bytes.
 func (r Reading) longest() int64 {
 	if r.Longest > 0 {
 		return r.Longest + answerHead
@@ -208,8 +208,8 @@ func (r Reading) longest() int64 {
 	return maxAnswer
 }
 
-// lengthen makes room for an answer with one document that is longer than a page. It blocks until there is memory: nothing
-// that holds some waits for this answer.
+// lengthen allocates the buffer for an answer with one document that is longer than a page. It blocks until the budget has enough
+// memory; this cannot deadlock, since no holder of memory waits for this answer.
 func (p *pages) lengthen(ctx context.Context) (err error) {
 	if p.held == nil {
 		if p.held, err = p.c.conf.Memory.Take(ctx, p.r.longest()); err != nil {
@@ -222,7 +222,7 @@ func (p *pages) lengthen(ctx context.Context) (err error) {
 	return nil
 }
 
-// page fetches one page and passes its hits on.
+// page fetches one page and passes its hits to each.
 func (p *pages) page(ctx context.Context, each func(Hit) error) (hits int, err error) {
 	for tries := p.r.tries().Start(); ; {
 		if err = p.paced(ctx); err == nil {
@@ -270,7 +270,7 @@ func (p *pages) paced(ctx context.Context) error {
 	return err
 }
 
-// fetch asks for the next page and reads the answer into p.buf.
+// fetch requests the next page and reads the answer into p.buf.
 func (p *pages) fetch(ctx context.Context) error {
 	path, query := "/_search", url.Values{"allow_partial_search_results": {"false"}}
 	body := map[string]any{"size": p.size, "sort": []string{"_doc"}, "_source": true, "track_total_hits": false}
@@ -315,8 +315,8 @@ func (p *pages) fetch(ctx context.Context) error {
 	return p.c.classifyError("POST "+path, res.StatusCode, p.buf.Bytes())
 }
 
-// parse reads the answer to a search. It is not decoded as a whole, because sources are copied into it as they were
-// stored, with comments where they have some.
+// parse parses the answer to a search. The answer cannot be decoded as JSON, because the target copies stored sources into it
+// unchanged, possibly with comments.
 func (p *pages) parse(each func(Hit) error) (hits int, err error) {
 	s := scanner{b: p.buf.Bytes()}
 	var failing error
@@ -372,12 +372,12 @@ func (p *pages) parse(each func(Hit) error) (hits int, err error) {
 	return hits, fmt.Errorf("search in %s: answer of %s: %w: %w", p.r.Index, p.c.name, err, fault.ErrUnavailable)
 }
 
-// stopped carries an error of the callback, which is unrelated to the response.
+// stopped wraps an error of the callback, to distinguish it from errors of the response.
 type stopped struct{ err error }
 
 func (e *stopped) Error() string { return e.err.Error() }
 
-// hit reads one hit.
+// hit parses one hit and passes it to each.
 func (p *pages) hit(s *scanner, each func(Hit) error) error {
 	h := Hit{Sequence: -1}
 	err := s.object(func(key []byte) error {
@@ -412,7 +412,7 @@ func (p *pages) hit(s *scanner, each func(Hit) error) error {
 	return nil
 }
 
-// number reads a whole number that is not negative; -1 for another value.
+// number parses a non-negative integer, and returns -1 for other values.
 func (s *scanner) number() (int64, error) {
 	raw, err := s.raw()
 	n, perr := strconv.ParseInt(string(raw), 10, 64)
@@ -422,7 +422,7 @@ func (s *scanner) number() (int64, error) {
 	return n, err
 }
 
-// plainText reads a string and resolves its escapes; nil for another value.
+// plainText parses a string and decodes its escapes; it returns nil for other values.
 func (s *scanner) plainText() ([]byte, error) {
 	raw, err := s.textOrNull()
 	if err != nil || bytes.IndexByte(raw, '\\') < 0 {
@@ -435,8 +435,8 @@ func (s *scanner) plainText() ([]byte, error) {
 	return []byte(text), nil
 }
 
-// source reads a source that was copied into the answer: all bytes from the colon to what follows it, because a byte order mark, white
-// space and comments around the object are part of it. The answer has no white space of its own.
+// source returns a source that was copied into the answer: all bytes after the colon up to the next member, since a byte order mark,
+// white space and comments around the object are part of it. The answer itself contains no white space.
 func (s *scanner) source() ([]byte, error) {
 	start := s.i
 	for start > 0 && isBlank(s.b[start-1]) {
@@ -453,7 +453,7 @@ func (s *scanner) source() ([]byte, error) {
 	return s.b[start:s.i], nil
 }
 
-// byteOrderMark may precede a source; the target answers with it.
+// byteOrderMark may precede a source, and the target returns it.
 var byteOrderMark = []byte("\xEF\xBB\xBF")
 
 // blank skips white space and comments.
@@ -465,7 +465,7 @@ func (s *scanner) blank() {
 
 func isBlank(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }
 
-// raw moves past the value at hand, at any depth, and returns its bytes. Comments in it are skipped as a whole.
+// raw moves past the value at s.i, of any depth, and returns its bytes. It skips comments in it.
 func (s *scanner) raw() ([]byte, error) {
 	if c := s.space(); c != '{' && c != '[' {
 		start := s.i
@@ -498,7 +498,7 @@ func (s *scanner) raw() ([]byte, error) {
 	return nil, errShort
 }
 
-// comment moves behind the comment at hand.
+// comment moves past the comment at s.i, and reports whether one is complete there.
 func (s *scanner) comment() bool {
 	rest := s.b[s.i:]
 	end := -1

@@ -19,35 +19,35 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// SigV4 configures signing requests with AWS Signature Version 4. Credentials come from the default chain:
+// SigV4 configures signing requests with AWS Signature Version 4. Credentials are from the default chain:
 // variables, shared files, container and instance roles. Empty fields are taken from the host name
-// (<name>.<region>.es.amazonaws.com, <id>.<region>.aoss.amazonaws.com), the region else from the chain.
+// (<name>.<region>.es.amazonaws.com, <id>.<region>.aoss.amazonaws.com), or the region from the chain.
 type SigV4 struct {
 	Region  string
 	Service string // "es" (domains), the default, or "aoss" (collections of OpenSearch Serverless)
 	RoleARN string // role to assume with the default credentials; "" for none
 }
 
-// The services that take signed requests.
+// The AWS services of signed requests.
 const (
 	domains     = "es"
 	collections = "aoss"
 )
 
-// hashHeader holds the SHA-256 of the body in hexadecimal digits.
+// hashHeader is the header with the SHA-256 of the body in hexadecimal.
 const hashHeader = "X-Amz-Content-Sha256"
 
-// signing is a transport that signs. Bodies are not read for it: who sends them states their
+// signing is a transport that signs requests. It does not read bodies: the sender sets their
 // hash in hashHeader.
 type signing struct {
 	next            http.RoundTripper
 	signer          *v4.Signer
 	creds           aws.CredentialsProvider
 	region, service string
-	origin          string // where the credentials come from, in the SDK's words
+	origin          string // source of the credentials, as the SDK names it
 }
 
-// newSigning finds region, service and credentials. Errors: fault.ErrConfig.
+// newSigning returns a signing transport with region, service and credentials. Errors are fault.ErrConfig.
 func newSigning(ctx context.Context, conf Config, u *url.URL) (*signing, error) {
 	region, service := fromHost(u.Hostname())
 	region, service = cmp.Or(conf.SigV4.Region, region), cmp.Or(conf.SigV4.Service, service, domains)
@@ -59,7 +59,7 @@ func newSigning(ctx context.Context, conf Config, u *url.URL) (*signing, error) 
 		return nil, fmt.Errorf("%s %s: %w", conf.Role, u, err)
 	}
 	s := &signing{signer: v4.NewSigner(), creds: cfg.Credentials, region: cfg.Region, service: service}
-	creds, err := awsconfig.Credentials(ctx, s.creds) // now rather than at the first request
+	creds, err := awsconfig.Credentials(ctx, s.creds) // report errors before the first request
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w: %w", conf.Role, u, err, fault.ErrConfig)
 	}
@@ -67,8 +67,8 @@ func newSigning(ctx context.Context, conf Config, u *url.URL) (*signing, error) 
 	return s, nil
 }
 
-// Serverless reports whether a collection of OpenSearch Serverless is meant: by its address, or by the service of the signature.
-// Errors: fault.ErrConfig where it cannot be used.
+// Serverless reports whether the target is a collection of OpenSearch Serverless, by its address or the service of the signature.
+// It returns fault.ErrConfig if the configuration does not suit a collection.
 func (c Config) Serverless() (bool, error) {
 	addresses, err := Addresses(c.URL)
 	if err != nil {
@@ -94,7 +94,7 @@ func (c Config) Serverless() (bool, error) {
 	return true, nil
 }
 
-// fromHost reads region and service out of the names that AWS gives to endpoints.
+// fromHost returns the region and service in the host name of an AWS endpoint.
 func fromHost(host string) (region, service string) {
 	if name, ok := strings.CutSuffix(host, ".on.aws"); ok { // <id>.aoss.<region>.on.aws
 		if f := strings.Split(name, "."); len(f) == 3 && f[1] == collections {
@@ -120,7 +120,7 @@ func (s *signing) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	signed := req.Clone(req.Context())
-	if s.service == collections { // they do not see the length that the client states
+	if s.service == collections { // collections do not receive the client's Content-Length
 		signed.ContentLength = 0
 	}
 	err = s.signer.SignHTTP(req.Context(), creds, signed, req.Header.Get(hashHeader), s.service, s.region, time.Now())
@@ -166,13 +166,13 @@ func advice(reason string) string {
 	return "check that the access policy of the target admits them, and its fine-grained access control or, of a collection, its data access policy"
 }
 
-// bodyHash is the SHA-256 of a body in hexadecimal digits.
+// bodyHash returns the SHA-256 of a body in hexadecimal.
 func bodyHash(body []byte) string {
 	sum := sha256.Sum256(body)
 	return hex.EncodeToString(sum[:])
 }
 
-// unsigned reports whether a request was not sent because there were no credentials.
+// unsigned reports whether a request was not sent for lack of credentials.
 func unsigned(err error) bool {
 	var none *awsconfig.NoCredentialsError
 	return errors.As(err, &none)

@@ -15,10 +15,10 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 )
 
-// actions reads the action lines of a bulk body of index and create operations, in sequence.
+// actions iterates over the action lines of a bulk body.
 type actions struct{ rest []byte }
 
-// next returns the next action; ok is false behind the last. It skips the action's source line, which a deletion has not.
+// next returns the next action; ok is false after the last. It skips the action's source line, which deletions do not have.
 func (a *actions) next() (it item, ok bool, err error) {
 	line, rest, _ := bytes.Cut(a.rest, []byte{'\n'})
 	if len(line) == 0 {
@@ -37,10 +37,9 @@ func errSum(format string, args ...any) error {
 	return fmt.Errorf("it does not add up: "+format+": %w", append(args, fault.ErrUnavailable)...)
 }
 
-// readItems holds the answer to a bulk request of n items against its body and returns the items that were
-// refused, and those that replaced a document. Nothing counts as arrived unless operation, index, id, status and count fit. Errors:
-// fault.ErrUnavailable.
-func (c *Client) readItems(ctx context.Context, body []byte, n int, answer []byte) (told bulk.Result, err error) {
+// readItems checks the answer to a bulk request of n items against its body and returns the rejected items, and the items that
+// replaced a document. It returns fault.ErrUnavailable unless operation, index, id, status and count of all items match.
+func (c *Client) readItems(ctx context.Context, body []byte, n int, answer []byte) (res bulk.Result, err error) {
 	sent := actions{body}
 	seen, errs, err := parseBulk(answer, func(pos int, got *item) error {
 		want, ok, err := sent.next()
@@ -58,7 +57,7 @@ func (c *Client) readItems(ctx context.Context, body []byte, n int, answer []byt
 			if strings.Contains(r.Reason, "can't change the target index") {
 				return pipelineError(r.Reason, want.index)
 			}
-			told.Refused = append(told.Refused, r)
+			res.Refused = append(res.Refused, r)
 			return nil
 		}
 		if got.status != http.StatusOK && got.status != http.StatusCreated && !got.gone() {
@@ -69,7 +68,7 @@ func (c *Client) readItems(ctx context.Context, body []byte, n int, answer []byt
 			other = c.sameDocument(ctx, &want, got)
 			switch {
 			case c.conf.RunPipelines && errors.Is(other, fault.ErrConfig):
-				other = nil // it may not be asked what the name leads to
+				other = nil // the user may not look the name up
 			case c.conf.RunPipelines && errors.Is(other, errOther):
 			case errors.Is(other, errOther):
 				return c.byPipeline(ctx, want.index, other)
@@ -78,10 +77,10 @@ func (c *Client) readItems(ctx context.Context, body []byte, n int, answer []byt
 			}
 		}
 		switch {
-		case other != nil: // a pipeline of the user has given it another index or id
-			told.Moved++
+		case other != nil: // a pipeline of the user changed its index or id
+			res.Moved++
 		case got.replaced():
-			told.Replaced = append(told.Replaced, bulk.Replacement{Pos: pos, Copies: copies(&want, got)})
+			res.Replaced = append(res.Replaced, bulk.Replacement{Pos: pos, Copies: copies(&want, got)})
 		}
 		return nil
 	})
@@ -92,17 +91,17 @@ func (c *Client) readItems(ctx context.Context, body []byte, n int, answer []byt
 		return bulk.Result{}, fmt.Errorf("%w: %w", err, fault.ErrUnavailable)
 	case seen != n:
 		return bulk.Result{}, errSum("it speaks of %d items of %d", seen, n)
-	case errs && len(told.Refused) == 0:
+	case errs && len(res.Refused) == 0:
 		return bulk.Result{}, errSum("it states errors, but every item was taken")
 	}
-	return told, nil
+	return res, nil
 }
 
-// errOther marks an answer for a document of another index or id than was sent. It is a fault.ErrUnavailable.
+// errOther means that an answer is for a document with another index or id than sent. It is a fault.ErrUnavailable.
 var errOther = fmt.Errorf("another document: %w", fault.ErrUnavailable)
 
-// byPipeline returns the error for an answer that has another document than was sent to an index: fault.ErrUnsupported when the
-// index has a final pipeline, which would change the next ones, too; other when it has none.
+// byPipeline returns the error for an answer with another document than sent to an index: fault.ErrUnsupported if the
+// index has a final pipeline, which would change further documents, else other.
 func (c *Client) byPipeline(ctx context.Context, index []byte, other error) error {
 	name, ok := unquoted(index)
 	if !ok {
@@ -118,7 +117,7 @@ func (c *Client) byPipeline(ctx context.Context, index []byte, other error) erro
 	return other
 }
 
-// pipelineError returns the error for documents that a pipeline moves, which are not where their session looks for them.
+// pipelineError returns the error for documents that a pipeline moves, so that their session cannot find them.
 func pipelineError(what string, index []byte) error {
 	name, ok := unquoted(index)
 	if !ok || name == "" {
@@ -127,7 +126,7 @@ func pipelineError(what string, index []byte) error {
 	return fmt.Errorf(`%s; remove the pipeline (PUT %s/_settings {"index.final_pipeline":"_none"}) and delete what it has moved, then run the same command again; or accept what pipelines do (--run-pipelines) in a new session: %w`, what, name, fault.ErrUnsupported)
 }
 
-// sameDocument checks that an item has the index and the id that were sent.
+// sameDocument returns an error unless an item has the index and the id that were sent.
 func (c *Client) sameDocument(ctx context.Context, want, got *item) error {
 	if want.id != nil && !sameText(want.id, got.id) {
 		return fmt.Errorf("it does not add up: document %q was sent, it answers for %q: %w", want.id, got.id, errOther)
@@ -135,7 +134,7 @@ func (c *Client) sameDocument(ctx context.Context, want, got *item) error {
 	return c.sameIndex(ctx, want.index, got.index)
 }
 
-// sameText compares two JSON strings without their quotes: escapes may differ.
+// sameText reports whether two JSON strings, without their quotes, are equal after decoding escapes.
 func sameText(a, b []byte) bool {
 	if bytes.Equal(a, b) {
 		return true
@@ -153,16 +152,16 @@ func unquoted(b []byte) (text string, ok bool) {
 	return text, err == nil
 }
 
-// leads remembers which indices a name that documents were sent to leads to: the index behind an alias,
+// leads caches the indices behind the names that documents were sent to: the index of an alias,
 // the backing indices of a data stream.
 type leads struct {
 	mu    sync.Mutex
 	known map[string]map[string]bool
 }
 
-const maxLeads = 10_000 // names; beyond, all are asked for again
+const maxLeads = 10_000 // names at which the cache is cleared
 
-// has reports whether a name leads to an index, and whether it is known where the name leads.
+// has reports whether an index is behind a name, and whether the indices of the name are cached.
 func (l *leads) has(name, index string) (leads, known bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -179,8 +178,8 @@ func (l *leads) set(name string, indices map[string]bool) {
 	l.known[name] = indices
 }
 
-// sameIndex checks that a document which was sent to one name and taken by an index arrived where it should. Another
-// name than was sent is looked up once: it has to be what an alias or data stream leads to.
+// sameIndex returns an error unless a document that was sent to one name was written to that index, or to an index of that alias or
+// data stream. It looks the name up once.
 func (c *Client) sameIndex(ctx context.Context, sent, got []byte) error {
 	if sent == nil || sameText(sent, got) {
 		return nil
@@ -193,13 +192,13 @@ func (c *Client) sameIndex(ctx context.Context, sent, got []byte) error {
 	other := fmt.Errorf("it does not add up: the document was sent to index %q, it answers for %q: %w", name, index, errOther)
 	if there, known := c.leads.has(name, index); there {
 		return nil
-	} else if known && c.conf.RunPipelines { // it would be asked for each document that a pipeline moves
+	} else if known && c.conf.RunPipelines { // avoids a request for each document that a pipeline moves
 		return other
 	}
 	var behind map[string]struct{}
 	path := "/" + url.PathEscape(name) + "/_settings/index.uuid"
 	err := c.get(ctx, path, nil, &behind)
-	if errors.Is(err, fault.ErrRejected) { // not found: it leads nowhere
+	if errors.Is(err, fault.ErrRejected) { // not found: it has no indices
 		c.leads.set(name, nil)
 		return fmt.Errorf("%w; %s", other, err.Error())
 	}

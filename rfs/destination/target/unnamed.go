@@ -2,17 +2,17 @@ package target
 
 import "bytes"
 
-// Bodies that are sent to the index itself, so that their action lines need not name it.
+// Limits for bodies that are posted to the index itself, so that their action lines need not name it.
 const (
-	unnamedBytes  = 64 << 10 // of a body, at least
-	unnamedLength = 512      // of an item with its action line, at most on average: omitted parts do not count in a longer one
+	unnamedBytes  = 64 << 10 // minimum length of a body
+	unnamedLength = 512      // maximum average length of an item with its action line; for longer ones the gain is negligible
 )
 
 var indexField = []byte(`":{"_index":`)
 
-// appendUnnamed appends a bulk body to dst without the index in its action lines, and returns it with that index as a JSON string
-// without its quotes. ok is false where an action line names another index, or none in the form that rfs/destination/bulk writes: then the
-// body has to be sent as it is.
+// appendUnnamed appends a bulk body to dst without the index in its action lines. It returns the body and the index, as a JSON string
+// without its quotes. ok is false if the action lines name several indices, or none in the form of rfs/destination/bulk: then the
+// body must be sent unchanged.
 func appendUnnamed(dst, body []byte) (unnamed, index []byte, ok bool) {
 	var quoted []byte
 	for len(body) > 0 {
