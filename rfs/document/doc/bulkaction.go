@@ -9,19 +9,19 @@ import (
 	"unicode/utf8"
 )
 
-// MaxAction bounds an action line in bytes: a longer line is none. Index names have at most 255
+// MaxAction is the maximum length of an action line in bytes. Index names have at most 255
 // bytes, ids 512.
 const MaxAction = 64 << 10
 
-// Action is an action line of a bulk body. The slices are views of the line or copies.
+// Action is a parsed action line of a bulk body. Its slices may alias the line.
 type Action struct {
 	Index, ID, Routing, Type []byte
 	Delete                   bool
-	Fault                    string // why it cannot be carried out; "" when it can
+	Fault                    string // why it cannot be executed; "" if it can
 }
 
-// ParseIndexing reads an action line: an object of one key, index or create, with an object. It reports
-// whether the line is an action; Fault holds the error within it.
+// ParseIndexing parses an action line: an object with one key, index or create, whose value is an object. It reports
+// whether the line is an action; Fault contains an error within it.
 func (a *Action) ParseIndexing(line []byte) bool {
 	if !a.Parse(line) || a.Delete {
 		return false
@@ -32,7 +32,7 @@ func (a *Action) ParseIndexing(line []byte) bool {
 	return true
 }
 
-// Parse reads an action line as ParseIndexing does, or a line whose key is delete. The index is empty if the line names none.
+// Parse parses an action line like ParseIndexing, and also deletions. The index is empty if the line names none.
 func (a *Action) Parse(line []byte) bool {
 	*a = Action{}
 	if len(line) > MaxAction || !mayBeAction(line) {
@@ -45,7 +45,7 @@ func (a *Action) Parse(line []byte) bool {
 	return a.parseJSON(line)
 }
 
-// mayBeAction looks at the start of a line only.
+// mayBeAction reports whether the start of a line looks like an action.
 func mayBeAction(line []byte) bool {
 	line = TrimSpace(line)
 	if len(line) == 0 || line[0] != '{' {
@@ -55,7 +55,7 @@ func mayBeAction(line []byte) bool {
 	return bytes.HasPrefix(line, []byte(`"index"`)) || bytes.HasPrefix(line, []byte(`"create"`)) || bytes.HasPrefix(line, []byte(`"delete"`))
 }
 
-// TrimSpace removes the white space of JSON at the start.
+// TrimSpace returns b without leading white space of JSON.
 func TrimSpace(b []byte) []byte {
 	for len(b) > 0 && (b[0] == ' ' || b[0] == '\t' || b[0] == '\r' || b[0] == '\n') {
 		b = b[1:]
@@ -63,7 +63,7 @@ func TrimSpace(b []byte) []byte {
 	return b
 }
 
-// parsePlain reads the form that exports have: no blanks, no escapes. Any other is left to parseJSON.
+// parsePlain parses the form of exports, without blanks and escapes. It returns false for other forms.
 func (a *Action) parsePlain(line []byte) bool {
 	rest, ok := bytes.CutPrefix(line, []byte(`{"index":{`))
 	if !ok {
@@ -101,7 +101,7 @@ func (a *Action) parsePlain(line []byte) bool {
 	}
 }
 
-// cutString takes a JSON string without escapes off the start of b.
+// cutString returns the JSON string without escapes at the start of b, and the rest.
 func cutString(b []byte) (s, rest []byte, ok bool) {
 	if len(b) == 0 || b[0] != '"' {
 		return nil, nil, false
@@ -120,7 +120,7 @@ func cutString(b []byte) (s, rest []byte, ok bool) {
 	return nil, nil, false
 }
 
-// parseJSON reads any action line.
+// parseJSON parses any action line.
 func (a *Action) parseJSON(line []byte) bool {
 	var whole map[string]json.RawMessage
 	if json.Unmarshal(line, &whole) != nil || len(whole) != 1 {
@@ -137,7 +137,7 @@ func (a *Action) parseJSON(line []byte) bool {
 	if json.Unmarshal(inner, &fields) != nil || fields == nil {
 		return false
 	}
-	for _, name := range slices.Sorted(maps.Keys(fields)) { // so that the same line has the same fault always
+	for _, name := range slices.Sorted(maps.Keys(fields)) { // so that the fault of a line is deterministic
 		raw := fields[name]
 		switch name {
 		case "_index":
@@ -151,15 +151,14 @@ func (a *Action) parseJSON(line []byte) bool {
 		case "_type":
 			a.Type = a.text(name, raw, false)
 		default:
-			// Dropping it could change what the document means (version, pipeline, parent).
+			// Dropping it could change the meaning of the document (version, pipeline, parent).
 			a.Fault = fmt.Sprintf("the action has %q, which is not carried over", name)
 		}
 	}
 	return true
 }
 
-// text returns a value as a cluster takes it: a string, where numbers are allowed also the text of a
-// number; nil for null.
+// text returns the text of a string, or of a number if numbers is set; nil for null. It sets Fault for other values.
 func (a *Action) text(name string, raw json.RawMessage, numbers bool) []byte {
 	var v any
 	dec := json.NewDecoder(bytes.NewReader(raw))

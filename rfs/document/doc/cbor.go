@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth bounds the nesting of a source that is converted.
+// maxDepth limits the nesting of a converted source.
 const maxDepth = 10_000
 
 // CBOR major types and the additional information that means "until a break" (RFC 8949).
@@ -24,14 +24,14 @@ const (
 
 var errCBORShort = errors.New("ends early")
 
-// isCBOR: an object (major type 5), or the tag that describes CBOR itself, D9 D9 F7.
+// isCBOR reports whether b starts with an object (major type 5), or with the self-described CBOR tag, D9 D9 F7.
 func isCBOR(b []byte) bool {
 	return b[0]>>5 == cborMap || len(b) > 3 && b[0] == 0xD9 && b[1] == 0xD9 && b[2] == 0xF7
 }
 
-// appendCBOR appends the CBOR document b as JSON in one line: numbers exact, order
-// and repetition of keys as they are, byte strings as base64 with padding, the
-// floats that JSON lacks as the strings that Jackson writes for them. More than limit bytes are ErrTooLong.
+// appendCBOR appends the CBOR document b as JSON in one line: with exact numbers, the original order
+// and repetition of keys, byte strings as padded base64, and NaN and infinities as the strings that Jackson
+// writes for them. It returns ErrTooLong for a result of more than limit bytes.
 func appendCBOR(dst, b []byte, limit int) ([]byte, error) {
 	c := cborReader{b: b, limit: limit}
 	out, err := c.value(dst, 0)
@@ -50,7 +50,7 @@ type cborReader struct {
 	limit int // of the result
 }
 
-// head reads the start of an item: major type, additional information and its argument.
+// head parses the head of a data item: major type, additional information and argument.
 func (c *cborReader) head() (major, info int, arg uint64, err error) {
 	if c.at >= len(c.b) {
 		return 0, 0, 0, errCBORShort
@@ -89,7 +89,7 @@ func (c *cborReader) take(n uint64) ([]byte, error) {
 	return p, nil
 }
 
-// atBreak consumes the end of something of indefinite length.
+// atBreak consumes the break that ends a data item of indefinite length, and reports whether it was there.
 func (c *cborReader) atBreak() bool {
 	if c.at < len(c.b) && c.b[c.at] == cborBreak {
 		c.at++
@@ -98,7 +98,7 @@ func (c *cborReader) atBreak() bool {
 	return false
 }
 
-// chunks reads a byte or text string of either form. The result is borrowed unless it came in pieces.
+// chunks returns a byte or text string of definite or indefinite length. The result is borrowed unless it consists of chunks.
 func (c *cborReader) chunks(major, info int, n uint64) ([]byte, error) {
 	if info != cborIndefinite {
 		return c.take(n)
@@ -193,7 +193,7 @@ func (c *cborReader) items(dst []byte, info int, n uint64, open byte, depth int)
 	dst = append(dst, open)
 	for i := uint64(0); ; i++ {
 		if info == cborIndefinite && c.atBreak() || info != cborIndefinite && i == n {
-			return append(dst, open+2), nil // ']' and '}' follow two after their opening
+			return append(dst, open+2), nil // ']' is '['+2, '}' is '{'+2
 		}
 		if i > 0 {
 			dst = append(dst, ',')
@@ -211,7 +211,7 @@ func (c *cborReader) items(dst []byte, info int, n uint64, open byte, depth int)
 	}
 }
 
-// key appends the key of a map entry; integers become their digits.
+// key appends the key of a map entry; integers become strings of digits.
 func (c *cborReader) key(dst []byte) ([]byte, error) {
 	major, info, n, err := c.head()
 	switch {
@@ -227,8 +227,7 @@ func (c *cborReader) key(dst []byte) ([]byte, error) {
 	return dst, fmt.Errorf("key of major type %d", major)
 }
 
-// tagged appends big numbers (tags 2 and 3) and decimal fractions (4) as numbers, and
-// what any other tag describes as if it were not tagged.
+// tagged appends big numbers (tags 2 and 3) and decimal fractions (4) as numbers. It ignores other tags.
 func (c *cborReader) tagged(dst []byte, tag uint64, depth int) ([]byte, error) {
 	switch tag {
 	case 2, 3:
@@ -239,7 +238,7 @@ func (c *cborReader) tagged(dst []byte, tag uint64, depth int) ([]byte, error) {
 	return c.value(dst, depth+1)
 }
 
-// maxBigNumber bounds the bytes of a big number: printing one takes time that grows faster than its length.
+// maxBigNumber limits the bytes of a big number: the time to print one grows faster than its length.
 const maxBigNumber = 4096
 
 func (c *cborReader) bigNumber(dst []byte, tag uint64) ([]byte, error) {
@@ -264,7 +263,7 @@ func (c *cborReader) bigNumber(dst []byte, tag uint64) ([]byte, error) {
 	return x.Append(dst, 10), nil
 }
 
-// decimal reads [exponent, mantissa] and writes mantissa × 10^exponent without computing it.
+// decimal parses [exponent, mantissa] and appends mantissa × 10^exponent without computing it.
 func (c *cborReader) decimal(dst []byte) ([]byte, error) {
 	if major, _, n, err := c.head(); err != nil || major != cborArray || n != 2 {
 		return dst, errors.Join(errors.New("decimal fraction that is not a pair"), err)
@@ -316,7 +315,7 @@ func appendSimple(dst []byte, info int, n uint64) ([]byte, error) {
 	return dst, fmt.Errorf("simple value %d", n)
 }
 
-// half widens an IEEE 754 half-precision number.
+// half converts an IEEE 754 half-precision number.
 func half(h uint16) float32 {
 	sign, exp, frac := uint32(h>>15)<<31, uint32(h>>10&31), uint32(h&0x3FF)
 	switch exp {
@@ -329,7 +328,7 @@ func half(h uint16) float32 {
 	return math.Float32frombits(sign | (exp+112)<<23 | frac<<13)
 }
 
-// appendFloat appends the shortest decimal that reads back as the same float of its
+// appendFloat appends the shortest decimal that parses to the same float of its
 // size, with a fraction or an exponent so that it stays a float.
 func appendFloat(dst []byte, f float64, bits int) []byte {
 	switch {

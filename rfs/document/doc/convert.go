@@ -14,32 +14,32 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/smile"
 )
 
-// plain reports whether a source is JSON in one line already: the usual case, sent as it is.
+// plain reports whether a source is JSON in one line, the usual case, which is sent unchanged.
 func plain(b []byte) bool {
 	return len(b) > 1 && b[0] == '{' && b[1] != 0 && !hasLineBreak(b)
 }
 
-// converter brings a source of any content type into the form of one line of JSON.
-// The content type is not stored next to a source; it shows in the first bytes.
+// converter converts sources of any content type to JSON in one line.
+// The content type is not stored with a source; the first bytes determine it.
 type converter struct {
-	most   int    // bytes of a result, 0: shortText
+	most   int    // maximum bytes of a result, 0: shortText
 	copied bool   // the last result is in a buffer
 	plain  []byte // decompressed LZF
 	text   []byte // JSON before it is made one line
 	line   []byte // JSON in one line, if the source is not
 }
 
-// shortText is the longest result of a conversion for which no memory is asked, in bytes.
+// shortText is the longest result of a conversion that needs no memory from the budget, in bytes.
 const shortText = 8 << 20
 
-// ErrTooLong means that a source becomes longer than the length that is read.
+// ErrTooLong means that a converted source exceeds the limit.
 var ErrTooLong = errors.New("the source exceeds the length that is read")
 
 // Compressed reports whether a source is stored compressed.
 func Compressed(b []byte) bool { return lzf.Is(b) }
 
-// Converted returns how long a source may become as JSON in one line, in bytes; 0 when it is that already. exact is false
-// for forms that state no bound.
+// Converted returns the maximum length of a source as JSON in one line, in bytes; 0 if it has that form already. exact is false
+// for formats without a known limit.
 func Converted(b []byte) (n int64, exact bool) {
 	switch {
 	case plain(b):
@@ -53,7 +53,7 @@ func Converted(b []byte) (n int64, exact bool) {
 	return int64(len(b)), isJSON(b)
 }
 
-// keepBuffer is the largest buffer that is kept for the next document, in bytes.
+// keepBuffer is the size of the largest buffer that is reused, in bytes.
 const keepBuffer = 16 << 20
 
 // oneLine returns the source b as one line of JSON: b itself, or a buffer that is valid until the next call.
@@ -93,7 +93,7 @@ func (c *converter) oneLine(b []byte) ([]byte, error) {
 
 func (c *converter) limit() int { return cmp.Or(c.most, shortText) }
 
-// forget gives up large buffers.
+// forget releases large buffers.
 func (c *converter) forget() {
 	for _, buf := range []*[]byte{&c.plain, &c.text, &c.line} {
 		if cap(*buf) > keepBuffer {
@@ -102,7 +102,7 @@ func (c *converter) forget() {
 	}
 }
 
-// room returns the buffer of a text. Where memory was asked for, it never grows.
+// room returns the empty text buffer. If most exceeds shortText, its capacity is most, so that it never grows.
 func (c *converter) room() []byte {
 	if c.most > shortText {
 		return slices.Grow(c.text[:0], c.most)
@@ -110,7 +110,7 @@ func (c *converter) room() []byte {
 	return c.text[:0]
 }
 
-// json returns a source as JSON text in UTF-8; b itself when it is that already.
+// json returns a source as JSON text in UTF-8; b itself if it has that form already.
 func (c *converter) json(b []byte) (text []byte, err error) {
 	switch {
 	case smile.Is(b):
@@ -142,18 +142,18 @@ func (c *converter) json(b []byte) (text []byte, err error) {
 	return c.text, nil
 }
 
-// WithoutMark returns a text in UTF-8 without its byte order mark. Clusters take a source that starts with one, and answer with it,
-// so it is a part of the source like white space before the first brace.
+// WithoutMark returns a text in UTF-8 without its byte order mark. Clusters accept a source that starts with one, and return it,
+// so that it is part of the source like white space before the first brace.
 func WithoutMark(b []byte) []byte { return bytes.TrimPrefix(b, []byte("\xEF\xBB\xBF")) }
 
-// isJSON: an object, after a byte order mark, blanks and comments at most.
+// isJSON reports whether b starts with an object or a comment, after an optional byte order mark and white space.
 func isJSON(b []byte) bool {
 	b = bytes.TrimLeft(WithoutMark(b), " \t\r\n")
 	return bytes.HasPrefix(b, []byte("{")) || bytes.HasPrefix(b, []byte("//")) || bytes.HasPrefix(b, []byte("/*"))
 }
 
-// wideUnit returns the bytes per code unit of UTF-16 and UTF-32 text, as JSON's own rule
-// distinguishes them (RFC 4627 §3: the first two characters are ASCII) or a byte order mark; 1 otherwise.
+// wideUnit returns the bytes per code unit of UTF-16 and UTF-32 text, by the rule of JSON
+// (RFC 4627 §3: the first two characters are ASCII) or a byte order mark; 1 otherwise.
 func wideUnit(b []byte) int {
 	if len(b) >= 4 {
 		switch w := binary.BigEndian.Uint32(b); {
@@ -206,7 +206,7 @@ func appendUTF8(dst, b []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// maxPart bounds a document to which a value in another format is appended, in bytes.
+// maxPart limits the results of AppendJSON and AppendFormat, in bytes.
 const maxPart = 64 << 20
 
 // AppendJSON appends a source of any content type as JSON in one line, without a byte order mark.

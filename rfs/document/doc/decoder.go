@@ -10,7 +10,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/lucene"
 )
 
-// Decoder makes Documents of the stored fields of one shard. It keeps buffers between
+// Decoder converts the stored fields of one shard to Documents. It reuses buffers between
 // documents and is used by one goroutine.
 type Decoder struct {
 	index       []byte
@@ -29,22 +29,22 @@ func NewDecoder(index string, shard int) *Decoder {
 	return &Decoder{index: []byte(index), shard: shard}
 }
 
-// SetType names the type of documents that do not store one (from 5.x with a single
-// type on, it is the mapping's only type). "_doc" and "" mean none.
+// SetType sets the type of documents that do not store one: the mapping's only type (5.x with a single
+// type, and later). "_doc" and "" mean none.
 func (d *Decoder) SetType(mappingType string) { d.mappingType = meaningful([]byte(mappingType)) }
 
-// SendOriginals makes Decode return the original (_recovery_source) where it is stored next to a filtered source.
+// SendOriginals makes Decode return the original (_recovery_source) if it is stored in addition to a filtered source.
 func (d *Decoder) SendOriginals(on bool) { d.originals = on }
 
 // Lacking states which of the stored forms of a document lack indexed parts.
 type Lacking struct {
-	Source   bool `json:"source,omitempty"`   // _source: it is filtered, or vectors are left out of it
-	Original bool `json:"original,omitempty"` // _recovery_source: it is filtered, too
-	Rebuilt  bool `json:"rebuilt,omitempty"`  // put together from other fields; the cluster itself does not do it
-	Vectors  bool `json:"vectors,omitempty"`  // both stored forms, unless the vectors are put back (lucene.Record.Patched)
+	Source   bool `json:"source,omitempty"`   // _source, which is filtered or lacks vectors
+	Original bool `json:"original,omitempty"` // _recovery_source, which is filtered, too
+	Rebuilt  bool `json:"rebuilt,omitempty"`  // the source rebuilt from other fields, which the cluster itself does not do
+	Vectors  bool `json:"vectors,omitempty"`  // both stored forms, unless the vectors are restored (lucene.Record.Patched)
 }
 
-// SetLacking states the stored forms that are incomplete in the index; Decode marks documents that are sent from it.
+// SetLacking sets the stored forms that are incomplete; Decode marks documents from such a form as Reduced.
 func (d *Decoder) SetLacking(l Lacking) { d.lacking = l }
 
 // reduced reports whether the source that was chosen may lack parts.
@@ -60,14 +60,14 @@ func (d *Decoder) reduced(rec *lucene.Record, original bool) bool {
 	return d.lacking.Source && !whole || vectors
 }
 
-// SetMost bounds the next source that is not stored as JSON in one line: what becomes longer than n bytes is TooLarge, and
-// Outgrew. 0: 8 MiB.
+// SetMost limits the next source that is not stored as JSON in one line: if it becomes longer than n bytes, Decode fails with TooLarge,
+// and Outgrew returns true. 0: 8 MiB.
 func (d *Decoder) SetMost(n int64) { d.conv.most = int(min(n, math.MaxInt)) }
 
-// Outgrew reports whether the last Decode failed by the bound of SetMost.
+// Outgrew reports whether the last Decode failed because of the limit of SetMost.
 func (d *Decoder) Outgrew() bool { return d.long }
 
-// Stored returns the source of a record that is sent, as it is stored, or nil.
+// Stored returns the stored form of the source that Decode sends, or nil.
 func (d *Decoder) Stored(rec *lucene.Record) []byte {
 	stored, _, _, _ := sourceOf(rec, d.originals)
 	return stored
@@ -76,10 +76,10 @@ func (d *Decoder) Stored(rec *lucene.Record) []byte {
 // Copied reports whether the source of the last Decode is in a buffer of the Decoder.
 func (d *Decoder) Copied() bool { return d.conv.copied }
 
-// Forget gives up the large buffers of the last document.
+// Forget releases the large buffers of the last document.
 func (d *Decoder) Forget() { d.conv.forget() }
 
-// Type returns the mapping type of a record, nil when it has none that means anything.
+// Type returns the mapping type of a record, nil for none or "_doc".
 func (d *Decoder) Type(rec *lucene.Record) []byte {
 	var out Document
 	if _, err := d.identify(rec, &out); err != nil {
@@ -93,7 +93,7 @@ func (d *Decoder) Type(rec *lucene.Record) []byte {
 func (d *Decoder) Decode(rec *lucene.Record) (*Document, *Failure) {
 	d.long, d.conv.copied = false, false
 	out := &d.out
-	*out = Document{} // set in place: copies take as long as the rest for short documents
+	*out = Document{} // set in place: for short documents, a copy would take as long as the rest
 	out.Ordinal, out.Index = rec.Ordinal, d.index
 	if rec.Routing != nil || rec.Parent != nil {
 		out.Routing = routingOf(rec)
@@ -133,7 +133,7 @@ func (d *Decoder) Decode(rec *lucene.Record) (*Document, *Failure) {
 	return out, nil
 }
 
-// beyond returns the length of the form that would be sent if it was too long to be read, else 0.
+// beyond returns the length of the form to send if it was too long to read, else 0.
 func (d *Decoder) beyond(rec *lucene.Record) int64 {
 	switch {
 	case rec.Beyond == 0 && rec.RecoveryBeyond == 0:
@@ -152,8 +152,8 @@ func (d *Decoder) beyond(rec *lucene.Record) int64 {
 	return rec.RecoveryBeyond
 }
 
-// sourceOf returns the stored source and whether it is the original. _source wins over _recovery_source, which stands in
-// when it is missing, unless originals are wanted.
+// sourceOf returns the stored source to send and whether it is the original: _source, or _recovery_source if _source is missing or
+// originals is set.
 func sourceOf(rec *lucene.Record, originals bool) (stored []byte, original bool, reason Reason, err error) {
 	switch {
 	case originals && rec.HasRecovery && len(rec.RecoverySource) > 0:
@@ -174,7 +174,7 @@ func sourceOf(rec *lucene.Record, originals bool) (stored []byte, original bool,
 	return nil, false, NoSource, errors.New("neither _source nor _recovery_source is stored")
 }
 
-// failure returns why the current document cannot be sent.
+// failure returns the Failure of the current document.
 func (d *Decoder) failure(stored []byte, reason Reason, err error) *Failure {
 	out := &d.out
 	return &Failure{

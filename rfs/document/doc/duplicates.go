@@ -10,40 +10,40 @@ import (
 	"unicode/utf8"
 )
 
-// maxNesting bounds the objects and lists around a value of a document whose keys are compared.
+// maxNesting limits the nesting of a document whose keys are compared.
 const maxNesting = 2000
 
-// Bounds of the memory for a document whose keys are compared: members of the objects that are open, cuts, and decoded keys in bytes.
-// With more of them it is not read as JSON.
+// Limits of the memory of a KeepLast: members of open objects, cuts, and decoded keys in bytes. A document that exceeds them
+// stays unchanged.
 const (
 	maxNoted     = 1 << 20
 	maxNotedKeys = 16 << 20
 )
 
-// KeepLast cuts out of a source what parsers before Elasticsearch 6 did not see either: of several members of one object
-// with the same key, all but the last. It keeps buffers and is used by one goroutine.
+// KeepLast removes superseded members from a source: of several members of an object with the same key, all except the last. Parsers
+// before Elasticsearch 6 ignored them, too. It reuses buffers and is used by one goroutine.
 type KeepLast struct {
 	b     []byte
 	i     int
-	pairs []keyPair // of the objects that are open, innermost last
+	pairs []keyPair // members of the open objects, innermost last
 	cuts  []span
 	keys  []byte // decoded keys
 	out   []byte
 }
 
-// span is a part of a text.
+// span is a range of bytes of a text.
 type span struct{ from, to int }
 
 // keyPair is a member of an object.
 type keyPair struct {
-	cut span   // from behind the { or , before it to behind the , after it
+	cut span   // from after the preceding { or , to after the following ,
 	key []byte // decoded
 }
 
 var errNotWalked = errors.New("not read as JSON")
 
-// Apply returns source without superseded members, and whether there were any. Everything else stays byte for byte: a
-// source without duplicate keys is returned as it is, as is a text that is not JSON. Keys are compared decoded. The result
+// Apply returns source without superseded members, and whether it had any. All other bytes stay: a
+// source without duplicate keys is returned unchanged, as is a text that is not JSON. Keys are compared decoded. The result
 // is borrowed until the next call.
 func (k *KeepLast) Apply(source []byte) (kept []byte, found bool) {
 	k.b, k.i, k.pairs, k.cuts, k.keys = source, len(source)-len(WithoutMark(source)), k.pairs[:0], k.cuts[:0], k.keys[:0]
@@ -69,7 +69,7 @@ func (k *KeepLast) Apply(source []byte) (kept []byte, found bool) {
 	return k.out, true
 }
 
-// Forget gives up a large buffer.
+// Forget releases a large buffer.
 func (k *KeepLast) Forget() {
 	if cap(k.out) > keepBuffer {
 		k.out = nil
@@ -107,7 +107,7 @@ func EmptyObject(b []byte) bool {
 	return i < len(b) && b[i] == '}'
 }
 
-// value moves behind a value.
+// value moves past a value.
 func (k *KeepLast) value(depth int) error {
 	if depth > maxNesting {
 		return errNotWalked
@@ -131,7 +131,7 @@ func (k *KeepLast) value(depth int) error {
 	return nil
 }
 
-// object moves behind an object and notes which of its members are superseded.
+// object moves past an object and adds its superseded members to cuts.
 func (k *KeepLast) object(depth int) error {
 	k.i++
 	base, from := len(k.pairs), k.i
@@ -170,8 +170,8 @@ func (k *KeepLast) object(depth int) error {
 	return nil
 }
 
-// supersede notes the members of an object that a later one with the same key replaces. The last member is none of them, so
-// that a comma follows each.
+// supersede adds the members of an object that precede another one with the same key to cuts. The last member of the object is never
+// among them, so that a comma follows each.
 func (k *KeepLast) supersede(pairs []keyPair) {
 	if len(pairs) < 2 {
 		return
@@ -208,7 +208,7 @@ func (k *KeepLast) list(depth int) error {
 	}
 }
 
-// text moves behind a string and returns its content, decoded. It may refer to the source or to the buffer of keys.
+// text moves past a string and returns its decoded content, which may alias the source or the buffer of keys.
 func (k *KeepLast) text() ([]byte, error) {
 	if k.i >= len(k.b) || k.b[k.i] != '"' {
 		return nil, errNotWalked
@@ -227,8 +227,8 @@ func (k *KeepLast) text() ([]byte, error) {
 	return k.keys[start:len(k.keys):len(k.keys)], err
 }
 
-// appendUnescaped appends the content of a JSON string without its escapes. Half of a surrogate pair stays what it is (in
-// the three bytes of WTF-8), so that different strings stay different.
+// appendUnescaped appends the content of a JSON string with decoded escapes. A lone surrogate is encoded in
+// the three bytes of WTF-8, so that different strings stay different.
 func appendUnescaped(dst, s []byte) ([]byte, error) {
 	for i := 0; i < len(s); {
 		if s[i] != '\\' {

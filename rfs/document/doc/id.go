@@ -16,14 +16,14 @@ import (
 // First bytes of a binary _id (Elasticsearch 6 and later, OpenSearch).
 const (
 	idUTF8    = 0xFF // the rest is the id
-	idNumeric = 0xFE // two decimal digits a byte
-	idEscaped = 0xFD // the rest is base64, its first byte being one of these three or not
+	idNumeric = 0xFE // the rest is decimal digits, two per byte
+	idEscaped = 0xFD // the rest is the bytes of a base64 id
 )
 
-// AppendBinaryID appends the decoded form of a binary _id: FF is followed by UTF-8, FE by
-// decimal digits, two a byte, high nibble first, the last low nibble F when their number
-// is odd; after FD, and without any of these, come the bytes of an id that was URL-safe
-// base64 without padding.
+// AppendBinaryID appends the decoded form of a binary _id. FF is followed by UTF-8; FE by
+// decimal digits, two per byte, high nibble first, with the last low nibble F if their number
+// is odd. The bytes after FD, or all bytes without one of these prefixes, are decoded
+// from an id in URL-safe base64 without padding.
 func AppendBinaryID(dst, b []byte) ([]byte, error) {
 	if len(b) == 0 {
 		return dst, errors.New("empty _id")
@@ -42,7 +42,7 @@ func AppendBinaryID(dst, b []byte) ([]byte, error) {
 	return appendURLBase64(dst, b), nil
 }
 
-// sextets are the characters of URL-safe base64, twelve their pairs for 12 bits each, the first one in the higher byte.
+// sextets are the characters of URL-safe base64. twelve is the pair of characters for each 12 bits, the first in the higher byte.
 const sextets = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
 var twelve = func() (t [1 << 12]uint16) {
@@ -75,7 +75,7 @@ func appendURLBase64(dst, b []byte) []byte {
 	return dst
 }
 
-// pairs are the two digits of each byte of a numeric _id, 0 for the bytes that have none.
+// pairs are the two digits of each byte of a numeric _id, 0 for bytes without two digits.
 var pairs = func() (t [256][2]byte) {
 	for n := range 100 {
 		t[n/10<<4|n%10] = [2]byte{'0' + byte(n/10), '0' + byte(n%10)}
@@ -89,7 +89,7 @@ func appendDigits(dst, b []byte) ([]byte, error) {
 	out := dst[start : start+2*len(b)]
 	for i, c := range b {
 		p := &pairs[c]
-		if p[0] != 0 && len(out) >= 2 { // the length always is; the check serves the compiler
+		if p[0] != 0 && len(out) >= 2 { // len(out) is always 2 or more; the check lets the compiler omit bounds checks
 			out[0], out[1] = p[0], p[1]
 			out = out[2:]
 			continue
@@ -104,8 +104,8 @@ func appendDigits(dst, b []byte) ([]byte, error) {
 
 // appendSeriesID appends the id that Elasticsearch 9.5 computes for a document of a time
 // series and does not store: URL-safe base64 without padding of the _tsid, the largest long
-// less the timestamp (8 bytes) and the routing hash (4 bytes), both big-endian. The hash is
-// given as a binary _id that decodes to base64 of its bytes, little-endian.
+// minus the timestamp (8 bytes) and the routing hash (4 bytes), both big-endian. The record stores the hash
+// as a binary _id that decodes to base64 of its bytes, little-endian.
 func appendSeriesID(dst []byte, rec *lucene.Record) ([]byte, error) {
 	text, err := AppendBinaryID(nil, rec.RoutingHash)
 	if err != nil {
@@ -123,7 +123,7 @@ func appendSeriesID(dst []byte, rec *lucene.Record) ([]byte, error) {
 	return appendURLBase64(dst, raw), nil
 }
 
-// identify sets type and id of the document of a record. The type is nil when it means nothing.
+// identify sets the type and the id of the document of a record. The type is nil for none or "_doc".
 func (d *Decoder) identify(rec *lucene.Record, out *Document) (reason Reason, err error) {
 	typ, id := d.mappingType, rec.ID
 	switch rec.IDKind {
@@ -160,7 +160,7 @@ func (d *Decoder) identify(rec *lucene.Record, out *Document) (reason Reason, er
 	return "", nil
 }
 
-// meaningful drops the type that stands for none.
+// meaningful returns nil for the type "_doc", which means none, else typ.
 func meaningful(typ []byte) []byte {
 	if len(typ) == 0 || string(typ) == "_doc" {
 		return nil
@@ -168,7 +168,7 @@ func meaningful(typ []byte) []byte {
 	return typ
 }
 
-// routingOf: a child of 1.x and 2.x is routed by its parent when no routing is stored.
+// routingOf returns the routing of a record; a child of 1.x or 2.x without a stored routing is routed by its parent's id.
 func routingOf(rec *lucene.Record) []byte {
 	if rec.Routing != nil || rec.Parent == nil {
 		return rec.Routing

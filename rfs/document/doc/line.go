@@ -7,14 +7,14 @@ import (
 	"fmt"
 )
 
-// ErrLineBreak means that a JSON string contains a raw line break, so the source is not JSON and
-// cannot be a line of its own.
+// ErrLineBreak means that a JSON string contains a raw line break, so that the source is not JSON and
+// cannot be written in one line.
 var ErrLineBreak = errors.New("raw line break inside a string")
 
-// shortLine is the length from which two searches take less time than one look at all bytes.
+// shortLine is the length in bytes from which two calls of IndexByte take less time than hasControl.
 const shortLine = 128
 
-// hasLineBreak reports whether b is more than one line.
+// hasLineBreak reports whether b contains a line feed or carriage return.
 func hasLineBreak(b []byte) bool {
 	if len(b) >= 8 && len(b) < shortLine && !hasControl(b) {
 		return false
@@ -22,7 +22,7 @@ func hasLineBreak(b []byte) bool {
 	return bytes.IndexByte(b, '\n') >= 0 || bytes.IndexByte(b, '\r') >= 0
 }
 
-// hasControl reports whether at least 8 bytes hold one up to \r, which few lines of JSON do.
+// hasControl reports whether b, of at least 8 bytes, contains a byte up to \r, which few lines of JSON do.
 func hasControl(b []byte) bool {
 	found := controls(binary.LittleEndian.Uint64(b[len(b)-8:]))
 	for ; len(b) >= 16; b = b[16:] {
@@ -34,16 +34,16 @@ func hasControl(b []byte) bool {
 	return found != 0
 }
 
-// controls is not 0 if one of 8 bytes is at most \r: the lowest of them sets its high bit.
+// controls returns a value other than 0 if one of 8 bytes is at most \r: the lowest such byte sets its high bit.
 func controls(w uint64) uint64 { return (w - every*('\r'+1)) &^ w & high }
 
-// AppendLine appends a JSON source to dst as a single line; the result never holds a
-// line feed or carriage return that was not in dst before. A source without line breaks
-// is copied as it is. Otherwise line breaks outside strings are removed, a // comment
-// goes with its line break, and a /* */ comment stays with blanks for its line breaks:
-// Elasticsearch and OpenSearch of all versions read such comments (and no others: no
-// '#' comments, no single-quoted strings). Where removing would join two tokens, a
-// blank takes the place of the line break. A raw line break inside a string is ErrLineBreak.
+// AppendLine appends a JSON source to dst as a single line, without line feeds and carriage returns.
+// A source without line breaks
+// is copied unchanged. Otherwise line breaks outside strings are removed, a // comment
+// is removed with its line break, and a /* */ comment stays with blanks instead of line breaks:
+// Elasticsearch and OpenSearch of all versions accept such comments (but neither
+// '#' comments nor single-quoted strings). If removing a line break would join two tokens, a
+// blank replaces it. AppendLine returns ErrLineBreak for a raw line break inside a string.
 func AppendLine(dst, source []byte) ([]byte, error) {
 	if !hasLineBreak(source) {
 		return append(dst, source...), nil
@@ -92,13 +92,13 @@ func AppendLine(dst, source []byte) ([]byte, error) {
 	}
 }
 
-// The bytes that end a stretch of no interest, outside of strings and inside.
+// The bytes at which scanning stops, outside of strings and inside.
 var (
 	outside = [256]bool{'"': true, '/': true, '\n': true, '\r': true}
 	inside  = [256]bool{'"': true, '\\': true, '\n': true, '\r': true}
 )
 
-// skipString returns the position after the string that starts at i; the end of b when it never ends.
+// skipString returns the position after the string that starts at i; the length of b if it does not end.
 func skipString(b []byte, i int) (int, error) {
 	for i++; ; i++ {
 		for i < len(b) && !inside[b[i]] {
@@ -147,7 +147,7 @@ func appendBlanked(dst, comment []byte) []byte {
 
 func isBreak(c byte) bool { return c == '\n' || c == '\r' }
 
-// isWord: a byte that two of in a row would be one token.
+// isWord reports whether c may join with an adjacent byte to one token.
 func isWord(c byte) bool {
 	switch c {
 	case '{', '}', '[', ']', ',', ':', '"', ' ', '\t', '\n', '\r':

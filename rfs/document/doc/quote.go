@@ -5,20 +5,21 @@ import (
 	"unicode/utf8"
 )
 
-// Words of 8 bytes, which are examined together.
+// Masks for words of 8 bytes, which are examined together.
 const (
-	every = 0x0101010101010101 // times a byte: that byte in each place
+	every = 0x0101010101010101 // times a byte: that byte in all 8 positions
 	high  = 0x8080808080808080 // the highest bit of each byte
 )
 
-// escapes is not 0 if one of 8 bytes is not ASCII, a control character, a quote or a backslash.
+// escapes returns a value other than 0 if one of 8 bytes is not ASCII, or is a control character, a quote or a backslash.
 func escapes(w uint64) uint64 {
-	// Without high bits, a subtraction sets the one of the first byte that is less, or equal after the XOR.
+	// If all high bits are clear, a subtraction sets the high bit of the first byte that is less (or, after the XOR, equal).
 	return (w | (w - every*' ') | ((w ^ every*'"') - every) | ((w ^ every*'\\') - every)) & high
 }
 
-// appendQuoted appends s between quotes, and reports whether that is right: it is ASCII without control characters, quotes and
-// backslashes. Bytes are looked at while they are copied. It returns false for less than four, too, and when dst has no room.
+// appendQuoted appends s between quotes, and reports whether that is valid JSON: s is ASCII without control characters, quotes and
+// backslashes. It examines the bytes while it copies them. It also returns false for less than four bytes, and if the capacity of dst
+// is too small.
 func appendQuoted(dst, s []byte) ([]byte, bool) {
 	n, at := len(s), len(dst)
 	if n < 4 || cap(dst)-at < n+2 {
@@ -47,7 +48,7 @@ func appendQuoted(dst, s []byte) ([]byte, bool) {
 }
 
 // AppendString appends s as a JSON string in one line. Bytes that are not UTF-8 become
-// U+FFFD: nothing in s can end the string or the line.
+// U+FFFD, so that no byte of s can end the string or the line.
 func AppendString(dst, s []byte) []byte {
 	if out, all := appendQuoted(dst, s); all {
 		return out
@@ -85,7 +86,7 @@ func AppendString(dst, s []byte) []byte {
 // longestEscape is the largest number of bytes that AppendString appends for a byte of s.
 const longestEscape = len(`\u0000`)
 
-// quotedLen returns how many bytes AppendString appends for s in UTF-8.
+// quotedLen returns the number of bytes that AppendString appends for s in UTF-8.
 func quotedLen(s []byte) int {
 	n := 2 + len(s)
 	for _, c := range s {

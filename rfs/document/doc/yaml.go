@@ -11,8 +11,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// The scalars that YAML 1.1 reads as something else than a string, as SnakeYAML, the
-// parser of all Elasticsearch and OpenSearch versions, resolves them.
+// The scalars of YAML 1.1 that are not strings, as resolved by SnakeYAML, the
+// parser of all Elasticsearch and OpenSearch versions.
 var (
 	yamlBool  = regexp.MustCompile(`^(?:(yes|Yes|YES|true|True|TRUE|on|On|ON)|no|No|NO|false|False|FALSE|off|Off|OFF)$`)
 	yamlNull  = regexp.MustCompile(`^(?:~|null|Null|NULL|)$`)
@@ -20,16 +20,16 @@ var (
 	yamlFloat = regexp.MustCompile(`^[-+]?(?:[0-9][0-9_]*\.[0-9_]*(?:[eE][-+]?[0-9]+)?|[0-9][0-9_]*[eE][-+]?[0-9]+|\.[0-9][0-9_]*(?:[eE][-+]?[0-9]+)?)$`)
 )
 
-// What a parser of YAML holds: a node for each value and copies of the text.
+// Memory of a YAML parser: a node for each value, and copies of the text.
 const (
 	yamlValue  = 256 // bytes
 	yamlCopies = 6
-	// The most that is read: nothing indexes more as YAML, and its tree would take the memory of many documents.
+	// Limits of YAML sources: no application indexes more as YAML, and its tree would take the memory of many documents.
 	maxYAML       = 16 << 20
 	maxYAMLValues = 500_000
 )
 
-// yamlValues returns how many values YAML has at most.
+// yamlValues returns the maximum number of values in a YAML text.
 func yamlValues(b []byte) (n int) {
 	for _, c := range b {
 		switch c {
@@ -41,10 +41,10 @@ func yamlValues(b []byte) (n int) {
 }
 
 // appendYAML appends the first document of b, which must be an object, as JSON in one
-// line, the way Jackson reads YAML: keys are always strings, an alias is the name of its
-// anchor as a string (so nothing can multiply), timestamps and base-60 numbers are strings,
-// !!binary becomes base64. Decimal numbers keep their digits. What becomes longer than limit is ErrTooLong, as is what takes
-// more memory than that to read.
+// line, as Jackson parses YAML: keys are always strings, an alias is the name of its
+// anchor as a string (so that aliases cannot expand), timestamps and base-60 numbers are strings,
+// !!binary becomes base64. Decimal numbers keep their digits. It returns ErrTooLong if the result would be longer than limit, or
+// if parsing would take more than twice as much memory.
 func appendYAML(dst, b []byte, limit int) (out []byte, err error) {
 	switch n := yamlValues(b); {
 	case len(b) > maxYAML:
@@ -55,7 +55,7 @@ func appendYAML(dst, b []byte, limit int) (out []byte, err error) {
 		return dst, ErrTooLong
 	}
 	defer func() {
-		// The parser reports its own errors; input it never expected may still make it fail.
+		// The parser may panic on unexpected input.
 		if r := recover(); r != nil {
 			out, err = dst, fmt.Errorf("YAML: %v", r)
 		}
@@ -164,8 +164,8 @@ func appendYAMLInt(dst []byte, value string) ([]byte, error) {
 	return x.Append(dst, 10), nil
 }
 
-// appendYAMLFloat brings a decimal number into the form that JSON asks for: no
-// underscores, plus sign or leading zeros, digits on both sides of the point.
+// appendYAMLFloat appends a decimal number in the form of JSON: without
+// underscores, plus sign and leading zeros, with digits on both sides of the point.
 func appendYAMLFloat(dst []byte, value string) []byte {
 	s := strings.TrimPrefix(strings.ReplaceAll(value, "_", ""), "+")
 	if strings.HasPrefix(s, "-") {
