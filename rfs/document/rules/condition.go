@@ -10,7 +10,7 @@ import (
 	"strconv"
 )
 
-// conditionEntry is a condition as it is written: about a field, or of other conditions.
+// conditionEntry is the TOML form of a condition: on a field, or on other conditions.
 type conditionEntry struct {
 	Field  string  `toml:"field"`
 	Equals any     `toml:"equals"`
@@ -27,8 +27,7 @@ type conditionEntry struct {
 	Not *conditionEntry  `toml:"not"`
 }
 
-// condition is a checked condition. A field has several values when it is a list: one that
-// fits is enough.
+// condition is a checked condition. If a field is a list, one of its values must match.
 type condition struct {
 	field  string
 	in     []any
@@ -129,7 +128,7 @@ func newConditions(entries []conditionEntry) ([]condition, error) {
 	return out, nil
 }
 
-// holds reports whether a document meets the condition.
+// holds reports whether a document satisfies the condition.
 func (c *condition) holds(f *finder, source []byte) (bool, error) {
 	switch {
 	case c.not != nil:
@@ -167,7 +166,7 @@ func (c *condition) holds(f *finder, source []byte) (bool, error) {
 	return found, nil
 }
 
-// anyValue asks for one value, or for each of a list and of the lists in it.
+// anyValue reports whether a value matches, or an element of a list, at any depth.
 func (c *condition) anyValue(raw []byte) (bool, error) {
 	if len(raw) == 0 || raw[0] != '[' {
 		return c.value(raw), nil
@@ -175,7 +174,7 @@ func (c *condition) anyValue(raw []byte) (bool, error) {
 	return c.element(&finder{b: raw}, 0)
 }
 
-// element asks for the value at f's position and moves behind it, unless it fits.
+// element reports whether the value at f's position, or an element of it, matches. If not, it moves past the value.
 func (c *condition) element(f *finder, depth int) (bool, error) {
 	if f.space() != '[' {
 		start := f.i
@@ -206,7 +205,7 @@ func (c *condition) element(f *finder, depth int) (bool, error) {
 	}
 }
 
-// value asks for one value that is not a list; null is none.
+// value reports whether a single value matches; null never does.
 func (c *condition) value(raw []byte) bool {
 	if len(raw) == 0 || string(raw) == "null" {
 		return false
@@ -233,7 +232,7 @@ func (c *condition) value(raw []byte) bool {
 	return false
 }
 
-// compare puts a value of a document and one of a rule in order; not ok when they are of different kinds.
+// compare compares a value of a document with a value of a rule; ok is false if their types differ.
 func compare(raw []byte, with any) (order int, ok bool) {
 	switch with := with.(type) {
 	case string:
@@ -266,7 +265,7 @@ func compare(raw []byte, with any) (order int, ok bool) {
 
 func isNumber(raw []byte) bool { return raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9' }
 
-// number reads a JSON number; a number too large for a float64 is infinite.
+// number parses a JSON number; a number too large for a float64 is infinite.
 func number(raw []byte) (float64, bool) {
 	if !isNumber(raw) {
 		return 0, false

@@ -10,7 +10,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/document/doc"
 )
 
-// documentRule changes documents, sends them elsewhere or leaves them out.
+// documentRule changes documents, changes their index or leaves them out.
 type documentRule struct {
 	match    matcher
 	where    *condition // nil: every document
@@ -83,19 +83,19 @@ func checkField(path string) error {
 
 func parent(path string) string { return path[:strings.LastIndexByte(path, '.')+1] }
 
-// Editor applies the rules about the documents of one index. It keeps buffers and is used by
+// Editor applies the rules for the documents of one index. It reuses buffers and is used by
 // one goroutine.
 type Editor struct {
 	rules   []documentRule
-	targets [][]byte // by rule: where its documents go; nil keeps the index
+	targets [][]byte // target index by rule; nil keeps the index
 	find    finder
 	bufs    [2][]byte
-	used    int // which of bufs the source is in
-	most    int // bytes of a result; 0: any
+	used    int // element of bufs that contains the source
+	most    int // maximum bytes of a result; 0: no limit
 }
 
-// Documents returns an Editor for the documents of an index of the snapshot; nil when no rule
-// is about them. s may be nil.
+// Documents returns an Editor for the documents of an index of the snapshot; nil if no rule
+// matches the index. s may be nil.
 func (s *Set) Documents(index string) *Editor {
 	if s == nil {
 		return nil
@@ -118,7 +118,7 @@ func (s *Set) Documents(index string) *Editor {
 	return e
 }
 
-// Targets returns the target indices that rules send documents of an index of the snapshot to. s may be nil.
+// Targets returns the target indices that rules name for documents of an index of the snapshot. s may be nil.
 func (s *Set) Targets(index string) (names []string) {
 	if e := s.Documents(index); e != nil {
 		for _, to := range e.targets {
@@ -140,10 +140,10 @@ func (s *Set) Merges() bool {
 	return s != nil && slices.ContainsFunc(s.documents, func(r documentRule) bool { return r.index != "" })
 }
 
-// Edit changes index and source of a document; keep is false when it is left out. A source
-// that is changed is borrowed until the next Edit, one that is not stays the same slice.
-// An error means that the source cannot be read as JSON, or doc.ErrTooLong that it becomes longer than most bytes (0: any);
-// the document is as it was.
+// Edit changes the index and the source of a document; keep is false if a rule leaves it out. A changed source
+// is borrowed until the next Edit; an unchanged one stays the same slice.
+// Edit returns doc.ErrTooLong if the source becomes longer than most bytes (0: no limit), and another error if it is not JSON;
+// the document is then unchanged.
 func (e *Editor) Edit(d *doc.Document, most int64) (keep bool, err error) {
 	e.most = int(min(most, math.MaxInt))
 	source, index := d.Source, d.Index
@@ -172,7 +172,7 @@ func (e *Editor) Edit(d *doc.Document, most int64) (keep bool, err error) {
 	return true, nil
 }
 
-// change applies what one rule does to a source: copies first, so that they see the original fields.
+// change applies one rule to a source: copies first, so that they use the original fields.
 func (e *Editor) change(r *documentRule, source []byte) ([]byte, error) {
 	var err error
 	for i := range r.copy {
@@ -193,10 +193,10 @@ func (e *Editor) change(r *documentRule, source []byte) ([]byte, error) {
 	return source, nil
 }
 
-// keepBuffer is the largest buffer that Forget keeps, in bytes.
+// keepBuffer is the size of the largest buffer that Forget keeps, in bytes.
 const keepBuffer = 16 << 20
 
-// Forget gives up the large buffers of the last document.
+// Forget releases the large buffers of the last document.
 func (e *Editor) Forget() {
 	for i := range e.bufs {
 		if cap(e.bufs[i]) > keepBuffer {
@@ -208,7 +208,7 @@ func (e *Editor) Forget() {
 	}
 }
 
-// buffer returns the buffer that does not hold the source, with room for size bytes.
+// buffer returns the buffer that does not contain the source, with a capacity of size bytes.
 func (e *Editor) buffer(size int) []byte {
 	e.used = 1 - e.used
 	return slices.Grow(e.bufs[e.used][:0], size)
@@ -219,7 +219,7 @@ func (e *Editor) keep(b []byte) []byte {
 	return b
 }
 
-// dropField cuts members out, with the comma that is too many.
+// dropField removes members, with the superfluous comma.
 func (e *Editor) dropField(path string, source []byte) ([]byte, error) {
 	if err := e.find.find(source, path); err != nil || len(e.find.hits) == 0 {
 		return source, err
@@ -229,14 +229,14 @@ func (e *Editor) dropField(path string, source []byte) ([]byte, error) {
 		out = append(out, source[from:h.seg]...)
 		if from = h.segEnd; source[from] == ',' {
 			from++
-		} else if out[len(out)-1] == ',' { // the last member: the comma before it has nothing after it
+		} else if out[len(out)-1] == ',' { // the last member: remove the comma before it
 			out = out[:len(out)-1]
 		}
 	}
 	return e.keep(append(out, source[from:]...)), nil
 }
 
-// renameField gives members another key.
+// renameField changes the key of members.
 func (e *Editor) renameField(op renameOp, source []byte) ([]byte, error) {
 	if err := e.find.find(source, op.from); err != nil || len(e.find.hits) == 0 {
 		return source, err
@@ -251,15 +251,15 @@ func (e *Editor) renameField(op renameOp, source []byte) ([]byte, error) {
 	out, from := e.buffer(size), 0
 	for _, h := range e.find.hits {
 		out = append(out, source[from:h.key]...)
-		// The key may match several parts of the path.
+		// The key may match several components of the path.
 		out = appendQuoted(out, op.to[len(op.from)-h.rest:])
 		from = h.col
 	}
 	return e.keep(append(out, source[from:]...)), nil
 }
 
-// copyField adds a member at the end of the document, unless there is one of that name: the
-// value, or a list of all values when there are several.
+// copyField adds a member at the end of the document, unless it has a member of that name: the
+// value, or a list of all values if there are several.
 func (e *Editor) copyField(op *copyOp, source []byte) ([]byte, error) {
 	if err := e.find.find(source, op.to); err != nil || len(e.find.hits) > 0 {
 		return source, err
@@ -268,7 +268,7 @@ func (e *Editor) copyField(op *copyOp, source []byte) ([]byte, error) {
 		return source, err
 	}
 	end := len(source) - 1
-	for source[end] != '}' { // white space only: find read it
+	for source[end] != '}' { // only white space follows: find has parsed the source
 		end--
 	}
 	hits := e.find.hits

@@ -9,10 +9,10 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/pattern"
 )
 
-// patterns is a name, or a list of names: as package pattern reads them.
+// patterns are one or more patterns in the syntax of package pattern.
 type patterns []string
 
-// UnmarshalTOML takes a string or a list of strings.
+// UnmarshalTOML accepts a string or a list of strings.
 func (p *patterns) UnmarshalTOML(v any) error {
 	switch v := v.(type) {
 	case string:
@@ -31,7 +31,7 @@ func (p *patterns) UnmarshalTOML(v any) error {
 	return fmt.Errorf("%v is neither a string nor a list of strings", v)
 }
 
-// matcher selects the names that a rule is about.
+// matcher matches the names to which a rule applies.
 type matcher pattern.List
 
 func newMatcher(p patterns) (matcher, error) {
@@ -51,7 +51,7 @@ func newMatcher(p patterns) (matcher, error) {
 
 func (m matcher) matches(name string) bool { return pattern.List(m).Match(name) }
 
-// expand puts the groups of the first pattern that matches ($1, ${name}) into a text.
+// expand replaces references ($1, ${name}) in a text by the groups of the first matching pattern; false if none matches.
 func (m matcher) expand(name, text string) (string, bool) {
 	for _, p := range m {
 		re := p.Regexp()
@@ -62,10 +62,10 @@ func (m matcher) expand(name, text string) (string, bool) {
 	return "", false
 }
 
-// reference is a group in the text of a rule, as regexp.Expand reads it.
+// reference is a reference to a group in the text of a rule, in the syntax of regexp.Expand.
 var reference = regexp.MustCompile(`\$(\$|\{\w+\}|\w+)`)
 
-// checkGroups refuses references to groups that a pattern does not have: they would vanish.
+// checkGroups returns an error for references to groups that a pattern does not have, which would expand to nothing.
 func (m matcher) checkGroups(text string) error {
 	for _, ref := range reference.FindAllStringSubmatch(text, -1) {
 		name := strings.Trim(ref[1], "{}")

@@ -24,7 +24,7 @@ type metadataRule struct {
 	ops   []metadataOp
 }
 
-// metadataOp does one thing at a path: drop, move to another path, or set a value.
+// metadataOp is one operation at a path: drop, move to another path, or set a value.
 type metadataOp struct {
 	path  []string
 	to    []string // of a move
@@ -84,7 +84,7 @@ func newMetadataRule(e metadataEntry) (metadataRule, error) {
 	return r, nil
 }
 
-// checkValue refuses what JSON does not have.
+// checkValue returns an error for values that JSON cannot represent.
 func checkValue(v any) error {
 	switch v := v.(type) {
 	case nil:
@@ -111,11 +111,11 @@ func checkValue(v any) error {
 	return nil
 }
 
-// sections are the first parts of a path of metadata.
+// sections are the possible first components of a path.
 var sections = []string{"settings", "mappings", "aliases"}
 
-// pointer reads a JSON pointer (RFC 6901): parts after slashes, ~1 for a slash and ~0 for ~ within
-// a part. Settings are one part, whether written with dots or slashes, with "index." before or not.
+// pointer parses a JSON pointer (RFC 6901): components after slashes, with ~1 for a slash and ~0 for ~.
+// The name of a setting becomes one component, whether written with dots or slashes, with or without "index.".
 func pointer(s string) ([]string, error) {
 	parts := strings.Split(s, "/")
 	if len(parts) < 3 || parts[0] != "" || !slices.Contains(sections, parts[1]) || slices.Contains(parts[1:], "") {
@@ -136,7 +136,7 @@ func pointer(s string) ([]string, error) {
 }
 
 // EditIndex changes the body that creates an index (settings with flat names, mappings,
-// aliases) in place and tells what it did. name is the index's name in the snapshot. s may be nil.
+// aliases) in place and returns the changes. name is the index's name in the snapshot. s may be nil.
 func (s *Set) EditIndex(name string, body map[string]any) []Edit {
 	if s == nil {
 		return nil
@@ -144,7 +144,7 @@ func (s *Set) EditIndex(name string, body map[string]any) []Edit {
 	return edit(s.indices, name, body)
 }
 
-// EditTemplate is EditIndex for what a template holds: settings, mappings and aliases. s may be nil.
+// EditTemplate is EditIndex for the settings, mappings and aliases of a template. s may be nil.
 func (s *Set) EditTemplate(name string, body map[string]any) []Edit {
 	if s == nil {
 		return nil
@@ -204,8 +204,8 @@ type place struct {
 func (p place) set(v any) { p.in[p.key] = v }
 func (p place) remove()   { delete(p.in, p.key) }
 
-// visit calls f for every value at a path, in which * is every member of an object and a
-// number a position of a list; with create also a position without a value.
+// visit calls f for every value at a path. The component * matches every member of an object, and a
+// number an element of a list. With create it also calls f for a missing member.
 func visit(in map[string]any, path []string, at string, create bool, f func(at string, v any, p place)) {
 	names := []string{path[0]}
 	if path[0] == "*" {

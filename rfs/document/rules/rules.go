@@ -1,6 +1,6 @@
-// Package rules holds a user's own changes to migrated objects: names of indices, settings,
-// mappings and aliases, and documents. They are applied only when a file of rules is given;
-// documents that no rule is about pass as they are, byte for byte.
+// Package rules applies a user's own changes to migrated objects: names of indices, settings,
+// mappings and aliases, and documents. A file of rules defines them;
+// documents without a matching rule stay unchanged, byte for byte.
 package rules
 
 import (
@@ -16,10 +16,10 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// maxFile bounds a file of rules, in bytes.
+// maxFile is the maximum size of a file of rules, in bytes.
 const maxFile = 1 << 20
 
-// Set is the content of one file of rules. It does not change and is safe for concurrent use.
+// Set is the content of one file of rules. It is immutable and safe for concurrent use.
 type Set struct {
 	digest    string
 	names     []nameRule
@@ -28,7 +28,7 @@ type Set struct {
 	documents []documentRule
 }
 
-// file is the form of a file of rules.
+// file is the TOML form of a file of rules.
 type file struct {
 	RenameIndex []struct {
 		Match patterns `toml:"match"`
@@ -64,8 +64,8 @@ type documentEntry struct {
 	Copy     []move          `toml:"copy"`
 }
 
-// Load reads a file of rules. Errors are fault.ErrConfig and name file, line and key; keys
-// that mean nothing are errors.
+// Load reads a file of rules. Errors are fault.ErrConfig and name file, line and key. Unknown keys
+// are errors.
 func Load(name string) (*Set, error) {
 	b, err := os.ReadFile(name)
 	if err != nil {
@@ -74,7 +74,7 @@ func Load(name string) (*Set, error) {
 	return Parse(name, b)
 }
 
-// Parse reads the content of a file of rules; name is for errors, see Load.
+// Parse parses the content of a file of rules; name is for errors. See Load.
 func Parse(name string, b []byte) (*Set, error) {
 	if len(b) > maxFile {
 		return nil, fmt.Errorf("rules %s: %d bytes are more than %d: %w", name, len(b), maxFile, fault.ErrConfig)
@@ -97,12 +97,12 @@ func Parse(name string, b []byte) (*Set, error) {
 	return s, nil
 }
 
-// ofValue reports whether a key lies within a value that is set, where all keys mean something.
+// ofValue reports whether a key lies within a value to set, where every key is allowed.
 func ofValue(k toml.Key) bool {
 	return len(k) > 3 && (k[0] == "index" || k[0] == "template") && k[1] == "set" && k[2] == "value"
 }
 
-// compile checks every rule; on an error it gives the section and the number of the rule, from 0.
+// compile checks every rule and adds it to s. With an error it returns the section and the number of the rule, from 0.
 func (s *Set) compile(f file) (section string, n int, err error) {
 	for i, r := range f.RenameIndex {
 		rule, err := newNameRule(r.Match, r.To)
@@ -135,7 +135,7 @@ func (s *Set) compile(f file) (section string, n int, err error) {
 	return "", 0, nil
 }
 
-// Digest identifies the content of the file: SHA-256 in hexadecimal; "" for a nil Set.
+// Digest returns the SHA-256 of the file in hexadecimal; "" for a nil Set.
 func (s *Set) Digest() string {
 	if s == nil {
 		return ""
@@ -143,8 +143,8 @@ func (s *Set) Digest() string {
 	return s.digest
 }
 
-// IndexName returns the name that an index of the snapshot has on the target: that of the
-// first rule which matches, else its own. s may be nil.
+// IndexName returns the target name of an index of the snapshot: from the
+// first matching rule, else the name itself. s may be nil.
 func (s *Set) IndexName(name string) string {
 	if s == nil {
 		return name
@@ -157,7 +157,7 @@ func (s *Set) IndexName(name string) string {
 	return name
 }
 
-// nameRule gives indices other names.
+// nameRule renames indices.
 type nameRule struct {
 	match matcher
 	to    string
@@ -177,7 +177,7 @@ func newNameRule(match patterns, to string) (nameRule, error) {
 // lines are the lines of a file of rules.
 type lines []string
 
-// ofTable returns the line of the nth [[section]], from 1; 0 when it does not exist.
+// ofTable returns the line, from 1, of the [[section]] with the number n, from 0; 0 if it does not exist.
 func (l lines) ofTable(section string, n int) int {
 	for i, line := range l {
 		if header(line) == section {
@@ -190,7 +190,7 @@ func (l lines) ofTable(section string, n int) int {
 	return 0
 }
 
-// ofKey returns the line of a key, from 1; 0 when it is not found.
+// ofKey returns the line of a key, from 1; 0 if it is not found.
 func (l lines) ofKey(key toml.Key) int {
 	last, section, somewhere := key[len(key)-1], "", 0
 	for i, line := range l {

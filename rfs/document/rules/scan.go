@@ -10,19 +10,19 @@ import (
 	"github.com/rfsd/rfsd/rfs/document/doc"
 )
 
-// hit is a member of an object that a path names. All are positions in the text.
+// hit is a member that a path matches. All fields except rest are positions in the text.
 type hit struct {
-	seg      int // behind the { or comma before it
+	seg      int // after the preceding { or comma
 	key, col int // its key, quotes included, is text[key:col]
 	val, end int // its value is text[val:end]
-	segEnd   int // at the comma or } after it
-	rest     int // bytes of the path that its key matches
+	segEnd   int // at the following comma or }
+	rest     int // number of bytes of the path that its key matches
 }
 
-// finder finds the members that a path names in the text of a document. A path is written
-// with dots, which stand for objects below each other as well as for dots in a name, as they
-// do in an index; objects in lists are looked into. Bare words are taken for values of any
-// kind (old versions store NaN): the text is passed on, not judged.
+// finder finds the members that a path matches in the text of a document. A dot in a path
+// separates an object from its member, or is a dot in a name, as
+// in an index; finder also searches objects in lists. It accepts bare words as values
+// (old versions store NaN), since the target validates the text.
 type finder struct {
 	b    []byte
 	i    int
@@ -30,14 +30,14 @@ type finder struct {
 }
 
 const (
-	deepest  = 2000    // nesting of a document
-	maxHits  = 1 << 19 // members that a path names
-	keepHits = 1 << 14 // their room that is kept
+	deepest  = 2000    // maximum nesting of a document
+	maxHits  = 1 << 19 // maximum number of hits
+	keepHits = 1 << 14 // capacity of hits that is reused
 )
 
 var errNoObject = errors.New("no JSON object")
 
-// find fills hits with the members at a path, in order.
+// find sets hits to the members at a path, in order.
 func (f *finder) find(b []byte, path string) error {
 	f.b, f.i, f.hits = b, len(b)-len(doc.WithoutMark(b)), f.hits[:0]
 	if !mayHold(b, path) {
@@ -55,7 +55,7 @@ func (f *finder) find(b []byte, path string) error {
 	return nil
 }
 
-// mayHold is a quick look: without escapes a key of the path's last part must be there as it is.
+// mayHold reports whether the text may contain a path: without escapes it must contain the path's last component literally.
 func mayHold(b []byte, path string) bool {
 	last := path[strings.LastIndexByte(path, '.')+1:]
 	return contains(b, last) || bytes.IndexByte(b, '\\') >= 0
@@ -89,7 +89,7 @@ func (f *finder) space() byte {
 	return 0
 }
 
-// value moves behind a value and collects the members of rest in it; "" collects nothing.
+// value moves past a value and collects the members in it that rest matches; none for "".
 func (f *finder) value(rest string, depth int) error {
 	if depth > deepest {
 		return f.wrong("nested too deeply")
@@ -166,7 +166,7 @@ func (f *finder) object(rest string, depth int) error {
 	}
 }
 
-// step reports whether a key is what rest asks for, or what of it is to be looked for below.
+// step reports whether a key matches all of rest, and else returns the remaining path to search below it.
 func (f *finder) step(quoted []byte, rest string) (below string, isHit bool) {
 	key := quoted[1 : len(quoted)-1]
 	if bytes.IndexByte(key, '\\') >= 0 {
@@ -207,7 +207,7 @@ func (f *finder) array(rest string, depth int) error {
 	}
 }
 
-// text moves behind a string.
+// text moves past a string.
 func (f *finder) text() error {
 	if f.i >= len(f.b) || f.b[f.i] != '"' {
 		return f.wrong("no string")
