@@ -30,21 +30,21 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/difference"
 )
 
-// Counts reads what the indices of a target hold. *target.Client is one.
+// Counts reads counts from the indices of a target. *target.Client implements it.
 type Counts interface {
 	Refresh(ctx context.Context, index string) error
 	// Count returns the number of root documents.
 	Count(ctx context.Context, index string) (int64, error)
 	// CountLucene returns the number of Lucene documents, nested ones included.
 	CountLucene(ctx context.Context, index string) (int64, error)
-	// Operations returns what the primary shards have executed.
+	// Operations returns the number of operations that the primary shards have executed.
 	Operations(ctx context.Context, index string) (target.Operations, error)
 	GetIndex(ctx context.Context, name string) ([]target.Index, error)
 }
 
-// Ledger records what a session creates. *rollback.Ledger is one.
+// Ledger records what a session creates. *rollback.Ledger implements it.
 type Ledger interface {
-	// Around runs work that sends documents after the end of the migration, and records what the indices hold then.
+	// Around runs work, which sends documents after the end of the migration, and records what the indices hold afterwards.
 	Around(ctx context.Context, work func() error) error
 }
 
@@ -56,35 +56,35 @@ type Check struct {
 	Entry func(context.Context, session.IndexEntry) (plan.Entry, error)
 	// Present returns engine.ErrTargetReplaced when a target index of an entry was replaced since documents were sent to it.
 	Present func(context.Context, plan.Entry) error
-	// Existing is the choice for documents whose ids the target has.
+	// Existing is the treatment of documents whose ids already exist on the target.
 	Existing bulk.Existing
-	// Redirects returns the target indices that rules send documents of an index of the snapshot to; nil: none.
+	// Redirects returns the target indices to which rules send documents of an index of the snapshot; nil: none.
 	Redirects func(index string) []string
 	Ledger    Ledger         // nil: nothing is recorded
 	Runner    *engine.Runner // sends missing documents again; nil: they are reported only
 	Shards    *shards.Reader
 	Log       *slog.Logger
-	// Resent holds the groups of target indices that this process has read again.
+	// Resent holds the keys of the groups whose snapshot shards this process has read again.
 	Resent map[string]bool
-	// Lag is the time within which the target shows what it took, where Refresh cannot make it do so.
+	// Lag is the time after which acknowledged writes are visible on a target whose Refresh does not make them visible.
 	Lag time.Duration
-	// Repeats states that documents that were sent again are there several times, since the target gives them ids of its own.
+	// Repeats states that a document sent twice exists twice, because the target assigns its own ids.
 	Repeats bool
 }
 
-// arriving holds the counts that an index of the snapshot has sent.
+// arriving is an index of the snapshot with the counts of its items.
 type arriving struct {
 	name   string
 	entry  plan.Entry
 	sent   cms.Counts
 	open   bool
-	failed bool // an item
-	// changes holds the changes of each shard since the former snapshot; empty: everything was sent.
+	failed bool // any item failed
+	// changes holds the changes of each shard since the former snapshot; empty: all documents were sent.
 	changes map[int]difference.Totals
-	whole   bool // a shard was sent as a whole
+	whole   bool // all documents of some shard were sent
 }
 
-// add adds an item of the index.
+// add adds the counts of an item of the index.
 func (a *arriving) add(item cms.Item, shard int) error {
 	a.sent, a.open, a.failed = a.sent.Add(item.Counts), a.open || item.Open(), a.failed || item.FailedItem()
 	if !a.changed() || item.Checks == "" {
@@ -102,10 +102,10 @@ func (a *arriving) add(item cms.Item, shard int) error {
 	return nil
 }
 
-// changed reports whether documents of the targets come from former rounds.
+// changed reports whether former rounds have sent documents to the targets.
 func (a *arriving) changed() bool { return a.entry.Since != nil }
 
-// more returns the number of documents that the targets of the index have after this round: those before it, and the changes.
+// more returns the number of documents expected on the targets after this round: the documents held before it plus the changes.
 func (a *arriving) more() (n int64) {
 	for _, name := range a.entry.Naming.Targets() {
 		n += a.entry.Held[name]
@@ -116,15 +116,15 @@ func (a *arriving) more() (n int64) {
 	return n
 }
 
-// arrivalGroup are the indices of the snapshot that have target indices in common, directly or by way of others, and all of these.
+// arrivalGroup is a set of indices of the snapshot connected by shared target indices, with all of these targets.
 type arrivalGroup struct {
 	targets []string
 	all     []*arriving
-	own     bool  // this session created the targets, or found them empty
+	own     bool  // this session created the targets or found them empty
 	before  int64 // operations that the targets had executed before the session, if known
 	known   bool
-	files   bool    // its documents come out of files
-	again   *resent // nil: its documents were not read again
+	files   bool    // the documents come from files
+	again   *resent // nil: the snapshot was not read again
 }
 
 // follows reports whether only changes since a former snapshot were sent.
@@ -141,7 +141,7 @@ func (g *arrivalGroup) text() string {
 	return strings.Join(g.targets, ", ")
 }
 
-// key returns a name that no other group has.
+// key returns a name that is unique to the group.
 func (g *arrivalGroup) key() string { return strings.Join(g.targets, " ") }
 
 // remedy describes what to do about documents that are missing.
@@ -153,7 +153,7 @@ func (g *arrivalGroup) remedy() string {
 	return fmt.Sprintf("rfsd verify with --index-allowlist %s %s--index-allowlist %s --existing-documents overwrite, which sends everything again", g.names(), cause, g.names())
 }
 
-// names lists the indices of the snapshot as options take them, some of them if there are many.
+// names returns the first indices of the snapshot, formatted as values of --index-allowlist.
 func (g *arrivalGroup) names() string {
 	const most = 5
 	var names []string
@@ -169,10 +169,10 @@ func (g *arrivalGroup) names() string {
 // AtOnce is the number of target indices counted at the same time: each takes several requests in sequence.
 const AtOnce = 8
 
-// All compares every target index whose work has ended with the documents sent to it, and records the result in the
-// index entries. Documents that are missing are sent again once, where that cannot bring back what others deleted. The finding
-// complete once is counted again only where the target has lost writes since: others may write to it from then on. It returns how many
-// operations the documents of the session account for, where that is known.
+// All compares every target index whose items are all closed with the documents sent to it, and records the result in the index entries.
+// Missing documents are sent again once, unless that could restore documents that other clients deleted. A target found complete is
+// counted again only if it has lost writes since, because other clients may write to it from then on. All returns the number of
+// operations that the documents of the session account for, where it is known.
 func (c *Check) All(ctx context.Context) ([]rollback.Own, error) {
 	groups, err := c.arriving(ctx)
 	if err != nil {
@@ -222,7 +222,7 @@ func (c *Check) All(ctx context.Context) ([]rollback.Own, error) {
 	return own, nil
 }
 
-// recordArrivals stores the result in the entries of a group.
+// recordArrivals stores the result in the index entries of a group.
 func (c *Check) recordArrivals(ctx context.Context, group *arrivalGroup, is progress.Arrival) error {
 	for _, a := range group.all {
 		if err := c.recordArrival(ctx, a, is); err != nil {
@@ -232,7 +232,7 @@ func (c *Check) recordArrivals(ctx context.Context, group *arrivalGroup, is prog
 	return nil
 }
 
-// arriving returns the indices that are on the target, grouped by their target indices, targets of rules included.
+// arriving returns the indices that exist on the target, grouped by shared target indices, including the targets of rules.
 func (c *Check) arriving(ctx context.Context) ([]*arrivalGroup, error) {
 	byName := map[string]*arriving{}
 	for e, err := range session.EntriesOf(c.Coordinator).All(ctx) {
@@ -273,7 +273,7 @@ func (c *Check) arriving(ctx context.Context) ([]*arrivalGroup, error) {
 	return c.group(byName), nil
 }
 
-// group joins indices of the snapshot that have target indices in common.
+// group groups the indices of the snapshot that share target indices.
 func (c *Check) group(byName map[string]*arriving) (groups []*arrivalGroup) {
 	of, ours := map[string]*arrivalGroup{}, map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
@@ -311,7 +311,7 @@ func (c *Check) group(byName map[string]*arriving) (groups []*arrivalGroup) {
 			continue
 		}
 		redirected := len(g.targets)
-		g.targets = nil // what rules name may not be there
+		g.targets = nil // targets that only rules name may not exist
 		for _, a := range g.all {
 			g.targets = append(g.targets, a.entry.Naming.Targets()...)
 		}
@@ -323,14 +323,14 @@ func (c *Check) group(byName map[string]*arriving) (groups []*arrivalGroup) {
 	return groups
 }
 
-// executedBefore returns how many operations the targets had executed before the session, where that is recorded of all that are not
-// its own.
+// executedBefore returns the number of operations that targets not created by this session had executed before it. known is false unless
+// the number is recorded for all of them.
 func (g *arrivalGroup) executedBefore(ours map[string]bool) (sum int64, known bool) {
 	for _, t := range g.targets {
 		if ours[t] {
 			continue
 		}
-		least := int64(-1) // of the entry that was planned first
+		least := int64(-1) // from the entry that was planned first
 		for _, a := range g.all {
 			if n, recorded := a.entry.Before[t]; recorded && (least < 0 || n < least) {
 				least = n
@@ -344,8 +344,8 @@ func (g *arrivalGroup) executedBefore(ours map[string]bool) (sum int64, known bo
 	return sum, true
 }
 
-// arrivalShown is arrival, but calls shown, which blocks until the target shows what it took, where the numbers may be short without it:
-// of documents that are missing, and of copies.
+// arrivalShown is like arrival, but on a target with Lag it first calls shown, which blocks until writes are visible, if the counts may
+// be too low without that: when documents are missing, or to count duplicates.
 func (c *Check) arrivalShown(ctx context.Context, group *arrivalGroup, shown func() error) (is progress.Arrival, err error) {
 	if c.Lag == 0 {
 		return c.arrival(ctx, group)
@@ -361,10 +361,10 @@ func (c *Check) arrivalShown(ctx context.Context, group *arrivalGroup, shown fun
 	return c.arrival(ctx, group)
 }
 
-// arrival asks the target for the indices of a group.
+// arrival compares the targets of a group with the documents sent to them.
 func (c *Check) arrival(ctx context.Context, group *arrivalGroup) (progress.Arrival, error) {
 	is := progress.Arrival{Shared: len(group.all) > 1}
-	before := true // everything was found complete before
+	before := true // every entry was found complete before
 	for _, a := range group.all {
 		if is.Expected += a.sent.Indexed - a.sent.Moved; a.changed() && !a.whole {
 			is.Expected += a.more() - a.sent.Indexed + a.sent.Moved
@@ -393,7 +393,7 @@ func (c *Check) arrival(ctx context.Context, group *arrivalGroup) (progress.Arri
 	case errors.Is(err, engine.ErrTargetReplaced):
 		is.Gone, is.Problem = true, fmt.Sprintf("%s; %d documents were sent to it", fault.Text(err), is.Expected)
 		return is, nil
-	case errors.Is(err, objects.ErrRollover): // that was a danger while documents came
+	case errors.Is(err, objects.ErrRollover): // only matters while documents are sent
 		is.Uncounted, is.Note = true, "not counted: "+fault.Text(err)
 		return is, nil
 	case err != nil:
@@ -408,8 +408,8 @@ func (c *Check) arrival(ctx context.Context, group *arrivalGroup) (progress.Arri
 	return c.counted(ctx, group, is)
 }
 
-// OfFiles compares what target indices hold with the documents sent to them from files. others are those that had documents or
-// operations before. own are the operations that the documents account for, where known.
+// OfFiles compares what target indices hold with the documents sent to them from files. others are the targets that had documents or
+// operations before the import. own is the number of operations that the documents account for, where it is known.
 func OfFiles(ctx context.Context, counts Counts, targets, others []string, sent cms.Counts, existing bulk.Existing, log *slog.Logger) (is progress.Arrival, own []rollback.Own, err error) {
 	c := &Check{Counts: counts, Existing: existing, Log: log}
 	group := &arrivalGroup{targets: targets, all: []*arriving{{sent: sent}}, own: len(others) == 0, known: len(others) == 0, files: true}
@@ -423,11 +423,12 @@ func OfFiles(ctx context.Context, counts Counts, targets, others []string, sent 
 	return is, own, err
 }
 
-// counted counts what the targets of a group hold and compares it.
+// counted counts what the targets of a group hold and compares it with what was sent. A missing target or permission is a finding, not an
+// error.
 func (c *Check) counted(ctx context.Context, group *arrivalGroup, is progress.Arrival) (progress.Arrival, error) {
 	err := c.countArrival(ctx, group, &is)
 	switch {
-	case fault.HasStatus(err, http.StatusNotFound): // it went a moment ago
+	case fault.HasStatus(err, http.StatusNotFound): // deleted since the check above
 		is.Gone, is.Problem = true, fmt.Sprintf("%s; %d documents were sent to it", fault.Text(err), is.Expected)
 		return is, nil
 	case errors.Is(err, fault.ErrConfig):
@@ -437,7 +438,7 @@ func (c *Check) counted(ctx context.Context, group *arrivalGroup, is progress.Ar
 	return is, err
 }
 
-// countArrival refreshes the targets of a group and compares numbers where they are this session's own.
+// countArrival refreshes and counts the targets of a group, and compares the counts if the targets belong to this session alone.
 func (c *Check) countArrival(ctx context.Context, group *arrivalGroup, is *progress.Arrival) error {
 	for _, name := range group.targets {
 		if err := c.Counts.Refresh(ctx, name); err != nil {
@@ -480,7 +481,7 @@ func (c *Check) countArrival(ctx context.Context, group *arrivalGroup, is *progr
 	return nil
 }
 
-// roundNote describes what differs from what a round can have left on targets that former rounds have filled; "": nothing does.
+// roundNote describes how targets filled by former rounds differ from the expected result of this round; "" if they do not.
 func roundNote(group *arrivalGroup, is *progress.Arrival) string {
 	var notes []string
 	if whole := func(a *arriving) bool { return a.whole }; is.Expected != is.Found && !slices.ContainsFunc(group.all, whole) {
@@ -492,7 +493,7 @@ func roundNote(group *arrivalGroup, is *progress.Arrival) string {
 	return strings.Join(notes, "; ")
 }
 
-// inUse reports whether applications can be expected to delete documents of a group: an alias or a data stream leads to a target.
+// inUse reports whether applications may delete documents of a group: whether any target has an alias or belongs to a data stream.
 func (c *Check) inUse(ctx context.Context, group *arrivalGroup) (bool, error) {
 	for _, a := range group.all {
 		if a.entry.Stream != nil {
@@ -519,9 +520,9 @@ func (c *Check) inUse(ctx context.Context, group *arrivalGroup) (bool, error) {
 	return false, nil
 }
 
-// compareArrival decides what the numbers of a group prove. Documents that were dropped, and those that share an id, were
-// counted as failed when the target answered for them. So fewer than were indexed are missing, unless applications use the
-// targets, and these have executed deletions and operations that are not of this session.
+// compareArrival derives the finding from the counts of a group. Dropped documents and duplicate ids were counted as failed when the
+// target answered. So fewer documents than were indexed means missing documents, unless applications use the targets and these have
+// executed deletions and operations that are not from this session.
 func compareArrival(group *arrivalGroup, is *progress.Arrival, inUse bool) {
 	targets := group.text()
 	fewer, deleted, excused := max(is.Expected-is.Found, 0), int64(0), int64(0)
@@ -561,8 +562,8 @@ func compareArrival(group *arrivalGroup, is *progress.Arrival, inUse bool) {
 	is.Problem += "; " + group.remedy()
 }
 
-// lostWrites returns the problem of targets that have executed fewer operations than they acknowledged to this session, "" if they have
-// not, or if all documents were found there since. Operations of other clients hide as many lost ones.
+// lostWrites returns the problem of targets that have executed fewer operations than they acknowledged to this session. It returns "" if
+// they have not, or if a later reading found all documents there. Operations of other clients can hide lost ones.
 func lostWrites(group *arrivalGroup, is *progress.Arrival) string {
 	if !is.Accounted || is.Operations >= is.Written || group.again != nil && group.again.failed == nil && group.again.present >= is.Expected {
 		return ""
@@ -570,9 +571,9 @@ func lostWrites(group *arrivalGroup, is *progress.Arrival) string {
 	return fmt.Sprintf("the target has lost writes of %s that it had acknowledged: its shards have executed %d operations, %d of this session were acknowledged", group.text(), is.Operations, is.Written)
 }
 
-// countOperations adds how many operations the targets of a group have executed, and how many of them are this session's, where
-// both are known: of targets that were there before, the operations of before do not count, and the versions of documents are the
-// target's own.
+// countOperations adds the number of operations that the targets of a group have executed and the number from this session, if both are
+// known. On targets that existed before, earlier operations are subtracted; with bulk.Newer the counts of the session do not match
+// operations, so nothing is added.
 func (c *Check) countOperations(ctx context.Context, group *arrivalGroup, is *progress.Arrival) error {
 	if c.Existing == bulk.Newer || !group.known {
 		return nil
@@ -586,19 +587,18 @@ func (c *Check) countOperations(ctx context.Context, group *arrivalGroup, is *pr
 		if written += a.sent.Written(); group.own {
 			continue
 		}
-		written -= a.sent.Rewrites // a document that was replaced may have been another client's
+		written -= a.sent.Rewrites // a replaced document may have been another client's
 		if c.Existing == bulk.Keep {
-			written -= a.sent.Resent + a.sent.Replaced // so may an equal document that an earlier process found
+			written -= a.sent.Resent + a.sent.Replaced // so may an equal document found after a retry
 		}
 	}
-	// A document that was sent again has used a second sequence number only where its first write had kept its own.
+	// A document sent again used a second sequence number only if its first write had kept one.
 	written = max(written, min(sum.Executed, written+is.SentAgain))
 	is.Operations, is.Deletes, is.Written, is.Accounted = sum.Executed, sum.Deletes, written, true
 	return nil
 }
 
-// operations returns what the targets of a group have executed since the session started; known is false where the target does not state
-// it.
+// operations returns what the targets of a group have executed since the session started; known is false if a target does not report it.
 func (c *Check) operations(ctx context.Context, group *arrivalGroup) (sum target.Operations, known bool, err error) {
 	for _, name := range group.targets {
 		did, err := c.Counts.Operations(ctx, name)
@@ -618,9 +618,8 @@ func (c *Check) operations(ctx context.Context, group *arrivalGroup) (sum target
 	return sum, true, nil
 }
 
-// keptOperations reports whether the targets of a group, which were complete before, have executed at least as many operations as
-// then, or whether that is unknown. Sequence numbers are lost with the writes that they belong to, as when a node dies whose
-// translog is asynchronous.
+// keptOperations reports whether the targets of a group, found complete before, have executed at least as many operations as then, or
+// whether that is unknown. Lost writes take their sequence numbers with them, for example when a node with an asynchronous translog dies.
 func (c *Check) keptOperations(ctx context.Context, group *arrivalGroup, was *progress.Arrival) (bool, error) {
 	if !was.Accounted {
 		return true, nil
@@ -633,7 +632,7 @@ func (c *Check) keptOperations(ctx context.Context, group *arrivalGroup, was *pr
 	return false, nil
 }
 
-// countLucene returns the number of Lucene documents of targets that were refreshed; 0 without the permission to read them.
+// countLucene returns the number of Lucene documents of refreshed targets; 0 if the target or its permissions do not allow reading it.
 func countLucene(ctx context.Context, counts Counts, targets []string, log *slog.Logger) (sum int64, err error) {
 	for _, name := range targets {
 		n, err := counts.CountLucene(ctx, name)
@@ -652,7 +651,7 @@ func countLucene(ctx context.Context, counts Counts, targets []string, log *slog
 	return sum, nil
 }
 
-// CountAgain returns what target indices hold now.
+// CountAgain refreshes target indices and returns the number of documents they hold now.
 func CountAgain(ctx context.Context, counts Counts, targets []string, log *slog.Logger) (is *progress.Arrival, err error) {
 	is = &progress.Arrival{}
 	for _, name := range slices.Sorted(slices.Values(targets)) {
@@ -669,7 +668,7 @@ func CountAgain(ctx context.Context, counts Counts, targets []string, log *slog.
 	return is, err
 }
 
-// recordArrival stores the finding in the entry of an index, and reports a problem once.
+// recordArrival stores the finding in the entry of an index. A problem is logged once per session.
 func (c *Check) recordArrival(ctx context.Context, a *arriving, is progress.Arrival) error {
 	if was := a.entry.Arrival; was == nil || *was != is {
 		err := session.EntriesOf(c.Coordinator).UpdateBody(ctx, a.name, func(body json.RawMessage) json.RawMessage {

@@ -21,21 +21,21 @@ import (
 )
 
 const (
-	resentNames   = 10 // documents of an index that are named
-	resendsAtOnce = 2  // shards that are read again at the same time
+	resentNames   = 10 // documents named for each group
+	resendsAtOnce = 2  // shards read at the same time
 )
 
-// resent is the result of reading the indices of a group again, to send the documents that the target lacks.
+// resent is the result of reading the shards of a group again to send the documents that the target lacks.
 type resent struct {
 	mu      sync.Mutex
 	sent    int64    // documents that the target lacked and has now
-	present int64    // documents that it has now, those included
-	names   []string // some of those that were sent
-	refused []string // some of those that it refuses, with its reason
-	failed  error    // why not all were read
+	present int64    // documents that it has now, including sent
+	names   []string // some of the ids sent
+	refused []string // some of the ids that the target rejects, with the reason
+	failed  error    // why the reading ended early
 }
 
-// text describes the result for the account of a group.
+// text describes the result for the finding of a group.
 func (r *resent) text() string {
 	if r.failed != nil {
 		return "reading the snapshot again failed: " + fault.Text(r.failed)
@@ -51,7 +51,7 @@ func (r *resent) text() string {
 	return text
 }
 
-// list joins names of n documents.
+// list joins names, which are some of n, and adds "…" if names are left out.
 func list(names []string, n int64) string {
 	if int64(len(names)) < n {
 		names = append(slices.Clone(names), "…")
@@ -59,11 +59,11 @@ func list(names []string, n int64) string {
 	return strings.Join(names, ", ")
 }
 
-// mayResend reports whether the documents that a group lacks can be sent again without bringing back what other clients deleted:
-// the target has executed no operations except this session's, as far as it counts them. Each process does so once.
+// mayResend reports whether the missing documents of a group can be sent again without restoring documents that other clients deleted:
+// the target has executed only operations of this session, as far as it reports them. It is true at most once per group and process.
 func (c *Check) mayResend(ctx context.Context, group *arrivalGroup, is *progress.Arrival) (bool, error) {
 	switch {
-	case c.Repeats: // each document would be sent again
+	case c.Repeats: // every document of the shards would be duplicated
 		return false, nil
 	case is.Problem == "" || is.Gone || c.Runner == nil || c.Shards.Repo == nil || c.Resent[group.key()]:
 		return false, nil
@@ -76,7 +76,7 @@ func (c *Check) mayResend(ctx context.Context, group *arrivalGroup, is *progress
 	return !inUse, err
 }
 
-// resend reads the shards of a group again and creates the documents that the target lacks. Those that it has stay as they are:
+// resend reads the shards of a group again and creates the documents that the target lacks. Existing documents stay as they are because
 // applications may have changed them.
 func (c *Check) resend(ctx context.Context, group *arrivalGroup) (*resent, error) {
 	r := &resent{}
@@ -110,7 +110,7 @@ func (c *Check) resend(ctx context.Context, group *arrivalGroup) (*resent, error
 	return r, nil
 }
 
-// resendShard sends the documents of a shard that the target lacks.
+// resendShard creates the documents of a shard that the target lacks.
 func (c *Check) resendShard(ctx context.Context, a *arriving, shard int, r *resent) error {
 	run := c.Runner
 	id := cms.ItemID{Index: a.name, Shard: shard}
@@ -134,10 +134,10 @@ func (c *Check) resendShard(ctx context.Context, a *arriving, shard int, r *rese
 			if err := l.Add(ctx, d); err != nil || len(d.Source) < bulk.DefaultMaxBytes {
 				return err
 			}
-			return l.Flush(ctx) // the memory of a long document is released when this returns
+			return l.Flush(ctx) // the memory of a long document is released when Send returns
 		},
 		Filter: func(d *doc.Document) error { return l.Filter(ctx, d.Ordinal) },
-		Fail:   func(*doc.Failure) error { return nil }, // it is recorded since the first time
+		Fail:   func(*doc.Failure) error { return nil }, // recorded when it was first read
 	})
 	if err == nil {
 		err = l.Flush(ctx)
@@ -149,13 +149,13 @@ func (c *Check) resendShard(ctx context.Context, a *arriving, shard int, r *rese
 	return err
 }
 
-// missing is a Sender that notes which documents the target did not have.
+// missing is a Sender that records which documents the target did not have.
 type missing struct {
 	bulk.Sender
 	to *resent
 }
 
-// Send sends a body and notes the documents in it that the target created.
+// Send sends a body and records the ids of the documents that the target created.
 func (s missing) Send(ctx context.Context, body []byte, n int) (bulk.Result, error) {
 	res, err := s.Sender.Send(ctx, body, n)
 	created := n - len(res.Refused) - len(res.Replaced)
@@ -187,10 +187,10 @@ func (s missing) Send(ctx context.Context, body []byte, n int) (bulk.Result, err
 	return res, nil
 }
 
-// refusedAgain is a Recorder that notes some of the documents that the target refuses. The first time has recorded them.
+// refusedAgain is a Recorder that collects some of the documents that the target rejects. They were recorded as failed the first time.
 type refusedAgain struct{ to *resent }
 
-// Record notes failures.
+// Record collects failures up to resentNames.
 func (s refusedAgain) Record(_ context.Context, failures []doc.Failure) error {
 	s.to.mu.Lock()
 	defer s.to.mu.Unlock()
@@ -200,5 +200,5 @@ func (s refusedAgain) Record(_ context.Context, failures []doc.Failure) error {
 	return nil
 }
 
-// Sync has nothing to do.
+// Sync does nothing.
 func (refusedAgain) Sync(context.Context) error { return nil }

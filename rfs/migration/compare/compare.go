@@ -27,14 +27,14 @@ import (
 type Comparison struct {
 	Repo snapshot.Repository
 	Edit func(index string) shards.DocumentEditor // nil: documents stay as they are
-	// Redirects returns the target indices that rules send documents of an index of the snapshot to; nil: none.
+	// Redirects returns the target indices to which rules send documents of an index of the snapshot; nil: none.
 	Redirects func(index string) []string
-	// Memory bounds what long documents hold, over all shards that are read; nil: nothing does.
+	// Memory bounds the memory of long documents over all shards being read; nil: no bound.
 	Memory      *budget.Budget
 	MaxDocument int64 // longest source that is read, in bytes; 0: DefaultMaxDocument
 	// Identity identifies the snapshot and the settings that decide which of its documents are sent, and how; "": unknown.
 	Identity string
-	// Changed restricts the comparison to what the plan's round changes.
+	// Changed restricts the comparison to the documents that the plan's round changes.
 	Changed bool
 	Log     *slog.Logger
 }
@@ -59,7 +59,7 @@ func (c Comparison) Groups(plan *plan.Plan) []verify.Group {
 	return groups
 }
 
-// units are the shards of one index.
+// units returns one unit for each shard of an index.
 func (c Comparison) units(x plan.Index) []verify.Unit {
 	units := make([]verify.Unit, x.Entry.Shards)
 	for shard := range units {
@@ -74,10 +74,10 @@ func (c Comparison) units(x plan.Index) []verify.Unit {
 	return units
 }
 
-// read reads what a session sends of a shard: all of its documents, or what a round changes.
+// read reads the documents that a session sends from a shard: all of them, or the changes of a round.
 func (c Comparison) read(ctx context.Context, e plan.Entry, shard int, from int64, each func(*verify.Document) error) error {
-	to := []byte(e.Naming.Targets()[0]) // a document that is not sent has no target of its own
-	again := int64(0)                   // a round may send the same ids in another index or under other rules: these have the next version
+	to := []byte(e.Naming.Targets()[0]) // documents that are not sent have no target of their own
+	again := int64(0)                   // 1 if a round may send the same ids from another index or by other rules; these have the next version
 	if e.Since != nil && e.Since.Another || c.Edit != nil && c.Edit(e.Locator.IndexName) != nil {
 		again = 1
 	}
@@ -92,7 +92,7 @@ func (c Comparison) read(ctx context.Context, e plan.Entry, shard int, from int6
 			return each(&v)
 		},
 		Filter: func(d *doc.Document) error {
-			if d.Delete || d.ID == nil { // of the former snapshot
+			if d.Delete || d.ID == nil { // from the former snapshot
 				return nil
 			}
 			v = verify.Document{Index: to, ID: d.ID, Shard: shard, Ordinal: d.Ordinal, Fate: verify.Filtered}
@@ -109,7 +109,7 @@ func (c Comparison) read(ctx context.Context, e plan.Entry, shard int, from int6
 	return shards.Read(ctx, c.Repo, e, shard, c.Edit, receive)
 }
 
-// unheld lets a comparison report a shard that the snapshot does not hold as it reports damage.
+// unheld makes a comparison report a shard that the snapshot does not hold like a damaged shard.
 func unheld(err error) error {
 	if errors.Is(err, snapshot.ErrShardMissing) {
 		return missingShard{err}
@@ -119,12 +119,12 @@ func unheld(err error) error {
 
 type missingShard struct{ error }
 
-// Is makes it a fault.ErrCorrupt.
+// Is reports whether target is fault.ErrCorrupt.
 func (missingShard) Is(target error) bool { return target == fault.ErrCorrupt }
 
 func (m missingShard) Unwrap() error { return m.error }
 
-// key identifies the documents that are sent of a shard.
+// key identifies the documents that a session sends from a shard; "" if the identity is unknown.
 func (c Comparison) key(x plan.Index, shard int) string {
 	entry, err := x.Entry.Encode()
 	if err != nil || c.Identity == "" {
@@ -137,24 +137,25 @@ func (c Comparison) key(x plan.Index, shard int) string {
 type Target struct {
 	Client  *target.Client
 	Version target.Version
-	Longest int64 // source that is read, in bytes; 0: DefaultMaxDocument
-	// Admit bounds the bytes per second that are read; nil: no bound.
+	Longest int64 // longest source that is read, in bytes; 0: DefaultMaxDocument
+	// Admit blocks until bytes more may be read from the target; nil: no limit.
 	Admit func(ctx context.Context, bytes int) error
 	Pace  target.Pace // nil: none
 	// Marks are the sequence numbers that shards had at the end of the migration; nil: unknown.
 	Marks Marks
-	// Sequence returns the highest sequence number of each shard ("index/shard") under a name; nil, or an error: unknown.
+	// Sequence returns the highest sequence number of each shard ("index/shard") of an index, alias or data stream. nil or an error means
+	// that it is unknown.
 	Sequence func(ctx context.Context, name string) (map[string]int64, error)
-	Pause    func(ctx context.Context, d time.Duration) error // between attempts at a page
+	Pause    func(ctx context.Context, d time.Duration) error // between attempts to read a page
 	Log      *slog.Logger
 }
 
-// Marks are sequence numbers of shards.
+// Marks returns recorded sequence numbers of shards.
 type Marks interface {
 	Of(index string, shard int) (mark int64, known bool)
 }
 
-// Look refreshes the object of a name and returns it, a unit for every shard.
+// Look refreshes an index, alias or data stream and returns a unit for each of its shards.
 func (t Target) Look(ctx context.Context, name string) (verify.Held, error) {
 	found, err := t.Client.GetIndex(ctx, name)
 	switch {
@@ -163,7 +164,7 @@ func (t Target) Look(ctx context.Context, name string) (verify.Held, error) {
 	case err != nil:
 		return verify.Held{}, err
 	}
-	written := t.written(ctx, name) // before the refresh: all that these numbers count is read
+	written := t.written(ctx, name) // before the refresh, so that every operation counted is read
 	switch err := t.Client.Refresh(ctx, name); {
 	case errors.Is(err, fault.ErrConfig):
 		written = nil
@@ -191,7 +192,7 @@ func (t Target) Look(ctx context.Context, name string) (verify.Held, error) {
 	return held, nil
 }
 
-// Find looks documents up by their ids.
+// Find looks up documents by id.
 func (t Target) Find(ctx context.Context, keys []verify.Key) ([]verify.Found, error) {
 	wanted := make([]bulk.Key, len(keys))
 	bytes := 0
@@ -213,7 +214,7 @@ func (t Target) Find(ctx context.Context, keys []verify.Key) ([]verify.Found, er
 	return found, err
 }
 
-// Count refreshes the object of a name and returns its Lucene documents.
+// Count refreshes an index, alias or data stream and returns the number of its Lucene documents.
 func (t Target) Count(ctx context.Context, name string) (n int64, there bool, err error) {
 	there, err = t.Client.IndexExists(ctx, name)
 	if err != nil || !there {
@@ -226,7 +227,7 @@ func (t Target) Count(ctx context.Context, name string) (n int64, there bool, er
 	return n, true, err
 }
 
-// written returns the sequence numbers under a name; nil when they are unknown.
+// written returns the sequence numbers of the shards of an index, alias or data stream; nil if they are unknown.
 func (t Target) written(ctx context.Context, name string) map[string]int64 {
 	if t.Sequence == nil {
 		return nil
@@ -238,7 +239,7 @@ func (t Target) written(ctx context.Context, name string) map[string]int64 {
 	return all
 }
 
-// units are the shards of an index of the target. What their sequence numbers count is their content.
+// units returns one unit for each shard of a target index. Its key changes with every write, as the sequence number is part of it.
 func (t Target) units(x target.Index, written map[string]int64) ([]verify.Unit, error) {
 	all, err := strconv.Atoi(x.Settings["index.number_of_shards"])
 	if err != nil || all < 1 || all > 1<<16 {

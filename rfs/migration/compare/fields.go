@@ -20,29 +20,29 @@ import (
 	"github.com/rfsd/rfsd/rfs/operation/verify"
 )
 
-// absent is a target that has none of the indices that it is asked for.
+// absent is a target on which no index exists.
 type absent struct{ creation.Cluster }
 
 func (absent) IndexExists(context.Context, string) (bool, error) { return false, nil }
 
-// Fields compares the mappings of target indices with the mappings of the snapshot after all conversions, which the migration gives
-// them. Data streams of the target have the mappings of their own templates: a field of a stream is compared with all of the stream's
-// backing indices on both sides. Nothing is written.
+// Fields compares the mappings of target indices with the mappings of the snapshot after all conversions. Data streams of the target take
+// their mappings from their own templates: a field of a stream is compared with all of the stream's backing indices on both sides. Fields
+// writes nothing.
 type Fields struct {
 	Source  Comparison
-	Indices *creation.Indices // with a objects.DryRunCluster as its Cluster
+	Indices *creation.Indices // with an objects.DryRunCluster as its Cluster
 	Target  interface {
 		GetIndex(ctx context.Context, name string) ([]target.Index, error)
 	}
-	// Failed reports documents that did not arrive, whose fields are not missed; nil: none.
+	// Failed reports whether a document is known not to have arrived; its fields are not expected. nil: all arrived.
 	Failed func(index string, id []byte) bool
-	// TypesOnly leaves out the fields that a target index lacks, which may take a reading of the snapshot.
+	// TypesOnly leaves out fields that a target index lacks, since finding them may require reading the snapshot.
 	TypesOnly bool
 }
 
-// Fields returns the fields of the target indices of a plan that have another type, or that are missing although documents which
-// arrived have values of them, by target index, and warnings about indices that cannot be compared. Errors are the errors of a target or
-// repository that does not answer.
+// Fields returns, for each target index of a plan, the fields that have another type or that are missing although documents that arrived
+// have values in them. It also returns warnings about indices that cannot be compared. It fails only if the target or the repository does
+// not answer.
 func (c *Fields) Fields(ctx context.Context, plan *plan.Plan) (all map[string][]verify.FieldDifference, warnings []string, err error) {
 	all = map[string][]verify.FieldDifference{}
 	inSnapshot := streamTypes{}
@@ -75,10 +75,10 @@ func (c *Fields) Fields(ctx context.Context, plan *plan.Plan) (all map[string][]
 	return all, warnings, nil
 }
 
-// streamTypes are the fields of the backing indices of data streams in the snapshot, with their types, by the stream of the target.
+// streamTypes maps each data stream of the target to the fields of its backing indices in the snapshot, as pairs of path and type.
 type streamTypes map[string]map[[2]string]bool
 
-// add adds the fields of the body that would create a backing index.
+// add adds the fields of a backing index, given the body that would create it.
 func (s streamTypes) add(stream string, body []byte) error {
 	types, err := objects.FieldTypes(body)
 	if err != nil {
@@ -93,7 +93,7 @@ func (s streamTypes) add(stream string, body []byte) error {
 	return nil
 }
 
-// index compares the target indices of one index of the snapshot. It adds the fields of a backing index to streams.
+// index compares the target indices of one index of the snapshot. It adds the fields of backing indices to streams.
 func (c *Fields) index(ctx context.Context, x plan.Index, streams streamTypes) (map[string][]verify.FieldDifference, error) {
 	all, err := c.Indices.Wanted(ctx, x)
 	if err != nil {
@@ -103,7 +103,7 @@ func (c *Fields) index(ctx context.Context, x plan.Index, streams streamTypes) (
 	for _, w := range all {
 		indices, err := c.Target.GetIndex(ctx, w.Name)
 		if fault.HasStatus(err, http.StatusNotFound) {
-			continue // its documents are missing
+			continue // reported as missing documents
 		}
 		if err != nil {
 			return nil, err
@@ -120,7 +120,7 @@ func (c *Fields) index(ctx context.Context, x plan.Index, streams streamTypes) (
 				return nil, err
 			}
 		}
-		lacking := map[string]int{} // how many of the indices lack a field
+		lacking := map[string]int{} // number of indices that lack a field
 		for _, index := range indices {
 			differ, err := objects.FieldDifferences(body, index.Mappings)
 			if err != nil {
@@ -141,15 +141,15 @@ func (c *Fields) index(ctx context.Context, x plan.Index, streams streamTypes) (
 	return found, err
 }
 
-// asked returns the body with which the migration would create an index: without what the target does not know, as far as it lets templates
-// be simulated.
+// asked returns the body with which the migration would create an index, without fields unknown to the target if it permits simulating
+// templates.
 func (c *Fields) asked(ctx context.Context, w metadata.Wanted) ([]byte, error) {
 	created := creation.Recorded{Cluster: absent{c.Indices.Cluster}, Bodies: map[string][]byte{}}
 	_, err := objects.Ensure(ctx, created, c.Indices.Version, []metadata.Wanted{w})
 	switch {
 	case err == nil:
 		return created.Bodies[w.Name], nil
-	case errors.Is(err, fault.ErrConfig) && !errors.Is(err, fault.ErrRejected): // it may not be simulated
+	case errors.Is(err, fault.ErrConfig) && !errors.Is(err, fault.ErrRejected): // simulating templates is not permitted
 		done, err := metadata.ConvertIndex(c.Indices.Version, w)
 		return done.Body, err
 	}
@@ -159,7 +159,7 @@ func (c *Fields) asked(ctx context.Context, w metadata.Wanted) ([]byte, error) {
 // errAllFound ends a reading early.
 var errAllFound = errors.New("every missing field was found")
 
-// missed adds the missing fields for which a document that arrived has a value. It reads documents until all are found.
+// missed adds the missing fields that have a value in a document that arrived. It reads documents until all such fields are found.
 func (c *Fields) missed(ctx context.Context, x plan.Index, missing map[string][]objects.FieldDifference, found map[string][]verify.FieldDifference) error {
 	for shard := range x.Entry.Shards {
 		err := shards.Read(ctx, c.Source.Repo, x.Entry, shard, c.Source.Edit, shards.Documents{
@@ -172,7 +172,7 @@ func (c *Fields) missed(ctx context.Context, x plan.Index, missing map[string][]
 				}
 				var source any
 				if json.Unmarshal(d.Source, &source) != nil {
-					return nil // the documents are compared for themselves
+					return nil // the documents themselves are compared elsewhere
 				}
 				left = slices.DeleteFunc(left, func(f objects.FieldDifference) bool {
 					if !hasValue(source, f.Path) {
@@ -195,7 +195,7 @@ func (c *Fields) missed(ctx context.Context, x plan.Index, missing map[string][]
 		switch {
 		case errors.Is(err, errAllFound):
 			return nil
-		case err == nil, errors.Is(unheld(err), fault.ErrCorrupt), errors.Is(err, fault.ErrUnsupported): // the documents are reported
+		case err == nil, errors.Is(unheld(err), fault.ErrCorrupt), errors.Is(err, fault.ErrUnsupported): // reported when the documents are compared
 		default:
 			return err
 		}
@@ -203,7 +203,7 @@ func (c *Fields) missed(ctx context.Context, x plan.Index, missing map[string][]
 	return nil
 }
 
-// hasValue reports whether a document has a value under a path, whose names may be joined by dots.
+// hasValue reports whether a document has a value at a path. Adjacent names of the path may be one key, joined by dots.
 func hasValue(v any, path []string) bool {
 	switch v := v.(type) {
 	case nil:

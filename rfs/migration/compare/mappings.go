@@ -24,20 +24,19 @@ import (
 )
 
 const (
-	// MappingsName is the file of an export directory that has the mappings of its indices.
+	// MappingsName is the file of an export directory that holds the mappings of its indices.
 	MappingsName = "rfsd-mappings.json"
-	// maxMappings bounds its bytes.
+	// maxMappings bounds the size of that file in bytes.
 	maxMappings = 256 << 20
 )
 
-// exportedMappings are the converted mappings of an export by target index: one, or the mappings of all backing indices of a data stream.
+// exportedMappings holds the converted mappings of an export by target index. A data stream has one mapping for each backing index.
 type exportedMappings struct {
 	Format  int                          `json:"rfsd_mappings"`
 	Indices map[string][]json.RawMessage `json:"indices"`
 }
 
-// WriteMappings writes the mappings of the indices of a plan to an export directory. An index whose mapping cannot be converted is
-// left out.
+// WriteMappings writes the mappings of the indices of a plan to an export directory. It omits indices whose mapping cannot be converted.
 func WriteMappings(ctx context.Context, dir string, indices *creation.Indices, p *plan.Plan) error {
 	all := exportedMappings{Format: 1, Indices: map[string][]json.RawMessage{}}
 	for _, x := range p.Indices {
@@ -61,7 +60,7 @@ func WriteMappings(ctx context.Context, dir string, indices *creation.Indices, p
 	})
 }
 
-// readMappings returns the mappings of an export as a plan of its indices; nil when the files have none.
+// readMappings returns the mappings of an export as a plan of its indices; nil if the export has none.
 func readMappings(ctx context.Context, blobs snapshot.Repository) (*plan.Plan, error) {
 	r, err := blobs.Open(ctx, MappingsName, 0, -1)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -93,7 +92,7 @@ func readMappings(ctx context.Context, blobs snapshot.Repository) (*plan.Plan, e
 	return p, nil
 }
 
-// ExportedFields adds the fields whose types differ from the mappings of an export to a report. Files without mappings are not compared.
+// ExportedFields adds the fields whose types differ from the mappings of an export to a report. Without such mappings it adds nothing.
 func ExportedFields(ctx context.Context, blobs snapshot.Repository, client *target.Client, v target.Version, r *verify.Report, log *slog.Logger) error {
 	p, err := readMappings(ctx, blobs)
 	if errors.Is(err, fault.ErrCorrupt) || errors.Is(err, fault.ErrUnsupported) {

@@ -32,40 +32,40 @@ import (
 type Source struct {
 	// Identity identifies the source and all settings that decide which of its documents are sent, and how; "": unknown.
 	Identity string
-	// Marks reads the sequence numbers that the target had when the source had arrived. state is nil for a session without state.
+	// Marks reads the sequence numbers that the target had after the last document arrived. state is nil for a session without state.
 	Marks func(ctx context.Context, client *target.Client, state *cms.Coordinator) (rollback.Marks, error)
 	// Groups returns the target indices with everything that is sent to them.
 	Groups func(ctx context.Context, client *target.Client, v target.Version) ([]verify.Group, error)
-	// Fields compares the mappings of the target and adds the fields that differ to the report. Documents of failed did not arrive.
+	// Fields compares the mappings of the target and adds the fields that differ to the report. The documents in failed did not arrive.
 	Fields func(ctx context.Context, client *target.Client, v target.Version, failed *verify.Failed, r *verify.Report) error
 	// Complete adds remarks on the source to the report; nil: none.
 	Complete func(*verify.Report)
 }
 
-// Run compares a target with a source, and shares the work with the other processes that do so in the same session.
+// Run compares a target with a source. Processes that compare in the same session share the work.
 type Run struct {
 	Target  target.Config
-	Memory  *budget.Budget // bounds answers of the target
+	Memory  *budget.Budget // bounds responses of the target
 	Version string         // of rfsd
-	Sample  float64        // part of all ids that is compared; 1 for all
-	Quick   bool           // only numbers of documents are compared
-	Strict  bool           // writes to the target after the migration are differences, too
-	Changed bool           // only the documents that a round changed are compared
-	// Names bounds the differences that are named for each target index.
+	Sample  float64        // fraction of all ids compared; 1: all
+	Quick   bool           // compare only the numbers of documents
+	Strict  bool           // count later writes to the target as differences
+	Changed bool           // compare only the documents that a round changed
+	// Names is the number of differences listed for each target index.
 	Names       int
-	Reuse       bool // the result of a comparison of the same session counts, unless the target was written to since
+	Reuse       bool // reuse an earlier result of the same session for shards not written to since
 	Readers     int
 	MaxDocument int64         // longest source that is read, in bytes
-	MaxRate     int64         // bytes per second that are read of the target; 0: no bound
-	MaxLatency  time.Duration // of requests of the target, beyond which its load is lowered; 0: never
-	Lease       time.Duration // of an item of the source, the first
-	// Failed returns the documents that the session with this state recorded as failed; without state, the documents of all sessions.
+	MaxRate     int64         // bytes per second read from the target; 0: no limit
+	MaxLatency  time.Duration // latency of target requests above which the load is reduced; 0: never
+	Lease       time.Duration // initial lease of an item
+	// Failed returns the documents recorded as failed by the session with this state; without state, by all sessions.
 	Failed func(ctx context.Context, state *cms.Coordinator) (*verify.Failed, error)
-	// State opens the state of the session; the Coordinator is nil where no session was named and none exists. Errors that wrap
-	// NoSession end the comparison; after others the comparison does not recognize documents that were changed later.
+	// State opens the state of the session; the Coordinator is nil if no session was named and none exists. An error that wraps NoSession
+	// ends the comparison; after any other error the comparison does not recognize documents that were changed later.
 	State     func(ctx context.Context, client *target.Client) (*cms.Coordinator, func() error, error)
 	NoSession error
-	// StateDir is a directory of this user for the state of a comparison of one process.
+	// StateDir returns a directory of this user that holds the state of a comparison by one process.
 	StateDir func() (string, error)
 	// Temporary opens a store that is removed when it is closed.
 	Temporary func() (cms.Store, func() error, error)
@@ -74,7 +74,7 @@ type Run struct {
 	Log  *slog.Logger
 }
 
-// Compare compares the target with a source that is named uri.
+// Compare compares the target with the source and returns the report. uri names the source in the report.
 func (c *Run) Compare(ctx context.Context, uri string, source Source) (*verify.Report, error) {
 	r := &verify.Report{Version: c.Version, Begin: time.Now().UTC().Truncate(time.Second), Source: uri, Sample: c.Sample, Quick: c.Quick, Strict: c.Strict}
 	if err := c.with(ctx, r, source); err != nil {
@@ -128,7 +128,7 @@ func (c *Run) with(ctx context.Context, r *verify.Report, source Source) (err er
 	}
 	if why == nil {
 		var marks rollback.Marks
-		if marks, why = source.Marks(ctx, client, state); why == nil { // the session is of this source
+		if marks, why = source.Marks(ctx, client, state); why == nil { // the session migrated this source
 			held.Marks = marks
 			if err := errors.Join(addRecorded(ctx, refused, state), warnOfAliases(ctx, r, state)); err != nil {
 				return err
@@ -142,7 +142,7 @@ func (c *Run) with(ctx context.Context, r *verify.Report, source Source) (err er
 		Target: held, Find: held.Find, Sample: verify.Sample(c.Sample), Failed: refused, Names: c.Names, Readers: c.Readers, Pause: pause, Log: c.Log,
 		Work: verify.Work{Clock: timing.SystemClock(), Holder: owner.Name(), Identity: source.Identity + " " + v.ClusterUUID, Reuse: c.Reuse, Lease: min(c.Lease, verify.DefaultLease)},
 	}
-	if source.Identity == "" { // nothing that it shares with another
+	if source.Identity == "" { // unknown, so the work cannot be shared
 		options.Work.Identity, state = options.Work.Holder, nil
 	}
 	switch {
@@ -162,7 +162,7 @@ func (c *Run) with(ctx context.Context, r *verify.Report, source Source) (err er
 	return source.Fields(ctx, client, v, refused, r)
 }
 
-// compare compares with all processes that do so in the session, or by itself where that is not possible.
+// compare compares together with the other processes of the session, or alone if the work cannot be shared.
 func (c *Run) compare(ctx context.Context, o verify.Options, groups []verify.Group, state *cms.Coordinator) ([]*verify.Index, error) {
 	run := func() ([]*verify.Index, error) {
 		checker := verify.New(o)
@@ -179,7 +179,7 @@ func (c *Run) compare(ctx context.Context, o verify.Options, groups []verify.Gro
 			path = filepath.Join(dir, name+".owner")
 		}
 		claim, err := owner.Take(path, o.Work.Holder)
-		if err != nil { // another process of this machine, whose leases are waited for like the leases of others
+		if err != nil { // another process of this machine holds the claim; its leases expire like leases of other machines
 			claim = &owner.Claim{}
 		}
 		o.Work.Store, o.Work.Dead = state.Store(), claim.Dead()
@@ -201,14 +201,14 @@ func (c *Run) compare(ctx context.Context, o verify.Options, groups []verify.Gro
 	return all, errors.Join(err, end(err == nil))
 }
 
-// ownStore opens the state of a comparison of one process, which the same comparison continues after a kill. end closes it, and
-// removes it when the comparison is over. Without a name no other process can find it.
+// ownStore opens the state of a comparison by one process, so that the same comparison continues after a crash. end closes the store and
+// removes it if over is true. Without a name the store is temporary.
 func (c *Run) ownStore(name string) (store cms.Store, end func(over bool) error, err error) {
 	dir, err := c.StateDir()
 	if err == nil && name != "" {
 		path := filepath.Join(dir, name+".db")
 		file, err := boltcms.Open(path, time.Now)
-		if errors.Is(err, fault.ErrCorrupt) { // as after a crash of the machine: nothing is lost but time
+		if errors.Is(err, fault.ErrCorrupt) { // for example after a crash of the machine; only time is lost
 			if err = os.Remove(path); err == nil {
 				file, err = boltcms.Open(path, time.Now)
 			}
@@ -223,7 +223,7 @@ func (c *Run) ownStore(name string) (store cms.Store, end func(over bool) error,
 			}, nil
 		}
 	}
-	temporary, closeStore, err := c.Temporary() // another process has the file, or it cannot be created
+	temporary, closeStore, err := c.Temporary() // another process has the file open, or it cannot be created
 	return temporary, func(bool) error { return closeStore() }, err
 }
 
@@ -241,7 +241,7 @@ func addRecorded(ctx context.Context, all *verify.Failed, state *cms.Coordinator
 	return nil
 }
 
-// warnOfAliases adds the aliases that the target has refused to the warnings of a report.
+// warnOfAliases adds the aliases that the target rejected to the warnings of a report.
 func warnOfAliases(ctx context.Context, r *verify.Report, state *cms.Coordinator) error {
 	for e, err := range session.EntriesOf(state).All(ctx) {
 		if err != nil {
@@ -249,7 +249,7 @@ func warnOfAliases(ctx context.Context, r *verify.Report, state *cms.Coordinator
 		}
 		entry, err := plan.DecodeEntry(e.Name, e.Body)
 		if err != nil {
-			continue // of an import, or of another version
+			continue // an entry of an import or of another version
 		}
 		for _, refused := range entry.RefusedAliases {
 			r.Warnings = append(r.Warnings, refused.Problem())
@@ -262,8 +262,8 @@ func tooManyFailures(where string, all *verify.Failed) error {
 	return fmt.Errorf("%s names more than %d failed documents, which is more than can be held: %w", where, all.Len(), fault.ErrConfig)
 }
 
-// FailedIn returns the documents that the files of a directory or a bucket name as failed; place names it in errors. With state, files
-// of other sessions are left out.
+// FailedIn returns the documents listed as failed in the files of a directory or bucket; place names it in errors. With state, files of
+// other sessions are ignored.
 func FailedIn(ctx context.Context, files snapshot.Repository, place string, state *cms.Coordinator) (*verify.Failed, error) {
 	mark := ""
 	if state != nil {

@@ -22,14 +22,14 @@ type Snapshot struct {
 	Plan      *plan.Plan
 	Rules     *rules.Set
 	Overrides metadata.Overrides
-	TypesOnly bool // documents are not looked for in fields that the mappings of the target lack
+	TypesOnly bool // ignore fields that the mappings of the target lack
 	// Mine reports whether a session with this recorded identity migrates the snapshot.
 	Mine func(identity map[string]string) bool
 	// Since is the former snapshot of a round whose changes are compared (Comparison.Changed).
 	Since string
 }
 
-// errNoMarks means that no later writes to the target can be recognized.
+// errNoMarks means that later writes to the target cannot be recognized.
 var errNoMarks = errors.New("no session of this name has migrated this snapshot to this target, as far as its state shows")
 
 // Source returns the snapshot as a source.
