@@ -423,7 +423,7 @@ func OfFiles(ctx context.Context, counts Counts, targets, others []string, sent 
 	return is, own, err
 }
 
-// counted counts what the targets of a group hold and compares it with what was sent. A missing target or permission is a finding, not an
+// counted counts what the targets of a group hold and compares it with the documents sent. A missing target or permission is a finding, not an
 // error.
 func (c *Check) counted(ctx context.Context, group *arrivalGroup, is progress.Arrival) (progress.Arrival, error) {
 	err := c.countArrival(ctx, group, &is)

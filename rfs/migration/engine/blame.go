@@ -9,14 +9,14 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 )
 
-// sent holds the outcomes of the requests of one lease. It is a bulk.Sender.
+// sent is a bulk.Sender that counts the requests of one lease.
 type sent struct {
 	next     bulk.Sender
 	requests atomic.Int64
-	refused  atomic.Int64 // ended without anything taken
+	refused  atomic.Int64 // failed, or every document was rejected
 }
 
-// Send passes the request on and notes its end.
+// Send passes the request on and counts its outcome.
 func (s *sent) Send(ctx context.Context, body []byte, n int) (bulk.Result, error) {
 	s.requests.Add(1)
 	res, err := s.next.Send(ctx, body, n)
@@ -26,17 +26,16 @@ func (s *sent) Send(ctx context.Context, body []byte, n int) (bulk.Result, error
 	return res, err
 }
 
-// unmoved is a lease that comes to its trigger without anything done.
+// unmoved describes a lease that reaches its trigger without progress.
 type unmoved struct {
 	requests, refused int64
-	read              bool          // whether a document was read
-	since             time.Duration // since the last one was read, or since the lease was acquired
+	read              bool          // whether a record was read
+	since             time.Duration // since the last record was read, or since the lease was acquired
 	age               time.Duration // of the lease
 }
 
-// returned decides how such a lease is released. Only an item on one of whose documents the worker stood
-// still for half of the time is to blame: the target, the repository and the length of the lease are not
-// the item's. For any reason, the next lease is longer.
+// returned decides how such a lease is released. The item counts an attempt only if the worker was stuck on one of its documents for half
+// of the lease; a slow target or repository, or a short lease, is not the item's fault and makes the next lease longer.
 func (u unmoved) returned() cms.Return {
 	switch {
 	case u.refused > 0:
@@ -60,25 +59,24 @@ func (j *job) unmoved() cms.Return {
 }
 
 const (
-	part     = 64  // records between two stored positions of a lease to work on alone
-	partSpan = 512 // ordinals after which a part ends all the same
-	// around is the number of ordinals before the place where the last worker died each record is a part, and
-	// singles how many such parts there are at most. Both are larger than a part, so that the next worker
-	// that dies there names the same ordinal.
+	part     = 64  // records between two recorded positions of a lease that is worked on alone
+	partSpan = 512 // ordinals after which a part ends even with fewer records
+	// around is the number of ordinals before the position of the last crash from which every record is a part of its own; singles is the
+	// maximum number of such parts. Both exceed the size of a part, so that the next worker that crashes there records the same ordinal.
 	around  = 2 * partSpan
 	singles = 2 * around
 )
 
-// alone is the state of a lease to work on alone; nil for any other. It stops at the start of each part until
-// everything before is done and the store knows the worker's position.
+// alone is the state of a lease that is worked on alone; nil for any other lease. Before each part, the worker waits until everything
+// before it is durable and the store has recorded the worker's position.
 type alone struct {
-	records    int   // since the last stand
-	from, last int64 // ordinals: of the start of the part, and of the last record
-	single     int   // parts of one record
+	records    int   // since the last checkpoint
+	from, last int64 // ordinals of the start of the part and of the last record
+	single     int   // number of parts of one record
 }
 
-// stand waits until the store knows the worker's position, when a part is over.
-func (a *alone) stand(ctx context.Context, j *job) error {
+// checkpoint blocks at the end of a part until the store has recorded the worker's position; within a part it returns immediately.
+func (a *alone) checkpoint(ctx context.Context, j *job) error {
 	if a == nil {
 		return nil
 	}

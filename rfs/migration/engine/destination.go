@@ -17,33 +17,33 @@ import (
 
 // Destination receives the documents of items: a cluster, files, or nothing.
 type Destination interface {
-	// Open starts the output of one item. mayStart is asked immediately before a request is
-	// started, after every wait for a free connection; its error is given instead of sending.
+	// Open starts the output of one item. The output calls mayStart immediately before each request, after any wait for a connection. If
+	// mayStart returns an error, the output returns it and sends nothing.
 	Open(ctx context.Context, id cms.ItemID, mayStart func() error) (Output, error)
-	// Durable reports whether a body that was taken survives the death of this process
-	// before Commit. Only then may a watermark be recorded while the item runs.
+	// Durable reports whether a body that was accepted survives a crash of this process before Commit. Only then may a watermark be
+	// recorded while the item is in progress.
 	Durable() bool
 }
 
-// Output takes the bodies of one item.
+// Output accepts the bodies of one item.
 type Output interface {
 	bulk.Sender
-	// Commit makes everything sent durable; the item may be handed off or completed only after it.
+	// Commit makes everything sent durable. The item may be handed off or completed only afterwards.
 	Commit(ctx context.Context) error
 	// Abort discards uncommitted documents.
 	Abort() error
 }
 
-// Limits hold for all requests of a process together.
+// Limits apply to all requests of a process together.
 type Limits struct {
 	Connections int            // requests in flight at the same time
-	Pace        *throttle.Pace // part of them that may be used; nil: all
+	Pace        *throttle.Pace // share of Connections that may be used; nil: all
 	// Admit blocks until the given number of bytes may be sent; nil: immediately.
 	Admit func(ctx context.Context, bytes int) error
 	// Flow decides how many of the Connections are used; nil: all.
 	Flow *throttle.Flow
-	// MaxLatency lowers the load while requests take longer to be answered, and raises it again: fewer of them at the same
-	// time, then pauses between them. It may change; nil, and while it returns 0: never.
+	// MaxLatency is the latency of requests above which the load is reduced: first fewer concurrent requests, then pauses between them. The
+	// load rises again when latency falls. The value may change at any time; nil or 0: no limit.
 	MaxLatency func() time.Duration
 }
 
@@ -51,13 +51,13 @@ type Limits struct {
 type limiter struct {
 	Limits
 	next    bulk.Sender
-	latency *throttle.Latency // nil: the load is never lowered
+	latency *throttle.Latency // nil: the load is never reduced
 	busy    throttle.Overloads
 
 	mu      sync.Mutex
 	used    int
-	waiting []chan struct{} // closed when it is their turn
-	resumes time.Time       // before it no request is started
+	waiting []chan struct{} // each is closed when its waiter gets a connection
+	resumes time.Time       // no request starts before this time
 }
 
 func newLimiter(next bulk.Sender, limits Limits) *limiter {
@@ -68,7 +68,7 @@ func newLimiter(next bulk.Sender, limits Limits) *limiter {
 	return l
 }
 
-// rest lets no request start for d. It does not hold up the answer that was slow.
+// rest prevents new requests for d. It returns immediately, so the slow response itself is not delayed.
 func (l *limiter) rest(_ context.Context, d time.Duration) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,7 +78,7 @@ func (l *limiter) rest(_ context.Context, d time.Duration) error {
 	return nil
 }
 
-// rested blocks until requests may be started again, or ctx is done.
+// rested blocks until requests may start again, or ctx is done.
 func (l *limiter) rested(ctx context.Context) error {
 	for {
 		l.mu.Lock()
@@ -106,7 +106,7 @@ func (l *limiter) allowed() int {
 	return n
 }
 
-// acquire waits for a connection.
+// acquire blocks until a connection is free or ctx is done.
 func (l *limiter) acquire(ctx context.Context) error {
 	l.mu.Lock()
 	if len(l.waiting) == 0 && l.used < l.allowed() {
@@ -128,14 +128,14 @@ func (l *limiter) acquire(ctx context.Context) error {
 		l.waiting = slices.Delete(l.waiting, i, i+1)
 	}
 	l.mu.Unlock()
-	if i < 0 { // it was its turn at the same moment
+	if i < 0 { // the connection was granted at the same moment
 		l.release()
 	}
 	return ctx.Err()
 }
 
-// release frees a connection and wakes waiters while connections are free. At least one is always allowed, so every
-// waiter is woken by a release, also after the limit has risen.
+// release frees a connection and wakes waiters while connections are free. At least one connection is always allowed, so every waiter
+// is eventually woken by a release, even if the limit has only risen.
 func (l *limiter) release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -147,7 +147,7 @@ func (l *limiter) release() {
 	}
 }
 
-// send waits for a free connection, then sends if it still may: the wait can be longer than a lease.
+// send waits for a free connection, then checks mayStart again before sending, because the wait can outlast the lease.
 func (l *limiter) send(ctx context.Context, body []byte, n int, mayStart func() error) (bulk.Result, error) {
 	if err := l.acquire(ctx); err != nil {
 		return bulk.Result{}, err
@@ -181,7 +181,7 @@ func (l *limiter) send(ctx context.Context, body []byte, n int, mayStart func() 
 		if err != nil || overloaded {
 			taken = 0
 		}
-		// A single overloaded index is left to the pauses of its own requests.
+		// If only one index is overloaded, the back-off of its own requests is enough.
 		end(taken, l.busy.Note(string(bulk.FirstIndex(body)), overloaded))
 	}
 	return res, errors.Join(err, answered(ctx))
@@ -190,18 +190,18 @@ func (l *limiter) send(ctx context.Context, body []byte, n int, mayStart func() 
 // cluster sends every item's bodies to the same cluster.
 type cluster struct{ limiter *limiter }
 
-// ToCluster makes a Destination of a cluster.
+// ToCluster returns a Destination that sends to a cluster through sender, within limits.
 func ToCluster(sender bulk.Sender, limits Limits) Destination {
 	return cluster{newLimiter(sender, limits)}
 }
 
-// Open returns immediately.
+// Open returns an output that shares the connections of the cluster.
 func (c cluster) Open(_ context.Context, _ cms.ItemID, mayStart func() error) (Output, error) {
 	return clusterOutput{c.limiter, mayStart}, nil
 }
 func (c cluster) Durable() bool { return true }
 
-// clusterOutput: what a cluster acknowledged is durable there.
+// clusterOutput is the output of one item to a cluster. Acknowledged documents are durable.
 type clusterOutput struct {
 	limiter  *limiter
 	mayStart func() error
@@ -218,7 +218,7 @@ func (clusterOutput) Abort() error                 { return nil }
 // files writes each item into files of an export directory.
 type files struct{ dir *export.Dir }
 
-// ToFiles makes a Destination of an export directory.
+// ToFiles returns a Destination that writes to an export directory.
 func ToFiles(dir *export.Dir) Destination { return files{dir} }
 
 func (f files) Open(_ context.Context, id cms.ItemID, mayStart func() error) (Output, error) {
@@ -226,10 +226,10 @@ func (f files) Open(_ context.Context, id cms.ItemID, mayStart func() error) (Ou
 }
 func (f files) Durable() bool { return false }
 
-// nowhere takes every body and drops it.
+// nowhere accepts every body and drops it.
 type nowhere struct{ *export.Discard }
 
-// ToNowhere makes a Destination that takes everything and keeps nothing: dry run and benchmark.
+// ToNowhere returns a Destination that discards everything, for dry runs and benchmarks.
 func ToNowhere() Destination { return nowhere{&export.Discard{}} }
 
 func (w nowhere) Open(context.Context, cms.ItemID, func() error) (Output, error) {
@@ -237,22 +237,22 @@ func (w nowhere) Open(context.Context, cms.ItemID, func() error) (Output, error)
 }
 func (w nowhere) Durable() bool { return true }
 
-// discarded is an output that needs no end.
+// discarded is an output that has nothing to commit.
 type discarded struct{ bulk.Sender }
 
 func (discarded) Commit(context.Context) error { return nil }
 func (discarded) Abort() error                 { return nil }
 
-// Finisher is a Destination that is notified when no item is open any more, such as an export directory.
+// Finisher is a Destination, such as an export directory, that is notified when no item is open any more.
 type Finisher interface {
-	// Finish ends the destination. missing is why it is not complete; empty when it is.
+	// Finish ends the destination. missing is the reason why the output is incomplete; empty if it is complete.
 	Finish(missing string) error
 }
 
 // Finish writes the manifest of the export.
 func (f files) Finish(missing string) error { return f.dir.Finish(missing) }
 
-// Finish ends the destination behind the limit.
+// Finish ends the wrapped destination.
 func (l limited) Finish(missing string) error {
 	if f, ok := l.Destination.(Finisher); ok {
 		return f.Finish(missing)

@@ -1,7 +1,7 @@
 package engine
 
-// Bounds of items that a slot works on at the same time.
+// Limits of a group of small items, on which a slot works at the same time.
 const (
 	GroupItems = 8
-	GroupBytes = 2 << 20 // in the repository
+	GroupBytes = 2 << 20 // size in the repository
 )

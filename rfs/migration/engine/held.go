@@ -14,17 +14,17 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// HeldCounts reads how many documents an index of the target holds.
+// HeldCounts reads the number of documents of a target index.
 type HeldCounts interface {
 	Refresh(ctx context.Context, index string) error
 	Count(ctx context.Context, index string) (int64, error)
 }
 
-// CountHeld returns the number of documents that the target has under a name; 0 when it has no such index or does not let
-// them be counted, for which there is false.
+// CountHeld returns the number of documents that the target has under a name. there is false if no such index exists or the target does
+// not permit counting it.
 func CountHeld(ctx context.Context, counts HeldCounts, name string, log *slog.Logger) (n int64, there bool, err error) {
 	n, err = counts.Count(ctx, name)
-	if err == nil && n == 0 { // searches may not see existing documents
+	if err == nil && n == 0 { // documents may exist that are not searchable yet
 		if err = counts.Refresh(ctx, name); err == nil {
 			n, err = counts.Count(ctx, name)
 		}
@@ -41,10 +41,10 @@ func CountHeld(ctx context.Context, counts HeldCounts, name string, log *slog.Lo
 	return 0, false, nil
 }
 
-// mostHeld bounds the indices that a message names.
+// mostHeld is the maximum number of indices that a message names.
 const mostHeld = 20
 
-// Holder returns the owner of the ids of the documents that are sent, for a message.
+// Holder is the clause of a message that names the source of the ids.
 type Holder string
 
 // The holders.
@@ -53,7 +53,7 @@ const (
 	FilesHave   Holder = "the files have" // without versions
 )
 
-// HeldError returns a fault.ErrConfig with the indices that have documents, and the choices.
+// HeldError returns a fault.ErrConfig that names the indices with documents and the choices of --existing-documents.
 func HeldError(held map[string]int64, of Holder) error {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(held)) {

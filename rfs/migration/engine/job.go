@@ -17,7 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/document/doc"
 )
 
-// errStop ends the copying of a shard early, in good order: the lease's trigger or a signal.
+// errStop ends copying before the end of the shard without an error: at the lease's trigger or on a signal.
 var errStop = errors.New("stopped before the end of the shard")
 
 // job is one active lease: a source from the item's cursor on.
@@ -33,21 +33,21 @@ type job struct {
 	source Reading // nil until it is open
 	out    Output
 	loader *bulk.Loader
-	loaded atomic.Pointer[bulk.Loader] // what progress reads while the job runs
+	loaded atomic.Pointer[bulk.Loader] // loader, for readers in other goroutines
 
-	end       atomic.Int64  // of the source, Unknown until it is known
-	sent      *sent         // what became of the requests; nil before the first
-	noted     *int64        // with bulk.Keep: the ordinal below which it is recorded that documents may have been sent; else nil
-	alone     *alone        // nil unless the lease is to be worked on alone
+	end       atomic.Int64  // end of the source; Unknown until it is known
+	sent      *sent         // counts requests; nil before the source is open
+	noted     *int64        // with bulk.Keep: ordinal recorded as the limit below which documents may have been sent; else nil
+	alone     *alone        // nil unless the lease is worked on alone
 	reads     atomic.Int64  // steps that read a record
-	seen      atomic.Int64  // of these, how many lastRead is of
-	lastRead  atomic.Int64  // monotonic clock in ns when the last record had been read, as of the last look; 0 before the first
+	seen      atomic.Int64  // value of reads when lastRead was set
+	lastRead  atomic.Int64  // monotonic clock in ns of the last check that found new reads; 0 before the first
 	acquired  time.Duration // monotonic clock
-	firstRead atomic.Int64  // monotonic clock in ns when setup ended: the first document was read; 0 before
+	firstRead atomic.Int64  // monotonic clock in ns when the first document was read, which ends the setup; 0 before
 	copied    time.Duration // monotonic clock when the copying ended
 }
 
-// open opens the source and the output, as long as work lasts and the lease is ours.
+// open opens the source and the output. Requests may start while work lasts and the lease is valid.
 func (j *job) open(ctx, work context.Context) error {
 	if err := j.guard(ctx, KnownFor); err != nil {
 		return err
@@ -76,14 +76,14 @@ func (j *job) open(ctx, work context.Context) error {
 		j.noted = &opts.SentBelow
 	}
 	if j.alone != nil || j.lease.Grouped() || !j.runner.Destination.Durable() {
-		opts.MaxInFlight = 1 // a file is written in order, and ends at the watermark; small items need no more
+		opts.MaxInFlight = 1 // a file is written in order and ends at the watermark; small items need no more
 	}
 	j.loader = bulk.New(ctx, opts)
 	j.loaded.Store(j.loader)
 	return nil
 }
 
-// run opens the shard and copies it until it ends (nil), stopping ends (errStop), or something fails.
+// run opens the shard and copies it. It returns nil at the end of the shard, errStop once stopping is done, or the error that ended it.
 func (j *job) run(work, stopping context.Context) error {
 	var stopped atomic.Bool
 	reading, cancel := context.WithCancel(work)
@@ -98,13 +98,13 @@ func (j *job) run(work, stopping context.Context) error {
 		err = j.copy(reading)
 	}
 	if err != nil && stopped.Load() && !errors.Is(err, fault.ErrLeaseLost) {
-		return errStop // the next holder finds any other error, too
+		return errStop // the next holder will meet any other error, too
 	}
 	return err
 }
 
-// settleBlame comes before any work on an item whose former holders died: their ordinal is known by now, or it will be
-// when this holder dies too.
+// settleBlame runs before any other work on an item whose former holders crashed. It returns an error if the document at fault is known;
+// otherwise the item is worked on alone, so that the next crash identifies it.
 func (j *job) settleBlame() error {
 	if d := j.lease.Condemned(); d != nil {
 		return d
@@ -117,7 +117,7 @@ func (j *job) settleBlame() error {
 	return nil
 }
 
-// copy moves documents until the source ends, ctx ends, or something fails.
+// copy copies documents until the source ends, ctx is done, or an error occurs.
 func (j *job) copy(ctx context.Context) error {
 	to, most := &Sink{j}, recordsPerStep
 	if j.alone != nil {
@@ -127,7 +127,7 @@ func (j *job) copy(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := j.alone.stand(ctx, j); err != nil {
+		if err := j.alone.checkpoint(ctx, j); err != nil {
 			return err
 		}
 		if err := j.source.Next(ctx, to, most); err != nil {
@@ -140,15 +140,15 @@ func (j *job) copy(ctx context.Context) error {
 	}
 }
 
-// recordsPerStep is after how many records a job looks at its end and notes that records were read, unless it works alone: for
-// each small document that would take as long as the document.
+// recordsPerStep is the number of records between two checks of the context and of the end, unless the job works alone. Checking after
+// each small document would take as long as the document.
 const recordsPerStep = 16
 
-// Sink takes the documents of a source, in order.
+// Sink receives the documents of a source, in order.
 type Sink struct{ j *job }
 
-// Read notes that the record at an ordinal was read, the first of a step, which comes before anything that is done with it. The
-// clock is read for the first one of all only.
+// Read must be called after the first record of a step is read and before it is processed. ordinal is the ordinal of that record. Only
+// the first call reads the clock.
 func (s *Sink) Read(ordinal int64) {
 	if s.j.reads.Add(1) == 1 {
 		now := int64(s.j.runner.Clock.Read().Mono)
@@ -160,14 +160,14 @@ func (s *Sink) Read(ordinal int64) {
 	}
 }
 
-// lookAtReads notes the time if records were read since the last look. There is one every reportInterval.
+// lookAtReads sets lastRead to now if records were read since the previous call. report calls it every reportInterval.
 func (j *job) lookAtReads(now int64) {
 	if n := j.reads.Load(); j.seen.Swap(n) != n {
 		j.lastRead.Store(now)
 	}
 }
 
-// Add sends a document, which is borrowed.
+// Add sends a document. The document is only valid during the call.
 func (s *Sink) Add(ctx context.Context, d *doc.Document) error {
 	if s.j.noted != nil {
 		if err := s.j.noteSent(ctx, d.Ordinal); err != nil {
@@ -180,27 +180,27 @@ func (s *Sink) Add(ctx context.Context, d *doc.Document) error {
 // Fail records a document that is not sent.
 func (s *Sink) Fail(ctx context.Context, f doc.Failure) error { return s.j.loader.Fail(ctx, f) }
 
-// Filter passes over a document that is left out on purpose.
+// Filter counts a document that is left out by choice.
 func (s *Sink) Filter(ctx context.Context, ordinal int64) error {
 	return s.j.loader.Filter(ctx, ordinal)
 }
 
-// Pass notes that nothing is left to send up to and including an ordinal.
+// Pass records that nothing remains to be sent up to and including an ordinal.
 func (s *Sink) Pass(ordinal int64) { s.j.loader.Advance(ordinal + 1) }
 
-// Flush waits until everything before is delivered.
+// Flush blocks until all documents added before are delivered.
 func (s *Sink) Flush(ctx context.Context) error { return s.j.loader.Flush(ctx) }
 
-// SendNow sends what there is, without waiting; release is called when it is delivered.
+// SendNow sends the buffered documents without waiting for the response; release is called when they are delivered.
 func (s *Sink) SendNow(ctx context.Context, release func()) error {
 	return s.j.loader.SendNow(ctx, release)
 }
 
-// sentAhead is the number of ordinals for which it is recorded in advance that documents may have been sent: that many are compared with
-// the target at most after a holder has died.
+// sentAhead is the number of ordinals recorded in advance as possibly sent. After a crash, at most as many documents are compared with
+// the target.
 const sentAhead = 100_000
 
-// noteSent records, before a document can be sent, that it may have been.
+// noteSent records that a document may have been sent, before it can be sent.
 func (j *job) noteSent(ctx context.Context, ordinal int64) error {
 	if ordinal < *j.noted {
 		return nil
@@ -216,7 +216,7 @@ func (j *job) noteSent(ctx context.Context, ordinal int64) error {
 	return nil
 }
 
-// progress is the progress of the job.
+// progress returns the progress of the job.
 func (j *job) progress() Progress {
 	l := j.loaded.Load()
 	if l == nil {
@@ -231,7 +231,7 @@ func (j *job) progress() Progress {
 	return p
 }
 
-// ahead returns how far the item is, with what earlier leases of it did; false before the first document.
+// ahead returns the watermark and counts of the item, including earlier leases; false before the source is open.
 func (j *job) ahead() (progress.Ahead, bool) {
 	l := j.loaded.Load()
 	if l == nil {
@@ -242,7 +242,7 @@ func (j *job) ahead() (progress.Ahead, bool) {
 	return progress.Ahead{Watermark: watermark, Counts: j.lease.Item.Counts.Add(cms.Counts{Indexed: c.Indexed, Failed: c.Failed, Filtered: c.Filtered, Kept: c.Kept, Bytes: c.Bytes})}, true
 }
 
-// kept returns how many documents the target had already and kept.
+// kept returns the number of documents that the target already had and kept.
 func (j *job) kept() int64 {
 	if l := j.loaded.Load(); l != nil {
 		return l.Counts().Kept
@@ -250,7 +250,7 @@ func (j *job) kept() int64 {
 	return 0
 }
 
-// settled returns the watermark and the counts of everything from the start up to it.
+// settled returns the watermark and the counts of the documents from the start of this lease to the watermark.
 func (j *job) settled() (int64, cms.Counts) {
 	w, c := j.loader.Settled()
 	sum := cms.Counts{
@@ -266,8 +266,8 @@ func (j *job) settled() (int64, cms.Counts) {
 	return w, sum
 }
 
-// work is stored with the item: counts, and the checksums of the file ranges
-// that this acquisition owns up to the watermark.
+// work returns the record to store with the item: counts, durations, and the checksums of the file ranges that this lease owns up to
+// the watermark.
 func (j *job) work(watermark int64, counts cms.Counts) (cms.Work, error) {
 	w := cms.Work{Counts: counts}
 	first := time.Duration(j.firstRead.Load())
@@ -285,22 +285,22 @@ func (j *job) work(watermark int64, counts cms.Counts) (cms.Work, error) {
 	return w, nil
 }
 
-// reportInterval is the interval at which a running lease checks whether something has to be recorded or asked.
+// reportInterval is the interval at which a running lease checks whether to record progress or to check the target.
 const reportInterval = 500 * time.Millisecond
 
-// guardInterval is the interval at which a running lease checks whether the target is still the same, in a small fleet.
+// guardInterval is the minimum interval at which a running lease checks whether the target is still the same.
 const guardInterval = 30 * time.Second
 
-// ShutdownTimeout bounds the time from a signal to the end of the work: a supervisor kills after 30 s.
+// ShutdownTimeout is the maximum time from a signal to the end of the work. Supervisors usually kill a process after 30 s.
 const ShutdownTimeout = 20 * time.Second
 
-// errHandoffTimeout ends the work when a hand-off after a signal takes too long, as with a target that hangs.
+// errHandoffTimeout ends the work when a hand-off after a signal takes too long, for example because the target hangs.
 var errHandoffTimeout = errors.New("no time left to hand off after the signal")
 
-// looked returns what the guard of the lease looks at besides the deadline: the trigger, at which the work stops, and the
-// time since stopped was closed by a signal, which is bounded. It sends no request.
+// looked returns the check that the guard of the lease calls repeatedly: at the lease's trigger it calls trigger, and it returns
+// errHandoffTimeout once stopped has been closed for ShutdownTimeout. It sends no request.
 func (j *job) looked(stopped <-chan struct{}, trigger context.CancelFunc) func() error {
-	var signalled time.Duration // since when stopped is closed; 0 before
+	var signalled time.Duration // when stopped was first seen closed; 0 before
 	return func() error {
 		if j.lease.UntilTrigger() <= 0 {
 			trigger()
@@ -321,17 +321,17 @@ func (j *job) looked(stopped <-chan struct{}, trigger context.CancelFunc) func()
 	}
 }
 
-// report records progress at intervals, and checks at intervals that lease and target are still ours
-// (immediately after a pause of the process), until ctx ends.
+// report records progress and verifies the lease and the target at intervals (immediately after a pause of the process) until ctx ends.
+// It calls end if the lease is lost or the target was replaced.
 func (j *job) report(ctx context.Context, end context.CancelCauseFunc) {
 	begin := j.runner.Clock.Read().Mono
 	recorded, guarded := begin, begin
-	moved := false // whether the first progress is recorded: it distinguishes a slow shard from a deadly one
+	moved := false // whether the first progress is recorded, which distinguishes a slow shard from one that crashes workers
 	for j.runner.Clock.Sleep(ctx, reportInterval) == nil {
 		now := j.runner.Clock.Read().Mono
 		j.lookAtReads(int64(now))
 		err := j.lease.MayStart(ctx)
-		// Often at first: an early death of workers must not undo all their work.
+		// More often at first, so that early crashes of workers do not lose all their work.
 		due := min(j.runner.recordEvery(), max((now-begin)/2, j.runner.recordEvery()/16))
 		if err == nil && (now-recorded >= j.runner.recordEvery() || moved && now-recorded >= due || !moved && j.moved()) {
 			recorded, moved = now, moved || j.moved()
@@ -348,16 +348,16 @@ func (j *job) report(ctx context.Context, end context.CancelCauseFunc) {
 	}
 }
 
-// moved reports whether there is progress that can be recorded.
+// moved reports whether the watermark has advanced.
 func (j *job) moved() bool {
 	l := j.loaded.Load()
 	return l != nil && l.Watermark() > j.begin
 }
 
-// record stores the watermark with the item, or how far the work is where it is not durable. It is a
-// convenience: an outage of the store does not stop the work before the lease ends.
+// record stores the watermark with the item, or the position reached if the output is not durable. Its failure does not end the work: the
+// lease bounds an outage of the store.
 func (j *job) record(ctx context.Context) error {
-	if j.loaded.Load() == nil || j.lease.Alone() { // alone, the work itself records its position
+	if j.loaded.Load() == nil || j.lease.Alone() { // alone, checkpoint records the position
 		return j.lease.Validate(ctx)
 	}
 	watermark, counts := j.settled()

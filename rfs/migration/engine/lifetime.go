@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// lifetime holds the contexts of one lease. A context ends at the latest with its parent; next to each is the event that ends it earlier.
+// lifetime holds the contexts of one lease. A context ends at the latest with its parent; next to each are the events that end it earlier.
 //
 //	caller                 a signal, or the end of the run
-//	└─ stopping            the trigger of the lease: reading stops in good order
+//	└─ stopping            the trigger of the lease: reading stops
 //	(the caller's values)
 //	├─ ending              close; a hand-off after a signal that takes too long
-//	│  ├─ work             the guard of the lease: its deadline, its loss, a target that was replaced; with the cause
-//	│  │  └─ reports       the end of the copying: no record of progress is in flight during the steps that end the lease
-//	│  └─ after, work done the end of the lease and a moment more
-//	└─ after, work ended   some seconds, for giving the lease back
+//	│  ├─ work             the guard of the lease, with a cause: the deadline, loss of the lease, a replaced target
+//	│  │  └─ reports       the end of copying, so that no progress report is in flight while the lease is ended
+//	│  └─ after, work done the end of the lease plus FinalReadTimeout
+//	└─ after, work ended   some seconds, to release the lease
 //
-// So a signal ends stopping only: work continues until the lease's deadline (or shutdownTimeout), because handing off takes a moment.
+// So a signal ends stopping only. Work continues until the lease's deadline or for ShutdownTimeout, because a hand-off takes time.
 type lifetime struct {
 	j        *job
 	caller   context.Context
@@ -27,8 +27,8 @@ type lifetime struct {
 	work     context.Context
 
 	endWork     context.CancelCauseFunc // ends work with a cause
-	stopReports func()                  // ends the reports and blocks until they have ended
-	cancels     []func()                // called by close, the last first
+	stopReports func()                  // cancels the reports and blocks until they have returned
+	cancels     []func()                // called by close in reverse order
 }
 
 // live starts the lifetime of a lease.
@@ -51,7 +51,7 @@ func (j *job) live(caller context.Context) *lifetime {
 	return l
 }
 
-// report starts the reports of a job.
+// report starts the progress reports of a job.
 func (l *lifetime) report(j *job) {
 	ctx, cancel := context.WithCancel(l.work)
 	l.cancels = append(l.cancels, cancel)
@@ -60,19 +60,18 @@ func (l *lifetime) report(j *job) {
 	l.stopReports = func() { cancel(); reports.Wait() }
 }
 
-// after ends the reports and returns the context in which the lease is ended after the copying, which returned err, and the error that
-// decides how.
+// after stops the reports. err is the result of the copying. It returns the context in which to end the lease, and the error that decides
+// how it ends.
 func (l *lifetime) after(err error) (context.Context, error) {
-	// A record of progress must not be in flight during the steps that end the lease: the store would
-	// refuse the second of them.
+	// No progress report may be in flight while the lease is ended: the store would reject the second of the two updates.
 	l.stopReports()
 	switch {
 	case l.work.Err() == nil:
 		return l.until(l.ending, l.j.lease.UntilEnd()+FinalReadTimeout), err
-	case err == nil: // the guard ended the work behind the last document
+	case err == nil: // the guard ended the work after the last document
 		return l.work, nil
 	}
-	err = context.Cause(l.work) // the guard ended the work; what follows needs a moment more
+	err = context.Cause(l.work) // the guard ended the work; releasing the lease takes a moment more
 	moment := 10 * time.Second
 	if errors.Is(err, errHandoffTimeout) {
 		moment = FinalReadTimeout
@@ -80,8 +79,8 @@ func (l *lifetime) after(err error) (context.Context, error) {
 	return l.until(context.WithoutCancel(l.caller), moment), err
 }
 
-// until returns a context that ends after d. The deadline of the lease is for documents; the requests that end a lease are decided by the
-// holder's id, so they may be sent until the lease itself ends, and answered a moment later.
+// until returns a context that ends after d. The lease's deadline applies to documents only. The requests that end a lease are conditional
+// on the holder id, so they may be sent until the lease itself ends and answered a moment later.
 func (l *lifetime) until(ctx context.Context, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	l.cancels = append(l.cancels, cancel)

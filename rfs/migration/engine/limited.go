@@ -7,14 +7,14 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 )
 
-// limited is a Destination whose bodies wait for admit.
+// limited is a Destination that calls admit before each body.
 type limited struct {
 	Destination
 	admit func(ctx context.Context, bytes int) error
 }
 
-// Limited returns d with a limit on the bytes sent: before each body admit blocks until its bytes may be sent. A cluster has the
-// same in Limits.Admit; this is for the other destinations.
+// Limited returns d with a rate limit: before each body is sent, admit blocks until its bytes may be sent. A cluster uses Limits.Admit
+// instead.
 func Limited(d Destination, admit func(ctx context.Context, bytes int) error) Destination {
 	return limited{d, admit}
 }
@@ -34,7 +34,7 @@ type limitedOutput struct {
 	mayStart func() error
 }
 
-// Send blocks until the body may be sent, then sends it if the lease still permits: the wait can be longer than the lease.
+// Send blocks until the body may be sent, then checks mayStart again before sending, because the wait can outlast the lease.
 func (o limitedOutput) Send(ctx context.Context, body []byte, n int) (bulk.Result, error) {
 	if err := o.admit(ctx, len(body)); err != nil {
 		return bulk.Result{}, err

@@ -13,9 +13,9 @@ type Meter struct {
 	mu      sync.Mutex
 	done    Progress
 	running map[*job]struct{}
-	refused map[string]*bulk.Loader // by index, the last Loader that the target refused
-	ended   map[string]endedItem    // of the last moments, by id
-	since   time.Duration           // when the first of the running items was leased; monotonic clock
+	refused map[string]*bulk.Loader // by index, the last Loader whose documents the target rejected as overload
+	ended   map[string]endedItem    // recently ended items, by id
+	since   time.Duration           // when the current period with running items started; monotonic clock
 }
 
 // Progress is a reading of a Meter.
@@ -29,7 +29,7 @@ type Progress struct {
 	Items      int64     `json:"items"`       // items finished by this process
 	ShardBytes int64     `json:"shard_bytes"` // repository bytes of finished work, for the remaining time
 	Running    int       `json:"running"`     // active items
-	// Busy is the time during which at least one item was active, Leases the sum over all; of items that have ended.
+	// Busy is the time during which at least one item was active; Leases is the sum over all leases. Both cover ended leases only.
 	Busy   time.Duration `json:"-"`
 	Leases time.Duration `json:"-"`
 }
@@ -40,17 +40,17 @@ type endedItem struct {
 }
 
 const (
-	// endedFor is the time for which an ended item is listed: a reading of the store that was made before shows less of it.
+	// endedFor is the time for which an ended item is listed, since an earlier reading of the store shows less of it.
 	endedFor = 30 * time.Second
 	maxEnded = 20_000
 )
 
-// NewMeter makes an empty Meter.
+// NewMeter returns an empty Meter.
 func NewMeter() *Meter {
 	return &Meter{running: map[*job]struct{}{}, refused: map[string]*bulk.Loader{}, ended: map[string]endedItem{}}
 }
 
-// Items returns how far this process is with the items that it works on, or has ended within the last 30 s, by id.
+// Items returns the progress of the items that this process works on or has ended within the last 30 s, by id.
 func (m *Meter) Items() map[string]progress.Ahead {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -66,7 +66,7 @@ func (m *Meter) Items() map[string]progress.Ahead {
 	return all
 }
 
-// Overloaded returns the indices of items that run or have ended whose documents the target refuses for now while it takes
+// Overloaded returns the indices of running or ended items whose documents the target currently rejects as overload while it accepts
 // documents of other indices.
 func (m *Meter) Overloaded() map[string]bool {
 	m.mu.Lock()
@@ -84,7 +84,7 @@ func (m *Meter) Overloaded() map[string]bool {
 	return all
 }
 
-// refusedOf keeps the Loader of a job that the target refuses. The mutex is held.
+// refusedOf keeps the Loader of a job if its index is overloaded. The caller holds the mutex.
 func (m *Meter) refusedOf(j *job) {
 	if l := j.loaded.Load(); l != nil && l.Overloaded() {
 		m.refused[j.id.Index] = l
@@ -107,7 +107,7 @@ func (m *Meter) finish(j *job) {
 	m.refusedOf(j)
 	now := j.runner.Clock.Read().Mono
 	end := now
-	if j.lease.Grouped() { // it waits for the others
+	if j.lease.Grouped() { // its lease ends with the group
 		end = j.copied
 	}
 	if m.done.Leases += end - j.acquired; len(m.running) == 0 {
@@ -125,7 +125,7 @@ func (m *Meter) finish(j *job) {
 	}
 }
 
-// Read sums up at this moment.
+// Read returns the sums at this moment.
 func (m *Meter) Read(now time.Time) Progress {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -22,39 +22,38 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
-// drainTimeout bounds the wait for requests in flight when a lease is handed off.
-// The next holder repeats the requests without an answer.
+// drainTimeout is the maximum wait for requests in flight when a lease is handed off. The next holder repeats unanswered requests.
 const drainTimeout = 12 * time.Second
 
-// Outcome is the way in which a lease ended.
+// Outcome is the result of a lease.
 type Outcome int
 
-// The ways in which a lease ends.
+// Outcomes of a lease.
 const (
-	Completed Outcome = iota // everything from the cursor to the end of the shard arrived
+	Completed Outcome = iota // everything from the cursor to the end of the item arrived
 	HandedOff                // a successor item holds the rest
-	Released                 // nothing was done; the item is free again
-	Failed                   // the item cannot be migrated and records the reason
-	Lost                     // the lease was no longer ours, or could not be released
-	Stepped                  // no lease of an item: a step of a phase before the documents
+	Released                 // no successor; the item is free again
+	Failed                   // the item cannot be migrated; the reason is recorded
+	Lost                     // the lease expired or was taken over, or could not be released
+	Stepped                  // not an item: a step of a phase before the documents
 )
 
 func (o Outcome) String() string {
 	return [...]string{"completed", "handed off", "released", "failed", "lost", "phase"}[o]
 }
 
-// Runner runs leases: one piece of code for slots of `rfsd migrate` and for worker processes.
+// Runner runs leases, for the slots of `rfsd migrate` and for worker processes.
 type Runner struct {
 	Destination Destination
 	Failed      bulk.Recorder
-	Bulk        bulk.Options // limits; what belongs to one item is filled in
+	Bulk        bulk.Options // limits; Run sets the fields of one item
 	Meter       *Meter
 	Clock       timing.Clock
 	Log         *slog.Logger
 	// RecordEvery is the interval at which a running item's watermark is recorded; 0 means 10 s.
 	RecordEvery time.Duration
-	// Endless states that items have no end, as in a stream: a lease that is over leaves no successor. The item is given
-	// back with its watermark, and leased again.
+	// Endless states that items have no end, as in a stream. An ending lease then creates no successor: the item is released with its
+	// watermark and leased again.
 	Endless bool
 }
 
@@ -65,14 +64,13 @@ func (r *Runner) recordEvery() time.Duration {
 	return 10 * time.Second
 }
 
-// guardEvery is the interval at which a running item verifies that its target is still the same: one of many workers finds out soon.
+// guardEvery is the interval at which a running item verifies that its target is still the same. In a large fleet it is longer, since the
+// workers together notice a replacement early.
 func (r *Runner) guardEvery() time.Duration { return max(guardInterval, 3*r.recordEvery()) }
 
-// Run works on a lease until it ends. When ctx ends, the acknowledged part is handed
-// off and the rest is left to others. The error states why the lease did not end in
-// Completed or HandedOff; the item itself is already dealt with.
-// guard reports whether the target is still the intended one, or was at most maxAge ago; it is asked before
-// the first document, now and then, and before the item is completed.
+// Run works on a lease until it ends. When ctx ends, Run hands off the rest of the item. The error is the reason for any outcome except
+// Completed and HandedOff; the item has been released or failed accordingly. guard reports whether the target is still the intended one,
+// from a check at most maxAge old; Run calls it before the first document, at intervals, and before it completes the item.
 func (r *Runner) Run(ctx context.Context, lease *cms.Lease, from Source, guard func(ctx context.Context, maxAge time.Duration) error) (Outcome, error) {
 	ctx, span := tracing.Start(ctx, "lease", attribute.String("rfsd.index", lease.ID.Index), attribute.Int("rfsd.shard", lease.ID.Shard),
 		attribute.Int64("rfsd.cursor", lease.ID.Cursor), attribute.Int("rfsd.attempt", lease.Item.Attempts))
@@ -105,7 +103,7 @@ func (r *Runner) Run(ctx context.Context, lease *cms.Lease, from Source, guard f
 	return outcome, err
 }
 
-// trace records how the lease ended, and what it settled.
+// trace adds the outcome and the counts of the lease to its span.
 func (j *job) trace(span trace.Span, outcome Outcome, err error) {
 	if !span.IsRecording() {
 		return
@@ -128,7 +126,7 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// finish brings the item into the state that matches how the copying ended.
+// finish ends the lease according to how the copying ended.
 func (j *job) finish(ctx, work context.Context, err error) (Outcome, error) {
 	switch {
 	case err == nil:
@@ -138,26 +136,25 @@ func (j *job) finish(ctx, work context.Context, err error) (Outcome, error) {
 	case errors.Is(err, fault.ErrLeaseLost), work.Err() != nil:
 		return j.tooLate(ctx, err)
 	case errors.Is(err, errHandoffTimeout):
-		return j.giveBack(work, cms.CauseDrain, err)
+		return j.release(work, cms.CauseDrain, err)
 	case errors.Is(err, fault.ErrCorrupt), errors.Is(err, fault.ErrUnsupported),
 		errors.Is(err, snapshot.ErrShardMissing), errors.Is(err, ErrTargetReplaced):
 		return j.fail(work, err)
 	case errors.Is(err, bulk.ErrTooManyRefusals), errors.Is(err, bulk.ErrIndexBlocked):
-		if gerr := j.guard(work, 0); errors.Is(gerr, ErrTargetReplaced) { // gone, not only blocked
+		if gerr := j.guard(work, 0); errors.Is(gerr, ErrTargetReplaced) { // deleted, not only blocked
 			return j.fail(work, gerr)
 		}
-		return j.giveBack(work, cms.CausePause, err)
-	case errors.Is(err, objects.ErrRollover), errors.Is(err, fault.ErrConfig): // for the user to change
-		return j.giveBack(work, cms.CausePause, err)
+		return j.release(work, cms.CausePause, err)
+	case errors.Is(err, objects.ErrRollover), errors.Is(err, fault.ErrConfig): // the user has to act
+		return j.release(work, cms.CausePause, err)
 	case errors.Is(err, fault.ErrUnavailable):
-		return j.giveBack(work, cms.CauseOutage, err)
+		return j.release(work, cms.CauseOutage, err)
 	default:
-		return j.giveBack(work, cms.CauseNone, err)
+		return j.release(work, cms.CauseNone, err)
 	}
 }
 
-// returned decides how a lease is released that was stopped without progress: by an operator or signal, or
-// by its trigger.
+// returned decides how to release a lease that was stopped without progress, by an operator, a signal or its trigger.
 func (j *job) returned(ctx context.Context) cms.Return {
 	if ctx.Err() != nil {
 		return cms.Return{Cause: cms.CauseDrain}
@@ -165,8 +162,8 @@ func (j *job) returned(ctx context.Context) cms.Return {
 	return j.unmoved()
 }
 
-// mayBeKnown returns how old the last look at the target may be when an item ends. Small items that are leased in groups
-// share one; the end of the documents asks anew for all of them.
+// mayBeKnown returns the maximum age of the target check that ends an item. Small items leased as a group share one check; the end of the
+// documents phase checks all targets again.
 func (j *job) mayBeKnown() time.Duration {
 	if j.lease.Grouped() {
 		return KnownFor
@@ -174,14 +171,14 @@ func (j *job) mayBeKnown() time.Duration {
 	return 0
 }
 
-// lastLooks limits the requests to the target before an item is released with all its documents sent, lookAgain the time
-// between: a busy target refuses such requests, too (429).
+// lastLooks is the maximum number of target checks before an item is completed, lookAgain the pause between them: a busy target rejects
+// these requests, too (429).
 const (
 	lastLooks = 6
 	lookAgain = time.Second
 )
 
-// lookBeforeEnd asks whether the target is still the same, again while it cannot answer and the lease has time left.
+// lookBeforeEnd checks that the target is still the same. It retries while the target cannot answer and the lease has time left.
 func (j *job) lookBeforeEnd(ctx context.Context) error {
 	looks := retry.Policy{Tries: lastLooks, First: lookAgain, Sleep: j.runner.Clock.Sleep,
 		Left: func() time.Duration { return j.lease.UntilDeadline() - j.lease.HandoffTime() }}
@@ -190,18 +187,18 @@ func (j *job) lookBeforeEnd(ctx context.Context) error {
 
 func (j *job) complete(ctx context.Context) (Outcome, error) {
 	watermark, counts := j.settled()
-	if end := j.source.End(); end == Unknown || watermark < end { // a document was taken for done that is not
-		return j.giveBack(ctx, cms.CauseNone, fmt.Errorf("watermark %d of %d after the last document", watermark, end))
+	if end := j.source.End(); end == Unknown || watermark < end { // a record counts as done but is not durable
+		return j.release(ctx, cms.CauseNone, fmt.Errorf("watermark %d of %d after the last document", watermark, end))
 	}
 	if err := j.lookBeforeEnd(ctx); err != nil {
 		return j.finish(ctx, ctx, err)
 	}
 	if err := j.out.Commit(ctx); err != nil {
-		return j.giveBack(ctx, cms.CauseNone, err)
+		return j.release(ctx, cms.CauseNone, err)
 	}
 	did, err := j.work(watermark, counts)
 	if err != nil {
-		return j.giveBack(ctx, cms.CauseNone, err)
+		return j.release(ctx, cms.CauseNone, err)
 	}
 	if err := j.lease.Complete(ctx, did); err != nil {
 		return j.unanswered(ctx, Completed, fmt.Errorf("complete %s: %w", j.id.Name(), err))
@@ -209,13 +206,13 @@ func (j *job) complete(ctx context.Context) (Outcome, error) {
 	return Completed, nil
 }
 
-// handOff leaves the rest of the shard to a successor item. Without progress the lease is released as r states; without
-// the time for it, with the progress recorded.
+// handOff creates a successor for the rest of the item. Without progress it releases the lease as r states; without time for a successor,
+// it releases the lease with the progress recorded.
 func (j *job) handOff(ctx context.Context, r cms.Return) (Outcome, error) {
 	if j.loader == nil { // stopped before the first document
-		return j.giveBackAs(ctx, r, nil)
+		return j.releaseAs(ctx, r, nil)
 	}
-	// What does not answer in half of the time is given up; the other half is for the hand-off.
+	// At most half of the remaining time is for requests in flight; the other half is for the hand-off.
 	left := j.lease.UntilDeadline()
 	drain, cancel := context.WithTimeout(ctx, min(drainTimeout, left/2, left-j.lease.HandoffTime()))
 	j.loader.Drain(drain)
@@ -223,24 +220,24 @@ func (j *job) handOff(ctx context.Context, r cms.Return) (Outcome, error) {
 	watermark, counts := j.settled()
 	switch {
 	case j.runner.Endless:
-		return j.giveBackAs(ctx, cms.Return{Cause: cms.CauseDrain}, nil)
+		return j.releaseAs(ctx, cms.Return{Cause: cms.CauseDrain}, nil)
 	case j.source.End() != Unknown && watermark >= j.source.End():
 		return j.complete(ctx)
 	case watermark <= j.begin:
-		return j.giveBackAs(ctx, r, nil)
+		return j.releaseAs(ctx, r, nil)
 	}
 	if j.lease.UntilDeadline() < j.lease.HandoffTime() {
-		return j.giveBackAs(ctx, cms.Return{Cause: cms.CauseOutage, Longer: true}, nil)
+		return j.releaseAs(ctx, cms.Return{Cause: cms.CauseOutage, Longer: true}, nil)
 	}
 	if err := j.guard(ctx, j.mayBeKnown()); errors.Is(err, ErrTargetReplaced) {
 		return j.fail(ctx, err)
-	} // without an answer the work is kept: the end of the chain asks again
+	} // if the target does not answer, the work is kept: the end of the documents phase checks again
 	if err := j.out.Commit(ctx); err != nil {
-		return j.giveBack(ctx, cms.CauseOutage, err)
+		return j.release(ctx, cms.CauseOutage, err)
 	}
 	did, err := j.work(watermark, counts)
 	if err != nil {
-		return j.giveBack(ctx, cms.CauseNone, err)
+		return j.release(ctx, cms.CauseNone, err)
 	}
 	if err := j.lease.Handoff(ctx, watermark, did); err != nil {
 		return j.unanswered(ctx, HandedOff, fmt.Errorf("hand off %s: %w", j.id.Name(), err))
@@ -248,15 +245,15 @@ func (j *job) handOff(ctx context.Context, r cms.Return) (Outcome, error) {
 	return HandedOff, nil
 }
 
-// giveBack releases the item with its error.
-func (j *job) giveBack(ctx context.Context, cause cms.Cause, why error) (Outcome, error) {
-	return j.giveBackAs(ctx, cms.Return{Cause: cause}, why)
+// release releases the item and returns why.
+func (j *job) release(ctx context.Context, cause cms.Cause, why error) (Outcome, error) {
+	return j.releaseAs(ctx, cms.Return{Cause: cause}, why)
 }
 
-// giveBackAs releases the item. The next holder starts at the watermark and repeats the documents beyond it.
-func (j *job) giveBackAs(ctx context.Context, r cms.Return, why error) (Outcome, error) {
+// releaseAs releases the item as r states. The next holder starts at the watermark and repeats the documents beyond it.
+func (j *job) releaseAs(ctx context.Context, r cms.Return, why error) (Outcome, error) {
 	j.abort()
-	if j.loader != nil && j.runner.Destination.Durable() && r.Cause != cms.CausePause { // refused documents may be wanted again
+	if j.loader != nil && j.runner.Destination.Durable() && r.Cause != cms.CausePause { // rejected documents may be wanted again
 		if watermark, counts := j.settled(); watermark > j.begin {
 			did, err := j.work(watermark, counts)
 			if err != nil {
@@ -271,8 +268,8 @@ func (j *job) giveBackAs(ctx context.Context, r cms.Return, why error) (Outcome,
 	return Released, why
 }
 
-// tooLate ends a lease whose deadline is over, or that another process holds. Nothing is sent any more; until the lease itself
-// ends the item may still be freed for the next holder.
+// tooLate ends a lease that is past its deadline or held by another process. No document is sent any more; until the lease itself ends
+// the item can still be released for the next holder.
 func (j *job) tooLate(ctx context.Context, why error) (Outcome, error) {
 	why = fmt.Errorf("%s: %w", j.id.Name(), why)
 	if j.lease.Lost() != nil {
@@ -281,14 +278,14 @@ func (j *job) tooLate(ctx context.Context, why error) (Outcome, error) {
 	}
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(FinalReadTimeout, j.lease.UntilEnd()))
 	defer cancel()
-	if _, err := j.giveBackAs(late, cms.Return{Cause: cms.CauseOutage, Longer: true}, nil); err != nil {
+	if _, err := j.releaseAs(late, cms.Return{Cause: cms.CauseOutage, Longer: true}, nil); err != nil {
 		why = errors.Join(why, err)
 	}
 	return Lost, why
 }
 
-// unanswered decides what became of a lease when the last step had no good answer: the step may have
-// been done all the same. If it was not, the item is released.
+// unanswered decides the outcome when the request that ends the lease failed or got no answer: it may have been executed nevertheless. If
+// it was not, the item is released.
 func (j *job) unanswered(ctx context.Context, meant Outcome, why error) (Outcome, error) {
 	if j.lease.Lost() != nil {
 		return Lost, why
@@ -298,14 +295,14 @@ func (j *job) unanswered(ctx context.Context, meant Outcome, why error) (Outcome
 	if j.lease.Over(late) {
 		return meant, nil
 	}
-	return j.giveBackAs(late, cms.Return{Cause: cms.CauseOutage, Longer: true}, why)
+	return j.releaseAs(late, cms.Return{Cause: cms.CauseOutage, Longer: true}, why)
 }
 
-// fail marks the item as impossible to migrate.
+// fail marks the item as failed.
 func (j *job) fail(ctx context.Context, why error) (Outcome, error) {
 	if j.loader != nil {
 		drain, cancel := context.WithTimeout(ctx, drainTimeout)
-		if errors.Is(why, fault.ErrCorrupt) { // documents before the damage arrive
+		if errors.Is(why, fault.ErrCorrupt) { // documents before the damage are still delivered
 			if err := j.loader.Flush(drain); err != nil {
 				j.log.Warn("documents before the damage did not all arrive", "error", err)
 			}
@@ -320,8 +317,8 @@ func (j *job) fail(ctx context.Context, why error) (Outcome, error) {
 	return Failed, why
 }
 
-// recordLast stores what arrived before an item is given up, so that it is counted. Without an answer the counts are those
-// of the last record. It returns the checks of the item, with the number of documents that the shard holds.
+// recordLast records what arrived before an item is failed, so that it is counted. If the store does not answer, the counts of the last
+// record remain. It returns the checks of the item, including the number of documents that the shard holds.
 func (j *job) recordLast(ctx context.Context) json.RawMessage {
 	var checks json.RawMessage
 	if j.loader != nil && j.runner.Destination.Durable() {
@@ -359,13 +356,12 @@ func (j *job) abort() {
 	}
 }
 
-// ErrTargetReplaced means that a target index is not the one this migration started with. What was
-// sent to the former one is gone, so nothing may be called complete.
+// ErrTargetReplaced means that a target index is not the one this migration started with. Documents sent to the former index are lost, so
+// nothing may be reported as complete.
 var ErrTargetReplaced = fmt.Errorf("target_index_replaced: %w", fault.ErrRejected)
 
-// FinalReadTimeout bounds the reading of the item after its lease has ended.
+// FinalReadTimeout is the timeout for reading the item after its lease has ended.
 const FinalReadTimeout = 3 * time.Second
 
-// KnownFor is the time for which the leases of a process share the findings of one about an index. The end of the documents
-// always asks anew.
+// KnownFor is the time for which the leases of a process share one check of an index. The end of the documents phase always checks again.
 const KnownFor = 30 * time.Second

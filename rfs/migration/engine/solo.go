@@ -2,16 +2,15 @@ package engine
 
 import "sync"
 
-// Solo lets the leases of one process run concurrently, except for leases to work on alone, so that
-// the death of the process is due to the only item it worked on. The nil Solo is for a process with
-// one lease at a time.
+// Solo lets the leases of one process run concurrently, except for leases that are worked on alone, so that a crash of the process is due
+// to the only item in progress. The nil Solo is for a process with one lease at a time.
 type Solo struct {
 	mu      sync.Mutex
 	running int
 	alone   bool
 }
 
-// Enter reports whether a lease may be worked on now; if so, Leave has to follow.
+// Enter reports whether a lease may start now. If it returns true, the caller must call Leave afterwards.
 func (s *Solo) Enter(alone bool) bool {
 	if s == nil {
 		return true

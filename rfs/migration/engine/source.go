@@ -9,35 +9,35 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 )
 
-// Unknown is the end of a source that is found only by reading.
+// Unknown is the end of a source that is only found by reading.
 const Unknown = int64(-1)
 
-// Source reads the items of one kind: the live documents of a shard, or a part of a file.
+// Source opens items of one kind: the live documents of a shard, or a range of a file.
 type Source interface {
-	// Open opens what an item covers, to be read from opts.From on, and sets the options that depend on it.
+	// Open opens the range of an item, to be read from opts.From on, and sets the options that depend on it.
 	Open(ctx context.Context, id cms.ItemID, opts *bulk.Options) (Reading, error)
-	// Bytes returns its size in the repository; 0: unknown.
+	// Bytes returns the size of the item's shard or file in bytes; 0: unknown.
 	Bytes(id cms.ItemID) int64
 }
 
-// FailingSource is a Source that knows more of an item that is given up.
+// FailingSource is a Source that adds details to the checks of a failed item.
 type FailingSource interface {
 	Source
-	// FailedChecks returns the checks that are kept with a failed item. checks cover the part that was read; nil: nothing was read.
+	// FailedChecks returns the checks to store with a failed item. checks cover what was read; nil: nothing was read.
 	FailedChecks(ctx context.Context, id cms.ItemID, checks json.RawMessage) (json.RawMessage, error)
 }
 
 // Reading is an open source. It is used by one goroutine.
 type Reading interface {
-	// Wrap puts what this source needs around the sender and the recorder.
+	// Wrap wraps the sender and the recorder in opts as this source requires.
 	Wrap(opts *bulk.Options)
-	// Next passes the next records to the sink, between one and the given number; io.EOF after the last.
+	// Next passes between one and most records to the sink. It returns io.EOF after the last record.
 	Next(ctx context.Context, to *Sink, most int) error
-	// End returns the ordinal behind the last record, or Unknown; after io.EOF it is known.
+	// End returns the ordinal after the last record, or Unknown. After io.EOF it is known.
 	End() int64
-	// Checks returns the checks of the records below the durable watermark, which are kept with the item; nil: nothing. It is
-	// called before the watermark is recorded.
+	// Checks returns the checks of the records below the durable watermark, to be stored with the item; nil: none. It is called before the
+	// watermark is recorded.
 	Checks(watermark int64, setup, copying time.Duration) (json.RawMessage, error)
-	// Close gives everything back.
+	// Close releases the resources of the source.
 	Close() error
 }

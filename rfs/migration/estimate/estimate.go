@@ -29,13 +29,13 @@ type Trial struct {
 	Documents int64   `json:"documents_per_shard"`
 	Prefix    string  `json:"prefix"`
 	Rejected  []Class `json:"rejected"`
-	// Estimate is the estimate for the whole migration; nil when nothing was sent.
+	// Estimate is the estimate for the whole migration; nil if nothing was sent.
 	Estimate *trial.Estimate `json:"estimate,omitempty"`
-	// Problems are shards whose size or speed is not part of the estimate.
+	// Problems lists the measurements that are missing from the estimate, with the reasons.
 	Problems []string `json:"problems,omitempty"`
 }
 
-// Class are documents of an index that fail for the same reason.
+// Class counts the documents of an index that fail for the same reason.
 type Class struct {
 	Index     string `json:"index"` // of the snapshot
 	Class     string `json:"class"`
@@ -49,14 +49,14 @@ type Run struct {
 	Trial  plan.Trial
 	Blobs  snapshot.Repository
 	Memory *budget.Budget
-	// Edit returns the rules about the documents of an index, nil when it has no rules.
+	// Edit returns the rules for the documents of an index; nil if it has none.
 	Edit        func(index string) shards.DocumentEditor
 	MaxDocument int64 // longest source that is read, in bytes
 	Slots       int
 	Price       *trial.Price // nil: no cost is estimated
 }
 
-// What is read of the largest shard for the rate of reading.
+// Limits of reading the largest shard to measure the rate of reading.
 const (
 	readForRate = 64 << 20 // bytes of sources, at most
 	timeForRate = 5 * time.Second
@@ -68,7 +68,8 @@ type Load struct {
 	Problem string
 }
 
-// Measure sends new documents to scratch indices for a time, as fast as a migration does. It returns the error of ctx.
+// Measure sends new documents to scratch indices for a time, as fast as a migration. Its only error is the error of ctx; others become
+// Load.Problem.
 func (r *Run) Measure(ctx context.Context, s *phase.Session, lasts time.Duration, content failed.Content) (Load, error) {
 	s.Log.InfoContext(ctx, "the sample has arrived; more documents are sent to scratch indices to measure the rate", "for", lasts)
 	var found Load
@@ -91,8 +92,8 @@ func (r *Run) Measure(ctx context.Context, s *phase.Session, lasts time.Duration
 // ErrSnapshot means that the snapshot cannot be read.
 var ErrSnapshot = errors.New("the snapshot cannot be read")
 
-// Whole reads the manifests and a part of the largest shard, and estimates the whole migration. m holds the measurements so far,
-// items the number of work items that this run worked on, and problem the reason why the rate of sending is unknown.
+// Whole reads the manifests and a part of the largest shard, and estimates the whole migration. m holds the measurements so far, items is
+// the number of work items of this run, and problem is the reason why the rate of sending is unknown.
 func (r *Run) Whole(ctx context.Context, sum *summary.Summary, items int64, m trial.Measured, problem string) (*Trial, error) {
 	t := &Trial{Documents: r.Trial.Documents, Prefix: r.Trial.Prefix, Rejected: []Class{}}
 	if problem != "" {
@@ -134,10 +135,10 @@ func (r *Run) Whole(ctx context.Context, sum *summary.Summary, items int64, m tr
 	return t, nil
 }
 
-// errEnough ends a reading.
+// errEnough ends reading early without an error.
 var errEnough = errors.New("enough was read")
 
-// readingRate reads the largest shard as a migration does, without sending, until there is enough for a rate.
+// readingRate reads the largest shard as a migration does, without sending, until a rate can be computed. It returns bytes of sources.
 func (r *Run) readingRate(ctx context.Context) (bytes int64, took time.Duration, err error) {
 	var entry plan.Entry
 	shard, largest := -1, int64(-1)
@@ -151,7 +152,7 @@ func (r *Run) readingRate(ctx context.Context) (bytes int64, took time.Duration,
 	if shard < 0 {
 		return 0, 0, nil
 	}
-	var begin time.Time // of the second document: what comes before is set-up
+	var begin time.Time // set by the first document, since everything before it is setup
 	each := func(d *doc.Document) error {
 		if begin.IsZero() {
 			begin = time.Now()

@@ -19,7 +19,7 @@ import (
 // cronField is a field of a cron expression.
 type cronField struct {
 	first, last int
-	names       []string // of the numbers from first on
+	names       []string // of the values from first on
 }
 
 var (
@@ -30,11 +30,11 @@ var (
 	weekdays = cronField{1, 7, []string{"SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"}}
 )
 
-// maxCron bounds the text of a schedule.
+// maxCron is the maximum length of a schedule in bytes.
 const maxCron = 1000
 
-// cronOf returns a schedule of Elasticsearch, a cron expression or an interval, as a cron expression of Snapshot Management. changed
-// states the difference; why is the reason if none exists.
+// cronOf converts a schedule of Elasticsearch (a cron expression or an interval) into a cron expression of Snapshot Management. changed
+// describes a difference; why is the reason if no conversion exists.
 func cronOf(schedule string) (unix, changed, why string) {
 	if len(schedule) > maxCron {
 		return "", "", fmt.Sprintf("its schedule has more than %d bytes", maxCron)
@@ -70,7 +70,7 @@ func cronOf(schedule string) (unix, changed, why string) {
 	return strings.Join(out, " "), changed, ""
 }
 
-// values returns the numbers of a field, sorted.
+// values returns the sorted values of a field; false if the text is invalid or uses L, W or #.
 func (f cronField) values(text string) ([]int, bool) {
 	has := make([]bool, f.last+1)
 	for part := range strings.SplitSeq(text, ",") {
@@ -103,7 +103,7 @@ func (f cronField) values(text string) ([]int, bool) {
 	return all, true
 }
 
-// span returns the first and the last number of a range; the last is past the end of the field if the range passes it.
+// span returns the first and last value of a range. If the range wraps around, the last value lies past the end of the field.
 func (f cronField) span(text string, stepped bool) (from, to int, ok bool) {
 	if text == "*" || text == "?" || text == "" && stepped {
 		return f.first, f.last, true
@@ -133,7 +133,7 @@ func (f cronField) number(text string) (int, bool) {
 	return n, err == nil && n >= f.first && n <= f.last
 }
 
-// unix returns the field of a Unix cron expression with those numbers.
+// unix returns a field of a Unix cron expression with these values.
 func (f cronField) unix(values []int) string {
 	if len(values) == f.last-f.first+1 {
 		return "*"
@@ -159,10 +159,10 @@ func (f cronField) unix(values []int) string {
 	return strings.Join(out, ",")
 }
 
-// interval matches the other form of a schedule, which Elasticsearch has since 8.16.
+// interval matches the other form of a schedule, supported since Elasticsearch 8.16.
 var interval = regexp.MustCompile(`^\d{1,12}(ms|s|m|h|d)$`)
 
-// ofInterval returns the cron expression of an interval, which has to divide an hour or a day.
+// ofInterval returns the cron expression of an interval, which must divide an hour or a day.
 func ofInterval(text string) (unix, changed, why string) {
 	length := text
 	if n, ok := strings.CutSuffix(text, "d"); ok {

@@ -1,3 +1,3 @@
-// Package extract writes what a snapshot holds of a cluster's own state, and no migration creates on a target, as files for the tools
-// that import it there.
+// Package extract writes files with the state of a cluster that a snapshot holds but no migration creates on a target: saved objects, the
+// security configuration and snapshot policies. The target's own tools import these files.
 package extract

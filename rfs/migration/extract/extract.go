@@ -26,19 +26,20 @@ import (
 // Result lists the files and the omissions.
 type Result struct {
 	Files []File `json:"files"`
-	// Left are saved objects that OpenSearch Dashboards does not import, policies without an equal, and parts of others.
+	// Left lists what is in no file: saved objects that OpenSearch Dashboards does not import, policies without an equivalent, and parts of
+	// others.
 	Left []Left `json:"left_out"`
 }
 
-// File is a written file.
+// File describes a written file.
 type File struct {
-	Name    string `json:"name"` // below the directory
+	Name    string `json:"name"` // relative to the directory
 	Objects int    `json:"objects"`
-	// Apply names the request or the program that brings it to a target.
+	// Apply names the request or the program that imports the file.
 	Apply string `json:"apply"`
 }
 
-// Left is a kind of objects, or a part of them, that is in no file.
+// Left counts objects, or parts of objects, that are in no file.
 type Left struct {
 	What   string `json:"what"`
 	Count  int    `json:"count"`
@@ -53,22 +54,22 @@ type extractor struct {
 	users   bool
 	drafts  map[string]*files.Draft // by name
 	objects map[string]int
-	// requests create what files hold, by the names of the files, where each file has its own.
+	// requests maps a file name to the request that applies the file, where that differs from file to file.
 	requests map[string]string
 	left     map[[2]string]int // by what and reason
 }
 
-// Options state which files are written.
+// Options select which files are written.
 type Options struct {
-	Overrides metadata.Overrides // index patterns are renamed as these rename indices
-	Rules     *rules.Set         // and these, after them; nil: none
-	Users     bool               // also users, with the hashes of their passwords
+	Overrides metadata.Overrides // index patterns are renamed like indices
+	Rules     *rules.Set         // applied after Overrides; nil: none
+	Users     bool               // include users with their password hashes
 }
 
-// Files writes files into an empty directory: the saved objects of a snapshot, one file of lines for each tenant, and each space of
-// Kibana, which OpenSearch Dashboards imports; the configuration of OpenSearch's security plugin in the form of its files; and the policies
-// that take snapshots, each as the body of a request of Snapshot Management. Errors: fault.ErrConfig for a directory that is not empty,
-// fault.ErrCorrupt, and the errors of reading the repository and of writing. Then no file is left.
+// Files writes files into an empty directory: saved objects as one NDJSON file for each tenant and each Kibana space, for OpenSearch
+// Dashboards; the configuration of the security plugin in the format of its files; and snapshot policies as request bodies of Snapshot
+// Management. Errors: fault.ErrConfig if the directory is not empty, fault.ErrCorrupt, and errors of reading the repository and of writing.
+// After an error no file is left.
 func Files(ctx context.Context, snap *snapshot.Snapshot, dir string, o Options) (Result, error) {
 	if err := prepare(dir); err != nil {
 		return Result{}, err
@@ -102,7 +103,7 @@ func newExtractor(dir string, o Options) *extractor {
 	}
 }
 
-// prepare makes the directory, and refuses a directory with files.
+// prepare creates the directory. It returns a fault.ErrConfig if it is not empty.
 func prepare(dir string) error {
 	if err := files.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -126,7 +127,7 @@ func (x *extractor) result() Result {
 	return r
 }
 
-// apply returns what brings a file to a target.
+// apply returns the request or program that imports a file.
 func (x *extractor) apply(name string) string {
 	switch filepath.Ext(name) {
 	case ".ndjson":
@@ -137,7 +138,7 @@ func (x *extractor) apply(name string) string {
 	return x.requests[name]
 }
 
-// maxLeft bounds the kinds of omissions that are listed apart.
+// maxLeft is the maximum number of distinct omissions that are listed.
 const maxLeft = 1000
 
 func (x *extractor) leave(what, reason string) {
@@ -148,13 +149,13 @@ func (x *extractor) leave(what, reason string) {
 	x.left[key]++
 }
 
-// savedPrefixes are the beginnings of the names of indices with saved objects.
+// savedPrefixes are the prefixes of the names of indices with saved objects.
 var savedPrefixes = []string{".kibana", ".opensearch_dashboards"}
 
-// states are indices with such names that hold no saved objects.
+// states are prefixes of indices that match savedPrefixes but hold no saved objects.
 var states = []string{".kibana_task_manager", ".kibana_security_session", ".kibana-event-log", ".kibana-observability"}
 
-// dashboards writes the saved objects of the indices that are in use.
+// dashboards writes the saved objects of the current generation of indices.
 func (x *extractor) dashboards(ctx context.Context) error {
 	for _, i := range x.snap.Indices {
 		has := func(p string) bool { return strings.HasPrefix(i.Name, p) }
@@ -179,13 +180,13 @@ func (x *extractor) dashboards(ctx context.Context) error {
 	return nil
 }
 
-// generation is the end of the name of an index that migrations of saved objects made, such as .kibana_2 and .kibana_8.8.0_001.
+// generation matches the suffix that migrations of saved objects add to index names, as in .kibana_2 and .kibana_8.8.0_001.
 var generation = regexp.MustCompile(`_\d+$`)
 
-// tenant is the name by which the security plugin has the saved objects of a tenant.
+// tenant matches the name that the security plugin gives an index with the saved objects of a tenant.
 var tenant = regexp.MustCompile(`^\.(?:kibana|opensearch_dashboards)_-?\d{3,}_([^_]+)(?:_\d+)?$`)
 
-// tenantOf returns the tenant whose saved objects are known by one of the names; "": they belong to none.
+// tenantOf returns the tenant of an index with these names; "" if it belongs to none.
 func tenantOf(names []string) string {
 	for _, name := range names {
 		if m := tenant.FindStringSubmatch(name); m != nil {
@@ -198,7 +199,7 @@ func tenantOf(names []string) string {
 // notRenamed is the reason why an index pattern keeps its text.
 var notRenamed = fmt.Sprintf("not renamed: more than %d indices that it matches get names of no common pattern", maxNames)
 
-// add writes the saved object of a document.
+// add writes the saved object of a document, or counts it as left out.
 func (x *extractor) add(tenant string, d *doc.Document) error {
 	kind, s, err := readSaved(string(d.ID), string(d.Type), d.Source)
 	switch {
@@ -240,10 +241,10 @@ func (x *extractor) add(tenant string, d *doc.Document) error {
 	return err
 }
 
-// maxFiles bounds the files, which are all open.
+// maxFiles is the maximum number of files, which are all open at the same time.
 const maxFiles = 500
 
-// file returns the file of that name and counts an object of it.
+// file returns the file with that name, opening it if necessary, and counts an object in it.
 func (x *extractor) file(name string) (io.Writer, error) {
 	x.objects[name]++
 	if d := x.drafts[name]; d != nil {
@@ -259,10 +260,10 @@ func (x *extractor) file(name string) (io.Writer, error) {
 	return d, err
 }
 
-// unfit are characters that names of tenants and spaces may have and names of files should not.
+// unfit matches characters that names of tenants and spaces may have and file names should not.
 var unfit = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
 
-// fileName returns the file for the saved objects of a tenant or a space.
+// fileName returns the name of the file for the saved objects of a tenant and a space.
 func fileName(tenant, space string) string {
 	name := "saved-objects"
 	for _, part := range []string{tenant, space} {

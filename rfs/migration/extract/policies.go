@@ -20,16 +20,16 @@ import (
 // Sections of the metadata of a cluster about snapshot lifecycle management (SLM).
 const (
 	lifecycleSection = "snapshot_lifecycle"
-	operationSection = "lifecycle_operation" // whether it runs, since Elasticsearch 8.7
+	operationSection = "lifecycle_operation" // whether it is running, since Elasticsearch 8.7
 )
 
-// The setting of the time at which SLM deletes snapshots, and its default.
+// cleaningSetting is the setting that schedules the deletion of snapshots by SLM, cleaningDefault its default.
 const (
 	cleaningSetting = "slm.retention_schedule"
 	cleaningDefault = "0 30 1 * * ?"
 )
 
-// lifecycles are the policies of SLM.
+// lifecycles is the section of the metadata with the policies of SLM.
 type lifecycles struct {
 	Policies map[string]struct {
 		Policy *lifecycle `json:"policy"`
@@ -50,7 +50,7 @@ type lifecycle struct {
 	} `json:"retention"`
 }
 
-// management is a policy of Snapshot Management as a request creates it.
+// management is a policy of Snapshot Management, in the format of the request that creates it.
 type management struct {
 	Description string         `json:"description"`
 	Enabled     bool           `json:"enabled"`
@@ -59,7 +59,7 @@ type management struct {
 	Config      map[string]any `json:"snapshot_config"`
 }
 
-// workflow takes or deletes snapshots at its times.
+// workflow is the schedule on which a policy takes or deletes snapshots.
 type workflow struct {
 	Schedule struct {
 		Cron struct {
@@ -82,7 +82,7 @@ func at(expression string) (w workflow) {
 	return w
 }
 
-// policies writes the policies that take snapshots, for Snapshot Management.
+// policies writes the snapshot policies in the format of Snapshot Management.
 func (x *extractor) policies(ctx context.Context) error {
 	sections, err := x.snap.Global(ctx)
 	if err == nil {
@@ -141,7 +141,7 @@ func (x *extractor) addLifecycles(sections map[string]json.RawMessage) error {
 
 func stopped(mode string) bool { return mode == "STOPPED" || mode == "STOPPING" }
 
-// decode reads a section of the metadata of a cluster into v.
+// decode decodes a section of the cluster's metadata into v.
 func decode(sections map[string]json.RawMessage, name string, v any) error {
 	if len(sections[name]) == 0 {
 		return nil
@@ -152,7 +152,7 @@ func decode(sections map[string]json.RawMessage, name string, v any) error {
 	return nil
 }
 
-// addLifecycle writes one policy of SLM.
+// addLifecycle converts and writes one policy of SLM.
 func (x *extractor) addLifecycle(id string, in *lifecycle, cleaning string, runs bool) error {
 	note := x.noted(id)
 	expression, changed, why := cronOf(in.Schedule)
@@ -191,10 +191,10 @@ func (x *extractor) addLifecycle(id string, in *lifecycle, cleaning string, runs
 	return x.writePolicy(id, name, out)
 }
 
-// configKeys are the options of snapshots that both have, and that Snapshot Management passes on.
+// configKeys are the snapshot options that both have and that Snapshot Management passes on.
 var configKeys = []string{"indices", "ignore_unavailable", "include_global_state", "partial", "metadata", "expand_wildcards", "allow_no_indices"}
 
-// config returns the options of the snapshots of a policy, with the names that indices have on the target.
+// config returns the snapshot options of a policy, with indices renamed as on the target.
 func (x *extractor) config(in map[string]any, note func(string, ...any)) map[string]any {
 	out := map[string]any{}
 	for _, k := range slices.Sorted(maps.Keys(in)) {
@@ -210,7 +210,7 @@ func (x *extractor) config(in map[string]any, note func(string, ...any)) map[str
 	return out
 }
 
-// renameConfig sets the names of the target in the indices of the snapshots of a policy.
+// renameConfig renames the indices in the snapshot options of a policy.
 func (x *extractor) renameConfig(config map[string]any, note func(string, ...any)) {
 	rename := func(text string) string {
 		is, left := x.titles.list(text)
@@ -231,10 +231,10 @@ func (x *extractor) renameConfig(config map[string]any, note func(string, ...any
 	}
 }
 
-// dateMath is a date in the name of the snapshots of a policy of SLM: an expression, a format and a time zone.
+// dateMath matches a date in the snapshot name of an SLM policy: an expression, a format and a time zone.
 var dateMath = regexp.MustCompile(`\{[^{}]*(?:\{([^{}|]*)(?:\|([^{}]*))?\})?\}`)
 
-// dateFormat returns the format and the time zone of the date in the name of snapshots; "" for no date and for UTC.
+// dateFormat returns the format and the time zone of the date in a snapshot name; format is "" without a date, zone is "" for UTC.
 func dateFormat(name string) (format, zone string) {
 	m := dateMath.FindStringSubmatch(name)
 	if m == nil {
@@ -246,7 +246,7 @@ func dateFormat(name string) (format, zone string) {
 	return m[1], m[2]
 }
 
-// deletion returns which snapshots a policy of SLM deletes; nil: none.
+// deletion converts the retention of an SLM policy; nil if it deletes no snapshots.
 func deletion(in *lifecycle, cleaning string, note func(string, ...any)) *workflow {
 	r := in.Retention
 	if r == nil {
@@ -276,13 +276,13 @@ func deletion(in *lifecycle, cleaning string, note func(string, ...any)) *workfl
 	return &w
 }
 
-// managementSuffix is the end of the id of a policy of Snapshot Management.
+// managementSuffix is the suffix of the document id of a Snapshot Management policy.
 const managementSuffix = "-sm-policy"
 
-// managementKeys are the properties of a stored policy that a request may have.
+// managementKeys are the properties of a stored policy that a request accepts.
 var managementKeys = []string{"description", "enabled", "creation", "deletion", "snapshot_config", "notification"}
 
-// addManagement writes the policy of Snapshot Management that a document holds, if any.
+// addManagement writes the Snapshot Management policy that a document holds, if any.
 func (x *extractor) addManagement(d *doc.Document) error {
 	var stored struct {
 		Policy json.RawMessage `json:"sm_policy"`
@@ -321,14 +321,14 @@ func (x *extractor) addManagement(d *doc.Document) error {
 	return x.writePolicy(id, id, out)
 }
 
-// noted returns a function that lists a difference of a policy.
+// noted returns a function that records a difference of a policy.
 func (x *extractor) noted(id string) func(format string, args ...any) {
 	return func(format string, args ...any) {
 		x.leave(fmt.Sprintf("snapshot policy %.100s", id), fmt.Sprintf(format, args...))
 	}
 }
 
-// unfitPolicy are characters that names of policies may have and names of files should not.
+// unfitPolicy matches characters that policy names may have and file names should not.
 var unfitPolicy = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
 // writePolicy writes the file of a policy.

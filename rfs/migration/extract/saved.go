@@ -12,16 +12,15 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// savedType is a type of saved objects that OpenSearch Dashboards imports.
+// savedType describes a type of saved objects that OpenSearch Dashboards imports.
 type savedType struct {
-	// version is the last version whose form OpenSearch Dashboards knows; "": it accepts none. An object that states a later one
-	// is refused as a whole.
+	// version is the last migration version that OpenSearch Dashboards accepts; "": it accepts none. It rejects an object with a later one.
 	version string
-	// attributes are all that the mapping of OpenSearch Dashboards takes; nil: any.
+	// attributes are the attributes in the mapping of OpenSearch Dashboards; nil: any.
 	attributes []string
 }
 
-// savedTypes are the types, of OpenSearch Dashboards 1.0 and later. It was forked from Kibana 7.10.2.
+// savedTypes are the types of OpenSearch Dashboards 1.0 and later, which was forked from Kibana 7.10.2.
 var savedTypes = map[string]savedType{
 	"index-pattern": {version: "7.6.0"},
 	"visualization": {"7.10.0", []string{"description", "kibanaSavedObjectMeta", "savedSearchRefName", "title", "uiStateJSON", "version", "visState"}},
@@ -42,8 +41,8 @@ type saved struct {
 	MigrationVersion map[string]string          `json:"migrationVersion"`
 	UpdatedAt        string                     `json:"updated_at,omitempty"`
 
-	space   string   // of Kibana; "": the default one
-	dropped []string // attributes
+	space   string   // Kibana space; "": the default space
+	dropped []string // attributes left out
 }
 
 type reference struct {
@@ -52,7 +51,7 @@ type reference struct {
 	ID   string `json:"id"`
 }
 
-// stored is a document of the index of Kibana or OpenSearch Dashboards, without the attributes, whose key is the type.
+// stored is a document of an index of Kibana or OpenSearch Dashboards, without the attributes, which are stored under the name of the type.
 type stored struct {
 	Type       string            `json:"type"`
 	Space      string            `json:"namespace"`
@@ -62,8 +61,8 @@ type stored struct {
 	UpdatedAt  string            `json:"updated_at"`
 }
 
-// readSaved returns the saved object in a document. kind is its type; s is nil where that is not imported. Up to Kibana 5 the mapping
-// type is the object's type, and the whole source its attributes. Errors: fault.ErrCorrupt.
+// readSaved returns the saved object in a document and its type. s is nil if the type is not imported. Up to Kibana 5 the mapping type is
+// the object's type and the whole source holds its attributes. Errors: fault.ErrCorrupt.
 func readSaved(id, mappingType string, source []byte) (kind string, s *saved, err error) {
 	var all map[string]json.RawMessage
 	if err := json.Unmarshal(source, &all); err != nil {
@@ -107,7 +106,7 @@ func readSaved(id, mappingType string, source []byte) (kind string, s *saved, er
 	return in.Type, s, nil
 }
 
-// later reports whether a version such as 7.10.0 is later than another. Any other text is later.
+// later reports whether version a, such as 7.10.0, is later than b. A version that is not numeric counts as later.
 func later(a, b string) bool {
 	x, y := strings.Split(a, "."), strings.Split(b, ".")
 	for i := range min(len(x), len(y)) {
@@ -120,7 +119,7 @@ func later(a, b string) bool {
 	return len(x) > len(y)
 }
 
-// line returns the object as a line of a file.
+// line returns the object as a line of NDJSON.
 func (s *saved) line() ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

@@ -17,10 +17,10 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
-// securityIndex is the index in which the security plugin keeps its configuration: one document for each file of securityadmin.sh.
+// securityIndex is the index with the configuration of the security plugin: one document for each file of securityadmin.sh.
 const securityIndex = ".opendistro_security"
 
-// securityFiles are the files of the security plugin by the ids of documents.
+// securityFiles maps document ids to the file names of the security plugin.
 var securityFiles = map[string]string{
 	"roles": "roles.yml", "rolesmapping": "roles_mapping.yml", "tenants": "tenants.yml", "actiongroups": "action_groups.yml", usersDocument: "internal_users.yml",
 }
@@ -28,7 +28,7 @@ var securityFiles = map[string]string{
 // usersDocument is the document with the password hashes.
 const usersDocument = "internalusers"
 
-// security writes the configuration of the security plugin, without the entries that every cluster has.
+// security writes the configuration of the security plugin, without the plugin's own entries.
 func (x *extractor) security(ctx context.Context) error {
 	if !slices.ContainsFunc(x.snap.Indices, func(i snapshot.IndexRef) bool { return i.Name == securityIndex }) {
 		return nil
@@ -43,7 +43,7 @@ func (x *extractor) security(ctx context.Context) error {
 	return nil
 }
 
-// addSecurity writes the file of a document, whose one member holds JSON in base64.
+// addSecurity writes the file of a document, whose only field holds base64-encoded JSON.
 func (x *extractor) addSecurity(d *doc.Document) error {
 	id := string(d.ID)
 	name, known := securityFiles[id]
@@ -103,7 +103,7 @@ func (x *extractor) addSecurity(d *doc.Document) error {
 	return err
 }
 
-// renameIn sets the names of the target in the index patterns of a role.
+// renameIn renames the index patterns of a role as indices are renamed.
 func (x *extractor) renameIn(role string, e map[string]any) {
 	permissions, _ := e["index_permissions"].([]any)
 	for _, p := range permissions {

@@ -10,21 +10,21 @@ import (
 	"github.com/rfsd/rfsd/rfs/document/rules"
 )
 
-// maxNames bounds the names of indices that take the place of a pattern.
+// maxNames is the maximum number of index names that may replace a pattern.
 const maxNames = 50
 
-// titles renames index patterns as indices are renamed.
+// titles renames index patterns consistently with indices.
 type titles struct {
 	overrides metadata.Overrides
 	rules     *rules.Set
 	indices   []string // of the snapshot
 }
 
-// newName returns the name that an index of the snapshot, or a pattern, has on the target.
+// newName returns the name of an index, or of a pattern, on the target.
 func (t titles) newName(name string) string { return t.rules.IndexName(t.overrides.NewName(name)) }
 
-// rename sets the title for the target on an index pattern. It returns the parts of the title that were left although indices that they
-// match get other names.
+// rename sets the title of an index pattern for the target. It returns the parts of the title that stay unchanged although the indices that
+// they match are renamed.
 func (t titles) rename(s *saved) (left []string, err error) {
 	var title string
 	if !t.renames() || json.Unmarshal(s.Attributes["title"], &title) != nil {
@@ -35,10 +35,11 @@ func (t titles) rename(s *saved) (left []string, err error) {
 	return left, err
 }
 
-// renames reports whether any index may get another name.
+// renames reports whether any index may be renamed.
 func (t titles) renames() bool { return len(t.overrides.Rename) > 0 || t.rules != nil }
 
-// list returns the new form of a list of names and patterns, and its parts that were left although indices that they match get other names.
+// list renames a comma-separated list of names and patterns. It returns the parts that stay unchanged although the indices that they match
+// are renamed.
 func (t titles) list(text string) (is string, left []string) {
 	if !t.renames() {
 		return text, nil
@@ -58,7 +59,7 @@ func (t titles) list(text string) (is string, left []string) {
 	return strings.Join(parts, ","), left
 }
 
-// part returns the new form of a name or pattern; false when no form fits.
+// part renames one name or pattern. If neither a pattern nor at most maxNames names match the renamed indices, it returns name and false.
 func (t titles) part(name string) (string, bool) {
 	if !strings.Contains(name, "*") {
 		return t.newName(name), true

@@ -22,13 +22,13 @@ import (
 	"github.com/rfsd/rfsd/rfs/operation/trial"
 )
 
-// Load measures how fast a migration is at full speed. Its slots read parts of shards, spread over their ordinals, and send them as a
-// migration does, to scratch indices that it creates and deletes. So the target indexes documents that it does not know, and its
-// indices grow, as in a migration: documents that are sent twice cost it less.
+// Load measures the speed of a migration with all slots. The slots read parts of shards, spread over their ordinals, and send them as a
+// migration does, to scratch indices that Load creates and deletes. So the target indexes documents that it does not have, into indices
+// that grow, as in a migration; sending the same documents twice would be cheaper for it.
 type Load struct {
 	Session *phase.Session
 	Scratch Scratch
-	Failed  bulk.Recorder // of documents sent here: the trial run has recorded the failures of its sample
+	Failed  bulk.Recorder // separate from the trial run, which has recorded the failures of its sample
 	Plan    *plan.Plan    // of a trial run
 	Slots   int
 	Lasts   time.Duration
@@ -36,29 +36,29 @@ type Load struct {
 
 // Loaded is the result of a Load.
 type Loaded struct {
-	All trial.Rate // with all slots, in bytes of sources
+	All trial.Rate // rate of all slots together, in bytes of sources
 	// Refresh is the time that the target took to make the documents searchable.
 	Refresh time.Duration
 }
 
 const (
-	loadVisits = 16       // of shards in sequence, before they start again
-	partBytes  = 16 << 20 // of a shard in the repository, that a slot reads before it goes to another
-	// maxLoadDocument bounds the sources that are sent, in bytes: the memory of longer ones would have to be asked for.
+	loadVisits = 16       // shards in one cycle of visits
+	partBytes  = 16 << 20 // repository bytes that a slot reads of one shard before it moves to the next
+	// maxLoadDocument is the maximum size of a source in bytes; longer ones would need memory from the budget.
 	maxLoadDocument = 16 << 20
 	loadLook        = 250 * time.Millisecond
-	loadCheck       = 2 * time.Second  // from one check of the target to the next
-	loadGrace       = 15 * time.Second // for a target that does not answer
+	loadCheck       = 2 * time.Second  // interval of checks of the target
+	loadGrace       = 15 * time.Second // retries of a target that does not answer
 )
 
-// Bounds of the sources that are sent, in bytes, and their multiple of the snapshot between these.
+// Limits of the bytes of sources sent: at least leastMost, at most mostMost, in between a multiple of the snapshot's size.
 const (
 	leastMost, mostMost = 32 << 20, 1 << 30
 	snapshots           = 8
 )
 
-// MostSource returns how many bytes of sources a measurement sends at most: eight times what the shards take in the repository, from 32 MiB
-// to 1 GiB. Where the sizes were not read, it is 1 GiB.
+// MostSource returns the maximum number of bytes of sources that a measurement sends: eight times the size of the shards in the repository,
+// between 32 MiB and 1 GiB. If the sizes are unknown, it is 1 GiB.
 func MostSource(p *plan.Plan) int64 {
 	var sum int64
 	for _, x := range p.Indices {
@@ -75,9 +75,9 @@ var (
 	errNoDocuments = errors.New("the shards have no documents that are sent")
 )
 
-// Measure sends with all slots for the time that the Load lasts, or until MostSource was sent. Errors are the errors of the target, of
-// the repository, of the record of created indices, and of ctx. The scratch indices are deleted, except when requests may still be on
-// their way: the record names them.
+// Measure sends with all slots for the duration Lasts or until MostSource bytes are sent. It returns errors of the target, of the
+// repository, of recording the created indices, and of ctx. It deletes the scratch indices unless requests may still be in flight; then
+// they remain recorded for a later cleanup.
 func (l *Load) Measure(ctx context.Context) (m Loaded, err error) {
 	visits := l.visits()
 	if len(visits) == 0 {
@@ -98,7 +98,7 @@ func (l *Load) Measure(ctx context.Context) (m Loaded, err error) {
 	return m, errors.Join(err, on.discard(ctx))
 }
 
-// renew deletes the scratch indices of an earlier process, and creates indices for some shards.
+// renew deletes the scratch indices of an earlier process and creates the scratch indices of shards.
 func (l *Load) renew(ctx context.Context, on *scratches, shards []*loadShard) error {
 	return l.untilAvailable(ctx, func() error {
 		if err := on.discard(ctx); err != nil {
@@ -108,7 +108,7 @@ func (l *Load) renew(ctx context.Context, on *scratches, shards []*loadShard) er
 	})
 }
 
-// create creates the scratch indices of some shards.
+// create creates the scratch indices of shards.
 func (l *Load) create(ctx context.Context, on *scratches, shards []*loadShard) error {
 	for _, x := range l.Plan.Indices {
 		ours := slices.DeleteFunc(slices.Clone(shards), func(s *loadShard) bool { return s.id.Index != x.Name })
@@ -132,12 +132,12 @@ func (l *Load) now() time.Duration { return l.Session.Runner.Clock.Read().Mono }
 type loadShard struct {
 	entry plan.Entry // of the scratch indices
 	id    cms.ItemID
-	small bool  // it is leased together with others
-	parts int64 // of its ordinals, at least one
+	small bool  // a migration leases it together with others
+	parts int64 // number of parts, at least one
 	read  atomic.Int64
 }
 
-// next returns the part that is read next, and how often all have been read before. Parts that follow each other lie far apart.
+// next returns the part to read next and how often all parts have been read before. Consecutive parts lie far apart.
 func (s *loadShard) next() (part, round int64) {
 	n := s.read.Add(1) - 1
 	step := max(1, int64(float64(s.parts)*(math.Phi-1)))
@@ -154,10 +154,10 @@ func gcd(a, b int64) int64 {
 	return a
 }
 
-// visits returns shards in the order in which slots go to them, each as often as its part of all bytes asks for.
+// visits returns a cycle of shards for the slots. Each shard appears in proportion to its size.
 func (l *Load) visits() (visits []*loadShard) {
 	var all []*loadShard
-	var ends []float64 // of the shards, when their bytes are put in a row
+	var ends []float64 // cumulative sizes of the shards
 	total := 0.0
 	for _, x := range l.Plan.Indices {
 		for n := range x.Entry.Shards {
@@ -175,7 +175,7 @@ func (l *Load) visits() (visits []*loadShard) {
 	for len(all) > 0 && len(visits) < loadVisits {
 		n, _ := slices.BinarySearch(ends[:len(ends)-1], math.Nextafter(at*total, math.Inf(1)))
 		visits = append(visits, all[n])
-		_, at = math.Modf(at + math.Phi - 1) // the multiples of the golden ratio are spread evenly
+		_, at = math.Modf(at + math.Phi - 1) // multiples of the golden ratio are spread evenly
 	}
 	return visits
 }
@@ -187,15 +187,15 @@ type loading struct {
 	meter   *trial.Meter
 	visits  []*loadShard
 	turn    atomic.Int64
-	most    int64        // of added
-	added   atomic.Int64 // bytes of sources
-	sources atomic.Int64 // of these, bytes that the target has taken
+	most    int64        // limit of added
+	added   atomic.Int64 // bytes of sources sent
+	sources atomic.Int64 // bytes of sources that the target has accepted
 	body    atomic.Int64 // bytes of requests
-	barren  atomic.Int64 // visits without a document since the last one with some
+	barren  atomic.Int64 // consecutive visits that found no document
 	stop    chan struct{}
 }
 
-// send sends with all slots until it has enough.
+// send sends with all slots until the time or the bytes are used up, and returns the rate.
 func (l *Load) send(ctx context.Context, on *scratches, visits []*loadShard) (trial.Rate, error) {
 	if err := l.check(ctx, on); err != nil {
 		return trial.Rate{}, err
@@ -217,7 +217,7 @@ func (l *Load) send(ctx context.Context, on *scratches, visits []*loadShard) (tr
 	return m.meter.Rate(begin, end).In(float64(m.sources.Load()) / float64(max(1, m.body.Load()))), nil
 }
 
-// watch returns when no more is to be sent.
+// watch blocks until the measurement is over, and returns the time. It checks the scratch indices at intervals.
 func (m *loading) watch(ctx context.Context) (time.Duration, error) {
 	begin := m.now()
 	checked := begin
@@ -238,12 +238,12 @@ func (m *loading) watch(ctx context.Context) (time.Duration, error) {
 	}
 }
 
-// check asks whether the scratch indices are still those that were created.
+// check verifies that the scratch indices were not replaced.
 func (l *Load) check(ctx context.Context, on *scratches) error {
 	return l.untilAvailable(ctx, func() error { return on.present(ctx) })
 }
 
-// untilAvailable calls f again while the target cannot answer, for some seconds: a busy one refuses requests (429).
+// untilAvailable retries f for loadGrace while the target does not answer: a busy target rejects requests (429).
 func (l *Load) untilAvailable(ctx context.Context, f func() error) error {
 	p := retry.Policy{Least: loadGrace, First: loadCheck, Now: l.now, Sleep: l.Session.Runner.Clock.Sleep}
 	return p.Do(ctx, func(context.Context) error { return f() })
@@ -258,7 +258,7 @@ func (m *loading) stopped() bool {
 	}
 }
 
-// slot goes to one shard after the other, or to small ones at the same time as a slot of the migration does.
+// slot visits shards in sequence, or a group of small ones concurrently, as a slot of the migration does.
 func (m *loading) slot(ctx context.Context) error {
 	for !m.stopped() && ctx.Err() == nil {
 		var together errgroup.Group
@@ -276,7 +276,7 @@ func (m *loading) slot(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// visit sends a part of a shard. When all parts have been sent before, the documents get other ids, so that they are new.
+// visit sends a part of a shard. Once all parts have been sent, documents get new ids so that they are new to the target.
 func (m *loading) visit(ctx context.Context, s *loadShard) error {
 	runner, all := m.Session.Runner, &m.Session.Shards
 	began, opened, sent := m.now(), false, false
@@ -311,7 +311,7 @@ func (m *loading) visit(ctx context.Context, s *loadShard) error {
 				id = fmt.Appendf(append(id[:0], d.ID...), "~%d", round)
 				d.ID = id
 			}
-			if _, ours := m.on.uuids[string(d.Index)]; !ours { // rules move it to an index that is not measured
+			if _, ours := m.on.uuids[string(d.Index)]; !ours { // a rule moves it to another index, which is not measured
 				d.Index = []byte(s.entry.Ours[0])
 			}
 			sent = true
@@ -354,13 +354,13 @@ func (m *loading) count(sent bool) error {
 	return nil
 }
 
-// metered passes requests on and notes how long they take.
+// metered is a Sender that measures how long requests take.
 type metered struct {
 	next bulk.Sender
 	m    *loading
 }
 
-// Send passes a request on.
+// Send sends a body and adds it to the measurement.
 func (s metered) Send(ctx context.Context, body []byte, n int) (bulk.Result, error) {
 	s.m.on.sent.Add(int64(n))
 	begin := s.m.now()

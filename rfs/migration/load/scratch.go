@@ -17,21 +17,20 @@ import (
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 )
 
-// Scratch keeps the record of the indices that a Load fills, and deletes them. *rollback.Scratch is one.
+// Scratch records the indices that a Load fills, and deletes them. *rollback.Scratch implements it.
 type Scratch interface {
-	// Intend records that an index is going to be created, Confirm that it was, Withdraw that it was not.
+	// Intend records that an index is about to be created; Confirm records that it was, Withdraw that it was not.
 	Intend(ctx context.Context, index string) error
 	Confirm(ctx context.Context, index string) error
 	Withdraw(ctx context.Context, index string) error
-	// Discard deletes the recorded indices that are on the target, and forgets them. Their names have a prefix; by are those of
-	// this process.
+	// Discard deletes the recorded indices with the prefix from the target and from the record. by names the indices of this process.
 	Discard(ctx context.Context, prefix string, by rollback.Filled) error
 }
 
 // scratchName follows the prefix of a trial run in the names of scratch indices.
 const scratchName = "measure-"
 
-// scratchPrefix returns a prefix for the names of scratch indices that no target index of the plan has.
+// scratchPrefix returns a prefix for scratch indices that no target index of the plan has.
 func scratchPrefix(p *plan.Plan) string {
 	prefix := ""
 	for _, x := range p.Indices {
@@ -50,11 +49,11 @@ type scratches struct {
 	records Scratch
 	prefix  string            // of their names
 	uuids   map[string]string // by name
-	sent    atomic.Int64      // documents of all requests to those that are there
+	sent    atomic.Int64      // documents sent to the existing indices
 }
 
-// create creates the scratch indices of an index of a trial run, as the trial run has created its own, and returns the entry by
-// which they are filled. fault.ErrConfig when the target has something of these names.
+// create creates the scratch indices of an index of a trial run, in the same way as the trial run created its own, and returns the entry
+// that sends documents to them. It returns a fault.ErrConfig if the target already uses one of the names.
 func (s *scratches) create(ctx context.Context, e plan.Entry) (plan.Entry, error) {
 	prefix := s.prefix
 	e.Naming.Index, e.Ours = prefix+strings.TrimPrefix(e.Naming.Index, e.Trial.Prefix), nil
@@ -99,7 +98,7 @@ func (s *scratches) create(ctx context.Context, e plan.Entry) (plan.Entry, error
 	return e, s.TuneIndices(ctx, e)
 }
 
-// present returns ErrTargetReplaced when a scratch index was replaced since it was created.
+// present returns ErrTargetReplaced if a scratch index was deleted or replaced.
 func (s *scratches) present(ctx context.Context) error {
 	for name, uuid := range s.uuids {
 		is, err := s.Targets.IndexUUID(ctx, name)
@@ -115,7 +114,7 @@ func (s *scratches) present(ctx context.Context) error {
 	return nil
 }
 
-// refresh makes everything that was sent searchable, as the end of a migration does.
+// refresh refreshes all scratch indices, as the end of a migration does.
 func (s *scratches) refresh(ctx context.Context) error {
 	for _, name := range slices.Sorted(maps.Keys(s.uuids)) {
 		if err := s.Counts.Refresh(ctx, name); err != nil {
@@ -125,7 +124,7 @@ func (s *scratches) refresh(ctx context.Context) error {
 	return nil
 }
 
-// discard deletes the scratch indices of the session, also the indices of an earlier process.
+// discard deletes the scratch indices of the session, including those left by an earlier process.
 func (s *scratches) discard(ctx context.Context) error {
 	if s.Tuner != nil {
 		if _, err := s.Tuner.Restore(ctx); err != nil {
