@@ -26,7 +26,7 @@ import (
 // Result lists the files and the omissions.
 type Result struct {
 	Files []File `json:"files"`
-	// Left lists what is in no file: saved objects that OpenSearch Dashboards does not import, policies without an equivalent, and parts of
+	// Left lists the objects in no file: saved objects that OpenSearch Dashboards does not import, policies without an equivalent, and parts of
 	// others.
 	Left []Left `json:"left_out"`
 }

@@ -17,11 +17,11 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
-// The entries of indices are stored in the coordination store and are input. What they decide, such as which documents are read and
-// where they go, is derived again from the snapshot and the settings of the process, by the functions that planned the entries.
+// Index entries are read from the coordination store and are not trusted. Their decisions, such as which documents are read and where
+// they are sent, are derived again from the snapshot and the settings of the process, by the functions that planned the entries.
 
-// readEntry decodes the entry of an index and returns an error when it decides otherwise than the snapshot and the settings of this
-// process do (fault.ErrConfig).
+// readEntry decodes the entry of an index. It returns a fault.ErrConfig if a decision of the entry differs from the decision derived from
+// the snapshot and the settings of this process.
 func (s *Session) readEntry(ctx context.Context, e session.IndexEntry) (plan.Entry, error) {
 	entry, err := plan.DecodeEntry(e.Name, e.Body)
 	if err != nil {
@@ -30,9 +30,9 @@ func (s *Session) readEntry(ctx context.Context, e session.IndexEntry) (plan.Ent
 	return entry, s.checkEntry(ctx, e.Name, entry)
 }
 
-// checkEntry returns a fault.ErrConfig that names the first decision of an entry that is not the derived one. A process that has planned
-// compares the entry with its plan. Another process compares what follows from the settings, what the metadata of the index decide,
-// and its data stream, which it reads once.
+// checkEntry returns a fault.ErrConfig that names the first decision of an entry that differs from the derived one. A process that has
+// planned compares the entry with its plan. Any other process compares it with its settings, with the metadata of the index, and with the
+// data streams of the snapshot, which it reads once.
 func (s *Session) checkEntry(ctx context.Context, index string, e plan.Entry) error {
 	if s.Request == nil {
 		return nil
@@ -51,7 +51,7 @@ func (s *Session) checkEntry(ctx context.Context, index string, e plan.Entry) er
 	return d.Err(index)
 }
 
-// plannedIndices returns the indices of the plan of this process by name; nil when it has not planned.
+// plannedIndices returns the indices of this process's plan by name; nil if it has no plan.
 func (s *Session) plannedIndices() map[string]*plan.Index {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,11 +71,11 @@ func (s *Session) plannedIndices() map[string]*plan.Index {
 	return s.byName
 }
 
-// errUnproven means that the metadata of an index cannot be read, so that nothing proves where its documents are.
+// errUnproven means that the metadata of an index cannot be read, so the entry cannot be verified.
 var errUnproven = errors.New("the entry of the index cannot be compared with the snapshot")
 
-// differsFromIndex compares an entry with the snapshot of this session and the metadata of its index, which are read once per
-// process. Errors: errUnproven.
+// differsFromIndex compares an entry with the snapshot of this session and with the metadata of its index, which is read once per process.
+// It returns errUnproven if the metadata cannot be read.
 func (s *Session) differsFromIndex(ctx context.Context, index string, e plan.Entry) (plan.Difference, error) {
 	of := plan.JSON(e.Locator) + plan.JSON(e.Naming) + plan.JSON(e.Rebuild) + plan.JSON(e.Shards) + plan.JSON(e.Version) + plan.JSON(e.Since)
 	s.known.mu.Lock()
@@ -110,8 +110,8 @@ func (s *Session) differsFromIndex(ctx context.Context, index string, e plan.Ent
 	return plan.Difference{}, nil
 }
 
-// differsInSnapshot compares the snapshot of an entry with the one that this session reads. Of its name and its UUID the lists of
-// shards prove that they belong together.
+// differsInSnapshot compares the snapshot name of an entry with the snapshot that this session reads. The lists of shards prove that the
+// name and the UUID belong together.
 func (s *Session) differsInSnapshot(ctx context.Context, e plan.Entry) (plan.Difference, error) {
 	name, _, err := s.snapshotName(ctx)
 	if err != nil {
@@ -123,7 +123,7 @@ func (s *Session) differsInSnapshot(ctx context.Context, e plan.Entry) (plan.Dif
 	return plan.Difference{}, nil
 }
 
-// differsInChain compares what an entry says about the former snapshot with the repository.
+// differsInChain compares the parts of an entry about the former snapshot with the repository.
 func (s *Session) differsInChain(ctx context.Context, x *snapshot.Index, e plan.Entry) (plan.Difference, error) {
 	s.known.mu.Lock()
 	g := s.known.generation
@@ -157,8 +157,8 @@ func (s *Session) openSnapshot(ctx context.Context) (*snapshot.Catalog, *snapsho
 	return catalog, snap, err
 }
 
-// differsFromStreams compares the data stream of an entry with the one to which the snapshot has the index belong, which is read once
-// per process.
+// differsFromStreams compares the data stream of an entry with the data stream of the index in the snapshot, which is read once per
+// process.
 func (s *Session) differsFromStreams(ctx context.Context, index string, e plan.Entry) (plan.Difference, error) {
 	of, err := s.snapshotStreams(ctx)
 	if err != nil {
@@ -170,7 +170,7 @@ func (s *Session) differsFromStreams(ctx context.Context, index string, e plan.E
 	return plan.Difference{}, nil
 }
 
-// snapshotStreams returns the data streams of the snapshot by their backing indices.
+// snapshotStreams returns the data stream of each backing index in the snapshot.
 func (s *Session) snapshotStreams(ctx context.Context) (map[string]string, error) {
 	s.known.mu.Lock()
 	of := s.known.streams
@@ -196,8 +196,8 @@ func (s *Session) snapshotStreams(ctx context.Context) (map[string]string, error
 	return of, nil
 }
 
-// checkLate returns a fault.ErrConfig when an alias that waits for the documents of an entry is not one that the index of the snapshot
-// gets on the target.
+// checkLate returns a fault.ErrConfig if an alias of an entry that waits for the documents is not among the aliases that the index gets on
+// the target.
 func (s *Session) checkLate(ctx context.Context, index string, e plan.Entry) error {
 	if s.Request == nil || len(e.Late)+len(e.Dropped) == 0 {
 		return nil
@@ -228,7 +228,8 @@ func (s *Session) checkLate(ctx context.Context, index string, e plan.Entry) err
 	return nil
 }
 
-// checkDropped returns a fault.ErrConfig when an alias that an entry drops is not one that the index has lost since the former snapshot.
+// checkDropped returns a fault.ErrConfig if the aliases that an entry drops are not those that the index has lost since the former
+// snapshot.
 func (s *Session) checkDropped(ctx context.Context, index string, e plan.Entry, source *snapshot.Index) error {
 	if len(e.Dropped) == 0 {
 		return nil

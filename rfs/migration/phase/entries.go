@@ -10,7 +10,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
-// SessionEntries returns what a session has planned of each index; fault.ErrConfig for one without any, as imports are.
+// SessionEntries returns the planned entries of a session. It returns a fault.ErrConfig if there are none, as in an import.
 func SessionEntries(ctx context.Context, kept *cms.Coordinator) ([]plan.Entry, error) {
 	var all []plan.Entry
 	for e, err := range session.EntriesOf(kept).All(ctx) {
@@ -35,7 +35,7 @@ func SessionEntries(ctx context.Context, kept *cms.Coordinator) ([]plan.Entry, e
 	return all, nil
 }
 
-// EntryTargets returns the target indices of an entry of a session; none of an index whose metadata is damaged.
+// EntryTargets returns the target indices of an entry; none if the metadata of its index is damaged.
 func EntryTargets(e session.IndexEntry) ([]string, error) {
 	entry, err := plan.DecodeEntry(e.Name, e.Body)
 	if err != nil || entry.Unread {

@@ -19,13 +19,13 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
-// ExistingKey is the part of a session's identity that decides about documents whose ids the target has. It is absent until
-// something was chosen, or documents are about to be sent.
+// ExistingKey is the key of a session's identity for the treatment of documents whose ids exist on the target. It is set once a treatment
+// was chosen or documents are about to be sent.
 const ExistingKey = "existing-documents"
 
-// checkHeld counts the documents of the target's indices before this session writes anything, once per process, and
-// refuses to go on where there are some and nothing says what becomes of them (fault.ErrConfig). Indices that were
-// planned before are not asked about: the documents may be ours.
+// checkHeld counts the documents of the target indices before this session writes anything, once per process. It returns a fault.ErrConfig
+// if they have documents and no treatment of existing documents was chosen. Indices with an entry are not counted: their documents may be
+// from this session.
 func (s *Session) checkHeld(ctx context.Context, plan *plan.Plan) error {
 	if s.Counts == nil || s.held != nil {
 		return nil
@@ -53,7 +53,7 @@ func (s *Session) checkHeld(ctx context.Context, plan *plan.Plan) error {
 		return engine.HeldError(held, engine.SnapshotHas)
 	}
 	for _, name := range slices.Sorted(maps.Keys(held)) {
-		if s.Root != nil { // of former rounds
+		if s.Root != nil { // from former rounds
 			break
 		}
 		s.Log.WarnContext(ctx, "the target has documents in an index already", "index", name, "documents", held[name], "existing_documents", s.Existing)
@@ -65,7 +65,7 @@ func (s *Session) checkHeld(ctx context.Context, plan *plan.Plan) error {
 	return nil
 }
 
-// countHeld returns how many documents target indices hold, where they do, and how many operations they have executed, where that is known.
+// countHeld returns the number of documents of target indices that have any, and the number of operations they have executed, if known.
 func (s *Session) countHeld(ctx context.Context, names []string) (held, before map[string]int64, err error) {
 	held, before = map[string]int64{}, map[string]int64{}
 	var mu sync.Mutex
@@ -95,7 +95,7 @@ func (s *Session) countHeld(ctx context.Context, names []string) (held, before m
 	return held, before, g.Wait()
 }
 
-// noteHeld adds to a new entry what its target indices had.
+// noteHeld records in a new entry what its target indices held before the session.
 func (s *Session) noteHeld(e *plan.Entry) {
 	for _, name := range e.Naming.Targets() {
 		before, known := s.before[name]
@@ -117,7 +117,7 @@ func (s *Session) noteHeld(e *plan.Entry) {
 	}
 }
 
-// takeExisting takes over what the session has recorded where this process has no choice of its own.
+// takeExisting adopts the recorded treatment of existing documents unless this process has its own.
 func (s *Session) takeExisting(recorded string) {
 	if s.Existing != "" || recorded == "" {
 		return
@@ -128,8 +128,8 @@ func (s *Session) takeExisting(recorded string) {
 	}
 }
 
-// bindExisting records, before documents are sent, what becomes of those that the target has. Afterwards another choice is
-// a *session.ConfigMismatch.
+// bindExisting records the treatment of existing documents before any document is sent. Later processes with another treatment get a
+// *session.ConfigMismatch.
 func (s *Session) bindExisting(ctx context.Context) error {
 	if s.Counts == nil {
 		return nil
@@ -137,10 +137,10 @@ func (s *Session) bindExisting(ctx context.Context) error {
 	return session.IdentityOf(s.Coordinator).Bind(ctx, map[string]string{ExistingKey: string(cmp.Or(s.Existing, bulk.Overwrite))})
 }
 
-// checkChosen refuses documents for indices that had some when they were planned by a run that sent none, unless it is
-// chosen what becomes of them.
+// checkChosen returns a fault.ErrConfig if target indices held documents when a run that sent none planned them, and no treatment of
+// existing documents has been chosen since.
 func (s *Session) checkChosen(entries []session.IndexEntry) error {
-	if s.Existing != "" || s.Root != nil { // what the target has came with former rounds
+	if s.Existing != "" || s.Root != nil { // existing documents come from former rounds
 		return nil
 	}
 	held := map[string]int64{}

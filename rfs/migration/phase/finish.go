@@ -10,8 +10,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
-// finishDestination ends a destination that has an end, after the last item. It may be repeated: a process may die
-// between the end of the documents and the end of the destination.
+// finishDestination finishes a destination that is a Finisher, after the last item. It is idempotent, because a process may crash between
+// the end of the documents and the end of the destination.
 func (s *Session) finishDestination(ctx context.Context) error {
 	if s.Runner == nil {
 		return nil
@@ -45,7 +45,7 @@ func (s *Session) finishDestination(ctx context.Context) error {
 	return f.Finish(missing)
 }
 
-// allPlanned returns the plan of the session as it is recorded. An index whose metadata cannot be read is left out.
+// allPlanned returns the recorded plan of the session, without indices whose metadata cannot be read.
 func (s *Session) allPlanned(ctx context.Context) (*plan.Plan, error) {
 	entries, err := s.Entries(ctx)
 	if err != nil {

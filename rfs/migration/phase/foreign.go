@@ -7,7 +7,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
-// checkForeign refuses a trial run where the target has indices with its names that are not its own.
+// checkForeign rejects a trial run if the target has indices with the trial's names that the session did not create.
 func (s *Session) checkForeign(ctx context.Context, p *plan.Plan) error {
 	if s.Indices == nil || !slices.ContainsFunc(p.Indices, func(x plan.Index) bool { return x.Entry.Trial != nil }) {
 		return nil

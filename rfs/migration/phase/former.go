@@ -12,8 +12,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
-// noteFormer adds to a new entry which target indices hold documents of a former index of the same name: one that was recreated since the
-// former snapshot, or one that vanished in an earlier round. Only those are removed, not what a worker has created instead.
+// noteFormer records in a new entry which target indices hold documents of a former index of the same name, which was recreated since the
+// former snapshot or vanished in an earlier round. The recorded UUID ensures that an index created in its place is not removed.
 func (s *Session) noteFormer(ctx context.Context, e *plan.Entry) error {
 	if s.Root == nil || e.Since != nil && !e.Since.Another {
 		return nil
@@ -34,11 +34,11 @@ func (s *Session) noteFormer(ctx context.Context, e *plan.Entry) error {
 	return nil
 }
 
-// discardFormer removes the target indices of a former index of the same name, so that they are created with the mapping of the new one.
-// Those that the session did not create stay: the round deletes the documents of an index that the former snapshot has. It returns a
-// fault.ErrConfig where other clients changed them, or where nothing shows which of their documents are former ones.
+// discardFormer removes the target indices of a former index of the same name, so that they are created with the mapping of the new index.
+// Target indices that the session did not create stay; the round deletes the documents of an index in the former snapshot. It returns a
+// fault.ErrConfig if other clients changed them, or if it is unknown which of their documents are former ones.
 func (s *Session) discardFormer(ctx context.Context, entry plan.Entry) error {
-	if s.Root == nil || s.Ledger == nil || entry.Since != nil && !entry.Since.Another { // by the snapshots: Former is input
+	if s.Root == nil || s.Ledger == nil || entry.Since != nil && !entry.Since.Another { // decided by the snapshots, because Former is not trusted
 		return nil
 	}
 	index := entry.Locator.IndexName
@@ -69,7 +69,8 @@ func (s *Session) discardFormer(ctx context.Context, entry plan.Entry) error {
 	return nil
 }
 
-// discard removes a target index of the session, unless rules send documents of several indices to it.
+// discard removes a target index of the session and reports whether it did. It keeps all indices if rules may send documents of several
+// indices to one.
 func (s *Session) discard(ctx context.Context, target, uuid string) (bool, error) {
 	if s.Shards.Merges {
 		return false, nil
@@ -77,7 +78,7 @@ func (s *Session) discard(ctx context.Context, target, uuid string) (bool, error
 	return s.Ledger.Discard(ctx, target, uuid)
 }
 
-// deleteVanished removes the target indices of the session whose indices the source has no more. Those that an undo would leave stay.
+// deleteVanished removes the session's target indices of indices that no longer exist on the source, except those that an undo would keep.
 func (s *Session) deleteVanished(ctx context.Context, p *plan.Plan) error {
 	if !s.DeleteVanished || s.Root == nil || s.Ledger == nil {
 		return nil
@@ -108,7 +109,8 @@ func (s *Session) deleteVanished(ctx context.Context, p *plan.Plan) error {
 	return nil
 }
 
-// settingsSince changes the settings that have changed on the source since the former snapshot, on target indices that the session created.
+// settingsSince applies settings that the source has changed since the former snapshot to the target indices that the session created. It
+// returns a text for each setting that stays as it is.
 func (s *Session) settingsSince(ctx context.Context, e plan.Entry, source *snapshot.Index) (left []string, err error) {
 	if e.Since == nil || e.Since.Another || e.Since.Set || e.Create || s.Ledger == nil {
 		return nil, nil
@@ -133,8 +135,8 @@ func (s *Session) settingsSince(ctx context.Context, e plan.Entry, source *snaps
 	return s.Indices.ChangeSettings(ctx, plan.Index{Name: e.Locator.IndexName, Source: source, Entry: e}, former, targets)
 }
 
-// followsOn returns a fault.ErrConfig when a target index that former rounds have filled is gone. Where indices are going to be created,
-// it forgets which ones had their names before.
+// followsOn returns a fault.ErrConfig if a target index filled by former rounds is missing. If the missing indices are going to be created,
+// it forgets the recorded UUIDs of their names.
 func (s *Session) followsOn(ctx context.Context, entry plan.Entry, absent []string) error {
 	if s.Root == nil || len(absent) == 0 {
 		return nil

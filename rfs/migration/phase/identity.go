@@ -11,8 +11,8 @@ import (
 
 // Keys of a session's identity.
 const (
-	DestinationKey   = "destination"    // one of the kinds below
-	DestinationIDKey = "destination-id" // of the cluster or of the export directory
+	DestinationKey   = "destination"    // one of the Kind constants
+	DestinationIDKey = "destination-id" // UUID of the cluster or id of the export directory
 	CompressionKey   = "export-compression"
 	PipelinesKey     = "run-pipelines"
 	snapshotKey      = "snapshot-uuid"
@@ -25,8 +25,8 @@ const (
 	KindDryRun  = "dry run (--discard)"
 )
 
-// ClusterIdentity returns the identity of a session whose documents go to the cluster of this UUID, by way of the target's
-// own pipelines or not. An empty UUID is unknown.
+// ClusterIdentity returns the identity of a session that sends its documents to the cluster with this UUID; pipelines states whether the
+// ingest pipelines of the target run. An empty UUID is unknown.
 func ClusterIdentity(uuid string, pipelines bool) map[string]string {
 	return map[string]string{DestinationKey: KindCluster, DestinationIDKey: uuid, PipelinesKey: strconv.FormatBool(pipelines)}
 }
@@ -36,7 +36,7 @@ func IsOf(recorded map[string]string, plan *plan.Plan) bool {
 	return plan.Identity != "" && recorded[snapshotKey] == plan.Identity
 }
 
-// bindSnapshot refuses a snapshot that is not the one the session was begun with, and records it at the first time.
+// bindSnapshot records the snapshot's UUID in the session, or returns an error if the session was started with another snapshot.
 func (s *Session) bindSnapshot(ctx context.Context, id string) error {
 	if id == "" {
 		return nil
@@ -44,8 +44,8 @@ func (s *Session) bindSnapshot(ctx context.Context, id string) error {
 	return session.IdentityOf(s.Coordinator).Bind(ctx, map[string]string{snapshotKey: id})
 }
 
-// checkSnapshot compares the snapshot in the repository with the one that the session was begun with, once per process.
-// Work that others have done is complete only for that one.
+// checkSnapshot verifies, once per process, that the repository holds the snapshot that the session was started with. Completed work of
+// other processes is only valid for that snapshot.
 func (s *Session) checkSnapshot(ctx context.Context) error {
 	s.mu.Lock()
 	known := s.planned != nil
@@ -64,7 +64,7 @@ func (s *Session) checkSnapshot(ctx context.Context) error {
 	return s.bindSnapshot(ctx, id)
 }
 
-// complete adds to the recorded identity what it lacks, such as the UUID of a cluster that did not report it before.
+// complete adds missing values to the recorded identity, such as the UUID of a cluster that did not report it before.
 func (s *Session) complete(ctx context.Context, recorded map[string]string) error {
 	missing := maps.Clone(s.Identity)
 	maps.DeleteFunc(missing, func(key, value string) bool { return value == "" || recorded[key] != "" })

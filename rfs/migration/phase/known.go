@@ -14,14 +14,14 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
-// known is what the leases of a process have found out about indices. The zero value knows nothing.
+// known caches what the leases of a process have found out about indices. The zero value is empty.
 type known struct {
 	mu      sync.Mutex
 	entries map[string]knownEntry    // by index of the snapshot
-	claims  map[string]string        // by target index: the UUID that is recorded for it, which never changes
-	checked map[string]time.Duration // by target index: when it was last found to have that UUID; monotonic clock
-	derived map[string]string        // by index: the decisions of its entry that were compared with its metadata
-	// generation is the place of the snapshot in its chain; nil before it is read.
+	claims  map[string]string        // by target index: its recorded UUID, which never changes
+	checked map[string]time.Duration // by target index: when its UUID was last verified; monotonic clock
+	derived map[string]string        // by index: the decisions of its entry that were verified with its metadata
+	// generation is the position of the snapshot in its chain; nil before it is read.
 	generation *plan.Generation
 	streams    map[string]string // data streams of the snapshot by backing index; nil before they are read
 }
@@ -34,7 +34,7 @@ type knownEntry struct {
 // errNoIndex means that the index of an item could not be created.
 var errNoIndex = errors.New("the index is not on the target")
 
-// entry returns how an index is found and named, as it was read at most maxAge ago.
+// entry returns the entry of an index, read at most maxAge ago.
 func (s *Session) entry(ctx context.Context, index string, maxAge time.Duration) (plan.Entry, error) {
 	now := s.Runner.Clock.Read().Mono
 	s.known.mu.Lock()
@@ -59,7 +59,7 @@ func (s *Session) entry(ctx context.Context, index string, maxAge time.Duration)
 	return entry, nil
 }
 
-// KnownEntry returns the entry of an index as it was read last, whenever that was; false if it was not.
+// KnownEntry returns the entry of an index as it was last read, regardless of its age; false if it was never read.
 func (s *Session) KnownEntry(index string) (plan.Entry, bool) {
 	s.known.mu.Lock()
 	defer s.known.mu.Unlock()
@@ -67,7 +67,7 @@ func (s *Session) KnownEntry(index string) (plan.Entry, bool) {
 	return e.entry, found
 }
 
-// keepEntry keeps the entry of an index that was read just now.
+// keepEntry caches an entry that was just read.
 func (s *Session) keepEntry(index string, entry plan.Entry) {
 	s.known.mu.Lock()
 	defer s.known.mu.Unlock()
@@ -77,8 +77,8 @@ func (s *Session) keepEntry(index string, entry plan.Entry) {
 	s.known.entries[index] = knownEntry{entry, s.Runner.Clock.Read().Mono}
 }
 
-// checkTargets compares the target indices of an entry with those that were recorded first, and records them when none are.
-// A target index that was found to be the same at most maxAge ago is not asked for again.
+// checkTargets compares the UUIDs of an entry's target indices with the recorded ones, and records them if none are recorded. It does not
+// repeat a check that is at most maxAge old. It returns an engine.ErrTargetReplaced if a target index is missing or has another UUID.
 func (s *Session) checkTargets(ctx context.Context, e plan.Entry, maxAge time.Duration) error {
 	if s.Targets == nil {
 		return nil
@@ -104,7 +104,7 @@ func (s *Session) checkTargets(ctx context.Context, e plan.Entry, maxAge time.Du
 	return nil
 }
 
-// checkTarget is checkTargets for one target index, which it asks for.
+// checkTarget is checkTargets for one target index, without the cache.
 func (s *Session) checkTarget(ctx context.Context, e plan.Entry, name string) error {
 	is, err := s.targetUUID(ctx, e, name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -134,7 +134,7 @@ func (s *Session) checkTarget(ctx context.Context, e plan.Entry, name string) er
 	return nil
 }
 
-// targetUUID returns what distinguishes a target of an entry from another of the same name.
+// targetUUID returns the UUID of a target index or data stream of an entry.
 func (s *Session) targetUUID(ctx context.Context, e plan.Entry, name string) (string, error) {
 	if e.Create && s.Streams != nil {
 		return s.Streams(ctx, name)

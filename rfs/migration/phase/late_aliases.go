@@ -16,8 +16,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
-// setLateAliases gives target indices the aliases that were kept back, where every item of
-// the index is done and none failed. It is recorded in the entry, and may be repeated.
+// setLateAliases sets the aliases that were withheld, for indices whose items are all done without failures. It records the result in
+// the entry and may be repeated.
 func (s *Session) setLateAliases(ctx context.Context) error {
 	if s.Indices == nil {
 		return nil
@@ -47,12 +47,12 @@ func (s *Session) setLateAliases(ctx context.Context) error {
 			delete(waiting, id.Index)
 		}
 	}
-	for name, entry := range waiting { // all, before an alias that moved gets another index
+	for name, entry := range waiting { // for all indices, before a moved alias is set on another one
 		if err := s.dropAliases(ctx, name, entry); err != nil {
 			return err
 		}
 	}
-	for name, entry := range waiting { // likewise, before another index becomes the write index of an alias
+	for name, entry := range waiting { // for all indices, before another one becomes the write index of an alias
 		if s.Root == nil {
 			break
 		}
@@ -68,7 +68,7 @@ func (s *Session) setLateAliases(ctx context.Context) error {
 	return nil
 }
 
-// checkAliases refuses an entry whose aliases, or whose target indices, are not the derived ones: it is input.
+// checkAliases returns an error if the aliases or target indices of an entry differ from the derived ones, since entries are not trusted.
 func (s *Session) checkAliases(ctx context.Context, index string, entry plan.Entry) error {
 	if err := s.checkEntry(ctx, index, entry); err != nil {
 		return err
@@ -93,7 +93,7 @@ func (s *Session) dropAliases(ctx context.Context, index string, entry plan.Entr
 	return nil
 }
 
-// endWriting sets those aliases of an entry of a round that write to another index. What the target refuses is left to setAliases.
+// endWriting sets the aliases in a round's entry for which the index is not the write index. Rejections are left to setAliases.
 func (s *Session) endWriting(ctx context.Context, index string, entry plan.Entry) error {
 	if err := s.checkAliases(ctx, index, entry); err != nil {
 		return err
@@ -125,7 +125,7 @@ func (s *Session) endWriting(ctx context.Context, index string, entry plan.Entry
 	return nil
 }
 
-// setAliases sets the aliases of an entry that waited, and records which of them the target refuses: the next run tries these again.
+// setAliases sets the withheld aliases of an entry and records the ones that the target rejects, which the next run tries again.
 func (s *Session) setAliases(ctx context.Context, index string, entry plan.Entry) error {
 	if err := s.checkAliases(ctx, index, entry); err != nil {
 		return err
@@ -153,8 +153,8 @@ func (s *Session) setAliases(ctx context.Context, index string, entry plan.Entry
 	return s.note(ctx, index, func(e *plan.Entry) { e.Late, e.Dropped, e.RefusedAliases = left(entry.Late, refused), nil, refused })
 }
 
-// aliasesSince adds to an entry the aliases that its index has got, and lost, since the former snapshot. Target indices that the session
-// did not create keep theirs.
+// aliasesSince records in an entry the aliases that its index has gained and lost since the former snapshot, for target indices that the
+// session created.
 func (s *Session) aliasesSince(ctx context.Context, e plan.Entry, source *snapshot.Index) (plan.Entry, error) {
 	if e.Since == nil || e.Since.Another || e.Since.Aliased && e.Stream == nil || s.Ledger == nil {
 		return e, nil
@@ -179,7 +179,7 @@ func (s *Session) aliasesSince(ctx context.Context, e plan.Entry, source *snapsh
 	return e, nil
 }
 
-// changedAliases returns the aliases of the target indices of an entry, and the names that only the former snapshot has.
+// changedAliases returns the current aliases of an entry's target indices, and the names of aliases that only the former snapshot has.
 func (s *Session) changedAliases(ctx context.Context, e plan.Entry, source *snapshot.Index) (is map[string]json.RawMessage, lost map[string][]string, err error) {
 	former, err := e.Since.Locator.Index(ctx, s.Shards.Repo)
 	if err != nil {
@@ -204,8 +204,8 @@ func (s *Session) changedAliases(ctx context.Context, e plan.Entry, source *snap
 	return is, lost, nil
 }
 
-// setEach sets the aliases of an index of the target together, or, where it refuses that, one by one. It returns those that are
-// refused by themselves.
+// setEach sets the aliases of a target index together or, if the target rejects that, one by one. It returns the aliases that are rejected
+// individually.
 func (s *Session) setEach(ctx context.Context, name string, aliases json.RawMessage) (refused []progress.RefusedAlias, err error) {
 	err = s.Indices.SetAliases(ctx, name, aliases)
 	if !errors.Is(err, fault.ErrRejected) {
@@ -233,7 +233,7 @@ func (s *Session) setEach(ctx context.Context, name string, aliases json.RawMess
 	return refused, nil
 }
 
-// left returns the aliases that were refused, by target index; nil: none.
+// left returns the rejected aliases by target index; nil if there were none.
 func left(late map[string]json.RawMessage, refused []progress.RefusedAlias) map[string]json.RawMessage {
 	var by map[string]json.RawMessage
 	for _, r := range refused {

@@ -11,29 +11,29 @@ import (
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 )
 
-// Ledger records what a session creates. *rollback.Ledger is one.
+// Ledger records what a session creates. *rollback.Ledger implements it.
 type Ledger interface {
 	objects.Ledger
-	// IntendAliases records the aliases that an index gets when its documents are complete.
+	// IntendAliases records the aliases that an index gets once its documents are complete.
 	IntendAliases(ctx context.Context, index string, aliases json.RawMessage) error
-	// IntendRepository records that the repository is going to be registered on the source, RegisteredRepository the outcome.
+	// IntendRepository records that the repository is about to be registered on the source; RegisteredRepository records the outcome.
 	IntendRepository(ctx context.Context, name string) (first bool, err error)
 	RegisteredRepository(ctx context.Context, name string, first, registered bool) error
-	// Seal records what the created indices hold when the migration ends. Unseal is called before documents are sent to the named
-	// indices again; without names, to all. Written returns those of the names that others have written to since Seal.
+	// Seal records what the created indices hold at the end of the migration. Unseal must be called before documents are sent to the named
+	// indices again, or to any index if no names are given. Written returns the named indices to which others have written since Seal.
 	Seal(ctx context.Context, own ...rollback.Own) error
 	Unseal(ctx context.Context, names ...string) error
 	Written(ctx context.Context, names []string) (map[string]string, error)
 	// Owns reports whether an index carries the mark of the session.
 	Owns(ctx context.Context, name string) (bool, error)
-	// Discard removes the index of a UUID that the session created, and its record; false for another. fault.ErrConfig when an undo
-	// would not.
+	// Discard removes the index with this UUID and its record if the session created it, and otherwise returns false. It returns a
+	// fault.ErrConfig if an undo would keep the index.
 	Discard(ctx context.Context, index, uuid string) (bool, error)
-	// Around runs work that sends documents after Seal, and records what the indices hold then.
+	// Around runs work, which sends documents after Seal, and records what the indices hold afterwards.
 	Around(ctx context.Context, work func() error) error
 }
 
-// kindOf is the kind of the targets of an entry.
+// kindOf returns the kind of an entry's targets.
 func kindOf(e plan.Entry) string {
 	if e.Create {
 		return string(metadata.DataStream)
@@ -41,7 +41,7 @@ func kindOf(e plan.Entry) string {
 	return "index"
 }
 
-// Mark returns what the target indices carry that the session creates.
+// Mark returns the mark of the session, which the target indices that it creates carry.
 func (s *Session) Mark(ctx context.Context) (objects.Mark, error) {
 	if s.Ledger == nil {
 		return objects.Mark{}, nil
@@ -49,7 +49,7 @@ func (s *Session) Mark(ctx context.Context) (objects.Mark, error) {
 	return s.Ledger.Mark(ctx)
 }
 
-// intend records target indices that are going to be created.
+// intend records target indices that are about to be created.
 func (s *Session) intend(ctx context.Context, e plan.Entry, absent []string) error {
 	if s.Ledger == nil {
 		return nil
@@ -62,7 +62,7 @@ func (s *Session) intend(ctx context.Context, e plan.Entry, absent []string) err
 	return nil
 }
 
-// confirm records the target indices of an entry that this session created; created are those of this process.
+// confirm records the target indices of an entry that this session created; created are the ones created by this process.
 func (s *Session) confirm(ctx context.Context, e plan.Entry, created []string) error {
 	if s.Ledger == nil {
 		return nil
@@ -79,7 +79,7 @@ func (s *Session) confirm(ctx context.Context, e plan.Entry, created []string) e
 	return nil
 }
 
-// withdraw takes back what intend recorded of target indices that were not created.
+// withdraw removes the records of intend for target indices that were not created.
 func (s *Session) withdraw(ctx context.Context, e plan.Entry, absent []string) error {
 	if s.Ledger == nil {
 		return nil
@@ -92,7 +92,7 @@ func (s *Session) withdraw(ctx context.Context, e plan.Entry, absent []string) e
 	return nil
 }
 
-// register makes the repository known to the source.
+// register registers the repository on the source and records it.
 func (s *Session) register(ctx context.Context) error {
 	if s.Ledger == nil {
 		_, err := s.Snapshots.Register(ctx)

@@ -15,15 +15,14 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
-// step is what the machine says to do now.
+// step is the row of the state machine that is due, with the record of its phase.
 type step struct {
 	Row
 	record session.Phase
-	over   bool // nothing is left to do in the phases of this run
+	over   bool // the phases of this run are complete
 }
 
-// look asks the store what this worker has to do now: the first phase of the run whose
-// record is not completed.
+// look reads the phase records and returns the step that is due: the first phase of this run whose record is not COMPLETED.
 func (s *Session) look(ctx context.Context) (step, error) {
 	for _, name := range session.PhaseNames() {
 		row, err := RowFor(name, "")
@@ -59,9 +58,8 @@ func (s *Session) moveTo(phase, state string) {
 	}
 }
 
-// act performs one step of the machine and reports whether this worker did part of it. It returns
-// a *cms.NoneAvailable while another worker performs it, and cms.ErrAllDone when documents are
-// complete. WorkOnItem is left to the caller, which holds the leases of items.
+// act performs one step of the machine and reports whether this worker performed some of it. It returns a *cms.NoneAvailable while another
+// worker performs it, and cms.ErrAllDone when the documents are complete. WorkOnItem is left to the caller, which leases the items.
 func (s *Session) act(ctx context.Context, st step) (worked bool, err error) {
 	switch st.Does {
 	case MakeSnapshot:
@@ -85,16 +83,15 @@ func (s *Session) act(ctx context.Context, st step) (worked bool, err error) {
 	return false, nil
 }
 
-// errEnded means that the work of a phase has ended it as FAILED.
+// errEnded means that the work has marked the phase FAILED itself.
 var errEnded = errors.New("the phase has ended")
 
-// leased works on a phase under the lease of its record. Work that ends without an error
-// has moved the record on. An attempt that failed by itself counts; after too many the
-// next one marks the phase FAILED. Damage of the repository marks it with the first attempt.
+// leased runs work under the lease of a phase's record. If work returns nil, it has advanced the record. A failure without an outside cause
+// counts as an attempt; after too many, the next failure marks the phase FAILED. A damaged repository marks it FAILED immediately.
 func (s *Session) leased(ctx context.Context, st step, work func(context.Context, *session.PhaseLease) error) (worked bool, err error) {
 	lease, err := session.PhasesOf(s.Coordinator).Acquire(ctx, st.Record, s.Holder)
 	if errors.Is(err, cms.ErrMoved) {
-		return false, nil // look again
+		return false, nil // the state has changed; look again
 	}
 	if err != nil {
 		return false, err
@@ -106,14 +103,14 @@ func (s *Session) leased(ctx context.Context, st step, work func(context.Context
 		return true, nil
 	case errors.Is(err, errEnded):
 		return false, nil
-	case errors.Is(err, fault.ErrCorrupt) && ctx.Err() == nil: // reading it again shows the same
+	case errors.Is(err, fault.ErrCorrupt) && ctx.Err() == nil: // another attempt would read the same data
 		s.Log.ErrorContext(ctx, "phase failed: the repository is damaged", "phase", st.Phase, "error", err)
 		return false, lease.Fail(ctx, fault.Text(err))
 	case errors.Is(err, fault.ErrLeaseLost):
 		s.Log.WarnContext(ctx, "lease of a phase lost", "phase", st.Phase, "error", err)
-		return false, nil // its new holder goes on
+		return false, nil // the new holder continues
 	}
-	back, cancel := toGiveBack(ctx)
+	back, cancel := releaseContext(ctx)
 	defer cancel()
 	rerr := lease.Release(back, phaseCause(ctx, err), fault.Text(err))
 	if errors.Is(rerr, fault.ErrLeaseLost) {
@@ -122,8 +119,9 @@ func (s *Session) leased(ctx context.Context, st step, work func(context.Context
 	return false, errors.Join(err, rerr)
 }
 
-// toGiveBack returns a context in which a lease is given back, also on a busy store: no worker could take it before it expires.
-func toGiveBack(ctx context.Context) (context.Context, context.CancelFunc) {
+// releaseContext returns a context for releasing a lease. It allows time for a busy store, because an unreleased lease blocks others until
+// it expires.
+func releaseContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	limit := time.Minute
 	if ctx.Err() != nil {
 		limit = 5 * time.Second
@@ -131,8 +129,9 @@ func toGiveBack(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), limit)
 }
 
-// phaseCause returns why an attempt at a phase ended. Only CauseNone counts: not an attempt that was stopped, that another
-// worker's change or an outage of the other side ended, or after which the user has to change something first.
+// phaseCause returns why an attempt at a phase ended. Only CauseNone counts as an attempt. Attempts do not count if they were stopped,
+// ended
+// by another worker's change or by an outage, or need an action of the user first.
 func phaseCause(ctx context.Context, err error) cms.Cause {
 	switch {
 	case ctx.Err() != nil, errors.Is(err, ErrSnapshotRuns):
@@ -143,7 +142,7 @@ func phaseCause(ctx context.Context, err error) cms.Cause {
 	return cms.CauseNone
 }
 
-// plan reads the snapshot, once per process.
+// plan reads the snapshot and returns the plan; the plan is made once per process.
 func (s *Session) plan(ctx context.Context) (*plan.Plan, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,14 +173,14 @@ func (s *Session) plan(ctx context.Context) (*plan.Plan, error) {
 	return p, nil
 }
 
-// Planned returns what this process has read of the snapshot; nil before.
+// Planned returns the plan of this process; nil before it is made.
 func (s *Session) Planned() *plan.Plan {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.planned
 }
 
-// snapshotName is the snapshot's name, and its UUID when this session created it.
+// snapshotName returns the snapshot's name, and its UUID if this session created it.
 func (s *Session) snapshotName(ctx context.Context) (name, uuid string, err error) {
 	p, err := session.PhasesOf(s.Coordinator).Read(ctx, session.SnapshotPhase)
 	if err != nil {
@@ -206,7 +205,7 @@ func (s *Session) snapshotName(ctx context.Context) (name, uuid string, err erro
 	return r.Name, r.UUID, nil
 }
 
-// waitForOthers pauses before the machine is looked at again.
+// waitForOthers blocks for a short time before the next look at the records, or returns ErrSnapshotRuns with --snapshot-no-wait.
 func (s *Session) waitForOthers(ctx context.Context, st step, busy *cms.NoneAvailable) error {
 	if s.Snapshot.NoWait && st.Does == MakeSnapshot {
 		return fmt.Errorf("%w (%s watches it)", ErrSnapshotRuns, busy.Holder)
@@ -215,7 +214,7 @@ func (s *Session) waitForOthers(ctx context.Context, st step, busy *cms.NoneAvai
 	return s.Runner.Clock.Sleep(ctx, s.pauseBetween())
 }
 
-// pauseBetween is a short random time, so that many workers do not ask at once.
+// pauseBetween returns a random pause of 0.3 to 1 s, so that workers do not poll at the same time.
 func (s *Session) pauseBetween() time.Duration {
 	jitter := s.Jitter
 	if jitter == nil {
@@ -224,11 +223,11 @@ func (s *Session) pauseBetween() time.Duration {
 	return 300*time.Millisecond + time.Duration(jitter()*float64(700*time.Millisecond))
 }
 
-// maxPhasePause is the longest pause between two attempts at a phase or an index.
+// maxPhasePause is the maximum back-off between two attempts at a phase or an index.
 const maxPhasePause = 30 * time.Second
 
-// pauseAfter returns how long to wait before the next attempt, after one that failed for cause and the number of
-// earlier ones: it doubles, because what is wrong may pass. What the target rejects it rejects again, at once.
+// pauseAfter returns the back-off before the next attempt. It doubles with each earlier attempt, except after a rejection, which the target
+// would only repeat.
 func (s *Session) pauseAfter(earlier int, cause error) time.Duration {
 	if errors.Is(cause, fault.ErrRejected) {
 		return s.pauseBetween()
@@ -236,10 +235,10 @@ func (s *Session) pauseAfter(earlier int, cause error) time.Duration {
 	return retry.Policy{First: 2 * s.pauseBetween(), Max: maxPhasePause}.Pause(max(earlier, 0) + 1)
 }
 
-// needs reports whether any of the phases takes part in this run.
+// needs reports whether this run includes any of the phases.
 func (s *Session) needs(names ...string) bool { return slices.ContainsFunc(names, s.Phases.Has) }
 
-// Finished reports whether every phase of the run has ended and no item is open, so that this process has nothing to do.
+// Finished reports whether every phase of the run is complete and no item is open.
 func (s *Session) Finished(ctx context.Context) (bool, error) {
 	st, err := s.look(ctx)
 	switch {

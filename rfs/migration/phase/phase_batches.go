@@ -12,8 +12,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 )
 
-// makeIndices creates target indices until no entry is left to do. The entries of many indices are divided into batches, so that
-// not every worker reads all of them.
+// makeIndices creates target indices until no entry is left. A large number of entries is divided into batches, so that each worker reads
+// only some of them.
 func (s *Session) makeIndices(ctx context.Context, phase session.Phase) (worked bool, err error) {
 	r, err := DecodeIndices(phase.Body)
 	if err != nil {
@@ -31,8 +31,8 @@ func (s *Session) makeIndices(ctx context.Context, phase session.Phase) (worked 
 	return worked, err
 }
 
-// makeFew creates the target indices of all entries. Several workers may do the same one: it is created once, and the first to say
-// so has said it.
+// makeFew creates the target indices of all entries. Several workers may process the same entry: the index is created once, and the first
+// result recorded is final.
 func (s *Session) makeFew(ctx context.Context) (worked bool, err error) {
 	entries, err := s.Entries(ctx)
 	if err != nil {
@@ -47,11 +47,11 @@ func (s *Session) makeFew(ctx context.Context) (worked bool, err error) {
 	return s.makeNamed(ctx, names)
 }
 
-// heldBatches is how many batches that others work on are looked at before a worker waits.
+// heldBatches is the number of batches held by others after which a worker stops searching and waits.
 const heldBatches = 2
 
-// makeBatches creates the target indices of one batch, if one is free. Without work and without an error every batch is done; a
-// *cms.NoneAvailable reports that others work on what is left.
+// makeBatches creates the target indices of one free batch. It returns false and nil if every batch is done, and a *cms.NoneAvailable if
+// other workers hold the remaining ones.
 func (s *Session) makeBatches(ctx context.Context) (worked bool, err error) {
 	batches, err := session.BatchesOf(s.Coordinator).All(ctx)
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *Session) makeBatches(ctx context.Context) (worked bool, err error) {
 	return false, nil
 }
 
-// makeBatch creates the target indices of a batch under its lease, and gives the lease up.
+// makeBatch creates the target indices of a batch under its lease, and releases the lease.
 func (s *Session) makeBatch(ctx context.Context, lease *cms.RecordLease, names []string) error {
 	err := lease.Run(ctx, func(ctx context.Context) error {
 		_, err := s.makeNamed(ctx, names)
@@ -88,14 +88,14 @@ func (s *Session) makeBatch(ctx context.Context, lease *cms.RecordLease, names [
 	})
 	if errors.Is(err, fault.ErrLeaseLost) {
 		s.Log.WarnContext(ctx, "lease of a batch of the indices lost", "error", err)
-		return nil // its new holder goes on
+		return nil // the new holder continues
 	}
 	back, cancel := context.WithTimeout(context.WithoutCancel(ctx), engine.ShutdownTimeout)
 	defer cancel()
 	return errors.Join(err, session.BatchesOf(s.Coordinator).End(back, lease, err == nil))
 }
 
-// makeNamed creates the target indices of entries until all have ended, in random order.
+// makeNamed creates the target indices of entries in random order until each entry is COMPLETED or FAILED.
 func (s *Session) makeNamed(ctx context.Context, names []string) (worked bool, err error) {
 	for len(names) > 0 {
 		rand.Shuffle(len(names), func(a, b int) { names[a], names[b] = names[b], names[a] })

@@ -17,7 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 )
 
-// seedItems creates the items, in one process at a time, and returns when they are there.
+// seedItems creates the items, in one process at a time, and blocks until they exist.
 func (s *Session) seedItems(ctx context.Context, st step) error {
 	if st.State == "" {
 		if _, err := session.PhasesOf(s.Coordinator).Move(ctx, session.DocsPhase, "", session.PhaseSetup, nil); err != nil {
@@ -34,15 +34,15 @@ func (s *Session) seedItems(ctx context.Context, st step) error {
 	return err
 }
 
-// SeedOnce creates the items, in one process at a time. It does so again where a store lost the completion of that.
+// SeedOnce creates the items, in one process at a time. It repeats this if a store lost the record of its completion.
 func (s *Session) SeedOnce(ctx context.Context, holder string) error {
 	return session.PhasesOf(s.Coordinator).SeedOnce(ctx, holder, s.seed, func(busy *cms.NoneAvailable) {
 		s.Log.DebugContext(ctx, "another worker prepares the work items", "holder", busy.Holder, "until", busy.NextExpiry)
 	})
 }
 
-// seed creates one item for each shard, or for each part of one that is split. An index that is not on the target has items that are
-// FAILED from the beginning.
+// seed creates one item for each shard, or for each part of a split shard. Items of an index that is missing on the target are created as
+// FAILED.
 func (s *Session) seed(ctx context.Context) error {
 	if !s.Phases.Has(PhaseIndices) {
 		if err := s.takeIndices(ctx); err != nil {
@@ -59,7 +59,7 @@ func (s *Session) seed(ctx context.Context) error {
 	if err := s.bindExisting(ctx); err != nil {
 		return err
 	}
-	if s.Root != nil { // sealed by the round before
+	if s.Root != nil { // the round before has sealed them
 		if err := s.unsealTargets(ctx, entries); err != nil {
 			return err
 		}
@@ -97,8 +97,8 @@ func (s *Session) seed(ctx context.Context) error {
 	return err
 }
 
-// takeIndices makes entries where the phase indices is off: nothing is created on the
-// target, and an index that it lacks is FAILED.
+// takeIndices creates the entries if the phase indices is off: it creates nothing on the target, and an entry whose target index is
+// missing is FAILED.
 func (s *Session) takeIndices(ctx context.Context) error {
 	plan, err := s.plan(ctx)
 	if err != nil {
@@ -140,8 +140,8 @@ func (s *Session) takeIndices(ctx context.Context) error {
 	return nil
 }
 
-// auditOnce audits the items in one process at a time. A *cms.NoneAvailable reports which other process does it. Where another has
-// ended its audit since this worker saw open documents, clean is what it found, unless this worker wants one of its own.
+// auditOnce audits the items, in one process at a time. It returns a *cms.NoneAvailable with the holder while another process does. If
+// another audit has ended since this worker saw open documents, it returns the result of that audit, unless own is set.
 func (s *Session) auditOnce(ctx context.Context, own bool) (report cms.AuditReport, clean bool, err error) {
 	for {
 		lease, err := session.AuditsOf(s.Coordinator).Lease(ctx, s.Holder)
@@ -164,7 +164,7 @@ func (s *Session) auditOnce(ctx context.Context, own bool) (report cms.AuditRepo
 			s.Log.WarnContext(ctx, "lease of the audit lost", "error", err)
 			continue
 		}
-		back, cancel := toGiveBack(ctx)
+		back, cancel := releaseContext(ctx)
 		if eerr := session.AuditsOf(s.Coordinator).End(back, lease); eerr != nil {
 			s.Log.WarnContext(ctx, "the lease of the audit is not released; others wait for its end", "error", eerr)
 		}
@@ -173,10 +173,11 @@ func (s *Session) auditOnce(ctx context.Context, own bool) (report cms.AuditRepo
 	}
 }
 
-// auditItems proves that the documents are complete and on the target, and sets the aliases that waited for them. Meanwhile it
-// restores settings of target indices, also what a run with another wish has changed: where items are found open after all, the
-// target refreshes its indices while their documents come. Where the documents ended in an earlier run, seal is false: what was
-// written since is not the migration's.
+// auditItems verifies that the documents are complete and on the target, and sets the withheld aliases. Concurrently it restores the
+// settings
+// of target indices, including those changed by a run with other options: if items turn out to be open, the target refreshes its indices
+// while their documents arrive. seal is false if the documents were completed in an earlier run, since later writes are not from the
+// migration.
 func (s *Session) auditItems(ctx context.Context, seal bool) (cms.AuditReport, bool, error) {
 	restored := early.Start(ctx, func(ctx context.Context) error {
 		if s.Tuner == nil {
@@ -190,7 +191,7 @@ func (s *Session) auditItems(ctx context.Context, seal bool) (cms.AuditReport, b
 	if err != nil {
 		return cms.AuditReport{}, false, err
 	}
-	if s.Ledger != nil && seal { // before applications can write by the aliases
+	if s.Ledger != nil && seal { // before applications can write through the aliases
 		if err := s.Ledger.Seal(ctx, own...); err != nil {
 			return cms.AuditReport{}, false, err
 		}
@@ -198,7 +199,7 @@ func (s *Session) auditItems(ctx context.Context, seal bool) (cms.AuditReport, b
 	if err := s.setLateAliases(ctx); err != nil {
 		return cms.AuditReport{}, false, err
 	}
-	rerr := restored.Wait() // before documents are complete: no worker audits these again
+	rerr := restored.Wait() // before the documents are recorded as complete, because no worker audits them again
 	report, clean, err := session.AuditsOf(s.Coordinator).Finish(ctx)
 	if err != nil {
 		return report, false, fmt.Errorf("final audit: %w", err)
@@ -207,7 +208,7 @@ func (s *Session) auditItems(ctx context.Context, seal bool) (cms.AuditReport, b
 		if err := errors.Join(s.finishDestination(ctx), s.attachPolicies(ctx)); err != nil {
 			return report, false, err
 		}
-	} else if err := s.unseal(ctx); err != nil { // more documents are sent
+	} else if err := s.unseal(ctx); err != nil { // more documents will be sent
 		return report, false, err
 	}
 	if clean && rerr != nil {
@@ -216,7 +217,7 @@ func (s *Session) auditItems(ctx context.Context, seal bool) (cms.AuditReport, b
 	return report, clean, nil
 }
 
-// checkArrivals compares the target indices with what was sent to them and returns how many operations the documents account for.
+// checkArrivals compares the target indices with the documents sent to them, and returns the number of operations they account for.
 func (s *Session) checkArrivals(ctx context.Context) ([]rollback.Own, error) {
 	if s.Counts == nil {
 		return nil, nil
@@ -236,7 +237,7 @@ func (s *Session) checkArrivals(ctx context.Context) ([]rollback.Own, error) {
 	return check.All(ctx)
 }
 
-// EndDocuments is what follows when no item is open; own is that of auditOnce.
+// EndDocuments starts the audit once no item is open, and audits with own as in auditOnce.
 func (s *Session) EndDocuments(ctx context.Context, own bool) (cms.AuditReport, bool, error) {
 	if _, err := session.PhasesOf(s.Coordinator).Move(ctx, session.DocsPhase, session.PhaseInProgress, session.PhaseAudit, nil); err != nil {
 		return cms.AuditReport{}, false, err
@@ -244,7 +245,7 @@ func (s *Session) EndDocuments(ctx context.Context, own bool) (cms.AuditReport, 
 	return s.auditOnce(ctx, own)
 }
 
-// harden lets target indices write documents to disk before they acknowledge them, for the duration of the documents.
+// harden makes target indices write documents to disk before they acknowledge them, until Restore.
 func (s *Session) harden(ctx context.Context, entries []session.IndexEntry) error {
 	if s.Tuner == nil {
 		return nil
@@ -270,7 +271,7 @@ func (s *Session) harden(ctx context.Context, entries []session.IndexEntry) erro
 	return s.Tuner.Harden(ctx, names)
 }
 
-// lookForItems gives cms.ErrAllDone, unless an operator has opened an item again.
+// lookForItems returns cms.ErrAllDone unless an operator has reopened an item.
 func (s *Session) lookForItems(ctx context.Context) error {
 	open, err := s.Coordinator.Pending(ctx)
 	switch {
@@ -289,7 +290,7 @@ func (s *Session) lookForItems(ctx context.Context) error {
 	return err
 }
 
-// unseal is called before documents are sent after the end of the migration, when settings were restored.
+// unseal prepares target indices for documents that are sent after the end of the migration, when settings were already restored.
 func (s *Session) unseal(ctx context.Context) error {
 	entries, err := s.Entries(ctx)
 	if err != nil {
@@ -301,7 +302,7 @@ func (s *Session) unseal(ctx context.Context) error {
 	return s.harden(ctx, entries)
 }
 
-// unsealTargets is called before documents are sent to indices that are sealed: in a round to those of its entries, else to all.
+// unsealTargets unseals the target indices before documents are sent to them: in a round the targets of its entries, otherwise all.
 func (s *Session) unsealTargets(ctx context.Context, entries []session.IndexEntry) error {
 	if s.Ledger == nil {
 		return nil
@@ -322,7 +323,7 @@ func (s *Session) unsealTargets(ctx context.Context, entries []session.IndexEntr
 	return s.Ledger.Unseal(ctx, names...)
 }
 
-// receivers returns the target indices that documents of an index are sent to, those included that rules name.
+// receivers returns the target indices that documents of an index are sent to, including targets of rules.
 func (s *Session) receivers(e plan.Entry) []string {
 	names := e.Naming.Targets()
 	if s.Redirects != nil {

@@ -18,18 +18,18 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
-// IndicesRecord is the body of phase:index: what the plan found.
+// IndicesRecord is the body of phase:index, the result of planning.
 type IndicesRecord struct {
 	Snapshot string `json:"snapshot"`
 	UUID     string `json:"snapshotUUID"`
-	Indices  int    `json:"indices"` // that have entries
-	// Unchanged is the number of indices that are the same as in the former snapshot of a cluster that is followed.
+	Indices  int    `json:"indices"` // number of entries
+	// Unchanged is the number of indices that are the same as in the former snapshot of a followed cluster.
 	Unchanged int      `json:"unchanged,omitempty"`
 	LeftOut   []string `json:"left_out,omitempty"`
 	Missing   []string `json:"missing_shards,omitempty"`
 }
 
-// DecodeIndices decodes the body of phase:index; the zero record where it has none. Errors are fault.ErrCorrupt.
+// DecodeIndices decodes the body of phase:index. An empty body decodes to the zero record. Errors are fault.ErrCorrupt.
 func DecodeIndices(body []byte) (r IndicesRecord, err error) {
 	if len(body) == 0 {
 		return r, nil
@@ -40,7 +40,7 @@ func DecodeIndices(body []byte) (r IndicesRecord, err error) {
 	return r, nil
 }
 
-// listIndices creates an entry for each index.
+// listIndices creates an entry for each index of the plan.
 func (s *Session) listIndices(ctx context.Context, lease *session.PhaseLease) error {
 	plan, err := s.plan(ctx)
 	if err != nil {
@@ -82,10 +82,11 @@ func (s *Session) listIndices(ctx context.Context, lease *session.PhaseLease) er
 	return lease.Advance(ctx, session.PhaseInProgress, body)
 }
 
-// mostUnread limits the indices with damaged metadata that a session records one by one. Beyond it the repository is damaged as a whole.
+// mostUnread is the maximum number of indices with damaged metadata that a session records individually. With more, the phase fails because
+// the repository as a whole is damaged.
 const mostUnread = 10_000
 
-// entriesAtOnce limits the entries that createEntries holds.
+// entriesAtOnce is the number of entries that createEntries creates in one request.
 const entriesAtOnce = 500
 
 func (s *Session) createEntries(ctx context.Context, plan *plan.Plan) error {
@@ -132,15 +133,15 @@ func (s *Session) createEntries(ctx context.Context, plan *plan.Plan) error {
 		for _, e := range created {
 			s.Log.ErrorContext(ctx, "index fails: its metadata is damaged", "index", e.Name, "error", e.Error)
 		}
-		if err := session.EntriesOf(s.Coordinator).Events(ctx, entries...); err != nil { // also where a process died before its events
+		if err := session.EntriesOf(s.Coordinator).Events(ctx, entries...); err != nil { // also if a process crashed before it created its events
 			return err
 		}
 	}
 	return nil
 }
 
-// renewUnread puts what the plan holds into the entry of an index whose metadata could not be read before. It
-// reports whether it can be read now.
+// renewUnread replaces the entry of an index whose metadata could not be read before with the planned entry. It reports whether the
+// metadata can be read now.
 func (s *Session) renewUnread(ctx context.Context, name string) (bool, error) {
 	plan, err := s.plan(ctx)
 	if err != nil {
@@ -171,8 +172,9 @@ func (s *Session) Entries(ctx context.Context) ([]session.IndexEntry, error) {
 	return all, nil
 }
 
-// makeIndex creates the target indices of one entry, unless another worker has done so. again is how long to wait before
-// the next attempt, 0 when the entry has ended.
+// makeIndex creates the target indices of one entry, unless another worker has done so. again is the back-off before the next attempt; 0
+// once
+// the entry is COMPLETED or FAILED.
 func (s *Session) makeIndex(ctx context.Context, name string) (worked bool, again time.Duration, err error) {
 	e, err := session.EntriesOf(s.Coordinator).Read(ctx, name)
 	if err != nil || e.State != session.PhaseNotStarted {
@@ -191,13 +193,13 @@ func (s *Session) makeIndex(ctx context.Context, name string) (worked bool, agai
 		return true, 0, err
 	}
 	if errors.Is(err, fault.ErrUnavailable) || errors.Is(err, objects.ErrRollover) || ctx.Err() != nil {
-		return true, 0, err // no fault of the index
+		return true, 0, err // the index is not the cause
 	}
 	s.Log.WarnContext(ctx, "index cannot be created", "index", name, "attempt", e.Attempts+1, "error", err)
 	if ferr := s.forgetOurs(ctx, entry); ferr != nil {
 		return true, 0, errors.Join(err, ferr)
 	}
-	if errors.Is(err, fault.ErrConfig) { // for the user to change: another attempt ends like this one
+	if errors.Is(err, fault.ErrConfig) { // the user has to act; another attempt would fail alike
 		_, err = session.EntriesOf(s.Coordinator).Fail(ctx, name, fault.Text(err))
 		return true, 0, err
 	}
@@ -209,7 +211,7 @@ func (s *Session) makeIndex(ctx context.Context, name string) (worked bool, agai
 	return true, again, err
 }
 
-// tryIndex creates what is missing of an entry and claims its target indices.
+// tryIndex creates the missing target indices of an entry and records their UUIDs.
 func (s *Session) tryIndex(ctx context.Context, entry plan.Entry) (plan.Entry, error) {
 	source, err := s.SourceIndex(ctx, entry.Locator)
 	if err != nil {
@@ -219,7 +221,7 @@ func (s *Session) tryIndex(ctx context.Context, entry plan.Entry) (plan.Entry, e
 		if err := s.discardFormer(ctx, entry); err != nil {
 			return entry, err
 		}
-		// Before anything is created it is written down what was not there: those are ours.
+		// Record the missing indices before creating them: they are this session's.
 		absent, err := s.Indices.Absent(ctx, entry.Naming.Targets())
 		if err != nil {
 			return entry, err
@@ -266,11 +268,12 @@ func (s *Session) tryIndex(ctx context.Context, entry plan.Entry) (plan.Entry, e
 	return entry, s.checkTargets(ctx, entry, 0)
 }
 
-// refreshedBytes is the size in the repository of an index whose documents come before refreshes cost anything.
+// refreshedBytes is the repository size below which an index is loaded so fast that refreshes cost nothing.
 const refreshedBytes = 64 << 20
 
-// TuneIndices changes settings of the target indices that this session creates. Refreshes are a matter of large indices, and of
-// those whose size was not read; without the permission for it they stay.
+// TuneIndices changes settings of the target indices that this session creates. Refreshes are only switched off for indices that are large
+// or
+// of unknown size, and stay on without the permission.
 func (s *Session) TuneIndices(ctx context.Context, entry plan.Entry) error {
 	wish := s.Tune
 	if wish == tuning.Refreshes && len(entry.Bytes) > 0 && entry.Size() < refreshedBytes {
@@ -287,8 +290,7 @@ func (s *Session) TuneIndices(ctx context.Context, entry plan.Entry) error {
 	return err
 }
 
-// forgetOurs removes what noteOurs recorded of indices that were not created after all:
-// an operator may create them by hand.
+// forgetOurs removes from an entry the indices recorded by noteOurs that were not created, since an operator may create them manually.
 func (s *Session) forgetOurs(ctx context.Context, entry plan.Entry) error {
 	if s.Indices == nil || len(entry.Ours) == 0 {
 		return nil
@@ -308,10 +310,10 @@ func (s *Session) forgetOurs(ctx context.Context, entry plan.Entry) error {
 	return session.EntriesOf(s.Coordinator).UpdateBody(ctx, entry.Locator.IndexName, func(json.RawMessage) json.RawMessage { return body })
 }
 
-// mostDiffers bounds what is kept of the differences of one index; the log has all.
+// mostDiffers is the maximum number of differences recorded for an index; the log has all of them.
 const mostDiffers = 50
 
-// noteOurs records that this session creates target indices.
+// noteOurs records in the entry that this session creates the absent target indices.
 func (s *Session) noteOurs(ctx context.Context, entry plan.Entry, absent []string) (plan.Entry, error) {
 	for _, name := range absent {
 		if !slices.Contains(entry.Ours, name) {
@@ -325,7 +327,7 @@ func (s *Session) noteOurs(ctx context.Context, entry plan.Entry, absent []strin
 	return entry, session.EntriesOf(s.Coordinator).UpdateBody(ctx, entry.Locator.IndexName, func(json.RawMessage) json.RawMessage { return body })
 }
 
-// SourceIndex reads what the snapshot says about an index: who planned has seen it, others read its metadata alone.
+// SourceIndex returns the metadata of an index in the snapshot, from the plan of this process or else from the repository.
 func (s *Session) SourceIndex(ctx context.Context, loc snapshot.Locator) (*snapshot.Index, error) {
 	s.mu.Lock()
 	planned := s.planned
@@ -340,27 +342,26 @@ func (s *Session) SourceIndex(ctx context.Context, loc snapshot.Locator) (*snaps
 	return loc.Index(ctx, s.Shards.Repo)
 }
 
-// Indices are the indices of a target cluster, as the phase indices needs them.
+// Indices creates and changes indices of the target cluster.
 type Indices interface {
-	// Check refuses a plan that the target cannot take, before anything is written, and names the
-	// indices of data streams as the target can take them.
+	// Check returns an error if the target cannot accept a plan, before anything is written. It adapts the names of data streams and their
+	// backing indices in the plan to the target.
 	Check(ctx context.Context, plan *plan.Plan) error
-	// Absent returns those of the names that nothing on the target has.
+	// Absent returns the names that nothing on the target has.
 	Absent(ctx context.Context, names []string) ([]string, error)
-	// ChangeSettings sets on target indices the settings that have changed since a former snapshot, and returns what was left as it is.
+	// ChangeSettings applies settings that have changed since a former snapshot to target indices, and returns a text for each one it left.
 	ChangeSettings(ctx context.Context, x plan.Index, former *snapshot.Index, targets []string) (left []string, err error)
-	// Make creates what is missing of an index and leaves alone what exists.
+	// Make creates the missing target indices of an index and does not change existing ones.
 	Make(ctx context.Context, x plan.Index) (creation.Made, error)
-	// RemoveAliases removes aliases from an index of the target; missing ones are left out.
+	// RemoveAliases removes aliases from a target index and ignores missing ones.
 	RemoveAliases(ctx context.Context, index string, names []string) error
-	// SetAliases adds aliases to an index of the target.
+	// SetAliases adds aliases to a target index.
 	SetAliases(ctx context.Context, index string, aliases json.RawMessage) error
-	// Aliases returns the aliases that the target indices of an index may get, by target index. It sends no request that changes anything.
+	// Aliases returns the aliases that the target indices of an index may get, by target index. It changes nothing.
 	Aliases(ctx context.Context, x plan.Index) (map[string]json.RawMessage, error)
 }
 
-// ReopenIndices lets indices that failed be created again, and phases that failed begin again:
-// who runs the command a second time has repaired something.
+// ReopenIndices reopens failed indices and failed phases: a user who runs the command again has usually repaired the cause.
 func (s *Session) ReopenIndices(ctx context.Context) error {
 	for _, name := range []string{session.MetadataPhase, session.IndexPhase, session.DocsPhase} {
 		row, err := RowFor(name, "")
@@ -420,8 +421,7 @@ func (s *Session) ReopenIndices(ctx context.Context) error {
 	return err
 }
 
-// adoptLate adds an index to the migration that was missing before and has been created
-// on the target since.
+// adoptLate completes the entry of an index whose target index was missing and now exists.
 func (s *Session) adoptLate(ctx context.Context, e session.IndexEntry) error {
 	entry, err := s.readEntry(ctx, e)
 	if err != nil {
@@ -439,10 +439,10 @@ func (s *Session) adoptLate(ctx context.Context, e session.IndexEntry) error {
 	return err
 }
 
-// ErrTargetMissing means that an index is not on the target and that this run does not create indices.
+// ErrTargetMissing means that a target index is missing and that this run does not create indices.
 var ErrTargetMissing = fmt.Errorf("does not exist on the target, and the phase indices is off: create it, or let --phases contain indices: %w", fault.ErrRejected)
 
-// haveTargets reports whether every target index of an entry is there.
+// haveTargets returns an ErrTargetMissing if a target index of an entry is missing.
 func (s *Session) haveTargets(ctx context.Context, entry plan.Entry) error {
 	if s.Targets == nil {
 		return nil
@@ -459,7 +459,7 @@ func (s *Session) haveTargets(ctx context.Context, entry plan.Entry) error {
 	return nil
 }
 
-// noteStreams tells once of each data stream that is not what an operator may expect.
+// noteStreams reports data streams that may differ from what an operator expects, once per session.
 func (s *Session) noteStreams(ctx context.Context, plan *plan.Plan) error {
 	for _, x := range plan.Indices {
 		if x.Entry.Stream == nil {

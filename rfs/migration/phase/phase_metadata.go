@@ -15,8 +15,8 @@ type GlobalsRecord struct {
 	Measure
 }
 
-// moveGlobals creates what the snapshot's global metadata holds. The plan comes first: what
-// it refuses, such as two indices under one name, is refused before anything is written.
+// moveGlobals creates the objects of the snapshot's global metadata. It plans first, so that problems such as two indices with one name
+// are found before anything is written.
 func (s *Session) moveGlobals(ctx context.Context, lease *session.PhaseLease) error {
 	plan, err := s.plan(ctx)
 	if err != nil {

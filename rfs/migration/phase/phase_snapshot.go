@@ -14,27 +14,26 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/live"
 )
 
-// Snapshots creates and watches snapshots on the source cluster. Errors have the
-// categories of fault; fault.ErrRejected when the source refuses for ever.
+// Snapshots creates and watches snapshots on the source cluster. Errors have the categories of fault; fault.ErrRejected is permanent.
 type Snapshots interface {
-	// Register makes the repository known to the source, and reports whether the source did not know it; it may be repeated.
+	// Register registers the repository on the source, and reports whether it was unknown there. It may be repeated.
 	Register(ctx context.Context) (registered bool, err error)
-	// Create starts a snapshot and does not wait for its end; created is false when the name exists.
-	// live.ErrBusy when another snapshot has to end first.
+	// Create starts a snapshot without waiting for its end; created is false if the name exists. It returns a live.ErrBusy if another
+	// snapshot has to end first.
 	Create(ctx context.Context, name string) (created bool, err error)
-	// State is the snapshot as the source sees it; an error that is fs.ErrNotExist when there is none.
+	// State returns the state of the snapshot on the source; an fs.ErrNotExist if it does not exist.
 	State(ctx context.Context, name string) (live.State, error)
 }
 
-// SnapshotOptions say which snapshot is read or created.
+// SnapshotOptions select the snapshot to read or create.
 type SnapshotOptions struct {
-	Name         string // to read; or to create, the name that every worker derives
-	Derived      bool   // the session creates it; another of that name is never used
-	Repository   string // by its name on the source
-	Retry        bool   // after a failure, create one under the name with "-2"
+	Name         string // of the snapshot to read, or the derived name of the snapshot to create
+	Derived      bool   // the session creates the snapshot; an existing one with the name is never used
+	Repository   string // name of the repository on the source
+	Retry        bool   // after a failure, create a snapshot with the suffix "-2"
 	AllowPartial bool
-	NoWait       bool // begin it, or look at it once: ErrSnapshotRuns while it is being made
-	// Poll is the time between two looks at a running snapshot; 0: 2 s.
+	NoWait       bool // start the snapshot or check it once; ErrSnapshotRuns while it is in progress
+	// Poll is the interval at which a running snapshot is polled; 0: 2 s.
 	Poll time.Duration
 }
 
@@ -60,7 +59,7 @@ type SnapshotRecord struct {
 	Name         string   `json:"name"`
 	Repository   string   `json:"repo"`
 	UUID         string   `json:"snapshotUUID,omitempty"`
-	Anonymous    bool     `json:"anonymous,omitempty"` // the source tells no UUID: when it began stands for it
+	Anonymous    bool     `json:"anonymous,omitempty"` // the source reports no UUID; UUID holds its start time
 	State        string   `json:"sourceState,omitempty"`
 	ShardsTotal  int64    `json:"shardsTotal,omitempty"`
 	ShardsDone   int64    `json:"shardsDone,omitempty"`
@@ -71,14 +70,14 @@ type SnapshotRecord struct {
 	Measure
 }
 
-// Measure is how far a phase is, as a reader of any phase understands it.
+// Measure is the progress of a phase in a form common to all phases.
 type Measure struct {
 	Done  int64  `json:"done"`
-	Total int64  `json:"total"` // 0 when not known
+	Total int64  `json:"total"` // 0: unknown
 	Unit  string `json:"unit"`  // bytes, shards, objects, indices
 }
 
-// DecodeSnapshot decodes the body of the record of the snapshot; fault.ErrCorrupt.
+// DecodeSnapshot decodes the body of phase:snapshot. An empty body decodes to the zero record. Errors are fault.ErrCorrupt.
 func DecodeSnapshot(b json.RawMessage) (SnapshotRecord, error) {
 	var r SnapshotRecord
 	if len(b) == 0 {
@@ -92,13 +91,13 @@ func DecodeSnapshot(b json.RawMessage) (SnapshotRecord, error) {
 
 func (r SnapshotRecord) encode() json.RawMessage {
 	b, err := json.Marshal(r)
-	if err != nil { // strings and numbers only
+	if err != nil { // impossible: strings and numbers only
 		return nil
 	}
 	return b
 }
 
-// snapshotIdentity distinguishes a snapshot from another of the same name.
+// snapshotIdentity returns an id that distinguishes a snapshot from others of the same name: its UUID or, if anonymous, its start time.
 func snapshotIdentity(st live.State) (id string, anonymous bool) {
 	if st.UUID != "" {
 		return st.UUID, false
@@ -106,9 +105,8 @@ func snapshotIdentity(st live.State) (id string, anonymous bool) {
 	return fmt.Sprintf("started %d", st.Started), true
 }
 
-// makeSnapshot creates the snapshot and blocks until it ends. Every name is derived, so that the
-// worker that takes over after a crash knows it; the record tells whether a snapshot of that name
-// is the session's: before the record is IN_PROGRESS the source had none.
+// makeSnapshot creates the snapshot and blocks until it ends. Its name is derived, so that a worker that takes over after a crash knows it.
+// A snapshot of that name belongs to the session if the record is IN_PROGRESS: before that, the source had none.
 func (s *Session) makeSnapshot(ctx context.Context, lease *session.PhaseLease) error {
 	r, err := DecodeSnapshot(lease.Phase.Body)
 	if err != nil {
@@ -145,7 +143,7 @@ func (s *Session) makeSnapshot(ctx context.Context, lease *session.PhaseLease) e
 	return s.watchSnapshot(ctx, lease, r)
 }
 
-// beginSnapshot creates the snapshot; a source that makes another one at the moment is waited for, however long that takes.
+// beginSnapshot starts the snapshot. While the source is busy with another one, it waits without a time limit.
 func (s *Session) beginSnapshot(ctx context.Context, name string) (created bool, err error) {
 	for {
 		created, err = s.Snapshots.Create(ctx, name)
@@ -163,9 +161,9 @@ func (s *Session) beginSnapshot(ctx context.Context, name string) (created bool,
 }
 
 const (
-	// mostAbsent is how often a snapshot that was just created may be missing.
+	// mostAbsent is how many polls may find a snapshot missing that was just created.
 	mostAbsent = 15
-	// firstPoll is the time between the first two looks at a snapshot; it doubles with each one. A small snapshot ends within a second.
+	// firstPoll is the first polling interval, which then doubles. A small snapshot ends within a second.
 	firstPoll = 100 * time.Millisecond
 )
 
@@ -211,7 +209,7 @@ func (s *Session) watchSnapshot(ctx context.Context, lease *session.PhaseLease, 
 	}
 }
 
-// snapshotEnded decides what the end of the snapshot means for the phase.
+// snapshotEnded reports whether the snapshot has ended, and records the result in the phase.
 func (s *Session) snapshotEnded(ctx context.Context, lease *session.PhaseLease, r SnapshotRecord, started int64) (ended bool, err error) {
 	s.Log.InfoContext(ctx, "snapshot", "snapshot", r.Name, "state", r.State, "shards", r.ShardsDone, "of", r.ShardsTotal, "bytes", r.BytesDone, "of_bytes", r.BytesTotal)
 	switch {
@@ -228,14 +226,14 @@ func (s *Session) snapshotEnded(ctx context.Context, lease *session.PhaseLease, 
 	return false, nil
 }
 
-// isLater returns an error when the source dates a snapshot before the former one of its chain: the order of the two would be unknown.
+// isLater returns an error if the source dates a snapshot before the former one of its chain, because their order would then be unknown.
 func (s *Session) isLater(ctx context.Context, name string, started int64) error {
 	if s.Request == nil || s.Request.Follow == nil || s.Request.Follow.Since == "" {
 		return nil
 	}
 	since := s.Request.Follow.Since
 	former, err := s.Snapshots.State(ctx, since)
-	if err != nil || former.Started < started { // what else is wrong with the former one is found where it is read
+	if err != nil || former.Started < started { // other problems of the former snapshot are reported when it is read
 		return nil
 	}
 	at := func(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
@@ -250,7 +248,7 @@ func failuresText(r SnapshotRecord) string {
 	return strings.Join(r.Failures, "; ")
 }
 
-// endSnapshot marks the phase FAILED with one event.
+// endSnapshot marks the phase FAILED and returns errEnded.
 func (s *Session) endSnapshot(ctx context.Context, lease *session.PhaseLease, why error) error {
 	if err := lease.Fail(ctx, why.Error()); err != nil {
 		return err
@@ -258,7 +256,7 @@ func (s *Session) endSnapshot(ctx context.Context, lease *session.PhaseLease, wh
 	return errEnded
 }
 
-// retrySnapshot opens a failed phase again when that was asked for and another name is to be used.
+// retrySnapshot reopens the failed phase with a new snapshot name if --retry-snapshot was given.
 func (s *Session) retrySnapshot(ctx context.Context) error {
 	if !s.Snapshot.Retry || !s.Phases.Has(PhaseSnapshot) {
 		return nil

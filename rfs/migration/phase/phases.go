@@ -11,8 +11,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
-// Phases are those parts of a migration that a run takes part in, by the names of
-// --phases: snapshot, metadata, indices, documents.
+// Phases are the phases of a migration that a run includes, by their names in --phases: snapshot, metadata, indices, documents.
 type Phases []string
 
 // Names of phases as users write them.
@@ -23,7 +22,7 @@ const (
 	PhaseDocuments = "documents"
 )
 
-// ParsePhases reads a list of phases; the order in it means nothing.
+// ParsePhases parses a comma-separated list of phases; their order does not matter.
 func ParsePhases(s string) (Phases, error) {
 	var wanted Phases
 	for name := range strings.SplitSeq(s, ",") {
@@ -38,13 +37,13 @@ func ParsePhases(s string) (Phases, error) {
 	return wanted, nil
 }
 
-// Has reports whether a phase takes part.
+// Has reports whether the run includes a phase.
 func (p Phases) Has(name string) bool { return slices.Contains(p, name) }
 
 // Action is what a worker does in a state of a phase's record.
 type Action int
 
-// The actions.
+// Actions of a worker.
 const (
 	Proceed      Action = iota // to the next phase
 	MakeSnapshot               // under the lease of the record
@@ -58,7 +57,7 @@ const (
 	Stop                       // with the record's reason
 )
 
-// actions say for people what an Action is.
+// actions describe each Action in the documentation.
 var actions = map[Action]string{
 	Proceed:      "nothing; the phase is done",
 	MakeSnapshot: "lease the record; note the name if the source has no snapshot of it; create it unless its UUID is recorded; record its progress until it ends. While another worker holds the lease, wait",
@@ -72,28 +71,27 @@ var actions = map[Action]string{
 	Stop:         "report the failure once and end",
 }
 
-// String describes the action.
+// String returns the description of the action.
 func (a Action) String() string { return actions[a] }
 
-// Row is one line of the state machine: what a worker does when the record of a phase is
-// in a state, and which states or phases may follow.
+// Row is one row of the state machine: the action of a worker for a state of a phase's record, and the states or phases that may follow.
 type Row struct {
 	Number string // of the phase in the documentation
-	Phase  string // as in --phases
-	Record string // of the coordination store: phase:<record>
-	State  string // of the record; "" when there is none
+	Phase  string // name in --phases
+	Record string // name of the record in the coordination store: phase:<record>
+	State  string // state of the record; "" if it does not exist
 	Does   Action
 	Next   []string // states of the same record, or numbers of phases
-	Again  []string // states that follow when the operator retries what failed
+	Again  []string // states that follow when an operator retries a failure
 }
 
-// Start and End are where the machine begins and stops.
+// Start and End are the states at which the machine starts and stops.
 const (
 	Start = "0"
 	End   = "end"
 )
 
-// Machine is the whole state machine, phase by phase.
+// Machine returns the whole state machine, in the order of the phases.
 func Machine() []Row {
 	return []Row{
 		{"1", PhaseSnapshot, session.SnapshotPhase, "", MakeSnapshot, []string{session.PhaseNotStarted}, nil},
@@ -122,7 +120,7 @@ func Machine() []Row {
 	}
 }
 
-// RowFor finds the line for a record's state.
+// RowFor returns the row for a state of a record.
 func RowFor(record, state string) (Row, error) {
 	for _, r := range Machine() {
 		if r.Record == record && r.State == state {
@@ -132,13 +130,13 @@ func RowFor(record, state string) (Row, error) {
 	return Row{}, fmt.Errorf("phase %s in the state %q, which this version does not know: %w", record, state, fault.ErrConfig)
 }
 
-// PhaseFailed means that a phase was given up, by this worker or by another.
+// PhaseFailed means that a phase was marked FAILED, by this worker or another.
 type PhaseFailed struct {
-	Phase  string // as in --phases
+	Phase  string // name in --phases
 	Reason string
 }
 
-// Error names the phase, the reason, and what can be done.
+// Error returns the phase, the reason, and the remedy.
 func (e *PhaseFailed) Error() string {
 	remedy := "repair the cause and run the same command of rfsd migrate again"
 	if e.Phase == PhaseSnapshot {
@@ -147,7 +145,8 @@ func (e *PhaseFailed) Error() string {
 	return fmt.Sprintf("the phase %s failed: %s (%s)", e.Phase, e.Reason, remedy)
 }
 
-// preview logs what will differ, once per process, before the first phase that writes to the target.
+// preview checks for conflicts with existing target indices and logs the expected differences, before the first phase that writes to the
+// target. The differences are logged once per process.
 func (s *Session) preview(ctx context.Context, plan *plan.Plan) error {
 	if err := s.checkForeign(ctx, plan); err != nil {
 		return err

@@ -18,19 +18,20 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
-// Policies lets policies of the target manage its indices.
+// Policies attaches policies to indices of the target.
 type Policies interface {
-	// Attachments returns the policies of the indices of a plan at the source, by the names of the indices there.
+	// Attachments returns the policies of a plan's indices on the source, by the names of the indices there.
 	Attachments(ctx context.Context, p *plan.Plan) (map[string]metadata.Attachment, error)
-	// Attach lets a policy manage an index of the target; refused is the reason why the index stays without it.
+	// Attach attaches a policy to an index of the target. refused is the reason if the target rejects it.
 	Attach(ctx context.Context, index string, a metadata.Attachment) (refused string, err error)
-	// SetPatterns sets on the policies that the session created the index patterns that they had at the source.
+	// SetPatterns sets the index patterns of the source on the policies that the session created.
 	SetPatterns(ctx context.Context, p *plan.Plan, l objects.Ledger) error
 }
 
-// attachPolicies lets the policies of the source manage those target indices that the session created and whose documents have all
-// arrived. It is called when every chain of items is whole. What was attached is recorded in the entry, so that it may be repeated, and
-// what an operator detaches later stays detached. What the target refuses is tried again by the next run.
+// attachPolicies attaches the policies of the source to the target indices that the session created and whose documents have all arrived.
+// It
+// is called after the audit has found every chain of items complete. The entry records what was attached, so a repetition does not attach a
+// policy that an operator has detached. The next run retries what the target rejects.
 func (s *Session) attachPolicies(ctx context.Context) error {
 	if s.Policies == nil {
 		return nil
@@ -47,7 +48,7 @@ func (s *Session) attachPolicies(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("policies of the source: %w", err)
 	}
-	if whole { // before the last entry is recorded: a process that dies in between does both again
+	if whole { // before the last entry is recorded, so that a crash in between repeats both
 		if err := s.Policies.SetPatterns(ctx, p, s.Ledger); err != nil {
 			return err
 		}
@@ -60,8 +61,8 @@ func (s *Session) attachPolicies(ctx context.Context) error {
 	return nil
 }
 
-// unmanaged returns the entries whose target indices have no policy yet, although all documents have arrived. whole means that the
-// documents of all indices have: no index will be created again.
+// unmanaged returns the entries whose documents have all arrived and whose target indices have no policy yet. whole reports whether the
+// documents of all indices have arrived, so that no index will be created any more.
 func (s *Session) unmanaged(ctx context.Context) (waiting map[string]plan.Entry, whole bool, err error) {
 	entries, err := s.Entries(ctx)
 	if err != nil {
@@ -100,8 +101,8 @@ func (s *Session) unmanaged(ctx context.Context) (waiting map[string]plan.Entry,
 	return waiting, whole && len(lacking) == 0, nil
 }
 
-// lacking returns the indices of the snapshot, sorted, that lack documents on the target: an item is open or failed, or documents failed
-// and rfsd redrive has not delivered them. targets are the target indices of each.
+// lacking returns the sorted names of the snapshot's indices that lack documents on the target: they have an open or failed item, or failed
+// documents that rfsd redrive has not delivered. targets maps each index to its target indices.
 func (s *Session) lacking(ctx context.Context, targets map[string][]string) ([]string, error) {
 	failed, missing := map[string]int64{}, map[string]bool{}
 	for item, err := range s.Coordinator.Items(ctx) {
@@ -167,7 +168,7 @@ func (s *Session) attachPolicy(ctx context.Context, index string, entry plan.Ent
 	return s.note(ctx, index, func(e *plan.Entry) { e.Managed, e.RefusedPolicies = len(refused) == 0, refused })
 }
 
-// note changes the recorded entry of an index.
+// note updates the recorded entry of an index.
 func (s *Session) note(ctx context.Context, index string, change func(*plan.Entry)) error {
 	return session.EntriesOf(s.Coordinator).UpdateBody(ctx, index, func(was json.RawMessage) json.RawMessage {
 		e, err := plan.DecodeEntry(index, was)
@@ -183,7 +184,7 @@ func (s *Session) note(ctx context.Context, index string, change func(*plan.Entr
 	})
 }
 
-// PoliciesWaiting returns the indices of the snapshot, sorted, that the session gave no policy because documents were missing.
+// PoliciesWaiting returns the sorted names of the snapshot's indices that got no policy because documents were missing.
 func PoliciesWaiting(ctx context.Context, c *cms.Coordinator) ([]string, error) {
 	var all []string
 	for e, err := range session.EntriesOf(c).All(ctx) {

@@ -21,13 +21,13 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/shards"
 )
 
-// Targets knows the indices of a target cluster.
+// Targets reads UUIDs of indices of the target cluster.
 type Targets interface {
-	// IndexUUID returns the UUID of an index; an error that is fs.ErrNotExist when there is none.
+	// IndexUUID returns the UUID of an index; an fs.ErrNotExist if it does not exist.
 	IndexUUID(ctx context.Context, name string) (string, error)
 }
 
-// Tuner changes settings of target indices for the time of the migration.
+// Tuner changes settings of target indices for the duration of the migration.
 type Tuner interface {
 	Tune(ctx context.Context, targets []string, wish tuning.Wish) error
 	Harden(ctx context.Context, targets []string) error
@@ -35,29 +35,29 @@ type Tuner interface {
 	Restore(ctx context.Context) ([]tuning.Restored, error)
 }
 
-// Session is what all processes of one migration share: the coordination, and the means
-// of each phase. A phase without means must not be among Phases.
+// Session is one process of a migration: the coordination store and what each phase needs. Phases must not include a phase that lacks the
+// fields that it needs.
 type Session struct {
 	Coordinator *cms.Coordinator
-	// Root is the coordinator of the session that migrated the first snapshot of a cluster that is followed, which has the records of
-	// the target; nil: this session.
+	// Root is the coordinator of the session that migrated the first snapshot of a followed cluster, which holds the records of the target;
+	// nil: this session.
 	Root *cms.Coordinator
-	// DeleteVanished deletes target indices of the session whose indices the source has no more.
+	// DeleteVanished states that target indices of the session are deleted if their indices no longer exist on the source.
 	DeleteVanished bool
 
-	Holder   string            // of this process; unique over all processes and runs
-	Settings map[string]string // two processes of a session must agree on them
-	// Identity binds the session to its destination, by the keys Destination…, and holds what else two processes must
-	// agree on. The snapshot's UUID is added when it is known.
+	Holder   string            // id of this process, unique over all processes and runs
+	Settings map[string]string // settings that must be the same in all processes of a session
+	// Identity binds the session to its destination (Destination… keys) and holds other values that must be the same in all processes. The
+	// snapshot's UUID is added when it is known.
 	Identity map[string]string
 	Phases   Phases
-	// Existing is what was chosen for documents whose ids the target has; "": nothing was chosen.
+	// Existing is the chosen treatment of documents whose ids exist on the target; "": none chosen.
 	Existing bulk.Existing
-	// Moved is called with phase and state whenever this worker goes on to another: what it acts on, as its other goroutines and
-	// its parent see it. State is that of the phase's record. nil: not reported.
+	// Moved is called with the phase and the state of its record whenever this worker moves to another one, for status reports. nil: not
+	// reported.
 	Moved func(phase, state string)
 	Log   *slog.Logger
-	// Jitter returns a random number in [0,1) for pauses; nil means rand.Float64.
+	// Jitter returns a random number in [0,1) for pauses; nil: rand.Float64.
 	Jitter func() float64
 	Source
 	Transfer
@@ -65,16 +65,15 @@ type Session struct {
 	findings
 }
 
-// Source is the repository of a session, and the cluster that makes its snapshot.
+// Source is the repository of a session and the cluster that creates its snapshot.
 type Source struct {
 	Snapshot  SnapshotOptions
-	Snapshots Snapshots // the source cluster; nil when no snapshot is created
-	// Plan reads the snapshot of that name; only a process that prepares work needs it.
+	Snapshots Snapshots // on the source cluster; nil if no snapshot is created
+	// Plan reads a snapshot and plans its migration. Only processes that prepare work call it.
 	Plan func(ctx context.Context, snapshot string) (*plan.Plan, error)
-	// SnapshotUUID reads what tells the snapshot from another of the same name; nil: work that is done already is not
-	// compared with the repository.
+	// SnapshotUUID reads the UUID of a snapshot; nil: completed work is not checked against the repository.
 	SnapshotUUID func(ctx context.Context, snapshot string) (string, error)
-	// Request is what the settings ask for, with which the entries of indices are compared; nil: they are taken as they are.
+	// Request holds the settings with which index entries are compared; nil: entries are trusted.
 	Request *plan.Request
 }
 
@@ -82,62 +81,62 @@ type Source struct {
 type Transfer struct {
 	Runner *engine.Runner
 	Shards shards.Reader // of the snapshot
-	// Redirects returns the target indices that rules send documents of an index of the snapshot to; nil: none.
+	// Redirects returns the target indices to which rules send documents of an index of the snapshot; nil: none.
 	Redirects func(index string) []string
-	// Exported is called with all indices before a destination of files is complete, perhaps by several processes; nil: not called.
+	// Exported is called with all indices before an export is complete, possibly by several processes; nil: not called.
 	Exported func(ctx context.Context, p *plan.Plan) error
-	// Order puts the items that are wanted first to the front; nil: none.
+	// Order moves preferred items to the front; nil: none.
 	Order cms.Hints
-	// Prefer are ids of items that RunOne tries before it searches; hints, so they may be wrong.
+	// Prefer holds ids of items that RunOne tries before it searches. They are hints and may be out of date.
 	Prefer []string
-	// Solo is shared by the sessions of a process; nil when it runs one lease at a time.
+	// Solo is shared by the sessions of a process; nil if it runs one lease at a time.
 	Solo *engine.Solo
-	// SplitOver splits shards of more bytes in the repository into parts when their items are created; 0: none. Not in a store
-	// whose items other engines lease.
+	// SplitOver is the repository size in bytes above which shards are split into parts when their items are created; 0: never. It must be 0
+	// in a store whose items other programs lease.
 	SplitOver int64
 }
 
-// Cluster is the target cluster of a session. Every field but Tune is nil when the session has none.
+// Cluster is the target cluster of a session. Without one, every field except Tune is nil.
 type Cluster struct {
 	// Ledger records what the session creates outside of the coordination store.
 	Ledger Ledger
-	// Globals migrates what belongs to no index.
+	// Globals migrates objects that belong to no index.
 	Globals func(context.Context, *plan.Plan, objects.Ledger) (creation.GlobalsResult, error)
-	// Preview logs, before the first phase that writes to the target, how it will differ; nil: nothing.
+	// Preview logs, before the first phase that writes to the target, the expected differences; nil: none are logged.
 	Preview func(context.Context, *plan.Plan, Phases) error
 	// Policies attaches the policies of the source at the end; nil: none are attached.
 	Policies Policies
 	Indices  Indices
 	Targets  Targets
-	// UUIDs returns the UUIDs of those indices that exist.
+	// UUIDs returns the UUIDs of the indices that exist.
 	UUIDs  func(ctx context.Context, names []string) (map[string]string, error)
 	Counts arrival.Counts
-	// Version is the target's, which decides on the requests.
+	// Version is the target's version, on which requests depend.
 	Version target.Version
-	// Streams tells data streams of the target apart as Targets does indices, and refuses one that a policy rolls over.
+	// Streams returns the UUID of a data stream of the target, and an error if a policy rolls it over.
 	Streams func(ctx context.Context, name string) (uuid string, err error)
-	// Tuner changes settings of the indices this session creates while documents come, as Tune says,
-	// and restores what any run of the session has changed.
+	// Tuner changes settings of the indices that this session creates while documents are sent, as Tune states, and restores the settings that
+	// any run of the session has changed.
 	Tuner Tuner
 	Tune  tuning.Wish
 }
 
-// findings are what this process has found out about the session.
+// findings is the state of this process.
 type findings struct {
-	at      [2]string // phase and state, as Moved was called last; of the main goroutine
+	at      [2]string // last phase and state passed to Moved; used by the main goroutine only
 	mu      sync.Mutex
 	planned *plan.Plan
-	byName  map[string]*plan.Index // of planned; all unread indices share one, without a Source; nil before it is needed
-	// held are the documents that target indices had before this session; nil before they were counted.
+	byName  map[string]*plan.Index // planned by name; all unread indices share one value without a Source; nil until it is needed
+	// held is the number of documents that target indices had before this session; nil before they are counted.
 	held   map[string]int64
-	before map[string]int64 // operations that target indices had executed then; absent where that is unknown
-	resent map[string]bool  // groups of target indices that this process has read again; of the audit
-	// previewed belongs to the main flow: phases are worked on one after the other.
+	before map[string]int64 // operations that target indices had executed then; missing if unknown
+	resent map[string]bool  // groups of target indices whose shards this process has read again during the audit
+	// previewed is used by the main goroutine only.
 	previewed bool
 	known     known
 }
 
-// Join begins the session or joins it. A *session.ConfigMismatch when it belongs to another migration.
+// Join starts the session or joins it. It returns a *session.ConfigMismatch if the session belongs to another migration.
 func (s *Session) Join(ctx context.Context) error {
 	recorded, err := session.IdentityOf(s.Coordinator).Init(ctx, session.Meta{Settings: s.Settings, Identity: s.Identity})
 	if err != nil {
@@ -150,23 +149,23 @@ func (s *Session) Join(ctx context.Context) error {
 	return s.retrySnapshot(ctx)
 }
 
-// Run works on one lease. near is called when little of it is left to be read; nil: nothing is.
+// Run works on one lease until it ends. near is called when little of the item remains to be read; nil: not called.
 func (s *Session) Run(ctx context.Context, lease *cms.Lease, ahead *shards.Ahead, near func()) (engine.Outcome, error) {
 	entry, err := s.entry(ctx, lease.ID.Index, engine.KnownFor)
-	if err == nil && lease.Item.End != 0 && entry.Ends == nil { // read before the items were created
+	if err == nil && lease.Item.End != 0 && entry.Ends == nil { // the cached entry was read before the items were created
 		entry, err = s.entry(ctx, lease.ID.Index, 0)
 	}
 	if errors.Is(err, errNoIndex) || errors.Is(err, errUnproven) {
 		return engine.Failed, errors.Join(err, lease.Fail(ctx, fault.Text(err), nil))
 	}
 	if err != nil {
-		// Also when ctx has ended: no other process releases it.
+		// Release even if ctx has ended, since no other process can.
 		rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), engine.FinalReadTimeout)
 		defer cancel()
 		return engine.Released, errors.Join(err, lease.Release(rctx, cms.CauseOutage))
 	}
 	outcome, err := s.Runner.Run(ctx, lease, s.Shards.Source(entry, lease.Item.End, ahead, near), func(ctx context.Context, maxAge time.Duration) error {
-		if entry.Stream != nil { // what a policy rolls over meanwhile would be there twice if it is sent again
+		if entry.Stream != nil { // documents sent again after a rollover would be duplicated
 			maxAge = 0
 		}
 		return s.checkTargets(ctx, entry, maxAge)
@@ -179,8 +178,7 @@ func (s *Session) Run(ctx context.Context, lease *cms.Lease, ahead *shards.Ahead
 	return outcome, err
 }
 
-// acquire leases an item: one that hints prefer, else what a search finds. Preferences are given up
-// after one use, because they were right for one moment only.
+// acquire leases an item: a preferred one, or else one found by a search. Preferences are used once, because they soon become out of date.
 func (s *Session) acquire(ctx context.Context) (*cms.Lease, error) {
 	prefer := s.Prefer
 	s.Prefer = nil
@@ -191,13 +189,12 @@ func (s *Session) acquire(ctx context.Context) (*cms.Lease, error) {
 	return s.Coordinator.AcquireNext(ctx, s.Holder, s.Order)
 }
 
-// RunOne joins the session and does one step of it: what one phase before the documents
-// needs (Stepped), or one lease of an item to its end. started, when not nil, is given the
-// lease before the work begins. Errors beside those of the work: cms.ErrAllDone when
-// every phase of this run is complete, for documents after an audit that found every chain
-// whole; a *cms.NoneAvailable when others hold what is left; a *PhaseFailed.
+// RunOne joins the session and performs one step: a step of a phase before the documents (Stepped), or one lease of an item to its end.
+// started, if not nil, is called with the lease before the work starts. In addition to errors of the work it returns cms.ErrAllDone when
+// every phase of this run is complete (for documents: after an audit found every chain complete), a *cms.NoneAvailable while others hold
+// the remaining work, and a *PhaseFailed.
 func (s *Session) RunOne(ctx context.Context, started func(*cms.Lease)) (engine.Outcome, cms.Item, error) {
-	s.at = [2]string{} // a slot that runs again reports its phase again
+	s.at = [2]string{} // so that moveTo reports the phase again
 	if err := s.Join(ctx); err != nil {
 		return engine.Released, cms.Item{}, err
 	}
@@ -259,7 +256,7 @@ func (s *Session) RunOne(ctx context.Context, started func(*cms.Lease)) (engine.
 		return outcome, item, err
 	}
 	item = lease.Item
-	// Only for the record of this process, which must end even when the store hangs.
+	// This only updates the record of this process, so it must not block when the store hangs.
 	rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), engine.FinalReadTimeout)
 	defer cancel()
 	if now, gerr := s.Coordinator.Item(rctx, lease.ID); gerr == nil {
@@ -268,8 +265,8 @@ func (s *Session) RunOne(ctx context.Context, started func(*cms.Lease)) (engine.
 	return outcome, item, err
 }
 
-// next performs the current step, unless that is work on an item. It waits for other workers'
-// short steps; it returns a *cms.NoneAvailable while another worker watches the snapshot or makes the audit.
+// next performs the current step unless it is work on an item. It waits for short steps of other workers, and returns a
+// *cms.NoneAvailable while another worker watches the snapshot or audits.
 func (s *Session) next(ctx context.Context) (st step, worked bool, err error) {
 	if st, err = s.look(ctx); err != nil {
 		return st, false, err
@@ -282,6 +279,6 @@ func (s *Session) next(ctx context.Context) (st step, worked bool, err error) {
 	if errors.As(err, &busy) && st.Does != MakeSnapshot && st.Does != AuditItems {
 		return st, false, s.waitForOthers(ctx, st, busy)
 	}
-	// Listing the indices is half of the phase only.
+	// Listing the indices is only half of the phase.
 	return st, worked && st.Does != ListIndices, err
 }

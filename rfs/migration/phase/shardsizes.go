@@ -10,8 +10,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
-// ShardSizes returns the shards of a migration with their sizes as they were recorded when the work items
-// were created; empty before. Shards whose size was not read have 0.
+// ShardSizes returns the shards of a migration with the sizes recorded when the work items were created, in bytes; 0 if a size was not
+// read. It is empty before that.
 func ShardSizes(ctx context.Context, c *cms.Coordinator) ([]schedule.Shard, error) {
 	var all []schedule.Shard
 	for e, err := range session.EntriesOf(c).All(ctx) {

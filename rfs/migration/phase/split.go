@@ -14,12 +14,12 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
-// partsOfTarget is how many parts of split shards there are at most for each shard of a target index: more requests at the
-// same time do not make one shard take documents faster.
+// partsOfTarget is the maximum number of parts of split shards for each shard of a target index: a shard does not index documents faster
+// with more concurrent requests.
 const partsOfTarget = 8
 
-// split decides into which parts the large shards of an index are split, records it, and returns the entry with what counts:
-// the decision that was recorded first. It is made before the first item of the shard is created.
+// split decides how the large shards of an index are split, records the decision, and returns the entry with the decision that was recorded
+// first. It is called before the first item of a shard is created.
 func (s *Session) split(ctx context.Context, e session.IndexEntry) (session.IndexEntry, error) {
 	if s.SplitOver <= 0 {
 		return e, nil
@@ -29,7 +29,7 @@ func (s *Session) split(ctx context.Context, e session.IndexEntry) (session.Inde
 		return e, err
 	}
 	ends := map[int][]int64{}
-	most := 0 // parts of a shard
+	most := 0 // maximum number of parts of a shard
 	for n, bytes := range entry.Bytes[:min(len(entry.Bytes), e.Shards)] {
 		if _, decided := e.Ends[n]; decided || bytes <= s.SplitOver {
 			continue
@@ -49,8 +49,8 @@ func (s *Session) split(ctx context.Context, e session.IndexEntry) (session.Inde
 	return session.EntriesOf(s.Coordinator).Split(ctx, e.Name, ends)
 }
 
-// splitShard returns the ends of the parts of a shard; none when it stays whole: it has an item already, or cannot be read, of
-// which the item will tell.
+// splitShard returns the ends of the parts of a shard. It returns none if the shard already has an item, or cannot be read, which its item
+// will report.
 func (s *Session) splitShard(ctx context.Context, entry plan.Entry, root cms.ItemID, parts int) ([]int64, error) {
 	switch _, err := s.Coordinator.Item(ctx, root); {
 	case err == nil:
@@ -65,7 +65,7 @@ func (s *Session) splitShard(ctx context.Context, entry plan.Entry, root cms.Ite
 	return ends, err
 }
 
-// mostParts returns into how many parts a shard of an index may be split, by the shards of its target indices.
+// mostParts returns the maximum number of parts of a shard, given the shards of its target indices.
 func (s *Session) mostParts(ctx context.Context, entry plan.Entry) (int, error) {
 	targets := 0
 	if s.Counts != nil {
@@ -85,7 +85,7 @@ func (s *Session) mostParts(ctx context.Context, entry plan.Entry) (int, error) 
 			}
 		}
 	}
-	if targets == 0 { // files, or nowhere
+	if targets == 0 { // an export or a dry run
 		targets = entry.Shards
 	}
 	return min(max(1, partsOfTarget*targets/max(1, entry.Shards)), session.MaxParts), nil

@@ -9,8 +9,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
-// SessionTargets returns the target indices of a session. Rules, files and messages name some that no entry of the session
-// holds: these are known from what failed first.
+// SessionTargets returns the target indices of a session. Targets that rules, files or messages name are not in the entries; they are
+// only known if documents for them failed.
 func SessionTargets(ctx context.Context, kept *cms.Coordinator) (map[string]bool, error) {
 	all := map[string]bool{}
 	settings, err := session.IdentityOf(kept).Settings(ctx)

@@ -13,8 +13,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 )
 
-// Through does the phases before the documents and seeds the items. It waits for what other workers do, and repeats what failed;
-// outage bounds how long what does not answer is tried again.
+// Through performs the phases before the documents and seeds the items. It waits for other workers and retries failures; outage limits the
+// retries while a cluster or the store does not answer.
 func (s *Session) Through(ctx context.Context, outage *retry.Outage) error {
 	for {
 		st, err := s.look(ctx)
@@ -36,7 +36,7 @@ func (s *Session) Through(ctx context.Context, outage *retry.Outage) error {
 		case errors.As(err, &busy):
 			err = s.waitForOthers(ctx, st, busy)
 		case errors.Is(err, fault.ErrUnavailable) && !errors.Is(err, ErrSnapshotRuns):
-			if err = outage.Check(outage.Now(), err); err == nil { // the step before it may have been long
+			if err = outage.Check(outage.Now(), err); err == nil { // check the time after the step, which may have taken long
 				err = s.Runner.Clock.Sleep(ctx, time.Second)
 			}
 		case err == nil && st.Does == WorkOnItem:
@@ -45,7 +45,7 @@ func (s *Session) Through(ctx context.Context, outage *retry.Outage) error {
 			outage.Over()
 		case errors.As(err, &failed), errors.Is(err, ErrSnapshotRuns), errors.Is(err, fault.ErrConfig), errors.Is(err, engine.ErrTargetReplaced):
 		default:
-			// It counts as an attempt; after too many the phase is FAILED and says so.
+			// The record counts the attempt; after too many, the phase is FAILED with the reason.
 			s.Log.WarnContext(ctx, "attempt at a phase failed", "phase", st.Phase, "error", err)
 			cause := err
 			if err = leasedAgain(st, err); err == nil {
@@ -58,8 +58,7 @@ func (s *Session) Through(ctx context.Context, outage *retry.Outage) error {
 	}
 }
 
-// leasedAgain reports whether an error is counted by the record of a phase, so that trying
-// again comes to an end.
+// leasedAgain returns nil if the record of the phase counts the attempt, so that retries are limited, and otherwise err.
 func leasedAgain(st step, err error) error {
 	switch st.Does {
 	case MakeSnapshot, MoveGlobals, ListIndices, SeedItems:
@@ -68,8 +67,8 @@ func leasedAgain(st step, err error) error {
 	return err
 }
 
-// RetryFailed opens failed items again: before a command is run a second time something is repaired, and what is still broken fails
-// again with its reason.
+// RetryFailed reopens failed items: a user who runs the command again has usually repaired something. An item that still cannot be migrated
+// fails again with its reason.
 func (s *Session) RetryFailed(ctx context.Context) error {
 	entries, err := s.Entries(ctx)
 	if err != nil {
@@ -105,9 +104,8 @@ func (s *Session) RetryFailed(ctx context.Context) error {
 	return err
 }
 
-// CheckIndices compares the entries of indices with what this process knows, and their targets with those that were recorded. It
-// returns the sizes of shards in the repository by index, in bytes. insist repeats a step while the target cannot answer. An index
-// whose target was replaced fails.
+// CheckIndices verifies the entries of indices and their recorded target UUIDs. It returns the repository sizes of shards by index, in
+// bytes. insist retries a step while the target does not answer. An index whose target was replaced fails.
 func (s *Session) CheckIndices(ctx context.Context, insist func(context.Context, func() error) error) (map[string][]int64, error) {
 	entries, err := s.Entries(ctx)
 	if err != nil {
@@ -128,7 +126,7 @@ func (s *Session) CheckIndices(ctx context.Context, insist func(context.Context,
 		if err := insist(ctx, func() error { return s.checkTargets(ctx, entry, 0) }); errors.Is(err, engine.ErrTargetReplaced) {
 			if _, err = s.Coordinator.FailIndex(ctx, e.Name, fault.Text(err)); err != nil {
 				return nil, err
-			} // the end of the documents reports it
+			} // the audit reports it
 		} else if err != nil {
 			return nil, err
 		}
@@ -136,7 +134,7 @@ func (s *Session) CheckIndices(ctx context.Context, insist func(context.Context,
 	return sizes, nil
 }
 
-// WaitForAudit pauses while another worker makes the audit.
+// WaitForAudit blocks for a short time while another worker audits.
 func (s *Session) WaitForAudit(ctx context.Context, busy *cms.NoneAvailable) error {
 	return s.waitForOthers(ctx, step{Row: Row{Phase: PhaseDocuments, Does: AuditItems}}, busy)
 }

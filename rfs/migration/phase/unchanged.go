@@ -11,8 +11,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
-// continues is called before a round writes anything. It returns a fault.ErrConfig when other clients have written to target indices
-// since the former round arrived, unless it was chosen that the round overwrites what they wrote.
+// continues runs before a round writes anything. It returns a fault.ErrConfig if other clients have written to target indices since the
+// former round arrived, unless --existing-documents permits overwriting their writes.
 func (s *Session) continues(ctx context.Context, p *plan.Plan) error {
 	if s.Root == nil {
 		return nil
@@ -44,8 +44,8 @@ func (s *Session) continues(ctx context.Context, p *plan.Plan) error {
 	return nil
 }
 
-// lookAtUnchanged asks the target for all indices to which a round sends nothing. Where one is gone or was replaced, its index is not
-// left out: it fails with the reason.
+// lookAtUnchanged verifies the target indices to which a round sends nothing. An index whose target is missing or was replaced is no longer
+// treated as unchanged, so that it fails with the reason.
 func (s *Session) lookAtUnchanged(ctx context.Context, p *plan.Plan) error {
 	if s.UUIDs == nil {
 		return nil
