@@ -12,14 +12,14 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
-// Difference is a decision of an entry that is not the derived one. The zero difference is none.
+// Difference is a decision of an entry that differs from the derived one. The zero value means that they agree.
 type Difference struct {
 	Field string // name of the decision, for messages
-	Is    any    // by the entry
-	Want  any    // by snapshot and settings
+	Is    any    // value in the entry
+	Want  any    // value derived from snapshot and settings
 }
 
-// Err returns the error for a difference in the entry of an index, nil for none.
+// Err returns a difference in the entry of an index as an error, and nil for the zero value.
 func (d Difference) Err(index string) error {
 	if d.Field == "" {
 		return nil
@@ -28,7 +28,7 @@ func (d Difference) Err(index string) error {
 		"find the process that writes to the control index, and start a new session (--session-name): %w", index, d.Field, fmt.Sprint(d.Is), fmt.Sprint(d.Want), fault.ErrConfig)
 }
 
-// Differs compares an entry with what the settings alone decide. An error means that the settings cannot be applied.
+// Differs compares an entry with the decisions that depend on the settings alone. An error means that the settings cannot be applied.
 func (r Request) Differs(index string, e Entry) (Difference, error) {
 	create := r.DataStreams == StreamsCreate && r.Trial == nil && e.Stream != nil
 	naming := newNaming("", e.Naming.Types, r.MultiType, r.EmitType, e.Naming.Join)
@@ -70,8 +70,8 @@ func (r Request) Differs(index string, e Entry) (Difference, error) {
 	return r.differsInName(index, e)
 }
 
-// differsInName compares the target index of an entry, and the alias that replaces a data stream, with the settings. Backing
-// indices that become ordinary ones keep their names or lose the dots, and the alias may be missing: the target decided about both.
+// differsInName compares the target index of an entry, and the alias that replaces a data stream, with the settings. Backing indices that
+// become ordinary ones may keep or lose their leading dot, and the alias may be absent, because both depended on the target.
 func (r Request) differsInName(index string, e Entry) (Difference, error) {
 	want := r.targetName(index)
 	if e.Stream != nil {
@@ -93,18 +93,19 @@ func (r Request) differsInName(index string, e Entry) (Difference, error) {
 	return Difference{}, nil
 }
 
-// DiffersFromPlan compares an entry with the entry that this process has planned, which may be nil. What the
-// target decides, what other snapshots of the repository change, and estimates are not compared.
+// DiffersFromPlan compares an entry with the entry that this process has planned; nil: it has planned none. It does not compare what
+// depends
+// on the target or on other snapshots of the repository, and estimates.
 func DiffersFromPlan(x *Index, e Entry) Difference {
 	if x == nil {
 		return Difference{"place in the snapshot", e.Locator.IndexName, "not planned"}
 	}
-	if x.Source == nil { // its metadata were read before, and cannot be now
+	if x.Source == nil { // the metadata could be read before, and cannot now
 		return Difference{}
 	}
 	want := x.Entry
 	is, planned := e.Locator, want.Locator
-	for _, l := range []*snapshot.Locator{&is, &planned} { // the sums only reject blobs that are read
+	for _, l := range []*snapshot.Locator{&is, &planned} { // the checksums are only used to reject blobs
 		l.Generations, l.MetaSum, l.ShardSums = nil, "", nil
 	}
 	stream := func(e Entry) string {
@@ -134,12 +135,12 @@ func DiffersFromPlan(x *Index, e Entry) Difference {
 	return Difference{}
 }
 
-// subset reports whether all strings are among others.
+// subset reports whether all strings are in of.
 func subset(all, of []string) bool {
 	return !slices.ContainsFunc(all, func(s string) bool { return !slices.Contains(of, s) })
 }
 
-// DiffersFromSource compares an entry with what the metadata of its index decide.
+// DiffersFromSource compares an entry with the decisions that follow from the metadata of its index.
 func (r Request) DiffersFromSource(x *snapshot.Index, e Entry) (Difference, error) {
 	if d := DiffersInPlace(x, e); d.Field != "" {
 		return d, nil
@@ -153,8 +154,8 @@ func (r Request) DiffersFromSource(x *snapshot.Index, e Entry) (Difference, erro
 	return differsInMetadata(e, want, x.Types()), nil
 }
 
-// differsInMetadata compares what the metadata of an index decide: shards, join field and the way of rebuilding sources with the
-// wanted ones, and the mapping types with those that the index may have.
+// differsInMetadata compares shards, join field and Rebuild with the derived ones, and checks that the mapping types are among the types
+// that the index may have.
 func differsInMetadata(e, want Entry, types []string) Difference {
 	switch {
 	case e.Shards != want.Shards:
@@ -169,7 +170,7 @@ func differsInMetadata(e, want Entry, types []string) Difference {
 	return Difference{}
 }
 
-// DiffersInPlace compares the place of the files of an entry, and their number of shards, with the metadata of its index.
+// DiffersInPlace compares the location of an entry's files, and its number of shards, with the metadata of its index.
 func DiffersInPlace(x *snapshot.Index, e Entry) Difference {
 	switch {
 	case !e.Locator.Finds(x):
@@ -180,7 +181,7 @@ func DiffersInPlace(x *snapshot.Index, e Entry) Difference {
 	return Difference{}
 }
 
-// JSON returns a value as the coordination store has it.
+// JSON returns a value as it is encoded in the coordination store.
 func JSON(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -189,7 +190,7 @@ func JSON(v any) string {
 	return string(b)
 }
 
-// SameJSON reports whether two texts are the same JSON value, with numbers as they are written.
+// SameJSON reports whether two texts are the same JSON value; numbers must have the same spelling.
 func SameJSON(a, b json.RawMessage) bool {
 	var x, y any
 	for _, v := range []struct {

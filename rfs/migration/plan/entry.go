@@ -13,74 +13,71 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
-// Entry holds what a worker needs of an index to run any of its items. It is
-// stored when the work is seeded, so that a worker reads only its shard's manifest.
+// Entry holds what a worker needs to know about an index to process any of its items. It is stored when the work is seeded, so that a
+// worker only reads the manifest of its shard.
 type Entry struct {
 	Locator snapshot.Locator `json:"locator"`
 	Naming  Naming           `json:"naming"`
 	Shards  int              `json:"shards"`
-	// Bytes are the sizes of the shards in the repository, for the estimate of the
-	// remaining time; absent when they were not read.
+	// Bytes are the sizes of the shards in the repository, for estimating the remaining time; empty if they were not read.
 	Bytes []int64 `json:"bytes,omitempty"`
-	// Reduced is the reason why stored sources differ from the indexed documents ("" when they do not), from the mapping.
+	// Reduced is the reason why stored sources differ from the indexed documents according to the mapping; "" if they do not.
 	Reduced string `json:"reduced,omitempty"`
-	// Rebuild is the way in which missing sources are rebuilt; "" when they are stored, or cannot be rebuilt.
+	// Rebuild is the method by which missing sources are rebuilt; "" if they are stored or cannot be rebuilt.
 	Rebuild Rebuild `json:"rebuild,omitempty"`
-	// Unread means that the metadata of the index is damaged: neither shards nor target indices are known.
+	// Unread means that the metadata of the index is damaged, so its shards and target indices are unknown.
 	Unread bool `json:"unread,omitempty"`
-	// Originals means that the target leaves out of its sources what the index of the snapshot leaves out: the original
-	// (_recovery_source) is sent where it is stored.
+	// Originals means that the target filters its sources as the index of the snapshot does, so the original (_recovery_source) is sent where
+	// it is stored.
 	Originals bool `json:"originals,omitempty"`
-	// Lacking states which of the stored forms of documents lack indexed parts.
+	// Lacking states which stored forms of documents lack indexed parts.
 	Lacking doc.Lacking `json:"lacking,omitzero"`
-	// KeepLast states that of members of one object with the same key only the last is sent.
+	// KeepLast states that only the last of several members with the same key is sent.
 	KeepLast bool `json:"keep_last,omitempty"`
 	// Stream is set for the backing index of a data stream.
 	Stream *metadata.StreamPart `json:"data_stream,omitempty"`
-	// Create means that documents are created in a data stream of the target, which Naming.Index names.
+	// Create means that documents are created in the data stream Naming.Index of the target.
 	Create bool `json:"create,omitempty"`
 	// Trial is set in a trial run.
 	Trial *Trial `json:"trial,omitempty"`
-	// Version orders the snapshots of a chain: 2·Version+1 is the version of each document on the target, 2·Version the version of each
-	// deletion. 0: the session belongs to no chain.
+	// Version is the position of the snapshot in its chain: the target version of each document is 2·Version+1, of each deletion 2·Version. 0:
+	// the session belongs to no chain.
 	Version int64 `json:"version,omitempty"`
-	// Since is the index in the former snapshot of the chain; nil: the former snapshot lacks it.
+	// Since is the index in the former snapshot of the chain; nil: the former snapshot does not have it.
 	Since *Since `json:"since,omitempty"`
-	// Former are the UUIDs of the target indices that hold the documents of a former index, which was recreated since.
+	// Former holds the UUIDs of the target indices with the documents of a former index, which was recreated since.
 	Former map[string]string `json:"former,omitempty"`
-	// Held are the target indices that had documents when this session planned the index for the first time, and how many.
+	// Held holds the number of documents in target indices that had any when this session first planned the index.
 	Held map[string]int64 `json:"held,omitempty"`
-	// HeldChosen means that --existing-documents was given then, so that it need not be asked for.
+	// HeldChosen means that --existing-documents was given then.
 	HeldChosen bool `json:"held_chosen,omitempty"`
-	// Before holds how many operations target indices that were there before had executed when this session planned the index for the
-	// first time.
+	// Before holds the number of operations that existing target indices had executed when this session first planned the index.
 	Before map[string]int64 `json:"before,omitempty"`
-	// Ours are the target indices that this session created; all others were there before.
+	// Ours are the target indices that this session created; all others existed before.
 	Ours []string `json:"ours,omitempty"`
-	// Empty are target indices that were there before, but had neither documents nor operations when this session planned the
-	// index for the first time.
+	// Empty are target indices that existed, but had neither documents nor operations when this session first planned the index.
 	Empty []string `json:"empty,omitempty"`
-	// Differs lists how the created indices differ from the request, for example by templates of the target.
+	// Differs lists how the created indices differ from the request, for example because of templates of the target.
 	Differs []string `json:"differs,omitempty"`
-	// Arrival holds the counts of the target when all documents were sent; absent before.
+	// Arrival is the comparison of the target with the documents sent; nil before the audit.
 	Arrival *progress.Arrival `json:"arrival,omitempty"`
-	// Late are aliases, by target index, that are set when the documents of the index are complete.
+	// Late are the aliases, by target index, that are withheld until the documents of the index are complete.
 	Late map[string]json.RawMessage `json:"late_aliases,omitempty"`
-	// Dropped are aliases, by target index, that the index of the former snapshot has and this one lacks; they are removed with Late.
+	// Dropped are the aliases, by target index, that only the index of the former snapshot has; they are removed when Late is set.
 	Dropped map[string][]string `json:"dropped_aliases,omitempty"`
-	// RefusedAliases are the aliases of Late that the target refused when they were set.
+	// RefusedAliases are the aliases of Late that the target rejected.
 	RefusedAliases []progress.RefusedAlias `json:"refused_aliases,omitempty"`
-	// Managed means that the target indices of this session have the policies of the source, as far as it had any.
+	// Managed means that the policies of the source, if any, are attached to the target indices of this session.
 	Managed bool `json:"managed,omitempty"`
-	// PolicyWaits means that documents were missing when the policies of the others were attached.
+	// PolicyWaits means that no policy was attached because documents were missing.
 	PolicyWaits bool `json:"policy_waits,omitempty"`
-	// RefusedPolicies are policies that were not attached when the documents were complete.
+	// RefusedPolicies are the policies that could not be attached.
 	RefusedPolicies []progress.RefusedPolicy `json:"refused_policies,omitempty"`
 
-	Ends map[int][]int64 `json:"-"` // of the parts of split shards, as session.IndexEntry.Ends; set where leases need it
+	Ends map[int][]int64 `json:"-"` // ends of the parts of split shards, as in session.IndexEntry.Ends; set only for leases
 }
 
-// Size returns the size of the index in the repository, in bytes; 0 when it was not read.
+// Size returns the size of the index in the repository, in bytes; 0 if it was not read.
 func (e Entry) Size() (sum int64) {
 	for _, n := range e.Bytes {
 		sum += n
@@ -88,19 +85,19 @@ func (e Entry) Size() (sum int64) {
 	return sum
 }
 
-// Own reports whether this session created all target indices, or found them empty.
+// Own reports whether this session created all target indices or found them empty.
 func (e Entry) Own() bool {
 	return !slices.ContainsFunc(e.Naming.Targets(), func(name string) bool {
 		return !slices.Contains(e.Ours, name) && !slices.Contains(e.Empty, name)
 	})
 }
 
-// Distinct reports whether no two documents of the index share an id: it has one shard, whose documents keep their ids.
+// Distinct reports whether all documents of the index have distinct ids: it has one shard, and its documents keep their ids.
 func (e Entry) Distinct() bool {
 	return e.Shards == 1 && len(e.Naming.Types) <= 1 && e.Naming.Join == nil && e.Stream == nil
 }
 
-// Encode returns e as the coordination store keeps it.
+// Encode returns the entry as JSON for the coordination store.
 func (e Entry) Encode() (json.RawMessage, error) {
 	b, err := json.Marshal(e)
 	if err != nil {
@@ -109,8 +106,8 @@ func (e Entry) Encode() (json.RawMessage, error) {
 	return b, nil
 }
 
-// DecodeEntry returns the entry of an index out of the coordination store. It is unchecked input: the caller compares it with the
-// snapshot and the settings. Errors are fault.ErrCorrupt.
+// DecodeEntry decodes the entry of an index from the coordination store. The entry is not trusted: the caller compares it with the snapshot
+// and the settings. Errors are fault.ErrCorrupt.
 func DecodeEntry(index string, b []byte) (Entry, error) {
 	var e Entry
 	if err := json.Unmarshal(b, &e); err != nil {
@@ -119,7 +116,7 @@ func DecodeEntry(index string, b []byte) (Entry, error) {
 	return e, nil
 }
 
-// Existing returns the treatment of documents of an entry whose ids the target has. Data streams take new documents only.
+// Existing returns the treatment of existing documents for an entry. Data streams only accept new documents.
 func (e Entry) Existing(chosen bulk.Existing) bulk.Existing {
 	switch {
 	case e.Create:

@@ -12,8 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
-// joinOf returns the join field of an index whose types are united for it; nil when it is not asked for, or no type has
-// parents.
+// joinOf returns the join field that relates the united types of an index; nil if none is requested or no type has a parent.
 func joinOf(x *snapshot.Index, req Request) (*metadata.Join, error) {
 	if req.ParentJoin == "" {
 		return nil, nil
@@ -25,22 +24,22 @@ func joinOf(x *snapshot.Index, req Request) (*metadata.Join, error) {
 	return join, err
 }
 
-// maxCompared bounds the ids of an index that are compared, maxCollisions those that are named.
+// maxCompared is the maximum number of ids compared in an index, maxCollisions the maximum number named in a warning.
 const (
 	maxCompared   = 1 << 20
 	maxCollisions = 20
 )
 
-// collisions finds related documents of the same type and id: at the source they differ by their parents.
+// collisions finds related documents with the same type and id, which differ by their parents on the source.
 type collisions struct {
-	related map[string]bool // types
+	related map[string]bool // types with a parent
 	seed    maphash.Seed
 	seen    map[uint64]struct{}
 	names   []string
-	more    bool // not all were compared
+	more    bool // the index has more ids than were compared
 }
 
-// newCollisions returns nil without a join field.
+// newCollisions returns collisions for a join field; nil without one.
 func newCollisions(join *metadata.Join) *collisions {
 	if join == nil {
 		return nil
@@ -48,7 +47,7 @@ func newCollisions(join *metadata.Join) *collisions {
 	return &collisions{related: join.Related(), seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}}
 }
 
-// add compares one more document, of versions that store type#id.
+// add compares one more document, whose stored id is type#id.
 func (c *collisions) add(typ []byte, rec *lucene.Record) {
 	if c == nil || rec.IDKind != lucene.IDUID || !c.related[string(typ)] {
 		return
@@ -65,7 +64,7 @@ func (c *collisions) add(typ []byte, rec *lucene.Record) {
 	}
 }
 
-// warnings returns what the operator should know of the ids of an index.
+// warnings returns warnings about the ids of an index.
 func (c *collisions) warnings(index string) (all []string) {
 	if c == nil {
 		return nil

@@ -8,15 +8,14 @@ import (
 )
 
 const (
-	// mostManifests bounds what Manifests keep, in bytes as keptCost counts them.
+	// mostManifests is the maximum size of Manifests in bytes, as computed by keptCost.
 	mostManifests = 1 << 20
-	// keptFile is the approximate size of a file of a manifest in addition to its contents, in bytes.
+	// keptFile is the approximate overhead of a file in a manifest, in bytes.
 	keptFile = 300
 )
 
-// Manifests are the lists of files of shards that a process has read when it planned, for its own leases: the first lease of a shard
-// need not read the list again. Each is used once, and those beyond a bound are not kept. It is safe for concurrent use; the nil
-// Manifests keep nothing.
+// Manifests caches the shard manifests that a process has read while planning, for its own leases: the first lease of a shard need not read
+// the manifest again. Each is used once, and the total size is bounded. It is safe for concurrent use; the nil Manifests is always empty.
 type Manifests struct {
 	mu     sync.Mutex
 	shards map[string]*snapshot.Shard
@@ -27,7 +26,7 @@ func manifestKey(loc snapshot.Locator, shard int) string {
 	return fmt.Sprintf("%s/%s/%d", loc.SnapshotUUID, loc.IndexID, shard)
 }
 
-// keptCost returns about what a list takes, in bytes.
+// keptCost returns the approximate memory of a manifest in bytes.
 func keptCost(s *snapshot.Shard) (n int) {
 	for _, f := range s.Files {
 		n += keptFile + len(f.Contents)
@@ -35,7 +34,9 @@ func keptCost(s *snapshot.Shard) (n int) {
 	return n
 }
 
-// keep keeps the list of a shard where there is room. A list without a sum belongs to all snapshots, and may change.
+// keep caches the manifest of a shard if there is space. A manifest without a checksum belongs to all snapshots and may change, so it is
+// not
+// cached.
 func (m *Manifests) keep(loc snapshot.Locator, s *snapshot.Shard) {
 	n := keptCost(s)
 	if m == nil || s.Sum == "" {
@@ -53,7 +54,7 @@ func (m *Manifests) keep(loc snapshot.Locator, s *snapshot.Shard) {
 	m.shards[manifestKey(loc, s.Number)] = s
 }
 
-// Take returns the list of a shard and forgets it; nil when it is missing, or not the one with which the session was planned.
+// Take returns the manifest of a shard and removes it; nil if it is not cached or differs from the one in loc.
 func (m *Manifests) Take(loc snapshot.Locator, shard int) *snapshot.Shard {
 	if m == nil {
 		return nil

@@ -9,46 +9,44 @@ import (
 // MultiType selects the treatment of an index in which several mapping types have documents.
 type MultiType string
 
-// The ways; the same id may exist once per type, and both documents must arrive.
+// Values of --multi-type. The same id may exist once per type, and both documents must arrive.
 const (
 	SplitTypes MultiType = "split" // one target index per type: <index>_<type>
 	UnionTypes MultiType = "union" // one target index, ids become <type>#<id>
 )
 
-// DuplicateKeys states what becomes of documents that have a key more than once in an object.
+// DuplicateKeys selects the treatment of documents in which an object has the same key more than once.
 type DuplicateKeys string
 
 // The values of --duplicate-keys.
 const (
-	SendDuplicates    DuplicateKeys = "send"      // as they are: OpenSearch refuses them
+	SendDuplicates    DuplicateKeys = "send"      // unchanged: OpenSearch rejects them
 	KeepLastDuplicate DuplicateKeys = "keep-last" // as parsers before Elasticsearch 6 read them
 )
 
-// EmitType states whether the mapping type is written into the action lines.
+// EmitType selects whether action lines contain the mapping type.
 type EmitType string
 
-// The values of --emit-doc-type. Auto leaves the type out: no OpenSearch since 2.0 takes it.
+// Values of --emit-doc-type. Auto omits the type, because OpenSearch 2.0 and later do not accept it.
 const (
 	EmitAuto EmitType = "AUTO"
 	EmitOn   EmitType = "ON"
 	EmitOff  EmitType = "OFF"
 )
 
-// Naming maps the documents of one source index to target indices and ids. It is
-// decided once, when the work is seeded, and stored with the index entry, so that
-// every worker names alike.
+// Naming maps the documents of one source index to target indices and ids. It is decided once, when the work is seeded, and stored in the
+// index entry, so that every worker uses the same names.
 type Naming struct {
-	Index string `json:"index"` // target index, and prefix of the split ones
-	// Types are the mapping types that have documents, sorted; empty when types mean nothing.
+	Index string `json:"index"` // target index; with SplitTypes, prefix of the target indices
+	// Types are the mapping types that have documents, sorted; empty if types do not matter.
 	Types []string  `json:"types,omitempty"`
 	Multi MultiType `json:"multi,omitempty"` // set when several types have documents
-	Emit  bool      `json:"emit,omitempty"`  // index and type stay as they were
-	// Join relates the documents of united types; nil: nothing does.
+	Emit  bool      `json:"emit,omitempty"`  // action lines contain the type
+	// Join relates the documents of united types; nil: no join field.
 	Join *metadata.Join `json:"join,omitempty"`
 }
 
-// newNaming decides the naming of an index whose documents have the given types. A join field needs all of them in one
-// index.
+// newNaming returns the naming of an index whose documents have the given types. A join field requires that all of them are in one index.
 func newNaming(index string, types []string, multi MultiType, emit EmitType, join *metadata.Join) Naming {
 	n := Naming{Index: index, Types: types, Join: join}
 	switch {
@@ -62,7 +60,7 @@ func newNaming(index string, types []string, multi MultiType, emit EmitType, joi
 	return n
 }
 
-// Targets are the names of all target indices, sorted.
+// Targets returns the names of all target indices, sorted.
 func (n Naming) Targets() []string {
 	if n.Multi != SplitTypes {
 		return []string{n.Index}
@@ -75,7 +73,7 @@ func (n Naming) Targets() []string {
 	return names
 }
 
-// TypeOf returns the mapping type whose documents land in a target index of a split; "" for all.
+// TypeOf returns the mapping type of the documents in a target index of a split; "" for all types.
 func (n Naming) TypeOf(target string) string {
 	if n.Multi == SplitTypes {
 		for _, t := range n.Types {

@@ -23,15 +23,15 @@ import (
 )
 
 const (
-	// planReaders bounds the indices whose metadata are read at the same time.
+	// planReaders is the number of indices whose metadata are read concurrently.
 	planReaders = 8
-	// maxNamed bounds the indices of a snapshot that an error names.
+	// maxNamed is the maximum number of a snapshot's indices that an error names.
 	maxNamed = 50
-	// manifestReaders bounds the manifests of one index that are.
+	// manifestReaders is the number of manifests of one index that are read concurrently.
 	manifestReaders = 4
 )
 
-// Request holds what to migrate.
+// Request describes what to migrate.
 type Request struct {
 	SnapshotName  string
 	Session       string
@@ -40,33 +40,33 @@ type Request struct {
 	AllowPartial  bool
 	MultiType     MultiType
 	EmitType      EmitType
-	// Rename gives indices other names, before Rules do.
+	// Rename renames indices; Rules are applied afterwards.
 	Rename metadata.Overrides
-	// Rules are the user's own changes; nil: none.
+	// Rules are the user's rules; nil: none.
 	Rules *rules.Set
 	// DataStreams selects the treatment of backing indices; "" is StreamsToIndices.
 	DataStreams DataStreams
-	// ParentJoin is the name of the join field that takes the place of _parent; "" leaves relations out.
+	// ParentJoin is the name of the join field that replaces _parent; "": relations are left out.
 	ParentJoin string
 	// DuplicateKeys selects the treatment of documents with duplicate keys; "" is SendDuplicates.
 	DuplicateKeys DuplicateKeys
-	// RebuildSources rebuilds sources that are switched off or filtered out of stored fields and doc values.
+	// RebuildSources requests that disabled or filtered sources are rebuilt from stored fields and doc values.
 	RebuildSources bool
-	// RebuildText puts text together out of its terms, where RebuildSources finds nothing else.
+	// RebuildText requests that text is rebuilt from its terms if RebuildSources has no other source for it.
 	RebuildText bool
-	// Trial makes it a trial run; nil: it is none.
+	// Trial makes the session a trial run; nil: it is not.
 	Trial *Trial
-	// Follow is the place in a chain of snapshots; nil: the session belongs to no chain.
+	// Follow is the position in a chain of snapshots; nil: the session belongs to no chain.
 	Follow *Follow
-	// SplitOver is the session's.
+	// SplitOver is the repository size in bytes above which shards are split.
 	SplitOver int64
-	// Sizes reads every shard's manifest for an estimate of the remaining time, and keeps them in Manifests for the leases.
+	// Sizes requests that every shard's manifest is read, for an estimate of the remaining time. Manifests caches them for the leases.
 	Sizes     bool
 	Manifests *Manifests
 }
 
-// Settings decide which documents go where; two processes of a session must agree on
-// them. Repositories are named by repository, which is "" for a path of one machine.
+// Settings returns the settings that decide which documents are sent where; all processes of a session must agree on them. repository names
+// the repository; it is "" for a path on one machine.
 func (r Request) Settings(repository string) map[string]string {
 	settings := map[string]string{
 		"repository": repository, "snapshot": r.SnapshotName, "index-allowlist": strings.Join(r.Indices.Include.Strings(), " "),
@@ -112,7 +112,7 @@ func (r Request) Settings(repository string) map[string]string {
 	return settings
 }
 
-// rebuild returns how sources are rebuilt to which the cluster has no answer; "" when they are not.
+// rebuild returns how disabled or filtered sources are rebuilt; "" if that is not requested.
 func (r Request) rebuild() Rebuild {
 	switch {
 	case !r.RebuildSources:
@@ -123,7 +123,7 @@ func (r Request) rebuild() Rebuild {
 	return RebuildFields
 }
 
-// targetName returns the name that an index has on the target.
+// targetName returns the name of an index on the target.
 func (r Request) targetName(index string) string {
 	name := r.Rules.IndexName(r.Rename.NewName(index))
 	if r.Trial != nil {
@@ -132,33 +132,33 @@ func (r Request) targetName(index string) string {
 	return name
 }
 
-// Plan holds the parts of a snapshot for a Request.
+// Plan is the selection of a snapshot for a Request.
 type Plan struct {
 	Snapshot string
 	UUID     string
-	// Identity distinguishes the snapshot from another of the same name; "" when nothing does.
+	// Identity distinguishes the snapshot from others of the same name; "": unknown.
 	Identity string
 	Session  string
 	State    string
 	Indices  []Index
-	LeftOut  []string // system indices that were not asked for
+	LeftOut  []string // system indices that were not requested
 	Vanished []Index  // selected indices of the former snapshot that this one lacks
-	Missing  []string // shards that the snapshot itself reports as missing: index/shard: reason
+	Missing  []string // shards that the snapshot reports as missing: index/shard: reason
 	Warnings []string
-	// Unread are indices whose metadata is damaged: each fails alone.
+	// Unread are indices whose metadata is damaged. Each fails individually.
 	Unread []UnreadIndex
-	// Source is the snapshot that was read.
+	// Source is the snapshot.
 	Source *snapshot.Snapshot
 }
 
-// Index is one index with all that creating and reading it needs.
+// Index is one index with the data needed to create and read it.
 type Index struct {
 	Name   string
 	Source *snapshot.Index
 	Entry  Entry
-	// Unchanged means that the index is the same as in the former snapshot of a chain: nothing of it is sent.
+	// Unchanged means that the index is the same as in the former snapshot of a chain, so nothing is sent.
 	Unchanged bool
-	// Mark is the mark of the target indices that are created for it; zero: none. Scratch means that they hold copies only.
+	// Mark is the mark of the target indices that are created for it; zero: none. Scratch means that they are scratch indices of a trial run.
 	Mark    objects.Mark
 	Scratch bool
 
@@ -168,15 +168,15 @@ type Index struct {
 // UnreadIndex is an index whose metadata cannot be read.
 type UnreadIndex struct {
 	Name   string
-	Target string // the name that it would have there
-	Reason string // names blob and offset
+	Target string // name that the index would have on the target
+	Reason string // includes blob and offset
 }
 
-// ErrIncomplete means that the snapshot is PARTIAL or FAILED and that was not allowed.
+// ErrIncomplete means that the snapshot is PARTIAL or FAILED and --allow-partial was not given.
 var ErrIncomplete = errors.New("the snapshot is not complete")
 
-// New reads catalog, snapshot and index metadata. An index with damaged metadata is in Unread. Errors: fault.ErrConfig for names
-// that do not exist, ErrIncomplete, and what reading the repository gives.
+// New reads the catalog, the snapshot and the metadata of its indices. Indices with damaged metadata are in Unread. Errors: fault.ErrConfig
+// for names that do not exist, ErrIncomplete, and errors of reading the repository.
 func New(ctx context.Context, repo snapshot.Repository, req Request) (*Plan, error) {
 	catalog, err := snapshot.OpenCatalog(ctx, repo)
 	if err != nil {
@@ -214,7 +214,7 @@ func New(ctx context.Context, repo snapshot.Repository, req Request) (*Plan, err
 	for _, x := range p.Indices {
 		p.Warnings = append(p.Warnings, x.warnings...)
 	}
-	if req.Trial != nil { // its indices are in no stream, and have no alias
+	if req.Trial != nil { // its indices belong to no stream and have no alias
 		if err := p.checkTrial(snap, req); err != nil {
 			return nil, err
 		}
@@ -227,8 +227,8 @@ func New(ctx context.Context, repo snapshot.Repository, req Request) (*Plan, err
 	return p, p.CheckTargets()
 }
 
-// take puts the plans of the named indices into p. Hundreds of thousands of them may lack their metadata, so that p holds little of
-// each of these.
+// take adds the plans of the named indices to p. Hundreds of thousands of them may have damaged metadata, so p keeps little of each of
+// these.
 func (p *Plan) take(names []string, of *indexPlans, req Request) {
 	unread := 0
 	for _, x := range of.plans {
@@ -283,7 +283,7 @@ func (p *Plan) selectIndices(snap *snapshot.Snapshot, req Request) ([]string, er
 		}
 	}
 	if req.Follow != nil && req.Follow.Since != "" {
-		return names, nil // the former snapshot shows which indices have vanished
+		return names, nil // all may have vanished since the former snapshot
 	}
 	if missing := req.Indices.Missing(all); len(missing) > 0 {
 		return nil, fmt.Errorf("snapshot %s has no index %s; it has: %s: %w", snap.Name,
@@ -344,9 +344,8 @@ func planIndex(ctx context.Context, repo snapshot.Repository, snap *snapshot.Sna
 	return Index{Name: name, Source: x, Entry: e, warnings: ids.warnings(name)}, nil
 }
 
-// typesWithDocuments reads ids until documents of two types are seen, and then all
-// that the index has: a split needs the name of every target index beforehand.
-// A shard that cannot be read adds nothing here; its item will fail with the reason.
+// typesWithDocuments returns the mapping types that have documents. It reads ids until documents of two types are found, and then all ids,
+// because a split needs the names of all target indices in advance. It ignores a shard that cannot be read; the item of the shard fails.
 func typesWithDocuments(ctx context.Context, repo snapshot.Repository, x *snapshot.Index, ids *collisions) ([]string, error) {
 	seen := map[string]bool{}
 	for shard := range x.NumShards {
@@ -391,8 +390,8 @@ func readTypes(ctx context.Context, repo snapshot.Repository, loc snapshot.Locat
 	}
 }
 
-// measureShards returns the bytes of each shard in the repository and the hash of its manifest; a shard that cannot be
-// opened counts as nothing here, its item will state the reason.
+// measureShards returns the repository size of each shard in bytes and the hash of its manifest. A shard that cannot be opened has size 0;
+// its item fails with the reason.
 func measureShards(ctx context.Context, repo snapshot.Repository, loc snapshot.Locator, shards int, kept *Manifests) (sizes []int64, sums []string) {
 	sizes, sums = make([]int64, shards), make([]string, shards)
 	var g errgroup.Group
@@ -406,11 +405,11 @@ func measureShards(ctx context.Context, repo snapshot.Repository, loc snapshot.L
 			return nil
 		})
 	}
-	_ = g.Wait() // no shard's error stops the plan
+	_ = g.Wait() // errors of shards do not fail the plan
 	return sizes, sums
 }
 
-// Shards returns how many shards the indices of the plan have.
+// Shards returns the number of shards of all indices in the plan.
 func (p *Plan) Shards() (n int) {
 	for _, x := range p.Indices {
 		n += x.Entry.Shards
@@ -418,7 +417,7 @@ func (p *Plan) Shards() (n int) {
 	return n
 }
 
-// CheckTargets refuses names that two indices would share. Backing indices of one data stream may share another.
+// CheckTargets returns an error if two indices have the same target name. Backing indices of one data stream may share its name.
 func (p *Plan) CheckTargets() error {
 	from, streams := map[string]string{}, map[string]string{}
 	for _, x := range p.Indices {

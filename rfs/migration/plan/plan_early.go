@@ -12,18 +12,18 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
-// Where a repository has latency, each blob that is read after another costs a round trip. The catalog names the indices of a snapshot
-// and their shards, so the snapshot's blob, the metadata of its indices and the lists of their shards are read at the same time.
-// Blobs that are read early are used only where the decisive blob agrees.
+// With a repository of high latency, each sequential read costs a round trip. The catalog lists the indices of a snapshot and their shards,
+// so the snapshot's blob, the metadata of its indices and the manifests of their shards are read concurrently. Data that was read early is
+// only used if the authoritative blob agrees.
 
-// indexPlans are the plans of indices by their place in a list of names.
+// indexPlans holds the plans of indices, in the order of a list of names.
 type indexPlans struct {
-	plans  []*Index // nil: its metadata cannot be read
-	damage []string // of one index each: why
-	err    error    // that ends the plan
+	plans  []*Index // nil: the metadata cannot be read
+	damage []string // the reason, for a nil plan
+	err    error    // error that ends planning
 }
 
-// planIndices plans indices at the same time.
+// planIndices plans indices concurrently.
 func planIndices(ctx context.Context, repo snapshot.Repository, snap *snapshot.Snapshot, names []string, req Request) *indexPlans {
 	all := &indexPlans{plans: make([]*Index, len(names)), damage: make([]string, len(names))}
 	g, gctx := errgroup.WithContext(ctx)
@@ -50,13 +50,13 @@ func planIndices(ctx context.Context, repo snapshot.Repository, snap *snapshot.S
 	return all
 }
 
-// earlyPlans are the plans of the indices that the catalog lists, being made.
+// earlyPlans are plans in progress of the indices that the catalog lists.
 type earlyPlans struct {
 	names []string
 	*early.Result[*indexPlans]
 }
 
-// planEarly starts to plan the indices of a snapshot before its own blob is read.
+// planEarly starts planning the indices of a snapshot before its own blob is read.
 func planEarly(ctx context.Context, repo snapshot.Repository, catalog *snapshot.Catalog, req Request) (e earlyPlans) {
 	snap := catalog.Listed(req.SnapshotName)
 	if snap == nil {
@@ -69,7 +69,8 @@ func planEarly(ctx context.Context, repo snapshot.Repository, catalog *snapshot.
 	return earlyPlans{names, early.Start(ctx, func(ctx context.Context) *indexPlans { return planIndices(ctx, repo, snap, names, req) })}
 }
 
-// of waits for the plans of the names; nil if others were made, or the snapshot's own blob states where its shards are.
+// of blocks until the plans are made. It returns nil if names are not the planned ones, or if the snapshot's blob locates its shards
+// itself.
 func (e earlyPlans) of(snap *snapshot.Snapshot, names []string) *indexPlans {
 	if e.Result == nil || snap.Pins() || !slices.Equal(names, e.names) {
 		return nil
@@ -83,13 +84,13 @@ type shardLists struct {
 	sums  []string
 }
 
-// earlyLists are the lists of the shards of an index, being read while its metadata are.
+// earlyLists are the manifests of an index's shards, which are read concurrently with the metadata of the index.
 type earlyLists struct {
 	loc snapshot.Locator
 	*early.Result[*shardLists]
 }
 
-// listEarly starts to read the lists of the shards that the catalog lists, if the request wants them.
+// listEarly starts reading the manifests of the shards that the catalog lists, if the request needs them.
 func listEarly(ctx context.Context, repo snapshot.Repository, snap *snapshot.Snapshot, name string, req Request) (e earlyLists) {
 	loc, shards, ok := snap.Located(name)
 	if !ok || !req.Sizes {
@@ -101,7 +102,7 @@ func listEarly(ctx context.Context, repo snapshot.Repository, snap *snapshot.Sna
 	})}
 }
 
-// of blocks until the lists are read if they belong to the index; else it returns nil.
+// of blocks until the manifests are read. It returns nil if they do not belong to the index.
 func (e earlyLists) of(x *snapshot.Index) *shardLists {
 	if e.Result == nil || !e.loc.SameLists(x.Locator) || len(x.Locator.Generations) != x.NumShards {
 		return nil

@@ -9,14 +9,13 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
-// Rebuild names how the sources of an index are rebuilt.
+// Rebuild is the method by which the sources of an index are rebuilt.
 type Rebuild string
 
-// RebuildSynthetic is the synthetic source of Elasticsearch, RebuildColumnar the source of its columnar modes, RebuildColumnarStored the source that these
-// made when a document was indexed, RebuildDerived the derived source of OpenSearch, RebuildVectors a stored source of Elasticsearch with
-// the vectors that were left out of it, RebuildFields
-// what stored fields and doc values hold of sources that are switched off or filtered, RebuildTerms that and text out of its
-// terms.
+// RebuildSynthetic is the synthetic source of Elasticsearch; RebuildColumnar the source of its columnar modes, RebuildColumnarStored the
+// source that these modes build when a document is indexed; RebuildDerived the derived source of OpenSearch; RebuildVectors a stored source
+// of Elasticsearch plus the vectors that were left out of it. RebuildFields uses stored fields and doc values for disabled or filtered
+// sources, RebuildTerms in addition the terms of text.
 const (
 	RebuildSynthetic      Rebuild = "synthetic"
 	RebuildColumnar       Rebuild = "columnar"
@@ -27,11 +26,11 @@ const (
 	RebuildTerms          Rebuild = "terms"
 )
 
-// UsesFields reports whether sources are rebuilt on request, to which the cluster itself has no answer.
+// UsesFields reports whether sources are rebuilt on request although the source cluster itself cannot return them.
 func (how Rebuild) UsesFields() bool { return how == RebuildFields || how == RebuildTerms }
 
-// rebuilds returns how the sources of an index are rebuilt where they are not stored; asked says that those are, too, to
-// which the cluster itself has no answer, and RebuildTerms that text is put together out of its terms; "": they are not.
+// rebuilds returns how the sources of an index are rebuilt; "" if they are stored or cannot be rebuilt. asked is the method requested for
+// sources that the cluster itself cannot return.
 func rebuilds(x *snapshot.Index, asked Rebuild) Rebuild {
 	if !knownMode(x) {
 		return ""
@@ -44,7 +43,7 @@ func rebuilds(x *snapshot.Index, asked Rebuild) Rebuild {
 		return how
 	case modeOf(x) != "":
 		if len(x.Mappings) == 1 {
-			return modeOf(x) // whole, as it was before a filter
+			return modeOf(x) // the complete source, as it was before filtering
 		}
 		return ""
 	case slices.ContainsFunc(x.Mappings, func(m snapshot.Mapping) bool { return reducedMapping(m.Body) != "" }) || x.Settings["index.mapping.source.mode"] == "disabled":
@@ -56,21 +55,21 @@ func rebuilds(x *snapshot.Index, asked Rebuild) Rebuild {
 	return ""
 }
 
-// answers returns how the cluster itself rebuilds the sources of an index; "" when it does not.
+// answers returns how the source cluster itself rebuilds the sources of an index; "" if it does not.
 func answers(x *snapshot.Index) Rebuild {
 	if len(x.Mappings) > 1 || len(x.Mappings) == 1 && !rebuild.SourceFilterOf(x.Mappings[0].Body).Empty() {
-		return "" // of a filtered source the cluster answers a part
+		return "" // the cluster returns only the filtered part
 	}
 	if x.Settings["index.derived_source.enabled"] == "true" {
 		if reducedMapping(onlyMapping(x)) != "" {
-			return "" // a cluster accepts no such mapping
+			return "" // clusters accept no such mapping
 		}
 		return RebuildDerived
 	}
 	return modeOf(x)
 }
 
-// modeOf returns how the settings and the mapping of an index of Elasticsearch have sources rebuilt.
+// modeOf returns how an index of Elasticsearch rebuilds sources according to its settings and mapping.
 func modeOf(x *snapshot.Index) Rebuild {
 	mode := x.Settings["index.mapping.source.mode"]
 	if mode == "" {
@@ -87,7 +86,7 @@ func modeOf(x *snapshot.Index) Rebuild {
 	return RebuildSynthetic
 }
 
-// onlyMapping returns the mapping of an index that is rebuilt, which has one at most; nil for none.
+// onlyMapping returns the mapping of a rebuilt index, which has at most one; nil if it has none.
 func onlyMapping(x *snapshot.Index) json.RawMessage {
 	if len(x.Mappings) == 0 {
 		return nil
@@ -112,8 +111,7 @@ func (how Rebuild) Rebuilder(mapping json.RawMessage, created int64) (*rebuild.R
 	return rebuild.New(mapping, created, doc.AppendFormat)
 }
 
-// RebuiltMappings returns the mappings of which sources are rebuilt, by the type of their documents; that of an index with
-// one type by "".
+// RebuiltMappings returns the mappings from which sources are rebuilt, by document type; the key is "" for an index with one type.
 func RebuiltMappings(x *snapshot.Index, how Rebuild) map[string]json.RawMessage {
 	if !how.UsesFields() {
 		return map[string]json.RawMessage{"": onlyMapping(x)}

@@ -12,9 +12,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
-// ReducedSource returns the reason why the stored sources of an index differ from the indexed documents, ""
-// when they are. It is decided from mapping and settings before the run, so that an
-// operator knows which indices cannot arrive whole.
+// ReducedSource returns the reason why the stored sources of an index differ from the indexed documents; "" if they do not. It only needs
+// mapping and settings, so the result is known before the run.
 func ReducedSource(x *snapshot.Index) string {
 	var why []string
 	for key, text := range map[string]string{
@@ -46,21 +45,21 @@ func ReducedSource(x *snapshot.Index) string {
 	return strings.Join(slices.Compact(why), "; ")
 }
 
-// synthesizes reports whether the mode of an index has sources rebuilt unless a setting says otherwise.
+// synthesizes reports whether the index mode rebuilds sources by default.
 func synthesizes(x *snapshot.Index) bool {
 	return isColumnar(x) || slices.Contains([]string{"logsdb", "time_series"}, x.Settings["index.mode"])
 }
 
-// columnarStored is the source mode of a columnar index that makes its sources when documents are indexed.
+// columnarStored is the source mode of a columnar index that stores the source it builds when a document is indexed.
 const columnarStored = "columnar_stored"
 
-// isColumnar reports whether an index keeps everything in doc values.
+// isColumnar reports whether an index keeps all fields in doc values.
 func isColumnar(x *snapshot.Index) bool {
 	return slices.Contains([]string{"columnar", "logsdb_columnar"}, x.Settings["index.mode"])
 }
 
-// knownMode reports whether it is known how an index of its mode stores documents. It is not of the columnar modes with
-// another source mode than their own.
+// knownMode reports whether rfsd knows how an index of its mode stores documents. Columnar modes are known with their own source modes
+// only.
 func knownMode(x *snapshot.Index) bool {
 	if isColumnar(x) {
 		mode := x.Settings["index.mapping.source.mode"]
@@ -69,7 +68,7 @@ func knownMode(x *snapshot.Index) bool {
 	return synthesizes(x) || slices.Contains([]string{"", "standard", "lookup"}, x.Settings["index.mode"])
 }
 
-// lacking returns which of the stored forms of the documents of an index lack indexed parts.
+// lacking returns which stored forms of an index's documents lack indexed parts.
 func lacking(x *snapshot.Index) doc.Lacking {
 	l := doc.Lacking{Source: derivesVectors(x) || !knownMode(x), Vectors: leavesOutVectors(x)}
 	for _, m := range x.Mappings {
@@ -80,19 +79,20 @@ func lacking(x *snapshot.Index) doc.Lacking {
 	return l
 }
 
-// derivesVectors reports whether the k-NN plugin of OpenSearch leaves vectors out of sources.
+// derivesVectors reports whether the k-NN plugin of OpenSearch omits vectors from sources.
 func derivesVectors(x *snapshot.Index) bool {
 	return x.Settings["index.knn"] == "true" && x.Settings["index.knn.derived_source.enabled"] == "true"
 }
 
-// leavesOutVectors reports whether an index of Elasticsearch has vectors that are left out of its stored sources.
+// leavesOutVectors reports whether an index of Elasticsearch omits vectors from its stored sources.
 func leavesOutVectors(x *snapshot.Index) bool {
 	return excludesVectors(x) && storesSources(x) && modeOf(x) == "" && knownMode(x) &&
 		slices.ContainsFunc(x.Mappings, func(m snapshot.Mapping) bool { return rebuild.LeavesOut(m.Body, x.Locator.Created) })
 }
 
-// excludesVectors: Elasticsearch 9.2 and later leave vectors out of new indices' sources
-// unless the setting disables it (index version 9.035.0.00 and later).
+// excludesVectors reports whether an index excludes vectors from sources: the default for new indices since Elasticsearch 9.2 (index
+// version
+// 9.035.0.00), unless a setting disables it.
 func excludesVectors(x *snapshot.Index) bool {
 	switch x.Settings["index.mapping.exclude_source_vectors"] {
 	case "true":
@@ -104,7 +104,7 @@ func excludesVectors(x *snapshot.Index) bool {
 	return len(created) == 7 && created >= "9035000"
 }
 
-// storedSource is the way in which a mapping stores sources.
+// storedSource is the _source section of a mapping.
 type storedSource struct {
 	Enabled  json.RawMessage `json:"enabled"`
 	Mode     string          `json:"mode"`
@@ -112,7 +112,7 @@ type storedSource struct {
 	Excludes json.RawMessage `json:"excludes"`
 }
 
-// storedSourceOf returns the part _source of the body of a mapping; the zero value when it has none that can be read.
+// storedSourceOf returns the _source section of a mapping; the zero value if it has none that can be parsed.
 func storedSourceOf(body json.RawMessage) storedSource {
 	var m struct {
 		Source storedSource `json:"_source"`
@@ -140,8 +140,8 @@ func reducedMapping(body json.RawMessage) string {
 	return ""
 }
 
-// FilteredSource returns the filter of an index of the snapshot that leaves out parts of its sources while the
-// originals may still be there.
+// FilteredSource returns the source filter of an index of the snapshot. The result is false unless the filter omits parts of sources whose
+// originals may still be stored.
 func FilteredSource(x *snapshot.Index) (rebuild.SourceFilter, bool) {
 	if len(x.Mappings) != 1 {
 		return rebuild.SourceFilter{}, false

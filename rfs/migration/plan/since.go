@@ -17,23 +17,23 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
-// Since is the index of a former snapshot, whose documents are on the target. Only what changed since then is sent.
+// Since is the index in a former snapshot, whose documents are on the target. Only changes since then are sent.
 type Since struct {
 	Locator snapshot.Locator `json:"locator"`
 	Shards  int              `json:"shards"`
-	// Another states that the index was recreated since, or has another number of shards: its documents are sent as a whole, and those
-	// of the former index are deleted.
+	// Another states that the index was recreated since, or has another number of shards: all of its documents are sent, and the documents of
+	// the former index are deleted.
 	Another bool `json:"another,omitempty"`
-	// Mapped states that the index has the same mappings as then.
+	// Mapped states that the mappings have not changed since.
 	Mapped bool `json:"mapped,omitempty"`
-	// Aliased states that the index has the same aliases as then.
+	// Aliased states that the aliases have not changed since.
 	Aliased bool `json:"aliased,omitempty"`
-	// Set states that the settings that follow the source have the same values as then.
+	// Set states that the settings that follow the source have not changed since.
 	Set bool `json:"set,omitempty"`
 }
 
-// followed are the settings whose later changes on the source reach the target, without "index.": an open index takes them, and they
-// depend neither on nodes nor on other objects of the source. The load changes none of them, except for those that it restores.
+// followed are the settings, without "index.", whose later changes on the source are applied to the target. An open index accepts them, and
+// they depend neither on nodes nor on other objects of the source. The migration itself changes none of them permanently.
 var followed = map[string]bool{
 	"refresh_interval": true, "number_of_replicas": true, "auto_expand_replicas": true, "priority": true, "hidden": true, "query.default_field": true,
 	"max_result_window": true, "max_inner_result_window": true, "max_rescore_window": true, "max_docvalue_fields_search": true, "max_script_fields": true,
@@ -41,7 +41,7 @@ var followed = map[string]bool{
 	"mapping.total_fields.limit": true, "mapping.depth.limit": true, "mapping.nested_fields.limit": true, "mapping.nested_objects.limit": true, "mapping.field_name_length.limit": true,
 }
 
-// Follows reports whether changes of a setting on the source reach the target ("index.refresh_interval").
+// Follows reports whether changes of a setting, such as "index.refresh_interval", on the source are applied to the target.
 func Follows(setting string) bool { return followed[strings.TrimPrefix(setting, "index.")] }
 
 // sameSettings reports whether the settings that follow the source are the same.
@@ -57,25 +57,25 @@ func sameSettings(a, b map[string]string) bool {
 // FollowKey is the setting of a session that belongs to a chain of snapshots.
 const FollowKey = "follow"
 
-// Follow is the place of a session in a chain of snapshots of a cluster that is followed.
+// Follow is the position of a session in the chain of snapshots of a followed cluster.
 type Follow struct {
 	Since    string // name of the former snapshot; "": the session migrates the first one
-	Identity string // distinguishes the former snapshot from another of the same name; "": unknown
-	// Parts are later snapshots of some indices, the last one first. For these they take the place of the former snapshot.
+	Identity string // distinguishes the former snapshot from others of the same name; "": unknown
+	// Parts are later snapshots of some indices, the latest first. They replace the former snapshot for these indices.
 	Parts []Part `json:",omitempty"`
-	// Ended are indices that are not followed any more, sorted by name: applications write to them on the target.
+	// Ended are indices that are no longer followed, sorted by name, because applications write to them on the target.
 	Ended []string
-	// Group selects the indices of the session; none: all that are followed.
+	// Group selects the indices of the session; empty: all that are followed.
 	Group pattern.List `json:",omitempty"`
 }
 
 // Part is a former snapshot of some indices.
 type Part struct {
-	Since, Identity string // as of Follow
+	Since, Identity string // as in Follow
 	Group           pattern.List
 }
 
-// leavesOut reports whether an index is not followed any more, or belongs to another group.
+// leavesOut reports whether an index is no longer followed or belongs to another group.
 func (f *Follow) leavesOut(index string) bool {
 	if f == nil {
 		return false
@@ -87,20 +87,20 @@ func (f *Follow) leavesOut(index string) bool {
 	return ended
 }
 
-// Generation compares the snapshot of a session with the one before it in a chain of snapshots.
+// Generation compares the snapshot of a session with the former ones in its chain.
 type Generation struct {
-	// Version orders the documents of all snapshots of a chain: it is higher than the version of each former snapshot.
+	// Version is the position of the snapshot in its chain. It is higher than the version of each former snapshot.
 	Version int64
-	bases   []base // the last one first; none: the first of the chain
+	bases   []base // latest first; empty: the first snapshot of the chain
 }
 
 // base is a former snapshot.
 type base struct {
 	*snapshot.Snapshot
-	group pattern.List // of the indices that it has; none: all
+	group pattern.List // its indices; empty: all
 }
 
-// baseOf returns the former snapshot that an index is compared with; nil: none.
+// baseOf returns the former snapshot with which an index is compared; nil: none.
 func (g *Generation) baseOf(index string) *snapshot.Snapshot {
 	for _, b := range g.bases {
 		if len(b.group) == 0 || b.group.Match(index) {
@@ -110,7 +110,7 @@ func (g *Generation) baseOf(index string) *snapshot.Snapshot {
 	return nil
 }
 
-// Read reads the snapshots before snap in its chain. Errors: fault.ErrConfig when one is gone, or not older.
+// Read reads the snapshots before snap in its chain. It returns a fault.ErrConfig if one is missing or not older.
 func (f Follow) Read(ctx context.Context, catalog *snapshot.Catalog, snap *snapshot.Snapshot) (*Generation, error) {
 	g := &Generation{Version: snap.StartMillis}
 	if snap.StartMillis <= 0 {
@@ -129,7 +129,7 @@ func (f Follow) Read(ctx context.Context, catalog *snapshot.Catalog, snap *snaps
 	return g, nil
 }
 
-// read reads a snapshot before snap. Errors: fault.ErrConfig when it is gone, or not older.
+// read reads a snapshot before snap. It returns a fault.ErrConfig if it is missing or not older.
 func (p Part) read(ctx context.Context, catalog *snapshot.Catalog, snap *snapshot.Snapshot) (*snapshot.Snapshot, error) {
 	base, err := catalog.Snapshot(ctx, p.Since)
 	switch {
@@ -154,7 +154,7 @@ func (p Part) read(ctx context.Context, catalog *snapshot.Catalog, snap *snapsho
 	return base, nil
 }
 
-// clusterOf returns the UUID of the cluster that made a snapshot, as its global metadata has it; "" where it has none, or cannot be read.
+// clusterOf returns the UUID of the cluster that created a snapshot, from its global metadata; "" if it is missing or cannot be read.
 func clusterOf(ctx context.Context, s *snapshot.Snapshot) (uuid string, err error) {
 	global, err := s.Global(ctx)
 	if errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil {
@@ -166,7 +166,7 @@ func clusterOf(ctx context.Context, s *snapshot.Snapshot) (uuid string, err erro
 	return uuid, nil
 }
 
-// Since returns the former index of one of the snapshot, and nil if the former snapshot has none of its name.
+// Since returns an index of the former snapshot with the same name as x; nil if it has none.
 func (g *Generation) Since(ctx context.Context, x *snapshot.Index) (*Since, error) {
 	base := g.baseOf(x.Name)
 	if base == nil || !base.Has(x.Name) {
@@ -181,7 +181,7 @@ func (g *Generation) Since(ctx context.Context, x *snapshot.Index) (*Since, erro
 		Aliased: bytes.Equal(was.Aliases, x.Aliases), Set: sameSettings(was.Settings, x.Settings)}, nil
 }
 
-// vanished returns the indices that the former snapshot has and the snapshot lacks, of those that are selected, with the snapshots that have them.
+// vanished returns the selected indices that a former snapshot has and snap lacks, with the snapshots that have them.
 func (g *Generation) vanished(snap *snapshot.Snapshot, selected func(name string) bool) (all []vanishedIndex) {
 	for _, b := range g.bases {
 		for _, x := range b.Indices {
@@ -193,13 +193,13 @@ func (g *Generation) vanished(snap *snapshot.Snapshot, selected func(name string
 	return all
 }
 
-// vanishedIndex is an index that the source has no more.
+// vanishedIndex is an index that no longer exists on the source.
 type vanishedIndex struct {
 	name string
 	base *snapshot.Snapshot
 }
 
-// follow adds to the entries of a plan what their indices were in the former snapshot. It returns nil for a session without a chain.
+// follow adds to the entries of a plan their indices in the former snapshot. It returns nil for a session that belongs to no chain.
 func (p *Plan) follow(ctx context.Context, repo snapshot.Repository, catalog *snapshot.Catalog, req Request) (*Generation, error) {
 	if req.Follow == nil {
 		return nil, nil
@@ -229,7 +229,7 @@ func (p *Plan) follow(ctx context.Context, repo snapshot.Repository, catalog *sn
 	return gen, g.Wait()
 }
 
-// Differs compares the former index of an entry with the one in the repository.
+// Differs compares the former index of an entry with the repository.
 func (g *Generation) Differs(ctx context.Context, x *snapshot.Index, e Entry) (Difference, error) {
 	want, err := g.Since(ctx, x)
 	if err != nil {
@@ -248,7 +248,7 @@ func differsSince(e Entry, version int64, want *Since) Difference {
 	return Difference{}
 }
 
-// decides returns what of s decides which documents are read, without what other snapshots of the repository change.
+// decides returns the parts of s that decide which documents are read, without the parts that other snapshots of the repository change.
 func (s *Since) decides() string {
 	if s == nil {
 		return "none"

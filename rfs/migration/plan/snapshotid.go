@@ -7,8 +7,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
-// identityOf returns what distinguishes a snapshot from another of the same name. Before Elasticsearch 5 snapshots have no
-// UUID; the catalog repeats their name, so the time at which they started is used instead.
+// identityOf returns an id that distinguishes a snapshot from others of the same name. Snapshots before Elasticsearch 5 have no UUID (the
+// catalog repeats the name), so their start time is used instead.
 func identityOf(snap *snapshot.Snapshot) string {
 	if snap.UUID != "" && snap.UUID != snap.Name {
 		return snap.UUID
@@ -19,7 +19,7 @@ func identityOf(snap *snapshot.Snapshot) string {
 	return fmt.Sprintf("started at %d", snap.StartMillis)
 }
 
-// Selected returns the names of the indices of a snapshot that are migrated, sorted.
+// Selected returns the sorted names of the snapshot's indices that are migrated.
 func Selected(ctx context.Context, repo snapshot.Repository, req Request) (names []string, err error) {
 	catalog, err := snapshot.OpenCatalog(ctx, repo)
 	if err != nil {
@@ -37,7 +37,7 @@ func Selected(ctx context.Context, repo snapshot.Repository, req Request) (names
 	return names, nil
 }
 
-// SnapshotIdentity reads what distinguishes the snapshot from another of the same name.
+// SnapshotIdentity reads the id that distinguishes the snapshot from others of the same name.
 func SnapshotIdentity(ctx context.Context, repo snapshot.Repository, name string) (string, error) {
 	catalog, err := snapshot.OpenCatalog(ctx, repo)
 	if err != nil {

@@ -12,27 +12,27 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
-// SourceState is in what form a snapshot holds the documents of an index.
+// SourceState is the form in which a snapshot holds the documents of an index.
 type SourceState string
 
-// The states.
+// States of sources.
 const (
-	SourcesStored  SourceState = "stored"  // whole
-	SourcesRebuilt SourceState = "rebuilt" // not stored; put together out of other fields
+	SourcesStored  SourceState = "stored"  // complete
+	SourcesRebuilt SourceState = "rebuilt" // not stored; rebuilt from other fields
 	SourcesReduced SourceState = "reduced" // stored without some indexed parts
 	SourcesMissing SourceState = "missing" // neither stored nor rebuilt
 	SourcesUnknown SourceState = "unknown" // the index mode is unknown
 )
 
-// Sources is in what form a snapshot holds the documents of an index, as far as settings and mappings decide it.
+// Sources describes the form in which a snapshot holds the documents of an index, according to its settings and mappings.
 type Sources struct {
 	State  SourceState          `json:"state"`
-	Reason string               `json:"reason,omitempty"` // why they are not stored whole
-	Fields []rebuild.FieldState `json:"fields,omitempty"` // of rebuilt ones
+	Reason string               `json:"reason,omitempty"` // why they are not stored completely
+	Fields []rebuild.FieldState `json:"fields,omitempty"` // of rebuilt sources
 	Remedy string               `json:"remedy,omitempty"`
 }
 
-// The remedies, by state.
+// Remedies by state.
 const (
 	remedyLost = "documents with a value of a lost field have no source: they fail (no_source) and are listed among the failed documents; " +
 		"export them from the running source cluster, or accept that they are missing"
@@ -48,9 +48,10 @@ const (
 		"compare with rfsd verify, or leave the index out with --index-exclude"
 )
 
-// SourcesOf returns in what form the snapshot holds the documents of an index. asked states that sources that are switched off
-// or filtered are rebuilt (--rebuild-sources: RebuildFields; with --rebuild-text-from-terms: RebuildTerms); if "", Fields say
-// how well they would be.
+// SourcesOf returns the form in which the snapshot holds the documents of an index. asked is the method requested for disabled or filtered
+// sources (--rebuild-sources: RebuildFields; with --rebuild-text-from-terms: RebuildTerms); if it is "", Fields states how well they would
+// be
+// rebuilt.
 func SourcesOf(x *snapshot.Index, asked Rebuild) Sources {
 	s := Sources{State: SourcesReduced, Reason: ReducedSource(x), Remedy: remedyReduced}
 	how := rebuilds(x, asked)
@@ -136,7 +137,7 @@ func (s Sources) count(state rebuild.State) (n int) {
 	return n
 }
 
-// unconfirmed returns how many exact fields are rebuilt by source code alone.
+// unconfirmed returns the number of exact fields whose rebuilding is derived from source code only.
 func (s Sources) unconfirmed() (n int) {
 	for _, f := range s.Fields {
 		if f.State == rebuild.Exact && f.Unconfirmed {
@@ -146,10 +147,10 @@ func (s Sources) unconfirmed() (n int) {
 	return n
 }
 
-// maxLost bounds the fields that String names.
+// maxLost is the maximum number of fields that String names.
 const maxLost = 20
 
-// String returns state and reason in one line.
+// String returns the state and the reason in one line.
 func (s Sources) String() string {
 	switch {
 	case s.State == SourcesStored:
@@ -188,7 +189,7 @@ func (s Sources) String() string {
 	return text
 }
 
-// storesSources reports whether settings and mappings leave anything of _source to be stored.
+// storesSources reports whether settings and mappings leave any part of _source stored.
 func storesSources(x *snapshot.Index) bool {
 	switch x.Settings["index.mapping.source.mode"] {
 	case "synthetic", "disabled":

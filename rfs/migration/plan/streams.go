@@ -14,19 +14,19 @@ import (
 // DataStreams selects the treatment of the backing indices of data streams.
 type DataStreams string
 
-// The ways.
+// Values of --data-streams.
 const (
 	StreamsToIndices DataStreams = "index"  // each an ordinary index, behind an alias of the stream's name
 	StreamsCreate    DataStreams = "create" // their documents are created in a data stream of the target
 )
 
-// streamName returns the name that a data stream, or the alias that replaces it, has on the target.
+// streamName returns the name on the target of a data stream or of the alias that replaces it.
 func (r Request) streamName(stream string) (string, error) {
 	names, err := r.Rename.Names([]string{stream})
 	return r.Rules.IndexName(names[stream]), err
 }
 
-// planStreams decides the treatment of each backing index of the plan, as far as the snapshot allows.
+// planStreams decides the treatment of each backing index in the plan, as far as it depends on the snapshot.
 func (p *Plan) planStreams(ctx context.Context, snap *snapshot.Snapshot, req Request) error {
 	if len(snap.DataStreams) == 0 {
 		return nil
@@ -36,7 +36,7 @@ func (p *Plan) planStreams(ctx context.Context, snap *snapshot.Snapshot, req Req
 	case err == nil:
 	case req.DataStreams == StreamsCreate, errors.Is(err, fault.ErrUnavailable), ctx.Err() != nil:
 		return fmt.Errorf("data streams of the snapshot: %w", err)
-	default: // the documents can be read all the same
+	default: // the documents can be read nevertheless
 		p.Warnings = append(p.Warnings, fmt.Sprintf("backing indices get no alias, because the data streams of the snapshot cannot be read: %v", err))
 		return nil
 	}
@@ -66,7 +66,7 @@ func (p *Plan) planStreams(ctx context.Context, snap *snapshot.Snapshot, req Req
 	return nil
 }
 
-// ReadStreams reads which backing indices the data streams of a snapshot have.
+// ReadStreams reads the data streams of a snapshot and their backing indices.
 func ReadStreams(ctx context.Context, snap *snapshot.Snapshot) (metadata.Globals, error) {
 	sections, err := snap.Global(ctx)
 	if err != nil {

@@ -9,11 +9,11 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
-// TrialKey is the setting of a session that makes it a trial run: documents of each shard.
+// TrialKey is the setting that makes a session a trial run: the number of documents of each shard.
 const TrialKey = "trial"
 
-// checkTrial refuses a prefix that indices of the snapshot have, and rules that move documents to indices that the trial run
-// does not create.
+// checkTrial rejects a prefix with which indices of the snapshot start, and rules that move documents to indices that the trial run does
+// not create.
 func (p *Plan) checkTrial(snap *snapshot.Snapshot, req Request) error {
 	for _, x := range snap.Indices {
 		if strings.HasPrefix(x.Name, req.Trial.Prefix) {
@@ -34,7 +34,7 @@ func (p *Plan) checkTrial(snap *snapshot.Snapshot, req Request) error {
 	return nil
 }
 
-// Foreign returns an error when an entry of a trial run has a target that exists and that its session did not create.
+// Foreign returns an error if a target of a trial run's entry exists and was not created by its session.
 func (e Entry) Foreign(absent []string) error {
 	if e.Trial == nil {
 		return nil
@@ -47,13 +47,13 @@ func (e Entry) Foreign(absent []string) error {
 	return nil
 }
 
-// Trial makes a session a trial run: a sample of each shard goes to indices of its own. DESIGN.md states how.
+// Trial makes a session a trial run: it sends a sample of each shard to indices of its own. The DESIGN.md of phase describes it.
 type Trial struct {
-	Documents int64  `json:"documents"` // most documents of a shard
-	Prefix    string `json:"prefix"`    // of the names of all target indices
+	Documents int64  `json:"documents"` // maximum number for each shard
+	Prefix    string `json:"prefix"`    // prefix of the names of all target indices
 }
 
-// describe returns the trial run for a message.
+// describe returns a description of the trial run for messages.
 func (t *Trial) describe() string {
 	if t == nil {
 		return "none"

@@ -12,12 +12,12 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
-// listReaders bounds the indices whose lists of files are read at the same time.
+// listReaders is the number of indices whose manifests are read concurrently.
 const listReaders = 32
 
-// findUnchanged marks the indices that are the same as in the former snapshot of a chain: their shards consist of the same files, and
-// their mappings, aliases, settings and places in data streams are the same. Of each shard it reads the two lists of files. A list that cannot be
-// read leaves its index to the items, which state the reason.
+// findUnchanged marks the indices that are the same as in the former snapshot of a chain: their shards consist of the same files, and their
+// mappings, aliases, settings and positions in data streams are equal. It reads the two manifests of each shard. If a manifest cannot be
+// read, the index is treated as changed and its item fails with the reason.
 func (p *Plan) findUnchanged(ctx context.Context, repo snapshot.Repository, gen *Generation) error {
 	if gen == nil || len(gen.bases) == 0 {
 		return nil
@@ -41,7 +41,7 @@ func (p *Plan) findUnchanged(ctx context.Context, repo snapshot.Repository, gen 
 	return g.Wait()
 }
 
-// streamWrites returns the backing indices to which the data streams of the former snapshot write.
+// streamWrites returns the write indices of the data streams in the former snapshot.
 func (g *Generation) streamWrites(ctx context.Context) (map[string]bool, error) {
 	writes := map[string]bool{}
 	for _, b := range g.bases {
@@ -61,7 +61,7 @@ func (g *Generation) streamWrites(ctx context.Context) (map[string]bool, error) 
 	return writes, nil
 }
 
-// unchanged reports whether the index has the metadata and the files of the former snapshot.
+// unchanged reports whether the metadata and the files of the index are the same as in the former snapshot.
 func (x *Index) unchanged(ctx context.Context, repo snapshot.Repository) (bool, error) {
 	since := x.Entry.Since
 	if since == nil || since.Another || !since.Mapped || !since.Aliased || !since.Set || x.Entry.Create {

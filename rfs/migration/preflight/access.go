@@ -21,7 +21,7 @@ import (
 // Level is the severity of a finding.
 type Level string
 
-// The levels, from good to bad.
+// Levels of findings, from good to bad.
 const (
 	Good    Level = "ok"
 	Skipped Level = "not checked"
@@ -29,7 +29,7 @@ const (
 	Bad     Level = "problem"
 )
 
-// Finding is the result of one check, and what to do about it.
+// Finding is the result of one check, with a remedy.
 type Finding struct {
 	Check  string `json:"check"`
 	Level  Level  `json:"level"`
@@ -37,30 +37,30 @@ type Finding struct {
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// Checked is a finding of a section of a plan.
+// Checked is a finding with its section.
 type Checked struct {
 	Section Section `json:"section"`
 	Finding
 }
 
-// Needs are the permissions that the migration needs on the target.
+// Needs describes what the migration needs on the target.
 type Needs struct {
 	Names     []string                  // of target indices
-	Shards    int64                     // of those that will be created, with replicas
-	Bytes     int64                     // of all, with replicas
+	Shards    int64                     // shards to be created, with replicas
+	Bytes     int64                     // bytes of all shards, with replicas
 	BulkBytes int64                     // largest request body
 	Over      map[string][]MappingLimit // limits that the mappings of indices of the snapshot exceed
-	Tolerance time.Duration             // between the clocks; 0: any
+	Tolerance time.Duration             // allowed difference between the clocks; 0: any
 	Session   string
-	// Pipelines and Scripts are set when they are migrated, too.
+	// Pipelines and Scripts state that these are migrated, too.
 	Pipelines, Scripts bool
-	// Now is this machine's clock.
+	// Now returns the time of this machine.
 	Now func() time.Time
 
 	version target.Version
 }
 
-// checks are the checks of each section, in their order. Collections are asked for permissions only: they have no nodes.
+// checks are the checks of each section, in order. Serverless collections are only checked for permissions, because they have no nodes.
 var checks = []struct {
 	section    Section
 	check      func(context.Context, rest.API, Needs) []Finding
@@ -71,7 +71,7 @@ var checks = []struct {
 	{Limits, clock, false}, {Limits, health, false}, {Limits, heap, false}, {Limits, bodies, false}, {Limits, autoCreate, false}, {Limits, fields, true},
 }
 
-// Check makes the checks of some sections. Every check is made, regardless of the results of the others.
+// Check makes the checks of the sections in only. It makes every check, regardless of the results of the others.
 func Check(ctx context.Context, c rest.API, v target.Version, n Needs, only Sections) []Checked {
 	var all []Checked
 	n.version = v
@@ -113,20 +113,19 @@ func remedyOf(err error) string {
 	return ""
 }
 
-// probe is a call that a migration makes, in a form that the target refuses without having done anything
-// when it is permitted.
+// probe is a request that a migration makes, in a form that fails without any effect if it is permitted.
 type probe struct {
 	what, method, path string
 	query              url.Values
 	body               string
-	remedy             string // the permission that is needed
+	remedy             string // the missing permission
 }
 
 // nothing is a name that no index, template or pipeline has.
 const nothing = "rfsd-doctor-and-nothing-is-called-so"
 
-// probes are the calls about an index that is going to be written, since permissions are granted by names and patterns of names. Each is
-// refused whether the index exists or not. Names of all else start like it.
+// probes returns the requests about an index that will be written, since permissions apply to names and patterns. Each fails whether or not
+// the index exists. All other names in the requests start like the name of that index.
 func probes(n Needs) []probe {
 	index, nothing := nothing, nothing
 	all := slices.Sorted(maps.Keys(distinct(n.Names)))
@@ -169,17 +168,17 @@ func probes(n Needs) []probe {
 	return calls
 }
 
-// roles names the roles that have all permissions.
+// roles names a role with all permissions.
 const roles = "deploy/opensearch/role.yml is a role with all permissions"
 
-// explained returns an answer in words, and what to do; "" for nothing known.
+// explained returns the text of an error response and a remedy; "" for no remedy.
 func explained(call string, status int, answer []byte) (words, remedy string) {
 	kind, reason := fault.ErrorMessage(answer)
 	text, remedy := fault.Explain(status, kind, reason)
 	return fmt.Sprintf("%s: status %d: %.300s", call, status, text), remedy
 }
 
-// permissions makes every probe. Nothing is left behind: each is impossible.
+// permissions sends every probe. The probes have no effect, because none of them can succeed.
 func permissions(ctx context.Context, c rest.API, n Needs) []Finding {
 	var all []Finding
 	where := roles
@@ -203,12 +202,12 @@ func permissions(ctx context.Context, c rest.API, n Needs) []Finding {
 	return all
 }
 
-// transient reports whether an answer proves nothing about permissions because the target is not well.
+// transient reports whether a response says nothing about permissions because the target has a temporary problem.
 func transient(status int, answer []byte) bool {
 	return errors.Is(fault.CheckStatus("", status, answer), fault.ErrUnavailable)
 }
 
-// scripts reports whether leases are kept by scripts or by conditional writes.
+// scripts reports whether leases use scripts or conditional writes.
 func scripts(ctx context.Context, c rest.API, _ Needs) []Finding {
 	status, answer, err := c.Do(ctx, http.MethodPost, "/_scripts/painless/_execute", nil, []byte(`{"script":{"source":"1"}}`))
 	switch {
@@ -249,7 +248,7 @@ func clock(ctx context.Context, c rest.API, n Needs) []Finding {
 	return []Finding{{"clocks agree", Skipped, "no node reported its time", ""}}
 }
 
-// ask reads an answer; without an answer it returns a Finding with the reason.
+// ask decodes a response into out. If the request fails, it returns a Finding with the reason.
 func ask(ctx context.Context, c rest.API, check, path string, q url.Values, out any) *Finding {
 	if err := rest.Get(ctx, c, path, q, out); err != nil {
 		return &Finding{check, Skipped, fault.Text(err), remedyOf(err)}

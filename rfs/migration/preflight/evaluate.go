@@ -1,5 +1,5 @@
-// Package preflight finds out what a migration will do before it does anything: what it creates, changes, leaves out and what the
-// target refuses, and how much it reads and writes. Nothing that it sends to a target writes.
+// Package preflight determines what a migration will do before it does anything: what it creates, changes and leaves out, what the target
+// rejects, and how much it reads and writes. Its requests change nothing on a target, except for the throw-away indices of Access.
 package preflight
 
 import (
@@ -23,23 +23,23 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
-// Evaluator finds out what a migration would do. It writes no document, and no object but the throw-away indices of Access.
+// Evaluator determines what a migration would do. It writes no documents and creates nothing except for the throw-away indices of Access.
 type Evaluator struct {
 	Target  objects.DryRunTarget
 	Version target.Version
-	Indices *creation.Indices // as the migration would have it, with DryRunCluster as its Cluster; nil when the phase is off
-	Globals *creation.Globals // likewise; nil when the phase is off
+	Indices *creation.Indices // as in the migration, but with a DryRunCluster as its Cluster; nil if the phase is off
+	Globals *creation.Globals // as in the migration, but with a dry run; nil if the phase is off
 	Repo    snapshot.Repository
-	// Existing is the choice for documents whose ids the target has; "": nothing was chosen.
+	// Existing is the chosen treatment of documents whose ids exist on the target; "": none chosen.
 	Existing bulk.Existing
 	Only     Sections
-	// Documents has documents counted, with some more requests for each shard.
+	// Documents requests that documents are counted, which costs some more requests for each shard.
 	Documents bool
-	// Needs are those that no plan states: BulkBytes, Tolerance, Session and Now.
+	// Needs holds the needs that do not depend on the plan: BulkBytes, Tolerance, Session and Now.
 	Needs Needs
 }
 
-// maxUnread bounds the indices with damaged metadata that a report names.
+// maxUnread is the maximum number of indices with damaged metadata that a report names.
 const maxUnread = 1000
 
 // Evaluate returns what a migration of the plan would do.
@@ -54,7 +54,7 @@ func (e *Evaluator) Evaluate(ctx context.Context, p *plan.Plan) (*Report, error)
 	if e.Version.Number != "" {
 		r.Target = e.Version.Distribution + " " + e.Version.Number
 	}
-	over, err := e.limits(ctx, p) // before the changes, so that two lists of them are never in memory
+	over, err := e.limits(ctx, p) // before the changes, so that only one list of wanted indices is in memory
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (e *Evaluator) Evaluate(ctx context.Context, p *plan.Plan) (*Report, error)
 	return r, ctx.Err()
 }
 
-// changes finds out what would be created, changed, left out and refused.
+// changes determines what would be created, changed, left out and rejected.
 func (e *Evaluator) changes(ctx context.Context, p *plan.Plan, r *Report) error {
 	if e.Indices != nil {
 		if err := e.Indices.Check(ctx, p); errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil {
@@ -94,7 +94,7 @@ func (e *Evaluator) changes(ctx context.Context, p *plan.Plan, r *Report) error 
 	return e.compareTargets(ctx, p, r)
 }
 
-// needs adds to the needs what the plan and the report state.
+// needs returns e.Needs completed from the plan and the report.
 func (e *Evaluator) needs(p *plan.Plan, r *Report) Needs {
 	n := e.Needs
 	for _, x := range p.Indices {
@@ -114,7 +114,7 @@ func (e *Evaluator) needs(p *plan.Plan, r *Report) Needs {
 	return n
 }
 
-// limits returns by index of the snapshot the limits that its mappings exceed on the target.
+// limits returns, by index of the snapshot, the limits that its mappings exceed on the target.
 func (e *Evaluator) limits(ctx context.Context, p *plan.Plan) (map[string][]MappingLimit, error) {
 	all := map[string][]MappingLimit{}
 	for _, x := range p.Indices {
@@ -132,7 +132,7 @@ func (e *Evaluator) limits(ctx context.Context, p *plan.Plan) (map[string][]Mapp
 	return all, nil
 }
 
-// preview finds out what would become of the objects of the cluster and of the indices.
+// preview determines the effects on the objects of the cluster and on the indices.
 func (e *Evaluator) preview(ctx context.Context, p *plan.Plan, r *Report) error {
 	if e.Globals != nil {
 		if err := e.globals(ctx, p, r); err != nil {
@@ -142,7 +142,7 @@ func (e *Evaluator) preview(ctx context.Context, p *plan.Plan, r *Report) error 
 	if e.Indices == nil {
 		return nil
 	}
-	// In sequence they would wait for the target three times each.
+	// Concurrently, because each index waits for three responses of the target.
 	indices, stops := make([]Index, len(p.Indices)), make([][]string, len(p.Indices))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(targetReaders)
@@ -159,10 +159,10 @@ func (e *Evaluator) preview(ctx context.Context, p *plan.Plan, r *Report) error 
 	return nil
 }
 
-// Bounds of concurrent requests: indices of the target, and indices whose shards' manifests are read.
+// Limits of concurrency: target indices, and indices whose shard manifests are read.
 const targetReaders, shardReaders = 8, 8
 
-// index finds out what would become of an index, and what would stop the migration.
+// index determines the effects on an index, and the errors that would stop its migration.
 func (e *Evaluator) index(ctx context.Context, x plan.Index) (done Index, stops []string, err error) {
 	done = newIndex(x)
 	if x.Unchanged {
@@ -204,7 +204,7 @@ func (e *Evaluator) index(ctx context.Context, x plan.Index) (done Index, stops 
 func (e *Evaluator) pipelines(ctx context.Context, x plan.Index, done *Index) error {
 	final, err := e.Target.FinalPipelines(ctx, x.Entry.Naming.Targets())
 	if errors.Is(err, fault.ErrConfig) {
-		return nil // the permission for it is optional
+		return nil // the permission is optional
 	}
 	for i := range done.Targets {
 		o := &done.Targets[i]
@@ -215,7 +215,7 @@ func (e *Evaluator) pipelines(ctx context.Context, x plan.Index, done *Index) er
 		if errors.Is(eerr, fault.ErrUnavailable) || ctx.Err() != nil {
 			return eerr
 		}
-		o.PipelineEffects = effects // the permission for it is optional, too
+		o.PipelineEffects = effects // empty without the permission, which is optional
 	}
 	return err
 }
@@ -251,7 +251,7 @@ func (e *Evaluator) globals(ctx context.Context, p *plan.Plan, r *Report) error 
 	return nil
 }
 
-// measure adds up sizes from the shards' manifests and, when documents are counted, from their commits.
+// measure adds up sizes from the shards' manifests and, if documents are counted, from their commits.
 func (e *Evaluator) measure(ctx context.Context, p *plan.Plan, r *Report) error {
 	sizes, problems := make([][]Size, len(p.Indices)), make([][]error, len(p.Indices))
 	g, gctx := errgroup.WithContext(ctx)
@@ -294,7 +294,7 @@ func (e *Evaluator) noSize() *Size {
 	return &Size{}
 }
 
-// shardSize reads the manifest of a shard and, when documents are counted, its commit.
+// shardSize reads the manifest of a shard and, if documents are counted, its commit.
 func (e *Evaluator) shardSize(ctx context.Context, x plan.Index, n int) (Size, error) {
 	s := Size{Shards: 1, Requests: 1}
 	shard, err := snapshot.OpenShard(ctx, e.Repo, x.Entry.Locator, n)

@@ -18,18 +18,18 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
-// Rules of differences that Evaluate finds in addition to the rules of objects.Differences.
+// Rules of differences found by Evaluate, in addition to the rules of objects.Differences.
 const (
-	aliasShared = "alias-shared" // an alias would lead to another index, too
+	aliasShared = "alias-shared" // an alias also refers to another index
 	aliasName   = "alias-name"   // the name of the index is an alias
-	aliasWrite  = "alias-write"  // the target refuses an alias, since another index is its write index
+	aliasWrite  = "alias-write"  // the target rejects an alias because another index is its write index
 )
 
-// blocks are settings of an index that refuse documents.
+// blocks are settings of an index that block writes.
 var blocks = []string{"index.blocks.write", "index.blocks.read_only", "index.blocks.read_only_allow_delete"}
 
-// compareTargets adds to what exists on the target how it differs from what would be created, how many documents it has,
-// and what would refuse documents; and to every alias that would be set which other indices have it.
+// compareTargets adds to existing objects how they differ from the objects to be created, their documents, and what would block writes. To
+// every alias that would be set it adds the other indices with the alias.
 func (e *Evaluator) compareTargets(ctx context.Context, p *plan.Plan, r *Report) error {
 	ours := map[string]bool{}
 	for _, x := range p.Indices {
@@ -38,7 +38,7 @@ func (e *Evaluator) compareTargets(ctx context.Context, p *plan.Plan, r *Report)
 		}
 	}
 	held := map[string]int64{}
-	var shards int64 // of what would be created
+	var shards int64 // shards to be created
 	for i, x := range p.Indices {
 		if x.Entry.Create || x.Entry.Naming.Emit && e.Version.MappingTypes() {
 			continue
@@ -51,7 +51,7 @@ func (e *Evaluator) compareTargets(ctx context.Context, p *plan.Plan, r *Report)
 			object := &r.Indices[i].Targets[n]
 			done, err := metadata.ConvertIndex(e.Version, w)
 			if err != nil {
-				continue // the object is refused for that reason
+				continue // already rejected for that reason
 			}
 			if object.Action == WouldKeep {
 				if err := e.compareTarget(ctx, w.Name, done.Body, object, r); err != nil {
@@ -80,7 +80,7 @@ func (e *Evaluator) compareTargets(ctx context.Context, p *plan.Plan, r *Report)
 	return nil
 }
 
-// ask decodes the answer into found; false when the target has no such thing, or does not let it be seen, which is reported.
+// ask decodes the response into found. It returns false if the object does not exist or cannot be read, and reports the latter.
 func (e *Evaluator) ask(ctx context.Context, what, path string, query url.Values, found any, r *Report) (bool, error) {
 	status, answer, err := e.Target.Do(ctx, http.MethodGet, path, query, nil)
 	switch {
@@ -99,7 +99,7 @@ func (e *Evaluator) ask(ctx context.Context, what, path string, query url.Values
 	return err == nil, nil
 }
 
-// compareTarget compares one index that exists.
+// compareTarget compares one existing index.
 func (e *Evaluator) compareTarget(ctx context.Context, name string, body []byte, object *Object, r *Report) error {
 	path := "/" + url.PathEscape(name)
 	var found map[string]json.RawMessage
@@ -140,10 +140,11 @@ func (e *Evaluator) compareTarget(ctx context.Context, name string, body []byte,
 	return nil
 }
 
-// aliasesApart is the number of aliases of an index that are asked for one by one. Of an index with more all aliases of the target are asked for.
+// aliasesApart is the maximum number of aliases of an index that are requested individually. For more, all aliases of the target are
+// requested.
 const aliasesApart = 50
 
-// compareAliases finds aliases that other indices have: applications that read by them would find the documents of both.
+// compareAliases finds aliases that other indices have: a search through such an alias would find documents of both.
 func (e *Evaluator) compareAliases(ctx context.Context, name string, done metadata.Converted, ours map[string]bool, object *Object, r *Report) error {
 	var body struct{ Aliases map[string]json.RawMessage }
 	if err := json.Unmarshal(done.Body, &body); err != nil {
@@ -192,7 +193,7 @@ func (e *Evaluator) compareAliases(ctx context.Context, name string, done metada
 	return nil
 }
 
-// writeIndices finds aliases that the target would refuse because another index is their write index.
+// writeIndices finds aliases that the target would reject because another index is their write index.
 func (e *Evaluator) writeIndices(ctx context.Context, name string, late json.RawMessage, object *Object, r *Report) error {
 	type alias struct {
 		Write bool `json:"is_write_index"`
@@ -221,7 +222,7 @@ func (e *Evaluator) writeIndices(ctx context.Context, name string, late json.Raw
 	return nil
 }
 
-// shardsOf returns how many shards an index with that body has, replicas included.
+// shardsOf returns the number of shards of an index created with that body, including replicas.
 func shardsOf(body []byte) int64 {
 	var b struct{ Settings map[string]any }
 	if json.Unmarshal(body, &b) != nil {

@@ -14,11 +14,11 @@ type MappingLimit struct {
 	Has, Limit int
 }
 
-// mappingSize holds the numbers that a target limits: all fields (objects, fields and fields of fields), objects within objects, and
-// fields of the type nested.
+// mappingSize holds the numbers that a target limits: all fields (objects, fields and multi-fields), the depth of objects, and nested
+// fields.
 type mappingSize struct{ fields, depth, nested int }
 
-// limits of a mapping in an index that sets none, as OpenSearch and Elasticsearch have them.
+// mappingLimits are the default limits of OpenSearch and Elasticsearch.
 var mappingLimits = []struct {
 	setting string
 	limit   int
@@ -29,7 +29,7 @@ var mappingLimits = []struct {
 	{"index.mapping.nested_fields.limit", 50, func(s mappingSize) int { return s.nested }},
 }
 
-// overLimits returns the limits that mappings exceed, in an index with flat settings.
+// overLimits returns the limits that mappings exceed in an index with these flat settings.
 func overLimits(settings map[string]string, mappings ...json.RawMessage) (over []MappingLimit) {
 	size := mappingSize{depth: 1}
 	for _, m := range mappings {
@@ -50,7 +50,7 @@ func overLimits(settings map[string]string, mappings ...json.RawMessage) (over [
 	return over
 }
 
-// add counts the fields of an object at a depth.
+// add adds the fields of an object at a depth.
 func (s *mappingSize) add(v any, depth int) {
 	m, ok := v.(map[string]any)
 	if !ok {
@@ -72,8 +72,8 @@ func (s *mappingSize) add(v any, depth int) {
 	}
 }
 
-// overOf returns the limits that the mappings of an index of the snapshot exceed on the target: as created for wanted, or without
-// wanted, as in the snapshot.
+// overOf returns the limits that the mappings of an index exceed on the target: the converted mappings in wanted or, without wanted, the
+// mappings in the snapshot.
 func (e *Evaluator) overOf(x plan.Index, wanted []metadata.Wanted) []MappingLimit {
 	for _, w := range wanted {
 		done, err := metadata.ConvertIndex(e.Version, w)
@@ -82,7 +82,7 @@ func (e *Evaluator) overOf(x plan.Index, wanted []metadata.Wanted) []MappingLimi
 			Mappings json.RawMessage `json:"mappings"`
 		}
 		if err != nil || json.Unmarshal(done.Body, &body) != nil {
-			continue // it is refused for another reason
+			continue // rejected for another reason
 		}
 		if over := overLimits(metadata.IndexSettings(body.Settings), body.Mappings); len(over) > 0 {
 			return over

@@ -9,10 +9,10 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/target"
 )
 
-// Offline is an empty target with nothing known but its version. It accepts everything.
+// Offline is an empty target of which only the version is known. It accepts everything.
 type Offline struct{}
 
-// Do answers as a cluster that has nothing, with the settings of its defaults, and permits simulations.
+// Do responds like an empty cluster with default settings that permits simulations.
 func (Offline) Do(_ context.Context, method, path string, _ url.Values, _ []byte) (int, []byte, error) {
 	if method == http.MethodPost || path == "/_cluster/settings" {
 		return http.StatusOK, []byte("{}"), nil
@@ -32,12 +32,12 @@ func (Offline) PipelineEffects(context.Context, string) ([]string, error) { retu
 // UnfitAliases returns none.
 func (Offline) UnfitAliases(context.Context, []string) (map[string]string, error) { return nil, nil }
 
-// VersionOf returns a version of OpenSearch, whose form was checked; the zero Version for "".
+// VersionOf parses a version of OpenSearch whose format was checked; "" returns the zero Version.
 func VersionOf(s string) (v target.Version) {
 	if s == "" {
 		return v
 	}
 	v.Distribution, v.Number = "opensearch", s
-	_, _ = fmt.Sscanf(s, "%d.%d", &v.Major, &v.Minor) // its form was checked
+	_, _ = fmt.Sscanf(s, "%d.%d", &v.Major, &v.Minor) // the format was checked
 	return v
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
-// Preview returns a function that logs the expected differences between snapshot and target, before the first write. It finds
-// them by a dry run of what creates indices and global objects. Errors: fault.ErrUnavailable, and the errors of a plan.
+// Preview returns a function that logs the expected differences between snapshot and target, before the first write. It determines
+// them by a dry run of the creation of indices and global objects. Errors: fault.ErrUnavailable, and errors of the plan.
 func Preview(on objects.DryRunTarget, indices *creation.Indices, globals *creation.Globals) func(context.Context, *plan.Plan, phase.Phases) error {
 	said := creation.NewReported()
 	indices.Reported, globals.Reported = said, said
@@ -55,13 +55,13 @@ func Preview(on objects.DryRunTarget, indices *creation.Indices, globals *creati
 	}
 }
 
-// Bounds of the log: objects of a list, and examples of a rule. rfsd plan has all.
+// Limits of the log: objects in a list, and examples of a rule. rfsd plan lists all of them.
 const (
 	maxPreviewed = 20
 	maxExamples  = 5
 )
 
-// logPreview logs one line for each rule, and names the objects that the target will lack.
+// logPreview logs one line for each rule, and the objects that the target will lack.
 func logPreview(ctx context.Context, log *slog.Logger, r *Report, said *creation.Reported) {
 	var rules []string
 	byRule := map[string]*ruleEffect{}

@@ -8,29 +8,29 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
-// Section is a part of a plan, which can be asked for alone.
+// Section is a section of a report that can be requested individually.
 type Section string
 
-// The sections.
+// Sections of a report.
 const (
-	Changes  Section = "changes"  // what is created, changed, left out and refused
-	Sizes    Section = "sizes"    // bytes, requests and documents, by the repository alone
+	Changes  Section = "changes"  // objects created, changed, left out and rejected
+	Sizes    Section = "sizes"    // bytes, requests and documents, from the repository alone
 	Access   Section = "access"   // permissions of the target's user
 	Versions Section = "versions" // of the target
 	Disks    Section = "disks"    // of the target
 	Limits   Section = "limits"   // of the target: health, clocks, shards, fields, heap, requests
 )
 
-// Sections are sections of a plan.
+// Sections is a list of sections.
 type Sections []Section
 
-// AllSections returns every section, in the order in which they are shown.
+// AllSections returns every section, in display order.
 func AllSections() Sections { return Sections{Changes, Sizes, Versions, Access, Disks, Limits} }
 
-// Has reports whether a section is one of them.
+// Has reports whether s contains a section.
 func (s Sections) Has(x Section) bool { return slices.Contains(s, x) }
 
-// NeedTarget reports whether one of the sections asks the target.
+// NeedTarget reports whether any of the sections needs the target.
 func (s Sections) NeedTarget() bool {
 	return slices.ContainsFunc(s, func(x Section) bool { return x != Sizes })
 }
@@ -45,7 +45,7 @@ type Report struct {
 	Globals  []Object `json:"cluster_objects,omitempty"` // templates, pipelines, …
 	// GlobalsWarning is the reason why Globals is empty.
 	GlobalsWarning string   `json:"cluster_objects_warning,omitempty"`
-	LeftOut        []string `json:"left_out,omitempty"`       // system indices that were not asked for
+	LeftOut        []string `json:"left_out,omitempty"`       // system indices that were not requested
 	Missing        []string `json:"missing_shards,omitempty"` // according to the snapshot
 	Warnings       []string `json:"warnings,omitempty"`
 	Size           *Size    `json:"size,omitempty"` // of all indices
@@ -73,10 +73,10 @@ func newIndex(x plan.Index) Index {
 	return Index{Index: x.Name, Shards: x.Entry.Shards, Reduced: x.Entry.Reduced, Sources: plan.SourcesOf(x.Source, x.Entry.Rebuild), Stream: x.Entry.Note()}
 }
 
-// What would become of an object.
+// Effects on an object.
 const (
 	WouldCreate = "create"
-	WouldKeep   = "exists" // it is there and left as it is
+	WouldKeep   = "exists" // it exists and is left as it is
 	WouldRefuse = "refused"
 	WouldLeave  = "left out"
 )
@@ -86,12 +86,12 @@ type Object struct {
 	Name    string    `json:"name"`
 	Action  string    `json:"action"`
 	Reason  string    `json:"reason,omitempty"`
-	Changes []Differs `json:"changes,omitempty"` // of one that exists: how it differs from what would be created
-	// Documents are there already.
+	Changes []Differs `json:"changes,omitempty"` // how an existing object differs from the one to be created
+	// Documents is the number of existing documents.
 	Documents int64 `json:"documents,omitempty"`
-	// FinalPipeline of an index that is there would change documents.
+	// FinalPipeline is the final pipeline of an existing index, which would change documents.
 	FinalPipeline string `json:"final_pipeline,omitempty"`
-	// PipelineEffects are its effects on documents besides changing their fields, as far as that is recognized.
+	// PipelineEffects are its effects other than changing fields, as far as they are recognized.
 	PipelineEffects []string `json:"final_pipeline_effects,omitempty"`
 }
 
@@ -100,7 +100,7 @@ type Differs struct {
 	Rule   string `json:"rule"`
 	Path   string `json:"path"`
 	Detail string `json:"detail"`
-	Loses  bool   `json:"loses"` // searches may find less, or something else
+	Loses  bool   `json:"loses"` // searches may find less, or other documents
 }
 
 func differs(changes []metadata.Change) []Differs {
@@ -111,14 +111,14 @@ func differs(changes []metadata.Change) []Differs {
 	return all
 }
 
-// Size is the most that a migration moves.
+// Size is an upper bound of what a migration moves.
 type Size struct {
 	Shards     int64 `json:"shards"`
 	Repository int64 `json:"repository_bytes"` // of all files of the shards
-	Target     int64 `json:"target_bytes"`     // with the replicas of the source; merges need as much again for a while
+	Target     int64 `json:"target_bytes"`     // with the replicas of the source; merges temporarily need as much again
 	Read       int64 `json:"read_bytes"`       // from the repository: files of stored documents, or the compound files that hold them
 	Requests   int64 `json:"read_requests"`
-	// Documents are live Lucene documents, nested ones included; nil when they were not counted.
+	// Documents is the number of live Lucene documents, nested ones included; nil if they were not counted.
 	Documents *int64 `json:"documents,omitempty"`
 }
 
@@ -135,7 +135,7 @@ func (s *Size) add(o Size) {
 	}
 }
 
-// Problems returns the number of reasons for which the migration, or a part of it, would fail.
+// Problems returns the number of reasons why the migration, or a part of it, would fail.
 func (r *Report) Problems() int {
 	n := len(r.Stops) + len(r.Missing)
 	for _, c := range r.Checks {
@@ -146,7 +146,7 @@ func (r *Report) Problems() int {
 	return n
 }
 
-// refuse adds a reason for which a part of the migration would fail.
+// refuse adds a reason why a part of the migration would fail.
 func (r *Report) refuse(format string, args ...any) {
 	r.Stops = append(r.Stops, fmt.Sprintf(format, args...))
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/diskwatch"
 )
 
-// settingsOf reads cluster settings as they count.
+// settingsOf reads the effective cluster settings with the prefixes.
 func settingsOf(ctx context.Context, c rest.API, check string, prefixes ...string) (func(name, otherwise string) string, *Finding) {
 	value, err := diskwatch.Settings(ctx, c, prefixes...)
 	if err != nil {
@@ -121,7 +121,7 @@ func heap(ctx context.Context, c rest.API, _ Needs) []Finding {
 	return []Finding{{"heap", Good, "", ""}}
 }
 
-// bodies compares the largest request with what the target takes.
+// bodies compares the largest request body with the limit of the target.
 func bodies(ctx context.Context, c rest.API, n Needs) []Finding {
 	var nodes struct {
 		Nodes map[string]struct {
@@ -141,7 +141,7 @@ func bodies(ctx context.Context, c rest.API, n Needs) []Finding {
 	return []Finding{{"size of requests", Good, "", ""}}
 }
 
-// autoCreate reports the setting that decides what happens to documents for an index that was deleted.
+// autoCreate reports the setting that decides whether documents for a deleted index create it again.
 func autoCreate(ctx context.Context, c rest.API, _ Needs) []Finding {
 	value, f := settingsOf(ctx, c, "automatic creation of indices", "action.auto_create_index")
 	if f != nil {

@@ -21,16 +21,17 @@ import (
 const (
 	writeCheck  = "may index documents"
 	writeRemedy = "give the user indices:data/write/bulk* and indices:data/write/index on these indices"
-	// No document has this sequence number, so that the target refuses the action with 409, which comes after the check of permissions.
+	// impossibleSeqNo is the sequence number of no document, so the target rejects the action with 409 after it has checked the permissions.
 	impossibleSeqNo = 1 << 62
-	maxThrowaway    = 8    // throw-away indices of one examination
-	maxNamesInPath  = 3000 // bytes of names in one request's path
+	maxThrowaway    = 8    // throw-away indices of one run
+	maxNamesInPath  = 3000 // bytes of names in the path of a request
 	maxShownNames   = 5
 )
 
-// mayWrite proves the permission to index documents under the names of the target's indices, and writes none: in an index that
-// exists by an action with an impossible sequence number, and for the others by a request to index into an index that does not exist,
-// which is refused afterwards, and in a throw-away index whose name starts alike.
+// mayWrite verifies the permission to index documents under the target's index names, without writing any. For an existing index it sends
+// an
+// action with an impossible sequence number. For other names it sends a request to index into a missing index, which fails after the
+// permission check, and an action to a throw-away index whose name starts alike.
 func mayWrite(ctx context.Context, c rest.API, n Needs) []Finding {
 	names := slices.Sorted(maps.Keys(distinct(n.Names)))
 	if len(names) == 0 {
@@ -78,7 +79,7 @@ func mayWrite(ctx context.Context, c rest.API, n Needs) []Finding {
 	return append(w.findings(), all...)
 }
 
-// distinct returns the names that an index may have.
+// distinct returns the valid index names, each once.
 func distinct(names []string) map[string]bool {
 	all := map[string]bool{}
 	for _, name := range names {
@@ -89,7 +90,7 @@ func distinct(names []string) map[string]bool {
 	return all
 }
 
-// beginnings groups names by their text before the first separator or digit: users are rarely granted less.
+// beginnings groups names by the text before their first separator or digit, since permissions rarely distinguish more.
 func beginnings(names []string) map[string][]string {
 	all := map[string][]string{}
 	for _, name := range names {
@@ -102,7 +103,7 @@ func beginnings(names []string) map[string][]string {
 	return all
 }
 
-// existing returns which of the sorted names the target has, as indices or as aliases, and why others could not be looked up.
+// existing returns the names that exist on the target as indices or aliases, and the names that could not be looked up, with the reasons.
 func existing(ctx context.Context, c rest.API, names []string) (there map[string]bool, unknown map[string]string) {
 	there, unknown = map[string]bool{}, map[string]string{}
 	wanted := slices.Clone(names)
@@ -140,7 +141,7 @@ func existing(ctx context.Context, c rest.API, names []string) (there map[string
 	return there, unknown
 }
 
-// writeProbe collects what became of the probes.
+// writeProbe collects the outcomes of the probes.
 type writeProbe struct {
 	proved, thrown []string
 	results        map[string][]string // forbidden, blocked or unknown: names; under the name with ":" the target's words
@@ -153,7 +154,7 @@ func (w *writeProbe) add(kind, name, why string) {
 	}
 }
 
-// try sends one action for each index; as names the indices behind them, nil for the indices themselves.
+// try sends one action to each of indices; as holds the names to report the outcomes under, nil for the indices themselves.
 func (w *writeProbe) try(ctx context.Context, c rest.API, indices, as []string) {
 	for len(indices) > 0 {
 		some := indices[:min(len(indices), 500)]
@@ -172,7 +173,7 @@ func (w *writeProbe) tryBulk(ctx context.Context, c rest.API, indices, as []stri
 		action, err := json.Marshal(map[string]any{"index": map[string]any{
 			"_index": index, "_id": nothing, "routing": nothing, "if_seq_no": int64(impossibleSeqNo), "if_primary_term": 1,
 		}})
-		if err != nil { // a map of strings and numbers
+		if err != nil { // impossible: a map of strings and numbers
 			continue
 		}
 		body.Write(action)
@@ -220,8 +221,8 @@ func (w *writeProbe) tryBulk(ctx context.Context, c rest.API, indices, as []stri
 	}
 }
 
-// refusedIndexing returns the target's words when the user may not index documents under a name, which need not be an index. Others
-// are refused for two other reasons: the name is not an alias, and no document has the sequence number.
+// refusedIndexing returns the target's reason if the user may not index documents under a name, which need not exist; "" otherwise. A
+// permitted request fails for other reasons: the name is not an alias, and no document has the sequence number.
 func refusedIndexing(ctx context.Context, c rest.API, name string) string {
 	path := "/" + url.PathEscape(name) + "/_doc/" + nothing
 	q := url.Values{"require_alias": {"true"}, "if_seq_no": {strconv.FormatInt(impossibleSeqNo, 10)}, "if_primary_term": {"1"}, "routing": {nothing}, "pipeline": {"_none"}}
@@ -234,8 +235,8 @@ func refusedIndexing(ctx context.Context, c rest.API, name string) string {
 	return words
 }
 
-// throwaway makes an index whose name starts like the names, tries it, and removes it. A user who may not remove it does not
-// get one.
+// throwaway creates an index whose name starts like names, probes it, and deletes it. If the user has no permission to delete it, it is not
+// created.
 func (w *writeProbe) throwaway(ctx context.Context, c rest.API, names []string) []Finding {
 	index := names[0][:min(len(names[0]), 200)] + "-rfsd-doctor-" + strings.ToLower(rand.Text()[:10])
 	path := "/" + url.PathEscape(index)
@@ -259,12 +260,12 @@ func (w *writeProbe) throwaway(ctx context.Context, c rest.API, names []string) 
 	switch {
 	case err != nil:
 		w.add("unknown", fault.Names(names, maxShownNames), "no throw-away index: PUT "+words(status, answer, err))
-	case refusedIndexing(ctx, c, index) != "": // the user's permissions name the indices, and not what starts like them
+	case refusedIndexing(ctx, c, index) != "": // the permissions name the indices exactly, not by prefix
 		w.add("unknown", fault.Names(names, maxShownNames), "the user may index single documents; bulk requests could not be tested, since a throw-away index may not be written")
 	default:
 		w.try(ctx, c, []string{index}, []string{fault.Names(names, maxShownNames)})
 	}
-	// Also without an answer it may have been made.
+	// Delete it even if the request to create it got no response.
 	status, answer, derr := c.Do(context.WithoutCancel(ctx), http.MethodDelete, path, nil, nil)
 	if derr == nil && (status < 300 || status == http.StatusNotFound && err != nil) {
 		return nil
